@@ -1,0 +1,128 @@
+//! Batched decoding with a KV cache: tokens per second, and the share of this machine's measured matrix-product peak.
+//!
+//! Every sequence has a prompt of its own (24 tokens, prefill included in the time) and samples 48 tokens at temperature 1, as a
+//! rollout does. Run with `cargo run --release -p trainyard-benches --bin decode [seconds per shape] [threads] [shape]`;
+//! `peers/decode.py` runs Hugging Face `generate` on the same shapes.
+
+use trainyard_core::{Chance, Clock, Result, SystemClock};
+use trainyard_lm::generate::kernels::{Isa, Packed, matmul};
+use trainyard_lm::generate::{DrawKey, Request};
+use trainyard_lm::{Decoder, Generator, ModelConfig};
+use trainyard_tables::Sampling;
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+struct Shape {
+    name: &'static str,
+    config: ModelConfig,
+    batch: usize,
+    prompt: usize,
+    new: usize,
+}
+
+fn shapes() -> [Shape; 3] {
+    let mut middle = ModelConfig::llama(1_024, 512, 1_376, 8, 8, 8);
+    middle.max_position_embeddings = 1_024;
+    [
+        Shape { name: "quickstart (96 wide, 3 layers)", config: ModelConfig::llama(100, 96, 256, 3, 4, 4), batch: 64, prompt: 24, new: 48 },
+        Shape { name: "small (128 wide, 4 layers)", config: ModelConfig::llama(256, 128, 344, 4, 4, 4), batch: 64, prompt: 24, new: 48 },
+        Shape { name: "middle (512 wide, 8 layers)", config: middle, batch: 16, prompt: 256, new: 48 },
+    ]
+}
+
+impl Shape {
+    /// Floating-point operations of one run: 2 per weight of a matrix and token, and the attention products.
+    fn operations(&self) -> f64 {
+        let c = &self.config;
+        let head = c.vocab_size * c.hidden_size;
+        let body: usize = c.parameters().iter().filter(|(_, s)| s.len() == 2).map(|(_, s)| s[0] * s[1]).sum::<usize>() - head;
+        let length = self.prompt + self.new - 1;
+        let attention = 2 * c.num_hidden_layers * c.query_width() * length * length;
+        (self.batch * (2 * body * length + 2 * head * self.new + attention)) as f64
+    }
+}
+
+/// Largest rate of the engine's own products, all threads, in operations per second.
+fn peak(clock: &dyn Clock, threads: usize) -> f64 {
+    let (rows, k, n, rounds) = (96, 128, 352, 2_000);
+    let weights = vec![0.25f32; n * k];
+    let packed = Packed::new(k, &[(&weights, None)]);
+    let run = || {
+        let (x, mut out) = (vec![0.5f32; rows * k], vec![0.0f32; rows * packed.columns()]);
+        for _ in 0..rounds {
+            matmul(Isa::detect(), &packed, &x, k, rows, false, &mut out);
+        }
+        out[0]
+    };
+    let mut best = 0.0f64;
+    for _ in 0..5 {
+        let start = clock.monotonic();
+        std::thread::scope(|scope| {
+            let others: Vec<_> = (1..threads).map(|_| scope.spawn(run)).collect();
+            std::hint::black_box(run());
+            others.into_iter().for_each(|t| assert!(t.join().is_ok()));
+        });
+        let seconds = (clock.monotonic() - start).as_secs_f64();
+        best = best.max(2.0 * (threads * rounds * rows * k * n) as f64 / seconds);
+    }
+    best
+}
+
+fn requests(shape: &Shape) -> Vec<Request> {
+    let chance = Chance::new(1);
+    let request = |i: usize| {
+        let mut draws = chance.at("prompt", &[i as u64]);
+        Request {
+            tokens: (0..shape.prompt).map(|_| draws.below(shape.config.vocab_size as u64) as u32).collect(),
+            draw: DrawKey { chance, problem: i as u64, sample: 0 },
+            sampling: Sampling { temperature: 1.0, top_p: 1.0, top_k: 0 },
+            stop_tokens: Vec::new(),
+            max_new_tokens: shape.new,
+        }
+    };
+    (0..shape.batch).map(request).collect()
+}
+
+fn measure(clock: &dyn Clock, shape: &Shape, seconds: f64, threads: usize, peak: f64) -> Result<()> {
+    let weights = Decoder::initialize(&shape.config, &Chance::new(1))?.weights()?;
+    let mut generator = Generator::new(&shape.config, &weights, threads)?;
+    generator.generate(requests(shape))?;
+    let (end, mut times) = (clock.monotonic().as_secs_f64() + seconds, Vec::new());
+    while clock.monotonic().as_secs_f64() < end || times.len() < 3 {
+        let start = clock.monotonic();
+        let states = generator.generate(requests(shape))?;
+        times.push((clock.monotonic() - start).as_secs_f64());
+        assert!(states.iter().all(|s| s.token_ids.len() == shape.prompt + shape.new));
+    }
+    times.sort_by(f64::total_cmp);
+    let median = times[times.len() / 2];
+    let sampled = (shape.batch * shape.new) as f64;
+    println!(
+        "{}, batch {}, {} + {} tokens: {:.0} tokens/s [{:.0} to {:.0}], {:.1} ms a run (median of {})",
+        shape.name,
+        shape.batch,
+        shape.prompt,
+        shape.new,
+        sampled / median,
+        sampled / times[times.len() - 1],
+        sampled / times[0],
+        median * 1e3,
+        times.len()
+    );
+    let rate = shape.operations() / median;
+    println!("  {:.1} GFLOP/s, {:.0}% of the peak", rate / 1e9, 100.0 * rate / peak);
+    Ok(())
+}
+
+fn main() -> Result<()> {
+    let argument = |i: usize| std::env::args().nth(i);
+    let seconds = argument(1).and_then(|s| s.parse().ok()).unwrap_or(5.0);
+    let cores = std::thread::available_parallelism().map_or(1, |n| n.get());
+    let threads = argument(2).and_then(|s| s.parse().ok()).unwrap_or(cores);
+    let clock = SystemClock::new();
+    let peak = peak(&clock, threads);
+    println!("{threads} threads, {}, products {:.1} GFLOP/s", Isa::detect().name(), peak / 1e9);
+    let wanted = argument(3).unwrap_or_default();
+    shapes().iter().filter(|s| s.name.starts_with(&wanted)).try_for_each(|shape| measure(&clock, shape, seconds, threads, peak))
+}

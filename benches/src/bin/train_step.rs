@@ -1,0 +1,118 @@
+//! Training steps of small decoders: tokens per second, and the share of this machine's measured matrix-product peak.
+//!
+//! One step = forward, log-probabilities of all next tokens, backward, clipping, AdamW, as a stage does it. Run with
+//! `cargo run --release -p trainyard-benches --bin train_step [seconds per shape]`; `peers/train_step.py` runs PyTorch on the
+//! same shapes. Threads: RAYON_NUM_THREADS.
+
+use candle_core::Tensor;
+use rayon::prelude::*;
+use trainyard_core::{Chance, Clock, Result, SystemClock};
+use trainyard_lm::ops::{Matrix, product};
+use trainyard_lm::{AdamW, Decoder, Gradients, ModelConfig, TokenBatch};
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+/// A decoder and a batch of equal sequences.
+struct Shape {
+    name: &'static str,
+    config: ModelConfig,
+    sequences: usize,
+    length: usize,
+}
+
+fn shapes() -> [Shape; 2] {
+    [
+        Shape { name: "quickstart (96 wide, 3 layers, 32 x 256)", config: ModelConfig::llama(100, 96, 256, 3, 4, 4), sequences: 32, length: 256 },
+        Shape { name: "small (128 wide, 4 layers, 64 x 96)", config: ModelConfig::llama(256, 128, 344, 4, 4, 4), sequences: 64, length: 96 },
+    ]
+}
+
+impl Shape {
+    fn tokens(&self) -> usize {
+        self.sequences * self.length
+    }
+    /// Floating-point operations of one step: 6 per weight of a matrix and token, and the causal half of the attention products.
+    fn operations(&self) -> f64 {
+        let c = &self.config;
+        let weights = c.parameters().iter().filter(|(_, s)| s.len() == 2).map(|(_, s)| s[0] * s[1]).sum::<usize>() as f64;
+        let attention = (self.length * c.query_width() * c.num_hidden_layers) as f64 * 6.0;
+        (6.0 * weights + attention) * self.tokens() as f64
+    }
+}
+
+/// Largest rate of float32 products over all threads, in operations per second.
+fn peak(clock: &dyn Clock) -> f64 {
+    let (m, n, k) = (6_144, 344, 128);
+    let (a, b) = (vec![0.5f32; m * k], vec![0.25f32; k * n]);
+    let mut out = vec![0.0f32; m * n];
+    let mut best = 0.0f64;
+    for _ in 0..60 {
+        let start = clock.monotonic();
+        out.par_chunks_mut(512 * n).zip(a.par_chunks(512 * k)).for_each(|(out, a)| {
+            product((out.len() / n, n, k), Matrix::rows(a, k), Matrix::rows(&b, n), out, n, false);
+        });
+        best = best.max(2.0 * (m * n * k) as f64 / (clock.monotonic() - start).as_secs_f64());
+    }
+    best
+}
+
+fn step(clock: &dyn Clock, decoder: &Decoder, optimizer: &mut AdamW, batch: &TokenBatch) -> Result<[f64; 5]> {
+    let (mut rows, mut targets) = (Vec::new(), Vec::new());
+    for (i, sequence) in batch.sequences().iter().enumerate() {
+        for (t, token) in sequence.iter().enumerate().skip(1) {
+            rows.push(batch.row(i, t - 1));
+            targets.push(*token);
+        }
+    }
+    let bug = |e: candle_core::Error| trainyard_core::Error::bug(e.to_string());
+    let mut marks = vec![clock.monotonic()];
+    let hidden = decoder.hidden(batch)?;
+    marks.push(clock.monotonic());
+    let (logprobs, _) = decoder.logprobs(&hidden, &rows, &targets, 1.0)?;
+    marks.push(clock.monotonic());
+    let loss: Tensor = logprobs.mean_all().and_then(|m| m.neg()).map_err(bug)?;
+    let store = loss.backward().map_err(bug)?;
+    marks.push(clock.monotonic());
+    let gradients = Gradients::collect(decoder.parameters(), &store)?;
+    marks.push(clock.monotonic());
+    optimizer.step(&gradients, 1e-3)?;
+    marks.push(clock.monotonic());
+    let seconds: Vec<f64> = marks.windows(2).map(|w| (w[1] - w[0]).as_secs_f64()).collect();
+    Ok([seconds[0], seconds[1], seconds[2], seconds[3], seconds[4]])
+}
+
+fn measure(clock: &dyn Clock, shape: &Shape, seconds: f64, peak: f64) -> Result<()> {
+    let chance = Chance::new(1);
+    let decoder = Decoder::initialize(&shape.config, &chance)?;
+    let mut optimizer = AdamW::new(decoder.parameters(), Default::default());
+    let sequence = |i: usize| {
+        let mut draws = chance.at("tokens", &[i as u64]);
+        (0..shape.length).map(|_| draws.below(shape.config.vocab_size as u64) as u32).collect()
+    };
+    let batch = TokenBatch::new((0..shape.sequences).map(sequence).collect())?;
+    for _ in 0..2 {
+        step(clock, &decoder, &mut optimizer, &batch)?;
+    }
+    let (end, mut steps) = (clock.monotonic().as_secs_f64() + seconds, Vec::new());
+    while clock.monotonic().as_secs_f64() < end || steps.len() < 3 {
+        steps.push(step(clock, &decoder, &mut optimizer, &batch)?);
+    }
+    steps.sort_by(|a, b| a.iter().sum::<f64>().total_cmp(&b.iter().sum()));
+    let median = steps[steps.len() / 2];
+    let total: f64 = median.iter().sum();
+    let [hidden, head, backward, collect, update] = median.map(|s| s * 1e3);
+    let rate = shape.operations() / total;
+    println!("{}: {:.0} tokens/s, {:.1} ms a step (median of {})", shape.name, shape.tokens() as f64 / total, total * 1e3, steps.len());
+    println!("  layers {hidden:.1}, head {head:.1}, backward {backward:.1}, collect {collect:.1}, AdamW {update:.1} ms");
+    println!("  {:.1} GFLOP/s, {:.0}% of the peak", rate / 1e9, 100.0 * rate / peak);
+    Ok(())
+}
+
+fn main() -> Result<()> {
+    let seconds = std::env::args().nth(1).and_then(|s| s.parse().ok()).unwrap_or(5.0);
+    let clock = SystemClock::new();
+    let peak = peak(&clock);
+    println!("{} threads, matrix products {:.1} GFLOP/s", rayon::current_num_threads(), peak / 1e9);
+    shapes().iter().try_for_each(|shape| measure(&clock, shape, seconds, peak))
+}

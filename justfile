@@ -1,0 +1,25 @@
+# List the recipes.
+default:
+    @just --list
+
+# Everything that CI runs.
+ci:
+    bash .ci/run
+
+# Format, lint and check the walls.
+check:
+    cargo fmt --all --check
+    .ci/guards
+    cargo clippy --release --workspace --all-targets -- -D warnings
+
+# Tests of the whole workspace.
+test:
+    cargo test --release --workspace
+
+# The pipeline of the README.
+quickstart:
+    cargo run --release -- run workflows/quickstart.yaml
+
+# Rewrite the generated files: workflows/schema.json.
+generate:
+    cargo run --release -- schema > workflows/schema.json

@@ -1,0 +1,270 @@
+//! The command line's grammar. Doc comments are the help texts. Refuses: behavior; each command is a file in `commands/`.
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use std::path::PathBuf;
+
+/// Turns a base language model into a tool-using agent by one YAML file.
+#[derive(Debug, Parser)]
+#[command(name = "trainyard", version, about, propagate_version = true, arg_required_else_help = true)]
+pub struct Cli {
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Run a workflow; what is unchanged comes from the cache, what was interrupted goes on.
+    Run(RunArgs),
+    /// Report every mistake of one or more workflow files at once.
+    Check(CheckArgs),
+    /// Show for every stage whether it would run or come from the cache, and why.
+    Plan(PlanArgs),
+    /// Look at runs: list, show, cancel, resume.
+    Runs(RunsArgs),
+    /// Print what a run's stages logged.
+    Logs(LogsArgs),
+    /// Say why a stage is in the state it is in.
+    Explain(ExplainArgs),
+    /// Look at artifacts: list, show, query, export, collect garbage.
+    Artifacts(ArtifactsArgs),
+    /// Documentation of every stage kind, its options, ports and parts.
+    Stages(StagesArgs),
+    /// Print the JSON Schema of workflow files for editors.
+    Schema,
+    /// Write a first workflow file, a site file and the schema into a folder.
+    Init(InitArgs),
+    /// Check this machine, the site file and the store.
+    Doctor(DoctorArgs),
+    /// Run one attempt of a stage (started by executors).
+    #[command(hide = true)]
+    Attempt(AttemptArgs),
+    /// Serve tool calls on standard input and output (started by environments).
+    #[command(hide = true)]
+    ToolWorker,
+}
+
+/// How results are printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub enum Format {
+    #[default]
+    Text,
+    Json,
+}
+
+/// The site: which store, which pools.
+#[derive(Debug, Clone, Default, Args)]
+pub struct SiteArgs {
+    /// Store URL: a folder, `file://…`, `s3://bucket/prefix`. Overrides the site file.
+    #[arg(long, value_name = "URL")]
+    pub store: Option<String>,
+    /// Site file; otherwise `trainyard.yaml` is looked for upward from the working directory.
+    #[arg(long, value_name = "FILE")]
+    pub site: Option<PathBuf>,
+}
+
+/// A workflow file and its parameters.
+#[derive(Debug, Clone, Args)]
+pub struct WorkflowArgs {
+    /// Workflow file.
+    pub file: PathBuf,
+    #[command(flatten)]
+    pub params: ParamArgs,
+}
+
+#[derive(Debug, Clone, Default, Args)]
+pub struct ParamArgs {
+    /// Parameter `name=value`, or `@file` with one YAML map of parameters. May be repeated.
+    #[arg(short = 'p', long = "param", value_name = "NAME=VALUE|@FILE")]
+    pub params: Vec<String>,
+}
+
+#[derive(Debug, Clone, Args)]
+pub struct RunArgs {
+    #[command(flatten)]
+    pub workflow: WorkflowArgs,
+    #[command(flatten)]
+    pub site: SiteArgs,
+    /// Run this stage and what it needs, nothing after it. May be repeated.
+    #[arg(long, value_name = "STAGE")]
+    pub until: Vec<String>,
+    /// Run only this stage; what it reads must be in the cache. May be repeated.
+    #[arg(long, value_name = "STAGE")]
+    pub only: Vec<String>,
+    /// Run this stage again even if it is in the cache. May be repeated.
+    #[arg(long, value_name = "STAGE")]
+    pub rerun: Vec<String>,
+    /// Stop at the first failed stage.
+    #[arg(long)]
+    pub fail_fast: bool,
+    /// Start a new run even if an interrupted one of the same plan exists.
+    #[arg(long)]
+    pub new: bool,
+    /// Take over an interrupted run although its writer may still be alive.
+    #[arg(long)]
+    pub take_over: bool,
+    #[arg(long, value_enum, default_value_t)]
+    pub format: Format,
+}
+
+#[derive(Debug, Clone, Args)]
+pub struct CheckArgs {
+    /// Workflow files.
+    #[arg(required = true)]
+    pub files: Vec<PathBuf>,
+    #[command(flatten)]
+    pub params: ParamArgs,
+    #[arg(long, value_name = "FILE")]
+    pub site: Option<PathBuf>,
+    #[arg(long, value_enum, default_value_t)]
+    pub format: Format,
+}
+
+#[derive(Debug, Clone, Args)]
+pub struct PlanArgs {
+    #[command(flatten)]
+    pub workflow: WorkflowArgs,
+    #[command(flatten)]
+    pub site: SiteArgs,
+    #[arg(long, value_enum, default_value_t)]
+    pub format: PlanFormat,
+}
+
+/// How a plan is printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub enum PlanFormat {
+    #[default]
+    Text,
+    Json,
+    /// A Mermaid flowchart.
+    Mermaid,
+}
+
+#[derive(Debug, Clone, Args)]
+pub struct RunsArgs {
+    #[command(subcommand)]
+    pub command: Option<RunsCommand>,
+    #[command(flatten)]
+    pub site: SiteArgs,
+    #[arg(long, value_enum, default_value_t, global = true)]
+    pub format: Format,
+}
+
+#[derive(Debug, Clone, Subcommand)]
+pub enum RunsCommand {
+    /// All runs of the store, newest first.
+    List {
+        /// At most this many.
+        #[arg(long, default_value_t = 20)]
+        limit: usize,
+    },
+    /// One run: every stage, its state, time, attempts and metrics.
+    Show {
+        run: String,
+        /// Print again whenever it changes, until the run ends.
+        #[arg(long)]
+        watch: bool,
+    },
+    /// Ask the writer of a run to stop it.
+    Cancel { run: String },
+    /// Go on with an interrupted run.
+    Resume {
+        run: String,
+        /// Although its writer may still be alive.
+        #[arg(long)]
+        take_over: bool,
+    },
+}
+
+#[derive(Debug, Clone, Args)]
+pub struct LogsArgs {
+    /// Run id, a unique beginning of it, or `latest`.
+    pub run: String,
+    /// Only this stage.
+    pub stage: Option<String>,
+    #[command(flatten)]
+    pub site: SiteArgs,
+}
+
+#[derive(Debug, Clone, Args)]
+pub struct ExplainArgs {
+    /// Run id, a unique beginning of it, or `latest`.
+    pub run: String,
+    pub stage: String,
+    #[command(flatten)]
+    pub site: SiteArgs,
+    #[arg(long, value_enum, default_value_t)]
+    pub format: Format,
+}
+
+#[derive(Debug, Clone, Args)]
+pub struct ArtifactsArgs {
+    #[command(subcommand)]
+    pub command: ArtifactsCommand,
+    #[command(flatten)]
+    pub site: SiteArgs,
+    #[arg(long, value_enum, default_value_t, global = true)]
+    pub format: Format,
+}
+
+/// An artifact is named `RUN/STAGE/OUTPUT` (`latest/rl/model`), or `DIGEST/OUTPUT` with a stage digest.
+#[derive(Debug, Clone, Subcommand)]
+pub enum ArtifactsCommand {
+    /// All artifacts of a run.
+    List {
+        /// Run id, a unique beginning of it, or `latest`.
+        #[arg(default_value = "latest")]
+        run: String,
+    },
+    /// Files, schema, column statistics, provenance and a preview.
+    Show {
+        artifact: String,
+        /// Rows of the preview.
+        #[arg(long, default_value_t = 5)]
+        rows: usize,
+    },
+    /// One read-only SQL statement over a table artifact, called `self`.
+    Query {
+        /// The artifact and the statement.
+        #[arg(required = true, num_args = 2, value_names = ["ARTIFACT", "SQL"])]
+        words: Vec<String>,
+        /// Most rows returned.
+        #[arg(long, default_value_t = 1000)]
+        limit: usize,
+    },
+    /// Copy an artifact's files into a folder, or a table into a `.csv` or `.jsonl` file.
+    Export { artifact: String, to: PathBuf },
+    /// List objects that no manifest or checkpoint names, and delete them with `--delete`.
+    Gc {
+        #[arg(long)]
+        delete: bool,
+    },
+}
+
+#[derive(Debug, Clone, Args)]
+pub struct StagesArgs {
+    /// Stage kind, e.g. `sft`; all in one line each without it.
+    pub kind: Option<String>,
+    #[arg(long, value_enum, default_value_t)]
+    pub format: Format,
+}
+
+#[derive(Debug, Clone, Args)]
+pub struct InitArgs {
+    /// Folder to write into.
+    #[arg(default_value = ".")]
+    pub folder: PathBuf,
+}
+
+#[derive(Debug, Clone, Args)]
+pub struct DoctorArgs {
+    #[command(flatten)]
+    pub site: SiteArgs,
+    #[arg(long, value_enum, default_value_t)]
+    pub format: Format,
+}
+
+#[derive(Debug, Clone, Args)]
+pub struct AttemptArgs {
+    /// Store URL, `#`, and the attempt's folder in it.
+    pub url: String,
+}

@@ -1,0 +1,121 @@
+//! One attempt of one stage: `trainyard attempt <url>` (design section 5).
+//!
+//! The way of the data: `spec.json` → inputs fetched into scratch → the stage, which sees local folders only → outputs hashed,
+//! summarized and stored as objects → `result.json`, create-only. What it says goes to stdout as JSON Lines. Why here: only the
+//! command line sees stages and store together. Refuses: publishing; that is the engine's.
+
+mod checkpoints;
+mod command;
+mod inputs;
+mod outputs;
+mod reporter;
+mod supervision;
+
+pub use inputs::materialize;
+pub use outputs::store as store_outputs;
+
+use crate::wiring;
+use checkpoints::StoredCheckpoints;
+use reporter::LineReporter;
+use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
+use std::sync::Arc;
+use trainyard_api::{CancelToken, CheckpointStore, Reporter, StageContext};
+use trainyard_core::attempt::{AttemptMessage, AttemptResult, AttemptSpec};
+use trainyard_core::{Clock, Error, Result, SystemClock};
+use trainyard_store::attempts::split_attempt_url;
+use trainyard_store::{Created, Store, StoreOptions};
+
+/// Runs the attempt named by the URL. The error, if any, was already reported on stdout.
+pub fn main(url: &str) -> Result<()> {
+    let reporter: Arc<dyn Reporter> = Arc::new(LineReporter::default());
+    let outcome = attempt(url, &reporter);
+    if let Err(error) = &outcome {
+        reporter.report(AttemptMessage::Error { error: error.clone() });
+    }
+    outcome
+}
+
+fn attempt(url: &str, reporter: &Arc<dyn Reporter>) -> Result<()> {
+    let (store_url, folder) = split_attempt_url(url)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().map_err(|e| Error::retryable(format!("no runtime: {e}")))?;
+    let handle = runtime.handle().clone();
+    let store = runtime.block_on(Store::open(&store_url, StoreOptions { probe: false, ..StoreOptions::default() }))?;
+    let spec = runtime.block_on(store.spec_in(&folder))?;
+    let cancel = CancelToken::default();
+    supervision::follow_stdin(cancel.clone());
+
+    let scratch = tempfile::Builder::new().prefix("trainyard-attempt-").tempdir().map_err(|e| Error::retryable(format!("no scratch folder: {e}")))?;
+    let clock = SystemClock::new();
+    let checkpoints: Arc<dyn CheckpointStore> =
+        Arc::new(StoredCheckpoints::new(store.clone(), handle, &spec, scratch.path().join("checkpoint"), reporter.clone()));
+    let inputs = runtime.block_on(materialize(&store, &spec.inputs, &scratch.path().join("inputs")))?;
+    let mut context = context(&spec, inputs, scratch.path(), cancel, reporter.clone(), checkpoints)?;
+    let started = clock.monotonic();
+    run_stage(&spec, &mut context)?;
+    context.measure("seconds", (clock.monotonic() - started).as_secs_f64());
+    if let Some(bytes) = supervision::peak_memory() {
+        context.measure("peak_memory_bytes", bytes);
+    }
+    let result = runtime.block_on(outputs::store(&store, &spec, context))?;
+    runtime.block_on(write_result(&store, &result))?;
+    reporter.report(AttemptMessage::Result {});
+    Ok(())
+}
+
+/// The stage's world: fetched inputs, one empty folder for each output.
+pub fn context(
+    spec: &AttemptSpec,
+    inputs: BTreeMap<String, Vec<trainyard_api::InputArtifact>>,
+    scratch: &Path,
+    cancel: CancelToken,
+    reporter: Arc<dyn Reporter>,
+    checkpoints: Arc<dyn CheckpointStore>,
+) -> Result<StageContext> {
+    let mut output_folders = BTreeMap::new();
+    for port in spec.outputs.keys() {
+        let folder = scratch.join("outputs").join(port);
+        std::fs::create_dir_all(&folder).map_err(|e| trainyard_core::error::io_error(&folder, &e))?;
+        output_folders.insert(port.clone(), folder);
+    }
+    let work = scratch.join("work");
+    if !scratch.as_os_str().is_empty() {
+        std::fs::create_dir_all(&work).map_err(|e| trainyard_core::error::io_error(&work, &e))?;
+    }
+    Ok(StageContext {
+        cpus: spec.resources.cpus.max(1) as usize,
+        cancel,
+        reporter,
+        checkpoints,
+        scratch: work,
+        inputs,
+        output_folders,
+        metrics: BTreeMap::new(),
+        measured: BTreeMap::new(),
+        metadata: BTreeMap::new(),
+        env: spec.env.clone(),
+    })
+}
+
+fn run_stage(spec: &AttemptSpec, context: &mut StageContext) -> Result<()> {
+    if spec.kind == "run" {
+        return command::run(spec, context);
+    }
+    let registry = wiring::registry()?;
+    let stage = registry.stage(&spec.kind)?;
+    catch_unwind(AssertUnwindSafe(|| stage.run(spec.config.clone(), context)))
+        .unwrap_or_else(|panic| Err(Error::bug(format!("stage `{}` panicked: {}", spec.kind, panic_text(&panic)))))
+}
+
+fn panic_text(panic: &Box<dyn std::any::Any + Send>) -> String {
+    let text = panic.downcast_ref::<&str>().map(ToString::to_string).or_else(|| panic.downcast_ref::<String>().cloned());
+    text.unwrap_or_else(|| "no message".into())
+}
+
+async fn write_result(store: &Store, result: &AttemptResult) -> Result<()> {
+    match store.put_result(result).await? {
+        Created::Ours => Ok(()),
+        Created::Theirs(_) => Err(Error::lost(format!("attempt {} of {} was ended by somebody else; this one is stale", result.attempt, result.stage))),
+    }
+}

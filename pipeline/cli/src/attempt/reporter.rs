@@ -1,0 +1,21 @@
+//! JSON Lines on stdout. A broken pipe means that the engine died; the supervision of stdin ends the process then.
+
+use std::io::Write as _;
+use std::sync::Mutex;
+use trainyard_api::Reporter;
+use trainyard_core::attempt::AttemptMessage;
+
+#[derive(Default)]
+pub struct LineReporter(Mutex<()>);
+
+impl Reporter for LineReporter {
+    fn report(&self, message: AttemptMessage) {
+        let _one_line_at_a_time = self.0.lock();
+        if let Ok(mut line) = serde_json::to_vec(&message) {
+            line.push(b'\n');
+            let mut out = std::io::stdout().lock();
+            // The engine's death is noticed on stdin, not here.
+            let _ = out.write_all(&line).and_then(|()| out.flush());
+        }
+    }
+}

@@ -1,0 +1,23 @@
+//! `trainyard artifacts`: list, show, query, export, gc.
+
+mod export;
+mod gc;
+mod list;
+mod query;
+mod show;
+
+use crate::args::{ArtifactsArgs, ArtifactsCommand};
+use crate::exit::Exit;
+use crate::session::Session;
+use trainyard_core::Result;
+
+pub fn run(args: &ArtifactsArgs) -> Result<Exit> {
+    let session = Session::open(&args.site, false)?;
+    match &args.command {
+        ArtifactsCommand::List { run } => list::run(&session, run, args.format),
+        ArtifactsCommand::Show { artifact, rows } => show::run(&session, artifact, *rows, args.format),
+        ArtifactsCommand::Query { words, limit } => query::run(&session, words, *limit, args.format),
+        ArtifactsCommand::Export { artifact, to } => export::run(&session, artifact, to),
+        ArtifactsCommand::Gc { delete } => gc::run(&session, *delete, args.format),
+    }
+}

@@ -1,0 +1,46 @@
+//! All published outputs of a run.
+
+use crate::args::Format;
+use crate::exit::Exit;
+use crate::names;
+use crate::output::human::{print_json, print_text, table};
+use crate::session::Session;
+use serde::Serialize;
+use trainyard_core::units::format_size;
+use trainyard_core::{ArtifactKind, Digest, Result};
+
+#[derive(Serialize)]
+struct Row {
+    artifact: String,
+    kind: ArtifactKind,
+    rows: Option<u64>,
+    bytes: u64,
+    stage_digest: Option<Digest>,
+    digest: Digest,
+}
+
+pub fn run(session: &Session, run: &str, format: Format) -> Result<Exit> {
+    let rows = session.block_on(async {
+        let run = names::run(&session.store, run).await?;
+        let view = names::view(&session.store, &run).await?;
+        let rows = view.stages.iter().flat_map(|stage| {
+            stage.outputs.iter().map(|(port, output)| Row {
+                artifact: format!("{run}/{}/{port}", stage.stage.0),
+                kind: output.kind,
+                rows: output.rows,
+                bytes: output.size,
+                stage_digest: stage.digest.clone(),
+                digest: output.digest.clone(),
+            })
+        });
+        Ok(rows.collect::<Vec<_>>())
+    })?;
+    match format {
+        Format::Json => print_json(&rows)?,
+        Format::Text => {
+            let cells = |r: &Row| vec![r.artifact.clone(), r.kind.to_string(), r.rows.map_or_else(|| "-".into(), |n| n.to_string()), format_size(r.bytes), r.digest.short().into()];
+            print_text(&table(&["artifact", "kind", "rows", "size", "digest"], &rows.iter().map(cells).collect::<Vec<_>>()));
+        }
+    }
+    Ok(Exit::Done)
+}

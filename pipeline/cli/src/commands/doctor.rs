@@ -1,0 +1,77 @@
+//! `trainyard doctor`: is this machine fit, is the site file right, does the store keep its promises?
+
+use crate::args::{DoctorArgs, Format};
+use crate::exit::Exit;
+use crate::output::human::{print_json, print_text, table};
+use crate::session::{self, Session};
+use crate::{machine, wiring};
+use serde::Serialize;
+use serde_json::json;
+use std::time::Duration;
+use trainyard_core::units::format_size;
+use trainyard_core::{Catalogue, Result};
+use trainyard_envs::tools::{ToolHost, ToolLimits};
+
+/// How long a fresh worker may take for its first answer.
+const TOOL_PATIENCE: Duration = Duration::from_secs(10);
+
+#[derive(Serialize)]
+struct Finding {
+    what: &'static str,
+    good: bool,
+    detail: String,
+}
+
+pub fn run(args: &DoctorArgs) -> Result<Exit> {
+    let mut findings = vec![machine_finding(), kinds()?, tool()];
+    let site = session::site(&args.site)?;
+    let pools: Vec<String> = site.pools.iter().map(|p| format!("{} ({} × {} cpus, {} gpus)", p.name, p.nodes, p.cpus, p.gpus.len())).collect();
+    findings.push(Finding { what: "pools", good: true, detail: pools.join(", ") });
+    findings.extend(site.secrets.iter().map(|(name, provider)| secret(name, provider)));
+    // Opening proves that of two puts of one name only one succeeds.
+    let store = Session::open(&args.site, true);
+    findings.push(match &store {
+        Ok(session) => Finding { what: "store", good: true, detail: format!("{} is create-only", session.store.url()) },
+        Err(error) => Finding { what: "store", good: false, detail: error.to_string() },
+    });
+    let good = findings.iter().all(|f| f.good);
+    match args.format {
+        Format::Json => print_json(&json!({"good": good, "findings": findings}))?,
+        Format::Text => {
+            let rows: Vec<Vec<String>> = findings.iter().map(|f| vec![if f.good { "ok" } else { "BAD" }.into(), f.what.into(), f.detail.clone()]).collect();
+            print_text(&table(&["", "what", "found"], &rows));
+        }
+    }
+    Ok(match (&store, good) {
+        (_, true) => Exit::Done,
+        (Err(_), false) => Exit::Unreachable,
+        (Ok(_), false) => Exit::Invalid,
+    })
+}
+
+fn machine_finding() -> Finding {
+    let pool = machine::pool();
+    Finding { what: "machine", good: true, detail: format!("{} cpus, {}, {} gpus", pool.cpus, format_size(pool.memory), pool.gpus.len()) }
+}
+
+fn kinds() -> Result<Finding> {
+    let registry = wiring::registry()?;
+    Ok(Finding { what: "stage kinds", good: true, detail: registry.names().join(", ") })
+}
+
+fn secret(name: &str, provider: &str) -> Finding {
+    let set = provider.strip_prefix("env:").is_some_and(|v| std::env::var_os(v).is_some());
+    Finding { what: "secret", good: set, detail: format!("{name} from {provider}{}", if set { "" } else { ", which is not set" }) }
+}
+
+/// Starts a tool worker, lets it compute and stops it.
+fn tool() -> Finding {
+    let answer = ToolHost::new(1).open(&ToolLimits::default()).map(|session| session.submit("print(6 * 7)").wait(TOOL_PATIENCE));
+    let (good, detail) = match answer {
+        Ok(Some(result)) if result.text == "42" => (true, "a worker process computes".to_string()),
+        Ok(Some(result)) => (false, result.text),
+        Ok(None) => (false, "the worker process does not answer".into()),
+        Err(error) => (false, error.to_string()),
+    };
+    Finding { what: "python tool", good, detail }
+}

@@ -1,0 +1,28 @@
+//! `trainyard init [FOLDER]`: a first workflow, a site file and the schema for editors. Refuses to overwrite anything.
+
+use crate::args::InitArgs;
+use crate::exit::Exit;
+use crate::output::human::print_text;
+use crate::wiring;
+use trainyard_core::error::io_error;
+use trainyard_core::{Error, Result};
+
+const WORKFLOW: &str = include_str!("../templates/workflow.yaml");
+const SITE: &str = include_str!("../templates/trainyard.yaml");
+
+pub fn run(args: &InitArgs) -> Result<Exit> {
+    let schema = trainyard_spec::schema::workflow_schema(&wiring::registry()?);
+    let schema = serde_json::to_string_pretty(&schema).map_err(|e| Error::bug(format!("the schema has no JSON form: {e}")))? + "\n";
+    let files = [("workflow.yaml", WORKFLOW), ("trainyard.yaml", SITE), ("schema.json", &schema)];
+    if let Some((name, _)) = files.iter().find(|(name, _)| args.folder.join(name).exists()) {
+        return Err(Error::invalid(format!("{} exists already", args.folder.join(name).display())).help("name an empty folder"));
+    }
+    std::fs::create_dir_all(&args.folder).map_err(|e| io_error(&args.folder, &e))?;
+    for (name, content) in files {
+        let path = args.folder.join(name);
+        std::fs::write(&path, content).map_err(|e| io_error(&path, &e))?;
+        print_text(&format!("wrote {}", path.display()));
+    }
+    print_text(&format!("\nnext: trainyard run {}", args.folder.join("workflow.yaml").display()));
+    Ok(Exit::Done)
+}

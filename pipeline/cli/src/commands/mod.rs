@@ -1,0 +1,13 @@
+//! One file for each command.
+
+pub mod artifacts;
+pub mod check;
+pub mod doctor;
+pub mod explain;
+pub mod init;
+pub mod logs;
+pub mod plan;
+pub mod run;
+pub mod runs;
+pub mod schema;
+pub mod stages;

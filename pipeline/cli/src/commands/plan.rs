@@ -1,0 +1,49 @@
+//! `trainyard plan FILE`: what a run would do, stage by stage, and why. Writes nothing.
+
+use crate::args::{PlanArgs, PlanFormat};
+use crate::exit::Exit;
+use crate::output::human::{print_json, print_text, table};
+use crate::session::Session;
+use crate::{compiled, wiring, world};
+use serde_json::{Value, json};
+use std::sync::Arc;
+use std::time::Duration;
+use trainyard_core::units::format_duration;
+use trainyard_core::{Result, SystemClock};
+use trainyard_engine::forecast::{Forecast, Verdict};
+use trainyard_runtime::{RunOptions, Silent};
+
+pub fn run(args: &PlanArgs) -> Result<Exit> {
+    let session = Session::open(&args.site, false)?;
+    let plan = compiled::plan(&args.workflow, &wiring::registry()?, &session.site)?;
+    if args.format == PlanFormat::Mermaid {
+        print_text(&trainyard_spec::draw::mermaid(&plan));
+        return Ok(Exit::Done);
+    }
+    let world = world::build(&session, Arc::new(SystemClock::new()), Arc::new(Silent))?;
+    let forecasts = session.block_on(trainyard_runtime::forecast::forecast(&RunOptions::default(), &plan, &world))?;
+    match args.format {
+        PlanFormat::Json => print_json(&json!({"workflow": plan.workflow, "stages": forecasts.iter().map(stage_json).collect::<Vec<_>>()}))?,
+        PlanFormat::Text | PlanFormat::Mermaid => print_text(&text(&forecasts)),
+    }
+    Ok(Exit::Done)
+}
+
+fn stage_json(forecast: &Forecast) -> Value {
+    json!({
+        "stage": forecast.stage, "kind": forecast.kind, "decision": forecast.verdict, "why": forecast.why,
+        "digest": forecast.digest, "generation": forecast.generation, "seconds": forecast.seconds,
+    })
+}
+
+fn text(forecasts: &[Forecast]) -> String {
+    let row = |f: &Forecast| {
+        let estimate = f.seconds.filter(|_| f.verdict == Verdict::Run).map(|s| format!("~{}", format_duration(Duration::from_secs_f64(s))));
+        let digest = f.digest.as_ref().map(|d| d.short().to_string());
+        vec![f.stage.to_string(), f.kind.clone(), f.verdict.name().into(), digest.unwrap_or_default(), estimate.unwrap_or_default(), f.why.clone()]
+    };
+    let rows: Vec<Vec<String>> = forecasts.iter().map(row).collect();
+    let count = |verdict| forecasts.iter().filter(|f| f.verdict == verdict).count();
+    let summary = format!("{} stages: {} hits, {} to run, {} deferred", forecasts.len(), count(Verdict::Hit), count(Verdict::Run), count(Verdict::Deferred));
+    format!("{}\n\n{summary}", table(&["stage", "kind", "decision", "digest", "takes", "why"], &rows))
+}

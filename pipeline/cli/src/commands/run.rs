@@ -1,0 +1,75 @@
+//! `trainyard run FILE`: compiles, runs, shows what came out.
+
+use crate::args::{Format, ParamArgs, RunArgs, SiteArgs, WorkflowArgs};
+use crate::exit::Exit;
+use crate::output::human::{print_json, print_text};
+use crate::output::progress::Progress;
+use crate::output::{reports, runs};
+use crate::session::Session;
+use crate::{compiled, wiring, world};
+use serde_json::{Value, json};
+use std::path::PathBuf;
+use std::sync::Arc;
+use trainyard_core::event::{RunOutcome, Selection};
+use trainyard_core::{Clock, Error, Result, RunId, SystemClock};
+use trainyard_engine::fold::RunView;
+use trainyard_runtime::{Ending, Interrupt, Observer, RunOptions, RunSummary};
+
+pub fn run(args: &RunArgs) -> Result<Exit> {
+    let options = RunOptions {
+        selection: Selection { until: args.until.clone(), only: args.only.clone(), rerun: args.rerun.clone() },
+        fail_fast: args.fail_fast,
+        new: args.new,
+        take_over: args.take_over,
+        resume: None,
+        interrupt: Interrupt::default(),
+    };
+    execute(&args.site, &args.workflow, options, args.format)
+}
+
+/// Goes on with a run: its file and parameters, from its journal.
+pub fn resume(site: &SiteArgs, run: RunId, view: &RunView, take_over: bool, format: Format) -> Result<Exit> {
+    let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), ToString::to_string);
+    let params = view.params.iter().map(|(name, value)| format!("{name}={}", text(value))).collect();
+    let workflow = WorkflowArgs { file: PathBuf::from(&view.source), params: ParamArgs { params } };
+    let options = RunOptions { selection: view.selection.clone(), take_over, resume: Some(run), ..RunOptions::default() };
+    execute(site, &workflow, options, format)
+}
+
+fn execute(site: &SiteArgs, workflow: &WorkflowArgs, options: RunOptions, format: Format) -> Result<Exit> {
+    let session = Session::open(site, true)?;
+    let plan = compiled::plan(workflow, &wiring::registry()?, &session.site)?;
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
+    let observer: Arc<dyn Observer> = Arc::new(Progress::new(clock.clone()));
+    let world = world::build(&session, clock, observer)?;
+    let interrupt = options.interrupt.clone();
+    let summary = session.block_on(async {
+        interrupt.on_signals();
+        trainyard_runtime::run(options, plan, world).await
+    })?;
+    print_summary(&session, &summary, format)?;
+    exit(&summary)
+}
+
+fn print_summary(session: &Session, summary: &RunSummary, format: Format) -> Result<()> {
+    if format == Format::Json {
+        let value: Value = serde_json::from_str(&runs::json(&summary.run, &summary.view)?).map_err(|e| Error::bug(e))?;
+        return print_json(&json!({"resumed": summary.resumed, "run": value}));
+    }
+    for report in session.block_on(reports::of_run(&session.store, &summary.run, &summary.view))? {
+        print_text(&format!("\n{report}"));
+    }
+    print_text(&format!("\n{}", runs::closing_line(&summary.run, &summary.view)));
+    Ok(())
+}
+
+fn exit(summary: &RunSummary) -> Result<Exit> {
+    match &summary.ending {
+        Ending::Finished(RunOutcome::Succeeded) => Ok(Exit::Done),
+        Ending::Finished(RunOutcome::Failed) => Ok(Exit::Failed),
+        Ending::Finished(RunOutcome::Cancelled) => Ok(Exit::Interrupted),
+        Ending::Fenced { by } => {
+            Err(Error::lost(format!("run {} belongs to another writer now: {by}", summary.run)).help("this process published nothing after it lost the run"))
+        }
+    }
+}

@@ -1,0 +1,86 @@
+//! `trainyard runs`: list, show, cancel, resume.
+
+use crate::args::{Format, RunsArgs, RunsCommand};
+use crate::exit::Exit;
+use crate::output::human::{print_json, print_text, table};
+use crate::output::runs::{self, RunSummaryRow};
+use crate::session::Session;
+use crate::{commands, names, world};
+use std::time::Duration;
+use trainyard_core::{Result, RunId, SystemClock};
+use trainyard_runtime::cancel::{Cancelled, cancel_run};
+
+/// How often `show --watch` looks.
+const WATCH_EVERY: Duration = Duration::from_millis(500);
+
+pub fn run(args: &RunsArgs) -> Result<Exit> {
+    let session = Session::open(&args.site, false)?;
+    match args.command.clone().unwrap_or(RunsCommand::List { limit: 20 }) {
+        RunsCommand::List { limit } => list(&session, limit, args.format),
+        RunsCommand::Show { run, watch } => show(&session, &run, watch, args.format),
+        RunsCommand::Cancel { run } => cancel(&session, &run),
+        RunsCommand::Resume { run, take_over } => resume(&session, args, &run, take_over),
+    }
+}
+
+fn list(session: &Session, limit: usize, format: Format) -> Result<Exit> {
+    let rows = session.block_on(async {
+        let mut rows = Vec::new();
+        for run in session.store.list_runs().await?.into_iter().rev().take(limit) {
+            let view = names::view(&session.store, &run).await?;
+            rows.push(RunSummaryRow::new(&run, &view));
+        }
+        Ok(rows)
+    })?;
+    match format {
+        Format::Json => print_json(&rows)?,
+        Format::Text if rows.is_empty() => print_text("no runs yet"),
+        Format::Text => print_text(&table(&RunSummaryRow::HEADER, &rows.iter().map(RunSummaryRow::cells).collect::<Vec<_>>())),
+    }
+    Ok(Exit::Done)
+}
+
+fn show(session: &Session, name: &str, watch: bool, format: Format) -> Result<Exit> {
+    let mut last = String::new();
+    loop {
+        let (run, view) = session.block_on(async {
+            let run = names::run(&session.store, name).await?;
+            let view = names::view(&session.store, &run).await?;
+            Ok((run, view))
+        })?;
+        let text = match format {
+            Format::Json => runs::json(&run, &view)?,
+            Format::Text => runs::text(&run, &view),
+        };
+        if text != last {
+            print_text(&text);
+            last = text;
+        }
+        if !watch || view.finished.is_some() {
+            return Ok(Exit::Done);
+        }
+        std::thread::sleep(WATCH_EVERY);
+    }
+}
+
+fn cancel(session: &Session, name: &str) -> Result<Exit> {
+    let run: RunId = session.block_on(names::run(&session.store, name))?;
+    let clock = SystemClock::new();
+    let outcome = session.block_on(cancel_run(&session.store, &run, &clock, &world::chance(&clock)))?;
+    print_text(&match outcome {
+        Cancelled::Requested => format!("asked run {run} to stop; it will within seconds"),
+        Cancelled::Ended => format!("run {run} had no writer any more; it is cancelled now"),
+        Cancelled::AlreadyFinished => format!("run {run} was finished before"),
+    });
+    Ok(Exit::Done)
+}
+
+/// Runs the file of an interrupted run again, with the same parameters, into the same run.
+fn resume(session: &Session, args: &RunsArgs, name: &str, take_over: bool) -> Result<Exit> {
+    let (run, view) = session.block_on(async {
+        let run = names::run(&session.store, name).await?;
+        let view = names::view(&session.store, &run).await?;
+        Ok((run, view))
+    })?;
+    commands::run::resume(&args.site, run, &view, take_over, args.format)
+}

@@ -1,0 +1,131 @@
+//! `trainyard stages [KIND]`: the documentation of every stage kind, generated from its own config structs.
+
+use crate::args::{Format, StagesArgs};
+use crate::exit::Exit;
+use crate::output::human::{print_json, print_text, table};
+use crate::wiring;
+use serde_json::Value;
+use std::fmt::Write as _;
+use trainyard_core::{Cardinality, Catalogue, Error, KindInfo, PortInfo, Result};
+
+pub fn run(args: &StagesArgs) -> Result<Exit> {
+    let registry = wiring::registry()?;
+    match &args.kind {
+        None => list(&registry, args.format)?,
+        Some(name) => {
+            let info = registry.kind(name).ok_or_else(|| unknown(name, &registry))?;
+            match args.format {
+                Format::Json => print_json(info)?,
+                Format::Text => print_text(&page(info)),
+            }
+        }
+    }
+    Ok(Exit::Done)
+}
+
+fn unknown(name: &str, registry: &dyn Catalogue) -> Error {
+    Error::invalid(format!("there is no stage kind `{name}`")).help(format!("the kinds are {}", registry.names().join(", ")))
+}
+
+fn list(registry: &dyn Catalogue, format: Format) -> Result<()> {
+    let kinds: Vec<&KindInfo> = registry.names().iter().filter_map(|n| registry.kind(n)).collect();
+    if format == Format::Json {
+        return print_json(&kinds);
+    }
+    let rows: Vec<Vec<String>> = kinds.iter().map(|k| vec![k.name.to_string(), k.summary.to_string()]).collect();
+    print_text(&table(&["kind", "what it does"], &rows));
+    print_text("\n`trainyard stages KIND` prints its ports, options and an example.");
+    Ok(())
+}
+
+/// Everything about one kind, as Markdown-flavored text.
+fn page(info: &KindInfo) -> String {
+    let mut text = format!("{} (version {})\n{}\n\n{}\n", info.name, info.version, info.summary, info.doc.trim());
+    ports(&mut text, "inputs", &info.inputs);
+    ports(&mut text, "outputs", &info.outputs);
+    text.push_str("\noptions\n");
+    options(&mut text, &info.options, &info.options, 1);
+    if !info.metrics.is_empty() {
+        let _ = writeln!(text, "\nmetrics\n  {}", info.metrics.join(", "));
+    }
+    let _ = write!(text, "\nexample\n{}", indent(info.example, 2));
+    text
+}
+
+fn ports(text: &mut String, title: &str, ports: &[PortInfo]) {
+    if ports.is_empty() {
+        return;
+    }
+    let rows: Vec<Vec<String>> = ports.iter().map(|p| vec![format!("  {}", p.name), p.kind.to_string(), cardinality(p.cardinality).into(), p.doc.into()]).collect();
+    let _ = write!(text, "\n{}\n", table(&[title, "kind", "how many", ""], &rows));
+}
+
+fn cardinality(cardinality: Cardinality) -> &'static str {
+    match cardinality {
+        Cardinality::One => "one",
+        Cardinality::Optional => "optional",
+        Cardinality::Many => "many",
+    }
+}
+
+/// One line per property: name, type, default, doc; nested objects indented below.
+fn options(text: &mut String, root: &Value, schema: &Value, depth: usize) {
+    let Some(properties) = schema.get("properties").and_then(Value::as_object) else { return };
+    for (name, property) in properties {
+        let resolved = resolve(root, property);
+        let doc = property.get("description").or_else(|| resolved.get("description")).and_then(Value::as_str).unwrap_or("");
+        let default = property.get("default").map(|d| format!(" = {d}")).unwrap_or_default();
+        let _ = writeln!(text, "{}{name}: {}{default}", "  ".repeat(depth), type_name(root, resolved));
+        if !doc.is_empty() {
+            let _ = writeln!(text, "{}", indent(doc, 2 * depth + 4));
+        }
+        if depth < 4 {
+            options(text, root, resolved, depth + 1);
+        }
+    }
+}
+
+/// Follows a `$ref` into the schema's definitions, also through a single-member `anyOf`/`allOf` (an `Option` of a struct).
+fn resolve<'a>(root: &'a Value, schema: &'a Value) -> &'a Value {
+    if let Some(target) = schema.get("$ref").and_then(Value::as_str).and_then(|r| root.pointer(r.trim_start_matches('#'))) {
+        return target;
+    }
+    let members = schema.get("anyOf").or_else(|| schema.get("allOf")).and_then(Value::as_array);
+    let mut kept = members.into_iter().flatten().filter(|m| m.get("type").and_then(Value::as_str) != Some("null"));
+    match (kept.next(), kept.next()) {
+        (Some(only), None) => resolve(root, only),
+        _ => schema,
+    }
+}
+
+fn type_name(root: &Value, schema: &Value) -> String {
+    if let Some(values) = schema.get("enum").and_then(Value::as_array) {
+        return values.iter().map(|v| v.as_str().map_or_else(|| v.to_string(), ToString::to_string)).collect::<Vec<_>>().join(" | ");
+    }
+    if let Some(branches) = schema.get("oneOf").or_else(|| schema.get("anyOf")).and_then(Value::as_array) {
+        let names: Vec<String> = branches.iter().map(|b| branch_name(root, b)).collect();
+        return names.join(" | ");
+    }
+    match schema.get("type") {
+        Some(Value::String(t)) if t == "array" => {
+            format!("list of {}", schema.get("items").map_or_else(|| "any".into(), |i| type_name(root, resolve(root, i))))
+        }
+        Some(Value::String(t)) => t.clone(),
+        Some(Value::Array(types)) => types.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(" | "),
+        _ => "any".into(),
+    }
+}
+
+fn branch_name(root: &Value, branch: &Value) -> String {
+    let resolved = resolve(root, branch);
+    let constant = resolved.get("const").or_else(|| resolved.pointer("/properties/kind/const"));
+    match constant.and_then(Value::as_str) {
+        Some(name) if resolved.get("properties").is_some() => format!("{{kind: {name}, …}}"),
+        Some(name) => name.to_string(),
+        None => type_name(root, resolved),
+    }
+}
+
+fn indent(text: &str, spaces: usize) -> String {
+    text.lines().map(|l| format!("{}{l}", " ".repeat(spaces))).collect::<Vec<_>>().join("\n")
+}

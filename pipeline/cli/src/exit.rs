@@ -1,0 +1,25 @@
+//! Exit codes (design section 7): 0 done; 1 the run failed; 2 the file or the arguments are wrong, or a stage can never be
+//! placed; 3 the store or executor could not be reached, or this writer was fenced; 130 interrupted.
+
+use trainyard_core::{Error, ErrorKind};
+
+/// How the process ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Exit {
+    Done = 0,
+    Failed = 1,
+    Invalid = 2,
+    Unreachable = 3,
+    Interrupted = 130,
+}
+
+impl From<&Error> for Exit {
+    fn from(error: &Error) -> Self {
+        match error.kind {
+            ErrorKind::Invalid => Self::Invalid,
+            ErrorKind::Retryable | ErrorKind::Lost => Self::Unreachable,
+            ErrorKind::Cancelled => Self::Interrupted,
+            ErrorKind::Data | ErrorKind::Bug => Self::Failed,
+        }
+    }
+}

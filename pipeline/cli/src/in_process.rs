@@ -1,0 +1,55 @@
+//! Trivial kinds run inside the engine's process, without attempt objects; what they leave is stored the same way.
+
+use crate::attempt::{context, materialize, store_outputs};
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+use tokio::runtime::Handle;
+use trainyard_api::{CancelToken, CheckpointStore, Registry, Reporter};
+use trainyard_core::attempt::{AttemptMessage, AttemptResult, AttemptSpec};
+use trainyard_core::{Error, Result};
+use trainyard_runtime::InProcess;
+use trainyard_store::Store;
+
+/// Runs a stage on the calling thread.
+pub struct InProcessStages {
+    pub store: Store,
+    pub registry: Arc<Registry>,
+    pub handle: Handle,
+}
+
+impl InProcess for InProcessStages {
+    fn run(&self, spec: AttemptSpec) -> Result<AttemptResult> {
+        let stage = self.registry.stage(&spec.kind)?;
+        if spec.inputs.is_empty() && spec.outputs.is_empty() {
+            // No file can be involved: no scratch folder either. A workflow of 10,000 gates pays for this branch.
+            let mut context = context(&spec, BTreeMap::new(), Path::new(""), CancelToken::default(), Arc::new(Quiet), Arc::new(NoCheckpoints))?;
+            stage.run(spec.config.clone(), &mut context)?;
+            return self.handle.block_on(store_outputs(&self.store, &spec, context));
+        }
+        let scratch = tempfile::Builder::new().prefix("trainyard-stage-").tempdir().map_err(|e| Error::retryable(format!("no scratch folder: {e}")))?;
+        let inputs = self.handle.block_on(materialize(&self.store, &spec.inputs, &scratch.path().join("inputs")))?;
+        let mut context = context(&spec, inputs, scratch.path(), CancelToken::default(), Arc::new(Quiet), Arc::new(NoCheckpoints))?;
+        stage.run(spec.config.clone(), &mut context)?;
+        self.handle.block_on(store_outputs(&self.store, &spec, context))
+    }
+}
+
+/// Trivial stages say nothing.
+struct Quiet;
+
+impl Reporter for Quiet {
+    fn report(&self, _: AttemptMessage) {}
+}
+
+/// Trivial stages take no resume points.
+struct NoCheckpoints;
+
+impl CheckpointStore for NoCheckpoints {
+    fn latest(&self) -> Result<Option<(u64, std::path::PathBuf)>> {
+        Ok(None)
+    }
+    fn save(&self, _: u64, _: &Path) -> Result<()> {
+        Err(Error::bug("a stage that runs in-process asked for a resume point"))
+    }
+}

@@ -1,0 +1,74 @@
+//! How people name runs and artifacts: `latest`, the beginning of a run id, `RUN/STAGE/OUTPUT`, `DIGEST/OUTPUT`.
+//!
+//! Refuses: guessing. A name that fits nothing, or more than one thing, is an error that lists what there is.
+
+use trainyard_core::{Digest, Error, Manifest, Output, Result, RunId};
+use trainyard_engine::fold::{RunView, StageView};
+use trainyard_store::{JournalReader, Store};
+
+/// The run that a name means.
+pub async fn run(store: &Store, name: &str) -> Result<RunId> {
+    let mut runs = store.list_runs().await?;
+    if name == "latest" {
+        return runs.pop().ok_or_else(|| Error::invalid(format!("the store {} holds no run", store.url())).help("start one with `trainyard run FILE`"));
+    }
+    let found: Vec<&RunId> = runs.iter().filter(|r| r.0.starts_with(name)).collect();
+    match found.as_slice() {
+        [one] => Ok((*one).clone()),
+        [] => Err(Error::invalid(format!("no run is called `{name}`")).help("`trainyard runs list` shows them")),
+        many => Err(Error::invalid(format!("`{name}` fits {} runs", many.len())).help(format!("write more of it, e.g. `{}`", many[0]))),
+    }
+}
+
+/// A run's journal, folded.
+pub async fn view(store: &Store, run: &RunId) -> Result<RunView> {
+    let batches = JournalReader::read_all(store, run).await?;
+    RunView::from_values(batches.iter().flat_map(|b| &b.events))
+}
+
+/// A stage of a run.
+pub fn stage<'a>(view: &'a RunView, name: &str) -> Result<&'a StageView> {
+    view.stages.iter().find(|s| s.stage.0.0 == name).ok_or_else(|| {
+        let names: Vec<&str> = view.stages.iter().map(|s| s.stage.0.0.as_str()).collect();
+        Error::invalid(format!("the run has no stage `{name}`")).help(format!("its stages are {}", names.join(", ")))
+    })
+}
+
+/// A published output, found by name.
+pub struct Found {
+    pub manifest: Manifest,
+    pub port: String,
+}
+
+impl Found {
+    pub fn output(&self) -> &Output {
+        &self.manifest.outputs[&self.port]
+    }
+}
+
+/// The output that `RUN/STAGE/OUTPUT` or `DIGEST/OUTPUT` means. A stage id may hold `/` itself (embedded workflows).
+pub async fn artifact(store: &Store, name: &str) -> Result<Found> {
+    let usage = || Error::invalid(format!("`{name}` names no artifact")).help("write RUN/STAGE/OUTPUT, e.g. `latest/rl/model`, or DIGEST/OUTPUT; `trainyard artifacts list` shows them");
+    let (first, rest) = name.split_once('/').ok_or_else(usage)?;
+    let (digest, generation, port) = match Digest::try_from(first.to_string()) {
+        Ok(digest) => (digest, None, rest.to_string()),
+        Err(_) => {
+            let (stage_name, port) = rest.rsplit_once('/').ok_or_else(usage)?;
+            let view = view(store, &run(store, first).await?).await?;
+            let stage = stage(&view, stage_name)?;
+            let digest = stage.digest.clone().filter(|_| stage.generation.is_some());
+            let digest = digest.ok_or_else(|| Error::invalid(format!("stage `{stage_name}` of this run published nothing: it is {}", stage.status.name())))?;
+            (digest, stage.generation, port.to_string())
+        }
+    };
+    let manifest = match generation {
+        Some(generation) => store.manifest_at(&digest, generation).await?,
+        None => store.manifest(&digest).await?,
+    };
+    let manifest = manifest.ok_or_else(|| Error::lost(format!("no manifest of {digest} is in the store {}", store.url())).help("run the workflow again"))?;
+    if !manifest.outputs.contains_key(&port) {
+        let ports: Vec<&str> = manifest.outputs.keys().map(String::as_str).collect();
+        return Err(Error::invalid(format!("the stage has no output `{port}`")).help(format!("its outputs are {}", ports.join(", "))));
+    }
+    Ok(Found { manifest, port })
+}

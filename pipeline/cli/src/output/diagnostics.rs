@@ -1,0 +1,64 @@
+//! Diagnostics as snippets of the file, drawn by miette, and as JSON.
+
+use miette::{GraphicalReportHandler, GraphicalTheme, LabeledSpan, MietteDiagnostic, NamedSource, Severity as Grade};
+use serde_json::{Value, json};
+use std::io::{IsTerminal as _, Write as _};
+use trainyard_spec::{Diagnostic, Severity, Sources};
+
+/// Prints all of them on stderr, with snippets.
+pub fn print(diagnostics: &[Diagnostic], sources: &Sources) {
+    let color = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
+    let theme = if color { GraphicalTheme::unicode() } else { GraphicalTheme::unicode_nocolor() };
+    let handler = GraphicalReportHandler::new_themed(theme).with_width(120).with_context_lines(1);
+    let mut err = std::io::stderr().lock();
+    for diagnostic in diagnostics {
+        let mut text = String::new();
+        let drawn = handler.render_report(&mut text, report(diagnostic, sources).as_ref());
+        // A report that cannot be drawn is still told in one line; nothing is left to do if stderr is closed.
+        let line = if drawn.is_ok() { text } else { sources.line(diagnostic) };
+        let _ = writeln!(err, "{}", line.trim_end());
+    }
+}
+
+/// `2 errors and 1 warning`.
+pub fn count(diagnostics: &[Diagnostic]) -> String {
+    let of = |severity, name: &str| {
+        let n = diagnostics.iter().filter(|d| d.severity == severity).count();
+        (n > 0).then(|| format!("{n} {name}{}", if n == 1 { "" } else { "s" }))
+    };
+    let parts: Vec<String> = [of(Severity::Error, "error"), of(Severity::Warning, "warning"), of(Severity::Note, "note")].into_iter().flatten().collect();
+    if parts.is_empty() { "no mistakes".into() } else { parts.join(" and ") }
+}
+
+fn report(diagnostic: &Diagnostic, sources: &Sources) -> miette::Report {
+    let label = |span: trainyard_spec::Span, text: String| LabeledSpan::new(Some(text), span.start as usize, (span.end - span.start) as usize);
+    let mut labels = vec![LabeledSpan::new_primary_with_span(None, (diagnostic.span.start as usize, (diagnostic.span.end - diagnostic.span.start) as usize))];
+    labels.extend(diagnostic.related.iter().filter(|r| r.span.file == diagnostic.span.file).map(|r| label(r.span, r.message.clone())));
+    let grade = match diagnostic.severity {
+        Severity::Error => Grade::Error,
+        Severity::Warning => Grade::Warning,
+        Severity::Note => Grade::Advice,
+    };
+    let mut drawn = MietteDiagnostic::new(format!("{}: {}", sources.place(diagnostic.span), diagnostic.message))
+        .with_code(diagnostic.code)
+        .with_severity(grade)
+        .with_labels(labels);
+    if let Some(help) = &diagnostic.help {
+        drawn = drawn.with_help(help);
+    }
+    let (name, text) = sources.get(diagnostic.span.file).map_or_else(Default::default, |f| (f.name.clone(), f.text.clone()));
+    miette::Report::new(drawn).with_source_code(NamedSource::new(name, text))
+}
+
+/// One diagnostic as JSON: place, code, message, help.
+pub fn json(diagnostic: &Diagnostic, sources: &Sources) -> Value {
+    json!({
+        "file": sources.get(diagnostic.span.file).map(|f| f.name.clone()),
+        "line": diagnostic.span.line,
+        "column": diagnostic.span.column,
+        "code": diagnostic.code,
+        "severity": diagnostic.severity,
+        "message": diagnostic.message,
+        "help": diagnostic.help,
+    })
+}

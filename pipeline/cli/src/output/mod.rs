@@ -1,0 +1,7 @@
+//! What people and programs see.
+
+pub mod diagnostics;
+pub mod human;
+pub mod progress;
+pub mod reports;
+pub mod runs;

@@ -1,0 +1,196 @@
+//! What a running workflow shows: on a terminal one line for each running stage with rate, time left and its main metric; piped,
+//! plain lines when something happens.
+//!
+//! Reads the same events and messages as every other observer. Refuses: deciding anything.
+
+use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
+use std::collections::BTreeMap;
+use std::io::{IsTerminal as _, Write as _};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use trainyard_core::attempt::{AttemptMessage, LogLevel};
+use trainyard_core::event::{AttemptOutcome, CheckResult, Event, Record};
+use trainyard_core::units::format_duration;
+use trainyard_core::{AttemptNumber, Clock, StageKey};
+use trainyard_runtime::Observer;
+
+/// Piped output shows progress at most this often for each stage.
+const PLAIN_EVERY: Duration = Duration::from_secs(10);
+/// Runs with more stages than this show totals instead of a line for each finished stage.
+const MANY_STAGES: usize = 200;
+
+/// Shows a run on stderr.
+pub struct Progress {
+    clock: Arc<dyn Clock>,
+    bars: Option<MultiProgress>,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    stages: usize,
+    ended: usize,
+    running: BTreeMap<StageKey, Running>,
+}
+
+struct Running {
+    bar: Option<ProgressBar>,
+    started: Duration,
+    /// First progress seen: (time, units done), so that a resumed stage's rate is its own.
+    origin: Option<(Duration, u64)>,
+    last_plain: Duration,
+}
+
+impl Progress {
+    pub fn new(clock: Arc<dyn Clock>) -> Self {
+        let bars = std::io::stderr().is_terminal().then(MultiProgress::new);
+        Self { clock, bars, state: Mutex::default() }
+    }
+
+    fn say(&self, line: &str) {
+        match &self.bars {
+            // A closed terminal is noticed elsewhere.
+            Some(bars) => drop(bars.println(line)),
+            None => drop(writeln!(std::io::stderr(), "{line}")),
+        }
+    }
+
+    fn start(&self, state: &mut State, stage: &StageKey, attempt: AttemptNumber) {
+        let now = self.clock.monotonic();
+        let bar = self.bars.as_ref().map(|bars| {
+            let bar = bars.add(ProgressBar::new_spinner());
+            bar.set_style(ProgressStyle::with_template("{spinner} {prefix:18} {wide_msg}").unwrap_or_else(|_| ProgressStyle::default_spinner()));
+            bar.set_prefix(stage.to_string());
+            bar.set_message("starting");
+            bar.enable_steady_tick(Duration::from_millis(120));
+            bar
+        });
+        if bar.is_none() {
+            let again = if attempt > 1 { format!(" (attempt {attempt})") } else { String::new() };
+            self.say(&format!("{stage}: started{again}"));
+        }
+        state.running.insert(stage.clone(), Running { bar, started: now, origin: None, last_plain: now });
+    }
+
+    fn end(&self, state: &mut State, stage: &StageKey) -> Option<Duration> {
+        let running = state.running.remove(stage)?;
+        if let Some(bar) = running.bar {
+            bar.finish_and_clear();
+        }
+        Some(self.clock.monotonic() - running.started)
+    }
+
+    fn progress(&self, stage: &StageKey, done: u64, total: u64, unit: &str, metric: Option<&(String, f64)>) {
+        let now = self.clock.monotonic();
+        let Ok(mut state) = self.state.lock() else { return };
+        let Some(running) = state.running.get_mut(stage) else { return };
+        let (origin, first) = *running.origin.get_or_insert((now, done));
+        let text = progress_text(done, total, unit, metric, (now - origin).as_secs_f64(), done.saturating_sub(first));
+        match &running.bar {
+            Some(bar) => bar.set_message(text),
+            None if now - running.last_plain >= PLAIN_EVERY => {
+                running.last_plain = now;
+                self.say(&format!("{stage}: {text}"));
+            }
+            None => {}
+        }
+    }
+}
+
+/// `120/400 steps  12.5 steps/s  22.4s left  loss 0.4312`.
+fn progress_text(done: u64, total: u64, unit: &str, metric: Option<&(String, f64)>, seconds: f64, since: u64) -> String {
+    let mut text = if total > 0 { format!("{done}/{total} {unit}") } else { format!("{done} {unit}") };
+    if since > 0 && seconds > 0.0 {
+        let rate = since as f64 / seconds;
+        text.push_str(&format!("  {} {unit}/s", if rate >= 100.0 { format!("{rate:.0}") } else { format!("{rate:.1}") }));
+        if total > done {
+            text.push_str(&format!("  {} left", format_duration(Duration::from_secs_f64((total - done) as f64 / rate))));
+        }
+    }
+    if let Some((name, value)) = metric {
+        text.push_str(&format!("  {name} {value:.4}"));
+    }
+    text
+}
+
+impl Observer for Progress {
+    fn event(&self, record: &Record) {
+        let Ok(mut state) = self.state.lock() else { return };
+        match &record.event {
+            Event::RunCreated { stages, .. } => state.stages = stages.len(),
+            Event::StageExpanded { instances, .. } => state.stages += instances.len(),
+            Event::AttemptStarted { stage, attempt, pool, .. } if pool != "in_process" => self.start(&mut state, stage, *attempt),
+            Event::AttemptEnded { stage, attempt, outcome, error } => {
+                self.end(&mut state, stage);
+                if *outcome != AttemptOutcome::Succeeded {
+                    let why = error.as_ref().map_or_else(|| format!("{outcome:?}").to_lowercase(), ToString::to_string);
+                    self.say(&format!("{stage}: attempt {attempt} failed: {why}"));
+                }
+            }
+            Event::CacheHit { stage, digest, metrics, .. } => {
+                state.ended += 1;
+                if state.stages <= MANY_STAGES {
+                    self.say(&format!("{stage}: hit {}{}", digest.short(), metrics_text(metrics)));
+                }
+            }
+            Event::Published { stage, digest, metrics, adopted, .. } => {
+                state.ended += 1;
+                if state.stages <= MANY_STAGES {
+                    let adopted = if *adopted { " (another run published it first)" } else { "" };
+                    self.say(&format!("{stage}: done {}{adopted}{}", digest.short(), metrics_text(metrics)));
+                }
+            }
+            Event::ChecksEvaluated { stage, results } => results.iter().filter(|r| !r.passed).for_each(|r| self.say(&format!("{stage}: {}", check_text(r)))),
+            Event::RetryScheduled { stage, attempt, .. } => self.say(&format!("{stage}: attempt {attempt} will follow")),
+            Event::Skipped { stage, why } => self.say(&format!("{stage}: skipped: {why}")),
+            Event::Blocked { stage, by } => self.say(&format!("{stage}: blocked by {by}")),
+            Event::StageFailed { stage, error } => self.say(&format!("{stage}: failed: {error}")),
+            Event::CancelRequested { why } => self.say(&format!("stopping: {why}")),
+            _ => {}
+        }
+    }
+
+    fn message(&self, stage: &StageKey, _: AttemptNumber, message: &AttemptMessage) {
+        match message {
+            AttemptMessage::Progress { done, total, unit, metric } => self.progress(stage, *done, *total, unit, metric.as_ref()),
+            AttemptMessage::Log { level: LogLevel::Warn | LogLevel::Error, text } => self.say(&format!("{stage}: {text}")),
+            _ => {}
+        }
+    }
+
+    fn note(&self, text: &str) {
+        self.say(text);
+    }
+}
+
+/// Up to four metrics, as `  accuracy 0.7312`.
+fn metrics_text(metrics: &BTreeMap<String, f64>) -> String {
+    metrics.iter().take(4).map(|(name, value)| format!("  {name} {}", short(*value))).collect()
+}
+
+fn short(value: f64) -> String {
+    if value.fract() == 0.0 && value.abs() < 1e15 { format!("{value}") } else { format!("{value:.4}") }
+}
+
+fn check_text(check: &CheckResult) -> String {
+    let value = check.value.map_or_else(|| "missing".to_string(), short);
+    let bound = match (check.min, check.max) {
+        (Some(min), _) if check.value.is_none_or(|v| v < min) => format!("at least {min}"),
+        (_, Some(max)) => format!("at most {max}"),
+        _ => "a value".into(),
+    };
+    let grade = if check.gates { "check failed" } else { "warning" };
+    format!("{grade}: {} is {value}, must be {bound}", check.metric)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn progress_shows_rate_time_left_and_metric() {
+        let text = progress_text(120, 400, "steps", Some(&("loss".into(), 0.43)), 10.0, 100);
+        assert_eq!(text, "120/400 steps  10.0 steps/s  28.0s left  loss 0.4300");
+        assert_eq!(progress_text(5, 0, "rows", None, 0.0, 0), "5 rows");
+    }
+}

@@ -1,0 +1,110 @@
+//! Content digests: SHA-256 in lower-case hex, and RFC 8785 canonical JSON for everything that is hashed as data.
+//!
+//! Why so: a stage digest must not depend on key order, number spelling or white space. Refuses: non-finite numbers (RFC 8785
+//! has no form for them).
+
+use crate::error::{Error, Result};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
+use std::fmt;
+
+/// A SHA-256 digest as 64 lower-case hexadecimal characters.
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(try_from = "String", into = "String")]
+pub struct Digest(String);
+
+impl Digest {
+    /// The digest of some bytes.
+    pub fn of(bytes: &[u8]) -> Self {
+        Self(hex::encode(Sha256::digest(bytes)))
+    }
+    /// The digest of a value's RFC 8785 form.
+    pub fn of_json(value: &impl Serialize) -> Result<Self> {
+        Ok(Self::of(&canonical_json(value)?))
+    }
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+    /// The first two characters, the folder under which the store keeps it.
+    pub fn shard(&self) -> &str {
+        &self.0[..2]
+    }
+    /// The first twelve characters, for people.
+    pub fn short(&self) -> &str {
+        &self.0[..12]
+    }
+}
+
+impl TryFrom<String> for Digest {
+    type Error = String;
+    fn try_from(text: String) -> Result<Self, String> {
+        let valid = text.len() == 64 && text.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b));
+        if valid { Ok(Self(text)) } else { Err(format!("`{text}` is no SHA-256 digest: expected 64 characters 0-9a-f")) }
+    }
+}
+
+impl From<Digest> for String {
+    fn from(digest: Digest) -> Self {
+        digest.0
+    }
+}
+
+impl fmt::Display for Digest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl fmt::Debug for Digest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.short())
+    }
+}
+
+/// A digest that is fed piece by piece, for files larger than memory.
+#[derive(Default, Clone)]
+pub struct Hasher(Sha256);
+
+impl Hasher {
+    pub fn new() -> Self {
+        Self::default()
+    }
+    pub fn update(&mut self, bytes: &[u8]) {
+        self.0.update(bytes);
+    }
+    pub fn finish(self) -> Digest {
+        Digest(hex::encode(self.0.finalize()))
+    }
+}
+
+/// RFC 8785: sorted keys, ECMAScript numbers, no white space.
+pub fn canonical_json(value: &impl Serialize) -> Result<Vec<u8>> {
+    serde_json_canonicalizer::to_vec(value).map_err(|e| Error::bug(format!("no canonical JSON for this value: {e}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn the_empty_string_has_the_published_digest() {
+        assert_eq!(Digest::of(b"").as_str(), "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
+    }
+
+    #[test]
+    fn key_order_and_number_spelling_do_not_matter() {
+        let a = json!({"b": 1.0, "a": [1e2, 0.1]});
+        let b: serde_json::Value = serde_json::from_str(r#"{ "a":[100, 1e-1], "b":1 }"#).unwrap();
+        assert_eq!(canonical_json(&a).unwrap(), canonical_json(&b).unwrap());
+        assert_eq!(canonical_json(&a).unwrap(), br#"{"a":[100,0.1],"b":1}"#);
+    }
+
+    #[test]
+    fn a_digest_parses_only_from_64_hex_characters() {
+        assert!(Digest::try_from("E3".to_string()).is_err());
+        assert!(Digest::try_from("a".repeat(64)).is_ok());
+        assert!(Digest::try_from("g".repeat(64)).is_err());
+    }
+}

@@ -1,0 +1,78 @@
+//! Checks gate the run, not the artifact: they are compared with the manifest's metrics each time, on a hit as on a fresh
+//! result, and are no part of the stage digest.
+
+use std::collections::BTreeMap;
+use trainyard_core::Error;
+use trainyard_core::event::CheckResult;
+use trainyard_spec::plan::{Check, Severity};
+
+/// Every check with its verdict. A metric that is missing fails its check; bounds are inclusive.
+pub fn evaluate(checks: &[Check], metrics: &BTreeMap<String, f64>) -> Vec<CheckResult> {
+    let one = |check: &Check| {
+        let value = metrics.get(&check.metric).copied();
+        let within = |v: f64| check.min.is_none_or(|m| v >= m) && check.max.is_none_or(|m| v <= m);
+        CheckResult {
+            metric: check.metric.clone(),
+            value,
+            min: check.min,
+            max: check.max,
+            gates: check.severity == Severity::Error,
+            role: check.role.clone(),
+            passed: value.is_some_and(within),
+        }
+    };
+    checks.iter().map(one).collect()
+}
+
+/// `check failed: accuracy is 0.1, at least 0.2 is asked`.
+pub fn describe(check: &CheckResult) -> String {
+    let bounds = match (check.min, check.max) {
+        (Some(min), Some(max)) => format!("{min} to {max} is asked"),
+        (Some(min), None) => format!("at least {min} is asked"),
+        (None, Some(max)) => format!("at most {max} is asked"),
+        (None, None) => "it must be there".to_string(),
+    };
+    let word = if check.gates { "check" } else { "warning" };
+    match check.value {
+        Some(value) => format!("{word} failed: {} is {value}, {bounds}", check.metric),
+        None => format!("{word} failed: the manifest has no metric `{}`, {bounds}", check.metric),
+    }
+}
+
+/// The error of a stage whose gating checks did not hold; `None` if they did.
+pub fn gate(results: &[CheckResult]) -> Option<Error> {
+    let failed: Vec<String> = results.iter().filter(|c| c.gates && !c.passed).map(describe).collect();
+    let error = Error::data(failed.join("; ")).help("the artifact is kept; correct the bound or the stage, then run again");
+    (!failed.is_empty()).then_some(error)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(metric: &str, min: Option<f64>, max: Option<f64>, severity: Severity) -> Check {
+        Check { metric: metric.into(), min, max, severity, role: None }
+    }
+
+    #[test]
+    fn bounds_are_inclusive_and_missing_metrics_fail() {
+        let metrics = BTreeMap::from([("a".to_string(), 0.5)]);
+        let checks = [
+            check("a", Some(0.5), Some(0.5), Severity::Error),
+            check("a", Some(0.6), None, Severity::Warn),
+            check("b", None, Some(1.0), Severity::Error),
+        ];
+        let results = evaluate(&checks, &metrics);
+        assert_eq!(results.iter().map(|r| r.passed).collect::<Vec<_>>(), [true, false, false]);
+        assert_eq!(describe(&results[1]), "warning failed: a is 0.5, at least 0.6 is asked");
+        let error = gate(&results).unwrap();
+        assert_eq!(error.message, "check failed: the manifest has no metric `b`, at most 1 is asked");
+        assert!(gate(&results[..2]).is_none(), "a warning gates nothing");
+    }
+
+    #[test]
+    fn not_a_number_passes_no_bound() {
+        let metrics = BTreeMap::from([("a".to_string(), f64::NAN)]);
+        assert!(!evaluate(&[check("a", Some(0.0), None, Severity::Error)], &metrics)[0].passed);
+    }
+}

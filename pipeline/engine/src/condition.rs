@@ -1,0 +1,86 @@
+//! What happens to a node once all that it waits for has ended: blocked, skipped, expanded, or prepared.
+
+use crate::engine::Engine;
+use crate::io::NodeId;
+use crate::node::{Ending, State};
+use crate::scope::LateScope;
+use serde_json::Value;
+use trainyard_core::event::Event;
+use trainyard_core::{Error, Result};
+use trainyard_spec::expression::Reference;
+use trainyard_spec::plan::When;
+
+impl Engine {
+    /// Everything before `node` ended.
+    pub(crate) fn ready(&mut self, node: NodeId) {
+        if self.stopping.is_some() {
+            return self.cancel_node(node);
+        }
+        if self.forecasting && self.stands_behind_a_miss(node) {
+            return self.end(node, Ending::Deferred);
+        }
+        if let Some(by) = self.blocker(node) {
+            let (stage, by) = (self.key(node).clone(), self.key(by).clone());
+            self.state_mut(node).why = Some(format!("blocked by {by}"));
+            self.emit(Event::Blocked { stage, by });
+            return self.end(node, Ending::Blocked);
+        }
+        match self.wanted(node) {
+            Ok(None) if self.state(node).is_group() => self.read_rows(node),
+            Ok(None) => self.prepare(node),
+            Ok(Some(why)) => self.skip(node, why),
+            Err(error) => self.fail(node, error),
+        }
+    }
+
+    fn stands_behind_a_miss(&self, node: NodeId) -> bool {
+        let state = self.state(node);
+        let endings = state.after.iter().map(|d| self.state(self.bound(state, *d)).ending());
+        endings.into_iter().any(|e| matches!(e, Some(Ending::WouldRun | Ending::Deferred)))
+    }
+
+    /// A stage that did not end well and is needed. Whoever reads only its status is not blocked by it.
+    fn blocker(&self, node: NodeId) -> Option<NodeId> {
+        let state = self.state(node);
+        let bad = |d: &NodeId| matches!(self.state(*d).ending(), Some(Ending::Failed | Ending::Blocked | Ending::Cancelled));
+        let needed = state.after.iter().filter(|d| !(state.is_group() && self.same_axes(state, **d)));
+        needed.map(|d| self.bound(state, *d)).filter(bad).find(|d| !self.only_status_is_read(state, *d))
+    }
+
+    fn only_status_is_read(&self, state: &State, dep: NodeId) -> bool {
+        let is = |stage: &str| self.find(stage).is_some_and(|found| found == dep || self.bound(state, found) == dep);
+        if state.plan.inputs.iter().flat_map(|i| &i.from).any(|of| is(&of.stage.0)) {
+            return false;
+        }
+        let references = references(state);
+        let metric = references.iter().any(|r| matches!(r, Reference::Metric { stage, .. } if is(stage)));
+        !metric && references.iter().any(|r| matches!(r, Reference::Status { stage } if is(stage)))
+    }
+
+    /// `None`: it runs. `Some`: why it is skipped.
+    fn wanted(&self, node: NodeId) -> Result<Option<String>> {
+        let state = self.state(node);
+        if let When::Late(condition) = &state.plan.when {
+            // A condition on the row is asked of every instance, any other once.
+            let of_row = condition.references().contains(&&Reference::Item);
+            if of_row != state.is_group() || state.plan.fan_out.is_none() {
+                match condition.evaluate(&LateScope { engine: self, node })? {
+                    Value::Bool(true) => {}
+                    Value::Bool(false) => return Ok(Some(format!("`when: {condition}` is false"))),
+                    other => return Err(Error::invalid(format!("`when: {condition}` gives {other}, not true or false"))),
+                }
+            }
+        }
+        Ok(self.skipped_input(node))
+    }
+}
+
+/// Every late reference of a node.
+fn references(state: &State) -> Vec<&Reference> {
+    let mut found = state.plan.config.references();
+    found.extend(state.plan.env.values().flat_map(|t| t.references()));
+    if let When::Late(condition) = &state.plan.when {
+        found.extend(condition.references());
+    }
+    found
+}

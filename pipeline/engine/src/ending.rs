@@ -1,0 +1,161 @@
+//! What follows an attempt: publication, a retry, a failure, or a stop.
+
+use crate::engine::{Engine, Stopping};
+use crate::io::{Command, Finished, NodeId, Publication};
+use crate::node::{Ending, Phase};
+use std::cmp::Reverse;
+use std::sync::Arc;
+use trainyard_core::event::{AttemptOutcome, Event, summarize_outputs};
+use trainyard_core::{AttemptNumber, Error, Manifest, Result};
+
+impl Engine {
+    pub(crate) fn attempt_ended(&mut self, node: NodeId, attempt: AttemptNumber, finished: Finished) {
+        if self.state(node).phase == (Phase::Running { attempt }) {
+            self.release(node);
+            self.conclude(node, attempt, finished);
+        }
+    }
+
+    pub(crate) fn recovered(&mut self, node: NodeId, attempt: AttemptNumber, finished: Option<Finished>) {
+        if self.state(node).phase != (Phase::Recovering { attempt }) {
+            return;
+        }
+        match finished {
+            Some(finished) => self.conclude(node, attempt, finished),
+            None => {
+                let error = Some(Error::lost("the engine that ran it is gone"));
+                self.emit(Event::AttemptEnded { stage: self.key(node).clone(), attempt, outcome: AttemptOutcome::Lost, error });
+                self.enqueue(node);
+            }
+        }
+    }
+
+    fn conclude(&mut self, node: NodeId, attempt: AttemptNumber, finished: Finished) {
+        let (finished, manifest) = match self.accept(node, attempt, finished) {
+            Ok(accepted) => accepted,
+            Err(error) => (Finished::failed(AttemptOutcome::Failed, error), None),
+        };
+        let Finished { outcome, error, .. } = finished;
+        self.emit(Event::AttemptEnded { stage: self.key(node).clone(), attempt, outcome, error: error.clone() });
+        match manifest {
+            Some(manifest) => self.publish(node, attempt, manifest),
+            None => self.unsuccessful(node, error.unwrap_or_else(|| Error::lost("the attempt ended without a result"))),
+        }
+    }
+
+    /// The manifest that a successful attempt becomes; a result of another attempt is refused.
+    fn accept(&self, node: NodeId, attempt: AttemptNumber, finished: Finished) -> Result<(Finished, Option<Manifest>)> {
+        let state = self.state(node);
+        let (AttemptOutcome::Succeeded, Some(result), Some(spec)) = (finished.outcome, &finished.result, &state.spec) else {
+            return match finished.outcome {
+                AttemptOutcome::Succeeded => Err(Error::lost("the attempt ended without a result")),
+                _ => Ok((finished, None)),
+            };
+        };
+        if result.stage_digest != spec.stage_digest || result.attempt != attempt || result.stage != state.key || result.run != self.setup.run {
+            return Err(Error::bug(format!("the result is that of attempt {} of `{}` in run {}", result.attempt, result.stage, result.run)));
+        }
+        for (name, output) in &spec.outputs {
+            match result.outputs.get(name) {
+                None if !output.optional => return Err(Error::data(format!("the attempt left no output `{name}`"))),
+                Some(found) if found.kind != output.kind => return Err(Error::bug(format!("output `{name}` is of kind {}, declared is {}", found.kind, output.kind))),
+                _ => {}
+            }
+        }
+        if let Some((name, value)) = result.metrics.iter().find(|(_, v)| !v.is_finite()) {
+            return Err(Error::data(format!("metric `{name}` is {value}, not a finite number")));
+        }
+        let spec = trainyard_core::attempt::AttemptSpec { attempt, ..spec.as_ref().clone() };
+        let manifest = spec.manifest(result.as_ref().clone(), state.generation, state.reason);
+        Ok((finished, Some(manifest)))
+    }
+
+    fn publish(&mut self, node: NodeId, attempt: AttemptNumber, manifest: Manifest) {
+        let state = self.state_mut(node);
+        state.phase = Phase::Publishing { attempt };
+        state.manifest = Some(Arc::new(manifest.clone()));
+        self.command(Command::Publish { node, attempt, manifest: Box::new(manifest) });
+    }
+
+    pub(crate) fn publication(&mut self, node: NodeId, attempt: AttemptNumber, answer: Result<Publication>) {
+        if self.state(node).phase != (Phase::Publishing { attempt }) {
+            return;
+        }
+        let Some(ours) = self.state_mut(node).manifest.take() else { return };
+        let (manifest, adopted) = match answer {
+            Ok(Publication::Ours) => (ours, false),
+            Ok(Publication::Theirs(theirs)) => (theirs, true),
+            Err(error) => {
+                let (stage, outcome) = (self.key(node).clone(), AttemptOutcome::Failed);
+                self.emit(Event::AttemptEnded { stage, attempt, outcome, error: Some(error.clone()) });
+                return self.unsuccessful(node, error);
+            }
+        };
+        self.emit(Event::Published {
+            stage: self.key(node).clone(),
+            attempt,
+            digest: manifest.stage_digest.clone(),
+            generation: manifest.generation,
+            reason: manifest.reason,
+            adopted,
+            metrics: manifest.metrics.clone(),
+            outputs: summarize_outputs(&manifest),
+        });
+        self.published(node, manifest, Ending::Done);
+    }
+
+    /// Retry policy: the kind of the error, and how often this engine tried.
+    fn unsuccessful(&mut self, node: NodeId, error: Error) {
+        if self.stopping.is_some() {
+            return self.cancel_node(node);
+        }
+        let now = self.now;
+        let state = self.state_mut(node);
+        let retry = &state.plan.retry;
+        if state.tried >= retry.attempts || !retry.on.contains(&error.kind) {
+            return self.fail(node, error);
+        }
+        let wait = retry.backoff.wait(state.tried + 1);
+        let not_before = now.saturating_add(i64::try_from(wait.as_millis()).unwrap_or(i64::MAX));
+        let attempt = state.attempt + 1;
+        state.phase = Phase::Backoff;
+        let stage = state.key.clone();
+        self.wakes.push(Reverse((not_before, node)));
+        self.emit(Event::RetryScheduled { stage, attempt, not_before });
+    }
+
+    pub(crate) fn cancel(&mut self, why: String) {
+        match self.stopping {
+            None | Some(Stopping::Failure) => {
+                self.emit(Event::CancelRequested { why });
+                self.stop(Stopping::Cancel { kill: false });
+            }
+            Some(Stopping::Cancel { kill: false }) => self.stop(Stopping::Cancel { kill: true }),
+            Some(Stopping::Cancel { kill: true }) => {}
+        }
+    }
+
+    /// Nothing new starts; what runs is asked to stop; what is being published is let through.
+    pub(crate) fn stop(&mut self, how: Stopping) {
+        self.stopping = Some(how);
+        let kill = how == Stopping::Cancel { kill: true };
+        for at in 0..self.states.len() {
+            let node = NodeId(at as u32);
+            match self.states[at].phase {
+                Phase::Running { attempt } | Phase::Recovering { attempt } => self.command(Command::Stop { node, attempt, kill }),
+                // A fan-out ends with its instances; its dependents are cancelled when their turn comes, so that order holds.
+                Phase::Waiting | Phase::Expanded | Phase::Publishing { .. } | Phase::Ended(_) => {}
+                Phase::Queued => {
+                    self.dequeue(node);
+                    self.cancel_node(node);
+                }
+                Phase::Reading | Phase::Looking | Phase::Following | Phase::Backoff => self.cancel_node(node),
+            }
+        }
+    }
+
+    pub(crate) fn cancel_node(&mut self, node: NodeId) {
+        self.emit(Event::StageCancelled { stage: self.key(node).clone() });
+        self.end(node, Ending::Cancelled);
+    }
+}

@@ -1,0 +1,266 @@
+//! The state of a run and the one function that moves it.
+
+use crate::io::{Command, Input, NodeId, Step};
+use crate::ledger::Ledger;
+use crate::node::{Ending, Phase, State};
+use crate::queue::Queue;
+use crate::setup::Setup;
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap, VecDeque};
+use trainyard_core::event::{Event, Record, RunOutcome};
+use trainyard_core::{Digest, Error, StageKey};
+use trainyard_spec::plan::When;
+
+/// The state machine of one run.
+pub struct Engine {
+    pub(crate) workflow: String,
+    pub(crate) setup: Setup,
+    pub(crate) states: Vec<State>,
+    pub(crate) index: HashMap<StageKey, NodeId>,
+    /// Who was first with a digest and has not ended.
+    pub(crate) leaders: HashMap<Digest, NodeId>,
+    pub(crate) ledger: Ledger,
+    pub(crate) queue: Queue,
+    /// Ready kinds that run inside this process, in order.
+    pub(crate) in_process: VecDeque<NodeId>,
+    pub(crate) in_process_running: usize,
+    /// Ready, and not yet journaled as waiting for a pool.
+    pub(crate) newly_queued: Vec<NodeId>,
+    pub(crate) wakes: BinaryHeap<Reverse<(i64, NodeId)>>,
+    /// Nodes that ended and whose dependents were not told yet.
+    pub(crate) ended: VecDeque<NodeId>,
+    /// Nodes that have not ended.
+    pub(crate) open: usize,
+    pub(crate) stopping: Option<Stopping>,
+    /// Endings that make the run fail, and those that stopping caused.
+    pub(crate) failed: usize,
+    pub(crate) cancelled: usize,
+    pub(crate) now: i64,
+    pub(crate) out: Step,
+    pub(crate) finished: bool,
+    /// Only looks; a miss ends its node.
+    pub(crate) forecasting: bool,
+}
+
+/// Why nothing new starts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Stopping {
+    Cancel { kill: bool },
+    /// `--fail-fast` and a stage failed.
+    Failure,
+}
+
+pub(crate) struct Parts {
+    pub workflow: String,
+    pub setup: Setup,
+    pub states: Vec<State>,
+    pub index: HashMap<StageKey, NodeId>,
+    pub ledger: Ledger,
+}
+
+impl Engine {
+    pub(crate) fn from_parts(parts: Parts) -> Self {
+        let open = parts.states.iter().filter(|s| s.ending().is_none()).count();
+        Self {
+            workflow: parts.workflow,
+            setup: parts.setup,
+            states: parts.states,
+            index: parts.index,
+            leaders: HashMap::new(),
+            ledger: parts.ledger,
+            queue: Queue::default(),
+            in_process: VecDeque::new(),
+            in_process_running: 0,
+            newly_queued: Vec::new(),
+            wakes: BinaryHeap::new(),
+            ended: VecDeque::new(),
+            open,
+            stopping: None,
+            failed: 0,
+            cancelled: 0,
+            now: 0,
+            out: Step::default(),
+            finished: false,
+            forecasting: false,
+        }
+    }
+
+    /// Moves the run by one happening. `now` is in Unix milliseconds. Answers that come late (to a stage that ended, about an
+    /// attempt that is not current) change nothing.
+    pub fn step(&mut self, now: i64, input: Input) -> Step {
+        self.now = now;
+        if !self.finished {
+            self.take(input);
+            self.settle();
+            self.admit();
+            self.finish();
+        }
+        std::mem::take(&mut self.out)
+    }
+
+    /// When [`Input::Tick`] is due at the latest, in Unix milliseconds.
+    pub fn next_wake(&self) -> Option<i64> {
+        self.wakes.peek().map(|Reverse((at, _))| *at)
+    }
+
+    /// How many stages wait for a pool.
+    pub fn queued(&self) -> usize {
+        self.queue.len()
+    }
+
+    pub fn is_finished(&self) -> bool {
+        self.finished
+    }
+
+    /// The stage key of a node.
+    pub fn key(&self, node: NodeId) -> &StageKey {
+        &self.state(node).key
+    }
+
+    /// Why a stage is not running right now, as of this moment; `None` if there is no such stage or it waits for nothing.
+    pub fn explain(&self, key: &StageKey) -> Option<String> {
+        let state = self.state(*self.index.get(key)?);
+        match state.phase {
+            Phase::Waiting => {
+                let open = state.after.iter().map(|d| self.state(*d)).filter(|s| s.ending().is_none()).map(|s| s.key.0.as_str());
+                Some(format!("waits for {}", open.collect::<Vec<_>>().join(", ")))
+            }
+            Phase::Reading => Some("waits for the rows of its list".into()),
+            Phase::Expanded => Some(format!("waits for {} of {} instances", state.open_instances, state.instances.len())),
+            Phase::Looking => Some("waits for the store's answer".into()),
+            Phase::Following => Some("waits for a stage of equal digest".into()),
+            Phase::Queued => Some(self.ledger.why_not(&state.asks)),
+            Phase::Backoff => Some(format!("waits before attempt {}", state.attempt + 1)),
+            Phase::Recovering { attempt } => Some(format!("asks what became of attempt {attempt}")),
+            Phase::Running { .. } | Phase::Publishing { .. } | Phase::Ended(_) => None,
+        }
+    }
+
+    fn take(&mut self, input: Input) {
+        match input {
+            Input::Begin => self.begin(),
+            Input::Looked { node, answer } => self.looked(node, answer),
+            Input::Rows { node, rows } => self.expand(node, rows),
+            Input::Ended { node, attempt, finished } => self.attempt_ended(node, attempt, finished),
+            Input::Recovered { node, attempt, finished } => self.recovered(node, attempt, finished),
+            Input::Published { node, attempt, answer } => self.publication(node, attempt, answer),
+            Input::Outside { pool, machine, held } => {
+                self.ledger.outside(&pool, &machine, held);
+            }
+            Input::Cancel { why } => self.cancel(why),
+            Input::Tick => self.wake(),
+        }
+    }
+
+    fn begin(&mut self) {
+        for at in 0..self.states.len() {
+            let node = NodeId(at as u32);
+            let state = &self.states[at];
+            if state.ending().is_some() {
+                continue;
+            }
+            if let When::Never(why) = &state.plan.when {
+                let why = why.clone();
+                self.skip(node, why);
+            } else if state.waits_for == 0 {
+                self.ready(node);
+            }
+        }
+    }
+
+    fn wake(&mut self) {
+        while let Some(Reverse((at, node))) = self.wakes.peek().copied() {
+            if at > self.now {
+                return;
+            }
+            self.wakes.pop();
+            if self.state(node).phase == Phase::Backoff {
+                self.enqueue(node);
+            }
+        }
+    }
+
+    /// Tells the dependents, followers and fan-outs of all that ended, until nothing more follows. A loop, not recursion: a
+    /// chain may be as long as the plan.
+    fn settle(&mut self) {
+        while let Some(node) = self.ended.pop_front() {
+            if let Some(digest) = self.state(node).digest().cloned()
+                && self.leaders.get(&digest) == Some(&node)
+            {
+                self.leaders.remove(&digest);
+            }
+            for follower in std::mem::take(&mut self.state_mut(node).followers) {
+                self.follow(follower, node);
+            }
+            if let Some((_, _, group)) = self.state(node).item {
+                self.instance_ended(group);
+            }
+            for dependent in self.state(node).dependents.clone() {
+                let state = self.state_mut(dependent);
+                state.waits_for -= 1;
+                if state.waits_for == 0 && state.phase == Phase::Waiting {
+                    self.ready(dependent);
+                }
+            }
+        }
+    }
+
+    fn finish(&mut self) {
+        if self.open > 0 || self.finished {
+            return;
+        }
+        self.finished = true;
+        let outcome = match (self.stopping, self.failed, self.cancelled) {
+            (Some(Stopping::Cancel { .. }), _, 1..) => RunOutcome::Cancelled,
+            (_, 0, 0) => RunOutcome::Succeeded,
+            _ => RunOutcome::Failed,
+        };
+        self.emit(Event::RunFinished { outcome });
+        self.command(Command::Finish { outcome });
+    }
+
+    /// The node will not change any more. The event that says so was emitted.
+    pub(crate) fn end(&mut self, node: NodeId, ending: Ending) {
+        let state = self.state_mut(node);
+        debug_assert!(state.ending().is_none(), "{} ended twice", state.key);
+        state.phase = Phase::Ended(ending);
+        self.open -= 1;
+        self.ended.push_back(node);
+        match ending {
+            Ending::Failed => {
+                self.failed += 1;
+                if self.setup.fail_fast && self.stopping.is_none() {
+                    self.stop(Stopping::Failure);
+                }
+            }
+            Ending::Blocked => self.failed += 1,
+            Ending::Cancelled => self.cancelled += 1,
+            _ => {}
+        }
+    }
+
+    pub(crate) fn skip(&mut self, node: NodeId, why: String) {
+        self.state_mut(node).why = Some(why.clone());
+        self.emit(Event::Skipped { stage: self.key(node).clone(), why });
+        self.end(node, Ending::Skipped);
+    }
+
+    pub(crate) fn fail(&mut self, node: NodeId, error: Error) {
+        self.state_mut(node).error = Some(error.clone());
+        self.emit(Event::StageFailed { stage: self.key(node).clone(), error });
+        self.end(node, Ending::Failed);
+    }
+
+    pub(crate) fn state(&self, node: NodeId) -> &State {
+        &self.states[node.0 as usize]
+    }
+    pub(crate) fn state_mut(&mut self, node: NodeId) -> &mut State {
+        &mut self.states[node.0 as usize]
+    }
+    pub(crate) fn emit(&mut self, event: Event) {
+        self.out.records.push(Record { at: self.now, event });
+    }
+    pub(crate) fn command(&mut self, command: Command) {
+        self.out.commands.push(command);
+    }
+}

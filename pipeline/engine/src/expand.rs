@@ -1,0 +1,150 @@
+//! Late fan-out: one instance for each row of an upstream table.
+
+use crate::engine::Engine;
+use crate::io::{Command, NodeId};
+use crate::node::{Ending, Phase, State};
+use serde_json::Value;
+use trainyard_core::event::Event;
+use trainyard_core::{Error, Output, Result, StageKey};
+
+impl Engine {
+    /// Takes the rows from the manifest's preview if that is the whole table, else asks for them.
+    pub(crate) fn read_rows(&mut self, node: NodeId) {
+        match self.table_of(node) {
+            Ok((output, cap)) => match whole_preview(&output) {
+                Some(rows) => self.expand_into(node, rows),
+                None => {
+                    self.state_mut(node).phase = Phase::Reading;
+                    self.command(Command::ReadRows { node, output: Box::new(output), limit: u64::from(cap) + 1 });
+                }
+            },
+            Err(error) => self.fail(node, error),
+        }
+    }
+
+    fn table_of(&self, node: NodeId) -> Result<(Output, u32)> {
+        let state = self.state(node);
+        let Some(fan_out) = &state.plan.fan_out else { return Err(Error::bug(format!("`{}` is no fan-out", state.key))) };
+        let of = &fan_out.rows_of;
+        let manifest = self.find(&of.stage.0).and_then(|found| self.state(found).manifest.as_ref());
+        let output = manifest.and_then(|m| m.outputs.get(&of.output));
+        let output = output.ok_or_else(|| Error::invalid(format!("`{}` left no output `{}` to fan `{}` out over", of.stage, of.output, state.key)))?;
+        let rows = output.table.as_ref().map_or(0, |t| t.rows);
+        if output.table.is_some() && rows > u64::from(fan_out.cap) {
+            return Err(too_many(&state.key, &of.stage, fan_out.cap));
+        }
+        Ok((output.clone(), fan_out.cap))
+    }
+
+    pub(crate) fn expand(&mut self, node: NodeId, rows: Result<Vec<Value>>) {
+        if self.state(node).phase != Phase::Reading {
+            return;
+        }
+        match rows {
+            Ok(rows) => self.expand_into(node, rows),
+            Err(error) => self.fail(node, error.at("reading the rows of its list")),
+        }
+    }
+
+    fn expand_into(&mut self, group: NodeId, rows: Vec<Value>) {
+        let state = self.state(group);
+        let (plan, mode) = (state.plan.clone(), state.mode);
+        if let Some(fan_out) = plan.fan_out.as_ref().filter(|f| rows.len() > f.cap as usize) {
+            let error = too_many(&state.key, &fan_out.rows_of.stage, fan_out.cap);
+            return self.fail(group, error);
+        }
+        let first = self.states.len() as u32;
+        let keys: Vec<StageKey> = (0..rows.len()).map(|at| instance_key(&self.state(group).key, at)).collect();
+        let height = self.state(group).height;
+        let after = self.state(group).after.clone();
+        for (at, (row, key)) in rows.into_iter().zip(&keys).enumerate() {
+            let mut instance = State::new(plan.clone(), key.clone(), &self.setup, mode);
+            instance.forced = instance.forced.or(self.state(group).forced);
+            instance.item = Some((at, row, group));
+            instance.height = height;
+            instance.after.clone_from(&after);
+            self.index.insert(key.clone(), NodeId(first + at as u32));
+            self.states.push(instance);
+        }
+        let instances: Vec<NodeId> = (first..self.states.len() as u32).map(NodeId).collect();
+        self.open += instances.len();
+        self.emit(Event::StageExpanded { stage: self.key(group).clone(), instances: keys });
+        let state = self.state_mut(group);
+        state.instances.clone_from(&instances);
+        state.open_instances = instances.len();
+        state.phase = Phase::Expanded;
+        if instances.is_empty() {
+            return self.end_group(group);
+        }
+        for instance in instances {
+            self.ready(instance);
+        }
+    }
+
+    pub(crate) fn instance_ended(&mut self, group: NodeId) {
+        let state = self.state_mut(group);
+        state.open_instances -= 1;
+        if state.open_instances == 0 && state.phase == Phase::Expanded {
+            self.end_group(group);
+        }
+    }
+
+    /// A fan-out ends as the worst of its instances; it is skipped if all of them were.
+    fn end_group(&mut self, group: NodeId) {
+        let endings: Vec<Ending> = self.state(group).instances.iter().filter_map(|i| self.state(*i).ending()).collect();
+        let any = |wanted: &[Ending]| endings.iter().any(|e| wanted.contains(e));
+        let all = |wanted: &[Ending]| !endings.is_empty() && endings.iter().all(|e| wanted.contains(e));
+        if any(&[Ending::Failed, Ending::Blocked]) {
+            let failed = endings.iter().filter(|e| matches!(e, Ending::Failed | Ending::Blocked)).count();
+            let error = Error::data(format!("{failed} of {} instances failed", endings.len())).help("see the errors of the instances");
+            self.fail(group, error);
+        } else if any(&[Ending::Cancelled]) {
+            self.cancel_node(group);
+        } else if all(&[Ending::Skipped]) {
+            self.skip(group, "every instance was skipped".into());
+        } else if any(&[Ending::WouldRun, Ending::Deferred]) {
+            self.end(group, Ending::Deferred);
+        } else {
+            self.end(group, Ending::Done);
+        }
+    }
+}
+
+fn too_many(stage: &StageKey, list: &StageKey, cap: u32) -> Error {
+    Error::invalid(format!("the list of `{stage}` from `{list}` has more than {cap} rows")).help("raise `cap` under `for_each`, or filter the list first")
+}
+
+/// `eval[item=3]`; `eval[seed=1,item=3]` if there are axes already.
+fn instance_key(group: &StageKey, at: usize) -> StageKey {
+    StageKey(match group.0.strip_suffix(']') {
+        Some(axes) => format!("{axes},item={at}]"),
+        None => format!("{group}[item={at}]"),
+    })
+}
+
+/// The preview, if it is the whole table and no cell was cut.
+fn whole_preview(output: &Output) -> Option<Vec<Value>> {
+    let table = output.table.as_ref()?;
+    let whole = table.preview.len() as u64 == table.rows && !table.preview.iter().any(was_cut);
+    whole.then(|| table.preview.clone())
+}
+
+fn was_cut(value: &Value) -> bool {
+    match value {
+        Value::String(text) => text.ends_with('…'),
+        Value::Array(items) => items.iter().any(was_cut),
+        Value::Object(entries) => entries.values().any(was_cut),
+        Value::Null | Value::Bool(_) | Value::Number(_) => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn instance_keys_join_the_axes() {
+        assert_eq!(instance_key(&StageKey("eval".into()), 3).0, "eval[item=3]");
+        assert_eq!(instance_key(&StageKey("eval[seed=1]".into()), 0).0, "eval[seed=1,item=0]");
+    }
+}

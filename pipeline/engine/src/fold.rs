@@ -1,0 +1,171 @@
+//! The journal folded to what a run is now: status of every stage with times, attempts, errors and metrics.
+//!
+//! `runs show`, resume and `explain` read this and nothing else. The fold accepts any prefix of a journal, several writers and
+//! events of later versions. Refuses: deciding; an attempt whose writer was replaced is shown as lost, nothing more.
+
+mod stage;
+#[cfg(test)]
+mod tests;
+
+pub use stage::{AttemptView, Key, StageStatus, StageView};
+
+use serde::Serialize;
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use trainyard_core::event::{AttemptOutcome, Event, Record, RunOutcome, Selection};
+use trainyard_core::{Digest, Epoch, Error, Result, StageKey};
+
+/// A run as its journal tells it.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct RunView {
+    pub workflow: String,
+    pub source: String,
+    /// None only if the journal has no `run_created` yet.
+    pub plan_digest: Option<Digest>,
+    pub params: BTreeMap<String, Value>,
+    pub selection: Selection,
+    /// Unix milliseconds.
+    pub created: i64,
+    pub writer: WriterView,
+    /// In plan order; instances of a late fan-out stand behind their stage.
+    pub stages: Vec<StageView>,
+    /// Why the run was asked to stop, if it was.
+    pub cancel_requested: Option<String>,
+    pub finished: Option<(i64, RunOutcome)>,
+    #[serde(skip)]
+    index: HashMap<StageKey, usize>,
+}
+
+/// Who writes the journal.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct WriterView {
+    pub epoch: Epoch,
+    pub name: String,
+    /// Time of the last record, heartbeats included; unix milliseconds.
+    pub last_seen: i64,
+}
+
+impl RunView {
+    /// Folds a journal in its stored form.
+    ///
+    /// Errors: data, if a known event cannot be read.
+    pub fn from_values<'a>(values: impl IntoIterator<Item = &'a Value>) -> Result<Self> {
+        let mut view = Self::default();
+        for value in values {
+            view.apply(&Record::from_value(value)?);
+        }
+        Ok(view)
+    }
+
+    pub fn stage(&self, key: &StageKey) -> Option<&StageView> {
+        self.index.get(key).map(|at| &self.stages[*at])
+    }
+
+    /// Number of stages in each status.
+    pub fn counts(&self) -> BTreeMap<StageStatus, usize> {
+        let mut counts = BTreeMap::new();
+        for stage in &self.stages {
+            *counts.entry(stage.status).or_default() += 1;
+        }
+        counts
+    }
+
+    /// Why a stage is where it is, in lines for people; empty if there is no such stage.
+    pub fn explain(&self, key: &StageKey) -> Vec<String> {
+        let Some(stage) = self.stage(key) else { return Vec::new() };
+        let mut lines = vec![format!("{key} is {}", stage.status.name())];
+        if stage.status == StageStatus::Pending {
+            let open = stage.after.iter().filter_map(|k| self.stage(k)).filter(|s| !s.status.is_final());
+            lines.extend(open.map(|s| format!("waits for {} ({})", s.key(), s.status.name())));
+        }
+        lines.extend(stage.why.clone());
+        lines.extend(stage.checks.iter().filter(|c| !c.passed).map(crate::checks::describe));
+        for attempt in &stage.attempts {
+            let outcome = match (attempt.outcome, &attempt.error) {
+                (None, _) => "runs".to_string(),
+                (Some(outcome), None) => format!("{outcome:?}").to_lowercase(),
+                (Some(outcome), Some(error)) => format!("{outcome:?}: {} ({})", error, error.kind).to_lowercase(),
+            };
+            lines.push(format!("attempt {} on {}: {outcome}", attempt.number, attempt.pool));
+        }
+        lines.extend(stage.error.iter().map(|e| format!("{} ({})", e, e.kind)));
+        lines.extend(stage.digest.iter().map(|d| format!("stage digest {d}")));
+        lines
+    }
+
+    /// Takes one more record.
+    pub fn apply(&mut self, record: &Record) {
+        let at = record.at;
+        self.writer.last_seen = self.writer.last_seen.max(at);
+        match &record.event {
+            Event::RunCreated { workflow, source, plan_digest, params, selection, stages, .. } => {
+                self.workflow.clone_from(workflow);
+                self.source.clone_from(source);
+                self.plan_digest = Some(plan_digest.clone());
+                self.params.clone_from(params);
+                self.selection = selection.clone();
+                self.created = at;
+                for planned in stages {
+                    let stage = self.entry(&planned.stage);
+                    stage.kind.clone_from(&planned.kind);
+                    stage.main_metric.clone_from(&planned.main_metric);
+                    stage.after.clone_from(&planned.after);
+                }
+            }
+            Event::WriterOpened { epoch, writer } => self.writer_opened(at, *epoch, writer),
+            Event::CancelRequested { why } => self.cancel_requested = Some(why.clone()),
+            Event::RunFinished { outcome } => self.finished = Some((at, *outcome)),
+            Event::StageExpanded { stage, instances } => self.expanded(stage, instances),
+            Event::Heartbeat {} | Event::Unknown => {}
+            event => {
+                if let Some(key) = event.stage() {
+                    self.entry(key).apply(at, event);
+                }
+            }
+        }
+    }
+
+    fn entry(&mut self, key: &StageKey) -> &mut StageView {
+        let at = *self.index.entry(key.clone()).or_insert_with(|| {
+            self.stages.push(StageView { stage: Key(key.clone()), ..StageView::default() });
+            self.stages.len() - 1
+        });
+        &mut self.stages[at]
+    }
+
+    /// A new writer: what the old one left open is lost, and whatever had not ended well is open again.
+    fn writer_opened(&mut self, at: i64, epoch: Epoch, name: &str) {
+        self.writer = WriterView { epoch, name: name.to_string(), last_seen: at.max(self.writer.last_seen) };
+        self.finished = None;
+        self.cancel_requested = None;
+        for stage in &mut self.stages {
+            for attempt in stage.attempts.iter_mut().filter(|a| a.outcome.is_none()) {
+                attempt.outcome = Some(AttemptOutcome::Lost);
+                attempt.ended = Some(at);
+                attempt.error = Some(Error::lost("the engine that ran it is gone"));
+            }
+            if !matches!(stage.status, StageStatus::Done | StageStatus::Hit | StageStatus::Skipped) {
+                stage.status = StageStatus::Pending;
+                stage.error = None;
+                stage.why = None;
+                stage.ended = None;
+            }
+        }
+    }
+
+    fn expanded(&mut self, key: &StageKey, instances: &[StageKey]) {
+        let group = self.entry(key);
+        group.status = StageStatus::Expanded;
+        let (kind, main_metric) = (group.kind.clone(), group.main_metric.clone());
+        let known: BTreeSet<StageKey> = instances.iter().filter(|i| self.index.contains_key(*i)).cloned().collect();
+        let Some(mut at) = self.index.get(key).copied() else { return };
+        for instance in instances.iter().filter(|i| !known.contains(*i)) {
+            at += 1;
+            let view = StageView { stage: Key(instance.clone()), kind: kind.clone(), main_metric: main_metric.clone(), ..StageView::default() };
+            self.stages.insert(at, view);
+        }
+        if known.len() < instances.len() {
+            self.index = self.stages.iter().enumerate().map(|(i, s)| (s.stage.0.clone(), i)).collect();
+        }
+    }
+}

@@ -1,0 +1,66 @@
+//! The fold on journals written by hand.
+
+use super::*;
+use trainyard_core::event::{GrantSummary, PlannedStage};
+
+fn key(name: &str) -> StageKey {
+    StageKey(name.into())
+}
+fn fold(events: Vec<Event>) -> RunView {
+    let mut view = RunView::default();
+    for (at, event) in (1..).zip(events) {
+        view.apply(&Record { at, event });
+    }
+    view
+}
+fn created(stages: &[&str]) -> Event {
+    let planned = |name: &&str| PlannedStage { stage: key(name), kind: "noop".into(), main_metric: None, after: Vec::new() };
+    Event::RunCreated {
+        format: 1,
+        workflow: "w".into(),
+        source: "w.yaml".into(),
+        plan_digest: Digest::of(b"plan"),
+        params: BTreeMap::new(),
+        selection: Selection::default(),
+        stages: stages.iter().map(planned).collect(),
+    }
+}
+fn started(stage: &str, attempt: u32) -> Event {
+    Event::AttemptStarted { stage: key(stage), attempt, digest: Digest::of(b"d"), pool: "local".into(), grant: GrantSummary::default() }
+}
+
+#[test]
+fn a_new_writer_finds_open_attempts_lost_and_failures_open_again() {
+    let opened = |epoch| Event::WriterOpened { epoch, writer: format!("w{epoch}") };
+    let failed = Event::StageFailed { stage: key("b"), error: Error::bug("x") };
+    let view = fold(vec![opened(1), created(&["a", "b"]), started("a", 1), failed, opened(2)]);
+    assert_eq!(view.writer, WriterView { epoch: 2, name: "w2".into(), last_seen: 5 });
+    let a = view.stage(&key("a")).unwrap();
+    assert_eq!((a.status, a.attempts[0].outcome), (StageStatus::Pending, Some(AttemptOutcome::Lost)));
+    assert_eq!(view.stage(&key("b")).unwrap().status, StageStatus::Pending);
+}
+
+#[test]
+fn instances_stand_behind_their_stage() {
+    let expand = || Event::StageExpanded { stage: key("a"), instances: vec![key("a[item=0]"), key("a[item=1]")] };
+    let view = fold(vec![created(&["a", "b"]), expand(), expand()]);
+    let order: Vec<&str> = view.stages.iter().map(|s| s.key().0.as_str()).collect();
+    assert_eq!(order, ["a", "a[item=0]", "a[item=1]", "b"]);
+    assert_eq!(view.stage(&key("b")).unwrap().kind, "noop");
+}
+
+#[test]
+fn a_stage_carries_its_times_and_numbers() {
+    let ended = Event::AttemptEnded { stage: key("a"), attempt: 1, outcome: AttemptOutcome::Failed, error: Some(Error::retryable("net")) };
+    let retry = Event::RetryScheduled { stage: key("a"), attempt: 2, not_before: 99 };
+    let done = Event::AttemptEnded { stage: key("a"), attempt: 2, outcome: AttemptOutcome::Succeeded, error: None };
+    let metrics = BTreeMap::from([("loss".to_string(), 0.5)]);
+    let published =
+        Event::Published { stage: key("a"), attempt: 2, digest: Digest::of(b"d"), generation: 0, reason: None, adopted: false, metrics, outputs: BTreeMap::new() };
+    let view = fold(vec![created(&["a"]), started("a", 1), ended, retry, started("a", 2), done, published]);
+    let a = view.stage(&key("a")).unwrap();
+    assert_eq!((a.status, a.started, a.ended, a.generation), (StageStatus::Done, Some(2), Some(7), Some(0)));
+    assert_eq!(a.attempts.len(), 2);
+    assert_eq!(a.seconds(), Some(0.005));
+    assert!(view.explain(&key("a"))[1].contains("attempt 1 on local: failed: net"), "{:?}", view.explain(&key("a")));
+}

@@ -1,0 +1,181 @@
+//! What a run would do, without running: every stage a hit, a run, or deferred, and why.
+//!
+//! It is the engine itself with every miss ending its stage, so `plan` and `run` cannot disagree. Stages that stand behind a
+//! miss are deferred: their digests depend on what the miss will give.
+
+use crate::engine::Engine;
+use crate::io::{Command, Input, Looked, NodeId};
+use crate::node::{Ending, Mode};
+use crate::setup::Setup;
+use serde::Serialize;
+use serde_json::Value;
+use std::sync::Arc;
+use trainyard_core::attempt::AttemptSpec;
+use trainyard_core::{Digest, Output, Result, StageKey};
+use trainyard_spec::plan::Plan;
+
+/// What will become of a stage.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    Hit,
+    Run,
+    /// Known only after a stage before it ran.
+    Deferred,
+    Skipped,
+    /// A check on the published artifact fails, or a late value is wrong.
+    Fails,
+    /// Something it needs fails.
+    Blocked,
+    /// Outside the selection.
+    NotSelected,
+}
+
+impl Verdict {
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Hit => "hit",
+            Self::Run => "run",
+            Self::Deferred => "deferred",
+            Self::Skipped => "skipped",
+            Self::Fails => "fails",
+            Self::Blocked => "blocked",
+            Self::NotSelected => "not selected",
+        }
+    }
+}
+
+/// The forecast for one stage instance.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Forecast {
+    pub stage: StageKey,
+    pub kind: String,
+    pub verdict: Verdict,
+    pub why: String,
+    /// Known for hits and runs.
+    pub digest: Option<Digest>,
+    /// Of a hit.
+    pub generation: Option<u32>,
+    /// Expected seconds of a run; the engine leaves it open, whoever knows earlier runs fills it.
+    pub seconds: Option<f64>,
+    /// What the attempt would be told; for comparing it with an earlier manifest.
+    #[serde(skip)]
+    pub spec: Option<Arc<AttemptSpec>>,
+}
+
+/// A question to the store.
+#[derive(Debug, Clone)]
+pub enum Question {
+    Lookup(Digest),
+    Rows { output: Box<Output>, limit: u64 },
+}
+
+/// The answer, in kind.
+#[derive(Debug, Clone)]
+pub enum Answer {
+    Looked(Result<Looked>),
+    Rows(Result<Vec<Value>>),
+}
+
+/// Forecasts every stage, in plan order with instances behind their fan-out. `ask` gets questions that may be answered at the
+/// same time, and gives as many answers in the same order.
+///
+/// Errors: those of [`Engine::new`], and those of `ask`.
+pub fn forecast(plan: &Plan, setup: Setup, mut ask: impl FnMut(Vec<Question>) -> Result<Vec<Answer>>) -> Result<Vec<Forecast>> {
+    let mut session = Session::begin(plan, setup)?;
+    loop {
+        let questions = session.questions();
+        if questions.is_empty() {
+            return Ok(session.finish());
+        }
+        session.answer(ask(questions)?);
+    }
+}
+
+/// A forecast in steps, for callers that answer asynchronously.
+pub struct Session {
+    engine: Engine,
+    pending: Vec<(NodeId, Question)>,
+    asked: Vec<NodeId>,
+}
+
+impl Session {
+    pub fn begin(plan: &Plan, setup: Setup) -> Result<Self> {
+        let mut engine = Engine::new(plan, setup)?;
+        engine.forecasting = true;
+        let mut session = Self { engine, pending: Vec::new(), asked: Vec::new() };
+        session.feed(Input::Begin);
+        Ok(session)
+    }
+    /// What must be answered next; empty when the forecast is done.
+    pub fn questions(&mut self) -> Vec<Question> {
+        let (asked, questions) = std::mem::take(&mut self.pending).into_iter().unzip();
+        self.asked = asked;
+        questions
+    }
+    /// Answers to the last questions, in their order.
+    pub fn answer(&mut self, answers: Vec<Answer>) {
+        for (node, answer) in std::mem::take(&mut self.asked).into_iter().zip(answers) {
+            self.feed(match answer {
+                Answer::Looked(answer) => Input::Looked { node, answer },
+                Answer::Rows(rows) => Input::Rows { node, rows },
+            });
+        }
+    }
+    pub fn finish(self) -> Vec<Forecast> {
+        let mut forecasts = Vec::with_capacity(self.engine.states.len());
+        for at in 0..self.engine.states.len() {
+            if self.engine.states[at].item.is_none() {
+                forecasts.push(self.engine.forecast_of(NodeId(at as u32)));
+                forecasts.extend(self.engine.states[at].instances.iter().map(|i| self.engine.forecast_of(*i)));
+            }
+        }
+        forecasts
+    }
+    fn feed(&mut self, input: Input) {
+        for command in self.engine.step(0, input).commands {
+            match command {
+                Command::Lookup { node, digest } => self.pending.push((node, Question::Lookup(digest))),
+                Command::ReadRows { node, output, limit } => self.pending.push((node, Question::Rows { output, limit })),
+                _ => {}
+            }
+        }
+    }
+}
+
+impl Engine {
+    fn forecast_of(&self, node: NodeId) -> Forecast {
+        let state = self.state(node);
+        let (verdict, why) = match state.ending() {
+            Some(Ending::Hit) => (Verdict::Hit, "its digest is published".to_string()),
+            Some(Ending::Done) => (Verdict::Hit, "all its instances are hits".to_string()),
+            Some(Ending::WouldRun) => (Verdict::Run, String::new()),
+            Some(Ending::Skipped) => (Verdict::Skipped, String::new()),
+            Some(Ending::Failed) => (Verdict::Fails, state.error.as_ref().map_or_else(String::new, ToString::to_string)),
+            Some(Ending::Blocked) => (Verdict::Blocked, String::new()),
+            Some(Ending::Excluded) => (Verdict::NotSelected, "not part of the selection".to_string()),
+            Some(Ending::Cancelled | Ending::Deferred) | None => (Verdict::Deferred, self.deferred_by(node)),
+        };
+        let known = matches!(verdict, Verdict::Hit | Verdict::Run | Verdict::Fails);
+        Forecast {
+            stage: state.key.clone(),
+            kind: state.plan.kind.clone(),
+            verdict,
+            why: if why.is_empty() { state.why.clone().unwrap_or_default() } else { why },
+            digest: state.digest().filter(|_| known).cloned(),
+            generation: state.manifest.as_ref().map(|m| m.generation),
+            seconds: None,
+            spec: if state.mode == Mode::Run { state.spec.clone() } else { None },
+        }
+    }
+
+    fn deferred_by(&self, node: NodeId) -> String {
+        let state = self.state(node);
+        if !state.instances.is_empty() {
+            return "some of its instances are not published".into();
+        }
+        let open = state.after.iter().map(|d| self.state(*d)).filter(|s| matches!(s.ending(), Some(Ending::WouldRun | Ending::Deferred)));
+        let names: Vec<&str> = open.map(|s| s.key.0.as_str()).take(3).collect();
+        format!("waits for {}", names.join(", "))
+    }
+}

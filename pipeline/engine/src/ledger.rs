@@ -1,0 +1,317 @@
+//! The ledger of a run's pools: what is free, whether a request fits, and why not.
+//!
+//! GPUs have identity, cpus and memory are sums. A request for several machines is all or nothing. What other runs hold
+//! ([`Outside`]) is subtracted from what is free, never from what could be.
+
+use crate::pool::{Grant, Machine, Outside, Pool, Share};
+use std::collections::BTreeSet;
+use trainyard_spec::plan::Request;
+
+/// Pools with what is taken of them.
+#[derive(Debug, Clone)]
+pub struct Ledger {
+    /// By priority, highest first; ties in the order given.
+    pools: Vec<PoolState>,
+}
+
+#[derive(Debug, Clone)]
+struct PoolState {
+    pool: Pool,
+    machines: Vec<Taken>,
+}
+
+#[derive(Debug, Clone, Default)]
+struct Taken {
+    cpus: u32,
+    memory: u64,
+    gpus: BTreeSet<u32>,
+    outside: Outside,
+}
+
+/// A stage's request with the defaults of its kind.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Ask {
+    /// None: all cpus of a machine.
+    cpus: Option<u32>,
+    memory: u64,
+    gpus: u32,
+    gpu_memory: u64,
+    machines: u32,
+    tags: Vec<String>,
+}
+
+impl Ask {
+    pub fn new(request: &Request, all_cpus: bool) -> Self {
+        let cpus = if all_cpus { request.cpus } else { Some(request.cpus.unwrap_or(1)) };
+        let Request { memory, gpus, gpu_memory, nodes, tags, .. } = request.clone();
+        Self { cpus, memory, gpus, gpu_memory, machines: nodes.max(1), tags }
+    }
+    fn cpus_on(&self, machine: &Machine) -> u32 {
+        self.cpus.unwrap_or(machine.cpus)
+    }
+}
+
+impl Ledger {
+    pub fn new(mut pools: Vec<Pool>) -> Self {
+        pools.sort_by_key(|pool| std::cmp::Reverse(pool.priority));
+        let state = |pool: Pool| PoolState { machines: vec![Taken::default(); pool.machines.len()], pool };
+        Self { pools: pools.into_iter().map(state).collect() }
+    }
+
+    /// Takes the first alternative that fits now, on the first pool that can give it; closed pools are passed over.
+    pub fn take(&mut self, alternatives: &[Ask], closed: &BTreeSet<usize>) -> Option<Grant> {
+        for ask in alternatives {
+            for (at, state) in self.pools.iter_mut().enumerate() {
+                if !closed.contains(&at)
+                    && let Some(grant) = state.take(ask)
+                {
+                    return Some(grant);
+                }
+            }
+        }
+        None
+    }
+
+    /// Gives back what [`Ledger::take`] gave.
+    pub fn give_back(&mut self, grant: &Grant) {
+        let Some(state) = self.pools.iter_mut().find(|s| s.pool.name == grant.pool) else { return };
+        for share in &grant.shares {
+            let Some(at) = state.pool.machines.iter().position(|m| m.name == share.machine) else { continue };
+            let taken = &mut state.machines[at];
+            taken.cpus -= share.cpus;
+            taken.memory -= share.memory;
+            for gpu in &share.gpus {
+                taken.gpus.remove(gpu);
+            }
+        }
+    }
+
+    /// What other runs hold of a machine from now on. Returns whether that changed anything.
+    pub fn outside(&mut self, pool: &str, machine: &str, held: Outside) -> bool {
+        let Some(state) = self.pools.iter_mut().find(|s| s.pool.name == pool) else { return false };
+        let Some(at) = state.pool.machines.iter().position(|m| m.name == machine) else { return false };
+        let changed = state.machines[at].outside != held;
+        state.machines[at].outside = held;
+        changed
+    }
+
+    /// Indices of the pools that could ever give one of the alternatives.
+    pub fn eligible(&self, alternatives: &[Ask]) -> BTreeSet<usize> {
+        (0..self.pools.len()).filter(|at| alternatives.iter().any(|ask| self.pools[*at].never(ask).is_none())).collect()
+    }
+
+    /// Why no pool can ever give any of the alternatives; `None` if one can.
+    pub fn unsatisfiable(&self, alternatives: &[Ask]) -> Option<String> {
+        if !self.eligible(alternatives).is_empty() {
+            return None;
+        }
+        if self.pools.is_empty() {
+            return Some("there is no pool".into());
+        }
+        let reasons = alternatives.iter().flat_map(|ask| self.pools.iter().filter_map(|s| s.never(ask)));
+        Some(reasons.collect::<Vec<_>>().join("; "))
+    }
+
+    /// Why none of the alternatives fits now, pool by pool.
+    pub fn why_not(&self, alternatives: &[Ask]) -> String {
+        let reasons = alternatives.iter().flat_map(|ask| self.pools.iter().map(|s| s.never(ask).unwrap_or_else(|| s.not_now(ask))));
+        let mut unique: Vec<String> = Vec::new();
+        for reason in reasons {
+            if !unique.contains(&reason) {
+                unique.push(reason);
+            }
+        }
+        unique.join("; ")
+    }
+
+    /// Checks that the sums of the grants in force are what is taken, and within what there is.
+    #[cfg(test)]
+    pub fn audit<'a>(&self, grants: impl Iterator<Item = &'a Grant> + Clone) {
+        for state in &self.pools {
+            for (machine, taken) in state.pool.machines.iter().zip(&state.machines) {
+                let shares = || grants.clone().filter(|g| g.pool == state.pool.name).flat_map(|g| &g.shares).filter(|s| s.machine == machine.name);
+                assert_eq!(taken.cpus, shares().map(|s| s.cpus).sum::<u32>());
+                assert_eq!(taken.memory, shares().map(|s| s.memory).sum::<u64>());
+                let gpus: Vec<u32> = shares().flat_map(|s| s.gpus.clone()).collect();
+                assert_eq!(gpus.len(), taken.gpus.len(), "a GPU was given twice: {gpus:?}");
+                assert!(taken.cpus <= machine.cpus && (machine.memory == 0 || taken.memory <= machine.memory));
+            }
+        }
+    }
+}
+
+impl PoolState {
+    fn take(&mut self, ask: &Ask) -> Option<Grant> {
+        if self.never(ask).is_some() {
+            return None;
+        }
+        let mut shares = Vec::new();
+        for (machine, taken) in self.pool.machines.iter().zip(&self.machines) {
+            if let Some(share) = taken.share(machine, ask) {
+                shares.push(share);
+                if shares.len() == ask.machines as usize {
+                    break;
+                }
+            }
+        }
+        if shares.len() < ask.machines as usize {
+            return None;
+        }
+        for share in &shares {
+            if let Some(at) = self.pool.machines.iter().position(|m| m.name == share.machine) {
+                let taken = &mut self.machines[at];
+                taken.cpus += share.cpus;
+                taken.memory += share.memory;
+                taken.gpus.extend(&share.gpus);
+            }
+        }
+        Some(Grant { pool: self.pool.name.clone(), executor: self.pool.executor.clone(), shares })
+    }
+
+    /// Why the pool can never give it, even when idle.
+    fn never(&self, ask: &Ask) -> Option<String> {
+        let name = &self.pool.name;
+        let missing: Vec<&str> = ask.tags.iter().filter(|t| !self.pool.tags.contains(t)).map(String::as_str).collect();
+        if !missing.is_empty() {
+            return Some(format!("pool `{name}` has no tag `{}`", missing.join("`, `")));
+        }
+        let idle = Taken::default();
+        let able = self.pool.machines.iter().filter(|m| idle.share(m, ask).is_some()).count();
+        if able >= ask.machines as usize {
+            return None;
+        }
+        let why = if ask.machines > 1 && able > 0 {
+            format!("{} machines are asked, {able} are large enough", ask.machines)
+        } else {
+            self.pool.machines.iter().map(|m| idle.lacks(m, ask)).min().unwrap_or_else(|| "it has no machine".into())
+        };
+        Some(format!("pool `{name}`: {why}"))
+    }
+
+    fn not_now(&self, ask: &Ask) -> String {
+        let free = self.pool.machines.iter().zip(&self.machines).filter(|(m, t)| t.share(m, ask).is_some()).count();
+        let lacks = self.pool.machines.iter().zip(&self.machines).map(|(m, t)| t.lacks(m, ask)).find(|l| !l.is_empty());
+        match (ask.machines, lacks) {
+            (1, Some(lacks)) => format!("pool `{}` is busy: {lacks}", self.pool.name),
+            (1, None) => format!("pool `{}` is kept for a stage that waits longer", self.pool.name),
+            (n, _) => format!("pool `{}` is busy: {n} machines are asked, {free} are free", self.pool.name),
+        }
+    }
+}
+
+impl Taken {
+    fn free_cpus(&self, machine: &Machine) -> u32 {
+        machine.cpus.saturating_sub(self.cpus).saturating_sub(self.outside.cpus)
+    }
+    fn free_memory(&self, machine: &Machine) -> u64 {
+        // 0 = unknown, admits any request.
+        let all = if machine.memory == 0 { u64::MAX } else { machine.memory };
+        all.saturating_sub(self.memory).saturating_sub(self.outside.memory)
+    }
+    fn free_gpus<'a>(&'a self, machine: &'a Machine, ask: &'a Ask) -> impl Iterator<Item = u32> + 'a {
+        let usable = machine.gpus.iter().filter(|g| g.memory == 0 || g.memory >= ask.gpu_memory);
+        usable.map(|g| g.index).filter(|i| !self.gpus.contains(i) && !self.outside.gpus.contains(i))
+    }
+    fn share(&self, machine: &Machine, ask: &Ask) -> Option<Share> {
+        let cpus = ask.cpus_on(machine);
+        let gpus: Vec<u32> = self.free_gpus(machine, ask).take(ask.gpus as usize).collect();
+        let fits = cpus <= self.free_cpus(machine) && ask.memory <= self.free_memory(machine) && gpus.len() == ask.gpus as usize;
+        fits.then(|| Share { machine: machine.name.clone(), cpus, memory: ask.memory, gpus })
+    }
+    /// What is missing on this machine; empty if nothing is.
+    fn lacks(&self, machine: &Machine, ask: &Ask) -> String {
+        let mut lacks = Vec::new();
+        let (cpus, free) = (ask.cpus_on(machine), self.free_cpus(machine));
+        if cpus > free {
+            lacks.push(format!("{cpus} cpus are asked, {free} of {} are free", machine.cpus));
+        }
+        let free = self.free_memory(machine);
+        if ask.memory > free {
+            let size = trainyard_core::units::format_size;
+            lacks.push(format!("{} of memory are asked, {} of {} are free", size(ask.memory), size(free), size(machine.memory)));
+        }
+        let free = self.free_gpus(machine, ask).count();
+        if ask.gpus as usize > free {
+            let of = if ask.gpu_memory > 0 { format!(" with {}", trainyard_core::units::format_size(ask.gpu_memory)) } else { String::new() };
+            lacks.push(format!("{} GPUs{of} are asked, {free} of {} are free", ask.gpus, machine.gpus.len()));
+        }
+        lacks.join(", ")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pool::Gpu;
+
+    fn machine(name: &str, cpus: u32, gpus: &[u64]) -> Machine {
+        let gpus = gpus.iter().zip(0..).map(|(gib, index)| Gpu { index, memory: gib << 30 }).collect();
+        Machine { name: name.into(), cpus, memory: 8 << 30, gpus }
+    }
+    fn pool(name: &str, priority: i32, tags: &[&str], machines: Vec<Machine>) -> Pool {
+        Pool { name: name.into(), executor: "local".into(), priority, tags: tags.iter().map(ToString::to_string).collect(), machines }
+    }
+    fn ask(cpus: u32, gpus: u32) -> Ask {
+        Ask::new(&Request { cpus: Some(cpus), gpus, ..Request::default() }, false)
+    }
+    fn none() -> BTreeSet<usize> {
+        BTreeSet::new()
+    }
+
+    #[test]
+    fn gpus_are_given_by_index_and_come_back() {
+        let mut ledger = Ledger::new(vec![pool("p", 0, &[], vec![machine("m", 8, &[40, 80, 80])])]);
+        let large = Ask::new(&Request { gpus: 1, gpu_memory: 60 << 30, ..Request::default() }, false);
+        let first = ledger.take(std::slice::from_ref(&large), &none()).unwrap();
+        assert_eq!(first.shares[0].gpus, [1]);
+        let two = ledger.take(&[ask(1, 2)], &none()).unwrap();
+        assert_eq!(two.shares[0].gpus, [0, 2]);
+        assert!(ledger.take(std::slice::from_ref(&large), &none()).is_none());
+        assert_eq!(ledger.why_not(std::slice::from_ref(&large)), "pool `p` is busy: 1 GPUs with 60.0 GiB are asked, 0 of 3 are free");
+        ledger.give_back(&first);
+        ledger.audit([&two].into_iter());
+        assert!(ledger.take(&[large], &none()).is_some());
+    }
+
+    #[test]
+    fn several_machines_are_all_or_nothing() {
+        let mut ledger = Ledger::new(vec![pool("p", 0, &[], vec![machine("a", 4, &[]), machine("b", 4, &[]), machine("c", 2, &[])])]);
+        let pair = Ask::new(&Request { cpus: Some(3), nodes: 2, ..Request::default() }, false);
+        let one = ledger.take(&[ask(2, 0)], &none()).unwrap();
+        assert!(ledger.take(std::slice::from_ref(&pair), &none()).is_none(), "only b is free enough");
+        ledger.give_back(&one);
+        let both = ledger.take(&[pair], &none()).unwrap();
+        assert_eq!(both.shares.iter().map(|s| s.machine.as_str()).collect::<Vec<_>>(), ["a", "b"]);
+        let three = Ask::new(&Request { cpus: Some(3), nodes: 3, ..Request::default() }, false);
+        assert_eq!(ledger.unsatisfiable(&[three]).unwrap(), "pool `p`: 3 machines are asked, 2 are large enough");
+    }
+
+    #[test]
+    fn alternatives_are_tried_in_order_and_pools_by_priority() {
+        let spot = Ask::new(&Request { cpus: Some(4), tags: vec!["spot".into()], ..Request::default() }, false);
+        let any = ask(4, 0);
+        let mut ledger = Ledger::new(vec![pool("spot", 0, &["spot"], vec![machine("s", 4, &[])]), pool("own", 5, &[], vec![machine("o", 4, &[])])]);
+        let order = [spot.clone(), any];
+        assert_eq!(ledger.take(&order, &none()).unwrap().pool, "spot");
+        assert_eq!(ledger.take(&order, &none()).unwrap().pool, "own");
+        assert!(ledger.take(&order, &none()).is_none());
+        let h100 = Ask::new(&Request { tags: vec!["h100".into()], ..Request::default() }, false);
+        assert_eq!(ledger.unsatisfiable(&[h100]).unwrap(), "pool `own` has no tag `h100`; pool `spot` has no tag `h100`");
+    }
+
+    #[test]
+    fn other_runs_take_from_what_is_free_only() {
+        let mut ledger = Ledger::new(vec![pool("p", 0, &[], vec![machine("m", 4, &[])])]);
+        assert!(ledger.outside("p", "m", Outside { cpus: 3, ..Outside::default() }));
+        assert!(ledger.take(&[ask(2, 0)], &none()).is_none());
+        assert!(ledger.unsatisfiable(&[ask(4, 0)]).is_none());
+        assert!(ledger.take(&[ask(1, 0)], &none()).is_some());
+    }
+
+    #[test]
+    fn the_whole_machine_is_what_a_kind_may_default_to() {
+        let mut ledger = Ledger::new(vec![pool("p", 0, &[], vec![machine("m", 6, &[])])]);
+        assert_eq!(ledger.take(&[Ask::new(&Request::default(), true)], &none()).unwrap().shares[0].cpus, 6);
+        assert!(ledger.take(&[Ask::new(&Request::default(), false)], &none()).is_none());
+    }
+}

@@ -1,0 +1,127 @@
+//! Cache decisions: a hit, a run (and why), or the result of a stage of equal digest in this run.
+
+use crate::engine::Engine;
+use crate::io::{Command, Looked, NodeId};
+use crate::node::{Ending, Mode, Phase};
+use std::sync::Arc;
+use trainyard_core::artifact::GenerationReason;
+use trainyard_core::event::{Event, summarize_outputs};
+use trainyard_core::{Error, ErrorKind, Manifest, Placement, Result};
+
+impl Engine {
+    /// Asks for the digest that was just prepared, unless a stage of the same digest is on its way already.
+    pub(crate) fn look_up(&mut self, node: NodeId) {
+        let Some(digest) = self.state(node).digest().cloned() else { return };
+        if let Some(leader) = self.leaders.get(&digest).copied().filter(|l| *l != node) {
+            self.state_mut(node).phase = Phase::Following;
+            self.state_mut(leader).followers.push(node);
+            return;
+        }
+        self.leaders.insert(digest.clone(), node);
+        self.state_mut(node).phase = Phase::Looking;
+        self.command(Command::Lookup { node, digest });
+    }
+
+    pub(crate) fn looked(&mut self, node: NodeId, answer: Result<Looked>) {
+        if self.state(node).phase != Phase::Looking {
+            return;
+        }
+        let forced = self.state(node).forced;
+        match (answer, forced) {
+            (Err(error), _) => self.fail(node, error.at("asking the store for this stage")),
+            (Ok(Looked::Hit(manifest)), None) => self.hit(node, manifest),
+            // The generation that was asked for exists: this run published it, perhaps before a crash.
+            (Ok(Looked::Hit(manifest)), Some(_)) if manifest.provenance.run == self.setup.run => self.hit(node, manifest),
+            (Ok(Looked::Hit(manifest)), Some(reason)) => {
+                let why = match reason {
+                    GenerationReason::Rerun => "a rerun was asked for",
+                    GenerationReason::Uncached => "the stage says `cache: false`",
+                    GenerationReason::Lost => "its objects are gone",
+                };
+                self.miss(node, manifest.generation + 1, Some(reason), why.into());
+            }
+            (Ok(Looked::Miss), _) => self.miss(node, 0, None, "nothing is published under its digest".into()),
+            (Ok(Looked::Lost { generation, what }), forced) => {
+                let why = format!("generation {generation} is not whole: {what}");
+                self.miss(node, generation + 1, forced.or(Some(GenerationReason::Lost)), why);
+            }
+        }
+    }
+
+    /// The artifact is there; checks are evaluated on it as on a fresh one.
+    pub(crate) fn hit(&mut self, node: NodeId, manifest: Arc<Manifest>) {
+        self.emit(Event::CacheHit {
+            stage: self.key(node).clone(),
+            digest: manifest.stage_digest.clone(),
+            generation: manifest.generation,
+            metrics: manifest.metrics.clone(),
+            outputs: summarize_outputs(&manifest),
+        });
+        self.published(node, manifest, Ending::Hit);
+    }
+
+    /// The stage has a manifest: the checks decide whether it ends well.
+    pub(crate) fn published(&mut self, node: NodeId, manifest: Arc<Manifest>, ending: Ending) {
+        let results = crate::checks::evaluate(&self.state(node).plan.checks, &manifest.metrics);
+        self.state_mut(node).manifest = Some(manifest);
+        let gate = crate::checks::gate(&results);
+        if !results.is_empty() {
+            self.emit(Event::ChecksEvaluated { stage: self.key(node).clone(), results });
+        }
+        match gate {
+            Some(error) => self.fail(node, error),
+            None => self.end(node, ending),
+        }
+    }
+
+    fn miss(&mut self, node: NodeId, generation: u32, reason: Option<GenerationReason>, why: String) {
+        let state = self.state_mut(node);
+        state.generation = generation;
+        state.reason = reason;
+        state.why = Some(why.clone());
+        let Some(digest) = state.digest().cloned() else { return };
+        let stage = state.key.clone();
+        if state.mode == Mode::LookupOnly {
+            let error = Error::invalid(format!("`{stage}` is not published: {why}")).help("leave out `--only`, or use `--until`, to run it");
+            return self.fail(node, error);
+        }
+        if self.forecasting {
+            return self.end(node, Ending::WouldRun);
+        }
+        self.emit(Event::StageDigested { stage, digest: digest.clone(), why });
+        let state = self.state_mut(node);
+        let leftover = state.open.take().filter(|(_, open, _)| *open == digest && state.plan.placement == Placement::Process);
+        match (leftover, &state.spec) {
+            (Some((attempt, _, pool)), Some(spec)) => {
+                let spec = Arc::new(trainyard_core::attempt::AttemptSpec { attempt, ..spec.as_ref().clone() });
+                state.phase = Phase::Recovering { attempt };
+                self.command(Command::Recover { node, spec, pool });
+            }
+            _ => self.enqueue(node),
+        }
+    }
+
+    /// The leader of `node`'s digest ended.
+    pub(crate) fn follow(&mut self, node: NodeId, leader: NodeId) {
+        if self.state(node).phase != Phase::Following {
+            return;
+        }
+        let lead = self.state(leader);
+        let manifest = lead.manifest.clone();
+        let forced = self.state(node).forced.is_some();
+        match (manifest, lead.ending(), &lead.error) {
+            (Some(manifest), _, _) if !forced || manifest.provenance.run == self.setup.run => self.hit(node, manifest),
+            // Equal stages fail equally; only a stop or a lookup-only leader says nothing about this one.
+            (None, Some(Ending::Failed), Some(error)) if lead.mode == Mode::Run && error.kind != ErrorKind::Cancelled => {
+                let error = error.clone().at(format!("as in `{}`, which has the same digest", lead.key));
+                self.fail(node, error);
+            }
+            (None, Some(Ending::WouldRun), _) => {
+                self.state_mut(node).why = Some(format!("nothing is published under its digest, which is that of `{}`", self.key(leader)));
+                self.end(node, Ending::WouldRun);
+            }
+            _ if self.stopping.is_some() => self.cancel_node(node),
+            _ => self.look_up(node),
+        }
+    }
+}

@@ -1,0 +1,174 @@
+//! One stage instance inside the engine.
+
+use crate::ledger::Ask;
+use crate::pool::Grant;
+use crate::{NodeId, Setup};
+use serde_json::Value;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use trainyard_core::attempt::AttemptSpec;
+use trainyard_core::{AttemptNumber, Digest, Error, Manifest, StageKey};
+use trainyard_core::artifact::GenerationReason;
+use trainyard_spec::plan::{Cache, Node};
+
+/// What the selection allows a node to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Mode {
+    Run,
+    /// Stands before an `--only` stage: it must be published already.
+    LookupOnly,
+    /// Not part of this run.
+    Excluded,
+}
+
+/// Where a node is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Phase {
+    /// For `waits_for` others.
+    Waiting,
+    /// For the rows of its fan-out.
+    Reading,
+    /// For its instances.
+    Expanded,
+    /// For the store's answer.
+    Looking,
+    /// For a node of equal digest that was first.
+    Following,
+    Queued,
+    Backoff,
+    /// For news of an earlier writer's attempt.
+    Recovering { attempt: AttemptNumber },
+    Running { attempt: AttemptNumber },
+    Publishing { attempt: AttemptNumber },
+    Ended(Ending),
+}
+
+/// How a node ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Ending {
+    /// Published by this run (or, of a fan-out, every instance ended well).
+    Done,
+    Hit,
+    Skipped,
+    Failed,
+    Blocked,
+    Cancelled,
+    Excluded,
+    /// Forecast only: a miss.
+    WouldRun,
+    /// Forecast only: stands behind a miss.
+    Deferred,
+}
+
+impl Ending {
+    /// What `stages.<id>.status` reads.
+    pub fn status(self) -> &'static str {
+        match self {
+            Self::Done | Self::Hit => "succeeded",
+            Self::Skipped | Self::Excluded => "skipped",
+            Self::Failed => "failed",
+            Self::Blocked => "blocked",
+            Self::Cancelled => "cancelled",
+            Self::WouldRun | Self::Deferred => "deferred",
+        }
+    }
+}
+
+pub(crate) struct State {
+    pub key: StageKey,
+    pub plan: Arc<Node>,
+    /// Of an instance of a late fan-out: its number, its row, and the fan-out itself.
+    pub item: Option<(usize, Value, NodeId)>,
+    pub instances: Vec<NodeId>,
+    pub open_instances: usize,
+    pub mode: Mode,
+    /// Why a new generation is asked even on a hit.
+    pub forced: Option<GenerationReason>,
+    pub after: Vec<NodeId>,
+    pub dependents: Vec<NodeId>,
+    pub waits_for: usize,
+    /// Stages on the longest chain behind this one.
+    pub height: u32,
+    pub phase: Phase,
+    pub asks: Arc<Vec<Ask>>,
+    /// Prepared once its inputs are known; attempt 0.
+    pub spec: Option<Arc<AttemptSpec>>,
+    pub generation: u32,
+    pub reason: Option<GenerationReason>,
+    /// Number of the last attempt in this run, earlier writers included.
+    pub attempt: AttemptNumber,
+    /// Attempts of this engine.
+    pub tried: u32,
+    /// An attempt that an earlier writer left open, and its digest.
+    pub open: Option<(AttemptNumber, Digest, String)>,
+    pub grant: Option<Grant>,
+    pub followers: Vec<NodeId>,
+    pub manifest: Option<Arc<Manifest>>,
+    pub error: Option<Error>,
+    pub why: Option<String>,
+}
+
+impl State {
+    pub fn new(plan: Arc<Node>, key: StageKey, setup: &Setup, mode: Mode) -> Self {
+        let selection = &setup.selection;
+        let forced = if names(&selection.rerun, &key) {
+            Some(GenerationReason::Rerun)
+        } else {
+            (plan.cache == Cache::Disabled).then_some(GenerationReason::Uncached)
+        };
+        let asks = Arc::new(plan.resources.iter().map(|r| Ask::new(r, plan.all_cpus)).collect());
+        let (attempt, open) = match setup.resumed.attempts.get(&key) {
+            Some(last) => (last.number, last.open.clone().map(|(digest, pool)| (last.number, digest, pool))),
+            None => (0, None),
+        };
+        Self {
+            key,
+            plan,
+            item: None,
+            instances: Vec::new(),
+            open_instances: 0,
+            mode,
+            forced: if mode == Mode::Run { forced } else { None },
+            after: Vec::new(),
+            dependents: Vec::new(),
+            waits_for: 0,
+            height: 0,
+            phase: if mode == Mode::Excluded { Phase::Ended(Ending::Excluded) } else { Phase::Waiting },
+            asks,
+            spec: None,
+            generation: 0,
+            reason: None,
+            attempt,
+            tried: 0,
+            open,
+            grant: None,
+            followers: Vec::new(),
+            manifest: None,
+            error: None,
+            why: None,
+        }
+    }
+    pub fn ending(&self) -> Option<Ending> {
+        match self.phase {
+            Phase::Ended(ending) => Some(ending),
+            _ => None,
+        }
+    }
+    /// A late fan-out itself, not one of its instances.
+    pub fn is_group(&self) -> bool {
+        self.plan.fan_out.is_some() && self.item.is_none()
+    }
+    pub fn digest(&self) -> Option<&Digest> {
+        self.spec.as_ref().map(|s| &s.stage_digest)
+    }
+}
+
+/// Whether a list of the command line names this stage: by id, or by the key of an instance.
+pub(crate) fn names(list: &[String], key: &StageKey) -> bool {
+    list.iter().any(|name| *name == key.0 || name == key.stage_id())
+}
+
+/// Node ids in order, each once.
+pub(crate) fn unique(ids: impl IntoIterator<Item = NodeId>) -> Vec<NodeId> {
+    ids.into_iter().collect::<BTreeSet<_>>().into_iter().collect()
+}

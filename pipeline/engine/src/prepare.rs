@@ -1,0 +1,161 @@
+//! From a node whose inputs are known to the spec of its attempts, and with it its digest.
+
+use crate::digest::{Identity, stage_digest};
+use crate::engine::Engine;
+use crate::io::NodeId;
+use crate::node::{Ending, State};
+use crate::scope::LateScope;
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use trainyard_core::attempt::{AttemptInput, AttemptResources, AttemptSpec};
+use trainyard_core::{Cardinality, Error, Result};
+use trainyard_spec::plan::{Cache, InputBinding, OutputOf};
+use trainyard_spec::template::{Template, value_text};
+
+impl Engine {
+    /// Computes the digest and asks the store for it, or fails the stage.
+    pub(crate) fn prepare(&mut self, node: NodeId) {
+        match self.spec_of(node) {
+            Ok(spec) => {
+                self.state_mut(node).spec = Some(Arc::new(spec));
+                self.look_up(node);
+            }
+            Err(error) => self.fail(node, error),
+        }
+    }
+
+    /// Why a skipped upstream stage skips this one; optional ports simply get nothing.
+    pub(crate) fn skipped_input(&self, node: NodeId) -> Option<String> {
+        let state = self.state(node);
+        let rows = state.plan.fan_out.iter().filter(|_| state.is_group()).map(|f| &f.rows_of);
+        let needed = state.plan.inputs.iter().filter(|i| i.cardinality != Cardinality::Optional).flat_map(|i| &i.from);
+        let skipped = |of: &&OutputOf| self.find(&of.stage.0).is_some_and(|found| self.is_skipped(state, found));
+        rows.chain(needed).find(skipped).map(|of| format!("`{}` was skipped, and with it the input `{}`", of.stage, of.output))
+    }
+
+    fn is_skipped(&self, state: &State, found: NodeId) -> bool {
+        if state.is_group() && self.same_axes(state, found) {
+            return false;
+        }
+        self.state(self.bound(state, found)).ending() == Some(Ending::Skipped)
+    }
+
+    fn spec_of(&self, node: NodeId) -> Result<AttemptSpec> {
+        let state = self.state(node);
+        let plan = &state.plan;
+        let config = self.config_of(node)?;
+        let scope = LateScope { engine: self, node };
+        let env = plan.env.iter().map(|(name, t)| Ok((name.clone(), value_text(&t.resolve(&scope)?))));
+        let env = env.collect::<Result<BTreeMap<_, _>>>()?;
+        let mut inputs = BTreeMap::new();
+        for binding in &plan.inputs {
+            let list = self.inputs_of(state, binding)?;
+            if !list.is_empty() {
+                inputs.insert(binding.port.clone(), list);
+            }
+        }
+        let salt = match &plan.cache {
+            Cache::Salt(salt) => Some(salt.as_str()),
+            Cache::Enabled | Cache::Disabled => None,
+        };
+        // Kinds of the catalogue fix their outputs; of others (`run`) the file declares them, so they are part of what is computed.
+        let outputs = if self.setup.catalogue.kind(&plan.kind).is_none() { Some(&plan.outputs) } else { None };
+        let identity = Identity { kind: &plan.kind, kind_version: plan.kind_version, config: &config, sources: &plan.sources, inputs: &inputs, env: &env, outputs, salt };
+        Ok(AttemptSpec {
+            format: 1,
+            workflow: self.workflow.clone(),
+            run: self.setup.run.clone(),
+            stage: state.key.clone(),
+            attempt: 0,
+            stage_digest: stage_digest(&identity)?,
+            kind: plan.kind.clone(),
+            kind_version: plan.kind_version,
+            config,
+            inputs,
+            outputs: plan.outputs.clone(),
+            resources: AttemptResources { cpus: 1, memory: 0, gpus: Vec::new() },
+            timeout_millis: plan.timeout.map(|t| u64::try_from(t.as_millis()).unwrap_or(u64::MAX)),
+            env,
+            secrets: self.secrets_of(state)?,
+        })
+    }
+
+    /// A literal config was completed by `check`; a late one is completed here.
+    fn config_of(&self, node: NodeId) -> Result<Value> {
+        let state = self.state(node);
+        if let Template::Literal(config) = &state.plan.config {
+            return Ok(config.clone());
+        }
+        if let Some(config) = state.plan.config.as_literal() {
+            return Ok(config);
+        }
+        let config = state.plan.config.resolve(&LateScope { engine: self, node })?;
+        let catalogue = &self.setup.catalogue;
+        if catalogue.kind(&state.plan.kind).is_none() {
+            return Ok(config);
+        }
+        let problems = catalogue.validate(&state.plan.kind, &config);
+        if let Some(first) = problems.first() {
+            let all: Vec<String> = problems.iter().map(|p| format!("{}: {}", p.pointer, p.message)).collect();
+            let error = Error::invalid(format!("{}: options of `{}`: {}", state.plan.place, state.key, all.join("; ")));
+            return Err(match &first.help {
+                Some(help) => error.help(help),
+                None => error,
+            });
+        }
+        catalogue.complete(&state.plan.kind, &config)
+    }
+
+    fn secrets_of(&self, state: &State) -> Result<BTreeMap<String, String>> {
+        let one = |name: &String| match self.setup.secrets.get(name) {
+            Some(place) => Ok((name.clone(), place.clone())),
+            None => Err(Error::invalid(format!("stage `{}` asks for the secret `{name}`, which the site file does not provide", state.key))
+                .help(format!("add `secrets: {{{name}: env:{name}}}` to the site file"))),
+        };
+        state.plan.secrets.iter().map(one).collect()
+    }
+
+    fn inputs_of(&self, state: &State, binding: &InputBinding) -> Result<Vec<AttemptInput>> {
+        let mut inputs = Vec::new();
+        for of in &binding.from {
+            let found = self.find(&of.stage.0).ok_or_else(|| Error::bug(format!("`{}` reads from `{}`, which is not in the plan", state.key, of.stage)))?;
+            let producer = self.bound(state, found);
+            if self.state(producer).is_group() {
+                // Instances that were skipped are left out.
+                for instance in &self.state(producer).instances {
+                    inputs.extend(self.artifact(state, binding, *instance, &of.output)?);
+                }
+            } else {
+                inputs.extend(self.artifact(state, binding, producer, &of.output)?);
+            }
+        }
+        Ok(inputs)
+    }
+
+    fn artifact(&self, state: &State, binding: &InputBinding, producer: NodeId, output: &str) -> Result<Option<AttemptInput>> {
+        let producer = self.state(producer);
+        let Some(manifest) = &producer.manifest else { return Ok(None) };
+        let Some(found) = manifest.outputs.get(output) else {
+            // An output that its kind may leave out counts as nothing, which a `one` port cannot take.
+            return match binding.cardinality {
+                Cardinality::Optional | Cardinality::Many => Ok(None),
+                Cardinality::One => Err(Error::invalid(format!(
+                    "`{}` left no output `{output}`, which the input `{}` of `{}` needs",
+                    producer.key, binding.port, state.key
+                ))),
+            };
+        };
+        let mut lean = found.clone();
+        if let Some(table) = &mut lean.table {
+            // Previews are for people; an attempt reads the table itself.
+            table.preview.clear();
+        }
+        Ok(Some(AttemptInput {
+            stage_digest: manifest.stage_digest.clone(),
+            generation: manifest.generation,
+            output_name: output.to_string(),
+            output: lean,
+        }))
+    }
+}

@@ -1,0 +1,233 @@
+//! Who is admitted next: priority first, then fair share, then the order of the file.
+//!
+//! Priority is the length of the longest chain behind a stage, so the critical path is never late. Fair share is between stage
+//! ids: of two equal ones the id with fewer running attempts goes first, so a wide matrix does not starve its neighbor. A
+//! stage that was overtaken [`PATIENCE`] times closes its pools to others until it gets in: large requests do not starve.
+//! Stages wait in groups of one request and one id, so a decision costs the number of distinct requests, never of stages.
+
+use crate::NodeId;
+use crate::ledger::{Ask, Ledger};
+use crate::pool::Grant;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// How often a waiting request may be overtaken.
+const PATIENCE: u32 = 32;
+
+/// Position of a family: priority, running attempts of the id, first node in file order.
+type Rank = (Reverse<u32>, u32, NodeId);
+
+#[derive(Debug, Default)]
+pub struct Queue {
+    shapes: BTreeMap<Vec<Ask>, Shape>,
+    /// Running attempts for each stage id.
+    running: BTreeMap<String, u32>,
+    waiting: usize,
+}
+
+#[derive(Debug, Default)]
+struct Shape {
+    families: BTreeMap<String, BTreeSet<(Reverse<u32>, NodeId)>>,
+    order: BTreeSet<(Rank, String)>,
+    overtaken: u32,
+}
+
+impl Shape {
+    fn rank(&self, id: &str, running: u32) -> Option<Rank> {
+        self.families.get(id).and_then(|f| f.first()).map(|(priority, node)| (*priority, running, *node))
+    }
+    fn unrank(&mut self, id: &str, running: u32) {
+        if let Some(rank) = self.rank(id, running) {
+            self.order.remove(&(rank, id.to_string()));
+        }
+    }
+    fn enrank(&mut self, id: &str, running: u32) {
+        if let Some(rank) = self.rank(id, running) {
+            self.order.insert((rank, id.to_string()));
+        }
+    }
+}
+
+impl Queue {
+    pub fn len(&self) -> usize {
+        self.waiting
+    }
+
+    /// Puts a node in line. `id` is its stage id.
+    pub fn push(&mut self, node: NodeId, id: &str, priority: u32, asks: Vec<Ask>) {
+        let running = self.running.get(id).copied().unwrap_or(0);
+        let shape = self.shapes.entry(asks).or_default();
+        shape.unrank(id, running);
+        shape.families.entry(id.to_string()).or_default().insert((Reverse(priority), node));
+        shape.enrank(id, running);
+        self.waiting += 1;
+    }
+
+    /// Takes a node out of line without admission.
+    pub fn remove(&mut self, node: NodeId, id: &str, priority: u32, asks: &[Ask]) {
+        let running = self.running.get(id).copied().unwrap_or(0);
+        let Some(shape) = self.shapes.get_mut(asks) else { return };
+        shape.unrank(id, running);
+        if let Some(family) = shape.families.get_mut(id)
+            && family.remove(&(Reverse(priority), node))
+        {
+            self.waiting -= 1;
+        }
+        shape.enrank(id, running);
+        self.drop_empty(asks, id);
+    }
+
+    /// An attempt of this stage id ended.
+    pub fn ended(&mut self, id: &str) {
+        self.count(id, |n| n.saturating_sub(1));
+    }
+
+    /// Everything that the ledger can take now, in order.
+    pub fn admit(&mut self, ledger: &mut Ledger) -> Vec<(NodeId, Grant)> {
+        let mut admitted = Vec::new();
+        let mut full: BTreeSet<Vec<Ask>> = BTreeSet::new();
+        let mut closed: BTreeSet<usize> = BTreeSet::new();
+        loop {
+            let candidates = self.shapes.iter().filter(|(asks, _)| !full.contains(*asks));
+            let best = candidates.filter_map(|(asks, s)| s.order.first().map(|o| (o.clone(), asks))).min();
+            let Some(((rank, id), asks)) = best.map(|(o, asks)| (o, asks.clone())) else { return admitted };
+            // A shape that waited too long passes over the closed pools only if it did not close them itself.
+            match ledger.take(&asks, &closed) {
+                Some(grant) => {
+                    self.overtake(&asks, rank.0, &full);
+                    self.leave(&asks, &id, rank.2);
+                    admitted.push((rank.2, grant));
+                }
+                None => {
+                    if self.shapes.get(&asks).is_some_and(|s| s.overtaken >= PATIENCE) {
+                        closed.extend(ledger.eligible(&asks));
+                    }
+                    full.insert(asks);
+                }
+            }
+        }
+    }
+
+    /// Every shape of the `full` ones was just overtaken, unless what went in has a higher priority.
+    fn overtake(&mut self, by: &[Ask], priority: Reverse<u32>, full: &BTreeSet<Vec<Ask>>) {
+        for asks in full {
+            if let Some(shape) = self.shapes.get_mut(asks)
+                && asks != by
+                && shape.order.first().is_some_and(|((p, ..), _)| *p <= priority)
+            {
+                shape.overtaken += 1;
+            }
+        }
+    }
+
+    fn leave(&mut self, asks: &[Ask], id: &str, node: NodeId) {
+        let running = self.running.get(id).copied().unwrap_or(0);
+        if let Some(shape) = self.shapes.get_mut(asks) {
+            shape.overtaken = 0;
+            shape.unrank(id, running);
+            if let Some(family) = shape.families.get_mut(id) {
+                family.retain(|(_, n)| *n != node);
+            }
+            shape.enrank(id, running);
+        }
+        self.waiting -= 1;
+        self.drop_empty(asks, id);
+        self.count(id, |n| n + 1);
+    }
+
+    /// Changes the running count of an id, and with it the rank of its family in every shape.
+    fn count(&mut self, id: &str, change: impl Fn(u32) -> u32) {
+        let before = self.running.get(id).copied().unwrap_or(0);
+        let after = change(before);
+        for shape in self.shapes.values_mut().filter(|s| s.families.contains_key(id)) {
+            shape.unrank(id, before);
+            shape.enrank(id, after);
+        }
+        if after == 0 {
+            self.running.remove(id);
+        } else {
+            self.running.insert(id.to_string(), after);
+        }
+    }
+
+    fn drop_empty(&mut self, asks: &[Ask], id: &str) {
+        if let Some(shape) = self.shapes.get_mut(asks) {
+            if shape.families.get(id).is_some_and(BTreeSet::is_empty) {
+                shape.families.remove(id);
+            }
+            if shape.families.is_empty() {
+                self.shapes.remove(asks);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pool::Pool;
+    use trainyard_spec::plan::Request;
+
+    fn asks(cpus: u32) -> Vec<Ask> {
+        vec![Ask::new(&Request { cpus: Some(cpus), ..Request::default() }, false)]
+    }
+    fn ledger(cpus: u32) -> Ledger {
+        Ledger::new(vec![Pool::of_this_machine(cpus, 0, Vec::new())])
+    }
+    fn nodes(admitted: &[(NodeId, Grant)]) -> Vec<u32> {
+        admitted.iter().map(|(n, _)| n.0).collect()
+    }
+
+    #[test]
+    fn priority_then_fair_share_then_order() {
+        let mut queue = Queue::default();
+        for n in 0..4 {
+            queue.push(NodeId(n), "wide", 1, asks(1));
+        }
+        queue.push(NodeId(10), "other", 1, asks(1));
+        queue.push(NodeId(20), "critical", 7, asks(1));
+        let mut ledger = ledger(4);
+        assert_eq!(nodes(&queue.admit(&mut ledger)), [20, 0, 10, 1]);
+        assert_eq!(queue.len(), 2);
+    }
+
+    #[test]
+    fn a_large_request_is_not_starved_by_small_ones() {
+        let mut queue = Queue::default();
+        let mut ledger = ledger(2);
+        queue.push(NodeId(0), "small", 1, asks(1));
+        let mut running: Vec<(NodeId, Grant)> = queue.admit(&mut ledger);
+        queue.push(NodeId(1), "large", 1, asks(2));
+        let mut rounds = 0;
+        loop {
+            rounds += 1;
+            assert!(rounds < 200, "starved");
+            // There is always a small one to run beside the one that runs already.
+            queue.push(NodeId(100 + rounds), "small", 1, asks(1));
+            running.extend(queue.admit(&mut ledger));
+            if running.iter().any(|(n, _)| *n == NodeId(1)) {
+                break;
+            }
+            let (_, grant) = running.remove(0);
+            ledger.give_back(&grant);
+            queue.ended("small");
+            running.extend(queue.admit(&mut ledger));
+            if running.iter().any(|(n, _)| *n == NodeId(1)) {
+                break;
+            }
+        }
+        assert!(rounds > 10, "small ones may pass it for a while, it took {rounds}");
+    }
+
+    #[test]
+    fn removal_leaves_nothing_behind() {
+        let mut queue = Queue::default();
+        queue.push(NodeId(0), "a", 1, asks(1));
+        queue.push(NodeId(1), "a", 1, asks(1));
+        queue.remove(NodeId(0), "a", 1, &asks(1));
+        queue.remove(NodeId(0), "a", 1, &asks(1));
+        assert_eq!(queue.len(), 1);
+        assert_eq!(nodes(&queue.admit(&mut ledger(8))), [1]);
+        assert!(queue.shapes.is_empty());
+    }
+}

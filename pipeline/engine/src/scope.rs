@@ -1,0 +1,53 @@
+//! What late expressions read: metrics and status of the stages that ended, and the row of an instance.
+
+use crate::engine::Engine;
+use crate::io::NodeId;
+use crate::node::State;
+use serde_json::Value;
+use trainyard_core::StageKey;
+use trainyard_spec::expression::Scope;
+
+pub(crate) struct LateScope<'a> {
+    pub engine: &'a Engine,
+    pub node: NodeId,
+}
+
+impl Engine {
+    pub(crate) fn find(&self, stage: &str) -> Option<NodeId> {
+        self.index.get(&StageKey(stage.to_string())).copied()
+    }
+    /// Whether a late fan-out and `dep` fan out over the same rows.
+    pub(crate) fn same_axes(&self, state: &State, dep: NodeId) -> bool {
+        let rows = |s: &State| s.plan.fan_out.as_ref().map(|f| f.rows_of.clone());
+        self.state(dep).is_group() && rows(state).is_some() && rows(state) == rows(self.state(dep))
+    }
+    /// What a reference to `dep` means to `state`: of two fan-outs over the same rows, instance is bound to instance.
+    pub(crate) fn bound(&self, state: &State, dep: NodeId) -> NodeId {
+        match &state.item {
+            Some((at, ..)) if self.same_axes(state, dep) => self.state(dep).instances.get(*at).copied().unwrap_or(dep),
+            _ => dep,
+        }
+    }
+    fn metric_of(&self, node: NodeId, name: &str) -> Value {
+        let metric = self.state(node).manifest.as_ref().and_then(|m| m.metrics.get(name));
+        metric.map_or(Value::Null, |v| serde_json::Number::from_f64(*v).map_or(Value::Null, Value::Number))
+    }
+}
+
+impl Scope for LateScope<'_> {
+    fn item(&self) -> Option<Value> {
+        self.engine.state(self.node).item.as_ref().map(|(_, row, _)| row.clone())
+    }
+    fn metric(&self, stage: &str, name: &str) -> Option<Value> {
+        let found = self.engine.bound(self.engine.state(self.node), self.engine.find(stage)?);
+        let state = self.engine.state(found);
+        if state.is_group() {
+            return Some(state.instances.iter().map(|i| self.engine.metric_of(*i, name)).collect());
+        }
+        Some(self.engine.metric_of(found, name))
+    }
+    fn status(&self, stage: &str) -> Option<Value> {
+        let found = self.engine.bound(self.engine.state(self.node), self.engine.find(stage)?);
+        self.engine.state(found).ending().map(|e| e.status().into())
+    }
+}

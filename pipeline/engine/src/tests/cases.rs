@@ -1,0 +1,364 @@
+//! Exact cases, one rule each.
+
+use super::world::World;
+use super::{Build, key, node, plan, setup};
+use crate::fold::StageStatus::{Blocked, Cancelled, Done, Failed, Hit, Skipped};
+use crate::forecast::{Answer, Question, Verdict, forecast};
+use crate::{Engine, Input, Looked};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use trainyard_core::attempt::AttemptSpec;
+use trainyard_core::event::{AttemptOutcome, Event, RunOutcome};
+use trainyard_core::{Cardinality, Error, Placement};
+use trainyard_spec::plan::{Cache, Request, Severity, When};
+use trainyard_spec::template::Template;
+use trainyard_spec::expression::Expression;
+
+type Metrics = BTreeMap<String, f64>;
+type Outcome = Result<Metrics, (AttemptOutcome, Error)>;
+
+fn metrics(accuracy: f64) -> Outcome {
+    Ok(BTreeMap::from([("accuracy".to_string(), accuracy)]))
+}
+fn retryable() -> Outcome {
+    Err((AttemptOutcome::Failed, Error::retryable("net")))
+}
+fn failing(stage: &'static str, error: Error) -> impl Fn(&AttemptSpec) -> Outcome {
+    move |spec| if spec.stage.0 == stage { Err((AttemptOutcome::Failed, error.clone())) } else { metrics(0.5) }
+}
+
+#[test]
+fn a_chain_runs_in_order_and_again_is_all_hits() {
+    let plan = plan(vec![node("a"), node("b").reads(&["a"]), node("c").reads(&["b"])]);
+    let mut first = World::new(&plan, setup());
+    assert_eq!(first.finish(), RunOutcome::Succeeded);
+    assert_eq!(first.launched, ["a", "b", "c"]);
+    let mut again = World::new(&plan, setup());
+    again.store = first.store.clone();
+    assert_eq!(again.finish(), RunOutcome::Succeeded);
+    assert!(again.launched.is_empty());
+    assert_eq!(again.status("c"), Hit);
+    assert_eq!(first.store.len(), 3);
+}
+
+#[test]
+fn a_rerun_upstream_with_equal_bytes_leaves_downstream_a_hit() {
+    let plan = plan(vec![node("a"), node("b").reads(&["a"])]);
+    let mut first = World::new(&plan, setup());
+    first.finish();
+    let mut setup = setup();
+    setup.run.0 = "20261121-000000-000001".into();
+    setup.selection.rerun = vec!["a".into()];
+    let mut again = World::new(&plan, setup);
+    again.store = first.store.clone();
+    again.finish();
+    assert_eq!(again.launched, ["a"]);
+    assert_eq!((again.status("a"), again.status("b")), (Done, Hit));
+    let generations: Vec<u32> = again.store.iter().filter(|(_, m)| m.provenance.stage == key("a")).map(|((_, g), _)| *g).collect();
+    assert_eq!(generations, [0, 1]);
+}
+
+#[test]
+fn uncached_stages_publish_a_new_generation_in_every_run_but_once_in_each() {
+    let mut uncached = node("a");
+    uncached.cache = Cache::Disabled;
+    let plan = plan(vec![uncached]);
+    let mut first = World::new(&plan, setup());
+    first.finish();
+    let mut resumed = World::new(&plan, setup());
+    resumed.store = first.store.clone();
+    resumed.finish();
+    assert!(resumed.launched.is_empty(), "the same run published it before");
+    let mut next = setup();
+    next.run.0 = "20261121-000000-000001".into();
+    let mut again = World::new(&plan, next);
+    again.store = first.store.clone();
+    again.finish();
+    assert_eq!(again.launched, ["a"]);
+    assert_eq!(again.store.len(), 2);
+}
+
+#[test]
+fn a_lost_object_gives_a_new_generation_with_that_reason() {
+    let plan = plan(vec![node("a")]);
+    let mut first = World::new(&plan, setup());
+    first.finish();
+    let mut again = World::new(&plan, setup());
+    again.store = first.store.clone();
+    again.feed(Input::Begin);
+    let Some(crate::Command::Lookup { node, .. }) = again.pending.pop() else { panic!("no lookup") };
+    again.feed(Input::Looked { node, answer: Ok(Looked::Lost { generation: 0, what: "file `f`".into() }) });
+    assert_eq!(again.finish(), RunOutcome::Succeeded);
+    let manifest = again.store.values().find(|m| m.generation == 1).unwrap();
+    assert_eq!(manifest.reason, Some(trainyard_core::artifact::GenerationReason::Lost));
+}
+
+#[test]
+fn a_failure_blocks_what_is_behind_it_and_nothing_else() {
+    let plan = plan(vec![node("a"), node("b").reads(&["a"]), node("c").needs(&["b"]), node("d")]);
+    let mut world = World::new(&plan, setup()).with(failing("a", Error::invalid("no such option")));
+    assert_eq!(world.finish(), RunOutcome::Failed);
+    assert_eq!((world.status("a"), world.status("b"), world.status("c"), world.status("d")), (Failed, Blocked, Blocked, Done));
+    assert_eq!(world.launched.iter().filter(|s| *s == "a").count(), 1, "an invalid stage is not tried again");
+}
+
+#[test]
+fn retries_follow_the_kind_and_wait_longer_each_time() {
+    let plan = plan(vec![node("a")]);
+    let mut world = World::new(&plan, setup()).with(|spec| if spec.attempt < 3 { retryable() } else { metrics(0.5) });
+    assert_eq!(world.finish(), RunOutcome::Succeeded);
+    let waits: Vec<i64> = world.journal.iter().filter_map(|r| if let Event::RetryScheduled { not_before, .. } = r.event { Some(not_before - r.at) } else { None }).collect();
+    assert_eq!(waits, [5_000, 10_000]);
+    let mut world = World::new(&plan, setup()).with(|_| retryable());
+    assert_eq!(world.finish(), RunOutcome::Failed);
+    assert_eq!(world.launched.len(), 3);
+}
+
+#[test]
+fn a_timeout_is_an_outcome_and_may_be_tried_again() {
+    let plan = plan(vec![node("a")]);
+    let timeout = |spec: &AttemptSpec| if spec.attempt == 1 { Err((AttemptOutcome::TimedOut, Error::retryable("6h were up"))) } else { metrics(1.0) };
+    let mut world = World::new(&plan, setup()).with(timeout);
+    assert_eq!(world.finish(), RunOutcome::Succeeded);
+    let view = world.view();
+    assert_eq!(view.stage(&key("a")).unwrap().attempts[0].outcome, Some(AttemptOutcome::TimedOut));
+}
+
+#[test]
+fn checks_gate_the_run_on_fresh_results_and_on_hits() {
+    let strict = plan(vec![node("a").check("accuracy", 0.9), node("b").reads(&["a"])]);
+    let mut world = World::new(&strict, setup());
+    assert_eq!(world.finish(), RunOutcome::Failed);
+    assert_eq!((world.status("a"), world.status("b")), (Failed, Blocked));
+    assert!(world.error("a").contains("check failed: accuracy is 0.5, at least 0.9 is asked"), "{}", world.error("a"));
+    assert_eq!(world.store.len(), 1, "the manifest stays");
+    let mut again = World::new(&strict, setup());
+    again.store = world.store.clone();
+    assert_eq!(again.finish(), RunOutcome::Failed);
+    assert!(again.launched.is_empty());
+    let mut lenient = plan(vec![node("a").check("accuracy", 0.9), node("b").reads(&["a"])]);
+    lenient.nodes[0].checks[0].severity = Severity::Warn;
+    let mut again = World::new(&lenient, setup());
+    again.store = world.store.clone();
+    assert_eq!(again.finish(), RunOutcome::Succeeded);
+    assert_eq!(again.launched, ["b"], "a corrected threshold costs nothing");
+}
+
+#[test]
+fn late_conditions_skip_and_skips_travel_along_data_only() {
+    let nodes = vec![
+        node("gate"),
+        node("a").needs(&["gate"]).when("stages.gate.metrics.accuracy > 0.7"),
+        node("b").reads(&["a"]),
+        node("c").needs(&["a"]),
+        node("d").reads_as("in", Cardinality::Optional, &["a"]),
+    ];
+    let mut world = World::new(&plan(nodes), setup());
+    assert_eq!(world.finish(), RunOutcome::Succeeded);
+    assert_eq!((world.status("a"), world.status("b"), world.status("c"), world.status("d")), (Skipped, Skipped, Done, Done));
+    let mut never = node("a");
+    never.when = When::Never("`params.rl` is false".into());
+    let mut world = World::new(&plan(vec![never, node("b").reads(&["a"])]), setup());
+    assert_eq!(world.finish(), RunOutcome::Succeeded);
+    assert_eq!((world.status("a"), world.status("b")), (Skipped, Skipped));
+}
+
+#[test]
+fn whoever_reads_only_the_status_is_not_blocked() {
+    let nodes = vec![node("a"), node("alarm").needs(&["a"]).when("stages.a.status == \"failed\""), node("after").needs(&["a"]).when("stages.a.metrics.accuracy > 0.1")];
+    let mut world = World::new(&plan(nodes), setup()).with(failing("a", Error::data("corrupt")));
+    assert_eq!(world.finish(), RunOutcome::Failed);
+    assert_eq!((world.status("alarm"), world.status("after")), (Done, Blocked));
+}
+
+#[test]
+fn late_values_enter_config_and_digest() {
+    let mut late = node("b").needs(&["a"]);
+    late.config = Template::Map(BTreeMap::from([("threshold".to_string(), Template::Expression(Expression::parse("stages.a.metrics.accuracy * 2").unwrap()))]));
+    let plan = plan(vec![node("a"), late]);
+    let mut world = World::new(&plan, setup());
+    assert_eq!(world.finish(), RunOutcome::Succeeded);
+    let manifest = world.store.values().find(|m| m.provenance.stage == key("b")).unwrap();
+    assert_eq!(manifest.config, serde_json::json!({"threshold": 1.0}));
+}
+
+#[test]
+fn equal_digests_run_once() {
+    let mut twin = node("b");
+    twin.config = node("a").config;
+    let plan = plan(vec![node("a"), twin.check("accuracy", 0.9)]);
+    let mut world = World::new(&plan, setup());
+    assert_eq!(world.finish(), RunOutcome::Failed);
+    assert_eq!(world.launched, ["a"]);
+    assert_eq!((world.status("a"), world.status("b")), (Done, Failed), "checks are each stage's own");
+    let mut world = World::new(&plan, setup()).with(failing("a", Error::data("x")));
+    world.finish();
+    assert_eq!(world.launched, ["a"]);
+    assert!(world.error("b").starts_with("as in `a`"), "{}", world.error("b"));
+}
+
+#[test]
+fn another_writers_publication_is_adopted() {
+    let plan = plan(vec![node("a"), node("b").reads(&["a"])]);
+    let mut world = World::new(&plan, setup());
+    world.feed(Input::Begin);
+    world.carry_out(0);
+    world.carry_out(0);
+    let Some(crate::Command::Publish { manifest, .. }) = world.pending.first().cloned() else { panic!("no publication") };
+    let mut theirs = *manifest;
+    theirs.provenance.run.0 = "other".into();
+    theirs.metrics.insert("accuracy".into(), 0.75);
+    world.put(theirs);
+    assert_eq!(world.finish(), RunOutcome::Succeeded);
+    let view = world.view();
+    let a = view.stage(&key("a")).unwrap();
+    assert!(a.adopted);
+    assert_eq!(a.metrics["accuracy"], 0.75);
+}
+
+#[test]
+fn not_a_number_is_never_published() {
+    let plan = plan(vec![node("a")]);
+    let mut world = World::new(&plan, setup()).with(|_| metrics(f64::NAN));
+    assert_eq!(world.finish(), RunOutcome::Failed);
+    assert!(world.store.is_empty());
+    assert!(world.error("a").contains("metric `accuracy` is NaN"), "{}", world.error("a"));
+}
+
+#[test]
+fn fail_fast_stops_the_rest() {
+    let mut fast = setup();
+    fast.fail_fast = true;
+    let plan = plan(vec![node("a"), node("b"), node("c").reads(&["b"])]);
+    let mut world = World::new(&plan, fast).with(failing("a", Error::data("x")));
+    assert_eq!(world.finish(), RunOutcome::Failed);
+    assert_eq!((world.status("a"), world.status("b"), world.status("c")), (Failed, Cancelled, Cancelled));
+}
+
+#[test]
+fn a_cancelled_run_stops_what_runs_and_starts_nothing() {
+    let plan = plan(vec![node("a"), node("b"), node("c"), node("d").reads(&["a"])]);
+    let mut world = World::new(&plan, setup());
+    world.feed(Input::Begin);
+    for _ in 0..3 {
+        world.carry_out(0);
+    }
+    assert_eq!(world.launched, ["a", "b"]);
+    world.feed(Input::Cancel { why: "Ctrl-C".into() });
+    assert_eq!(world.finish(), RunOutcome::Cancelled);
+    assert_eq!(world.launched, ["a", "b"]);
+    assert!(["a", "b", "c", "d"].iter().all(|s| world.status(s) == Cancelled));
+    assert!(world.store.is_empty());
+}
+
+#[test]
+fn until_runs_what_is_needed_and_only_runs_one() {
+    let plan = plan(vec![node("a"), node("b").reads(&["a"]), node("c").reads(&["b"]), node("d")]);
+    let mut until = setup();
+    until.selection.until = vec!["b".into()];
+    let mut world = World::new(&plan, until);
+    assert_eq!(world.finish(), RunOutcome::Succeeded);
+    assert_eq!(world.launched, ["a", "b"]);
+    let mut only = setup();
+    only.selection.only = vec!["c".into()];
+    let mut with = World::new(&plan, only.clone());
+    with.store = world.store.clone();
+    assert_eq!(with.finish(), RunOutcome::Succeeded);
+    assert_eq!(with.launched, ["c"]);
+    let mut without = World::new(&plan, only);
+    assert_eq!(without.finish(), RunOutcome::Failed);
+    assert!(without.launched.is_empty());
+    assert!(without.error("a").contains("leave out `--only`"), "{}", without.error("a"));
+    let mut unknown = setup();
+    unknown.selection.rerun = vec!["x".into()];
+    assert!(Engine::new(&plan, unknown).err().unwrap().message.contains("--rerun names `x`"));
+}
+
+#[test]
+fn what_can_never_be_placed_is_refused_at_once() {
+    let mut large = node("a");
+    large.resources = vec![Request { gpus: 8, ..Request::default() }];
+    let error = Engine::new(&plan(vec![large]), setup()).err().unwrap();
+    assert!(error.message.contains("w.yaml:1:1: stage `a` can never be placed: pool `local`: 8 GPUs are asked"), "{error}");
+}
+
+#[test]
+fn waiting_stages_say_what_they_wait_for() {
+    let plan = plan(vec![node("a"), node("b"), node("c"), node("d").reads(&["a"])]);
+    let mut world = World::new(&plan, setup());
+    world.feed(Input::Begin);
+    for _ in 0..3 {
+        world.carry_out(0);
+    }
+    assert_eq!(world.engine.explain(&key("c")).unwrap(), "pool `local` is busy: 1 cpus are asked, 0 of 2 are free");
+    assert_eq!(world.engine.explain(&key("d")).unwrap(), "waits for a");
+    assert!(world.view().explain(&key("c"))[1].contains("is busy"), "the journal explains it as well");
+}
+
+#[test]
+fn kinds_inside_the_process_take_no_slot() {
+    let inside = |name: &str| {
+        let mut node = node(name);
+        node.placement = Placement::InProcess;
+        node
+    };
+    let names: Vec<String> = (0..100).map(|i| format!("n{i}")).collect();
+    let mut world = World::new(&plan(names.iter().map(|n| inside(n)).collect()), setup());
+    world.feed(Input::Begin);
+    for _ in 0..100 {
+        world.carry_out(0);
+    }
+    assert_eq!(world.launched.len(), 64, "bounded all the same");
+    assert_eq!(world.finish(), RunOutcome::Succeeded);
+}
+
+#[test]
+fn stale_attempts_change_nothing() {
+    let plan = plan(vec![node("a")]);
+    let mut world = World::new(&plan, setup()).with(|spec| if spec.attempt == 1 { Err((AttemptOutcome::Lost, Error::lost("gone"))) } else { metrics(0.5) });
+    world.feed(Input::Begin);
+    world.carry_out(0);
+    let Some(crate::Command::Launch { spec, node, .. }) = world.pending.first().cloned() else { panic!("no launch") };
+    world.carry_out(0);
+    world.now += 60_000;
+    world.feed(Input::Tick);
+    let before = world.journal.len();
+    let late = world.result(&spec, BTreeMap::new());
+    world.feed(Input::Ended { node, attempt: 1, finished: crate::Finished::succeeded(late) });
+    assert_eq!(world.journal.len(), before);
+    assert_eq!(world.finish(), RunOutcome::Succeeded);
+    assert_eq!(world.store.values().next().unwrap().provenance.attempt, 2);
+}
+
+#[test]
+fn a_forecast_says_what_a_run_would_do() {
+    let nodes = vec![node("a"), node("b").reads(&["a"]), node("c").reads(&["b"]), node("d")];
+    let plan = plan(nodes);
+    let mut first = World::new(&plan, setup());
+    first.finish();
+    let mut store = first.store.clone();
+    store.retain(|_, m| m.provenance.stage != key("b"));
+    let ask = |questions: Vec<Question>| {
+        let answer = |q: Question| match q {
+            Question::Lookup(d) => Answer::Looked(Ok(store.get(&(d, 0)).map_or(Looked::Miss, |m| Looked::Hit(Arc::new(m.clone()))))),
+            Question::Rows { .. } => Answer::Rows(Ok(Vec::new())),
+        };
+        Ok(questions.into_iter().map(answer).collect())
+    };
+    let verdicts: Vec<(String, Verdict)> = forecast(&plan, setup(), ask).unwrap().into_iter().map(|f| (f.stage.0, f.verdict)).collect();
+    let expected = [("a", Verdict::Hit), ("b", Verdict::Run), ("c", Verdict::Deferred), ("d", Verdict::Hit)];
+    assert_eq!(verdicts, expected.map(|(s, v)| (s.to_string(), v)));
+}
+
+#[test]
+fn a_missing_secret_is_named() {
+    let mut secret = node("a");
+    secret.secrets = vec!["HF_TOKEN".into()];
+    let plan = plan(vec![secret]);
+    let mut world = World::new(&plan, setup());
+    assert_eq!(world.finish(), RunOutcome::Failed);
+    assert!(world.error("a").contains("secret `HF_TOKEN`"), "{}", world.error("a"));
+    let mut provided = setup();
+    provided.secrets.insert("HF_TOKEN".into(), "env:HF_TOKEN".into());
+    assert_eq!(World::new(&plan, provided).finish(), RunOutcome::Succeeded);
+}

@@ -1,0 +1,101 @@
+//! Late fan-out: rows from a preview or from the table, instance bound to instance, all instances to `many`.
+
+use super::world::World;
+use super::{Build, key, node, plan, setup};
+use crate::fold::StageStatus::{Blocked, Done, Failed, Skipped};
+use serde_json::json;
+use trainyard_core::Error;
+use trainyard_core::event::{AttemptOutcome, RunOutcome};
+use trainyard_spec::expression::Expression;
+use trainyard_spec::plan::Plan;
+use trainyard_spec::template::Template;
+use std::collections::BTreeMap;
+
+fn with_item(mut node: trainyard_spec::plan::Node, expression: &str) -> trainyard_spec::plan::Node {
+    let name = node.key.0.clone();
+    let item = Template::Expression(Expression::parse(expression).unwrap());
+    node.config = Template::Map(BTreeMap::from([("x".to_string(), item), ("name".to_string(), Template::Literal(json!(name)))]));
+    node
+}
+
+fn fanned() -> Plan {
+    plan(vec![
+        node("list"),
+        with_item(node("each").over("list", 100), "item.x"),
+        with_item(node("then").over("list", 100).reads(&["each"]), "item.x"),
+        node("all").reads(&["then"]),
+    ])
+}
+
+fn rows(n: u32) -> Vec<serde_json::Value> {
+    (0..n).map(|x| json!({ "x": x })).collect()
+}
+
+#[test]
+fn one_instance_for_each_row_bound_one_to_one() {
+    for preview in [true, false] {
+        let mut world = World::new(&fanned(), setup());
+        world.rows = rows(3);
+        world.preview = preview;
+        assert_eq!(world.finish(), RunOutcome::Succeeded);
+        assert_eq!(world.launched.len(), 1 + 3 + 3 + 1);
+        let then = world.store.values().find(|m| m.provenance.stage == key("then[item=1]")).unwrap();
+        let each = world.store.values().find(|m| m.provenance.stage == key("each[item=1]")).unwrap();
+        assert_eq!(then.inputs["in"].len(), 1);
+        assert_eq!(then.inputs["in"][0].stage_digest, each.stage_digest);
+        assert_eq!(then.config["x"], 1);
+        let all = world.store.values().find(|m| m.provenance.stage == key("all")).unwrap();
+        assert_eq!(all.inputs["in"].len(), 3);
+    }
+}
+
+#[test]
+fn a_list_beyond_its_cap_fails_with_the_way_out() {
+    let mut plan = fanned();
+    plan.nodes[1].fan_out.as_mut().unwrap().cap = 2;
+    for preview in [true, false] {
+        let mut world = World::new(&plan, setup());
+        world.rows = rows(3);
+        world.preview = preview;
+        assert_eq!(world.finish(), RunOutcome::Failed);
+        assert!(world.error("each").contains("more than 2 rows"), "{}", world.error("each"));
+        assert_eq!(world.status("all"), Blocked);
+    }
+}
+
+#[test]
+fn an_empty_list_is_no_instances_and_no_failure() {
+    let mut world = World::new(&fanned(), setup());
+    world.preview = false;
+    assert_eq!(world.finish(), RunOutcome::Succeeded);
+    assert_eq!(world.launched, ["list", "all"]);
+}
+
+#[test]
+fn one_failed_instance_blocks_its_own_followers_and_what_needs_all() {
+    let mut world = World::new(&fanned(), setup())
+        .with(|spec| if spec.stage.0 == "each[item=1]" { Err((AttemptOutcome::Failed, Error::data("bad row"))) } else { Ok(BTreeMap::new()) });
+    world.rows = rows(3);
+    assert_eq!(world.finish(), RunOutcome::Failed);
+    assert_eq!((world.status("each[item=1]"), world.status("then[item=1]"), world.status("then[item=2]")), (Failed, Blocked, Done));
+    assert_eq!((world.status("each"), world.status("all")), (Failed, Blocked));
+}
+
+#[test]
+fn a_condition_on_the_row_skips_single_instances() {
+    let mut plan = fanned();
+    plan.nodes.truncate(2);
+    plan.nodes[1] = plan.nodes[1].clone().when("item.x > 0");
+    plan.nodes.push(node("all").reads(&["each"]));
+    let mut world = World::new(&plan, setup());
+    world.rows = rows(3);
+    assert_eq!(world.finish(), RunOutcome::Succeeded);
+    assert_eq!((world.status("each[item=0]"), world.status("each[item=1]")), (Skipped, Done));
+    let all = world.store.values().find(|m| m.provenance.stage == key("all")).unwrap();
+    assert_eq!(all.inputs["in"].len(), 2);
+    plan.nodes[1] = plan.nodes[1].clone().when("item.x > 5");
+    let mut world = World::new(&plan, setup());
+    world.rows = rows(3);
+    assert_eq!(world.finish(), RunOutcome::Succeeded);
+    assert_eq!(world.status("all"), Skipped);
+}

@@ -1,0 +1,136 @@
+//! The engine under test: plans built by hand, a world that is a map, and invariants checked after every step.
+
+mod cases;
+mod fan_out;
+mod random;
+mod world;
+
+use crate::{Pool, Resumed, Setup};
+use petgraph::graph::DiGraph;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+use trainyard_core::attempt::AttemptOutput;
+use trainyard_core::event::Selection;
+use trainyard_core::units::Backoff;
+use trainyard_core::{ArtifactKind, Cardinality, Catalogue, Digest, ErrorKind, KindInfo, OptionProblem, Placement, Result, RunId, StageKey};
+use trainyard_spec::expression::Expression;
+use trainyard_spec::plan::{Cache, Check, FanOut, InputBinding, Node, OutputOf, Plan, Request, Retry, Severity, When};
+use trainyard_spec::template::Template;
+
+/// A catalogue without kinds: late configs are taken as they are.
+pub struct NoKinds;
+
+impl Catalogue for NoKinds {
+    fn names(&self) -> Vec<&str> {
+        Vec::new()
+    }
+    fn kind(&self, _: &str) -> Option<&KindInfo> {
+        None
+    }
+    fn validate(&self, _: &str, _: &Value) -> Vec<OptionProblem> {
+        Vec::new()
+    }
+    fn complete(&self, _: &str, config: &Value) -> Result<Value> {
+        Ok(config.clone())
+    }
+}
+
+pub fn key(name: &str) -> StageKey {
+    StageKey(name.into())
+}
+
+/// A process stage with one output `out`, whose config holds its name, so that digests differ.
+pub fn node(name: &str) -> Node {
+    Node {
+        key: key(name),
+        kind: "test".into(),
+        kind_version: 1,
+        placement: Placement::Process,
+        all_cpus: false,
+        main_metric: None,
+        config: Template::Literal(json!({ "name": name })),
+        sources: BTreeMap::new(),
+        inputs: Vec::new(),
+        outputs: BTreeMap::from([("out".to_string(), AttemptOutput { kind: ArtifactKind::Files, optional: false })]),
+        after: Vec::new(),
+        when: When::Always,
+        fan_out: None,
+        checks: Vec::new(),
+        retry: Retry { attempts: 3, backoff: Backoff { first: Duration::from_secs(5), most: Duration::from_secs(60) }, on: vec![ErrorKind::Retryable, ErrorKind::Lost] },
+        timeout: None,
+        resources: vec![Request::default()],
+        cache: Cache::Enabled,
+        env: BTreeMap::new(),
+        secrets: Vec::new(),
+        description: String::new(),
+        place: "w.yaml:1:1".into(),
+    }
+}
+
+/// Shorthands for building nodes.
+pub trait Build: Sized {
+    fn reads(self, from: &[&str]) -> Self;
+    fn reads_as(self, port: &str, cardinality: Cardinality, from: &[&str]) -> Self;
+    fn needs(self, stages: &[&str]) -> Self;
+    fn when(self, condition: &str) -> Self;
+    fn check(self, metric: &str, min: f64) -> Self;
+    fn over(self, stage: &str, cap: u32) -> Self;
+}
+
+impl Build for Node {
+    fn reads(self, from: &[&str]) -> Self {
+        self.reads_as("in", Cardinality::Many, from)
+    }
+    fn reads_as(mut self, port: &str, cardinality: Cardinality, from: &[&str]) -> Self {
+        let of = |stage: &&str| OutputOf { stage: key(stage), output: "out".into() };
+        self.inputs.push(InputBinding { port: port.into(), kind: ArtifactKind::Files, cardinality, from: from.iter().map(of).collect() });
+        self.needs(from)
+    }
+    fn needs(mut self, stages: &[&str]) -> Self {
+        self.after.extend(stages.iter().map(|s| key(s)));
+        self.after.sort();
+        self.after.dedup();
+        self
+    }
+    fn when(mut self, condition: &str) -> Self {
+        self.when = When::Late(Expression::parse(condition).unwrap());
+        self
+    }
+    fn check(mut self, metric: &str, min: f64) -> Self {
+        self.checks.push(Check { metric: metric.into(), min: Some(min), max: None, severity: Severity::Error, role: None });
+        self
+    }
+    fn over(mut self, stage: &str, cap: u32) -> Self {
+        self.fan_out = Some(FanOut { rows_of: OutputOf { stage: key(stage), output: "out".into() }, cap });
+        self.needs(&[stage])
+    }
+}
+
+pub fn plan(nodes: Vec<Node>) -> Plan {
+    Plan {
+        workflow: "w".into(),
+        source: PathBuf::from("/w.yaml"),
+        params: BTreeMap::new(),
+        nodes,
+        graph: DiGraph::new(),
+        outputs: BTreeMap::new(),
+        schedule: None,
+        digest: Digest::of(b"plan"),
+    }
+}
+
+/// One machine with two cpus.
+pub fn setup() -> Setup {
+    Setup {
+        run: RunId("20261121-000000-000000".into()),
+        selection: Selection::default(),
+        fail_fast: false,
+        pools: vec![Pool::of_this_machine(2, 1 << 30, Vec::new())],
+        catalogue: Arc::new(NoKinds),
+        secrets: BTreeMap::new(),
+        resumed: Resumed::default(),
+    }
+}

@@ -1,0 +1,170 @@
+//! Random plans, random orders, random faults, and a crash after any journal write: the invariants hold after every step, the
+//! published set is that of a quiet run, and nothing is published twice.
+
+use super::world::World;
+use super::{Build, node, plan, setup};
+use crate::fold::RunView;
+use crate::{Command, Input, Resumed, Setup};
+use proptest::prelude::*;
+use std::collections::{BTreeMap, BTreeSet};
+use trainyard_core::attempt::AttemptSpec;
+use trainyard_core::chance::Draws;
+use trainyard_core::event::{AttemptOutcome, Event, Record};
+use trainyard_core::{Chance, Digest, Error};
+use trainyard_spec::plan::{Cache, Plan, Request};
+
+fn random_plan(d: &mut Draws) -> Plan {
+    let count = 2 + d.below(9) as usize;
+    let mut nodes = Vec::new();
+    for at in 0..count {
+        let mut one = node(&format!("s{at}"));
+        let upstream: Vec<String> = (0..at).filter(|_| d.below(3) == 0).map(|i| format!("s{i}")).collect();
+        let names: Vec<&str> = upstream.iter().map(String::as_str).collect();
+        one = if d.below(2) == 0 { one.reads(&names) } else { one.needs(&names) };
+        one.resources = vec![Request { cpus: Some(1 + d.below(2) as u32), ..Request::default() }];
+        match d.below(10) {
+            0 => one.cache = Cache::Disabled,
+            1 => one = one.check("accuracy", 0.9),
+            2 if at > 0 => one = one.needs(&["s0"]).when("stages.s0.metrics.accuracy > 0.7"),
+            // A twin: the digest of an earlier stage, if the inputs agree.
+            3 if at > 0 => one.config = nodes.first().map_or(one.config.clone(), |n: &trainyard_spec::plan::Node| n.config.clone()),
+            _ => {}
+        }
+        nodes.push(one);
+    }
+    plan(nodes)
+}
+
+/// Faults by stage digest and attempt, so that they are the same in every order; a stage that gets lost succeeds the next time.
+fn faults(seed: u64) -> impl Fn(&AttemptSpec) -> Result<BTreeMap<String, f64>, (AttemptOutcome, Error)> + Clone {
+    move |spec| {
+        let mut name = [0u8; 8];
+        name.copy_from_slice(&spec.stage_digest.as_str().as_bytes()[..8]);
+        let mut d = Chance::new(seed).at("fault", &[u64::from_le_bytes(name)]);
+        match d.below(8) {
+            0 => Err((AttemptOutcome::Failed, Error::invalid("always wrong"))),
+            1 if d.below(3) > 0 && spec.attempt % 2 == 1 => Err((AttemptOutcome::Lost, Error::lost("gone"))),
+            _ => Ok(BTreeMap::from([("accuracy".to_string(), d.uniform())])),
+        }
+    }
+}
+
+fn run_randomly(world: &mut World, d: &mut Draws) {
+    if world.journal.is_empty() || matches!(world.journal.last(), Some(Record { event: Event::WriterOpened { .. }, .. })) {
+        world.feed(Input::Begin);
+    }
+    while !world.engine.is_finished() {
+        random_step(world, d);
+    }
+}
+
+fn random_step(world: &mut World, d: &mut Draws) {
+    // Now and then something old is heard again.
+    if d.below(6) == 0 && world.seen.len() > 1 {
+        let old = world.seen[1 + d.below(world.seen.len() as u64 - 1) as usize].clone();
+        if matches!(old, Input::Ended { .. } | Input::Published { .. } | Input::Tick | Input::Recovered { .. }) {
+            world.feed(old);
+        }
+    } else if !world.pending.is_empty() {
+        let at = d.below(world.pending.len() as u64) as usize;
+        world.carry_out(at);
+    } else if let Some(wake) = world.engine.next_wake() {
+        world.now = world.now.max(wake);
+        world.feed(Input::Tick);
+    } else {
+        assert!(world.engine.is_finished(), "stuck: {:?}", world.view().counts());
+    }
+}
+
+/// Digest, number of generations, and content of each output.
+fn published(world: &World) -> BTreeSet<(Digest, u32, Vec<Digest>)> {
+    world.store.values().map(|m| (m.stage_digest.clone(), m.generation, m.outputs.values().map(|o| o.digest.clone()).collect())).collect()
+}
+
+fn resumed_setup(journal: &[Record]) -> Setup {
+    let mut view = RunView::default();
+    journal.iter().for_each(|r| view.apply(r));
+    Setup { resumed: Resumed::from_view(&view), ..setup() }
+}
+
+/// The engine dies: of the commands on their way some take effect, none is heard of. A new one takes over.
+fn crash(world: World, plan: &Plan, seed: u64, d: &mut Draws) -> World {
+    let mut dying = world;
+    for command in std::mem::take(&mut dying.pending) {
+        if matches!(command, Command::Publish { .. } | Command::Launch { .. }) && d.below(2) == 0 {
+            let _ = dying.effect(command);
+        }
+    }
+    let mut journal = dying.journal;
+    journal.push(Record { at: dying.now, event: Event::WriterOpened { epoch: 2, writer: "next".into() } });
+    let mut next = World::new(plan, resumed_setup(&journal)).with(faults(seed));
+    next.store = dying.store;
+    next.results = dying.results;
+    next.journal = journal;
+    next.now = dying.now;
+    next
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    #[test]
+    fn any_order_ends_in_the_same_artifacts(seed in any::<u64>()) {
+        let chance = Chance::new(seed);
+        let plan = random_plan(&mut chance.at("plan", &[]));
+        let mut orders = (0..3).map(|order| {
+            let mut world = World::new(&plan, setup()).with(faults(seed));
+            run_randomly(&mut world, &mut chance.at("order", &[order]));
+            (published(&world), world.outcome())
+        });
+        let first = orders.next();
+        for other in orders {
+            prop_assert_eq!(first.as_ref(), Some(&other));
+        }
+    }
+
+    #[test]
+    fn a_crash_after_any_journal_write_loses_and_doubles_nothing(seed in any::<u64>()) {
+        let chance = Chance::new(seed);
+        let plan = random_plan(&mut chance.at("plan", &[]));
+        let mut quiet = World::new(&plan, setup()).with(faults(seed));
+        run_randomly(&mut quiet, &mut chance.at("order", &[0]));
+        let writes = quiet.journal.len();
+        for crash_at in 0..writes {
+            let mut d = chance.at("crash", &[crash_at as u64]);
+            let mut world = World::new(&plan, setup()).with(faults(seed));
+            world.feed(Input::Begin);
+            while world.journal.len() < crash_at && !world.engine.is_finished() {
+                random_step(&mut world, &mut d);
+            }
+            if world.engine.is_finished() {
+                continue;
+            }
+            let mut world = crash(world, &plan, seed, &mut d);
+            run_randomly(&mut world, &mut d);
+            prop_assert_eq!(published(&world), published(&quiet), "crash after {} of {} records", crash_at, writes);
+        }
+    }
+
+    #[test]
+    fn a_cancel_at_any_time_ends_the_run_and_leaves_no_attempt(seed in any::<u64>(), steps in 0usize..40) {
+        let chance = Chance::new(seed);
+        let plan = random_plan(&mut chance.at("plan", &[]));
+        let mut d = chance.at("order", &[]);
+        let mut world = World::new(&plan, setup()).with(faults(seed));
+        world.feed(Input::Begin);
+        for _ in 0..steps {
+            if !world.engine.is_finished() {
+                random_step(&mut world, &mut d);
+            }
+        }
+        let launched = world.launched.len();
+        if !world.engine.is_finished() {
+            world.feed(Input::Cancel { why: "test".into() });
+            run_randomly(&mut world, &mut d);
+            prop_assert_eq!(world.launched.len(), launched, "nothing starts after a cancel");
+        }
+        let view = world.view();
+        prop_assert!(view.stages.iter().all(|s| s.attempts.iter().all(|a| a.outcome.is_some())));
+    }
+}

@@ -1,0 +1,34 @@
+//! The executors of this build, one line each.
+
+use super::{Executor, Launcher, Local};
+use crate::slots::Slots;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use trainyard_core::{Error, Result};
+
+/// Executors by name, as pools ask for them.
+#[derive(Clone, Default)]
+pub struct Executors(BTreeMap<&'static str, Arc<dyn Executor>>);
+
+/// All executors. `slots`: this machine's slots, shared by every run of this user; `None` leaves other runs out of account.
+pub fn standard(launcher: &Launcher, slots: Option<&Slots>) -> Executors {
+    Executors::new(vec![
+        Arc::new(Local::new(launcher.clone(), slots.cloned())), // local
+    ])
+}
+
+impl Executors {
+    pub fn new(executors: Vec<Arc<dyn Executor>>) -> Self {
+        Self(executors.into_iter().map(|e| (e.name(), e)).collect())
+    }
+    /// Errors: invalid (no such executor in this build; names those there are).
+    pub fn get(&self, name: &str) -> Result<Arc<dyn Executor>> {
+        self.0.get(name).cloned().ok_or_else(|| {
+            Error::invalid(format!("no executor `{name}` in this build")).help(format!("pools may use {}", self.names().join(", ")))
+        })
+    }
+    /// Sorted names.
+    pub fn names(&self) -> Vec<&'static str> {
+        self.0.keys().copied().collect()
+    }
+}

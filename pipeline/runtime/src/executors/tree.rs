@@ -1,0 +1,90 @@
+//! Finding and killing all that an attempt started, also what left its process group or lost its parent.
+//!
+//! Three signs make a process part of an attempt: it descends from the attempt's process, it is in its process group, or it
+//! carries the attempt's mark in its environment (children inherit it, whatever group or parent they have). Linux only: it
+//! reads `/proc`. What hides from all three on purpose is out of reach here; a sandbox is the place for that.
+
+use rustix::process::{Pid, Signal, kill_process};
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+/// Environment variable that marks every process of an attempt.
+pub(super) const MARK: &str = "TRAINYARD_ATTEMPT";
+const ROUNDS: u32 = 100;
+
+/// Kills until nothing is left; the attempt's own process is left to its parent to reap. Returns how many were found alive
+/// besides the attempt's own process.
+pub(super) async fn kill_all(root: Option<u32>, mark: &str) -> usize {
+    let mut seen = BTreeSet::new();
+    for _ in 0..ROUNDS {
+        let members = members(root, mark);
+        if members.is_empty() {
+            break;
+        }
+        for pid in &members {
+            if let Some(pid) = i32::try_from(*pid).ok().and_then(Pid::from_raw) {
+                // It may be gone already; the next round tells.
+                let _ = kill_process(pid, Signal::KILL);
+            }
+        }
+        seen.extend(members);
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    seen.iter().filter(|pid| Some(**pid) != root).count()
+}
+
+/// One line of `/proc/<pid>/stat`.
+struct Process {
+    pid: u32,
+    parent: u32,
+    group: u32,
+    zombie: bool,
+}
+
+fn members(root: Option<u32>, mark: &str) -> BTreeSet<u32> {
+    let own = std::process::id();
+    let processes: Vec<Process> = processes().into_iter().filter(|p| !p.zombie && p.pid != own).collect();
+    let mut members: BTreeSet<u32> = processes.iter().filter(|p| Some(p.group) == root || is_marked(p.pid, mark)).map(|p| p.pid).collect();
+    loop {
+        let before = members.len();
+        let children: Vec<u32> = processes.iter().filter(|p| members.contains(&p.parent)).map(|p| p.pid).collect();
+        members.extend(children);
+        if members.len() == before {
+            return members;
+        }
+    }
+}
+
+fn processes() -> Vec<Process> {
+    let Ok(entries) = std::fs::read_dir("/proc") else { return Vec::new() };
+    let pids = entries.flatten().filter_map(|e| e.file_name().to_str()?.parse::<u32>().ok());
+    pids.filter_map(|pid| parse_stat(&std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)).collect()
+}
+
+/// `pid (name) state ppid pgrp …`; the name may hold spaces and parentheses.
+fn parse_stat(stat: &str) -> Option<Process> {
+    let (pid, rest) = stat.split_once(" (")?;
+    let (_, rest) = rest.rsplit_once(") ")?;
+    let mut fields = rest.split(' ');
+    let zombie = matches!(fields.next()?, "Z" | "X");
+    Some(Process { pid: pid.parse().ok()?, zombie, parent: fields.next()?.parse().ok()?, group: fields.next()?.parse().ok()? })
+}
+
+fn is_marked(pid: u32, mark: &str) -> bool {
+    // Unreadable means another user's process, which no attempt of ours started.
+    let Ok(environment) = std::fs::read(format!("/proc/{pid}/environ")) else { return false };
+    let wanted = format!("{MARK}={mark}");
+    environment.split(|b| *b == 0).any(|entry| entry == wanted.as_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_may_hold_anything() {
+        let p = parse_stat("42 (a b) (c) S 7 40 40 0 -1").unwrap();
+        assert_eq!((p.pid, p.parent, p.group, p.zombie), (42, 7, 40, false));
+        assert!(parse_stat("42 (dead) Z 7 40 40").unwrap().zombie);
+    }
+}

@@ -1,0 +1,134 @@
+//! What a run would do, asked of the real store: the engine's forecast with its questions answered many at a time, reasons
+//! compared with the last run, and times expected from it.
+
+use crate::lookup;
+use crate::options::RunOptions;
+use crate::world::World;
+use futures::StreamExt;
+use futures::stream;
+use trainyard_core::attempt::AttemptSpec;
+use trainyard_core::{Manifest, Result, RunId};
+use trainyard_engine::fold::RunView;
+use trainyard_engine::forecast::{Answer, Forecast, Question, Session, Verdict};
+use trainyard_engine::Resumed;
+use trainyard_spec::plan::Plan;
+
+/// Questions on their way at once.
+const CONCURRENT: usize = 48;
+/// How many of the newest runs are looked through for one of the same workflow.
+const RUNS_BACK: usize = 20;
+
+/// Forecasts every stage of the plan. Writes nothing. Errors: those of [`crate::run`] that need no attempt.
+pub async fn forecast(options: &RunOptions, plan: &Plan, world: &World) -> Result<Vec<Forecast>> {
+    let setup = crate::run::setup(options, world, RunId(String::new()), Resumed::default());
+    let mut session = Session::begin(plan, setup)?;
+    loop {
+        let questions = session.questions();
+        if questions.is_empty() {
+            break;
+        }
+        let answers = stream::iter(questions).map(|question| answer(world, question)).buffered(CONCURRENT);
+        session.answer(answers.collect().await);
+    }
+    let mut forecasts = session.finish();
+    if forecasts.iter().any(|f| f.verdict == Verdict::Run)
+        && let Some(last) = last_run(world, &plan.workflow).await?
+    {
+        for forecast in &mut forecasts {
+            compare(world, &last, forecast).await?;
+        }
+    }
+    Ok(forecasts)
+}
+
+async fn answer(world: &World, question: Question) -> Answer {
+    match question {
+        Question::Lookup(digest) => Answer::Looked(lookup::look_up(&world.store, &digest).await),
+        Question::Rows { output, limit } => Answer::Rows(world.rows.rows(&output, limit).await),
+    }
+}
+
+async fn last_run(world: &World, workflow: &str) -> Result<Option<RunView>> {
+    for run in world.store.list_runs().await?.iter().rev().take(RUNS_BACK) {
+        // A damaged journal of some run says nothing about this plan.
+        if let Ok(view) = crate::resume::read_run(&world.store, run).await
+            && view.workflow == workflow
+        {
+            return Ok(Some(view));
+        }
+    }
+    Ok(None)
+}
+
+/// Adds expected seconds, and what changed since the last run of the same stage.
+async fn compare(world: &World, last: &RunView, forecast: &mut Forecast) -> Result<()> {
+    let Some(before) = last.stage(&forecast.stage) else { return Ok(()) };
+    if forecast.verdict != Verdict::Hit {
+        forecast.seconds = before.seconds();
+    }
+    let (Verdict::Run, Some(spec), Some(digest)) = (forecast.verdict, &forecast.spec, &before.digest) else { return Ok(()) };
+    if *digest == spec.stage_digest {
+        return Ok(());
+    }
+    if let Some(manifest) = world.store.manifest(digest).await? {
+        let changes = differences(spec, &manifest);
+        if !changes.is_empty() {
+            forecast.why = format!("{}; since the last run: {}", forecast.why, changes.join(", "));
+        }
+    }
+    Ok(())
+}
+
+/// What makes the two digests differ, one phrase each.
+fn differences(spec: &AttemptSpec, manifest: &Manifest) -> Vec<String> {
+    let mut found = Vec::new();
+    if (spec.kind.as_str(), spec.kind_version) != (manifest.kind.as_str(), manifest.kind_version) {
+        found.push(format!("kind {} v{} was {} v{}", spec.kind, spec.kind_version, manifest.kind, manifest.kind_version));
+    }
+    changed_values("", &spec.config, &manifest.config, &mut found);
+    let ports: std::collections::BTreeSet<&String> = spec.inputs.keys().chain(manifest.inputs.keys()).collect();
+    for port in ports {
+        let now: Vec<_> = spec.inputs.get(port).into_iter().flatten().map(|i| &i.output.digest).collect();
+        let before: Vec<_> = manifest.inputs.get(port).into_iter().flatten().map(|i| &i.digest).collect();
+        if now != before {
+            found.push(format!("input `{port}` has other content"));
+        }
+    }
+    if found.is_empty() {
+        found.push("a source file, the environment or the salt changed".into());
+    }
+    found.truncate(5);
+    found
+}
+
+fn changed_values(path: &str, now: &serde_json::Value, before: &serde_json::Value, found: &mut Vec<String>) {
+    use serde_json::Value;
+    match (now, before) {
+        (Value::Object(a), Value::Object(b)) => {
+            let keys: std::collections::BTreeSet<&String> = a.keys().chain(b.keys()).collect();
+            for key in keys {
+                let null = Value::Null;
+                let place = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };
+                changed_values(&place, a.get(key).unwrap_or(&null), b.get(key).unwrap_or(&null), found);
+            }
+        }
+        _ if now != before => {
+            let short = |v: &Value| v.to_string().chars().take(60).collect::<String>();
+            found.push(format!("{path} is {}, was {}", short(now), short(before)));
+        }
+        _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_change_is_named_by_its_path() {
+        let mut found = Vec::new();
+        changed_values("", &json!({"a": {"b": 2}, "c": 1}), &json!({"a": {"b": 1}, "c": 1, "d": true}), &mut found);
+        assert_eq!(found, ["a.b is 2, was 1", "d is null, was true"]);
+    }
+}

@@ -1,0 +1,79 @@
+//! The journal's writer: gathers what the dispatch loop decided, puts it as one batch, and only then lets the commands go.
+//!
+//! While one batch is on its way the next gathers, so a slow store makes batches larger, not the run slower. An idle writer
+//! puts a heartbeat every 10 s. A put that fails is tried again for a while (the batch keeps its number); fencing ends it all.
+
+use crate::world::World;
+use std::time::Duration;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
+use trainyard_core::event::{Event, Record};
+use trainyard_core::{Error, ErrorKind};
+use trainyard_engine::Command;
+use trainyard_store::{AppendError, Fenced, JournalWriter};
+
+/// Between the heartbeats of an idle writer.
+const HEARTBEAT: Duration = Duration::from_secs(10);
+/// Records of one batch, about.
+const BATCH: usize = 4_096;
+/// Waits between tries of a put that fails for a passing reason.
+const RETRIES: [u64; 6] = [100, 300, 1_000, 3_000, 5_000, 8_000];
+
+/// Records to put, and commands that wait for them.
+#[derive(Default)]
+pub(crate) struct Entry {
+    pub records: Vec<Record>,
+    pub commands: Vec<Command>,
+}
+
+/// What the writer reports.
+pub(crate) enum Ack {
+    /// The records are durable; the commands may leave.
+    Durable(Entry),
+    Fenced(Fenced),
+    /// The store does not take the journal any more.
+    Failed(Error),
+}
+
+/// Writes until the sender is dropped, fencing, or a failure.
+pub(crate) async fn write(mut writer: JournalWriter, world: World, mut entries: UnboundedReceiver<Entry>, acks: UnboundedSender<Ack>) {
+    loop {
+        let mut entry = match tokio::time::timeout(HEARTBEAT, entries.recv()).await {
+            Ok(Some(entry)) => entry,
+            Ok(None) => return,
+            Err(_) => Entry { records: vec![Record { at: world.clock.unix_millis(), event: Event::Heartbeat {} }], commands: Vec::new() },
+        };
+        while entry.records.len() < BATCH
+            && let Ok(more) = entries.try_recv()
+        {
+            entry.records.extend(more.records);
+            entry.commands.extend(more.commands);
+        }
+        let answer = match put(&mut writer, &entry.records).await {
+            Ok(()) => Ack::Durable(entry),
+            Err(AppendError::Fenced(fenced)) => Ack::Fenced(fenced),
+            Err(AppendError::Failed(error)) => Ack::Failed(error.at("writing the run's journal")),
+        };
+        let over = !matches!(answer, Ack::Durable(_));
+        if acks.send(answer).is_err() || over {
+            return;
+        }
+    }
+}
+
+async fn put(writer: &mut JournalWriter, records: &[Record]) -> Result<(), AppendError> {
+    if records.is_empty() {
+        return Ok(());
+    }
+    let values = records.iter().map(Record::to_value).collect::<trainyard_core::Result<Vec<_>>>().map_err(AppendError::Failed)?;
+    let mut answer = writer.append(&values).await.map(|_| ());
+    for wait in RETRIES {
+        match &answer {
+            Err(AppendError::Failed(error)) if error.kind == ErrorKind::Retryable => {
+                tokio::time::sleep(Duration::from_millis(wait)).await;
+                answer = writer.flush().await;
+            }
+            _ => break,
+        }
+    }
+    answer
+}

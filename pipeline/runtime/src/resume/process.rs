@@ -1,0 +1,95 @@
+//! Naming a process so that it can be told from any other, and asking whether it still lives.
+
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::str::FromStr;
+use trainyard_core::Digest;
+
+/// A process of some machine: host, process id and start time.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProcessId {
+    /// Host name, and a mark of its boot and process namespace: equal only where process ids mean the same.
+    pub host: String,
+    pub pid: u32,
+    /// Clock ticks from boot to start, as the system counts them; 0 = unknown.
+    pub start: u64,
+}
+
+impl ProcessId {
+    /// This process.
+    pub fn own() -> Self {
+        Self::of(std::process::id())
+    }
+    /// A process of this host.
+    pub fn of(pid: u32) -> Self {
+        Self { host: host(), pid, start: start_of(pid).unwrap_or(0) }
+    }
+    /// Whether it lives; `None` if it is of another host.
+    pub fn is_alive(&self) -> Option<bool> {
+        if self.host != host() {
+            return None;
+        }
+        Some(match start_of(self.pid) {
+            Some(start) => self.start == 0 || start == self.start,
+            None => !cfg!(target_os = "linux") && exists(self.pid),
+        })
+    }
+}
+
+/// `<host>:<pid>:<start>`.
+impl fmt::Display for ProcessId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}:{}", self.host, self.pid, self.start)
+    }
+}
+
+impl FromStr for ProcessId {
+    type Err = ();
+    /// The first three fields; more may follow.
+    fn from_str(text: &str) -> Result<Self, ()> {
+        let mut fields = text.split(':');
+        let mut next = || fields.next().ok_or(());
+        Ok(Self { host: next()?.to_string(), pid: next()?.parse().map_err(|_| ())?, start: next()?.parse().map_err(|_| ())? })
+    }
+}
+
+fn host() -> String {
+    let name = rustix::system::uname().nodename().to_string_lossy().replace(':', "-");
+    let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    let namespace = std::fs::read_link("/proc/self/ns/pid").map(|p| p.to_string_lossy().into_owned()).unwrap_or_default();
+    let mark = Digest::of(format!("{boot}{namespace}").as_bytes());
+    format!("{name}-{}", &mark.short()[..8])
+}
+
+/// Field 22 of `/proc/<pid>/stat`; `None` if there is no such process, or it is a zombie.
+fn start_of(pid: u32) -> Option<u64> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let (_, rest) = stat.rsplit_once(") ")?;
+    let mut fields = rest.split(' ');
+    if matches!(fields.next(), Some("Z" | "X")) {
+        return None;
+    }
+    fields.nth(18)?.parse().ok()
+}
+
+fn exists(pid: u32) -> bool {
+    let pid = i32::try_from(pid).ok().and_then(rustix::process::Pid::from_raw);
+    pid.is_some_and(|p| rustix::process::test_kill_process(p).is_ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_is_told_from_a_later_one_of_the_same_number() {
+        let own = ProcessId::own();
+        assert_eq!(own.is_alive(), Some(true));
+        assert_eq!(format!("{own}:nonce").parse(), Ok(own.clone()));
+        if cfg!(target_os = "linux") {
+            assert_eq!(ProcessId { start: own.start + 1, ..own.clone() }.is_alive(), Some(false));
+        }
+        assert_eq!(ProcessId { pid: 0x3fff_fff0, ..own.clone() }.is_alive(), Some(false));
+        assert_eq!(ProcessId { host: "elsewhere".into(), ..own }.is_alive(), None);
+    }
+}

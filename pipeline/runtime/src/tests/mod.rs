@@ -1,0 +1,216 @@
+//! Runs against a memory store or a folder, with a fake executor or real processes of `sh`.
+
+mod processes;
+mod runs;
+mod takeover;
+
+use crate::executors::{Ended, Executor, Executors, Reports, Task, Wish};
+use crate::{InProcess, Observer, RowReader, RunOptions, World};
+use futures::future::{BoxFuture, FutureExt};
+use petgraph::graph::DiGraph;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use tokio::sync::watch;
+use trainyard_core::attempt::{AttemptMessage, AttemptOutput, AttemptResult, AttemptSpec};
+use trainyard_core::event::{AttemptOutcome, Record};
+use trainyard_core::units::Backoff;
+use trainyard_core::{ArtifactKind, AttemptNumber, Cardinality, Catalogue, Chance, Digest, Error, ErrorKind, KindInfo, OptionProblem, Output, Placement, Result, StageKey, SystemClock};
+use trainyard_engine::Pool;
+use trainyard_spec::plan::{Cache, InputBinding, Node, OutputOf, Plan, Request, Retry, When};
+use trainyard_spec::template::Template;
+use trainyard_store::{Store, StoreOptions};
+
+pub struct NoKinds;
+
+impl Catalogue for NoKinds {
+    fn names(&self) -> Vec<&str> {
+        Vec::new()
+    }
+    fn kind(&self, _: &str) -> Option<&KindInfo> {
+        None
+    }
+    fn validate(&self, _: &str, _: &Value) -> Vec<OptionProblem> {
+        Vec::new()
+    }
+    fn complete(&self, _: &str, config: &Value) -> Result<Value> {
+        Ok(config.clone())
+    }
+}
+
+/// Ends every attempt with empty outputs.
+pub struct Empty;
+
+pub fn empty_result(spec: &AttemptSpec) -> AttemptResult {
+    let outputs = spec.outputs.iter().map(|(name, o)| (name.clone(), Output::new(o.kind, Vec::new(), None, BTreeMap::new()).unwrap()));
+    AttemptResult {
+        format: 1,
+        run: spec.run.clone(),
+        stage: spec.stage.clone(),
+        attempt: spec.attempt,
+        stage_digest: spec.stage_digest.clone(),
+        outputs: outputs.collect(),
+        metrics: BTreeMap::new(),
+        measured: BTreeMap::new(),
+    }
+}
+
+impl InProcess for Empty {
+    fn run(&self, spec: AttemptSpec) -> Result<AttemptResult> {
+        match spec.config["panic"].as_bool() {
+            Some(true) => panic!("as asked"),
+            _ => Ok(empty_result(&spec)),
+        }
+    }
+}
+
+impl RowReader for Empty {
+    fn rows<'a>(&'a self, _: &'a Output, _: u64) -> BoxFuture<'a, Result<Vec<Value>>> {
+        async { Ok(Vec::new()) }.boxed()
+    }
+}
+
+/// Attempts that do as they are told, without processes.
+#[derive(Clone)]
+pub struct Fake(pub Arc<dyn Fn(&AttemptSpec) -> Act + Send + Sync>);
+
+#[derive(Clone)]
+pub enum Act {
+    Succeed,
+    Fail(Error),
+    /// Runs until it is asked to stop.
+    Hang,
+    /// Waits for the gate, then succeeds.
+    WaitFor(watch::Receiver<bool>),
+}
+
+impl Executor for Fake {
+    fn name(&self) -> &'static str {
+        "local"
+    }
+    fn run(&self, task: Task, mut wish: watch::Receiver<Wish>, reports: Arc<dyn Reports>) -> BoxFuture<'static, Ended> {
+        let act = (self.0)(&task.spec);
+        async move {
+            reports.message(AttemptMessage::Metric { name: "loss".into(), step: 1, value: 0.5 });
+            reports.raw("hello");
+            match act {
+                Act::Fail(error) => return Ended::with(AttemptOutcome::Failed, error),
+                Act::Hang => {
+                    let _ = wish.wait_for(|w| *w > Wish::Run).await;
+                    return Ended::with(AttemptOutcome::Cancelled, Error::cancelled("stopped"));
+                }
+                Act::WaitFor(mut gate) => {
+                    let _ = gate.wait_for(|open| *open).await;
+                }
+                Act::Succeed => {}
+            }
+            task.store.put_result(&empty_result(&task.spec)).await.unwrap();
+            Ended::succeeded()
+        }
+        .boxed()
+    }
+    fn reattach(&self, task: Task, _: watch::Receiver<Wish>, _: Arc<dyn Reports>) -> BoxFuture<'static, Option<Ended>> {
+        async move { task.store.result(&task.spec.run, &task.spec.stage, task.spec.attempt).await.ok().flatten().map(|_| Ended::succeeded()) }.boxed()
+    }
+}
+
+/// Keeps what it sees.
+#[derive(Default)]
+pub struct Watcher {
+    pub events: Mutex<Vec<Record>>,
+    pub messages: Mutex<Vec<AttemptMessage>>,
+    pub notes: Mutex<Vec<String>>,
+}
+
+impl Observer for Watcher {
+    fn event(&self, record: &Record) {
+        self.events.lock().unwrap().push(record.clone());
+    }
+    fn message(&self, _: &StageKey, _: AttemptNumber, message: &AttemptMessage) {
+        self.messages.lock().unwrap().push(message.clone());
+    }
+    fn note(&self, text: &str) {
+        self.notes.lock().unwrap().push(text.into());
+    }
+}
+
+pub async fn memory() -> Store {
+    Store::open("memory://", StoreOptions::default()).await.unwrap()
+}
+
+pub fn world(store: &Store, executors: Executors, watcher: &Arc<Watcher>) -> World {
+    World {
+        store: store.clone(),
+        pools: vec![Pool::of_this_machine(2, 1 << 30, Vec::new())],
+        executors,
+        catalogue: Arc::new(NoKinds),
+        in_process: Arc::new(Empty),
+        rows: Arc::new(Empty),
+        secrets: BTreeMap::new(),
+        clock: Arc::new(SystemClock::new()),
+        chance: Chance::new(u64::from(std::process::id())),
+        observer: watcher.clone(),
+    }
+}
+
+pub fn fake(act: impl Fn(&AttemptSpec) -> Act + Send + Sync + 'static) -> Executors {
+    Executors::new(vec![Arc::new(Fake(Arc::new(act)))])
+}
+
+pub fn key(name: &str) -> StageKey {
+    StageKey(name.into())
+}
+
+pub fn node(name: &str, after: &[&str]) -> Node {
+    let of = |stage: &&str| OutputOf { stage: key(stage), output: "out".into() };
+    let inputs = InputBinding { port: "in".into(), kind: ArtifactKind::Files, cardinality: Cardinality::Many, from: after.iter().map(of).collect() };
+    Node {
+        key: key(name),
+        kind: "test".into(),
+        kind_version: 1,
+        placement: Placement::Process,
+        all_cpus: false,
+        main_metric: None,
+        config: Template::Literal(json!({ "name": name })),
+        sources: BTreeMap::new(),
+        inputs: vec![inputs],
+        outputs: BTreeMap::from([("out".to_string(), AttemptOutput { kind: ArtifactKind::Files, optional: false })]),
+        after: after.iter().map(|a| key(a)).collect(),
+        when: When::Always,
+        fan_out: None,
+        checks: Vec::new(),
+        retry: Retry { attempts: 1, backoff: Backoff { first: Duration::ZERO, most: Duration::ZERO }, on: vec![ErrorKind::Retryable, ErrorKind::Lost] },
+        timeout: None,
+        resources: vec![Request::default()],
+        cache: Cache::Enabled,
+        env: BTreeMap::new(),
+        secrets: Vec::new(),
+        description: String::new(),
+        place: "w.yaml:1:1".into(),
+    }
+}
+
+pub fn inside(name: &str, after: &[&str]) -> Node {
+    Node { placement: Placement::InProcess, ..node(name, after) }
+}
+
+pub fn plan(nodes: Vec<Node>) -> Plan {
+    let names: Vec<&StageKey> = nodes.iter().map(|n| &n.key).collect();
+    let digest = Digest::of_json(&names).unwrap();
+    Plan {
+        workflow: "w".into(),
+        source: PathBuf::from("/w.yaml"),
+        params: BTreeMap::new(),
+        nodes,
+        graph: DiGraph::new(),
+        outputs: BTreeMap::new(),
+        schedule: None,
+        digest,
+    }
+}
+
+pub fn options() -> RunOptions {
+    RunOptions::default()
+}

@@ -1,0 +1,174 @@
+//! Attempts as real processes of `sh`: outcomes, logs, cancel, and the kill of the whole tree.
+
+use super::{Watcher, key, node, options, plan, world};
+use crate::executors::{Launcher, standard};
+use crate::slots::Slots;
+use crate::{RunSummary, World, run};
+use std::sync::Arc;
+use std::time::Duration;
+use tempfile::TempDir;
+use trainyard_core::attempt::AttemptMessage;
+use trainyard_core::event::{AttemptOutcome, Event};
+use trainyard_core::{Error, ErrorKind};
+use trainyard_spec::plan::Node;
+use trainyard_store::{Chunk, Store, StoreOptions};
+
+/// Reads the spec and leaves a result, as an attempt would.
+const SUCCEED: &str = r#"
+store=${1%%#*}; store=${store#file://}; folder="$store/${1#*#}"
+digest=$(sed 's/.*"stage_digest":"\([0-9a-f]*\)".*/\1/' "$folder/spec.json")
+run=$(sed 's/.*"run":"\([0-9a-f-]*\)".*/\1/' "$folder/spec.json")
+printf '{"format":1,"run":"%s","stage":"a","attempt":1,"stage_digest":"%s","outputs":{},"metrics":{"loss":0.5},"measured":{}}' "$run" "$digest" > "$folder/result.json"
+echo '{"type":"result"}'
+"#;
+
+struct Bench {
+    folder: TempDir,
+    store: Store,
+    watcher: Arc<Watcher>,
+}
+
+impl Bench {
+    async fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(folder.path().join("store").to_str().unwrap(), StoreOptions::default()).await.unwrap();
+        Self { folder, store, watcher: Arc::new(Watcher::default()) }
+    }
+    fn world(&self, script: &str) -> World {
+        let launcher = Launcher { program: "sh".into(), arguments: vec!["-c".into(), script.into(), "attempt".into()], env: vec![("TEST_FOLDER".into(), self.folder.path().into())] };
+        let machine = world(&self.store, standard(&launcher, None), &self.watcher).pools[0].machines[0].clone();
+        let slots = Slots::new(self.folder.path().join("slots"), machine).unwrap();
+        world(&self.store, standard(&launcher, Some(&slots)), &self.watcher)
+    }
+    async fn run(&self, script: &str, stage: Node) -> RunSummary {
+        run(options(), plan(vec![stage]), self.world(script)).await.unwrap()
+    }
+    async fn log(&self, summary: &RunSummary) -> String {
+        let (log, _) = self.store.read_chunks(&summary.run, &key("a"), 1, Chunk::Log, 0).await.unwrap();
+        String::from_utf8(log).unwrap()
+    }
+}
+
+/// No outputs, so that a shell script can write the result.
+fn stage() -> Node {
+    let mut stage = node("a", &[]);
+    stage.outputs.clear();
+    stage
+}
+
+fn end_of(summary: &RunSummary) -> (AttemptOutcome, Error) {
+    let attempt = summary.view.stage(&key("a")).unwrap().attempts.last().unwrap().clone();
+    (attempt.outcome.unwrap(), attempt.error.unwrap())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_process_publishes_and_its_words_are_kept() {
+    let bench = Bench::new().await;
+    let talk = r#"echo plain; echo careful >&2; echo '{"type":"progress","done":1,"total":2,"unit":"steps"}'; echo "threads $RAYON_NUM_THREADS""#;
+    let summary = bench.run(&format!("{talk}; {SUCCEED}"), stage()).await;
+    assert_eq!(summary.exit_code(), 0, "{:?}", summary.view);
+    assert_eq!(summary.view.stage(&key("a")).unwrap().metrics["loss"], 0.5);
+    let log = bench.log(&summary).await;
+    assert!(log.contains("plain\n") && log.contains("careful\n") && log.contains("threads 1\n"), "{log}");
+    assert!(bench.watcher.messages.lock().unwrap().iter().any(|m| matches!(m, AttemptMessage::Progress { done: 1, .. })));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_bad_end_has_its_kind() {
+    let cases = [
+        (r#"echo '{"type":"error","error":{"kind":"data","message":"row 7 is damaged"}}'; exit 1"#, AttemptOutcome::Failed, ErrorKind::Data, "row 7"),
+        ("echo oops >&2; exit 3", AttemptOutcome::Failed, ErrorKind::Bug, "ended with code 3"),
+        ("exit 0", AttemptOutcome::Lost, ErrorKind::Lost, "without a result"),
+        ("kill -9 $$", AttemptOutcome::Lost, ErrorKind::Lost, "signal 9"),
+        ("kill -11 $$", AttemptOutcome::Failed, ErrorKind::Bug, "crashed (signal 11)"),
+        (r#"echo '{"type":"result"}'"#, AttemptOutcome::Lost, ErrorKind::Lost, "without a result"),
+    ];
+    for (script, outcome, kind, text) in cases {
+        let bench = Bench::new().await;
+        let (found, error) = end_of(&bench.run(script, stage()).await);
+        assert_eq!((found, error.kind), (outcome, kind), "{script}: {error}");
+        assert!(error.message.contains(text), "{script}: {error}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_program_that_is_not_there_is_lost_not_stuck() {
+    let bench = Bench::new().await;
+    let mut world = bench.world("");
+    world.executors = standard(&Launcher::new("/no/such/program"), None);
+    let (outcome, error) = end_of(&run(options(), plan(vec![stage()]), world).await.unwrap());
+    assert_eq!(outcome, AttemptOutcome::Lost);
+    assert!(error.message.contains("/no/such/program"), "{error}");
+}
+
+/// Starts a child, and a grandchild in a session of its own that lost its parent; both note their process ids.
+#[cfg(target_os = "linux")]
+const FAMILY: &str = r#"
+sleep 300 & echo $! > "$TEST_FOLDER/child"
+(setsid sh -c 'echo $$ > "$TEST_FOLDER/runaway"; exec sleep 300' > /dev/null 2>&1 &)
+while [ ! -s "$TEST_FOLDER/runaway" ]; do sleep 0.01; done
+"#;
+
+#[cfg(target_os = "linux")]
+fn is_alive(bench: &Bench, name: &str) -> bool {
+    let pid = std::fs::read_to_string(bench.folder.path().join(name)).unwrap();
+    let stat = std::fs::read_to_string(format!("/proc/{}/stat", pid.trim())).unwrap_or_default();
+    !stat.is_empty() && !stat.contains(") Z ")
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_timeout_kills_the_whole_tree() {
+    let bench = Bench::new().await;
+    let mut stage = stage();
+    stage.timeout = Some(Duration::from_millis(500));
+    let (outcome, error) = end_of(&bench.run(&format!("{FAMILY} trap '' TERM; sleep 300"), stage).await);
+    assert_eq!((outcome, error.kind), (AttemptOutcome::TimedOut, ErrorKind::Retryable));
+    assert!(!is_alive(&bench, "child") && !is_alive(&bench, "runaway"));
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_finished_attempt_left_running_is_killed_too() {
+    let bench = Bench::new().await;
+    let summary = bench.run(&format!("{FAMILY} {SUCCEED}"), stage()).await;
+    assert_eq!(summary.exit_code(), 0);
+    assert!(!is_alive(&bench, "child") && !is_alive(&bench, "runaway"));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_cancelled_process_is_asked_before_it_is_killed() {
+    let bench = Bench::new().await;
+    let options = options();
+    let (interrupt, watcher) = (options.interrupt.clone(), bench.watcher.clone());
+    tokio::spawn(async move {
+        while !watcher.messages.lock().unwrap().iter().any(|m| matches!(m, AttemptMessage::Log { text, .. } if text == "ready")) {
+            tokio::task::yield_now().await;
+        }
+        interrupt.raise();
+    });
+    let script = r#"echo ready; read line; echo "heard $line"; exit 0"#;
+    let summary = run(options, plan(vec![stage()]), bench.world(script)).await.unwrap();
+    assert_eq!(summary.exit_code(), 130);
+    assert!(bench.log(&summary).await.contains("heard cancel"));
+    let events = bench.watcher.events.lock().unwrap();
+    assert!(events.iter().any(|r| matches!(r.event, Event::AttemptEnded { outcome: AttemptOutcome::Cancelled, .. })));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn two_runs_of_one_user_share_the_slots_of_the_machine() {
+    let bench = Bench::new().await;
+    let script = r#"
+    if ! mkdir "$TEST_FOLDER/busy" 2> /dev/null; then touch "$TEST_FOLDER/overlap"; fi
+    sleep 0.3; rmdir "$TEST_FOLDER/busy"; exit 1"#;
+    let mut whole = stage();
+    whole.resources[0].cpus = Some(2);
+    let mut other = whole.clone();
+    other.key = key("b");
+    let (first, second) = tokio::join!(run(options(), plan(vec![whole]), bench.world(script)), async {
+        // Another process would have its own slots; here one process stands for both, since holdings have numbers.
+        run(options(), plan(vec![other]), bench.world(script)).await
+    });
+    assert_eq!((first.unwrap().exit_code(), second.unwrap().exit_code()), (1, 1));
+    assert!(!bench.folder.path().join("overlap").exists(), "both held the whole machine at once");
+}

@@ -1,0 +1,138 @@
+//! Whole runs without processes.
+
+use super::{Act, Watcher, fake, inside, key, memory, node, options, plan, world};
+use crate::{Ending, RunOptions, forecast, run};
+use std::sync::Arc;
+use trainyard_core::attempt::AttemptMessage;
+use trainyard_core::event::{Event, RunOutcome};
+use trainyard_core::{Error, ErrorKind};
+use trainyard_engine::fold::StageStatus;
+use trainyard_engine::forecast::Verdict;
+use trainyard_spec::template::Template;
+use trainyard_store::faults::{Fault, Faulty};
+use trainyard_store::{Chunk, JournalReader, Store, StoreOptions};
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_chain_runs_and_then_hits() {
+    let store = memory().await;
+    let watcher = Arc::new(Watcher::default());
+    let plan = plan(vec![node("a", &[]), inside("b", &["a"]), node("c", &["b"])]);
+    let world = world(&store, fake(|_| Act::Succeed), &watcher);
+    let first = run(options(), plan.clone(), world.clone()).await.unwrap();
+    assert_eq!((first.exit_code(), first.resumed), (0, false));
+    assert!(first.view.stages.iter().all(|s| s.status == StageStatus::Done));
+    let again = run(options(), plan.clone(), world.clone()).await.unwrap();
+    assert_ne!(again.run, first.run, "a finished run is not resumed");
+    assert!(again.view.stages.iter().all(|s| s.status == StageStatus::Hit));
+    let verdicts: Vec<Verdict> = forecast(&options(), &plan, &world).await.unwrap().iter().map(|f| f.verdict).collect();
+    assert_eq!(verdicts, [Verdict::Hit; 3]);
+    assert_eq!(store.manifest(first.view.stage(&key("c")).unwrap().digest.as_ref().unwrap()).await.unwrap().unwrap().generation, 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_journal_tells_the_whole_run() {
+    let store = memory().await;
+    let watcher = Arc::new(Watcher::default());
+    let summary = run(options(), plan(vec![node("a", &[])]), world(&store, fake(|_| Act::Succeed), &watcher)).await.unwrap();
+    assert_eq!(crate::resume::read_run(&store, &summary.run).await.unwrap(), summary.view);
+    let batches = JournalReader::read_all(&store, &summary.run).await.unwrap();
+    let types: Vec<&str> = batches.iter().flat_map(|b| &b.events).filter_map(|e| e["type"].as_str()).collect();
+    assert_eq!(types, ["writer_opened", "run_created", "stage_digested", "attempt_started", "attempt_ended", "published", "run_finished"]);
+    let (log, _) = store.read_chunks(&summary.run, &key("a"), 1, Chunk::Log, 0).await.unwrap();
+    assert_eq!(log, b"hello\n");
+    let (metrics, _) = store.read_chunks(&summary.run, &key("a"), 1, Chunk::Metrics, 0).await.unwrap();
+    assert!(String::from_utf8(metrics).unwrap().contains("\"loss\""));
+    assert!(watcher.messages.lock().unwrap().iter().any(|m| matches!(m, AttemptMessage::Metric { .. })));
+    let spec = store.spec(&summary.run, &key("a"), 1).await.unwrap().unwrap();
+    assert_eq!(Some(&spec.stage_digest), summary.view.stage(&key("a")).unwrap().digest.as_ref());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_failed_stage_is_exit_code_1_and_no_error() {
+    let store = memory().await;
+    let watcher = Arc::new(Watcher::default());
+    let mut broken = inside("b", &[]);
+    broken.config = Template::Literal(serde_json::json!({"panic": true}));
+    let fails = |_: &_| Act::Fail(Error::data("row 7 is damaged"));
+    let summary = run(options(), plan(vec![node("a", &[]), broken, node("c", &["a"])]), world(&store, fake(fails), &watcher)).await.unwrap();
+    assert_eq!(summary.exit_code(), 1);
+    let error = |s: &str| summary.view.stage(&key(s)).unwrap().error.clone().unwrap();
+    assert_eq!(error("a").message, "row 7 is damaged");
+    assert_eq!((error("b").kind, summary.view.stage(&key("c")).unwrap().status), (ErrorKind::Bug, StageStatus::Blocked));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_interrupt_stops_attempts_and_ends_the_run() {
+    let store = memory().await;
+    let watcher = Arc::new(Watcher::default());
+    let options = options();
+    let interrupt = options.interrupt.clone();
+    let started = watcher.clone();
+    tokio::spawn(async move {
+        while !started.events.lock().unwrap().iter().any(|r| matches!(r.event, Event::AttemptStarted { .. })) {
+            tokio::task::yield_now().await;
+        }
+        interrupt.raise();
+    });
+    let summary = run(options, plan(vec![node("a", &[]), node("b", &["a"])]), world(&store, fake(|_| Act::Hang), &watcher)).await.unwrap();
+    assert_eq!((summary.exit_code(), summary.ending.clone()), (130, Ending::Finished(RunOutcome::Cancelled)));
+    assert!(summary.view.stages.iter().all(|s| s.status == StageStatus::Cancelled));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_store_that_turns_read_only_ends_the_run_and_keeps_what_was_published() {
+    let faulty = Faulty::new(Arc::new(object_store::memory::InMemory::new()));
+    let store = Store::over(faulty.clone(), "memory://faulty", StoreOptions::default()).await.unwrap();
+    let watcher = Arc::new(Watcher::default());
+    let breaks = faulty.clone();
+    let act = move |spec: &trainyard_core::attempt::AttemptSpec| {
+        if spec.stage.0 == "b" {
+            breaks.inject(Fault::ReadOnly, "journal", u32::MAX);
+        }
+        Act::Succeed
+    };
+    let plan = plan(vec![node("a", &[]), node("b", &["a"])]);
+    let world = world(&store, fake(act), &watcher);
+    let error = run(options(), plan.clone(), world.clone()).await.unwrap_err();
+    assert!(error.message.contains("journal"), "{error}");
+    faulty.heal();
+    let resumed = run(RunOptions { take_over: true, ..options() }, plan, world).await.unwrap();
+    assert!(resumed.resumed);
+    assert_eq!(resumed.exit_code(), 0);
+    assert_eq!(resumed.view.stage(&key("a")).unwrap().attempts.len(), 1, "what was published is a hit");
+    assert_eq!(resumed.view.stage(&key("b")).unwrap().attempts.len(), 1, "the result that was left is recovered, not computed again");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_plan_that_cannot_be_placed_leaves_no_run() {
+    let store = memory().await;
+    let watcher = Arc::new(Watcher::default());
+    let mut large = node("a", &[]);
+    large.resources[0].gpus = 4;
+    let error = run(options(), plan(vec![large]), world(&store, fake(|_| Act::Succeed), &watcher)).await.unwrap_err();
+    assert_eq!(error.kind, ErrorKind::Invalid);
+    assert!(store.list_runs().await.unwrap().is_empty());
+}
+
+/// Run by hand: `cargo test --release -p trainyard-runtime -- --ignored --nocapture many`.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "measures, does not judge"]
+async fn many_stages() {
+    use trainyard_core::Clock;
+    let clock = trainyard_core::SystemClock::new();
+    let wide: Vec<String> = (0..10_000).map(|i| format!("n{i}")).collect();
+    let chain: Vec<String> = (0..1_000).map(|i| format!("c{i}")).collect();
+    let wide_plan = plan(wide.iter().map(|n| inside(n, &[])).collect());
+    let chain_plan = plan((0..chain.len()).map(|i| inside(&chain[i], &chain[..i].iter().rev().take(1).map(String::as_str).collect::<Vec<_>>())).collect());
+    for round in 0..3 {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(folder.path().to_str().unwrap(), StoreOptions::default()).await.unwrap();
+        let world = world(&store, fake(|_| Act::Succeed), &Arc::new(Watcher::default()));
+        for (name, plan, stages) in [("wide", &wide_plan, 10_000.0), ("wide, all hits", &wide_plan, 10_000.0), ("chain", &chain_plan, 1_000.0), ("chain, all hits", &chain_plan, 1_000.0)] {
+            let start = clock.monotonic();
+            assert_eq!(run(options(), plan.clone(), world.clone()).await.unwrap().exit_code(), 0);
+            let seconds = (clock.monotonic() - start).as_secs_f64();
+            println!("round {round}: {name}: {seconds:.3} s, {:.3} ms a stage", seconds * 1_000.0 / stages);
+        }
+    }
+}

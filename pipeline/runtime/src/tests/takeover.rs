@@ -1,0 +1,155 @@
+//! Who may write a run: takeover, fencing, cancelling from outside.
+
+use super::{Act, Watcher, fake, key, memory, node, options, plan, world};
+use crate::cancel::{Cancelled, cancel_run};
+use crate::resume::{ProcessId, WriterState, read_run, writer_state};
+use crate::{Ending, RunOptions, World, run};
+use std::sync::Arc;
+use tokio::sync::watch;
+use trainyard_core::clock::ManualClock;
+use trainyard_core::event::{Event, Record, RunOutcome};
+use trainyard_core::{Chance, ErrorKind, RunId, SystemClock};
+use trainyard_engine::fold::{StageStatus, WriterView};
+use trainyard_spec::plan::Plan;
+use trainyard_store::{JournalReader, JournalWriter, Store};
+
+async fn wait_for_start(watcher: &Watcher) -> () {
+    while !watcher.events.lock().unwrap().iter().any(|r| matches!(r.event, Event::AttemptStarted { .. })) {
+        tokio::task::yield_now().await;
+    }
+}
+
+/// Starts a run whose only attempt hangs until the gate opens.
+async fn hanging(store: &Store) -> (tokio::task::JoinHandle<trainyard_core::Result<crate::RunSummary>>, watch::Sender<bool>, Plan, World, RunId) {
+    let watcher = Arc::new(Watcher::default());
+    let (gate, open) = watch::channel(false);
+    let plan = plan(vec![node("a", &[]), node("b", &["a"])]);
+    let world = world(store, fake(move |_| Act::WaitFor(open.clone())), &watcher);
+    let running = tokio::spawn(run(options(), plan.clone(), world.clone()));
+    wait_for_start(&watcher).await;
+    let id = store.list_runs().await.unwrap().pop().unwrap();
+    (running, gate, plan, world, id)
+}
+
+/// The journal of a run whose writer died: everything up to the first attempt, under the name of a process that is gone.
+async fn left_by_the_dead(store: &Store) -> (Plan, RunId) {
+    let (running, _gate, plan, _, id) = hanging(store).await;
+    running.abort();
+    let _ = running.await;
+    let mut dead = ProcessId::own();
+    dead.pid = 0x3fff_fff0;
+    let name = format!("{dead}:test");
+    let opened = |epoch| Record { at: 1, event: Event::WriterOpened { epoch, writer: name.clone() } }.to_value().unwrap();
+    drop(JournalWriter::open(store, &id, &name, opened).await.unwrap());
+    (plan, id)
+}
+
+#[test]
+fn a_writer_is_judged_by_its_process_and_its_silence() {
+    let clock = ManualClock::at_millis(100_000);
+    let own = ProcessId::own();
+    let view = |process: &ProcessId, last_seen| WriterView { epoch: 1, name: format!("{process}:x"), last_seen };
+    assert_eq!(writer_state(&view(&own, 95_000), &clock), WriterState::Alive(5_000));
+    assert_eq!(writer_state(&view(&own, 60_000), &clock), WriterState::Silent(40_000));
+    let dead = ProcessId { pid: 0x3fff_fff0, ..own.clone() };
+    assert_eq!(writer_state(&view(&dead, 100_000), &clock), WriterState::Dead);
+    let elsewhere = ProcessId { host: "other".into(), ..own };
+    assert_eq!(writer_state(&view(&elsewhere, 99_000), &clock), WriterState::Alive(1_000));
+    assert_eq!(writer_state(&view(&elsewhere, 200_000), &clock), WriterState::Alive(0), "a clock ahead of ours is no silence");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_same_command_takes_over_a_run_whose_writer_is_gone() {
+    let store = memory().await;
+    let (plan, id) = left_by_the_dead(&store).await;
+    let watcher = Arc::new(Watcher::default());
+    let summary = run(options(), plan, world(&store, fake(|_| Act::Succeed), &watcher)).await.unwrap();
+    assert_eq!((summary.run.clone(), summary.resumed, summary.exit_code()), (id, true, 0));
+    assert!(watcher.notes.lock().unwrap().iter().any(|n| n.contains("is gone")));
+    let numbers: Vec<u32> = summary.view.stage(&key("a")).unwrap().attempts.iter().map(|a| a.number).collect();
+    assert_eq!(numbers, [1, 2], "numbers only grow");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_living_writer_is_left_alone_unless_asked() {
+    let store = memory().await;
+    let (running, gate, plan, _, id) = hanging(&store).await;
+    let watcher = Arc::new(Watcher::default());
+    let second = world(&store, fake(|_| Act::Succeed), &watcher);
+    let error = run(options(), plan.clone(), second.clone()).await.unwrap_err();
+    assert_eq!(error.kind, ErrorKind::Retryable);
+    assert!(error.to_string().contains("--take-over"), "{error}");
+    let fresh = run(RunOptions { new: true, ..options() }, plan.clone(), second.clone()).await.unwrap();
+    assert_ne!(fresh.run, id);
+    gate.send(true).unwrap();
+    let first = running.await.unwrap().unwrap();
+    assert_eq!(first.exit_code(), 0);
+    assert!(first.view.stage(&key("a")).unwrap().adopted, "the other run published first");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_fenced_writer_stops_and_says_who_owns_the_run() {
+    let store = memory().await;
+    let (running, gate, plan, _, id) = hanging(&store).await;
+    let watcher = Arc::new(Watcher::default());
+    let second = world(&store, fake(|_| Act::Succeed), &watcher);
+    let taken = run(RunOptions { take_over: true, ..options() }, plan, second).await.unwrap();
+    assert_eq!((taken.run.clone(), taken.exit_code()), (id, 0));
+    gate.send(true).unwrap();
+    let first = running.await.unwrap().unwrap();
+    assert_eq!(first.exit_code(), 3);
+    let Ending::Fenced { by } = first.ending else { panic!("not fenced") };
+    assert!(by.starts_with(&ProcessId::own().to_string()), "{by}");
+    for stage in &taken.view.stages {
+        let manifest = store.manifest(stage.digest.as_ref().unwrap()).await.unwrap().unwrap();
+        assert_eq!((manifest.generation, manifest.provenance.attempt), (0, if stage.key().0 == "a" { 2 } else { 1 }));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_dead_run_is_cancelled_by_whoever_asks() {
+    let store = memory().await;
+    let (plan, id) = left_by_the_dead(&store).await;
+    let (clock, chance) = (SystemClock::new(), Chance::new(7));
+    assert_eq!(cancel_run(&store, &id, &clock, &chance).await.unwrap(), Cancelled::Ended);
+    assert_eq!(cancel_run(&store, &id, &clock, &chance).await.unwrap(), Cancelled::AlreadyFinished);
+    assert_eq!(read_run(&store, &id).await.unwrap().finished.unwrap().1, RunOutcome::Cancelled);
+    let watcher = Arc::new(Watcher::default());
+    let world = world(&store, fake(|_| Act::Succeed), &watcher);
+    let next = run(options(), plan.clone(), world.clone()).await.unwrap();
+    assert_ne!(next.run, id, "a cancelled run is finished");
+    let by_name = run(RunOptions { resume: Some(id.clone()), ..options() }, plan.clone(), world.clone()).await.unwrap();
+    assert_eq!((by_name.run.clone(), by_name.exit_code()), (id.clone(), 0));
+    let again = run(RunOptions { resume: Some(id), ..options() }, plan, world).await.unwrap_err();
+    assert!(again.message.contains("nothing to resume"), "{again}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_living_run_sees_the_wish_to_cancel() {
+    let store = memory().await;
+    let watcher = Arc::new(Watcher::default());
+    let folder = tempfile::tempdir().unwrap();
+    let local = Store::open(folder.path().to_str().unwrap(), trainyard_store::StoreOptions::default()).await.unwrap();
+    drop(store);
+    let running = tokio::spawn(run(options(), plan(vec![node("a", &[])]), world(&local, fake(|_| Act::Hang), &watcher)));
+    wait_for_start(&watcher).await;
+    let id = local.list_runs().await.unwrap().pop().unwrap();
+    assert_eq!(cancel_run(&local, &id, &SystemClock::new(), &Chance::new(7)).await.unwrap(), Cancelled::Requested);
+    let summary = running.await.unwrap().unwrap();
+    assert_eq!((summary.exit_code(), summary.view.stage(&key("a")).unwrap().status), (130, StageStatus::Cancelled));
+    let batches = JournalReader::read_all(&local, &id).await.unwrap();
+    assert!(batches.iter().flat_map(|b| &b.events).any(|e| e["type"] == "cancel_requested"));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_run_is_not_resumed_with_another_plan() {
+    let store = memory().await;
+    let (_, id) = left_by_the_dead(&store).await;
+    let watcher = Arc::new(Watcher::default());
+    let other = plan(vec![node("x", &[])]);
+    let world = world(&store, fake(|_| Act::Succeed), &watcher);
+    let error = run(RunOptions { resume: Some(id), ..options() }, other, world.clone()).await.unwrap_err();
+    assert!(error.message.contains("another plan"), "{error}");
+    let missing = RunOptions { resume: Some(RunId("20200101-000000-000000".into())), ..options() };
+    assert!(run(missing, plan(vec![node("x", &[])]), world).await.unwrap_err().message.contains("there is no run"));
+}

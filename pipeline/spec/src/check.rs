@@ -1,0 +1,104 @@
+//! From drafts to nodes: binds every reference, validates every option, and looks at the graph as a whole.
+//!
+//! Each pass appends to one list of diagnostics and leaves out what it could not read, so one run reports all mistakes. Refuses to
+//! report a mistake twice: what hangs on something broken is silent.
+
+mod condition;
+mod config;
+mod envelope;
+mod evaluation;
+mod graph;
+mod inputs;
+mod outputs;
+mod placement;
+mod stage;
+
+pub(crate) use envelope::has_metric;
+pub use graph::Order;
+
+use crate::diagnostic::{Diagnostic, Span};
+use crate::expand::Expanded;
+use crate::expression::Reference;
+use crate::options::KindOptions;
+use crate::plan::{Edge, Node};
+use crate::schedule::Schedule;
+use crate::site::Site;
+use std::collections::{BTreeMap, HashMap};
+use std::rc::Rc;
+use trainyard_core::{Digest, Error, KindInfo, StageKey};
+
+/// One reason why one instance comes after another.
+#[derive(Debug, Clone)]
+pub struct Link {
+    pub from: usize,
+    pub to: usize,
+    pub edge: Edge,
+    /// Output and input port of a data edge.
+    pub ports: Option<(String, String)>,
+    pub span: Span,
+}
+
+/// Everything that the checks found out.
+pub struct Checked {
+    /// By draft; `None` where something is wrong.
+    pub nodes: Vec<Option<Node>>,
+    pub links: Vec<Link>,
+    pub order: Option<Order>,
+    pub outputs: BTreeMap<String, (StageKey, String)>,
+    pub schedule: Option<Schedule>,
+    pub diagnostics: Vec<Diagnostic>,
+}
+
+/// Runs all passes.
+pub fn check(expanded: &Expanded<'_>, site: &Site) -> Checked {
+    let mut checker = Checker::new(expanded, site);
+    let nodes: Vec<Option<Node>> = (0..expanded.drafts.len()).map(|draft| checker.stage(draft)).collect();
+    let order = checker.order();
+    checker.evaluation_sets();
+    checker.placement(&nodes);
+    let outputs = checker.outputs();
+    let schedule = checker.schedule();
+    Checked { nodes, links: checker.links, order, outputs, schedule, diagnostics: checker.diagnostics }
+}
+
+pub(crate) struct Checker<'e> {
+    expanded: &'e Expanded<'e>,
+    site: &'e Site,
+    diagnostics: Vec<Diagnostic>,
+    links: Vec<Link>,
+    options: HashMap<String, Rc<KindOptions>>,
+    digests: HashMap<String, Result<Digest, Error>>,
+    /// Key → draft.
+    index: HashMap<&'e str, usize>,
+}
+
+impl<'e> Checker<'e> {
+    fn new(expanded: &'e Expanded<'e>, site: &'e Site) -> Self {
+        let index = expanded.drafts.iter().enumerate().map(|(i, d)| (d.key.0.as_str(), i)).collect();
+        Self { expanded, site, diagnostics: Vec::new(), links: Vec::new(), options: HashMap::new(), digests: HashMap::new(), index }
+    }
+
+    fn report(&mut self, d: Diagnostic) {
+        self.diagnostics.push(d);
+    }
+
+    fn options(&mut self, info: &KindInfo) -> Rc<KindOptions> {
+        if let Some(known) = self.options.get(info.name) {
+            return known.clone();
+        }
+        let options = Rc::new(KindOptions::new(info));
+        self.options.insert(info.name.to_string(), options.clone());
+        options
+    }
+
+    /// Links from the stages whose metrics or status these references read.
+    fn link_late(&mut self, draft: usize, references: &[&Reference], span: Span) {
+        for reference in references {
+            if let Reference::Metric { stage, .. } | Reference::Status { stage } = reference
+                && let Some(from) = self.index.get(stage.as_str())
+            {
+                self.links.push(Link { from: *from, to: draft, edge: Edge::Order, ports: None, span });
+            }
+        }
+    }
+}

@@ -1,0 +1,184 @@
+//! Options of a stage, and the files whose content they name.
+
+use super::Checker;
+use super::inputs::entries;
+use super::stage::Config;
+use crate::diagnostic::{Diagnostic, Span};
+use crate::expand::View;
+use crate::files::absolute;
+use crate::options::{ReadOptions, escape, source_pointers, unknown_option};
+use crate::plan::Source;
+use crate::read::{Binder, Bound, Reader, locate};
+use crate::template::Template;
+use serde_json::{Map, Value};
+use std::collections::BTreeMap;
+use trainyard_core::{Digest, Error, KindInfo};
+
+impl Checker<'_> {
+    /// Config of a stage with `uses`: read, judged by schema, judged by the kind, completed.
+    pub(super) fn kind_config(&mut self, draft: usize, info: &KindInfo, with: &Bound) -> Option<Config> {
+        let options = self.options(info);
+        let before = self.diagnostics.len();
+        let mut given = Vec::new();
+        for entry in entries(with) {
+            if options.names.contains(&entry.key) && info.input(&entry.key).is_none() {
+                given.push(entry);
+            } else if info.input(&entry.key).is_none() {
+                self.report(unknown_option(entry, info, &options.names));
+            }
+        }
+        let (mut config, read) = options.read(&given, &mut self.diagnostics);
+        let sources = self.resolve_sources(draft, &mut config, &read);
+        let template = Template::Map(config);
+        let template = template.as_literal().map_or(template, Template::Literal);
+        self.diagnostics.extend(options.judge(&template, &read, with, &format!("`{}`", info.name)));
+        let references: Vec<_> = template.references().into_iter().cloned().collect();
+        self.link_late(draft, &references.iter().collect::<Vec<_>>(), with.span);
+        if self.diagnostics[before..].iter().any(Diagnostic::is_error) {
+            return None;
+        }
+        let Template::Literal(value) = template else { return Some((template, sources)) };
+        let complete = self.complete(info, &value, with)?;
+        let mut found = Vec::new();
+        source_pointers(&complete, &options.view(), "", &mut found);
+        let mut placed = BTreeMap::new();
+        for (pointer, location) in found {
+            let span = locate(with, &pointer).0;
+            placed.insert(pointer, self.source(&location, span)?);
+        }
+        Some((Template::Literal(complete), placed))
+    }
+
+    fn complete(&mut self, info: &KindInfo, value: &Value, with: &Bound) -> Option<Value> {
+        let catalogue = self.expanded.catalogue;
+        let problems = catalogue.validate(info.name, value);
+        if problems.is_empty() {
+            return match catalogue.complete(info.name, value) {
+                Ok(complete) => Some(complete),
+                Err(e) => {
+                    self.report(Diagnostic::error("wrong-option", with.span, e.message).help_if(e.help));
+                    None
+                }
+            };
+        }
+        for problem in problems {
+            let name = crate::options::readable(&problem.pointer);
+            let message =
+                if name.is_empty() || problem.message.contains(&name) { problem.message } else { format!("`{name}`: {}", problem.message) };
+            let span = locate(with, &problem.pointer).0;
+            self.report(Diagnostic::error("wrong-option", span, message).help_if(problem.help));
+        }
+        None
+    }
+
+    /// Makes source paths absolute in the config and looks up their content.
+    fn resolve_sources(&mut self, draft: usize, config: &mut BTreeMap<String, Template>, read: &ReadOptions) -> BTreeMap<String, Source> {
+        let mut sources = BTreeMap::new();
+        for found in &read.sources {
+            let location = self.location(draft, &found.text);
+            let Some(source) = self.source(&location, found.span) else { continue };
+            let parts: Vec<String> = found.pointer.split('/').skip(1).map(|p| p.replace("~1", "/").replace("~0", "~")).collect();
+            if let Some((first, rest)) = parts.split_first()
+                && let Some(template) = config.get_mut(first)
+            {
+                set(template, rest, &source.location);
+            }
+            sources.insert(found.pointer.clone(), source);
+        }
+        sources
+    }
+
+    /// A path against the folder of the file that the stage stands in; URLs as they are.
+    fn location(&self, draft: usize, text: &str) -> String {
+        if text.contains("://") {
+            return text.to_string();
+        }
+        let folder = &self.expanded.spaces[self.expanded.drafts[draft].space].workflow.folder;
+        absolute(folder, text).display().to_string()
+    }
+
+    /// What a location holds; reported if it holds nothing.
+    fn source(&mut self, location: &str, span: Span) -> Option<Source> {
+        if let Some(name) = location.strip_prefix("hf://") {
+            if !name.contains('@') {
+                let d = Diagnostic::error("missing-revision", span, format!("`{location}` names no revision"));
+                self.report(d.help("a model that changes under its name cannot be cached: write `hf://<owner>/<name>@<revision>`"));
+                return None;
+            }
+            return Some(Source { location: location.to_string(), digest: Digest::of(location.as_bytes()) });
+        }
+        let files = self.expanded.files;
+        let looked_up = self.digests.entry(location.to_string()).or_insert_with(|| {
+            if !location.contains("://") && !files.exists(std::path::Path::new(location)) {
+                return Err(Error::invalid(format!("there is no file or folder {location}"))
+                    .help("paths are relative to the workflow file; `-p` paths to the working directory"));
+            }
+            files.digest(location)
+        });
+        match looked_up {
+            Ok(digest) => Some(Source { location: location.to_string(), digest: digest.clone() }),
+            Err(e) => {
+                let d = Diagnostic::error("missing-file", span, e.message.clone()).help_if(e.help.clone());
+                self.report(d);
+                None
+            }
+        }
+    }
+
+    /// `files:` of a `run` stage: relative name → absolute path, and the sources under `/files/…`.
+    pub(super) fn run_files(&mut self, draft: usize, view: &View<'_>) -> Option<(Map<String, Value>, BTreeMap<String, Source>)> {
+        let expanded = self.expanded;
+        let mut files = Map::new();
+        let mut sources = BTreeMap::new();
+        let Some(node) = expanded.raw(draft).get("files") else { return Some((files, sources)) };
+        let bound = Binder { sources: &expanded.sources, names: view, text: false, diagnostics: &mut self.diagnostics }.bind(node)?;
+        let names = Reader { diagnostics: &mut self.diagnostics }.strings(&bound, "`files`")?;
+        let mut good = true;
+        for (i, name) in names.iter().enumerate() {
+            let span = locate(&bound, &format!("/{i}")).0;
+            let location = self.location(draft, name);
+            let Some(source) = self.source(&location, span) else {
+                good = false;
+                continue;
+            };
+            let inside = !name.starts_with('/') && !name.split('/').any(|part| part == "..");
+            let relative = if inside { name.trim_start_matches("./") } else { name.rsplit('/').next().unwrap_or(name) };
+            sources.insert(format!("/files/{}", escape(relative)), source);
+            if files.insert(relative.to_string(), Value::String(location)).is_some() {
+                good = false;
+                self.report(Diagnostic::error("duplicate-name", span, format!("two files would be called `{relative}`")));
+            }
+        }
+        good.then_some((files, sources))
+    }
+}
+
+/// Replaces a string inside of a template.
+fn set(template: &mut Template, path: &[String], location: &str) {
+    match (template, path.split_first()) {
+        (Template::Literal(value), _) => {
+            let mut at = Some(value);
+            for part in path {
+                at = at.and_then(|v| match v {
+                    Value::Array(items) => part.parse::<usize>().ok().and_then(|i| items.get_mut(i)),
+                    Value::Object(map) => map.get_mut(part),
+                    _ => None,
+                });
+            }
+            if let Some(at) = at {
+                *at = Value::String(location.to_string());
+            }
+        }
+        (Template::List(items), Some((first, rest))) => {
+            if let Some(item) = first.parse::<usize>().ok().and_then(|i| items.get_mut(i)) {
+                set(item, rest, location);
+            }
+        }
+        (Template::Map(entries), Some((first, rest))) => {
+            if let Some(item) = entries.get_mut(first) {
+                set(item, rest, location);
+            }
+        }
+        _ => {}
+    }
+}

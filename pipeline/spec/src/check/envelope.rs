@@ -1,0 +1,270 @@
+//! The rest of the envelope: resources, retry, timeout, checks, cache, env, secrets, description.
+//!
+//! Values may be expressions, but must be known before the run; only `env` may read metrics.
+
+use super::Checker;
+use super::stage::no_request;
+use crate::diagnostic::{Diagnostic, suggest};
+use crate::expand::View;
+use crate::plan::{Cache, Check, Request, Retry, Severity};
+use crate::read::{Binder, Bound, BoundContent, Fields, Reader};
+use crate::run_stage::{self, names_paths};
+use crate::template::Template;
+use crate::workflow::Body;
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::time::Duration;
+use trainyard_core::units::Backoff;
+use trainyard_core::{ErrorKind, KindInfo};
+
+pub(super) struct Envelope {
+    pub checks: Vec<Check>,
+    pub retry: Retry,
+    pub timeout: Option<Duration>,
+    pub resources: Vec<Request>,
+    pub cache: Cache,
+    pub env: BTreeMap<String, Template>,
+    pub secrets: Vec<String>,
+    pub description: String,
+}
+
+const RETRY_KINDS: [(&str, ErrorKind); 5] = [
+    ("retryable", ErrorKind::Retryable),
+    ("lost", ErrorKind::Lost),
+    ("data", ErrorKind::Data),
+    ("bug", ErrorKind::Bug),
+    ("invalid", ErrorKind::Invalid),
+];
+const REQUEST_KEYS: [&str; 7] = ["cpus", "memory", "gpus", "gpu_memory", "nodes", "tags", "any_of"];
+
+/// Three attempts for faults that pass; no second attempt for what would fail again.
+fn default_retry() -> Retry {
+    let backoff = Backoff { first: Duration::from_secs(1), most: Duration::from_secs(60) };
+    Retry { attempts: 3, backoff, on: vec![ErrorKind::Retryable, ErrorKind::Lost] }
+}
+
+impl Checker<'_> {
+    pub(super) fn envelope(&mut self, draft: usize, view: &View<'_>, info: Option<&KindInfo>) -> Option<Envelope> {
+        let resources = self.read(draft, view, "resources", requests).unwrap_or(Some(vec![no_request()]));
+        let retry = self.read(draft, view, "retry", retry).unwrap_or_else(|| Some(default_retry()));
+        let timeout = self.read(draft, view, "timeout", |b, r| r.duration(b, "`timeout`")).map_or(Some(None), |t| t.map(Some));
+        let cache = self.read(draft, view, "cache", cache).unwrap_or(Some(Cache::Enabled));
+        let checks = self.read(draft, view, "checks", |b, r| checks(b, info, r)).unwrap_or_else(|| Some(Vec::new()));
+        let description = self.description(draft, view);
+        let secrets = self.secrets(draft, view);
+        let env = self.env(draft, view);
+        Some(Envelope {
+            checks: checks?,
+            retry: retry?,
+            timeout: timeout?,
+            resources: resources?,
+            cache: cache?,
+            env: env?,
+            secrets: secrets?,
+            description: description?,
+        })
+    }
+
+    /// `None`: the key is not there.
+    fn read<T>(
+        &mut self,
+        draft: usize,
+        view: &View<'_>,
+        key: &str,
+        get: impl FnOnce(&Bound, &mut Reader<'_>) -> Option<T>,
+    ) -> Option<Option<T>> {
+        let node = self.expanded.raw(draft).get(key)?;
+        let bound = Binder { sources: &self.expanded.sources, names: view, text: false, diagnostics: &mut self.diagnostics }.bind(node);
+        Some(bound.and_then(|b| get(&b, &mut Reader { diagnostics: &mut self.diagnostics })))
+    }
+
+    fn description(&mut self, draft: usize, view: &View<'_>) -> Option<String> {
+        let Some(node) = self.expanded.raw(draft).get("description") else { return Some(String::new()) };
+        let bound = Binder { sources: &self.expanded.sources, names: view, text: true, diagnostics: &mut self.diagnostics }.bind(node)?;
+        Reader { diagnostics: &mut self.diagnostics }.string(&bound, "`description`")
+    }
+
+    fn secrets(&mut self, draft: usize, view: &View<'_>) -> Option<Vec<String>> {
+        let Some(found) = self.read(draft, view, "secrets", |b, r| r.strings(b, "`secrets`")) else { return Some(Vec::new()) };
+        let mut names = found?;
+        let node = self.expanded.raw(draft).get("secrets");
+        let mut good = true;
+        for (i, name) in names.iter().enumerate() {
+            if !self.site.secrets.contains_key(name) {
+                good = false;
+                let span = node.and_then(|n| n.list()).and_then(|l| l.get(i)).or(node).map_or(self.expanded.raw(draft).id_span, |n| n.span);
+                let help = suggest(name, self.site.secrets.keys().map(String::as_str)).filter(|h| h.starts_with("did"));
+                let help = help.unwrap_or_else(|| format!("add `secrets: {{{name}: env:{name}}}` to trainyard.yaml"));
+                self.report(Diagnostic::error("unknown-secret", span, format!("the site file provides no secret `{name}`")).help(help));
+            }
+        }
+        names.sort();
+        names.dedup();
+        good.then_some(names)
+    }
+
+    fn bound_env(&mut self, draft: usize, view: &View<'_>) -> Option<Vec<(String, Template)>> {
+        let expanded = self.expanded;
+        let Some(node) = expanded.raw(draft).get("env") else { return Some(Vec::new()) };
+        let bound = Binder { sources: &expanded.sources, names: view, text: true, diagnostics: &mut self.diagnostics }.bind(node)?;
+        let BoundContent::Map(entries) = &bound.content else {
+            Reader { diagnostics: &mut self.diagnostics }.wrong(&bound, "`env`", "a map from names to texts");
+            return None;
+        };
+        let mut words = Vec::new();
+        let mut good = true;
+        for entry in entries {
+            if !crate::expression::is_name(&entry.key) || entry.key.starts_with("TRAINYARD_") {
+                good = false;
+                let d =
+                    Diagnostic::error("wrong-name", entry.key_span, format!("`{}` cannot be set as an environment variable", entry.key));
+                self.report(d.help("letters, digits and `_`; names that start with `TRAINYARD_` are taken"));
+            }
+            match run_stage::word(&entry.value, &mut self.diagnostics) {
+                Some(word) => words.push((entry.key.clone(), word)),
+                None => good = false,
+            }
+        }
+        good.then_some(words)
+    }
+
+    /// Variables with values that the engine can know.
+    fn env(&mut self, draft: usize, view: &View<'_>) -> Option<BTreeMap<String, Template>> {
+        let words = self.bound_env(draft, view)?;
+        let is_run = self.expanded.raw(draft).body == Body::Run;
+        let env: BTreeMap<String, Template> = words.into_iter().filter(|(_, w)| !is_run || !names_paths(w)).collect();
+        if let Some(entry) = self.expanded.raw(draft).entry("env") {
+            let references: Vec<_> = env.values().flat_map(Template::references).cloned().collect();
+            self.link_late(draft, &references.iter().collect::<Vec<_>>(), entry.key_span);
+        }
+        Some(env)
+    }
+
+    /// Variables of a `run` stage that name local paths; they belong to its config.
+    pub(super) fn env_of_paths(&mut self, draft: usize, view: &View<'_>) -> Option<BTreeMap<String, Template>> {
+        let words = self.bound_env(draft, view)?;
+        Some(words.into_iter().filter(|(_, w)| names_paths(w)).collect())
+    }
+}
+
+fn retry(bound: &Bound, reader: &mut Reader<'_>) -> Option<Retry> {
+    let fields = reader.map(bound, "`retry`", &["attempts", "backoff", "on"])?;
+    let default = default_retry();
+    let attempts = reader.optional(fields.get("attempts"), |r, b| r.integer(b, "`attempts`", 1, 1_000));
+    let backoff = reader.optional(fields.get("backoff"), |r, b| {
+        let text = r.string(b, "`backoff`")?;
+        r.parsed(b, "`backoff`", Backoff::parse(&text))
+    });
+    let on = reader.optional(fields.get("on"), |r, b| retry_kinds(b, r));
+    Some(Retry {
+        attempts: attempts?.map_or(default.attempts, |a| a as u32),
+        backoff: backoff?.unwrap_or(default.backoff),
+        on: on?.unwrap_or(default.on),
+    })
+}
+
+fn retry_kinds(bound: &Bound, reader: &mut Reader<'_>) -> Option<Vec<ErrorKind>> {
+    let words = RETRY_KINDS.map(|(name, _)| name);
+    let items = reader.list(bound, "`on`")?;
+    let found: Vec<Option<&str>> = items.iter().map(|item| reader.word(item, "a kind of error to retry on", &words)).collect();
+    let found: Vec<&str> = found.into_iter().collect::<Option<_>>()?;
+    Some(RETRY_KINDS.iter().filter(|(name, _)| found.contains(name)).map(|(_, kind)| *kind).collect())
+}
+
+fn cache(bound: &Bound, reader: &mut Reader<'_>) -> Option<Cache> {
+    if matches!(bound.content, BoundContent::Map(_)) {
+        let fields = reader.map(bound, "`cache`", &["salt"])?;
+        return fields.get("salt").map_or(Some(Cache::Enabled), |b| reader.string(b, "`salt`").map(Cache::Salt));
+    }
+    match bound.value() {
+        Some(Value::Bool(true)) => Some(Cache::Enabled),
+        Some(Value::Bool(false)) => Some(Cache::Disabled),
+        _ => {
+            reader.wrong(bound, "`cache`", "true, false or `{salt: text}`");
+            None
+        }
+    }
+}
+
+fn requests(bound: &Bound, reader: &mut Reader<'_>) -> Option<Vec<Request>> {
+    let fields = reader.map(bound, "`resources`", &REQUEST_KEYS)?;
+    let base = request(&fields, &no_request(), reader)?;
+    let Some(any_of) = fields.get("any_of") else { return Some(vec![base]) };
+    let alternatives = reader.list(any_of, "`any_of`")?;
+    if alternatives.is_empty() {
+        reader.report(Diagnostic::error("wrong-value", any_of.span, "`any_of` is empty").help("leave it out, or end it with `{}`"));
+        return None;
+    }
+    let laid: Vec<Option<Request>> = alternatives
+        .iter()
+        .map(|b| {
+            let fields = reader.map(b, "an entry of `any_of`", &REQUEST_KEYS[..6])?;
+            request(&fields, &base, reader)
+        })
+        .collect();
+    laid.into_iter().collect()
+}
+
+/// Amounts replace those of the base; tags come on top.
+fn request(fields: &Fields<'_>, base: &Request, reader: &mut Reader<'_>) -> Option<Request> {
+    let cpus = reader.optional(fields.get("cpus"), |r, b| r.count(b, "`cpus`", 1));
+    let memory = reader.optional(fields.get("memory"), |r, b| r.size(b, "`memory`"));
+    let gpus = reader.optional(fields.get("gpus"), |r, b| r.count(b, "`gpus`", 0));
+    let gpu_memory = reader.optional(fields.get("gpu_memory"), |r, b| r.size(b, "`gpu_memory`"));
+    let nodes = reader.optional(fields.get("nodes"), |r, b| r.count(b, "`nodes`", 1));
+    let tags = reader.optional(fields.get("tags"), |r, b| r.strings(b, "`tags`"));
+    let mut all_tags = base.tags.clone();
+    all_tags.extend(tags?.unwrap_or_default());
+    all_tags.sort();
+    all_tags.dedup();
+    Some(Request {
+        cpus: cpus?.or(base.cpus),
+        memory: memory?.unwrap_or(base.memory),
+        gpus: gpus?.unwrap_or(base.gpus),
+        gpu_memory: gpu_memory?.unwrap_or(base.gpu_memory),
+        nodes: nodes?.unwrap_or(base.nodes),
+        tags: all_tags,
+    })
+}
+
+fn checks(bound: &Bound, info: Option<&KindInfo>, reader: &mut Reader<'_>) -> Option<Vec<Check>> {
+    let items = reader.list(bound, "`checks`")?;
+    let checks: Vec<Option<Check>> = items.iter().map(|b| check(b, info, reader)).collect();
+    checks.into_iter().collect()
+}
+
+fn check(bound: &Bound, info: Option<&KindInfo>, reader: &mut Reader<'_>) -> Option<Check> {
+    let fields = reader.map(bound, "a check", &["metric", "min", "max", "severity", "role"])?;
+    let Some(metric_bound) = fields.get("metric") else {
+        reader.report(Diagnostic::error("missing-key", bound.span, "a check has no `metric`").help("as in `{metric: accuracy, min: 0.5}`"));
+        return None;
+    };
+    let metric = reader.string(metric_bound, "`metric`")?;
+    if let Some(info) = info.filter(|i| !has_metric(i, &metric)) {
+        let d = Diagnostic::error("unknown-metric", metric_bound.span, format!("`{}` reports no metric `{metric}`", info.name));
+        reader.report(d.help_if(suggest(&metric, info.metrics.iter().copied())));
+    }
+    let min = reader.optional(fields.get("min").filter(|b| !b.is_null()), |r, b| r.float(b, "`min`"));
+    let max = reader.optional(fields.get("max").filter(|b| !b.is_null()), |r, b| r.float(b, "`max`"));
+    let severity = reader.optional(fields.get("severity"), |r, b| r.word(b, "`severity`", &["error", "warn"]));
+    let role = reader.optional(fields.get("role"), |r, b| r.word(b, "`role`", &["mechanism", "guard"]));
+    let (min, max) = (min?, max?);
+    if min.is_none() && max.is_none() {
+        reader.report(Diagnostic::error("missing-key", bound.span, format!("the check of `{metric}` has neither `min` nor `max`")));
+        return None;
+    }
+    if min.zip(max).is_some_and(|(min, max)| min > max) {
+        reader.report(Diagnostic::error(
+            "out-of-range",
+            bound.span,
+            format!("the check of `{metric}` can never hold: `min` is above `max`"),
+        ));
+    }
+    let severity = if severity? == Some("warn") { Severity::Warn } else { Severity::Error };
+    Some(Check { metric, min, max, severity, role: role?.map(str::to_string) })
+}
+
+/// A trailing `*` in a kind's list matches a family.
+pub(crate) fn has_metric(info: &KindInfo, name: &str) -> bool {
+    info.metrics.iter().any(|m| m.strip_suffix('*').map_or(*m == name, |family| name.starts_with(family)))
+}

@@ -1,0 +1,137 @@
+//! Evaluation sets: data that must never reach the stages that learn from it.
+//!
+//! ```yaml
+//! evaluation_sets:
+//!   half_b: {artifact: "${{ stages.halves.b }}", excluded_from: [prm]}
+//! ```
+//!
+//! Refuses every data edge from that artifact into an excluded stage, also by way of other stages: what a stage hands on as
+//! problems, trajectories, table or files counts as that data; a model or a report does not. One port is exempt: an input called
+//! `evaluation` is compared against (decontamination), nothing of it is handed on.
+
+use super::{Checker, Link};
+use crate::diagnostic::{Diagnostic, Span};
+use crate::expand::{Targets, View};
+use crate::read::{Binder, Reader};
+use crate::tree::Entry;
+use std::collections::{HashMap, HashSet, VecDeque};
+use trainyard_core::ArtifactKind;
+
+/// The input port that is compared against and not handed on.
+const COMPARED: &str = "evaluation";
+
+type OutputKey = (usize, String);
+
+impl Checker<'_> {
+    pub(super) fn evaluation_sets(&mut self) {
+        let expanded = self.expanded;
+        for (space, home) in expanded.spaces.iter().enumerate() {
+            for entry in &home.workflow.evaluation_sets {
+                self.evaluation_set(space, entry);
+            }
+        }
+    }
+
+    fn evaluation_set(&mut self, space: usize, entry: &Entry) {
+        let expanded = self.expanded;
+        crate::workflow::check_id(&entry.key, entry.key_span, "evaluation set", &mut self.diagnostics);
+        let view = View::at(expanded, space, None, &[]);
+        let bound = Binder { sources: &expanded.sources, names: &view, text: false, diagnostics: &mut self.diagnostics }.bind(&entry.value);
+        let Some(bound) = bound else { return };
+        let mut reader = Reader { diagnostics: &mut self.diagnostics };
+        let Some(fields) = reader.map(&bound, "an evaluation set", &["artifact", "excluded_from", "description"]) else { return };
+        let (Some(artifact), Some(excluded)) = (fields.get("artifact"), fields.get("excluded_from")) else {
+            let d = Diagnostic::error(
+                "missing-key",
+                entry.key_span,
+                format!("evaluation set `{}` needs `artifact` and `excluded_from`", entry.key),
+            );
+            return reader.report(d.help("as in `{artifact: \"${{ stages.halves.b }}\", excluded_from: [prm]}`"));
+        };
+        let Some(items) = reader.list(excluded, "`excluded_from`") else { return };
+        let named: Vec<(Option<String>, Span)> = items.iter().map(|b| (reader.string(b, "an item of `excluded_from`"), b.span)).collect();
+        let mut forbidden: HashSet<usize> = HashSet::new();
+        for (id, span) in named {
+            let Some(id) = id else { continue };
+            match view.group(&id) {
+                Ok(group) => forbidden.extend(expanded.drafts_of(&group.members)),
+                Err(trouble) => self.trouble(trouble, span),
+            }
+        }
+        match view.all_targets(artifact) {
+            Ok(targets) => self.follow(entry, &targets, &forbidden),
+            Err(trouble) => self.trouble(trouble, artifact.span),
+        }
+    }
+
+    /// Breadth first along data edges, so that the shortest way is the one shown.
+    fn follow(&mut self, entry: &Entry, set: &Targets, forbidden: &HashSet<usize>) {
+        let mut out: HashMap<(usize, &str), Vec<&Link>> = HashMap::new();
+        for link in &self.links {
+            if let Some((output, _)) = &link.ports {
+                out.entry((link.from, output.as_str())).or_default().push(link);
+            }
+        }
+        // Output → how it was reached.
+        let mut reached: HashMap<OutputKey, Vec<String>> = HashMap::new();
+        let mut queue: VecDeque<OutputKey> = VecDeque::new();
+        for target in &set.items {
+            let key = (target.draft, target.port.clone());
+            reached.insert(key.clone(), vec![self.output_name(&key)]);
+            queue.push_back(key);
+        }
+        let mut found = Vec::new();
+        while let Some(key) = queue.pop_front() {
+            let way = reached[&key].clone();
+            for link in out.get(&(key.0, key.1.as_str())).into_iter().flatten() {
+                let port = link.ports.as_ref().map_or("", |(_, port)| port.as_str());
+                if forbidden.contains(&link.to) {
+                    found.push((link.span, link.to, way.clone()));
+                    continue;
+                }
+                if port == COMPARED {
+                    continue;
+                }
+                for output in self.handed_on(link.to) {
+                    let next = (link.to, output);
+                    if !reached.contains_key(&next) {
+                        let mut longer = way.clone();
+                        longer.push(self.output_name(&next));
+                        reached.insert(next.clone(), longer);
+                        queue.push_back(next);
+                    }
+                }
+            }
+        }
+        for (span, to, way) in found {
+            let stage = self.expanded.key(to).stage_id().to_string();
+            let d = Diagnostic::error(
+                "evaluation-set",
+                span,
+                format!("stage `{stage}` must not see the evaluation set `{}`, but gets {}", entry.key, way.join(" → ")),
+            );
+            let d = d.help("train on another split; only an input called `evaluation` may compare against it");
+            self.report(d.related(entry.key_span, "the set is declared here"));
+        }
+    }
+
+    fn output_name(&self, (draft, port): &OutputKey) -> String {
+        format!("`{}.{port}`", self.expanded.key(*draft).stage_id())
+    }
+
+    /// Outputs that hold rows of the inputs.
+    fn handed_on(&self, draft: usize) -> Vec<String> {
+        let rows = |kind: ArtifactKind| !matches!(kind, ArtifactKind::Model | ArtifactKind::Report);
+        let raw = self.expanded.raw(draft);
+        match &raw.body {
+            crate::workflow::Body::Kind { name, .. } => {
+                let outputs = self.expanded.catalogue.kind(name).map(|i| i.outputs.as_slice()).unwrap_or_default();
+                outputs.iter().filter(|p| rows(p.kind)).map(|p| p.name.to_string()).collect()
+            }
+            _ => {
+                let outputs = self.expanded.run_ports.get(&raw.id_span).map(|r| &r.outputs);
+                outputs.into_iter().flatten().filter(|(_, o)| rows(o.kind)).map(|(n, _)| n.clone()).collect()
+            }
+        }
+    }
+}

@@ -1,0 +1,196 @@
+//! Ports: which artifacts flow into a stage, of the right kind and number.
+
+use super::{Checker, Link};
+use crate::diagnostic::{Diagnostic, Span};
+use crate::expand::{Target, Targets, View};
+use crate::plan::{Edge, InputBinding, OutputOf};
+use crate::read::{Bound, BoundContent, BoundEntry};
+use trainyard_core::{ArtifactKind, Cardinality, KindInfo, PortInfo};
+
+impl Checker<'_> {
+    /// Inputs of a stage with `uses`, in the kind's order.
+    pub(super) fn kind_inputs(&mut self, draft: usize, view: &View<'_>, info: &KindInfo, with: &Bound) -> Option<Vec<InputBinding>> {
+        let entries = entries(with);
+        let mut bindings = Vec::new();
+        let mut good = true;
+        for port in &info.inputs {
+            match entries.iter().find(|e| e.key == port.name) {
+                Some(entry) if !entry.value.is_null() => match self.bind_port(draft, view, port, &entry.value) {
+                    Some(from) => {
+                        bindings.push(InputBinding { port: port.name.to_string(), kind: port.kind, cardinality: port.cardinality, from })
+                    }
+                    None => good = false,
+                },
+                given if port.cardinality == Cardinality::One => {
+                    good = false;
+                    let d = Diagnostic::error(
+                        "missing-input",
+                        given.map_or(with.span, |e| e.key_span),
+                        format!("stage `{}` gets no `{}`", self.expanded.raw(draft).id, port.name),
+                    );
+                    self.report(d.help(format!(
+                        "add `with: {{{}: ${{{{ stages.<id>.<port> }}}}}}` with an artifact of kind {}",
+                        port.name, port.kind
+                    )));
+                }
+                _ => bindings.push(InputBinding {
+                    port: port.name.to_string(),
+                    kind: port.kind,
+                    cardinality: port.cardinality,
+                    from: Vec::new(),
+                }),
+            }
+        }
+        good.then_some(bindings)
+    }
+
+    fn bind_port(&mut self, draft: usize, view: &View<'_>, port: &PortInfo, bound: &Bound) -> Option<Vec<OutputOf>> {
+        let targets = self.port_targets(draft, view, bound)?;
+        let mut good = true;
+        for target in &targets.items {
+            if target.kind != port.kind {
+                good = false;
+                self.wrong_kind(draft, port, target, bound.span);
+            }
+        }
+        if targets.list && port.cardinality != Cardinality::Many {
+            good = false;
+            let id = &self.expanded.raw(draft).id;
+            let d = Diagnostic::error(
+                "cardinality",
+                bound.span,
+                format!("`{}` of stage `{id}` takes one artifact, but gets {}", port.name, self.listed(&targets)),
+            );
+            self.report(
+                d.help("give both stages the same `matrix` to bind instance to instance, or collect the list in a stage that takes many"),
+            );
+        }
+        if !good {
+            return None;
+        }
+        for target in &targets.items {
+            self.link_data(target, draft, port.name, bound.span);
+        }
+        Some(self.outputs_of(&targets))
+    }
+
+    /// Inputs of a `run` stage: kind and number are those of what is handed in.
+    pub(super) fn run_inputs(&mut self, draft: usize, view: &View<'_>, with: &Bound) -> Option<Vec<InputBinding>> {
+        let mut bindings = Vec::new();
+        let mut good = true;
+        for entry in entries(with) {
+            if entry.value.is_null() {
+                continue;
+            }
+            let Some(targets) = self.port_targets(draft, view, &entry.value) else {
+                good = false;
+                continue;
+            };
+            let kind = targets.items.first().map_or(ArtifactKind::Files, |t| t.kind);
+            if let Some(other) = targets.items.iter().find(|t| t.kind != kind) {
+                good = false;
+                self.report(
+                    Diagnostic::error("port-kind", entry.value.span, format!("`{}` mixes kinds: {kind} and {}", entry.key, other.kind))
+                        .help("use one input for each kind"),
+                );
+            }
+            for target in &targets.items {
+                self.link_data(target, draft, &entry.key, entry.value.span);
+            }
+            let cardinality = if targets.list { Cardinality::Many } else { Cardinality::One };
+            bindings.push(InputBinding { port: entry.key.clone(), kind, cardinality, from: self.outputs_of(&targets) });
+        }
+        good.then_some(bindings)
+    }
+
+    fn port_targets(&mut self, draft: usize, view: &View<'_>, bound: &Bound) -> Option<Targets> {
+        match view.all_targets(bound) {
+            Ok(mut targets) => {
+                targets.list &= !self.same_rows(draft, view, &targets);
+                Some(targets)
+            }
+            Err(trouble) => {
+                let trouble = if trouble.code == "not-an-artifact" && trouble.help.is_none() {
+                    trouble.help(Some("write `${{ stages.<id>.<port> }}`".into()))
+                } else {
+                    trouble
+                };
+                self.trouble(trouble, bound.span);
+                None
+            }
+        }
+    }
+
+    /// Two late fan-outs over the same rows bind instance to instance.
+    fn same_rows(&self, draft: usize, view: &View<'_>, targets: &Targets) -> bool {
+        let ([target], Some(own)) = (targets.items.as_slice(), &self.expanded.drafts[draft].late) else { return false };
+        let Some(other) = &self.expanded.drafts[target.draft].late else { return false };
+        let there = View::of(self.expanded, &self.expanded.drafts[target.draft], None);
+        match (view.all_targets(&own.rows), there.all_targets(&other.rows)) {
+            (Ok(a), Ok(b)) => a.items == b.items,
+            _ => false,
+        }
+    }
+
+    fn outputs_of(&self, targets: &Targets) -> Vec<OutputOf> {
+        targets.items.iter().map(|t| OutputOf { stage: self.expanded.key(t.draft).clone(), output: t.port.clone() }).collect()
+    }
+
+    fn listed(&self, targets: &Targets) -> String {
+        let keys: Vec<&str> = targets.items.iter().take(3).map(|t| self.expanded.key(t.draft).0.as_str()).collect();
+        let more = if targets.items.len() > 3 { ", …" } else { "" };
+        match targets.items.len() {
+            1 => format!("the list of all instances of {}", keys.join(", ")),
+            n => format!("a list of {n} ({}{more})", keys.join(", ")),
+        }
+    }
+
+    fn wrong_kind(&mut self, draft: usize, port: &PortInfo, target: &Target, span: Span) {
+        let producer = self.expanded.raw(target.draft);
+        let fitting: Vec<String> =
+            self.output_names(target.draft, port.kind).iter().map(|name| format!("`stages.{}.{name}`", producer.id)).collect();
+        let d = Diagnostic::error(
+            "port-kind",
+            span,
+            format!(
+                "`{}` of stage `{}` takes {}, but `{}.{}` is {}",
+                port.name,
+                self.expanded.raw(draft).id,
+                port.kind,
+                producer.id,
+                target.port,
+                target.kind
+            ),
+        );
+        self.report(match fitting.as_slice() {
+            [] => d,
+            names => d.help(format!("of kind {}: {}", port.kind, names.join(", "))),
+        });
+    }
+
+    fn output_names(&self, draft: usize, kind: ArtifactKind) -> Vec<String> {
+        let raw = self.expanded.raw(draft);
+        match &raw.body {
+            crate::workflow::Body::Kind { name, .. } => {
+                let outputs = self.expanded.catalogue.kind(name).map(|i| i.outputs.as_slice()).unwrap_or_default();
+                outputs.iter().filter(|p| p.kind == kind).map(|p| p.name.to_string()).collect()
+            }
+            _ => {
+                let outputs = self.expanded.run_ports.get(&raw.id_span).map(|r| &r.outputs);
+                outputs.into_iter().flatten().filter(|(_, o)| o.kind == kind).map(|(n, _)| n.clone()).collect()
+            }
+        }
+    }
+
+    pub(super) fn link_data(&mut self, target: &Target, to: usize, port: &str, span: Span) {
+        let ports = Some((target.port.clone(), port.to_string()));
+        self.links.push(Link { from: target.draft, to, edge: Edge::Data, ports, span });
+    }
+}
+
+pub(super) fn entries(bound: &Bound) -> &[BoundEntry] {
+    match &bound.content {
+        BoundContent::Map(entries) => entries,
+        _ => &[],
+    }
+}

@@ -1,0 +1,64 @@
+//! The top level of a file beside its stages: `outputs` and `schedule`.
+
+use super::Checker;
+use crate::diagnostic::Diagnostic;
+use crate::expand::View;
+use crate::read::{Binder, Reader};
+use crate::schedule::{self, Schedule};
+use std::collections::BTreeMap;
+use trainyard_core::StageKey;
+
+impl Checker<'_> {
+    /// What the main file exports. Those of embedded files are judged as well, at their own place.
+    pub(super) fn outputs(&mut self) -> BTreeMap<String, (StageKey, String)> {
+        let expanded = self.expanded;
+        let mut exported = BTreeMap::new();
+        for (space, home) in expanded.spaces.iter().enumerate() {
+            for entry in &home.workflow.outputs {
+                crate::workflow::check_id(&entry.key, entry.key_span, "output", &mut self.diagnostics);
+                let view = View::at(expanded, space, None, &[]);
+                let bound =
+                    Binder { sources: &expanded.sources, names: &view, text: false, diagnostics: &mut self.diagnostics }.bind(&entry.value);
+                let Some(bound) = bound else { continue };
+                match view.all_targets(&bound) {
+                    Err(trouble) => self.trouble(trouble, bound.span),
+                    Ok(_) if space > 0 => {}
+                    Ok(targets) => match targets.items.as_slice() {
+                        [one] if !targets.list => {
+                            exported.insert(entry.key.clone(), (expanded.key(one.draft).clone(), one.port.clone()));
+                        }
+                        _ => {
+                            let d = Diagnostic::error(
+                                "cardinality",
+                                bound.span,
+                                format!("output `{}` must be one artifact, this is a list", entry.key),
+                            );
+                            self.report(d.help("export it from a stage that takes the whole list"));
+                        }
+                    },
+                }
+            }
+        }
+        exported
+    }
+
+    pub(super) fn schedule(&mut self) -> Option<Schedule> {
+        let expanded = self.expanded;
+        for home in expanded.spaces.iter().skip(1) {
+            if let Some(entry) = &home.workflow.schedule {
+                self.report(Diagnostic::warning("schedule", entry.key_span, "the schedule of an embedded file has no effect"));
+            }
+        }
+        let entry = expanded.spaces.first()?.workflow.schedule.as_ref()?;
+        let view = View::at(expanded, 0, None, &[]);
+        let bound =
+            Binder { sources: &expanded.sources, names: &view, text: false, diagnostics: &mut self.diagnostics }.bind(&entry.value)?;
+        let schedule = schedule::read(&bound, &mut Reader { diagnostics: &mut self.diagnostics })?;
+        self.report(Diagnostic::note(
+            "schedule",
+            entry.key_span,
+            "this schedule is fired by `trainyard serve` only; `run` starts the workflow now",
+        ));
+        Some(schedule)
+    }
+}

@@ -1,0 +1,44 @@
+//! Whether some pool could ever take each stage. What no pool has is an error now, not a wait without end.
+
+use super::Checker;
+use crate::diagnostic::Diagnostic;
+use crate::plan::{Node, When};
+use crate::site::Pool;
+use trainyard_core::Placement;
+
+impl Checker<'_> {
+    pub(super) fn placement(&mut self, nodes: &[Option<Node>]) {
+        for (draft, node) in nodes.iter().enumerate() {
+            let Some(node) = node else { continue };
+            if node.placement == Placement::InProcess || matches!(node.when, When::Never(_)) {
+                continue;
+            }
+            let Some(nearest) = self.nearest_misfit(node) else { continue };
+            let raw = self.expanded.raw(draft);
+            let span = raw.entry("resources").map_or(raw.id_span, |e| e.key_span);
+            let d =
+                Diagnostic::error("never-placed", span, format!("stage `{}` can never be placed: no pool has what it asks for", raw.id));
+            self.report(d.help(nearest));
+        }
+    }
+
+    /// The pool that lacks least, and what; `None` if one fits.
+    fn nearest_misfit(&self, node: &Node) -> Option<String> {
+        let mut nearest: Option<(usize, &Pool, Vec<String>)> = None;
+        for request in &node.resources {
+            for pool in &self.site.pools {
+                let reasons = pool.misfit(request);
+                if reasons.is_empty() {
+                    return None;
+                }
+                if nearest.as_ref().is_none_or(|(count, ..)| reasons.len() < *count) {
+                    nearest = Some((reasons.len(), pool, reasons));
+                }
+            }
+        }
+        Some(match nearest {
+            Some((_, pool, reasons)) => format!("nearest is pool `{}`: {}", pool.name, reasons.join("; ")),
+            None => "the site has no pools".to_string(),
+        })
+    }
+}

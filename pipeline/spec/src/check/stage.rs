@@ -1,0 +1,236 @@
+//! One instance: its kind, inputs, config and envelope put together.
+
+use super::Checker;
+use crate::diagnostic::{Diagnostic, suggest};
+use crate::expand::View;
+use crate::plan::{FanOut, Node, OutputOf, Request, Source};
+use crate::read::{Binder, Bound, BoundContent, BoundEntry};
+use crate::run_stage;
+use crate::template::Template;
+use crate::tree;
+use crate::workflow::Body;
+use std::collections::BTreeMap;
+use trainyard_core::attempt::AttemptOutput;
+use trainyard_core::{ArtifactKind, Cardinality, KindInfo, Placement};
+
+/// What a kind, or the file for `run`, fixes about a stage.
+struct Nature {
+    kind: String,
+    version: u32,
+    placement: Placement,
+    all_cpus: bool,
+    main_metric: Option<String>,
+    outputs: BTreeMap<String, AttemptOutput>,
+}
+
+/// A config and its sources.
+pub(super) type Config = (Template, BTreeMap<String, Source>);
+
+impl Checker<'_> {
+    /// The node of a draft; `None` if something is wrong with it.
+    pub(super) fn stage(&mut self, draft: usize) -> Option<Node> {
+        let expanded = self.expanded;
+        let d = &expanded.drafts[draft];
+        let raw = expanded.raw(draft);
+        let info = match &raw.body {
+            Body::Kind { name, span } => match expanded.catalogue.kind(name) {
+                Some(info) => Some(info),
+                None => {
+                    let help = suggest(name, expanded.catalogue.names());
+                    self.report(Diagnostic::error("unknown-kind", *span, format!("there is no stage kind `{name}`")).help_if(help));
+                    return None;
+                }
+            },
+            _ => None,
+        };
+        let run = expanded.run_ports.get(&raw.id_span);
+        let before = self.diagnostics.len();
+        let with = self.with(draft);
+        let view = View::of(expanded, d, run);
+        let (inputs, config, nature) = match (info, run) {
+            (Some(info), _) => {
+                let inputs = with.as_ref().and_then(|w| self.kind_inputs(draft, &view, info, w));
+                let config = with.as_ref().and_then(|w| self.kind_config(draft, info, w));
+                (inputs, config, Nature::of(info))
+            }
+            (None, Some(ports)) => {
+                let inputs = with.as_ref().and_then(|w| self.run_inputs(draft, &view, w));
+                let config = self.run_config(draft, &view);
+                (inputs, config, Nature::run(ports))
+            }
+            (None, None) => return None,
+        };
+        let fan_out = d.late.as_ref().map(|late| self.fan_out(draft, &view, late));
+        let when = self.when(draft);
+        let needs_good = self.needs(draft);
+        let envelope = self.envelope(draft, &view, info);
+        let good = needs_good && !self.diagnostics[before..].iter().any(Diagnostic::is_error);
+        let (config, sources) = config?;
+        let envelope = envelope?;
+        let node = Node {
+            key: d.key.clone(),
+            kind: nature.kind,
+            kind_version: nature.version,
+            placement: nature.placement,
+            all_cpus: nature.all_cpus,
+            main_metric: nature.main_metric,
+            config,
+            sources,
+            inputs: inputs?,
+            outputs: nature.outputs,
+            after: Vec::new(),
+            when: when?,
+            fan_out: match fan_out {
+                Some(found) => Some(found?),
+                None => None,
+            },
+            checks: envelope.checks,
+            retry: envelope.retry,
+            timeout: envelope.timeout,
+            resources: envelope.resources,
+            cache: envelope.cache,
+            env: envelope.env,
+            secrets: envelope.secrets,
+            description: envelope.description,
+            place: expanded.sources.place(raw.id_span),
+        };
+        good.then_some(node)
+    }
+
+    /// The bound `with`; an empty map if there is none.
+    fn with(&mut self, draft: usize) -> Option<Bound> {
+        let expanded = self.expanded;
+        let raw = expanded.raw(draft);
+        let Some(entry) = raw.entry("with") else { return Some(Bound { span: raw.id_span, content: BoundContent::Map(Vec::new()) }) };
+        let tree::Content::Map(entries) = &entry.value.content else {
+            self.report(Diagnostic::error(
+                "wrong-type",
+                entry.value.span,
+                format!("`with` must be a map, found {}", entry.value.describe()),
+            ));
+            return None;
+        };
+        let view = View::of(expanded, &expanded.drafts[draft], None);
+        let mut good = Vec::new();
+        let mut all = true;
+        for e in entries {
+            let value = Binder { sources: &expanded.sources, names: &view, text: false, diagnostics: &mut self.diagnostics }.bind(&e.value);
+            match value {
+                Some(value) => good.push(BoundEntry { key: e.key.clone(), key_span: e.key_span, value }),
+                None => all = false,
+            }
+        }
+        let bound = Bound { span: entry.key_span, content: BoundContent::Map(good) };
+        // With a broken entry the rest is still judged, but no node comes of it.
+        if !all {
+            self.judge_rest(draft, &bound);
+            return None;
+        }
+        Some(bound)
+    }
+
+    /// Unknown keys and wrong values beside an entry whose expression is broken.
+    fn judge_rest(&mut self, draft: usize, with: &Bound) {
+        let expanded = self.expanded;
+        let Body::Kind { name, .. } = &expanded.raw(draft).body else { return };
+        let Some(info) = expanded.catalogue.kind(name) else { return };
+        let broken_may_be_required = |d: &Diagnostic| d.code == "missing-option";
+        let before = self.diagnostics.len();
+        self.kind_config(draft, info, with);
+        let found = self.diagnostics.split_off(before);
+        self.diagnostics.extend(found.into_iter().filter(|d| !broken_may_be_required(d)));
+    }
+
+    fn fan_out(&mut self, draft: usize, view: &View<'_>, late: &crate::expand::LateList) -> Option<FanOut> {
+        let targets = match view.all_targets(&late.rows) {
+            Ok(targets) => targets,
+            Err(trouble) => {
+                self.trouble(trouble, late.rows.span);
+                return None;
+            }
+        };
+        let [target] = targets.items.as_slice() else {
+            self.report(Diagnostic::error(
+                "cardinality",
+                late.rows.span,
+                "`for_each` takes the rows of one artifact, this stands for several",
+            ));
+            return None;
+        };
+        if targets.list || !matches!(target.kind, ArtifactKind::Problems | ArtifactKind::Trajectories | ArtifactKind::Table) {
+            let d =
+                Diagnostic::error("port-kind", late.rows.span, format!("`for_each` takes the rows of a table, this is {}", target.kind));
+            self.report(d);
+            return None;
+        }
+        self.link_data(target, draft, "for_each", late.rows.span);
+        Some(FanOut { rows_of: OutputOf { stage: self.expanded.key(target.draft).clone(), output: target.port.clone() }, cap: late.cap })
+    }
+
+    fn run_config(&mut self, draft: usize, view: &View<'_>) -> Option<Config> {
+        let expanded = self.expanded;
+        let raw = expanded.raw(draft);
+        let mut binder = Binder { sources: &expanded.sources, names: view, text: true, diagnostics: &mut self.diagnostics };
+        let mut config = run_stage::command(raw, &mut binder)?;
+        if let Some(node) = raw.get("run") {
+            let references: Vec<_> = config.values().flat_map(Template::references).cloned().collect();
+            self.link_late(draft, &references.iter().collect::<Vec<_>>(), node.span);
+        }
+        let env = self.env_of_paths(draft, view)?;
+        if !env.is_empty() {
+            let mut all = match config.remove("env") {
+                Some(Template::Map(entries)) => entries,
+                Some(Template::Literal(serde_json::Value::Object(map))) => {
+                    map.into_iter().map(|(k, v)| (k, Template::Literal(v))).collect()
+                }
+                _ => BTreeMap::new(),
+            };
+            all.extend(env);
+            config.insert("env".into(), Template::Map(all));
+        }
+        let (files, sources) = self.run_files(draft, view)?;
+        if !files.is_empty() {
+            config.insert("files".into(), Template::Literal(files.into()));
+        }
+        let config = Template::Map(config);
+        Some((config.as_literal().map_or(config, Template::Literal), sources))
+    }
+
+    /// A trouble at a place, unless its cause is reported elsewhere.
+    pub(super) fn trouble(&mut self, trouble: crate::read::Trouble, span: crate::diagnostic::Span) {
+        if !trouble.code.is_empty() {
+            self.report(Diagnostic::error(trouble.code, span, trouble.message).help_if(trouble.help));
+        }
+    }
+}
+
+impl Nature {
+    fn of(info: &KindInfo) -> Self {
+        let output = |p: &trainyard_core::PortInfo| {
+            (p.name.to_string(), AttemptOutput { kind: p.kind, optional: p.cardinality == Cardinality::Optional })
+        };
+        Self {
+            kind: info.name.to_string(),
+            version: info.version,
+            placement: info.placement,
+            all_cpus: info.all_cpus,
+            main_metric: info.main_metric.map(str::to_string),
+            outputs: info.outputs.iter().map(output).collect(),
+        }
+    }
+    fn run(ports: &run_stage::RunPorts) -> Self {
+        Self {
+            kind: run_stage::KIND.to_string(),
+            version: run_stage::VERSION,
+            placement: Placement::Process,
+            all_cpus: false,
+            main_metric: None,
+            outputs: ports.outputs.clone(),
+        }
+    }
+}
+
+/// One request that asks for nothing.
+pub(super) fn no_request() -> Request {
+    Request { nodes: 1, ..Request::default() }
+}

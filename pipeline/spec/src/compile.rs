@@ -1,0 +1,137 @@
+//! The one way from a path to a plan: read, expand, check, order.
+//!
+//! ```text
+//! text ─yaml→ tree ─workflow→ raw file ─expand→ drafts ─check→ nodes ─order→ Plan
+//! ```
+
+use crate::check::{self, Checked};
+use crate::diagnostic::{Diagnostic, Sources, sort_and_dedup};
+use crate::expand::{Expanded, expand, params::ParamValue};
+use crate::files::{Files, absolute};
+use crate::plan::{Node, Plan, When};
+use crate::site::Site;
+use serde_json::{Value, json};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use trainyard_core::{Catalogue, Digest, StageKey};
+
+/// What a compilation reads.
+pub struct Request<'a> {
+    pub files: &'a dyn Files,
+    /// The workflow file; relative to the working directory.
+    pub path: &'a Path,
+    /// Absolute.
+    pub working_directory: &'a Path,
+    /// What stands after `-p`, in order: `name=value` or `@file`.
+    pub params: &'a [String],
+    pub catalogue: &'a dyn Catalogue,
+    pub site: &'a Site,
+}
+
+/// A plan if there is no error; all diagnostics, in file order; the texts that they point into.
+pub struct Compiled {
+    pub plan: Option<Plan>,
+    pub diagnostics: Vec<Diagnostic>,
+    pub sources: Sources,
+}
+
+impl Compiled {
+    pub fn errors(&self) -> usize {
+        self.diagnostics.iter().filter(|d| d.is_error()).count()
+    }
+}
+
+/// Compiles a workflow file. Never fails otherwise than by diagnostics.
+pub fn compile(request: &Request<'_>) -> Compiled {
+    let path = absolute(request.working_directory, &request.path.to_string_lossy());
+    let mut expanded = expand(request.files, request.catalogue, &path, request.working_directory, request.params);
+    let mut diagnostics = std::mem::take(&mut expanded.diagnostics);
+    let checked = check::check(&expanded, request.site);
+    diagnostics.extend(checked.diagnostics.iter().cloned());
+    let good = !diagnostics.iter().any(Diagnostic::is_error) && !expanded.spaces.is_empty();
+    sort_and_dedup(&mut diagnostics);
+    let plan = if good { assemble(&expanded, checked, &path) } else { None };
+    Compiled { plan, diagnostics, sources: expanded.sources }
+}
+
+fn assemble(expanded: &Expanded<'_>, checked: Checked, path: &Path) -> Option<Plan> {
+    let order = checked.order?;
+    let mut after: Vec<BTreeSet<&StageKey>> = vec![BTreeSet::new(); expanded.drafts.len()];
+    for link in &checked.links {
+        after[link.to].insert(expanded.key(link.from));
+    }
+    let mut by_draft = checked.nodes;
+    let mut nodes = Vec::with_capacity(by_draft.len());
+    for draft in &order.drafts {
+        let mut node = by_draft[*draft].take()?;
+        node.after = after[*draft].iter().map(|key| (*key).clone()).collect();
+        nodes.push(node);
+    }
+    let main = &expanded.spaces[0];
+    let params: BTreeMap<String, Value> = main
+        .params
+        .iter()
+        .filter_map(|(name, value)| if let ParamValue::Known(v) = value { Some((name.clone(), v.clone())) } else { None })
+        .collect();
+    let digest = digest(&main.workflow.name, &params, &nodes, &checked.outputs)?;
+    Some(Plan {
+        workflow: main.workflow.name.clone(),
+        source: path.to_path_buf(),
+        params,
+        nodes,
+        graph: order.graph,
+        outputs: checked.outputs,
+        schedule: checked.schedule,
+        digest,
+    })
+}
+
+/// Over everything that decides what a run does; comments, places and the file's own path do not count.
+fn digest(name: &str, params: &BTreeMap<String, Value>, nodes: &[Node], outputs: &BTreeMap<String, (StageKey, String)>) -> Option<Digest> {
+    let summaries: Vec<Value> = nodes.iter().map(summary).collect();
+    Digest::of_json(&json!({"format": 1, "workflow": name, "params": params, "nodes": summaries, "outputs": outputs})).ok()
+}
+
+fn summary(node: &Node) -> Value {
+    let sources: BTreeMap<&str, &Digest> = node.sources.iter().map(|(pointer, s)| (pointer.as_str(), &s.digest)).collect();
+    let inputs: Vec<Value> = node.inputs.iter().map(|i| json!([i.port, i.from])).collect();
+    json!({
+        "key": node.key,
+        "kind": [node.kind, node.kind_version],
+        "config": node.config,
+        "sources": sources,
+        "inputs": inputs,
+        "after": node.after,
+        "when": when_text(&node.when),
+        "fan_out": node.fan_out.as_ref().map(|f| json!([f.rows_of, f.cap])),
+        "checks": node.checks,
+        "retry": format!("{:?}", node.retry),
+        "timeout": node.timeout.map(|t| t.as_millis() as u64),
+        "resources": node.resources,
+        "cache": format!("{:?}", node.cache),
+        "env": node.env,
+        "secrets": node.secrets,
+    })
+}
+
+fn when_text(when: &When) -> String {
+    match when {
+        When::Always => "always".into(),
+        When::Never(_) => "never".into(),
+        When::Late(e) => e.to_string(),
+    }
+}
+
+/// The stages that `until` needs, itself included, by key; for `--until`.
+pub fn ancestors(plan: &Plan, until: &[usize]) -> Vec<usize> {
+    let mut wanted: BTreeSet<usize> = until.iter().copied().collect();
+    let mut stack = until.to_vec();
+    while let Some(at) = stack.pop() {
+        for from in plan.graph.neighbors_directed(petgraph::graph::NodeIndex::new(at), petgraph::Direction::Incoming) {
+            if wanted.insert(from.index()) {
+                stack.push(from.index());
+            }
+        }
+    }
+    wanted.into_iter().collect()
+}

@@ -1,0 +1,201 @@
+//! What is wrong with a file, where, and what to do about it. Passes return lists of these; the command line renders them.
+//!
+//! Why so: one type for every pass lets `check` show all mistakes at once, in file order, as text or JSON. Refuses: a message
+//! without a place.
+
+use serde::Serialize;
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+/// A stretch of a source text. Small and `Copy`, so that every node and key can carry one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+pub struct Span {
+    /// Index into [`Sources`].
+    pub file: u32,
+    /// Bytes.
+    pub start: u32,
+    pub end: u32,
+    /// From 1.
+    pub line: u32,
+    /// From 1, in characters.
+    pub column: u32,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Severity {
+    Error,
+    Warning,
+    Note,
+}
+
+impl fmt::Display for Severity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Error => "error",
+            Self::Warning => "warning",
+            Self::Note => "note",
+        })
+    }
+}
+
+/// Another place that belongs to a diagnostic.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct Related {
+    pub span: Span,
+    pub message: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Diagnostic {
+    /// Stable, kebab-case: `unknown-key`, `cycle`, …
+    pub code: &'static str,
+    pub severity: Severity,
+    pub span: Span,
+    /// Lower-case; names the thing.
+    pub message: String,
+    pub help: Option<String>,
+    pub related: Vec<Related>,
+}
+
+impl Diagnostic {
+    pub fn error(code: &'static str, span: Span, message: impl Into<String>) -> Self {
+        Self { code, severity: Severity::Error, span, message: message.into(), help: None, related: Vec::new() }
+    }
+    pub fn warning(code: &'static str, span: Span, message: impl Into<String>) -> Self {
+        Self { severity: Severity::Warning, ..Self::error(code, span, message) }
+    }
+    pub fn note(code: &'static str, span: Span, message: impl Into<String>) -> Self {
+        Self { severity: Severity::Note, ..Self::error(code, span, message) }
+    }
+    #[must_use]
+    pub fn help(mut self, help: impl Into<String>) -> Self {
+        self.help = Some(help.into());
+        self
+    }
+    #[must_use]
+    pub fn help_if(mut self, help: Option<String>) -> Self {
+        self.help = help.or(self.help);
+        self
+    }
+    #[must_use]
+    pub fn related(mut self, span: Span, message: impl Into<String>) -> Self {
+        self.related.push(Related { span, message: message.into() });
+        self
+    }
+    pub fn is_error(&self) -> bool {
+        self.severity == Severity::Error
+    }
+}
+
+/// In file order, without repetitions (each instance of a matrix finds the same mistake).
+pub fn sort_and_dedup(diagnostics: &mut Vec<Diagnostic>) {
+    diagnostics.sort_by(|a, b| {
+        let key = |d: &Diagnostic| (d.span.file, d.span.start, d.severity, d.code);
+        key(a).cmp(&key(b)).then_with(|| a.message.cmp(&b.message))
+    });
+    diagnostics.dedup_by(|a, b| a.span == b.span && a.code == b.code && a.message == b.message);
+}
+
+/// One text that diagnostics point into.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct SourceFile {
+    /// As shown: a path, or `-p steps=x`.
+    pub name: String,
+    pub path: Option<PathBuf>,
+    #[serde(skip)]
+    pub text: String,
+}
+
+/// All texts of one compilation; the first is the file that was asked for.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Sources(pub Vec<SourceFile>);
+
+impl Sources {
+    pub fn add(&mut self, name: impl Into<String>, path: Option<&Path>, text: impl Into<String>) -> u32 {
+        self.0.push(SourceFile { name: name.into(), path: path.map(Path::to_path_buf), text: text.into() });
+        (self.0.len() - 1) as u32
+    }
+    pub fn get(&self, file: u32) -> Option<&SourceFile> {
+        self.0.get(file as usize)
+    }
+    /// The text under a span; empty if the span lies outside.
+    pub fn slice(&self, span: Span) -> &str {
+        self.get(span.file).and_then(|s| s.text.get(span.start as usize..span.end as usize)).unwrap_or("")
+    }
+    /// `file:line:column`.
+    pub fn place(&self, span: Span) -> String {
+        let name = self.get(span.file).map_or("?", |s| s.name.as_str());
+        format!("{name}:{}:{}", span.line, span.column)
+    }
+    /// `file:line:column: severity[code]: message; help`, one line.
+    pub fn line(&self, d: &Diagnostic) -> String {
+        let help = d.help.as_ref().map(|h| format!("; {h}")).unwrap_or_default();
+        format!("{}: {}[{}]: {}{help}", self.place(d.span), d.severity, d.code, d.message)
+    }
+    /// A span of bytes in a file; line and column are computed.
+    pub fn span(&self, file: u32, start: usize, end: usize) -> Span {
+        let before = self.get(file).and_then(|s| s.text.get(..start)).unwrap_or("");
+        let line_start = before.rfind('\n').map_or(0, |i| i + 1);
+        Span {
+            file,
+            start: start as u32,
+            end: end.max(start) as u32,
+            line: before.bytes().filter(|b| *b == b'\n').count() as u32 + 1,
+            column: before[line_start..].chars().count() as u32 + 1,
+        }
+    }
+}
+
+/// The nearest of some valid names, if one is near enough to be meant.
+pub fn nearest<'a>(wrong: &str, valid: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let lower = wrong.to_lowercase();
+    let mut best: Option<(usize, &str)> = None;
+    for name in valid {
+        let distance = strsim::damerau_levenshtein(&lower, &name.to_lowercase());
+        if best.is_none_or(|(d, _)| distance < d) {
+            best = Some((distance, name));
+        }
+    }
+    let near = |d: usize, name: &str| {
+        let shorter = name.chars().count().min(wrong.chars().count());
+        d < shorter && d <= 1 + shorter / 3
+    };
+    best.filter(|(d, name)| near(*d, name)).map(|(_, name)| name)
+}
+
+/// `did you mean `x`?`, or the list of what is valid.
+pub fn suggest<'a>(wrong: &str, valid: impl IntoIterator<Item = &'a str>) -> Option<String> {
+    let names: Vec<&str> = valid.into_iter().collect();
+    if let Some(name) = nearest(wrong, names.iter().copied()) {
+        return Some(format!("did you mean `{name}`?"));
+    }
+    match names.len() {
+        0 => None,
+        1..=12 => Some(format!("valid here: {}", names.join(", "))),
+        n => Some(format!("valid here: {}, … ({n} in all)", names[..12].join(", "))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_nearest_name_is_offered_only_if_it_is_near() {
+        let names = ["steps", "model", "temperature"];
+        assert_eq!(nearest("step", names), Some("steps"));
+        assert_eq!(nearest("modle", names), Some("model"));
+        assert_eq!(nearest("Temprature", names), Some("temperature"));
+        assert_eq!(nearest("x", names), None);
+    }
+
+    #[test]
+    fn columns_count_characters() {
+        let mut sources = Sources::default();
+        let file = sources.add("a.yaml", None, "é: 1\nüü: x\n");
+        let span = sources.span(file, 12, 13);
+        assert_eq!((span.line, span.column), (2, 5));
+        assert_eq!(sources.slice(span), "x");
+    }
+}

@@ -1,0 +1,265 @@
+//! From raw files to stage instances: parameters, `matrix`, `for_each` and embedded workflows become a flat list of [`Draft`]s.
+//!
+//! Why in two steps: a stage may refer to one that stands below it, so all instances exist before any reference is bound
+//! ([`references`]). Each embedding instance is its own [`Space`]: its stages are named `parent/child` and inherit the parent's
+//! axes. Refuses: files that embed themselves, more than 100,000 instances, lists that are not known where they must be.
+
+pub mod axes;
+mod embed;
+pub mod overrides;
+pub mod params;
+mod references;
+mod space;
+
+pub use references::{Target, Targets, View};
+pub use space::{Draft, Group, LateList, Member, MemberBody, Parent, Space};
+
+use crate::diagnostic::{Diagnostic, Sources, Span, suggest};
+use crate::files::{Files, absolute};
+use crate::read::{Binder, Bound, BoundContent, NoNames, Reader};
+use crate::run_stage::{self, RunPorts};
+use crate::tree::Node;
+use crate::workflow::{self, Body, RawStage, Workflow};
+use crate::yaml;
+use axes::{Axis, Coordinate, Fan, MOST_INSTANCES};
+use overrides::Overrides;
+use params::{Given, Param, ParamValue};
+use std::collections::{BTreeMap, HashMap};
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use trainyard_core::{Catalogue, StageKey};
+
+/// Everything after expansion.
+pub struct Expanded<'a> {
+    pub files: &'a dyn Files,
+    pub catalogue: &'a dyn Catalogue,
+    pub sources: Sources,
+    pub spaces: Vec<Space>,
+    /// In file order, then matrix order.
+    pub drafts: Vec<Draft>,
+    /// Ports of `run` stages, by the span of the stage's id.
+    pub run_ports: HashMap<Span, RunPorts>,
+    pub diagnostics: Vec<Diagnostic>,
+    /// Names of files are shown relative to it.
+    working_directory: PathBuf,
+    workflows: HashMap<PathBuf, Option<Rc<Workflow>>>,
+}
+
+/// Reads and expands the file at `path` (absolute) and everything it embeds.
+pub fn expand<'a>(
+    files: &'a dyn Files,
+    catalogue: &'a dyn Catalogue,
+    path: &Path,
+    working_directory: &Path,
+    arguments: &[String],
+) -> Expanded<'a> {
+    let mut expanded = Expanded {
+        files,
+        catalogue,
+        sources: Sources::default(),
+        spaces: Vec::new(),
+        drafts: Vec::new(),
+        run_ports: HashMap::new(),
+        diagnostics: Vec::new(),
+        working_directory: working_directory.to_path_buf(),
+        workflows: HashMap::new(),
+    };
+    let Some(workflow) = expanded.load(path, None) else { return expanded };
+    let given = Overrides::read(arguments, working_directory, files, &mut expanded.sources, &mut expanded.diagnostics);
+    expanded.unknown_overrides(&workflow, &given);
+    let (params, broken) = expanded.params(&workflow, &|name| given.given(name));
+    expanded.open(workflow, String::new(), Vec::new(), (params, broken), None, &mut vec![path.to_path_buf()]);
+    expanded
+}
+
+type Params = (BTreeMap<String, ParamValue>, Vec<String>);
+
+impl Expanded<'_> {
+    /// Reads a file once. `from` is where it was named.
+    fn load(&mut self, path: &Path, from: Option<Span>) -> Option<Rc<Workflow>> {
+        if let Some(known) = self.workflows.get(path) {
+            return known.clone();
+        }
+        let name = path.strip_prefix(&self.working_directory).unwrap_or(path).display().to_string();
+        let read = match self.files.read(path) {
+            Ok(text) => {
+                let file = self.sources.add(name, Some(path), text);
+                let (tree, found) = yaml::read(&self.sources, file);
+                self.diagnostics.extend(found);
+                tree.and_then(|tree| workflow::read(&tree, path, &mut self.diagnostics)).map(Rc::new)
+            }
+            Err(e) => {
+                let span = from.unwrap_or_else(|| {
+                    let file = self.sources.add(name, Some(path), "");
+                    self.sources.span(file, 0, 0)
+                });
+                self.diagnostics.push(Diagnostic::error("missing-file", span, e.message).help_if(e.help));
+                None
+            }
+        };
+        self.workflows.insert(path.to_path_buf(), read.clone());
+        read
+    }
+
+    fn unknown_overrides(&mut self, workflow: &Workflow, given: &Overrides) {
+        for (name, span) in given.names() {
+            if !workflow.params.iter().any(|e| e.key == name) {
+                let d = Diagnostic::error("unknown-param", span, format!("the workflow has no param `{name}`"));
+                let help = suggest(name, workflow.params.iter().map(|e| e.key.as_str()));
+                self.diagnostics.push(d.help_if(help.or_else(|| Some("it declares none".into()))));
+            }
+        }
+    }
+
+    /// Values of a file's parameters; `given` answers with what the caller says.
+    fn params<'g>(&mut self, workflow: &Workflow, given: &dyn Fn(&str) -> Option<Given<'g>>) -> Params {
+        let mut values = BTreeMap::new();
+        let mut broken = Vec::new();
+        for entry in &workflow.params {
+            workflow::check_id(&entry.key, entry.key_span, "param", &mut self.diagnostics);
+            let names = NoNames("params are declared by plain values");
+            let bound =
+                Binder { sources: &self.sources, names: &names, text: false, diagnostics: &mut self.diagnostics }.bind(&entry.value);
+            let mut reader = Reader { diagnostics: &mut self.diagnostics };
+            let param: Option<Param> = bound.and_then(|b| params::declare(&entry.key, entry.key_span, &b, &workflow.folder, &mut reader));
+            let value = param.and_then(|p| params::value(&p, given(&p.name).as_ref(), &workflow.folder, &mut reader));
+            match value {
+                Some(value) => {
+                    values.insert(entry.key.clone(), value);
+                }
+                None => broken.push(entry.key.clone()),
+            }
+        }
+        (values, broken)
+    }
+
+    /// Adds a space and all its instances; gives its index.
+    fn open(
+        &mut self,
+        workflow: Rc<Workflow>,
+        prefix: String,
+        inherited: Vec<Coordinate>,
+        params: Params,
+        parent: Option<Parent>,
+        chain: &mut Vec<PathBuf>,
+    ) -> usize {
+        let space = self.spaces.len();
+        self.spaces.push(Space {
+            workflow: workflow.clone(),
+            prefix,
+            inherited,
+            params: params.0,
+            broken: params.1,
+            groups: Vec::new(),
+            parent,
+        });
+        for (index, stage) in workflow.stages.iter().enumerate() {
+            let group = self.group(space, index, stage, chain);
+            self.spaces[space].groups.push(group);
+        }
+        space
+    }
+
+    fn group(&mut self, space: usize, index: usize, stage: &RawStage, chain: &mut Vec<PathBuf>) -> Group {
+        let Some(fan) = self.fan(space, stage) else { return Group::broken() };
+        if stage.body == Body::Run && !self.run_ports.contains_key(&stage.id_span) {
+            let ports = run_stage::ports(stage, &self.sources, &mut self.diagnostics);
+            self.run_ports.insert(stage.id_span, ports);
+        }
+        match fan {
+            Fan::Known(axes) => {
+                let instances = axes::product(&axes);
+                if self.drafts.len() + instances.len() > MOST_INSTANCES {
+                    self.diagnostics.push(Diagnostic::error(
+                        "too-many",
+                        stage.id_span,
+                        format!("the workflow has more than {MOST_INSTANCES} stage instances"),
+                    ));
+                    return Group::broken();
+                }
+                let members: Vec<Option<Member>> = instances.into_iter().map(|c| self.member(space, index, stage, c, chain)).collect();
+                let broken = members.iter().any(Option::is_none);
+                Group {
+                    identity: axes::identity(&axes).into(),
+                    axes,
+                    members: members.into_iter().flatten().collect(),
+                    late: false,
+                    broken,
+                }
+            }
+            Fan::Late { rows, cap } => {
+                if let Body::Embed { span, .. } = &stage.body {
+                    let d = Diagnostic::error(
+                        "late-list",
+                        *span,
+                        "an embedded workflow cannot be repeated over a list that is not known before the run",
+                    );
+                    self.diagnostics.push(d.help("put `for_each` on a stage inside of it"));
+                    return Group::broken();
+                }
+                let draft = self.draft(space, index, stage, Vec::new(), Some(LateList { rows, cap }));
+                let member = Member { coordinates: Vec::new(), body: MemberBody::Draft(draft) };
+                Group { members: vec![member], late: true, broken: false, ..Group::broken() }
+            }
+        }
+    }
+
+    fn fan(&mut self, space: usize, stage: &RawStage) -> Option<Fan> {
+        match (stage.entry("matrix"), stage.entry("for_each")) {
+            (None, None) => Some(Fan::Known(Vec::new())),
+            (Some(matrix), Some(for_each)) => {
+                let d = Diagnostic::error(
+                    "matrix-and-for-each",
+                    for_each.key_span,
+                    format!("stage `{}` has both `matrix` and `for_each`", stage.id),
+                );
+                self.diagnostics
+                    .push(d.help("put the list into the matrix as one more axis").related(matrix.key_span, "`matrix` stands here"));
+                None
+            }
+            (Some(entry), None) => {
+                let bound = self.bind_early(space, &[], &entry.value)?;
+                axes::read_matrix(&bound, &mut Reader { diagnostics: &mut self.diagnostics }).map(Fan::Known)
+            }
+            (None, Some(entry)) => {
+                let bound = self.bind_early(space, &[], &entry.value)?;
+                axes::read_for_each(&bound, &mut Reader { diagnostics: &mut self.diagnostics })
+            }
+        }
+    }
+
+    fn member(
+        &mut self,
+        space: usize,
+        index: usize,
+        stage: &RawStage,
+        coordinates: Vec<Coordinate>,
+        chain: &mut Vec<PathBuf>,
+    ) -> Option<Member> {
+        let body = match &stage.body {
+            Body::Embed { path, span } => {
+                let path = absolute(&self.spaces[space].workflow.folder, path);
+                MemberBody::Space(self.embed(space, index, stage, &coordinates, &path, *span, chain)?)
+            }
+            _ => MemberBody::Draft(self.draft(space, index, stage, coordinates.clone(), None)),
+        };
+        Some(Member { coordinates, body })
+    }
+
+    fn draft(&mut self, space: usize, stage: usize, raw: &RawStage, coordinates: Vec<Coordinate>, late: Option<LateList>) -> usize {
+        let home = &self.spaces[space];
+        let suffix = axes::suffix(home.inherited.iter().chain(&coordinates));
+        let key = StageKey(format!("{}{}{suffix}", home.prefix, raw.id));
+        self.drafts.push(Draft { key, space, stage, coordinates, late });
+        self.drafts.len() - 1
+    }
+
+    /// Binds what must be known while instances are made: references to artifacts stay, metrics and status are refused.
+    fn bind_early(&mut self, space: usize, coordinates: &[Coordinate], node: &Node) -> Option<Bound> {
+        let mut found = Vec::new();
+        let view = View { expanded: self, space, stage: None, coordinates, late_item: false, run: None, early: true };
+        let bound = Binder { sources: &self.sources, names: &view, text: false, diagnostics: &mut found }.bind(node);
+        self.diagnostics.extend(found);
+        bound
+    }
+}

@@ -1,0 +1,79 @@
+//! `uses: ./other.yaml`: a file inside of a file, once for each instance of the embedding stage.
+//!
+//! Refuses: files that embed themselves, `with` keys that the file declares no parameter for.
+
+use super::axes::Coordinate;
+use super::params::Given;
+use super::{Expanded, Parent};
+use crate::diagnostic::{Diagnostic, Span, suggest};
+use crate::read::{Bound, BoundContent, Reader};
+use crate::workflow::{RawStage, Workflow};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+const DEEPEST_EMBEDDING: usize = 16;
+
+impl Expanded<'_> {
+    #[expect(clippy::too_many_arguments, reason = "one call site; a struct would only rename the arguments")]
+    pub(super) fn embed(
+        &mut self,
+        space: usize,
+        index: usize,
+        stage: &RawStage,
+        coordinates: &[Coordinate],
+        path: &Path,
+        span: Span,
+        chain: &mut Vec<PathBuf>,
+    ) -> Option<usize> {
+        if chain.iter().any(|p| p == path) || chain.len() >= DEEPEST_EMBEDDING {
+            let names: Vec<String> = chain
+                .iter()
+                .map(|p| p.as_path())
+                .chain([path])
+                .map(|p| p.file_name().unwrap_or_default().to_string_lossy().into_owned())
+                .collect();
+            let d = Diagnostic::error("cycle", span, format!("these files embed each other: {}", names.join(" → ")));
+            self.diagnostics.push(d.help(format!("embedding goes at most {DEEPEST_EMBEDDING} deep and never in a circle")));
+            return None;
+        }
+        let workflow = self.load(path, Some(span))?;
+        let with = self.embed_with(space, stage, coordinates, &workflow)?;
+        let home = &self.spaces[space];
+        let prefix = format!("{}{}/", home.prefix, stage.id);
+        let inherited: Vec<Coordinate> = home.inherited.iter().chain(coordinates).cloned().collect();
+        let folder = home.workflow.folder.clone();
+        let params = self.params(&workflow, &|name| with.get(name).map(|b| Given { bound: b.clone(), folder: &folder }));
+        let parent = Some(Parent { space, stage: index, coordinates: coordinates.to_vec() });
+        chain.push(path.to_path_buf());
+        let opened = self.open(workflow, prefix, inherited, params, parent, chain);
+        chain.pop();
+        Some(opened)
+    }
+
+    /// The `with` of an embedding stage: values for the child's parameters.
+    fn embed_with(
+        &mut self,
+        space: usize,
+        stage: &RawStage,
+        coordinates: &[Coordinate],
+        child: &Workflow,
+    ) -> Option<BTreeMap<String, Bound>> {
+        let Some(entry) = stage.entry("with") else { return Some(BTreeMap::new()) };
+        let bound = self.bind_early(space, coordinates, &entry.value)?;
+        let BoundContent::Map(entries) = bound.content else {
+            Reader { diagnostics: &mut self.diagnostics }.wrong(&bound, "`with`", "a map");
+            return None;
+        };
+        for e in &entries {
+            if !child.params.iter().any(|p| p.key == e.key) {
+                let d = Diagnostic::error(
+                    "unknown-param",
+                    e.key_span,
+                    format!("`{}` has no param `{}`", child.path.file_name().unwrap_or_default().to_string_lossy(), e.key),
+                );
+                self.diagnostics.push(d.help_if(suggest(&e.key, child.params.iter().map(|p| p.key.as_str()))));
+            }
+        }
+        Some(entries.into_iter().map(|e| (e.key, e.value)).collect())
+    }
+}

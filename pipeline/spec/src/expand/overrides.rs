@@ -1,0 +1,124 @@
+//! `-p k=v` and `-p @file` arguments. Later ones win; the place of a mistake is the argument or the file itself.
+//!
+//! Refuses: expressions, an argument without `=`.
+
+use super::params::Given;
+use crate::diagnostic::{Diagnostic, Sources, Span};
+use crate::files::{Files, absolute};
+use crate::read::{Binder, Bound, BoundContent, NoNames};
+use crate::tree::{Content, Node, Scalar};
+use crate::yaml;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+/// Name → value, not yet typed.
+#[derive(Debug, Default)]
+pub struct Overrides {
+    values: BTreeMap<String, Override>,
+}
+
+#[derive(Debug)]
+struct Override {
+    name_span: Span,
+    bound: Bound,
+    folder: PathBuf,
+}
+
+impl Overrides {
+    /// Reads arguments (without `-p`). Paths in `k=v` are relative to `working_directory`, those of an `@file` to its folder.
+    pub fn read(
+        arguments: &[String],
+        working_directory: &Path,
+        files: &dyn Files,
+        sources: &mut Sources,
+        diagnostics: &mut Vec<Diagnostic>,
+    ) -> Self {
+        let mut overrides = Self::default();
+        for argument in arguments {
+            match argument.strip_prefix('@') {
+                Some(path) => overrides.read_file(path, working_directory, files, sources, diagnostics),
+                None => overrides.read_pair(argument, working_directory, sources, diagnostics),
+            }
+        }
+        overrides
+    }
+    pub fn given(&self, name: &str) -> Option<Given<'_>> {
+        self.values.get(name).map(|o| Given { bound: o.bound.clone(), folder: &o.folder })
+    }
+    pub fn names(&self) -> impl Iterator<Item = (&str, Span)> {
+        self.values.iter().map(|(name, o)| (name.as_str(), o.name_span))
+    }
+
+    fn read_pair(&mut self, argument: &str, folder: &Path, sources: &mut Sources, diagnostics: &mut Vec<Diagnostic>) {
+        const LEAD: usize = "-p ".len();
+        let file = sources.add("<command line>", None, format!("-p {argument}"));
+        let Some((name, text)) = argument.split_once('=') else {
+            let d =
+                Diagnostic::error("argument", sources.span(file, LEAD, LEAD + argument.len()), format!("`{argument}` gives no parameter"));
+            diagnostics.push(d.help("write `-p name=value`, or `-p @file`"));
+            return;
+        };
+        let span = sources.span(file, LEAD + name.len() + 1, LEAD + argument.len());
+        let bound = flow_value(text, sources)
+            .unwrap_or_else(|| Bound { span, content: BoundContent::Scalar(Scalar { text: text.to_string(), plain: true }) });
+        let name_span = sources.span(file, LEAD, LEAD + name.len());
+        self.values.insert(name.to_string(), Override { name_span, bound: respan(bound, span), folder: folder.to_path_buf() });
+    }
+
+    fn read_file(&mut self, path: &str, folder: &Path, files: &dyn Files, sources: &mut Sources, diagnostics: &mut Vec<Diagnostic>) {
+        let path = absolute(folder, path);
+        let text = match files.read(&path) {
+            Ok(text) => text,
+            Err(e) => {
+                let file = sources.add("<command line>", None, format!("-p @{}", path.display()));
+                diagnostics.push(Diagnostic::error("missing-file", sources.span(file, 3, 3), e.message).help_if(e.help));
+                return;
+            }
+        };
+        let file = sources.add(path.display().to_string(), Some(&path), text);
+        let (tree, found) = yaml::read(sources, file);
+        diagnostics.extend(found);
+        let Some(Node { content: Content::Map(entries), .. }) = &tree else {
+            if let Some(tree) = tree {
+                diagnostics.push(Diagnostic::error("wrong-type", tree.span, "a file of parameters is a map from names to values"));
+            }
+            return;
+        };
+        let names = NoNames("parameter files have no expressions");
+        for entry in entries {
+            let bound = Binder { sources, names: &names, text: false, diagnostics }.bind(&entry.value);
+            if let Some(bound) = bound {
+                let folder = path.parent().unwrap_or(Path::new("/")).to_path_buf();
+                self.values.insert(entry.key.clone(), Override { name_span: entry.key_span, bound, folder });
+            }
+        }
+    }
+}
+
+/// `[1, 2]` or `{a: 1}` on the command line; anything else is a scalar.
+fn flow_value(text: &str, sources: &Sources) -> Option<Bound> {
+    if !matches!(text.trim_start().as_bytes().first(), Some(b'[' | b'{')) {
+        return None;
+    }
+    let mut aside = Sources::default();
+    let file = aside.add("value", None, text);
+    let (tree, diagnostics) = yaml::read(&aside, file);
+    if !diagnostics.is_empty() {
+        return None;
+    }
+    let names = NoNames("arguments have no expressions");
+    let mut ignored = Vec::new();
+    Binder { sources, names: &names, text: false, diagnostics: &mut ignored }.bind(&tree?)
+}
+
+/// The parts of an argument's value are all shown as the whole value.
+fn respan(bound: Bound, span: Span) -> Bound {
+    let content = match bound.content {
+        BoundContent::List(items) => BoundContent::List(items.into_iter().map(|b| respan(b, span)).collect()),
+        BoundContent::Map(entries) => BoundContent::Map(
+            entries.into_iter().map(|e| crate::read::BoundEntry { key: e.key, key_span: span, value: respan(e.value, span) }).collect(),
+        ),
+        other => other,
+    };
+    Bound { span, content }
+}

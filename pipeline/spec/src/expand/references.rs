@@ -1,0 +1,325 @@
+//! What a reference means at a place: values of params and axes, artifacts of stage instances, late metrics and status.
+//!
+//! The binding rule: a stage with the same axes (names and values) binds instance to instance; any other reference to a fan-out is
+//! the list of all its instances in matrix order.
+
+use super::axes::{self, Coordinate};
+use super::params::ParamValue;
+use super::{Draft, Expanded, Group, Member, MemberBody, Space};
+use crate::check::has_metric;
+use crate::diagnostic::suggest;
+use crate::expression::{Expression, Reference, Term};
+use crate::read::{Binder, Bound, BoundContent, Names, Trouble};
+use crate::run_stage::RunPorts;
+use crate::workflow::{Body, RawStage};
+use trainyard_core::{ArtifactKind, StageKey};
+
+/// One output of one draft.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Target {
+    pub draft: usize,
+    pub port: String,
+    pub kind: ArtifactKind,
+}
+
+/// What an artifact reference stands for.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Targets {
+    pub items: Vec<Target>,
+    /// Several instances, or a late fan-out: fits `many` ports only.
+    pub list: bool,
+}
+
+/// The names that can be used by one instance.
+pub struct View<'v> {
+    pub expanded: &'v Expanded<'v>,
+    pub space: usize,
+    /// Whose axes the coordinates are on.
+    pub stage: Option<usize>,
+    pub coordinates: &'v [Coordinate],
+    /// `item` is a row that is not known yet.
+    pub late_item: bool,
+    /// Local paths of a `run` stage.
+    pub run: Option<&'v RunPorts>,
+    /// Instances are still being made: no stage can be looked up.
+    pub early: bool,
+}
+
+impl Names for View<'_> {
+    fn resolve(&self, reference: &Reference) -> Result<Option<Term>, Trouble> {
+        match reference {
+            Reference::Param(name) => self.param(name),
+            Reference::Matrix(axis) => self.matrix(axis).map(Some),
+            Reference::Item => self.item(),
+            Reference::Input(port) => self.local(port, "inputs", |r| r.inputs.iter().map(|(n, _)| n.as_str()).collect()),
+            Reference::Output(port) => self.local(port, "outputs", |r| r.outputs.keys().map(String::as_str).collect()),
+            Reference::Artifact { .. } => Ok(None),
+            Reference::Metric { .. } | Reference::Status { .. } if self.early => {
+                let trouble = Trouble::new("not-known", format!("`{reference}` is known only after the stage has run"));
+                Err(trouble.help(Some("what decides the shape of the workflow must be known before: use `params` or `matrix`".into())))
+            }
+            Reference::Metric { stage, name } => {
+                let term = self.late(stage, |key| Reference::Metric { stage: key, name: name.clone() })?;
+                self.reported(stage, name).map(|()| Some(term))
+            }
+            Reference::Status { stage } => self.late(stage, |key| Reference::Status { stage: key }).map(Some),
+        }
+    }
+    fn is_late_list(&self, stage: &str) -> bool {
+        let home = self.home();
+        let id = stage.strip_prefix(home.prefix.as_str()).unwrap_or(stage).split('[').next().unwrap_or("");
+        home.workflow.stage(id).and_then(|i| home.groups.get(i)).is_some_and(|g| g.late)
+    }
+}
+
+impl<'v> View<'v> {
+    /// The names of a draft, all instances being made.
+    pub fn of(expanded: &'v Expanded<'v>, draft: &'v Draft, run: Option<&'v RunPorts>) -> Self {
+        Self {
+            expanded,
+            space: draft.space,
+            stage: Some(draft.stage),
+            coordinates: &draft.coordinates,
+            late_item: draft.late.is_some(),
+            run,
+            early: false,
+        }
+    }
+    /// The names of a place that is no draft: an embedding stage, or a file's top level.
+    pub fn at(expanded: &'v Expanded<'v>, space: usize, stage: Option<usize>, coordinates: &'v [Coordinate]) -> Self {
+        Self { expanded, space, stage, coordinates, late_item: false, run: None, early: false }
+    }
+    fn home(&self) -> &'v Space {
+        &self.expanded.spaces[self.space]
+    }
+
+    fn param(&self, name: &str) -> Result<Option<Term>, Trouble> {
+        match self.home().params.get(name) {
+            Some(ParamValue::Known(value)) => Ok(Some(Term::Literal(value.clone()))),
+            Some(ParamValue::Artifacts { .. }) => Ok(None),
+            // Its own mistake is reported; null would make a second one.
+            None if self.home().broken.iter().any(|b| b == name) => Err(Trouble::new(SILENT, "")),
+            None => {
+                let names = self.home().workflow.params.iter().map(|e| e.key.as_str());
+                Err(Trouble::new("unknown-param", format!("there is no param `{name}`"))
+                    .help(suggest(name, names).or_else(|| Some("declare it under `params:`".into()))))
+            }
+        }
+    }
+
+    fn matrix(&self, axis: &str) -> Result<Term, Trouble> {
+        let own = || self.coordinates.iter().filter(|c| c.axis != "item");
+        own().find(|c| c.axis == axis).map(|c| Term::Literal(c.value.clone())).ok_or_else(|| {
+            let help = suggest(axis, own().map(|c| c.axis.as_str())).unwrap_or_else(|| "this stage has no `matrix`".into());
+            Trouble::new("unknown-axis", format!("there is no matrix axis `{axis}`")).help(Some(help))
+        })
+    }
+
+    fn item(&self) -> Result<Option<Term>, Trouble> {
+        if self.late_item {
+            return Ok(None);
+        }
+        let found = self.coordinates.iter().find(|c| c.axis == "item").map(|c| Term::Literal(c.value.clone()));
+        found.map(Some).ok_or_else(|| Trouble::new("unknown-axis", "`item` has a value only in a stage with `for_each`"))
+    }
+
+    fn local(&self, port: &str, root: &str, names: impl Fn(&RunPorts) -> Vec<&str>) -> Result<Option<Term>, Trouble> {
+        let Some(run) = self.run else {
+            let help = "a stage with `uses` gets artifacts by `${{ stages.<id>.<port> }}` under `with`".to_string();
+            return Err(
+                Trouble::new("not-a-run", format!("`{root}` can be used in `run` and in the `env` of such a stage only")).help(Some(help))
+            );
+        };
+        let names = names(run);
+        if names.contains(&port) {
+            return Ok(None);
+        }
+        let place = if root == "inputs" { "name it under `with`" } else { "declare it under `outputs`" };
+        let help = suggest(port, names.iter().copied()).unwrap_or_else(|| place.to_string());
+        Err(Trouble::new("unknown-port", format!("this stage has no `{root}.{port}`")).help(Some(help)))
+    }
+
+    /// Whether the stage's kind reports such a metric; what a `run` stage reports is not known.
+    fn reported(&self, stage: &str, name: &str) -> Result<(), Trouble> {
+        let raw = self.home().workflow.stage(stage).map(|i| &self.home().workflow.stages[i].body);
+        let Some(info) = raw.and_then(|b| if let Body::Kind { name, .. } = b { self.expanded.catalogue.kind(name) } else { None }) else {
+            return Ok(());
+        };
+        if has_metric(info, name) {
+            return Ok(());
+        }
+        let help = suggest(name, info.metrics.iter().copied());
+        Err(Trouble::new("unknown-metric", format!("stage `{stage}` (`{}`) reports no metric `{name}`", info.name)).help(help))
+    }
+
+    /// A metric or status: of one instance, or the list over all.
+    fn late(&self, stage: &str, reference: impl Fn(String) -> Reference) -> Result<Term, Trouble> {
+        let group = self.group(stage)?;
+        let leaf = |draft: usize| Term::Reference(reference(self.expanded.drafts[draft].key.0.clone()));
+        let members = self.members(group);
+        let drafts: Option<Vec<usize>> = members.iter().map(|m| if let MemberBody::Draft(d) = m.body { Some(d) } else { None }).collect();
+        let Some(drafts) = drafts else {
+            let help = "only artifacts leave it, by its `outputs`; put the condition inside of it".to_string();
+            return Err(Trouble::new("unknown-metric", format!("`{stage}` is an embedded workflow: it has no metrics and no status"))
+                .help(Some(help)));
+        };
+        match drafts.as_slice() {
+            [one] if group.axes.is_empty() || self.same_axes(group) => Ok(leaf(*one)),
+            many => Ok(Term::List(many.iter().map(|d| Expression { term: leaf(*d), range: 0..0 }).collect())),
+        }
+    }
+
+    /// A stage of this file by its id.
+    pub fn group(&self, id: &str) -> Result<&'v Group, Trouble> {
+        let home = self.home();
+        if home.workflow.unreadable.iter().any(|broken| broken == id) {
+            return Err(Trouble::new(SILENT, ""));
+        }
+        let Some(index) = home.workflow.stage(id) else {
+            return Err(Trouble::new("unknown-stage", format!("there is no stage `{id}`")).help(suggest(id, home.workflow.stage_ids())));
+        };
+        match home.groups.get(index) {
+            Some(group) if !group.broken => Ok(group),
+            _ => Err(Trouble::new(SILENT, "")),
+        }
+    }
+
+    /// The instances that a reference from here means.
+    pub fn members(&self, group: &'v Group) -> &'v [Member] {
+        if self.same_axes(group) {
+            let at = axes::position(&group.axes, self.coordinates).unwrap_or(0);
+            return group.members.get(at..=at).unwrap_or(&[]);
+        }
+        &group.members
+    }
+
+    /// Whether this instance has the axes of that group: the same names with the same values.
+    fn same_axes(&self, group: &Group) -> bool {
+        let own = self.stage.and_then(|s| self.home().groups.get(s));
+        !group.axes.is_empty() && own.is_some_and(|own| own.identity == group.identity)
+    }
+
+    /// What an expression under a port (or a param of artifact kind) stands for. `None`: it is no artifact reference.
+    pub fn targets(&self, bound: &Bound) -> Option<Result<Targets, Trouble>> {
+        match &bound.content {
+            BoundContent::Expression(Expression {
+                term: Term::Reference(r @ (Reference::Artifact { .. } | Reference::Param(_))), ..
+            }) => Some(self.artifact(r)),
+            _ => None,
+        }
+    }
+
+    fn artifact(&self, reference: &Reference) -> Result<Targets, Trouble> {
+        match reference {
+            Reference::Artifact { stage, port } => {
+                let group = self.group(stage)?;
+                let members = self.members(group);
+                let list = group.late || (!group.axes.is_empty() && !self.same_axes(group));
+                let mut targets = Targets { items: Vec::new(), list };
+                for member in members {
+                    match member.body {
+                        MemberBody::Draft(draft) => targets.items.push(self.expanded.output(draft, port)?),
+                        MemberBody::Space(space) => {
+                            let exported = self.expanded.exported(space, stage, port)?;
+                            targets.list |= exported.list;
+                            targets.items.extend(exported.items);
+                        }
+                    }
+                }
+                Ok(targets)
+            }
+            Reference::Param(name) => match (self.home().params.get(name), &self.home().parent) {
+                (Some(ParamValue::Artifacts { bound, .. }), Some(parent)) => {
+                    let outer = View::at(self.expanded, parent.space, Some(parent.stage), &parent.coordinates);
+                    outer.all_targets(bound)
+                }
+                _ => Err(Trouble::new("not-an-artifact", format!("`params.{name}` is no artifact"))),
+            },
+            other => Err(Trouble::new("not-an-artifact", format!("`{other}` is no artifact"))),
+        }
+    }
+
+    /// One reference, or a list of them.
+    pub fn all_targets(&self, bound: &Bound) -> Result<Targets, Trouble> {
+        if let BoundContent::List(items) = &bound.content {
+            let mut targets = Targets { items: Vec::new(), list: true };
+            for item in items {
+                targets.items.extend(self.all_targets(item)?.items);
+            }
+            return Ok(targets);
+        }
+        self.targets(bound)
+            .unwrap_or_else(|| Err(Trouble::new("not-an-artifact", format!("an artifact is expected here, found {}", bound.describe()))))
+    }
+}
+
+/// A trouble whose cause is reported elsewhere.
+pub const SILENT: &str = "";
+
+impl Expanded<'_> {
+    pub fn raw(&self, draft: usize) -> &RawStage {
+        let d = &self.drafts[draft];
+        &self.spaces[d.space].workflow.stages[d.stage]
+    }
+    pub fn key(&self, draft: usize) -> &StageKey {
+        &self.drafts[draft].key
+    }
+
+    /// An output port of a draft.
+    fn output(&self, draft: usize, port: &str) -> Result<Target, Trouble> {
+        let raw = self.raw(draft);
+        let unknown = |names: Vec<&str>, what: String| {
+            let help = suggest(port, names).unwrap_or_else(|| "it has no outputs".into());
+            Trouble::new("unknown-port", format!("stage `{}` ({what}) has no output `{port}`", raw.id)).help(Some(help))
+        };
+        let kind = match &raw.body {
+            Body::Run => {
+                let ports = self.run_ports.get(&raw.id_span).ok_or_else(|| Trouble::new(SILENT, ""))?;
+                let found = ports.outputs.get(port).map(|o| o.kind);
+                found.ok_or_else(|| unknown(ports.outputs.keys().map(String::as_str).collect(), "run".into()))?
+            }
+            Body::Kind { name, .. } => {
+                let info = self.catalogue.kind(name).ok_or_else(|| Trouble::new(SILENT, ""))?;
+                let found = info.output(port).map(|p| p.kind);
+                found.ok_or_else(|| unknown(info.outputs.iter().map(|p| p.name).collect(), name.clone()))?
+            }
+            Body::Embed { .. } => return Err(Trouble::new(SILENT, "")),
+        };
+        Ok(Target { draft, port: port.to_string(), kind })
+    }
+
+    /// An output that an embedded workflow exports.
+    fn exported(&self, space: usize, stage: &str, name: &str) -> Result<Targets, Trouble> {
+        let home = &self.spaces[space];
+        let Some(entry) = home.workflow.outputs.iter().find(|e| e.key == name) else {
+            let names = home.workflow.outputs.iter().map(|e| e.key.as_str());
+            let help = suggest(name, names)
+                .or_else(|| Some(format!("add `{name}` to the top-level `outputs:` of {}", home.workflow.path.display())));
+            return Err(Trouble::new("unknown-port", format!("`{stage}` exports no `{name}`")).help(help));
+        };
+        let view = View::at(self, space, None, &[]);
+        // Mistakes in the embedded file's `outputs` are reported at their own place.
+        let mut ignored = Vec::new();
+        let bound = Binder { sources: &self.sources, names: &view, text: false, diagnostics: &mut ignored }.bind(&entry.value);
+        match bound.map(|b| view.all_targets(&b)) {
+            Some(Ok(targets)) => Ok(targets),
+            _ => Err(Trouble::new(SILENT, "")),
+        }
+    }
+
+    /// All drafts that a stage id of a space stands for, embedded ones included.
+    pub fn drafts_of(&self, members: &[Member]) -> Vec<usize> {
+        let mut found = Vec::new();
+        for member in members {
+            match member.body {
+                MemberBody::Draft(d) => found.push(d),
+                MemberBody::Space(space) => {
+                    for group in &self.spaces[space].groups {
+                        found.extend(self.drafts_of(&group.members));
+                    }
+                }
+            }
+        }
+        found
+    }
+}

@@ -1,0 +1,70 @@
+//! Replaces what is known and computes with it; what is late stays an expression.
+
+use super::evaluate::index;
+use super::types::{Type, infer};
+use super::{Binary, Expression, Fault, Function, Replace, Term};
+use serde_json::Value;
+
+pub fn rewrite(e: &Expression, replace: Replace<'_>) -> Result<Expression, Fault> {
+    let at = |message: String| Fault::new(&e.range, message);
+    let all = |items: &[Expression], replace: Replace<'_>| items.iter().map(|i| rewrite(i, replace)).collect::<Result<Vec<_>, _>>();
+    let term = match &e.term {
+        Term::Literal(_) => e.term.clone(),
+        Term::Reference(reference) => replace(reference, &e.range)?.unwrap_or_else(|| e.term.clone()),
+        Term::List(items) => {
+            let items = all(items, replace)?;
+            literals(&items).map_or(Term::List(items), |values| Term::Literal(Value::Array(values)))
+        }
+        Term::Unary(operator, operand) => {
+            let operand = rewrite(operand, replace)?;
+            match operand.as_literal() {
+                Some(value) => Term::Literal(operator.apply(value).map_err(at)?),
+                None => Term::Unary(*operator, Box::new(operand)),
+            }
+        }
+        Term::Binary(operator, left, right) => {
+            let (left, right) = (rewrite(left, replace)?, rewrite(right, replace)?);
+            match (left.as_literal(), right.as_literal()) {
+                (Some(a), _) if short_cut(*operator, a) => Term::Literal(a.clone()),
+                (Some(a), Some(b)) => Term::Literal(operator.apply(a, b).map_err(at)?),
+                (Some(a), None) if neutral(*operator, a, &right) => right.term,
+                (None, Some(b)) if neutral(*operator, b, &left) => left.term,
+                _ => Term::Binary(*operator, Box::new(left), Box::new(right)),
+            }
+        }
+        Term::Index(base, i) => {
+            let (base, i) = (rewrite(base, replace)?, rewrite(i, replace)?);
+            match (base.as_literal(), i.as_literal()) {
+                (Some(value), Some(position)) => Term::Literal(index(value, position).map_err(at)?),
+                _ => Term::Index(Box::new(base), Box::new(i)),
+            }
+        }
+        Term::Call(function, arguments) => {
+            let arguments = all(arguments, replace)?;
+            match (function, literals(&arguments)) {
+                (_, Some(values)) => Term::Literal(function.call(&values).map_err(at)?),
+                (Function::Default, None) => match arguments[0].as_literal() {
+                    Some(Value::Null) => arguments[1].term.clone(),
+                    Some(value) => Term::Literal(value.clone()),
+                    None => Term::Call(*function, arguments),
+                },
+                (_, None) => Term::Call(*function, arguments),
+            }
+        }
+    };
+    Ok(Expression { term, range: e.range.clone() })
+}
+
+fn short_cut(operator: Binary, left: &Value) -> bool {
+    matches!((operator, left), (Binary::Or, Value::Bool(true)) | (Binary::And, Value::Bool(false)))
+}
+
+/// `true && x` and `false || x` are `x`, if that is a bool.
+fn neutral(operator: Binary, known: &Value, late: &Expression) -> bool {
+    let says_nothing = matches!((operator, known), (Binary::And, Value::Bool(true)) | (Binary::Or, Value::Bool(false)));
+    says_nothing && infer(late) == Ok(Type::Bool)
+}
+
+fn literals(items: &[Expression]) -> Option<Vec<Value>> {
+    items.iter().map(|i| i.as_literal().cloned()).collect()
+}

@@ -1,0 +1,105 @@
+//! The functions of the language: `len min max contains starts_with default join`.
+//!
+//! Adding one is one variant, one arm in [`Function::call`] and one in the type pass.
+
+use super::operators::{Binary, compare, type_name};
+use crate::template::value_text;
+use serde_json::Value;
+use std::cmp::Ordering;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Function {
+    /// Characters of a string, items of a list or map.
+    Len,
+    /// Of a list of numbers, or of two and more numbers.
+    Min,
+    Max,
+    /// `contains(list, value)`, `contains(string, part)`, `contains(map, key)`.
+    Contains,
+    /// `starts_with(string, prefix)`.
+    StartsWith,
+    /// `default(a, b)`: b if a is null or was never measured.
+    Default,
+    /// `join(list, separator)`.
+    Join,
+}
+
+impl Function {
+    pub const ALL: [Self; 7] = [Self::Contains, Self::Default, Self::Join, Self::Len, Self::Max, Self::Min, Self::StartsWith];
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Len => "len",
+            Self::Min => "min",
+            Self::Max => "max",
+            Self::Contains => "contains",
+            Self::StartsWith => "starts_with",
+            Self::Default => "default",
+            Self::Join => "join",
+        }
+    }
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|f| f.name() == name)
+    }
+    /// Least and most arguments.
+    pub fn arity(self) -> (usize, usize) {
+        match self {
+            Self::Len => (1, 1),
+            Self::Min | Self::Max => (1, usize::MAX),
+            Self::Contains | Self::StartsWith | Self::Default | Self::Join => (2, 2),
+        }
+    }
+    /// The number of arguments was checked by the parser.
+    pub fn call(self, arguments: &[Value]) -> Result<Value, String> {
+        match (self, arguments) {
+            (Self::Len, [Value::String(s)]) => Ok(s.chars().count().into()),
+            (Self::Len, [Value::Array(a)]) => Ok(a.len().into()),
+            (Self::Len, [Value::Object(m)]) => Ok(m.len().into()),
+            (Self::Min, [Value::Array(items)]) => extreme(self, items, Ordering::Less),
+            (Self::Max, [Value::Array(items)]) => extreme(self, items, Ordering::Greater),
+            (Self::Min, items) => extreme(self, items, Ordering::Less),
+            (Self::Max, items) => extreme(self, items, Ordering::Greater),
+            (Self::Contains, [Value::Array(items), wanted]) => {
+                Ok(items.iter().any(|i| Binary::Equal.apply(i, wanted) == Ok(Value::Bool(true))).into())
+            }
+            (Self::Contains, [Value::String(s), Value::String(part)]) => Ok(s.contains(part.as_str()).into()),
+            (Self::Contains, [Value::Object(m), Value::String(key)]) => Ok(m.contains_key(key).into()),
+            (Self::StartsWith, [Value::String(s), Value::String(prefix)]) => Ok(s.starts_with(prefix.as_str()).into()),
+            (Self::Default, [Value::Null, other]) => Ok(other.clone()),
+            (Self::Default, [value, _]) => Ok(value.clone()),
+            (Self::Join, [Value::Array(items), Value::String(separator)]) => {
+                Ok(items.iter().map(value_text).collect::<Vec<_>>().join(separator).into())
+            }
+            _ => {
+                let found: Vec<&str> = arguments.iter().map(type_name).collect();
+                Err(format!("`{}` takes {}, found {}", self.name(), self.takes(), found.join(" and ")))
+            }
+        }
+    }
+    pub fn takes(self) -> &'static str {
+        match self {
+            Self::Len => "a string, a list or a map",
+            Self::Min | Self::Max => "a list of numbers, or numbers",
+            Self::Contains => "a list and a value, two strings, or a map and a key",
+            Self::StartsWith => "two strings",
+            Self::Default => "two values",
+            Self::Join => "a list and a string",
+        }
+    }
+}
+
+fn extreme(function: Function, items: &[Value], wanted: Ordering) -> Result<Value, String> {
+    let mut best: Option<&Value> = None;
+    for item in items {
+        let Value::Number(number) = item else {
+            return Err(format!("`{}` takes numbers, found {}", function.name(), type_name(item)));
+        };
+        let better = match best {
+            Some(Value::Number(b)) => compare(number, b) == Some(wanted),
+            _ => true,
+        };
+        if better {
+            best = Some(item);
+        }
+    }
+    best.cloned().ok_or_else(|| format!("`{}` of an empty list has no value", function.name()))
+}

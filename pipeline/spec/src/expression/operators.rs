@@ -1,0 +1,193 @@
+//! Operators on values, and how tightly they bind.
+//!
+//! Null compares with everything for equality, so that `params.model == null` works. `/` always gives a float; `%` keeps the sign
+//! of its left side. Refuses: mixed types, division by zero, overflow, non-finite results.
+
+use serde_json::{Number, Value};
+use std::cmp::Ordering;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unary {
+    Not,
+    Negate,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Binary {
+    Or,
+    And,
+    Equal,
+    Unequal,
+    Less,
+    LessEqual,
+    Greater,
+    GreaterEqual,
+    Add,
+    Subtract,
+    Multiply,
+    Divide,
+    Remainder,
+}
+
+impl Unary {
+    pub fn symbol(self) -> &'static str {
+        match self {
+            Self::Not => "!",
+            Self::Negate => "-",
+        }
+    }
+    pub fn apply(self, value: &Value) -> Result<Value, String> {
+        match (self, value) {
+            (Self::Not, Value::Bool(b)) => Ok(Value::Bool(!b)),
+            (Self::Negate, Value::Number(n)) => match (n.as_i64(), n.as_f64()) {
+                (Some(i), _) => i.checked_neg().map(Value::from).ok_or_else(overflow),
+                (None, Some(f)) => finite(-f),
+                _ => Err(overflow()),
+            },
+            (Self::Not, other) => Err(format!("`!` takes a bool, found {}", type_name(other))),
+            (Self::Negate, other) => Err(format!("`-` takes a number, found {}", type_name(other))),
+        }
+    }
+}
+
+impl Binary {
+    pub const ALL: [Self; 13] = [
+        Self::Or,
+        Self::And,
+        Self::Equal,
+        Self::Unequal,
+        Self::Less,
+        Self::LessEqual,
+        Self::Greater,
+        Self::GreaterEqual,
+        Self::Add,
+        Self::Subtract,
+        Self::Multiply,
+        Self::Divide,
+        Self::Remainder,
+    ];
+    pub fn symbol(self) -> &'static str {
+        match self {
+            Self::Or => "||",
+            Self::And => "&&",
+            Self::Equal => "==",
+            Self::Unequal => "!=",
+            Self::Less => "<",
+            Self::LessEqual => "<=",
+            Self::Greater => ">",
+            Self::GreaterEqual => ">=",
+            Self::Add => "+",
+            Self::Subtract => "-",
+            Self::Multiply => "*",
+            Self::Divide => "/",
+            Self::Remainder => "%",
+        }
+    }
+    /// From 1 (loosest) to 6. Comparisons do not chain.
+    pub fn precedence(self) -> u8 {
+        match self {
+            Self::Or => 1,
+            Self::And => 2,
+            Self::Equal | Self::Unequal => 3,
+            Self::Less | Self::LessEqual | Self::Greater | Self::GreaterEqual => 4,
+            Self::Add | Self::Subtract => 5,
+            Self::Multiply | Self::Divide | Self::Remainder => 6,
+        }
+    }
+    /// Both sides are known. `||` and `&&` look at both here; short cuts are the caller's.
+    pub fn apply(self, a: &Value, b: &Value) -> Result<Value, String> {
+        match self {
+            Self::Or | Self::And => match (a, b) {
+                (Value::Bool(a), Value::Bool(b)) => Ok(Value::Bool(if self == Self::Or { *a || *b } else { *a && *b })),
+                _ => Err(self.mismatch(a, b, "two bools")),
+            },
+            Self::Equal => self.equal(a, b).map(Value::Bool),
+            Self::Unequal => self.equal(a, b).map(|e| Value::Bool(!e)),
+            Self::Less | Self::LessEqual | Self::Greater | Self::GreaterEqual => self.order(a, b).map(Value::Bool),
+            Self::Add if a.is_string() && b.is_string() => {
+                Ok(Value::String(format!("{}{}", a.as_str().unwrap_or_default(), b.as_str().unwrap_or_default())))
+            }
+            _ => self.arithmetic(a, b),
+        }
+    }
+    fn equal(self, a: &Value, b: &Value) -> Result<bool, String> {
+        match (a, b) {
+            (Value::Null, _) | (_, Value::Null) => Ok(a == b),
+            (Value::Number(x), Value::Number(y)) => Ok(compare(x, y) == Some(Ordering::Equal)),
+            _ if std::mem::discriminant(a) == std::mem::discriminant(b) => Ok(a == b),
+            _ => Err(self.mismatch(a, b, "two values of one type")),
+        }
+    }
+    fn order(self, a: &Value, b: &Value) -> Result<bool, String> {
+        let ordering = match (a, b) {
+            (Value::Number(x), Value::Number(y)) => compare(x, y).ok_or_else(overflow)?,
+            (Value::String(x), Value::String(y)) => x.cmp(y),
+            _ => return Err(self.mismatch(a, b, "two numbers or two strings")),
+        };
+        Ok(match self {
+            Self::Less => ordering.is_lt(),
+            Self::LessEqual => ordering.is_le(),
+            Self::Greater => ordering.is_gt(),
+            _ => ordering.is_ge(),
+        })
+    }
+    fn arithmetic(self, a: &Value, b: &Value) -> Result<Value, String> {
+        let (Value::Number(x), Value::Number(y)) = (a, b) else {
+            let wanted = if self == Self::Add { "two numbers or two strings" } else { "two numbers" };
+            return Err(self.mismatch(a, b, wanted));
+        };
+        if matches!(self, Self::Divide | Self::Remainder) && y.as_f64() == Some(0.0) {
+            return Err("division by zero".into());
+        }
+        if let (Some(i), Some(j)) = (x.as_i64(), y.as_i64()) {
+            let whole = match self {
+                Self::Add => i.checked_add(j),
+                Self::Subtract => i.checked_sub(j),
+                Self::Multiply => i.checked_mul(j),
+                Self::Remainder => i.checked_rem(j),
+                _ => return finite(i as f64 / j as f64),
+            };
+            return whole.map(Value::from).ok_or_else(overflow);
+        }
+        let (f, g) = (x.as_f64().ok_or_else(overflow)?, y.as_f64().ok_or_else(overflow)?);
+        finite(match self {
+            Self::Add => f + g,
+            Self::Subtract => f - g,
+            Self::Multiply => f * g,
+            Self::Divide => f / g,
+            _ => f % g,
+        })
+    }
+    fn mismatch(self, a: &Value, b: &Value, wanted: &str) -> String {
+        format!("`{}` takes {wanted}, found {} and {}", self.symbol(), type_name(a), type_name(b))
+    }
+}
+
+/// Integers exactly, anything else as f64.
+pub fn compare(x: &Number, y: &Number) -> Option<Ordering> {
+    match (x.as_i64(), y.as_i64()) {
+        (Some(i), Some(j)) => Some(i.cmp(&j)),
+        _ => x.as_f64()?.partial_cmp(&y.as_f64()?),
+    }
+}
+
+pub fn finite(value: f64) -> Result<Value, String> {
+    Number::from_f64(value).map(Value::Number).ok_or_else(|| "the result is no finite number".to_string())
+}
+
+fn overflow() -> String {
+    "the result is too large for a 64-bit integer".into()
+}
+
+/// As the language calls it.
+pub fn type_name(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "a bool",
+        Value::Number(n) if n.is_f64() => "a float",
+        Value::Number(_) => "an int",
+        Value::String(_) => "a string",
+        Value::Array(_) => "a list",
+        Value::Object(_) => "a map",
+    }
+}

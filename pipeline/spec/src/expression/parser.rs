@@ -1,0 +1,262 @@
+//! Tokens → expression, by precedence climbing. Refuses: chained comparisons (`a < b < c`), unknown roots and functions, nesting
+//! deeper than 64.
+
+use super::lexer::{Placed, Token, tokens};
+use super::{Binary, Expression, Fault, Function, Reference, Term, Unary};
+use crate::diagnostic::suggest;
+use serde_json::Value;
+use std::ops::Range;
+
+const DEEPEST: usize = 64;
+/// Bounds the depth of a chain such as `1 + 1 + …`, which nests to the left.
+const MOST_TOKENS: usize = 1_000;
+const ROOTS: [&str; 9] = ["params", "matrix", "item", "inputs", "outputs", "stages", "true", "false", "null"];
+
+/// The whole text is one expression.
+pub fn parse(text: &str) -> Result<Expression, Fault> {
+    let (found, end) = tokens(text, 0, false)?;
+    Parser::new(found, end).whole()
+}
+
+/// An expression that starts right after `${{`; ranges are within `text`. Also gives the position after its `}}`.
+pub fn parse_embedded(text: &str, start: usize) -> (Result<Expression, Fault>, usize) {
+    match tokens(text, start, true) {
+        Ok((found, end)) => (Parser::new(found, end).whole(), end + 2),
+        // A wrong character: go on behind the next `}}`, so that later expressions are still checked.
+        Err(fault) => (Err(fault), text[start..].find("}}").map_or(text.len(), |i| start + i + 2)),
+    }
+}
+
+struct Parser {
+    tokens: Vec<Placed>,
+    next: usize,
+    /// Where the text ends, for messages.
+    end: usize,
+    depth: usize,
+    /// Ranges of parts in parentheses.
+    grouped: Vec<Range<usize>>,
+}
+
+impl Parser {
+    fn new(tokens: Vec<Placed>, end: usize) -> Self {
+        Self { tokens, next: 0, end, depth: 0, grouped: Vec::new() }
+    }
+
+    fn whole(mut self) -> Result<Expression, Fault> {
+        if self.tokens.len() > MOST_TOKENS {
+            return Err(Fault::new(&self.range(), format!("an expression has at most {MOST_TOKENS} words and signs")));
+        }
+        if self.tokens.is_empty() {
+            return Err(Fault::new(&(self.end..self.end), "the expression is empty"));
+        }
+        let expression = self.binary(1)?;
+        match self.tokens.get(self.next) {
+            None => Ok(expression),
+            Some((_, range)) => {
+                Err(Fault::new(range, "the expression should end here").help("put an operator in between, or parentheses around it"))
+            }
+        }
+    }
+
+    fn binary(&mut self, loosest: u8) -> Result<Expression, Fault> {
+        self.depth += 1;
+        if self.depth > DEEPEST {
+            return Err(Fault::new(&self.range(), format!("expressions nest at most {DEEPEST} deep")));
+        }
+        let mut left = self.unary()?;
+        while let Some(operator) = self.operator().filter(|o| o.precedence() >= loosest) {
+            let place = self.range();
+            self.next += 1;
+            let right = self.binary(operator.precedence() + 1)?;
+            let comparison = |e: &Expression| {
+                matches!(&e.term, Term::Binary(o, ..) if matches!(o.precedence(), 3 | 4)) && !self.grouped.contains(&e.range)
+            };
+            if matches!(operator.precedence(), 3 | 4) && (comparison(&left) || comparison(&right)) {
+                return Err(Fault::new(&place, "comparisons do not chain").help("join two of them with `&&`"));
+            }
+            let range = left.range.start..right.range.end;
+            left = Expression { term: Term::Binary(operator, Box::new(left), Box::new(right)), range };
+        }
+        self.depth -= 1;
+        Ok(left)
+    }
+
+    fn unary(&mut self) -> Result<Expression, Fault> {
+        let operator = match self.peek() {
+            Some(Token::Symbol("!")) => Unary::Not,
+            Some(Token::Symbol("-")) => Unary::Negate,
+            _ => return self.postfix(),
+        };
+        self.depth += 1;
+        if self.depth > DEEPEST {
+            return Err(Fault::new(&self.range(), format!("expressions nest at most {DEEPEST} deep")));
+        }
+        let start = self.range().start;
+        self.next += 1;
+        let operand = self.unary()?;
+        self.depth -= 1;
+        let range = start..operand.range.end;
+        // `-1` is a number, so that a printed literal parses back to itself.
+        if let (Unary::Negate, Term::Literal(v @ Value::Number(_))) = (operator, &operand.term)
+            && let Ok(negated) = operator.apply(v)
+        {
+            return Ok(Expression { term: Term::Literal(negated), range });
+        }
+        Ok(Expression { term: Term::Unary(operator, Box::new(operand)), range })
+    }
+
+    fn postfix(&mut self) -> Result<Expression, Fault> {
+        let mut base = self.primary()?;
+        loop {
+            if self.take(".").is_some() {
+                let (name, range) = self.name("a key after `.`")?;
+                let index = Expression { term: Term::Literal(Value::String(name)), range: range.clone() };
+                let whole = base.range.start..range.end;
+                base = Expression { term: Term::Index(Box::new(base), Box::new(index)), range: whole };
+            } else if self.take("[").is_some() {
+                let index = self.binary(1)?;
+                let close = self.expect("]")?;
+                let whole = base.range.start..close.end;
+                base = Expression { term: Term::Index(Box::new(base), Box::new(index)), range: whole };
+            } else {
+                return Ok(base);
+            }
+        }
+    }
+
+    fn primary(&mut self) -> Result<Expression, Fault> {
+        let Some((token, range)) = self.tokens.get(self.next).cloned() else {
+            return Err(Fault::new(&(self.end..self.end), "the expression ends too early").help("a value is missing here"));
+        };
+        self.next += 1;
+        let term = match token {
+            Token::Number(value) => Term::Literal(value),
+            Token::Text(text) => Term::Literal(Value::String(text)),
+            Token::Symbol("(") => {
+                let inner = self.binary(1)?;
+                let close = self.expect(")")?;
+                let range = range.start..close.end;
+                self.grouped.push(range.clone());
+                return Ok(Expression { term: inner.term, range });
+            }
+            Token::Symbol("[") => Term::List(self.items("]")?),
+            Token::Symbol(symbol) => {
+                return Err(Fault::new(&range, format!("`{symbol}` cannot stand here")).help("a value is missing before it"));
+            }
+            Token::Name(name) => self.named(&name, &range)?,
+        };
+        let end = self.tokens.get(self.next.wrapping_sub(1)).map_or(range.end, |(_, r)| r.end);
+        Ok(Expression { term, range: range.start..end })
+    }
+
+    fn named(&mut self, name: &str, range: &Range<usize>) -> Result<Term, Fault> {
+        if self.peek() == Some(&Token::Symbol("(")) {
+            return self.call(name, range);
+        }
+        Ok(match name {
+            "true" => Term::Literal(Value::Bool(true)),
+            "false" => Term::Literal(Value::Bool(false)),
+            "null" => Term::Literal(Value::Null),
+            "item" => Term::Reference(Reference::Item),
+            "params" => Term::Reference(Reference::Param(self.member(range, "params.<name>")?)),
+            "matrix" => Term::Reference(Reference::Matrix(self.member(range, "matrix.<axis>")?)),
+            "inputs" => Term::Reference(Reference::Input(self.member(range, "inputs.<port>")?)),
+            "outputs" => Term::Reference(Reference::Output(self.member(range, "outputs.<port>")?)),
+            "stages" => Term::Reference(self.stage(range)?),
+            _ => {
+                let fault = Fault::new(range, format!("`{name}` is no root of an expression"));
+                let functions = Function::ALL.map(Function::name);
+                return Err(Fault { help: suggest(name, ROOTS.into_iter().chain(functions)), ..fault });
+            }
+        })
+    }
+
+    fn call(&mut self, name: &str, range: &Range<usize>) -> Result<Term, Fault> {
+        let Some(function) = Function::from_name(name) else {
+            let help = suggest(name, Function::ALL.map(Function::name));
+            return Err(Fault { help, ..Fault::new(range, format!("there is no function `{name}`")) });
+        };
+        self.expect("(")?;
+        let arguments = self.items(")")?;
+        let (least, most) = function.arity();
+        if arguments.len() < least || arguments.len() > most {
+            return Err(Fault::new(range, format!("`{name}` takes {}, found {} arguments", function.takes(), arguments.len())));
+        }
+        Ok(Term::Call(function, arguments))
+    }
+
+    /// `stages.<id>.<port>`, `.metrics.<name>`, `.status`.
+    fn stage(&mut self, root: &Range<usize>) -> Result<Reference, Fault> {
+        let stage = self.member(root, "stages.<id>.<port>")?;
+        let port = self.member(root, "stages.<id>.<port>, stages.<id>.metrics.<name> or stages.<id>.status")?;
+        Ok(match port.as_str() {
+            "metrics" => Reference::Metric { stage, name: self.member(root, "stages.<id>.metrics.<name>")? },
+            "status" => Reference::Status { stage },
+            _ => Reference::Artifact { stage, port },
+        })
+    }
+
+    /// `.name` or `["name"]`.
+    fn member(&mut self, root: &Range<usize>, form: &str) -> Result<String, Fault> {
+        if self.take(".").is_some() {
+            return Ok(self.name(&format!("a name, as in `{form}`"))?.0);
+        }
+        if self.peek() == Some(&Token::Symbol("["))
+            && let Some((Token::Text(text), _)) = self.tokens.get(self.next + 1).cloned()
+        {
+            self.next += 2;
+            self.expect("]")?;
+            return Ok(text);
+        }
+        Err(Fault::new(root, format!("a name is missing: write `{form}`")))
+    }
+
+    fn items(&mut self, close: &'static str) -> Result<Vec<Expression>, Fault> {
+        let mut items = Vec::new();
+        if self.take(close).is_some() {
+            return Ok(items);
+        }
+        loop {
+            items.push(self.binary(1)?);
+            if self.take(",").is_none() {
+                self.expect(close)?;
+                return Ok(items);
+            }
+        }
+    }
+
+    fn name(&mut self, wanted: &str) -> Result<(String, Range<usize>), Fault> {
+        match self.tokens.get(self.next).cloned() {
+            Some((Token::Name(name), range)) => {
+                self.next += 1;
+                Ok((name, range))
+            }
+            _ => Err(Fault::new(&self.range(), format!("expected {wanted}"))),
+        }
+    }
+
+    fn expect(&mut self, symbol: &'static str) -> Result<Range<usize>, Fault> {
+        self.take(symbol).ok_or_else(|| Fault::new(&self.range(), format!("expected `{symbol}` here")))
+    }
+    fn take(&mut self, symbol: &str) -> Option<Range<usize>> {
+        match self.tokens.get(self.next) {
+            Some((Token::Symbol(s), range)) if *s == symbol => {
+                self.next += 1;
+                Some(range.clone())
+            }
+            _ => None,
+        }
+    }
+    fn peek(&self) -> Option<&Token> {
+        self.tokens.get(self.next).map(|(t, _)| t)
+    }
+    fn operator(&self) -> Option<Binary> {
+        match self.peek() {
+            Some(Token::Symbol(s)) => Binary::ALL.into_iter().find(|o| o.symbol() == *s),
+            _ => None,
+        }
+    }
+    fn range(&self) -> Range<usize> {
+        self.tokens.get(self.next).map_or(self.end..self.end, |(_, r)| r.clone())
+    }
+}

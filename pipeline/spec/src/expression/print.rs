@@ -1,0 +1,94 @@
+//! Expression → text that parses back to an equal expression, with as few parentheses as that needs.
+
+use super::{Expression, Reference, Term};
+use serde_json::Value;
+use std::fmt::{Display, Formatter, Result};
+
+impl Display for Expression {
+    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
+        match &self.term {
+            Term::Literal(value) => write!(f, "{value}"),
+            Term::Reference(reference) => write!(f, "{reference}"),
+            Term::List(items) => {
+                f.write_str("[")?;
+                comma_separated(f, items)?;
+                f.write_str("]")
+            }
+            Term::Unary(operator, operand) => {
+                f.write_str(operator.symbol())?;
+                let number = matches!(operand.term, Term::Literal(Value::Number(_)));
+                grouped(f, operand, number || matches!(operand.term, Term::Binary(..)))
+            }
+            Term::Binary(operator, left, right) => {
+                let level = operator.precedence();
+                let comparison = matches!(level, 3 | 4);
+                let inner = |e: &Expression| match &e.term {
+                    Term::Binary(o, ..) => o.precedence(),
+                    _ => u8::MAX,
+                };
+                let chained = |e: &Expression| comparison && matches!(inner(e), 3 | 4);
+                grouped(f, left, inner(left) < level || chained(left))?;
+                write!(f, " {} ", operator.symbol())?;
+                grouped(f, right, inner(right) <= level || chained(right))
+            }
+            Term::Index(base, index) => {
+                let simple = match &base.term {
+                    Term::Unary(..) | Term::Binary(..) => false,
+                    // `1.x` would read as a number, `-1[0]` as a negation.
+                    Term::Literal(value) => !value.is_number(),
+                    _ => true,
+                };
+                grouped(f, base, !simple)?;
+                match &index.term {
+                    Term::Literal(Value::String(name)) if is_name(name) => write!(f, ".{name}"),
+                    _ => write!(f, "[{index}]"),
+                }
+            }
+            Term::Call(function, arguments) => {
+                write!(f, "{}(", function.name())?;
+                comma_separated(f, arguments)?;
+                f.write_str(")")
+            }
+        }
+    }
+}
+
+impl Display for Reference {
+    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
+        match self {
+            Self::Param(name) => write!(f, "params{}", member(name)),
+            Self::Matrix(axis) => write!(f, "matrix{}", member(axis)),
+            Self::Item => f.write_str("item"),
+            Self::Input(port) => write!(f, "inputs{}", member(port)),
+            Self::Output(port) => write!(f, "outputs{}", member(port)),
+            Self::Artifact { stage, port } => write!(f, "stages{}{}", member(stage), member(port)),
+            Self::Metric { stage, name } => write!(f, "stages{}.metrics{}", member(stage), member(name)),
+            Self::Status { stage } => write!(f, "stages{}.status", member(stage)),
+        }
+    }
+}
+
+fn grouped(f: &mut Formatter<'_>, e: &Expression, parentheses: bool) -> Result {
+    if parentheses { write!(f, "({e})") } else { write!(f, "{e}") }
+}
+
+fn comma_separated(f: &mut Formatter<'_>, items: &[Expression]) -> Result {
+    for (i, item) in items.iter().enumerate() {
+        if i > 0 {
+            f.write_str(", ")?;
+        }
+        write!(f, "{item}")?;
+    }
+    Ok(())
+}
+
+/// `.name`, or `["any text"]`.
+fn member(name: &str) -> String {
+    if is_name(name) { format!(".{name}") } else { format!("[{}]", Value::String(name.to_string())) }
+}
+
+/// What can stand behind a dot: ASCII letters, digits and `_`, not starting with a digit.
+pub fn is_name(text: &str) -> bool {
+    let mut characters = text.chars();
+    characters.next().is_some_and(|c| c.is_ascii_alphabetic() || c == '_') && characters.all(|c| c.is_ascii_alphanumeric() || c == '_')
+}

@@ -1,0 +1,122 @@
+//! Where texts and digests of source files come from. Injected, so that `check` can be tested without a disk.
+//!
+//! Refuses: following `..` out of nothing, digests of anything but regular files and folders of them.
+
+use std::path::{Component, Path, PathBuf};
+use trainyard_core::digest::Hasher;
+use trainyard_core::error::io_error;
+use trainyard_core::{Digest, Error, Result};
+
+pub trait Files {
+    /// A whole text file. An error of kind invalid if it is missing or no UTF-8.
+    fn read(&self, path: &Path) -> Result<String>;
+    fn exists(&self, path: &Path) -> bool;
+    /// Content digest of a file or folder (absolute path), or of what a URL names.
+    fn digest(&self, location: &str) -> Result<Digest>;
+}
+
+/// The local disk.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct DiskFiles;
+
+impl Files for DiskFiles {
+    fn read(&self, path: &Path) -> Result<String> {
+        let size = std::fs::metadata(path).map_err(|e| io_error(path, &e))?.len();
+        if size > 4 * crate::yaml::MOST_BYTES as u64 {
+            return Err(Error::invalid(format!("{}: {size} bytes are too many for a workflow file", path.display())));
+        }
+        let bytes = std::fs::read(path).map_err(|e| io_error(path, &e))?;
+        String::from_utf8(bytes).map_err(|_| Error::invalid(format!("{}: this is no UTF-8 text", path.display())))
+    }
+    fn exists(&self, path: &Path) -> bool {
+        path.exists()
+    }
+    fn digest(&self, location: &str) -> Result<Digest> {
+        if location.contains("://") {
+            return Err(Error::invalid(format!("`{location}`: only local files and folders can be sources"))
+                .help("download it first and name the folder"));
+        }
+        digest_path(Path::new(location))
+    }
+}
+
+/// A file: SHA-256 of its bytes. A folder: SHA-256 of the JSON list of (relative path with `/`, digest), sorted by path; names that
+/// start with a dot are left out.
+pub fn digest_path(path: &Path) -> Result<Digest> {
+    let meta = std::fs::metadata(path).map_err(|e| io_error(path, &e))?;
+    if meta.is_file() {
+        return digest_file(path);
+    }
+    if !meta.is_dir() {
+        return Err(Error::invalid(format!("{}: neither a file nor a folder", path.display())));
+    }
+    let mut files = Vec::new();
+    collect(path, "", &mut files, 0)?;
+    files.sort();
+    let listed: Vec<(String, Digest)> = files.into_iter().map(|f| Ok((f.clone(), digest_file(&path.join(&f))?))).collect::<Result<_>>()?;
+    Digest::of_json(&listed)
+}
+
+fn digest_file(path: &Path) -> Result<Digest> {
+    use std::io::Read;
+    let mut file = std::fs::File::open(path).map_err(|e| io_error(path, &e))?;
+    let mut hasher = Hasher::new();
+    let mut buffer = vec![0; 1 << 20];
+    loop {
+        match file.read(&mut buffer).map_err(|e| io_error(path, &e))? {
+            0 => return Ok(hasher.finish()),
+            n => hasher.update(&buffer[..n]),
+        }
+    }
+}
+
+fn collect(root: &Path, relative: &str, files: &mut Vec<String>, depth: usize) -> Result<()> {
+    let folder = root.join(relative);
+    if depth > 64 {
+        return Err(Error::invalid(format!("{}: folders nest deeper than 64", folder.display())).help("is there a link that leads back?"));
+    }
+    for entry in std::fs::read_dir(&folder).map_err(|e| io_error(&folder, &e))? {
+        let entry = entry.map_err(|e| io_error(&folder, &e))?;
+        let Some(name) = entry.file_name().to_str().map(str::to_string) else {
+            return Err(Error::invalid(format!("{}: a file name is no UTF-8", folder.display())));
+        };
+        if name.starts_with('.') {
+            continue;
+        }
+        let path = if relative.is_empty() { name } else { format!("{relative}/{name}") };
+        let meta = std::fs::metadata(root.join(&path)).map_err(|e| io_error(&root.join(&path), &e))?;
+        if meta.is_dir() {
+            collect(root, &path, files, depth + 1)?;
+        } else if meta.is_file() {
+            files.push(path);
+        }
+    }
+    Ok(())
+}
+
+/// `path` under `folder` unless it is absolute, without `.` and `..`, by text alone.
+pub fn absolute(folder: &Path, path: &str) -> PathBuf {
+    let mut result = PathBuf::new();
+    for part in folder.join(path).components() {
+        match part {
+            Component::CurDir => {}
+            Component::ParentDir => {
+                result.pop();
+            }
+            other => result.push(other),
+        }
+    }
+    result
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_become_absolute_by_text() {
+        assert_eq!(absolute(Path::new("/a/b"), "../c/./d"), Path::new("/a/c/d"));
+        assert_eq!(absolute(Path::new("/a/b"), "/x"), Path::new("/x"));
+        assert_eq!(absolute(Path::new("/a"), "../../x"), Path::new("/x"));
+    }
+}

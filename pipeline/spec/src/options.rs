@@ -1,0 +1,274 @@
+//! The options of a stage kind: reads them by the types its JSON Schema declares, and reports every violation at its place.
+//!
+//! Why two steps: the schema is generated from the stage's own structs, so it can say *all* that is wrong with names and hints;
+//! serde (through the catalogue) runs last and must then succeed. What is still late is left out of the judgement and comes again,
+//! complete, in the engine. Refuses: expressions inside of longer text, artifacts as options.
+
+mod explain;
+mod view;
+
+pub use view::SchemaView;
+
+use crate::diagnostic::{Diagnostic, Span, suggest};
+use crate::expand::params::whole;
+use crate::read::{Bound, BoundContent, BoundEntry, locate};
+use crate::template::Template;
+use crate::tree::{Scalar, core_value};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use trainyard_core::KindInfo;
+
+/// A kind's schema, compiled once.
+pub struct KindOptions {
+    schema: Value,
+    validator: Option<jsonschema::Validator>,
+    /// Sorted names of the options.
+    pub names: Vec<String>,
+}
+
+/// A `source` value found in a config.
+#[derive(Debug, Clone)]
+pub struct FoundSource {
+    pub pointer: String,
+    pub text: String,
+    pub span: Span,
+}
+
+/// Options as a template, with what was found on the way.
+#[derive(Debug, Default)]
+pub struct ReadOptions {
+    pub sources: Vec<FoundSource>,
+    /// Pointers of values that are not known yet.
+    late: Vec<String>,
+}
+
+impl KindOptions {
+    /// A schema that does not compile is the stage author's mistake; its tests find it, and serde still judges.
+    pub fn new(info: &KindInfo) -> Self {
+        let names = SchemaView::root(&info.options).names();
+        Self { schema: info.options.clone(), validator: jsonschema::validator_for(&info.options).ok(), names }
+    }
+
+    pub fn view(&self) -> SchemaView<'_> {
+        SchemaView::root(&self.schema)
+    }
+
+    /// The options as a template: scalars read by declared type.
+    pub fn read(&self, entries: &[&BoundEntry], diagnostics: &mut Vec<Diagnostic>) -> (BTreeMap<String, Template>, ReadOptions) {
+        let mut found = ReadOptions::default();
+        let mut config = BTreeMap::new();
+        let root = self.view();
+        for entry in entries {
+            let pointer = format!("/{}", escape(&entry.key));
+            let template = convert(&entry.value, &root.property(&entry.key), pointer, &mut found, diagnostics);
+            config.insert(entry.key.clone(), template);
+        }
+        (config, found)
+    }
+
+    /// Everything wrong with a config as far as it is known. `with` is where it stands.
+    pub fn judge(&self, config: &Template, read: &ReadOptions, with: &Bound, what: &str) -> Vec<Diagnostic> {
+        let Some(validator) = &self.validator else { return Vec::new() };
+        let known = known_part(config);
+        let mut problems = Vec::new();
+        for error in validator.iter_errors(&known) {
+            explain::collect(&error, &self.view(), &mut problems);
+        }
+        integer_ranges(&known, &self.view(), String::new(), &mut problems);
+        problems.retain(|p| !p.is_due_to_late(&read.late));
+        problems.into_iter().map(|p| p.into_diagnostic(with, what)).collect()
+    }
+}
+
+/// A problem at a pointer, before it has a place in a file.
+#[derive(Debug)]
+pub(crate) struct Problem {
+    pub code: &'static str,
+    pub pointer: String,
+    /// The key itself is wrong, not its value.
+    pub at_key: bool,
+    /// Only the children's values decide (`anyOf`); a late child excuses it.
+    pub by_children: bool,
+    pub message: String,
+    pub help: Option<String>,
+}
+
+impl Problem {
+    fn is_due_to_late(&self, late: &[String]) -> bool {
+        let inside = |outer: &str, inner: &str| inner == outer || inner.strip_prefix(outer).is_some_and(|r| r.starts_with('/'));
+        late.iter().any(|l| inside(l, &self.pointer) || (self.by_children && inside(&self.pointer, l)))
+    }
+    fn into_diagnostic(self, with: &Bound, what: &str) -> Diagnostic {
+        let (value, key) = locate(with, &self.pointer);
+        let span = if self.at_key { key.unwrap_or(value) } else { value };
+        let name = readable(&self.pointer);
+        let subject = if name.is_empty() { format!("the options of {what}") } else { format!("`{name}`") };
+        Diagnostic::error(self.code, span, self.message.replace("{}", &subject)).help_if(self.help)
+    }
+}
+
+/// `/loss/terms/0/clip_low` → `loss.terms[0].clip_low`.
+pub fn readable(pointer: &str) -> String {
+    let mut name = String::new();
+    for part in pointer.split('/').skip(1) {
+        let part = part.replace("~1", "/").replace("~0", "~");
+        match part.parse::<usize>() {
+            Ok(index) => name.push_str(&format!("[{index}]")),
+            Err(_) if name.is_empty() => name.push_str(&part),
+            Err(_) => name.push_str(&format!(".{part}")),
+        }
+    }
+    name
+}
+
+/// A key as a part of an RFC 6901 pointer.
+pub fn escape(key: &str) -> String {
+    key.replace('~', "~0").replace('/', "~1")
+}
+
+fn convert(bound: &Bound, view: &SchemaView<'_>, pointer: String, found: &mut ReadOptions, diagnostics: &mut Vec<Diagnostic>) -> Template {
+    match &bound.content {
+        BoundContent::Scalar(scalar) => literal(coerce_scalar(scalar, view), bound, view, pointer, found),
+        BoundContent::Value(value) => literal(coerce_value(value.clone(), view), bound, view, pointer, found),
+        BoundContent::Expression(e) => {
+            if e.references()
+                .iter()
+                .any(|r| matches!(r, crate::expression::Reference::Artifact { .. } | crate::expression::Reference::Param(_)))
+            {
+                let d = Diagnostic::error(
+                    "artifact-as-option",
+                    bound.span,
+                    format!("`{}` is an option, `{e}` is an artifact", readable(&pointer)),
+                );
+                diagnostics.push(d.help("artifacts go to input ports"));
+            }
+            if view.is_source() {
+                let d =
+                    Diagnostic::error("not-known", bound.span, format!("the source `{}` must be known before the run", readable(&pointer)));
+                diagnostics.push(d.help("its content is a part of the stage digest: use `params` or `matrix`"));
+            }
+            found.late.push(pointer);
+            Template::Expression(e.clone())
+        }
+        BoundContent::Text(pieces) => {
+            found.late.push(pointer);
+            Template::Text(pieces.clone())
+        }
+        BoundContent::List(items) => {
+            let list = items.iter().enumerate().map(|(i, b)| convert(b, &view.item(i), format!("{pointer}/{i}"), found, diagnostics));
+            simplify(Template::List(list.collect()))
+        }
+        BoundContent::Map(entries) => {
+            let map = entries.iter().map(|e| {
+                let inner = format!("{pointer}/{}", escape(&e.key));
+                (e.key.clone(), convert(&e.value, &view.property(&e.key), inner, found, diagnostics))
+            });
+            simplify(Template::Map(map.collect()))
+        }
+    }
+}
+
+fn literal(value: Value, bound: &Bound, view: &SchemaView<'_>, pointer: String, found: &mut ReadOptions) -> Template {
+    if view.is_source()
+        && let Some(text) = value.as_str().filter(|t| !t.is_empty())
+    {
+        found.sources.push(FoundSource { pointer, text: text.to_string(), span: bound.span });
+    }
+    Template::Literal(value)
+}
+
+fn simplify(template: Template) -> Template {
+    template.as_literal().map_or(template, Template::Literal)
+}
+
+/// What a scalar is where these types are declared: text stays text, `1e3` is a whole number where one is wanted.
+fn coerce_scalar(scalar: &Scalar, view: &SchemaView<'_>) -> Value {
+    let value = core_value(scalar);
+    if view.allows("string") && !view.allows_value(&value) && scalar.plain && !value.is_null() {
+        return Value::String(scalar.text.clone());
+    }
+    coerce_value(value, view)
+}
+
+fn coerce_value(value: Value, view: &SchemaView<'_>) -> Value {
+    match value {
+        Value::Number(_) if view.allows("integer") && !view.allows("number") => whole(&value).unwrap_or(value),
+        Value::Array(items) => Value::Array(items.into_iter().enumerate().map(|(i, v)| coerce_value(v, &view.item(i))).collect()),
+        Value::Object(map) => Value::Object(
+            map.into_iter()
+                .map(|(k, v)| {
+                    let inner = view.property(&k);
+                    let v = coerce_value(v, &inner);
+                    (k, v)
+                })
+                .collect(),
+        ),
+        other => other,
+    }
+}
+
+/// The literal with null in place of what is late.
+fn known_part(template: &Template) -> Value {
+    match template {
+        Template::Literal(value) => value.clone(),
+        Template::Expression(_) | Template::Text(_) => Value::Null,
+        Template::List(items) => Value::Array(items.iter().map(known_part).collect()),
+        Template::Map(entries) => Value::Object(entries.iter().map(|(k, t)| (k.clone(), known_part(t))).collect()),
+    }
+}
+
+/// JSON Schema knows no `uint32`; serde does.
+fn integer_ranges(value: &Value, view: &SchemaView<'_>, pointer: String, problems: &mut Vec<Problem>) {
+    match value {
+        Value::Number(n) if !n.is_f64() => {
+            let Some((least, most)) = view.integer_range() else { return };
+            let inside = n.as_i64().map(i128::from).or_else(|| n.as_u64().map(i128::from)).is_some_and(|i| (least..=most).contains(&i));
+            if !inside && !problems.iter().any(|p| p.pointer == pointer) {
+                problems.push(Problem {
+                    code: "out-of-range",
+                    pointer,
+                    at_key: false,
+                    by_children: false,
+                    message: format!("{{}} is {n}, but must be from {least} to {most}"),
+                    help: None,
+                });
+            }
+        }
+        Value::Array(items) => {
+            for (i, item) in items.iter().enumerate() {
+                integer_ranges(item, &view.item(i), format!("{pointer}/{i}"), problems);
+            }
+        }
+        Value::Object(map) => {
+            for (key, item) in map {
+                integer_ranges(item, &view.property(key), format!("{pointer}/{}", escape(key)), problems);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// Pointers of all `source` values in a complete config, with their text.
+pub fn source_pointers(value: &Value, view: &SchemaView<'_>, pointer: &str, found: &mut Vec<(String, String)>) {
+    match value {
+        Value::String(text) if view.is_source() && !text.is_empty() => found.push((pointer.to_string(), text.clone())),
+        Value::Array(items) => {
+            for (i, item) in items.iter().enumerate() {
+                source_pointers(item, &view.item(i), &format!("{pointer}/{i}"), found);
+            }
+        }
+        Value::Object(map) => {
+            for (key, item) in map {
+                source_pointers(item, &view.property(key), &format!("{pointer}/{}", escape(key)), found);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// A key that a kind does not know.
+pub fn unknown_option(entry: &BoundEntry, kind: &KindInfo, options: &[String]) -> Diagnostic {
+    let known = kind.inputs.iter().map(|p| p.name).chain(options.iter().map(String::as_str));
+    Diagnostic::error("unknown-option", entry.key_span, format!("`{}` has no option or input `{}`", kind.name, entry.key))
+        .help_if(suggest(&entry.key, known))
+}

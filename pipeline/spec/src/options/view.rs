@@ -1,0 +1,158 @@
+//! What a JSON Schema says about one place: its types, properties and format, with `$ref`, `allOf`, `anyOf`, `oneOf` and
+//! `if/then/else` flattened into one set of alternatives.
+//!
+//! Good for reading and for hints; whether a value is valid is for the validator alone to say.
+
+use serde_json::Value;
+
+#[derive(Debug, Clone)]
+pub struct SchemaView<'s> {
+    root: &'s Value,
+    alternatives: Vec<&'s Value>,
+}
+
+/// More alternatives than this say nothing useful.
+const MOST: usize = 256;
+
+impl<'s> SchemaView<'s> {
+    pub fn root(schema: &'s Value) -> Self {
+        Self::of(schema, [schema])
+    }
+
+    fn of(root: &'s Value, schemas: impl IntoIterator<Item = &'s Value>) -> Self {
+        let mut view = Self { root, alternatives: Vec::new() };
+        for schema in schemas {
+            view.add(schema);
+        }
+        view
+    }
+
+    fn add(&mut self, schema: &'s Value) {
+        if !schema.is_object() || self.alternatives.len() >= MOST || self.alternatives.iter().any(|a| std::ptr::eq(*a, schema)) {
+            return;
+        }
+        self.alternatives.push(schema);
+        if let Some(target) = schema.get("$ref").and_then(Value::as_str).and_then(|r| self.root.pointer(r.strip_prefix('#')?)) {
+            self.add(target);
+        }
+        for keyword in ["allOf", "anyOf", "oneOf"] {
+            for part in schema.get(keyword).and_then(Value::as_array).into_iter().flatten() {
+                self.add(part);
+            }
+        }
+        for keyword in ["then", "else"] {
+            if let Some(part) = schema.get(keyword) {
+                self.add(part);
+            }
+        }
+    }
+
+    /// What stands under a key.
+    pub fn property(&self, key: &str) -> Self {
+        let mut found = Vec::new();
+        for schema in &self.alternatives {
+            let named = schema.get("properties").and_then(|p| p.get(key));
+            found.extend(named.or_else(|| schema.get("additionalProperties")));
+        }
+        Self::of(self.root, found)
+    }
+
+    /// What stands at an index.
+    pub fn item(&self, index: usize) -> Self {
+        let at = |schema: &&'s Value| {
+            let tuple = schema.get("prefixItems").and_then(|p| p.get(index));
+            tuple.or_else(|| schema.get("items"))
+        };
+        Self::of(self.root, self.alternatives.iter().filter_map(at))
+    }
+
+    /// Names of the properties, sorted.
+    pub fn names(&self) -> Vec<String> {
+        let properties = self.alternatives.iter().filter_map(|s| s.get("properties").and_then(Value::as_object));
+        let mut names: Vec<String> = properties.flat_map(|p| p.keys().cloned()).collect();
+        names.sort();
+        names.dedup();
+        names
+    }
+
+    /// Whether a type is named; nothing named allows everything.
+    pub fn allows(&self, wanted: &str) -> bool {
+        let mut any = false;
+        for schema in &self.alternatives {
+            let named: Vec<&str> = match schema.get("type") {
+                Some(Value::String(name)) => vec![name.as_str()],
+                Some(Value::Array(names)) => names.iter().filter_map(Value::as_str).collect(),
+                _ => match schema.get("const") {
+                    Some(constant) => vec![type_name(constant)],
+                    None => schema.get("enum").and_then(Value::as_array).into_iter().flatten().map(type_name).collect(),
+                },
+            };
+            any |= !named.is_empty();
+            if named.contains(&wanted) {
+                return true;
+            }
+        }
+        !any
+    }
+
+    pub fn allows_value(&self, value: &Value) -> bool {
+        let name = type_name(value);
+        self.allows(name)
+            || (name == "integer" && self.allows("number"))
+            || (value.as_f64().is_some_and(|f| f.fract() == 0.0) && self.allows("integer"))
+    }
+
+    /// Names a file or folder whose content enters the stage digest.
+    pub fn is_source(&self) -> bool {
+        self.format_is("source")
+    }
+
+    fn format_is(&self, format: &str) -> bool {
+        self.alternatives.iter().any(|s| s.get("format").and_then(Value::as_str) == Some(format))
+    }
+
+    /// The range of a Rust integer type named by `format`.
+    pub fn integer_range(&self) -> Option<(i128, i128)> {
+        const FORMATS: [(&str, i128, i128); 10] = [
+            ("int8", i8::MIN as i128, i8::MAX as i128),
+            ("int16", i16::MIN as i128, i16::MAX as i128),
+            ("int32", i32::MIN as i128, i32::MAX as i128),
+            ("int64", i64::MIN as i128, i64::MAX as i128),
+            ("int", i64::MIN as i128, i64::MAX as i128),
+            ("uint8", 0, u8::MAX as i128),
+            ("uint16", 0, u16::MAX as i128),
+            ("uint32", 0, u32::MAX as i128),
+            ("uint64", 0, u64::MAX as i128),
+            ("uint", 0, u64::MAX as i128),
+        ];
+        FORMATS
+            .into_iter()
+            .filter(|(name, ..)| self.format_is(name))
+            .map(|(_, least, most)| (least, most))
+            .reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)))
+    }
+
+    /// The words that are possible here, if the schema lists them.
+    pub fn words(&self) -> Vec<&'s str> {
+        let mut words: Vec<&str> = Vec::new();
+        for schema in &self.alternatives {
+            words.extend(schema.get("const").and_then(Value::as_str));
+            words.extend(schema.get("enum").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str));
+        }
+        words.sort_unstable();
+        words.dedup();
+        words
+    }
+}
+
+fn type_name(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "boolean",
+        Value::Number(n) if n.is_f64() => "number",
+        Value::Number(_) => "integer",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+    }
+}

@@ -1,0 +1,295 @@
+//! A tree whose expressions are parsed, whose names are resolved and whose known parts are computed.
+
+use crate::diagnostic::{Diagnostic, Sources, Span};
+use crate::expression::{Expression, Fault, Reference, Term, parse_embedded};
+use crate::template::{Piece, value_text};
+use crate::tree::{Content, Node, Scalar, core_value, shorten};
+use serde_json::{Map, Value};
+use std::ops::Range;
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct Bound {
+    pub span: Span,
+    pub content: BoundContent,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub enum BoundContent {
+    Scalar(Scalar),
+    /// What a known expression gave.
+    Value(Value),
+    /// Still late, or a reference to an artifact or a local path.
+    Expression(Expression),
+    /// Text with something late in it.
+    Text(Vec<Piece>),
+    List(Vec<Bound>),
+    Map(Vec<BoundEntry>),
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct BoundEntry {
+    pub key: String,
+    pub key_span: Span,
+    pub value: Bound,
+}
+
+/// Why a reference means nothing here.
+#[derive(Debug, Clone)]
+pub struct Trouble {
+    pub code: &'static str,
+    pub message: String,
+    pub help: Option<String>,
+}
+
+impl Trouble {
+    pub fn new(code: &'static str, message: impl Into<String>) -> Self {
+        Self { code, message: message.into(), help: None }
+    }
+    #[must_use]
+    pub fn help(mut self, help: Option<String>) -> Self {
+        self.help = help;
+        self
+    }
+}
+
+/// What references mean at a place of the file.
+pub trait Names {
+    /// A value, a resolved late reference, or `None` to leave it as it is.
+    fn resolve(&self, reference: &Reference) -> Result<Option<Term>, Trouble>;
+    /// Whether a stage key stands for the rows of a list that is not known yet.
+    fn is_late_list(&self, _stage: &str) -> bool {
+        false
+    }
+}
+
+/// Nothing may be referred to.
+pub struct NoNames(pub &'static str);
+
+impl Names for NoNames {
+    fn resolve(&self, reference: &Reference) -> Result<Option<Term>, Trouble> {
+        Err(Trouble::new("no-expression", format!("`{reference}` cannot be used here")).help(Some(self.0.to_string())))
+    }
+}
+
+/// Turns nodes into bound trees; faults go to the list.
+pub struct Binder<'a> {
+    pub sources: &'a Sources,
+    pub names: &'a dyn Names,
+    /// Expressions may stand inside longer text (`run`, `env`, `description`).
+    pub text: bool,
+    pub diagnostics: &'a mut Vec<Diagnostic>,
+}
+
+impl Binder<'_> {
+    /// `None` if an expression in it is wrong (reported).
+    pub fn bind(&mut self, node: &Node) -> Option<Bound> {
+        let content = match &node.content {
+            Content::Scalar(scalar) => self.scalar(scalar, node.span)?,
+            Content::List(items) => {
+                let bound: Vec<Option<Bound>> = items.iter().map(|n| self.bind(n)).collect();
+                BoundContent::List(bound.into_iter().collect::<Option<_>>()?)
+            }
+            Content::Map(entries) => {
+                let bound: Vec<Option<BoundEntry>> = entries
+                    .iter()
+                    .map(|e| Some(BoundEntry { key: e.key.clone(), key_span: e.key_span, value: self.bind(&e.value)? }))
+                    .collect();
+                BoundContent::Map(bound.into_iter().collect::<Option<_>>()?)
+            }
+        };
+        Some(Bound { span: node.span, content })
+    }
+
+    fn scalar(&mut self, scalar: &Scalar, span: Span) -> Option<BoundContent> {
+        if !scalar.text.contains("${{") {
+            return Some(BoundContent::Scalar(scalar.clone()));
+        }
+        let pieces = self.pieces(&scalar.text, span)?;
+        if let [Piece::Expression(e)] = pieces.as_slice() {
+            return Some(match e.as_literal() {
+                Some(value) => BoundContent::Value(value.clone()),
+                None => BoundContent::Expression(e.clone()),
+            });
+        }
+        if pieces.iter().all(|p| matches!(p, Piece::Literal(_))) {
+            // Only escapes: `$${{`.
+            let text = pieces.iter().map(|p| if let Piece::Literal(t) = p { t.as_str() } else { "" }).collect();
+            return Some(BoundContent::Scalar(Scalar { text, plain: false }));
+        }
+        if !self.text {
+            let first = pieces.iter().find_map(|p| if let Piece::Expression(e) = p { Some(e.range.clone()) } else { None });
+            let place = expression_span(self.sources, span, &scalar.text, &first.unwrap_or(0..0));
+            let d = Diagnostic::error("expression-in-text", place, "an expression must be the whole value here");
+            self.diagnostics.push(d.help("join texts inside of one expression: `${{ \"a-\" + params.b }}`"));
+            return None;
+        }
+        if pieces.iter().all(|p| matches!(p, Piece::Literal(_)) || matches!(p, Piece::Expression(e) if e.as_literal().is_some())) {
+            let text: String = pieces.iter().map(known_text).collect();
+            return Some(BoundContent::Value(Value::String(text)));
+        }
+        Some(BoundContent::Text(pieces))
+    }
+
+    /// Splits text at its expressions and resolves each.
+    pub fn pieces(&mut self, text: &str, span: Span) -> Option<Vec<Piece>> {
+        let mut pieces = Vec::new();
+        let mut literal = String::new();
+        let mut at = 0;
+        let mut good = true;
+        while let Some(found) = text[at..].find("${{").map(|i| at + i) {
+            literal.push_str(&text[at..found]);
+            if literal.ends_with('$') {
+                literal.push_str("{{");
+                at = found + 3;
+                continue;
+            }
+            let (parsed, end) = parse_embedded(text, found + 3);
+            match parsed.map_err(|f| ("expression", f)).and_then(|e| self.resolve(&e)) {
+                Ok(e) => {
+                    if !literal.is_empty() {
+                        pieces.push(Piece::Literal(std::mem::take(&mut literal)));
+                    }
+                    pieces.push(Piece::Expression(e));
+                }
+                Err((code, fault)) => {
+                    good = false;
+                    // Without a code the cause is reported elsewhere.
+                    if code.is_empty() {
+                        at = end.min(text.len());
+                        continue;
+                    }
+                    let place = expression_span(self.sources, span, text, &fault.range);
+                    self.diagnostics.push(Diagnostic::error(code, place, fault.message).help_if(fault.help));
+                }
+            }
+            at = end.min(text.len());
+        }
+        literal.push_str(&text[at..]);
+        if !literal.is_empty() || pieces.is_empty() {
+            pieces.push(Piece::Literal(literal));
+        }
+        good.then_some(pieces)
+    }
+
+    fn resolve(&self, e: &Expression) -> Result<Expression, (&'static str, Fault)> {
+        let mut code = "expression-type";
+        let result = e.rewrite(&mut |reference, range| {
+            self.names.resolve(reference).map_err(|t| {
+                code = t.code;
+                Fault { range: range.clone(), message: t.message, help: t.help }
+            })
+        });
+        let resolved = result.map_err(|f| (code, f))?;
+        // Metrics of a late fan-out are lists, which the type pass cannot see; the engine finds out.
+        let of_rows =
+            |r: &&Reference| matches!(r, Reference::Metric { stage, .. } | Reference::Status { stage } if self.names.is_late_list(stage));
+        if !resolved.references().iter().any(of_rows) {
+            resolved.check_types().map_err(|f| ("expression-type", f))?;
+        }
+        Ok(resolved)
+    }
+}
+
+fn known_text(piece: &Piece) -> String {
+    match piece {
+        Piece::Literal(text) => text.clone(),
+        Piece::Expression(e) => e.as_literal().map(value_text).unwrap_or_default(),
+    }
+}
+
+/// Whether any scalar in it holds `${{`.
+pub fn has_expression(node: &Node) -> bool {
+    match &node.content {
+        Content::Scalar(s) => s.text.contains("${{"),
+        Content::List(items) => items.iter().any(has_expression),
+        Content::Map(entries) => entries.iter().any(|e| has_expression(&e.value)),
+    }
+}
+
+/// Where a part of a scalar's text stands in the file: exact for plain and simply quoted text, and wherever the part's own text
+/// can be found again; the whole scalar otherwise.
+pub fn expression_span(sources: &Sources, scalar: Span, text: &str, part: &Range<usize>) -> Span {
+    let raw = sources.slice(scalar);
+    let shift = raw.find(text).or_else(|| raw.find(text.trim_end()));
+    let start = match shift {
+        Some(shift) => Some(shift + part.start),
+        None => text.get(part.clone()).filter(|t| !t.is_empty()).and_then(|t| raw.find(t)),
+    };
+    match start.map(|s| scalar.start as usize + s) {
+        Some(start) => {
+            let end = start + part.len();
+            let inside = end <= scalar.end as usize
+                && sources.get(scalar.file).is_some_and(|f| f.text.is_char_boundary(start) && f.text.is_char_boundary(end));
+            if inside { sources.span(scalar.file, start, end) } else { scalar }
+        }
+        None => scalar,
+    }
+}
+
+impl Bound {
+    /// The value by the core schema, if all of it is known.
+    pub fn value(&self) -> Option<Value> {
+        match &self.content {
+            BoundContent::Scalar(scalar) => Some(core_value(scalar)),
+            BoundContent::Value(value) => Some(value.clone()),
+            BoundContent::Expression(_) | BoundContent::Text(_) => None,
+            BoundContent::List(items) => items.iter().map(Self::value).collect::<Option<_>>().map(Value::Array),
+            BoundContent::Map(entries) => {
+                let known = entries.iter().map(|e| Some((e.key.clone(), e.value.value()?)));
+                known.collect::<Option<Map<_, _>>>().map(Value::Object)
+            }
+        }
+    }
+    /// All expressions that are left in it.
+    pub fn expressions(&self) -> Vec<&Expression> {
+        match &self.content {
+            BoundContent::Scalar(_) | BoundContent::Value(_) => Vec::new(),
+            BoundContent::Expression(e) => vec![e],
+            BoundContent::Text(pieces) => pieces.iter().filter_map(|p| if let Piece::Expression(e) = p { Some(e) } else { None }).collect(),
+            BoundContent::List(items) => items.iter().flat_map(Self::expressions).collect(),
+            BoundContent::Map(entries) => entries.iter().flat_map(|e| e.value.expressions()).collect(),
+        }
+    }
+    pub fn is_null(&self) -> bool {
+        match &self.content {
+            BoundContent::Scalar(scalar) => core_value(scalar).is_null(),
+            BoundContent::Value(value) => value.is_null(),
+            _ => false,
+        }
+    }
+    /// For messages.
+    pub fn describe(&self) -> String {
+        match &self.content {
+            _ if self.is_null() => "nothing".into(),
+            BoundContent::Scalar(s) => format!("`{}`", shorten(&s.text)),
+            BoundContent::Value(value) => format!("`{}`", shorten(&value.to_string())),
+            BoundContent::Expression(e) => format!("`{e}`, which is not known yet"),
+            BoundContent::Text(_) => "text that is not known yet".into(),
+            BoundContent::List(_) => "a list".into(),
+            BoundContent::Map(_) => "a map".into(),
+        }
+    }
+}
+
+/// The place of an RFC 6901 pointer: the value's span, or the nearest thing around it that stands in the file. For the last part
+/// also the key's span.
+pub fn locate(root: &Bound, pointer: &str) -> (Span, Option<Span>) {
+    let mut at = root;
+    let mut key = None;
+    for part in pointer.split('/').skip(1) {
+        let part = part.replace("~1", "/").replace("~0", "~");
+        let next = match &at.content {
+            BoundContent::Map(entries) => entries.iter().find(|e| e.key == part).map(|e| (&e.value, Some(e.key_span))),
+            BoundContent::List(items) => part.parse::<usize>().ok().and_then(|i| items.get(i)).map(|n| (n, None)),
+            _ => None,
+        };
+        match next {
+            Some((node, key_span)) => {
+                at = node;
+                key = key_span;
+            }
+            None => break,
+        }
+    }
+    (at.span, key)
+}

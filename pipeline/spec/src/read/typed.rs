@@ -1,0 +1,160 @@
+//! Typed access to bound values. Every method reports what is wrong at its place and returns `None` then.
+
+use super::bound::{Bound, BoundContent, BoundEntry};
+use crate::diagnostic::{Diagnostic, Span, suggest};
+use serde_json::Value;
+use std::time::Duration;
+use trainyard_core::units::{parse_duration, parse_size};
+
+pub struct Reader<'a> {
+    pub diagnostics: &'a mut Vec<Diagnostic>,
+}
+
+/// A map whose keys are known to be valid.
+pub struct Fields<'b> {
+    pub span: Span,
+    entries: &'b [BoundEntry],
+}
+
+impl<'b> Fields<'b> {
+    pub fn get(&self, key: &str) -> Option<&'b Bound> {
+        self.entries.iter().find(|e| e.key == key).map(|e| &e.value)
+    }
+    pub fn key_span(&self, key: &str) -> Option<Span> {
+        self.entries.iter().find(|e| e.key == key).map(|e| e.key_span)
+    }
+}
+
+impl Reader<'_> {
+    pub fn report(&mut self, d: Diagnostic) {
+        self.diagnostics.push(d);
+    }
+    pub fn wrong(&mut self, bound: &Bound, what: &str, wanted: &str) {
+        let late = matches!(bound.content, BoundContent::Expression(_) | BoundContent::Text(_));
+        let d = Diagnostic::error("wrong-type", bound.span, format!("{what} must be {wanted}, found {}", bound.describe()));
+        self.report(if late { d.help("this must be known before the run: use `params` or `matrix`") } else { d });
+    }
+    /// Reads a key that may be left out: `Some(None)` without it, `None` after a mistake. Callers read all keys before they look
+    /// at the answers, so that one mistake does not hide another.
+    pub fn optional<T>(&mut self, bound: Option<&Bound>, read: impl FnOnce(&mut Self, &Bound) -> Option<T>) -> Option<Option<T>> {
+        match bound {
+            None => Some(None),
+            Some(bound) => read(self, bound).map(Some),
+        }
+    }
+    /// A map with these keys only.
+    pub fn map<'b>(&mut self, bound: &'b Bound, what: &str, allowed: &[&str]) -> Option<Fields<'b>> {
+        let BoundContent::Map(entries) = &bound.content else {
+            self.wrong(bound, what, &format!("a map of {}", allowed.join(", ")));
+            return None;
+        };
+        for entry in entries {
+            if !allowed.contains(&entry.key.as_str()) {
+                let d = Diagnostic::error("unknown-key", entry.key_span, format!("{what} has no key `{}`", entry.key));
+                self.report(d.help_if(suggest(&entry.key, allowed.iter().copied())));
+            }
+        }
+        Some(Fields { span: bound.span, entries })
+    }
+    pub fn list<'b>(&mut self, bound: &'b Bound, what: &str) -> Option<&'b [Bound]> {
+        match &bound.content {
+            BoundContent::List(items) => Some(items),
+            _ => {
+                self.wrong(bound, what, "a list");
+                None
+            }
+        }
+    }
+    /// Plain or quoted text, whatever it looks like.
+    pub fn string(&mut self, bound: &Bound, what: &str) -> Option<String> {
+        match &bound.content {
+            BoundContent::Scalar(s) if !bound.is_null() => Some(s.text.clone()),
+            BoundContent::Value(Value::String(text)) => Some(text.clone()),
+            _ => {
+                self.wrong(bound, what, "text");
+                None
+            }
+        }
+    }
+    /// One of these words.
+    pub fn word<'w>(&mut self, bound: &Bound, what: &str, words: &[&'w str]) -> Option<&'w str> {
+        let text = self.string(bound, what)?;
+        let found = words.iter().find(|w| **w == text).copied();
+        if found.is_none() {
+            let d = Diagnostic::error("wrong-value", bound.span, format!("{what} cannot be `{text}`"));
+            self.report(d.help_if(suggest(&text, words.iter().copied())));
+        }
+        found
+    }
+    pub fn strings(&mut self, bound: &Bound, what: &str) -> Option<Vec<String>> {
+        if let Some(Value::Array(items)) = bound.value()
+            && matches!(bound.content, BoundContent::Value(_))
+        {
+            let texts: Option<Vec<String>> = items.iter().map(|i| i.as_str().map(str::to_string)).collect();
+            if texts.is_none() {
+                self.wrong(bound, what, "a list of texts");
+            }
+            return texts;
+        }
+        let items = self.list(bound, what)?;
+        let texts: Vec<Option<String>> = items.iter().map(|i| self.string(i, &format!("an item of {what}"))).collect();
+        texts.into_iter().collect()
+    }
+    pub fn bool(&mut self, bound: &Bound, what: &str) -> Option<bool> {
+        match bound.value() {
+            Some(Value::Bool(b)) => Some(b),
+            _ => {
+                self.wrong(bound, what, "true or false");
+                None
+            }
+        }
+    }
+    pub fn float(&mut self, bound: &Bound, what: &str) -> Option<f64> {
+        match bound.value().as_ref().and_then(Value::as_f64) {
+            Some(f) => Some(f),
+            None => {
+                self.wrong(bound, what, "a number");
+                None
+            }
+        }
+    }
+    pub fn integer(&mut self, bound: &Bound, what: &str, least: i64, most: i64) -> Option<i64> {
+        let value = bound.value();
+        let whole =
+            value.as_ref().and_then(|v| v.as_i64().or_else(|| v.as_f64().filter(|f| f.fract() == 0.0 && f.abs() < 9e15).map(|f| f as i64)));
+        match whole {
+            Some(i) if (least..=most).contains(&i) => Some(i),
+            Some(i) => {
+                let range = if most == i64::MAX || most == i64::from(u32::MAX) {
+                    format!("at least {least}")
+                } else {
+                    format!("from {least} to {most}")
+                };
+                self.report(Diagnostic::error("out-of-range", bound.span, format!("{what} is {i}, but must be {range}")));
+                None
+            }
+            None => {
+                self.wrong(bound, what, "a whole number");
+                None
+            }
+        }
+    }
+    pub fn count(&mut self, bound: &Bound, what: &str, least: u32) -> Option<u32> {
+        self.integer(bound, what, i64::from(least), i64::from(u32::MAX)).and_then(|i| u32::try_from(i).ok())
+    }
+    pub fn duration(&mut self, bound: &Bound, what: &str) -> Option<Duration> {
+        let text = self.string(bound, what)?;
+        self.parsed(bound, what, parse_duration(&text))
+    }
+    /// Bytes: `40GiB`, or a number.
+    pub fn size(&mut self, bound: &Bound, what: &str) -> Option<u64> {
+        let text = match bound.value() {
+            Some(Value::Number(n)) => n.to_string(),
+            _ => self.string(bound, what)?,
+        };
+        self.parsed(bound, what, parse_size(&text))
+    }
+    pub fn parsed<T>(&mut self, bound: &Bound, what: &str, result: Result<T, String>) -> Option<T> {
+        result.map_err(|message| self.report(Diagnostic::error("wrong-value", bound.span, format!("{what}: {message}")))).ok()
+    }
+}

@@ -1,0 +1,247 @@
+//! Stages with `run:`: any command line, as kind `run` with a config that the attempt turns into a process.
+//!
+//! **Ports** come from the file: every key under `with` is an input, every key under `outputs` an output.
+//!
+//! **Config**, exactly one of
+//! - `{"argv": [word, …]}` — `run: [python, train.py, …]`: no shell, one expression = one argument;
+//! - `{"shell": "script", …}` — `run: text`: goes to `sh -eu -c`. Every expression is the value of an environment variable
+//!   `TRAINYARD_ARG_<n>` and stands in the script as `"${TRAINYARD_ARG_<n>}"`, so no shell ever parses a value;
+//!
+//! and optionally `"env": {name: word}` (those variables, and `env:` entries that name local paths) and
+//! `"files": {relative name: absolute path}` (links in the working folder; each is a source, so its content enters the digest).
+//!
+//! A **word** is a string, or what an attempt replaces by local paths: `{"$input": "port"}` (the artifact's folder; for a port that
+//! holds a list, a folder with `0`, `1`, … in it), `{"$input": "port", "index": 2}`, `{"$output": "port"}` (an existing empty folder),
+//! or `{"$text": [word, …]}`, the words joined. Metrics are read from the JSON Lines file at `$TRAINYARD_METRICS`, one
+//! `{"name": "accuracy", "value": 0.5}` a line, the last one of a name counts.
+//!
+//! Refuses: computing with paths (`inputs.a + "/x"`: write `${{ inputs.a }}/x`), expressions inside of here-documents, backquotes,
+//! `${…}` and `$((…))`, where a shell would parse them.
+
+mod quoting;
+
+use crate::diagnostic::{Diagnostic, Sources, Span};
+use crate::expression::{Expression, Fault, Reference, Term};
+use crate::read::{Binder, Bound, BoundContent, NoNames, Reader};
+use crate::template::{Piece, Template, value_text};
+use crate::workflow::{RawStage, check_id};
+use quoting::Quoting;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use trainyard_core::ArtifactKind;
+use trainyard_core::attempt::AttemptOutput;
+
+/// The name of the kind; no catalogue holds it.
+pub const KIND: &str = "run";
+pub const VERSION: u32 = 1;
+/// Environment variables of shell scripts are called this and a number.
+pub const VARIABLE: &str = "TRAINYARD_ARG_";
+
+/// What a `run` stage declares.
+#[derive(Debug, Clone, Default)]
+pub struct RunPorts {
+    pub inputs: Vec<(String, Span)>,
+    pub outputs: BTreeMap<String, AttemptOutput>,
+}
+
+/// Reads the ports of a stage; the values under `with` are bound later.
+pub fn ports(stage: &RawStage, sources: &Sources, diagnostics: &mut Vec<Diagnostic>) -> RunPorts {
+    let mut ports = RunPorts::default();
+    for entry in stage.get("with").and_then(|n| n.map()).unwrap_or_default() {
+        check_id(&entry.key, entry.key_span, "input", diagnostics);
+        ports.inputs.push((entry.key.clone(), entry.key_span));
+    }
+    let Some(outputs) = stage.get("outputs") else { return ports };
+    let names = NoNames("the outputs of a stage are fixed by the file");
+    let Some(bound) = (Binder { sources, names: &names, text: false, diagnostics }).bind(outputs) else { return ports };
+    let mut reader = Reader { diagnostics };
+    let BoundContent::Map(entries) = &bound.content else {
+        reader.wrong(&bound, "`outputs`", "a map from names to kinds, as in `{clean: {kind: table}}`");
+        return ports;
+    };
+    for entry in entries {
+        check_id(&entry.key, entry.key_span, "output", reader.diagnostics);
+        if let Some(output) = output(&entry.value, &mut reader) {
+            ports.outputs.insert(entry.key.clone(), output);
+        }
+    }
+    ports
+}
+
+/// `{kind: table, optional: true}`, or `table`.
+fn output(bound: &Bound, reader: &mut Reader<'_>) -> Option<AttemptOutput> {
+    let (kind, optional) = match &bound.content {
+        BoundContent::Map(_) => {
+            let fields = reader.map(bound, "an output", &["kind", "optional"])?;
+            let optional = fields.get("optional").and_then(|b| reader.bool(b, "`optional`")).unwrap_or(false);
+            let Some(kind) = fields.get("kind") else {
+                reader.report(Diagnostic::error("missing-key", bound.span, "an output has no `kind`").help("as in `{kind: table}`"));
+                return None;
+            };
+            (kind, optional)
+        }
+        _ => (bound, false),
+    };
+    let names = ArtifactKind::ALL.map(ArtifactKind::name);
+    let name = reader.word(kind, "`kind`", &names)?;
+    let kind = ArtifactKind::ALL.into_iter().find(|k| k.name() == name)?;
+    Some(AttemptOutput { kind, optional })
+}
+
+/// The command of a stage: `argv`, or `shell` with its variables.
+pub fn command(stage: &RawStage, binder: &mut Binder<'_>) -> Option<BTreeMap<String, Template>> {
+    let node = stage.get("run")?;
+    match (node.list(), node.scalar()) {
+        (Some([]), _) => {
+            binder.diagnostics.push(Diagnostic::error("wrong-value", node.span, "`run` is an empty list").help("name a program first"));
+            None
+        }
+        (Some(items), _) => {
+            let words: Vec<Option<Template>> = items
+                .iter()
+                .map(|item| {
+                    let bound = binder.bind(item)?;
+                    word(&bound, binder.diagnostics)
+                })
+                .collect();
+            let words = words.into_iter().collect::<Option<Vec<_>>>()?;
+            Some(BTreeMap::from([("argv".to_string(), simplify_list(words))]))
+        }
+        (None, Some(scalar)) if !scalar.text.trim().is_empty() => shell(&scalar.text, node.span, binder),
+        _ => {
+            let d = Diagnostic::error(
+                "wrong-type",
+                node.span,
+                format!("`run` must be a list of words or a shell script, found {}", node.describe()),
+            );
+            binder.diagnostics.push(d);
+            None
+        }
+    }
+}
+
+fn shell(text: &str, span: Span, binder: &mut Binder<'_>) -> Option<BTreeMap<String, Template>> {
+    let pieces = binder.pieces(text, span)?;
+    let mut script = String::new();
+    let mut variables = BTreeMap::new();
+    let mut quoting = Quoting::default();
+    for piece in pieces {
+        match piece {
+            Piece::Literal(literal) => {
+                quoting.read(&literal);
+                script.push_str(&literal);
+            }
+            Piece::Expression(e) => {
+                let place = crate::read::expression_span(binder.sources, span, text, &e.range);
+                let name = format!("{VARIABLE}{}", variables.len() + 1);
+                match quoting.reference(&name) {
+                    Ok(reference) => script.push_str(&reference),
+                    Err(reason) => {
+                        let d = Diagnostic::error("shell-quoting", place, format!("an expression cannot stand inside of {reason}"));
+                        binder
+                            .diagnostics
+                            .push(d.help("put it into a variable first, in a line of its own: `x=${{ … }}`, and use `\"$x\"` here"));
+                        return None;
+                    }
+                }
+                variables.insert(name, expression_word(&e, place, binder.diagnostics)?);
+            }
+        }
+    }
+    let mut config = BTreeMap::from([("shell".to_string(), Template::Literal(Value::String(script)))]);
+    if !variables.is_empty() {
+        config.insert("env".to_string(), simplify_map(variables));
+    }
+    Some(config)
+}
+
+/// One argument or variable.
+pub fn word(bound: &Bound, diagnostics: &mut Vec<Diagnostic>) -> Option<Template> {
+    match &bound.content {
+        BoundContent::Scalar(scalar) => Some(Template::Literal(Value::String(scalar.text.clone()))),
+        BoundContent::Value(value) => Some(Template::Literal(Value::String(value_text(value)))),
+        BoundContent::Expression(e) => expression_word(e, bound.span, diagnostics),
+        BoundContent::Text(pieces) => text_word(pieces, bound.span, diagnostics),
+        BoundContent::List(_) | BoundContent::Map(_) => {
+            Reader { diagnostics }.wrong(bound, "a word of a command", "text");
+            None
+        }
+    }
+}
+
+/// Whether a word names local paths, which only the attempt knows.
+pub fn names_paths(word: &Template) -> bool {
+    match word {
+        Template::Literal(value) => value.is_object(),
+        Template::Map(_) => true,
+        _ => false,
+    }
+}
+
+fn text_word(pieces: &[Piece], span: Span, diagnostics: &mut Vec<Diagnostic>) -> Option<Template> {
+    let mut words = Vec::new();
+    for piece in pieces {
+        words.push(match piece {
+            Piece::Literal(text) => Template::Literal(Value::String(text.clone())),
+            Piece::Expression(e) => expression_word(e, span, diagnostics)?,
+        });
+    }
+    if words.iter().any(names_paths) {
+        return Some(simplify_map(BTreeMap::from([("$text".to_string(), simplify_list(words))])));
+    }
+    Some(Template::Text(pieces.to_vec()))
+}
+
+fn expression_word(e: &Expression, span: Span, diagnostics: &mut Vec<Diagnostic>) -> Option<Template> {
+    match symbol(e) {
+        Ok(Some(symbol)) => Some(Template::Literal(symbol)),
+        Ok(None) => Some(match e.as_literal() {
+            Some(value) => Template::Literal(Value::String(value_text(value))),
+            None => Template::Text(vec![Piece::Expression(e.clone())]),
+        }),
+        Err(fault) => {
+            diagnostics.push(Diagnostic::error("path-expression", span, fault.message).help_if(fault.help));
+            None
+        }
+    }
+}
+
+/// The symbolic form of a local path.
+fn symbol(e: &Expression) -> Result<Option<Value>, Fault> {
+    match &e.term {
+        Term::Reference(Reference::Input(port)) => return Ok(Some(json!({ "$input": port }))),
+        Term::Reference(Reference::Output(port)) => return Ok(Some(json!({ "$output": port }))),
+        Term::Index(base, index) => {
+            if let (Term::Reference(Reference::Input(port)), Some(position)) = (&base.term, index.as_literal().and_then(Value::as_u64)) {
+                return Ok(Some(json!({ "$input": port, "index": position })));
+            }
+        }
+        _ => {}
+    }
+    let foreign = e
+        .references()
+        .into_iter()
+        .find(|r| matches!(r, Reference::Input(_) | Reference::Output(_) | Reference::Artifact { .. } | Reference::Param(_)));
+    match foreign {
+        None => Ok(None),
+        Some(Reference::Artifact { stage, port }) => {
+            let fault = Fault::new(&e.range, format!("`stages.{stage}.{port}` is an artifact, not a path"));
+            Err(fault
+                .help(format!("hand it in by `with: {{{port}: ${{{{ stages.{stage}.{port} }}}}}}` and use `${{{{ inputs.{port} }}}}`")))
+        }
+        Some(path) => {
+            let fault = Fault::new(&e.range, format!("`{path}` is a path that only the attempt knows; nothing can be computed with it"));
+            Err(fault.help(format!("put text around it: `${{{{ {path} }}}}/data.parquet`")))
+        }
+    }
+}
+
+/// A list of literals is one literal.
+fn simplify_list(items: Vec<Template>) -> Template {
+    let template = Template::List(items);
+    template.as_literal().map_or(template, Template::Literal)
+}
+fn simplify_map(entries: BTreeMap<String, Template>) -> Template {
+    let template = Template::Map(entries);
+    template.as_literal().map_or(template, Template::Literal)
+}

@@ -1,0 +1,213 @@
+//! Where in a shell script we are, so that a variable can be put there without ever being split, expanded again or parsed.
+//!
+//! Follows POSIX quoting: plain, `'…'`, `"…"`, `$(…)` nested in either, comments. Refuses to write into here-documents, backquotes,
+//! `${…}` and `$((…))`, where quotes mean something else.
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    Plain,
+    /// Inside `$(…)` or `(…)`: plain until the matching parenthesis.
+    Command,
+    Single,
+    Double,
+    Comment,
+    Backquote,
+    /// `${…}`.
+    Parameter,
+    /// `$((…))`.
+    Arithmetic,
+}
+
+#[derive(Debug)]
+pub struct Quoting {
+    stack: Vec<State>,
+    /// A `<<` was seen: what follows may be a here-document.
+    here_document: bool,
+    /// The text ended with a backslash that would eat a quote.
+    escaping: bool,
+    previous: char,
+}
+
+impl Default for Quoting {
+    fn default() -> Self {
+        Self { stack: vec![State::Plain], here_document: false, escaping: false, previous: '\n' }
+    }
+}
+
+impl Quoting {
+    fn state(&self) -> State {
+        self.stack.last().copied().unwrap_or(State::Plain)
+    }
+    fn enter(&mut self, state: State) {
+        self.stack.push(state);
+    }
+    fn leave(&mut self) {
+        if self.stack.len() > 1 {
+            self.stack.pop();
+        }
+    }
+
+    /// Goes over literal script text.
+    pub fn read(&mut self, text: &str) {
+        let characters: Vec<char> = text.chars().collect();
+        let mut i = 0;
+        while i < characters.len() {
+            let rest = &characters[i..];
+            i += self.step(rest);
+            self.previous = characters[i.min(characters.len()) - 1];
+        }
+    }
+
+    /// Handles the start of `rest`; gives the number of characters used.
+    fn step(&mut self, rest: &[char]) -> usize {
+        let starts = |text: &str| text.chars().enumerate().all(|(i, c)| rest.get(i) == Some(&c));
+        match self.state() {
+            State::Single => {
+                if starts("'") {
+                    self.leave();
+                }
+                1
+            }
+            State::Comment => {
+                if starts("\n") {
+                    self.leave();
+                }
+                1
+            }
+            _ if starts("\\") => {
+                self.escaping = rest.len() == 1;
+                2.min(rest.len())
+            }
+            State::Backquote => {
+                if starts("`") {
+                    self.leave();
+                }
+                1
+            }
+            State::Arithmetic => {
+                if starts("))") {
+                    self.leave();
+                    return 2;
+                }
+                1
+            }
+            _ if starts("$((") => {
+                self.enter(State::Arithmetic);
+                3
+            }
+            _ if starts("$(") => {
+                self.enter(State::Command);
+                2
+            }
+            _ if starts("${") => {
+                self.enter(State::Parameter);
+                2
+            }
+            _ if starts("`") => {
+                self.enter(State::Backquote);
+                1
+            }
+            State::Double => {
+                if starts("\"") {
+                    self.leave();
+                }
+                1
+            }
+            State::Parameter => {
+                match rest[0] {
+                    '}' => self.leave(),
+                    '"' => self.enter(State::Double),
+                    '\'' => self.enter(State::Single),
+                    _ => {}
+                }
+                1
+            }
+            State::Plain | State::Command => self.plain(rest, starts("<<")),
+        }
+    }
+
+    fn plain(&mut self, rest: &[char], here: bool) -> usize {
+        match rest[0] {
+            '\'' => self.enter(State::Single),
+            '"' => self.enter(State::Double),
+            '#' if self.previous.is_whitespace() || matches!(self.previous, ';' | '(' | '&' | '|') => self.enter(State::Comment),
+            '(' => self.enter(State::Command),
+            ')' if self.state() == State::Command => self.leave(),
+            '<' if here => {
+                self.here_document = true;
+                return 2;
+            }
+            _ => {}
+        }
+        1
+    }
+
+    /// How a variable is written here, or what forbids it.
+    pub fn reference(&mut self, name: &str) -> Result<String, &'static str> {
+        self.previous = '}';
+        if std::mem::take(&mut self.escaping) {
+            return Err("an escape (a backslash stands before it)");
+        }
+        if self.here_document {
+            return Err("a script behind a here-document (`<<`)");
+        }
+        for state in &self.stack {
+            match state {
+                State::Backquote => return Err("backquotes; use `$(…)`"),
+                State::Parameter => return Err("`${…}`"),
+                State::Arithmetic => return Err("`$((…))`"),
+                _ => {}
+            }
+        }
+        Ok(match self.state() {
+            State::Double => format!("${{{name}}}"),
+            State::Single => format!("'\"${{{name}}}\"'"),
+            _ => format!("\"${{{name}}}\""),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Puts a variable in place of every `@`.
+    fn write(script: &str) -> Result<String, &'static str> {
+        let mut quoting = Quoting::default();
+        let mut out = String::new();
+        for (i, part) in script.split('@').enumerate() {
+            if i > 0 {
+                out.push_str(&quoting.reference("V")?);
+            }
+            quoting.read(part);
+            out.push_str(part);
+        }
+        Ok(out)
+    }
+
+    #[test]
+    fn a_variable_is_quoted_wherever_it_stands() {
+        let cases = [
+            ("cat @", "cat \"${V}\""),
+            ("cat \"a @ b\"", "cat \"a ${V} b\""),
+            ("cat 'a @ b'", "cat 'a '\"${V}\"' b'"),
+            ("x=$(cat @)", "x=$(cat \"${V}\")"),
+            ("x=\"$(cat @) @\"", "x=\"$(cat \"${V}\") ${V}\""),
+            ("echo it\\'s @", "echo it\\'s \"${V}\""),
+            ("# don't\ncat @", "# don't\ncat \"${V}\""),
+            ("a#'@'", "a#''\"${V}\"''"),
+            ("(cd @ && ls) @", "(cd \"${V}\" && ls) \"${V}\""),
+            ("echo \"\\\"@\"", "echo \"\\\"${V}\""),
+        ];
+        for (script, expected) in cases {
+            assert_eq!(write(script).as_deref(), Ok(expected), "{script}");
+        }
+    }
+
+    #[test]
+    fn places_where_a_shell_would_parse_it_are_refused() {
+        for script in ["cat <<EOF\n@\nEOF", "echo `cat @`", "echo ${X:-@}", "echo $((1 + @))", "\"${X:-\"@\"}\"", "echo \\@"] {
+            assert!(write(script).is_err(), "{script}");
+        }
+    }
+}

@@ -1,0 +1,195 @@
+//! The JSON Schema of a workflow file, for editors: the envelope, and every kind's options and ports under `with`.
+//!
+//! Every typed value may also be an expression, so each option's schema is widened by that. Refuses to be the judge: `check` is.
+
+use serde_json::{Map, Value, json};
+use trainyard_core::{ArtifactKind, Catalogue, KindInfo};
+
+/// Draft 2020-12.
+pub fn workflow_schema(catalogue: &dyn Catalogue) -> Value {
+    let mut definitions = envelope_definitions();
+    let mut names = Vec::new();
+    let mut branches = Vec::new();
+    for name in catalogue.names() {
+        let Some(info) = catalogue.kind(name) else { continue };
+        let slot = name.replace('/', ".");
+        let mut moved = Map::new();
+        let with = with_schema(info, &slot, &mut moved);
+        definitions.extend(moved);
+        definitions.insert(format!("with.{slot}"), with);
+        names.push(json!({"const": name, "description": info.summary}));
+        branches.push(json!({
+            "if": {"properties": {"uses": {"const": name}}, "required": ["uses"]},
+            "then": {"properties": {"with": {"$ref": format!("#/$defs/with.{slot}")}}},
+        }));
+    }
+    names.push(json!({"type": "string", "pattern": r"\.ya?ml$", "description": "a workflow file that is embedded"}));
+    let mut stage = stage_schema(&names);
+    stage["allOf"] = Value::Array(branches);
+    definitions.insert("stage".into(), stage);
+    json!({
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "Trainyard workflow",
+        "type": "object",
+        "required": ["version", "name", "stages"],
+        "additionalProperties": false,
+        "properties": {
+            "version": {"const": 1},
+            "name": {"type": "string", "pattern": "^[A-Za-z0-9_.-]{1,100}$"},
+            "description": {"type": "string"},
+            "params": {"type": "object", "additionalProperties": {"$ref": "#/$defs/param"}},
+            "defaults": {"type": "object", "additionalProperties": false, "properties": {
+                "retry": {"$ref": "#/$defs/retry"}, "resources": {"$ref": "#/$defs/resources"}, "timeout": {"$ref": "#/$defs/text"},
+                "cache": {"$ref": "#/$defs/cache"}, "env": {"$ref": "#/$defs/env"}, "secrets": {"$ref": "#/$defs/texts"},
+            }},
+            "schedule": {"type": "object", "required": ["cron"], "additionalProperties": false, "properties": {
+                "cron": {"type": "string"}, "timezone": {"type": "string"},
+                "catchup": {"enum": ["latest", "all", "none"]}, "overlap": {"enum": ["skip", "queue", "allow"]},
+            }},
+            "stages": {"type": "object", "additionalProperties": {"$ref": "#/$defs/stage"}},
+            "outputs": {"type": "object", "additionalProperties": {"$ref": "#/$defs/artifacts"}},
+            "evaluation_sets": {"type": "object", "additionalProperties": {
+                "type": "object", "required": ["artifact", "excluded_from"], "additionalProperties": false,
+                "properties": {"artifact": {"$ref": "#/$defs/artifacts"}, "excluded_from": {"$ref": "#/$defs/texts"}, "description": {"type": "string"}},
+            }},
+        },
+        "$defs": definitions,
+    })
+}
+
+fn stage_schema(kinds: &[Value]) -> Value {
+    json!({
+        "type": "object",
+        "additionalProperties": false,
+        "properties": {
+            "uses": {"anyOf": kinds, "description": "a stage kind, or a workflow file"},
+            "run": {"anyOf": [{"type": "array", "items": {"type": ["string", "number", "boolean"]}}, {"type": "string"}], "description": "a command line, or a shell script"},
+            "with": {"type": "object"},
+            "needs": {"anyOf": [{"type": "string"}, {"$ref": "#/$defs/texts"}]},
+            "matrix": {"type": "object", "additionalProperties": {"anyOf": [{"type": "array"}, {"$ref": "#/$defs/expression"}]}},
+            "for_each": {"anyOf": [{"type": "array"}, {"$ref": "#/$defs/expression"}, {"type": "object", "required": ["items"], "properties": {"items": {}, "cap": {}}, "additionalProperties": false}]},
+            "when": {"anyOf": [{"type": "boolean"}, {"$ref": "#/$defs/expression"}]},
+            "resources": {"$ref": "#/$defs/resources"},
+            "retry": {"$ref": "#/$defs/retry"},
+            "timeout": {"$ref": "#/$defs/text"},
+            "checks": {"type": "array", "items": {"type": "object", "required": ["metric"], "additionalProperties": false, "properties": {
+                "metric": {"type": "string"}, "min": {"$ref": "#/$defs/number"}, "max": {"$ref": "#/$defs/number"},
+                "severity": {"enum": ["error", "warn"]}, "role": {"enum": ["mechanism", "guard"]},
+            }}},
+            "cache": {"$ref": "#/$defs/cache"},
+            "env": {"$ref": "#/$defs/env"},
+            "secrets": {"$ref": "#/$defs/texts"},
+            "files": {"$ref": "#/$defs/texts"},
+            "outputs": {"type": "object", "additionalProperties": {"anyOf": [{"$ref": "#/$defs/kind"}, {
+                "type": "object", "required": ["kind"], "additionalProperties": false,
+                "properties": {"kind": {"$ref": "#/$defs/kind"}, "optional": {"type": "boolean"}},
+            }]}},
+            "description": {"type": "string"},
+        },
+        "oneOf": [{"required": ["uses"]}, {"required": ["run"]}],
+    })
+}
+
+fn envelope_definitions() -> Map<String, Value> {
+    let number = json!({"anyOf": [{"type": "number"}, {"$ref": "#/$defs/expression"}]});
+    let amounts = json!({
+        "cpus": number, "memory": {"$ref": "#/$defs/size"}, "gpus": number, "gpu_memory": {"$ref": "#/$defs/size"},
+        "nodes": number, "tags": {"$ref": "#/$defs/texts"},
+    });
+    let mut resources = amounts.clone();
+    resources["any_of"] = json!({"type": "array", "items": {"type": "object", "additionalProperties": false, "properties": amounts}});
+    let kinds: Vec<&str> = ArtifactKind::ALL.map(ArtifactKind::name).to_vec();
+    let definitions = json!({
+        "expression": {"type": "string", "pattern": r"^\$\{\{.*\}\}$"},
+        "text": {"type": ["string", "number", "boolean"]},
+        "texts": {"anyOf": [{"type": "array", "items": {"$ref": "#/$defs/text"}}, {"$ref": "#/$defs/expression"}]},
+        "number": number,
+        "size": {"type": ["string", "number"]},
+        "artifacts": {"anyOf": [{"$ref": "#/$defs/expression"}, {"type": "array", "items": {"$ref": "#/$defs/expression"}}, {"type": "null"}]},
+        "kind": {"enum": kinds},
+        "env": {"type": "object", "additionalProperties": {"$ref": "#/$defs/text"}},
+        "cache": {"anyOf": [{"type": "boolean"}, {"type": "object", "additionalProperties": false, "properties": {"salt": {"$ref": "#/$defs/text"}}}]},
+        "retry": {"type": "object", "additionalProperties": false, "properties": {
+            "attempts": number, "backoff": {"type": "string"},
+            "on": {"type": "array", "items": {"enum": ["retryable", "lost", "data", "bug", "invalid"]}},
+        }},
+        "resources": {"type": "object", "additionalProperties": false, "properties": resources},
+        "param": {"type": "object", "required": ["type"], "additionalProperties": false, "properties": {
+            "type": {"enum": crate::expand::params::TYPE_NAMES}, "default": {}, "min": {}, "max": {}, "choices": {"type": "array"},
+            "items": {"enum": crate::expand::params::TYPE_NAMES}, "description": {"type": "string"},
+        }},
+    });
+    match definitions {
+        Value::Object(map) => map,
+        _ => Map::new(),
+    }
+}
+
+/// The options of a kind with its ports; the schema's own definitions move to `moved`, under the kind's name.
+fn with_schema(info: &KindInfo, slot: &str, moved: &mut Map<String, Value>) -> Value {
+    let mut schema = info.options.clone();
+    if let Some(object) = schema.as_object_mut() {
+        object.remove("$schema");
+        for keyword in ["$defs", "definitions"] {
+            if let Some(Value::Object(definitions)) = object.remove(keyword) {
+                for (name, definition) in definitions {
+                    moved.insert(format!("{slot}.{name}"), widen(definition, slot));
+                }
+            }
+        }
+    }
+    let mut schema = widen(schema, slot);
+    let Some(object) = schema.as_object_mut() else { return json!({"type": "object"}) };
+    let properties = object.entry("properties").or_insert_with(|| json!({}));
+    for port in &info.inputs {
+        properties[port.name] = json!({"$ref": "#/$defs/artifacts", "description": format!("{} ({})", port.doc, port.kind)});
+    }
+    schema
+}
+
+/// Renames references, and lets an expression stand wherever a value does.
+fn widen(schema: Value, slot: &str) -> Value {
+    let Value::Object(mut object) = schema else { return schema };
+    if let Some(Value::String(target)) = object.get_mut("$ref") {
+        let name = target.rsplit('/').next().unwrap_or_default();
+        *target = format!("#/$defs/{slot}.{name}");
+    }
+    for keyword in ["properties", "patternProperties"] {
+        if let Some(Value::Object(properties)) = object.get_mut(keyword) {
+            for value in properties.values_mut() {
+                *value = or_expression(widen(value.take(), slot));
+            }
+        }
+    }
+    for keyword in ["items", "additionalProperties"] {
+        if let Some(value) = object.get_mut(keyword).filter(|v| v.is_object()) {
+            *value = or_expression(widen(value.take(), slot));
+        }
+    }
+    for keyword in ["anyOf", "oneOf", "allOf", "prefixItems"] {
+        if let Some(Value::Array(parts)) = object.get_mut(keyword) {
+            for part in parts {
+                *part = widen(part.take(), slot);
+            }
+        }
+    }
+    for keyword in ["if", "then", "else", "not"] {
+        if let Some(part) = object.get_mut(keyword) {
+            *part = widen(part.take(), slot);
+        }
+    }
+    Value::Object(object)
+}
+
+fn or_expression(schema: Value) -> Value {
+    let mut outer = Map::new();
+    if let Some(description) = schema.get("description") {
+        outer.insert("description".into(), description.clone());
+    }
+    // Plain `7` is the text "7" where text is declared.
+    let text = schema.get("type").is_some_and(|t| *t == "string" || t.as_array().is_some_and(|names| names.contains(&json!("string"))));
+    let free = text && schema.get("enum").is_none() && schema.get("const").is_none();
+    let alternative = if free { json!({"type": ["number", "boolean"]}) } else { json!({"$ref": "#/$defs/expression"}) };
+    outer.insert("anyOf".into(), json!([schema, alternative]));
+    Value::Object(outer)
+}

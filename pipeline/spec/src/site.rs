@@ -1,0 +1,249 @@
+//! The site file `trainyard.yaml`: where artifacts live, what there is to run on, where secrets come from.
+//!
+//! Everything about a place, so that workflow files hold nothing about it. Without a site file the caller gives the amounts of
+//! this machine. Refuses: two pools of one name, unknown keys, relative amounts.
+
+use crate::diagnostic::{Diagnostic, Sources};
+use crate::files::Files;
+use crate::plan::Request;
+use crate::read::{Binder, Bound, Fields, NoNames, Reader};
+use crate::yaml;
+use serde::Serialize;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use trainyard_core::units::format_size;
+
+/// What the file says; relative store paths are made absolute against its folder.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Site {
+    /// URL or path. None: `.trainyard/` beside the working directory.
+    pub store: Option<String>,
+    /// Sorted by priority (highest first), then in file order; never empty.
+    pub pools: Vec<Pool>,
+    /// Name → provider (`env:HF_TOKEN`).
+    pub secrets: BTreeMap<String, String>,
+    pub durability: Durability,
+    pub notifications: Vec<Notification>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Durability {
+    /// Survives the death of any process.
+    Process,
+    /// Survives a power loss as well.
+    Fsync,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Notification {
+    /// `succeeded`, `failed`.
+    pub on: Vec<String>,
+    pub webhook: String,
+}
+
+/// Equal machines that one executor can reach.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Pool {
+    pub name: String,
+    pub executor: String,
+    /// Of one machine.
+    pub cpus: u32,
+    /// Bytes of one machine; 0 = unknown, admits any request.
+    pub memory: u64,
+    pub gpus: Vec<Gpu>,
+    /// Machines.
+    pub nodes: u32,
+    pub tags: Vec<String>,
+    /// Higher is tried first.
+    pub priority: i32,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Gpu {
+    pub index: u32,
+    /// Bytes; 0 = unknown, admits any request.
+    pub memory: u64,
+}
+
+impl Pool {
+    /// One machine without tags.
+    pub fn local(cpus: u32, memory: u64, gpus: Vec<Gpu>) -> Self {
+        Self { name: "local".into(), executor: "local".into(), cpus, memory, gpus, nodes: 1, tags: Vec::new(), priority: 0 }
+    }
+    /// Why this pool, even when idle, cannot take the request; empty if it can.
+    pub fn misfit(&self, request: &Request) -> Vec<String> {
+        let mut reasons = Vec::new();
+        let missing: Vec<&str> = request.tags.iter().filter(|t| !self.tags.contains(t)).map(String::as_str).collect();
+        if !missing.is_empty() {
+            reasons.push(format!("it lacks the tag{} {}", if missing.len() > 1 { "s" } else { "" }, missing.join(", ")));
+        }
+        if request.cpus.unwrap_or(1) > self.cpus {
+            reasons.push(format!("{} cpus are asked for, it has {}", request.cpus.unwrap_or(1), self.cpus));
+        }
+        if self.memory > 0 && request.memory > self.memory {
+            reasons.push(format!("{} of memory are asked for, it has {}", format_size(request.memory), format_size(self.memory)));
+        }
+        if request.gpus as usize > self.gpus.len() {
+            reasons.push(format!("{} gpus are asked for, it has {}", request.gpus, self.gpus.len()));
+        } else if request.gpus > 0 {
+            let large = self.gpus.iter().filter(|g| g.memory == 0 || g.memory >= request.gpu_memory).count();
+            if large < request.gpus as usize {
+                reasons.push(format!(
+                    "{} gpus with {} each are asked for, it has {large} of that size",
+                    request.gpus,
+                    format_size(request.gpu_memory)
+                ));
+            }
+        }
+        if request.nodes.max(1) > self.nodes {
+            reasons.push(format!("{} machines are asked for, it has {}", request.nodes, self.nodes));
+        }
+        reasons
+    }
+}
+
+impl Site {
+    /// Without a site file: one pool of this machine, no secrets.
+    pub fn of_this_machine(pool: Pool) -> Self {
+        Self { store: None, pools: vec![pool], secrets: BTreeMap::new(), durability: Durability::Process, notifications: Vec::new() }
+    }
+}
+
+const KEYS: [&str; 6] = ["version", "store", "pools", "secrets", "durability", "notifications"];
+const POOL_KEYS: [&str; 9] = ["name", "executor", "cpus", "memory", "gpus", "gpu_memory", "nodes", "tags", "priority"];
+
+/// Reads a site file. `this_machine` is the pool when the file names none, and gives the amounts that a local pool leaves out.
+pub fn read(files: &dyn Files, path: &Path, this_machine: &Pool) -> (Option<Site>, Vec<Diagnostic>, Sources) {
+    let mut sources = Sources::default();
+    let text = match files.read(path) {
+        Ok(text) => text,
+        Err(e) => {
+            let file = sources.add(path.display().to_string(), Some(path), "");
+            let d = Diagnostic::error("missing-file", sources.span(file, 0, 0), e.message).help_if(e.help);
+            return (None, vec![d], sources);
+        }
+    };
+    let file = sources.add(path.display().to_string(), Some(path), text);
+    let (tree, mut diagnostics) = yaml::read(&sources, file);
+    let site = tree.and_then(|tree| {
+        let names = NoNames("a site file has no expressions");
+        let bound = Binder { sources: &sources, names: &names, text: false, diagnostics: &mut diagnostics }.bind(&tree)?;
+        let folder = path.parent().unwrap_or(Path::new("."));
+        read_site(&bound, folder, this_machine, &mut Reader { diagnostics: &mut diagnostics })
+    });
+    let good = !diagnostics.iter().any(Diagnostic::is_error);
+    (site.filter(|_| good), diagnostics, sources)
+}
+
+fn read_site(bound: &Bound, folder: &Path, this_machine: &Pool, reader: &mut Reader<'_>) -> Option<Site> {
+    let fields = reader.map(bound, "the site file", &KEYS)?;
+    let mut site = Site::of_this_machine(this_machine.clone());
+    if let Some(b) = fields.get("version") {
+        reader.integer(b, "`version`", 1, 1);
+    }
+    if let Some(b) = fields.get("store") {
+        site.store = reader
+            .string(b, "`store`")
+            .map(|s| if s.contains("://") { s } else { crate::files::absolute(folder, &s).display().to_string() });
+    }
+    if let Some(b) = fields.get("durability")
+        && reader.word(b, "`durability`", &["process", "fsync"]) == Some("fsync")
+    {
+        site.durability = Durability::Fsync;
+    }
+    if let Some(pools) = fields.get("pools").and_then(|b| reader.list(b, "`pools`")) {
+        site.pools = pools.iter().filter_map(|b| read_pool(b, this_machine, reader)).collect();
+        let mut seen = BTreeSet::new();
+        for (pool, b) in site.pools.iter().zip(pools) {
+            if !seen.insert(pool.name.clone()) {
+                reader.report(Diagnostic::error("duplicate-name", b.span, format!("two pools are called `{}`", pool.name)));
+            }
+        }
+        if pools.is_empty() {
+            reader.report(
+                Diagnostic::error("wrong-value", fields.key_span("pools").unwrap_or(bound.span), "`pools` is empty")
+                    .help("leave it out to use this machine"),
+            );
+        }
+        site.pools.sort_by_key(|p| std::cmp::Reverse(p.priority));
+    }
+    if let Some(b) = fields.get("secrets") {
+        site.secrets = read_secrets(b, reader);
+    }
+    if let Some(list) = fields.get("notifications").and_then(|b| reader.list(b, "`notifications`")) {
+        site.notifications = list.iter().filter_map(|b| read_notification(b, reader)).collect();
+    }
+    Some(site)
+}
+
+fn read_pool(bound: &Bound, this_machine: &Pool, reader: &mut Reader<'_>) -> Option<Pool> {
+    let fields = reader.map(bound, "a pool", &POOL_KEYS)?;
+    let Some(name) = fields.get("name").map(|b| reader.string(b, "`name`")) else {
+        reader.report(Diagnostic::error("missing-key", bound.span, "a pool has no `name`"));
+        return None;
+    };
+    let executor = fields.get("executor").map_or(Some("local".to_string()), |b| reader.string(b, "`executor`"))?;
+    let base = if executor == "local" { this_machine.clone() } else { Pool { cpus: 1, ..Pool::local(1, 0, Vec::new()) } };
+    let gpu_memory = fields.get("gpu_memory").and_then(|b| reader.size(b, "`gpu_memory`")).unwrap_or(0);
+    Some(Pool {
+        name: name?,
+        executor,
+        cpus: fields.get("cpus").and_then(|b| reader.count(b, "`cpus`", 1)).unwrap_or(base.cpus),
+        memory: fields.get("memory").and_then(|b| reader.size(b, "`memory`")).unwrap_or(base.memory),
+        gpus: read_gpus(&fields, gpu_memory, reader).unwrap_or(base.gpus),
+        nodes: fields.get("nodes").and_then(|b| reader.count(b, "`nodes`", 1)).unwrap_or(1),
+        tags: fields.get("tags").and_then(|b| reader.strings(b, "`tags`")).unwrap_or_default(),
+        priority: fields.get("priority").and_then(|b| reader.integer(b, "`priority`", -1_000, 1_000)).unwrap_or(0) as i32,
+    })
+}
+
+/// `gpus: 2`, `gpus: [0, 3]`, or `gpus: [{index: 0, memory: 80GiB}]`.
+fn read_gpus(fields: &Fields<'_>, memory: u64, reader: &mut Reader<'_>) -> Option<Vec<Gpu>> {
+    let bound = fields.get("gpus")?;
+    if let crate::read::BoundContent::List(items) = &bound.content {
+        return Some(items.iter().filter_map(|b| read_gpu(b, memory, reader)).collect());
+    }
+    let count = reader.integer(bound, "`gpus`", 0, 1_024)?;
+    Some((0..count as u32).map(|index| Gpu { index, memory }).collect())
+}
+
+fn read_gpu(bound: &Bound, memory: u64, reader: &mut Reader<'_>) -> Option<Gpu> {
+    if matches!(bound.content, crate::read::BoundContent::Map(_)) {
+        let fields = reader.map(bound, "a gpu", &["index", "memory"])?;
+        let memory = fields.get("memory").map_or(Some(memory), |b| reader.size(b, "`memory`"))?;
+        let index = fields.get("index").and_then(|b| reader.integer(b, "`index`", 0, 1_023))?;
+        return Some(Gpu { index: index as u32, memory });
+    }
+    reader.integer(bound, "a gpu's index", 0, 1_023).map(|i| Gpu { index: i as u32, memory })
+}
+
+fn read_secrets(bound: &Bound, reader: &mut Reader<'_>) -> BTreeMap<String, String> {
+    let crate::read::BoundContent::Map(entries) = &bound.content else {
+        reader.wrong(bound, "`secrets`", "a map from names to providers, as in `{HF_TOKEN: env:HF_TOKEN}`");
+        return BTreeMap::new();
+    };
+    let mut secrets = BTreeMap::new();
+    for entry in entries {
+        let Some(provider) = reader.string(&entry.value, &format!("the secret `{}`", entry.key)) else { continue };
+        if !provider.starts_with("env:") || provider.len() == 4 {
+            let d = Diagnostic::error("wrong-value", entry.value.span, format!("`{provider}` is no provider of a secret"));
+            reader.report(d.help(format!("name an environment variable: `env:{}`", entry.key)));
+        }
+        secrets.insert(entry.key.clone(), provider);
+    }
+    secrets
+}
+
+fn read_notification(bound: &Bound, reader: &mut Reader<'_>) -> Option<Notification> {
+    let fields = reader.map(bound, "a notification", &["on", "webhook"])?;
+    let Some(webhook) = fields.get("webhook") else {
+        reader.report(Diagnostic::error("missing-key", bound.span, "a notification has no `webhook`"));
+        return None;
+    };
+    let on = match fields.get("on").and_then(|b| reader.list(b, "`on`")) {
+        Some(items) => items.iter().filter_map(|b| reader.word(b, "`on`", &["succeeded", "failed"])).map(str::to_string).collect(),
+        None => vec!["failed".to_string()],
+    };
+    Some(Notification { on, webhook: reader.string(webhook, "`webhook`")? })
+}

@@ -1,0 +1,172 @@
+//! A value with expressions in it: what a config is until every metric and status it reads is known.
+//!
+//! Refuses: resolving by halves; [`Template::resolve`] gives the whole value or an error that names what is unknown.
+
+use crate::expression::{Expression, Reference, Scope};
+use serde::ser::{SerializeMap, SerializeSeq};
+use serde::{Serialize, Serializer};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use trainyard_core::Result;
+
+#[derive(Debug, Clone, PartialEq)]
+pub enum Template {
+    Literal(Value),
+    /// `${{ e }}` as the whole scalar: keeps its type.
+    Expression(Expression),
+    /// Text with expressions in it; becomes a string.
+    Text(Vec<Piece>),
+    List(Vec<Template>),
+    Map(BTreeMap<String, Template>),
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub enum Piece {
+    Literal(String),
+    Expression(Expression),
+}
+
+impl Template {
+    pub fn null() -> Self {
+        Self::Literal(Value::Null)
+    }
+    /// Nothing is left to compute.
+    pub fn is_literal(&self) -> bool {
+        match self {
+            Self::Literal(_) => true,
+            Self::Expression(e) => e.as_literal().is_some(),
+            Self::Text(pieces) => pieces.iter().all(|p| matches!(p, Piece::Literal(_))),
+            Self::List(items) => items.iter().all(Self::is_literal),
+            Self::Map(entries) => entries.values().all(Self::is_literal),
+        }
+    }
+    /// The value, if nothing is left to compute.
+    pub fn as_literal(&self) -> Option<Value> {
+        struct Nothing;
+        impl Scope for Nothing {}
+        if self.is_literal() { self.resolve(&Nothing).ok() } else { None }
+    }
+    /// The value under `scope`.
+    pub fn resolve(&self, scope: &dyn Scope) -> Result<Value> {
+        Ok(match self {
+            Self::Literal(value) => value.clone(),
+            Self::Expression(e) => e.evaluate(scope)?,
+            Self::Text(pieces) => Value::String(resolve_text(pieces, scope)?),
+            Self::List(items) => Value::Array(items.iter().map(|t| t.resolve(scope)).collect::<Result<_>>()?),
+            Self::Map(entries) => {
+                let resolved = entries.iter().map(|(k, t)| Ok((k.clone(), t.resolve(scope)?)));
+                Value::Object(resolved.collect::<Result<_>>()?)
+            }
+        })
+    }
+    /// All references in it.
+    pub fn references(&self) -> Vec<&Reference> {
+        match self {
+            Self::Literal(_) => Vec::new(),
+            Self::Expression(e) => e.references(),
+            Self::Text(pieces) => pieces.iter().flat_map(Piece::references).collect(),
+            Self::List(items) => items.iter().flat_map(Self::references).collect(),
+            Self::Map(entries) => entries.values().flat_map(Self::references).collect(),
+        }
+    }
+}
+
+impl Piece {
+    fn references(&self) -> Vec<&Reference> {
+        match self {
+            Self::Literal(_) => Vec::new(),
+            Self::Expression(e) => e.references(),
+        }
+    }
+}
+
+fn resolve_text(pieces: &[Piece], scope: &dyn Scope) -> Result<String> {
+    let mut text = String::new();
+    for piece in pieces {
+        match piece {
+            Piece::Literal(literal) => text.push_str(literal),
+            Piece::Expression(e) => text.push_str(&value_text(&e.evaluate(scope)?)),
+        }
+    }
+    Ok(text)
+}
+
+/// A value inside longer text: a string as it is, anything else as compact JSON, null as nothing.
+pub fn value_text(value: &Value) -> String {
+    match value {
+        Value::Null => String::new(),
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    }
+}
+
+/// Expressions stand as `${{ … }}` text; for display and for the plan's digest.
+impl Serialize for Template {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Literal(value) => value.serialize(serializer),
+            Self::Expression(e) => serializer.collect_str(&format_args!("${{{{ {e} }}}}")),
+            Self::Text(pieces) => {
+                let mut text = String::new();
+                for piece in pieces {
+                    match piece {
+                        Piece::Literal(literal) => text.push_str(literal),
+                        Piece::Expression(e) => text.push_str(&format!("${{{{ {e} }}}}")),
+                    }
+                }
+                serializer.serialize_str(&text)
+            }
+            Self::List(items) => {
+                let mut list = serializer.serialize_seq(Some(items.len()))?;
+                for item in items {
+                    list.serialize_element(item)?;
+                }
+                list.end()
+            }
+            Self::Map(entries) => {
+                let mut map = serializer.serialize_map(Some(entries.len()))?;
+                for (key, value) in entries {
+                    map.serialize_entry(key, value)?;
+                }
+                map.end()
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    struct Known;
+    impl Scope for Known {
+        fn metric(&self, stage: &str, name: &str) -> Option<Value> {
+            (stage == "gate" && name == "accuracy").then(|| json!(0.25))
+        }
+    }
+
+    fn late() -> Expression {
+        Expression::parse("stages.gate.metrics.accuracy").unwrap()
+    }
+
+    #[test]
+    fn whole_scalars_keep_their_type_and_text_becomes_a_string() {
+        let template = Template::Map(BTreeMap::from([
+            ("a".into(), Template::Expression(late())),
+            ("b".into(), Template::Text(vec![Piece::Literal("x=".into()), Piece::Expression(late())])),
+            ("c".into(), Template::List(vec![Template::Literal(json!(null))])),
+        ]));
+        assert_eq!(template.resolve(&Known).unwrap(), json!({"a": 0.25, "b": "x=0.25", "c": [null]}));
+        assert!(!template.is_literal());
+        assert_eq!(template.references().len(), 2);
+    }
+
+    #[test]
+    fn what_is_unknown_is_named() {
+        struct Nothing;
+        impl Scope for Nothing {}
+        let error = Template::Expression(late()).resolve(&Nothing).unwrap_err();
+        assert!(error.message.contains("stages.gate.metrics.accuracy"), "{error}");
+    }
+}

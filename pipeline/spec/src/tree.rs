@@ -1,0 +1,160 @@
+//! The tree that every pass after the YAML reader works on: lists, maps and scalars, each with its place.
+//!
+//! Why so: numbers, durations and sizes are read later, by the type that is declared where they stand, so a scalar keeps its text
+//! and whether it was quoted. Refuses: tags, merge keys, keys that are not scalars (the reader reports them).
+
+use crate::diagnostic::Span;
+use serde_json::Value;
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct Node {
+    pub span: Span,
+    pub content: Content,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub enum Content {
+    Scalar(Scalar),
+    List(Vec<Node>),
+    /// In file order; keys are unique.
+    Map(Vec<Entry>),
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct Scalar {
+    /// After YAML's escapes and folding.
+    pub text: String,
+    /// Without quotes and no block scalar: only such text can be a number, a bool or null.
+    pub plain: bool,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct Entry {
+    pub key: String,
+    pub key_span: Span,
+    pub value: Node,
+}
+
+impl Node {
+    pub fn scalar(&self) -> Option<&Scalar> {
+        match &self.content {
+            Content::Scalar(s) => Some(s),
+            _ => None,
+        }
+    }
+    pub fn list(&self) -> Option<&[Node]> {
+        match &self.content {
+            Content::List(items) => Some(items),
+            _ => None,
+        }
+    }
+    pub fn map(&self) -> Option<&[Entry]> {
+        match &self.content {
+            Content::Map(entries) => Some(entries),
+            _ => None,
+        }
+    }
+    pub fn get(&self, key: &str) -> Option<&Node> {
+        self.map()?.iter().find(|e| e.key == key).map(|e| &e.value)
+    }
+    /// Plain `null`, `~` or nothing.
+    pub fn is_null(&self) -> bool {
+        self.scalar().is_some_and(|s| s.plain && is_null(&s.text))
+    }
+    /// For messages.
+    pub fn describe(&self) -> String {
+        match &self.content {
+            Content::Scalar(_) if self.is_null() => "nothing".into(),
+            Content::Scalar(s) => format!("`{}`", shorten(&s.text)),
+            Content::List(_) => "a list".into(),
+            Content::Map(_) => "a map".into(),
+        }
+    }
+}
+
+/// Text for a message: one line, at most 60 characters.
+pub fn shorten(text: &str) -> String {
+    let line: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    if line.chars().count() <= 60 { line } else { format!("{}…", line.chars().take(59).collect::<String>()) }
+}
+
+fn is_null(text: &str) -> bool {
+    matches!(text, "" | "~" | "null")
+}
+
+/// What a scalar is by YAML 1.2's core schema, where no type is declared. Bools are `true` and `false` only; `.inf` and `.nan`
+/// have no JSON form and stay text.
+pub fn core_value(scalar: &Scalar) -> Value {
+    if !scalar.plain {
+        return Value::String(scalar.text.clone());
+    }
+    match scalar.text.as_str() {
+        text if is_null(text) => Value::Null,
+        "true" => Value::Bool(true),
+        "false" => Value::Bool(false),
+        text => number(text).unwrap_or_else(|| Value::String(text.to_string())),
+    }
+}
+
+/// `[-+]?[0-9]+`, `0o17`, `0xff`, or the core schema's float form.
+pub fn number(text: &str) -> Option<Value> {
+    if let Some(octal) = text.strip_prefix("0o") {
+        return unsigned(octal, 8);
+    }
+    if let Some(hexadecimal) = text.strip_prefix("0x") {
+        return unsigned(hexadecimal, 16);
+    }
+    let digits = text.strip_prefix(['-', '+']).unwrap_or(text);
+    if !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit()) {
+        let unsigned = text.strip_prefix('+').unwrap_or(text);
+        let whole = unsigned.parse::<i64>().ok().map(Value::from);
+        return whole.or_else(|| unsigned.parse::<u64>().ok().map(Value::from)).or_else(|| float(text));
+    }
+    let mantissa = digits.split(['e', 'E']).next().unwrap_or("");
+    let well_formed = digits.bytes().all(|b| b.is_ascii_digit() || matches!(b, b'.' | b'e' | b'E' | b'+' | b'-'));
+    if well_formed && mantissa.bytes().any(|b| b.is_ascii_digit()) { float(text) } else { None }
+}
+
+fn unsigned(digits: &str, radix: u32) -> Option<Value> {
+    let valid = !digits.is_empty() && digits.chars().all(|c| c.is_digit(radix));
+    if valid { u64::from_str_radix(digits, radix).ok().map(Value::from) } else { None }
+}
+
+fn float(text: &str) -> Option<Value> {
+    text.parse::<f64>().ok().filter(|f| f.is_finite()).map(Value::from)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn scalars_are_read_by_the_core_schema() {
+        let cases = [
+            ("1", json!(1)),
+            ("-7", json!(-7)),
+            ("+7", json!(7)),
+            ("0o17", json!(15)),
+            ("0xff", json!(255)),
+            ("1e-5", json!(1e-5)),
+            (".5", json!(0.5)),
+            ("1.", json!(1.0)),
+            ("true", json!(true)),
+            ("True", json!("True")),
+            ("yes", json!("yes")),
+            ("", json!(null)),
+            ("~", json!(null)),
+            ("e5", json!("e5")),
+            (".", json!(".")),
+            ("1-2", json!("1-2")),
+            (".inf", json!(".inf")),
+            ("2026-11-21", json!("2026-11-21")),
+            ("99999999999999999999", json!(99999999999999999999.0)),
+        ];
+        for (text, value) in cases {
+            assert_eq!(core_value(&Scalar { text: text.into(), plain: true }), value, "{text}");
+        }
+        assert_eq!(core_value(&Scalar { text: "1".into(), plain: false }), json!("1"));
+    }
+}

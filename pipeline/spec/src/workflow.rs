@@ -1,0 +1,283 @@
+//! The typed raw file: the tree of one workflow sorted into its parts, before any expression is looked at.
+//!
+//! Top level: `version`, `name`, `description`, `params`, `defaults`, `schedule`, `stages`, `outputs`, `evaluation_sets`. A stage's
+//! envelope: [`STAGE_KEYS`]. Refuses: unknown keys, names that are no identifiers, a stage with both or neither of `uses` and `run`.
+
+use crate::diagnostic::{Diagnostic, Span, suggest};
+use crate::expression::is_name;
+use crate::tree::{Content, Entry, Node};
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+
+pub const FILE_KEYS: [&str; 9] =
+    ["version", "name", "description", "params", "defaults", "schedule", "stages", "outputs", "evaluation_sets"];
+pub const STAGE_KEYS: [&str; 17] = [
+    "uses",
+    "run",
+    "with",
+    "needs",
+    "matrix",
+    "for_each",
+    "when",
+    "resources",
+    "retry",
+    "timeout",
+    "checks",
+    "cache",
+    "env",
+    "secrets",
+    "files",
+    "outputs",
+    "description",
+];
+/// What `defaults` may set for every stage.
+pub const DEFAULT_KEYS: [&str; 6] = ["cache", "env", "resources", "retry", "secrets", "timeout"];
+/// What an embedding stage may say.
+pub const EMBED_KEYS: [&str; 7] = ["uses", "with", "needs", "matrix", "for_each", "when", "description"];
+const ONLY_RUN: [&str; 2] = ["files", "outputs"];
+
+#[derive(Debug)]
+pub struct Workflow {
+    pub path: PathBuf,
+    pub folder: PathBuf,
+    pub name: String,
+    /// Of the whole file's first key; a place for what has no better one.
+    pub span: Span,
+    pub params: Vec<Entry>,
+    pub schedule: Option<Entry>,
+    pub stages: Vec<RawStage>,
+    pub outputs: Vec<Entry>,
+    pub evaluation_sets: Vec<Entry>,
+    /// Ids of stages that are not in `stages` because they could not be read (reported).
+    pub unreadable: Vec<String>,
+    index: HashMap<String, usize>,
+}
+
+#[derive(Debug)]
+pub struct RawStage {
+    pub id: String,
+    pub id_span: Span,
+    pub body: Body,
+    /// The envelope, with the file's `defaults` laid under it.
+    entries: Vec<Entry>,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub enum Body {
+    Kind {
+        name: String,
+        span: Span,
+    },
+    /// A path as written.
+    Embed {
+        path: String,
+        span: Span,
+    },
+    Run,
+}
+
+impl RawStage {
+    pub fn get(&self, key: &str) -> Option<&Node> {
+        self.entry(key).map(|e| &e.value)
+    }
+    pub fn entry(&self, key: &str) -> Option<&Entry> {
+        self.entries.iter().find(|e| e.key == key)
+    }
+}
+
+impl Workflow {
+    pub fn stage(&self, id: &str) -> Option<usize> {
+        self.index.get(id).copied()
+    }
+    pub fn stage_ids(&self) -> impl Iterator<Item = &str> {
+        self.stages.iter().map(|s| s.id.as_str())
+    }
+}
+
+/// Sorts a tree into a workflow. Reports what does not fit and keeps the rest.
+pub fn read(tree: &Node, path: &Path, diagnostics: &mut Vec<Diagnostic>) -> Option<Workflow> {
+    let Content::Map(entries) = &tree.content else {
+        diagnostics.push(Diagnostic::error("wrong-type", tree.span, format!("a workflow file is a map of {}", FILE_KEYS.join(", "))));
+        return None;
+    };
+    unknown_keys(entries, &FILE_KEYS, "a workflow file", diagnostics);
+    let find = |key: &str| entries.iter().find(|e| e.key == key);
+    let top = entries.first().map_or(tree.span, |e| e.key_span);
+    let name = read_name(find("name"), top, diagnostics);
+    read_version(find("version"), top, diagnostics);
+    let defaults = map_of(find("defaults"), diagnostics);
+    unknown_keys(defaults, &DEFAULT_KEYS, "`defaults`", diagnostics);
+    let stages = read_stages(find("stages"), top, defaults, diagnostics);
+    if let Some(description) = find("description").filter(|e| e.value.scalar().is_none()) {
+        diagnostics.push(Diagnostic::error("wrong-type", description.value.span, "`description` must be text"));
+    }
+    let index: HashMap<String, usize> = stages.iter().enumerate().map(|(i, s)| (s.id.clone(), i)).collect();
+    let written = find("stages").and_then(|e| e.value.map()).unwrap_or_default();
+    let unreadable = written.iter().map(|e| e.key.clone()).filter(|id| !index.contains_key(id)).collect();
+    Some(Workflow {
+        path: path.to_path_buf(),
+        folder: path.parent().unwrap_or(Path::new("/")).to_path_buf(),
+        name,
+        span: top,
+        params: map_of(find("params"), diagnostics).to_vec(),
+        schedule: find("schedule").cloned(),
+        stages,
+        outputs: map_of(find("outputs"), diagnostics).to_vec(),
+        evaluation_sets: map_of(find("evaluation_sets"), diagnostics).to_vec(),
+        unreadable,
+        index,
+    })
+}
+
+fn read_version(entry: Option<&Entry>, top: Span, diagnostics: &mut Vec<Diagnostic>) {
+    match entry {
+        None => diagnostics.push(Diagnostic::error("missing-key", top, "the file has no `version`").help("start it with `version: 1`")),
+        Some(e) if e.value.scalar().is_some_and(|s| s.text == "1" && s.plain) => {}
+        Some(e) => {
+            let d = Diagnostic::error("wrong-value", e.value.span, format!("this build reads version 1, found {}", e.value.describe()));
+            diagnostics.push(d.help("write `version: 1`"));
+        }
+    }
+}
+
+fn read_name(entry: Option<&Entry>, top: Span, diagnostics: &mut Vec<Diagnostic>) -> String {
+    let Some(entry) = entry else {
+        diagnostics.push(Diagnostic::error("missing-key", top, "the file has no `name`").help("add `name: my_workflow`"));
+        return String::new();
+    };
+    let text = entry.value.scalar().map_or("", |s| s.text.as_str());
+    let valid = !text.is_empty() && text.len() <= 100 && text.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.'));
+    if !valid {
+        let d = Diagnostic::error("wrong-value", entry.value.span, format!("{} is no name of a workflow", entry.value.describe()));
+        diagnostics.push(d.help("use letters, digits, `_`, `-` and `.`"));
+    }
+    text.to_string()
+}
+
+fn read_stages(entry: Option<&Entry>, top: Span, defaults: &[Entry], diagnostics: &mut Vec<Diagnostic>) -> Vec<RawStage> {
+    let Some(entry) = entry else {
+        diagnostics.push(Diagnostic::error("missing-key", top, "the file has no `stages`"));
+        return Vec::new();
+    };
+    let entries = map_of(Some(entry), diagnostics);
+    if entries.is_empty() && entry.value.map().is_some() {
+        diagnostics.push(Diagnostic::error("missing-key", entry.key_span, "`stages` is empty"));
+    }
+    entries.iter().filter_map(|e| read_stage(e, defaults, diagnostics)).collect()
+}
+
+fn read_stage(entry: &Entry, defaults: &[Entry], diagnostics: &mut Vec<Diagnostic>) -> Option<RawStage> {
+    check_id(&entry.key, entry.key_span, "stage", diagnostics);
+    let Content::Map(own) = &entry.value.content else {
+        let d = Diagnostic::error(
+            "wrong-type",
+            entry.value.span,
+            format!("stage `{}` must be a map, found {}", entry.key, entry.value.describe()),
+        );
+        diagnostics.push(d.help("give it at least `uses:` or `run:`"));
+        return None;
+    };
+    unknown_keys(own, &STAGE_KEYS, &format!("stage `{}`", entry.key), diagnostics);
+    let body = read_body(entry, own, diagnostics)?;
+    let entries = match body {
+        Body::Embed { .. } => own.clone(),
+        _ => lay_over(defaults, own),
+    };
+    let misplaced: &[&str] = match &body {
+        Body::Kind { .. } => &ONLY_RUN,
+        _ => &[],
+    };
+    for e in own {
+        let useless = misplaced.contains(&e.key.as_str())
+            || (matches!(body, Body::Embed { .. }) && STAGE_KEYS.contains(&e.key.as_str()) && !EMBED_KEYS.contains(&e.key.as_str()));
+        if useless {
+            let (what, help) = match body {
+                Body::Embed { .. } => ("an embedded workflow", format!("set it on its stages; here stand {}", EMBED_KEYS.join(", "))),
+                _ => ("a stage with `uses`", "it belongs to stages with `run`".to_string()),
+            };
+            diagnostics.push(Diagnostic::error("misplaced-key", e.key_span, format!("`{}` cannot be set on {what}", e.key)).help(help));
+        }
+    }
+    Some(RawStage { id: entry.key.clone(), id_span: entry.key_span, body, entries })
+}
+
+fn read_body(stage: &Entry, own: &[Entry], diagnostics: &mut Vec<Diagnostic>) -> Option<Body> {
+    let find = |key: &str| own.iter().find(|e| e.key == key);
+    match (find("uses"), find("run")) {
+        (Some(uses), Some(run)) => {
+            let d = Diagnostic::error("uses-and-run", run.key_span, format!("stage `{}` has both `uses` and `run`", stage.key));
+            diagnostics.push(d.help("keep one of them").related(uses.key_span, "`uses` stands here"));
+            None
+        }
+        (None, None) => {
+            let d = Diagnostic::error("missing-key", stage.key_span, format!("stage `{}` has neither `uses` nor `run`", stage.key));
+            diagnostics.push(d.help("say what it does: `uses: sft`, or `run: [python, train.py]`"));
+            None
+        }
+        (None, Some(_)) => Some(Body::Run),
+        (Some(uses), None) => {
+            let text = uses.value.scalar().map(|s| s.text.as_str()).filter(|t| !t.is_empty() && !t.contains("${{"));
+            let Some(text) = text else {
+                let d = Diagnostic::error(
+                    "wrong-type",
+                    uses.value.span,
+                    format!("`uses` must name a stage kind or a file, found {}", uses.value.describe()),
+                );
+                diagnostics.push(d.help("expressions are not allowed here: the shape of a workflow is fixed"));
+                return None;
+            };
+            let span = uses.value.span;
+            let is_path = text.starts_with('.') || text.starts_with('/') || text.ends_with(".yaml") || text.ends_with(".yml");
+            Some(if is_path { Body::Embed { path: text.to_string(), span } } else { Body::Kind { name: text.to_string(), span } })
+        }
+    }
+}
+
+/// `own` over `base`; maps merge key by key (retry, resources, env).
+fn lay_over(base: &[Entry], own: &[Entry]) -> Vec<Entry> {
+    let mut merged = own.to_vec();
+    for default in base {
+        match merged.iter_mut().find(|e| e.key == default.key) {
+            None => merged.push(default.clone()),
+            Some(Entry { value: Node { content: Content::Map(entries), .. }, .. }) => {
+                if let Content::Map(under) = &default.value.content {
+                    let missing: Vec<Entry> = under.iter().filter(|u| !entries.iter().any(|e| e.key == u.key)).cloned().collect();
+                    entries.extend(missing);
+                }
+            }
+            Some(_) => {}
+        }
+    }
+    merged
+}
+
+/// Names that can stand behind a dot in an expression.
+pub fn check_id(id: &str, span: Span, what: &str, diagnostics: &mut Vec<Diagnostic>) {
+    if !is_name(id) || id.len() > 64 {
+        let fixed: String = id.chars().take(64).map(|c| if c.is_ascii_alphanumeric() || c == '_' { c } else { '_' }).collect();
+        let fixed = if fixed.starts_with(|c: char| c.is_ascii_digit()) { format!("_{fixed}") } else { fixed };
+        let d = Diagnostic::error("wrong-name", span, format!("`{id}` is not a valid {what} name"));
+        diagnostics.push(d.help(format!("use letters, digits and `_`, as in `{fixed}`")));
+    }
+}
+
+pub fn unknown_keys(entries: &[Entry], allowed: &[&str], what: &str, diagnostics: &mut Vec<Diagnostic>) {
+    for entry in entries.iter().filter(|e| !allowed.contains(&e.key.as_str())) {
+        let mut help = suggest(&entry.key, allowed.iter().copied());
+        if what.starts_with("stage") && help.as_ref().is_some_and(|h| !h.starts_with("did")) {
+            help = Some("options of a stage kind stand under `with`".to_string());
+        }
+        diagnostics.push(Diagnostic::error("unknown-key", entry.key_span, format!("{what} has no key `{}`", entry.key)).help_if(help));
+    }
+}
+
+fn map_of<'t>(entry: Option<&'t Entry>, diagnostics: &mut Vec<Diagnostic>) -> &'t [Entry] {
+    match entry {
+        None => &[],
+        Some(e) => e.value.map().unwrap_or_else(|| {
+            let d = Diagnostic::error("wrong-type", e.value.span, format!("`{}` must be a map, found {}", e.key, e.value.describe()));
+            diagnostics.push(d);
+            &[]
+        }),
+    }
+}

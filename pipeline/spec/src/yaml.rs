@@ -1,0 +1,278 @@
+//! YAML text → [`Node`] tree in one pass. The only module that knows the YAML crate.
+//!
+//! The dialect is YAML 1.2 core, one document. Refuses, with the place: tags, merge keys, directives, keys that are not scalars,
+//! duplicate keys (both places are shown), and inputs built to exhaust memory: 16 MiB, depth 32, 2 million nodes, 1,000 aliases that
+//! replay at most 100,000 nodes.
+
+use crate::diagnostic::{Diagnostic, Sources, Span};
+use crate::tree::{Content, Entry, Node, Scalar};
+use serde_yaml::granit_parser::{self, Event, Parser, ScalarStyle};
+use std::collections::HashMap;
+
+pub const MOST_BYTES: usize = 16 << 20;
+pub const DEEPEST: usize = 32;
+pub const MOST_NODES: usize = 2_000_000;
+pub const MOST_ALIASES: usize = 1_000;
+pub const MOST_REPLAYED: usize = 100_000;
+
+/// The tree of a text that `sources` holds as `file`. With errors in the list, the tree is what could be read (or none).
+pub fn read(sources: &Sources, file: u32) -> (Option<Node>, Vec<Diagnostic>) {
+    let text = sources.get(file).map_or("", |s| s.text.as_str());
+    let mut builder = Builder::new(text, file);
+    if text.len() > MOST_BYTES {
+        let message = format!("the file has {} bytes, the limit is {MOST_BYTES}", text.len());
+        builder.report("yaml-limit", Span { end: 0, ..builder.whole() }, message, "split it with `uses: ./part.yaml`");
+        return (None, builder.diagnostics);
+    }
+    builder.run();
+    (builder.root, builder.diagnostics)
+}
+
+/// A list or map that is still open.
+enum Open {
+    List { start: Span, items: Vec<Node> },
+    Map { start: Span, entries: Vec<Entry>, seen: HashMap<String, Span>, key: Option<(String, Span)> },
+}
+
+struct Frame {
+    open: Open,
+    anchor: usize,
+    /// Nodes and height so far, for anchors.
+    size: usize,
+    height: usize,
+}
+
+struct Anchored {
+    node: Node,
+    size: usize,
+    height: usize,
+}
+
+struct Builder<'a> {
+    text: &'a str,
+    file: u32,
+    stack: Vec<Frame>,
+    anchors: HashMap<usize, Anchored>,
+    root: Option<Node>,
+    documents: usize,
+    nodes: usize,
+    aliases: usize,
+    replayed: usize,
+    /// A limit was passed: stop reading.
+    stopped: bool,
+    diagnostics: Vec<Diagnostic>,
+}
+
+impl<'a> Builder<'a> {
+    fn new(text: &'a str, file: u32) -> Self {
+        Self {
+            text,
+            file,
+            stack: Vec::new(),
+            anchors: HashMap::new(),
+            root: None,
+            documents: 0,
+            nodes: 0,
+            aliases: 0,
+            replayed: 0,
+            stopped: false,
+            diagnostics: Vec::new(),
+        }
+    }
+
+    fn run(&mut self) {
+        let options = granit_parser::options! { disallow_directives: true, emit_comments: false, emit_unresolved_aliases: true };
+        for next in Parser::new_from_str_with_options(self.text, options) {
+            match next {
+                Ok((event, span)) => {
+                    let place = self.span(&span);
+                    self.event(event, place, span.tag_start.is_some());
+                }
+                Err(error) => {
+                    let place = self.marker(error.marker());
+                    self.diagnostics.push(Diagnostic::error("yaml-syntax", place, error.info().to_string()));
+                    self.root = None;
+                    return;
+                }
+            }
+            if self.stopped {
+                self.root = None;
+                return;
+            }
+        }
+        if self.root.is_none() && self.diagnostics.is_empty() {
+            self.report(
+                "yaml-empty",
+                Span { end: 0, ..self.whole() },
+                "the file is empty",
+                "start with `version: 1`, `name:` and `stages:`",
+            );
+        }
+    }
+
+    fn event(&mut self, event: Event<'_>, span: Span, tagged: bool) {
+        if tagged {
+            self.report("yaml-tag", span, "tags are not supported", "write the value without `!`");
+        }
+        match event {
+            Event::DocumentStart(..) => {
+                self.documents += 1;
+                if self.documents == 2 {
+                    self.report("yaml-documents", span, "a second document starts here", "keep one document in a file");
+                    self.stopped = true;
+                }
+            }
+            Event::Scalar(text, style, anchor, _) => self.scalar(&text, style, anchor, span),
+            Event::SequenceStart(_, anchor, _) => self.open(Open::List { start: span, items: Vec::new() }, anchor, span),
+            Event::MappingStart(_, anchor, _) => {
+                self.open(Open::Map { start: span, entries: Vec::new(), seen: HashMap::new(), key: None }, anchor, span);
+            }
+            Event::SequenceEnd | Event::MappingEnd => self.close(span),
+            Event::Alias(id) => self.alias(id, span),
+            Event::UnresolvedAlias(name) => {
+                self.report("yaml-alias", span, format!("no anchor `&{name}` stands before this alias"), "define the anchor first");
+                self.place(null(span), 0, 1, 1);
+            }
+            _ => {}
+        }
+    }
+
+    fn scalar(&mut self, text: &str, style: ScalarStyle, anchor: usize, span: Span) {
+        let plain = matches!(style, ScalarStyle::Plain);
+        let node = Node { span, content: Content::Scalar(Scalar { text: text.to_string(), plain }) };
+        self.count(1, span);
+        self.place(node, anchor, 1, 1);
+    }
+
+    fn open(&mut self, open: Open, anchor: usize, span: Span) {
+        self.count(1, span);
+        if self.stack.len() >= DEEPEST {
+            self.limit(span, format!("lists and maps nest deeper than {DEEPEST} here"));
+        }
+        self.stack.push(Frame { open, anchor, size: 1, height: 1 });
+    }
+
+    fn close(&mut self, end: Span) {
+        let Some(frame) = self.stack.pop() else { return };
+        // A block collection's end marker lies behind it, at the next token; what it spans ends with its last child.
+        let reach = |start: Span, last: Option<Span>| {
+            let inside = last.map_or(start.end, |l| l.end);
+            let flow = self.text.as_bytes().get(start.start as usize).is_some_and(|b| matches!(b, b'[' | b'{'));
+            Span { end: if flow { end.end.max(inside) } else { inside }, ..start }
+        };
+        let (span, content) = match frame.open {
+            Open::List { start, items } => (reach(start, items.last().map(|n| n.span)), Content::List(items)),
+            Open::Map { start, entries, .. } => {
+                let first = entries.first().map_or(start, |e| if e.key_span.start < start.start { e.key_span } else { start });
+                (reach(first, entries.last().map(|e| e.value.span)), Content::Map(entries))
+            }
+        };
+        self.place(Node { span, content }, frame.anchor, frame.size, frame.height);
+    }
+
+    fn alias(&mut self, id: usize, span: Span) {
+        self.aliases += 1;
+        if self.aliases > MOST_ALIASES {
+            return self.limit(span, format!("the file uses more than {MOST_ALIASES} aliases"));
+        }
+        let Some(Anchored { node, size, height }) = self.anchors.get(&id) else {
+            self.report("yaml-alias", span, "this alias stands inside of its own anchor", "a value cannot contain itself");
+            return self.place(null(span), 0, 1, 1);
+        };
+        let (size, height) = (*size, *height);
+        self.replayed += size;
+        if self.replayed > MOST_REPLAYED {
+            return self.limit(span, format!("the aliases stand for more than {MOST_REPLAYED} nodes"));
+        }
+        if self.stack.len() + height > DEEPEST + 1 {
+            return self.limit(span, format!("with this alias, lists and maps nest deeper than {DEEPEST}"));
+        }
+        let node = node.clone();
+        self.count(size, span);
+        self.place(node, 0, size, height);
+    }
+
+    /// Puts a finished node where it belongs: a key, a value, an item, or the root.
+    fn place(&mut self, node: Node, anchor: usize, size: usize, height: usize) {
+        if anchor != 0 && !self.stopped {
+            self.anchors.insert(anchor, Anchored { node: node.clone(), size, height });
+            // The copy counts as replayed: nested anchors would otherwise multiply memory.
+            self.replayed += if matches!(node.content, Content::Scalar(_)) { 0 } else { size };
+            if self.replayed > MOST_REPLAYED {
+                self.limit(node.span, format!("anchors and aliases stand for more than {MOST_REPLAYED} nodes"));
+            }
+        }
+        let Some(frame) = self.stack.last_mut() else {
+            self.root = Some(node);
+            return;
+        };
+        frame.size += size;
+        frame.height = frame.height.max(height + 1);
+        match &mut frame.open {
+            Open::List { items, .. } => items.push(node),
+            Open::Map { entries, seen, key, .. } => match key.take() {
+                None => match key_text(&node) {
+                    Ok(text) => *key = Some((text, node.span)),
+                    Err(message) => {
+                        *key = Some((String::new(), node.span));
+                        self.diagnostics.push(Diagnostic::error("yaml-key", node.span, message));
+                    }
+                },
+                Some((text, key_span)) => match seen.get(&text) {
+                    Some(first) => {
+                        let d = Diagnostic::error("duplicate-key", key_span, format!("the key `{text}` stands here twice"));
+                        self.diagnostics.push(d.help("remove one of them").related(*first, "it stands here first"));
+                    }
+                    None => {
+                        seen.insert(text.clone(), key_span);
+                        entries.push(Entry { key: text, key_span, value: node });
+                    }
+                },
+            },
+        }
+    }
+
+    fn count(&mut self, nodes: usize, span: Span) {
+        self.nodes += nodes;
+        if self.nodes > MOST_NODES {
+            self.limit(span, format!("the file has more than {MOST_NODES} nodes"));
+        }
+    }
+    fn limit(&mut self, span: Span, message: String) {
+        if !self.stopped {
+            self.report("yaml-limit", span, message, "write the file without so much repetition; `matrix` repeats stages");
+        }
+        self.stopped = true;
+    }
+    fn report(&mut self, code: &'static str, span: Span, message: impl Into<String>, help: &str) {
+        self.diagnostics.push(Diagnostic::error(code, span, message).help(help));
+    }
+    fn whole(&self) -> Span {
+        Span { file: self.file, start: 0, end: self.text.len() as u32, line: 1, column: 1 }
+    }
+    fn span(&self, span: &granit_parser::Span) -> Span {
+        let start = self.marker(&span.start);
+        let end = span.end.byte_offset().unwrap_or(0).min(self.text.len()) as u32;
+        Span { end: end.max(start.start), ..start }
+    }
+    fn marker(&self, marker: &granit_parser::Marker) -> Span {
+        let at = marker.byte_offset().unwrap_or(0).min(self.text.len()) as u32;
+        Span { file: self.file, start: at, end: at, line: marker.line().max(1) as u32, column: marker.col() as u32 + 1 }
+    }
+}
+
+fn null(span: Span) -> Node {
+    Node { span, content: Content::Scalar(Scalar { text: String::new(), plain: true }) }
+}
+
+fn key_text(node: &Node) -> Result<String, &'static str> {
+    match &node.content {
+        Content::Scalar(s) if s.plain && s.text == "<<" => Err("merge keys are not supported; write the keys out, or use `defaults`"),
+        Content::Scalar(s) if s.plain && s.text.is_empty() => Err("a key is missing here"),
+        Content::Scalar(s) => Ok(s.text.clone()),
+        _ => Err("a key must be text, not a list or map"),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,14 @@
+//! Whole files through [`trainyard_spec::compile`]: samples with their expected results, properties, sizes.
+
+#[path = "suite/catalogue.rs"]
+mod catalogue;
+#[path = "suite/compiles.rs"]
+mod compiles;
+#[path = "suite/options.rs"]
+mod options;
+#[path = "suite/properties.rs"]
+mod properties;
+#[path = "suite/samples.rs"]
+mod samples;
+#[path = "suite/sites.rs"]
+mod sites;

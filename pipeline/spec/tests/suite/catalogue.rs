@@ -1,0 +1,236 @@
+//! A catalogue of stage kinds for tests: real structs with derived schemas, no stage code.
+
+use schemars::JsonSchema;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use trainyard_core::{ArtifactKind, Cardinality, Catalogue, Error, KindInfo, OptionProblem, Placement, PortInfo, Result};
+
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema, PartialEq)]
+#[serde(deny_unknown_fields, default)]
+pub struct Import {
+    /// A file or folder.
+    #[schemars(extend("format" = "source"))]
+    pub source: String,
+    pub format: Format,
+    pub limit: Option<u32>,
+}
+
+#[derive(Debug, Clone, Copy, Serialize, Deserialize, JsonSchema, PartialEq)]
+#[serde(rename_all = "snake_case")]
+pub enum Format {
+    Jsonl,
+    Gsm8k,
+    Parquet,
+}
+
+impl Default for Import {
+    fn default() -> Self {
+        Self { source: String::new(), format: Format::Jsonl, limit: None }
+    }
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema, PartialEq)]
+#[serde(deny_unknown_fields, default)]
+pub struct Rl {
+    #[schemars(range(min = 1))]
+    pub steps: u32,
+    pub seed: i64,
+    pub learning_rate: f64,
+    pub temperature: f32,
+    pub algorithm: String,
+    pub shuffle: bool,
+    pub levels: Vec<u8>,
+    pub loss: Loss,
+    pub replay: Option<Replay>,
+    pub label: Option<String>,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema, PartialEq)]
+#[serde(deny_unknown_fields, default)]
+pub struct Loss {
+    pub aggregate: Aggregate,
+    pub terms: Vec<Term>,
+}
+
+#[derive(Debug, Clone, Copy, Serialize, Deserialize, JsonSchema, PartialEq)]
+#[serde(rename_all = "snake_case")]
+pub enum Aggregate {
+    TokenMean,
+    SequenceMean,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema, PartialEq)]
+#[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
+pub enum Term {
+    Clip { clip_low: f64, clip_high: f64 },
+    Kl { coefficient: f64 },
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema, PartialEq)]
+#[serde(deny_unknown_fields)]
+pub struct Replay {
+    pub size: u64,
+}
+
+impl Default for Loss {
+    fn default() -> Self {
+        Self { aggregate: Aggregate::TokenMean, terms: Vec::new() }
+    }
+}
+
+impl Default for Rl {
+    fn default() -> Self {
+        Self {
+            steps: 100,
+            seed: 0,
+            learning_rate: 1e-4,
+            temperature: 1.0,
+            algorithm: "grpo".into(),
+            shuffle: true,
+            levels: vec![1],
+            loss: Loss::default(),
+            replay: None,
+            label: None,
+        }
+    }
+}
+
+#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema, PartialEq)]
+#[serde(deny_unknown_fields, default)]
+pub struct Plain {
+    pub names: Vec<String>,
+    pub metric: Option<String>,
+    pub seed: i64,
+}
+
+type Complete = fn(&Value) -> Result<Value>;
+type Check = fn(&Value) -> Vec<OptionProblem>;
+
+pub struct Kinds(BTreeMap<&'static str, (KindInfo, Complete, Check)>);
+
+pub fn read<T: DeserializeOwned>(value: &Value) -> Result<T> {
+    serde_json::from_value(value.clone()).map_err(|e| Error::invalid(e.to_string()))
+}
+
+fn complete<T: DeserializeOwned + Serialize>(value: &Value) -> Result<Value> {
+    Ok(serde_json::to_value(read::<T>(value)?).unwrap())
+}
+
+fn check_rl(value: &Value) -> Vec<OptionProblem> {
+    let Ok(rl) = read::<Rl>(value) else { return Vec::new() };
+    let wrong = |(i, t): (usize, &Term)| match t {
+        Term::Clip { clip_low, clip_high } if clip_low > clip_high => {
+            Some(OptionProblem::new(format!("/loss/terms/{i}/clip_low"), "the lower clip is above the upper one"))
+        }
+        _ => None,
+    };
+    rl.loss.terms.iter().enumerate().filter_map(wrong).collect()
+}
+
+fn port(name: &'static str, kind: ArtifactKind, cardinality: Cardinality) -> PortInfo {
+    PortInfo { name, kind, cardinality, doc: "" }
+}
+
+impl Kinds {
+    pub fn new() -> Self {
+        use ArtifactKind::{Model, Problems, Report, Table, Trajectories};
+        use Cardinality::{Many, One, Optional};
+        let mut kinds = Self(BTreeMap::new());
+        kinds.add::<Import>("data/import", &[], &[("problems", Problems, One), ("solutions", Table, Optional)], &["rows"], |_| Vec::new());
+        kinds.add::<Plain>(
+            "data/filter",
+            &[("trajectories", Trajectories, One), ("evaluation", Problems, Many)],
+            &[("kept", Trajectories, One), ("rejected", Trajectories, One), ("report", Report, One)],
+            &["kept"],
+            |_| Vec::new(),
+        );
+        kinds
+            .add::<Plain>("data/split", &[("problems", Problems, One)], &[("a", Problems, One), ("b", Problems, One)], &[], |_| Vec::new());
+        kinds.add::<Plain>(
+            "data/synthesize",
+            &[("problems", Problems, Optional)],
+            &[("problems", Problems, One), ("demonstrations", Trajectories, One)],
+            &[],
+            |_| Vec::new(),
+        );
+        kinds.add::<Rl>(
+            "sft",
+            &[("model", Model, Optional), ("trajectories", Trajectories, Many)],
+            &[("model", Model, One), ("report", Report, One)],
+            &["loss"],
+            check_rl,
+        );
+        kinds.add::<Rl>(
+            "rl",
+            &[("model", Model, One), ("problems", Problems, One), ("validation", Problems, Optional)],
+            &[("model", Model, One), ("trajectories", Trajectories, One), ("report", Report, One)],
+            &["reward_mean", "pass_at_*"],
+            check_rl,
+        );
+        kinds.add::<Plain>(
+            "prm",
+            &[("model", Model, One), ("problems", Problems, Optional), ("trajectories", Trajectories, Optional)],
+            &[("model", Model, One), ("report", Report, One)],
+            &["auc"],
+            |_| Vec::new(),
+        );
+        kinds.add::<Plain>(
+            "evaluate",
+            &[("models", Model, Many), ("problems", Problems, One), ("prm", Model, Optional)],
+            &[("report", Report, One), ("results", Table, One), ("trajectories", Trajectories, One)],
+            &["accuracy", "accuracy_*"],
+            |_| Vec::new(),
+        );
+        kinds.add::<Plain>("report", &[("reports", Report, Many)], &[("report", Report, One)], &[], |_| Vec::new());
+        kinds.add::<Plain>("noop", &[], &[("report", Report, One)], &[], |_| Vec::new());
+        kinds.0.get_mut("noop").unwrap().0.placement = Placement::InProcess;
+        kinds
+    }
+
+    fn add<T: DeserializeOwned + Serialize + JsonSchema>(
+        &mut self,
+        name: &'static str,
+        inputs: &[(&'static str, ArtifactKind, Cardinality)],
+        outputs: &[(&'static str, ArtifactKind, Cardinality)],
+        metrics: &[&'static str],
+        check: Check,
+    ) {
+        let ports = |list: &[(&'static str, ArtifactKind, Cardinality)]| list.iter().map(|(n, k, c)| port(n, *k, *c)).collect();
+        let info = KindInfo {
+            name,
+            version: 1,
+            summary: "a kind of the tests",
+            doc: "",
+            inputs: ports(inputs),
+            outputs: ports(outputs),
+            options: schemars::schema_for!(T).to_value(),
+            placement: Placement::Process,
+            all_cpus: false,
+            example: "{}",
+            main_metric: None,
+            metrics: metrics.to_vec(),
+        };
+        self.0.insert(name, (info, complete::<T>, check));
+    }
+}
+
+impl Catalogue for Kinds {
+    fn names(&self) -> Vec<&str> {
+        self.0.keys().copied().collect()
+    }
+    fn kind(&self, name: &str) -> Option<&KindInfo> {
+        self.0.get(name).map(|k| &k.0)
+    }
+    fn validate(&self, kind: &str, config: &Value) -> Vec<OptionProblem> {
+        let Some((_, complete, check)) = self.0.get(kind) else { return Vec::new() };
+        match complete(config) {
+            Err(e) => vec![OptionProblem::new("", e.message)],
+            Ok(_) => check(config),
+        }
+    }
+    fn complete(&self, kind: &str, config: &Value) -> Result<Value> {
+        (self.0[kind].1)(config)
+    }
+}

@@ -1,0 +1,170 @@
+//! Behavior of whole compilations that no single file shows.
+
+use crate::catalogue::Kinds;
+use crate::samples::site;
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::path::Path;
+use trainyard_core::{Digest, Error, Result};
+use trainyard_spec::compile::{Compiled, Request, ancestors, compile};
+use trainyard_spec::{Files, schema};
+
+/// Files in memory.
+pub struct Memory(pub BTreeMap<String, String>);
+
+impl Memory {
+    pub fn of(files: &[(&str, &str)]) -> Self {
+        Self(files.iter().map(|(path, text)| (path.to_string(), text.to_string())).collect())
+    }
+}
+
+impl Files for Memory {
+    fn read(&self, path: &Path) -> Result<String> {
+        self.0.get(&path.display().to_string()).cloned().ok_or_else(|| Error::invalid(format!("{}: no such file", path.display())))
+    }
+    fn exists(&self, path: &Path) -> bool {
+        self.0.contains_key(&path.display().to_string())
+    }
+    fn digest(&self, location: &str) -> Result<Digest> {
+        self.read(Path::new(location)).map(|text| Digest::of(text.as_bytes()))
+    }
+}
+
+pub fn compile_text(files: &Memory, params: &[&str]) -> Compiled {
+    let params: Vec<String> = params.iter().map(ToString::to_string).collect();
+    compile(&Request {
+        files,
+        path: Path::new("/w/f.yaml"),
+        working_directory: Path::new("/cwd"),
+        params: &params,
+        catalogue: &Kinds::new(),
+        site: &site(),
+    })
+}
+
+fn lines(compiled: &Compiled) -> String {
+    compiled.diagnostics.iter().map(|d| compiled.sources.line(d) + "\n").collect()
+}
+
+const HEAD: &str = "version: 1\nname: f\n";
+
+#[test]
+fn ten_thousand_stages_are_planned() {
+    let mut text = format!("{HEAD}stages:\n  s0: {{uses: sft}}\n");
+    for i in 1..10_000 {
+        let _ = writeln!(
+            text,
+            "  s{i}: {{uses: sft, with: {{model: \"${{{{ stages.s{}.model }}}}\", steps: {i}, seed: \"${{{{ 1 + {i} }}}}\"}}}}",
+            i - 1
+        );
+    }
+    let compiled = compile_text(&Memory::of(&[("/w/f.yaml", &text)]), &[]);
+    let plan = compiled.plan.unwrap();
+    assert_eq!(plan.nodes.len(), 10_000);
+    assert_eq!(plan.nodes[9_999].key.0, "s9999");
+    assert_eq!(plan.graph.edge_count(), 9_999);
+    assert_eq!(ancestors(&plan, &[5]), [0, 1, 2, 3, 4, 5]);
+}
+
+#[test]
+fn a_long_cycle_is_found_without_touching_the_stack() {
+    let mut text = format!("{HEAD}stages:\n  s0: {{uses: noop, needs: [s9999]}}\n");
+    for i in 1..10_000 {
+        let _ = writeln!(text, "  s{i}: {{uses: noop, needs: [s{}]}}", i - 1);
+    }
+    let compiled = compile_text(&Memory::of(&[("/w/f.yaml", &text)]), &[]);
+    assert_eq!(compiled.diagnostics.iter().map(|d| d.code).collect::<Vec<_>>(), ["cycle"]);
+    assert_eq!(compiled.diagnostics[0].related.len(), 10_000);
+}
+
+#[test]
+fn a_matrix_of_ten_thousand_binds_instance_to_instance() {
+    let seeds: Vec<String> = (0..10_000).map(|i| i.to_string()).collect();
+    let text = format!(
+        "{HEAD}stages:\n  a: {{uses: sft, matrix: {{seed: &s [{}]}}, with: {{seed: \"${{{{ matrix.seed }}}}\"}}}}\n  b: {{uses: sft, matrix: {{seed: *s}}, with: {{model: \"${{{{ stages.a.model }}}}\"}}}}\n",
+        seeds.join(",")
+    );
+    let compiled = compile_text(&Memory::of(&[("/w/f.yaml", &text)]), &[]);
+    let plan = compiled.plan.unwrap();
+    assert_eq!(plan.nodes.len(), 20_000);
+    let last = plan.nodes.last().unwrap();
+    assert_eq!(last.key.0, "b[seed=9999]");
+    assert_eq!(last.after[0].0, "a[seed=9999]");
+}
+
+#[test]
+fn paths_of_arguments_and_defaults_have_their_own_folders() {
+    let text = format!(
+        "{HEAD}params: {{data: {{type: path, default: d.jsonl}}}}\nstages:\n  a: {{uses: data/import, with: {{source: \"${{{{ params.data }}}}\"}}}}\n"
+    );
+    let files = Memory::of(&[
+        ("/w/f.yaml", &text),
+        ("/w/d.jsonl", "1"),
+        ("/cwd/d.jsonl", "2"),
+        ("/p/v.yaml", "data: d.jsonl"),
+        ("/p/d.jsonl", "3"),
+    ]);
+    let location = |params: &[&str]| {
+        let compiled = compile_text(&files, params);
+        let plan = compiled.plan.unwrap_or_else(|| panic!("{:?}", compiled.diagnostics));
+        plan.nodes[0].sources["/source"].location.clone()
+    };
+    assert_eq!(location(&[]), "/w/d.jsonl");
+    assert_eq!(location(&["data=d.jsonl"]), "/cwd/d.jsonl");
+    assert_eq!(location(&["@../p/v.yaml"]), "/p/d.jsonl");
+    assert_eq!(location(&["@../p/v.yaml", "data=/w/d.jsonl"]), "/w/d.jsonl");
+}
+
+#[test]
+fn values_of_arguments_are_read_by_declared_type() {
+    let text = format!(
+        "{HEAD}params: {{s: {{type: string, default: a}}, l: {{type: list, default: []}}, o: {{type: string, default: null}}, f: {{type: float, default: 0}}, b: {{type: bool, default: false}}, m: {{type: map, default: {{}}}}}}\nstages: {{a: {{uses: noop}}}}\n"
+    );
+    let files = Memory::of(&[("/w/f.yaml", &text)]);
+    let compiled = compile_text(&files, &["s=007", "l=[1, x]", "f=1e-5", "b=true", "m={k: [1]}", "o=x=y"]);
+    let plan = compiled.plan.unwrap_or_else(|| panic!("{:?}", compiled.diagnostics));
+    let expected = serde_json::json!({"s": "007", "l": [1, "x"], "f": 1e-5, "b": true, "m": {"k": [1]}, "o": "x=y"});
+    assert_eq!(serde_json::to_value(&plan.params).unwrap(), expected);
+    let compiled = compile_text(&files, &["b=yes", "l=x", "zz=1"]);
+    assert_eq!(
+        lines(&compiled),
+        "<command line>:1:6: error[wrong-type]: param `b` must be true or false, found `yes`\n\
+         <command line>:1:6: error[wrong-type]: param `l` must be a list, found `x`\n\
+         <command line>:1:4: error[unknown-param]: the workflow has no param `zz`; valid here: s, l, o, f, b, m\n"
+    );
+}
+
+#[test]
+fn the_digest_sees_what_a_run_does_and_nothing_else() {
+    let digest = |text: &str, params: &[&str]| {
+        let compiled = compile_text(&Memory::of(&[("/w/f.yaml", text), ("/w/d", "1")]), params);
+        compiled.plan.unwrap_or_else(|| panic!("{:?}", compiled.diagnostics)).digest
+    };
+    let text = format!("{HEAD}params: {{n: {{type: int, default: 1}}}}\nstages:\n  a: {{uses: sft, with: {{steps: 3}}}}\n");
+    let base = digest(&text, &[]);
+    assert_eq!(base, digest(&format!("# a comment\n{text}"), &[]));
+    assert_eq!(base, digest(&text.replace("steps: 3", "steps: 3, seed: 0"), &[]), "a default that is written out");
+    assert_ne!(base, digest(&text.replace("steps: 3", "steps: 4"), &[]));
+    assert_ne!(base, digest(&text, &["n=2"]));
+}
+
+#[test]
+fn a_missing_file_is_a_diagnostic() {
+    let compiled = compile_text(&Memory::of(&[]), &[]);
+    assert!(compiled.plan.is_none());
+    assert_eq!(lines(&compiled), "/w/f.yaml:1:1: error[missing-file]: /w/f.yaml: no such file\n");
+}
+
+#[test]
+fn the_editor_schema_accepts_the_samples_and_refuses_unknown_options() {
+    let schema = schema::workflow_schema(&Kinds::new());
+    let validator = jsonschema::validator_for(&schema).unwrap();
+    for name in ["pipeline", "matrix", "embed", "run_stage", "late_list"] {
+        let text = std::fs::read_to_string(crate::samples::folder("valid").join(format!("{name}.yaml"))).unwrap();
+        let value = crate::properties::plain(&text);
+        let errors: Vec<String> = validator.iter_errors(&value).map(|e| format!("{} at {}", e, e.instance_path())).collect();
+        assert_eq!(errors, [""; 0], "{name}");
+    }
+    let wrong = serde_json::json!({"version": 1, "name": "x", "stages": {"a": {"uses": "rl", "with": {"stepps": 3}}}});
+    assert!(!validator.is_valid(&wrong));
+}

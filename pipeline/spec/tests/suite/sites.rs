@@ -1,0 +1,53 @@
+//! Site files: amounts, defaults, mistakes.
+
+use crate::compiles::Memory;
+use std::path::Path;
+use trainyard_spec::plan::Request;
+use trainyard_spec::site::{Durability, Gpu, Pool, Site, read};
+
+fn parse(text: &str) -> (Option<Site>, Vec<String>) {
+    let this_machine = Pool::local(2, 8 << 30, Vec::new());
+    let (site, diagnostics, sources) = read(&Memory::of(&[("/s/trainyard.yaml", text)]), Path::new("/s/trainyard.yaml"), &this_machine);
+    (site, diagnostics.iter().map(|d| sources.line(d)).collect())
+}
+
+#[test]
+fn a_site_is_read() {
+    let (site, diagnostics) = parse(
+        "store: data/store\nsecrets: {HF_TOKEN: env:HF_TOKEN}\ndurability: fsync\npools:\n  - {name: here}\n  - {name: big, executor: slurm, cpus: 64, memory: 512GiB, gpus: [0, {index: 3, memory: 40GiB}], gpu_memory: 80GiB, nodes: 4, tags: [h100], priority: 5}\nnotifications: [{webhook: \"https://example.org/hook\"}]\n",
+    );
+    assert_eq!(diagnostics, [""; 0]);
+    let site = site.unwrap();
+    assert_eq!(site.store.as_deref(), Some("/s/data/store"));
+    assert_eq!(site.durability, Durability::Fsync);
+    assert_eq!(site.pools.iter().map(|p| p.name.as_str()).collect::<Vec<_>>(), ["big", "here"], "by priority");
+    assert_eq!(site.pools[0].gpus, [Gpu { index: 0, memory: 80 << 30 }, Gpu { index: 3, memory: 40 << 30 }]);
+    assert_eq!((site.pools[1].cpus, site.pools[1].memory), (2, 8 << 30), "the amounts of this machine");
+    assert_eq!(site.notifications[0].on, ["failed"]);
+}
+
+#[test]
+fn all_mistakes_of_a_site_are_reported() {
+    let (site, diagnostics) = parse(
+        "stor: x\ndurability: fsyncc\nsecrets: {A: plain}\npools:\n  - {name: a, cpus: 0}\n  - {name: a, memory: lots}\n  - {tags: [x]}\n",
+    );
+    assert!(site.is_none());
+    assert_eq!(
+        diagnostics.join("\n"),
+        "/s/trainyard.yaml:1:1: error[unknown-key]: the site file has no key `stor`; did you mean `store`?\n\
+         /s/trainyard.yaml:2:13: error[wrong-value]: `durability` cannot be `fsyncc`; did you mean `fsync`?\n\
+         /s/trainyard.yaml:5:21: error[out-of-range]: `cpus` is 0, but must be at least 1\n\
+         /s/trainyard.yaml:6:23: error[wrong-value]: `memory`: `lots` is no size: write a number with B, kB, MB, GB, TB, KiB, MiB, GiB or TiB, as in `40GiB`\n\
+         /s/trainyard.yaml:7:5: error[missing-key]: a pool has no `name`\n\
+         /s/trainyard.yaml:6:5: error[duplicate-name]: two pools are called `a`\n\
+         /s/trainyard.yaml:3:14: error[wrong-value]: `plain` is no provider of a secret; name an environment variable: `env:A`"
+    );
+}
+
+#[test]
+fn a_pool_says_all_that_it_lacks() {
+    let pool = Pool { gpus: vec![Gpu { index: 0, memory: 24 << 30 }], ..Pool::local(2, 8 << 30, Vec::new()) };
+    let ask = Request { cpus: Some(4), memory: 16 << 30, gpus: 1, gpu_memory: 40 << 30, nodes: 2, tags: vec!["a".into(), "b".into()] };
+    assert_eq!(pool.misfit(&ask).len(), 5);
+    assert!(pool.misfit(&Request { gpus: 1, ..Request::default() }).is_empty());
+}

@@ -1,0 +1,131 @@
+//! What a running stage is given: inputs as local folders, output folders, progress, metrics, checkpoints, cancellation.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use serde_json::Value;
+use trainyard_core::attempt::{AttemptMessage, LogLevel};
+use trainyard_core::{ArtifactKind, Digest, Error, Result};
+
+/// Set from outside when the attempt must stop; checked by the stage at least once a second.
+#[derive(Debug, Clone, Default)]
+pub struct CancelToken(Arc<AtomicBool>);
+
+impl CancelToken {
+    pub fn cancel(&self) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+    pub fn is_cancelled(&self) -> bool {
+        self.0.load(Ordering::SeqCst)
+    }
+}
+
+/// One input artifact, fetched.
+#[derive(Debug, Clone)]
+pub struct InputArtifact {
+    pub kind: ArtifactKind,
+    /// Content digest.
+    pub digest: Digest,
+    /// Stage digest of its producer.
+    pub stage_digest: Digest,
+    /// A folder that holds its files; read-only.
+    pub folder: PathBuf,
+    pub metadata: BTreeMap<String, Value>,
+}
+
+impl InputArtifact {
+    /// The only `.parquet` file of a table artifact.
+    pub fn parquet(&self) -> PathBuf {
+        self.folder.join("data.parquet")
+    }
+}
+
+/// Where messages go: the attempt's stdout, or a test's list.
+pub trait Reporter: Send + Sync {
+    fn report(&self, message: AttemptMessage);
+}
+
+/// Resume points of this stage digest.
+pub trait CheckpointStore: Send + Sync {
+    /// The newest complete one: its step and a folder with its files.
+    fn latest(&self) -> Result<Option<(u64, PathBuf)>>;
+    /// Stores all files of `folder` as the resume point of `step`; returns when it is durable. Older ones beyond two go away.
+    fn save(&self, step: u64, folder: &Path) -> Result<()>;
+}
+
+/// Everything a stage may touch.
+pub struct StageContext {
+    /// Threads that compute.
+    pub cpus: usize,
+    pub cancel: CancelToken,
+    pub reporter: Arc<dyn Reporter>,
+    pub checkpoints: Arc<dyn CheckpointStore>,
+    /// An empty folder for temporary files; removed after the attempt.
+    pub scratch: PathBuf,
+    /// Port → artifacts, in order.
+    pub inputs: BTreeMap<String, Vec<InputArtifact>>,
+    /// Port → an existing empty folder to fill. A table port is filled with `data.parquet`.
+    pub output_folders: BTreeMap<String, PathBuf>,
+    /// Final metrics; names are prefixed by nothing, lower snake case.
+    pub metrics: BTreeMap<String, f64>,
+    /// Times and rates of this attempt; no digest sees them.
+    pub measured: BTreeMap<String, Value>,
+    /// Port → facts that downstream stages read.
+    pub metadata: BTreeMap<String, BTreeMap<String, Value>>,
+    /// Environment of `run:` stages.
+    pub env: BTreeMap<String, String>,
+}
+
+impl StageContext {
+    /// The artifact of a `one` port.
+    pub fn input(&self, port: &str) -> Result<&InputArtifact> {
+        self.optional(port).ok_or_else(|| Error::invalid(format!("input `{port}` is missing")).help(format!("give `with: {{{port}: ${{{{ stages.<id>.<port> }}}}}}`")))
+    }
+    /// The artifact of an `optional` port.
+    pub fn optional(&self, port: &str) -> Option<&InputArtifact> {
+        self.many(port).first()
+    }
+    /// The artifacts of a `many` port.
+    pub fn many(&self, port: &str) -> &[InputArtifact] {
+        self.inputs.get(port).map_or(&[], Vec::as_slice)
+    }
+    /// The folder of an output port.
+    pub fn output(&self, port: &str) -> Result<&Path> {
+        self.output_folders.get(port).map(PathBuf::as_path).ok_or_else(|| Error::bug(format!("this stage has no output `{port}`")))
+    }
+    /// The Parquet file of a table output.
+    pub fn output_parquet(&self, port: &str) -> Result<PathBuf> {
+        Ok(self.output(port)?.join("data.parquet"))
+    }
+    /// A final metric. Not a number is refused when the manifest is published.
+    pub fn metric(&mut self, name: impl Into<String>, value: f64) {
+        self.metrics.insert(name.into(), value);
+    }
+    /// A fact of this attempt that no digest sees (seconds, tokens per second).
+    pub fn measure(&mut self, name: impl Into<String>, value: impl Into<Value>) {
+        self.measured.insert(name.into(), value.into());
+    }
+    /// A fact about an output that downstream stages and `check` read.
+    pub fn describe(&mut self, port: &str, key: &str, value: impl Into<Value>) {
+        self.metadata.entry(port.to_string()).or_default().insert(key.to_string(), value.into());
+    }
+    pub fn progress(&self, done: u64, total: u64, unit: &str, metric: Option<(&str, f64)>) {
+        let metric = metric.map(|(n, v)| (n.to_string(), v));
+        self.reporter.report(AttemptMessage::Progress { done, total, unit: unit.to_string(), metric });
+    }
+    /// A point of a learning curve.
+    pub fn curve(&self, name: &str, step: u64, value: f64) {
+        self.reporter.report(AttemptMessage::Metric { name: name.to_string(), step, value });
+    }
+    pub fn log(&self, text: impl Into<String>) {
+        self.reporter.report(AttemptMessage::Log { level: LogLevel::Info, text: text.into() });
+    }
+    pub fn warn(&self, text: impl Into<String>) {
+        self.reporter.report(AttemptMessage::Log { level: LogLevel::Warn, text: text.into() });
+    }
+    /// Returns an error of kind cancelled once the attempt must stop.
+    pub fn stop_if_cancelled(&self) -> Result<()> {
+        if self.cancel.is_cancelled() { Err(Error::cancelled("the attempt was cancelled")) } else { Ok(()) }
+    }
+}

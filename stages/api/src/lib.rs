@@ -1,0 +1,15 @@
+//! What a stage is, and what it is given: the contract between the orchestrator and every stage room.
+//!
+//! A stage is a pure function of its config, its inputs and its seed, with files as inputs and outputs. It sees local folders
+//! only; the attempt runner fetches inputs from the store before and publishes outputs after. Refuses: store access, ambient
+//! time or chance, knowledge of other stages.
+
+pub mod context;
+pub mod registry;
+pub mod report;
+pub mod stage;
+
+pub use context::{CancelToken, CheckpointStore, InputArtifact, Reporter, StageContext};
+pub use registry::Registry;
+pub use report::Report;
+pub use stage::{port, DynStage, Ports, Stage};

@@ -1,0 +1,256 @@
+//! The content of a `report` artifact: `report.json`, one schema for all stages that measure something.
+//!
+//! Why here: every room writes reports and the stage `report` joins them, so all must agree on one type. A report holds
+//! metrics (with intervals), tables of typed cells and learning curves; how they look is decided by the stage `report`.
+//! Refuses: numbers that are not finite as metrics, rows whose length differs from the columns', anything measured on a clock.
+
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::path::Path;
+use trainyard_core::digest::canonical_json;
+use trainyard_core::error::io_error;
+use trainyard_core::{Error, Result};
+
+/// The name of the file in a report artifact's folder.
+pub const REPORT_FILE: &str = "report.json";
+
+/// What a stage measured.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Report {
+    /// 1.
+    pub report_format: u32,
+    /// A heading, e.g. `Supervised fine-tuning`.
+    pub title: String,
+    /// One or two sentences: what was measured on what. May be empty.
+    #[serde(default)]
+    pub summary: String,
+    /// By name, lower snake case.
+    #[serde(default)]
+    pub metrics: BTreeMap<String, Metric>,
+    #[serde(default)]
+    pub tables: Vec<Table>,
+    #[serde(default)]
+    pub curves: Vec<Curve>,
+    /// What a reader must know to read the numbers: conventions, exclusions, sources.
+    #[serde(default)]
+    pub notes: Vec<String>,
+}
+
+/// A number, with its 95% interval where one is known.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Metric {
+    pub value: f64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub low: Option<f64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub high: Option<f64>,
+    /// How many independent units (problems) it rests on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub n: Option<u64>,
+}
+
+/// Rows under named columns.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Table {
+    pub title: String,
+    pub columns: Vec<String>,
+    pub rows: Vec<Vec<Cell>>,
+}
+
+/// One cell; in JSON: null, a string, a number, or an object with `value`, `low` and `high`.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Cell {
+    #[default]
+    Empty,
+    Text(String),
+    /// Shown with up to four significant digits.
+    Number(f64),
+    /// A share or mean with its 95% interval.
+    Interval { value: f64, low: f64, high: f64 },
+}
+
+/// Lines over one x axis.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Curve {
+    pub title: String,
+    /// What the x axis counts, e.g. `step`.
+    pub x: String,
+    /// What the y axis shows, e.g. `loss (nats per token)`. May be empty.
+    #[serde(default)]
+    pub y: String,
+    pub series: Vec<Series>,
+}
+
+/// One line: points [x, y] in order of x.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Series {
+    pub name: String,
+    pub points: Vec<[f64; 2]>,
+}
+
+impl Report {
+    pub fn new(title: impl Into<String>) -> Self {
+        Self { report_format: 1, title: title.into(), summary: String::new(), metrics: BTreeMap::new(), tables: Vec::new(), curves: Vec::new(), notes: Vec::new() }
+    }
+
+    /// A metric without an interval.
+    pub fn metric(&mut self, name: impl Into<String>, value: f64) -> &mut Self {
+        self.metrics.insert(name.into(), Metric { value, low: None, high: None, n: None });
+        self
+    }
+
+    /// A metric with its 95% interval over `n` independent units; no interval if it could not be estimated.
+    pub fn estimate(&mut self, name: impl Into<String>, value: f64, interval: Option<(f64, f64)>, n: u64) -> &mut Self {
+        let (low, high) = interval.unzip();
+        self.metrics.insert(name.into(), Metric { value, low, high, n: Some(n) });
+        self
+    }
+
+    pub fn table(&mut self, table: Table) -> &mut Self {
+        self.tables.push(table);
+        self
+    }
+
+    /// A learning curve; series without any finite point are left out, and so is a curve without series.
+    pub fn curve(&mut self, mut curve: Curve) -> &mut Self {
+        for series in &mut curve.series {
+            series.points.retain(|[x, y]| x.is_finite() && y.is_finite());
+        }
+        curve.series.retain(|s| !s.points.is_empty());
+        if !curve.series.is_empty() {
+            self.curves.push(curve);
+        }
+        self
+    }
+
+    pub fn note(&mut self, text: impl Into<String>) -> &mut Self {
+        self.notes.push(text.into());
+        self
+    }
+
+    /// Refuses numbers without a JSON form and ragged tables; the message names them.
+    pub fn validate(&self) -> Result<()> {
+        for (name, m) in &self.metrics {
+            let numbers = [Some(m.value), m.low, m.high];
+            if numbers.iter().flatten().any(|x| !x.is_finite()) {
+                return Err(Error::data(format!("report `{}`: metric `{name}` is not finite ({})", self.title, m.value)));
+            }
+        }
+        for table in &self.tables {
+            if let Some(row) = table.rows.iter().find(|r| r.len() != table.columns.len()) {
+                return Err(Error::bug(format!(
+                    "report `{}`: table `{}` has {} columns, but a row of {} cells",
+                    self.title,
+                    table.title,
+                    table.columns.len(),
+                    row.len()
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes `report.json` (RFC 8785: equal reports are equal bytes) into an output folder.
+    pub fn write(&self, folder: &Path) -> Result<()> {
+        self.validate()?;
+        let mut bytes = canonical_json(self)?;
+        bytes.push(b'\n');
+        let path = folder.join(REPORT_FILE);
+        std::fs::write(&path, bytes).map_err(|e| io_error(&path, &e))
+    }
+
+    /// Reads the `report.json` of an artifact's folder. A missing or damaged file is an error that names it.
+    pub fn read(folder: &Path) -> Result<Self> {
+        let path = folder.join(REPORT_FILE);
+        let bytes = std::fs::read(&path).map_err(|e| io_error(&path, &e))?;
+        let report: Self = serde_json::from_slice(&bytes).map_err(|e| Error::data(format!("{}: {e}", path.display())).help("rerun the stage that wrote it"))?;
+        report.validate()?;
+        Ok(report)
+    }
+}
+
+impl Table {
+    pub fn new(title: impl Into<String>, columns: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        Self { title: title.into(), columns: columns.into_iter().map(Into::into).collect(), rows: Vec::new() }
+    }
+    pub fn row(&mut self, cells: impl IntoIterator<Item = Cell>) -> &mut Self {
+        self.rows.push(cells.into_iter().collect());
+        self
+    }
+}
+
+impl Curve {
+    pub fn new(title: impl Into<String>, x: impl Into<String>, y: impl Into<String>) -> Self {
+        Self { title: title.into(), x: x.into(), y: y.into(), series: Vec::new() }
+    }
+    #[must_use]
+    pub fn with(mut self, name: impl Into<String>, points: impl IntoIterator<Item = (f64, f64)>) -> Self {
+        self.series.push(Series { name: name.into(), points: points.into_iter().map(|(x, y)| [x, y]).collect() });
+        self
+    }
+}
+
+impl Cell {
+    pub fn text(text: impl Into<String>) -> Self {
+        Self::Text(text.into())
+    }
+    /// Empty if the number is not finite.
+    pub fn number(value: f64) -> Self {
+        if value.is_finite() { Self::Number(value) } else { Self::Empty }
+    }
+    /// A number alone if there is no finite interval.
+    pub fn interval(value: f64, interval: Option<(f64, f64)>) -> Self {
+        match interval {
+            Some((low, high)) if value.is_finite() && low.is_finite() && high.is_finite() => Self::Interval { value, low, high },
+            _ => Self::number(value),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample() -> Report {
+        let mut report = Report::new("Evaluation");
+        report.metric("problems", 300.0).estimate("accuracy", 0.5, Some((0.44, 0.56)), 300);
+        let mut table = Table::new("Accuracy", ["model", "accuracy", "note"]);
+        table.row([Cell::text("rl"), Cell::interval(0.5, Some((0.44, 0.56))), Cell::Empty]);
+        table.row([Cell::text("sft"), Cell::number(f64::NAN), Cell::number(2.0)]);
+        report.table(table);
+        report.curve(Curve::new("Loss", "step", "nats").with("train", [(0.0, 2.0), (1.0, f64::NAN), (2.0, 1.0)]).with("none", [(0.0, f64::NAN)]));
+        report
+    }
+
+    #[test]
+    fn a_report_survives_its_file() {
+        let folder = std::env::temp_dir().join(format!("trainyard-report-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        sample().write(&folder).unwrap();
+        assert_eq!(Report::read(&folder).unwrap(), sample());
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
+    fn points_that_are_not_finite_are_left_out() {
+        assert_eq!(sample().curves[0].series, [Series { name: "train".into(), points: vec![[0.0, 2.0], [2.0, 1.0]] }]);
+    }
+
+    #[test]
+    fn nan_metrics_and_ragged_rows_are_refused() {
+        let mut nan = Report::new("r");
+        nan.metric("loss", f64::NAN);
+        assert!(nan.validate().unwrap_err().message.contains("`loss`"));
+        let mut ragged = Report::new("r");
+        let mut table = Table::new("t", ["a", "b"]);
+        table.row([Cell::Empty]);
+        ragged.table(table);
+        assert!(ragged.validate().unwrap_err().message.contains("row of 1 cells"));
+    }
+}

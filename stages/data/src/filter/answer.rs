@@ -1,0 +1,49 @@
+//! Rule `answer`: the environment's verifier must accept the row's final answer.
+//!
+//! Refuses: running without the problems, because expected answers stand there and nowhere else.
+
+use super::rule::{Judgment, Rule, World};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use trainyard_core::{Error, Result};
+use trainyard_tables::{Status, Trajectory};
+
+/// Rejects rows whose answer is wrong, missing, or to an unknown problem.
+#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Answer {}
+
+impl Rule for Answer {
+    fn kind(&self) -> &'static str {
+        "answer"
+    }
+    fn judge(&self, rows: &[&Trajectory], world: &World<'_>) -> Result<Vec<Judgment>> {
+        if world.problems.is_empty() {
+            return Err(Error::invalid("no problems to verify answers with").help("wire input `problems`, or take the rule out of `rules`"));
+        }
+        Ok(rows.iter().map(|row| judge(row, world)).collect())
+    }
+}
+
+fn judge(row: &Trajectory, world: &World<'_>) -> Judgment {
+    if row.status == Status::Infrastructure {
+        return Judgment::reject("infrastructure", "the episode failed, not the agent");
+    }
+    let Some(problem) = world.problems.get(&row.problem_id) else {
+        return Judgment::reject("unknown_problem", row.problem_id.clone());
+    };
+    match &row.answer {
+        None => Judgment::reject("no_answer", ""),
+        Some(answer) if world.environment.verify(problem, answer) => Judgment::Keep,
+        Some(answer) => Judgment::reject("wrong", format!("`{}` where `{}` is expected", short(answer), problem.answer)),
+    }
+}
+
+/// At most 60 characters.
+fn short(text: &str) -> String {
+    let mut out: String = text.chars().take(60).collect();
+    if out.len() < text.len() {
+        out.push('…');
+    }
+    out
+}

@@ -1,0 +1,137 @@
+//! Rule `decontaminate`: no kept row may overlap an evaluation problem.
+//!
+//! Methods, each of which may reject: `canonical` (the same problem: equal canonical forms, or equal words of the question),
+//! `ngram_13` (any 13-gram of an evaluation question or reference occurs in the row; arXiv 2005.14165), `coverage_8` (at least
+//! a share of an evaluation question's 8-grams occurs in the row's question, or of the row's in one evaluation question;
+//! arXiv 2411.15124). Refuses: running without evaluation problems, which would look like a clean bill.
+
+use super::rule::{Judgment, Part, Rule, World, question};
+use crate::text::{ngrams, normal};
+use rayon::prelude::*;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use trainyard_core::{Error, Result};
+use trainyard_tables::{Problem, Trajectory};
+
+/// How overlap is decided.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Method {
+    /// Template, numbers and question in one form.
+    Canonical,
+    /// Any shared 13-gram.
+    #[serde(rename = "ngram_13")]
+    Ngram13,
+    /// A share of the 8-grams.
+    #[serde(rename = "coverage_8")]
+    Coverage8,
+}
+
+/// Rejects rows that overlap an evaluation problem.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Decontaminate {
+    /// Which overlaps reject. For problems made from templates use `[canonical]` alone.
+    pub methods: Vec<Method>,
+    /// The share of 8-grams from which `coverage_8` rejects.
+    #[schemars(range(min = 0.0, max = 1.0))]
+    pub coverage: f64,
+}
+
+impl Default for Decontaminate {
+    fn default() -> Self {
+        Self { methods: vec![Method::Canonical, Method::Ngram13, Method::Coverage8], coverage: 0.5 }
+    }
+}
+
+impl Rule for Decontaminate {
+    fn kind(&self) -> &'static str {
+        "decontaminate"
+    }
+    fn judge(&self, rows: &[&Trajectory], world: &World<'_>) -> Result<Vec<Judgment>> {
+        if world.evaluation.is_empty() {
+            return Err(Error::invalid("no evaluation problems to decontaminate against").help("wire input `evaluation`, or take the rule out of `rules`"));
+        }
+        if self.methods.is_empty() || !(self.coverage > 0.0 && self.coverage <= 1.0) {
+            return Err(Error::invalid("`methods` must not be empty, and `coverage` must be above 0 and at most 1"));
+        }
+        let index = Index::new(world.evaluation);
+        Ok(rows.par_iter().map(|row| self.row(row, world, &index)).collect())
+    }
+}
+
+impl Decontaminate {
+    fn row(&self, row: &Trajectory, world: &World<'_>, index: &Index<'_>) -> Judgment {
+        for method in &self.methods {
+            let hit = match method {
+                Method::Canonical => index.canonical(row, world.problems.get(&row.problem_id)).map(|id| ("same_problem", id)),
+                Method::Ngram13 => index.any_13(row).map(|id| ("ngram_13", id)),
+                Method::Coverage8 => index.covering_8(row, self.coverage).map(|id| ("coverage_8", id)),
+            };
+            if let Some((code, id)) = hit {
+                return Judgment::reject(code, format!("as in {id}"));
+            }
+        }
+        Judgment::Keep
+    }
+}
+
+/// Evaluation problems by canonical form, words, and n-grams. Hash maps are only looked up, never walked.
+struct Index<'a> {
+    problems: &'a [Problem],
+    canonical: BTreeMap<&'a str, usize>,
+    words: BTreeMap<String, usize>,
+    /// 13-gram → the first problem that holds it.
+    grams_13: HashMap<u64, usize>,
+    /// 8-gram → all problems whose question holds it.
+    grams_8: HashMap<u64, Vec<usize>>,
+    /// Distinct 8-grams of each question.
+    count_8: Vec<usize>,
+}
+
+impl<'a> Index<'a> {
+    fn new(problems: &'a [Problem]) -> Self {
+        let mut index = Self { problems, canonical: BTreeMap::new(), words: BTreeMap::new(), grams_13: HashMap::new(), grams_8: HashMap::new(), count_8: Vec::new() };
+        for (i, problem) in problems.iter().enumerate() {
+            if !problem.canonical.is_empty() {
+                index.canonical.entry(&problem.canonical).or_insert(i);
+            }
+            index.words.entry(normal(problem.question())).or_insert(i);
+            let reference = problem.reference.as_deref().map(crate::annotation::plain).unwrap_or_default();
+            for gram in ngrams(problem.question(), 13).into_iter().chain(ngrams(&reference, 13)) {
+                index.grams_13.entry(gram).or_insert(i);
+            }
+            let grams: HashSet<u64> = ngrams(problem.question(), 8).into_iter().collect();
+            index.count_8.push(grams.len());
+            for gram in grams {
+                index.grams_8.entry(gram).or_default().push(i);
+            }
+        }
+        index
+    }
+
+    fn id(&self, i: usize) -> &'a str {
+        &self.problems[i].id
+    }
+
+    fn canonical(&self, row: &Trajectory, problem: Option<&Problem>) -> Option<&'a str> {
+        let form = problem.and_then(|p| self.canonical.get(p.canonical.as_str()));
+        form.or_else(|| self.words.get(&normal(question(row)))).map(|i| self.id(*i))
+    }
+
+    fn any_13(&self, row: &Trajectory) -> Option<&'a str> {
+        let texts = row.messages.iter().map(|m| m.content.as_str());
+        texts.flat_map(|text| ngrams(text, 13)).find_map(|gram| self.grams_13.get(&gram)).map(|i| self.id(*i))
+    }
+
+    fn covering_8(&self, row: &Trajectory, share: f64) -> Option<&'a str> {
+        let grams: BTreeSet<u64> = ngrams(&Part::Question.of(row), 8).into_iter().collect();
+        let mut shared: BTreeMap<usize, usize> = BTreeMap::new();
+        for i in grams.iter().filter_map(|g| self.grams_8.get(g)).flatten() {
+            *shared.entry(*i).or_insert(0) += 1;
+        }
+        let covers = |n: usize, of: usize| of > 0 && n as f64 >= share * of as f64;
+        shared.into_iter().find(|(i, n)| covers(*n, self.count_8[*i]) || covers(*n, grams.len())).map(|(i, _)| self.id(i))
+    }
+}

@@ -1,0 +1,46 @@
+//! Rule `exact_duplicates`: a row equal to an earlier kept row.
+//!
+//! Conversations are compared character by character, because code that differs in an operator is other code; questions by their
+//! words, because they are prose.
+
+use super::rule::{Judgment, Part, Rule, World};
+use crate::text::normal;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use trainyard_core::Result;
+use trainyard_tables::Trajectory;
+
+/// Rejects all but the first of equal rows.
+#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ExactDuplicates {
+    /// What must be equal: `conversation` (all messages, symbols included) or `question` (the words of the first user message).
+    #[serde(default)]
+    pub on: Part,
+}
+
+impl Rule for ExactDuplicates {
+    fn kind(&self) -> &'static str {
+        "exact_duplicates"
+    }
+    fn judge(&self, rows: &[&Trajectory], _world: &World<'_>) -> Result<Vec<Judgment>> {
+        let mut first: BTreeMap<String, &str> = BTreeMap::new();
+        Ok(rows
+            .iter()
+            .map(|row| {
+                let key = match self.on {
+                    Part::Conversation => self.on.of(row),
+                    Part::Question => normal(&self.on.of(row)),
+                };
+                match first.get(&key) {
+                    Some(id) => Judgment::reject("duplicate", format!("of {id}")),
+                    None => {
+                        first.insert(key, &row.id);
+                        Judgment::Keep
+                    }
+                }
+            })
+            .collect())
+    }
+}

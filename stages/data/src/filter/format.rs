@@ -1,0 +1,56 @@
+//! Rule `format`: every tool call parses, every call has its result, and the conversation ends with an answer.
+
+use super::rule::{Judgment, Rule, World};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use trainyard_core::Result;
+use trainyard_envs::ToolFormat;
+use trainyard_tables::Trajectory;
+
+/// Rejects rows that the environment could not have produced from a well-behaved agent.
+#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Format {}
+
+impl Rule for Format {
+    fn kind(&self) -> &'static str {
+        "format"
+    }
+    fn judge(&self, rows: &[&Trajectory], world: &World<'_>) -> Result<Vec<Judgment>> {
+        let format = world.environment.format();
+        Ok(rows.iter().map(|row| judge(row, format)).collect())
+    }
+}
+
+fn judge(row: &Trajectory, format: &dyn ToolFormat) -> Judgment {
+    let mut waiting = false;
+    let mut ended = false;
+    for (i, message) in row.messages.iter().enumerate() {
+        let place = || format!("message {}", i + 1);
+        match message.role.as_str() {
+            "assistant" if waiting => return Judgment::reject("no_result", format!("{} follows a call without a result", place())),
+            "assistant" => {
+                let turn = format.parse(&message.content);
+                if let Some(Err(e)) = turn.calls.iter().find(|c| c.is_err()) {
+                    return Judgment::reject("broken_call", format!("{}: {e}", place()));
+                }
+                if turn.truncated {
+                    return Judgment::reject("truncated_call", place());
+                }
+                waiting = !turn.calls.is_empty();
+                ended = turn.calls.is_empty() && !turn.text.trim().is_empty();
+            }
+            "tool" if !waiting && !after_tool(row, i) => return Judgment::reject("result_without_call", place()),
+            _ => {
+                waiting = false;
+                ended = false;
+            }
+        }
+    }
+    if ended { Judgment::Keep } else { Judgment::reject("no_answer", "the last message is no answer") }
+}
+
+/// Several calls of one turn have several results in a row.
+fn after_tool(row: &Trajectory, i: usize) -> bool {
+    i > 0 && row.messages[i - 1].role == "tool"
+}

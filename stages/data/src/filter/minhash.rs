@@ -1,0 +1,101 @@
+//! MinHash signatures and locality-sensitive banding (Broder 1997; Leskovec et al., Mining of Massive Datasets, chapter 3).
+//!
+//! A set's signature is, for each of `bands · rows` hash functions, the least hash of its elements; two sets agree in one place
+//! with the chance of their Jaccard similarity s, and share at least one whole band with chance 1 − (1 − s^rows)^bands. With
+//! 16 × 8 that is 0.95 at s = 0.8 and 0.06 at s = 0.5. Hash functions are h_i(x) = high 32 bits of (a_i·x + b_i) with odd a_i
+//! (multiply-add-shift), drawn from fixed counters, so signatures never change. Refuses: nothing; an empty set has no signature.
+
+use crate::hash::{mix, xxh64};
+
+/// The hash functions of a signature.
+pub struct MinHash {
+    coefficients: Vec<(u64, u64)>,
+    rows: usize,
+}
+
+impl MinHash {
+    /// `bands · rows` hash functions.
+    pub fn new(bands: usize, rows: usize) -> Self {
+        let word = |i: usize, k: u64| mix(xxh64(&(i as u64).to_le_bytes(), k));
+        Self { coefficients: (0..bands * rows).map(|i| (word(i, 1) | 1, word(i, 2))).collect(), rows }
+    }
+
+    /// The least hash of each function; `None` for an empty set.
+    pub fn signature(&self, set: &[u64]) -> Option<Vec<u32>> {
+        if set.is_empty() {
+            return None;
+        }
+        Some(self.coefficients.iter().map(|(a, b)| set.iter().map(|x| (a.wrapping_mul(*x).wrapping_add(*b) >> 32) as u32).min().unwrap_or(u32::MAX)).collect())
+    }
+
+    /// One key per band; sets that share a key in the same band are candidates.
+    pub fn bands(&self, signature: &[u32]) -> Vec<u64> {
+        signature.chunks(self.rows).map(|band| band.iter().fold(0, |seed, word| xxh64(&word.to_le_bytes(), seed))).collect()
+    }
+}
+
+/// |A ∩ B| / |A ∪ B| of two sorted sets without repeats; 0 if both are empty.
+pub fn jaccard(a: &[u64], b: &[u64]) -> f64 {
+    let (mut i, mut j, mut shared) = (0, 0, 0usize);
+    while i < a.len() && j < b.len() {
+        match a[i].cmp(&b[j]) {
+            std::cmp::Ordering::Less => i += 1,
+            std::cmp::Ordering::Greater => j += 1,
+            std::cmp::Ordering::Equal => {
+                shared += 1;
+                i += 1;
+                j += 1;
+            }
+        }
+    }
+    let union = a.len() + b.len() - shared;
+    if union == 0 { 0.0 } else { shared as f64 / union as f64 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use trainyard_core::Chance;
+
+    #[test]
+    fn jaccard_by_hand() {
+        assert_eq!(jaccard(&[1, 2, 3], &[2, 3, 4]), 0.5);
+        assert_eq!((jaccard(&[], &[]), jaccard(&[1], &[]), jaccard(&[1], &[1])), (0.0, 0.0, 1.0));
+    }
+
+    #[test]
+    fn places_agree_as_often_as_sets_overlap() {
+        let minhash = MinHash::new(128, 8);
+        let mut draws = Chance::new(9).at("sets", &[]);
+        // 300 shared of 500 in the union: s = 0.6.
+        let mut all: Vec<u64> = (0..500).map(|_| draws.next_u64()).collect();
+        let (mut a, mut b) = (all[..400].to_vec(), all.split_off(100));
+        a.sort_unstable();
+        b.sort_unstable();
+        assert!((jaccard(&a, &b) - 0.6).abs() < 1e-12);
+        let (x, y) = (minhash.signature(&a).unwrap(), minhash.signature(&b).unwrap());
+        let agree = x.iter().zip(&y).filter(|(x, y)| x == y).count() as f64 / x.len() as f64;
+        // 1,024 places: standard error 0.015.
+        assert!((agree - 0.6).abs() < 0.06, "{agree}");
+    }
+
+    #[test]
+    fn equal_sets_share_every_band_and_empty_sets_none() {
+        let minhash = MinHash::new(4, 2);
+        let s = minhash.signature(&[5, 9]).unwrap();
+        assert_eq!(minhash.bands(&s), minhash.bands(&minhash.signature(&[9, 5]).unwrap()));
+        assert_eq!(minhash.bands(&s).len(), 4);
+        assert!(minhash.signature(&[]).is_none());
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn jaccard_is_symmetric_and_counts_sets(a in proptest::collection::btree_set(0u64..30, 0..20), b in proptest::collection::btree_set(0u64..30, 0..20)) {
+            let (x, y): (Vec<u64>, Vec<u64>) = (a.iter().copied().collect(), b.iter().copied().collect());
+            let union = a.union(&b).count();
+            let expected = if union == 0 { 0.0 } else { a.intersection(&b).count() as f64 / union as f64 };
+            proptest::prop_assert_eq!(jaccard(&x, &y), expected);
+            proptest::prop_assert_eq!(jaccard(&y, &x), expected);
+        }
+    }
+}

@@ -1,0 +1,194 @@
+//! Stage `data/filter`: rules judge trajectories in order; what is kept, what is rejected and why are three outputs.
+//!
+//! Why so: a row that disappears without a reason cannot be argued with. Each rule is one file, listed in `registry.rs`; every
+//! row keeps its verdicts (rule, keep, reason) up to the rule that rejected it. Refuses: changing a row's content.
+
+pub mod answer;
+pub mod decontaminate;
+pub mod exact_duplicates;
+pub mod expression;
+pub mod format;
+pub mod minhash;
+pub mod near_duplicates;
+pub mod registry;
+pub mod report;
+pub mod rule;
+pub mod void_turn;
+
+pub use rule::{Judgment, Rule, World};
+
+use crate::io;
+use crate::synthesize::{check_environment, complete_environment, environment};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use trainyard_api::stage::Ports;
+use trainyard_api::{Stage, StageContext, port};
+use trainyard_core::{ArtifactKind, Cardinality, Error, OptionProblem, Result};
+use trainyard_tables::{Problem, Trajectory, Verdict};
+
+/// Options of `data/filter`.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Config {
+    /// The rules, in order: `{kind: …}` with the rule's own options. A row is judged until a rule rejects it.
+    #[serde(default = "default_rules")]
+    pub rules: Vec<Value>,
+    /// The environment whose tool-call format and verifier the rules use. Without one, the rules `format`, `answer` and
+    /// `void_turn` cannot judge.
+    #[serde(default = "default_environment")]
+    pub environment: Value,
+}
+
+fn default_rules() -> Vec<Value> {
+    ["format", "void_turn", "answer", "exact_duplicates", "near_duplicates", "decontaminate"].iter().map(|kind| json!({"kind": kind})).collect()
+}
+
+fn default_environment() -> Value {
+    json!({"kind": "word-problems"})
+}
+
+/// The stage kind `data/filter`.
+pub struct Filter;
+
+impl Stage for Filter {
+    type Config = Config;
+    const NAME: &'static str = "data/filter";
+    const SUMMARY: &'static str = "Judge trajectories by rules; keep the verdict and reason of every row.";
+    const DOC: &'static str = include_str!("filter.md");
+    const EXAMPLE: &'static str = r#"{"trajectories": "${{ stages.demos.demonstrations }}", "problems": "${{ stages.demos.problems }}", "rules": [{"kind": "format"}, {"kind": "exact_duplicates"}]}"#;
+    const MAIN_METRIC: Option<&'static str> = Some("kept");
+    const METRICS: &'static [&'static str] = &["rows", "kept", "rejected", "rejected_*"];
+
+    fn ports() -> Ports {
+        use Cardinality::{Many, One};
+        Ports {
+            inputs: vec![
+                port("trajectories", ArtifactKind::Trajectories, Many, "The rows to judge."),
+                port("problems", ArtifactKind::Problems, Many, "The problems that they solve: expected answers for the rule `answer`, canonical forms for `decontaminate`."),
+                port("evaluation", ArtifactKind::Problems, Many, "Evaluation problems that no kept row may overlap (rule `decontaminate`)."),
+            ],
+            outputs: vec![
+                port("kept", ArtifactKind::Trajectories, One, "Rows that no rule rejected."),
+                port("rejected", ArtifactKind::Trajectories, One, "Rows that a rule rejected; the last verdict says which and why."),
+                port("report", ArtifactKind::Report, One, "Counts by rule and reason."),
+            ],
+        }
+    }
+
+    fn schema() -> Value {
+        let mut schema = schemars::schema_for!(Config).to_value();
+        schema["properties"]["rules"]["items"] = registry::schema();
+        schema
+    }
+
+    fn expand(mut config: Value) -> Result<Value> {
+        // Defaults of parts are written out, so that they are part of the digest. What cannot be completed stays for `check`,
+        // which names its place.
+        if let Some(options) = config.as_object_mut() {
+            let environment = options.entry("environment").or_insert_with(default_environment);
+            complete_environment(environment);
+            let rules = options.entry("rules").or_insert_with(|| Value::Array(default_rules()));
+            for rule in rules.as_array_mut().into_iter().flatten() {
+                if let Ok(full) = registry::complete(rule) {
+                    *rule = full;
+                }
+            }
+        }
+        Ok(config)
+    }
+
+    fn check(config: &Config) -> Vec<OptionProblem> {
+        let mut problems: Vec<OptionProblem> = config
+            .rules
+            .iter()
+            .enumerate()
+            .filter_map(|(i, rule)| registry::build(rule).err().map(|e| OptionProblem { pointer: format!("/rules/{i}"), message: e.message, help: e.help }))
+            .collect();
+        problems.extend(check_environment(&config.environment));
+        problems
+    }
+
+    fn run(config: Config, context: &mut StageContext) -> Result<()> {
+        let mut rows = io::read_many_trajectories(context.many("trajectories"))?;
+        if rows.is_empty() {
+            return Err(Error::invalid("no row to filter").help("wire `trajectories` to an output that has rows"));
+        }
+        let problems: BTreeMap<String, Problem> = io::read_many_problems(context.many("problems"))?.into_iter().map(|p| (p.id.clone(), p)).collect();
+        let evaluation = io::read_many_problems(context.many("evaluation"))?;
+        let environment = environment(&config.environment, context.cpus)?;
+        let scratch = context.scratch.clone();
+        let world = World { problems: &problems, evaluation: &evaluation, environment: environment.as_ref(), scratch: &scratch };
+        let mut counts = Vec::new();
+        for options in &config.rules {
+            context.stop_if_cancelled()?;
+            let rule = registry::build(options)?;
+            counts.push(apply(rule.as_ref(), &mut rows, &world)?);
+        }
+        publish(rows, &counts, context)
+    }
+}
+
+/// What one rule did.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Count {
+    pub rule: &'static str,
+    /// Rows that reached the rule.
+    pub judged: usize,
+    /// Rejected rows by reason code.
+    pub reasons: BTreeMap<String, usize>,
+}
+
+impl Count {
+    pub fn rejected(&self) -> usize {
+        self.reasons.values().sum()
+    }
+}
+
+/// Whether every rule so far keeps the row.
+fn survives(row: &Trajectory) -> bool {
+    row.verdicts.iter().all(|v| v.keep)
+}
+
+/// Lets one rule judge all rows that are still kept, and writes its verdicts.
+pub fn apply(rule: &dyn Rule, rows: &mut [Trajectory], world: &World<'_>) -> Result<Count> {
+    let alive: Vec<usize> = (0..rows.len()).filter(|i| survives(&rows[*i])).collect();
+    let judged: Vec<&Trajectory> = alive.iter().map(|i| &rows[*i]).collect();
+    let judgments = rule.judge(&judged, world).map_err(|e| e.at(format!("rule `{}`", rule.kind())))?;
+    if judgments.len() != alive.len() {
+        return Err(Error::bug(format!("rule `{}` judged {} of {} rows", rule.kind(), judgments.len(), alive.len())));
+    }
+    let mut count = Count { rule: rule.kind(), judged: alive.len(), reasons: BTreeMap::new() };
+    for (i, judgment) in alive.into_iter().zip(judgments) {
+        let (keep, reason) = match judgment {
+            Judgment::Keep => (true, String::new()),
+            Judgment::Reject { code, detail } => {
+                *count.reasons.entry(code.to_string()).or_insert(0) += 1;
+                (false, if detail.is_empty() { code.to_string() } else { format!("{code}: {detail}") })
+            }
+        };
+        rows[i].verdicts.push(Verdict { rule: rule.kind().to_string(), keep, reason });
+    }
+    Ok(count)
+}
+
+fn publish(rows: Vec<Trajectory>, counts: &[Count], context: &mut StageContext) -> Result<()> {
+    let total = rows.len();
+    let (kept, rejected): (Vec<_>, Vec<_>) = rows.into_iter().partition(|row| survives(row));
+    context.metric("rows", total as f64);
+    context.metric("kept", kept.len() as f64);
+    context.metric("rejected", rejected.len() as f64);
+    for (name, n) in report::rejected_by_rule(counts) {
+        context.metric(format!("rejected_{name}"), n as f64);
+    }
+    report::report(total, kept.len(), counts).write(context.output("report")?)?;
+    if kept.is_empty() {
+        return Err(Error::data(format!("all {total} rows were rejected")).help(report::first_reasons(counts)));
+    }
+    io::write_trajectories(&context.output_parquet("kept")?, &kept)?;
+    io::write_trajectories(&context.output_parquet("rejected")?, &rejected)
+}
+
+#[cfg(test)]
+mod tests;

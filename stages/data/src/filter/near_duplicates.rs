@@ -1,0 +1,96 @@
+//! Rule `near_duplicates`: a row whose word shingles overlap those of an earlier kept row.
+//!
+//! Signatures are made in parallel; then rows are taken in order, and each is compared with the earlier kept rows that share a
+//! band (see [`super::minhash`]) by their exact Jaccard similarity. So banding can miss a pair, but nothing below the threshold
+//! is ever rejected, and a row is only rejected for one that stays. Refuses: thresholds outside (0, 1].
+
+use super::minhash::{MinHash, jaccard};
+use super::rule::{Judgment, Part, Rule, World};
+use crate::text::shingles;
+use rayon::prelude::*;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::collections::HashMap;
+use trainyard_core::{Error, Result};
+use trainyard_tables::Trajectory;
+
+/// Rejects rows that are nearly a repetition of an earlier one.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct NearDuplicates {
+    /// The text that is compared.
+    pub on: Part,
+    /// Words per shingle.
+    #[schemars(range(min = 1, max = 50))]
+    pub ngram: usize,
+    /// The least Jaccard similarity of the shingle sets that counts as a near duplicate.
+    #[schemars(range(min = 0.0, max = 1.0))]
+    pub threshold: f64,
+    /// Bands of the signature; more find more.
+    #[schemars(range(min = 1, max = 256))]
+    pub bands: usize,
+    /// Hash functions per band; more are stricter.
+    #[schemars(range(min = 1, max = 64))]
+    pub rows: usize,
+}
+
+impl Default for NearDuplicates {
+    fn default() -> Self {
+        Self { on: Part::Conversation, ngram: 5, threshold: 0.8, bands: 16, rows: 8 }
+    }
+}
+
+struct Sketch {
+    set: Vec<u64>,
+    bands: Vec<u64>,
+}
+
+impl Rule for NearDuplicates {
+    fn kind(&self) -> &'static str {
+        "near_duplicates"
+    }
+    fn judge(&self, rows: &[&Trajectory], _world: &World<'_>) -> Result<Vec<Judgment>> {
+        self.validate()?;
+        let minhash = MinHash::new(self.bands, self.rows);
+        let sketches: Vec<Sketch> = rows
+            .par_iter()
+            .map(|row| {
+                let set = shingles(&self.on.of(row), self.ngram);
+                let bands = minhash.signature(&set).map_or_else(Vec::new, |s| minhash.bands(&s));
+                Sketch { set, bands }
+            })
+            .collect();
+        // Only looked up by key, so the map's order reaches nothing.
+        let mut kept: HashMap<(usize, u64), Vec<usize>> = HashMap::new();
+        Ok((0..rows.len())
+            .map(|i| match self.nearest(i, &sketches, &kept) {
+                Some((other, similarity)) => Judgment::reject("near_duplicate", format!("of {} ({similarity:.3})", rows[other].id)),
+                None => {
+                    for (band, key) in sketches[i].bands.iter().enumerate() {
+                        kept.entry((band, *key)).or_default().push(i);
+                    }
+                    Judgment::Keep
+                }
+            })
+            .collect())
+    }
+}
+
+impl NearDuplicates {
+    fn validate(&self) -> Result<()> {
+        let sizes = self.ngram >= 1 && (1..=256).contains(&self.bands) && (1..=64).contains(&self.rows);
+        if sizes && self.threshold > 0.0 && self.threshold <= 1.0 {
+            return Ok(());
+        }
+        Err(Error::invalid("`ngram`, `bands` and `rows` must be at least 1, and `threshold` above 0 and at most 1"))
+    }
+
+    /// The first earlier kept row that shares a band and is similar enough.
+    fn nearest(&self, i: usize, sketches: &[Sketch], kept: &HashMap<(usize, u64), Vec<usize>>) -> Option<(usize, f64)> {
+        let mut candidates: Vec<usize> =
+            sketches[i].bands.iter().enumerate().filter_map(|(band, key)| kept.get(&(band, *key))).flatten().copied().collect();
+        candidates.sort_unstable();
+        candidates.dedup();
+        candidates.into_iter().map(|j| (j, jaccard(&sketches[i].set, &sketches[j].set))).find(|(_, s)| *s >= self.threshold)
+    }
+}

@@ -1,0 +1,46 @@
+//! The report of `data/filter`: counts by rule and by reason.
+
+use super::Count;
+use std::collections::BTreeMap;
+use trainyard_api::report::{Cell, Report, Table};
+
+/// Rejected rows by rule; a rule that stands twice in the list is summed.
+pub fn rejected_by_rule(counts: &[Count]) -> BTreeMap<&'static str, usize> {
+    let mut by_rule = BTreeMap::new();
+    for count in counts {
+        *by_rule.entry(count.rule).or_insert(0) += count.rejected();
+    }
+    by_rule
+}
+
+/// The report.
+pub fn report(total: usize, kept: usize, counts: &[Count]) -> Report {
+    let mut report = Report::new("Filter");
+    report.summary = format!("{kept} of {total} rows were kept.");
+    report.metric("rows", total as f64).metric("kept", kept as f64).metric("rejected", (total - kept) as f64);
+    for (rule, n) in rejected_by_rule(counts) {
+        report.metric(format!("rejected_{rule}"), n as f64);
+    }
+    let mut rules = Table::new("Rules, in order", ["rule", "judged", "rejected"]);
+    let mut reasons = Table::new("Reasons", ["rule", "reason", "rows"]);
+    for count in counts {
+        rules.row([Cell::text(count.rule), Cell::Number(count.judged as f64), Cell::Number(count.rejected() as f64)]);
+        for (reason, n) in &count.reasons {
+            reasons.row([Cell::text(count.rule), Cell::text(reason), Cell::Number(*n as f64)]);
+        }
+    }
+    report.table(rules);
+    if !reasons.rows.is_empty() {
+        report.table(reasons);
+    }
+    report.note("A row is judged until a rule rejects it; the rules after that do not see it.");
+    report
+}
+
+/// `rule (reason): n` of all reasons, most frequent first.
+pub fn first_reasons(counts: &[Count]) -> String {
+    let mut all: Vec<(usize, String)> = counts.iter().flat_map(|c| c.reasons.iter().map(|(r, n)| (*n, format!("{} ({r}): {n}", c.rule)))).collect();
+    all.sort_by(|a, b| b.0.cmp(&a.0).then_with(|| a.1.cmp(&b.1)));
+    all.truncate(5);
+    all.into_iter().map(|(_, text)| text).collect::<Vec<_>>().join(", ")
+}

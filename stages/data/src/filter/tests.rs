@@ -1,0 +1,136 @@
+use super::*;
+use std::path::PathBuf;
+use trainyard_envs::Environment;
+use trainyard_tables::Message;
+
+fn calculator() -> Box<dyn Environment> {
+    environment(&json!({"kind": "math-problems", "tools": ["calculator"], "format": "code"}), 1).unwrap()
+}
+
+/// A conversation: odd places are the agent's, tool results follow calls.
+fn row(id: &str, messages: &[(&str, &str)]) -> Trajectory {
+    let messages = messages.iter().map(|(role, text)| Message::new(role, *text)).collect();
+    Trajectory { id: id.into(), problem_id: format!("problem of {id}"), messages, ..Trajectory::default() }
+}
+
+fn asked(id: &str, question: &str) -> Trajectory {
+    row(id, &[("user", question), ("assistant", "5")])
+}
+
+/// The reason codes of a rule, empty where the row is kept.
+fn judge(rule: Value, rows: &[Trajectory], problems: &[Problem], evaluation: &[Problem]) -> Vec<String> {
+    let problems = problems.iter().map(|p| (p.id.clone(), p.clone())).collect();
+    let scratch = tempfile::tempdir().unwrap();
+    let environment = calculator();
+    let world = World { problems: &problems, evaluation, environment: environment.as_ref(), scratch: scratch.path() };
+    let rows: Vec<&Trajectory> = rows.iter().collect();
+    let judgments = registry::build(&rule).unwrap().judge(&rows, &world).unwrap();
+    judgments.into_iter().map(|j| if let Judgment::Reject { code, .. } = j { code.to_string() } else { String::new() }).collect()
+}
+
+fn refuses(rule: Value, word: &str) {
+    let environment = calculator();
+    let world = World { problems: &BTreeMap::new(), evaluation: &[], environment: environment.as_ref(), scratch: &PathBuf::new() };
+    let row = asked("a", "q");
+    let e = registry::build(&rule).and_then(|rule| rule.judge(&[&row], &world)).unwrap_err();
+    assert!(e.to_string().contains(word), "{e}");
+}
+
+const CALL: &str = "<tool_call>2+3</tool_call>";
+
+#[test]
+fn format_wants_calls_results_and_an_answer() {
+    let rows = [
+        row("good", &[("user", "q"), ("assistant", CALL), ("tool", "5"), ("assistant", "5")]),
+        row("no call", &[("user", "q"), ("assistant", "5")]),
+        row("unclosed", &[("user", "q"), ("assistant", "<tool_call>2+3"), ("tool", "5"), ("assistant", "5")]),
+        row("no result", &[("user", "q"), ("assistant", CALL), ("assistant", "5")]),
+        row("no answer", &[("user", "q"), ("assistant", CALL), ("tool", "5")]),
+        row("pasted", &[("user", "q"), ("tool", "5"), ("assistant", "5")]),
+        row("empty", &[("user", "q"), ("assistant", " ")]),
+    ];
+    assert_eq!(judge(json!({"kind": "format"}), &rows, &[], &[]), ["", "", "broken_call", "no_result", "no_answer", "result_without_call", "no_answer"]);
+}
+
+#[test]
+fn void_turns_are_found_in_any_place() {
+    let rows = [
+        row("good", &[("user", "q"), ("assistant", CALL), ("tool", "5"), ("assistant", "5")]),
+        row("thinks aloud", &[("user", "q"), ("assistant", "Let me think."), ("user", "Go on."), ("assistant", "5")]),
+        row("silent", &[("user", "q"), ("assistant", CALL), ("tool", "5"), ("assistant", "")]),
+    ];
+    assert_eq!(judge(json!({"kind": "void_turn"}), &rows, &[], &[]), ["", "void", "void"]);
+}
+
+#[test]
+fn answers_are_verified_against_the_problem() {
+    let mut rows = [asked("right", "q"), asked("wrong", "q"), asked("none", "q"), asked("unknown", "q")];
+    rows[0].answer = Some("5".into());
+    rows[1].answer = Some("6".into());
+    rows[3].answer = Some("5".into());
+    let problem = |id: &str| Problem { id: format!("problem of {id}"), answer: "5".into(), ..Problem::default() };
+    let problems = [problem("right"), problem("wrong"), problem("none")];
+    assert_eq!(judge(json!({"kind": "answer"}), &rows, &problems, &[]), ["", "wrong", "no_answer", "unknown_problem"]);
+    refuses(json!({"kind": "answer"}), "problems");
+}
+
+#[test]
+fn exact_duplicates_keep_the_first() {
+    let rows = [asked("a", "How many?"), asked("b", "how  many"), asked("c", "How many?")];
+    assert_eq!(judge(json!({"kind": "exact_duplicates"}), &rows, &[], &[]), ["", "", "duplicate"]);
+    assert_eq!(judge(json!({"kind": "exact_duplicates", "on": "question"}), &rows, &[], &[]), ["", "duplicate", "duplicate"]);
+}
+
+#[test]
+fn near_duplicates_are_found_and_different_rows_stay() {
+    let text = |from: usize, to: usize| (from..to).map(|i| format!("word{i}")).collect::<Vec<_>>().join(" ");
+    // 100 words against 98 of them: 94 of 96 shingles are shared.
+    let rows = [asked("a", &text(0, 100)), asked("b", &text(0, 98)), asked("c", &text(50, 150)), asked("d", "short"), asked("e", "short")];
+    assert_eq!(judge(json!({"kind": "near_duplicates", "on": "question"}), &rows, &[], &[]), ["", "near_duplicate", "", "", "near_duplicate"]);
+    refuses(json!({"kind": "near_duplicates", "threshold": 0.0}), "threshold");
+}
+
+#[test]
+fn decontamination_by_each_method() {
+    let question = "A farmer has twelve hens and each hen lays five eggs in a week so how many eggs are there";
+    let evaluation = [Problem { id: "test-1".into(), messages: vec![Message::new("user", question)], canonical: "t7|12|5".into(), ..Problem::default() }];
+    let rows = [
+        asked("same words", &question.to_uppercase()),
+        asked("same form", "12 hens lay 5 eggs each; how many eggs?"),
+        asked("long piece", "Yesterday a farmer has twelve hens and each hen lays five eggs in a week, he said, but that was long ago and the hens have left"),
+        asked("half", "He has twelve hens and each hen lays five eggs in a basket of straw near the old red barn door"),
+        asked("other", "Tom buys three pens for two coins each, how much does he pay in all for them today"),
+    ];
+    let problems = [Problem { id: "problem of same form".into(), canonical: "t7|12|5".into(), ..Problem::default() }];
+    let only = |method: &str| judge(json!({"kind": "decontaminate", "methods": [method]}), &rows, &problems, &evaluation);
+    assert_eq!(only("canonical"), ["same_problem", "same_problem", "", "", ""]);
+    assert_eq!(only("ngram_13"), ["ngram_13", "", "ngram_13", "", ""]);
+    assert_eq!(only("coverage_8"), ["coverage_8", "", "coverage_8", "", ""]);
+    let third = judge(json!({"kind": "decontaminate", "methods": ["coverage_8"], "coverage": 0.3}), &rows, &problems, &evaluation);
+    assert_eq!(third[3], "coverage_8");
+    refuses(json!({"kind": "decontaminate"}), "evaluation");
+}
+
+#[test]
+fn expressions_see_the_columns() {
+    let mut rows = [asked("a", "q"), asked("b", "q")];
+    rows[1].tool_errors = 3;
+    assert_eq!(judge(json!({"kind": "expression", "keep": "tool_errors < 2"}), &rows, &[], &[]), ["", "not_true"]);
+}
+
+#[test]
+fn rows_keep_their_verdicts_and_counts_add_up() {
+    let mut rows = vec![asked("a", "q"), asked("b", "q"), row("c", &[("user", "q"), ("assistant", "")])];
+    let environment = calculator();
+    let scratch = tempfile::tempdir().unwrap();
+    let world = World { problems: &BTreeMap::new(), evaluation: &[], environment: environment.as_ref(), scratch: scratch.path() };
+    let rules = ["format", "exact_duplicates"].map(|kind| registry::build(&json!({"kind": kind})).unwrap());
+    let counts: Vec<Count> = rules.iter().map(|rule| apply(rule.as_ref(), &mut rows, &world).unwrap()).collect();
+    assert_eq!(counts.iter().map(|c| (c.judged, c.rejected())).collect::<Vec<_>>(), [(3, 1), (2, 1)]);
+    assert_eq!(rows[1].verdicts.last().unwrap(), &Verdict { rule: "exact_duplicates".into(), keep: false, reason: "duplicate: of a".into() });
+    assert_eq!(rows[2].verdicts.len(), 1);
+    let report = report::report(3, 1, &counts);
+    report.validate().unwrap();
+    assert_eq!(report.metrics["rejected_exact_duplicates"].value, 1.0);
+    assert!(report::first_reasons(&counts).contains("format (no_answer): 1"));
+}

@@ -1,0 +1,31 @@
+//! Rule `void_turn`: a turn with neither a complete tool call nor a final answer (SimpleTIR, arXiv 2509.02479).
+
+use super::rule::{Judgment, Rule, World};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use trainyard_core::Result;
+use trainyard_tables::Trajectory;
+
+/// Rejects rows with a void turn.
+#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct VoidTurn {}
+
+impl Rule for VoidTurn {
+    fn kind(&self) -> &'static str {
+        "void_turn"
+    }
+    fn judge(&self, rows: &[&Trajectory], world: &World<'_>) -> Result<Vec<Judgment>> {
+        let format = world.environment.format();
+        let void = |row: &Trajectory| {
+            let last = row.messages.iter().rposition(|m| m.role == "assistant");
+            row.messages.iter().enumerate().filter(|(_, m)| m.role == "assistant").position(|(i, message)| {
+                let turn = format.parse(&message.content);
+                let calls = turn.calls.iter().any(std::result::Result::is_ok) && !turn.truncated;
+                let answers = Some(i) == last && turn.calls.is_empty() && !turn.truncated && !turn.text.trim().is_empty();
+                !calls && !answers
+            })
+        };
+        Ok(rows.iter().map(|row| void(row).map_or(Judgment::Keep, |turn| Judgment::reject("void", format!("turn {}", turn + 1)))).collect())
+    }
+}

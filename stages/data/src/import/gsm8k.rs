@@ -1,0 +1,65 @@
+//! Format `gsm8k`: grade-school word problems with worked solutions (arXiv 2110.14168).
+//!
+//! The solution keeps its calculator annotations in `reference`; `answer` is what follows `####`, without thousands separators.
+//! Refuses: a solution without `####`.
+
+use super::format::{Format, Imported, Reading, read_objects, row_error, text_column};
+use crate::annotation::segments;
+use crate::identity::problem_id;
+use std::path::Path;
+use trainyard_core::{Error, Result};
+use trainyard_tables::{Message, Problem};
+
+/// Levels above this are pooled: longer solutions are too few for a level of their own.
+const MOST_LEVELS: usize = 8;
+
+pub struct Gsm8k;
+
+impl Format for Gsm8k {
+    fn name(&self) -> &'static str {
+        "gsm8k"
+    }
+    fn yields(&self) -> &'static [&'static str] {
+        &["problems"]
+    }
+    fn read(&self, file: &Path, reading: &Reading) -> Result<Imported> {
+        let mut problems = Vec::new();
+        for (line, row) in read_objects(file)? {
+            if reading.is_full(problems.len()) {
+                break;
+            }
+            let at = |e: Error| row_error(file, line, e.message);
+            let question = text_column(&row, "question").map_err(at)?;
+            let solution = text_column(&row, "answer").map_err(at)?;
+            let answer = final_answer(solution).ok_or_else(|| row_error(file, line, "the answer has no `#### n`"))?;
+            if reading.wants(question) {
+                problems.push(problem(question, solution, answer, reading));
+            }
+        }
+        Ok(Imported { problems, ..Imported::default() })
+    }
+}
+
+/// What follows the last `####`, without thousands separators.
+pub fn final_answer(solution: &str) -> Option<String> {
+    let (_, answer) = solution.rsplit_once("####")?;
+    let answer = answer.trim().replace(',', "");
+    (!answer.is_empty()).then_some(answer)
+}
+
+/// A problem of the GSM8K family; `reference` is the annotated solution.
+pub fn problem(question: &str, reference: &str, answer: String, reading: &Reading) -> Problem {
+    let calculations = segments(reference).iter().filter(|s| s.calculation.is_some()).count();
+    Problem {
+        id: problem_id(&reading.name, question),
+        messages: vec![Message::new("user", question)],
+        answer,
+        verifier: "{}".into(),
+        environment: reading.environment_or("math-problems"),
+        level: calculations.clamp(1, MOST_LEVELS) as u32,
+        source: reading.name.clone(),
+        split: reading.split.clone(),
+        canonical: crate::text::normal(question),
+        reference: Some(reference.to_string()),
+    }
+}

@@ -1,0 +1,89 @@
+//! Format `jsonl`: problems as JSON Lines, under the column names that public sets use.
+//!
+//! The prompt is `messages` (a list), `prompt` (text or list) or `question` (text), the first that is there; the answer is
+//! `answer`, `ground_truth`, `solution` or `target`. Optional: `id`, `level`, `split`, `canonical`, `reference`, `verifier`
+//! (text or object), `environment`. Refuses: a row without prompt or answer, and two rows of one id.
+
+use super::chat::{messages, prompt_messages};
+use super::format::{Format, Imported, NumberedRow, Reading, names, read_objects, row_error, verifier_for};
+use crate::identity::problem_id;
+use serde_json::{Map, Value};
+use std::collections::BTreeSet;
+use std::path::Path;
+use trainyard_core::{Error, Result};
+use trainyard_tables::{Message, Problem};
+
+pub struct JsonLines;
+
+impl Format for JsonLines {
+    fn name(&self) -> &'static str {
+        "jsonl"
+    }
+    fn yields(&self) -> &'static [&'static str] {
+        &["problems"]
+    }
+    fn read(&self, file: &Path, reading: &Reading) -> Result<Imported> {
+        let mut problems = Vec::new();
+        let mut ids = BTreeSet::new();
+        for (line, row) in read_objects(file)? {
+            if reading.is_full(problems.len()) {
+                break;
+            }
+            let problem = problem((line, row), reading).map_err(|e| row_error(file, line, e.message))?;
+            if !reading.wants(problem.question()) {
+                continue;
+            }
+            if !ids.insert(problem.id.clone()) {
+                return Err(row_error(file, line, format!("the id `{}` was used before", problem.id)).help("give every row its own `id`, or remove repeated questions"));
+            }
+            problems.push(problem);
+        }
+        Ok(Imported { problems, ..Imported::default() })
+    }
+}
+
+fn problem((_, row): NumberedRow, reading: &Reading) -> Result<Problem> {
+    let messages = prompt(&row)?;
+    let answer = ["answer", "ground_truth", "solution", "target"].iter().find_map(|c| row.get(*c)).ok_or_else(|| Error::data(format!("no column `answer`; there are: {}", names(&row))))?;
+    let own = |column: &str| row.get(column).filter(|v| !v.is_null()).map(as_text);
+    let mut problem = Problem {
+        id: String::new(),
+        messages,
+        answer: as_text(answer),
+        verifier: own("verifier").unwrap_or_else(|| verifier_for(&as_text(answer))),
+        environment: reading.environment.clone().or_else(|| own("environment")).unwrap_or_else(|| "math-problems".into()),
+        level: level(row.get("level"))?,
+        source: reading.name.clone(),
+        split: own("split").unwrap_or_else(|| reading.split.clone()),
+        canonical: String::new(),
+        reference: own("reference"),
+    };
+    problem.id = own("id").unwrap_or_else(|| problem_id(&reading.name, problem.question()));
+    problem.canonical = own("canonical").unwrap_or_else(|| crate::text::normal(problem.question()));
+    Ok(problem)
+}
+
+fn prompt(row: &Map<String, Value>) -> Result<Vec<Message>> {
+    if let Some(list) = row.get("messages") {
+        // A conversation's last answer is not part of its prompt.
+        let mut all = messages(list)?;
+        while all.last().is_some_and(|m| m.role == "assistant") {
+            all.pop();
+        }
+        return Ok(all);
+    }
+    let column = ["prompt", "question"].iter().find_map(|c| row.get(*c));
+    prompt_messages(column.ok_or_else(|| Error::data(format!("none of `messages`, `prompt`, `question`; there are: {}", names(row))))?)
+}
+
+fn level(value: Option<&Value>) -> Result<u32> {
+    match value {
+        None | Some(Value::Null) => Ok(0),
+        Some(value) => value.as_u64().and_then(|n| u32::try_from(n).ok()).ok_or_else(|| Error::data(format!("`level` is {value}: a whole number from 0 is wanted"))),
+    }
+}
+
+/// Text as it is, everything else as JSON.
+fn as_text(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_string)
+}

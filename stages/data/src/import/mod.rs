@@ -1,0 +1,150 @@
+//! Stage `data/import`: rows of other formats become problems, trajectories or solutions.
+//!
+//! Each format is one file, listed in `registry.rs`. A row that cannot be read ends the stage with the file and line; nothing is
+//! skipped silently. Refuses: network addresses (fetch first), guesses at a format.
+
+pub mod chat;
+pub mod format;
+pub mod gsm8k;
+pub mod gsm8k_solutions;
+pub mod jsonl;
+pub mod openai;
+pub mod registry;
+pub mod sharegpt;
+pub mod trl;
+pub mod verl;
+
+pub use format::{Format, Imported, Reading};
+
+use crate::identity::Half;
+use crate::io;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use std::path::{Path, PathBuf};
+use trainyard_api::stage::Ports;
+use trainyard_api::{Stage, StageContext, port};
+use trainyard_core::{ArtifactKind, Cardinality, Error, OptionProblem, Result};
+
+/// Options of `data/import`.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Config {
+    /// A file, or a folder that holds the format's file (for `gsm8k`: `<split>.jsonl`).
+    #[schemars(extend("format" = "source"))]
+    pub source: String,
+    /// How the rows are written.
+    pub format: String,
+    /// The split that the rows belong to, written into the column `split`; names the file if `source` is a folder.
+    #[serde(default = "train")]
+    pub split: String,
+    /// Keep only one half of the rows, by the first bit of the SHA-256 of the question.
+    #[serde(default)]
+    pub half: Option<Half>,
+    /// Keep at most this many rows, the first ones (after `half`).
+    #[serde(default)]
+    pub limit: Option<u64>,
+    /// The environment that poses the problems; the format's own if left out.
+    #[serde(default)]
+    pub environment: Option<String>,
+    /// The column `source` of problems, and the prefix of their ids; the format's name if left out.
+    #[serde(default)]
+    pub name: Option<String>,
+}
+
+fn train() -> String {
+    "train".into()
+}
+
+/// The stage kind `data/import`.
+pub struct Import;
+
+impl Stage for Import {
+    type Config = Config;
+    const NAME: &'static str = "data/import";
+    const SUMMARY: &'static str = "Read problems, conversations or solutions from a file of another format.";
+    const DOC: &'static str = include_str!("import.md");
+    const EXAMPLE: &'static str = r#"{"source": "data/gsm8k", "format": "gsm8k", "split": "train"}"#;
+    const MAIN_METRIC: Option<&'static str> = Some("rows");
+    const METRICS: &'static [&'static str] = &["rows", "problems", "trajectories", "solutions"];
+
+    fn ports() -> Ports {
+        let output = |name, kind, doc| port(name, kind, Cardinality::Optional, doc);
+        Ports {
+            inputs: Vec::new(),
+            outputs: vec![
+                output("problems", ArtifactKind::Problems, "What to solve."),
+                output("trajectories", ArtifactKind::Trajectories, "Conversations, as text; tokens are made by `sft`."),
+                output("solutions", ArtifactKind::Table, "Graded solutions: problem_id, question, answer, solver, solution, correct, split."),
+            ],
+        }
+    }
+
+    fn schema() -> Value {
+        let mut schema = schemars::schema_for!(Config).to_value();
+        schema["properties"]["format"]["enum"] = json!(registry::names());
+        schema
+    }
+
+    fn check(config: &Config) -> Vec<OptionProblem> {
+        let mut problems = Vec::new();
+        if registry::format(&config.format).is_none() {
+            problems.push(OptionProblem::new("/format", format!("no format `{}`", config.format)).help(format!("one of: {}", registry::names().join(", "))));
+        }
+        if config.limit == Some(0) {
+            problems.push(OptionProblem::new("/limit", "0 rows are nothing to import").help("leave `limit` out for all rows"));
+        }
+        problems
+    }
+
+    fn run(config: Config, context: &mut StageContext) -> Result<()> {
+        let format = registry::format(&config.format).ok_or_else(|| Error::invalid(format!("no format `{}`", config.format)))?;
+        let file = locate(Path::new(&config.source), format, &config.split)?;
+        let reading = Reading {
+            split: config.split.clone(),
+            half: config.half,
+            limit: config.limit.map(|n| n as usize),
+            environment: config.environment.clone(),
+            name: config.name.clone().unwrap_or_else(|| format.name().to_string()),
+        };
+        let imported = format.read(&file, &reading)?;
+        publish(imported, format, context)
+    }
+}
+
+/// The file itself, or the format's file in a folder.
+fn locate(source: &Path, format: &dyn Format, split: &str) -> Result<PathBuf> {
+    let file = if source.is_dir() { source.join(format.file_name(split)) } else { source.to_path_buf() };
+    if file.is_file() {
+        return Ok(file);
+    }
+    Err(Error::invalid(format!("{}: no such file", file.display())).help(format!("give `source` the path of a {} file, or of a folder that holds `{}`", format.name(), format.file_name(split))))
+}
+
+/// Writes every output that the format yields; an output that is always empty for a format is not written.
+fn publish(imported: Imported, format: &dyn Format, context: &mut StageContext) -> Result<()> {
+    let Imported { problems, trajectories, solutions } = imported;
+    let rows = problems.len().max(trajectories.len()).max(solutions.len());
+    if rows == 0 {
+        return Err(Error::data(format!("no row of format `{}` is left to import", format.name())).help("look at `half`, `limit` and the file"));
+    }
+    for (port, count) in [("problems", problems.len()), ("trajectories", trajectories.len()), ("solutions", solutions.len())] {
+        if format.yields().contains(&port) {
+            context.metric(port, count as f64);
+        }
+    }
+    context.metric("rows", rows as f64);
+    if format.yields().contains(&"problems") {
+        io::write_problems(&context.output_parquet("problems")?, &problems)?;
+    }
+    if format.yields().contains(&"trajectories") {
+        io::write_trajectories(&context.output_parquet("trajectories")?, &trajectories)?;
+    }
+    if format.yields().contains(&"solutions") {
+        crate::solutions::write(&context.output_parquet("solutions")?, &solutions)?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,32 @@
+//! Format `openai`: chat fine-tuning rows, `{"messages": [...]}`, tool calls included.
+
+use super::chat::{messages, question, trajectory};
+use super::format::{Format, Imported, Reading, names, read_objects, row_error};
+use std::path::Path;
+use trainyard_core::{Error, Result};
+
+pub struct OpenAi;
+
+impl Format for OpenAi {
+    fn name(&self) -> &'static str {
+        "openai"
+    }
+    fn yields(&self) -> &'static [&'static str] {
+        &["trajectories"]
+    }
+    fn read(&self, file: &Path, reading: &Reading) -> Result<Imported> {
+        let mut imported = Imported::default();
+        for (line, row) in read_objects(file)? {
+            if reading.is_full(imported.trajectories.len()) {
+                break;
+            }
+            let at = |e: Error| row_error(file, line, e.message);
+            let list = row.get("messages").ok_or_else(|| row_error(file, line, format!("no column `messages`; there are: {}", names(&row))))?;
+            let messages = messages(list).map_err(at)?;
+            if reading.wants(question(&messages)) {
+                imported.trajectories.push(trajectory(messages, line, reading).map_err(at)?);
+            }
+        }
+        Ok(imported)
+    }
+}

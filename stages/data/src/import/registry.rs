@@ -1,0 +1,39 @@
+//! The formats of `data/import`: one line each, sorted.
+
+use super::format::Format;
+
+const FORMATS: [&dyn Format; 7] = [
+    &super::gsm8k::Gsm8k,
+    &super::gsm8k_solutions::Gsm8kSolutions,
+    &super::jsonl::JsonLines,
+    &super::openai::OpenAi,
+    &super::sharegpt::ShareGpt,
+    &super::trl::Trl,
+    &super::verl::Verl,
+];
+
+/// The format of this name.
+pub fn format(name: &str) -> Option<&'static dyn Format> {
+    FORMATS.into_iter().find(|f| f.name() == name)
+}
+
+/// All names, sorted.
+pub fn names() -> Vec<&'static str> {
+    FORMATS.iter().map(|f| f.name()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn formats_are_sorted_and_every_file_is_listed() {
+        let names = super::names();
+        assert!(names.is_sorted(), "{names:?}");
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/src/import");
+        for file in std::fs::read_dir(folder).unwrap() {
+            let path = file.unwrap().path();
+            let stem = path.file_stem().unwrap().to_str().unwrap().to_string();
+            let is_part = path.extension().is_some_and(|e| e == "rs") && !["mod", "registry", "format", "chat", "tests"].contains(&stem.as_str());
+            assert!(!is_part || names.contains(&stem.as_str()), "`{stem}.rs` is not in the registry");
+        }
+    }
+}

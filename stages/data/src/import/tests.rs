@@ -1,0 +1,129 @@
+use super::*;
+use crate::identity::half_of;
+use std::fmt::Write as _;
+use trainyard_core::ErrorKind;
+
+fn read(format: &str, text: &str, reading: Reading) -> Result<Imported> {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("rows.jsonl");
+    std::fs::write(&file, text).unwrap();
+    registry::format(format).unwrap().read(&file, &reading)
+}
+
+fn named(name: &str) -> Reading {
+    Reading { name: name.into(), split: "train".into(), ..Reading::default() }
+}
+
+#[test]
+fn gsm8k_rows_keep_answer_reference_and_level() {
+    let text = r#"{"question": "How many?", "answer": "48/2 = <<48/2=24>>24.\nIn all <<48+24=72>>72.\n#### 1,072"}"#;
+    let problem = read("gsm8k", text, named("gsm8k")).unwrap().problems.remove(0);
+    assert_eq!((problem.answer.as_str(), problem.level, problem.split.as_str()), ("1072", 2, "train"));
+    assert_eq!(problem.question(), "How many?");
+    assert!(problem.reference.unwrap().contains("<<48/2=24>>"));
+    assert!(problem.id.starts_with("gsm8k-") && problem.id.len() == 18);
+    assert_eq!(problem.canonical, "how many");
+}
+
+#[test]
+fn a_broken_line_is_named() {
+    let good = r#"{"question": "q", "answer": "a #### 1"}"#;
+    for (bad, word) in [("{\"question\": \"q", "EOF"), (r#"{"question": "q"}"#, "no column `answer`"), (r#"{"question": "q", "answer": "none"}"#, "####"), (r#"{"question": 3, "answer": "a #### 1"}"#, "`question` is no text"), ("[1]", "")] {
+        let e = read("gsm8k", &format!("{good}\n\n{bad}\n"), named("g")).unwrap_err();
+        assert_eq!(e.kind, ErrorKind::Data);
+        assert!(e.message.contains("line 3") && e.message.contains(word), "{}", e.message);
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("x.jsonl");
+    std::fs::write(&file, b"{}\n\xff\n").unwrap();
+    assert!(registry::format("gsm8k").unwrap().read(&file, &named("g")).unwrap_err().message.contains("line"));
+}
+
+#[test]
+fn limit_and_half_choose_rows() {
+    let mut text = String::new();
+    for i in 0..40 {
+        writeln!(text, r#"{{"question": "q{i}", "answer": "{i}"}}"#).unwrap();
+    }
+    let count = |reading: Reading| read("jsonl", &text, reading).unwrap().problems.len();
+    let half = |h| Reading { half: Some(h), ..named("x") };
+    assert_eq!(count(half(Half::A)) + count(half(Half::B)), 40);
+    assert!(count(half(Half::A)) > 5);
+    let some = read("jsonl", &text, Reading { limit: Some(3), ..half(Half::B) }).unwrap().problems;
+    assert!(some.len() == 3 && some.iter().all(|p| half_of(p.question()) == Half::B));
+}
+
+#[test]
+fn solutions_are_sorted_by_solver_and_joined_by_problem() {
+    let text = r#"{"question": "q", "ground_truth": "x <<1+1=2>>2\nA: 2", "z": {"is_correct": true, "solution": "A: 2"}, "a": {"is_correct": false, "solution": "A: 3"}}"#;
+    let imported = read("gsm8k_solutions", text, named("gsm8k_solutions")).unwrap();
+    assert_eq!(imported.solutions.iter().map(|s| (s.solver.as_str(), s.correct)).collect::<Vec<_>>(), [("a", false), ("z", true)]);
+    let same = read("gsm8k", r#"{"question": "q", "answer": "x <<1+1=2>>2\n#### 2"}"#, named("gsm8k")).unwrap().problems.remove(0);
+    assert_eq!((imported.problems[0].id.as_str(), imported.problems[0].answer.as_str(), imported.problems[0].level), (same.id.as_str(), "2", same.level));
+    assert_eq!(imported.solutions[0].problem_id, same.id);
+    assert!(read("gsm8k_solutions", r#"{"question": "q", "ground_truth": "A: 2"}"#, named("g")).unwrap_err().message.contains("no solver"));
+}
+
+#[test]
+fn jsonl_finds_its_columns() {
+    let text = r#"{"prompt": [{"role": "user", "content": "p"}], "target": 7, "id": "x1", "level": 2, "verifier": {"tolerance": 0.1}}
+{"messages": [{"role": "user", "content": "m"}, {"role": "assistant", "content": "5"}], "answer": "5"}"#;
+    let problems = read("jsonl", text, named("own")).unwrap().problems;
+    assert_eq!((problems[0].id.as_str(), problems[0].answer.as_str(), problems[0].level), ("x1", "7", 2));
+    assert_eq!(problems[0].verifier, r#"{"tolerance":0.1}"#);
+    assert_eq!(problems[1].messages.len(), 1);
+    assert!(read("jsonl", r#"{"text": "q", "answer": "1"}"#, named("o")).unwrap_err().message.contains("answer, text"));
+    assert!(read("jsonl", r#"{"question": "q", "answer": "1", "level": -1}"#, named("o")).unwrap_err().message.contains("`level`"));
+    let twice = "{\"question\": \"q\", \"answer\": \"1\"}\n{\"question\": \"q\", \"answer\": \"2\"}";
+    assert!(read("jsonl", twice, named("o")).unwrap_err().message.contains("line 2"));
+}
+
+#[test]
+fn chat_formats_give_the_same_conversation() {
+    let openai = r#"{"messages": [{"role": "user", "content": "2+2?"}, {"role": "assistant", "content": null, "tool_calls": [{"id": "c", "type": "function", "function": {"name": "calculator", "arguments": "{\"expression\": \"2+2\"}"}}]}, {"role": "tool", "tool_call_id": "c", "content": "4"}, {"role": "assistant", "content": "4"}]}"#;
+    let sharegpt = r#"[{"conversations": [{"from": "human", "value": "2+2?"}, {"from": "function_call", "value": "{\"name\": \"calculator\", \"arguments\": {\"expression\": \"2+2\"}}"}, {"from": "observation", "value": "4"}, {"from": "gpt", "value": "4"}]}]"#;
+    let a = read("openai", openai, named("x")).unwrap().trajectories.remove(0);
+    let b = read("sharegpt", sharegpt, named("x")).unwrap().trajectories.remove(0);
+    assert_eq!(a, b);
+    assert_eq!((a.turns, a.tool_calls, a.answer.as_deref()), (2, 1, Some("4")));
+    assert!(a.messages[1].content.contains("<tool_call>") && a.token_ids.is_empty());
+    let trl = read("trl", r#"{"prompt": "Hi", "completion": "Hello."}"#, named("x")).unwrap().trajectories.remove(0);
+    assert_eq!(trl.messages.iter().map(|m| m.role.as_str()).collect::<Vec<_>>(), ["user", "assistant"]);
+    assert!(read("trl", r#"{"prompt": "Hi"}"#, named("x")).unwrap_err().message.contains("completion"));
+    assert!(read("sharegpt", r#"{"conversations": [{"from": "robot", "value": "x"}]}"#, named("x")).unwrap_err().message.contains("turn 1"));
+    assert!(read("openai", r#"{"messages": [{"role": "user", "content": "x"}]}"#, named("x")).unwrap_err().message.contains("no assistant message"));
+}
+
+fn shared(path: &str) -> Option<PathBuf> {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data").join(path);
+    if file.exists() {
+        return Some(file);
+    }
+    println!("skipped: {} is not there", file.display());
+    None
+}
+
+#[test]
+fn the_real_gsm8k_files_are_read_whole() {
+    let Some(folder) = shared("gsm8k") else { return };
+    let read = |format: &str, split: &str| registry::format(format).unwrap().read(&folder.join(registry::format(format).unwrap().file_name(split)), &Reading { split: split.into(), ..named("gsm8k") }).unwrap();
+    let (train, test) = (read("gsm8k", "train").problems, read("gsm8k", "test").problems);
+    assert_eq!((train.len(), test.len()), (7_473, 1_319));
+    let ids: std::collections::BTreeSet<&str> = train.iter().chain(&test).map(|p| p.id.as_str()).collect();
+    assert_eq!(ids.len(), 8_792);
+    assert!(train.iter().all(|p| p.answer.parse::<f64>().is_ok()));
+    let graded = read("gsm8k_solutions", "test");
+    assert_eq!((graded.solutions.len(), graded.solutions.iter().filter(|s| s.correct).count()), (5_276, 2_001));
+    assert_eq!(graded.problems.iter().map(|p| &p.id).collect::<Vec<_>>(), test.iter().map(|p| &p.id).collect::<Vec<_>>());
+    assert!(graded.problems.iter().zip(&test).all(|(a, b)| a.answer == b.answer));
+}
+
+#[test]
+fn a_real_verl_file_is_read() {
+    let Some(file) = shared("toolrl/rlla_4k_test.parquet") else { return };
+    let problems = registry::format("verl").unwrap().read(&file, &named("rlla")).unwrap().problems;
+    assert!(problems.len() > 50);
+    assert!(problems.iter().all(|p| !p.question().is_empty() && !p.answer.is_empty()));
+    let ids: std::collections::BTreeSet<&str> = problems.iter().map(|p| p.id.as_str()).collect();
+    assert_eq!(ids.len(), problems.len());
+}

@@ -1,0 +1,68 @@
+//! Reading and writing the tables of this room's ports; the one place here that knows the tables crate's functions.
+
+use arrow_array::RecordBatch;
+use std::path::Path;
+use trainyard_api::InputArtifact;
+use trainyard_core::Result;
+use trainyard_core::error::io_error;
+use trainyard_tables::{Problem, RowWriter, Trajectory};
+
+pub fn write_problems(file: &Path, rows: &[Problem]) -> Result<()> {
+    trainyard_tables::write_problems(file, rows).map(drop)
+}
+
+pub fn write_trajectories(file: &Path, rows: &[Trajectory]) -> Result<()> {
+    trainyard_tables::write_trajectories(file, rows).map(drop)
+}
+
+/// All rows of a `many` port, in order.
+pub fn read_many_problems(artifacts: &[InputArtifact]) -> Result<Vec<Problem>> {
+    let mut rows = Vec::new();
+    for artifact in artifacts {
+        rows.extend(trainyard_tables::read_problems(&artifact.parquet())?);
+    }
+    Ok(rows)
+}
+
+/// All rows of a `many` port, in order.
+pub fn read_many_trajectories(artifacts: &[InputArtifact]) -> Result<Vec<Trajectory>> {
+    let mut rows = Vec::new();
+    for artifact in artifacts {
+        rows.extend(trainyard_tables::read_trajectories(&artifact.parquet())?);
+    }
+    Ok(rows)
+}
+
+/// Any other table.
+pub fn write_table(file: &Path, batch: &RecordBatch) -> Result<()> {
+    trainyard_tables::write_batches(file, batch.schema(), std::slice::from_ref(batch)).map(drop)
+}
+
+/// Any other table, in its batches.
+pub fn read_table(file: &Path) -> Result<Vec<RecordBatch>> {
+    trainyard_tables::read_batches(file).map(|(_, batches)| batches)
+}
+
+/// Which problems a SQL expression over the columns of their table is true for. `scratch` is a folder for a temporary file.
+pub fn problem_mask(rows: &[Problem], expression: &str, scratch: &Path) -> Result<Vec<bool>> {
+    mask(&scratch.join("problems.parquet"), expression, |file| write_problems(file, rows))
+}
+
+/// Which trajectories a SQL expression over the columns of their table is true for. `scratch` is a folder for a temporary file.
+pub fn trajectory_mask(rows: &[&Trajectory], expression: &str, scratch: &Path) -> Result<Vec<bool>> {
+    mask(&scratch.join("trajectories.parquet"), expression, |file| {
+        let mut writer = RowWriter::create(file)?;
+        for row in rows {
+            writer.write(std::slice::from_ref(*row))?;
+        }
+        writer.finish().map(drop)
+    })
+}
+
+/// Expressions are computed on a table in a file.
+fn mask(file: &Path, expression: &str, write: impl FnOnce(&Path) -> Result<()>) -> Result<Vec<bool>> {
+    write(file)?;
+    let mask = trainyard_frames::filter_mask(file, expression);
+    std::fs::remove_file(file).map_err(|e| io_error(file, &e))?;
+    mask
+}

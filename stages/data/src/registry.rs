@@ -1,0 +1,38 @@
+//! The stage kinds of this room: one line each, sorted.
+
+use trainyard_api::DynStage;
+use trainyard_api::stage::erase;
+
+/// All stages of the data room.
+pub fn stages() -> Vec<Box<dyn DynStage>> {
+    vec![
+        erase::<crate::filter::Filter>(),
+        erase::<crate::import::Import>(),
+        erase::<crate::select::Select>(),
+        erase::<crate::step_labels::StepLabels>(),
+        erase::<crate::synthesize::Synthesize>(),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::Value;
+
+    #[test]
+    fn kinds_are_sorted_documented_and_their_examples_hold() {
+        let stages = stages();
+        let names: Vec<&str> = stages.iter().map(|s| s.info().name).collect();
+        assert_eq!(names, ["data/filter", "data/import", "data/select", "data/step_labels", "data/synthesize"]);
+        for stage in &stages {
+            let info = stage.info();
+            assert!(!info.doc.is_empty() && !info.summary.is_empty() && !info.outputs.is_empty(), "{}", info.name);
+            let mut example: serde_json::Map<String, Value> = serde_json::from_str(info.example).unwrap();
+            example.retain(|key, _| info.input(key).is_none());
+            let example = Value::Object(example);
+            assert_eq!(stage.validate(&example), [], "{}", info.name);
+            let complete = stage.complete(&example).unwrap();
+            assert_eq!(stage.complete(&complete).unwrap(), complete, "completing twice changes nothing: {}", info.name);
+        }
+    }
+}

@@ -1,0 +1,88 @@
+//! The table `solutions`: graded solutions of problems by some solver, one row each.
+//!
+//! Columns: problem_id, question, answer, solver, solution (all text), correct (bool), split (text).
+
+use crate::io;
+use arrow_array::{Array, ArrayRef, BooleanArray, RecordBatch, StringArray};
+use std::path::Path;
+use std::sync::Arc;
+use trainyard_core::{Error, Result};
+
+/// One graded solution.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Solution {
+    pub problem_id: String,
+    pub question: String,
+    /// The expected answer.
+    pub answer: String,
+    /// Who wrote it, e.g. `175b_verification`.
+    pub solver: String,
+    /// With calculator annotations where the source has them.
+    pub solution: String,
+    pub correct: bool,
+    pub split: String,
+}
+
+type Text = fn(&Solution) -> &str;
+const TEXTS: [(&str, Text); 6] = [
+    ("problem_id", |s| &s.problem_id),
+    ("question", |s| &s.question),
+    ("answer", |s| &s.answer),
+    ("solver", |s| &s.solver),
+    ("solution", |s| &s.solution),
+    ("split", |s| &s.split),
+];
+
+/// Writes the table.
+pub fn write(file: &Path, rows: &[Solution]) -> Result<()> {
+    let mut columns: Vec<(&str, ArrayRef)> = Vec::new();
+    for (name, get) in TEXTS {
+        columns.push((name, Arc::new(StringArray::from_iter_values(rows.iter().map(get)))));
+    }
+    columns.push(("correct", Arc::new(BooleanArray::from_iter(rows.iter().map(|s| Some(s.correct))))));
+    let batch = RecordBatch::try_from_iter(columns).map_err(|e| Error::bug(format!("solutions: {e}")))?;
+    io::write_table(file, &batch)
+}
+
+/// Reads the table. A missing column, another type or a null is an error that names the column.
+pub fn read(file: &Path) -> Result<Vec<Solution>> {
+    let mut rows = Vec::new();
+    for batch in io::read_table(file)? {
+        let text = |name: &str| text_column(&batch, name, file);
+        let (ids, questions, answers) = (text("problem_id")?, text("question")?, text("answer")?);
+        let (solvers, solutions, splits) = (text("solver")?, text("solution")?, text("split")?);
+        let correct = column(&batch, "correct", file)?;
+        let correct = correct.as_any().downcast_ref::<BooleanArray>().ok_or_else(|| wrong_type(file, "correct", "bool"))?;
+        for i in 0..batch.num_rows() {
+            let cell = |c: &StringArray| c.value(i).to_string();
+            rows.push(Solution {
+                problem_id: cell(ids),
+                question: cell(questions),
+                answer: cell(answers),
+                solver: cell(solvers),
+                solution: cell(solutions),
+                correct: correct.value(i),
+                split: cell(splits),
+            });
+        }
+    }
+    Ok(rows)
+}
+
+fn column<'a>(batch: &'a RecordBatch, name: &str, file: &Path) -> Result<&'a ArrayRef> {
+    let column = batch.column_by_name(name).ok_or_else(|| {
+        Error::data(format!("{}: no column `{name}`", file.display())).help("a table of solutions comes from `data/import` with format gsm8k_solutions")
+    })?;
+    if column.null_count() > 0 {
+        return Err(Error::data(format!("{}: column `{name}` has nulls", file.display())));
+    }
+    Ok(column)
+}
+
+fn text_column<'a>(batch: &'a RecordBatch, name: &str, file: &Path) -> Result<&'a StringArray> {
+    column(batch, name, file)?.as_any().downcast_ref().ok_or_else(|| wrong_type(file, name, "text"))
+}
+
+fn wrong_type(file: &Path, name: &str, wanted: &str) -> Error {
+    Error::data(format!("{}: column `{name}` is no {wanted}", file.display()))
+}

@@ -1,0 +1,132 @@
+//! The stages of this room run one after the other on real files, as an attempt runs them.
+
+use crate::io;
+use crate::registry::stages;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use trainyard_api::{CancelToken, CheckpointStore, InputArtifact, Report, Reporter, StageContext};
+use trainyard_core::attempt::AttemptMessage;
+use trainyard_core::{ArtifactKind, Digest, ErrorKind, Result};
+
+struct Silent;
+
+impl Reporter for Silent {
+    fn report(&self, _: AttemptMessage) {}
+}
+
+impl CheckpointStore for Silent {
+    fn latest(&self) -> Result<Option<(u64, PathBuf)>> {
+        Ok(None)
+    }
+    fn save(&self, _: u64, _: &Path) -> Result<()> {
+        Ok(())
+    }
+}
+
+/// A finished stage: its output folders by port, its metrics.
+struct Done {
+    folder: PathBuf,
+    metrics: BTreeMap<String, f64>,
+}
+
+impl Done {
+    fn output(&self, port: &str) -> PathBuf {
+        self.folder.join(port)
+    }
+}
+
+fn run(root: &Path, name: &str, kind: &str, config: Value, inputs: &[(&str, PathBuf)]) -> Result<Done> {
+    let stages = stages();
+    let stage = stages.iter().find(|s| s.info().name == kind).unwrap();
+    let folder = root.join(name);
+    let mut context = StageContext {
+        cpus: 2,
+        cancel: CancelToken::default(),
+        reporter: Arc::new(Silent),
+        checkpoints: Arc::new(Silent),
+        scratch: folder.join("scratch"),
+        inputs: BTreeMap::new(),
+        output_folders: BTreeMap::new(),
+        metrics: BTreeMap::new(),
+        measured: BTreeMap::new(),
+        metadata: BTreeMap::new(),
+        env: BTreeMap::new(),
+    };
+    std::fs::create_dir_all(&context.scratch).unwrap();
+    for output in &stage.info().outputs {
+        std::fs::create_dir_all(folder.join(output.name)).unwrap();
+        context.output_folders.insert(output.name.into(), folder.join(output.name));
+    }
+    for (port, folder) in inputs {
+        let digest = Digest::of(port.as_bytes());
+        let artifact = InputArtifact { kind: ArtifactKind::Table, digest: digest.clone(), stage_digest: digest, folder: folder.clone(), metadata: BTreeMap::new() };
+        context.inputs.entry((*port).to_string()).or_default().push(artifact);
+    }
+    assert_eq!(stage.validate(&config), []);
+    stage.run(stage.complete(&config).unwrap(), &mut context)?;
+    for metric in context.metrics.keys() {
+        let declared = |m: &&str| *m == metric || m.strip_suffix('*').is_some_and(|prefix| metric.starts_with(prefix));
+        assert!(stage.info().metrics.iter().any(|m| declared(&m)), "`{kind}` does not declare metric `{metric}`");
+    }
+    Ok(Done { folder, metrics: context.metrics })
+}
+
+#[test]
+fn problems_are_made_filtered_and_selected() {
+    let root = tempfile::tempdir().unwrap();
+    let world = json!({"kind": "word-problems", "tools": ["calculator"]});
+    let splits = json!({"demonstrations": {"levels": {"1": 40, "2": 20}}, "test": {"total": 25}});
+    let made = run(root.path(), "made", "data/synthesize", json!({"method": "procedural", "environment": world, "splits": splits, "mistakes": 0.2}), &[]).unwrap();
+    assert_eq!((made.metrics["problems"], made.metrics["demonstrations"]), (85.0, 60.0));
+    let test = run(root.path(), "test", "data/select", json!({"splits": ["test"], "where": "level <= 3", "per_level": 4}), &[("problems", made.output("problems"))]).unwrap();
+    assert_eq!(test.metrics["problems"], 12.0);
+    let rules = json!([{"kind": "format"}, {"kind": "void_turn"}, {"kind": "answer"}, {"kind": "exact_duplicates"}, {"kind": "decontaminate", "methods": ["canonical"]}, {"kind": "expression", "keep": "tool_errors = 0"}]);
+    let inputs = [("trajectories", made.output("demonstrations")), ("problems", made.output("problems")), ("evaluation", test.output("problems"))];
+    let filtered = run(root.path(), "filtered", "data/filter", json!({"rules": rules, "environment": world}), &inputs).unwrap();
+    let mistakes = made.metrics["demonstrations_with_mistake"];
+    assert_eq!((filtered.metrics["kept"], filtered.metrics["rejected_expression"]), (60.0 - mistakes, mistakes));
+    let rejected = trainyard_tables::read_trajectories(&filtered.output("rejected").join("data.parquet")).unwrap();
+    assert!(rejected.len() as f64 == mistakes && rejected.iter().all(|t| t.verdicts.len() == 6 && !t.verdicts[5].keep));
+    assert_eq!(Report::read(&filtered.output("report")).unwrap().metrics["kept"].value, 60.0 - mistakes);
+}
+
+#[test]
+fn a_repeated_run_gives_equal_bytes() {
+    let root = tempfile::tempdir().unwrap();
+    let config = json!({"method": "procedural", "environment": {"kind": "word-problems", "tools": ["calculator"]}, "splits": {"demonstrations": {"total": 30}}});
+    let bytes = |name: &str| {
+        let made = run(root.path(), name, "data/synthesize", config.clone(), &[]).unwrap();
+        ["problems/data.parquet", "demonstrations/data.parquet", "report/report.json"].map(|f| std::fs::read(made.folder.join(f)).unwrap())
+    };
+    assert_eq!(bytes("a"), bytes("b"));
+}
+
+#[test]
+fn graded_solutions_become_labelled_steps() {
+    let root = tempfile::tempdir().unwrap();
+    let file = root.path().join("solutions.jsonl");
+    std::fs::write(&file, r#"{"question": "q", "ground_truth": "<<1+1=2>>2\nA: 2", "x": {"is_correct": true, "solution": "1+1=<<1+1=2>>2\nA: 2"}, "y": {"is_correct": false, "solution": "A: 3"}}"#).unwrap();
+    let imported = run(root.path(), "imported", "data/import", json!({"source": file, "format": "gsm8k_solutions", "split": "test"}), &[]).unwrap();
+    assert_eq!((imported.metrics["solutions"], imported.metrics["problems"]), (2.0, 1.0));
+    let labelled = run(root.path(), "labelled", "data/step_labels", json!({}), &[("solutions", imported.output("solutions"))]).unwrap();
+    assert_eq!((labelled.metrics["steps"], labelled.metrics["steps_labelled_outcome"], labelled.metrics["annotations_agreeing"]), (3.0, 2.0, 1.0));
+    let rows = trainyard_tables::read_trajectories(&labelled.output("trajectories").join("data.parquet")).unwrap();
+    assert_eq!(rows.iter().map(|t| *t.step_labels.as_ref().unwrap().last().unwrap()).collect::<Vec<_>>(), [1.0, 0.0]);
+}
+
+#[test]
+fn empty_and_damaged_inputs_are_refused_with_their_place() {
+    let root = tempfile::tempdir().unwrap();
+    let e = run(root.path(), "a", "data/import", json!({"source": root.path().join("none.jsonl"), "format": "gsm8k"}), &[]).err().unwrap();
+    assert!(e.kind == ErrorKind::Invalid && e.message.contains("none.jsonl"));
+    let folder = root.path().join("damaged");
+    std::fs::create_dir_all(&folder).unwrap();
+    std::fs::write(folder.join("data.parquet"), b"PAR1 but not really").unwrap();
+    let e = run(root.path(), "b", "data/select", json!({}), &[("problems", folder)]).err().unwrap();
+    assert!(e.kind == ErrorKind::Data && e.message.contains("data.parquet"), "{e}");
+    let e = run(root.path(), "c", "data/filter", json!({}), &[]).err().unwrap();
+    assert!(e.message.contains("no row"));
+    assert!(io::read_many_problems(&[]).unwrap().is_empty());
+}

@@ -1,0 +1,246 @@
+//! Stage `data/step_labels`: graded solutions with calculator annotations become trajectories with labelled steps.
+//!
+//! Why so: a process reward model needs labels per step, and an annotated solution holds some for free. The solution is played in
+//! the environment as in method `annotated` of `data/synthesize`: a step is one agent turn, cut behind each tool call. The label
+//! of a step is 0 where an annotated calculation that it states does not hold when executed; that of the last step is the
+//! outcome; all others stay unlabelled (NaN). A calculation that cannot be executed (`X*.25`) neither holds nor fails: it is
+//! counted apart and labels nothing. Refuses: solutions to problems of the half that was not asked for.
+
+use crate::annotation::Calculation;
+use crate::identity::{Half, half_of};
+use crate::solutions::Solution;
+use crate::synthesize::annotated::{agreements, convert, tool};
+use crate::synthesize::play::{Played, Script, play};
+use crate::{import::gsm8k_solutions::final_line_answer, io, solutions};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use trainyard_api::report::{Cell, Report, Table};
+use trainyard_api::stage::Ports;
+use trainyard_api::{Stage, StageContext, port};
+use trainyard_core::{ArtifactKind, Cardinality, Error, OptionProblem, Result};
+use trainyard_envs::Environment;
+use trainyard_tables::{Message, Problem, Trajectory};
+
+/// Options of `data/step_labels`.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Config {
+    /// The environment that the solutions are played in; its first tool executes the calculations.
+    pub environment: Value,
+    /// Keep the solutions of one half of the problems, by the first bit of the SHA-256 of the question: 0 is `a`, 1 is `b`.
+    pub half: Option<Half>,
+    /// Keep at most this many problems, the first ones.
+    #[schemars(range(min = 1))]
+    pub limit: Option<u64>,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self { environment: json!({"kind": "math-problems", "tools": ["calculator"], "max_turns": 32}), half: None, limit: None }
+    }
+}
+
+/// The stage kind `data/step_labels`.
+pub struct StepLabels;
+
+impl Stage for StepLabels {
+    type Config = Config;
+    const NAME: &'static str = "data/step_labels";
+    const SUMMARY: &'static str = "Label the steps of graded solutions by executing their annotated calculations.";
+    const DOC: &'static str = include_str!("step_labels.md");
+    const EXAMPLE: &'static str = r#"{"solutions": "${{ stages.solutions.solutions }}", "half": "a"}"#;
+    const MAIN_METRIC: Option<&'static str> = Some("steps");
+    const METRICS: &'static [&'static str] = &[
+        "solutions",
+        "problems",
+        "steps",
+        "steps_labelled_calculation",
+        "steps_labelled_outcome",
+        "steps_unlabelled",
+        "outcomes_correct",
+        "annotations",
+        "annotations_executed",
+        "annotations_agreeing",
+        "annotations_failing",
+        "annotations_not_executable",
+    ];
+
+    fn ports() -> Ports {
+        use Cardinality::One;
+        Ports {
+            inputs: vec![port("solutions", ArtifactKind::Table, One, "Graded solutions, as from `data/import` with format gsm8k_solutions.")],
+            outputs: vec![
+                port("trajectories", ArtifactKind::Trajectories, One, "Solutions as trajectories; `step_labels` has one label per agent turn."),
+                port("problems", ArtifactKind::Problems, One, "The problems that they solve."),
+                port("report", ArtifactKind::Report, One, "Counts of labels."),
+            ],
+        }
+    }
+
+    fn expand(mut config: Value) -> Result<Value> {
+        if let Some(options) = config.as_object_mut() {
+            let environment = options.entry("environment").or_insert_with(|| Config::default().environment);
+            crate::synthesize::complete_environment(environment);
+        }
+        Ok(config)
+    }
+
+    fn check(config: &Config) -> Vec<OptionProblem> {
+        crate::synthesize::check_environment(&config.environment)
+    }
+
+    fn run(config: Config, context: &mut StageContext) -> Result<()> {
+        let mut rows = solutions::read(&context.input("solutions")?.parquet())?;
+        rows.retain(|s| config.half.is_none_or(|half| half_of(&s.question) == half));
+        let environment = crate::synthesize::environment(&config.environment, context.cpus)?;
+        let mut problems = problems(&rows, environment.kind());
+        problems.truncate(config.limit.map_or(usize::MAX, |n| n as usize));
+        let by_id: BTreeMap<&str, &Problem> = problems.iter().map(|p| (p.id.as_str(), p)).collect();
+        rows.retain(|s| by_id.contains_key(s.problem_id.as_str()));
+        if rows.is_empty() {
+            return Err(Error::data("no solution is left to label").help("look at `half` and `limit`"));
+        }
+        let total = rows.len() as u64;
+        let progress = |done: usize| {
+            context.progress(done as u64, total, "solutions", None);
+            context.stop_if_cancelled()
+        };
+        let (trajectories, counts) = label(&rows, &by_id, environment.as_ref(), progress)?;
+        publish(&trajectories, &problems, &counts, context)
+    }
+}
+
+/// One problem per question, in order of first appearance.
+fn problems(rows: &[Solution], environment: &str) -> Vec<Problem> {
+    let mut seen = std::collections::BTreeSet::new();
+    rows.iter()
+        .filter(|s| seen.insert(s.problem_id.as_str()))
+        .map(|s| Problem {
+            id: s.problem_id.clone(),
+            messages: vec![Message::new("user", s.question.as_str())],
+            answer: s.answer.clone(),
+            verifier: "{}".into(),
+            environment: environment.to_string(),
+            source: "gsm8k_solutions".into(),
+            split: s.split.clone(),
+            canonical: crate::text::normal(&s.question),
+            ..Problem::default()
+        })
+        .collect()
+}
+
+/// How many of what.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Counts {
+    pub solutions: usize,
+    pub outcomes_correct: usize,
+    pub steps: usize,
+    /// Steps labelled 0 because a calculation that they state does not hold.
+    pub labelled_calculation: usize,
+    /// Last steps, labelled by the outcome.
+    pub labelled_outcome: usize,
+    pub unlabelled: usize,
+    pub annotations: usize,
+    pub executed: usize,
+    pub agreeing: usize,
+    pub failing: usize,
+    pub not_executable: usize,
+}
+
+/// Plays and labels all solutions, in order.
+pub fn label(rows: &[Solution], problems: &BTreeMap<&str, &Problem>, environment: &dyn Environment, progress: impl FnMut(usize) -> Result<()>) -> Result<(Vec<Trajectory>, Counts)> {
+    let tool = tool(environment)?;
+    let texts: Vec<String> = rows.iter().map(|s| in_answer_form(&s.solution)).collect();
+    let mut scripts = Vec::with_capacity(rows.len());
+    let mut calculations = Vec::with_capacity(rows.len());
+    for (row, text) in rows.iter().zip(&texts) {
+        let problem = problems.get(row.problem_id.as_str()).copied().ok_or_else(|| Error::bug(format!("no problem `{}`", row.problem_id)))?;
+        let converted = convert(text, environment, &tool)?;
+        scripts.push(Script { id: format!("{}-{}", row.problem_id, row.solver), problem, turns: converted.turns, seed: 0 });
+        calculations.push(converted.calculations);
+    }
+    let mut counts = Counts::default();
+    let mut trajectories = Vec::with_capacity(rows.len());
+    for ((played, row), calculations) in play(environment, &scripts, progress)?.into_iter().zip(rows).zip(&calculations) {
+        trajectories.push(labelled(played, row, calculations, &mut counts));
+    }
+    Ok((trajectories, counts))
+}
+
+/// The last line `A: 18` becomes `#### 18`, the form in which the reference solutions, and so the policy, give answers.
+fn in_answer_form(solution: &str) -> String {
+    let trimmed = solution.trim_end();
+    match (final_line_answer(trimmed), trimmed.rfind("A:")) {
+        (Some(answer), Some(at)) => format!("{}#### {answer}", &trimmed[..at]),
+        _ => trimmed.to_string(),
+    }
+}
+
+fn labelled(played: Played, row: &Solution, calculations: &[Calculation<'_>], counts: &mut Counts) -> Trajectory {
+    let mut trajectory = played.trajectory;
+    let agreements = agreements(&trajectory, calculations);
+    let mut labels = vec![f32::NAN; played.turns];
+    for (step, agreement) in agreements.iter().enumerate() {
+        match agreement {
+            // The turn behind the call is the one that states the value.
+            Some(false) if step + 1 < labels.len() => labels[step + 1] = 0.0,
+            _ => {}
+        }
+    }
+    if let Some(last) = labels.last_mut() {
+        *last = f32::from(u8::from(row.correct));
+    }
+    let outcome = f64::from(u8::from(row.correct));
+    counts.solutions += 1;
+    counts.outcomes_correct += usize::from(row.correct);
+    counts.steps += labels.len();
+    counts.labelled_outcome += usize::from(!labels.is_empty());
+    let unlabelled = labels.iter().filter(|l| l.is_nan()).count();
+    counts.unlabelled += unlabelled;
+    counts.labelled_calculation += labels.len() - unlabelled - usize::from(!labels.is_empty());
+    counts.annotations += calculations.len();
+    counts.executed += agreements.len();
+    counts.agreeing += agreements.iter().filter(|a| **a == Some(true)).count();
+    counts.failing += agreements.iter().filter(|a| **a == Some(false)).count();
+    counts.not_executable += agreements.iter().filter(|a| a.is_none()).count();
+    trajectory.step_labels = Some(labels);
+    // The grade of the data set, not our verifier's: the labels are about the former.
+    trajectory.rewards = [("outcome".to_string(), outcome)].into();
+    trajectory.reward = outcome;
+    trajectory
+}
+
+fn publish(trajectories: &[Trajectory], problems: &[Problem], counts: &Counts, context: &mut StageContext) -> Result<()> {
+    let metrics = [
+        ("solutions", counts.solutions),
+        ("problems", problems.len()),
+        ("steps", counts.steps),
+        ("steps_labelled_calculation", counts.labelled_calculation),
+        ("steps_labelled_outcome", counts.labelled_outcome),
+        ("steps_unlabelled", counts.unlabelled),
+        ("outcomes_correct", counts.outcomes_correct),
+        ("annotations", counts.annotations),
+        ("annotations_executed", counts.executed),
+        ("annotations_agreeing", counts.agreeing),
+        ("annotations_failing", counts.failing),
+        ("annotations_not_executable", counts.not_executable),
+    ];
+    let mut report = Report::new("Step labels");
+    report.summary = format!("{} graded solutions of {} problems, cut into {} steps.", counts.solutions, problems.len(), counts.steps);
+    let mut table = Table::new("Counts", ["what", "count"]);
+    for (name, n) in metrics {
+        context.metric(name, n as f64);
+        report.metric(name, n as f64);
+        table.row([Cell::text(name.replace('_', " ")), Cell::Number(n as f64)]);
+    }
+    report.table(table);
+    report.note("A step is one agent turn. Label 0: it states an annotated calculation that does not hold when executed. The last step has the outcome. The others are unlabelled.");
+    report.write(context.output("report")?)?;
+    io::write_trajectories(&context.output_parquet("trajectories")?, trajectories)?;
+    io::write_problems(&context.output_parquet("problems")?, problems)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,79 @@
+use super::*;
+
+fn solution(text: &str, correct: bool) -> Solution {
+    Solution { problem_id: "p".into(), question: "q".into(), answer: "18".into(), solver: "s".into(), solution: text.into(), correct, split: "test".into() }
+}
+
+fn labels(text: &str, correct: bool) -> (Vec<f32>, Counts, Trajectory) {
+    let rows = [solution(text, correct)];
+    let environment = crate::synthesize::environment(&Config::default().environment, 1).unwrap();
+    let problems = problems(&rows, environment.kind());
+    let by_id = problems.iter().map(|p| (p.id.as_str(), p)).collect();
+    let (mut trajectories, counts) = label(&rows, &by_id, environment.as_ref(), |_| Ok(())).unwrap();
+    let trajectory = trajectories.remove(0);
+    (trajectory.step_labels.clone().unwrap(), counts, trajectory)
+}
+
+/// NaN as 9, so that lists can be compared.
+fn shown(labels: &[f32]) -> Vec<f32> {
+    labels.iter().map(|l| if l.is_nan() { 9.0 } else { *l }).collect()
+}
+
+#[test]
+fn a_right_solution_has_only_its_outcome() {
+    let (found, counts, trajectory) = labels("Ducks: 16 - 7 = <<16-7=9>>9.\nShe makes 9 * 2 = $<<9*2=18>>18.\nA: 18", true);
+    assert_eq!(shown(&found), [9.0, 9.0, 1.0]);
+    assert_eq!((counts.annotations, counts.agreeing, counts.steps, counts.unlabelled, counts.labelled_outcome), (2, 2, 3, 2, 1));
+    let texts: Vec<&str> = trajectory.messages.iter().filter(|m| m.role != "system").map(|m| m.content.as_str()).collect();
+    assert_eq!(texts.last(), Some(&"18.\n#### 18"));
+    assert_eq!(trajectory.messages.iter().filter(|m| m.role == "tool").map(|m| m.content.as_str()).collect::<Vec<_>>(), ["9", "18"]);
+    assert_eq!((trajectory.reward, trajectory.answer.as_deref()), (1.0, Some("18")));
+}
+
+#[test]
+fn the_step_that_states_a_wrong_value_is_labelled_0() {
+    let (found, counts, trajectory) = labels("16 - 7 = <<16-7=8>>8.\n8 * 2 = <<8*2=16>>16.\nA: 16", false);
+    assert_eq!(shown(&found), [9.0, 0.0, 0.0]);
+    assert_eq!((counts.failing, counts.labelled_calculation, counts.labelled_outcome, counts.outcomes_correct), (1, 1, 1, 0));
+    // The tool says what is so, whatever the solution says.
+    assert!(trajectory.messages.iter().any(|m| m.role == "tool" && m.content == "9"));
+}
+
+#[test]
+fn what_cannot_be_executed_labels_nothing() {
+    let (found, counts, _) = labels("X*.25 = <<X*.25=19.5>>19.5.\nSo 2 + 2 = <<2+2=4>>4.\nA: 4", false);
+    assert_eq!(shown(&found), [9.0, 9.0, 0.0]);
+    assert_eq!((counts.not_executable, counts.failing, counts.agreeing), (1, 0, 1));
+}
+
+#[test]
+fn solutions_without_a_last_line_keep_their_text() {
+    assert_eq!(in_answer_form("x\nA: 1,800"), "x\n#### 1800");
+    assert_eq!(in_answer_form("x\nThe answer"), "x\nThe answer");
+}
+
+#[test]
+fn the_real_solutions_are_labelled_by_half() {
+    let file = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data/gsm8k/example_model_solutions.jsonl");
+    if !file.exists() {
+        println!("skipped: {} is not there", file.display());
+        return;
+    }
+    let reading = crate::import::Reading { name: "gsm8k".into(), split: "test".into(), ..Default::default() };
+    let rows = crate::import::registry::format("gsm8k_solutions").unwrap().read(&file, &reading).unwrap().solutions;
+    let environment = crate::synthesize::environment(&Config::default().environment, 2).unwrap();
+    let run = |half: Half| {
+        let rows: Vec<Solution> = rows.iter().filter(|s| half_of(&s.question) == half).cloned().collect();
+        let problems = problems(&rows, environment.kind());
+        let by_id = problems.iter().map(|p| (p.id.as_str(), p)).collect();
+        let (trajectories, counts) = label(&rows, &by_id, environment.as_ref(), |_| Ok(())).unwrap();
+        assert!(trajectories.iter().all(|t| t.step_labels.as_ref().unwrap().len() == t.messages.iter().filter(|m| m.role == "assistant").count()));
+        (problems.len(), counts)
+    };
+    let ((n_a, a), (n_b, b)) = (run(Half::A), run(Half::B));
+    println!("half a: {n_a} problems, {a:?}\nhalf b: {n_b} problems, {b:?}");
+    assert_eq!((n_a + n_b, a.solutions + b.solutions, a.outcomes_correct + b.outcomes_correct), (1_319, 5_276, 2_001));
+    assert_eq!(a.executed + b.executed, a.annotations + b.annotations);
+    assert!(a.agreeing + b.agreeing > 16_500 && a.failing + b.failing < 100 && a.failing > 0 && b.failing > 0);
+    assert_eq!(a.labelled_outcome, a.solutions);
+}

@@ -1,0 +1,156 @@
+//! Method `annotated`: worked solutions with calculator annotations become tool-use trajectories.
+//!
+//! A solution is cut at its annotations: the text before one, then a tool call with its expression, ends a turn; the text behind
+//! it (which says the value) begins the next. Every call is executed; its result stands in the conversation, and is compared as
+//! a number with what the author wrote. Refuses: problems without `reference`; a trajectory whose call fails, whose result
+//! disagrees, or which the environment ends early is not kept, but counted.
+
+use super::method::{Method, Synthesized};
+use super::play::{Played, Script, Turn, play};
+use super::Config;
+use crate::annotation::{Calculation, agrees, python_form, segments};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use trainyard_api::Report;
+use trainyard_api::report::{Cell, Table};
+use trainyard_core::{Error, OptionProblem, Result};
+use trainyard_envs::{Environment, ToolCall, ToolSpec};
+use trainyard_tables::{Problem, Trajectory};
+
+/// A solution as turns, with the calculation that each turn but the last ends with.
+pub struct Converted<'a> {
+    pub turns: Vec<Turn>,
+    pub calculations: Vec<Calculation<'a>>,
+}
+
+/// Cuts a solution into turns of `environment`'s tool-call format, with calls of `tool`.
+pub fn convert<'a>(solution: &'a str, environment: &dyn Environment, tool: &ToolSpec) -> Result<Converted<'a>> {
+    let argument = tool.main_argument().ok_or_else(|| Error::invalid(format!("tool `{}` takes no text", tool.name)).help("use `calculator` or `python`"))?;
+    let mut converted = Converted { turns: Vec::new(), calculations: Vec::new() };
+    for segment in segments(solution) {
+        match segment.calculation {
+            Some(calculation) => {
+                let call = ToolCall { name: tool.name.clone(), arguments: json!({argument: python_form(calculation.expression)}) };
+                converted.turns.push(Turn::Say(format!("{}{}", segment.text, environment.format().render(&call))));
+                converted.calculations.push(calculation);
+            }
+            None => converted.turns.push(Turn::Say(segment.text)),
+        }
+    }
+    Ok(converted)
+}
+
+/// The one tool that expressions are computed with: the environment's first.
+pub fn tool(environment: &dyn Environment) -> Result<ToolSpec> {
+    environment.tools().into_iter().next().ok_or_else(|| Error::invalid("the environment has no tool to compute with").help("give it `tools: [calculator]` or `tools: [python]`"))
+}
+
+/// Whether each executed calculation agrees with its claim; `None` where the call failed or one side is no number.
+pub fn agreements(trajectory: &Trajectory, calculations: &[Calculation<'_>]) -> Vec<Option<bool>> {
+    let results = trajectory.messages.iter().filter(|m| m.role == "tool").map(|m| m.content.as_str());
+    results.zip(calculations).map(|(result, calculation)| agrees(result, calculation.claim)).collect()
+}
+
+/// What became of the solutions.
+#[derive(Debug, Clone, Default)]
+pub struct Annotated {
+    pub trajectories: Vec<Trajectory>,
+    /// Calls that were executed.
+    pub executed: usize,
+    /// Of these, those whose result is the claimed number within 1e-6.
+    pub agreeing: usize,
+    /// Solutions that were not kept, by reason.
+    pub dropped: BTreeMap<&'static str, usize>,
+    /// The first few disagreements, for the report: (problem, expression, claim).
+    pub disagreements: Vec<(String, String, String)>,
+}
+
+/// Executes all solutions and keeps those that hold.
+pub fn annotated(problems: &[Problem], environment: &dyn Environment, seed: u64, progress: impl FnMut(usize) -> Result<()>) -> Result<Annotated> {
+    let tool = tool(environment)?;
+    let mut scripts = Vec::with_capacity(problems.len());
+    let mut calculations = Vec::with_capacity(problems.len());
+    for problem in problems {
+        let reference = problem.reference.as_deref().ok_or_else(|| {
+            Error::data(format!("problem `{}` has no worked solution", problem.id)).help("method `annotated` needs problems with `reference`, as imported by format gsm8k")
+        })?;
+        let converted = convert(reference, environment, &tool)?;
+        scripts.push(Script { id: format!("{}-annotated", problem.id), problem, turns: converted.turns, seed });
+        calculations.push(converted.calculations);
+    }
+    let mut result = Annotated::default();
+    for ((played, script), calculations) in play(environment, &scripts, progress)?.into_iter().zip(&scripts).zip(&calculations) {
+        result.take(played, script, calculations);
+    }
+    Ok(result)
+}
+
+impl Annotated {
+    fn take(&mut self, played: Played, script: &Script<'_>, calculations: &[Calculation<'_>]) {
+        let agreements = agreements(&played.trajectory, calculations);
+        self.executed += agreements.len();
+        self.agreeing += agreements.iter().filter(|a| **a == Some(true)).count();
+        for (calculation, agreement) in calculations.iter().zip(&agreements) {
+            if *agreement != Some(true) && self.disagreements.len() < 20 {
+                self.disagreements.push((script.problem.id.clone(), calculation.expression.into(), calculation.claim.into()));
+            }
+        }
+        let reason = if played.turns < script.turns.len() || agreements.len() < calculations.len() {
+            Some("ended_early")
+        } else if agreements.iter().any(|a| *a != Some(true)) {
+            Some("disagreement")
+        } else if played.trajectory.reward < 1.0 {
+            Some("wrong_answer")
+        } else {
+            None
+        };
+        match reason {
+            Some(reason) => *self.dropped.entry(reason).or_insert(0) += 1,
+            None => self.trajectories.push(played.trajectory),
+        }
+    }
+}
+
+/// The method `annotated`.
+pub struct AnnotatedMethod;
+
+impl Method for AnnotatedMethod {
+    fn name(&self) -> &'static str {
+        "annotated"
+    }
+    fn environment(&self) -> Value {
+        json!({"kind": "math-problems", "tools": ["calculator"], "max_turns": 32})
+    }
+    fn check(&self, _config: &Config) -> Vec<OptionProblem> {
+        Vec::new()
+    }
+    fn make(&self, config: &Config, given: Vec<Problem>, environment: &dyn Environment, progress: &dyn Fn(usize, usize) -> Result<()>) -> Result<Synthesized> {
+        if given.is_empty() {
+            return Err(Error::invalid("method `annotated` needs problems").help("wire input `problems` to `data/import` with format gsm8k"));
+        }
+        let total = given.len();
+        let made = annotated(&given, environment, config.seed, |done| progress(done, total))?;
+        let report = made.report(total);
+        Ok(Synthesized { problems: given, demonstrations: made.trajectories, report })
+    }
+}
+
+impl Annotated {
+    fn report(&self, total: usize) -> Report {
+        let mut report = Report::new("Demonstrations from annotated solutions");
+        report.summary = format!("{} of {total} solutions became demonstrations; {} of {} executed annotations agree with their authors.", self.trajectories.len(), self.agreeing, self.executed);
+        report.metric("annotations_executed", self.executed as f64).metric("annotations_agreeing", self.agreeing as f64);
+        report.metric("dropped", self.dropped.values().sum::<usize>() as f64);
+        for (reason, n) in &self.dropped {
+            report.metric(format!("dropped_{reason}"), *n as f64);
+        }
+        if !self.disagreements.is_empty() {
+            let mut table = Table::new("First disagreements", ["problem", "expression", "claimed"]);
+            for (problem, expression, claim) in &self.disagreements {
+                table.row([Cell::text(problem), Cell::text(expression), Cell::text(claim)]);
+            }
+            report.table(table);
+        }
+        report
+    }
+}

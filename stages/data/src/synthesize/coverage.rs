@@ -1,0 +1,52 @@
+//! n-gram coverage: how much of a set of questions could be known from another set's text.
+//!
+//! Templated problems share n-grams by construction, so coverage is reported beside disjointness, not used to decide it.
+
+use crate::text::ngrams;
+use std::collections::HashSet;
+use trainyard_tables::{Problem, Trajectory};
+
+/// The n of the n-grams.
+pub const NGRAM: usize = 8;
+
+/// Coverage of questions by texts.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Coverage {
+    /// The share of the questions' 8-grams (repeats counted) that occur in the texts.
+    pub grams: f64,
+    /// The share of questions at least half of whose 8-grams occur in the texts.
+    pub questions: f64,
+}
+
+/// How far `seen` covers the questions of `problems`; zeros if no question has an 8-gram.
+pub fn coverage<'a>(problems: impl Iterator<Item = &'a Problem>, seen: &[Trajectory]) -> Coverage {
+    let known: HashSet<u64> = seen.iter().flat_map(|t| &t.messages).flat_map(|m| ngrams(&m.content, NGRAM)).collect();
+    let (mut grams, mut hits, mut questions, mut covered) = (0usize, 0usize, 0usize, 0usize);
+    for problem in problems {
+        let own = ngrams(problem.question(), NGRAM);
+        let shared = own.iter().filter(|g| known.contains(g)).count();
+        grams += own.len();
+        hits += shared;
+        questions += usize::from(!own.is_empty());
+        covered += usize::from(!own.is_empty() && 2 * shared >= own.len());
+    }
+    let share = |a: usize, b: usize| if b == 0 { 0.0 } else { a as f64 / b as f64 };
+    Coverage { grams: share(hits, grams), questions: share(covered, questions) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use trainyard_tables::Message;
+
+    #[test]
+    fn a_case_by_hand() {
+        let problem = |text: &str| Problem { messages: vec![Message::new("user", text)], ..Problem::default() };
+        // Nine words: two 8-grams, the first of which is known. Eight other words: one unknown. Two words: none.
+        let problems = [problem("a b c d e f g h i"), problem("q r s t u v w x"), problem("a b")];
+        let seen = [Trajectory { messages: vec![Message::new("user", "0 a b c d e f g h 9")], ..Trajectory::default() }];
+        let c = coverage(problems.iter(), &seen);
+        assert!((c.grams - 1.0 / 3.0).abs() < 1e-12 && (c.questions - 0.5).abs() < 1e-12, "{c:?}");
+        assert_eq!(coverage([].iter(), &seen), Coverage::default());
+    }
+}

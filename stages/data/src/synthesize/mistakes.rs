@@ -1,0 +1,51 @@
+//! Mistakes that a demonstrated agent makes before it recovers.
+//!
+//! Why so: an agent that never saw an error does not know what to do after one. Only mistakes that the tool reports are made (a
+//! broken program), because an agent without the answer cannot notice a wrong number. The message that follows is the tool's own.
+
+use trainyard_core::chance::Draws;
+
+/// A broken form of an expression: a name that nobody defined, an operator without its right side, a parenthesis too many.
+pub fn broken(expression: &str, draws: &mut Draws) -> String {
+    match draws.below(3) {
+        0 => undefined_name(expression, draws),
+        1 => format!("{expression}{}", draws.choose(&["+", "*", "-"])),
+        _ => format!("{expression})"),
+    }
+}
+
+/// One number is replaced by a name.
+fn undefined_name(expression: &str, draws: &mut Draws) -> String {
+    let digits = |c: char| c.is_ascii_digit() || c == '.';
+    let mut numbers: Vec<(usize, usize)> = Vec::new();
+    for (i, c) in expression.char_indices().filter(|(_, c)| digits(*c)) {
+        match numbers.last_mut() {
+            Some((_, end)) if *end == i => *end = i + c.len_utf8(),
+            _ => numbers.push((i, i + c.len_utf8())),
+        }
+    }
+    if numbers.is_empty() {
+        return format!("{expression}+x");
+    }
+    let (start, end) = *draws.choose(&numbers);
+    format!("{}{}{}", &expression[..start], draws.choose(&["x", "n"]), &expression[end..])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use trainyard_core::Chance;
+
+    #[test]
+    fn a_broken_expression_differs_and_every_kind_occurs() {
+        let mut seen = std::collections::BTreeSet::new();
+        for i in 0..60 {
+            let text = broken("(12+3)*4.5", &mut Chance::new(1).at("m", &[i]));
+            assert_ne!(text, "(12+3)*4.5");
+            seen.insert(text);
+        }
+        for expected in ["(x+3)*4.5", "(12+3)*n", "(12+3)*4.5)", "(12+3)*4.5+"] {
+            assert!(seen.contains(expected), "{expected}: {seen:?}");
+        }
+    }
+}

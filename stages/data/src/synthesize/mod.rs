@@ -1,0 +1,173 @@
+//! Stage `data/synthesize`: problems from generators, and demonstrations whose tool calls were executed.
+//!
+//! Methods are one file each, listed in `registry.rs`. Every demonstration is played in the environment itself
+//! ([`play`]), so it has the form of a rollout and its tool results are the tool's. Refuses: overlapping splits (decided on the
+//! canonical problem), demonstrations whose answer the environment's verifier rejects.
+
+pub mod annotated;
+pub mod coverage;
+pub mod method;
+pub mod mistakes;
+pub mod play;
+pub mod procedural;
+pub mod registry;
+pub mod splits;
+
+pub use method::{Method, Synthesized};
+
+use crate::io;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use trainyard_api::stage::Ports;
+use trainyard_api::{Stage, StageContext, port};
+use trainyard_core::{ArtifactKind, Cardinality, Error, OptionProblem, Result};
+use trainyard_envs::tools::ToolHost;
+use trainyard_envs::{Environment, environments};
+
+/// Options of `data/synthesize`.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Config {
+    /// `procedural` makes new problems from templates; `annotated` turns worked solutions into tool use.
+    pub method: String,
+    /// The environment that poses the problems; demonstrations are played in it. The method's own if left out.
+    pub environment: Value,
+    /// The seed of all chance.
+    #[serde(default)]
+    pub seed: u64,
+    /// Of `procedural`: how many problems of which level each split has.
+    #[serde(default = "splits::default_splits")]
+    pub splits: BTreeMap<String, splits::Split>,
+    /// Of `procedural`: the share of demonstrations in which the agent first makes a mistake and then recovers.
+    #[serde(default = "default_mistakes")]
+    #[schemars(range(min = 0.0, max = 1.0))]
+    pub mistakes: f64,
+}
+
+fn default_mistakes() -> f64 {
+    0.1
+}
+
+/// The stage kind `data/synthesize`.
+pub struct Synthesize;
+
+impl Stage for Synthesize {
+    type Config = Config;
+    const NAME: &'static str = "data/synthesize";
+    const SUMMARY: &'static str = "Make problems and demonstrations; every tool call in them is executed.";
+    const DOC: &'static str = include_str!("synthesize.md");
+    const EXAMPLE: &'static str = r#"{"method": "procedural", "seed": 1, "splits": {"demonstrations": {"levels": {"1": 600, "2": 600}}, "test": {"total": 300}}}"#;
+    const MAIN_METRIC: Option<&'static str> = Some("demonstrations");
+    const METRICS: &'static [&'static str] = &[
+        "problems",
+        "problems_*",
+        "demonstrations",
+        "demonstrations_with_mistake",
+        "tool_calls",
+        "tool_errors",
+        "ngram_coverage",
+        "ngram_covered_problems",
+        "annotations_executed",
+        "annotations_agreeing",
+        "dropped",
+        "dropped_*",
+    ];
+
+    fn ports() -> Ports {
+        use Cardinality::{Many, One};
+        Ports {
+            inputs: vec![port("problems", ArtifactKind::Problems, Many, "Of `annotated`: problems with worked solutions.")],
+            outputs: vec![
+                port("problems", ArtifactKind::Problems, One, "All splits in one table; the column `split` tells them apart."),
+                port("demonstrations", ArtifactKind::Trajectories, One, "Conversations as text, with answer and reward; tokens are made by `sft`."),
+                port("report", ArtifactKind::Report, One, "Counts, and the n-gram coverage of test questions by demonstrations."),
+            ],
+        }
+    }
+
+    fn schema() -> Value {
+        let mut schema = schemars::schema_for!(Config).to_value();
+        schema["properties"]["method"]["enum"] = json!(registry::names());
+        // Filled in by `expand`.
+        schema["required"] = json!(["method"]);
+        schema
+    }
+
+    fn expand(mut config: Value) -> Result<Value> {
+        let method = config.get("method").and_then(Value::as_str).and_then(registry::method);
+        if let (Some(method), Some(options)) = (method, config.as_object_mut()) {
+            let environment = options.entry("environment").or_insert_with(|| method.environment());
+            complete_environment(environment);
+        }
+        Ok(config)
+    }
+
+    fn check(config: &Config) -> Vec<OptionProblem> {
+        let mut problems = check_environment(&config.environment);
+        match registry::method(&config.method) {
+            Some(method) => problems.extend(method.check(config)),
+            None => problems.push(OptionProblem::new("/method", format!("no method `{}`", config.method)).help(format!("one of: {}", registry::names().join(", ")))),
+        }
+        problems
+    }
+
+    fn run(config: Config, context: &mut StageContext) -> Result<()> {
+        let method = registry::method(&config.method).ok_or_else(|| Error::invalid(format!("no method `{}`", config.method)))?;
+        let environment = environment(&config.environment, context.cpus)?;
+        let given = io::read_many_problems(context.many("problems"))?;
+        let progress = |done: usize, total: usize| {
+            context.progress(done as u64, total as u64, "demonstrations", None);
+            context.stop_if_cancelled()
+        };
+        let made = method.make(&config, given, environment.as_ref(), &progress)?;
+        if made.demonstrations.is_empty() {
+            return Err(Error::data("no demonstration was made").help("look at the counts of dropped solutions, or give `splits` a split `demonstrations`"));
+        }
+        publish(made, context)
+    }
+}
+
+/// Builds an environment with a tool host of its own.
+pub fn environment(options: &Value, cpus: usize) -> Result<Box<dyn Environment>> {
+    environments::build(options, &ToolHost::new(cpus))
+}
+
+/// Fills in an environment's defaults; options that are wrong stay as they are, for [`check_environment`].
+pub fn complete_environment(options: &mut Value) {
+    if let Ok(full) = environments::complete(options) {
+        *options = full;
+    }
+}
+
+/// What is wrong with an environment's options, under `/environment`.
+pub fn check_environment(options: &Value) -> Vec<OptionProblem> {
+    let mut problems = environments::check(options);
+    for problem in &mut problems {
+        problem.pointer.insert_str(0, "/environment");
+    }
+    problems
+}
+
+fn publish(mut made: Synthesized, context: &mut StageContext) -> Result<()> {
+    let sum = |get: fn(&trainyard_tables::Trajectory) -> u32| made.demonstrations.iter().map(|t| f64::from(get(t))).sum::<f64>();
+    let counts = [
+        ("problems", made.problems.len() as f64),
+        ("demonstrations", made.demonstrations.len() as f64),
+        ("tool_calls", sum(|t| t.tool_calls)),
+        ("tool_errors", sum(|t| t.tool_errors)),
+    ];
+    for (name, value) in counts {
+        made.report.metric(name, value);
+    }
+    for (name, metric) in &made.report.metrics {
+        context.metric(name.clone(), metric.value);
+    }
+    made.report.write(context.output("report")?)?;
+    io::write_problems(&context.output_parquet("problems")?, &made.problems)?;
+    io::write_trajectories(&context.output_parquet("demonstrations")?, &made.demonstrations)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,175 @@
+//! Scripted episodes: an agent whose turns are known beforehand plays in the real environment.
+//!
+//! Why so: a demonstration must look exactly like a rollout (the opening messages, the form of results, the end), and its tool
+//! results must be what the tool returned. So it is played through [`Environment`] and [`Episode`], with many episodes in
+//! flight, because tools in worker processes take calls in batches. Refuses: an episode lost to infrastructure (an error: the
+//! stage is tried again), and one that hits a wall-clock limit (not repeatable).
+
+use std::collections::VecDeque;
+use std::time::Duration;
+use trainyard_core::{Error, Result};
+use trainyard_envs::{Environment, Episode, Outcome, Step};
+use trainyard_tables::{Message, Problem, Status, StopReason, Trajectory};
+
+/// Episodes in flight at once; bounds memory, changes no result.
+const IN_FLIGHT: usize = 256;
+
+/// One turn of a scripted agent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Turn {
+    /// This text, tool-call markup included.
+    Say(String),
+    /// Whatever the tool returned last, as the answer.
+    RepeatResult,
+}
+
+/// One episode to play.
+#[derive(Debug, Clone)]
+pub struct Script<'a> {
+    pub id: String,
+    pub problem: &'a Problem,
+    pub turns: Vec<Turn>,
+    pub seed: u64,
+}
+
+/// An episode that was played, with the number of turns that the environment accepted.
+#[derive(Debug, Clone)]
+pub struct Played {
+    pub trajectory: Trajectory,
+    /// Fewer than the script has if the environment ended the episode early.
+    pub turns: usize,
+}
+
+/// Plays all scripts; results are in the order of the scripts.
+pub fn play(environment: &dyn Environment, scripts: &[Script<'_>], mut progress: impl FnMut(usize) -> Result<()>) -> Result<Vec<Played>> {
+    let mut played: Vec<Played> = Vec::with_capacity(scripts.len());
+    let mut waiting: VecDeque<Game<'_>> = VecDeque::new();
+    let mut next = 0;
+    while played.len() < scripts.len() {
+        while next < scripts.len() && waiting.len() < IN_FLIGHT {
+            waiting.push_back(Game::start(environment, &scripts[next])?);
+            next += 1;
+        }
+        // All episodes move one step before the first is waited for, so the tools always have a batch.
+        let Some(mut game) = waiting.pop_front() else {
+            return Err(Error::bug("no episode in flight though some are unfinished"));
+        };
+        while game.outcome.is_none() {
+            game.wait(Duration::from_secs(1))?;
+            for other in &mut waiting {
+                other.wait(Duration::ZERO)?;
+            }
+        }
+        played.push(game.finish(environment)?);
+        if played.len() % IN_FLIGHT == 0 {
+            progress(played.len())?;
+        }
+    }
+    progress(played.len())?;
+    Ok(played)
+}
+
+struct Game<'a> {
+    script: &'a Script<'a>,
+    episode: Box<dyn Episode>,
+    messages: Vec<Message>,
+    turns: usize,
+    tool_calls: u32,
+    tool_errors: u32,
+    outcome: Option<Outcome>,
+    format: &'a dyn trainyard_envs::ToolFormat,
+}
+
+impl<'a> Game<'a> {
+    fn start(environment: &'a dyn Environment, script: &'a Script<'a>) -> Result<Self> {
+        if script.turns.is_empty() {
+            return Err(Error::bug(format!("script `{}` has no turn", script.id)));
+        }
+        let mut game = Self {
+            script,
+            episode: environment.start(script.problem, script.seed)?,
+            messages: environment.prompt(script.problem),
+            turns: 0,
+            tool_calls: 0,
+            tool_errors: 0,
+            outcome: None,
+            format: environment.format(),
+        };
+        game.take_turn()?;
+        Ok(game)
+    }
+
+    fn take_turn(&mut self) -> Result<()> {
+        let text = match self.script.turns.get(self.turns) {
+            Some(Turn::Say(text)) => text.clone(),
+            Some(Turn::RepeatResult) => self.messages.iter().rev().find(|m| m.role == "tool").map_or_else(String::new, |m| m.content.clone()),
+            None => {
+                // The script is over, but the environment waits for a turn: it did not read the last one as an answer.
+                self.outcome = Some(Outcome { stop: StopReason::End, ..self.counted() });
+                return Ok(());
+            }
+        };
+        let turn = self.format.parse(&text);
+        self.messages.push(turn.message());
+        self.turns += 1;
+        let step = self.episode.step(&turn)?;
+        self.take(step)
+    }
+
+    fn take(&mut self, step: Step) -> Result<()> {
+        match step {
+            Step::Pending => Ok(()),
+            Step::Observe(observation) => {
+                self.tool_calls += observation.tool_calls;
+                self.tool_errors += observation.tool_errors;
+                self.messages.extend(observation.messages);
+                self.take_turn()
+            }
+            Step::Done(outcome) => {
+                self.outcome = Some(outcome);
+                Ok(())
+            }
+        }
+    }
+
+    /// What an episode that was broken off has counted.
+    fn counted(&self) -> Outcome {
+        Outcome { turns: self.turns as u32, tool_calls: self.tool_calls, tool_errors: self.tool_errors, ..Outcome::default() }
+    }
+
+    fn wait(&mut self, wait: Duration) -> Result<()> {
+        if self.outcome.is_none() && let Some(step) = self.episode.poll(wait) {
+            self.take(step)?;
+        }
+        Ok(())
+    }
+
+    fn finish(self, environment: &dyn Environment) -> Result<Played> {
+        let outcome = self.outcome.ok_or_else(|| Error::bug("an unfinished episode was finished"))?;
+        if outcome.status == Status::Infrastructure {
+            return Err(Error::retryable(format!("episode `{}` was lost to its infrastructure or a wall-clock limit", self.script.id)));
+        }
+        let problem = self.script.problem;
+        let correct = outcome.answer.as_deref().is_some_and(|answer| environment.verify(problem, answer));
+        let reward = f64::from(u8::from(correct));
+        let trajectory = Trajectory {
+            id: self.script.id.clone(),
+            problem_id: problem.id.clone(),
+            messages: self.messages,
+            rewards: [("answer".to_string(), reward)].into(),
+            reward,
+            stop_reason: outcome.stop,
+            status: outcome.status,
+            turns: self.turns as u32,
+            tool_calls: outcome.tool_calls,
+            tool_errors: outcome.tool_errors,
+            answer: outcome.answer,
+            level: problem.level,
+            environment: problem.environment.clone(),
+            seed: self.script.seed,
+            parents: vec![problem.id.clone()],
+            ..Trajectory::default()
+        };
+        Ok(Played { trajectory, turns: self.turns })
+    }
+}

@@ -1,0 +1,119 @@
+//! How many problems of which level a split has.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use trainyard_core::OptionProblem;
+
+/// Either `levels` (exact numbers), or `total` with `weights`.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Split {
+    /// Level → number of problems.
+    pub levels: BTreeMap<u32, u64>,
+    /// The number of problems of all levels together.
+    #[schemars(range(min = 1))]
+    pub total: Option<u64>,
+    /// Level → weight in `total`; equal weights of all levels if left out.
+    pub weights: BTreeMap<u32, f64>,
+}
+
+impl Split {
+    pub fn by_level(levels: impl IntoIterator<Item = (u32, u64)>) -> Self {
+        Self { levels: levels.into_iter().collect(), ..Self::default() }
+    }
+
+    /// Numbers by level, for levels 1 to `most`. `total` is apportioned by largest remainder, ties to the lower level.
+    pub fn counts(&self, most: u32) -> BTreeMap<u32, u64> {
+        let Some(total) = self.total else {
+            return self.levels.clone();
+        };
+        let weights: Vec<(u32, f64)> = if self.weights.is_empty() { (1..=most).map(|l| (l, 1.0)).collect() } else { self.weights.iter().map(|(l, w)| (*l, *w)).collect() };
+        let sum: f64 = weights.iter().map(|(_, w)| w).sum();
+        let shares: Vec<(u32, f64)> = weights.iter().map(|(l, w)| (*l, total as f64 * w / sum)).collect();
+        let mut counts: BTreeMap<u32, u64> = shares.iter().map(|(l, s)| (*l, s.floor() as u64)).collect();
+        let mut left = total.saturating_sub(counts.values().sum());
+        let mut order = shares;
+        order.sort_by(|a, b| b.1.fract().total_cmp(&a.1.fract()).then(a.0.cmp(&b.0)));
+        for (level, _) in order.iter().cycle() {
+            if left == 0 {
+                break;
+            }
+            *counts.entry(*level).or_insert(0) += 1;
+            left -= 1;
+        }
+        counts
+    }
+
+    /// What is wrong, at `pointer`.
+    pub fn check(&self, pointer: &str, most: u32) -> Vec<OptionProblem> {
+        let mut problems = Vec::new();
+        let mut add = |key: &str, message: String, help: &str| problems.push(OptionProblem::new(format!("{pointer}{key}"), message).help(help));
+        match (self.levels.is_empty(), self.total) {
+            (true, None) => add("", "a split needs `levels` or `total`".into(), "as in `{levels: {1: 100, 2: 50}}` or `{total: 300}`"),
+            (false, Some(_)) => add("/total", "`levels` and `total` contradict each other".into(), "keep one of them"),
+            (true, Some(0)) => add("/total", "a split without problems".into(), "leave the split out"),
+            _ => {}
+        }
+        if self.total.is_none() && !self.weights.is_empty() {
+            add("/weights", "`weights` share out a `total`, and there is none".into(), "give `total`, or use `levels`");
+        }
+        for level in self.levels.keys().chain(self.weights.keys()) {
+            if *level == 0 || *level > most {
+                add("", format!("there is no level {level}"), &format!("levels go from 1 to {most}"));
+            }
+        }
+        let bad = self.weights.values().any(|w| !w.is_finite() || *w < 0.0);
+        if !self.weights.is_empty() && (bad || self.weights.values().sum::<f64>() <= 0.0) {
+            add("/weights", "weights must not be negative, and one must be positive".into(), "as in `{1: 2, 2: 1}`");
+        }
+        problems
+    }
+}
+
+/// The splits of the quickstart: demonstrations touch the higher levels thinly, test and validation have equal shares per level.
+pub fn default_splits() -> BTreeMap<String, Split> {
+    let split = |name: &str, split: Split| (name.to_string(), split);
+    let total = |n: u64| Split { total: Some(n), ..Split::default() };
+    BTreeMap::from([
+        split("demonstrations", Split::by_level([(1, 1_500), (2, 1_500), (3, 300), (4, 100), (5, 50)])),
+        split("rl", total(2_000)),
+        split("prm", total(400)),
+        split("validation", total(200)),
+        split("test", total(400)),
+    ])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn totals_are_apportioned_exactly() {
+        let split = Split { total: Some(10), weights: [(1, 1.0), (2, 1.0), (4, 1.0)].into(), ..Split::default() };
+        assert_eq!(split.counts(5), [(1, 4), (2, 3), (4, 3)].into());
+        assert_eq!(Split { total: Some(300), ..Split::default() }.counts(5).values().collect::<Vec<_>>(), [&60; 5]);
+        for total in 1..50 {
+            let split = Split { total: Some(total), weights: [(1, 0.3), (2, 0.0), (3, 7.1)].into(), ..Split::default() };
+            assert_eq!(split.counts(3).values().sum::<u64>(), total);
+        }
+    }
+
+    #[test]
+    fn contradictions_are_found() {
+        let bad = [
+            Split::default(),
+            Split { total: Some(0), ..Split::default() },
+            Split { total: Some(1), levels: [(1, 1)].into(), ..Split::default() },
+            Split { levels: [(6, 1)].into(), ..Split::default() },
+            Split { total: Some(1), weights: [(1, -1.0)].into(), ..Split::default() },
+            Split { levels: [(1, 1)].into(), weights: [(1, 1.0)].into(), ..Split::default() },
+        ];
+        for split in bad {
+            assert!(!split.check("/splits/x", 5).is_empty(), "{split:?}");
+        }
+        for (name, split) in default_splits() {
+            assert_eq!(split.check("", 5), [], "{name}");
+        }
+    }
+}

@@ -1,0 +1,131 @@
+use super::*;
+use std::collections::BTreeSet;
+use std::path::Path;
+use trainyard_tables::{Message, Problem, StopReason, Trajectory};
+
+fn config(method: &str) -> Config {
+    let text = json!({
+        "method": method,
+        "seed": 3,
+        "mistakes": 0.3,
+        "environment": {"kind": if method == "annotated" { "math-problems" } else { "word-problems" }, "tools": ["calculator"], "max_turns": 32},
+        "splits": {"demonstrations": {"levels": {"1": 30, "2": 20, "5": 5}}, "rl": {"total": 25}, "test": {"total": 20}},
+    });
+    serde_json::from_value(Synthesize::expand(text).unwrap()).unwrap()
+}
+
+fn make(config: &Config, given: Vec<Problem>) -> Result<Synthesized> {
+    let environment = environment(&config.environment, 2).unwrap();
+    registry::method(&config.method).unwrap().make(config, given, environment.as_ref(), &|_, _| Ok(()))
+}
+
+fn tools(t: &Trajectory) -> Vec<&str> {
+    t.messages.iter().filter(|m| m.role == "tool").map(|m| m.content.as_str()).collect()
+}
+
+#[test]
+fn splits_have_their_numbers_and_share_no_problem() {
+    let made = make(&config("procedural"), Vec::new()).unwrap();
+    let count = |split: &str, level: u32| made.problems.iter().filter(|p| p.split == split && p.level == level).count();
+    assert_eq!((count("demonstrations", 1), count("demonstrations", 5), count("rl", 3), count("test", 4)), (30, 5, 5, 4));
+    let forms: BTreeSet<&str> = made.problems.iter().map(|p| p.canonical.as_str()).collect();
+    let ids: BTreeSet<&str> = made.problems.iter().map(|p| p.id.as_str()).collect();
+    assert_eq!((forms.len(), ids.len(), made.problems.len()), (100, 100, 100));
+    let coverage = made.report.metrics["ngram_coverage"].value;
+    assert!((0.0..=1.0).contains(&coverage));
+}
+
+#[test]
+fn demonstrations_are_executed_right_and_some_recover_from_a_mistake() {
+    let made = make(&config("procedural"), Vec::new()).unwrap();
+    assert_eq!(made.demonstrations.len(), 55);
+    for t in &made.demonstrations {
+        assert_eq!((t.reward, t.stop_reason), (1.0, StopReason::Answer));
+        assert_eq!(tools(t).last().copied(), t.messages.last().map(|m| m.content.as_str()), "the answer is the tool's result");
+        assert_eq!(t.tool_errors, t.tool_calls - 1, "all calls but the last are mistakes");
+        assert!(t.token_ids.is_empty() && t.step_ends.is_empty() && t.parents == [t.problem_id.clone()]);
+    }
+    let recovered = made.demonstrations.iter().filter(|t| t.tool_errors > 0).count();
+    assert_eq!(recovered as f64, made.report.metrics["demonstrations_with_mistake"].value);
+    assert!((5..30).contains(&recovered), "{recovered}");
+}
+
+#[test]
+fn equal_seeds_give_equal_rows() {
+    let (a, b) = (make(&config("procedural"), Vec::new()).unwrap(), make(&config("procedural"), Vec::new()).unwrap());
+    assert_eq!((&a.problems, &a.demonstrations), (&b.problems, &b.demonstrations));
+    let other = make(&Config { seed: 4, ..config("procedural") }, Vec::new()).unwrap();
+    assert_ne!(a.problems, other.problems);
+}
+
+#[test]
+fn contradictory_options_are_found_at_check() {
+    let mut bad = config("procedural");
+    bad.splits.insert("rl".into(), splits::Split::default());
+    bad.splits.remove("demonstrations");
+    bad.mistakes = 1.5;
+    let pointers: Vec<String> = Synthesize::check(&bad).into_iter().map(|p| p.pointer).collect();
+    assert_eq!(pointers, ["/splits/rl", "/splits", "/mistakes"]);
+    assert!(!Synthesize::check(&Config { method: "magic".into(), ..config("procedural") }).is_empty());
+    assert!(make(&config("annotated"), Vec::new()).unwrap_err().message.contains("needs problems"));
+}
+
+fn annotated_problem(id: &str, reference: &str, answer: &str) -> Problem {
+    Problem {
+        id: id.into(),
+        messages: vec![Message::new("user", "How many?")],
+        answer: answer.into(),
+        verifier: "{}".into(),
+        environment: "math-problems".into(),
+        reference: Some(reference.into()),
+        ..Problem::default()
+    }
+}
+
+#[test]
+fn annotations_become_executed_calls() {
+    let given = vec![
+        annotated_problem("right", "Half is 48/2 = <<48/2=24>>24.\nIn all <<48+24=72>>72.\n#### 72", "72"),
+        annotated_problem("disagrees", "It is <<2+2=5>>5.\n#### 5", "5"),
+        annotated_problem("wrong answer", "It is <<2+2=4>>4.\n#### 4", "7"),
+    ];
+    let made = make(&config("annotated"), given).unwrap();
+    assert_eq!(made.demonstrations.len(), 1);
+    let t = &made.demonstrations[0];
+    assert_eq!(tools(t), ["24", "72"]);
+    let own: Vec<&str> = t.messages.iter().filter(|m| m.role == "assistant").map(|m| m.content.as_str()).collect();
+    assert_eq!((own.len(), own[2], t.answer.as_deref()), (3, "72.\n#### 72", Some("72")));
+    let metric = |name: &str| made.report.metrics[name].value;
+    assert_eq!((metric("annotations_executed"), metric("annotations_agreeing")), (4.0, 3.0));
+    assert_eq!((metric("dropped"), metric("dropped_disagreement"), metric("dropped_wrong_answer")), (2.0, 1.0, 1.0));
+}
+
+#[test]
+fn all_annotations_of_the_real_train_split_agree() {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data/gsm8k/train.jsonl");
+    if !file.exists() {
+        println!("skipped: {} is not there", file.display());
+        return;
+    }
+    let reading = crate::import::Reading { name: "gsm8k".into(), split: "train".into(), ..Default::default() };
+    let problems = crate::import::registry::format("gsm8k").unwrap().read(&file, &reading).unwrap().problems;
+    let made = make(&config("annotated"), problems).unwrap();
+    let metric = |name: &str| made.report.metrics.get(name).map_or(0.0, |m| m.value);
+    println!("{:?}", made.report.metrics);
+    assert_eq!((metric("annotations_executed"), metric("annotations_agreeing")), (23_716.0, 23_716.0));
+    assert!(made.demonstrations.len() > 7_400, "{}", made.demonstrations.len());
+}
+
+#[test]
+fn python_demonstrations_are_executed_in_workers() {
+    if std::env::var_os("TRAINYARD_TOOL_WORKER").is_none() {
+        println!("skipped: TRAINYARD_TOOL_WORKER does not name the worker program");
+        return;
+    }
+    let mut config = config("procedural");
+    config.environment = environments::complete(&json!({"kind": "word-problems", "tools": ["python"]})).unwrap();
+    let made = make(&config, Vec::new()).unwrap();
+    assert_eq!(made.demonstrations.len(), 55);
+    assert!(made.demonstrations.iter().all(|t| t.reward == 1.0 && tools(t).last().copied() == t.answer.as_deref()));
+    assert!(made.demonstrations.iter().any(|t| t.tool_errors > 0));
+}

@@ -1,0 +1,168 @@
+//! What every environment must hold. A new environment ships when [`check`] passes for it.
+//!
+//! - *Seeded reset repeats*: the same problem, seed and turns give the same messages and outcome.
+//! - *No step after the end*, none while results are pending, no fork then.
+//! - *Limits hold*: an agent that never answers is stopped within `max_turns`.
+//! - *Forks are independent*: a fork goes on as the original would have, and neither sees what the other does.
+//! - *Transcripts round-trip*: a turn's message keeps its text, and a rendered call is read back as the same call.
+//! - *Counts add up*: the outcome counts what the observations counted.
+
+use crate::environments::{Environment, Episode, Observation, Outcome, Step};
+use std::time::Duration;
+use trainyard_tables::{Message, Problem, StopReason};
+
+/// How long one observation may take before the suite gives up.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A scripted agent.
+pub struct Script<'a> {
+    pub problem: &'a Problem,
+    /// Texts of the turns; all but the last make tool calls, the last one ends the episode with the right answer.
+    pub turns: &'a [&'a str],
+    /// A turn with a tool call that changes the tool's state so that, without independence, `turns` would fail.
+    pub disturbance: &'a str,
+}
+
+/// What was seen of one episode.
+#[derive(Debug, Clone, PartialEq, Default)]
+struct Seen {
+    messages: Vec<Message>,
+    observations: Vec<Observation>,
+    outcome: Option<Outcome>,
+}
+
+/// Runs the whole suite; the error says what does not hold.
+pub fn check(environment: &dyn Environment, script: &Script<'_>) -> Result<(), String> {
+    let [first, .., last] = script.turns else { return Err("the script needs a turn with a call and a turn with the answer".to_string()) };
+    let whole = play(environment, script, 7)?;
+    repeats(environment, script, &whole)?;
+    answers(environment, script, &whole)?;
+    refuses_late_turns(environment, script, last)?;
+    limits_hold(environment, script, first)?;
+    forks(environment, script, &whole)?;
+    round_trips(environment, script)
+}
+
+fn start(environment: &dyn Environment, script: &Script<'_>, seed: u64) -> Result<Box<dyn Episode>, String> {
+    environment.start(script.problem, seed).map_err(|e| format!("start: {e}"))
+}
+
+/// Takes one turn and waits for what follows; pending is never returned.
+fn turn(environment: &dyn Environment, episode: &mut dyn Episode, text: &str) -> Result<Step, String> {
+    let turn = environment.format().parse(text);
+    match episode.step(&turn).map_err(|e| format!("step: {e}"))? {
+        Step::Pending => {
+            if episode.step(&turn).is_ok() {
+                return Err("a turn was accepted while results are pending".to_string());
+            }
+            if episode.fork().is_ok() {
+                return Err("a fork was made while results are pending".to_string());
+            }
+            match episode.poll(PATIENCE) {
+                None | Some(Step::Pending) => Err(format!("no observation within {PATIENCE:?}")),
+                Some(step) => Ok(step),
+            }
+        }
+        step => Ok(step),
+    }
+}
+
+fn go_on(environment: &dyn Environment, episode: &mut dyn Episode, texts: &[&str], seen: &mut Seen) -> Result<(), String> {
+    for text in texts {
+        seen.messages.push(environment.format().parse(text).message());
+        match turn(environment, episode, text)? {
+            Step::Pending => return Err("still pending".to_string()),
+            Step::Observe(observation) => {
+                seen.messages.extend(observation.messages.iter().cloned());
+                seen.observations.push(observation);
+            }
+            Step::Done(outcome) => {
+                seen.outcome = Some(outcome);
+                return Ok(());
+            }
+        }
+    }
+    Ok(())
+}
+
+fn play(environment: &dyn Environment, script: &Script<'_>, seed: u64) -> Result<Seen, String> {
+    let mut seen = Seen { messages: environment.prompt(script.problem), ..Seen::default() };
+    let mut episode = start(environment, script, seed)?;
+    go_on(environment, &mut *episode, script.turns, &mut seen)?;
+    Ok(seen)
+}
+
+fn repeats(environment: &dyn Environment, script: &Script<'_>, whole: &Seen) -> Result<(), String> {
+    let again = play(environment, script, 7)?;
+    if again == *whole { Ok(()) } else { Err(format!("two episodes of one seed differ: {whole:?} and {again:?}")) }
+}
+
+fn answers(environment: &dyn Environment, script: &Script<'_>, whole: &Seen) -> Result<(), String> {
+    let Some(outcome) = &whole.outcome else { return Err("the script does not end the episode".to_string()) };
+    let calls: u32 = whole.observations.iter().map(|o| o.tool_calls).sum();
+    let errors: u32 = whole.observations.iter().map(|o| o.tool_errors).sum();
+    if (outcome.tool_calls, outcome.tool_errors, outcome.turns as usize) != (calls, errors, script.turns.len()) {
+        return Err(format!("the outcome counts {outcome:?}, the observations {calls} calls and {errors} errors"));
+    }
+    match (&outcome.answer, outcome.stop) {
+        (Some(answer), StopReason::Answer) if environment.verify(script.problem, answer) => Ok(()),
+        _ => Err(format!("the script's answer is not accepted: {outcome:?}")),
+    }
+}
+
+fn refuses_late_turns(environment: &dyn Environment, script: &Script<'_>, last: &str) -> Result<(), String> {
+    let mut episode = start(environment, script, 1)?;
+    let Step::Done(_) = turn(environment, &mut *episode, last)? else { return Err("the last turn does not end the episode".to_string()) };
+    if episode.step(&environment.format().parse(last)).is_ok() {
+        return Err("a step after the end is no error".to_string());
+    }
+    if episode.fork().is_ok() {
+        return Err("a fork after the end is no error".to_string());
+    }
+    if episode.poll(Duration::ZERO).is_some() { Err("there is something to poll after the end".to_string()) } else { Ok(()) }
+}
+
+fn limits_hold(environment: &dyn Environment, script: &Script<'_>, first: &str) -> Result<(), String> {
+    let mut episode = start(environment, script, 1)?;
+    for taken in 1..=environment.max_turns() {
+        match turn(environment, &mut *episode, first)? {
+            Step::Done(outcome) if matches!(outcome.stop, StopReason::Turns | StopReason::ToolLimit) && outcome.turns == taken => return Ok(()),
+            Step::Done(outcome) => return Err(format!("an agent that only calls tools ends with {outcome:?}")),
+            Step::Observe(_) | Step::Pending => {}
+        }
+    }
+    Err(format!("the episode goes on after {} turns", environment.max_turns()))
+}
+
+fn forks(environment: &dyn Environment, script: &Script<'_>, whole: &Seen) -> Result<(), String> {
+    let [first, rest @ ..] = script.turns else { return Ok(()) };
+    let mut seen = Seen { messages: environment.prompt(script.problem), ..Seen::default() };
+    let mut original = start(environment, script, 7)?;
+    go_on(environment, &mut *original, &[first], &mut seen)?;
+    let fork = |episode: &dyn Episode| episode.fork().map_err(|e| format!("fork: {e}"));
+    let mut disturbed = fork(&*original)?;
+    let mut equal = fork(&*original)?;
+    turn(environment, &mut *disturbed, script.disturbance)?;
+    let mut of_fork = seen.clone();
+    go_on(environment, &mut *original, rest, &mut seen)?;
+    go_on(environment, &mut *equal, rest, &mut of_fork)?;
+    if seen != *whole {
+        return Err("the original saw what its fork did".to_string());
+    }
+    if of_fork != *whole { Err("a fork goes on otherwise than its original".to_string()) } else { Ok(()) }
+}
+
+fn round_trips(environment: &dyn Environment, script: &Script<'_>) -> Result<(), String> {
+    for text in script.turns {
+        let turn = environment.format().parse(text);
+        if turn.message().content != *text {
+            return Err(format!("the message of `{text}` holds another text"));
+        }
+        for call in turn.calls.iter().flatten() {
+            if environment.format().parse(&environment.format().render(call)).calls != [Ok(call.clone())] {
+                return Err(format!("`{call:?}` is not read back as it was rendered"));
+            }
+        }
+    }
+    Ok(())
+}

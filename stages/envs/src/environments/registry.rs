@@ -1,0 +1,74 @@
+//! All environments of this build: one line each, sorted.
+
+use crate::environments::{Environment, math_problems, word_problems};
+use crate::options::{PartKind, find, part, read};
+use crate::tools::ToolHost;
+use serde_json::Value;
+use std::sync::Arc;
+use trainyard_core::{OptionProblem, Result};
+
+type Build = fn(&Value, &Arc<ToolHost>) -> Result<Box<dyn Environment>>;
+
+/// Every environment, by name.
+pub fn kinds() -> Vec<PartKind<Build>> {
+    vec![
+        part::<math_problems::MathProblemsOptions, Build>("math word problems of data sets, with tools, judged by a number", |o, host| {
+            Ok(Box::new(math_problems::MathProblems::new(read(o)?, host)?))
+        }),
+        part::<word_problems::WordProblemsOptions, Build>("generated arithmetic stories, with tools, judged by a number", |o, host| {
+            Ok(Box::new(word_problems::WordProblems::new(read(o)?, host)?))
+        }),
+    ]
+}
+
+/// Builds an environment from `{kind: word-problems, tools: [python], max_turns: 4, …}`. No process starts before the first call.
+pub fn build(options: &Value, host: &Arc<ToolHost>) -> Result<Box<dyn Environment>> {
+    let kinds = kinds();
+    (find("environment", &kinds, options)?.build)(options, host)
+}
+
+/// The same options with all defaults filled in.
+pub fn complete(options: &Value) -> Result<Value> {
+    let kinds = kinds();
+    (find("environment", &kinds, options)?.complete)(options)
+}
+
+/// Everything wrong with the options; pointers are relative to them.
+pub fn check(options: &Value) -> Vec<OptionProblem> {
+    let kinds = kinds();
+    match find("environment", &kinds, options) {
+        Ok(kind) => (kind.check)(options),
+        Err(e) => vec![OptionProblem { pointer: "/kind".to_string(), message: e.message, help: e.help }],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn names_are_sorted_and_defaults_build() {
+        let kinds = kinds();
+        assert!(kinds.iter().map(|k| k.name).collect::<Vec<_>>().is_sorted());
+        let host = ToolHost::new(1);
+        for kind in kinds {
+            let whole = complete(&json!({"kind": kind.name})).unwrap();
+            assert_eq!(complete(&whole).unwrap(), whole);
+            assert_eq!(check(&whole), []);
+            assert_eq!(build(&whole, &host).unwrap().kind(), kind.name);
+        }
+        assert!(host.worker_ids().is_empty(), "building must not start a worker");
+    }
+
+    #[test]
+    fn every_mistake_has_its_place() {
+        let options = json!({"kind": "word-problems", "tools": ["abacus"], "max_turns": 0, "limits": {"time_millis": 1}});
+        let pointers: Vec<String> = check(&options).into_iter().map(|p| p.pointer).collect();
+        assert_eq!(pointers, ["/tools/0", "/max_turns", "/limits/time_millis"]);
+        assert_eq!(check(&json!({"kind": "chess"}))[0].pointer, "/kind");
+        assert!(check(&json!({"kind": "word-problems", "max_turn": 3}))[0].message.contains("max_turn"));
+        assert_eq!(check(&json!({"kind": "word-problems", "tools": ["python", "calculator"]}))[0].pointer, "/format");
+        assert!(build(&options, &ToolHost::new(1)).is_err());
+    }
+}

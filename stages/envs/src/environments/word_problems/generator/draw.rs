@@ -1,0 +1,161 @@
+//! The numbers and the shape of a story, without its words.
+
+use super::phrases::{self, FORMS};
+use trainyard_core::chance::Draws;
+
+/// What a sentence does to the amount.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Operation {
+    Add,
+    Subtract,
+    Multiply,
+    Divide,
+}
+
+impl Operation {
+    pub const ALL: [Self; 4] = [Self::Add, Self::Subtract, Self::Multiply, Self::Divide];
+    /// In front of the `=` of an augmented assignment, and in expressions.
+    pub fn sign(self) -> &'static str {
+        match self {
+            Self::Add => "+",
+            Self::Subtract => "-",
+            Self::Multiply => "*",
+            Self::Divide => "//",
+        }
+    }
+    pub fn apply(self, amount: i64, number: i64) -> i64 {
+        match self {
+            Self::Add => amount + number,
+            Self::Subtract => amount - number,
+            Self::Multiply => amount * number,
+            Self::Divide => amount / number,
+        }
+    }
+}
+
+/// One operation with its number and the form of its sentence.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StoryStep {
+    pub operation: Operation,
+    pub number: i64,
+    pub form: usize,
+}
+
+/// A sentence that does not matter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Distractor {
+    /// It stands before this step (`steps.len()` = before the question).
+    pub before: usize,
+    pub number: i64,
+    pub form: usize,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Story {
+    pub start: i64,
+    pub start_form: usize,
+    pub steps: Vec<StoryStep>,
+    pub distractors: Vec<Distractor>,
+    pub question_form: usize,
+}
+
+/// What a level allows.
+struct Bounds {
+    /// Largest number to add, to take away, or to start with.
+    given: i64,
+    /// Largest amount on the way.
+    amount: i64,
+    /// Largest factor and divisor.
+    factor: i64,
+    distractors: (i64, i64),
+}
+
+fn bounds(level: u32) -> Bounds {
+    let of = |given, amount, factor, distractors| Bounds { given, amount, factor, distractors };
+    match level {
+        1 => of(99, 999, 9, (0, 0)),
+        2 => of(99, 9_999, 12, (0, 0)),
+        3 => of(999, 99_999, 25, (1, 1)),
+        4 => of(999, 999_999, 50, (1, 1)),
+        _ => of(9_999, 9_999_999, 99, (1, 2)),
+    }
+}
+
+impl Story {
+    pub fn draw(level: u32, draws: &mut Draws) -> Self {
+        let bounds = bounds(level);
+        let start = draws.between(2, bounds.given);
+        let start_form = draws.below(phrases::STARTS) as usize;
+        let mut steps: Vec<StoryStep> = Vec::new();
+        let mut amount = start;
+        for _ in 0..level {
+            let last = steps.last().map(|s| s.operation);
+            let step = next_step(amount, last, &bounds, draws);
+            amount = step.operation.apply(amount, step.number);
+            steps.push(step);
+        }
+        let count = draws.between(bounds.distractors.0, bounds.distractors.1);
+        let mut distractors: Vec<Distractor> = (0..count)
+            .map(|_| Distractor {
+                before: draws.below(u64::from(level) + 1) as usize,
+                number: draws.between(2, bounds.given.min(999)),
+                form: draws.below(phrases::DISTRACTORS) as usize,
+            })
+            .collect();
+        distractors.sort_by_key(|d| d.before);
+        Self { start, start_form, steps, distractors, question_form: draws.below(phrases::QUESTIONS) as usize }
+    }
+    /// The amounts after the start and after each step.
+    pub fn amounts(&self) -> Vec<i64> {
+        let mut amounts = vec![self.start];
+        for step in &self.steps {
+            amounts.push(step.operation.apply(amounts[amounts.len() - 1], step.number));
+        }
+        amounts
+    }
+    /// The answer.
+    pub fn amount(&self) -> i64 {
+        self.steps.iter().fold(self.start, |amount, step| step.operation.apply(amount, step.number))
+    }
+    /// Template ids, numbers and question form in one text: `s0=12;+1=7;d2=41;q1`.
+    pub fn canonical(&self) -> String {
+        let mut parts = vec![format!("s{}={}", self.start_form, self.start)];
+        for place in 0..=self.steps.len() {
+            let here = self.distractors.iter().filter(|d| d.before == place);
+            parts.extend(here.map(|d| format!("d{}={}", d.form, d.number)));
+            parts.extend(self.steps.get(place).map(|s| format!("{}{}={}", s.operation.sign(), s.form, s.number)));
+        }
+        parts.push(format!("q{}", self.question_form));
+        parts.join(";")
+    }
+}
+
+/// An operation that is possible at this amount, each kind equally likely; not the inverse of a product just made, so that
+/// programs do not undo themselves.
+fn next_step(amount: i64, last: Option<Operation>, bounds: &Bounds, draws: &mut Draws) -> StoryStep {
+    let mut possible: Vec<(Operation, Vec<i64>)> = Vec::new();
+    for operation in Operation::ALL {
+        let numbers: Vec<i64> = match operation {
+            Operation::Add => ends(2, bounds.given.min(bounds.amount - amount)),
+            Operation::Subtract => ends(1, bounds.given.min(amount - 1)),
+            Operation::Multiply => ends(2, bounds.factor.min(bounds.amount / amount)),
+            Operation::Divide if last == Some(Operation::Multiply) => Vec::new(),
+            Operation::Divide => (2..=bounds.factor.min(amount - 1)).filter(|d| amount % d == 0).collect(),
+        };
+        if !numbers.is_empty() {
+            possible.push((operation, numbers));
+        }
+    }
+    let (operation, numbers) = draws.choose(&possible).clone();
+    let number = match (operation, numbers.as_slice()) {
+        (Operation::Divide, divisors) => *draws.choose(divisors),
+        (_, [low, high]) => draws.between(*low, *high),
+        (_, only) => only[0],
+    };
+    StoryStep { operation, number, form: draws.below(FORMS) as usize }
+}
+
+/// A range as its two ends; empty if it is.
+fn ends(low: i64, high: i64) -> Vec<i64> {
+    if low <= high { vec![low, high] } else { Vec::new() }
+}

@@ -1,0 +1,111 @@
+//! The words of a story. Every sentence has one form per template id; ids enter the canonical form, so their order is fixed.
+
+use super::draw::{Operation, Story};
+use trainyard_core::chance::Draws;
+
+/// Forms of the first sentence.
+pub const STARTS: u64 = 3;
+/// Forms of a sentence of each operation.
+pub const FORMS: u64 = 3;
+/// Forms of a sentence that does not matter.
+pub const DISTRACTORS: u64 = 4;
+/// Forms of the question.
+pub const QUESTIONS: u64 = 3;
+
+const NAMES: [(&str, &str); 12] = [
+    ("Ann", "She"),
+    ("Bob", "He"),
+    ("Eva", "She"),
+    ("Finn", "He"),
+    ("Ida", "She"),
+    ("Jon", "He"),
+    ("Lea", "She"),
+    ("Max", "He"),
+    ("Nora", "She"),
+    ("Omar", "He"),
+    ("Rosa", "She"),
+    ("Tom", "He"),
+];
+const ITEMS: [&str; 12] = ["figs", "pens", "nuts", "cards", "eggs", "coins", "books", "shells", "plums", "bolts", "stamps", "seeds"];
+
+/// Who and what a story is about.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Words {
+    name: &'static str,
+    pronoun: &'static str,
+    item: &'static str,
+    /// Somebody else, for sentences that do not matter.
+    other: &'static str,
+    other_item: &'static str,
+}
+
+impl Words {
+    pub fn draw(draws: &mut Draws) -> Self {
+        let mut two = |count: usize| {
+            let first = draws.below(count as u64) as usize;
+            let second = (first + 1 + draws.below(count as u64 - 1) as usize) % count;
+            (first, second)
+        };
+        let (who, other) = two(NAMES.len());
+        let (item, other_item) = two(ITEMS.len());
+        Self { name: NAMES[who].0, pronoun: NAMES[who].1, item: ITEMS[item], other: NAMES[other].0, other_item: ITEMS[other_item] }
+    }
+}
+
+/// The whole text of a problem.
+pub fn question(story: &Story, words: &Words) -> String {
+    let mut sentences = vec![start(story, words)];
+    for place in 0..=story.steps.len() {
+        sentences.extend(story.distractors.iter().filter(|d| d.before == place).map(|d| distractor(d.form, d.number, words)));
+        sentences.extend(story.steps.get(place).map(|s| operation(s.operation, s.form, s.number, words)));
+    }
+    sentences.push(asked(story.question_form, words));
+    sentences.join(" ")
+}
+
+fn start(story: &Story, words: &Words) -> String {
+    let Words { name, item, .. } = words;
+    let n = story.start;
+    match story.start_form {
+        0 => format!("{name} has {n} {item}."),
+        1 => format!("{name} owns {n} {item}."),
+        _ => format!("{name} starts with {n} {item}."),
+    }
+}
+
+fn operation(operation: Operation, form: usize, n: i64, words: &Words) -> String {
+    let Words { pronoun, .. } = words;
+    match (operation, form) {
+        (Operation::Add, 0) => format!("{pronoun} buys {n}."),
+        (Operation::Add, 1) => format!("{pronoun} finds {n} more."),
+        (Operation::Add, _) => format!("{pronoun} gets {n}."),
+        (Operation::Subtract, 0) => format!("{pronoun} gives away {n}."),
+        (Operation::Subtract, 1) => format!("{pronoun} loses {n}."),
+        (Operation::Subtract, _) => format!("{pronoun} sells {n}."),
+        (Operation::Multiply, 0) => format!("Now it is times {n}."),
+        (Operation::Multiply, 1) => format!("It grows {n} fold."),
+        (Operation::Multiply, _) => format!("{pronoun} has {n} times that."),
+        (Operation::Divide, 0) => format!("{pronoun} keeps one in {n}."),
+        (Operation::Divide, 1) => format!("{pronoun} splits it {n} ways."),
+        (Operation::Divide, _) => format!("{n} share it evenly."),
+    }
+}
+
+fn distractor(form: usize, n: i64, words: &Words) -> String {
+    let Words { other, other_item, .. } = words;
+    match form {
+        0 => format!("{other} is {n}."),
+        1 => format!("{other} has {n} {other_item}."),
+        2 => format!("The shop is {n} km off."),
+        _ => format!("A bus has {n} seats."),
+    }
+}
+
+fn asked(form: usize, words: &Words) -> String {
+    let Words { item, .. } = words;
+    match form {
+        0 => format!("How many {item}?"),
+        1 => "How many now?".to_string(),
+        _ => format!("How many {item} are left?"),
+    }
+}

@@ -1,0 +1,143 @@
+use super::*;
+use crate::tools::calculator::evaluate;
+use std::collections::{BTreeMap, BTreeSet};
+
+fn some(level: u32, count: u64) -> impl Iterator<Item = GeneratedProblem> {
+    (0..count).map(move |index| generate(level, index, &Chance::new(11)))
+}
+
+/// What the reference program computes, line by line, each by the calculator.
+fn run_lines(lines: &[String]) -> String {
+    let mut x = String::new();
+    for line in lines {
+        if line == "x" {
+            break;
+        }
+        let (target, number) = line.split_once('=').unwrap();
+        let sign = target.strip_prefix('x').unwrap();
+        x = evaluate(&if sign.is_empty() { number.to_string() } else { format!("{x}{sign}{number}") }).unwrap().to_string();
+    }
+    x
+}
+
+#[test]
+fn thousands_of_references_give_their_answers_both_ways() {
+    for level in 1..=MAX_LEVEL {
+        for generated in some(level, 2000) {
+            let answer = &generated.problem.answer;
+            assert_eq!(evaluate(&generated.one_expression).unwrap().to_string(), *answer, "{}", generated.one_expression);
+            assert_eq!(run_lines(&generated.solution_lines), *answer, "{:?}", generated.solution_lines);
+            assert_eq!(generated.solution_lines.len(), level as usize + 2);
+        }
+    }
+}
+
+#[test]
+fn numbers_amounts_and_lengths_keep_their_bounds() {
+    let amount_limits = [999, 9_999, 99_999, 999_999, 9_999_999];
+    let given_limits = [99, 99, 999, 999, 9_999];
+    for level in 1..=MAX_LEVEL {
+        let at = level as usize - 1;
+        let (mut longest, mut distractors) = (0, BTreeSet::new());
+        for generated in some(level, 2000) {
+            let story = &generated.story;
+            assert!(story.amounts().iter().all(|a| (1..=amount_limits[at]).contains(a)), "{story:?}");
+            assert!(story.steps.iter().all(|s| s.number <= given_limits[at]) && story.start <= given_limits[at]);
+            let divisions = story.steps.iter().zip(story.amounts()).filter(|(s, _)| s.operation == Operation::Divide);
+            assert!(divisions.into_iter().all(|(s, before)| before % s.number == 0));
+            distractors.insert(story.distractors.len());
+            longest = longest.max(generated.problem.question().len());
+        }
+        assert!(longest <= 200, "level {level}: {longest}");
+        let expected: &[usize] = match level {
+            1 | 2 => &[0],
+            3 | 4 => &[1],
+            _ => &[1, 2],
+        };
+        assert!(distractors.iter().eq(expected), "level {level}: {distractors:?}");
+    }
+}
+
+#[test]
+fn the_canonical_form_decides_identity_and_no_level_shares_one() {
+    let mut seen: BTreeMap<String, (u32, String, String)> = BTreeMap::new();
+    let mut repeated = 0;
+    for level in 1..=MAX_LEVEL {
+        for generated in some(level, 3000) {
+            let p = generated.problem;
+            let entry = (level, generated.one_expression, p.id.clone());
+            match seen.insert(p.canonical.clone(), entry.clone()) {
+                None => {}
+                Some(before) => {
+                    repeated += 1;
+                    assert_eq!(before, entry, "{}", p.canonical);
+                }
+            }
+        }
+    }
+    let ids: BTreeSet<&String> = seen.values().map(|(_, _, id)| id).collect();
+    assert_eq!(ids.len(), seen.len(), "an id stands for one canonical form");
+    assert!(repeated < 150, "{repeated} of 15000 were drawn twice");
+}
+
+#[test]
+fn equal_places_give_equal_problems_and_names_do_not_matter() {
+    let chance = Chance::new(3);
+    assert_eq!(generate(4, 9, &chance), generate(4, 9, &chance));
+    assert_ne!(generate(4, 9, &chance), generate(4, 10, &chance));
+    assert_ne!(generate(4, 9, &chance), generate(4, 9, &Chance::new(4)));
+    assert_eq!(generate(0, 9, &chance), generate(1, 9, &chance));
+    assert_eq!(generate(99, 9, &chance), generate(MAX_LEVEL, 9, &chance));
+    let canonical = generate(5, 1, &chance).problem.canonical;
+    assert!(!canonical.contains(char::is_uppercase), "{canonical}");
+}
+
+#[test]
+fn every_sentence_form_and_operation_occurs() {
+    let mut forms = BTreeSet::new();
+    let mut counts = BTreeMap::new();
+    for generated in some(5, 2000) {
+        for step in &generated.story.steps {
+            forms.insert((step.operation, step.form));
+            *counts.entry(step.operation).or_insert(0) += 1;
+        }
+    }
+    assert_eq!(forms.len(), 12);
+    assert!(counts.values().all(|c| *c > 1000), "{counts:?}");
+}
+
+/// A fixed sample, so that a change of the wording is seen.
+#[test]
+fn a_story_reads_as_it_should() {
+    let story = Story {
+        start: 12,
+        start_form: 0,
+        steps: [(Operation::Add, 7, 0), (Operation::Multiply, 3, 1), (Operation::Divide, 19, 1)]
+            .map(|(operation, number, form)| draw::StoryStep { operation, number, form })
+            .to_vec(),
+        distractors: vec![draw::Distractor { before: 1, number: 41, form: 2 }],
+        question_form: 1,
+    };
+    assert_eq!(story.canonical(), "s0=12;+0=7;d2=41;*1=3;//1=19;q1");
+    assert_eq!(program_lines(&story), ["x=12", "x+=7", "x*=3", "x//=19", "x"]);
+    assert_eq!(expression(&story), "(12+7)*3//19");
+    assert_eq!(story.amount(), 3);
+    let text = phrases::question(&story, &Words::draw(&mut Chance::new(1).at("w", &[])));
+    assert!(text.ends_with("The shop is 41 km off. It grows 3 fold. He splits it 19 ways. How many now?") || text.contains("She splits it 19 ways."), "{text}");
+}
+
+#[test]
+fn mistakes_differ_from_the_reference_in_one_line_and_all_kinds_occur() {
+    let mut kinds = BTreeMap::new();
+    for (i, generated) in some(3, 1000).enumerate() {
+        let attempts = generated.attempts(1.0, &Chance::new(i as u64));
+        let [first, last] = attempts.as_slice() else { panic!("{attempts:?}") };
+        assert_eq!((&last.lines, last.mistake), (&generated.solution_lines, None));
+        let different = first.lines.iter().zip(&last.lines).filter(|(a, b)| a != b).count();
+        assert_eq!((first.lines.len(), different), (last.lines.len(), 1), "{first:?}");
+        *kinds.entry(first.mistake).or_insert(0) += 1;
+        assert_eq!(generated.demonstration(0.0, &Chance::new(i as u64)), [generated.program()]);
+    }
+    assert_eq!(kinds.len(), 3, "{kinds:?}");
+    assert!(kinds.values().all(|c| *c > 120), "{kinds:?}");
+}

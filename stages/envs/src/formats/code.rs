@@ -1,0 +1,100 @@
+//! `code`: raw code between `<tool_call>` and `</tool_call>`; the one tool is implied.
+//!
+//! Why so: a character-level model pays for every token, and a one-tool world needs no names. Refuses: more than one tool.
+
+use crate::environments::AgentTurn;
+use crate::formats::markup::{CLOSE, OPEN, bodies};
+use crate::formats::ToolFormat;
+use crate::tools::{ToolCall, ToolSpec};
+use serde_json::json;
+use trainyard_core::{Error, Result};
+
+/// The format for one tool with one text argument.
+pub struct Code {
+    tool: String,
+    argument: String,
+}
+
+impl Code {
+    /// An error unless there is exactly one tool and it has a main argument.
+    pub fn new(tools: &[ToolSpec]) -> Result<Self> {
+        let [tool] = tools else {
+            return Err(Error::invalid(format!("format `code` is for exactly one tool, not {}", tools.len())).help("use format `hermes`"));
+        };
+        let argument = tool.main_argument().ok_or_else(|| {
+            Error::invalid(format!("tool `{}` has no required argument that raw code could fill", tool.name)).help("use format `hermes`")
+        })?;
+        Ok(Self { tool: tool.name.clone(), argument: argument.to_string() })
+    }
+}
+
+impl ToolFormat for Code {
+    fn kind(&self) -> &'static str {
+        "code"
+    }
+    fn parse(&self, text: &str) -> AgentTurn {
+        let read = |body: &str| {
+            if body.trim().is_empty() {
+                return Err("error: the tool call is empty".to_string());
+            }
+            let code = body.strip_prefix('\n').unwrap_or(body);
+            Ok(ToolCall { name: self.tool.clone(), arguments: json!({&self.argument: code}) })
+        };
+        let calls = bodies(text).into_iter().map(|body| body.and_then(read)).collect();
+        AgentTurn { text: text.to_string(), calls, truncated: false }
+    }
+    fn render(&self, call: &ToolCall) -> String {
+        let code = call.arguments.get(&self.argument).and_then(|v| v.as_str()).unwrap_or_default();
+        // A leading line break is cut on reading, so one that belongs to the code is written twice.
+        let guard = if code.starts_with('\n') { "\n" } else { "" };
+        format!("{OPEN}{guard}{code}{CLOSE}")
+    }
+    fn describe(&self, tools: &[ToolSpec]) -> String {
+        let tool = tools.first().map_or("", |t| &t.description);
+        format!("You have one tool. {tool}\nTo use it, write {OPEN}{}{CLOSE} and wait for the result. Then give the final answer.", self.argument)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tools::registry::tool;
+    use proptest::prelude::*;
+
+    fn code() -> Code {
+        Code::new(&[tool("python").unwrap().spec()]).unwrap()
+    }
+
+    #[test]
+    fn a_call_is_the_code_between_the_tags() {
+        let turn = code().parse("so <tool_call>x=3\nx</tool_call>");
+        assert_eq!(turn.calls, [Ok(ToolCall { name: "python".to_string(), arguments: json!({"code": "x=3\nx"}) })]);
+        assert_eq!(turn.message().tool_calls.unwrap(), r#"[{"name":"python","arguments":{"code":"x=3\nx"}}]"#);
+        assert_eq!(turn.message().content, "so <tool_call>x=3\nx</tool_call>");
+        assert!(code().parse("7").calls.is_empty());
+        assert_eq!(code().parse("7").message().tool_calls, None);
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_an_error_in_its_place() {
+        for text in ["<tool_call>x=3", "<tool_call></tool_call>", "<tool_call> \n</tool_call>", "x=3</tool_call>"] {
+            let turn = code().parse(text);
+            assert!(matches!(turn.calls.as_slice(), [Err(_)]), "{text}");
+            assert_eq!(turn.calls_json(), None);
+        }
+    }
+
+    #[test]
+    fn several_tools_are_refused() {
+        assert!(Code::new(&[]).is_err());
+        assert!(Code::new(&crate::tools::registry::tools().iter().map(|t| t.spec()).collect::<Vec<_>>()).is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn rendered_calls_are_read_back(text in "[a-z\n]{0,3}[a-z=+ <>/]{1,20}x") {
+            let call = ToolCall { name: "python".to_string(), arguments: json!({"code": text}) };
+            prop_assert_eq!(code().parse(&code().render(&call)).calls, vec![Ok(call)]);
+        }
+    }
+}

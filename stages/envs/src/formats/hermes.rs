@@ -1,0 +1,99 @@
+//! `hermes`: a JSON object between the tags, as the Qwen and Hermes families are trained on:
+//!
+//! ```text
+//! <tool_call>
+//! {"name": "python", "arguments": {"code": "1+1"}}
+//! </tool_call>
+//! ```
+//!
+//! Refuses: arguments that are no object; names of tools are checked by the environment.
+
+use crate::environments::AgentTurn;
+use crate::formats::ToolFormat;
+use crate::formats::markup::{CLOSE, OPEN, bodies};
+use crate::tools::{ToolCall, ToolSpec};
+use serde_json::{Value, json};
+
+pub struct Hermes;
+
+impl ToolFormat for Hermes {
+    fn kind(&self) -> &'static str {
+        "hermes"
+    }
+    fn parse(&self, text: &str) -> AgentTurn {
+        let calls = bodies(text).into_iter().map(|body| body.and_then(read)).collect();
+        AgentTurn { text: text.to_string(), calls, truncated: false }
+    }
+    fn render(&self, call: &ToolCall) -> String {
+        format!("{OPEN}\n{{\"name\": {}, \"arguments\": {}}}\n{CLOSE}", Value::from(call.name.as_str()), shield(&call.arguments))
+    }
+    fn describe(&self, tools: &[ToolSpec]) -> String {
+        let functions: Vec<String> = tools
+            .iter()
+            .map(|t| json!({"type": "function", "function": {"name": t.name, "description": t.description, "parameters": t.parameters}}).to_string())
+            .collect();
+        format!(
+            "# Tools\n\nYou may call these functions:\n<tools>\n{}\n</tools>\n\nFor each call write\n{OPEN}\n{{\"name\": <name>, \"arguments\": \
+             <object>}}\n{CLOSE}",
+            functions.join("\n")
+        )
+    }
+}
+
+/// JSON text in which no closing tag can occur.
+fn shield(arguments: &Value) -> String {
+    arguments.to_string().replace("<tool_call>", "\\u003ctool_call>").replace("</tool_call>", "\\u003c/tool_call>")
+}
+
+fn read(body: &str) -> Result<ToolCall, String> {
+    let body = body.trim();
+    if body.is_empty() {
+        return Err("error: the tool call is empty".to_string());
+    }
+    let value: Value = serde_json::from_str(body).map_err(|e| format!("error: the tool call is no JSON: {e}"))?;
+    let Some(name) = value.get("name").and_then(Value::as_str) else {
+        return Err("error: the tool call has no \"name\"".to_string());
+    };
+    match value.get("arguments") {
+        Some(arguments @ Value::Object(_)) => Ok(ToolCall { name: name.to_string(), arguments: arguments.clone() }),
+        Some(_) => Err("error: \"arguments\" of the tool call must be an object".to_string()),
+        None => Err("error: the tool call has no \"arguments\"".to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn a_call_is_an_object_with_name_and_arguments() {
+        let text = "<tool_call>\n{\"name\": \"python\", \"arguments\": {\"code\": \"1+1\"}}\n</tool_call>";
+        let call = ToolCall { name: "python".to_string(), arguments: json!({"code": "1+1"}) };
+        assert_eq!(Hermes.parse(text).calls, [Ok(call.clone())]);
+        assert_eq!(Hermes.render(&call), text.replace(": \"1+1\"", ":\"1+1\""));
+    }
+
+    #[test]
+    fn broken_calls_say_what_is_wrong() {
+        for (body, message) in [
+            ("", "error: the tool call is empty"),
+            ("{\"name\": 3}", "error: the tool call has no \"name\""),
+            ("{\"name\": \"a\"}", "error: the tool call has no \"arguments\""),
+            ("{\"name\": \"a\", \"arguments\": \"b\"}", "error: \"arguments\" of the tool call must be an object"),
+        ] {
+            assert_eq!(Hermes.parse(&format!("{OPEN}{body}{CLOSE}")).calls, [Err(message.to_string())]);
+        }
+        let truncated = Hermes.parse("<tool_call>\n{\"name\": \"py");
+        assert!(matches!(truncated.calls.as_slice(), [Err(m)] if m.contains("not closed")));
+        assert!(matches!(Hermes.parse("<tool_call>{</tool_call>").calls.as_slice(), [Err(m)] if m.contains("no JSON")));
+    }
+
+    proptest! {
+        #[test]
+        fn rendered_calls_are_read_back(code in ".{0,20}(</tool_call>|<tool_call>)?\\PC{0,8}") {
+            let call = ToolCall { name: "python".to_string(), arguments: json!({"code": code}) };
+            prop_assert_eq!(Hermes.parse(&Hermes.render(&call)).calls, vec![Ok(call)]);
+        }
+    }
+}

@@ -1,0 +1,39 @@
+//! All tool-call formats of this build: one line each, sorted.
+
+use crate::formats::{ToolFormat, code, hermes};
+use crate::tools::ToolSpec;
+use trainyard_core::{Error, Result};
+
+type Build = fn(&[ToolSpec]) -> Result<Box<dyn ToolFormat>>;
+
+const FORMATS: &[(&str, Build)] = &[("code", |tools| Ok(Box::new(code::Code::new(tools)?))), ("hermes", |_| Ok(Box::new(hermes::Hermes)))];
+
+/// Sorted names.
+pub fn names() -> Vec<&'static str> {
+    FORMATS.iter().map(|(name, _)| *name).collect()
+}
+
+/// The format of a name for these tools.
+pub fn build(name: &str, tools: &[ToolSpec]) -> Result<Box<dyn ToolFormat>> {
+    match FORMATS.iter().find(|(n, _)| *n == name) {
+        Some((_, build)) => build(tools),
+        None => Err(Error::invalid(format!("no tool-call format `{name}` in this build")).help(format!("use one of: {}", names().join(", ")))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_sorted_and_build() {
+        assert!(names().is_sorted());
+        let tools = [crate::tools::registry::tool("python").unwrap().spec()];
+        for name in names() {
+            let format = build(name, &tools).unwrap();
+            assert_eq!(format.kind(), name);
+            assert!(format.describe(&tools).contains("<tool_call>"));
+        }
+        assert!(build("xml", &tools).is_err());
+    }
+}

@@ -1,0 +1,62 @@
+//! `answer`: whether the final answer is right, by the problem's verifier.
+//!
+//! value = `correct` if the verifier accepts the answer, else `wrong` (no answer included). Not applicable to infrastructure
+//! failures: they are never scored 0.
+
+use crate::options::PartOptions;
+use crate::rewards::{Reward, Score};
+use crate::verifiers;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use trainyard_tables::{Problem, Status, Trajectory};
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct AnswerOptions {
+    /// Value of a right answer.
+    pub correct: f64,
+    /// Value of a wrong or missing answer.
+    pub wrong: f64,
+}
+
+impl Default for AnswerOptions {
+    fn default() -> Self {
+        Self { correct: 1.0, wrong: 0.0 }
+    }
+}
+
+impl PartOptions for AnswerOptions {
+    const KIND: &'static str = "answer";
+}
+
+pub struct Answer(pub AnswerOptions);
+
+impl Reward for Answer {
+    fn name(&self) -> &str {
+        AnswerOptions::KIND
+    }
+    fn score(&self, r: &Trajectory, p: &Problem) -> Score {
+        if r.status == Status::Infrastructure {
+            return Score::not_applicable("infrastructure failure");
+        }
+        let right = r.answer.as_deref().is_some_and(|answer| verifiers::verify(p, answer));
+        Score::of(if right { self.0.correct } else { self.0.wrong })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn right_wrong_missing_and_lost() {
+        let reward = Answer(AnswerOptions { correct: 1.0, wrong: -0.5 });
+        let p = Problem { answer: "12".to_string(), ..Problem::default() };
+        let with = |answer: Option<&str>| Trajectory { answer: answer.map(str::to_string), ..Trajectory::default() };
+        assert_eq!(reward.score(&with(Some("12.0")), &p).value, Some(1.0));
+        assert_eq!(reward.score(&with(Some("13")), &p).value, Some(-0.5));
+        assert_eq!(reward.score(&with(None), &p).value, Some(-0.5));
+        let lost = Trajectory { status: Status::Infrastructure, ..with(Some("12")) };
+        assert_eq!(reward.score(&lost, &p).value, None);
+    }
+}

@@ -1,0 +1,86 @@
+//! `length`: the soft overlong punishment of DAPO (arXiv 2503.14476, equation 13).
+//!
+//! With n = tokens sampled by the policy, L = `max_tokens`, b = `buffer_tokens`:
+//! value = 0 if n ≤ L − b; (L − b − n) / b if L − b < n ≤ L; −1 if n > L or the episode was cut (`stop_reason` is `length`).
+//! Dimensionless, in [−1, 0]. Not applicable to infrastructure failures.
+
+use crate::options::PartOptions;
+use crate::rewards::{Reward, Score};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use trainyard_core::OptionProblem;
+use trainyard_tables::{Problem, Status, StopReason, Trajectory};
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct LengthOptions {
+    /// L, in tokens sampled by the policy over the whole episode.
+    #[schemars(range(min = 1))]
+    pub max_tokens: u32,
+    /// b: the stretch before L in which the penalty grows.
+    #[schemars(range(min = 1))]
+    pub buffer_tokens: u32,
+}
+
+impl Default for LengthOptions {
+    fn default() -> Self {
+        Self { max_tokens: 256, buffer_tokens: 64 }
+    }
+}
+
+impl PartOptions for LengthOptions {
+    const KIND: &'static str = "length";
+    fn check(&self) -> Vec<OptionProblem> {
+        let mut problems = Vec::new();
+        if self.max_tokens == 0 {
+            problems.push(OptionProblem::new("/max_tokens", "0 is out of range").help("use at least 1"));
+        }
+        if self.buffer_tokens == 0 || self.buffer_tokens > self.max_tokens {
+            let message = format!("{} is not between 1 and max_tokens ({})", self.buffer_tokens, self.max_tokens);
+            problems.push(OptionProblem::new("/buffer_tokens", message).help("the penalty grows over the last buffer_tokens before max_tokens"));
+        }
+        problems
+    }
+}
+
+pub struct Length(pub LengthOptions);
+
+impl Reward for Length {
+    fn name(&self) -> &str {
+        LengthOptions::KIND
+    }
+    fn score(&self, r: &Trajectory, _p: &Problem) -> Score {
+        if r.status == Status::Infrastructure {
+            return Score::not_applicable("infrastructure failure");
+        }
+        let sampled = r.loss_mask.iter().filter(|own| **own).count() as f64;
+        let (limit, buffer) = (f64::from(self.0.max_tokens), f64::from(self.0.buffer_tokens));
+        let value = if sampled > limit || r.stop_reason == StopReason::Length { -1.0 } else { ((limit - buffer - sampled) / buffer).min(0.0) };
+        Score::of(value)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_penalty_grows_over_the_buffer() {
+        let reward = Length(LengthOptions { max_tokens: 10, buffer_tokens: 4 });
+        let value = |own: usize, stop_reason| {
+            let mut loss_mask = vec![false; 5];
+            loss_mask.extend(vec![true; own]);
+            reward.score(&Trajectory { loss_mask, stop_reason, ..Trajectory::default() }, &Problem::default()).value
+        };
+        for (own, expected) in [(0, 0.0), (6, 0.0), (7, -0.25), (8, -0.5), (10, -1.0), (11, -1.0)] {
+            assert_eq!(value(own, StopReason::Answer), Some(expected), "{own}");
+        }
+        assert_eq!(value(3, StopReason::Length), Some(-1.0));
+    }
+
+    #[test]
+    fn a_buffer_longer_than_the_limit_is_refused() {
+        assert_eq!(LengthOptions { max_tokens: 4, buffer_tokens: 5 }.check().len(), 1);
+        assert_eq!(LengthOptions { max_tokens: 0, buffer_tokens: 0 }.check().len(), 2);
+    }
+}

@@ -1,0 +1,50 @@
+//! `tool_success`: the share of tool calls that did not fail: 1 − errors / calls, in [0, 1].
+//!
+//! Unreadable calls count as failed. Not applicable to episodes without a call and to infrastructure failures.
+
+use crate::options::PartOptions;
+use crate::rewards::{Reward, Score};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use trainyard_tables::{Problem, Status, Trajectory};
+
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct ToolSuccessOptions {}
+
+impl PartOptions for ToolSuccessOptions {
+    const KIND: &'static str = "tool_success";
+}
+
+pub struct ToolSuccess(pub ToolSuccessOptions);
+
+impl Reward for ToolSuccess {
+    fn name(&self) -> &str {
+        ToolSuccessOptions::KIND
+    }
+    fn score(&self, r: &Trajectory, _p: &Problem) -> Score {
+        if r.status == Status::Infrastructure {
+            return Score::not_applicable("infrastructure failure");
+        }
+        if r.tool_calls == 0 {
+            return Score::not_applicable("no tool call");
+        }
+        Score::of(1.0 - f64::from(r.tool_errors) / f64::from(r.tool_calls))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_share_of_calls_that_worked() {
+        let value = |tool_calls, tool_errors| {
+            let r = Trajectory { tool_calls, tool_errors, ..Trajectory::default() };
+            ToolSuccess(ToolSuccessOptions {}).score(&r, &Problem::default()).value
+        };
+        assert_eq!(value(4, 1), Some(0.75));
+        assert_eq!(value(2, 2), Some(0.0));
+        assert_eq!(value(0, 0), None);
+    }
+}

@@ -1,0 +1,56 @@
+//! The `calculator` tool: one arithmetic expression, evaluated exactly in this process.
+//!
+//! `+ - * / // % **`, parentheses, decimals, with Python's precedence and signs. Results agree with Python's as numbers; `/` is
+//! exact here (`0.1+0.2` is `0.3`), and a whole result has no `.0`. Refuses: names, functions, fractional exponents, results that
+//! need more than 38 digits.
+
+mod expression;
+
+pub use expression::evaluate;
+
+use crate::tools::tool::text_argument;
+use crate::tools::{Ticket, Tool, ToolHost, ToolLimits, ToolResult, ToolSession, ToolSpec};
+use serde_json::{Value, json};
+use std::sync::Arc;
+use trainyard_core::Result;
+
+pub struct Calculator;
+
+impl Tool for Calculator {
+    fn name(&self) -> &'static str {
+        "calculator"
+    }
+    fn spec(&self) -> ToolSpec {
+        ToolSpec {
+            name: self.name().to_string(),
+            description: "Evaluates one arithmetic expression exactly: + - * / // % ** and parentheses on integers and decimals. \
+                          No names, no functions."
+                .to_string(),
+            parameters: json!({
+                "type": "object",
+                "properties": {"expression": {"type": "string", "description": "for example (12+7)*3/4"}},
+                "required": ["expression"],
+            }),
+        }
+    }
+    fn open(&self, _host: &Arc<ToolHost>, _limits: &ToolLimits) -> Result<Box<dyn ToolSession>> {
+        Ok(Box::new(CalculatorSession))
+    }
+}
+
+/// There is nothing to remember.
+struct CalculatorSession;
+
+impl ToolSession for CalculatorSession {
+    fn submit(&mut self, arguments: &Value) -> Ticket {
+        let result = text_argument("calculator", "expression", arguments).map(evaluate);
+        Ticket::ready(match result {
+            Err(refused) => refused,
+            Ok(Ok(number)) => ToolResult::ok(number.to_string()),
+            Ok(Err(message)) => ToolResult::error(message),
+        })
+    }
+    fn fork(&self) -> Result<Box<dyn ToolSession>> {
+        Ok(Box::new(Self))
+    }
+}

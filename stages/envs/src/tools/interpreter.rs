@@ -1,0 +1,186 @@
+//! One interpreter session: monty's REPL with our limits and a text for the agent. Lives in worker processes only.
+//!
+//! Why not in the trainer's process: monty enforces memory by the process (its own limit acts on single large results only), and
+//! a native stack overflow or an abort must not take the model with it. Host requests (files, clock, unknown functions) are
+//! answered with the Python error that a program can catch, and counted, because monty only stores that limit.
+
+use crate::tools::ToolLimits;
+use monty::{Dump, MontyRepl, ReplProgress, ReplStartError, Session, SessionRef, dump};
+use monty_types::{
+    CompileOptions, ExcType, ExtFunctionResult, MontyException, MontyObject, NameLookupResult, PrintWriter, PrintWriterCallback,
+    ResourceLimits, ResourceTracker,
+};
+use std::borrow::Cow;
+use std::time::Duration;
+
+/// Bytes that the last line of an exception may have.
+const MAX_ERROR_BYTES: usize = 400;
+
+/// How a call ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ending {
+    Fine,
+    /// An exception, or a limit that acts the same way every time.
+    Failed,
+    /// The wall-clock limit. The session's state is no longer a function of its calls.
+    TimedOut,
+}
+
+/// What a call left.
+pub struct Ran {
+    pub ending: Ending,
+    pub text: String,
+    /// Time spent in the program.
+    pub cost: Duration,
+}
+
+/// A session; none inside once a panic or a time limit tore it.
+pub struct Interpreter {
+    repl: MontyRepl,
+}
+
+impl Interpreter {
+    pub fn new(limits: &ToolLimits) -> Self {
+        let resources = ResourceLimits::default()
+            .max_duration(limits.time())
+            .max_memory(usize::try_from(limits.memory_bytes).unwrap_or(usize::MAX))
+            .max_recursion_depth(limits.recursion_depth as usize)
+            .max_suspensions(limits.suspensions as usize);
+        Self { repl: MontyRepl::new("<python>", ResourceTracker::new(resources), CompileOptions::default()) }
+    }
+    /// The session's state as bytes. They hold the text of every program so far and grow with it.
+    pub fn save(&self) -> Option<Vec<u8>> {
+        dump("<python>", None, SessionRef::Idle(&self.repl)).ok()
+    }
+    pub fn load(bytes: &[u8]) -> Option<Self> {
+        match Dump::load(bytes).ok()?.state {
+            Session::Idle(repl) => Some(Self { repl: *repl }),
+            Session::Suspended(_) | Session::Running(_) => None,
+        }
+    }
+    /// Runs one program. Gives the session back unless it timed out.
+    pub fn run(mut self, code: &str, limits: &ToolLimits) -> (Option<Self>, Ran) {
+        self.repl.tracker_mut().set_max_duration(limits.time());
+        let mut output = Output { text: String::new(), limit: limits.output_bytes as usize, overflow: false };
+        let (repl, value) = drive(self.repl, code, limits, &mut output);
+        let cost = repl.tracker().elapsed();
+        let overran = value.is_err() && cost > limits.time();
+        if overran {
+            let text = format!("TimeoutError: the call ran longer than {} ms", limits.time_millis);
+            return (None, Ran { ending: Ending::TimedOut, text, cost });
+        }
+        let (ending, text) = output.finish(value);
+        (Some(Self { repl }), Ran { ending, text, cost })
+    }
+}
+
+/// Runs a program to its end, refusing whatever it asks of the host.
+fn drive(repl: MontyRepl, code: &str, limits: &ToolLimits, output: &mut Output) -> (MontyRepl, Result<MontyObject, MontyException>) {
+    let mut progress = repl.feed_start(code, Vec::new(), PrintWriter::Callback(output));
+    let mut suspensions = 0;
+    loop {
+        let suspended = match progress {
+            Ok(ReplProgress::Complete { repl, value }) => return (repl, Ok(value)),
+            Ok(suspended) => suspended,
+            Err(failed) => {
+                let ReplStartError { repl, error } = *failed;
+                return (repl, Err(error));
+            }
+        };
+        suspensions += 1;
+        let print = PrintWriter::Callback(output);
+        if suspensions > limits.suspensions {
+            let message = format!("more than {} requests to the host in one call", limits.suspensions);
+            return (suspended.into_repl(), Err(MontyException::new(ExcType::RuntimeError, Some(message))));
+        }
+        progress = match suspended {
+            ReplProgress::OsCall(call) => call.resume_with(print, |call| ExtFunctionResult::Error(call.on_no_handler())),
+            ReplProgress::FunctionCall(call) => {
+                let name = call.function_name.clone();
+                call.resume(ExtFunctionResult::NotFound(name), print)
+            }
+            ReplProgress::NameLookup(lookup) => lookup.resume(NameLookupResult::Undefined, print),
+            ReplProgress::ResolveFutures(futures) => {
+                let message = "nothing outside the program can be awaited".to_string();
+                futures.abort(MontyException::new(ExcType::RuntimeError, Some(message)), print)
+            }
+            complete @ ReplProgress::Complete { .. } => Ok(complete),
+        };
+    }
+}
+
+/// Collects what is printed, up to the limit.
+struct Output {
+    text: String,
+    limit: usize,
+    overflow: bool,
+}
+
+impl Output {
+    fn push(&mut self, text: &str) -> Result<(), MontyException> {
+        if self.text.len() + text.len() <= self.limit {
+            self.text.push_str(text);
+            return Ok(());
+        }
+        self.text.push_str(cut(text, self.limit - self.text.len()));
+        self.overflow = true;
+        Err(MontyException::new(ExcType::RuntimeError, Some("output limit".to_string())))
+    }
+    /// Output, value and error line as one text.
+    fn finish(mut self, value: Result<MontyObject, MontyException>) -> (Ending, String) {
+        let mut last = String::new();
+        let mut ending = Ending::Fine;
+        match &value {
+            _ if self.overflow => {}
+            Ok(MontyObject::None) => {}
+            Ok(value) => match shown(value, self.limit - self.text.len()) {
+                Some(text) => last = text,
+                None => self.overflow = true,
+            },
+            Err(error) => {
+                let summary = error.summary();
+                last = cut(&summary, MAX_ERROR_BYTES).to_string();
+                ending = Ending::Failed;
+            }
+        }
+        if self.overflow {
+            last = format!("OutputError: more than {} bytes of output", self.limit);
+            ending = Ending::Failed;
+        }
+        if self.text.ends_with('\n') {
+            self.text.pop();
+        }
+        if !self.text.is_empty() && !last.is_empty() {
+            self.text.push('\n');
+        }
+        self.text.push_str(&last);
+        (ending, self.text)
+    }
+}
+
+impl PrintWriterCallback for Output {
+    fn stdout_write(&mut self, output: Cow<'_, str>) -> Result<(), MontyException> {
+        self.push(&output)
+    }
+    fn stdout_push(&mut self, end: char) -> Result<(), MontyException> {
+        self.push(end.encode_utf8(&mut [0; 4]))
+    }
+}
+
+/// The `repr` of a value if it fits in `room` bytes. Values that cannot fit are not written out at all.
+fn shown(value: &MontyObject, room: usize) -> Option<String> {
+    if value.deep_host_size() > 128 * room + 8192 {
+        return None;
+    }
+    let text = value.py_repr();
+    (text.len() <= room).then_some(text)
+}
+
+/// The longest start of `text` with at most `bytes` bytes.
+fn cut(text: &str, bytes: usize) -> &str {
+    let mut end = bytes.min(text.len());
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    &text[..end]
+}

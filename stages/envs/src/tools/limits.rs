@@ -1,0 +1,56 @@
+//! Limits of one tool call. They stand in the environment's options, because all but the time can change a result.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::time::Duration;
+use trainyard_core::OptionProblem;
+
+/// Limits of one call. Time is the only one that is not repeatable: an episode that hits it is an infrastructure failure.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct ToolLimits {
+    /// Milliseconds that one call may run. The worker is killed one second later if it does not stop by itself.
+    #[schemars(range(min = 10, max = 600_000))]
+    pub time_millis: u64,
+    /// Bytes of address space that a worker may add to what it has at its start, for all its sessions together.
+    #[schemars(range(min = 33_554_432u64))]
+    pub memory_bytes: u64,
+    /// Bytes of output and value that a call may return; more is an error.
+    #[schemars(range(min = 16, max = 1_048_576))]
+    pub output_bytes: u64,
+    /// Nested calls of functions.
+    #[schemars(range(min = 10, max = 1000))]
+    pub recursion_depth: u32,
+    /// Requests to the host (unknown names, files, clocks) that one call may make; all are refused.
+    #[schemars(range(min = 1, max = 1000))]
+    pub suspensions: u32,
+}
+
+impl Default for ToolLimits {
+    fn default() -> Self {
+        Self { time_millis: 2_000, memory_bytes: 256 << 20, output_bytes: 2_048, recursion_depth: 200, suspensions: 100 }
+    }
+}
+
+impl ToolLimits {
+    pub fn time(&self) -> Duration {
+        Duration::from_millis(self.time_millis)
+    }
+    /// Everything out of range; `pointer` is the place of these options.
+    pub fn check(&self, pointer: &str) -> Vec<OptionProblem> {
+        let ranges = [
+            ("time_millis", self.time_millis, 10, 600_000),
+            ("memory_bytes", self.memory_bytes, 32 << 20, u64::MAX),
+            ("output_bytes", self.output_bytes, 16, 1 << 20),
+            ("recursion_depth", u64::from(self.recursion_depth), 10, 1000),
+            ("suspensions", u64::from(self.suspensions), 1, 1000),
+        ];
+        let outside = ranges.into_iter().filter(|(_, value, low, high)| value < low || value > high);
+        outside
+            .map(|(name, value, low, high)| {
+                OptionProblem::new(format!("{pointer}/{name}"), format!("{value} is out of range"))
+                    .help(format!("use a value from {low} to {high}"))
+            })
+            .collect()
+    }
+}

@@ -1,0 +1,224 @@
+//! The thread that owns one worker: sends batches, deals out replies, and finds out whose fault a death was.
+//!
+//! A worker that dies takes a whole batch with it, and nobody can say which call did it. So every call without an answer is run
+//! again by itself; a call whose worker dies of it *alone in a fresh process* is at fault and gets a tool error, and that verdict
+//! depends on nothing but the call and its session. Deaths from outside are repaired silently up to [`MAX_LOSSES`] times, since
+//! sessions come back from their recipes exactly. Refuses: telling the agent about a neighbor's accident.
+
+use super::lane::{Call, Lane, Work};
+use super::process::{Death, Process, Program};
+use crate::tools::wire::{self, Answered, Job, Recipe, Reply};
+use crate::tools::{ToolLimits, ToolResult};
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Workers that may die under a call without a reason of its own before it is given up as an infrastructure failure.
+const MAX_LOSSES: u32 = 3;
+/// How long after a call's limit its worker is killed.
+const GRACE: Duration = Duration::from_secs(1);
+
+pub struct Driver {
+    lane: Arc<Lane>,
+    program: Program,
+    limits: ToolLimits,
+    worker: Option<Process>,
+    /// Counts the processes; a session is held by the process of the same number.
+    incarnation: u64,
+}
+
+/// The process died: why, and the calls it had not answered.
+struct Lost {
+    death: Death,
+    unanswered: Vec<Call>,
+}
+
+impl Driver {
+    pub fn new(lane: Arc<Lane>, program: Program, limits: ToolLimits) -> Self {
+        Self { lane, program, limits, worker: None, incarnation: 0 }
+    }
+    /// Works until the lane is shut.
+    pub fn run(mut self) {
+        loop {
+            let batch = self.lane.take();
+            if batch.is_empty() {
+                return self.stop();
+            }
+            self.work(batch);
+        }
+    }
+    fn work(&mut self, batch: Vec<Work>) {
+        let lost = match self.attempt(batch) {
+            Ok(again) => again,
+            Err(lost) if lost.death == Death::Shut => return give_up(lost.unanswered),
+            Err(lost) => lost.unanswered,
+        };
+        for call in lost {
+            self.settle(call);
+        }
+    }
+    /// Runs one call by itself until it has an answer.
+    fn settle(&mut self, mut call: Call) {
+        let mut alone = false;
+        loop {
+            if alone {
+                self.stop();
+            }
+            let lost = match self.attempt(vec![Work::Call(call)]) {
+                Ok(mut again) => match again.pop() {
+                    None => return,
+                    // Its session did not come back in this process.
+                    Some(missing) => Lost { death: Death::Foreign, unanswered: vec![missing] },
+                },
+                Err(lost) => lost,
+            };
+            let Some(unanswered) = lost.unanswered.into_iter().next() else { return };
+            call = unanswered;
+            match lost.death {
+                Death::Shut => return give_up(vec![call]),
+                Death::Late => return call.answer.give(self.late()),
+                Death::Own if alone => return call.answer.give(self.out_of_memory()),
+                Death::Own => alone = true,
+                Death::Foreign => {
+                    call.losses += 1;
+                    alone = true;
+                    if call.losses == MAX_LOSSES {
+                        return call.answer.give(ToolResult::infrastructure("error: the tool was lost"));
+                    }
+                }
+            }
+        }
+    }
+    fn late(&self) -> ToolResult {
+        ToolResult::timed_out(format!("TimeoutError: the call ran longer than {} ms", self.limits.time_millis))
+    }
+    fn out_of_memory(&self) -> ToolResult {
+        ToolResult::error("MemoryError: the program needs more memory than there is")
+    }
+    /// Sends a batch and deals out its replies. Gives back the calls whose sessions the worker did not have (they are to be run
+    /// again, in order), or what was lost with the process.
+    fn attempt(&mut self, batch: Vec<Work>) -> Result<Vec<Call>, Lost> {
+        let has_calls = batch.iter().any(|work| matches!(work, Work::Call(_)));
+        if has_calls && let Err(message) = self.ensure_worker() {
+            let unanswered = self.take_calls(batch);
+            for call in unanswered {
+                call.answer.give(ToolResult::infrastructure(format!("error: {message}")));
+            }
+            return Ok(Vec::new());
+        }
+        let mut jobs = Vec::with_capacity(batch.len());
+        let mut waiting = VecDeque::new();
+        let mut patience = self.limits.time() + GRACE;
+        for work in batch {
+            match work {
+                Work::Close(session) => {
+                    let record = self.lane.forget(session);
+                    if record.is_some_and(|r| r.held_by == self.incarnation) {
+                        jobs.push(Job::Close { session });
+                    }
+                }
+                Work::Call(call) => {
+                    if let Some((recipe, cost)) = self.missing_session(call.session) {
+                        patience += cost * 4 + GRACE;
+                        jobs.push(Job::Open { session: call.session, recipe });
+                    }
+                    jobs.push(Job::Call { session: call.session, code: Arc::clone(&call.code) });
+                    waiting.push_back(call);
+                }
+            }
+        }
+        self.exchange(&jobs, waiting, patience)
+    }
+    /// The recipe of a session that the present process does not hold; it is taken as held from now on.
+    fn missing_session(&self, session: u64) -> Option<(Recipe, Duration)> {
+        let incarnation = self.incarnation;
+        let opened = self.lane.with(session, |record| {
+            let held = std::mem::replace(&mut record.held_by, incarnation) == incarnation;
+            (!held).then(|| (record.recipe.clone(), record.cost))
+        });
+        opened.flatten()
+    }
+    fn exchange(&mut self, jobs: &[Job], mut waiting: VecDeque<Call>, patience: Duration) -> Result<Vec<Call>, Lost> {
+        let Some(worker) = &mut self.worker else { return Ok(Vec::new()) };
+        if jobs.is_empty() {
+            return Ok(Vec::new());
+        }
+        // A failed write means a dead worker; reading then finds out why.
+        let _ = worker.send(&wire::encode_jobs(jobs));
+        let mut again = Vec::new();
+        while !waiting.is_empty() {
+            let Some(worker) = &mut self.worker else { break };
+            match worker.replies(patience, || self.lane.is_shut()) {
+                Ok(replies) => {
+                    for reply in replies {
+                        let Some(call) = waiting.pop_front() else { break };
+                        again.extend(self.settle_reply(call, reply));
+                    }
+                }
+                Err(death) => {
+                    self.stop();
+                    again.extend(waiting);
+                    return Err(Lost { death, unanswered: again });
+                }
+            }
+        }
+        Ok(again)
+    }
+    /// Answers a call by its reply, after its session's record; gives it back if the worker did not have the session.
+    fn settle_reply(&self, call: Call, reply: Reply) -> Option<Call> {
+        let Reply { answered, text, cost, snapshot } = reply;
+        self.lane.with(call.session, |record| match answered {
+            Answered::Fine | Answered::Failed => {
+                if let Some(snapshot) = snapshot {
+                    record.recipe = Recipe { snapshot: Some(Arc::from(snapshot)), history: Vec::new() };
+                    record.cost = Duration::ZERO;
+                } else {
+                    record.recipe.history.push(Arc::clone(&call.code));
+                    record.cost += Duration::from_nanos(cost);
+                }
+            }
+            Answered::TimedOut | Answered::Panicked | Answered::Missing => record.held_by = 0,
+        });
+        let result = match answered {
+            Answered::Missing => return Some(call),
+            Answered::Fine => ToolResult::ok(text),
+            Answered::Failed | Answered::Panicked => ToolResult::error(text),
+            Answered::TimedOut => ToolResult::timed_out(text),
+        };
+        call.answer.give(result);
+        None
+    }
+    fn ensure_worker(&mut self) -> Result<(), String> {
+        if self.worker.is_some() {
+            return Ok(());
+        }
+        let worker = Process::start(&self.program, &self.limits).map_err(|e| e.to_string())?;
+        self.incarnation += 1;
+        self.lane.set_worker(Some(worker.id()));
+        self.worker = Some(worker);
+        Ok(())
+    }
+    /// Ends the process; the sessions it held come back from their recipes.
+    fn stop(&mut self) {
+        if self.worker.take().is_some() {
+            self.lane.set_worker(None);
+        }
+    }
+    /// The calls of a batch that no worker will see; its closes are carried out.
+    fn take_calls(&self, batch: Vec<Work>) -> Vec<Call> {
+        let mut calls = Vec::new();
+        for work in batch {
+            match work {
+                Work::Call(call) => calls.push(call),
+                Work::Close(session) => drop(self.lane.forget(session)),
+            }
+        }
+        calls
+    }
+}
+
+fn give_up(calls: Vec<Call>) {
+    for call in calls {
+        call.answer.give(ToolResult::infrastructure("error: the tool is shutting down"));
+    }
+}

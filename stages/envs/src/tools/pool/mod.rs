@@ -1,0 +1,83 @@
+//! Worker processes under one set of limits, and the sessions on them.
+//!
+//! Every worker is a lane: a queue, the records of its sessions, and a thread that owns the process. A session belongs to one
+//! lane for life, so its calls stay in order. A record holds the recipe of the session (snapshot and later calls), which is all
+//! that a fork or a new process needs. Refuses: sharing a session between lanes.
+
+mod driver;
+mod lane;
+mod process;
+
+use crate::tools::wire::Recipe;
+use crate::tools::{Ticket, ToolLimits, ToolResult};
+use lane::Lane;
+pub(crate) use process::Program;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread::JoinHandle;
+use trainyard_core::{Error, Result};
+
+pub(crate) struct Pool {
+    lanes: Vec<Arc<Lane>>,
+    drivers: Vec<JoinHandle<()>>,
+    next: AtomicU64,
+}
+
+impl Pool {
+    /// Starts the threads; the processes start with their first call.
+    pub fn start(workers: usize, limits: ToolLimits, program: &Program) -> Result<Self> {
+        let mut pool = Self { lanes: Vec::new(), drivers: Vec::new(), next: AtomicU64::new(0) };
+        for index in 0..workers {
+            let lane = Arc::new(Lane::default());
+            let driver = driver::Driver::new(Arc::clone(&lane), program.clone(), limits.clone());
+            let thread = std::thread::Builder::new().name(format!("tools-{index}"));
+            let handle = thread.spawn(move || driver.run());
+            pool.lanes.push(lane);
+            pool.drivers.push(handle.map_err(|e| Error::retryable(format!("cannot start a thread for tool worker {index}: {e}")))?);
+        }
+        Ok(pool)
+    }
+    /// A fresh session.
+    pub fn open(&self) -> u64 {
+        self.enter(Recipe::default())
+    }
+    /// A session with the state of `id` after its last completed call.
+    pub fn fork(&self, id: u64) -> u64 {
+        self.enter(self.lane(id).recipe(id))
+    }
+    /// Session ids count up, and their remainder names the lane: sessions are spread evenly without a lock.
+    fn enter(&self, recipe: Recipe) -> u64 {
+        let id = self.next.fetch_add(1, Ordering::Relaxed);
+        self.lane(id).enter(id, recipe);
+        id
+    }
+    fn lane(&self, id: u64) -> &Lane {
+        &self.lanes[(id % self.lanes.len() as u64) as usize]
+    }
+    pub fn submit(&self, id: u64, code: &str) -> Ticket {
+        let (ticket, answer) = Ticket::new();
+        if let Err(answer) = self.lane(id).submit(id, code, answer) {
+            answer.give(ToolResult::infrastructure("error: the tool is shutting down"));
+        }
+        ticket
+    }
+    pub fn close(&self, id: u64) {
+        self.lane(id).leave(id);
+    }
+    /// Process ids of the living workers.
+    pub fn worker_ids(&self) -> Vec<u32> {
+        self.lanes.iter().filter_map(|lane| lane.worker_id()).collect()
+    }
+}
+
+impl Drop for Pool {
+    fn drop(&mut self) {
+        for lane in &self.lanes {
+            lane.shut();
+        }
+        for driver in self.drivers.drain(..) {
+            // A driver that panicked has nothing left to end; its worker dies with the thread.
+            let _ = driver.join();
+        }
+    }
+}

@@ -1,0 +1,135 @@
+//! A worker process as its owner sees it: started clean, spoken to in frames, killed when it is late.
+
+use crate::tools::ToolLimits;
+use crate::tools::host::WORKER_VARIABLE;
+use crate::tools::wire::{self, Reply};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use std::io::{self, Read};
+use std::os::unix::process::ExitStatusExt;
+use std::path::PathBuf;
+use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
+use std::time::Duration;
+use trainyard_core::{Error, Result};
+
+/// Which executable serves as worker.
+#[derive(Debug, Clone)]
+pub struct Program(pub PathBuf);
+
+impl Program {
+    pub fn find() -> Result<Self> {
+        if let Some(path) = std::env::var_os(WORKER_VARIABLE) {
+            return Ok(Self(PathBuf::from(path)));
+        }
+        let own = std::env::current_exe().map_err(|e| Error::invalid(format!("cannot find this program's own file for tool workers: {e}")))?;
+        // A file that was replaced while it runs is still to be had under this name.
+        Ok(Self(if own.exists() { own } else { PathBuf::from("/proc/self/exe") }))
+    }
+}
+
+/// Why a worker gave no reply.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Death {
+    /// It did not answer in time and was killed by us.
+    Late,
+    /// It ended itself by an abort, a bad memory access or a failed allocation: what it ran did that.
+    Own,
+    /// Anything else: killed from outside, or it never understood us.
+    Foreign,
+    /// The pool is shutting down.
+    Shut,
+}
+
+/// Signals by which a process dies of what it runs: SIGILL, SIGABRT, SIGBUS, SIGSEGV.
+const OWN_SIGNALS: [i32; 4] = [4, 6, 7, 11];
+
+pub struct Process {
+    child: Child,
+    stdin: ChildStdin,
+    stdout: ChildStdout,
+    buffer: Vec<u8>,
+}
+
+impl Process {
+    /// Starts a worker with an empty environment, so that no secret of this process is within reach of a program.
+    pub fn start(program: &Program, limits: &ToolLimits) -> Result<Self> {
+        let mut command = Command::new(&program.0);
+        command.arg("tool-worker").env_clear().stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+        // An allocator that reserves ahead would meet the limit on address space before the program does (values in KiB).
+        command.env("MIMALLOC_ARENA_RESERVE", "16384").env("MALLOC_ARENA_MAX", "1");
+        let failed = |e: io::Error| {
+            Error::lost(format!("cannot start the tool worker `{}`: {e}", program.0.display()))
+                .help(format!("set {WORKER_VARIABLE} to a program that serves tools"))
+        };
+        let mut child = command.spawn().map_err(failed)?;
+        let (Some(mut stdin), Some(stdout)) = (child.stdin.take(), child.stdout.take()) else {
+            return Err(Error::bug("a tool worker was started without pipes"));
+        };
+        wire::write_frame(&mut stdin, &wire::encode_limits(limits)).map_err(failed)?;
+        Ok(Self { child, stdin, stdout, buffer: Vec::new() })
+    }
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+    /// Hands over a batch. An error means that the worker is dead, which [`Process::replies`] then explains.
+    pub fn send(&mut self, payload: &[u8]) -> io::Result<()> {
+        wire::write_frame(&mut self.stdin, payload)
+    }
+    /// The next replies, within `patience`. `shut` is asked now and then.
+    pub fn replies(&mut self, patience: Duration, shut: impl Fn() -> bool) -> Result<Vec<Reply>, Death> {
+        let mut left = patience;
+        loop {
+            if let Some(frame) = wire::take_frame(&mut self.buffer) {
+                return wire::decode_replies(&frame).ok_or_else(|| self.end(Death::Foreign));
+            }
+            let slice = left.min(Duration::from_millis(100));
+            match self.readable(slice) {
+                Ok(true) => match self.fill() {
+                    Ok(0) | Err(_) => return Err(self.autopsy()),
+                    Ok(_) => {}
+                },
+                Ok(false) if shut() => return Err(self.end(Death::Shut)),
+                Ok(false) if left <= slice => return Err(self.end(Death::Late)),
+                Ok(false) => left -= slice,
+                Err(_) => return Err(self.end(Death::Foreign)),
+            }
+        }
+    }
+    fn readable(&self, within: Duration) -> io::Result<bool> {
+        let timeout = Timespec { tv_sec: i64::try_from(within.as_secs()).unwrap_or(i64::MAX), tv_nsec: i64::from(within.subsec_nanos()) };
+        match poll(&mut [PollFd::new(&self.stdout, PollFlags::IN)], Some(&timeout)) {
+            Ok(count) => Ok(count > 0),
+            Err(rustix::io::Errno::INTR) => Ok(false),
+            Err(e) => Err(e.into()),
+        }
+    }
+    fn fill(&mut self) -> io::Result<usize> {
+        let mut chunk = [0; 1 << 16];
+        let count = self.stdout.read(&mut chunk)?;
+        self.buffer.extend_from_slice(&chunk[..count]);
+        Ok(count)
+    }
+    /// Kills the worker for a reason that is known.
+    fn end(&mut self, reason: Death) -> Death {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        reason
+    }
+    /// Reads from its end why a worker died.
+    fn autopsy(&mut self) -> Death {
+        match self.child.wait() {
+            Ok(status) if died_of_its_program(status) => Death::Own,
+            _ => Death::Foreign,
+        }
+    }
+}
+
+/// By a signal of [`OWN_SIGNALS`], or by the exit status of an interpreter that ran out of memory.
+fn died_of_its_program(status: ExitStatus) -> bool {
+    status.signal().is_some_and(|s| OWN_SIGNALS.contains(&s)) || status.code() == Some(monty_types::OOM_EXIT_CODE)
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        self.end(Death::Shut);
+    }
+}

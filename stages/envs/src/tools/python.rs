@@ -1,0 +1,64 @@
+//! The `python` tool: an interpreter session in a worker process.
+//!
+//! The interpreter is monty, a subset of Python written in Rust; the description tells the model which. What a program prints
+//! comes back, then the value of a last expression as its `repr`, then the last line of an exception. Variables stay from call to
+//! call; after an exception, too. A call that hits its time or memory limit leaves the session as it was before the call.
+//! Refuses: files, network, clocks (a Python error), programs longer than 64 KiB.
+
+use crate::tools::host::ProgramSession;
+use crate::tools::tool::text_argument;
+use crate::tools::{Ticket, Tool, ToolHost, ToolLimits, ToolResult, ToolSession, ToolSpec};
+use serde_json::{Value, json};
+use std::sync::Arc;
+use trainyard_core::Result;
+
+/// Bytes of one program.
+pub const MAX_PROGRAM_BYTES: usize = 64 << 10;
+
+const DESCRIPTION: &str = "Runs a Python program and returns what it prints and the value of its last expression. Variables stay \
+between calls. The Python is a subset of Python 3: functions, lambdas, comprehensions, f-strings, exceptions, simple classes; no \
+inheritance, generators (yield), match, del, or complex numbers. Modules: sys, typing, math, json, re, datetime, unicodedata, \
+itertools (count, repeat), dataclasses, collections, functools (reduce, partial), base64, binascii. No files, network or clock.";
+
+pub struct Python;
+
+impl Tool for Python {
+    fn name(&self) -> &'static str {
+        "python"
+    }
+    fn spec(&self) -> ToolSpec {
+        ToolSpec {
+            name: self.name().to_string(),
+            description: DESCRIPTION.to_string(),
+            parameters: json!({
+                "type": "object",
+                "properties": {"code": {"type": "string", "description": "the program"}},
+                "required": ["code"],
+            }),
+        }
+    }
+    fn open(&self, host: &Arc<ToolHost>, limits: &ToolLimits) -> Result<Box<dyn ToolSession>> {
+        Ok(Box::new(PythonSession { host: Arc::clone(host), program: host.open(limits)? }))
+    }
+}
+
+/// Keeps the host alive as long as the session.
+struct PythonSession {
+    host: Arc<ToolHost>,
+    program: ProgramSession,
+}
+
+impl ToolSession for PythonSession {
+    fn submit(&mut self, arguments: &Value) -> Ticket {
+        match text_argument("python", "code", arguments) {
+            Err(refused) => Ticket::ready(refused),
+            Ok(code) if code.len() > MAX_PROGRAM_BYTES => {
+                Ticket::ready(ToolResult::error(format!("error: the program is longer than {MAX_PROGRAM_BYTES} bytes")))
+            }
+            Ok(code) => self.program.submit(code),
+        }
+    }
+    fn fork(&self) -> Result<Box<dyn ToolSession>> {
+        Ok(Box::new(Self { host: Arc::clone(&self.host), program: self.program.fork() }))
+    }
+}

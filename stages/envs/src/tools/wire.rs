@@ -1,0 +1,303 @@
+//! The frames between a pool and its workers: `u32` length, then fields in little-endian order.
+//!
+//! The first frame is the limits. Then each request frame is a batch of jobs, which a worker reads whole before it starts, so
+//! neither side ever writes while the other one does. Replies come in the order of the calls, several to a frame. Why binary: a
+//! call costs tens of microseconds in all; JSON on both sides would be a good part of it. Refuses: frames above 256 MiB.
+
+use crate::tools::ToolLimits;
+use std::io::{self, Read, Write};
+use std::sync::Arc;
+
+const MAX_FRAME: u32 = 256 << 20;
+
+/// How a session comes back: from a snapshot, then by the calls that followed it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Recipe {
+    pub snapshot: Option<Arc<[u8]>>,
+    pub history: Vec<Arc<str>>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Job {
+    Close { session: u64 },
+    /// Makes the session anew; an empty recipe is a fresh one.
+    Open { session: u64, recipe: Recipe },
+    Call { session: u64, code: Arc<str> },
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Answered {
+    Fine,
+    Failed,
+    /// By the wall clock; the session is gone.
+    TimedOut,
+    /// The interpreter panicked; the session is gone.
+    Panicked,
+    /// There is no such session here (it is gone, or its recipe failed).
+    Missing,
+}
+
+/// The answer to one `Call`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Reply {
+    pub answered: Answered,
+    pub text: String,
+    /// Nanoseconds in the program.
+    pub cost: u64,
+    /// The session after this call, when replaying it would cost more than a snapshot.
+    pub snapshot: Option<Vec<u8>>,
+}
+
+/// Writes one frame.
+pub fn write_frame(to: &mut impl Write, payload: &[u8]) -> io::Result<()> {
+    let length = u32::try_from(payload.len()).ok().filter(|l| *l <= MAX_FRAME);
+    let length = length.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "frame above 256 MiB"))?;
+    to.write_all(&length.to_le_bytes())?;
+    to.write_all(payload)?;
+    to.flush()
+}
+
+/// Reads one frame; none at a clean end.
+pub fn read_frame(from: &mut impl Read) -> io::Result<Option<Vec<u8>>> {
+    let mut length = [0; 4];
+    match from.read_exact(&mut length) {
+        Ok(()) => {}
+        Err(e) if e.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
+        Err(e) => return Err(e),
+    }
+    let length = u32::from_le_bytes(length);
+    if length > MAX_FRAME {
+        return Err(io::Error::new(io::ErrorKind::InvalidData, "frame above 256 MiB"));
+    }
+    let mut payload = vec![0; length as usize];
+    from.read_exact(&mut payload)?;
+    Ok(Some(payload))
+}
+
+/// Takes the first whole frame off a buffer that grows from reads.
+pub fn take_frame(buffer: &mut Vec<u8>) -> Option<Vec<u8>> {
+    let length = u32::from_le_bytes(buffer.get(..4)?.try_into().ok()?) as usize;
+    let payload = buffer.get(4..4 + length)?.to_vec();
+    buffer.drain(..4 + length);
+    Some(payload)
+}
+
+#[derive(Default)]
+struct Out(Vec<u8>);
+
+impl Out {
+    fn byte(&mut self, value: u8) {
+        self.0.push(value);
+    }
+    fn long(&mut self, value: u64) {
+        self.0.extend_from_slice(&value.to_le_bytes());
+    }
+    fn bytes(&mut self, value: &[u8]) {
+        self.long(value.len() as u64);
+        self.0.extend_from_slice(value);
+    }
+    fn optional(&mut self, value: Option<&[u8]>) {
+        self.byte(u8::from(value.is_some()));
+        if let Some(value) = value {
+            self.bytes(value);
+        }
+    }
+}
+
+struct In<'a>(&'a [u8]);
+
+impl<'a> In<'a> {
+    fn take(&mut self, length: usize) -> Option<&'a [u8]> {
+        let (head, tail) = self.0.split_at_checked(length)?;
+        self.0 = tail;
+        Some(head)
+    }
+    fn byte(&mut self) -> Option<u8> {
+        Some(self.take(1)?[0])
+    }
+    fn long(&mut self) -> Option<u64> {
+        Some(u64::from_le_bytes(self.take(8)?.try_into().ok()?))
+    }
+    fn bytes(&mut self) -> Option<&'a [u8]> {
+        let length = usize::try_from(self.long()?).ok()?;
+        self.take(length)
+    }
+    fn text(&mut self) -> Option<&'a str> {
+        std::str::from_utf8(self.bytes()?).ok()
+    }
+    fn optional(&mut self) -> Option<Option<&'a [u8]>> {
+        match self.byte()? {
+            0 => Some(None),
+            1 => Some(Some(self.bytes()?)),
+            _ => None,
+        }
+    }
+}
+
+pub fn encode_limits(limits: &ToolLimits) -> Vec<u8> {
+    let mut out = Out::default();
+    for value in [limits.time_millis, limits.memory_bytes, limits.output_bytes, u64::from(limits.recursion_depth), u64::from(limits.suspensions)]
+    {
+        out.long(value);
+    }
+    out.0
+}
+
+pub fn decode_limits(payload: &[u8]) -> Option<ToolLimits> {
+    let mut from = In(payload);
+    Some(ToolLimits {
+        time_millis: from.long()?,
+        memory_bytes: from.long()?,
+        output_bytes: from.long()?,
+        recursion_depth: u32::try_from(from.long()?).ok()?,
+        suspensions: u32::try_from(from.long()?).ok()?,
+    })
+}
+
+pub fn encode_jobs(jobs: &[Job]) -> Vec<u8> {
+    let mut out = Out::default();
+    out.long(jobs.len() as u64);
+    for job in jobs {
+        match job {
+            Job::Close { session } => {
+                out.byte(0);
+                out.long(*session);
+            }
+            Job::Open { session, recipe } => {
+                out.byte(1);
+                out.long(*session);
+                out.optional(recipe.snapshot.as_deref());
+                out.long(recipe.history.len() as u64);
+                for code in &recipe.history {
+                    out.bytes(code.as_bytes());
+                }
+            }
+            Job::Call { session, code } => {
+                out.byte(2);
+                out.long(*session);
+                out.bytes(code.as_bytes());
+            }
+        }
+    }
+    out.0
+}
+
+/// None if the payload is no batch of jobs.
+pub fn decode_jobs(payload: &[u8]) -> Option<Vec<Job>> {
+    let mut from = In(payload);
+    let mut jobs = Vec::new();
+    for _ in 0..from.long()? {
+        let (tag, session) = (from.byte()?, from.long()?);
+        jobs.push(match tag {
+            0 => Job::Close { session },
+            1 => {
+                let snapshot = from.optional()?.map(Arc::from);
+                let mut history = Vec::new();
+                for _ in 0..from.long()? {
+                    history.push(Arc::from(from.text()?));
+                }
+                Job::Open { session, recipe: Recipe { snapshot, history } }
+            }
+            2 => Job::Call { session, code: Arc::from(from.text()?) },
+            _ => return None,
+        });
+    }
+    from.0.is_empty().then_some(jobs)
+}
+
+/// Appends one reply to a frame's payload; a payload is any number of replies.
+pub fn encode_reply(reply: &Reply, payload: &mut Vec<u8>) {
+    let mut out = Out(std::mem::take(payload));
+    out.byte(match reply.answered {
+        Answered::Fine => 0,
+        Answered::Failed => 1,
+        Answered::TimedOut => 2,
+        Answered::Panicked => 3,
+        Answered::Missing => 4,
+    });
+    out.long(reply.cost);
+    out.bytes(reply.text.as_bytes());
+    out.optional(reply.snapshot.as_deref());
+    *payload = out.0;
+}
+
+/// None if the payload is no list of replies.
+pub fn decode_replies(payload: &[u8]) -> Option<Vec<Reply>> {
+    let mut from = In(payload);
+    let mut replies = Vec::new();
+    while !from.0.is_empty() {
+        let answered = match from.byte()? {
+            0 => Answered::Fine,
+            1 => Answered::Failed,
+            2 => Answered::TimedOut,
+            3 => Answered::Panicked,
+            4 => Answered::Missing,
+            _ => return None,
+        };
+        let cost = from.long()?;
+        let text = from.text()?.to_string();
+        let snapshot = from.optional()?.map(<[u8]>::to_vec);
+        replies.push(Reply { answered, text, cost, snapshot });
+    }
+    Some(replies)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn jobs() -> Vec<Job> {
+        let recipe = Recipe { snapshot: Some(Arc::from([1, 2, 3].as_slice())), history: vec![Arc::from("x=1"), Arc::from("é")] };
+        vec![
+            Job::Open { session: 7, recipe },
+            Job::Open { session: 8, recipe: Recipe::default() },
+            Job::Call { session: 7, code: Arc::from("x") },
+            Job::Close { session: 8 },
+        ]
+    }
+
+    #[test]
+    fn jobs_and_replies_survive_the_pipe() {
+        assert_eq!(decode_jobs(&encode_jobs(&jobs())), Some(jobs()));
+        let replies = vec![
+            Reply { answered: Answered::Fine, text: "1".to_string(), cost: 5, snapshot: None },
+            Reply { answered: Answered::Missing, text: String::new(), cost: 0, snapshot: Some(vec![9]) },
+        ];
+        let mut payload = Vec::new();
+        for reply in &replies {
+            encode_reply(reply, &mut payload);
+        }
+        assert_eq!(decode_replies(&payload), Some(replies));
+        let limits = ToolLimits::default();
+        assert_eq!(decode_limits(&encode_limits(&limits)), Some(limits));
+    }
+
+    #[test]
+    fn frames_are_taken_whole_or_not_at_all() {
+        let mut pipe = Vec::new();
+        write_frame(&mut pipe, b"abc").unwrap();
+        write_frame(&mut pipe, b"").unwrap();
+        assert_eq!(read_frame(&mut pipe.as_slice()).unwrap().unwrap(), b"abc");
+        let mut half = pipe[..5].to_vec();
+        assert_eq!(take_frame(&mut half), None);
+        assert_eq!(half.len(), 5);
+        assert_eq!(take_frame(&mut pipe).unwrap(), b"abc");
+        assert_eq!(take_frame(&mut pipe).unwrap(), b"");
+        assert_eq!(take_frame(&mut pipe), None);
+        assert_eq!(read_frame(&mut [].as_slice()).unwrap(), None);
+        assert!(read_frame(&mut [255u8; 8].as_slice()).is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn garbage_is_refused_without_a_panic(bytes in proptest::collection::vec(any::<u8>(), 0..64), cut in 0usize..60) {
+            let _ = decode_jobs(&bytes);
+            let _ = decode_replies(&bytes);
+            let whole = encode_jobs(&jobs());
+            if cut < whole.len() {
+                prop_assert_eq!(decode_jobs(&whole[..cut]), None);
+            }
+        }
+    }
+}

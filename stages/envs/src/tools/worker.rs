@@ -1,0 +1,150 @@
+//! The worker process: reads batches of calls on stdin, runs them in interpreter sessions, answers on stdout.
+//!
+//! It bounds itself before the first call: address space (RLIMIT_AS), no core files, no files written, death with its parent. It
+//! ends when stdin ends. Replies are flushed when the last flush is older than a fifth of a millisecond or the batch is done, so
+//! that a batch of short calls costs few writes and a long call holds back nothing. Refuses: state shared between sessions.
+
+use crate::tools::ToolLimits;
+use crate::tools::interpreter::{Ending, Interpreter, Ran};
+use crate::tools::wire::{self, Answered, Job, Recipe, Reply};
+use std::collections::HashMap;
+use std::io::{self, Read, Write};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::Duration;
+use trainyard_core::{Clock, SystemClock};
+
+/// Native stack of the thread that interprets: deep nesting in values and sources recurses natively.
+const STACK_BYTES: usize = 64 << 20;
+/// Calls after which a session could be replayed in less time than this need no snapshot.
+const REPLAY_BUDGET: Duration = Duration::from_millis(2);
+/// Larger snapshots are not sent: replaying is cheaper than keeping them.
+const MAX_SNAPSHOT: usize = 1 << 20;
+/// What reading and compiling one more program costs a replay, on top of its own time.
+const REPLAY_CALL: Duration = Duration::from_micros(20);
+const FLUSH_AFTER: Duration = Duration::from_micros(200);
+
+/// The whole life of a worker; the exit status is 0 when stdin ended, 2 when what it said was not understood.
+pub fn main() -> i32 {
+    // A panic is reported to the parent as such; its text has no reader here.
+    std::panic::set_hook(Box::new(|_| {}));
+    let thread = std::thread::Builder::new().name("interpreter".to_string()).stack_size(STACK_BYTES);
+    let served = thread.spawn(|| serve(&mut io::stdin().lock(), &mut io::stdout().lock()));
+    match served.map(std::thread::JoinHandle::join) {
+        Ok(Ok(Ok(()))) => 0,
+        _ => 2,
+    }
+}
+
+/// Serves until the input ends.
+fn serve(input: &mut impl Read, output: &mut impl Write) -> io::Result<()> {
+    let garbled = || io::Error::new(io::ErrorKind::InvalidData, "not a frame of this protocol");
+    let Some(hello) = wire::read_frame(input)? else { return Ok(()) };
+    let limits = wire::decode_limits(&hello).ok_or_else(garbled)?;
+    confine(&limits)?;
+    let mut worker = Worker { limits, sessions: HashMap::new(), clock: SystemClock::new() };
+    while let Some(frame) = wire::read_frame(input)? {
+        let jobs = wire::decode_jobs(&frame).ok_or_else(garbled)?;
+        worker.batch(jobs, output)?;
+    }
+    Ok(())
+}
+
+/// Bounds this process for good.
+fn confine(limits: &ToolLimits) -> io::Result<()> {
+    use rustix::process::{Resource, Rlimit, Signal, set_parent_process_death_signal, setrlimit};
+    set_parent_process_death_signal(Some(Signal::KILL))?;
+    let bound = |resource, amount: u64| setrlimit(resource, Rlimit { current: Some(amount), maximum: Some(amount) });
+    bound(Resource::Core, 0)?;
+    bound(Resource::Fsize, 0)?;
+    bound(Resource::As, address_space()?.saturating_add(limits.memory_bytes))?;
+    Ok(())
+}
+
+/// Bytes of address space in use now.
+fn address_space() -> io::Result<u64> {
+    let text = std::fs::read_to_string("/proc/self/statm")?;
+    let pages: u64 = text.split(' ').next().and_then(|word| word.parse().ok()).unwrap_or(0);
+    Ok(pages * rustix::param::page_size() as u64)
+}
+
+struct Worker {
+    limits: ToolLimits,
+    sessions: HashMap<u64, Open>,
+    clock: SystemClock,
+}
+
+struct Open {
+    interpreter: Interpreter,
+    /// Program time since the last snapshot.
+    unsaved: Duration,
+}
+
+impl Worker {
+    fn batch(&mut self, jobs: Vec<Job>, output: &mut impl Write) -> io::Result<()> {
+        let mut payload = Vec::new();
+        let mut flushed = self.clock.monotonic();
+        for job in jobs {
+            match job {
+                Job::Close { session } => drop(self.sessions.remove(&session)),
+                Job::Open { session, recipe } => self.open(session, &recipe),
+                Job::Call { session, code } => {
+                    wire::encode_reply(&self.call(session, &code), &mut payload);
+                    let now = self.clock.monotonic();
+                    if now.saturating_sub(flushed) > FLUSH_AFTER {
+                        wire::write_frame(output, &payload)?;
+                        payload.clear();
+                        flushed = now;
+                    }
+                }
+            }
+        }
+        if payload.is_empty() { Ok(()) } else { wire::write_frame(output, &payload) }
+    }
+    /// Makes a session by its recipe; one that fails is left out, and its next call is answered `Missing`.
+    fn open(&mut self, session: u64, recipe: &Recipe) {
+        self.sessions.remove(&session);
+        let limits = &self.limits;
+        let made = catch_unwind(AssertUnwindSafe(|| {
+            let mut interpreter = match &recipe.snapshot {
+                Some(bytes) => Interpreter::load(bytes)?,
+                None => Interpreter::new(limits),
+            };
+            let mut unsaved = Duration::ZERO;
+            for code in &recipe.history {
+                let (kept, ran) = interpreter.run(code, limits);
+                interpreter = kept?;
+                unsaved += ran.cost + REPLAY_CALL;
+            }
+            Some(Open { interpreter, unsaved })
+        }));
+        if let Ok(Some(open)) = made {
+            self.sessions.insert(session, open);
+        }
+    }
+    fn call(&mut self, session: u64, code: &str) -> Reply {
+        let Some(Open { interpreter, mut unsaved }) = self.sessions.remove(&session) else {
+            return Reply { answered: Answered::Missing, text: String::new(), cost: 0, snapshot: None };
+        };
+        let limits = &self.limits;
+        let Ok((kept, ran)) = catch_unwind(AssertUnwindSafe(|| interpreter.run(code, limits))) else {
+            let text = "SystemError: the interpreter failed on this program".to_string();
+            return Reply { answered: Answered::Panicked, text, cost: 0, snapshot: None };
+        };
+        let Ran { ending, text, cost } = ran;
+        let mut snapshot = None;
+        if let Some(interpreter) = kept {
+            unsaved += cost + REPLAY_CALL;
+            if unsaved > REPLAY_BUDGET {
+                snapshot = interpreter.save().filter(|bytes| bytes.len() <= MAX_SNAPSHOT);
+                unsaved = Duration::ZERO;
+            }
+            self.sessions.insert(session, Open { interpreter, unsaved });
+        }
+        let answered = match ending {
+            Ending::Fine => Answered::Fine,
+            Ending::Failed => Answered::Failed,
+            Ending::TimedOut => Answered::TimedOut,
+        };
+        Reply { answered, text, cost: u64::try_from(cost.as_nanos()).unwrap_or(u64::MAX), snapshot }
+    }
+}

@@ -1,0 +1,13 @@
+//! Whether a final answer is right. A file each, a line each in [`registry`].
+//!
+//! A problem names its verifier in `verifier` as JSON (`{"kind": "numeric"}`); `{}` or an empty text means `numeric`.
+
+pub mod extract;
+pub mod numeric;
+pub mod registry;
+pub mod text;
+pub mod verifier;
+
+pub use extract::final_answer;
+pub use registry::{of_problem, verify};
+pub use verifier::Verifier;

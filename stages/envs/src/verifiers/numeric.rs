@@ -1,0 +1,145 @@
+//! `numeric`: equal as numbers, within 1e-6.
+//!
+//! Reads what GSM8K and its users write (arXiv 2110.14168): `1,234`, `$5`, `12.0`, `3/4`, `\frac{3}{4}`, `25%` (as 25), a unit
+//! after the number (`5 apples`), a period at the end. Numbers are compared exactly as fractions, so `0.333333` is `1/3` within the
+//! tolerance and nothing is rounded before. Refuses: texts with no number, or with two (`3 or 4`).
+
+use crate::number::Number;
+use crate::verifiers::Verifier;
+
+/// The largest difference of equal answers.
+pub const TOLERANCE: f64 = 1e-6;
+
+pub struct Numeric;
+
+impl Verifier for Numeric {
+    fn kind(&self) -> &'static str {
+        "numeric"
+    }
+    fn matches(&self, expected: &str, answer: &str) -> bool {
+        match (read_number(expected), read_number(answer)) {
+            (Some(a), Some(b)) => near(a, b),
+            _ => false,
+        }
+    }
+}
+
+/// Whether two numbers differ by at most [`TOLERANCE`].
+pub fn near(a: Number, b: Number) -> bool {
+    let tolerance = Number::ratio(1, 1_000_000);
+    match (a.subtract(b), tolerance) {
+        (Some(difference), Some(tolerance)) => {
+            let size = if difference < Number::ZERO { difference.negate() } else { Some(difference) };
+            size.is_some_and(|size| size <= tolerance)
+        }
+        // Too many digits for exact parts; floats are near enough there.
+        _ => (a.to_f64() - b.to_f64()).abs() <= TOLERANCE,
+    }
+}
+
+/// The one number of a text.
+pub fn read_number(text: &str) -> Option<Number> {
+    let text = text.trim();
+    let text = text.strip_prefix("####").unwrap_or(text).replace("\\$", "").replace("\\%", "").replace("\\dfrac", "\\frac");
+    if let Some(fraction) = text.trim().strip_prefix("\\frac{") {
+        let (over, rest) = fraction.split_once("}{")?;
+        let (under, tail) = rest.split_once('}')?;
+        return if tail.trim().is_empty() { decimal(over)?.divide(decimal(under)?) } else { None };
+    }
+    let kept: String = text.chars().filter(|c| !matches!(c, '$' | '€' | '£' | '%')).collect();
+    let kept = kept.trim().replace('−', "-");
+    let (sign, body) = match kept.strip_prefix('-') {
+        Some(body) => (-1, body.trim_start()),
+        None => (1, kept.strip_prefix('+').unwrap_or(&kept)),
+    };
+    let length = body.find(|c: char| !(c.is_ascii_digit() || matches!(c, '.' | ',' | '/'))).unwrap_or(body.len());
+    let (number, unit) = body.split_at(length);
+    // A unit may follow, a second number may not.
+    if unit.chars().any(|c| c.is_ascii_digit()) {
+        return None;
+    }
+    let number = number.trim_end_matches(['.', ',']);
+    let value = match number.split_once('/') {
+        Some((over, under)) => decimal(over)?.divide(decimal(under)?)?,
+        None => decimal(number)?,
+    };
+    if sign < 0 { value.negate() } else { Some(value) }
+}
+
+/// A decimal with `,` between groups of three digits.
+fn decimal(text: &str) -> Option<Number> {
+    let text = text.trim();
+    if let Some((first, rest)) = text.split_once(',') {
+        let (groups, _) = rest.split_once('.').unwrap_or((rest, ""));
+        let first = first.strip_prefix('-').unwrap_or(first);
+        if !(1..=3).contains(&first.len()) || groups.split(',').any(|group| group.len() != 3) {
+            return None;
+        }
+    }
+    Number::parse(&text.replace(',', ""))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn forms_of_one_number_are_equal() {
+        for (expected, answer) in [
+            ("1234", "1,234"),
+            ("1234", "#### 1,234"),
+            ("5", "$5.00"),
+            ("5", "\\$5"),
+            ("12", "12.0"),
+            ("12", "12."),
+            ("0.75", "3/4"),
+            ("0.5", "\\frac{1}{2}"),
+            ("-3", "- 3"),
+            ("-3", "−3"),
+            ("25", "25%"),
+            ("5", "5 apples"),
+            ("1/3", "0.3333333"),
+            ("1000000.5", "1,000,000.5"),
+            ("7", "+7"),
+        ] {
+            assert!(Numeric.matches(expected, answer), "{expected} {answer}");
+        }
+    }
+
+    #[test]
+    fn other_numbers_and_no_numbers_are_not() {
+        for (expected, answer) in [
+            ("5", "6"),
+            ("5", ""),
+            ("5", "five"),
+            ("5", "5 or 6"),
+            ("34", "3,4"),
+            ("1234", "12,34"),
+            ("0.333", "1/3"),
+            ("5", "5.00001"),
+            ("5", "1/0"),
+            ("5", "-5"),
+            ("5", "x=5"),
+            ("", ""),
+        ] {
+            assert!(!Numeric.matches(expected, answer), "{expected} {answer}");
+        }
+        assert!(Numeric.matches("5", "5.0000009"));
+    }
+
+    proptest! {
+        #[test]
+        fn any_integer_matches_itself_and_not_its_neighbor(n in -10_000_000i64..10_000_000) {
+            let with_point = format!("{n}.0");
+            prop_assert!(Numeric.matches(&n.to_string(), &with_point));
+            prop_assert!(!Numeric.matches(&n.to_string(), &(n + 1).to_string()));
+        }
+
+        #[test]
+        fn any_text_is_read_without_a_panic(text in "\\PC{0,20}", other in "[-0-9,./$% ]{0,20}") {
+            let _ = read_number(&text);
+            let _ = read_number(&other);
+        }
+    }
+}

@@ -1,0 +1,31 @@
+//! `text`: equal texts after trimming, folding case and joining white space. Refuses: an empty expectation.
+
+use crate::verifiers::Verifier;
+
+pub struct Text;
+
+fn folded(text: &str) -> String {
+    text.split_whitespace().map(str::to_lowercase).collect::<Vec<_>>().join(" ")
+}
+
+impl Verifier for Text {
+    fn kind(&self) -> &'static str {
+        "text"
+    }
+    fn matches(&self, expected: &str, answer: &str) -> bool {
+        let expected = folded(expected);
+        !expected.is_empty() && expected == folded(answer)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn case_and_space_do_not_matter_but_words_do() {
+        assert!(Text.matches("New York", " new\n york "));
+        assert!(!Text.matches("New York", "York"));
+        assert!(!Text.matches("", ""));
+    }
+}

@@ -1,0 +1,26 @@
+//! What the integration tests share: hosts whose workers are this crate's own binary, or the one that the environment names.
+
+use std::sync::Arc;
+use std::time::Duration;
+use trainyard_envs::tools::host::WORKER_VARIABLE;
+use trainyard_envs::tools::registry::tool;
+use trainyard_envs::tools::{ToolHost, ToolLimits, ToolResult, ToolSession};
+
+pub const PATIENCE: Duration = Duration::from_secs(120);
+
+pub fn host(workers: usize) -> Arc<ToolHost> {
+    let program = std::env::var_os(WORKER_VARIABLE).unwrap_or_else(|| env!("CARGO_BIN_EXE_trainyard-tool-worker").into());
+    ToolHost::with_program(workers, program)
+}
+
+pub fn limits() -> ToolLimits {
+    ToolLimits { time_millis: 10_000, ..ToolLimits::default() }
+}
+
+pub fn session(host: &Arc<ToolHost>, limits: &ToolLimits) -> Box<dyn ToolSession> {
+    tool("python").unwrap().open(host, limits).unwrap()
+}
+
+pub fn ask(session: &mut dyn ToolSession, code: &str) -> ToolResult {
+    session.submit(&serde_json::json!({"code": code})).wait(PATIENCE).expect("an answer in time")
+}

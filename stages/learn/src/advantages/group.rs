@@ -1,0 +1,165 @@
+//! Group-relative advantages: the reward of a rollout against the others of its group.
+//!
+//! Why so: GRPO, Dr.GRPO, RLOO and their mixtures differ in the baseline and the scale only, so they are one part with every
+//! constant explicit. Refuses: hidden defaults; the divisor and epsilon of the standard deviation are options.
+
+use crate::batch::{Batch, Grid};
+use crate::part::{Advantage, Needs, Part};
+use crate::registry::Options;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// What is subtracted from a reward.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Center {
+    /// The mean of its group.
+    #[default]
+    Group,
+    /// The mean of the others of its group; a lone rollout keeps its reward.
+    LeaveOneOut,
+    /// The mean of the batch.
+    Batch,
+    None,
+}
+
+/// What the centered reward is divided by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Scale {
+    /// The standard deviation of its group plus epsilon.
+    #[default]
+    Group,
+    /// The standard deviation of the batch plus epsilon.
+    Batch,
+    None,
+}
+
+/// Options of `group`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Group {
+    /// Baseline: the mean of the group, of the others (leave_one_out), of the batch, or none.
+    pub center: Center,
+    /// Divisor: standard deviation of the group, of the batch, or none.
+    pub scale: Scale,
+    /// 1 = sample standard deviation, 0 = population.
+    #[schemars(range(min = 0, max = 1))]
+    pub ddof: u8,
+    /// Added to the standard deviation.
+    #[schemars(range(min = 0))]
+    pub epsilon: f64,
+}
+
+impl Default for Group {
+    fn default() -> Self {
+        Self { center: Center::Group, scale: Scale::Group, ddof: 1, epsilon: 1e-6 }
+    }
+}
+
+impl Options for Group {
+    const KIND: &'static str = "group";
+    const SUMMARY: &'static str = "reward against the other rollouts of the group (GRPO, Dr.GRPO, RLOO)";
+    const DOC: &'static str = "A = (r − center) / (std + epsilon), the same for every token of a rollout.\n\n\
+        GRPO (2402.03300): center group, scale group, ddof 1, epsilon 1e-6. Dr.GRPO (2503.20783): scale none. RLOO (2402.14740):\n\
+        center leave_one_out, scale none, equal to G/(G−1)·(r − mean). Lite PPO: center group, scale batch. A group of one has no\n\
+        spread: its center is 0 and its scale 1.";
+    fn check(&self) -> trainyard_core::Result<()> {
+        if self.ddof > 1 || self.epsilon.is_nan() || self.epsilon < 0.0 {
+            return Err(trainyard_core::Error::invalid("`ddof` must be 0 or 1, and `epsilon` at least 0"));
+        }
+        Ok(())
+    }
+}
+
+impl Part for Group {
+    fn needs(&self) -> Needs {
+        let grouped = matches!(self.center, Center::Group | Center::LeaveOneOut) || self.scale == Scale::Group;
+        Needs { groups: grouped, ..Needs::NONE }
+    }
+}
+
+impl Advantage for Group {
+    fn assign(&mut self, batch: &Batch) -> Grid {
+        let all: Vec<f64> = batch.rollouts().map(|r| r.reward).collect();
+        let values: Vec<f64> = batch.groups.iter().flat_map(|g| self.of_group(&g.rollouts.iter().map(|r| r.reward).collect::<Vec<_>>(), &all)).collect();
+        batch.spread(&values)
+    }
+}
+
+impl Group {
+    fn of_group(&self, rewards: &[f64], all: &[f64]) -> Vec<f64> {
+        let scale = match self.scale {
+            Scale::Group => deviation(rewards, self.ddof).map_or(1.0, |d| d + self.epsilon),
+            Scale::Batch => deviation(all, self.ddof).map_or(1.0, |d| d + self.epsilon),
+            Scale::None => 1.0,
+        };
+        let n = rewards.len() as f64;
+        let sum: f64 = rewards.iter().sum();
+        let center = |r: f64| match self.center {
+            _ if rewards.len() < 2 && self.center != Center::Batch => 0.0,
+            Center::Group => sum / n,
+            Center::LeaveOneOut => (sum - r) / (n - 1.0),
+            Center::Batch => all.iter().sum::<f64>() / all.len() as f64,
+            Center::None => 0.0,
+        };
+        // A degenerate scale (all equal, epsilon 0) gives 0/0; the advantage of equal rewards is 0.
+        rewards.iter().map(|&r| (r - center(r)) / scale).map(|a| if a.is_nan() { 0.0 } else { a }).collect()
+    }
+}
+
+/// Standard deviation; none with fewer than two values.
+fn deviation(values: &[f64], ddof: u8) -> Option<f64> {
+    if values.len() < 2 {
+        return None;
+    }
+    let n = values.len() as f64;
+    let mean = values.iter().sum::<f64>() / n;
+    Some((values.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / (n - f64::from(ddof))).sqrt())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::batch::{Group as Rollouts, Rollout};
+
+    fn batch(groups: &[&[f64]]) -> Batch {
+        let rollout = |&reward: &f64| Rollout { reward, mask: vec![false, true], ..Rollout::default() };
+        Batch { step: 0, groups: groups.iter().map(|g| Rollouts { rollouts: g.iter().map(rollout).collect(), ..Rollouts::default() }).collect() }
+    }
+    fn assign(mut part: Group, groups: &[&[f64]]) -> Vec<f64> {
+        let grid = part.assign(&batch(groups));
+        assert!(grid.iter().all(|row| row[0] == 0.0), "masked tokens get nothing");
+        grid.iter().map(|row| row[1]).collect()
+    }
+
+    #[test]
+    fn grpo_by_hand() {
+        let a = assign(Group { epsilon: 0.0, ..Group::default() }, &[&[1.0, 0.0], &[3.0, 3.0]]);
+        let half = 0.5 / 0.5f64.sqrt();
+        assert_eq!(a, [half, -half, 0.0, 0.0]);
+    }
+
+    #[test]
+    fn rloo_is_the_scaled_difference_from_the_mean() {
+        let rewards = [1.0, 0.0, 0.5, 2.0];
+        let a = assign(Group { center: Center::LeaveOneOut, scale: Scale::None, ..Group::default() }, &[&rewards]);
+        let mean = rewards.iter().sum::<f64>() / 4.0;
+        for (a, r) in a.iter().zip(rewards) {
+            assert!((a - 4.0 / 3.0 * (r - mean)).abs() < 1e-12);
+        }
+    }
+
+    #[test]
+    fn a_lone_rollout_keeps_its_reward() {
+        assert_eq!(assign(Group { scale: Scale::None, ..Group::default() }, &[&[0.7]]), [0.7]);
+        assert_eq!(assign(Group { center: Center::LeaveOneOut, ..Group::default() }, &[&[0.7]]), [0.7]);
+    }
+
+    #[test]
+    fn group_mean_batch_scale() {
+        let a = assign(Group { scale: Scale::Batch, ddof: 0, epsilon: 0.0, ..Group::default() }, &[&[1.0, 0.0], &[1.0, 1.0]]);
+        let deviation = (3.0f64 / 16.0).sqrt();
+        assert!((a[0] - 0.5 / deviation).abs() < 1e-12 && a[2] == 0.0);
+    }
+}

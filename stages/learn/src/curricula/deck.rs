@@ -1,0 +1,64 @@
+//! A shuffled deck of problems: drawn without repetition, shuffled anew when it is empty.
+//!
+//! Why so: every problem is seen once per pass, and the state is two numbers. Refuses: hidden order; the order of a pass is a pure
+//! function of (chance, name, pass).
+
+use serde::{Deserialize, Serialize};
+use trainyard_core::Chance;
+
+/// Where a deck stands.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Deck {
+    /// Passes finished.
+    pass: u64,
+    /// Cards drawn since the start.
+    total: u64,
+    /// Cards drawn of the present pass.
+    drawn: usize,
+}
+
+impl Deck {
+    /// The next `count` cards; a card repeats within them only if the deck ends. `name` separates decks
+    /// that share a chance; `cards` must not change between calls.
+    pub fn deal(&mut self, cards: &[usize], count: usize, name: u64, chance: &Chance) -> Vec<usize> {
+        let mut dealt = Vec::with_capacity(count);
+        while dealt.len() < count && !cards.is_empty() {
+            if self.drawn >= cards.len() {
+                self.pass += 1;
+                self.drawn = 0;
+            }
+            let mut order = cards.to_vec();
+            chance.at("deck", &[name, self.pass]).shuffle(&mut order);
+            let take = (count - dealt.len()).min(cards.len() - self.drawn);
+            dealt.extend_from_slice(&order[self.drawn..self.drawn + take]);
+            self.drawn += take;
+            self.total += take as u64;
+        }
+        dealt
+    }
+    /// Cards drawn since the start.
+    pub fn drawn_in_all(&self) -> u64 {
+        self.total
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pass_sees_every_card_once_and_resumes() {
+        let cards: Vec<usize> = (10..17).collect();
+        let chance = Chance::new(5);
+        let mut deck = Deck::default();
+        let mut first = deck.deal(&cards, 3, 0, &chance);
+        let mut copy: Deck = serde_json::from_str(&serde_json::to_string(&deck).unwrap()).unwrap();
+        let rest = deck.deal(&cards, 4, 0, &chance);
+        assert_eq!(copy.deal(&cards, 4, 0, &chance), rest);
+        first.extend(rest);
+        first.sort_unstable();
+        assert_eq!(first, cards);
+        assert_ne!(deck.deal(&cards, 7, 0, &chance), Deck::default().deal(&cards, 7, 0, &chance));
+        assert_eq!(Deck::default().deal(&[], 3, 0, &chance), Vec::<usize>::new());
+    }
+}

@@ -1,0 +1,181 @@
+//! Levels unlock by measured pass rate: easy problems first, the next level once the present one is passed often enough.
+//!
+//! Why so: group-relative RL learns only where some rollouts pass and some fail, so problems are drawn where that is likely: among
+//! the unlocked levels in proportion to p(1−p) of the recent pass rate, with a floor that keeps old levels alive and an extra
+//! share for the frontier. Refuses: schedules by step count; promotion rests on what the policy did.
+
+use super::Deck;
+use crate::part::{Curriculum, Draw, Part, Pool};
+use crate::pass_rates::PassRates;
+use crate::registry::Options;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use trainyard_core::{Chance, Error, Result};
+
+/// Options of `levels`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Levels {
+    /// The frontier at the start; 0 = the lowest level of the pool.
+    pub start: u32,
+    /// The next level unlocks when the frontier's recent pass rate reaches this.
+    #[schemars(range(min = 0, max = 1))]
+    pub promote_at: f64,
+    /// Rollouts of the frontier that the rate is measured on.
+    #[schemars(range(min = 1, max = 1024))]
+    pub window: usize,
+    /// Share of the draws that the frontier gets before the rest is divided by p(1−p).
+    #[schemars(range(min = 0, max = 1))]
+    pub frontier_share: f64,
+    /// Least weight of an unlocked level beside p(1−p), which is at most 0.25.
+    #[schemars(range(min = 0))]
+    pub floor: f64,
+    #[serde(skip)]
+    state: State,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+struct State {
+    /// None before the first draw.
+    frontier: Option<u32>,
+    decks: BTreeMap<u32, Deck>,
+}
+
+impl Default for Levels {
+    fn default() -> Self {
+        Self { start: 0, promote_at: 0.7, window: 64, frontier_share: 0.3, floor: 0.02, state: State::default() }
+    }
+}
+
+impl Options for Levels {
+    const KIND: &'static str = "levels";
+    const SUMMARY: &'static str = "levels unlock by measured pass rate";
+    const DOC: &'static str = "The frontier level f is promoted when the pass rate over its last `window` rollouts is at least `promote_at`. Of n problems,\n\
+        frontier_share·n come from f, the others from levels ≤ f in proportion to max(p(1−p), floor), p = recent pass rate (0.5 if\n\
+        unmeasured), by systematic sampling. Within a level problems come in shuffled passes. State: frontier and one deck per level.\n\
+        Metric: curriculum_level.";
+    fn check(&self) -> Result<()> {
+        if self.window == 0 || !(0.0..=1.0).contains(&self.promote_at) || !(0.0..=1.0).contains(&self.frontier_share) {
+            return Err(Error::invalid("`window` must be at least 1, `promote_at` and `frontier_share` within 0..1"));
+        }
+        Ok(())
+    }
+}
+
+impl Part for Levels {
+    fn save(&self) -> Value {
+        json!(self.state)
+    }
+    fn load(&mut self, state: Value) -> Result<()> {
+        self.state = serde_json::from_value(state).map_err(|e| Error::data(format!("state of curriculum `levels`: {e}")))?;
+        Ok(())
+    }
+}
+
+impl Curriculum for Levels {
+    fn next(&mut self, step: u64, count: usize, pool: &Pool, rates: &PassRates, chance: &Chance) -> Draw {
+        let levels = pool.by_level();
+        let Some(frontier) = self.promote(&levels, rates) else { return Draw::default() };
+        let weights: Vec<(u32, f64)> = self.weights(frontier, &levels, rates);
+        let offset = chance.at("levels", &[step, self.state.decks.values().map(Deck::drawn_in_all).sum()]).uniform();
+        let mut problems = Vec::with_capacity(count);
+        for (level, share) in systematic(&weights, count, offset) {
+            problems.extend(self.state.decks.entry(level).or_default().deal(&levels[&level], share, u64::from(level), chance));
+        }
+        Draw { problems, ..Draw::default() }
+    }
+    fn metrics(&self) -> Vec<(&'static str, f64)> {
+        self.state.frontier.map(|f| ("curriculum_level", f64::from(f))).into_iter().collect()
+    }
+}
+
+impl Levels {
+    /// Unlocks as many levels as the rates allow; none if the pool is empty.
+    fn promote(&mut self, levels: &BTreeMap<u32, Vec<usize>>, rates: &PassRates) -> Option<u32> {
+        let lowest = *levels.keys().next()?;
+        let highest = *levels.keys().next_back()?;
+        let mut frontier = self.state.frontier.unwrap_or(self.start.clamp(lowest, highest));
+        while frontier < highest && rates.recent(frontier, self.window).is_some_and(|p| p >= self.promote_at) {
+            frontier = *levels.range(frontier + 1..).next()?.0;
+        }
+        self.state.frontier = Some(frontier);
+        Some(frontier)
+    }
+    /// Weight of each unlocked level; they sum to 1.
+    fn weights(&self, frontier: u32, levels: &BTreeMap<u32, Vec<usize>>, rates: &PassRates) -> Vec<(u32, f64)> {
+        let learnable = |level: u32| {
+            let p = rates.estimate(level, self.window).unwrap_or(0.5);
+            (p * (1.0 - p)).max(self.floor).max(1e-6)
+        };
+        let unlocked: Vec<(u32, f64)> = levels.range(..=frontier).map(|(&l, _)| (l, learnable(l))).collect();
+        let total: f64 = unlocked.iter().map(|(_, w)| w).sum();
+        let share = |l: u32| if l == frontier { self.frontier_share } else { 0.0 };
+        unlocked.iter().map(|&(l, w)| (l, share(l) + (1.0 - self.frontier_share) * w / total)).collect()
+    }
+}
+
+/// Systematic sampling: counts that sum to `count` and differ from count·weight by less than 1.
+fn systematic(weights: &[(u32, f64)], count: usize, offset: f64) -> Vec<(u32, usize)> {
+    let mut edge = 0.0;
+    let mut taken = 0;
+    let mut counts = Vec::with_capacity(weights.len());
+    for (i, &(level, weight)) in weights.iter().enumerate() {
+        edge += weight * count as f64;
+        let upto = if i + 1 == weights.len() { count } else { ((edge - offset).ceil().max(0.0) as usize).min(count) };
+        counts.push((level, upto.saturating_sub(taken)));
+        taken = taken.max(upto);
+    }
+    counts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::part::PoolProblem;
+
+    fn pool() -> Pool {
+        let problem = |i: u32| PoolProblem { id: i.to_string(), level: 1 + i % 3, environment: String::new() };
+        Pool { problems: (0..60).map(problem).collect() }
+    }
+    fn levels_of(draw: &Draw) -> Vec<u32> {
+        draw.problems.iter().map(|&i| pool().problems[i].level).collect()
+    }
+
+    #[test]
+    fn it_starts_easy_and_promotes_by_measured_rate_only() {
+        let (chance, mut rates, mut part) = (Chance::new(1), PassRates::default(), Levels::default());
+        assert!(levels_of(&part.next(0, 8, &pool(), &rates, &chance)).iter().all(|&l| l == 1));
+        for _ in 0..63 {
+            rates.observe(1, 0, true);
+        }
+        part.next(1, 8, &pool(), &rates, &chance);
+        assert_eq!(part.metrics(), [("curriculum_level", 1.0)], "the window is not full");
+        rates.observe(1, 0, true);
+        let draw = part.next(2, 20, &pool(), &rates, &chance);
+        assert_eq!(part.metrics(), [("curriculum_level", 2.0)]);
+        let hard = levels_of(&draw).iter().filter(|&&l| l == 2).count();
+        assert!((15..20).contains(&hard), "the frontier gets most, the passed level some: {hard}");
+    }
+
+    #[test]
+    fn state_resumes_exactly() {
+        let (chance, rates) = (Chance::new(2), PassRates::default());
+        let mut part = Levels { start: 3, ..Levels::default() };
+        part.next(0, 7, &pool(), &rates, &chance);
+        let mut copy = Levels { start: 3, ..Levels::default() };
+        copy.load(part.save()).unwrap();
+        assert_eq!(part.next(1, 9, &pool(), &rates, &chance), copy.next(1, 9, &pool(), &rates, &chance));
+        assert!(copy.load(json!("x")).is_err());
+    }
+
+    #[test]
+    fn systematic_counts_add_up() {
+        for (offset, count) in [(0.0, 10), (0.3, 7), (0.99, 1)] {
+            let counts = systematic(&[(1, 0.25), (2, 0.25), (3, 0.5)], count, offset);
+            assert_eq!(counts.iter().map(|c| c.1).sum::<usize>(), count);
+        }
+        assert_eq!(systematic(&[(1, 0.2), (2, 0.8)], 10, 0.5), [(1, 2), (2, 8)]);
+    }
+}

@@ -1,0 +1,44 @@
+//! All problems of the pool in shuffled passes, whatever their level.
+
+use super::Deck;
+use crate::part::{Curriculum, Draw, Part, Pool};
+use crate::pass_rates::PassRates;
+use crate::registry::Options;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use trainyard_core::{Chance, Error, Result};
+
+/// Options of `uniform`.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Uniform {
+    /// Only problems of these levels; empty = all.
+    pub levels: Vec<u32>,
+    #[serde(skip)]
+    deck: Deck,
+}
+
+impl Options for Uniform {
+    const KIND: &'static str = "uniform";
+    const SUMMARY: &'static str = "all problems alike, in shuffled passes";
+    const DOC: &'static str = "Every problem once per pass. State: pass and place in it.";
+}
+
+impl Part for Uniform {
+    fn save(&self) -> Value {
+        json!(self.deck)
+    }
+    fn load(&mut self, state: Value) -> Result<()> {
+        self.deck = serde_json::from_value(state).map_err(|e| Error::data(format!("state of curriculum `uniform`: {e}")))?;
+        Ok(())
+    }
+}
+
+impl Curriculum for Uniform {
+    fn next(&mut self, _step: u64, count: usize, pool: &Pool, _rates: &PassRates, chance: &Chance) -> Draw {
+        let allowed = |level: u32| self.levels.is_empty() || self.levels.contains(&level);
+        let cards: Vec<usize> = pool.problems.iter().enumerate().filter(|(_, p)| allowed(p.level)).map(|(i, _)| i).collect();
+        Draw { problems: self.deck.deal(&cards, count, 0, chance), ..Draw::default() }
+    }
+}

@@ -1,0 +1,39 @@
+//! Which rollouts enter the update. One file per filter; the list is in [`crate::registry`].
+
+pub mod overlong;
+pub mod void_turn;
+pub mod zero_variance;
+
+pub use overlong::Overlong;
+pub use void_turn::VoidTurn;
+pub use zero_variance::ZeroVariance;
+
+use crate::batch::{Group, Rollout};
+use crate::part::Verdict;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// What happens to a rollout that a filter objects to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Objection {
+    /// It stays in the group's baseline, but none of its tokens enters the loss.
+    #[default]
+    Mask,
+    /// It leaves the group.
+    Drop,
+}
+
+impl Objection {
+    fn verdict(self, rollout: &Rollout, reason: String) -> Verdict {
+        match self {
+            Self::Mask => Verdict::Mask(vec![(0, rollout.mask.len())], reason),
+            Self::Drop => Verdict::Drop(reason),
+        }
+    }
+}
+
+/// One verdict per rollout by a rule that looks at rollouts one by one.
+fn each(groups: &[Group], rule: impl Fn(&Rollout) -> Verdict) -> Vec<Vec<Verdict>> {
+    groups.iter().map(|g| g.rollouts.iter().map(&rule).collect()).collect()
+}

@@ -1,0 +1,49 @@
+//! Keeps truncated trajectories out of the loss.
+//!
+//! Why so: a cut episode has the reward of a failure though its tokens may be right; punishing them is noise (overlong filtering,
+//! 2503.14476). It still counts in every measured rate. Refuses: nothing.
+
+use super::{Objection, each};
+use crate::batch::Group;
+use crate::part::{Filter, Part, Verdict};
+use crate::registry::Options;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Options of `overlong`.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Overlong {
+    /// `mask` keeps the rollout in the baseline; `drop` takes it out of the group.
+    pub action: Objection,
+}
+
+impl Options for Overlong {
+    const KIND: &'static str = "overlong";
+    const SUMMARY: &'static str = "no truncated trajectory reaches the update";
+    const DOC: &'static str = "A rollout that ended at a token limit is masked or dropped. Source: 2503.14476.";
+}
+
+impl Part for Overlong {}
+
+impl Filter for Overlong {
+    fn judge(&mut self, groups: &[Group]) -> Vec<Vec<Verdict>> {
+        each(groups, |r| if r.truncated { self.action.verdict(r, "ended at a token limit".into()) } else { Verdict::Keep })
+    }
+    fn resamples(&self) -> bool {
+        self.action == Objection::Drop
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::batch::Rollout;
+
+    #[test]
+    fn truncated_rollouts_are_dropped_or_masked() {
+        let group = || Group { rollouts: vec![Rollout { truncated: true, mask: vec![true; 2], ..Rollout::default() }], ..Group::default() };
+        assert!(matches!(Overlong { action: Objection::Drop }.judge(&[group()])[0][0], Verdict::Drop(_)));
+        assert!(matches!(Overlong::default().judge(&[group()])[0][0], Verdict::Mask(..)));
+    }
+}

@@ -1,0 +1,56 @@
+//! Keeps trajectories with a void turn out of the update.
+//!
+//! Why so: a turn with neither a complete tool call nor a final answer is where multi-turn training diverges: its tokens are very
+//! unlikely and its gradients large (SimpleTIR, 2509.02479). Refuses: nothing.
+
+use super::{Objection, each};
+use crate::batch::{Group, TurnSummary};
+use crate::part::{Filter, Part, Verdict};
+use crate::registry::Options;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Options of `void_turn`.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct VoidTurn {
+    /// `mask` keeps the rollout in the baseline; `drop` takes it out of the group.
+    pub action: Objection,
+}
+
+impl Options for VoidTurn {
+    const KIND: &'static str = "void_turn";
+    const SUMMARY: &'static str = "no trajectory with a void turn reaches the update";
+    const DOC: &'static str = "A turn is void when it holds neither a complete tool call nor a final answer. Source: 2509.02479.";
+}
+
+impl Part for VoidTurn {}
+
+impl Filter for VoidTurn {
+    fn judge(&mut self, groups: &[Group]) -> Vec<Vec<Verdict>> {
+        each(groups, |r| match r.turns.iter().position(TurnSummary::is_void) {
+            Some(turn) => self.action.verdict(r, format!("turn {turn} has neither a complete tool call nor an answer")),
+            None => Verdict::Keep,
+        })
+    }
+    fn resamples(&self) -> bool {
+        self.action == Objection::Drop
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::batch::Rollout;
+
+    #[test]
+    fn a_void_turn_masks_the_whole_rollout() {
+        let call = TurnSummary { calls: 1, ..TurnSummary::default() };
+        let answer = TurnSummary { answered: true, ..TurnSummary::default() };
+        let rollout = |turns: Vec<TurnSummary>| Rollout { mask: vec![true; 5], turns, ..Rollout::default() };
+        let group = Group { rollouts: vec![rollout(vec![call.clone(), answer.clone()]), rollout(vec![call, TurnSummary::default()])], ..Group::default() };
+        let verdicts = VoidTurn::default().judge(&[group]);
+        assert_eq!(verdicts[0][0], Verdict::Keep);
+        assert!(matches!(&verdicts[0][1], Verdict::Mask(ranges, _) if *ranges == [(0, 5)]));
+    }
+}

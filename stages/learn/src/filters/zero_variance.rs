@@ -1,0 +1,67 @@
+//! Drops groups whose rewards are all equal: their group advantage is zero, so they only dilute the batch.
+//!
+//! Why so: dynamic sampling (DAPO, 2503.14476) keeps the number of informative groups constant by drawing again. Refuses: groups
+//! of one, which have no variance by construction (they are dropped too).
+
+use crate::batch::Group;
+use crate::part::{Filter, Needs, Part, Verdict};
+use crate::registry::Options;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Options of `zero_variance`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct ZeroVariance {
+    /// Rewards that differ by no more than this are equal.
+    #[schemars(range(min = 0))]
+    pub epsilon: f64,
+}
+
+impl Default for ZeroVariance {
+    fn default() -> Self {
+        Self { epsilon: 1e-9 }
+    }
+}
+
+impl Options for ZeroVariance {
+    const KIND: &'static str = "zero_variance";
+    const SUMMARY: &'static str = "drop groups whose rewards are all equal";
+    const DOC: &'static str = "A group leaves when max(r) − min(r) ≤ epsilon. With `resample` the loop draws other problems in its place. Source: 2503.14476.";
+}
+
+impl Part for ZeroVariance {
+    fn needs(&self) -> Needs {
+        Needs { groups: true, ..Needs::NONE }
+    }
+}
+
+impl Filter for ZeroVariance {
+    fn judge(&mut self, groups: &[Group]) -> Vec<Vec<Verdict>> {
+        groups.iter().map(|g| vec![self.of_group(g); g.rollouts.len()]).collect()
+    }
+}
+
+impl ZeroVariance {
+    fn of_group(&self, group: &Group) -> Verdict {
+        let rewards = group.rollouts.iter().map(|r| r.reward);
+        let most = rewards.clone().fold(f64::NEG_INFINITY, f64::max);
+        let least = rewards.fold(f64::INFINITY, f64::min);
+        if most - least > self.epsilon { Verdict::Keep } else { Verdict::Drop(format!("all rewards of the group are {most}")) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::batch::Rollout;
+
+    #[test]
+    fn equal_rewards_leave() {
+        let group = |rewards: &[f64]| Group { rollouts: rewards.iter().map(|&reward| Rollout { reward, ..Rollout::default() }).collect(), ..Group::default() };
+        let verdicts = ZeroVariance::default().judge(&[group(&[1.0, 1.0]), group(&[0.0, 1.0]), group(&[0.5])]);
+        let kept: Vec<bool> = verdicts.iter().map(|g| g.iter().all(|v| *v == Verdict::Keep)).collect();
+        assert_eq!(kept, [false, true, false]);
+        assert_eq!(verdicts[0].len(), 2);
+    }
+}

@@ -1,0 +1,33 @@
+//! The pure mathematics of agentic reinforcement learning, on slices of f64: advantages, loss terms, filters, curricula, rollout
+//! strategies, replay, statistics.
+//!
+//! Why so: a published method is a composition of small named parts (`compose`), the loop in `trainyard-train` knows only the
+//! traits of [`part`], and every formula can be checked against stored vectors (`parity`) and by finite differences, because
+//! nothing here touches a tensor. Adding a part is one file and one line in [`registry`]. Refuses: candle, files, clocks, ambient
+//! chance.
+
+pub mod advantages;
+pub mod aggregate;
+pub mod batch;
+pub mod compose;
+pub mod correction;
+pub mod curricula;
+pub mod filters;
+pub mod losses;
+pub mod modulations;
+pub mod parity;
+pub mod part;
+pub mod pass_rates;
+pub mod registry;
+pub mod replay;
+pub mod statistics;
+pub mod strategies;
+
+pub use aggregate::Aggregate;
+pub use batch::{Batch, Grid, Group, Rollout, TokenBatch, TurnSummary};
+pub use part::{
+    Action, Advantage, Curriculum, Draw, Filter, GroupView, Live, LossTerm, Modulation, Needs, Part, Pool, PoolProblem, Replay, Replayed,
+    Scope, Spawn, Strategy, Term, Verdict,
+};
+pub use pass_rates::PassRates;
+pub use registry::{Kind, Kinds};

@@ -1,0 +1,137 @@
+//! The clipped policy-gradient loss of PPO, with separate bounds (clip-higher) and the optional dual clip.
+//!
+//! Why so: bounds of its own on each side keep exploration alive (DAPO, 2503.14476); the dual bound limits what one very unlikely
+//! bad token can do. Refuses: a gradient beyond the bounds; exactly at a bound it passes, as in the golden vectors.
+
+use super::ratio;
+use crate::batch::TokenBatch;
+use crate::part::{LossTerm, Part, Term};
+use crate::registry::Options;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use trainyard_core::{Error, Result};
+
+/// Options of `clip`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Clip {
+    /// The ratio is held above 1 − clip_low.
+    #[schemars(range(min = 0, max = 1))]
+    pub clip_low: f64,
+    /// The ratio is held below 1 + clip_high.
+    #[schemars(range(min = 0))]
+    pub clip_high: f64,
+    /// Dual clip: for negative advantages the loss is at most −c·A. Must be above 1; null = off.
+    pub dual_clip: Option<f64>,
+}
+
+impl Default for Clip {
+    fn default() -> Self {
+        Self { clip_low: 0.2, clip_high: 0.28, dual_clip: None }
+    }
+}
+
+impl Options for Clip {
+    const KIND: &'static str = "clip";
+    const SUMMARY: &'static str = "PPO's clipped ratio, with clip-higher and optional dual clip";
+    const DOC: &'static str = "ρ = exp(logπ − logπ_old), log-ratio clamped to ±20. Token loss = max(−ρA, −clip(ρ, 1−clip_low, 1+clip_high)A);\n\
+        with dual_clip c and A < 0: min(that, −cA). Times the importance weight, if any. Sources: 1707.06347; clip-higher 2503.14476;\n\
+        dual clip 1912.09729. Metrics: clip_fraction (tokens whose gradient the clip removed), kl (k3 estimate against the sampling policy), ratio.";
+    fn check(&self) -> Result<()> {
+        if !(0.0..=1.0).contains(&self.clip_low) || self.clip_high.is_nan() || self.clip_high < 0.0 {
+            return Err(Error::invalid(format!("clip bounds {} and {} are out of range", self.clip_low, self.clip_high)).help("clip_low is in 0..1, clip_high at least 0"));
+        }
+        match self.dual_clip {
+            Some(c) if c.is_nan() || c <= 1.0 => Err(Error::invalid(format!("`dual_clip` is {c}, but must be above 1")).help("3 is the usual value; null turns it off")),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Part for Clip {}
+
+impl LossTerm for Clip {
+    fn value(&self, b: &TokenBatch) -> Term {
+        let mut term = Term { d_logprobs: b.zeros(), ..Term::default() };
+        let (mut clipped, mut kl, mut ratios) = (0.0, 0.0, 0.0);
+        for (i, t) in b.places() {
+            let log_ratio = b.logprobs[i][t] - b.old_logprobs[i][t];
+            let token = self.token(log_ratio, b.advantages[i][t]);
+            let weight = b.weights[i][t] * b.importance(i, t);
+            term.loss += weight * token.loss;
+            term.d_logprobs[i][t] = weight * token.gradient;
+            clipped += f64::from(token.clipped);
+            let (rho, _) = ratio(log_ratio);
+            ratios += rho;
+            kl += rho - 1.0 - log_ratio;
+        }
+        term.sums = vec![("clip_fraction", clipped), ("kl", kl), ("ratio", ratios)];
+        term
+    }
+}
+
+struct Token {
+    loss: f64,
+    gradient: f64,
+    clipped: bool,
+}
+
+impl Clip {
+    fn token(&self, log_ratio: f64, advantage: f64) -> Token {
+        let (rho, slope) = ratio(log_ratio);
+        let bounded = rho.clamp(1.0 - self.clip_low, 1.0 + self.clip_high);
+        let (free, held) = (-rho * advantage, -bounded * advantage);
+        let mut token = if held > free { Token { loss: held, gradient: 0.0, clipped: true } } else { Token { loss: free, gradient: -slope * advantage, clipped: false } };
+        if let Some(c) = self.dual_clip
+            && advantage < 0.0
+            && token.loss > -c * advantage
+        {
+            token = Token { loss: -c * advantage, gradient: 0.0, clipped: true };
+        }
+        token
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::losses::differences::{assert_gradients, batch};
+
+    fn one(part: &Clip, ratio: f64, advantage: f64) -> (f64, f64) {
+        let b = TokenBatch {
+            mask: vec![vec![true]],
+            logprobs: vec![vec![ratio.ln() - 1.0]],
+            old_logprobs: vec![vec![-1.0]],
+            advantages: vec![vec![advantage]],
+            weights: vec![vec![1.0]],
+            ..TokenBatch::default()
+        };
+        let t = part.value(&b);
+        (t.loss, t.d_logprobs[0][0])
+    }
+
+    #[test]
+    fn by_hand() {
+        let part = Clip::default();
+        let close = |(a, b): (f64, f64), (x, y): (f64, f64)| assert!((a - x).abs() < 1e-12 && (b - y).abs() < 1e-12, "{a} {b}");
+        close(one(&part, 1.0, 2.0), (-2.0, -2.0));
+        close(one(&part, 1.5, 2.0), (-2.56, 0.0));
+        close(one(&part, 0.5, 2.0), (-1.0, -1.0));
+        close(one(&part, 0.5, -2.0), (1.6, 0.0));
+        close(one(&part, 5.0, -2.0), (10.0, 10.0));
+        close(one(&Clip { dual_clip: Some(3.0), ..part }, 5.0, -2.0), (6.0, 0.0));
+    }
+
+    #[test]
+    fn gradients_are_finite_differences() {
+        assert_gradients(&Clip::default(), &batch(1));
+        assert_gradients(&Clip { dual_clip: Some(3.0), ..Clip::default() }, &batch(2));
+        assert_gradients(&Clip::default(), &TokenBatch { correction: Some(batch(3).advantages), ..batch(4) });
+    }
+
+    #[test]
+    fn bounds_are_checked() {
+        assert!(Clip { dual_clip: Some(1.0), ..Clip::default() }.check().is_err());
+        assert!(Clip { clip_low: 1.5, ..Clip::default() }.check().is_err());
+    }
+}

@@ -1,0 +1,76 @@
+//! Entropy bonus: a reward for staying undecided.
+//!
+//! Why so: small policies collapse early; the bonus is the oldest remedy. Refuses: negative weights (a penalty on entropy would be
+//! another method and should say so).
+
+use crate::batch::TokenBatch;
+use crate::part::{LossTerm, Needs, Part, Term};
+use crate::registry::Options;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use trainyard_core::{Error, Result};
+
+/// Options of `entropy`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Entropy {
+    /// Multiplies the bonus.
+    #[schemars(range(min = 0))]
+    pub weight: f64,
+}
+
+impl Default for Entropy {
+    fn default() -> Self {
+        Self { weight: 0.001 }
+    }
+}
+
+impl Options for Entropy {
+    const KIND: &'static str = "entropy";
+    const SUMMARY: &'static str = "bonus on the entropy of the current policy";
+    const DOC: &'static str = "Token loss = −weight·H(π) in nats, H of the current policy at the token's place, under the sampling temperature.";
+    fn check(&self) -> Result<()> {
+        if self.weight >= 0.0 { Ok(()) } else { Err(Error::invalid(format!("`weight` is {}, but must be at least 0", self.weight))) }
+    }
+}
+
+impl Part for Entropy {
+    fn needs(&self) -> Needs {
+        Needs { entropies: true, ..Needs::NONE }
+    }
+}
+
+impl LossTerm for Entropy {
+    fn value(&self, b: &TokenBatch) -> Term {
+        let entropies = b.entropies.as_ref().expect("`needs` asked for entropies");
+        let mut slopes = b.zeros();
+        let mut term = Term { d_logprobs: b.zeros(), ..Term::default() };
+        for (i, t) in b.places() {
+            let weight = self.weight * b.weights[i][t];
+            term.loss -= weight * entropies[i][t];
+            slopes[i][t] = -weight;
+        }
+        term.d_entropies = Some(slopes);
+        term
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::losses::differences::{assert_gradients, batch};
+
+    #[test]
+    fn gradients_are_finite_differences() {
+        assert_gradients(&Entropy { weight: 0.5 }, &batch(6));
+    }
+
+    #[test]
+    fn more_entropy_is_less_loss() {
+        let b = batch(7);
+        let mut higher = b.clone();
+        higher.entropies.as_mut().unwrap().iter_mut().flatten().for_each(|h| *h += 1.0);
+        let part = Entropy { weight: 0.5 };
+        assert!((part.value(&b).loss - part.value(&higher).loss - 0.5).abs() < 1e-12);
+    }
+}

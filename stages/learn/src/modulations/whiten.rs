@@ -1,0 +1,73 @@
+//! Masked whitening of advantages over the whole batch, token by token.
+//!
+//! Why so: REINFORCE++'s baseline form is the group-centered reward, whitened over the batch (2501.03262); so it is this part after
+//! `group` with `scale: none`. Refuses: whitening of fewer than two tokens (they stay as they are).
+
+use crate::batch::{Batch, Grid};
+use crate::part::{Modulation, Part};
+use crate::registry::Options;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Options of `whiten`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Whiten {
+    /// Added to the variance, under the root.
+    #[schemars(range(min = 0))]
+    pub epsilon: f64,
+    /// 1 = sample variance, 0 = population.
+    #[schemars(range(min = 0, max = 1))]
+    pub ddof: u8,
+}
+
+impl Default for Whiten {
+    fn default() -> Self {
+        Self { epsilon: 1e-8, ddof: 1 }
+    }
+}
+
+impl Options for Whiten {
+    const KIND: &'static str = "whiten";
+    const SUMMARY: &'static str = "zero mean and unit variance over all tokens of the batch";
+    const DOC: &'static str = "A ← (A − mean) / sqrt(var + epsilon) over the tokens in the loss; variance with ddof 1. Source: 2501.03262.";
+}
+
+impl Part for Whiten {}
+
+impl Modulation for Whiten {
+    fn apply(&mut self, batch: &Batch, advantages: &mut Grid) {
+        let masks: Vec<&[bool]> = batch.rollouts().map(|r| r.mask.as_slice()).collect();
+        let values: Vec<f64> = masks.iter().zip(advantages.iter()).flat_map(|(m, a)| m.iter().zip(a).filter(|(m, _)| **m).map(|(_, a)| *a)).collect();
+        let n = values.len() as f64;
+        if n < 2.0 {
+            return;
+        }
+        let mean = values.iter().sum::<f64>() / n;
+        let variance = values.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / (n - f64::from(self.ddof));
+        let scale = 1.0 / (variance + self.epsilon).sqrt();
+        for (mask, row) in masks.iter().zip(advantages) {
+            for (m, a) in mask.iter().zip(row) {
+                *a = if *m { (*a - mean) * scale } else { 0.0 };
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::batch::{Group, Rollout};
+
+    #[test]
+    fn tokens_in_the_loss_get_mean_zero_and_variance_one() {
+        let rollout = |mask: Vec<bool>| Rollout { mask, ..Rollout::default() };
+        let batch = Batch { step: 0, groups: vec![Group { rollouts: vec![rollout(vec![true, true, false]), rollout(vec![true])], ..Group::default() }] };
+        let mut a = vec![vec![1.0, 1.0, 9.0], vec![4.0]];
+        Whiten::default().apply(&batch, &mut a);
+        assert_eq!(a[0][2], 0.0);
+        let sum: f64 = a.iter().flatten().sum();
+        let squares: f64 = a.iter().flatten().map(|x| x * x).sum();
+        assert!(sum.abs() < 1e-12 && (squares / 2.0 - 1.0).abs() < 1e-6);
+    }
+}

@@ -1,0 +1,225 @@
+//! Recomputes stored vectors of algorithms and reports the largest error of each case.
+//!
+//! Why so: the strongest proof that a formula is the published one is to agree with another implementation's numbers in float64,
+//! gradients included. A file is `{cases: [{kind, name, inputs, config, expected}]}` with all lists `[sequence][token]`; per-token
+//! values are compared where `mask` is 1, `kl` everywhere. Refuses: cases of parts that this build lacks; they are reported as not
+//! covered, never as passed.
+
+use crate::advantages::group::{Center, Scale};
+use crate::advantages::Group as GroupAdvantage;
+use crate::aggregate::Aggregate;
+use crate::batch::{Batch, Grid, Group, Rollout, TokenBatch};
+use crate::losses::Clip;
+use crate::losses::kl::Estimator;
+use crate::modulations::Whiten;
+use crate::part::{Advantage, LossTerm, Modulation};
+use serde::Serialize;
+use serde_json::Value;
+use std::collections::BTreeMap;
+use trainyard_core::error::Context as _;
+use trainyard_core::{Error, Result};
+
+/// A case agrees when its largest error is at most this, relative or absolute.
+pub const TOLERANCE: f64 = 1e-9;
+
+/// The outcome of one case.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Case {
+    pub index: usize,
+    pub kind: String,
+    pub name: String,
+    /// Largest error over all expected values: the smaller of relative and absolute. None = this build has no such part.
+    pub largest_error: Option<f64>,
+}
+
+impl Case {
+    pub fn agrees(&self) -> bool {
+        self.largest_error.is_some_and(|e| e <= TOLERANCE)
+    }
+}
+
+/// Recomputes every case of a file's text. Errors: data, when the file is not of this format.
+pub fn check(text: &str) -> Result<Vec<Case>> {
+    let file: Value = serde_json::from_str(text).map_err(|e| Error::data(format!("not a JSON file: {e}")))?;
+    let cases = file["cases"].as_array().ok_or_else(|| Error::data("the file has no list `cases`"))?;
+    cases.iter().enumerate().map(|(i, case)| one(i, case).at(format!("case {i}"))).collect()
+}
+
+fn one(index: usize, case: &Value) -> Result<Case> {
+    let text = |key: &str| case[key].as_str().map(str::to_string).ok_or_else(|| Error::data(format!("`{key}` is missing")));
+    let (kind, name) = (text("kind")?, text("name")?);
+    let largest_error = match recompute(&kind, &name, case)? {
+        None => None,
+        Some(found) => Some(compare(&found, case, kind == "kl")?),
+    };
+    Ok(Case { index, kind, name, largest_error })
+}
+
+type Found = BTreeMap<&'static str, Grid>;
+
+fn recompute(kind: &str, name: &str, case: &Value) -> Result<Option<Found>> {
+    match kind {
+        "advantage" => advantage(name, case),
+        "loss" => loss(name, case),
+        "kl" => kl(name, case),
+        _ => Ok(None),
+    }
+}
+
+fn advantage(name: &str, case: &Value) -> Result<Option<Found>> {
+    let part = GroupAdvantage { epsilon: case["config"]["epsilon"].as_f64().unwrap_or(1e-6), ..GroupAdvantage::default() };
+    let (part, whiten) = match name {
+        "grpo" => (part, false),
+        "dr_grpo" => (GroupAdvantage { scale: Scale::None, ..part }, false),
+        "rloo" => (GroupAdvantage { center: Center::LeaveOneOut, scale: Scale::None, ..part }, false),
+        "reinforce_plus_plus_baseline" => (GroupAdvantage { scale: Scale::None, ..part }, true),
+        _ => return Ok(None),
+    };
+    let (batch, order) = batch(case)?;
+    let mut values = { part }.assign(&batch);
+    if whiten {
+        Whiten::default().apply(&batch, &mut values);
+    }
+    let mut rows = vec![Vec::new(); values.len()];
+    for (row, place) in values.into_iter().zip(order) {
+        rows[place] = row;
+    }
+    Ok(Some(BTreeMap::from([("advantages", rows)])))
+}
+
+/// The rollouts of a case by group, and the row of each in the file.
+fn batch(case: &Value) -> Result<(Batch, Vec<usize>)> {
+    let group: Vec<u64> = list(&case["inputs"]["group"], "group")?.iter().map(|g| *g as u64).collect();
+    let rewards = list(&case["inputs"]["reward"], "reward")?;
+    let mask = mask(case)?;
+    let mut groups: BTreeMap<u64, Vec<usize>> = BTreeMap::new();
+    for (row, g) in group.iter().enumerate() {
+        groups.entry(*g).or_default().push(row);
+    }
+    let rollout = |&row: &usize| Rollout { reward: rewards[row], mask: mask[row].clone(), ..Rollout::default() };
+    let batch = Batch { step: 0, groups: groups.values().map(|rows| Group { rollouts: rows.iter().map(rollout).collect(), ..Group::default() }).collect() };
+    Ok((batch, groups.into_values().flatten().collect()))
+}
+
+fn loss(name: &str, case: &Value) -> Result<Option<Found>> {
+    if !["clip", "clip_importance_corrected"].contains(&name) {
+        return Ok(None);
+    }
+    let (inputs, config) = (&case["inputs"], &case["config"]);
+    let number = |key: &str| config[key].as_f64().ok_or_else(|| Error::data(format!("config `{key}` is missing")));
+    let part = Clip { clip_low: number("clip_ratio_low")?, clip_high: number("clip_ratio_high")?, dual_clip: config["clip_ratio_c"].as_f64() };
+    let mask = mask(case)?;
+    let correction = inputs.get("rollout_is_weights").map(|v| grid(v, "rollout_is_weights")).transpose()?;
+    let batch = TokenBatch {
+        logprobs: grid(&inputs["logprobs"], "logprobs")?,
+        old_logprobs: grid(&inputs["old_logprobs"], "old_logprobs")?,
+        advantages: grid(&inputs["advantages"], "advantages")?,
+        weights: aggregate(config)?.weights(&mask, None),
+        correction,
+        mask,
+        ..TokenBatch::default()
+    };
+    let term = part.value(&batch);
+    Ok(Some(BTreeMap::from([("loss", vec![vec![term.loss]]), ("grad_logprobs", term.d_logprobs)])))
+}
+
+fn aggregate(config: &Value) -> Result<Aggregate> {
+    match config["aggregation"].as_str() {
+        Some("token-mean") => Ok(Aggregate::TokenMean),
+        Some("seq-mean-token-sum") => Ok(Aggregate::SequenceMeanTokenSum),
+        Some("seq-mean-token-mean") => Ok(Aggregate::SequenceMeanTokenMean),
+        Some("seq-mean-token-sum-norm") => Ok(Aggregate::SequenceMeanTokenSumNorm),
+        other => Err(Error::data(format!("no aggregation is called {other:?}"))),
+    }
+}
+
+fn kl(name: &str, case: &Value) -> Result<Option<Found>> {
+    let estimator = match name {
+        "kl" => Estimator::K1,
+        "abs" => Estimator::Absolute,
+        "mse" => Estimator::K2,
+        "low_var_kl" => Estimator::K3,
+        _ => return Ok(None),
+    };
+    let logprobs = grid(&case["inputs"]["logprobs"], "logprobs")?;
+    let reference = grid(&case["inputs"]["ref_logprobs"], "ref_logprobs")?;
+    let of = |pick: fn((f64, f64)) -> f64| -> Grid {
+        logprobs.iter().zip(&reference).map(|(a, b)| a.iter().zip(b).map(|(&a, &b)| pick(estimator.value(a, b))).collect()).collect()
+    };
+    Ok(Some(BTreeMap::from([("kl", of(|v| v.0)), ("grad_logprobs", of(|v| v.1))])))
+}
+
+/// Largest error over the expected lists that we computed; a list that is expected but was not computed is an error.
+fn compare(found: &Found, case: &Value, everywhere: bool) -> Result<f64> {
+    let expected = case["expected"].as_object().ok_or_else(|| Error::data("`expected` is missing"))?;
+    let mask = if everywhere { None } else { Some(mask(case)?) };
+    let mut largest: f64 = 0.0;
+    for (key, want) in expected {
+        let have = found.get(key.as_str()).ok_or_else(|| Error::data(format!("`{key}` is expected, but no part gives it")))?;
+        if let Some(number) = want.as_f64() {
+            largest = largest.max(error(have[0][0], number));
+            continue;
+        }
+        let want = grid(want, key)?;
+        if want.len() != have.len() || want.iter().zip(have).any(|(w, h)| w.len() != h.len()) {
+            return Err(Error::data(format!("`{key}` has another shape than its inputs")));
+        }
+        for (i, (w, h)) in want.iter().zip(have).enumerate() {
+            for t in 0..w.len() {
+                if mask.as_ref().is_none_or(|m| m[i][t]) {
+                    largest = largest.max(error(h[t], w[t]));
+                }
+            }
+        }
+    }
+    Ok(largest)
+}
+
+fn error(have: f64, want: f64) -> f64 {
+    let absolute = (have - want).abs();
+    if absolute.is_nan() { f64::INFINITY } else { absolute.min(absolute / want.abs().max(f64::MIN_POSITIVE)) }
+}
+
+fn mask(case: &Value) -> Result<Vec<Vec<bool>>> {
+    Ok(grid(&case["inputs"]["mask"], "mask")?.iter().map(|row| row.iter().map(|m| *m != 0.0).collect()).collect())
+}
+
+fn list(value: &Value, name: &str) -> Result<Vec<f64>> {
+    let items = value.as_array().ok_or_else(|| Error::data(format!("`{name}` is not a list")))?;
+    items.iter().map(|v| v.as_f64().ok_or_else(|| Error::data(format!("`{name}` holds something that is no number")))).collect()
+}
+
+fn grid(value: &Value, name: &str) -> Result<Grid> {
+    let rows = value.as_array().ok_or_else(|| Error::data(format!("`{name}` is not a list")))?;
+    rows.iter().map(|row| list(row, name)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::Path;
+
+    /// Runs when the shared vectors lie beside the repository.
+    #[test]
+    fn stored_vectors_agree() {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/goldens/rl_core.json");
+        let Ok(text) = std::fs::read_to_string(&path) else {
+            println!("skipped: {} is not here", path.display());
+            return;
+        };
+        let cases = check(&text).unwrap();
+        let covered: Vec<&Case> = cases.iter().filter(|c| c.largest_error.is_some()).collect();
+        assert!(covered.len() >= 39, "{} of {} cases are covered", covered.len(), cases.len());
+        for case in covered {
+            assert!(case.agrees(), "{case:?}");
+        }
+    }
+
+    #[test]
+    fn a_wrong_number_is_found_and_a_wrong_file_refused() {
+        let text = r#"{"cases": [{"kind": "kl", "name": "kl", "inputs": {"logprobs": [[-1.0]], "ref_logprobs": [[-1.5]]}, "config": {}, "expected": {"kl": [[0.6]]}}]}"#;
+        assert!(!check(text).unwrap()[0].agrees());
+        assert!(check("{}").is_err());
+        assert!(check(r#"{"cases": [{"kind": "kl"}]}"#).is_err());
+    }
+}

@@ -1,0 +1,281 @@
+//! The seven traits of RL parts, and what all parts have in common (design section 6).
+//!
+//! Why so: the loop knows only these. Its order of a step: curriculum → strategy (start, at_turn, select) → rewards → filters in
+//! order, drawing again until the batch is full → advantage → modulations → replay → correction → loss terms, summed → updates.
+//! State of a part goes into every checkpoint through [`Part::save`], so a killed run ends in the same bytes. Rewards are the
+//! eighth kind; they read chat text and live with the environments. Refuses: parts that draw ambient chance or keep hidden state.
+
+use crate::batch::{Batch, Grid, Group, Rollout, TokenBatch};
+use crate::pass_rates::PassRates;
+use serde_json::Value;
+use std::collections::BTreeMap;
+use trainyard_core::{Chance, Error, Result};
+
+/// What a part cannot do without. `check` compares the union with the environment, the strategy and the stage.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Needs {
+    /// Entropies of the current policy per token.
+    pub entropies: bool,
+    /// Logprobs under the reference (initial) policy.
+    pub reference: bool,
+    /// A value head.
+    pub values: bool,
+    /// Logprobs of forced text (a gold answer) at every turn.
+    pub forced_scores: bool,
+    /// Forking of sequence and tool state.
+    pub fork: bool,
+    /// More than one turn.
+    pub multi_turn: bool,
+    /// More than one rollout per problem.
+    pub groups: bool,
+    pub demonstrations: bool,
+    /// Scores of a process reward model per step.
+    pub step_scores: bool,
+}
+
+impl Needs {
+    pub const NONE: Self = Self {
+        entropies: false,
+        reference: false,
+        values: false,
+        forced_scores: false,
+        fork: false,
+        multi_turn: false,
+        groups: false,
+        demonstrations: false,
+        step_scores: false,
+    };
+    /// Each need by name, in a fixed order.
+    pub fn named(self) -> [(&'static str, bool); 9] {
+        [
+            ("entropies", self.entropies),
+            ("reference", self.reference),
+            ("values", self.values),
+            ("forced_scores", self.forced_scores),
+            ("fork", self.fork),
+            ("multi_turn", self.multi_turn),
+            ("groups", self.groups),
+            ("demonstrations", self.demonstrations),
+            ("step_scores", self.step_scores),
+        ]
+    }
+    #[must_use]
+    pub fn union(self, o: Self) -> Self {
+        Self {
+            entropies: self.entropies | o.entropies,
+            reference: self.reference | o.reference,
+            values: self.values | o.values,
+            forced_scores: self.forced_scores | o.forced_scores,
+            fork: self.fork | o.fork,
+            multi_turn: self.multi_turn | o.multi_turn,
+            groups: self.groups | o.groups,
+            demonstrations: self.demonstrations | o.demonstrations,
+            step_scores: self.step_scores | o.step_scores,
+        }
+    }
+    /// Names of the needs that `offered` lacks.
+    pub fn missing(self, offered: Self) -> Vec<&'static str> {
+        self.named().iter().zip(offered.named()).filter(|((_, need), (_, have))| *need && !have).map(|((name, _), _)| *name).collect()
+    }
+}
+
+/// What every part is.
+pub trait Part: Send + Sync {
+    fn needs(&self) -> Needs {
+        Needs::NONE
+    }
+    /// Everything that the rest of the run depends on; null for parts without state.
+    fn save(&self) -> Value {
+        Value::Null
+    }
+    /// Takes back what [`Part::save`] gave. Errors: data, when the value is of another shape.
+    fn load(&mut self, state: Value) -> Result<()> {
+        if state.is_null() { Ok(()) } else { Err(Error::data("this part keeps no state, but the checkpoint holds some for it")) }
+    }
+}
+
+/// One problem of the pool, as far as a curriculum may know it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PoolProblem {
+    pub id: String,
+    pub level: u32,
+    pub environment: String,
+}
+
+/// All problems that RL may draw from, in artifact order.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Pool {
+    pub problems: Vec<PoolProblem>,
+}
+
+impl Pool {
+    /// Level → places in the pool, both ascending.
+    pub fn by_level(&self) -> BTreeMap<u32, Vec<usize>> {
+        let mut levels: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
+        for (i, p) in self.problems.iter().enumerate() {
+            levels.entry(p.level).or_default().push(i);
+        }
+        levels
+    }
+}
+
+/// The problems of one step, with limits and prompt scaffold that apply to them.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Draw {
+    /// Places in the pool; one group each.
+    pub problems: Vec<usize>,
+    /// Turn limit of this step; none = the environment's.
+    pub max_turns: Option<u32>,
+    /// Text put before the problem in this step only (a rubric, a hint); empty = none.
+    pub scaffold: String,
+}
+
+/// Which problems come next.
+pub trait Curriculum: Part {
+    /// `count` problems of the pool for this step (repeats only if the pool is smaller). Called again within a step for resampling.
+    fn next(&mut self, step: u64, count: usize, pool: &Pool, rates: &PassRates, chance: &Chance) -> Draw;
+    /// What to show: (metric name, value) of its present state, e.g. the unlocked level.
+    fn metrics(&self) -> Vec<(&'static str, f64)> {
+        Vec::new()
+    }
+}
+
+/// A sequence to start.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Spawn {
+    /// Place in [`Draw::problems`].
+    pub group: usize,
+    pub sample: u32,
+    /// Tokens put after the prompt before sampling begins; they are outside the loss.
+    pub prefix: Vec<u32>,
+    /// Text put before the problem for this sequence only; empty = none.
+    pub scaffold: String,
+}
+
+/// A sequence whose turn has just ended and whose observation is about to be appended.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Live {
+    pub group: usize,
+    pub sample: u32,
+    /// Turns done.
+    pub turns: u32,
+    /// Tokens so far, prompt included.
+    pub tokens: usize,
+    /// Entropy of every token sampled so far, turn by turn.
+    pub entropies: Vec<Vec<f64>>,
+    pub tool_calls: u32,
+    pub forked: bool,
+}
+
+/// What a strategy sees of the rest of the group.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct GroupView {
+    /// Sequences alive or done.
+    pub started: u32,
+    pub done: u32,
+    /// Most sequences the group may hold.
+    pub budget: u32,
+}
+
+/// What happens to a live sequence at the end of a turn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Action {
+    Continue,
+    /// This many more copies go on from here beside the original, each with chance of its own.
+    Fork(u32),
+    Stop,
+}
+
+/// Which sequences are sampled for a problem, and which are kept.
+pub trait Strategy: Part {
+    /// The sequences that start from the root; `size` is the group size.
+    fn start(&mut self, draw: &Draw, size: u32, chance: &Chance) -> Vec<Spawn>;
+    fn at_turn(&mut self, live: &Live, group: &GroupView, chance: &Chance) -> Action;
+    /// The group that is kept, of those that were sampled.
+    fn select(&mut self, done: Vec<Rollout>, size: u32, chance: &Chance) -> Vec<Rollout>;
+    /// Most sequences per group that `start` and `at_turn` may make.
+    fn most(&self, size: u32) -> u32 {
+        size
+    }
+}
+
+/// A filter's judgment of one rollout.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Verdict {
+    Keep,
+    /// Leaves the batch.
+    Drop(String),
+    /// Stays for the baseline, but these tokens (half-open ranges) leave the loss.
+    Mask(Vec<(usize, usize)>, String),
+}
+
+/// Which rollouts enter the update.
+pub trait Filter: Part {
+    /// One verdict per rollout, `[group][rollout]`.
+    fn judge(&mut self, groups: &[Group]) -> Vec<Vec<Verdict>>;
+    /// Whether a group that this filter emptied is drawn again.
+    fn resamples(&self) -> bool {
+        true
+    }
+}
+
+/// From rewards to a number per token.
+pub trait Advantage: Part {
+    /// `[rollout][token]`, 0 where the mask is false.
+    fn assign(&mut self, batch: &Batch) -> Grid;
+    /// Targets of a value head, same shape; none for critic-free forms. Called after `assign` with its result.
+    fn returns(&self, _batch: &Batch, _advantages: &Grid) -> Option<Grid> {
+        None
+    }
+}
+
+/// Changes advantages after they were assigned.
+pub trait Modulation: Part {
+    fn apply(&mut self, batch: &Batch, advantages: &mut Grid);
+}
+
+/// How far a loss term's tokens depend on each other: decides what may be computed in separate micro-batches.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Scope {
+    /// Each sequence by itself (its aggregation weights already hold the batch's sums).
+    Sequence,
+    /// Whole groups or the whole minibatch: logprobs of all sequences are computed first, then the term, then the gradients.
+    Minibatch,
+}
+
+/// Value and gradient of one loss term.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Term {
+    /// Already weighted by the aggregation; terms of one minibatch add up.
+    pub loss: f64,
+    /// d loss / d current logprob, `[sequence][token]`.
+    pub d_logprobs: Grid,
+    pub d_entropies: Option<Grid>,
+    pub d_values: Option<Grid>,
+    /// Sums that add over micro-batches; the loop divides each by the number of tokens in the loss.
+    pub sums: Vec<(&'static str, f64)>,
+}
+
+/// A pure function of current logprobs, entropies and values that returns its own gradient.
+pub trait LossTerm: Part {
+    fn value(&self, batch: &TokenBatch) -> Term;
+    fn scope(&self) -> Scope {
+        Scope::Sequence
+    }
+}
+
+/// An old rollout that enters the update again.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Replayed {
+    pub rollout: Rollout,
+    /// Per token; 0 where the mask is false.
+    pub advantages: Vec<f64>,
+    /// Multiplies its aggregation weights.
+    pub weight: f64,
+}
+
+/// Keeps rollouts of earlier steps.
+pub trait Replay: Part {
+    fn offer(&mut self, batch: &Batch, advantages: &Grid);
+    fn draw(&mut self, step: u64, chance: &Chance) -> Vec<Replayed>;
+}

@@ -1,0 +1,58 @@
+use super::*;
+use std::path::Path;
+
+fn files(folder: &str) -> Vec<String> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("src").join(folder);
+    let mut names: Vec<String> = std::fs::read_dir(path)
+        .unwrap()
+        .filter_map(|e| e.unwrap().file_name().to_str().and_then(|n| n.strip_suffix(".rs")).map(str::to_string))
+        .filter(|n| !["mod", "deck", "differences", "tests"].contains(&n.as_str()))
+        .collect();
+    names.sort();
+    names
+}
+
+fn check<T: ?Sized>(kinds: &Kinds<T>, folder: &str) {
+    assert_eq!(kinds.names(), files(folder), "every file of `{folder}` is listed, sorted");
+    for kind in &kinds.list {
+        assert!(!kind.summary.is_empty() && !kind.doc.is_empty());
+        let full = kinds.complete(&json!({ "kind": kind.kind })).unwrap();
+        assert_eq!(kinds.complete(&full).unwrap(), full, "completing twice changes nothing");
+        assert_eq!(kinds.complete(&json!(kind.kind)).unwrap(), full, "a bare name is the default");
+        kinds.build(&full).unwrap();
+        let branch = kind.branch();
+        let named: Vec<&String> = branch["properties"].as_object().unwrap().keys().collect();
+        let given: Vec<&String> = full.as_object().unwrap().keys().collect();
+        assert_eq!(named.len(), given.len(), "schema {named:?} and defaults {given:?} name the same options");
+    }
+}
+
+#[test]
+fn every_part_is_listed_documented_and_has_working_defaults() {
+    check(&advantages(), "advantages");
+    check(&modulations(), "modulations");
+    check(&loss_terms(), "losses");
+    check(&filters(), "filters");
+    check(&curricula(), "curricula");
+    check(&strategies(), "strategies");
+    check(&replays(), "replay");
+    assert_eq!(corrections().names(), ["none", "truncated"]);
+}
+
+#[test]
+fn unknown_kinds_and_options_are_refused_with_the_valid_names() {
+    let e = filters().build(&json!({"kind": "overlng"})).err().unwrap();
+    assert!(e.message.contains("overlng") && e.help.unwrap().contains("overlong, void_turn, zero_variance"));
+    let e = loss_terms().build(&json!({"kind": "clip", "clip_lw": 0.1})).err().unwrap();
+    assert!(e.message.contains("clip_lw"), "{e}");
+    assert!(curricula().build(&json!({"kind": "levels", "promote_at": 7})).is_err());
+    assert!(advantages().build(&json!(3)).is_err());
+    assert!(advantages().build(&json!({"center": "group"})).err().unwrap().message.contains("kind"));
+}
+
+#[test]
+fn parts_without_state_refuse_a_foreign_one() {
+    let mut part = replays().build(&json!("none")).unwrap();
+    part.load(part.save()).unwrap();
+    assert!(part.load(json!({"x": 1})).is_err());
+}

@@ -1,0 +1,28 @@
+//! No replay: every update sees fresh rollouts only.
+
+use crate::batch::{Batch, Grid};
+use crate::part::{Part, Replay, Replayed};
+use crate::registry::Options;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use trainyard_core::Chance;
+
+/// `none` has no options.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct None {}
+
+impl Options for None {
+    const KIND: &'static str = "none";
+    const SUMMARY: &'static str = "fresh rollouts only";
+    const DOC: &'static str = "Offers nothing to later steps.";
+}
+
+impl Part for None {}
+
+impl Replay for None {
+    fn offer(&mut self, _batch: &Batch, _advantages: &Grid) {}
+    fn draw(&mut self, _step: u64, _chance: &Chance) -> Vec<Replayed> {
+        Vec::new()
+    }
+}

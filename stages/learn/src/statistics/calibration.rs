@@ -1,0 +1,93 @@
+//! Calibration of predicted chances: expected calibration error over equal-width bins (arXiv 1706.04599) and the Brier score.
+//!
+//! Bin b of B holds predictions in [b/B, (b+1)/B), the last one also 1. ECE = Σ_b n_b/n · |share right − mean prediction|.
+//! Refuses: predictions outside [0, 1] or NaN, and empty input (`None`); labels may be soft (Monte-Carlo shares).
+
+/// One bin of the reliability table.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Bin {
+    pub low: f64,
+    pub high: f64,
+    pub n: usize,
+    /// Mean prediction; 0 in an empty bin.
+    pub predicted: f64,
+    /// Mean label; 0 in an empty bin.
+    pub observed: f64,
+}
+
+/// Expected calibration error with its bins.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Calibration {
+    pub ece: f64,
+    pub bins: Vec<Bin>,
+}
+
+/// ECE over `bins` equal-width bins.
+///
+/// # Panics
+/// If the lengths differ or `bins` is 0.
+pub fn calibration(predictions: &[f64], labels: &[f64], bins: usize) -> Option<Calibration> {
+    assert!(bins > 0, "at least one bin");
+    if !valid(predictions, labels) {
+        return None;
+    }
+    let mut sums = vec![(0usize, 0.0, 0.0); bins];
+    for (p, y) in predictions.iter().zip(labels) {
+        let bin = &mut sums[((p * bins as f64) as usize).min(bins - 1)];
+        bin.0 += 1;
+        bin.1 += p;
+        bin.2 += y;
+    }
+    let table: Vec<Bin> = sums
+        .iter()
+        .enumerate()
+        .map(|(b, (n, p, y))| {
+            let share = |x: &f64| if *n == 0 { 0.0 } else { x / *n as f64 };
+            Bin { low: b as f64 / bins as f64, high: (b + 1) as f64 / bins as f64, n: *n, predicted: share(p), observed: share(y) }
+        })
+        .collect();
+    let total = predictions.len() as f64;
+    let ece = table.iter().map(|b| b.n as f64 / total * (b.observed - b.predicted).abs()).sum();
+    Some(Calibration { ece, bins: table })
+}
+
+/// The mean squared difference between prediction and label.
+///
+/// # Panics
+/// If the lengths differ.
+pub fn brier(predictions: &[f64], labels: &[f64]) -> Option<f64> {
+    valid(predictions, labels).then(|| predictions.iter().zip(labels).map(|(p, y)| (p - y) * (p - y)).sum::<f64>() / predictions.len() as f64)
+}
+
+fn valid(predictions: &[f64], labels: &[f64]) -> bool {
+    assert_eq!(predictions.len(), labels.len(), "one label per prediction");
+    !predictions.is_empty() && predictions.iter().chain(labels).all(|x| (0.0..=1.0).contains(x))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_case_by_hand() {
+        // Bin [0, .5): .2 and .4, labels 0 and 1 → |.5 − .3| = .2, weight 2/4. Bin [.5, 1]: .8 and 1, labels 1 and 1 → .1, weight 2/4.
+        let c = calibration(&[0.2, 0.4, 0.8, 1.0], &[0.0, 1.0, 1.0, 1.0], 2).unwrap();
+        assert!((c.ece - 0.15).abs() < 1e-12);
+        assert_eq!((c.bins[0].n, c.bins[1].n), (2, 2));
+        assert!((brier(&[0.2, 0.4, 0.8, 1.0], &[0.0, 1.0, 1.0, 1.0]).unwrap() - 0.11).abs() < 1e-12);
+    }
+
+    #[test]
+    fn perfect_predictions_have_no_error_and_empty_bins_weigh_nothing() {
+        let c = calibration(&[0.0, 1.0], &[0.0, 1.0], 10).unwrap();
+        assert_eq!(c.ece, 0.0);
+        assert_eq!(c.bins.iter().filter(|b| b.n == 0).count(), 8);
+    }
+
+    #[test]
+    fn what_is_no_chance_is_refused() {
+        assert_eq!(brier(&[1.2], &[1.0]), None);
+        assert_eq!(brier(&[f64::NAN], &[1.0]), None);
+        assert!(calibration(&[], &[], 10).is_none());
+    }
+}

@@ -1,0 +1,96 @@
+//! maj@k: the answer that most of k samples give (self-consistency, arXiv 2203.11171).
+//!
+//! Ties are declared, not hidden in the order of the samples: the value is the expectation when one of the tied answers is
+//! drawn uniformly, and the number of tied answers is returned. Samples without an answer do not vote; if nobody votes, the
+//! value is 0. Answers are compared as given: make equivalent answers equal (the verifier's normal form) before. Refuses: one
+//! answer that is right in one vote and wrong in another (a verifier must not contradict itself; debug builds assert it).
+
+use std::collections::BTreeMap;
+
+/// One sample's answer in normal form (`None`: it gave none), and whether the verifier accepts it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Vote<'a> {
+    pub answer: Option<&'a str>,
+    pub correct: bool,
+}
+
+/// The outcome of one vote.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Majority {
+    /// Expected correctness under uniform tie breaking.
+    pub value: f64,
+    /// How many answers share the first place: 1 = no tie, 0 = nobody voted.
+    pub tied: usize,
+    /// Votes of each of them.
+    pub votes: usize,
+}
+
+/// The majority of all votes.
+pub fn majority(votes: &[Vote<'_>]) -> Majority {
+    let mut counts: BTreeMap<&str, (usize, bool)> = BTreeMap::new();
+    for vote in votes {
+        if let Some(answer) = vote.answer {
+            let entry = counts.entry(answer).or_insert((0, vote.correct));
+            debug_assert_eq!(entry.1, vote.correct, "the verifier contradicts itself on `{answer}`");
+            entry.0 += 1;
+        }
+    }
+    let most = counts.values().map(|(n, _)| *n).max().unwrap_or(0);
+    let first: Vec<bool> = counts.values().filter(|(n, _)| *n == most).map(|(_, correct)| *correct).collect();
+    let right = first.iter().filter(|c| **c).count();
+    let value = if first.is_empty() { 0.0 } else { right as f64 / first.len() as f64 };
+    Majority { value, tied: first.len(), votes: most }
+}
+
+/// The mean value over the ⌊n/k⌋ disjoint blocks of k consecutive votes, and the share of blocks with a tie. `None` if k = 0 or k > n.
+pub fn majority_at_k(votes: &[Vote<'_>], k: usize) -> Option<(f64, f64)> {
+    if k == 0 || k > votes.len() {
+        return None;
+    }
+    let outcomes: Vec<Majority> = votes.chunks_exact(k).map(majority).collect();
+    let n = outcomes.len() as f64;
+    let value = outcomes.iter().map(|m| m.value).sum::<f64>() / n;
+    let ties = outcomes.iter().filter(|m| m.tied > 1).count() as f64 / n;
+    Some((value, ties))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn votes<'a>(answers: &[&'a str]) -> Vec<Vote<'a>> {
+        answers.iter().map(|a| Vote { answer: (!a.is_empty()).then_some(*a), correct: *a == "7" }).collect()
+    }
+
+    #[test]
+    fn a_clear_majority_wins() {
+        assert_eq!(majority(&votes(&["7", "5", "7"])), Majority { value: 1.0, tied: 1, votes: 2 });
+        assert_eq!(majority(&votes(&["7", "5", "5"])), Majority { value: 0.0, tied: 1, votes: 2 });
+    }
+
+    #[test]
+    fn ties_are_worth_their_share_and_declared() {
+        assert_eq!(majority(&votes(&["7", "5"])), Majority { value: 0.5, tied: 2, votes: 1 });
+        assert_eq!(majority(&votes(&["1", "2", "7"])), Majority { value: 1.0 / 3.0, tied: 3, votes: 1 });
+    }
+
+    #[test]
+    fn silence_does_not_vote() {
+        assert_eq!(majority(&votes(&["", "", "7"])), Majority { value: 1.0, tied: 1, votes: 1 });
+        assert_eq!(majority(&votes(&["", ""])), Majority { value: 0.0, tied: 0, votes: 0 });
+    }
+
+    #[test]
+    fn order_does_not_matter() {
+        let a = majority(&votes(&["5", "7", "7", "5", "1"]));
+        let b = majority(&votes(&["7", "1", "5", "5", "7"]));
+        assert_eq!(a, b);
+    }
+
+    #[test]
+    fn blocks_of_k() {
+        let v = votes(&["7", "7", "5", "7", "1"]);
+        assert_eq!(majority_at_k(&v, 2), Some((0.75, 0.5)));
+        assert_eq!((majority_at_k(&v, 6), majority_at_k(&v, 0)), (None, None));
+    }
+}

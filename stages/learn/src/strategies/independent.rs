@@ -1,0 +1,48 @@
+//! Every rollout starts from the root and goes its own way; all are kept.
+//!
+//! Why so: the plain strategy of GRPO, and the baseline for every branching one. Refuses: nothing.
+
+use crate::batch::Rollout;
+use crate::part::{Action, Draw, GroupView, Live, Part, Spawn, Strategy};
+use crate::registry::Options;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use trainyard_core::Chance;
+
+/// `independent` has no options.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Independent {}
+
+impl Options for Independent {
+    const KIND: &'static str = "independent";
+    const SUMMARY: &'static str = "group_size rollouts per problem, each from the root";
+    const DOC: &'static str = "Starts `group_size` sequences per problem, never forks, keeps all.";
+}
+
+impl Part for Independent {}
+
+impl Strategy for Independent {
+    fn start(&mut self, draw: &Draw, size: u32, _chance: &Chance) -> Vec<Spawn> {
+        let spawn = |group: usize, sample: u32| Spawn { group, sample, ..Spawn::default() };
+        (0..draw.problems.len()).flat_map(|g| (0..size).map(move |s| spawn(g, s))).collect()
+    }
+    fn at_turn(&mut self, _live: &Live, _group: &GroupView, _chance: &Chance) -> Action {
+        Action::Continue
+    }
+    fn select(&mut self, done: Vec<Rollout>, _size: u32, _chance: &Chance) -> Vec<Rollout> {
+        done
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_problem_gets_its_group() {
+        let draw = Draw { problems: vec![9, 4], ..Draw::default() };
+        let spawns = Independent {}.start(&draw, 3, &Chance::new(0));
+        assert_eq!(spawns.iter().map(|s| (s.group, s.sample)).collect::<Vec<_>>(), [(0, 0), (0, 1), (0, 2), (1, 0), (1, 1), (1, 2)]);
+    }
+}

@@ -1,0 +1,143 @@
+use super::*;
+use crate::decoder::Decoder;
+use trainyard_core::{Chance, ErrorKind};
+
+/// A folder of its own that goes away with the test.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("trainyard-checkpoint-{name}-{}", std::process::id()));
+        fs::create_dir_all(&path).unwrap();
+        Self(path)
+    }
+    fn model(&self) -> (ModelConfig, Weights) {
+        let config = ModelConfig::llama(7, 4, 6, 1, 2, 1);
+        let weights = Decoder::initialize(&config, &Chance::new(1)).unwrap().weights().unwrap();
+        save_model(&self.0, &config, &weights).unwrap();
+        (config, weights)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+fn numbers(t: &Tensor) -> Vec<f32> {
+    t.flatten_all().unwrap().to_vec1().unwrap()
+}
+
+#[test]
+fn a_model_comes_back_as_it_was_and_its_bytes_are_stable() {
+    let folder = Folder::new("round");
+    let (config, weights) = folder.model();
+    let bytes = fs::read(folder.0.join(SINGLE)).unwrap();
+    let (read, back) = load_model(&folder.0).unwrap();
+    assert_eq!(read, config);
+    assert!(weights.iter().all(|(name, t)| numbers(t) == numbers(&back[name]) && t.dims() == back[name].dims()));
+    save_model(&folder.0, &read, &back).unwrap();
+    assert_eq!(fs::read(folder.0.join(SINGLE)).unwrap(), bytes);
+    let (_, header) = SafeTensors::read_metadata(&bytes).unwrap();
+    assert_eq!(header.metadata(), &Some(HashMap::from([("format".to_string(), "pt".to_string())])));
+}
+
+#[test]
+fn shards_are_read_through_their_index() {
+    let folder = Folder::new("shards");
+    let (_, weights) = folder.model();
+    fs::remove_file(folder.0.join(SINGLE)).unwrap();
+    let mut map = serde_json::Map::new();
+    for (i, (name, tensor)) in weights.iter().enumerate() {
+        let file = format!("model-{}.safetensors", i % 2);
+        map.insert(name.clone(), file.into());
+        let path = folder.0.join(map[name].as_str().unwrap());
+        let mut part = if path.exists() { load_tensors(&path).unwrap() } else { Weights::new() };
+        part.insert(name.clone(), tensor.clone());
+        save_tensors(&path, &part).unwrap();
+    }
+    fs::write(folder.0.join(INDEX), serde_json::json!({"weight_map": map}).to_string()).unwrap();
+    assert_eq!(load_model(&folder.0).unwrap().1.len(), weights.len());
+    fs::write(folder.0.join(INDEX), r#"{"weight_map": {"a": "../outside.safetensors"}}"#).unwrap();
+    assert!(load_model(&folder.0).unwrap_err().message.contains("not a plain file name"));
+}
+
+#[test]
+fn half_precision_becomes_single() {
+    let folder = Folder::new("half");
+    let path = folder.0.join("half.safetensors");
+    // 1, -2, 0.5 as bf16; 1, -2, the smallest subnormal as f16
+    let write = |dtype, bits: [u16; 3]| {
+        let raw = Raw { dtype, shape: vec![3], bytes: bits.iter().flat_map(|b| b.to_le_bytes()).collect() };
+        safetensors::serialize_to_file([("x", raw)], None, &path).unwrap();
+        numbers(&load_tensors(&path).unwrap()["x"])
+    };
+    assert_eq!(write(Dtype::BF16, [0x3f80, 0xc000, 0x3f00]), [1.0, -2.0, 0.5]);
+    assert_eq!(write(Dtype::F16, [0x3c00, 0xc000, 1]), [1.0, -2.0, 2.0f32.powi(-24)]);
+    let raw = Raw { dtype: Dtype::I8, shape: vec![1], bytes: vec![1] };
+    safetensors::serialize_to_file([("x", raw)], None, &path).unwrap();
+    assert!(load_tensors(&path).unwrap_err().message.contains("`x` is of type I8"));
+}
+
+#[test]
+fn damaged_files_are_named_and_are_bad_data() {
+    let folder = Folder::new("damaged");
+    folder.model();
+    let path = folder.0.join(SINGLE);
+    let whole = fs::read(&path).unwrap();
+    for cut in [0, 5, 40, whole.len() / 2, whole.len() - 1] {
+        fs::write(&path, &whole[..cut]).unwrap();
+        let error = load_model(&folder.0).unwrap_err();
+        assert!(error.kind == ErrorKind::Data && error.message.contains("truncated") && error.message.contains(SINGLE), "{cut}: {error}");
+    }
+    let mut garbled = whole;
+    garbled[9] = 0xff;
+    fs::write(&path, garbled).unwrap();
+    assert!(load_model(&folder.0).unwrap_err().message.contains("no valid safetensors"));
+    fs::remove_file(&path).unwrap();
+    assert_eq!(load_model(&folder.0).unwrap_err().kind, ErrorKind::Invalid);
+    fs::write(folder.0.join("config.json"), "{").unwrap();
+    assert!(load_model(&folder.0).unwrap_err().message.contains("no valid JSON"));
+}
+
+#[test]
+fn missing_and_misshapen_tensors_are_named_with_both_shapes() {
+    let folder = Folder::new("shapes");
+    let (_, weights) = folder.model();
+    let path = folder.0.join(SINGLE);
+    let mut lacking = weights.clone();
+    lacking.remove("model.norm.weight");
+    save_tensors(&path, &lacking).unwrap();
+    let message = load_model(&folder.0).unwrap_err().message;
+    assert!(message.contains("`model.norm.weight`") && message.contains("[4]"), "{message}");
+    let mut wrong = weights;
+    wrong.insert("model.norm.weight".into(), Tensor::zeros(5, DType::F32, &Device::Cpu).unwrap());
+    save_tensors(&path, &wrong).unwrap();
+    let message = load_model(&folder.0).unwrap_err().message;
+    assert!(message.contains("[5]") && message.contains("[4]"), "{message}");
+}
+
+#[test]
+fn weights_that_are_not_finite_are_refused_in_both_directions() {
+    let folder = Folder::new("nan");
+    let (config, mut weights) = folder.model();
+    refuse_non_finite(&folder.0).unwrap();
+    weights.insert("model.norm.weight".into(), Tensor::new(&[1.0f32, f32::NAN, 1.0, 1.0], &Device::Cpu).unwrap());
+    let error = save_model(&folder.0, &config, &weights).unwrap_err();
+    assert!(error.kind == ErrorKind::Data && error.message.contains("`model.norm.weight`") && error.message.contains("element 1"), "{error}");
+    save_tensors(&folder.0.join(SINGLE), &weights).unwrap();
+    assert!(load_model(&folder.0).unwrap_err().message.contains("model.norm.weight"));
+    assert!(refuse_non_finite(&folder.0).unwrap_err().message.contains("model.norm.weight"));
+}
+
+#[test]
+fn tied_heads_in_the_file_are_left_out() {
+    let folder = Folder::new("tied");
+    let (_, mut weights) = folder.model();
+    weights.insert("lm_head.weight".into(), weights["model.embed_tokens.weight"].clone());
+    save_tensors(&folder.0.join(SINGLE), &weights).unwrap();
+    let (config, back) = load_model(&folder.0).unwrap();
+    assert!(!back.contains_key("lm_head.weight"));
+    Decoder::from_weights(&config, back).unwrap();
+}

@@ -1,0 +1,142 @@
+//! Tokens to hidden states.
+
+use super::state::{Chunk, Layer, Sizes, TurnedLayer, Workspace, fit};
+use super::view::{LayerView, View};
+use crate::batch::TokenBatch;
+use crate::config::ModelConfig;
+use crate::ops::attention;
+use crate::ops::rotary::{Angles, rotate};
+use crate::ops::vector::{add_bias, transpose};
+use crate::ops::{Matrix, Scalar, norm, product, swiglu};
+use rayon::prelude::*;
+use std::ops::Range;
+
+/// Runs the batch through the model and writes `[batch.rows(), hidden]` to `out`.
+pub(super) fn run<T: Scalar>(config: &ModelConfig, view: &View<'_, T>, batch: &TokenBatch, workspace: &mut Workspace<T>, keep: bool, out: &mut [T]) {
+    let sizes = Sizes::of(config);
+    workspace.arrange(config, batch, keep);
+    turn_weights(sizes, view, &mut workspace.turned);
+    let Workspace { chunks, used, turned, angles } = workspace;
+    let mut tasks = Vec::with_capacity(*used);
+    let mut rest = out;
+    for chunk in &mut chunks[..*used] {
+        let (part, tail) = rest.split_at_mut(chunk.rows * sizes.hidden);
+        tasks.push((chunk, part));
+        rest = tail;
+    }
+    let pass = Pass { sizes, epsilon: T::of(config.rms_norm_eps), view, turned, angles, keep };
+    tasks.into_par_iter().for_each(|(chunk, part)| pass.chunk(batch, chunk, part));
+}
+
+struct Pass<'a, T> {
+    sizes: Sizes,
+    epsilon: T,
+    view: &'a View<'a, T>,
+    turned: &'a [TurnedLayer<T>],
+    angles: &'a Angles<T>,
+    keep: bool,
+}
+
+impl<T: Scalar> Pass<'_, T> {
+    fn chunk(&self, batch: &TokenBatch, chunk: &mut Chunk<T>, out: &mut [T]) {
+        let hidden = self.sizes.hidden;
+        let tokens = batch.sequences()[chunk.sequences.clone()].iter().flatten();
+        for (row, token) in chunk.residual[0].chunks_exact_mut(hidden).zip(tokens) {
+            let start = *token as usize * hidden;
+            row.copy_from_slice(&self.view.embeddings[start..start + hidden]);
+        }
+        for i in 0..self.sizes.layers {
+            self.layer(i, chunk);
+        }
+        let last = if self.keep { self.sizes.layers } else { self.sizes.layers % 2 };
+        let n = chunk.rows * hidden;
+        norm::forward(&chunk.residual[last][..n], self.view.norm, self.epsilon, out, &mut chunk.last_scale[..chunk.rows]);
+    }
+
+    fn layer(&self, i: usize, chunk: &mut Chunk<T>) {
+        let (sizes, rows) = (self.sizes, chunk.rows);
+        let (view, turned) = (&self.view.layers[i], &self.turned[i]);
+        // without a backward two residual buffers take turns, and one layer's memory serves all
+        let (from, to) = if self.keep { (i, i + 1) } else { (i % 2, (i + 1) % 2) };
+        let [x, next] = chunk.residual.get_disjoint_mut([from, to]).expect("two different buffers");
+        let (x, next) = (&x[..rows * sizes.hidden], &mut next[..rows * sizes.hidden]);
+        let layer = &mut chunk.layers[if self.keep { i } else { 0 }];
+        let t = &mut chunk.temporary;
+        let normed = fit(&mut t.normed, rows * sizes.hidden);
+
+        norm::forward(x, view.input_norm, self.epsilon, normed, &mut layer.input_scale[..rows]);
+        self.project(view, turned, normed, rows, layer);
+        self.rotate(&chunk.ranges, layer);
+        let attended = &mut layer.attended[..rows * sizes.query];
+        for range in &chunk.ranges {
+            let qkv = &layer.qkv[scaled(range, sizes.qkv())];
+            let log_sums = &mut layer.log_sums[scaled(range, sizes.heads.queries)];
+            attention::forward(sizes.heads, qkv, &mut t.attention, &mut attended[scaled(range, sizes.query)], log_sums);
+        }
+        let middle = &mut layer.middle[..rows * sizes.hidden];
+        middle.copy_from_slice(x);
+        product((rows, sizes.hidden, sizes.query), Matrix::rows(attended, sizes.query), Matrix::rows(&turned.output, sizes.hidden), middle, sizes.hidden, true);
+        if let Some(bias) = view.output_bias {
+            add_bias(middle, bias);
+        }
+
+        norm::forward(middle, view.post_norm, self.epsilon, normed, &mut layer.middle_scale[..rows]);
+        let gate_up = &mut layer.gate_up[..rows * 2 * sizes.inner];
+        product((rows, 2 * sizes.inner, sizes.hidden), Matrix::rows(normed, sizes.hidden), Matrix::rows(&turned.gate_up, 2 * sizes.inner), gate_up, 2 * sizes.inner, false);
+        let inner = fit(&mut t.inner, rows * sizes.inner);
+        swiglu::forward(gate_up, sizes.inner, inner);
+        next.copy_from_slice(middle);
+        product((rows, sizes.hidden, sizes.inner), Matrix::rows(inner, sizes.inner), Matrix::rows(&turned.down, sizes.hidden), next, sizes.hidden, true);
+    }
+
+    /// Queries, keys and values: projected, biased, normed.
+    fn project(&self, view: &LayerView<'_, T>, turned: &TurnedLayer<T>, normed: &[T], rows: usize, layer: &mut Layer<T>) {
+        let (sizes, width) = (self.sizes, self.sizes.qkv());
+        let qkv = &mut layer.qkv[..rows * width];
+        product((rows, width, sizes.hidden), Matrix::rows(normed, sizes.hidden), Matrix::rows(&turned.qkv, width), qkv, width, false);
+        if let Some([q, k, v]) = view.biases {
+            let bias: Vec<T> = [q, k, v].concat();
+            add_bias(qkv, &bias);
+        }
+        if let (Some(query), Some(key)) = (view.query_norm, view.key_norm) {
+            let (both, heads) = (sizes.query + sizes.key, sizes.heads.queries + sizes.heads.keys);
+            let saved = layer.raw.chunks_exact_mut(both).zip(layer.raw_scale.chunks_exact_mut(heads));
+            for (row, (raw, scale)) in qkv.chunks_exact_mut(width).zip(saved) {
+                raw.copy_from_slice(&row[..both]);
+                let (raw_q, raw_k) = raw.split_at(sizes.query);
+                let (scale_q, scale_k) = scale.split_at_mut(sizes.heads.queries);
+                norm::forward(raw_q, query, self.epsilon, &mut row[..sizes.query], scale_q);
+                norm::forward(raw_k, key, self.epsilon, &mut row[sizes.query..both], scale_k);
+            }
+        }
+    }
+
+    fn rotate(&self, ranges: &[Range<usize>], layer: &mut Layer<T>) {
+        let (width, heads) = (self.sizes.qkv(), self.sizes.heads);
+        for range in ranges {
+            rotate(&mut layer.qkv[scaled(range, width)], width, heads.queries + heads.keys, heads.dim, &self.angles.cos, &self.angles.sin, false);
+        }
+    }
+}
+
+/// A range of rows as a range of numbers.
+pub(super) fn scaled(range: &Range<usize>, width: usize) -> Range<usize> {
+    range.start * width..range.end * width
+}
+
+/// Turns every layer's matrices to `[in, out]`, queries, keys and values side by side, gate and up side by side.
+fn turn_weights<T: Scalar>(sizes: Sizes, view: &View<'_, T>, turned: &mut Vec<TurnedLayer<T>>) {
+    turned.resize_with(sizes.layers, TurnedLayer::default);
+    turned.par_iter_mut().zip(&view.layers).for_each(|(turned, layer)| {
+        let (h, width, inner) = (sizes.hidden, sizes.qkv(), sizes.inner);
+        let qkv = fit(&mut turned.qkv, h * width);
+        transpose(layer.query, h, sizes.query, h, qkv, width);
+        transpose(layer.key, h, sizes.key, h, &mut qkv[sizes.query..], width);
+        transpose(layer.value, h, sizes.key, h, &mut qkv[sizes.query + sizes.key..], width);
+        transpose(layer.output, sizes.query, h, sizes.query, fit(&mut turned.output, h * sizes.query), h);
+        let gate_up = fit(&mut turned.gate_up, h * 2 * inner);
+        transpose(layer.gate, h, inner, h, gate_up, 2 * inner);
+        transpose(layer.up, h, inner, h, &mut gate_up[inner..], 2 * inner);
+        transpose(layer.down, inner, h, inner, fit(&mut turned.down, h * inner), h);
+    });
+}

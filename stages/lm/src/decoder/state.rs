@@ -1,0 +1,193 @@
+//! The memory of one pass: activations that the backward reads, and scratch, per chunk of sequences.
+//!
+//! Why so: a workspace goes back to its decoder when the graph that holds it is dropped, and the next pass takes it again, so a
+//! training loop allocates its activations once. Slices only grow; their old content is always overwritten before it is read.
+
+use crate::batch::TokenBatch;
+use crate::config::ModelConfig;
+use crate::ops::Scalar;
+use crate::ops::attention::{Heads, Scratch};
+use crate::ops::rotary::Angles;
+use std::ops::Range;
+
+/// Rows of a chunk, at most, unless one sequence is longer.
+const CHUNK_ROWS: usize = 256;
+/// Chunks that a batch should have, so that several threads share it evenly.
+const CHUNKS: usize = 16;
+
+/// The sizes that the kernels ask for.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Sizes {
+    pub hidden: usize,
+    pub inner: usize,
+    /// Width of the query heads, and of the key heads.
+    pub query: usize,
+    pub key: usize,
+    pub heads: Heads,
+    pub layers: usize,
+    pub qk_norm: bool,
+}
+
+impl Sizes {
+    pub fn of(config: &ModelConfig) -> Self {
+        Self {
+            hidden: config.hidden_size,
+            inner: config.intermediate_size,
+            query: config.query_width(),
+            key: config.key_width(),
+            heads: Heads { queries: config.num_attention_heads, keys: config.num_key_value_heads, dim: config.head_dim },
+            layers: config.num_hidden_layers,
+            qk_norm: config.qk_norm,
+        }
+    }
+    /// Width of a row of queries, keys and values.
+    pub fn qkv(self) -> usize {
+        self.query + 2 * self.key
+    }
+}
+
+/// What the backward reads of one layer, row-major over the chunk's rows.
+#[derive(Default)]
+pub(super) struct Layer<T> {
+    pub input_scale: Vec<T>,
+    /// Queries and keys before their norm (only with `qk_norm`), and the norms' scales per head.
+    pub raw: Vec<T>,
+    pub raw_scale: Vec<T>,
+    pub qkv: Vec<T>,
+    pub attended: Vec<T>,
+    pub log_sums: Vec<T>,
+    pub middle: Vec<T>,
+    pub middle_scale: Vec<T>,
+    pub gate_up: Vec<T>,
+}
+
+/// Scratch of both directions; the second product of the backward (weight gradients) reads it too.
+#[derive(Default)]
+pub(super) struct Temporary<T> {
+    pub normed: Vec<T>,
+    pub normed_middle: Vec<T>,
+    pub inner: Vec<T>,
+    pub d_inner: Vec<T>,
+    pub d_gate_up: Vec<T>,
+    pub d_normed: Vec<T>,
+    pub d_output: Vec<T>,
+    pub d_middle: Vec<T>,
+    pub d_input: Vec<T>,
+    pub d_attended: Vec<T>,
+    pub d_qkv: Vec<T>,
+    pub attention: Scratch<T>,
+    pub partial: Partial<T>,
+}
+
+/// A chunk's share of the gradients of a layer's vectors.
+#[derive(Default)]
+pub(super) struct Partial<T> {
+    pub last_norm: Vec<T>,
+    pub input_norm: Vec<T>,
+    pub post_norm: Vec<T>,
+    pub query_norm: Vec<T>,
+    pub key_norm: Vec<T>,
+    /// Of queries, keys and values side by side.
+    pub bias: Vec<T>,
+    pub output_bias: Vec<T>,
+}
+
+/// Whole sequences that one thread takes through the model.
+#[derive(Default)]
+pub(super) struct Chunk<T> {
+    /// Sequences of the batch.
+    pub sequences: Range<usize>,
+    /// Each sequence's rows within the chunk.
+    pub ranges: Vec<Range<usize>>,
+    pub rows: usize,
+    /// Input of each layer, then of the last norm: `[rows, hidden]`.
+    pub residual: Vec<Vec<T>>,
+    pub layers: Vec<Layer<T>>,
+    pub last_scale: Vec<T>,
+    pub temporary: Temporary<T>,
+}
+
+/// Weights turned to `[in, out]`, as the forward products read them.
+#[derive(Default)]
+pub(super) struct TurnedLayer<T> {
+    pub qkv: Vec<T>,
+    pub output: Vec<T>,
+    pub gate_up: Vec<T>,
+    pub down: Vec<T>,
+}
+
+#[derive(Default)]
+pub(crate) struct Workspace<T> {
+    pub(super) chunks: Vec<Chunk<T>>,
+    /// Chunks that the current batch uses; the others keep their memory.
+    pub(super) used: usize,
+    pub(super) turned: Vec<TurnedLayer<T>>,
+    pub(super) angles: Angles<T>,
+}
+
+/// The first `n` places of a buffer, which grows if it must.
+pub(super) fn fit<T: Scalar>(buffer: &mut Vec<T>, n: usize) -> &mut [T] {
+    if buffer.len() < n {
+        *buffer = vec![T::ZERO; n];
+    }
+    &mut buffer[..n]
+}
+
+impl<T: Scalar> Workspace<T> {
+    /// Lays out a batch. `keep` holds every layer's activations, else one layer's.
+    pub(super) fn arrange(&mut self, config: &ModelConfig, batch: &TokenBatch, keep: bool) {
+        let target = (batch.rows() / CHUNKS).clamp(1, CHUNK_ROWS);
+        let parts = batch.chunks(target);
+        self.used = parts.len();
+        while self.chunks.len() < parts.len() {
+            self.chunks.push(Chunk::default());
+        }
+        for (chunk, part) in self.chunks.iter_mut().zip(parts) {
+            let start = batch.range(part.start).start;
+            chunk.ranges = part.clone().map(|i| batch.range(i).start - start..batch.range(i).end - start).collect();
+            chunk.rows = chunk.ranges.last().map_or(0, |r| r.end);
+            chunk.sequences = part;
+            chunk.cover(Sizes::of(config), keep);
+        }
+        self.angles.cover(batch.longest(), config.head_dim, config.rope_theta);
+    }
+}
+
+impl<T: Scalar> Chunk<T> {
+    fn cover(&mut self, sizes: Sizes, keep: bool) {
+        let layers = if keep { sizes.layers } else { 1 };
+        self.layers.resize_with(layers.max(self.layers.len()), Layer::default);
+        self.residual.resize_with((layers + 1).max(self.residual.len()), Vec::new); // two at least: they take turns without a backward
+        let rows = self.rows;
+        for residual in &mut self.residual[..=layers] {
+            fit(residual, rows * sizes.hidden);
+        }
+        for layer in &mut self.layers[..layers] {
+            layer.cover(sizes, rows);
+        }
+        fit(&mut self.last_scale, rows);
+        let t = &mut self.temporary;
+        fit(&mut t.normed, rows * sizes.hidden);
+        fit(&mut t.inner, rows * sizes.inner);
+    }
+}
+
+impl<T: Scalar> Layer<T> {
+    fn cover(&mut self, sizes: Sizes, rows: usize) {
+        let heads = sizes.heads;
+        let raw = if sizes.qk_norm { rows } else { 0 };
+        for (buffer, n) in [
+            (&mut self.input_scale, rows),
+            (&mut self.raw, raw * (sizes.query + sizes.key)),
+            (&mut self.raw_scale, raw * (heads.queries + heads.keys)),
+            (&mut self.qkv, rows * sizes.qkv()),
+            (&mut self.attended, rows * sizes.query),
+            (&mut self.log_sums, rows * heads.queries),
+            (&mut self.middle, rows * sizes.hidden),
+            (&mut self.middle_scale, rows),
+            (&mut self.gate_up, rows * 2 * sizes.inner),
+        ] {
+            fit(buffer, n);
+        }
+    }
+}

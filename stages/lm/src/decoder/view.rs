@@ -1,0 +1,74 @@
+//! The model's parameters as plain slices for the length of one pass.
+
+use crate::config::ModelConfig;
+use crate::ops::Scalar;
+use candle_core::{Storage, Tensor};
+use std::collections::BTreeMap;
+
+/// Names of the parameters below the head, in name order.
+pub(super) fn body_names(config: &ModelConfig) -> Vec<String> {
+    config.parameters().into_iter().map(|(name, _)| name).filter(|n| n.starts_with("model.")).collect()
+}
+
+/// One layer's parameters; matrices are `[out, in]`, row after row.
+pub(super) struct LayerView<'a, T> {
+    pub input_norm: &'a [T],
+    pub query: &'a [T],
+    pub key: &'a [T],
+    pub value: &'a [T],
+    /// Query, key and value bias.
+    pub biases: Option<[&'a [T]; 3]>,
+    pub query_norm: Option<&'a [T]>,
+    pub key_norm: Option<&'a [T]>,
+    pub output: &'a [T],
+    pub output_bias: Option<&'a [T]>,
+    pub post_norm: &'a [T],
+    pub gate: &'a [T],
+    pub up: &'a [T],
+    pub down: &'a [T],
+}
+
+pub(super) struct View<'a, T> {
+    pub embeddings: &'a [T],
+    pub norm: &'a [T],
+    pub layers: Vec<LayerView<'a, T>>,
+}
+
+/// Locks the tensors for reading and hands the view to `work`.
+pub(super) fn with_view<T: Scalar, R>(config: &ModelConfig, tensors: &BTreeMap<String, Tensor>, work: impl FnOnce(&View<'_, T>) -> R) -> candle_core::Result<R> {
+    let guards: Vec<_> = tensors.iter().map(|(name, t)| (name.as_str(), t.storage_and_layout())).collect();
+    let mut slices = BTreeMap::new();
+    for (name, (storage, layout)) in &guards {
+        let (Storage::Cpu(storage), Some((start, end))) = (&**storage, layout.contiguous_offsets()) else {
+            candle_core::bail!("parameter {name} is not contiguous memory of the CPU")
+        };
+        slices.insert(*name, &T::cpu_storage_as_slice(storage)?[start..end]);
+    }
+    let layers = (0..config.num_hidden_layers)
+        .map(|i| {
+            let find = |name: &str| slices.get(format!("model.layers.{i}.{name}").as_str()).copied();
+            let need = |name: &str| find(name).ok_or_else(|| candle_core::Error::Msg(format!("layer {i} lacks {name}")));
+            let biases = match find("self_attn.q_proj.bias") {
+                Some(q) => Some([q, need("self_attn.k_proj.bias")?, need("self_attn.v_proj.bias")?]),
+                None => None,
+            };
+            Ok(LayerView {
+                input_norm: need("input_layernorm.weight")?,
+                query: need("self_attn.q_proj.weight")?,
+                key: need("self_attn.k_proj.weight")?,
+                value: need("self_attn.v_proj.weight")?,
+                biases,
+                query_norm: find("self_attn.q_norm.weight"),
+                key_norm: find("self_attn.k_norm.weight"),
+                output: need("self_attn.o_proj.weight")?,
+                output_bias: find("self_attn.o_proj.bias"),
+                post_norm: need("post_attention_layernorm.weight")?,
+                gate: need("mlp.gate_proj.weight")?,
+                up: need("mlp.up_proj.weight")?,
+                down: need("mlp.down_proj.weight")?,
+            })
+        })
+        .collect::<candle_core::Result<Vec<_>>>()?;
+    let top = |name: &str| slices.get(name).copied().ok_or_else(|| candle_core::Error::Msg(format!("the model lacks {name}")));
+    Ok(work(&View { embeddings: top("model.embed_tokens.weight")?, norm: top("model.norm.weight")?, layers }))
+}

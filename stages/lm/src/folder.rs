@@ -1,0 +1,180 @@
+//! A Hugging Face model folder as every stage uses it: config, weights, tokenizer, chat template, generation config.
+//!
+//! Why so: the five belong together, and what does not fit is refused when the folder is read, not after an hour of training.
+//! Refuses: a tokenizer with more tokens than the model has rows, a template that the tokenizer's tokens cannot end, data made
+//! with another tokenizer or template.
+
+use crate::config::ModelConfig;
+use crate::decoder::Weights;
+use crate::generate::Generator;
+use crate::template::{Chat, ChatTemplate};
+use crate::tokenizer::Tokenizer;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::path::Path;
+use trainyard_core::error::io_error;
+use trainyard_core::{Digest, Error, Result};
+
+/// `generation_config.json`: how a model wants to be sampled.
+#[derive(Debug, Clone, PartialEq)]
+pub struct GenerationConfig {
+    pub eos_token_id: Vec<u32>,
+    pub pad_token_id: Option<u32>,
+    pub bos_token_id: Option<u32>,
+    pub temperature: f64,
+    /// 1 = no truncation.
+    pub top_p: f64,
+    /// 0 = no truncation.
+    pub top_k: u32,
+    pub max_new_tokens: Option<u32>,
+}
+
+impl Default for GenerationConfig {
+    fn default() -> Self {
+        Self { eos_token_id: Vec::new(), pad_token_id: None, bos_token_id: None, temperature: 1.0, top_p: 1.0, top_k: 0, max_new_tokens: None }
+    }
+}
+
+impl GenerationConfig {
+    /// From the content of `generation_config.json`; unknown keys are left alone.
+    pub fn from_json(value: &Value) -> Result<Self> {
+        let wrong = |key: &str| Error::data(format!("`{key}` is {}", value[key]));
+        let id = |key: &str| match &value[key] {
+            Value::Null => Ok(None),
+            v => v.as_u64().and_then(|v| u32::try_from(v).ok()).map(Some).ok_or_else(|| wrong(key)),
+        };
+        let number = |key: &str, default: f64| match &value[key] {
+            Value::Null => Ok(default),
+            v => v.as_f64().ok_or_else(|| wrong(key)),
+        };
+        let eos_token_id = match &value["eos_token_id"] {
+            Value::Array(list) => {
+                list.iter().map(|v| v.as_u64().and_then(|v| u32::try_from(v).ok())).collect::<Option<_>>().ok_or_else(|| wrong("eos_token_id"))?
+            }
+            _ => id("eos_token_id")?.into_iter().collect(),
+        };
+        Ok(Self {
+            eos_token_id,
+            pad_token_id: id("pad_token_id")?,
+            bos_token_id: id("bos_token_id")?,
+            temperature: number("temperature", 1.0)?,
+            top_p: number("top_p", 1.0)?,
+            top_k: id("top_k")?.unwrap_or(0),
+            max_new_tokens: id("max_new_tokens")?,
+        })
+    }
+    pub fn to_json(&self) -> Value {
+        let mut value = json!({"do_sample": true, "temperature": self.temperature, "top_p": self.top_p, "top_k": self.top_k});
+        match self.eos_token_id.as_slice() {
+            [] => {}
+            [one] => value["eos_token_id"] = json!(one),
+            many => value["eos_token_id"] = json!(many),
+        }
+        for (key, id) in [("pad_token_id", self.pad_token_id), ("bos_token_id", self.bos_token_id), ("max_new_tokens", self.max_new_tokens)] {
+            if let Some(id) = id {
+                value[key] = json!(id);
+            }
+        }
+        value
+    }
+    fn load(folder: &Path) -> Result<Self> {
+        let path = folder.join("generation_config.json");
+        let text = match std::fs::read_to_string(&path) {
+            Ok(text) => text,
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(Self::default()),
+            Err(e) => return Err(io_error(&path, &e)),
+        };
+        let value = serde_json::from_str(&text).map_err(|e| Error::data(format!("{}: {e}", path.display())))?;
+        Self::from_json(&value).map_err(|e| e.at(path.display()))
+    }
+    fn save(&self, folder: &Path) -> Result<()> {
+        let path = folder.join("generation_config.json");
+        std::fs::write(&path, format!("{:#}\n", self.to_json())).map_err(|e| io_error(&path, &e))
+    }
+}
+
+/// A model with everything that reading and writing text with it needs.
+#[derive(Debug, Clone)]
+pub struct ModelFolder {
+    pub config: ModelConfig,
+    pub weights: Weights,
+    /// Tokenizer and template.
+    pub chat: Chat,
+    pub generation: GenerationConfig,
+}
+
+impl ModelFolder {
+    /// Joins the parts; refuses those that do not fit.
+    pub fn new(config: ModelConfig, weights: Weights, chat: Chat, generation: GenerationConfig) -> Result<Self> {
+        let tokens = chat.tokenizer().vocabulary_size();
+        if tokens > config.vocab_size {
+            return Err(Error::invalid(format!("the tokenizer has {tokens} tokens, the model's vocabulary only {}", config.vocab_size))
+                .help("the model's folder must hold its own tokenizer.json"));
+        }
+        let chat = chat.with_stop_tokens(&generation.eos_token_id);
+        Ok(Self { config, weights, chat, generation })
+    }
+    /// Reads a folder. Errors name the file.
+    pub fn load(folder: &Path) -> Result<Self> {
+        Self::read(folder, ChatTemplate::load(folder)?)
+    }
+    /// Reads a folder with another template than its own (base models have none).
+    pub fn load_with_template(folder: &Path, template: ChatTemplate) -> Result<Self> {
+        Self::read(folder, template)
+    }
+    fn read(folder: &Path, template: ChatTemplate) -> Result<Self> {
+        let tokenizer = Tokenizer::load(folder)?;
+        let generation = GenerationConfig::load(folder)?;
+        let chat = Chat::new(tokenizer, template).map_err(|e| e.at(folder.display()))?;
+        let (config, weights) = crate::checkpoint::load_model(folder)?;
+        Self::new(config, weights, chat, generation).map_err(|e| e.at(folder.display()))
+    }
+    /// Writes all files of the folder.
+    pub fn save(&self, folder: &Path) -> Result<()> {
+        crate::checkpoint::save_model(folder, &self.config, &self.weights)?;
+        self.chat.tokenizer().save(folder)?;
+        self.chat.template().save(folder)?;
+        self.generation.save(folder)
+    }
+    /// The same model after training.
+    #[must_use]
+    pub fn with_weights(&self, weights: Weights) -> Self {
+        Self { weights, ..self.clone() }
+    }
+    pub fn generator(&self, threads: usize) -> Result<Generator> {
+        Generator::new(&self.config, &self.weights, threads)
+    }
+    /// Tokens that end a turn.
+    pub fn stop_tokens(&self) -> &[u32] {
+        self.chat.stop_tokens()
+    }
+    pub fn tokenizer_digest(&self) -> &Digest {
+        self.chat.tokenizer().digest()
+    }
+    pub fn template_digest(&self) -> &Digest {
+        self.chat.template().digest()
+    }
+    /// Refuses data (`what`) whose tokens were made with another tokenizer or template.
+    pub fn expect_digests(&self, tokenizer: &str, template: &str, what: &str) -> Result<()> {
+        for (part, own, theirs) in [("tokenizer", self.tokenizer_digest(), tokenizer), ("chat template", self.template_digest(), template)] {
+            if own.as_str() != theirs {
+                return Err(Error::invalid(format!("{what}: its tokens were made with another {part} ({}…) than this model's ({}…)", cut(theirs), own.short()))
+                    .help("tokenize the data again with this model, or use the model that it was made with"));
+            }
+        }
+        Ok(())
+    }
+    /// Facts for downstream stages: `tokenizer_digest`, `template_digest`, `parameters`, `vocabulary`.
+    pub fn metadata(&self) -> BTreeMap<String, Value> {
+        BTreeMap::from([
+            ("parameters".to_string(), json!(self.config.parameter_count())),
+            ("template_digest".to_string(), json!(self.template_digest())),
+            ("tokenizer_digest".to_string(), json!(self.tokenizer_digest())),
+            ("vocabulary".to_string(), json!(self.config.vocab_size)),
+        ])
+    }
+}
+
+fn cut(digest: &str) -> &str {
+    digest.get(..12).unwrap_or(digest)
+}

@@ -1,0 +1,51 @@
+//! Cached keys and values in blocks of 16 positions that sequences share until one of them writes.
+
+use super::kernels::AttentionShape;
+use std::sync::Arc;
+
+/// Positions of a block.
+pub const BLOCK: usize = 16;
+
+/// Keys and values of 16 positions, all layers.
+#[derive(Debug, Clone)]
+pub struct Block {
+    /// `[layer][kv head][head_dim][16]`: 16 scores at once.
+    pub keys: Vec<f32>,
+    /// `[layer][kv head][16][padded head_dim]`.
+    pub values: Vec<f32>,
+}
+
+/// The cache of one sequence. Cloning shares all blocks; a write to a shared block copies it first.
+#[derive(Debug, Clone, Default)]
+pub struct Blocks(Vec<Arc<Block>>);
+
+impl Blocks {
+    /// The blocks of the first `length` positions, shared.
+    pub fn prefix(&self, length: usize) -> Self {
+        Self(self.0[..length.div_ceil(BLOCK)].to_vec())
+    }
+    /// Makes room for `length` positions.
+    pub fn reserve(&mut self, length: usize, layers: usize, shape: AttentionShape) {
+        while self.0.len() * BLOCK < length {
+            let heads = layers * shape.kv_heads * BLOCK;
+            self.0.push(Arc::new(Block { keys: vec![0.0; heads * shape.head_dim], values: vec![0.0; heads * shape.padded()] }));
+        }
+    }
+    /// Stores one position of one layer: `kv_heads * head_dim` keys and values.
+    pub fn write(&mut self, position: usize, shape: AttentionShape, keys: &[f32], values: &[f32]) {
+        let block = Arc::make_mut(&mut self.0[position / BLOCK]);
+        let slot = position % BLOCK;
+        let d = shape.head_dim;
+        for kv in 0..shape.kv_heads {
+            let target = &mut block.keys[shape.keys_at(kv)..][..d * BLOCK];
+            for (i, &key) in keys[kv * d..][..d].iter().enumerate() {
+                target[i * BLOCK + slot] = key;
+            }
+            let at = shape.values_at(kv) + slot * shape.padded();
+            block.values[at..at + d].copy_from_slice(&values[kv * d..][..d]);
+        }
+    }
+    pub fn as_slice(&self) -> &[Arc<Block>] {
+        &self.0
+    }
+}

@@ -1,0 +1,353 @@
+//! The generator: which sequences there are, and one decoding step for all that sample.
+//!
+//! Every sequence knows how many of its tokens have cached keys and values; a step computes those that have none (a new prompt,
+//! an observation, the token of the step before), then draws one token each. Sequences that start with equal tokens in one step
+//! are computed once and share cache blocks. Rows are spread over threads by sequence, without any synchronization inside a
+//! step.
+
+use super::cache::Blocks;
+use super::forward::{Scratch, Work, forward};
+use super::kernels::{Isa, matmul};
+use super::pack::Model;
+use super::sampling::{self, Distribution};
+use super::sequence::{DrawKey, Finish, Request, SequenceId, SequenceState};
+use crate::config::ModelConfig;
+use crate::decoder::Weights;
+use rayon::prelude::*;
+use std::collections::BTreeMap;
+use trainyard_core::{Error, Result};
+use trainyard_tables::Sampling;
+
+/// Rows whose logits are in memory at once.
+pub(super) const LOGIT_ROWS: usize = 64;
+
+/// A sequence and what sampling it needs.
+struct Entry {
+    state: SequenceState,
+    draw: DrawKey,
+    sampling: Sampling,
+    stop_tokens: Vec<u32>,
+    max_new_tokens: usize,
+    /// Tokens with keys and values in `blocks`.
+    cached: usize,
+    blocks: Blocks,
+}
+
+/// The inference engine.
+pub struct Generator {
+    pub(super) model: Model,
+    pub(super) isa: Isa,
+    pub(super) scratches: Vec<Scratch>,
+    pool: Option<rayon::ThreadPool>,
+    config: ModelConfig,
+    entries: BTreeMap<SequenceId, Entry>,
+    next: u64,
+    version: u32,
+}
+
+impl Generator {
+    /// Packs the weights (names and shapes as in a Hugging Face folder). Results do not depend on `threads`.
+    ///
+    /// Errors: a tensor that is missing, has another shape than the config says, or cannot be read as f32.
+    pub fn new(config: &ModelConfig, weights: &Weights, threads: usize) -> Result<Self> {
+        Self::with_isa(config, weights, threads, Isa::detect())
+    }
+    pub(super) fn with_isa(config: &ModelConfig, weights: &Weights, threads: usize, isa: Isa) -> Result<Self> {
+        let threads = threads.max(1);
+        let build = || rayon::ThreadPoolBuilder::new().num_threads(threads).thread_name(|i| format!("generate-{i}")).build();
+        let pool = if threads == 1 { None } else { Some(build().map_err(|e| Error::retryable(format!("no threads to decode with: {e}")))?) };
+        Ok(Self {
+            model: Model::pack(config, weights)?,
+            isa,
+            scratches: (0..threads).map(|_| Scratch::default()).collect(),
+            pool,
+            config: config.clone(),
+            entries: BTreeMap::new(),
+            next: 0,
+            version: 0,
+        })
+    }
+    /// Replaces the weights. Sequences in flight keep their cached keys and values, as the weights before computed them; tokens
+    /// sampled from now on carry `version`. The first weights have version 0.
+    pub fn update(&mut self, weights: &Weights, version: u32) -> Result<()> {
+        self.model = Model::pack(&self.config, weights)?;
+        self.version = version;
+        Ok(())
+    }
+    pub fn version(&self) -> u32 {
+        self.version
+    }
+    /// Sets the version that tokens carry from now on, with the same weights (a run that goes on from a checkpoint).
+    pub fn set_version(&mut self, version: u32) {
+        self.version = version;
+    }
+    /// Name of the instruction set in use.
+    pub fn instruction_set(&self) -> &'static str {
+        self.isa.name()
+    }
+
+    /// Adds a sequence that samples from the next [`Self::step`] on.
+    ///
+    /// Errors (kind invalid): no tokens, tokens outside the vocabulary, a prompt that leaves no position to sample, a sampling
+    /// that is none (see [`sampling::check`]).
+    pub fn add(&mut self, request: Request) -> Result<SequenceId> {
+        self.check_head()?;
+        if request.tokens.is_empty() {
+            return Err(Error::invalid("a prompt needs at least one token"));
+        }
+        self.check_tokens(&request.tokens)?;
+        self.check_length(request.tokens.len())?;
+        sampling::check(&request.sampling)?;
+        Ok(self.insert(Entry {
+            state: SequenceState::given(&request.tokens, self.version),
+            draw: request.draw,
+            sampling: request.sampling,
+            stop_tokens: request.stop_tokens,
+            max_new_tokens: request.max_new_tokens,
+            cached: 0,
+            blocks: Blocks::default(),
+        }))
+    }
+    /// `n` samples of one prompt, numbered from `draw.sample` on; the prompt is computed once.
+    pub fn add_group(&mut self, request: &Request, n: usize) -> Result<Vec<SequenceId>> {
+        let numbered = |i| DrawKey { sample: request.draw.sample + i, ..request.draw };
+        (0..n as u64).map(|i| self.add(Request { draw: numbered(i), ..request.clone() })).collect()
+    }
+    /// Adds observation tokens to a finished turn and samples on: the next turn, a new limit.
+    ///
+    /// Errors (kind invalid): the sequence still samples or ended with NaN, no tokens, tokens outside the vocabulary, or more
+    /// than [`Self::room`] tokens; the sequence is then unchanged.
+    pub fn append(&mut self, id: SequenceId, tokens: &[u32], max_new_tokens: usize) -> Result<()> {
+        self.check_tokens(tokens)?;
+        let state = &self.entry(id).state;
+        if tokens.is_empty() {
+            return Err(Error::invalid("an observation needs at least one token"));
+        }
+        match state.finish {
+            None => return Err(Error::invalid(format!("sequence {} still samples", id.0)).help("append after its turn has finished")),
+            Some(Finish::Nan) => return Err(Error::data(format!("sequence {} ended with logits that are not numbers", id.0))),
+            Some(Finish::Stop(_) | Finish::Length) => {}
+        }
+        self.check_length(state.token_ids.len() + tokens.len())?;
+        let version = self.version;
+        let entry = self.entry_mut(id);
+        let turn = entry.state.current_turn() + 1;
+        entry.state.extend(tokens, turn, version);
+        entry.state.finish = None;
+        entry.max_new_tokens = max_new_tokens;
+        Ok(())
+    }
+    /// Tokens that can still be appended so that at least one can be sampled after them.
+    pub fn room(&self, id: SequenceId) -> usize {
+        self.model.positions.saturating_sub(self.entry(id).state.token_ids.len() + 1)
+    }
+    /// A new sequence that shares the first `at` tokens (`1..=len`) and goes on with its own draws, under the parent's sampling,
+    /// stop tokens and turn limit (inherited tokens of the turn count). If the prefix ends with a stop token that was sampled,
+    /// the turn is over: the fork is finished and waits for `append`.
+    pub fn fork(&mut self, id: SequenceId, at: usize, draw: DrawKey) -> Result<SequenceId> {
+        let parent = self.entry(id);
+        let length = parent.state.token_ids.len();
+        if at == 0 || at > length {
+            return Err(Error::invalid(format!("sequence {} has {length} tokens: it cannot be forked at {at}", id.0)));
+        }
+        let mut state = parent.state.prefix(at);
+        state.fork_of = Some((id, at));
+        let last = state.token_ids[at - 1];
+        if state.loss_mask[at - 1] && parent.stop_tokens.contains(&last) {
+            state.finish = Some(Finish::Stop(last));
+        }
+        // The last token is computed again: its logits are not kept.
+        let cached = parent.cached.min(at - 1);
+        let child = Entry {
+            state,
+            draw,
+            sampling: parent.sampling,
+            stop_tokens: parent.stop_tokens.clone(),
+            max_new_tokens: parent.max_new_tokens,
+            cached,
+            blocks: parent.blocks.prefix(cached),
+        };
+        Ok(self.insert(child))
+    }
+    /// Ends a running turn early, as if its limit were reached.
+    pub fn stop(&mut self, id: SequenceId) {
+        self.entry_mut(id).state.finish.get_or_insert(Finish::Length);
+    }
+    /// Another limit for the current turn.
+    pub fn set_limit(&mut self, id: SequenceId, max_new_tokens: usize) {
+        self.entry_mut(id).max_new_tokens = max_new_tokens;
+    }
+    /// Panics if the id was removed or is another generator's.
+    pub fn sequence(&self, id: SequenceId) -> &SequenceState {
+        &self.entry(id).state
+    }
+    /// Takes a sequence out and frees its cache; forks of it live on.
+    pub fn remove(&mut self, id: SequenceId) -> SequenceState {
+        self.entries.remove(&id).unwrap_or_else(|| panic!("sequence {} is not here", id.0)).state
+    }
+    /// Number of sequences that sample.
+    pub fn running(&self) -> usize {
+        self.entries.values().filter(|e| e.state.finish.is_none()).count()
+    }
+    /// Steps until nothing samples.
+    pub fn run(&mut self) -> Result<()> {
+        while self.running() > 0 {
+            self.step()?;
+        }
+        Ok(())
+    }
+    /// Adds all, runs to the end and takes them out, in the order of the requests. Other sequences run along.
+    pub fn generate(&mut self, requests: Vec<Request>) -> Result<Vec<SequenceState>> {
+        let ids: Vec<_> = requests.into_iter().map(|r| self.add(r)).collect::<Result<_>>()?;
+        self.run()?;
+        Ok(ids.into_iter().map(|id| self.remove(id)).collect())
+    }
+
+    /// Draws one token for every running sequence. Returns those that finished, in id order.
+    pub fn step(&mut self) -> Result<Vec<(SequenceId, Finish)>> {
+        let running: Vec<SequenceId> = self.entries.iter().filter(|(_, e)| e.state.finish.is_none()).map(|(id, _)| *id).collect();
+        let longest = running.iter().map(|id| self.entries[id].state.token_ids.len()).max().unwrap_or(0);
+        self.model.reserve(longest);
+        let groups = groups(self.entries.values_mut().filter(|e| e.state.finish.is_none()));
+        let shares = share(groups, self.scratches.len());
+        let (model, isa, version) = (&self.model, self.isa, self.version);
+        let tasks = shares.into_iter().zip(&mut self.scratches);
+        match &self.pool {
+            None => tasks.for_each(|(share, scratch)| decode(model, isa, version, share, scratch)),
+            Some(pool) => {
+                let tasks: Vec<_> = tasks.collect();
+                pool.install(|| tasks.into_par_iter().for_each(|(share, scratch)| decode(model, isa, version, share, scratch)));
+            }
+        }
+        Ok(running.into_iter().filter_map(|id| self.entries[&id].state.finish.map(|f| (id, f))).collect())
+    }
+
+    /// Runs `work` on every item of every share, one share per thread.
+    pub(super) fn parallel<T: Send, R: Send>(&mut self, shares: Vec<T>, work: impl Fn(&Model, Isa, T, &mut Scratch) -> R + Sync) -> Vec<R> {
+        let (model, isa) = (&self.model, self.isa);
+        let tasks: Vec<_> = shares.into_iter().zip(&mut self.scratches).collect();
+        match &self.pool {
+            None => tasks.into_iter().map(|(share, scratch)| work(model, isa, share, scratch)).collect(),
+            Some(pool) => pool.install(|| tasks.into_par_iter().map(|(share, scratch)| work(model, isa, share, scratch)).collect()),
+        }
+    }
+    pub(super) fn check_tokens(&self, tokens: &[u32]) -> Result<()> {
+        match tokens.iter().find(|&&t| t as usize >= self.model.vocabulary) {
+            None => Ok(()),
+            Some(t) => Err(Error::invalid(format!("token {t} is outside the model's vocabulary of {}", self.model.vocabulary))
+                .help("use the tokenizer of the model's folder")),
+        }
+    }
+    pub(super) fn check_head(&self) -> Result<()> {
+        if self.model.head.is_some() {
+            return Ok(());
+        }
+        Err(Error::invalid("the model has no language head: it can score, not sample").help("use a model of a kind `…ForCausalLM`"))
+    }
+    fn check_length(&self, length: usize) -> Result<()> {
+        if length < self.model.positions {
+            return Ok(());
+        }
+        Err(Error::invalid(format!("{length} tokens leave no position to sample: the model has {}", self.model.positions))
+            .help("shorten the prompt or the observations, or raise max_position_embeddings"))
+    }
+    fn insert(&mut self, entry: Entry) -> SequenceId {
+        let id = SequenceId(self.next);
+        self.next += 1;
+        self.entries.insert(id, entry);
+        id
+    }
+    fn entry(&self, id: SequenceId) -> &Entry {
+        self.entries.get(&id).unwrap_or_else(|| panic!("sequence {} is not here", id.0))
+    }
+    fn entry_mut(&mut self, id: SequenceId) -> &mut Entry {
+        self.entries.get_mut(&id).unwrap_or_else(|| panic!("sequence {} is not here", id.0))
+    }
+}
+
+/// Sequences with equal tokens and no cache form one group, computed once; all others are alone.
+fn groups<'a>(running: impl Iterator<Item = &'a mut Entry>) -> Vec<Vec<&'a mut Entry>> {
+    let mut groups: Vec<Vec<&'a mut Entry>> = Vec::new();
+    let mut first: BTreeMap<Vec<u32>, usize> = BTreeMap::new();
+    for entry in running {
+        if entry.cached == 0 {
+            if let Some(&group) = first.get(&entry.state.token_ids) {
+                groups[group].push(entry);
+                continue;
+            }
+            first.insert(entry.state.token_ids.clone(), groups.len());
+        }
+        groups.push(vec![entry]);
+    }
+    groups
+}
+
+/// At most `threads` shares of about equal numbers of rows.
+fn share(groups: Vec<Vec<&mut Entry>>, threads: usize) -> Vec<Vec<Vec<&mut Entry>>> {
+    let rows = |g: &[&mut Entry]| g[0].state.token_ids.len() - g[0].cached;
+    let total: usize = groups.iter().map(|g| rows(g)).sum();
+    let mut shares: Vec<Vec<_>> = (0..threads).map(|_| Vec::new()).collect();
+    let mut before = 0;
+    for group in groups {
+        let middle = 2 * before + rows(&group);
+        before += rows(&group);
+        shares[(middle * threads / (2 * total)).min(threads - 1)].push(group);
+    }
+    shares
+}
+
+/// One step of one thread's sequences.
+fn decode(model: &Model, isa: Isa, version: u32, mut share: Vec<Vec<&mut Entry>>, scratch: &mut Scratch) {
+    let wanted: Vec<[u32; 1]> = share.iter().map(|g| [(g[0].state.token_ids.len() - 1) as u32]).collect();
+    let mut works: Vec<Work<'_>> = share
+        .iter_mut()
+        .zip(&wanted)
+        .map(|(group, wanted)| {
+            let Entry { state, cached, blocks, .. } = &mut *group[0];
+            Work { tokens: &state.token_ids, cached: *cached, blocks, wanted }
+        })
+        .collect();
+    scratch.hidden.clear();
+    forward(model, isa, &mut works, scratch);
+    drop(works);
+    let Some(head) = &model.head else { return };
+    let columns = head.columns();
+    for (chunk, groups) in share.chunks_mut(LOGIT_ROWS).enumerate() {
+        scratch.logits.resize(groups.len() * columns, 0.0);
+        let hidden = &scratch.hidden[chunk * LOGIT_ROWS * model.hidden..];
+        matmul(isa, head, hidden, model.hidden, groups.len(), false, &mut scratch.logits);
+        for (group, logits) in groups.iter_mut().zip(scratch.logits.chunks_exact(columns)) {
+            let cached = group[0].state.token_ids.len();
+            let blocks = group[0].blocks.clone();
+            for entry in group.iter_mut() {
+                if entry.cached < cached {
+                    entry.blocks = blocks.clone();
+                }
+                entry.cached = cached;
+                draw(model, isa, version, entry, &logits[..model.vocabulary], &mut scratch.probabilities);
+            }
+        }
+    }
+}
+
+/// Draws the next token of one sequence and decides whether it goes on.
+fn draw(model: &Model, isa: Isa, version: u32, entry: &mut Entry, logits: &[f32], buffer: &mut sampling::Buffer) {
+    let state = &mut entry.state;
+    if state.sampled_in_turn().len() >= entry.max_new_tokens {
+        state.finish = Some(Finish::Length);
+        return;
+    }
+    let Some(distribution) = Distribution::new(isa, logits, &entry.sampling, buffer) else {
+        state.finish = Some(Finish::Nan);
+        return;
+    };
+    let DrawKey { chance, problem, sample } = entry.draw;
+    let place = [problem, sample, u64::from(state.current_turn()), state.token_ids.len() as u64];
+    let token = distribution.draw(chance.at("sample", &place).uniform());
+    state.push(token, distribution.logprob(token), distribution.entropy(), version);
+    if entry.stop_tokens.contains(&token) {
+        state.finish = Some(Finish::Stop(token));
+    } else if state.sampled_in_turn().len() >= entry.max_new_tokens || state.token_ids.len() >= model.positions {
+        state.finish = Some(Finish::Length);
+    }
+}

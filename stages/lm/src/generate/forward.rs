@@ -1,0 +1,159 @@
+//! The decoder on rows: one row is one token of one sequence at its position.
+//!
+//! Prompts, observations and single new tokens go through the same code, so a token's numbers do not depend on how it came in:
+//! appending an observation gives the same bits as a prompt that holds everything.
+
+use super::cache::Blocks;
+use super::kernels::{AttentionScratch, Isa, Span, attention, matmul, rms_norm, silu_times};
+use super::pack::{Layer, Model};
+
+/// Rows that are computed together at most; bounds the buffers, never the results.
+const CHUNK: usize = 96;
+
+/// What is to be computed of one sequence.
+pub struct Work<'a> {
+    pub tokens: &'a [u32],
+    /// Tokens before this one are in the cache.
+    pub cached: usize,
+    pub blocks: &'a mut Blocks,
+    /// Positions, ascending and not below `cached`, whose final hidden states are wanted.
+    pub wanted: &'a [u32],
+}
+
+/// Buffers of one thread, kept between steps.
+#[derive(Default)]
+pub struct Scratch {
+    residual: Vec<f32>,
+    normed: Vec<f32>,
+    qkv: Vec<f32>,
+    attended: Vec<f32>,
+    gate_up: Vec<f32>,
+    inner: Vec<f32>,
+    attention: AttentionScratch,
+    /// The hidden states that were wanted, in order.
+    pub hidden: Vec<f32>,
+    pub logits: Vec<f32>,
+    pub probabilities: super::sampling::Buffer,
+}
+
+#[derive(Clone, Copy)]
+struct Row {
+    work: usize,
+    position: usize,
+}
+
+/// Computes keys and values of all tokens that are not cached; appends the wanted hidden states (after the last norm) to
+/// `scratch.hidden`, by work and position.
+pub fn forward(model: &Model, isa: Isa, works: &mut [Work<'_>], scratch: &mut Scratch) {
+    let mut rows = Vec::new();
+    for (work, w) in works.iter_mut().enumerate() {
+        w.blocks.reserve(w.tokens.len(), model.layers.len(), model.shape);
+        rows.extend((w.cached..w.tokens.len()).map(|position| Row { work, position }));
+    }
+    for rows in rows.chunks(CHUNK) {
+        Pass { model, isa, rows, works, scratch }.run();
+    }
+}
+
+/// One chunk of rows.
+struct Pass<'p, 'w> {
+    model: &'p Model,
+    isa: Isa,
+    rows: &'p [Row],
+    works: &'p mut [Work<'w>],
+    scratch: &'p mut Scratch,
+}
+
+impl Pass<'_, '_> {
+    fn run(&mut self) {
+        self.embed();
+        for (index, layer) in self.model.layers.iter().enumerate() {
+            self.attend(index, layer);
+            self.feed_forward(layer);
+        }
+        self.collect();
+    }
+    /// Columns of a residual row.
+    fn width(&self) -> usize {
+        self.model.hidden.next_multiple_of(super::kernels::PANEL)
+    }
+    fn embed(&mut self) {
+        let (hidden, width) = (self.model.hidden, self.width());
+        self.scratch.residual.resize(self.rows.len() * width, 0.0);
+        for (row, out) in self.rows.iter().zip(self.scratch.residual.chunks_exact_mut(width)) {
+            let token = self.works[row.work].tokens[row.position] as usize;
+            out[..hidden].copy_from_slice(&self.model.embedding[token * hidden..][..hidden]);
+        }
+    }
+    fn norm(&mut self, weight: &[f32]) {
+        let (hidden, width) = (self.model.hidden, self.width());
+        self.scratch.normed.resize(self.rows.len() * hidden, 0.0);
+        for (x, out) in self.scratch.residual.chunks_exact(width).zip(self.scratch.normed.chunks_exact_mut(hidden)) {
+            rms_norm(self.isa, &x[..hidden], weight, self.model.eps, out);
+        }
+    }
+    fn attend(&mut self, index: usize, layer: &Layer) {
+        let model = self.model;
+        let n = self.rows.len();
+        self.norm(&layer.input_norm);
+        let mut shape = model.shape;
+        shape.layer = index;
+        let (queries, keys) = (shape.heads * shape.head_dim, shape.kv_heads * shape.head_dim);
+        let (keys_at, columns) = (queries.next_multiple_of(super::kernels::PANEL), layer.qkv.columns());
+        let values_at = keys_at + keys.next_multiple_of(super::kernels::PANEL);
+        let s = &mut *self.scratch;
+        s.qkv.resize(n * columns, 0.0);
+        matmul(self.isa, &layer.qkv, &s.normed, model.hidden, n, false, &mut s.qkv);
+        let scale = 1.0 / (shape.head_dim as f32).sqrt();
+        for (row, qkv) in self.rows.iter().zip(s.qkv.chunks_exact_mut(columns)) {
+            head_norms(self.isa, layer.query_norm.as_deref(), model.eps, &mut qkv[..queries]);
+            head_norms(self.isa, layer.key_norm.as_deref(), model.eps, &mut qkv[keys_at..keys_at + keys]);
+            model.rotate(&mut qkv[..queries], row.position, scale);
+            model.rotate(&mut qkv[keys_at..keys_at + keys], row.position, 1.0);
+            let blocks = &mut self.works[row.work].blocks;
+            blocks.write(row.position, shape, &qkv[keys_at..keys_at + keys], &qkv[values_at..values_at + keys]);
+        }
+        s.attended.resize(n * queries, 0.0);
+        let mut first = 0;
+        for rows in self.rows.chunk_by(|a, b| a.work == b.work) {
+            let blocks = self.works[rows[0].work].blocks.as_slice();
+            let span = Span { blocks, length: rows[0].position + 1, rows: rows.len() };
+            let out = &mut s.attended[first * queries..][..rows.len() * queries];
+            attention(self.isa, shape, span, &s.qkv[first * columns..], columns, &mut s.attention, out);
+            first += rows.len();
+        }
+        matmul(self.isa, &layer.output, &s.attended, queries, n, true, &mut s.residual);
+    }
+    fn feed_forward(&mut self, layer: &Layer) {
+        let n = self.rows.len();
+        self.norm(&layer.post_norm);
+        let (inner, columns) = (self.model.intermediate, layer.gate_up.columns());
+        let s = &mut *self.scratch;
+        s.gate_up.resize(n * columns, 0.0);
+        matmul(self.isa, &layer.gate_up, &s.normed, self.model.hidden, n, false, &mut s.gate_up);
+        s.inner.resize(n * inner, 0.0);
+        for (row, out) in s.gate_up.chunks_exact(columns).zip(s.inner.chunks_exact_mut(inner)) {
+            silu_times(self.isa, &row[..inner], &row[columns / 2..columns / 2 + inner], out);
+        }
+        matmul(self.isa, &layer.down, &s.inner, inner, n, true, &mut s.residual);
+    }
+    fn collect(&mut self) {
+        let (hidden, width) = (self.model.hidden, self.width());
+        for (row, x) in self.rows.iter().zip(self.scratch.residual.chunks_exact(width)) {
+            if self.works[row.work].wanted.binary_search(&(row.position as u32)).is_ok() {
+                let start = self.scratch.hidden.len();
+                self.scratch.hidden.resize(start + hidden, 0.0);
+                rms_norm(self.isa, &x[..hidden], &self.model.norm, self.model.eps, &mut self.scratch.hidden[start..]);
+            }
+        }
+    }
+}
+
+fn head_norms(isa: Isa, weight: Option<&[f32]>, eps: f32, row: &mut [f32]) {
+    let Some(weight) = weight else { return };
+    let mut normed = vec![0.0; weight.len()];
+    for head in row.chunks_exact_mut(weight.len()) {
+        rms_norm(isa, head, weight, eps, &mut normed);
+        head.copy_from_slice(&normed);
+    }
+}

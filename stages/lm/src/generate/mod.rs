@@ -1,0 +1,23 @@
+//! The inference engine of every stage: batched decoding with a KV cache, shared prefixes, forks, observations, teacher forcing.
+//!
+//! Why so: rollouts, evaluation and Monte-Carlo labels must be reproducible whatever shares a batch, so the kernels give every
+//! row its result in one fixed order of operations: the bits of a sequence do not depend on the batch size, its neighbors, the
+//! number of threads or the vector width of the machine ([`kernels`]). Tokens are only appended, never decoded and encoded
+//! again. Refuses: tokens outside the vocabulary, appending to a sequence that still samples, positions beyond the model's
+//! limit, a silent token from logits that are not numbers ([`Finish::Nan`]).
+
+mod cache;
+mod engine;
+mod forward;
+pub mod kernels;
+mod pack;
+mod sampling;
+mod sequence;
+mod teacher;
+#[cfg(test)]
+mod tests;
+
+pub use engine::Generator;
+pub use sampling::Distribution;
+pub use sequence::{DrawKey, Finish, Request, SequenceId, SequenceState};
+pub use teacher::Scored;

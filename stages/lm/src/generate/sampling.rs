@@ -1,0 +1,211 @@
+//! The distribution that a token is drawn from: logits after temperature, top-k and top-p (in this order, as Hugging Face's
+//! `generate` applies them), its log-probabilities and its entropy.
+//!
+//! Temperature 0 is the point mass on the highest logit (the lowest id among equals). Top-k keeps exactly k tokens, top-p the
+//! shortest list of most probable tokens that reaches p; equal logits are ordered by id. Refuses: logits that are not finite.
+
+use super::kernels::{Isa, exp_shifted};
+use trainyard_core::{Error, Result};
+use trainyard_tables::Sampling;
+
+/// Reused memory of distributions.
+#[derive(Debug, Default)]
+pub struct Buffer {
+    scaled: Vec<f32>,
+    masses: Vec<f32>,
+    order: Vec<u32>,
+}
+
+/// A distribution over the vocabulary.
+pub struct Distribution<'a> {
+    /// Logits over temperature, less the highest.
+    scaled: &'a [f32],
+    /// `exp(scaled)`, 0 where truncated.
+    masses: &'a [f32],
+    total: f64,
+    /// For temperature 0.
+    only: Option<u32>,
+}
+
+/// Checks that a sampling is one: finite `temperature >= 0`, `0 < top_p <= 1`.
+pub fn check(sampling: &Sampling) -> Result<()> {
+    if !(sampling.temperature.is_finite() && sampling.temperature >= 0.0) {
+        return Err(Error::invalid(format!("temperature {} is no temperature", sampling.temperature)).help("give 0 (greedy) or more"));
+    }
+    if !(sampling.top_p > 0.0 && sampling.top_p <= 1.0) {
+        return Err(Error::invalid(format!("top_p {} is outside (0, 1]", sampling.top_p)).help("1 means no truncation"));
+    }
+    Ok(())
+}
+
+impl<'a> Distribution<'a> {
+    /// None if a logit is NaN or infinite.
+    pub fn new(isa: Isa, logits: &[f32], sampling: &Sampling, buffer: &'a mut Buffer) -> Option<Self> {
+        if !logits.iter().all(|z| z.is_finite()) {
+            return None;
+        }
+        let best = logits.iter().enumerate().fold(0, |best, (i, &z)| if z > logits[best] { i } else { best });
+        let greedy = sampling.temperature == 0.0;
+        let temperature = if greedy { 1.0 } else { sampling.temperature as f32 };
+        let highest = logits[best] / temperature;
+        buffer.scaled.clear();
+        buffer.scaled.extend(logits.iter().map(|z| z / temperature - highest));
+        buffer.masses.clear();
+        buffer.masses.extend_from_slice(&buffer.scaled);
+        exp_shifted(isa, &mut buffer.masses, 0.0);
+        if !greedy {
+            truncate(sampling, buffer);
+        }
+        let Buffer { scaled, masses, .. } = buffer;
+        Some(Self { scaled, masses, total: sum(masses), only: greedy.then_some(best as u32) })
+    }
+    /// The token at `uniform` in [0, 1) of the cumulative distribution in id order.
+    pub fn draw(&self, uniform: f64) -> u32 {
+        if let Some(only) = self.only {
+            return only;
+        }
+        let target = uniform * self.total;
+        let (mut cumulative, mut last) = (0.0, 0);
+        for (i, &mass) in self.masses.iter().enumerate().filter(|(_, m)| **m > 0.0) {
+            cumulative += f64::from(mass);
+            last = i as u32;
+            if cumulative > target {
+                break;
+            }
+        }
+        last
+    }
+    /// Natural log of a token's probability; negative infinity where truncated.
+    pub fn logprob(&self, token: u32) -> f32 {
+        match self.only {
+            Some(only) if only == token => 0.0,
+            Some(_) => f32::NEG_INFINITY,
+            None if self.masses[token as usize] > 0.0 => (f64::from(self.scaled[token as usize]) - self.total.ln()) as f32,
+            None => f32::NEG_INFINITY,
+        }
+    }
+    /// In nats.
+    pub fn entropy(&self) -> f32 {
+        if self.only.is_some() {
+            return 0.0;
+        }
+        let mut lanes = [0.0f64; 8];
+        let terms = self.masses.iter().zip(self.scaled).map(|(&m, &z)| if m > 0.0 { f64::from(m) * f64::from(z) } else { 0.0 });
+        for (i, term) in terms.enumerate() {
+            lanes[i % 8] += term;
+        }
+        ((self.total.ln() - lanes.iter().sum::<f64>() / self.total).max(0.0)) as f32
+    }
+}
+
+/// Eight lanes by index, then in order.
+fn sum(masses: &[f32]) -> f64 {
+    let mut lanes = [0.0f64; 8];
+    for chunk in masses.chunks(8) {
+        for (lane, &m) in lanes.iter_mut().zip(chunk) {
+            *lane += f64::from(m);
+        }
+    }
+    lanes.iter().sum()
+}
+
+/// Sets the masses outside top-k and top-p to 0.
+fn truncate(sampling: &Sampling, buffer: &mut Buffer) {
+    let Buffer { scaled, masses, order } = buffer;
+    let by_mass = |a: &u32, b: &u32| scaled[*b as usize].total_cmp(&scaled[*a as usize]).then(a.cmp(b));
+    let k = sampling.top_k as usize;
+    order.clear();
+    order.extend(0..masses.len() as u32);
+    if k > 0 && k < order.len() {
+        order.select_nth_unstable_by(k - 1, by_mass);
+        for &dropped in &order[k..] {
+            masses[dropped as usize] = 0.0;
+        }
+        order.truncate(k);
+    }
+    if sampling.top_p < 1.0 {
+        let total = sum(masses);
+        // The kept list reaches p without tokens that together hold less than 1 - p: no need to sort those.
+        let floor = total * (1.0 - sampling.top_p) / masses.len() as f64;
+        let (mut kept, small): (Vec<u32>, Vec<u32>) = order.iter().partition(|&&i| f64::from(masses[i as usize]) >= floor);
+        kept.sort_unstable_by(by_mass);
+        let mut cumulative = 0.0;
+        let needed = kept.iter().position(|&i| {
+            cumulative += f64::from(masses[i as usize]);
+            cumulative >= sampling.top_p * total
+        });
+        let needed = needed.map_or(kept.len(), |last| last + 1);
+        for &dropped in kept[needed..].iter().chain(&small) {
+            masses[dropped as usize] = 0.0;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Logits of probabilities 0.1, 0.4, 0.2, 0.3.
+    fn logits() -> Vec<f32> {
+        [0.1f32, 0.4, 0.2, 0.3].iter().map(|p| p.ln()).collect()
+    }
+
+    fn probabilities(logits: &[f32], temperature: f64, top_p: f64, top_k: u32) -> Vec<f32> {
+        let mut buffer = Buffer::default();
+        let d = Distribution::new(Isa::detect(), logits, &Sampling { temperature, top_p, top_k }, &mut buffer).unwrap();
+        (0..logits.len() as u32).map(|i| d.logprob(i).exp()).collect()
+    }
+
+    fn near(a: &[f32], b: &[f32]) {
+        assert!(a.iter().zip(b).all(|(a, b)| (a - b).abs() < 1e-6), "{a:?} {b:?}");
+    }
+
+    #[test]
+    fn truncation_by_hand() {
+        near(&probabilities(&logits(), 1.0, 1.0, 0), &[0.1, 0.4, 0.2, 0.3]);
+        near(&probabilities(&logits(), 1.0, 1.0, 2), &[0.0, 4.0 / 7.0, 0.0, 3.0 / 7.0]);
+        near(&probabilities(&logits(), 1.0, 0.39, 0), &[0.0, 1.0, 0.0, 0.0]);
+        near(&probabilities(&logits(), 1.0, 0.65, 0), &[0.0, 4.0 / 7.0, 0.0, 3.0 / 7.0]);
+        near(&probabilities(&logits(), 1.0, 0.75, 0), &[0.0, 4.0 / 9.0, 2.0 / 9.0, 3.0 / 9.0]);
+        // top-k first: of 4/7 and 3/7 the first alone reaches 0.57.
+        near(&probabilities(&logits(), 1.0, 0.57, 2), &[0.0, 1.0, 0.0, 0.0]);
+        // Squares at temperature 1/2: 0.01, 0.16, 0.04, 0.09 of 0.30.
+        near(&probabilities(&logits(), 0.5, 1.0, 0), &[1.0 / 30.0, 16.0 / 30.0, 4.0 / 30.0, 9.0 / 30.0]);
+        near(&probabilities(&logits(), 0.0, 1.0, 0), &[0.0, 1.0, 0.0, 0.0]);
+    }
+
+    #[test]
+    fn equal_logits_are_cut_by_id() {
+        near(&probabilities(&[1.0; 4], 1.0, 1.0, 3), &[1.0 / 3.0, 1.0 / 3.0, 1.0 / 3.0, 0.0]);
+        near(&probabilities(&[1.0; 4], 1.0, 0.5, 0), &[0.5, 0.5, 0.0, 0.0]);
+        near(&probabilities(&[1.0; 4], 0.0, 1.0, 0), &[1.0, 0.0, 0.0, 0.0]);
+    }
+
+    #[test]
+    fn draws_follow_the_cumulative_distribution_and_entropy_is_right() {
+        let mut buffer = Buffer::default();
+        let sampling = Sampling { temperature: 1.0, top_p: 1.0, top_k: 0 };
+        let d = Distribution::new(Isa::detect(), &logits(), &sampling, &mut buffer).unwrap();
+        let drawn: Vec<u32> = [0.0, 0.0999, 0.1001, 0.4999, 0.5001, 0.6999, 0.7001, 0.999_999].map(|u| d.draw(u)).to_vec();
+        assert_eq!(drawn, [0, 0, 1, 1, 2, 2, 3, 3]);
+        let expected: f32 = [0.1f32, 0.4, 0.2, 0.3].iter().map(|p| -p * p.ln()).sum();
+        assert!((d.entropy() - expected).abs() < 1e-6);
+    }
+
+    #[test]
+    fn logits_that_are_no_numbers_give_no_distribution() {
+        for bad in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
+            let mut buffer = Buffer::default();
+            assert!(Distribution::new(Isa::detect(), &[0.0, bad], &Sampling { temperature: 1.0, top_p: 1.0, top_k: 0 }, &mut buffer).is_none());
+        }
+    }
+
+    #[test]
+    fn samplings_that_are_none_are_refused() {
+        let check = |temperature, top_p| check(&Sampling { temperature, top_p, top_k: 0 });
+        assert!(check(0.0, 1.0).is_ok() && check(1.0, 0.1).is_ok());
+        for (t, p) in [(-1.0, 1.0), (f64::NAN, 1.0), (1.0, 0.0), (1.0, 1.5), (1.0, f64::NAN)] {
+            assert!(check(t, p).is_err());
+        }
+    }
+}

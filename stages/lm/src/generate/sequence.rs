@@ -1,0 +1,124 @@
+//! What is asked of the engine and what it keeps per sequence: the token-level half of the rollout record (design section 4).
+
+use trainyard_core::Chance;
+use trainyard_tables::Sampling;
+
+/// A sequence within one generator; never used twice.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct SequenceId(pub u64);
+
+/// Names the draws of a sequence: the token at position `i` of turn `t` is drawn with
+/// `chance.at("sample", &[problem, sample, t, i])`, so it is a function of this key and of the tokens before it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DrawKey {
+    /// One source per stage seed; an RL loop gives each of its steps a child of it.
+    pub chance: Chance,
+    pub problem: u64,
+    pub sample: u64,
+}
+
+/// A prompt to continue.
+#[derive(Debug, Clone)]
+pub struct Request {
+    /// The prompt; at least one token.
+    pub tokens: Vec<u32>,
+    pub draw: DrawKey,
+    pub sampling: Sampling,
+    /// Sampling one of these ends the turn; it is kept as the turn's last token.
+    pub stop_tokens: Vec<u32>,
+    /// Limit of one turn; 0 only computes the prompt.
+    pub max_new_tokens: usize,
+}
+
+/// Why a sequence stopped sampling. All but `Nan` may be continued by `append`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Finish {
+    /// This stop token was sampled.
+    Stop(u32),
+    /// The limit of the turn, or the model's last position.
+    Length,
+    /// The logits hold NaN or infinity; no token was drawn.
+    Nan,
+}
+
+/// A sequence's tokens and what is known of each. All lists have one length, the prompt included.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SequenceState {
+    pub token_ids: Vec<u32>,
+    /// True = sampled by this engine.
+    pub loss_mask: Vec<bool>,
+    /// Agent turn from 0. The prompt belongs to turn 0, an observation to the turn that it opens.
+    pub turn: Vec<u16>,
+    /// Natural log of the probability under the distribution that was drawn from, after temperature and truncation (so 0 for
+    /// greedy tokens); 0 where the mask is false.
+    pub logprobs: Vec<f32>,
+    /// Entropy of that distribution in nats; 0 where the mask is false.
+    pub entropies: Vec<f32>,
+    /// Version of the weights that sampled the token; for given tokens the version when they were added.
+    pub weights_version: Vec<u32>,
+    pub prompt_tokens: usize,
+    /// None while it samples.
+    pub finish: Option<Finish>,
+    /// The parent and the number of tokens shared with it.
+    pub fork_of: Option<(SequenceId, usize)>,
+}
+
+impl SequenceState {
+    /// Turn of the next token.
+    pub fn current_turn(&self) -> u16 {
+        self.turn.last().copied().unwrap_or(0)
+    }
+    /// The tokens sampled in the current turn (a fork inherits those before the fork).
+    pub fn sampled_in_turn(&self) -> &[u32] {
+        let turn = self.current_turn();
+        let start = (0..self.token_ids.len()).rev().take_while(|&i| self.loss_mask[i] && self.turn[i] == turn).last();
+        start.map_or(&[], |i| &self.token_ids[i..])
+    }
+    pub(super) fn given(tokens: &[u32], version: u32) -> Self {
+        let mut state = Self {
+            token_ids: Vec::new(),
+            loss_mask: Vec::new(),
+            turn: Vec::new(),
+            logprobs: Vec::new(),
+            entropies: Vec::new(),
+            weights_version: Vec::new(),
+            prompt_tokens: tokens.len(),
+            finish: None,
+            fork_of: None,
+        };
+        state.extend(tokens, 0, version);
+        state
+    }
+    /// Adds tokens that were not sampled.
+    pub(super) fn extend(&mut self, tokens: &[u32], turn: u16, version: u32) {
+        let length = self.token_ids.len() + tokens.len();
+        self.token_ids.extend_from_slice(tokens);
+        self.loss_mask.resize(length, false);
+        self.turn.resize(length, turn);
+        self.logprobs.resize(length, 0.0);
+        self.entropies.resize(length, 0.0);
+        self.weights_version.resize(length, version);
+    }
+    pub(super) fn push(&mut self, token: u32, logprob: f32, entropy: f32, version: u32) {
+        self.turn.push(self.current_turn());
+        self.token_ids.push(token);
+        self.loss_mask.push(true);
+        self.logprobs.push(logprob);
+        self.entropies.push(entropy);
+        self.weights_version.push(version);
+    }
+    /// The first `length` tokens.
+    pub(super) fn prefix(&self, length: usize) -> Self {
+        Self {
+            token_ids: self.token_ids[..length].to_vec(),
+            loss_mask: self.loss_mask[..length].to_vec(),
+            turn: self.turn[..length].to_vec(),
+            logprobs: self.logprobs[..length].to_vec(),
+            entropies: self.entropies[..length].to_vec(),
+            weights_version: self.weights_version[..length].to_vec(),
+            prompt_tokens: self.prompt_tokens.min(length),
+            finish: None,
+            fork_of: None,
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! Given sequences through the engine's kernels: log-probabilities, hidden states, scores of a reward head.
+
+use super::cache::Blocks;
+use super::engine::{Generator, LOGIT_ROWS};
+use super::forward::{Scratch, Work, forward};
+use super::kernels::{Isa, matmul};
+use super::pack::Model;
+use super::sampling::{self, Distribution};
+use trainyard_core::{Error, Result};
+use trainyard_tables::Sampling;
+
+/// What a model says of a given sequence; both lists have its length, entry 0 is 0.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Scored {
+    /// Of each token given those before it; NaN where the logits are not finite, negative infinity where truncated.
+    pub logprobs: Vec<f32>,
+    /// Of the distribution at each token; NaN where the logits are not finite.
+    pub entropies: Vec<f32>,
+}
+
+impl Generator {
+    /// Teacher-forced log-probabilities and entropies under `sampling`, by the same kernels as decoding: bit-equal to what
+    /// sampling these tokens recorded.
+    pub fn logprobs_of(&mut self, sequences: &[&[u32]], sampling: &Sampling) -> Result<Vec<Scored>> {
+        sampling::check(sampling)?;
+        self.check_head()?;
+        let before = |s: &&[u32]| (0..s.len().saturating_sub(1) as u32).collect::<Vec<_>>();
+        let positions: Vec<Vec<u32>> = sequences.iter().map(before).collect();
+        let positions: Vec<&[u32]> = positions.iter().map(Vec::as_slice).collect();
+        self.teach(sequences, &positions, |model, isa, tokens, hidden, scratch| {
+            let mut scored = Scored { logprobs: vec![0.0; tokens.len()], entropies: vec![0.0; tokens.len()] };
+            let Some(head) = &model.head else { return scored };
+            let columns = head.columns();
+            for (chunk, hidden) in hidden.chunks(LOGIT_ROWS * model.hidden).enumerate() {
+                let rows = hidden.len() / model.hidden;
+                scratch.logits.resize(rows * columns, 0.0);
+                matmul(isa, head, hidden, model.hidden, rows, false, &mut scratch.logits);
+                for (row, logits) in scratch.logits.chunks_exact(columns).take(rows).enumerate() {
+                    let next = chunk * LOGIT_ROWS + row + 1;
+                    let distribution = Distribution::new(isa, &logits[..model.vocabulary], sampling, &mut scratch.probabilities);
+                    (scored.logprobs[next], scored.entropies[next]) =
+                        distribution.map_or((f32::NAN, f32::NAN), |d| (d.logprob(tokens[next]), d.entropy()));
+                }
+            }
+            scored
+        })
+    }
+    /// Hidden states after the last norm at the given positions (ascending): `positions.len() * hidden_size` values per sequence.
+    pub fn hidden_of(&mut self, sequences: &[&[u32]], positions: &[&[u32]]) -> Result<Vec<Vec<f32>>> {
+        self.teach(sequences, positions, |_, _, _, hidden, _| hidden.to_vec())
+    }
+    /// Outputs of the scoring head; 0 = the model has none.
+    pub fn score_labels(&self) -> usize {
+        self.model.score.as_ref().map_or(0, |s| s.1)
+    }
+    /// The scoring head (`score.weight`, plus `score.bias` if there is one) at the given positions (ascending):
+    /// `positions.len() * score_labels()` raw logits per sequence.
+    pub fn score(&mut self, sequences: &[&[u32]], positions: &[&[u32]]) -> Result<Vec<Vec<f32>>> {
+        if self.model.score.is_none() {
+            return Err(Error::invalid("the model has no scoring head (`score.weight`)").help("train one with a `prm` stage"));
+        }
+        self.teach(sequences, positions, |model, isa, _, hidden, scratch| {
+            let Some((head, labels)) = &model.score else { return Vec::new() };
+            let rows = hidden.len() / model.hidden;
+            scratch.logits.resize(rows * head.columns(), 0.0);
+            matmul(isa, head, hidden, model.hidden, rows, false, &mut scratch.logits);
+            scratch.logits.chunks_exact(head.columns()).take(rows).flat_map(|r| &r[..*labels]).copied().collect()
+        })
+    }
+
+    /// Computes each sequence from its beginning and hands the wanted hidden states to `read`; results in order.
+    fn teach<R: Send>(
+        &mut self,
+        sequences: &[&[u32]],
+        positions: &[&[u32]],
+        read: impl Fn(&Model, Isa, &[u32], &[f32], &mut Scratch) -> R + Sync,
+    ) -> Result<Vec<R>> {
+        if sequences.len() != positions.len() {
+            return Err(Error::bug(format!("{} sequences, but positions of {}", sequences.len(), positions.len())));
+        }
+        for (sequence, positions) in sequences.iter().zip(positions) {
+            self.check_tokens(sequence)?;
+            if sequence.len() > self.model.positions {
+                return Err(Error::invalid(format!("{} tokens, but the model has {} positions", sequence.len(), self.model.positions)));
+            }
+            if !positions.is_sorted() || positions.last().is_some_and(|&p| p as usize >= sequence.len()) {
+                return Err(Error::bug("positions must ascend and lie inside the sequence"));
+            }
+        }
+        self.model.reserve(sequences.iter().map(|s| s.len()).max().unwrap_or(0));
+        let shares = split(sequences, positions, self.scratches.len());
+        let results = self.parallel(shares, |model, isa, share, scratch| {
+            let one = |(tokens, wanted): (&[u32], &[u32])| {
+                scratch.hidden.clear();
+                let mut blocks = Blocks::default();
+                let used = wanted.last().map_or(0, |&p| p as usize + 1);
+                forward(model, isa, &mut [Work { tokens: &tokens[..used], cached: 0, blocks: &mut blocks, wanted }], scratch);
+                let hidden = std::mem::take(&mut scratch.hidden);
+                let result = read(model, isa, tokens, &hidden, scratch);
+                scratch.hidden = hidden;
+                result
+            };
+            share.into_iter().map(one).collect::<Vec<R>>()
+        });
+        Ok(results.into_iter().flatten().collect())
+    }
+}
+
+type Pairs<'a> = Vec<(&'a [u32], &'a [u32])>;
+
+/// Contiguous shares of about equal numbers of tokens.
+fn split<'a>(sequences: &[&'a [u32]], positions: &[&'a [u32]], threads: usize) -> Vec<Pairs<'a>> {
+    let total: usize = sequences.iter().map(|s| s.len() + 1).sum();
+    let mut shares: Vec<Pairs<'a>> = (0..threads).map(|_| Vec::new()).collect();
+    let mut before = 0;
+    for (&sequence, &wanted) in sequences.iter().zip(positions) {
+        shares[((2 * before + sequence.len() + 1) * threads / (2 * total)).min(threads - 1)].push((sequence, wanted));
+        before += sequence.len() + 1;
+    }
+    shares
+}

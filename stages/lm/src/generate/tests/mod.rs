@@ -1,0 +1,74 @@
+//! The engine: against the training model, and against itself in other company.
+
+mod agreement;
+mod company;
+mod faults;
+mod trees;
+
+use super::{DrawKey, Generator, Request, SequenceState};
+use crate::config::{ModelConfig, ModelType};
+use crate::decoder::{Decoder, Weights};
+use candle_core::Tensor;
+use trainyard_core::Chance;
+use trainyard_tables::Sampling;
+
+const VOCABULARY: usize = 53;
+
+/// All variants of the family in small: grouped heads, query and key norms, biases, an own language head.
+fn variants() -> Vec<ModelConfig> {
+    let mut grouped = ModelConfig::llama(VOCABULARY, 32, 40, 2, 4, 2);
+    grouped.max_position_embeddings = 256;
+    let mut qwen3 = grouped.clone();
+    qwen3.model_type = ModelType::Qwen3;
+    qwen3.qk_norm = true;
+    qwen3.head_dim = 12;
+    let mut qwen2 = grouped.clone();
+    qwen2.model_type = ModelType::Qwen2;
+    qwen2.attention_bias = true;
+    qwen2.tie_word_embeddings = false;
+    let mut llama = grouped.clone();
+    llama.num_key_value_heads = 4;
+    llama.attention_bias = true;
+    vec![grouped, qwen3, qwen2, llama]
+}
+
+/// Weights far from their initial values, so that norms and biases matter.
+fn weights(config: &ModelConfig) -> Weights {
+    let decoder = Decoder::initialize(config, &Chance::new(3)).unwrap();
+    let shake = |(name, tensor): (String, Tensor)| {
+        let mut draws = Chance::new(4).at(&name, &[]);
+        let values: Vec<f32> = tensor.flatten_all().unwrap().to_vec1::<f32>().unwrap();
+        let values: Vec<f32> = values.into_iter().map(|v| v + 0.2 * draws.normal() as f32).collect();
+        let shaken = Tensor::from_vec(values, tensor.dims(), &candle_core::Device::Cpu).unwrap();
+        (name, shaken)
+    };
+    decoder.weights().unwrap().into_iter().map(shake).collect()
+}
+
+fn generator(config: &ModelConfig, threads: usize) -> Generator {
+    Generator::new(config, &weights(config), threads).unwrap()
+}
+
+fn sampling(temperature: f64) -> Sampling {
+    Sampling { temperature, top_p: 1.0, top_k: 0 }
+}
+
+/// A prompt of its own for every number.
+fn request(number: u64, length: usize, max_new_tokens: usize) -> Request {
+    let mut draws = Chance::new(5).at("prompt", &[number]);
+    Request {
+        tokens: (0..length).map(|_| draws.below(VOCABULARY as u64) as u32).collect(),
+        draw: DrawKey { chance: Chance::new(6), problem: number, sample: 0 },
+        sampling: sampling(1.0),
+        stop_tokens: vec![7],
+        max_new_tokens,
+    }
+}
+
+/// Everything but the ids of parents, numbers as bits.
+type Bits = (Vec<u32>, Vec<bool>, Vec<u16>, Vec<u32>, Vec<u32>);
+
+fn bits(state: &SequenceState) -> Bits {
+    let raw = |v: &[f32]| v.iter().map(|x| x.to_bits()).collect();
+    (state.token_ids.clone(), state.loss_mask.clone(), state.turn.clone(), raw(&state.logprobs), raw(&state.entropies))
+}

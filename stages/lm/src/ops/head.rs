@@ -1,0 +1,235 @@
+//! The language head: log-probability and entropy of chosen tokens straight from hidden rows, as one node of candle's graph.
+//!
+//! Why so: the logits of all rows are never held; both directions compute them again for a few rows at a time. Gradients flow
+//! from both results to the hidden states and to the head's matrix. With p = softmax(z), z = logits / temperature:
+//! ∂ log p_t / ∂ z_j = [j = t] - p_j and ∂ H / ∂ z_j = -p_j (log p_j + H). Refuses: rows or tokens out of range, temperatures
+//! that are not positive.
+
+use super::vector::{exp_sum, largest, transpose};
+use super::{Matrix, Scalar, product};
+use crate::decoder::candle;
+use candle_core::{CpuStorage, CustomOp2, DType, Layout, Shape, Storage, Tensor};
+use rayon::prelude::*;
+use std::marker::PhantomData;
+use trainyard_core::{Error, Result};
+
+/// Rows of one task.
+const ROWS: usize = 128;
+/// Largest number of logits held at once in the backward.
+const LOGITS: usize = 1 << 24;
+/// Rows of the head's matrix whose gradient is one task.
+const TILE: usize = 32;
+
+/// Log-probability of `targets[j]` and entropy at `rows[j]` of `hidden` `[R, H]`, under the head `weight` `[V, H]`: `([n], [n])`.
+pub fn logprobs(hidden: &Tensor, weight: &Tensor, rows: &[u32], targets: &[u32], temperature: f64) -> Result<(Tensor, Tensor)> {
+    let ((total, width), (vocabulary, depth)) = (hidden.dims2().map_err(candle)?, weight.dims2().map_err(candle)?);
+    if rows.is_empty() || rows.len() != targets.len() {
+        return Err(Error::bug(format!("{} rows and {} targets: give as many of both, at least one", rows.len(), targets.len())));
+    }
+    if width != depth {
+        return Err(Error::bug(format!("hidden rows of {width} numbers meet a head of {depth}")));
+    }
+    if let Some(row) = rows.iter().find(|r| **r as usize >= total) {
+        return Err(Error::bug(format!("row {row} of {total} hidden rows")));
+    }
+    if let Some(token) = targets.iter().find(|t| **t as usize >= vocabulary) {
+        return Err(Error::data(format!("target token {token} is outside the vocabulary of {vocabulary}")).help("the data was made with another tokenizer"));
+    }
+    if !(temperature > 0.0 && temperature.is_finite()) {
+        return Err(Error::invalid(format!("temperature {temperature} is not positive")).help("give a temperature above 0"));
+    }
+    let places = rows.iter().zip(targets).map(|(r, t)| (*r as usize, *t as usize)).collect();
+    let (hidden, weight) = (hidden.contiguous().map_err(candle)?, weight.contiguous().map_err(candle)?);
+    let both = match hidden.dtype() {
+        DType::F64 => hidden.apply_op2(&weight, Head::<f64> { places, temperature, number: PhantomData }),
+        _ => hidden.apply_op2(&weight, Head::<f32> { places, temperature, number: PhantomData }),
+    };
+    let both = both.map_err(candle)?;
+    Ok((both.get(0).map_err(candle)?, both.get(1).map_err(candle)?))
+}
+
+struct Head<T> {
+    /// (hidden row, target token).
+    places: Vec<(usize, usize)>,
+    temperature: f64,
+    number: PhantomData<T>,
+}
+
+/// The matrix with depth as rows where it is small enough to be turned once.
+struct Turned<'a, T> {
+    weight: &'a [T],
+    copy: Option<Vec<T>>,
+    vocabulary: usize,
+    width: usize,
+}
+
+impl<'a, T: Scalar> Turned<'a, T> {
+    fn new(weight: &'a [T], width: usize) -> Self {
+        let vocabulary = weight.len() / width;
+        let copy = (weight.len() <= LOGITS).then(|| {
+            let mut out = vec![T::ZERO; weight.len()];
+            transpose(weight, width, vocabulary, width, &mut out, vocabulary);
+            out
+        });
+        Self { weight, copy, vocabulary, width }
+    }
+    fn view(&self) -> Matrix<'_, T> {
+        match &self.copy {
+            Some(copy) => Matrix::rows(copy, self.vocabulary),
+            None => Matrix::rows(self.weight, self.width).transposed(),
+        }
+    }
+}
+
+fn slice<'a, T: Scalar>(storage: &'a CpuStorage, layout: &Layout) -> candle_core::Result<&'a [T]> {
+    match layout.contiguous_offsets() {
+        Some((start, end)) => Ok(&T::cpu_storage_as_slice(storage)?[start..end]),
+        None => candle_core::bail!("the language head needs contiguous tensors"),
+    }
+}
+
+impl<T: Scalar> Head<T> {
+    fn gather(&self, places: &[(usize, usize)], hidden: &[T], width: usize) -> Vec<T> {
+        let mut out = Vec::with_capacity(places.len() * width);
+        for (row, _) in places {
+            out.extend_from_slice(&hidden[row * width..(row + 1) * width]);
+        }
+        out
+    }
+
+    /// Gradients of hidden states and weight from the gradients of both results (`[2, n]`).
+    fn gradients(&self, hidden: &[T], weight: &[T], width: usize, upstream: &[T]) -> (Vec<T>, Vec<T>) {
+        let turned = Turned::new(weight, width);
+        let (vocabulary, n) = (turned.vocabulary, self.places.len());
+        let (mut d_hidden, mut d_weight) = (vec![T::ZERO; hidden.len()], vec![T::ZERO; weight.len()]);
+        let inverse = T::of(1.0 / self.temperature);
+        let rows = ROWS.min((LOGITS / vocabulary).max(1));
+        let block = rows * (LOGITS / vocabulary / rows).max(1);
+        for first in (0..n).step_by(block) {
+            let places = &self.places[first..(first + block).min(n)];
+            let pieces: Vec<(Vec<T>, Vec<T>, Vec<T>)> = places
+                .par_chunks(rows)
+                .enumerate()
+                .map(|(i, places)| {
+                    let (start, m) = (first + i * rows, places.len());
+                    let gathered = self.gather(places, hidden, width);
+                    let mut logits = vec![T::ZERO; m * vocabulary];
+                    product((m, vocabulary, width), Matrix::rows(&gathered, width), turned.view(), &mut logits, vocabulary, false);
+                    for (j, ((_, target), row)) in places.iter().zip(logits.chunks_exact_mut(vocabulary)).enumerate() {
+                        row_gradient(row, *target, inverse, upstream[start + j], upstream[n + start + j]);
+                    }
+                    let mut d_gathered = vec![T::ZERO; m * width];
+                    product((m, width, vocabulary), Matrix::rows(&logits, vocabulary), Matrix::rows(weight, width), &mut d_gathered, width, false);
+                    (gathered, logits, d_gathered)
+                })
+                .collect();
+            d_weight.par_chunks_mut(TILE * width).enumerate().for_each(|(tile, out)| {
+                for (gathered, d_logits, _) in &pieces {
+                    let columns = Matrix { data: &d_logits[tile * TILE..], row: 1, column: vocabulary };
+                    product((out.len() / width, width, gathered.len() / width), columns, Matrix::rows(gathered, width), out, width, true);
+                }
+            });
+            for (places, (_, _, d_gathered)) in places.chunks(rows).zip(&pieces) {
+                for ((row, _), d) in places.iter().zip(d_gathered.chunks_exact(width)) {
+                    super::vector::add_into(&mut d_hidden[row * width..(row + 1) * width], d);
+                }
+            }
+        }
+        (d_hidden, d_weight)
+    }
+}
+
+impl<T: Scalar> CustomOp2 for Head<T> {
+    fn name(&self) -> &'static str {
+        "language head"
+    }
+
+    fn cpu_fwd(&self, hidden: &CpuStorage, h_layout: &Layout, weight: &CpuStorage, w_layout: &Layout) -> candle_core::Result<(CpuStorage, Shape)> {
+        let (hidden, weight, width) = (slice::<T>(hidden, h_layout)?, slice::<T>(weight, w_layout)?, h_layout.dims()[1]);
+        let turned = Turned::new(weight, width);
+        let (vocabulary, n) = (turned.vocabulary, self.places.len());
+        let inverse = T::of(1.0 / self.temperature);
+        let mut out = vec![T::ZERO; 2 * n];
+        let (logprobs, entropies) = out.split_at_mut(n);
+        let rows = ROWS.min((LOGITS / vocabulary).max(1));
+        let tasks = self.places.par_chunks(rows).zip(logprobs.par_chunks_mut(rows)).zip(entropies.par_chunks_mut(rows));
+        tasks.for_each(|((places, logprobs), entropies)| {
+            let m = places.len();
+            let gathered = self.gather(places, hidden, width);
+            let mut logits = vec![T::ZERO; m * vocabulary];
+            product((m, vocabulary, width), Matrix::rows(&gathered, width), turned.view(), &mut logits, vocabulary, false);
+            let results = places.iter().zip(logits.chunks_exact(vocabulary)).zip(logprobs).zip(entropies);
+            for ((((_, target), row), logprob), entropy) in results {
+                (*logprob, *entropy) = row_values(row, *target, inverse);
+            }
+        });
+        Ok((T::to_cpu_storage_owned(out), Shape::from((2, n))))
+    }
+
+    fn bwd(&self, hidden: &Tensor, weight: &Tensor, _res: &Tensor, grad: &Tensor) -> candle_core::Result<(Option<Tensor>, Option<Tensor>)> {
+        let grad = grad.contiguous()?;
+        let ((hs, hl), (ws, wl), (gs, gl)) = (hidden.storage_and_layout(), weight.storage_and_layout(), grad.storage_and_layout());
+        let (Storage::Cpu(hs), Storage::Cpu(ws), Storage::Cpu(gs)) = (&*hs, &*ws, &*gs) else {
+            candle_core::bail!("the language head runs on the CPU")
+        };
+        let (d_hidden, d_weight) = self.gradients(slice(hs, hl)?, slice(ws, wl)?, hl.dims()[1], slice(gs, gl)?);
+        let device = hidden.device();
+        Ok((Some(Tensor::from_vec(d_hidden, hl.shape(), device)?), Some(Tensor::from_vec(d_weight, wl.shape(), device)?)))
+    }
+}
+
+vectorized! {
+    /// Log-probability of `target` and entropy of softmax(row · inverse).
+    fn row_values(row: &[T], target: usize, inverse: T) -> (T, T) {
+        let top = largest(row) * inverse;
+        let chosen = row[target] * inverse - top;
+        let (sum, spread) = exp_moments(row, inverse, top);
+        let log_sum = sum.ln();
+        (chosen - log_sum, log_sum - spread / sum)
+    }
+}
+
+vectorized! {
+    /// The row becomes the gradient of d_logprob · log p(target) + d_entropy · H with respect to the unscaled logits.
+    fn row_gradient(row: &mut [T], target: usize, inverse: T, d_logprob: T, d_entropy: T) {
+        let top = largest(row) * inverse;
+        if d_entropy == T::ZERO {
+            let sum = exp_sum(row, inverse, top);
+            let share = -(d_logprob * inverse / sum);
+            for x in row.iter_mut() {
+                *x *= share;
+            }
+        } else {
+            let shift = top + exp_moments(row, inverse, top).0.ln();
+            let entropy = -exp_moments(row, inverse, shift).1;
+            for x in row.iter_mut() {
+                let log_p = x.fma(inverse, -shift);
+                *x = -(log_p.exp() * (log_p + entropy).fma(d_entropy, d_logprob) * inverse);
+            }
+        }
+        row[target] += d_logprob * inverse;
+    }
+}
+
+/// Σ e^y and Σ e^y · y for y = x · scale - shift.
+#[inline(always)]
+fn exp_moments<T: Scalar>(row: &[T], scale: T, shift: T) -> (T, T) {
+    let (mut sums, mut spreads) = ([T::ZERO; 16], [T::ZERO; 16]);
+    let (main, rest) = row.as_chunks::<16>();
+    for chunk in main {
+        for i in 0..16 {
+            let y = chunk[i].fma(scale, -shift);
+            let e = y.exp();
+            sums[i] += e;
+            spreads[i] = e.fma(y, spreads[i]);
+        }
+    }
+    for (i, x) in rest.iter().enumerate() {
+        let y = x.fma(scale, -shift);
+        let e = y.exp();
+        sums[i] += e;
+        spreads[i] = e.fma(y, spreads[i]);
+    }
+    let add = |lanes: [T; 16]| lanes.into_iter().fold(T::ZERO, |sum, x| sum + x);
+    (add(sums), add(spreads))
+}

@@ -1,0 +1,64 @@
+//! Compiles a portable loop several times, for wider vectors than the baseline, and picks the widest at run time.
+//!
+//! Why so: the binary targets any x86-64, whose baseline has neither wide vectors nor fused multiply-add. Other architectures
+//! get the loop as it is.
+
+/// What the running processor offers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Level {
+    /// AVX-512 F, BW, DQ, VL.
+    #[cfg(target_arch = "x86_64")]
+    V4,
+    /// AVX2 and FMA.
+    #[cfg(target_arch = "x86_64")]
+    V3,
+    Portable,
+}
+
+/// Detection is cached by the standard library; a call costs one atomic load.
+#[inline]
+pub(crate) fn level() -> Level {
+    #[cfg(target_arch = "x86_64")]
+    {
+        let v3 = is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma");
+        let wide = is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512bw");
+        if v3 && wide && is_x86_feature_detected!("avx512dq") && is_x86_feature_detected!("avx512vl") {
+            return Level::V4;
+        }
+        if v3 {
+            return Level::V3;
+        }
+    }
+    Level::Portable
+}
+
+/// Defines a function over `T: Scalar` whose body is compiled for each [`Level`] and dispatched at run time.
+macro_rules! vectorized {
+    ($(#[$meta:meta])* $vis:vis fn $name:ident($($arg:ident: $ty:ty),* $(,)?) $(-> $ret:ty)? $body:block) => {
+        $(#[$meta])*
+        #[cfg_attr(target_arch = "x86_64", expect(unsafe_code, reason = "calls the copy compiled for the detected processor"))]
+        $vis fn $name<T: $crate::ops::Scalar>($($arg: $ty),*) $(-> $ret)? {
+            #[inline(always)]
+            fn portable<T: $crate::ops::Scalar>($($arg: $ty),*) $(-> $ret)? $body
+            #[cfg(target_arch = "x86_64")]
+            #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")]
+            fn v4<T: $crate::ops::Scalar>($($arg: $ty),*) $(-> $ret)? {
+                portable::<T>($($arg),*)
+            }
+            #[cfg(target_arch = "x86_64")]
+            #[target_feature(enable = "avx2,fma")]
+            fn v3<T: $crate::ops::Scalar>($($arg: $ty),*) $(-> $ret)? {
+                portable::<T>($($arg),*)
+            }
+            match $crate::ops::simd::level() {
+                // SAFETY: `level` has just proved that the processor has these features.
+                #[cfg(target_arch = "x86_64")]
+                $crate::ops::simd::Level::V4 => unsafe { v4::<T>($($arg),*) },
+                // SAFETY: as above.
+                #[cfg(target_arch = "x86_64")]
+                $crate::ops::simd::Level::V3 => unsafe { v3::<T>($($arg),*) },
+                $crate::ops::simd::Level::Portable => portable::<T>($($arg),*),
+            }
+        }
+    };
+}

@@ -1,0 +1,160 @@
+//! Each kernel against the same mathematics composed of candle's own differentiable operations, in float64.
+
+use super::attention::{Heads, Scratch};
+use super::{attention, head, norm, rotary, swiglu};
+use candle_core::{D, DType, Device, Tensor, Var};
+
+/// Numbers without structure, the same on every run.
+fn numbers(n: usize, salt: usize) -> Vec<f64> {
+    (0..n).map(|i| (((i + 1) * (salt * 2 + 7)) as f64 * 0.731).sin()).collect()
+}
+
+fn var(values: &[f64], shape: &[usize]) -> Var {
+    Var::from_tensor(&Tensor::from_slice(values, shape, &Device::Cpu).unwrap()).unwrap()
+}
+
+fn flat(t: &Tensor) -> Vec<f64> {
+    t.flatten_all().unwrap().to_vec1().unwrap()
+}
+
+#[track_caller]
+fn close(a: &[f64], b: &[f64]) {
+    assert_eq!(a.len(), b.len());
+    for (i, (a, b)) in a.iter().zip(b).enumerate() {
+        assert!((a - b).abs() <= 1e-10 * (1.0 + b.abs()), "element {i}: {a} is not {b}");
+    }
+}
+
+/// Σ weights · t, so that every element has its own upstream gradient.
+fn probe(t: &Tensor, upstream: &[f64]) -> Tensor {
+    let up = Tensor::from_slice(upstream, t.dims(), &Device::Cpu).unwrap();
+    (t * up).unwrap().sum_all().unwrap()
+}
+
+#[test]
+fn rms_norm_and_its_gradient() {
+    for (rows, width) in [(1, 1), (3, 5), (4, 24), (7, 96), (2, 130)] {
+        let (x, w, dy) = (numbers(rows * width, 1), numbers(width, 2), numbers(rows * width, 3));
+        let (vx, vw) = (var(&x, &[rows, width]), var(&w, &[width]));
+        let mean = vx.sqr().unwrap().mean_keepdim(D::Minus1).unwrap();
+        let expected = vx.broadcast_div(&(mean + 1e-5).unwrap().sqrt().unwrap()).unwrap().broadcast_mul(&vw).unwrap();
+        let grads = probe(&expected, &dy).backward().unwrap();
+
+        let (mut y, mut scales, mut again) = (vec![0.0; x.len()], vec![0.0; rows], vec![0.0; x.len()]);
+        norm::forward(&x, &w, 1e-5, &mut y, &mut scales);
+        norm::again(&x, &w, &scales, &mut again);
+        close(&y, &flat(&expected));
+        assert_eq!(y, again);
+        let (mut dx, mut dw) = (vec![1.0; x.len()], vec![0.0; width]);
+        norm::backward(&x, &w, &scales, &dy, &mut dx, &mut dw);
+        close(&dx.iter().map(|d| d - 1.0).collect::<Vec<_>>(), &flat(grads.get(&vx).unwrap()));
+        close(&dw, &flat(grads.get(&vw).unwrap()));
+    }
+}
+
+#[test]
+fn swiglu_and_its_gradient() {
+    let (rows, width) = (5, 19);
+    let (x, dy) = (numbers(rows * 2 * width, 4), numbers(rows * width, 5));
+    let vx = var(&x, &[rows, 2 * width]);
+    let (gate, up) = (vx.narrow(1, 0, width).unwrap(), vx.narrow(1, width, width).unwrap());
+    let expected = (gate.silu().unwrap() * up).unwrap();
+    let grads = probe(&expected, &dy).backward().unwrap();
+    let (mut y, mut again, mut dx) = (vec![0.0; dy.len()], vec![0.0; dy.len()], vec![0.0; x.len()]);
+    swiglu::forward(&x, width, &mut y);
+    swiglu::backward(&x, width, &dy, &mut dx, &mut again);
+    close(&y, &flat(&expected));
+    close(&again, &y);
+    close(&dx, &flat(grads.get(&vx).unwrap()));
+}
+
+#[test]
+fn rotation_by_hand_and_back() {
+    let mut angles = rotary::Angles::default();
+    angles.cover(3, 4, 100.0);
+    // dimension pairs (0, 2) and (1, 3) turn by position · 1 and position · 100^(-1/2) = position / 10
+    let start = [1.0, 0.0, 0.0, 2.0];
+    let mut rows: Vec<f64> = start.repeat(3);
+    rotary::rotate(&mut rows, 4, 1, 4, &angles.cos, &angles.sin, false);
+    let (c, s) = (2.0f64.cos(), 2.0f64.sin());
+    let (c_slow, s_slow) = (0.2f64.cos(), 0.2f64.sin());
+    close(&rows[..4], &start);
+    close(&rows[8..], &[c, -2.0 * s_slow, s, 2.0 * c_slow]);
+    rotary::rotate(&mut rows, 4, 1, 4, &angles.cos, &angles.sin, true);
+    close(&rows, &start.repeat(3));
+}
+
+/// Attention of one sequence by composed operations: qkv `[length, width]` to `[length, queries · dim]`.
+fn composed_attention(heads: Heads, qkv: &Tensor, length: usize) -> Tensor {
+    let group = heads.queries / heads.keys;
+    let take = |head: usize| qkv.narrow(1, head * heads.dim, heads.dim).unwrap();
+    let mask: Vec<f64> = (0..length * length).map(|i| if i % length > i / length { f64::NEG_INFINITY } else { 0.0 }).collect();
+    let mask = Tensor::from_vec(mask, (length, length), &Device::Cpu).unwrap();
+    let outs: Vec<Tensor> = (0..heads.queries)
+        .map(|h| {
+            let (q, k, v) = (take(h), take(heads.queries + h / group), take(heads.queries + heads.keys + h / group));
+            let scores = (q.matmul(&k.t().unwrap()).unwrap() / (heads.dim as f64).sqrt()).unwrap();
+            candle_nn::ops::softmax(&(scores + &mask).unwrap(), D::Minus1).unwrap().matmul(&v.contiguous().unwrap()).unwrap()
+        })
+        .collect();
+    Tensor::cat(&outs, 1).unwrap()
+}
+
+#[test]
+fn attention_and_its_gradient() {
+    let mut scratch = Scratch::default();
+    for (queries, keys, dim) in [(1, 1, 2), (4, 2, 6), (3, 3, 24), (4, 1, 16)] {
+        let heads = Heads { queries, keys, dim };
+        for length in [1, 2, 63, 64, 65, 131] {
+            let (x, dy) = (numbers(length * heads.width(), 6), numbers(length * queries * dim, 7));
+            let vx = var(&x, &[length, heads.width()]);
+            let expected = composed_attention(heads, &vx, length);
+            let grads = probe(&expected, &dy).backward().unwrap();
+            let (mut out, mut log_sums, mut dx) = (vec![0.0; dy.len()], vec![0.0; length * queries], vec![9.0; x.len()]);
+            attention::forward(heads, &x, &mut scratch, &mut out, &mut log_sums);
+            attention::backward(heads, &x, &out, &log_sums, &dy, &mut scratch, &mut dx);
+            close(&out, &flat(&expected));
+            close(&dx, &flat(grads.get(&vx).unwrap()));
+        }
+    }
+}
+
+#[test]
+fn logprob_and_entropy_and_their_gradients() {
+    let (total, width) = (9, 6);
+    for (vocabulary, temperature) in [(2, 1.0), (11, 0.7), (70, 1.3)] {
+        let (hidden, weight) = (var(&numbers(total * width, 8), &[total, width]), var(&numbers(vocabulary * width, 9), &[vocabulary, width]));
+        let rows = [0u32, 3, 3, 8, 1];
+        let targets: Vec<u32> = (0..5).map(|i| (i * 5 % vocabulary) as u32).collect();
+        let (up_p, up_h) = (numbers(5, 10), numbers(5, 11));
+
+        let index = Tensor::from_slice(&rows, 5, &Device::Cpu).unwrap();
+        let logits = (hidden.index_select(&index, 0).unwrap().matmul(&weight.t().unwrap()).unwrap() / temperature).unwrap();
+        let logs = candle_nn::ops::log_softmax(&logits, D::Minus1).unwrap();
+        let chosen = logs.gather(&Tensor::from_slice(&targets, (5, 1), &Device::Cpu).unwrap(), 1).unwrap().squeeze(1).unwrap();
+        let entropy = (logs.exp().unwrap() * &logs).unwrap().sum(1).unwrap().neg().unwrap();
+        let loss = (probe(&chosen, &up_p) + probe(&entropy, &up_h)).unwrap();
+        let grads = loss.backward().unwrap();
+
+        let (p, h) = head::logprobs(&hidden, &weight, &rows, &targets, temperature).unwrap();
+        close(&flat(&p), &flat(&chosen));
+        close(&flat(&h), &flat(&entropy));
+        let ours = (probe(&p, &up_p) + probe(&h, &up_h)).unwrap().backward().unwrap();
+        for v in [&hidden, &weight] {
+            close(&flat(ours.get(v).unwrap()), &flat(grads.get(v).unwrap()));
+        }
+        // without an entropy gradient the shorter path must give the same
+        let (ours, grads) = (probe(&p, &up_p).backward().unwrap(), probe(&chosen, &up_p).backward().unwrap());
+        close(&flat(ours.get(&weight).unwrap()), &flat(grads.get(&weight).unwrap()));
+    }
+}
+
+#[test]
+fn the_head_refuses_what_it_cannot_answer() {
+    let t = |rows: usize| Tensor::zeros((rows, 2), DType::F32, &Device::Cpu).unwrap();
+    let message = |rows: &[u32], targets: &[u32], temperature| head::logprobs(&t(3), &t(4), rows, targets, temperature).unwrap_err().to_string();
+    assert!(message(&[3], &[0], 1.0).contains("row 3 of 3"));
+    assert!(message(&[0], &[4], 1.0).contains("token 4"));
+    assert!(message(&[0], &[0], 0.0).contains("temperature 0"));
+    assert!(message(&[0, 1], &[0], 1.0).contains("2 rows and 1 targets"));
+}

@@ -1,0 +1,174 @@
+//! Adam with decoupled weight decay (Loshchilov and Hutter, arXiv 1711.05101), with bias correction as in Kingma and Ba
+//! (arXiv 1412.6980).
+
+use super::Gradients;
+use crate::decoder::candle;
+use candle_core::{CpuStorage, Device, InplaceOp1, Layout, Tensor, Var};
+use rayon::prelude::*;
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+use trainyard_core::{Error, Result};
+
+/// Hyper-parameters. The learning rate is given at each step.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct AdamWConfig {
+    pub beta1: f64,
+    pub beta2: f64,
+    pub epsilon: f64,
+    /// Applied to matrices only: vectors (norms, biases) never decay.
+    pub weight_decay: f64,
+    /// Gradients are scaled down to this global norm before the step; none = never.
+    pub max_norm: Option<f64>,
+}
+
+impl Default for AdamWConfig {
+    fn default() -> Self {
+        Self { beta1: 0.9, beta2: 0.999, epsilon: 1e-8, weight_decay: 0.01, max_norm: Some(1.0) }
+    }
+}
+
+/// What a step saw.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct StepReport {
+    /// Global norm before clipping.
+    pub gradient_norm: f64,
+    /// The factor that clipping applied, at most 1.
+    pub clip: f64,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+struct Moments {
+    first: Vec<f32>,
+    second: Vec<f32>,
+    shape: Vec<usize>,
+}
+
+/// The optimizer: moments by parameter name and the number of steps taken.
+pub struct AdamW {
+    config: AdamWConfig,
+    parameters: BTreeMap<String, Var>,
+    moments: BTreeMap<String, Moments>,
+    steps: u64,
+}
+
+/// Elements per task of the update; it only cuts work, every element is computed alone.
+const PIECE: usize = 16_384;
+
+impl AdamW {
+    /// The parameters are shared with the model; moments start at 0.
+    pub fn new(parameters: &BTreeMap<String, Var>, config: AdamWConfig) -> Self {
+        let zero = |v: &Var| Moments { first: vec![0.0; v.elem_count()], second: vec![0.0; v.elem_count()], shape: v.dims().to_vec() };
+        let moments = parameters.iter().map(|(name, v)| (name.clone(), zero(v))).collect();
+        Self { config, parameters: parameters.clone(), moments, steps: 0 }
+    }
+    pub fn steps(&self) -> u64 {
+        self.steps
+    }
+
+    /// One update with learning rate `rate`. Gradients that are not finite change nothing and are an error of kind data.
+    pub fn step(&mut self, gradients: &Gradients, rate: f64) -> Result<StepReport> {
+        let norm = gradients.global_norm();
+        if !norm.is_finite() {
+            return Err(self.blame(gradients));
+        }
+        let clip = self.config.max_norm.map_or(1.0, |most| (most / (norm + 1e-6)).min(1.0));
+        self.steps += 1;
+        let c = self.config;
+        let correction = |beta: f64| 1.0 - beta.powi(i32::try_from(self.steps).unwrap_or(i32::MAX));
+        let (one, two) = (correction(c.beta1), correction(c.beta2));
+        for (name, var) in &self.parameters {
+            let gradient = gradients.values.get(name).filter(|g| g.len() == var.elem_count());
+            let gradient = gradient.ok_or_else(|| Error::bug(format!("no gradient of the right size for `{name}`")))?;
+            let moments = self.moments.get_mut(name).ok_or_else(|| Error::bug(format!("no moments for `{name}`")))?;
+            let decay = if var.dims().len() > 1 { rate * c.weight_decay } else { 0.0 };
+            let update = Update {
+                gradient,
+                moments: Mutex::new(moments),
+                clip: clip as f32,
+                // 1 - β is rounded once: 1 - f32(0.999) is off by 5e-5 of itself
+                beta1: (c.beta1 as f32, (1.0 - c.beta1) as f32),
+                beta2: (c.beta2 as f32, (1.0 - c.beta2) as f32),
+                keep: (1.0 - decay) as f32,
+                size: (rate / one) as f32,
+                root: (1.0 / two.sqrt()) as f32,
+                epsilon: c.epsilon as f32,
+            };
+            var.as_tensor().inplace_op1(&update).map_err(candle)?;
+        }
+        Ok(StepReport { gradient_norm: norm, clip })
+    }
+
+    fn blame(&self, gradients: &Gradients) -> Error {
+        let name = gradients.values.iter().find(|(_, g)| g.iter().any(|x| !x.is_finite())).map_or("all together", |(n, _)| n.as_str());
+        Error::data(format!("the gradient of `{name}` is not finite at step {}", self.steps)).help("lower the learning rate, or check the loss for infinities")
+    }
+
+    /// The state as named tensors for a checkpoint: `step` (two u32: low, high), `first.<name>`, `second.<name>`.
+    pub fn save(&self) -> Result<BTreeMap<String, Tensor>> {
+        let mut state = BTreeMap::new();
+        for (name, m) in &self.moments {
+            for (kind, values) in [("first", &m.first), ("second", &m.second)] {
+                state.insert(format!("{kind}.{name}"), Tensor::from_slice(values, m.shape.clone(), &Device::Cpu).map_err(candle)?);
+            }
+        }
+        state.insert("step".into(), Tensor::from_slice(&[self.steps as u32, (self.steps >> 32) as u32], 2, &Device::Cpu).map_err(candle)?);
+        Ok(state)
+    }
+    /// Restores what [`AdamW::save`] gave, for the same parameters; anything missing or misshapen is named.
+    pub fn load(&mut self, state: &BTreeMap<String, Tensor>) -> Result<()> {
+        let find = |key: &str, shape: &[usize]| {
+            let tensor = state.get(key).ok_or_else(|| Error::data(format!("the optimizer state lacks `{key}`")))?;
+            if tensor.dims() == shape { Ok(tensor) } else { Err(Error::data(format!("`{key}` of the optimizer state has shape {:?}, not {shape:?}", tensor.dims()))) }
+        };
+        let step = find("step", &[2])?.to_vec1::<u32>().map_err(candle)?;
+        let mut moments = BTreeMap::new();
+        for (name, m) in &self.moments {
+            let read = |kind: &str| find(&format!("{kind}.{name}"), &m.shape)?.flatten_all().and_then(|t| t.to_vec1::<f32>()).map_err(candle);
+            moments.insert(name.clone(), Moments { first: read("first")?, second: read("second")?, shape: m.shape.clone() });
+        }
+        self.moments = moments;
+        self.steps = u64::from(step[0]) | (u64::from(step[1]) << 32);
+        Ok(())
+    }
+}
+
+/// The element-wise update of one parameter, in place.
+struct Update<'a> {
+    gradient: &'a [f32],
+    moments: Mutex<&'a mut Moments>,
+    clip: f32,
+    beta1: (f32, f32),
+    beta2: (f32, f32),
+    keep: f32,
+    size: f32,
+    root: f32,
+    epsilon: f32,
+}
+
+impl InplaceOp1 for Update<'_> {
+    fn name(&self) -> &'static str {
+        "adamw"
+    }
+    fn cpu_fwd(&self, storage: &mut CpuStorage, layout: &Layout) -> candle_core::Result<()> {
+        let (CpuStorage::F32(values), Some((start, end))) = (storage, layout.contiguous_offsets()) else {
+            candle_core::bail!("adamw updates contiguous float32 parameters only")
+        };
+        let mut moments = self.moments.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let Moments { first, second, .. } = &mut **moments;
+        let pieces = values[start..end].par_chunks_mut(PIECE).zip(self.gradient.par_chunks(PIECE));
+        let moments = first.par_chunks_mut(PIECE).zip(second.par_chunks_mut(PIECE));
+        pieces.zip(moments).for_each(|((w, g), (m, v))| self.apply(w, g, m, v));
+        Ok(())
+    }
+}
+
+impl Update<'_> {
+    fn apply(&self, w: &mut [f32], g: &[f32], m: &mut [f32], v: &mut [f32]) {
+        for (((w, g), m), v) in w.iter_mut().zip(g).zip(m).zip(v) {
+            let g = g * self.clip;
+            *m = self.beta1.0 * *m + self.beta1.1 * g;
+            *v = self.beta2.0 * *v + self.beta2.1 * g * g;
+            *w = *w * self.keep - self.size * *m / (v.sqrt() * self.root + self.epsilon);
+        }
+    }
+}

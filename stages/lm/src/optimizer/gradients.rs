@@ -1,0 +1,52 @@
+//! Gradients by parameter name: collected from a graph, added over micro-batches, measured, clipped.
+//!
+//! Why so: sums are made in name order and element order on one fixed lane pattern, so a norm has the same bits for any number
+//! of threads.
+
+use crate::ops::vector::{add_into, sum_of_squares};
+use candle_core::backprop::GradStore;
+use candle_core::{DType, Var};
+use std::collections::BTreeMap;
+use trainyard_core::{Error, Result};
+
+/// One float32 gradient per parameter, in name order.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Gradients {
+    pub(super) values: BTreeMap<String, Vec<f32>>,
+}
+
+impl Gradients {
+    /// Takes the gradient of every parameter out of a backward pass. A parameter without one is an error of kind bug.
+    pub fn collect(parameters: &BTreeMap<String, Var>, store: &GradStore) -> Result<Self> {
+        let mut values = BTreeMap::new();
+        for (name, var) in parameters {
+            let gradient = store.get(var.as_tensor()).ok_or_else(|| {
+                Error::bug(format!("no gradient reached `{name}`")).help("the loss must depend on every parameter that the optimizer holds")
+            })?;
+            let flat = gradient.flatten_all().and_then(|g| g.to_dtype(DType::F32)?.to_vec1::<f32>());
+            values.insert(name.clone(), flat.map_err(crate::decoder::candle)?);
+        }
+        Ok(Self { values })
+    }
+    /// Adds another micro-batch's gradients; both must have the same parameters.
+    pub fn add(&mut self, other: &Self) -> Result<()> {
+        if self.values.len() != other.values.len() {
+            return Err(Error::bug("gradients of different models cannot be added"));
+        }
+        for ((name, sum), (other_name, term)) in self.values.iter_mut().zip(&other.values) {
+            if name != other_name || sum.len() != term.len() {
+                return Err(Error::bug(format!("gradients of `{name}` and `{other_name}` cannot be added")));
+            }
+            add_into(sum, term);
+        }
+        Ok(())
+    }
+    /// The gradient of one parameter, flat.
+    pub fn get(&self, name: &str) -> Option<&[f32]> {
+        self.values.get(name).map(Vec::as_slice)
+    }
+    /// Euclidean norm over all parameters, summed in name order in double precision.
+    pub fn global_norm(&self) -> f64 {
+        self.values.values().map(|g| sum_of_squares(g)).sum::<f64>().sqrt()
+    }
+}

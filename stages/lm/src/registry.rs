@@ -1,0 +1,20 @@
+//! The stage kinds of this room: one line each, sorted.
+
+use trainyard_api::DynStage;
+use trainyard_api::stage::erase;
+
+/// All stages of the language-model room.
+pub fn stages() -> Vec<Box<dyn DynStage>> {
+    vec![erase::<crate::stages::init::Init>()]
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn every_file_of_the_room_is_listed() {
+        let files = std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/src/stages")).unwrap();
+        let names = files.map(|f| f.unwrap().file_name());
+        let stages = names.filter(|name| name != "mod.rs" && name != "tests.rs").count();
+        assert_eq!(stages, super::stages().len());
+    }
+}

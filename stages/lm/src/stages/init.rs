@@ -1,0 +1,239 @@
+//! `model/init`: a model to begin with, from random weights or from a Hugging Face folder.
+
+use crate::config::{ModelConfig, ModelType};
+use crate::decoder::Decoder;
+use crate::folder::{GenerationConfig, ModelFolder};
+use crate::template::{Builtin, Chat};
+use crate::tokenizer::{Tokenizer, character_tokenizer, special, train_bpe};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::path::Path;
+use trainyard_api::{Ports, Stage, StageContext, port};
+use trainyard_core::{ArtifactKind, Cardinality, Chance, Error, OptionProblem, Result};
+
+/// The architecture of a new model.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Family {
+    #[default]
+    Llama,
+    /// With a norm on every query and key head.
+    Qwen3,
+}
+
+/// What a token is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum TokenizerKind {
+    /// One character of the corpus or of printable ASCII.
+    #[default]
+    Characters,
+    /// Byte-level byte pairs, trained on the corpus.
+    Bpe,
+}
+
+/// The tokenizer of a new model.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct TokenizerOptions {
+    pub kind: TokenizerKind,
+    /// Of `bpe`: at most so many tokens, special tokens and the 256 bytes included.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 1_000_000))]
+    pub vocabulary_size: Option<usize>,
+}
+
+/// Options of `model/init`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Config {
+    /// A Hugging Face folder to start from (llama, qwen2 or qwen3 family); the options of a new model are then not used, except
+    /// `template`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("format" = "source"))]
+    pub from: Option<String>,
+    pub family: Family,
+    #[schemars(range(min = 1))]
+    pub hidden_size: usize,
+    #[schemars(range(min = 1))]
+    pub layers: usize,
+    #[schemars(range(min = 1))]
+    pub heads: usize,
+    /// Key-value heads; as many as `heads` if not given.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1))]
+    pub kv_heads: Option<usize>,
+    #[schemars(range(min = 1))]
+    pub intermediate_size: usize,
+    /// The longest sequence in tokens.
+    #[schemars(range(min = 2))]
+    pub max_position_embeddings: usize,
+    pub tokenizer: TokenizerOptions,
+    /// `compact` for a new model, the folder's own for a given one, unless set.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub template: Option<Builtin>,
+    /// Of the initial weights.
+    pub seed: u64,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            from: None,
+            family: Family::Llama,
+            hidden_size: 96,
+            layers: 3,
+            heads: 4,
+            kv_heads: None,
+            intermediate_size: 256,
+            max_position_embeddings: 1_024,
+            tokenizer: TokenizerOptions::default(),
+            template: None,
+            seed: 0,
+        }
+    }
+}
+
+/// The stage kind.
+pub struct Init;
+
+impl Stage for Init {
+    type Config = Config;
+    const NAME: &'static str = "model/init";
+    const SUMMARY: &'static str = "a model to begin with: random weights and a fresh tokenizer, or a Hugging Face folder";
+    const DOC: &'static str = "\
+Makes a model folder: `config.json`, `model.safetensors`, tokenizer, chat template, `generation_config.json`.
+
+Without `from`, a decoder with tied embeddings gets random weights (normal, 0.02; projections into the residual stream divided by
+the square root of twice the number of layers) and a tokenizer made from the `corpus` and `problems` inputs: `characters` (one token
+per character; printable ASCII is always included) or `bpe` (byte-level byte pairs, digits one by one). The template decides the
+special tokens: `compact` has one per role, `chatml` is the format of Qwen and Hermes models.
+
+With `from`, a Hugging Face folder of the llama, qwen2 or qwen3 family is read, checked and written as float32; `template` replaces its
+chat template, for base models that have none.
+
+Refuses: sizes that are no decoder, `bpe` without a corpus or without a vocabulary size, a tokenizer that does not fit the weights,
+templates that cannot be encoded piece by piece.";
+    const EXAMPLE: &'static str = "{hidden_size: 96, layers: 3, heads: 4, intermediate_size: 256, tokenizer: {kind: characters}, template: compact}";
+    const METRICS: &'static [&'static str] = &["parameters", "vocabulary"];
+
+    fn ports() -> Ports {
+        Ports {
+            inputs: vec![
+                port("corpus", ArtifactKind::Trajectories, Cardinality::Many, "texts that a new tokenizer is made from"),
+                port("problems", ArtifactKind::Problems, Cardinality::Many, "more texts for the tokenizer"),
+            ],
+            outputs: vec![port("model", ArtifactKind::Model, Cardinality::One, "the model folder")],
+        }
+    }
+
+    fn check(config: &Config) -> Vec<OptionProblem> {
+        let mut problems = Vec::new();
+        let mut problem = |pointer: &str, message: String, help: &str| {
+            problems.push(OptionProblem { pointer: pointer.to_string(), message, help: Some(help.to_string()) });
+        };
+        if !config.is_new() {
+            return problems;
+        }
+        if !config.hidden_size.is_multiple_of(2 * config.heads.max(1)) {
+            problem("/hidden_size", format!("{} is no even multiple of {} heads", config.hidden_size, config.heads), "rotary embedding needs heads of even size");
+        }
+        if config.kv_heads.is_some_and(|kv| kv == 0 || !config.heads.is_multiple_of(kv)) {
+            problem("/kv_heads", "must divide `heads`".to_string(), "leave it out for as many key-value heads as heads");
+        }
+        let least = 256 + config.template.unwrap_or_default().special_tokens().len();
+        match (config.tokenizer.kind, config.tokenizer.vocabulary_size) {
+            (TokenizerKind::Bpe, None) => problem("/tokenizer", "`bpe` needs `vocabulary_size`".to_string(), "1024 is enough for a small corpus"),
+            (TokenizerKind::Bpe, Some(size)) if size <= least => {
+                problem("/tokenizer/vocabulary_size", format!("{size} leaves no room for a merge"), &format!("bytes and special tokens take {least}"));
+            }
+            (TokenizerKind::Characters, Some(_)) => {
+                problem("/tokenizer/vocabulary_size", "is an option of `kind: bpe`".to_string(), "leave it out: the alphabet decides");
+            }
+            _ => {}
+        }
+        problems
+    }
+
+    fn run(config: Config, context: &mut StageContext) -> Result<()> {
+        let model = match config.from.as_deref().filter(|_| !config.is_new()) {
+            Some(folder) => import(Path::new(folder), config.template)?,
+            None => create(&config, context)?,
+        };
+        context.stop_if_cancelled()?;
+        model.save(context.output("model")?)?;
+        for (key, value) in model.metadata() {
+            context.describe("model", &key, value);
+        }
+        context.metric("parameters", model.config.parameter_count() as f64);
+        context.metric("vocabulary", model.chat.tokenizer().vocabulary_size() as f64);
+        Ok(())
+    }
+}
+
+impl Config {
+    /// An empty `from` is none, so that a parameter can switch between both.
+    fn is_new(&self) -> bool {
+        self.from.as_deref().is_none_or(str::is_empty)
+    }
+    fn shape(&self, vocabulary: usize) -> ModelConfig {
+        let kv_heads = self.kv_heads.unwrap_or(self.heads);
+        let mut shape = ModelConfig::llama(vocabulary, self.hidden_size, self.intermediate_size, self.layers, self.heads, kv_heads);
+        shape.max_position_embeddings = self.max_position_embeddings;
+        if self.family == Family::Qwen3 {
+            shape.model_type = ModelType::Qwen3;
+            shape.qk_norm = true;
+        }
+        shape
+    }
+}
+
+fn import(folder: &Path, template: Option<Builtin>) -> Result<ModelFolder> {
+    let model = match template {
+        Some(builtin) => ModelFolder::load_with_template(folder, builtin.template()?)?,
+        None => ModelFolder::load(folder)?,
+    };
+    // Every tensor that the config names is there, has its shape, and no other.
+    Decoder::from_weights(&model.config, model.weights.clone()).map_err(|e| e.at(folder.display()))?;
+    Ok(model)
+}
+
+fn create(config: &Config, context: &StageContext) -> Result<ModelFolder> {
+    let template = config.template.unwrap_or_default();
+    let texts = texts(context)?;
+    let texts = texts.iter().map(String::as_str);
+    let tokenizer: Tokenizer = match config.tokenizer.kind {
+        TokenizerKind::Characters => character_tokenizer(texts, template.special_tokens())?,
+        TokenizerKind::Bpe => {
+            let size = config.tokenizer.vocabulary_size.ok_or_else(|| Error::invalid("`bpe` needs `vocabulary_size`"))?;
+            train_bpe(texts, size, template.special_tokens())?
+        }
+    };
+    let shape = config.shape(tokenizer.vocabulary_size());
+    let decoder = Decoder::initialize(&shape, &Chance::new(config.seed).child("model/init", &[]))?;
+    let generation = GenerationConfig {
+        eos_token_id: tokenizer.token_id(template.end_token()).into_iter().collect(),
+        pad_token_id: tokenizer.token_id(special::PAD),
+        ..GenerationConfig::default()
+    };
+    ModelFolder::new(shape, decoder.weights()?, Chat::new(tokenizer, template.template()?)?, generation)
+}
+
+/// The contents of all messages, and the answers of problems.
+fn texts(context: &StageContext) -> Result<Vec<String>> {
+    let mut texts = Vec::new();
+    for artifact in context.many("corpus") {
+        for row in trainyard_tables::read_trajectories(&artifact.parquet())? {
+            texts.extend(row.messages.into_iter().map(|m| m.content));
+        }
+        context.stop_if_cancelled()?;
+    }
+    for artifact in context.many("problems") {
+        for row in trainyard_tables::read_problems(&artifact.parquet())? {
+            texts.extend(row.messages.into_iter().map(|m| m.content));
+            texts.push(row.answer);
+        }
+        context.stop_if_cancelled()?;
+    }
+    Ok(texts)
+}

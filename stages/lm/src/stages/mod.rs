@@ -1,0 +1,5 @@
+//! Stage kinds that need nothing but language models.
+
+pub mod init;
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,132 @@
+//! `model/init` from options to files.
+
+use super::init::{Config, Init};
+use crate::folder::ModelFolder;
+use serde_json::json;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use trainyard_api::{CancelToken, CheckpointStore, InputArtifact, Reporter, Stage, StageContext};
+use trainyard_core::attempt::AttemptMessage;
+use trainyard_core::{ArtifactKind, Digest, Result};
+use trainyard_tables::{Message, Problem};
+
+struct Nothing;
+
+impl Reporter for Nothing {
+    fn report(&self, _: AttemptMessage) {}
+}
+
+impl CheckpointStore for Nothing {
+    fn latest(&self) -> Result<Option<(u64, PathBuf)>> {
+        Ok(None)
+    }
+    fn save(&self, _: u64, _: &Path) -> Result<()> {
+        Ok(())
+    }
+}
+
+/// Runs the stage on one problem whose text is `text`; the folder holds the model.
+fn run(config: serde_json::Value, text: &str) -> Result<(tempfile::TempDir, StageContext)> {
+    let folder = tempfile::tempdir().unwrap();
+    let (input, output) = (folder.path().join("in"), folder.path().join("out"));
+    std::fs::create_dir_all(&input).unwrap();
+    std::fs::create_dir_all(&output).unwrap();
+    let problem = Problem { id: "p".into(), messages: vec![Message::new("user", text)], verifier: "{}".into(), ..Problem::default() };
+    trainyard_tables::write_problems(&input.join("data.parquet"), &[problem]).unwrap();
+    let artifact = InputArtifact {
+        kind: ArtifactKind::Problems,
+        digest: Digest::of(b"in"),
+        stage_digest: Digest::of(b"stage"),
+        folder: input,
+        metadata: BTreeMap::new(),
+    };
+    let mut context = StageContext {
+        cpus: 1,
+        cancel: CancelToken::default(),
+        reporter: Arc::new(Nothing),
+        checkpoints: Arc::new(Nothing),
+        scratch: folder.path().to_path_buf(),
+        inputs: BTreeMap::from([("problems".to_string(), vec![artifact])]),
+        output_folders: BTreeMap::from([("model".to_string(), output)]),
+        metrics: BTreeMap::new(),
+        measured: BTreeMap::new(),
+        metadata: BTreeMap::new(),
+        env: BTreeMap::new(),
+    };
+    Init::run(serde_json::from_value::<Config>(config).unwrap(), &mut context)?;
+    Ok((folder, context))
+}
+
+fn small() -> serde_json::Value {
+    json!({"hidden_size": 16, "layers": 1, "heads": 2, "intermediate_size": 24})
+}
+
+#[test]
+fn a_new_model_is_a_complete_folder_and_the_same_for_the_same_seed() {
+    for (change, family) in [(json!({}), "llama"), (json!({"family": "qwen3", "kv_heads": 1, "template": "chatml", "tokenizer": {"kind": "bpe", "vocabulary_size": 280}}), "qwen3")] {
+        let mut config = small();
+        config.as_object_mut().unwrap().extend(change.as_object().unwrap().clone());
+        let (folder, context) = run(config.clone(), &"how many apples? ü ".repeat(9)).unwrap();
+        let out = folder.path().join("out");
+        let mut files: Vec<String> = std::fs::read_dir(&out).unwrap().map(|f| f.unwrap().file_name().into_string().unwrap()).collect();
+        files.sort();
+        assert_eq!(
+            files,
+            ["chat_template.jinja", "config.json", "generation_config.json", "model.safetensors", "special_tokens_map.json", "tokenizer.json", "tokenizer_config.json"]
+        );
+        let model = ModelFolder::load(&out).unwrap();
+        assert_eq!(model.config.model_type.name(), family);
+        assert_eq!(model.generation.eos_token_id, [model.chat.end_token()]);
+        assert_eq!(model.metadata(), context.metadata["model"]);
+        assert_eq!(context.metrics["parameters"], model.config.parameter_count() as f64);
+        assert!(model.chat.tokenizer().encode("ü").is_ok());
+        model.generator(1).unwrap();
+        let again = run(config.clone(), &"how many apples? ü ".repeat(9)).unwrap().0;
+        config["seed"] = json!(1);
+        let other = run(config, &"how many apples? ü ".repeat(9)).unwrap().0;
+        for file in &files {
+            let read = |folder: &tempfile::TempDir| std::fs::read(folder.path().join("out").join(file)).unwrap();
+            assert_eq!(read(&folder), read(&again), "{file}");
+            assert_eq!(read(&folder) != read(&other), file == "model.safetensors", "{file}");
+        }
+    }
+}
+
+#[test]
+fn a_folder_is_imported_and_its_template_may_be_replaced() {
+    let (given, _) = run(small(), "a").unwrap();
+    let from = given.path().join("out");
+    let (folder, _) = run(json!({"from": from}), "b").unwrap();
+    for file in ["config.json", "model.safetensors", "tokenizer.json", "chat_template.jinja"] {
+        assert_eq!(std::fs::read(from.join(file)).unwrap(), std::fs::read(folder.path().join("out").join(file)).unwrap(), "{file}");
+    }
+    std::fs::remove_file(from.join("chat_template.jinja")).unwrap();
+    assert!(run(json!({"from": from}), "b").err().unwrap().message.contains("no chat template"));
+    assert!(run(json!({"from": from, "template": "compact"}), "b").is_ok());
+    // A tokenizer of another model.
+    let (wide, _) = run(small(), "äöüß").unwrap();
+    std::fs::copy(wide.path().join("out/tokenizer.json"), from.join("tokenizer.json")).unwrap();
+    let error = run(json!({"from": from, "template": "compact"}), "b").err().unwrap();
+    assert!(error.message.contains("the tokenizer has 109 tokens, the model's vocabulary only 105"), "{}", error.message);
+}
+
+#[test]
+fn data_of_another_tokenizer_or_template_is_refused() {
+    let (folder, _) = run(small(), "a").unwrap();
+    let model = ModelFolder::load(&folder.path().join("out")).unwrap();
+    let (tokenizer, template) = (model.tokenizer_digest().as_str(), model.template_digest().as_str());
+    assert!(model.expect_digests(tokenizer, template, "rows").is_ok());
+    assert!(model.expect_digests(template, template, "rows").unwrap_err().message.starts_with("rows: its tokens were made with another tokenizer"));
+    assert!(model.expect_digests(tokenizer, "", "rows").unwrap_err().message.contains("another chat template"));
+}
+
+#[test]
+fn options_that_make_no_model_are_all_reported() {
+    let check = |value: serde_json::Value| Init::check(&serde_json::from_value(value).unwrap()).into_iter().map(|p| p.pointer).collect::<Vec<_>>();
+    assert!(check(json!({})).is_empty() && check(small()).is_empty());
+    assert_eq!(check(json!({"hidden_size": 90, "kv_heads": 3, "tokenizer": {"kind": "bpe"}})), ["/hidden_size", "/kv_heads", "/tokenizer"]);
+    assert_eq!(check(json!({"tokenizer": {"kind": "bpe", "vocabulary_size": 264}})), ["/tokenizer/vocabulary_size"]);
+    assert_eq!(check(json!({"tokenizer": {"vocabulary_size": 400}})), ["/tokenizer/vocabulary_size"]);
+    assert!(serde_json::from_value::<Config>(json!({"hiden_size": 9})).is_err());
+}

@@ -1,0 +1,245 @@
+//! The tokenizer type.
+
+use super::special;
+use serde_json::{Map, Value, json};
+use std::borrow::Cow;
+use std::collections::BTreeSet;
+use std::path::Path;
+use tokenizers::Tokenizer as Inner;
+use trainyard_core::error::io_error;
+use trainyard_core::{Digest, Error, Result};
+
+/// A `tokenizer.json`, with its identity.
+#[derive(Clone)]
+pub struct Tokenizer {
+    inner: Inner,
+    /// The file's content as a value.
+    json: Value,
+    digest: Digest,
+    /// Contents of all added tokens, the longest first.
+    added: Vec<String>,
+    /// All characters that can be expressed, where the model would drop others without a word.
+    alphabet: Option<BTreeSet<char>>,
+    vocabulary_size: usize,
+    /// Other files of its folder, by name.
+    config: Map<String, Value>,
+    special_map: Map<String, Value>,
+}
+
+impl std::fmt::Debug for Tokenizer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Tokenizer({} tokens, {:?})", self.vocabulary_size(), self.digest)
+    }
+}
+
+impl Tokenizer {
+    /// Reads the text of a `tokenizer.json`. Truncation and padding that it may ask for are not applied.
+    pub fn from_json(text: &str) -> Result<Self> {
+        let json: Value = serde_json::from_str(text).map_err(|e| Error::data(format!("the tokenizer is no JSON: {e}")))?;
+        let mut inner: Inner = text.parse().map_err(|e| Error::data(format!("the tokenizer cannot be read: {e}")))?;
+        inner.with_padding(None);
+        inner.with_truncation(None).map_err(|e| Error::data(format!("the tokenizer cannot be read: {e}")))?;
+        let mut added: Vec<String> = inner.get_added_tokens_decoder().into_values().map(|t| t.content).collect();
+        added.sort_by(|a, b| b.len().cmp(&a.len()).then_with(|| a.cmp(b)));
+        let digest = Digest::of_json(&json)?;
+        let vocabulary = inner.get_vocab(true);
+        let mut tokenizer = Self {
+            alphabet: alphabet(&json, vocabulary.keys()),
+            vocabulary_size: vocabulary.into_values().max().map_or(0, |highest| highest as usize + 1),
+            inner,
+            json,
+            digest,
+            added,
+            config: Map::new(),
+            special_map: Map::new(),
+        };
+        tokenizer.describe();
+        Ok(tokenizer)
+    }
+    /// Reads `tokenizer.json`, and `tokenizer_config.json` and `special_tokens_map.json` where they exist.
+    pub fn load(folder: &Path) -> Result<Self> {
+        let path = folder.join("tokenizer.json");
+        let text = std::fs::read_to_string(&path).map_err(|e| io_error(&path, &e).help("the folder needs a fast tokenizer (`tokenizer.json`)"))?;
+        let mut tokenizer = Self::from_json(&text).map_err(|e| e.at(path.display()))?;
+        if let Some(config) = read_object(&folder.join("tokenizer_config.json"))? {
+            tokenizer.config = config;
+            tokenizer.config.remove("chat_template");
+        }
+        if let Some(map) = read_object(&folder.join("special_tokens_map.json"))? {
+            tokenizer.special_map = map;
+        }
+        Ok(tokenizer)
+    }
+    /// Writes `tokenizer.json`, `tokenizer_config.json` (without a chat template) and `special_tokens_map.json`.
+    pub fn save(&self, folder: &Path) -> Result<()> {
+        write_json(&folder.join("tokenizer.json"), &self.json)?;
+        write_json(&folder.join("tokenizer_config.json"), &self.config)?;
+        write_json(&folder.join("special_tokens_map.json"), &self.special_map)
+    }
+    /// Of the canonical form of `tokenizer.json`: its identity in data and models.
+    pub fn digest(&self) -> &Digest {
+        &self.digest
+    }
+    /// One more than the highest id: what a model's embedding must cover.
+    pub fn vocabulary_size(&self) -> usize {
+        self.vocabulary_size
+    }
+    pub fn token_id(&self, token: &str) -> Option<u32> {
+        self.inner.token_to_id(token)
+    }
+    pub fn token(&self, id: u32) -> Option<String> {
+        self.inner.id_to_token(id)
+    }
+    /// True for tokens that are matched as a whole before the text is split (`<|end|>`, `<tool_call>`).
+    pub fn is_added(&self, id: u32) -> bool {
+        self.token(id).is_some_and(|t| self.added.contains(&t))
+    }
+    pub fn pad_token(&self) -> Option<u32> {
+        self.named("pad_token")
+    }
+    /// `eos_token` of the tokenizer's config.
+    pub fn end_token(&self) -> Option<u32> {
+        self.named("eos_token")
+    }
+
+    /// Encodes as written: added tokens in the text become those tokens, nothing is added.
+    ///
+    /// Errors (kind data): a character that the vocabulary cannot express; the message shows it and where.
+    pub fn encode(&self, text: &str) -> Result<Vec<u32>> {
+        if let Some(alphabet) = &self.alphabet
+            && let Some((at, _)) = text.char_indices().find(|(_, c)| !alphabet.contains(c))
+        {
+            return Err(unknown(text, at));
+        }
+        let encoding = self.inner.encode(text, false).map_err(|e| Error::data(format!("text cannot be encoded: {e}")))?;
+        self.check_coverage(text, &encoding)?;
+        Ok(encoding.get_ids().to_vec())
+    }
+    /// Encodes text that others wrote: added tokens written in it become ordinary characters, so a tool's output cannot close a
+    /// message or open a role.
+    pub fn encode_plain(&self, text: &str) -> Result<Vec<u32>> {
+        let mut ids = Vec::new();
+        let mut rest = text;
+        while let Some((start, token)) = self.first_added(rest) {
+            // Cut inside the marker: neither side holds it.
+            let cut = start + token.chars().next().map_or(1, char::len_utf8);
+            ids.extend(self.encode(&rest[..cut])?);
+            rest = &rest[cut..];
+        }
+        ids.extend(self.encode(rest)?);
+        Ok(ids)
+    }
+    /// True if the text holds an added token.
+    pub fn has_markup(&self, text: &str) -> bool {
+        self.first_added(text).is_some()
+    }
+    /// The text of tokens, special tokens written out. Bytes that are no UTF-8 become U+FFFD.
+    pub fn decode(&self, ids: &[u32]) -> Result<String> {
+        if let Some(bad) = ids.iter().find(|&&id| self.inner.id_to_token(id).is_none()) {
+            return Err(Error::data(format!("token {bad} is not in the tokenizer of {} tokens", self.vocabulary_size())));
+        }
+        self.inner.decode(ids, false).map_err(|e| Error::data(format!("tokens cannot be decoded: {e}")))
+    }
+    /// The text with every character that the vocabulary cannot express written as `\uXXXX`.
+    pub fn escape<'t>(&self, text: &'t str) -> Cow<'t, str> {
+        if self.encode_plain(text).is_ok() {
+            return Cow::Borrowed(text);
+        }
+        let mut escaped = String::new();
+        for c in text.chars() {
+            if self.encode_plain(c.encode_utf8(&mut [0; 4])).is_ok() { escaped.push(c) } else { escaped.push_str(&format!("\\u{:04x}", c as u32)) }
+        }
+        Cow::Owned(escaped)
+    }
+
+    /// `bos_token`, `eos_token`, … of the tokenizer's config, by name.
+    pub fn named_tokens(&self) -> Vec<(String, String)> {
+        let names = ["bos_token", "eos_token", "pad_token", "unk_token"];
+        let id = |name: &str| self.named(name).and_then(|id| self.token(id));
+        names.into_iter().filter_map(|name| Some((name.to_string(), id(name)?))).collect()
+    }
+    /// The first added token in a text, and where.
+    pub(crate) fn first_added(&self, text: &str) -> Option<(usize, &str)> {
+        self.added.iter().filter_map(|t| text.find(t.as_str()).map(|at| (at, t.as_str()))).min_by_key(|(at, _)| *at)
+    }
+    /// Every character must belong to a token; white space that a pre-tokenizer drops is its own choice.
+    fn check_coverage(&self, text: &str, encoding: &tokenizers::Encoding) -> Result<()> {
+        let unknown_token = self.json["model"]["unk_token"].as_str().and_then(|t| self.token_id(t));
+        let mut covered = 0;
+        for (&id, &(start, end)) in encoding.get_ids().iter().zip(encoding.get_offsets()) {
+            if start > covered && !is_blank(text, covered, start) {
+                return Err(unknown(text, covered));
+            }
+            if Some(id) == unknown_token {
+                return Err(unknown(text, start));
+            }
+            covered = covered.max(end);
+        }
+        if is_blank(text, covered, text.len()) { Ok(()) } else { Err(unknown(text, covered)) }
+    }
+    fn named(&self, key: &str) -> Option<u32> {
+        let value = self.config.get(key).or_else(|| self.special_map.get(key))?;
+        let content = value.as_str().or_else(|| value["content"].as_str())?;
+        self.token_id(content)
+    }
+    /// Fills the companion files of a tokenizer that was built here.
+    fn describe(&mut self) {
+        let end = [special::END, special::CHATML[1]].into_iter().find(|t| self.token_id(t).is_some());
+        let pad = Some(special::PAD).filter(|t| self.token_id(t).is_some());
+        let others: Vec<&String> = self.added.iter().filter(|t| Some(t.as_str()) != end && Some(t.as_str()) != pad).collect();
+        let mut map = Map::new();
+        for (key, token) in [("eos_token", end), ("pad_token", pad)] {
+            if let Some(token) = token {
+                map.insert(key.to_string(), json!(token));
+            }
+        }
+        let mut config = map.clone();
+        config.insert("tokenizer_class".to_string(), json!("PreTrainedTokenizerFast"));
+        config.insert("clean_up_tokenization_spaces".to_string(), json!(false));
+        config.insert("additional_special_tokens".to_string(), json!(others));
+        map.insert("additional_special_tokens".to_string(), json!(others));
+        self.config = config;
+        self.special_map = map;
+    }
+}
+
+/// The characters of a byte-pair model that has neither bytes nor an unknown token to fall back on.
+fn alphabet<'v>(json: &Value, vocabulary: impl Iterator<Item = &'v String>) -> Option<BTreeSet<char>> {
+    let model = &json["model"];
+    let drops = model["type"] == "BPE" && model["unk_token"].is_null() && model["byte_fallback"] != true;
+    if !drops || !json["pre_tokenizer"].is_null() || !json["normalizer"].is_null() {
+        return None;
+    }
+    let single = |token: &String| {
+        let mut chars = token.chars();
+        chars.next().filter(|_| chars.next().is_none())
+    };
+    Some(vocabulary.filter_map(single).collect())
+}
+
+fn is_blank(text: &str, start: usize, end: usize) -> bool {
+    text.get(start..end).is_some_and(|t| t.trim().is_empty())
+}
+
+fn unknown(text: &str, at: usize) -> Error {
+    let at = text.floor_char_boundary(at);
+    let c = text[at..].chars().next().unwrap_or('?');
+    let line = text[..at].matches('\n').count() + 1;
+    Error::data(format!("the tokenizer cannot express `{}` (U+{:04X}, line {line} of the text)", c.escape_debug(), c as u32))
+        .help("build the tokenizer on a corpus that holds it, or use `kind: bpe`, which knows every byte")
+}
+
+fn read_object(path: &Path) -> Result<Option<Map<String, Value>>> {
+    let text = match std::fs::read_to_string(path) {
+        Ok(text) => text,
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(e) => return Err(io_error(path, &e)),
+    };
+    serde_json::from_str(&text).map(Some).map_err(|e| Error::data(format!("{}: {e}", path.display())))
+}
+
+fn write_json(path: &Path, value: &impl serde::Serialize) -> Result<()> {
+    let mut text = serde_json::to_string_pretty(value).map_err(|e| Error::bug(format!("{}: {e}", path.display())))?;
+    text.push('\n');
+    std::fs::write(path, text).map_err(|e| io_error(path, &e))
+}

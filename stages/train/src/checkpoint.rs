@@ -1,0 +1,41 @@
+//! Resume points of the loops: files written into a scratch folder, stored as a whole, read back by the next attempt.
+//!
+//! Why so: a checkpoint holds all that the rest of the computation reads (weights, moments, counters, part states, curves, kept
+//! rollouts), is taken at step boundaries only, and floats pass through JSON unchanged, so a killed stage ends in the same bytes.
+//! Refuses: partial checkpoints (the store keeps complete ones only) and states of another form.
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use std::path::{Path, PathBuf};
+use trainyard_api::StageContext;
+use trainyard_core::error::io_error;
+use trainyard_core::{Error, Result};
+
+const STATE: &str = "state.json";
+
+/// Stores what `write` puts into an empty folder, together with `state`, as the resume point of `step`.
+pub fn save(context: &StageContext, step: u64, state: &impl Serialize, write: impl FnOnce(&Path) -> Result<()>) -> Result<()> {
+    let folder = context.scratch.join(format!("checkpoint-{step}"));
+    if folder.exists() {
+        std::fs::remove_dir_all(&folder).map_err(|e| io_error(&folder, &e))?;
+    }
+    std::fs::create_dir_all(&folder).map_err(|e| io_error(&folder, &e))?;
+    write(&folder)?;
+    let text = serde_json::to_vec(state).map_err(|e| Error::bug(format!("a state without JSON form: {e}")))?;
+    let path = folder.join(STATE);
+    std::fs::write(&path, text).map_err(|e| io_error(&path, &e))?;
+    context.checkpoints.save(step, &folder)?;
+    std::fs::remove_dir_all(&folder).map_err(|e| io_error(&folder, &e))
+}
+
+/// The newest resume point: its state and its folder.
+pub fn latest<T: DeserializeOwned>(context: &StageContext) -> Result<Option<(T, PathBuf)>> {
+    let Some((step, folder)) = context.checkpoints.latest()? else { return Ok(None) };
+    let path = folder.join(STATE);
+    let text = std::fs::read(&path).map_err(|e| io_error(&path, &e))?;
+    let state = serde_json::from_slice(&text).map_err(|e| {
+        Error::data(format!("the checkpoint of step {step} cannot be read: {e}")).help("remove the checkpoints of this stage to start it afresh")
+    })?;
+    context.log(format!("resuming after step {step}"));
+    Ok(Some((state, folder)))
+}

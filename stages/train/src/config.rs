@@ -1,0 +1,64 @@
+//! Option structs that several stages share, and schemas composed from the part registries.
+//!
+//! Why so: a workflow author meets the same words for sampling, validation and environments in every stage. Parts arrive as maps
+//! with a `kind` ([`Part`], [`Parts`]); their schema is the registry's, so `check` points at a wrong part option itself. Refuses:
+//! tagged enums over parts.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use trainyard_core::OptionProblem;
+use trainyard_tables::Sampling;
+
+/// Limits of an episode and its sampling.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct SamplingOptions {
+    /// 0 = greedy.
+    #[schemars(range(min = 0))]
+    pub temperature: f64,
+    /// Smallest set of tokens with at least this probability; 1 = all.
+    #[schemars(range(max = 1), extend("exclusiveMinimum" = 0))]
+    pub top_p: f64,
+    /// The most probable tokens; 0 = all.
+    pub top_k: u32,
+    /// Most tokens that one agent turn may sample.
+    #[schemars(range(min = 1))]
+    pub max_turn_tokens: usize,
+    /// Most tokens of an episode: prompt, turns and observations.
+    #[schemars(range(min = 2))]
+    pub max_episode_tokens: usize,
+    /// Sequences decoded together; bounds memory, changes no result.
+    #[schemars(range(min = 1))]
+    pub max_running: usize,
+}
+
+impl Default for SamplingOptions {
+    fn default() -> Self {
+        Self { temperature: 1.0, top_p: 1.0, top_k: 0, max_turn_tokens: 128, max_episode_tokens: 768, max_running: 256 }
+    }
+}
+
+impl SamplingOptions {
+    pub fn distribution(&self) -> Sampling {
+        Sampling { temperature: self.temperature, top_p: self.top_p, top_k: self.top_k }
+    }
+    pub fn problems(&self, at: &str) -> Vec<OptionProblem> {
+        let mut problems = Vec::new();
+        let mut bad = |key: &str, message: String| problems.push(OptionProblem::new(format!("{at}/{key}"), message));
+        if !(self.temperature >= 0.0 && self.temperature.is_finite()) {
+            bad("temperature", format!("the temperature is {}, but must be at least 0", self.temperature));
+        }
+        if !(self.top_p > 0.0 && self.top_p <= 1.0) {
+            bad("top_p", format!("`top_p` is {}, but must be above 0 and at most 1", self.top_p));
+        }
+        for (key, value) in [("max_turn_tokens", self.max_turn_tokens), ("max_running", self.max_running)] {
+            if value == 0 {
+                bad(key, format!("`{key}` is 0, but must be at least 1"));
+            }
+        }
+        if self.max_episode_tokens < 2 {
+            bad("max_episode_tokens", "an episode of fewer than 2 tokens has no room for a prompt and an answer".into());
+        }
+        problems
+    }
+}

@@ -1,0 +1,76 @@
+//! Learning curves: what a stage has measured so far, kept in its checkpoints.
+//!
+//! Why so: a resumed stage must end with the same report as one that was never killed, so points are state, not messages. Names are
+//! kept sorted. Refuses: points that are not finite; the stage stops and names the step.
+
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use trainyard_api::StageContext;
+use trainyard_api::report::{Curve, Report};
+use trainyard_core::{Error, Result};
+
+/// Named series of (step, value).
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct Curves(BTreeMap<String, Vec<(u64, f64)>>);
+
+impl Curves {
+    /// Adds a point and reports it. Errors: data, when the value is not finite.
+    pub fn point(&mut self, context: &StageContext, name: &str, step: u64, value: f64) -> Result<()> {
+        finite(value, name, step)?;
+        context.curve(name, step, value);
+        self.0.entry(name.to_string()).or_default().push((step, value));
+        Ok(())
+    }
+    pub fn series(&self, name: &str) -> &[(u64, f64)] {
+        self.0.get(name).map_or(&[], Vec::as_slice)
+    }
+    pub fn last(&self, name: &str) -> Option<f64> {
+        self.series(name).last().map(|p| p.1)
+    }
+    /// Mean of the last `n` points.
+    pub fn recent(&self, name: &str, n: usize) -> Option<f64> {
+        let points = self.series(name);
+        let tail = &points[points.len().saturating_sub(n)..];
+        if tail.is_empty() { None } else { Some(tail.iter().map(|p| p.1).sum::<f64>() / tail.len() as f64) }
+    }
+    /// Names that begin with `prefix`, sorted.
+    pub fn names<'a>(&'a self, prefix: &'a str) -> impl Iterator<Item = &'a str> {
+        self.0.keys().map(String::as_str).filter(move |n| n.starts_with(prefix))
+    }
+    /// One drawing of several series: (label, name).
+    pub fn draw(&self, report: &mut Report, title: &str, y: &str, series: &[(&str, &str)]) {
+        let curve = series.iter().fold(Curve::new(title, "step", y), |curve, (label, name)| {
+            curve.with(*label, self.series(name).iter().map(|&(x, v)| (x as f64, v)))
+        });
+        report.curve(curve);
+    }
+}
+
+/// Stops the stage at a number that is none.
+pub fn finite(value: f64, name: &str, step: u64) -> Result<f64> {
+    if value.is_finite() {
+        return Ok(value);
+    }
+    Err(Error::data(format!("{name} is {value} at step {step}")).help("lower the learning rate or the clip norm; weights of earlier checkpoints are intact"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::context;
+
+    #[test]
+    fn points_survive_saving_bit_for_bit_and_nan_stops() {
+        let (context, _folder) = context();
+        let mut curves = Curves::default();
+        for (step, value) in [(0, 0.1 + 0.2), (1, 1.0 / 3.0), (2, 1e-308)] {
+            curves.point(&context, "loss", step, value).unwrap();
+        }
+        let copy: Curves = serde_json::from_str(&serde_json::to_string(&curves).unwrap()).unwrap();
+        assert_eq!(copy, curves);
+        assert_eq!(curves.recent("loss", 2), Some((1.0 / 3.0 + 1e-308) / 2.0));
+        let e = curves.point(&context, "loss", 3, f64::NAN).unwrap_err();
+        assert_eq!(e.kind, trainyard_core::ErrorKind::Data);
+        assert!(e.message.contains("step 3"));
+    }
+}

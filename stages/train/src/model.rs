@@ -1,0 +1,43 @@
+//! Models at a stage's ports: loading, checking, saving with their digests.
+//!
+//! Why so: data and models carry the digests of tokenizer and template, and every stage compares them before it computes. Refuses:
+//! trajectories of another tokenizer or template.
+
+use trainyard_api::{InputArtifact, StageContext};
+use trainyard_core::error::Context as _;
+use trainyard_core::{Error, Result};
+use trainyard_lm::ModelFolder;
+use trainyard_tables::Trajectory;
+
+/// A model with the content digest of its artifact.
+pub struct Policy {
+    pub folder: ModelFolder,
+    pub digest: String,
+}
+
+impl Policy {
+    pub fn load(artifact: &InputArtifact, port: &str) -> Result<Self> {
+        let folder = ModelFolder::load(&artifact.folder).at(format!("input `{port}`"))?;
+        Ok(Self { folder, digest: artifact.digest.to_string() })
+    }
+}
+
+/// Writes a model into an output port and describes it.
+pub fn save(context: &mut StageContext, port: &str, model: &ModelFolder) -> Result<()> {
+    model.save(context.output(port)?)?;
+    for (key, value) in model.metadata() {
+        context.describe(port, &key, value);
+    }
+    Ok(())
+}
+
+/// Refuses rows with tokens of another tokenizer or template. Rows without tokens (demonstrations) have nothing to compare.
+pub fn expect_same_text(model: &ModelFolder, rows: &[Trajectory], what: &str) -> Result<()> {
+    for row in rows.iter().filter(|r| !r.token_ids.is_empty()) {
+        model.expect_digests(&row.tokenizer_digest, &row.template_digest, &format!("row `{}` of {what}", row.id))?;
+        if row.loss_mask.len() != row.token_ids.len() || row.turn.len() != row.token_ids.len() {
+            return Err(Error::data(format!("row `{}` of {what}: per-token columns differ in length", row.id)).help("rebuild the artifact that wrote it"));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,114 @@
+//! Learning rate by step: linear warm-up, then constant, linear or cosine decay; and the optimizer's options.
+//!
+//! Why so: the rate is a pure function of the step, so a resumed run needs no scheduler state. Refuses: schedules that depend on
+//! measured losses.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use trainyard_core::OptionProblem;
+use trainyard_lm::optimizer::{AdamWConfig, Decay, Schedule};
+
+/// AdamW (1711.05101) with warm-up, decay and clipping by the global norm.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct OptimizerOptions {
+    /// Highest learning rate, reached at the end of warm-up.
+    #[schemars(extend("exclusiveMinimum" = 0))]
+    pub learning_rate: f64,
+    /// How the rate falls after warm-up: to `final_share` along half a cosine, in a straight line, or not at all.
+    pub decay: Decay,
+    /// Share of all steps spent warming up from 0.
+    #[schemars(range(min = 0, max = 1))]
+    pub warmup_share: f64,
+    /// Share of the highest rate that is left at the end.
+    #[schemars(range(min = 0, max = 1))]
+    pub final_share: f64,
+    #[schemars(range(min = 0, max = 1))]
+    pub beta1: f64,
+    #[schemars(range(min = 0, max = 1))]
+    pub beta2: f64,
+    #[schemars(extend("exclusiveMinimum" = 0))]
+    pub epsilon: f64,
+    /// Decoupled; applied to matrices only.
+    #[schemars(range(min = 0))]
+    pub weight_decay: f64,
+    /// Gradients are scaled down to this global norm; 0 = never.
+    #[schemars(range(min = 0))]
+    pub clip_norm: f64,
+}
+
+impl Default for OptimizerOptions {
+    fn default() -> Self {
+        Self {
+            learning_rate: 1e-3,
+            decay: Decay::Cosine,
+            warmup_share: 0.05,
+            final_share: 0.1,
+            beta1: 0.9,
+            beta2: 0.95,
+            epsilon: 1e-8,
+            weight_decay: 0.01,
+            clip_norm: 1.0,
+        }
+    }
+}
+
+impl OptimizerOptions {
+    /// The rate of step `step` (from 0) of `total`.
+    pub fn rate(&self, step: u64, total: u64) -> f64 {
+        let warmup = (self.warmup_share * total as f64).ceil() as u64;
+        Schedule { decay: self.decay, warmup, total, floor: self.final_share }.rate(self.learning_rate, step)
+    }
+    pub fn adamw(&self) -> AdamWConfig {
+        let max_norm = (self.clip_norm > 0.0).then_some(self.clip_norm);
+        AdamWConfig { beta1: self.beta1, beta2: self.beta2, epsilon: self.epsilon, weight_decay: self.weight_decay, max_norm }
+    }
+    /// Ranges that types cannot express.
+    pub fn problems(&self, at: &str) -> Vec<OptionProblem> {
+        let mut problems = Vec::new();
+        let mut bad = |key: &str, message: String| problems.push(OptionProblem::new(format!("{at}/{key}"), message));
+        if !(self.learning_rate > 0.0 && self.learning_rate.is_finite()) {
+            bad("learning_rate", format!("the learning rate is {}, but must be above 0", self.learning_rate));
+        }
+        for (key, value) in [("warmup_share", self.warmup_share), ("final_share", self.final_share)] {
+            if !(0.0..=1.0).contains(&value) {
+                bad(key, format!("`{key}` is {value}, but must be within 0..1"));
+            }
+        }
+        for (key, value) in [("beta1", self.beta1), ("beta2", self.beta2)] {
+            if !(0.0..1.0).contains(&value) {
+                bad(key, format!("`{key}` is {value}, but must be at least 0 and below 1"));
+            }
+        }
+        if self.epsilon.is_nan() || self.epsilon <= 0.0 {
+            bad("epsilon", format!("`epsilon` is {}, but must be above 0", self.epsilon));
+        }
+        for (key, value) in [("weight_decay", self.weight_decay), ("clip_norm", self.clip_norm)] {
+            if value.is_nan() || value < 0.0 {
+                bad(key, format!("`{key}` is {value}, but must be at least 0"));
+            }
+        }
+        problems
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn warm_up_then_decay_to_the_final_share() {
+        let o = OptimizerOptions { learning_rate: 1.0, warmup_share: 0.1, ..OptimizerOptions::default() };
+        let rates: Vec<f64> = (0..=100).map(|s| o.rate(s, 100)).collect();
+        assert!((rates[0] - 0.1).abs() < 1e-12 && (rates[9] - 1.0).abs() < 1e-12 && (rates[100] - 0.1).abs() < 1e-12);
+        assert!(rates[10..].windows(2).all(|w| w[0] >= w[1]));
+        assert_eq!(OptimizerOptions { decay: Decay::Constant, warmup_share: 0.0, ..o }.rate(99, 100), 1.0);
+    }
+
+    #[test]
+    fn every_wrong_range_is_named() {
+        let o = OptimizerOptions { learning_rate: 0.0, beta2: 1.0, clip_norm: f64::NAN, ..OptimizerOptions::default() };
+        let at: Vec<String> = o.problems("/optimizer").into_iter().map(|p| p.pointer).collect();
+        assert_eq!(at, ["/optimizer/learning_rate", "/optimizer/beta2", "/optimizer/clip_norm"]);
+    }
+}

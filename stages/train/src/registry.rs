@@ -1,0 +1,49 @@
+//! The stage kinds of this room: one line each, sorted.
+
+use crate::stages::{compare, evaluate, noop, prm, report, rl, sft};
+use trainyard_api::DynStage;
+use trainyard_api::stage::erase;
+
+pub fn stages() -> Vec<Box<dyn DynStage>> {
+    vec![
+        erase::<compare::Compare>(),
+        erase::<evaluate::Evaluate>(),
+        erase::<noop::Noop>(),
+        erase::<prm::Prm>(),
+        erase::<report::JoinReports>(),
+        erase::<rl::Rl>(),
+        erase::<sft::Sft>(),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::Value;
+
+    #[test]
+    fn every_kind_is_listed_sorted_and_documented() {
+        let stages = stages();
+        let names: Vec<&str> = stages.iter().map(|s| s.info().name).collect();
+        assert!(names.is_sorted());
+        let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src/stages");
+        let mut files: Vec<String> = std::fs::read_dir(folder).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap().replace(".rs", "")).filter(|n| n != "mod").collect();
+        files.sort();
+        files.dedup();
+        assert_eq!(names, files, "every file of `stages` is listed");
+        for stage in &stages {
+            let info = stage.info();
+            assert!(!info.summary.is_empty() && !info.doc.is_empty(), "{}", info.name);
+            let mut example: serde_json::Map<String, Value> = serde_json::from_str(info.example).unwrap();
+            example.retain(|key, _| info.input(key).is_none());
+            let example = Value::Object(example);
+            assert_eq!(stage.validate(&example), [], "{}", info.name);
+            let complete = stage.complete(&example).unwrap();
+            assert_eq!(stage.complete(&complete).unwrap(), complete, "completing twice changes nothing: {}", info.name);
+            let properties = info.options["properties"].as_object().cloned().unwrap_or_default();
+            for key in complete.as_object().unwrap().keys() {
+                assert!(properties.contains_key(key), "option `{key}` of `{}` is not in its schema", info.name);
+            }
+        }
+    }
+}

@@ -1,0 +1,147 @@
+//! The `results` table of an evaluation: one row per model × problem × sample, the base of every metric and of paired comparisons.
+//!
+//! Why so: numbers in a report must be recomputable, and two models are compared problem by problem. Columns, in this order:
+//!
+//! | column | type | meaning |
+//! |---|---|---|
+//! | `model` | string | its name in the evaluation |
+//! | `problem_id` | string | cluster of all its samples |
+//! | `level` | i64 | difficulty, 0 = unknown |
+//! | `sample` | i64 | −1 = the greedy one, otherwise from 0 |
+//! | `correct` | bool, null | verified; null = infrastructure failure, counted apart |
+//! | `answer` | string, null | as the environment read it |
+//! | `reward` | f64, null | weighted sum where rewards are configured |
+//! | `stop_reason` | string | `answer`, `end`, `length`, … |
+//! | `turns`, `tool_calls`, `tool_errors`, `tokens` | i64 | `tokens` = sampled ones |
+//! | `prm_min`, `prm_product`, `prm_last` | f64, null | step scores reduced, where a process reward model was given |
+//!
+//! Refuses: scoring an infrastructure failure 0; a table with other columns or types, by name.
+
+use arrow_array::types::{ArrowPrimitiveType, Float64Type, Int64Type};
+use arrow_array::{Array, BooleanArray, PrimitiveArray, RecordBatch, StringArray};
+use serde::{Deserialize, Serialize};
+use std::path::Path;
+use trainyard_core::{Error, Result};
+use trainyard_tables::{TableBuilder, read_batches};
+
+/// One row.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct ResultRow {
+    pub model: String,
+    pub problem_id: String,
+    pub level: u32,
+    /// −1 = greedy.
+    pub sample: i32,
+    /// None = infrastructure failure.
+    pub correct: Option<bool>,
+    pub answer: Option<String>,
+    pub reward: Option<f64>,
+    pub stop_reason: String,
+    pub turns: u32,
+    pub tool_calls: u32,
+    pub tool_errors: u32,
+    pub tokens: u32,
+    pub prm_min: Option<f64>,
+    pub prm_product: Option<f64>,
+    pub prm_last: Option<f64>,
+}
+
+/// Writes the table in the order of the rows.
+pub fn write_results(path: &Path, rows: &[ResultRow]) -> Result<u64> {
+    let count = |of: fn(&ResultRow) -> u32| rows.iter().map(move |r| Some(i64::from(of(r))));
+    TableBuilder::new()
+        .string("model", rows.iter().map(|r| &r.model))
+        .string("problem_id", rows.iter().map(|r| &r.problem_id))
+        .i64("level", count(|r| r.level))
+        .i64("sample", rows.iter().map(|r| Some(i64::from(r.sample))))
+        .bool("correct", rows.iter().map(|r| r.correct))
+        .optional_string("answer", rows.iter().map(|r| r.answer.as_ref()))
+        .f64("reward", rows.iter().map(|r| r.reward))
+        .string("stop_reason", rows.iter().map(|r| &r.stop_reason))
+        .i64("turns", count(|r| r.turns))
+        .i64("tool_calls", count(|r| r.tool_calls))
+        .i64("tool_errors", count(|r| r.tool_errors))
+        .i64("tokens", count(|r| r.tokens))
+        .f64("prm_min", rows.iter().map(|r| r.prm_min))
+        .f64("prm_product", rows.iter().map(|r| r.prm_product))
+        .f64("prm_last", rows.iter().map(|r| r.prm_last))
+        .write(path)
+}
+
+/// Reads what [`write_results`] wrote. Errors: data, naming the file and the column.
+pub fn read_results(path: &Path) -> Result<Vec<ResultRow>> {
+    let (_, batches) = read_batches(path)?;
+    let mut rows = Vec::new();
+    for batch in &batches {
+        rows.extend(decode(batch).map_err(|e| e.at(path.display()))?);
+    }
+    Ok(rows)
+}
+
+fn decode(batch: &RecordBatch) -> Result<Vec<ResultRow>> {
+    let text = |name: &str| -> Result<Vec<Option<String>>> { Ok(column::<StringArray>(batch, name)?.iter().map(|v| v.map(str::to_string)).collect()) };
+    let (model, problem, answer, stop) = (text("model")?, text("problem_id")?, text("answer")?, text("stop_reason")?);
+    let correct: Vec<Option<bool>> = column::<BooleanArray>(batch, "correct")?.iter().collect();
+    let whole = |name: &str| numbers::<Int64Type>(batch, name);
+    let (level, sample, turns) = (whole("level")?, whole("sample")?, whole("turns")?);
+    let (calls, errors, tokens) = (whole("tool_calls")?, whole("tool_errors")?, whole("tokens")?);
+    let real = |name: &str| numbers::<Float64Type>(batch, name);
+    let (reward, least, product, last) = (real("reward")?, real("prm_min")?, real("prm_product")?, real("prm_last")?);
+    let count = |value: Option<i64>, name: &str| {
+        value.and_then(|v| u32::try_from(v).ok()).ok_or_else(|| Error::data(format!("column `{name}` holds {value:?}, expected a count")))
+    };
+    let some = |value: &Option<String>, name: &str| value.clone().ok_or_else(|| Error::data(format!("column `{name}` holds a null")));
+    let row = |i: usize| -> Result<ResultRow> {
+        Ok(ResultRow {
+            model: some(&model[i], "model")?,
+            problem_id: some(&problem[i], "problem_id")?,
+            level: count(level[i], "level")?,
+            sample: sample[i].and_then(|v| i32::try_from(v).ok()).ok_or_else(|| Error::data("column `sample` holds no sample number"))?,
+            correct: correct[i],
+            answer: answer[i].clone(),
+            reward: reward[i],
+            stop_reason: some(&stop[i], "stop_reason")?,
+            turns: count(turns[i], "turns")?,
+            tool_calls: count(calls[i], "tool_calls")?,
+            tool_errors: count(errors[i], "tool_errors")?,
+            tokens: count(tokens[i], "tokens")?,
+            prm_min: least[i],
+            prm_product: product[i],
+            prm_last: last[i],
+        })
+    };
+    (0..batch.num_rows()).map(row).collect()
+}
+
+fn numbers<T: ArrowPrimitiveType>(batch: &RecordBatch, name: &str) -> Result<Vec<Option<T::Native>>> {
+    Ok(column::<PrimitiveArray<T>>(batch, name)?.iter().collect())
+}
+
+fn column<'a, A: Array + 'static>(batch: &'a RecordBatch, name: &str) -> Result<&'a A> {
+    let help = "give the output `results` of an `evaluate` stage";
+    let column = batch.column_by_name(name).ok_or_else(|| Error::data(format!("the table has no column `{name}`")).help(help))?;
+    column.as_any().downcast_ref::<A>().ok_or_else(|| Error::data(format!("column `{name}` is {}", column.data_type())).help(help))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_survive_their_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("data.parquet");
+        let failed = ResultRow { model: "rl".into(), problem_id: "b".into(), sample: 3, stop_reason: "error".into(), ..ResultRow::default() };
+        let scored = ResultRow { correct: Some(true), answer: Some("7".into()), sample: -1, prm_last: Some(0.25), tokens: 9, level: 2, ..failed.clone() };
+        write_results(&path, &[scored.clone(), failed.clone()]).unwrap();
+        assert_eq!(read_results(&path).unwrap(), [scored, failed]);
+    }
+
+    #[test]
+    fn another_table_is_refused_by_column() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("data.parquet");
+        TableBuilder::new().string("model", ["a"]).write(&path).unwrap();
+        assert!(read_results(&path).unwrap_err().message.contains("problem_id"));
+    }
+}

@@ -1,0 +1,150 @@
+//! Values of single problems from result rows: the one definition of every sampled metric, for `evaluate` and `compare`.
+//!
+//! A problem's value is `None` (absent) where its rows cannot give one: infrastructure failures are left out, and k samples must
+//! be left for a metric at k. For majority votes every right answer is one answer, and wrong ones are equal if their text is, up
+//! to white space and the spelling of numbers. Refuses: unknown names.
+
+use crate::results::ResultRow;
+use std::collections::BTreeMap;
+use trainyard_core::{Error, Result};
+use trainyard_learn::statistics::{StepReduction, Vote, best_at_k, majority_at_k, mean, pass_at_k, pass_hat_k};
+
+/// What is measured per problem.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Metric {
+    /// The greedy sample is right.
+    Accuracy,
+    /// The share of right ones among the drawn samples.
+    Avg,
+    PassAt(usize),
+    PassHat(usize),
+    MajAt(usize),
+    BestOf(usize, StepReduction),
+    /// Mean of a column over the drawn samples, or the greedy one.
+    Mean(Column),
+}
+
+/// A column that may be averaged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Column {
+    Reward,
+    ToolCalls,
+    ToolErrors,
+    Turns,
+    Tokens,
+}
+
+const COLUMNS: [(&str, Column); 5] =
+    [("reward", Column::Reward), ("tool_calls", Column::ToolCalls), ("tool_errors", Column::ToolErrors), ("turns", Column::Turns), ("tokens", Column::Tokens)];
+
+/// Values by problem id.
+pub type ByProblem = BTreeMap<String, f64>;
+
+impl Metric {
+    /// Reads a name such as `pass_at_8` or `best_of_8_last`.
+    pub fn parse(name: &str) -> Result<Self> {
+        let number = |prefix: &str| name.strip_prefix(prefix).and_then(|k| k.parse::<usize>().ok()).filter(|k| *k > 0);
+        let best = || {
+            let (k, reduction) = name.strip_prefix("best_of_")?.split_once('_')?;
+            let reduction = [StepReduction::Min, StepReduction::Product, StepReduction::Last].into_iter().find(|r| r.name() == reduction)?;
+            Some(Self::BestOf(k.parse().ok().filter(|k| *k > 0)?, reduction))
+        };
+        let fixed = match name {
+            "accuracy" => Some(Self::Accuracy),
+            "avg" => Some(Self::Avg),
+            _ => COLUMNS.iter().find(|(n, _)| *n == name).map(|(_, c)| Self::Mean(*c)),
+        };
+        fixed
+            .or_else(|| number("pass_at_").map(Self::PassAt))
+            .or_else(|| number("pass_hat_").map(Self::PassHat))
+            .or_else(|| number("maj_at_").map(Self::MajAt))
+            .or_else(best)
+            .ok_or_else(|| {
+                Error::invalid(format!("no metric `{name}`"))
+                    .help("one of: accuracy, avg, pass_at_<k>, pass_hat_<k>, maj_at_<k>, best_of_<k>_<min|product|last>, reward, tool_calls, tool_errors, turns, tokens")
+            })
+    }
+
+    /// The value of every problem that has one. The rows are those of one model.
+    pub fn by_problem(self, rows: &[&ResultRow]) -> Result<ByProblem> {
+        let mut groups: BTreeMap<&str, Vec<&ResultRow>> = BTreeMap::new();
+        for row in rows {
+            groups.entry(&row.problem_id).or_default().push(row);
+        }
+        let mut values = ByProblem::new();
+        for (id, mut group) in groups {
+            group.sort_by_key(|r| r.sample);
+            if group.windows(2).any(|pair| pair[0].sample == pair[1].sample) {
+                return Err(Error::data(format!("problem `{id}` has sample {} twice for one model", group[0].sample)).help("give every evaluated model a name of its own"));
+            }
+            if let Some(value) = self.of(&group) {
+                values.insert(id.to_string(), value);
+            }
+        }
+        Ok(values)
+    }
+
+    /// The value of one problem, from its rows in order of sample.
+    pub fn of(self, rows: &[&ResultRow]) -> Option<f64> {
+        let greedy = || rows.iter().find(|r| r.sample < 0).copied();
+        let drawn: Vec<&ResultRow> = rows.iter().copied().filter(|r| r.sample >= 0 && r.correct.is_some()).collect();
+        let right: Vec<f64> = drawn.iter().map(|r| share(r)).collect();
+        let successes = right.iter().filter(|c| **c > 0.5).count();
+        match self {
+            Self::Accuracy => greedy().filter(|r| r.correct.is_some()).map(share),
+            Self::Avg => mean(&right),
+            Self::PassAt(k) => pass_at_k(drawn.len(), successes, k),
+            Self::PassHat(k) => pass_hat_k(drawn.len(), successes, k),
+            Self::MajAt(k) => {
+                let keys: Vec<Option<String>> = drawn.iter().map(|r| key(r)).collect();
+                let votes: Vec<Vote<'_>> = keys.iter().zip(&drawn).map(|(k, r)| Vote { answer: k.as_deref(), correct: r.correct == Some(true) }).collect();
+                majority_at_k(&votes, k).map(|(value, _)| value)
+            }
+            Self::BestOf(k, reduction) => {
+                let scores: Option<Vec<f64>> = drawn.iter().map(|r| score(r, reduction)).collect();
+                best_at_k(&scores?, &right, k)
+            }
+            Self::Mean(column) => {
+                let source = if drawn.is_empty() { greedy().filter(|r| r.correct.is_some()).into_iter().collect() } else { drawn };
+                let values: Option<Vec<f64>> = source.iter().map(|r| column.of(r)).collect();
+                mean(&values?)
+            }
+        }
+    }
+}
+
+impl Column {
+    fn of(self, row: &ResultRow) -> Option<f64> {
+        match self {
+            Self::Reward => row.reward,
+            Self::ToolCalls => Some(f64::from(row.tool_calls)),
+            Self::ToolErrors => Some(f64::from(row.tool_errors)),
+            Self::Turns => Some(f64::from(row.turns)),
+            Self::Tokens => Some(f64::from(row.tokens)),
+        }
+    }
+}
+
+fn share(row: &ResultRow) -> f64 {
+    f64::from(u8::from(row.correct == Some(true)))
+}
+
+fn score(row: &ResultRow, reduction: StepReduction) -> Option<f64> {
+    match reduction {
+        StepReduction::Min => row.prm_min,
+        StepReduction::Product => row.prm_product,
+        StepReduction::Last => row.prm_last,
+        StepReduction::Mean => None,
+    }
+}
+
+/// The class of a row's answer in a vote; none if it gave no answer.
+fn key(row: &ResultRow) -> Option<String> {
+    if row.correct == Some(true) {
+        return Some("right".into());
+    }
+    let text = row.answer.as_deref()?.trim();
+    let number = text.replace([',', '$'], "").parse::<f64>().ok().filter(|x| x.is_finite());
+    // The prefix keeps an answer that reads "right" apart from the class of right answers.
+    (!text.is_empty()).then(|| number.map_or_else(|| format!("text {text}"), |x| format!("number {x}")))
+}

@@ -1,0 +1,114 @@
+//! `evaluate`: greedy accuracy, avg@k, pass@k, maj@k, best-of-k by a process reward model, for several models on the same problems.
+//!
+//! Why so: models are compared on the same problems with the same draws, so differences are paired. Refuses: a process reward model
+//! of another tokenizer or template; counting an infrastructure failure as wrong.
+
+pub mod config;
+pub mod run;
+pub mod scorer;
+pub mod summary;
+#[cfg(test)]
+mod tests;
+
+pub use config::Config;
+
+use crate::model::Policy;
+use crate::results::write_results;
+use crate::rollouts::StepKind;
+use crate::stages::rl::validate::equal_shares;
+use crate::world::World;
+use run::Evaluation;
+use scorer::Scorer;
+use serde_json::Value;
+use summary::Summary;
+use trainyard_api::{Ports, Stage, StageContext, port};
+use trainyard_core::error::Context as _;
+use trainyard_core::{ArtifactKind, Cardinality, Chance, Error, OptionProblem, Result};
+use trainyard_tables::{read_problems, write_trajectories};
+
+pub struct Evaluate;
+
+const DOC: &str = "Every model plays every problem once greedily and `samples` times at the sampling temperature, with the tool in the loop.\n\n\
+accuracy: greedy. avg@k: mean of all samples. pass@k: 1 − C(n−c,k)/C(n,k) per problem (2107.03374). maj@k: the most frequent answer, ties by \
+expectation. best-of-k: the sample that the process reward model scores highest, by the least, the product or the last of its step scores. All are \
+means over problems with 95% intervals clustered by problem; every later model is compared with every earlier one, paired (2411.00640). Levels have \
+equal shares when `problems_limit` cuts.\n\n\
+Metrics: `accuracy_<name>`, `avg_at_<k>_<name>`, `pass_at_<k>_<name>`, `maj_at_<k>_<name>`, `best_of_<k>_<min|product|last>_<name>`, \
+`difference_<later>_<earlier>` with `_low` and `_high`, `accuracy_<name>_level_<l>`; `accuracy` is that of the last model.\n\n\
+Refuses: a process reward model of another tokenizer or template. Infrastructure failures are counted apart, not scored 0.";
+
+impl Stage for Evaluate {
+    type Config = Config;
+    const NAME: &'static str = "evaluate";
+    const SUMMARY: &'static str = "accuracy, pass@k, maj@k and best-of-k of several models on the same problems";
+    const DOC: &'static str = DOC;
+    const EXAMPLE: &'static str = r#"{"names": ["sft", "rl"], "samples": 8, "problems_limit": 300}"#;
+    const ALL_CPUS: bool = true;
+    const MAIN_METRIC: Option<&'static str> = Some("accuracy");
+    const METRICS: &'static [&'static str] =
+        &["accuracy*", "avg_at_*", "best_of_*", "difference_*", "infrastructure_failures*", "maj_at_*", "pass_at_*", "problems", "tokens_*", "tool_calls_*", "tool_errors_*"];
+
+    fn ports() -> Ports {
+        use ArtifactKind::{Model, Problems, Report, Table, Trajectories};
+        use Cardinality::{Many, One, Optional};
+        Ports {
+            inputs: vec![
+                port("models", Model, Many, "The models, in the order of `names`; the last is the pipeline's result."),
+                port("problems", Problems, One, "What they are tested on."),
+                port("prm", Model, Optional, "A model with a scoring head, for best-of-k."),
+            ],
+            outputs: vec![
+                port("report", Report, One, "Metrics, intervals, paired differences."),
+                port("results", Table, One, "One row per model, problem and sample."),
+                port("trajectories", Trajectories, One, "The first rollouts of every model."),
+            ],
+        }
+    }
+    fn expand(config: Value) -> Result<Value> {
+        World::complete_environment(config)
+    }
+    fn check(config: &Config) -> Vec<OptionProblem> {
+        config.problems().into_iter().chain(World::check(&config.environment, None)).collect()
+    }
+
+    fn run(config: Config, context: &mut StageContext) -> Result<()> {
+        let models = context.many("models").to_vec();
+        let names = config.model_names(models.len());
+        if models.is_empty() || names.len() != models.len() {
+            return Err(Error::invalid(format!("{} models, but {} names", models.len(), names.len())).help("give one name per model, in their order"));
+        }
+        let problems = equal_shares(read_problems(&context.input("problems")?.parquet())?, config.problems_limit.unwrap_or(usize::MAX));
+        if problems.is_empty() {
+            return Err(Error::data("input `problems` has no rows").help("give at least one problem"));
+        }
+        let environment = World::new(context.cpus).environment(&config.environment)?;
+        let mut scorer = scorer(&config, context)?;
+        let chance = Chance::new(config.seed).child("evaluate", &[]);
+        let evaluation = Evaluation { config: &config, environment: &*environment, problems: &problems, chance };
+        let per_model = |name: &String| problems.len() as u64 * (1 + if config.is_sampled(name) { u64::from(config.samples) } else { 0 });
+        let total = names.iter().map(per_model).sum();
+        let (mut rows, mut kept, mut done) = (Vec::new(), Vec::new(), 0);
+        for (name, artifact) in names.iter().zip(&models) {
+            let policy = Policy::load(artifact, "models").at(name)?;
+            if let Some(scorer) = &scorer {
+                scorer.expect_same_text(&policy.folder).at(name)?;
+            }
+            let results = evaluation.run(name, &policy, scorer.as_mut(), context, &mut done, total)?;
+            rows.push(results.rows);
+            kept.extend(results.kept);
+        }
+        write_results(&context.output_parquet("results")?, &rows.concat())?;
+        write_trajectories(&context.output_parquet("trajectories")?, &kept)?;
+        Summary::new(&config, &names, &rows, scorer.is_some()).write(context)
+    }
+}
+
+/// The process reward model, if one is given; its artifact says where steps end.
+fn scorer(config: &Config, context: &StageContext) -> Result<Option<Scorer>> {
+    let Some(artifact) = context.optional("prm") else { return Ok(None) };
+    let steps = match artifact.metadata.get("steps") {
+        Some(value) => serde_json::from_value::<StepKind>(value.clone()).map_err(|e| Error::data(format!("input `prm`: `steps` is {value}: {e}")))?,
+        None => config.steps,
+    };
+    Scorer::new(Policy::load(artifact, "prm")?, steps, context.cpus).map(Some)
+}

@@ -1,0 +1,134 @@
+//! Episodes of every model on every problem: one greedy, `samples` drawn; scored by the process reward model where there is one.
+
+use super::config::Config;
+use super::scorer::Scorer;
+use crate::model::Policy;
+use crate::results::ResultRow;
+use crate::rollouts::{Driver, Finished, Job, Limits, Start};
+use trainyard_api::StageContext;
+use trainyard_core::{Chance, Result};
+use trainyard_envs::Environment;
+use trainyard_learn::statistics::StepReduction;
+use trainyard_tables::{Problem, Sampling, Status, StopReason, Trajectory};
+
+/// Problems whose drawn samples run in one call.
+const PROBLEMS_PER_CALL: usize = 64;
+
+/// Everything that the models share.
+pub struct Evaluation<'a> {
+    pub config: &'a Config,
+    pub environment: &'a dyn Environment,
+    pub problems: &'a [Problem],
+    pub chance: Chance,
+}
+
+/// One model's rows and its first rollouts.
+pub struct ModelResults {
+    pub rows: Vec<ResultRow>,
+    pub kept: Vec<Trajectory>,
+}
+
+impl Evaluation<'_> {
+    /// All episodes of one model.
+    pub fn run(&self, name: &str, policy: &Policy, scorer: Option<&mut Scorer>, context: &StageContext, done: &mut u64, total: u64) -> Result<ModelResults> {
+        let mut generator = policy.folder.generator(context.cpus)?;
+        let mut driver = Driver {
+            generator: &mut generator,
+            model: &policy.folder,
+            environment: self.environment,
+            limits: self.limits(),
+            sampling: Sampling { temperature: 0.0, top_p: 1.0, top_k: 0 },
+            chance: self.chance,
+            name: format!("evaluate/{name}/greedy"),
+            cancel: &context.cancel,
+        };
+        let mut results = ModelResults { rows: Vec::new(), kept: Vec::new() };
+        let mut scorer = scorer;
+        let greedy: Vec<Job> = (0..self.problems.len()).map(|i| self.job(i, 0)).collect();
+        let finished = driver.run(self.problems, &greedy)?;
+        self.absorb(name, policy, finished, true, scorer.as_deref_mut(), &mut results)?;
+        *done += self.problems.len() as u64;
+        context.progress(*done, total, "episodes", running_accuracy(&results).map(|a| ("accuracy", a)));
+        if self.config.is_sampled(name) {
+            driver.sampling = self.config.sampling.distribution();
+            driver.name = format!("evaluate/{name}/drawn");
+            let order: Vec<usize> = (0..self.problems.len()).collect();
+            for some in order.chunks(PROBLEMS_PER_CALL) {
+                let jobs: Vec<Job> = some.iter().flat_map(|&i| (0..self.config.samples).map(move |s| (i, s))).map(|(i, s)| self.job(i, s)).collect();
+                let finished = driver.run(self.problems, &jobs)?;
+                self.absorb(name, policy, finished, false, scorer.as_deref_mut(), &mut results)?;
+                *done += jobs.len() as u64;
+                context.progress(*done, total, "episodes", running_accuracy(&results).map(|a| ("accuracy", a)));
+            }
+        }
+        Ok(results)
+    }
+
+    fn limits(&self) -> Limits {
+        let s = &self.config.sampling;
+        Limits { turn_tokens: s.max_turn_tokens, episode_tokens: s.max_episode_tokens, turns: None, running: s.max_running }
+    }
+    fn job(&self, problem: usize, sample: u32) -> Job {
+        Job { problem, draw: problem as u64, group: problem as u32, sample, start: Start::Root }
+    }
+
+    fn absorb(&self, name: &str, policy: &Policy, mut finished: Vec<Finished>, greedy: bool, scorer: Option<&mut Scorer>, results: &mut ModelResults) -> Result<()> {
+        for one in &mut finished {
+            one.trajectory.model_digest = Some(policy.digest.clone());
+            one.trajectory.reward = f64::from(u8::from(one.correct));
+        }
+        if let Some(scorer) = scorer {
+            let mut scored: Vec<&mut Trajectory> = finished.iter_mut().filter(|f| !f.failed()).map(|f| &mut f.trajectory).collect();
+            scorer.score(&mut scored)?;
+        }
+        for one in finished {
+            results.rows.push(row(name, &one, greedy));
+            if results.kept.len() < self.config.keep_rollouts {
+                results.kept.push(one.trajectory);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Share of right ones among the greedy rows so far.
+fn running_accuracy(results: &ModelResults) -> Option<f64> {
+    let greedy: Vec<bool> = results.rows.iter().filter(|r| r.sample < 0).filter_map(|r| r.correct).collect();
+    (!greedy.is_empty()).then(|| greedy.iter().filter(|c| **c).count() as f64 / greedy.len() as f64)
+}
+
+fn row(name: &str, one: &Finished, greedy: bool) -> ResultRow {
+    let t = &one.trajectory;
+    let scores: Option<Vec<f64>> = t.step_scores.as_ref().map(|s| s.iter().map(|x| f64::from(*x)).collect());
+    let reduce = |how: StepReduction| scores.as_ref().and_then(|s| how.reduce(s));
+    ResultRow {
+        model: name.to_string(),
+        problem_id: t.problem_id.clone(),
+        level: t.level,
+        sample: if greedy { -1 } else { i32::try_from(t.sample).unwrap_or(i32::MAX) },
+        correct: (t.status == Status::Ok).then_some(one.correct),
+        answer: t.answer.clone(),
+        reward: None,
+        stop_reason: stop(t.stop_reason).to_string(),
+        turns: t.turns,
+        tool_calls: t.tool_calls,
+        tool_errors: t.tool_errors,
+        tokens: u32::try_from(one.sampled()).unwrap_or(u32::MAX),
+        prm_min: reduce(StepReduction::Min),
+        prm_product: reduce(StepReduction::Product),
+        prm_last: reduce(StepReduction::Last),
+    }
+}
+
+/// As it is written in tables.
+fn stop(reason: StopReason) -> &'static str {
+    match reason {
+        StopReason::Answer => "answer",
+        StopReason::End => "end",
+        StopReason::Length => "length",
+        StopReason::Turns => "turns",
+        StopReason::ToolLimit => "tool_limit",
+        StopReason::Error => "error",
+        StopReason::Cancelled => "cancelled",
+    }
+}

@@ -1,0 +1,55 @@
+//! Scores of a process reward model for finished episodes.
+//!
+//! Why so: ranking samples, labelling rollouts and measuring the head must read the same place with the same kernels: the logit of
+//! `score.weight` at the last token of each step, through a sigmoid. Refuses: a model without a scoring head, or of another
+//! tokenizer or template.
+
+use crate::model::Policy;
+use crate::rollouts::StepKind;
+use trainyard_core::{Error, Result};
+use trainyard_lm::{Generator, ModelFolder};
+use trainyard_tables::Trajectory;
+
+/// A model with a scoring head, ready to score.
+pub struct Scorer {
+    policy: Policy,
+    generator: Generator,
+    pub steps: StepKind,
+}
+
+impl Scorer {
+    /// Errors: invalid, when the model has no head of one label.
+    pub fn new(policy: Policy, steps: StepKind, threads: usize) -> Result<Self> {
+        let generator = policy.folder.generator(threads)?;
+        match generator.score_labels() {
+            1 => Ok(Self { policy, generator, steps }),
+            n => Err(Error::invalid(format!("input `prm` has {n} score labels, expected 1")).help("give the output `model` of a `prm` stage")),
+        }
+    }
+    /// Refuses a policy of another tokenizer or template.
+    pub fn expect_same_text(&self, model: &ModelFolder) -> Result<()> {
+        let chat = &model.chat;
+        self.policy.folder.expect_digests(chat.tokenizer().digest().as_str(), chat.template().digest().as_str(), "the evaluated model")
+    }
+    /// Sets `step_ends` and `step_scores` of every row; scores lie in (0, 1).
+    pub fn score(&mut self, rows: &mut [&mut Trajectory]) -> Result<()> {
+        for row in rows.iter_mut() {
+            row.step_ends = self.steps.ends(self.policy.folder.chat.tokenizer(), &row.token_ids, &row.loss_mask, &row.turn)?;
+        }
+        let positions: Vec<Vec<u32>> = rows.iter().map(|r| r.step_ends.iter().map(|e| e - 1).collect()).collect();
+        let sequences: Vec<&[u32]> = rows.iter().map(|r| r.token_ids.as_slice()).collect();
+        let places: Vec<&[u32]> = positions.iter().map(Vec::as_slice).collect();
+        let logits = self.generator.score(&sequences, &places)?;
+        for (row, logits) in rows.iter_mut().zip(logits) {
+            if let Some(bad) = logits.iter().find(|x| !x.is_finite()) {
+                return Err(Error::data(format!("the process reward model scores {bad} on rollout `{}`", row.id)).help("its weights hold NaN: train it again"));
+            }
+            row.step_scores = Some(logits.into_iter().map(sigmoid).collect());
+        }
+        Ok(())
+    }
+}
+
+pub fn sigmoid(x: f32) -> f32 {
+    1.0 / (1.0 + (-x).exp())
+}

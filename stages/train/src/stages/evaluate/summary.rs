@@ -1,0 +1,179 @@
+//! From result rows to metrics, tables and paired differences.
+//!
+//! Why so: everything is computed from the rows that are also the output, problem by problem; intervals are clustered by problem,
+//! differences are paired. Refuses: counting an infrastructure failure as wrong.
+
+use super::config::Config;
+use crate::results::ResultRow;
+use crate::stages::compare::{Metric, Pairs};
+use std::collections::{BTreeMap, BTreeSet};
+use trainyard_api::StageContext;
+use trainyard_api::report::{Cell, Report, Table};
+use trainyard_core::Result;
+use trainyard_learn::statistics::{Estimate, clustered_mean};
+
+/// A metric with its name and the head of its column.
+struct Column {
+    metric: Metric,
+    name: String,
+    head: String,
+}
+
+pub struct Summary<'a> {
+    config: &'a Config,
+    names: &'a [String],
+    /// Rows of each model, in the order of `names`.
+    rows: &'a [Vec<ResultRow>],
+    with_prm: bool,
+}
+
+impl<'a> Summary<'a> {
+    pub fn new(config: &'a Config, names: &'a [String], rows: &'a [Vec<ResultRow>], with_prm: bool) -> Self {
+        Self { config, names, rows, with_prm }
+    }
+
+    /// Sets all metrics and writes the report.
+    pub fn write(&self, context: &mut StageContext) -> Result<()> {
+        let mut report = Report::new("Evaluation");
+        let problems: BTreeSet<&str> = self.rows.iter().flatten().map(|r| r.problem_id.as_str()).collect();
+        report.summary = format!("{} models on {} problems: one greedy episode each, {} drawn ones.", self.names.len(), problems.len(), self.config.samples);
+        self.models(context, &mut report)?;
+        self.levels(context, &mut report)?;
+        self.differences(context, &mut report)?;
+        self.counts(context, &mut report);
+        report.note("Intervals are 95%, clustered by problem (2411.00640); differences are paired by problem.");
+        report.note("pass@k is the unbiased estimate (2107.03374); maj@k breaks ties by expectation and counts them; infrastructure failures are left out, never scored 0.");
+        if self.with_prm {
+            report.note("best-of-k takes the sample with the highest score: the least of its steps (min), their product, or the last.");
+        }
+        report.write(context.output("report")?)
+    }
+
+    /// The metrics that a model of this evaluation can have.
+    fn columns(&self) -> Result<Vec<Column>> {
+        let column = |name: String, head: String| Ok(Column { metric: Metric::parse(&name)?, name, head });
+        let mut list = vec![column("accuracy".into(), "accuracy (greedy)".into())];
+        let n = self.config.samples;
+        if n > 0 {
+            list.push(Ok(Column { metric: Metric::Avg, name: format!("avg_at_{n}"), head: format!("avg@{n}") }));
+            list.extend(self.config.ks().into_iter().map(|k| column(format!("pass_at_{k}"), format!("pass@{k}"))));
+            list.push(column(format!("maj_at_{n}"), format!("maj@{n}")));
+            if self.with_prm {
+                list.extend(["min", "product", "last"].map(|how| column(format!("best_of_{n}_{how}"), format!("best of {n} by PRM ({how})"))));
+            }
+        }
+        list.extend(["tool_calls", "tool_errors", "tokens"].map(|c| column(c.into(), c.replace('_', " "))));
+        list.into_iter().collect()
+    }
+
+    fn models(&self, context: &mut StageContext, report: &mut Report) -> Result<()> {
+        let columns = self.columns()?;
+        let heads = std::iter::once("model".to_string()).chain(columns.iter().map(|c| c.head.clone()));
+        let mut table = Table::new("Models", heads);
+        for (name, rows) in self.names.iter().zip(self.rows) {
+            let mut cells = vec![Cell::text(name)];
+            for column in &columns {
+                let estimate = estimate(column.metric, rows, None)?;
+                cells.push(estimate.map_or(Cell::Empty, |e| Cell::interval(e.value, e.interval())));
+                if let Some(e) = estimate {
+                    let metric = format!("{}_{name}", column.name);
+                    context.metric(&metric, e.value);
+                    report.estimate(metric, e.value, e.interval(), e.clusters as u64);
+                }
+            }
+            table.row(cells);
+        }
+        // The last model is what the pipeline made; its accuracy also has the plain name.
+        if let Some(rows) = self.rows.last()
+            && let Some(e) = estimate(Metric::Accuracy, rows, None)?
+        {
+            context.metric("accuracy", e.value);
+            report.estimate("accuracy", e.value, e.interval(), e.clusters as u64);
+        }
+        report.table(table);
+        Ok(())
+    }
+
+    fn levels(&self, context: &mut StageContext, report: &mut Report) -> Result<()> {
+        let levels: BTreeSet<u32> = self.rows.iter().flatten().map(|r| r.level).collect();
+        let heads = std::iter::once("model".to_string()).chain(levels.iter().map(|l| format!("level {l}"))).chain(["mean of levels".to_string()]);
+        let mut table = Table::new("Greedy accuracy by level", heads);
+        for (name, rows) in self.names.iter().zip(self.rows) {
+            let mut cells = vec![Cell::text(name)];
+            let mut values = Vec::new();
+            for &level in &levels {
+                let estimate = estimate(Metric::Accuracy, rows, Some(level))?;
+                if let Some(e) = estimate {
+                    context.metric(format!("accuracy_{name}_level_{level}"), e.value);
+                    values.push(e.value);
+                }
+                cells.push(estimate.map_or(Cell::Empty, |e| Cell::interval(e.value, e.interval())));
+            }
+            let mean = values.iter().sum::<f64>() / values.len().max(1) as f64;
+            context.metric(format!("accuracy_{name}_mean_of_levels"), mean);
+            cells.push(Cell::number(mean));
+            table.row(cells);
+        }
+        report.table(table);
+        Ok(())
+    }
+
+    /// Every later model minus every earlier one, greedy accuracy.
+    fn differences(&self, context: &mut StageContext, report: &mut Report) -> Result<()> {
+        let mut table = Table::new("Paired differences of greedy accuracy", ["models", "difference", "problems"]);
+        for later in 1..self.names.len() {
+            for earlier in 0..later {
+                let pairs = Pairs::new(&self.rows[later], &self.rows[earlier], Metric::Accuracy)?;
+                let Some(d) = pairs.difference(None) else { continue };
+                let metric = format!("difference_{}_{}", self.names[later], self.names[earlier]);
+                let interval = d.difference.interval();
+                context.metric(&metric, d.difference.value);
+                if let Some((low, high)) = interval {
+                    context.metric(format!("{metric}_low"), low);
+                    context.metric(format!("{metric}_high"), high);
+                }
+                report.estimate(metric, d.difference.value, interval, d.difference.clusters as u64);
+                let label = format!("{} − {}", self.names[later], self.names[earlier]);
+                table.row([Cell::text(label), Cell::interval(d.difference.value, interval), Cell::number(d.difference.n as f64)]);
+            }
+        }
+        if !table.rows.is_empty() {
+            report.table(table);
+        }
+        Ok(())
+    }
+
+    /// Problems, infrastructure failures, stop reasons.
+    fn counts(&self, context: &mut StageContext, report: &mut Report) {
+        let mut table = Table::new("Episodes by end", ["model", "end", "episodes"]);
+        let mut failures = 0;
+        for (name, rows) in self.names.iter().zip(self.rows) {
+            let mut ends: BTreeMap<&str, u64> = BTreeMap::new();
+            for row in rows {
+                let end = if row.correct.is_none() { "infrastructure failure" } else { row.stop_reason.as_str() };
+                *ends.entry(end).or_default() += 1;
+            }
+            let failed = ends.get("infrastructure failure").copied().unwrap_or(0);
+            failures += failed;
+            context.metric(format!("infrastructure_failures_{name}"), failed as f64);
+            for (end, n) in ends {
+                table.row([Cell::text(name), Cell::text(end), Cell::number(n as f64)]);
+            }
+        }
+        let problems = self.rows.iter().flatten().map(|r| r.problem_id.as_str()).collect::<BTreeSet<_>>().len();
+        for (name, value) in [("problems", problems as f64), ("infrastructure_failures", failures as f64)] {
+            context.metric(name, value);
+            report.metric(name, value);
+        }
+        report.table(table);
+    }
+}
+
+/// A metric over the problems of one level, or all. None if no problem has a value.
+fn estimate(metric: Metric, rows: &[ResultRow], level: Option<u32>) -> Result<Option<Estimate>> {
+    let some: Vec<&ResultRow> = rows.iter().filter(|r| level.is_none_or(|l| r.level == l)).collect();
+    let by_problem = metric.by_problem(&some)?;
+    let values: Vec<f64> = by_problem.values().copied().collect();
+    let ids: Vec<&String> = by_problem.keys().collect();
+    Ok(clustered_mean(&values, &ids))
+}

@@ -1,0 +1,9 @@
+//! The stage kinds of this room, one file or folder each; the list is in [`crate::registry`].
+
+pub mod compare;
+pub mod evaluate;
+pub mod noop;
+pub mod prm;
+pub mod report;
+pub mod rl;
+pub mod sft;

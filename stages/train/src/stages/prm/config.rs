@@ -1,0 +1,108 @@
+//! Options of `prm`.
+
+use crate::config::SamplingOptions;
+use crate::optimize::OptimizerOptions;
+use crate::rollouts::StepKind;
+use crate::world;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use trainyard_core::OptionProblem;
+
+/// What the labels train.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Trained {
+    /// The scoring head and the whole decoder under it.
+    #[default]
+    All,
+    /// The scoring head alone.
+    Head,
+}
+
+/// Options of `prm`. The first group is for labels by Monte-Carlo rollouts (input `problems`) only.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Config {
+    /// The world that poses the problems.
+    #[schemars(schema_with = "world::environment_schema")]
+    pub environment: Value,
+    /// How rollouts and their continuations are sampled.
+    pub sampling: SamplingOptions,
+    /// At most this many problems, in equal numbers per level; null = all.
+    pub problems_limit: Option<usize>,
+    /// Rollouts per problem, whose steps are labelled.
+    #[schemars(range(min = 1))]
+    pub rollouts: u32,
+    /// Continuations per step; the label is the share of them that succeeds.
+    #[schemars(range(min = 1))]
+    pub continuations: u32,
+    /// What one step is: `lines` that the agent writes (lines of code), or whole `turns`.
+    pub steps: StepKind,
+    /// The head alone, or the decoder too.
+    pub train: Trained,
+    /// Passes over the labelled rollouts.
+    #[schemars(range(min = 1))]
+    pub epochs: u64,
+    /// Tokens per optimizer step, prompts included.
+    #[schemars(range(min = 1))]
+    pub batch_tokens: usize,
+    /// Tokens computed together; bounds memory, changes only rounding.
+    #[schemars(range(min = 1))]
+    pub micro_batch_tokens: usize,
+    pub optimizer: OptimizerOptions,
+    /// Share of the problems whose steps are never trained on; all quality metrics are over them.
+    #[schemars(extend("exclusiveMinimum" = 0), range(max = 0.5))]
+    pub held_out_share: f64,
+    /// Bins of the calibration table.
+    #[schemars(range(min = 1))]
+    pub bins: usize,
+    pub seed: u64,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            environment: world::default_environment(),
+            sampling: SamplingOptions::default(),
+            problems_limit: None,
+            rollouts: 4,
+            continuations: 4,
+            steps: StepKind::Lines,
+            train: Trained::All,
+            epochs: 4,
+            batch_tokens: 8192,
+            micro_batch_tokens: 8192,
+            optimizer: OptimizerOptions { learning_rate: 5e-4, ..OptimizerOptions::default() },
+            held_out_share: 0.2,
+            bins: 10,
+            seed: 0,
+        }
+    }
+}
+
+impl Config {
+    pub fn problems(&self) -> Vec<OptionProblem> {
+        let mut problems = self.sampling.problems("/sampling");
+        problems.extend(self.optimizer.problems("/optimizer"));
+        if self.sampling.temperature == 0.0 {
+            problems.push(OptionProblem::new("/sampling/temperature", "greedy continuations of one step are all equal").help("use a temperature above 0"));
+        }
+        let counts = [
+            ("/rollouts", self.rollouts as usize),
+            ("/continuations", self.continuations as usize),
+            ("/epochs", self.epochs as usize),
+            ("/batch_tokens", self.batch_tokens),
+            ("/micro_batch_tokens", self.micro_batch_tokens),
+            ("/bins", self.bins),
+        ];
+        problems.extend(counts.iter().filter(|(_, n)| *n == 0).map(|(at, _)| OptionProblem::new(*at, "must be at least 1")));
+        if !(self.held_out_share > 0.0 && self.held_out_share <= 0.5) {
+            problems.push(OptionProblem::new("/held_out_share", format!("the share is {}, but must be above 0 and at most 0.5", self.held_out_share)));
+        }
+        if self.problems_limit == Some(0) {
+            problems.push(OptionProblem::new("/problems_limit", "must be at least 1, or null"));
+        }
+        problems
+    }
+}

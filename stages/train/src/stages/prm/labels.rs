@@ -1,0 +1,197 @@
+//! Step labels by Monte-Carlo rollouts: how often the policy succeeds from each prefix of its own episodes.
+//!
+//! Why so: no person and no stronger model is needed (Math-Shepherd, 2312.08935). A prefix ends at the end of a step, so its
+//! continuations replay the turns before it in a fresh environment and go on sampling in the middle of a turn. The last step's label
+//! is the outcome itself. Equal prefixes are continued once. Refuses: an environment that answers a replay in another way.
+
+use super::config::Config;
+use crate::model::Policy;
+use crate::rollouts::{Driver, Finished, Job, Limits, Start};
+use std::collections::BTreeMap;
+use trainyard_api::StageContext;
+use trainyard_core::{Chance, Error, Result};
+use trainyard_envs::Environment;
+use trainyard_lm::Generator;
+use trainyard_tables::{Problem, Trajectory};
+
+/// Prefixes whose continuations run in one call.
+const PREFIXES_PER_CALL: usize = 128;
+
+/// The policy's rollouts with a label per step, and what it took.
+pub struct Labelled {
+    pub rows: Vec<Trajectory>,
+    /// Distinct prefixes that were continued.
+    pub prefixes: usize,
+    pub failures: usize,
+}
+
+pub struct Labeller<'a> {
+    pub config: &'a Config,
+    pub policy: &'a Policy,
+    pub environment: &'a dyn Environment,
+    pub problems: &'a [Problem],
+    pub chance: Chance,
+}
+
+/// A prefix to continue.
+struct Prefix {
+    problem: usize,
+    end: usize,
+    tokens: Vec<u32>,
+    start: Start,
+    /// (row, step) that get its label.
+    users: Vec<(usize, usize)>,
+}
+
+impl Labeller<'_> {
+    pub fn run(&self, context: &StageContext) -> Result<Labelled> {
+        let mut generator = self.policy.folder.generator(context.cpus)?;
+        let rollouts = self.rollouts(&mut generator, context)?;
+        let failures = rollouts.iter().filter(|(_, f)| f.failed()).count();
+        let rollouts: Vec<(usize, Finished)> = rollouts.into_iter().filter(|(_, f)| !f.failed()).collect();
+        let mut rows = Vec::with_capacity(rollouts.len());
+        for (_, one) in &rollouts {
+            rows.push(self.prepare(one)?);
+        }
+        let problems: Vec<usize> = rollouts.iter().map(|(p, _)| *p).collect();
+        let prefixes = prefixes(&rows, &problems);
+        self.label(&mut generator, &prefixes, &mut rows, context)?;
+        Ok(Labelled { rows, prefixes: prefixes.len(), failures })
+    }
+
+    /// `rollouts` episodes per problem, with the place of their problem.
+    fn rollouts(&self, generator: &mut Generator, context: &StageContext) -> Result<Vec<(usize, Finished)>> {
+        let job = |i: usize, s: u32| Job { problem: i, draw: i as u64, group: i as u32, sample: s, start: Start::Root };
+        let jobs: Vec<Job> = (0..self.problems.len()).flat_map(|i| (0..self.config.rollouts).map(move |s| job(i, s))).collect();
+        let finished = self.driver(generator, "prm/rollout", self.chance.child("rollouts", &[]), context).run(self.problems, &jobs)?;
+        Ok(jobs.iter().map(|j| j.problem).zip(finished).collect())
+    }
+
+    fn driver<'b>(&'b self, generator: &'b mut Generator, name: &str, chance: Chance, context: &'b StageContext) -> Driver<'b> {
+        let s = &self.config.sampling;
+        Driver {
+            generator,
+            model: &self.policy.folder,
+            environment: self.environment,
+            limits: Limits { turn_tokens: s.max_turn_tokens, episode_tokens: s.max_episode_tokens, turns: None, running: s.max_running },
+            sampling: s.distribution(),
+            chance,
+            name: name.to_string(),
+            cancel: &context.cancel,
+        }
+    }
+
+    /// Steps and the last label of a rollout; the others are not known yet.
+    fn prepare(&self, one: &Finished) -> Result<Trajectory> {
+        let mut row = one.trajectory.clone();
+        row.step_ends = self.config.steps.ends(self.policy.folder.chat.tokenizer(), &row.token_ids, &row.loss_mask, &row.turn)?;
+        let mut labels = vec![f32::NAN; row.step_ends.len()];
+        let outcome = f32::from(u8::from(one.correct));
+        labels.last_mut().into_iter().for_each(|l| *l = outcome);
+        row.step_labels = Some(labels);
+        row.reward = f64::from(outcome);
+        row.rewards = BTreeMap::from([("answer".to_string(), row.reward)]);
+        row.model_digest = Some(self.policy.digest.clone());
+        Ok(row)
+    }
+
+    fn label(&self, generator: &mut Generator, prefixes: &[Prefix], rows: &mut [Trajectory], context: &StageContext) -> Result<()> {
+        let k = self.config.continuations;
+        let chance = self.chance.child("continuations", &[]);
+        for (n, some) in prefixes.chunks(PREFIXES_PER_CALL).enumerate() {
+            let first = n * PREFIXES_PER_CALL;
+            let job = |i: usize, p: &Prefix, s: u32| Job { problem: p.problem, draw: (first + i) as u64, group: i as u32, sample: s, start: p.start.clone() };
+            let jobs: Vec<Job> = some.iter().enumerate().flat_map(|(i, p)| (0..k).map(move |s| job(i, p, s))).collect();
+            let finished = self.driver(generator, "prm/continuation", chance, context).run(self.problems, &jobs)?;
+            for (prefix, group) in some.iter().zip(finished.chunks(k as usize)) {
+                let label = success_share(prefix, group)?;
+                for &(row, step) in &prefix.users {
+                    if let Some(labels) = &mut rows[row].step_labels {
+                        labels[step] = label;
+                    }
+                }
+            }
+            context.progress((first + some.len()) as u64, prefixes.len() as u64, "prefixes", None);
+        }
+        Ok(())
+    }
+}
+
+/// Share of right ones among the continuations that count; NaN if none does.
+fn success_share(prefix: &Prefix, group: &[Finished]) -> Result<f32> {
+    for one in group.iter().filter(|f| !f.failed()) {
+        if one.trajectory.token_ids.get(..prefix.end) != Some(prefix.tokens.as_slice()) {
+            return Err(Error::data(format!("the environment answered rollout `{}` in another way when it was replayed", one.trajectory.id))
+                .help("use tools whose results depend on their arguments alone"));
+        }
+    }
+    let counted: Vec<bool> = group.iter().filter(|f| !f.failed()).map(|f| f.correct).collect();
+    Ok(counted.iter().filter(|c| **c).count() as f32 / counted.len() as f32)
+}
+
+/// The distinct prefixes of all rows, each with the steps that it stands for. A row's last step needs none.
+fn prefixes(rows: &[Trajectory], problems: &[usize]) -> Vec<Prefix> {
+    let mut places: BTreeMap<(usize, &[u32]), usize> = BTreeMap::new();
+    let mut list: Vec<Prefix> = Vec::new();
+    for (r, row) in rows.iter().enumerate() {
+        for (step, &end) in row.step_ends.iter().enumerate().take(row.step_ends.len().saturating_sub(1)) {
+            let tokens = &row.token_ids[..end as usize];
+            let place = *places.entry((problems[r], tokens)).or_insert_with(|| {
+                list.push(Prefix { problem: problems[r], end: end as usize, tokens: tokens.to_vec(), start: start(row, end as usize), users: Vec::new() });
+                list.len() - 1
+            });
+            list[place].users.push((r, step));
+        }
+    }
+    list
+}
+
+/// The turns that are over at `end`, and the sampled tokens of the one that is not.
+fn start(row: &Trajectory, end: usize) -> Start {
+    let (mut turns, mut partial) = (Vec::new(), Vec::new());
+    for t in 0..end {
+        if !row.loss_mask[t] {
+            continue;
+        }
+        partial.push(row.token_ids[t]);
+        let over = t + 1 == row.token_ids.len() || !row.loss_mask[t + 1] || row.turn[t + 1] != row.turn[t];
+        if over {
+            turns.push(std::mem::take(&mut partial));
+        }
+    }
+    Start::Prefix { turns, partial }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(ends: &[u32]) -> Trajectory {
+        Trajectory {
+            token_ids: vec![9, 9, 1, 2, 3, 8, 4, 5],
+            loss_mask: vec![false, false, true, true, true, false, true, true],
+            turn: vec![0, 0, 0, 0, 0, 1, 1, 1],
+            step_ends: ends.to_vec(),
+            ..Trajectory::default()
+        }
+    }
+
+    #[test]
+    fn a_prefix_is_cut_into_whole_turns_and_a_partial_one() {
+        let cut = |end| match start(&row(&[]), end) {
+            Start::Prefix { turns, partial } => (turns, partial),
+            Start::Root => unreachable!(),
+        };
+        assert_eq!(cut(4), (vec![], vec![1, 2]));
+        assert_eq!(cut(5), (vec![vec![1, 2, 3]], vec![]));
+        assert_eq!(cut(7), (vec![vec![1, 2, 3]], vec![4]));
+    }
+
+    #[test]
+    fn equal_prefixes_of_one_problem_are_continued_once() {
+        let rows = [row(&[4, 5, 8]), row(&[4, 8]), row(&[4, 8])];
+        let list = prefixes(&rows, &[0, 0, 1]);
+        let users: Vec<Vec<(usize, usize)>> = list.into_iter().map(|p| p.users).collect();
+        assert_eq!(users, [vec![(0, 0), (1, 0)], vec![(0, 1)], vec![(2, 0)]]);
+    }
+}

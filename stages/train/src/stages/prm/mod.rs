@@ -1,0 +1,173 @@
+//! `prm`: a process reward model: a scoring head that tells, at the end of each step, how likely the episode is to succeed.
+//!
+//! Why so: best-of-k and step rewards need a judge of prefixes; labels come from the policy's own Monte-Carlo rollouts, or are given.
+//! Refuses: both inputs at once or none, labels that do not fit the steps, quality measured on problems that were trained on.
+
+pub mod config;
+pub mod head;
+pub mod labels;
+mod report;
+#[cfg(test)]
+mod tests;
+
+pub use config::Config;
+
+use crate::checkpoint;
+use crate::curves::Curves;
+use crate::model::{self, Policy, expect_same_text};
+use crate::stages::evaluate::scorer::sigmoid;
+use crate::stages::rl::validate::equal_shares;
+use crate::stages::sft::data::hold_out;
+use crate::world::World;
+use head::{Example, Head};
+use labels::{Labelled, Labeller};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use trainyard_api::{Ports, Stage, StageContext, port};
+use trainyard_core::error::Context as _;
+use trainyard_core::{ArtifactKind, Cardinality, Chance, Error, OptionProblem, Result};
+use trainyard_lm::ModelFolder;
+use trainyard_lm::template::{Conversation, RenderOptions};
+use trainyard_tables::{Trajectory, read_problems, read_trajectories, write_trajectories};
+
+pub struct Prm;
+
+const DOC: &str = "Trains `score.weight`, one output per token, to predict success at the end of each step (a line that the agent writes, or a turn).\n\n\
+With `problems`: the policy plays each `rollouts` times; from the end of every step `continuations` more episodes are sampled, and the label is the \
+share that succeeds (Math-Shepherd, 2312.08935); the last step's label is the outcome. With `trajectories`: their `step_labels` are taken as they are \
+(NaN = unlabelled); rows without tokens are encoded with the model's template.\n\n\
+Loss: binary cross-entropy against the soft label, on the last token of each labelled step. `train: all` also trains the decoder under the head.\n\n\
+Metrics are over the steps of held-out problems: `auc` (labels above ½ against labels below), `ece` (expected calibration error), `brier`, and \
+`brier_constant` (always predicting the training mean) beside it.\n\n\
+Refuses: both inputs or none, labels outside 0..1, rows of another tokenizer or template.";
+
+/// What a checkpoint holds beside the labelled rows.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+struct State {
+    prefixes: usize,
+    failures: usize,
+}
+
+const ROWS: &str = "labelled.parquet";
+
+impl Stage for Prm {
+    type Config = Config;
+    const NAME: &'static str = "prm";
+    const SUMMARY: &'static str = "a process reward model from Monte-Carlo or given step labels";
+    const DOC: &'static str = DOC;
+    const EXAMPLE: &'static str = r#"{"rollouts": 4, "continuations": 4, "steps": "lines", "train": "all"}"#;
+    const ALL_CPUS: bool = true;
+    const MAIN_METRIC: Option<&'static str> = Some("loss");
+    const METRICS: &'static [&'static str] =
+        &["auc", "brier", "brier_constant", "ece", "held_out_*", "infrastructure_failures", "label_mean", "loss", "prefixes", "rollouts", "steps*", "training_auc"];
+
+    fn ports() -> Ports {
+        use ArtifactKind::{Model, Problems, Report, Trajectories};
+        use Cardinality::{One, Optional};
+        Ports {
+            inputs: vec![
+                port("model", Model, One, "The policy whose decoder gets the head."),
+                port("problems", Problems, Optional, "What to label by Monte-Carlo rollouts."),
+                port("trajectories", Trajectories, Optional, "Trajectories with step labels."),
+            ],
+            outputs: vec![
+                port("model", Model, One, "The policy's decoder with a scoring head (…ForTokenClassification, score.weight)."),
+                port("trajectories", Trajectories, One, "The labelled trajectories with the head's scores."),
+                port("report", Report, One, "Quality on held-out problems."),
+            ],
+        }
+    }
+    fn expand(config: Value) -> Result<Value> {
+        World::complete_environment(config)
+    }
+    fn check(config: &Config) -> Vec<OptionProblem> {
+        config.problems().into_iter().chain(World::check(&config.environment, None)).collect()
+    }
+
+    fn run(config: Config, context: &mut StageContext) -> Result<()> {
+        let policy = Policy::load(context.input("model")?, "model")?;
+        let Labelled { rows, prefixes, failures } = labelled(&config, &policy, context)?;
+        let chance = Chance::new(config.seed).child("prm", &[]);
+        let (train, held) = hold_out(rows, config.held_out_share, &chance);
+        let examples = |rows: &[Trajectory]| rows.iter().map(head::example).collect::<Result<Vec<Example>>>();
+        let (train_examples, held_examples) = (examples(&train)?, examples(&held)?);
+        let mut curves = Curves::default();
+        let head = head::train(&config, &policy.folder, &train_examples, &mut curves, context)?;
+        let model = classifier(&policy.folder, &head)?;
+        let mut rows: Vec<Trajectory> = train.into_iter().chain(held).collect();
+        score(&model, &mut rows, context)?;
+        model::save(context, "model", &model)?;
+        context.describe("model", "steps", serde_json::to_value(config.steps).map_err(Error::bug)?);
+        write_trajectories(&context.output_parquet("trajectories")?, &rows)?;
+        let counts = [("rollouts", rows.len()), ("prefixes", prefixes), ("infrastructure_failures", failures)];
+        report::write(context, &config, &head, &train_examples, &held_examples, &curves, &counts)
+    }
+}
+
+/// Labelled rows with tokens and steps: from a checkpoint, by rollouts, or as given.
+fn labelled(config: &Config, policy: &Policy, context: &StageContext) -> Result<Labelled> {
+    match (context.optional("problems"), context.optional("trajectories")) {
+        (Some(problems), None) => {
+            if let Some((state, folder)) = checkpoint::latest::<State>(context)? {
+                return Ok(Labelled { rows: read_trajectories(&folder.join(ROWS))?, prefixes: state.prefixes, failures: state.failures });
+            }
+            let problems = equal_shares(read_problems(&problems.parquet())?, config.problems_limit.unwrap_or(usize::MAX));
+            let environment = World::new(context.cpus).environment(&config.environment)?;
+            let chance = Chance::new(config.seed).child("prm", &[]);
+            let labelled = Labeller { config, policy, environment: &*environment, problems: &problems, chance }.run(context)?;
+            let state = State { prefixes: labelled.prefixes, failures: labelled.failures };
+            checkpoint::save(context, 1, &state, |folder| write_trajectories(&folder.join(ROWS), &labelled.rows).map(|_| ()))?;
+            Ok(labelled)
+        }
+        (None, Some(rows)) => {
+            let rows = given(config, &policy.folder, read_trajectories(&rows.parquet())?)?;
+            Ok(Labelled { rows, prefixes: 0, failures: 0 })
+        }
+        (both, _) => {
+            let found = if both.is_some() { "both are given" } else { "none is given" };
+            Err(Error::invalid(format!("`prm` takes either `problems` or `trajectories`, but {found}")).help("give exactly one of the two inputs"))
+        }
+    }
+}
+
+/// Rows as given, with tokens and steps where they lack them. Rows longer than the model's positions are left out.
+fn given(config: &Config, model: &ModelFolder, rows: Vec<Trajectory>) -> Result<Vec<Trajectory>> {
+    expect_same_text(model, &rows, "`trajectories`")?;
+    let mut ready = Vec::with_capacity(rows.len());
+    for mut row in rows.into_iter().filter(|r| r.step_labels.is_some()) {
+        if row.token_ids.is_empty() {
+            let encoded = Conversation::encode(&model.chat, &row.messages, RenderOptions::default()).at(format!("trajectory `{}`", row.id))?;
+            row.prompt_tokens = encoded.prompt_tokens as u32;
+            (row.token_ids, row.loss_mask, row.turn) = (encoded.token_ids, encoded.loss_mask, encoded.turn);
+            row.tokenizer_digest = model.chat.tokenizer().digest().to_string();
+            row.template_digest = model.chat.template().digest().to_string();
+            row.step_ends.clear();
+        }
+        if row.step_ends.is_empty() {
+            row.step_ends = config.steps.ends(model.chat.tokenizer(), &row.token_ids, &row.loss_mask, &row.turn)?;
+        }
+        if row.token_ids.len() <= model.config.max_position_embeddings {
+            ready.push(row);
+        }
+    }
+    Ok(ready)
+}
+
+fn classifier(model: &ModelFolder, head: &Head) -> Result<ModelFolder> {
+    let mut scored = model.with_weights(head.trainer.decoder.weights()?);
+    scored.config = head.trainer.decoder.config().clone();
+    Ok(scored)
+}
+
+/// The head's scores at every step of every row, labelled or not, by the kernels that evaluation uses.
+fn score(model: &ModelFolder, rows: &mut [Trajectory], context: &StageContext) -> Result<()> {
+    let mut generator = model.generator(context.cpus)?;
+    let positions: Vec<Vec<u32>> = rows.iter().map(|r| r.step_ends.iter().map(|e| e - 1).collect()).collect();
+    let sequences: Vec<&[u32]> = rows.iter().map(|r| r.token_ids.as_slice()).collect();
+    let places: Vec<&[u32]> = positions.iter().map(Vec::as_slice).collect();
+    let logits = generator.score(&sequences, &places)?;
+    for (row, logits) in rows.iter_mut().zip(logits) {
+        row.step_scores = Some(logits.into_iter().map(sigmoid).collect());
+    }
+    Ok(())
+}

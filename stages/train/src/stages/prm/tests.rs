@@ -1,0 +1,81 @@
+use super::*;
+use crate::testing::{context_in, digest_of, environment_options, half_trained, input, input_model, input_problems, input_trajectories, outputs, run_stage, sums};
+use serde_json::json;
+use std::path::Path;
+use trainyard_core::ErrorKind;
+
+const PORTS: [&str; 3] = ["model", "trajectories", "report"];
+
+fn options() -> Value {
+    json!({
+        "environment": environment_options(),
+        "sampling": {"max_turn_tokens": 12, "max_episode_tokens": 96},
+        "steps": "turns",
+        "rollouts": 2,
+        "continuations": 3,
+        "epochs": 12,
+        "batch_tokens": 512,
+        "optimizer": {"learning_rate": 5e-3},
+    })
+}
+
+fn context(folder: &Path) -> StageContext {
+    let mut context = context_in(folder, 2, None);
+    input_model(&mut context, folder, "model", half_trained());
+    outputs(&mut context, folder, &PORTS);
+    context
+}
+
+#[test]
+fn labels_come_from_continuations_and_the_head_learns_them() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut first = context(folder.path());
+    input_problems(&mut first, folder.path(), "problems", &sums(30, 3, 31));
+    run_stage::<Prm>(options(), &mut first).unwrap();
+    let m = first.metrics.clone();
+    assert!(m["training_auc"] > 0.6, "{m:?}");
+    assert!((0.0..=1.0).contains(&m["ece"]) && m["prefixes"] > 0.0 && m["held_out_steps"] > 0.0);
+    let rows = read_trajectories(&first.output_parquet("trajectories").unwrap()).unwrap();
+    assert_eq!(rows.len(), 60);
+    for row in &rows {
+        let labels = row.step_labels.as_ref().unwrap();
+        assert_eq!(labels.len(), row.step_scores.as_ref().unwrap().len());
+        assert_eq!(f64::from(*labels.last().unwrap()), row.reward);
+        assert!(labels.iter().all(|l| (0.0..=1.0).contains(l) && (l * 3.0).fract().min(1.0 - (l * 3.0).fract()) < 1e-5 || *l == row.reward as f32));
+    }
+    let model = ModelFolder::load(first.output("model").unwrap()).unwrap();
+    assert_eq!((model.config.num_labels, model.generator(1).unwrap().score_labels()), (Some(1), 1));
+    assert_eq!(first.metadata["model"]["steps"], json!("turns"));
+
+    // The labels are stored before training begins; a second attempt starts from them and ends in the same bytes.
+    let digests: Vec<_> = PORTS.iter().map(|p| digest_of(first.output(p).unwrap())).collect();
+    let mut second = context(folder.path());
+    input_problems(&mut second, folder.path(), "problems", &sums(30, 3, 31));
+    run_stage::<Prm>(options(), &mut second).unwrap();
+    assert_eq!(digests, PORTS.iter().map(|p| digest_of(second.output(p).unwrap())).collect::<Vec<_>>());
+
+    // Given labels, the head alone: its own output is a valid input.
+    let given = tempfile::tempdir().unwrap();
+    let mut third = context(given.path());
+    input_trajectories(&mut third, given.path(), "trajectories", &rows);
+    let mut head_only = options();
+    head_only["train"] = json!("head");
+    run_stage::<Prm>(head_only, &mut third).unwrap();
+    let head = ModelFolder::load(third.output("model").unwrap()).unwrap();
+    for (name, weight) in &half_trained().weights {
+        let same = head.weights[name].flatten_all().unwrap().to_vec1::<f32>().unwrap() == weight.flatten_all().unwrap().to_vec1::<f32>().unwrap();
+        assert!(same, "`{name}` is frozen");
+    }
+}
+
+#[test]
+fn exactly_one_source_of_labels() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut none = context(folder.path());
+    assert!(run_stage::<Prm>(options(), &mut none).unwrap_err().message.contains("none is given"));
+    let mut both = context(folder.path());
+    input_problems(&mut both, folder.path(), "problems", &sums(2, 3, 1));
+    input(&mut both, folder.path(), "trajectories", ArtifactKind::Trajectories, |_| {});
+    let e = run_stage::<Prm>(options(), &mut both).unwrap_err();
+    assert!(e.kind == ErrorKind::Invalid && e.message.contains("both are given"));
+}

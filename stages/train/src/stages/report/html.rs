@@ -1,0 +1,98 @@
+//! The joined report as one self-contained HTML page, from `page.html`.
+//!
+//! The template gets plain data and escapes it; only our own drawings pass unescaped. Refuses: scripts and links to elsewhere.
+
+use super::markdown::{is_numeric, metrics};
+use super::numbers::{interval, number};
+use super::{merge::slug, svg};
+use minijinja::value::Serde;
+use minijinja::{Environment, UndefinedBehavior, Value, context};
+use serde::Serialize;
+use trainyard_api::report::{Cell, Report, Table};
+use trainyard_core::{Error, Result};
+
+const TEMPLATE: &str = include_str!("page.html");
+const STYLE: &str = include_str!("page.css");
+
+#[derive(Serialize)]
+struct Section {
+    id: String,
+    title: String,
+    summary: String,
+    tables: Vec<Grid>,
+    metrics: Grid,
+    curves: Vec<Figure>,
+    notes: Vec<String>,
+}
+
+#[derive(Serialize)]
+struct Grid {
+    title: String,
+    columns: Vec<Column>,
+    rows: Vec<Vec<Shown>>,
+}
+
+#[derive(Serialize)]
+struct Column {
+    name: String,
+    numeric: bool,
+}
+
+/// A cell's value and, in muted ink, its interval.
+#[derive(Serialize)]
+struct Shown {
+    value: String,
+    interval: String,
+    numeric: bool,
+}
+
+#[derive(Serialize)]
+struct Figure {
+    title: String,
+    svg: Value,
+}
+
+/// The page.
+pub fn page(title: &str, summary: &str, reports: &[Report]) -> Result<String> {
+    let sections: Vec<Section> = reports.iter().enumerate().map(|(i, report)| section(i, report)).collect();
+    let mut environment = Environment::new();
+    environment.set_undefined_behavior(UndefinedBehavior::Strict);
+    let style = Value::from_safe_string(format!("{}{STYLE}", svg::STYLE));
+    environment
+        .add_template("page.html", TEMPLATE)
+        .and_then(|()| environment.get_template("page.html")?.render(context! { title, summary, style, sections => Value::from(Serde(&sections)) }))
+        .map_err(|e| Error::bug(format!("template of the report: {e:#}")))
+}
+
+fn section(index: usize, report: &Report) -> Section {
+    let id = format!("{}-{}", slug(&report.title).replace('_', "-"), index + 1);
+    let figure = |(i, curve): (usize, &trainyard_api::report::Curve)| Figure {
+        title: curve.title.clone(),
+        svg: Value::from_safe_string(svg::curve(curve, &format!("{id}-curve-{}", i + 1))),
+    };
+    Section {
+        title: report.title.clone(),
+        summary: report.summary.clone(),
+        tables: report.tables.iter().map(grid).collect(),
+        metrics: grid(&metrics(report)),
+        curves: report.curves.iter().enumerate().map(figure).collect(),
+        notes: report.notes.clone(),
+        id,
+    }
+}
+
+fn grid(table: &Table) -> Grid {
+    let columns: Vec<Column> = table.columns.iter().enumerate().map(|(i, name)| Column { name: name.clone(), numeric: is_numeric(table, i) }).collect();
+    let rows = table.rows.iter().map(|row| row.iter().zip(&columns).map(|(cell, column)| shown(cell, column.numeric)).collect()).collect();
+    Grid { title: table.title.clone(), columns, rows }
+}
+
+fn shown(cell: &Cell, numeric: bool) -> Shown {
+    let (value, interval) = match cell {
+        Cell::Empty => ("–".to_string(), String::new()),
+        Cell::Text(text) => (text.clone(), String::new()),
+        Cell::Number(value) => (number(*value), String::new()),
+        Cell::Interval { value, low, high } => interval(*value, *low, *high),
+    };
+    Shown { value, interval, numeric }
+}

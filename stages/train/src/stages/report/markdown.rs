@@ -1,0 +1,73 @@
+//! The joined report as Markdown: tables and metrics, no curves.
+
+use super::numbers::{interval, number};
+use trainyard_api::report::{Cell, Report, Table};
+
+/// The page.
+pub fn page(title: &str, summary: &str, reports: &[Report]) -> String {
+    let mut out = format!("# {title}\n");
+    paragraph(&mut out, summary);
+    for report in reports {
+        out.push_str(&format!("\n## {}\n", report.title));
+        paragraph(&mut out, &report.summary);
+        for table in &report.tables {
+            out.push_str(&format!("\n### {}\n\n", table.title));
+            out.push_str(&self::table(table));
+        }
+        if !report.metrics.is_empty() {
+            out.push_str("\n### Metrics\n\n");
+            out.push_str(&self::table(&metrics(report)));
+        }
+        for note in &report.notes {
+            paragraph(&mut out, note);
+        }
+    }
+    out
+}
+
+/// A report's metrics as a table.
+pub fn metrics(report: &Report) -> Table {
+    let mut table = Table::new("Metrics", ["metric", "value"]);
+    for (name, m) in &report.metrics {
+        table.row([Cell::text(name), Cell::interval(m.value, m.low.zip(m.high))]);
+    }
+    table
+}
+
+fn table(table: &Table) -> String {
+    let mut out = format!("| {} |\n", table.columns.iter().map(|c| escape(c)).collect::<Vec<_>>().join(" | "));
+    let dashes: Vec<&str> = (0..table.columns.len()).map(|i| if is_numeric(table, i) { "--:" } else { "---" }).collect();
+    out.push_str(&format!("| {} |\n", dashes.join(" | ")));
+    for row in &table.rows {
+        out.push_str(&format!("| {} |\n", row.iter().map(|c| escape(&cell(c))).collect::<Vec<_>>().join(" | ")));
+    }
+    out
+}
+
+/// A cell as plain text.
+pub fn cell(cell: &Cell) -> String {
+    match cell {
+        Cell::Empty => String::new(),
+        Cell::Text(text) => text.clone(),
+        Cell::Number(value) => number(*value),
+        Cell::Interval { value, low, high } => {
+            let (value, range) = interval(*value, *low, *high);
+            format!("{value} {range}")
+        }
+    }
+}
+
+/// Whether a column holds no text.
+pub fn is_numeric(table: &Table, column: usize) -> bool {
+    table.rows.iter().all(|row| !matches!(row.get(column), Some(Cell::Text(_))))
+}
+
+fn paragraph(out: &mut String, text: &str) {
+    if !text.is_empty() {
+        out.push_str(&format!("\n{text}\n"));
+    }
+}
+
+fn escape(text: &str) -> String {
+    text.replace('|', "\\|").replace('\n', " ")
+}

@@ -1,0 +1,88 @@
+//! Stage `report`: joins reports into one page for people, one table for chats and one file for programs.
+//!
+//! `report.html` is self-contained (no script, no external resource; light and dark), curves are drawn here as SVG, `report.md`
+//! holds the tables, `report.json` everything under one schema. Refuses: clocks and hosts; equal reports give equal bytes.
+
+pub mod html;
+pub mod markdown;
+pub mod merge;
+pub mod numbers;
+pub mod scale;
+pub mod svg;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::path::Path;
+use trainyard_api::report::Report;
+use trainyard_api::stage::Ports;
+use trainyard_api::{Stage, StageContext, port};
+use trainyard_core::error::io_error;
+use trainyard_core::{ArtifactKind, Cardinality, Error, Placement, Result};
+
+/// Options of `report`.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Config {
+    /// The heading of the page.
+    pub title: String,
+    /// A sentence under the heading.
+    pub summary: String,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self { title: "Report".into(), summary: String::new() }
+    }
+}
+
+/// The stage kind `report`.
+pub struct JoinReports;
+
+impl Stage for JoinReports {
+    type Config = Config;
+    const NAME: &'static str = "report";
+    const SUMMARY: &'static str = "Join reports into one self-contained HTML page with learning curves, a Markdown file and a JSON file.";
+    const DOC: &'static str = "Joins the reports in the order in which they are wired. Writes `report.html` (self-contained: no script, no external resource), \
+        `report.md`, `report.json` and one SVG per curve. Metrics keep their names; where two reports use one name, both get their \
+        report's title in front.";
+    const EXAMPLE: &'static str = r#"{"reports": ["${{ stages.sft.report }}", "${{ stages.evaluate.report }}"], "title": "Quickstart"}"#;
+    const PLACEMENT: Placement = Placement::Process;
+    const METRICS: &'static [&'static str] = &["*"];
+
+    fn ports() -> Ports {
+        Ports {
+            inputs: vec![port("reports", ArtifactKind::Report, Cardinality::Many, "Reports, in the order of the page.")],
+            outputs: vec![port("report", ArtifactKind::Report, Cardinality::One, "report.html, report.md, report.json and the curves as SVG.")],
+        }
+    }
+
+    fn run(config: Config, context: &mut StageContext) -> Result<()> {
+        let reports = context.many("reports").iter().map(|a| Report::read(&a.folder)).collect::<Result<Vec<_>>>()?;
+        if reports.is_empty() {
+            return Err(Error::invalid("no report to join").help("wire `reports` to the reports of other stages"));
+        }
+        let joined = merge::merge(&config.title, &config.summary, &reports);
+        for (name, metric) in &joined.metrics {
+            context.metric(name.clone(), metric.value);
+        }
+        write(&config, &reports, &joined, context.output("report")?)
+    }
+}
+
+/// Writes all files of the artifact.
+pub fn write(config: &Config, reports: &[Report], joined: &Report, folder: &Path) -> Result<()> {
+    joined.write(folder)?;
+    save(&folder.join("report.html"), &html::page(&config.title, &config.summary, reports)?)?;
+    save(&folder.join("report.md"), &markdown::page(&config.title, &config.summary, reports))?;
+    for (i, curve) in reports.iter().flat_map(|r| &r.curves).enumerate() {
+        save(&folder.join(format!("curve-{:02}.svg", i + 1)), &svg::standalone(curve))?;
+    }
+    Ok(())
+}
+
+fn save(path: &Path, text: &str) -> Result<()> {
+    std::fs::write(path, text).map_err(|e| io_error(path, &e))
+}
+
+#[cfg(test)]
+mod tests;

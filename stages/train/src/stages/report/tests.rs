@@ -1,0 +1,81 @@
+use super::*;
+use trainyard_api::report::{Cell, Curve, Table};
+
+fn sample(title: &str) -> Report {
+    let mut report = Report::new(title);
+    report.summary = "On 300 <test> problems & more.".into();
+    report.estimate("accuracy", 0.5, Some((0.44, 0.56)), 300).metric("loss", 1.25);
+    let mut table = Table::new("Accuracy", ["model", "accuracy"]);
+    table.row([Cell::text("rl | \"best\""), Cell::interval(0.5, Some((0.44, 0.56)))]);
+    table.row([Cell::text("sft"), Cell::Empty]);
+    report.table(table);
+    let line = |n: u32, slope: f64| (0..n).map(move |i| (f64::from(i), 2.0 - slope * f64::from(i))).collect::<Vec<_>>();
+    report.curve(Curve::new("Loss", "step", "nats").with("train", line(1_000, 0.001)).with("validation", line(10, 0.1)));
+    report.note("Clustered by problem.");
+    report
+}
+
+#[test]
+fn the_page_is_self_contained_and_escaped() {
+    let html = html::page("Quick <start>", "A summary.", &[sample("Evaluation"), sample("Evaluation")]).unwrap();
+    assert!(html.contains("<title>Quick &lt;start&gt;</title>"));
+    assert!(html.contains("On 300 &lt;test&gt; problems &amp; more."));
+    assert!(html.contains("0.500") && html.contains("[0.440, 0.560]"));
+    for outside in ["<script", "<link", "src=", "url(", "@import", "https://"] {
+        assert!(!html.contains(outside), "{outside}");
+    }
+    // The name of the SVG namespace is the only address.
+    assert_eq!(html.matches("http://").count(), html.matches("http://www.w3.org/2000/svg").count());
+    assert_eq!(html.matches("<svg").count(), 2);
+    let ids: Vec<&str> = html.split(" id=\"").skip(1).filter_map(|t| t.split('"').next()).collect();
+    let unique: std::collections::BTreeSet<&&str> = ids.iter().collect();
+    assert_eq!(ids.len(), unique.len(), "{ids:?}");
+}
+
+#[test]
+fn drawings_are_accessible_bounded_and_well_formed() {
+    let svg = svg::standalone(&sample("Evaluation").curves[0]);
+    assert!(svg.contains("role=\"img\"") && svg.contains("<title id=\"curve-title\">Loss</title>"));
+    assert!(svg.contains("train goes from 2 to 1.001 at step 999"));
+    let points = svg.split("points=\"").nth(1).unwrap().split('"').next().unwrap().split(' ').count();
+    assert!(points <= 300, "{points}");
+    assert!(!svg.contains("NaN") && !svg.contains("inf"));
+    assert_eq!(svg.matches("<g").count(), svg.matches("</g>").count());
+    assert_eq!(svg.matches("<circle").count(), 10);
+}
+
+#[test]
+fn a_single_point_is_drawn() {
+    let svg = svg::curve(&Curve::new("One", "step", "").with("a", [(3.0, 0.0)]), "one");
+    assert!(!svg.contains("NaN") && svg.contains("<circle"));
+}
+
+#[test]
+fn markdown_tables_keep_their_columns() {
+    let text = markdown::page("T", "", &[sample("Evaluation")]);
+    assert!(text.starts_with("# T\n\n## Evaluation\n"));
+    assert!(text.contains("| model | accuracy |\n| --- | --: |\n| rl \\| \"best\" | 0.500 [0.440, 0.560] |\n| sft |  |\n"));
+    assert!(text.contains("| accuracy | 0.500 [0.440, 0.560] |"));
+}
+
+#[test]
+fn equal_metric_names_are_told_apart() {
+    let joined = merge::merge("All", "", &[sample("SFT"), sample("RL run"), Report::new("Empty")]);
+    assert_eq!(joined.metrics.keys().collect::<Vec<_>>(), ["rl_run_accuracy", "rl_run_loss", "sft_accuracy", "sft_loss"]);
+    assert_eq!(joined.tables[1].title, "RL run: Accuracy");
+    let twins = merge::merge("All", "", &[sample("SFT"), sample("SFT")]);
+    assert!(twins.metrics.contains_key("sft_loss_2"));
+    joined.validate().unwrap();
+}
+
+#[test]
+fn all_files_are_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let reports = [sample("Evaluation")];
+    let config = Config::default();
+    write(&config, &reports, &merge::merge("R", "", &reports), folder.path()).unwrap();
+    for name in ["report.html", "report.md", "report.json", "curve-01.svg"] {
+        assert!(folder.path().join(name).is_file(), "{name}");
+    }
+    assert_eq!(Report::read(folder.path()).unwrap().curves.len(), 1);
+}

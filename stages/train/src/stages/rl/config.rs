@@ -1,0 +1,307 @@
+//! Options of `rl`: the parts of design section 6, the loop around them, and what contradicts what.
+
+use crate::config::SamplingOptions;
+use crate::optimize::OptimizerOptions;
+use crate::world;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use trainyard_core::OptionProblem;
+use trainyard_learn::{Aggregate, registry};
+use trainyard_lm::optimizer::Decay;
+
+/// Options of `rl`. `algorithm` (a named composition, default `grpo`) gives the parts; every key here overrides it: maps merge key
+/// by key, lists replace, another `kind` drops the old one's siblings.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Config {
+    /// The world that poses the problems.
+    #[serde(default = "world::default_environment")]
+    #[schemars(schema_with = "world::environment_schema")]
+    pub environment: Value,
+    /// How episodes are sampled.
+    pub rollout: Rollout,
+    /// Components of the reward; their weighted sum is what is maximized.
+    #[serde(default = "world::default_rewards")]
+    #[schemars(schema_with = "world::rewards_schema")]
+    pub rewards: Value,
+    /// Which rollouts enter the update, in this order.
+    #[schemars(schema_with = "filters_schema")]
+    pub filters: Vec<Value>,
+    #[serde(default)]
+    pub resample: Resample,
+    /// From rewards to a number per token, and `modulations` of it.
+    #[schemars(schema_with = "advantage_schema")]
+    pub advantage: Value,
+    pub loss: Loss,
+    /// Which problems come next.
+    #[schemars(schema_with = "curriculum_schema")]
+    pub curriculum: Value,
+    /// Earlier rollouts that enter again.
+    #[schemars(schema_with = "replay_schema")]
+    pub replay: Value,
+    /// Rounds of sampling and updating.
+    #[serde(default = "defaults::steps")]
+    #[schemars(range(min = 1))]
+    pub steps: u64,
+    /// Groups per step.
+    #[serde(default = "defaults::problems_per_step")]
+    #[schemars(range(min = 1))]
+    pub problems_per_step: usize,
+    /// Passes over the rollouts of a step.
+    #[serde(default = "defaults::one")]
+    #[schemars(range(min = 1))]
+    pub epochs: u64,
+    /// Optimizer steps per pass.
+    #[serde(default = "defaults::minibatches")]
+    #[schemars(range(min = 1))]
+    pub minibatches: usize,
+    /// Tokens computed together; bounds memory, changes only rounding.
+    #[serde(default = "defaults::micro_batch_tokens")]
+    #[schemars(range(min = 1))]
+    pub micro_batch_tokens: usize,
+    #[serde(default = "defaults::optimizer")]
+    pub optimizer: OptimizerOptions,
+    #[serde(default)]
+    pub validation: Validation,
+    /// Steps between resume points; 0 = none.
+    #[serde(default = "defaults::checkpoint_every")]
+    pub checkpoint_every: u64,
+    /// Newest rollouts written to the output `trajectories`.
+    #[serde(default = "defaults::keep_rollouts")]
+    pub keep_rollouts: usize,
+    #[serde(default)]
+    pub seed: u64,
+}
+
+/// How episodes are sampled.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Rollout {
+    /// Which sequences are sampled for a problem, and which are kept.
+    #[schemars(schema_with = "strategy_schema")]
+    pub strategy: Value,
+    /// Rollouts per problem.
+    #[serde(default = "defaults::group_size")]
+    #[schemars(range(min = 1))]
+    pub group_size: u32,
+    /// Above 0; the loss uses the same.
+    #[serde(default = "defaults::temperature")]
+    #[schemars(extend("exclusiveMinimum" = 0))]
+    pub temperature: f64,
+    /// Most tokens that one agent turn may sample.
+    #[serde(default = "defaults::turn_tokens")]
+    #[schemars(range(min = 1))]
+    pub max_turn_tokens: usize,
+    /// Most tokens of an episode: prompt, turns and observations.
+    #[serde(default = "defaults::episode_tokens")]
+    #[schemars(range(min = 2))]
+    pub max_episode_tokens: usize,
+    /// Sequences decoded together; bounds memory, changes no result.
+    #[serde(default = "defaults::running")]
+    #[schemars(range(min = 1))]
+    pub max_running: usize,
+}
+
+/// Drawing again in place of groups that filters dropped.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Resample {
+    /// Rounds of sampling per step, the first included; 1 = never again.
+    #[schemars(range(min = 1))]
+    pub max_draws: u64,
+}
+
+impl Default for Resample {
+    fn default() -> Self {
+        Self { max_draws: 3 }
+    }
+}
+
+/// The loss of an update.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Loss {
+    /// How token losses become one number.
+    #[serde(default)]
+    pub aggregate: Aggregate,
+    /// Constant length for `sequence_mean_token_sum_norm`; null = the longest sequence of the minibatch.
+    #[serde(default)]
+    pub horizon: Option<usize>,
+    /// Importance weights for samples of other weights.
+    #[schemars(schema_with = "correction_schema")]
+    pub correction: Value,
+    /// Terms that are summed.
+    #[schemars(schema_with = "terms_schema")]
+    pub terms: Vec<Value>,
+}
+
+/// Greedy evaluation on held-out problems while training.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Validation {
+    /// Steps between evaluations; 0 = only before the first and after the last step.
+    pub every: u64,
+    /// At most this many problems, in equal numbers per level.
+    #[schemars(range(min = 1))]
+    pub problems: usize,
+}
+
+impl Default for Validation {
+    fn default() -> Self {
+        Self { every: 5, problems: 200 }
+    }
+}
+
+mod defaults {
+    use super::{Decay, OptimizerOptions};
+    pub fn steps() -> u64 {
+        40
+    }
+    pub fn problems_per_step() -> usize {
+        32
+    }
+    pub fn one() -> u64 {
+        1
+    }
+    pub fn minibatches() -> usize {
+        2
+    }
+    pub fn micro_batch_tokens() -> usize {
+        8192
+    }
+    pub fn optimizer() -> OptimizerOptions {
+        OptimizerOptions { learning_rate: 5e-4, decay: Decay::Linear, warmup_share: 0.05, final_share: 0.2, weight_decay: 0.0, ..OptimizerOptions::default() }
+    }
+    pub fn checkpoint_every() -> u64 {
+        5
+    }
+    pub fn keep_rollouts() -> usize {
+        256
+    }
+    pub fn group_size() -> u32 {
+        8
+    }
+    pub fn temperature() -> f64 {
+        1.0
+    }
+    pub fn turn_tokens() -> usize {
+        128
+    }
+    pub fn episode_tokens() -> usize {
+        768
+    }
+    pub fn running() -> usize {
+        256
+    }
+}
+
+fn list_of(schema: Value) -> schemars::Schema {
+    as_schema(json!({ "type": "array", "items": schema }))
+}
+fn as_schema(value: Value) -> schemars::Schema {
+    schemars::Schema::try_from(value).unwrap_or_default()
+}
+fn filters_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+    list_of(registry::filters().schema())
+}
+fn terms_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+    list_of(registry::loss_terms().schema())
+}
+fn curriculum_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+    as_schema(registry::curricula().schema())
+}
+fn replay_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+    as_schema(registry::replays().schema())
+}
+fn strategy_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+    as_schema(registry::strategies().schema())
+}
+fn correction_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+    as_schema(registry::corrections().schema())
+}
+/// Each branch also takes `modulations`.
+fn advantage_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+    let mut schema = registry::advantages().schema();
+    let modulations = json!({ "type": "array", "items": registry::modulations().schema(), "description": "Changes after assignment, in order." });
+    for branch in schema["oneOf"].as_array_mut().into_iter().flatten() {
+        if branch["properties"].is_object() {
+            branch["properties"]["modulations"] = modulations.clone();
+        }
+    }
+    as_schema(schema)
+}
+
+/// The stage's schema: what `algorithm` supplies is optional, `algorithm` itself is one of the compositions.
+pub fn schema() -> Value {
+    let mut schema = schemars::schema_for!(Config).to_value();
+    if let Some(map) = schema.as_object_mut() {
+        map.remove("required");
+    }
+    for definition in schema["$defs"].as_object_mut().into_iter().flat_map(|d| d.values_mut()) {
+        if let Some(map) = definition.as_object_mut() {
+            map.remove("required");
+        }
+    }
+    for part in ["curriculum", "replay", "advantage"] {
+        relax_kind(&mut schema["properties"][part]);
+    }
+    for (definition, part) in [("Rollout", "strategy"), ("Loss", "correction")] {
+        relax_kind(&mut schema["$defs"][definition]["properties"][part]);
+    }
+    let names: Vec<&str> = trainyard_learn::compose::COMPOSITIONS.iter().map(|c| c.name).collect();
+    schema["properties"]["algorithm"] =
+        json!({ "type": "string", "enum": names, "default": trainyard_learn::compose::DEFAULT, "description": "A named composition of parts; the other keys override it." });
+    schema
+}
+
+/// An override may leave `kind` out: it then changes options of the composition's part, so `anyOf` replaces `oneOf`.
+fn relax_kind(part: &mut Value) {
+    let Some(map) = part.as_object_mut() else { return };
+    let Some(mut branches) = map.remove("oneOf") else { return };
+    for branch in branches.as_array_mut().into_iter().flatten() {
+        if let Some(map) = branch.as_object_mut() {
+            map.remove("required");
+        }
+    }
+    map.insert("anyOf".into(), branches);
+}
+
+impl Config {
+    pub fn sampling(&self) -> SamplingOptions {
+        SamplingOptions {
+            temperature: self.rollout.temperature,
+            top_p: 1.0,
+            top_k: 0,
+            max_turn_tokens: self.rollout.max_turn_tokens,
+            max_episode_tokens: self.rollout.max_episode_tokens,
+            max_running: self.rollout.max_running,
+        }
+    }
+    /// Optimizer steps of the whole stage.
+    pub fn updates(&self) -> u64 {
+        self.steps * self.epochs * self.minibatches as u64
+    }
+    pub fn problems(&self) -> Vec<OptionProblem> {
+        let mut problems = self.sampling().problems("/rollout");
+        problems.extend(self.optimizer.problems("/optimizer"));
+        if self.rollout.temperature <= 0.0 {
+            problems.push(OptionProblem::new("/rollout/temperature", "greedy rollouts of one problem are all equal").help("use a temperature above 0"));
+        }
+        let counts = [
+            ("/steps", self.steps),
+            ("/problems_per_step", self.problems_per_step as u64),
+            ("/epochs", self.epochs),
+            ("/minibatches", self.minibatches as u64),
+            ("/micro_batch_tokens", self.micro_batch_tokens as u64),
+            ("/rollout/group_size", u64::from(self.rollout.group_size)),
+            ("/resample/max_draws", self.resample.max_draws),
+        ];
+        let zero = counts.iter().filter(|(_, n)| *n == 0);
+        problems.extend(zero.map(|(at, _)| OptionProblem::new(*at, format!("`{}` is 0, but must be at least 1", at.rsplit('/').next().unwrap_or(at)))));
+        if self.loss.terms.is_empty() {
+            problems.push(OptionProblem::new("/loss/terms", "a loss without terms changes nothing").help("give at least {kind: clip}"));
+        }
+        problems
+    }
+}

@@ -1,0 +1,119 @@
+//! `rl`: reinforcement learning of a tool-using agent with verifiable rewards.
+//!
+//! Why so: the loop knows only the traits of RL parts, so a published method is a composition in the config. Refuses: compositions
+//! whose parts need what the environment or the loop does not offer, with the reason, before anything is computed.
+
+pub mod collect;
+pub mod config;
+pub mod parts;
+mod report;
+mod run;
+pub mod update;
+pub mod validate;
+#[cfg(test)]
+mod tests;
+
+pub use config::Config;
+
+use crate::model::{self, Policy};
+use crate::world::World;
+use parts::Parts;
+use run::Run;
+use serde_json::Value;
+use trainyard_api::{Ports, Stage, StageContext, port};
+use trainyard_core::{ArtifactKind, Cardinality, Error, OptionProblem, Result};
+use trainyard_learn::compose;
+use trainyard_tables::{read_problems, write_trajectories};
+
+pub struct Rl;
+
+const DOC: &str = "Samples groups of episodes per problem with the tool in the loop, scores them, and raises the probability of what scored \
+above its group.\n\n\
+A step: curriculum → strategy → rollouts (tools run while other sequences decode) → rewards (weighted sum, every component kept) → filters in \
+order, drawing again up to `resample.max_draws` times until `problems_per_step` groups are left → advantage → modulations → replay → correction → \
+loss terms, summed and aggregated → `epochs` × `minibatches` optimizer steps. Only tokens that the policy sampled are in the loss; observations \
+never are.\n\n\
+`algorithm` names a composition of parts (`grpo` if none): every other key overrides it; maps merge key by key, lists replace, another `kind` drops \
+the old one's siblings.\n\n\
+With `validation` problems the greedy pass rate is measured every `validation.every` steps and the best weights are kept (a tie goes to the later \
+ones); without, the last ones. Checkpoints at step boundaries hold weights, moments, counters, part states, kept rollouts and curves, so a killed \
+stage ends in the same bytes.\n\n\
+Metrics: `reward_mean`, `pass_rate` and others are means of the last tenth of the steps, `kl` (k3 estimate against the sampling policy) is the \
+largest of any step, `validation_accuracy` is that of the kept weights.\n\n\
+Refuses: greedy rollouts, parts whose needs are not met, NaN anywhere (the stage stops and names the step), problems without a level for a curriculum by level.";
+
+impl Stage for Rl {
+    type Config = Config;
+    const NAME: &'static str = "rl";
+    const SUMMARY: &'static str = "reinforcement learning with tools in the loop and verifiable rewards";
+    const DOC: &'static str = DOC;
+    const EXAMPLE: &'static str = r#"{"algorithm": "grpo", "steps": 40, "problems_per_step": 32, "rollout": {"group_size": 8, "temperature": 1.0}}"#;
+    const ALL_CPUS: bool = true;
+    const MAIN_METRIC: Option<&'static str> = Some("reward_mean");
+    const METRICS: &'static [&'static str] = &[
+        "clip_fraction",
+        "curriculum_level",
+        "empty_steps",
+        "entropy",
+        "grad_norm*",
+        "infrastructure_failures",
+        "kept_groups_share",
+        "kl",
+        "kl_reference",
+        "pass_rate*",
+        "reward_*",
+        "steps",
+        "tokens",
+        "tool_calls",
+        "tool_errors",
+        "truncated_share",
+        "validation_*",
+        "void_share",
+    ];
+
+    fn ports() -> Ports {
+        use ArtifactKind::{Model, Problems, Report, Trajectories};
+        use Cardinality::{One, Optional};
+        Ports {
+            inputs: vec![
+                port("model", Model, One, "The policy to start from."),
+                port("problems", Problems, One, "What to practice on."),
+                port("validation", Problems, Optional, "Held-out problems that choose the weights to keep."),
+            ],
+            outputs: vec![
+                port("model", Model, One, "The trained policy."),
+                port("trajectories", Trajectories, One, "The newest rollouts, with rewards, verdicts and advantages."),
+                port("report", Report, One, "Learning curves and final metrics."),
+            ],
+        }
+    }
+    fn schema() -> Value {
+        config::schema()
+    }
+    fn expand(config: Value) -> Result<Value> {
+        World::complete(compose::expand(config)?)
+    }
+    fn check(config: &Config) -> Vec<OptionProblem> {
+        let mut problems = config.problems();
+        problems.extend(World::check(&config.environment, Some(&config.rewards)));
+        if problems.is_empty()
+            && let (Ok(parts), Ok(environment)) = (Parts::build(config), World::new(1).environment(&config.environment))
+        {
+            problems.extend(parts.contradictions(config, &*environment));
+        }
+        problems
+    }
+
+    fn run(config: Config, context: &mut StageContext) -> Result<()> {
+        let policy = Policy::load(context.input("model")?, "model")?;
+        let problems = read_problems(&context.input("problems")?.parquet())?;
+        if problems.is_empty() {
+            return Err(Error::data("input `problems` has no rows").help("give at least one problem"));
+        }
+        let validation = context.optional("validation").map(|a| read_problems(&a.parquet())).transpose()?.unwrap_or_default();
+        let outcome = Run::new(&config, &policy, problems, validation, context)?.run(context)?;
+        model::save(context, "model", &policy.folder.with_weights(outcome.weights))?;
+        write_trajectories(&context.output_parquet("trajectories")?, &outcome.rollouts)?;
+        report::write(context, &config, &outcome.state)
+    }
+}

@@ -1,0 +1,103 @@
+//! The parts of one composition, built once: what they need together, their state in checkpoints.
+
+use super::config::Config;
+use serde_json::{Map, Value, json};
+use trainyard_core::error::Context as _;
+use trainyard_core::{Error, OptionProblem, Result};
+use trainyard_envs::Environment;
+use trainyard_learn::correction::Correction;
+use trainyard_learn::{Advantage, Curriculum, Filter, LossTerm, Modulation, Needs, Part, Replay, Strategy, compose, registry};
+
+pub struct Parts {
+    pub curriculum: Box<dyn Curriculum>,
+    pub strategy: Box<dyn Strategy>,
+    pub filters: Vec<Box<dyn Filter>>,
+    pub advantage: Box<dyn Advantage>,
+    pub modulations: Vec<Box<dyn Modulation>>,
+    pub replay: Box<dyn Replay>,
+    pub correction: Box<dyn Correction>,
+    pub terms: Vec<Box<dyn LossTerm>>,
+}
+
+impl Parts {
+    /// Errors: invalid, naming the part and the option.
+    pub fn build(config: &Config) -> Result<Self> {
+        let (advantage, modulations) = compose::split_advantage(&config.advantage);
+        let modulations = modulations.as_array().cloned().unwrap_or_default();
+        Ok(Self {
+            curriculum: registry::curricula().build(&config.curriculum).at("curriculum")?,
+            strategy: registry::strategies().build(&config.rollout.strategy).at("rollout.strategy")?,
+            filters: config.filters.iter().map(|f| registry::filters().build(f).at("filters")).collect::<Result<_>>()?,
+            advantage: registry::advantages().build(&advantage).at("advantage")?,
+            modulations: modulations.iter().map(|m| registry::modulations().build(m).at("advantage.modulations")).collect::<Result<_>>()?,
+            replay: registry::replays().build(&config.replay).at("replay")?,
+            correction: registry::corrections().build(&config.loss.correction).at("loss.correction")?,
+            terms: config.loss.terms.iter().map(|t| registry::loss_terms().build(t).at("loss.terms")).collect::<Result<_>>()?,
+        })
+    }
+
+    /// Every part with its place in the config.
+    fn each(&self) -> Vec<(String, &dyn Part)> {
+        let mut list: Vec<(String, &dyn Part)> = vec![
+            ("curriculum".into(), &*self.curriculum),
+            ("rollout/strategy".into(), &*self.strategy),
+            ("advantage".into(), &*self.advantage),
+            ("replay".into(), &*self.replay),
+            ("loss/correction".into(), &*self.correction),
+        ];
+        list.extend(self.filters.iter().enumerate().map(|(i, p)| (format!("filters/{i}"), &**p as &dyn Part)));
+        list.extend(self.modulations.iter().enumerate().map(|(i, p)| (format!("advantage/modulations/{i}"), &**p as &dyn Part)));
+        list.extend(self.terms.iter().enumerate().map(|(i, p)| (format!("loss/terms/{i}"), &**p as &dyn Part)));
+        list
+    }
+    fn each_mut(&mut self) -> Vec<(String, &mut dyn Part)> {
+        let mut list: Vec<(String, &mut dyn Part)> = vec![
+            ("curriculum".into(), &mut *self.curriculum),
+            ("rollout/strategy".into(), &mut *self.strategy),
+            ("advantage".into(), &mut *self.advantage),
+            ("replay".into(), &mut *self.replay),
+            ("loss/correction".into(), &mut *self.correction),
+        ];
+        list.extend(self.filters.iter_mut().enumerate().map(|(i, p)| (format!("filters/{i}"), &mut **p as &mut dyn Part)));
+        list.extend(self.modulations.iter_mut().enumerate().map(|(i, p)| (format!("advantage/modulations/{i}"), &mut **p as &mut dyn Part)));
+        list.extend(self.terms.iter_mut().enumerate().map(|(i, p)| (format!("loss/terms/{i}"), &mut **p as &mut dyn Part)));
+        list
+    }
+
+    pub fn needs(&self) -> Needs {
+        self.each().iter().fold(Needs::NONE, |all, (_, p)| all.union(p.needs()))
+    }
+    /// Needs that this stage, its environment and its group size do not meet, at the part that has them.
+    pub fn contradictions(&self, config: &Config, environment: &dyn Environment) -> Vec<OptionProblem> {
+        let offered = Needs {
+            entropies: true,
+            reference: true,
+            groups: config.rollout.group_size > 1,
+            multi_turn: environment.max_turns() > 1,
+            ..Needs::NONE
+        };
+        let help = |need: &str| match need {
+            "groups" => "set `rollout.group_size` to at least 2",
+            "multi_turn" => "set `environment.max_turns` to at least 2",
+            _ => "this stage does not offer it: choose another part",
+        };
+        let of = |(at, part): (String, &dyn Part)| -> Vec<OptionProblem> {
+            let missing = part.needs().missing(offered);
+            missing.into_iter().map(|need| OptionProblem::new(format!("/{at}"), format!("this part needs `{need}`")).help(help(need))).collect()
+        };
+        self.each().into_iter().flat_map(of).collect()
+    }
+
+    /// State of every part that has some, by place.
+    pub fn save(&self) -> Value {
+        let states: Map<String, Value> = self.each().into_iter().map(|(at, p)| (at, p.save())).filter(|(_, s)| !s.is_null()).collect();
+        Value::Object(states)
+    }
+    pub fn load(&mut self, state: &Value) -> Result<()> {
+        let states = state.as_object().ok_or_else(|| Error::data("the part states of the checkpoint are no map"))?;
+        for (at, part) in self.each_mut() {
+            part.load(states.get(&at).cloned().unwrap_or(json!(null))).at(&at)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,168 @@
+use super::*;
+use crate::optimize::OptimizerOptions;
+use crate::testing::tiny_model;
+use serde_json::json;
+use trainyard_lm::optimizer::Decay;
+use trainyard_learn::part::{Needs, Part};
+use trainyard_learn::registry;
+
+fn trainer() -> Trainer {
+    let model = tiny_model(16, 1, 5);
+    let options = OptimizerOptions { learning_rate: 1e-2, decay: Decay::Constant, warmup_share: 0.0, weight_decay: 0.0, ..OptimizerOptions::default() };
+    Trainer::new(&model.config, model.weights, &options, 10).unwrap()
+}
+
+fn terms(list: serde_json::Value) -> Vec<Box<dyn LossTerm>> {
+    list.as_array().unwrap().iter().map(|t| registry::loss_terms().build(t).unwrap()).collect()
+}
+
+/// Samples whose behavior logprobs are the trainer's own.
+fn samples(trainer: &Trainer) -> Vec<Sample> {
+    let make = |i: usize| {
+        let tokens: Vec<u32> = (0..5 + i).map(|t| (7 * i + 3 * t) as u32 % 50 + 10).collect();
+        let mask: Vec<bool> = (0..tokens.len()).map(|t| t > 1 && t != 3).collect();
+        let sign = if i.is_multiple_of(2) { 1.0 } else { -1.0 };
+        let places = Place::of_mask(&[&mask]);
+        let (logprobs, _) = trainer.evaluate(vec![tokens.clone()], &places, 1.0).unwrap();
+        let mut behavior = vec![0.0; tokens.len()];
+        places.iter().zip(logprobs).for_each(|(p, l)| behavior[p.token] = l);
+        let advantages = mask.iter().map(|m| if *m { sign } else { 0.0 }).collect();
+        Sample { tokens, mask, behavior, advantages, weight: 1.0, group: i / 2, reward: sign }
+    };
+    (0..4).map(make).collect()
+}
+
+struct Options<'a> {
+    terms: &'a [Box<dyn LossTerm>],
+    correction: &'a dyn Correction,
+    reference: Option<&'a Trainer>,
+    micro: usize,
+}
+
+fn run(trainer: &mut Trainer, samples: &[Sample], o: &Options<'_>) -> Result<UpdateReport> {
+    let update = Update {
+        terms: o.terms,
+        correction: o.correction,
+        aggregate: Aggregate::TokenMean,
+        horizon: None,
+        epochs: 1,
+        minibatches: 1,
+        micro_batch_tokens: o.micro,
+        temperature: 1.0,
+        reference: o.reference,
+        chance: Chance::new(1),
+        step: 3,
+    };
+    update.run(trainer, samples)
+}
+
+fn weights(trainer: &Trainer) -> Vec<f32> {
+    trainer.decoder.weights().unwrap().values().flat_map(|t| t.flatten_all().unwrap().to_vec1::<f32>().unwrap()).collect()
+}
+
+fn assert_close(a: &[f32], b: &[f32], by: f32) {
+    let largest = a.iter().zip(b).map(|(x, y)| (x - y).abs()).fold(0.0, f32::max);
+    assert!(largest <= by, "{largest}");
+}
+
+#[test]
+fn good_tokens_become_likelier_and_bad_ones_less() {
+    let mut t = trainer();
+    let samples = samples(&t);
+    let before: Vec<f64> = samples.iter().map(|s| s.behavior.iter().sum()).collect();
+    let none = registry::corrections().build(&json!("none")).unwrap();
+    let report = run(&mut t, &samples, &Options { terms: &terms(json!(["clip"])), correction: &*none, reference: None, micro: 64 }).unwrap();
+    assert_eq!(report.optimizer_steps, 1);
+    assert!(report.metrics["kl"].abs() < 1e-6 && report.metrics["clip_fraction"] == 0.0 && report.metrics["grad_norm"] > 0.0);
+    for (sample, before) in samples.iter().zip(before) {
+        let (after, _) = t.evaluate(vec![sample.tokens.clone()], &Place::of_mask(&[&sample.mask]), 1.0).unwrap();
+        let change = after.iter().sum::<f64>() - before;
+        assert!(change * sample.reward > 0.0, "{change}");
+    }
+}
+
+/// A term that must see the whole minibatch, though it computes what another does.
+struct Whole(Box<dyn LossTerm>);
+impl Part for Whole {
+    fn needs(&self) -> Needs {
+        self.0.needs()
+    }
+}
+impl LossTerm for Whole {
+    fn value(&self, batch: &TokenBatch) -> Term {
+        assert_eq!(batch.mask.len(), 4, "all sequences at once");
+        self.0.value(batch)
+    }
+    fn scope(&self) -> Scope {
+        Scope::Minibatch
+    }
+}
+
+#[test]
+fn micro_batches_and_scopes_change_only_rounding() {
+    let none = registry::corrections().build(&json!("none")).unwrap();
+    let list = json!(["clip", {"kind": "entropy", "weight": 0.1}]);
+    let mut results = Vec::new();
+    for (micro, whole) in [(1000, false), (8, false), (8, true)] {
+        let mut t = trainer();
+        let samples = samples(&t);
+        let mut terms = terms(list.clone());
+        if whole {
+            terms = terms.into_iter().map(|t| Box::new(Whole(t)) as Box<dyn LossTerm>).collect();
+        }
+        let report = run(&mut t, &samples, &Options { terms: &terms, correction: &*none, reference: None, micro }).unwrap();
+        results.push((weights(&t), report.metrics["loss"], report.metrics["clip_fraction"], report.metrics["policy_entropy"]));
+    }
+    for other in &results[1..] {
+        assert_close(&results[0].0, &other.0, 2e-4);
+        assert!((results[0].1 - other.1).abs() < 1e-5 && results[0].2 == other.2 && (results[0].3 - other.3).abs() < 1e-5);
+    }
+}
+
+#[test]
+fn corrections_use_the_policy_before_the_update() {
+    let mut t = trainer();
+    let mut samples = samples(&t);
+    for s in &mut samples {
+        s.behavior.iter_mut().for_each(|l| *l -= 1.0);
+    }
+    let truncated = registry::corrections().build(&json!("truncated")).unwrap();
+    let report = run(&mut t, &samples, &Options { terms: &terms(json!(["clip"])), correction: &*truncated, reference: None, micro: 64 }).unwrap();
+    assert!((report.metrics["ratio"] - 1.0).abs() < 1e-5, "the ratio is taken against the recomputed policy");
+}
+
+#[test]
+fn the_reference_is_measured() {
+    let mut t = trainer();
+    let samples = samples(&t);
+    let none = registry::corrections().build(&json!("none")).unwrap();
+    let reference = trainer();
+    let list = terms(json!(["clip", {"kind": "kl", "weight": 0.1}]));
+    for expected_zero in [true, false] {
+        let report = run(&mut t, &samples, &Options { terms: &list, correction: &*none, reference: Some(&reference), micro: 64 }).unwrap();
+        assert_eq!(report.metrics["kl_reference"].abs() < 1e-9, expected_zero);
+    }
+}
+
+#[test]
+fn a_loss_that_is_no_number_names_the_step_and_changes_nothing() {
+    let mut t = trainer();
+    let mut samples = samples(&t);
+    samples[1].advantages[4] = f64::NAN;
+    let before = weights(&t);
+    let none = registry::corrections().build(&json!("none")).unwrap();
+    let e = run(&mut t, &samples, &Options { terms: &terms(json!(["clip"])), correction: &*none, reference: None, micro: 64 }).unwrap_err();
+    assert_eq!(e.kind, trainyard_core::ErrorKind::Data);
+    assert!(e.message.contains("step 3"), "{e}");
+    assert_eq!(weights(&t), before);
+}
+
+#[test]
+fn nothing_in_the_loss_is_no_step() {
+    let mut t = trainer();
+    let mut samples = samples(&t);
+    samples.iter_mut().for_each(|s| s.mask.fill(false));
+    let none = registry::corrections().build(&json!("none")).unwrap();
+    let report = run(&mut t, &samples, &Options { terms: &terms(json!(["clip"])), correction: &*none, reference: None, micro: 64 }).unwrap();
+    assert_eq!(report, UpdateReport::default());
+}

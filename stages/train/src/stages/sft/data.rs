@@ -1,0 +1,149 @@
+//! From trajectories to token sequences with a loss mask.
+//!
+//! Why so: rows with tokens (rollouts) are used as they are; rows without (demonstrations) are encoded piece by piece with the
+//! model's own template. Only the agent's tokens are in the loss, and turns whose tool call failed are context, not example.
+//! Refuses: rows of another tokenizer or template, and rows without any token to learn from.
+
+use crate::model::expect_same_text;
+use std::collections::BTreeSet;
+use trainyard_core::error::Context as _;
+use trainyard_core::{Chance, Result};
+use trainyard_lm::ModelFolder;
+use trainyard_lm::template::{Conversation, RenderOptions};
+use trainyard_tables::{Message, Trajectory};
+
+/// One sequence to learn from.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Example {
+    pub tokens: Vec<u32>,
+    /// Of the length of `tokens`.
+    pub mask: Vec<bool>,
+}
+
+impl Example {
+    /// Tokens whose prediction is learned; a first token has none.
+    pub fn loss_tokens(&self) -> usize {
+        self.mask.iter().skip(1).filter(|m| **m).count()
+    }
+}
+
+/// The examples of some rows, and what was left out.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Prepared {
+    pub examples: Vec<Example>,
+    pub too_long: usize,
+    /// Rows with no token in the loss.
+    pub empty: usize,
+    pub masked_turns: usize,
+}
+
+/// Encodes rows in order. `most` = tokens that a sequence may have.
+pub fn prepare(model: &ModelFolder, rows: &[Trajectory], mask_errored_turns: bool, most: usize) -> Result<Prepared> {
+    expect_same_text(model, rows, "`trajectories`")?;
+    let mut prepared = Prepared::default();
+    for row in rows {
+        let (mut example, turns) = encode(model, row).at(format!("trajectory `{}`", row.id))?;
+        if mask_errored_turns {
+            let errored = if row.tool_errors > 0 { errored_turns(&row.messages) } else { BTreeSet::new() };
+            prepared.masked_turns += mask_turns(&mut example, &turns, &errored);
+        }
+        if example.tokens.len() > most {
+            prepared.too_long += 1;
+        } else if example.loss_tokens() == 0 {
+            prepared.empty += 1;
+        } else {
+            prepared.examples.push(example);
+        }
+    }
+    Ok(prepared)
+}
+
+fn encode(model: &ModelFolder, row: &Trajectory) -> Result<(Example, Vec<u16>)> {
+    if !row.token_ids.is_empty() {
+        return Ok((Example { tokens: row.token_ids.clone(), mask: row.loss_mask.clone() }, row.turn.clone()));
+    }
+    let encoded = Conversation::encode(&model.chat, &row.messages, RenderOptions::default())?;
+    Ok((Example { tokens: encoded.token_ids, mask: encoded.loss_mask }, encoded.turn))
+}
+
+/// Agent turns (from 0) that a failed tool result follows.
+fn errored_turns(messages: &[Message]) -> BTreeSet<u16> {
+    let mut turn: Option<u16> = None;
+    let mut errored = BTreeSet::new();
+    for message in messages {
+        match message.role.as_str() {
+            "assistant" => turn = Some(turn.map_or(0, |t| t + 1)),
+            "tool" if reads_as_error(&message.content) => errored.extend(turn),
+            _ => {}
+        }
+    }
+    errored
+}
+
+/// Whether a tool's result ends like an error: `error: …`, or the last line of an exception (`NameError: …`, `Exception`). Asked only
+/// of rows that count failed calls, since a program may print such a line on purpose.
+fn reads_as_error(content: &str) -> bool {
+    let last = content.trim_end().lines().next_back().unwrap_or("").trim_start();
+    let name = last.split([':', ' ', '(']).next().unwrap_or("");
+    name == "error" || ["Error", "Exception", "Interrupt", "Exit", "Iteration"].iter().any(|end| name.ends_with(end))
+}
+
+/// Takes the tokens of some turns out of the loss; returns how many turns had any.
+fn mask_turns(example: &mut Example, turns: &[u16], errored: &BTreeSet<u16>) -> usize {
+    let mut hit = BTreeSet::new();
+    for (m, t) in example.mask.iter_mut().zip(turns) {
+        if *m && errored.contains(t) {
+            *m = false;
+            hit.insert(*t);
+        }
+    }
+    hit.len()
+}
+
+/// Splits rows by problem: (training, held out). About `share` of the problems are held out, at least one if there are two.
+pub fn hold_out(rows: Vec<Trajectory>, share: f64, chance: &Chance) -> (Vec<Trajectory>, Vec<Trajectory>) {
+    let mut problems: Vec<String> = rows.iter().map(|r| r.problem_id.clone()).collect::<BTreeSet<_>>().into_iter().collect();
+    if share <= 0.0 || problems.len() < 2 {
+        return (rows, Vec::new());
+    }
+    chance.at("hold out", &[]).shuffle(&mut problems);
+    let count = ((problems.len() as f64 * share).round() as usize).clamp(1, problems.len() - 1);
+    let held: BTreeSet<String> = problems.into_iter().take(count).collect();
+    rows.into_iter().partition(|r| !held.contains(&r.problem_id))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_turn_before_a_failed_result_is_masked() {
+        let mut example = Example { tokens: vec![0; 6], mask: vec![false, true, false, true, true, true] };
+        let turns = [0, 0, 1, 1, 2, 2];
+        assert_eq!(mask_turns(&mut example, &turns, &BTreeSet::from([1, 5])), 1);
+        assert_eq!(example.mask, [false, true, false, false, true, true]);
+    }
+
+    #[test]
+    fn errors_are_read_from_the_last_line() {
+        for text in ["NameError: name 'x' is not defined", "3\nZeroDivisionError: division by zero", "error: unknown tool", "Exception"] {
+            assert!(reads_as_error(text), "{text}");
+        }
+        for text in ["7", "", "no error here", "Errors: 0 found"] {
+            assert!(!reads_as_error(text), "{text}");
+        }
+        let messages = [("user", "q"), ("assistant", "a"), ("tool", "TypeError: x"), ("assistant", "b"), ("tool", "3"), ("assistant", "c")];
+        let messages: Vec<Message> = messages.iter().map(|(r, c)| Message::new(r, *c)).collect();
+        assert_eq!(errored_turns(&messages), BTreeSet::from([0]));
+    }
+
+    #[test]
+    fn problems_are_held_out_whole() {
+        let row = |i: usize| Trajectory { problem_id: (i / 3).to_string(), ..Trajectory::default() };
+        let (train, held) = hold_out((0..30).map(row).collect(), 0.2, &Chance::new(1));
+        assert_eq!((train.len(), held.len()), (24, 6));
+        let ids: BTreeSet<&str> = held.iter().map(|r| r.problem_id.as_str()).collect();
+        assert!(train.iter().all(|r| !ids.contains(r.problem_id.as_str())));
+        assert_eq!(hold_out(vec![row(0)], 0.5, &Chance::new(1)).1.len(), 0);
+    }
+}

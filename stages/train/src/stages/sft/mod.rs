@@ -1,0 +1,112 @@
+//! `sft`: supervised fine-tuning on trajectories.
+//!
+//! Why so: a cold start teaches the format of turns and tool calls; only the agent's own tokens are in the loss, never what a tool
+//! answered. Refuses: rows of another tokenizer or template, NaN (the stage stops and names the step).
+
+pub mod config;
+pub mod data;
+pub mod run;
+#[cfg(test)]
+mod tests;
+
+pub use config::Config;
+
+use crate::model::{self, Policy};
+use data::{Prepared, hold_out, prepare};
+use trainyard_api::report::Report;
+use trainyard_api::{Ports, Stage, StageContext, port};
+use trainyard_core::{ArtifactKind, Cardinality, Chance, OptionProblem, Result};
+use trainyard_tables::{Trajectory, read_trajectories};
+
+pub struct Sft;
+
+const DOC: &str = "Minimizes the mean negative log-probability of the agent's tokens (content, tool calls and the token that ends a turn) given all \
+before them. Demonstrations (rows without tokens) are encoded piece by piece with the model's chat template; rollouts are used as they are.\n\n\
+Turns that a failed tool result follows are context and no example (`mask_errored_turns`). Sequences of similar length share a step of about \
+`batch_tokens`; AdamW with warm-up, decay and clipping. With `validation` trajectories, or a share of the problems held out, the loss on them is \
+measured every `validate_every` steps and the best weights are kept.\n\n\
+Checkpoints hold weights, moments, step and curves: a killed stage ends in the same bytes.\n\n\
+Refuses: trajectories of another tokenizer or template, NaN anywhere, an empty training set.";
+
+impl Stage for Sft {
+    type Config = Config;
+    const NAME: &'static str = "sft";
+    const SUMMARY: &'static str = "supervised fine-tuning on the agent's tokens of trajectories";
+    const DOC: &'static str = DOC;
+    const EXAMPLE: &'static str = r#"{"epochs": 3, "batch_tokens": 8192, "optimizer": {"learning_rate": 2e-3}}"#;
+    const ALL_CPUS: bool = true;
+    const MAIN_METRIC: Option<&'static str> = Some("loss");
+    const METRICS: &'static [&'static str] =
+        &["best_step", "grad_norm", "loss", "masked_turns", "rows", "rows_too_long", "rows_without_loss", "steps", "tokens", "validation_loss", "validation_loss_initial"];
+
+    fn ports() -> Ports {
+        use ArtifactKind::{Model, Report, Trajectories};
+        use Cardinality::{Many, One, Optional};
+        Ports {
+            inputs: vec![
+                port("model", Model, One, "The model to start from."),
+                port("trajectories", Trajectories, Many, "What to learn from."),
+                port("validation", Trajectories, Optional, "Held-out trajectories that choose the weights to keep."),
+            ],
+            outputs: vec![port("model", Model, One, "The fine-tuned model."), port("report", Report, One, "Learning curves and final metrics.")],
+        }
+    }
+    fn check(config: &Config) -> Vec<OptionProblem> {
+        config.problems()
+    }
+
+    fn run(config: Config, context: &mut StageContext) -> Result<()> {
+        let policy = Policy::load(context.input("model")?, "model")?;
+        let (train, held) = rows(&config, context)?;
+        let positions = policy.folder.config.max_position_embeddings;
+        let most = if config.max_tokens == 0 { positions } else { config.max_tokens.min(positions) };
+        let prepared = prepare(&policy.folder, &train, config.mask_errored_turns, most)?;
+        let held = prepare(&policy.folder, &held, config.mask_errored_turns, most)?;
+        let outcome = run::run(&config, &policy.folder, &prepared.examples, &held.examples, context)?;
+        model::save(context, "model", &policy.folder.with_weights(outcome.weights))?;
+        write_report(context, &outcome.state, &prepared, held.examples.len())
+    }
+}
+
+/// Training rows and held-out rows.
+fn rows(config: &Config, context: &StageContext) -> Result<(Vec<Trajectory>, Vec<Trajectory>)> {
+    let mut train = Vec::new();
+    for artifact in context.many("trajectories") {
+        train.extend(read_trajectories(&artifact.parquet())?);
+    }
+    match context.optional("validation") {
+        Some(artifact) => Ok((train, read_trajectories(&artifact.parquet())?)),
+        None => Ok(hold_out(train, config.validation_share, &Chance::new(config.seed).child("sft", &[]))),
+    }
+}
+
+fn write_report(context: &mut StageContext, state: &run::State, prepared: &Prepared, held: usize) -> Result<()> {
+    let mut report = Report::new("Supervised fine-tuning");
+    report.summary = format!("{} trajectories, {} optimizer steps, {} tokens read.", prepared.examples.len(), state.step, state.tokens);
+    let tail = (state.step as usize).div_ceil(10).max(1);
+    let counts = [
+        ("steps", state.step as f64),
+        ("tokens", state.tokens as f64),
+        ("rows", prepared.examples.len() as f64),
+        ("rows_too_long", prepared.too_long as f64),
+        ("rows_without_loss", prepared.empty as f64),
+        ("masked_turns", prepared.masked_turns as f64),
+    ];
+    let mut metrics: Vec<(&str, f64)> = counts.to_vec();
+    metrics.extend(["loss", "grad_norm"].iter().filter_map(|n| Some((*n, state.curves.recent(n, tail)?))));
+    if let Some((step, loss)) = state.best {
+        metrics.extend([("validation_loss", loss), ("best_step", step as f64)]);
+        metrics.extend(state.curves.series("validation_loss").first().map(|p| ("validation_loss_initial", p.1)));
+    }
+    for (name, value) in metrics {
+        context.metric(name, value);
+        report.metric(name, value);
+    }
+    state.curves.draw(&mut report, "Loss", "nats per token", &[("training", "loss"), ("validation", "validation_loss")]);
+    state.curves.draw(&mut report, "Gradient norm", "", &[("norm", "grad_norm")]);
+    state.curves.draw(&mut report, "Learning rate", "", &[("rate", "learning_rate")]);
+    if held > 0 {
+        report.note(format!("The validation loss is over {held} held-out trajectories; the weights with the lowest are kept."));
+    }
+    report.write(context.output("report")?)
+}

@@ -1,0 +1,156 @@
+//! The loop: batches by length, one optimizer step each, validation, best weights, checkpoints.
+
+use super::config::Config;
+use super::data::Example;
+use crate::checkpoint;
+use crate::curves::{Curves, finite};
+use crate::optimize::{Place, Trainer, epoch_batches, micro_batches};
+use serde::{Deserialize, Serialize};
+use trainyard_api::StageContext;
+use trainyard_core::{Chance, Error, Result};
+use trainyard_lm::{ModelFolder, Weights};
+
+const BEST: &str = "best.safetensors";
+
+/// What a checkpoint holds besides weights and moments.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct State {
+    /// Optimizer steps done.
+    pub step: u64,
+    /// Tokens read.
+    pub tokens: u64,
+    pub curves: Curves,
+    /// Step and loss of the best validation.
+    pub best: Option<(u64, f64)>,
+    /// Measurements since then.
+    pub stale: u64,
+}
+
+pub struct Outcome {
+    pub weights: Weights,
+    pub state: State,
+    /// Steps that the budget allowed.
+    pub planned: u64,
+}
+
+/// Trains on `train`; `held` chooses the weights to keep (the last ones if empty).
+pub fn run(config: &Config, model: &ModelFolder, train: &[Example], held: &[Example], context: &StageContext) -> Result<Outcome> {
+    let plan = plan(config, train)?;
+    let total = plan.len() as u64;
+    let mut trainer = Trainer::new(&model.config, model.weights.clone(), &config.optimizer, total)?;
+    let mut state = State::default();
+    let mut best: Option<Weights> = None;
+    if let Some((saved, folder)) = checkpoint::latest::<State>(context)? {
+        trainer.load(&folder)?;
+        state = saved;
+        if state.best.is_some() {
+            best = Some(trainyard_lm::checkpoint::load_tensors(&folder.join(BEST))?);
+        }
+    }
+    while state.step < total && !stopped(config, &state) {
+        context.stop_if_cancelled()?;
+        let batch = &plan[state.step as usize];
+        step(config, &mut trainer, train, batch, &mut state, context)?;
+        let last = state.step == total;
+        if !held.is_empty() && (last || (config.validate_every > 0 && state.step % config.validate_every == 0)) {
+            validate(config, &trainer, held, &mut state, &mut best, context)?;
+        }
+        context.progress(state.step, total, "steps", state.curves.last("loss").map(|l| ("loss", l)));
+        if config.checkpoint_every > 0 && state.step % config.checkpoint_every == 0 && !last {
+            checkpoint::save(context, state.step, &state, |folder| {
+                trainer.save(folder)?;
+                best.as_ref().map_or(Ok(()), |b| trainyard_lm::checkpoint::save_tensors(&folder.join(BEST), b))
+            })?;
+        }
+    }
+    let weights = match best {
+        Some(best) => best,
+        None => trainer.decoder.weights()?,
+    };
+    Ok(Outcome { weights, state, planned: total })
+}
+
+fn stopped(config: &Config, state: &State) -> bool {
+    config.patience.is_some_and(|p| state.stale >= p)
+}
+
+/// The members of every optimizer step, for the whole budget.
+fn plan(config: &Config, train: &[Example]) -> Result<Vec<Vec<usize>>> {
+    let lengths: Vec<usize> = train.iter().map(|e| e.tokens.len()).collect();
+    if lengths.is_empty() {
+        return Err(Error::data("no trajectory is left to learn from").help("check `max_tokens`, and that the trajectories hold assistant messages"));
+    }
+    let chance = Chance::new(config.seed).child("sft", &[]);
+    let epochs = config.epochs.unwrap_or(if config.steps.is_none() && config.tokens.is_none() { 3 } else { u64::MAX });
+    let steps = config.steps.unwrap_or(u64::MAX);
+    let budget = config.tokens.unwrap_or(u64::MAX);
+    let mut plan = Vec::new();
+    let mut tokens = 0u64;
+    for epoch in 0..epochs {
+        for batch in epoch_batches(&lengths, config.batch_tokens, &chance, epoch) {
+            if plan.len() as u64 >= steps || tokens >= budget {
+                return Ok(plan);
+            }
+            tokens += batch.iter().map(|&i| lengths[i] as u64).sum::<u64>();
+            plan.push(batch);
+        }
+    }
+    Ok(plan)
+}
+
+/// One optimizer step on the mean loss over the batch's tokens.
+fn step(config: &Config, trainer: &mut Trainer, train: &[Example], batch: &[usize], state: &mut State, context: &StageContext) -> Result<()> {
+    let members: Vec<&Example> = batch.iter().map(|&i| &train[i]).collect();
+    let targets: usize = members.iter().map(|e| e.loss_tokens()).sum();
+    let lengths: Vec<usize> = members.iter().map(|e| e.tokens.len()).collect();
+    let rate = trainer.rate();
+    let mut sum = 0.0;
+    for part in micro_batches(&lengths, config.micro_batch_tokens) {
+        let examples: Vec<&Example> = part.iter().map(|&k| members[k]).collect();
+        let (sequences, places) = inputs(&examples);
+        let forward = trainer.forward(sequences, &places, 1.0)?;
+        sum -= forward.values()?.0.iter().sum::<f64>();
+        finite(sum, "the loss", state.step)?;
+        trainer.backward(&forward, &vec![-1.0 / targets as f64; places.len()], &[])?;
+    }
+    let report = trainer.step()?;
+    let now = state.step;
+    state.curves.point(context, "loss", now, sum / targets as f64)?;
+    state.curves.point(context, "learning_rate", now, rate)?;
+    if let Some(report) = report {
+        state.curves.point(context, "grad_norm", now, report.gradient_norm)?;
+    }
+    state.tokens += lengths.iter().sum::<usize>() as u64;
+    state.step += 1;
+    Ok(())
+}
+
+fn validate(config: &Config, trainer: &Trainer, held: &[Example], state: &mut State, best: &mut Option<Weights>, context: &StageContext) -> Result<()> {
+    let loss = mean_loss(trainer, held, config.micro_batch_tokens)?;
+    state.curves.point(context, "validation_loss", state.step, loss)?;
+    if state.best.is_none_or(|(_, lowest)| loss < lowest) {
+        state.best = Some((state.step, loss));
+        state.stale = 0;
+        *best = Some(trainer.decoder.weights()?);
+    } else {
+        state.stale += 1;
+    }
+    Ok(())
+}
+
+/// Nats per token in the loss.
+pub fn mean_loss(trainer: &Trainer, examples: &[Example], budget: usize) -> Result<f64> {
+    let lengths: Vec<usize> = examples.iter().map(|e| e.tokens.len()).collect();
+    let targets: usize = examples.iter().map(Example::loss_tokens).sum();
+    let mut sum = 0.0;
+    for part in micro_batches(&lengths, budget) {
+        let (sequences, places) = inputs(&part.iter().map(|&i| &examples[i]).collect::<Vec<_>>());
+        sum -= trainer.evaluate(sequences, &places, 1.0)?.0.iter().sum::<f64>();
+    }
+    Ok(sum / targets.max(1) as f64)
+}
+
+fn inputs(examples: &[&Example]) -> (Vec<Vec<u32>>, Vec<Place>) {
+    let masks: Vec<&[bool]> = examples.iter().map(|e| e.mask.as_slice()).collect();
+    (examples.iter().map(|e| e.tokens.clone()).collect(), Place::of_mask(&masks))
+}

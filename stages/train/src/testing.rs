@@ -1,0 +1,205 @@
+//! What tests of this room share: a stage context over a temporary folder, tiny models, tiny problems.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+use tempfile::TempDir;
+use trainyard_api::{CancelToken, CheckpointStore, InputArtifact, Reporter, StageContext};
+use trainyard_core::attempt::AttemptMessage;
+use trainyard_core::{ArtifactKind, Chance, Digest, Result};
+use trainyard_lm::template::{Builtin, Chat};
+use trainyard_lm::tokenizer::character_tokenizer;
+use trainyard_lm::{Decoder, GenerationConfig, ModelConfig, ModelFolder};
+use trainyard_tables::{Message, Problem, Trajectory, write_problems, write_trajectories};
+
+/// Keeps checkpoints in a folder. After `cancel_after` saves it cancels the attempt, as a kill would.
+pub struct Checkpoints {
+    folder: PathBuf,
+    steps: Mutex<Vec<u64>>,
+    cancel_after: Option<(usize, CancelToken)>,
+}
+
+impl CheckpointStore for Checkpoints {
+    fn latest(&self) -> Result<Option<(u64, PathBuf)>> {
+        Ok(self.steps.lock().unwrap().last().map(|s| (*s, self.folder.join(s.to_string()))))
+    }
+    fn save(&self, step: u64, folder: &Path) -> Result<()> {
+        let target = self.folder.join(step.to_string());
+        std::fs::create_dir_all(&target).unwrap();
+        for file in std::fs::read_dir(folder).unwrap() {
+            let file = file.unwrap();
+            std::fs::copy(file.path(), target.join(file.file_name())).unwrap();
+        }
+        let mut steps = self.steps.lock().unwrap();
+        steps.push(step);
+        if let Some((n, token)) = &self.cancel_after
+            && steps.len() == *n
+        {
+            token.cancel();
+        }
+        Ok(())
+    }
+}
+
+struct Silent;
+
+impl Reporter for Silent {
+    fn report(&self, _message: AttemptMessage) {}
+}
+
+/// A context with no inputs.
+pub fn context() -> (StageContext, TempDir) {
+    let folder = tempfile::tempdir().unwrap();
+    (context_in(folder.path(), 1, None), folder)
+}
+
+/// A context whose checkpoints live in `folder` across attempts.
+pub fn context_in(folder: &Path, cpus: usize, cancel_after: Option<usize>) -> StageContext {
+    let checkpoints = folder.join("checkpoints");
+    std::fs::create_dir_all(&checkpoints).unwrap();
+    let mut steps: Vec<u64> = std::fs::read_dir(&checkpoints).unwrap().map(|e| e.unwrap().file_name().to_str().unwrap().parse().unwrap()).collect();
+    steps.sort_unstable();
+    let cancel = CancelToken::default();
+    let scratch = folder.join("scratch");
+    std::fs::create_dir_all(&scratch).unwrap();
+    StageContext {
+        cpus,
+        cancel: cancel.clone(),
+        reporter: Arc::new(Silent),
+        checkpoints: Arc::new(Checkpoints { folder: checkpoints, steps: Mutex::new(steps), cancel_after: cancel_after.map(|n| (n, cancel)) }),
+        scratch,
+        inputs: BTreeMap::new(),
+        output_folders: BTreeMap::new(),
+        metrics: BTreeMap::new(),
+        measured: BTreeMap::new(),
+        metadata: BTreeMap::new(),
+        env: BTreeMap::new(),
+    }
+}
+
+/// Adds empty output folders.
+pub fn outputs(context: &mut StageContext, folder: &Path, ports: &[&str]) {
+    for port in ports {
+        let path = folder.join("out").join(port);
+        if path.exists() {
+            std::fs::remove_dir_all(&path).unwrap();
+        }
+        std::fs::create_dir_all(&path).unwrap();
+        context.output_folders.insert((*port).to_string(), path);
+    }
+}
+
+/// Adds an artifact to an input port; `fill` writes its files.
+pub fn input(context: &mut StageContext, folder: &Path, port: &str, kind: ArtifactKind, fill: impl FnOnce(&Path)) {
+    let list = context.inputs.entry(port.to_string()).or_default();
+    let path = folder.join("in").join(format!("{port}-{}", list.len()));
+    std::fs::create_dir_all(&path).unwrap();
+    fill(&path);
+    let digest = digest_of(&path);
+    list.push(InputArtifact { kind, stage_digest: digest.clone(), digest, folder: path, metadata: BTreeMap::new() });
+}
+pub fn input_model(context: &mut StageContext, folder: &Path, port: &str, model: &ModelFolder) {
+    input(context, folder, port, ArtifactKind::Model, |path| model.save(path).unwrap());
+}
+pub fn input_problems(context: &mut StageContext, folder: &Path, port: &str, rows: &[Problem]) {
+    input(context, folder, port, ArtifactKind::Problems, |path| {
+        write_problems(&path.join("data.parquet"), rows).unwrap();
+    });
+}
+pub fn input_trajectories(context: &mut StageContext, folder: &Path, port: &str, rows: &[Trajectory]) {
+    input(context, folder, port, ArtifactKind::Trajectories, |path| {
+        write_trajectories(&path.join("data.parquet"), rows).unwrap();
+    });
+}
+
+/// One digest over the names and bytes of all files of a folder.
+pub fn digest_of(folder: &Path) -> Digest {
+    let mut files: Vec<PathBuf> = std::fs::read_dir(folder).unwrap().map(|e| e.unwrap().path()).collect();
+    files.sort();
+    let digests: Vec<(String, Digest)> =
+        files.iter().map(|f| (f.file_name().unwrap().to_str().unwrap().to_string(), Digest::of(&std::fs::read(f).unwrap()))).collect();
+    Digest::of_json(&digests).unwrap()
+}
+
+/// A random decoder with character tokens and the compact template.
+pub fn tiny_model(hidden: usize, layers: usize, seed: u64) -> ModelFolder {
+    let template = Builtin::Compact;
+    let tokenizer = character_tokenizer(["0123456789"], template.special_tokens()).unwrap();
+    let config = ModelConfig { max_position_embeddings: 256, ..ModelConfig::llama(tokenizer.vocabulary_size(), hidden, 2 * hidden, layers, 2, 2) };
+    let weights = Decoder::initialize(&config, &Chance::new(seed)).unwrap().weights().unwrap();
+    let chat = Chat::new(tokenizer, template.template().unwrap()).unwrap();
+    let generation = GenerationConfig { eos_token_id: vec![chat.end_token()], ..GenerationConfig::default() };
+    ModelFolder { config, weights, chat, generation }
+}
+
+/// `a+b?` with answer a+b, operands below `most`; level 1.
+pub fn sums(count: usize, most: u64, seed: u64) -> Vec<Problem> {
+    let chance = Chance::new(seed);
+    let problem = |i: usize| {
+        let mut d = chance.at("sum", &[i as u64]);
+        let (a, b) = (d.below(most), d.below(most));
+        Problem {
+            id: format!("sum-{i}"),
+            messages: vec![Message::new("user", format!("{a}+{b}?"))],
+            answer: (a + b).to_string(),
+            verifier: "{}".into(),
+            environment: "word-problems".into(),
+            level: 1,
+            source: "test".into(),
+            split: "rl".into(),
+            canonical: format!("{a}+{b}"),
+            reference: None,
+        }
+    };
+    (0..count).map(problem).collect()
+}
+
+/// A demonstration that hands the sum to the calculator and reads its answer out.
+pub fn demonstration(problem: &Problem, prompt: &[Message]) -> Trajectory {
+    let expression = problem.canonical.clone();
+    let turn = |role: &str, content: String| Message::new(role, content);
+    let messages: Vec<Message> = prompt
+        .iter()
+        .cloned()
+        .chain([turn("assistant", format!("<tool_call>{expression}</tool_call>")), turn("tool", problem.answer.clone()), turn("assistant", problem.answer.clone())])
+        .collect();
+    Trajectory { id: format!("demo-{}", problem.id), problem_id: problem.id.clone(), messages, turns: 2, tool_calls: 1, level: 1, ..Trajectory::default() }
+}
+
+/// The environment of these tests: word problems with the calculator, which answers in this process.
+pub fn environment_options() -> serde_json::Value {
+    serde_json::json!({ "kind": "word-problems", "tools": ["calculator"], "max_turns": 3 })
+}
+pub fn environment() -> Box<dyn trainyard_envs::Environment> {
+    crate::world::World::new(1).environment(&environment_options()).unwrap()
+}
+
+/// Runs a stage as the registry would: config completed, then run.
+pub fn run_stage<S: trainyard_api::Stage>(options: serde_json::Value, context: &mut StageContext) -> Result<()> {
+    let stage = trainyard_api::stage::erase::<S>();
+    let config = stage.complete(&options)?;
+    assert_eq!(stage.validate(&config), []);
+    stage.run(config, context)
+}
+
+/// Demonstrations of sums with operands below `most`.
+pub fn demonstrations(count: usize, most: u64, seed: u64) -> Vec<Trajectory> {
+    let environment = environment();
+    sums(count, most, seed).iter().map(|p| demonstration(p, &environment.prompt(p))).collect()
+}
+
+/// A tiny model that sums some small numbers with the calculator, trained once per test process: good enough to be rewarded now
+/// and then, not good enough to leave nothing to learn.
+pub fn half_trained() -> &'static ModelFolder {
+    static MODEL: std::sync::OnceLock<ModelFolder> = std::sync::OnceLock::new();
+    MODEL.get_or_init(|| {
+        let folder = tempfile::tempdir().unwrap();
+        let mut context = context_in(folder.path(), 2, None);
+        input_model(&mut context, folder.path(), "model", &tiny_model(32, 2, 1));
+        input_trajectories(&mut context, folder.path(), "trajectories", &demonstrations(256, 3, 2));
+        outputs(&mut context, folder.path(), &["model", "report"]);
+        let options = serde_json::json!({"steps": 150, "batch_tokens": 1024, "validation_share": 0.0, "checkpoint_every": 0, "optimizer": {"learning_rate": 5e-3}});
+        run_stage::<crate::stages::sft::Sft>(options, &mut context).unwrap();
+        ModelFolder::load(context.output("model").unwrap()).unwrap()
+    })
+}

@@ -1,0 +1,105 @@
+//! Environments and rewards as stages configure them, through the registries of `trainyard-envs`.
+//!
+//! Why so: four stages pose problems, and their options must mean the same; the tool host is shared by all episodes of a stage.
+//! Refuses: nothing of its own; unknown kinds and options are answered by the registries with the valid names.
+
+use serde_json::{Value, json};
+use std::sync::Arc;
+use trainyard_core::error::Context as _;
+use trainyard_core::{Error, OptionProblem, Result};
+use trainyard_envs::rewards::registry::{self as rewards, WeightedReward};
+use trainyard_envs::{Environment, ToolHost, environments};
+use trainyard_tables::{Problem, Trajectory};
+
+/// Word problems with a Python tool, four turns at most.
+pub fn default_environment() -> Value {
+    json!({ "kind": "word-problems" })
+}
+/// The final answer alone.
+pub fn default_rewards() -> Value {
+    json!([{ "kind": "answer" }])
+}
+
+/// One branch per environment.
+pub fn environment_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+    let branches: Vec<Value> = environments::registry::kinds().iter().map(|k| branch(k.name, k.summary, (k.schema)(), None)).collect();
+    schemars::Schema::try_from(json!({ "oneOf": branches })).unwrap_or_default()
+}
+/// A list with one branch per reward, each with its weight.
+pub fn rewards_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+    let weight = json!({ "type": "number", "default": 1.0, "description": "Factor in the sum." });
+    let branches: Vec<Value> = rewards::kinds().iter().map(|k| branch(k.name, k.summary, (k.schema)(), Some(&weight))).collect();
+    schemars::Schema::try_from(json!({ "type": "array", "items": { "oneOf": branches } })).unwrap_or_default()
+}
+
+fn branch(name: &str, summary: &str, mut schema: Value, weight: Option<&Value>) -> Value {
+    let Some(map) = schema.as_object_mut() else { return schema };
+    map.remove("$schema");
+    map.insert("title".into(), json!(name));
+    map.insert("description".into(), json!(summary));
+    map.insert("required".into(), json!(["kind"]));
+    map.insert("additionalProperties".into(), json!(false));
+    let properties = map.entry("properties").or_insert_with(|| json!({}));
+    properties["kind"] = json!({ "const": name });
+    if let Some(weight) = weight {
+        properties["weight"] = weight.clone();
+    }
+    schema
+}
+
+/// Builds environments that share one tool host.
+pub struct World {
+    host: Arc<ToolHost>,
+}
+
+impl World {
+    /// `workers` = tool processes at most.
+    pub fn new(workers: usize) -> Self {
+        Self { host: ToolHost::new(workers) }
+    }
+    pub fn environment(&self, options: &Value) -> Result<Box<dyn Environment>> {
+        environments::build(options, &self.host).at("environment")
+    }
+    pub fn rewards(&self, options: &Value) -> Result<Rewards> {
+        let list = options.as_array().ok_or_else(|| Error::invalid("`rewards` must be a list"))?;
+        Ok(Rewards(list.iter().map(|r| rewards::build(r).at("rewards")).collect::<Result<_>>()?))
+    }
+
+    /// Fills the defaults of `environment` and `rewards` in a config; absent keys get the default world.
+    pub fn complete(config: Value) -> Result<Value> {
+        let mut config = Self::complete_environment(config)?;
+        let list = config.get("rewards").cloned().unwrap_or_else(default_rewards);
+        let list = list.as_array().ok_or_else(|| Error::invalid("`rewards` must be a list"))?;
+        let full: Result<Vec<Value>> = list.iter().enumerate().map(|(i, r)| rewards::complete(r).at(format!("rewards[{i}]"))).collect();
+        config["rewards"] = Value::Array(full?);
+        Ok(config)
+    }
+    /// Fills the defaults of `environment` alone.
+    pub fn complete_environment(mut config: Value) -> Result<Value> {
+        let environment = config.get("environment").cloned().unwrap_or_else(default_environment);
+        config["environment"] = environments::complete(&environment).at("environment")?;
+        Ok(config)
+    }
+    /// Everything wrong with an environment and a list of rewards, with pointers into the config.
+    pub fn check(environment: &Value, rewards_list: Option<&Value>) -> Vec<OptionProblem> {
+        let place = |at: String| move |p: OptionProblem| OptionProblem { pointer: format!("{at}{}", p.pointer), ..p };
+        let mut problems: Vec<OptionProblem> = environments::check(environment).into_iter().map(place("/environment".into())).collect();
+        for (i, reward) in rewards_list.and_then(Value::as_array).into_iter().flatten().enumerate() {
+            problems.extend(rewards::check(reward).into_iter().map(place(format!("/rewards/{i}"))));
+        }
+        problems
+    }
+}
+
+/// A weighted sum of rewards.
+pub struct Rewards(Vec<WeightedReward>);
+
+impl Rewards {
+    /// Sets `rewards`, `reward` and `turn_rewards` of a finished episode.
+    pub fn score(&self, trajectory: &mut Trajectory, problem: &Problem) {
+        let (components, total, turns) = rewards::score(&self.0, trajectory, problem);
+        trajectory.rewards = components;
+        trajectory.reward = total;
+        trajectory.turn_rewards = turns;
+    }
+}

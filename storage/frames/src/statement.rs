@@ -1,0 +1,118 @@
+//! The gate before Polars: is this text one SELECT, and which columns can it touch?
+
+use sqlparser::ast::{Query, Select, SetExpr, Statement, Visit, Visitor};
+use sqlparser::dialect::GenericDialect;
+use sqlparser::parser::{Parser, ParserOptions};
+use sqlparser::tokenizer::{Token, Tokenizer};
+use std::collections::BTreeSet;
+use std::ops::ControlFlow;
+use trainyard_core::{Error, Result};
+
+/// A statement that may run.
+pub(crate) struct Accepted {
+    pub columns: Wanted,
+    /// Its result has no order of its own: it groups or combines, and says no ORDER BY.
+    pub unordered: bool,
+}
+
+/// Columns that a text can touch.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Wanted {
+    All,
+    /// Every word in the text; columns are among them.
+    Words(BTreeSet<String>),
+}
+
+impl Wanted {
+    /// Whether the column, or a flattened part of it, may be meant.
+    pub fn includes(&self, column: &str) -> bool {
+        match self {
+            Self::All => true,
+            Self::Words(words) => {
+                words.iter().any(|word| word.strip_prefix(column).is_some_and(|rest| rest.is_empty() || rest.starts_with(['_', '.'])))
+            }
+        }
+    }
+}
+
+/// Accepts exactly one query. Errors: invalid, saying what stands there instead.
+pub(crate) fn accept(sql: &str) -> Result<Accepted> {
+    let wrong = |e: &dyn std::fmt::Display| Error::invalid(format!("this SQL cannot be read: {e}"));
+    let options = ParserOptions { trailing_commas: true, ..ParserOptions::default() };
+    let parser = Parser::new(&GenericDialect {}).with_options(options).try_with_sql(sql).map_err(|e| wrong(&e))?;
+    let statements = { parser }.parse_statements().map_err(|e| wrong(&e))?;
+    let query = match statements.as_slice() {
+        [Statement::Query(query)] => query,
+        [other] => return Err(only_select(&first_word(&other.to_string()))),
+        many => return Err(Error::invalid(format!("expected one SELECT statement, found {}", many.len()))),
+    };
+    if let ControlFlow::Break(what) = statements[0].visit(&mut Refuse) {
+        return Err(only_select(&what));
+    }
+    Ok(Accepted { columns: wanted(sql)?, unordered: query.order_by.is_none() && combines(query) })
+}
+
+/// The columns that a text can touch: all if it says `*` (but for `count(*)`) or joins by unnamed columns.
+pub(crate) fn wanted(text: &str) -> Result<Wanted> {
+    let tokens =
+        Tokenizer::new(&GenericDialect {}, text).tokenize().map_err(|e| Error::invalid(format!("`{text}` cannot be read: {e}")))?;
+    let tokens: Vec<_> = tokens.into_iter().filter(|token| !matches!(token, Token::Whitespace(_))).collect();
+    let mut words = BTreeSet::new();
+    for (i, token) in tokens.iter().enumerate() {
+        match token {
+            Token::Word(word) if ["natural", "columns"].contains(&word.value.to_lowercase().as_str()) => return Ok(Wanted::All),
+            Token::Word(word) => {
+                words.insert(word.value.clone());
+            }
+            Token::Mul if !is_count(&tokens, i) => return Ok(Wanted::All),
+            _ => {}
+        }
+    }
+    Ok(Wanted::Words(words))
+}
+
+/// `count ( * )`
+fn is_count(tokens: &[Token], star: usize) -> bool {
+    star >= 2
+        && tokens[star - 1] == Token::LParen
+        && matches!(&tokens[star - 2], Token::Word(word) if word.value.eq_ignore_ascii_case("count"))
+}
+
+struct Refuse;
+
+impl Visitor for Refuse {
+    type Break = String;
+
+    fn pre_visit_statement(&mut self, statement: &Statement) -> ControlFlow<String> {
+        match statement {
+            Statement::Query(_) => ControlFlow::Continue(()),
+            other => ControlFlow::Break(first_word(&other.to_string())),
+        }
+    }
+    fn pre_visit_select(&mut self, select: &Select) -> ControlFlow<String> {
+        if select.into.is_some() { ControlFlow::Break("SELECT INTO".to_string()) } else { ControlFlow::Continue(()) }
+    }
+}
+
+fn only_select(found: &str) -> Error {
+    Error::invalid(format!("only one read-only SELECT is allowed here, found {found}"))
+        .help("tables are immutable; a new one is made by a stage")
+}
+
+fn first_word(text: &str) -> String {
+    text.split_whitespace().next().unwrap_or_default().to_uppercase()
+}
+
+/// Grouping, DISTINCT, set operations and joins give rows in the order of their hash tables.
+fn combines(query: &Query) -> bool {
+    if query.with.is_some() {
+        return true;
+    }
+    match query.body.as_ref() {
+        SetExpr::Select(select) => {
+            let text = select.to_string().to_lowercase();
+            ["group by", "distinct", "join ", "from ("].iter().any(|word| text.contains(word)) || select.from.len() > 1
+        }
+        _ => true,
+    }
+}

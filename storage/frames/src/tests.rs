@@ -1,0 +1,241 @@
+use super::*;
+use serde_json::{Value, json};
+use std::path::{Path, PathBuf};
+use trainyard_core::ErrorKind;
+use trainyard_tables::{Message, Sampling, TableBuilder, Trajectory, write_trajectories};
+
+/// 3,000 trajectories of levels 1 to 3: the reward is level/10 for even rows, null-free; every third has a format reward.
+fn table() -> (tempfile::TempDir, PathBuf) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("data.parquet");
+    let row = |i: u32| Trajectory {
+        id: format!("t{i:04}"),
+        level: i % 3 + 1,
+        reward: if i.is_multiple_of(2) { f64::from(i % 3 + 1) / 10.0 } else { 0.0 },
+        rewards: if i.is_multiple_of(3) {
+            [("answer".into(), 1.0), ("format".into(), 0.5)].into()
+        } else {
+            [("answer".into(), 0.0)].into()
+        },
+        token_ids: vec![i, 1, 2],
+        loss_mask: vec![false, true, true],
+        turn: vec![0, 0, 1],
+        logprobs: i.is_multiple_of(2).then(|| vec![0.0, -0.5, -1.0]),
+        messages: vec![Message::new("user", format!("question {i}"))],
+        sampling: Sampling { temperature: 1.0, top_p: 0.5, top_k: 0 },
+        answer: i.is_multiple_of(5).then(|| i.to_string()),
+        seed: u64::from(i),
+        ..Trajectory::default()
+    };
+    write_trajectories(&path, &(0..3000).map(row).collect::<Vec<_>>()).unwrap();
+    (folder, path)
+}
+
+fn ask(path: &Path, sql: &str) -> QueryResult {
+    query(&[("self", path)], sql, QueryLimits::default()).unwrap_or_else(|e| panic!("{sql}: {e}"))
+}
+
+#[test]
+fn the_query_of_the_manual_answers() {
+    let (_folder, path) = table();
+    let answer = ask(&path, "select level, avg(reward) from self group by level");
+    assert_eq!(answer.columns[0], ResultColumn { name: "level".into(), r#type: "int".into() });
+    assert_eq!(answer.rows.iter().map(|r| r[0].clone()).collect::<Vec<_>>(), [json!(1), json!(2), json!(3)]);
+    let mean = answer.rows[1][1].as_f64().unwrap();
+    assert!((mean - 0.1).abs() < 1e-12, "{mean}");
+    assert!(!answer.truncated);
+}
+
+#[test]
+fn nested_columns_are_flat() {
+    let (_folder, path) = table();
+    let answer =
+        ask(&path, "SELECT rewards_answer, rewards_format, sampling_top_p, messages, token_ids, turn, logprobs, status FROM self LIMIT 2");
+    let expected = json!([[
+        1.0,
+        0.5,
+        0.5,
+        "[{\"content\":\"question 0\",\"role\":\"user\",\"tool_calls\":null}]",
+        [0, 1, 2],
+        [0, 0, 1],
+        [0.0, -0.5, -1.0],
+        "ok"
+    ]]);
+    assert_eq!(json!(answer.rows[..1]), expected);
+    assert_eq!((&answer.rows[1][1], &answer.rows[1][6]), (&Value::Null, &Value::Null));
+    assert_eq!(answer.objects()[0]["rewards_answer"], json!(1.0));
+}
+
+#[test]
+fn all_columns_can_be_asked_for_and_counted() {
+    let (_folder, path) = table();
+    assert_eq!(ask(&path, "select count(*) as n from self").rows, [[json!(3000)]]);
+    let all = ask(&path, "select * from self limit 1");
+    assert!(all.columns.len() > 36 && all.columns.iter().any(|c| c.name == "verdicts"));
+}
+
+#[test]
+fn joins_conditions_and_subqueries_work() {
+    let (_folder, path) = table();
+    let sql = "with best as (select level, max(reward) as top from self group by level) \
+               select s.level, count(*) as n from self s join best b on s.level = b.level where s.reward = b.top group by s.level order by s.level desc";
+    assert_eq!(ask(&path, sql).rows, [[json!(3), json!(500)], [json!(2), json!(500)], [json!(1), json!(500)]]);
+    assert_eq!(ask(&path, "select distinct status, stop_reason from self").rows, [[json!("ok"), json!("answer")]]);
+    let two = query(&[("a", &path), ("b", &path)], "select count(*) as n from a join b on a.id = b.id", QueryLimits::default()).unwrap();
+    assert_eq!(two.rows, [[json!(3000)]]);
+}
+
+#[test]
+fn everything_but_one_select_is_refused() {
+    let (folder, path) = table();
+    let texts = [
+        "drop table self",
+        "delete from self",
+        "truncate table self",
+        "create table x as select * from self",
+        "insert into self values (1)",
+        "update self set level = 1",
+        "explain select * from self",
+        "show tables",
+        "select 1 from self; drop table self",
+        "select * into x from self",
+        "with x as (delete from self returning *) select * from x",
+        "",
+        "select from where",
+        "select nothing from self",
+        "select * from read_csv('/etc/passwd')",
+        "select * from read_parquet('x')",
+        "select * from other",
+    ];
+    for text in texts {
+        let error = query(&[("self", &path)], text, QueryLimits::default()).expect_err(text);
+        assert_eq!(error.kind, ErrorKind::Invalid, "{text}: {error}");
+    }
+    let error = query(&[("self", &path)], "drop table self", QueryLimits::default()).unwrap_err();
+    assert!(error.message.contains("DROP"), "{error}");
+    assert!(folder.path().join("data.parquet").exists());
+}
+
+#[test]
+fn results_and_inputs_are_bounded() {
+    let (_folder, path) = table();
+    let few = query(&[("self", &path)], "select id from self", QueryLimits { rows: 7, ..QueryLimits::default() }).unwrap();
+    assert_eq!((few.rows.len(), few.truncated, &few.rows[6][0]), (7, true, &json!("t0006")));
+    let error = query(&[("self", &path)], "select * from self", QueryLimits { bytes: 1000, ..QueryLimits::default() }).unwrap_err();
+    assert!(error.message.contains("larger than the limit"), "{error}");
+}
+
+#[test]
+fn answers_print_as_aligned_text() {
+    let (_folder, path) = table();
+    let text = ask(&path, "select level, avg(reward) as mean, min(id) as first from self group by level order by level").to_string();
+    assert_eq!(text, "level  mean  first\n─────  ────  ─────\n    1  0.05  t0000\n    2   0.1  t0001\n    3  0.15  t0002\n(3 rows)");
+    assert!(ask(&path, "select count(*) from self").to_string().ends_with("(1 row)"));
+}
+
+#[test]
+fn answers_repeat_without_an_order_of_their_own() {
+    let (_folder, path) = table();
+    let sql = "select seed, level, count(*) as n from self group by seed, level";
+    let first = ask(&path, sql);
+    assert_eq!(first.rows[999], [json!(999), json!(1), json!(1)]);
+    assert_eq!(first, ask(&path, sql));
+}
+
+#[test]
+fn filters_judge_every_row() {
+    let (_folder, path) = table();
+    let mask = filter_mask(&path, "reward > 0.15 AND level >= 2").unwrap();
+    assert_eq!(mask.len(), 3000);
+    assert!(mask.iter().enumerate().all(|(i, keep)| *keep == (i % 2 == 0 && i % 3 > 0)));
+    let nulls = filter_mask(&path, "answer = '5'").unwrap();
+    assert_eq!(nulls.iter().filter(|k| **k).count(), 1, "null is not kept");
+    assert_eq!(filter_mask(&path, "reward > avg(reward)").unwrap().len(), 3000);
+    assert!(filter_mask(&path, "max(reward) > 0.2").unwrap().iter().all(|k| *k));
+    assert!(filter_mask(&path, "true").unwrap().iter().all(|k| *k));
+    assert_eq!(filter_mask(&path, "rewards_format IS NOT NULL").unwrap().iter().filter(|k| **k).count(), 1000);
+}
+
+#[test]
+fn wrong_filters_say_what_is_wrong() {
+    let (_folder, path) = table();
+    for (text, part) in [
+        ("reward", "not true or false"),
+        ("rewrd > 1", "rewrd"),
+        ("reward >", "reward"),
+        ("level = 'x' AND", "filter"),
+        ("select 1", "filter"),
+        ("", "filter"),
+    ] {
+        let error = filter_mask(&path, text).expect_err(text);
+        assert_eq!(error.kind, ErrorKind::Invalid);
+        assert!(error.message.contains(part), "{text}: {error}");
+    }
+}
+
+#[test]
+fn empty_tables_answer() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("data.parquet");
+    write_trajectories(&path, &[]).unwrap();
+    assert_eq!(ask(&path, "select level, avg(reward) from self group by level").rows, Vec::<Vec<Value>>::new());
+    assert_eq!(filter_mask(&path, "reward > 0").unwrap(), Vec::<bool>::new());
+}
+
+#[test]
+fn corrupt_tables_are_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("data.parquet");
+    std::fs::write(&path, b"PAR1 nothing").unwrap();
+    let error = query(&[("self", &path)], "select 1 from self", QueryLimits::default()).unwrap_err();
+    assert_eq!(error.kind, ErrorKind::Data);
+    assert!(error.message.contains("data.parquet"), "{error}");
+}
+
+#[test]
+fn statistics_describe_columns() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("data.parquet");
+    let table = TableBuilder::new()
+        .i64("x", [Some(1), Some(2), Some(3), Some(4), None])
+        .string("s", ["b", "a", "b", "a", "c"])
+        .bool("x_y", [true, false, true, true, true]);
+    table.write(&path).unwrap();
+    let reports = column_statistics(&path).unwrap();
+    assert_eq!(reports.iter().map(|r| r.name.as_str()).collect::<Vec<_>>(), ["x", "s", "x_y"]);
+    let x = &reports[0];
+    assert_eq!((x.rows, x.nulls, x.distinct, x.mean, x.min, x.max), (5, 1, Some(4), Some(2.5), Some(1.0), Some(4.0)));
+    assert_eq!(x.quartiles, Some([1.75, 2.5, 3.25]));
+    assert!((x.std.unwrap() - 1.290_994_448_735_805_6).abs() < 1e-12);
+    assert_eq!(reports[1].top, [(json!("a"), 2), (json!("b"), 2), (json!("c"), 1)]);
+    assert_eq!(reports[2].top[0], (json!(true), 4));
+}
+
+#[test]
+fn diffs_find_rows_cells_and_columns() {
+    let folder = tempfile::tempdir().unwrap();
+    let (a, b) = (folder.path().join("a"), folder.path().join("b"));
+    TableBuilder::new().i64("id", [10, 2, 3]).f64("x", [1.0, 2.0, 3.0]).string("old", ["", "", ""]).write(&a).unwrap();
+    TableBuilder::new().i64("id", [3, 2, 4]).f64("x", [3.0, 2.5, 4.0]).string("new", ["", "", ""]).write(&b).unwrap();
+    let found = diff(&a, &b, &["id"]).unwrap();
+    assert_eq!((found.only_a.clone(), found.only_b.clone()), (vec![vec![json!(10)]], vec![vec![json!(4)]]));
+    assert_eq!(found.changes, [Change { key: vec![json!(2)], column: "x".into(), a: json!(2.0), b: json!(2.5) }]);
+    assert_eq!((found.changed_rows, found.columns_only_a, found.columns_only_b), (1, vec!["old".to_string()], vec!["new".to_string()]));
+    assert!(diff(&a, &a, &["id"]).unwrap().is_empty());
+    assert!(diff(&a, &b, &["none"]).unwrap_err().message.contains("none"));
+    TableBuilder::new().i64("id", [1, 1]).write(&a).unwrap();
+    assert!(diff(&a, &b, &["id"]).unwrap_err().message.contains("two rows"));
+}
+
+#[test]
+fn diffs_see_into_nested_cells() {
+    let (_folder, path) = table();
+    assert!(diff(&path, &path, &["id"]).unwrap().is_empty());
+    let mut rows = trainyard_tables::read_trajectories(&path).unwrap();
+    rows[7].token_ids[1] = 99;
+    rows.swap(0, 1);
+    let other = path.with_file_name("other.parquet");
+    write_trajectories(&other, &rows).unwrap();
+    let found = diff(&path, &other, &["id"]).unwrap();
+    assert_eq!((found.changed_rows, found.changes[0].column.as_str(), &found.changes[0].b), (1, "token_ids", &json!([7, 99, 2])));
+}

@@ -1,0 +1,121 @@
+//! What an attempt is told and leaves behind: `spec.json`, `result.json`, chunks of log and metrics.
+//!
+//! `result.json` is create-only: of two processes that claim one attempt number, one ends it. Chunks are numbered, so a log is
+//! their concatenation. An attempt is addressed by one URL: the store's, and the attempt's folder behind it.
+
+use crate::connection::Created;
+use crate::layout;
+use crate::store::Store;
+use bytes::Bytes;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use trainyard_core::attempt::{AttemptResult, AttemptSpec};
+use trainyard_core::{AttemptNumber, Error, Result, RunId, StageKey};
+
+/// The streams of an attempt that are kept in chunks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Chunk {
+    /// Lines for people.
+    Log,
+    /// `AttemptMessage::Metric` as JSON Lines.
+    Metrics,
+}
+
+impl Chunk {
+    fn folder(self) -> &'static str {
+        match self {
+            Self::Log => "log",
+            Self::Metrics => "metrics",
+        }
+    }
+}
+
+impl Store {
+    /// Puts `spec.json`; putting the same again is fine. Errors: bug (another spec stands under this attempt number).
+    pub async fn put_spec(&self, spec: &AttemptSpec) -> Result<()> {
+        let path = format!("{}/spec.json", layout::attempt(&spec.run, &spec.stage, spec.attempt));
+        match self.create(&path, encode(&path, spec)?).await? {
+            Created::Ours => Ok(()),
+            Created::Theirs(_) => Err(Error::bug(format!("{path}: another spec stands under this attempt number"))),
+        }
+    }
+    /// The spec of an attempt.
+    pub async fn spec(&self, run: &RunId, stage: &StageKey, attempt: AttemptNumber) -> Result<Option<AttemptSpec>> {
+        self.json(&format!("{}/spec.json", layout::attempt(run, stage, attempt))).await
+    }
+    /// Puts `result.json`: `Ours`, or the bytes that ended this attempt before.
+    pub async fn put_result(&self, result: &AttemptResult) -> Result<Created> {
+        let path = format!("{}/result.json", layout::attempt(&result.run, &result.stage, result.attempt));
+        self.create(&path, encode(&path, result)?).await
+    }
+    /// The result of an attempt, once it ended well.
+    pub async fn result(&self, run: &RunId, stage: &StageKey, attempt: AttemptNumber) -> Result<Option<AttemptResult>> {
+        self.json(&format!("{}/result.json", layout::attempt(run, stage, attempt))).await
+    }
+    /// Puts one chunk of a stream; chunks are numbered from 0.
+    pub async fn put_chunk(
+        &self,
+        run: &RunId,
+        stage: &StageKey,
+        attempt: AttemptNumber,
+        stream: Chunk,
+        number: u32,
+        bytes: Bytes,
+    ) -> Result<Created> {
+        self.create(&chunk_path(run, stage, attempt, stream, number), bytes).await
+    }
+    /// A stream of an attempt, chunks joined, from chunk `first` on; also the number of the chunk to ask for next.
+    pub async fn read_chunks(
+        &self,
+        run: &RunId,
+        stage: &StageKey,
+        attempt: AttemptNumber,
+        stream: Chunk,
+        first: u32,
+    ) -> Result<(Vec<u8>, u32)> {
+        let (mut text, mut number) = (Vec::new(), first);
+        while let Some(bytes) = self.get(&chunk_path(run, stage, attempt, stream, number)).await? {
+            text.extend_from_slice(&bytes);
+            number += 1;
+        }
+        Ok((text, number))
+    }
+    /// The attempt numbers of a stage that left something, sorted.
+    pub async fn list_attempts(&self, run: &RunId, stage: &StageKey) -> Result<Vec<AttemptNumber>> {
+        let folder = format!("{}/{}", layout::attempts(run), layout::segment(&stage.0));
+        let mut numbers: Vec<_> = self.list_folders(&folder).await?.iter().filter_map(|name| name.parse().ok()).collect();
+        numbers.sort_unstable();
+        Ok(numbers)
+    }
+    /// The one argument of `trainyard attempt`: the store's URL and the attempt's folder.
+    pub fn attempt_url(&self, run: &RunId, stage: &StageKey, attempt: AttemptNumber) -> String {
+        format!("{}/{}", self.url(), layout::attempt(run, stage, attempt))
+    }
+    /// The spec behind an attempt folder, as [`split_attempt_url`] gives it. Errors: lost (there is none).
+    pub async fn spec_in(&self, folder: &str) -> Result<AttemptSpec> {
+        let path = format!("{folder}/spec.json");
+        self.json(&path).await?.ok_or_else(|| Error::lost(format!("{}/{path} does not exist", self.url())))
+    }
+
+    async fn json<T: DeserializeOwned>(&self, path: &str) -> Result<Option<T>> {
+        let Some(bytes) = self.get(path).await? else { return Ok(None) };
+        serde_json::from_slice(&bytes).map(Some).map_err(|e| Error::data(format!("{}/{path} is damaged: {e}", self.url())))
+    }
+}
+
+/// Takes an attempt URL apart: the store's URL, and the attempt's folder in it.
+pub fn split_attempt_url(url: &str) -> Result<(String, String)> {
+    let url = url.trim_end_matches('/');
+    match url.rfind("/runs/") {
+        Some(at) if url[at..].contains("/attempts/") => Ok((url[..at].to_string(), url[at + 1..].to_string())),
+        _ => Err(Error::invalid(format!("`{url}` is no attempt URL")).help("expected <store>/runs/<month>/<run>/attempts/<stage>/<n>")),
+    }
+}
+
+fn chunk_path(run: &RunId, stage: &StageKey, attempt: AttemptNumber, stream: Chunk, number: u32) -> String {
+    format!("{}/{}/{number:06}", layout::attempt(run, stage, attempt), stream.folder())
+}
+
+fn encode(path: &str, value: &impl Serialize) -> Result<Bytes> {
+    serde_json::to_vec(value).map(Bytes::from).map_err(|e| Error::bug(format!("{path}: no JSON form: {e}")))
+}

@@ -1,0 +1,259 @@
+//! What every store owes, as one suite: it begins with 64 writers racing for one name.
+//!
+//! Why so: the promises of design section 4 rest on the store, so a disk, memory and a bucket must pass the same tests. Call
+//! [`suite`] with a fresh prefix; every check panics with what it expected.
+
+use crate::attempts::{Chunk, split_attempt_url};
+use crate::connection::Created;
+use crate::fetch::DamageKind;
+use crate::journal::{AppendError, JournalReader, JournalWriter};
+use crate::layout;
+use crate::manifests::Published;
+use crate::options::StoreOptions;
+use crate::store::Store;
+use bytes::Bytes;
+use futures::future::join_all;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::Duration;
+use trainyard_core::artifact::{GenerationReason, Provenance};
+use trainyard_core::attempt::{AttemptResult, CheckpointRecord};
+use trainyard_core::{ArtifactKind, Digest, ErrorKind, FileEntry, Manifest, Output, RunId, StageKey};
+
+/// Writers in the opening race.
+const RACERS: usize = 64;
+
+/// Runs every check on the store at `url`, whose prefix must be fresh; `scratch` is an empty local folder. Panics on a breach.
+pub async fn suite(url: &str, scratch: &Path) {
+    let store = open(url, false).await;
+    race_for_one_name(url).await;
+    puts_repeat_and_list(&store).await;
+    objects_are_content(&store, scratch).await;
+    publication_is_at_most_once(&store).await;
+    outputs_come_back(&store, scratch).await;
+    resume_points_are_complete_ones(&store).await;
+    journals_are_fenced(&store).await;
+    attempts_leave_files(&store).await;
+    garbage_is_what_nobody_names(&store).await;
+    read_only_refuses(url).await;
+}
+
+/// One of 64 writers, on connections of their own, gets the name; all others see its bytes.
+pub async fn race_for_one_name(url: &str) {
+    let stores = join_all((0..8).map(|_| open(url, false))).await;
+    let tasks = (0..RACERS).map(|i| {
+        let store = stores[i % stores.len()].clone();
+        tokio::spawn(async move { (i, store.create("schedules/race/tick", body(i)).await.expect("a race has no errors")) })
+    });
+    let outcomes: Vec<_> = join_all(tasks).await.into_iter().map(|done| done.expect("no writer panics")).collect();
+    let winners: Vec<_> = outcomes.iter().filter(|(_, created)| *created == Created::Ours).map(|(i, _)| *i).collect();
+    assert_eq!(winners.len(), 1, "exactly one writer wins, not {winners:?}");
+    let won = body(winners[0]);
+    let losers_agree = outcomes.iter().all(|(i, created)| *i == winners[0] || *created == Created::Theirs(won.clone()));
+    assert!(losers_agree, "all losers see the winner's bytes");
+    assert_eq!(stores[0].get("schedules/race/tick").await.expect("readable"), Some(won));
+}
+
+fn body(i: usize) -> Bytes {
+    Bytes::from(format!("writer {i}\n"))
+}
+
+async fn puts_repeat_and_list(store: &Store) {
+    let put = |path: &'static str, text: &'static str| store.create(path, Bytes::from_static(text.as_bytes()));
+    assert_eq!(put("runs/2026-01/a/x", "one").await, Ok(Created::Ours));
+    assert_eq!(put("runs/2026-01/a/x", "one").await, Ok(Created::Ours), "our own bytes are success");
+    assert_eq!(put("runs/2026-01/a/x", "two").await, Ok(Created::Theirs(Bytes::from_static(b"one"))));
+    assert_eq!(put("runs/2026-02/b@5bc=1@5d/y", "").await, Ok(Created::Ours), "an empty file and escaped names");
+    assert_eq!(store.get("runs/2026-01/a/none").await, Ok(None));
+    assert_eq!(store.get("runs/2026-01/a").await, Ok(None), "a folder is no file");
+    assert_eq!(store.list("runs").await.expect("lists"), ["runs/2026-01/a/x", "runs/2026-02/b@5bc=1@5d/y"]);
+    assert_eq!(store.list("nowhere").await, Ok(vec![]));
+    assert_eq!(store.list_folders("runs").await.expect("lists"), ["2026-01", "2026-02"]);
+    assert_eq!(store.list_runs().await.expect("lists"), [RunId("a".into()), RunId("b@5bc=1@5d".into())]);
+    assert_eq!(store.fire_tick("nightly", "t1", Bytes::from_static(b"a")).await, Ok(Created::Ours));
+    assert_eq!(store.fire_tick("nightly", "t1", Bytes::from_static(b"b")).await, Ok(Created::Theirs(Bytes::from_static(b"a"))));
+}
+
+async fn objects_are_content(store: &Store, scratch: &Path) {
+    let (digest, size) = store.put_object(Bytes::from_static(b"payload")).await.expect("stores");
+    assert_eq!((digest.clone(), size), (Digest::of(b"payload"), 7));
+    assert_eq!(store.put_object(Bytes::from_static(b"payload")).await, Ok((digest.clone(), 7)), "twice is once");
+    assert_eq!(store.has_object(&digest, 7).await, Ok(true));
+    assert_eq!(store.has_object(&digest, 8).await, Ok(false), "another size is another object");
+    assert_eq!(store.read_object(&digest).await.expect("reads").as_ref(), b"payload");
+    assert_eq!(store.read_object(&Digest::of(b"none")).await.expect_err("missing").kind, ErrorKind::Lost);
+    // Two parts and a bit: the large path.
+    let large: Vec<u8> = (0..(17 << 20) + 5u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
+    let file = scratch.join("large");
+    std::fs::write(&file, &large).expect("scratch is writable");
+    let (digest, size) = store.put_object_file(&file).await.expect("stores");
+    assert_eq!((digest.clone(), size), (Digest::of(&large), large.len() as u64));
+    assert_eq!(store.read_object(&digest).await.expect("reads").len(), large.len());
+    assert_eq!(store.put_object_file(&scratch.join("none")).await.expect_err("missing").kind, ErrorKind::Invalid);
+}
+
+/// A manifest with one file output of these bytes, whose object is stored.
+async fn manifest(store: &Store, name: &str, generation: u32, payload: &'static [u8]) -> Manifest {
+    let (digest, size) = store.put_object(Bytes::from_static(payload)).await.expect("stores");
+    let file = FileEntry { path: "sub/data.bin".into(), digest, size };
+    let output = Output::new(ArtifactKind::Files, vec![file], None, BTreeMap::new()).expect("an output");
+    Manifest {
+        format: 1,
+        stage_digest: Digest::of(name.as_bytes()),
+        generation,
+        reason: (generation > 0).then_some(GenerationReason::Rerun),
+        kind: "noop".into(),
+        kind_version: 1,
+        config: json!({}),
+        inputs: BTreeMap::new(),
+        outputs: BTreeMap::from([("files".to_string(), output)]),
+        metrics: BTreeMap::from([("accuracy".to_string(), 0.5)]),
+        provenance: Provenance { workflow: "w".into(), run: run_id(), stage: StageKey("s".into()), attempt: 1 },
+        measured: BTreeMap::new(),
+    }
+}
+
+fn run_id() -> RunId {
+    RunId("20260102-030405-00000a".into())
+}
+
+async fn publication_is_at_most_once(store: &Store) {
+    let first = manifest(store, "published", 0, b"first").await;
+    assert_eq!(store.manifest(&first.stage_digest).await, Ok(None));
+    assert_eq!(store.publish(&first).await, Ok(Published::Ours));
+    assert_eq!(store.publish(&first).await, Ok(Published::Ours), "a repeated publication is ours");
+    let mut second = manifest(store, "published", 0, b"second").await;
+    assert_eq!(store.publish(&second).await, Ok(Published::Theirs(Box::new(first.clone()))), "the winner's outputs are adopted");
+    second.generation = 2;
+    second.reason = Some(GenerationReason::Lost);
+    assert_eq!(store.publish(&second).await.expect_err("a hole").kind, ErrorKind::Bug);
+    second.generation = 1;
+    assert_eq!(store.publish(&second).await, Ok(Published::Ours));
+    assert_eq!(store.manifest(&first.stage_digest).await, Ok(Some(second.clone())), "the highest generation counts");
+    assert_eq!(store.manifest_at(&first.stage_digest, 0).await, Ok(Some(first.clone())), "the one before stays");
+    assert_eq!(store.list_manifests().await, Ok(vec![(first.stage_digest.clone(), 0), (first.stage_digest.clone(), 1)]));
+    let mut broken = manifest(store, "broken", 0, b"third").await;
+    broken.metrics.insert("loss".into(), f64::NAN);
+    assert_eq!(store.publish(&broken).await.expect_err("NaN").kind, ErrorKind::Data);
+    broken.metrics.clear();
+    broken.outputs.get_mut("files").expect("it has one").files[0].digest = Digest::of(b"never stored");
+    assert_eq!(store.publish(&broken).await.expect_err("no object").kind, ErrorKind::Lost);
+    assert_eq!(store.manifest(&broken.stage_digest).await, Ok(None), "nothing is published by halves");
+}
+
+async fn outputs_come_back(store: &Store, scratch: &Path) {
+    let manifest = manifest(store, "fetched", 0, b"fetch me").await;
+    let output = &manifest.outputs["files"];
+    for _ in 0..2 {
+        store.fetch_output(output, &scratch.join("fetched")).await.expect("fetches, also over itself");
+        assert_eq!(std::fs::read(scratch.join("fetched/sub/data.bin")).expect("it is there"), b"fetch me");
+    }
+    assert_eq!(store.verify_output(output).await, Ok(vec![]));
+    assert_eq!(store.discard_corrupt(&output.files[0].digest).await, Ok(false), "a sound object stays");
+    let mut gone = output.clone();
+    gone.files[0].digest = Digest::of(b"never stored");
+    assert_eq!(store.fetch_output(&gone, &scratch.join("gone")).await.expect_err("missing").kind, ErrorKind::Lost);
+    assert_eq!(store.verify_output(&gone).await.expect("looks")[0].kind, DamageKind::Missing);
+    gone.files[0].path = "../out".into();
+    assert_eq!(store.fetch_output(&gone, &scratch.join("gone")).await.expect_err("escapes").kind, ErrorKind::Data);
+}
+
+async fn resume_points_are_complete_ones(store: &Store) {
+    let stage = Digest::of(b"long stage");
+    assert_eq!(store.latest_checkpoint(&stage).await, Ok(None));
+    let mut record = CheckpointRecord { format: 1, stage_digest: stage.clone(), step: 0, attempt: 1, files: vec![] };
+    for step in [5, 90, 100] {
+        let (digest, size) = store.put_object(Bytes::from(format!("weights {step}"))).await.expect("stores");
+        record = CheckpointRecord { step, files: vec![FileEntry { path: "w".into(), digest, size }], ..record };
+        store.save_checkpoint(&record).await.expect("saves");
+    }
+    assert_eq!(store.latest_checkpoint(&stage).await, Ok(Some(record.clone())));
+    let kept = [layout::checkpoint(&stage, 90, 1), layout::checkpoint(&stage, 100, 1)];
+    assert_eq!(store.list(&layout::checkpoints(&stage)).await.expect("lists"), kept, "the newest two are kept");
+    let unstored =
+        CheckpointRecord { step: 110, files: vec![FileEntry { path: "w".into(), digest: Digest::of(b"no"), size: 2 }], ..record.clone() };
+    assert_eq!(store.save_checkpoint(&unstored).await.expect_err("no object").kind, ErrorKind::Lost);
+    let text = serde_json::to_vec(&unstored).expect("a form");
+    store.create(&layout::checkpoint(&stage, 110, 1), text.into()).await.expect("puts");
+    assert_eq!(store.latest_checkpoint(&stage).await, Ok(Some(record)), "an incomplete one is passed over");
+}
+
+async fn journals_are_fenced(store: &Store) {
+    let run = run_id();
+    let opened = |epoch| json!({"type": "writer_opened", "epoch": epoch});
+    let event = |n: u32| json!({"type": "event", "n": n});
+    let (mut old, before) = JournalWriter::open(store, &run, "old", opened).await.expect("opens");
+    assert_eq!((before, old.epoch(), old.position()), (Vec::<Value>::new(), 1, 1));
+    assert_eq!(old.append(&[event(1), event(2)]).await, Ok(1));
+    assert_eq!(old.append(&[]).await, Ok(2), "an empty batch is a batch");
+    let (mut new, before) = JournalWriter::open(store, &run, "new", opened).await.expect("takes over");
+    assert_eq!(before, [opened(1), event(1), event(2)]);
+    assert_eq!(new.epoch(), 2);
+    let Err(AppendError::Fenced(fenced)) = old.append(&[event(3)]).await else { panic!("the old writer is fenced") };
+    assert_eq!((fenced.owner.as_str(), fenced.epoch, fenced.seq), ("new", 2, 3));
+    assert_eq!(new.append(&[event(4)]).await, Ok(4));
+    assert!(matches!(old.append(&[event(5)]).await, Err(AppendError::Fenced(_))), "a fenced writer stays fenced");
+    let batches = JournalReader::read_all(store, &run).await.expect("the chain holds");
+    let events: Vec<_> = batches.iter().flat_map(|b| b.events.clone()).collect();
+    assert_eq!(events, [opened(1), event(1), event(2), opened(2), event(4)]);
+    assert_eq!(batches.iter().map(|b| b.header.epoch).collect::<Vec<_>>(), [1, 1, 1, 2, 2]);
+}
+
+async fn attempts_leave_files(store: &Store) {
+    let (run, stage) = (run_id(), StageKey("rl[seed=1]".into()));
+    let result = AttemptResult {
+        format: 1,
+        run: run.clone(),
+        stage: stage.clone(),
+        attempt: 2,
+        stage_digest: Digest::of(b"s"),
+        outputs: BTreeMap::new(),
+        metrics: BTreeMap::new(),
+        measured: BTreeMap::new(),
+    };
+    assert_eq!(store.result(&run, &stage, 2).await, Ok(None));
+    assert_eq!(store.put_result(&result).await, Ok(Created::Ours));
+    let other = AttemptResult { metrics: BTreeMap::from([("m".into(), 1.0)]), ..result.clone() };
+    assert!(matches!(store.put_result(&other).await, Ok(Created::Theirs(_))), "an attempt ends once");
+    assert_eq!(store.result(&run, &stage, 2).await, Ok(Some(result)));
+    for (number, text) in ["one\n", "two\n"].into_iter().enumerate() {
+        let put = store.put_chunk(&run, &stage, 2, Chunk::Log, number as u32, Bytes::from_static(text.as_bytes())).await;
+        assert_eq!(put, Ok(Created::Ours));
+    }
+    assert_eq!(store.read_chunks(&run, &stage, 2, Chunk::Log, 0).await, Ok((b"one\ntwo\n".to_vec(), 2)));
+    assert_eq!(store.read_chunks(&run, &stage, 2, Chunk::Metrics, 0).await, Ok((vec![], 0)));
+    assert_eq!(store.list_attempts(&run, &stage).await, Ok(vec![2]));
+    let (url, folder) = split_attempt_url(&store.attempt_url(&run, &stage, 2)).expect("its own URL");
+    assert_eq!((url.as_str(), folder), (store.url(), layout::attempt(&run, &stage, 2)));
+    assert_eq!(store.spec_in(&layout::attempt(&run, &stage, 2)).await.expect_err("none").kind, ErrorKind::Lost);
+}
+
+async fn garbage_is_what_nobody_names(store: &Store) {
+    let named = manifest(store, "garbage", 0, b"named").await;
+    store.publish(&named).await.expect("publishes");
+    let (orphan, _) = store.put_object(Bytes::from_static(b"orphan")).await.expect("stores");
+    let young = store.garbage_plan(Duration::from_secs(3600)).await.expect("plans");
+    assert!(young.objects.is_empty() && young.young > 0, "what is young is kept");
+    let plan = store.garbage_plan(Duration::ZERO).await.expect("plans");
+    assert!(plan.objects.iter().any(|(path, size)| *path == layout::object(&orphan) && *size == 6));
+    assert_eq!(store.has_object(&orphan, 6).await, Ok(true), "a plan removes nothing");
+    let done = store.collect_garbage(&plan).await.expect("removes");
+    assert_eq!((done.files, done.bytes), (plan.objects.len() as u64, plan.bytes()));
+    assert_eq!(store.has_object(&orphan, 6).await, Ok(false));
+    assert_eq!(store.verify_output(&named.outputs["files"]).await, Ok(vec![]), "what is named stays");
+    assert!(store.latest_checkpoint(&Digest::of(b"long stage")).await.expect("reads").is_some(), "resume points stay whole");
+}
+
+async fn read_only_refuses(url: &str) {
+    let store = open(url, true).await;
+    assert!(store.get("schedules/race/tick").await.expect("reads").is_some());
+    let error = store.create("runs/x", Bytes::new()).await.expect_err("refused");
+    assert_eq!(error.kind, ErrorKind::Invalid);
+    assert!(error.message.contains("runs/x") && error.message.contains("read-only"), "{error}");
+    assert_eq!(store.put_object(Bytes::from_static(b"new")).await.expect_err("refused").kind, ErrorKind::Invalid);
+}
+
+async fn open(url: &str, read_only: bool) -> Store {
+    Store::open(url, StoreOptions { read_only, ..StoreOptions::default() }).await.expect("the store opens")
+}

@@ -1,0 +1,212 @@
+//! One connection to one place: reads, create-only puts by the rule, listings. All that touches `object_store` stands here and
+//! in [`crate::upload`].
+
+use crate::local;
+use crate::options::StoreOptions;
+use crate::problem::{fault, io_fault, is_final};
+use crate::s3;
+use crate::store::back_off;
+use bytes::Bytes;
+use futures::TryStreamExt;
+use object_store::local::LocalFileSystem;
+use object_store::memory::InMemory;
+use object_store::path::Path as Name;
+use object_store::prefix::PrefixStore;
+use object_store::{ObjectStore, ObjectStoreExt, PutMode, PutOptions, PutPayload};
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use trainyard_core::{Error, Result};
+
+/// Puts of one name before giving up. Requests to a bucket are retried within each, too.
+const CREATE_TRIES: u32 = 4;
+
+/// Whose bytes stand under a name after a create-only put.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Created {
+    /// Ours, by this put or an earlier try of it.
+    Ours,
+    /// Somebody else was first; these are the bytes that stand.
+    Theirs(Bytes),
+}
+
+/// A file of the store as a listing shows it.
+pub(crate) struct Entry {
+    pub path: String,
+    pub size: u64,
+    pub modified_millis: i64,
+}
+
+#[derive(Clone)]
+pub(crate) struct Connection {
+    url: String,
+    /// The folder of a store on a disk.
+    root: Option<PathBuf>,
+    /// Puts may take the short cut past `object_store`.
+    direct: bool,
+    objects: Arc<dyn ObjectStore>,
+}
+
+/// Stores by name for `memory://name`.
+static SHARED_MEMORY: Mutex<BTreeMap<String, Arc<InMemory>>> = Mutex::new(BTreeMap::new());
+
+/// The store that only its opener has.
+const PRIVATE_MEMORY: &str = "memory://";
+
+impl Connection {
+    pub fn open(url: &str, options: &StoreOptions) -> Result<Self> {
+        let Some((scheme, place)) = url.split_once("://") else { return Self::open_folder(url, options) };
+        let place = place.trim_end_matches('/');
+        match (scheme, place) {
+            ("file", folder) => Self::open_folder(folder, options),
+            ("s3", place) => Self::open_bucket(place),
+            ("memory", "") => Ok(Self::over(Arc::new(InMemory::new()), PRIVATE_MEMORY)),
+            ("memory", name) => {
+                let mut all = SHARED_MEMORY.lock().unwrap_or_else(PoisonError::into_inner);
+                Ok(Self::over(all.entry(name.to_string()).or_default().clone(), &format!("memory://{name}")))
+            }
+            _ => Err(Error::invalid(format!("no store scheme `{scheme}` in `{url}`"))
+                .help("use a folder, file://, s3://bucket/prefix or memory://")),
+        }
+    }
+    /// A second connection to the same place.
+    pub fn again(&self, options: &StoreOptions) -> Result<Self> {
+        if self.url == PRIVATE_MEMORY { Ok(self.clone()) } else { Self::open(&self.url, options) }
+    }
+    pub fn over(objects: Arc<dyn ObjectStore>, name: &str) -> Self {
+        Self { url: name.to_string(), root: None, direct: false, objects }
+    }
+    fn open_bucket(place: &str) -> Result<Self> {
+        let (bucket, prefix) = place.split_once('/').unwrap_or((place, ""));
+        if bucket.is_empty() {
+            return Err(Error::invalid("the store URL `s3://` names no bucket").help("write s3://bucket/prefix"));
+        }
+        let bucket = s3::connect(bucket)?;
+        let objects: Arc<dyn ObjectStore> = match prefix {
+            "" => Arc::new(bucket),
+            prefix => Arc::new(PrefixStore::new(bucket, parse(prefix)?)),
+        };
+        Ok(Self { url: format!("s3://{place}"), root: None, direct: false, objects })
+    }
+    fn open_folder(folder: &str, options: &StoreOptions) -> Result<Self> {
+        let folder = Path::new(if folder.is_empty() { "." } else { folder });
+        let place = folder.display().to_string();
+        if !options.read_only {
+            std::fs::create_dir_all(folder).map_err(|e| io_fault("make the store", &place, &e))?;
+        }
+        let root = std::fs::canonicalize(folder).map_err(|e| match e.kind() {
+            io::ErrorKind::NotFound => {
+                Error::invalid(format!("there is no store at {place}")).help("give `--store`, or run a workflow first")
+            }
+            _ => io_fault("open the store", &place, &e),
+        })?;
+        let files =
+            LocalFileSystem::new_with_prefix(&root).map_err(|e| fault("open", &place, "", &e))?.with_fsync(options.durability_fsync);
+        let url = format!("file://{}", root.display());
+        Ok(Self { url, root: Some(root), direct: !options.durability_fsync, objects: Arc::new(files) })
+    }
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+    pub fn root(&self) -> Option<&Path> {
+        self.root.as_deref()
+    }
+    pub fn objects(&self) -> &Arc<dyn ObjectStore> {
+        &self.objects
+    }
+
+    /// The create-only rule (design section 4): after `AlreadyExists` or any unclear error the name is read: our own bytes are
+    /// success, other bytes mean that somebody else won, nothing there means that the put is tried again.
+    pub async fn create(&self, path: &str, bytes: Bytes) -> Result<Created> {
+        let name = parse(path)?;
+        let mut turn = 0;
+        loop {
+            let Err(error) = self.put_new(&name, &bytes).await else { return Ok(Created::Ours) };
+            match self.get(path).await {
+                Ok(Some(found)) if found == bytes => return Ok(Created::Ours),
+                Ok(Some(found)) => return Ok(Created::Theirs(found)),
+                Ok(None) | Err(_) if is_final(&error) || turn + 1 == CREATE_TRIES => return Err(fault("write", &self.url, path, &error)),
+                Ok(None) | Err(_) => {}
+            }
+            back_off(turn).await;
+            turn += 1;
+        }
+    }
+    async fn put_new(&self, name: &Name, bytes: &Bytes) -> object_store::Result<()> {
+        match (&self.root, self.direct) {
+            (Some(root), true) => local::create(&root.join(name.as_ref()), bytes).map_err(|source| direct_error(name, source)),
+            _ => {
+                let options = PutOptions { mode: PutMode::Create, ..PutOptions::default() };
+                self.objects.put_opts(name, PutPayload::from(bytes.clone()), options).await.map(|_| ())
+            }
+        }
+    }
+    pub async fn get(&self, path: &str) -> Result<Option<Bytes>> {
+        if let Some(root) = &self.root {
+            return local::read(&root.join(path))
+                .map(|found| found.map(Bytes::from))
+                .map_err(|e| io_fault("read", &format!("{}/{path}", self.url), &e));
+        }
+        let read = async { self.objects.get(&parse_name(path)?).await?.bytes().await };
+        match read.await {
+            Ok(bytes) => Ok(Some(bytes)),
+            Err(object_store::Error::NotFound { .. }) => Ok(None),
+            Err(e) => Err(fault("read", &self.url, path, &e)),
+        }
+    }
+    /// The size in bytes of what stands under a name.
+    pub async fn size(&self, path: &str) -> Result<Option<u64>> {
+        if let Some(root) = &self.root {
+            return local::size(&root.join(path)).map_err(|e| io_fault("read", &format!("{}/{path}", self.url), &e));
+        }
+        match self.objects.head(&parse(path)?).await {
+            Ok(meta) => Ok(Some(meta.size)),
+            Err(object_store::Error::NotFound { .. }) => Ok(None),
+            Err(e) => Err(fault("read", &self.url, path, &e)),
+        }
+    }
+    /// Everything under a folder, sorted by path.
+    pub async fn list(&self, prefix: &str) -> Result<Vec<Entry>> {
+        let metas: Vec<_> =
+            self.objects.list(Some(&parse(prefix)?)).try_collect().await.map_err(|e| fault("list", &self.url, prefix, &e))?;
+        let entry = |meta: object_store::ObjectMeta| Entry {
+            path: meta.location.to_string(),
+            size: meta.size,
+            modified_millis: meta.last_modified.timestamp_millis(),
+        };
+        let mut entries: Vec<_> = metas.into_iter().map(entry).collect();
+        entries.sort_by(|a, b| a.path.cmp(&b.path));
+        Ok(entries)
+    }
+    /// Names of the folders right under a folder, sorted.
+    pub async fn list_folders(&self, prefix: &str) -> Result<Vec<String>> {
+        let found = self.objects.list_with_delimiter(Some(&parse(prefix)?)).await.map_err(|e| fault("list", &self.url, prefix, &e))?;
+        let mut names: Vec<_> = found.common_prefixes.iter().filter_map(|p| p.filename().map(str::to_string)).collect();
+        names.sort();
+        Ok(names)
+    }
+    pub async fn delete(&self, path: &str) -> Result<()> {
+        match self.objects.delete(&parse(path)?).await {
+            Ok(()) | Err(object_store::Error::NotFound { .. }) => Ok(()),
+            Err(e) => Err(fault("delete", &self.url, path, &e)),
+        }
+    }
+}
+
+fn parse_name(path: &str) -> object_store::Result<Name> {
+    Name::parse(path).map_err(object_store::Error::from)
+}
+
+/// A path of ours as `object_store` names it.
+pub(crate) fn parse(path: &str) -> Result<Name> {
+    Name::parse(path).map_err(|e| Error::bug(format!("`{path}` is no path of a store: {e}")))
+}
+
+/// A short cut's error in `object_store`'s words, so that one rule judges both.
+fn direct_error(name: &Name, source: io::Error) -> object_store::Error {
+    match source.kind() {
+        io::ErrorKind::AlreadyExists => object_store::Error::AlreadyExists { path: name.to_string(), source: source.into() },
+        _ => object_store::Error::Generic { store: "disk", source: source.into() },
+    }
+}

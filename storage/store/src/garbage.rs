@@ -1,0 +1,117 @@
+//! Garbage: payload files that no manifest and no resume point names. First a plan to look at, then the removal.
+//!
+//! Why so: publication is a put of the manifest after its objects, so an object without a name may belong to an attempt that is
+//! about to publish; only objects older than `min_age` are garbage, and references are read again before anything is removed.
+//! A put that finds an old object skips the upload, so an object may be reused in the moment it is removed: publication checks
+//! every object, and a later reader meets a missing one as `lost`, which runs the stage again. Refuses: a store with a manifest
+//! that cannot be read, for its references are not known.
+
+use crate::layout;
+use crate::local;
+use crate::problem::io_fault;
+use crate::store::Store;
+use futures::{StreamExt, TryStreamExt, stream};
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::time::Duration;
+use trainyard_core::attempt::CheckpointRecord;
+use trainyard_core::{Digest, Error, Result};
+
+const CONCURRENT: usize = 16;
+
+/// What could be removed.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct GarbagePlan {
+    /// Objects without a reference: path in the store and size in bytes, sorted.
+    pub objects: Vec<(String, u64)>,
+    /// Half-written files of dead processes on a disk, with their sizes.
+    pub staged: Vec<(PathBuf, u64)>,
+    /// Objects that are referenced, and their bytes.
+    pub kept: u64,
+    pub kept_bytes: u64,
+    /// Objects without a reference that are younger than the age asked for.
+    pub young: u64,
+}
+
+/// What was removed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct GarbageDone {
+    pub files: u64,
+    pub bytes: u64,
+}
+
+impl GarbagePlan {
+    /// Bytes that would be freed.
+    pub fn bytes(&self) -> u64 {
+        self.objects.iter().map(|(_, size)| size).sum::<u64>() + self.staged.iter().map(|(_, size)| size).sum::<u64>()
+    }
+}
+
+impl Store {
+    /// Finds garbage at least `min_age` old; removes nothing.
+    pub async fn garbage_plan(&self, min_age: Duration) -> Result<GarbagePlan> {
+        let now = self.options().clock.unix_millis();
+        let age = i64::try_from(min_age.as_millis()).unwrap_or(i64::MAX);
+        let entries = self.connection().list(layout::OBJECTS).await?;
+        let referenced = self.referenced().await?;
+        let mut plan = GarbagePlan::default();
+        for entry in entries {
+            let name = entry.path.rsplit('/').next().unwrap_or_default();
+            if referenced.contains(name) {
+                plan.kept += 1;
+                plan.kept_bytes += entry.size;
+            } else if now.saturating_sub(entry.modified_millis) < age {
+                plan.young += 1;
+            } else {
+                plan.objects.push((entry.path, entry.size));
+            }
+        }
+        if let Some(root) = self.local_root() {
+            plan.staged = local::stale_staged(root, now, age).map_err(|e| io_fault("list", &root.display().to_string(), &e))?;
+        }
+        Ok(plan)
+    }
+    /// Removes what a plan lists and is still garbage.
+    pub async fn collect_garbage(&self, plan: &GarbagePlan) -> Result<GarbageDone> {
+        self.writable(layout::OBJECTS)?;
+        let referenced = self.referenced().await?;
+        let mut done = GarbageDone::default();
+        for (path, size) in &plan.objects {
+            if !referenced.contains(path.rsplit('/').next().unwrap_or_default()) {
+                self.delete(path).await?;
+                done = GarbageDone { files: done.files + 1, bytes: done.bytes + size };
+            }
+        }
+        for (path, size) in &plan.staged {
+            match std::fs::remove_file(path) {
+                Ok(()) => done = GarbageDone { files: done.files + 1, bytes: done.bytes + size },
+                Err(e) if e.kind() == std::io::ErrorKind::NotFound => {}
+                Err(e) => return Err(io_fault("delete", &path.display().to_string(), &e)),
+            }
+        }
+        Ok(done)
+    }
+
+    /// The digests of all objects that manifests (of any generation) and resume points name.
+    async fn referenced(&self) -> Result<BTreeSet<String>> {
+        let manifests = self.list_manifests().await?;
+        let reads = stream::iter(manifests).map(|(stage, generation)| async move { self.manifest_at(&stage, generation).await });
+        let manifests: Vec<_> = reads.buffer_unordered(CONCURRENT).try_collect().await.map_err(unknown)?;
+        let outputs = manifests.iter().flatten().flat_map(|m| m.outputs.values());
+        let mut digests: BTreeSet<_> = outputs.flat_map(|o| &o.files).map(|f| name(&f.digest)).collect();
+        for path in self.list(layout::CHECKPOINTS).await? {
+            let Some(bytes) = self.get(&path).await? else { continue };
+            let record: CheckpointRecord = serde_json::from_slice(&bytes).map_err(|e| unknown(Error::data(format!("{path}: {e}"))))?;
+            digests.extend(record.files.iter().map(|f| name(&f.digest)));
+        }
+        Ok(digests)
+    }
+}
+
+fn name(digest: &Digest) -> String {
+    digest.as_str().to_string()
+}
+
+fn unknown(error: Error) -> Error {
+    error.at("nothing is removed, because not every reference could be read")
+}

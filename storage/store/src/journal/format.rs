@@ -1,0 +1,71 @@
+//! The bytes of one batch: a header line, then one event a line. Every line ends in a line feed.
+
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use trainyard_core::{Digest, Epoch, Error, Result, RunId};
+
+/// The first line of a batch.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Header {
+    /// 1.
+    pub format: u32,
+    pub run: RunId,
+    /// From 0, without gaps.
+    pub seq: u64,
+    /// Writers of this run are counted from 1.
+    pub epoch: Epoch,
+    /// Unique to the writing process.
+    pub writer: String,
+    /// SHA-256 of the bytes of all batches before this one, concatenated.
+    pub sha256_before: Digest,
+}
+
+/// One acknowledged put of events.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Batch {
+    pub header: Header,
+    pub events: Vec<Value>,
+}
+
+/// Header and events as bytes.
+pub(super) fn encode(header: &Header, events: &[Value]) -> Result<Bytes> {
+    let mut text = Vec::with_capacity(256 + 128 * events.len());
+    let no_form = |e| Error::bug(format!("run {}: a journal event has no JSON form: {e}", header.run));
+    serde_json::to_writer(&mut text, header).map_err(no_form)?;
+    text.push(b'\n');
+    for event in events {
+        serde_json::to_writer(&mut text, event).map_err(no_form)?;
+        text.push(b'\n');
+    }
+    Ok(text.into())
+}
+
+/// The header alone, for naming the owner of a number.
+pub(super) fn decode_header(path: &str, bytes: &[u8]) -> Result<Header> {
+    let line = bytes.split(|b| *b == b'\n').next().unwrap_or_default();
+    let header: Header = serde_json::from_slice(line).map_err(|e| corrupt(path, format!("its first line is no header: {e}")))?;
+    if header.format != 1 {
+        return Err(
+            Error::invalid(format!("{path}: journal format {} is newer than this program", header.format)).help("use a newer trainyard")
+        );
+    }
+    Ok(header)
+}
+
+/// A whole batch.
+pub(super) fn decode(path: &str, bytes: &[u8]) -> Result<Batch> {
+    let header = decode_header(path, bytes)?;
+    if bytes.last() != Some(&b'\n') {
+        return Err(corrupt(path, "it is cut off: its last line has no end".into()));
+    }
+    let lines = bytes[..bytes.len() - 1].split(|b| *b == b'\n').enumerate().skip(1);
+    let events = lines.map(|(i, line)| serde_json::from_slice(line).map_err(|e| corrupt(path, format!("line {} is no JSON: {e}", i + 1))));
+    Ok(Batch { events: events.collect::<Result<_>>()?, header })
+}
+
+/// What to say of a damaged journal.
+pub(super) fn corrupt(path: &str, what: String) -> Error {
+    Error::data(format!("journal batch {path} is damaged: {what}"))
+        .help("published artifacts are not touched by this; start the workflow again with `run --new`, finished stages are cache hits")
+}

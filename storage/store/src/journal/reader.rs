@@ -1,0 +1,93 @@
+//! Reading a journal forward, with the chain checked batch by batch.
+
+use super::format::{Batch, corrupt, decode};
+use super::writer::{AppendError, JournalWriter};
+use crate::layout;
+use crate::store::Store;
+use bytes::Bytes;
+use futures::future::join_all;
+use serde_json::Value;
+use trainyard_core::digest::Hasher;
+use trainyard_core::{Epoch, Result, RunId};
+
+/// Batches asked for at once from a store that is not a disk; those behind the end cost one empty answer each.
+const READ_AHEAD: u64 = 16;
+
+/// A position in a run's journal: all batches before it were read and hold together.
+#[derive(Clone)]
+pub struct JournalReader {
+    pub(super) store: Store,
+    pub(super) run: RunId,
+    pub(super) next: u64,
+    pub(super) before: Hasher,
+    pub(super) epoch: Epoch,
+}
+
+impl JournalReader {
+    /// At the beginning of a run's journal.
+    pub fn new(store: &Store, run: &RunId) -> Self {
+        Self { store: store.clone(), run: run.clone(), next: 0, before: Hasher::new(), epoch: 0 }
+    }
+    /// All batches of a run, in order; none if there is no such run. Errors: data (damaged; names the batch and what is wrong).
+    pub async fn read_all(store: &Store, run: &RunId) -> Result<Vec<Batch>> {
+        Self::new(store, run).read_to_end().await
+    }
+    /// The number of the next batch.
+    pub fn position(&self) -> u64 {
+        self.next
+    }
+    /// The epoch of the newest writer seen; 0 before any.
+    pub fn epoch(&self) -> Epoch {
+        self.epoch
+    }
+    /// The next batch if it is there; ask again later to follow a run.
+    pub async fn next(&mut self) -> Result<Option<Batch>> {
+        let path = layout::journal(&self.run, self.next);
+        match self.store.get(&path).await? {
+            Some(bytes) => self.accept(&path, &bytes).map(Some),
+            None => Ok(None),
+        }
+    }
+    /// All batches that are there from here on.
+    pub async fn read_to_end(&mut self) -> Result<Vec<Batch>> {
+        let ahead = if self.store.local_root().is_some() { 1 } else { READ_AHEAD };
+        let mut batches = Vec::new();
+        loop {
+            let paths: Vec<_> = (self.next..self.next + ahead).map(|seq| layout::journal(&self.run, seq)).collect();
+            let answers = join_all(paths.iter().map(|path| self.store.get(path))).await;
+            for (path, answer) in paths.iter().zip(answers) {
+                match answer? {
+                    Some(bytes) => batches.push(self.accept(path, &bytes)?),
+                    None => return Ok(batches),
+                }
+            }
+        }
+    }
+    /// Opens the journal for writing at this position: puts the event that `opened(epoch)` gives, with epoch = last + 1, as the
+    /// next batch. `writer` must be unique to this process. Errors: [`AppendError::Fenced`] if somebody else wrote meanwhile.
+    pub async fn open_writer(self, writer: &str, opened: impl FnOnce(Epoch) -> Value) -> Result<JournalWriter, AppendError> {
+        JournalWriter::begin(self, writer, opened).await
+    }
+
+    /// Checks a batch against all before it and steps over it.
+    fn accept(&mut self, path: &str, bytes: &Bytes) -> Result<Batch> {
+        let batch = decode(path, bytes)?;
+        let header = &batch.header;
+        if header.run != self.run || header.seq != self.next {
+            return Err(corrupt(path, format!("it says run {} batch {}", header.run, header.seq)));
+        }
+        if header.epoch < self.epoch {
+            return Err(corrupt(path, format!("its epoch {} comes after epoch {}", header.epoch, self.epoch)));
+        }
+        if header.sha256_before != self.before.clone().finish() {
+            return Err(corrupt(path, "its SHA-256 of all before it does not match: an earlier batch was changed".into()));
+        }
+        self.step(header.epoch, bytes);
+        Ok(batch)
+    }
+    pub(super) fn step(&mut self, epoch: Epoch, bytes: &[u8]) {
+        self.before.update(bytes);
+        self.epoch = epoch;
+        self.next += 1;
+    }
+}

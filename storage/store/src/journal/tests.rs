@@ -1,0 +1,144 @@
+use super::*;
+use crate::faults::{Fault, Faulty};
+use crate::{Created, Store, StoreOptions, layout};
+use bytes::Bytes;
+use object_store::memory::InMemory;
+use serde_json::{Value, json};
+use trainyard_core::{Error, ErrorKind, Result, RunId};
+
+fn run() -> RunId {
+    RunId("20260102-030405-00000a".into())
+}
+
+fn opened(epoch: u64) -> Value {
+    json!({"type": "writer_opened", "epoch": epoch})
+}
+
+async fn memory() -> Store {
+    Store::open("memory://", StoreOptions::default()).await.unwrap()
+}
+
+/// A journal of four batches, as raw bytes.
+async fn four_batches() -> Vec<Bytes> {
+    let store = memory().await;
+    let (mut writer, _) = JournalWriter::open(&store, &run(), "w", opened).await.unwrap();
+    for n in 0..3 {
+        writer.append(&[json!({"n": n})]).await.unwrap();
+    }
+    let mut all = Vec::new();
+    for seq in 0..4 {
+        all.push(store.get(&layout::journal(&run(), seq)).await.unwrap().unwrap());
+    }
+    all
+}
+
+async fn read_of(batches: &[Bytes]) -> Result<Vec<Batch>> {
+    let store = memory().await;
+    for (seq, bytes) in batches.iter().enumerate() {
+        assert_eq!(store.create(&layout::journal(&run(), seq as u64), bytes.clone()).await?, Created::Ours);
+    }
+    JournalReader::read_all(&store, &run()).await
+}
+
+#[tokio::test]
+async fn a_sound_journal_reads_back() {
+    let batches = read_of(&four_batches().await).await.unwrap();
+    assert_eq!(batches.len(), 4);
+    assert_eq!(batches[3].events, [json!({"n": 2})]);
+}
+
+#[tokio::test]
+async fn every_flipped_byte_is_noticed() {
+    let sound = four_batches().await;
+    for at in 0..sound[1].len() {
+        let mut damaged = sound.clone();
+        let mut bytes = damaged[1].to_vec();
+        bytes[at] ^= 1;
+        damaged[1] = bytes.into();
+        let error = read_of(&damaged).await.expect_err("a flipped bit in batch 1 breaks it or the chain after it");
+        assert!(matches!(error.kind, ErrorKind::Data | ErrorKind::Invalid), "{error}");
+        assert!(error.message.contains("journal"), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn every_cut_is_noticed() {
+    let sound = four_batches().await;
+    for length in 0..sound[2].len() {
+        let mut damaged = sound.clone();
+        damaged[2] = sound[2].slice(..length);
+        assert!(read_of(&damaged).await.is_err(), "cut at {length}");
+    }
+}
+
+#[tokio::test]
+async fn batches_of_other_places_are_refused() {
+    let sound = four_batches().await;
+    let swapped = [sound[0].clone(), sound[2].clone(), sound[1].clone()];
+    let error: Error = read_of(&swapped).await.unwrap_err();
+    assert!(error.message.contains("says run 20260102-030405-00000a batch 2"), "{error}");
+    let other = String::from_utf8(sound[1].to_vec()).unwrap().replace("00000a", "00000b");
+    let error = read_of(&[sound[0].clone(), other.into()]).await.unwrap_err();
+    assert!(error.message.contains("00000b"), "{error}");
+}
+
+#[tokio::test]
+async fn a_lost_answer_is_our_own_batch() {
+    let faulty = Faulty::new(std::sync::Arc::new(InMemory::new()));
+    let store = Store::over(faulty.clone(), "memory://faulty", StoreOptions::default()).await.unwrap();
+    let (mut writer, _) = JournalWriter::open(&store, &run(), "w", opened).await.unwrap();
+    for fault in [Fault::LostAnswer, Fault::ExistsAfterRetry, Fault::LostRequest] {
+        faulty.inject(fault, "journal", 1);
+        writer.append(&[json!({"fault": format!("{fault:?}")})]).await.unwrap();
+    }
+    assert_eq!(JournalReader::read_all(&store, &run()).await.unwrap().len(), 4);
+}
+
+#[tokio::test]
+async fn a_failed_batch_is_kept_and_put_before_the_next() {
+    let faulty = Faulty::new(std::sync::Arc::new(InMemory::new()));
+    let store = Store::over(faulty.clone(), "memory://faulty", StoreOptions::default()).await.unwrap();
+    let (mut writer, _) = JournalWriter::open(&store, &run(), "w", opened).await.unwrap();
+    faulty.inject(Fault::DiskFull, "journal", 1);
+    let Err(AppendError::Failed(error)) = writer.append(&[json!(1)]).await else { panic!("the disk is full") };
+    assert_eq!(error.kind, ErrorKind::Retryable);
+    assert!(error.message.contains(&layout::journal(&run(), 1)), "{error}");
+    assert_eq!(writer.append(&[json!(2)]).await, Ok(2));
+    let events: Vec<_> = JournalReader::read_all(&store, &run()).await.unwrap().into_iter().flat_map(|b| b.events).collect();
+    assert_eq!(events, [opened(1), json!(1), json!(2)]);
+}
+
+#[tokio::test]
+async fn of_many_that_open_at_once_one_goes_on() {
+    let store = memory().await;
+    let readers = vec![JournalReader::new(&store, &run()); 8];
+    let mut writers = Vec::new();
+    let mut fenced = 0;
+    for (i, reader) in readers.into_iter().enumerate() {
+        match reader.open_writer(&format!("w{i}"), opened).await {
+            Ok(writer) => writers.push(writer),
+            Err(AppendError::Fenced(f)) => {
+                assert_eq!(f.owner, "w0");
+                fenced += 1;
+            }
+            Err(AppendError::Failed(e)) => panic!("{e}"),
+        }
+    }
+    assert_eq!((writers.len(), fenced), (1, 7));
+    let error = Error::from(Fenced { run: run(), owner: "w0".into(), epoch: 2, seq: 4 });
+    assert_eq!(error.kind, ErrorKind::Lost);
+    assert!(error.to_string().contains("w0"), "{error}");
+}
+
+#[tokio::test]
+async fn a_reader_follows_a_writer() {
+    let store = memory().await;
+    let mut reader = JournalReader::new(&store, &run());
+    assert_eq!(reader.next().await.unwrap(), None);
+    let (mut writer, _) = JournalWriter::open(&store, &run(), "w", opened).await.unwrap();
+    writer.append(&[json!({"text": "line\nfeed \u{2028}"})]).await.unwrap();
+    assert_eq!(reader.next().await.unwrap().unwrap().events, [opened(1)]);
+    assert_eq!(reader.next().await.unwrap().unwrap().events, [json!({"text": "line\nfeed \u{2028}"})]);
+    assert_eq!(reader.next().await.unwrap(), None);
+    assert_eq!((reader.position(), reader.epoch()), (2, 1));
+}

@@ -1,0 +1,155 @@
+//! Writing a journal: one writer at a time, fenced by whoever opens the run after it.
+
+use super::format::{Header, decode_header, encode};
+use super::reader::JournalReader;
+use crate::connection::Created;
+use crate::layout;
+use crate::store::Store;
+use bytes::Bytes;
+use serde_json::Value;
+use std::fmt;
+use trainyard_core::{Epoch, Error, Result, RunId};
+
+/// Another writer owns the run now. Whoever gets this dispatches and publishes nothing more.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Fenced {
+    pub run: RunId,
+    /// The writer that took the run over.
+    pub owner: String,
+    /// Its epoch.
+    pub epoch: Epoch,
+    /// The number that it has and we wanted.
+    pub seq: u64,
+}
+
+/// Why a batch was not acknowledged.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum AppendError {
+    Fenced(Fenced),
+    /// The store failed. The batch is kept: [`JournalWriter::flush`], or the next append, puts it again.
+    Failed(Error),
+}
+
+/// The right to append to a run's journal, until someone else takes it.
+pub struct JournalWriter {
+    /// Behind the last acknowledged batch.
+    at: JournalReader,
+    writer: String,
+    epoch: Epoch,
+    /// A batch whose put failed. It may still land, so no other batch may take its number.
+    pending: Option<Bytes>,
+    fenced: Option<Fenced>,
+}
+
+impl JournalWriter {
+    /// Reads a run's journal forward, then opens it with `opened(epoch)` as the first event of the new epoch. Gives all events
+    /// before that one. `writer` must be unique to this process (host, process id and chance). For the takeover rule read with
+    /// [`JournalReader`] first, decide, then [`JournalReader::open_writer`].
+    pub async fn open(
+        store: &Store,
+        run: &RunId,
+        writer: &str,
+        opened: impl FnOnce(Epoch) -> Value,
+    ) -> Result<(Self, Vec<Value>), AppendError> {
+        let mut reader = JournalReader::new(store, run);
+        let batches = reader.read_to_end().await.map_err(AppendError::Failed)?;
+        let opened = reader.open_writer(writer, opened).await?;
+        Ok((opened, batches.into_iter().flat_map(|batch| batch.events).collect()))
+    }
+    pub(super) async fn begin(at: JournalReader, writer: &str, opened: impl FnOnce(Epoch) -> Value) -> Result<Self, AppendError> {
+        let epoch = at.epoch + 1;
+        let mut this = Self { at, writer: writer.to_string(), epoch, pending: None, fenced: None };
+        this.append(&[opened(epoch)]).await?;
+        Ok(this)
+    }
+    pub fn run(&self) -> &RunId {
+        &self.at.run
+    }
+    pub fn epoch(&self) -> Epoch {
+        self.epoch
+    }
+    pub fn writer(&self) -> &str {
+        &self.writer
+    }
+    /// The number of the next batch.
+    pub fn position(&self) -> u64 {
+        self.at.next
+    }
+    /// Puts events as one batch and returns its number once it is acknowledged. After [`AppendError::Failed`] don't give the
+    /// same events again: they are kept and put by the next call. After [`AppendError::Fenced`] every call says so again.
+    pub async fn append(&mut self, events: &[Value]) -> Result<u64, AppendError> {
+        self.flush().await?;
+        let header = Header {
+            format: 1,
+            run: self.at.run.clone(),
+            seq: self.at.next,
+            epoch: self.epoch,
+            writer: self.writer.clone(),
+            sha256_before: self.at.before.clone().finish(),
+        };
+        self.pending = Some(encode(&header, events).map_err(AppendError::Failed)?);
+        self.flush().await?;
+        Ok(header.seq)
+    }
+    /// Puts a batch again whose put failed; does nothing if there is none.
+    pub async fn flush(&mut self) -> Result<(), AppendError> {
+        if let Some(fenced) = &self.fenced {
+            return Err(AppendError::Fenced(fenced.clone()));
+        }
+        let Some(bytes) = self.pending.clone() else { return Ok(()) };
+        let path = layout::journal(&self.at.run, self.at.next);
+        match self.at.store.create(&path, bytes.clone()).await.map_err(AppendError::Failed)? {
+            Created::Ours => {
+                self.at.step(self.epoch, &bytes);
+                self.pending = None;
+                Ok(())
+            }
+            Created::Theirs(theirs) => Err(AppendError::Fenced(self.fence(&path, &theirs))),
+        }
+    }
+
+    fn fence(&mut self, path: &str, theirs: &[u8]) -> Fenced {
+        let (owner, epoch) = match decode_header(path, theirs) {
+            Ok(header) => (header.writer, header.epoch),
+            Err(_) => ("an unreadable batch".to_string(), self.epoch + 1),
+        };
+        let fenced = Fenced { run: self.at.run.clone(), owner, epoch, seq: self.at.next };
+        self.fenced = Some(fenced.clone());
+        fenced
+    }
+}
+
+impl fmt::Display for Fenced {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "run {} was taken over by {} (epoch {}, journal batch {})", self.run, self.owner, self.epoch, self.seq)
+    }
+}
+
+impl std::error::Error for Fenced {}
+
+impl From<Fenced> for Error {
+    fn from(fenced: Fenced) -> Self {
+        let help = format!("the run goes on under {}; follow it with `trainyard runs show {}`", fenced.owner, fenced.run);
+        Self::lost(fenced).help(help)
+    }
+}
+
+impl fmt::Display for AppendError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Fenced(fenced) => fenced.fmt(f),
+            Self::Failed(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for AppendError {}
+
+impl From<AppendError> for Error {
+    fn from(error: AppendError) -> Self {
+        match error {
+            AppendError::Fenced(fenced) => fenced.into(),
+            AppendError::Failed(error) => error,
+        }
+    }
+}

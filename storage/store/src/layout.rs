@@ -1,0 +1,137 @@
+//! Every path of the store, in one place (design section 4).
+//!
+//! Why so: two spellings of one path would be two protocols. Paths are relative to the store's root, with `/`, and hold only
+//! characters that disks, buckets and `object_store` spell alike: what comes from users is escaped by [`segment`]. Refuses:
+//! nothing; it only names.
+
+use trainyard_core::{AttemptNumber, Digest, Epoch, RunId, StageKey};
+
+pub const OBJECTS: &str = "objects";
+pub const ARTIFACTS: &str = "artifacts";
+pub const CHECKPOINTS: &str = "checkpoints";
+pub const RUNS: &str = "runs";
+pub const SCHEDULES: &str = "schedules";
+/// Index of runs by what makes two commands the same run; a hint, never a decision.
+pub const PLANS: &str = "plans";
+/// Names of the opening probe; each is removed right after, and a left-over one means nothing.
+pub const PROBES: &str = "probes";
+
+/// The longest escaped segment; file systems take 255 bytes, and staged names add a suffix.
+const SEGMENT_LIMIT: usize = 160;
+
+/// A payload file.
+pub fn object(digest: &Digest) -> String {
+    format!("{OBJECTS}/{}/{digest}", digest.shard())
+}
+
+/// The folder of a stage's manifests.
+pub fn manifests(stage: &Digest) -> String {
+    format!("{ARTIFACTS}/{}/{stage}", stage.shard())
+}
+
+/// One generation's manifest.
+pub fn manifest(stage: &Digest, generation: u32) -> String {
+    format!("{}/{generation}.json", manifests(stage))
+}
+
+/// The folder of a stage's resume points.
+pub fn checkpoints(stage: &Digest) -> String {
+    format!("{CHECKPOINTS}/{}/{stage}", stage.shard())
+}
+
+/// One resume point; the step is padded so that names sort by step.
+pub fn checkpoint(stage: &Digest, step: u64, attempt: AttemptNumber) -> String {
+    format!("{}/{step:012}-{attempt}.json", checkpoints(stage))
+}
+
+/// A run's folder.
+pub fn run(run: &RunId) -> String {
+    format!("{RUNS}/{}/{}", run.month(), segment(&run.0))
+}
+
+/// One batch of a run's journal; numbers are padded so that names sort.
+pub fn journal(run: &RunId, seq: u64) -> String {
+    format!("{}/journal/{seq:010}", self::run(run))
+}
+
+/// The wish that the writer of this epoch ends a run.
+pub fn cancel(run: &RunId, epoch: Epoch) -> String {
+    format!("{}/cancel/{epoch}", self::run(run))
+}
+
+/// The folder of the runs of one plan and selection; each run is an object named by its id.
+pub fn plan_runs(identity: &Digest) -> String {
+    format!("{PLANS}/{}/{identity}", identity.shard())
+}
+
+/// The folder of a run's attempts.
+pub fn attempts(run: &RunId) -> String {
+    format!("{}/attempts", self::run(run))
+}
+
+/// One attempt's folder.
+pub fn attempt(run: &RunId, stage: &StageKey, attempt: AttemptNumber) -> String {
+    format!("{}/{}/{attempt}", attempts(run), segment(&stage.0))
+}
+
+/// A fired tick of a schedule.
+pub fn tick(schedule: &str, tick: &str) -> String {
+    format!("{SCHEDULES}/{}/{}", segment(schedule), segment(tick))
+}
+
+/// A file or folder name made of anything: `A-Z a-z 0-9 _ = , -` and inner dots stay, every other byte becomes `@xx`; what is
+/// too long is cut and ends in its digest. Different texts give different segments.
+pub fn segment(text: &str) -> String {
+    let mut name = String::with_capacity(text.len());
+    for (i, byte) in text.bytes().enumerate() {
+        match byte {
+            b'0'..=b'9' | b'A'..=b'Z' | b'a'..=b'z' | b'_' | b'=' | b',' | b'-' => name.push(byte as char),
+            b'.' if i > 0 => name.push('.'),
+            _ => name.push_str(&format!("@{byte:02x}")),
+        }
+    }
+    if name.is_empty() {
+        return "@".to_string();
+    }
+    if name.len() > SEGMENT_LIMIT {
+        name.truncate(SEGMENT_LIMIT - 34);
+        name.push_str("@@");
+        name.push_str(&Digest::of(text.as_bytes()).as_str()[..32]);
+    }
+    name
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn paths_are_those_of_the_design() {
+        let digest = Digest::of(b"");
+        let run = RunId("20261121-041530-7f3a9c".into());
+        assert_eq!(object(&digest), format!("objects/e3/{digest}"));
+        assert_eq!(manifest(&digest, 2), format!("artifacts/e3/{digest}/2.json"));
+        assert_eq!(checkpoint(&digest, 40, 1), format!("checkpoints/e3/{digest}/000000000040-1.json"));
+        assert_eq!(journal(&run, 7), "runs/2026-11/20261121-041530-7f3a9c/journal/0000000007");
+        assert_eq!(attempt(&run, &StageKey("rl[seed=1]".into()), 2), "runs/2026-11/20261121-041530-7f3a9c/attempts/rl@5bseed=1@5d/2");
+        assert_eq!(tick("nightly", "2026-11-21T02:00:00Z"), "schedules/nightly/2026-11-21T02@3a00@3a00Z");
+    }
+
+    #[test]
+    fn dangerous_names_are_escaped() {
+        assert_eq!(segment(".."), "@2e.");
+        assert_eq!(segment(""), "@");
+        assert_eq!(segment("a/b"), "a@2fb");
+        assert!(segment(&"x".repeat(1000)).len() <= SEGMENT_LIMIT);
+    }
+
+    proptest! {
+        #[test]
+        fn segments_are_valid_for_object_store_and_do_not_collide(a in ".{0,200}", b in ".{0,200}") {
+            let (left, right) = (segment(&a), segment(&b));
+            prop_assert_eq!(object_store::path::Path::from(left.as_str()).to_string(), left.clone());
+            prop_assert_eq!(a == b, left == right);
+        }
+    }
+}

@@ -1,0 +1,137 @@
+//! The store: one place by URL, opened and proved. The operations on it stand in the files named after what they store.
+
+use crate::connection::{Connection, Created};
+use crate::layout;
+use crate::options::StoreOptions;
+use bytes::Bytes;
+use object_store::ObjectStore;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+use trainyard_core::{Error, Result};
+
+/// Names tried for a fresh probe before the store is called unusable.
+const PROBE_NAMES: u32 = 3;
+/// Openings of this process.
+static OPENINGS: AtomicU64 = AtomicU64::new(0);
+
+/// An open store. Cheap to clone.
+#[derive(Clone)]
+pub struct Store(Arc<Inner>);
+
+struct Inner {
+    connection: Connection,
+    options: StoreOptions,
+}
+
+impl Store {
+    /// Opens a store by URL: a file path or `file://` (the folder is made unless read-only), `s3://bucket/prefix` (credentials,
+    /// region and endpoint from `AWS_*`, `AWS_ENDPOINT_URL` and `AWS_ALLOW_HTTP` included; path style), `memory://` (its own) or
+    /// `memory://name` (shared by this process). Proves create-only puts by two puts of one fresh name from two connections.
+    ///
+    /// Errors: invalid (unknown scheme, no permission, not create-only, a read-only store that does not exist), retryable (network).
+    pub async fn open(url: &str, options: StoreOptions) -> Result<Self> {
+        let connection = Connection::open(url, &options)?;
+        let store = Self(Arc::new(Inner { connection, options }));
+        if store.0.options.probe && !store.0.options.read_only {
+            let second = store.0.connection.again(&store.0.options)?;
+            store.prove_create_only(&second).await?;
+        }
+        Ok(store)
+    }
+    /// A store over any `object_store`; `name` stands in messages. For tests that inject faults.
+    pub async fn over(objects: Arc<dyn ObjectStore>, name: &str, options: StoreOptions) -> Result<Self> {
+        let connection = Connection::over(objects, name);
+        let store = Self(Arc::new(Inner { connection: connection.clone(), options }));
+        if store.0.options.probe && !store.0.options.read_only {
+            store.prove_create_only(&connection).await?;
+        }
+        Ok(store)
+    }
+    /// The URL in full; opening it again gives the same store.
+    pub fn url(&self) -> &str {
+        self.0.connection.url()
+    }
+    /// The folder of a store on a disk.
+    pub fn local_root(&self) -> Option<&Path> {
+        self.0.connection.root()
+    }
+    pub fn options(&self) -> &StoreOptions {
+        &self.0.options
+    }
+    /// Puts `bytes` under a name that nobody else has, by the create-only rule: `Ours` also when an earlier try of ours landed.
+    /// Errors: retryable (disk full, network), invalid (read-only, no permission); the message names the path.
+    pub async fn create(&self, path: &str, bytes: Bytes) -> Result<Created> {
+        self.writable(path)?;
+        self.0.connection.create(path, bytes).await
+    }
+    /// The bytes under a name, if there are any.
+    pub async fn get(&self, path: &str) -> Result<Option<Bytes>> {
+        self.0.connection.get(path).await
+    }
+    /// All names under a folder, at any depth, sorted. A listing decides nothing.
+    pub async fn list(&self, prefix: &str) -> Result<Vec<String>> {
+        Ok(self.0.connection.list(prefix).await?.into_iter().map(|entry| entry.path).collect())
+    }
+    /// The names of the folders right under a folder, sorted.
+    pub async fn list_folders(&self, prefix: &str) -> Result<Vec<String>> {
+        self.0.connection.list_folders(prefix).await
+    }
+    /// Fires a schedule's tick: one object per tick, so of N daemons one gets `Ours`.
+    pub async fn fire_tick(&self, schedule: &str, tick: &str, body: Bytes) -> Result<Created> {
+        self.create(&layout::tick(schedule, tick), body).await
+    }
+
+    pub(crate) fn connection(&self) -> &Connection {
+        &self.0.connection
+    }
+    /// Refuses a put into a store that was opened read-only.
+    pub(crate) fn writable(&self, path: &str) -> Result<()> {
+        if self.0.options.read_only {
+            return Err(Error::invalid(format!("cannot write {}/{path}: the store was opened read-only", self.url())));
+        }
+        Ok(())
+    }
+    /// Removes a name; missing is fine. Nothing may rely on it.
+    pub(crate) async fn delete(&self, path: &str) -> Result<()> {
+        self.writable(path)?;
+        self.0.connection.delete(path).await
+    }
+
+    async fn prove_create_only(&self, second: &Connection) -> Result<()> {
+        let first = &self.0.connection;
+        let millis = self.0.options.clock.unix_millis();
+        for _ in 0..PROBE_NAMES {
+            // The count tells apart openings that share clock and chance.
+            let opening = OPENINGS.fetch_add(1, Ordering::Relaxed);
+            let mark = self.0.options.chance.at("store_probe", &[millis as u64, opening]).next_u64();
+            let path = format!("{}/{millis}-{opening}-{mark:016x}", layout::PROBES);
+            let (ours, theirs) = (Bytes::from(format!("{path} first\n")), Bytes::from(format!("{path} second\n")));
+            if matches!(first.create(&path, ours.clone()).await?, Created::Theirs(_)) {
+                continue;
+            }
+            let answer = second.create(&path, theirs).await;
+            // A probe that stays behind harms nobody.
+            let _ = first.delete(&path).await;
+            return match answer? {
+                Created::Theirs(bytes) if bytes == ours => Ok(()),
+                _ => Err(Error::invalid(format!("the store {} let two writers create one name, so it could publish twice", self.url()))
+                    .help("use a bucket that honors `If-None-Match: *` on puts, or a file system with hard links")),
+            };
+        }
+        Err(Error::retryable(format!("the store {} had no fresh name for the opening probe", self.url()))
+            .help("run the same command again"))
+    }
+}
+
+/// Waits before the next try of a put, doubling from 20 ms.
+pub(crate) async fn back_off(turn: u32) {
+    tokio::time::sleep(Duration::from_millis(20 << turn.min(6))).await;
+}
+
+impl std::fmt::Debug for Store {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Store({})", self.url())
+    }
+}

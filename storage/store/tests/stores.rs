@@ -1,0 +1,199 @@
+//! The conformance suite on every kind of store, and what each owes when it fails.
+
+use bytes::Bytes;
+use object_store::local::LocalFileSystem;
+use object_store::memory::InMemory;
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+use trainyard_core::{Clock, Digest, ErrorKind, SystemClock};
+use trainyard_store::faults::{Fault, Faulty};
+use trainyard_store::{Created, Store, StoreOptions, conformance, layout};
+
+fn scratch() -> tempfile::TempDir {
+    tempfile::tempdir().expect("a temporary folder")
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn memory_conforms() {
+    conformance::suite("memory://conformance", scratch().path()).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_folder_conforms() {
+    let folder = scratch();
+    conformance::suite(folder.path().join("a store").to_str().unwrap(), scratch().path()).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_bucket_conforms() {
+    let Ok(url) = std::env::var("TRAINYARD_TEST_S3") else { return };
+    let prefix = format!("{}/conformance-{}-{}", url.trim_end_matches('/'), SystemClock::new().unix_millis(), std::process::id());
+    conformance::suite(&prefix, scratch().path()).await;
+}
+
+#[tokio::test]
+async fn a_flushed_folder_behaves_the_same() {
+    let folder = scratch();
+    let options = StoreOptions { durability_fsync: true, ..StoreOptions::default() };
+    let store = Store::open(folder.path().to_str().unwrap(), options).await.unwrap();
+    assert_eq!(store.create("a/b", Bytes::from_static(b"1")).await, Ok(Created::Ours));
+    assert_eq!(store.create("a/b", Bytes::from_static(b"1")).await, Ok(Created::Ours));
+    assert_eq!(store.create("a/b", Bytes::from_static(b"2")).await, Ok(Created::Theirs(Bytes::from_static(b"1"))));
+}
+
+#[tokio::test]
+async fn urls_are_read_and_refused() {
+    let folder = scratch();
+    let store = Store::open(folder.path().to_str().unwrap(), StoreOptions::default()).await.unwrap();
+    let again = Store::open(store.url(), StoreOptions::default()).await.unwrap();
+    assert_eq!(store.local_root(), again.local_root());
+    let refused = async |url: &str, read_only| Store::open(url, StoreOptions { read_only, ..StoreOptions::default() }).await.unwrap_err();
+    assert!(refused("gopher://x", false).await.message.contains("gopher"));
+    assert_eq!(refused("s3://", false).await.kind, ErrorKind::Invalid);
+    let none = folder.path().join("none");
+    assert_eq!(refused(none.to_str().unwrap(), true).await.kind, ErrorKind::Invalid);
+    assert!(!none.exists(), "looking makes no folder");
+    let private = Store::open("memory://", StoreOptions::default()).await.unwrap();
+    private.create("x", Bytes::new()).await.unwrap();
+    assert_eq!(Store::open("memory://", StoreOptions::default()).await.unwrap().get("x").await, Ok(None));
+}
+
+#[tokio::test]
+async fn a_store_that_ignores_the_condition_is_refused() {
+    let faulty = Faulty::new(Arc::new(InMemory::new()));
+    faulty.inject(Fault::IgnoresCondition, "probes", 2);
+    let error = Store::over(faulty, "memory://bad", StoreOptions::default()).await.unwrap_err();
+    assert_eq!(error.kind, ErrorKind::Invalid);
+    assert!(error.message.contains("two writers"), "{error}");
+}
+
+async fn faulty() -> (Arc<Faulty>, Store) {
+    let faulty = Faulty::new(Arc::new(InMemory::new()));
+    let store = Store::over(faulty.clone(), "memory://faulty", StoreOptions::default()).await.unwrap();
+    (faulty, store)
+}
+
+#[tokio::test]
+async fn unclear_answers_are_cleared_up_by_reading() {
+    for fault in [Fault::LostAnswer, Fault::ExistsAfterRetry, Fault::LostRequest] {
+        let (faulty, store) = faulty().await;
+        faulty.inject(fault, "name", 2);
+        assert_eq!(store.create("a/name", Bytes::from_static(b"mine")).await, Ok(Created::Ours), "{fault:?}");
+        faulty.inject(fault, "name", 1);
+        assert_eq!(
+            store.create("a/name", Bytes::from_static(b"other")).await,
+            Ok(Created::Theirs(Bytes::from_static(b"mine"))),
+            "{fault:?}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn lost_requests_end_after_a_bounded_number_of_tries() {
+    let (faulty, store) = faulty().await;
+    faulty.inject(Fault::LostRequest, "name", 1000);
+    let error = store.create("a/name", Bytes::from_static(b"mine")).await.unwrap_err();
+    assert_eq!(error.kind, ErrorKind::Retryable);
+    assert!(error.message.contains("memory://faulty/a/name"), "{error}");
+}
+
+#[tokio::test]
+async fn full_disks_and_lost_rights_leave_what_was_published() {
+    let folder = scratch();
+    let file = folder.path().join("large");
+    std::fs::write(&file, vec![7; 9 << 20]).unwrap();
+    for (fault, kind) in
+        [(Fault::DiskFull, ErrorKind::Retryable), (Fault::ReadOnly, ErrorKind::Invalid), (Fault::Denied, ErrorKind::Invalid)]
+    {
+        let (faulty, store) = faulty().await;
+        let (kept, size) = store.put_object(Bytes::from_static(b"published")).await.unwrap();
+        faulty.inject(fault, "", u32::MAX);
+        let errors = [
+            store.create("artifacts/x", Bytes::from_static(b"m")).await.unwrap_err(),
+            store.put_object(Bytes::from_static(b"new")).await.unwrap_err(),
+            store.put_object_file(&file).await.unwrap_err(),
+        ];
+        for (error, place) in errors.iter().zip(["artifacts/x", "objects/", "objects/"]) {
+            assert_eq!(error.kind, kind, "{error}");
+            assert!(error.message.contains(place) && error.help.is_some(), "{error}");
+        }
+        assert_eq!(store.read_object(&kept).await.unwrap().len() as u64, size, "published bytes are intact");
+        faulty.heal();
+        store.put_object_file(&file).await.unwrap();
+        assert_eq!(store.create("artifacts/x", Bytes::from_static(b"m")).await, Ok(Created::Ours));
+    }
+}
+
+#[tokio::test]
+async fn a_damaged_object_is_found_and_healed() {
+    let folder = scratch();
+    let store = Store::open(folder.path().to_str().unwrap(), StoreOptions::default()).await.unwrap();
+    let (digest, _) = store.put_object(Bytes::from_static(b"sound")).await.unwrap();
+    let path = store.object_path(&digest).unwrap();
+    assert!(std::fs::metadata(&path).unwrap().permissions().readonly(), "stored payloads are protected");
+    let mut open = std::fs::metadata(&path).unwrap().permissions();
+    open.set_mode(0o644);
+    std::fs::set_permissions(&path, open).unwrap();
+    std::fs::write(&path, b"bad!!").unwrap();
+    assert_eq!(store.read_object(&digest).await.unwrap_err().kind, ErrorKind::Data);
+    assert_eq!(store.discard_corrupt(&digest).await, Ok(true));
+    assert_eq!(store.put_object(Bytes::from_static(b"sound")).await.unwrap().0, digest);
+    assert_eq!(store.read_object(&digest).await.unwrap().as_ref(), b"sound");
+}
+
+#[tokio::test]
+async fn staged_files_of_dead_processes_are_hidden_and_collected() {
+    let folder = scratch();
+    let store = Store::open(folder.path().to_str().unwrap(), StoreOptions::default()).await.unwrap();
+    let (digest, _) = store.put_object(Bytes::from_static(b"x")).await.unwrap();
+    let staged = PathBuf::from(format!("{}#123", store.object_path(&digest).unwrap().display()));
+    std::fs::write(&staged, b"half").unwrap();
+    assert_eq!(store.list("objects").await.unwrap().len(), 1);
+    assert!(store.garbage_plan(Duration::from_secs(3600)).await.unwrap().staged.is_empty());
+    let plan = store.garbage_plan(Duration::ZERO).await.unwrap();
+    assert_eq!(plan.staged, [(staged.clone(), 4)]);
+    assert_eq!(store.collect_garbage(&plan).await.unwrap().files, 2);
+    assert!(!staged.exists() && store.object_path(&Digest::of(b"x")).is_some_and(|p| !p.exists()));
+}
+
+#[tokio::test]
+async fn garbage_is_left_alone_when_a_manifest_cannot_be_read() {
+    let (_, store) = faulty().await;
+    store.put_object(Bytes::from_static(b"orphan")).await.unwrap();
+    let stage = Digest::of(b"s");
+    store.create(&layout::manifest(&stage, 0), Bytes::from_static(b"{half")).await.unwrap();
+    let error = store.garbage_plan(Duration::ZERO).await.unwrap_err();
+    assert!(error.message.contains("nothing is removed"), "{error}");
+}
+
+/// Speed by eye: `cargo test --release -p trainyard-store -- --ignored --nocapture`.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "prints times, checks nothing"]
+async fn times_of_ten_thousand_puts() {
+    let clock = SystemClock::new();
+    let (folder, other) = (scratch(), scratch());
+    let files = LocalFileSystem::new_with_prefix(other.path()).unwrap();
+    let stores = [
+        ("folder", Store::open(folder.path().to_str().unwrap(), StoreOptions::default()).await.unwrap()),
+        ("folder, all through object_store", Store::over(Arc::new(files), "other", StoreOptions::default()).await.unwrap()),
+        ("memory", Store::open("memory://", StoreOptions::default()).await.unwrap()),
+    ];
+    let body = Bytes::from(vec![b'x'; 1200]);
+    let stages: Vec<_> = (0..10_000u32).map(|i| Digest::of(&i.to_le_bytes())).collect();
+    for (name, store) in stores {
+        let start = clock.monotonic();
+        for stage in &stages {
+            store.create(&layout::manifest(stage, 0), body.clone()).await.unwrap();
+        }
+        let puts = clock.monotonic() - start;
+        let start = clock.monotonic();
+        for stage in &stages {
+            for generation in 0..2 {
+                store.get(&layout::manifest(stage, generation)).await.unwrap();
+            }
+        }
+        println!("{name}: 10,000 puts {puts:?}, 20,000 gets {:?}", clock.monotonic() - start);
+    }
+}

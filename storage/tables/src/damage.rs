@@ -1,0 +1,46 @@
+//! What a Parquet fault means to the user.
+//!
+//! The decoder checks lengths but not every invariant, so damage inside a page may end in a panic; it is caught at the edge of
+//! this crate and becomes the same error as any other damage.
+
+use parquet::errors::ParquetError;
+use std::fmt::Display;
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
+use trainyard_core::error::io_error;
+use trainyard_core::{Error, Result};
+
+/// The error of a file that cannot be read as Parquet.
+pub(crate) fn unreadable(path: &Path, why: impl Display) -> Error {
+    Error::data(format!("{} is corrupt, truncated or no Parquet file: {why}", path.display()))
+        .help("give another file, or run the stage that made it again")
+}
+
+/// The error of a file that cannot be written.
+pub(crate) fn unwritable(path: &Path, error: ParquetError) -> Error {
+    match find_io(&error) {
+        Some(io) => io_error(path, io),
+        None => Error::bug(format!("{} cannot be written: {error}", path.display())),
+    }
+}
+
+/// Runs a reading step; errors and panics of the decoder become one error that names the file.
+pub(crate) fn guarded<T, E: Display>(path: &Path, step: impl FnOnce() -> Result<T, E>) -> Result<T> {
+    match catch_unwind(AssertUnwindSafe(step)) {
+        Ok(Ok(value)) => Ok(value),
+        Ok(Err(e)) => Err(unreadable(path, e)),
+        Err(_) => Err(unreadable(path, "its pages do not decode")),
+    }
+}
+
+fn find_io(error: &ParquetError) -> Option<&io::Error> {
+    let mut source: Option<&(dyn std::error::Error + 'static)> = Some(error);
+    while let Some(this) = source {
+        if let Some(io) = this.downcast_ref::<io::Error>() {
+            return Some(io);
+        }
+        source = this.source();
+    }
+    None
+}

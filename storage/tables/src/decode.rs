@@ -1,0 +1,131 @@
+//! Rows out of columns. Types were compared before; what is left to find here are nulls and unknown words.
+
+use crate::schema::conform;
+use arrow_array::cast::AsArray;
+use arrow_array::types::ArrowPrimitiveType;
+use arrow_array::{Array, ArrayRef, ListArray, RecordBatch, StringArray, new_null_array};
+use arrow_schema::Schema;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::path::Path;
+use trainyard_core::{Error, Result};
+
+/// The expected columns of one batch.
+pub struct Columns<'a> {
+    path: &'a Path,
+    columns: BTreeMap<String, ArrayRef>,
+    rows: usize,
+}
+
+impl<'a> Columns<'a> {
+    pub(crate) fn new(path: &'a Path, batch: &RecordBatch, expected: &Schema) -> Result<Self> {
+        let places = conform(path, batch.schema_ref(), expected)?;
+        let pick =
+            |index: Option<usize>, kind: &_| index.map_or_else(|| new_null_array(kind, batch.num_rows()), |i| batch.column(i).clone());
+        let columns = expected.fields().iter().zip(places).map(|(field, index)| (field.name().clone(), pick(index, field.data_type())));
+        Ok(Self { path, columns: columns.collect(), rows: batch.num_rows() })
+    }
+    pub(crate) fn rows(&self) -> usize {
+        self.rows
+    }
+    pub(crate) fn strings(&self, name: &str) -> Result<Vec<String>> {
+        let column = self.whole(name)?;
+        Ok(texts(column.as_string()).map(Option::unwrap_or_default).collect())
+    }
+    pub(crate) fn optional_strings(&self, name: &str) -> Result<Vec<Option<String>>> {
+        Ok(texts(self.column(name)?.as_string()).collect())
+    }
+    pub(crate) fn numbers<T: ArrowPrimitiveType>(&self, name: &str) -> Result<Vec<T::Native>> {
+        Ok(self.whole(name)?.as_primitive::<T>().values().to_vec())
+    }
+    pub(crate) fn optional_numbers<T: ArrowPrimitiveType>(&self, name: &str) -> Result<Vec<Option<T::Native>>> {
+        Ok(self.column(name)?.as_primitive::<T>().iter().collect())
+    }
+    pub(crate) fn lists<T: ArrowPrimitiveType>(&self, name: &str) -> Result<Vec<Vec<T::Native>>> {
+        let lists = self.whole(name)?.as_list::<i32>();
+        let values = self.items(name, lists)?.as_primitive::<T>().values();
+        Ok(ranges(lists).map(|range| values[range].to_vec()).collect())
+    }
+    pub(crate) fn optional_lists<T: ArrowPrimitiveType>(&self, name: &str) -> Result<Vec<Option<Vec<T::Native>>>> {
+        let lists = self.column(name)?.as_list::<i32>();
+        let values = self.items(name, lists)?.as_primitive::<T>().values();
+        Ok(ranges(lists).enumerate().map(|(i, range)| lists.is_valid(i).then(|| values[range].to_vec())).collect())
+    }
+    pub(crate) fn bool_lists(&self, name: &str) -> Result<Vec<Vec<bool>>> {
+        let lists = self.whole(name)?.as_list::<i32>();
+        let values = self.items(name, lists)?.as_boolean().values();
+        Ok(ranges(lists).map(|range| range.map(|i| values.value(i)).collect()).collect())
+    }
+    pub(crate) fn string_lists(&self, name: &str) -> Result<Vec<Vec<String>>> {
+        let lists = self.whole(name)?.as_list::<i32>();
+        let values = self.items(name, lists)?.as_string::<i32>();
+        Ok(ranges(lists).map(|range| range.map(|i| values.value(i).to_string()).collect()).collect())
+    }
+    /// Lists of structs: the range of each row, and the joined fields as columns of their own.
+    pub(crate) fn struct_lists(&self, name: &str, fields: &Schema) -> Result<(Vec<std::ops::Range<usize>>, Columns<'a>)> {
+        let lists = self.whole(name)?.as_list::<i32>();
+        let parts = self.items(name, lists)?.as_struct();
+        Ok((ranges(lists).collect(), self.inner(name, parts, fields)))
+    }
+    /// A struct a row, as columns of their own.
+    pub(crate) fn structs(&self, name: &str, fields: &Schema) -> Result<Columns<'a>> {
+        Ok(self.inner(name, self.whole(name)?.as_struct(), fields))
+    }
+    pub(crate) fn maps(&self, name: &str) -> Result<Vec<BTreeMap<String, f64>>> {
+        let maps = self.whole(name)?.as_map();
+        self.refuse_nulls(name, maps.keys())?;
+        self.refuse_nulls(name, maps.values())?;
+        let (keys, values) = (maps.keys().as_string::<i32>(), maps.values().as_primitive::<arrow_array::types::Float64Type>());
+        let offsets = maps.value_offsets();
+        Ok(offsets
+            .windows(2)
+            .map(|pair| (pair[0] as usize..pair[1] as usize).map(|i| (keys.value(i).to_string(), values.value(i))).collect())
+            .collect())
+    }
+    /// Words of a closed set.
+    pub(crate) fn words<T: DeserializeOwned>(&self, name: &str) -> Result<Vec<T>> {
+        let parse = |word: String| serde_json::from_value(Value::String(word)).map_err(|e| self.wrong(format!("column `{name}`: {e}")));
+        self.strings(name)?.into_iter().map(parse).collect()
+    }
+    pub(crate) fn bools(&self, name: &str) -> Result<Vec<bool>> {
+        Ok(self.whole(name)?.as_boolean().values().iter().collect())
+    }
+
+    fn column(&self, name: &str) -> Result<&ArrayRef> {
+        self.columns.get(name).ok_or_else(|| Error::bug(format!("no column `{name}` in this schema")))
+    }
+    /// A column without nulls.
+    fn whole(&self, name: &str) -> Result<&ArrayRef> {
+        let column = self.column(name)?;
+        self.refuse_nulls(name, column)?;
+        Ok(column)
+    }
+    fn items<'b>(&self, name: &str, lists: &'b ListArray) -> Result<&'b ArrayRef> {
+        self.refuse_nulls(name, lists.values())?;
+        Ok(lists.values())
+    }
+    fn inner(&self, name: &str, parts: &arrow_array::StructArray, fields: &Schema) -> Columns<'a> {
+        let names = fields.fields().iter().map(|field| field.name().clone());
+        let columns = names.zip(parts.columns().iter().cloned()).collect();
+        debug_assert_eq!(parts.num_columns(), fields.fields().len(), "{name} was compared before");
+        Columns { path: self.path, columns, rows: parts.len() }
+    }
+    fn refuse_nulls(&self, name: &str, column: &ArrayRef) -> Result<()> {
+        match column.nulls().map_or(0, |nulls| nulls.null_count()) {
+            0 => Ok(()),
+            n => Err(self.wrong(format!("column `{name}` has {n} nulls, but every row must have a value"))),
+        }
+    }
+    fn wrong(&self, message: String) -> Error {
+        Error::data(format!("{}: {message}", self.path.display()))
+    }
+}
+
+fn texts(column: &StringArray) -> impl Iterator<Item = Option<String>> + '_ {
+    column.iter().map(|text| text.map(str::to_string))
+}
+
+fn ranges(lists: &ListArray) -> impl Iterator<Item = std::ops::Range<usize>> + '_ {
+    lists.value_offsets().windows(2).map(|pair| pair[0] as usize..pair[1] as usize)
+}

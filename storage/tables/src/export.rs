@@ -1,0 +1,58 @@
+//! Tables for other programs: CSV (RFC 4180) and JSON Lines.
+//!
+//! CSV has one line of names; nested cells are JSON text, nulls are empty, an empty text is `""`. JSON Lines has one object a row.
+
+use crate::file::BatchReader;
+use crate::json::{Cut, cell_as_json, row_as_json};
+use serde_json::Value;
+use std::io::{self, Write};
+use std::path::Path;
+use trainyard_core::{Error, Result};
+
+/// Writes a table as CSV; gives the number of rows. Errors: those of reading, and retryable when `out` cannot take more.
+pub fn export_csv(path: &Path, out: &mut dyn Write) -> Result<u64> {
+    let reader = BatchReader::open(path)?;
+    let names: Vec<_> = reader.schema().fields().iter().map(|field| quoted(field.name())).collect();
+    writeln!(out, "{}", names.join(",")).map_err(|e| no_room(path, &e))?;
+    let mut rows = 0;
+    for batch in reader {
+        let batch = batch?;
+        for row in 0..batch.num_rows() {
+            let cells: Vec<_> = batch.columns().iter().map(|column| csv_cell(cell_as_json(column, row, Cut::NONE))).collect();
+            writeln!(out, "{}", cells.join(",")).map_err(|e| no_room(path, &e))?;
+            rows += 1;
+        }
+    }
+    Ok(rows)
+}
+
+/// Writes a table as JSON Lines; gives the number of rows. Errors as [`export_csv`].
+pub fn export_jsonl(path: &Path, out: &mut dyn Write) -> Result<u64> {
+    let mut rows = 0;
+    for batch in BatchReader::open(path)? {
+        let batch = batch?;
+        for row in 0..batch.num_rows() {
+            writeln!(out, "{}", row_as_json(&batch, row, Cut::NONE)).map_err(|e| no_room(path, &e))?;
+            rows += 1;
+        }
+    }
+    Ok(rows)
+}
+
+fn csv_cell(cell: Value) -> String {
+    match cell {
+        Value::Null => String::new(),
+        Value::String(text) => quoted(&text),
+        nested @ (Value::Array(_) | Value::Object(_)) => quoted(&nested.to_string()),
+        other => other.to_string(),
+    }
+}
+
+fn quoted(text: &str) -> String {
+    let plain = !text.is_empty() && !text.contains([',', '"', '\n', '\r']) && text.trim() == text;
+    if plain { text.to_string() } else { format!("\"{}\"", text.replace('"', "\"\"")) }
+}
+
+fn no_room(path: &Path, error: &io::Error) -> Error {
+    Error::retryable(format!("the export of {} stopped: {error}", path.display()))
+}

@@ -1,0 +1,188 @@
+//! Parquet files as Arrow batches.
+//!
+//! Why so: the bytes must be a function of the rows alone, so batches are cut anew into fixed pieces before they reach the
+//! encoder, whose page limits look at pieces. Refuses: a writer's version, time or host in the file.
+
+use crate::damage::{guarded, unreadable, unwritable};
+use arrow_array::RecordBatch;
+use arrow_schema::SchemaRef;
+use arrow_select::concat::concat_batches;
+use parquet::arrow::arrow_reader::{ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder};
+use parquet::arrow::{ArrowWriter, ProjectionMask};
+use parquet::basic::{Compression, ZstdLevel};
+use parquet::file::properties::{EnabledStatistics, WriterProperties};
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use trainyard_core::error::io_error;
+use trainyard_core::{Error, Result};
+
+/// Rows that reach the encoder at once.
+const PIECE: usize = 1024;
+/// Rows of a row group.
+const ROW_GROUP: usize = 16 * PIECE;
+const CREATED_BY: &str = "trainyard";
+const ZSTD_LEVEL: i32 = 3;
+
+/// Writes batches of one schema to a Parquet file.
+pub struct BatchWriter {
+    path: PathBuf,
+    schema: SchemaRef,
+    writer: ArrowWriter<File>,
+    pending: Vec<RecordBatch>,
+    pending_rows: usize,
+    rows: u64,
+}
+
+impl BatchWriter {
+    /// Makes the file. Errors: invalid (no such folder), retryable (disk full).
+    pub fn create(path: &Path, schema: SchemaRef) -> Result<Self> {
+        let file = File::create(path).map_err(|e| io_error(path, &e))?;
+        let writer = ArrowWriter::try_new(file, schema.clone(), Some(properties()?)).map_err(|e| unwritable(path, e))?;
+        Ok(Self { path: path.to_path_buf(), schema, writer, pending: Vec::new(), pending_rows: 0, rows: 0 })
+    }
+    /// Adds rows. Errors: bug (another schema), retryable (disk full).
+    pub fn write(&mut self, batch: &RecordBatch) -> Result<()> {
+        if batch.schema_ref().fields() != self.schema.fields() {
+            return Err(Error::bug(format!("{}: a batch with another schema was given to its writer", self.path.display())));
+        }
+        self.rows += batch.num_rows() as u64;
+        self.pending_rows += batch.num_rows();
+        self.pending.push(batch.clone());
+        if self.pending_rows >= PIECE { self.write_pieces(false) } else { Ok(()) }
+    }
+    /// Writes the footer; without it the file cannot be read. Gives the number of rows.
+    pub fn finish(mut self) -> Result<u64> {
+        self.write_pieces(true)?;
+        self.writer.close().map_err(|e| unwritable(&self.path, e))?;
+        Ok(self.rows)
+    }
+
+    fn write_pieces(&mut self, all: bool) -> Result<()> {
+        let joined = concat_batches(&self.schema, &self.pending)
+            .map_err(|e| Error::bug(format!("{}: batches do not join: {e}", self.path.display())))?;
+        let mut at = 0;
+        while joined.num_rows() - at >= PIECE || (all && at < joined.num_rows()) {
+            let length = PIECE.min(joined.num_rows() - at);
+            self.writer.write(&joined.slice(at, length)).map_err(|e| unwritable(&self.path, e))?;
+            at += length;
+        }
+        self.pending_rows = joined.num_rows() - at;
+        self.pending = if self.pending_rows == 0 { Vec::new() } else { vec![joined.slice(at, self.pending_rows)] };
+        Ok(())
+    }
+}
+
+fn properties() -> Result<WriterProperties> {
+    let level = ZstdLevel::try_new(ZSTD_LEVEL).map_err(|e| Error::bug(format!("no such zstd level: {e}")))?;
+    Ok(WriterProperties::builder()
+        .set_created_by(CREATED_BY.to_string())
+        .set_compression(Compression::ZSTD(level))
+        .set_max_row_group_row_count(Some(ROW_GROUP))
+        .set_statistics_enabled(EnabledStatistics::Chunk)
+        .build())
+}
+
+/// What of a file is read.
+#[derive(Debug, Clone, Default)]
+pub struct Part<'a> {
+    /// First row.
+    pub offset: usize,
+    /// Rows at most.
+    pub limit: Option<usize>,
+    /// Columns by name, in the file's order; all if none. Unknown names are passed over.
+    pub columns: Option<&'a [String]>,
+}
+
+/// Reads a Parquet file batch by batch.
+pub struct BatchReader {
+    path: PathBuf,
+    rows: u64,
+    schema: SchemaRef,
+    reader: ParquetRecordBatchReader,
+    failed: bool,
+}
+
+impl BatchReader {
+    /// Errors: invalid (no such file), data (corrupt or truncated; names the file).
+    pub fn open(path: &Path) -> Result<Self> {
+        Self::open_part(path, &Part::default())
+    }
+    /// Only some rows or columns.
+    pub fn open_part(path: &Path, part: &Part<'_>) -> Result<Self> {
+        let builder = open(path)?;
+        let rows = u64::try_from(builder.metadata().file_metadata().num_rows()).unwrap_or(0);
+        // The reader's own schema leaves the file's metadata out.
+        let mut schema = builder.schema().clone();
+        let mut builder = builder.with_batch_size(PIECE).with_offset(part.offset);
+        if let Some(limit) = part.limit {
+            builder = builder.with_limit(limit);
+        }
+        if let Some(names) = part.columns {
+            let kept: Vec<_> = schema.fields().iter().enumerate().filter(|(_, f)| names.contains(f.name())).map(|(i, _)| i).collect();
+            builder = {
+                let mask = ProjectionMask::roots(builder.parquet_schema(), kept.iter().copied());
+                builder.with_projection(mask)
+            };
+            schema = Arc::new(schema.project(&kept).map_err(|e| unreadable(path, e))?);
+        }
+        let reader = guarded(path, || builder.build())?;
+        Ok(Self { path: path.to_path_buf(), rows, schema, reader, failed: false })
+    }
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+    /// The schema of the batches, with the file's metadata.
+    pub fn schema(&self) -> SchemaRef {
+        self.schema.clone()
+    }
+    /// Rows in the whole file.
+    pub fn rows(&self) -> u64 {
+        self.rows
+    }
+}
+
+impl Iterator for BatchReader {
+    type Item = Result<RecordBatch>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.failed {
+            return None;
+        }
+        let reader = &mut self.reader;
+        let next = guarded(&self.path, || reader.next().transpose());
+        self.failed = next.is_err();
+        next.transpose()
+    }
+}
+
+fn open(path: &Path) -> Result<ParquetRecordBatchReaderBuilder<File>> {
+    let file = File::open(path).map_err(|e| io_error(path, &e))?;
+    if file.metadata().map_err(|e| io_error(path, &e))?.is_dir() {
+        return Err(unreadable(path, "it is a folder"));
+    }
+    guarded(path, || ParquetRecordBatchReaderBuilder::try_new(file))
+}
+
+/// Writes batches as one file; gives the number of rows.
+pub fn write_batches(path: &Path, schema: SchemaRef, batches: &[RecordBatch]) -> Result<u64> {
+    let mut writer = BatchWriter::create(path, schema)?;
+    batches.iter().try_for_each(|batch| writer.write(batch))?;
+    writer.finish()
+}
+
+/// Reads a whole file.
+pub fn read_batches(path: &Path) -> Result<(SchemaRef, Vec<RecordBatch>)> {
+    let reader = BatchReader::open(path)?;
+    Ok((reader.schema(), reader.collect::<Result<_>>()?))
+}
+
+/// The schema of a file.
+pub fn read_schema(path: &Path) -> Result<SchemaRef> {
+    Ok(open(path)?.schema().clone())
+}
+
+/// The number of rows, from the footer.
+pub fn row_count(path: &Path) -> Result<u64> {
+    Ok(u64::try_from(open(path)?.metadata().file_metadata().num_rows()).unwrap_or(0))
+}

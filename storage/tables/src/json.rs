@@ -1,0 +1,122 @@
+//! Cells and rows as JSON, whole or cut for a preview.
+//!
+//! Numbers keep their value (an f32 prints as the shortest text that is it); what JSON has no form for (NaN, infinities) becomes
+//! null; bytes become lower-case hexadecimal; dates and other rare types become their Arrow text.
+
+use crate::file::{BatchReader, Part};
+use arrow_array::cast::AsArray;
+use arrow_array::types::{
+    Float32Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
+};
+use arrow_array::{Array, RecordBatch};
+use arrow_cast::display::array_value_to_string;
+use arrow_schema::DataType;
+use serde_json::{Map, Number, Value};
+use std::path::Path;
+use trainyard_core::Result;
+
+/// How much of a cell is shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Cut {
+    /// Characters of a text.
+    pub text: usize,
+    /// Items of a list or map.
+    pub items: usize,
+}
+
+impl Cut {
+    pub const NONE: Self = Self { text: usize::MAX, items: usize::MAX };
+    pub const PREVIEW: Self = Self { text: 240, items: 24 };
+}
+
+/// `limit` rows from row `offset` on, as JSON objects with all columns, uncut.
+pub fn rows_as_json(path: &Path, offset: usize, limit: usize) -> Result<Vec<Value>> {
+    let mut rows = Vec::new();
+    for batch in BatchReader::open_part(path, &Part { offset, limit: Some(limit), columns: None })? {
+        let batch = batch?;
+        rows.extend((0..batch.num_rows()).map(|row| row_as_json(&batch, row, Cut::NONE)));
+    }
+    Ok(rows)
+}
+
+/// One row as a JSON object.
+pub fn row_as_json(batch: &RecordBatch, row: usize, cut: Cut) -> Value {
+    let names = batch.schema_ref().fields().iter().map(|field| field.name().clone());
+    Value::Object(names.zip(batch.columns()).map(|(name, column)| (name, cell_as_json(column, row, cut))).collect())
+}
+
+/// One cell.
+pub fn cell_as_json(column: &dyn Array, row: usize, cut: Cut) -> Value {
+    if column.is_null(row) {
+        return Value::Null;
+    }
+    match column.data_type() {
+        DataType::Null => Value::Null,
+        DataType::Boolean => column.as_boolean().value(row).into(),
+        DataType::Int8 => column.as_primitive::<Int8Type>().value(row).into(),
+        DataType::Int16 => column.as_primitive::<Int16Type>().value(row).into(),
+        DataType::Int32 => column.as_primitive::<Int32Type>().value(row).into(),
+        DataType::Int64 => column.as_primitive::<Int64Type>().value(row).into(),
+        DataType::UInt8 => column.as_primitive::<UInt8Type>().value(row).into(),
+        DataType::UInt16 => column.as_primitive::<UInt16Type>().value(row).into(),
+        DataType::UInt32 => column.as_primitive::<UInt32Type>().value(row).into(),
+        DataType::UInt64 => column.as_primitive::<UInt64Type>().value(row).into(),
+        DataType::Float32 => single(column.as_primitive::<Float32Type>().value(row)),
+        DataType::Float64 => column.as_primitive::<Float64Type>().value(row).into(),
+        DataType::Utf8 => text(column.as_string::<i32>().value(row), cut),
+        DataType::LargeUtf8 => text(column.as_string::<i64>().value(row), cut),
+        DataType::Utf8View => text(column.as_string_view().value(row), cut),
+        DataType::Binary => bytes(column.as_binary::<i32>().value(row), cut),
+        DataType::LargeBinary => bytes(column.as_binary::<i64>().value(row), cut),
+        DataType::List(_) => list(&column.as_list::<i32>().value(row), cut),
+        DataType::LargeList(_) => list(&column.as_list::<i64>().value(row), cut),
+        DataType::FixedSizeList(..) => list(&column.as_fixed_size_list().value(row), cut),
+        DataType::Struct(fields) => {
+            let parts = fields.iter().zip(column.as_struct().columns());
+            Value::Object(parts.map(|(field, part)| (field.name().clone(), cell_as_json(part, row, cut))).collect())
+        }
+        DataType::Map(..) => map(&column.as_map().value(row), cut),
+        _ => match array_value_to_string(column, row) {
+            Ok(shown) => text(&shown, cut),
+            Err(_) => Value::Null,
+        },
+    }
+}
+
+/// An f32 as the f64 with the same shortest text, so that 0.1 stays 0.1.
+fn single(value: f32) -> Value {
+    value.to_string().parse().ok().and_then(Number::from_f64).map_or(Value::Null, Value::Number)
+}
+
+fn text(value: &str, cut: Cut) -> Value {
+    match value.char_indices().nth(cut.text) {
+        Some(_) => value.chars().take(cut.text.saturating_sub(1)).chain(['…']).collect::<String>().into(),
+        None => value.into(),
+    }
+}
+
+fn bytes(value: &[u8], cut: Cut) -> Value {
+    let shown = value.iter().take(cut.text / 2 + 1).map(|b| format!("{b:02x}")).collect::<String>();
+    text(&shown, cut)
+}
+
+fn list(items: &dyn Array, cut: Cut) -> Value {
+    let mut shown: Vec<_> = (0..items.len().min(cut.items)).map(|i| cell_as_json(items, i, cut)).collect();
+    if items.len() > cut.items {
+        shown.push("…".into());
+    }
+    shown.into()
+}
+
+fn map(entries: &arrow_array::StructArray, cut: Cut) -> Value {
+    let (keys, values) = (entries.column(0), entries.column(1));
+    let key = |i| match cell_as_json(keys, i, Cut::NONE) {
+        Value::String(text) => text,
+        other => other.to_string(),
+    };
+    let mut shown: Map<_, _> = (0..entries.len().min(cut.items)).map(|i| (key(i), cell_as_json(values, i, cut))).collect();
+    if entries.len() > cut.items {
+        shown.insert("…".into(), Value::Null);
+    }
+    shown.into()
+}

@@ -1,0 +1,52 @@
+//! The row of a `problems` artifact: what to solve.
+
+use serde::{Deserialize, Serialize};
+
+/// One chat message. Also the form inside trajectories.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Message {
+    /// `system`, `user`, `assistant` or `tool`.
+    pub role: String,
+    pub content: String,
+    /// Tool calls of an assistant message as JSON text: `[{"name": …, "arguments": {…}}]`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tool_calls: Option<String>,
+}
+
+impl Message {
+    pub fn new(role: &str, content: impl Into<String>) -> Self {
+        Self { role: role.to_string(), content: content.into(), tool_calls: None }
+    }
+}
+
+/// What to solve.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Problem {
+    /// Unique within its source; stable over runs.
+    pub id: String,
+    /// The prompt, without what the environment adds (tool descriptions).
+    pub messages: Vec<Message>,
+    /// The expected final answer.
+    pub answer: String,
+    /// Data for the verifier as JSON text (`{}` if none).
+    pub verifier: String,
+    /// Kind of the environment that poses it, e.g. `word-problems`.
+    pub environment: String,
+    /// Difficulty, from 1; 0 = unknown.
+    pub level: u32,
+    /// Where it comes from: a generator or a data set.
+    pub source: String,
+    /// `demonstrations`, `rl`, `prm`, `validation`, `test`, …
+    pub split: String,
+    /// Two problems are the same exactly if this is: template, numbers and question in one form.
+    pub canonical: String,
+    /// A worked solution where the source has one (GSM8K: with `<<48/2=24>>` annotations).
+    pub reference: Option<String>,
+}
+
+impl Problem {
+    /// The text of the last user message.
+    pub fn question(&self) -> &str {
+        self.messages.iter().rev().find(|m| m.role == "user").map_or("", |m| &m.content)
+    }
+}

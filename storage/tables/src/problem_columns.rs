@@ -1,0 +1,103 @@
+//! The Arrow form of [`Problem`] and of messages.
+
+use crate::decode::Columns;
+use crate::encode::{nested, numbers, optional_strings, strings, structs};
+use crate::problem::{Message, Problem};
+use crate::rows::TableRow;
+use crate::schema::{list, optional, required, structure};
+use arrow_array::ArrayRef;
+use arrow_array::types::UInt32Type;
+use arrow_schema::{DataType, Field, Schema, SchemaRef};
+use std::collections::HashMap;
+use std::sync::{Arc, LazyLock};
+use trainyard_core::Result;
+
+static SCHEMA: LazyLock<SchemaRef> = LazyLock::new(|| {
+    let columns = vec![
+        required("id", DataType::Utf8),
+        required("messages", messages_type()),
+        required("answer", DataType::Utf8),
+        required("verifier", DataType::Utf8),
+        required("environment", DataType::Utf8),
+        required("level", DataType::UInt32),
+        required("source", DataType::Utf8),
+        required("split", DataType::Utf8),
+        required("canonical", DataType::Utf8),
+        optional("reference", DataType::Utf8),
+    ];
+    // One key only: the order of a hash map must not reach the file.
+    Arc::new(Schema::new_with_metadata(columns, HashMap::from([("problem_format".to_string(), "1".to_string())])))
+});
+
+impl TableRow for Problem {
+    fn schema() -> SchemaRef {
+        SCHEMA.clone()
+    }
+    fn encode(rows: &[Self]) -> Vec<ArrayRef> {
+        vec![
+            strings(rows.iter().map(|r| r.id.as_str())),
+            encode_messages(rows.iter().map(|r| r.messages.as_slice())),
+            strings(rows.iter().map(|r| r.answer.as_str())),
+            strings(rows.iter().map(|r| r.verifier.as_str())),
+            strings(rows.iter().map(|r| r.environment.as_str())),
+            numbers::<UInt32Type>(rows.iter().map(|r| r.level)),
+            strings(rows.iter().map(|r| r.source.as_str())),
+            strings(rows.iter().map(|r| r.split.as_str())),
+            strings(rows.iter().map(|r| r.canonical.as_str())),
+            optional_strings(rows.iter().map(|r| r.reference.as_deref())),
+        ]
+    }
+    fn decode(columns: &Columns<'_>) -> Result<Vec<Self>> {
+        let mut id = columns.strings("id")?.into_iter();
+        let mut messages = decode_messages(columns)?.into_iter();
+        let mut answer = columns.strings("answer")?.into_iter();
+        let mut verifier = columns.strings("verifier")?.into_iter();
+        let mut environment = columns.strings("environment")?.into_iter();
+        let mut level = columns.numbers::<UInt32Type>("level")?.into_iter();
+        let mut source = columns.strings("source")?.into_iter();
+        let mut split = columns.strings("split")?.into_iter();
+        let mut canonical = columns.strings("canonical")?.into_iter();
+        let mut reference = columns.optional_strings("reference")?.into_iter();
+        let mut row = || {
+            Some(Self {
+                id: id.next()?,
+                messages: messages.next()?,
+                answer: answer.next()?,
+                verifier: verifier.next()?,
+                environment: environment.next()?,
+                level: level.next()?,
+                source: source.next()?,
+                split: split.next()?,
+                canonical: canonical.next()?,
+                reference: reference.next()?,
+            })
+        };
+        Ok((0..columns.rows()).map_while(|_| row()).collect())
+    }
+}
+
+static MESSAGE: LazyLock<Vec<Field>> =
+    LazyLock::new(|| vec![required("role", DataType::Utf8), required("content", DataType::Utf8), optional("tool_calls", DataType::Utf8)]);
+
+/// list<struct{role, content, tool_calls?}>
+pub(crate) fn messages_type() -> DataType {
+    list(structure(&MESSAGE))
+}
+
+pub(crate) fn encode_messages<'a>(rows: impl Iterator<Item = &'a [Message]>) -> ArrayRef {
+    let rows: Vec<_> = rows.collect();
+    let all = || rows.iter().flat_map(|row| row.iter());
+    let parts = vec![
+        strings(all().map(|m| m.role.as_str())),
+        strings(all().map(|m| m.content.as_str())),
+        optional_strings(all().map(|m| m.tool_calls.as_deref())),
+    ];
+    nested(rows.iter().map(|row| row.len()), structs(&structure(&MESSAGE), parts), None)
+}
+
+pub(crate) fn decode_messages(columns: &Columns<'_>) -> Result<Vec<Vec<Message>>> {
+    let (ranges, parts) = columns.struct_lists("messages", &Schema::new(MESSAGE.clone()))?;
+    let (roles, contents, calls) = (parts.strings("role")?, parts.strings("content")?, parts.optional_strings("tool_calls")?);
+    let message = |i: usize| Message { role: roles[i].clone(), content: contents[i].clone(), tool_calls: calls[i].clone() };
+    Ok(ranges.into_iter().map(|range| range.map(message).collect()).collect())
+}

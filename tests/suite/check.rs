@@ -1,0 +1,67 @@
+//! `check` reports all mistakes of a file at once, with file:line:column, a snippet and the nearest valid name.
+
+use crate::kit::Sandbox;
+
+/// Every sample is a file with mistakes and, line by line, what must be said about it.
+const SAMPLES: &[(&str, &str, &[&str])] = &[
+    ("unknown key", "version: 1\nname: x\nstages:\n  a:\n    uses: noop\n    retries: 3\n", &["retries", "retry", "x.yaml:6:5"]),
+    ("duplicate key", "version: 1\nname: x\nname: y\nstages:\n  a: {uses: noop}\n", &["duplicate", "name", "x.yaml:3:1"]),
+    ("wrong type", "version: 1\nname: x\nstages:\n  a:\n    uses: sft\n    with: {model: 3, seed: many}\n", &["seed", "x.yaml:6:"]),
+    ("cycle", "version: 1\nname: x\nstages:\n  a: {uses: noop, needs: [c]}\n  b: {uses: noop, needs: [a]}\n  c: {uses: noop, needs: [b]}\n", &["cycle", "a", "b", "c"]),
+    ("missing input", "version: 1\nname: x\nstages:\n  a:\n    uses: sft\n", &["model", "x.yaml:4:"]),
+    (
+        "wrong port kind",
+        "version: 1\nname: x\nstages:\n  p:\n    uses: data/synthesize\n  a:\n    uses: sft\n    with: {model: \"${{ stages.p.problems }}\", trajectories: \"${{ stages.p.demonstrations }}\"}\n",
+        &["problems", "model", "x.yaml:8:"],
+    ),
+    ("parameter out of range", "version: 1\nname: x\nparams:\n  n: {type: int, default: 9, max: 5}\nstages:\n  a: {uses: noop}\n", &["9", "5", "x.yaml:4:"]),
+    ("no such stage kind", "version: 1\nname: x\nstages:\n  a: {uses: nop}\n", &["nop", "noop", "x.yaml:4:"]),
+    ("no pool has it", "version: 1\nname: x\nstages:\n  a: {uses: noop, resources: {gpus: 8, tags: [h100]}}\n", &["h100", "x.yaml:4:"]),
+    ("missing file", "version: 1\nname: x\nstages:\n  a:\n    uses: data/import\n    with: {source: nowhere.jsonl, format: gsm8k}\n", &["nowhere.jsonl", "x.yaml:6:"]),
+    ("unknown stage in a reference", "version: 1\nname: x\nstages:\n  aa: {uses: noop}\n  b: {uses: noop, needs: [ab]}\n", &["ab", "aa", "x.yaml:5:"]),
+    ("tags are refused", "version: 1\nname: !!str x\nstages:\n  a: {uses: noop}\n", &["tag", "x.yaml:2:"]),
+];
+
+#[test]
+fn each_mistake_is_named_with_its_place_and_the_fix() {
+    for (mistake, text, expected) in SAMPLES {
+        let s = Sandbox::new();
+        s.write("x.yaml", text);
+        let ran = s.run(&["check", "x.yaml"]);
+        assert_eq!(ran.code, 2, "{mistake}: {}{}", ran.stdout, ran.stderr);
+        for word in *expected {
+            assert!(ran.stderr.contains(word), "{mistake}: lacks `{word}`\n{}", ran.stderr);
+        }
+    }
+}
+
+#[test]
+fn all_mistakes_come_at_once() {
+    let s = Sandbox::new();
+    s.write("x.yaml", "version: 1\nname: x\nstages:\n  a: {uses: nop}\n  b: {uses: noop, needs: [zz]}\n  c: {uses: noop, timeout: 5}\n");
+    let ran = s.run(&["check", "x.yaml", "--format", "json"]).code(2);
+    let found = ran.json();
+    let lines: Vec<u64> = found["diagnostics"].as_array().unwrap().iter().map(|d| d["line"].as_u64().unwrap()).collect();
+    assert_eq!(lines, [4, 5, 6], "{found}");
+}
+
+#[test]
+fn a_yaml_bomb_is_refused_quickly() {
+    let s = Sandbox::new();
+    let mut text = String::from("a0: &a0 [x,x,x,x,x,x,x,x,x,x]\n");
+    for level in 1..12 {
+        let previous = vec![format!("*a{}", level - 1); 10].join(",");
+        text.push_str(&format!("a{level}: &a{level} [{previous}]\n"));
+    }
+    s.write("bomb.yaml", text);
+    s.run(&["check", "bomb.yaml"]).code(2).says("alias");
+    s.write("deep.yaml", "[".repeat(100_000));
+    s.run(&["check", "deep.yaml"]).code(2);
+}
+
+#[test]
+fn a_valid_file_says_so() {
+    let s = Sandbox::new();
+    s.write("x.yaml", "version: 1\nname: x\nstages:\n  a: {uses: noop}\n");
+    s.run(&["check", "x.yaml"]).code(0).prints("x.yaml");
+}

@@ -1,0 +1,60 @@
+//! What the documentation shows must be true.
+
+use crate::kit::{Sandbox, repository};
+
+#[test]
+fn the_shipped_schema_is_the_generated_one() {
+    let s = Sandbox::new();
+    let printed = s.run(&["schema"]).code(0).stdout;
+    let shipped = std::fs::read_to_string(repository().join("workflows/schema.json")).unwrap();
+    assert!(printed == shipped, "workflows/schema.json is stale: run `just generate`");
+}
+
+#[test]
+fn every_shipped_workflow_checks() {
+    let s = Sandbox::new();
+    let folder = repository().join("workflows");
+    let data = s.path("data");
+    for name in ["train.jsonl", "test.jsonl", "example_model_solutions.jsonl"] {
+        s.write(&format!("data/{name}"), "");
+    }
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_some_and(|e| e == "yaml") {
+            let path = path.to_str().unwrap();
+            let data = format!("data={}", data.display());
+            let args: &[&str] = if path.ends_with("gsm8k.yaml") { &["check", path, "-p", &data] } else { &["check", path] };
+            s.run(args).code(0);
+        }
+    }
+}
+
+#[test]
+fn every_stage_kind_documents_itself() {
+    let s = Sandbox::new();
+    let kinds = s.run(&["stages", "--format", "json"]).code(0).json();
+    let kinds = kinds.as_array().unwrap();
+    for wanted in ["data/filter", "data/import", "data/synthesize", "evaluate", "prm", "rl", "sft"] {
+        assert!(kinds.iter().any(|k| k["name"] == wanted), "{wanted} is missing");
+    }
+    for kind in kinds {
+        let page = s.run(&["stages", kind["name"].as_str().unwrap()]).code(0).stdout;
+        assert!(page.contains("options"), "{page}");
+    }
+}
+
+#[test]
+fn init_writes_a_workflow_that_checks_and_runs() {
+    let s = Sandbox::new();
+    s.run(&["init", "new"]).code(0);
+    s.run(&["check", "new/workflow.yaml"]).code(0);
+    s.run(&["plan", "new/workflow.yaml"]).code(0);
+}
+
+#[test]
+fn doctor_finds_a_healthy_sandbox_healthy_and_a_broken_store_broken() {
+    let s = Sandbox::new();
+    s.run(&["doctor"]).code(0).prints("store");
+    s.write("file", "");
+    s.run(&["doctor", "--store", s.path("file/store").to_str().unwrap()]).code(3);
+}

@@ -1,0 +1,123 @@
+//! A sandbox folder with a store of its own, and the binary in it.
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use tempfile::TempDir;
+
+/// A folder that goes away with the test.
+pub struct Sandbox {
+    folder: TempDir,
+}
+
+/// What one call of the binary left.
+pub struct Ran {
+    pub code: i32,
+    pub stdout: String,
+    pub stderr: String,
+}
+
+impl Ran {
+    /// Asserts the exit code, showing everything if it differs.
+    #[track_caller]
+    pub fn code(self, expected: i32) -> Self {
+        assert_eq!(self.code, expected, "exit code\n--- stdout\n{}\n--- stderr\n{}", self.stdout, self.stderr);
+        self
+    }
+    /// Asserts that stderr holds a text.
+    #[track_caller]
+    pub fn says(self, text: &str) -> Self {
+        assert!(self.stderr.contains(text), "stderr lacks `{text}`\n--- stderr\n{}\n--- stdout\n{}", self.stderr, self.stdout);
+        self
+    }
+    /// Asserts that stdout holds a text.
+    #[track_caller]
+    pub fn prints(self, text: &str) -> Self {
+        assert!(self.stdout.contains(text), "stdout lacks `{text}`\n--- stdout\n{}\n--- stderr\n{}", self.stdout, self.stderr);
+        self
+    }
+    /// Stdout as JSON.
+    #[track_caller]
+    pub fn json(&self) -> serde_json::Value {
+        serde_json::from_str(&self.stdout).unwrap_or_else(|e| panic!("stdout is no JSON: {e}\n{}\n--- stderr\n{}", self.stdout, self.stderr))
+    }
+}
+
+impl Sandbox {
+    pub fn new() -> Self {
+        Self { folder: TempDir::with_prefix("trainyard-suite-").unwrap() }
+    }
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+    pub fn store(&self) -> PathBuf {
+        self.path(".trainyard")
+    }
+    /// Writes a file, its folders included.
+    pub fn write(&self, name: &str, content: impl AsRef<[u8]>) -> PathBuf {
+        let path = self.path(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(&path, content).unwrap();
+        path
+    }
+    pub fn read(&self, name: &str) -> String {
+        std::fs::read_to_string(self.path(name)).unwrap_or_else(|e| panic!("{name}: {e}"))
+    }
+    /// The binary with arguments, in this folder, with slots of its own.
+    pub fn command(&self, args: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_trainyard"));
+        command.args(args).current_dir(self.folder.path()).env("TRAINYARD_HOME", self.path("home")).env("NO_COLOR", "1").stdin(Stdio::null());
+        command
+    }
+    /// Runs to the end.
+    pub fn run(&self, args: &[&str]) -> Ran {
+        ran(self.command(args).output().unwrap())
+    }
+    /// Starts and leaves running.
+    pub fn spawn(&self, args: &[&str]) -> Child {
+        self.command(args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+    }
+    /// All files below a folder of the sandbox, relative, sorted.
+    pub fn files(&self, below: &str) -> Vec<String> {
+        let root = self.path(below);
+        let mut found = Vec::new();
+        collect(&root, &root, &mut found);
+        found.sort();
+        found
+    }
+}
+
+pub fn ran(output: Output) -> Ran {
+    Ran {
+        code: output.status.code().unwrap_or(-1),
+        stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
+        stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
+    }
+}
+
+fn collect(root: &Path, folder: &Path, found: &mut Vec<String>) {
+    for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+        let path = entry.path();
+        if path.is_dir() {
+            collect(root, &path, found);
+        } else if let Ok(relative) = path.strip_prefix(root) {
+            found.push(relative.to_string_lossy().into_owned());
+        }
+    }
+}
+
+/// Waits until a condition holds, at most `seconds`.
+#[track_caller]
+pub fn wait_for(what: &str, seconds: u64, mut holds: impl FnMut() -> bool) {
+    for _ in 0..seconds * 50 {
+        if holds() {
+            return;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    panic!("waited {seconds} s for {what}");
+}
+
+/// The repository's root.
+pub fn repository() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
+}

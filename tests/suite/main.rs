@@ -1,0 +1,14 @@
+//! The black-box suite: the binary as its users meet it. One test binary for the whole house.
+//!
+//! Each module is one promise; each sample under `samples/` is named after its mistake.
+
+mod kit;
+
+mod artifacts;
+mod bad_input;
+mod caching;
+mod check;
+mod docs;
+mod faults;
+mod resume;
+mod run_stages;

@@ -1,0 +1,50 @@
+//! `run:` stages: any command line, with declared inputs, outputs and metrics.
+
+use crate::kit::Sandbox;
+
+const TWO: &str = r#"
+version: 1
+name: two
+params:
+  word: {type: string, default: "it's; $(touch evil)"}
+stages:
+  make:
+    run: ["sh", "-c", "printf '%s' \"$1\" > \"$2/word.txt\"; printf '{\"name\":\"size\",\"value\":3}\\n' >> \"$TRAINYARD_METRICS\"", "sh", "${{ params.word }}", "${{ outputs.text }}"]
+    outputs: {text: {kind: files}}
+    checks: [{metric: size, min: 1}]
+  copy:
+    with: {text: "${{ stages.make.text }}"}
+    run: cp ${{ inputs.text }}/word.txt ${{ outputs.copied }}/copy.txt && printf %s ${{ params.word }} >> ${{ outputs.copied }}/copy.txt
+    outputs: {copied: {kind: files}}
+"#;
+
+#[test]
+fn values_reach_commands_unparsed_by_any_shell() {
+    let s = Sandbox::new();
+    s.write("two.yaml", TWO);
+    s.run(&["run", "two.yaml"]).code(0);
+    s.run(&["artifacts", "export", "latest/copy/copied", "out"]).code(0);
+    assert_eq!(s.read("out/copy.txt"), "it's; $(touch evil)it's; $(touch evil)");
+    assert!(!s.path("evil").exists());
+}
+
+#[test]
+fn a_failing_command_fails_its_stage_and_blocks_what_needs_it() {
+    let s = Sandbox::new();
+    s.write("fail.yaml", "version: 1\nname: fail\nstages:\n  bad:\n    run: echo about to fail >&2; exit 7\n    outputs: {x: {kind: files}}\n  after:\n    needs: [bad]\n    uses: noop\n  other:\n    uses: noop\n");
+    let ran = s.run(&["run", "fail.yaml"]).code(1);
+    assert!(ran.stderr.contains("bad") && (ran.stderr.contains("exit code 7") || ran.stdout.contains("exit code 7")), "{}{}", ran.stdout, ran.stderr);
+    let shown = s.run(&["runs", "show", "latest", "--format", "json"]).code(0).json();
+    let status = |stage: &str| shown["stages"].as_array().unwrap().iter().find(|x| x["stage"] == stage).unwrap()["status"].clone();
+    assert_eq!((status("bad"), status("after"), status("other")), ("failed".into(), "blocked".into(), "done".into()));
+    s.run(&["logs", "latest", "bad"]).code(0).prints("about to fail");
+}
+
+#[test]
+fn a_timeout_kills_the_whole_tree_of_processes() {
+    let s = Sandbox::new();
+    s.write("slow.yaml", "version: 1\nname: slow\nstages:\n  slow:\n    run: (sleep 31.4159; touch survived) & setsid sleep 31.4159; sleep 31.4159\n    timeout: 500ms\n");
+    s.run(&["run", "slow.yaml"]).code(1);
+    let left = std::process::Command::new("pgrep").args(["-f", "sleep 31.4159"]).output().unwrap();
+    assert!(left.stdout.is_empty(), "processes survived: {}", String::from_utf8_lossy(&left.stdout));
+}
