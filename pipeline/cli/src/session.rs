@@ -37,7 +37,7 @@ impl Session {
         let store = runtime.block_on(Store::open(&url, options)).map_err(|e| unreachable(&url, e))?;
         Ok(Self { site, store, runtime })
     }
-    pub fn block_on<T>(&self, future: impl Future<Output = T>) -> T {
+    pub fn block_on<T>(&self, future: impl Future<Output = Result<T>>) -> Result<T> {
         self.runtime.block_on(future)
     }
     pub fn handle(&self) -> tokio::runtime::Handle {

@@ -16,12 +16,12 @@ pub use space::{Draft, Group, LateList, Member, MemberBody, Parent, Space};
 
 use crate::diagnostic::{Diagnostic, Sources, Span, suggest};
 use crate::files::{Files, absolute};
-use crate::read::{Binder, Bound, BoundContent, NoNames, Reader};
+use crate::read::{Binder, Bound, NoNames, Reader};
 use crate::run_stage::{self, RunPorts};
 use crate::tree::Node;
 use crate::workflow::{self, Body, RawStage, Workflow};
 use crate::yaml;
-use axes::{Axis, Coordinate, Fan, MOST_INSTANCES};
+use axes::{Coordinate, Fan, MOST_INSTANCES};
 use overrides::Overrides;
 use params::{Given, Param, ParamValue};
 use std::collections::{BTreeMap, HashMap};

@@ -31,7 +31,15 @@ pub struct GenerationConfig {
 
 impl Default for GenerationConfig {
     fn default() -> Self {
-        Self { eos_token_id: Vec::new(), pad_token_id: None, bos_token_id: None, temperature: 1.0, top_p: 1.0, top_k: 0, max_new_tokens: None }
+        Self {
+            eos_token_id: Vec::new(),
+            pad_token_id: None,
+            bos_token_id: None,
+            temperature: 1.0,
+            top_p: 1.0,
+            top_k: 0,
+            max_new_tokens: None,
+        }
     }
 }
 
@@ -48,9 +56,11 @@ impl GenerationConfig {
             v => v.as_f64().ok_or_else(|| wrong(key)),
         };
         let eos_token_id = match &value["eos_token_id"] {
-            Value::Array(list) => {
-                list.iter().map(|v| v.as_u64().and_then(|v| u32::try_from(v).ok())).collect::<Option<_>>().ok_or_else(|| wrong("eos_token_id"))?
-            }
+            Value::Array(list) => list
+                .iter()
+                .map(|v| v.as_u64().and_then(|v| u32::try_from(v).ok()))
+                .collect::<Option<_>>()
+                .ok_or_else(|| wrong("eos_token_id"))?,
             _ => id("eos_token_id")?.into_iter().collect(),
         };
         Ok(Self {
@@ -70,7 +80,8 @@ impl GenerationConfig {
             [one] => value["eos_token_id"] = json!(one),
             many => value["eos_token_id"] = json!(many),
         }
-        for (key, id) in [("pad_token_id", self.pad_token_id), ("bos_token_id", self.bos_token_id), ("max_new_tokens", self.max_new_tokens)] {
+        for (key, id) in [("pad_token_id", self.pad_token_id), ("bos_token_id", self.bos_token_id), ("max_new_tokens", self.max_new_tokens)]
+        {
             if let Some(id) = id {
                 value[key] = json!(id);
             }
@@ -156,10 +167,15 @@ impl ModelFolder {
     }
     /// Refuses data (`what`) whose tokens were made with another tokenizer or template.
     pub fn expect_digests(&self, tokenizer: &str, template: &str, what: &str) -> Result<()> {
-        for (part, own, theirs) in [("tokenizer", self.tokenizer_digest(), tokenizer), ("chat template", self.template_digest(), template)] {
+        for (part, own, theirs) in [("tokenizer", self.tokenizer_digest(), tokenizer), ("chat template", self.template_digest(), template)]
+        {
             if own.as_str() != theirs {
-                return Err(Error::invalid(format!("{what}: its tokens were made with another {part} ({}…) than this model's ({}…)", cut(theirs), own.short()))
-                    .help("tokenize the data again with this model, or use the model that it was made with"));
+                return Err(Error::invalid(format!(
+                    "{what}: its tokens were made with another {part} ({}…) than this model's ({}…)",
+                    cut(theirs),
+                    own.short()
+                ))
+                .help("tokenize the data again with this model, or use the model that it was made with"));
             }
         }
         Ok(())

@@ -141,7 +141,7 @@ fn wait(mut child: Child, spec: &AttemptSpec, context: &StageContext) -> Result<
     }
     use std::os::unix::process::ExitStatusExt as _;
     let how = status.code().map_or_else(|| format!("signal {}", status.signal().unwrap_or(0)), |c| format!("exit code {c}"));
-    Err(Error::retryable(format!("the command of stage `{}` ended with {how}", spec.stage)).help(format!("`trainyard logs {} {}` shows what it wrote", spec.run, spec.stage)))
+    Err(Error::data(format!("the command of stage `{}` ended with {how}", spec.stage)).help(format!("`trainyard logs {} {}` shows what it wrote", spec.run, spec.stage)))
 }
 
 fn ask_to_stop(child: &Child) {

@@ -55,7 +55,7 @@ pub struct Parent {
 #[derive(Debug)]
 pub struct Group {
     pub axes: Vec<Axis>,
-    /// Equal where the axes are: see [`axes::identity`].
+    /// Equal where the axes are: see [`super::axes::identity`].
     pub identity: Rc<str>,
     pub members: Vec<Member>,
     /// One member that becomes many during the run.

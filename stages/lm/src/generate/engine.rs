@@ -55,7 +55,8 @@ impl Generator {
     pub(super) fn with_isa(config: &ModelConfig, weights: &Weights, threads: usize, isa: Isa) -> Result<Self> {
         let threads = threads.max(1);
         let build = || rayon::ThreadPoolBuilder::new().num_threads(threads).thread_name(|i| format!("generate-{i}")).build();
-        let pool = if threads == 1 { None } else { Some(build().map_err(|e| Error::retryable(format!("no threads to decode with: {e}")))?) };
+        let pool =
+            if threads == 1 { None } else { Some(build().map_err(|e| Error::retryable(format!("no threads to decode with: {e}")))?) };
         Ok(Self {
             model: Model::pack(config, weights)?,
             isa,

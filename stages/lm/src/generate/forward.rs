@@ -4,7 +4,7 @@
 //! appending an observation gives the same bits as a prompt that holds everything.
 
 use super::cache::Blocks;
-use super::kernels::{AttentionScratch, Isa, Span, attention, matmul, rms_norm, silu_times};
+use super::kernels::{AttentionScratch, Isa, attention, matmul, rms_norm, silu_times};
 use super::pack::{Layer, Model};
 
 /// Rows that are computed together at most; bounds the buffers, never the results.
@@ -114,13 +114,9 @@ impl Pass<'_, '_> {
             blocks.write(row.position, shape, &qkv[keys_at..keys_at + keys], &qkv[values_at..values_at + keys]);
         }
         s.attended.resize(n * queries, 0.0);
-        let mut first = 0;
-        for rows in self.rows.chunk_by(|a, b| a.work == b.work) {
-            let blocks = self.works[rows[0].work].blocks.as_slice();
-            let span = Span { blocks, length: rows[0].position + 1, rows: rows.len() };
-            let out = &mut s.attended[first * queries..][..rows.len() * queries];
-            attention(self.isa, shape, span, &s.qkv[first * columns..], columns, &mut s.attention, out);
-            first += rows.len();
+        for ((row, qkv), out) in self.rows.iter().zip(s.qkv.chunks_exact(columns)).zip(s.attended.chunks_exact_mut(queries)) {
+            let blocks = self.works[row.work].blocks.as_slice();
+            attention(self.isa, shape, &qkv[..queries], blocks, row.position + 1, &mut s.attention, out);
         }
         matmul(self.isa, &layer.output, &s.attended, queries, n, true, &mut s.residual);
     }

@@ -196,7 +196,9 @@ mod tests {
     fn logits_that_are_no_numbers_give_no_distribution() {
         for bad in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
             let mut buffer = Buffer::default();
-            assert!(Distribution::new(Isa::detect(), &[0.0, bad], &Sampling { temperature: 1.0, top_p: 1.0, top_k: 0 }, &mut buffer).is_none());
+            assert!(
+                Distribution::new(Isa::detect(), &[0.0, bad], &Sampling { temperature: 1.0, top_p: 1.0, top_k: 0 }, &mut buffer).is_none()
+            );
         }
     }
 

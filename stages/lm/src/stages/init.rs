@@ -114,7 +114,8 @@ chat template, for base models that have none.
 
 Refuses: sizes that are no decoder, `bpe` without a corpus or without a vocabulary size, a tokenizer that does not fit the weights,
 templates that cannot be encoded piece by piece.";
-    const EXAMPLE: &'static str = "{hidden_size: 96, layers: 3, heads: 4, intermediate_size: 256, tokenizer: {kind: characters}, template: compact}";
+    const EXAMPLE: &'static str =
+        "{hidden_size: 96, layers: 3, heads: 4, intermediate_size: 256, tokenizer: {kind: characters}, template: compact}";
     const METRICS: &'static [&'static str] = &["parameters", "vocabulary"];
 
     fn ports() -> Ports {
@@ -136,16 +137,26 @@ templates that cannot be encoded piece by piece.";
             return problems;
         }
         if !config.hidden_size.is_multiple_of(2 * config.heads.max(1)) {
-            problem("/hidden_size", format!("{} is no even multiple of {} heads", config.hidden_size, config.heads), "rotary embedding needs heads of even size");
+            problem(
+                "/hidden_size",
+                format!("{} is no even multiple of {} heads", config.hidden_size, config.heads),
+                "rotary embedding needs heads of even size",
+            );
         }
         if config.kv_heads.is_some_and(|kv| kv == 0 || !config.heads.is_multiple_of(kv)) {
             problem("/kv_heads", "must divide `heads`".to_string(), "leave it out for as many key-value heads as heads");
         }
         let least = 256 + config.template.unwrap_or_default().special_tokens().len();
         match (config.tokenizer.kind, config.tokenizer.vocabulary_size) {
-            (TokenizerKind::Bpe, None) => problem("/tokenizer", "`bpe` needs `vocabulary_size`".to_string(), "1024 is enough for a small corpus"),
+            (TokenizerKind::Bpe, None) => {
+                problem("/tokenizer", "`bpe` needs `vocabulary_size`".to_string(), "1024 is enough for a small corpus")
+            }
             (TokenizerKind::Bpe, Some(size)) if size <= least => {
-                problem("/tokenizer/vocabulary_size", format!("{size} leaves no room for a merge"), &format!("bytes and special tokens take {least}"));
+                problem(
+                    "/tokenizer/vocabulary_size",
+                    format!("{size} leaves no room for a merge"),
+                    &format!("bytes and special tokens take {least}"),
+                );
             }
             (TokenizerKind::Characters, Some(_)) => {
                 problem("/tokenizer/vocabulary_size", "is an option of `kind: bpe`".to_string(), "leave it out: the alphabet decides");

@@ -64,7 +64,10 @@ fn small() -> serde_json::Value {
 
 #[test]
 fn a_new_model_is_a_complete_folder_and_the_same_for_the_same_seed() {
-    for (change, family) in [(json!({}), "llama"), (json!({"family": "qwen3", "kv_heads": 1, "template": "chatml", "tokenizer": {"kind": "bpe", "vocabulary_size": 280}}), "qwen3")] {
+    for (change, family) in [
+        (json!({}), "llama"),
+        (json!({"family": "qwen3", "kv_heads": 1, "template": "chatml", "tokenizer": {"kind": "bpe", "vocabulary_size": 280}}), "qwen3"),
+    ] {
         let mut config = small();
         config.as_object_mut().unwrap().extend(change.as_object().unwrap().clone());
         let (folder, context) = run(config.clone(), &"how many apples? ü ".repeat(9)).unwrap();
@@ -73,7 +76,15 @@ fn a_new_model_is_a_complete_folder_and_the_same_for_the_same_seed() {
         files.sort();
         assert_eq!(
             files,
-            ["chat_template.jinja", "config.json", "generation_config.json", "model.safetensors", "special_tokens_map.json", "tokenizer.json", "tokenizer_config.json"]
+            [
+                "chat_template.jinja",
+                "config.json",
+                "generation_config.json",
+                "model.safetensors",
+                "special_tokens_map.json",
+                "tokenizer.json",
+                "tokenizer_config.json"
+            ]
         );
         let model = ModelFolder::load(&out).unwrap();
         assert_eq!(model.config.model_type.name(), family);
@@ -117,13 +128,20 @@ fn data_of_another_tokenizer_or_template_is_refused() {
     let model = ModelFolder::load(&folder.path().join("out")).unwrap();
     let (tokenizer, template) = (model.tokenizer_digest().as_str(), model.template_digest().as_str());
     assert!(model.expect_digests(tokenizer, template, "rows").is_ok());
-    assert!(model.expect_digests(template, template, "rows").unwrap_err().message.starts_with("rows: its tokens were made with another tokenizer"));
+    assert!(
+        model
+            .expect_digests(template, template, "rows")
+            .unwrap_err()
+            .message
+            .starts_with("rows: its tokens were made with another tokenizer")
+    );
     assert!(model.expect_digests(tokenizer, "", "rows").unwrap_err().message.contains("another chat template"));
 }
 
 #[test]
 fn options_that_make_no_model_are_all_reported() {
-    let check = |value: serde_json::Value| Init::check(&serde_json::from_value(value).unwrap()).into_iter().map(|p| p.pointer).collect::<Vec<_>>();
+    let check =
+        |value: serde_json::Value| Init::check(&serde_json::from_value(value).unwrap()).into_iter().map(|p| p.pointer).collect::<Vec<_>>();
     assert!(check(json!({})).is_empty() && check(small()).is_empty());
     assert_eq!(check(json!({"hidden_size": 90, "kv_heads": 3, "tokenizer": {"kind": "bpe"}})), ["/hidden_size", "/kv_heads", "/tokenizer"]);
     assert_eq!(check(json!({"tokenizer": {"kind": "bpe", "vocabulary_size": 264}})), ["/tokenizer/vocabulary_size"]);

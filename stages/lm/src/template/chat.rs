@@ -94,7 +94,8 @@ impl ChatTemplate {
 fn message_json(message: &Message) -> Result<Value> {
     let mut value = json!({"role": message.role, "content": message.content});
     if let Some(calls) = message.tool_calls.as_deref().filter(|_| message.content.is_empty()) {
-        let calls: Vec<Value> = serde_json::from_str(calls).map_err(|e| Error::data(format!("tool calls of a message are no JSON list: {e}")))?;
+        let calls: Vec<Value> =
+            serde_json::from_str(calls).map_err(|e| Error::data(format!("tool calls of a message are no JSON list: {e}")))?;
         let wrap = |call: Value| if call.get("function").is_some() { call } else { json!({"type": "function", "function": call}) };
         value["tool_calls"] = calls.into_iter().map(wrap).collect();
     }
@@ -134,10 +135,14 @@ impl Chat {
             found => found,
         };
         let refuse = |what: &str| {
-            Error::invalid(format!("the chat template {what}")).help("sampling needs to know where a turn ends: use `compact` or `chatml`, or another template")
+            Error::invalid(format!("the chat template {what}"))
+                .help("sampling needs to know where a turn ends: use `compact` or `chatml`, or another template")
         };
         chat.closing = plain.ok_or_else(|| refuse("does not continue its generation prompt with the assistant's content"))?;
-        let (start, token) = chat.tokenizer.first_added(&chat.closing).ok_or_else(|| refuse("ends an assistant message without a token of the tokenizer's own"))?;
+        let (start, token) = chat
+            .tokenizer
+            .first_added(&chat.closing)
+            .ok_or_else(|| refuse("ends an assistant message without a token of the tokenizer's own"))?;
         chat.end = start + token.len();
         chat.end_token = chat.tokenizer.token_id(token).ok_or_else(|| refuse("ends an assistant message with an unknown token"))?;
         chat.stop_tokens = vec![chat.end_token];

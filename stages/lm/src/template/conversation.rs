@@ -184,7 +184,9 @@ impl<'a> Conversation<'a> {
         let tokenizer = self.chat.tokenizer();
         let mut ids = tokenizer.encode(content).map_err(|e| e.at(&place))?;
         if ids.iter().any(|id| self.chat.stop_tokens().contains(id)) {
-            return Err(Error::data(format!("{place}: an assistant message holds a token that ends messages")).help("remove it from the content"));
+            return Err(
+                Error::data(format!("{place}: an assistant message holds a token that ends messages")).help("remove it from the content")
+            );
         }
         ids.extend(tokenizer.encode(end)?);
         self.encoded.push(&ids, true, self.turn);
@@ -229,7 +231,14 @@ impl<'a> Conversation<'a> {
         text.strip_prefix(self.text.as_str()).map(str::to_string).ok_or_else(|| {
             let common = self.text.bytes().zip(text.bytes()).take_while(|(a, b)| a == b).count();
             let show = |t: &str| t.get(t.floor_char_boundary(common)..).unwrap_or("").chars().take(40).collect::<String>();
-            self.violated(place, &format!("it rewrites earlier text at byte {common}: `{}` becomes `{}`", show(&self.text).escape_debug(), show(text).escape_debug()))
+            self.violated(
+                place,
+                &format!(
+                    "it rewrites earlier text at byte {common}: `{}` becomes `{}`",
+                    show(&self.text).escape_debug(),
+                    show(text).escape_debug()
+                ),
+            )
         })
     }
     fn violated(&self, place: &str, what: &str) -> Error {

@@ -50,16 +50,23 @@ fn tools_and_parsed_calls_are_rendered_as_python_prints_json() {
     let text = chat(Builtin::Chatml).render(&list, false, &options).unwrap();
     assert!(text.starts_with("<|im_start|>system\nBe brief.\n\n# Tools\n"), "{text}");
     assert!(text.contains("<tools>\n{\"function\": {\"name\": \"python\"}, \"type\": \"function\"}\n</tools>"), "{text}");
-    assert!(text.ends_with("assistant\n<tool_call>\n{\"name\": \"python\", \"arguments\": {\"code\": \"1 < 2\"}}\n</tool_call><|im_end|>\n"), "{text}");
+    assert!(
+        text.ends_with("assistant\n<tool_call>\n{\"name\": \"python\", \"arguments\": {\"code\": \"1 < 2\"}}\n</tool_call><|im_end|>\n"),
+        "{text}"
+    );
     assert_eq!(text.matches("<|im_start|>system").count(), 1);
     let text = chat(Builtin::Compact).render(&list, false, &RenderOptions::default()).unwrap();
-    assert!(text.ends_with("<|assistant|><tool_call>{\"name\": \"python\", \"arguments\": {\"code\": \"1 < 2\"}}</tool_call><|end|>"), "{text}");
+    assert!(
+        text.ends_with("<|assistant|><tool_call>{\"name\": \"python\", \"arguments\": {\"code\": \"1 < 2\"}}</tool_call><|end|>"),
+        "{text}"
+    );
 }
 
 #[test]
 fn unknown_roles_are_refused_by_the_templates() {
     for builtin in [Builtin::Compact, Builtin::Chatml] {
-        let error = Conversation::encode(&chat(builtin), &messages(&[("user", "a"), ("oracle", "b")]), RenderOptions::default()).unwrap_err();
+        let error =
+            Conversation::encode(&chat(builtin), &messages(&[("user", "a"), ("oracle", "b")]), RenderOptions::default()).unwrap_err();
         assert!(error.message.contains("unknown role: oracle"), "{}", error.message);
     }
 }
@@ -177,7 +184,10 @@ fn the_environment_has_what_hugging_face_templates_use() {
     assert_eq!(render("{{ messages[0].content.strip() }}|{{ messages[0]['content'].startswith(' a') }}").unwrap(), "a<b|True");
     assert_eq!(render("{{ messages[0] | tojson }}").unwrap(), r#"{"content": " a<b ", "role": "user"}"#);
     assert_eq!(render("{% for i in [1, 2, 3] %}{% if i == 2 %}{% continue %}{% endif %}{{ i }}{% endfor %}").unwrap(), "13");
-    assert_eq!(render("{%- set ns = namespace(n=1) -%}\n    {%- if tools %}x{% endif %}\n{% if ns.n == 1 %}\ny\n{% endif %}").unwrap(), "y\n");
+    assert_eq!(
+        render("{%- set ns = namespace(n=1) -%}\n    {%- if tools %}x{% endif %}\n{% if ns.n == 1 %}\ny\n{% endif %}").unwrap(),
+        "y\n"
+    );
     assert!(render("{{ raise_exception('stop here') }}").unwrap_err().message.contains("stop here"));
     assert!(render("{{ strftime_now('%Q') }}").is_err());
 }

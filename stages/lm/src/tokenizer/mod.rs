@@ -7,9 +7,9 @@
 mod bpe;
 mod characters;
 pub mod special;
-mod text;
 #[cfg(test)]
 mod tests;
+mod text;
 
 pub use bpe::train_bpe;
 pub use characters::character_tokenizer;

@@ -59,7 +59,8 @@ impl Tokenizer {
     /// Reads `tokenizer.json`, and `tokenizer_config.json` and `special_tokens_map.json` where they exist.
     pub fn load(folder: &Path) -> Result<Self> {
         let path = folder.join("tokenizer.json");
-        let text = std::fs::read_to_string(&path).map_err(|e| io_error(&path, &e).help("the folder needs a fast tokenizer (`tokenizer.json`)"))?;
+        let text =
+            std::fs::read_to_string(&path).map_err(|e| io_error(&path, &e).help("the folder needs a fast tokenizer (`tokenizer.json`)"))?;
         let mut tokenizer = Self::from_json(&text).map_err(|e| e.at(path.display()))?;
         if let Some(config) = read_object(&folder.join("tokenizer_config.json"))? {
             tokenizer.config = config;
@@ -147,7 +148,11 @@ impl Tokenizer {
         }
         let mut escaped = String::new();
         for c in text.chars() {
-            if self.encode_plain(c.encode_utf8(&mut [0; 4])).is_ok() { escaped.push(c) } else { escaped.push_str(&format!("\\u{:04x}", c as u32)) }
+            if self.encode_plain(c.encode_utf8(&mut [0; 4])).is_ok() {
+                escaped.push(c)
+            } else {
+                escaped.push_str(&format!("\\u{:04x}", c as u32))
+            }
         }
         Cow::Owned(escaped)
     }

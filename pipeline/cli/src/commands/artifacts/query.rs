@@ -7,7 +7,7 @@ use crate::output::human::{print_json, print_text};
 use crate::session::Session;
 use serde_json::json;
 use trainyard_core::{Error, Result};
-use trainyard_frames::{Limits, query};
+use trainyard_frames::{QueryLimits, query};
 
 /// The table's name in statements.
 const SELF: &str = "self";
@@ -23,10 +23,10 @@ pub fn run(session: &Session, words: &[String], limit: usize, format: Format) ->
     if !table.is_file() {
         return Err(Error::invalid(format!("{artifact} is a {}, no table", found.output().kind)).help("`trainyard artifacts show` lists its files"));
     }
-    let result = query(&[(SELF, table.as_path())], statement, &Limits { rows: limit, ..Limits::default() })?;
+    let result = query(&[(SELF, table.as_path())], statement, QueryLimits { rows: limit, ..QueryLimits::default() })?;
     match format {
         Format::Json => print_json(&json!({"columns": result.columns, "rows": result.rows, "truncated": result.truncated}))?,
-        Format::Text => print_text(&result.text()),
+        Format::Text => print_text(&result.to_string()),
     }
     Ok(Exit::Done)
 }

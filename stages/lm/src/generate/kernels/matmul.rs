@@ -3,10 +3,6 @@
 
 use super::lanes::{Lanes, kernel};
 
-/// Values of `k` that are worked off at once, so that a slice of a panel (32 KiB) stays in the first-level cache while the rows
-/// pass by. Sums wait in the output meanwhile, which does not change them.
-const SLICE: usize = 256;
-
 /// Output columns of a panel; rows of every output buffer are padded to a multiple of it.
 pub const PANEL: usize = 32;
 
@@ -75,27 +71,24 @@ fn matmul_body<L: Lanes>(weights: &Packed, x: &[f32], x_stride: usize, rows: usi
     }
     let step = 16 * L::VECTORS;
     for (p, panel) in weights.panels.chunks_exact(k * PANEL).enumerate() {
-        for (s, slice) in panel.chunks(SLICE * PANEL).enumerate() {
-            let depth = slice.len() / PANEL;
-            for column in (0..PANEL).step_by(step) {
-                let mut row = 0;
-                while row < rows {
-                    // SAFETY: `x` holds rows row..row+R of k values at x_stride, of which s * SLICE..+depth exist, `out` the same
-                    // rows of `columns` values with p * PANEL + column + step <= columns, the slice `depth` rows of PANEL values
-                    // with column + step <= PANEL; `tiles` takes R of at most `rows - row` rows.
-                    unsafe {
-                        let x = x.as_ptr().add(row * x_stride + s * SLICE);
-                        let w = slice.as_ptr().add(column);
-                        let o = out.as_mut_ptr().add(row * columns + p * PANEL + column);
-                        row += match rows - row {
-                            12.. if L::ROWS >= 12 => tiles::<L, 12>(x, x_stride, depth, w, o, columns),
-                            8.. if L::ROWS >= 8 => tiles::<L, 8>(x, x_stride, depth, w, o, columns),
-                            6.. if L::ROWS >= 6 => tiles::<L, 6>(x, x_stride, depth, w, o, columns),
-                            4.. => tiles::<L, 4>(x, x_stride, depth, w, o, columns),
-                            2.. => tiles::<L, 2>(x, x_stride, depth, w, o, columns),
-                            _ => tiles::<L, 1>(x, x_stride, depth, w, o, columns),
-                        };
-                    }
+        for column in (0..PANEL).step_by(step) {
+            let mut row = 0;
+            while row < rows {
+                let left = rows - row;
+                // SAFETY: `x` holds rows row..row+R of k values at x_stride, `out` the same rows of `columns` values with
+                // p * PANEL + column + step <= columns, the panel k rows of PANEL values with column + step <= PANEL.
+                unsafe {
+                    let x = x.as_ptr().add(row * x_stride);
+                    let w = panel.as_ptr().add(column);
+                    let o = out.as_mut_ptr().add(row * columns + p * PANEL + column);
+                    row += match left {
+                        12.. if L::ROWS >= 12 => tiles::<L, 12>(x, x_stride, k, w, o, columns),
+                        8.. if L::ROWS >= 8 => tiles::<L, 8>(x, x_stride, k, w, o, columns),
+                        6.. if L::ROWS >= 6 => tiles::<L, 6>(x, x_stride, k, w, o, columns),
+                        4.. => tiles::<L, 4>(x, x_stride, k, w, o, columns),
+                        2.. => tiles::<L, 2>(x, x_stride, k, w, o, columns),
+                        _ => tiles::<L, 1>(x, x_stride, k, w, o, columns),
+                    };
                 }
             }
         }
@@ -103,7 +96,14 @@ fn matmul_body<L: Lanes>(weights: &Packed, x: &[f32], x_stride: usize, rows: usi
 }
 
 #[inline(always)]
-unsafe fn tiles<L: Lanes, const R: usize>(x: *const f32, x_stride: usize, k: usize, w: *const f32, out: *mut f32, out_stride: usize) -> usize {
+unsafe fn tiles<L: Lanes, const R: usize>(
+    x: *const f32,
+    x_stride: usize,
+    k: usize,
+    w: *const f32,
+    out: *mut f32,
+    out_stride: usize,
+) -> usize {
     // SAFETY: as the caller's.
     unsafe {
         match L::VECTORS {
@@ -116,7 +116,14 @@ unsafe fn tiles<L: Lanes, const R: usize>(x: *const f32, x_stride: usize, k: usi
 
 /// `R` rows times `16 N` columns, accumulators in registers.
 #[inline(always)]
-unsafe fn tile<L: Lanes, const R: usize, const N: usize>(x: *const f32, x_stride: usize, k: usize, w: *const f32, out: *mut f32, out_stride: usize) {
+unsafe fn tile<L: Lanes, const R: usize, const N: usize>(
+    x: *const f32,
+    x_stride: usize,
+    k: usize,
+    w: *const f32,
+    out: *mut f32,
+    out_stride: usize,
+) {
     // SAFETY: as the caller's.
     unsafe {
         let mut sums = [[L::splat(0.0); N]; R];

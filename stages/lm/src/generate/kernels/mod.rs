@@ -13,7 +13,7 @@ mod matmul;
 #[cfg(test)]
 mod tests;
 
-pub use attention::{AttentionScratch, AttentionShape, Span, attention};
+pub use attention::{AttentionScratch, AttentionShape, attention};
 pub use elementwise::{exp_shifted, rms_norm, silu_times};
 pub use lanes::Isa;
 pub use matmul::{PANEL, Packed, matmul};

@@ -22,7 +22,13 @@ fn logprobs_agree_with_the_training_model() {
                 let (logprobs, entropies) = decoder.logprobs(&hidden, &rows, &targets, temperature).unwrap();
                 let (logprobs, entropies) = (logprobs.to_vec1::<f32>().unwrap(), entropies.to_vec1::<f32>().unwrap());
                 for (j, &t) in sampled.iter().enumerate() {
-                    assert!((logprobs[j] - state.logprobs[t]).abs() < 1e-4, "{:?}: {} {}", config.model_type, logprobs[j], state.logprobs[t]);
+                    assert!(
+                        (logprobs[j] - state.logprobs[t]).abs() < 1e-4,
+                        "{:?}: {} {}",
+                        config.model_type,
+                        logprobs[j],
+                        state.logprobs[t]
+                    );
                     assert!((entropies[j] - state.entropies[t]).abs() < 1e-4);
                 }
             }

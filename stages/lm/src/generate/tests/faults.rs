@@ -6,7 +6,9 @@ use crate::generate::Finish;
 #[test]
 fn weights_with_nan_end_the_sequence_and_never_give_a_token() {
     let config = &variants()[0];
-    for name in ["model.norm.weight", "model.layers.1.self_attn.k_proj.weight", "model.layers.0.mlp.up_proj.weight", "model.embed_tokens.weight"] {
+    for name in
+        ["model.norm.weight", "model.layers.1.self_attn.k_proj.weight", "model.layers.0.mlp.up_proj.weight", "model.embed_tokens.weight"]
+    {
         for bad in [f32::NAN, f32::INFINITY] {
             let mut weights = weights(config);
             let tensor = &weights[name];

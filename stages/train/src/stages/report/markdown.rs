@@ -12,11 +12,11 @@ pub fn page(title: &str, summary: &str, reports: &[Report]) -> String {
         paragraph(&mut out, &report.summary);
         for table in &report.tables {
             out.push_str(&format!("\n### {}\n\n", table.title));
-            out.push_str(&self::table(table));
+            out.push_str(&render_table(table));
         }
         if !report.metrics.is_empty() {
             out.push_str("\n### Metrics\n\n");
-            out.push_str(&self::table(&metrics(report)));
+            out.push_str(&render_table(&metrics(report)));
         }
         for note in &report.notes {
             paragraph(&mut out, note);
@@ -34,7 +34,7 @@ pub fn metrics(report: &Report) -> Table {
     table
 }
 
-fn table(table: &Table) -> String {
+fn render_table(table: &Table) -> String {
     let mut out = format!("| {} |\n", table.columns.iter().map(|c| escape(c)).collect::<Vec<_>>().join(" | "));
     let dashes: Vec<&str> = (0..table.columns.len()).map(|i| if is_numeric(table, i) { "--:" } else { "---" }).collect();
     out.push_str(&format!("| {} |\n", dashes.join(" | ")));

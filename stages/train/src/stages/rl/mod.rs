@@ -67,6 +67,7 @@ impl Stage for Rl {
         "tool_calls",
         "tool_errors",
         "truncated_share",
+        "turns",
         "validation_*",
         "void_share",
     ];
