@@ -26,7 +26,16 @@ fn a_table_can_be_listed_shown_queried_and_exported() {
     let s = imported();
     s.run(&["artifacts", "list"]).code(0).prints("import").prints("problems");
     s.run(&["artifacts", "show", "latest/import/problems"]).code(0).prints("answer").prints("2 rows");
-    let ran = s.run(&["artifacts", "query", "latest/import/problems", "select answer, count(*) as n from self group by answer order by answer", "--format", "json"]).code(0);
+    let ran = s
+        .run(&[
+            "artifacts",
+            "query",
+            "latest/import/problems",
+            "select answer, count(*) as n from self group by answer order by answer",
+            "--format",
+            "json",
+        ])
+        .code(0);
     let rows = ran.json();
     assert_eq!(rows["rows"], serde_json::json!([["5", 1], ["6", 1]]), "{rows}");
     s.run(&["artifacts", "export", "latest/import/problems", "rows.csv"]).code(0);

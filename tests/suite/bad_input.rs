@@ -64,11 +64,17 @@ fn a_tokenizer_that_does_not_match_its_model_is_refused() {
 fn a_truncated_parquet_file_is_named() {
     let s = Sandbox::new();
     s.write("rows.jsonl", "{\"question\": \"Ann has 2 figs and buys 3. How many?\", \"answer\": \"2+3 = <<2+3=5>>5\\n#### 5\"}\n");
-    s.write("import.yaml", "version: 1\nname: import\nstages:\n  import:\n    uses: data/import\n    with: {source: rows.jsonl, format: gsm8k}\n");
+    s.write(
+        "import.yaml",
+        "version: 1\nname: import\nstages:\n  import:\n    uses: data/import\n    with: {source: rows.jsonl, format: gsm8k}\n",
+    );
     s.run(&["run", "import.yaml"]).code(0);
     s.run(&["artifacts", "export", "latest/import/problems", "table"]).code(0);
     let bytes = std::fs::read(s.path("table/data.parquet")).unwrap();
-    s.write("again.yaml", "version: 1\nname: again\nstages:\n  import:\n    uses: data/import\n    with: {source: cut.parquet, format: parquet}\n");
+    s.write(
+        "again.yaml",
+        "version: 1\nname: again\nstages:\n  import:\n    uses: data/import\n    with: {source: cut.parquet, format: parquet}\n",
+    );
     for keep in [0, 3, bytes.len() / 2, bytes.len() - 1] {
         s.write("cut.parquet", &bytes[..keep]);
         let ran = s.run(&["run", "again.yaml"]).code(1);
@@ -80,7 +86,10 @@ fn a_truncated_parquet_file_is_named() {
 fn a_corrupt_line_is_named_with_its_number() {
     let s = Sandbox::new();
     s.write("rows.jsonl", "{\"question\": \"a\", \"answer\": \"#### 1\"}\n{\"question\": \n");
-    s.write("import.yaml", "version: 1\nname: import\nstages:\n  import:\n    uses: data/import\n    with: {source: rows.jsonl, format: gsm8k}\n");
+    s.write(
+        "import.yaml",
+        "version: 1\nname: import\nstages:\n  import:\n    uses: data/import\n    with: {source: rows.jsonl, format: gsm8k}\n",
+    );
     let ran = s.run(&["run", "import.yaml"]).code(1);
     assert!(ran.stderr.contains("rows.jsonl") && ran.stderr.contains('2'), "{}", ran.stderr);
 }

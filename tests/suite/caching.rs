@@ -82,7 +82,12 @@ fn a_lost_object_is_made_again() {
 #[test]
 fn checks_gate_the_run_and_not_the_artifact() {
     let s = Sandbox::new();
-    let file = |max: &str| format!("version: 1\nname: gate\nstages:\n  m:\n    run: printf '{{\"name\":\"loss\",\"value\":2.5}}\\n' >> \"$TRAINYARD_METRICS\"; echo ran >> {}\n    checks: [{{metric: loss, max: {max}}}]\n  after:\n    needs: [m]\n    uses: noop\n", s.path("log").display());
+    let file = |max: &str| {
+        format!(
+            "version: 1\nname: gate\nstages:\n  m:\n    run: printf '{{\"name\":\"loss\",\"value\":2.5}}\\n' >> \"$TRAINYARD_METRICS\"; echo ran >> {}\n    checks: [{{metric: loss, max: {max}}}]\n  after:\n    needs: [m]\n    uses: noop\n",
+            s.path("log").display()
+        )
+    };
     s.write("gate.yaml", file("1.0"));
     s.run(&["run", "gate.yaml"]).code(1);
     s.write("gate.yaml", file("3.0"));

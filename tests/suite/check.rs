@@ -7,18 +7,34 @@ const SAMPLES: &[(&str, &str, &[&str])] = &[
     ("unknown key", "version: 1\nname: x\nstages:\n  a:\n    uses: noop\n    retries: 3\n", &["retries", "retry", "x.yaml:6:5"]),
     ("duplicate key", "version: 1\nname: x\nname: y\nstages:\n  a: {uses: noop}\n", &["duplicate", "name", "x.yaml:3:1"]),
     ("wrong type", "version: 1\nname: x\nstages:\n  a:\n    uses: sft\n    with: {model: 3, seed: many}\n", &["seed", "x.yaml:6:"]),
-    ("cycle", "version: 1\nname: x\nstages:\n  a: {uses: noop, needs: [c]}\n  b: {uses: noop, needs: [a]}\n  c: {uses: noop, needs: [b]}\n", &["cycle", "a", "b", "c"]),
+    (
+        "cycle",
+        "version: 1\nname: x\nstages:\n  a: {uses: noop, needs: [c]}\n  b: {uses: noop, needs: [a]}\n  c: {uses: noop, needs: [b]}\n",
+        &["cycle", "a", "b", "c"],
+    ),
     ("missing input", "version: 1\nname: x\nstages:\n  a:\n    uses: sft\n", &["model", "x.yaml:4:"]),
     (
         "wrong port kind",
         "version: 1\nname: x\nstages:\n  p:\n    uses: data/synthesize\n  a:\n    uses: sft\n    with: {model: \"${{ stages.p.problems }}\", trajectories: \"${{ stages.p.demonstrations }}\"}\n",
         &["problems", "model", "x.yaml:8:"],
     ),
-    ("parameter out of range", "version: 1\nname: x\nparams:\n  n: {type: int, default: 9, max: 5}\nstages:\n  a: {uses: noop}\n", &["9", "5", "x.yaml:4:"]),
+    (
+        "parameter out of range",
+        "version: 1\nname: x\nparams:\n  n: {type: int, default: 9, max: 5}\nstages:\n  a: {uses: noop}\n",
+        &["9", "5", "x.yaml:4:"],
+    ),
     ("no such stage kind", "version: 1\nname: x\nstages:\n  a: {uses: nop}\n", &["nop", "noop", "x.yaml:4:"]),
     ("no pool has it", "version: 1\nname: x\nstages:\n  a: {uses: noop, resources: {gpus: 8, tags: [h100]}}\n", &["h100", "x.yaml:4:"]),
-    ("missing file", "version: 1\nname: x\nstages:\n  a:\n    uses: data/import\n    with: {source: nowhere.jsonl, format: gsm8k}\n", &["nowhere.jsonl", "x.yaml:6:"]),
-    ("unknown stage in a reference", "version: 1\nname: x\nstages:\n  aa: {uses: noop}\n  b: {uses: noop, needs: [ab]}\n", &["ab", "aa", "x.yaml:5:"]),
+    (
+        "missing file",
+        "version: 1\nname: x\nstages:\n  a:\n    uses: data/import\n    with: {source: nowhere.jsonl, format: gsm8k}\n",
+        &["nowhere.jsonl", "x.yaml:6:"],
+    ),
+    (
+        "unknown stage in a reference",
+        "version: 1\nname: x\nstages:\n  aa: {uses: noop}\n  b: {uses: noop, needs: [ab]}\n",
+        &["ab", "aa", "x.yaml:5:"],
+    ),
     ("tags are refused", "version: 1\nname: !!str x\nstages:\n  a: {uses: noop}\n", &["tag", "x.yaml:2:"]),
 ];
 

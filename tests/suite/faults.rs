@@ -49,7 +49,12 @@ fn a_full_disk_is_a_clear_error_and_the_same_command_goes_on_once_there_is_room(
     s.write("big.yaml", format!("{SMALL}  big:\n    run: head -c 2000000 /dev/urandom > ${{{{ outputs.o }}}}/x\n    outputs: {{o: {{kind: files}}}}\n    needs: [small]\n"));
     let ran = s.run(&["run", "big.yaml", "--store", &store]);
     assert!(matches!(ran.code, 1 | 3), "{}\n{}", ran.code, ran.stderr);
-    assert!(ran.stderr.to_lowercase().contains("no space") || ran.stdout.to_lowercase().contains("no space"), "{}{}", ran.stdout, ran.stderr);
+    assert!(
+        ran.stderr.to_lowercase().contains("no space") || ran.stdout.to_lowercase().contains("no space"),
+        "{}{}",
+        ran.stdout,
+        ran.stderr
+    );
     mount.larger("16m");
     s.run(&["run", "small.yaml", "--store", &store]).code(0);
     s.run(&["run", "big.yaml", "--store", &store]).code(0);

@@ -38,7 +38,8 @@ impl Ran {
     /// Stdout as JSON.
     #[track_caller]
     pub fn json(&self) -> serde_json::Value {
-        serde_json::from_str(&self.stdout).unwrap_or_else(|e| panic!("stdout is no JSON: {e}\n{}\n--- stderr\n{}", self.stdout, self.stderr))
+        serde_json::from_str(&self.stdout)
+            .unwrap_or_else(|e| panic!("stdout is no JSON: {e}\n{}\n--- stderr\n{}", self.stdout, self.stderr))
     }
 }
 
@@ -65,7 +66,12 @@ impl Sandbox {
     /// The binary with arguments, in this folder, with slots of its own.
     pub fn command(&self, args: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_trainyard"));
-        command.args(args).current_dir(self.folder.path()).env("TRAINYARD_HOME", self.path("home")).env("NO_COLOR", "1").stdin(Stdio::null());
+        command
+            .args(args)
+            .current_dir(self.folder.path())
+            .env("TRAINYARD_HOME", self.path("home"))
+            .env("NO_COLOR", "1")
+            .stdin(Stdio::null());
         command
     }
     /// Runs to the end.

@@ -33,7 +33,12 @@ fn a_failing_command_fails_its_stage_and_blocks_what_needs_it() {
     let s = Sandbox::new();
     s.write("fail.yaml", "version: 1\nname: fail\nstages:\n  bad:\n    run: echo about to fail >&2; exit 7\n    outputs: {x: {kind: files}}\n  after:\n    needs: [bad]\n    uses: noop\n  other:\n    uses: noop\n");
     let ran = s.run(&["run", "fail.yaml"]).code(1);
-    assert!(ran.stderr.contains("bad") && (ran.stderr.contains("exit code 7") || ran.stdout.contains("exit code 7")), "{}{}", ran.stdout, ran.stderr);
+    assert!(
+        ran.stderr.contains("bad") && (ran.stderr.contains("exit code 7") || ran.stdout.contains("exit code 7")),
+        "{}{}",
+        ran.stdout,
+        ran.stderr
+    );
     let shown = s.run(&["runs", "show", "latest", "--format", "json"]).code(0).json();
     let status = |stage: &str| shown["stages"].as_array().unwrap().iter().find(|x| x["stage"] == stage).unwrap()["status"].clone();
     assert_eq!((status("bad"), status("after"), status("other")), ("failed".into(), "blocked".into(), "done".into()));

@@ -23,8 +23,18 @@ struct Shape {
 
 fn shapes() -> [Shape; 2] {
     [
-        Shape { name: "quickstart (96 wide, 3 layers, 32 x 256)", config: ModelConfig::llama(100, 96, 256, 3, 4, 4), sequences: 32, length: 256 },
-        Shape { name: "small (128 wide, 4 layers, 64 x 96)", config: ModelConfig::llama(256, 128, 344, 4, 4, 4), sequences: 64, length: 96 },
+        Shape {
+            name: "quickstart (96 wide, 3 layers, 32 x 256)",
+            config: ModelConfig::llama(100, 96, 256, 3, 4, 4),
+            sequences: 32,
+            length: 256,
+        },
+        Shape {
+            name: "small (128 wide, 4 layers, 64 x 96)",
+            config: ModelConfig::llama(256, 128, 344, 4, 4, 4),
+            sequences: 64,
+            length: 96,
+        },
     ]
 }
 

@@ -21,5 +21,7 @@ pub fn plan(args: &WorkflowArgs, catalogue: &dyn Catalogue, site: &Site) -> Resu
     compiled.diagnostics.retain(|d| d.severity != Severity::Note);
     diagnostics::print(&compiled.diagnostics, &compiled.sources);
     let found = diagnostics::count(&compiled.diagnostics);
-    compiled.plan.ok_or_else(|| Error::invalid(format!("{} has {found}", args.file.display())).help("mend them, then run the same command again"))
+    compiled
+        .plan
+        .ok_or_else(|| Error::invalid(format!("{} has {found}", args.file.display())).help("mend them, then run the same command again"))
 }

@@ -10,7 +10,9 @@ use trainyard_store::{JournalReader, Store};
 pub async fn run(store: &Store, name: &str) -> Result<RunId> {
     let mut runs = store.list_runs().await?;
     if name == "latest" {
-        return runs.pop().ok_or_else(|| Error::invalid(format!("the store {} holds no run", store.url())).help("start one with `trainyard run FILE`"));
+        return runs
+            .pop()
+            .ok_or_else(|| Error::invalid(format!("the store {} holds no run", store.url())).help("start one with `trainyard run FILE`"));
     }
     let found: Vec<&RunId> = runs.iter().filter(|r| r.0.starts_with(name)).collect();
     match found.as_slice() {
@@ -48,7 +50,10 @@ impl Found {
 
 /// The output that `RUN/STAGE/OUTPUT` or `DIGEST/OUTPUT` means. A stage id may hold `/` itself (embedded workflows).
 pub async fn artifact(store: &Store, name: &str) -> Result<Found> {
-    let usage = || Error::invalid(format!("`{name}` names no artifact")).help("write RUN/STAGE/OUTPUT, e.g. `latest/rl/model`, or DIGEST/OUTPUT; `trainyard artifacts list` shows them");
+    let usage = || {
+        Error::invalid(format!("`{name}` names no artifact"))
+            .help("write RUN/STAGE/OUTPUT, e.g. `latest/rl/model`, or DIGEST/OUTPUT; `trainyard artifacts list` shows them")
+    };
     let (first, rest) = name.split_once('/').ok_or_else(usage)?;
     let (digest, generation, port) = match Digest::try_from(first.to_string()) {
         Ok(digest) => (digest, None, rest.to_string()),
@@ -57,7 +62,9 @@ pub async fn artifact(store: &Store, name: &str) -> Result<Found> {
             let view = view(store, &run(store, first).await?).await?;
             let stage = stage(&view, stage_name)?;
             let digest = stage.digest.clone().filter(|_| stage.generation.is_some());
-            let digest = digest.ok_or_else(|| Error::invalid(format!("stage `{stage_name}` of this run published nothing: it is {}", stage.status.name())))?;
+            let digest = digest.ok_or_else(|| {
+                Error::invalid(format!("stage `{stage_name}` of this run published nothing: it is {}", stage.status.name()))
+            })?;
             (digest, stage.generation, port.to_string())
         }
     };
@@ -65,7 +72,8 @@ pub async fn artifact(store: &Store, name: &str) -> Result<Found> {
         Some(generation) => store.manifest_at(&digest, generation).await?,
         None => store.manifest(&digest).await?,
     };
-    let manifest = manifest.ok_or_else(|| Error::lost(format!("no manifest of {digest} is in the store {}", store.url())).help("run the workflow again"))?;
+    let manifest = manifest
+        .ok_or_else(|| Error::lost(format!("no manifest of {digest} is in the store {}", store.url())).help("run the workflow again"))?;
     if !manifest.outputs.contains_key(&port) {
         let ports: Vec<&str> = manifest.outputs.keys().map(String::as_str).collect();
         return Err(Error::invalid(format!("the stage has no output `{port}`")).help(format!("its outputs are {}", ports.join(", "))));

@@ -47,7 +47,11 @@ impl Session {
 
 /// A store that cannot be opened is out of reach (exit 3) unless the URL itself is wrong.
 fn unreachable(url: &str, error: Error) -> Error {
-    if error.message.contains("scheme") { error } else { Error { kind: trainyard_core::ErrorKind::Lost, ..error.at(format!("store {url}")) } }
+    if error.message.contains("scheme") {
+        error
+    } else {
+        Error { kind: trainyard_core::ErrorKind::Lost, ..error.at(format!("store {url}")) }
+    }
 }
 
 /// The URL from the command line, the site file, or the folder beside the site file or working directory.

@@ -1,6 +1,5 @@
 //! The only place where everything meets: stage rooms, store, pools, executors.
 
-use crate::args::SiteArgs;
 use trainyard_api::Registry;
 use trainyard_core::Result;
 

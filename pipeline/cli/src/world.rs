@@ -6,7 +6,7 @@ use crate::wiring;
 use futures::future::BoxFuture;
 use serde_json::Value;
 use std::sync::Arc;
-use trainyard_core::{Chance, Clock, Error, Output, Result, SystemClock};
+use trainyard_core::{Chance, Clock, Error, Output, Result};
 use trainyard_engine::{Gpu, Machine, Pool};
 use trainyard_runtime::executors::{Launcher, standard};
 use trainyard_runtime::slots::Slots;
@@ -43,7 +43,12 @@ pub fn chance(clock: &dyn Clock) -> Chance {
 /// The engine's form of a site's pool.
 fn pool(pool: &site::Pool) -> Pool {
     let gpus: Vec<Gpu> = pool.gpus.iter().map(|g| Gpu { index: g.index, memory: g.memory }).collect();
-    let machine = |i: u32| Machine { name: if pool.nodes == 1 { pool.name.clone() } else { format!("{}-{i}", pool.name) }, cpus: pool.cpus, memory: pool.memory, gpus: gpus.clone() };
+    let machine = |i: u32| Machine {
+        name: if pool.nodes == 1 { pool.name.clone() } else { format!("{}-{i}", pool.name) },
+        cpus: pool.cpus,
+        memory: pool.memory,
+        gpus: gpus.clone(),
+    };
     Pool {
         name: pool.name.clone(),
         executor: pool.executor.clone(),

@@ -100,7 +100,12 @@ pub struct Output {
 
 impl Output {
     /// Builds an output and computes its content digest; files are sorted by path.
-    pub fn new(kind: ArtifactKind, mut files: Vec<FileEntry>, table: Option<TableSummary>, metadata: BTreeMap<String, Value>) -> Result<Self> {
+    pub fn new(
+        kind: ArtifactKind,
+        mut files: Vec<FileEntry>,
+        table: Option<TableSummary>,
+        metadata: BTreeMap<String, Value>,
+    ) -> Result<Self> {
         files.sort_by(|a, b| a.path.cmp(&b.path));
         let digest = Digest::of_json(&(kind, &files, &metadata))?;
         Ok(Self { kind, digest, files, table, metadata })

@@ -107,13 +107,24 @@ pub enum AttemptMessage {
         metric: Option<(String, f64)>,
     },
     /// A point of a learning curve.
-    Metric { name: String, step: u64, value: f64 },
-    Log { level: LogLevel, text: String },
+    Metric {
+        name: String,
+        step: u64,
+        value: f64,
+    },
+    Log {
+        level: LogLevel,
+        text: String,
+    },
     /// A resume point of this step is stored.
-    Checkpoint { step: u64 },
+    Checkpoint {
+        step: u64,
+    },
     /// `result.json` is stored.
     Result {},
-    Error { error: Error },
+    Error {
+        error: Error,
+    },
 }
 
 /// A resume point: `checkpoints/<aa>/<stage-digest>/<step>-<attempt>.json`.

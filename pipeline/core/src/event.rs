@@ -139,7 +139,10 @@ pub enum Event {
         writer: String,
     },
     /// A late `for_each` became these instances.
-    StageExpanded { stage: StageKey, instances: Vec<StageKey> },
+    StageExpanded {
+        stage: StageKey,
+        instances: Vec<StageKey>,
+    },
     /// The stage's digest is known and the stage must run.
     StageDigested {
         stage: StageKey,
@@ -158,7 +161,10 @@ pub enum Event {
         outputs: BTreeMap<String, OutputSummary>,
     },
     /// The stage is ready, but no pool can take it now.
-    Queued { stage: StageKey, why: String },
+    Queued {
+        stage: StageKey,
+        why: String,
+    },
     AttemptStarted {
         stage: StageKey,
         attempt: AttemptNumber,
@@ -196,18 +202,36 @@ pub enum Event {
         #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
         outputs: BTreeMap<String, OutputSummary>,
     },
-    ChecksEvaluated { stage: StageKey, results: Vec<CheckResult> },
-    Skipped { stage: StageKey, why: String },
+    ChecksEvaluated {
+        stage: StageKey,
+        results: Vec<CheckResult>,
+    },
+    Skipped {
+        stage: StageKey,
+        why: String,
+    },
     /// Never started: something it needs did not succeed.
-    Blocked { stage: StageKey, by: StageKey },
+    Blocked {
+        stage: StageKey,
+        by: StageKey,
+    },
     /// The stage will not be tried again in this run.
-    StageFailed { stage: StageKey, error: Error },
+    StageFailed {
+        stage: StageKey,
+        error: Error,
+    },
     /// The stage was stopped, or never started, because the run stops.
-    StageCancelled { stage: StageKey },
-    CancelRequested { why: String },
+    StageCancelled {
+        stage: StageKey,
+    },
+    CancelRequested {
+        why: String,
+    },
     /// An idle writer is alive.
     Heartbeat {},
-    RunFinished { outcome: RunOutcome },
+    RunFinished {
+        outcome: RunOutcome,
+    },
     /// Written by a later version.
     #[serde(other)]
     Unknown,
@@ -230,14 +254,24 @@ impl Event {
             | Self::Blocked { stage, .. }
             | Self::StageFailed { stage, .. }
             | Self::StageCancelled { stage } => Some(stage),
-            Self::RunCreated { .. } | Self::WriterOpened { .. } | Self::CancelRequested { .. } | Self::Heartbeat {} | Self::RunFinished { .. } | Self::Unknown => None,
+            Self::RunCreated { .. }
+            | Self::WriterOpened { .. }
+            | Self::CancelRequested { .. }
+            | Self::Heartbeat {}
+            | Self::RunFinished { .. }
+            | Self::Unknown => None,
         }
     }
 }
 
 /// The journal's view of a manifest's outputs.
 pub fn summarize_outputs(manifest: &Manifest) -> BTreeMap<String, OutputSummary> {
-    let one = |o: &crate::Output| OutputSummary { kind: o.kind, digest: o.digest.clone(), size: o.size(), rows: o.table.as_ref().map(|t| t.rows) };
+    let one = |o: &crate::Output| OutputSummary {
+        kind: o.kind,
+        digest: o.digest.clone(),
+        size: o.size(),
+        rows: o.table.as_ref().map(|t| t.rows),
+    };
     manifest.outputs.iter().map(|(name, output)| (name.clone(), one(output))).collect()
 }
 
@@ -275,7 +309,12 @@ mod tests {
     fn records_survive_the_journal() {
         let record = Record {
             at: 12,
-            event: Event::AttemptEnded { stage: StageKey("rl[seed=1]".into()), attempt: 2, outcome: AttemptOutcome::TimedOut, error: Some(Error::retryable("6h were up")) },
+            event: Event::AttemptEnded {
+                stage: StageKey("rl[seed=1]".into()),
+                attempt: 2,
+                outcome: AttemptOutcome::TimedOut,
+                error: Some(Error::retryable("6h were up")),
+            },
         };
         let value = record.to_value().unwrap();
         assert_eq!(value["type"], "attempt_ended");
@@ -287,7 +326,10 @@ mod tests {
 
     #[test]
     fn later_events_and_fields_are_met_with_patience() {
-        assert_eq!(Record::from_value(&json!({"at": 3, "type": "invented_later", "x": 1})).unwrap(), Record { at: 3, event: Event::Unknown });
+        assert_eq!(
+            Record::from_value(&json!({"at": 3, "type": "invented_later", "x": 1})).unwrap(),
+            Record { at: 3, event: Event::Unknown }
+        );
         let skipped = json!({"at": 3, "type": "skipped", "stage": "a", "why": "when", "more": [1]});
         assert!(matches!(Record::from_value(&skipped).unwrap().event, Event::Skipped { .. }));
         let opened = json!({"type": "writer_opened", "epoch": 4});

@@ -79,7 +79,13 @@ impl Engine {
         };
         let spec = Arc::new(AttemptSpec { attempt, resources, ..prepared.as_ref().clone() });
         let stage = state.key.clone();
-        self.emit(Event::AttemptStarted { stage, attempt, digest: spec.stage_digest.clone(), pool: grant.pool.clone(), grant: grant.summary() });
+        self.emit(Event::AttemptStarted {
+            stage,
+            attempt,
+            digest: spec.stage_digest.clone(),
+            pool: grant.pool.clone(),
+            grant: grant.summary(),
+        });
         self.command(Command::Launch { node, spec, grant });
     }
 

@@ -86,7 +86,8 @@ mod tests {
     fn digest(config: &Value, source: &str, inputs: &BTreeMap<String, Vec<AttemptInput>>) -> Digest {
         let sources = BTreeMap::from([("/path".to_string(), Source { location: "/x".into(), digest: Digest::of(source.as_bytes()) })]);
         let env = BTreeMap::new();
-        stage_digest(&Identity { kind: "k", kind_version: 1, config, sources: &sources, inputs, env: &env, outputs: None, salt: None }).unwrap()
+        stage_digest(&Identity { kind: "k", kind_version: 1, config, sources: &sources, inputs, env: &env, outputs: None, salt: None })
+            .unwrap()
     }
 
     #[test]

@@ -52,13 +52,22 @@ impl Engine {
                 _ => Ok((finished, None)),
             };
         };
-        if result.stage_digest != spec.stage_digest || result.attempt != attempt || result.stage != state.key || result.run != self.setup.run {
-            return Err(Error::bug(format!("the result is that of attempt {} of `{}` in run {}", result.attempt, result.stage, result.run)));
+        if result.stage_digest != spec.stage_digest
+            || result.attempt != attempt
+            || result.stage != state.key
+            || result.run != self.setup.run
+        {
+            return Err(Error::bug(format!(
+                "the result is that of attempt {} of `{}` in run {}",
+                result.attempt, result.stage, result.run
+            )));
         }
         for (name, output) in &spec.outputs {
             match result.outputs.get(name) {
                 None if !output.optional => return Err(Error::data(format!("the attempt left no output `{name}`"))),
-                Some(found) if found.kind != output.kind => return Err(Error::bug(format!("output `{name}` is of kind {}, declared is {}", found.kind, output.kind))),
+                Some(found) if found.kind != output.kind => {
+                    return Err(Error::bug(format!("output `{name}` is of kind {}, declared is {}", found.kind, output.kind)));
+                }
                 _ => {}
             }
         }

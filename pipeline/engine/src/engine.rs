@@ -45,7 +45,9 @@ pub struct Engine {
 /// Why nothing new starts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Stopping {
-    Cancel { kill: bool },
+    Cancel {
+        kill: bool,
+    },
     /// `--fail-fast` and a stage failed.
     Failure,
 }

@@ -28,7 +28,8 @@ impl Engine {
         let of = &fan_out.rows_of;
         let manifest = self.find(&of.stage.0).and_then(|found| self.state(found).manifest.as_ref());
         let output = manifest.and_then(|m| m.outputs.get(&of.output));
-        let output = output.ok_or_else(|| Error::invalid(format!("`{}` left no output `{}` to fan `{}` out over", of.stage, of.output, state.key)))?;
+        let output = output
+            .ok_or_else(|| Error::invalid(format!("`{}` left no output `{}` to fan `{}` out over", of.stage, of.output, state.key)))?;
         let rows = output.table.as_ref().map_or(0, |t| t.rows);
         if output.table.is_some() && rows > u64::from(fan_out.cap) {
             return Err(too_many(&state.key, &of.stage, fan_out.cap));
@@ -111,7 +112,8 @@ impl Engine {
 }
 
 fn too_many(stage: &StageKey, list: &StageKey, cap: u32) -> Error {
-    Error::invalid(format!("the list of `{stage}` from `{list}` has more than {cap} rows")).help("raise `cap` under `for_each`, or filter the list first")
+    Error::invalid(format!("the list of `{stage}` from `{list}` has more than {cap} rows"))
+        .help("raise `cap` under `for_each`, or filter the list first")
 }
 
 /// `eval[item=3]`; `eval[seed=1,item=3]` if there are axes already.

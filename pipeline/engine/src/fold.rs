@@ -161,7 +161,8 @@ impl RunView {
         let Some(mut at) = self.index.get(key).copied() else { return };
         for instance in instances.iter().filter(|i| !known.contains(*i)) {
             at += 1;
-            let view = StageView { stage: Key(instance.clone()), kind: kind.clone(), main_metric: main_metric.clone(), ..StageView::default() };
+            let view =
+                StageView { stage: Key(instance.clone()), kind: kind.clone(), main_metric: main_metric.clone(), ..StageView::default() };
             self.stages.insert(at, view);
         }
         if known.len() < instances.len() {

@@ -42,7 +42,10 @@ pub enum Looked {
     Hit(Arc<Manifest>),
     Miss,
     /// The highest generation is not whole.
-    Lost { generation: u32, what: String },
+    Lost {
+        generation: u32,
+        what: String,
+    },
 }
 
 /// How an attempt ended.

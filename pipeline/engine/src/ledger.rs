@@ -129,7 +129,8 @@ impl Ledger {
     pub fn audit<'a>(&self, grants: impl Iterator<Item = &'a Grant> + Clone) {
         for state in &self.pools {
             for (machine, taken) in state.pool.machines.iter().zip(&state.machines) {
-                let shares = || grants.clone().filter(|g| g.pool == state.pool.name).flat_map(|g| &g.shares).filter(|s| s.machine == machine.name);
+                let shares =
+                    || grants.clone().filter(|g| g.pool == state.pool.name).flat_map(|g| &g.shares).filter(|s| s.machine == machine.name);
                 assert_eq!(taken.cpus, shares().map(|s| s.cpus).sum::<u32>());
                 assert_eq!(taken.memory, shares().map(|s| s.memory).sum::<u64>());
                 let gpus: Vec<u32> = shares().flat_map(|s| s.gpus.clone()).collect();
@@ -232,7 +233,8 @@ impl Taken {
         }
         let free = self.free_gpus(machine, ask).count();
         if ask.gpus as usize > free {
-            let of = if ask.gpu_memory > 0 { format!(" with {}", trainyard_core::units::format_size(ask.gpu_memory)) } else { String::new() };
+            let of =
+                if ask.gpu_memory > 0 { format!(" with {}", trainyard_core::units::format_size(ask.gpu_memory)) } else { String::new() };
             lacks.push(format!("{} GPUs{of} are asked, {free} of {} are free", ask.gpus, machine.gpus.len()));
         }
         lacks.join(", ")
@@ -290,7 +292,8 @@ mod tests {
     fn alternatives_are_tried_in_order_and_pools_by_priority() {
         let spot = Ask::new(&Request { cpus: Some(4), tags: vec!["spot".into()], ..Request::default() }, false);
         let any = ask(4, 0);
-        let mut ledger = Ledger::new(vec![pool("spot", 0, &["spot"], vec![machine("s", 4, &[])]), pool("own", 5, &[], vec![machine("o", 4, &[])])]);
+        let mut ledger =
+            Ledger::new(vec![pool("spot", 0, &["spot"], vec![machine("s", 4, &[])]), pool("own", 5, &[], vec![machine("o", 4, &[])])]);
         let order = [spot.clone(), any];
         assert_eq!(ledger.take(&order, &none()).unwrap().pool, "spot");
         assert_eq!(ledger.take(&order, &none()).unwrap().pool, "own");

@@ -82,7 +82,8 @@ impl Engine {
         let Some(digest) = state.digest().cloned() else { return };
         let stage = state.key.clone();
         if state.mode == Mode::LookupOnly {
-            let error = Error::invalid(format!("`{stage}` is not published: {why}")).help("leave out `--only`, or use `--until`, to run it");
+            let error =
+                Error::invalid(format!("`{stage}` is not published: {why}")).help("leave out `--only`, or use `--until`, to run it");
             return self.fail(node, error);
         }
         if self.forecasting {

@@ -6,9 +6,9 @@ use crate::{NodeId, Setup};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use trainyard_core::artifact::GenerationReason;
 use trainyard_core::attempt::AttemptSpec;
 use trainyard_core::{AttemptNumber, Digest, Error, Manifest, StageKey};
-use trainyard_core::artifact::GenerationReason;
 use trainyard_spec::plan::{Cache, Node};
 
 /// What the selection allows a node to do.
@@ -37,9 +37,15 @@ pub(crate) enum Phase {
     Queued,
     Backoff,
     /// For news of an earlier writer's attempt.
-    Recovering { attempt: AttemptNumber },
-    Running { attempt: AttemptNumber },
-    Publishing { attempt: AttemptNumber },
+    Recovering {
+        attempt: AttemptNumber,
+    },
+    Running {
+        attempt: AttemptNumber,
+    },
+    Publishing {
+        attempt: AttemptNumber,
+    },
     Ended(Ending),
 }
 

@@ -38,7 +38,13 @@ pub struct Gpu {
 impl Pool {
     /// The pool of one machine, as there is without a site file.
     pub fn of_this_machine(cpus: u32, memory: u64, gpus: Vec<Gpu>) -> Self {
-        Self { name: "local".into(), executor: "local".into(), priority: 0, tags: Vec::new(), machines: vec![Machine { name: "this".into(), cpus, memory, gpus }] }
+        Self {
+            name: "local".into(),
+            executor: "local".into(),
+            priority: 0,
+            tags: Vec::new(),
+            machines: vec![Machine { name: "this".into(), cpus, memory, gpus }],
+        }
     }
 }
 

@@ -61,7 +61,16 @@ impl Engine {
         };
         // Kinds of the catalogue fix their outputs; of others (`run`) the file declares them, so they are part of what is computed.
         let outputs = if self.setup.catalogue.kind(&plan.kind).is_none() { Some(&plan.outputs) } else { None };
-        let identity = Identity { kind: &plan.kind, kind_version: plan.kind_version, config: &config, sources: &plan.sources, inputs: &inputs, env: &env, outputs, salt };
+        let identity = Identity {
+            kind: &plan.kind,
+            kind_version: plan.kind_version,
+            config: &config,
+            sources: &plan.sources,
+            inputs: &inputs,
+            env: &env,
+            outputs,
+            salt,
+        };
         Ok(AttemptSpec {
             format: 1,
             workflow: self.workflow.clone(),
@@ -110,8 +119,10 @@ impl Engine {
     fn secrets_of(&self, state: &State) -> Result<BTreeMap<String, String>> {
         let one = |name: &String| match self.setup.secrets.get(name) {
             Some(place) => Ok((name.clone(), place.clone())),
-            None => Err(Error::invalid(format!("stage `{}` asks for the secret `{name}`, which the site file does not provide", state.key))
-                .help(format!("add `secrets: {{{name}: env:{name}}}` to the site file"))),
+            None => {
+                Err(Error::invalid(format!("stage `{}` asks for the secret `{name}`, which the site file does not provide", state.key))
+                    .help(format!("add `secrets: {{{name}: env:{name}}}` to the site file")))
+            }
         };
         state.plan.secrets.iter().map(one).collect()
     }
@@ -119,7 +130,9 @@ impl Engine {
     fn inputs_of(&self, state: &State, binding: &InputBinding) -> Result<Vec<AttemptInput>> {
         let mut inputs = Vec::new();
         for of in &binding.from {
-            let found = self.find(&of.stage.0).ok_or_else(|| Error::bug(format!("`{}` reads from `{}`, which is not in the plan", state.key, of.stage)))?;
+            let found = self
+                .find(&of.stage.0)
+                .ok_or_else(|| Error::bug(format!("`{}` reads from `{}`, which is not in the plan", state.key, of.stage)))?;
             let producer = self.bound(state, found);
             if self.state(producer).is_group() {
                 // Instances that were skipped are left out.

@@ -57,13 +57,16 @@ impl Engine {
         let nodes: Vec<_> = plan.nodes.iter().cloned().map(Arc::new).collect();
         let index: HashMap<StageKey, NodeId> = nodes.iter().zip(0..).map(|(n, i)| (n.key.clone(), NodeId(i))).collect();
         let after = nodes.iter().map(|node| {
-            let found = node.after.iter().map(|key| index.get(key).copied().ok_or_else(|| Error::bug(format!("{} comes after {key}, which is not in the plan", node.key))));
+            let found = node.after.iter().map(|key| {
+                index.get(key).copied().ok_or_else(|| Error::bug(format!("{} comes after {key}, which is not in the plan", node.key)))
+            });
             found.collect::<Result<Vec<_>>>().map(unique)
         });
         let after = after.collect::<Result<Vec<_>>>()?;
         let keys: Vec<&StageKey> = nodes.iter().map(|n| &n.key).collect();
         let modes = select(&setup.selection, &keys, &after)?;
-        let mut states: Vec<State> = nodes.iter().zip(&modes).map(|(n, mode)| State::new(n.clone(), n.key.clone(), &setup, *mode)).collect();
+        let mut states: Vec<State> =
+            nodes.iter().zip(&modes).map(|(n, mode)| State::new(n.clone(), n.key.clone(), &setup, *mode)).collect();
         for (at, list) in after.into_iter().enumerate() {
             for dep in &list {
                 states[dep.0 as usize].dependents.push(NodeId(at as u32));
@@ -102,7 +105,8 @@ fn select(selection: &Selection, keys: &[&StageKey], after: &[Vec<NodeId>]) -> R
             let mut ids: Vec<&str> = keys.iter().map(|k| k.stage_id()).collect();
             ids.dedup();
             ids.truncate(20);
-            return Err(Error::invalid(format!("{option} names `{unknown}`, which is no stage of this workflow")).help(format!("stages are {}", ids.join(", "))));
+            return Err(Error::invalid(format!("{option} names `{unknown}`, which is no stage of this workflow"))
+                .help(format!("stages are {}", ids.join(", "))));
         }
     }
     if selection.until.is_empty() && selection.only.is_empty() {

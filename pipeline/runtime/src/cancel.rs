@@ -41,7 +41,10 @@ pub async fn cancel_run(store: &Store, run: &RunId, clock: &dyn Clock, chance: &
     let record = |event| Record { at: clock.unix_millis(), event }.to_value();
     let opened = |epoch| record(Event::WriterOpened { epoch, writer: name.clone() }).unwrap_or_default();
     let (mut writer, _) = JournalWriter::open(store, run, &name, opened).await?;
-    let events = [record(Event::CancelRequested { why: "asked for by another process".into() })?, record(Event::RunFinished { outcome: RunOutcome::Cancelled })?];
+    let events = [
+        record(Event::CancelRequested { why: "asked for by another process".into() })?,
+        record(Event::RunFinished { outcome: RunOutcome::Cancelled })?,
+    ];
     writer.append(&events).await.map_err(Error::from)?;
     Ok(Cancelled::Ended)
 }

@@ -159,7 +159,9 @@ impl Dispatch {
         for command in commands {
             match command {
                 Command::Lookup { .. } | Command::ReadRows { .. } | Command::Stop { .. } => self.carry_out(command),
-                Command::Launch { .. } | Command::Recover { .. } | Command::Publish { .. } | Command::Finish { .. } => entry.commands.push(command),
+                Command::Launch { .. } | Command::Recover { .. } | Command::Publish { .. } | Command::Finish { .. } => {
+                    entry.commands.push(command)
+                }
             }
         }
     }
@@ -187,12 +189,16 @@ impl Dispatch {
 
     fn carry_out(&mut self, command: Command) {
         match command {
-            Command::Lookup { node, digest } => self.ask(move |world| async move { Input::Looked { node, answer: lookup::look_up(&world.store, &digest).await } }),
+            Command::Lookup { node, digest } => {
+                self.ask(move |world| async move { Input::Looked { node, answer: lookup::look_up(&world.store, &digest).await } })
+            }
             Command::ReadRows { node, output, limit } => {
                 self.ask(move |world| async move { Input::Rows { node, rows: world.rows.rows(&output, limit).await } });
             }
             Command::Publish { node, attempt, manifest, .. } => {
-                self.ask(move |world| async move { Input::Published { node, attempt, answer: publish::publish(&world.store, &manifest).await } });
+                self.ask(move |world| async move {
+                    Input::Published { node, attempt, answer: publish::publish(&world.store, &manifest).await }
+                });
             }
             Command::Launch { node, spec, grant } => self.attempt(node, move |world, wish| async move {
                 let attempt = spec.attempt;

@@ -8,9 +8,9 @@ use futures::StreamExt;
 use futures::stream;
 use trainyard_core::attempt::AttemptSpec;
 use trainyard_core::{Manifest, Result, RunId};
+use trainyard_engine::Resumed;
 use trainyard_engine::fold::RunView;
 use trainyard_engine::forecast::{Answer, Forecast, Question, Session, Verdict};
-use trainyard_engine::Resumed;
 use trainyard_spec::plan::Plan;
 
 /// Questions on their way at once.

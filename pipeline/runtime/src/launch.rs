@@ -76,7 +76,9 @@ async fn conclude(world: &World, spec: &AttemptSpec, ended: Ended) -> Finished {
             Ok(None) => Finished::failed(AttemptOutcome::Lost, Error::lost("the attempt ended without a result")),
             Err(error) => Finished::failed(AttemptOutcome::Failed, error.at("reading the attempt's result")),
         },
-        Ended { outcome, error } => Finished::failed(outcome, error.unwrap_or_else(|| Error::lost("the attempt ended for an unknown reason"))),
+        Ended { outcome, error } => {
+            Finished::failed(outcome, error.unwrap_or_else(|| Error::lost("the attempt ended for an unknown reason")))
+        }
     }
 }
 

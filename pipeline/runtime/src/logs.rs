@@ -41,7 +41,13 @@ struct Buffers {
 impl Sink {
     /// A sink and the task that empties it; the task ends after [`Sink::close`].
     pub fn open(world: &World, spec: &Arc<AttemptSpec>) -> (Arc<Self>, JoinHandle<()>) {
-        let sink = Arc::new(Self { world: world.clone(), spec: spec.clone(), buffers: Mutex::default(), full: Notify::new(), closed: Notify::new() });
+        let sink = Arc::new(Self {
+            world: world.clone(),
+            spec: spec.clone(),
+            buffers: Mutex::default(),
+            full: Notify::new(),
+            closed: Notify::new(),
+        });
         let task = tokio::spawn(sink.clone().empty_until_closed());
         (sink, task)
     }

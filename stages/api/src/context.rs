@@ -1,10 +1,10 @@
 //! What a running stage is given: inputs as local folders, output folders, progress, metrics, checkpoints, cancellation.
 
+use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use serde_json::Value;
 use trainyard_core::attempt::{AttemptMessage, LogLevel};
 use trainyard_core::{ArtifactKind, Digest, Error, Result};
 
@@ -80,7 +80,9 @@ pub struct StageContext {
 impl StageContext {
     /// The artifact of a `one` port.
     pub fn input(&self, port: &str) -> Result<&InputArtifact> {
-        self.optional(port).ok_or_else(|| Error::invalid(format!("input `{port}` is missing")).help(format!("give `with: {{{port}: ${{{{ stages.<id>.<port> }}}}}}`")))
+        self.optional(port).ok_or_else(|| {
+            Error::invalid(format!("input `{port}` is missing")).help(format!("give `with: {{{port}: ${{{{ stages.<id>.<port> }}}}}}`"))
+        })
     }
     /// The artifact of an `optional` port.
     pub fn optional(&self, port: &str) -> Option<&InputArtifact> {

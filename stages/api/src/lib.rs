@@ -12,4 +12,4 @@ pub mod stage;
 pub use context::{CancelToken, CheckpointStore, InputArtifact, Reporter, StageContext};
 pub use registry::Registry;
 pub use report::Report;
-pub use stage::{port, DynStage, Ports, Stage};
+pub use stage::{DynStage, Ports, Stage, port};

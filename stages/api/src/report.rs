@@ -70,7 +70,11 @@ pub enum Cell {
     /// Shown with up to four significant digits.
     Number(f64),
     /// A share or mean with its 95% interval.
-    Interval { value: f64, low: f64, high: f64 },
+    Interval {
+        value: f64,
+        low: f64,
+        high: f64,
+    },
 }
 
 /// Lines over one x axis.
@@ -96,7 +100,15 @@ pub struct Series {
 
 impl Report {
     pub fn new(title: impl Into<String>) -> Self {
-        Self { report_format: 1, title: title.into(), summary: String::new(), metrics: BTreeMap::new(), tables: Vec::new(), curves: Vec::new(), notes: Vec::new() }
+        Self {
+            report_format: 1,
+            title: title.into(),
+            summary: String::new(),
+            metrics: BTreeMap::new(),
+            tables: Vec::new(),
+            curves: Vec::new(),
+            notes: Vec::new(),
+        }
     }
 
     /// A metric without an interval.
@@ -169,7 +181,8 @@ impl Report {
     pub fn read(folder: &Path) -> Result<Self> {
         let path = folder.join(REPORT_FILE);
         let bytes = std::fs::read(&path).map_err(|e| io_error(&path, &e))?;
-        let report: Self = serde_json::from_slice(&bytes).map_err(|e| Error::data(format!("{}: {e}", path.display())).help("rerun the stage that wrote it"))?;
+        let report: Self = serde_json::from_slice(&bytes)
+            .map_err(|e| Error::data(format!("{}: {e}", path.display())).help("rerun the stage that wrote it"))?;
         report.validate()?;
         Ok(report)
     }
@@ -224,7 +237,9 @@ mod tests {
         table.row([Cell::text("rl"), Cell::interval(0.5, Some((0.44, 0.56))), Cell::Empty]);
         table.row([Cell::text("sft"), Cell::number(f64::NAN), Cell::number(2.0)]);
         report.table(table);
-        report.curve(Curve::new("Loss", "step", "nats").with("train", [(0.0, 2.0), (1.0, f64::NAN), (2.0, 1.0)]).with("none", [(0.0, f64::NAN)]));
+        report.curve(
+            Curve::new("Loss", "step", "nats").with("train", [(0.0, 2.0), (1.0, f64::NAN), (2.0, 1.0)]).with("none", [(0.0, f64::NAN)]),
+        );
         report
     }
 

@@ -46,7 +46,8 @@ impl Stage for Select {
     const DOC: &'static str = "Passes on the problems that meet every option, unchanged and in order. `half` is the first bit of the SHA-256 of the \
         question (0 is `a`), so that a test split can be halved the same way everywhere. An empty selection is an error that says \
         which option left nothing.";
-    const EXAMPLE: &'static str = r#"{"problems": "${{ stages.problems.problems }}", "splits": ["test"], "levels": [1, 2, 3], "limit": 300}"#;
+    const EXAMPLE: &'static str =
+        r#"{"problems": "${{ stages.problems.problems }}", "splits": ["test"], "levels": [1, 2, 3], "limit": 300}"#;
     const MAIN_METRIC: Option<&'static str> = Some("problems");
     const METRICS: &'static [&'static str] = &["problems", "problems_level_*"];
 
@@ -64,7 +65,9 @@ impl Stage for Select {
                 problems.push(OptionProblem::new(format!("/{name}"), "0 problems are nothing to select").help("leave it out for all"));
             }
         }
-        for (name, empty) in [("splits", config.splits.as_ref().is_some_and(Vec::is_empty)), ("levels", config.levels.as_ref().is_some_and(Vec::is_empty))] {
+        for (name, empty) in
+            [("splits", config.splits.as_ref().is_some_and(Vec::is_empty)), ("levels", config.levels.as_ref().is_some_and(Vec::is_empty))]
+        {
             if empty {
                 problems.push(OptionProblem::new(format!("/{name}"), "an empty list selects nothing").help("leave it out for all"));
             }
@@ -91,7 +94,11 @@ impl Stage for Select {
 pub fn select(mut problems: Vec<Problem>, config: &Config, scratch: &Path) -> Result<Vec<Problem>> {
     let before = summary(&problems);
     let check = |problems: &[Problem], option: &str| {
-        if problems.is_empty() { Err(Error::data(format!("no problem is left after `{option}`")).help(format!("the input has {before}"))) } else { Ok(()) }
+        if problems.is_empty() {
+            Err(Error::data(format!("no problem is left after `{option}`")).help(format!("the input has {before}")))
+        } else {
+            Ok(())
+        }
     };
     check(&problems, "problems")?;
     if let Some(splits) = &config.splits {
@@ -127,7 +134,12 @@ fn summary(problems: &[Problem]) -> String {
     let splits: BTreeSet<&str> = problems.iter().map(|p| p.split.as_str()).collect();
     let levels: BTreeSet<String> = problems.iter().map(|p| p.level.to_string()).collect();
     let join = |items: Vec<&str>| items.join(", ");
-    format!("{} problems, splits {}; levels {}", problems.len(), join(splits.into_iter().collect()), join(levels.iter().map(String::as_str).collect()))
+    format!(
+        "{} problems, splits {}; levels {}",
+        problems.len(),
+        join(splits.into_iter().collect()),
+        join(levels.iter().map(String::as_str).collect())
+    )
 }
 
 #[cfg(test)]
@@ -153,7 +165,10 @@ mod tests {
 
     #[test]
     fn options_are_joined_by_and() {
-        assert_eq!(ids(Config { splits: Some(vec!["test".into()]), levels: Some(vec![1, 2]), ..Config::default() }), ["p6", "p7", "p9", "p10"]);
+        assert_eq!(
+            ids(Config { splits: Some(vec!["test".into()]), levels: Some(vec![1, 2]), ..Config::default() }),
+            ["p6", "p7", "p9", "p10"]
+        );
         assert_eq!(ids(Config { per_level: Some(1), ..Config::default() }), ["p0", "p1", "p2"]);
         assert_eq!(ids(Config { limit: Some(2), splits: Some(vec!["test".into()]), ..Config::default() }), ["p6", "p7"]);
     }

@@ -71,7 +71,8 @@ pub fn read(file: &Path) -> Result<Vec<Solution>> {
 
 fn column<'a>(batch: &'a RecordBatch, name: &str, file: &Path) -> Result<&'a ArrayRef> {
     let column = batch.column_by_name(name).ok_or_else(|| {
-        Error::data(format!("{}: no column `{name}`", file.display())).help("a table of solutions comes from `data/import` with format gsm8k_solutions")
+        Error::data(format!("{}: no column `{name}`", file.display()))
+            .help("a table of solutions comes from `data/import` with format gsm8k_solutions")
     })?;
     if column.null_count() > 0 {
         return Err(Error::data(format!("{}: column `{name}` has nulls", file.display())));

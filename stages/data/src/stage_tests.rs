@@ -61,7 +61,13 @@ fn run(root: &Path, name: &str, kind: &str, config: Value, inputs: &[(&str, Path
     }
     for (port, folder) in inputs {
         let digest = Digest::of(port.as_bytes());
-        let artifact = InputArtifact { kind: ArtifactKind::Table, digest: digest.clone(), stage_digest: digest, folder: folder.clone(), metadata: BTreeMap::new() };
+        let artifact = InputArtifact {
+            kind: ArtifactKind::Table,
+            digest: digest.clone(),
+            stage_digest: digest,
+            folder: folder.clone(),
+            metadata: BTreeMap::new(),
+        };
         context.inputs.entry((*port).to_string()).or_default().push(artifact);
     }
     assert_eq!(stage.validate(&config), []);
@@ -78,12 +84,27 @@ fn problems_are_made_filtered_and_selected() {
     let root = tempfile::tempdir().unwrap();
     let world = json!({"kind": "word-problems", "tools": ["calculator"]});
     let splits = json!({"demonstrations": {"levels": {"1": 40, "2": 20}}, "test": {"total": 25}});
-    let made = run(root.path(), "made", "data/synthesize", json!({"method": "procedural", "environment": world, "splits": splits, "mistakes": 0.2}), &[]).unwrap();
+    let made = run(
+        root.path(),
+        "made",
+        "data/synthesize",
+        json!({"method": "procedural", "environment": world, "splits": splits, "mistakes": 0.2}),
+        &[],
+    )
+    .unwrap();
     assert_eq!((made.metrics["problems"], made.metrics["demonstrations"]), (85.0, 60.0));
-    let test = run(root.path(), "test", "data/select", json!({"splits": ["test"], "where": "level <= 3", "per_level": 4}), &[("problems", made.output("problems"))]).unwrap();
+    let test = run(
+        root.path(),
+        "test",
+        "data/select",
+        json!({"splits": ["test"], "where": "level <= 3", "per_level": 4}),
+        &[("problems", made.output("problems"))],
+    )
+    .unwrap();
     assert_eq!(test.metrics["problems"], 12.0);
     let rules = json!([{"kind": "format"}, {"kind": "void_turn"}, {"kind": "answer"}, {"kind": "exact_duplicates"}, {"kind": "decontaminate", "methods": ["canonical"]}, {"kind": "expression", "keep": "tool_errors = 0"}]);
-    let inputs = [("trajectories", made.output("demonstrations")), ("problems", made.output("problems")), ("evaluation", test.output("problems"))];
+    let inputs =
+        [("trajectories", made.output("demonstrations")), ("problems", made.output("problems")), ("evaluation", test.output("problems"))];
     let filtered = run(root.path(), "filtered", "data/filter", json!({"rules": rules, "environment": world}), &inputs).unwrap();
     let mistakes = made.metrics["demonstrations_with_mistake"];
     assert_eq!((filtered.metrics["kept"], filtered.metrics["rejected_expression"]), (60.0 - mistakes, mistakes));
@@ -108,10 +129,14 @@ fn graded_solutions_become_labelled_steps() {
     let root = tempfile::tempdir().unwrap();
     let file = root.path().join("solutions.jsonl");
     std::fs::write(&file, r#"{"question": "q", "ground_truth": "<<1+1=2>>2\nA: 2", "x": {"is_correct": true, "solution": "1+1=<<1+1=2>>2\nA: 2"}, "y": {"is_correct": false, "solution": "A: 3"}}"#).unwrap();
-    let imported = run(root.path(), "imported", "data/import", json!({"source": file, "format": "gsm8k_solutions", "split": "test"}), &[]).unwrap();
+    let imported =
+        run(root.path(), "imported", "data/import", json!({"source": file, "format": "gsm8k_solutions", "split": "test"}), &[]).unwrap();
     assert_eq!((imported.metrics["solutions"], imported.metrics["problems"]), (2.0, 1.0));
     let labelled = run(root.path(), "labelled", "data/step_labels", json!({}), &[("solutions", imported.output("solutions"))]).unwrap();
-    assert_eq!((labelled.metrics["steps"], labelled.metrics["steps_labelled_outcome"], labelled.metrics["annotations_agreeing"]), (3.0, 2.0, 1.0));
+    assert_eq!(
+        (labelled.metrics["steps"], labelled.metrics["steps_labelled_outcome"], labelled.metrics["annotations_agreeing"]),
+        (3.0, 2.0, 1.0)
+    );
     let rows = trainyard_tables::read_trajectories(&labelled.output("trajectories").join("data.parquet")).unwrap();
     assert_eq!(rows.iter().map(|t| *t.step_labels.as_ref().unwrap().last().unwrap()).collect::<Vec<_>>(), [1.0, 0.0]);
 }

@@ -70,9 +70,19 @@ impl Stage for StepLabels {
     fn ports() -> Ports {
         use Cardinality::One;
         Ports {
-            inputs: vec![port("solutions", ArtifactKind::Table, One, "Graded solutions, as from `data/import` with format gsm8k_solutions.")],
+            inputs: vec![port(
+                "solutions",
+                ArtifactKind::Table,
+                One,
+                "Graded solutions, as from `data/import` with format gsm8k_solutions.",
+            )],
             outputs: vec![
-                port("trajectories", ArtifactKind::Trajectories, One, "Solutions as trajectories; `step_labels` has one label per agent turn."),
+                port(
+                    "trajectories",
+                    ArtifactKind::Trajectories,
+                    One,
+                    "Solutions as trajectories; `step_labels` has one label per agent turn.",
+                ),
                 port("problems", ArtifactKind::Problems, One, "The problems that they solve."),
                 port("report", ArtifactKind::Report, One, "Counts of labels."),
             ],
@@ -150,13 +160,19 @@ pub struct Counts {
 }
 
 /// Plays and labels all solutions, in order.
-pub fn label(rows: &[Solution], problems: &BTreeMap<&str, &Problem>, environment: &dyn Environment, progress: impl FnMut(usize) -> Result<()>) -> Result<(Vec<Trajectory>, Counts)> {
+pub fn label(
+    rows: &[Solution],
+    problems: &BTreeMap<&str, &Problem>,
+    environment: &dyn Environment,
+    progress: impl FnMut(usize) -> Result<()>,
+) -> Result<(Vec<Trajectory>, Counts)> {
     let tool = tool(environment)?;
     let texts: Vec<String> = rows.iter().map(|s| in_answer_form(&s.solution)).collect();
     let mut scripts = Vec::with_capacity(rows.len());
     let mut calculations = Vec::with_capacity(rows.len());
     for (row, text) in rows.iter().zip(&texts) {
-        let problem = problems.get(row.problem_id.as_str()).copied().ok_or_else(|| Error::bug(format!("no problem `{}`", row.problem_id)))?;
+        let problem =
+            problems.get(row.problem_id.as_str()).copied().ok_or_else(|| Error::bug(format!("no problem `{}`", row.problem_id)))?;
         let converted = convert(text, environment, &tool)?;
         scripts.push(Script { id: format!("{}-{}", row.problem_id, row.solver), problem, turns: converted.turns, seed: 0 });
         calculations.push(converted.calculations);

@@ -34,7 +34,9 @@ pub fn read_call(call: &Value) -> Result<(String, Value)> {
     let name = function.get("name").and_then(Value::as_str).ok_or_else(|| Error::data("a tool call without `name`"))?;
     let arguments = match function.get("arguments") {
         None | Some(Value::Null) => json!({}),
-        Some(Value::String(text)) => serde_json::from_str(text).map_err(|e| Error::data(format!("arguments of the call of `{name}` are no JSON: {e}")))?,
+        Some(Value::String(text)) => {
+            serde_json::from_str(text).map_err(|e| Error::data(format!("arguments of the call of `{name}` are no JSON: {e}")))?
+        }
         Some(value) => value.clone(),
     };
     Ok((name.to_string(), arguments))

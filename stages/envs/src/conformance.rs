@@ -126,7 +126,9 @@ fn limits_hold(environment: &dyn Environment, script: &Script<'_>, first: &str) 
     let mut episode = start(environment, script, 1)?;
     for taken in 1..=environment.max_turns() {
         match turn(environment, &mut *episode, first)? {
-            Step::Done(outcome) if matches!(outcome.stop, StopReason::Turns | StopReason::ToolLimit) && outcome.turns == taken => return Ok(()),
+            Step::Done(outcome) if matches!(outcome.stop, StopReason::Turns | StopReason::ToolLimit) && outcome.turns == taken => {
+                return Ok(());
+            }
             Step::Done(outcome) => return Err(format!("an agent that only calls tools ends with {outcome:?}")),
             Step::Observe(_) | Step::Pending => {}
         }

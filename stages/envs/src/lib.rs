@@ -8,8 +8,8 @@
 pub mod conformance;
 pub mod environments;
 pub mod formats;
-pub mod options;
 pub mod number;
+pub mod options;
 pub mod rewards;
 pub mod tools;
 pub mod verifiers;
@@ -17,5 +17,5 @@ pub mod verifiers;
 pub use environments::{AgentTurn, Environment, Episode, Observation, Outcome, Step};
 pub use formats::ToolFormat;
 pub use rewards::{Reward, Score};
-pub use tools::{Tool, ToolCall, ToolHost, ToolLimits, ToolResult, ToolSession, ToolSpec, Ticket};
+pub use tools::{Ticket, Tool, ToolCall, ToolHost, ToolLimits, ToolResult, ToolSession, ToolSpec};
 pub use verifiers::Verifier;

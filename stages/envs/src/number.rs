@@ -80,7 +80,13 @@ impl Number {
         let exponent = exponent.unsigned_abs();
         if base.under == 1 && base.over.abs() <= 1 {
             let odd = exponent % 2 == 1;
-            return Some(Self::integer(if exponent == 0 { 1 } else if odd { base.over } else { base.over.abs() }));
+            return Some(Self::integer(if exponent == 0 {
+                1
+            } else if odd {
+                base.over
+            } else {
+                base.over.abs()
+            }));
         }
         let exponent = u32::try_from(exponent).ok().filter(|e| *e <= 127)?;
         Some(Self { over: base.over.checked_pow(exponent)?, under: base.under.checked_pow(exponent)? })

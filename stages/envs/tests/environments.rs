@@ -11,7 +11,13 @@ use trainyard_envs::{AgentTurn, Environment, Outcome, Step, environments};
 use trainyard_tables::{Message, Problem, Status, StopReason};
 
 fn problem(answer: &str) -> Problem {
-    Problem { id: "p".to_string(), messages: vec![Message::new("user", "12 and 7?")], answer: answer.to_string(), verifier: "{}".to_string(), ..Problem::default() }
+    Problem {
+        id: "p".to_string(),
+        messages: vec![Message::new("user", "12 and 7?")],
+        answer: answer.to_string(),
+        verifier: "{}".to_string(),
+        ..Problem::default()
+    }
 }
 
 fn environment(options: serde_json::Value) -> Box<dyn Environment> {
@@ -100,7 +106,10 @@ fn the_agent_sees_what_was_wrong_with_its_call() {
     let environment = environment(json!({"kind": "math-problems", "tools": ["python"], "format": "hermes"}));
     let (messages, outcome) = play(
         &*environment,
-        &["<tool_call>{</tool_call><tool_call>{\"name\": \"abacus\", \"arguments\": {}}</tool_call><tool_call>{\"name\": \"python\", \"arguments\": {\"code\": \"19\"}}</tool_call>", "19"],
+        &[
+            "<tool_call>{</tool_call><tool_call>{\"name\": \"abacus\", \"arguments\": {}}</tool_call><tool_call>{\"name\": \"python\", \"arguments\": {\"code\": \"19\"}}</tool_call>",
+            "19",
+        ],
     );
     assert_eq!(messages.iter().map(|m| m.role.as_str()).collect::<Vec<_>>(), ["tool"; 3]);
     assert!(messages[0].content.starts_with("error: the tool call is no JSON"));

@@ -197,7 +197,8 @@ fn many_threads_share_a_host_and_calls_stay_in_order() {
             scope.spawn(move || {
                 let mut s = session(host, &limits());
                 ask(&mut *s, "x=0");
-                let tickets: Vec<_> = (1..200u64).map(|i| s.submit(&serde_json::json!({"code": format!("x=x*7%1000+{}\nx", i * t)}))).collect();
+                let tickets: Vec<_> =
+                    (1..200u64).map(|i| s.submit(&serde_json::json!({"code": format!("x=x*7%1000+{}\nx", i * t)}))).collect();
                 let mut x = 0;
                 for (i, ticket) in (1..200u64).zip(tickets) {
                     x = x * 7 % 1000 + i * t;

@@ -19,10 +19,18 @@ pub struct Composition {
 
 /// All of them, sorted by name.
 pub const COMPOSITIONS: &[Composition] = &[
-    Composition { name: "dapo", summary: "GRPO with clip-higher, token mean, dynamic sampling and overlong masking (2503.14476)", config: dapo },
+    Composition {
+        name: "dapo",
+        summary: "GRPO with clip-higher, token mean, dynamic sampling and overlong masking (2503.14476)",
+        config: dapo,
+    },
     Composition { name: "dr_grpo", summary: "group mean as baseline, no scale, sums over a constant length (2503.20783)", config: dr_grpo },
     Composition { name: "grpo", summary: "group-relative advantages, clip-higher, token mean, dynamic sampling", config: grpo },
-    Composition { name: "reinforce_plus_plus_baseline", summary: "group mean as baseline, whitened over the batch (2501.03262)", config: reinforce_plus_plus_baseline },
+    Composition {
+        name: "reinforce_plus_plus_baseline",
+        summary: "group mean as baseline, whitened over the batch (2501.03262)",
+        config: reinforce_plus_plus_baseline,
+    },
     Composition { name: "rloo", summary: "leave-one-out baseline without scale (2402.14740)", config: rloo },
 ];
 
@@ -65,7 +73,9 @@ fn reinforce_plus_plus_baseline() -> Value {
 pub fn composition(name: &str) -> Result<Value> {
     let found = COMPOSITIONS.iter().find(|c| c.name == name);
     let names = || COMPOSITIONS.iter().map(|c| c.name).collect::<Vec<_>>().join(", ");
-    found.map(|c| (c.config)()).ok_or_else(|| Error::invalid(format!("no algorithm is called `{name}`")).help(format!("the valid names are: {}", names())))
+    found
+        .map(|c| (c.config)())
+        .ok_or_else(|| Error::invalid(format!("no algorithm is called `{name}`")).help(format!("the valid names are: {}", names())))
 }
 
 /// `over` laid on `base`.

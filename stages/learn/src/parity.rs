@@ -5,8 +5,8 @@
 //! values are compared where `mask` is 1, `kl` everywhere. Refuses: cases of parts that this build lacks; they are reported as not
 //! covered, never as passed.
 
-use crate::advantages::group::{Center, Scale};
 use crate::advantages::Group as GroupAdvantage;
+use crate::advantages::group::{Center, Scale};
 use crate::aggregate::Aggregate;
 use crate::batch::{Batch, Grid, Group, Rollout, TokenBatch};
 use crate::losses::Clip;
@@ -97,7 +97,10 @@ fn batch(case: &Value) -> Result<(Batch, Vec<usize>)> {
         groups.entry(*g).or_default().push(row);
     }
     let rollout = |&row: &usize| Rollout { reward: rewards[row], mask: mask[row].clone(), ..Rollout::default() };
-    let batch = Batch { step: 0, groups: groups.values().map(|rows| Group { rollouts: rows.iter().map(rollout).collect(), ..Group::default() }).collect() };
+    let batch = Batch {
+        step: 0,
+        groups: groups.values().map(|rows| Group { rollouts: rows.iter().map(rollout).collect(), ..Group::default() }).collect(),
+    };
     Ok((batch, groups.into_values().flatten().collect()))
 }
 
@@ -107,7 +110,8 @@ fn loss(name: &str, case: &Value) -> Result<Option<Found>> {
     }
     let (inputs, config) = (&case["inputs"], &case["config"]);
     let number = |key: &str| config[key].as_f64().ok_or_else(|| Error::data(format!("config `{key}` is missing")));
-    let part = Clip { clip_low: number("clip_ratio_low")?, clip_high: number("clip_ratio_high")?, dual_clip: config["clip_ratio_c"].as_f64() };
+    let part =
+        Clip { clip_low: number("clip_ratio_low")?, clip_high: number("clip_ratio_high")?, dual_clip: config["clip_ratio_c"].as_f64() };
     let mask = mask(case)?;
     let correction = inputs.get("rollout_is_weights").map(|v| grid(v, "rollout_is_weights")).transpose()?;
     let batch = TokenBatch {

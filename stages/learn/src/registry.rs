@@ -3,8 +3,8 @@
 //! Why so: options arrive as maps with a `kind`; the list finds the part, its schema checks the rest, and unknown kinds are
 //! answered with the valid names. Refuses: tagged enums (they would put every part into one type) and registration at link time.
 
-use crate::part::{Advantage, Curriculum, Filter, LossTerm, Modulation, Replay, Strategy};
 use crate::correction::{self, Correction};
+use crate::part::{Advantage, Curriculum, Filter, LossTerm, Modulation, Replay, Strategy};
 use crate::{advantages, curricula, filters, losses, modulations, replay, strategies};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -107,7 +107,8 @@ impl<T: ?Sized> Kinds<T> {
     }
     fn find(&self, options: &Value) -> Result<(&Kind<T>, Value)> {
         let (name, rest) = split(options).ok_or_else(|| {
-            Error::invalid(format!("a {} needs a `kind`", self.name)).help(format!("write {{kind: …}} with one of: {}", self.names().join(", ")))
+            Error::invalid(format!("a {} needs a `kind`", self.name))
+                .help(format!("write {{kind: …}} with one of: {}", self.names().join(", ")))
         })?;
         let kind = self.list.iter().find(|k| k.kind == name).ok_or_else(|| {
             Error::invalid(format!("no {} is called `{name}`", self.name)).help(format!("the valid kinds are: {}", self.names().join(", ")))

@@ -37,7 +37,8 @@ pub fn load_model(folder: &Path) -> Result<(ModelConfig, Weights)> {
     let mut weights = Weights::new();
     for (name, shape) in config.parameters() {
         let tensor = found.remove(&name).ok_or_else(|| {
-            Error::data(format!("{}: the tensor `{name}` of shape {shape:?} is missing", folder.display())).help("config.json and the weights must belong together")
+            Error::data(format!("{}: the tensor `{name}` of shape {shape:?} is missing", folder.display()))
+                .help("config.json and the weights must belong together")
         })?;
         if tensor.dims() != shape {
             let message = format!("{}: `{name}` has shape {:?}, config.json asks for {shape:?}", folder.display(), tensor.dims());
@@ -67,7 +68,8 @@ pub fn expect_finite(weights: &Weights) -> Result<()> {
             _ => None,
         };
         if let Some(place) = bad {
-            return Err(Error::data(format!("`{name}` holds a number that is not finite at element {place}")).help("the training diverged: lower the learning rate or clip gradients"));
+            return Err(Error::data(format!("`{name}` holds a number that is not finite at element {place}"))
+                .help("the training diverged: lower the learning rate or clip gradients"));
         }
     }
     Ok(())
@@ -92,10 +94,14 @@ fn weight_files(folder: &Path) -> Result<Vec<PathBuf>> {
         return Ok(vec![single]);
     }
     if !index.exists() {
-        return Err(Error::invalid(format!("{}: neither `{SINGLE}` nor `{INDEX}` is there", folder.display())).help("give a Hugging Face folder with safetensors weights"));
+        return Err(Error::invalid(format!("{}: neither `{SINGLE}` nor `{INDEX}` is there", folder.display()))
+            .help("give a Hugging Face folder with safetensors weights"));
     }
     let value = read_json(&index)?;
-    let map = value.get("weight_map").and_then(Value::as_object).ok_or_else(|| Error::data(format!("{}: `weight_map` is missing", index.display())))?;
+    let map = value
+        .get("weight_map")
+        .and_then(Value::as_object)
+        .ok_or_else(|| Error::data(format!("{}: `weight_map` is missing", index.display())))?;
     let names: BTreeSet<&str> = map.values().filter_map(Value::as_str).collect();
     if let Some(name) = names.iter().find(|n| n.contains('/') || n.contains('\\') || **n == "..") {
         return Err(Error::data(format!("{}: shard `{name}` is not a plain file name", index.display())));
@@ -159,7 +165,9 @@ pub fn load_tensors(path: &Path) -> Result<BTreeMap<String, Tensor>> {
     let bytes = fs::read(path).map_err(|e| io_error(path, &e))?;
     let file = SafeTensors::deserialize(&bytes).map_err(|e| {
         let reason = match e {
-            SafeTensorError::HeaderTooSmall | SafeTensorError::InvalidHeaderLength | SafeTensorError::MetadataIncompleteBuffer => "the file is truncated".to_string(),
+            SafeTensorError::HeaderTooSmall | SafeTensorError::InvalidHeaderLength | SafeTensorError::MetadataIncompleteBuffer => {
+                "the file is truncated".to_string()
+            }
             other => format!("no valid safetensors file: {other}"),
         };
         Error::data(format!("{}: {reason}", path.display())).help("fetch or write the file again")
@@ -172,10 +180,18 @@ fn read(name: &str, view: &TensorView<'_>) -> Result<Tensor> {
     let half = |i: usize| u16::from_le_bytes([data[2 * i], data[2 * i + 1]]);
     let halves = data.len() / 2;
     let tensor = match view.dtype() {
-        Dtype::F32 => Tensor::from_vec(data.as_chunks::<4>().0.iter().map(|b| f32::from_le_bytes(*b)).collect::<Vec<_>>(), shape, &Device::Cpu),
-        Dtype::F64 => Tensor::from_vec(data.as_chunks::<8>().0.iter().map(|b| f64::from_le_bytes(*b)).collect::<Vec<_>>(), shape, &Device::Cpu),
-        Dtype::U32 => Tensor::from_vec(data.as_chunks::<4>().0.iter().map(|b| u32::from_le_bytes(*b)).collect::<Vec<_>>(), shape, &Device::Cpu),
-        Dtype::BF16 => Tensor::from_vec((0..halves).map(|i| f32::from_bits(u32::from(half(i)) << 16)).collect::<Vec<_>>(), shape, &Device::Cpu),
+        Dtype::F32 => {
+            Tensor::from_vec(data.as_chunks::<4>().0.iter().map(|b| f32::from_le_bytes(*b)).collect::<Vec<_>>(), shape, &Device::Cpu)
+        }
+        Dtype::F64 => {
+            Tensor::from_vec(data.as_chunks::<8>().0.iter().map(|b| f64::from_le_bytes(*b)).collect::<Vec<_>>(), shape, &Device::Cpu)
+        }
+        Dtype::U32 => {
+            Tensor::from_vec(data.as_chunks::<4>().0.iter().map(|b| u32::from_le_bytes(*b)).collect::<Vec<_>>(), shape, &Device::Cpu)
+        }
+        Dtype::BF16 => {
+            Tensor::from_vec((0..halves).map(|i| f32::from_bits(u32::from(half(i)) << 16)).collect::<Vec<_>>(), shape, &Device::Cpu)
+        }
         Dtype::F16 => Tensor::from_vec((0..halves).map(|i| half_to_f32(half(i))).collect::<Vec<_>>(), shape, &Device::Cpu),
         other => return Err(Error::data(format!("`{name}` is of type {other:?}")).help("weights must be f32, f64, f16 or bf16")),
     };

@@ -97,7 +97,8 @@ impl ModelConfig {
     /// Every parameter of the model: name and shape, in name order (the order of all sums and files).
     pub fn parameters(&self) -> Vec<(String, Vec<usize>)> {
         let (h, i, q, k) = (self.hidden_size, self.intermediate_size, self.query_width(), self.key_width());
-        let mut list = vec![("model.embed_tokens.weight".to_string(), vec![self.vocab_size, h]), ("model.norm.weight".to_string(), vec![h])];
+        let mut list =
+            vec![("model.embed_tokens.weight".to_string(), vec![self.vocab_size, h]), ("model.norm.weight".to_string(), vec![h])];
         match self.num_labels {
             Some(n) => list.push(("score.weight".into(), vec![n, h])),
             None if !self.tie_word_embeddings => list.push(("lm_head.weight".into(), vec![self.vocab_size, h])),
@@ -149,11 +150,15 @@ impl ModelConfig {
             return Err(Error::invalid(format!("model config: `{name}` is 0")).help("give a positive number"));
         }
         if !self.num_attention_heads.is_multiple_of(self.num_key_value_heads) {
-            let message = format!("model config: {} attention heads cannot share {} key-value heads", self.num_attention_heads, self.num_key_value_heads);
+            let message = format!(
+                "model config: {} attention heads cannot share {} key-value heads",
+                self.num_attention_heads, self.num_key_value_heads
+            );
             return Err(Error::invalid(message).help("let `num_key_value_heads` divide `num_attention_heads`"));
         }
         if !self.head_dim.is_multiple_of(2) {
-            return Err(Error::invalid(format!("model config: `head_dim` {} is odd", self.head_dim)).help("rotary embedding turns pairs: give an even number"));
+            return Err(Error::invalid(format!("model config: `head_dim` {} is odd", self.head_dim))
+                .help("rotary embedding turns pairs: give an even number"));
         }
         if !(self.rms_norm_eps > 0.0 && self.rope_theta > 1.0 && self.initializer_range > 0.0) {
             return Err(Error::invalid("model config: `rms_norm_eps` and `initializer_range` must be above 0 and `rope_theta` above 1"));
@@ -169,12 +174,20 @@ impl ModelConfig {
             "llama" => ModelType::Llama,
             "qwen2" => ModelType::Qwen2,
             "qwen3" => ModelType::Qwen3,
-            other => return Err(Error::invalid(format!("config.json: model_type `{other}` is not supported")).help("use a model of the llama, qwen2 or qwen3 family")),
+            other => {
+                return Err(Error::invalid(format!("config.json: model_type `{other}` is not supported"))
+                    .help("use a model of the llama, qwen2 or qwen3 family"));
+            }
         };
         keys.refuse_unsupported()?;
         let hidden_size = keys.size("hidden_size")?;
         let heads = keys.size("num_attention_heads")?;
-        let classifier = keys.0.get("architectures").and_then(|a| a.get(0)).and_then(Value::as_str).is_some_and(|a| a.ends_with("ForTokenClassification"));
+        let classifier = keys
+            .0
+            .get("architectures")
+            .and_then(|a| a.get(0))
+            .and_then(Value::as_str)
+            .is_some_and(|a| a.ends_with("ForTokenClassification"));
         let config = Self {
             model_type,
             vocab_size: keys.size("vocab_size")?,
@@ -271,7 +284,9 @@ impl Keys<'_> {
         }
     }
     fn refuse_unsupported(&self) -> Result<()> {
-        let refuse = |key: &str| Err(Error::invalid(format!("config.json: `{key}` = {} is not supported", self.0[key])).help("use a model without it"));
+        let refuse = |key: &str| {
+            Err(Error::invalid(format!("config.json: `{key}` = {} is not supported", self.0[key])).help("use a model without it"))
+        };
         for key in ["rope_scaling", "rope_parameters"] {
             let kind = self.present(key).map(|v| v.get("rope_type").or_else(|| v.get("type")).and_then(Value::as_str).unwrap_or("default"));
             if kind.is_some_and(|k| k != "default") {

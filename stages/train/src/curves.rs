@@ -51,7 +51,8 @@ pub fn finite(value: f64, name: &str, step: u64) -> Result<f64> {
     if value.is_finite() {
         return Ok(value);
     }
-    Err(Error::data(format!("{name} is {value} at step {step}")).help("lower the learning rate or the clip norm; weights of earlier checkpoints are intact"))
+    Err(Error::data(format!("{name} is {value} at step {step}"))
+        .help("lower the learning rate or the clip norm; weights of earlier checkpoints are intact"))
 }
 
 #[cfg(test)]

@@ -36,7 +36,8 @@ pub fn expect_same_text(model: &ModelFolder, rows: &[Trajectory], what: &str) ->
     for row in rows.iter().filter(|r| !r.token_ids.is_empty()) {
         model.expect_digests(&row.tokenizer_digest, &row.template_digest, &format!("row `{}` of {what}", row.id))?;
         if row.loss_mask.len() != row.token_ids.len() || row.turn.len() != row.token_ids.len() {
-            return Err(Error::data(format!("row `{}` of {what}: per-token columns differ in length", row.id)).help("rebuild the artifact that wrote it"));
+            return Err(Error::data(format!("row `{}` of {what}: per-token columns differ in length", row.id))
+                .help("rebuild the artifact that wrote it"));
         }
     }
     Ok(())

@@ -27,7 +27,11 @@ mod tests {
         let names: Vec<&str> = stages.iter().map(|s| s.info().name).collect();
         assert!(names.is_sorted());
         let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src/stages");
-        let mut files: Vec<String> = std::fs::read_dir(folder).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap().replace(".rs", "")).filter(|n| n != "mod").collect();
+        let mut files: Vec<String> = std::fs::read_dir(folder)
+            .unwrap()
+            .map(|e| e.unwrap().file_name().into_string().unwrap().replace(".rs", ""))
+            .filter(|n| n != "mod")
+            .collect();
         files.sort();
         files.dedup();
         assert_eq!(names, files, "every file of `stages` is listed");

@@ -79,7 +79,9 @@ pub fn read_results(path: &Path) -> Result<Vec<ResultRow>> {
 }
 
 fn decode(batch: &RecordBatch) -> Result<Vec<ResultRow>> {
-    let text = |name: &str| -> Result<Vec<Option<String>>> { Ok(column::<StringArray>(batch, name)?.iter().map(|v| v.map(str::to_string)).collect()) };
+    let text = |name: &str| -> Result<Vec<Option<String>>> {
+        Ok(column::<StringArray>(batch, name)?.iter().map(|v| v.map(str::to_string)).collect())
+    };
     let (model, problem, answer, stop) = (text("model")?, text("problem_id")?, text("answer")?, text("stop_reason")?);
     let correct: Vec<Option<bool>> = column::<BooleanArray>(batch, "correct")?.iter().collect();
     let whole = |name: &str| numbers::<Int64Type>(batch, name);
@@ -131,8 +133,17 @@ mod tests {
     fn rows_survive_their_file() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("data.parquet");
-        let failed = ResultRow { model: "rl".into(), problem_id: "b".into(), sample: 3, stop_reason: "error".into(), ..ResultRow::default() };
-        let scored = ResultRow { correct: Some(true), answer: Some("7".into()), sample: -1, prm_last: Some(0.25), tokens: 9, level: 2, ..failed.clone() };
+        let failed =
+            ResultRow { model: "rl".into(), problem_id: "b".into(), sample: 3, stop_reason: "error".into(), ..ResultRow::default() };
+        let scored = ResultRow {
+            correct: Some(true),
+            answer: Some("7".into()),
+            sample: -1,
+            prm_last: Some(0.25),
+            tokens: 9,
+            level: 2,
+            ..failed.clone()
+        };
         write_results(&path, &[scored.clone(), failed.clone()]).unwrap();
         assert_eq!(read_results(&path).unwrap(), [scored, failed]);
     }

@@ -57,7 +57,8 @@ pub fn context() -> (StageContext, TempDir) {
 pub fn context_in(folder: &Path, cpus: usize, cancel_after: Option<usize>) -> StageContext {
     let checkpoints = folder.join("checkpoints");
     std::fs::create_dir_all(&checkpoints).unwrap();
-    let mut steps: Vec<u64> = std::fs::read_dir(&checkpoints).unwrap().map(|e| e.unwrap().file_name().to_str().unwrap().parse().unwrap()).collect();
+    let mut steps: Vec<u64> =
+        std::fs::read_dir(&checkpoints).unwrap().map(|e| e.unwrap().file_name().to_str().unwrap().parse().unwrap()).collect();
     steps.sort_unstable();
     let cancel = CancelToken::default();
     let scratch = folder.join("scratch");
@@ -66,7 +67,11 @@ pub fn context_in(folder: &Path, cpus: usize, cancel_after: Option<usize>) -> St
         cpus,
         cancel: cancel.clone(),
         reporter: Arc::new(Silent),
-        checkpoints: Arc::new(Checkpoints { folder: checkpoints, steps: Mutex::new(steps), cancel_after: cancel_after.map(|n| (n, cancel)) }),
+        checkpoints: Arc::new(Checkpoints {
+            folder: checkpoints,
+            steps: Mutex::new(steps),
+            cancel_after: cancel_after.map(|n| (n, cancel)),
+        }),
         scratch,
         inputs: BTreeMap::new(),
         output_folders: BTreeMap::new(),
@@ -125,7 +130,8 @@ pub fn digest_of(folder: &Path) -> Digest {
 pub fn tiny_model(hidden: usize, layers: usize, seed: u64) -> ModelFolder {
     let template = Builtin::Compact;
     let tokenizer = character_tokenizer(["0123456789"], template.special_tokens()).unwrap();
-    let config = ModelConfig { max_position_embeddings: 256, ..ModelConfig::llama(tokenizer.vocabulary_size(), hidden, 2 * hidden, layers, 2, 2) };
+    let config =
+        ModelConfig { max_position_embeddings: 256, ..ModelConfig::llama(tokenizer.vocabulary_size(), hidden, 2 * hidden, layers, 2, 2) };
     let weights = Decoder::initialize(&config, &Chance::new(seed)).unwrap().weights().unwrap();
     let chat = Chat::new(tokenizer, template.template().unwrap()).unwrap();
     let generation = GenerationConfig { eos_token_id: vec![chat.end_token()], ..GenerationConfig::default() };
@@ -161,9 +167,21 @@ pub fn demonstration(problem: &Problem, prompt: &[Message]) -> Trajectory {
     let messages: Vec<Message> = prompt
         .iter()
         .cloned()
-        .chain([turn("assistant", format!("<tool_call>{expression}</tool_call>")), turn("tool", problem.answer.clone()), turn("assistant", problem.answer.clone())])
+        .chain([
+            turn("assistant", format!("<tool_call>{expression}</tool_call>")),
+            turn("tool", problem.answer.clone()),
+            turn("assistant", problem.answer.clone()),
+        ])
         .collect();
-    Trajectory { id: format!("demo-{}", problem.id), problem_id: problem.id.clone(), messages, turns: 2, tool_calls: 1, level: 1, ..Trajectory::default() }
+    Trajectory {
+        id: format!("demo-{}", problem.id),
+        problem_id: problem.id.clone(),
+        messages,
+        turns: 2,
+        tool_calls: 1,
+        level: 1,
+        ..Trajectory::default()
+    }
 }
 
 /// The environment of these tests: word problems with the calculator, which answers in this process.

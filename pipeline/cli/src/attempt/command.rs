@@ -25,7 +25,8 @@ pub fn run(spec: &AttemptSpec, context: &mut StageContext) -> Result<()> {
     let metrics = context.scratch.join("metrics.jsonl");
     let mut command = command(spec, context)?;
     command.env("TRAINYARD_METRICS", &metrics);
-    let child = command.spawn().map_err(|e| Error::invalid(format!("stage `{}` could not start {:?}: {e}", spec.stage, command.get_program())))?;
+    let child =
+        command.spawn().map_err(|e| Error::invalid(format!("stage `{}` could not start {:?}: {e}", spec.stage, command.get_program())))?;
     wait(child, spec, context)?;
     read_metrics(&metrics, context)
 }
@@ -35,7 +36,8 @@ fn command(spec: &AttemptSpec, context: &StageContext) -> Result<Command> {
     let mut command = match (config.get("argv").and_then(Value::as_array), config.get("shell").and_then(Value::as_str)) {
         (Some(words), _) => {
             let words: Vec<String> = words.iter().map(|w| word(w, context)).collect::<Result<_>>()?;
-            let (program, arguments) = words.split_first().ok_or_else(|| Error::invalid(format!("stage `{}` runs an empty command", spec.stage)))?;
+            let (program, arguments) =
+                words.split_first().ok_or_else(|| Error::invalid(format!("stage `{}` runs an empty command", spec.stage)))?;
             let mut command = Command::new(program);
             command.args(arguments);
             command
@@ -77,7 +79,10 @@ fn word(value: &Value, context: &StageContext) -> Result<String> {
 fn input_path(port: &str, index: Option<u64>, context: &StageContext) -> Result<PathBuf> {
     let artifacts = context.many(port);
     match (index, artifacts) {
-        (Some(i), _) => artifacts.get(i as usize).map(|a| a.folder.clone()).ok_or_else(|| Error::invalid(format!("input `{port}` has no artifact number {i}"))),
+        (Some(i), _) => artifacts
+            .get(i as usize)
+            .map(|a| a.folder.clone())
+            .ok_or_else(|| Error::invalid(format!("input `{port}` has no artifact number {i}"))),
         (None, [one]) => Ok(one.folder.clone()),
         (None, [first, ..]) => Ok(first.folder.parent().unwrap_or(&first.folder).to_path_buf()),
         (None, []) => Err(Error::invalid(format!("input `{port}` is missing"))),
@@ -87,8 +92,12 @@ fn input_path(port: &str, index: Option<u64>, context: &StageContext) -> Result<
 /// Values of the declared secrets, from where the site file says.
 fn secrets(spec: &AttemptSpec) -> Result<BTreeMap<String, String>> {
     let one = |(name, provider): (&String, &String)| {
-        let variable = provider.strip_prefix("env:").ok_or_else(|| Error::invalid(format!("secret `{name}`: no provider `{provider}`")).help("use `env:VARIABLE`"))?;
-        let value = std::env::var(variable).map_err(|_| Error::invalid(format!("secret `{name}`: the variable {variable} is not set")).help("set it where the attempt runs"))?;
+        let variable = provider
+            .strip_prefix("env:")
+            .ok_or_else(|| Error::invalid(format!("secret `{name}`: no provider `{provider}`")).help("use `env:VARIABLE`"))?;
+        let value = std::env::var(variable).map_err(|_| {
+            Error::invalid(format!("secret `{name}`: the variable {variable} is not set")).help("set it where the attempt runs")
+        })?;
         Ok((name.clone(), value))
     };
     spec.secrets.iter().map(one).collect()
@@ -141,7 +150,8 @@ fn wait(mut child: Child, spec: &AttemptSpec, context: &StageContext) -> Result<
     }
     use std::os::unix::process::ExitStatusExt as _;
     let how = status.code().map_or_else(|| format!("signal {}", status.signal().unwrap_or(0)), |c| format!("exit code {c}"));
-    Err(Error::data(format!("the command of stage `{}` ended with {how}", spec.stage)).help(format!("`trainyard logs {} {}` shows what it wrote", spec.run, spec.stage)))
+    Err(Error::data(format!("the command of stage `{}` ended with {how}", spec.stage))
+        .help(format!("`trainyard logs {} {}` shows what it wrote", spec.run, spec.stage)))
 }
 
 fn ask_to_stop(child: &Child) {

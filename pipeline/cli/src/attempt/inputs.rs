@@ -9,7 +9,11 @@ use trainyard_core::{Result, error::io_error};
 use trainyard_store::Store;
 
 /// `<folder>/<port>/<index>/…`; files of a local store are linked, others downloaded.
-pub async fn materialize(store: &Store, inputs: &BTreeMap<String, Vec<AttemptInput>>, folder: &Path) -> Result<BTreeMap<String, Vec<InputArtifact>>> {
+pub async fn materialize(
+    store: &Store,
+    inputs: &BTreeMap<String, Vec<AttemptInput>>,
+    folder: &Path,
+) -> Result<BTreeMap<String, Vec<InputArtifact>>> {
     let mut fetched = BTreeMap::new();
     for (port, list) in inputs {
         let mut artifacts = Vec::with_capacity(list.len());

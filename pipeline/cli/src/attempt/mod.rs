@@ -39,14 +39,19 @@ pub fn main(url: &str) -> Result<()> {
 
 fn attempt(url: &str, reporter: &Arc<dyn Reporter>) -> Result<()> {
     let (store_url, folder) = split_attempt_url(url)?;
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().map_err(|e| Error::retryable(format!("no runtime: {e}")))?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .enable_all()
+        .build()
+        .map_err(|e| Error::retryable(format!("no runtime: {e}")))?;
     let handle = runtime.handle().clone();
     let store = runtime.block_on(Store::open(&store_url, StoreOptions { probe: false, ..StoreOptions::default() }))?;
     let spec = runtime.block_on(store.spec_in(&folder))?;
     let cancel = CancelToken::default();
     supervision::follow_stdin(cancel.clone());
 
-    let scratch = tempfile::Builder::new().prefix("trainyard-attempt-").tempdir().map_err(|e| Error::retryable(format!("no scratch folder: {e}")))?;
+    let scratch =
+        tempfile::Builder::new().prefix("trainyard-attempt-").tempdir().map_err(|e| Error::retryable(format!("no scratch folder: {e}")))?;
     let clock = SystemClock::new();
     let checkpoints: Arc<dyn CheckpointStore> =
         Arc::new(StoredCheckpoints::new(store.clone(), handle, &spec, scratch.path().join("checkpoint"), reporter.clone()));
@@ -116,6 +121,8 @@ fn panic_text(panic: &Box<dyn std::any::Any + Send>) -> String {
 async fn write_result(store: &Store, result: &AttemptResult) -> Result<()> {
     match store.put_result(result).await? {
         Created::Ours => Ok(()),
-        Created::Theirs(_) => Err(Error::lost(format!("attempt {} of {} was ended by somebody else; this one is stale", result.attempt, result.stage))),
+        Created::Theirs(_) => {
+            Err(Error::lost(format!("attempt {} of {} was ended by somebody else; this one is stale", result.attempt, result.stage)))
+        }
     }
 }

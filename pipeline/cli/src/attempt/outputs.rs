@@ -45,7 +45,9 @@ pub async fn store(store: &Store, spec: &AttemptSpec, mut context: StageContext)
 
 fn refuse_broken_metrics(context: &StageContext) -> Result<()> {
     match context.metrics.iter().find(|(_, v)| !v.is_finite()) {
-        Some((name, value)) => Err(Error::data(format!("metric `{name}` is {value}")).help("look at the stage's log for the first step that went wrong")),
+        Some((name, value)) => {
+            Err(Error::data(format!("metric `{name}` is {value}")).help("look at the stage's log for the first step that went wrong"))
+        }
         None => Ok(()),
     }
 }

@@ -25,7 +25,8 @@ struct Finding {
 pub fn run(args: &DoctorArgs) -> Result<Exit> {
     let mut findings = vec![machine_finding(), kinds()?, tool()];
     let site = session::site(&args.site)?;
-    let pools: Vec<String> = site.pools.iter().map(|p| format!("{} ({} × {} cpus, {} gpus)", p.name, p.nodes, p.cpus, p.gpus.len())).collect();
+    let pools: Vec<String> =
+        site.pools.iter().map(|p| format!("{} ({} × {} cpus, {} gpus)", p.name, p.nodes, p.cpus, p.gpus.len())).collect();
     findings.push(Finding { what: "pools", good: true, detail: pools.join(", ") });
     findings.extend(site.secrets.iter().map(|(name, provider)| secret(name, provider)));
     // Opening proves that of two puts of one name only one succeeds.
@@ -38,7 +39,8 @@ pub fn run(args: &DoctorArgs) -> Result<Exit> {
     match args.format {
         Format::Json => print_json(&json!({"good": good, "findings": findings}))?,
         Format::Text => {
-            let rows: Vec<Vec<String>> = findings.iter().map(|f| vec![if f.good { "ok" } else { "BAD" }.into(), f.what.into(), f.detail.clone()]).collect();
+            let rows: Vec<Vec<String>> =
+                findings.iter().map(|f| vec![if f.good { "ok" } else { "BAD" }.into(), f.what.into(), f.detail.clone()]).collect();
             print_text(&table(&["", "what", "found"], &rows));
         }
     }

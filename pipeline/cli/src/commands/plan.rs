@@ -23,7 +23,9 @@ pub fn run(args: &PlanArgs) -> Result<Exit> {
     let world = world::build(&session, Arc::new(SystemClock::new()), Arc::new(Silent))?;
     let forecasts = session.block_on(trainyard_runtime::forecast::forecast(&RunOptions::default(), &plan, &world))?;
     match args.format {
-        PlanFormat::Json => print_json(&json!({"workflow": plan.workflow, "stages": forecasts.iter().map(stage_json).collect::<Vec<_>>()}))?,
+        PlanFormat::Json => {
+            print_json(&json!({"workflow": plan.workflow, "stages": forecasts.iter().map(stage_json).collect::<Vec<_>>()}))?
+        }
         PlanFormat::Text | PlanFormat::Mermaid => print_text(&text(&forecasts)),
     }
     Ok(Exit::Done)
@@ -40,10 +42,23 @@ fn text(forecasts: &[Forecast]) -> String {
     let row = |f: &Forecast| {
         let estimate = f.seconds.filter(|_| f.verdict == Verdict::Run).map(|s| format!("~{}", format_duration(Duration::from_secs_f64(s))));
         let digest = f.digest.as_ref().map(|d| d.short().to_string());
-        vec![f.stage.to_string(), f.kind.clone(), f.verdict.name().into(), digest.unwrap_or_default(), estimate.unwrap_or_default(), f.why.clone()]
+        vec![
+            f.stage.to_string(),
+            f.kind.clone(),
+            f.verdict.name().into(),
+            digest.unwrap_or_default(),
+            estimate.unwrap_or_default(),
+            f.why.clone(),
+        ]
     };
     let rows: Vec<Vec<String>> = forecasts.iter().map(row).collect();
     let count = |verdict| forecasts.iter().filter(|f| f.verdict == verdict).count();
-    let summary = format!("{} stages: {} hits, {} to run, {} deferred", forecasts.len(), count(Verdict::Hit), count(Verdict::Run), count(Verdict::Deferred));
+    let summary = format!(
+        "{} stages: {} hits, {} to run, {} deferred",
+        forecasts.len(),
+        count(Verdict::Hit),
+        count(Verdict::Run),
+        count(Verdict::Deferred)
+    );
     format!("{}\n\n{summary}", table(&["stage", "kind", "decision", "digest", "takes", "why"], &rows))
 }

@@ -68,8 +68,7 @@ fn exit(summary: &RunSummary) -> Result<Exit> {
         Ending::Finished(RunOutcome::Succeeded) => Ok(Exit::Done),
         Ending::Finished(RunOutcome::Failed) => Ok(Exit::Failed),
         Ending::Finished(RunOutcome::Cancelled) => Ok(Exit::Interrupted),
-        Ending::Fenced { by } => {
-            Err(Error::lost(format!("run {} belongs to another writer now: {by}", summary.run)).help("this process published nothing after it lost the run"))
-        }
+        Ending::Fenced { by } => Err(Error::lost(format!("run {} belongs to another writer now: {by}", summary.run))
+            .help("this process published nothing after it lost the run")),
     }
 }

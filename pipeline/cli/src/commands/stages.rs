@@ -56,7 +56,8 @@ fn ports(text: &mut String, title: &str, ports: &[PortInfo]) {
     if ports.is_empty() {
         return;
     }
-    let rows: Vec<Vec<String>> = ports.iter().map(|p| vec![format!("  {}", p.name), p.kind.to_string(), cardinality(p.cardinality).into(), p.doc.into()]).collect();
+    let rows: Vec<Vec<String>> =
+        ports.iter().map(|p| vec![format!("  {}", p.name), p.kind.to_string(), cardinality(p.cardinality).into(), p.doc.into()]).collect();
     let _ = write!(text, "\n{}\n", table(&[title, "kind", "how many", ""], &rows));
 }
 

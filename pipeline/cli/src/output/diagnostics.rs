@@ -26,13 +26,18 @@ pub fn count(diagnostics: &[Diagnostic]) -> String {
         let n = diagnostics.iter().filter(|d| d.severity == severity).count();
         (n > 0).then(|| format!("{n} {name}{}", if n == 1 { "" } else { "s" }))
     };
-    let parts: Vec<String> = [of(Severity::Error, "error"), of(Severity::Warning, "warning"), of(Severity::Note, "note")].into_iter().flatten().collect();
+    let parts: Vec<String> =
+        [of(Severity::Error, "error"), of(Severity::Warning, "warning"), of(Severity::Note, "note")].into_iter().flatten().collect();
     if parts.is_empty() { "no mistakes".into() } else { parts.join(" and ") }
 }
 
 fn report(diagnostic: &Diagnostic, sources: &Sources) -> miette::Report {
-    let label = |span: trainyard_spec::Span, text: String| LabeledSpan::new(Some(text), span.start as usize, (span.end - span.start) as usize);
-    let mut labels = vec![LabeledSpan::new_primary_with_span(None, (diagnostic.span.start as usize, (diagnostic.span.end - diagnostic.span.start) as usize))];
+    let label =
+        |span: trainyard_spec::Span, text: String| LabeledSpan::new(Some(text), span.start as usize, (span.end - span.start) as usize);
+    let mut labels = vec![LabeledSpan::new_primary_with_span(
+        None,
+        (diagnostic.span.start as usize, (diagnostic.span.end - diagnostic.span.start) as usize),
+    )];
     labels.extend(diagnostic.related.iter().filter(|r| r.span.file == diagnostic.span.file).map(|r| label(r.span, r.message.clone())));
     let grade = match diagnostic.severity {
         Severity::Error => Grade::Error,

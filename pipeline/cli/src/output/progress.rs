@@ -59,7 +59,9 @@ impl Progress {
         let now = self.clock.monotonic();
         let bar = self.bars.as_ref().map(|bars| {
             let bar = bars.add(ProgressBar::new_spinner());
-            bar.set_style(ProgressStyle::with_template("{spinner} {prefix:18} {wide_msg}").unwrap_or_else(|_| ProgressStyle::default_spinner()));
+            bar.set_style(
+                ProgressStyle::with_template("{spinner} {prefix:18} {wide_msg}").unwrap_or_else(|_| ProgressStyle::default_spinner()),
+            );
             bar.set_prefix(stage.to_string());
             bar.set_message("starting");
             bar.enable_steady_tick(Duration::from_millis(120));
@@ -140,7 +142,9 @@ impl Observer for Progress {
                     self.say(&format!("{stage}: done {}{adopted}{}", digest.short(), metrics_text(metrics)));
                 }
             }
-            Event::ChecksEvaluated { stage, results } => results.iter().filter(|r| !r.passed).for_each(|r| self.say(&format!("{stage}: {}", check_text(r)))),
+            Event::ChecksEvaluated { stage, results } => {
+                results.iter().filter(|r| !r.passed).for_each(|r| self.say(&format!("{stage}: {}", check_text(r))))
+            }
             Event::RetryScheduled { stage, attempt, .. } => self.say(&format!("{stage}: attempt {attempt} will follow")),
             Event::Skipped { stage, why } => self.say(&format!("{stage}: skipped: {why}")),
             Event::Blocked { stage, by } => self.say(&format!("{stage}: blocked by {by}")),

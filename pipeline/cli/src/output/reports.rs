@@ -39,7 +39,10 @@ async fn texts_of(store: &Store, run: &RunId, stage: &StageView) -> Result<Vec<S
         let Some(text) = file(TEXT) else { continue };
         let mut shown = String::from_utf8_lossy(&store.read_object(&text.digest).await?).trim_end().to_string();
         if file(PAGE).is_some() {
-            shown.push_str(&format!("\n\nthe same with curves: trainyard artifacts export {run}/{}/{port} report, then open report/{PAGE}", stage.stage.0));
+            shown.push_str(&format!(
+                "\n\nthe same with curves: trainyard artifacts export {run}/{}/{port} report, then open report/{PAGE}",
+                stage.stage.0
+            ));
         }
         texts.push(shown);
     }

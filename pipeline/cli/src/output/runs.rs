@@ -44,7 +44,15 @@ impl RunSummaryRow {
     }
     pub fn cells(&self) -> Vec<String> {
         let took = format_duration(Duration::from_secs_f64(self.seconds));
-        vec![self.run.clone(), self.workflow.clone(), self.status.clone(), self.created.clone(), took, self.stages.to_string(), self.hits.to_string()]
+        vec![
+            self.run.clone(),
+            self.workflow.clone(),
+            self.status.clone(),
+            self.created.clone(),
+            took,
+            self.stages.to_string(),
+            self.hits.to_string(),
+        ]
     }
 }
 

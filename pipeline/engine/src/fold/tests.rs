@@ -55,8 +55,16 @@ fn a_stage_carries_its_times_and_numbers() {
     let retry = Event::RetryScheduled { stage: key("a"), attempt: 2, not_before: 99 };
     let done = Event::AttemptEnded { stage: key("a"), attempt: 2, outcome: AttemptOutcome::Succeeded, error: None };
     let metrics = BTreeMap::from([("loss".to_string(), 0.5)]);
-    let published =
-        Event::Published { stage: key("a"), attempt: 2, digest: Digest::of(b"d"), generation: 0, reason: None, adopted: false, metrics, outputs: BTreeMap::new() };
+    let published = Event::Published {
+        stage: key("a"),
+        attempt: 2,
+        digest: Digest::of(b"d"),
+        generation: 0,
+        reason: None,
+        adopted: false,
+        metrics,
+        outputs: BTreeMap::new(),
+    };
     let view = fold(vec![created(&["a"]), started("a", 1), ended, retry, started("a", 2), done, published]);
     let a = view.stage(&key("a")).unwrap();
     assert_eq!((a.status, a.started, a.ended, a.generation), (StageStatus::Done, Some(2), Some(7), Some(0)));

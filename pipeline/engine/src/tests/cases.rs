@@ -10,9 +10,9 @@ use std::sync::Arc;
 use trainyard_core::attempt::AttemptSpec;
 use trainyard_core::event::{AttemptOutcome, Event, RunOutcome};
 use trainyard_core::{Cardinality, Error, Placement};
+use trainyard_spec::expression::Expression;
 use trainyard_spec::plan::{Cache, Request, Severity, When};
 use trainyard_spec::template::Template;
-use trainyard_spec::expression::Expression;
 
 type Metrics = BTreeMap<String, f64>;
 type Outcome = Result<Metrics, (AttemptOutcome, Error)>;
@@ -107,7 +107,11 @@ fn retries_follow_the_kind_and_wait_longer_each_time() {
     let plan = plan(vec![node("a")]);
     let mut world = World::new(&plan, setup()).with(|spec| if spec.attempt < 3 { retryable() } else { metrics(0.5) });
     assert_eq!(world.finish(), RunOutcome::Succeeded);
-    let waits: Vec<i64> = world.journal.iter().filter_map(|r| if let Event::RetryScheduled { not_before, .. } = r.event { Some(not_before - r.at) } else { None }).collect();
+    let waits: Vec<i64> = world
+        .journal
+        .iter()
+        .filter_map(|r| if let Event::RetryScheduled { not_before, .. } = r.event { Some(not_before - r.at) } else { None })
+        .collect();
     assert_eq!(waits, [5_000, 10_000]);
     let mut world = World::new(&plan, setup()).with(|_| retryable());
     assert_eq!(world.finish(), RunOutcome::Failed);
@@ -117,7 +121,8 @@ fn retries_follow_the_kind_and_wait_longer_each_time() {
 #[test]
 fn a_timeout_is_an_outcome_and_may_be_tried_again() {
     let plan = plan(vec![node("a")]);
-    let timeout = |spec: &AttemptSpec| if spec.attempt == 1 { Err((AttemptOutcome::TimedOut, Error::retryable("6h were up"))) } else { metrics(1.0) };
+    let timeout =
+        |spec: &AttemptSpec| if spec.attempt == 1 { Err((AttemptOutcome::TimedOut, Error::retryable("6h were up"))) } else { metrics(1.0) };
     let mut world = World::new(&plan, setup()).with(timeout);
     assert_eq!(world.finish(), RunOutcome::Succeeded);
     let view = world.view();
@@ -165,7 +170,11 @@ fn late_conditions_skip_and_skips_travel_along_data_only() {
 
 #[test]
 fn whoever_reads_only_the_status_is_not_blocked() {
-    let nodes = vec![node("a"), node("alarm").needs(&["a"]).when("stages.a.status == \"failed\""), node("after").needs(&["a"]).when("stages.a.metrics.accuracy > 0.1")];
+    let nodes = vec![
+        node("a"),
+        node("alarm").needs(&["a"]).when("stages.a.status == \"failed\""),
+        node("after").needs(&["a"]).when("stages.a.metrics.accuracy > 0.1"),
+    ];
     let mut world = World::new(&plan(nodes), setup()).with(failing("a", Error::data("corrupt")));
     assert_eq!(world.finish(), RunOutcome::Failed);
     assert_eq!((world.status("alarm"), world.status("after")), (Done, Blocked));
@@ -174,7 +183,10 @@ fn whoever_reads_only_the_status_is_not_blocked() {
 #[test]
 fn late_values_enter_config_and_digest() {
     let mut late = node("b").needs(&["a"]);
-    late.config = Template::Map(BTreeMap::from([("threshold".to_string(), Template::Expression(Expression::parse("stages.a.metrics.accuracy * 2").unwrap()))]));
+    late.config = Template::Map(BTreeMap::from([(
+        "threshold".to_string(),
+        Template::Expression(Expression::parse("stages.a.metrics.accuracy * 2").unwrap()),
+    )]));
     let plan = plan(vec![node("a"), late]);
     let mut world = World::new(&plan, setup());
     assert_eq!(world.finish(), RunOutcome::Succeeded);
@@ -315,7 +327,8 @@ fn kinds_inside_the_process_take_no_slot() {
 #[test]
 fn stale_attempts_change_nothing() {
     let plan = plan(vec![node("a")]);
-    let mut world = World::new(&plan, setup()).with(|spec| if spec.attempt == 1 { Err((AttemptOutcome::Lost, Error::lost("gone"))) } else { metrics(0.5) });
+    let mut world = World::new(&plan, setup())
+        .with(|spec| if spec.attempt == 1 { Err((AttemptOutcome::Lost, Error::lost("gone"))) } else { metrics(0.5) });
     world.feed(Input::Begin);
     world.carry_out(0);
     let Some(crate::Command::Launch { spec, node, .. }) = world.pending.first().cloned() else { panic!("no launch") };

@@ -4,12 +4,12 @@ use super::world::World;
 use super::{Build, key, node, plan, setup};
 use crate::fold::StageStatus::{Blocked, Done, Failed, Skipped};
 use serde_json::json;
+use std::collections::BTreeMap;
 use trainyard_core::Error;
 use trainyard_core::event::{AttemptOutcome, RunOutcome};
 use trainyard_spec::expression::Expression;
 use trainyard_spec::plan::Plan;
 use trainyard_spec::template::Template;
-use std::collections::BTreeMap;
 
 fn with_item(mut node: trainyard_spec::plan::Node, expression: &str) -> trainyard_spec::plan::Node {
     let name = node.key.0.clone();
@@ -73,8 +73,9 @@ fn an_empty_list_is_no_instances_and_no_failure() {
 
 #[test]
 fn one_failed_instance_blocks_its_own_followers_and_what_needs_all() {
-    let mut world = World::new(&fanned(), setup())
-        .with(|spec| if spec.stage.0 == "each[item=1]" { Err((AttemptOutcome::Failed, Error::data("bad row"))) } else { Ok(BTreeMap::new()) });
+    let mut world = World::new(&fanned(), setup()).with(|spec| {
+        if spec.stage.0 == "each[item=1]" { Err((AttemptOutcome::Failed, Error::data("bad row"))) } else { Ok(BTreeMap::new()) }
+    });
     world.rows = rows(3);
     assert_eq!(world.finish(), RunOutcome::Failed);
     assert_eq!((world.status("each[item=1]"), world.status("then[item=1]"), world.status("then[item=2]")), (Failed, Blocked, Done));

@@ -15,7 +15,9 @@ use std::time::Duration;
 use trainyard_core::attempt::AttemptOutput;
 use trainyard_core::event::Selection;
 use trainyard_core::units::Backoff;
-use trainyard_core::{ArtifactKind, Cardinality, Catalogue, Digest, ErrorKind, KindInfo, OptionProblem, Placement, Result, RunId, StageKey};
+use trainyard_core::{
+    ArtifactKind, Cardinality, Catalogue, Digest, ErrorKind, KindInfo, OptionProblem, Placement, Result, RunId, StageKey,
+};
 use trainyard_spec::expression::Expression;
 use trainyard_spec::plan::{Cache, Check, FanOut, InputBinding, Node, OutputOf, Plan, Request, Retry, Severity, When};
 use trainyard_spec::template::Template;
@@ -59,7 +61,11 @@ pub fn node(name: &str) -> Node {
         when: When::Always,
         fan_out: None,
         checks: Vec::new(),
-        retry: Retry { attempts: 3, backoff: Backoff { first: Duration::from_secs(5), most: Duration::from_secs(60) }, on: vec![ErrorKind::Retryable, ErrorKind::Lost] },
+        retry: Retry {
+            attempts: 3,
+            backoff: Backoff { first: Duration::from_secs(5), most: Duration::from_secs(60) },
+            on: vec![ErrorKind::Retryable, ErrorKind::Lost],
+        },
         timeout: None,
         resources: vec![Request::default()],
         cache: Cache::Enabled,

@@ -96,7 +96,9 @@ impl World {
                 let newest = self.store.iter().filter(|((d, _), _)| *d == digest).map(|(_, m)| m.clone()).next_back();
                 Some(Input::Looked { node, answer: Ok(newest.map_or(Looked::Miss, |m| Looked::Hit(Arc::new(m)))) })
             }
-            Command::ReadRows { node, limit, .. } => Some(Input::Rows { node, rows: Ok(self.rows.iter().take(limit as usize).cloned().collect()) }),
+            Command::ReadRows { node, limit, .. } => {
+                Some(Input::Rows { node, rows: Ok(self.rows.iter().take(limit as usize).cloned().collect()) })
+            }
             Command::Launch { node, spec, .. } => {
                 let finished = self.attempt(&spec);
                 Some(Input::Ended { node, attempt: spec.attempt, finished })
@@ -214,7 +216,12 @@ impl World {
                 assert!(engine.state(*leader).ending().is_none(), "a leader that ended still leads");
             }
             if state.phase == Phase::Looking || matches!(state.phase, Phase::Running { .. } | Phase::Queued | Phase::Publishing { .. }) {
-                assert_eq!(state.digest().and_then(|d| engine.leaders.get(d)), Some(&NodeId(at as u32)), "two of one digest: {}", state.key);
+                assert_eq!(
+                    state.digest().and_then(|d| engine.leaders.get(d)),
+                    Some(&NodeId(at as u32)),
+                    "two of one digest: {}",
+                    state.key
+                );
             }
         }
         self.audit_journal();

@@ -143,7 +143,8 @@ async fn attempt(launcher: &Launcher, task: &Task, wish: watch::Receiver<Wish>, 
     let mut child = match command(launcher, task, &mark).spawn() {
         Ok(child) => child,
         Err(e) => {
-            let error = Error::lost(format!("cannot start {}: {e}", launcher.program.display())).help("see that the program exists and may be executed");
+            let error = Error::lost(format!("cannot start {}: {e}", launcher.program.display()))
+                .help("see that the program exists and may be executed");
             return Ended::with(AttemptOutcome::Lost, error);
         }
     };
@@ -271,7 +272,8 @@ async fn verdict(task: &Task, status: &std::io::Result<ExitStatus>, stopped: Opt
     match stopped {
         Some(Stopped::TimedOut) => {
             let limit = task.timeout.map(trainyard_core::units::format_duration).unwrap_or_default();
-            let error = Error::retryable(format!("the attempt did not end within its timeout of {limit}")).help("raise `timeout`, or let the stage do less");
+            let error = Error::retryable(format!("the attempt did not end within its timeout of {limit}"))
+                .help("raise `timeout`, or let the stage do less");
             Ended::with(AttemptOutcome::TimedOut, error)
         }
         Some(Stopped::Cancelled) => Ended::with(AttemptOutcome::Cancelled, Error::cancelled("the attempt was stopped")),
@@ -295,10 +297,15 @@ fn unexplained(status: &std::io::Result<ExitStatus>) -> Error {
         Err(e) => return Error::lost(format!("the attempt's process cannot be waited for: {e}")),
     };
     match (status.code(), status.signal()) {
-        (_, Some(9)) => Error::lost("the attempt's process was killed (signal 9)").help("if the machine ran out of memory, ask for less or for a larger one"),
-        (_, Some(signal @ (4 | 6 | 7 | 8 | 11 | 31))) => Error::bug(format!("the attempt's process crashed (signal {signal})")).help("see its log"),
+        (_, Some(9)) => Error::lost("the attempt's process was killed (signal 9)")
+            .help("if the machine ran out of memory, ask for less or for a larger one"),
+        (_, Some(signal @ (4 | 6 | 7 | 8 | 11 | 31))) => {
+            Error::bug(format!("the attempt's process crashed (signal {signal})")).help("see its log")
+        }
         (_, Some(signal)) => Error::lost(format!("the attempt's process was ended from outside (signal {signal})")),
         (Some(0), _) => Error::lost("the attempt ended without a result").help("see its log"),
-        (code, _) => Error::bug(format!("the attempt's process ended with code {} and said nothing", code.unwrap_or(-1))).help("see its log"),
+        (code, _) => {
+            Error::bug(format!("the attempt's process ended with code {} and said nothing", code.unwrap_or(-1))).help("see its log")
+        }
     }
 }

@@ -15,9 +15,9 @@ use futures::future::BoxFuture;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
-use trainyard_core::{Error, Result};
 use trainyard_core::attempt::{AttemptMessage, AttemptSpec};
 use trainyard_core::event::AttemptOutcome;
+use trainyard_core::{Error, Result};
 use trainyard_engine::{Grant, Outside};
 use trainyard_store::Store;
 

@@ -119,9 +119,12 @@ async fn reopen(options: &RunOptions, plan: &Plan, world: &World, run: &RunId) -
         (None, _) if asked => return Err(Error::invalid(format!("there is no run `{run}` in {}", world.store.url()))),
         (None, _) => return Ok(None),
         (Some(digest), _) if *digest != plan.digest => {
-            return Err(Error::invalid(format!("run {run} has another plan: the file or its parameters changed")).help("run the file as it was, or start a new run with `trainyard run`"));
+            return Err(Error::invalid(format!("run {run} has another plan: the file or its parameters changed"))
+                .help("run the file as it was, or start a new run with `trainyard run`"));
         }
-        (_, Some((_, RunOutcome::Succeeded))) if asked => return Err(Error::invalid(format!("run {run} succeeded; there is nothing to resume"))),
+        (_, Some((_, RunOutcome::Succeeded))) if asked => {
+            return Err(Error::invalid(format!("run {run} succeeded; there is nothing to resume")));
+        }
         (_, Some(_)) if !asked => return Ok(None),
         _ => {}
     }
@@ -132,7 +135,11 @@ async fn reopen(options: &RunOptions, plan: &Plan, world: &World, run: &RunId) -
                     .help("wait for it, follow it with `trainyard runs show --watch`, take it over with `--take-over`, or start another with `--new`"));
             }
             WriterState::Dead => world.observer.note(&format!("resuming run {run}: its writer {} is gone", view.writer.name)),
-            WriterState::Silent(millis) => world.observer.note(&format!("resuming run {run}: its writer {} has been silent for {} s", view.writer.name, millis / 1_000)),
+            WriterState::Silent(millis) => world.observer.note(&format!(
+                "resuming run {run}: its writer {} has been silent for {} s",
+                view.writer.name,
+                millis / 1_000
+            )),
         }
     }
     let mut view = view;

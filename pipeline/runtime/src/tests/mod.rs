@@ -17,7 +17,10 @@ use tokio::sync::watch;
 use trainyard_core::attempt::{AttemptMessage, AttemptOutput, AttemptResult, AttemptSpec};
 use trainyard_core::event::{AttemptOutcome, Record};
 use trainyard_core::units::Backoff;
-use trainyard_core::{ArtifactKind, AttemptNumber, Cardinality, Catalogue, Chance, Digest, Error, ErrorKind, KindInfo, OptionProblem, Output, Placement, Result, StageKey, SystemClock};
+use trainyard_core::{
+    ArtifactKind, AttemptNumber, Cardinality, Catalogue, Chance, Digest, Error, ErrorKind, KindInfo, OptionProblem, Output, Placement,
+    Result, StageKey, SystemClock,
+};
 use trainyard_engine::Pool;
 use trainyard_spec::plan::{Cache, InputBinding, Node, OutputOf, Plan, Request, Retry, When};
 use trainyard_spec::template::Template;
@@ -165,7 +168,8 @@ pub fn key(name: &str) -> StageKey {
 
 pub fn node(name: &str, after: &[&str]) -> Node {
     let of = |stage: &&str| OutputOf { stage: key(stage), output: "out".into() };
-    let inputs = InputBinding { port: "in".into(), kind: ArtifactKind::Files, cardinality: Cardinality::Many, from: after.iter().map(of).collect() };
+    let inputs =
+        InputBinding { port: "in".into(), kind: ArtifactKind::Files, cardinality: Cardinality::Many, from: after.iter().map(of).collect() };
     Node {
         key: key(name),
         kind: "test".into(),
@@ -181,7 +185,11 @@ pub fn node(name: &str, after: &[&str]) -> Node {
         when: When::Always,
         fan_out: None,
         checks: Vec::new(),
-        retry: Retry { attempts: 1, backoff: Backoff { first: Duration::ZERO, most: Duration::ZERO }, on: vec![ErrorKind::Retryable, ErrorKind::Lost] },
+        retry: Retry {
+            attempts: 1,
+            backoff: Backoff { first: Duration::ZERO, most: Duration::ZERO },
+            on: vec![ErrorKind::Retryable, ErrorKind::Lost],
+        },
         timeout: None,
         resources: vec![Request::default()],
         cache: Cache::Enabled,

@@ -35,7 +35,11 @@ impl Bench {
         Self { folder, store, watcher: Arc::new(Watcher::default()) }
     }
     fn world(&self, script: &str) -> World {
-        let launcher = Launcher { program: "sh".into(), arguments: vec!["-c".into(), script.into(), "attempt".into()], env: vec![("TEST_FOLDER".into(), self.folder.path().into())] };
+        let launcher = Launcher {
+            program: "sh".into(),
+            arguments: vec!["-c".into(), script.into(), "attempt".into()],
+            env: vec![("TEST_FOLDER".into(), self.folder.path().into())],
+        };
         let machine = world(&self.store, standard(&launcher, None), &self.watcher).pools[0].machines[0].clone();
         let slots = Slots::new(self.folder.path().join("slots"), machine).unwrap();
         world(&self.store, standard(&launcher, Some(&slots)), &self.watcher)
@@ -64,7 +68,8 @@ fn end_of(summary: &RunSummary) -> (AttemptOutcome, Error) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_process_publishes_and_its_words_are_kept() {
     let bench = Bench::new().await;
-    let talk = r#"echo plain; echo careful >&2; echo '{"type":"progress","done":1,"total":2,"unit":"steps"}'; echo "threads $RAYON_NUM_THREADS""#;
+    let talk =
+        r#"echo plain; echo careful >&2; echo '{"type":"progress","done":1,"total":2,"unit":"steps"}'; echo "threads $RAYON_NUM_THREADS""#;
     let summary = bench.run(&format!("{talk}; {SUCCEED}"), stage()).await;
     assert_eq!(summary.exit_code(), 0, "{:?}", summary.view);
     assert_eq!(summary.view.stage(&key("a")).unwrap().metrics["loss"], 0.5);
@@ -76,7 +81,12 @@ async fn a_process_publishes_and_its_words_are_kept() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_bad_end_has_its_kind() {
     let cases = [
-        (r#"echo '{"type":"error","error":{"kind":"data","message":"row 7 is damaged"}}'; exit 1"#, AttemptOutcome::Failed, ErrorKind::Data, "row 7"),
+        (
+            r#"echo '{"type":"error","error":{"kind":"data","message":"row 7 is damaged"}}'; exit 1"#,
+            AttemptOutcome::Failed,
+            ErrorKind::Data,
+            "row 7",
+        ),
         ("echo oops >&2; exit 3", AttemptOutcome::Failed, ErrorKind::Bug, "ended with code 3"),
         ("exit 0", AttemptOutcome::Lost, ErrorKind::Lost, "without a result"),
         ("kill -9 $$", AttemptOutcome::Lost, ErrorKind::Lost, "signal 9"),

@@ -54,7 +54,8 @@ async fn a_failed_stage_is_exit_code_1_and_no_error() {
     let mut broken = inside("b", &[]);
     broken.config = Template::Literal(serde_json::json!({"panic": true}));
     let fails = |_: &_| Act::Fail(Error::data("row 7 is damaged"));
-    let summary = run(options(), plan(vec![node("a", &[]), broken, node("c", &["a"])]), world(&store, fake(fails), &watcher)).await.unwrap();
+    let summary =
+        run(options(), plan(vec![node("a", &[]), broken, node("c", &["a"])]), world(&store, fake(fails), &watcher)).await.unwrap();
     assert_eq!(summary.exit_code(), 1);
     let error = |s: &str| summary.view.stage(&key(s)).unwrap().error.clone().unwrap();
     assert_eq!(error("a").message, "row 7 is damaged");
@@ -123,12 +124,19 @@ async fn many_stages() {
     let wide: Vec<String> = (0..10_000).map(|i| format!("n{i}")).collect();
     let chain: Vec<String> = (0..1_000).map(|i| format!("c{i}")).collect();
     let wide_plan = plan(wide.iter().map(|n| inside(n, &[])).collect());
-    let chain_plan = plan((0..chain.len()).map(|i| inside(&chain[i], &chain[..i].iter().rev().take(1).map(String::as_str).collect::<Vec<_>>())).collect());
+    let chain_plan = plan(
+        (0..chain.len()).map(|i| inside(&chain[i], &chain[..i].iter().rev().take(1).map(String::as_str).collect::<Vec<_>>())).collect(),
+    );
     for round in 0..3 {
         let folder = tempfile::tempdir().unwrap();
         let store = Store::open(folder.path().to_str().unwrap(), StoreOptions::default()).await.unwrap();
         let world = world(&store, fake(|_| Act::Succeed), &Arc::new(Watcher::default()));
-        for (name, plan, stages) in [("wide", &wide_plan, 10_000.0), ("wide, all hits", &wide_plan, 10_000.0), ("chain", &chain_plan, 1_000.0), ("chain, all hits", &chain_plan, 1_000.0)] {
+        for (name, plan, stages) in [
+            ("wide", &wide_plan, 10_000.0),
+            ("wide, all hits", &wide_plan, 10_000.0),
+            ("chain", &chain_plan, 1_000.0),
+            ("chain, all hits", &chain_plan, 1_000.0),
+        ] {
             let start = clock.monotonic();
             assert_eq!(run(options(), plan.clone(), world.clone()).await.unwrap().exit_code(), 0);
             let seconds = (clock.monotonic() - start).as_secs_f64();

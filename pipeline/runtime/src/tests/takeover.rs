@@ -20,7 +20,9 @@ async fn wait_for_start(watcher: &Watcher) -> () {
 }
 
 /// Starts a run whose only attempt hangs until the gate opens.
-async fn hanging(store: &Store) -> (tokio::task::JoinHandle<trainyard_core::Result<crate::RunSummary>>, watch::Sender<bool>, Plan, World, RunId) {
+async fn hanging(
+    store: &Store,
+) -> (tokio::task::JoinHandle<trainyard_core::Result<crate::RunSummary>>, watch::Sender<bool>, Plan, World, RunId) {
     let watcher = Arc::new(Watcher::default());
     let (gate, open) = watch::channel(false);
     let plan = plan(vec![node("a", &[]), node("b", &["a"])]);

@@ -51,7 +51,8 @@ impl Rule for Decontaminate {
     }
     fn judge(&self, rows: &[&Trajectory], world: &World<'_>) -> Result<Vec<Judgment>> {
         if world.evaluation.is_empty() {
-            return Err(Error::invalid("no evaluation problems to decontaminate against").help("wire input `evaluation`, or take the rule out of `rules`"));
+            return Err(Error::invalid("no evaluation problems to decontaminate against")
+                .help("wire input `evaluation`, or take the rule out of `rules`"));
         }
         if self.methods.is_empty() || !(self.coverage > 0.0 && self.coverage <= 1.0) {
             return Err(Error::invalid("`methods` must not be empty, and `coverage` must be above 0 and at most 1"));
@@ -92,7 +93,14 @@ struct Index<'a> {
 
 impl<'a> Index<'a> {
     fn new(problems: &'a [Problem]) -> Self {
-        let mut index = Self { problems, canonical: BTreeMap::new(), words: BTreeMap::new(), grams_13: HashMap::new(), grams_8: HashMap::new(), count_8: Vec::new() };
+        let mut index = Self {
+            problems,
+            canonical: BTreeMap::new(),
+            words: BTreeMap::new(),
+            grams_13: HashMap::new(),
+            grams_8: HashMap::new(),
+            count_8: Vec::new(),
+        };
         for (i, problem) in problems.iter().enumerate() {
             if !problem.canonical.is_empty() {
                 index.canonical.entry(&problem.canonical).or_insert(i);

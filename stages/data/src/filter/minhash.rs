@@ -25,7 +25,12 @@ impl MinHash {
         if set.is_empty() {
             return None;
         }
-        Some(self.coefficients.iter().map(|(a, b)| set.iter().map(|x| (a.wrapping_mul(*x).wrapping_add(*b) >> 32) as u32).min().unwrap_or(u32::MAX)).collect())
+        Some(
+            self.coefficients
+                .iter()
+                .map(|(a, b)| set.iter().map(|x| (a.wrapping_mul(*x).wrapping_add(*b) >> 32) as u32).min().unwrap_or(u32::MAX))
+                .collect(),
+        )
     }
 
     /// One key per band; sets that share a key in the same band are candidates.

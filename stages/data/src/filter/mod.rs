@@ -42,7 +42,10 @@ pub struct Config {
 }
 
 fn default_rules() -> Vec<Value> {
-    ["format", "void_turn", "answer", "exact_duplicates", "near_duplicates", "decontaminate"].iter().map(|kind| json!({"kind": kind})).collect()
+    ["format", "void_turn", "answer", "exact_duplicates", "near_duplicates", "decontaminate"]
+        .iter()
+        .map(|kind| json!({"kind": kind}))
+        .collect()
 }
 
 fn default_environment() -> Value {
@@ -66,8 +69,18 @@ impl Stage for Filter {
         Ports {
             inputs: vec![
                 port("trajectories", ArtifactKind::Trajectories, Many, "The rows to judge."),
-                port("problems", ArtifactKind::Problems, Many, "The problems that they solve: expected answers for the rule `answer`, canonical forms for `decontaminate`."),
-                port("evaluation", ArtifactKind::Problems, Many, "Evaluation problems that no kept row may overlap (rule `decontaminate`)."),
+                port(
+                    "problems",
+                    ArtifactKind::Problems,
+                    Many,
+                    "The problems that they solve: expected answers for the rule `answer`, canonical forms for `decontaminate`.",
+                ),
+                port(
+                    "evaluation",
+                    ArtifactKind::Problems,
+                    Many,
+                    "Evaluation problems that no kept row may overlap (rule `decontaminate`).",
+                ),
             ],
             outputs: vec![
                 port("kept", ArtifactKind::Trajectories, One, "Rows that no rule rejected."),
@@ -104,7 +117,9 @@ impl Stage for Filter {
             .rules
             .iter()
             .enumerate()
-            .filter_map(|(i, rule)| registry::build(rule).err().map(|e| OptionProblem { pointer: format!("/rules/{i}"), message: e.message, help: e.help }))
+            .filter_map(|(i, rule)| {
+                registry::build(rule).err().map(|e| OptionProblem { pointer: format!("/rules/{i}"), message: e.message, help: e.help })
+            })
             .collect();
         problems.extend(check_environment(&config.environment));
         problems
@@ -115,7 +130,8 @@ impl Stage for Filter {
         if rows.is_empty() {
             return Err(Error::invalid("no row to filter").help("wire `trajectories` to an output that has rows"));
         }
-        let problems: BTreeMap<String, Problem> = io::read_many_problems(context.many("problems"))?.into_iter().map(|p| (p.id.clone(), p)).collect();
+        let problems: BTreeMap<String, Problem> =
+            io::read_many_problems(context.many("problems"))?.into_iter().map(|p| (p.id.clone(), p)).collect();
         let evaluation = io::read_many_problems(context.many("evaluation"))?;
         let environment = environment(&config.environment, context.cpus)?;
         let scratch = context.scratch.clone();

@@ -54,7 +54,9 @@ pub fn build(options: &Value) -> Result<Box<dyn Rule>> {
 pub fn complete(options: &Value) -> Result<Value> {
     let (entry, own) = find(options)?;
     let mut full = (entry.complete)(own).map_err(|e| e.at(format!("rule `{}`", entry.kind)))?;
-    full.as_object_mut().ok_or_else(|| Error::bug(format!("options of rule `{}` are no map", entry.kind)))?.insert("kind".into(), json!(entry.kind));
+    full.as_object_mut()
+        .ok_or_else(|| Error::bug(format!("options of rule `{}` are no map", entry.kind)))?
+        .insert("kind".into(), json!(entry.kind));
     Ok(full)
 }
 
@@ -77,12 +79,18 @@ pub fn schema() -> Value {
 }
 
 fn find(options: &Value) -> Result<(&'static Entry, Value)> {
-    let mut own = options.as_object().cloned().ok_or_else(|| Error::invalid("a rule is a map with `kind`").help("as in `{kind: exact_duplicates}`"))?;
+    let mut own = options
+        .as_object()
+        .cloned()
+        .ok_or_else(|| Error::invalid("a rule is a map with `kind`").help("as in `{kind: exact_duplicates}`"))?;
     let kind = match own.remove("kind") {
         Some(Value::String(kind)) => kind,
         _ => return Err(Error::invalid("a rule without `kind`").help(format!("one of: {}", names().join(", ")))),
     };
-    let entry = RULES.iter().find(|r| r.kind == kind).ok_or_else(|| Error::invalid(format!("no rule `{kind}`")).help(format!("one of: {}", names().join(", "))))?;
+    let entry = RULES
+        .iter()
+        .find(|r| r.kind == kind)
+        .ok_or_else(|| Error::invalid(format!("no rule `{kind}`")).help(format!("one of: {}", names().join(", "))))?;
     Ok((entry, Value::Object(own)))
 }
 

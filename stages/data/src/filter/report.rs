@@ -39,7 +39,8 @@ pub fn report(total: usize, kept: usize, counts: &[Count]) -> Report {
 
 /// `rule (reason): n` of all reasons, most frequent first.
 pub fn first_reasons(counts: &[Count]) -> String {
-    let mut all: Vec<(usize, String)> = counts.iter().flat_map(|c| c.reasons.iter().map(|(r, n)| (*n, format!("{} ({r}): {n}", c.rule)))).collect();
+    let mut all: Vec<(usize, String)> =
+        counts.iter().flat_map(|c| c.reasons.iter().map(|(r, n)| (*n, format!("{} ({r}): {n}", c.rule)))).collect();
     all.sort_by(|a, b| b.0.cmp(&a.0).then_with(|| a.1.cmp(&b.1)));
     all.truncate(5);
     all.into_iter().map(|(_, text)| text).collect::<Vec<_>>().join(", ")

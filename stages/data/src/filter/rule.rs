@@ -24,7 +24,10 @@ pub struct World<'a> {
 pub enum Judgment {
     Keep,
     /// `code` is one of few words that reports count by; `detail` is about this row.
-    Reject { code: &'static str, detail: String },
+    Reject {
+        code: &'static str,
+        detail: String,
+    },
 }
 
 impl Judgment {

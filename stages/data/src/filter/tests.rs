@@ -49,7 +49,10 @@ fn format_wants_calls_results_and_an_answer() {
         row("pasted", &[("user", "q"), ("tool", "5"), ("assistant", "5")]),
         row("empty", &[("user", "q"), ("assistant", " ")]),
     ];
-    assert_eq!(judge(json!({"kind": "format"}), &rows, &[], &[]), ["", "", "broken_call", "no_result", "no_answer", "result_without_call", "no_answer"]);
+    assert_eq!(
+        judge(json!({"kind": "format"}), &rows, &[], &[]),
+        ["", "", "broken_call", "no_result", "no_answer", "result_without_call", "no_answer"]
+    );
 }
 
 #[test]
@@ -86,18 +89,29 @@ fn near_duplicates_are_found_and_different_rows_stay() {
     let text = |from: usize, to: usize| (from..to).map(|i| format!("word{i}")).collect::<Vec<_>>().join(" ");
     // 100 words against 98 of them: 94 of 96 shingles are shared.
     let rows = [asked("a", &text(0, 100)), asked("b", &text(0, 98)), asked("c", &text(50, 150)), asked("d", "short"), asked("e", "short")];
-    assert_eq!(judge(json!({"kind": "near_duplicates", "on": "question"}), &rows, &[], &[]), ["", "near_duplicate", "", "", "near_duplicate"]);
+    assert_eq!(
+        judge(json!({"kind": "near_duplicates", "on": "question"}), &rows, &[], &[]),
+        ["", "near_duplicate", "", "", "near_duplicate"]
+    );
     refuses(json!({"kind": "near_duplicates", "threshold": 0.0}), "threshold");
 }
 
 #[test]
 fn decontamination_by_each_method() {
     let question = "A farmer has twelve hens and each hen lays five eggs in a week so how many eggs are there";
-    let evaluation = [Problem { id: "test-1".into(), messages: vec![Message::new("user", question)], canonical: "t7|12|5".into(), ..Problem::default() }];
+    let evaluation = [Problem {
+        id: "test-1".into(),
+        messages: vec![Message::new("user", question)],
+        canonical: "t7|12|5".into(),
+        ..Problem::default()
+    }];
     let rows = [
         asked("same words", &question.to_uppercase()),
         asked("same form", "12 hens lay 5 eggs each; how many eggs?"),
-        asked("long piece", "Yesterday a farmer has twelve hens and each hen lays five eggs in a week, he said, but that was long ago and the hens have left"),
+        asked(
+            "long piece",
+            "Yesterday a farmer has twelve hens and each hen lays five eggs in a week, he said, but that was long ago and the hens have left",
+        ),
         asked("half", "He has twelve hens and each hen lays five eggs in a basket of straw near the old red barn door"),
         asked("other", "Tom buys three pens for two coins each, how much does he pay in all for them today"),
     ];
@@ -127,7 +141,10 @@ fn rows_keep_their_verdicts_and_counts_add_up() {
     let rules = ["format", "exact_duplicates"].map(|kind| registry::build(&json!({"kind": kind})).unwrap());
     let counts: Vec<Count> = rules.iter().map(|rule| apply(rule.as_ref(), &mut rows, &world).unwrap()).collect();
     assert_eq!(counts.iter().map(|c| (c.judged, c.rejected())).collect::<Vec<_>>(), [(3, 1), (2, 1)]);
-    assert_eq!(rows[1].verdicts.last().unwrap(), &Verdict { rule: "exact_duplicates".into(), keep: false, reason: "duplicate: of a".into() });
+    assert_eq!(
+        rows[1].verdicts.last().unwrap(),
+        &Verdict { rule: "exact_duplicates".into(), keep: false, reason: "duplicate: of a".into() }
+    );
     assert_eq!(rows[2].verdicts.len(), 1);
     let report = report::report(3, 1, &counts);
     report.validate().unwrap();

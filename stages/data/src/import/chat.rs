@@ -61,7 +61,11 @@ pub fn trajectory(messages: Vec<Message>, line: usize, reading: &Reading) -> Res
     if turns == 0 {
         return Err(Error::data("no assistant message"));
     }
-    let calls = messages.iter().filter_map(|m| m.tool_calls.as_deref()).map(|text| serde_json::from_str::<Vec<Value>>(text).map_or(0, |c| c.len() as u32)).sum();
+    let calls = messages
+        .iter()
+        .filter_map(|m| m.tool_calls.as_deref())
+        .map(|text| serde_json::from_str::<Vec<Value>>(text).map_or(0, |c| c.len() as u32))
+        .sum();
     let last = messages.last().filter(|m| m.role == "assistant" && m.tool_calls.is_none()).map(|m| m.content.clone());
     Ok(Trajectory {
         id: format!("{}-{line}-{}", reading.name, &Digest::of_json(&messages)?.short()[..8]),

@@ -67,7 +67,8 @@ pub fn read_objects(file: &Path) -> Result<Vec<NumberedRow>> {
     })?;
     // A list of objects; a line that begins with `[` further down is a broken line.
     if text.trim_start().starts_with('[') {
-        let items: Vec<Map<String, Value>> = serde_json::from_str(text).map_err(|e| Error::data(format!("{} line {}: {e}", file.display(), e.line())))?;
+        let items: Vec<Map<String, Value>> =
+            serde_json::from_str(text).map_err(|e| Error::data(format!("{} line {}: {e}", file.display(), e.line())))?;
         return Ok(items.into_iter().enumerate().map(|(i, item)| (i + 1, item)).collect());
     }
     let mut rows = Vec::new();

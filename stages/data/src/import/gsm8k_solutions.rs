@@ -36,8 +36,12 @@ impl Format for Gsm8kSolutions {
             let mut solvers = Vec::new();
             for (solver, value) in &row {
                 if let Value::Object(graded) = value {
-                    let solution = text_column(graded, "solution").map_err(|e| row_error(file, line, format!("`{solver}`: {}", e.message)))?;
-                    let correct = graded.get("is_correct").and_then(Value::as_bool).ok_or_else(|| row_error(file, line, format!("`{solver}` has no `is_correct`")))?;
+                    let solution =
+                        text_column(graded, "solution").map_err(|e| row_error(file, line, format!("`{solver}`: {}", e.message)))?;
+                    let correct = graded
+                        .get("is_correct")
+                        .and_then(Value::as_bool)
+                        .ok_or_else(|| row_error(file, line, format!("`{solver}` has no `is_correct`")))?;
                     solvers.push(Solution {
                         problem_id: problem_id(&reading.name, question),
                         question: question.to_string(),

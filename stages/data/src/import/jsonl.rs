@@ -34,7 +34,8 @@ impl Format for JsonLines {
                 continue;
             }
             if !ids.insert(problem.id.clone()) {
-                return Err(row_error(file, line, format!("the id `{}` was used before", problem.id)).help("give every row its own `id`, or remove repeated questions"));
+                return Err(row_error(file, line, format!("the id `{}` was used before", problem.id))
+                    .help("give every row its own `id`, or remove repeated questions"));
             }
             problems.push(problem);
         }
@@ -44,7 +45,10 @@ impl Format for JsonLines {
 
 fn problem((_, row): NumberedRow, reading: &Reading) -> Result<Problem> {
     let messages = prompt(&row)?;
-    let answer = ["answer", "ground_truth", "solution", "target"].iter().find_map(|c| row.get(*c)).ok_or_else(|| Error::data(format!("no column `answer`; there are: {}", names(&row))))?;
+    let answer = ["answer", "ground_truth", "solution", "target"]
+        .iter()
+        .find_map(|c| row.get(*c))
+        .ok_or_else(|| Error::data(format!("no column `answer`; there are: {}", names(&row))))?;
     let own = |column: &str| row.get(column).filter(|v| !v.is_null()).map(as_text);
     let mut problem = Problem {
         id: String::new(),
@@ -79,7 +83,10 @@ fn prompt(row: &Map<String, Value>) -> Result<Vec<Message>> {
 fn level(value: Option<&Value>) -> Result<u32> {
     match value {
         None | Some(Value::Null) => Ok(0),
-        Some(value) => value.as_u64().and_then(|n| u32::try_from(n).ok()).ok_or_else(|| Error::data(format!("`level` is {value}: a whole number from 0 is wanted"))),
+        Some(value) => value
+            .as_u64()
+            .and_then(|n| u32::try_from(n).ok())
+            .ok_or_else(|| Error::data(format!("`level` is {value}: a whole number from 0 is wanted"))),
     }
 }
 

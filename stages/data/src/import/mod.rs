@@ -75,7 +75,11 @@ impl Stage for Import {
             outputs: vec![
                 output("problems", ArtifactKind::Problems, "What to solve."),
                 output("trajectories", ArtifactKind::Trajectories, "Conversations, as text; tokens are made by `sft`."),
-                output("solutions", ArtifactKind::Table, "Graded solutions: problem_id, question, answer, solver, solution, correct, split."),
+                output(
+                    "solutions",
+                    ArtifactKind::Table,
+                    "Graded solutions: problem_id, question, answer, solver, solution, correct, split.",
+                ),
             ],
         }
     }
@@ -89,7 +93,10 @@ impl Stage for Import {
     fn check(config: &Config) -> Vec<OptionProblem> {
         let mut problems = Vec::new();
         if registry::format(&config.format).is_none() {
-            problems.push(OptionProblem::new("/format", format!("no format `{}`", config.format)).help(format!("one of: {}", registry::names().join(", "))));
+            problems.push(
+                OptionProblem::new("/format", format!("no format `{}`", config.format))
+                    .help(format!("one of: {}", registry::names().join(", "))),
+            );
         }
         if config.limit == Some(0) {
             problems.push(OptionProblem::new("/limit", "0 rows are nothing to import").help("leave `limit` out for all rows"));
@@ -118,7 +125,11 @@ fn locate(source: &Path, format: &dyn Format, split: &str) -> Result<PathBuf> {
     if file.is_file() {
         return Ok(file);
     }
-    Err(Error::invalid(format!("{}: no such file", file.display())).help(format!("give `source` the path of a {} file, or of a folder that holds `{}`", format.name(), format.file_name(split))))
+    Err(Error::invalid(format!("{}: no such file", file.display())).help(format!(
+        "give `source` the path of a {} file, or of a folder that holds `{}`",
+        format.name(),
+        format.file_name(split)
+    )))
 }
 
 /// Writes every output that the format yields; an output that is always empty for a format is not written.
@@ -126,7 +137,9 @@ fn publish(imported: Imported, format: &dyn Format, context: &mut StageContext) 
     let Imported { problems, trajectories, solutions } = imported;
     let rows = problems.len().max(trajectories.len()).max(solutions.len());
     if rows == 0 {
-        return Err(Error::data(format!("no row of format `{}` is left to import", format.name())).help("look at `half`, `limit` and the file"));
+        return Err(
+            Error::data(format!("no row of format `{}` is left to import", format.name())).help("look at `half`, `limit` and the file")
+        );
     }
     for (port, count) in [("problems", problems.len()), ("trajectories", trajectories.len()), ("solutions", solutions.len())] {
         if format.yields().contains(&port) {

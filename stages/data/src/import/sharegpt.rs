@@ -37,7 +37,10 @@ impl Format for ShareGpt {
 }
 
 fn conversation(row: &Map<String, Value>) -> Result<Vec<Message>> {
-    let turns = row.get("conversations").and_then(Value::as_array).ok_or_else(|| Error::data(format!("no list `conversations`; there are: {}", names(row))))?;
+    let turns = row
+        .get("conversations")
+        .and_then(Value::as_array)
+        .ok_or_else(|| Error::data(format!("no list `conversations`; there are: {}", names(row))))?;
     let system = row.get("system").and_then(Value::as_str).filter(|s| !s.is_empty());
     let mut all: Vec<Message> = system.map(|s| Message::new("system", s)).into_iter().collect();
     for (i, turn) in turns.iter().enumerate() {

@@ -28,7 +28,13 @@ fn gsm8k_rows_keep_answer_reference_and_level() {
 #[test]
 fn a_broken_line_is_named() {
     let good = r#"{"question": "q", "answer": "a #### 1"}"#;
-    for (bad, word) in [("{\"question\": \"q", "EOF"), (r#"{"question": "q"}"#, "no column `answer`"), (r#"{"question": "q", "answer": "none"}"#, "####"), (r#"{"question": 3, "answer": "a #### 1"}"#, "`question` is no text"), ("[1]", "")] {
+    for (bad, word) in [
+        ("{\"question\": \"q", "EOF"),
+        (r#"{"question": "q"}"#, "no column `answer`"),
+        (r#"{"question": "q", "answer": "none"}"#, "####"),
+        (r#"{"question": 3, "answer": "a #### 1"}"#, "`question` is no text"),
+        ("[1]", ""),
+    ] {
         let e = read("gsm8k", &format!("{good}\n\n{bad}\n"), named("g")).unwrap_err();
         assert_eq!(e.kind, ErrorKind::Data);
         assert!(e.message.contains("line 3") && e.message.contains(word), "{}", e.message);
@@ -59,7 +65,10 @@ fn solutions_are_sorted_by_solver_and_joined_by_problem() {
     let imported = read("gsm8k_solutions", text, named("gsm8k_solutions")).unwrap();
     assert_eq!(imported.solutions.iter().map(|s| (s.solver.as_str(), s.correct)).collect::<Vec<_>>(), [("a", false), ("z", true)]);
     let same = read("gsm8k", r#"{"question": "q", "answer": "x <<1+1=2>>2\n#### 2"}"#, named("gsm8k")).unwrap().problems.remove(0);
-    assert_eq!((imported.problems[0].id.as_str(), imported.problems[0].answer.as_str(), imported.problems[0].level), (same.id.as_str(), "2", same.level));
+    assert_eq!(
+        (imported.problems[0].id.as_str(), imported.problems[0].answer.as_str(), imported.problems[0].level),
+        (same.id.as_str(), "2", same.level)
+    );
     assert_eq!(imported.solutions[0].problem_id, same.id);
     assert!(read("gsm8k_solutions", r#"{"question": "q", "ground_truth": "A: 2"}"#, named("g")).unwrap_err().message.contains("no solver"));
 }
@@ -90,8 +99,15 @@ fn chat_formats_give_the_same_conversation() {
     let trl = read("trl", r#"{"prompt": "Hi", "completion": "Hello."}"#, named("x")).unwrap().trajectories.remove(0);
     assert_eq!(trl.messages.iter().map(|m| m.role.as_str()).collect::<Vec<_>>(), ["user", "assistant"]);
     assert!(read("trl", r#"{"prompt": "Hi"}"#, named("x")).unwrap_err().message.contains("completion"));
-    assert!(read("sharegpt", r#"{"conversations": [{"from": "robot", "value": "x"}]}"#, named("x")).unwrap_err().message.contains("turn 1"));
-    assert!(read("openai", r#"{"messages": [{"role": "user", "content": "x"}]}"#, named("x")).unwrap_err().message.contains("no assistant message"));
+    assert!(
+        read("sharegpt", r#"{"conversations": [{"from": "robot", "value": "x"}]}"#, named("x")).unwrap_err().message.contains("turn 1")
+    );
+    assert!(
+        read("openai", r#"{"messages": [{"role": "user", "content": "x"}]}"#, named("x"))
+            .unwrap_err()
+            .message
+            .contains("no assistant message")
+    );
 }
 
 fn shared(path: &str) -> Option<PathBuf> {
@@ -106,7 +122,12 @@ fn shared(path: &str) -> Option<PathBuf> {
 #[test]
 fn the_real_gsm8k_files_are_read_whole() {
     let Some(folder) = shared("gsm8k") else { return };
-    let read = |format: &str, split: &str| registry::format(format).unwrap().read(&folder.join(registry::format(format).unwrap().file_name(split)), &Reading { split: split.into(), ..named("gsm8k") }).unwrap();
+    let read = |format: &str, split: &str| {
+        registry::format(format)
+            .unwrap()
+            .read(&folder.join(registry::format(format).unwrap().file_name(split)), &Reading { split: split.into(), ..named("gsm8k") })
+            .unwrap()
+    };
     let (train, test) = (read("gsm8k", "train").problems, read("gsm8k", "test").problems);
     assert_eq!((train.len(), test.len()), (7_473, 1_319));
     let ids: std::collections::BTreeSet<&str> = train.iter().chain(&test).map(|p| p.id.as_str()).collect();

@@ -1,7 +1,15 @@
 use super::*;
 
 fn solution(text: &str, correct: bool) -> Solution {
-    Solution { problem_id: "p".into(), question: "q".into(), answer: "18".into(), solver: "s".into(), solution: text.into(), correct, split: "test".into() }
+    Solution {
+        problem_id: "p".into(),
+        question: "q".into(),
+        answer: "18".into(),
+        solver: "s".into(),
+        solution: text.into(),
+        correct,
+        split: "test".into(),
+    }
 }
 
 fn labels(text: &str, correct: bool) -> (Vec<f32>, Counts, Trajectory) {
@@ -67,7 +75,11 @@ fn the_real_solutions_are_labelled_by_half() {
         let problems = problems(&rows, environment.kind());
         let by_id = problems.iter().map(|p| (p.id.as_str(), p)).collect();
         let (trajectories, counts) = label(&rows, &by_id, environment.as_ref(), |_| Ok(())).unwrap();
-        assert!(trajectories.iter().all(|t| t.step_labels.as_ref().unwrap().len() == t.messages.iter().filter(|m| m.role == "assistant").count()));
+        assert!(
+            trajectories
+                .iter()
+                .all(|t| t.step_labels.as_ref().unwrap().len() == t.messages.iter().filter(|m| m.role == "assistant").count())
+        );
         (problems.len(), counts)
     };
     let ((n_a, a), (n_b, b)) = (run(Half::A), run(Half::B));

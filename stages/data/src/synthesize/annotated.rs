@@ -5,9 +5,9 @@
 //! a number with what the author wrote. Refuses: problems without `reference`; a trajectory whose call fails, whose result
 //! disagrees, or which the environment ends early is not kept, but counted.
 
+use super::Config;
 use super::method::{Method, Synthesized};
 use super::play::{Played, Script, Turn, play};
-use super::Config;
 use crate::annotation::{Calculation, agrees, python_form, segments};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -25,7 +25,9 @@ pub struct Converted<'a> {
 
 /// Cuts a solution into turns of `environment`'s tool-call format, with calls of `tool`.
 pub fn convert<'a>(solution: &'a str, environment: &dyn Environment, tool: &ToolSpec) -> Result<Converted<'a>> {
-    let argument = tool.main_argument().ok_or_else(|| Error::invalid(format!("tool `{}` takes no text", tool.name)).help("use `calculator` or `python`"))?;
+    let argument = tool
+        .main_argument()
+        .ok_or_else(|| Error::invalid(format!("tool `{}` takes no text", tool.name)).help("use `calculator` or `python`"))?;
     let mut converted = Converted { turns: Vec::new(), calculations: Vec::new() };
     for segment in segments(solution) {
         match segment.calculation {
@@ -42,7 +44,9 @@ pub fn convert<'a>(solution: &'a str, environment: &dyn Environment, tool: &Tool
 
 /// The one tool that expressions are computed with: the environment's first.
 pub fn tool(environment: &dyn Environment) -> Result<ToolSpec> {
-    environment.tools().into_iter().next().ok_or_else(|| Error::invalid("the environment has no tool to compute with").help("give it `tools: [calculator]` or `tools: [python]`"))
+    environment.tools().into_iter().next().ok_or_else(|| {
+        Error::invalid("the environment has no tool to compute with").help("give it `tools: [calculator]` or `tools: [python]`")
+    })
 }
 
 /// Whether each executed calculation agrees with its claim; `None` where the call failed or one side is no number.
@@ -66,13 +70,19 @@ pub struct Annotated {
 }
 
 /// Executes all solutions and keeps those that hold.
-pub fn annotated(problems: &[Problem], environment: &dyn Environment, seed: u64, progress: impl FnMut(usize) -> Result<()>) -> Result<Annotated> {
+pub fn annotated(
+    problems: &[Problem],
+    environment: &dyn Environment,
+    seed: u64,
+    progress: impl FnMut(usize) -> Result<()>,
+) -> Result<Annotated> {
     let tool = tool(environment)?;
     let mut scripts = Vec::with_capacity(problems.len());
     let mut calculations = Vec::with_capacity(problems.len());
     for problem in problems {
         let reference = problem.reference.as_deref().ok_or_else(|| {
-            Error::data(format!("problem `{}` has no worked solution", problem.id)).help("method `annotated` needs problems with `reference`, as imported by format gsm8k")
+            Error::data(format!("problem `{}` has no worked solution", problem.id))
+                .help("method `annotated` needs problems with `reference`, as imported by format gsm8k")
         })?;
         let converted = convert(reference, environment, &tool)?;
         scripts.push(Script { id: format!("{}-annotated", problem.id), problem, turns: converted.turns, seed });
@@ -124,9 +134,17 @@ impl Method for AnnotatedMethod {
     fn check(&self, _config: &Config) -> Vec<OptionProblem> {
         Vec::new()
     }
-    fn make(&self, config: &Config, given: Vec<Problem>, environment: &dyn Environment, progress: &dyn Fn(usize, usize) -> Result<()>) -> Result<Synthesized> {
+    fn make(
+        &self,
+        config: &Config,
+        given: Vec<Problem>,
+        environment: &dyn Environment,
+        progress: &dyn Fn(usize, usize) -> Result<()>,
+    ) -> Result<Synthesized> {
         if given.is_empty() {
-            return Err(Error::invalid("method `annotated` needs problems").help("wire input `problems` to `data/import` with format gsm8k"));
+            return Err(
+                Error::invalid("method `annotated` needs problems").help("wire input `problems` to `data/import` with format gsm8k")
+            );
         }
         let total = given.len();
         let made = annotated(&given, environment, config.seed, |done| progress(done, total))?;
@@ -138,7 +156,12 @@ impl Method for AnnotatedMethod {
 impl Annotated {
     fn report(&self, total: usize) -> Report {
         let mut report = Report::new("Demonstrations from annotated solutions");
-        report.summary = format!("{} of {total} solutions became demonstrations; {} of {} executed annotations agree with their authors.", self.trajectories.len(), self.agreeing, self.executed);
+        report.summary = format!(
+            "{} of {total} solutions became demonstrations; {} of {} executed annotations agree with their authors.",
+            self.trajectories.len(),
+            self.agreeing,
+            self.executed
+        );
         report.metric("annotations_executed", self.executed as f64).metric("annotations_agreeing", self.agreeing as f64);
         report.metric("dropped", self.dropped.values().sum::<usize>() as f64);
         for (reason, n) in &self.dropped {

@@ -15,7 +15,13 @@ pub trait Method: Send + Sync {
     /// Options that this method cannot work with.
     fn check(&self, config: &Config) -> Vec<OptionProblem>;
     /// Makes everything; a function of config, given problems and environment. `progress` gets (done, total) and may stop it.
-    fn make(&self, config: &Config, given: Vec<Problem>, environment: &dyn Environment, progress: &dyn Fn(usize, usize) -> Result<()>) -> Result<Synthesized>;
+    fn make(
+        &self,
+        config: &Config,
+        given: Vec<Problem>,
+        environment: &dyn Environment,
+        progress: &dyn Fn(usize, usize) -> Result<()>,
+    ) -> Result<Synthesized>;
 }
 
 /// What a method made.

@@ -58,7 +58,8 @@ impl Stage for Synthesize {
     const NAME: &'static str = "data/synthesize";
     const SUMMARY: &'static str = "Make problems and demonstrations; every tool call in them is executed.";
     const DOC: &'static str = include_str!("synthesize.md");
-    const EXAMPLE: &'static str = r#"{"method": "procedural", "seed": 1, "splits": {"demonstrations": {"levels": {"1": 600, "2": 600}}, "test": {"total": 300}}}"#;
+    const EXAMPLE: &'static str =
+        r#"{"method": "procedural", "seed": 1, "splits": {"demonstrations": {"levels": {"1": 600, "2": 600}}, "test": {"total": 300}}}"#;
     const MAIN_METRIC: Option<&'static str> = Some("demonstrations");
     const METRICS: &'static [&'static str] = &[
         "problems",
@@ -81,7 +82,12 @@ impl Stage for Synthesize {
             inputs: vec![port("problems", ArtifactKind::Problems, Many, "Of `annotated`: problems with worked solutions.")],
             outputs: vec![
                 port("problems", ArtifactKind::Problems, One, "All splits in one table; the column `split` tells them apart."),
-                port("demonstrations", ArtifactKind::Trajectories, One, "Conversations as text, with answer and reward; tokens are made by `sft`."),
+                port(
+                    "demonstrations",
+                    ArtifactKind::Trajectories,
+                    One,
+                    "Conversations as text, with answer and reward; tokens are made by `sft`.",
+                ),
                 port("report", ArtifactKind::Report, One, "Counts, and the n-gram coverage of test questions by demonstrations."),
             ],
         }
@@ -108,7 +114,10 @@ impl Stage for Synthesize {
         let mut problems = check_environment(&config.environment);
         match registry::method(&config.method) {
             Some(method) => problems.extend(method.check(config)),
-            None => problems.push(OptionProblem::new("/method", format!("no method `{}`", config.method)).help(format!("one of: {}", registry::names().join(", ")))),
+            None => problems.push(
+                OptionProblem::new("/method", format!("no method `{}`", config.method))
+                    .help(format!("one of: {}", registry::names().join(", "))),
+            ),
         }
         problems
     }
@@ -123,7 +132,8 @@ impl Stage for Synthesize {
         };
         let made = method.make(&config, given, environment.as_ref(), &progress)?;
         if made.demonstrations.is_empty() {
-            return Err(Error::data("no demonstration was made").help("look at the counts of dropped solutions, or give `splits` a split `demonstrations`"));
+            return Err(Error::data("no demonstration was made")
+                .help("look at the counts of dropped solutions, or give `splits` a split `demonstrations`"));
         }
         publish(made, context)
     }

@@ -102,7 +102,9 @@ impl<'a> Game<'a> {
     fn take_turn(&mut self) -> Result<()> {
         let text = match self.script.turns.get(self.turns) {
             Some(Turn::Say(text)) => text.clone(),
-            Some(Turn::RepeatResult) => self.messages.iter().rev().find(|m| m.role == "tool").map_or_else(String::new, |m| m.content.clone()),
+            Some(Turn::RepeatResult) => {
+                self.messages.iter().rev().find(|m| m.role == "tool").map_or_else(String::new, |m| m.content.clone())
+            }
             None => {
                 // The script is over, but the environment waits for a turn: it did not read the last one as an answer.
                 self.outcome = Some(Outcome { stop: StopReason::End, ..self.counted() });
@@ -138,7 +140,9 @@ impl<'a> Game<'a> {
     }
 
     fn wait(&mut self, wait: Duration) -> Result<()> {
-        if self.outcome.is_none() && let Some(step) = self.episode.poll(wait) {
+        if self.outcome.is_none()
+            && let Some(step) = self.episode.poll(wait)
+        {
             self.take(step)?;
         }
         Ok(())

@@ -39,18 +39,28 @@ impl Method for Procedural {
         json!({"kind": "word-problems"})
     }
     fn check(&self, config: &Config) -> Vec<OptionProblem> {
-        let mut problems: Vec<OptionProblem> = config.splits.iter().flat_map(|(name, split)| split.check(&format!("/splits/{name}"), MAX_LEVEL)).collect();
+        let mut problems: Vec<OptionProblem> =
+            config.splits.iter().flat_map(|(name, split)| split.check(&format!("/splits/{name}"), MAX_LEVEL)).collect();
         if !config.splits.contains_key(DEMONSTRATIONS) {
-            problems.push(OptionProblem::new("/splits", "no split `demonstrations`").help("give it the problems that are to be demonstrated"));
+            problems
+                .push(OptionProblem::new("/splits", "no split `demonstrations`").help("give it the problems that are to be demonstrated"));
         }
         if !(0.0..=1.0).contains(&config.mistakes) {
             problems.push(OptionProblem::new("/mistakes", format!("{} is no share", config.mistakes)).help("a number from 0 to 1"));
         }
         problems
     }
-    fn make(&self, config: &Config, given: Vec<Problem>, environment: &dyn Environment, progress: &dyn Fn(usize, usize) -> Result<()>) -> Result<Synthesized> {
+    fn make(
+        &self,
+        config: &Config,
+        given: Vec<Problem>,
+        environment: &dyn Environment,
+        progress: &dyn Fn(usize, usize) -> Result<()>,
+    ) -> Result<Synthesized> {
         if !given.is_empty() {
-            return Err(Error::invalid("method `procedural` makes its own problems").help("leave input `problems` out, or use method `annotated`"));
+            return Err(
+                Error::invalid("method `procedural` makes its own problems").help("leave input `problems` out, or use method `annotated`")
+            );
         }
         let chance = Chance::new(config.seed);
         let drawn = draw_all(&config.splits, environment.kind(), &chance)?;
@@ -82,10 +92,13 @@ fn draw_all(splits: &BTreeMap<String, Split>, environment: &str, chance: &Chance
         // A split keeps its draws when another one is added, but for problems that the other one has, too.
         let chance = chance.child("split", &[xxh64(name.as_bytes(), 0)]);
         for (level, count) in split.counts(MAX_LEVEL) {
-            let mut fresh = (0..count.saturating_mul(20) + MOST_MISSES).map(|index| generate(level, index, &chance)).filter(|g| seen.insert(g.problem.canonical.clone()));
+            let mut fresh = (0..count.saturating_mul(20) + MOST_MISSES)
+                .map(|index| generate(level, index, &chance))
+                .filter(|g| seen.insert(g.problem.canonical.clone()));
             for i in 0..count {
                 let mut drawn = fresh.next().ok_or_else(|| {
-                    Error::invalid(format!("split `{name}`: level {level} has too few distinct problems for {count}")).help(format!("{i} were found; ask for fewer"))
+                    Error::invalid(format!("split `{name}`: level {level} has too few distinct problems for {count}"))
+                        .help(format!("{i} were found; ask for fewer"))
                 })?;
                 drawn.problem.split.clone_from(name);
                 drawn.problem.environment = environment.to_string();
@@ -98,13 +111,21 @@ fn draw_all(splits: &BTreeMap<String, Split>, environment: &str, chance: &Chance
 
 fn scripts<'a>(drawn: &[&'a GeneratedProblem], mistakes: f64, environment: &dyn Environment, chance: &Chance) -> Result<Vec<Script<'a>>> {
     let tool = super::annotated::tool(environment)?;
-    let argument = tool.main_argument().ok_or_else(|| Error::invalid(format!("tool `{}` takes no text", tool.name)).help("use `calculator` or `python`"))?;
+    let argument = tool
+        .main_argument()
+        .ok_or_else(|| Error::invalid(format!("tool `{}` takes no text", tool.name)).help("use `calculator` or `python`"))?;
     // A mistake takes a turn of its own.
     let mistakes = if environment.max_turns() > 2 { mistakes } else { 0.0 };
     let script = |(i, drawn): (usize, &&'a GeneratedProblem)| {
         let chance = chance.child("demonstration", &[i as u64]);
-        let programs = if tool.name == "python" { drawn.demonstration(mistakes, &chance) } else { expressions(&drawn.expression(), mistakes, &chance) };
-        let call = |code: String| Turn::Say(environment.format().render(&ToolCall { name: tool.name.clone(), arguments: json!({argument: code}) }));
+        let programs = if tool.name == "python" {
+            drawn.demonstration(mistakes, &chance)
+        } else {
+            expressions(&drawn.expression(), mistakes, &chance)
+        };
+        let call = |code: String| {
+            Turn::Say(environment.format().render(&ToolCall { name: tool.name.clone(), arguments: json!({argument: code}) }))
+        };
         let turns = programs.into_iter().map(call).chain([Turn::RepeatResult]).collect();
         Script { id: format!("{}-demonstration", drawn.problem.id), problem: &drawn.problem, turns, seed: i as u64 }
     };
@@ -120,8 +141,13 @@ fn expressions(expression: &str, mistakes: f64, chance: &Chance) -> Vec<String> 
 
 /// The tool and the generator disagree: one of them has a bug, or a limit is too low.
 fn wrong(script: &Script<'_>, answer: Option<&str>) -> Error {
-    Error::bug(format!("demonstration `{}` gives {}, the generator says `{}`", script.id, answer.map_or("no answer".into(), |a| format!("`{a}`")), script.problem.answer))
-        .help("if the environment limits turns or output strictly, raise its limits")
+    Error::bug(format!(
+        "demonstration `{}` gives {}, the generator says `{}`",
+        script.id,
+        answer.map_or("no answer".into(), |a| format!("`{a}`")),
+        script.problem.answer
+    ))
+    .help("if the environment limits turns or output strictly, raise its limits")
 }
 
 fn report(problems: &[Problem]) -> Report {

@@ -28,7 +28,11 @@ impl Split {
         let Some(total) = self.total else {
             return self.levels.clone();
         };
-        let weights: Vec<(u32, f64)> = if self.weights.is_empty() { (1..=most).map(|l| (l, 1.0)).collect() } else { self.weights.iter().map(|(l, w)| (*l, *w)).collect() };
+        let weights: Vec<(u32, f64)> = if self.weights.is_empty() {
+            (1..=most).map(|l| (l, 1.0)).collect()
+        } else {
+            self.weights.iter().map(|(l, w)| (*l, *w)).collect()
+        };
         let sum: f64 = weights.iter().map(|(_, w)| w).sum();
         let shares: Vec<(u32, f64)> = weights.iter().map(|(l, w)| (*l, total as f64 * w / sum)).collect();
         let mut counts: BTreeMap<u32, u64> = shares.iter().map(|(l, s)| (*l, s.floor() as u64)).collect();
@@ -48,7 +52,8 @@ impl Split {
     /// What is wrong, at `pointer`.
     pub fn check(&self, pointer: &str, most: u32) -> Vec<OptionProblem> {
         let mut problems = Vec::new();
-        let mut add = |key: &str, message: String, help: &str| problems.push(OptionProblem::new(format!("{pointer}{key}"), message).help(help));
+        let mut add =
+            |key: &str, message: String, help: &str| problems.push(OptionProblem::new(format!("{pointer}{key}"), message).help(help));
         match (self.levels.is_empty(), self.total) {
             (true, None) => add("", "a split needs `levels` or `total`".into(), "as in `{levels: {1: 100, 2: 50}}` or `{total: 300}`"),
             (false, Some(_)) => add("/total", "`levels` and `total` contradict each other".into(), "keep one of them"),

@@ -75,10 +75,12 @@ impl DialogueOptions {
             problems.push(OptionProblem { pointer: "/format".to_string(), message: e.message, help: e.help });
         }
         if !(1..=1000).contains(&self.max_turns) {
-            problems.push(OptionProblem::new("/max_turns", format!("{} is out of range", self.max_turns)).help("use a value from 1 to 1000"));
+            problems
+                .push(OptionProblem::new("/max_turns", format!("{} is out of range", self.max_turns)).help("use a value from 1 to 1000"));
         }
         if self.max_tool_calls > 10_000 {
-            problems.push(OptionProblem::new("/max_tool_calls", format!("{} is out of range", self.max_tool_calls)).help("use at most 10000"));
+            problems
+                .push(OptionProblem::new("/max_tool_calls", format!("{} is out of range", self.max_tool_calls)).help("use at most 10000"));
         }
         problems.extend(self.limits.check("/limits"));
         problems
@@ -137,7 +139,10 @@ impl Dialogue {
 enum State {
     Agent,
     /// Results still to come, those that came, in the order of the calls.
-    Tools { awaited: VecDeque<Ticket>, came: Vec<ToolResult> },
+    Tools {
+        awaited: VecDeque<Ticket>,
+        came: Vec<ToolResult>,
+    },
     Over,
 }
 

@@ -3,8 +3,8 @@
 //! Why so: a character-level model pays for every token, and a one-tool world needs no names. Refuses: more than one tool.
 
 use crate::environments::AgentTurn;
-use crate::formats::markup::{CLOSE, OPEN, bodies};
 use crate::formats::ToolFormat;
+use crate::formats::markup::{CLOSE, OPEN, bodies};
 use crate::tools::{ToolCall, ToolSpec};
 use serde_json::json;
 use trainyard_core::{Error, Result};
@@ -51,7 +51,10 @@ impl ToolFormat for Code {
     }
     fn describe(&self, tools: &[ToolSpec]) -> String {
         let tool = tools.first().map_or("", |t| &t.description);
-        format!("You have one tool. {tool}\nTo use it, write {OPEN}{}{CLOSE} and wait for the result. Then give the final answer.", self.argument)
+        format!(
+            "You have one tool. {tool}\nTo use it, write {OPEN}{}{CLOSE} and wait for the result. Then give the final answer.",
+            self.argument
+        )
     }
 }
 

@@ -30,7 +30,10 @@ impl ToolFormat for Hermes {
     fn describe(&self, tools: &[ToolSpec]) -> String {
         let functions: Vec<String> = tools
             .iter()
-            .map(|t| json!({"type": "function", "function": {"name": t.name, "description": t.description, "parameters": t.parameters}}).to_string())
+            .map(|t| {
+                json!({"type": "function", "function": {"name": t.name, "description": t.description, "parameters": t.parameters}})
+                    .to_string()
+            })
             .collect();
         format!(
             "# Tools\n\nYou may call these functions:\n<tools>\n{}\n</tools>\n\nFor each call write\n{OPEN}\n{{\"name\": <name>, \"arguments\": \

@@ -17,7 +17,9 @@ pub fn names() -> Vec<&'static str> {
 pub fn build(name: &str, tools: &[ToolSpec]) -> Result<Box<dyn ToolFormat>> {
     match FORMATS.iter().find(|(n, _)| *n == name) {
         Some((_, build)) => build(tools),
-        None => Err(Error::invalid(format!("no tool-call format `{name}` in this build")).help(format!("use one of: {}", names().join(", ")))),
+        None => {
+            Err(Error::invalid(format!("no tool-call format `{name}` in this build")).help(format!("use one of: {}", names().join(", "))))
+        }
     }
 }
 

@@ -37,7 +37,9 @@ impl PartOptions for LengthOptions {
         }
         if self.buffer_tokens == 0 || self.buffer_tokens > self.max_tokens {
             let message = format!("{} is not between 1 and max_tokens ({})", self.buffer_tokens, self.max_tokens);
-            problems.push(OptionProblem::new("/buffer_tokens", message).help("the penalty grows over the last buffer_tokens before max_tokens"));
+            problems.push(
+                OptionProblem::new("/buffer_tokens", message).help("the penalty grows over the last buffer_tokens before max_tokens"),
+            );
         }
         problems
     }
@@ -55,7 +57,8 @@ impl Reward for Length {
         }
         let sampled = r.loss_mask.iter().filter(|own| **own).count() as f64;
         let (limit, buffer) = (f64::from(self.0.max_tokens), f64::from(self.0.buffer_tokens));
-        let value = if sampled > limit || r.stop_reason == StopReason::Length { -1.0 } else { ((limit - buffer - sampled) / buffer).min(0.0) };
+        let value =
+            if sampled > limit || r.stop_reason == StopReason::Length { -1.0 } else { ((limit - buffer - sampled) / buffer).min(0.0) };
         Score::of(value)
     }
 }

@@ -129,7 +129,8 @@ mod tests {
         let rewards = [build(&json!({"kind": "answer"})).unwrap(), build(&json!({"kind": "format", "weight": 0.5})).unwrap()];
         let p = Problem { answer: "7".to_string(), ..Problem::default() };
         let message = trainyard_tables::Message::new("assistant", "7");
-        let r = Trajectory { answer: Some("7".to_string()), stop_reason: StopReason::Answer, messages: vec![message], ..Trajectory::default() };
+        let r =
+            Trajectory { answer: Some("7".to_string()), stop_reason: StopReason::Answer, messages: vec![message], ..Trajectory::default() };
         let (components, total, turns) = score(&rewards, &r, &p);
         assert_eq!(components, BTreeMap::from([("answer".to_string(), 1.0), ("format".to_string(), 1.0)]));
         assert_eq!(total, 1.5);

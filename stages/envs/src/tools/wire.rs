@@ -19,10 +19,18 @@ pub struct Recipe {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Job {
-    Close { session: u64 },
+    Close {
+        session: u64,
+    },
     /// Makes the session anew; an empty recipe is a fresh one.
-    Open { session: u64, recipe: Recipe },
-    Call { session: u64, code: Arc<str> },
+    Open {
+        session: u64,
+        recipe: Recipe,
+    },
+    Call {
+        session: u64,
+        code: Arc<str>,
+    },
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -136,7 +144,8 @@ impl<'a> In<'a> {
 
 pub fn encode_limits(limits: &ToolLimits) -> Vec<u8> {
     let mut out = Out::default();
-    for value in [limits.time_millis, limits.memory_bytes, limits.output_bytes, u64::from(limits.recursion_depth), u64::from(limits.suspensions)]
+    for value in
+        [limits.time_millis, limits.memory_bytes, limits.output_bytes, u64::from(limits.recursion_depth), u64::from(limits.suspensions)]
     {
         out.long(value);
     }

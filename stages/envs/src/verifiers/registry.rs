@@ -21,7 +21,8 @@ pub fn of_problem(problem: &Problem) -> Result<&'static dyn Verifier> {
     let kind = data.get("kind").and_then(Value::as_str).unwrap_or("numeric");
     let found = VERIFIERS.iter().find(|v| v.kind() == kind).copied();
     found.ok_or_else(|| {
-        Error::data(format!("problem `{}`: no verifier `{kind}` in this build", problem.id)).help(format!("use one of: {}", names().join(", ")))
+        Error::data(format!("problem `{}`: no verifier `{kind}` in this build", problem.id))
+            .help(format!("use one of: {}", names().join(", ")))
     })
 }
 

@@ -82,7 +82,8 @@ impl Part for Group {
 impl Advantage for Group {
     fn assign(&mut self, batch: &Batch) -> Grid {
         let all: Vec<f64> = batch.rollouts().map(|r| r.reward).collect();
-        let values: Vec<f64> = batch.groups.iter().flat_map(|g| self.of_group(&g.rollouts.iter().map(|r| r.reward).collect::<Vec<_>>(), &all)).collect();
+        let values: Vec<f64> =
+            batch.groups.iter().flat_map(|g| self.of_group(&g.rollouts.iter().map(|r| r.reward).collect::<Vec<_>>(), &all)).collect();
         batch.spread(&values)
     }
 }
@@ -125,7 +126,10 @@ mod tests {
 
     fn batch(groups: &[&[f64]]) -> Batch {
         let rollout = |&reward: &f64| Rollout { reward, mask: vec![false, true], ..Rollout::default() };
-        Batch { step: 0, groups: groups.iter().map(|g| Rollouts { rollouts: g.iter().map(rollout).collect(), ..Rollouts::default() }).collect() }
+        Batch {
+            step: 0,
+            groups: groups.iter().map(|g| Rollouts { rollouts: g.iter().map(rollout).collect(), ..Rollouts::default() }).collect(),
+        }
     }
     fn assign(mut part: Group, groups: &[&[f64]]) -> Vec<f64> {
         let grid = part.assign(&batch(groups));

@@ -48,7 +48,10 @@ mod tests {
         let call = TurnSummary { calls: 1, ..TurnSummary::default() };
         let answer = TurnSummary { answered: true, ..TurnSummary::default() };
         let rollout = |turns: Vec<TurnSummary>| Rollout { mask: vec![true; 5], turns, ..Rollout::default() };
-        let group = Group { rollouts: vec![rollout(vec![call.clone(), answer.clone()]), rollout(vec![call, TurnSummary::default()])], ..Group::default() };
+        let group = Group {
+            rollouts: vec![rollout(vec![call.clone(), answer.clone()]), rollout(vec![call, TurnSummary::default()])],
+            ..Group::default()
+        };
         let verdicts = VoidTurn::default().judge(&[group]);
         assert_eq!(verdicts[0][0], Verdict::Keep);
         assert!(matches!(&verdicts[0][1], Verdict::Mask(ranges, _) if *ranges == [(0, 5)]));

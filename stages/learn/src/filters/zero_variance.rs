@@ -27,7 +27,8 @@ impl Default for ZeroVariance {
 impl Options for ZeroVariance {
     const KIND: &'static str = "zero_variance";
     const SUMMARY: &'static str = "drop groups whose rewards are all equal";
-    const DOC: &'static str = "A group leaves when max(r) − min(r) ≤ epsilon. With `resample` the loop draws other problems in its place. Source: 2503.14476.";
+    const DOC: &'static str =
+        "A group leaves when max(r) − min(r) ≤ epsilon. With `resample` the loop draws other problems in its place. Source: 2503.14476.";
 }
 
 impl Part for ZeroVariance {
@@ -58,7 +59,10 @@ mod tests {
 
     #[test]
     fn equal_rewards_leave() {
-        let group = |rewards: &[f64]| Group { rollouts: rewards.iter().map(|&reward| Rollout { reward, ..Rollout::default() }).collect(), ..Group::default() };
+        let group = |rewards: &[f64]| Group {
+            rollouts: rewards.iter().map(|&reward| Rollout { reward, ..Rollout::default() }).collect(),
+            ..Group::default()
+        };
         let verdicts = ZeroVariance::default().judge(&[group(&[1.0, 1.0]), group(&[0.0, 1.0]), group(&[0.5])]);
         let kept: Vec<bool> = verdicts.iter().map(|g| g.iter().all(|v| *v == Verdict::Keep)).collect();
         assert_eq!(kept, [false, true, false]);

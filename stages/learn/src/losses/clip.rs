@@ -39,10 +39,13 @@ impl Options for Clip {
         dual clip 1912.09729. Metrics: clip_fraction (tokens whose gradient the clip removed), kl (k3 estimate against the sampling policy), ratio.";
     fn check(&self) -> Result<()> {
         if !(0.0..=1.0).contains(&self.clip_low) || self.clip_high.is_nan() || self.clip_high < 0.0 {
-            return Err(Error::invalid(format!("clip bounds {} and {} are out of range", self.clip_low, self.clip_high)).help("clip_low is in 0..1, clip_high at least 0"));
+            return Err(Error::invalid(format!("clip bounds {} and {} are out of range", self.clip_low, self.clip_high))
+                .help("clip_low is in 0..1, clip_high at least 0"));
         }
         match self.dual_clip {
-            Some(c) if c.is_nan() || c <= 1.0 => Err(Error::invalid(format!("`dual_clip` is {c}, but must be above 1")).help("3 is the usual value; null turns it off")),
+            Some(c) if c.is_nan() || c <= 1.0 => {
+                Err(Error::invalid(format!("`dual_clip` is {c}, but must be above 1")).help("3 is the usual value; null turns it off"))
+            }
             _ => Ok(()),
         }
     }
@@ -81,7 +84,11 @@ impl Clip {
         let (rho, slope) = ratio(log_ratio);
         let bounded = rho.clamp(1.0 - self.clip_low, 1.0 + self.clip_high);
         let (free, held) = (-rho * advantage, -bounded * advantage);
-        let mut token = if held > free { Token { loss: held, gradient: 0.0, clipped: true } } else { Token { loss: free, gradient: -slope * advantage, clipped: false } };
+        let mut token = if held > free {
+            Token { loss: held, gradient: 0.0, clipped: true }
+        } else {
+            Token { loss: free, gradient: -slope * advantage, clipped: false }
+        };
         if let Some(c) = self.dual_clip
             && advantage < 0.0
             && token.loss > -c * advantage

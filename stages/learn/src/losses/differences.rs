@@ -9,7 +9,8 @@ use trainyard_core::Chance;
 pub fn batch(seed: u64) -> TokenBatch {
     let mut d = Chance::new(seed).at("finite differences", &[]);
     let mask: Vec<Vec<bool>> = [4usize, 6, 3].iter().map(|n| (0..*n).map(|t| t != 1).collect()).collect();
-    let mut grid = |low: f64, high: f64| -> Grid { mask.iter().map(|r| r.iter().map(|_| low + (high - low) * d.uniform()).collect()).collect() };
+    let mut grid =
+        |low: f64, high: f64| -> Grid { mask.iter().map(|r| r.iter().map(|_| low + (high - low) * d.uniform()).collect()).collect() };
     TokenBatch {
         logprobs: grid(-2.0, -0.1),
         old_logprobs: grid(-2.0, -0.1),

@@ -28,7 +28,8 @@ impl Default for Entropy {
 impl Options for Entropy {
     const KIND: &'static str = "entropy";
     const SUMMARY: &'static str = "bonus on the entropy of the current policy";
-    const DOC: &'static str = "Token loss = −weight·H(π) in nats, H of the current policy at the token's place, under the sampling temperature.";
+    const DOC: &'static str =
+        "Token loss = −weight·H(π) in nats, H of the current policy at the token's place, under the sampling temperature.";
     fn check(&self) -> Result<()> {
         if self.weight >= 0.0 { Ok(()) } else { Err(Error::invalid(format!("`weight` is {}, but must be at least 0", self.weight))) }
     }

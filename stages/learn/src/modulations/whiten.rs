@@ -38,7 +38,8 @@ impl Part for Whiten {}
 impl Modulation for Whiten {
     fn apply(&mut self, batch: &Batch, advantages: &mut Grid) {
         let masks: Vec<&[bool]> = batch.rollouts().map(|r| r.mask.as_slice()).collect();
-        let values: Vec<f64> = masks.iter().zip(advantages.iter()).flat_map(|(m, a)| m.iter().zip(a).filter(|(m, _)| **m).map(|(_, a)| *a)).collect();
+        let values: Vec<f64> =
+            masks.iter().zip(advantages.iter()).flat_map(|(m, a)| m.iter().zip(a).filter(|(m, _)| **m).map(|(_, a)| *a)).collect();
         let n = values.len() as f64;
         if n < 2.0 {
             return;
@@ -62,7 +63,10 @@ mod tests {
     #[test]
     fn tokens_in_the_loss_get_mean_zero_and_variance_one() {
         let rollout = |mask: Vec<bool>| Rollout { mask, ..Rollout::default() };
-        let batch = Batch { step: 0, groups: vec![Group { rollouts: vec![rollout(vec![true, true, false]), rollout(vec![true])], ..Group::default() }] };
+        let batch = Batch {
+            step: 0,
+            groups: vec![Group { rollouts: vec![rollout(vec![true, true, false]), rollout(vec![true])], ..Group::default() }],
+        };
         let mut a = vec![vec![1.0, 1.0, 9.0], vec![4.0]];
         Whiten::default().apply(&batch, &mut a);
         assert_eq!(a[0][2], 0.0);

@@ -58,7 +58,10 @@ mod tests {
         let values: Vec<f64> = (0..400).map(|_| draws.uniform()).collect();
         let clusters: Vec<usize> = (0..400).map(|i| i / 2).collect();
         let formula = clustered_mean(&values, &clusters).unwrap().interval().unwrap();
-        let interval = bootstrap_interval(&clusters, 2_000, &Chance::new(1), |items| Some(items.iter().map(|i| values[*i]).sum::<f64>() / items.len() as f64)).unwrap();
+        let interval = bootstrap_interval(&clusters, 2_000, &Chance::new(1), |items| {
+            Some(items.iter().map(|i| values[*i]).sum::<f64>() / items.len() as f64)
+        })
+        .unwrap();
         assert!((interval.0 - formula.0).abs() < 0.01 && (interval.1 - formula.1).abs() < 0.01, "{interval:?} {formula:?}");
     }
 

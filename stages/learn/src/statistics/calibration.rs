@@ -56,7 +56,8 @@ pub fn calibration(predictions: &[f64], labels: &[f64], bins: usize) -> Option<C
 /// # Panics
 /// If the lengths differ.
 pub fn brier(predictions: &[f64], labels: &[f64]) -> Option<f64> {
-    valid(predictions, labels).then(|| predictions.iter().zip(labels).map(|(p, y)| (p - y) * (p - y)).sum::<f64>() / predictions.len() as f64)
+    valid(predictions, labels)
+        .then(|| predictions.iter().zip(labels).map(|(p, y)| (p - y) * (p - y)).sum::<f64>() / predictions.len() as f64)
 }
 
 fn valid(predictions: &[f64], labels: &[f64]) -> bool {

@@ -38,7 +38,13 @@ mod tests {
             for j in 0..scores.len() {
                 if positive[i] && !positive[j] {
                     pairs += 1.0;
-                    sum += if scores[i] > scores[j] { 1.0 } else if scores[i] == scores[j] { 0.5 } else { 0.0 };
+                    sum += if scores[i] > scores[j] {
+                        1.0
+                    } else if scores[i] == scores[j] {
+                        0.5
+                    } else {
+                        0.0
+                    };
                 }
             }
         }

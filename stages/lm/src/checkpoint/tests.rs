@@ -125,7 +125,10 @@ fn weights_that_are_not_finite_are_refused_in_both_directions() {
     refuse_non_finite(&folder.0).unwrap();
     weights.insert("model.norm.weight".into(), Tensor::new(&[1.0f32, f32::NAN, 1.0, 1.0], &Device::Cpu).unwrap());
     let error = save_model(&folder.0, &config, &weights).unwrap_err();
-    assert!(error.kind == ErrorKind::Data && error.message.contains("`model.norm.weight`") && error.message.contains("element 1"), "{error}");
+    assert!(
+        error.kind == ErrorKind::Data && error.message.contains("`model.norm.weight`") && error.message.contains("element 1"),
+        "{error}"
+    );
     save_tensors(&folder.0.join(SINGLE), &weights).unwrap();
     assert!(load_model(&folder.0).unwrap_err().message.contains("model.norm.weight"));
     assert!(refuse_non_finite(&folder.0).unwrap_err().message.contains("model.norm.weight"));

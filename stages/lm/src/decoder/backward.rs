@@ -19,7 +19,13 @@ use std::collections::BTreeMap;
 const TILE: usize = 64;
 
 /// `d_out` is `[batch.rows(), hidden]`; the workspace holds the forward pass of the same batch. Returns the gradients by name.
-pub(super) fn run<T: Scalar>(config: &ModelConfig, view: &View<'_, T>, batch: &TokenBatch, workspace: &mut Workspace<T>, d_out: &[T]) -> BTreeMap<String, Vec<T>> {
+pub(super) fn run<T: Scalar>(
+    config: &ModelConfig,
+    view: &View<'_, T>,
+    batch: &TokenBatch,
+    workspace: &mut Workspace<T>,
+    d_out: &[T],
+) -> BTreeMap<String, Vec<T>> {
     let sizes = Sizes::of(config);
     let Workspace { chunks, used, angles, .. } = workspace;
     let chunks = &mut chunks[..*used];
@@ -103,7 +109,14 @@ impl<T: Scalar> LayerPass<'_, T> {
         swiglu::backward(&layer.gate_up[..rows * 2 * inner], inner, d_inner, d_gate_up, fit(&mut t.inner, rows * inner));
         let d_normed = fit(&mut t.d_normed, rows * hidden);
         product((rows, hidden, inner), Matrix::rows(d_gate_up, 2 * inner), Matrix::rows(self.view.gate, hidden), d_normed, hidden, false);
-        product((rows, hidden, inner), Matrix::rows(&d_gate_up[inner..], 2 * inner), Matrix::rows(self.view.up, hidden), d_normed, hidden, true);
+        product(
+            (rows, hidden, inner),
+            Matrix::rows(&d_gate_up[inner..], 2 * inner),
+            Matrix::rows(self.view.up, hidden),
+            d_normed,
+            hidden,
+            true,
+        );
 
         let (middle, scales) = (&layer.middle[..rows * hidden], &layer.middle_scale[..rows]);
         norm::again(middle, self.view.post_norm, scales, fit(&mut t.normed_middle, rows * hidden));
@@ -148,7 +161,14 @@ impl<T: Scalar> LayerPass<'_, T> {
         let d_normed = fit(&mut t.d_normed, rows * hidden);
         product((rows, hidden, query), Matrix::rows(d_qkv, width), Matrix::rows(self.view.query, hidden), d_normed, hidden, false);
         product((rows, hidden, key), Matrix::rows(&d_qkv[query..], width), Matrix::rows(self.view.key, hidden), d_normed, hidden, true);
-        product((rows, hidden, key), Matrix::rows(&d_qkv[query + key..], width), Matrix::rows(self.view.value, hidden), d_normed, hidden, true);
+        product(
+            (rows, hidden, key),
+            Matrix::rows(&d_qkv[query + key..], width),
+            Matrix::rows(self.view.value, hidden),
+            d_normed,
+            hidden,
+            true,
+        );
 
         let scales = &chunk.layers[self.i].input_scale[..rows];
         norm::again(x, self.view.input_norm, scales, fit(&mut t.normed, rows * hidden));
@@ -202,7 +222,8 @@ impl<T: Scalar> LayerPass<'_, T> {
 
     /// Gradients of the seven matrices: d_outᵀ · input, tile by tile.
     fn matrices(&self, chunks: &[Chunk<T>], gradients: &mut BTreeMap<String, Vec<T>>) {
-        let mut matrices: Vec<(Matrices, Vec<T>)> = Matrices::ALL.iter().map(|m| (*m, vec![T::ZERO; m.rows(self.sizes) * m.columns(self.sizes)])).collect();
+        let mut matrices: Vec<(Matrices, Vec<T>)> =
+            Matrices::ALL.iter().map(|m| (*m, vec![T::ZERO; m.rows(self.sizes) * m.columns(self.sizes)])).collect();
         let mut tiles = Vec::new();
         for (matrix, out) in &mut matrices {
             let columns = matrix.columns(self.sizes);

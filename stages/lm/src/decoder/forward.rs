@@ -12,7 +12,14 @@ use rayon::prelude::*;
 use std::ops::Range;
 
 /// Runs the batch through the model and writes `[batch.rows(), hidden]` to `out`.
-pub(super) fn run<T: Scalar>(config: &ModelConfig, view: &View<'_, T>, batch: &TokenBatch, workspace: &mut Workspace<T>, keep: bool, out: &mut [T]) {
+pub(super) fn run<T: Scalar>(
+    config: &ModelConfig,
+    view: &View<'_, T>,
+    batch: &TokenBatch,
+    workspace: &mut Workspace<T>,
+    keep: bool,
+    out: &mut [T],
+) {
     let sizes = Sizes::of(config);
     workspace.arrange(config, batch, keep);
     turn_weights(sizes, view, &mut workspace.turned);
@@ -75,18 +82,39 @@ impl<T: Scalar> Pass<'_, T> {
         }
         let middle = &mut layer.middle[..rows * sizes.hidden];
         middle.copy_from_slice(x);
-        product((rows, sizes.hidden, sizes.query), Matrix::rows(attended, sizes.query), Matrix::rows(&turned.output, sizes.hidden), middle, sizes.hidden, true);
+        product(
+            (rows, sizes.hidden, sizes.query),
+            Matrix::rows(attended, sizes.query),
+            Matrix::rows(&turned.output, sizes.hidden),
+            middle,
+            sizes.hidden,
+            true,
+        );
         if let Some(bias) = view.output_bias {
             add_bias(middle, bias);
         }
 
         norm::forward(middle, view.post_norm, self.epsilon, normed, &mut layer.middle_scale[..rows]);
         let gate_up = &mut layer.gate_up[..rows * 2 * sizes.inner];
-        product((rows, 2 * sizes.inner, sizes.hidden), Matrix::rows(normed, sizes.hidden), Matrix::rows(&turned.gate_up, 2 * sizes.inner), gate_up, 2 * sizes.inner, false);
+        product(
+            (rows, 2 * sizes.inner, sizes.hidden),
+            Matrix::rows(normed, sizes.hidden),
+            Matrix::rows(&turned.gate_up, 2 * sizes.inner),
+            gate_up,
+            2 * sizes.inner,
+            false,
+        );
         let inner = fit(&mut t.inner, rows * sizes.inner);
         swiglu::forward(gate_up, sizes.inner, inner);
         next.copy_from_slice(middle);
-        product((rows, sizes.hidden, sizes.inner), Matrix::rows(inner, sizes.inner), Matrix::rows(&turned.down, sizes.hidden), next, sizes.hidden, true);
+        product(
+            (rows, sizes.hidden, sizes.inner),
+            Matrix::rows(inner, sizes.inner),
+            Matrix::rows(&turned.down, sizes.hidden),
+            next,
+            sizes.hidden,
+            true,
+        );
     }
 
     /// Queries, keys and values: projected, biased, normed.
@@ -114,7 +142,15 @@ impl<T: Scalar> Pass<'_, T> {
     fn rotate(&self, ranges: &[Range<usize>], layer: &mut Layer<T>) {
         let (width, heads) = (self.sizes.qkv(), self.sizes.heads);
         for range in ranges {
-            rotate(&mut layer.qkv[scaled(range, width)], width, heads.queries + heads.keys, heads.dim, &self.angles.cos, &self.angles.sin, false);
+            rotate(
+                &mut layer.qkv[scaled(range, width)],
+                width,
+                heads.queries + heads.keys,
+                heads.dim,
+                &self.angles.cos,
+                &self.angles.sin,
+                false,
+            );
         }
     }
 }

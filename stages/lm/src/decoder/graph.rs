@@ -132,10 +132,25 @@ impl CustomOp3 for Attach {
     fn name(&self) -> &'static str {
         "attach parameters"
     }
-    fn cpu_fwd(&self, token: &CpuStorage, layout: &Layout, _: &CpuStorage, _: &Layout, _: &CpuStorage, _: &Layout) -> candle_core::Result<(CpuStorage, Shape)> {
+    fn cpu_fwd(
+        &self,
+        token: &CpuStorage,
+        layout: &Layout,
+        _: &CpuStorage,
+        _: &Layout,
+        _: &CpuStorage,
+        _: &Layout,
+    ) -> candle_core::Result<(CpuStorage, Shape)> {
         Ok((token.clone(), layout.shape().clone()))
     }
-    fn bwd(&self, token: &Tensor, _: &Tensor, _: &Tensor, _: &Tensor, _: &Tensor) -> candle_core::Result<(Option<Tensor>, Option<Tensor>, Option<Tensor>)> {
+    fn bwd(
+        &self,
+        token: &Tensor,
+        _: &Tensor,
+        _: &Tensor,
+        _: &Tensor,
+        _: &Tensor,
+    ) -> candle_core::Result<(Option<Tensor>, Option<Tensor>, Option<Tensor>)> {
         // an odd last parameter stands in both places and is taken once
         Ok((Some(token.zeros_like()?), self.take(&self.first), self.take(&self.last)))
     }

@@ -70,10 +70,12 @@ impl Decoder {
         let mut dtype = None;
         for (name, shape) in config.parameters() {
             let tensor = weights.remove(&name).ok_or_else(|| {
-                Error::data(format!("the weights lack `{name}` of shape {shape:?}")).help("the folder's config.json and model.safetensors must belong together")
+                Error::data(format!("the weights lack `{name}` of shape {shape:?}"))
+                    .help("the folder's config.json and model.safetensors must belong together")
             })?;
             if tensor.dims() != shape {
-                return Err(Error::data(format!("`{name}` has shape {:?}, the config asks for {shape:?}", tensor.dims())).help("the folder's config.json and model.safetensors must belong together"));
+                return Err(Error::data(format!("`{name}` has shape {:?}, the config asks for {shape:?}", tensor.dims()))
+                    .help("the folder's config.json and model.safetensors must belong together"));
             }
             let kind = *dtype.get_or_insert(tensor.dtype());
             if kind != tensor.dtype() || !matches!(kind, DType::F32 | DType::F64) {
@@ -84,7 +86,11 @@ impl Decoder {
         }
         weights.remove("lm_head.weight");
         if let Some(name) = weights.keys().next() {
-            return Err(Error::data(format!("the weights hold `{name}`, which a {} of this config does not have", config.model_type.name())).help("check `attention_bias` and the number of layers in config.json"));
+            return Err(Error::data(format!(
+                "the weights hold `{name}`, which a {} of this config does not have",
+                config.model_type.name()
+            ))
+            .help("check `attention_bias` and the number of layers in config.json"));
         }
         Ok(Self { config: config.clone(), parameters, f32_buffers: Arc::default(), f64_buffers: Arc::default() })
     }
@@ -137,7 +143,10 @@ impl Decoder {
     }
     /// Scores of a classifier at hidden rows: `[n, labels]`, with gradient.
     pub fn scores(&self, hidden: &Tensor, rows: &[u32]) -> Result<Tensor> {
-        let weight = self.parameters.get("score.weight").ok_or_else(|| Error::invalid("the model has no score head").help("train one with the `prm` stage"))?;
+        let weight = self
+            .parameters
+            .get("score.weight")
+            .ok_or_else(|| Error::invalid("the model has no score head").help("train one with the `prm` stage"))?;
         let total = hidden.dims().first().copied().unwrap_or(0);
         if let Some(row) = rows.iter().find(|r| **r as usize >= total) {
             return Err(Error::bug(format!("row {row} of {total} hidden rows")));
@@ -164,12 +173,14 @@ impl Decoder {
 
     fn check(&self, batch: &TokenBatch) -> Result<()> {
         if batch.longest() > self.config.max_position_embeddings {
-            let message = format!("a sequence of {} tokens exceeds the model's {} positions", batch.longest(), self.config.max_position_embeddings);
+            let message =
+                format!("a sequence of {} tokens exceeds the model's {} positions", batch.longest(), self.config.max_position_embeddings);
             return Err(Error::invalid(message).help("shorten the sequences or raise `max_position_embeddings`"));
         }
         let foreign = batch.sequences().iter().flatten().find(|t| **t as usize >= self.config.vocab_size);
         match foreign {
-            Some(token) => Err(Error::data(format!("token {token} is outside the model's vocabulary of {}", self.config.vocab_size)).help("the data was made with another tokenizer")),
+            Some(token) => Err(Error::data(format!("token {token} is outside the model's vocabulary of {}", self.config.vocab_size))
+                .help("the data was made with another tokenizer")),
             None => Ok(()),
         }
     }

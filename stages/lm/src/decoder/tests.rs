@@ -76,7 +76,8 @@ fn composed_hidden(decoder: &Decoder, tokens: &[u32]) -> Tensor {
     };
     let half = c.head_dim / 2;
     let angle = |i: usize| (i / half) as f64 * c.rope_theta.powf(-2.0 * (i % half) as f64 / c.head_dim as f64);
-    let table = |f: fn(f64) -> f64| Tensor::from_vec((0..n * half).map(|i| f(angle(i))).collect::<Vec<_>>(), (n, half), &Device::Cpu).unwrap();
+    let table =
+        |f: fn(f64) -> f64| Tensor::from_vec((0..n * half).map(|i| f(angle(i))).collect::<Vec<_>>(), (n, half), &Device::Cpu).unwrap();
     let (cos, sin) = (table(f64::cos), table(f64::sin));
     let turn = |x: &Tensor| {
         let (a, b) = (x.narrow(1, 0, half).unwrap(), x.narrow(1, half, half).unwrap());
@@ -180,7 +181,10 @@ fn a_tiny_model_gives_the_numbers_derived_by_hand() {
         ("layers.0.mlp.down_proj.weight", &[10.0, 0.0]),
     ];
     let shapes: BTreeMap<String, Vec<usize>> = config.parameters().into_iter().collect();
-    let weights: Weights = values.iter().map(|(n, v)| (format!("model.{n}"), Tensor::from_slice(v, shapes[&format!("model.{n}")].clone(), &Device::Cpu).unwrap())).collect();
+    let weights: Weights = values
+        .iter()
+        .map(|(n, v)| (format!("model.{n}"), Tensor::from_slice(v, shapes[&format!("model.{n}")].clone(), &Device::Cpu).unwrap()))
+        .collect();
     let decoder = Decoder::from_weights(&config, weights).unwrap();
     let hidden = decoder.hidden(&TokenBatch::new(vec![vec![0]]).unwrap()).unwrap();
     // embedding (3, 4), root mean square √12.5; the value swaps the two, the output multiplies by 5: + 5 · (4, 3) / √12.5

@@ -35,7 +35,11 @@ pub(super) struct View<'a, T> {
 }
 
 /// Locks the tensors for reading and hands the view to `work`.
-pub(super) fn with_view<T: Scalar, R>(config: &ModelConfig, tensors: &BTreeMap<String, Tensor>, work: impl FnOnce(&View<'_, T>) -> R) -> candle_core::Result<R> {
+pub(super) fn with_view<T: Scalar, R>(
+    config: &ModelConfig,
+    tensors: &BTreeMap<String, Tensor>,
+    work: impl FnOnce(&View<'_, T>) -> R,
+) -> candle_core::Result<R> {
     let guards: Vec<_> = tensors.iter().map(|(name, t)| (name.as_str(), t.storage_and_layout())).collect();
     let mut slices = BTreeMap::new();
     for (name, (storage, layout)) in &guards {

@@ -33,7 +33,8 @@ pub fn logprobs(hidden: &Tensor, weight: &Tensor, rows: &[u32], targets: &[u32],
         return Err(Error::bug(format!("row {row} of {total} hidden rows")));
     }
     if let Some(token) = targets.iter().find(|t| **t as usize >= vocabulary) {
-        return Err(Error::data(format!("target token {token} is outside the vocabulary of {vocabulary}")).help("the data was made with another tokenizer"));
+        return Err(Error::data(format!("target token {token} is outside the vocabulary of {vocabulary}"))
+            .help("the data was made with another tokenizer"));
     }
     if !(temperature > 0.0 && temperature.is_finite()) {
         return Err(Error::invalid(format!("temperature {temperature} is not positive")).help("give a temperature above 0"));
@@ -119,7 +120,14 @@ impl<T: Scalar> Head<T> {
                         row_gradient(row, *target, inverse, upstream[start + j], upstream[n + start + j]);
                     }
                     let mut d_gathered = vec![T::ZERO; m * width];
-                    product((m, width, vocabulary), Matrix::rows(&logits, vocabulary), Matrix::rows(weight, width), &mut d_gathered, width, false);
+                    product(
+                        (m, width, vocabulary),
+                        Matrix::rows(&logits, vocabulary),
+                        Matrix::rows(weight, width),
+                        &mut d_gathered,
+                        width,
+                        false,
+                    );
                     (gathered, logits, d_gathered)
                 })
                 .collect();
@@ -144,7 +152,13 @@ impl<T: Scalar> CustomOp2 for Head<T> {
         "language head"
     }
 
-    fn cpu_fwd(&self, hidden: &CpuStorage, h_layout: &Layout, weight: &CpuStorage, w_layout: &Layout) -> candle_core::Result<(CpuStorage, Shape)> {
+    fn cpu_fwd(
+        &self,
+        hidden: &CpuStorage,
+        h_layout: &Layout,
+        weight: &CpuStorage,
+        w_layout: &Layout,
+    ) -> candle_core::Result<(CpuStorage, Shape)> {
         let (hidden, weight, width) = (slice::<T>(hidden, h_layout)?, slice::<T>(weight, w_layout)?, h_layout.dims()[1]);
         let turned = Turned::new(weight, width);
         let (vocabulary, n) = (turned.vocabulary, self.places.len());

@@ -123,7 +123,8 @@ fn attention_and_its_gradient() {
 fn logprob_and_entropy_and_their_gradients() {
     let (total, width) = (9, 6);
     for (vocabulary, temperature) in [(2, 1.0), (11, 0.7), (70, 1.3)] {
-        let (hidden, weight) = (var(&numbers(total * width, 8), &[total, width]), var(&numbers(vocabulary * width, 9), &[vocabulary, width]));
+        let (hidden, weight) =
+            (var(&numbers(total * width, 8), &[total, width]), var(&numbers(vocabulary * width, 9), &[vocabulary, width]));
         let rows = [0u32, 3, 3, 8, 1];
         let targets: Vec<u32> = (0..5).map(|i| (i * 5 % vocabulary) as u32).collect();
         let (up_p, up_h) = (numbers(5, 10), numbers(5, 11));
@@ -152,7 +153,8 @@ fn logprob_and_entropy_and_their_gradients() {
 #[test]
 fn the_head_refuses_what_it_cannot_answer() {
     let t = |rows: usize| Tensor::zeros((rows, 2), DType::F32, &Device::Cpu).unwrap();
-    let message = |rows: &[u32], targets: &[u32], temperature| head::logprobs(&t(3), &t(4), rows, targets, temperature).unwrap_err().to_string();
+    let message =
+        |rows: &[u32], targets: &[u32], temperature| head::logprobs(&t(3), &t(4), rows, targets, temperature).unwrap_err().to_string();
     assert!(message(&[3], &[0], 1.0).contains("row 3 of 3"));
     assert!(message(&[0], &[4], 1.0).contains("token 4"));
     assert!(message(&[0], &[0], 0.0).contains("temperature 0"));

@@ -100,7 +100,8 @@ impl AdamW {
 
     fn blame(&self, gradients: &Gradients) -> Error {
         let name = gradients.values.iter().find(|(_, g)| g.iter().any(|x| !x.is_finite())).map_or("all together", |(n, _)| n.as_str());
-        Error::data(format!("the gradient of `{name}` is not finite at step {}", self.steps)).help("lower the learning rate, or check the loss for infinities")
+        Error::data(format!("the gradient of `{name}` is not finite at step {}", self.steps))
+            .help("lower the learning rate, or check the loss for infinities")
     }
 
     /// The state as named tensors for a checkpoint: `step` (two u32: low, high), `first.<name>`, `second.<name>`.
@@ -118,12 +119,17 @@ impl AdamW {
     pub fn load(&mut self, state: &BTreeMap<String, Tensor>) -> Result<()> {
         let find = |key: &str, shape: &[usize]| {
             let tensor = state.get(key).ok_or_else(|| Error::data(format!("the optimizer state lacks `{key}`")))?;
-            if tensor.dims() == shape { Ok(tensor) } else { Err(Error::data(format!("`{key}` of the optimizer state has shape {:?}, not {shape:?}", tensor.dims()))) }
+            if tensor.dims() == shape {
+                Ok(tensor)
+            } else {
+                Err(Error::data(format!("`{key}` of the optimizer state has shape {:?}, not {shape:?}", tensor.dims())))
+            }
         };
         let step = find("step", &[2])?.to_vec1::<u32>().map_err(candle)?;
         let mut moments = BTreeMap::new();
         for (name, m) in &self.moments {
-            let read = |kind: &str| find(&format!("{kind}.{name}"), &m.shape)?.flatten_all().and_then(|t| t.to_vec1::<f32>()).map_err(candle);
+            let read =
+                |kind: &str| find(&format!("{kind}.{name}"), &m.shape)?.flatten_all().and_then(|t| t.to_vec1::<f32>()).map_err(candle);
             moments.insert(name.clone(), Moments { first: read("first")?, second: read("second")?, shape: m.shape.clone() });
         }
         self.moments = moments;

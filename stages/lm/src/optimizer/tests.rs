@@ -63,7 +63,10 @@ fn state_survives_and_foreign_state_is_refused() {
     other.load(&state).unwrap();
     assert_eq!(other.steps(), 1);
     for (name, tensor) in other.save().unwrap() {
-        assert_eq!(tensor.to_dtype(candle_core::DType::F32).unwrap().flatten_all().unwrap().to_vec1::<f32>().unwrap(), state[&name].to_dtype(candle_core::DType::F32).unwrap().flatten_all().unwrap().to_vec1::<f32>().unwrap());
+        assert_eq!(
+            tensor.to_dtype(candle_core::DType::F32).unwrap().flatten_all().unwrap().to_vec1::<f32>().unwrap(),
+            state[&name].to_dtype(candle_core::DType::F32).unwrap().flatten_all().unwrap().to_vec1::<f32>().unwrap()
+        );
     }
 
     let mut lacking = state.clone();

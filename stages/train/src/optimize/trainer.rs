@@ -67,7 +67,8 @@ impl Trainer {
     }
     /// Only parameters whose name `learns` accepts are changed.
     pub fn of(decoder: Decoder, options: &OptimizerOptions, total: u64, learns: impl Fn(&str) -> bool) -> Self {
-        let learned: BTreeMap<String, Var> = decoder.parameters().iter().filter(|(n, _)| learns(n)).map(|(n, v)| (n.clone(), v.clone())).collect();
+        let learned: BTreeMap<String, Var> =
+            decoder.parameters().iter().filter(|(n, _)| learns(n)).map(|(n, v)| (n.clone(), v.clone())).collect();
         let optimizer = AdamW::new(&learned, options.adamw());
         Self { decoder, learned, optimizer, options: options.clone(), total, gradients: None }
     }

@@ -69,7 +69,8 @@ impl<'a> Driver<'a> {
     pub fn run(&mut self, problems: &[Problem], jobs: &[Job]) -> Result<Vec<Finished>> {
         // A prompt beyond the model's positions ends its episode at once; it is no error of the stage.
         self.limits.episode_tokens = self.limits.episode_tokens.min(self.model.config.max_position_embeddings);
-        let mut pool = Pool { queue: (0..jobs.len()).collect(), decoding: BTreeMap::new(), waiting: Vec::new(), done: vec![None; jobs.len()] };
+        let mut pool =
+            Pool { queue: (0..jobs.len()).collect(), decoding: BTreeMap::new(), waiting: Vec::new(), done: vec![None; jobs.len()] };
         while let Some(()) = pool.unfinished() {
             if self.cancel.is_cancelled() {
                 return Err(Error::cancelled("the attempt was cancelled"));
@@ -92,7 +93,8 @@ impl<'a> Driver<'a> {
             let job = &jobs[index];
             let problem = &problems[job.problem];
             let seed = self.chance.at("episode", &[job.draw, u64::from(job.sample)]).next_u64();
-            let live = Live::start(self.model, self.environment, problem, job, seed).map_err(|e| e.at(format!("problem `{}`", problem.id)))?;
+            let live =
+                Live::start(self.model, self.environment, problem, job, seed).map_err(|e| e.at(format!("problem `{}`", problem.id)))?;
             match live {
                 Progress::Ready(live) => self.launch(pool, index, live, problems, jobs)?,
                 Progress::Pending(live) => pool.waiting.push((index, live)),
@@ -135,7 +137,8 @@ impl<'a> Driver<'a> {
         let (index, mut live) = pool.decoding.remove(&id).ok_or_else(|| Error::bug("a sequence finished that no episode owns"))?;
         if finish == Finish::Nan {
             let problem = &problems[jobs[index].problem];
-            return Err(Error::data(format!("the policy's logits are not numbers on problem `{}`", problem.id)).help("the weights hold NaN or have diverged: use an earlier model or a lower learning rate"));
+            return Err(Error::data(format!("the policy's logits are not numbers on problem `{}`", problem.id))
+                .help("the weights hold NaN or have diverged: use an earlier model or a lower learning rate"));
         }
         let sampled = self.generator.sequence(id).sampled_in_turn().to_vec();
         live.turn_ended(self.environment, &sampled, finish == Finish::Length)?;
@@ -153,7 +156,15 @@ impl<'a> Driver<'a> {
     }
 
     /// Takes an episode as far as it goes without decoding.
-    fn advance(&mut self, pool: &mut Pool<'a>, index: usize, live: Box<Live<'a>>, wait: Duration, problems: &[Problem], jobs: &[Job]) -> Result<()> {
+    fn advance(
+        &mut self,
+        pool: &mut Pool<'a>,
+        index: usize,
+        live: Box<Live<'a>>,
+        wait: Duration,
+        problems: &[Problem],
+        jobs: &[Job],
+    ) -> Result<()> {
         match live.poll(self.environment, &self.limits, wait)? {
             Progress::Ready(live) => self.launch(pool, index, live, problems, jobs),
             Progress::Pending(live) => {

@@ -14,7 +14,16 @@ fn roll(model: &ModelFolder, problems: &[Problem], jobs: &[Job], limits: Limits,
     let environment = environment();
     let cancel = CancelToken::default();
     let sampling = Sampling { temperature: 1.0, top_p: 1.0, top_k: 0 };
-    let mut driver = Driver { generator: &mut generator, model, environment: &*environment, limits, sampling, chance: Chance::new(4), name: "t".into(), cancel: &cancel };
+    let mut driver = Driver {
+        generator: &mut generator,
+        model,
+        environment: &*environment,
+        limits,
+        sampling,
+        chance: Chance::new(4),
+        name: "t".into(),
+        cancel: &cancel,
+    };
     driver.run(problems, jobs)
 }
 
@@ -40,7 +49,9 @@ fn a_record_holds_what_happened() {
     let with_call = finished.iter().find(|f| f.trajectory.tool_calls > 0).expect("a half-trained model calls its tool");
     let t = &with_call.trajectory;
     let n = t.token_ids.len();
-    assert!([t.loss_mask.len(), t.turn.len(), t.logprobs.as_ref().unwrap().len(), t.entropies.as_ref().unwrap().len()].iter().all(|l| *l == n));
+    assert!(
+        [t.loss_mask.len(), t.turn.len(), t.logprobs.as_ref().unwrap().len(), t.entropies.as_ref().unwrap().len()].iter().all(|l| *l == n)
+    );
     assert!(t.loss_mask[..t.prompt_tokens as usize].iter().all(|m| !m));
     assert_eq!(t.turns as usize, with_call.turns.len());
     assert_eq!(t.messages.iter().filter(|m| m.role == "assistant").count(), with_call.turns.len());
@@ -72,7 +83,10 @@ fn a_continuation_keeps_its_prefix() {
     let t = &root.trajectory;
     let first = &root.turns[0];
     let second = &root.turns[1];
-    let whole = Start::Prefix { turns: vec![t.token_ids[first.first..first.end].to_vec()], partial: t.token_ids[second.first..=second.first].to_vec() };
+    let whole = Start::Prefix {
+        turns: vec![t.token_ids[first.first..first.end].to_vec()],
+        partial: t.token_ids[second.first..=second.first].to_vec(),
+    };
     let partial = Start::Prefix { turns: Vec::new(), partial: t.token_ids[first.first..first.first + 2].to_vec() };
     for (start, kept) in [(whole, second.first + 1), (partial, first.first + 2)] {
         let job = Job { problem: at / 2, draw: 99, group: 0, sample: 0, start };
@@ -99,8 +113,16 @@ fn a_cancelled_attempt_stops() {
     let cancel = CancelToken::default();
     cancel.cancel();
     let sampling = Sampling { temperature: 1.0, top_p: 1.0, top_k: 0 };
-    let mut driver =
-        Driver { generator: &mut generator, model: &model, environment: &*environment, limits: limits(4), sampling, chance: Chance::new(4), name: "t".into(), cancel: &cancel };
+    let mut driver = Driver {
+        generator: &mut generator,
+        model: &model,
+        environment: &*environment,
+        limits: limits(4),
+        sampling,
+        chance: Chance::new(4),
+        name: "t".into(),
+        cancel: &cancel,
+    };
     assert_eq!(driver.run(&sums(2, 3, 1), &jobs(2, 1)).unwrap_err().kind, ErrorKind::Cancelled);
 }
 

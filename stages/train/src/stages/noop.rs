@@ -27,7 +27,10 @@ impl Stage for Noop {
     fn ports() -> Ports {
         use ArtifactKind::{Files, Table};
         Ports {
-            inputs: vec![port("tables", Table, Cardinality::Many, "Ignored; makes it wait."), port("files", Files, Cardinality::Many, "Ignored; makes it wait.")],
+            inputs: vec![
+                port("tables", Table, Cardinality::Many, "Ignored; makes it wait."),
+                port("files", Files, Cardinality::Many, "Ignored; makes it wait."),
+            ],
             outputs: Vec::new(),
         }
     }

@@ -38,7 +38,15 @@ pub fn run(session: &Session, run: &str, format: Format) -> Result<Exit> {
     match format {
         Format::Json => print_json(&rows)?,
         Format::Text => {
-            let cells = |r: &Row| vec![r.artifact.clone(), r.kind.to_string(), r.rows.map_or_else(|| "-".into(), |n| n.to_string()), format_size(r.bytes), r.digest.short().into()];
+            let cells = |r: &Row| {
+                vec![
+                    r.artifact.clone(),
+                    r.kind.to_string(),
+                    r.rows.map_or_else(|| "-".into(), |n| n.to_string()),
+                    format_size(r.bytes),
+                    r.digest.short().into(),
+                ]
+            };
             print_text(&table(&["artifact", "kind", "rows", "size", "digest"], &rows.iter().map(cells).collect::<Vec<_>>()));
         }
     }

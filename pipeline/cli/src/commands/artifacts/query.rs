@@ -14,14 +14,17 @@ const SELF: &str = "self";
 
 pub fn run(session: &Session, words: &[String], limit: usize, format: Format) -> Result<Exit> {
     let [artifact, statement] = words else {
-        return Err(Error::invalid("a query needs an artifact and a statement").help("e.g. `trainyard artifacts query latest/rl/trajectories \"select level, avg(reward) from self group by level\"`"));
+        return Err(Error::invalid("a query needs an artifact and a statement")
+            .help("e.g. `trainyard artifacts query latest/rl/trajectories \"select level, avg(reward) from self group by level\"`"));
     };
     let found = session.block_on(names::artifact(&session.store, artifact))?;
     let folder = tempfile::tempdir().map_err(|e| Error::retryable(format!("no scratch folder: {e}")))?;
     session.block_on(session.store.fetch_output(found.output(), folder.path()))?;
     let table = folder.path().join("data.parquet");
     if !table.is_file() {
-        return Err(Error::invalid(format!("{artifact} is a {}, no table", found.output().kind)).help("`trainyard artifacts show` lists its files"));
+        return Err(
+            Error::invalid(format!("{artifact} is a {}, no table", found.output().kind)).help("`trainyard artifacts show` lists its files")
+        );
     }
     let result = query(&[(SELF, table.as_path())], statement, QueryLimits { rows: limit, ..QueryLimits::default() })?;
     match format {

@@ -59,7 +59,16 @@ fn columns(text: &mut String, summary: &TableSummary) {
     let rows: Vec<Vec<String>> = summary
         .columns
         .iter()
-        .map(|c| vec![c.name.clone(), cut(&c.r#type), c.nulls.to_string(), show(&c.min), show(&c.max), c.mean.map(|m| format!("{m:.4}")).unwrap_or_default()])
+        .map(|c| {
+            vec![
+                c.name.clone(),
+                cut(&c.r#type),
+                c.nulls.to_string(),
+                show(&c.min),
+                show(&c.max),
+                c.mean.map(|m| format!("{m:.4}")).unwrap_or_default(),
+            ]
+        })
         .collect();
     let _ = write!(text, "\n\n{} rows\n\n{}", summary.rows, table(&["column", "type", "nulls", "min", "max", "mean"], &rows));
 }

@@ -20,7 +20,8 @@ impl Program {
         if let Some(path) = std::env::var_os(WORKER_VARIABLE) {
             return Ok(Self(PathBuf::from(path)));
         }
-        let own = std::env::current_exe().map_err(|e| Error::invalid(format!("cannot find this program's own file for tool workers: {e}")))?;
+        let own =
+            std::env::current_exe().map_err(|e| Error::invalid(format!("cannot find this program's own file for tool workers: {e}")))?;
         // A file that was replaced while it runs is still to be had under this name.
         Ok(Self(if own.exists() { own } else { PathBuf::from("/proc/self/exe") }))
     }

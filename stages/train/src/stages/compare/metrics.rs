@@ -34,8 +34,13 @@ pub enum Column {
     Tokens,
 }
 
-const COLUMNS: [(&str, Column); 5] =
-    [("reward", Column::Reward), ("tool_calls", Column::ToolCalls), ("tool_errors", Column::ToolErrors), ("turns", Column::Turns), ("tokens", Column::Tokens)];
+const COLUMNS: [(&str, Column); 5] = [
+    ("reward", Column::Reward),
+    ("tool_calls", Column::ToolCalls),
+    ("tool_errors", Column::ToolErrors),
+    ("turns", Column::Turns),
+    ("tokens", Column::Tokens),
+];
 
 /// Values by problem id.
 pub type ByProblem = BTreeMap<String, f64>;
@@ -46,7 +51,8 @@ impl Metric {
         let number = |prefix: &str| name.strip_prefix(prefix).and_then(|k| k.parse::<usize>().ok()).filter(|k| *k > 0);
         let best = || {
             let (k, reduction) = name.strip_prefix("best_of_")?.split_once('_')?;
-            let reduction = [StepReduction::Min, StepReduction::Product, StepReduction::Last].into_iter().find(|r| r.name() == reduction)?;
+            let reduction =
+                [StepReduction::Min, StepReduction::Product, StepReduction::Last].into_iter().find(|r| r.name() == reduction)?;
             Some(Self::BestOf(k.parse().ok().filter(|k| *k > 0)?, reduction))
         };
         let fixed = match name {
@@ -75,7 +81,8 @@ impl Metric {
         for (id, mut group) in groups {
             group.sort_by_key(|r| r.sample);
             if group.windows(2).any(|pair| pair[0].sample == pair[1].sample) {
-                return Err(Error::data(format!("problem `{id}` has sample {} twice for one model", group[0].sample)).help("give every evaluated model a name of its own"));
+                return Err(Error::data(format!("problem `{id}` has sample {} twice for one model", group[0].sample))
+                    .help("give every evaluated model a name of its own"));
             }
             if let Some(value) = self.of(&group) {
                 values.insert(id.to_string(), value);
@@ -97,7 +104,8 @@ impl Metric {
             Self::PassHat(k) => pass_hat_k(drawn.len(), successes, k),
             Self::MajAt(k) => {
                 let keys: Vec<Option<String>> = drawn.iter().map(|r| key(r)).collect();
-                let votes: Vec<Vote<'_>> = keys.iter().zip(&drawn).map(|(k, r)| Vote { answer: k.as_deref(), correct: r.correct == Some(true) }).collect();
+                let votes: Vec<Vote<'_>> =
+                    keys.iter().zip(&drawn).map(|(k, r)| Vote { answer: k.as_deref(), correct: r.correct == Some(true) }).collect();
                 majority_at_k(&votes, k).map(|(value, _)| value)
             }
             Self::BestOf(k, reduction) => {

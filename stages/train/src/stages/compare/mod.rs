@@ -53,12 +53,21 @@ impl Stage for Compare {
     fn ports() -> Ports {
         Ports {
             inputs: vec![port("results", ArtifactKind::Table, Cardinality::Many, "Tables of `evaluate`.")],
-            outputs: vec![port("report", ArtifactKind::Report, Cardinality::One, "a, b, their difference and its interval, in all and by level.")],
+            outputs: vec![port(
+                "report",
+                ArtifactKind::Report,
+                Cardinality::One,
+                "a, b, their difference and its interval, in all and by level.",
+            )],
         }
     }
 
     fn check(config: &Config) -> Vec<OptionProblem> {
-        Metric::parse(&config.metric).err().map(|e| OptionProblem { pointer: "/metric".into(), message: e.message, help: e.help }).into_iter().collect()
+        Metric::parse(&config.metric)
+            .err()
+            .map(|e| OptionProblem { pointer: "/metric".into(), message: e.message, help: e.help })
+            .into_iter()
+            .collect()
     }
 
     fn run(config: Config, context: &mut StageContext) -> Result<()> {
@@ -66,10 +75,21 @@ impl Stage for Compare {
         let tables = context.many("results").iter().map(|a| read_results(&a.parquet())).collect::<Result<Vec<Vec<ResultRow>>>>()?;
         let pairs = Pairs::new(models::rows(&tables, &config.a)?, models::rows(&tables, &config.b)?, metric)?;
         let difference = pairs.difference(None).ok_or_else(|| {
-            Error::data(format!("`{}` and `{}` share no problem with a value of `{}`", config.a, config.b, config.metric)).help("evaluate both models on the same problems, with enough samples for the metric")
+            Error::data(format!("`{}` and `{}` share no problem with a value of `{}`", config.a, config.b, config.metric))
+                .help("evaluate both models on the same problems, with enough samples for the metric")
         })?;
-        let (low, high) = difference.difference.interval().ok_or_else(|| Error::data("one shared problem gives no interval").help("evaluate on at least two problems"))?;
-        for (name, value) in [("a", difference.a), ("b", difference.b), ("difference", difference.difference.value), ("difference_low", low), ("difference_high", high), ("problems", difference.difference.n as f64)] {
+        let (low, high) = difference
+            .difference
+            .interval()
+            .ok_or_else(|| Error::data("one shared problem gives no interval").help("evaluate on at least two problems"))?;
+        for (name, value) in [
+            ("a", difference.a),
+            ("b", difference.b),
+            ("difference", difference.difference.value),
+            ("difference_low", low),
+            ("difference_high", high),
+            ("problems", difference.difference.n as f64),
+        ] {
             context.metric(name, value);
         }
         report(&config, &pairs, &difference).write(context.output("report")?)
@@ -90,7 +110,8 @@ impl Pairs {
         let (a, b): (Vec<_>, Vec<_>) = (a.into_iter().collect(), b.into_iter().collect());
         let levels: BTreeMap<&str, u32> = a.iter().map(|r| (r.problem_id.as_str(), r.level)).collect();
         let (a, b) = (metric.by_problem(&a)?, metric.by_problem(&b)?);
-        let rows: Vec<_> = a.iter().filter_map(|(id, x)| b.get(id).map(|y| (id.clone(), levels.get(id.as_str()).copied().unwrap_or(0), *x, *y))).collect();
+        let rows: Vec<_> =
+            a.iter().filter_map(|(id, x)| b.get(id).map(|y| (id.clone(), levels.get(id.as_str()).copied().unwrap_or(0), *x, *y))).collect();
         let unpaired = a.len() + b.len() - 2 * rows.len();
         Ok(Self { rows, unpaired })
     }
@@ -123,9 +144,16 @@ fn report(config: &Config, pairs: &Pairs, all: &Difference) -> Report {
     );
     let n = all.difference.n as u64;
     report.metric("a", all.a).metric("b", all.b).estimate("difference", all.difference.value, all.difference.interval(), n);
-    let mut table = Table::new(format!("{} by level", config.metric), ["level", "problems", config.a.as_str(), config.b.as_str(), "difference"]);
+    let mut table =
+        Table::new(format!("{} by level", config.metric), ["level", "problems", config.a.as_str(), config.b.as_str(), "difference"]);
     let row = |label: String, d: &Difference| {
-        [Cell::text(label), Cell::Number(d.difference.n as f64), Cell::number(d.a), Cell::number(d.b), Cell::interval(d.difference.value, d.difference.interval())]
+        [
+            Cell::text(label),
+            Cell::Number(d.difference.n as f64),
+            Cell::number(d.a),
+            Cell::number(d.b),
+            Cell::interval(d.difference.value, d.difference.interval()),
+        ]
     };
     for level in pairs.levels() {
         if let Some(d) = pairs.difference(Some(level)) {
@@ -136,7 +164,10 @@ fn report(config: &Config, pairs: &Pairs, all: &Difference) -> Report {
     report.table(table);
     report.note("Interval: paired differences, clustered by problem (arXiv 2411.00640); samples of a problem are averaged first.");
     if pairs.unpaired > 0 {
-        report.note(format!("{} problems have a value for one model only (infrastructure failures, or other samples) and are left out.", pairs.unpaired));
+        report.note(format!(
+            "{} problems have a value for one model only (infrastructure failures, or other samples) and are left out.",
+            pairs.unpaired
+        ));
     }
     report
 }

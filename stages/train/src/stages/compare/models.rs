@@ -14,13 +14,16 @@ pub fn rows<'a>(tables: &'a [Vec<ResultRow>], name: &str) -> Result<Vec<&'a Resu
         return Err(Error::invalid(format!("`{name}` names a table that is not there: there are {}, counted from 1", tables.len())));
     }
     let holds = |table: &[ResultRow]| table.iter().any(|r| r.model == model);
-    let found: Vec<&Vec<ResultRow>> = tables.iter().enumerate().filter(|(i, t)| wanted.is_none_or(|n| n == i + 1) && holds(t)).map(|(_, t)| t).collect();
+    let found: Vec<&Vec<ResultRow>> =
+        tables.iter().enumerate().filter(|(i, t)| wanted.is_none_or(|n| n == i + 1) && holds(t)).map(|(_, t)| t).collect();
     match found.as_slice() {
         [table] => Ok(table.iter().filter(|r| r.model == model).collect()),
         [] => {
             let names: BTreeSet<&str> = tables.iter().flatten().map(|r| r.model.as_str()).collect();
-            Err(Error::invalid(format!("no model `{name}` in the results")).help(format!("there are: {}", names.into_iter().collect::<Vec<_>>().join(", "))))
+            Err(Error::invalid(format!("no model `{name}` in the results"))
+                .help(format!("there are: {}", names.into_iter().collect::<Vec<_>>().join(", "))))
         }
-        several => Err(Error::invalid(format!("{} tables hold a model `{name}`", several.len())).help(format!("write `1/{name}` for the one of the first table"))),
+        several => Err(Error::invalid(format!("{} tables hold a model `{name}`", several.len()))
+            .help(format!("write `1/{name}` for the one of the first table"))),
     }
 }

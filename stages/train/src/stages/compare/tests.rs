@@ -20,8 +20,15 @@ fn metric_names() {
 #[test]
 fn values_of_one_problem_by_hand() {
     let mut rows = vec![row("m", "p", -1, Some(false))];
-    for (i, (correct, answer, score)) in [(true, "7", 0.2), (false, "5", 0.9), (true, "7.0", 0.3), (false, "5.0", 0.1)].into_iter().enumerate() {
-        rows.push(ResultRow { answer: Some(answer.into()), prm_last: Some(score), tool_calls: i as u32, ..row("m", "p", i as i32, Some(correct)) });
+    for (i, (correct, answer, score)) in
+        [(true, "7", 0.2), (false, "5", 0.9), (true, "7.0", 0.3), (false, "5.0", 0.1)].into_iter().enumerate()
+    {
+        rows.push(ResultRow {
+            answer: Some(answer.into()),
+            prm_last: Some(score),
+            tool_calls: i as u32,
+            ..row("m", "p", i as i32, Some(correct))
+        });
     }
     let value = |name: &str| Metric::parse(name).unwrap().of(&refs(&rows));
     assert_eq!(value("accuracy"), Some(0.0));

@@ -57,17 +57,26 @@ impl Config {
         let well_formed = |n: &str| !n.is_empty() && n.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_');
         for (i, name) in self.names.iter().enumerate() {
             if !well_formed(name) {
-                problems.push(OptionProblem::new(format!("/names/{i}"), format!("`{name}` cannot be part of a metric name")).help("use lower-case letters, digits and `_`"));
+                problems.push(
+                    OptionProblem::new(format!("/names/{i}"), format!("`{name}` cannot be part of a metric name"))
+                        .help("use lower-case letters, digits and `_`"),
+                );
             }
         }
         if self.names.iter().collect::<BTreeSet<_>>().len() < self.names.len() {
             problems.push(OptionProblem::new("/names", "two models have one name"));
         }
         for (i, name) in self.sampled.iter().enumerate().filter(|(_, n)| !self.names.is_empty() && !self.names.contains(n)) {
-            problems.push(OptionProblem::new(format!("/sampled/{i}"), format!("no model is called `{name}`")).help(format!("the names are: {}", self.names.join(", "))));
+            problems.push(
+                OptionProblem::new(format!("/sampled/{i}"), format!("no model is called `{name}`"))
+                    .help(format!("the names are: {}", self.names.join(", "))),
+            );
         }
         if self.samples > 0 && self.sampling.temperature == 0.0 {
-            problems.push(OptionProblem::new("/sampling/temperature", "greedy samples of one problem are all equal").help("use a temperature above 0, or `samples: 0`"));
+            problems.push(
+                OptionProblem::new("/sampling/temperature", "greedy samples of one problem are all equal")
+                    .help("use a temperature above 0, or `samples: 0`"),
+            );
         }
         if self.problems_limit == Some(0) {
             problems.push(OptionProblem::new("/problems_limit", "must be at least 1, or null"));

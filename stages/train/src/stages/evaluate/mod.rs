@@ -45,8 +45,19 @@ impl Stage for Evaluate {
     const EXAMPLE: &'static str = r#"{"names": ["sft", "rl"], "samples": 8, "problems_limit": 300}"#;
     const ALL_CPUS: bool = true;
     const MAIN_METRIC: Option<&'static str> = Some("accuracy");
-    const METRICS: &'static [&'static str] =
-        &["accuracy*", "avg_at_*", "best_of_*", "difference_*", "infrastructure_failures*", "maj_at_*", "pass_at_*", "problems", "tokens_*", "tool_calls_*", "tool_errors_*"];
+    const METRICS: &'static [&'static str] = &[
+        "accuracy*",
+        "avg_at_*",
+        "best_of_*",
+        "difference_*",
+        "infrastructure_failures*",
+        "maj_at_*",
+        "pass_at_*",
+        "problems",
+        "tokens_*",
+        "tool_calls_*",
+        "tool_errors_*",
+    ];
 
     fn ports() -> Ports {
         use ArtifactKind::{Model, Problems, Report, Table, Trajectories};
@@ -75,7 +86,8 @@ impl Stage for Evaluate {
         let models = context.many("models").to_vec();
         let names = config.model_names(models.len());
         if models.is_empty() || names.len() != models.len() {
-            return Err(Error::invalid(format!("{} models, but {} names", models.len(), names.len())).help("give one name per model, in their order"));
+            return Err(Error::invalid(format!("{} models, but {} names", models.len(), names.len()))
+                .help("give one name per model, in their order"));
         }
         let problems = equal_shares(read_problems(&context.input("problems")?.parquet())?, config.problems_limit.unwrap_or(usize::MAX));
         if problems.is_empty() {
@@ -107,7 +119,9 @@ impl Stage for Evaluate {
 fn scorer(config: &Config, context: &StageContext) -> Result<Option<Scorer>> {
     let Some(artifact) = context.optional("prm") else { return Ok(None) };
     let steps = match artifact.metadata.get("steps") {
-        Some(value) => serde_json::from_value::<StepKind>(value.clone()).map_err(|e| Error::data(format!("input `prm`: `steps` is {value}: {e}")))?,
+        Some(value) => {
+            serde_json::from_value::<StepKind>(value.clone()).map_err(|e| Error::data(format!("input `prm`: `steps` is {value}: {e}")))?
+        }
         None => config.steps,
     };
     Scorer::new(Policy::load(artifact, "prm")?, steps, context.cpus).map(Some)

@@ -30,7 +30,15 @@ pub struct ModelResults {
 
 impl Evaluation<'_> {
     /// All episodes of one model.
-    pub fn run(&self, name: &str, policy: &Policy, scorer: Option<&mut Scorer>, context: &StageContext, done: &mut u64, total: u64) -> Result<ModelResults> {
+    pub fn run(
+        &self,
+        name: &str,
+        policy: &Policy,
+        scorer: Option<&mut Scorer>,
+        context: &StageContext,
+        done: &mut u64,
+        total: u64,
+    ) -> Result<ModelResults> {
         let mut generator = policy.folder.generator(context.cpus)?;
         let mut driver = Driver {
             generator: &mut generator,
@@ -54,7 +62,8 @@ impl Evaluation<'_> {
             driver.name = format!("evaluate/{name}/drawn");
             let order: Vec<usize> = (0..self.problems.len()).collect();
             for some in order.chunks(PROBLEMS_PER_CALL) {
-                let jobs: Vec<Job> = some.iter().flat_map(|&i| (0..self.config.samples).map(move |s| (i, s))).map(|(i, s)| self.job(i, s)).collect();
+                let jobs: Vec<Job> =
+                    some.iter().flat_map(|&i| (0..self.config.samples).map(move |s| (i, s))).map(|(i, s)| self.job(i, s)).collect();
                 let finished = driver.run(self.problems, &jobs)?;
                 self.absorb(name, policy, finished, false, scorer.as_deref_mut(), &mut results)?;
                 *done += jobs.len() as u64;
@@ -72,7 +81,15 @@ impl Evaluation<'_> {
         Job { problem, draw: problem as u64, group: problem as u32, sample, start: Start::Root }
     }
 
-    fn absorb(&self, name: &str, policy: &Policy, mut finished: Vec<Finished>, greedy: bool, scorer: Option<&mut Scorer>, results: &mut ModelResults) -> Result<()> {
+    fn absorb(
+        &self,
+        name: &str,
+        policy: &Policy,
+        mut finished: Vec<Finished>,
+        greedy: bool,
+        scorer: Option<&mut Scorer>,
+        results: &mut ModelResults,
+    ) -> Result<()> {
         for one in &mut finished {
             one.trajectory.model_digest = Some(policy.digest.clone());
             one.trajectory.reward = f64::from(u8::from(one.correct));

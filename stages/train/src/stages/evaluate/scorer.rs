@@ -23,7 +23,10 @@ impl Scorer {
         let generator = policy.folder.generator(threads)?;
         match generator.score_labels() {
             1 => Ok(Self { policy, generator, steps }),
-            n => Err(Error::invalid(format!("input `prm` has {n} score labels, expected 1")).help("give the output `model` of a `prm` stage")),
+            n => {
+                Err(Error::invalid(format!("input `prm` has {n} score labels, expected 1"))
+                    .help("give the output `model` of a `prm` stage"))
+            }
         }
     }
     /// Refuses a policy of another tokenizer or template.
@@ -42,7 +45,8 @@ impl Scorer {
         let logits = self.generator.score(&sequences, &places)?;
         for (row, logits) in rows.iter_mut().zip(logits) {
             if let Some(bad) = logits.iter().find(|x| !x.is_finite()) {
-                return Err(Error::data(format!("the process reward model scores {bad} on rollout `{}`", row.id)).help("its weights hold NaN: train it again"));
+                return Err(Error::data(format!("the process reward model scores {bad} on rollout `{}`", row.id))
+                    .help("its weights hold NaN: train it again"));
             }
             row.step_scores = Some(logits.into_iter().map(sigmoid).collect());
         }

@@ -36,7 +36,12 @@ impl<'a> Summary<'a> {
     pub fn write(&self, context: &mut StageContext) -> Result<()> {
         let mut report = Report::new("Evaluation");
         let problems: BTreeSet<&str> = self.rows.iter().flatten().map(|r| r.problem_id.as_str()).collect();
-        report.summary = format!("{} models on {} problems: one greedy episode each, {} drawn ones.", self.names.len(), problems.len(), self.config.samples);
+        report.summary = format!(
+            "{} models on {} problems: one greedy episode each, {} drawn ones.",
+            self.names.len(),
+            problems.len(),
+            self.config.samples
+        );
         self.models(context, &mut report)?;
         self.levels(context, &mut report)?;
         self.differences(context, &mut report)?;
@@ -59,7 +64,9 @@ impl<'a> Summary<'a> {
             list.extend(self.config.ks().into_iter().map(|k| column(format!("pass_at_{k}"), format!("pass@{k}"))));
             list.push(column(format!("maj_at_{n}"), format!("maj@{n}")));
             if self.with_prm {
-                list.extend(["min", "product", "last"].map(|how| column(format!("best_of_{n}_{how}"), format!("best of {n} by PRM ({how})"))));
+                list.extend(
+                    ["min", "product", "last"].map(|how| column(format!("best_of_{n}_{how}"), format!("best of {n} by PRM ({how})"))),
+                );
             }
         }
         list.extend(["tool_calls", "tool_errors", "tokens"].map(|c| column(c.into(), c.replace('_', " "))));
@@ -96,7 +103,8 @@ impl<'a> Summary<'a> {
 
     fn levels(&self, context: &mut StageContext, report: &mut Report) -> Result<()> {
         let levels: BTreeSet<u32> = self.rows.iter().flatten().map(|r| r.level).collect();
-        let heads = std::iter::once("model".to_string()).chain(levels.iter().map(|l| format!("level {l}"))).chain(["mean of levels".to_string()]);
+        let heads =
+            std::iter::once("model".to_string()).chain(levels.iter().map(|l| format!("level {l}"))).chain(["mean of levels".to_string()]);
         let mut table = Table::new("Greedy accuracy by level", heads);
         for (name, rows) in self.names.iter().zip(self.rows) {
             let mut cells = vec![Cell::text(name)];

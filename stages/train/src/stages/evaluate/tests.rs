@@ -1,6 +1,8 @@
 use super::*;
 use crate::results::read_results;
-use crate::testing::{context_in, digest_of, environment_options, half_trained, input_model, input_problems, outputs, run_stage, sums, tiny_model};
+use crate::testing::{
+    context_in, digest_of, environment_options, half_trained, input_model, input_problems, outputs, run_stage, sums, tiny_model,
+};
 use serde_json::json;
 use std::path::Path;
 use trainyard_lm::ModelFolder;
@@ -75,6 +77,10 @@ fn names_and_models_must_match() {
     let e = run_stage::<Evaluate>(json!({"names": ["a", "b", "c"], "environment": environment_options()}), &mut context).unwrap_err();
     assert!(e.message.contains("2 models, but 3 names"), "{e}");
     let stage = trainyard_api::stage::erase::<Evaluate>();
-    let pointers: Vec<String> = stage.validate(&json!({"names": ["a b", "x", "x"], "sampled": ["y"], "sampling": {"temperature": 0}})).into_iter().map(|p| p.pointer).collect();
+    let pointers: Vec<String> = stage
+        .validate(&json!({"names": ["a b", "x", "x"], "sampled": ["y"], "sampling": {"temperature": 0}}))
+        .into_iter()
+        .map(|p| p.pointer)
+        .collect();
     assert_eq!(pointers, ["/names/0", "/names", "/sampled/0", "/sampling/temperature"]);
 }

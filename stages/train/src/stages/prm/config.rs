@@ -86,7 +86,10 @@ impl Config {
         let mut problems = self.sampling.problems("/sampling");
         problems.extend(self.optimizer.problems("/optimizer"));
         if self.sampling.temperature == 0.0 {
-            problems.push(OptionProblem::new("/sampling/temperature", "greedy continuations of one step are all equal").help("use a temperature above 0"));
+            problems.push(
+                OptionProblem::new("/sampling/temperature", "greedy continuations of one step are all equal")
+                    .help("use a temperature above 0"),
+            );
         }
         let counts = [
             ("/rollouts", self.rollouts as usize),
@@ -98,7 +101,10 @@ impl Config {
         ];
         problems.extend(counts.iter().filter(|(_, n)| *n == 0).map(|(at, _)| OptionProblem::new(*at, "must be at least 1")));
         if !(self.held_out_share > 0.0 && self.held_out_share <= 0.5) {
-            problems.push(OptionProblem::new("/held_out_share", format!("the share is {}, but must be above 0 and at most 0.5", self.held_out_share)));
+            problems.push(OptionProblem::new(
+                "/held_out_share",
+                format!("the share is {}, but must be above 0 and at most 0.5", self.held_out_share),
+            ));
         }
         if self.problems_limit == Some(0) {
             problems.push(OptionProblem::new("/problems_limit", "must be at least 1, or null"));

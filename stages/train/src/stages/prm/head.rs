@@ -32,7 +32,9 @@ pub fn example(row: &Trajectory) -> Result<Example> {
     let mut steps = Vec::new();
     for (&end, &label) in row.step_ends.iter().zip(labels).filter(|(_, l)| !l.is_nan()) {
         if !(0.0..=1.0).contains(&label) || end == 0 || end as usize > row.token_ids.len() {
-            return Err(Error::data(format!("rollout `{}` has the label {label} at token {end}", row.id)).help("labels are probabilities in 0..1"));
+            return Err(
+                Error::data(format!("rollout `{}` has the label {label} at token {end}", row.id)).help("labels are probabilities in 0..1")
+            );
         }
         steps.push((end as usize - 1, f64::from(label)));
     }
@@ -78,7 +80,8 @@ impl Head {
     /// Logits `[n]` at the labelled steps, and their labels.
     fn scores(&self, examples: &[&Example], gradient: bool) -> Result<(Tensor, Vec<f64>)> {
         let batch = TokenBatch::new(examples.iter().map(|e| e.tokens.clone()).collect())?;
-        let rows: Vec<u32> = examples.iter().enumerate().flat_map(|(i, e)| e.steps.iter().map(move |s| (i, s.0))).map(|(i, t)| batch.row(i, t)).collect();
+        let rows: Vec<u32> =
+            examples.iter().enumerate().flat_map(|(i, e)| e.steps.iter().map(move |s| (i, s.0))).map(|(i, t)| batch.row(i, t)).collect();
         let hidden = if gradient { self.trainer.decoder.hidden(&batch)? } else { self.trainer.decoder.hidden_no_grad(&batch)? };
         let scores = self.trainer.decoder.scores(&hidden, &rows)?.flatten_all().map_err(tensor)?;
         Ok((scores, examples.iter().flat_map(|e| e.steps.iter().map(|s| s.1)).collect()))
@@ -151,7 +154,12 @@ mod tests {
 
     #[test]
     fn unlabelled_steps_are_left_out_and_wrong_labels_refused() {
-        let row = |ends: &[u32], labels: &[f32]| Trajectory { token_ids: vec![1; 9], step_ends: ends.to_vec(), step_labels: Some(labels.to_vec()), ..Trajectory::default() };
+        let row = |ends: &[u32], labels: &[f32]| Trajectory {
+            token_ids: vec![1; 9],
+            step_ends: ends.to_vec(),
+            step_labels: Some(labels.to_vec()),
+            ..Trajectory::default()
+        };
         assert_eq!(example(&row(&[3, 6, 9], &[0.5, f32::NAN, 1.0])).unwrap().steps, [(2, 0.5), (8, 1.0)]);
         assert!(example(&row(&[3], &[1.5])).is_err());
         assert!(example(&row(&[3, 6], &[1.0])).unwrap_err().help.unwrap().contains("turns"));

@@ -100,7 +100,13 @@ impl Labeller<'_> {
         let chance = self.chance.child("continuations", &[]);
         for (n, some) in prefixes.chunks(PREFIXES_PER_CALL).enumerate() {
             let first = n * PREFIXES_PER_CALL;
-            let job = |i: usize, p: &Prefix, s: u32| Job { problem: p.problem, draw: (first + i) as u64, group: i as u32, sample: s, start: p.start.clone() };
+            let job = |i: usize, p: &Prefix, s: u32| Job {
+                problem: p.problem,
+                draw: (first + i) as u64,
+                group: i as u32,
+                sample: s,
+                start: p.start.clone(),
+            };
             let jobs: Vec<Job> = some.iter().enumerate().flat_map(|(i, p)| (0..k).map(move |s| job(i, p, s))).collect();
             let finished = self.driver(generator, "prm/continuation", chance, context).run(self.problems, &jobs)?;
             for (prefix, group) in some.iter().zip(finished.chunks(k as usize)) {
@@ -121,8 +127,11 @@ impl Labeller<'_> {
 fn success_share(prefix: &Prefix, group: &[Finished]) -> Result<f32> {
     for one in group.iter().filter(|f| !f.failed()) {
         if one.trajectory.token_ids.get(..prefix.end) != Some(prefix.tokens.as_slice()) {
-            return Err(Error::data(format!("the environment answered rollout `{}` in another way when it was replayed", one.trajectory.id))
-                .help("use tools whose results depend on their arguments alone"));
+            return Err(Error::data(format!(
+                "the environment answered rollout `{}` in another way when it was replayed",
+                one.trajectory.id
+            ))
+            .help("use tools whose results depend on their arguments alone"));
         }
     }
     let counted: Vec<bool> = group.iter().filter(|f| !f.failed()).map(|f| f.correct).collect();
@@ -137,7 +146,13 @@ fn prefixes(rows: &[Trajectory], problems: &[usize]) -> Vec<Prefix> {
         for (step, &end) in row.step_ends.iter().enumerate().take(row.step_ends.len().saturating_sub(1)) {
             let tokens = &row.token_ids[..end as usize];
             let place = *places.entry((problems[r], tokens)).or_insert_with(|| {
-                list.push(Prefix { problem: problems[r], end: end as usize, tokens: tokens.to_vec(), start: start(row, end as usize), users: Vec::new() });
+                list.push(Prefix {
+                    problem: problems[r],
+                    end: end as usize,
+                    tokens: tokens.to_vec(),
+                    start: start(row, end as usize),
+                    users: Vec::new(),
+                });
                 list.len() - 1
             });
             list[place].users.push((r, step));

@@ -58,8 +58,20 @@ impl Stage for Prm {
     const EXAMPLE: &'static str = r#"{"rollouts": 4, "continuations": 4, "steps": "lines", "train": "all"}"#;
     const ALL_CPUS: bool = true;
     const MAIN_METRIC: Option<&'static str> = Some("loss");
-    const METRICS: &'static [&'static str] =
-        &["auc", "brier", "brier_constant", "ece", "held_out_*", "infrastructure_failures", "label_mean", "loss", "prefixes", "rollouts", "steps*", "training_auc"];
+    const METRICS: &'static [&'static str] = &[
+        "auc",
+        "brier",
+        "brier_constant",
+        "ece",
+        "held_out_*",
+        "infrastructure_failures",
+        "label_mean",
+        "loss",
+        "prefixes",
+        "rollouts",
+        "steps*",
+        "training_auc",
+    ];
 
     fn ports() -> Ports {
         use ArtifactKind::{Model, Problems, Report, Trajectories};
@@ -125,7 +137,8 @@ fn labelled(config: &Config, policy: &Policy, context: &StageContext) -> Result<
         }
         (both, _) => {
             let found = if both.is_some() { "both are given" } else { "none is given" };
-            Err(Error::invalid(format!("`prm` takes either `problems` or `trajectories`, but {found}")).help("give exactly one of the two inputs"))
+            Err(Error::invalid(format!("`prm` takes either `problems` or `trajectories`, but {found}"))
+                .help("give exactly one of the two inputs"))
         }
     }
 }
@@ -136,7 +149,8 @@ fn given(config: &Config, model: &ModelFolder, rows: Vec<Trajectory>) -> Result<
     let mut ready = Vec::with_capacity(rows.len());
     for mut row in rows.into_iter().filter(|r| r.step_labels.is_some()) {
         if row.token_ids.is_empty() {
-            let encoded = Conversation::encode(&model.chat, &row.messages, RenderOptions::default()).at(format!("trajectory `{}`", row.id))?;
+            let encoded =
+                Conversation::encode(&model.chat, &row.messages, RenderOptions::default()).at(format!("trajectory `{}`", row.id))?;
             row.prompt_tokens = encoded.prompt_tokens as u32;
             (row.token_ids, row.loss_mask, row.turn) = (encoded.token_ids, encoded.loss_mask, encoded.turn);
             row.tokenizer_digest = model.chat.tokenizer().digest().to_string();

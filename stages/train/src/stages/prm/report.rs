@@ -46,7 +46,9 @@ pub fn write(
         report.table(table);
     }
     curves.draw(&mut report, "Loss", "nats per step", &[("training", "loss")]);
-    report.note("Labels are success shares of continuations, or given; AUC separates labels above one half from labels below, ties left out.");
+    report.note(
+        "Labels are success shares of continuations, or given; AUC separates labels above one half from labels below, ties left out.",
+    );
     report.note("Held-out problems share no problem with training; brier_constant predicts the mean training label everywhere.");
     report.write(context.output("report")?)
 }

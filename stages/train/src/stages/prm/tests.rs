@@ -1,5 +1,8 @@
 use super::*;
-use crate::testing::{context_in, digest_of, environment_options, half_trained, input, input_model, input_problems, input_trajectories, outputs, run_stage, sums};
+use crate::testing::{
+    context_in, digest_of, environment_options, half_trained, input, input_model, input_problems, input_trajectories, outputs, run_stage,
+    sums,
+};
 use serde_json::json;
 use std::path::Path;
 use trainyard_core::ErrorKind;
@@ -41,7 +44,11 @@ fn labels_come_from_continuations_and_the_head_learns_them() {
         let labels = row.step_labels.as_ref().unwrap();
         assert_eq!(labels.len(), row.step_scores.as_ref().unwrap().len());
         assert_eq!(f64::from(*labels.last().unwrap()), row.reward);
-        assert!(labels.iter().all(|l| (0.0..=1.0).contains(l) && (l * 3.0).fract().min(1.0 - (l * 3.0).fract()) < 1e-5 || *l == row.reward as f32));
+        assert!(
+            labels
+                .iter()
+                .all(|l| (0.0..=1.0).contains(l) && (l * 3.0).fract().min(1.0 - (l * 3.0).fract()) < 1e-5 || *l == row.reward as f32)
+        );
     }
     let model = ModelFolder::load(first.output("model").unwrap()).unwrap();
     assert_eq!((model.config.num_labels, model.generator(1).unwrap().score_labels()), (Some(1), 1));
@@ -63,7 +70,8 @@ fn labels_come_from_continuations_and_the_head_learns_them() {
     run_stage::<Prm>(head_only, &mut third).unwrap();
     let head = ModelFolder::load(third.output("model").unwrap()).unwrap();
     for (name, weight) in &half_trained().weights {
-        let same = head.weights[name].flatten_all().unwrap().to_vec1::<f32>().unwrap() == weight.flatten_all().unwrap().to_vec1::<f32>().unwrap();
+        let same =
+            head.weights[name].flatten_all().unwrap().to_vec1::<f32>().unwrap() == weight.flatten_all().unwrap().to_vec1::<f32>().unwrap();
         assert!(same, "`{name}` is frozen");
     }
 }

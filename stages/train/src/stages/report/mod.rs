@@ -52,7 +52,12 @@ impl Stage for JoinReports {
     fn ports() -> Ports {
         Ports {
             inputs: vec![port("reports", ArtifactKind::Report, Cardinality::Many, "Reports, in the order of the page.")],
-            outputs: vec![port("report", ArtifactKind::Report, Cardinality::One, "report.html, report.md, report.json and the curves as SVG.")],
+            outputs: vec![port(
+                "report",
+                ArtifactKind::Report,
+                Cardinality::One,
+                "report.html, report.md, report.json and the curves as SVG.",
+            )],
         }
     }
 

@@ -15,7 +15,11 @@ impl Scale {
         let (low, high) = widen(low, high);
         let step = nice_step((high - low) / wanted.max(1) as f64);
         // The small slack keeps an end that is a multiple of the step, but for rounding, where it is.
-        let (first, last) = if round { ((low / step + 1e-9).floor(), (high / step - 1e-9).ceil()) } else { ((low / step - 1e-9).ceil(), (high / step + 1e-9).floor()) };
+        let (first, last) = if round {
+            ((low / step + 1e-9).floor(), (high / step - 1e-9).ceil())
+        } else {
+            ((low / step - 1e-9).ceil(), (high / step + 1e-9).floor())
+        };
         let ticks = (0..=(last - first).max(0.0) as usize).map(|i| (first + i as f64) * step).collect();
         let (low, high) = if round { (first * step, last * step) } else { (low, high) };
         Self { low, high, step, ticks }

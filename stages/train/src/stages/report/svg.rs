@@ -60,7 +60,16 @@ fn describe(curve: &Curve) -> String {
         .series
         .iter()
         .filter_map(|s| Some((s, s.points.first()?, s.points.last()?)))
-        .map(|(s, first, last)| format!("{} goes from {} to {} at {} {}", s.name, super::numbers::number(first[1]), super::numbers::number(last[1]), curve.x, super::numbers::number(last[0])))
+        .map(|(s, first, last)| {
+            format!(
+                "{} goes from {} to {} at {} {}",
+                s.name,
+                super::numbers::number(first[1]),
+                super::numbers::number(last[1]),
+                curve.x,
+                super::numbers::number(last[0])
+            )
+        })
         .collect();
     format!("Line chart over {}. {}.", curve.x, lines.join("; "))
 }
@@ -128,12 +137,25 @@ impl Plot {
             out.push_str(&format!("<text class=\"x\" x=\"{x:.1}\" y=\"{:.1}\">{}</text>", bottom + 18.0, tick(v, self.x.step)));
         }
         for &v in &self.y.ticks {
-            out.push_str(&format!("<text class=\"y\" x=\"{:.1}\" y=\"{:.1}\">{}</text>", LEFT - 8.0, self.py(v) + 4.0, tick(v, self.y.step)));
+            out.push_str(&format!(
+                "<text class=\"y\" x=\"{:.1}\" y=\"{:.1}\">{}</text>",
+                LEFT - 8.0,
+                self.py(v) + 4.0,
+                tick(v, self.y.step)
+            ));
         }
-        out.push_str(&format!("<text class=\"label x\" x=\"{:.1}\" y=\"{:.1}\">{}</text>", (LEFT + right) / 2.0, bottom + 38.0, escape(&curve.x)));
+        out.push_str(&format!(
+            "<text class=\"label x\" x=\"{:.1}\" y=\"{:.1}\">{}</text>",
+            (LEFT + right) / 2.0,
+            bottom + 38.0,
+            escape(&curve.x)
+        ));
         if !curve.y.is_empty() {
             let middle = (self.top + bottom) / 2.0;
-            out.push_str(&format!("<text class=\"label x\" transform=\"translate(14 {middle:.1}) rotate(-90)\">{}</text>", escape(&curve.y)));
+            out.push_str(&format!(
+                "<text class=\"label x\" transform=\"translate(14 {middle:.1}) rotate(-90)\">{}</text>",
+                escape(&curve.y)
+            ));
         }
         out.push_str("</g>");
     }

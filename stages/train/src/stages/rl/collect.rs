@@ -69,18 +69,37 @@ impl Run<'_> {
         Ok(all)
     }
 
-    fn sample(&mut self, step: u64, draw_number: u64, draw: &Draw, parts: &mut Parts, generator: &mut Generator, chance: trainyard_core::Chance) -> Result<Vec<Finished>> {
+    fn sample(
+        &mut self,
+        step: u64,
+        draw_number: u64,
+        draw: &Draw,
+        parts: &mut Parts,
+        generator: &mut Generator,
+        chance: trainyard_core::Chance,
+    ) -> Result<Vec<Finished>> {
         let spawns = parts.strategy.start(draw, self.config.rollout.group_size, &chance);
         let jobs: Vec<Job> = spawns
             .iter()
-            .map(|s| Job { problem: draw.problems[s.group], draw: draw.problems[s.group] as u64, group: s.group as u32, sample: s.sample, start: Start::Root })
+            .map(|s| Job {
+                problem: draw.problems[s.group],
+                draw: draw.problems[s.group] as u64,
+                group: s.group as u32,
+                sample: s.sample,
+                start: Start::Root,
+            })
             .collect();
         let rollout = &self.config.rollout;
         let mut driver = Driver {
             generator,
             model: &self.policy.folder,
             environment: &*self.environment,
-            limits: Limits { turn_tokens: rollout.max_turn_tokens, episode_tokens: rollout.max_episode_tokens, turns: draw.max_turns, running: rollout.max_running },
+            limits: Limits {
+                turn_tokens: rollout.max_turn_tokens,
+                episode_tokens: rollout.max_episode_tokens,
+                turns: draw.max_turns,
+                running: rollout.max_running,
+            },
             sampling: self.config.sampling().distribution(),
             chance,
             name: format!("rl/{step}/{draw_number}"),
@@ -90,8 +109,16 @@ impl Run<'_> {
     }
 
     /// Scores a draw, counts it, filters it, keeps what survives.
-    fn absorb(&mut self, finished: Vec<Finished>, draw: &Draw, parts: &mut Parts, rates: &mut PassRates, all: &mut Collected) -> Result<()> {
-        let mut groups: Vec<Group> = draw.problems.iter().map(|&p| Group { problem: p, level: self.problems[p].level, rollouts: Vec::new() }).collect();
+    fn absorb(
+        &mut self,
+        finished: Vec<Finished>,
+        draw: &Draw,
+        parts: &mut Parts,
+        rates: &mut PassRates,
+        all: &mut Collected,
+    ) -> Result<()> {
+        let mut groups: Vec<Group> =
+            draw.problems.iter().map(|&p| Group { problem: p, level: self.problems[p].level, rollouts: Vec::new() }).collect();
         let mut places: Vec<Vec<usize>> = vec![Vec::new(); groups.len()];
         for mut one in finished {
             let g = one.trajectory.group as usize;
@@ -129,7 +156,8 @@ fn filter(groups: &mut [Group], places: &mut [Vec<usize>], parts: &mut Parts, re
         for ((group, places), verdicts) in groups.iter_mut().zip(places.iter_mut()).zip(verdicts) {
             let mut kept = Vec::with_capacity(group.rollouts.len());
             let mut kept_places = Vec::with_capacity(places.len());
-            for ((mut rollout, place), verdict) in std::mem::take(&mut group.rollouts).into_iter().zip(std::mem::take(places)).zip(verdicts) {
+            for ((mut rollout, place), verdict) in std::mem::take(&mut group.rollouts).into_iter().zip(std::mem::take(places)).zip(verdicts)
+            {
                 let (keep, reason) = apply(&mut rollout, verdict);
                 if !reason.is_empty() {
                     records[place].verdicts.push(Verdict { rule: format!("filters[{n}]"), keep, reason });

@@ -171,7 +171,14 @@ mod defaults {
         8192
     }
     pub fn optimizer() -> OptimizerOptions {
-        OptimizerOptions { learning_rate: 5e-4, decay: Decay::Linear, warmup_share: 0.05, final_share: 0.2, weight_decay: 0.0, ..OptimizerOptions::default() }
+        OptimizerOptions {
+            learning_rate: 5e-4,
+            decay: Decay::Linear,
+            warmup_share: 0.05,
+            final_share: 0.2,
+            weight_decay: 0.0,
+            ..OptimizerOptions::default()
+        }
     }
     pub fn checkpoint_every() -> u64 {
         5
@@ -223,7 +230,8 @@ fn correction_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
 /// Each branch also takes `modulations`.
 fn advantage_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
     let mut schema = registry::advantages().schema();
-    let modulations = json!({ "type": "array", "items": registry::modulations().schema(), "description": "Changes after assignment, in order." });
+    let modulations =
+        json!({ "type": "array", "items": registry::modulations().schema(), "description": "Changes after assignment, in order." });
     for branch in schema["oneOf"].as_array_mut().into_iter().flatten() {
         if branch["properties"].is_object() {
             branch["properties"]["modulations"] = modulations.clone();
@@ -250,8 +258,7 @@ pub fn schema() -> Value {
         relax_kind(&mut schema["$defs"][definition]["properties"][part]);
     }
     let names: Vec<&str> = trainyard_learn::compose::COMPOSITIONS.iter().map(|c| c.name).collect();
-    schema["properties"]["algorithm"] =
-        json!({ "type": "string", "enum": names, "default": trainyard_learn::compose::DEFAULT, "description": "A named composition of parts; the other keys override it." });
+    schema["properties"]["algorithm"] = json!({ "type": "string", "enum": names, "default": trainyard_learn::compose::DEFAULT, "description": "A named composition of parts; the other keys override it." });
     schema
 }
 
@@ -286,7 +293,10 @@ impl Config {
         let mut problems = self.sampling().problems("/rollout");
         problems.extend(self.optimizer.problems("/optimizer"));
         if self.rollout.temperature <= 0.0 {
-            problems.push(OptionProblem::new("/rollout/temperature", "greedy rollouts of one problem are all equal").help("use a temperature above 0"));
+            problems.push(
+                OptionProblem::new("/rollout/temperature", "greedy rollouts of one problem are all equal")
+                    .help("use a temperature above 0"),
+            );
         }
         let counts = [
             ("/steps", self.steps),
@@ -298,7 +308,9 @@ impl Config {
             ("/resample/max_draws", self.resample.max_draws),
         ];
         let zero = counts.iter().filter(|(_, n)| *n == 0);
-        problems.extend(zero.map(|(at, _)| OptionProblem::new(*at, format!("`{}` is 0, but must be at least 1", at.rsplit('/').next().unwrap_or(at)))));
+        problems.extend(
+            zero.map(|(at, _)| OptionProblem::new(*at, format!("`{}` is 0, but must be at least 1", at.rsplit('/').next().unwrap_or(at)))),
+        );
         if self.loss.terms.is_empty() {
             problems.push(OptionProblem::new("/loss/terms", "a loss without terms changes nothing").help("give at least {kind: clip}"));
         }

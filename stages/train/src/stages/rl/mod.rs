@@ -8,10 +8,10 @@ pub mod config;
 pub mod parts;
 mod report;
 mod run;
-pub mod update;
-pub mod validate;
 #[cfg(test)]
 mod tests;
+pub mod update;
+pub mod validate;
 
 pub use config::Config;
 
@@ -47,7 +47,8 @@ impl Stage for Rl {
     const NAME: &'static str = "rl";
     const SUMMARY: &'static str = "reinforcement learning with tools in the loop and verifiable rewards";
     const DOC: &'static str = DOC;
-    const EXAMPLE: &'static str = r#"{"algorithm": "grpo", "steps": 40, "problems_per_step": 32, "rollout": {"group_size": 8, "temperature": 1.0}}"#;
+    const EXAMPLE: &'static str =
+        r#"{"algorithm": "grpo", "steps": 40, "problems_per_step": 32, "rollout": {"group_size": 8, "temperature": 1.0}}"#;
     const ALL_CPUS: bool = true;
     const MAIN_METRIC: Option<&'static str> = Some("reward_mean");
     const METRICS: &'static [&'static str] = &[

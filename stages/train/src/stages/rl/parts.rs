@@ -59,7 +59,9 @@ impl Parts {
             ("loss/correction".into(), &mut *self.correction),
         ];
         list.extend(self.filters.iter_mut().enumerate().map(|(i, p)| (format!("filters/{i}"), &mut **p as &mut dyn Part)));
-        list.extend(self.modulations.iter_mut().enumerate().map(|(i, p)| (format!("advantage/modulations/{i}"), &mut **p as &mut dyn Part)));
+        list.extend(
+            self.modulations.iter_mut().enumerate().map(|(i, p)| (format!("advantage/modulations/{i}"), &mut **p as &mut dyn Part)),
+        );
         list.extend(self.terms.iter_mut().enumerate().map(|(i, p)| (format!("loss/terms/{i}"), &mut **p as &mut dyn Part)));
         list
     }
@@ -83,7 +85,10 @@ impl Parts {
         };
         let of = |(at, part): (String, &dyn Part)| -> Vec<OptionProblem> {
             let missing = part.needs().missing(offered);
-            missing.into_iter().map(|need| OptionProblem::new(format!("/{at}"), format!("this part needs `{need}`")).help(help(need))).collect()
+            missing
+                .into_iter()
+                .map(|need| OptionProblem::new(format!("/{at}"), format!("this part needs `{need}`")).help(help(need)))
+                .collect()
         };
         self.each().into_iter().flat_map(of).collect()
     }

@@ -70,14 +70,29 @@ fn levels(state: &State) -> Table {
 }
 
 fn curves(report: &mut Report, curves: &Curves) {
-    curves.draw(report, "Reward and pass rate", "per rollout", &[("reward", "reward_mean"), ("pass rate", "pass_rate"), ("validation (greedy)", "validation_accuracy")]);
+    curves.draw(
+        report,
+        "Reward and pass rate",
+        "per rollout",
+        &[("reward", "reward_mean"), ("pass rate", "pass_rate"), ("validation (greedy)", "validation_accuracy")],
+    );
     family(report, curves, "Pass rate by level", "pass_rate_level_");
     family(report, curves, "Validation by level (greedy)", "validation_accuracy_level_");
     curves.draw(report, "Curriculum", "level", &[("unlocked level", "curriculum_level")]);
     curves.draw(report, "Entropy", "nats per token", &[("entropy", "entropy")]);
-    curves.draw(report, "Distance from the sampling policy", "", &[("kl", "kl"), ("clip fraction", "clip_fraction"), ("kl to the reference", "kl_reference")]);
+    curves.draw(
+        report,
+        "Distance from the sampling policy",
+        "",
+        &[("kl", "kl"), ("clip fraction", "clip_fraction"), ("kl to the reference", "kl_reference")],
+    );
     curves.draw(report, "Gradient norm", "", &[("mean", "grad_norm"), ("largest", "grad_norm_max")]);
-    curves.draw(report, "Tools and turns", "per rollout", &[("tool calls", "tool_calls"), ("tool errors", "tool_errors"), ("turns", "turns")]);
+    curves.draw(
+        report,
+        "Tools and turns",
+        "per rollout",
+        &[("tool calls", "tool_calls"), ("tool errors", "tool_errors"), ("turns", "turns")],
+    );
     curves.draw(report, "Sampled tokens", "per rollout", &[("tokens", "tokens")]);
 }
 

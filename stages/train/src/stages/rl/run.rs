@@ -71,9 +71,20 @@ struct Progress {
 }
 
 impl<'a> Run<'a> {
-    pub fn new(config: &'a Config, policy: &'a Policy, problems: Vec<Problem>, validation: Vec<Problem>, context: &StageContext) -> Result<Self> {
+    pub fn new(
+        config: &'a Config,
+        policy: &'a Policy,
+        problems: Vec<Problem>,
+        validation: Vec<Problem>,
+        context: &StageContext,
+    ) -> Result<Self> {
         let world = World::new(context.cpus);
-        let pool = Pool { problems: problems.iter().map(|p| PoolProblem { id: p.id.clone(), level: p.level, environment: p.environment.clone() }).collect() };
+        let pool = Pool {
+            problems: problems
+                .iter()
+                .map(|p| PoolProblem { id: p.id.clone(), level: p.level, environment: p.environment.clone() })
+                .collect(),
+        };
         Ok(Self {
             config,
             policy,
@@ -120,7 +131,11 @@ impl<'a> Run<'a> {
         let folder = &self.policy.folder;
         let trainer = Trainer::new(&folder.config, folder.weights.clone(), &self.config.optimizer, self.config.updates())?;
         let parts = Parts::build(self.config)?;
-        let reference = if parts.needs().reference { Some(Trainer::new(&folder.config, folder.weights.clone(), &self.config.optimizer, 1)?) } else { None };
+        let reference = if parts.needs().reference {
+            Some(Trainer::new(&folder.config, folder.weights.clone(), &self.config.optimizer, 1)?)
+        } else {
+            None
+        };
         let mut progress = Progress {
             state: State::default(),
             parts,
@@ -171,7 +186,15 @@ impl<'a> Run<'a> {
     }
 
     /// Points of all curves for this step.
-    fn measure(&self, context: &StageContext, progress: &mut Progress, tally: &Tally, kept: usize, report: &UpdateReport, rate: f64) -> Result<()> {
+    fn measure(
+        &self,
+        context: &StageContext,
+        progress: &mut Progress,
+        tally: &Tally,
+        kept: usize,
+        report: &UpdateReport,
+        rate: f64,
+    ) -> Result<()> {
         let step = progress.state.step;
         let curves = &mut progress.state.curves;
         for (name, value) in tally.metrics(kept) {

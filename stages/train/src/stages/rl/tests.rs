@@ -54,7 +54,9 @@ fn reward_rises_and_the_best_weights_are_kept() {
     let (early, late) = (reward[..5].iter().sum::<f64>() / 5.0, reward[35..].iter().sum::<f64>() / 5.0);
     assert!(late > early + 0.05, "mean reward went from {early} to {late}");
     assert!(context.metrics["validation_accuracy"] >= context.metrics["validation_accuracy_initial"]);
-    for name in ["kl", "entropy", "clip_fraction", "grad_norm", "tool_calls", "tokens", "curriculum_level", "pass_rate_level_1", "reward_answer"] {
+    for name in
+        ["kl", "entropy", "clip_fraction", "grad_norm", "tool_calls", "tokens", "curriculum_level", "pass_rate_level_1", "reward_answer"]
+    {
         assert!(context.metrics[name].is_finite(), "{name}");
     }
     let declared = Rl::METRICS;

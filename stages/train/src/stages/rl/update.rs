@@ -90,7 +90,11 @@ impl Update<'_> {
         }
         let lengths: Vec<usize> = members.iter().map(|&i| samples[i].tokens.len()).collect();
         let micro = micro_batches(&lengths, self.micro_batch_tokens);
-        let whole = if self.terms.iter().any(|t| t.scope() == Scope::Minibatch) { Some(self.whole(trainer, samples, members, &weights, old)?) } else { None };
+        let whole = if self.terms.iter().any(|t| t.scope() == Scope::Minibatch) {
+            Some(self.whole(trainer, samples, members, &weights, old)?)
+        } else {
+            None
+        };
         let mut loss = 0.0;
         for part in &micro {
             let ids: Vec<usize> = part.iter().map(|&k| members[k]).collect();
@@ -138,7 +142,16 @@ impl Update<'_> {
     }
 
     #[expect(clippy::too_many_arguments, reason = "these are the columns of the batch; a struct would only rename them")]
-    fn batch(&self, samples: &[Sample], ids: &[usize], weights: Grid, old: &Old, places: &[Place], logprobs: &[f64], entropies: &[f64]) -> TokenBatch {
+    fn batch(
+        &self,
+        samples: &[Sample],
+        ids: &[usize],
+        weights: Grid,
+        old: &Old,
+        places: &[Place],
+        logprobs: &[f64],
+        entropies: &[f64],
+    ) -> TokenBatch {
         let spread = |values: &[f64]| -> Grid {
             let mut grid: Grid = ids.iter().map(|&i| vec![0.0; samples[i].tokens.len()]).collect();
             for (p, v) in places.iter().zip(values) {

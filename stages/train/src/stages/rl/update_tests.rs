@@ -2,13 +2,19 @@ use super::*;
 use crate::optimize::OptimizerOptions;
 use crate::testing::tiny_model;
 use serde_json::json;
-use trainyard_lm::optimizer::Decay;
 use trainyard_learn::part::{Needs, Part};
 use trainyard_learn::registry;
+use trainyard_lm::optimizer::Decay;
 
 fn trainer() -> Trainer {
     let model = tiny_model(16, 1, 5);
-    let options = OptimizerOptions { learning_rate: 1e-2, decay: Decay::Constant, warmup_share: 0.0, weight_decay: 0.0, ..OptimizerOptions::default() };
+    let options = OptimizerOptions {
+        learning_rate: 1e-2,
+        decay: Decay::Constant,
+        warmup_share: 0.0,
+        weight_decay: 0.0,
+        ..OptimizerOptions::default()
+    };
     Trainer::new(&model.config, model.weights, &options, 10).unwrap()
 }
 
@@ -71,7 +77,8 @@ fn good_tokens_become_likelier_and_bad_ones_less() {
     let samples = samples(&t);
     let before: Vec<f64> = samples.iter().map(|s| s.behavior.iter().sum()).collect();
     let none = registry::corrections().build(&json!("none")).unwrap();
-    let report = run(&mut t, &samples, &Options { terms: &terms(json!(["clip"])), correction: &*none, reference: None, micro: 64 }).unwrap();
+    let report =
+        run(&mut t, &samples, &Options { terms: &terms(json!(["clip"])), correction: &*none, reference: None, micro: 64 }).unwrap();
     assert_eq!(report.optimizer_steps, 1);
     assert!(report.metrics["kl"].abs() < 1e-6 && report.metrics["clip_fraction"] == 0.0 && report.metrics["grad_norm"] > 0.0);
     for (sample, before) in samples.iter().zip(before) {
@@ -127,7 +134,8 @@ fn corrections_use_the_policy_before_the_update() {
         s.behavior.iter_mut().for_each(|l| *l -= 1.0);
     }
     let truncated = registry::corrections().build(&json!("truncated")).unwrap();
-    let report = run(&mut t, &samples, &Options { terms: &terms(json!(["clip"])), correction: &*truncated, reference: None, micro: 64 }).unwrap();
+    let report =
+        run(&mut t, &samples, &Options { terms: &terms(json!(["clip"])), correction: &*truncated, reference: None, micro: 64 }).unwrap();
     assert!((report.metrics["ratio"] - 1.0).abs() < 1e-5, "the ratio is taken against the recomputed policy");
 }
 
@@ -163,6 +171,7 @@ fn nothing_in_the_loss_is_no_step() {
     let mut samples = samples(&t);
     samples.iter_mut().for_each(|s| s.mask.fill(false));
     let none = registry::corrections().build(&json!("none")).unwrap();
-    let report = run(&mut t, &samples, &Options { terms: &terms(json!(["clip"])), correction: &*none, reference: None, micro: 64 }).unwrap();
+    let report =
+        run(&mut t, &samples, &Options { terms: &terms(json!(["clip"])), correction: &*none, reference: None, micro: 64 }).unwrap();
     assert_eq!(report, UpdateReport::default());
 }

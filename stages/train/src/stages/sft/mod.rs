@@ -36,8 +36,19 @@ impl Stage for Sft {
     const EXAMPLE: &'static str = r#"{"epochs": 3, "batch_tokens": 8192, "optimizer": {"learning_rate": 2e-3}}"#;
     const ALL_CPUS: bool = true;
     const MAIN_METRIC: Option<&'static str> = Some("loss");
-    const METRICS: &'static [&'static str] =
-        &["best_step", "grad_norm", "loss", "masked_turns", "rows", "rows_too_long", "rows_without_loss", "steps", "tokens", "validation_loss", "validation_loss_initial"];
+    const METRICS: &'static [&'static str] = &[
+        "best_step",
+        "grad_norm",
+        "loss",
+        "masked_turns",
+        "rows",
+        "rows_too_long",
+        "rows_without_loss",
+        "steps",
+        "tokens",
+        "validation_loss",
+        "validation_loss_initial",
+    ];
 
     fn ports() -> Ports {
         use ArtifactKind::{Model, Report, Trajectories};
@@ -48,7 +59,10 @@ impl Stage for Sft {
                 port("trajectories", Trajectories, Many, "What to learn from."),
                 port("validation", Trajectories, Optional, "Held-out trajectories that choose the weights to keep."),
             ],
-            outputs: vec![port("model", Model, One, "The fine-tuned model."), port("report", Report, One, "Learning curves and final metrics.")],
+            outputs: vec![
+                port("model", Model, One, "The fine-tuned model."),
+                port("report", Report, One, "Learning curves and final metrics."),
+            ],
         }
     }
     fn check(config: &Config) -> Vec<OptionProblem> {

@@ -78,7 +78,8 @@ fn stopped(config: &Config, state: &State) -> bool {
 fn plan(config: &Config, train: &[Example]) -> Result<Vec<Vec<usize>>> {
     let lengths: Vec<usize> = train.iter().map(|e| e.tokens.len()).collect();
     if lengths.is_empty() {
-        return Err(Error::data("no trajectory is left to learn from").help("check `max_tokens`, and that the trajectories hold assistant messages"));
+        return Err(Error::data("no trajectory is left to learn from")
+            .help("check `max_tokens`, and that the trajectories hold assistant messages"));
     }
     let chance = Chance::new(config.seed).child("sft", &[]);
     let epochs = config.epochs.unwrap_or(if config.steps.is_none() && config.tokens.is_none() { 3 } else { u64::MAX });
@@ -99,7 +100,14 @@ fn plan(config: &Config, train: &[Example]) -> Result<Vec<Vec<usize>>> {
 }
 
 /// One optimizer step on the mean loss over the batch's tokens.
-fn step(config: &Config, trainer: &mut Trainer, train: &[Example], batch: &[usize], state: &mut State, context: &StageContext) -> Result<()> {
+fn step(
+    config: &Config,
+    trainer: &mut Trainer,
+    train: &[Example],
+    batch: &[usize],
+    state: &mut State,
+    context: &StageContext,
+) -> Result<()> {
     let members: Vec<&Example> = batch.iter().map(|&i| &train[i]).collect();
     let targets: usize = members.iter().map(|e| e.loss_tokens()).sum();
     let lengths: Vec<usize> = members.iter().map(|e| e.tokens.len()).collect();
@@ -125,7 +133,14 @@ fn step(config: &Config, trainer: &mut Trainer, train: &[Example], batch: &[usiz
     Ok(())
 }
 
-fn validate(config: &Config, trainer: &Trainer, held: &[Example], state: &mut State, best: &mut Option<Weights>, context: &StageContext) -> Result<()> {
+fn validate(
+    config: &Config,
+    trainer: &Trainer,
+    held: &[Example],
+    state: &mut State,
+    best: &mut Option<Weights>,
+    context: &StageContext,
+) -> Result<()> {
     let loss = mean_loss(trainer, held, config.micro_batch_tokens)?;
     state.curves.point(context, "validation_loss", state.step, loss)?;
     if state.best.is_none_or(|(_, lowest)| loss < lowest) {

@@ -1,4 +1,4 @@
-//! The words of a story. Every sentence has one form per template id; ids enter the canonical form, so their order is fixed.
+//! The words of a story, short enough that five steps with two distractors stay within 200 characters. Every sentence has one form per template id; ids enter the canonical form, so their order is fixed.
 
 use super::draw::{Operation, Story};
 use trainyard_core::chance::Draws;
@@ -69,7 +69,7 @@ fn start(story: &Story, words: &Words) -> String {
     match story.start_form {
         0 => format!("{name} has {n} {item}."),
         1 => format!("{name} owns {n} {item}."),
-        _ => format!("{name} starts with {n} {item}."),
+        _ => format!("{name} got {n} {item}."),
     }
 }
 
@@ -96,7 +96,7 @@ fn distractor(form: usize, n: i64, words: &Words) -> String {
     match form {
         0 => format!("{other} is {n}."),
         1 => format!("{other} has {n} {other_item}."),
-        2 => format!("The shop is {n} km off."),
+        2 => format!("It is {n} km off."),
         _ => format!("A bus has {n} seats."),
     }
 }
@@ -106,6 +106,6 @@ fn asked(form: usize, words: &Words) -> String {
     match form {
         0 => format!("How many {item}?"),
         1 => "How many now?".to_string(),
-        _ => format!("How many {item} are left?"),
+        _ => "How many are left?".to_string(),
     }
 }
