@@ -39,7 +39,8 @@ fn a_table_can_be_listed_shown_queried_and_exported() {
     let rows = ran.json();
     assert_eq!(rows["rows"], serde_json::json!([["5", 1], ["6", 1]]), "{rows}");
     s.run(&["artifacts", "export", "latest/import/problems", "rows.csv"]).code(0);
-    assert_eq!(s.read("rows.csv").lines().count(), 3);
+    let csv = s.read("rows.csv");
+    assert!(csv.starts_with("id,") && csv.contains("Ann has 2 figs") && csv.contains("Bob has 7 nuts"), "{csv}");
 }
 
 #[test]

@@ -8,14 +8,14 @@ use std::path::PathBuf;
 fn model(s: &Sandbox) -> PathBuf {
     s.write(
         "init.yaml",
-        "version: 1\nname: init\nstages:\n  data:\n    uses: data/synthesize\n    with: {method: {kind: procedural, splits: {test: {1: 4}}}}\n  init:\n    uses: model/init\n    with: {hidden_size: 32, layers: 1, heads: 2, intermediate_size: 64}\n",
+        "version: 1\nname: init\nstages:\n  data:\n    uses: data/synthesize\n    with: {method: procedural, splits: {test: {levels: {1: 4}}, demonstrations: {levels: {1: 4}}}}\n  init:\n    uses: model/init\n    with: {hidden_size: 32, layers: 1, heads: 2, intermediate_size: 64}\n",
     );
     s.run(&["run", "init.yaml"]).code(0);
     s.run(&["artifacts", "export", "latest/init/model", "model"]).code(0);
     s.path("model")
 }
 
-const EVALUATE: &str = "version: 1\nname: evaluate\nstages:\n  data:\n    uses: data/synthesize\n    with: {method: {kind: procedural, splits: {test: {1: 4}}}}\n  model:\n    uses: model/init\n    with: {from: model}\n  evaluate:\n    uses: evaluate\n    with: {models: [\"${{ stages.model.model }}\"], names: [it], problems: \"${{ stages.data.problems }}\", samples: 2}\n";
+const EVALUATE: &str = "version: 1\nname: evaluate\nstages:\n  data:\n    uses: data/synthesize\n    with: {method: procedural, splits: {test: {levels: {1: 4}}, demonstrations: {levels: {1: 4}}}}\n  model:\n    uses: model/init\n    with: {from: model}\n  evaluate:\n    uses: evaluate\n    with: {models: [\"${{ stages.model.model }}\"], names: [it], problems: \"${{ stages.data.problems }}\", samples: 2}\n";
 
 #[test]
 fn a_truncated_checkpoint_is_named() {
@@ -73,7 +73,7 @@ fn a_truncated_parquet_file_is_named() {
     let bytes = std::fs::read(s.path("table/data.parquet")).unwrap();
     s.write(
         "again.yaml",
-        "version: 1\nname: again\nstages:\n  import:\n    uses: data/import\n    with: {source: cut.parquet, format: parquet}\n",
+        "version: 1\nname: again\nstages:\n  import:\n    uses: data/import\n    with: {source: cut.parquet, format: verl}\n",
     );
     for keep in [0, 3, bytes.len() / 2, bytes.len() - 1] {
         s.write("cut.parquet", &bytes[..keep]);

@@ -51,7 +51,7 @@ pub(crate) async fn write(mut writer: JournalWriter, world: World, mut entries: 
         let answer = match put(&mut writer, &entry.records).await {
             Ok(()) => Ack::Durable(entry),
             Err(AppendError::Fenced(fenced)) => Ack::Fenced(fenced),
-            Err(AppendError::Failed(error)) => Ack::Failed(error.at("writing the run's journal")),
+            Err(AppendError::Failed(error)) => Ack::Failed(unreachable(error)),
         };
         let over = !matches!(answer, Ack::Durable(_));
         if acks.send(answer).is_err() || over {
@@ -76,4 +76,9 @@ async fn put(writer: &mut JournalWriter, records: &[Record]) -> Result<(), Appen
         }
     }
     answer
+}
+
+/// Whatever the store's reason, a journal that cannot be written means that the store is out of reach for this run.
+fn unreachable(error: Error) -> Error {
+    Error { kind: ErrorKind::Lost, ..error.at("writing the run's journal") }
 }

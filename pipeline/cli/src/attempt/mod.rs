@@ -1,4 +1,4 @@
-//! One attempt of one stage: `trainyard attempt <url>` (design section 5).
+//! One attempt of one stage: `trainyard attempt <store-url>#<attempt-folder>` (design section 5).
 //!
 //! The way of the data: `spec.json` → inputs fetched into scratch → the stage, which sees local folders only → outputs hashed,
 //! summarized and stored as objects → `result.json`, create-only. What it says goes to stdout as JSON Lines. Why here: only the
@@ -24,7 +24,6 @@ use std::sync::Arc;
 use trainyard_api::{CancelToken, CheckpointStore, Reporter, StageContext};
 use trainyard_core::attempt::{AttemptMessage, AttemptResult, AttemptSpec};
 use trainyard_core::{Clock, Error, Result, SystemClock};
-use trainyard_store::attempts::split_attempt_url;
 use trainyard_store::{Created, Store, StoreOptions};
 
 /// Runs the attempt named by the URL. The error, if any, was already reported on stdout.
@@ -38,15 +37,17 @@ pub fn main(url: &str) -> Result<()> {
 }
 
 fn attempt(url: &str, reporter: &Arc<dyn Reporter>) -> Result<()> {
-    let (store_url, folder) = split_attempt_url(url)?;
+    let (store_url, folder) = url.split_once('#').ok_or_else(|| {
+        Error::invalid(format!("`{url}` is no attempt URL")).help("executors start this command with `<store-url>#<attempt-folder>`")
+    })?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)
         .enable_all()
         .build()
         .map_err(|e| Error::retryable(format!("no runtime: {e}")))?;
     let handle = runtime.handle().clone();
-    let store = runtime.block_on(Store::open(&store_url, StoreOptions { probe: false, ..StoreOptions::default() }))?;
-    let spec = runtime.block_on(store.spec_in(&folder))?;
+    let store = runtime.block_on(Store::open(store_url, StoreOptions { probe: false, ..StoreOptions::default() }))?;
+    let spec = runtime.block_on(store.spec_in(folder))?;
     let cancel = CancelToken::default();
     supervision::follow_stdin(cancel.clone());
 

@@ -1,17 +1,18 @@
 //! The attempt's side of being supervised: `cancel` lines and the end of stdin.
 //!
-//! The end of stdin means that the engine died: the process ends within 2 s even if the stage does not look at its token, and
-//! the parent-death signal ends it if even this thread is stuck.
+//! The end of stdin means that the engine died: within 2 s the whole process group ends, the commands of a `run:` stage included,
+//! even if the stage does not look at its token. A parent-death signal would be faster, but it kills this process before it can
+//! end its children.
 
 use std::io::BufRead as _;
 use std::time::Duration;
 use trainyard_api::CancelToken;
 
+/// What the stage gets to stop by itself.
+const GRACE: Duration = Duration::from_millis(1_500);
+
 /// Watches stdin on a thread of its own.
 pub fn follow_stdin(cancel: CancelToken) {
-    #[cfg(target_os = "linux")]
-    // A container may forbid it; stdin still tells.
-    let _ = rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL));
     std::thread::spawn(move || {
         for line in std::io::stdin().lock().lines() {
             match line {
@@ -21,9 +22,18 @@ pub fn follow_stdin(cancel: CancelToken) {
             }
         }
         cancel.cancel();
-        std::thread::sleep(Duration::from_millis(1_500));
-        std::process::exit(130);
+        std::thread::sleep(GRACE);
+        end_group();
     });
+}
+
+/// Ends this process, and its group if it leads one (executors start attempts so).
+fn end_group() -> ! {
+    if rustix::process::getpgrp() == rustix::process::getpid() {
+        // Includes this process; the exit below is for systems that refuse.
+        let _ = rustix::process::kill_current_process_group(rustix::process::Signal::KILL);
+    }
+    std::process::exit(130)
 }
 
 /// Highest resident memory of this process in bytes, where the system tells.

@@ -96,7 +96,7 @@ impl Executor for Local {
 
 /// The attempt's URL, which is its mark as well.
 fn mark(task: &Task) -> String {
-    format!("{}/{}", task.store.url(), task.folder)
+    format!("{}#{}", task.store.url(), task.folder)
 }
 
 fn outcome_of(error: &Error) -> AttemptOutcome {
