@@ -24,7 +24,7 @@ const SAMPLES: &[(&str, &str, &[&str])] = &[
         &["9", "5", "x.yaml:4:"],
     ),
     ("no such stage kind", "version: 1\nname: x\nstages:\n  a: {uses: nop}\n", &["nop", "noop", "x.yaml:4:"]),
-    ("no pool has it", "version: 1\nname: x\nstages:\n  a: {uses: noop, resources: {gpus: 8, tags: [h100]}}\n", &["h100", "x.yaml:4:"]),
+    ("no pool has it", "version: 1\nname: x\nstages:\n  a: {run: \"true\", resources: {gpus: 8, tags: [h100]}}\n", &["h100", "x.yaml:4:"]),
     (
         "missing file",
         "version: 1\nname: x\nstages:\n  a:\n    uses: data/import\n    with: {source: nowhere.jsonl, format: gsm8k}\n",

@@ -55,10 +55,10 @@ pub enum Format {
 #[derive(Debug, Clone, Default, Args)]
 pub struct SiteArgs {
     /// Store URL: a folder, `file://…`, `s3://bucket/prefix`. Overrides the site file.
-    #[arg(long, value_name = "URL")]
+    #[arg(long, value_name = "URL", global = true)]
     pub store: Option<String>,
     /// Site file; otherwise `trainyard.yaml` is looked for upward from the working directory.
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", global = true)]
     pub site: Option<PathBuf>,
 }
 

@@ -5,15 +5,16 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// `20261121-041530-7f3a9c`: UTC time of creation, then six characters of injected chance. Sorts by time.
+/// `20261121-041530-2a17f3a`: UTC time of creation, its milliseconds in hexadecimal, four characters of injected chance. Sorts by time.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 pub struct RunId(pub String);
 
 impl RunId {
     pub fn new(clock: &dyn Clock, chance: &Chance) -> Self {
         let (y, mo, d, h, mi, s) = civil_from_unix(clock.unix_millis() / 1000);
-        let tail = chance.at("run_id", &[]).next_u64() & 0xff_ffff;
-        Self(format!("{y:04}{mo:02}{d:02}-{h:02}{mi:02}{s:02}-{tail:06x}"))
+        let millis = clock.unix_millis().rem_euclid(1000);
+        let tail = chance.at("run_id", &[]).next_u64() & 0xffff;
+        Self(format!("{y:04}{mo:02}{d:02}-{h:02}{mi:02}{s:02}-{millis:03x}{tail:04x}"))
     }
     /// `yyyy-mm`, the folder under `runs/`.
     pub fn month(&self) -> String {

@@ -60,11 +60,11 @@ pub fn python_form(expression: &str) -> String {
     let chars: Vec<char> = expression.chars().filter(|c| *c != '$').collect();
     let digit = |i: usize| chars.get(i).is_some_and(char::is_ascii_digit);
     let separator = |i: usize| chars[i] == ',' && i > 0 && digit(i - 1) && (1..=3).all(|k| digit(i + k)) && !digit(i + 4);
-    for i in 0..chars.len() {
+    for (i, &c) in chars.iter().enumerate() {
         let starts_number = !out.ends_with(|c: char| c.is_ascii_digit() || c == '.');
-        let leading_zero = chars[i] == '0' && digit(i + 1) && starts_number;
+        let leading_zero = c == '0' && digit(i + 1) && starts_number;
         if !separator(i) && !leading_zero {
-            out.push(chars[i]);
+            out.push(c);
         }
     }
     out

@@ -51,6 +51,7 @@ impl Number {
     pub fn negate(self) -> Option<Self> {
         Some(Self { over: self.over.checked_neg()?, under: self.under })
     }
+    #[expect(clippy::should_implement_trait, reason = "none beyond 38 digits, which `std::ops::Add` cannot say")]
     pub fn add(self, other: Self) -> Option<Self> {
         let common = i128::try_from(gcd(self.under.unsigned_abs(), other.under.unsigned_abs())).ok()?;
         let (a, b) = (other.under / common, self.under / common);

@@ -53,7 +53,7 @@ fn execute(site: &SiteArgs, workflow: &WorkflowArgs, options: RunOptions, format
 
 fn print_summary(session: &Session, summary: &RunSummary, format: Format) -> Result<()> {
     if format == Format::Json {
-        let value: Value = serde_json::from_str(&runs::json(&summary.run, &summary.view)?).map_err(|e| Error::bug(e))?;
+        let value: Value = serde_json::from_str(&runs::json(&summary.run, &summary.view)?).map_err(Error::bug)?;
         return print_json(&json!({"resumed": summary.resumed, "run": value}));
     }
     for report in session.block_on(reports::of_run(&session.store, &summary.run, &summary.view))? {

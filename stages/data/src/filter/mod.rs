@@ -191,7 +191,7 @@ pub fn apply(rule: &dyn Rule, rows: &mut [Trajectory], world: &World<'_>) -> Res
 
 fn publish(rows: Vec<Trajectory>, counts: &[Count], context: &mut StageContext) -> Result<()> {
     let total = rows.len();
-    let (kept, rejected): (Vec<_>, Vec<_>) = rows.into_iter().partition(|row| survives(row));
+    let (kept, rejected): (Vec<_>, Vec<_>) = rows.into_iter().partition(survives);
     context.metric("rows", total as f64);
     context.metric("kept", kept.len() as f64);
     context.metric("rejected", rejected.len() as f64);

@@ -61,7 +61,7 @@ pub fn play(environment: &dyn Environment, scripts: &[Script<'_>], mut progress:
             }
         }
         played.push(game.finish(environment)?);
-        if played.len() % IN_FLIGHT == 0 {
+        if played.len().is_multiple_of(IN_FLIGHT) {
             progress(played.len())?;
         }
     }

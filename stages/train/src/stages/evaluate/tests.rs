@@ -58,7 +58,7 @@ fn every_number_follows_from_the_rows() {
     assert_eq!((m["problems"], m["infrastructure_failures"]), (12.0, 0.0));
     for name in m.keys() {
         let known = |d: &&str| d.strip_suffix('*').map_or(*d == name, |p| name.starts_with(p));
-        assert!(Evaluate::METRICS.iter().any(|d| known(d)), "metric `{name}` is not declared");
+        assert!(Evaluate::METRICS.iter().any(known), "metric `{name}` is not declared");
     }
     let kept = read_trajectories(&first.output_parquet("trajectories").unwrap()).unwrap();
     assert!(kept.len() == 10 && kept.iter().all(|t| t.step_scores.as_ref().unwrap().iter().all(|s| *s == 0.5)));

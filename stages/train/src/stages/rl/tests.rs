@@ -62,7 +62,7 @@ fn reward_rises_and_the_best_weights_are_kept() {
     let declared = Rl::METRICS;
     for name in context.metrics.keys() {
         let known = |d: &&str| d.strip_suffix('*').map_or(*d == name, |p| name.starts_with(p));
-        assert!(declared.iter().any(|d| known(d)) || name == "turns", "metric `{name}` is not declared");
+        assert!(declared.iter().any(known) || name == "turns", "metric `{name}` is not declared");
     }
 }
 
