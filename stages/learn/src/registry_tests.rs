@@ -2,7 +2,7 @@ use super::*;
 use std::path::Path;
 
 fn files(folder: &str) -> Vec<String> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("src").join(folder);
+    let path = Path::new("src").join(folder);
     let mut names: Vec<String> = std::fs::read_dir(path)
         .unwrap()
         .filter_map(|e| e.unwrap().file_name().to_str().and_then(|n| n.strip_suffix(".rs")).map(str::to_string))

@@ -26,7 +26,7 @@ mod tests {
         let stages = stages();
         let names: Vec<&str> = stages.iter().map(|s| s.info().name).collect();
         assert!(names.is_sorted());
-        let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src/stages");
+        let folder = std::path::Path::new("src/stages");
         let mut files: Vec<String> = std::fs::read_dir(folder)
             .unwrap()
             .map(|e| e.unwrap().file_name().into_string().unwrap().replace(".rs", ""))

@@ -38,7 +38,10 @@ fn report(diagnostic: &Diagnostic, sources: &Sources) -> miette::Report {
         None,
         (diagnostic.span.start as usize, (diagnostic.span.end - diagnostic.span.start) as usize),
     )];
-    labels.extend(diagnostic.related.iter().filter(|r| r.span.file == diagnostic.span.file).map(|r| label(r.span, r.message.clone())));
+    let (near, far): (Vec<_>, Vec<_>) = diagnostic.related.iter().partition(|r| is_near(r.span, diagnostic.span));
+    labels.extend(near.into_iter().map(|r| label(r.span, r.message.clone())));
+    let places = far.into_iter().map(|r| format!("{}: {}", sources.place(r.span), r.message));
+    let help: Vec<String> = diagnostic.help.clone().into_iter().chain(places).collect();
     let grade = match diagnostic.severity {
         Severity::Error => Grade::Error,
         Severity::Warning => Grade::Warning,
@@ -48,11 +51,16 @@ fn report(diagnostic: &Diagnostic, sources: &Sources) -> miette::Report {
         .with_code(diagnostic.code)
         .with_severity(grade)
         .with_labels(labels);
-    if let Some(help) = &diagnostic.help {
-        drawn = drawn.with_help(help);
+    if !help.is_empty() {
+        drawn = drawn.with_help(help.join("\n"));
     }
     let (name, text) = sources.get(diagnostic.span.file).map_or_else(Default::default, |f| (f.name.clone(), f.text.clone()));
     miette::Report::new(drawn).with_source_code(NamedSource::new(name, text))
+}
+
+/// Whether one snippet shows both places; it holds every line between them.
+fn is_near(a: trainyard_spec::Span, b: trainyard_spec::Span) -> bool {
+    a.file == b.file && a.line.abs_diff(b.line) <= 10
 }
 
 /// One diagnostic as JSON: place, code, message, help.

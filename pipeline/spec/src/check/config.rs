@@ -110,8 +110,9 @@ impl Checker<'_> {
         let files = self.expanded.files;
         let looked_up = self.digests.entry(location.to_string()).or_insert_with(|| {
             if !location.contains("://") && !files.exists(std::path::Path::new(location)) {
-                return Err(Error::invalid(format!("there is no file or folder {location}"))
-                    .help("paths are relative to the workflow file; `-p` paths to the working directory"));
+                return Err(Error::invalid(format!("there is no file or folder {location}")).help(
+                    "paths are relative to the workflow file; those given by `-p` to a param of `type: path`, to the working directory",
+                ));
             }
             files.digest(location)
         });

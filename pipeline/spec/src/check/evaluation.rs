@@ -6,8 +6,8 @@
 //! ```
 //!
 //! Refuses every data edge from that artifact into an excluded stage, also by way of other stages: what a stage hands on as
-//! problems, trajectories, table or files counts as that data; a model or a report does not. One port is exempt: an input called
-//! `evaluation` is compared against (decontamination), nothing of it is handed on.
+//! problems, trajectories, table or files counts as that data; a model or a report does not. One port is exempt, also of an excluded
+//! stage: an input called `evaluation` is compared or measured against, nothing of it is learned from or handed on.
 
 use super::{Checker, Link};
 use crate::diagnostic::{Diagnostic, Span};
@@ -17,7 +17,7 @@ use crate::tree::Entry;
 use std::collections::{HashMap, HashSet, VecDeque};
 use trainyard_core::ArtifactKind;
 
-/// The input port that is compared against and not handed on.
+/// The input port that is compared or measured against, and not handed on.
 const COMPARED: &str = "evaluation";
 
 type OutputKey = (usize, String);
@@ -85,11 +85,11 @@ impl Checker<'_> {
             let way = reached[&key].clone();
             for link in out.get(&(key.0, key.1.as_str())).into_iter().flatten() {
                 let port = link.ports.as_ref().map_or("", |(_, port)| port.as_str());
-                if forbidden.contains(&link.to) {
-                    found.push((link.span, link.to, way.clone()));
+                if port == COMPARED {
                     continue;
                 }
-                if port == COMPARED {
+                if forbidden.contains(&link.to) {
+                    found.push((link.span, link.to, way.clone()));
                     continue;
                 }
                 for output in self.handed_on(link.to) {
@@ -110,7 +110,7 @@ impl Checker<'_> {
                 span,
                 format!("stage `{stage}` must not see the evaluation set `{}`, but gets {}", entry.key, way.join(" → ")),
             );
-            let d = d.help("train on another split; only an input called `evaluation` may compare against it");
+            let d = d.help("train on another split; only an input called `evaluation` may compare or measure against it");
             self.report(d.related(entry.key_span, "the set is declared here"));
         }
     }

@@ -10,7 +10,7 @@ use trainyard_spec::site::{Gpu, Pool, Site};
 use trainyard_spec::{DiskFiles, draw};
 
 pub fn folder(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests").join(name)
+    std::env::current_dir().unwrap().join("tests").join(name)
 }
 
 /// Two pools: a small machine, and one with two tagged GPUs.

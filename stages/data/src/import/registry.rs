@@ -28,7 +28,7 @@ mod tests {
     fn formats_are_sorted_and_every_file_is_listed() {
         let names = super::names();
         assert!(names.is_sorted(), "{names:?}");
-        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/src/import");
+        let folder = "src/import";
         for file in std::fs::read_dir(folder).unwrap() {
             let path = file.unwrap().path();
             let stem = path.file_stem().unwrap().to_str().unwrap().to_string();

@@ -111,7 +111,7 @@ fn chat_formats_give_the_same_conversation() {
 }
 
 fn shared(path: &str) -> Option<PathBuf> {
-    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data").join(path);
+    let file = Path::new("../../../shared/data").join(path);
     if file.exists() {
         return Some(file);
     }

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use trainyard_core::{OptionProblem, Result};
 use trainyard_tables::{Message, Problem};
 
-/// Options of `math-problems`: those of a dialogue, with the calculator and eight turns as default.
+/// Options of `math-problems`: those of a dialogue, with the calculator and 32 turns as default.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct MathProblemsOptions {
@@ -44,8 +44,8 @@ impl Default for MathProblemsOptions {
         Self {
             tools: vec!["calculator".to_string()],
             format: common.format,
-            max_turns: 12,
-            max_tool_calls: 16,
+            max_turns: 32,
+            max_tool_calls: 32,
             system: common.system,
             describe_tools: common.describe_tools,
             limits: common.limits,

@@ -80,8 +80,10 @@ impl Generator {
         }
         for (sequence, positions) in sequences.iter().zip(positions) {
             self.check_tokens(sequence)?;
-            if sequence.len() > self.model.positions {
-                return Err(Error::invalid(format!("{} tokens, but the model has {} positions", sequence.len(), self.model.positions)));
+            // Tokens behind the last wanted position are not computed.
+            let used = positions.last().map_or(0, |&p| p as usize + 1);
+            if used > self.model.positions {
+                return Err(Error::invalid(format!("{used} tokens, but the model has {} positions", self.model.positions)));
             }
             if !positions.is_sorted() || positions.last().is_some_and(|&p| p as usize >= sequence.len()) {
                 return Err(Error::bug("positions must ascend and lie inside the sequence"));

@@ -31,7 +31,7 @@ impl Encoded {
 }
 
 /// See the module.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Conversation<'a> {
     chat: &'a Chat,
     options: RenderOptions,

@@ -78,7 +78,7 @@ impl<'a> Live<'a> {
         loop {
             match self.step.take() {
                 Some(Step::Observe(observation)) => {
-                    self.observe(observation)?;
+                    self.observe(observation, usize::MAX)?;
                     self.observation.clear();
                     return Ok(None);
                 }
@@ -142,16 +142,26 @@ impl<'a> Live<'a> {
                     self.close(StopReason::Turns);
                     return Ok(Progress::Done(self));
                 }
-                self.observe(observation)?;
-                Ok(Progress::Ready(self))
+                if self.observe(observation, limits.episode_tokens)? {
+                    return Ok(Progress::Ready(self));
+                }
+                self.end_at_length();
+                Ok(Progress::Done(self))
             }
         }
     }
 
-    fn observe(&mut self, observation: Observation) -> Result<()> {
+    /// Takes an observation in and opens the next turn. False = it leaves no room in the episode: it is counted, but stands in no
+    /// record, so that no sequence is longer than the episode may be.
+    fn observe(&mut self, observation: Observation, most: usize) -> Result<bool> {
         self.count(&observation);
-        self.observation = self.conversation.observe(&observation.messages)?;
-        Ok(())
+        let mut next = self.conversation.clone();
+        self.observation = next.observe(&observation.messages)?;
+        let fits = next.encoded().token_ids.len() < most;
+        if fits {
+            self.conversation = next;
+        }
+        Ok(fits)
     }
     fn count(&mut self, observation: &Observation) {
         self.tool_calls += observation.tool_calls;

@@ -76,6 +76,19 @@ fn limits_end_episodes() {
 }
 
 #[test]
+fn no_record_is_longer_than_an_episode_may_be() {
+    let problems = sums(12, 3, 8);
+    let whole = roll(half_trained(), &problems, &jobs(12, 4), limits(64), 2).unwrap();
+    let called = whole.iter().filter(|f| f.turns.len() > 1).map(|f| (f.turns[0].end, f.turns[1].first)).collect::<Vec<_>>();
+    let (end, next) = called[0];
+    // The first observation would end one token too late.
+    let tight = roll(half_trained(), &problems, &jobs(12, 4), Limits { episode_tokens: next, ..limits(64) }, 2).unwrap();
+    assert!(tight.iter().all(|f| f.trajectory.token_ids.len() <= next));
+    let cut = tight.iter().find(|f| f.trajectory.token_ids.len() == end && f.trajectory.stop_reason == StopReason::Length).unwrap();
+    assert!(cut.trajectory.tool_calls == 1 && cut.truncated(), "the call is counted, its result is not in the record");
+}
+
+#[test]
 fn a_continuation_keeps_its_prefix() {
     let problems = sums(8, 3, 10);
     let roots = roll(half_trained(), &problems, &jobs(8, 2), limits(64), 1).unwrap();

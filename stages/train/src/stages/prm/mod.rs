@@ -23,6 +23,7 @@ use head::{Example, Head};
 use labels::{Labelled, Labeller};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use std::collections::BTreeSet;
 use trainyard_api::{Ports, Stage, StageContext, port};
 use trainyard_core::error::Context as _;
 use trainyard_core::{ArtifactKind, Cardinality, Chance, Error, OptionProblem, Result};
@@ -37,9 +38,9 @@ With `problems`: the policy plays each `rollouts` times; from the end of every s
 share that succeeds (Math-Shepherd, 2312.08935); the last step's label is the outcome. With `trajectories`: their `step_labels` are taken as they are \
 (NaN = unlabelled); rows without tokens are encoded with the model's template.\n\n\
 Loss: binary cross-entropy against the soft label, on the last token of each labelled step. `train: all` also trains the decoder under the head.\n\n\
-Metrics are over the steps of held-out problems: `auc` (labels above ½ against labels below), `ece` (expected calibration error), `brier`, and \
+Metrics are over the steps of held-out problems (those of `evaluation` if given, else a share of the problems): `auc` (labels above ½ against labels below), `ece` (expected calibration error), `brier`, and \
 `brier_constant` (always predicting the training mean) beside it.\n\n\
-Refuses: both inputs or none, labels outside 0..1, rows of another tokenizer or template.";
+Refuses: both inputs or none, labels outside 0..1, rows of another tokenizer or template, a problem that is trained on and measured on.";
 
 /// What a checkpoint holds beside the labelled rows.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
@@ -81,6 +82,7 @@ impl Stage for Prm {
                 port("model", Model, One, "The policy whose decoder gets the head."),
                 port("problems", Problems, Optional, "What to label by Monte-Carlo rollouts."),
                 port("trajectories", Trajectories, Optional, "Trajectories with step labels."),
+                port("evaluation", Trajectories, Optional, "Trajectories with step labels that quality is measured on; never trained on."),
             ],
             outputs: vec![
                 port("model", Model, One, "The policy's decoder with a scoring head (…ForTokenClassification, score.weight)."),
@@ -100,13 +102,24 @@ impl Stage for Prm {
         let policy = Policy::load(context.input("model")?, "model")?;
         let Labelled { rows, prefixes, failures } = labelled(&config, &policy, context)?;
         let chance = Chance::new(config.seed).child("prm", &[]);
-        let (train, held) = hold_out(rows, config.held_out_share, &chance);
+        // Rows of `evaluation` are measured on, and not handed on.
+        let (train, held, handed_on) = match context.optional("evaluation") {
+            Some(evaluation) => {
+                let held = given(&config, &policy.folder, read_trajectories(&evaluation.parquet())?).at("input `evaluation`")?;
+                disjoint(&rows, &held)?;
+                (rows, held, false)
+            }
+            None => {
+                let (train, held) = hold_out(rows, config.held_out_share, &chance);
+                (train, held, true)
+            }
+        };
         let examples = |rows: &[Trajectory]| rows.iter().map(head::example).collect::<Result<Vec<Example>>>();
         let (train_examples, held_examples) = (examples(&train)?, examples(&held)?);
         let mut curves = Curves::default();
         let head = head::train(&config, &policy.folder, &train_examples, &mut curves, context)?;
         let model = classifier(&policy.folder, &head)?;
-        let mut rows: Vec<Trajectory> = train.into_iter().chain(held).collect();
+        let mut rows: Vec<Trajectory> = train.into_iter().chain(held.into_iter().filter(|_| handed_on)).collect();
         score(&model, &mut rows, context)?;
         model::save(context, "model", &model)?;
         context.describe("model", "steps", serde_json::to_value(config.steps).map_err(Error::bug)?);
@@ -165,6 +178,16 @@ fn given(config: &Config, model: &ModelFolder, rows: Vec<Trajectory>) -> Result<
         }
     }
     Ok(ready)
+}
+
+/// Quality counts only on problems that nothing was learned from.
+fn disjoint(train: &[Trajectory], held: &[Trajectory]) -> Result<()> {
+    let seen: BTreeSet<&str> = train.iter().map(|r| r.problem_id.as_str()).collect();
+    match held.iter().find(|r| seen.contains(r.problem_id.as_str())) {
+        Some(row) => Err(Error::data(format!("problem `{}` is in the training rows and in `evaluation`", row.problem_id))
+            .help("split by problem, as with `half: a` and `half: b` of `data/step_labels`")),
+        None => Ok(()),
+    }
 }
 
 fn classifier(model: &ModelFolder, head: &Head) -> Result<ModelFolder> {

@@ -6,6 +6,7 @@ use crate::testing::{
 use serde_json::json;
 use std::path::Path;
 use trainyard_core::ErrorKind;
+use trainyard_tables::Message;
 
 const PORTS: [&str; 3] = ["model", "trajectories", "report"];
 
@@ -74,6 +75,36 @@ fn labels_come_from_continuations_and_the_head_learns_them() {
             head.weights[name].flatten_all().unwrap().to_vec1::<f32>().unwrap() == weight.flatten_all().unwrap().to_vec1::<f32>().unwrap();
         assert!(same, "`{name}` is frozen");
     }
+}
+
+#[test]
+fn quality_is_measured_on_the_evaluation_rows_alone() {
+    let row = |problem: &str, label: f32| Trajectory {
+        id: format!("{problem}/0"),
+        problem_id: problem.into(),
+        messages: vec![Message::new("user", problem), Message::new("assistant", "7")],
+        step_labels: Some(vec![label]),
+        ..Trajectory::default()
+    };
+    let train: Vec<Trajectory> = (0..12).map(|i| row(&format!("{i}+1"), (i % 2) as f32)).collect();
+    let measured = vec![row("20+1", 1.0), row("21+1", 0.0), row("22+1", 1.0)];
+    let run = |evaluation: &[Trajectory]| {
+        let folder = tempfile::tempdir().unwrap();
+        let mut c = context(folder.path());
+        input_trajectories(&mut c, folder.path(), "trajectories", &train);
+        input_trajectories(&mut c, folder.path(), "evaluation", evaluation);
+        run_stage::<Prm>(options(), &mut c).map(|()| (c.metrics.clone(), outputs_of(&c)))
+    };
+    let (metrics, rows) = run(&measured).unwrap();
+    assert_eq!((metrics["held_out_steps"], metrics["steps_labelled"]), (3.0, 15.0));
+    assert_eq!(metrics["label_mean"], 0.5, "the training rows alone");
+    assert_eq!(rows.len(), 12, "nothing of `evaluation` is handed on");
+    let e = run(&[measured[0].clone(), train[3].clone()]).unwrap_err();
+    assert!(e.kind == ErrorKind::Data && e.message.contains("3+1"), "{}", e.message);
+}
+
+fn outputs_of(context: &StageContext) -> Vec<Trajectory> {
+    read_trajectories(&context.output_parquet("trajectories").unwrap()).unwrap()
 }
 
 #[test]

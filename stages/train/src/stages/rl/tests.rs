@@ -38,8 +38,10 @@ fn digests(context: &StageContext) -> Vec<Digest> {
 fn reward_rises_and_the_best_weights_are_kept() {
     let folder = tempfile::tempdir().unwrap();
     let mut context = context(folder.path(), 2, None);
-    // Few large steps on small batches wander; this is many small ones on larger batches.
+    // Few large steps on small batches wander; this is many small ones on larger batches. All levels from the start: a level that
+    // opens midway would lower the mean.
     let mut calm = options(40);
+    calm["curriculum"] = json!("uniform");
     calm["problems_per_step"] = json!(16);
     calm["minibatches"] = json!(1);
     calm["optimizer"] = json!({"learning_rate": 1e-3});
@@ -52,11 +54,9 @@ fn reward_rises_and_the_best_weights_are_kept() {
     };
     let reward = series("reward");
     let (early, late) = (reward[..5].iter().sum::<f64>() / 5.0, reward[35..].iter().sum::<f64>() / 5.0);
-    assert!(late > early + 0.05, "mean reward went from {early} to {late}");
+    assert!(late > early + 0.10, "mean reward went from {early} to {late}");
     assert!(context.metrics["validation_accuracy"] >= context.metrics["validation_accuracy_initial"]);
-    for name in
-        ["kl", "entropy", "clip_fraction", "grad_norm", "tool_calls", "tokens", "curriculum_level", "pass_rate_level_1", "reward_answer"]
-    {
+    for name in ["kl", "entropy", "clip_fraction", "grad_norm", "tool_calls", "tokens", "pass_rate_level_1", "reward_answer"] {
         assert!(context.metrics[name].is_finite(), "{name}");
     }
     let declared = Rl::METRICS;
