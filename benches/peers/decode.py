@@ -12,7 +12,7 @@ from transformers import LlamaConfig, LlamaForCausalLM
 
 SHAPES = [
     # name, vocabulary, hidden, intermediate, layers, heads, batch, prompt, new
-    ("quickstart (96 wide, 3 layers)", 100, 96, 256, 3, 4, 64, 24, 48),
+    ("quickstart (96 wide, 3 layers)", 493, 96, 256, 3, 4, 64, 24, 48),
     ("small (128 wide, 4 layers)", 256, 128, 344, 4, 4, 64, 24, 48),
     ("middle (512 wide, 8 layers)", 1024, 512, 1376, 8, 8, 16, 256, 48),
 ]

@@ -13,7 +13,7 @@ import torch.nn.functional as F
 
 SHAPES = [
     # name, vocabulary, hidden, intermediate, layers, heads, sequences, length
-    ("quickstart (96 wide, 3 layers, 32 x 256)", 100, 96, 256, 3, 4, 32, 256),
+    ("quickstart (96 wide, 3 layers, 32 x 64)", 493, 96, 256, 3, 4, 32, 64),
     ("small (128 wide, 4 layers, 64 x 96)", 256, 128, 344, 4, 4, 64, 96),
 ]
 

@@ -66,3 +66,53 @@ fn an_interrupt_ends_with_130_and_the_run_goes_on_later() {
     s.run(&["run", "slow.yaml"]).code(0);
     assert_eq!(logged(&s, "one"), 1, "stage one came from the cache");
 }
+
+const PRACTICE: &str = r#"
+version: 1
+name: practice
+stages:
+  problems: {uses: data/synthesize, with: {method: procedural, seed: 1, splits: {demonstrations: {levels: {1: 20}}, rl: {levels: {1: 40}}}}}
+  base:
+    uses: model/init
+    with: {problems: ["${{ stages.problems.problems }}"], hidden_size: 32, layers: 1, heads: 2, intermediate_size: 64, seed: 1}
+  rl:
+    uses: rl
+    with:
+      model: ${{ stages.base.model }}
+      problems: ${{ stages.problems.problems }}
+      # A random model ends its turn by chance: rewarded for ending early, it has something to learn in every group.
+      rewards: [{kind: length, max_tokens: 40, buffer_tokens: 40}]
+      filters: []
+      steps: 60
+      problems_per_step: 4
+      rollout: {group_size: 4, max_turn_tokens: 40}
+      checkpoint_every: 5
+      seed: 1
+"#;
+
+fn outputs_of_rl(s: &Sandbox) -> Vec<(String, String)> {
+    let list = s.run(&["artifacts", "list", "--format", "json"]).code(0).json();
+    let text = |v: &serde_json::Value| v.as_str().unwrap().to_string();
+    let named = |name: &str| name.rsplit_once("/rl/").map(|(_, port)| port.to_string());
+    let all = list.as_array().unwrap().iter();
+    all.filter_map(|a| Some((named(&text(&a["artifact"]))?, text(&a["digest"])))).collect()
+}
+
+#[test]
+fn reinforcement_learning_killed_in_the_middle_ends_in_the_same_digests() {
+    let (whole, killed) = (Sandbox::new(), Sandbox::new());
+    for s in [&whole, &killed] {
+        s.write("practice.yaml", PRACTICE);
+    }
+    whole.run(&["run", "practice.yaml"]).code(0);
+    let mut child = killed.spawn(&["run", "practice.yaml"]);
+    wait_for("a checkpoint", 60, || !killed.files(".trainyard/checkpoints").is_empty());
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert!(outputs_of_rl(&killed).is_empty(), "it was killed before it was done");
+    killed.run(&["run", "practice.yaml"]).code(0).says("resum");
+    killed.run(&["logs", "latest", "rl"]).code(0).prints("resuming after step");
+    let digests = outputs_of_rl(&whole);
+    assert_eq!(digests.len(), 3, "{digests:?}");
+    assert_eq!(digests, outputs_of_rl(&killed));
+}

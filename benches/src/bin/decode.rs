@@ -25,7 +25,7 @@ fn shapes() -> [Shape; 3] {
     let mut middle = ModelConfig::llama(1_024, 512, 1_376, 8, 8, 8);
     middle.max_position_embeddings = 1_024;
     [
-        Shape { name: "quickstart (96 wide, 3 layers)", config: ModelConfig::llama(100, 96, 256, 3, 4, 4), batch: 64, prompt: 24, new: 48 },
+        Shape { name: "quickstart (96 wide, 3 layers)", config: ModelConfig::llama(493, 96, 256, 3, 4, 4), batch: 64, prompt: 24, new: 48 },
         Shape { name: "small (128 wide, 4 layers)", config: ModelConfig::llama(256, 128, 344, 4, 4, 4), batch: 64, prompt: 24, new: 48 },
         Shape { name: "middle (512 wide, 8 layers)", config: middle, batch: 16, prompt: 256, new: 48 },
     ]

@@ -24,10 +24,10 @@ struct Shape {
 fn shapes() -> [Shape; 2] {
     [
         Shape {
-            name: "quickstart (96 wide, 3 layers, 32 x 256)",
-            config: ModelConfig::llama(100, 96, 256, 3, 4, 4),
+            name: "quickstart (96 wide, 3 layers, 32 x 64)",
+            config: ModelConfig::llama(493, 96, 256, 3, 4, 4),
             sequences: 32,
-            length: 256,
+            length: 64,
         },
         Shape {
             name: "small (128 wide, 4 layers, 64 x 96)",

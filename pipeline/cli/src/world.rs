@@ -5,6 +5,7 @@ use crate::session::{self, Session};
 use crate::wiring;
 use futures::future::BoxFuture;
 use serde_json::Value;
+use std::path::PathBuf;
 use std::sync::Arc;
 use trainyard_core::{Chance, Clock, Error, Output, Result};
 use trainyard_engine::{Gpu, Machine, Pool};
@@ -13,6 +14,12 @@ use trainyard_runtime::slots::Slots;
 use trainyard_runtime::{Observer, RowReader, World};
 use trainyard_spec::site;
 use trainyard_store::Store;
+
+/// This program, as the attempts of its stages; `run` stages get the same environment.
+fn launcher(program: PathBuf) -> Launcher {
+    let env = trainyard_lm::threads::ENVIRONMENT.iter().map(|(name, value)| (name.into(), value.into())).collect();
+    Launcher { env, ..Launcher::new(program) }
+}
 
 /// The world of this session's runs. `observer` sees what happens.
 pub fn build(session: &Session, clock: Arc<dyn Clock>, observer: Arc<dyn Observer>) -> Result<World> {
@@ -24,7 +31,7 @@ pub fn build(session: &Session, clock: Arc<dyn Clock>, observer: Arc<dyn Observe
     Ok(World {
         store: session.store.clone(),
         pools,
-        executors: standard(&Launcher::new(program), slots.as_ref()),
+        executors: standard(&launcher(program), slots.as_ref()),
         catalogue: registry.clone(),
         in_process: Arc::new(InProcessStages { store: session.store.clone(), registry, handle: session.handle() }),
         rows: Arc::new(TableRows(session.store.clone())),

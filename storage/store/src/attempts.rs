@@ -87,11 +87,7 @@ impl Store {
         numbers.sort_unstable();
         Ok(numbers)
     }
-    /// The one argument of `trainyard attempt`: the store's URL and the attempt's folder.
-    pub fn attempt_url(&self, run: &RunId, stage: &StageKey, attempt: AttemptNumber) -> String {
-        format!("{}/{}", self.url(), layout::attempt(run, stage, attempt))
-    }
-    /// The spec behind an attempt folder, as [`split_attempt_url`] gives it. Errors: lost (there is none).
+    /// The spec in an attempt folder. Errors: lost (there is none).
     pub async fn spec_in(&self, folder: &str) -> Result<AttemptSpec> {
         let path = format!("{folder}/spec.json");
         self.json(&path).await?.ok_or_else(|| Error::lost(format!("{}/{path} does not exist", self.url())))
@@ -100,15 +96,6 @@ impl Store {
     async fn json<T: DeserializeOwned>(&self, path: &str) -> Result<Option<T>> {
         let Some(bytes) = self.get(path).await? else { return Ok(None) };
         serde_json::from_slice(&bytes).map(Some).map_err(|e| Error::data(format!("{}/{path} is damaged: {e}", self.url())))
-    }
-}
-
-/// Takes an attempt URL apart: the store's URL, and the attempt's folder in it.
-pub fn split_attempt_url(url: &str) -> Result<(String, String)> {
-    let url = url.trim_end_matches('/');
-    match url.rfind("/runs/") {
-        Some(at) if url[at..].contains("/attempts/") => Ok((url[..at].to_string(), url[at + 1..].to_string())),
-        _ => Err(Error::invalid(format!("`{url}` is no attempt URL")).help("expected <store>/runs/<month>/<run>/attempts/<stage>/<n>")),
     }
 }
 

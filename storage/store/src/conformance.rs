@@ -3,7 +3,7 @@
 //! Why so: the promises of design section 4 rest on the store, so a disk, memory and a bucket must pass the same tests. Call
 //! [`suite`] with a fresh prefix; every check panics with what it expected.
 
-use crate::attempts::{Chunk, split_attempt_url};
+use crate::attempts::Chunk;
 use crate::connection::Created;
 use crate::fetch::DamageKind;
 use crate::journal::{AppendError, JournalReader, JournalWriter};
@@ -224,8 +224,6 @@ async fn attempts_leave_files(store: &Store) {
     assert_eq!(store.read_chunks(&run, &stage, 2, Chunk::Log, 0).await, Ok((b"one\ntwo\n".to_vec(), 2)));
     assert_eq!(store.read_chunks(&run, &stage, 2, Chunk::Metrics, 0).await, Ok((vec![], 0)));
     assert_eq!(store.list_attempts(&run, &stage).await, Ok(vec![2]));
-    let (url, folder) = split_attempt_url(&store.attempt_url(&run, &stage, 2)).expect("its own URL");
-    assert_eq!((url.as_str(), folder), (store.url(), layout::attempt(&run, &stage, 2)));
     assert_eq!(store.spec_in(&layout::attempt(&run, &stage, 2)).await.expect_err("none").kind, ErrorKind::Lost);
 }
 

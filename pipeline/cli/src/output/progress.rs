@@ -31,14 +31,24 @@ struct State {
     stages: usize,
     ended: usize,
     running: BTreeMap<StageKey, Running>,
+    /// The metric that a stage showed while it ran; told first when it is done.
+    main_metrics: BTreeMap<StageKey, String>,
 }
 
 struct Running {
     bar: Option<ProgressBar>,
     started: Duration,
-    /// First progress seen: (time, units done), so that a resumed stage's rate is its own.
-    origin: Option<(Duration, u64)>,
+    /// What is counted, and the first progress seen of it: a resumed stage's rate is its own, and each part of a stage (rollouts,
+    /// then steps) has its own.
+    origin: Option<Origin>,
     last_plain: Duration,
+}
+
+struct Origin {
+    unit: String,
+    total: u64,
+    at: Duration,
+    done: u64,
 }
 
 impl Progress {
@@ -85,9 +95,17 @@ impl Progress {
     fn progress(&self, stage: &StageKey, done: u64, total: u64, unit: &str, metric: Option<&(String, f64)>) {
         let now = self.clock.monotonic();
         let Ok(mut state) = self.state.lock() else { return };
+        if let Some((name, _)) = metric {
+            state.main_metrics.entry(stage.clone()).or_insert_with(|| name.clone());
+        }
         let Some(running) = state.running.get_mut(stage) else { return };
-        let (origin, first) = *running.origin.get_or_insert((now, done));
-        let text = progress_text(done, total, unit, metric, (now - origin).as_secs_f64(), done.saturating_sub(first));
+        let same = |o: &Origin| o.unit == unit && o.total == total;
+        let origin = match running.origin.take().filter(same) {
+            Some(origin) => origin,
+            None => Origin { unit: unit.to_string(), total, at: now, done },
+        };
+        let text = progress_text(done, total, unit, metric, (now - origin.at).as_secs_f64(), done.saturating_sub(origin.done));
+        running.origin = Some(origin);
         match &running.bar {
             Some(bar) => bar.set_message(text),
             None if now - running.last_plain >= PLAIN_EVERY => {
@@ -132,14 +150,15 @@ impl Observer for Progress {
             Event::CacheHit { stage, digest, metrics, .. } => {
                 state.ended += 1;
                 if state.stages <= MANY_STAGES {
-                    self.say(&format!("{stage}: hit {}{}", digest.short(), metrics_text(metrics)));
+                    self.say(&format!("{stage}: hit {}{}", digest.short(), metrics_text(metrics, None)));
                 }
             }
             Event::Published { stage, digest, metrics, adopted, .. } => {
                 state.ended += 1;
                 if state.stages <= MANY_STAGES {
                     let adopted = if *adopted { " (another run published it first)" } else { "" };
-                    self.say(&format!("{stage}: done {}{adopted}{}", digest.short(), metrics_text(metrics)));
+                    let main = state.main_metrics.get(stage).map(String::as_str);
+                    self.say(&format!("{stage}: done {}{adopted}{}", digest.short(), metrics_text(metrics, main)));
                 }
             }
             Event::ChecksEvaluated { stage, results } => {
@@ -167,9 +186,11 @@ impl Observer for Progress {
     }
 }
 
-/// Up to four metrics, as `  accuracy 0.7312`.
-fn metrics_text(metrics: &BTreeMap<String, f64>) -> String {
-    metrics.iter().take(4).map(|(name, value)| format!("  {name} {}", short(*value))).collect()
+/// Up to four metrics, the main one first, as `  accuracy 0.7312`.
+fn metrics_text(metrics: &BTreeMap<String, f64>, main: Option<&str>) -> String {
+    let first = main.and_then(|name| metrics.get_key_value(name));
+    let others = metrics.iter().filter(|(name, _)| Some(name.as_str()) != main);
+    first.into_iter().chain(others).take(4).map(|(name, value)| format!("  {name} {}", short(*value))).collect()
 }
 
 fn short(value: f64) -> String {
@@ -196,5 +217,12 @@ mod tests {
         let text = progress_text(120, 400, "steps", Some(&("loss".into(), 0.43)), 10.0, 100);
         assert_eq!(text, "120/400 steps  10.0 steps/s  28.0s left  loss 0.4300");
         assert_eq!(progress_text(5, 0, "rows", None, 0.0, 0), "5 rows");
+    }
+
+    #[test]
+    fn the_main_metric_comes_first() {
+        let metrics: BTreeMap<String, f64> = ["a", "b", "c", "d", "loss"].iter().map(|n| ((*n).to_string(), 1.5)).collect();
+        assert_eq!(metrics_text(&metrics, Some("loss")), "  loss 1.5000  a 1.5000  b 1.5000  c 1.5000");
+        assert_eq!(metrics_text(&metrics, Some("absent")), "  a 1.5000  b 1.5000  c 1.5000  d 1.5000");
     }
 }

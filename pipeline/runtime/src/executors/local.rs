@@ -120,11 +120,12 @@ fn command(launcher: &Launcher, task: &Task, mark: &str) -> Command {
     let mut command = Command::new(&launcher.program);
     let threads = task.spec.resources.cpus.to_string();
     let gpus: Vec<String> = task.spec.resources.gpus.iter().map(u32::to_string).collect();
-    command.args(&launcher.arguments).arg(mark).envs(launcher.env.iter().cloned());
+    command.args(&launcher.arguments).arg(mark);
     // Read by the numeric libraries when the process starts; later is too late.
-    for name in ["RAYON_NUM_THREADS", "CANDLE_NUM_THREADS", "OMP_NUM_THREADS"] {
+    for name in ["RAYON_NUM_THREADS", "OMP_NUM_THREADS"] {
         command.env(name, &threads);
     }
+    command.envs(launcher.env.iter().cloned());
     command.env("CUDA_VISIBLE_DEVICES", gpus.join(",")).env("TRAINYARD_ATTEMPT", mark);
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     command.process_group(0).kill_on_drop(true);

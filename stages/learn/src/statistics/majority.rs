@@ -54,9 +54,47 @@ pub fn majority_at_k(votes: &[Vote<'_>], k: usize) -> Option<(f64, f64)> {
     Some((value, ties))
 }
 
+/// The answer with the largest sum of its votes' weights (arXiv 2206.02336: scores of a verifier), as the mean value over the ⌊n/k⌋
+/// disjoint blocks of k consecutive votes. Equal weights give [`majority_at_k`]. `None` if k = 0, k > n, or a weight is negative
+/// or no number.
+///
+/// # Panics
+/// If the lengths differ.
+pub fn weighted_majority_at_k(votes: &[Vote<'_>], weights: &[f64], k: usize) -> Option<f64> {
+    assert_eq!(votes.len(), weights.len(), "one weight per vote");
+    if k == 0 || k > votes.len() || !weights.iter().all(|w| *w >= 0.0) {
+        return None;
+    }
+    let blocks = votes.chunks_exact(k).zip(weights.chunks_exact(k));
+    let values: Vec<f64> = blocks.map(|(votes, weights)| weighted_majority(votes, weights)).collect();
+    Some(values.iter().sum::<f64>() / values.len() as f64)
+}
+
+fn weighted_majority(votes: &[Vote<'_>], weights: &[f64]) -> f64 {
+    let mut sums: BTreeMap<&str, (f64, bool)> = BTreeMap::new();
+    for (vote, weight) in votes.iter().zip(weights) {
+        if let Some(answer) = vote.answer {
+            sums.entry(answer).or_insert((0.0, vote.correct)).0 += weight;
+        }
+    }
+    let most = sums.values().map(|(w, _)| *w).fold(0.0, f64::max);
+    let first: Vec<bool> = sums.values().filter(|(w, _)| *w == most).map(|(_, correct)| *correct).collect();
+    if first.is_empty() { 0.0 } else { first.iter().filter(|c| **c).count() as f64 / first.len() as f64 }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn weights_can_outvote_numbers() {
+        let v = votes(&["7", "5", "5", ""]);
+        assert_eq!(weighted_majority_at_k(&v, &[0.9, 0.4, 0.4, 5.0], 4), Some(1.0));
+        assert_eq!(weighted_majority_at_k(&v, &[0.5, 0.25, 0.25, 0.0], 4), Some(0.5), "a tie is worth its share");
+        assert_eq!(weighted_majority_at_k(&v, &[1.0; 4], 4), majority_at_k(&v, 4).map(|m| m.0));
+        assert_eq!(weighted_majority_at_k(&v, &[1.0, 1.0, f64::NAN, 1.0], 4), None);
+        assert_eq!(weighted_majority_at_k(&v, &[0.0; 4], 4), Some(0.5), "nobody has a weight: all answers tie");
+    }
 
     fn votes<'a>(answers: &[&'a str]) -> Vec<Vote<'a>> {
         answers.iter().map(|a| Vote { answer: (!a.is_empty()).then_some(*a), correct: *a == "7" }).collect()

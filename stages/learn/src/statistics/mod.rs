@@ -17,7 +17,7 @@ pub mod selection;
 pub use bootstrap::bootstrap_interval;
 pub use calibration::{Calibration, brier, calibration};
 pub use clustered::{Difference, Estimate, cluster_means, clustered_mean, mean, paired_difference};
-pub use majority::{Majority, Vote, majority, majority_at_k};
+pub use majority::{Majority, Vote, majority, majority_at_k, weighted_majority_at_k};
 pub use pass_at_k::{pass_at_k, pass_hat_k};
 pub use proportion::wilson;
 pub use ranking::auc;

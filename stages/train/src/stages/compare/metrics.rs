@@ -7,7 +7,7 @@
 use crate::results::ResultRow;
 use std::collections::BTreeMap;
 use trainyard_core::{Error, Result};
-use trainyard_learn::statistics::{StepReduction, Vote, best_at_k, majority_at_k, mean, pass_at_k, pass_hat_k};
+use trainyard_learn::statistics::{StepReduction, Vote, best_at_k, majority_at_k, mean, pass_at_k, pass_hat_k, weighted_majority_at_k};
 
 /// What is measured per problem.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,6 +19,8 @@ pub enum Metric {
     PassAt(usize),
     PassHat(usize),
     MajAt(usize),
+    /// Votes weighted by the process reward model.
+    WeightedMajAt(usize, StepReduction),
     BestOf(usize, StepReduction),
     /// Mean of a column over the drawn samples, or the greedy one.
     Mean(Column),
@@ -49,11 +51,11 @@ impl Metric {
     /// Reads a name such as `pass_at_8` or `best_of_8_last`.
     pub fn parse(name: &str) -> Result<Self> {
         let number = |prefix: &str| name.strip_prefix(prefix).and_then(|k| k.parse::<usize>().ok()).filter(|k| *k > 0);
-        let best = || {
-            let (k, reduction) = name.strip_prefix("best_of_")?.split_once('_')?;
+        let scored = |prefix: &str| {
+            let (k, reduction) = name.strip_prefix(prefix)?.split_once('_')?;
             let reduction =
                 [StepReduction::Min, StepReduction::Product, StepReduction::Last].into_iter().find(|r| r.name() == reduction)?;
-            Some(Self::BestOf(k.parse().ok().filter(|k| *k > 0)?, reduction))
+            Some((k.parse::<usize>().ok().filter(|k| *k > 0)?, reduction))
         };
         let fixed = match name {
             "accuracy" => Some(Self::Accuracy),
@@ -64,10 +66,11 @@ impl Metric {
             .or_else(|| number("pass_at_").map(Self::PassAt))
             .or_else(|| number("pass_hat_").map(Self::PassHat))
             .or_else(|| number("maj_at_").map(Self::MajAt))
-            .or_else(best)
+            .or_else(|| scored("weighted_maj_at_").map(|(k, how)| Self::WeightedMajAt(k, how)))
+            .or_else(|| scored("best_of_").map(|(k, how)| Self::BestOf(k, how)))
             .ok_or_else(|| {
                 Error::invalid(format!("no metric `{name}`"))
-                    .help("one of: accuracy, avg, pass_at_<k>, pass_hat_<k>, maj_at_<k>, best_of_<k>_<min|product|last>, reward, tool_calls, tool_errors, turns, tokens")
+                    .help("one of: accuracy, avg, pass_at_<k>, pass_hat_<k>, maj_at_<k>, weighted_maj_at_<k>_<min|product|last>, best_of_<k>_<min|product|last>, reward, tool_calls, tool_errors, turns, tokens")
             })
     }
 
@@ -102,16 +105,9 @@ impl Metric {
             Self::Avg => mean(&right),
             Self::PassAt(k) => pass_at_k(drawn.len(), successes, k),
             Self::PassHat(k) => pass_hat_k(drawn.len(), successes, k),
-            Self::MajAt(k) => {
-                let keys: Vec<Option<String>> = drawn.iter().map(|r| key(r)).collect();
-                let votes: Vec<Vote<'_>> =
-                    keys.iter().zip(&drawn).map(|(k, r)| Vote { answer: k.as_deref(), correct: r.correct == Some(true) }).collect();
-                majority_at_k(&votes, k).map(|(value, _)| value)
-            }
-            Self::BestOf(k, reduction) => {
-                let scores: Option<Vec<f64>> = drawn.iter().map(|r| score(r, reduction)).collect();
-                best_at_k(&scores?, &right, k)
-            }
+            Self::MajAt(k) => majority_at_k(&votes(&drawn, &keys(&drawn)), k).map(|(value, _)| value),
+            Self::WeightedMajAt(k, reduction) => weighted_majority_at_k(&votes(&drawn, &keys(&drawn)), &scores(&drawn, reduction)?, k),
+            Self::BestOf(k, reduction) => best_at_k(&scores(&drawn, reduction)?, &right, k),
             Self::Mean(column) => {
                 let source = if drawn.is_empty() { greedy().filter(|r| r.correct.is_some()).into_iter().collect() } else { drawn };
                 let values: Option<Vec<f64>> = source.iter().map(|r| column.of(r)).collect();
@@ -135,6 +131,19 @@ impl Column {
 
 fn share(row: &ResultRow) -> f64 {
     f64::from(u8::from(row.correct == Some(true)))
+}
+
+fn keys(rows: &[&ResultRow]) -> Vec<Option<String>> {
+    rows.iter().map(|r| key(r)).collect()
+}
+
+fn votes<'a>(rows: &[&ResultRow], keys: &'a [Option<String>]) -> Vec<Vote<'a>> {
+    keys.iter().zip(rows).map(|(k, r)| Vote { answer: k.as_deref(), correct: r.correct == Some(true) }).collect()
+}
+
+/// None if a row was not scored.
+fn scores(rows: &[&ResultRow], reduction: StepReduction) -> Option<Vec<f64>> {
+    rows.iter().map(|r| score(r, reduction)).collect()
 }
 
 fn score(row: &ResultRow, reduction: StepReduction) -> Option<f64> {

@@ -24,7 +24,8 @@ use trainyard_learn::statistics::{Difference, paired_difference};
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Config {
-    /// What is compared: `accuracy`, `avg`, `pass_at_<k>`, `pass_hat_<k>`, `maj_at_<k>`, `best_of_<k>_<min|product|last>`,
+    /// What is compared: `accuracy`, `avg`, `pass_at_<k>`, `pass_hat_<k>`, `maj_at_<k>`,
+    /// `weighted_maj_at_<k>_<min|product|last>`, `best_of_<k>_<min|product|last>`,
     /// `reward`, `tool_calls`, `tool_errors`, `turns` or `tokens`.
     #[serde(default = "accuracy")]
     pub metric: String,

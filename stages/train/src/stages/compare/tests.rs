@@ -37,6 +37,8 @@ fn values_of_one_problem_by_hand() {
     assert!((value("pass_hat_2").unwrap() - 1.0 / 6.0).abs() < 1e-12);
     assert_eq!(value("maj_at_4"), Some(0.5), "two right, two of one wrong answer: a tie");
     assert_eq!(value("maj_at_3"), Some(1.0), "the first three: right, wrong, right");
+    assert_eq!(value("weighted_maj_at_4_last"), Some(0.0), "1.0 for the wrong answer, 0.5 for the right one");
+    assert_eq!(value("weighted_maj_at_4_min"), None, "not scored");
     assert_eq!(value("best_of_4_last"), Some(0.0));
     assert_eq!(value("best_of_4_min"), None, "not scored");
     assert_eq!(value("tool_calls"), Some(1.5));

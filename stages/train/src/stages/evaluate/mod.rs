@@ -30,10 +30,11 @@ pub struct Evaluate;
 
 const DOC: &str = "Every model plays every problem once greedily and `samples` times at the sampling temperature, with the tool in the loop.\n\n\
 accuracy: greedy. avg@k: mean of all samples. pass@k: 1 − C(n−c,k)/C(n,k) per problem (2107.03374). maj@k: the most frequent answer, ties by \
-expectation. best-of-k: the sample that the process reward model scores highest, by the least, the product or the last of its step scores. All are \
+expectation. weighted maj@k: the answer whose samples have the largest sum of the process reward model's scores (2206.02336). \
+best-of-k: the sample that the process reward model scores highest, by the least, the product or the last of its step scores. All are \
 means over problems with 95% intervals clustered by problem; every later model is compared with every earlier one, paired (2411.00640). Levels have \
 equal shares when `problems_limit` cuts.\n\n\
-Metrics: `accuracy_<name>`, `avg_at_<k>_<name>`, `pass_at_<k>_<name>`, `maj_at_<k>_<name>`, `best_of_<k>_<min|product|last>_<name>`, \
+Metrics: `accuracy_<name>`, `avg_at_<k>_<name>`, `pass_at_<k>_<name>`, `maj_at_<k>_<name>`, `weighted_maj_at_<k>_min_<name>`, `best_of_<k>_<min|product|last>_<name>`, \
 `difference_<later>_<earlier>` with `_low` and `_high`, `accuracy_<name>_level_<l>`; `accuracy` is that of the last model.\n\n\
 Refuses: a process reward model of another tokenizer or template. Infrastructure failures are counted apart, not scored 0.";
 
@@ -57,6 +58,7 @@ impl Stage for Evaluate {
         "tokens_*",
         "tool_calls_*",
         "tool_errors_*",
+        "weighted_maj_at_*",
     ];
 
     fn ports() -> Ports {

@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use trainyard_api::StageContext;
 use trainyard_api::report::{Cell, Report, Table};
 use trainyard_core::Result;
-use trainyard_learn::statistics::{Estimate, clustered_mean};
+use trainyard_learn::statistics::{Estimate, clustered_mean, wilson};
 
 /// A metric with its name and the head of its column.
 struct Column {
@@ -46,9 +46,10 @@ impl<'a> Summary<'a> {
         self.levels(context, &mut report)?;
         self.differences(context, &mut report)?;
         self.counts(context, &mut report);
-        report.note("Intervals are 95%, clustered by problem (2411.00640); differences are paired by problem.");
+        report.note("Intervals are 95%: of greedy accuracy by Wilson's score, of samples clustered by problem (2411.00640); differences are paired by problem.");
         report.note("pass@k is the unbiased estimate (2107.03374); maj@k breaks ties by expectation and counts them; infrastructure failures are left out, never scored 0.");
         if self.with_prm {
+            report.note("weighted maj@k takes the answer whose samples' scores have the largest sum (2206.02336).");
             report.note("best-of-k takes the sample with the highest score: the least of its steps (min), their product, or the last.");
         }
         report.write(context.output("report")?)
@@ -64,6 +65,7 @@ impl<'a> Summary<'a> {
             list.extend(self.config.ks().into_iter().map(|k| column(format!("pass_at_{k}"), format!("pass@{k}"))));
             list.push(column(format!("maj_at_{n}"), format!("maj@{n}")));
             if self.with_prm {
+                list.push(column(format!("weighted_maj_at_{n}_min"), format!("maj@{n} weighted by PRM (min)")));
                 list.extend(
                     ["min", "product", "last"].map(|how| column(format!("best_of_{n}_{how}"), format!("best of {n} by PRM ({how})"))),
                 );
@@ -81,11 +83,11 @@ impl<'a> Summary<'a> {
             let mut cells = vec![Cell::text(name)];
             for column in &columns {
                 let estimate = estimate(column.metric, rows, None)?;
-                cells.push(estimate.map_or(Cell::Empty, |e| Cell::interval(e.value, e.interval())));
+                cells.push(estimate.map_or(Cell::Empty, |e| Cell::interval(e.value, interval(column.metric, &e))));
                 if let Some(e) = estimate {
                     let metric = format!("{}_{name}", column.name);
                     context.metric(&metric, e.value);
-                    report.estimate(metric, e.value, e.interval(), e.clusters as u64);
+                    report.estimate(metric, e.value, interval(column.metric, &e), e.clusters as u64);
                 }
             }
             table.row(cells);
@@ -95,7 +97,7 @@ impl<'a> Summary<'a> {
             && let Some(e) = estimate(Metric::Accuracy, rows, None)?
         {
             context.metric("accuracy", e.value);
-            report.estimate("accuracy", e.value, e.interval(), e.clusters as u64);
+            report.estimate("accuracy", e.value, interval(Metric::Accuracy, &e), e.clusters as u64);
         }
         report.table(table);
         Ok(())
@@ -115,7 +117,7 @@ impl<'a> Summary<'a> {
                     context.metric(format!("accuracy_{name}_level_{level}"), e.value);
                     values.push(e.value);
                 }
-                cells.push(estimate.map_or(Cell::Empty, |e| Cell::interval(e.value, e.interval())));
+                cells.push(estimate.map_or(Cell::Empty, |e| Cell::interval(e.value, interval(Metric::Accuracy, &e))));
             }
             let mean = values.iter().sum::<f64>() / values.len().max(1) as f64;
             context.metric(format!("accuracy_{name}_mean_of_levels"), mean);
@@ -174,6 +176,14 @@ impl<'a> Summary<'a> {
             report.metric(name, value);
         }
         report.table(table);
+    }
+}
+
+/// One trial for each problem has an exact enough interval near 0 and 1 too; several samples are clustered by problem.
+fn interval(metric: Metric, e: &Estimate) -> Option<(f64, f64)> {
+    match metric {
+        Metric::Accuracy => wilson((e.value * e.n as f64).round() as usize, e.n),
+        _ => e.interval(),
     }
 }
 
