@@ -108,3 +108,25 @@ fn a_corrupt_object_in_the_store_is_noticed_and_made_again() {
     s.run(&["artifacts", "export", "latest/a/o", "out"]).code(0);
     assert_eq!(s.read("out/x"), "hello");
 }
+
+#[test]
+fn a_tool_call_that_never_ends_or_fills_the_memory_costs_its_row_only() {
+    let s = Sandbox::new();
+    let row = |n: u32, code: &str| format!("{{\"question\": \"Question {n}?\", \"answer\": \"It is <<{code}=5>>5\\n#### 5\"}}\n");
+    let endless = "sum(1 for _ in range(10**18))";
+    let rows = [row(1, "2+3"), row(2, endless), row(3, "len([7]*10**11)-10**11+5"), row(4, "1+4")];
+    s.write("rows.jsonl", rows.concat());
+    s.write(
+        "use.yaml",
+        "version: 1\nname: use\nstages:\n  import:\n    uses: data/import\n    with: {source: rows.jsonl, format: gsm8k}\n  \
+         demonstrations:\n    uses: data/synthesize\n    with:\n      method: annotated\n      problems: [\"${{ stages.import.problems }}\"]\n      \
+         environment: {kind: math-problems, tools: [python], limits: {time_millis: 500}}\n",
+    );
+    let ran = s.run(&["run", "use.yaml"]).code(0);
+    assert!(ran.stderr.contains("demonstrations 2") && ran.stderr.contains("dropped 2"), "{}", ran.stderr);
+    s.run(&["artifacts", "export", "latest/demonstrations/report", "report"]).code(0);
+    assert!(s.read("report/report.json").contains(endless), "the report names what did not hold");
+    let rows =
+        s.run(&["artifacts", "query", "latest/import/problems", "select count(*) as n from self", "--format", "json"]).code(0).json();
+    assert_eq!(rows["rows"][0][0], 4, "{rows}");
+}
