@@ -58,3 +58,22 @@ fn doctor_finds_a_healthy_sandbox_healthy_and_a_broken_store_broken() {
     s.write("file", "");
     s.run(&["doctor", "--store", s.path("file/store").to_str().unwrap()]).code(3);
 }
+
+#[test]
+fn parity_recomputes_vectors_and_fails_on_a_wrong_one() {
+    let s = Sandbox::new();
+    let case = |kl: f64| {
+        format!(
+            r#"{{"cases": [{{"kind": "kl", "name": "mse", "inputs": {{"logprobs": [[-1.0]], "ref_logprobs": [[-1.5]]}}, "config": {{}}, "expected": {{"kl": [[{kl}]]}}}}]}}"#
+        )
+    };
+    s.write("right.json", case(0.125));
+    s.run(&["parity", "right.json"]).code(0).prints("1 of 1 cases agree");
+    s.write("wrong.json", case(0.126));
+    s.run(&["parity", "wrong.json"]).code(1).prints("0 of 1 cases agree");
+    s.run(&["parity", "absent.json"]).code(2).says("absent.json");
+    let golden = repository().join("../shared/goldens/rl_core.json");
+    if golden.exists() {
+        s.run(&["parity", golden.to_str().unwrap()]).code(0).prints("66 of 66 cases agree");
+    }
+}

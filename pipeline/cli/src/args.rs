@@ -35,6 +35,8 @@ pub enum Command {
     Init(InitArgs),
     /// Check this machine, the site file and the store.
     Doctor(DoctorArgs),
+    /// Recompute stored vectors of RL algorithms with the parts of this build.
+    Parity(ParityArgs),
     /// Run one attempt of a stage (started by executors).
     #[command(hide = true)]
     Attempt(AttemptArgs),
@@ -259,6 +261,14 @@ pub struct InitArgs {
 pub struct DoctorArgs {
     #[command(flatten)]
     pub site: SiteArgs,
+    #[arg(long, value_enum, default_value_t)]
+    pub format: Format,
+}
+
+#[derive(Debug, Clone, Args)]
+pub struct ParityArgs {
+    /// JSON: `{cases: [{kind, name, inputs, config, expected}]}`.
+    pub file: PathBuf,
     #[arg(long, value_enum, default_value_t)]
     pub format: Format,
 }

@@ -45,6 +45,7 @@ fn main() -> ExitCode {
         Command::Schema => commands::schema::run(),
         Command::Init(args) => commands::init::run(&args),
         Command::Doctor(args) => commands::doctor::run(&args),
+        Command::Parity(args) => commands::parity::run(&args),
         Command::Attempt(args) => return exit_of_attempt(attempt::main(&args.url)),
         Command::ToolWorker => return ExitCode::from(u8::try_from(trainyard_envs::tools::worker::main()).unwrap_or(1)),
     };

@@ -19,13 +19,22 @@ pub struct Composition {
 
 /// All of them, sorted by name.
 pub const COMPOSITIONS: &[Composition] = &[
+    Composition { name: "cispo", summary: "clipped importance weights instead of clipped losses (2506.13585)", config: cispo },
     Composition {
         name: "dapo",
         summary: "GRPO with clip-higher, token mean, dynamic sampling and overlong masking (2503.14476)",
         config: dapo,
     },
     Composition { name: "dr_grpo", summary: "group mean as baseline, no scale, sums over a constant length (2503.20783)", config: dr_grpo },
+    Composition { name: "gmpo", summary: "geometric mean of clipped token ratios (2507.20673)", config: gmpo },
     Composition { name: "grpo", summary: "group-relative advantages, clip-higher, token mean, dynamic sampling", config: grpo },
+    Composition { name: "gspo", summary: "clipped ratios of whole sequences (2507.18071)", config: gspo },
+    Composition { name: "opo", summary: "length-weighted group mean as baseline, on-policy (2505.23585)", config: opo },
+    Composition {
+        name: "reinforce_plus_plus",
+        summary: "returns whitened over the batch, without groups (2501.03262)",
+        config: reinforce_plus_plus,
+    },
     Composition {
         name: "reinforce_plus_plus_baseline",
         summary: "group mean as baseline, whitened over the batch (2501.03262)",
@@ -63,6 +72,29 @@ fn dr_grpo() -> Value {
 
 fn rloo() -> Value {
     merge(grpo(), json!({ "advantage": { "center": "leave_one_out", "scale": "none" } }))
+}
+
+fn cispo() -> Value {
+    merge(grpo(), json!({ "loss": { "terms": [{ "kind": "cispo" }] } }))
+}
+
+fn gmpo() -> Value {
+    merge(grpo(), json!({ "loss": { "aggregate": "sequence_mean_token_mean", "terms": [{ "kind": "geo_mean" }] } }))
+}
+
+fn gspo() -> Value {
+    merge(grpo(), json!({ "loss": { "aggregate": "sequence_mean_token_mean", "terms": [{ "kind": "gspo" }] } }))
+}
+
+/// One optimizer step on fresh rollouts: on-policy, so no ratio is ever clipped.
+fn opo() -> Value {
+    merge(grpo(), json!({ "minibatches": 1, "advantage": { "kind": "opo", "modulations": [] } }))
+}
+
+/// The whole batch is the baseline, so no group is dropped for having no spread.
+fn reinforce_plus_plus() -> Value {
+    let advantage = json!({ "kind": "discounted_return", "gamma": 1.0, "modulations": [{ "kind": "whiten" }] });
+    merge(grpo(), json!({ "filters": [{ "kind": "void_turn" }], "advantage": advantage }))
 }
 
 fn reinforce_plus_plus_baseline() -> Value {

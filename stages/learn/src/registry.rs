@@ -58,13 +58,13 @@ macro_rules! kinds {
 }
 
 pub fn advantages() -> Kinds<dyn Advantage> {
-    kinds!("advantage", dyn Advantage: advantages::Group)
+    kinds!("advantage", dyn Advantage: advantages::DiscountedReturn, advantages::Gae, advantages::Group, advantages::Opo)
 }
 pub fn modulations() -> Kinds<dyn Modulation> {
     kinds!("modulation", dyn Modulation: modulations::Whiten)
 }
 pub fn loss_terms() -> Kinds<dyn LossTerm> {
-    kinds!("loss term", dyn LossTerm: losses::Clip, losses::Entropy, losses::Kl)
+    kinds!("loss term", dyn LossTerm: losses::Cispo, losses::Clip, losses::Entropy, losses::GeoMean, losses::Gspo, losses::Kl, losses::Value)
 }
 pub fn filters() -> Kinds<dyn Filter> {
     kinds!("filter", dyn Filter: filters::Overlong, filters::VoidTurn, filters::ZeroVariance)

@@ -6,6 +6,7 @@ pub mod doctor;
 pub mod explain;
 pub mod init;
 pub mod logs;
+pub mod parity;
 pub mod plan;
 pub mod run;
 pub mod runs;

@@ -68,7 +68,7 @@ fn the_real_solutions_are_labelled_by_half() {
         return;
     }
     let reading = crate::import::Reading { name: "gsm8k".into(), split: "test".into(), ..Default::default() };
-    let rows = crate::import::registry::format("gsm8k_solutions").unwrap().read(&file, &reading).unwrap().solutions;
+    let rows = crate::import::registry::format("gsm8k_solutions").unwrap().read(file, &reading).unwrap().solutions;
     let environment = crate::synthesize::environment(&Config::default().environment, 2).unwrap();
     let run = |half: Half| {
         let rows: Vec<Solution> = rows.iter().filter(|s| half_of(&s.question) == half).cloned().collect();

@@ -38,10 +38,7 @@ impl Options for Clip {
         with dual_clip c and A < 0: min(that, −cA). Times the importance weight, if any. Sources: 1707.06347; clip-higher 2503.14476;\n\
         dual clip 1912.09729. Metrics: clip_fraction (tokens whose gradient the clip removed), kl (k3 estimate against the sampling policy), ratio.";
     fn check(&self) -> Result<()> {
-        if !(0.0..=1.0).contains(&self.clip_low) || self.clip_high.is_nan() || self.clip_high < 0.0 {
-            return Err(Error::invalid(format!("clip bounds {} and {} are out of range", self.clip_low, self.clip_high))
-                .help("clip_low is in 0..1, clip_high at least 0"));
-        }
+        super::bounds(self.clip_low, self.clip_high)?;
         match self.dual_clip {
             Some(c) if c.is_nan() || c <= 1.0 => {
                 Err(Error::invalid(format!("`dual_clip` is {c}, but must be above 1")).help("3 is the usual value; null turns it off"))

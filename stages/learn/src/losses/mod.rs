@@ -4,15 +4,25 @@
 //! Why so: the trainer backpropagates Σ stop_gradient(d/dlogprob)·logprob + …, so no term needs a tensor, and every one is held to
 //! its finite differences by [`crate::losses::differences`].
 
+pub mod cispo;
 pub mod clip;
 #[cfg(test)]
 pub mod differences;
 pub mod entropy;
+pub mod geo_mean;
+pub mod gspo;
 pub mod kl;
+pub mod value;
 
+pub use cispo::Cispo;
 pub use clip::Clip;
 pub use entropy::Entropy;
+pub use geo_mean::GeoMean;
+pub use gspo::Gspo;
 pub use kl::Kl;
+pub use value::Value;
+
+use trainyard_core::{Error, Result};
 
 /// Log-ratios are clamped to this before the exponential; beyond it the gradient is 0.
 pub const LOG_RATIO_LIMIT: f64 = 20.0;
@@ -21,4 +31,12 @@ pub const LOG_RATIO_LIMIT: f64 = 20.0;
 pub(crate) fn ratio(log_ratio: f64) -> (f64, f64) {
     let value = log_ratio.clamp(-LOG_RATIO_LIMIT, LOG_RATIO_LIMIT).exp();
     (value, if log_ratio.abs() <= LOG_RATIO_LIMIT { value } else { 0.0 })
+}
+
+/// Refuses clip bounds around a ratio of 1 that are no bounds.
+pub(crate) fn bounds(low: f64, high: f64) -> Result<()> {
+    if (0.0..=1.0).contains(&low) && high >= 0.0 {
+        return Ok(());
+    }
+    Err(Error::invalid(format!("clip bounds {low} and {high} are out of range")).help("clip_low is in 0..1, clip_high at least 0"))
 }

@@ -1,0 +1,109 @@
+//! Generalized advantage estimation over several turns.
+//!
+//! Why so: with a value head each token gets credit of its own. Tokens that the policy did not sample are skipped: the value behind
+//! an observation is that of the next sampled token (1506.02438; the form for agents as in the golden vectors). Refuses: rollouts
+//! without value predictions.
+
+use super::discounted_return::outcome_rewards;
+use crate::batch::{Batch, Grid};
+use crate::part::{Advantage, Needs, Part};
+use crate::registry::Options;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use trainyard_core::Result;
+
+/// Options of `gae`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Gae {
+    /// What a reward is worth one sampled token earlier.
+    #[schemars(range(min = 0, max = 1))]
+    pub gamma: f64,
+    /// 0 = one-step differences, 1 = whole returns minus values.
+    #[schemars(range(min = 0, max = 1))]
+    pub lambda: f64,
+}
+
+impl Default for Gae {
+    fn default() -> Self {
+        Self { gamma: 1.0, lambda: 1.0 }
+    }
+}
+
+impl Options for Gae {
+    const KIND: &'static str = "gae";
+    const SUMMARY: &'static str = "generalized advantage estimation with a value head, observations skipped";
+    const DOC: &'static str = "δ_t = r_t + gamma·V_{t+1} − V_t and A_t = δ_t + gamma·lambda·A_{t+1}, where t+1 is the next token in the loss (0 after the last). The\n\
+        rollout's reward stands at its last one. Returns for the value head: A + V, before modulations. PPO adds the modulation `whiten`.\n\
+        Needs a value head. Source: 1506.02438.";
+    fn check(&self) -> Result<()> {
+        super::share("gamma", self.gamma)?;
+        super::share("lambda", self.lambda)
+    }
+}
+
+impl Part for Gae {
+    fn needs(&self) -> Needs {
+        Needs { values: true, ..Needs::NONE }
+    }
+}
+
+impl Advantage for Gae {
+    fn assign(&mut self, batch: &Batch) -> Grid {
+        let row = |r: &crate::batch::Rollout| {
+            let values = r.values.as_ref().expect("`needs` asked for values");
+            self.advantages(&outcome_rewards(r), values, &r.mask)
+        };
+        batch.rollouts().map(row).collect()
+    }
+    fn returns(&self, batch: &Batch, advantages: &Grid) -> Option<Grid> {
+        let row = |(r, a): (&crate::batch::Rollout, &Vec<f64>)| {
+            let values = r.values.as_ref().expect("`needs` asked for values");
+            a.iter().zip(values).zip(&r.mask).map(|((a, v), m)| if *m { a + v } else { 0.0 }).collect()
+        };
+        Some(batch.rollouts().zip(advantages).map(row).collect())
+    }
+}
+
+impl Gae {
+    /// Of one sequence; 0 where the mask is false.
+    pub fn advantages(&self, rewards: &[f64], values: &[f64], mask: &[bool]) -> Vec<f64> {
+        let mut advantages = vec![0.0; rewards.len()];
+        let (mut value_after, mut after) = (0.0, 0.0);
+        for t in (0..rewards.len()).rev().filter(|&t| mask[t]) {
+            let delta = rewards[t] + self.gamma * value_after - values[t];
+            after = delta + self.gamma * self.lambda * after;
+            advantages[t] = after;
+            value_after = values[t];
+        }
+        advantages
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::batch::{Group, Rollout};
+
+    #[test]
+    fn lambda_one_is_the_return_minus_the_value() {
+        let (rewards, values, mask) = ([0.0, 5.0, 0.0, 1.0], [0.3, 7.0, 0.5, 0.2], [true, false, true, true]);
+        let gae = Gae { gamma: 0.9, lambda: 1.0 };
+        let a = gae.advantages(&rewards, &values, &mask);
+        for (t, return_) in [(0, 0.81), (2, 0.9), (3, 1.0)] {
+            assert!((a[t] - (return_ - values[t])).abs() < 1e-12);
+        }
+        assert_eq!(a[1], 0.0);
+        let one_step = Gae { gamma: 0.9, lambda: 0.0 }.advantages(&rewards, &values, &mask);
+        assert!((one_step[0] - (0.9 * 0.5 - 0.3)).abs() < 1e-12, "the observation's own value is not read");
+    }
+
+    #[test]
+    fn returns_are_advantages_plus_values() {
+        let rollout = Rollout { reward: 1.0, mask: vec![false, true, true], values: Some(vec![9.0, 0.4, 0.6]), ..Rollout::default() };
+        let batch = Batch { step: 0, groups: vec![Group { rollouts: vec![rollout], ..Group::default() }] };
+        let mut gae = Gae::default();
+        let a = gae.assign(&batch);
+        assert_eq!(gae.returns(&batch, &a).unwrap(), vec![vec![0.0, 1.0, 1.0]]);
+    }
+}

@@ -1,0 +1,91 @@
+//! CISPO: the importance weight is clipped, the gradient of no token is.
+//!
+//! Why so: clipping the loss silences rare but decisive tokens after their first update; clipping the weight of a REINFORCE term keeps
+//! all of them learning (MiniMax-M1, 2506.13585). Refuses: a gradient through the weight.
+
+use super::ratio;
+use crate::batch::TokenBatch;
+use crate::part::{LossTerm, Part, Term};
+use crate::registry::Options;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use trainyard_core::Result;
+
+/// Options of `cispo`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Cispo {
+    /// The weight is held above 1 − clip_low.
+    #[schemars(range(min = 0, max = 1))]
+    pub clip_low: f64,
+    /// The weight is held below 1 + clip_high.
+    #[schemars(range(min = 0))]
+    pub clip_high: f64,
+}
+
+impl Default for Cispo {
+    fn default() -> Self {
+        Self { clip_low: 0.2, clip_high: 0.28 }
+    }
+}
+
+impl Options for Cispo {
+    const KIND: &'static str = "cispo";
+    const SUMMARY: &'static str = "REINFORCE with a clipped importance weight (CISPO)";
+    const DOC: &'static str = "Token loss = −w·A·logπ with w = clip(ρ, 1−clip_low, 1+clip_high) held constant, ρ = exp(logπ − logπ_old), log-ratio clamped\n\
+        to ±20; its gradient is −w·A for every token. Times the importance weight, if any. Source: 2506.13585.\n\
+        Metrics: clip_fraction (tokens whose weight was clipped), kl (k3 estimate), ratio.";
+    fn check(&self) -> Result<()> {
+        super::bounds(self.clip_low, self.clip_high)
+    }
+}
+
+impl Part for Cispo {}
+
+impl LossTerm for Cispo {
+    fn value(&self, b: &TokenBatch) -> Term {
+        let mut term = Term { d_logprobs: b.zeros(), ..Term::default() };
+        let (mut clipped, mut kl, mut ratios) = (0.0, 0.0, 0.0);
+        for (i, t) in b.places() {
+            let log_ratio = b.logprobs[i][t] - b.old_logprobs[i][t];
+            let (rho, _) = ratio(log_ratio);
+            let held = rho.clamp(1.0 - self.clip_low, 1.0 + self.clip_high);
+            let slope = -b.weights[i][t] * b.importance(i, t) * held * b.advantages[i][t];
+            term.loss += slope * b.logprobs[i][t];
+            term.d_logprobs[i][t] = slope;
+            clipped += f64::from(u8::from(held != rho));
+            ratios += rho;
+            kl += rho - 1.0 - log_ratio;
+        }
+        term.sums = vec![("clip_fraction", clipped), ("kl", kl), ("ratio", ratios)];
+        term
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_clipped_token_still_learns() {
+        let one = |ratio: f64, advantage: f64| {
+            let b = TokenBatch {
+                mask: vec![vec![true]],
+                logprobs: vec![vec![ratio.ln() - 1.0]],
+                old_logprobs: vec![vec![-1.0]],
+                advantages: vec![vec![advantage]],
+                weights: vec![vec![0.5]],
+                ..TokenBatch::default()
+            };
+            let term = Cispo::default().value(&b);
+            (term.d_logprobs[0][0], term.loss / b.logprobs[0][0])
+        };
+        for (ratio, weight) in [(1.0, 1.0), (3.0, 1.28), (0.1, 0.8)] {
+            for advantage in [2.0, -2.0] {
+                let (gradient, slope) = one(ratio, advantage);
+                assert!((gradient + 0.5 * weight * advantage).abs() < 1e-12);
+                assert!((gradient - slope).abs() < 1e-12, "the loss is its gradient times logπ");
+            }
+        }
+    }
+}

@@ -1,0 +1,120 @@
+//! GSPO: the clipped loss with one ratio per sequence.
+//!
+//! Why so: rewards are given to sequences, so the ratio is the sequence's, normalized by its length (2507.18071). Each token keeps its
+//! own advantage and its own gradient (the form GSPO-token), which is the same where all tokens share one. Refuses: a gradient beyond
+//! the bounds; exactly at a bound it passes.
+
+use super::ratio;
+use crate::aggregate::EPSILON;
+use crate::batch::TokenBatch;
+use crate::part::{LossTerm, Part, Term};
+use crate::registry::Options;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use trainyard_core::Result;
+
+/// The mean log-ratio of a sequence is held below this before the exponential; beyond it the gradient is 0.
+pub const LOG_RATIO_LIMIT: f64 = 10.0;
+
+/// Options of `gspo`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Gspo {
+    /// The sequence's ratio is held above 1 − clip_low.
+    #[schemars(range(min = 0, max = 1))]
+    pub clip_low: f64,
+    /// The sequence's ratio is held below 1 + clip_high.
+    #[schemars(range(min = 0))]
+    pub clip_high: f64,
+}
+
+impl Default for Gspo {
+    fn default() -> Self {
+        Self { clip_low: 3e-4, clip_high: 4e-4 }
+    }
+}
+
+impl Options for Gspo {
+    const KIND: &'static str = "gspo";
+    const SUMMARY: &'static str = "the clipped ratio of whole sequences (GSPO)";
+    const DOC: &'static str = "s = exp(Σ_t (logπ − logπ_old) / (n + 1e-8)) over the n tokens in the loss, mean log-ratio at most 10. Token loss =\n\
+        max(−sA, −clip(s, 1−clip_low, 1+clip_high)A), its gradient by the token's logprob −sA where not clipped (GSPO-token). Times the\n\
+        importance weight, if any. Meant for `aggregate: sequence_mean_token_mean`. Source: 2507.18071 (bounds 3e-4 and 4e-4).\n\
+        Metrics: clip_fraction (tokens), kl (k3 estimate per token), ratio (s).";
+    fn check(&self) -> Result<()> {
+        super::bounds(self.clip_low, self.clip_high)
+    }
+}
+
+impl Part for Gspo {}
+
+impl LossTerm for Gspo {
+    fn value(&self, b: &TokenBatch) -> Term {
+        let mut term = Term { d_logprobs: b.zeros(), ..Term::default() };
+        let (mut clipped, mut kl, mut ratios) = (0.0, 0.0, 0.0);
+        for (i, row) in b.mask.iter().enumerate() {
+            let log_ratio = |t: usize| b.logprobs[i][t] - b.old_logprobs[i][t];
+            let tokens: Vec<usize> = (0..row.len()).filter(|&t| row[t]).collect();
+            let mean = tokens.iter().map(|&t| log_ratio(t)).sum::<f64>() / (tokens.len() as f64 + EPSILON);
+            let s = mean.min(LOG_RATIO_LIMIT).exp();
+            let slope = if mean <= LOG_RATIO_LIMIT { s } else { 0.0 };
+            let bounded = s.clamp(1.0 - self.clip_low, 1.0 + self.clip_high);
+            for t in tokens {
+                let advantage = b.advantages[i][t];
+                let weight = b.weights[i][t] * b.importance(i, t);
+                let (free, held) = (-s * advantage, -bounded * advantage);
+                if held > free {
+                    clipped += 1.0;
+                } else {
+                    term.d_logprobs[i][t] = -weight * slope * advantage;
+                }
+                term.loss += weight * free.max(held);
+                ratios += s;
+                kl += ratio(log_ratio(t)).0 - 1.0 - log_ratio(t);
+            }
+        }
+        term.sums = vec![("clip_fraction", clipped), ("kl", kl), ("ratio", ratios)];
+        term
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::aggregate::Aggregate;
+    use crate::losses::differences::{assert_gradients, batch};
+
+    /// Two tokens with the given log-ratios and one advantage.
+    fn pair(ratios: [f64; 2], advantage: f64) -> TokenBatch {
+        let mask = vec![vec![true, true]];
+        TokenBatch {
+            logprobs: vec![ratios.map(|r| r - 1.0).to_vec()],
+            old_logprobs: vec![vec![-1.0; 2]],
+            advantages: vec![vec![advantage; 2]],
+            weights: Aggregate::SequenceMeanTokenSum.weights(&mask, None),
+            mask,
+            ..TokenBatch::default()
+        }
+    }
+
+    #[test]
+    fn the_ratio_is_the_geometric_mean() {
+        let part = Gspo { clip_low: 0.5, clip_high: 0.5 };
+        // Token ratios 2 and 1/2: the sequence has not moved, though both tokens have.
+        let even = part.value(&pair([2f64.ln(), -(2f64.ln())], 3.0));
+        assert!((even.loss + 6.0).abs() < 1e-7 && (even.d_logprobs[0][0] + 3.0).abs() < 1e-7);
+        let high = part.value(&pair([4f64.ln(), 4f64.ln()], 1.0));
+        assert!((high.loss + 3.0).abs() < 1e-7, "held at 1.5 for each of two tokens");
+        assert_eq!((high.d_logprobs[0][0], high.sums[0]), (0.0, ("clip_fraction", 2.0)));
+    }
+
+    #[test]
+    fn with_one_advantage_for_a_sequence_gradients_are_finite_differences() {
+        let mut b = batch(6);
+        for (row, mask) in b.advantages.iter_mut().zip(&b.mask) {
+            let first = row[0];
+            row.iter_mut().zip(mask).for_each(|(a, m)| *a = if *m { first } else { 0.0 });
+        }
+        assert_gradients(&Gspo { clip_low: 0.9, clip_high: 5.0 }, &b);
+    }
+}

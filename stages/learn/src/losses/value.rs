@@ -1,0 +1,86 @@
+//! The clipped squared error of a value head.
+//!
+//! Why so: PPO trains its critic with the same caution as its policy: a prediction that moved further than `clip` from the one made
+//! while sampling has no gradient if that makes its error larger than the held one's (1707.06347). Refuses: batches without values.
+
+use crate::batch::TokenBatch;
+use crate::part::{LossTerm, Needs, Part, Term};
+use crate::registry::Options;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use trainyard_core::{Error, Result};
+
+/// Options of `value`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Value {
+    /// Multiplies the loss.
+    #[schemars(range(min = 0))]
+    pub weight: f64,
+    /// Predictions are held within this of the old ones.
+    #[schemars(extend("exclusiveMinimum" = 0))]
+    pub clip: f64,
+}
+
+impl Default for Value {
+    fn default() -> Self {
+        Self { weight: 0.5, clip: 0.2 }
+    }
+}
+
+impl Options for Value {
+    const KIND: &'static str = "value";
+    const SUMMARY: &'static str = "clipped squared error of a value head";
+    const DOC: &'static str = "Token loss = weight·½·max((V − R)², (clamp(V, V_old − clip, V_old + clip) − R)²), V of the current weights, V_old of the\n\
+        sampling ones, R the return that the advantage part gives (`gae`). Source: 1707.06347. Metric: value_clip_fraction (tokens whose held\n\
+        error is the larger one).";
+    fn check(&self) -> Result<()> {
+        if self.weight >= 0.0 && self.clip > 0.0 {
+            return Ok(());
+        }
+        Err(Error::invalid(format!("`weight` {} or `clip` {} is out of range", self.weight, self.clip))
+            .help("weight is at least 0, clip above 0"))
+    }
+}
+
+impl Part for Value {
+    fn needs(&self) -> Needs {
+        Needs { values: true, ..Needs::NONE }
+    }
+}
+
+impl LossTerm for Value {
+    fn value(&self, b: &TokenBatch) -> Term {
+        let asked = "`needs` asked for values";
+        let (values, old) = (b.values.as_ref().expect(asked), b.old_values.as_ref().expect(asked));
+        let returns = b.returns.as_ref().expect(asked);
+        let mut slopes = b.zeros();
+        let mut term = Term { d_logprobs: b.zeros(), ..Term::default() };
+        let mut clipped = 0.0;
+        for (i, t) in b.places() {
+            let (v, target) = (values[i][t], returns[i][t]);
+            let held = v.clamp(old[i][t] - self.clip, old[i][t] + self.clip);
+            let (free_error, held_error) = ((v - target).powi(2), (held - target).powi(2));
+            let weight = self.weight * b.weights[i][t];
+            term.loss += weight * 0.5 * free_error.max(held_error);
+            // Where the held error is larger, the prediction was moved, and a held prediction has no slope.
+            slopes[i][t] = if held_error > free_error { 0.0 } else { weight * (v - target) };
+            clipped += f64::from(u8::from(held_error > free_error));
+        }
+        term.d_values = Some(slopes);
+        term.sums = vec![("value_clip_fraction", clipped)];
+        term
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::losses::differences::{assert_gradients, batch};
+
+    #[test]
+    fn gradients_are_finite_differences() {
+        assert_gradients(&Value::default(), &batch(9));
+        assert_gradients(&Value { weight: 2.0, clip: 0.05 }, &batch(10));
+    }
+}
