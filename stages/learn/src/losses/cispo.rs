@@ -3,7 +3,7 @@
 //! Why so: clipping the loss silences rare but decisive tokens after their first update; clipping the weight of a REINFORCE term keeps
 //! all of them learning (MiniMax-M1, 2506.13585). Refuses: a gradient through the weight.
 
-use super::ratio;
+use super::{RatioSums, ratio};
 use crate::batch::TokenBatch;
 use crate::part::{LossTerm, Part, Term};
 use crate::registry::Options;
@@ -45,7 +45,7 @@ impl Part for Cispo {}
 impl LossTerm for Cispo {
     fn value(&self, b: &TokenBatch) -> Term {
         let mut term = Term { d_logprobs: b.zeros(), ..Term::default() };
-        let (mut clipped, mut kl, mut ratios) = (0.0, 0.0, 0.0);
+        let mut sums = RatioSums::default();
         for (i, t) in b.places() {
             let log_ratio = b.logprobs[i][t] - b.old_logprobs[i][t];
             let (rho, _) = ratio(log_ratio);
@@ -53,11 +53,9 @@ impl LossTerm for Cispo {
             let slope = -b.weights[i][t] * b.importance(i, t) * held * b.advantages[i][t];
             term.loss += slope * b.logprobs[i][t];
             term.d_logprobs[i][t] = slope;
-            clipped += f64::from(u8::from(held != rho));
-            ratios += rho;
-            kl += rho - 1.0 - log_ratio;
+            sums.add(log_ratio, rho, held != rho);
         }
-        term.sums = vec![("clip_fraction", clipped), ("kl", kl), ("ratio", ratios)];
+        term.sums = sums.named();
         term
     }
 }

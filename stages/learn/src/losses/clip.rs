@@ -3,7 +3,7 @@
 //! Why so: bounds of its own on each side keep exploration alive (DAPO, 2503.14476); the dual bound limits what one very unlikely
 //! bad token can do. Refuses: a gradient beyond the bounds; exactly at a bound it passes, as in the golden vectors.
 
-use super::ratio;
+use super::{RatioSums, ratio};
 use crate::batch::TokenBatch;
 use crate::part::{LossTerm, Part, Term};
 use crate::registry::Options;
@@ -53,19 +53,16 @@ impl Part for Clip {}
 impl LossTerm for Clip {
     fn value(&self, b: &TokenBatch) -> Term {
         let mut term = Term { d_logprobs: b.zeros(), ..Term::default() };
-        let (mut clipped, mut kl, mut ratios) = (0.0, 0.0, 0.0);
+        let mut sums = RatioSums::default();
         for (i, t) in b.places() {
             let log_ratio = b.logprobs[i][t] - b.old_logprobs[i][t];
             let token = self.token(log_ratio, b.advantages[i][t]);
             let weight = b.weights[i][t] * b.importance(i, t);
             term.loss += weight * token.loss;
             term.d_logprobs[i][t] = weight * token.gradient;
-            clipped += f64::from(token.clipped);
-            let (rho, _) = ratio(log_ratio);
-            ratios += rho;
-            kl += rho - 1.0 - log_ratio;
+            sums.add(log_ratio, ratio(log_ratio).0, token.clipped);
         }
-        term.sums = vec![("clip_fraction", clipped), ("kl", kl), ("ratio", ratios)];
+        term.sums = sums.named();
         term
     }
 }

@@ -1,9 +1,9 @@
 //! GMPO: the geometric mean of token-clipped ratios, one value per sequence.
 //!
-//! Why so: a geometric mean is not led by one token of an extreme ratio, so the bounds can be wide (2507.20673). Refuses: advantages
-//! that differ in sign within a token's clip; each token is clipped by the sign of its own.
+//! Why so: a geometric mean is not led by one token of an extreme ratio, so the bounds can be wide (2507.20673). Each token is clipped by
+//! the sign of its own advantage. Refuses: a gradient beyond the bounds; exactly at a bound it passes.
 
-use super::ratio;
+use super::RatioSums;
 use crate::aggregate::EPSILON;
 use crate::batch::TokenBatch;
 use crate::part::{LossTerm, Part, Term};
@@ -50,7 +50,7 @@ impl Part for GeoMean {}
 impl LossTerm for GeoMean {
     fn value(&self, b: &TokenBatch) -> Term {
         let mut term = Term { d_logprobs: b.zeros(), ..Term::default() };
-        let (mut clipped, mut kl, mut ratios) = (0.0, 0.0, 0.0);
+        let mut sums = RatioSums::default();
         for (i, row) in b.mask.iter().enumerate() {
             let tokens: Vec<usize> = (0..row.len()).filter(|&t| row[t]).collect();
             let n = tokens.len() as f64 + EPSILON;
@@ -61,13 +61,10 @@ impl LossTerm for GeoMean {
             term.loss -= weight * advantage * s;
             for (&t, h) in tokens.iter().zip(&held) {
                 term.d_logprobs[i][t] = -weight * advantage * s / n * h.slope;
-                clipped += f64::from(u8::from(h.clipped));
-                ratios += s;
-                let log_ratio = b.logprobs[i][t] - b.old_logprobs[i][t];
-                kl += ratio(log_ratio).0 - 1.0 - log_ratio;
+                sums.add(b.logprobs[i][t] - b.old_logprobs[i][t], s, h.clipped);
             }
         }
-        term.sums = vec![("clip_fraction", clipped), ("kl", kl), ("ratio", ratios)];
+        term.sums = sums.named();
         term
     }
 }

@@ -4,7 +4,7 @@
 //! own advantage and its own gradient (the form GSPO-token), which is the same where all tokens share one. Refuses: a gradient beyond
 //! the bounds; exactly at a bound it passes.
 
-use super::ratio;
+use super::RatioSums;
 use crate::aggregate::EPSILON;
 use crate::batch::TokenBatch;
 use crate::part::{LossTerm, Part, Term};
@@ -51,7 +51,7 @@ impl Part for Gspo {}
 impl LossTerm for Gspo {
     fn value(&self, b: &TokenBatch) -> Term {
         let mut term = Term { d_logprobs: b.zeros(), ..Term::default() };
-        let (mut clipped, mut kl, mut ratios) = (0.0, 0.0, 0.0);
+        let mut sums = RatioSums::default();
         for (i, row) in b.mask.iter().enumerate() {
             let log_ratio = |t: usize| b.logprobs[i][t] - b.old_logprobs[i][t];
             let tokens: Vec<usize> = (0..row.len()).filter(|&t| row[t]).collect();
@@ -63,17 +63,14 @@ impl LossTerm for Gspo {
                 let advantage = b.advantages[i][t];
                 let weight = b.weights[i][t] * b.importance(i, t);
                 let (free, held) = (-s * advantage, -bounded * advantage);
-                if held > free {
-                    clipped += 1.0;
-                } else {
+                if held <= free {
                     term.d_logprobs[i][t] = -weight * slope * advantage;
                 }
                 term.loss += weight * free.max(held);
-                ratios += s;
-                kl += ratio(log_ratio(t)).0 - 1.0 - log_ratio(t);
+                sums.add(log_ratio(t), s, held > free);
             }
         }
-        term.sums = vec![("clip_fraction", clipped), ("kl", kl), ("ratio", ratios)];
+        term.sums = sums.named();
         term
     }
 }

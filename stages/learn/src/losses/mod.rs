@@ -40,3 +40,23 @@ pub(crate) fn bounds(low: f64, high: f64) -> Result<()> {
     }
     Err(Error::invalid(format!("clip bounds {low} and {high} are out of range")).help("clip_low is in 0..1, clip_high at least 0"))
 }
+
+/// What every loss on ratios tells: metrics `clip_fraction`, `kl` (k3 estimate against the sampling policy) and `ratio`, as sums.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct RatioSums {
+    clipped: f64,
+    kl: f64,
+    ratios: f64,
+}
+
+impl RatioSums {
+    /// One token: its own log-ratio, the ratio that its loss used, whether the clip changed it.
+    pub fn add(&mut self, log_ratio: f64, used: f64, clipped: bool) {
+        self.clipped += f64::from(u8::from(clipped));
+        self.kl += ratio(log_ratio).0 - 1.0 - log_ratio;
+        self.ratios += used;
+    }
+    pub fn named(self) -> Vec<(&'static str, f64)> {
+        vec![("clip_fraction", self.clipped), ("kl", self.kl), ("ratio", self.ratios)]
+    }
+}

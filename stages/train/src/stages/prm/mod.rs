@@ -102,24 +102,24 @@ impl Stage for Prm {
         let policy = Policy::load(context.input("model")?, "model")?;
         let Labelled { rows, prefixes, failures } = labelled(&config, &policy, context)?;
         let chance = Chance::new(config.seed).child("prm", &[]);
-        // Rows of `evaluation` are measured on, and not handed on.
-        let (train, held, handed_on) = match context.optional("evaluation") {
+        let (train, held) = match context.optional("evaluation") {
             Some(evaluation) => {
                 let held = given(&config, &policy.folder, read_trajectories(&evaluation.parquet())?).at("input `evaluation`")?;
                 disjoint(&rows, &held)?;
-                (rows, held, false)
+                (rows, held)
             }
-            None => {
-                let (train, held) = hold_out(rows, config.held_out_share, &chance);
-                (train, held, true)
-            }
+            None => hold_out(rows, config.held_out_share, &chance),
         };
         let examples = |rows: &[Trajectory]| rows.iter().map(head::example).collect::<Result<Vec<Example>>>();
         let (train_examples, held_examples) = (examples(&train)?, examples(&held)?);
         let mut curves = Curves::default();
         let head = head::train(&config, &policy.folder, &train_examples, &mut curves, context)?;
         let model = classifier(&policy.folder, &head)?;
-        let mut rows: Vec<Trajectory> = train.into_iter().chain(held.into_iter().filter(|_| handed_on)).collect();
+        // Rows of `evaluation` are measured on, and not handed on.
+        let mut rows = train;
+        if context.optional("evaluation").is_none() {
+            rows.extend(held);
+        }
         score(&model, &mut rows, context)?;
         model::save(context, "model", &model)?;
         context.describe("model", "steps", serde_json::to_value(config.steps).map_err(Error::bug)?);

@@ -78,6 +78,7 @@ fn a_killed_run_ends_in_the_same_bytes_and_threads_do_not_matter() {
     run_stage::<Rl>(options(6), &mut second).unwrap();
     assert_eq!(digests(&uninterrupted), digests(&second));
     assert_eq!(uninterrupted.metrics, second.metrics);
+    assert!(second.metrics["curriculum_level"].is_finite());
 }
 
 #[test]
