@@ -20,6 +20,11 @@ test:
 quickstart:
     cargo run --release -- run workflows/quickstart.yaml
 
+# Every recipe in full size, its mechanism on and off, then the table of their effects.
+recipes:
+    cargo run --release -- recipes run
+    cargo run --release -- recipes --write docs/systems.md
+
 # Rewrite the generated files: workflows/schema.json.
 generate:
     cargo run --release -- schema > workflows/schema.json

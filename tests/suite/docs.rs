@@ -30,6 +30,15 @@ fn every_shipped_workflow_checks() {
 }
 
 #[test]
+fn every_shipped_recipe_is_sound() {
+    let s = Sandbox::new();
+    let folder = repository().join("workflows/recipes");
+    if folder.exists() {
+        s.run(&["recipes", "--folder", folder.to_str().unwrap()]).code(0);
+    }
+}
+
+#[test]
 fn every_stage_kind_documents_itself() {
     let s = Sandbox::new();
     let kinds = s.run(&["stages", "--format", "json"]).code(0).json();

@@ -10,5 +10,6 @@ mod caching;
 mod check;
 mod docs;
 mod faults;
+mod recipes;
 mod resume;
 mod run_stages;

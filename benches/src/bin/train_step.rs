@@ -5,9 +5,8 @@
 //! same shapes. Threads: RAYON_NUM_THREADS.
 
 use candle_core::Tensor;
-use rayon::prelude::*;
+use trainyard_benches::peak;
 use trainyard_core::{Chance, Clock, Result, SystemClock};
-use trainyard_lm::ops::{Matrix, product};
 use trainyard_lm::{AdamW, Decoder, Gradients, ModelConfig, TokenBatch};
 
 #[global_allocator]
@@ -49,22 +48,6 @@ impl Shape {
         let attention = (self.length * c.query_width() * c.num_hidden_layers) as f64 * 6.0;
         (6.0 * weights + attention) * self.tokens() as f64
     }
-}
-
-/// Largest rate of float32 products over all threads, in operations per second.
-fn peak(clock: &dyn Clock) -> f64 {
-    let (m, n, k) = (6_144, 344, 128);
-    let (a, b) = (vec![0.5f32; m * k], vec![0.25f32; k * n]);
-    let mut out = vec![0.0f32; m * n];
-    let mut best = 0.0f64;
-    for _ in 0..60 {
-        let start = clock.monotonic();
-        out.par_chunks_mut(512 * n).zip(a.par_chunks(512 * k)).for_each(|(out, a)| {
-            product((out.len() / n, n, k), Matrix::rows(a, k), Matrix::rows(&b, n), out, n, false);
-        });
-        best = best.max(2.0 * (m * n * k) as f64 / (clock.monotonic() - start).as_secs_f64());
-    }
-    best
 }
 
 fn step(clock: &dyn Clock, decoder: &Decoder, optimizer: &mut AdamW, batch: &TokenBatch) -> Result<[f64; 5]> {

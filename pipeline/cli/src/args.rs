@@ -29,6 +29,8 @@ pub enum Command {
     Artifacts(ArtifactsArgs),
     /// Documentation of every stage kind, its options, ports and parts.
     Stages(StagesArgs),
+    /// Published systems, each a recipe that shows its mechanism act: list them, run them both ways, write the table of effects.
+    Recipes(RecipesArgs),
     /// Print the JSON Schema of workflow files for editors.
     Schema,
     /// Write a first workflow file, a site file and the schema into a folder.
@@ -248,6 +250,35 @@ pub struct StagesArgs {
     pub kind: Option<String>,
     #[arg(long, value_enum, default_value_t)]
     pub format: Format,
+}
+
+#[derive(Debug, Clone, Args)]
+pub struct RecipesArgs {
+    #[command(subcommand)]
+    pub command: Option<RecipesCommand>,
+    /// Folder of recipe files.
+    #[arg(long, value_name = "FOLDER", default_value = "workflows/recipes", global = true)]
+    pub folder: PathBuf,
+    /// Write the table of all systems with the effects that this store holds into a Markdown file.
+    #[arg(long, value_name = "FILE")]
+    pub write: Option<PathBuf>,
+    /// Parameter of every recipe, `name=value` or `@file`. May be repeated.
+    #[arg(short = 'p', long = "param", value_name = "NAME=VALUE|@FILE", global = true)]
+    pub params: Vec<String>,
+    #[command(flatten)]
+    pub site: SiteArgs,
+    #[arg(long, value_enum, default_value_t, global = true)]
+    pub format: Format,
+}
+
+#[derive(Debug, Clone, Subcommand)]
+pub enum RecipesCommand {
+    /// Run recipes with their mechanism on, then off: on, every check must hold; off, every mechanism check must fail, every guard
+    /// must hold, and nothing may be trained again.
+    Run {
+        /// File names without `.yaml`; all without any.
+        names: Vec<String>,
+    },
 }
 
 #[derive(Debug, Clone, Args)]

@@ -42,6 +42,7 @@ fn main() -> ExitCode {
         Command::Explain(args) => commands::explain::run(&args),
         Command::Artifacts(args) => commands::artifacts::run(&args),
         Command::Stages(args) => commands::stages::run(&args),
+        Command::Recipes(args) => commands::recipes::run(&args),
         Command::Schema => commands::schema::run(),
         Command::Init(args) => commands::init::run(&args),
         Command::Doctor(args) => commands::doctor::run(&args),

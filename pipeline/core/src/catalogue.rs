@@ -7,6 +7,7 @@ use crate::artifact::ArtifactKind;
 use crate::error::Result;
 use serde::Serialize;
 use serde_json::Value;
+use std::collections::BTreeMap;
 
 /// How many artifacts a port takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -93,6 +94,9 @@ impl OptionProblem {
     }
 }
 
+/// How many artifacts every input port gets.
+pub type Wired = BTreeMap<String, usize>;
+
 /// All stage kinds of this build.
 pub trait Catalogue: Send + Sync {
     /// Sorted names.
@@ -100,6 +104,10 @@ pub trait Catalogue: Send + Sync {
     fn kind(&self, name: &str) -> Option<&KindInfo>;
     /// Everything wrong with a config whose expressions are all known: typed parsing, ranges, contradictions between parts.
     fn validate(&self, kind: &str, config: &Value) -> Vec<OptionProblem>;
+    /// Everything wrong between a complete config and what is wired to the ports. A pointer may also name a port.
+    fn validate_inputs(&self, _kind: &str, _config: &Value, _inputs: &Wired) -> Vec<OptionProblem> {
+        Vec::new()
+    }
     /// The complete config: defaults filled, named compositions expanded, values in their declared types.
     fn complete(&self, kind: &str, config: &Value) -> Result<Value>;
 }

@@ -24,7 +24,7 @@ pub fn evaluate(checks: &[Check], metrics: &BTreeMap<String, f64>) -> Vec<CheckR
     checks.iter().map(one).collect()
 }
 
-/// `check failed: accuracy is 0.1, at least 0.2 is asked`.
+/// `mechanism check failed: accuracy is 0.1, at least 0.2 is asked`; the role only where there is one.
 pub fn describe(check: &CheckResult) -> String {
     let bounds = match (check.min, check.max) {
         (Some(min), Some(max)) => format!("{min} to {max} is asked"),
@@ -32,10 +32,12 @@ pub fn describe(check: &CheckResult) -> String {
         (None, Some(max)) => format!("at most {max} is asked"),
         (None, None) => "it must be there".to_string(),
     };
-    let word = if check.gates { "check" } else { "warning" };
+    let word = if check.gates || check.passed { "check" } else { "warning" };
+    let role = check.role.as_ref().map(|role| format!("{role} ")).unwrap_or_default();
+    let verdict = if check.passed { "holds" } else { "failed" };
     match check.value {
-        Some(value) => format!("{word} failed: {} is {value}, {bounds}", check.metric),
-        None => format!("{word} failed: the manifest has no metric `{}`, {bounds}", check.metric),
+        Some(value) => format!("{role}{word} {verdict}: {} is {value}, {bounds}", check.metric),
+        None => format!("{role}{word} {verdict}: the manifest has no metric `{}`, {bounds}", check.metric),
     }
 }
 
@@ -68,6 +70,16 @@ mod tests {
         let error = gate(&results).unwrap();
         assert_eq!(error.message, "check failed: the manifest has no metric `b`, at most 1 is asked");
         assert!(gate(&results[..2]).is_none(), "a warning gates nothing");
+    }
+
+    #[test]
+    fn every_failed_check_is_told_with_its_role() {
+        let with_role = |role: &str, max: f64| Check { role: Some(role.into()), ..check("a", None, Some(max), Severity::Error) };
+        let checks = [with_role("mechanism", 0.1), with_role("guard", 1.0), with_role("mechanism", 0.2)];
+        let results = evaluate(&checks, &BTreeMap::from([("a".to_string(), 0.5)]));
+        assert_eq!(describe(&results[1]), "guard check holds: a is 0.5, at most 1 is asked");
+        let expected = "mechanism check failed: a is 0.5, at most 0.1 is asked; mechanism check failed: a is 0.5, at most 0.2 is asked";
+        assert_eq!(gate(&results).unwrap().message, expected);
     }
 
     #[test]

@@ -9,6 +9,7 @@ use crate::diagnostic::{Diagnostic, Sources, sort_and_dedup};
 use crate::expand::{Expanded, expand, params::ParamValue};
 use crate::files::{Files, absolute};
 use crate::plan::{Node, Plan, When};
+use crate::recipe::Recipe;
 use crate::site::Site;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -31,6 +32,8 @@ pub struct Request<'a> {
 /// A plan if there is no error; all diagnostics, in file order; the texts that they point into.
 pub struct Compiled {
     pub plan: Option<Plan>,
+    /// That of the file itself, whatever else is wrong with it.
+    pub recipe: Option<Recipe>,
     pub diagnostics: Vec<Diagnostic>,
     pub sources: Sources,
 }
@@ -51,7 +54,8 @@ pub fn compile(request: &Request<'_>) -> Compiled {
     let good = !diagnostics.iter().any(Diagnostic::is_error) && !expanded.spaces.is_empty();
     sort_and_dedup(&mut diagnostics);
     let plan = if good { assemble(&expanded, checked, &path) } else { None };
-    Compiled { plan, diagnostics, sources: expanded.sources }
+    let recipe = expanded.spaces.first().and_then(|main| main.workflow.recipe.clone());
+    Compiled { plan, recipe, diagnostics, sources: expanded.sources }
 }
 
 fn assemble(expanded: &Expanded<'_>, checked: Checked, path: &Path) -> Option<Plan> {
@@ -77,6 +81,7 @@ fn assemble(expanded: &Expanded<'_>, checked: Checked, path: &Path) -> Option<Pl
     Some(Plan {
         workflow: main.workflow.name.clone(),
         source: path.to_path_buf(),
+        recipe: main.workflow.recipe.clone(),
         params,
         nodes,
         graph: order.graph,

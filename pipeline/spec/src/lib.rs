@@ -9,7 +9,7 @@
 //! | [`yaml`], [`tree`] | text → our own tree, a span on every node |
 //! | [`diagnostic`] | what is wrong, where, and what to do |
 //! | [`expression`], [`template`] | `${{ … }}` |
-//! | [`workflow`] | the typed raw file |
+//! | [`workflow`], [`recipe`] | the typed raw file |
 //! | [`expand`] | params, matrix, `for_each`, embedded workflows |
 //! | [`check`] | ports, options, cycles, evaluation sets, resources |
 //! | [`plan`] | the result |
@@ -25,6 +25,7 @@ pub mod files;
 pub mod options;
 pub mod plan;
 pub mod read;
+pub mod recipe;
 pub mod run_stage;
 pub mod schedule;
 pub mod schema;
@@ -39,6 +40,7 @@ pub use diagnostic::{Diagnostic, Severity, Sources, Span};
 pub use expression::{Expression, Scope};
 pub use files::{DiskFiles, Files};
 pub use plan::Plan;
+pub use recipe::Recipe;
 pub use schedule::Schedule;
 pub use site::{Pool, Site};
 pub use template::Template;

@@ -4,6 +4,7 @@
 //! come from an artifact) is typed as such.
 
 use crate::expression::Expression;
+use crate::recipe::Recipe;
 use crate::template::Template;
 use petgraph::graph::DiGraph;
 use serde::Serialize;
@@ -20,6 +21,8 @@ pub struct Plan {
     pub workflow: String,
     /// Absolute path of the file.
     pub source: PathBuf,
+    /// What published system the workflow shows, if it is a recipe; no digest sees it.
+    pub recipe: Option<Recipe>,
     pub params: BTreeMap<String, serde_json::Value>,
     /// In topological order; ties in file order, then matrix order.
     pub nodes: Vec<Node>,

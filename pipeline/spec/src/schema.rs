@@ -37,6 +37,7 @@ pub fn workflow_schema(catalogue: &dyn Catalogue) -> Value {
             "version": {"const": 1},
             "name": {"type": "string", "pattern": "^[A-Za-z0-9_.-]{1,100}$"},
             "description": {"type": "string"},
+            "recipe": recipe_schema(),
             "params": {"type": "object", "additionalProperties": {"$ref": "#/$defs/param"}},
             "defaults": {"type": "object", "additionalProperties": false, "properties": {
                 "retry": {"$ref": "#/$defs/retry"}, "resources": {"$ref": "#/$defs/resources"}, "timeout": {"$ref": "#/$defs/text"},
@@ -54,6 +55,20 @@ pub fn workflow_schema(catalogue: &dyn Catalogue) -> Value {
             }},
         },
         "$defs": definitions,
+    })
+}
+
+fn recipe_schema() -> Value {
+    json!({
+        "type": "object", "required": crate::recipe::KEYS, "additionalProperties": false,
+        "description": "the published system that this file shows; `trainyard recipes` lists and runs such files",
+        "properties": {
+            "system": {"$ref": "#/$defs/text", "description": "its name"},
+            "source": {"$ref": "#/$defs/text", "description": "where it was published, e.g. arXiv 2509.02479"},
+            "mechanism": {"$ref": "#/$defs/text", "description": "one sentence: what distinguishes the treatment from the baseline"},
+            "parts": {"type": "array", "items": {"type": "string"}, "minItems": 1, "description": "by folder and kind, e.g. filters/void_turn"},
+            "limits": {"$ref": "#/$defs/text", "description": "what the toy scale cannot show"},
+        },
     })
 }
 

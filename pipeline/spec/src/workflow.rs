@@ -1,16 +1,17 @@
 //! The typed raw file: the tree of one workflow sorted into its parts, before any expression is looked at.
 //!
-//! Top level: `version`, `name`, `description`, `params`, `defaults`, `schedule`, `stages`, `outputs`, `evaluation_sets`. A stage's
-//! envelope: [`STAGE_KEYS`]. Refuses: unknown keys, names that are no identifiers, a stage with both or neither of `uses` and `run`.
+//! Top level: `version`, `name`, `description`, `recipe`, `params`, `defaults`, `schedule`, `stages`, `outputs`, `evaluation_sets`. A
+//! stage's envelope: [`STAGE_KEYS`]. Refuses: unknown keys, names that are no identifiers, a stage with both or neither of `uses` and `run`.
 
 use crate::diagnostic::{Diagnostic, Span, suggest};
 use crate::expression::is_name;
+use crate::recipe::{self, Recipe};
 use crate::tree::{Content, Entry, Node};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
-pub const FILE_KEYS: [&str; 9] =
-    ["version", "name", "description", "params", "defaults", "schedule", "stages", "outputs", "evaluation_sets"];
+pub const FILE_KEYS: [&str; 10] =
+    ["version", "name", "description", "recipe", "params", "defaults", "schedule", "stages", "outputs", "evaluation_sets"];
 pub const STAGE_KEYS: [&str; 17] = [
     "uses",
     "run",
@@ -43,6 +44,8 @@ pub struct Workflow {
     pub name: String,
     /// Of the whole file's first key; a place for what has no better one.
     pub span: Span,
+    /// What published system it shows, if it is a recipe. Incomplete after a mistake (reported).
+    pub recipe: Option<Recipe>,
     pub params: Vec<Entry>,
     pub schedule: Option<Entry>,
     pub stages: Vec<RawStage>,
@@ -119,6 +122,7 @@ pub fn read(tree: &Node, path: &Path, diagnostics: &mut Vec<Diagnostic>) -> Opti
         folder: path.parent().unwrap_or(Path::new("/")).to_path_buf(),
         name,
         span: top,
+        recipe: find("recipe").map(|e| recipe::read(e, diagnostics)),
         params: map_of(find("params"), diagnostics).to_vec(),
         schedule: find("schedule").cloned(),
         stages,

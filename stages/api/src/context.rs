@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use trainyard_core::attempt::{AttemptMessage, LogLevel};
-use trainyard_core::{ArtifactKind, Digest, Error, Result};
+use trainyard_core::{ArtifactKind, Digest, Error, Result, Wired};
 
 /// Set from outside when the attempt must stop; checked by the stage at least once a second.
 #[derive(Debug, Clone, Default)]
@@ -91,6 +91,10 @@ impl StageContext {
     /// The artifacts of a `many` port.
     pub fn many(&self, port: &str) -> &[InputArtifact] {
         self.inputs.get(port).map_or(&[], Vec::as_slice)
+    }
+    /// How many artifacts every input port got.
+    pub fn wired(&self) -> Wired {
+        self.inputs.iter().map(|(port, list)| (port.clone(), list.len())).collect()
     }
     /// The folder of an output port.
     pub fn output(&self, port: &str) -> Result<&Path> {

@@ -6,7 +6,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use std::marker::PhantomData;
-use trainyard_core::{ArtifactKind, Cardinality, Error, KindInfo, OptionProblem, Placement, PortInfo, Result};
+use trainyard_core::{ArtifactKind, Cardinality, Error, KindInfo, OptionProblem, Placement, PortInfo, Result, Wired};
 
 /// Shorthand for a port.
 pub const fn port(name: &'static str, kind: ArtifactKind, cardinality: Cardinality, doc: &'static str) -> PortInfo {
@@ -52,6 +52,10 @@ pub trait Stage: Send + Sync + 'static {
     fn check(_config: &Self::Config) -> Vec<OptionProblem> {
         Vec::new()
     }
+    /// What the options and the number of artifacts at the ports contradict in. Not asked while a list is not known before the run.
+    fn check_inputs(_config: &Self::Config, _inputs: &Wired) -> Vec<OptionProblem> {
+        Vec::new()
+    }
     /// Does the work. Must be deterministic in (config, inputs).
     fn run(config: Self::Config, context: &mut StageContext) -> Result<()>;
 }
@@ -60,6 +64,7 @@ pub trait Stage: Send + Sync + 'static {
 pub trait DynStage: Send + Sync {
     fn info(&self) -> &KindInfo;
     fn validate(&self, config: &Value) -> Vec<OptionProblem>;
+    fn validate_inputs(&self, config: &Value, inputs: &Wired) -> Vec<OptionProblem>;
     fn complete(&self, config: &Value) -> Result<Value>;
     fn run(&self, config: Value, context: &mut StageContext) -> Result<()>;
 }
@@ -104,6 +109,10 @@ impl<S: Stage> DynStage for Erased<S> {
             Ok(parsed) => S::check(&parsed),
             Err(e) => vec![OptionProblem { pointer: String::new(), message: e.message, help: e.help }],
         }
+    }
+    /// Silent about a config that does not parse: `validate` says what is wrong with it.
+    fn validate_inputs(&self, config: &Value, inputs: &Wired) -> Vec<OptionProblem> {
+        Self::parse(config).map_or_else(|_| Vec::new(), |parsed| S::check_inputs(&parsed, inputs))
     }
     fn complete(&self, config: &Value) -> Result<Value> {
         serde_json::to_value(Self::parse(config)?).map_err(|e| Error::bug(format!("config of `{}` has no JSON form: {e}", S::NAME)))

@@ -5,6 +5,7 @@
 //! in its room's `registry.rs`. Refuses: tensors, tokens (a turn is text here), wall-clock times in results (a time limit ends
 //! an episode as an infrastructure failure), and ambient chance.
 
+pub mod calls;
 pub mod conformance;
 pub mod environments;
 pub mod formats;
@@ -16,6 +17,6 @@ pub mod verifiers;
 
 pub use environments::{AgentTurn, Environment, Episode, Observation, Outcome, Step};
 pub use formats::ToolFormat;
-pub use rewards::{Reward, Score};
+pub use rewards::{GroupView, Reward, Score};
 pub use tools::{Ticket, Tool, ToolCall, ToolHost, ToolLimits, ToolResult, ToolSession, ToolSpec};
 pub use verifiers::Verifier;

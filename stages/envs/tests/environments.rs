@@ -5,7 +5,7 @@ mod kit;
 use kit::{PATIENCE, ask, host, limits, session};
 use serde_json::json;
 use trainyard_core::Chance;
-use trainyard_envs::conformance::{Script, check};
+use trainyard_envs::conformance::{Script, check, generated};
 use trainyard_envs::environments::word_problems::generator::{MAX_LEVEL, Mistake, generate};
 use trainyard_envs::{AgentTurn, Environment, Outcome, Step, environments};
 use trainyard_tables::{Message, Problem, Status, StopReason};
@@ -63,6 +63,140 @@ fn every_environment_conforms_with_every_tool_and_format() {
         ..script
     };
     check(&*environment(both), &script).unwrap();
+}
+
+#[test]
+fn a_countdown_conforms_with_every_tool() {
+    let problem = Problem { verifier: json!({"kind": "countdown"}).to_string(), ..problem("(12+7)*2-7") };
+    let script = Script {
+        problem: &problem,
+        turns: &["<tool_call>12+7-2</tool_call>", "<tool_call>(12+7)*2-7</tool_call>", "so\n#### 2*(7+12)-7"],
+        disturbance: "<tool_call>1</tool_call>",
+    };
+    check(&*environment(json!({"kind": "countdown"})), &script).unwrap();
+    check(&*environment(json!({"kind": "countdown", "tools": ["python"]})), &script).unwrap();
+}
+
+fn grid() -> Problem {
+    Problem { verifier: json!({"kind": "text", "layout": "A.K\n##D\nG.."}).to_string(), ..problem("reached") }
+}
+
+#[test]
+fn a_grid_world_conforms_in_every_format() {
+    let way = ["north", "east", "east", "pick up", "open", "south", "south", "west", "west"];
+    let code = way.map(|action| format!("<tool_call>{action}</tool_call>"));
+    let hermes = way.map(|action| format!("<tool_call>{{\"name\": \"act\", \"arguments\": {{\"action\": \"{action}\"}}}}</tool_call>"));
+    let problem = grid();
+    for (format, texts) in [("code", &code), ("hermes", &hermes)] {
+        let turns: Vec<&str> = texts.iter().map(String::as_str).collect();
+        let script = Script { problem: &problem, turns: &turns, disturbance: turns[1] };
+        check(&*environment(json!({"kind": "grid-world", "format": format})), &script).unwrap();
+    }
+}
+
+#[test]
+fn the_world_says_when_the_goal_is_reached_and_nobody_else_can() {
+    let environment = environment(json!({"kind": "grid-world", "max_turns": 12}));
+    let walk = |turns: &[&str]| {
+        let mut episode = environment.start(&grid(), 0).unwrap();
+        let mut seen = Vec::new();
+        for text in turns {
+            match episode.step(&environment.format().parse(text)).unwrap() {
+                Step::Observe(o) => seen.extend(o.messages.into_iter().map(|m| m.content)),
+                Step::Done(outcome) => return (seen, Some(outcome)),
+                Step::Pending => panic!("a world answers at once"),
+            }
+        }
+        (seen, None)
+    };
+    let calls = |actions: &[&str]| actions.iter().map(|a| format!("<tool_call>{a}</tool_call>")).collect::<String>();
+    let (seen, end) = walk(&["<tool_call>East</tool_call>", "<tool_call>fly</tool_call>", "<tool_call>north</tool_call>", "reached"]);
+    assert_eq!(seen[0], "at 2,1: north wall, east key, south wall, west floor");
+    assert_eq!(seen[1], "error: no such action; use one of: north, east, south, west, pick up, open, look");
+    assert_eq!(seen[2], "error: a wall is in the way; at 2,1: north wall, east key, south wall, west floor");
+    let end = end.unwrap();
+    assert_eq!((end.answer, end.stop, end.tool_calls, end.tool_errors), (None, StopReason::End, 3, 2));
+    let (_, end) = walk(&[&calls(&["east", "east", "pick up", "open", "south", "south"]), &calls(&["west", "west"])]);
+    let end = end.unwrap();
+    assert_eq!((end.answer.as_deref(), end.stop, end.turns, end.tool_calls), (Some("reached"), StopReason::Answer, 2, 8));
+    assert_eq!(environment.read_answer("reached"), None);
+    for verifier in ["", "{}", r#"{"kind": "text", "layout": "A"}"#] {
+        let broken = Problem { verifier: verifier.to_string(), ..grid() };
+        assert!(environment.start(&broken, 0).is_err_and(|e| e.message.starts_with("problem `p`: ")), "{verifier}");
+    }
+}
+
+#[test]
+fn one_turn_of_calls_conforms_in_every_format() {
+    let gold = r#"[{"name":"b","arguments":{}},{"name":"a","arguments":{"x":1}}]"#;
+    let problem = Problem { verifier: format!(r#"{{"kind":"calls","gold":{gold}}}"#), ..problem(gold) };
+    let toolrl = "<think> both </think>\n<tool_call>\n{\"name\": \"a\", \"parameters\": {\"x\": 1}}\n{\"name\": \"b\", \"parameters\": {}}\n</tool_call>";
+    let hermes =
+        "<tool_call>{\"name\": \"a\", \"arguments\": {\"x\": 1}}</tool_call><tool_call>{\"name\": \"b\", \"arguments\": {}}</tool_call>";
+    for (format, text) in [("toolrl", toolrl), ("hermes", hermes)] {
+        let script = Script { problem: &problem, turns: &[text], disturbance: text };
+        check(&*environment(json!({"kind": "function-calling", "format": format})), &script).unwrap();
+    }
+}
+
+#[test]
+fn a_customer_service_conforms_with_calls_and_words() {
+    let call =
+        |name: &str, arguments: serde_json::Value| format!("<tool_call>\n{}\n</tool_call>", json!({"name": name, "arguments": arguments}));
+    let cancel = |reason: &str| call("cancel_pending_order", json!({"order_id": "#W1000001", "reason": reason}));
+    let task = json!({
+        "user": {"reason": "Please cancel #W1000001.", "known": "I am Ada Moss, ada.moss@example.com."},
+        "actions": [{"name": "cancel_pending_order", "arguments": {"order_id": "#W1000001", "reason": "no longer needed"}}],
+        "communicate": ["47"],
+    });
+    let problem = Problem { verifier: json!({"kind": "text", "task": task}).to_string(), ..problem("resolved") };
+    let (look, right, other) =
+        (call("get_order_details", json!({"order_id": "#W1000001"})), cancel("no longer needed"), cancel("ordered by mistake"));
+    let turns =
+        [look.as_str(), "What is your email?", "Shall I cancel it?", right.as_str(), "You get 47 dollars back. Is there anything else?"];
+    let script = Script { problem: &problem, turns: &turns, disturbance: &other };
+    check(&*environment(json!({"kind": "customer-service"})), &script).unwrap();
+}
+
+#[test]
+fn questions_with_a_tool_of_their_own_conform_in_every_format() {
+    let kinds = [("multi-hop-questions", 2, json!({"query": "river"})), ("sql-questions", 5, json!({"query": "SELECT 1"}))];
+    for ((kind, level, other), format) in kinds.iter().flat_map(|kind| [(kind, "code"), (kind, "hermes")]) {
+        let environment = environment(json!({"kind": kind, "format": format}));
+        let generator = environment.generator().unwrap();
+        let (problem, chance) = (generator.problem(*level, 0, &Chance::new(1)), Chance::new(2));
+        let scripted = generator.demonstration(*level, 0, &Chance::new(1), 1.0, &chance);
+        assert!(scripted.mistaken, "{kind}");
+        let texts: Vec<String> = scripted.turns.iter().map(|turn| turn.text(environment.format(), &problem.answer)).collect();
+        let turns: Vec<&str> = texts.iter().map(String::as_str).collect();
+        let call = trainyard_envs::ToolCall { name: environment.tools()[0].name.clone(), arguments: other.clone() };
+        let disturbance = environment.format().render(&call);
+        let script = Script { problem: &problem, turns: &turns, disturbance: &disturbance };
+        check(&*environment, &script).unwrap_or_else(|e| panic!("{kind} {format}: {e}"));
+        generated::check(&*environment, 10, &Chance::new(6)).unwrap_or_else(|e| panic!("{kind} {format}: {e}"));
+    }
+    let half = environment(json!({"kind": "multi-hop-questions", "known_share": 0.5, "top_k": 1}));
+    generated::check(&*half, 10, &Chance::new(7)).unwrap();
+}
+
+#[test]
+fn every_generator_holds_its_promises() {
+    let kinds = environments::registry::generating();
+    assert!(["countdown", "function-calling", "grid-world", "word-problems"].iter().all(|kind| kinds.contains(kind)), "{kinds:?}");
+    for kind in kinds {
+        generated::check(&*environment(json!({"kind": kind})), 20, &Chance::new(3)).unwrap_or_else(|e| panic!("{kind}: {e}"));
+    }
+    let others = [
+        json!({"kind": "countdown", "tools": ["python"], "format": "hermes"}),
+        json!({"kind": "function-calling", "format": "hermes", "listing": "full"}),
+        json!({"kind": "grid-world", "format": "hermes"}),
+        json!({"kind": "word-problems", "tools": ["calculator"]}),
+        json!({"kind": "word-problems", "tools": ["python", "calculator"], "format": "hermes"}),
+    ];
+    for options in others {
+        generated::check(&*environment(options.clone()), 10, &Chance::new(4)).unwrap_or_else(|e| panic!("{options}: {e}"));
+    }
+    assert!(generated::check(&*environment(json!({"kind": "math-problems"})), 1, &Chance::new(5)).is_err());
 }
 
 #[test]

@@ -57,8 +57,16 @@ pub struct Rollout {
     pub weights_version: Option<Vec<u32>>,
     /// Old value predictions; none without a value head.
     pub values: Option<Vec<f64>>,
-    /// First token of its own when it was forked.
+    /// First token of its own, and the sample it was forked from; none at roots.
     pub fork_at: Option<usize>,
+    pub fork_of: Option<u32>,
+    /// Tokens before this one that the mask holds come from a demonstration, not from the policy; 0 = none do.
+    pub given: usize,
+    /// It was sampled with a text in its prompt (a rubric) that the update does not see.
+    pub scaffolded: bool,
+    /// Mean logprob of the gold answer at the start of every turn, then behind the last one where the episode goes that far; only
+    /// where a part needs forced scores. Length = number of turns.
+    pub gold_logprobs: Option<Vec<f64>>,
     /// Every reward component by name, unweighted.
     pub rewards: BTreeMap<String, f64>,
     /// Weighted sum.
@@ -132,7 +140,7 @@ pub struct TokenBatch {
     pub advantages: Grid,
     /// Aggregation weights ([`crate::aggregate`]): the loss is Σ weight·token loss.
     pub weights: Grid,
-    /// Importance weights of stale or foreign samples ([`crate::correction`]); 1 everywhere if none.
+    /// Importance weights of stale or foreign samples ([`crate::corrections`]); 1 everywhere if none.
     pub correction: Option<Grid>,
     pub reference: Option<Grid>,
     /// Under the current weights.
@@ -144,6 +152,14 @@ pub struct TokenBatch {
     /// Group of each sequence, and its reward, for terms that compare within a group.
     pub groups: Vec<usize>,
     pub rewards: Vec<f64>,
+    /// The final answer of each sequence was verified.
+    pub correct: Vec<bool>,
+    /// Share of verified answers in the group of each sequence, over all rollouts of the group that entered the update.
+    pub pass_rates: Vec<f64>,
+    /// First and end token of every agent turn, per sequence.
+    pub turns: Vec<Vec<(usize, usize)>>,
+    /// Drawn anew for every minibatch; a term that must choose tokens by chance makes its [`trainyard_core::Chance`] from it.
+    pub seed: u64,
 }
 
 impl TokenBatch {

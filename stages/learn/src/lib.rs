@@ -10,10 +10,11 @@ pub mod advantages;
 pub mod aggregate;
 pub mod batch;
 pub mod compose;
-pub mod correction;
+pub mod corrections;
 pub mod curricula;
 pub mod filters;
 pub mod losses;
+pub mod mechanism;
 pub mod modulations;
 pub mod parity;
 pub mod part;
@@ -26,8 +27,8 @@ pub mod strategies;
 pub use aggregate::Aggregate;
 pub use batch::{Batch, Grid, Group, Rollout, TokenBatch, TurnSummary};
 pub use part::{
-    Action, Advantage, Curriculum, Draw, Filter, GroupView, Live, LossTerm, Modulation, Needs, Part, Pool, PoolProblem, Replay, Replayed,
-    Scope, Spawn, Strategy, Term, Verdict,
+    Action, Advantage, Curriculum, Draw, Filter, GroupView, Live, LossTerm, Modulation, Needs, Part, Pool, PoolProblem, Prefix, Progress,
+    Replay, Replayed, Scope, Spawn, Strategy, Term, Verdict,
 };
 pub use pass_rates::PassRates;
 pub use registry::{Kind, Kinds};

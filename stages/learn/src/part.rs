@@ -94,12 +94,32 @@ pub trait Part: Send + Sync {
     }
 }
 
-/// One problem of the pool, as far as a curriculum may know it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// How far the run is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Progress {
+    /// From 0.
+    pub step: u64,
+    /// Steps of the whole run.
+    pub steps: u64,
+}
+
+impl Progress {
+    /// Share of the run that is done, in [0, 1): 0 at the first step.
+    pub fn share(self) -> f64 {
+        self.step as f64 / self.steps.max(1) as f64
+    }
+}
+
+/// One problem of the pool, as far as curricula and strategies may know it.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct PoolProblem {
     pub id: String,
     pub level: u32,
     pub environment: String,
+    /// Lines of a worked solution, for strategies that reveal a part of it; empty if the problem has none.
+    pub hints: Vec<String>,
+    /// Demonstrations by their own tokens, turn by turn, stop tokens included; only where a part needs demonstrations.
+    pub demonstrations: Vec<Vec<Vec<u32>>>,
 }
 
 /// All problems that RL may draw from, in artifact order.
@@ -146,25 +166,37 @@ pub struct Spawn {
     /// Place in [`Draw::problems`].
     pub group: usize,
     pub sample: u32,
-    /// Tokens put after the prompt before sampling begins; they are outside the loss.
-    pub prefix: Vec<u32>,
-    /// Text put before the problem for this sequence only; empty = none.
+    /// The beginning of a demonstration: whole agent turns, then the first tokens of the next one. The environment answers the
+    /// turns as it did; the tokens stay in the mask, before [`crate::Rollout::given`].
+    pub prefix: Option<Prefix>,
+    /// Text put before the problem for this sequence only; empty = none. The update sees the prompt without it.
     pub scaffold: String,
 }
 
-/// A sequence whose turn has just ended and whose observation is about to be appended.
+/// The beginning of an episode, by the agent's own tokens.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Prefix {
+    /// Stop tokens included.
+    pub turns: Vec<Vec<u32>>,
+    pub partial: Vec<u32>,
+}
+
+/// A sequence that has just sampled a turn, which its environment has not seen yet.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Live {
     pub group: usize,
     pub sample: u32,
-    /// Turns done.
-    pub turns: u32,
-    /// Tokens so far, prompt included.
-    pub tokens: usize,
-    /// Entropy of every token sampled so far, turn by turn.
+    /// Place of the turn, from 0. Turns after 0 follow a tool result.
+    pub turn: u32,
+    /// First token of the turn in the sequence, prompt included.
+    pub first: usize,
+    /// Entropy of every token sampled so far, turn by turn; the last list is that of this turn.
     pub entropies: Vec<Vec<f64>>,
     pub tool_calls: u32,
-    pub forked: bool,
+    /// Forks along its ancestry.
+    pub forks: u32,
+    /// Turns since the last fork along its ancestry; none if there was none.
+    pub since_fork: Option<u32>,
 }
 
 /// What a strategy sees of the rest of the group.
@@ -181,21 +213,41 @@ pub struct GroupView {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Action {
     Continue,
-    /// This many more copies go on from here beside the original, each with chance of its own.
-    Fork(u32),
+    /// This many copies go on from token `at` of the sequence (from the first token of its last turn to behind its last), beside the
+    /// original, each with chance of its own. Tool state is that before the turn. Beyond the group's budget none are made.
+    Fork {
+        at: usize,
+        copies: u32,
+    },
+    /// The episode ends here.
     Stop,
 }
 
 /// Which sequences are sampled for a problem, and which are kept.
+///
+/// A strategy that needs forks is asked at the end of every sampled turn, once all living sequences of the group have sampled
+/// theirs, in order of their sample numbers: so its answers do not depend on how long tools take. Others are never asked.
 pub trait Strategy: Part {
     /// The sequences that start from the root; `size` is the group size.
-    fn start(&mut self, draw: &Draw, size: u32, chance: &Chance) -> Vec<Spawn>;
-    fn at_turn(&mut self, live: &Live, group: &GroupView, chance: &Chance) -> Action;
+    fn start(&mut self, draw: &Draw, pool: &Pool, size: u32, progress: Progress, chance: &Chance) -> Vec<Spawn>;
+    fn at_turn(&mut self, _live: &Live, _group: &GroupView, _chance: &Chance) -> Action {
+        Action::Continue
+    }
+    /// More sequences from the root once all of the group have ended and no fork was made in this round: how many.
+    fn refill(&mut self, _group: usize, view: &GroupView) -> u32 {
+        view.budget.saturating_sub(view.started)
+    }
     /// The group that is kept, of those that were sampled.
-    fn select(&mut self, done: Vec<Rollout>, size: u32, chance: &Chance) -> Vec<Rollout>;
-    /// Most sequences per group that `start` and `at_turn` may make.
+    fn select(&mut self, done: Vec<Rollout>, _size: u32, _chance: &Chance) -> Vec<Rollout> {
+        done
+    }
+    /// Most sequences per group that `start`, `at_turn` and `refill` may make.
     fn most(&self, size: u32) -> u32 {
         size
+    }
+    /// What to show of the last step: (metric name, value).
+    fn metrics(&self) -> Vec<(&'static str, f64)> {
+        Vec::new()
     }
 }
 
@@ -227,11 +279,19 @@ pub trait Advantage: Part {
     fn returns(&self, _batch: &Batch, _advantages: &Grid) -> Option<Grid> {
         None
     }
+    /// What to show of the last call: (metric name, value).
+    fn metrics(&self) -> Vec<(&'static str, f64)> {
+        Vec::new()
+    }
 }
 
 /// Changes advantages after they were assigned.
 pub trait Modulation: Part {
     fn apply(&mut self, batch: &Batch, advantages: &mut Grid);
+    /// What to show of the last call: (metric name, value).
+    fn metrics(&self) -> Vec<(&'static str, f64)> {
+        Vec::new()
+    }
 }
 
 /// How far a loss term's tokens depend on each other: decides what may be computed in separate micro-batches.
@@ -239,7 +299,8 @@ pub trait Modulation: Part {
 pub enum Scope {
     /// Each sequence by itself (its aggregation weights already hold the batch's sums).
     Sequence,
-    /// Whole groups or the whole minibatch: logprobs of all sequences are computed first, then the term, then the gradients.
+    /// The whole minibatch: logprobs of all sequences are computed first, then the term, then the gradients. A term that also needs
+    /// groups gets whole groups in its minibatches.
     Minibatch,
 }
 
@@ -258,6 +319,8 @@ pub struct Term {
 
 /// A pure function of current logprobs, entropies and values that returns its own gradient.
 pub trait LossTerm: Part {
+    /// Called once per step with the fresh batch, before its updates: schedules and running means.
+    fn begin(&mut self, _batch: &Batch, _progress: Progress) {}
     fn value(&self, batch: &TokenBatch) -> Term;
     fn scope(&self) -> Scope {
         Scope::Sequence
@@ -278,4 +341,8 @@ pub struct Replayed {
 pub trait Replay: Part {
     fn offer(&mut self, batch: &Batch, advantages: &Grid);
     fn draw(&mut self, step: u64, chance: &Chance) -> Vec<Replayed>;
+    /// What to show of the last step: (metric name, value).
+    fn metrics(&self) -> Vec<(&'static str, f64)> {
+        Vec::new()
+    }
 }

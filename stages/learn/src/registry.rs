@@ -3,7 +3,7 @@
 //! Why so: options arrive as maps with a `kind`; the list finds the part, its schema checks the rest, and unknown kinds are
 //! answered with the valid names. Refuses: tagged enums (they would put every part into one type) and registration at link time.
 
-use crate::correction::{self, Correction};
+use crate::corrections::{self, Correction};
 use crate::part::{Advantage, Curriculum, Filter, LossTerm, Modulation, Replay, Strategy};
 use crate::{advantages, curricula, filters, losses, modulations, replay, strategies};
 use schemars::JsonSchema;
@@ -58,28 +58,76 @@ macro_rules! kinds {
 }
 
 pub fn advantages() -> Kinds<dyn Advantage> {
-    kinds!("advantage", dyn Advantage: advantages::DiscountedReturn, advantages::Gae, advantages::Group, advantages::Opo)
+    kinds!("advantage", dyn Advantage:
+        advantages::DiscountedReturn,
+        advantages::Gae,
+        advantages::Gdpo,
+        advantages::Group,
+        advantages::InformationGain,
+        advantages::Opo,
+        advantages::Stratified,
+    )
 }
 pub fn modulations() -> Kinds<dyn Modulation> {
-    kinds!("modulation", dyn Modulation: modulations::Whiten)
+    kinds!("modulation", dyn Modulation:
+        modulations::EntropyBalanced,
+        modulations::EntropyModulated,
+        modulations::SharedPrefix,
+        modulations::Whiten,
+    )
 }
 pub fn loss_terms() -> Kinds<dyn LossTerm> {
-    kinds!("loss term", dyn LossTerm: losses::Cispo, losses::Clip, losses::Entropy, losses::GeoMean, losses::Gspo, losses::Kl, losses::Value)
+    kinds!("loss term", dyn LossTerm:
+        losses::Cispo,
+        losses::Clip,
+        losses::ClipBalanced,
+        losses::ClipCov,
+        losses::Dpo,
+        losses::Entropy,
+        losses::EntropySmoothing,
+        losses::GeoMean,
+        losses::Gspo,
+        losses::Kl,
+        losses::KlCov,
+        losses::Nft,
+        losses::Value,
+    )
 }
 pub fn filters() -> Kinds<dyn Filter> {
-    kinds!("filter", dyn Filter: filters::Overlong, filters::VoidTurn, filters::ZeroVariance)
+    kinds!("filter", dyn Filter:
+        filters::AccuracyBand,
+        filters::Incomplete,
+        filters::Overlong,
+        filters::PrefixEntropy,
+        filters::Repetition,
+        filters::RewardSpread,
+        filters::VoidTurn,
+        filters::ZeroVariance,
+    )
 }
 pub fn curricula() -> Kinds<dyn Curriculum> {
-    kinds!("curriculum", dyn Curriculum: curricula::Levels, curricula::Uniform)
+    kinds!("curriculum", dyn Curriculum:
+        curricula::InteractionStages,
+        curricula::Learnable,
+        curricula::Levels,
+        curricula::Uniform,
+    )
 }
 pub fn strategies() -> Kinds<dyn Strategy> {
-    kinds!("strategy", dyn Strategy: strategies::Independent)
+    kinds!("strategy", dyn Strategy:
+        strategies::DemonstrationPrefix,
+        strategies::EntropyBalanced,
+        strategies::EntropyBranching,
+        strategies::Independent,
+        strategies::ResampleOnCorrect,
+        strategies::RubricScaffold,
+    )
 }
 pub fn corrections() -> Kinds<dyn Correction> {
-    kinds!("correction", dyn Correction: correction::None, correction::Truncated)
+    kinds!("correction", dyn Correction: corrections::Masked, corrections::None, corrections::Sequence, corrections::Truncated)
 }
 pub fn replays() -> Kinds<dyn Replay> {
-    kinds!("replay", dyn Replay: replay::None)
+    kinds!("replay", dyn Replay: replay::None, replay::SelfImitation)
 }
 
 impl<T: ?Sized> Kinds<T> {

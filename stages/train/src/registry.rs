@@ -1,6 +1,6 @@
 //! The stage kinds of this room: one line each, sorted.
 
-use crate::stages::{compare, evaluate, noop, prm, report, rl, sft};
+use crate::stages::{compare, evaluate, forgetting, noop, prm, report, rl, sft};
 use trainyard_api::DynStage;
 use trainyard_api::stage::erase;
 
@@ -8,6 +8,7 @@ pub fn stages() -> Vec<Box<dyn DynStage>> {
     vec![
         erase::<compare::Compare>(),
         erase::<evaluate::Evaluate>(),
+        erase::<forgetting::Forgetting>(),
         erase::<noop::Noop>(),
         erase::<prm::Prm>(),
         erase::<report::JoinReports>(),

@@ -8,6 +8,7 @@ pub mod init;
 pub mod logs;
 pub mod parity;
 pub mod plan;
+pub mod recipes;
 pub mod run;
 pub mod runs;
 pub mod schema;

@@ -161,8 +161,10 @@ impl Observer for Progress {
                     self.say(&format!("{stage}: done {}{adopted}{}", digest.short(), metrics_text(metrics, main)));
                 }
             }
+            // A check with a role is told whatever came of it: a recipe claims that both roles behave.
             Event::ChecksEvaluated { stage, results } => {
-                results.iter().filter(|r| !r.passed).for_each(|r| self.say(&format!("{stage}: {}", check_text(r))))
+                let told = results.iter().filter(|r| !r.passed || r.role.is_some());
+                told.for_each(|r| self.say(&format!("{stage}: {}", check_text(r))));
             }
             Event::RetryScheduled { stage, attempt, .. } => self.say(&format!("{stage}: attempt {attempt} will follow")),
             Event::Skipped { stage, why } => self.say(&format!("{stage}: skipped: {why}")),
@@ -197,15 +199,22 @@ fn short(value: f64) -> String {
     if value.fract() == 0.0 && value.abs() < 1e15 { format!("{value}") } else { format!("{value:.4}") }
 }
 
+/// `mechanism check failed: void is 0.25, must be at most 0`.
 fn check_text(check: &CheckResult) -> String {
     let value = check.value.map_or_else(|| "missing".to_string(), short);
     let bound = match (check.min, check.max) {
-        (Some(min), _) if check.value.is_none_or(|v| v < min) => format!("at least {min}"),
+        (Some(min), Some(max)) if check.passed => format!("from {min} to {max}"),
+        (Some(min), max) if max.is_none() || check.value.is_none_or(|v| v < min) => format!("at least {min}"),
         (_, Some(max)) => format!("at most {max}"),
         _ => "a value".into(),
     };
-    let grade = if check.gates { "check failed" } else { "warning" };
-    format!("{grade}: {} is {value}, must be {bound}", check.metric)
+    let grade = match (check.passed, check.gates) {
+        (true, _) => "check holds",
+        (false, true) => "check failed",
+        (false, false) => "warning",
+    };
+    let role = check.role.as_ref().map(|role| format!("{role} ")).unwrap_or_default();
+    format!("{role}{grade}: {} is {value}, must be {bound}", check.metric)
 }
 
 #[cfg(test)]
@@ -217,6 +226,24 @@ mod tests {
         let text = progress_text(120, 400, "steps", Some(&("loss".into(), 0.43)), 10.0, 100);
         assert_eq!(text, "120/400 steps  10.0 steps/s  28.0s left  loss 0.4300");
         assert_eq!(progress_text(5, 0, "rows", None, 0.0, 0), "5 rows");
+    }
+
+    #[test]
+    fn a_check_is_told_with_its_role_value_and_bound() {
+        let check = |value: Option<f64>, min: Option<f64>, max: Option<f64>, passed: bool| CheckResult {
+            metric: "void".into(),
+            value,
+            min,
+            max,
+            gates: true,
+            role: Some("mechanism".into()),
+            passed,
+        };
+        assert_eq!(check_text(&check(Some(0.25), None, Some(0.0), false)), "mechanism check failed: void is 0.2500, must be at most 0");
+        assert_eq!(check_text(&check(Some(0.0), Some(0.0), None, true)), "mechanism check holds: void is 0, must be at least 0");
+        assert_eq!(check_text(&check(Some(1.0), Some(0.0), Some(2.0), true)), "mechanism check holds: void is 1, must be from 0 to 2");
+        let plain = CheckResult { role: None, ..check(None, Some(1.0), None, false) };
+        assert_eq!(check_text(&plain), "check failed: void is missing, must be at least 1");
     }
 
     #[test]

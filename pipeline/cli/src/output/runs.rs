@@ -100,10 +100,15 @@ pub fn text(run: &RunId, view: &RunView) -> String {
         explain_one(&mut text, stage);
     }
     for stage in &view.stages {
-        for check in stage.checks.iter().filter(|c| !c.passed) {
+        for check in stage.checks.iter().filter(|c| !c.passed || c.role.is_some()) {
             let value = check.value.map_or_else(|| "missing".to_string(), |v| format!("{v:.4}"));
-            let grade = if check.gates { "failed" } else { "warns" };
-            let _ = write!(text, "\n{}: check {grade}: {} is {value}{}", stage.stage.0, check.metric, bounds(check.min, check.max));
+            let grade = match (check.passed, check.gates) {
+                (true, _) => "holds",
+                (false, true) => "failed",
+                (false, false) => "warns",
+            };
+            let role = check.role.as_ref().map(|role| format!("{role} ")).unwrap_or_default();
+            let _ = write!(text, "\n{}: {role}check {grade}: {} is {value}{}", stage.stage.0, check.metric, bounds(check.min, check.max));
         }
     }
     text

@@ -119,6 +119,7 @@ pub fn plan(nodes: Vec<Node>) -> Plan {
     Plan {
         workflow: "w".into(),
         source: PathBuf::from("/w.yaml"),
+        recipe: None,
         params: BTreeMap::new(),
         nodes,
         graph: DiGraph::new(),

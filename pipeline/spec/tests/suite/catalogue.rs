@@ -5,7 +5,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
-use trainyard_core::{ArtifactKind, Cardinality, Catalogue, Error, KindInfo, OptionProblem, Placement, PortInfo, Result};
+use trainyard_core::{ArtifactKind, Cardinality, Catalogue, Error, KindInfo, OptionProblem, Placement, PortInfo, Result, Wired};
 
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema, PartialEq)]
 #[serde(deny_unknown_fields, default)]
@@ -229,6 +229,12 @@ impl Catalogue for Kinds {
             Err(e) => vec![OptionProblem::new("", e.message)],
             Ok(_) => check(config),
         }
+    }
+    fn validate_inputs(&self, kind: &str, config: &Value, inputs: &Wired) -> Vec<OptionProblem> {
+        let (Ok(plain), "evaluate") = (read::<Plain>(config), kind) else { return Vec::new() };
+        let models = inputs.get("models").copied().unwrap_or(0);
+        let fits = plain.names.is_empty() || plain.names.len() == models;
+        if fits { Vec::new() } else { vec![OptionProblem::new("/names", format!("{} names for {models} models", plain.names.len()))] }
     }
     fn complete(&self, kind: &str, config: &Value) -> Result<Value> {
         (self.0[kind].1)(config)

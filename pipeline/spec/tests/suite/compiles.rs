@@ -159,7 +159,7 @@ fn a_missing_file_is_a_diagnostic() {
 fn the_editor_schema_accepts_the_samples_and_refuses_unknown_options() {
     let schema = schema::workflow_schema(&Kinds::new());
     let validator = jsonschema::validator_for(&schema).unwrap();
-    for name in ["pipeline", "matrix", "embed", "run_stage", "late_list"] {
+    for name in ["pipeline", "matrix", "embed", "run_stage", "late_list", "recipe"] {
         let text = std::fs::read_to_string(crate::samples::folder("valid").join(format!("{name}.yaml"))).unwrap();
         let value = crate::properties::plain(&text);
         let errors: Vec<String> = validator.iter_errors(&value).map(|e| format!("{} at {}", e, e.instance_path())).collect();

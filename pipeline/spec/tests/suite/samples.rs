@@ -111,6 +111,9 @@ fn show_envelope(node: &Node, text: &mut String) {
 
 fn show_plan(plan: &Plan) -> String {
     let mut text = format!("workflow {}\n", plan.workflow);
+    if let Some(recipe) = &plan.recipe {
+        let _ = writeln!(text, "recipe {}", serde_json::to_string(recipe).unwrap());
+    }
     for (name, value) in &plan.params {
         let _ = writeln!(text, "param {name} = {value}");
     }

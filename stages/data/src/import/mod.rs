@@ -11,6 +11,8 @@ pub mod jsonl;
 pub mod openai;
 pub mod registry;
 pub mod sharegpt;
+pub mod tau2;
+pub mod toolrl;
 pub mod trl;
 pub mod verl;
 

@@ -2,12 +2,14 @@
 
 use super::format::Format;
 
-const FORMATS: [&dyn Format; 7] = [
+const FORMATS: [&dyn Format; 9] = [
     &super::gsm8k::Gsm8k,
     &super::gsm8k_solutions::Gsm8kSolutions,
     &super::jsonl::JsonLines,
     &super::openai::OpenAi,
     &super::sharegpt::ShareGpt,
+    &super::tau2::Tau2,
+    &super::toolrl::ToolRl,
     &super::trl::Trl,
     &super::verl::Verl,
 ];

@@ -7,19 +7,20 @@
 
 use super::Config;
 use super::method::{Method, Synthesized};
-use super::play::{Played, Script, Turn, play};
+use super::play::{Played, Script, play};
 use crate::annotation::{Calculation, agrees, python_form, segments};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use trainyard_api::Report;
 use trainyard_api::report::{Cell, Table};
 use trainyard_core::{Error, OptionProblem, Result};
+use trainyard_envs::environments::ScriptedTurn;
 use trainyard_envs::{Environment, ToolCall, ToolSpec};
 use trainyard_tables::{Problem, Trajectory};
 
 /// A solution as turns, with the calculation that each turn but the last ends with.
 pub struct Converted<'a> {
-    pub turns: Vec<Turn>,
+    pub turns: Vec<ScriptedTurn>,
     pub calculations: Vec<Calculation<'a>>,
 }
 
@@ -33,10 +34,10 @@ pub fn convert<'a>(solution: &'a str, environment: &dyn Environment, tool: &Tool
         match segment.calculation {
             Some(calculation) => {
                 let call = ToolCall { name: tool.name.clone(), arguments: json!({argument: python_form(calculation.expression)}) };
-                converted.turns.push(Turn::Say(format!("{}{}", segment.text, environment.format().render(&call))));
+                converted.turns.push(ScriptedTurn::Say(format!("{}{}", segment.text, environment.format().render(&call))));
                 converted.calculations.push(calculation);
             }
-            None => converted.turns.push(Turn::Say(segment.text)),
+            None => converted.turns.push(ScriptedTurn::Say(segment.text)),
         }
     }
     Ok(converted)

@@ -7,7 +7,6 @@
 pub mod annotated;
 pub mod coverage;
 pub mod method;
-pub mod mistakes;
 pub mod play;
 pub mod procedural;
 pub mod registry;
@@ -30,7 +29,7 @@ use trainyard_envs::{Environment, environments};
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Config {
-    /// `procedural` makes new problems from templates; `annotated` turns worked solutions into tool use.
+    /// `procedural` makes new problems with the environment's generator; `annotated` turns worked solutions into tool use.
     pub method: String,
     /// The environment that poses the problems; demonstrations are played in it. The method's own if left out.
     pub environment: Value,

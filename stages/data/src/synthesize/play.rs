@@ -8,27 +8,19 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 use trainyard_core::{Error, Result};
+use trainyard_envs::environments::ScriptedTurn;
 use trainyard_envs::{Environment, Episode, Outcome, Step};
 use trainyard_tables::{Message, Problem, Status, StopReason, Trajectory};
 
 /// Episodes in flight at once; bounds memory, changes no result.
 const IN_FLIGHT: usize = 256;
 
-/// One turn of a scripted agent.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Turn {
-    /// This text, tool-call markup included.
-    Say(String),
-    /// Whatever the tool returned last, as the answer.
-    RepeatResult,
-}
-
 /// One episode to play.
 #[derive(Debug, Clone)]
 pub struct Script<'a> {
     pub id: String,
     pub problem: &'a Problem,
-    pub turns: Vec<Turn>,
+    pub turns: Vec<ScriptedTurn>,
     pub seed: u64,
 }
 
@@ -100,17 +92,13 @@ impl<'a> Game<'a> {
     }
 
     fn take_turn(&mut self) -> Result<()> {
-        let text = match self.script.turns.get(self.turns) {
-            Some(Turn::Say(text)) => text.clone(),
-            Some(Turn::RepeatResult) => {
-                self.messages.iter().rev().find(|m| m.role == "tool").map_or_else(String::new, |m| m.content.clone())
-            }
-            None => {
-                // The script is over, but the environment waits for a turn: it did not read the last one as an answer.
-                self.outcome = Some(Outcome { stop: StopReason::End, ..self.counted() });
-                return Ok(());
-            }
+        let Some(scripted) = self.script.turns.get(self.turns) else {
+            // The script is over, but the environment waits for a turn: it did not read the last one as an answer.
+            self.outcome = Some(Outcome { stop: StopReason::End, ..self.counted() });
+            return Ok(());
         };
+        let last_result = self.messages.iter().rev().find(|m| m.role == "tool").map_or("", |m| &m.content);
+        let text = scripted.text(self.format, last_result);
         let turn = self.format.parse(&text);
         self.messages.push(turn.message());
         self.turns += 1;

@@ -50,6 +50,44 @@ fn demonstrations_are_executed_right_and_some_recover_from_a_mistake() {
     assert!((5..30).contains(&recovered), "{recovered}");
 }
 
+/// The same in any environment that makes problems; here two whose demonstrations do not end with a tool's result.
+#[test]
+fn every_environment_with_a_generator_is_demonstrated() {
+    for kind in ["countdown", "grid-world"] {
+        let mut config = config("procedural");
+        config.environment = environments::complete(&json!({"kind": kind})).unwrap();
+        assert!(Synthesize::check(&config).is_empty(), "{kind}");
+        let made = make(&config, Vec::new()).unwrap();
+        assert_eq!((made.problems.len(), made.demonstrations.len()), (100, 55), "{kind}");
+        assert!(made.problems.iter().all(|p| p.environment == kind), "{kind}");
+        assert!(made.demonstrations.iter().all(|t| (t.reward, t.stop_reason) == (1.0, StopReason::Answer)), "{kind}");
+        let mistaken = made.report.metrics["demonstrations_with_mistake"].value;
+        assert!((5.0..30.0).contains(&mistaken), "{kind}: {mistaken}");
+    }
+}
+
+/// A turn limit that leaves no room for a mistake.
+#[test]
+fn a_mistake_is_left_out_where_it_would_not_fit() {
+    let mut config = config("procedural");
+    config.mistakes = 1.0;
+    config.environment = environments::complete(&json!({"kind": "word-problems", "tools": ["calculator"], "max_turns": 2})).unwrap();
+    let made = make(&config, Vec::new()).unwrap();
+    assert!(made.demonstrations.iter().all(|t| (t.reward, t.turns, t.tool_errors) == (1.0, 2, 0)));
+    assert_eq!(made.report.metrics["demonstrations_with_mistake"].value, 0.0);
+}
+
+#[test]
+fn an_environment_without_a_generator_is_refused_by_name() {
+    let mut config = config("procedural");
+    config.environment = environments::complete(&json!({"kind": "math-problems"})).unwrap();
+    let problems = Synthesize::check(&config);
+    assert_eq!(problems.iter().map(|p| p.pointer.as_str()).collect::<Vec<_>>(), ["/environment/kind"]);
+    let help = problems[0].help.as_deref().unwrap();
+    assert!(help.contains("word-problems") && !help.contains("math-problems"), "{help}");
+    assert!(make(&config, Vec::new()).unwrap_err().message.contains("`math-problems` makes no problems"));
+}
+
 #[test]
 fn equal_seeds_give_equal_rows() {
     let (a, b) = (make(&config("procedural"), Vec::new()).unwrap(), make(&config("procedural"), Vec::new()).unwrap());

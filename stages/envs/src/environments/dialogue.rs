@@ -1,115 +1,66 @@
 //! The dialogue that question environments share: a turn with tool calls gets their results, a turn without one is the answer.
 //!
 //! - A call that cannot be read, or names a tool that is not there, is answered with an error message that the agent sees.
+//! - An environment may bring a [`World`]: tools of its own beside those of the registry, and a say in what follows a turn.
 //! - An empty turn is void: the episode ends with `end`. A truncated turn ends it with `length`.
 //! - Calls in the last allowed turn end it with `turns`, calls beyond the allowance with `tool_limit`; none of them runs.
 //! - A call that was lost or ran into its wall-clock limit ends it as an infrastructure failure, because such a result is not
 //!   repeatable and must not enter an update.
 //!
-//! Refuses: a step while results are pending, or after the end.
+//! Refuses: a world that goes on beyond the limits; a step while results are pending, or after the end.
 
-use crate::environments::{AgentTurn, Episode, Observation, Outcome, Step};
+use crate::environments::world::Sessions;
+use crate::environments::{AgentTurn, DialogueOptions, Episode, Observation, Outcome, Reply, Step, World};
 use crate::formats::{ToolFormat, registry as formats};
-use crate::tools::registry::{names as tool_names, tool};
-use crate::tools::{Ticket, Tool, ToolHost, ToolLimits, ToolResult, ToolSession, ToolSpec};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use crate::tools::registry::tool;
+use crate::tools::{Ticket, Tool, ToolCall, ToolHost, ToolResult, ToolSession, ToolSpec};
+use serde_json::json;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
-use trainyard_core::{Error, OptionProblem, Result};
+use trainyard_core::{Error, Result};
 use trainyard_tables::{Message, Problem, Status, StopReason};
-
-/// Options of a dialogue.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct DialogueOptions {
-    /// Tools that the agent may call: `python`, `calculator`.
-    pub tools: Vec<String>,
-    /// How calls are written: `code` (raw code, one tool) or `hermes` (JSON).
-    pub format: String,
-    /// Agent turns in one episode, the answer included.
-    #[schemars(range(min = 1, max = 1000))]
-    pub max_turns: u32,
-    /// Tool calls in one episode.
-    #[schemars(range(min = 0, max = 10_000))]
-    pub max_tool_calls: u32,
-    /// Text of a system message; empty = none.
-    pub system: String,
-    /// Put the description of the tools into the system message. A small model that is trained on one tool needs none.
-    pub describe_tools: bool,
-    /// Limits of one tool call.
-    pub limits: ToolLimits,
-}
-
-impl Default for DialogueOptions {
-    fn default() -> Self {
-        Self {
-            tools: vec!["python".to_string()],
-            format: "code".to_string(),
-            max_turns: 4,
-            max_tool_calls: 8,
-            system: String::new(),
-            describe_tools: false,
-            limits: ToolLimits::default(),
-        }
-    }
-}
-
-impl DialogueOptions {
-    /// Everything out of range or contradictory.
-    pub fn check(&self) -> Vec<OptionProblem> {
-        let mut problems = Vec::new();
-        for (index, name) in self.tools.iter().enumerate() {
-            if let Err(e) = tool(name) {
-                problems.push(OptionProblem { pointer: format!("/tools/{index}"), message: e.message, help: e.help });
-            } else if self.tools[..index].contains(name) {
-                problems.push(OptionProblem::new(format!("/tools/{index}"), format!("tool `{name}` is listed twice")));
-            }
-        }
-        if self.tools.is_empty() {
-            problems.push(OptionProblem::new("/tools", "no tool is listed").help(format!("use some of: {}", tool_names().join(", "))));
-        } else if problems.is_empty()
-            && let Err(e) = formats::build(&self.format, &self.specs())
-        {
-            problems.push(OptionProblem { pointer: "/format".to_string(), message: e.message, help: e.help });
-        }
-        if !(1..=1000).contains(&self.max_turns) {
-            problems
-                .push(OptionProblem::new("/max_turns", format!("{} is out of range", self.max_turns)).help("use a value from 1 to 1000"));
-        }
-        if self.max_tool_calls > 10_000 {
-            problems
-                .push(OptionProblem::new("/max_tool_calls", format!("{} is out of range", self.max_tool_calls)).help("use at most 10000"));
-        }
-        problems.extend(self.limits.check("/limits"));
-        problems
-    }
-    fn specs(&self) -> Vec<ToolSpec> {
-        self.tools.iter().filter_map(|name| tool(name).ok()).map(|t| t.spec()).collect()
-    }
-}
 
 /// What all episodes of one environment share.
 pub struct Dialogue {
     options: DialogueOptions,
     host: Arc<ToolHost>,
+    /// Those of the registry.
     tools: Vec<Box<dyn Tool>>,
+    /// Of `tools`, then of the environment's own.
+    specs: Vec<ToolSpec>,
     format: Box<dyn ToolFormat>,
     read_answer: fn(&str) -> Option<String>,
 }
 
 impl Dialogue {
+    /// A dialogue with the tools of the options.
     pub fn new(options: DialogueOptions, host: &Arc<ToolHost>, read_answer: fn(&str) -> Option<String>) -> Result<Arc<Self>> {
+        Self::with_tools(options, host, &[], read_answer)
+    }
+    /// A dialogue with the tools of the options, then these of the environment; its episodes need a world for them.
+    pub fn with_tools(
+        options: DialogueOptions,
+        host: &Arc<ToolHost>,
+        own: &[ToolSpec],
+        read_answer: fn(&str) -> Option<String>,
+    ) -> Result<Arc<Self>> {
         let tools = options.tools.iter().map(|name| tool(name)).collect::<Result<Vec<_>>>()?;
-        let format = formats::build(&options.format, &options.specs())?;
-        Ok(Arc::new(Self { options, host: Arc::clone(host), tools, format, read_answer }))
+        let specs = options.specs(own);
+        let format = formats::build(&options.format, &specs)?;
+        Ok(Arc::new(Self { options, host: Arc::clone(host), tools, specs, format, read_answer }))
     }
     pub fn options(&self) -> &DialogueOptions {
         &self.options
     }
     pub fn specs(&self) -> Vec<ToolSpec> {
-        self.tools.iter().map(|t| t.spec()).collect()
+        self.specs.clone()
+    }
+    /// A call of the first tool with this text; none if that tool takes no text.
+    pub fn call(&self, text: &str) -> Option<ToolCall> {
+        let spec = self.specs.first()?;
+        let argument = spec.main_argument()?;
+        Some(ToolCall { name: spec.name.clone(), arguments: json!({ argument: text }) })
     }
     pub fn format(&self) -> &dyn ToolFormat {
         &*self.format
@@ -121,17 +72,37 @@ impl Dialogue {
             if !system.is_empty() {
                 system.push_str("\n\n");
             }
-            system.push_str(&self.format.describe(&self.specs()));
+            system.push_str(&self.format.describe(&self.specs));
         }
         let head = (!system.is_empty()).then(|| Message::new("system", system));
         head.into_iter().chain(problem.messages.iter().cloned()).collect()
     }
+    /// An episode with the tools of the registry alone.
     pub fn start(self: &Arc<Self>) -> Result<Box<dyn Episode>> {
+        self.open(None)
+    }
+    /// An episode whose own tools have these sessions, in the order of their specs.
+    pub fn start_with(self: &Arc<Self>, sessions: Vec<Box<dyn ToolSession>>) -> Result<Box<dyn Episode>> {
+        let names = self.specs[self.tools.len()..].iter().map(|spec| spec.name.clone());
+        if names.len() != sessions.len() {
+            return Err(Error::bug(format!("{} sessions for {} tools of the environment", sessions.len(), names.len())));
+        }
+        self.start_in(Box::new(Sessions::new(names.zip(sessions))))
+    }
+    /// An episode in this world.
+    pub fn start_in(self: &Arc<Self>, world: Box<dyn World>) -> Result<Box<dyn Episode>> {
+        self.open(Some(world))
+    }
+    fn open(self: &Arc<Self>, world: Option<Box<dyn World>>) -> Result<Box<dyn Episode>> {
+        if world.is_none() && self.specs.len() > self.tools.len() {
+            return Err(Error::bug("an episode of an environment with tools of its own was started without a world"));
+        }
         let mut sessions = Vec::with_capacity(self.tools.len());
         for tool in &self.tools {
             sessions.push(tool.open(&self.host, &self.options.limits)?);
         }
-        Ok(Box::new(DialogueEpisode { dialogue: Arc::clone(self), sessions, state: State::Agent, turns: 0, tool_calls: 0, tool_errors: 0 }))
+        let dialogue = Arc::clone(self);
+        Ok(Box::new(DialogueEpisode { dialogue, sessions, world, state: State::Agent, turns: 0, tool_calls: 0, tool_errors: 0 }))
     }
 }
 
@@ -148,8 +119,9 @@ enum State {
 
 struct DialogueEpisode {
     dialogue: Arc<Dialogue>,
-    /// One per tool, in the order of the options.
+    /// One per tool of the registry, in the order of the options.
     sessions: Vec<Box<dyn ToolSession>>,
+    world: Option<Box<dyn World>>,
     state: State,
     turns: u32,
     tool_calls: u32,
@@ -164,13 +136,15 @@ impl DialogueEpisode {
     }
     /// Hands every call of a turn to its tool; one that cannot be run is answered at once.
     fn submit(&mut self, turn: &AgentTurn) -> VecDeque<Ticket> {
+        let Self { dialogue, sessions, world, .. } = self;
         let calls = turn.calls.iter().map(|call| match call {
             Err(message) => Ticket::ready(ToolResult::error(message.clone())),
-            Ok(call) => match self.dialogue.options.tools.iter().position(|name| *name == call.name) {
-                Some(index) => self.sessions[index].submit(&call.arguments),
-                None => {
-                    let known = self.dialogue.options.tools.join(", ");
-                    Ticket::ready(ToolResult::error(format!("error: no tool `{}`; use one of: {known}", call.name)))
+            Ok(call) => match (dialogue.specs.iter().position(|spec| spec.name == call.name), &mut *world) {
+                (Some(index), _) if index < sessions.len() => sessions[index].submit(&call.arguments),
+                (Some(_), Some(world)) => world.submit(call),
+                _ => {
+                    let known: Vec<&str> = dialogue.specs.iter().map(|spec| spec.name.as_str()).collect();
+                    Ticket::ready(ToolResult::error(format!("error: no tool `{}`; use one of: {}", call.name, known.join(", "))))
                 }
             },
         });
@@ -184,10 +158,33 @@ impl DialogueEpisode {
         if results.iter().any(|r| r.infrastructure || r.timed_out) {
             return self.end(StopReason::Error, Status::Infrastructure, None);
         }
-        self.state = State::Agent;
+        let reply = self.world.as_mut().map_or_else(|| Reply::GoOn(Vec::new()), |world| world.after_calls(&results));
         let tool_calls = results.len() as u32;
         let messages = results.into_iter().map(|r| Message::new("tool", r.text)).collect();
-        Step::Observe(Observation { messages, tool_calls, tool_errors: errors })
+        self.follow(reply, Observation { messages, tool_calls, tool_errors: errors })
+    }
+    /// A turn without a call: the world's affair, or else the answer.
+    fn spoken(&mut self, text: &str) -> Step {
+        match self.world.as_mut().and_then(|world| world.after_text(text)) {
+            Some(reply) => self.follow(reply, Observation::default()),
+            None => self.answered((self.dialogue.read_answer)(text)),
+        }
+    }
+    fn answered(&mut self, answer: Option<String>) -> Step {
+        let stop = if answer.is_some() { StopReason::Answer } else { StopReason::End };
+        self.end(stop, Status::Ok, answer)
+    }
+    fn follow(&mut self, reply: Reply, mut seen: Observation) -> Step {
+        match reply {
+            Reply::End(answer) => self.answered(answer),
+            // Only a turn without a call gets here as the last one.
+            Reply::GoOn(_) if self.turns >= self.dialogue.options.max_turns => self.end(StopReason::Turns, Status::Ok, None),
+            Reply::GoOn(messages) => {
+                self.state = State::Agent;
+                seen.messages.extend(messages);
+                Step::Observe(seen)
+            }
+        }
     }
 }
 
@@ -203,9 +200,7 @@ impl Episode for DialogueEpisode {
             return Ok(self.end(StopReason::Length, Status::Ok, None));
         }
         if turn.calls.is_empty() {
-            let answer = (self.dialogue.read_answer)(&turn.text);
-            let stop = if answer.is_some() { StopReason::Answer } else { StopReason::End };
-            return Ok(self.end(stop, Status::Ok, answer));
+            return Ok(self.spoken(&turn.text));
         }
         if self.turns >= self.dialogue.options.max_turns {
             return Ok(self.end(StopReason::Turns, Status::Ok, None));
@@ -233,7 +228,12 @@ impl Episode for DialogueEpisode {
             State::Over => return Err(Error::bug("an episode cannot be forked after its end")),
         }
         let sessions = self.sessions.iter().map(|s| s.fork()).collect::<Result<Vec<_>>>()?;
+        let world = self.world.as_ref().map(|w| w.fork()).transpose()?;
         let Self { turns, tool_calls, tool_errors, .. } = *self;
-        Ok(Box::new(Self { dialogue: Arc::clone(&self.dialogue), sessions, state: State::Agent, turns, tool_calls, tool_errors }))
+        Ok(Box::new(Self { dialogue: Arc::clone(&self.dialogue), sessions, world, state: State::Agent, turns, tool_calls, tool_errors }))
     }
 }
+
+#[cfg(test)]
+#[path = "dialogue_tests.rs"]
+mod tests;

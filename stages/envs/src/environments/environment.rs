@@ -3,6 +3,7 @@
 //! Why polling: tools run while other sequences decode, so a turn with a tool call is handed over and asked for later. Refuses:
 //! tokens; the loop that samples keeps them.
 
+use crate::environments::ProblemGenerator;
 use crate::formats::ToolFormat;
 use crate::tools::{ToolCall, ToolSpec};
 use std::time::Duration;
@@ -82,6 +83,10 @@ pub trait Environment: Send + Sync {
     fn verify(&self, problem: &Problem, answer: &str) -> bool;
     /// The final answer in an agent's last message, as this environment reads it.
     fn read_answer(&self, text: &str) -> Option<String>;
+    /// What makes problems for this environment with these options; none if its problems come from data sets.
+    fn generator(&self) -> Option<&dyn ProblemGenerator> {
+        None
+    }
 }
 
 /// One episode in progress.

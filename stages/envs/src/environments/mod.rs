@@ -2,12 +2,26 @@
 //!
 //! An environment is a file (or folder) here and a line in [`registry`], and passes [`crate::conformance`].
 
-pub(crate) mod dialogue;
+pub(crate) mod answer;
+pub mod countdown;
+pub mod customer_service;
+pub mod dialogue;
+pub mod dialogue_options;
 pub mod environment;
+pub mod function_calling;
+pub mod generator;
+pub mod grid_world;
 pub mod math_problems;
+pub(crate) mod mistakes;
+pub mod multi_hop_questions;
+pub(crate) mod names;
 pub mod registry;
+pub mod sql_questions;
 pub mod word_problems;
+pub mod world;
 
-pub use dialogue::DialogueOptions;
+pub use dialogue_options::DialogueOptions;
 pub use environment::{AgentTurn, Environment, Episode, Observation, Outcome, Step};
+pub use generator::{Demonstration, ProblemGenerator, ScriptedTurn};
 pub use registry::{build, check, complete};
+pub use world::{Reply, World};

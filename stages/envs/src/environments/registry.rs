@@ -1,9 +1,12 @@
 //! All environments of this build: one line each, sorted.
 
-use crate::environments::{Environment, math_problems, word_problems};
+use crate::environments::{
+    Environment, countdown, customer_service, function_calling, grid_world, math_problems, multi_hop_questions, sql_questions,
+    word_problems,
+};
 use crate::options::{PartKind, find, part, read};
 use crate::tools::ToolHost;
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::sync::Arc;
 use trainyard_core::{OptionProblem, Result};
 
@@ -12,9 +15,29 @@ type Build = fn(&Value, &Arc<ToolHost>) -> Result<Box<dyn Environment>>;
 /// Every environment, by name.
 pub fn kinds() -> Vec<PartKind<Build>> {
     vec![
+        part::<countdown::CountdownOptions, Build>("make a target from given numbers, with tools, judged by evaluation", |o, host| {
+            Ok(Box::new(countdown::Countdown::new(read(o)?, host)?))
+        }),
+        part::<customer_service::CustomerServiceOptions, Build>("serve a customer of a shop, judged by the shop's database", |o, host| {
+            Ok(Box::new(customer_service::CustomerService::new(read(o)?, host)?))
+        }),
+        part::<function_calling::FunctionCallingOptions, Build>("one turn of tool calls, judged by gold calls", |o, _| {
+            Ok(Box::new(function_calling::FunctionCalling::new(read(o)?)?))
+        }),
+        part::<grid_world::GridWorldOptions, Build>("walk to a goal in a grid that is only seen nearby, judged by the world", |o, host| {
+            Ok(Box::new(grid_world::GridWorld::new(read(o)?, host)?))
+        }),
         part::<math_problems::MathProblemsOptions, Build>("math word problems of data sets, with tools, judged by a number", |o, host| {
             Ok(Box::new(math_problems::MathProblems::new(read(o)?, host)?))
         }),
+        part::<multi_hop_questions::MultiHopQuestionsOptions, Build>(
+            "several facts found one by one by search, judged by text",
+            |o, host| Ok(Box::new(multi_hop_questions::MultiHopQuestions::new(read(o)?, host)?)),
+        ),
+        part::<sql_questions::SqlQuestionsOptions, Build>(
+            "questions over a database that the agent queries, judged by a value",
+            |o, host| Ok(Box::new(sql_questions::SqlQuestions::new(read(o)?, host)?)),
+        ),
         part::<word_problems::WordProblemsOptions, Build>("generated arithmetic stories, with tools, judged by a number", |o, host| {
             Ok(Box::new(word_problems::WordProblems::new(read(o)?, host)?))
         }),
@@ -42,10 +65,17 @@ pub fn check(options: &Value) -> Vec<OptionProblem> {
     }
 }
 
+/// Kinds whose environment makes problems, sorted.
+pub fn generating() -> Vec<&'static str> {
+    let host = ToolHost::new(1);
+    let mut kinds = kinds();
+    kinds.retain(|kind| (kind.build)(&json!({}), &host).is_ok_and(|e| e.generator().is_some()));
+    kinds.iter().map(|kind| kind.name).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
 
     #[test]
     fn names_are_sorted_and_defaults_build() {
@@ -59,6 +89,8 @@ mod tests {
             assert_eq!(build(&whole, &host).unwrap().kind(), kind.name);
         }
         assert!(host.worker_ids().is_empty(), "building must not start a worker");
+        let generating = generating();
+        assert!(generating.contains(&"word-problems") && !generating.contains(&"math-problems"), "{generating:?}");
     }
 
     #[test]

@@ -43,8 +43,8 @@ impl ToolFormat for Hermes {
     }
 }
 
-/// JSON text in which no closing tag can occur.
-fn shield(arguments: &Value) -> String {
+/// JSON text in which no tag of a call can occur.
+pub(crate) fn shield(arguments: &Value) -> String {
     arguments.to_string().replace("<tool_call>", "\\u003ctool_call>").replace("</tool_call>", "\\u003c/tool_call>")
 }
 

@@ -3,8 +3,9 @@
 pub mod code;
 pub mod format;
 pub mod hermes;
-mod markup;
+pub(crate) mod markup;
 pub mod registry;
+pub mod toolrl;
 
 pub use format::ToolFormat;
 pub use markup::{CLOSE, OPEN};

@@ -1,12 +1,16 @@
 //! All tool-call formats of this build: one line each, sorted.
 
-use crate::formats::{ToolFormat, code, hermes};
+use crate::formats::{ToolFormat, code, hermes, toolrl};
 use crate::tools::ToolSpec;
 use trainyard_core::{Error, Result};
 
 type Build = fn(&[ToolSpec]) -> Result<Box<dyn ToolFormat>>;
 
-const FORMATS: &[(&str, Build)] = &[("code", |tools| Ok(Box::new(code::Code::new(tools)?))), ("hermes", |_| Ok(Box::new(hermes::Hermes)))];
+const FORMATS: &[(&str, Build)] = &[
+    ("code", |tools| Ok(Box::new(code::Code::new(tools)?))),
+    ("hermes", |_| Ok(Box::new(hermes::Hermes))),
+    ("toolrl", |_| Ok(Box::new(toolrl::ToolRl))),
+];
 
 /// Sorted names.
 pub fn names() -> Vec<&'static str> {

@@ -4,8 +4,7 @@
 //! failures: they are never scored 0.
 
 use crate::options::PartOptions;
-use crate::rewards::{Reward, Score};
-use crate::verifiers;
+use crate::rewards::{GroupView, Reward, Score};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use trainyard_tables::{Problem, Status, Trajectory};
@@ -35,28 +34,28 @@ impl Reward for Answer {
     fn name(&self) -> &str {
         AnswerOptions::KIND
     }
-    fn score(&self, r: &Trajectory, p: &Problem) -> Score {
+    fn score(&self, r: &Trajectory, p: &Problem, g: &GroupView<'_>) -> Score {
         if r.status == Status::Infrastructure {
             return Score::not_applicable("infrastructure failure");
         }
-        let right = r.answer.as_deref().is_some_and(|answer| verifiers::verify(p, answer));
-        Score::of(if right { self.0.correct } else { self.0.wrong })
+        Score::of(if g.right(r, p) { self.0.correct } else { self.0.wrong })
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::rewards::reward::score_alone;
 
     #[test]
     fn right_wrong_missing_and_lost() {
         let reward = Answer(AnswerOptions { correct: 1.0, wrong: -0.5 });
         let p = Problem { answer: "12".to_string(), ..Problem::default() };
         let with = |answer: Option<&str>| Trajectory { answer: answer.map(str::to_string), ..Trajectory::default() };
-        assert_eq!(reward.score(&with(Some("12.0")), &p).value, Some(1.0));
-        assert_eq!(reward.score(&with(Some("13")), &p).value, Some(-0.5));
-        assert_eq!(reward.score(&with(None), &p).value, Some(-0.5));
+        assert_eq!(score_alone(&reward, &with(Some("12.0")), &p).value, Some(1.0));
+        assert_eq!(score_alone(&reward, &with(Some("13")), &p).value, Some(-0.5));
+        assert_eq!(score_alone(&reward, &with(None), &p).value, Some(-0.5));
         let lost = Trajectory { status: Status::Infrastructure, ..with(Some("12")) };
-        assert_eq!(reward.score(&lost, &p).value, None);
+        assert_eq!(score_alone(&reward, &lost, &p).value, None);
     }
 }

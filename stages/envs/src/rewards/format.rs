@@ -1,15 +1,20 @@
 //! `format`: whether every agent turn is well formed.
 //!
-//! A turn before the last is well formed if it holds a tool call that could be read and none that could not; the last one if it
-//! gave an answer (`stop_reason` is `answer`). value = 1 if all are, else 0; per turn 1 or 0. Not applicable to infrastructure
-//! failures and to records without messages.
+//! A turn is well formed if it holds tool calls that could all be read, or no trace of one but some text (the environments end an
+//! episode there, or go on because they talk with the agent); the last one, moreover, must have given an answer (`stop_reason` is
+//! `answer`). value = 1 if all are, else 0; per turn 1 or 0. Not applicable to infrastructure failures and to records without
+//! messages. Turns that the prompt shows are not judged.
 
+use crate::calls;
+use crate::formats::markup::bodies;
 use crate::formats::{CLOSE, OPEN};
 use crate::options::PartOptions;
-use crate::rewards::{Reward, Score};
+use crate::rewards::reward::own_turns;
+use crate::rewards::{GroupView, Reward, Score};
+use crate::tools::ToolCall;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Deserializer, Value};
 use trainyard_tables::{Message, Problem, Status, StopReason, Trajectory};
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -22,37 +27,75 @@ impl PartOptions for FormatOptions {
 
 pub struct Format(pub FormatOptions);
 
-/// As many calls were read as tags were written.
-fn calls_are_whole(message: &Message) -> bool {
-    let read = message.tool_calls.as_deref().and_then(|text| serde_json::from_str::<Vec<Value>>(text).ok());
-    let count = |tag: &str| message.content.matches(tag).count();
-    let read = read.map_or(0, |calls| calls.len());
-    read > 0 && count(OPEN) == read && count(CLOSE) == read
+/// What stands before this is thought in format `toolrl`.
+const THOUGHT_ENDS: &str = "</think>";
+
+/// Whether all that stands between the tags of a turn was read as these calls: a block is the raw text of one call's argument, or
+/// nothing but JSON objects, one for each call.
+fn all_were_read(text: &str, calls: &[ToolCall]) -> bool {
+    let mut left = calls;
+    for body in bodies(text) {
+        let Ok(body) = body else { return false };
+        let count = if left.first().is_some_and(|call| is_raw(call, body)) { 1 } else { objects(body) };
+        match left.split_at_checked(count) {
+            Some((_, rest)) if count > 0 => left = rest,
+            _ => return false,
+        }
+    }
+    left.is_empty() && !calls.is_empty()
+}
+
+fn is_raw(call: &ToolCall, body: &str) -> bool {
+    call.arguments.as_object().is_some_and(|map| map.values().any(|v| v.as_str().is_some_and(|text| text.trim() == body.trim())))
+}
+
+/// How many JSON objects a text consists of; 0 if there is anything else in it.
+fn objects(text: &str) -> usize {
+    let mut values = Deserializer::from_str(text).into_iter::<Value>();
+    values.try_fold(0, |n, value| if matches!(value, Ok(Value::Object(_))) { Some(n + 1) } else { None }).unwrap_or(0)
+}
+
+/// Whether the assistant message at `at` holds calls that could all be read, or text without a trace of a call.
+pub(crate) fn turn_is_formed(messages: &[Message], at: usize) -> bool {
+    let Some(turn) = messages.get(at) else { return false };
+    let acted = turn.content.split_once(THOUGHT_ENDS).map(|(_, acted)| acted);
+    let mut texts = [Some(turn.content.as_str()), acted].into_iter().flatten();
+    match turn.tool_calls.as_deref() {
+        Some(calls) => calls::read(calls).is_some_and(|calls| texts.any(|text| all_were_read(text, &calls))),
+        // A turn that a tool answers wrote a call, be it one that nobody could read.
+        None if messages.get(at + 1).is_some_and(|m| m.role == "tool") => false,
+        None => texts.any(|text| !text.trim().is_empty() && !text.contains(OPEN) && !text.contains(CLOSE)),
+    }
+}
+
+/// Whether each turn of the agent is well formed; none if no turn is recorded.
+pub(crate) fn formed(r: &Trajectory, p: &Problem) -> Option<Vec<bool>> {
+    let mut formed: Vec<bool> = own_turns(r, p).iter().map(|(at, _)| turn_is_formed(&r.messages, *at)).collect();
+    *formed.last_mut()? &= r.stop_reason == StopReason::Answer;
+    Some(formed)
 }
 
 impl Reward for Format {
     fn name(&self) -> &str {
         FormatOptions::KIND
     }
-    fn score(&self, r: &Trajectory, _p: &Problem) -> Score {
-        let turns: Vec<&Message> = r.messages.iter().filter(|m| m.role == "assistant").collect();
-        let Some((last, earlier)) = turns.split_last() else {
+    fn score(&self, r: &Trajectory, p: &Problem, _g: &GroupView<'_>) -> Score {
+        let Some(formed) = formed(r, p) else {
             return Score::not_applicable("no messages are recorded");
         };
         if r.status == Status::Infrastructure {
             return Score::not_applicable("infrastructure failure");
         }
-        let answered = r.stop_reason == StopReason::Answer && !last.content.contains(OPEN) && !last.content.contains(CLOSE);
-        let formed = earlier.iter().map(|m| calls_are_whole(m)).chain([answered]);
-        let per_turn: Vec<f64> = formed.map(|ok| if ok { 1.0 } else { 0.0 }).collect();
-        let value = if per_turn.iter().all(|v| *v == 1.0) { 1.0 } else { 0.0 };
-        Score { value: Some(value), per_turn, note: None }
+        let number = |ok: bool| if ok { 1.0 } else { 0.0 };
+        let value = number(formed.iter().all(|ok| *ok));
+        Score { value: Some(value), per_turn: formed.into_iter().map(number).collect(), note: None }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::rewards::reward::score_alone;
 
     fn episode(turns: &[(&str, Option<&str>)], stop_reason: StopReason) -> Trajectory {
         let message = |(text, calls): &(&str, Option<&str>)| Message {
@@ -67,11 +110,40 @@ mod tests {
     fn turns_are_judged_one_by_one() {
         let call = ("<tool_call>1+1</tool_call>", Some(r#"[{"name":"python","arguments":{"code":"1+1"}}]"#));
         let broken = ("<tool_call>1+1", None);
-        let score = |turns: &[_], stop| Format(FormatOptions {}).score(&episode(turns, stop), &Problem::default());
+        let score = |turns: &[_], stop| score_alone(&Format(FormatOptions {}), &episode(turns, stop), &Problem::default());
         assert_eq!(score(&[call, ("2", None)], StopReason::Answer).per_turn, [1.0, 1.0]);
         assert_eq!(score(&[broken, ("2", None)], StopReason::Answer), Score { value: Some(0.0), per_turn: vec![0.0, 1.0], note: None });
         assert_eq!(score(&[call, call], StopReason::Turns).per_turn, [1.0, 0.0]);
         assert_eq!(score(&[("", None)], StopReason::End).value, Some(0.0));
+        assert_eq!(score(&[call, call], StopReason::Answer).per_turn, [1.0, 1.0], "a world may take calls for the answer");
+        assert_eq!(score(&[("which one?", None), ("2", None)], StopReason::Answer).per_turn, [1.0, 1.0]);
+        assert_eq!(score(&[("2</tool_call>", None)], StopReason::Answer).per_turn, [0.0]);
         assert_eq!(score(&[], StopReason::Answer).value, None);
+    }
+
+    #[test]
+    fn blocks_are_compared_with_what_was_read() {
+        let formed = |text: &str, calls: Option<&str>| turn_is_formed(&episode(&[(text, calls)], StopReason::Answer).messages, 0);
+        let one = r#"[{"name":"f","arguments":{"x":1}}]"#;
+        let two = r#"[{"name":"f","arguments":{"x":1}},{"name":"g","arguments":{}}]"#;
+        let object = r#"{"name":"f","arguments":{"x":1}}"#;
+        assert!(formed(&format!("so <tool_call>\n{object}\n</tool_call>"), Some(one)));
+        assert!(formed(&format!("<tool_call>{object}\n{{}}</tool_call>"), Some(two)), "two in one block");
+        assert!(formed(&format!("<tool_call>{object}</tool_call><tool_call>{{}}</tool_call>"), Some(two)));
+        assert!(formed(&format!("<think><tool_call></think><tool_call>{object}</tool_call>"), Some(one)), "thoughts are free");
+        assert!(formed("<think><tool_call></think>no", None));
+        // A second object, a half one, or one that is not closed was not read.
+        for rest in [format!("{object}</tool_call>"), "{</tool_call>".to_string(), "</tool_call><tool_call>".to_string()] {
+            assert!(!formed(&format!("<tool_call>{object}{rest}"), Some(one)), "{rest}");
+        }
+        assert!(!formed(object, Some(one)), "no block at all");
+    }
+
+    #[test]
+    fn a_turn_that_a_tool_answers_is_no_text() {
+        let mut messages = episode(&[("<tool_call>{</think>", None)], StopReason::Answer).messages;
+        messages.push(Message::new("tool", "error: the tool call is not closed by </tool_call>"));
+        assert!(!turn_is_formed(&messages, 0));
+        assert!(!turn_is_formed(&messages, 2), "there is no such message");
     }
 }

@@ -5,7 +5,7 @@
 //! Dimensionless, in [−1, 0]. Not applicable to infrastructure failures.
 
 use crate::options::PartOptions;
-use crate::rewards::{Reward, Score};
+use crate::rewards::{GroupView, Reward, Score};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use trainyard_core::OptionProblem;
@@ -51,7 +51,7 @@ impl Reward for Length {
     fn name(&self) -> &str {
         LengthOptions::KIND
     }
-    fn score(&self, r: &Trajectory, _p: &Problem) -> Score {
+    fn score(&self, r: &Trajectory, _p: &Problem, _g: &GroupView<'_>) -> Score {
         if r.status == Status::Infrastructure {
             return Score::not_applicable("infrastructure failure");
         }
@@ -66,6 +66,7 @@ impl Reward for Length {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::rewards::reward::score_alone;
 
     #[test]
     fn the_penalty_grows_over_the_buffer() {
@@ -73,7 +74,7 @@ mod tests {
         let value = |own: usize, stop_reason| {
             let mut loss_mask = vec![false; 5];
             loss_mask.extend(vec![true; own]);
-            reward.score(&Trajectory { loss_mask, stop_reason, ..Trajectory::default() }, &Problem::default()).value
+            score_alone(&reward, &Trajectory { loss_mask, stop_reason, ..Trajectory::default() }, &Problem::default()).value
         };
         for (own, expected) in [(0, 0.0), (6, 0.0), (7, -0.25), (8, -0.5), (10, -1.0), (11, -1.0)] {
             assert_eq!(value(own, StopReason::Answer), Some(expected), "{own}");

@@ -1,11 +1,19 @@
-//! Rewards: functions from a finished episode to a number. A file each, a line each in [`registry`].
+//! Rewards: functions from a finished episode, seen beside its group, to a number. A file each, a line each in [`registry`].
 
 pub mod answer;
+pub mod call_match;
 pub mod format;
+pub mod hierarchical;
+#[cfg(test)]
+pub(crate) mod kit;
+pub mod knowledge_boundary;
 pub mod length;
 pub mod registry;
 pub mod reward;
+pub mod rubric;
+pub mod tool_efficiency;
 pub mod tool_success;
+pub mod tool_turns;
 
 pub use registry::{build, check, complete};
-pub use reward::{Reward, Score};
+pub use reward::{GroupView, Reward, Score, verified};

@@ -1,9 +1,13 @@
-//! All rewards of this build: one line each, sorted; and their weighted sum.
+//! All rewards of this build: one line each, sorted; their weighted sum; and their state.
 
 use crate::options::{PartKind, find, part, read};
-use crate::rewards::{Reward, answer, format, length, tool_success};
-use serde_json::Value;
+use crate::rewards::{
+    GroupView, Reward, answer, call_match, format, hierarchical, knowledge_boundary, length, rubric, tool_efficiency, tool_success,
+    tool_turns,
+};
+use serde_json::{Map, Value};
 use std::collections::BTreeMap;
+use trainyard_core::error::Context as _;
 use trainyard_core::{Error, OptionProblem, Result};
 use trainyard_tables::{Problem, Trajectory};
 
@@ -13,10 +17,28 @@ type Build = fn(&Value) -> Result<Box<dyn Reward>>;
 pub fn kinds() -> Vec<PartKind<Build>> {
     vec![
         part::<answer::AnswerOptions, Build>("1 if the final answer is right", |o| Ok(Box::new(answer::Answer(read(o)?)))),
+        part::<call_match::CallMatchOptions, Build>("how near the calls of the first turn are to the gold calls", |o| {
+            Ok(Box::new(call_match::CallMatch(read(o)?)))
+        }),
         part::<format::FormatOptions, Build>("1 if every turn is well formed", |o| Ok(Box::new(format::Format(read(o)?)))),
+        part::<hierarchical::HierarchicalOptions, Build>("format before answer before use of several tools", |o| {
+            Ok(Box::new(hierarchical::Hierarchical(read(o)?)))
+        }),
+        part::<knowledge_boundary::KnowledgeBoundaryOptions, Build>("right answers with few searches, and a little for looking", |o| {
+            Ok(Box::new(knowledge_boundary::KnowledgeBoundary(read(o)?)))
+        }),
         part::<length::LengthOptions, Build>("a penalty that grows near the length limit", |o| Ok(Box::new(length::Length(read(o)?)))),
+        part::<rubric::RubricOptions, Build>("the share of the reference's lines that occur, and of the answer", |o| {
+            Ok(Box::new(rubric::Rubric(read(o)?)))
+        }),
+        part::<tool_efficiency::ToolEfficiencyOptions, Build>("right answers, worth less the more tool calls they took", |o| {
+            Ok(Box::new(tool_efficiency::ToolEfficiency::new(read(o)?)))
+        }),
         part::<tool_success::ToolSuccessOptions, Build>("the share of tool calls without an error", |o| {
             Ok(Box::new(tool_success::ToolSuccess(read(o)?)))
+        }),
+        part::<tool_turns::ToolTurnsOptions, Build>("turns that call a tool, worth less from step to step", |o| {
+            Ok(Box::new(tool_turns::ToolTurns(read(o)?)))
         }),
     ]
 }
@@ -73,26 +95,64 @@ pub fn check(options: &Value) -> Vec<OptionProblem> {
     problems
 }
 
-/// The reward of one episode: every component by name, their weighted sum, and the weighted sum per agent turn (empty if no
-/// component scores turns). Components that do not apply are left out of all three.
-pub fn score(rewards: &[WeightedReward], r: &Trajectory, p: &Problem) -> (BTreeMap<String, f64>, f64, Vec<f64>) {
-    let mut components = BTreeMap::new();
-    let mut total = 0.0;
-    let mut turns: Vec<f64> = Vec::new();
+/// The reward of one episode. Components that do not apply are left out of all three.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Total {
+    /// Every component by name, before its weight.
+    pub components: BTreeMap<String, f64>,
+    /// Their weighted sum.
+    pub value: f64,
+    /// The weighted sum per agent turn; empty if no component scores turns.
+    pub per_turn: Vec<f64>,
+}
+
+/// The reward of one episode, without anything new being observed.
+pub fn score(rewards: &[WeightedReward], r: &Trajectory, p: &Problem, g: &GroupView<'_>) -> Total {
+    let mut total = Total::default();
     for WeightedReward { weight, reward } in rewards {
-        let score = reward.score(r, p);
+        let score = reward.score(r, p, g);
         if let Some(value) = score.value {
-            components.insert(reward.name().to_string(), value);
-            total += weight * value;
+            total.components.insert(reward.name().to_string(), value);
+            total.value += weight * value;
         }
-        if turns.len() < score.per_turn.len() {
-            turns.resize(score.per_turn.len(), 0.0);
+        if total.per_turn.len() < score.per_turn.len() {
+            total.per_turn.resize(score.per_turn.len(), 0.0);
         }
-        for (sum, value) in turns.iter_mut().zip(&score.per_turn) {
+        for (sum, value) in total.per_turn.iter_mut().zip(&score.per_turn) {
             *sum += weight * value;
         }
     }
-    (components, total, turns)
+    total
+}
+
+/// Shows the group to every reward, then scores its members, in order.
+pub fn score_group(rewards: &mut [WeightedReward], p: &Problem, g: &GroupView<'_>) -> Vec<Total> {
+    rewards.iter_mut().for_each(|r| r.reward.observe(p, g));
+    g.members.iter().map(|member| score(rewards, member, p, g)).collect()
+}
+
+/// What the rewards keep across steps, by their place in the list; null if none keeps anything.
+pub fn save(rewards: &[WeightedReward]) -> Value {
+    let states = rewards.iter().enumerate().map(|(place, r)| (place.to_string(), r.reward.save()));
+    let kept: Map<String, Value> = states.filter(|(_, state)| !state.is_null()).collect();
+    if kept.is_empty() { Value::Null } else { Value::Object(kept) }
+}
+
+/// Takes back what [`save`] gave. Errors: data, when the state is that of other rewards.
+pub fn load(rewards: &mut [WeightedReward], state: Value) -> Result<()> {
+    let mut kept = match state {
+        Value::Null => Map::new(),
+        Value::Object(kept) => kept,
+        _ => return Err(Error::data("the saved state of the rewards is no map")),
+    };
+    for (place, r) in rewards.iter_mut().enumerate() {
+        let own = kept.remove(&place.to_string()).unwrap_or_default();
+        r.reward.load(own).at(format!("rewards[{place}]"))?;
+    }
+    match kept.keys().next() {
+        None => Ok(()),
+        Some(place) => Err(Error::data(format!("the checkpoint holds state for rewards[{place}], but there are {}", rewards.len()))),
+    }
 }
 
 #[cfg(test)]
@@ -131,9 +191,51 @@ mod tests {
         let message = trainyard_tables::Message::new("assistant", "7");
         let r =
             Trajectory { answer: Some("7".to_string()), stop_reason: StopReason::Answer, messages: vec![message], ..Trajectory::default() };
-        let (components, total, turns) = score(&rewards, &r, &p);
-        assert_eq!(components, BTreeMap::from([("answer".to_string(), 1.0), ("format".to_string(), 1.0)]));
-        assert_eq!(total, 1.5);
-        assert_eq!(turns, [0.5]);
+        let total = score(&rewards, &r, &p, &GroupView::alone(&[&r], &[true]));
+        assert_eq!(total.components, BTreeMap::from([("answer".to_string(), 1.0), ("format".to_string(), 1.0)]));
+        assert_eq!(total.value, 1.5);
+        assert_eq!(total.per_turn, [0.5]);
+    }
+
+    fn list() -> Vec<WeightedReward> {
+        let options = [json!({"kind": "answer"}), json!({"kind": "tool_efficiency", "weight": 0.5}), json!({"kind": "tool_efficiency"})];
+        options.iter().map(|o| build(o).unwrap()).collect()
+    }
+
+    fn group(rewards: &mut [WeightedReward], calls: &[u32]) -> Vec<f64> {
+        let p = Problem { id: "p".to_string(), ..Problem::default() };
+        let rows: Vec<Trajectory> = calls.iter().map(|n| Trajectory { tool_calls: *n, ..Trajectory::default() }).collect();
+        let members: Vec<&Trajectory> = rows.iter().collect();
+        let correct = vec![true; rows.len()];
+        let g = GroupView { step: 0, steps: 1, members: &members, correct: &correct };
+        score_group(rewards, &p, &g).into_iter().map(|t| t.value).collect()
+    }
+
+    #[test]
+    fn a_group_is_observed_before_any_member_is_scored() {
+        // The first member is measured by the second: n = 1, sin(2π/3).
+        let values = group(&mut list(), &[2, 1]);
+        assert!((values[0] - (1.0 + 1.5 * 0.75_f64.sqrt())).abs() < 1e-12);
+        assert!((values[1] - 2.5).abs() < 1e-12);
+    }
+
+    #[test]
+    fn state_is_kept_by_place() {
+        let mut rewards = list();
+        assert!(save(&rewards).is_null());
+        group(&mut rewards, &[1]);
+        let state = save(&rewards);
+        assert_eq!(state, json!({"1": {"fewest": {"p": 1}}, "2": {"fewest": {"p": 1}}}));
+        let mut resumed = list();
+        load(&mut resumed, state.clone()).unwrap();
+        assert_eq!(group(&mut resumed, &[3]), group(&mut rewards, &[3]));
+        load(&mut resumed, Value::Null).unwrap();
+        assert!(save(&resumed).is_null());
+        let mut shorter = list();
+        shorter.truncate(1);
+        let e = load(&mut shorter, state).unwrap_err();
+        assert!(e.message.contains("rewards[1]"), "{e}");
+        assert_eq!(load(&mut shorter, json!({"0": 1})).unwrap_err().kind, trainyard_core::ErrorKind::Data);
+        assert!(load(&mut shorter, json!([])).is_err());
     }
 }

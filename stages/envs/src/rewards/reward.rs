@@ -1,6 +1,13 @@
-//! What a reward is.
+//! What a reward is, and what it may see.
+//!
+//! Why a view of the group: some published rewards compare an episode with the others of its problem, or change over the run. Values
+//! that a reward keeps across steps are taken in [`Reward::observe`] and travel through [`Reward::save`], so scoring itself is pure
+//! and a resumed run scores as the unbroken one. Refuses: ambient chance and hidden state.
 
-use trainyard_tables::{Problem, Trajectory};
+use crate::verifiers;
+use serde_json::Value;
+use trainyard_core::{Error, Result};
+use trainyard_tables::{Message, Problem, Trajectory};
 
 /// What one reward says about one episode.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -22,9 +29,117 @@ impl Score {
     }
 }
 
-/// One reward with its options. Pure: equal episodes give equal scores.
+/// What a reward may see besides its own episode.
+#[derive(Debug, Clone, Copy)]
+pub struct GroupView<'a> {
+    /// From 0.
+    pub step: u64,
+    /// Steps of the whole run.
+    pub steps: u64,
+    /// All finished episodes of the problem in this step, infrastructure failures left out, in order of sample.
+    pub members: &'a [&'a Trajectory],
+    /// Verified answers, same order.
+    pub correct: &'a [bool],
+}
+
+impl<'a> GroupView<'a> {
+    /// The view outside of RL: the first step of one, and no other episode.
+    pub fn alone(member: &'a [&'a Trajectory; 1], correct: &'a [bool; 1]) -> Self {
+        Self { step: 0, steps: 1, members: member, correct }
+    }
+    /// Whether the answer of `r` is right: the group's word for its members, that of the problem's verifier for other episodes.
+    pub fn right(&self, r: &Trajectory, p: &Problem) -> bool {
+        let member = self.members.iter().position(|m| std::ptr::eq(*m, r));
+        member.and_then(|at| self.correct.get(at).copied()).unwrap_or_else(|| verified(r, p))
+    }
+    /// The members with right answers.
+    pub fn right_ones(&self) -> impl Iterator<Item = &'a Trajectory> {
+        self.members.iter().zip(self.correct).filter(|(_, right)| **right).map(|(member, _)| *member)
+    }
+}
+
+/// One reward with its options.
 pub trait Reward: Send + Sync {
     /// The `kind` it is registered under; also the name of its component in the rollout record.
     fn name(&self) -> &str;
-    fn score(&self, r: &Trajectory, p: &Problem) -> Score;
+    /// Pure: equal episodes in equal groups give equal scores, as long as nothing new is observed.
+    fn score(&self, r: &Trajectory, p: &Problem, g: &GroupView<'_>) -> Score;
+    /// Called once per group before any of its members is scored: for values kept across steps.
+    fn observe(&mut self, _p: &Problem, _g: &GroupView<'_>) {}
+    /// Everything that later scores depend on; null for rewards without state.
+    fn save(&self) -> Value {
+        Value::Null
+    }
+    /// Takes back what [`Reward::save`] gave; null = the state of a new reward. Errors: data, when the value is of another shape.
+    fn load(&mut self, state: Value) -> Result<()> {
+        if state.is_null() { Ok(()) } else { Err(Error::data("this reward keeps no state, but the checkpoint holds some for it")) }
+    }
+}
+
+/// Whether the problem's verifier accepts the answer of an episode; a missing answer is wrong.
+pub fn verified(r: &Trajectory, p: &Problem) -> bool {
+    r.answer.as_deref().is_some_and(|answer| verifiers::verify(p, answer))
+}
+
+/// The agent's turns with their places in `messages`. Assistant messages that the problem's prompt holds are not the agent's.
+pub(crate) fn own_turns<'a>(r: &'a Trajectory, p: &Problem) -> Vec<(usize, &'a Message)> {
+    let given = p.messages.iter().filter(|m| m.role == "assistant").count();
+    r.messages.iter().enumerate().filter(|(_, m)| m.role == "assistant").skip(given).collect()
+}
+
+/// The score of an episode that stands alone, judged by its problem's verifier.
+#[cfg(test)]
+pub(crate) fn score_alone(reward: &dyn Reward, r: &Trajectory, p: &Problem) -> Score {
+    reward.score(r, p, &GroupView::alone(&[r], &[verified(r, p)]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Plain;
+
+    impl Reward for Plain {
+        fn name(&self) -> &str {
+            "plain"
+        }
+        fn score(&self, r: &Trajectory, p: &Problem, g: &GroupView<'_>) -> Score {
+            Score::of(f64::from(u8::from(g.right(r, p))))
+        }
+    }
+
+    fn answering(answer: &str) -> Trajectory {
+        Trajectory { answer: Some(answer.to_string()), ..Trajectory::default() }
+    }
+
+    #[test]
+    fn members_are_judged_by_the_group_and_others_by_the_verifier() {
+        let p = Problem { answer: "7".to_string(), ..Problem::default() };
+        let (right, wrong) = (answering("7"), answering("8"));
+        assert_eq!(score_alone(&Plain, &right, &p).value, Some(1.0));
+        assert_eq!(score_alone(&Plain, &wrong, &p).value, Some(0.0));
+        let g = GroupView { step: 0, steps: 1, members: &[&right, &wrong], correct: &[false, true] };
+        assert!(!g.right(&right, &p) && g.right(&wrong, &p));
+        assert!(g.right(&right.clone(), &p), "a copy is no member");
+        assert_eq!(g.right_ones().collect::<Vec<_>>(), [&wrong]);
+    }
+
+    #[test]
+    fn a_reward_without_state_refuses_one() {
+        assert!(Plain.save().is_null());
+        assert!(Plain.load(Value::Null).is_ok());
+        assert_eq!(Plain.load(Value::from(1)).unwrap_err().kind, trainyard_core::ErrorKind::Data);
+    }
+
+    #[test]
+    fn turns_of_the_prompt_are_not_the_agents() {
+        let shown = [Message::new("user", "1+1?"), Message::new("assistant", "2"), Message::new("user", "2+2?")];
+        let p = Problem { messages: shown.to_vec(), ..Problem::default() };
+        let mut messages = vec![Message::new("system", "")];
+        messages.extend(shown);
+        messages.push(Message::new("assistant", "4"));
+        let r = Trajectory { messages, ..Trajectory::default() };
+        assert_eq!(own_turns(&r, &p), [(4, &r.messages[4])]);
+        assert_eq!(own_turns(&r, &Problem::default()).len(), 2);
+    }
 }

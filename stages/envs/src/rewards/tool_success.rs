@@ -3,7 +3,7 @@
 //! Unreadable calls count as failed. Not applicable to episodes without a call and to infrastructure failures.
 
 use crate::options::PartOptions;
-use crate::rewards::{Reward, Score};
+use crate::rewards::{GroupView, Reward, Score};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use trainyard_tables::{Problem, Status, Trajectory};
@@ -22,7 +22,7 @@ impl Reward for ToolSuccess {
     fn name(&self) -> &str {
         ToolSuccessOptions::KIND
     }
-    fn score(&self, r: &Trajectory, _p: &Problem) -> Score {
+    fn score(&self, r: &Trajectory, _p: &Problem, _g: &GroupView<'_>) -> Score {
         if r.status == Status::Infrastructure {
             return Score::not_applicable("infrastructure failure");
         }
@@ -36,12 +36,13 @@ impl Reward for ToolSuccess {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::rewards::reward::score_alone;
 
     #[test]
     fn the_share_of_calls_that_worked() {
         let value = |tool_calls, tool_errors| {
             let r = Trajectory { tool_calls, tool_errors, ..Trajectory::default() };
-            ToolSuccess(ToolSuccessOptions {}).score(&r, &Problem::default()).value
+            score_alone(&ToolSuccess(ToolSuccessOptions {}), &r, &Problem::default()).value
         };
         assert_eq!(value(4, 1), Some(0.75));
         assert_eq!(value(2, 2), Some(0.0));

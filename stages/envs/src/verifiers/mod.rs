@@ -2,6 +2,8 @@
 //!
 //! A problem names its verifier in `verifier` as JSON (`{"kind": "numeric"}`); `{}` or an empty text means `numeric`.
 
+pub mod calls;
+pub mod countdown;
 pub mod extract;
 pub mod numeric;
 pub mod registry;

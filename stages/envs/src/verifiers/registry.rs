@@ -1,11 +1,11 @@
 //! All verifiers of this build: one line each, sorted.
 
-use crate::verifiers::{Verifier, numeric, text};
+use crate::verifiers::{Verifier, calls, countdown, numeric, text};
 use serde_json::Value;
 use trainyard_core::{Error, Result};
 use trainyard_tables::Problem;
 
-static VERIFIERS: &[&dyn Verifier] = &[&numeric::Numeric, &text::Text];
+static VERIFIERS: &[&dyn Verifier] = &[&calls::Calls, &countdown::Countdown, &numeric::Numeric, &text::Text];
 
 /// Sorted names.
 pub fn names() -> Vec<&'static str> {

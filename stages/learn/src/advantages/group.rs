@@ -110,7 +110,7 @@ impl Group {
 }
 
 /// Standard deviation; none with fewer than two values.
-fn deviation(values: &[f64], ddof: u8) -> Option<f64> {
+pub(super) fn deviation(values: &[f64], ddof: u8) -> Option<f64> {
     if values.len() < 2 {
         return None;
     }

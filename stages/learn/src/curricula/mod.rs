@@ -1,9 +1,20 @@
 //! Which problems come next. One file per curriculum; the list is in [`crate::registry`].
 
 pub mod deck;
+pub mod interaction_stages;
+pub mod learnable;
 pub mod levels;
 pub mod uniform;
 
 pub use deck::Deck;
+pub use interaction_stages::InteractionStages;
+pub use learnable::Learnable;
 pub use levels::Levels;
 pub use uniform::Uniform;
+
+use crate::part::Pool;
+
+/// Places of the problems of these levels, ascending; no levels = all.
+fn of_levels(pool: &Pool, levels: &[u32]) -> Vec<usize> {
+    pool.problems.iter().enumerate().filter(|(_, p)| levels.is_empty() || levels.contains(&p.level)).map(|(i, _)| i).collect()
+}

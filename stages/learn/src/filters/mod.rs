@@ -1,10 +1,20 @@
 //! Which rollouts enter the update. One file per filter; the list is in [`crate::registry`].
 
+pub mod accuracy_band;
+pub mod incomplete;
 pub mod overlong;
+pub mod prefix_entropy;
+pub mod repetition;
+pub mod reward_spread;
 pub mod void_turn;
 pub mod zero_variance;
 
+pub use accuracy_band::AccuracyBand;
+pub use incomplete::Incomplete;
 pub use overlong::Overlong;
+pub use prefix_entropy::PrefixEntropy;
+pub use repetition::Repetition;
+pub use reward_spread::RewardSpread;
 pub use void_turn::VoidTurn;
 pub use zero_variance::ZeroVariance;
 

@@ -67,14 +67,17 @@ impl LossTerm for Clip {
     }
 }
 
-struct Token {
-    loss: f64,
-    gradient: f64,
-    clipped: bool,
+/// One token's loss, unweighted.
+pub(super) struct Token {
+    pub(super) loss: f64,
+    /// By the current logprob.
+    pub(super) gradient: f64,
+    /// The clip removed its gradient.
+    pub(super) clipped: bool,
 }
 
 impl Clip {
-    fn token(&self, log_ratio: f64, advantage: f64) -> Token {
+    pub(super) fn token(&self, log_ratio: f64, advantage: f64) -> Token {
         let (rho, slope) = ratio(log_ratio);
         let bounded = rho.clamp(1.0 - self.clip_low, 1.0 + self.clip_high);
         let (free, held) = (-rho * advantage, -bounded * advantage);

@@ -24,6 +24,10 @@ pub fn batch(seed: u64) -> TokenBatch {
         correction: None,
         groups: vec![0, 0, 1],
         rewards: vec![1.0, 0.0, 1.0],
+        correct: vec![true, false, true],
+        pass_rates: vec![0.5, 0.5, 1.0],
+        turns: vec![vec![(0, 2), (2, 4)], vec![(0, 3), (3, 6)], vec![(0, 3)]],
+        seed,
         mask,
     }
 }

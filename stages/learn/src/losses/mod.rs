@@ -6,22 +6,35 @@
 
 pub mod cispo;
 pub mod clip;
+pub mod clip_balanced;
+pub mod clip_cov;
 #[cfg(test)]
 pub mod differences;
+pub mod dpo;
 pub mod entropy;
+pub mod entropy_smoothing;
 pub mod geo_mean;
 pub mod gspo;
 pub mod kl;
+pub mod kl_cov;
+pub mod nft;
 pub mod value;
 
 pub use cispo::Cispo;
 pub use clip::Clip;
+pub use clip_balanced::ClipBalanced;
+pub use clip_cov::ClipCov;
+pub use dpo::Dpo;
 pub use entropy::Entropy;
+pub use entropy_smoothing::EntropySmoothing;
 pub use geo_mean::GeoMean;
 pub use gspo::Gspo;
 pub use kl::Kl;
+pub use kl_cov::KlCov;
+pub use nft::Nft;
 pub use value::Value;
 
+use crate::batch::{Grid, TokenBatch};
 use trainyard_core::{Error, Result};
 
 /// Log-ratios are clamped to this before the exponential; beyond it the gradient is 0.
@@ -39,6 +52,20 @@ pub(crate) fn bounds(low: f64, high: f64) -> Result<()> {
         return Ok(());
     }
     Err(Error::invalid(format!("clip bounds {low} and {high} are out of range")).help("clip_low is in 0..1, clip_high at least 0"))
+}
+
+/// How advantage and logprob of each token in the loss move together: (sequence, token, (A − mean A)·(logπ − mean logπ)), in index order;
+/// means over the tokens in the loss, logπ current (2505.22617).
+pub(crate) fn covariances(b: &TokenBatch) -> Vec<(usize, usize, f64)> {
+    let tokens = b.places().count().max(1) as f64;
+    let mean = |grid: &Grid| b.places().map(|(i, t)| grid[i][t]).sum::<f64>() / tokens;
+    let (advantage, logprob) = (mean(&b.advantages), mean(&b.logprobs));
+    b.places().map(|(i, t)| (i, t, (b.advantages[i][t] - advantage) * (b.logprobs[i][t] - logprob))).collect()
+}
+
+/// How many of `tokens` a share is: rounded down, but at least one unless the share is 0.
+pub(crate) fn share_of(share: f64, tokens: usize) -> usize {
+    if share > 0.0 { ((share * tokens as f64) as usize).max(1) } else { 0 }
 }
 
 /// What every loss on ratios tells: metrics `clip_fraction`, `kl` (k3 estimate against the sampling policy) and `ratio`, as sums.

@@ -32,8 +32,8 @@ impl Options for Value {
     const KIND: &'static str = "value";
     const SUMMARY: &'static str = "clipped squared error of a value head";
     const DOC: &'static str = "Token loss = weight·½·max((V − R)², (clamp(V, V_old − clip, V_old + clip) − R)²), V of the current weights, V_old of the\n\
-        sampling ones, R the return that the advantage part gives (`gae`). Source: 1707.06347. Metric: value_clip_fraction (tokens whose held\n\
-        error is the larger one).";
+        sampling ones, R the return that the advantage part gives (`gae`). Source: 1707.06347. Metrics: value_clip_fraction (tokens whose held\n\
+        error is the larger one), value_loss (½·(V − R)², unweighted).";
     fn check(&self) -> Result<()> {
         if self.weight >= 0.0 && self.clip > 0.0 {
             return Ok(());
@@ -56,7 +56,7 @@ impl LossTerm for Value {
         let returns = b.returns.as_ref().expect(asked);
         let mut slopes = b.zeros();
         let mut term = Term { d_logprobs: b.zeros(), ..Term::default() };
-        let mut clipped = 0.0;
+        let (mut clipped, mut error) = (0.0, 0.0);
         for (i, t) in b.places() {
             let (v, target) = (values[i][t], returns[i][t]);
             let held = v.clamp(old[i][t] - self.clip, old[i][t] + self.clip);
@@ -65,10 +65,11 @@ impl LossTerm for Value {
             term.loss += weight * 0.5 * free_error.max(held_error);
             // Where the held error is larger, the prediction was moved, and a held prediction has no slope.
             slopes[i][t] = if held_error > free_error { 0.0 } else { weight * (v - target) };
+            error += 0.5 * free_error;
             clipped += f64::from(u8::from(held_error > free_error));
         }
         term.d_values = Some(slopes);
-        term.sums = vec![("value_clip_fraction", clipped)];
+        term.sums = vec![("value_clip_fraction", clipped), ("value_loss", error)];
         term
     }
 }

@@ -2,8 +2,7 @@
 //!
 //! Why so: the plain strategy of GRPO, and the baseline for every branching one. Refuses: nothing.
 
-use crate::batch::Rollout;
-use crate::part::{Action, Draw, GroupView, Live, Part, Spawn, Strategy};
+use crate::part::{Draw, Part, Pool, Progress, Spawn, Strategy};
 use crate::registry::Options;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -23,15 +22,9 @@ impl Options for Independent {
 impl Part for Independent {}
 
 impl Strategy for Independent {
-    fn start(&mut self, draw: &Draw, size: u32, _chance: &Chance) -> Vec<Spawn> {
+    fn start(&mut self, draw: &Draw, _pool: &Pool, size: u32, _progress: Progress, _chance: &Chance) -> Vec<Spawn> {
         let spawn = |group: usize, sample: u32| Spawn { group, sample, ..Spawn::default() };
         (0..draw.problems.len()).flat_map(|g| (0..size).map(move |s| spawn(g, s))).collect()
-    }
-    fn at_turn(&mut self, _live: &Live, _group: &GroupView, _chance: &Chance) -> Action {
-        Action::Continue
-    }
-    fn select(&mut self, done: Vec<Rollout>, _size: u32, _chance: &Chance) -> Vec<Rollout> {
-        done
     }
 }
 
@@ -42,7 +35,7 @@ mod tests {
     #[test]
     fn every_problem_gets_its_group() {
         let draw = Draw { problems: vec![9, 4], ..Draw::default() };
-        let spawns = Independent {}.start(&draw, 3, &Chance::new(0));
+        let spawns = Independent {}.start(&draw, &Pool::default(), 3, Progress::default(), &Chance::new(0));
         assert_eq!(spawns.iter().map(|s| (s.group, s.sample)).collect::<Vec<_>>(), [(0, 0), (0, 1), (0, 2), (1, 0), (1, 1), (1, 2)]);
     }
 }

@@ -174,6 +174,18 @@ impl Generator {
     pub fn stop(&mut self, id: SequenceId) {
         self.entry_mut(id).state.finish.get_or_insert(Finish::Length);
     }
+    /// Goes on with a turn that ended at its limit, up to another one.
+    ///
+    /// Errors (kind invalid): the turn still samples, or ended with a stop token.
+    pub fn resume(&mut self, id: SequenceId, max_new_tokens: usize) -> Result<()> {
+        let entry = self.entry_mut(id);
+        if entry.state.finish != Some(Finish::Length) {
+            return Err(Error::invalid(format!("sequence {} did not end at a limit: its turn cannot go on", id.0)));
+        }
+        entry.state.finish = None;
+        entry.max_new_tokens = max_new_tokens;
+        Ok(())
+    }
     /// Another limit for the current turn.
     pub fn set_limit(&mut self, id: SequenceId, max_new_tokens: usize) {
         self.entry_mut(id).max_new_tokens = max_new_tokens;
@@ -299,6 +311,9 @@ fn share(groups: Vec<Vec<&mut Entry>>, threads: usize) -> Vec<Vec<Vec<&mut Entry
 
 /// One step of one thread's sequences.
 fn decode(model: &Model, isa: Isa, version: u32, mut share: Vec<Vec<&mut Entry>>, scratch: &mut Scratch) {
+    for entry in share.iter_mut().flatten() {
+        entry.state.computed_by(version, entry.cached);
+    }
     let wanted: Vec<[u32; 1]> = share.iter().map(|g| [(g[0].state.token_ids.len() - 1) as u32]).collect();
     let mut works: Vec<Work<'_>> = share
         .iter_mut()

@@ -54,7 +54,8 @@ pub struct SequenceState {
     pub logprobs: Vec<f32>,
     /// Entropy of that distribution in nats; 0 where the mask is false.
     pub entropies: Vec<f32>,
-    /// Version of the weights that sampled the token; for given tokens the version when they were added.
+    /// Version of the weights that sampled the token; for given tokens the version that computed their keys and values. (Those of a
+    /// sampled token are computed together with the token after it.)
     pub weights_version: Vec<u32>,
     pub prompt_tokens: usize,
     /// None while it samples.
@@ -98,6 +99,14 @@ impl SequenceState {
         self.logprobs.resize(length, 0.0);
         self.entropies.resize(length, 0.0);
         self.weights_version.resize(length, version);
+    }
+    /// The given tokens from `first` on are computed now.
+    pub(super) fn computed_by(&mut self, version: u32, first: usize) {
+        for i in first..self.token_ids.len() {
+            if !self.loss_mask[i] {
+                self.weights_version[i] = version;
+            }
+        }
     }
     pub(super) fn push(&mut self, token: u32, logprob: f32, entropy: f32, version: u32) {
         self.turn.push(self.current_turn());

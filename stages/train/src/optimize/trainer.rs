@@ -133,11 +133,18 @@ impl Trainer {
 
     /// Weights, moments and step count as two files.
     pub fn save(&self, folder: &Path) -> Result<()> {
-        checkpoint::save_tensors(&folder.join("weights.safetensors"), &self.decoder.weights()?)?;
-        checkpoint::save_tensors(&folder.join("optimizer.safetensors"), &self.optimizer.save()?)
+        self.save_as(folder, "")
     }
     pub fn load(&mut self, folder: &Path) -> Result<()> {
-        self.decoder.set_weights(&checkpoint::load_tensors(&folder.join("weights.safetensors"))?)?;
-        self.optimizer.load(&checkpoint::load_tensors(&folder.join("optimizer.safetensors"))?)
+        self.load_as(folder, "")
+    }
+    /// The same with a prefix to the names, for a second model in one checkpoint.
+    pub fn save_as(&self, folder: &Path, prefix: &str) -> Result<()> {
+        checkpoint::save_tensors(&folder.join(format!("{prefix}weights.safetensors")), &self.decoder.weights()?)?;
+        checkpoint::save_tensors(&folder.join(format!("{prefix}optimizer.safetensors")), &self.optimizer.save()?)
+    }
+    pub fn load_as(&mut self, folder: &Path, prefix: &str) -> Result<()> {
+        self.decoder.set_weights(&checkpoint::load_tensors(&folder.join(format!("{prefix}weights.safetensors")))?)?;
+        self.optimizer.load(&checkpoint::load_tensors(&folder.join(format!("{prefix}optimizer.safetensors")))?)
     }
 }

@@ -1,12 +1,17 @@
 //! The loop over live episodes: decode one token for all, hand finished turns over, collect tool results, append, go on.
 
+use super::forking::Forking;
 use super::live::{Live, Progress};
 use super::record::Finished;
+use super::rescore;
+use super::schedule::Schedule;
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 use trainyard_api::CancelToken;
 use trainyard_core::{Chance, Error, Result};
 use trainyard_envs::Environment;
+use trainyard_learn::{Action, Prefix};
+use trainyard_lm::Weights;
 use trainyard_lm::folder::ModelFolder;
 use trainyard_lm::generate::{DrawKey, Finish, Generator, Request, SequenceId};
 use trainyard_tables::{Problem, Sampling};
@@ -14,16 +19,26 @@ use trainyard_tables::{Problem, Sampling};
 /// How long the loop sleeps on a tool when nothing else can go on.
 const WAIT: Duration = Duration::from_millis(20);
 
+/// When an episode whose tools have answered goes on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ToolWait {
+    /// At once, whatever the others do (VerlTool, 2509.01055).
+    #[default]
+    Trajectory,
+    /// When all sequences have ended their turns and all their tools have answered.
+    Batch,
+}
+
 /// Limits of an episode, in tokens and turns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     pub turn_tokens: usize,
     /// Prompt, turns and observations together.
     pub episode_tokens: usize,
-    /// None = the environment's.
-    pub turns: Option<u32>,
     /// Sequences decoded at the same time.
     pub running: usize,
+    pub tool_wait: ToolWait,
 }
 
 /// Where an episode begins.
@@ -34,11 +49,11 @@ pub enum Start {
     Root,
     /// In the middle of an earlier episode: whole turns as sampled (stop token included), then the first tokens of the next one. The
     /// turns are replayed in a fresh environment, which answers as it did.
-    Prefix { turns: Vec<Vec<u32>>, partial: Vec<u32> },
+    Prefix(Prefix),
 }
 
 /// One episode to run.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Job {
     /// Place in the list of problems.
     pub problem: usize,
@@ -47,6 +62,17 @@ pub struct Job {
     pub group: u32,
     pub sample: u32,
     pub start: Start,
+    /// Text put before the problem while sampling; the record is without it. Empty = none.
+    pub scaffold: String,
+    /// Turn limit; none = the environment's.
+    pub max_turns: Option<u32>,
+}
+
+impl Job {
+    /// Sample `sample` of a problem from its prompt, in the group that has the problem's number.
+    pub fn root(problem: usize, sample: u32) -> Self {
+        Self { problem, draw: problem as u64, group: problem as u32, sample, ..Self::default() }
+    }
 }
 
 /// Everything that episodes of one call share.
@@ -62,61 +88,178 @@ pub struct Driver<'a> {
     pub cancel: &'a CancelToken,
 }
 
+/// Where every episode stands.
+#[derive(Default)]
+pub struct Flow<'a> {
+    queue: VecDeque<(usize, Job)>,
+    decoding: BTreeMap<SequenceId, Box<Live<'a>>>,
+    /// Their tools run.
+    waiting: Vec<Box<Live<'a>>>,
+    /// Ready, but held until the batch is ([`ToolWait::Batch`]).
+    held: Vec<Box<Live<'a>>>,
+    pub(super) forking: Option<Forking<'a>>,
+    /// Of a run that is repeated: how far each sequence may go under the present weights.
+    schedule: Option<Schedule>,
+    /// As far as the schedule allows; true = in the middle of a turn.
+    paused: Vec<(Box<Live<'a>>, bool)>,
+    submitted: usize,
+    done: Vec<(usize, Finished)>,
+}
+
+impl<'a> Flow<'a> {
+    pub fn new(forking: Option<Forking<'a>>) -> Self {
+        Self { forking, ..Self::default() }
+    }
+    /// For a run that is repeated.
+    pub fn scheduled(schedule: Schedule) -> Self {
+        Self { schedule: Some(schedule), ..Self::default() }
+    }
+    /// The generator has new weights.
+    pub fn set_version(&mut self, version: u32) {
+        if let Some(schedule) = &mut self.schedule {
+            schedule.version = version;
+        }
+    }
+    /// Tokens that a sequence of this length may sample under the present weights.
+    fn allowed(&self, job: &Job, length: usize) -> usize {
+        self.schedule.as_ref().map_or(usize::MAX, |s| s.allowed(job.group, job.sample, length))
+    }
+    /// Whether an episode can move before the weights change.
+    pub fn can_move(&self) -> bool {
+        !self.queue.is_empty() || self.decoding.len() + self.waiting.len() + self.held.len() > 0
+    }
+    pub fn submit(&mut self, job: Job) {
+        if let Some(forking) = &mut self.forking {
+            forking.started(&job);
+        }
+        self.queue.push_back((self.submitted, job));
+        self.submitted += 1;
+    }
+    /// Episodes that have not ended.
+    pub fn unfinished(&self) -> bool {
+        !self.queue.is_empty() || self.in_flight() > 0
+    }
+    pub fn in_flight(&self) -> usize {
+        let parked = self.forking.as_ref().map_or(0, Forking::parked);
+        self.decoding.len() + self.waiting.len() + self.held.len() + self.paused.len() + parked
+    }
+    /// What has ended since the last call, in the order of submission.
+    pub fn take_done(&mut self) -> Vec<Finished> {
+        let mut done = std::mem::take(&mut self.done);
+        done.sort_by_key(|(order, _)| *order);
+        done.into_iter().map(|(_, f)| f).collect()
+    }
+}
+
 impl<'a> Driver<'a> {
     /// Runs all jobs to their ends; results stand in the order of the jobs.
     ///
     /// Errors: data, when the policy's logits are not numbers; cancelled; what the environment or the tokenizer refuses.
-    pub fn run(&mut self, problems: &[Problem], jobs: &[Job]) -> Result<Vec<Finished>> {
-        // A prompt beyond the model's positions ends its episode at once; it is no error of the stage.
-        self.limits.episode_tokens = self.limits.episode_tokens.min(self.model.config.max_position_embeddings);
-        let mut pool =
-            Pool { queue: (0..jobs.len()).collect(), decoding: BTreeMap::new(), waiting: Vec::new(), done: vec![None; jobs.len()] };
-        while let Some(()) = pool.unfinished() {
-            if self.cancel.is_cancelled() {
-                return Err(Error::cancelled("the attempt was cancelled"));
-            }
-            self.start_some(&mut pool, problems, jobs)?;
-            if self.generator.running() > 0 {
-                for (id, finish) in self.generator.step()? {
-                    self.turn_ended(&mut pool, id, finish, problems, jobs)?;
-                }
-            }
-            self.collect_tools(&mut pool, problems, jobs)?;
+    pub fn run(&mut self, problems: &'a [Problem], jobs: &[Job]) -> Result<Vec<Finished>> {
+        self.drain(problems, jobs, Flow::default())
+    }
+    /// As [`Self::run`], asking a strategy at the end of every turn; results by group, then by sample.
+    pub fn run_forking(&mut self, problems: &'a [Problem], jobs: &[Job], forking: Forking<'a>) -> Result<Vec<Finished>> {
+        let mut finished = self.drain(problems, jobs, Flow::new(Some(forking)))?;
+        finished.sort_by_key(|f| (f.trajectory.group, f.trajectory.sample));
+        Ok(finished)
+    }
+    fn drain(&mut self, problems: &'a [Problem], jobs: &[Job], mut flow: Flow<'a>) -> Result<Vec<Finished>> {
+        jobs.iter().for_each(|job| flow.submit(job.clone()));
+        while flow.unfinished() {
+            self.pump(&mut flow, problems)?;
         }
-        Ok(pool.done.into_iter().map(|d| d.expect("every job ends")).collect())
+        let mut finished = flow.take_done();
+        rescore::as_recorded(self.generator, &self.sampling, &mut finished)?;
+        Ok(finished)
     }
 
-    /// Fills the free places.
-    fn start_some(&mut self, pool: &mut Pool<'a>, problems: &[Problem], jobs: &[Job]) -> Result<()> {
-        while pool.decoding.len() + pool.waiting.len() < self.limits.running {
-            let Some(index) = pool.queue.pop_front() else { return Ok(()) };
-            let job = &jobs[index];
-            let problem = &problems[job.problem];
-            let seed = self.chance.at("episode", &[job.draw, u64::from(job.sample)]).next_u64();
-            let live =
-                Live::start(self.model, self.environment, problem, job, seed).map_err(|e| e.at(format!("problem `{}`", problem.id)))?;
-            match live {
-                Progress::Ready(live) => self.launch(pool, index, live, problems, jobs)?,
-                Progress::Pending(live) => pool.waiting.push((index, live)),
-                Progress::Done(live) => self.finish(pool, index, live, problems, jobs)?,
+    /// One round: start what has room, decode one token for all, take what the tools have answered.
+    pub fn pump(&mut self, flow: &mut Flow<'a>, problems: &'a [Problem]) -> Result<()> {
+        if self.cancel.is_cancelled() {
+            return Err(Error::cancelled("the attempt was cancelled"));
+        }
+        self.start_some(flow, problems)?;
+        if self.generator.running() > 0 {
+            for (id, finish) in self.generator.step()? {
+                self.turn_sampled(flow, id, finish)?;
+            }
+        }
+        self.collect_tools(flow)?;
+        if flow.decoding.is_empty() && flow.waiting.is_empty() {
+            for live in std::mem::take(&mut flow.held) {
+                self.launch(flow, live)?;
             }
         }
         Ok(())
     }
 
+    /// New weights: every paused sequence goes on as far as its record says.
+    pub fn set_weights(&mut self, flow: &mut Flow<'a>, weights: &Weights, version: u32) -> Result<()> {
+        self.generator.update(weights, version)?;
+        flow.set_version(version);
+        for (live, in_turn) in std::mem::take(&mut flow.paused) {
+            let Some(id) = live.sequence.filter(|_| in_turn) else {
+                self.launch(flow, live)?;
+                continue;
+            };
+            let state = self.generator.sequence(id);
+            let (length, sampled) = (state.token_ids.len(), state.sampled_in_turn().len());
+            match flow.allowed(&live.job, length) {
+                0 => flow.paused.push((live, true)),
+                allowed => {
+                    self.generator.resume(id, live.limit.min(sampled.saturating_add(allowed)))?;
+                    flow.decoding.insert(id, live);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Fills the free places.
+    fn start_some(&mut self, flow: &mut Flow<'a>, problems: &'a [Problem]) -> Result<()> {
+        // In lockstep a new episode waits for the next round, too.
+        if self.limits.tool_wait == ToolWait::Batch && flow.in_flight() > 0 {
+            return Ok(());
+        }
+        while flow.in_flight() < self.limits.running {
+            let Some((order, job)) = flow.queue.pop_front() else { return Ok(()) };
+            let problem = &problems[job.problem];
+            let seed = self.chance.at("episode", &[job.draw, u64::from(job.sample)]).next_u64();
+            let live = Live::start(self.model, self.environment, problem, job, order, seed);
+            match live.map_err(|e| e.at(format!("problem `{}`", problem.id)))? {
+                Progress::Ready(live) => self.launch(flow, live)?,
+                Progress::Pending(live) => flow.waiting.push(live),
+                Progress::Done(live) => self.finish(flow, live)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Most tokens of an episode. A prompt beyond the model's positions ends its episode at once; it is no error of the stage.
+    fn limits(&self) -> Limits {
+        Limits { episode_tokens: self.limits.episode_tokens.min(self.model.config.max_position_embeddings), ..self.limits }
+    }
+
     /// Decodes the next turn of an episode, or ends it when no token is left.
-    fn launch(&mut self, pool: &mut Pool<'a>, index: usize, mut live: Box<Live<'a>>, problems: &[Problem], jobs: &[Job]) -> Result<()> {
-        let job = &jobs[index];
-        let room = live.room(&self.limits);
+    fn launch(&mut self, flow: &mut Flow<'a>, mut live: Box<Live<'a>>) -> Result<()> {
+        let room = live.room(&self.limits());
         if room == 0 {
             live.end_at_length();
-            return self.finish(pool, index, live, problems, jobs);
+            return self.finish(flow, live);
         }
+        let allowed = flow.allowed(&live.job, live.first());
+        if allowed == 0 {
+            flow.paused.push((live, false));
+            return Ok(());
+        }
+        live.limit = room;
+        let room = room.min(allowed);
         let id = match live.sequence {
             None => {
                 let request = Request {
                     tokens: live.request_tokens(),
-                    draw: DrawKey { chance: self.chance, problem: job.draw, sample: u64::from(job.sample) },
+                    draw: self.draw_key(&live.job),
                     sampling: self.sampling,
                     stop_tokens: self.model.stop_tokens().to_vec(),
                     max_new_tokens: room,
@@ -129,71 +272,113 @@ impl<'a> Driver<'a> {
             }
         };
         live.sequence = Some(id);
-        pool.decoding.insert(id, (index, live));
+        flow.decoding.insert(id, live);
         Ok(())
     }
+    fn draw_key(&self, job: &Job) -> DrawKey {
+        DrawKey { chance: self.chance, problem: job.draw, sample: u64::from(job.sample) }
+    }
 
-    fn turn_ended(&mut self, pool: &mut Pool<'a>, id: SequenceId, finish: Finish, problems: &[Problem], jobs: &[Job]) -> Result<()> {
-        let (index, mut live) = pool.decoding.remove(&id).ok_or_else(|| Error::bug("a sequence finished that no episode owns"))?;
+    fn turn_sampled(&mut self, flow: &mut Flow<'a>, id: SequenceId, finish: Finish) -> Result<()> {
+        let mut live = flow.decoding.remove(&id).ok_or_else(|| Error::bug("a sequence finished that no episode owns"))?;
         if finish == Finish::Nan {
-            let problem = &problems[jobs[index].problem];
-            return Err(Error::data(format!("the policy's logits are not numbers on problem `{}`", problem.id))
+            return Err(Error::data(format!("the policy's logits are not numbers on problem `{}`", live.problem.id))
                 .help("the weights hold NaN or have diverged: use an earlier model or a lower learning rate"));
         }
-        let sampled = self.generator.sequence(id).sampled_in_turn().to_vec();
-        live.turn_ended(self.environment, &sampled, finish == Finish::Length)?;
-        self.advance(pool, index, live, Duration::ZERO, problems, jobs)
+        if flow.schedule.is_some() && finish == Finish::Length && self.generator.sequence(id).sampled_in_turn().len() < live.limit {
+            flow.paused.push((live, true));
+            return Ok(());
+        }
+        live.cut = finish == Finish::Length;
+        match &mut flow.forking {
+            None => self.take_turn(flow, live),
+            Some(forking) => {
+                let group = live.job.group;
+                forking.park(live);
+                self.settle(flow, group)
+            }
+        }
+    }
+    /// Hands a sampled turn to the environment.
+    fn take_turn(&mut self, flow: &mut Flow<'a>, mut live: Box<Live<'a>>) -> Result<()> {
+        live.turn_ended(self.environment, &self.sampled(&live)?)?;
+        self.advance(flow, live, Duration::ZERO)
+    }
+    fn sampled(&self, live: &Live<'a>) -> Result<Vec<u32>> {
+        let id = live.sequence.ok_or_else(|| Error::bug("an episode without a sequence has sampled a turn"))?;
+        Ok(self.generator.sequence(id).sampled_in_turn().to_vec())
+    }
+
+    /// Asks the strategy about every living sequence of a group, once all have sampled a turn.
+    fn settle(&mut self, flow: &mut Flow<'a>, group: u32) -> Result<()> {
+        let Some(parked) = flow.forking.as_mut().and_then(|f| f.all_parked(group)) else { return Ok(()) };
+        for live in parked {
+            let id = live.sequence.ok_or_else(|| Error::bug("a parked episode has no sequence"))?;
+            let view = live.view(self.generator.sequence(id));
+            let action = match &mut flow.forking {
+                Some(forking) => forking.ask(group, &view),
+                None => Action::Continue,
+            };
+            match action {
+                Action::Continue => self.take_turn(flow, live)?,
+                Action::Stop => self.stop(flow, live)?,
+                Action::Fork { at, copies } => {
+                    self.fork(flow, &live, at, copies)?;
+                    self.take_turn(flow, live)?;
+                }
+            }
+        }
+        Ok(())
+    }
+    fn fork(&mut self, flow: &mut Flow<'a>, parent: &Live<'a>, at: usize, copies: u32) -> Result<()> {
+        let id = parent.sequence.ok_or_else(|| Error::bug("an episode without a sequence cannot be forked"))?;
+        // The last token is sampled anew: behind it the turn would be the parent's.
+        let at = at.clamp(parent.first(), self.generator.sequence(id).token_ids.len().saturating_sub(1));
+        for _ in 0..copies {
+            let Some(sample) = flow.forking.as_mut().and_then(|f| f.take_place(parent.job.group)) else { return Ok(()) };
+            let mut child = parent.fork(at, sample, flow.submitted)?;
+            flow.submitted += 1;
+            let sequence = self.generator.fork(id, at, self.draw_key(&child.job))?;
+            child.sequence = Some(sequence);
+            flow.decoding.insert(sequence, child);
+        }
+        Ok(())
+    }
+    /// The strategy ends an episode: its last turn is recorded, but its environment does not see it.
+    fn stop(&mut self, flow: &mut Flow<'a>, mut live: Box<Live<'a>>) -> Result<()> {
+        let sampled = self.sampled(&live)?;
+        live.stopped(self.environment, &sampled)?;
+        self.finish(flow, live)
     }
 
     /// Looks at the tools of all waiting episodes; sleeps a little on the first if nothing decodes.
-    fn collect_tools(&mut self, pool: &mut Pool<'a>, problems: &[Problem], jobs: &[Job]) -> Result<()> {
+    fn collect_tools(&mut self, flow: &mut Flow<'a>) -> Result<()> {
         let idle = self.generator.running() == 0;
-        for (k, (index, live)) in std::mem::take(&mut pool.waiting).into_iter().enumerate() {
+        for (k, live) in std::mem::take(&mut flow.waiting).into_iter().enumerate() {
             let wait = if idle && k == 0 { WAIT } else { Duration::ZERO };
-            self.advance(pool, index, live, wait, problems, jobs)?;
+            self.advance(flow, live, wait)?;
         }
         Ok(())
     }
 
     /// Takes an episode as far as it goes without decoding.
-    fn advance(
-        &mut self,
-        pool: &mut Pool<'a>,
-        index: usize,
-        live: Box<Live<'a>>,
-        wait: Duration,
-        problems: &[Problem],
-        jobs: &[Job],
-    ) -> Result<()> {
-        match live.poll(self.environment, &self.limits, wait)? {
-            Progress::Ready(live) => self.launch(pool, index, live, problems, jobs),
-            Progress::Pending(live) => {
-                pool.waiting.push((index, live));
-                Ok(())
-            }
-            Progress::Done(live) => self.finish(pool, index, live, problems, jobs),
+    fn advance(&mut self, flow: &mut Flow<'a>, live: Box<Live<'a>>, wait: Duration) -> Result<()> {
+        match live.poll(self.environment, &self.limits(), wait)? {
+            Progress::Ready(live) if self.limits.tool_wait == ToolWait::Batch => flow.held.push(live),
+            Progress::Ready(live) => self.launch(flow, live)?,
+            Progress::Pending(live) => flow.waiting.push(live),
+            Progress::Done(live) => self.finish(flow, live)?,
         }
-    }
-
-    fn finish(&mut self, pool: &mut Pool<'a>, index: usize, live: Box<Live<'a>>, problems: &[Problem], jobs: &[Job]) -> Result<()> {
-        let state = live.sequence.map(|id| self.generator.remove(id));
-        let job = &jobs[index];
-        let problem = &problems[job.problem];
-        pool.done[index] = Some(live.record(state, problem, job, self)?);
         Ok(())
     }
-}
 
-/// Where every job stands.
-struct Pool<'a> {
-    queue: VecDeque<usize>,
-    decoding: BTreeMap<SequenceId, (usize, Box<Live<'a>>)>,
-    waiting: Vec<(usize, Box<Live<'a>>)>,
-    done: Vec<Option<Finished>>,
-}
-
-impl Pool<'_> {
-    fn unfinished(&self) -> Option<()> {
-        (!self.queue.is_empty() || !self.decoding.is_empty() || !self.waiting.is_empty()).then_some(())
+    fn finish(&mut self, flow: &mut Flow<'a>, live: Box<Live<'a>>) -> Result<()> {
+        let state = live.sequence.map(|id| self.generator.remove(id));
+        let (order, group) = (live.order, live.job.group);
+        flow.done.push((order, live.record(state, self)?));
+        let Some(forking) = &mut flow.forking else { return Ok(()) };
+        let more = forking.ended(group);
+        more.into_iter().for_each(|job| flow.submit(job));
+        self.settle(flow, group)
     }
 }

@@ -5,7 +5,7 @@ use super::record::{self, Finished};
 use std::time::Duration;
 use trainyard_core::{Error, Result};
 use trainyard_envs::{AgentTurn, Environment, Episode, Observation, Outcome, Step};
-use trainyard_learn::TurnSummary;
+use trainyard_learn::{Live as LiveView, Prefix, TurnSummary};
 use trainyard_lm::folder::ModelFolder;
 use trainyard_lm::generate::{SequenceId, SequenceState};
 use trainyard_lm::template::{Conversation, RenderOptions};
@@ -24,6 +24,10 @@ pub enum Progress<'a> {
 }
 
 pub struct Live<'a> {
+    pub(super) job: Job,
+    /// Place in the order of submission.
+    pub(super) order: usize,
+    pub(super) problem: &'a Problem,
     pub(super) conversation: Conversation<'a>,
     episode: Box<dyn Episode>,
     /// None before the first turn is decoded.
@@ -32,6 +36,10 @@ pub struct Live<'a> {
     pub(super) observation: Vec<u32>,
     /// First tokens of the present turn that were given, not sampled.
     forced: Vec<u32>,
+    /// The sampler ran into a limit in the present turn.
+    pub(super) cut: bool,
+    /// Tokens that the present turn may sample.
+    pub(super) limit: usize,
     pub(super) turns: Vec<TurnSummary>,
     pub(super) outcome: Option<Outcome>,
     /// Set while the answer of `episode` to the last turn is outstanding.
@@ -39,42 +47,119 @@ pub struct Live<'a> {
     pub(super) tool_calls: u32,
     pub(super) tool_errors: u32,
     pub(super) seed: u64,
+    /// Its own tokens before this one come from a demonstration.
+    pub(super) given: usize,
+    pub(super) origin: Option<Origin>,
+}
+
+/// Where a fork comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Origin {
+    pub sample: u32,
+    /// First token of its own.
+    pub at: usize,
+    /// Forks along its ancestry, this one included.
+    forks: u32,
+    /// The turn that it was forked in.
+    turn: u32,
 }
 
 impl<'a> Live<'a> {
     /// Opens the first turn, or replays a prefix up to the turn that it ends in.
-    pub fn start(model: &'a ModelFolder, environment: &dyn Environment, problem: &Problem, job: &Job, seed: u64) -> Result<Progress<'a>> {
+    pub fn start(
+        model: &'a ModelFolder,
+        environment: &dyn Environment,
+        problem: &'a Problem,
+        job: Job,
+        order: usize,
+        seed: u64,
+    ) -> Result<Progress<'a>> {
         let mut conversation = Conversation::new(&model.chat, RenderOptions::default());
-        conversation.extend(&environment.prompt(problem))?;
+        conversation.extend(&scaffolded(environment.prompt(problem), &job.scaffold))?;
         conversation.open_turn()?;
         let episode = environment.start(problem, seed)?;
+        let start = job.start.clone();
         let mut live = Box::new(Self {
+            job,
+            order,
+            problem,
             conversation,
             episode,
             sequence: None,
             observation: Vec::new(),
             forced: Vec::new(),
+            cut: false,
+            limit: 0,
             turns: Vec::new(),
             outcome: None,
             step: None,
             tool_calls: 0,
             tool_errors: 0,
             seed,
+            given: 0,
+            origin: None,
         });
-        if let Start::Prefix { turns, partial } = &job.start {
-            for turn in turns {
+        if let Start::Prefix(Prefix { turns, partial }) = start {
+            for turn in &turns {
                 if let Some(ended) = live.replay(environment, turn)? {
                     return Ok(ended);
                 }
             }
-            live.forced = partial.clone();
+            live.forced = partial;
+            live.given = live.request_tokens().len();
         }
         Ok(Progress::Ready(live))
     }
 
+    /// A copy that goes on from token `at` of the turn that was just sampled. It has no sequence yet.
+    pub fn fork(&self, at: usize, sample: u32, order: usize) -> Result<Box<Self>> {
+        let forks = self.origin.map_or(0, |o| o.forks) + 1;
+        Ok(Box::new(Self {
+            job: Job { sample, ..self.job.clone() },
+            order,
+            problem: self.problem,
+            conversation: self.conversation.clone(),
+            episode: self.episode.fork()?,
+            sequence: None,
+            observation: Vec::new(),
+            forced: self.forced.clone(),
+            cut: false,
+            limit: 0,
+            turns: self.turns.clone(),
+            outcome: None,
+            step: None,
+            tool_calls: self.tool_calls,
+            tool_errors: self.tool_errors,
+            seed: self.seed,
+            given: self.given,
+            origin: Some(Origin { sample: self.job.sample, at, forks, turn: self.turns.len() as u32 }),
+        }))
+    }
+    /// First token of the open turn.
+    pub fn first(&self) -> usize {
+        self.conversation.encoded().token_ids.len() + self.forced.len()
+    }
+    /// What a strategy may know; the last turn is still open.
+    pub fn view(&self, state: &SequenceState) -> LiveView {
+        let first = self.first();
+        let of = |(first, end): (usize, usize)| state.entropies[first..end].iter().map(|h| f64::from(*h)).collect::<Vec<f64>>();
+        let ranges = self.turns.iter().map(|t| (t.first, t.end)).chain([(first, state.entropies.len())]);
+        let turn = self.turns.len() as u32;
+        LiveView {
+            group: self.job.group as usize,
+            sample: self.job.sample,
+            turn,
+            first,
+            entropies: ranges.map(of).collect(),
+            tool_calls: self.tool_calls,
+            forks: self.origin.map_or(0, |o| o.forks),
+            since_fork: self.origin.map(|o| turn - o.turn),
+        }
+    }
+
     /// Hands over a whole turn of an earlier episode and waits for its observation. Some = the episode ended.
     fn replay(self: &mut Box<Self>, environment: &dyn Environment, turn: &[u32]) -> Result<Option<Progress<'a>>> {
-        self.turn_ended(environment, turn, false)?;
+        self.turn_ended(environment, turn)?;
         loop {
             match self.step.take() {
                 Some(Step::Observe(observation)) => {
@@ -101,23 +186,35 @@ impl<'a> Live<'a> {
     }
 
     /// Hands a finished turn to the environment.
-    pub fn turn_ended(&mut self, environment: &dyn Environment, sampled: &[u32], cut: bool) -> Result<()> {
+    pub fn turn_ended(&mut self, environment: &dyn Environment, sampled: &[u32]) -> Result<()> {
+        let turn = self.take_turn(environment, sampled)?;
+        self.step = Some(self.episode.step(&turn)?);
+        Ok(())
+    }
+    /// The strategy ends the episode with this turn.
+    pub fn stopped(&mut self, environment: &dyn Environment, sampled: &[u32]) -> Result<()> {
+        self.take_turn(environment, sampled)?;
+        self.close(StopReason::End);
+        Ok(())
+    }
+    /// Takes a turn into the conversation.
+    fn take_turn(&mut self, environment: &dyn Environment, sampled: &[u32]) -> Result<AgentTurn> {
         let mut ids = std::mem::take(&mut self.forced);
         ids.extend_from_slice(sampled);
         let first = self.conversation.encoded().token_ids.len();
         let text = self.conversation.sampled(&ids)?;
-        let turn = AgentTurn { truncated: cut, ..environment.format().parse(&text) };
+        let truncated = std::mem::take(&mut self.cut);
+        let turn = AgentTurn { truncated, ..environment.format().parse(&text) };
         self.turns.push(TurnSummary {
             first,
             end: first + ids.len(),
             calls: turn.calls.iter().filter(|c| c.is_ok()).count() as u32,
             errors: 0,
             answered: false,
-            truncated: cut,
+            truncated,
         });
         self.conversation.set_tool_calls(turn.calls_json());
-        self.step = Some(self.episode.step(&turn)?);
-        Ok(())
+        Ok(turn)
     }
 
     /// Goes on as far as possible: `wait` bounds how long a tool is waited for.
@@ -136,7 +233,7 @@ impl<'a> Live<'a> {
                 Ok(Progress::Done(self))
             }
             Some(Step::Observe(observation)) => {
-                let most = limits.turns.unwrap_or(u32::MAX).min(environment.max_turns());
+                let most = self.job.max_turns.unwrap_or(u32::MAX).min(environment.max_turns());
                 if self.turns.len() as u32 >= most {
                     self.count(&observation);
                     self.close(StopReason::Turns);
@@ -195,11 +292,15 @@ impl<'a> Live<'a> {
     }
 
     /// The rollout record of a finished episode.
-    pub fn record(self: Box<Self>, state: Option<SequenceState>, problem: &Problem, job: &Job, driver: &Driver<'_>) -> Result<Finished> {
-        record::record(*self, state, problem, job, driver)
+    pub fn record(self: Box<Self>, state: Option<SequenceState>, driver: &Driver<'_>) -> Result<Finished> {
+        record::record(*self, state, driver)
     }
-    /// The conversation so far as messages.
-    pub fn messages(&self) -> &[Message] {
-        self.conversation.messages()
+}
+
+/// The opening messages with a text before the problem.
+fn scaffolded(mut prompt: Vec<Message>, scaffold: &str) -> Vec<Message> {
+    if let Some(problem) = prompt.iter_mut().rev().find(|m| m.role == "user").filter(|_| !scaffold.is_empty()) {
+        problem.content = format!("{scaffold}\n{}", problem.content);
     }
+    prompt
 }

@@ -6,12 +6,17 @@
 //! infrastructure failure ended: it is marked and counted apart.
 
 pub mod driver;
+pub mod forking;
 pub mod live;
 pub mod record;
+pub mod rescore;
+pub mod schedule;
 pub mod steps;
 #[cfg(test)]
 mod tests;
 
-pub use driver::{Driver, Job, Limits, Start};
+pub use driver::{Driver, Flow, Job, Limits, Start, ToolWait};
+pub use forking::Forking;
 pub use record::Finished;
+pub use schedule::Schedule;
 pub use steps::StepKind;

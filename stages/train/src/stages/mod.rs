@@ -2,6 +2,7 @@
 
 pub mod compare;
 pub mod evaluate;
+pub mod forgetting;
 pub mod noop;
 pub mod prm;
 pub mod report;

@@ -7,13 +7,13 @@
 pub mod generator;
 
 use crate::environments::dialogue::Dialogue;
-use crate::environments::{DialogueOptions, Environment, Episode};
+use crate::environments::{Demonstration, DialogueOptions, Environment, Episode, ProblemGenerator, ScriptedTurn, mistakes};
 use crate::formats::ToolFormat;
 use crate::options::PartOptions;
 use crate::tools::{ToolHost, ToolSpec};
 use crate::verifiers;
 use std::sync::Arc;
-use trainyard_core::{OptionProblem, Result};
+use trainyard_core::{Chance, OptionProblem, Result};
 use trainyard_tables::{Message, Problem};
 
 /// Options of `word-problems` are those of a dialogue.
@@ -68,5 +68,32 @@ impl Environment for WordProblems {
     }
     fn read_answer(&self, text: &str) -> Option<String> {
         read_answer(text)
+    }
+    fn generator(&self) -> Option<&dyn ProblemGenerator> {
+        Some(self)
+    }
+}
+
+/// The demonstrator sends the reference program to the first tool and repeats the result, so the answer is the tool's own.
+impl ProblemGenerator for WordProblems {
+    fn max_level(&self) -> u32 {
+        generator::MAX_LEVEL
+    }
+    fn problem(&self, level: u32, index: u64, chance: &Chance) -> Problem {
+        generator::generate(level, index, chance).problem
+    }
+    fn demonstration(&self, level: u32, index: u64, chance: &Chance, mistakes: f64, mistake_chance: &Chance) -> Demonstration {
+        let generated = generator::generate(level, index, chance);
+        let python = self.0.options().tools.first().is_some_and(|name| name == "python");
+        let programs = if python {
+            generated.demonstration(mistakes, mistake_chance)
+        } else {
+            mistakes::attempts(&generated.expression(), mistakes, mistake_chance)
+        };
+        let calls = programs.iter().filter_map(|program| self.0.call(program)).map(ScriptedTurn::Call);
+        Demonstration { turns: calls.chain([ScriptedTurn::RepeatResult]).collect(), mistaken: programs.len() > 1 }
+    }
+    fn plural(&self) -> &'static str {
+        "word problems"
     }
 }

@@ -1,43 +1,24 @@
-//! Stage `compare`: the paired difference of two models on the same problems.
+//! Stage `compare`: the paired difference of two models on the same problems, and of two arms of a recipe.
 //!
-//! Why so: two accuracies with overlapping intervals may still differ for certain, because most of their variance is that of the
-//! problems, which they share. Each problem gives one value per model (samples averaged first), the difference is taken problem
-//! by problem, and the interval is that of paired differences clustered by problem (arXiv 2411.00640). Refuses: models that share
-//! no problem, and a metric that the results do not hold.
+//! Why one stage: both ask whether a change did something, by differences paired by problem (arXiv 2411.00640). Models are compared by
+//! what an evaluation found ([`pairs`]), arms also by what they did while they practiced ([`arms`]). Refuses: contradictions between
+//! its options and what is wired, before anything runs; models or arms that share no problem.
 
+pub mod arms;
+pub mod config;
 pub mod metrics;
 pub mod models;
+pub mod pairs;
+pub mod trajectories;
 
+pub use config::Config;
 pub use metrics::Metric;
+pub use pairs::Pairs;
 
-use crate::results::{ResultRow, read_results};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
-use trainyard_api::report::{Cell, Report, Table};
+use trainyard_api::report::Report;
 use trainyard_api::stage::Ports;
 use trainyard_api::{Stage, StageContext, port};
-use trainyard_core::{ArtifactKind, Cardinality, Error, OptionProblem, Result};
-use trainyard_learn::statistics::{Difference, paired_difference};
-
-/// Options of `compare`.
-#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Config {
-    /// What is compared: `accuracy`, `avg`, `pass_at_<k>`, `pass_hat_<k>`, `maj_at_<k>`,
-    /// `weighted_maj_at_<k>_<min|product|last>`, `best_of_<k>_<min|product|last>`,
-    /// `reward`, `tool_calls`, `tool_errors`, `turns` or `tokens`.
-    #[serde(default = "accuracy")]
-    pub metric: String,
-    /// The model whose value comes first. Write `2/rl` for the model `rl` of the second table if several tables use the name.
-    pub a: String,
-    /// The model that is subtracted.
-    pub b: String,
-}
-
-fn accuracy() -> String {
-    "accuracy".into()
-}
+use trainyard_core::{ArtifactKind, Cardinality, Error, OptionProblem, Result, Wired};
 
 /// The stage kind `compare`.
 pub struct Compare;
@@ -45,132 +26,51 @@ pub struct Compare;
 impl Stage for Compare {
     type Config = Config;
     const NAME: &'static str = "compare";
-    const SUMMARY: &'static str = "The paired difference of two models, with its 95% interval.";
+    const SUMMARY: &'static str = "The paired difference of two models, or of two arms of a recipe, with its 95% interval.";
     const DOC: &'static str = include_str!("compare.md");
     const EXAMPLE: &'static str = r#"{"results": "${{ stages.evaluate.results }}", "metric": "accuracy", "a": "rl", "b": "sft"}"#;
     const MAIN_METRIC: Option<&'static str> = Some("difference");
-    const METRICS: &'static [&'static str] = &["a", "b", "difference", "difference_low", "difference_high", "problems"];
+    const METRICS: &'static [&'static str] =
+        &["a", "b", "difference", "difference_low", "difference_high", "problems", "a_*", "b_*", "difference_*", "problems_*"];
 
     fn ports() -> Ports {
+        use ArtifactKind::{Report, Table, Trajectories};
+        use Cardinality::{Many, One};
         Ports {
-            inputs: vec![port("results", ArtifactKind::Table, Cardinality::Many, "Tables of `evaluate`.")],
-            outputs: vec![port(
-                "report",
-                ArtifactKind::Report,
-                Cardinality::One,
-                "a, b, their difference and its interval, in all and by level.",
-            )],
+            inputs: vec![
+                port("results", Table, Many, "Tables of `evaluate` that hold the models `a` and `b`."),
+                port("reports", Report, Many, "Reports of two arms: the baseline's, then the treatment's."),
+                port("trajectories", Trajectories, Many, "Rollouts of two arms: the baseline's, then the treatment's."),
+            ],
+            outputs: vec![port("report", Report, One, "Both values, their difference and its interval; models also by level.")],
         }
     }
 
     fn check(config: &Config) -> Vec<OptionProblem> {
-        Metric::parse(&config.metric)
-            .err()
-            .map(|e| OptionProblem { pointer: "/metric".into(), message: e.message, help: e.help })
-            .into_iter()
-            .collect()
+        config.problems()
+    }
+
+    fn check_inputs(config: &Config, inputs: &Wired) -> Vec<OptionProblem> {
+        config.wiring(inputs)
     }
 
     fn run(config: Config, context: &mut StageContext) -> Result<()> {
-        let metric = Metric::parse(&config.metric)?;
-        let tables = context.many("results").iter().map(|a| read_results(&a.parquet())).collect::<Result<Vec<Vec<ResultRow>>>>()?;
-        let pairs = Pairs::new(models::rows(&tables, &config.a)?, models::rows(&tables, &config.b)?, metric)?;
-        let difference = pairs.difference(None).ok_or_else(|| {
-            Error::data(format!("`{}` and `{}` share no problem with a value of `{}`", config.a, config.b, config.metric))
-                .help("evaluate both models on the same problems, with enough samples for the metric")
-        })?;
-        let (low, high) = difference
-            .difference
-            .interval()
-            .ok_or_else(|| Error::data("one shared problem gives no interval").help("evaluate on at least two problems"))?;
-        for (name, value) in [
-            ("a", difference.a),
-            ("b", difference.b),
-            ("difference", difference.difference.value),
-            ("difference_low", low),
-            ("difference_high", high),
-            ("problems", difference.difference.n as f64),
-        ] {
-            context.metric(name, value);
+        // A list that was not known before the run is seen here first.
+        if let Some(problem) = config.wiring(&context.wired()).into_iter().next() {
+            let error = Error::invalid(problem.message);
+            return Err(problem.help.into_iter().fold(error, Error::help));
         }
-        report(&config, &pairs, &difference).write(context.output("report")?)
-    }
-}
-
-/// Values of the problems that both models have.
-pub struct Pairs {
-    /// Problem id, level, value of a, value of b; sorted by id.
-    rows: Vec<(String, u32, f64, f64)>,
-    /// Problems that only one model has a value for.
-    unpaired: usize,
-}
-
-impl Pairs {
-    /// Values of both models, joined by problem.
-    pub fn new<'a>(a: impl IntoIterator<Item = &'a ResultRow>, b: impl IntoIterator<Item = &'a ResultRow>, metric: Metric) -> Result<Self> {
-        let (a, b): (Vec<_>, Vec<_>) = (a.into_iter().collect(), b.into_iter().collect());
-        let levels: BTreeMap<&str, u32> = a.iter().map(|r| (r.problem_id.as_str(), r.level)).collect();
-        let (a, b) = (metric.by_problem(&a)?, metric.by_problem(&b)?);
-        let rows: Vec<_> =
-            a.iter().filter_map(|(id, x)| b.get(id).map(|y| (id.clone(), levels.get(id.as_str()).copied().unwrap_or(0), *x, *y))).collect();
-        let unpaired = a.len() + b.len() - 2 * rows.len();
-        Ok(Self { rows, unpaired })
-    }
-
-    /// The paired difference in all, or on one level. `None` if there is no pair.
-    pub fn difference(&self, level: Option<u32>) -> Option<Difference> {
-        let rows: Vec<_> = self.rows.iter().filter(|r| level.is_none_or(|l| r.1 == l)).collect();
-        let a: Vec<f64> = rows.iter().map(|r| r.2).collect();
-        let b: Vec<f64> = rows.iter().map(|r| r.3).collect();
-        let ids: Vec<&str> = rows.iter().map(|r| r.0.as_str()).collect();
-        paired_difference(&a, &b, &ids)
-    }
-
-    fn levels(&self) -> Vec<u32> {
-        let mut levels: Vec<u32> = self.rows.iter().map(|r| r.1).collect();
-        levels.sort_unstable();
-        levels.dedup();
-        levels
-    }
-}
-
-fn report(config: &Config, pairs: &Pairs, all: &Difference) -> Report {
-    let mut report = Report::new(format!("{} against {}", config.a, config.b));
-    let excludes = all.difference.interval().is_some_and(|(low, high)| low > 0.0 || high < 0.0);
-    report.summary = format!(
-        "Difference of `{}` on {} shared problems; its 95% interval {} zero.",
-        config.metric,
-        all.difference.n,
-        if excludes { "excludes" } else { "includes" }
-    );
-    let n = all.difference.n as u64;
-    report.metric("a", all.a).metric("b", all.b).estimate("difference", all.difference.value, all.difference.interval(), n);
-    let mut table =
-        Table::new(format!("{} by level", config.metric), ["level", "problems", config.a.as_str(), config.b.as_str(), "difference"]);
-    let row = |label: String, d: &Difference| {
-        [
-            Cell::text(label),
-            Cell::Number(d.difference.n as f64),
-            Cell::number(d.a),
-            Cell::number(d.b),
-            Cell::interval(d.difference.value, d.difference.interval()),
-        ]
-    };
-    for level in pairs.levels() {
-        if let Some(d) = pairs.difference(Some(level)) {
-            table.row(row(level.to_string(), &d));
+        let models = config.models();
+        let (first, second) = models.unwrap_or((config.names.a.as_str(), config.names.b.as_str()));
+        let mut report = Report::new(format!("{first} against {second}"));
+        if let Some(models) = models {
+            pairs::compare(&config.metric, models, context, &mut report)?;
         }
+        if !config.metrics.is_empty() {
+            arms::compare(&config, context, &mut report)?;
+        }
+        report.write(context.output("report")?)
     }
-    table.row(row("all".into(), all));
-    report.table(table);
-    report.note("Interval: paired differences, clustered by problem (arXiv 2411.00640); samples of a problem are averaged first.");
-    if pairs.unpaired > 0 {
-        report.note(format!(
-            "{} problems have a value for one model only (infrastructure failures, or other samples) and are left out.",
-            pairs.unpaired
-        ));
-    }
-    report
 }
 
 #[cfg(test)]

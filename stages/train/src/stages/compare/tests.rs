@@ -1,4 +1,5 @@
 use super::*;
+use crate::results::ResultRow;
 
 fn row(model: &str, problem: &str, sample: i32, correct: Option<bool>) -> ResultRow {
     ResultRow { model: model.into(), problem_id: problem.into(), level: 1, sample, correct, ..ResultRow::default() }

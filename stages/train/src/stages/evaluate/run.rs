@@ -4,7 +4,7 @@ use super::config::Config;
 use super::scorer::Scorer;
 use crate::model::Policy;
 use crate::results::ResultRow;
-use crate::rollouts::{Driver, Finished, Job, Limits, Start};
+use crate::rollouts::{Driver, Finished, Job, Limits, ToolWait};
 use trainyard_api::StageContext;
 use trainyard_core::{Chance, Result};
 use trainyard_envs::Environment;
@@ -52,7 +52,7 @@ impl Evaluation<'_> {
         };
         let mut results = ModelResults { rows: Vec::new(), kept: Vec::new() };
         let mut scorer = scorer;
-        let greedy: Vec<Job> = (0..self.problems.len()).map(|i| self.job(i, 0)).collect();
+        let greedy: Vec<Job> = (0..self.problems.len()).map(|i| Job::root(i, 0)).collect();
         let finished = driver.run(self.problems, &greedy)?;
         self.absorb(name, policy, finished, true, scorer.as_deref_mut(), &mut results)?;
         *done += self.problems.len() as u64;
@@ -63,7 +63,7 @@ impl Evaluation<'_> {
             let order: Vec<usize> = (0..self.problems.len()).collect();
             for some in order.chunks(PROBLEMS_PER_CALL) {
                 let jobs: Vec<Job> =
-                    some.iter().flat_map(|&i| (0..self.config.samples).map(move |s| (i, s))).map(|(i, s)| self.job(i, s)).collect();
+                    some.iter().flat_map(|&i| (0..self.config.samples).map(move |s| (i, s))).map(|(i, s)| Job::root(i, s)).collect();
                 let finished = driver.run(self.problems, &jobs)?;
                 self.absorb(name, policy, finished, false, scorer.as_deref_mut(), &mut results)?;
                 *done += jobs.len() as u64;
@@ -75,10 +75,12 @@ impl Evaluation<'_> {
 
     fn limits(&self) -> Limits {
         let s = &self.config.sampling;
-        Limits { turn_tokens: s.max_turn_tokens, episode_tokens: s.max_episode_tokens, turns: None, running: s.max_running }
-    }
-    fn job(&self, problem: usize, sample: u32) -> Job {
-        Job { problem, draw: problem as u64, group: problem as u32, sample, start: Start::Root }
+        Limits {
+            turn_tokens: s.max_turn_tokens,
+            episode_tokens: s.max_episode_tokens,
+            running: s.max_running,
+            tool_wait: ToolWait::Trajectory,
+        }
     }
 
     fn absorb(

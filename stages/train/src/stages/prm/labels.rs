@@ -6,7 +6,7 @@
 
 use super::config::Config;
 use crate::model::Policy;
-use crate::rollouts::{Driver, Finished, Job, Limits, Start};
+use crate::rollouts::{Driver, Finished, Job, Limits, Start, ToolWait};
 use std::collections::BTreeMap;
 use trainyard_api::StageContext;
 use trainyard_core::{Chance, Error, Result};
@@ -61,8 +61,7 @@ impl Labeller<'_> {
 
     /// `rollouts` episodes per problem, with the place of their problem.
     fn rollouts(&self, generator: &mut Generator, context: &StageContext) -> Result<Vec<(usize, Finished)>> {
-        let job = |i: usize, s: u32| Job { problem: i, draw: i as u64, group: i as u32, sample: s, start: Start::Root };
-        let jobs: Vec<Job> = (0..self.problems.len()).flat_map(|i| (0..self.config.rollouts).map(move |s| job(i, s))).collect();
+        let jobs: Vec<Job> = (0..self.problems.len()).flat_map(|i| (0..self.config.rollouts).map(move |s| Job::root(i, s))).collect();
         let finished = self.driver(generator, "prm/rollout", self.chance.child("rollouts", &[]), context).run(self.problems, &jobs)?;
         Ok(jobs.iter().map(|j| j.problem).zip(finished).collect())
     }
@@ -73,7 +72,12 @@ impl Labeller<'_> {
             generator,
             model: &self.policy.folder,
             environment: self.environment,
-            limits: Limits { turn_tokens: s.max_turn_tokens, episode_tokens: s.max_episode_tokens, turns: None, running: s.max_running },
+            limits: Limits {
+                turn_tokens: s.max_turn_tokens,
+                episode_tokens: s.max_episode_tokens,
+                running: s.max_running,
+                tool_wait: ToolWait::Trajectory,
+            },
             sampling: s.distribution(),
             chance,
             name: name.to_string(),
@@ -106,6 +110,7 @@ impl Labeller<'_> {
                 group: i as u32,
                 sample: s,
                 start: p.start.clone(),
+                ..Job::default()
             };
             let jobs: Vec<Job> = some.iter().enumerate().flat_map(|(i, p)| (0..k).map(move |s| job(i, p, s))).collect();
             let finished = self.driver(generator, "prm/continuation", chance, context).run(self.problems, &jobs)?;
@@ -174,7 +179,7 @@ fn start(row: &Trajectory, end: usize) -> Start {
             turns.push(std::mem::take(&mut partial));
         }
     }
-    Start::Prefix { turns, partial }
+    Start::Prefix(trainyard_learn::Prefix { turns, partial })
 }
 
 #[cfg(test)]
@@ -194,7 +199,7 @@ mod tests {
     #[test]
     fn a_prefix_is_cut_into_whole_turns_and_a_partial_one() {
         let cut = |end| match start(&row(&[]), end) {
-            Start::Prefix { turns, partial } => (turns, partial),
+            Start::Prefix(p) => (p.turns, p.partial),
             Start::Root => unreachable!(),
         };
         assert_eq!(cut(4), (vec![], vec![1, 2]));

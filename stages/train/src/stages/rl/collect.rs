@@ -1,14 +1,15 @@
-//! Sampling one step's batch: problems, rollouts, rewards, filters, drawing again until the batch is full.
+//! Sampling one step's batch: problems, rollouts, selection, rewards, filters, drawing again until the batch is full.
 
 use super::parts::Parts;
 use super::run::Run;
-use std::collections::BTreeMap;
-use trainyard_core::Result;
-use trainyard_learn::{Batch, Draw, Group, PassRates, Rollout, Verdict as Judgment};
+use super::tally::Tally;
+use std::collections::BTreeSet;
+use trainyard_core::{Chance, Result};
+use trainyard_learn::{Batch, Draw, Group, PassRates, Progress, Rollout, Spawn, Verdict as Judgment};
 use trainyard_lm::Generator;
-use trainyard_tables::{Status, StopReason, Trajectory, Verdict};
+use trainyard_tables::{StopReason, Trajectory, Verdict};
 
-use crate::rollouts::{Driver, Finished, Job, Limits, Start};
+use crate::rollouts::{Driver, Finished, Forking, Job, Limits, Start, rescore};
 
 /// What one step sampled.
 #[derive(Default)]
@@ -20,28 +21,6 @@ pub struct Collected {
     /// Place in `records` of every rollout of the batch.
     pub places: Vec<usize>,
     pub tally: Tally,
-}
-
-/// Counts over all sampled rollouts of a step, before filters.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub struct Tally {
-    pub rollouts: u64,
-    pub failures: u64,
-    pub passes: u64,
-    pub reward: f64,
-    pub tool_calls: u64,
-    pub tool_errors: u64,
-    pub turns: u64,
-    pub tokens: u64,
-    pub entropy: f64,
-    pub truncated: u64,
-    pub void: u64,
-    pub groups: u64,
-    pub draws: u64,
-    /// Level → (rollouts, passes).
-    pub levels: BTreeMap<u32, (u64, u64)>,
-    /// Reward component → (count, sum).
-    pub components: BTreeMap<String, (u64, f64)>,
 }
 
 impl Run<'_> {
@@ -59,83 +38,95 @@ impl Run<'_> {
                 break;
             }
             let draw_chance = chance.child("draw", &[draw_number]);
-            let finished = self.sample(step, draw_number, &draw, parts, generator, draw_chance)?;
+            let finished = self.sample(&format!("rl/{step}/{draw_number}"), &draw, parts, generator, self.progress(step), draw_chance)?;
             all.tally.draws += 1;
-            self.absorb(finished, &draw, parts, rates, &mut all)?;
+            all.tally.critical_path(&finished, self.config.rollout.tool_wait);
+            self.absorb(finished, &draw, parts, rates, self.progress(step), draw_chance, &mut all)?;
         }
-        for (i, group) in all.batch.groups.iter_mut().enumerate() {
+        self.complete(parts, generator, &mut all.batch)?;
+        Ok(all)
+    }
+    /// What the parts must know of a full batch.
+    pub(super) fn complete(&self, parts: &Parts, generator: &mut Generator, batch: &mut Batch) -> Result<()> {
+        for (i, group) in batch.groups.iter_mut().enumerate() {
             group.rollouts.iter_mut().for_each(|r| r.group = i);
         }
-        Ok(all)
+        if parts.needs().forced_scores { self.score_gold(generator, batch) } else { Ok(()) }
+    }
+    pub(super) fn progress(&self, step: u64) -> Progress {
+        Progress { step, steps: self.config.steps }
     }
 
     fn sample(
-        &mut self,
-        step: u64,
-        draw_number: u64,
+        &self,
+        name: &str,
         draw: &Draw,
         parts: &mut Parts,
         generator: &mut Generator,
-        chance: trainyard_core::Chance,
+        progress: Progress,
+        chance: Chance,
     ) -> Result<Vec<Finished>> {
-        let spawns = parts.strategy.start(draw, self.config.rollout.group_size, &chance);
-        let jobs: Vec<Job> = spawns
-            .iter()
-            .map(|s| Job {
-                problem: draw.problems[s.group],
-                draw: draw.problems[s.group] as u64,
-                group: s.group as u32,
-                sample: s.sample,
-                start: Start::Root,
-            })
-            .collect();
-        let rollout = &self.config.rollout;
+        let size = self.config.rollout.group_size;
+        let spawns = parts.strategy.start(draw, &self.pool, size, progress, &chance.child("start", &[]));
+        let jobs: Vec<Job> = spawns.into_iter().map(|s| job(draw, s)).collect();
         let mut driver = Driver {
             generator,
             model: &self.policy.folder,
             environment: &*self.environment,
-            limits: Limits {
-                turn_tokens: rollout.max_turn_tokens,
-                episode_tokens: rollout.max_episode_tokens,
-                turns: draw.max_turns,
-                running: rollout.max_running,
-            },
+            limits: self.limits(),
             sampling: self.config.sampling().distribution(),
             chance,
-            name: format!("rl/{step}/{draw_number}"),
+            name: name.to_string(),
             cancel: &self.cancel,
         };
+        if parts.strategy.needs().fork {
+            let forking = Forking::new(&mut *parts.strategy, size, chance.child("strategy", &[]));
+            return driver.run_forking(&self.problems, &jobs, forking);
+        }
         driver.run(&self.problems, &jobs)
     }
+    pub(super) fn limits(&self) -> Limits {
+        let rollout = &self.config.rollout;
+        Limits {
+            turn_tokens: rollout.max_turn_tokens,
+            episode_tokens: rollout.max_episode_tokens,
+            running: rollout.max_running,
+            tool_wait: rollout.tool_wait,
+        }
+    }
 
-    /// Scores a draw, counts it, filters it, keeps what survives.
-    fn absorb(
+    /// Selects from every group, scores what is kept, counts it, filters it, keeps what survives.
+    #[expect(clippy::too_many_arguments, reason = "the state of a step, which its callers hold in these pieces")]
+    pub(super) fn absorb(
         &mut self,
         finished: Vec<Finished>,
         draw: &Draw,
         parts: &mut Parts,
         rates: &mut PassRates,
+        progress: Progress,
+        chance: Chance,
         all: &mut Collected,
     ) -> Result<()> {
         let mut groups: Vec<Group> =
             draw.problems.iter().map(|&p| Group { problem: p, level: self.problems[p].level, rollouts: Vec::new() }).collect();
         let mut places: Vec<Vec<usize>> = vec![Vec::new(); groups.len()];
-        for mut one in finished {
-            let g = one.trajectory.group as usize;
+        for (g, members) in by_group(finished, groups.len()).into_iter().enumerate() {
             let problem = draw.problems[g];
-            all.tally.rollouts += 1;
-            one.trajectory.model_digest = Some(self.policy.digest.clone());
-            if one.failed() {
-                all.tally.failures += 1;
+            let mut members = self.counted(members, problem, rates, all);
+            let sampled = members.iter().map(|m| rollout(m, problem)).collect();
+            let kept = parts.strategy.select(sampled, self.config.rollout.group_size, &chance.child("select", &[g as u64]));
+            let kept: BTreeSet<u32> = kept.iter().map(|r| r.sample).collect();
+            let (mut chosen, others): (Vec<Finished>, Vec<Finished>) = members.drain(..).partition(|m| kept.contains(&m.trajectory.sample));
+            let correct: Vec<bool> = chosen.iter().map(|m| m.correct).collect();
+            let mut trajectories: Vec<&mut Trajectory> = chosen.iter_mut().map(|m| &mut m.trajectory).collect();
+            self.rewards.score_group(&mut trajectories, &correct, &self.problems[problem], progress.step, progress.steps);
+            all.tally.scored(&chosen);
+            for one in chosen {
+                groups[g].rollouts.push(rollout(&one, problem));
+                places[g].push(all.records.len());
                 all.records.push(one.trajectory);
-                continue;
             }
-            self.rewards.score(&mut one.trajectory, &self.problems[problem]);
-            all.tally.count(&one);
-            rates.observe(one.trajectory.level, problem, one.correct);
-            groups[g].rollouts.push(rollout(&one, problem));
-            places[g].push(all.records.len());
-            all.records.push(one.trajectory);
+            all.records.extend(others.into_iter().map(|m| not_selected(m.trajectory)));
         }
         all.tally.groups += groups.len() as u64;
         filter(&mut groups, &mut places, parts, &mut all.records);
@@ -147,6 +138,64 @@ impl Run<'_> {
         }
         Ok(())
     }
+
+    /// The members that count. Those that the infrastructure lost are recorded and left out; pass rates are those of the policy by
+    /// itself, so members that were helped do not enter them.
+    fn counted(&self, members: Vec<Finished>, problem: usize, rates: &mut PassRates, all: &mut Collected) -> Vec<Finished> {
+        let mut counted = Vec::with_capacity(members.len());
+        for mut one in members {
+            one.trajectory.model_digest = Some(self.policy.digest.clone());
+            all.tally.count(&one);
+            if one.failed() {
+                all.records.push(one.trajectory);
+                continue;
+            }
+            if one.given == 0 && !one.scaffolded {
+                rates.observe(one.trajectory.level, problem, one.correct);
+            }
+            counted.push(one);
+        }
+        counted
+    }
+
+    /// Sets `gold_logprobs` of the whole batch.
+    fn score_gold(&self, generator: &mut Generator, batch: &mut Batch) -> Result<()> {
+        let episodes: Vec<_> =
+            batch.rollouts().map(|r| (r.tokens.as_slice(), r.turns.as_slice(), self.problems[r.problem].answer.as_str())).collect();
+        let scores = rescore::gold_logprobs(generator, &self.policy.folder.chat, &episodes)?;
+        for (rollout, scores) in batch.groups.iter_mut().flat_map(|g| &mut g.rollouts).zip(scores) {
+            rollout.gold_logprobs = Some(scores);
+        }
+        Ok(())
+    }
+}
+
+pub(super) fn job(draw: &Draw, spawn: Spawn) -> Job {
+    let problem = draw.problems[spawn.group];
+    Job {
+        problem,
+        draw: problem as u64,
+        group: spawn.group as u32,
+        sample: spawn.sample,
+        start: spawn.prefix.map_or(Start::Root, Start::Prefix),
+        scaffold: if spawn.scaffold.is_empty() { draw.scaffold.clone() } else { spawn.scaffold },
+        max_turns: draw.max_turns,
+    }
+}
+
+/// Members of each group in order of sample.
+fn by_group(finished: Vec<Finished>, groups: usize) -> Vec<Vec<Finished>> {
+    let mut lists: Vec<Vec<Finished>> = vec![Vec::new(); groups];
+    for one in finished {
+        lists[one.trajectory.group as usize].push(one);
+    }
+    lists.iter_mut().for_each(|l| l.sort_by_key(|f| f.trajectory.sample));
+    lists
+}
+
+fn not_selected(mut record: Trajectory) -> Trajectory {
+    record.verdicts.push(Verdict { rule: "rollout/strategy".into(), keep: false, reason: "the strategy did not select it".into() });
+    record
 }
 
 /// Applies the filters in order. A later one sees what the earlier ones left; every objection is recorded.
@@ -205,6 +254,10 @@ fn rollout(one: &Finished, problem: usize) -> Rollout {
         weights_version: t.weights_version.clone(),
         values: None,
         fork_at: t.fork_at.map(|f| f as usize),
+        fork_of: one.fork_of,
+        given: one.given,
+        scaffolded: one.scaffolded,
+        gold_logprobs: None,
         rewards: t.rewards.clone(),
         reward: t.reward,
         turn_rewards: t.turn_rewards.clone(),
@@ -215,49 +268,5 @@ fn rollout(one: &Finished, problem: usize) -> Rollout {
         truncated: t.stop_reason == StopReason::Length,
         tool_calls: t.tool_calls,
         tool_errors: t.tool_errors,
-    }
-}
-
-impl Tally {
-    fn count(&mut self, one: &Finished) {
-        let t = &one.trajectory;
-        debug_assert_eq!(t.status, Status::Ok);
-        self.passes += u64::from(one.correct);
-        self.reward += t.reward;
-        self.tool_calls += u64::from(t.tool_calls);
-        self.tool_errors += u64::from(t.tool_errors);
-        self.turns += u64::from(t.turns);
-        self.tokens += one.sampled() as u64;
-        self.entropy += t.entropies.iter().flatten().map(|h| f64::from(*h)).sum::<f64>();
-        self.truncated += u64::from(one.truncated());
-        self.void += u64::from(one.turns.iter().any(trainyard_learn::TurnSummary::is_void));
-        let level = self.levels.entry(t.level).or_default();
-        level.0 += 1;
-        level.1 += u64::from(one.correct);
-        for (name, value) in &t.rewards {
-            let entry = self.components.entry(name.clone()).or_default();
-            entry.0 += 1;
-            entry.1 += value;
-        }
-    }
-    /// Per-rollout means and shares by metric name.
-    pub fn metrics(&self, kept_groups: usize) -> Vec<(String, f64)> {
-        let scored = (self.rollouts - self.failures).max(1) as f64;
-        let mut list: Vec<(String, f64)> = vec![
-            ("reward_mean".into(), self.reward / scored),
-            ("pass_rate".into(), self.passes as f64 / scored),
-            ("entropy".into(), self.entropy / self.tokens.max(1) as f64),
-            ("tool_calls".into(), self.tool_calls as f64 / scored),
-            ("tool_errors".into(), self.tool_errors as f64 / scored),
-            ("turns".into(), self.turns as f64 / scored),
-            ("tokens".into(), self.tokens as f64 / scored),
-            ("truncated_share".into(), self.truncated as f64 / scored),
-            ("void_share".into(), self.void as f64 / scored),
-            ("kept_groups_share".into(), kept_groups as f64 / self.groups.max(1) as f64),
-            ("infrastructure_failures".into(), self.failures as f64),
-        ];
-        list.extend(self.levels.iter().map(|(l, (n, p))| (format!("pass_rate_level_{l}"), *p as f64 / *n as f64)));
-        list.extend(self.components.iter().map(|(name, (n, sum))| (format!("reward_{name}"), sum / *n as f64)));
-        list
     }
 }

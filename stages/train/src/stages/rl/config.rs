@@ -1,7 +1,9 @@
 //! Options of `rl`: the parts of design section 6, the loop around them, and what contradicts what.
 
+use super::asynchronous::Asynchronous;
 use crate::config::SamplingOptions;
 use crate::optimize::OptimizerOptions;
+use crate::rollouts::ToolWait;
 use crate::world;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -62,6 +64,9 @@ pub struct Config {
     pub micro_batch_tokens: usize,
     #[serde(default = "defaults::optimizer")]
     pub optimizer: OptimizerOptions,
+    /// The value model, where a part needs one.
+    #[serde(default)]
+    pub critic: Critic,
     #[serde(default)]
     pub validation: Validation,
     /// Steps between resume points; 0 = none.
@@ -101,6 +106,25 @@ pub struct Rollout {
     #[serde(default = "defaults::running")]
     #[schemars(range(min = 1))]
     pub max_running: usize,
+    /// When an episode whose tools have answered goes on: at once (`trajectory`), or when all have (`batch`).
+    #[serde(default)]
+    pub tool_wait: ToolWait,
+    /// Sample while the policy is updated; null = in turns.
+    #[serde(default)]
+    pub asynchronous: Option<Asynchronous>,
+}
+
+/// The value model of actor-critic methods: a copy of the first policy with one output per token.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Critic {
+    pub optimizer: OptimizerOptions,
+}
+
+impl Default for Critic {
+    fn default() -> Self {
+        Self { optimizer: OptimizerOptions { learning_rate: 1e-3, ..defaults::optimizer() } }
+    }
 }
 
 /// Drawing again in place of groups that filters dropped.
@@ -259,6 +283,16 @@ pub fn schema() -> Value {
     }
     let names: Vec<&str> = trainyard_learn::compose::COMPOSITIONS.iter().map(|c| c.name).collect();
     schema["properties"]["algorithm"] = json!({ "type": "string", "enum": names, "default": trainyard_learn::compose::DEFAULT, "description": "A named composition of parts; the other keys override it." });
+    let own = schema["properties"].clone();
+    schema["properties"][trainyard_learn::mechanism::KEY] = json!({
+        "type": "object",
+        "additionalProperties": false,
+        "description": "One mechanism that a recipe switches on in one arm only. It is laid over all other options; disabled it leaves no trace.",
+        "properties": {
+            "enabled": { "type": "boolean", "default": true, "description": "False: the config is that of an arm without the key." },
+            "with": { "type": "object", "additionalProperties": false, "properties": own, "x-repeats": true, "description": "Options of this stage: maps merge key by key, lists replace, another `kind` drops the old one's siblings." },
+        },
+    });
     schema
 }
 
@@ -292,6 +326,7 @@ impl Config {
     pub fn problems(&self) -> Vec<OptionProblem> {
         let mut problems = self.sampling().problems("/rollout");
         problems.extend(self.optimizer.problems("/optimizer"));
+        problems.extend(self.critic.optimizer.problems("/critic/optimizer"));
         if self.rollout.temperature <= 0.0 {
             problems.push(
                 OptionProblem::new("/rollout/temperature", "greedy rollouts of one problem are all equal")
@@ -311,6 +346,16 @@ impl Config {
         problems.extend(
             zero.map(|(at, _)| OptionProblem::new(*at, format!("`{}` is 0, but must be at least 1", at.rsplit('/').next().unwrap_or(at)))),
         );
+        if self.rollout.asynchronous.is_some() && self.loss.correction.get("kind").and_then(Value::as_str) == Some("none") {
+            problems.push(
+                OptionProblem::new("/loss/correction", "asynchronous rollouts are of older weights, but nothing corrects for that")
+                    .help("use {kind: truncated}, {kind: masked} or {kind: sequence}"),
+            );
+        }
+        if self.rollout.asynchronous.is_some() && self.rollout.tool_wait == ToolWait::Batch {
+            problems
+                .push(OptionProblem::new("/rollout/tool_wait", "asynchronous rollouts never wait for a batch").help("use `trajectory`"));
+        }
         if self.loss.terms.is_empty() {
             problems.push(OptionProblem::new("/loss/terms", "a loss without terms changes nothing").help("give at least {kind: clip}"));
         }

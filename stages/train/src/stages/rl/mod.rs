@@ -3,11 +3,16 @@
 //! Why so: the loop knows only the traits of RL parts, so a published method is a composition in the config. Refuses: compositions
 //! whose parts need what the environment or the loop does not offer, with the reason, before anything is computed.
 
+mod asynchronous;
 pub mod collect;
 pub mod config;
+mod critic;
+mod effects;
 pub mod parts;
+mod pool;
 mod report;
 mod run;
+mod tally;
 #[cfg(test)]
 mod tests;
 pub mod update;
@@ -23,7 +28,7 @@ use serde_json::Value;
 use trainyard_api::{Ports, Stage, StageContext, port};
 use trainyard_core::{ArtifactKind, Cardinality, Error, OptionProblem, Result};
 use trainyard_learn::compose;
-use trainyard_tables::{read_problems, write_trajectories};
+use trainyard_tables::{read_problems, read_trajectories, write_trajectories};
 
 pub struct Rl;
 
@@ -51,27 +56,7 @@ impl Stage for Rl {
         r#"{"algorithm": "grpo", "steps": 40, "problems_per_step": 32, "rollout": {"group_size": 8, "temperature": 1.0}}"#;
     const ALL_CPUS: bool = true;
     const MAIN_METRIC: Option<&'static str> = Some("reward_mean");
-    const METRICS: &'static [&'static str] = &[
-        "clip_fraction",
-        "curriculum_level",
-        "empty_steps",
-        "entropy",
-        "grad_norm*",
-        "infrastructure_failures",
-        "kept_groups_share",
-        "kl",
-        "kl_reference",
-        "pass_rate*",
-        "reward_*",
-        "steps",
-        "tokens",
-        "tool_calls",
-        "tool_errors",
-        "truncated_share",
-        "turns",
-        "validation_*",
-        "void_share",
-    ];
+    const METRICS: &'static [&'static str] = &["*"];
 
     fn ports() -> Ports {
         use ArtifactKind::{Model, Problems, Report, Trajectories};
@@ -81,6 +66,8 @@ impl Stage for Rl {
                 port("model", Model, One, "The policy to start from."),
                 port("problems", Problems, One, "What to practice on."),
                 port("validation", Problems, Optional, "Held-out problems that choose the weights to keep."),
+                port("record", Trajectories, Optional, "The rollouts of an asynchronous run, to repeat it to the same bits."),
+                port("demonstrations", Trajectories, Optional, "Worked episodes of the problems, for strategies that begin with them."),
             ],
             outputs: vec![
                 port("model", Model, One, "The trained policy."),
@@ -113,7 +100,13 @@ impl Stage for Rl {
             return Err(Error::data("input `problems` has no rows").help("give at least one problem"));
         }
         let validation = context.optional("validation").map(|a| read_problems(&a.parquet())).transpose()?.unwrap_or_default();
-        let outcome = Run::new(&config, &policy, problems, validation, context)?.run(context)?;
+        let demonstrations = context.optional("demonstrations").map(|a| read_trajectories(&a.parquet())).transpose()?.unwrap_or_default();
+        if demonstrations.is_empty() && Parts::build(&config)?.needs().demonstrations {
+            return Err(Error::invalid("a part needs demonstrations, but the input `demonstrations` is not there or has no rows")
+                .help("connect `demonstrations` to the trajectories that solve these problems"));
+        }
+        let record = context.optional("record").map(|a| read_trajectories(&a.parquet())).transpose()?;
+        let outcome = Run::new(&config, &policy, problems, validation, &demonstrations, context)?.run(record.as_deref(), context)?;
         model::save(context, "model", &policy.folder.with_weights(outcome.weights))?;
         write_trajectories(&context.output_parquet("trajectories")?, &outcome.rollouts)?;
         report::write(context, &config, &outcome.state)

@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 use trainyard_core::error::Context as _;
 use trainyard_core::{Error, OptionProblem, Result};
 use trainyard_envs::Environment;
-use trainyard_learn::correction::Correction;
+use trainyard_learn::corrections::Correction;
 use trainyard_learn::{Advantage, Curriculum, Filter, LossTerm, Modulation, Needs, Part, Replay, Strategy, compose, registry};
 
 pub struct Parts {
@@ -66,6 +66,15 @@ impl Parts {
         list
     }
 
+    /// What the parts tell of the last step, each under its own name.
+    pub fn metrics(&self) -> Vec<(&'static str, f64)> {
+        let mut list = self.curriculum.metrics();
+        list.extend(self.strategy.metrics());
+        list.extend(self.advantage.metrics());
+        list.extend(self.modulations.iter().flat_map(|m| m.metrics()));
+        list.extend(self.replay.metrics());
+        list
+    }
     pub fn needs(&self) -> Needs {
         self.each().iter().fold(Needs::NONE, |all, (_, p)| all.union(p.needs()))
     }
@@ -74,12 +83,17 @@ impl Parts {
         let offered = Needs {
             entropies: true,
             reference: true,
+            values: true,
+            forced_scores: true,
+            fork: config.rollout.asynchronous.is_none(),
+            demonstrations: true,
             groups: config.rollout.group_size > 1,
             multi_turn: environment.max_turns() > 1,
-            ..Needs::NONE
+            step_scores: false,
         };
         let help = |need: &str| match need {
             "groups" => "set `rollout.group_size` to at least 2",
+            "fork" => "leave `rollout.asynchronous` out: groups that fork meet after every turn",
             "multi_turn" => "set `environment.max_turns` to at least 2",
             _ => "this stage does not offer it: choose another part",
         };
@@ -90,7 +104,15 @@ impl Parts {
                 .map(|need| OptionProblem::new(format!("/{at}"), format!("this part needs `{need}`")).help(help(need)))
                 .collect()
         };
-        self.each().into_iter().flat_map(of).collect()
+        let mut problems: Vec<OptionProblem> = self.each().into_iter().flat_map(of).collect();
+        if !self.advantage.needs().values {
+            let valued = self.terms.iter().enumerate().filter(|(_, t)| t.needs().values);
+            problems.extend(valued.map(|(i, _)| {
+                OptionProblem::new(format!("/loss/terms/{i}"), "this term needs returns, but the advantage gives none")
+                    .help("use advantage {kind: gae}")
+            }));
+        }
+        problems
     }
 
     /// State of every part that has some, by place.

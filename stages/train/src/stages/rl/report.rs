@@ -7,23 +7,10 @@ use trainyard_api::StageContext;
 use trainyard_api::report::{Cell, Report, Table};
 use trainyard_core::Result;
 
-/// Means over the last tenth of the steps.
-const TAIL: [&str; 14] = [
-    "reward_mean",
-    "pass_rate",
-    "entropy",
-    "clip_fraction",
-    "kl_reference",
-    "grad_norm",
-    "tool_calls",
-    "tool_errors",
-    "turns",
-    "tokens",
-    "truncated_share",
-    "void_share",
-    "kept_groups_share",
-    "curriculum_level",
-];
+/// Whose largest value of any step is the metric; of all others it is the mean of the last tenth of the steps.
+const LARGEST: [&str; 2] = ["kl", "grad_norm_max"];
+/// Summed over all steps.
+const FAILURES: &str = "infrastructure_failures";
 
 pub fn write(context: &mut StageContext, config: &Config, state: &State) -> Result<()> {
     let mut report = Report::new("Reinforcement learning");
@@ -42,15 +29,13 @@ pub fn write(context: &mut StageContext, config: &Config, state: &State) -> Resu
 fn metrics(config: &Config, state: &State) -> Vec<(String, f64)> {
     let tail = (config.steps as usize).div_ceil(10);
     let curves = &state.curves;
-    let mut list: Vec<(String, f64)> = TAIL.iter().filter_map(|n| Some((n.to_string(), curves.recent(n, tail)?))).collect();
-    list.extend(curves.names("pass_rate_level_").filter_map(|n| Some((n.to_string(), curves.recent(n, tail)?))));
-    list.extend(curves.names("reward_").filter(|n| *n != "reward_mean").filter_map(|n| Some((n.to_string(), curves.recent(n, tail)?))));
+    let means = curves.names("").filter(|n| !n.starts_with("validation") && !LARGEST.contains(n) && *n != FAILURES);
+    let mut list: Vec<(String, f64)> = means.filter_map(|n| Some((n.to_string(), curves.recent(n, tail)?))).collect();
     let largest = |name: &str| curves.series(name).iter().map(|p| p.1).reduce(f64::max);
-    list.extend(largest("kl").map(|v| ("kl".to_string(), v)));
-    list.extend(largest("grad_norm_max").map(|v| ("grad_norm_max".to_string(), v)));
+    list.extend(LARGEST.iter().filter_map(|n| Some((n.to_string(), largest(n)?))));
     list.push(("steps".into(), state.step as f64));
     list.push(("empty_steps".into(), state.empty_steps as f64));
-    list.push(("infrastructure_failures".into(), state.failures as f64));
+    list.push((FAILURES.into(), state.failures as f64));
     if let Some((step, accuracy)) = state.best {
         list.push(("validation_accuracy".into(), accuracy));
         list.push(("validation_best_step".into(), step as f64));

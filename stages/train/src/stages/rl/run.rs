@@ -1,8 +1,12 @@
 //! The loop: sample, score, filter, assign, update; validate and keep the best; checkpoint at step boundaries.
 
-use super::collect::{Collected, Tally};
+use super::collect::Collected;
 use super::config::Config;
+use super::critic::Critic;
+use super::effects;
 use super::parts::Parts;
+use super::pool;
+use super::tally::Tally;
 use super::update::{Sample, Update, UpdateReport};
 use crate::checkpoint;
 use crate::curves::Curves;
@@ -13,10 +17,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::VecDeque;
 use std::path::Path;
+use std::sync::Arc;
 use trainyard_api::{CancelToken, StageContext};
 use trainyard_core::{Chance, Result};
 use trainyard_envs::Environment;
-use trainyard_learn::{Batch, Grid, PassRates, Pool, PoolProblem, Rollout};
+use trainyard_learn::{Batch, Grid, PassRates, Pool, Rollout};
 use trainyard_lm::{Generator, Weights};
 use trainyard_tables::{Problem, Trajectory, read_trajectories, write_trajectories};
 
@@ -27,9 +32,9 @@ const BEST: &str = "best.safetensors";
 pub struct Run<'a> {
     pub config: &'a Config,
     pub policy: &'a Policy,
-    pub environment: Box<dyn Environment>,
+    pub environment: Arc<dyn Environment>,
     pub rewards: Rewards,
-    pub problems: Vec<Problem>,
+    pub problems: Arc<Vec<Problem>>,
     pub validation: Vec<Problem>,
     pub pool: Pool,
     pub chance: Chance,
@@ -44,6 +49,8 @@ pub struct State {
     pub step: u64,
     pub rates: PassRates,
     pub parts: Value,
+    /// State of the rewards.
+    pub rewards: Value,
     pub curves: Curves,
     /// Step and greedy pass rate of the best validation so far.
     pub best: Option<(u64, f64)>,
@@ -60,12 +67,13 @@ pub struct Outcome {
 }
 
 /// What changes during the stage.
-struct Progress {
-    state: State,
-    parts: Parts,
-    trainer: Trainer,
-    generator: Generator,
+pub(super) struct Progress {
+    pub state: State,
+    pub parts: Parts,
+    pub trainer: Trainer,
+    pub generator: Generator,
     reference: Option<Trainer>,
+    critic: Option<Critic>,
     best: Option<Weights>,
     rollouts: VecDeque<Trajectory>,
 }
@@ -76,22 +84,18 @@ impl<'a> Run<'a> {
         policy: &'a Policy,
         problems: Vec<Problem>,
         validation: Vec<Problem>,
+        demonstrations: &[Trajectory],
         context: &StageContext,
     ) -> Result<Self> {
         let world = World::new(context.cpus);
-        let pool = Pool {
-            problems: problems
-                .iter()
-                .map(|p| PoolProblem { id: p.id.clone(), level: p.level, environment: p.environment.clone() })
-                .collect(),
-        };
+        let pool = pool::pool(&problems, demonstrations, &policy.folder.chat)?;
         Ok(Self {
             config,
             policy,
-            environment: world.environment(&config.environment)?,
+            environment: Arc::from(world.environment(&config.environment)?),
             rewards: world.rewards(&config.rewards)?,
             validation: super::validate::equal_shares(validation, config.validation.problems),
-            problems,
+            problems: Arc::new(problems),
             pool,
             chance: Chance::new(config.seed).child("rl", &[]),
             cancel: context.cancel.clone(),
@@ -99,25 +103,16 @@ impl<'a> Run<'a> {
         })
     }
 
-    pub fn run(mut self, context: &StageContext) -> Result<Outcome> {
+    /// `record` = the rollouts of an asynchronous run that is to be repeated.
+    pub fn run(mut self, record: Option<&[Trajectory]>, context: &StageContext) -> Result<Outcome> {
         let mut progress = self.start(context)?;
         if progress.state.step == 0 {
             self.validate(context, &mut progress)?;
         }
-        while progress.state.step < self.config.steps {
-            context.stop_if_cancelled()?;
-            self.step(context, &mut progress)?;
-            let step = progress.state.step;
-            let every = self.config.validation.every;
-            if step == self.config.steps || (every > 0 && step % every == 0) {
-                self.validate(context, &mut progress)?;
-            }
-            let shown = progress.state.curves.last("reward_mean").map(|r| ("reward_mean", r));
-            context.progress(step, self.config.steps, "steps", shown);
-            if self.config.checkpoint_every > 0 && step % self.config.checkpoint_every == 0 && step < self.config.steps {
-                progress.state.parts = progress.parts.save();
-                checkpoint::save(context, step, &progress.state, |folder| progress.save(folder))?;
-            }
+        match (&self.config.rollout.asynchronous, record) {
+            (_, Some(record)) => self.run_recorded(record, context, &mut progress)?,
+            (Some(options), None) => self.run_asynchronous(options, context, &mut progress)?,
+            (None, None) => self.run_synchronous(context, &mut progress)?,
         }
         let weights = match progress.best {
             Some(best) => best,
@@ -125,9 +120,36 @@ impl<'a> Run<'a> {
         };
         Ok(Outcome { weights, state: progress.state, rollouts: progress.rollouts.into() })
     }
+    fn run_synchronous(&mut self, context: &StageContext, progress: &mut Progress) -> Result<()> {
+        while progress.state.step < self.config.steps {
+            context.stop_if_cancelled()?;
+            let version = u32::try_from(progress.trainer.steps()).unwrap_or(u32::MAX);
+            progress.generator.update(&progress.trainer.decoder.weights()?, version)?;
+            let Progress { parts, state, generator, .. } = progress;
+            let collected = self.collect(state.step, parts, &mut state.rates, generator)?;
+            self.learn(context, progress, collected)?;
+            self.after_step(context, progress)?;
+        }
+        Ok(())
+    }
+    /// What follows a step: validation, progress, a resume point.
+    pub(super) fn after_step(&mut self, context: &StageContext, progress: &mut Progress) -> Result<()> {
+        let (step, every) = (progress.state.step, self.config.validation.every);
+        if step == self.config.steps || (every > 0 && step % every == 0) {
+            self.validate(context, progress)?;
+        }
+        let shown = progress.state.curves.last("reward_mean").map(|r| ("reward_mean", r));
+        context.progress(step, self.config.steps, "steps", shown);
+        if self.config.checkpoint_every > 0 && step % self.config.checkpoint_every == 0 && step < self.config.steps {
+            progress.state.parts = progress.parts.save();
+            progress.state.rewards = self.rewards.save();
+            checkpoint::save(context, step, &progress.state, |folder| progress.save(folder))?;
+        }
+        Ok(())
+    }
 
     /// From the newest checkpoint, or from the input model.
-    fn start(&self, context: &StageContext) -> Result<Progress> {
+    fn start(&mut self, context: &StageContext) -> Result<Progress> {
         let folder = &self.policy.folder;
         let trainer = Trainer::new(&folder.config, folder.weights.clone(), &self.config.optimizer, self.config.updates())?;
         let parts = Parts::build(self.config)?;
@@ -136,7 +158,14 @@ impl<'a> Run<'a> {
         } else {
             None
         };
+        let critic = if parts.needs().values {
+            let tokens = self.config.micro_batch_tokens;
+            Some(Critic::new(folder, &self.config.critic.optimizer, self.config.updates(), tokens)?)
+        } else {
+            None
+        };
         let mut progress = Progress {
+            critic,
             state: State::default(),
             parts,
             trainer,
@@ -146,18 +175,26 @@ impl<'a> Run<'a> {
             rollouts: VecDeque::new(),
         };
         if let Some((state, at)) = checkpoint::latest::<State>(context)? {
+            self.rewards.load(&state.rewards)?;
             progress.load(state, &at)?;
         }
         Ok(progress)
     }
 
-    fn step(&mut self, context: &StageContext, progress: &mut Progress) -> Result<()> {
+    /// One update on what was collected.
+    pub(super) fn learn(&mut self, context: &StageContext, progress: &mut Progress, mut collected: Collected) -> Result<()> {
         let step = progress.state.step;
-        progress.generator.update(&progress.trainer.decoder.weights()?, u32::try_from(progress.trainer.steps()).unwrap_or(u32::MAX))?;
-        let mut collected = self.collect(step, &mut progress.parts, &mut progress.state.rates, &mut progress.generator)?;
-        let advantages = assign(&mut progress.parts, &collected.batch);
-        record_advantages(&mut collected, &advantages);
-        let samples = samples(&mut progress.parts, &collected.batch, &advantages, step, &self.chance.child("replay", &[step]));
+        if let Some(critic) = &progress.critic {
+            judge(critic, &mut collected.batch)?;
+        }
+        let assigned = assign(&mut progress.parts, &collected.batch);
+        record_advantages(&mut collected, &assigned.advantages);
+        let samples = samples(&mut progress.parts, &collected.batch, &assigned, step, &self.chance.child("replay", &[step]));
+        let at = self.progress(step);
+        progress.parts.terms.iter_mut().for_each(|t| t.begin(&collected.batch, at));
+        for (name, value) in effects::metrics(&collected.batch, &assigned.advantages) {
+            progress.state.curves.point(context, name, step, value)?;
+        }
         let rate = progress.trainer.rate();
         let report = self.update(step, progress, &samples)?;
         progress.state.empty_steps += u64::from(report.optimizer_steps == 0);
@@ -182,7 +219,7 @@ impl<'a> Run<'a> {
             chance: self.chance,
             step,
         };
-        update.run(&mut progress.trainer, samples)
+        update.run(&mut progress.trainer, progress.critic.as_mut(), samples)
     }
 
     /// Points of all curves for this step.
@@ -203,7 +240,7 @@ impl<'a> Run<'a> {
         for (name, value) in &report.metrics {
             curves.point(context, name, step, *value)?;
         }
-        for (name, value) in progress.parts.curriculum.metrics() {
+        for (name, value) in progress.parts.metrics() {
             curves.point(context, name, step, value)?;
         }
         curves.point(context, "learning_rate", step, rate)
@@ -239,6 +276,9 @@ impl Progress {
     }
     fn save(&self, folder: &Path) -> Result<()> {
         self.trainer.save(folder)?;
+        if let Some(critic) = &self.critic {
+            critic.save(folder)?;
+        }
         let rows: Vec<Trajectory> = self.rollouts.iter().cloned().collect();
         write_trajectories(&folder.join(ROLLOUTS), &rows)?;
         match &self.best {
@@ -249,6 +289,9 @@ impl Progress {
     fn load(&mut self, state: State, folder: &Path) -> Result<()> {
         self.parts.load(&state.parts)?;
         self.trainer.load(folder)?;
+        if let Some(critic) = &mut self.critic {
+            critic.load(folder)?;
+        }
         self.rollouts = read_trajectories(&folder.join(ROLLOUTS))?.into();
         if state.best.is_some() {
             self.best = Some(trainyard_lm::checkpoint::load_tensors(&folder.join(BEST))?);
@@ -258,32 +301,68 @@ impl Progress {
     }
 }
 
+/// Advantages after all modulations, and the targets of the value model before them.
+struct Assigned {
+    advantages: Grid,
+    returns: Option<Grid>,
+}
+
 /// Advantage part, then modulations.
-fn assign(parts: &mut Parts, batch: &Batch) -> Grid {
+fn assign(parts: &mut Parts, batch: &Batch) -> Assigned {
     let mut advantages = parts.advantage.assign(batch);
+    let returns = parts.advantage.returns(batch, &advantages);
     for modulation in &mut parts.modulations {
         modulation.apply(batch, &mut advantages);
     }
-    advantages
+    Assigned { advantages, returns }
 }
 
-/// The fresh rollouts with their advantages, then those that the replay part draws.
-fn samples(parts: &mut Parts, batch: &Batch, advantages: &Grid, step: u64, chance: &Chance) -> Vec<Sample> {
-    parts.replay.offer(batch, advantages);
-    let fresh = batch.rollouts().zip(advantages).map(|(r, a)| sample(r, a, 1.0));
+/// Sets the values of the whole batch.
+fn judge(critic: &Critic, batch: &mut Batch) -> Result<()> {
+    let tokens: Vec<&[u32]> = batch.rollouts().map(|r| r.tokens.as_slice()).collect();
+    let masks: Vec<&[bool]> = batch.rollouts().map(|r| r.mask.as_slice()).collect();
+    let values = critic.values(&tokens, &masks)?;
+    for (rollout, values) in batch.groups.iter_mut().flat_map(|g| &mut g.rollouts).zip(values) {
+        rollout.values = Some(values);
+    }
+    Ok(())
+}
+
+/// The fresh rollouts with their advantages, then those that the replay part draws. A replayed rollout is a group of its own.
+fn samples(parts: &mut Parts, batch: &Batch, assigned: &Assigned, step: u64, chance: &Chance) -> Vec<Sample> {
+    parts.replay.offer(batch, &assigned.advantages);
     let again = parts.replay.draw(step, chance);
-    fresh.chain(again.iter().map(|r| sample(&r.rollout, &r.advantages, r.weight))).collect()
+    let pass_rates: Vec<f64> = batch.groups.iter().map(|g| pass_rate(&g.rollouts)).collect();
+    let mut list: Vec<Sample> =
+        batch.rollouts().zip(&assigned.advantages).map(|(r, a)| sample(r, a, 1.0, r.group, pass_rates[r.group])).collect();
+    for (sample, returns) in list.iter_mut().zip(assigned.returns.iter().flatten()) {
+        sample.returns = Some(returns.clone());
+    }
+    list.extend(again.iter().enumerate().map(|(i, r)| {
+        let own = f64::from(u8::from(r.rollout.correct));
+        sample(&r.rollout, &r.advantages, r.weight, batch.groups.len() + i, own)
+    }));
+    list
 }
 
-fn sample(rollout: &Rollout, advantages: &[f64], weight: f64) -> Sample {
+fn pass_rate(group: &[Rollout]) -> f64 {
+    group.iter().filter(|r| r.correct).count() as f64 / group.len().max(1) as f64
+}
+
+fn sample(rollout: &Rollout, advantages: &[f64], weight: f64, group: usize, pass_rate: f64) -> Sample {
     Sample {
         tokens: rollout.tokens.clone(),
         mask: rollout.mask.clone(),
         behavior: rollout.old_logprobs.clone(),
         advantages: advantages.to_vec(),
         weight,
-        group: rollout.group,
+        group,
         reward: rollout.reward,
+        correct: rollout.correct,
+        pass_rate,
+        turns: rollout.turns.iter().map(|t| (t.first, t.end)).collect(),
+        values: rollout.values.clone(),
+        returns: None,
     }
 }
 

@@ -1,6 +1,9 @@
 use super::*;
 use crate::curves::Curves;
-use crate::testing::{context_in, digest_of, environment_options, half_trained, input_model, input_problems, outputs, run_stage, sums};
+use crate::testing::{
+    context_in, demonstrations, digest_of, environment_options, half_trained, input_model, input_problems, input_trajectories, outputs,
+    run_stage, sums,
+};
 use serde_json::json;
 use std::path::Path;
 use trainyard_api::report::Report;
@@ -59,11 +62,7 @@ fn reward_rises_and_the_best_weights_are_kept() {
     for name in ["kl", "entropy", "clip_fraction", "grad_norm", "tool_calls", "tokens", "pass_rate_level_1", "reward_answer"] {
         assert!(context.metrics[name].is_finite(), "{name}");
     }
-    let declared = Rl::METRICS;
-    for name in context.metrics.keys() {
-        let known = |d: &&str| d.strip_suffix('*').map_or(*d == name, |p| name.starts_with(p));
-        assert!(declared.iter().any(known) || name == "turns", "metric `{name}` is not declared");
-    }
+    undeclared(&context);
 }
 
 #[test]
@@ -79,6 +78,103 @@ fn a_killed_run_ends_in_the_same_bytes_and_threads_do_not_matter() {
     assert_eq!(digests(&uninterrupted), digests(&second));
     assert_eq!(uninterrupted.metrics, second.metrics);
     assert!(second.metrics["curriculum_level"].is_finite());
+}
+
+/// A short run of these parts on the half-trained model, with demonstrations of its problems.
+fn short(folder: &Path, options: Value, cpus: usize, cancel_after: Option<usize>) -> Result<StageContext> {
+    let mut context = context(folder, cpus, cancel_after);
+    input_trajectories(&mut context, folder, "demonstrations", &demonstrations(40, 3, 21));
+    run_stage::<Rl>(options, &mut context).map(|()| context)
+}
+fn with(mut options: Value, over: Value) -> Value {
+    options = trainyard_learn::compose::merge(options, over);
+    options["validation"] = json!({"every": 0, "problems": 1});
+    options
+}
+
+#[test]
+fn every_composition_trains() {
+    for composition in trainyard_learn::compose::COMPOSITIONS {
+        let folder = tempfile::tempdir().unwrap();
+        let o = with(options(2), json!({"algorithm": composition.name, "checkpoint_every": 0, "problems_per_step": 6}));
+        let context = short(folder.path(), o, 2, None).unwrap_or_else(|e| panic!("{}: {e}", composition.name));
+        assert!(context.metrics["trained_tokens"] > 0.0, "{}", composition.name);
+        undeclared(&context);
+    }
+}
+
+fn undeclared(context: &StageContext) {
+    for name in context.metrics.keys() {
+        let known = |d: &&str| d.strip_suffix('*').map_or(*d == name, |p| name.starts_with(p));
+        assert!(Rl::METRICS.iter().any(known), "metric `{name}` is not declared");
+    }
+}
+
+#[test]
+fn parts_with_state_resume_exactly() {
+    let parts = [
+        json!({"algorithm": "arpo"}),
+        json!({"algorithm": "epo", "replay": {"kind": "self_imitation", "warmup": 2}, "rewards": [{"kind": "tool_efficiency", "form": "optimal"}]}),
+        json!({"algorithm": "prefix_rft"}),
+        json!({"curriculum": {"kind": "learnable"}, "advantage": {"kind": "gae"}, "filters": [], "loss": {"terms": [{"kind": "clip"}, {"kind": "value"}]}}),
+    ];
+    for over in parts {
+        let whole = tempfile::tempdir().unwrap();
+        let uninterrupted = short(whole.path(), with(options(4), over.clone()), 1, None).unwrap();
+        let killed = tempfile::tempdir().unwrap();
+        assert_eq!(short(killed.path(), with(options(4), over.clone()), 2, Some(1)).err().unwrap().kind, ErrorKind::Cancelled);
+        let second = short(killed.path(), with(options(4), over.clone()), 2, None).unwrap();
+        assert_eq!(digests(&uninterrupted), digests(&second), "{over}");
+        assert_eq!(uninterrupted.metrics, second.metrics);
+    }
+}
+
+#[test]
+fn a_critic_learns_what_is_to_come() {
+    let run = |steps: u64| {
+        let folder = tempfile::tempdir().unwrap();
+        let ppo = json!({
+            "advantage": {"kind": "gae", "lambda": 0.95}, "filters": [], "curriculum": "uniform", "checkpoint_every": 0,
+            "loss": {"terms": [{"kind": "clip"}, {"kind": "value", "weight": 1.0}]}, "critic": {"optimizer": {"learning_rate": 3e-3}},
+            "optimizer": {"learning_rate": 1e-9}, "problems_per_step": 16,
+        });
+        short(folder.path(), with(options(steps), ppo), 2, None).unwrap().metrics
+    };
+    let (first, later) = (run(1), run(20));
+    assert!(
+        first["value_loss"] > 0.0 && later["value_loss"] < 0.8 * first["value_loss"],
+        "{} then {}",
+        first["value_loss"],
+        later["value_loss"]
+    );
+    assert!(later["advantage_in_rollout"] > 0.0, "tokens of one rollout get credit of their own");
+}
+
+#[test]
+fn asynchronous_rollouts_keep_their_bound_and_repeat_from_their_record() {
+    let asynchronous = json!({
+        "rollout": {"asynchronous": {"max_staleness": 1}}, "loss": {"correction": {"kind": "truncated"}}, "keep_rollouts": 100_000, "checkpoint_every": 0,
+    });
+    let first = tempfile::tempdir().unwrap();
+    let made = short(first.path(), with(options(6), asynchronous.clone()), 2, None).unwrap();
+    assert_eq!(made.metrics["optimizer_steps"], 2.0);
+    assert!(made.metrics["staleness"] <= 1.0);
+    let record = trainyard_tables::read_trajectories(&made.output("trajectories").unwrap().join("data.parquet")).unwrap();
+    let step = |t: &trainyard_tables::Trajectory| t.id.split('/').nth(1).unwrap().parse::<u32>().unwrap();
+    for t in &record {
+        let oldest = t.weights_version.as_ref().unwrap().iter().zip(&t.loss_mask).filter(|(_, m)| **m).map(|(v, _)| *v).min();
+        assert!(oldest.is_none_or(|v| step(t) - v <= 1), "{}", t.id);
+    }
+    assert!(
+        record.iter().any(|t| t.weights_version.as_ref().unwrap().iter().any(|v| *v < step(t))),
+        "some tokens are older than their update"
+    );
+    let again = tempfile::tempdir().unwrap();
+    let mut context = context(again.path(), 1, None);
+    input_trajectories(&mut context, again.path(), "record", &record);
+    run_stage::<Rl>(with(options(6), asynchronous), &mut context).unwrap();
+    assert_eq!(digest_of(context.output("model").unwrap()), digest_of(made.output("model").unwrap()), "the same bits");
+    assert_eq!(digest_of(context.output("trajectories").unwrap()), digest_of(made.output("trajectories").unwrap()));
 }
 
 #[test]

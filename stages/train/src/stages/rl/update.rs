@@ -4,11 +4,12 @@
 //! minibatch gets all logprobs first; others are evaluated micro-batch by micro-batch, without a second forward. Refuses: losses
 //! that are not finite, with the step.
 
+use super::critic::{self, Critic};
 use crate::curves::finite;
 use crate::optimize::{Place, Trainer, micro_batches};
 use std::collections::BTreeMap;
 use trainyard_core::{Chance, Result};
-use trainyard_learn::correction::Correction;
+use trainyard_learn::corrections::Correction;
 use trainyard_learn::{Aggregate, Grid, LossTerm, Scope, Term, TokenBatch};
 
 /// One rollout as the update sees it. Per-token lists have the length of `tokens`.
@@ -23,6 +24,14 @@ pub struct Sample {
     pub weight: f64,
     pub group: usize,
     pub reward: f64,
+    pub correct: bool,
+    /// Share of verified answers in its group.
+    pub pass_rate: f64,
+    /// First and end token of every agent turn.
+    pub turns: Vec<(usize, usize)>,
+    /// Value predictions when it was sampled, and their targets, where there is a critic.
+    pub values: Option<Vec<f64>>,
+    pub returns: Option<Vec<f64>>,
 }
 
 /// How to update.
@@ -57,12 +66,28 @@ struct Sums {
     loss: f64,
     norm: f64,
     largest_norm: f64,
+    /// Largest over smallest token weight, summed over minibatches.
+    weight_spread: f64,
     steps: u64,
+}
+
+/// One minibatch: who is in it, and the weight of every token.
+struct Minibatch<'a> {
+    members: &'a [usize],
+    weights: Grid,
+    seed: u64,
+}
+
+/// What the models say of some samples at the places of their masks, in one order.
+struct Heard {
+    logprobs: Vec<f64>,
+    entropies: Vec<f64>,
+    values: Option<Vec<f64>>,
 }
 
 impl Update<'_> {
     /// Runs all epochs and minibatches. Samples without a token in the loss are left out.
-    pub fn run(&self, trainer: &mut Trainer, samples: &[Sample]) -> Result<UpdateReport> {
+    pub fn run(&self, trainer: &mut Trainer, mut critic: Option<&mut Critic>, samples: &[Sample]) -> Result<UpdateReport> {
         let used: Vec<usize> = (0..samples.len()).filter(|&i| samples[i].mask.iter().skip(1).any(|m| *m)).collect();
         if used.is_empty() {
             return Ok(UpdateReport::default());
@@ -72,43 +97,70 @@ impl Update<'_> {
         let old = Old { proximal, reference };
         let mut sums = Sums::default();
         for epoch in 0..self.epochs {
-            let mut order = used.clone();
-            self.chance.at("minibatches", &[self.step, epoch]).shuffle(&mut order);
-            let share = order.len().div_ceil(self.minibatches);
-            for minibatch in order.chunks(share) {
-                self.minibatch(trainer, samples, minibatch, &old, &mut sums)?;
+            let order = self.order(samples, &used, epoch);
+            for (n, members) in order.iter().enumerate() {
+                let masks: Vec<Vec<bool>> = members.iter().map(|&i| samples[i].mask.clone()).collect();
+                let mut weights = self.aggregate.weights(&masks, self.horizon);
+                for (row, &i) in weights.iter_mut().zip(members) {
+                    row.iter_mut().for_each(|w| *w *= samples[i].weight);
+                }
+                let seed = self.chance.at("loss terms", &[self.step, epoch, n as u64]).next_u64();
+                let minibatch = Minibatch { members, weights, seed };
+                self.minibatch(trainer, critic.as_deref_mut(), samples, &minibatch, &old, &mut sums)?;
             }
         }
         Ok(sums.report())
     }
 
-    fn minibatch(&self, trainer: &mut Trainer, samples: &[Sample], members: &[usize], old: &Old, sums: &mut Sums) -> Result<()> {
-        let masks: Vec<Vec<bool>> = members.iter().map(|&i| samples[i].mask.clone()).collect();
-        let mut weights = self.aggregate.weights(&masks, self.horizon);
-        for (row, &i) in weights.iter_mut().zip(members) {
-            row.iter_mut().for_each(|w| *w *= samples[i].weight);
+    /// Members of every minibatch of an epoch. A term that compares within groups gets whole groups.
+    fn order(&self, samples: &[Sample], used: &[usize], epoch: u64) -> Vec<Vec<usize>> {
+        let mut draws = self.chance.at("minibatches", &[self.step, epoch]);
+        let whole_groups = self.terms.iter().any(|t| t.scope() == Scope::Minibatch && t.needs().groups);
+        let mut units: Vec<Vec<usize>> = used.iter().map(|&i| vec![i]).collect();
+        if whole_groups {
+            let mut groups: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+            used.iter().for_each(|&i| groups.entry(samples[i].group).or_default().push(i));
+            units = groups.into_values().collect();
         }
+        draws.shuffle(&mut units);
+        let share = units.len().div_ceil(self.minibatches);
+        units.chunks(share).map(<[Vec<usize>]>::concat).collect()
+    }
+
+    fn minibatch(
+        &self,
+        trainer: &mut Trainer,
+        mut critic: Option<&mut Critic>,
+        samples: &[Sample],
+        batch: &Minibatch<'_>,
+        old: &Old,
+        sums: &mut Sums,
+    ) -> Result<()> {
+        let members = batch.members;
         let lengths: Vec<usize> = members.iter().map(|&i| samples[i].tokens.len()).collect();
         let micro = micro_batches(&lengths, self.micro_batch_tokens);
         let whole = if self.terms.iter().any(|t| t.scope() == Scope::Minibatch) {
-            Some(self.whole(trainer, samples, members, &weights, old)?)
+            Some(self.whole(trainer, critic.as_deref(), samples, batch, old)?)
         } else {
             None
         };
+        sums.weight_spread += spread_of(&batch.weights);
         let mut loss = 0.0;
         for part in &micro {
             let ids: Vec<usize> = part.iter().map(|&k| members[k]).collect();
             let places = places(samples, &ids);
-            let forward = trainer.forward(ids.iter().map(|&i| samples[i].tokens.clone()).collect(), &places, self.temperature)?;
+            let tokens = || ids.iter().map(|&i| samples[i].tokens.clone()).collect::<Vec<_>>();
+            let forward = trainer.forward(tokens(), &places, self.temperature)?;
+            let judged = critic.as_deref().map(|c| c.forward(tokens(), &places)).transpose()?;
             let (logprobs, entropies) = forward.values()?;
             sums.tokens += places.len() as f64;
             sums.entropy += entropies.iter().sum::<f64>();
             let total = match &whole {
                 Some(all) => all.rows(part),
                 None => {
-                    let part_weights: Grid = part.iter().map(|&k| weights[k].clone()).collect();
-                    let batch = self.batch(samples, &ids, part_weights, old, &places, &logprobs, &entropies);
-                    Total::of(self.terms, &batch, sums)
+                    let weights: Grid = part.iter().map(|&k| batch.weights[k].clone()).collect();
+                    let heard = Heard { logprobs, entropies, values: judged.as_ref().map(critic::numbers).transpose()? };
+                    Total::of(self.terms, &self.batch(samples, &ids, weights, old, &places, &heard, batch.seed), sums)
                 }
             };
             loss += total.loss;
@@ -116,6 +168,9 @@ impl Update<'_> {
             let pick = |grid: &Grid| -> Vec<f64> { places.iter().map(|p| grid[p.sequence][p.token]).collect() };
             let entropy_slopes = total.entropies.as_ref().map(pick).unwrap_or_default();
             trainer.backward(&forward, &pick(&total.logprobs), &entropy_slopes)?;
+            if let (Some(critic), Some(values), Some(slopes)) = (critic.as_deref_mut(), &judged, &total.values) {
+                critic.backward(values, &pick(slopes))?;
+            }
         }
         if let Some(all) = whole {
             loss = all.loss;
@@ -127,31 +182,30 @@ impl Update<'_> {
             sums.largest_norm = sums.largest_norm.max(report.gradient_norm);
             sums.steps += 1;
         }
-        Ok(())
+        critic.map_or(Ok(()), Critic::step)
     }
 
     /// All terms on the whole minibatch, for terms that compare its sequences.
-    fn whole(&self, trainer: &Trainer, samples: &[Sample], members: &[usize], weights: &Grid, old: &Old) -> Result<Total> {
+    fn whole(&self, trainer: &Trainer, critic: Option<&Critic>, samples: &[Sample], batch: &Minibatch<'_>, old: &Old) -> Result<Total> {
+        let members = batch.members;
         let (logprobs, entropies) = self.evaluate(trainer, samples, members)?;
         let places = places(samples, members);
-        let batch = self.batch(samples, members, weights.clone(), old, &places, &pick(&logprobs, &places), &pick(&entropies, &places));
+        let values = critic.map(|c| {
+            let tokens: Vec<&[u32]> = members.iter().map(|&i| samples[i].tokens.as_slice()).collect();
+            let masks: Vec<&[bool]> = members.iter().map(|&i| samples[i].mask.as_slice()).collect();
+            c.values(&tokens, &masks)
+        });
+        let values = values.transpose()?.map(|grid| pick(&grid, &places));
+        let heard = Heard { logprobs: pick(&logprobs, &places), entropies: pick(&entropies, &places), values };
         let mut sums = Sums::default();
-        let mut total = Total::of(self.terms, &batch, &mut sums);
+        let token_batch = self.batch(samples, members, batch.weights.clone(), old, &places, &heard, batch.seed);
+        let mut total = Total::of(self.terms, &token_batch, &mut sums);
         total.sums = sums.terms;
         Ok(total)
     }
 
     #[expect(clippy::too_many_arguments, reason = "these are the columns of the batch; a struct would only rename them")]
-    fn batch(
-        &self,
-        samples: &[Sample],
-        ids: &[usize],
-        weights: Grid,
-        old: &Old,
-        places: &[Place],
-        logprobs: &[f64],
-        entropies: &[f64],
-    ) -> TokenBatch {
+    fn batch(&self, samples: &[Sample], ids: &[usize], weights: Grid, old: &Old, places: &[Place], heard: &Heard, seed: u64) -> TokenBatch {
         let spread = |values: &[f64]| -> Grid {
             let mut grid: Grid = ids.iter().map(|&i| vec![0.0; samples[i].tokens.len()]).collect();
             for (p, v) in places.iter().zip(values) {
@@ -164,18 +218,25 @@ impl Update<'_> {
         let mask: Vec<Vec<bool>> = ids.iter().map(|&i| samples[i].mask.clone()).collect();
         let proximal = old.proximal.as_ref().map(rows);
         let correction = proximal.as_ref().map(|p| self.correction.weights(p, &behavior, &mask));
+        let given = |list: fn(&Sample) -> Option<&Vec<f64>>| ids.iter().map(|&i| list(&samples[i]).cloned()).collect::<Option<Grid>>();
         TokenBatch {
-            logprobs: spread(logprobs),
+            logprobs: spread(&heard.logprobs),
             old_logprobs: proximal.unwrap_or(behavior),
             advantages: ids.iter().map(|&i| samples[i].advantages.clone()).collect(),
             weights,
             correction,
             reference: old.reference.as_ref().map(rows),
-            entropies: Some(spread(entropies)),
+            entropies: Some(spread(&heard.entropies)),
+            values: heard.values.as_deref().map(spread),
+            old_values: given(|s| s.values.as_ref()),
+            returns: given(|s| s.returns.as_ref()),
             groups: ids.iter().map(|&i| samples[i].group).collect(),
             rewards: ids.iter().map(|&i| samples[i].reward).collect(),
+            correct: ids.iter().map(|&i| samples[i].correct).collect(),
+            pass_rates: ids.iter().map(|&i| samples[i].pass_rate).collect(),
+            turns: ids.iter().map(|&i| samples[i].turns.clone()).collect(),
+            seed,
             mask,
-            ..TokenBatch::default()
         }
     }
 
@@ -213,17 +274,21 @@ struct Total {
     loss: f64,
     logprobs: Grid,
     entropies: Option<Grid>,
+    values: Option<Grid>,
     sums: BTreeMap<&'static str, f64>,
 }
 
 impl Total {
     fn of(terms: &[Box<dyn LossTerm>], batch: &TokenBatch, sums: &mut Sums) -> Self {
-        let mut total = Self { loss: 0.0, logprobs: batch.zeros(), entropies: None, sums: BTreeMap::new() };
-        for Term { loss, d_logprobs, d_entropies, sums: term_sums, .. } in terms.iter().map(|t| t.value(batch)) {
+        let mut total = Self { loss: 0.0, logprobs: batch.zeros(), entropies: None, values: None, sums: BTreeMap::new() };
+        for Term { loss, d_logprobs, d_entropies, d_values, sums: term_sums } in terms.iter().map(|t| t.value(batch)) {
             total.loss += loss;
             add(&mut total.logprobs, &d_logprobs);
             if let Some(slopes) = d_entropies {
                 add(total.entropies.get_or_insert_with(|| batch.zeros()), &slopes);
+            }
+            if let Some(slopes) = d_values {
+                add(total.values.get_or_insert_with(|| batch.zeros()), &slopes);
             }
             for (name, value) in term_sums {
                 *sums.terms.entry(name).or_default() += value;
@@ -234,7 +299,13 @@ impl Total {
     /// The rows of some members; their loss is counted with the whole.
     fn rows(&self, members: &[usize]) -> Self {
         let rows = |grid: &Grid| -> Grid { members.iter().map(|&k| grid[k].clone()).collect() };
-        Self { loss: 0.0, logprobs: rows(&self.logprobs), entropies: self.entropies.as_ref().map(rows), sums: BTreeMap::new() }
+        Self {
+            loss: 0.0,
+            logprobs: rows(&self.logprobs),
+            entropies: self.entropies.as_ref().map(rows),
+            values: self.values.as_ref().map(rows),
+            sums: BTreeMap::new(),
+        }
     }
     fn add_to(&self, sums: &mut Sums) {
         for (name, value) in &self.sums {
@@ -251,8 +322,16 @@ impl Sums {
         metrics.insert("grad_norm", self.norm / steps);
         metrics.insert("grad_norm_max", self.largest_norm);
         metrics.insert("policy_entropy", self.entropy / self.tokens.max(1.0));
+        metrics.insert("token_weight_spread", self.weight_spread / steps);
+        metrics.insert("optimizer_steps", self.steps as f64);
         UpdateReport { metrics, optimizer_steps: self.steps }
     }
+}
+
+/// Largest over smallest weight of a token in the loss.
+fn spread_of(weights: &Grid) -> f64 {
+    let (low, high) = weights.iter().flatten().filter(|w| **w > 0.0).fold((f64::MAX, 0.0), |(l, h): (f64, f64), w| (l.min(*w), h.max(*w)));
+    if high > 0.0 { high / low } else { 1.0 }
 }
 
 fn add(sum: &mut Grid, term: &Grid) {

@@ -33,7 +33,18 @@ fn samples(trainer: &Trainer) -> Vec<Sample> {
         let mut behavior = vec![0.0; tokens.len()];
         places.iter().zip(logprobs).for_each(|(p, l)| behavior[p.token] = l);
         let advantages = mask.iter().map(|m| if *m { sign } else { 0.0 }).collect();
-        Sample { tokens, mask, behavior, advantages, weight: 1.0, group: i / 2, reward: sign }
+        Sample {
+            tokens,
+            mask,
+            behavior,
+            advantages,
+            weight: 1.0,
+            group: i / 2,
+            reward: sign,
+            correct: sign > 0.0,
+            pass_rate: 0.5,
+            ..Sample::default()
+        }
     };
     (0..4).map(make).collect()
 }
@@ -59,7 +70,7 @@ fn run(trainer: &mut Trainer, samples: &[Sample], o: &Options<'_>) -> Result<Upd
         chance: Chance::new(1),
         step: 3,
     };
-    update.run(trainer, samples)
+    update.run(trainer, None, samples)
 }
 
 fn weights(trainer: &Trainer) -> Vec<f32> {

@@ -1,7 +1,7 @@
 //! Greedy pass rate on held-out problems: one episode each, temperature 0.
 
 use super::run::Run;
-use crate::rollouts::{Driver, Job, Limits, Start};
+use crate::rollouts::{Driver, Job};
 use std::collections::BTreeMap;
 use trainyard_core::Result;
 use trainyard_lm::Generator;
@@ -42,20 +42,12 @@ pub fn equal_shares(problems: Vec<Problem>, most: usize) -> Vec<Problem> {
 impl Run<'_> {
     /// Infrastructure failures are left out.
     pub(super) fn greedy(&self, generator: &mut Generator) -> Result<GreedyRates> {
-        let jobs: Vec<Job> = (0..self.validation.len())
-            .map(|i| Job { problem: i, draw: i as u64, group: i as u32, sample: 0, start: Start::Root })
-            .collect();
-        let rollout = &self.config.rollout;
+        let jobs: Vec<Job> = (0..self.validation.len()).map(|i| Job::root(i, 0)).collect();
         let mut driver = Driver {
             generator,
             model: &self.policy.folder,
             environment: &*self.environment,
-            limits: Limits {
-                turn_tokens: rollout.max_turn_tokens,
-                episode_tokens: rollout.max_episode_tokens,
-                turns: None,
-                running: rollout.max_running,
-            },
+            limits: self.limits(),
             sampling: Sampling { temperature: 0.0, top_p: 1.0, top_k: 0 },
             chance: self.chance.child("validation", &[]),
             name: "rl/validation".into(),

@@ -1,9 +1,17 @@
-//! Mistakes that a demonstrated agent makes before it recovers.
+//! Broken expressions, which a demonstrated agent sends before it recovers.
 //!
 //! Why so: an agent that never saw an error does not know what to do after one. Only mistakes that the tool reports are made (a
 //! broken program), because an agent without the answer cannot notice a wrong number. The message that follows is the tool's own.
 
+use trainyard_core::Chance;
 use trainyard_core::chance::Draws;
+
+/// What is sent to a tool without variables: the expression, or first a broken form of it.
+pub fn attempts(expression: &str, mistakes: f64, chance: &Chance) -> Vec<String> {
+    let mut draws = chance.at("mistake", &[]);
+    let mistake = (draws.uniform() < mistakes).then(|| broken(expression, &mut draws));
+    mistake.into_iter().chain([expression.to_string()]).collect()
+}
 
 /// A broken form of an expression: a name that nobody defined, an operator without its right side, a parenthesis too many.
 pub fn broken(expression: &str, draws: &mut Draws) -> String {
@@ -34,7 +42,15 @@ fn undefined_name(expression: &str, draws: &mut Draws) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use trainyard_core::Chance;
+
+    #[test]
+    fn a_mistake_comes_first_and_only_where_it_is_wanted() {
+        let chance = Chance::new(2);
+        assert_eq!(attempts("1+2", 0.0, &chance), ["1+2"]);
+        let both = attempts("1+2", 1.0, &chance);
+        assert_eq!((both.len(), both[1].as_str()), (2, "1+2"));
+        assert_ne!(both[0], "1+2");
+    }
 
     #[test]
     fn a_broken_expression_differs_and_every_kind_occurs() {

@@ -1,0 +1,169 @@
+//! The Python tool through the worker protocol, one worker: calls per second in open sessions, fresh sessions per second, and what a
+//! fork costs (the copy of a session, from its snapshot and the calls since, to its first answer).
+//!
+//! Calls are submitted in waves, as a batch of decoding sequences makes them. A worker is one process; "per core" divides by the
+//! processor time of the worker, and of the worker with this process, which writes, reads and waits. Run with
+//! `cargo run --release -p trainyard-benches --bin tools [seconds per figure]`. The worker is this program itself, or the one that
+//! TRAINYARD_TOOL_WORKER names.
+
+use std::sync::Arc;
+use std::time::Duration;
+use trainyard_benches::quantile;
+use trainyard_core::{Clock, Error, Result, SystemClock};
+use trainyard_envs::tools::host::ProgramSession;
+use trainyard_envs::tools::{Ticket, ToolHost, ToolLimits, worker};
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+const PATIENCE: Duration = Duration::from_secs(10);
+/// Calls in flight at most.
+const WAVE: usize = 512;
+/// Calls of one session before another takes its place: its state holds the text of all its calls, so endless ones would get slower.
+const CALLS: usize = 50;
+const FIRST: &str = "x=1";
+/// By name: a call of a few microseconds, and one of about a hundred. A session comes back by running its calls again, until they would
+/// take longer than reading a snapshot: that of the first program after 50 calls still does, that of the second no more.
+const PROGRAMS: [(&str, &str); 2] = [("x=x*3%1009+7", "x=x*3%1009+7"), ("a loop of 1,000", "x=sum(i*i for i in range(1000))%1009")];
+
+fn result(ticket: &Ticket) -> Result<String> {
+    match ticket.wait(PATIENCE) {
+        Some(result) if !result.error => Ok(result.text),
+        Some(result) => Err(Error::data(format!("a call failed: {}", result.text))),
+        None => Err(Error::lost("the worker does not answer")),
+    }
+}
+
+fn ask(session: &ProgramSession, code: &str) -> Result<String> {
+    result(&session.submit(code))
+}
+
+/// Processor time of a process that lives, all threads, in seconds; 0 where the system does not say.
+fn processor_time(process: &str) -> f64 {
+    let text = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
+    // The name in parentheses may hold anything; user and system ticks are the 12th and 13th word behind it.
+    let words: Vec<&str> = text.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
+    let ticks = |i: usize| words.get(i).and_then(|w| w.parse::<u64>().ok()).unwrap_or(0);
+    (ticks(11) + ticks(12)) as f64 / rustix::param::clock_ticks_per_second() as f64
+}
+
+/// Processor time of (the workers, this process).
+fn processor_times(host: &ToolHost) -> (f64, f64) {
+    (host.worker_ids().iter().map(|id| processor_time(&id.to_string())).sum(), processor_time("self"))
+}
+
+/// Calls per second in `sessions` sessions at once. Opening them counts, once per `CALLS` calls.
+fn calls(clock: &dyn Clock, sessions: usize, (name, code): (&str, &str), seconds: f64) -> Result<()> {
+    let host = ToolHost::new(1);
+    let open = |host: &Arc<ToolHost>| -> Result<Vec<ProgramSession>> { (0..sessions).map(|_| host.open(&ToolLimits::default())).collect() };
+    ask(&open(&host)?[0], FIRST)?;
+    let (start, (worker, own)) = (clock.monotonic(), processor_times(&host));
+    let mut done = 0;
+    let mut elapsed = 0.0;
+    while elapsed < seconds {
+        let sessions = open(&host)?;
+        let mut waiting: Vec<Ticket> = sessions.iter().map(|s| s.submit(FIRST)).collect();
+        for _ in 1..CALLS {
+            for session in &sessions {
+                if waiting.len() == WAVE {
+                    waiting.drain(..).try_for_each(|t| result(&t).map(drop))?;
+                }
+                waiting.push(session.submit(code));
+            }
+        }
+        waiting.drain(..).try_for_each(|t| result(&t).map(drop))?;
+        done += sessions.len() * CALLS;
+        elapsed = (clock.monotonic() - start).as_secs_f64();
+    }
+    let (worker_after, own_after) = processor_times(&host);
+    let (worker, own) = (worker_after - worker, own_after - own);
+    println!(
+        "{sessions} sessions, {name}: {:.0} calls/s; per core {:.0} of the worker, {:.0} of both processes ({done} calls)",
+        done as f64 / elapsed,
+        done as f64 / worker,
+        done as f64 / (worker + own)
+    );
+    Ok(())
+}
+
+/// Sessions that are opened, asked once and closed, in waves.
+fn fresh(clock: &dyn Clock, seconds: f64) -> Result<()> {
+    let host = ToolHost::new(1);
+    ask(&host.open(&ToolLimits::default())?, FIRST)?;
+    let (start, mut done, mut elapsed) = (clock.monotonic(), 0, 0.0);
+    while elapsed < seconds {
+        let open = (0..WAVE).map(|_| host.open(&ToolLimits::default())).collect::<Result<Vec<_>>>()?;
+        let waiting: Vec<Ticket> = open.iter().map(|s| s.submit(FIRST)).collect();
+        waiting.iter().try_for_each(|t| result(t).map(drop))?;
+        done += open.len();
+        elapsed = (clock.monotonic() - start).as_secs_f64();
+    }
+    let mut alone = Vec::new();
+    for _ in 0..500 {
+        let start = clock.monotonic();
+        ask(&host.open(&ToolLimits::default())?, FIRST)?;
+        alone.push((clock.monotonic() - start).as_secs_f64());
+    }
+    println!(
+        "fresh sessions with one call each: {:.0}/s in waves of {WAVE}; one alone {:.0} µs (p50), {:.0} µs (p95)",
+        done as f64 / elapsed,
+        quantile(&mut alone, 0.5) * 1e6,
+        quantile(&mut alone, 0.95) * 1e6
+    );
+    Ok(())
+}
+
+/// From the fork to the first answer of the copy, against a call in an open session.
+fn forks(clock: &dyn Clock, calls: usize, (name, code): (&str, &str)) -> Result<()> {
+    let host = ToolHost::new(1);
+    let parent = host.open(&ToolLimits::default())?;
+    ask(&parent, FIRST)?;
+    let mut last = String::new();
+    for _ in 0..calls {
+        last = ask(&parent, &format!("{code}\nx"))?;
+    }
+    let neighbor = host.open(&ToolLimits::default())?;
+    ask(&neighbor, FIRST)?;
+    let (mut forked, mut plain) = (Vec::new(), Vec::new());
+    for _ in 0..500 {
+        let start = clock.monotonic();
+        let copy = parent.fork();
+        let answer = ask(&copy, "x")?;
+        let middle = clock.monotonic();
+        ask(&neighbor, FIRST)?;
+        let end = clock.monotonic();
+        if answer != last {
+            return Err(Error::bug(format!("a fork says {answer}, its parent {last}")));
+        }
+        forked.push((middle - start).as_secs_f64());
+        plain.push((end - middle).as_secs_f64());
+    }
+    println!(
+        "fork after {calls} calls of {name}: {:.0} µs (p50), {:.0} µs (p95) to its first answer; a call in an open session {:.0} µs",
+        quantile(&mut forked, 0.5) * 1e6,
+        quantile(&mut forked, 0.95) * 1e6,
+        quantile(&mut plain, 0.5) * 1e6
+    );
+    Ok(())
+}
+
+fn main() -> Result<()> {
+    let argument = std::env::args().nth(1);
+    if argument.as_deref() == Some("tool-worker") {
+        std::process::exit(worker::main());
+    }
+    let seconds = argument.and_then(|s| s.parse().ok()).unwrap_or(3.0);
+    let clock = SystemClock::new();
+    for program in PROGRAMS {
+        for sessions in [1, 8, 64] {
+            calls(&clock, sessions, program, seconds)?;
+        }
+    }
+    fresh(&clock, seconds)?;
+    for program in PROGRAMS {
+        for calls in [1, 10, 50] {
+            forks(&clock, calls, program)?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,197 @@
+//! `trainyard recipes run`: every recipe with its mechanism on, then off.
+//!
+//! Why both: a check that holds with the mechanism and without it says nothing about the mechanism. On, every check holds. Off, the arms
+//! are one computation, so every mechanism check fails, every guard holds, the run fails for no other reason, and nothing is trained
+//! again. Refuses: a second direction after an interrupt, or after a run that failed for another reason than a check.
+
+use super::found::{self, Found, SWITCH};
+use crate::args::{Format, ParamArgs, RecipesArgs, WorkflowArgs};
+use crate::exit::Exit;
+use crate::output::human::{print_json, print_text};
+use crate::output::progress::Progress;
+use crate::session::Session;
+use crate::{compiled, wiring, world};
+use serde::Serialize;
+use std::sync::Arc;
+use trainyard_api::Registry;
+use trainyard_core::event::{CheckResult, RunOutcome};
+use trainyard_core::{Clock, Error, Result, RunId, SystemClock};
+use trainyard_engine::checks::describe;
+use trainyard_engine::fold::{StageStatus, StageView};
+use trainyard_runtime::{Ending, Interrupt, RunOptions, RunSummary};
+
+/// Kinds that cost what a recipe may pay once.
+const TRAINING: [&str; 3] = ["prm", "rl", "sft"];
+
+/// Exit 0: all recipes behave both ways. 1: one does not.
+pub fn run(args: &RecipesArgs, names: &[String]) -> Result<Exit> {
+    let session = Session::open(&args.site, true)?;
+    let registry = wiring::registry()?;
+    let recipes = found::find(&args.folder, names, &args.params, &registry, &session.site)?;
+    if recipes.is_empty() {
+        return Err(Error::invalid(format!("no recipes in {}", args.folder.display())).help("say where they are with `--folder`"));
+    }
+    let interrupt = Interrupt::default();
+    let raised = interrupt.clone();
+    session.block_on(async move {
+        raised.on_signals();
+        Ok(())
+    })?;
+    let runner = Runner { session, registry, clock: Arc::new(SystemClock::new()), interrupt, params: args.params.clone() };
+    let mut outcomes = Vec::new();
+    for recipe in &recipes {
+        let Some(outcome) = runner.both(recipe)? else { return Ok(Exit::Interrupted) };
+        if args.format == Format::Text {
+            print_text(&outcome.text());
+        }
+        outcomes.push(outcome);
+    }
+    let good = outcomes.iter().filter(|o| o.is_good()).count();
+    match args.format {
+        Format::Json => print_json(&outcomes)?,
+        Format::Text => print_text(&format!("{good} of {} recipes behave both ways", outcomes.len())),
+    }
+    Ok(if good == outcomes.len() { Exit::Done } else { Exit::Failed })
+}
+
+/// What every run shares.
+struct Runner {
+    session: Session,
+    registry: Registry,
+    clock: Arc<dyn Clock>,
+    interrupt: Interrupt,
+    params: Vec<String>,
+}
+
+/// One run of a recipe.
+#[derive(Debug, Serialize)]
+struct Direction {
+    run: RunId,
+    seconds: f64,
+    /// Checks with a role that were evaluated.
+    checks: usize,
+    /// Why it is not as it must be; empty if it is.
+    problems: Vec<String>,
+}
+
+/// Both runs of a recipe.
+#[derive(Debug, Serialize)]
+struct Outcome {
+    recipe: String,
+    on: Direction,
+    /// None: left out, because the first run failed for another reason than a check.
+    off: Option<Direction>,
+}
+
+impl Runner {
+    /// None: interrupted.
+    fn both(&self, recipe: &Found) -> Result<Option<Outcome>> {
+        let Some((on, sound)) = self.direction(recipe, "on", on)? else { return Ok(None) };
+        let off = if sound {
+            let Some((off, _)) = self.direction(recipe, "off", off)? else { return Ok(None) };
+            Some(off)
+        } else {
+            None
+        };
+        Ok(Some(Outcome { recipe: recipe.name.clone(), on, off }))
+    }
+
+    /// One run, and whether no stage failed for another reason than its checks. None: interrupted.
+    fn direction(
+        &self,
+        recipe: &Found,
+        switch: &str,
+        judge: fn(RunOutcome, &[StageView]) -> Vec<String>,
+    ) -> Result<Option<(Direction, bool)>> {
+        let mut params = self.params.clone();
+        params.push(format!("{SWITCH}={switch}"));
+        let workflow = WorkflowArgs { file: recipe.path.clone(), params: ParamArgs { params } };
+        let plan = compiled::plan(&workflow, &self.registry, &self.session.site)?;
+        let world = world::build(&self.session, self.clock.clone(), Arc::new(Progress::new(self.clock.clone())))?;
+        let options = RunOptions { interrupt: self.interrupt.clone(), ..RunOptions::default() };
+        let started = self.clock.monotonic();
+        let RunSummary { run, ending, view, .. } = self.session.block_on(trainyard_runtime::run(options, plan, world))?;
+        let outcome = match ending {
+            Ending::Finished(RunOutcome::Cancelled) => return Ok(None),
+            Ending::Finished(outcome) => outcome,
+            Ending::Fenced { by } => return Err(Error::lost(format!("run {run} belongs to another writer now: {by}"))),
+        };
+        let checks = view.stages.iter().flat_map(|s| &s.checks).filter(|c| c.role.is_some()).count();
+        let sound = view.stages.iter().all(|s| broken(s).is_none());
+        let seconds = (self.clock.monotonic() - started).as_secs_f64();
+        Ok(Some((Direction { run, seconds, checks, problems: judge(outcome, &view.stages) }, sound)))
+    }
+}
+
+/// What is wrong with a run whose mechanism is on.
+fn on(outcome: RunOutcome, stages: &[StageView]) -> Vec<String> {
+    let failed = |c: &&CheckResult| c.gates && !c.passed;
+    let mut problems: Vec<String> = stages.iter().filter_map(broken).collect();
+    problems.extend(stages.iter().flat_map(|s| s.checks.iter().filter(failed).map(move |c| told(s, c))));
+    if outcome == RunOutcome::Succeeded && !stages.iter().flat_map(|s| &s.checks).any(|c| c.role.is_some()) {
+        problems.push("no check with a role was evaluated: its stage was skipped".into());
+    }
+    problems
+}
+
+/// What is wrong with a run whose mechanism is off.
+fn off(outcome: RunOutcome, stages: &[StageView]) -> Vec<String> {
+    let mut problems: Vec<String> = stages.iter().filter_map(broken).collect();
+    for (stage, check) in stages.iter().flat_map(|s| s.checks.iter().map(move |c| (s, c))) {
+        let wrong = match check.role.as_deref() {
+            Some("mechanism") => check.passed,
+            _ => check.gates && !check.passed,
+        };
+        if wrong {
+            problems.push(told(stage, check));
+        }
+    }
+    if !stages.iter().flat_map(|s| &s.checks).any(|c| c.role.as_deref() == Some("mechanism")) {
+        problems.push("no mechanism check was evaluated".into());
+    }
+    let again = stages.iter().filter(|s| s.status == StageStatus::Done && TRAINING.contains(&s.kind.as_str()));
+    problems.extend(again.map(|s| format!("{}: was trained again, so the arms are not equal with the mechanism off", s.key())));
+    if outcome == RunOutcome::Succeeded && problems.is_empty() {
+        problems.push("the run succeeds".into());
+    }
+    problems
+}
+
+fn told(stage: &StageView, check: &CheckResult) -> String {
+    format!("{}: {}", stage.key(), describe(check))
+}
+
+/// Why a stage failed, unless its checks are the reason.
+fn broken(stage: &StageView) -> Option<String> {
+    let by_checks = stage.checks.iter().any(|c| c.gates && !c.passed);
+    let failed = stage.status == StageStatus::Failed && !by_checks;
+    failed.then(|| {
+        let why = stage.error.as_ref().map_or_else(|| "failed".to_string(), ToString::to_string);
+        format!("{}: {why}", stage.key())
+    })
+}
+
+impl Outcome {
+    fn is_good(&self) -> bool {
+        self.on.problems.is_empty() && self.off.as_ref().is_some_and(|d| d.problems.is_empty())
+    }
+
+    /// `simpletir: on ok (3 checks, 41.2 s), off ok (3 checks, 0.6 s)`, and a line for each problem.
+    fn text(&self) -> String {
+        let one = |d: &Direction| {
+            let verdict = if d.problems.is_empty() { "ok" } else { "WRONG" };
+            format!("{verdict} ({} checks, {:.1} s)", d.checks, d.seconds)
+        };
+        let off = self.off.as_ref().map_or_else(|| "not run".to_string(), one);
+        let mut text = format!("{}: on {}, off {off}", self.recipe, one(&self.on));
+        let off = self.off.iter().flat_map(|d| &d.problems).map(|p| ("off", p));
+        for (direction, problem) in self.on.problems.iter().map(|p| ("on", p)).chain(off) {
+            text.push_str(&format!("\n  {direction}: {problem}"));
+        }
+        text
+    }
+}
+
+#[cfg(test)]
+#[path = "directions_tests.rs"]
+mod tests;

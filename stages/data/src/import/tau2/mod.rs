@@ -1,0 +1,163 @@
+//! Format `tau2`: tasks of tau2-bench's retail domain (github.com/sierra-research/tau2-bench), for environment `customer-service`.
+//!
+//! A task becomes a user's script ([`script`]), gold actions and facts to be told; what a language model would have to judge
+//! (`nl_assertions`) is left out. The level is the number of gold actions that change the database, at least 1; `reference` holds the gold
+//! actions, one JSON line each. If `split_tasks.json` stands beside the file, only the tasks of the wanted split are read (`train`,
+//! `test`, or `base` for all). Refuses: tasks of other domains, with a state of their own, or with actions of the user.
+
+pub mod script;
+
+use super::format::{Format, Imported, Reading, read_objects, row_error};
+use serde::Deserialize;
+use serde_json::{Map, Value};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use trainyard_core::error::io_error;
+use trainyard_core::{Error, Result};
+use trainyard_envs::environments::customer_service::task::{GoldAction, RESOLVED, Requestor, Task};
+use trainyard_envs::environments::customer_service::tools::tool;
+use trainyard_tables::{Message, Problem};
+
+/// The file that says which tasks a split has.
+const SPLITS: &str = "split_tasks.json";
+
+pub struct Tau2;
+
+#[derive(Deserialize)]
+struct Row {
+    id: String,
+    user_scenario: Scenario,
+    #[serde(default)]
+    initial_state: Option<Value>,
+    evaluation_criteria: Criteria,
+}
+
+#[derive(Deserialize)]
+struct Scenario {
+    instructions: script::Instructions,
+}
+
+#[derive(Deserialize)]
+struct Criteria {
+    #[serde(default)]
+    actions: Option<Vec<Action>>,
+    #[serde(default)]
+    communicate_info: Option<Vec<String>>,
+}
+
+#[derive(Deserialize)]
+struct Action {
+    name: String,
+    arguments: BTreeMap<String, Value>,
+    #[serde(default)]
+    requestor: Option<Requestor>,
+}
+
+impl Format for Tau2 {
+    fn name(&self) -> &'static str {
+        "tau2"
+    }
+    fn yields(&self) -> &'static [&'static str] {
+        &["problems"]
+    }
+    fn file_name(&self, _split: &str) -> String {
+        "tasks.json".into()
+    }
+    fn read(&self, file: &Path, reading: &Reading) -> Result<Imported> {
+        let wanted = split_of(file, &reading.split)?;
+        let mut problems = Vec::new();
+        for (number, row) in read_objects(file)? {
+            if reading.is_full(problems.len()) {
+                break;
+            }
+            let at = |e: Error| {
+                let placed = row_error(file, number, e.message);
+                e.help.into_iter().fold(placed, Error::help)
+            };
+            let row: Row = read_row(row).map_err(at)?;
+            if wanted.as_ref().is_some_and(|ids| !ids.contains(&row.id)) {
+                continue;
+            }
+            let problem = problem(row, reading).map_err(at)?;
+            if reading.wants(problem.question()) {
+                problems.push(problem);
+            }
+        }
+        Ok(Imported { problems, ..Imported::default() })
+    }
+}
+
+fn read_row(row: Map<String, Value>) -> Result<Row> {
+    serde_json::from_value(Value::Object(row)).map_err(|e| Error::data(format!("no task of tau2-bench: {e}")))
+}
+
+/// The ids of a split, if there is a file of splits.
+fn split_of(file: &Path, split: &str) -> Result<Option<BTreeSet<String>>> {
+    let path = file.with_file_name(SPLITS);
+    if !path.is_file() {
+        return Ok(None);
+    }
+    let text = std::fs::read_to_string(&path).map_err(|e| io_error(&path, &e))?;
+    let mut splits: BTreeMap<String, BTreeSet<String>> =
+        serde_json::from_str(&text).map_err(|e| Error::data(format!("{}: no lists of task ids by split: {e}", path.display())))?;
+    let known = splits.keys().cloned().collect::<Vec<_>>().join(", ");
+    match splits.remove(split) {
+        Some(ids) => Ok(Some(ids)),
+        None => Err(Error::invalid(format!("{}: no split `{split}`", path.display())).help(format!("use one of: {known}"))),
+    }
+}
+
+fn problem(row: Row, reading: &Reading) -> Result<Problem> {
+    let Row { id, user_scenario: Scenario { instructions }, initial_state, evaluation_criteria } = row;
+    if instructions.domain != "retail" {
+        return Err(Error::data(format!("task `{id}` is of domain `{}`", instructions.domain)).help("only retail has its tools here"));
+    }
+    if initial_state.is_some() {
+        return Err(Error::data(format!("task `{id}` begins with a state of its own, which is not read")));
+    }
+    let actions = evaluation_criteria.actions.unwrap_or_default().into_iter().map(|a| gold(&id, a)).collect::<Result<Vec<_>>>()?;
+    let task = Task {
+        user: script::user(&instructions, &actions),
+        communicate: evaluation_criteria.communicate_info.unwrap_or_default(),
+        actions,
+    };
+    let changes = task.actions.iter().filter(|a| tool(&a.name).is_some_and(|t| t.changes)).count();
+    let lines = task.actions.iter().map(line).collect::<Result<Vec<_>>>()?;
+    Ok(Problem {
+        id: format!("{}-{id}", reading.name),
+        messages: vec![Message::new("user", task.user.reason.as_str())],
+        answer: RESOLVED.to_string(),
+        verifier: task.verifier()?,
+        environment: reading.environment_or("customer-service"),
+        level: changes.max(1) as u32,
+        source: reading.name.clone(),
+        split: reading.split.clone(),
+        canonical: crate::text::normal(&format!("{} {}", task.user.reason, task.user.known)),
+        reference: Some(lines.join("\n")),
+    })
+}
+
+fn gold(id: &str, action: Action) -> Result<GoldAction> {
+    let Action { name, arguments, requestor } = action;
+    if requestor == Some(Requestor::User) {
+        return Err(Error::data(format!("task `{id}`: action `{name}` is the user's, and tau2-bench keeps users' tools in its program")));
+    }
+    if tool(&name).is_none() {
+        return Err(Error::data(format!("task `{id}`: there is no tool `{name}`")).help("only the tools of the retail domain are there"));
+    }
+    Ok(GoldAction { name, arguments, requestor: Requestor::Assistant })
+}
+
+/// One gold action as a line of JSON. Its keys have one order in every build.
+fn line(action: &GoldAction) -> Result<String> {
+    #[derive(serde::Serialize)]
+    struct Line<'a> {
+        name: &'a str,
+        arguments: &'a BTreeMap<String, Value>,
+    }
+    let line = Line { name: &action.name, arguments: &action.arguments };
+    serde_json::to_string(&line).map_err(|e| Error::bug(format!("a gold action has no JSON form: {e}")))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,140 @@
+//! The script of a user from a task's instructions, which tell a language model what to play ("You are …, you want …").
+//!
+//! The user says the instructions themselves, turned into the first person word by word, so their grammar may limp; conditions are
+//! said as they stand, for a script cannot act on them. What tau2-bench's users know and say only when they are asked (means of payment,
+//! reason of a cancellation, new address) is taken from the gold actions. Refuses: rewording.
+
+use serde::Deserialize;
+use serde_json::Value;
+use trainyard_envs::environments::customer_service::task::{GoldAction, Line, UserScript};
+
+/// What a task tells the one who plays its user.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub struct Instructions {
+    pub domain: String,
+    pub reason_for_call: Option<String>,
+    pub known_info: Option<String>,
+    pub unknown_info: Option<String>,
+    pub task_instructions: Option<String>,
+}
+
+/// Words after which "you" is "me".
+const BEFORE_ME: [&str; 26] = [
+    "to", "for", "with", "from", "of", "by", "on", "at", "tell", "tells", "told", "ask", "asks", "asked", "give", "gives", "let", "lets",
+    "help", "helps", "offer", "offers", "show", "shows", "refund", "charge",
+];
+/// The parts of an address in the order in which people say them.
+const ADDRESS: [&str; 6] = ["address1", "address2", "city", "state", "zip", "country"];
+
+/// The script for these instructions.
+pub fn user(instructions: &Instructions, actions: &[GoldAction]) -> UserScript {
+    let said = |text: &Option<String>| first_person(sentence(text.as_deref().unwrap_or("")));
+    UserScript {
+        reason: said(&instructions.reason_for_call),
+        known: said(&instructions.known_info),
+        unknown: said(&instructions.unknown_info),
+        instructions: sentence(instructions.task_instructions.as_deref().unwrap_or("")).to_string(),
+        answers: answers(actions),
+        ..UserScript::default()
+    }
+}
+
+/// Tasks write a lone period for nothing.
+fn sentence(text: &str) -> &str {
+    let text = text.trim();
+    if text == "." { "" } else { text }
+}
+
+/// What the user says when asked for details of the actions that they want.
+fn answers(actions: &[GoldAction]) -> Vec<Line> {
+    let text = |action: &GoldAction, key: &str| action.arguments.get(key).and_then(Value::as_str).unwrap_or("").to_string();
+    let line = |when: &[&str], says: Vec<String>| {
+        let when = when.iter().map(ToString::to_string).collect();
+        (!says.is_empty()).then(|| Line { when, says: says.join(" ") })
+    };
+    let with = |key: &'static str| actions.iter().filter(move |action| action.arguments.contains_key(key));
+    let payment = with("payment_method_id").map(|a| format!("For {}, use {}.", text(a, "order_id"), text(a, "payment_method_id")));
+    let reason = with("reason").map(|a| format!("{}: {}.", text(a, "order_id"), text(a, "reason")));
+    let address = with("address1").map(|a| {
+        let parts: Vec<String> = ADDRESS.iter().map(|key| text(a, key)).filter(|part| !part.is_empty()).collect();
+        format!("It is {}.", parts.join(", "))
+    });
+    let lines = [
+        line(&["payment", "refund", "pay for", "card"], distinct(payment)),
+        line(&["reason", "why"], distinct(reason)),
+        line(&["address"], distinct(address)),
+    ];
+    lines.into_iter().flatten().collect()
+}
+
+/// Without repeats, in order.
+fn distinct(texts: impl Iterator<Item = String>) -> Vec<String> {
+    let mut kept: Vec<String> = Vec::new();
+    for text in texts {
+        if !kept.contains(&text) {
+            kept.push(text);
+        }
+    }
+    kept
+}
+
+/// "You are Ada and want your lamp" as Ada says it: "I am Ada and want my lamp".
+pub fn first_person(text: &str) -> String {
+    let pieces = pieces(text);
+    let words: Vec<usize> = (0..pieces.len()).filter(|i| is_word(pieces[*i])).collect();
+    let lower: Vec<String> = words.iter().map(|i| pieces[*i].to_lowercase()).collect();
+    let mut said: Vec<String> = pieces.iter().map(ToString::to_string).collect();
+    for (at, place) in words.iter().enumerate() {
+        let before = at.checked_sub(1).map_or("", |b| lower[b].as_str());
+        let after = lower.get(at + 1).map_or("", String::as_str);
+        if let Some(word) = turned(&lower[at], before, after) {
+            let capital = pieces[*place].starts_with(char::is_uppercase);
+            said[*place] = if capital { capitalized(word) } else { word.to_string() };
+        }
+    }
+    said.concat()
+}
+
+/// What a word becomes between its neighbors; none = it stays.
+fn turned(word: &str, before: &str, after: &str) -> Option<&'static str> {
+    Some(match word {
+        // "You name is Ada" stands in some tasks.
+        "you" if after == "name" => "my",
+        "you" if BEFORE_ME.contains(&before) => "me",
+        "you" => "I",
+        "your" => "my",
+        "yours" => "mine",
+        "yourself" => "myself",
+        "you're" => "I'm",
+        "you've" => "I've",
+        "you'd" => "I'd",
+        "you'll" => "I'll",
+        "are" if before == "you" => "am",
+        "were" if before == "you" => "was",
+        _ => return None,
+    })
+}
+
+fn capitalized(word: &str) -> String {
+    let mut letters = word.chars();
+    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
+}
+
+fn is_word(piece: &str) -> bool {
+    piece.starts_with(|c: char| c.is_alphanumeric() || c == '\'')
+}
+
+/// Words and what stands between them, in turn; an apostrophe belongs to its word.
+fn pieces(text: &str) -> Vec<&str> {
+    let inside = |c: char| c.is_alphanumeric() || c == '\'';
+    let mut pieces = Vec::new();
+    let mut rest = text;
+    while let Some(first) = rest.chars().next() {
+        let word = inside(first);
+        let end = rest.find(|c: char| inside(c) != word).unwrap_or(rest.len());
+        pieces.push(&rest[..end]);
+        rest = &rest[end..];
+    }
+    pieces
+}

@@ -1,0 +1,234 @@
+//! Format `toolrl`: function calling with gold calls, as ToolRL ships it (arXiv 2504.13958), for environment `function-calling`.
+//!
+//! Rows have verl's columns (`prompt`, `reward_model.ground_truth` in ToolRL's markup; Parquet, `rlla_4k`), or `system`, `user` and
+//! `answer`, a list of `{name, parameters}` (JSON; API-Bank, arXiv 2304.08244). The level is the number of gold calls, at least 1. A
+//! ground truth of words alone wants no call. Refuses: gold calls that cannot be read.
+
+use super::chat::prompt_messages;
+use super::format::{Format, Imported, Reading, names, read_objects, row_error, text_column};
+use crate::identity::problem_id;
+use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
+use std::io::Read as _;
+use std::path::Path;
+use trainyard_core::error::io_error;
+use trainyard_core::{Error, Result};
+use trainyard_envs::{ToolCall, formats};
+use trainyard_tables::{Message, Problem, rows_as_json};
+
+/// The first bytes of a Parquet file.
+const PARQUET: [u8; 4] = *b"PAR1";
+/// Rows read at a time.
+const PIECE: usize = 4_096;
+
+pub struct ToolRl;
+
+impl Format for ToolRl {
+    fn name(&self) -> &'static str {
+        "toolrl"
+    }
+    fn yields(&self) -> &'static [&'static str] {
+        &["problems"]
+    }
+    fn file_name(&self, split: &str) -> String {
+        format!("rlla_4k_{split}.parquet")
+    }
+    fn read(&self, file: &Path, reading: &Reading) -> Result<Imported> {
+        let mut problems: Vec<Problem> = Vec::new();
+        let mut take = |number: usize, row: &Map<String, Value>| -> Result<bool> {
+            let problem = problem(row, number, reading).map_err(|e| row_error(file, number, e.message))?;
+            if reading.wants(problem.question()) {
+                problems.push(problem);
+            }
+            Ok(reading.is_full(problems.len()))
+        };
+        if is_parquet(file)? {
+            for_parquet_rows(file, &mut take)?;
+        } else {
+            for (line, row) in read_objects(file)? {
+                if take(line, &row)? {
+                    break;
+                }
+            }
+        }
+        Ok(Imported { problems, ..Imported::default() })
+    }
+}
+
+fn is_parquet(file: &Path) -> Result<bool> {
+    let mut start = Vec::new();
+    let opened = std::fs::File::open(file).map_err(|e| io_error(file, &e))?;
+    opened.take(PARQUET.len() as u64).read_to_end(&mut start).map_err(|e| io_error(file, &e))?;
+    Ok(start == PARQUET)
+}
+
+/// Hands over rows, numbered from 1, until there are enough.
+fn for_parquet_rows(file: &Path, take: &mut dyn FnMut(usize, &Map<String, Value>) -> Result<bool>) -> Result<()> {
+    let mut number = 0;
+    loop {
+        let piece = rows_as_json(file, number, PIECE)?;
+        let last = piece.len() < PIECE;
+        for row in piece {
+            number += 1;
+            let Value::Object(row) = row else { return Err(row_error(file, number, "no object")) };
+            if take(number, &row)? {
+                return Ok(());
+            }
+        }
+        if last {
+            return Ok(());
+        }
+    }
+}
+
+fn problem(row: &Map<String, Value>, number: usize, reading: &Reading) -> Result<Problem> {
+    let nested = |outer: &str, inner: &str| row.get(outer).and_then(|v| v.get(inner));
+    let (messages, gold, reference) = if let Some(prompt) = row.get("prompt") {
+        let truth = nested("reward_model", "ground_truth")
+            .and_then(Value::as_str)
+            .ok_or_else(|| Error::data(format!("no text `reward_model.ground_truth`; there are: {}", names(row))))?;
+        (prompt_messages(prompt)?, calls_in(truth)?, truth.to_string())
+    } else {
+        let messages = vec![Message::new("system", text_column(row, "system")?), Message::new("user", text_column(row, "user")?)];
+        let gold = calls_of(row.get("answer").ok_or_else(|| Error::data(format!("no column `answer`; there are: {}", names(row))))?)?;
+        let reference = gold.iter().map(render).collect::<Result<Vec<_>>>()?.join("\n");
+        (messages, gold, reference)
+    };
+    let calls =
+        Value::Array(gold.iter().map(|call| json!({"arguments": sorted(&call.arguments), "name": call.name})).collect()).to_string();
+    let mut problem = Problem {
+        messages,
+        verifier: format!(r#"{{"gold":{calls},"kind":"calls"}}"#),
+        answer: calls,
+        environment: reading.environment_or("function-calling"),
+        level: gold.len().max(1) as u32,
+        source: reading.name.clone(),
+        split: nested("extra_info", "split").and_then(Value::as_str).unwrap_or(&reading.split).to_string(),
+        reference: Some(reference),
+        ..Problem::default()
+    };
+    // One question occurs with other tools, so the place in the file is part of the name.
+    let place = nested("extra_info", "index").and_then(Value::as_u64).unwrap_or(number as u64);
+    problem.id = format!("{}-{place}", problem_id(&reading.name, problem.question()));
+    problem.canonical = crate::text::normal(problem.question());
+    Ok(problem)
+}
+
+/// The calls that a text in ToolRL's markup makes.
+fn calls_in(text: &str) -> Result<Vec<ToolCall>> {
+    let turn = formats::registry::build("toolrl", &[])?.parse(text);
+    turn.calls.into_iter().collect::<std::result::Result<_, String>>().map_err(|e| Error::data(format!("the ground truth: {e}")))
+}
+
+/// The calls of a list of `{name, parameters}`.
+fn calls_of(list: &Value) -> Result<Vec<ToolCall>> {
+    let call = |value: &Value| {
+        let name = value.get("name").and_then(Value::as_str)?;
+        let arguments = value.get("parameters").filter(|p| p.is_object())?;
+        Some(ToolCall { name: name.to_string(), arguments: sorted(arguments) })
+    };
+    let calls = list.as_array().and_then(|list| list.iter().map(call).collect::<Option<Vec<ToolCall>>>());
+    calls.ok_or_else(|| Error::data("`answer` is no list of calls, each with a `name` and an object `parameters`"))
+}
+
+fn render(call: &ToolCall) -> Result<String> {
+    Ok(formats::registry::build("toolrl", &[])?.render(call))
+}
+
+/// The same with the keys of all maps in order: whether maps keep the file's order depends on a build feature; the rows must not.
+fn sorted(value: &Value) -> Value {
+    match value {
+        Value::Object(map) => {
+            let ordered: BTreeMap<&String, &Value> = map.iter().collect();
+            Value::Object(ordered.into_iter().map(|(key, value)| (key.clone(), sorted(value))).collect())
+        }
+        Value::Array(items) => Value::Array(items.iter().map(sorted).collect()),
+        other => other.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::import::registry::format;
+    use std::path::PathBuf;
+
+    fn read(text: &str) -> Result<Vec<Problem>> {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("rows.json");
+        std::fs::write(&file, text).unwrap();
+        let reading = Reading { name: "bank".into(), split: "test".into(), ..Reading::default() };
+        Ok(format("toolrl").unwrap().read(&file, &reading)?.problems)
+    }
+
+    #[test]
+    fn both_shapes_give_gold_calls() {
+        let call = r#"{"name": "f", "parameters": {"y": 2, "x": "1"}}"#;
+        let verl = json!([{
+            "prompt": [{"role": "system", "content": "tools"}, {"role": "user", "content": "q"}],
+            "reward_model": {"ground_truth": format!("<think> a </think>\n<tool_call>\n{call}\n{{\"name\": \"g\", \"parameters\": {{}}}}\n</tool_call>")},
+            "extra_info": {"index": 7, "split": "dev"},
+        }]);
+        let two = read(&verl.to_string()).unwrap().remove(0);
+        let gold = r#"[{"arguments":{"x":"1","y":2},"name":"f"},{"arguments":{},"name":"g"}]"#;
+        assert_eq!((two.answer.as_str(), two.level, two.split.as_str()), (gold, 2, "dev"));
+        assert_eq!(two.verifier, format!(r#"{{"gold":{gold},"kind":"calls"}}"#));
+        assert!(two.id.starts_with("bank-") && two.id.ends_with("-7"));
+        let bank = read(&format!(r#"[{{"system": "tools", "user": "q", "answer": [{call}], "other": {{"id": 0}}}}]"#)).unwrap().remove(0);
+        assert_eq!((bank.level, bank.split.as_str(), bank.environment.as_str()), (1, "test", "function-calling"));
+        assert_eq!(bank.messages, two.messages);
+        assert_eq!(bank.reference.unwrap(), "<tool_call>\n{\"name\": \"f\", \"parameters\": {\"x\":\"1\",\"y\":2}}\n</tool_call>");
+    }
+
+    #[test]
+    fn words_want_no_call_and_broken_rows_are_named() {
+        let row = |truth: &str| json!({"prompt": "q", "reward_model": {"ground_truth": truth}}).to_string();
+        let words = read(&row("<think> a </think>\n<response> Which one? </response>")).unwrap().remove(0);
+        assert_eq!((words.answer.as_str(), words.level), ("[]", 1));
+        for (bad, word) in [
+            (row("<tool_call>\n{\"name\"\n</tool_call>"), "no JSON"),
+            (json!({"prompt": "q"}).to_string(), "ground_truth"),
+            (json!({"system": "s", "user": "u", "answer": [{"name": "f"}]}).to_string(), "parameters"),
+            (json!({"system": "s", "answer": []}).to_string(), "no column `user`"),
+        ] {
+            let e = read(&format!("{}\n{bad}", row("<response> a </response>"))).unwrap_err();
+            assert!(e.message.contains("line 2") && e.message.contains(word), "{}", e.message);
+        }
+    }
+
+    fn shared(path: &str) -> Option<PathBuf> {
+        let file = Path::new("../../../shared/data").join(path);
+        if file.exists() {
+            return Some(file);
+        }
+        println!("skipped: {} is not there", file.display());
+        None
+    }
+
+    #[test]
+    fn the_real_files_are_read_whole_and_their_gold_calls_are_right() {
+        let environment = crate::synthesize::environment(&json!({"kind": "function-calling"}), 1).unwrap();
+        for (path, rows, levels) in [
+            ("toolrl/rlla_4k_test.parquet", 80, BTreeMap::from([(1, 45), (2, 23), (3, 8), (4, 3), (5, 1)])),
+            ("toolrl/api_bank_level1.json", 399, BTreeMap::from([(1, 399)])),
+        ] {
+            let Some(file) = shared(path) else { continue };
+            let reading = Reading { name: "toolrl".into(), split: "test".into(), ..Reading::default() };
+            let problems = format("toolrl").unwrap().read(&file, &reading).unwrap().problems;
+            assert_eq!(problems.len(), rows);
+            let mut counts: BTreeMap<u32, usize> = BTreeMap::new();
+            let mut ids = std::collections::BTreeSet::new();
+            for problem in &problems {
+                *counts.entry(problem.level).or_default() += 1;
+                assert!(ids.insert(&problem.id), "{}", problem.id);
+                assert_eq!(problem.messages.iter().map(|m| m.role.as_str()).collect::<Vec<_>>(), ["system", "user"]);
+                // The reference, said by an agent, is right.
+                let answer = environment.read_answer(problem.reference.as_deref().unwrap()).unwrap();
+                assert!(environment.verify(problem, &answer), "{problem:?}");
+            }
+            assert_eq!(counts, levels);
+            let few = Reading { limit: Some(3), ..reading };
+            assert_eq!(format("toolrl").unwrap().read(&file, &few).unwrap().problems, problems[..3]);
+        }
+    }
+}

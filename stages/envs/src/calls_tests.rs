@@ -1,0 +1,138 @@
+use super::*;
+use crate::environments::{self, Step};
+use crate::tools::ToolHost;
+use proptest::prelude::*;
+use serde_json::json;
+use trainyard_tables::Problem;
+
+fn call(name: &str, arguments: Value) -> ToolCall {
+    ToolCall { name: name.to_string(), arguments }
+}
+
+fn near(found: (f64, f64), expected: (f64, f64)) -> bool {
+    (found.0 - expected.0).abs() < 1e-12 && (found.1 - expected.1).abs() < 1e-12
+}
+
+#[test]
+fn calls_are_read_or_refused() {
+    let one = [call("get", json!({"city": "Paris"}))];
+    assert_eq!(read(r#"[{"name":"get","arguments":{"city":"Paris"}}]"#).unwrap(), one);
+    assert_eq!(gold_calls(r#"{"kind":"calls","gold":[{"name":"get","arguments":{"city":"Paris"}}]}"#).unwrap(), one);
+    assert_eq!(gold_calls(r#"{"kind":"calls","gold":[]}"#).unwrap(), []);
+    for broken in ["", "{}", "[1]", r#"[{"name":"get"}]"#, r#"[{"name":"get","arguments":"Paris"}]"#, r#"[{"arguments":{}}]"#] {
+        assert_eq!(read(broken), None, "{broken}");
+    }
+    for other in ["", "{}", r#"{"kind":"numeric","gold":[]}"#, r#"{"kind":"calls"}"#, r#"{"kind":"calls","gold":[{"name":"get"}]}"#] {
+        assert_eq!(gold_calls(other), None, "{other}");
+    }
+}
+
+#[test]
+fn equality_ignores_order_and_the_form_of_numbers_only() {
+    let (a, b) = (call("f", json!({"x": 5, "y": [1, {"z": "s"}]})), call("g", json!({})));
+    let other_form = call("f", json!({"y": [1.0, {"z": "s"}], "x": 5.0}));
+    assert!(equal(&[a.clone(), b.clone()], &[b.clone(), other_form.clone()]));
+    assert!(equal(&[], &[]));
+    assert!(!equal(&[a.clone(), a.clone(), b.clone()], &[a.clone(), b.clone(), b.clone()]), "each as often");
+    assert!(!equal(std::slice::from_ref(&a), &[a.clone(), b.clone()]));
+    for different in [json!({"x": "5", "y": [1, {"z": "s"}]}), json!({"x": 5}), json!({"x": 5, "y": [{"z": "s"}, 1]})] {
+        assert!(!equal(std::slice::from_ref(&a), &[call("f", different)]));
+    }
+    assert!(!equal(&[call("g", json!({"x": true}))], &[call("g", json!({"x": 1}))]));
+}
+
+#[test]
+fn the_grade_is_the_sum_worked_out_by_hand() {
+    let gold = [call("get", json!({"city": "Paris", "days": 3})), call("now", json!({}))];
+    // Names 1/2; parameters: one of three names shared, one value equal; most 1 + (1 + 2) + (1 + 0).
+    let predicted = [call("get", json!({"city": "Paris", "unit": "C"}))];
+    assert!(near(score(&predicted, &gold), (0.5 + 1.0 / 3.0 + 1.0, 5.0)));
+    // The right parameters of a wrong tool are worth nothing.
+    assert!(near(score(&[call("put", json!({"city": "Paris", "days": 3}))], &gold), (0.0, 5.0)));
+    // Names count as often as they are called: 1 of 2.
+    let twice = [call("now", json!({})), call("now", json!({}))];
+    assert!(near(score(&twice, &gold[1..]), (0.5 + 1.0, 2.0)));
+    // Nothing wanted, nothing done; nothing wanted, something done.
+    assert!(near(score(&[], &[]), (1.0, 1.0)));
+    assert!(near(score(&twice, &[]), (0.0, 1.0)));
+    assert!(near(score(&[], &gold), (0.0, 5.0)));
+}
+
+#[test]
+fn the_pairing_is_the_best_one_not_the_first() {
+    let gold = [call("f", json!({"a": 1, "b": 2})), call("f", json!({"a": 5, "b": 3}))];
+    // In gold order the first pair would be worth 2 and leave 1/2; the best one is 3/2 + 2.
+    let predicted = [call("f", json!({"a": 1, "b": 3})), call("f", json!({"a": 1}))];
+    assert!(near(score(&predicted, &gold), (1.0 + 3.5, 7.0)));
+}
+
+#[test]
+fn only_calls_with_a_result_from_a_tool_were_executed() {
+    let calls = r#"[{"name":"get","arguments":{}},{"name":"abacus","arguments":{}}]"#;
+    let assistant = |calls: &str| Message { tool_calls: Some(calls.to_string()), ..Message::new("assistant", "") };
+    let result = |text: &str| Message::new("tool", text);
+    let names = |messages: &[Message]| executed(messages, 0).into_iter().map(|c| c.name).collect::<Vec<_>>();
+    assert_eq!(names(&[assistant(calls), result("1"), result("2")]), ["get", "abacus"]);
+    assert_eq!(names(&[assistant(calls), result("1"), result("error: no tool `abacus`; use one of: get")]), ["get"]);
+    assert_eq!(names(&[assistant(calls), result("error: the tool call is empty"), result("1"), result("2")]), ["get", "abacus"]);
+    assert_eq!(names(&[assistant(calls)]), [""; 0]);
+    assert_eq!(names(&[assistant(calls), Message::new("user", "go on"), result("1")]), [""; 0]);
+    assert_eq!(names(&[]), [""; 0]);
+}
+
+/// The words that [`executed`] looks for are those of the dialogue.
+#[test]
+fn an_unknown_tool_is_answered_as_expected() {
+    let options = json!({"kind": "math-problems", "tools": ["calculator"], "format": "hermes"});
+    let environment = environments::build(&options, &ToolHost::new(1)).unwrap();
+    let mut episode = environment.start(&Problem::default(), 0).unwrap();
+    let turn = environment.format().parse(r#"<tool_call>{"name": "abacus", "arguments": {}}</tool_call>"#);
+    match episode.step(&turn).unwrap() {
+        Step::Observe(observation) => assert!(observation.messages[0].content.starts_with(UNKNOWN_TOOL)),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// The best pairing by trying all: each row takes any free column or none.
+fn by_trial(gains: &[Vec<f64>], free: &[usize]) -> f64 {
+    let Some((row, rest)) = gains.split_first() else { return 0.0 };
+    let without = by_trial(rest, free);
+    let with = free.iter().map(|&c| row[c] + by_trial(rest, &free.iter().copied().filter(|&o| o != c).collect::<Vec<_>>()));
+    with.fold(without, f64::max)
+}
+
+fn tables() -> impl Strategy<Value = (Vec<Vec<f64>>, usize)> {
+    (0_usize..5, 0_usize..5).prop_flat_map(|(rows, columns)| {
+        let gains = proptest::collection::vec(proptest::collection::vec((0_u8..9).prop_map(|g| f64::from(g) / 3.0), columns), rows);
+        (gains, Just(columns))
+    })
+}
+
+fn some_calls() -> impl Strategy<Value = Vec<ToolCall>> {
+    let arguments = proptest::collection::btree_map("[abc]", 0_i64..3, 0..3);
+    let one = ("[fg]", arguments).prop_map(|(name, arguments)| call(&name, json!(arguments)));
+    proptest::collection::vec(one, 0..4)
+}
+
+proptest! {
+    #[test]
+    fn no_pairing_is_better(table in tables()) {
+        let (gains, columns) = table;
+        let all: Vec<usize> = (0..columns).collect();
+        prop_assert!((best_pairing(&gains, columns) - by_trial(&gains, &all)).abs() < 1e-9);
+    }
+
+    #[test]
+    fn the_grade_lies_between_nothing_and_everything(predicted in some_calls(), gold in some_calls()) {
+        let (s, most) = score(&predicted, &gold);
+        prop_assert!((-1e-9..=most + 1e-9).contains(&s));
+        prop_assert_eq!(equal(&predicted, &gold), (s - most).abs() < 1e-9, "full marks exactly for equal calls");
+    }
+
+    #[test]
+    fn order_does_not_matter(calls in some_calls(), gold in some_calls()) {
+        let turned: Vec<ToolCall> = calls.iter().rev().cloned().collect();
+        prop_assert!(equal(&calls, &turned));
+        prop_assert!(near(score(&calls, &gold), score(&turned, &gold)));
+    }
+}

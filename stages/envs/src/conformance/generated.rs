@@ -1,0 +1,105 @@
+//! What every problem generator must hold.
+//!
+//! - *Problems repeat*: the same level, number and chance give the same problem; levels are clamped, no two share a problem.
+//! - *The canonical form decides*: equal forms have equal ids and accept each other's answers, other forms have other ids.
+//! - *Problems are whole*: every field but the split is set, and the environment accepts the answer.
+//! - *Demonstrations hold*: played in the environment, they end it with their last turn and the right answer, with a mistake and
+//!   without one; they repeat, and those that say that they hold a mistake differ from those without.
+
+use super::turn;
+use crate::environments::{Demonstration, Environment, ProblemGenerator, Step};
+use std::collections::{BTreeMap, BTreeSet};
+use trainyard_core::Chance;
+use trainyard_tables::{Problem, StopReason};
+
+/// Holds the environment's generator to all of this with the first `count` problems of every level; the error says what does not
+/// hold.
+pub fn check(environment: &dyn Environment, count: u64, chance: &Chance) -> Result<(), String> {
+    let generator = environment.generator().ok_or("the environment has no generator")?;
+    let mut seen: BTreeMap<String, Problem> = BTreeMap::new();
+    for level in 1..=generator.max_level() {
+        for index in 0..count {
+            let place = |e: String| format!("level {level}, number {index}: {e}");
+            let problem = generator.problem(level, index, chance);
+            if generator.problem(level, index, chance) != problem {
+                return Err(place("a second call gives another problem".to_string()));
+            }
+            whole(environment, &problem, level).map_err(place)?;
+            let right = demonstrates(environment, generator, (level, index, chance), 0.0).map_err(place)?;
+            let other = demonstrates(environment, generator, (level, index, chance), 1.0).map_err(place)?;
+            if right.mistaken || other.mistaken == (other.turns == right.turns) {
+                return Err(place(format!("`mistaken` does not say what the turns do: {right:?}, {other:?}")));
+            }
+            if let Some(before) = seen.insert(problem.canonical.clone(), problem.clone())
+                && !same(environment, &before, &problem)
+            {
+                return Err(place(format!("`{}` and `{}` have one canonical form", before.id, problem.id)));
+            }
+        }
+    }
+    let ids: BTreeSet<&str> = seen.values().map(|p| p.id.as_str()).collect();
+    if ids.len() < seen.len() {
+        return Err("two canonical forms have one id".to_string());
+    }
+    for (beyond, level) in [(0, 1), (generator.max_level() + 1, generator.max_level())] {
+        if generator.problem(beyond, 0, chance) != generator.problem(level, 0, chance) {
+            return Err(format!("level {beyond} is not taken as {level}"));
+        }
+    }
+    Ok(())
+}
+
+fn whole(environment: &dyn Environment, problem: &Problem, level: u32) -> Result<(), String> {
+    if (problem.environment.as_str(), problem.level, problem.split.as_str()) != (environment.kind(), level, "") {
+        return Err(format!("environment, level or split are not those asked for: {problem:?}"));
+    }
+    let texts = [("id", &problem.id), ("answer", &problem.answer), ("source", &problem.source), ("canonical", &problem.canonical)];
+    if let Some((name, _)) = texts.iter().find(|(_, text)| text.is_empty()) {
+        return Err(format!("`{name}` is empty"));
+    }
+    if problem.question().is_empty() {
+        return Err("there is no question".to_string());
+    }
+    if environment.verify(problem, &problem.answer) { Ok(()) } else { Err(format!("its own answer is refused: {problem:?}")) }
+}
+
+fn same(environment: &dyn Environment, a: &Problem, b: &Problem) -> bool {
+    (&a.id, a.level) == (&b.id, b.level) && environment.verify(a, &b.answer) && environment.verify(b, &a.answer)
+}
+
+fn demonstrates(
+    environment: &dyn Environment,
+    generator: &dyn ProblemGenerator,
+    (level, index, chance): (u32, u64, &Chance),
+    mistakes: f64,
+) -> Result<Demonstration, String> {
+    let own = chance.child("demonstration", &[u64::from(level), index]);
+    let made = generator.demonstration(level, index, chance, mistakes, &own);
+    if generator.demonstration(level, index, chance, mistakes, &own) != made {
+        return Err("a second call gives another demonstration".to_string());
+    }
+    play(environment, &generator.problem(level, index, chance), &made).map_err(|e| format!("{e}: {made:?}"))?;
+    Ok(made)
+}
+
+fn play(environment: &dyn Environment, problem: &Problem, made: &Demonstration) -> Result<(), String> {
+    let mut episode = environment.start(problem, 7).map_err(|e| format!("start: {e}"))?;
+    let mut last_result = String::new();
+    for (at, scripted) in made.turns.iter().enumerate() {
+        let text = scripted.text(environment.format(), &last_result);
+        match turn(environment, &mut *episode, &text)? {
+            Step::Observe(observation) => {
+                if let Some(result) = observation.messages.into_iter().rfind(|m| m.role == "tool") {
+                    last_result = result.content;
+                }
+            }
+            Step::Done(outcome) if at + 1 < made.turns.len() => return Err(format!("turn {} ends the episode: {outcome:?}", at + 1)),
+            Step::Done(outcome) => {
+                let right = outcome.answer.as_deref().is_some_and(|answer| environment.verify(problem, answer));
+                return if right && outcome.stop == StopReason::Answer { Ok(()) } else { Err(format!("it ends with {outcome:?}")) };
+            }
+            Step::Pending => return Err("still pending".to_string()),
+        }
+    }
+    Err("the episode goes on after the last turn".to_string())
+}

@@ -1,0 +1,33 @@
+//! How environments whose answers are words read an agent's last message.
+//!
+//! Why so: a name or a number may follow a sentence, but no answer is searched for inside one. Refuses: an empty message.
+
+use crate::verifiers::final_answer;
+
+/// What is marked by `####` or `\boxed{}`, or else the last line that says something.
+pub(crate) fn marked_or_last_line(text: &str) -> Option<String> {
+    if text.contains("####") || text.contains("\\boxed{") {
+        return final_answer(text);
+    }
+    let line = text.lines().map(str::trim).rfind(|line| !line.is_empty())?;
+    Some(line.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_answer_is_marked_or_the_last_line() {
+        for (text, answer) in [
+            ("Tarvo", "Tarvo"),
+            ("The founder is from the south.\n Tarvo \n", "Tarvo"),
+            ("so\n#### Tarvo\nthat is it", "Tarvo"),
+            ("it is \\boxed{Tarvo}.", "Tarvo"),
+        ] {
+            assert_eq!(marked_or_last_line(text).as_deref(), Some(answer), "{text}");
+        }
+        assert_eq!(marked_or_last_line(" \n"), None);
+        assert_eq!(marked_or_last_line("####"), None);
+    }
+}

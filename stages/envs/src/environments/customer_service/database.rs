@@ -1,0 +1,93 @@
+//! A shop's database, and the shop of one episode: the shared database with the records that were changed laid over it.
+//!
+//! Why so: an episode changes a handful of records out of thousands, and a rollout may be forked at any turn, so a copy must cost what
+//! was changed, not what there is. Refuses: new users, orders and products; tools only change records that are there.
+
+use super::records::{Order, Product, User, Variant};
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::sync::Arc;
+use trainyard_core::error::io_error;
+use trainyard_core::{Error, Result};
+
+/// A small made-up shop: two customers, four orders, three products.
+const MADE_UP: &str = include_str!("made_up_shop.json");
+
+/// All records, by id.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Database {
+    pub products: BTreeMap<String, Product>,
+    pub users: BTreeMap<String, User>,
+    pub orders: BTreeMap<String, Order>,
+}
+
+impl Database {
+    /// Reads a file in the form of tau2-bench's retail `db.json`.
+    pub fn load(path: &Path) -> Result<Self> {
+        let text = std::fs::read_to_string(path).map_err(|e| io_error(path, &e))?;
+        Self::read(&text).map_err(|e| e.at(path.display()))
+    }
+    /// The shop that is used where no database is given.
+    pub fn made_up() -> Result<Self> {
+        Self::read(MADE_UP)
+    }
+    fn read(text: &str) -> Result<Self> {
+        serde_json::from_str(text).map_err(|e| {
+            Error::data(format!("no database of a shop: {e}"))
+                .help("give a file with `products`, `users` and `orders`, as tau2-bench's retail domain has it")
+        })
+    }
+}
+
+/// The shop as one episode has made it.
+#[derive(Debug, Clone)]
+pub struct Shop {
+    base: Arc<Database>,
+    users: BTreeMap<String, User>,
+    orders: BTreeMap<String, Order>,
+}
+
+impl Shop {
+    /// Nothing is changed yet.
+    pub fn new(base: Arc<Database>) -> Self {
+        Self { base, users: BTreeMap::new(), orders: BTreeMap::new() }
+    }
+    pub fn order(&self, id: &str) -> Option<&Order> {
+        self.orders.get(id).or_else(|| self.base.orders.get(id))
+    }
+    pub fn user(&self, id: &str) -> Option<&User> {
+        self.users.get(id).or_else(|| self.base.users.get(id))
+    }
+    /// All users, by id.
+    pub fn users(&self) -> impl Iterator<Item = &User> {
+        self.base.users.keys().filter_map(|id| self.user(id))
+    }
+    pub fn product(&self, id: &str) -> Option<&Product> {
+        self.base.products.get(id)
+    }
+    /// All products, by id.
+    pub fn products(&self) -> impl Iterator<Item = &Product> {
+        self.base.products.values()
+    }
+    pub fn variant(&self, item_id: &str) -> Option<&Variant> {
+        self.products().find_map(|product| product.variants.get(item_id))
+    }
+    /// Changes an order.
+    pub fn put_order(&mut self, order: Order) {
+        self.orders.insert(order.order_id.clone(), order);
+    }
+    /// Changes a user.
+    pub fn put_user(&mut self, user: User) {
+        self.users.insert(user.user_id.clone(), user);
+    }
+    /// The records in which two shops of one database differ, by name.
+    pub fn differences(&self, other: &Self) -> Vec<String> {
+        let users: BTreeSet<&String> = self.users.keys().chain(other.users.keys()).collect();
+        let orders: BTreeSet<&String> = self.orders.keys().chain(other.orders.keys()).collect();
+        let users = users.into_iter().filter(|id| self.user(id) != other.user(id)).map(|id| format!("user `{id}`"));
+        let orders = orders.into_iter().filter(|id| self.order(id) != other.order(id)).map(|id| format!("order `{id}`"));
+        users.chain(orders).collect()
+    }
+}

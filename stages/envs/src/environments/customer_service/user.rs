@@ -1,0 +1,145 @@
+//! The customer, as a script plays them.
+//!
+//! Why scripted: a user that a language model plays needs a second model, and makes an episode depend on its samples. A script is
+//! free, repeatable and dumb; its rules are here. In this order, by the words of the agent's message (case aside):
+//!
+//! 1. asked for something that a tool of theirs does, they do it and say so;
+//! 2. asked who they are for the first time, they say what they know, and what they do not know if it is their email;
+//! 3. asked whether there is anything else (and not to confirm), they thank and the conversation is over;
+//! 4. asked to confirm, they say yes, unless it is asked as an open question (which, what) that the script answers;
+//! 5. asked what the script has an answer for, they give it;
+//! 6. asked again who they are, they say what they do not know;
+//! 7. any other question: they say again why they are here;
+//! 8. told something: if the agent changed anything since they last spoke, or refuses, they thank and the conversation is over;
+//!    otherwise they wait.
+//!
+//! After [`PATIENCE`] messages in a row that got nothing but rule 7 or 8 out of them they leave. So a scripted user tells all wishes at
+//! once, consents to whatever is asked, and does not act on conditions ("if that is too dear, then …"): tasks are easier in some ways
+//! and harder in others than with tau2-bench's simulated users, and success rates cannot be compared with its. Refuses: chance.
+
+use super::task::{Line, UserScript};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Messages in a row without progress, after which the user leaves.
+pub const PATIENCE: u32 = 3;
+
+const WHO: [&str; 8] = ["email", "e-mail", "zip", "your name", "full name", "first name", "identity", "authenticat"];
+const ANYTHING_ELSE: [&str; 4] = ["anything else", "something else", "any other", "further assistance"];
+const CONFIRM: [&str; 8] = ["confirm", "yes/no", "(yes", "shall i", "should i", "proceed", "is that correct", "is this correct"];
+const OPEN: [&str; 5] = ["which", "what ", "how would", "please provide", "could you provide"];
+const REFUSAL: [&str; 6] = ["cannot", "can't", "unable", "not able", "not possible", "unfortunately"];
+
+/// What a user does after a message of the agent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Reaction {
+    Says(String),
+    /// The conversation is over.
+    Leaves,
+}
+
+/// Someone who answers the agent.
+pub trait SimulatedUser: Send {
+    /// Answers a message. `changed`: the agent has changed the database since the last one.
+    fn answer(&mut self, message: &str, changed: bool) -> Reaction;
+    /// The state of their own things.
+    fn state(&self) -> &BTreeMap<String, String>;
+    /// A copy that goes on as this one would.
+    fn copy(&self) -> Box<dyn SimulatedUser>;
+}
+
+/// A user by script.
+#[derive(Debug, Clone)]
+pub struct ScriptedUser {
+    script: Arc<UserScript>,
+    state: BTreeMap<String, String>,
+    introduced: bool,
+    idle: u32,
+}
+
+impl ScriptedUser {
+    pub fn new(script: Arc<UserScript>) -> Self {
+        let state = script.state.clone();
+        Self { script, state, introduced: false, idle: 0 }
+    }
+
+    /// Rule 1.
+    fn acts(&mut self, message: &str) -> Option<String> {
+        let tool = self.script.tools.iter().find(|tool| mentions(message, &tool.when))?;
+        let works = tool.apply(&mut self.state);
+        Some(if works { tool.says.clone() } else { tool.refuses.clone() })
+    }
+
+    /// Rules 2 and 6.
+    fn introduces(&mut self, message: &str) -> Option<String> {
+        let script = &self.script;
+        let (known, unknown) = (!script.known.is_empty(), !script.unknown.is_empty());
+        if !mentions(message, &WHO) || !(known || unknown) {
+            return None;
+        }
+        let again = std::mem::replace(&mut self.introduced, true);
+        let asks_email = mentions(message, &["email", "e-mail"]);
+        Some(match (known, unknown) {
+            (true, true) if !again && asks_email => format!("{} {}", script.known, script.unknown),
+            (true, _) if !again => script.known.clone(),
+            (_, true) => script.unknown.clone(),
+            _ => script.known.clone(),
+        })
+    }
+
+    fn scripted(&self, message: &str) -> Option<String> {
+        self.script.answers.iter().find(|line: &&Line| mentions(message, &line.when)).map(|line| line.says.clone())
+    }
+
+    /// Rules 7 and 8, for a message that led nowhere.
+    fn idles(&mut self, says: String) -> Reaction {
+        self.idle += 1;
+        if self.idle > PATIENCE { Reaction::Leaves } else { Reaction::Says(says) }
+    }
+}
+
+fn mentions(message: &str, words: &[impl AsRef<str>]) -> bool {
+    words.iter().any(|word| message.contains(word.as_ref()))
+}
+
+impl SimulatedUser for ScriptedUser {
+    fn answer(&mut self, message: &str, changed: bool) -> Reaction {
+        let message = message.to_lowercase();
+        let question = message.contains('?') || message.contains("please");
+        let (confirm, open) = (mentions(&message, &CONFIRM), mentions(&message, &OPEN));
+        let mut says = self.acts(&message);
+        if says.is_none() && !self.introduced {
+            says = self.introduces(&message);
+        }
+        if says.is_none() && !confirm && mentions(&message, &ANYTHING_ELSE) {
+            return Reaction::Leaves;
+        }
+        if says.is_none() && question {
+            let answer = self.scripted(&message);
+            says = match answer {
+                Some(answer) if open || !confirm => Some(answer),
+                _ if confirm => Some("Yes, please.".to_string()),
+                _ => self.introduces(&message),
+            };
+        }
+        match says {
+            Some(says) => {
+                self.idle = 0;
+                Reaction::Says(says)
+            }
+            None if question => self.idles(self.script.reason.clone()),
+            None if changed || mentions(&message, &REFUSAL) => Reaction::Leaves,
+            None => self.idles("All right, please go on.".to_string()),
+        }
+    }
+    fn state(&self) -> &BTreeMap<String, String> {
+        &self.state
+    }
+    fn copy(&self) -> Box<dyn SimulatedUser> {
+        Box::new(self.clone())
+    }
+}
+
+#[cfg(test)]
+#[path = "user_tests.rs"]
+mod tests;

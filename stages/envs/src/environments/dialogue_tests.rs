@@ -1,0 +1,125 @@
+use super::*;
+use serde_json::Value;
+
+fn spec(name: &str) -> ToolSpec {
+    let parameters = json!({"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]});
+    ToolSpec { name: name.to_string(), description: String::new(), parameters }
+}
+
+fn dialogue(tools: &[&str], own: &[ToolSpec]) -> Arc<Dialogue> {
+    let tools = tools.iter().map(|name| (*name).to_string()).collect();
+    let options = DialogueOptions { tools, format: "hermes".to_string(), max_turns: 4, ..DialogueOptions::default() };
+    assert_eq!(options.check_with(own), []);
+    Dialogue::with_tools(options, &ToolHost::new(1), own, |text| Some(text.to_string())).unwrap()
+}
+
+fn call(name: &str, text: &str) -> String {
+    format!("<tool_call>{{\"name\": \"{name}\", \"arguments\": {{\"text\": \"{text}\", \"expression\": \"{text}\"}}}}</tool_call>")
+}
+
+fn take(dialogue: &Dialogue, episode: &mut dyn Episode, text: &str) -> Step {
+    episode.step(&dialogue.format().parse(text)).unwrap()
+}
+
+fn said(step: &Step) -> Vec<String> {
+    let Step::Observe(observation) = step else { panic!("{step:?}") };
+    observation.messages.iter().map(|m| format!("{}: {}", m.role, m.content)).collect()
+}
+
+/// Remembers what it was told; ends when it is told `end`; answers words with a question until they are `bye`.
+#[derive(Clone, Default)]
+struct Notes(Vec<String>);
+
+impl World for Notes {
+    fn submit(&mut self, call: &ToolCall) -> Ticket {
+        self.0.push(format!("{} {}", call.name, call.arguments["text"].as_str().unwrap()));
+        Ticket::ready(ToolResult::ok(self.0.join(", ")))
+    }
+    fn after_calls(&mut self, results: &[ToolResult]) -> Reply {
+        if self.0.last().is_some_and(|note| note.ends_with(" end")) {
+            return Reply::End(Some(self.0.len().to_string()));
+        }
+        Reply::GoOn(if results.len() > 1 { vec![Message::new("user", "one at a time")] } else { Vec::new() })
+    }
+    fn after_text(&mut self, text: &str) -> Option<Reply> {
+        match text {
+            "bye" => None,
+            "stop" => Some(Reply::End(None)),
+            _ => Some(Reply::GoOn(vec![Message::new("user", "what?")])),
+        }
+    }
+    fn fork(&self) -> Result<Box<dyn World>> {
+        Ok(Box::new(self.clone()))
+    }
+}
+
+#[test]
+fn tools_of_a_world_share_its_state_and_stand_beside_those_of_the_registry() {
+    let own = [spec("add"), spec("put")];
+    let dialogue = dialogue(&["calculator"], &own);
+    assert_eq!(dialogue.specs().iter().map(|s| s.name.clone()).collect::<Vec<_>>(), ["calculator", "add", "put"]);
+    let mut episode = dialogue.start_in(Box::new(Notes::default())).unwrap();
+    assert_eq!(said(&take(&dialogue, &mut *episode, &call("add", "a"))), ["tool: add a"]);
+    let three = [call("put", "b"), call("calculator", "1+1"), call("abacus", "1")].concat();
+    let unknown = "tool: error: no tool `abacus`; use one of: calculator, add, put";
+    let expected = ["tool: add a, put b", "tool: 2", unknown, "user: one at a time"];
+    assert_eq!(said(&take(&dialogue, &mut *episode, &three)), expected);
+    let mut fork = episode.fork().unwrap();
+    assert_eq!(said(&take(&dialogue, &mut *fork, &call("add", "c"))), ["tool: add a, put b, add c"]);
+    let done = Outcome { answer: Some("3".to_string()), turns: 3, tool_calls: 5, tool_errors: 1, ..Outcome::default() };
+    assert_eq!(take(&dialogue, &mut *episode, &call("put", "end")), Step::Done(done));
+    assert!(episode.step(&AgentTurn::default()).is_err());
+}
+
+#[test]
+fn a_world_may_answer_words_but_not_beyond_the_last_turn() {
+    let own = [spec("add")];
+    let dialogue = dialogue(&[], &own);
+    let start = || dialogue.start_in(Box::new(Notes::default())).unwrap();
+    let mut episode = start();
+    for _ in 0..3 {
+        assert_eq!(said(&take(&dialogue, &mut *episode, "hm")), ["user: what?"]);
+    }
+    let turns = Outcome { stop: StopReason::Turns, turns: 4, ..Outcome::default() };
+    assert_eq!(take(&dialogue, &mut *episode, "hm"), Step::Done(turns));
+    let answer = Outcome { answer: Some("bye".to_string()), turns: 1, ..Outcome::default() };
+    assert_eq!(take(&dialogue, &mut *start(), "bye"), Step::Done(answer));
+    let end = Outcome { stop: StopReason::End, turns: 1, ..Outcome::default() };
+    assert_eq!(take(&dialogue, &mut *start(), "stop"), Step::Done(end));
+}
+
+/// Says how often it was called.
+struct Counter(u32);
+
+impl ToolSession for Counter {
+    fn submit(&mut self, _arguments: &Value) -> Ticket {
+        self.0 += 1;
+        Ticket::ready(ToolResult::ok(self.0.to_string()))
+    }
+    fn fork(&self) -> Result<Box<dyn ToolSession>> {
+        Ok(Box::new(Self(self.0)))
+    }
+}
+
+#[test]
+fn sessions_of_own_tools_share_nothing() {
+    let own = [spec("one"), spec("two")];
+    let dialogue = dialogue(&[], &own);
+    let mut episode = dialogue.start_with(vec![Box::new(Counter(0)), Box::new(Counter(10))]).unwrap();
+    let both = [call("one", "x"), call("two", "x"), call("one", "x")].concat();
+    assert_eq!(said(&take(&dialogue, &mut *episode, &both)), ["tool: 1", "tool: 11", "tool: 2"]);
+    let mut fork = episode.fork().unwrap();
+    assert_eq!(said(&take(&dialogue, &mut *fork, &call("two", "x"))), ["tool: 12"]);
+    assert_eq!(said(&take(&dialogue, &mut *episode, &call("two", "x"))), ["tool: 12"]);
+}
+
+#[test]
+fn worlds_and_tools_must_fit() {
+    let own = [spec("one")];
+    let dialogue = dialogue(&[], &own);
+    assert!(dialogue.start().is_err() && dialogue.start_with(Vec::new()).is_err());
+    assert_eq!(dialogue.call("x").unwrap().arguments, json!({"text": "x"}));
+    let nothing = DialogueOptions { tools: Vec::new(), ..DialogueOptions::default() };
+    assert_eq!(nothing.check()[0].pointer, "/tools");
+    assert_eq!(nothing.check_with(&[spec("one"), spec("two")])[0].pointer, "/format");
+}

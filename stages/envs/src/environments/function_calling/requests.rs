@@ -1,0 +1,180 @@
+//! Requests in words whose right calls are known, by level.
+//!
+//! | level | calls | parameters of each | functions shown |
+//! |---|---|---|---|
+//! | 1 | 1 | 1 | 2 |
+//! | 2 | 1 | 2 | 3 |
+//! | 3 | 1 | 3 | 3 |
+//! | 4 | 2 | 1 or 2 | 4 |
+//! | 5 | 3 | 1 to 3 | 5 |
+//!
+//! Which further functions are shown, how the request opens and how its parts are joined is decoration: it does not enter the
+//! canonical form. Functions, phrases and values do, and whether a number is written in words. Refuses: chance of its own; two calls
+//! of one function; one word for two parameters of a call.
+
+use super::catalog::{CATALOG, Domain, Function, Parameter};
+use crate::tools::ToolCall;
+use serde_json::Value;
+use trainyard_core::Chance;
+use trainyard_core::chance::Draws;
+
+/// Levels are 1 to this.
+pub const MAX_LEVEL: u32 = 5;
+
+/// The numbers that are also said in words.
+static WORDS: [&str; 21] = [
+    "zero",
+    "one",
+    "two",
+    "three",
+    "four",
+    "five",
+    "six",
+    "seven",
+    "eight",
+    "nine",
+    "ten",
+    "eleven",
+    "twelve",
+    "thirteen",
+    "fourteen",
+    "fifteen",
+    "sixteen",
+    "seventeen",
+    "eighteen",
+    "nineteen",
+    "twenty",
+];
+/// What stands before and after a request.
+const OPENINGS: [(&str, &str); 4] = [("", "."), ("please ", "."), ("could you ", "?"), ("I want you to ", ".")];
+const JOINTS: [&str; 3] = [", then ", " and ", ", and also "];
+
+/// A value and the way it is said.
+#[derive(Debug, Clone, PartialEq)]
+struct Said {
+    value: Value,
+    text: String,
+}
+
+/// One call that is asked for.
+#[derive(Debug, Clone, PartialEq)]
+struct Request {
+    function: &'static Function,
+    phrase: usize,
+    /// In the order of the function's parameters.
+    said: Vec<Said>,
+}
+
+/// A request with what its author knows.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Generated {
+    pub level: u32,
+    requests: Vec<Request>,
+    /// The functions that are wanted among others, shuffled.
+    pub shown: Vec<&'static Function>,
+    opening: usize,
+    joints: Vec<usize>,
+}
+
+/// The request number `index` of a level under this chance. `level` is clamped to 1..=[`MAX_LEVEL`].
+pub fn generate(level: u32, index: u64, chance: &Chance) -> Generated {
+    let level = level.clamp(1, MAX_LEVEL);
+    let mut draws = chance.at("function-call", &[u64::from(level), index]);
+    let (calls, arity, shown) = match level {
+        1 => (1, 1..=1, 2),
+        2 => (1, 2..=2, 3),
+        3 => (1, 3..=3, 3),
+        4 => (2, 1..=2, 4),
+        _ => (3, 1..=3, 5),
+    };
+    let mut functions: Vec<&'static Function> = CATALOG.iter().collect();
+    draws.shuffle(&mut functions);
+    let wanted: Vec<&'static Function> = functions.iter().copied().filter(|f| arity.contains(&f.parameters.len())).take(calls).collect();
+    let requests: Vec<Request> = wanted.iter().map(|function| request(function, &mut draws)).collect();
+    let others = functions.into_iter().filter(|f| !wanted.iter().any(|w| w.name == f.name)).take(shown - calls);
+    let mut shown: Vec<&'static Function> = wanted.iter().copied().chain(others).collect();
+    draws.shuffle(&mut shown);
+    let opening = draws.below(OPENINGS.len() as u64) as usize;
+    let joints = (1..calls).map(|_| draws.below(JOINTS.len() as u64) as usize).collect();
+    Generated { level, requests, shown, opening, joints }
+}
+
+fn request(function: &'static Function, draws: &mut Draws) -> Request {
+    let phrase = draws.below(function.requests.len() as u64) as usize;
+    let mut said: Vec<Said> = Vec::with_capacity(function.parameters.len());
+    for parameter in function.parameters {
+        let drawn = say(parameter, &said, draws);
+        said.push(drawn);
+    }
+    Request { function, phrase, said }
+}
+
+fn say(parameter: &Parameter, before: &[Said], draws: &mut Draws) -> Said {
+    match &parameter.domain {
+        Domain::Count { least, most } => number(draws.between(*least, *most), draws),
+        Domain::Hour => number(draws.between(1, 12), draws),
+        Domain::Word(words) => {
+            let free: Vec<&str> = words.iter().copied().filter(|w| before.iter().all(|s| s.text != *w)).collect();
+            let word = *draws.choose(&free);
+            Said { value: Value::from(word), text: word.to_string() }
+        }
+        Domain::Flag { yes, no } => {
+            let flag = draws.below(2) == 1;
+            Said { value: Value::from(flag), text: (if flag { *yes } else { *no }).to_string() }
+        }
+    }
+}
+
+/// In digits, or, half the time where there is a word, in words.
+fn number(value: i64, draws: &mut Draws) -> Said {
+    let word = usize::try_from(value).ok().and_then(|n| WORDS.get(n)).filter(|_| draws.below(2) == 1);
+    Said { value: Value::from(value), text: word.map_or_else(|| value.to_string(), |w| (*w).to_string()) }
+}
+
+impl Request {
+    fn text(&self) -> String {
+        let mut text = self.function.requests[self.phrase].to_string();
+        for (parameter, said) in self.function.parameters.iter().zip(&self.said) {
+            text = text.replace(&format!("{{{}}}", parameter.name), &said.text);
+        }
+        text
+    }
+    /// `book_table/0:four,7`.
+    fn canonical(&self) -> String {
+        let said: Vec<&str> = self.said.iter().map(|s| s.text.as_str()).collect();
+        format!("{}/{}:{}", self.function.name, self.phrase, said.join(","))
+    }
+    fn call(&self) -> ToolCall {
+        let arguments = self.function.parameters.iter().zip(&self.said).map(|(p, s)| (p.name.to_string(), s.value.clone()));
+        ToolCall { name: self.function.name.to_string(), arguments: Value::Object(arguments.collect()) }
+    }
+}
+
+impl Generated {
+    /// What the user says.
+    pub fn text(&self) -> String {
+        let (before, after) = OPENINGS[self.opening];
+        let mut text = before.to_string();
+        for (i, request) in self.requests.iter().enumerate() {
+            if i > 0 {
+                text.push_str(JOINTS[self.joints[i - 1]]);
+            }
+            text.push_str(&request.text());
+        }
+        text.push_str(after);
+        text[..1].to_uppercase() + &text[1..]
+    }
+    /// The right calls, in the order of the request.
+    pub fn calls(&self) -> Vec<ToolCall> {
+        self.requests.iter().map(Request::call).collect()
+    }
+    /// The right calls as JSON.
+    pub fn calls_json(&self) -> String {
+        let calls: Vec<Value> = self.calls().into_iter().map(|c| serde_json::json!({"arguments": c.arguments, "name": c.name})).collect();
+        Value::Array(calls).to_string()
+    }
+    /// Functions, phrases and values in one form.
+    pub fn canonical(&self) -> String {
+        self.requests.iter().map(Request::canonical).collect::<Vec<_>>().join(";")
+    }
+}

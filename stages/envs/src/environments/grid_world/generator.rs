@@ -1,0 +1,153 @@
+//! Grids by level, each with a way to the goal.
+//!
+//! | level | size | walls | key and door | fewest actions |
+//! |---|---|---|---|---|
+//! | 1 | 5 × 5 | 4 | no | 2 to 4 |
+//! | 2 | 6 × 6 | 6 | no | 5 to 9 |
+//! | 3 | 6 × 6 | 4 | yes | 6 to 11 |
+//! | 4 | 8 × 8 | 8 | yes | 12 to 20 |
+//! | 5 | 10 × 10 | 14 | yes | 18 to 40 |
+//!
+//! Single walls stand anywhere. With a door, a wall from edge to edge parts the grid: start and key on one side, goal on the other.
+//! The canonical form is the layout. A level has its own size or parts, so no grid belongs to two. The problem's text tells where
+//! things are, but no wall: those are found by walking. Refuses: grids whose goal cannot be reached.
+
+use super::layout::{Action, Layout, Place, shown};
+use serde_json::json;
+use trainyard_core::chance::Draws;
+use trainyard_core::{Chance, Digest};
+use trainyard_tables::{Message, Problem};
+
+/// Levels are 1 to this.
+pub const MAX_LEVEL: u32 = 5;
+/// What the world answers when the goal is reached.
+pub const REACHED: &str = "reached";
+
+/// A grid with the shortest way through it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Grid {
+    pub text: String,
+    pub layout: Layout,
+    pub way: Vec<Action>,
+}
+
+/// What a level is made of.
+struct Shape {
+    size: usize,
+    walls: usize,
+    door: bool,
+    /// Fewest actions, at least and at most.
+    actions: (usize, usize),
+}
+
+impl Shape {
+    fn of(level: u32) -> Self {
+        let of = |size, walls, door, actions| Self { size, walls, door, actions };
+        match level {
+            1 => of(5, 4, false, (2, 4)),
+            2 => of(6, 6, false, (5, 9)),
+            3 => of(6, 4, true, (6, 11)),
+            4 => of(8, 8, true, (12, 20)),
+            _ => of(10, 14, true, (18, 40)),
+        }
+    }
+}
+
+impl Grid {
+    /// The grid number `index` of a level under this chance. `level` is clamped to 1..=[`MAX_LEVEL`].
+    pub fn at(level: u32, index: u64, chance: &Chance) -> Self {
+        let level = level.clamp(1, MAX_LEVEL);
+        let (shape, mut draws) = (Shape::of(level), chance.at("grid-world", &[u64::from(level), index]));
+        loop {
+            let text = draw(&shape, &mut draws);
+            if let Ok(layout) = Layout::parse(&text)
+                && let Some(way) = layout.shortest()
+                && (shape.actions.0..=shape.actions.1).contains(&way.len())
+            {
+                return Self { text, layout, way };
+            }
+        }
+    }
+    pub fn problem(&self, level: u32) -> Problem {
+        let canonical = self.text.replace('\n', "/");
+        Problem {
+            id: format!("gw{level}-{}", Digest::of(canonical.as_bytes()).short()),
+            messages: vec![Message::new("user", question(&self.layout))],
+            answer: REACHED.to_string(),
+            verifier: json!({"kind": "text", "layout": self.text}).to_string(),
+            environment: "grid-world".to_string(),
+            level,
+            source: "grid-world".to_string(),
+            split: String::new(),
+            canonical,
+            reference: Some(self.way.iter().map(|action| action.name()).collect::<Vec<_>>().join("\n")),
+        }
+    }
+    /// The shortest way with one action more, at a place that chance picks, that the world refuses: nothing is lost but a turn.
+    pub fn stumbling(&self, draws: &mut Draws) -> Vec<Action> {
+        let at = draws.below(self.way.len() as u64) as usize;
+        let taken = &self.way[..at];
+        let state = taken.iter().try_fold(self.layout.first(), |state, action| self.layout.act(state, *action));
+        // `open` is refused without the key, `pick up` with it, so there is always one.
+        let refuses = |action: &Action| state.is_ok_and(|state| self.layout.act(state, *action).is_err());
+        let refused: Vec<Action> = Action::ALL.into_iter().filter(refuses).collect();
+        let stumble = if refused.is_empty() { Action::Look } else { *draws.choose(&refused) };
+        taken.iter().copied().chain([stumble]).chain(self.way[at..].iter().copied()).collect()
+    }
+}
+
+/// Where things are, told without the walls.
+fn question(layout: &Layout) -> String {
+    let (columns, rows) = layout.size();
+    let thing = |name: &str, place: Option<Place>| place.map_or_else(String::new, |place| format!(" {name} at {}.", shown(place)));
+    format!(
+        "Walk to the goal. Grid {columns} by {rows}, 1,1 is northwest. You are at {}.{}{} Goal at {}.",
+        shown(layout.start),
+        thing("Key", layout.key),
+        thing("Locked door", layout.door),
+        shown(layout.goal)
+    )
+}
+
+/// The text of a grid that need not have a way.
+fn draw(shape: &Shape, draws: &mut Draws) -> String {
+    let size = shape.size;
+    let mut rows = vec![vec!['.'; size]; size];
+    // The first sides of the parting wall: all columns if there is none.
+    let mut parting = size;
+    if shape.door {
+        parting = draws.between(1, size as i64 - 2) as usize;
+        let gap = draws.below(size as u64) as usize;
+        for (y, row) in rows.iter_mut().enumerate() {
+            row[parting] = if y == gap { 'D' } else { '#' };
+        }
+    }
+    let all = move || (0..size).flat_map(move |y| (0..size).map(move |x| (x, y)));
+    let mut near: Vec<Place> = all().filter(|(x, _)| *x < parting).collect();
+    let mut far: Vec<Place> = all().filter(|(x, _)| *x > parting).collect();
+    draws.shuffle(&mut near);
+    draws.shuffle(&mut far);
+    let mut free = near;
+    let mut put = |things: &[char], free: &mut Vec<Place>| {
+        for (thing, (x, y)) in things.iter().zip(free.drain(..things.len())) {
+            rows[y][x] = *thing;
+        }
+    };
+    if shape.door {
+        put(&['A', 'K'], &mut free);
+        put(&['G'], &mut far);
+        free.append(&mut far);
+        draws.shuffle(&mut free);
+    } else {
+        put(&['A', 'G'], &mut free);
+    }
+    put(&vec!['#'; shape.walls], &mut free);
+    if shape.door && draws.below(2) == 0 {
+        rows = (0..size).map(|x| rows.iter().map(|row| row[x]).collect()).collect();
+    }
+    rows.iter().map(|row| row.iter().collect::<String>()).collect::<Vec<_>>().join("\n")
+}
+
+#[cfg(test)]
+#[path = "generator_tests.rs"]
+mod tests;

@@ -1,0 +1,67 @@
+use super::*;
+use std::collections::BTreeSet;
+
+fn some(level: u32, count: u64) -> impl Iterator<Item = Grid> {
+    (0..count).map(move |index| Grid::at(level, index, &Chance::new(11)))
+}
+
+#[test]
+fn every_grid_has_its_parts_and_a_way_of_its_length() {
+    let sizes = [5, 6, 6, 8, 10];
+    let lengths = [(2, 4), (5, 9), (6, 11), (12, 20), (18, 40)];
+    for level in 1..=MAX_LEVEL {
+        let at = level as usize - 1;
+        for grid in some(level, 100) {
+            let count = |c: char| grid.text.matches(c).count();
+            assert_eq!((grid.layout.size(), count('A'), count('G')), ((sizes[at], sizes[at]), 1, 1));
+            let parts = usize::from(level > 2);
+            assert_eq!((count('K'), count('D')), (parts, parts), "{}", grid.text);
+            assert!((lengths[at].0..=lengths[at].1).contains(&grid.way.len()), "{}", grid.text);
+            let end = grid.way.iter().try_fold(grid.layout.first(), |state, action| grid.layout.act(state, *action)).unwrap();
+            assert_eq!(end.at, grid.layout.goal);
+            assert_eq!(grid.way.contains(&Action::PickUp) && grid.way.contains(&Action::Open), level > 2, "{}", grid.text);
+        }
+    }
+}
+
+#[test]
+fn grids_hardly_repeat() {
+    for level in 1..=MAX_LEVEL {
+        let texts: BTreeSet<String> = some(level, 300).map(|grid| grid.text).collect();
+        assert!(texts.len() > 290, "level {level}: {}", texts.len());
+    }
+}
+
+#[test]
+fn a_stumble_is_refused_and_the_way_still_leads_to_the_goal() {
+    let mut kinds = BTreeSet::new();
+    for (i, grid) in some(3, 200).enumerate() {
+        let actions = grid.stumbling(&mut Chance::new(i as u64).at("mistake", &[]));
+        assert_eq!(actions.len(), grid.way.len() + 1);
+        let (mut state, mut refused) = (grid.layout.first(), Vec::new());
+        for action in actions {
+            match grid.layout.act(state, action) {
+                Ok(next) => state = next,
+                Err(_) => refused.push(action),
+            }
+        }
+        assert_eq!((state.at, refused.len()), (grid.layout.goal, 1), "{}", grid.text);
+        kinds.extend(refused);
+    }
+    assert_eq!(kinds.len(), 6, "{kinds:?}");
+}
+
+/// A fixed sample, so that a change of the wording is seen.
+#[test]
+fn a_grid_reads_as_it_should() {
+    let text = "A.K\n##D\nG..".to_string();
+    let layout = Layout::parse(&text).unwrap();
+    let way = layout.shortest().unwrap();
+    let problem = Grid { text, layout, way }.problem(3);
+    let expected = "Walk to the goal. Grid 3 by 3, 1,1 is northwest. You are at 1,1. Key at 3,1. Locked door at 3,2. Goal at 1,3.";
+    assert_eq!(problem.question(), expected);
+    assert_eq!(problem.canonical, "A.K/##D/G..");
+    assert_eq!(problem.reference.as_deref(), Some("east\neast\npick up\nopen\nsouth\nsouth\nwest\nwest"));
+    let open = Layout::parse("A.\n.G").unwrap();
+    assert_eq!(question(&open), "Walk to the goal. Grid 2 by 2, 1,1 is northwest. You are at 1,1. Goal at 2,2.");
+}

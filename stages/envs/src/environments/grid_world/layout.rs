@@ -1,0 +1,220 @@
+//! The grid: what stands where, what an action does, what an agent sees, and the shortest way.
+//!
+//! A layout is text, one character a cell: `.` floor, `#` wall, `A` the agent's start, `G` the goal, `K` a key, `D` a locked door.
+//! Beyond the edge is wall. The agent sees its own cell and the four next to it. Keys are picked up where they lie, a door is opened
+//! from a cell next to it and then stays open. Refuses: texts without exactly one start and one goal; more than one key or door.
+
+use std::collections::VecDeque;
+use std::collections::btree_map::{BTreeMap, Entry};
+use trainyard_core::{Error, Result};
+
+/// Cells in one direction at most.
+const MOST: usize = 64;
+
+/// (column, row), from the northwest corner, from 0.
+pub type Place = (usize, usize);
+
+/// What an agent can do in one call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Action {
+    North,
+    East,
+    South,
+    West,
+    PickUp,
+    Open,
+    Look,
+}
+
+impl Action {
+    pub const ALL: [Self; 7] = [Self::North, Self::East, Self::South, Self::West, Self::PickUp, Self::Open, Self::Look];
+    pub const DIRECTIONS: [Self; 4] = [Self::North, Self::East, Self::South, Self::West];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::North => "north",
+            Self::East => "east",
+            Self::South => "south",
+            Self::West => "west",
+            Self::PickUp => "pick up",
+            Self::Open => "open",
+            Self::Look => "look",
+        }
+    }
+    /// The action of a name; case, space around it, `_` and a `move ` or `go ` before it do not matter.
+    pub fn read(text: &str) -> Option<Self> {
+        let text = text.trim().to_lowercase().replace('_', " ");
+        let name = text.strip_prefix("move ").or_else(|| text.strip_prefix("go ")).unwrap_or(&text);
+        Self::ALL.into_iter().find(|action| action.name() == name)
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Cell {
+    Floor,
+    Wall,
+    Key,
+    Door,
+    Goal,
+}
+
+/// All that changes during an episode.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct State {
+    pub at: Place,
+    pub has_key: bool,
+    /// The door is open.
+    pub open: bool,
+}
+
+/// What never changes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Layout {
+    rows: Vec<Vec<Cell>>,
+    pub start: Place,
+    pub goal: Place,
+    pub key: Option<Place>,
+    pub door: Option<Place>,
+}
+
+impl Layout {
+    /// Reads the text of a layout.
+    pub fn parse(text: &str) -> Result<Self> {
+        let mut rows = Vec::new();
+        let (mut starts, mut goals, mut keys, mut doors) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        for (y, line) in text.lines().enumerate() {
+            let mut row = Vec::new();
+            for (x, c) in line.chars().enumerate() {
+                let cell = match c {
+                    '.' | 'A' => Cell::Floor,
+                    '#' => Cell::Wall,
+                    'K' => Cell::Key,
+                    'D' => Cell::Door,
+                    'G' => Cell::Goal,
+                    _ => return Err(bad(format!("row {} has `{c}`", y + 1))),
+                };
+                match c {
+                    'A' => starts.push((x, y)),
+                    'K' => keys.push((x, y)),
+                    'D' => doors.push((x, y)),
+                    'G' => goals.push((x, y)),
+                    _ => {}
+                }
+                row.push(cell);
+            }
+            rows.push(row);
+        }
+        let width = rows.first().map_or(0, Vec::len);
+        if rows.len() > MOST || width > MOST || rows.iter().any(|row| row.len() != width) {
+            return Err(bad(format!("its rows are not of one length, or there are more than {MOST} cells in a direction")));
+        }
+        match (starts.as_slice(), goals.as_slice(), keys.as_slice(), doors.as_slice()) {
+            ([start], [goal], [] | [_], [] | [_]) => {
+                Ok(Self { rows, start: *start, goal: *goal, key: keys.first().copied(), door: doors.first().copied() })
+            }
+            _ => Err(bad("it needs one `A` and one `G`, and at most one `K` and one `D`".to_string())),
+        }
+    }
+    /// Columns and rows.
+    pub fn size(&self) -> (usize, usize) {
+        (self.rows.first().map_or(0, Vec::len), self.rows.len())
+    }
+    pub fn first(&self) -> State {
+        State { at: self.start, has_key: false, open: false }
+    }
+    /// The cell in a direction; none beyond the edge and for actions that are no direction.
+    fn ahead(&self, (x, y): Place, direction: Action) -> Option<(Place, Cell)> {
+        let place = match direction {
+            Action::North => (x, y.checked_sub(1)?),
+            Action::East => (x + 1, y),
+            Action::South => (x, y + 1),
+            Action::West => (x.checked_sub(1)?, y),
+            Action::PickUp | Action::Open | Action::Look => return None,
+        };
+        Some((place, *self.rows.get(place.1)?.get(place.0)?))
+    }
+    /// The state after an action, or why nothing changes.
+    pub fn act(&self, state: State, action: Action) -> Result<State, &'static str> {
+        match action {
+            Action::Look => Ok(state),
+            Action::PickUp if self.key == Some(state.at) && !state.has_key => Ok(State { has_key: true, ..state }),
+            Action::PickUp => Err("there is nothing to pick up here"),
+            Action::Open => {
+                let next_to = Action::DIRECTIONS.iter().any(|d| self.ahead(state.at, *d).is_some_and(|(_, cell)| cell == Cell::Door));
+                match (next_to && !state.open, state.has_key) {
+                    (true, true) => Ok(State { open: true, ..state }),
+                    (true, false) => Err("the door is locked and you have no key"),
+                    (false, _) => Err("there is no locked door next to you"),
+                }
+            }
+            Action::North | Action::East | Action::South | Action::West => match self.ahead(state.at, action) {
+                None | Some((_, Cell::Wall)) => Err("a wall is in the way"),
+                Some((_, Cell::Door)) if !state.open => Err("a locked door is in the way"),
+                Some((at, _)) => Ok(State { at, ..state }),
+            },
+        }
+    }
+    /// What the agent sees: `at 2,3: north floor, east wall, south key, west locked door`; places count from 1.
+    pub fn view(&self, state: State) -> String {
+        let sees = |d: &Action| format!("{} {}", d.name(), self.look(state, self.ahead(state.at, *d).map_or(Cell::Wall, |(_, cell)| cell)));
+        let around: Vec<String> = Action::DIRECTIONS.iter().map(sees).collect();
+        let here = if self.key == Some(state.at) && !state.has_key { "; a key is here" } else { "" };
+        let held = if state.has_key { "; you have the key" } else { "" };
+        format!("at {}: {}{here}{held}", shown(state.at), around.join(", "))
+    }
+    fn look(&self, state: State, cell: Cell) -> &'static str {
+        match cell {
+            Cell::Wall => "wall",
+            Cell::Goal => "goal",
+            Cell::Door if state.open => "open door",
+            Cell::Door => "locked door",
+            Cell::Key if !state.has_key => "key",
+            Cell::Key | Cell::Floor => "floor",
+        }
+    }
+    /// The fewest actions that reach the goal, by breadth-first search; among equally few the first in the order of
+    /// [`Action::ALL`]. None if there is no way.
+    pub fn shortest(&self) -> Option<Vec<Action>> {
+        let first = self.first();
+        let mut came_by: BTreeMap<State, Option<(State, Action)>> = BTreeMap::from([(first, None)]);
+        let mut next = VecDeque::from([first]);
+        while let Some(state) = next.pop_front() {
+            if state.at == self.goal {
+                return Some(way(&came_by, state));
+            }
+            for action in Action::ALL {
+                if let Ok(then) = self.act(state, action)
+                    && let Entry::Vacant(unseen) = came_by.entry(then)
+                {
+                    unseen.insert(Some((state, action)));
+                    next.push_back(then);
+                }
+            }
+        }
+        None
+    }
+}
+
+/// The actions that led to a state.
+fn way(came_by: &BTreeMap<State, Option<(State, Action)>>, mut state: State) -> Vec<Action> {
+    let mut actions = Vec::new();
+    while let Some(Some((before, action))) = came_by.get(&state) {
+        actions.push(*action);
+        state = *before;
+    }
+    actions.reverse();
+    actions
+}
+
+/// `2,3`, counted from 1.
+pub fn shown((x, y): Place) -> String {
+    format!("{},{}", x + 1, y + 1)
+}
+
+fn bad(why: String) -> Error {
+    Error::data(format!("the layout cannot be read: {why}")).help("a layout is lines of `.#AGKD`, one character a cell")
+}
+
+#[cfg(test)]
+#[path = "layout_tests.rs"]
+mod tests;

@@ -1,0 +1,90 @@
+use super::*;
+
+/// The goal is behind a door; the key lies in the other corner.
+const LOCKED: &str = "A.K\n##D\nG..";
+
+fn locked() -> Layout {
+    Layout::parse(LOCKED).unwrap()
+}
+
+fn walk(layout: &Layout, actions: &[Action]) -> State {
+    actions.iter().fold(layout.first(), |state, action| layout.act(state, *action).unwrap())
+}
+
+#[test]
+fn a_layout_is_read_cell_by_cell() {
+    let layout = locked();
+    assert_eq!((layout.start, layout.key, layout.door, layout.goal), ((0, 0), Some((2, 0)), Some((2, 1)), (0, 2)));
+    assert_eq!(layout.size(), (3, 3));
+    for bad in ["", "A", "AG\n.", "AGA", "AGG", "AGKK", "AGDD", "A?G"] {
+        assert!(Layout::parse(bad).is_err(), "{bad}");
+    }
+    let wide = format!("AG{}", ".".repeat(MOST));
+    assert!(Layout::parse(&wide).is_err());
+}
+
+#[test]
+fn actions_do_what_they_say_or_say_why_not() {
+    use Action::{East, Look, North, Open, PickUp, South, West};
+    let layout = locked();
+    let first = layout.first();
+    assert_eq!(layout.act(first, Look), Ok(first));
+    for (action, why) in [
+        (North, "a wall is in the way"),
+        (West, "a wall is in the way"),
+        (South, "a wall is in the way"),
+        (PickUp, "there is nothing to pick up here"),
+        (Open, "there is no locked door next to you"),
+    ] {
+        assert_eq!(layout.act(first, action), Err(why), "{action:?}");
+    }
+    let on_key = walk(&layout, &[East, East]);
+    assert_eq!(on_key.at, (2, 0));
+    assert_eq!(layout.act(on_key, South), Err("a locked door is in the way"));
+    assert_eq!(layout.act(on_key, Open), Err("the door is locked and you have no key"));
+    let holding = walk(&layout, &[East, East, PickUp]);
+    assert!(holding.has_key && layout.act(holding, PickUp).is_err());
+    assert_eq!(layout.act(holding, South), Err("a locked door is in the way"));
+    let opened = walk(&layout, &[East, East, PickUp, Open]);
+    assert_eq!(layout.act(opened, Open), Err("there is no locked door next to you"));
+    assert_eq!(walk(&layout, &[East, East, PickUp, Open, South, South, West, West]).at, layout.goal);
+}
+
+#[test]
+fn the_agent_sees_four_cells_and_what_it_has() {
+    use Action::{East, Open, PickUp};
+    let layout = locked();
+    assert_eq!(layout.view(layout.first()), "at 1,1: north wall, east floor, south wall, west wall");
+    assert_eq!(layout.view(walk(&layout, &[East])), "at 2,1: north wall, east key, south wall, west floor");
+    let on_key = walk(&layout, &[East, East]);
+    assert_eq!(layout.view(on_key), "at 3,1: north wall, east wall, south locked door, west floor; a key is here");
+    let opened = walk(&layout, &[East, East, PickUp, Open]);
+    assert_eq!(layout.view(opened), "at 3,1: north wall, east wall, south open door, west floor; you have the key");
+    assert_eq!(layout.view(State { at: (1, 2), ..opened }), "at 2,3: north wall, east floor, south wall, west goal; you have the key");
+    assert_eq!(layout.view(State { at: (1, 0), ..opened }), "at 2,1: north wall, east floor, south wall, west floor; you have the key");
+}
+
+#[test]
+fn the_shortest_way_is_found_and_none_where_there_is_none() {
+    use Action::{East, Open, PickUp, South, West};
+    assert_eq!(locked().shortest().unwrap(), [East, East, PickUp, Open, South, South, West, West]);
+    let open = Layout::parse("A..\n...\n..G").unwrap();
+    assert_eq!(open.shortest().unwrap(), [East, East, South, South]);
+    assert_eq!(Layout::parse("A#G").unwrap().shortest(), None);
+    assert_eq!(Layout::parse("ADG").unwrap().shortest(), None);
+    assert_eq!(Layout::parse("A.#\n##.\nG.K").unwrap().shortest(), None);
+}
+
+#[test]
+fn names_are_read_back_and_spelled_freely() {
+    for action in Action::ALL {
+        assert_eq!(Action::read(action.name()), Some(action));
+    }
+    let spelled = [(" North\n", Action::North), ("move west", Action::West), ("go east", Action::East), ("pick_up", Action::PickUp)];
+    for (text, action) in spelled {
+        assert_eq!(Action::read(text), Some(action), "{text}");
+    }
+    for text in ["", "up", "northwest", "move", "look north"] {
+        assert_eq!(Action::read(text), None, "{text}");
+    }
+}

@@ -1,0 +1,201 @@
+//! `grid-world`: walk through a grid of which only the next cells are seen, past a locked door if there is one, to a goal.
+//!
+//! The kind of task that MiniGrid (arXiv 2306.13831) and BabyAI (arXiv 1810.08272) set, in text and with long episodes: one tool
+//! `act` takes one action (`north`, `east`, `south`, `west`, `pick up`, `open`, `look`) and returns what is seen then. An action
+//! that the world refuses is an error of the call and changes nothing. The problem tells where things are, walls are found by
+//! walking; its verifier's data hold the layout. The episode ends when the goal is reached, and the world makes the answer then, so
+//! nobody can claim it. Refuses: words instead of calls; a turn without a call gives up.
+
+pub mod generator;
+pub mod layout;
+
+use crate::environments::dialogue::Dialogue;
+use crate::environments::{Demonstration, DialogueOptions, Environment, Episode, ProblemGenerator, Reply, ScriptedTurn, World};
+use crate::formats::ToolFormat;
+use crate::options::PartOptions;
+use crate::tools::tool::text_argument;
+use crate::tools::{Ticket, ToolCall, ToolHost, ToolLimits, ToolResult, ToolSpec};
+use crate::verifiers;
+use generator::{Grid, REACHED};
+use layout::{Action, Layout, State};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use std::sync::Arc;
+use trainyard_core::error::Context as _;
+use trainyard_core::{Chance, Error, OptionProblem, Result};
+use trainyard_tables::{Message, Problem};
+
+const TOOL: &str = "act";
+
+/// Options of `grid-world`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct GridWorldOptions {
+    /// How calls are written: `code` (the bare action) or `hermes` (JSON).
+    pub format: String,
+    /// Agent turns in one episode. A call in the last one is not run.
+    #[schemars(range(min = 1, max = 1000))]
+    pub max_turns: u32,
+    /// Actions in one episode.
+    #[schemars(range(min = 0, max = 10_000))]
+    pub max_tool_calls: u32,
+    /// Text of a system message; empty = none.
+    pub system: String,
+    /// Put the description of the actions into the system message.
+    pub describe_tools: bool,
+}
+
+impl Default for GridWorldOptions {
+    fn default() -> Self {
+        Self { format: "code".to_string(), max_turns: 64, max_tool_calls: 64, system: String::new(), describe_tools: false }
+    }
+}
+
+impl GridWorldOptions {
+    fn dialogue(&self) -> DialogueOptions {
+        let Self { format, max_turns, max_tool_calls, system, describe_tools } = self.clone();
+        DialogueOptions { tools: Vec::new(), format, max_turns, max_tool_calls, system, describe_tools, limits: ToolLimits::default() }
+    }
+}
+
+impl PartOptions for GridWorldOptions {
+    const KIND: &'static str = "grid-world";
+    fn check(&self) -> Vec<OptionProblem> {
+        self.dialogue().check_with(&[spec()])
+    }
+}
+
+fn spec() -> ToolSpec {
+    let actions: Vec<&str> = Action::ALL.iter().map(|action| action.name()).collect();
+    ToolSpec {
+        name: TOOL.to_string(),
+        description: "Does one thing in a grid and returns what is then next to you. Walk north, east, south or west; pick up the key \
+                      where it lies; open a locked door next to you if you have the key; or look. Walls and locked doors are in the way."
+            .to_string(),
+        parameters: json!({
+            "type": "object",
+            "properties": {"action": {"type": "string", "enum": actions}},
+            "required": ["action"],
+        }),
+    }
+}
+
+fn call(action: Action) -> ToolCall {
+    ToolCall { name: TOOL.to_string(), arguments: json!({"action": action.name()}) }
+}
+
+pub struct GridWorld(Arc<Dialogue>);
+
+impl GridWorld {
+    pub fn new(options: GridWorldOptions, host: &Arc<ToolHost>) -> Result<Self> {
+        Ok(Self(Dialogue::with_tools(options.dialogue(), host, &[spec()], |_| None)?))
+    }
+}
+
+/// The layout that a problem's verifier holds.
+fn layout(problem: &Problem) -> Result<Layout> {
+    let place = || format!("problem `{}`", problem.id);
+    let data = serde_json::from_str(&problem.verifier).map_err(|e| Error::data(format!("its verifier is no JSON: {e}")));
+    let data: Value = data.at(place())?;
+    let text = data.get("layout").and_then(Value::as_str);
+    let text = text.ok_or_else(|| Error::data("its verifier holds no `layout`").help("take problems that were made for `grid-world`"));
+    Layout::parse(text.at(place())?).at(place())
+}
+
+/// An agent in its grid.
+struct Walk {
+    layout: Arc<Layout>,
+    state: State,
+}
+
+impl Walk {
+    fn arrived(&self) -> bool {
+        self.state.at == self.layout.goal
+    }
+    fn act(&mut self, text: &str) -> ToolResult {
+        if self.arrived() {
+            return ToolResult::error("error: you are at the goal already");
+        }
+        let Some(action) = Action::read(text) else {
+            let known: Vec<&str> = Action::ALL.iter().map(|action| action.name()).collect();
+            return ToolResult::error(format!("error: no such action; use one of: {}", known.join(", ")));
+        };
+        match self.layout.act(self.state, action) {
+            Ok(state) => {
+                self.state = state;
+                ToolResult::ok(self.layout.view(state))
+            }
+            Err(why) => ToolResult::error(format!("error: {why}; {}", self.layout.view(self.state))),
+        }
+    }
+}
+
+impl World for Walk {
+    fn submit(&mut self, call: &ToolCall) -> Ticket {
+        let action = text_argument(TOOL, "action", &call.arguments);
+        Ticket::ready(action.map_or_else(|refused| refused, |text| self.act(text)))
+    }
+    fn after_calls(&mut self, _results: &[ToolResult]) -> Reply {
+        if self.arrived() { Reply::End(Some(REACHED.to_string())) } else { Reply::GoOn(Vec::new()) }
+    }
+    fn after_text(&mut self, _text: &str) -> Option<Reply> {
+        Some(Reply::End(None))
+    }
+    fn fork(&self) -> Result<Box<dyn World>> {
+        Ok(Box::new(Self { layout: Arc::clone(&self.layout), state: self.state }))
+    }
+}
+
+impl Environment for GridWorld {
+    fn kind(&self) -> &'static str {
+        GridWorldOptions::KIND
+    }
+    fn tools(&self) -> Vec<ToolSpec> {
+        self.0.specs()
+    }
+    fn format(&self) -> &dyn ToolFormat {
+        self.0.format()
+    }
+    fn prompt(&self, problem: &Problem) -> Vec<Message> {
+        self.0.prompt(problem)
+    }
+    fn start(&self, problem: &Problem, _seed: u64) -> Result<Box<dyn Episode>> {
+        let layout = layout(problem)?;
+        let state = layout.first();
+        self.0.start_in(Box::new(Walk { layout: Arc::new(layout), state }))
+    }
+    fn max_turns(&self) -> u32 {
+        self.0.options().max_turns
+    }
+    fn verify(&self, problem: &Problem, answer: &str) -> bool {
+        verifiers::verify(problem, answer)
+    }
+    /// No text is an answer: the world makes it.
+    fn read_answer(&self, _text: &str) -> Option<String> {
+        None
+    }
+    fn generator(&self) -> Option<&dyn ProblemGenerator> {
+        Some(self)
+    }
+}
+
+/// The demonstrator walks the shortest way, one call a turn; a mistake is one action more that the world refuses.
+impl ProblemGenerator for GridWorld {
+    fn max_level(&self) -> u32 {
+        generator::MAX_LEVEL
+    }
+    fn problem(&self, level: u32, index: u64, chance: &Chance) -> Problem {
+        Grid::at(level, index, chance).problem(level.clamp(1, generator::MAX_LEVEL))
+    }
+    fn demonstration(&self, level: u32, index: u64, chance: &Chance, mistakes: f64, mistake_chance: &Chance) -> Demonstration {
+        let grid = Grid::at(level, index, chance);
+        let mut draws = mistake_chance.at("mistake", &[]);
+        let mistaken = draws.uniform() < mistakes;
+        let actions = if mistaken { grid.stumbling(&mut draws) } else { grid.way };
+        Demonstration { turns: actions.into_iter().map(|action| ScriptedTurn::Call(call(action))).collect(), mistaken }
+    }
+    fn plural(&self) -> &'static str {
+        "grids"
+    }
+}

@@ -1,0 +1,220 @@
+//! Questions about a world: an entity and a chain of relations, as long as the level.
+//!
+//! `Who is the mayor of the birthplace of the founder of Brixel?` has three hops. The entities on the way are different from one
+//! another, so no hop can be left out. The canonical form is the world, the entity and the relations; how the question is put does
+//! not count. A question is known if the facts of every entity that it passes are known by heart. Refuses: questions with two right
+//! answers; a relation has one object.
+
+use super::world::{Kind, Relation, World, relations};
+use crate::environments::names::capitalized;
+use serde_json::json;
+use trainyard_core::chance::Draws;
+use trainyard_core::{Chance, Digest};
+use trainyard_tables::{Message, Problem};
+
+/// Levels are 1 to this; a level is a number of hops.
+pub const MAX_LEVEL: u32 = 4;
+/// Chains that are drawn before one that passes an entity twice is taken; only the smallest worlds need many.
+const TRIES: usize = 200;
+
+/// One step of a chain.
+#[derive(Debug, Clone, Copy)]
+pub struct Hop {
+    pub subject: usize,
+    pub relation: &'static Relation,
+    pub object: usize,
+}
+
+/// A question with what its author knows.
+#[derive(Debug, Clone)]
+pub struct Question<'a> {
+    world: &'a World,
+    /// At least one.
+    pub hops: Vec<Hop>,
+    /// How it is put.
+    form: u64,
+}
+
+impl<'a> Question<'a> {
+    /// The question number `index` of a level under this chance. `level` is clamped to 1..=[`MAX_LEVEL`].
+    pub fn at(world: &'a World, level: u32, index: u64, chance: &Chance) -> Self {
+        let level = level.clamp(1, MAX_LEVEL);
+        let mut draws = chance.at("multi-hop-question", &[u64::from(level), index]);
+        let mut hops = chain(world, level, &mut draws);
+        for _ in 0..TRIES {
+            if !returns(&hops) {
+                break;
+            }
+            hops = chain(world, level, &mut draws);
+        }
+        Self { world, hops, form: draws.below(2) }
+    }
+    pub fn answer(&self) -> &'a str {
+        self.hops.last().map_or("", |hop| self.name(hop.object))
+    }
+    /// The facts that must be looked up, in order: those of entities that are not known by heart.
+    pub fn unknown(&self) -> impl Iterator<Item = &Hop> {
+        self.hops.iter().filter(|hop| !self.world.entities[hop.subject].known)
+    }
+    /// `founder of Brixel`: what finds the fact of a hop.
+    pub fn query(&self, hop: &Hop) -> String {
+        format!("{} of {}", hop.relation.noun, self.name(hop.subject))
+    }
+    pub fn problem(&self) -> Problem {
+        let (level, canonical, searches) = (self.hops.len() as u32, self.canonical(), self.unknown().count());
+        Problem {
+            id: format!("mh{level}-{}", Digest::of(canonical.as_bytes()).short()),
+            messages: vec![Message::new("user", self.text())],
+            answer: self.answer().to_string(),
+            verifier: json!({"kind": "text", "world": self.world.label, "known": searches == 0, "searches": searches}).to_string(),
+            environment: "multi-hop-questions".to_string(),
+            level,
+            source: "multi-hop-questions".to_string(),
+            split: String::new(),
+            canonical,
+            reference: Some(self.reference()),
+        }
+    }
+    fn name(&self, entity: usize) -> &'a str {
+        &self.world.entities[entity].name
+    }
+    fn text(&self) -> String {
+        let asks_for = self.hops.last().map(|hop| hop.relation.to);
+        let start = self.hops.first().map_or("", |hop| self.name(hop.subject));
+        let phrase = self.hops.iter().fold(start.to_string(), |inner, hop| match inner.as_str() {
+            name if name == start => format!("{} of {name}", hop.relation.noun),
+            phrase => format!("{} of the {phrase}", hop.relation.noun),
+        });
+        match (self.form, asks_for) {
+            (0, Some(Kind::Person)) => format!("Who is the {phrase}?"),
+            (0, _) => format!("What is the {phrase}?"),
+            _ => format!("Name the {phrase}."),
+        }
+    }
+    /// `7/1000:Brixel>founder>birthplace`.
+    fn canonical(&self) -> String {
+        let start = self.hops.first().map_or("", |hop| self.name(hop.subject));
+        let relations: Vec<&str> = self.hops.iter().map(|hop| hop.relation.noun).collect();
+        format!("{}:{start}>{}", self.world.label, relations.join(">"))
+    }
+    /// The facts in the order in which they are needed.
+    fn reference(&self) -> String {
+        let fact = |hop: &Hop| format!("The {} is {}.", self.query(hop), self.name(hop.object));
+        self.hops.iter().map(fact).collect::<Vec<_>>().join(" ")
+    }
+}
+
+fn chain(world: &World, level: u32, draws: &mut Draws) -> Vec<Hop> {
+    let mut subject = draws.below(world.entities.len() as u64) as usize;
+    let mut hops = Vec::with_capacity(level as usize);
+    for _ in 0..level {
+        let relation: &'static Relation = draws.choose(relations(world.entities[subject].kind));
+        // The relation is one of the subject's kind, so it has an object.
+        let object = world.object(subject, relation).unwrap_or(subject);
+        hops.push(Hop { subject, relation, object });
+        subject = object;
+    }
+    hops
+}
+
+/// Whether some entity is passed twice.
+fn returns(hops: &[Hop]) -> bool {
+    hops.iter().enumerate().any(|(i, hop)| hops[..=i].iter().any(|earlier| earlier.subject == hop.object))
+}
+
+/// The name with two of its letters swapped, such that nobody is called so.
+pub fn misspelled(name: &str, world: &World, draws: &mut Draws) -> String {
+    let letters: Vec<char> = name.to_lowercase().chars().collect();
+    let places = letters.len().saturating_sub(1);
+    let first = draws.below(places.max(1) as u64) as usize;
+    let mut swapped = (0..places).map(|i| {
+        let (mut letters, at) = (letters.clone(), (first + i) % places);
+        letters.swap(at, at + 1);
+        capitalized(&letters.into_iter().collect::<String>())
+    });
+    // No name has the letter q.
+    swapped.find(|wrong| wrong != name && !world.has(wrong)).unwrap_or_else(|| format!("{name}q"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::{BTreeMap, BTreeSet};
+
+    #[test]
+    fn a_question_has_the_hops_of_its_level_and_one_answer() {
+        let world = World::new(1, 300, 0.0);
+        let mut of_canonical = BTreeMap::new();
+        for level in 1..=MAX_LEVEL {
+            for index in 0..200 {
+                let question = Question::at(&world, level, index, &Chance::new(5));
+                let problem = question.problem();
+                assert_eq!((problem.level, question.hops.len() as u32), (level, level));
+                for pair in question.hops.windows(2) {
+                    assert_eq!(pair[0].object, pair[1].subject);
+                }
+                let mut passed: BTreeSet<usize> = question.hops.iter().map(|hop| hop.object).collect();
+                passed.insert(question.hops[0].subject);
+                assert_eq!(passed.len(), level as usize + 1, "{}", problem.question());
+                let mut words = problem.question().split(|c: char| !c.is_alphanumeric());
+                assert!(words.all(|word| word != problem.answer), "{}", problem.question());
+                assert_eq!(problem.question().matches(" of ").count(), level as usize);
+                let told = of_canonical.entry(problem.canonical.clone()).or_insert_with(|| (problem.id.clone(), problem.answer.clone()));
+                assert_eq!(*told, (problem.id, problem.answer));
+            }
+        }
+        assert!(of_canonical.len() > 600);
+    }
+
+    #[test]
+    fn a_question_reads_from_the_last_relation_to_the_first() {
+        let world = World::new(1, 100, 0.0);
+        let of = |subject: usize, noun: &str| {
+            let relation = relations(world.entities[subject].kind).iter().find(|r| r.noun == noun).unwrap();
+            Hop { subject, relation, object: world.object(subject, relation).unwrap() }
+        };
+        // Entity 3 is a company.
+        let first = of(3, "founder");
+        let second = of(first.object, "birthplace");
+        let name = |entity: usize| world.entities[entity].name.as_str();
+        let question = Question { world: &world, hops: vec![first, second], form: 0 };
+        let problem = question.problem();
+        assert_eq!(problem.question(), format!("What is the birthplace of the founder of {}?", name(3)));
+        assert_eq!(problem.answer, name(second.object));
+        assert_eq!(problem.canonical, format!("1/100:{}>founder>birthplace", name(3)));
+        let (company, person, town) = (name(3), name(first.object), name(second.object));
+        assert_eq!(problem.reference.unwrap(), format!("The founder of {company} is {person}. The birthplace of {person} is {town}."));
+        assert_eq!(question.query(&second), format!("birthplace of {person}"));
+        let who = Question { hops: vec![first], form: 0, ..question.clone() };
+        assert_eq!(who.problem().question(), format!("Who is the founder of {company}?"));
+        let named = Question { form: 1, ..question };
+        assert_eq!(named.problem().question(), format!("Name the birthplace of the founder of {company}."));
+        assert_eq!(named.problem().canonical, problem.canonical);
+    }
+
+    #[test]
+    fn a_question_is_known_if_every_entity_on_the_way_is() {
+        let world = World::new(2, 300, 0.6);
+        let mut counts = BTreeMap::new();
+        for index in 0..300 {
+            let question = Question::at(&world, 2, index, &Chance::new(9));
+            let unknown = question.hops.iter().filter(|hop| !world.entities[hop.subject].known).count();
+            let data: serde_json::Value = serde_json::from_str(&question.problem().verifier).unwrap();
+            assert_eq!(data["known"], unknown == 0);
+            assert_eq!(data["searches"], unknown);
+            assert_eq!(data["world"], "2/300");
+            *counts.entry(unknown).or_insert(0) += 1;
+        }
+        assert_eq!(counts.keys().copied().collect::<Vec<_>>(), [0, 1, 2]);
+    }
+
+    #[test]
+    fn a_misspelled_name_is_nobodys() {
+        let world = World::new(3, 2_000, 0.0);
+        for (i, entity) in world.entities.iter().enumerate() {
+            let wrong = misspelled(&entity.name, &world, &mut Chance::new(1).at("m", &[i as u64]));
+            assert!(wrong != entity.name && !world.has(&wrong), "{wrong}");
+            assert!(wrong.starts_with(|c: char| c.is_uppercase()));
+        }
+    }
+}

@@ -1,0 +1,149 @@
+//! `toolrl`: the markup of ToolRL (arXiv 2504.13958): thoughts, then any number of JSON objects in one block, or words:
+//!
+//! ```text
+//! <think> … </think>
+//! <tool_call>
+//! {"name": "get_weather", "parameters": {"city": "Rome"}}
+//! {"name": "set_timer", "parameters": {"minutes": 5}}
+//! </tool_call>
+//! <response> … </response>
+//! ```
+//!
+//! Objects stand one on a line as a rule; any white space between them will do. What stands before `</think>` is thought, not called.
+//! After an object that is no JSON the rest of its block is not read. Refuses: parameters that are no object.
+
+use crate::environments::AgentTurn;
+use crate::formats::ToolFormat;
+use crate::formats::hermes::shield;
+use crate::formats::markup::{CLOSE, OPEN, bodies};
+use crate::tools::{ToolCall, ToolSpec};
+use serde_json::{Deserializer, Value};
+
+const THOUGHT_ENDS: &str = "</think>";
+
+pub struct ToolRl;
+
+impl ToolFormat for ToolRl {
+    fn kind(&self) -> &'static str {
+        "toolrl"
+    }
+    fn parse(&self, text: &str) -> AgentTurn {
+        let acted = text.split_once(THOUGHT_ENDS).map_or(text, |(_, rest)| rest);
+        let mut calls = Vec::new();
+        for body in bodies(acted) {
+            match body {
+                Ok(body) => calls.extend(read(body)),
+                Err(message) => calls.push(Err(message)),
+            }
+        }
+        AgentTurn { text: text.to_string(), calls, truncated: false }
+    }
+    fn render(&self, call: &ToolCall) -> String {
+        let (name, parameters) = (guarded(&Value::from(call.name.as_str())), guarded(&call.arguments));
+        format!("{OPEN}\n{{\"name\": {name}, \"parameters\": {parameters}}}\n{CLOSE}")
+    }
+    fn describe(&self, tools: &[ToolSpec]) -> String {
+        let list: Vec<String> = tools
+            .iter()
+            .enumerate()
+            .map(|(i, t)| format!("{}. Name: {}\nDescription: {}\nParameters: {}", i + 1, t.name, t.description, t.parameters))
+            .collect();
+        format!(
+            "You may call these tools:\n{}\n\nThink first, then write the calls, one JSON object on a line, or your words to the \
+             user:\n<think> thoughts </think>\n{OPEN}\n{{\"name\": <name>, \"parameters\": <object>}}\n{CLOSE}\n<response> words </response>",
+            list.join("\n")
+        )
+    }
+}
+
+/// JSON text in which no tag can occur that ends a thought or a call.
+fn guarded(value: &Value) -> String {
+    shield(value).replace(THOUGHT_ENDS, "\\u003c/think>")
+}
+
+fn read(body: &str) -> Vec<Result<ToolCall, String>> {
+    if body.trim().is_empty() {
+        return vec![Err("error: the tool call is empty".to_string())];
+    }
+    let mut calls = Vec::new();
+    for value in Deserializer::from_str(body).into_iter::<Value>() {
+        match value {
+            Ok(value) => calls.push(call(&value)),
+            // Where the next object begins cannot be known.
+            Err(e) => {
+                calls.push(Err(format!("error: the tool call is no JSON: {e}")));
+                break;
+            }
+        }
+    }
+    calls
+}
+
+fn call(value: &Value) -> Result<ToolCall, String> {
+    let Some(name) = value.get("name").and_then(Value::as_str) else {
+        return Err("error: the tool call has no \"name\"".to_string());
+    };
+    match value.get("parameters") {
+        Some(parameters @ Value::Object(_)) => Ok(ToolCall { name: name.to_string(), arguments: parameters.clone() }),
+        Some(_) => Err("error: \"parameters\" of the tool call must be an object".to_string()),
+        None => Err("error: the tool call has no \"parameters\"".to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    fn weather(city: &str) -> ToolCall {
+        ToolCall { name: "get_weather".to_string(), arguments: json!({"city": city}) }
+    }
+
+    #[test]
+    fn one_block_holds_any_number_of_calls() {
+        let text = "<think> Both cities. </think>\n<tool_call>\n{\"name\": \"get_weather\", \"parameters\": {\"city\": \"Rome\"}}\n\
+                    {\"name\": \"get_weather\", \"parameters\": {\"city\": \"Oslo\"}}\n</tool_call>";
+        let turn = ToolRl.parse(text);
+        assert_eq!(turn.calls, [Ok(weather("Rome")), Ok(weather("Oslo"))]);
+        assert_eq!(turn.message().content, text);
+        assert!(ToolRl.parse("<think> Nothing to do. </think>\n<response> Which city? </response>").calls.is_empty());
+        let two_blocks = format!("{}\n{}", ToolRl.render(&weather("Rome")), ToolRl.render(&weather("Oslo")));
+        assert_eq!(ToolRl.parse(&two_blocks).calls, turn.calls);
+        let none = ToolCall { name: "ping".to_string(), arguments: json!({}) };
+        assert_eq!(ToolRl.render(&none), "<tool_call>\n{\"name\": \"ping\", \"parameters\": {}}\n</tool_call>");
+    }
+
+    #[test]
+    fn thoughts_are_no_calls() {
+        let call = ToolRl.render(&weather("Rome"));
+        assert!(ToolRl.parse(&format!("<think> {call} </think>\n<response> no </response>")).calls.is_empty());
+        assert_eq!(ToolRl.parse(&format!("<think> a </think>{call}")).calls.len(), 1);
+        assert_eq!(ToolRl.parse(&call).calls, [Ok(weather("Rome"))], "thoughts may be missing");
+    }
+
+    #[test]
+    fn broken_calls_say_what_is_wrong() {
+        for (body, message) in [
+            (" \n", "error: the tool call is empty"),
+            ("{\"name\": 3}", "error: the tool call has no \"name\""),
+            ("{\"name\": \"a\"}", "error: the tool call has no \"parameters\""),
+            ("{\"name\": \"a\", \"arguments\": {}}", "error: the tool call has no \"parameters\""),
+            ("{\"name\": \"a\", \"parameters\": [1]}", "error: \"parameters\" of the tool call must be an object"),
+        ] {
+            assert_eq!(ToolRl.parse(&format!("{OPEN}{body}{CLOSE}")).calls, [Err(message.to_string())], "{body}");
+        }
+        let good = "{\"name\": \"get_weather\", \"parameters\": {\"city\": \"Rome\"}}";
+        let half = ToolRl.parse(&format!("{OPEN}\n{good}\n{{\"name\": \n{good}\n{CLOSE}")).calls;
+        assert!(matches!(half.as_slice(), [Ok(_), Err(m)] if m.contains("no JSON")), "{half:?}");
+        assert!(matches!(ToolRl.parse(&format!("{OPEN}\n{good}")).calls.as_slice(), [Err(m)] if m.contains("not closed")));
+    }
+
+    proptest! {
+        #[test]
+        fn rendered_calls_are_read_back(city in ".{0,12}(</tool_call>|<tool_call>|</think>)?\\PC{0,8}", name in "[a-zA-Z_ ]{1,12}") {
+            let call = ToolCall { name, arguments: json!({"city": city}) };
+            prop_assert_eq!(ToolRl.parse(&ToolRl.render(&call)).calls, vec![Ok(call)]);
+        }
+    }
+}

@@ -1,0 +1,184 @@
+//! `call_match`: how near the calls of the first turn are to the gold calls, the reward of ToolRL (arXiv 2504.13958, section 3.3).
+//!
+//! value = format · [the turn is well formed] + graded, with the agreement S and its most S_max of [`crate::calls`]:
+//!
+//! ```text
+//! graded = scale · (2·S / S_max − 1)      granularity fine: 6·S/S_max − 3 for scale 3
+//!        = scale or −scale                granularity exact: all calls equal, or not (the paper's coarse ablation)
+//!        = −scale                         the turn's calls cannot be read
+//! ```
+//!
+//! The gold calls are in the problem's `verifier`, `{"kind": "calls", "gold": [{"name": …, "arguments": {…}}]}`; a turn without a call
+//! is right where none is wanted. A turn that was cut is not well formed and its calls are not read. Dimensionless, in
+//! [−scale, scale + format]. Not applicable to infrastructure failures, to problems without gold calls and to records without
+//! messages. Refuses: credit for single words of a text argument; a value is equal or it is not.
+
+use crate::calls::{self, equal, gold_calls};
+use crate::options::PartOptions;
+use crate::rewards::format::turn_is_formed;
+use crate::rewards::reward::own_turns;
+use crate::rewards::{GroupView, Reward, Score};
+use crate::tools::ToolCall;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use trainyard_core::OptionProblem;
+use trainyard_tables::{Problem, Status, StopReason, Trajectory};
+
+/// How agreement is counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[schemars(inline)]
+pub enum Granularity {
+    /// Names of tools, names of parameters and values count on their own.
+    Fine,
+    /// All calls are equal or nothing is.
+    Exact,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct CallMatchOptions {
+    pub granularity: Granularity,
+    /// Value of a well-formed turn, whatever it calls.
+    #[schemars(range(min = 0))]
+    pub format: f64,
+    /// Value of equal calls; calls that have nothing in common get its negative. Above 0.
+    #[schemars(range(min = 0))]
+    pub scale: f64,
+}
+
+impl Default for CallMatchOptions {
+    fn default() -> Self {
+        Self { granularity: Granularity::Fine, format: 1.0, scale: 3.0 }
+    }
+}
+
+impl PartOptions for CallMatchOptions {
+    const KIND: &'static str = "call_match";
+    fn check(&self) -> Vec<OptionProblem> {
+        let mut problems = Vec::new();
+        if !(self.format.is_finite() && self.format >= 0.0) {
+            problems.push(OptionProblem::new("/format", format!("{} is out of range", self.format)).help("use 0 or more"));
+        }
+        if !(self.scale.is_finite() && self.scale > 0.0) {
+            problems.push(OptionProblem::new("/scale", format!("{} is out of range", self.scale)).help("use a value above 0"));
+        }
+        problems
+    }
+}
+
+pub struct CallMatch(pub CallMatchOptions);
+
+impl CallMatch {
+    fn graded(&self, predicted: &[ToolCall], gold: &[ToolCall]) -> f64 {
+        let scale = self.0.scale;
+        match self.0.granularity {
+            Granularity::Exact if equal(predicted, gold) => scale,
+            Granularity::Exact => -scale,
+            Granularity::Fine => {
+                let (s, most) = calls::score(predicted, gold);
+                scale * (2.0 * s / most - 1.0)
+            }
+        }
+    }
+}
+
+impl Reward for CallMatch {
+    fn name(&self) -> &str {
+        CallMatchOptions::KIND
+    }
+    fn score(&self, r: &Trajectory, p: &Problem, _g: &GroupView<'_>) -> Score {
+        if r.status == Status::Infrastructure {
+            return Score::not_applicable("infrastructure failure");
+        }
+        let Some(gold) = gold_calls(&p.verifier) else {
+            return Score::not_applicable("the problem has no gold calls");
+        };
+        let turns = own_turns(r, p);
+        let Some((at, first)) = turns.first() else {
+            return Score::not_applicable("no messages are recorded");
+        };
+        let cut = turns.len() == 1 && r.stop_reason == StopReason::Length;
+        let predicted = match first.tool_calls.as_deref() {
+            _ if cut || !turn_is_formed(&r.messages, *at) => None,
+            None => Some(Vec::new()),
+            Some(text) => calls::read(text),
+        };
+        Score::of(match predicted {
+            None => -self.0.scale,
+            Some(predicted) => self.0.format + self.graded(&predicted, &gold),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rewards::kit::{answer, called, calling, episode};
+    use crate::rewards::reward::score_alone;
+    use serde_json::{Value, json};
+
+    fn gold() -> Problem {
+        let gold = json!([{"name": "get", "arguments": {"city": "Paris", "days": 3}}, {"name": "now", "arguments": {}}]);
+        Problem { verifier: json!({"kind": "calls", "gold": gold}).to_string(), ..Problem::default() }
+    }
+
+    fn call(name: &str, arguments: Value) -> ToolCall {
+        ToolCall { name: name.to_string(), arguments }
+    }
+
+    fn value(granularity: Granularity, calls: &[ToolCall]) -> f64 {
+        let options = CallMatchOptions { granularity, ..CallMatchOptions::default() };
+        score_alone(&CallMatch(options), &episode(&[vec![calling(calls)]]), &gold()).value.unwrap()
+    }
+
+    #[test]
+    fn calls_are_graded_finely_or_all_at_once() {
+        let (get, now) = (call("get", json!({"city": "Paris", "days": 3})), call("now", json!({})));
+        // S of [`crate::calls`]: names 1/2, parameter names 1/3, one value, of at most 5.
+        let near = [call("get", json!({"city": "Paris", "unit": "C"}))];
+        assert!((value(Granularity::Fine, &near) - (1.0 + 6.0 * (0.5 + 1.0 / 3.0 + 1.0) / 5.0 - 3.0)).abs() < 1e-12);
+        assert_eq!(value(Granularity::Exact, &near), -2.0);
+        for granularity in [Granularity::Fine, Granularity::Exact] {
+            assert_eq!(value(granularity, &[now.clone(), get.clone()]), 4.0, "equal calls in any order");
+            assert_eq!(value(granularity, &[call("put", json!({}))]), -2.0, "nothing in common");
+        }
+        let scaled = CallMatchOptions { format: 0.5, scale: 1.0, ..CallMatchOptions::default() };
+        let r = episode(&[vec![calling(&[get, now])]]);
+        assert_eq!(score_alone(&CallMatch(scaled), &r, &gold()).value, Some(1.5));
+    }
+
+    #[test]
+    fn only_the_first_turn_counts_and_broken_ones_get_the_least() {
+        let reward = CallMatch(CallMatchOptions::default());
+        let score = |r: &Trajectory| score_alone(&reward, r, &gold()).value;
+        // Names 1/2 of a sum of 5, parameters of `now` 1: S = 3/2.
+        let right_later = episode(&[called(&["now"]), called(&["get", "now"]), answer("7")]);
+        assert!((score(&right_later).unwrap() - (1.0 + 6.0 * 1.5 / 5.0 - 3.0)).abs() < 1e-12);
+        assert_eq!(score(&episode(&[answer("no call at all")])), Some(-2.0));
+        let mut broken = episode(&[called(&["now"]), answer("7")]);
+        broken.messages[0].content.push_str("<tool_call>{");
+        assert_eq!(score(&broken), Some(-3.0));
+        let cut = Trajectory { stop_reason: StopReason::Length, ..episode(&[answer("I would call")]) };
+        assert_eq!(score(&cut), Some(-3.0));
+        let lost = Trajectory { status: Status::Infrastructure, ..episode(&[answer("7")]) };
+        assert_eq!(score(&lost), None);
+        assert_eq!(score(&Trajectory::default()), None);
+        assert_eq!(score_alone(&reward, &episode(&[answer("7")]), &Problem::default()).value, None);
+    }
+
+    #[test]
+    fn where_no_call_is_wanted_none_is_right() {
+        let p = Problem { verifier: r#"{"kind":"calls","gold":[]}"#.to_string(), ..Problem::default() };
+        let reward = CallMatch(CallMatchOptions::default());
+        assert_eq!(score_alone(&reward, &episode(&[answer("I have no tool for that")]), &p).value, Some(4.0));
+        assert_eq!(score_alone(&reward, &episode(&[called(&["now"])]), &p).value, Some(-2.0));
+    }
+
+    #[test]
+    fn options_out_of_range_are_refused() {
+        assert_eq!(CallMatchOptions::default().check(), []);
+        let bad = CallMatchOptions { format: -1.0, scale: 0.0, ..CallMatchOptions::default() };
+        assert_eq!(bad.check().iter().map(|p| p.pointer.as_str()).collect::<Vec<_>>(), ["/format", "/scale"]);
+    }
+}

@@ -1,0 +1,146 @@
+//! `hierarchical`: format before answer before use of several tools, the reward of Tool-Star (arXiv 2505.16410).
+//!
+//! ```text
+//! value = bad_format        a turn is not well formed (−1)
+//!       = wrong             well formed, but the answer is wrong (0)
+//!       = right             well formed and right (1)
+//!       = right + bonus     and at least `tools` different tools were really called (1.1)
+//! ```
+//!
+//! Well formed is what the reward `format` means by it. A call counts if its tool gave a result: names that are no tool, and calls
+//! beyond a limit, earn nothing. The paper's two tools are search and Python; `bonus_tools` names those that count here. Not
+//! applicable to infrastructure failures and to records without messages.
+
+use crate::calls::executed;
+use crate::options::PartOptions;
+use crate::rewards::format::formed;
+use crate::rewards::reward::own_turns;
+use crate::rewards::{GroupView, Reward, Score};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
+use trainyard_core::OptionProblem;
+use trainyard_tables::{Problem, Status, Trajectory};
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct HierarchicalOptions {
+    /// Value if a turn is not well formed.
+    pub bad_format: f64,
+    /// Value of a wrong or missing answer.
+    pub wrong: f64,
+    /// Value of a right answer.
+    pub right: f64,
+    /// What several tools add to a right answer.
+    pub bonus: f64,
+    /// How many different tools earn the bonus.
+    #[schemars(range(min = 1))]
+    pub tools: u32,
+    /// Tools that count for the bonus; empty = all.
+    pub bonus_tools: Vec<String>,
+}
+
+impl Default for HierarchicalOptions {
+    fn default() -> Self {
+        Self { bad_format: -1.0, wrong: 0.0, right: 1.0, bonus: 0.1, tools: 2, bonus_tools: Vec::new() }
+    }
+}
+
+impl PartOptions for HierarchicalOptions {
+    const KIND: &'static str = "hierarchical";
+    fn check(&self) -> Vec<OptionProblem> {
+        let mut problems = Vec::new();
+        let named: BTreeSet<&String> = self.bonus_tools.iter().collect();
+        if self.tools == 0 {
+            problems.push(OptionProblem::new("/tools", "0 is out of range").help("use at least 1"));
+        } else if !named.is_empty() && (self.tools as usize) > named.len() {
+            let message = format!("{} different tools can never be called: bonus_tools names {}", self.tools, named.len());
+            problems.push(OptionProblem::new("/tools", message).help("name more tools, or ask for fewer"));
+        }
+        problems
+    }
+}
+
+pub struct Hierarchical(pub HierarchicalOptions);
+
+impl Hierarchical {
+    /// Different tools that gave a result and count for the bonus.
+    fn tools(&self, r: &Trajectory, p: &Problem) -> usize {
+        let calls = own_turns(r, p).into_iter().flat_map(|(at, _)| executed(&r.messages, at));
+        let counts = |name: &String| self.0.bonus_tools.is_empty() || self.0.bonus_tools.contains(name);
+        calls.map(|call| call.name).filter(counts).collect::<BTreeSet<String>>().len()
+    }
+}
+
+impl Reward for Hierarchical {
+    fn name(&self) -> &str {
+        HierarchicalOptions::KIND
+    }
+    fn score(&self, r: &Trajectory, p: &Problem, g: &GroupView<'_>) -> Score {
+        let Some(formed) = formed(r, p) else {
+            return Score::not_applicable("no messages are recorded");
+        };
+        if r.status == Status::Infrastructure {
+            return Score::not_applicable("infrastructure failure");
+        }
+        let o = &self.0;
+        if formed.contains(&false) {
+            return Score::of(o.bad_format);
+        }
+        if !g.right(r, p) {
+            return Score::of(o.wrong);
+        }
+        let bonus = if self.tools(r, p) >= o.tools as usize { o.bonus } else { 0.0 };
+        Score::of(o.right + bonus)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rewards::kit::{answer, called, episode};
+    use crate::rewards::reward::score_alone;
+
+    fn value(options: HierarchicalOptions, r: &Trajectory) -> Option<f64> {
+        let p = Problem { answer: "7".to_string(), ..Problem::default() };
+        score_alone(&Hierarchical(options), r, &p).value
+    }
+
+    #[test]
+    fn the_levels_in_order() {
+        let default = HierarchicalOptions::default;
+        let both = [called(&["search"]), called(&["python"])].concat();
+        assert_eq!(value(default(), &episode(&[both.clone(), answer("7")])), Some(1.1));
+        assert_eq!(value(default(), &episode(&[called(&["search", "python"]), answer("7")])), Some(1.1), "in one turn");
+        assert_eq!(value(default(), &episode(&[called(&["search"]), called(&["search"]), answer("7")])), Some(1.0));
+        assert_eq!(value(default(), &episode(&[both.clone(), answer("8")])), Some(0.0), "no bonus for a wrong answer");
+        let mut broken = episode(&[both.clone(), answer("7")]);
+        broken.messages[0].content.push_str("<tool_call>");
+        assert_eq!(value(default(), &broken), Some(-1.0), "not even for a right answer");
+        let lost = Trajectory { status: Status::Infrastructure, ..episode(&[both, answer("7")]) };
+        assert_eq!(value(default(), &lost), None);
+        assert_eq!(value(default(), &Trajectory::default()), None);
+    }
+
+    #[test]
+    fn only_real_calls_of_the_named_tools_count() {
+        let named = |names: &[&str]| HierarchicalOptions {
+            bonus_tools: names.iter().map(|n| (*n).to_string()).collect(),
+            ..HierarchicalOptions::default()
+        };
+        let r = episode(&[called(&["search", "python"]), answer("7")]);
+        assert_eq!(value(named(&["search", "python"]), &r), Some(1.1));
+        assert_eq!(value(named(&["search", "browser"]), &r), Some(1.0));
+        let mut unknown = r.clone();
+        unknown.messages[2].content = "error: no tool `python`; use one of: search".to_string();
+        assert_eq!(value(HierarchicalOptions::default(), &unknown), Some(1.0));
+    }
+
+    #[test]
+    fn a_bonus_out_of_reach_is_refused() {
+        assert_eq!(HierarchicalOptions::default().check(), []);
+        assert_eq!(HierarchicalOptions { tools: 0, ..HierarchicalOptions::default() }.check()[0].pointer, "/tools");
+        let twice = HierarchicalOptions { bonus_tools: vec!["python".to_string(); 2], ..HierarchicalOptions::default() };
+        assert_eq!(twice.check().len(), 1);
+    }
+}

@@ -1,0 +1,163 @@
+//! `knowledge_boundary`: search only for what is not known, the reward of IKEA (arXiv 2505.07596).
+//!
+//! With RT = retrieval calls of the episode and M = `most_searches`:
+//!
+//! ```text
+//! value = bad_format                               a turn is not well formed (−1)
+//!       = right + known · (1 − min(RT, M) / M)     right answer
+//!       = 0                                        wrong answer without a search
+//!       = searched                                 wrong answer after a search (0.05)
+//! ```
+//!
+//! The defaults are those of the released code: with M = 3 and `known` = 0.6 a right answer gets 1.6, 1.4, 1.2 and 1 for 0, 1, 2 and
+//! more searches. So a model that knows should answer, and one that does not should at least look. Well formed is what the reward
+//! `format` means by it. A call counts if its tool gave a result. Not applicable to infrastructure failures and to records without
+//! messages.
+
+use crate::calls::executed;
+use crate::options::PartOptions;
+use crate::rewards::format::formed;
+use crate::rewards::reward::own_turns;
+use crate::rewards::{GroupView, Reward, Score};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use trainyard_core::OptionProblem;
+use trainyard_tables::{Problem, Status, Trajectory};
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct KnowledgeBoundaryOptions {
+    /// Value if a turn is not well formed.
+    pub bad_format: f64,
+    /// Value of a right answer, before what is added for searches that were spared.
+    pub right: f64,
+    /// r⁺: what a right answer without a search gets on top.
+    pub known: f64,
+    /// r⁻: value of a wrong answer after at least one search. Small, or searching pays without an answer.
+    pub searched: f64,
+    /// Searches from which on nothing is added.
+    #[schemars(range(min = 1))]
+    pub most_searches: u32,
+    /// Tools that search; empty = all.
+    pub search_tools: Vec<String>,
+}
+
+impl Default for KnowledgeBoundaryOptions {
+    fn default() -> Self {
+        Self { bad_format: -1.0, right: 1.0, known: 0.6, searched: 0.05, most_searches: 3, search_tools: Vec::new() }
+    }
+}
+
+impl PartOptions for KnowledgeBoundaryOptions {
+    const KIND: &'static str = "knowledge_boundary";
+    fn check(&self) -> Vec<OptionProblem> {
+        let mut problems = Vec::new();
+        if self.most_searches == 0 {
+            problems.push(OptionProblem::new("/most_searches", "0 is out of range").help("use at least 1"));
+        }
+        if self.searched >= self.right {
+            let message = format!("a wrong answer would get {}, a right one {}", self.searched, self.right);
+            problems.push(OptionProblem::new("/searched", message).help("use a value below `right`"));
+        }
+        problems
+    }
+}
+
+pub struct KnowledgeBoundary(pub KnowledgeBoundaryOptions);
+
+impl KnowledgeBoundary {
+    /// RT: calls of search tools that gave a result.
+    fn searches(&self, r: &Trajectory, p: &Problem) -> usize {
+        let searches = |name: &String| self.0.search_tools.is_empty() || self.0.search_tools.contains(name);
+        own_turns(r, p).into_iter().flat_map(|(at, _)| executed(&r.messages, at)).filter(|call| searches(&call.name)).count()
+    }
+}
+
+impl Reward for KnowledgeBoundary {
+    fn name(&self) -> &str {
+        KnowledgeBoundaryOptions::KIND
+    }
+    fn score(&self, r: &Trajectory, p: &Problem, g: &GroupView<'_>) -> Score {
+        let Some(formed) = formed(r, p) else {
+            return Score::not_applicable("no messages are recorded");
+        };
+        if r.status == Status::Infrastructure {
+            return Score::not_applicable("infrastructure failure");
+        }
+        let o = &self.0;
+        if formed.contains(&false) {
+            return Score::of(o.bad_format);
+        }
+        let searches = self.searches(r, p);
+        if g.right(r, p) {
+            let most = f64::from(o.most_searches);
+            let spared = 1.0 - (searches as f64).min(most) / most;
+            return Score::of(o.right + o.known * spared);
+        }
+        Score::of(if searches == 0 { 0.0 } else { o.searched })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rewards::kit::{answer, called, episode};
+    use crate::rewards::reward::score_alone;
+    use trainyard_tables::Message;
+
+    fn value(options: KnowledgeBoundaryOptions, r: &Trajectory) -> Option<f64> {
+        let p = Problem { answer: "7".to_string(), ..Problem::default() };
+        score_alone(&KnowledgeBoundary(options), r, &p).value
+    }
+
+    /// So many searches, then the answer.
+    fn searching(times: usize, text: &str) -> Trajectory {
+        let mut turns: Vec<Vec<Message>> = vec![called(&["search"]); times];
+        turns.push(answer(text));
+        episode(&turns)
+    }
+
+    #[test]
+    fn the_values_of_the_released_code() {
+        let default = KnowledgeBoundaryOptions::default;
+        for (times, expected) in [(0, 1.6), (1, 1.4), (2, 1.2), (3, 1.0), (5, 1.0)] {
+            let found = value(default(), &searching(times, "7")).unwrap();
+            assert!((found - expected).abs() < 1e-12, "{times} searches: {found}");
+        }
+        assert_eq!(value(default(), &searching(0, "8")), Some(0.0));
+        assert_eq!(value(default(), &searching(1, "8")), Some(0.05));
+        assert_eq!(value(default(), &searching(5, "8")), Some(0.05));
+        let mut broken = searching(1, "7");
+        broken.messages[0].content.push_str("</tool_call>");
+        assert_eq!(value(default(), &broken), Some(-1.0));
+        let lost = Trajectory { status: Status::Infrastructure, ..searching(1, "7") };
+        assert_eq!(value(default(), &lost), None);
+    }
+
+    #[test]
+    fn only_search_tools_count_where_they_are_named() {
+        let named = || KnowledgeBoundaryOptions { search_tools: vec!["search".to_string()], ..KnowledgeBoundaryOptions::default() };
+        let r = episode(&[called(&["python", "python"]), called(&["search"]), answer("7")]);
+        assert!((value(named(), &r).unwrap() - 1.4).abs() < 1e-12);
+        assert!((value(KnowledgeBoundaryOptions::default(), &r).unwrap() - 1.0).abs() < 1e-12);
+        assert_eq!(value(named(), &episode(&[called(&["python"]), answer("8")])), Some(0.0));
+    }
+
+    #[test]
+    fn every_search_that_is_spared_pays_and_a_right_answer_always_pays_more() {
+        for most_searches in 1..6 {
+            let options = || KnowledgeBoundaryOptions { most_searches, ..KnowledgeBoundaryOptions::default() };
+            let right: Vec<f64> = (0..8).map(|times| value(options(), &searching(times, "7")).unwrap()).collect();
+            let within = &right[..=most_searches as usize];
+            assert!(within.windows(2).all(|w| w[0] > w[1]), "{right:?}");
+            assert!(right.iter().all(|v| *v > value(options(), &searching(1, "8")).unwrap()));
+        }
+    }
+
+    #[test]
+    fn impossible_options_are_refused() {
+        assert_eq!(KnowledgeBoundaryOptions::default().check(), []);
+        let bad = KnowledgeBoundaryOptions { most_searches: 0, searched: 1.0, ..KnowledgeBoundaryOptions::default() };
+        assert_eq!(bad.check().iter().map(|p| p.pointer.as_str()).collect::<Vec<_>>(), ["/most_searches", "/searched"]);
+    }
+}

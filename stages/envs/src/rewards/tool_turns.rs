@@ -1,0 +1,136 @@
+//! `tool_turns`: a reward for calling tools at all that fades out, the tool-call reward of SPEAR (arXiv 2509.22601, released code).
+//!
+//! With k = agent turns that called a tool, t = step of the run, T = `decay_steps`:
+//! value = min(cap, per_turn · k) · (1 + cos(π · min(t, T) / T)) / 2.
+//!
+//! Early in the run exploration with tools pays, from step T on only the other rewards count. A turn counts if at least one of its
+//! calls got a result from its tool. Dimensionless, in [0, cap]. Not applicable to infrastructure failures. Outside of RL t is 0.
+
+use crate::calls::executed;
+use crate::options::PartOptions;
+use crate::rewards::reward::own_turns;
+use crate::rewards::{GroupView, Reward, Score};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::f64::consts::PI;
+use trainyard_core::OptionProblem;
+use trainyard_tables::{Problem, Status, Trajectory};
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct ToolTurnsOptions {
+    /// Value of one turn that calls a tool.
+    #[schemars(range(min = 0))]
+    pub per_turn: f64,
+    /// Most that an episode can get.
+    #[schemars(range(min = 0))]
+    pub cap: f64,
+    /// T: the step from which on the value is 0.
+    #[schemars(range(min = 1))]
+    pub decay_steps: u64,
+}
+
+impl Default for ToolTurnsOptions {
+    fn default() -> Self {
+        Self { per_turn: 0.1, cap: 1.0, decay_steps: 200 }
+    }
+}
+
+impl PartOptions for ToolTurnsOptions {
+    const KIND: &'static str = "tool_turns";
+    fn check(&self) -> Vec<OptionProblem> {
+        let named = [("/per_turn", self.per_turn), ("/cap", self.cap)];
+        let bad = named.into_iter().filter(|(_, value)| !(value.is_finite() && *value >= 0.0));
+        let mut problems: Vec<OptionProblem> =
+            bad.map(|(at, value)| OptionProblem::new(at, format!("{value} is out of range")).help("use 0 or more")).collect();
+        if self.decay_steps == 0 {
+            problems.push(OptionProblem::new("/decay_steps", "0 is out of range").help("use at least 1"));
+        }
+        problems
+    }
+}
+
+pub struct ToolTurns(pub ToolTurnsOptions);
+
+impl ToolTurns {
+    /// From 1 at step 0 to 0 at step T, as half a cosine wave.
+    fn left(&self, step: u64) -> f64 {
+        if step >= self.0.decay_steps {
+            return 0.0;
+        }
+        (1.0 + (PI * step as f64 / self.0.decay_steps as f64).cos()) / 2.0
+    }
+}
+
+impl Reward for ToolTurns {
+    fn name(&self) -> &str {
+        ToolTurnsOptions::KIND
+    }
+    fn score(&self, r: &Trajectory, p: &Problem, g: &GroupView<'_>) -> Score {
+        if r.status == Status::Infrastructure {
+            return Score::not_applicable("infrastructure failure");
+        }
+        let turns = own_turns(r, p).into_iter().filter(|(at, _)| !executed(&r.messages, *at).is_empty()).count();
+        Score::of((self.0.per_turn * turns as f64).min(self.0.cap) * self.left(g.step))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rewards::kit::{answer, called, episode};
+    use crate::rewards::reward::score_alone;
+    use trainyard_tables::Message;
+
+    /// So many turns with two calls each, then an answer.
+    fn calling(turns: usize) -> Trajectory {
+        let mut all: Vec<Vec<Message>> = vec![called(&["python", "python"]); turns];
+        all.push(answer("7"));
+        episode(&all)
+    }
+
+    fn value(options: ToolTurnsOptions, r: &Trajectory, step: u64) -> f64 {
+        let g = GroupView { step, steps: 1000, members: &[r], correct: &[false] };
+        ToolTurns(options).score(r, &Problem::default(), &g).value.unwrap()
+    }
+
+    #[test]
+    fn turns_pay_up_to_the_cap() {
+        for (turns, expected) in [(0, 0.0), (1, 0.1), (3, 0.3), (10, 1.0), (12, 1.0)] {
+            assert!((value(ToolTurnsOptions::default(), &calling(turns), 0) - expected).abs() < 1e-12, "{turns}");
+        }
+        let low = ToolTurnsOptions { cap: 0.15, ..ToolTurnsOptions::default() };
+        assert!((value(low, &calling(2), 0) - 0.15).abs() < 1e-12);
+    }
+
+    #[test]
+    fn the_value_fades_as_half_a_cosine() {
+        let at = |step| value(ToolTurnsOptions::default(), &calling(10), step);
+        // (1 + cos 0)/2, (1 + cos π/2)/2, (1 + cos π)/2; behind T nothing.
+        for (step, expected) in [(0, 1.0), (100, 0.5), (200, 0.0), (201, 0.0), (100_000, 0.0)] {
+            assert!((at(step) - expected).abs() < 1e-12, "{step}");
+        }
+        let short = |step| value(ToolTurnsOptions { decay_steps: 3, ..ToolTurnsOptions::default() }, &calling(10), step);
+        assert!((short(1) - 0.75).abs() < 1e-12 && (short(2) - 0.25).abs() < 1e-12);
+        for step in 0..200 {
+            assert!(at(step) > at(step + 1));
+            assert!((at(step) + at(200 - step) - 1.0).abs() < 1e-12, "the two halves mirror each other");
+        }
+    }
+
+    #[test]
+    fn calls_without_a_result_and_lost_episodes() {
+        let mut cut = calling(2);
+        cut.messages.truncate(4);
+        assert!((value(ToolTurnsOptions::default(), &cut, 0) - 0.1).abs() < 1e-12, "the second call did not run");
+        let lost = Trajectory { status: Status::Infrastructure, ..calling(1) };
+        assert_eq!(score_alone(&ToolTurns(ToolTurnsOptions::default()), &lost, &Problem::default()).value, None);
+    }
+
+    #[test]
+    fn options_out_of_range_are_refused() {
+        assert_eq!(ToolTurnsOptions::default().check(), []);
+        let bad = ToolTurnsOptions { per_turn: -0.1, cap: f64::NAN, decay_steps: 0 };
+        assert_eq!(bad.check().iter().map(|p| p.pointer.as_str()).collect::<Vec<_>>(), ["/per_turn", "/cap", "/decay_steps"]);
+    }
+}

@@ -1,0 +1,146 @@
+//! An index of passages in memory, ranked by BM25 (Robertson and Zaragoza, 2009; k1 = 1.2, b = 0.75 as tantivy has them).
+//!
+//! Why so: a result must be a function of corpus and query alone. One writer without threads makes one segment, so the number of
+//! a document is the number of its passage and nothing depends on merges; equal scores are ordered by that number. Words are runs
+//! of letters and digits, folded to lower case; a word that a query has twice counts once. Refuses: query syntax, stemming, stop
+//! words; there is nothing to configure that a data set would have to name.
+
+use crate::tools::search::Passage;
+use std::collections::BTreeSet;
+use tantivy::collector::TopDocs;
+use tantivy::directory::RamDirectory;
+use tantivy::query::BooleanQuery;
+use tantivy::schema::{Field, IndexRecordOption, Schema, TextFieldIndexing, TextOptions};
+use tantivy::tokenizer::{Token, TokenStream as _};
+use tantivy::{Index, IndexReader, IndexSettings, ReloadPolicy, Searcher, SingleSegmentIndexWriter, TantivyDocument, TantivyError, Term};
+use trainyard_core::{Error, Result};
+
+/// Bytes from which the size of the writer's first table follows; it grows beyond them.
+const ARENA: usize = 16 << 20;
+
+/// Passages and the index over them. Shared by any number of sessions and threads.
+pub struct SearchIndex {
+    /// By document number.
+    passages: Vec<Passage>,
+    searcher: Searcher,
+    field: Field,
+}
+
+impl SearchIndex {
+    /// An index over these passages, in this order.
+    pub fn build(passages: Vec<Passage>) -> Result<Self> {
+        let (searcher, field) = index(&passages).map_err(|e| ours(&e))?;
+        Ok(Self { passages, searcher, field })
+    }
+    /// How many passages there are.
+    pub fn len(&self) -> usize {
+        self.passages.len()
+    }
+    pub fn is_empty(&self) -> bool {
+        self.passages.is_empty()
+    }
+    /// The best passages for a query, at most `most` of them, by falling score and then in corpus order; none where the query has
+    /// no word at all.
+    pub fn search(&self, query: &str, most: usize) -> Result<Option<Vec<&Passage>>> {
+        let terms = self.terms(query).map_err(|e| ours(&e))?;
+        if terms.is_empty() {
+            return Ok(None);
+        }
+        let query = BooleanQuery::new_multiterms_query(terms);
+        let mut found = self.searcher.search(&query, &TopDocs::with_limit(most.max(1)).order_by_score()).map_err(|e| ours(&e))?;
+        found.sort_by(|(a, at), (b, other)| b.total_cmp(a).then_with(|| at.cmp(other)));
+        Ok(Some(found.into_iter().filter_map(|(_, at)| self.passages.get(at.doc_id as usize)).collect()))
+    }
+    /// The words of a query, sorted, so that their order does not reach a sum of scores.
+    fn terms(&self, query: &str) -> tantivy::Result<Vec<Term>> {
+        let mut analyzer = self.searcher.index().tokenizer_for_field(self.field)?;
+        let mut words = BTreeSet::new();
+        analyzer.token_stream(query).process(&mut |token: &Token| {
+            words.insert(token.text.clone());
+        });
+        Ok(words.iter().map(|word| Term::from_field_text(self.field, word)).collect())
+    }
+}
+
+fn index(passages: &[Passage]) -> tantivy::Result<(Searcher, Field)> {
+    let mut schema = Schema::builder();
+    let words = TextFieldIndexing::default().set_tokenizer("default").set_index_option(IndexRecordOption::WithFreqs);
+    let field = schema.add_text_field("text", TextOptions::default().set_indexing_options(words));
+    // Passages are kept here, so nothing is stored there, and no thread is needed for it.
+    let settings = IndexSettings { docstore_compress_dedicated_thread: false, ..IndexSettings::default() };
+    let builder = Index::builder().schema(schema.build()).settings(settings);
+    let mut writer: SingleSegmentIndexWriter = builder.single_segment_index_writer(RamDirectory::create(), ARENA)?;
+    for passage in passages {
+        let mut document = TantivyDocument::new();
+        document.add_text(field, format!("{} {}", passage.title, passage.text));
+        writer.add_document(document)?;
+    }
+    let reader: IndexReader = writer.finalize()?.reader_builder().reload_policy(ReloadPolicy::Manual).try_into()?;
+    Ok((reader.searcher(), field))
+}
+
+/// An index in memory fails by our own mistake only.
+fn ours(error: &TantivyError) -> Error {
+    Error::bug(format!("search index: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn index(texts: &[&str]) -> SearchIndex {
+        let passage = |(i, text): (usize, &&str)| Passage { id: i.to_string(), title: String::new(), text: (*text).to_string() };
+        SearchIndex::build(texts.iter().enumerate().map(passage).collect()).unwrap()
+    }
+
+    fn ids(index: &SearchIndex, query: &str, most: usize) -> Vec<usize> {
+        index.search(query, most).unwrap().unwrap().iter().map(|p| p.id.parse().unwrap()).collect()
+    }
+
+    #[test]
+    fn rare_words_frequent_words_and_short_passages_count_more() {
+        let texts = ["red green", "red blue", "red red blue", "red yellow with many other words behind it", "white"];
+        let index = index(&texts);
+        assert_eq!(index.len(), 5);
+        // The rare word decides; of equal words, the shorter passage; of equal lengths, the number of the word.
+        assert_eq!(ids(&index, "red green", 1), [0]);
+        assert_eq!(ids(&index, "yellow", 5), [3]);
+        assert_eq!(ids(&index, "red", 5).last(), Some(&3));
+        assert_eq!(ids(&index, "red", 5).len(), 4);
+        assert_eq!(ids(&index, "blue", 2), [1, 2]);
+    }
+
+    #[test]
+    fn ties_keep_the_order_of_the_corpus_at_every_cut() {
+        let texts: Vec<String> = (0..300).map(|i| format!("same words {}", if i % 3 == 0 { "here" } else { "there" })).collect();
+        let index = index(&texts.iter().map(String::as_str).collect::<Vec<_>>());
+        for most in [1, 2, 7, 50] {
+            assert_eq!(ids(&index, "here", most), (0..most).map(|i| 3 * i).collect::<Vec<_>>());
+            assert_eq!(ids(&index, "same", most), (0..most).collect::<Vec<_>>());
+        }
+    }
+
+    #[test]
+    fn case_order_and_repetition_of_words_do_not_matter() {
+        let index = index(&["alpha beta", "beta gamma", "gamma alpha delta"]);
+        let expected = ids(&index, "alpha delta", 3);
+        for query in ["Delta ALPHA", "alpha, alpha; delta", "(alpha AND delta)^2 -alpha"] {
+            let found = ids(&index, query, 3);
+            assert_eq!(found[0], expected[0], "{query}");
+        }
+        assert_eq!(ids(&index, "delta alpha delta", 3), expected);
+        assert_eq!(index.search(" -+\"", 3).unwrap(), None);
+        assert!(ids(&index, "omega", 3).is_empty());
+    }
+
+    #[test]
+    fn two_indices_of_one_corpus_agree() {
+        let texts: Vec<String> = (0..200u32).map(|i| format!("w{} w{} w{} shared", i % 7, i % 11, i % 13)).collect();
+        let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+        let (one, other) = (index(&texts), index(&texts));
+        for i in 0..20 {
+            let query = format!("w{} shared w{} w{}", i % 7, i % 11, i % 13);
+            assert_eq!(ids(&one, &query, 10), ids(&other, &query, 10));
+        }
+    }
+}

@@ -1,0 +1,155 @@
+//! The `search` tool: the passages of a local corpus that fit a query best.
+//!
+//! A result has one passage a line, the best one first (`title: text`). Passages are ranked by BM25 over their words
+//! ([`index`]); a query is words, never an expression. The tool makes sense with a corpus only, so an environment that has one
+//! opens the sessions itself. Refuses: queries without a word, queries beyond [`MAX_QUERY_BYTES`], the network.
+
+pub mod index;
+pub mod passages;
+
+pub use index::SearchIndex;
+pub use passages::{Passage, read_passages};
+
+use crate::tools::tool::text_argument;
+use crate::tools::{Ticket, ToolResult, ToolSession, ToolSpec};
+use serde_json::{Value, json};
+use std::sync::Arc;
+use trainyard_core::Result;
+
+/// The name in calls.
+pub const NAME: &str = "search";
+/// Bytes of one query.
+pub const MAX_QUERY_BYTES: usize = 1 << 10;
+/// What the agent sees where no passage has a word of the query.
+pub const NOTHING: &str = "no passages found";
+
+const DESCRIPTION: &str = "Searches a collection of passages and returns those that fit the query best, one a line. \
+A query is plain words.";
+
+/// The tool as the model is told about it.
+pub fn spec() -> ToolSpec {
+    ToolSpec {
+        name: NAME.to_string(),
+        description: DESCRIPTION.to_string(),
+        parameters: json!({
+            "type": "object",
+            "properties": {"query": {"type": "string", "description": "for example: founder of Brixel"}},
+            "required": ["query"],
+        }),
+    }
+}
+
+/// Reads one index, which all sessions share; there is nothing to remember.
+pub struct SearchSession {
+    index: Arc<SearchIndex>,
+    top_k: usize,
+    output_bytes: usize,
+}
+
+impl SearchSession {
+    /// Results have up to `top_k` passages and `output_bytes` bytes.
+    pub fn new(index: Arc<SearchIndex>, top_k: usize, output_bytes: usize) -> Self {
+        Self { index, top_k, output_bytes }
+    }
+    fn search(&self, query: &str) -> ToolResult {
+        if query.len() > MAX_QUERY_BYTES {
+            return ToolResult::error(format!("error: the query is longer than {MAX_QUERY_BYTES} bytes"));
+        }
+        match self.index.search(query, self.top_k) {
+            Ok(None) => ToolResult::error("error: the query has no word"),
+            Ok(Some(found)) if found.is_empty() => ToolResult::ok(NOTHING),
+            Ok(Some(found)) => ToolResult::ok(page(&found, self.output_bytes)),
+            Err(e) => ToolResult::infrastructure(format!("error: {}", e.message)),
+        }
+    }
+}
+
+impl ToolSession for SearchSession {
+    fn submit(&mut self, arguments: &Value) -> Ticket {
+        Ticket::ready(match text_argument(NAME, "query", arguments) {
+            Err(refused) => refused,
+            Ok(query) => self.search(query),
+        })
+    }
+    fn fork(&self) -> Result<Box<dyn ToolSession>> {
+        Ok(Box::new(Self::new(Arc::clone(&self.index), self.top_k, self.output_bytes)))
+    }
+}
+
+/// A passage a line. One that does not fit ends the page; the first is cut instead, so that a result is never empty.
+fn page(found: &[&Passage], most: usize) -> String {
+    let mut page = String::new();
+    for passage in found {
+        let line = line(passage);
+        if page.is_empty() {
+            page.push_str(&line[..line.floor_char_boundary(most)]);
+        } else if page.len() + 1 + line.len() <= most {
+            page.push('\n');
+            page.push_str(&line);
+        } else {
+            break;
+        }
+    }
+    page
+}
+
+/// `title: text` without line breaks.
+fn line(passage: &Passage) -> String {
+    let text: Vec<&str> = passage.text.split_whitespace().collect();
+    let title: Vec<&str> = passage.title.split_whitespace().collect();
+    if title.is_empty() { text.join(" ") } else { format!("{}: {}", title.join(" "), text.join(" ")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn passage(id: &str, title: &str, text: &str) -> Passage {
+        Passage { id: id.to_string(), title: title.to_string(), text: text.to_string() }
+    }
+
+    fn session(top_k: usize, output_bytes: usize) -> SearchSession {
+        let passages = vec![
+            passage("a", "Oslo", "Oslo lies on\na fjord."),
+            passage("b", "", "Bergen lies on a fjord, too."),
+            passage("c", "Rome", "Rome lies on the Tiber."),
+        ];
+        SearchSession::new(Arc::new(SearchIndex::build(passages).unwrap()), top_k, output_bytes)
+    }
+
+    fn ask(session: &mut dyn ToolSession, arguments: &Value) -> ToolResult {
+        session.submit(arguments).poll().unwrap()
+    }
+
+    #[test]
+    fn a_result_has_a_passage_a_line_the_best_one_first() {
+        let mut two = session(2, 2048);
+        let found = ask(&mut two, &json!({"query": "Oslo fjord"}));
+        assert_eq!(found, ToolResult::ok("Oslo: Oslo lies on a fjord.\nBergen lies on a fjord, too."));
+        let fork = two.fork().unwrap().submit(&json!({"query": "TIBER?"})).poll().unwrap();
+        assert_eq!(fork, ToolResult::ok("Rome: Rome lies on the Tiber."));
+        assert_eq!(ask(&mut two, &json!({"query": "Paris"})), ToolResult::ok(NOTHING));
+    }
+
+    #[test]
+    fn passages_that_do_not_fit_are_left_out_and_the_first_is_cut() {
+        let query = json!({"query": "Oslo fjord"});
+        let whole = "Oslo: Oslo lies on a fjord.";
+        assert_eq!(ask(&mut session(2, 40), &query).text, whole);
+        assert_eq!(ask(&mut session(2, 9), &query).text, "Oslo: Osl");
+        assert_eq!(ask(&mut session(1, 2048), &query).text, whole);
+    }
+
+    #[test]
+    fn bad_queries_are_errors_that_the_agent_sees() {
+        for (arguments, said) in [
+            (json!({"query": " ?! "}), "no word"),
+            (json!({"query": "a".repeat(2000)}), "longer than"),
+            (json!({"query": 3}), "must be a string"),
+            (json!({}), "needs the argument"),
+        ] {
+            let result = ask(&mut session(1, 2048), &arguments);
+            assert!(result.error && !result.infrastructure && result.text.contains(said), "{arguments}: {result:?}");
+        }
+    }
+}

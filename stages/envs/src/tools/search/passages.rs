@@ -1,0 +1,84 @@
+//! What is searched: passages, and the JSON Lines files that hold them.
+//!
+//! A line is `{"id": …, "title": …, "text": …}`; the title may be left out, other keys are passed over, blank lines too. Refuses:
+//! a line that is no such object, a passage without text, two passages of one id, a file without a passage.
+
+use serde::Deserialize;
+use std::collections::BTreeSet;
+use std::fs::File;
+use std::io::{BufRead as _, BufReader};
+use std::path::Path;
+use trainyard_core::error::io_error;
+use trainyard_core::{Error, Result};
+
+const FORM: &str = r#"write {"id": "…", "title": "…", "text": "…"} on every line"#;
+
+/// One passage of a corpus.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
+pub struct Passage {
+    pub id: String,
+    /// Searched like the text; empty = none.
+    #[serde(default)]
+    pub title: String,
+    pub text: String,
+}
+
+/// All passages of a JSON Lines file, in file order.
+pub fn read_passages(file: &Path) -> Result<Vec<Passage>> {
+    let opened = File::open(file).map_err(|e| io_error(file, &e))?;
+    let (mut passages, mut ids) = (Vec::new(), BTreeSet::new());
+    for (number, line) in BufReader::new(opened).lines().enumerate() {
+        let line = line.map_err(|e| io_error(file, &e))?;
+        if line.trim().is_empty() {
+            continue;
+        }
+        let wrong = |what: String| Error::data(format!("{}:{}: {what}", file.display(), number + 1));
+        let passage: Passage = serde_json::from_str(&line).map_err(|e| wrong(format!("no passage: {e}")).help(FORM))?;
+        if passage.text.trim().is_empty() {
+            return Err(wrong(format!("passage `{}` has no text", passage.id)).help("remove the line, or give it a text"));
+        }
+        if !ids.insert(passage.id.clone()) {
+            return Err(wrong(format!("the id `{}` was used before", passage.id)).help("give every passage its own `id`"));
+        }
+        passages.push(passage);
+    }
+    if passages.is_empty() {
+        return Err(Error::data(format!("{}: no passage", file.display())).help("give a file of JSON Lines with one passage a line"));
+    }
+    Ok(passages)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tempfile::NamedTempFile;
+
+    fn file(text: &str) -> NamedTempFile {
+        let file = NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), text).unwrap();
+        file
+    }
+
+    #[test]
+    fn passages_are_read_in_file_order() {
+        let text = "{\"id\": \"a\", \"title\": \"A\", \"text\": \"one\"}\n\n{\"id\": \"b\", \"text\": \"two\", \"page\": 3}\n";
+        let passages = read_passages(file(text).path()).unwrap();
+        let seen: Vec<(&str, &str, &str)> = passages.iter().map(|p| (p.id.as_str(), p.title.as_str(), p.text.as_str())).collect();
+        assert_eq!(seen, [("a", "A", "one"), ("b", "", "two")]);
+    }
+
+    #[test]
+    fn what_is_wrong_is_said_with_its_line() {
+        let good = "{\"id\": \"a\", \"text\": \"one\"}\n";
+        for (text, said) in [
+            (format!("{good}{{\n"), ":2: no passage"),
+            (format!("{good}{{\"id\": \"b\", \"text\": \" \"}}\n"), ":2: passage `b` has no text"),
+            (format!("{good}{good}"), ":2: the id `a` was used before"),
+            ("\n".to_string(), "no passage"),
+        ] {
+            let error = read_passages(file(&text).path()).unwrap_err();
+            assert!(error.message.contains(said) && error.help.is_some(), "{text}: {error}");
+        }
+        assert!(read_passages(Path::new("no-such-file.jsonl")).is_err());
+    }
+}

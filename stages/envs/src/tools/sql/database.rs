@@ -1,0 +1,206 @@
+//! A database in memory: made once from data, then read within limits.
+//!
+//! Why steps: SQLite's machine counts its instructions, so a query that would never end is stopped at the same place on every
+//! machine, and its result may enter an update; a wall-clock limit could not. One value may have [`MOST_VALUE_BYTES`], so what a
+//! query holds in memory is bounded with its steps. A connection serves one query at a time; queries of several episodes run on
+//! connections of their own. Refuses: data that names another file, results beyond the limits without saying so.
+
+use crate::tools::sql::{dates, guard};
+use rusqlite::limits::Limit;
+use rusqlite::types::{Value as Cell, ValueRef};
+use rusqlite::{Connection, Error as Sqlite, ErrorCode, Row, params_from_iter};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use trainyard_core::{Error, Result};
+
+/// Steps between two looks at the counter.
+pub const TICK: u64 = 1_000;
+/// Bytes of one text, blob or row.
+const MOST_VALUE_BYTES: i32 = 1 << 16;
+/// Bytes of one query.
+const MOST_QUERY_BYTES: i32 = 1 << 14;
+/// The last line of a result that is cut.
+const MORE: &str = "... (more rows)";
+/// The whole result of a query that finds nothing.
+const NO_ROWS: &str = "(no rows)";
+
+/// What is said of a query that is none.
+const ONLY_READING: &str = "only one SELECT is allowed; nothing can be changed";
+
+/// What a database is made of.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DatabaseData {
+    /// SQL that makes tables, indices and views; it may insert rows, too.
+    pub schema: String,
+    /// Rows by table, values in the order of the columns: numbers, texts, booleans (as 0 and 1) and nulls.
+    #[serde(default)]
+    pub rows: BTreeMap<String, Vec<Vec<Value>>>,
+}
+
+/// Limits of one query. None depends on time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SqlLimits {
+    /// Instructions of SQLite's machine, counted in thousands.
+    pub steps: u64,
+    /// Rows of a result; more are left out, and a last line says so.
+    pub rows: usize,
+    /// Bytes of a result; rows beyond them are left out, and a last line says so.
+    pub output_bytes: usize,
+}
+
+/// Why a query has no result.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Failure {
+    /// The query's fault; the agent sees it.
+    Query(String),
+    /// This machine's fault.
+    Lost(String),
+}
+
+/// A loaded database. Shared by the forks of an episode.
+pub struct Database {
+    connection: Mutex<Connection>,
+    limits: SqlLimits,
+    /// Thousands of steps of the query in progress.
+    spent: Arc<AtomicU64>,
+}
+
+impl Database {
+    /// Makes the database and locks it. An error of kind data says what the data has wrong.
+    pub fn load(data: &DatabaseData, limits: SqlLimits) -> Result<Self> {
+        let connection = Connection::open_in_memory().map_err(|e| Error::retryable(format!("a database could not be opened: {e}")))?;
+        fill(&connection, data)?;
+        let spent = Arc::new(AtomicU64::new(0));
+        lock(&connection, &limits, &spent).map_err(|e| Error::bug(format!("a database could not be locked: {e}")))?;
+        Ok(Self { connection: Mutex::new(connection), limits, spent })
+    }
+    /// Runs one query; the rows as text.
+    pub fn query(&self, query: &str) -> Result<String, Failure> {
+        let connection = self.connection.lock().unwrap_or_else(PoisonError::into_inner);
+        self.spent.store(0, Ordering::Relaxed);
+        self.read(&connection, query)
+    }
+    fn read(&self, connection: &Connection, query: &str) -> Result<String, Failure> {
+        let failed = |e: Sqlite| self.failure(&e);
+        let mut statement = connection.prepare(query).map_err(failed)?;
+        if !statement.readonly() || statement.is_explain() != 0 || statement.column_count() == 0 {
+            return Err(Failure::Query(ONLY_READING.to_string()));
+        }
+        if statement.parameter_count() > 0 {
+            return Err(Failure::Query("the query has parameters; write the values themselves".to_string()));
+        }
+        let columns = statement.column_count();
+        let mut rows = statement.query([]).map_err(failed)?;
+        let (mut text, mut count) = (String::new(), 0);
+        while let Some(row) = rows.next().map_err(failed)? {
+            let line = line(row, columns).map_err(failed)?;
+            let fits = text.len() + usize::from(count > 0) + line.len() <= self.limits.output_bytes;
+            if count == 0 && !fits {
+                return Err(Failure::Query(format!("a row is longer than {} bytes; ask for less", self.limits.output_bytes)));
+            }
+            if !fits || count == self.limits.rows {
+                text.push('\n');
+                text.push_str(MORE);
+                return Ok(text);
+            }
+            if count > 0 {
+                text.push('\n');
+            }
+            text.push_str(&line);
+            count += 1;
+        }
+        Ok(if count == 0 { NO_ROWS.to_string() } else { text })
+    }
+    fn failure(&self, error: &Sqlite) -> Failure {
+        let stopped = || format!("the query was stopped after {} steps; ask for less", self.limits.steps);
+        Failure::Query(match error {
+            Sqlite::SqliteFailure(e, said) => match e.code {
+                ErrorCode::OperationInterrupted => stopped(),
+                ErrorCode::AuthorizationForStatementDenied => ONLY_READING.to_string(),
+                ErrorCode::OutOfMemory => return Failure::Lost("out of memory".to_string()),
+                _ => said.clone().unwrap_or_else(|| e.to_string()),
+            },
+            // The text of this error has the whole query in it.
+            Sqlite::SqlInputError { msg, .. } => msg.clone(),
+            Sqlite::MultipleStatement => "one query at a time".to_string(),
+            other => other.to_string(),
+        })
+    }
+}
+
+fn fill(connection: &Connection, data: &DatabaseData) -> Result<()> {
+    let wrong = |e: Sqlite| Error::data(format!("the database cannot be made: {e}"));
+    // Tables come in any order, and nothing is written to a disk.
+    connection.execute_batch("PRAGMA foreign_keys = OFF; PRAGMA temp_store = MEMORY;").map_err(wrong)?;
+    dates::install(connection).map_err(wrong)?;
+    connection.authorizer(Some(guard::loading)).map_err(wrong)?;
+    connection.execute_batch(&data.schema).map_err(wrong)?;
+    for (table, rows) in &data.rows {
+        let Some(first) = rows.first() else { continue };
+        let marks = vec!["?"; first.len()].join(", ");
+        let insert = format!("INSERT INTO \"{}\" VALUES ({marks})", table.replace('"', "\"\""));
+        let mut statement = connection.prepare(&insert).map_err(wrong)?;
+        for (number, row) in rows.iter().enumerate() {
+            let cells = row.iter().map(cell).collect::<Option<Vec<_>>>();
+            let cells = cells.filter(|cells| cells.len() == first.len()).ok_or_else(|| {
+                Error::data(format!("row {number} of table `{table}` has other columns than the first, or a value that is a list or map"))
+                    .help("give every row the same number of numbers, texts, booleans or nulls")
+            })?;
+            statement.execute(params_from_iter(cells)).map_err(wrong)?;
+        }
+    }
+    Ok(())
+}
+
+fn cell(value: &Value) -> Option<Cell> {
+    match value {
+        Value::Null => Some(Cell::Null),
+        Value::Bool(b) => Some(Cell::Integer(i64::from(*b))),
+        Value::Number(n) => n.as_i64().map(Cell::Integer).or_else(|| n.as_f64().map(Cell::Real)),
+        Value::String(text) => Some(Cell::Text(text.clone())),
+        Value::Array(_) | Value::Object(_) => None,
+    }
+}
+
+/// From here on: reading alone, within the limits.
+fn lock(connection: &Connection, limits: &SqlLimits, spent: &Arc<AtomicU64>) -> rusqlite::Result<()> {
+    connection.authorizer(Some(guard::reading))?;
+    for (limit, most) in [
+        (Limit::SQLITE_LIMIT_LENGTH, MOST_VALUE_BYTES),
+        (Limit::SQLITE_LIMIT_SQL_LENGTH, MOST_QUERY_BYTES),
+        (Limit::SQLITE_LIMIT_ATTACHED, 0),
+        (Limit::SQLITE_LIMIT_WORKER_THREADS, 0),
+        (Limit::SQLITE_LIMIT_EXPR_DEPTH, 200),
+        (Limit::SQLITE_LIMIT_COMPOUND_SELECT, 100),
+    ] {
+        connection.set_limit(limit, most)?;
+    }
+    let (spent, most) = (Arc::clone(spent), limits.steps / TICK);
+    connection.progress_handler(TICK as i32, Some(move || spent.fetch_add(1, Ordering::Relaxed) + 1 >= most))
+}
+
+/// One row: values joined by `|`.
+fn line(row: &Row<'_>, columns: usize) -> rusqlite::Result<String> {
+    let mut line = String::new();
+    for column in 0..columns {
+        if column > 0 {
+            line.push('|');
+        }
+        match row.get_ref(column)? {
+            ValueRef::Null => line.push_str("NULL"),
+            ValueRef::Integer(n) => line.push_str(&n.to_string()),
+            // The shortest text of this float, with a point: 2.0, 0.1, 1e21.
+            ValueRef::Real(x) => line.push_str(&format!("{x:?}")),
+            ValueRef::Text(text) => line.push_str(&String::from_utf8_lossy(text)),
+            ValueRef::Blob(bytes) => {
+                let digits: String = bytes.iter().map(|b| format!("{b:02x}")).collect();
+                line.push_str(&format!("x'{digits}'"));
+            }
+        }
+    }
+    Ok(line)
+}

@@ -1,0 +1,64 @@
+//! SQLite's functions of dates, without the clock and the time zone of this machine.
+//!
+//! Why so: `strftime('%Y', born)` is what questions about dates need, but the same functions read the clock when their time value
+//! is `now` or missing, and no setting of SQLite turns that off. So each is replaced by one that looks at its arguments, refuses
+//! those, and hands the rest to the built-in function on a connection of its own. Refuses: `now`, a missing time value, `localtime`,
+//! `utc`.
+
+use rusqlite::functions::{Context, FunctionFlags};
+use rusqlite::types::Value;
+use rusqlite::{Connection, Error, Result, params_from_iter};
+use std::sync::{LazyLock, Mutex, PoisonError};
+
+/// Each with the places of its time values.
+const FUNCTIONS: [(&str, &[usize]); 7] = [
+    ("date", &[0]),
+    ("time", &[0]),
+    ("datetime", &[0]),
+    ("julianday", &[0]),
+    ("unixepoch", &[0]),
+    ("strftime", &[1]),
+    ("timediff", &[0, 1]),
+];
+
+/// A time value that means the clock.
+const CLOCK: [&str; 3] = ["now", "subsec", "subsecond"];
+/// What means the clock or the time zone in any place.
+const AMBIENT: [&str; 3] = ["now", "localtime", "utc"];
+
+/// Has the built-in functions, and nothing to read.
+static CALENDAR: LazyLock<Option<Mutex<Connection>>> = LazyLock::new(|| Connection::open_in_memory().ok().map(Mutex::new));
+
+/// Replaces the functions in this connection.
+pub fn install(connection: &Connection) -> Result<()> {
+    let flags = FunctionFlags::SQLITE_UTF8 | FunctionFlags::SQLITE_DETERMINISTIC;
+    for (name, time_values) in FUNCTIONS {
+        connection.create_scalar_function(name, -1, flags, move |context: &Context<'_>| evaluate(name, time_values, context))?;
+    }
+    Ok(())
+}
+
+fn evaluate(name: &str, time_values: &[usize], context: &Context<'_>) -> Result<Value> {
+    let arguments = (0..context.len()).map(|i| context.get::<Value>(i)).collect::<Result<Vec<_>>>()?;
+    let is_one_of = |value: &Value, words: &[&str]| words.iter().any(|word| text(value).eq_ignore_ascii_case(word.as_bytes()));
+    let reads_clock = time_values.iter().any(|place| arguments.get(*place).is_none_or(|value| is_one_of(value, &CLOCK)));
+    if reads_clock || arguments.iter().any(|value| is_one_of(value, &AMBIENT)) {
+        return Err(Error::UserFunctionError(format!("{name}: there is no clock and no time zone here; name the time in full").into()));
+    }
+    let Some(calendar) = &*CALENDAR else {
+        return Err(Error::UserFunctionError(format!("{name}: cannot be computed").into()));
+    };
+    let marks = vec!["?"; arguments.len()].join(", ");
+    let calendar = calendar.lock().unwrap_or_else(PoisonError::into_inner);
+    calendar.query_row(&format!("SELECT {name}({marks})"), params_from_iter(arguments), |row| row.get(0))
+}
+
+/// What SQLite reads of a value as text: up to the first zero byte, blobs too.
+fn text(value: &Value) -> &[u8] {
+    let bytes = match value {
+        Value::Text(text) => text.as_bytes(),
+        Value::Blob(bytes) => bytes.as_slice(),
+        Value::Null | Value::Integer(_) | Value::Real(_) => &[],
+    };
+    bytes.split(|b| *b == 0).next().unwrap_or(bytes)
+}

@@ -1,0 +1,203 @@
+//! Rules and limits of the `sql` tool, on a real database.
+
+use super::*;
+use std::collections::BTreeSet;
+
+fn data() -> DatabaseData {
+    let schema = "CREATE TABLE staff(id INTEGER PRIMARY KEY, name TEXT, pay REAL, born TEXT); CREATE VIEW rich AS SELECT name FROM staff \
+                  WHERE pay > 15; CREATE TABLE empty(x);";
+    serde_json::from_value(json!({
+        "schema": schema,
+        "rows": {"staff": [[1, "Ann", 10, "1990-05-06"], [2, "Bo|b", 20.5, "1985-01-31"], [3, null, true, null]]},
+    }))
+    .unwrap()
+}
+
+const LIMITS: SqlLimits = SqlLimits { steps: 100_000, rows: 5, output_bytes: 200 };
+
+fn database(limits: SqlLimits) -> Database {
+    Database::load(&data(), limits).unwrap()
+}
+
+fn ask(query: &str) -> Result<String, Failure> {
+    database(LIMITS).query(query)
+}
+
+fn refused(query: &str) -> String {
+    match ask(query) {
+        Err(Failure::Query(message)) => message,
+        other => panic!("{query}: {other:?}"),
+    }
+}
+
+#[test]
+fn rows_are_lines_and_values_are_joined() {
+    for (query, text) in [
+        ("SELECT COUNT(*) FROM staff", "3"),
+        ("select id, name, pay from staff order by id;", "1|Ann|10.0\n2|Bo|b|20.5\n3|NULL|1.0"),
+        ("WITH t(n) AS (SELECT 7) SELECT n, n / 2.0, x'0aff' FROM t -- that is it", "7|3.5|x'0aff'"),
+        ("VALUES (1), ('a')", "1\na"),
+        ("SELECT name FROM rich", "Bo|b"),
+        ("SELECT * FROM empty", "(no rows)"),
+        ("SELECT name FROM sqlite_schema WHERE type = 'table' ORDER BY name", "empty\nstaff"),
+        ("SELECT 1 AS one UNION SELECT 0.1 + 0.2 ORDER BY one", "0.30000000000000004\n1"),
+        ("SELECT value FROM json_each('[4,5]')", "4\n5"),
+    ] {
+        assert_eq!(ask(query).as_deref(), Ok(text), "{query}");
+    }
+}
+
+#[test]
+fn a_bad_query_is_an_error_that_the_agent_sees() {
+    for (query, said) in [
+        ("SELECT pays FROM staff", "no such column: pays"),
+        ("SELECT * FROM staffs", "no such table: staffs"),
+        ("SELEC 1", "syntax error"),
+        ("SELECT", "incomplete input"),
+        ("SELECT ?", "parameters"),
+        ("SELECT abs(-9223372036854775808)", "overflow"),
+        ("", "only one SELECT"),
+        ("-- nothing", "only one SELECT"),
+    ] {
+        assert!(refused(query).contains(said), "{query}: {}", refused(query));
+    }
+    let mut session = SqlSession::new(Arc::new(database(LIMITS)));
+    let result = session.submit(&json!({"query": "SELECT pays FROM staff"})).poll().unwrap();
+    assert_eq!(result, ToolResult::error("error: no such column: pays"));
+    let result = session.submit(&json!({"sql": "SELECT 1"})).poll().unwrap();
+    assert!(result.error && result.text.contains("needs the argument `query`"));
+}
+
+#[test]
+fn writing_and_leaving_the_database_are_refused() {
+    let database = database(LIMITS);
+    let before = database.query("SELECT COUNT(*), SUM(pay) FROM staff").unwrap();
+    for query in [
+        "INSERT INTO staff(name) VALUES ('Eve')",
+        "UPDATE staff SET pay = 0",
+        "DELETE FROM staff",
+        "WITH t AS (SELECT 1) DELETE FROM staff",
+        "DROP TABLE staff",
+        "CREATE TABLE t(x)",
+        "CREATE TEMP TABLE t(x)",
+        "ALTER TABLE staff ADD COLUMN x",
+        "ATTACH ':memory:' AS other",
+        "PRAGMA writable_schema = 1",
+        "PRAGMA table_info(staff)",
+        "BEGIN",
+        "VACUUM",
+        "REINDEX",
+        "ANALYZE",
+        "EXPLAIN SELECT 1",
+        "SELECT 1; DROP TABLE staff",
+        "SELECT 1; SELECT 2",
+        "SELECT * FROM pragma_table_info('staff')",
+        "SELECT load_extension('x')",
+    ] {
+        assert!(matches!(database.query(query), Err(Failure::Query(_))), "{query}");
+        assert_eq!(database.query("SELECT COUNT(*), SUM(pay) FROM staff").as_ref(), Ok(&before), "{query}");
+    }
+}
+
+#[test]
+fn clock_and_chance_are_refused_and_dates_are_not() {
+    for query in [
+        "SELECT random()",
+        "SELECT hex(randomblob(4))",
+        "SELECT CURRENT_TIMESTAMP",
+        "SELECT current_date",
+        "SELECT date()",
+        "SELECT date('now')",
+        "SELECT DATE('NO' || 'W')",
+        "SELECT date(x'6e6f77')",
+        "SELECT datetime('now', '+1 day')",
+        "SELECT strftime('%Y')",
+        "SELECT unixepoch('subsec')",
+        "SELECT julianday()",
+        "SELECT timediff('2020-01-01', 'now')",
+        "SELECT datetime('2020-01-01', 'localtime')",
+        "SELECT datetime('2020-01-01', 'utc')",
+    ] {
+        assert!(!refused(query).is_empty(), "{query}");
+    }
+    for (query, text) in [
+        ("SELECT strftime('%Y', born) FROM staff WHERE id = 1", "1990"),
+        ("SELECT date('2020-02-28', '+2 days')", "2020-03-01"),
+        ("SELECT COUNT(*) FROM staff WHERE date(born) < date('1990-01-01')", "1"),
+        ("SELECT unixepoch('1970-01-02')", "86400"),
+        ("SELECT date(NULL)", "NULL"),
+        ("SELECT date('no date')", "NULL"),
+    ] {
+        assert_eq!(ask(query).as_deref(), Ok(text), "{query}");
+    }
+}
+
+#[test]
+fn a_query_without_end_is_stopped_at_the_same_place_every_time() {
+    let endless = "WITH RECURSIVE t(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM t) SELECT COUNT(*) FROM t";
+    assert_eq!(refused(endless), "the query was stopped after 100000 steps; ask for less");
+    // How far a recursion gets under a limit is the same in every run, and grows with the limit.
+    let reaches = |steps: u64, most: u32| {
+        let query = format!("WITH RECURSIVE t(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM t WHERE n < {most}) SELECT COUNT(*) FROM t");
+        database(SqlLimits { steps, ..LIMITS }).query(&query).is_ok()
+    };
+    let farthest = |steps: u64| (0..20).map(|i| 1u32 << i).take_while(|most| reaches(steps, *most)).last();
+    let few = farthest(20_000);
+    assert_eq!(few, farthest(20_000));
+    assert!(few.is_some() && few < farthest(200_000), "{few:?}");
+    // The next query has its whole allowance again.
+    let database = database(SqlLimits { steps: 20_000, ..LIMITS });
+    for _ in 0..3 {
+        assert!(database.query(endless).is_err());
+        assert_eq!(database.query("SELECT COUNT(*) FROM staff").as_deref(), Ok("3"));
+    }
+}
+
+#[test]
+fn results_and_values_are_bounded() {
+    let numbers = "WITH RECURSIVE t(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM t WHERE n < 9) SELECT n FROM t";
+    assert_eq!(ask(numbers).unwrap(), "1\n2\n3\n4\n5\n... (more rows)");
+    let tight = |output_bytes: usize| database(SqlLimits { output_bytes, ..LIMITS });
+    assert_eq!(tight(7).query(numbers).unwrap(), "1\n2\n3\n4\n... (more rows)");
+    assert!(matches!(tight(7).query("SELECT 'longer than 7'"), Err(Failure::Query(m)) if m.contains("longer than 7 bytes")));
+    for query in ["SELECT length(zeroblob(1000000))", "SELECT hex(zeroblob(60000))"] {
+        assert!(refused(query).contains("too big"), "{query}: {}", refused(query));
+    }
+    assert!(ask(&format!("SELECT 1 {}", " ".repeat(20_000))).is_err());
+}
+
+#[test]
+fn data_that_makes_no_database_says_why() {
+    let load = |value: Value| Database::load(&serde_json::from_value(value).unwrap(), LIMITS).err().map(|e| e.message);
+    for (value, said) in [
+        (json!({"schema": "CREATE TABL t(x)"}), "syntax error"),
+        (json!({"schema": "CREATE TABLE t(x)", "rows": {"u": [[1]]}}), "no such table: u"),
+        (json!({"schema": "CREATE TABLE t(x)", "rows": {"t": [[1], [1, 2]]}}), "row 1 of table `t`"),
+        (json!({"schema": "CREATE TABLE t(x)", "rows": {"t": [[[1]]]}}), "row 0 of table `t`"),
+        (json!({"schema": "ATTACH 'elsewhere.db' AS other"}), "not authorized"),
+        (json!({"schema": "CREATE TABLE t(x); INSERT INTO t VALUES (random())"}), "random"),
+    ] {
+        let message = load(value.clone()).unwrap_or_default();
+        assert!(message.contains(said), "{value}: {message}");
+    }
+    assert_eq!(load(json!({"schema": "CREATE TABLE \"a\"\"b\"(x)", "rows": {"a\"b": [[1]], "none": []}})), None);
+    assert!(serde_json::from_value::<DatabaseData>(json!({"tables": []})).is_err());
+}
+
+#[test]
+fn forks_share_a_database_and_threads_have_their_own() {
+    let session = SqlSession::new(Arc::new(database(LIMITS)));
+    let ask = |session: &mut dyn ToolSession, i: usize| {
+        session.submit(&json!({"query": format!("SELECT {i} + COUNT(*) FROM staff")})).poll().unwrap().text
+    };
+    let results: BTreeSet<String> = std::thread::scope(|scope| {
+        let ask = &ask;
+        let run = |i: usize| {
+            let mut fork = session.fork().unwrap();
+            scope.spawn(move || ask(&mut *fork, i))
+        };
+        let running: Vec<_> = (0..4).map(run).collect();
+        running.into_iter().map(|thread| thread.join().unwrap()).collect()
+    });
+    assert_eq!(results, BTreeSet::from(["3", "4", "5", "6"].map(str::to_string)));
+}

@@ -1,0 +1,47 @@
+//! `calls`: the same tool calls in any order, each as often ([`crate::calls::equal`]).
+//!
+//! Expected and given answer are JSON lists, `[{"name": …, "arguments": {…}}]`, as `function-calling` makes them from a turn. Refuses:
+//! near misses (the reward `call_match` grades them) and text that is no such list: with either, no answer is right.
+
+use crate::calls::{equal, read};
+use crate::verifiers::Verifier;
+
+pub struct Calls;
+
+impl Verifier for Calls {
+    fn kind(&self) -> &'static str {
+        "calls"
+    }
+    fn matches(&self, expected: &str, answer: &str) -> bool {
+        match (read(expected), read(answer)) {
+            (Some(gold), Some(given)) => equal(&given, &gold),
+            _ => false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn order_does_not_matter_but_every_call_does() {
+        let (a, b) = (r#"{"name":"f","arguments":{"x":1,"y":"s"}}"#, r#"{"name":"g","arguments":{}}"#);
+        let gold = format!("[{a},{b}]");
+        assert!(Calls.matches(&gold, &format!("[{b}, {a}]")));
+        assert!(Calls.matches(&gold, r#"[{"name":"g","arguments":{}},{"name":"f","arguments":{"y":"s","x":1.0}}]"#));
+        assert!(Calls.matches("[]", "[]"));
+        for wrong in [
+            format!("[{a}]"),
+            format!("[{a},{a}]"),
+            format!("[{a},{b},{b}]"),
+            gold.replace('1', "2"),
+            "[]".to_string(),
+            String::new(),
+            "{".to_string(),
+        ] {
+            assert!(!Calls.matches(&gold, &wrong), "{wrong}");
+        }
+        assert!(!Calls.matches("", "") && !Calls.matches("f()", "f()"), "no list, no right answer");
+    }
+}

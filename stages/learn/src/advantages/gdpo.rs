@@ -1,0 +1,175 @@
+//! GDPO: every reward component is normalized within its group before the components are added.
+//!
+//! Why so: the normalized weighted sum of GRPO gives different mixtures of rewards the same advantage, and the component with the largest
+//! spread rules the others; normalized one by one they stay apart, and a weight means what it says (2601.05242). Refuses: the weights of
+//! the reward list; they make the plain sum, the weights of this part are its own.
+
+use crate::batch::{Batch, Grid, Rollout};
+use crate::part::{Advantage, Needs, Part};
+use crate::registry::Options;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet};
+use trainyard_core::{Error, Result};
+
+/// Options of `gdpo`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Gdpo {
+    /// Weight of a component by its name; components that are not named weigh 1.
+    pub weights: BTreeMap<String, f64>,
+    /// In the end, zero mean and unit deviation over the rollouts of the batch.
+    pub whiten: bool,
+    /// 1 = sample standard deviation, 0 = population.
+    #[schemars(range(min = 0, max = 1))]
+    pub ddof: u8,
+    /// Added to every standard deviation.
+    #[schemars(range(min = 0))]
+    pub epsilon: f64,
+}
+
+impl Default for Gdpo {
+    fn default() -> Self {
+        Self { weights: BTreeMap::new(), whiten: true, ddof: 1, epsilon: 1e-6 }
+    }
+}
+
+impl Options for Gdpo {
+    const KIND: &'static str = "gdpo";
+    const SUMMARY: &'static str = "every reward component normalized in its group, then added and whitened (GDPO)";
+    const DOC: &'static str = "A = Σ_c weights[c]·(r_c − mean_c) / (std_c + epsilon), mean and std over the rollouts of the group that have component c;\n\
+        components by name, as the reward list records them, unweighted. Then, with `whiten`, (A − mean) / (std + epsilon) over all\n\
+        rollouts of the batch, as in the paper (one number per rollout; for a whitening by tokens turn it off and add the modulation\n\
+        `whiten`). The same for every token of a rollout. A rollout without a component gets 0 from it, a component without spread gives\n\
+        0. A name in `weights` that no reward has does nothing. Source: 2601.05242.";
+    fn check(&self) -> Result<()> {
+        if let Some((name, weight)) = self.weights.iter().find(|(_, w)| !w.is_finite()) {
+            return Err(Error::invalid(format!("`weights.{name}` is {weight}, but must be a finite number")));
+        }
+        super::deviation_options(self.ddof, self.epsilon)
+    }
+}
+
+impl Part for Gdpo {
+    fn needs(&self) -> Needs {
+        Needs { groups: true, ..Needs::NONE }
+    }
+}
+
+impl Advantage for Gdpo {
+    fn assign(&mut self, batch: &Batch) -> Grid {
+        let mut values: Vec<f64> = batch.groups.iter().flat_map(|g| self.of_group(&g.rollouts)).collect();
+        if self.whiten && values.len() > 1 {
+            values = super::standardize(&values, self.ddof, self.epsilon);
+        }
+        batch.spread(&values)
+    }
+}
+
+impl Gdpo {
+    fn of_group(&self, rollouts: &[Rollout]) -> Vec<f64> {
+        let mut sums = vec![0.0; rollouts.len()];
+        let names: BTreeSet<&str> = rollouts.iter().flat_map(|r| r.rewards.keys().map(String::as_str)).collect();
+        for name in names {
+            let (places, rewards): (Vec<usize>, Vec<f64>) =
+                rollouts.iter().enumerate().filter_map(|(i, r)| Some((i, *r.rewards.get(name)?))).unzip();
+            let weight = self.weights.get(name).copied().unwrap_or(1.0);
+            for (i, a) in places.into_iter().zip(super::standardize(&rewards, self.ddof, self.epsilon)) {
+                sums[i] += weight * a;
+            }
+        }
+        sums
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::advantages::Group;
+    use crate::batch::Group as Rollouts;
+
+    fn rollout(rewards: &[(&str, f64)]) -> Rollout {
+        Rollout {
+            rewards: rewards.iter().map(|(n, r)| ((*n).to_string(), *r)).collect(),
+            reward: rewards.iter().map(|(_, r)| r).sum(),
+            mask: vec![false, true],
+            ..Rollout::default()
+        }
+    }
+    fn batch(groups: &[&[&[(&str, f64)]]]) -> Batch {
+        let group = |g: &&[&[(&str, f64)]]| Rollouts { rollouts: g.iter().map(|r| rollout(r)).collect(), ..Rollouts::default() };
+        Batch { step: 0, groups: groups.iter().map(group).collect() }
+    }
+    fn assign(part: &mut impl Advantage, batch: &Batch) -> Vec<f64> {
+        let grid = part.assign(batch);
+        assert!(grid.iter().all(|row| row[0] == 0.0), "masked tokens get nothing");
+        grid.iter().map(|row| row[1]).collect()
+    }
+    fn plain() -> Gdpo {
+        Gdpo { whiten: false, ddof: 0, epsilon: 0.0, ..Gdpo::default() }
+    }
+
+    #[test]
+    fn components_are_normalized_then_weighed() {
+        let two = batch(&[&[&[("a", 1.0), ("b", 0.0)], &[("a", 0.0), ("b", 10.0)]]]);
+        assert_eq!(assign(&mut plain(), &two), [0.0, 0.0]);
+        let mut weighed = Gdpo { weights: BTreeMap::from([("b".to_string(), 0.5)]), ..plain() };
+        assert_eq!(assign(&mut weighed, &two), [0.5, -0.5]);
+        weighed.whiten = true;
+        assert_eq!(assign(&mut weighed, &two), [1.0, -1.0]);
+    }
+
+    #[test]
+    fn mixtures_that_the_sum_confuses_stay_apart() {
+        let one = [("a", 1.0), ("b", 0.0)];
+        let both = [("a", 1.0), ("b", 1.0)];
+        let none = [("a", 0.0), ("b", 0.0)];
+        let groups = batch(&[&[&none, &one], &[&none, &both]]);
+        let grpo = assign(&mut Group { ddof: 0, epsilon: 0.0, ..Group::default() }, &groups);
+        assert_eq!(grpo, [-1.0, 1.0, -1.0, 1.0], "one reward is worth as much as two");
+        assert_eq!(assign(&mut plain(), &groups), [-1.0, 1.0, -2.0, 2.0]);
+    }
+
+    #[test]
+    fn the_unit_of_a_component_does_not_matter() {
+        for unit in [0.01, 1.0, 1000.0] {
+            let scaled = [[0.0, 3.0 * unit], [1.0, unit], [1.0, 2.0 * unit]];
+            let rows: Vec<Vec<(&str, f64)>> = scaled.iter().map(|r| vec![("a", r[0]), ("b", r[1])]).collect();
+            let group: Vec<&[(&str, f64)]> = rows.iter().map(Vec::as_slice).collect();
+            let a = assign(&mut plain(), &batch(&[&group]));
+            // a: −√2, √2/2, √2/2; b: √1.5, −√1.5, 0.
+            let (first, second) = (2.0f64.sqrt(), 1.5f64.sqrt());
+            for (found, wanted) in a.iter().zip([second - first, first / 2.0 - second, first / 2.0]) {
+                assert!((found - wanted).abs() < 1e-9, "{a:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_missing_component_gives_nothing_and_does_not_enter_the_mean() {
+        let three = batch(&[&[&[("a", 1.0), ("b", 5.0)], &[("a", 0.0), ("b", 3.0)], &[("a", 0.5)]]]);
+        let a = assign(&mut plain(), &three);
+        let outer = 0.5 / (0.5f64 / 3.0).sqrt();
+        for (found, wanted) in a.iter().zip([outer + 1.0, -outer - 1.0, 0.0]) {
+            assert!((found - wanted).abs() < 1e-12, "{a:?}");
+        }
+    }
+
+    #[test]
+    fn whitening_is_over_the_rollouts_of_the_batch() {
+        let groups = batch(&[&[&[("a", 1.0)], &[("a", 0.0)], &[("a", 0.0)]], &[&[("a", 1.0), ("b", 2.0)], &[("a", 0.0), ("b", 1.0)]]]);
+        let a = assign(&mut Gdpo { ddof: 0, epsilon: 0.0, ..Gdpo::default() }, &groups);
+        let squares: f64 = a.iter().map(|x| x * x).sum();
+        assert!(a.iter().sum::<f64>().abs() < 1e-12 && (squares / 5.0 - 1.0).abs() < 1e-12, "{a:?}");
+        let alone = batch(&[&[&[("a", 1.0)]]]);
+        assert_eq!(assign(&mut Gdpo::default(), &alone), [0.0]);
+    }
+
+    #[test]
+    fn weights_are_numbers() {
+        let weights = BTreeMap::from([("a".to_string(), f64::NAN)]);
+        assert!(Gdpo { weights, ..Gdpo::default() }.check().unwrap_err().message.contains("weights.a"));
+        assert!(Gdpo { ddof: 2, ..Gdpo::default() }.check().is_err());
+        assert!(Gdpo { epsilon: -1.0, ..Gdpo::default() }.check().is_err());
+    }
+}

@@ -1,0 +1,227 @@
+//! IGPO: a turn is rewarded by how much likelier it made the gold answer.
+//!
+//! Why so: an outcome says nothing about the turns before it; the policy's own probability of the gold answer, before and after a turn,
+//! does, and needs no judge (2510.14967). Groups whose outcomes are all equal still teach something. Refuses: problems without a gold
+//! answer in words; their turns before the last get no reward of their own.
+
+use crate::batch::{Batch, Grid, Rollout};
+use crate::part::{Advantage, Needs, Part};
+use crate::registry::Options;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use trainyard_core::Result;
+
+/// What turn rewards of a group are normalized with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Normalize {
+    /// Gains and outcomes together.
+    #[default]
+    Joint,
+    /// Gains with gains, outcomes with outcomes.
+    Separate,
+}
+
+/// Options of `information_gain`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct InformationGain {
+    /// Gains and outcomes of a group are normalized together (joint) or each by themselves (separate).
+    pub normalize: Normalize,
+    /// What a reward is worth one turn earlier.
+    #[schemars(range(min = 0, max = 1))]
+    pub gamma: f64,
+    /// 1 = sample standard deviation, 0 = population.
+    #[schemars(range(min = 0, max = 1))]
+    pub ddof: u8,
+    /// Added to the standard deviation.
+    #[schemars(range(min = 0))]
+    pub epsilon: f64,
+    /// Mean gain of the last batch; none if no turn had one.
+    #[serde(skip)]
+    gain: Option<f64>,
+}
+
+impl Default for InformationGain {
+    fn default() -> Self {
+        Self { normalize: Normalize::Joint, gamma: 1.0, ddof: 0, epsilon: 1e-6, gain: None }
+    }
+}
+
+impl Options for InformationGain {
+    const KIND: &'static str = "information_gain";
+    const SUMMARY: &'static str = "turns rewarded by the gain in probability of the gold answer (IGPO)";
+    const DOC: &'static str = "p_k = exp(mean logprob of the gold answer at the start of turn k), under the policy that sampled. Turn rewards: r_k = p_{k+1} −\n\
+        p_k for all turns but the last, which gets the rollout's reward. r~ = (r − mean) / (std + epsilon) over all turn rewards of the\n\
+        group (joint) or over its gains and its outcomes apart (separate); A_k = r~_k + gamma·A_{k+1}, for every token of turn k in the\n\
+        loss.\n\n\
+        A turn whose gain is not known has r~ = 0 and does not enter mean and std; a gain of exactly 0 does (the released code leaves it\n\
+        out, there as here ddof is 0 and gamma 1). Needs forced scores, several turns, groups. Metric: information_gain, the mean of all\n\
+        gains of the batch before they are normalized. Source: 2510.14967.";
+    fn check(&self) -> Result<()> {
+        super::share("gamma", self.gamma)?;
+        super::deviation_options(self.ddof, self.epsilon)
+    }
+}
+
+impl Part for InformationGain {
+    fn needs(&self) -> Needs {
+        Needs { forced_scores: true, multi_turn: true, groups: true, ..Needs::NONE }
+    }
+}
+
+impl Advantage for InformationGain {
+    fn assign(&mut self, batch: &Batch) -> Grid {
+        let mut grid = Grid::with_capacity(batch.len());
+        let mut known: Vec<f64> = Vec::new();
+        for group in &batch.groups {
+            let gains: Vec<Vec<Option<f64>>> = group.rollouts.iter().map(gains).collect();
+            let outcomes: Vec<f64> = group.rollouts.iter().map(|r| r.reward).collect();
+            known.extend(gains.iter().flatten().flatten());
+            let turns = self.of_group(&gains, &outcomes);
+            grid.extend(group.rollouts.iter().zip(turns).map(|(r, turns)| spread(r, &turns)));
+        }
+        self.gain = if known.is_empty() { None } else { Some(super::mean(&known)) };
+        grid
+    }
+    fn metrics(&self) -> Vec<(&'static str, f64)> {
+        self.gain.map(|gain| ("information_gain", gain)).into_iter().collect()
+    }
+}
+
+impl InformationGain {
+    /// Advantages of one group: `[rollout][turn]`.
+    fn of_group(&self, gains: &[Vec<Option<f64>>], outcomes: &[f64]) -> Vec<Vec<f64>> {
+        let known: Vec<f64> = gains.iter().flatten().flatten().copied().collect();
+        let moments = |values: &[f64]| super::moments(values, self.ddof, self.epsilon);
+        let (of_gains, of_outcomes) = match self.normalize {
+            Normalize::Joint => {
+                let all = moments(&[known.as_slice(), outcomes].concat());
+                (all, all)
+            }
+            Normalize::Separate => (moments(&known), moments(outcomes)),
+        };
+        let row = |(gains, &outcome): (&Vec<Option<f64>>, &f64)| {
+            let mut after = super::standard(outcome, of_outcomes);
+            let mut turns = vec![after; gains.len() + 1];
+            for (k, gain) in gains.iter().enumerate().rev() {
+                after = gain.map_or(0.0, |g| super::standard(g, of_gains)) + self.gamma * after;
+                turns[k] = after;
+            }
+            turns
+        };
+        gains.iter().zip(outcomes).map(row).collect()
+    }
+}
+
+/// The gain of every turn but the last; none where the gold answer has no score on one side of it.
+fn gains(rollout: &Rollout) -> Vec<Option<f64>> {
+    let gold = rollout.gold_logprobs.as_ref().expect("`needs` asked for forced scores");
+    (1..rollout.turns.len()).map(|k| Some(gold.get(k)?.exp() - gold.get(k - 1)?.exp())).collect()
+}
+
+/// One number per turn, spread over its tokens in the loss.
+fn spread(rollout: &Rollout, turns: &[f64]) -> Vec<f64> {
+    let mut row = vec![0.0; rollout.mask.len()];
+    for (turn, &a) in rollout.turns.iter().zip(turns) {
+        for t in (turn.first..turn.end.min(row.len())).filter(|&t| rollout.mask[t]) {
+            row[t] = a;
+        }
+    }
+    row
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::batch::{Group, TurnSummary};
+
+    /// A prompt token, then per turn two sampled tokens and an observation.
+    fn rollout(reward: f64, probabilities: &[f64], turns: usize) -> Rollout {
+        let turn = |k: usize| TurnSummary { first: 1 + 3 * k, end: 3 + 3 * k, ..TurnSummary::default() };
+        Rollout {
+            reward,
+            mask: std::iter::once(false).chain([true, true, false].into_iter().cycle().take(3 * turns)).collect(),
+            turns: (0..turns).map(turn).collect(),
+            gold_logprobs: Some(probabilities.iter().map(|p| p.ln()).collect()),
+            ..Rollout::default()
+        }
+    }
+    fn assign(part: &mut InformationGain, groups: Vec<Vec<Rollout>>) -> Vec<Vec<f64>> {
+        let masks: Vec<Vec<bool>> = groups.iter().flatten().map(|r| r.mask.clone()).collect();
+        let groups = groups.into_iter().map(|rollouts| Group { rollouts, ..Group::default() }).collect();
+        let grid = part.assign(&Batch { step: 0, groups });
+        for (row, mask) in grid.iter().zip(&masks) {
+            assert_eq!(row.len(), mask.len());
+            assert!(row.iter().zip(mask).all(|(a, m)| *m || *a == 0.0), "masked tokens get nothing");
+            assert!(row[1..].chunks(3).all(|turn| turn[0] == turn[1]), "one number per turn");
+        }
+        grid.iter().map(|row| row[1..].iter().step_by(3).copied().collect()).collect()
+    }
+    fn near(found: &[Vec<f64>], wanted: &[&[f64]]) {
+        assert_eq!(found.len(), wanted.len());
+        for (found, wanted) in found.iter().zip(wanted) {
+            assert_eq!(found.len(), wanted.len());
+            assert!(found.iter().zip(*wanted).all(|(f, w)| (f - w).abs() < 1e-9), "{found:?} is not {wanted:?}");
+        }
+    }
+    fn two() -> Vec<Rollout> {
+        vec![rollout(1.0, &[0.2, 0.5], 2), rollout(0.0, &[0.2, 0.1], 2)]
+    }
+
+    #[test]
+    fn joint_normalization_by_hand() {
+        // Gains 0.3 and −0.1, outcomes 1 and 0: mean 0.3, variance 0.185.
+        let s = 0.185f64.sqrt();
+        let mut part = InformationGain { epsilon: 0.0, ..InformationGain::default() };
+        near(&assign(&mut part, vec![two()]), &[&[0.7 / s, 0.7 / s], &[-0.7 / s, -0.3 / s]]);
+        part.gamma = 0.5;
+        near(&assign(&mut part, vec![two()]), &[&[0.35 / s, 0.7 / s], &[-0.55 / s, -0.3 / s]]);
+        assert!((part.metrics()[0].1 - 0.1).abs() < 1e-12);
+        assert_eq!(part.metrics()[0].0, "information_gain");
+    }
+
+    #[test]
+    fn separate_normalization_by_hand() {
+        let mut part = InformationGain { normalize: Normalize::Separate, epsilon: 0.0, ..InformationGain::default() };
+        near(&assign(&mut part, vec![two()]), &[&[2.0, 1.0], &[-2.0, -1.0]]);
+        // Equal outcomes: only the gains speak.
+        let equal = vec![rollout(1.0, &[0.2, 0.5], 2), rollout(1.0, &[0.2, 0.1], 2)];
+        near(&assign(&mut part, vec![equal]), &[&[1.0, 0.0], &[-1.0, 0.0]]);
+    }
+
+    #[test]
+    fn gains_add_up_to_the_change_over_all_turns() {
+        let four = rollout(0.0, &[0.1, 0.4, 0.3, 0.9], 4);
+        let sum: f64 = gains(&four).into_iter().flatten().sum();
+        assert!((sum - 0.8).abs() < 1e-12);
+    }
+
+    #[test]
+    fn without_gains_it_is_grpo() {
+        let one_turn = vec![rollout(1.0, &[0.5], 1), rollout(0.0, &[0.5], 1)];
+        let unscored = vec![rollout(1.0, &[], 3), rollout(0.0, &[], 3)];
+        for normalize in [Normalize::Joint, Normalize::Separate] {
+            let mut part = InformationGain { normalize, epsilon: 0.0, ..InformationGain::default() };
+            near(&assign(&mut part, vec![one_turn.clone()]), &[&[1.0], &[-1.0]]);
+            near(&assign(&mut part, vec![unscored.clone()]), &[&[1.0, 1.0, 1.0], &[-1.0, -1.0, -1.0]]);
+            assert!(part.metrics().is_empty());
+        }
+    }
+
+    #[test]
+    fn groups_do_not_mix() {
+        let other = vec![rollout(0.0, &[0.9, 0.9], 2), rollout(5.0, &[0.1, 0.9], 2)];
+        let mut part = InformationGain::default();
+        let alone = assign(&mut part, vec![two()]);
+        let both = assign(&mut part, vec![two(), other]);
+        assert_eq!(both[..2], alone[..]);
+        assert!((part.metrics()[0].1 - 0.25).abs() < 1e-12, "gains 0.3, −0.1, 0 and 0.8");
+    }
+
+    #[test]
+    fn gamma_is_a_share() {
+        assert!(InformationGain { gamma: -0.1, ..InformationGain::default() }.check().unwrap_err().message.contains("gamma"));
+        assert!(InformationGain { ddof: 2, ..InformationGain::default() }.check().is_err());
+    }
+}

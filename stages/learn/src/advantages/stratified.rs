@@ -1,0 +1,221 @@
+//! Stratified GRPO: a rollout is compared with those of its group that called tools as often as it did.
+//!
+//! Why so: rollouts with no, one and three tool calls answer in different ways and have different reward distributions; one mean for all
+//! of them adds the same offset to every rollout of a stratum, whatever it did (2510.06214, cross-stratum bias). Small strata are noisy, so
+//! the comparison with the whole group is blended in. Refuses: strata over several problems; they live inside of a group.
+
+use crate::batch::{Batch, Grid};
+use crate::part::{Advantage, Needs, Part};
+use crate::registry::Options;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use trainyard_core::Result;
+
+/// Options of `stratified`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Stratified {
+    /// Share of the comparison inside of the stratum; the rest compares with the whole group.
+    #[schemars(range(min = 0, max = 1))]
+    pub alpha: f64,
+    /// Divide by standard deviations: that of the stratum, and that of the group.
+    pub scale: bool,
+    /// 1 = sample standard deviation, 0 = population.
+    #[schemars(range(min = 0, max = 1))]
+    pub ddof: u8,
+    /// Added to every standard deviation.
+    #[schemars(range(min = 0))]
+    pub epsilon: f64,
+    /// Of the last batch; none if no group had two strata.
+    #[serde(skip)]
+    gap: Option<f64>,
+}
+
+impl Default for Stratified {
+    fn default() -> Self {
+        Self { alpha: 0.8, scale: true, ddof: 1, epsilon: 1e-6, gap: None }
+    }
+}
+
+impl Options for Stratified {
+    const KIND: &'static str = "stratified";
+    const SUMMARY: &'static str = "reward against rollouts with as many tool calls, blended with the group (Stratified GRPO)";
+    const DOC: &'static str = "A = alpha·(R − μ_k)/(σ_k + epsilon) + (1 − alpha)·(R − μ)/(σ + epsilon), stratum k = the rollouts of the group with k tool\n\
+        calls, μ and σ without index of the whole group; the same for every token of a rollout. Without `scale` the divisors are 1, and\n\
+        R − μ = (R − μ_k) + (μ_k − μ) holds exactly: alpha 1 takes the second summand away. Alpha 0, or one stratum, is GRPO (`group`).\n\
+        A lone member of a stratum gets 0 from its stratum. Metric: stratum_gap, the largest minus the smallest mean advantage among the\n\
+        strata of a group, averaged over groups with at least two strata (absent if there is none); 0 with alpha 1. Source: 2510.06214.";
+    fn check(&self) -> Result<()> {
+        super::share("alpha", self.alpha)?;
+        super::deviation_options(self.ddof, self.epsilon)
+    }
+}
+
+impl Part for Stratified {
+    fn needs(&self) -> Needs {
+        Needs { groups: true, ..Needs::NONE }
+    }
+}
+
+impl Advantage for Stratified {
+    fn assign(&mut self, batch: &Batch) -> Grid {
+        let mut values = Vec::with_capacity(batch.len());
+        let mut gaps = Vec::new();
+        for group in &batch.groups {
+            let rewards: Vec<f64> = group.rollouts.iter().map(|r| r.reward).collect();
+            let strata: Vec<u32> = group.rollouts.iter().map(|r| r.tool_calls).collect();
+            let advantages = self.of_group(&rewards, &strata);
+            gaps.extend(gap(&advantages, &strata));
+            values.extend(advantages);
+        }
+        self.gap = if gaps.is_empty() { None } else { Some(super::mean(&gaps)) };
+        batch.spread(&values)
+    }
+    fn metrics(&self) -> Vec<(&'static str, f64)> {
+        self.gap.map(|gap| ("stratum_gap", gap)).into_iter().collect()
+    }
+}
+
+impl Stratified {
+    fn of_group(&self, rewards: &[f64], strata: &[u32]) -> Vec<f64> {
+        let mut advantages: Vec<f64> = self.compare(rewards).iter().map(|a| (1.0 - self.alpha) * a).collect();
+        for members in members(strata).values() {
+            let own: Vec<f64> = members.iter().map(|&i| rewards[i]).collect();
+            for (&i, a) in members.iter().zip(self.compare(&own)) {
+                advantages[i] += self.alpha * a;
+            }
+        }
+        advantages
+    }
+    fn compare(&self, rewards: &[f64]) -> Vec<f64> {
+        if self.scale {
+            return super::standardize(rewards, self.ddof, self.epsilon);
+        }
+        let mean = super::mean(rewards);
+        rewards.iter().map(|r| r - mean).collect()
+    }
+}
+
+/// The advantage without scales taken apart, per rollout of one group: (R − μ_k, μ_k − μ). The sum of both is R − μ; the second is the
+/// same for all rollouts of a stratum (2510.06214, the decomposition of the advantage).
+pub fn decompose(rewards: &[f64], strata: &[u32]) -> Vec<(f64, f64)> {
+    let mean = super::mean(rewards);
+    let mut parts = vec![(0.0, 0.0); rewards.len()];
+    for members in members(strata).values() {
+        let own = super::mean(&members.iter().map(|&i| rewards[i]).collect::<Vec<_>>());
+        for &i in members {
+            parts[i] = (rewards[i] - own, own - mean);
+        }
+    }
+    parts
+}
+
+/// Stratum → places in the group.
+fn members(strata: &[u32]) -> BTreeMap<u32, Vec<usize>> {
+    let mut members: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
+    for (i, &stratum) in strata.iter().enumerate() {
+        members.entry(stratum).or_default().push(i);
+    }
+    members
+}
+
+/// Distance between the strata with the largest and the smallest mean; none if there is only one.
+fn gap(advantages: &[f64], strata: &[u32]) -> Option<f64> {
+    let strata = members(strata);
+    if strata.len() < 2 {
+        return None;
+    }
+    let means = strata.values().map(|m| super::mean(&m.iter().map(|&i| advantages[i]).collect::<Vec<_>>()));
+    let (least, most) = means.fold((f64::INFINITY, f64::NEG_INFINITY), |(least, most), m| (least.min(m), most.max(m)));
+    Some(most - least)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::advantages::Group;
+    use crate::batch::{Group as Rollouts, Rollout};
+
+    const REWARDS: [f64; 6] = [1.0, 0.0, 0.25, 2.0, -1.0, 0.5];
+    const CALLS: [u32; 6] = [0, 3, 0, 3, 3, 1];
+
+    fn batch(groups: &[(&[f64], &[u32])]) -> Batch {
+        let rollout = |(&reward, &tool_calls): (&f64, &u32)| Rollout { reward, tool_calls, mask: vec![false, true], ..Rollout::default() };
+        let group = |(r, c): &(&[f64], &[u32])| Rollouts { rollouts: r.iter().zip(c.iter()).map(rollout).collect(), ..Rollouts::default() };
+        Batch { step: 0, groups: groups.iter().map(group).collect() }
+    }
+    fn assign(part: &mut impl Advantage, groups: &[(&[f64], &[u32])]) -> Vec<f64> {
+        let grid = part.assign(&batch(groups));
+        assert!(grid.iter().all(|row| row[0] == 0.0), "masked tokens get nothing");
+        grid.iter().map(|row| row[1]).collect()
+    }
+    fn near(found: &[f64], wanted: &[f64]) {
+        assert_eq!(found.len(), wanted.len());
+        assert!(found.iter().zip(wanted).all(|(f, w)| (f - w).abs() < 1e-12), "{found:?} is not {wanted:?}");
+    }
+
+    #[test]
+    fn the_global_advantage_is_the_stratum_s_plus_an_offset() {
+        let within = assign(&mut Stratified { alpha: 1.0, scale: false, ..Stratified::default() }, &[(&REWARDS, &CALLS)]);
+        let global = assign(&mut Stratified { alpha: 0.0, scale: false, ..Stratified::default() }, &[(&REWARDS, &CALLS)]);
+        let parts = decompose(&REWARDS, &CALLS);
+        near(&within, &parts.iter().map(|p| p.0).collect::<Vec<_>>());
+        near(&global, &parts.iter().map(|p| p.0 + p.1).collect::<Vec<_>>());
+        // μ = 2.75/6; μ_0 = 0.625, μ_1 = 0.5, μ_3 = 1/3.
+        near(&within, &[0.375, -1.0 / 3.0, -0.375, 5.0 / 3.0, -4.0 / 3.0, 0.0]);
+        for (part, own) in parts.iter().zip([0.625, 1.0 / 3.0, 0.625, 1.0 / 3.0, 1.0 / 3.0, 0.5]) {
+            assert!((part.1 - (own - 2.75 / 6.0)).abs() < 1e-12);
+        }
+    }
+
+    #[test]
+    fn every_stratum_has_mean_zero_and_variance_one() {
+        for ddof in [0, 1] {
+            let a = assign(&mut Stratified { alpha: 1.0, ddof, epsilon: 0.0, ..Stratified::default() }, &[(&REWARDS, &CALLS)]);
+            for members in members(&CALLS).values().filter(|m| m.len() > 1) {
+                let own: Vec<f64> = members.iter().map(|&i| a[i]).collect();
+                let variance = own.iter().map(|x| x * x).sum::<f64>() / (own.len() as f64 - f64::from(ddof));
+                assert!(own.iter().sum::<f64>().abs() < 1e-12 && (variance - 1.0).abs() < 1e-12, "{own:?}");
+            }
+            assert_eq!(a[5], 0.0, "a lone member has no peers");
+        }
+    }
+
+    #[test]
+    fn one_stratum_or_alpha_zero_is_grpo() {
+        let grpo = assign(&mut Group::default(), &[(&REWARDS, &CALLS)]);
+        near(&assign(&mut Stratified { alpha: 0.0, ..Stratified::default() }, &[(&REWARDS, &CALLS)]), &grpo);
+        for alpha in [0.0, 0.3, 0.8, 1.0] {
+            near(&assign(&mut Stratified { alpha, ..Stratified::default() }, &[(&REWARDS, &[2; 6])]), &grpo);
+        }
+    }
+
+    #[test]
+    fn the_blend_by_hand() {
+        // Strata (1, 0) and (1): within ±1 and 0; the group has mean 2/3 and population deviation √2/3.
+        let mut part = Stratified { alpha: 0.5, ddof: 0, epsilon: 0.0, ..Stratified::default() };
+        let a = assign(&mut part, &[(&[1.0, 0.0, 1.0], &[0, 0, 2])]);
+        let root = 2.0f64.sqrt();
+        near(&a, &[0.5 + 0.5 / root, -0.5 - 0.5 * root, 0.5 / root]);
+    }
+
+    #[test]
+    fn the_gap_between_strata_closes_with_alpha_one() {
+        let groups: [(&[f64], &[u32]); 3] = [(&[1.0, 0.0, 1.0, 1.0], &[0, 0, 1, 1]), (&[0.0, 1.0], &[0, 4]), (&[1.0, 0.0], &[1, 1])];
+        let mut part = Stratified { alpha: 0.0, scale: false, ..Stratified::default() };
+        assign(&mut part, &groups);
+        assert_eq!(part.metrics(), [("stratum_gap", 0.75)], "0.5 and 1; the third group has one stratum");
+        part.alpha = 1.0;
+        assign(&mut part, &groups);
+        assert_eq!(part.metrics(), [("stratum_gap", 0.0)]);
+        assign(&mut part, &groups[2..]);
+        assert!(part.metrics().is_empty());
+    }
+
+    #[test]
+    fn alpha_is_a_share() {
+        assert!(Stratified { alpha: 1.1, ..Stratified::default() }.check().unwrap_err().message.contains("alpha"));
+        assert!(Stratified { epsilon: f64::NAN, ..Stratified::default() }.check().is_err());
+    }
+}

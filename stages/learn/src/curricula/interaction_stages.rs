@@ -1,0 +1,145 @@
+//! ScalingInter-RL: the turn limit grows by stages; problems come as in `uniform`.
+//!
+//! Why so: a long horizon from the start wastes turns and collapses, a short one forever never learns to go on; short episodes first teach
+//! to use what is there, later ones to explore (AgentGym-RL, 2509.08755). Refuses: limits that fall, and limits above the environment's
+//! own, which stays in force.
+
+use super::Deck;
+use crate::part::{Curriculum, Draw, Needs, Part, Pool};
+use crate::pass_rates::PassRates;
+use crate::registry::Options;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use trainyard_core::{Chance, Error, Result};
+
+/// Options of `interaction_stages`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct InteractionStages {
+    /// Turn limit of every stage, in order; none may be below the one before it.
+    pub turns: Vec<u32>,
+    /// Steps of a stage; the last stage goes on to the end of the run.
+    #[schemars(range(min = 1))]
+    pub every: u64,
+    /// Only problems of these levels; empty = all.
+    pub levels: Vec<u32>,
+    #[serde(skip)]
+    state: State,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+struct State {
+    deck: Deck,
+    /// Of the last draw.
+    limit: Option<u32>,
+}
+
+impl Default for InteractionStages {
+    fn default() -> Self {
+        Self { turns: vec![2, 3, 4], every: 10, levels: Vec::new(), state: State::default() }
+    }
+}
+
+impl Options for InteractionStages {
+    const KIND: &'static str = "interaction_stages";
+    const SUMMARY: &'static str = "turn limit grows by stages, problems in shuffled passes (ScalingInter-RL)";
+    const DOC: &'static str = "Turn limit at step s (from 0): turns[min(s / every, last)]; the environment's own limit stays in force above it. Every problem\n\
+        of the chosen levels once per pass. Needs several turns. State: pass and place in it. Metric: turn_limit. Source: 2509.08755\n\
+        (released code: a list of rounds, stepwise).";
+    fn check(&self) -> Result<()> {
+        if self.turns.is_empty() || self.turns[0] == 0 || self.turns.windows(2).any(|w| w[1] < w[0]) {
+            return Err(Error::invalid(format!("`turns` is {:?}, but must hold limits of at least 1 that never fall", self.turns))
+                .help("write for example [2, 3, 4]"));
+        }
+        if self.every == 0 {
+            return Err(Error::invalid("`every` is 0, but a stage has at least 1 step"));
+        }
+        Ok(())
+    }
+}
+
+impl Part for InteractionStages {
+    fn needs(&self) -> Needs {
+        Needs { multi_turn: true, ..Needs::NONE }
+    }
+    fn save(&self) -> Value {
+        json!(self.state)
+    }
+    fn load(&mut self, state: Value) -> Result<()> {
+        self.state = serde_json::from_value(state).map_err(|e| Error::data(format!("state of curriculum `interaction_stages`: {e}")))?;
+        Ok(())
+    }
+}
+
+impl Curriculum for InteractionStages {
+    fn next(&mut self, step: u64, count: usize, pool: &Pool, _rates: &PassRates, chance: &Chance) -> Draw {
+        self.state.limit = self.limit(step);
+        let problems = self.state.deck.deal(&super::of_levels(pool, &self.levels), count, 0, chance);
+        Draw { problems, max_turns: self.state.limit, ..Draw::default() }
+    }
+    fn metrics(&self) -> Vec<(&'static str, f64)> {
+        self.state.limit.map(|l| ("turn_limit", f64::from(l))).into_iter().collect()
+    }
+}
+
+impl InteractionStages {
+    fn limit(&self, step: u64) -> Option<u32> {
+        let stage = usize::try_from(step / self.every.max(1)).unwrap_or(usize::MAX);
+        self.turns.get(stage).or(self.turns.last()).copied()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::part::PoolProblem;
+
+    fn pool() -> Pool {
+        let problem = |i: u32| PoolProblem { id: i.to_string(), level: 1 + i % 2, ..PoolProblem::default() };
+        Pool { problems: (0..12).map(problem).collect() }
+    }
+    fn next(part: &mut InteractionStages, step: u64, count: usize) -> Draw {
+        part.next(step, count, &pool(), &PassRates::default(), &Chance::new(3))
+    }
+
+    #[test]
+    fn the_limit_grows_by_stages_and_stays() {
+        let mut part = InteractionStages { turns: vec![1, 4, 4, 9], every: 3, ..InteractionStages::default() };
+        let limits: Vec<u32> = (0..14).map(|step| next(&mut part, step, 1).max_turns.unwrap()).collect();
+        assert_eq!(limits, [1, 1, 1, 4, 4, 4, 4, 4, 4, 9, 9, 9, 9, 9]);
+        assert_eq!(part.metrics(), [("turn_limit", 9.0)]);
+        assert_eq!(part.limit(u64::MAX), Some(9));
+        assert!(InteractionStages::default().metrics().is_empty());
+    }
+
+    #[test]
+    fn problems_come_once_per_pass_whatever_the_stage() {
+        let mut part = InteractionStages { every: 1, levels: vec![2], ..InteractionStages::default() };
+        let mut drawn: Vec<usize> = (0..3).flat_map(|step| next(&mut part, step, 2).problems).collect();
+        drawn.sort_unstable();
+        assert_eq!(drawn, [1, 3, 5, 7, 9, 11]);
+    }
+
+    #[test]
+    fn state_resumes_exactly() {
+        let mut part = InteractionStages { every: 2, ..InteractionStages::default() };
+        next(&mut part, 0, 5);
+        let mut copy = InteractionStages { every: 2, ..InteractionStages::default() };
+        copy.load(part.save()).unwrap();
+        assert_eq!(copy.metrics(), part.metrics());
+        for step in 1..6 {
+            assert_eq!(next(&mut part, step, 5), next(&mut copy, step, 5));
+        }
+        assert!(copy.load(json!("x")).is_err());
+    }
+
+    #[test]
+    fn limits_neither_fall_nor_vanish() {
+        for turns in [vec![], vec![0, 1], vec![3, 2]] {
+            assert!(InteractionStages { turns, ..InteractionStages::default() }.check().unwrap_err().message.contains("turns"));
+        }
+        assert!(InteractionStages { every: 0, ..InteractionStages::default() }.check().is_err());
+        InteractionStages::default().check().unwrap();
+    }
+}

@@ -1,0 +1,224 @@
+//! RIF-RFT's filter: every problem is tried once, then only those are drawn that the policy can learn from.
+//!
+//! Why so: a problem that no rollout solves gives no gradient and only drift; dropping it before training keeps what the model already can
+//! (2507.05386, rollout-based instance filtering). The trial is the first pass of training itself, so it costs no extra rollouts.
+//! Refuses: estimates; a problem counts by its own rollouts only.
+
+use crate::part::{Curriculum, Draw, Part, Pool};
+use crate::pass_rates::PassRates;
+use crate::registry::Options;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
+use trainyard_core::{Chance, Error, Result};
+
+/// Options of `learnable`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Learnable {
+    /// Only problems of these levels; empty = all.
+    pub levels: Vec<u32>,
+    /// A problem is learnable if its pass rate is above this (0: at least one rollout passed) …
+    #[schemars(range(min = 0, max = 1))]
+    pub above: f64,
+    /// … and not above this; below 1, problems leave once they are mastered.
+    #[schemars(range(min = 0, max = 1))]
+    pub below_or_equal: f64,
+    #[serde(skip)]
+    state: State,
+}
+
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+struct State {
+    /// 0 = the trial.
+    pass: u64,
+    /// Problems of the present pass that were drawn or passed over.
+    place: usize,
+    /// Share of the tried problems that was learnable at the last draw.
+    share: Option<f64>,
+}
+
+impl Default for Learnable {
+    fn default() -> Self {
+        Self { levels: Vec::new(), above: 0.0, below_or_equal: 1.0, state: State::default() }
+    }
+}
+
+impl Options for Learnable {
+    const KIND: &'static str = "learnable";
+    const SUMMARY: &'static str = "one pass over all problems, then only those that some rollout solved (RIF-RFT)";
+    const DOC: &'static str = "First pass: every problem of the chosen levels once, shuffled. Later passes, shuffled anew: those with above < pass rate ≤\n\
+        below_or_equal, measured over all their rollouts since the start (those that filters dropped included). A problem without a\n\
+        finished rollout is not learnable yet. As long as no problem is learnable, passes go on over all. A problem repeats within a\n\
+        step only if fewer are learnable than drawn, or where a pass ends. State: pass and place in it. Metric: learnable_share, of the\n\
+        problems with a finished rollout. Source: 2507.05386, which tries before training: instances on which no rollout earns a reward\n\
+        are dropped (`above` 0).";
+    fn check(&self) -> Result<()> {
+        let valid = |share: f64| (0.0..=1.0).contains(&share);
+        if !valid(self.above) || !valid(self.below_or_equal) || self.above >= self.below_or_equal {
+            return Err(Error::invalid(format!(
+                "`above` is {} and `below_or_equal` {}, but both must lie in 0..1, the first below the second",
+                self.above, self.below_or_equal
+            ))
+            .help("0 and 1 keep every problem that some rollout solved"));
+        }
+        Ok(())
+    }
+}
+
+impl Part for Learnable {
+    fn save(&self) -> Value {
+        json!(self.state)
+    }
+    fn load(&mut self, state: Value) -> Result<()> {
+        self.state = serde_json::from_value(state).map_err(|e| Error::data(format!("state of curriculum `learnable`: {e}")))?;
+        Ok(())
+    }
+}
+
+impl Curriculum for Learnable {
+    fn next(&mut self, _step: u64, count: usize, pool: &Pool, rates: &PassRates, chance: &Chance) -> Draw {
+        let cards = super::of_levels(pool, &self.levels);
+        let tried = cards.iter().filter(|&&card| rates.problem(card).0 > 0).count();
+        let learnable: BTreeSet<usize> = cards.iter().copied().filter(|&card| self.teaches(rates.problem(card))).collect();
+        self.state.share = if tried > 0 { Some(learnable.len() as f64 / tried as f64) } else { None };
+        let shuffled = |pass: u64| {
+            let mut order = cards.clone();
+            chance.at("learnable", &[pass]).shuffle(&mut order);
+            order
+        };
+        let mut order = shuffled(self.state.pass);
+        let mut problems = Vec::with_capacity(count);
+        while problems.len() < count && !cards.is_empty() {
+            if self.state.place >= order.len() {
+                self.state.pass += 1;
+                self.state.place = 0;
+                order = shuffled(self.state.pass);
+            }
+            let card = order[self.state.place];
+            self.state.place += 1;
+            if self.state.pass == 0 || learnable.is_empty() || learnable.contains(&card) {
+                problems.push(card);
+            }
+        }
+        Draw { problems, ..Draw::default() }
+    }
+    fn metrics(&self) -> Vec<(&'static str, f64)> {
+        self.state.share.map(|s| ("learnable_share", s)).into_iter().collect()
+    }
+}
+
+impl Learnable {
+    fn teaches(&self, (attempts, passes): (u64, u64)) -> bool {
+        let rate = passes as f64 / attempts.max(1) as f64;
+        attempts > 0 && rate > self.above && rate <= self.below_or_equal
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::part::PoolProblem;
+
+    const SIZE: usize = 10;
+
+    fn pool() -> Pool {
+        let problem = |i: usize| PoolProblem { id: i.to_string(), level: 1 + (i / 5) as u32, ..PoolProblem::default() };
+        Pool { problems: (0..SIZE).map(problem).collect() }
+    }
+    fn next(part: &mut Learnable, count: usize, rates: &PassRates) -> Vec<usize> {
+        part.next(0, count, &pool(), rates, &Chance::new(9)).problems
+    }
+    /// Four rollouts each; of problem i, i mod 5 of them pass.
+    fn observe(rates: &mut PassRates, problems: &[usize]) {
+        for &problem in problems {
+            for sample in 0..4 {
+                rates.observe(1, problem, sample < problem % 5);
+            }
+        }
+    }
+    fn sorted(mut list: Vec<usize>) -> Vec<usize> {
+        list.sort_unstable();
+        list
+    }
+
+    #[test]
+    fn all_once_then_only_what_some_rollout_solved() {
+        let (mut part, mut rates, mut drawn) = (Learnable::default(), PassRates::default(), Vec::new());
+        for _ in 0..5 {
+            let problems = next(&mut part, 2, &rates);
+            observe(&mut rates, &problems);
+            drawn.extend(problems);
+        }
+        assert_eq!(sorted(drawn), (0..SIZE).collect::<Vec<_>>());
+        for _ in 0..3 {
+            assert_eq!(sorted(next(&mut part, 8, &rates)), [1, 2, 3, 4, 6, 7, 8, 9], "0 and 5 never pass");
+        }
+        assert_eq!(part.metrics(), [("learnable_share", 0.8)]);
+        assert_eq!(next(&mut part, 20, &rates).len(), 20, "passes repeat within a draw");
+    }
+
+    #[test]
+    fn drawing_again_within_a_step_goes_on_with_the_trial() {
+        let (mut part, mut rates) = (Learnable::default(), PassRates::default());
+        assert!(part.metrics().is_empty());
+        let first: Vec<usize> = [next(&mut part, 4, &rates), next(&mut part, 3, &rates)].concat();
+        assert_eq!(first.iter().collect::<BTreeSet<_>>().len(), 7, "nothing comes twice before its rollouts are counted");
+        observe(&mut rates, &first);
+        let second = next(&mut part, 5, &rates);
+        assert!(second[..3].iter().all(|p| !first.contains(p)), "the rest of the trial");
+        assert!(second[3..].iter().all(|p| first.contains(p) && p % 5 > 0), "then what is known to be learnable: {second:?}");
+    }
+
+    #[test]
+    fn mastered_problems_leave_below_the_upper_bound() {
+        let (mut part, mut rates) = (Learnable { above: 0.25, below_or_equal: 0.75, ..Learnable::default() }, PassRates::default());
+        observe(&mut rates, &next(&mut part, SIZE, &PassRates::default()));
+        assert_eq!(sorted(next(&mut part, 4, &rates)), [2, 3, 7, 8], "rates of one half and three quarters");
+        for _ in 0..12 {
+            rates.observe(1, 8, true);
+        }
+        assert_eq!(sorted(next(&mut part, 3, &rates)), [2, 3, 7]);
+        assert_eq!(part.metrics(), [("learnable_share", 0.3)]);
+    }
+
+    #[test]
+    fn while_nothing_is_learnable_all_problems_come() {
+        let (mut part, mut rates) = (Learnable { levels: vec![2], ..Learnable::default() }, PassRates::default());
+        for _ in 0..3 {
+            let problems = next(&mut part, 5, &rates);
+            assert_eq!(sorted(problems.clone()), [5, 6, 7, 8, 9]);
+            for problem in problems {
+                rates.observe(2, problem, false);
+            }
+        }
+        assert_eq!(part.metrics(), [("learnable_share", 0.0)]);
+        let none = part.next(0, 3, &Pool::default(), &rates, &Chance::new(9));
+        assert!(none.problems.is_empty());
+    }
+
+    #[test]
+    fn state_resumes_exactly() {
+        let (mut part, mut rates) = (Learnable::default(), PassRates::default());
+        for _ in 0..4 {
+            let problems = next(&mut part, 3, &rates);
+            observe(&mut rates, &problems);
+        }
+        let mut copy = Learnable::default();
+        copy.load(part.save()).unwrap();
+        assert_eq!(copy.metrics(), part.metrics());
+        for _ in 0..4 {
+            assert_eq!(next(&mut part, 5, &rates), next(&mut copy, 5, &rates));
+        }
+        assert!(copy.load(json!([1])).is_err());
+    }
+
+    #[test]
+    fn bounds_are_shares_in_order() {
+        for (above, below_or_equal) in [(0.5, 0.5), (-0.1, 1.0), (0.0, 1.1), (f64::NAN, 1.0), (0.0, f64::NAN)] {
+            assert!(Learnable { above, below_or_equal, ..Learnable::default() }.check().is_err());
+        }
+        Learnable::default().check().unwrap();
+    }
+}

@@ -1,0 +1,97 @@
+//! Keeps the groups that pass sometimes: neither nearly always nor nearly never.
+//!
+//! Why so: the gradient of a group-relative update is largest where successes and failures are mixed; at the ends a single rollout,
+//! often a lucky one, carries the whole group (the released recipe of SimpleTIR, 2509.02479). Refuses: rewards; what counts is the
+//! verified answer, so shaped rewards cannot move a group into the band.
+
+use crate::batch::Group;
+use crate::part::{Filter, Needs, Part, Verdict};
+use crate::registry::Options;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use trainyard_core::{Error, Result};
+
+/// Options of `accuracy_band`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct AccuracyBand {
+    /// Least share of verified answers of a group that stays.
+    #[schemars(range(min = 0, max = 1))]
+    pub low: f64,
+    /// Largest share.
+    #[schemars(range(min = 0, max = 1))]
+    pub high: f64,
+}
+
+impl Default for AccuracyBand {
+    fn default() -> Self {
+        Self { low: 0.1, high: 0.9 }
+    }
+}
+
+impl Options for AccuracyBand {
+    const KIND: &'static str = "accuracy_band";
+    const SUMMARY: &'static str = "drop groups that pass nearly always or nearly never";
+    const DOC: &'static str = "A group stays when low ≤ passes / rollouts ≤ high, over the rollouts that earlier filters left in it, masked ones included.\n\
+        With `resample` the loop draws other problems in its place. Source: released recipe of 2509.02479.";
+    fn check(&self) -> Result<()> {
+        if (0.0..=1.0).contains(&self.low) && (0.0..=1.0).contains(&self.high) && self.low <= self.high {
+            return Ok(());
+        }
+        Err(Error::invalid(format!("`low` is {} and `high` is {}, but 0 ≤ low ≤ high ≤ 1 must hold", self.low, self.high)))
+    }
+}
+
+impl Part for AccuracyBand {
+    fn needs(&self) -> Needs {
+        Needs { groups: true, ..Needs::NONE }
+    }
+}
+
+impl Filter for AccuracyBand {
+    fn judge(&mut self, groups: &[Group]) -> Vec<Vec<Verdict>> {
+        groups.iter().map(|g| vec![self.of_group(g); g.rollouts.len()]).collect()
+    }
+}
+
+impl AccuracyBand {
+    fn of_group(&self, group: &Group) -> Verdict {
+        let passes = group.rollouts.iter().filter(|r| r.correct).count();
+        let accuracy = passes as f64 / group.rollouts.len().max(1) as f64;
+        if (self.low..=self.high).contains(&accuracy) {
+            Verdict::Keep
+        } else {
+            Verdict::Drop(format!("{passes} of {} rollouts of the group pass", group.rollouts.len()))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::batch::Rollout;
+
+    fn group(passes: usize, of: usize) -> Group {
+        Group { rollouts: (0..of).map(|i| Rollout { correct: i < passes, ..Rollout::default() }).collect(), ..Group::default() }
+    }
+    fn kept(part: &mut AccuracyBand, groups: &[Group]) -> Vec<bool> {
+        part.judge(groups).iter().map(|g| g.iter().all(|v| *v == Verdict::Keep)).collect()
+    }
+
+    #[test]
+    fn the_band_is_closed() {
+        let groups = [group(0, 10), group(1, 10), group(5, 10), group(9, 10), group(10, 10), group(1, 11), group(15, 16)];
+        assert_eq!(kept(&mut AccuracyBand::default(), &groups), [false, true, true, true, false, false, false]);
+        assert_eq!(kept(&mut AccuracyBand { low: 0.0, high: 0.0 }, &groups[..2]), [true, false]);
+        let verdicts = AccuracyBand::default().judge(&[group(0, 3), Group::default()]);
+        assert_eq!((verdicts[0].len(), verdicts[1].len()), (3, 0), "whole groups leave; an emptied one has no verdict");
+    }
+
+    #[test]
+    fn an_empty_band_is_refused() {
+        for (low, high) in [(0.9, 0.1), (-0.1, 0.5), (0.5, 1.1), (f64::NAN, 0.5)] {
+            assert!(AccuracyBand { low, high }.check().is_err());
+        }
+        assert!(AccuracyBand::default().check().is_ok());
+    }
+}

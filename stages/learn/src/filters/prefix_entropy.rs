@@ -1,0 +1,137 @@
+//! Of the tokens that a demonstration gave, only the most uncertain ones enter the loss (Prefix-RFT, 2507.01679).
+//!
+//! Why so: a given token that the policy did not expect has a very large gradient, and one that it is sure of has nothing to teach;
+//! learned alike, they drown the policy's own tokens and copy the demonstration's surface. Uncertain places are where following it
+//! changes what happens next. Refuses: given tokens whose entropy was not measured; they are masked.
+
+use super::each;
+use crate::batch::{Group, Rollout};
+use crate::part::{Filter, Needs, Part, Verdict};
+use crate::registry::Options;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use trainyard_core::{Error, Result};
+
+/// Options of `prefix_entropy`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct PrefixEntropy {
+    /// Share of a rollout's given tokens that stays.
+    #[schemars(range(min = 0, max = 1))]
+    pub share: f64,
+}
+
+impl Default for PrefixEntropy {
+    fn default() -> Self {
+        Self { share: 0.2 }
+    }
+}
+
+impl Options for PrefixEntropy {
+    const KIND: &'static str = "prefix_entropy";
+    const SUMMARY: &'static str = "only the most uncertain tokens of a given prefix are learned";
+    const DOC: &'static str = "Of the n tokens before `given` that the mask holds, the share·n (rounded up) with the largest entropy under the policy that\n\
+        sampled stay; of equal ones the earlier. The others are masked. Tokens from `given` on are left alone. For the strategy\n\
+        `demonstration_prefix`. Source: 2507.01679.";
+    fn check(&self) -> Result<()> {
+        if (0.0..=1.0).contains(&self.share) {
+            return Ok(());
+        }
+        Err(Error::invalid(format!("`share` is {}, but must lie in 0..1", self.share)))
+    }
+}
+
+impl Part for PrefixEntropy {
+    fn needs(&self) -> Needs {
+        Needs { entropies: true, ..Needs::NONE }
+    }
+}
+
+impl Filter for PrefixEntropy {
+    fn judge(&mut self, groups: &[Group]) -> Vec<Vec<Verdict>> {
+        each(groups, |r| {
+            let (learned, mut masked) = self.split(r);
+            masked.sort_unstable();
+            if masked.is_empty() {
+                return Verdict::Keep;
+            }
+            Verdict::Mask(ranges(&masked), format!("of {} given tokens the {learned} most uncertain are learned", learned + masked.len()))
+        })
+    }
+    fn resamples(&self) -> bool {
+        false
+    }
+}
+
+impl PrefixEntropy {
+    /// How many given tokens stay, and the places of the others.
+    fn split(&self, rollout: &Rollout) -> (usize, Vec<usize>) {
+        let mut given: Vec<usize> = (0..rollout.given.min(rollout.mask.len())).filter(|&t| rollout.mask[t]).collect();
+        let Some(entropies) = &rollout.entropies else { return (0, given) };
+        given.sort_by(|&a, &b| entropies[b].total_cmp(&entropies[a]));
+        // A share like 0.2 of five must not become two by its last bit.
+        let stay = ((self.share * given.len() as f64 - 1e-9).ceil() as usize).min(given.len());
+        (stay, given.split_off(stay))
+    }
+}
+
+/// Half-open ranges that hold exactly these ascending places.
+fn ranges(places: &[usize]) -> Vec<(usize, usize)> {
+    let mut ranges: Vec<(usize, usize)> = Vec::new();
+    for &t in places {
+        match ranges.last_mut() {
+            Some((_, end)) if *end == t => *end = t + 1,
+            _ => ranges.push((t, t + 1)),
+        }
+    }
+    ranges
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A prompt token, five given tokens around an observation at 3, two own tokens.
+    fn rollout(entropies: Option<Vec<f64>>) -> Rollout {
+        let mask = vec![false, true, true, false, true, true, true, true, true];
+        Rollout { mask, given: 7, entropies, ..Rollout::default() }
+    }
+    fn judged(share: f64, rollout: Rollout) -> Verdict {
+        let group = Group { rollouts: vec![rollout], ..Group::default() };
+        PrefixEntropy { share }.judge(&[group])[0][0].clone()
+    }
+    fn masked(verdict: Verdict) -> Vec<(usize, usize)> {
+        match verdict {
+            Verdict::Mask(ranges, _) => ranges,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn the_most_uncertain_given_tokens_stay_by_hand() {
+        let entropies = || Some(vec![9.0, 0.1, 0.8, 9.0, 0.3, 0.2, 0.9, 0.0, 0.0]);
+        assert_eq!(masked(judged(0.2, rollout(entropies()))), [(1, 3), (4, 6)], "one of five: token 6");
+        assert_eq!(masked(judged(0.4, rollout(entropies()))), [(1, 2), (4, 6)], "two: 2 and 6");
+        assert_eq!(masked(judged(0.41, rollout(entropies()))), [(1, 2), (5, 6)], "rounded up to three");
+        assert_eq!(masked(judged(0.0, rollout(entropies()))), [(1, 3), (4, 7)], "none; own tokens are left alone");
+        assert_eq!(judged(1.0, rollout(entropies())), Verdict::Keep);
+    }
+
+    #[test]
+    fn of_equal_tokens_the_earlier_stay() {
+        assert_eq!(masked(judged(0.4, rollout(Some(vec![0.5; 9])))), [(4, 7)]);
+    }
+
+    #[test]
+    fn rollouts_of_the_policy_alone_stay_and_unmeasured_tokens_do_not() {
+        assert_eq!(judged(0.2, Rollout { given: 0, ..rollout(Some(vec![0.5; 9])) }), Verdict::Keep);
+        assert_eq!(judged(0.2, Rollout { given: 0, ..rollout(None) }), Verdict::Keep);
+        assert_eq!(masked(judged(0.2, rollout(None))), [(1, 3), (4, 7)]);
+    }
+
+    #[test]
+    fn a_share_beyond_all_is_refused() {
+        assert!([-0.1, 1.1, f64::NAN].iter().all(|&share| PrefixEntropy { share }.check().is_err()));
+        assert!(PrefixEntropy::default().check().is_ok());
+    }
+}

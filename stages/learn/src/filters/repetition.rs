@@ -1,0 +1,130 @@
+//! Keeps rollouts that repeat themselves out of the update.
+//!
+//! Why so: a policy that has fallen into a loop writes the same stretch until a limit ends it; such text may still end in a reward,
+//! and learning from it deepens the loop (SPEAR, 2509.22601). Refuses: stretches across turns; what a tool answered in between is
+//! not the agent's text.
+
+use super::{Objection, each};
+use crate::batch::{Group, Rollout};
+use crate::part::{Filter, Part, Verdict};
+use crate::registry::Options;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use trainyard_core::{Error, Result};
+
+/// Options of `repetition`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Repetition {
+    /// Tokens in a stretch.
+    #[schemars(range(min = 1))]
+    pub ngram: usize,
+    /// How often one stretch may not occur.
+    #[schemars(range(min = 2))]
+    pub times: u32,
+    /// `mask` keeps the rollout in the baseline; `drop` takes it out of the group.
+    pub action: Objection,
+}
+
+impl Default for Repetition {
+    fn default() -> Self {
+        Self { ngram: 20, times: 10, action: Objection::Mask }
+    }
+}
+
+impl Options for Repetition {
+    const KIND: &'static str = "repetition";
+    const SUMMARY: &'static str = "no rollout that repeats a stretch of tokens reaches the update";
+    const DOC: &'static str = "A rollout is masked or dropped when any `ngram` tokens in a row of its agent turns occur at least `times` times in it,\n\
+        overlaps included: 29 equal tokens hold ten stretches of 20. Source: 2509.22601.";
+    fn check(&self) -> Result<()> {
+        if self.ngram == 0 || self.times < 2 {
+            return Err(Error::invalid(format!(
+                "`ngram` is {} and `times` is {}, but must be at least 1 and at least 2",
+                self.ngram, self.times
+            ))
+            .help("a stretch that occurs once is no repetition"));
+        }
+        Ok(())
+    }
+}
+
+impl Part for Repetition {}
+
+impl Filter for Repetition {
+    fn judge(&mut self, groups: &[Group]) -> Vec<Vec<Verdict>> {
+        each(groups, |r| match self.most(r) {
+            most if most >= self.times => self.action.verdict(r, format!("{} tokens in a row occur {most} times", self.ngram)),
+            _ => Verdict::Keep,
+        })
+    }
+    fn resamples(&self) -> bool {
+        self.action == Objection::Drop
+    }
+}
+
+impl Repetition {
+    /// How often the most frequent stretch occurs.
+    fn most(&self, rollout: &Rollout) -> u32 {
+        let mut counts: BTreeMap<&[u32], u32> = BTreeMap::new();
+        for turn in &rollout.turns {
+            let end = turn.end.min(rollout.tokens.len());
+            for stretch in rollout.tokens[turn.first.min(end)..end].windows(self.ngram) {
+                *counts.entry(stretch).or_default() += 1;
+            }
+        }
+        counts.into_values().max().unwrap_or(0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::batch::TurnSummary;
+
+    /// A prompt of two tokens, then turns with an observation of one token between them.
+    fn rollout(turns: &[&[u32]]) -> Rollout {
+        let mut tokens = vec![1, 2];
+        let mut summaries = Vec::new();
+        for turn in turns {
+            let first = tokens.len();
+            tokens.extend_from_slice(turn);
+            summaries.push(TurnSummary { first, end: tokens.len(), ..TurnSummary::default() });
+            tokens.push(0);
+        }
+        Rollout { mask: vec![true; tokens.len()], tokens, turns: summaries, ..Rollout::default() }
+    }
+    fn judged(part: &mut Repetition, turns: &[&[u32]]) -> Verdict {
+        part.judge(&[Group { rollouts: vec![rollout(turns)], ..Group::default() }])[0][0].clone()
+    }
+
+    #[test]
+    fn stretches_are_counted_over_all_turns_but_not_across_them() {
+        let mut part = Repetition { ngram: 2, times: 3, ..Repetition::default() };
+        // (1, 2) stands in the prompt, too, which is not the agent's.
+        assert_eq!(judged(&mut part, &[&[1, 2, 1, 2]]), Verdict::Keep);
+        assert!(matches!(judged(&mut part, &[&[1, 2, 1, 2, 1, 2]]), Verdict::Mask(ranges, _) if ranges == [(0, 9)]));
+        assert!(matches!(judged(&mut part, &[&[1, 2], &[3, 1, 2], &[1, 2, 4]]), Verdict::Mask(..)));
+        assert_eq!(judged(&mut part, &[&[2, 1], &[2, 1, 1], &[2, 2]]), Verdict::Keep);
+        assert_eq!(judged(&mut part, &[&[7], &[], &[7], &[7]]), Verdict::Keep, "no stretch of two");
+        part.action = Objection::Drop;
+        assert!(matches!(judged(&mut part, &[&[5, 5, 5, 5]]), Verdict::Drop(reason) if reason.contains("3 times")), "overlaps count");
+        assert!(part.resamples());
+    }
+
+    #[test]
+    fn the_defaults_are_ten_times_twenty() {
+        let mut part = Repetition::default();
+        assert_eq!(judged(&mut part, &[&[5; 28]]), Verdict::Keep);
+        assert!(matches!(judged(&mut part, &[&[5; 29]]), Verdict::Mask(..)));
+        assert!(!part.resamples());
+    }
+
+    #[test]
+    fn what_cannot_repeat_is_refused() {
+        assert!(Repetition { ngram: 0, ..Repetition::default() }.check().is_err());
+        assert!(Repetition { times: 1, ..Repetition::default() }.check().is_err());
+        assert!(Repetition::default().check().is_ok());
+    }
+}

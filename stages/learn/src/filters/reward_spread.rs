@@ -1,0 +1,129 @@
+//! Keeps the groups whose rewards differ most.
+//!
+//! Why so: where rewards hardly differ, dividing by their deviation blows up noise, and without the division there is little to
+//! learn; a share of the batch adapts to whatever the rewards' scale is (SPEAR, 2509.22601). Refuses: to draw again in place of what
+//! it dropped: a part of every draw is always last, and a small later draw would be measured against itself only.
+
+use crate::batch::Group;
+use crate::part::{Filter, Needs, Part, Verdict};
+use crate::registry::Options;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use trainyard_core::{Error, Result};
+
+/// Options of `reward_spread`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct RewardSpread {
+    /// Share of the groups that stays.
+    #[schemars(range(max = 1), extend("exclusiveMinimum" = 0))]
+    pub share: f64,
+}
+
+impl Default for RewardSpread {
+    fn default() -> Self {
+        Self { share: 0.75 }
+    }
+}
+
+impl Options for RewardSpread {
+    const KIND: &'static str = "reward_spread";
+    const SUMMARY: &'static str = "keep the groups whose rewards differ most";
+    const DOC: &'static str = "Of the n groups that have rollouts, the share·n (rounded up) with the largest standard deviation of rewards stay; of equal\n\
+        ones the earlier. Deviations are those of the population (ddof 0), over the rollouts that earlier filters left. Dropped groups\n\
+        are not drawn again. Source: 2509.22601.";
+    fn check(&self) -> Result<()> {
+        if self.share > 0.0 && self.share <= 1.0 {
+            return Ok(());
+        }
+        Err(Error::invalid(format!("`share` is {}, but must be above 0 and at most 1", self.share)))
+    }
+}
+
+impl Part for RewardSpread {
+    fn needs(&self) -> Needs {
+        Needs { groups: true, ..Needs::NONE }
+    }
+}
+
+impl Filter for RewardSpread {
+    fn judge(&mut self, groups: &[Group]) -> Vec<Vec<Verdict>> {
+        let spreads: Vec<f64> = groups.iter().map(spread).collect();
+        let mut places: Vec<usize> = (0..groups.len()).filter(|&g| !groups[g].rollouts.is_empty()).collect();
+        places.sort_by(|&a, &b| spreads[b].total_cmp(&spreads[a]));
+        // A share like 0.7 of ten must not become eight by its last bit.
+        let keep = (self.share * places.len() as f64 - 1e-9).ceil().max(1.0) as usize;
+        let mut verdicts: Vec<Vec<Verdict>> = groups.iter().map(|g| vec![Verdict::Keep; g.rollouts.len()]).collect();
+        for &g in places.iter().skip(keep) {
+            verdicts[g].fill(Verdict::Drop(format!("{keep} groups have rewards that differ at least as much: {} here", spreads[g])));
+        }
+        verdicts
+    }
+    fn resamples(&self) -> bool {
+        false
+    }
+}
+
+/// Population standard deviation of the rewards.
+fn spread(group: &Group) -> f64 {
+    let n = group.rollouts.len().max(1) as f64;
+    let mean = group.rollouts.iter().map(|r| r.reward).sum::<f64>() / n;
+    (group.rollouts.iter().map(|r| (r.reward - mean).powi(2)).sum::<f64>() / n).sqrt()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::batch::Rollout;
+
+    fn group(rewards: &[f64]) -> Group {
+        Group { rollouts: rewards.iter().map(|&reward| Rollout { reward, ..Rollout::default() }).collect(), ..Group::default() }
+    }
+    fn kept(share: f64, groups: &[Group]) -> Vec<bool> {
+        RewardSpread { share }.judge(groups).iter().map(|g| g.iter().all(|v| *v == Verdict::Keep)).collect()
+    }
+
+    #[test]
+    fn the_least_spread_quarter_leaves() {
+        // Deviations 0.5, 0, 1 and √2/3.
+        let groups = [group(&[0.0, 1.0]), group(&[7.0, 7.0]), group(&[0.0, 2.0]), group(&[0.0, 0.0, 1.0])];
+        assert_eq!(kept(0.75, &groups), [true, false, true, true]);
+        assert_eq!(kept(0.5, &groups), [true, false, true, false]);
+        assert_eq!(kept(0.01, &groups), [false, false, true, false], "rounded up: one stays");
+        assert_eq!(kept(1.0, &groups), [true; 4]);
+        assert!((spread(&groups[3]) - 2.0f64.sqrt() / 3.0).abs() < 1e-15);
+        let verdicts = RewardSpread::default().judge(&groups);
+        assert!(verdicts[1].len() == 2 && verdicts[1].iter().all(|v| matches!(v, Verdict::Drop(_))));
+        assert!(!RewardSpread::default().resamples());
+    }
+
+    #[test]
+    fn of_equal_groups_the_earlier_stay_and_emptied_ones_do_not_count() {
+        let equal = || group(&[0.0, 1.0]);
+        assert_eq!(kept(0.5, &[equal(), equal(), equal(), equal()]), [true, true, false, false]);
+        let groups = [group(&[]), equal(), group(&[]), group(&[3.0, 3.0])];
+        let verdicts = RewardSpread { share: 0.5 }.judge(&groups);
+        assert_eq!(verdicts.iter().map(Vec::len).collect::<Vec<_>>(), [0, 2, 0, 2]);
+        assert!(verdicts[1][0] == Verdict::Keep && verdicts[3][0] != Verdict::Keep);
+        assert!(RewardSpread::default().judge(&[]).is_empty());
+    }
+
+    #[test]
+    fn counts_are_rounded_up_without_the_noise_of_the_last_bit() {
+        for n in 1..=40 {
+            let groups: Vec<Group> = (0..n).map(|i| group(&[0.0, f64::from(i)])).collect();
+            for tenths in 1..=10 {
+                let stay = kept(f64::from(tenths) / 10.0, &groups).iter().filter(|k| **k).count();
+                assert_eq!(stay as i32, (n * tenths + 9) / 10, "{tenths} tenths of {n}");
+            }
+        }
+    }
+
+    #[test]
+    fn no_share_and_more_than_all_are_refused() {
+        for share in [0.0, -1.0, 1.1, f64::NAN] {
+            assert!(RewardSpread { share }.check().is_err());
+        }
+        assert!(RewardSpread::default().check().is_ok());
+    }
+}

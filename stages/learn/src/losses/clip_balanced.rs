@@ -1,0 +1,141 @@
+//! The clipped loss whose upper bound keeps a gradient: AEPO's entropy-balanced clip.
+//!
+//! Why so: right tokens that were unlikely, often the first after a tool result, leave the upper bound after one update and learn no
+//! more; here they go on with the gradient that they had at the bound (2510.14545). Refuses: to change what lies below the lower bound;
+//! exactly at a bound the plain gradient passes.
+
+use super::{Clip, RatioSums, ratio};
+use crate::batch::TokenBatch;
+use crate::part::{LossTerm, Part, Term};
+use crate::registry::Options;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use trainyard_core::Result;
+
+/// Options of `clip_balanced`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct ClipBalanced {
+    /// The ratio is held above 1 − clip_low.
+    #[schemars(range(min = 0, max = 1))]
+    pub clip_low: f64,
+    /// The ratio is held below 1 + clip_high; its gradient there is scaled, not removed.
+    #[schemars(range(min = 0))]
+    pub clip_high: f64,
+}
+
+impl Default for ClipBalanced {
+    fn default() -> Self {
+        Self { clip_low: 0.2, clip_high: 0.28 }
+    }
+}
+
+impl Options for ClipBalanced {
+    const KIND: &'static str = "clip_balanced";
+    const SUMMARY: &'static str = "clipped ratio whose upper bound keeps a scaled gradient (AEPO)";
+    const DOC: &'static str = "The loss of `clip`; its gradient too, but for ρ > 1 + clip_high and A > 0, where the term is ρ/sg(ρ)·(1 + clip_high)·A (sg =\n\
+        constant in the gradient): the value is the held one, the gradient by the logprob −(1 + clip_high)·A instead of 0. Times the\n\
+        importance weight, if any. Source: 2510.14545. Metrics: clip_fraction (tokens whose gradient the lower bound removed), kl (k3\n\
+        estimate), ratio, rescued (tokens that `clip` would have silenced at the upper bound).";
+    fn check(&self) -> Result<()> {
+        super::bounds(self.clip_low, self.clip_high)
+    }
+}
+
+impl Part for ClipBalanced {}
+
+impl LossTerm for ClipBalanced {
+    fn value(&self, b: &TokenBatch) -> Term {
+        let clip = Clip { clip_low: self.clip_low, clip_high: self.clip_high, dual_clip: None };
+        let mut term = Term { d_logprobs: b.zeros(), ..Term::default() };
+        let mut sums = RatioSums::default();
+        let mut rescued = 0.0;
+        for (i, t) in b.places() {
+            let log_ratio = b.logprobs[i][t] - b.old_logprobs[i][t];
+            let advantage = b.advantages[i][t];
+            let mut token = clip.token(log_ratio, advantage);
+            // With a positive advantage only the upper bound clips, and the held loss is the slope of ρ/sg(ρ) at ρ.
+            if token.clipped && advantage > 0.0 {
+                token.gradient = token.loss;
+                token.clipped = false;
+                rescued += 1.0;
+            }
+            let weight = b.weights[i][t] * b.importance(i, t);
+            term.loss += weight * token.loss;
+            term.d_logprobs[i][t] = weight * token.gradient;
+            sums.add(log_ratio, ratio(log_ratio).0, token.clipped);
+        }
+        term.sums = sums.named();
+        term.sums.push(("rescued", rescued));
+        term
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::losses::Cispo;
+    use crate::losses::differences::{assert_gradients, batch};
+
+    fn one(ratio: f64, advantage: f64) -> Term {
+        let b = TokenBatch {
+            mask: vec![vec![true]],
+            logprobs: vec![vec![ratio.ln() - 1.0]],
+            old_logprobs: vec![vec![-1.0]],
+            advantages: vec![vec![advantage]],
+            weights: vec![vec![1.0]],
+            ..TokenBatch::default()
+        };
+        ClipBalanced::default().value(&b)
+    }
+
+    #[test]
+    fn by_hand() {
+        for (ratio, advantage, loss, gradient, rescued) in [
+            (1.0, 2.0, -2.0, -2.0, 0.0),
+            (1.5, 2.0, -2.56, -2.56, 1.0),
+            (40.0, 2.0, -2.56, -2.56, 1.0),
+            (0.5, 2.0, -1.0, -1.0, 0.0),
+            (0.5, -2.0, 1.6, 0.0, 0.0),
+            (5.0, -2.0, 10.0, 10.0, 0.0),
+        ] {
+            let term = one(ratio, advantage);
+            assert!((term.loss - loss).abs() < 1e-12 && (term.d_logprobs[0][0] - gradient).abs() < 1e-12, "ratio {ratio}: {term:?}");
+            assert_eq!(term.sums[3], ("rescued", rescued));
+        }
+        assert_eq!(one(0.5, -2.0).sums[0], ("clip_fraction", 1.0));
+        assert_eq!(one(1.5, 2.0).sums[0], ("clip_fraction", 0.0));
+    }
+
+    /// Rescued tokens learn as under `cispo`, all others as under `clip`; the loss is that of `clip` everywhere.
+    #[test]
+    fn it_is_clip_and_cispo_above_the_upper_bound() {
+        let mut rescued = 0.0;
+        for seed in 0..8 {
+            let b = batch(seed);
+            let (term, clip, cispo) = (ClipBalanced::default().value(&b), Clip::default().value(&b), Cispo::default().value(&b));
+            assert_eq!(term.loss, clip.loss);
+            for (i, t) in b.places() {
+                let above = b.advantages[i][t] > 0.0 && b.logprobs[i][t] - b.old_logprobs[i][t] > 1.28f64.ln();
+                let want = if above { cispo.d_logprobs[i][t] } else { clip.d_logprobs[i][t] };
+                assert!((term.d_logprobs[i][t] - want).abs() < 1e-12);
+            }
+            rescued += term.sums[3].1;
+        }
+        assert!(rescued > 0.0, "some tokens were beyond the bound");
+    }
+
+    #[test]
+    fn where_nothing_is_rescued_gradients_are_finite_differences() {
+        let mut b = batch(11);
+        b.advantages.iter_mut().flatten().for_each(|a| *a = -a.abs());
+        assert_gradients(&ClipBalanced::default(), &b);
+        assert_gradients(&ClipBalanced { clip_low: 0.2, clip_high: 100.0 }, &batch(12));
+    }
+
+    #[test]
+    fn bounds_are_checked() {
+        assert!(ClipBalanced { clip_low: -0.1, ..ClipBalanced::default() }.check().is_err());
+        assert!(ClipBalanced { clip_high: f64::NAN, ..ClipBalanced::default() }.check().is_err());
+    }
+}

@@ -1,0 +1,198 @@
+//! Clip-Cov: the clipped loss, silent on a few tokens whose logprob and advantage rise together.
+//!
+//! Why so: a policy loses entropy through the tokens where a high probability meets a high advantage; taking a small random share of
+//! them out of the gradient keeps it exploring (2505.22617). The choice is a function of the minibatch's seed and the token's place, so
+//! micro-batches do not change it. Refuses: bands without inside; tokens that the clip has silenced already are never chosen.
+
+use super::{Clip, RatioSums, covariances, ratio, share_of};
+use crate::batch::TokenBatch;
+use crate::part::{LossTerm, Part, Scope, Term};
+use crate::registry::Options;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
+use trainyard_core::{Chance, Error, Result};
+
+/// Options of `clip_cov`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct ClipCov {
+    /// The ratio is held above 1 − clip_low.
+    #[schemars(range(min = 0, max = 1))]
+    pub clip_low: f64,
+    /// The ratio is held below 1 + clip_high.
+    #[schemars(range(min = 0))]
+    pub clip_high: f64,
+    /// Tokens that are silenced, as a share of all tokens in the loss of a minibatch; 0 = none, anything above = at least one.
+    #[schemars(range(min = 0, max = 1))]
+    pub share: f64,
+    /// Only tokens of a covariance above this are candidates.
+    pub low: f64,
+    /// Only tokens of a covariance below this are candidates.
+    pub high: f64,
+}
+
+impl Default for ClipCov {
+    fn default() -> Self {
+        Self { clip_low: 0.2, clip_high: 0.28, share: 2e-4, low: 1.0, high: 5.0 }
+    }
+}
+
+impl Options for ClipCov {
+    const KIND: &'static str = "clip_cov";
+    const SUMMARY: &'static str = "clipped ratio without a few tokens of high covariance (Clip-Cov)";
+    const DOC: &'static str = "The loss of `clip`, but 0 (loss and gradient) on max(⌊share·N⌋, 1) of the minibatch's N tokens, drawn at random among those\n\
+        that the clip leaves a gradient and whose covariance (A − mean A)·(logπ − mean logπ) lies between `low` and `high`; means over the\n\
+        N tokens, logπ current. Fewer candidates: all of them. Sources: 2505.22617 (share 2e-4, band 1..5); SPEAR, 2509.22601 (share 0.02,\n\
+        band 1..40). Metrics: clip_fraction (tokens whose gradient the clip removed), kl (k3 estimate), ratio, clip_cov_fraction (tokens\n\
+        silenced).";
+    fn check(&self) -> Result<()> {
+        super::bounds(self.clip_low, self.clip_high)?;
+        if (0.0..=1.0).contains(&self.share) && self.low < self.high {
+            return Ok(());
+        }
+        Err(Error::invalid(format!("`share` {} or the band {}..{} is out of range", self.share, self.low, self.high))
+            .help("share is in 0..1, low below high"))
+    }
+}
+
+impl Part for ClipCov {}
+
+impl LossTerm for ClipCov {
+    fn value(&self, b: &TokenBatch) -> Term {
+        let clip = Clip { clip_low: self.clip_low, clip_high: self.clip_high, dual_clip: None };
+        let silenced = self.silenced(b, &clip);
+        let mut term = Term { d_logprobs: b.zeros(), ..Term::default() };
+        let mut sums = RatioSums::default();
+        for (i, t) in b.places() {
+            let log_ratio = b.logprobs[i][t] - b.old_logprobs[i][t];
+            let token = clip.token(log_ratio, b.advantages[i][t]);
+            sums.add(log_ratio, ratio(log_ratio).0, token.clipped);
+            if !silenced.contains(&(i, t)) {
+                let weight = b.weights[i][t] * b.importance(i, t);
+                term.loss += weight * token.loss;
+                term.d_logprobs[i][t] = weight * token.gradient;
+            }
+        }
+        term.sums = sums.named();
+        term.sums.push(("clip_cov_fraction", silenced.len() as f64));
+        term
+    }
+    fn scope(&self) -> Scope {
+        Scope::Minibatch
+    }
+}
+
+impl ClipCov {
+    /// Places whose tokens are silenced.
+    fn silenced(&self, b: &TokenBatch, clip: &Clip) -> BTreeSet<(usize, usize)> {
+        let covariances = covariances(b);
+        let count = share_of(self.share, covariances.len());
+        let chance = Chance::new(b.seed);
+        let learns = |i: usize, t: usize| !clip.token(b.logprobs[i][t] - b.old_logprobs[i][t], b.advantages[i][t]).clipped;
+        let mut candidates: Vec<(u64, usize, usize)> = covariances
+            .into_iter()
+            .filter(|&(i, t, covariance)| covariance > self.low && covariance < self.high && learns(i, t))
+            .map(|(i, t, _)| (chance.at("clip_cov", &[i as u64, t as u64]).next_u64(), i, t))
+            .collect();
+        candidates.sort_unstable();
+        candidates.truncate(count);
+        candidates.into_iter().map(|(_, i, t)| (i, t)).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::aggregate::Aggregate;
+    use crate::losses::differences::{assert_gradients, batch};
+
+    /// Eight tokens on the policy, all of covariance (±1)·(±1) = 1.
+    fn even(seed: u64) -> TokenBatch {
+        let mask = vec![vec![true; 4]; 2];
+        let logprobs = vec![vec![-1.0; 4], vec![-3.0; 4]];
+        TokenBatch {
+            old_logprobs: logprobs.clone(),
+            logprobs,
+            advantages: vec![vec![1.0; 4], vec![-1.0; 4]],
+            weights: Aggregate::TokenMean.weights(&mask, None),
+            mask,
+            seed,
+            ..TokenBatch::default()
+        }
+    }
+    fn silent(term: &Term) -> Vec<usize> {
+        term.d_logprobs.iter().flatten().enumerate().filter(|(_, g)| **g == 0.0).map(|(n, _)| n).collect()
+    }
+
+    #[test]
+    fn a_share_of_the_band_is_silent_and_the_rest_is_the_clipped_loss() {
+        let part = ClipCov { share: 0.25, low: 0.5, high: 2.0, ..ClipCov::default() };
+        let (b, plain) = (even(3), Clip::default().value(&even(3)));
+        let term = part.value(&b);
+        assert_eq!(silent(&term).len(), 2, "a quarter of eight");
+        assert_eq!(term.sums[3], ("clip_cov_fraction", 2.0));
+        for (have, want) in term.d_logprobs.iter().flatten().zip(plain.d_logprobs.iter().flatten()) {
+            assert!(*have == 0.0 || have == want);
+        }
+        // Each token's loss is −A/8 at ratio 1; what is missing is that of the silenced ones.
+        let missing: f64 = silent(&term).iter().map(|n| if *n < 4 { -0.125 } else { 0.125 }).sum();
+        assert!((plain.loss - term.loss - missing).abs() < 1e-12);
+    }
+
+    #[test]
+    fn the_choice_is_drawn_anew_with_every_seed_and_never_outside_the_band() {
+        let part = ClipCov { share: 0.1, low: 0.5, high: 2.0, ..ClipCov::default() };
+        let chosen: BTreeSet<Vec<usize>> = (0..200).map(|seed| silent(&part.value(&even(seed)))).collect();
+        assert!(chosen.iter().all(|c| c.len() == 1), "at least one, though a tenth of eight is less");
+        assert_eq!(chosen.len(), 8, "every candidate has its turn");
+        assert_eq!(part.value(&even(5)), part.value(&even(5)));
+        for band in [(1.0, 2.0), (0.0, 1.0)] {
+            let term = ClipCov { share: 1.0, low: band.0, high: band.1, ..ClipCov::default() }.value(&even(1));
+            assert_eq!(silent(&term), Vec::<usize>::new(), "the bounds are outside");
+        }
+    }
+
+    #[test]
+    fn clipped_tokens_are_no_candidates() {
+        let mut b = even(1);
+        for row in &mut b.old_logprobs {
+            row[0] -= if row[0] == -1.0 { 1.0 } else { -1.0 };
+        }
+        // The first token of each sequence has moved beyond its bound; the other six have not.
+        let term = ClipCov { share: 1.0, low: 0.5, high: 2.0, ..ClipCov::default() }.value(&b);
+        assert_eq!((term.sums[0], term.sums[3]), (("clip_fraction", 2.0), ("clip_cov_fraction", 6.0)));
+    }
+
+    #[test]
+    fn share_zero_is_the_clipped_loss() {
+        for seed in 0..5 {
+            let (plain, term) = (Clip::default().value(&batch(seed)), ClipCov { share: 0.0, ..ClipCov::default() }.value(&batch(seed)));
+            assert_eq!((plain.loss, &plain.d_logprobs), (term.loss, &term.d_logprobs));
+        }
+    }
+
+    #[test]
+    fn gradients_are_finite_differences() {
+        for seed in 0..5 {
+            assert_gradients(&ClipCov { share: 0.3, low: -10.0, high: 10.0, ..ClipCov::default() }, &batch(seed));
+        }
+        assert_gradients(
+            &ClipCov { share: 0.3, low: -10.0, high: 10.0, ..ClipCov::default() },
+            &TokenBatch { correction: Some(batch(3).advantages), ..batch(4) },
+        );
+    }
+
+    #[test]
+    fn options_are_checked() {
+        assert!(ClipCov::default().check().is_ok());
+        for wrong in [
+            ClipCov { share: 1.1, ..ClipCov::default() },
+            ClipCov { low: 5.0, ..ClipCov::default() },
+            ClipCov { high: f64::NAN, ..ClipCov::default() },
+            ClipCov { clip_low: 2.0, ..ClipCov::default() },
+        ] {
+            assert!(wrong.check().is_err());
+        }
+    }
+}

@@ -1,0 +1,150 @@
+//! DPO on pairs of rollouts of one problem: the better one against the worse one.
+//!
+//! Why so: rewards within a group order its rollouts, so the policy's own samples are preference pairs without a judge; done every few
+//! steps between policy-gradient steps this is the self-critic phase of Tool-Star (2505.16410), with the loss of 2305.18290. Refuses:
+//! pairs of equal reward, and rollouts without a token in the loss.
+
+use crate::batch::{Batch, TokenBatch};
+use crate::part::{LossTerm, Needs, Part, Progress, Scope, Term};
+use crate::registry::Options;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use trainyard_core::{Error, Result};
+
+/// Which rollouts of a group are compared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Pairs {
+    /// The best against the worst; of equal ones the first in the minibatch.
+    #[default]
+    Extremes,
+    /// Every two whose rewards differ.
+    All,
+}
+
+/// Options of `dpo`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Dpo {
+    /// Multiplies the loss.
+    #[schemars(range(min = 0))]
+    pub weight: f64,
+    /// How closely the policy is held to the reference.
+    #[schemars(extend("exclusiveMinimum" = 0))]
+    pub beta: f64,
+    /// `extremes` or `all`.
+    pub pairs: Pairs,
+    /// Acts in every n-th step only, the n-th being the first; 1 = in all.
+    #[schemars(range(min = 1))]
+    pub every: u64,
+    /// This step is an n-th one.
+    #[serde(skip)]
+    due: bool,
+}
+
+impl Default for Dpo {
+    fn default() -> Self {
+        Self { weight: 1.0, beta: 0.1, pairs: Pairs::Extremes, every: 1, due: false }
+    }
+}
+
+impl Options for Dpo {
+    const KIND: &'static str = "dpo";
+    const SUMMARY: &'static str = "better against worse rollouts of a group (DPO, self-critic phase)";
+    const DOC: &'static str = "Loss = weight·mean over pairs of −log σ(beta·(S_b − S_w)), S = Σ_t (logπ − logπ_ref) over the tokens in the loss, b the\n\
+        better and w the worse rollout of one group by reward. It has a scale of its own: neither the aggregation nor importance weights\n\
+        apply, and the mean is over the pairs of the minibatch. With `every: n` it acts in steps n−1, 2n−1, … (counted from 0), elsewhere\n\
+        loss and gradient are 0; a step that was never announced counts as elsewhere unless n is 1. Needs groups and the reference, the\n\
+        weights this stage began with. Sources: 2305.18290; pairs by reward in a group and interleaving: Tool-Star, 2505.16410.\n\
+        Metrics, means over minibatches weighted by their tokens: dpo_pairs (pairs of a minibatch) and, in steps with pairs, dpo_accuracy\n\
+        (share of them that the policy, against the reference, has in the right order; a minibatch without pairs counts as 0).";
+    fn check(&self) -> Result<()> {
+        if self.weight >= 0.0 && self.beta > 0.0 && self.every > 0 {
+            return Ok(());
+        }
+        Err(Error::invalid(format!("`weight` {}, `beta` {} or `every` {} is out of range", self.weight, self.beta, self.every))
+            .help("weight is at least 0, beta above 0, every at least 1"))
+    }
+}
+
+impl Part for Dpo {
+    fn needs(&self) -> Needs {
+        Needs { reference: true, groups: true, ..Needs::NONE }
+    }
+}
+
+impl LossTerm for Dpo {
+    fn begin(&mut self, _batch: &Batch, progress: Progress) {
+        self.due = (progress.step + 1).is_multiple_of(self.every);
+    }
+    fn value(&self, b: &TokenBatch) -> Term {
+        let reference = b.reference.as_ref().expect("`needs` asked for the reference");
+        let mut term = Term { d_logprobs: b.zeros(), ..Term::default() };
+        let pairs = if self.due || self.every == 1 { self.pairs_of(b) } else { Vec::new() };
+        let mut gains = vec![0.0; b.mask.len()];
+        for (i, t) in b.places() {
+            gains[i] += b.logprobs[i][t] - reference[i][t];
+        }
+        // d loss / d gain of each sequence; every token of it has that gradient.
+        let mut slopes = vec![0.0; b.mask.len()];
+        let share = self.weight / pairs.len().max(1) as f64;
+        let mut ordered = 0.0;
+        for &(better, worse) in &pairs {
+            let margin = self.beta * (gains[better] - gains[worse]);
+            term.loss += share * softplus(-margin);
+            let slope = share * self.beta * sigmoid(-margin);
+            slopes[better] -= slope;
+            slopes[worse] += slope;
+            ordered += f64::from(u8::from(margin > 0.0));
+        }
+        for (i, t) in b.places() {
+            term.d_logprobs[i][t] = slopes[i];
+        }
+        // The loop divides sums by tokens; so these become means over minibatches.
+        let tokens = b.places().count() as f64;
+        term.sums.push(("dpo_pairs", pairs.len() as f64 * tokens));
+        if !pairs.is_empty() {
+            term.sums.push(("dpo_accuracy", ordered / pairs.len() as f64 * tokens));
+        }
+        term
+    }
+    fn scope(&self) -> Scope {
+        Scope::Minibatch
+    }
+}
+
+impl Dpo {
+    /// (better, worse) by place in the minibatch, group by group.
+    fn pairs_of(&self, b: &TokenBatch) -> Vec<(usize, usize)> {
+        let mut groups: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+        for (i, _) in b.mask.iter().enumerate().filter(|(_, mask)| mask.contains(&true)) {
+            groups.entry(b.groups[i]).or_default().push(i);
+        }
+        groups.values().flat_map(|members| self.pairs_in(members, &b.rewards)).collect()
+    }
+    fn pairs_in(&self, members: &[usize], rewards: &[f64]) -> Vec<(usize, usize)> {
+        let apart = |&(better, worse): &(usize, usize)| rewards[better] > rewards[worse];
+        match self.pairs {
+            Pairs::Extremes => {
+                let best = members.iter().copied().reduce(|a, i| if rewards[i] > rewards[a] { i } else { a });
+                let worst = members.iter().copied().reduce(|a, i| if rewards[i] < rewards[a] { i } else { a });
+                best.zip(worst).into_iter().filter(apart).collect()
+            }
+            Pairs::All => members.iter().flat_map(|&i| members.iter().map(move |&k| (i, k))).filter(apart).collect(),
+        }
+    }
+}
+
+/// log(1 + e^x) without overflow.
+fn softplus(x: f64) -> f64 {
+    x.max(0.0) + (-x.abs()).exp().ln_1p()
+}
+
+fn sigmoid(x: f64) -> f64 {
+    1.0 / (1.0 + (-x).exp())
+}
+
+#[cfg(test)]
+#[path = "dpo_tests.rs"]
+mod tests;

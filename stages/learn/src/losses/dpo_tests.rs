@@ -1,0 +1,95 @@
+use super::*;
+use crate::losses::differences::{assert_gradients, batch};
+
+/// One-token sequences with the given logprobs under a reference of −1 everywhere.
+fn tokens(logprobs: &[f64], groups: &[usize], rewards: &[f64]) -> TokenBatch {
+    let n = logprobs.len();
+    TokenBatch {
+        mask: vec![vec![true]; n],
+        logprobs: logprobs.iter().map(|l| vec![*l]).collect(),
+        reference: Some(vec![vec![-1.0]; n]),
+        weights: vec![vec![1.0 / n as f64]; n],
+        groups: groups.to_vec(),
+        rewards: rewards.to_vec(),
+        ..TokenBatch::default()
+    }
+}
+
+#[test]
+fn by_hand() {
+    // Gains 0.5 and −0.5, beta 2: margin 2.
+    let b = tokens(&[-0.5, -1.5], &[7, 7], &[1.0, 0.0]);
+    let part = Dpo { beta: 2.0, weight: 3.0, ..Dpo::default() };
+    let term = part.value(&b);
+    let sigma = 1.0 / (1.0 + 2f64.exp());
+    assert!((term.loss - 3.0 * (1.0 + (-2f64).exp()).ln()).abs() < 1e-12);
+    assert!((term.d_logprobs[0][0] + 3.0 * 2.0 * sigma).abs() < 1e-12);
+    assert!((term.d_logprobs[1][0] - 3.0 * 2.0 * sigma).abs() < 1e-12);
+    assert_eq!(term.sums, [("dpo_pairs", 2.0), ("dpo_accuracy", 2.0)], "one pair, in order, times two tokens");
+    let turned = part.value(&tokens(&[-0.5, -1.5], &[7, 7], &[0.0, 1.0]));
+    assert_eq!(turned.sums[1], ("dpo_accuracy", 0.0));
+    assert!((turned.loss - term.loss - 3.0 * 2.0).abs() < 1e-12, "softplus(m) − softplus(−m) = m");
+}
+
+#[test]
+fn extremes_are_the_first_best_and_the_first_worst_of_every_group() {
+    let b = tokens(&[-1.0; 7], &[0, 0, 1, 0, 1, 0, 2], &[0.5, 1.0, 2.0, 1.0, 2.0, 0.5, 9.0]);
+    assert_eq!(Dpo::default().pairs_of(&b), [(1, 0)], "group 1 has no gap, group 2 no second");
+    let all = Dpo { pairs: Pairs::All, ..Dpo::default() };
+    assert_eq!(all.pairs_of(&b), [(1, 0), (1, 5), (3, 0), (3, 5)]);
+}
+
+#[test]
+fn rollouts_without_tokens_in_the_loss_are_no_partners() {
+    let mut b = tokens(&[-1.0; 3], &[0, 0, 0], &[1.0, 0.5, 0.0]);
+    b.mask[2] = vec![false];
+    assert_eq!(Dpo::default().pairs_of(&b), [(0, 1)]);
+}
+
+#[test]
+fn at_the_reference_the_loss_is_log_two_and_without_pairs_nothing() {
+    let at = |rewards: &[f64]| Dpo::default().value(&tokens(&[-1.0, -1.0], &[0, 0], rewards));
+    assert!((at(&[1.0, 0.0]).loss - 2f64.ln()).abs() < 1e-12);
+    let none = at(&[1.0, 1.0]);
+    assert_eq!((none.loss, none.d_logprobs, none.sums), (0.0, vec![vec![0.0]; 2], vec![("dpo_pairs", 0.0)]));
+}
+
+#[test]
+fn it_acts_in_every_nth_step() {
+    let b = tokens(&[-0.5, -1.5], &[0, 0], &[1.0, 0.0]);
+    let mut part = Dpo { every: 3, ..Dpo::default() };
+    assert_eq!(part.value(&b).loss, 0.0, "no step was announced");
+    let acts: Vec<bool> = (0..7)
+        .map(|step| {
+            part.begin(&Batch::default(), Progress { step, steps: 7 });
+            part.value(&b).d_logprobs[0][0] != 0.0
+        })
+        .collect();
+    assert_eq!(acts, [false, false, true, false, false, true, false]);
+    let mut always = Dpo::default();
+    assert!(always.value(&b).loss > 0.0);
+    always.begin(&Batch::default(), Progress { step: 4, steps: 7 });
+    assert!(always.value(&b).loss > 0.0);
+}
+
+#[test]
+fn gradients_are_finite_differences() {
+    for (seed, pairs) in [(1, Pairs::Extremes), (2, Pairs::All)] {
+        let b = TokenBatch { groups: vec![0, 0, 0], rewards: vec![0.2, 1.0, 0.6], ..batch(seed) };
+        assert_gradients(&Dpo { pairs, beta: 0.7, weight: 1.5, ..Dpo::default() }, &b);
+    }
+}
+
+#[test]
+fn a_hopeless_pair_stays_finite() {
+    let term = Dpo { beta: 10.0, ..Dpo::default() }.value(&tokens(&[-900.0, -0.5], &[0, 0], &[1.0, 0.0]));
+    assert!((term.loss - 8995.0).abs() < 1e-9 && (term.d_logprobs[0][0] + 10.0).abs() < 1e-12);
+}
+
+#[test]
+fn options_are_checked() {
+    assert!(Dpo::default().check().is_ok());
+    assert!(Dpo { beta: 0.0, ..Dpo::default() }.check().is_err());
+    assert!(Dpo { weight: f64::NAN, ..Dpo::default() }.check().is_err());
+    assert!(Dpo { every: 0, ..Dpo::default() }.check().is_err());
+}

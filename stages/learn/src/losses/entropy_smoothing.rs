@@ -1,0 +1,171 @@
+//! EPO: an entropy bonus whose tokens are held to a band around what the policy's entropy used to be.
+//!
+//! Why so: over many turns with a reward at the end, entropy swings: it explodes early or collapses late, and a plain bonus feeds the
+//! first. Here the running mean over all past steps, turn by turn, anchors it (2509.22576). The released penalty is a constant per token
+//! outside the band, whose gradient is 0; this is the distance to the band, which is differentiable. Refuses: a band before there is a
+//! past (the first step, or a turn that no episode has reached): such tokens have the bonus only.
+
+use crate::batch::{Batch, TokenBatch};
+use crate::part::{LossTerm, Needs, Part, Progress, Term};
+use crate::registry::Options;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use trainyard_core::{Error, Result};
+
+/// Options of `entropy_smoothing`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct EntropySmoothing {
+    /// Multiplies the bonus and the penalty.
+    #[schemars(range(min = 0))]
+    pub weight: f64,
+    /// Lower end of the band, as a multiple of the running mean.
+    #[schemars(range(min = 0))]
+    pub low: f64,
+    /// Upper end of the band, as a multiple of the running mean.
+    #[schemars(range(min = 0))]
+    pub high: f64,
+    /// Weight of the penalty against the bonus in the first step.
+    #[schemars(range(min = 0))]
+    pub beta_start: f64,
+    /// Weight of the penalty against the bonus in the last step. Above the band entropy falls only while it is above 1.
+    #[schemars(range(min = 0))]
+    pub beta_end: f64,
+    /// Null: the weight goes in a straight line from beta_start to beta_end. A number: the difference to beta_end decays by
+    /// exp(−decay) within half the run.
+    pub decay: Option<f64>,
+    #[serde(skip)]
+    state: State,
+}
+
+/// What later steps depend on.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+struct State {
+    /// Turn → mean entropies of past steps.
+    turns: BTreeMap<usize, Past>,
+    /// Turn → running mean, as it was before this step.
+    anchors: BTreeMap<usize, f64>,
+    /// The penalty's weight in this step.
+    beta: f64,
+}
+
+/// The steps in which a turn was sampled.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+struct Past {
+    steps: u64,
+    /// Of their mean entropies.
+    sum: f64,
+}
+
+impl Default for EntropySmoothing {
+    fn default() -> Self {
+        Self { weight: 0.001, low: 0.0, high: 2.0, beta_start: 2.0, beta_end: 1.0, decay: None, state: State::default() }
+    }
+}
+
+impl Options for EntropySmoothing {
+    const KIND: &'static str = "entropy_smoothing";
+    const SUMMARY: &'static str = "entropy bonus held to a band around its running mean per turn (EPO)";
+    const DOC: &'static str = "Token loss = −weight·(H − β·P), P = [low·H̄ − H]⁺ + [H − high·H̄]⁺ in nats, H of the current policy at the token's place, H̄ the\n\
+        mean over all past steps of the mean entropy at sampling time of the token's turn (each step counts the same; tokens of\n\
+        demonstrations do not count). No H̄ yet: P = 0. β goes from beta_start in the first step to beta_end in the last, or with `decay`\n\
+        γ: β = beta_end + (beta_start − beta_end)·exp(−γ·k/⌊K/2⌋), k of K steps; published: 1 + exp(−γ·k/⌊K/2⌋), so beta_start 2, beta_end\n\
+        1. The paper's α is in β. The released code gives a constant instead of P, which has no gradient; the paper writes P with one H̄ for\n\
+        all turns, the code and this one have one per turn. Source: 2509.22576 (band 0..2 in the reported runs, weight 0.001). State: the\n\
+        running means. Metric: outside_band (tokens outside).";
+    fn check(&self) -> Result<()> {
+        let ends = [self.weight, self.low, self.beta_start, self.beta_end, self.decay.unwrap_or(0.0)];
+        if ends.iter().all(|x| *x >= 0.0) && self.low <= self.high {
+            return Ok(());
+        }
+        Err(Error::invalid(format!("`weight` {}, the band {}..{} or the schedule is out of range", self.weight, self.low, self.high))
+            .help("all options are at least 0, low at most high"))
+    }
+}
+
+impl Part for EntropySmoothing {
+    fn needs(&self) -> Needs {
+        Needs { entropies: true, ..Needs::NONE }
+    }
+    fn save(&self) -> Value {
+        json!(self.state)
+    }
+    fn load(&mut self, state: Value) -> Result<()> {
+        self.state = serde_json::from_value(state).map_err(|e| Error::data(format!("state of loss term `entropy_smoothing`: {e}")))?;
+        Ok(())
+    }
+}
+
+impl LossTerm for EntropySmoothing {
+    fn begin(&mut self, batch: &Batch, progress: Progress) {
+        self.state.anchors = self.state.turns.iter().map(|(turn, past)| (*turn, past.sum / past.steps as f64)).collect();
+        self.state.beta = self.beta(progress);
+        for (turn, mean) in means(batch) {
+            let past = self.state.turns.entry(turn).or_default();
+            past.steps += 1;
+            past.sum += mean;
+        }
+    }
+    fn value(&self, b: &TokenBatch) -> Term {
+        let entropies = b.entropies.as_ref().expect("`needs` asked for entropies");
+        let mut slopes = b.zeros();
+        let mut term = Term { d_logprobs: b.zeros(), ..Term::default() };
+        let mut outside = 0.0;
+        for (i, t) in b.places() {
+            let entropy = entropies[i][t];
+            let turn = b.turns[i].iter().position(|&(first, end)| (first..end).contains(&t));
+            let anchor = turn.and_then(|turn| self.state.anchors.get(&turn));
+            let (distance, side) = anchor.map_or((0.0, 0.0), |mean| self.outside(entropy, *mean));
+            let weight = self.weight * b.weights[i][t];
+            term.loss -= weight * (entropy - self.state.beta * distance);
+            slopes[i][t] = -weight * (1.0 - self.state.beta * side);
+            outside += f64::from(u8::from(distance > 0.0));
+        }
+        term.d_entropies = Some(slopes);
+        term.sums = vec![("outside_band", outside)];
+        term
+    }
+}
+
+impl EntropySmoothing {
+    fn beta(&self, progress: Progress) -> f64 {
+        let left = match self.decay {
+            Some(decay) => (-decay * progress.step as f64 / (progress.steps / 2).max(1) as f64).exp(),
+            None => 1.0 - (progress.step as f64 / progress.steps.saturating_sub(1).max(1) as f64).min(1.0),
+        };
+        self.beta_end + (self.beta_start - self.beta_end) * left
+    }
+    /// Distance to the band around a mean, and its derivative.
+    fn outside(&self, entropy: f64, mean: f64) -> (f64, f64) {
+        let (low, high) = (self.low * mean, self.high * mean);
+        if entropy < low {
+            (low - entropy, -1.0)
+        } else if entropy > high {
+            (entropy - high, 1.0)
+        } else {
+            (0.0, 0.0)
+        }
+    }
+}
+
+/// Mean entropy, when sampled, of every turn's tokens in the loss, over the whole batch.
+fn means(batch: &Batch) -> BTreeMap<usize, f64> {
+    let mut sums: BTreeMap<usize, (f64, f64)> = BTreeMap::new();
+    for rollout in batch.rollouts() {
+        let Some(entropies) = &rollout.entropies else { continue };
+        for (turn, summary) in rollout.turns.iter().enumerate() {
+            for t in (summary.first.max(rollout.given)..summary.end).filter(|t| rollout.mask[*t]) {
+                let (sum, tokens) = sums.entry(turn).or_default();
+                *sum += entropies[t];
+                *tokens += 1.0;
+            }
+        }
+    }
+    sums.into_iter().map(|(turn, (sum, tokens))| (turn, sum / tokens)).collect()
+}
+
+#[cfg(test)]
+#[path = "entropy_smoothing_tests.rs"]
+mod tests;

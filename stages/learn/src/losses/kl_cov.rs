@@ -1,0 +1,185 @@
+//! KL-Cov: the tokens whose logprob and advantage rise together most pay for every move.
+//!
+//! Why so: a few tokens of high covariance drain the policy's entropy; instead of silencing them (`clip_cov`) their distance from the
+//! sampling policy is penalized, so they still learn, slowly (2505.22617). Refuses: a negative coefficient.
+
+use super::clip::Token;
+use super::{Clip, RatioSums, covariances, ratio, share_of};
+use crate::batch::TokenBatch;
+use crate::part::{LossTerm, Part, Scope, Term};
+use crate::registry::Options;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
+use trainyard_core::{Error, Result};
+
+/// The loss of the tokens that are not penalized.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Others {
+    /// That of `clip`.
+    #[default]
+    Clipped,
+    /// −ρA, as published.
+    Free,
+}
+
+/// Options of `kl_cov`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct KlCov {
+    /// Tokens that are penalized, as a share of all tokens in the loss of a minibatch; 0 = none, anything above = at least one.
+    #[schemars(range(min = 0, max = 1))]
+    pub share: f64,
+    /// Multiplies the penalty.
+    #[schemars(range(min = 0))]
+    pub coefficient: f64,
+    /// `clipped` or `free` (as published).
+    pub others: Others,
+    /// With `others: clipped`: the ratio is held above 1 − clip_low.
+    #[schemars(range(min = 0, max = 1))]
+    pub clip_low: f64,
+    /// With `others: clipped`: the ratio is held below 1 + clip_high.
+    #[schemars(range(min = 0))]
+    pub clip_high: f64,
+}
+
+impl Default for KlCov {
+    fn default() -> Self {
+        Self { share: 2e-4, coefficient: 0.1, others: Others::Clipped, clip_low: 0.2, clip_high: 0.28 }
+    }
+}
+
+impl Options for KlCov {
+    const KIND: &'static str = "kl_cov";
+    const SUMMARY: &'static str = "a penalty on moving the tokens of highest covariance (KL-Cov)";
+    const DOC: &'static str = "The max(⌊share·N⌋, 1) of the minibatch's N tokens with the largest covariance (A − mean A)·(logπ − mean logπ) have the loss\n\
+        −ρA + coefficient·|logπ − logπ_old|, unclipped; equal ones by place. All others have that of `clip` (`others: clipped`) or −ρA\n\
+        (`others: free`, the published form, which has no clip at all). Means over the N tokens, logπ current; where it has not moved the\n\
+        penalty's gradient is 0. Source: 2505.22617 (share 2e-4; coefficient 1 in the paper, 0.1 in common use).\n\
+        Metrics: clip_fraction (tokens whose gradient the clip removed), kl (k3 estimate), ratio, kl_cov_fraction (tokens penalized).";
+    fn check(&self) -> Result<()> {
+        super::bounds(self.clip_low, self.clip_high)?;
+        if (0.0..=1.0).contains(&self.share) && self.coefficient >= 0.0 {
+            return Ok(());
+        }
+        Err(Error::invalid(format!("`share` {} or `coefficient` {} is out of range", self.share, self.coefficient))
+            .help("share is in 0..1, coefficient at least 0"))
+    }
+}
+
+impl Part for KlCov {}
+
+impl LossTerm for KlCov {
+    fn value(&self, b: &TokenBatch) -> Term {
+        let clip = Clip { clip_low: self.clip_low, clip_high: self.clip_high, dual_clip: None };
+        let penalized = self.penalized(b);
+        let mut term = Term { d_logprobs: b.zeros(), ..Term::default() };
+        let mut sums = RatioSums::default();
+        for (i, t) in b.places() {
+            let log_ratio = b.logprobs[i][t] - b.old_logprobs[i][t];
+            let (rho, slope) = ratio(log_ratio);
+            let advantage = b.advantages[i][t];
+            let free = Token { loss: -rho * advantage, gradient: -slope * advantage, clipped: false };
+            let token = if penalized.contains(&(i, t)) {
+                let side = if log_ratio == 0.0 { 0.0 } else { log_ratio.signum() };
+                Token {
+                    loss: free.loss + self.coefficient * log_ratio.abs(),
+                    gradient: free.gradient + self.coefficient * side,
+                    clipped: false,
+                }
+            } else if self.others == Others::Free {
+                free
+            } else {
+                clip.token(log_ratio, advantage)
+            };
+            let weight = b.weights[i][t] * b.importance(i, t);
+            term.loss += weight * token.loss;
+            term.d_logprobs[i][t] = weight * token.gradient;
+            sums.add(log_ratio, rho, token.clipped);
+        }
+        term.sums = sums.named();
+        term.sums.push(("kl_cov_fraction", penalized.len() as f64));
+        term
+    }
+    fn scope(&self) -> Scope {
+        Scope::Minibatch
+    }
+}
+
+impl KlCov {
+    /// Places whose tokens pay.
+    fn penalized(&self, b: &TokenBatch) -> BTreeSet<(usize, usize)> {
+        let mut tokens = covariances(b);
+        let count = share_of(self.share, tokens.len());
+        tokens.sort_by(|a, b| b.2.total_cmp(&a.2));
+        tokens.truncate(count);
+        tokens.into_iter().map(|(i, t, _)| (i, t)).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::losses::differences::{assert_gradients, batch};
+
+    /// Covariances 2, 0 and 1; the first token's ratio is e^0.5, beyond the bound of `clip`.
+    fn three() -> TokenBatch {
+        TokenBatch {
+            mask: vec![vec![true; 3]],
+            logprobs: vec![vec![-1.0, -2.0, -3.0]],
+            old_logprobs: vec![vec![-1.5, -2.0, -3.0]],
+            advantages: vec![vec![3.0, 0.0, 0.0]],
+            weights: vec![vec![1.0; 3]],
+            ..TokenBatch::default()
+        }
+    }
+
+    #[test]
+    fn the_token_of_highest_covariance_pays_and_is_not_clipped() {
+        let b = three();
+        let term = KlCov { share: 0.4, ..KlCov::default() }.value(&b);
+        assert!((term.loss - (-3.0 * 0.5f64.exp() + 0.05)).abs() < 1e-12);
+        assert!((term.d_logprobs[0][0] - (-3.0 * 0.5f64.exp() + 0.1)).abs() < 1e-12);
+        assert_eq!((&term.d_logprobs[0][1..], term.sums[3]), (&[0.0, 0.0][..], ("kl_cov_fraction", 1.0)));
+        let clipped = KlCov { share: 0.0, ..KlCov::default() }.value(&b);
+        assert!((clipped.loss + 3.0 * 1.28).abs() < 1e-12 && clipped.d_logprobs[0][0] == 0.0);
+        let free = KlCov { share: 0.0, others: Others::Free, ..KlCov::default() }.value(&b);
+        assert!((free.d_logprobs[0][0] + 3.0 * 0.5f64.exp()).abs() < 1e-12);
+    }
+
+    #[test]
+    fn the_penalty_pulls_back_from_either_side() {
+        let mut b = three();
+        b.advantages = vec![vec![0.0; 3]];
+        b.old_logprobs = vec![vec![-1.5, -1.5, -3.0]];
+        let term = KlCov { share: 1.0, ..KlCov::default() }.value(&b);
+        assert_eq!(term.d_logprobs, [[0.1, -0.1, 0.0]]);
+        assert!((term.loss - 0.1).abs() < 1e-12, "0.1·(0.5 + 0.5)");
+    }
+
+    #[test]
+    fn without_a_share_it_is_the_clipped_loss() {
+        for seed in 0..5 {
+            let (plain, term) = (Clip::default().value(&batch(seed)), KlCov { share: 0.0, ..KlCov::default() }.value(&batch(seed)));
+            assert_eq!((plain.loss, &plain.d_logprobs), (term.loss, &term.d_logprobs));
+        }
+    }
+
+    #[test]
+    fn gradients_are_finite_differences() {
+        for (seed, others) in [(1, Others::Clipped), (2, Others::Free), (3, Others::Clipped)] {
+            let part = KlCov { share: 0.3, coefficient: 0.7, others, ..KlCov::default() };
+            assert_gradients(&part, &batch(seed));
+            assert_gradients(&part, &TokenBatch { correction: Some(batch(9).advantages), ..batch(seed) });
+        }
+    }
+
+    #[test]
+    fn options_are_checked() {
+        assert!(KlCov::default().check().is_ok());
+        assert!(KlCov { coefficient: -0.1, ..KlCov::default() }.check().is_err());
+        assert!(KlCov { share: f64::NAN, ..KlCov::default() }.check().is_err());
+        assert!(KlCov { clip_high: -1.0, ..KlCov::default() }.check().is_err());
+    }
+}

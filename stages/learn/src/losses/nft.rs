@@ -1,0 +1,238 @@
+//! NFT: maximum likelihood on right answers, and on wrong ones the likelihood of an implicit negative policy.
+//!
+//! Why so: the sampling policy is a mixture π_old = r·π⁺ + (1 − r)·π⁻ of what is right and what is wrong, r the pass rate of the problem,
+//! so a model of the right answers is one of the wrong ones too, and both kinds can be learned by supervision (2505.18116). On the
+//! sampling policy its gradient is that of GRPO or Dr.GRPO, by the weight; it never reads advantages. Refuses: to drop groups; those
+//! without spread are the filter `zero_variance`'s work.
+
+use super::{RatioSums, ratio};
+use crate::batch::TokenBatch;
+use crate::part::{LossTerm, Needs, Part, Term};
+use crate::registry::Options;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use trainyard_core::{Error, Result};
+
+/// What the tokens of a problem of pass rate r weigh.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Weight {
+    /// sqrt((1 − r)/r): GRPO's advantages.
+    Sqrt,
+    /// 1 − r: Dr.GRPO's advantages.
+    #[default]
+    Linear,
+    /// 1.
+    None,
+}
+
+impl Weight {
+    /// Of a pass rate in (0, 1).
+    pub fn of(self, rate: f64) -> f64 {
+        match self {
+            Self::Sqrt => ((1.0 - rate) / rate).sqrt(),
+            Self::Linear => 1.0 - rate,
+            Self::None => 1.0,
+        }
+    }
+}
+
+/// Options of `nft`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Nft {
+    /// `sqrt`, `linear` or `none`.
+    pub weight: Weight,
+    /// Pass rates are held above this.
+    #[schemars(extend("exclusiveMinimum" = 0, "exclusiveMaximum" = 1))]
+    pub rate_low: f64,
+    /// Pass rates are held below this.
+    #[schemars(extend("exclusiveMinimum" = 0, "exclusiveMaximum" = 1))]
+    pub rate_high: f64,
+    /// The negative ratio of a wrong answer's token is held above this. A small value punishes a rising likelihood of wrong answers
+    /// more.
+    #[schemars(extend("exclusiveMinimum" = 0))]
+    pub floor: f64,
+}
+
+impl Default for Nft {
+    fn default() -> Self {
+        Self { weight: Weight::Linear, rate_low: 0.02, rate_high: 0.98, floor: 1.0 }
+    }
+}
+
+impl Options for Nft {
+    const KIND: &'static str = "nft";
+    const SUMMARY: &'static str = "likelihood of right answers and of an implicit negative policy (NFT)";
+    const DOC: &'static str = "R = π/π_old per token, r = pass rate of the group, held within rate_low..rate_high. Token loss = w(r)·(−log R) if the final\n\
+        answer is correct, else w(r)·(−log q), q = max((1 − r·R)/(1 − r), floor); w = sqrt((1 − r)/r), 1 − r (`linear`) or 1. The maximum\n\
+        is straight-through, as released: a held q keeps the gradient r·R/((1 − r)·q) of its argument, so the loss is not the gradient's\n\
+        integral there. For wrong answers the log-ratio is clamped to ±20. Times the importance weight, if any. At R = 1 the gradient is\n\
+        minus GRPO's advantages with population standard deviation (`sqrt`) or Dr.GRPO's (`linear`). Needs groups; ignores advantages.\n\
+        Source: 2505.18116 (floor 1, linear in the released runs). Metrics: clip_fraction (tokens with a held q), kl (k3 estimate), ratio.";
+    fn check(&self) -> Result<()> {
+        if self.rate_low > 0.0 && self.rate_low <= self.rate_high && self.rate_high < 1.0 && self.floor > 0.0 {
+            return Ok(());
+        }
+        let found = format!("`rate_low` {}, `rate_high` {} or `floor` {} is out of range", self.rate_low, self.rate_high, self.floor);
+        Err(Error::invalid(found).help("0 < rate_low ≤ rate_high < 1, floor above 0"))
+    }
+}
+
+impl Part for Nft {
+    fn needs(&self) -> Needs {
+        Needs { groups: true, ..Needs::NONE }
+    }
+}
+
+impl LossTerm for Nft {
+    fn value(&self, b: &TokenBatch) -> Term {
+        let mut term = Term { d_logprobs: b.zeros(), ..Term::default() };
+        let mut sums = RatioSums::default();
+        for (i, t) in b.places() {
+            let log_ratio = b.logprobs[i][t] - b.old_logprobs[i][t];
+            let rate = b.pass_rates[i].clamp(self.rate_low, self.rate_high);
+            let token = if b.correct[i] { Token::right(log_ratio) } else { self.wrong(log_ratio, rate) };
+            let weight = b.weights[i][t] * b.importance(i, t) * self.weight.of(rate);
+            term.loss += weight * token.loss;
+            term.d_logprobs[i][t] = weight * token.gradient;
+            sums.add(log_ratio, ratio(log_ratio).0, token.held);
+        }
+        term.sums = sums.named();
+        term
+    }
+}
+
+/// One token's loss and gradient by its logprob, unweighted.
+struct Token {
+    loss: f64,
+    gradient: f64,
+    held: bool,
+}
+
+impl Token {
+    fn right(log_ratio: f64) -> Self {
+        Self { loss: -log_ratio, gradient: -1.0, held: false }
+    }
+}
+
+impl Nft {
+    fn wrong(&self, log_ratio: f64, rate: f64) -> Token {
+        let (rho, slope) = ratio(log_ratio);
+        let negative = (1.0 - rate * rho) / (1.0 - rate);
+        let q = negative.max(self.floor);
+        Token { loss: -q.ln(), gradient: rate * slope / ((1.0 - rate) * q), held: q > negative }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::advantages::Group as GroupAdvantage;
+    use crate::advantages::group::{Center, Scale};
+    use crate::batch::{Batch, Group, Rollout};
+    use crate::losses::differences::{assert_gradients, batch};
+    use crate::part::Advantage as _;
+
+    /// One token of a given ratio.
+    fn one(ratio: f64, rate: f64, correct: bool) -> TokenBatch {
+        TokenBatch {
+            mask: vec![vec![true]],
+            logprobs: vec![vec![ratio.ln() - 1.0]],
+            old_logprobs: vec![vec![-1.0]],
+            weights: vec![vec![1.0]],
+            correct: vec![correct],
+            pass_rates: vec![rate],
+            ..TokenBatch::default()
+        }
+    }
+
+    #[test]
+    fn by_hand() {
+        let part = Nft { weight: Weight::None, floor: 0.1, ..Nft::default() };
+        let close = |b: TokenBatch, loss: f64, gradient: f64, held: f64| {
+            let term = part.value(&b);
+            assert!((term.loss - loss).abs() < 1e-12 && (term.d_logprobs[0][0] - gradient).abs() < 1e-12, "{term:?}");
+            assert_eq!(term.sums[0], ("clip_fraction", held));
+        };
+        close(one(2.0, 0.25, true), -(2f64.ln()), -1.0, 0.0);
+        // q = (1 − 0.25·2)/0.75 = 2/3, gradient 0.25·2/(0.75·2/3) = 1.
+        close(one(2.0, 0.25, false), -(2f64 / 3.0).ln(), 1.0, 0.0);
+        // (1 − 0.25·5)/0.75 is negative: held at 0.1, gradient 0.25·5/(0.75·0.1).
+        close(one(5.0, 0.25, false), -(0.1f64.ln()), 1.25 / 0.075, 1.0);
+        // Wrong answers that became unlikely push less.
+        close(one(0.5, 0.5, false), -(1.5f64.ln()), 0.25 / 0.75, 0.0);
+    }
+
+    #[test]
+    fn pass_rates_are_held() {
+        for (rate, held) in [(0.0, 0.02), (1.0, 0.98)] {
+            for correct in [true, false] {
+                let of = |rate: f64| Nft { weight: Weight::Sqrt, ..Nft::default() }.value(&one(0.9, rate, correct));
+                assert_eq!(of(rate), of(held));
+                assert!(of(rate).loss.is_finite());
+            }
+        }
+    }
+
+    /// Groups of `size` with `right` passes on the policy: gradient against minus the advantages of the group part.
+    #[test]
+    fn on_the_policy_the_gradient_is_grpo_or_dr_grpo() {
+        for (size, right) in [(2usize, 1usize), (8, 1), (8, 3), (8, 7), (16, 5)] {
+            let passed: Vec<bool> = (0..size).map(|s| s < right).collect();
+            let rollout = |&p: &bool| Rollout { mask: vec![true, true], reward: f64::from(u8::from(p)), correct: p, ..Rollout::default() };
+            let groups = vec![Group { rollouts: passed.iter().map(rollout).collect(), ..Group::default() }];
+            let b = TokenBatch {
+                mask: vec![vec![true, true]; size],
+                logprobs: vec![vec![-1.0, -0.3]; size],
+                old_logprobs: vec![vec![-1.0, -0.3]; size],
+                weights: vec![vec![0.5, 0.25]; size],
+                pass_rates: vec![right as f64 / size as f64; size],
+                correct: passed,
+                ..TokenBatch::default()
+            };
+            let all = Batch { step: 0, groups };
+            for (weight, scale) in [(Weight::Sqrt, Scale::Group), (Weight::Linear, Scale::None)] {
+                let advantages = GroupAdvantage { center: Center::Group, scale, ddof: 0, epsilon: 0.0 }.assign(&all);
+                for floor in [1.0, 0.01] {
+                    let term = Nft { weight, floor, ..Nft::default() }.value(&b);
+                    for (i, t) in b.places() {
+                        let want = -b.weights[i][t] * advantages[i][t];
+                        assert!((term.d_logprobs[i][t] - want).abs() < 1e-12, "{right} of {size}: {} {want}", term.d_logprobs[i][t]);
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn where_nothing_is_held_gradients_are_finite_differences() {
+        // r·R is at most 0.1·e^1.9 < 0.7.
+        for (seed, weight) in [(1, Weight::Sqrt), (2, Weight::Linear), (3, Weight::None)] {
+            let part = Nft { weight, floor: 0.01, ..Nft::default() };
+            let b = TokenBatch { pass_rates: vec![0.1, 0.1, 0.05], correct: vec![false, true, false], ..batch(seed) };
+            assert_gradients(&part, &b);
+            assert_gradients(&part, &TokenBatch { correction: Some(batch(8).advantages), ..b });
+        }
+    }
+
+    #[test]
+    fn advantages_do_not_matter() {
+        let b = batch(4);
+        let other = TokenBatch { advantages: b.zeros(), ..b.clone() };
+        assert_eq!(Nft::default().value(&b), Nft::default().value(&other));
+    }
+
+    #[test]
+    fn options_are_checked() {
+        assert!(Nft::default().check().is_ok());
+        for wrong in [
+            Nft { rate_low: 0.0, ..Nft::default() },
+            Nft { rate_high: 1.0, ..Nft::default() },
+            Nft { rate_low: 0.6, rate_high: 0.4, ..Nft::default() },
+            Nft { floor: 0.0, ..Nft::default() },
+        ] {
+            assert!(wrong.check().is_err());
+        }
+    }
+}

@@ -1,0 +1,116 @@
+//! The key `mechanism` of `rl`: `{enabled: true, with: {…options of rl…}}`, the one difference between the two arms of a recipe.
+//!
+//! Why so: a recipe claims that one mechanism moves one quantity, so its arms must be equal but for that mechanism, and switched off
+//! they must be one computation. `with` is laid over everything else of the config (its own `algorithm` takes the place of the
+//! config's); disabled it vanishes. Either way the key itself is gone after the expansion, so a disabled treatment has the config,
+//! and with it the digest, of the baseline: it is a cache hit. Refuses: other keys, a mechanism inside of a mechanism.
+
+use serde_json::{Map, Value};
+use trainyard_core::{Error, Result};
+
+/// The key in the options of `rl`.
+pub const KEY: &str = "mechanism";
+
+/// Takes the key out of a config and gives what is to be laid over the rest: `None` if there is no mechanism, or a disabled one.
+///
+/// Errors: invalid, naming the key that is wrong.
+pub fn take(config: &mut Map<String, Value>) -> Result<Option<Map<String, Value>>> {
+    let mut fields = match config.remove(KEY) {
+        None => return Ok(None),
+        Some(Value::Object(fields)) => fields,
+        Some(other) => return Err(wrong("", "a map", &other)),
+    };
+    let enabled = match fields.remove("enabled") {
+        None => true,
+        Some(Value::Bool(enabled)) => enabled,
+        Some(other) => return Err(wrong(".enabled", "true or false", &other)),
+    };
+    let with = match fields.remove("with") {
+        None => Map::new(),
+        Some(Value::Object(with)) => with,
+        Some(other) => return Err(wrong(".with", "a map of options", &other)),
+    };
+    if let Some(key) = fields.keys().next() {
+        return Err(Error::invalid(format!("`{KEY}` has no key `{key}`")).help("it takes `enabled` and `with`"));
+    }
+    if with.contains_key(KEY) {
+        return Err(Error::invalid(format!("`{KEY}.with` holds a mechanism itself")).help("put the options of both into one `with`"));
+    }
+    Ok(enabled.then_some(with))
+}
+
+fn wrong(at: &str, wanted: &str, found: &Value) -> Error {
+    Error::invalid(format!("`{KEY}{at}` must be {wanted}, found {found}")).help("write `mechanism: {enabled: true, with: {filters: […]}}`")
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::compose::{COMPOSITIONS, expand};
+    use serde_json::{Value, json};
+
+    fn arm(enabled: bool, with: &Value) -> Value {
+        json!({
+            "algorithm": "rloo",
+            "steps": 3,
+            "filters": [{ "kind": "zero_variance" }],
+            "advantage": { "epsilon": 1e-4 },
+            "mechanism": { "enabled": enabled, "with": with },
+        })
+    }
+
+    #[test]
+    fn switched_off_it_leaves_no_trace() {
+        let mut plain = arm(false, &json!({}));
+        plain.as_object_mut().unwrap().remove("mechanism");
+        let plain = expand(plain).unwrap();
+        let with = json!({ "algorithm": "gspo", "filters": [{ "kind": "void_turn" }], "rollout": { "group_size": 4 } });
+        assert_eq!(expand(arm(false, &with)).unwrap(), plain);
+        assert_eq!(expand(arm(true, &json!({}))).unwrap(), plain, "a mechanism that changes nothing");
+        assert!(plain.get("mechanism").is_none());
+    }
+
+    #[test]
+    fn switched_on_it_is_what_one_would_have_written_by_hand() {
+        let with = json!({ "filters": [{ "kind": "void_turn" }], "advantage": { "epsilon": 1e-5 }, "rollout": { "group_size": 4 } });
+        let by_hand = json!({
+            "algorithm": "rloo",
+            "steps": 3,
+            "filters": [{ "kind": "void_turn" }],
+            "advantage": { "epsilon": 1e-5 },
+            "rollout": { "group_size": 4 },
+        });
+        let on = expand(arm(true, &with)).unwrap();
+        assert_eq!(on, expand(by_hand).unwrap());
+        assert_eq!(expand(on.clone()).unwrap(), on, "expanding twice changes nothing");
+    }
+
+    #[test]
+    fn another_part_drops_the_options_of_the_arms_own() {
+        let with = json!({ "advantage": { "kind": "discounted_return" } });
+        let on = expand(arm(true, &with)).unwrap();
+        assert_eq!(on["advantage"]["kind"], "discounted_return");
+        assert!(on["advantage"].get("epsilon").is_none(), "{}", on["advantage"]);
+    }
+
+    #[test]
+    fn its_algorithm_takes_the_place_of_the_arms() {
+        for c in COMPOSITIONS {
+            let on = expand(json!({ "algorithm": "rloo", "mechanism": { "with": { "algorithm": c.name } } })).unwrap();
+            assert_eq!(on, expand(json!({ "algorithm": c.name })).unwrap(), "{}", c.name);
+        }
+        let kept = expand(arm(true, &json!({ "algorithm": "grpo" }))).unwrap();
+        assert_eq!(kept["filters"].as_array().unwrap().len(), 1, "the arm's own overrides stay");
+        assert_eq!(kept["advantage"]["scale"], "group", "the algorithm does not");
+    }
+
+    #[test]
+    fn mistakes_name_the_key() {
+        let message = |mechanism: Value| expand(json!({ "mechanism": mechanism })).unwrap_err().message;
+        assert!(message(json!(true)).contains("must be a map"));
+        assert!(message(json!({ "enabled": "on" })).contains("mechanism.enabled"));
+        assert!(message(json!({ "with": [] })).contains("mechanism.with"));
+        assert!(message(json!({ "filters": [] })).contains("no key `filters`"));
+        assert!(message(json!({ "with": { "mechanism": {} } })).contains("a mechanism itself"));
+        assert!(message(json!({ "with": { "filters": [{ "kind": "voidturn" }] } })).starts_with("filters[0]"));
+    }
+}

@@ -1,0 +1,207 @@
+//! AEPO's entropy-aware advantage: uncertain tokens learn more.
+//!
+//! Why so: tokens of high entropy, often the first after a tool's answer, are where an agent decides; an advantage that grows with the
+//! token's entropy puts the weight there (2510.14545). Refuses: gradients through the entropy; it only scales a constant.
+
+use crate::batch::{Batch, Grid};
+use crate::part::{Modulation, Needs, Part};
+use crate::registry::Options;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::ops::Range;
+use trainyard_core::{Error, Result};
+
+/// Which tokens an entropy is compared with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Over {
+    /// Those of its group.
+    #[default]
+    Group,
+    /// Those of the batch.
+    Batch,
+}
+
+/// Options of `entropy_balanced`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct EntropyBalanced {
+    /// What one standard deviation of entropy adds to the factor; 0 = factor 1.
+    pub a: f64,
+    /// Mean and deviation of entropies are those of the group or of the batch.
+    pub over: Over,
+    /// Of the last batch; none if no entropy differed from another.
+    #[serde(skip)]
+    tilt: Option<f64>,
+}
+
+impl Default for EntropyBalanced {
+    fn default() -> Self {
+        Self { a: 0.2, over: Over::Group, tilt: None }
+    }
+}
+
+impl Options for EntropyBalanced {
+    const KIND: &'static str = "entropy_balanced";
+    const SUMMARY: &'static str = "advantages scaled by how uncertain their token is (AEPO)";
+    const DOC: &'static str = "A ← A·(1 + a·A_H), A_H = (H − mean)/std of the token's entropy over all tokens of its group in the loss (std with ddof 1; A_H =\n\
+        0 where nothing differs). The paper normalizes inside of the group; public code takes all tokens of the batch at hand (`over:\n\
+        batch`) and an `a` of 0.2. A token more than 1/a deviations below the mean would change its sign; entropies are at least 0, so\n\
+        with 0.2 this needs a mean above five deviations. Needs entropies. Metric: entropy_tilt, the mean factor of tokens above the mean\n\
+        entropy minus that of the others. Source: 2510.14545.";
+    fn check(&self) -> Result<()> {
+        if self.a.is_finite() { Ok(()) } else { Err(Error::invalid(format!("`a` is {}, but must be a finite number", self.a))) }
+    }
+}
+
+impl Part for EntropyBalanced {
+    fn needs(&self) -> Needs {
+        Needs { entropies: true, groups: self.over == Over::Group, ..Needs::NONE }
+    }
+}
+
+impl Modulation for EntropyBalanced {
+    fn apply(&mut self, batch: &Batch, advantages: &mut Grid) {
+        let mut above = Mean::default();
+        let mut others = Mean::default();
+        for rows in self.comparable(batch) {
+            let tokens = tokens(batch, rows);
+            let Some((mean, deviation)) = moments(&tokens) else { continue };
+            for token in &tokens {
+                let z = (token.entropy - mean) / deviation;
+                let factor = 1.0 + self.a * z;
+                advantages[token.row][token.t] *= factor;
+                if z > 0.0 { above.add(factor) } else { others.add(factor) }
+            }
+        }
+        self.tilt = above.value().zip(others.value()).map(|(above, others)| above - others);
+    }
+    fn metrics(&self) -> Vec<(&'static str, f64)> {
+        self.tilt.map(|t| ("entropy_tilt", t)).into_iter().collect()
+    }
+}
+
+impl EntropyBalanced {
+    /// Rows of the grid whose tokens are compared with each other.
+    fn comparable(&self, batch: &Batch) -> Vec<Range<usize>> {
+        if self.over == Over::Batch {
+            return std::iter::once(0..batch.len()).collect();
+        }
+        let mut first = 0;
+        let range = |n: usize| {
+            first += n;
+            first - n..first
+        };
+        batch.groups.iter().map(|g| g.rollouts.len()).map(range).collect()
+    }
+}
+
+/// A token in the loss.
+struct Token {
+    row: usize,
+    t: usize,
+    entropy: f64,
+}
+
+fn tokens(batch: &Batch, rows: Range<usize>) -> Vec<Token> {
+    let mut tokens = Vec::new();
+    for (row, rollout) in batch.rollouts().enumerate().skip(rows.start).take(rows.len()) {
+        let entropies = rollout.entropies.as_ref().expect("`needs` asked for entropies");
+        tokens.extend((0..rollout.mask.len()).filter(|&t| rollout.mask[t]).map(|t| Token { row, t, entropy: entropies[t] }));
+    }
+    tokens
+}
+
+/// Mean and standard deviation; none where there is no spread.
+fn moments(tokens: &[Token]) -> Option<(f64, f64)> {
+    let n = tokens.len() as f64;
+    let mean = tokens.iter().map(|t| t.entropy).sum::<f64>() / n;
+    let squares: f64 = tokens.iter().map(|t| (t.entropy - mean).powi(2)).sum();
+    if n > 1.0 && squares > 0.0 { Some((mean, (squares / (n - 1.0)).sqrt())) } else { None }
+}
+
+#[derive(Default)]
+struct Mean {
+    sum: f64,
+    n: f64,
+}
+
+impl Mean {
+    fn add(&mut self, value: f64) {
+        self.sum += value;
+        self.n += 1.0;
+    }
+    fn value(&self) -> Option<f64> {
+        if self.n > 0.0 { Some(self.sum / self.n) } else { None }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::batch::{Group, Rollout};
+
+    /// A prompt token, then the given entropies.
+    fn rollout(entropies: &[f64]) -> Rollout {
+        Rollout {
+            mask: std::iter::once(false).chain(entropies.iter().map(|_| true)).collect(),
+            entropies: Some(std::iter::once(7.0).chain(entropies.iter().copied()).collect()),
+            ..Rollout::default()
+        }
+    }
+    fn batch(groups: &[&[&[f64]]]) -> Batch {
+        let group = |g: &&[&[f64]]| Group { rollouts: g.iter().map(|r| rollout(r)).collect(), ..Group::default() };
+        Batch { step: 0, groups: groups.iter().map(group).collect() }
+    }
+    fn near(found: &[f64], wanted: &[f64]) {
+        assert_eq!(found.len(), wanted.len());
+        assert!(found.iter().zip(wanted).all(|(f, w)| (f - w).abs() < 1e-12), "{found:?} is not {wanted:?}");
+    }
+
+    #[test]
+    fn one_group_by_hand() {
+        let batch = batch(&[&[&[0.0, 2.0], &[1.0, 1.0]]]);
+        let mut a = batch.spread(&[1.0, -3.0]);
+        let mut part = EntropyBalanced::default();
+        part.apply(&batch, &mut a);
+        // Mean 1, variance 2/3.
+        let z = 1.5f64.sqrt();
+        near(&a[0], &[0.0, 1.0 - 0.2 * z, 1.0 + 0.2 * z]);
+        near(&a[1], &[0.0, -3.0, -3.0]);
+        let tilt = 1.0 + 0.2 * z - (3.0 - 0.2 * z) / 3.0;
+        assert!((part.metrics()[0].1 - tilt).abs() < 1e-12 && part.metrics()[0].0 == "entropy_tilt");
+    }
+
+    #[test]
+    fn the_group_s_sum_of_equal_advantages_stays() {
+        let batch = batch(&[&[&[0.1, 0.9, 0.4], &[2.0]], &[&[0.0, 5.0], &[1.0, 1.0, 0.2]]]);
+        for (a, over) in [(0.2, Over::Group), (1.0, Over::Group), (-0.3, Over::Group), (0.2, Over::Batch)] {
+            let mut grid = batch.spread(&[1.0; 4]);
+            EntropyBalanced { a, over, tilt: None }.apply(&batch, &mut grid);
+            let sums: Vec<f64> = grid.iter().map(|row| row.iter().sum()).collect();
+            assert!((sums.iter().sum::<f64>() - 9.0).abs() < 1e-9, "{sums:?}");
+            assert_eq!((sums[0] + sums[1] - 4.0).abs() < 1e-9, over == Over::Group, "{sums:?}");
+        }
+    }
+
+    #[test]
+    fn the_batch_compares_across_groups() {
+        let batch = batch(&[&[&[0.0], &[0.0]], &[&[2.0], &[2.0]]]);
+        let mut grid = batch.spread(&[1.0; 4]);
+        let mut part = EntropyBalanced::default();
+        part.apply(&batch, &mut grid);
+        assert_eq!(grid, batch.spread(&[1.0; 4]), "no spread inside of the groups");
+        assert!(part.metrics().is_empty());
+        EntropyBalanced { over: Over::Batch, ..EntropyBalanced::default() }.apply(&batch, &mut grid);
+        let z = 0.75f64.sqrt();
+        near(&grid[0], &[0.0, 1.0 - 0.2 * z]);
+        near(&grid[3], &[0.0, 1.0 + 0.2 * z]);
+    }
+
+    #[test]
+    fn the_constant_is_a_number() {
+        assert!(EntropyBalanced { a: f64::INFINITY, ..EntropyBalanced::default() }.check().is_err());
+        assert!(EntropyBalanced::default().needs().groups);
+        assert!(!EntropyBalanced { over: Over::Batch, ..EntropyBalanced::default() }.needs().groups);
+    }
+}

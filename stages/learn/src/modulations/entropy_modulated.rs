@@ -1,0 +1,223 @@
+//! EMPG: confident turns get a larger advantage, uncertain ones a smaller one, and a turn that leads to a confident one a bonus.
+//!
+//! Why so: the gradient of a softmax policy grows with its entropy, so plain advantages move uncertain turns most and confident ones least,
+//! right or wrong; the factor turns that around and keeps the mean size of the update (2509.09265). Refuses: scales of its own over
+//! time; every batch calibrates itself.
+
+use crate::batch::{Batch, Grid, Rollout};
+use crate::part::{Modulation, Needs, Part};
+use crate::registry::Options;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use trainyard_core::{Error, Result};
+
+/// Options of `entropy_modulated`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct EntropyModulated {
+    /// How fast the factor falls with the entropy of the turn; 0 = factor 1.
+    #[schemars(range(min = 0))]
+    pub k: f64,
+    /// How fast the bonus falls with the entropy of the next turn.
+    #[schemars(range(min = 0))]
+    pub future_k: f64,
+    /// Size of the bonus; 0 = none.
+    #[schemars(range(min = 0))]
+    pub zeta: f64,
+    /// Standard deviation of the last batch's factors; none without turns.
+    #[serde(skip)]
+    spread: Option<f64>,
+}
+
+impl Default for EntropyModulated {
+    fn default() -> Self {
+        Self { k: 1.0, future_k: 1.0, zeta: 0.05, spread: None }
+    }
+}
+
+impl Options for EntropyModulated {
+    const KIND: &'static str = "entropy_modulated";
+    const SUMMARY: &'static str = "larger advantages for confident turns, and a bonus for clarity ahead (EMPG)";
+    const DOC: &'static str = "H_t = mean entropy of the tokens of turn t in the loss, H~ = (H − min)/(max − min) over all turns of the batch (0 if all are\n\
+        equal). g_t = exp(−k·H~_t) / mean of exp(−k·H~) over all turns: its mean is 1. f_t = exp(−future_k·H~_t). Every token of turn t:\n\
+        A ← A·g_t + zeta·f_{t+1}, without the second summand at the last turn of a rollout; then the mean over all turns of the batch is\n\
+        subtracted (each turn counts once, however long: so in the paper's code). Turns without a token in the loss are no turns here.\n\
+        Needs entropies. Metric: modulation_spread, the standard deviation of g over turns. Source: 2509.09265.";
+    fn check(&self) -> Result<()> {
+        for (name, value) in [("k", self.k), ("future_k", self.future_k), ("zeta", self.zeta)] {
+            if !value.is_finite() || value < 0.0 {
+                return Err(Error::invalid(format!("`{name}` is {value}, but must be at least 0")));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Part for EntropyModulated {
+    fn needs(&self) -> Needs {
+        Needs { entropies: true, ..Needs::NONE }
+    }
+}
+
+impl Modulation for EntropyModulated {
+    fn apply(&mut self, batch: &Batch, advantages: &mut Grid) {
+        let steps: Vec<Vec<Step>> = batch.rollouts().map(steps).collect();
+        let entropies = normalized(&steps.iter().flatten().map(|s| s.entropy).collect::<Vec<_>>());
+        if entropies.is_empty() {
+            self.spread = None;
+            return;
+        }
+        let factors = self.factors(&entropies);
+        let n = factors.len() as f64;
+        self.spread = Some((factors.iter().map(|g| (g - 1.0).powi(2)).sum::<f64>() / n).sqrt());
+        let mut sum = 0.0;
+        let mut place = 0;
+        for (steps, row) in steps.iter().zip(advantages.iter_mut()) {
+            for (i, step) in steps.iter().enumerate() {
+                let bonus = if i + 1 < steps.len() { self.zeta * (-self.future_k * entropies[place + 1]).exp() } else { 0.0 };
+                for &t in &step.tokens {
+                    row[t] = row[t] * factors[place] + bonus;
+                }
+                sum += step.tokens.iter().map(|&t| row[t]).sum::<f64>() / step.tokens.len() as f64;
+                place += 1;
+            }
+        }
+        for (steps, row) in steps.iter().zip(advantages) {
+            for &t in steps.iter().flat_map(|s| &s.tokens) {
+                row[t] -= sum / n;
+            }
+        }
+    }
+    fn metrics(&self) -> Vec<(&'static str, f64)> {
+        self.spread.map(|s| ("modulation_spread", s)).into_iter().collect()
+    }
+}
+
+impl EntropyModulated {
+    /// One per normalized entropy; their mean is 1.
+    fn factors(&self, entropies: &[f64]) -> Vec<f64> {
+        let raw: Vec<f64> = entropies.iter().map(|h| (-self.k * h).exp()).collect();
+        let mean = raw.iter().sum::<f64>() / raw.len() as f64;
+        raw.iter().map(|g| g / mean).collect()
+    }
+}
+
+/// A turn with tokens in the loss.
+struct Step {
+    tokens: Vec<usize>,
+    /// Mean over its tokens.
+    entropy: f64,
+}
+
+fn steps(rollout: &Rollout) -> Vec<Step> {
+    let entropies = rollout.entropies.as_ref().expect("`needs` asked for entropies");
+    let step = |(first, end): (usize, usize)| {
+        let tokens: Vec<usize> = (first..end.min(rollout.mask.len())).filter(|&t| rollout.mask[t]).collect();
+        let entropy = tokens.iter().map(|&t| entropies[t]).sum::<f64>() / tokens.len() as f64;
+        if tokens.is_empty() { None } else { Some(Step { tokens, entropy }) }
+    };
+    rollout.turns.iter().filter_map(|t| step((t.first, t.end))).collect()
+}
+
+/// From the least to the largest onto 0..1; all 0 if they are equal.
+fn normalized(entropies: &[f64]) -> Vec<f64> {
+    let least = entropies.iter().copied().fold(f64::INFINITY, f64::min);
+    let range = entropies.iter().copied().fold(f64::NEG_INFINITY, f64::max) - least;
+    entropies.iter().map(|h| if range > 0.0 { (h - least) / range } else { 0.0 }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::batch::{Group, TurnSummary};
+
+    /// A prompt token, then turns with an observation token between them.
+    fn rollout(turns: &[&[f64]]) -> Rollout {
+        let mut r = Rollout { mask: vec![false], entropies: Some(vec![0.0]), ..Rollout::default() };
+        let entropies = r.entropies.as_mut().unwrap();
+        for (k, turn) in turns.iter().enumerate() {
+            if k > 0 {
+                r.mask.push(false);
+                entropies.push(0.0);
+            }
+            let first = r.mask.len();
+            r.mask.extend(turn.iter().map(|_| true));
+            entropies.extend_from_slice(turn);
+            r.turns.push(TurnSummary { first, end: r.mask.len(), ..TurnSummary::default() });
+        }
+        r
+    }
+    fn batch(rollouts: Vec<Rollout>) -> Batch {
+        Batch { step: 0, groups: vec![Group { rollouts, ..Group::default() }] }
+    }
+    fn near(found: &[f64], wanted: &[f64]) {
+        assert_eq!(found.len(), wanted.len());
+        assert!(found.iter().zip(wanted).all(|(f, w)| (f - w).abs() < 1e-12), "{found:?} is not {wanted:?}");
+    }
+
+    #[test]
+    fn two_rollouts_of_two_turns_by_hand() {
+        // Entropies of turns 0.1, 0.9 and 0.9, 0.1; with k = ln 2 the factors are 1, ½, ½, 1 over their mean ¾.
+        let batch = batch(vec![rollout(&[&[0.0, 0.2], &[0.9]]), rollout(&[&[0.9], &[0.1]])]);
+        let mut a = batch.spread(&[1.0, -1.0]);
+        let mut part = EntropyModulated { k: 2.0f64.ln(), future_k: 2.0f64.ln(), zeta: 0.3, ..EntropyModulated::default() };
+        part.apply(&batch, &mut a);
+        // Turns before centering: 4/3 + 0.15, 2/3, −2/3 + 0.3, −4/3; their mean is 0.1125.
+        let c = 0.1125;
+        near(&a[0], &[0.0, 4.0 / 3.0 + 0.15 - c, 4.0 / 3.0 + 0.15 - c, 0.0, 2.0 / 3.0 - c]);
+        near(&a[1], &[0.0, -2.0 / 3.0 + 0.3 - c, 0.0, -4.0 / 3.0 - c]);
+        assert!((part.metrics()[0].1 - 1.0 / 3.0).abs() < 1e-12 && part.metrics()[0].0 == "modulation_spread");
+    }
+
+    #[test]
+    fn factors_have_mean_one_and_fall_with_entropy() {
+        let entropies = normalized(&[0.3, 2.0, 0.7, 1.1, 0.2]);
+        assert_eq!((entropies[4], entropies[1]), (0.0, 1.0));
+        for k in [0.0, 0.5, 1.0, 4.0] {
+            let g = EntropyModulated { k, ..EntropyModulated::default() }.factors(&entropies);
+            assert!((g.iter().sum::<f64>() / 5.0 - 1.0).abs() < 1e-12);
+            assert!(k == 0.0 || (g[4] > g[0] && g[0] > g[2] && g[2] > g[3] && g[3] > g[1] && g[4] > 1.0 && g[1] < 1.0), "{g:?}");
+            assert!(k > 0.0 || g.iter().all(|g| *g == 1.0));
+        }
+    }
+
+    #[test]
+    fn confident_turns_are_amplified_whatever_their_sign() {
+        let batch = batch(vec![rollout(&[&[0.0], &[1.0]]), rollout(&[&[0.0], &[1.0]])]);
+        let mut a = batch.spread(&[1.0, -1.0]);
+        EntropyModulated { zeta: 0.0, ..EntropyModulated::default() }.apply(&batch, &mut a);
+        assert!(a[0][1] > 1.0 && a[0][3] < 1.0 && a[1][1] < -1.0 && a[1][3] > -1.0, "{a:?}");
+    }
+
+    #[test]
+    fn equal_entropies_change_nothing_but_the_mean() {
+        let batch = batch(vec![rollout(&[&[0.4], &[0.4, 0.4]]), rollout(&[&[0.4]])]);
+        let mut a = batch.spread(&[1.0, -2.0]);
+        let mut part = EntropyModulated { zeta: 0.0, ..EntropyModulated::default() };
+        part.apply(&batch, &mut a);
+        near(&a[0], &[0.0, 1.0, 0.0, 1.0, 1.0]);
+        near(&a[1], &[0.0, -2.0]);
+        assert_eq!(part.metrics(), [("modulation_spread", 0.0)]);
+    }
+
+    #[test]
+    fn turns_outside_of_the_loss_do_not_count() {
+        let mut masked = rollout(&[&[0.0], &[9.0]]);
+        masked.mask[3] = false;
+        let batch = batch(vec![masked, rollout(&[&[1.0]])]);
+        let mut a = batch.spread(&[1.0, 1.0]);
+        let mut part = EntropyModulated { k: 2.0f64.ln(), zeta: 0.6, ..EntropyModulated::default() };
+        part.apply(&batch, &mut a);
+        // Factors 4/3 and 2/3, no bonus: the next turn is not in the loss.
+        near(&a[0], &[0.0, 1.0 / 3.0, 0.0, 0.0]);
+        near(&a[1], &[0.0, -1.0 / 3.0]);
+        part.apply(&Batch::default(), &mut Grid::new());
+        assert!(part.metrics().is_empty());
+    }
+
+    #[test]
+    fn constants_are_not_negative() {
+        assert!(EntropyModulated { zeta: -0.1, ..EntropyModulated::default() }.check().unwrap_err().message.contains("zeta"));
+        assert!(EntropyModulated { k: f64::NAN, ..EntropyModulated::default() }.check().is_err());
+    }
+}

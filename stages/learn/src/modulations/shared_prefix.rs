@@ -1,0 +1,167 @@
+//! ARPO's hard attribution: tokens that several rollouts share through forks get the mean advantage of all rollouts through them.
+//!
+//! Why so: a token before a fork led to every branch, so no branch's outcome alone is its merit; a branch's own tokens keep its advantage
+//! (2507.19849). The soft form is no part: with equal ratios the sum over the copies of a shared token already is that of the means.
+//! Refuses: guessing; tokens are shared only where a fork says so, however equal two rollouts look.
+
+use crate::batch::{Batch, Grid, Rollout};
+use crate::part::{Modulation, Needs, Part};
+use crate::registry::Options;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// Options of `shared_prefix`: none.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct SharedPrefix {
+    /// Of the last batch; none without tokens in the loss.
+    #[serde(skip)]
+    share: Option<f64>,
+}
+
+impl Options for SharedPrefix {
+    const KIND: &'static str = "shared_prefix";
+    const SUMMARY: &'static str = "tokens shared through forks get the mean advantage of their rollouts (ARPO, hard)";
+    const DOC: &'static str = "A fork shares its tokens before `fork_at` with the rollout it was forked from, and with that one's ancestors as far as they\n\
+        share them in turn. A of a shared token ← mean of A over all rollouts of the group that hold it in the loss; the sum over them\n\
+        stays. A parent that left the group (dropped by a filter or a selection) still ties its own forks together, but its ancestors\n\
+        are not known any more. Needs forks and groups. Metric: shared_prefix_share, the share of tokens in the loss that several\n\
+        rollouts hold. Source: 2507.19849.";
+}
+
+impl Part for SharedPrefix {
+    fn needs(&self) -> Needs {
+        Needs { fork: true, groups: true, ..Needs::NONE }
+    }
+}
+
+impl Modulation for SharedPrefix {
+    fn apply(&mut self, batch: &Batch, advantages: &mut Grid) {
+        let (mut shared, mut all) = (0usize, 0usize);
+        let mut rest = advantages.as_mut_slice();
+        for group in &batch.groups {
+            let (rows, after) = std::mem::take(&mut rest).split_at_mut(group.rollouts.len());
+            rest = after;
+            shared += attribute(&group.rollouts, rows);
+            all += group.rollouts.iter().map(Rollout::loss_tokens).sum::<usize>();
+        }
+        self.share = if all > 0 { Some(shared as f64 / all as f64) } else { None };
+    }
+    fn metrics(&self) -> Vec<(&'static str, f64)> {
+        self.share.map(|s| ("shared_prefix_share", s)).into_iter().collect()
+    }
+}
+
+/// Gives shared tokens of one group their mean; returns how many tokens in the loss are shared.
+fn attribute(rollouts: &[Rollout], rows: &mut [Vec<f64>]) -> usize {
+    let family: BTreeMap<u32, &Rollout> = rollouts.iter().map(|r| (r.sample, r)).collect();
+    // Sample that made the token, and its place → every copy of it.
+    let mut copies: BTreeMap<(u32, usize), Vec<usize>> = BTreeMap::new();
+    for (i, rollout) in rollouts.iter().enumerate() {
+        for t in (0..rollout.mask.len()).filter(|&t| rollout.mask[t]) {
+            copies.entry((maker(&family, rollout, t), t)).or_default().push(i);
+        }
+    }
+    let mut shared = 0;
+    for ((_, t), holders) in copies.into_iter().filter(|(_, holders)| holders.len() > 1) {
+        let mean = holders.iter().map(|&i| rows[i][t]).sum::<f64>() / holders.len() as f64;
+        for &i in &holders {
+            rows[i][t] = mean;
+        }
+        shared += holders.len();
+    }
+    shared
+}
+
+/// The sample that token `t` of a rollout was first sampled for.
+fn maker(family: &BTreeMap<u32, &Rollout>, rollout: &Rollout, t: usize) -> u32 {
+    let mut sample = rollout.sample;
+    let mut at = Some(rollout);
+    // No ancestry is longer than the family: records that form a circle end, too.
+    for _ in 0..family.len() {
+        match at.and_then(|r| r.fork_of.zip(r.fork_at)) {
+            Some((parent, first)) if t < first => {
+                sample = parent;
+                at = family.get(&parent).copied();
+            }
+            _ => break,
+        }
+    }
+    sample
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::batch::Group;
+
+    /// A prompt token and five sampled ones.
+    fn rollout(sample: u32, fork: Option<(u32, usize)>) -> Rollout {
+        Rollout {
+            sample,
+            fork_of: fork.map(|f| f.0),
+            fork_at: fork.map(|f| f.1),
+            mask: vec![false, true, true, true, true, true],
+            ..Rollout::default()
+        }
+    }
+    fn batch(groups: Vec<Vec<Rollout>>) -> Batch {
+        Batch { step: 0, groups: groups.into_iter().map(|rollouts| Group { rollouts, ..Group::default() }).collect() }
+    }
+    fn nested() -> Vec<Rollout> {
+        vec![rollout(0, None), rollout(1, Some((0, 3))), rollout(2, Some((1, 5)))]
+    }
+
+    #[test]
+    fn nested_forks_by_hand() {
+        let batch = batch(vec![nested()]);
+        let mut a = batch.spread(&[3.0, 0.0, -6.0]);
+        let mut part = SharedPrefix::default();
+        part.apply(&batch, &mut a);
+        // Tokens 1 and 2 belong to all three, 3 and 4 to the forks, 5 to each alone.
+        let wanted = [[0.0, -1.0, -1.0, 3.0, 3.0, 3.0], [0.0, -1.0, -1.0, -3.0, -3.0, 0.0], [0.0, -1.0, -1.0, -3.0, -3.0, -6.0]];
+        assert_eq!(a, wanted);
+        assert_eq!(a.iter().flatten().sum::<f64>(), 5.0 * (3.0 + 0.0 - 6.0), "the sum stays");
+        assert_eq!(part.metrics(), [("shared_prefix_share", 10.0 / 15.0)]);
+    }
+
+    #[test]
+    fn groups_and_roots_share_nothing() {
+        let batch = batch(vec![nested(), vec![rollout(0, None), rollout(1, None)]]);
+        let mut a = batch.spread(&[0.0, 0.0, 0.0, 2.0, -2.0]);
+        let mut part = SharedPrefix::default();
+        part.apply(&batch, &mut a);
+        assert_eq!(a, batch.spread(&[0.0, 0.0, 0.0, 2.0, -2.0]));
+        assert_eq!(part.metrics(), [("shared_prefix_share", 10.0 / 25.0)]);
+    }
+
+    #[test]
+    fn tokens_outside_of_the_loss_are_no_copies() {
+        let mut group = nested();
+        group[1].mask[2] = false;
+        let batch = batch(vec![group]);
+        let mut a = batch.spread(&[3.0, 0.0, -6.0]);
+        SharedPrefix::default().apply(&batch, &mut a);
+        assert_eq!([a[0][2], a[1][2], a[2][2]], [-1.5, 0.0, -1.5]);
+        assert_eq!([a[0][1], a[1][1], a[2][1]], [-1.0; 3]);
+    }
+
+    #[test]
+    fn a_parent_that_left_still_ties_its_forks() {
+        let batch = batch(vec![vec![rollout(0, None), rollout(2, Some((1, 5))), rollout(3, Some((1, 4)))]]);
+        let mut a = batch.spread(&[3.0, 1.0, -1.0]);
+        SharedPrefix::default().apply(&batch, &mut a);
+        assert_eq!(a[0], [0.0, 3.0, 3.0, 3.0, 3.0, 3.0]);
+        assert_eq!(a[1], [0.0, 0.0, 0.0, 0.0, 1.0, 1.0]);
+        assert_eq!(a[2], [0.0, 0.0, 0.0, 0.0, -1.0, -1.0]);
+    }
+
+    #[test]
+    fn a_circle_of_forks_ends() {
+        let batch = batch(vec![vec![rollout(0, Some((1, 9))), rollout(1, Some((0, 9)))]]);
+        let mut a = batch.spread(&[1.0, 0.0]);
+        SharedPrefix::default().apply(&batch, &mut a);
+        assert!(a.iter().flatten().all(|x| x.is_finite()));
+    }
+}

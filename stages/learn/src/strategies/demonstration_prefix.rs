@@ -1,0 +1,239 @@
+//! One rollout of every group begins with the first part of a demonstration, and the policy goes on from there (Prefix-RFT,
+//! 2507.01679).
+//!
+//! Why so: where no rollout of a group succeeds there is nothing to learn from; a beginning that somebody else made right shows the
+//! way, and the group's baseline decides whether it helped, so a demonstration is followed only as far as it pays. The part that is
+//! given shrinks over the run, from nearly all to nearly nothing. Refuses: whole demonstrations; the policy writes at least the
+//! last token itself. Problems without a demonstration get a plain group.
+
+use super::{Tally, from_root};
+use crate::part::{Draw, Needs, Part, Pool, Prefix, Progress, Spawn, Strategy};
+use crate::registry::Options;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use trainyard_core::{Chance, Error, Result};
+
+/// How much of a demonstration is given.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum PrefixLength {
+    /// The share of the schedule.
+    #[default]
+    Schedule,
+    /// A share drawn evenly between that of the schedule and `first_share`.
+    Uniform,
+}
+
+/// Options of `demonstration_prefix`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct DemonstrationPrefix {
+    /// Rollouts of a group that begin with a demonstration.
+    #[schemars(range(min = 1))]
+    pub hybrids: u32,
+    /// Share of a demonstration's own tokens that is given at the first step.
+    #[schemars(range(min = 0, max = 1))]
+    pub first_share: f64,
+    /// The share that the schedule ends at.
+    #[schemars(range(min = 0, max = 1))]
+    pub last_share: f64,
+    /// Whether the share is that of the schedule, or drawn down to it.
+    pub length: PrefixLength,
+    #[serde(skip)]
+    tally: Tally,
+}
+
+impl Default for DemonstrationPrefix {
+    fn default() -> Self {
+        Self { hybrids: 1, first_share: 0.95, last_share: 0.05, length: PrefixLength::Schedule, tally: Tally::default() }
+    }
+}
+
+impl Options for DemonstrationPrefix {
+    const KIND: &'static str = "demonstration_prefix";
+    const SUMMARY: &'static str = "one rollout per group goes on from a part of a demonstration (Prefix-RFT, 2507.01679)";
+    const DOC: &'static str = "The first `hybrids` rollouts of a group begin with the first round(s·n) of the n own tokens of a demonstration of their\n\
+        problem, at most n − 1: whole turns are replayed in the environment, the rest opens the next turn. s = last + (first −\n\
+        last)·(1 + cos πt)/2 with t = share of the run that is done; with length `uniform`, s is drawn between that and first_share.\n\
+        Of several demonstrations each hybrid takes another one, beginning at one by chance. The given tokens stay in the mask; the\n\
+        filter `prefix_entropy` chooses which of them are learned.\n\n\
+        The paper's appendix is reported to draw evenly between a bound with this schedule and 0.95: that is length `uniform`. Metrics\n\
+        of the last step: prefix_share (mean share of its demonstration that a hybrid was given; left out if there was none), hybrids\n\
+        (per group). Source: 2507.01679.";
+    fn check(&self) -> Result<()> {
+        if self.hybrids == 0 {
+            return Err(Error::invalid("`hybrids` is 0, but must be at least 1").help("for none, take the strategy `independent`"));
+        }
+        let within = |x: f64| (0.0..=1.0).contains(&x);
+        if !within(self.first_share) || !within(self.last_share) || self.last_share > self.first_share {
+            return Err(Error::invalid(format!(
+                "`first_share` is {} and `last_share` is {}, but both must lie in 0..1, the first not below the last",
+                self.first_share, self.last_share
+            )));
+        }
+        Ok(())
+    }
+}
+
+impl Part for DemonstrationPrefix {
+    fn needs(&self) -> Needs {
+        Needs { demonstrations: true, groups: true, ..Needs::NONE }
+    }
+}
+
+impl Strategy for DemonstrationPrefix {
+    fn start(&mut self, draw: &Draw, pool: &Pool, size: u32, progress: Progress, chance: &Chance) -> Vec<Spawn> {
+        self.tally.begin(progress);
+        self.tally.add("hybrids", 0.0, draw.problems.len());
+        let mut spawns = from_root(draw, size);
+        for spawn in spawns.iter_mut().filter(|s| s.sample < self.hybrids) {
+            let demonstrations = &pool.problems[draw.problems[spawn.group]].demonstrations;
+            if demonstrations.is_empty() {
+                continue;
+            }
+            let group = spawn.group as u64;
+            let first = chance.at("demonstration", &[group]).below(demonstrations.len() as u64) as usize;
+            let demonstration = &demonstrations[(first + spawn.sample as usize) % demonstrations.len()];
+            let lowest = self.scheduled(progress.share());
+            let share = match self.length {
+                PrefixLength::Schedule => lowest,
+                PrefixLength::Uniform => {
+                    lowest + (self.first_share - lowest) * chance.at("prefix", &[group, u64::from(spawn.sample)]).uniform()
+                }
+            };
+            let Some((prefix, given)) = beginning(demonstration, share) else { continue };
+            spawn.prefix = Some(prefix);
+            self.tally.add("hybrids", 1.0, 0);
+            self.tally.add("prefix_share", given, 1);
+        }
+        spawns
+    }
+    fn metrics(&self) -> Vec<(&'static str, f64)> {
+        self.tally.metrics()
+    }
+}
+
+impl DemonstrationPrefix {
+    /// Cosine from first_share to last_share.
+    fn scheduled(&self, done: f64) -> f64 {
+        self.last_share + (self.first_share - self.last_share) * (1.0 + (std::f64::consts::PI * done).cos()) / 2.0
+    }
+}
+
+/// The first `share` of a demonstration's tokens, and what share they really are. None if that is no token at all.
+fn beginning(demonstration: &[Vec<u32>], share: f64) -> Option<(Prefix, f64)> {
+    let all: usize = demonstration.iter().map(Vec::len).sum();
+    let given = ((share * all as f64).round() as usize).min(all.saturating_sub(1));
+    if given == 0 {
+        return None;
+    }
+    let mut prefix = Prefix::default();
+    let mut left = given;
+    for turn in demonstration {
+        if left < turn.len() {
+            prefix.partial = turn[..left].to_vec();
+            break;
+        }
+        prefix.turns.push(turn.clone());
+        left -= turn.len();
+    }
+    Some((prefix, given as f64 / all as f64))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::part::PoolProblem;
+
+    /// Two turns of 3 and 7 tokens.
+    fn demonstration(tag: u32) -> Vec<Vec<u32>> {
+        vec![(0..3).map(|i| tag + i).collect(), (3..10).map(|i| tag + i).collect()]
+    }
+    fn pool() -> Pool {
+        let problem = |demonstrations: Vec<Vec<Vec<u32>>>| PoolProblem { demonstrations, ..PoolProblem::default() };
+        Pool { problems: vec![problem(vec![]), problem(vec![demonstration(100)]), problem(vec![demonstration(200), demonstration(300)])] }
+    }
+    fn started(part: &mut DemonstrationPrefix, problems: &[usize], step: u64) -> Vec<Spawn> {
+        let draw = Draw { problems: problems.to_vec(), ..Draw::default() };
+        part.start(&draw, &pool(), 4, Progress { step, steps: 10 }, &Chance::new(7))
+    }
+    fn fixed(share: f64) -> DemonstrationPrefix {
+        DemonstrationPrefix { first_share: share, last_share: share, ..DemonstrationPrefix::default() }
+    }
+
+    #[test]
+    fn whole_turns_and_the_beginning_of_the_next_by_hand() {
+        let turns = demonstration(100);
+        let of = |share: f64| beginning(&turns, share);
+        let (first, second) = (turns[0].clone(), &turns[1]);
+        assert_eq!(of(0.5), Some((Prefix { turns: vec![first.clone()], partial: second[..2].to_vec() }, 0.5)));
+        assert_eq!(of(0.2), Some((Prefix { turns: vec![], partial: first[..2].to_vec() }, 0.2)));
+        assert_eq!(of(0.3), Some((Prefix { turns: vec![first.clone()], partial: vec![] }, 0.3)));
+        assert_eq!(of(1.0), Some((Prefix { turns: vec![first], partial: second[..6].to_vec() }, 0.9)), "one token is left");
+        assert_eq!(of(0.04), None, "0.4 of a token");
+        assert_eq!(beginning(&[vec![1]], 1.0), None);
+        assert_eq!(beginning(&[], 1.0), None);
+    }
+
+    #[test]
+    fn the_schedule_is_a_cosine() {
+        let part = DemonstrationPrefix::default();
+        for (done, share) in [(0.0, 0.95), (0.5, 0.5), (1.0, 0.05), (1.0 / 3.0, 0.725)] {
+            assert!((part.scheduled(done) - share).abs() < 1e-12, "{done}");
+        }
+    }
+
+    #[test]
+    fn one_rollout_of_a_group_with_a_demonstration() {
+        let mut part = fixed(0.5);
+        let spawns = started(&mut part, &[1, 0, 1], 0);
+        assert_eq!(spawns.len(), 12);
+        let hybrids: Vec<(usize, u32)> = spawns.iter().filter(|s| s.prefix.is_some()).map(|s| (s.group, s.sample)).collect();
+        assert_eq!(hybrids, [(0, 0), (2, 0)]);
+        assert_eq!(part.metrics(), [("hybrids", 2.0 / 3.0), ("prefix_share", 0.5)]);
+        started(&mut part, &[0], 1);
+        assert_eq!(part.metrics(), [("hybrids", 0.0)], "another step, no demonstration");
+    }
+
+    #[test]
+    fn several_hybrids_take_different_demonstrations() {
+        let mut part = DemonstrationPrefix { hybrids: 2, ..fixed(0.5) };
+        let mut tags: Vec<u32> = started(&mut part, &[2], 0).into_iter().filter_map(|s| s.prefix).map(|p| p.turns[0][0]).collect();
+        tags.sort_unstable();
+        assert_eq!(tags, [200, 300]);
+        let many = DemonstrationPrefix { hybrids: 9, ..fixed(0.5) };
+        assert_eq!(started(&mut many.clone(), &[1], 0).len(), 4, "no more than the group holds");
+    }
+
+    #[test]
+    fn given_shares_shrink_and_stay_within_their_bounds() {
+        let mut last = 1.0;
+        for step in 0..10 {
+            let mut part = DemonstrationPrefix::default();
+            let given = |part: &mut DemonstrationPrefix| started(part, &[1; 30], step).into_iter().filter_map(|s| s.prefix);
+            let sizes: Vec<usize> = given(&mut part).map(|p| p.turns.iter().map(Vec::len).sum::<usize>() + p.partial.len()).collect();
+            assert!(sizes.iter().all(|n| *n == sizes[0] && *n < 10));
+            assert!(sizes[0] as f64 <= last * 10.0);
+            last = sizes[0] as f64 / 10.0;
+            let lowest = part.scheduled(step as f64 / 10.0);
+            let mut uniform = DemonstrationPrefix { length: PrefixLength::Uniform, ..DemonstrationPrefix::default() };
+            given(&mut uniform).count();
+            let drawn = uniform.metrics().iter().find(|(n, _)| *n == "prefix_share").unwrap().1;
+            assert!(drawn >= lowest - 0.051 && drawn < 0.9001, "{drawn} at step {step}");
+            assert!(step < 7 || drawn > lowest + 0.1, "the mean of a draw lies between its bounds: {drawn}");
+        }
+    }
+
+    #[test]
+    fn what_cannot_work_is_refused() {
+        let ok = DemonstrationPrefix::default();
+        assert!(ok.check().is_ok());
+        let wrong = [
+            DemonstrationPrefix { hybrids: 0, ..ok.clone() },
+            DemonstrationPrefix { first_share: 1.5, ..ok.clone() },
+            DemonstrationPrefix { last_share: f64::NAN, ..ok.clone() },
+            DemonstrationPrefix { first_share: 0.1, last_share: 0.2, ..ok },
+        ];
+        assert!(wrong.iter().all(|w| w.check().is_err()));
+    }
+}

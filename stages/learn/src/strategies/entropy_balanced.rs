@@ -1,0 +1,182 @@
+//! Divides a group's budget between roots and branches by where its problem is uncertain, and tires of branching in a row (AEPO,
+//! 2510.14545).
+//!
+//! Why so: branches help where tool results open the next step, whole rollouts where the problem itself does; and without a penalty
+//! a few sequences that stay uncertain eat the budget of all. The paper measures the two entropies of each problem by an episode
+//! sampled beforehand and thrown away. Here that episode is the group's first rollout: it starts alone, is never forked, and stays
+//! in the group; when it has ended, the other roots start. So the measure costs no token, only a wait, and it is of this problem
+//! under these weights, which a running mean over earlier steps would not be; nothing is carried from step to step. Refuses: more
+//! sequences than the group size.
+
+use super::{ForkRule, Tally, check_forking, from_root, jumps, opening};
+use crate::part::{Action, Draw, GroupView, Live, Needs, Part, Pool, Progress, Spawn, Strategy};
+use crate::registry::Options;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use trainyard_core::{Chance, Error, Result};
+
+/// Options of `entropy_balanced`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct EntropyBalanced {
+    /// How strongly H_root − H_tool shifts the budget towards roots; 0 = always half.
+    pub beta: f64,
+    /// Propensity to fork where the entropy has not changed.
+    pub alpha: f64,
+    /// Weight of the change of entropy in the propensity.
+    pub gamma: f64,
+    /// A node is uncertain where alpha + gamma·ΔH is above this, and forked where the penalized propensity still is.
+    pub threshold: f64,
+    /// What each uncertain node directly before takes off the propensity, as a share of it.
+    #[schemars(range(min = 0, max = 1))]
+    pub penalty: f64,
+    /// Whether penalized propensities are held against the threshold or drawn.
+    pub rule: ForkRule,
+    /// Sequences that leave a forked node, the original included; 1 = never fork.
+    #[schemars(range(min = 1))]
+    pub beam: u32,
+    /// Tokens at the beginning of a turn whose entropies are averaged.
+    #[schemars(range(min = 1))]
+    pub window: usize,
+    /// Nats that count as 1 in differences of entropy.
+    #[schemars(extend("exclusiveMinimum" = 0))]
+    pub normalizer: f64,
+    #[serde(skip)]
+    state: State,
+}
+
+/// Of one draw; nothing here outlives it but the step's means.
+#[derive(Debug, Clone, PartialEq, Default)]
+struct State {
+    /// By group, while only its first rollout has been started.
+    pilots: BTreeMap<usize, Pilot>,
+    tally: Tally,
+}
+
+/// What the first rollout of a group has shown.
+#[derive(Debug, Clone, PartialEq, Default)]
+struct Pilot {
+    /// Mean entropy at the opening of turn 0, in nats.
+    root: Option<f64>,
+    /// The same behind each tool result.
+    tools: Vec<f64>,
+}
+
+impl Pilot {
+    /// H_root − H_tool in nats; 0 where one of them was never seen.
+    fn difference(&self) -> f64 {
+        match self.root {
+            Some(root) if !self.tools.is_empty() => root - self.tools.iter().sum::<f64>() / self.tools.len() as f64,
+            _ => 0.0,
+        }
+    }
+}
+
+impl Default for EntropyBalanced {
+    fn default() -> Self {
+        Self {
+            beta: 1.0,
+            alpha: 0.5,
+            gamma: 0.2,
+            threshold: 0.5,
+            penalty: 0.05,
+            rule: ForkRule::Threshold,
+            beam: 2,
+            window: 20,
+            normalizer: 1.0,
+            state: State::default(),
+        }
+    }
+}
+
+impl Options for EntropyBalanced {
+    const KIND: &'static str = "entropy_balanced";
+    const SUMMARY: &'static str = "roots and branches by measured entropy, with a penalty on branching in a row (AEPO, 2510.14545)";
+    const DOC: &'static str = "H = mean entropy of the first `window` tokens of a turn. Of k = group size sequences, m = k·σ(beta·(H_root − H_tool) /\n\
+        normalizer) start from the root, rounded, at least 2: H_root is H of turn 0 and H_tool the mean H of the turns behind tool\n\
+        results, both of the group's first rollout, which runs alone and is not forked (without a tool result: half of k). At a turn\n\
+        t ≥ 1 of the others, ΔH = (H_t − H_0) / normalizer and P = (alpha + gamma·ΔH)·(1 − min(1, penalty·l)), l = number of turns\n\
+        directly before, behind tool results, with alpha + gamma·ΔH > threshold; where P > threshold (rule `chance`: with probability\n\
+        P), beam − 1 copies go on from behind the tool result. What branches leave of the budget is filled from the root.\n\n\
+        The released code penalizes by 0.05 per branch and draws; H_tool there also counts turn 0. Its entropies are sums over 20\n\
+        tokens divided by the log of the vocabulary, about 1.7 times the mean in nats, with beta 0.5.\n\n\
+        Metrics of the last step: roots (planned per group), forks (copies per group), fork_chain (mean l + 1 of forked nodes).\n\
+        Source: 2510.14545.";
+    fn check(&self) -> Result<()> {
+        check_forking(self.window, self.normalizer, self.beam)?;
+        if !(0.0..=1.0).contains(&self.penalty) {
+            return Err(Error::invalid(format!("`penalty` is {}, but must lie in 0..1", self.penalty)));
+        }
+        if [self.alpha, self.beta, self.gamma, self.threshold].iter().all(|x| x.is_finite()) {
+            return Ok(());
+        }
+        Err(Error::invalid("`alpha`, `beta`, `gamma` and `threshold` must be finite"))
+    }
+}
+
+impl Part for EntropyBalanced {
+    fn needs(&self) -> Needs {
+        Needs { fork: true, entropies: true, multi_turn: true, groups: true, ..Needs::NONE }
+    }
+}
+
+impl Strategy for EntropyBalanced {
+    fn start(&mut self, draw: &Draw, _pool: &Pool, _size: u32, progress: Progress, _chance: &Chance) -> Vec<Spawn> {
+        self.state.tally.begin(progress);
+        self.state.tally.add("forks", 0.0, draw.problems.len());
+        self.state.pilots = (0..draw.problems.len()).map(|g| (g, Pilot::default())).collect();
+        from_root(draw, 1)
+    }
+    fn at_turn(&mut self, live: &Live, group: &GroupView, chance: &Chance) -> Action {
+        if let Some(pilot) = self.state.pilots.get_mut(&live.group) {
+            let opening = live.entropies.last().and_then(|t| opening(t, self.window));
+            match opening {
+                Some(h) if live.turn == 0 => pilot.root = Some(h),
+                Some(h) => pilot.tools.push(h),
+                None => {}
+            }
+            return Action::Continue;
+        }
+        let copies = self.beam.saturating_sub(1).min(group.budget.saturating_sub(group.started));
+        // A copy's first turn is the node that it was forked at: that was judged when the copy was made.
+        if copies == 0 || live.since_fork == Some(0) {
+            return Action::Continue;
+        }
+        let mut jumps = jumps(live, self.window, self.normalizer);
+        let Some(jump) = jumps.pop().flatten() else { return Action::Continue };
+        let chain = jumps.iter().rev().take_while(|j| j.is_some_and(|j| self.propensity(j) > self.threshold)).count();
+        let penalized = self.propensity(jump) * (1.0 - (self.penalty * chain as f64).min(1.0));
+        if !self.rule.forks(penalized, self.threshold, live, chance) {
+            return Action::Continue;
+        }
+        self.state.tally.add("forks", f64::from(copies), 0);
+        self.state.tally.add("fork_chain", chain as f64 + 1.0, 1);
+        Action::Fork { at: live.first, copies }
+    }
+    fn refill(&mut self, group: usize, view: &GroupView) -> u32 {
+        let left = view.budget.saturating_sub(view.started);
+        let Some(pilot) = self.state.pilots.remove(&group) else { return left };
+        let roots = self.roots(view.budget, pilot.difference());
+        self.state.tally.add("roots", f64::from(roots), 1);
+        roots.saturating_sub(view.started).min(left)
+    }
+    fn metrics(&self) -> Vec<(&'static str, f64)> {
+        self.state.tally.metrics()
+    }
+}
+
+impl EntropyBalanced {
+    fn propensity(&self, jump: f64) -> f64 {
+        self.alpha + self.gamma * jump
+    }
+    /// m of k, the first rollout included. At least one more than it, for it is not forked itself.
+    fn roots(&self, budget: u32, difference: f64) -> u32 {
+        let share = 1.0 / (1.0 + (-self.beta * difference / self.normalizer).exp());
+        ((f64::from(budget) * share).round() as u32).max(2).min(budget)
+    }
+}
+
+#[cfg(test)]
+#[path = "entropy_balanced_tests.rs"]
+mod tests;

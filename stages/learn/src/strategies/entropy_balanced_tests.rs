@@ -1,0 +1,121 @@
+use super::*;
+use crate::strategies::tests::{live, play};
+
+const PILOT_DONE: GroupView = GroupView { started: 1, done: 1, budget: 8 };
+const OPEN: GroupView = GroupView { started: 4, done: 0, budget: 8 };
+
+fn started(part: &mut EntropyBalanced, problems: usize) -> Vec<Spawn> {
+    let draw = Draw { problems: vec![0; problems], ..Draw::default() };
+    part.start(&draw, &Pool::default(), 8, Progress { step: 0, steps: 1 }, &Chance::new(0))
+}
+/// The roots that a group of 8 gets when its first rollout has these entropies, turn by turn.
+fn planned(part: &mut EntropyBalanced, turns: &[&[f64]]) -> u32 {
+    started(part, 1);
+    for upto in 1..=turns.len() {
+        assert_eq!(part.at_turn(&live(&turns[..upto]), &OPEN, &Chance::new(0)), Action::Continue, "the first rollout is not forked");
+    }
+    let more = part.refill(0, &PILOT_DONE);
+    assert_eq!(part.refill(0, &GroupView { started: 1 + more, done: 1 + more, ..OPEN }), 7 - more, "the rest is filled up");
+    more + 1
+}
+/// A part whose group 0 has its roots.
+fn branching(options: EntropyBalanced) -> EntropyBalanced {
+    let mut part = options;
+    started(&mut part, 1);
+    part.refill(0, &PILOT_DONE);
+    part
+}
+
+#[test]
+fn roots_by_the_first_rollout_by_hand() {
+    // σ(ln 3) = 3/4 and σ(−ln 3) = 1/4 of 8.
+    let mut part = EntropyBalanced { beta: 3.0f64.ln(), ..EntropyBalanced::default() };
+    assert_eq!(planned(&mut part, &[&[2.0], &[1.0]]), 6);
+    assert_eq!(planned(&mut part, &[&[2.0, 2.0], &[0.5], &[1.5, 1.5]]), 6, "H_tool is the mean over turns: 1");
+    assert_eq!(planned(&mut part, &[&[1.0], &[2.0]]), 2);
+    assert_eq!(planned(&mut part, &[&[2.0]]), 4, "no tool result: half");
+    assert_eq!(planned(&mut part, &[]), 4, "an episode without a turn: half");
+    assert_eq!(planned(&mut part, &[&[1.0], &[99.0]]), 2, "one that may be forked stays");
+    assert_eq!(planned(&mut part, &[&[99.0], &[1.0]]), 8);
+    part.normalizer = 2.0;
+    assert_eq!(planned(&mut part, &[&[3.0], &[1.0]]), 6, "two nats count as one");
+}
+
+#[test]
+fn every_group_is_measured_by_itself() {
+    let mut part = EntropyBalanced { beta: 3.0f64.ln(), ..EntropyBalanced::default() };
+    assert_eq!(started(&mut part, 2).iter().map(|s| (s.group, s.sample)).collect::<Vec<_>>(), [(0, 0), (1, 0)]);
+    for (group, turns) in [(0, [[2.0], [1.0]]), (1, [[1.0], [2.0]])] {
+        let turns: [&[f64]; 2] = [&turns[0], &turns[1]];
+        for upto in 1..=2 {
+            let seen = Live { group, ..live(&turns[..upto]) };
+            part.at_turn(&seen, &OPEN, &Chance::new(0));
+        }
+    }
+    assert_eq!([part.refill(0, &PILOT_DONE), part.refill(1, &PILOT_DONE)], [5, 1]);
+    assert_eq!(part.metrics(), [("forks", 0.0), ("roots", 4.0)]);
+}
+
+#[test]
+fn uncertain_turns_in_a_row_tire() {
+    let asked = |part: &mut EntropyBalanced, turns: &[&[f64]]| part.at_turn(&live(turns), &OPEN, &Chance::new(0));
+    let mut part = branching(EntropyBalanced { penalty: 0.25, ..EntropyBalanced::default() });
+    // ΔH = 1: 0.7 alone, 0.7·0.75 = 0.525 behind one uncertain turn, 0.7·0.5 = 0.35 behind two.
+    assert_eq!(asked(&mut part, &[&[1.0], &[2.0]]), Action::Fork { at: 8, copies: 1 });
+    assert_eq!(asked(&mut part, &[&[1.0], &[2.0], &[2.0]]), Action::Fork { at: 9, copies: 1 });
+    assert_eq!(asked(&mut part, &[&[1.0], &[2.0], &[2.0], &[2.0]]), Action::Continue);
+    assert_eq!(asked(&mut part, &[&[1.0], &[2.0], &[1.0], &[2.0]]), Action::Fork { at: 10, copies: 1 }, "a calm turn ends the chain");
+    assert_eq!(asked(&mut part, &[&[1.0], &[1.0]]), Action::Continue, "0.5 is not above the threshold");
+    let metrics = part.metrics();
+    assert_eq!(metrics, [("fork_chain", 4.0 / 3.0), ("forks", 3.0), ("roots", 4.0)], "chains of 1, 2 and 1");
+    let mut free = branching(EntropyBalanced { penalty: 0.0, ..EntropyBalanced::default() });
+    assert_ne!(asked(&mut free, &[&[1.0], &[2.0], &[2.0], &[2.0]]), Action::Continue);
+}
+
+#[test]
+fn no_fork_of_a_fresh_copy_or_beyond_the_budget() {
+    let mut part = branching(EntropyBalanced::default());
+    let risen = live(&[&[0.0], &[5.0]]);
+    let copy = Live { forks: 1, since_fork: Some(0), ..risen.clone() };
+    assert_eq!(part.at_turn(&copy, &OPEN, &Chance::new(0)), Action::Continue);
+    assert_eq!(part.at_turn(&risen, &GroupView { started: 8, ..OPEN }, &Chance::new(0)), Action::Continue);
+    assert_ne!(part.at_turn(&risen, &OPEN, &Chance::new(0)), Action::Continue);
+}
+
+#[test]
+fn every_group_is_filled_and_never_beyond_its_budget() {
+    for seed in 0..40 {
+        let (size, beam) = (2 + (seed % 7) as u32, 2 + (seed % 3) as u32);
+        for rule in [ForkRule::Threshold, ForkRule::Chance] {
+            let mut part = EntropyBalanced { beam, rule, ..EntropyBalanced::default() };
+            let played = play(&mut part, size, 4, Chance::new(seed));
+            assert_eq!(played.waves[0], 1);
+            assert_eq!(played.forked + played.waves.iter().sum::<u32>(), size);
+            let roots = f64::from(1 + played.waves[1]);
+            assert!(part.metrics().contains(&("roots", roots)) && part.metrics().contains(&("forks", f64::from(played.forked))));
+        }
+    }
+}
+
+#[test]
+fn no_state_crosses_a_draw() {
+    let mut part = EntropyBalanced::default();
+    planned(&mut part, &[&[2.0], &[1.0]]);
+    assert!(part.save().is_null());
+    let mut fresh = EntropyBalanced::default();
+    assert_eq!(planned(&mut part, &[&[1.0], &[1.5]]), planned(&mut fresh, &[&[1.0], &[1.5]]));
+}
+
+#[test]
+fn what_cannot_work_is_refused() {
+    let ok = EntropyBalanced::default();
+    assert!(ok.check().is_ok());
+    let wrong = [
+        EntropyBalanced { penalty: 1.5, ..ok.clone() },
+        EntropyBalanced { penalty: f64::NAN, ..ok.clone() },
+        EntropyBalanced { beam: 0, ..ok.clone() },
+        EntropyBalanced { normalizer: -1.0, ..ok.clone() },
+        EntropyBalanced { beta: f64::INFINITY, ..ok },
+    ];
+    assert!(wrong.iter().all(|w| w.check().is_err()));
+}

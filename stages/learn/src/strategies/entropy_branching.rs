@@ -1,0 +1,218 @@
+//! Forks a sequence behind a tool result that left the policy uncertain (ARPO, 2507.19849).
+//!
+//! Why so: a tool result is where an agent's next tokens are most open, so a part of the budget is spent there instead of on whole
+//! episodes from the root; what stands before the fork is shared and costs nothing twice. A node is judged once, when its turn has
+//! been sampled: its copies go on from behind the tool result and are not judged there again. Refuses: more sequences than the
+//! group size; what branches leave over is filled up from the root.
+
+use super::{ForkRule, Tally, check_forking, from_root, jumps};
+use crate::part::{Action, Draw, GroupView, Live, Needs, Part, Pool, Progress, Spawn, Strategy};
+use crate::registry::Options;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use trainyard_core::{Chance, Error, Result};
+
+/// Options of `entropy_branching`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct EntropyBranching {
+    /// Sequences that start from the root, of the group size; null = half of it, rounded up.
+    pub roots: Option<u32>,
+    /// Propensity to fork where the entropy has not changed.
+    pub alpha: f64,
+    /// Weight of the change of entropy.
+    pub beta: f64,
+    /// Rule `threshold`: a node is forked where its propensity is above this.
+    pub threshold: f64,
+    /// Whether propensities are held against a threshold or drawn.
+    pub rule: ForkRule,
+    /// Sequences that leave a forked node, the original included; 1 = never fork.
+    #[schemars(range(min = 1))]
+    pub beam: u32,
+    /// Tokens at the beginning of a turn whose entropies are averaged.
+    #[schemars(range(min = 1))]
+    pub window: usize,
+    /// Nats that count as 1 in the change of entropy.
+    #[schemars(extend("exclusiveMinimum" = 0))]
+    pub normalizer: f64,
+    #[serde(skip)]
+    tally: Tally,
+}
+
+impl Default for EntropyBranching {
+    fn default() -> Self {
+        Self {
+            roots: None,
+            alpha: 0.5,
+            beta: 0.2,
+            threshold: 0.5,
+            rule: ForkRule::Threshold,
+            beam: 2,
+            window: 20,
+            normalizer: 1.0,
+            tally: Tally::default(),
+        }
+    }
+}
+
+impl Options for EntropyBranching {
+    const KIND: &'static str = "entropy_branching";
+    const SUMMARY: &'static str = "forks behind tool results where entropy rose (ARPO, 2507.19849)";
+    const DOC: &'static str = "Of a budget M = group size, `roots` sequences start from the root. At the end of every turn t ≥ 1, ΔH = (H_t − H_0) /\n\
+        normalizer, with H the mean entropy of the first `window` tokens of a turn in nats; P = alpha + beta·ΔH. Where P > threshold\n\
+        (rule `chance`: with probability P), beam − 1 copies go on from behind the tool result. The budget that branches leave is\n\
+        filled from the root. Advantages are left to the advantage part: group advantages are ARPO's soft form.\n\n\
+        The paper does not say how ΔH is normalized. The released code sums over 20 tokens and divides by the log of the vocabulary\n\
+        (about 11.9), which equals normalizer 0.6 here up to the truncation of its sums to the likeliest tokens; the default of one nat\n\
+        needs no vocabulary. With the defaults a node is forked where entropy rose at all.\n\n\
+        Metrics of the last step: forks (copies per group), fork_entropy_jump (mean ΔH of forked nodes), nonfork_entropy_jump (mean\n\
+        ΔH of the nodes that could have been forked within the budget and were not). Source: 2507.19849.";
+    fn check(&self) -> Result<()> {
+        check_forking(self.window, self.normalizer, self.beam)?;
+        if self.roots == Some(0) {
+            return Err(Error::invalid("`roots` is 0, but somebody must start from the root").help("leave it out for half of the group"));
+        }
+        if [self.alpha, self.beta, self.threshold].iter().all(|x| x.is_finite()) {
+            return Ok(());
+        }
+        Err(Error::invalid("`alpha`, `beta` and `threshold` must be finite"))
+    }
+}
+
+impl Part for EntropyBranching {
+    fn needs(&self) -> Needs {
+        Needs { fork: true, entropies: true, multi_turn: true, groups: true, ..Needs::NONE }
+    }
+}
+
+impl Strategy for EntropyBranching {
+    fn start(&mut self, draw: &Draw, _pool: &Pool, size: u32, progress: Progress, _chance: &Chance) -> Vec<Spawn> {
+        self.tally.begin(progress);
+        self.tally.add("forks", 0.0, draw.problems.len());
+        from_root(draw, self.roots.unwrap_or(size.div_ceil(2)).min(size))
+    }
+    fn at_turn(&mut self, live: &Live, group: &GroupView, chance: &Chance) -> Action {
+        let copies = self.beam.saturating_sub(1).min(group.budget.saturating_sub(group.started));
+        let behind_own_fork = live.since_fork == Some(0);
+        let Some(jump) = jumps(live, self.window, self.normalizer).pop().flatten().filter(|_| copies > 0 && !behind_own_fork) else {
+            return Action::Continue;
+        };
+        if !self.rule.forks(self.alpha + self.beta * jump, self.threshold, live, chance) {
+            self.tally.add("nonfork_entropy_jump", jump, 1);
+            return Action::Continue;
+        }
+        self.tally.add("forks", f64::from(copies), 0);
+        self.tally.add("fork_entropy_jump", jump, 1);
+        Action::Fork { at: live.first, copies }
+    }
+    fn metrics(&self) -> Vec<(&'static str, f64)> {
+        self.tally.metrics()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::strategies::tests::{live, play};
+
+    const OPEN: GroupView = GroupView { started: 4, done: 0, budget: 8 };
+
+    fn asked(part: &mut EntropyBranching, live: &Live, group: GroupView) -> Action {
+        part.at_turn(live, &group, &Chance::new(3))
+    }
+
+    #[test]
+    fn a_rise_of_entropy_behind_a_tool_result_forks_there() {
+        let mut part = EntropyBranching { window: 2, ..EntropyBranching::default() };
+        let draw = Draw { problems: vec![5, 6], ..Draw::default() };
+        let roots = part.start(&draw, &Pool::default(), 7, Progress::default(), &Chance::new(0));
+        assert_eq!(roots.iter().map(|s| (s.group, s.sample)).collect::<Vec<_>>(), [0, 1].map(|g| [0, 1, 2, 3].map(|s| (g, s))).concat());
+        // Means of the first two tokens: 1 and 2, so ΔH = 1 and P = 0.7; the third token is beyond the window.
+        let risen = live(&[&[1.0, 1.0], &[1.5, 2.5, 0.0]]);
+        assert_eq!(asked(&mut part, &risen, OPEN), Action::Fork { at: risen.first, copies: 1 });
+        // P = 0.5 is not above the threshold, nor is 0.4.
+        assert_eq!(asked(&mut part, &live(&[&[1.0, 1.0], &[0.5, 1.5]]), OPEN), Action::Continue);
+        assert_eq!(asked(&mut part, &live(&[&[1.0, 1.0], &[0.5, 0.5, 9.0]]), OPEN), Action::Continue);
+        let metrics = [("fork_entropy_jump", 1.0), ("forks", 0.5), ("nonfork_entropy_jump", -0.25)];
+        assert_eq!(part.metrics(), metrics, "one copy in two groups; the others changed by 0 and −0.5");
+    }
+
+    #[test]
+    fn no_fork_without_a_tool_result_a_budget_or_a_node_of_its_own() {
+        let mut part = EntropyBranching::default();
+        let risen = live(&[&[0.0], &[5.0]]);
+        let inherited = Live { forks: 1, since_fork: Some(0), ..risen.clone() };
+        assert_eq!(asked(&mut part, &live(&[&[5.0]]), OPEN), Action::Continue, "turn 0 follows no tool result");
+        assert_eq!(asked(&mut part, &live(&[&[0.0], &[]]), OPEN), Action::Continue, "a turn without tokens");
+        assert_eq!(asked(&mut part, &risen, GroupView { started: 8, ..OPEN }), Action::Continue, "the budget is used up");
+        assert_eq!(asked(&mut part, &inherited, OPEN), Action::Continue, "this node was judged when the copy was made");
+        let later = Live { since_fork: Some(1), ..inherited };
+        assert_ne!(asked(&mut part, &later, OPEN), Action::Continue);
+        let mut wide = EntropyBranching { beam: 4, ..EntropyBranching::default() };
+        assert_eq!(asked(&mut wide, &risen, OPEN), Action::Fork { at: risen.first, copies: 3 });
+        assert_eq!(asked(&mut wide, &risen, GroupView { started: 6, ..OPEN }), Action::Fork { at: risen.first, copies: 2 });
+    }
+
+    #[test]
+    fn every_group_is_filled_and_never_beyond_its_budget() {
+        for seed in 0..40 {
+            let (size, beam) = (2 + (seed % 7) as u32, 2 + (seed % 3) as u32);
+            for rule in [ForkRule::Threshold, ForkRule::Chance] {
+                let mut part = EntropyBranching { beam, rule, ..EntropyBranching::default() };
+                let played = play(&mut part, size, 4, Chance::new(seed));
+                assert_eq!(played.waves[0], size.div_ceil(2));
+                assert_eq!(played.forked + played.waves.iter().sum::<u32>(), size);
+                let metrics = part.metrics();
+                let of = |name: &str| metrics.iter().find(|(n, _)| *n == name).map(|(_, v)| *v);
+                assert_eq!(of("forks"), Some(f64::from(played.forked)), "of one group");
+                if let (ForkRule::Threshold, Some(fork), Some(other)) = (rule, of("fork_entropy_jump"), of("nonfork_entropy_jump")) {
+                    assert!(fork > 0.0 && other <= 0.0, "the threshold separates them: {fork}, {other}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_rule_of_chance_forks_in_proportion() {
+        let mut part = EntropyBranching { rule: ForkRule::Chance, beta: 0.25, ..EntropyBranching::default() };
+        let risen = live(&[&[0.0], &[1.0]]);
+        let forks =
+            |part: &mut EntropyBranching| (0..2000).filter(|s| part.at_turn(&risen, &OPEN, &Chance::new(*s)) != Action::Continue).count();
+        let share = forks(&mut part) as f64 / 2000.0;
+        assert!((share - 0.75).abs() < 0.05, "P = 0.5 + 0.25·1: {share}");
+        part.alpha = 1.0;
+        assert_eq!(forks(&mut part), 2000);
+        part.alpha = -0.5;
+        assert_eq!(forks(&mut part), 0);
+    }
+
+    #[test]
+    fn metrics_forget_other_steps_but_not_other_draws() {
+        let mut part = EntropyBranching::default();
+        let draw = Draw { problems: vec![0], ..Draw::default() };
+        let start = |part: &mut EntropyBranching, step: u64| {
+            part.start(&draw, &Pool::default(), 4, Progress { step, steps: 9 }, &Chance::new(0));
+        };
+        start(&mut part, 2);
+        asked(&mut part, &live(&[&[0.0], &[5.0]]), OPEN);
+        start(&mut part, 2);
+        assert_eq!(part.metrics(), [("fork_entropy_jump", 5.0), ("forks", 0.5)]);
+        start(&mut part, 3);
+        assert_eq!(part.metrics(), [("forks", 0.0)]);
+    }
+
+    #[test]
+    fn what_cannot_work_is_refused() {
+        let ok = EntropyBranching::default();
+        assert!(ok.check().is_ok());
+        let wrong = [
+            EntropyBranching { roots: Some(0), ..ok.clone() },
+            EntropyBranching { beam: 0, ..ok.clone() },
+            EntropyBranching { window: 0, ..ok.clone() },
+            EntropyBranching { normalizer: 0.0, ..ok.clone() },
+            EntropyBranching { normalizer: f64::NAN, ..ok.clone() },
+            EntropyBranching { alpha: f64::INFINITY, ..ok },
+        ];
+        assert!(wrong.iter().all(|w| w.check().is_err()));
+    }
+}

@@ -1,0 +1,231 @@
+//! Samples more than a group holds and keeps failures as they come, successes by how cleanly they came about (GRPO-RoC of
+//! rStar2-Agent, 2508.20722).
+//!
+//! Why so: a right answer behind failed tool calls gets the same outcome reward as a clean one and teaches the failures too; a
+//! penalty in the reward would be gamed, a choice among successes is not. Failures keep all their variety. The group keeps its pass
+//! rate: both classes shrink alike. Refuses: to keep another number than the group size where that many have ended.
+
+use super::{Tally, from_root};
+use crate::batch::Rollout;
+use crate::part::{Draw, Needs, Part, Pool, Progress, Spawn, Strategy};
+use crate::registry::Options;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use trainyard_core::{Chance, Error, Result};
+
+/// Options of `resample_on_correct`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct ResampleOnCorrect {
+    /// Rollouts that are sampled for each one that is kept.
+    #[schemars(range(min = 1))]
+    pub oversample: u32,
+    /// Of failures and of successes at least this many are kept, as far as there are any and half of the group has room.
+    pub least: u32,
+    /// Added to the penalty of a success before its inverse is taken; small = the cleanest nearly always come first.
+    #[schemars(extend("exclusiveMinimum" = 0))]
+    pub smoothing: f64,
+    #[serde(skip)]
+    tally: Tally,
+}
+
+impl Default for ResampleOnCorrect {
+    fn default() -> Self {
+        Self { oversample: 2, least: 1, smoothing: 0.01, tally: Tally::default() }
+    }
+}
+
+impl Options for ResampleOnCorrect {
+    const KIND: &'static str = "resample_on_correct";
+    const SUMMARY: &'static str = "oversamples, then keeps clean successes (GRPO-RoC, 2508.20722)";
+    const DOC: &'static str = "Samples oversample·G rollouts from the root and keeps G of them: of n failures (not `correct`) n·G/(oversample·G),\n\
+        rounded half up, uniformly; the rest from the successes, one after another without replacement with probability in\n\
+        proportion to 1/(p_err + p_fmt + smoothing). p_err = failed / all tool calls, 0.5 without a call; p_fmt = 1 without a turn\n\
+        that answered, else min(1, (answers − 1) / turns). At least `least` of each class are kept as far as there are any. If no\n\
+        more than G ended, all stay. The order of samples is kept.\n\n\
+        The paper leaves the inverse of a zero penalty open and the released code takes the least penalized in order, with `least` 2;\n\
+        `smoothing` stands between the two. Metrics of the last step: sampled_error_rate and selected_error_rate (mean p_err of all\n\
+        and of the kept successes). Source: 2508.20722.";
+    fn check(&self) -> Result<()> {
+        if self.oversample == 0 {
+            return Err(Error::invalid("`oversample` is 0, but must be at least 1").help("1 keeps all that is sampled"));
+        }
+        if !self.smoothing.is_finite() || self.smoothing <= 0.0 {
+            return Err(Error::invalid(format!("`smoothing` is {}, but must be above 0", self.smoothing))
+                .help("it keeps the inverse of a penalty of 0 finite; 0.01 is the default"));
+        }
+        Ok(())
+    }
+}
+
+impl Part for ResampleOnCorrect {
+    fn needs(&self) -> Needs {
+        Needs { groups: true, ..Needs::NONE }
+    }
+}
+
+impl Strategy for ResampleOnCorrect {
+    fn start(&mut self, draw: &Draw, _pool: &Pool, size: u32, progress: Progress, _chance: &Chance) -> Vec<Spawn> {
+        self.tally.begin(progress);
+        from_root(draw, self.most(size))
+    }
+    fn select(&mut self, done: Vec<Rollout>, size: u32, chance: &Chance) -> Vec<Rollout> {
+        let kept = self.kept(&done, size as usize, chance);
+        for (rollout, &kept) in done.iter().zip(&kept).filter(|(r, _)| r.correct) {
+            let rate = error_rate(rollout);
+            self.tally.add("sampled_error_rate", rate, 1);
+            if kept {
+                self.tally.add("selected_error_rate", rate, 1);
+            }
+        }
+        done.into_iter().zip(kept).filter(|(_, kept)| *kept).map(|(r, _)| r).collect()
+    }
+    fn most(&self, size: u32) -> u32 {
+        size.saturating_mul(self.oversample)
+    }
+    fn metrics(&self) -> Vec<(&'static str, f64)> {
+        self.tally.metrics()
+    }
+}
+
+impl ResampleOnCorrect {
+    /// One flag per rollout.
+    fn kept(&self, done: &[Rollout], size: usize, chance: &Chance) -> Vec<bool> {
+        if done.len() <= size {
+            return vec![true; done.len()];
+        }
+        let place = [done[0].problem as u64, done[0].group as u64];
+        let (mut good, mut bad): (Vec<usize>, Vec<usize>) = (0..done.len()).partition(|&i| done[i].correct);
+        chance.at("failures", &place).shuffle(&mut bad);
+        bad.truncate(self.failures(bad.len(), good.len(), size));
+        let mut draws = chance.at("successes", &place);
+        let mut weights: Vec<f64> = good.iter().map(|&i| 1.0 / (penalty(&done[i]) + self.smoothing)).collect();
+        let mut kept = vec![false; done.len()];
+        bad.iter().for_each(|&i| kept[i] = true);
+        for _ in bad.len()..size {
+            let Some(k) = draws.weighted(&weights) else { break };
+            kept[good[k]] = true;
+            good.swap_remove(k);
+            weights.swap_remove(k);
+        }
+        kept
+    }
+    /// How many failures stay so that `size` of all can: their share, within what both classes have and are owed.
+    fn failures(&self, bad: usize, good: usize, size: usize) -> usize {
+        let all = bad + good;
+        let share = (2 * bad * size + all) / (2 * all);
+        let owed = (self.least as usize).min(size / 2);
+        share.clamp(owed.min(bad).max(size.saturating_sub(good)), bad.min(size - owed.min(good)))
+    }
+}
+
+/// p_err: failed tool calls of all, in [0, 1]; 0.5 without a call.
+fn error_rate(rollout: &Rollout) -> f64 {
+    let calls = rollout.tool_calls.max(rollout.tool_errors);
+    if calls == 0 { 0.5 } else { f64::from(rollout.tool_errors) / f64::from(calls) }
+}
+
+/// p_err + p_fmt.
+fn penalty(rollout: &Rollout) -> f64 {
+    let answers = rollout.turns.iter().filter(|t| t.answered).count();
+    let format = if answers == 0 { 1.0 } else { ((answers - 1) as f64 / rollout.turns.len() as f64).min(1.0) };
+    error_rate(rollout) + format
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::batch::TurnSummary;
+
+    fn rollout(sample: u32, correct: bool, tool_calls: u32, tool_errors: u32) -> Rollout {
+        let turns = vec![TurnSummary::default(), TurnSummary { answered: correct, ..TurnSummary::default() }];
+        Rollout { sample, correct, tool_calls, tool_errors, turns, ..Rollout::default() }
+    }
+    /// Failures first.
+    fn group(bad: u32, good: u32) -> Vec<Rollout> {
+        (0..bad + good).map(|i| rollout(i, i >= bad, 2, i % 3)).collect()
+    }
+
+    #[test]
+    fn penalties_by_hand() {
+        assert_eq!(error_rate(&rollout(0, true, 4, 1)), 0.25);
+        assert_eq!(error_rate(&rollout(0, true, 0, 0)), 0.5);
+        assert_eq!(penalty(&rollout(0, true, 4, 1)), 0.25);
+        assert_eq!(penalty(&rollout(0, false, 4, 0)), 1.0, "no answer");
+        let twice = Rollout { turns: vec![TurnSummary { answered: true, ..TurnSummary::default() }; 2], ..rollout(0, true, 1, 1) };
+        assert_eq!(penalty(&twice), 1.5, "one call that failed; two answers in two turns");
+    }
+
+    #[test]
+    fn both_classes_shrink_alike() {
+        let part = ResampleOnCorrect::default();
+        for (bad, good, size, expected) in
+            [(4, 12, 8, 2), (8, 8, 8, 4), (3, 13, 8, 2), (5, 11, 8, 3), (16, 0, 8, 8), (0, 16, 8, 0), (7, 1, 4, 3), (1, 7, 4, 1)]
+        {
+            assert_eq!(part.failures(bad, good, size), expected, "{bad} failures, {good} successes, {size} kept");
+        }
+        let strict = ResampleOnCorrect { least: 2, ..ResampleOnCorrect::default() };
+        assert_eq!(strict.failures(1, 15, 8), 1, "there is but one");
+        assert_eq!(strict.failures(2, 14, 8), 2);
+        assert_eq!(ResampleOnCorrect { least: 0, ..strict }.failures(15, 1, 8), 8, "7.5 of 15, rounded half up");
+    }
+
+    #[test]
+    fn exactly_the_group_size_is_kept_in_order() {
+        for seed in 0..6 {
+            for (bad, good) in (0..=9).flat_map(|b| (0..=9).map(move |g| (b, g))) {
+                for (size, least) in [(1, 0), (3, 1), (4, 2), (6, 5), (20, 1)] {
+                    let mut part = ResampleOnCorrect { least, ..ResampleOnCorrect::default() };
+                    let kept = part.select(group(bad, good), size, &Chance::new(seed));
+                    assert_eq!(kept.len() as u32, size.min(bad + good));
+                    assert!(kept.windows(2).all(|w| w[0].sample < w[1].sample));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn clean_successes_come_first_and_failures_by_chance() {
+        let mut part = ResampleOnCorrect::default();
+        let done = || (0..16).map(|i| rollout(i, i >= 8, 2, i % 2)).collect::<Vec<Rollout>>();
+        let mut bad = [0; 8];
+        let mut dirty = 0;
+        for seed in 0..400 {
+            for r in part.select(done(), 8, &Chance::new(seed)) {
+                if r.correct {
+                    dirty += r.tool_errors;
+                } else {
+                    bad[r.sample as usize] += 1;
+                }
+            }
+        }
+        // Weights 100 against 1.96: the last of four clean ones is taken before four dirty ones in more than nine of ten draws.
+        assert!(dirty > 0 && dirty < 200, "of 1600 successes {dirty} had an error");
+        assert!(bad.iter().all(|&n| (140..260).contains(&n)), "each failure in about half of the draws, errors or not: {bad:?}");
+    }
+
+    #[test]
+    fn metrics_are_means_over_successes() {
+        let mut part = ResampleOnCorrect { smoothing: 1e-12, ..ResampleOnCorrect::default() };
+        part.start(&Draw { problems: vec![0], ..Draw::default() }, &Pool::default(), 2, Progress::default(), &Chance::new(0));
+        let done = vec![rollout(0, true, 2, 1), rollout(1, false, 2, 2), rollout(2, true, 2, 0), rollout(3, false, 0, 0)];
+        let kept = part.select(done, 2, &Chance::new(1));
+        assert_eq!(kept.iter().filter(|r| r.correct).map(|r| r.sample).collect::<Vec<_>>(), [2]);
+        assert_eq!(part.metrics(), [("sampled_error_rate", 0.25), ("selected_error_rate", 0.0)]);
+    }
+
+    #[test]
+    fn it_starts_more_than_it_keeps() {
+        let mut part = ResampleOnCorrect { oversample: 3, ..ResampleOnCorrect::default() };
+        let draw = Draw { problems: vec![4, 5], ..Draw::default() };
+        assert_eq!(part.start(&draw, &Pool::default(), 4, Progress::default(), &Chance::new(0)).len(), 24);
+        assert_eq!(part.most(4), 12);
+    }
+
+    #[test]
+    fn what_cannot_work_is_refused() {
+        assert!(ResampleOnCorrect { oversample: 0, ..ResampleOnCorrect::default() }.check().is_err());
+        assert!(ResampleOnCorrect { smoothing: 0.0, ..ResampleOnCorrect::default() }.check().is_err());
+        assert!(ResampleOnCorrect { smoothing: f64::NAN, ..ResampleOnCorrect::default() }.check().is_err());
+    }
+}

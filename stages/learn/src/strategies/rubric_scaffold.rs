@@ -1,0 +1,202 @@
+//! Shows each rollout of a group another share of its problem's hints, and none of them later in the run (RuscaRL, 2508.16949).
+//!
+//! Why so: a hint makes a success likely where the policy alone finds none; shares that differ within a group keep its rewards
+//! apart, and shares that vanish make the policy stand alone. The update sees the prompt without the hints, so what is learned is to
+//! do without them. Refuses: hints for problems that have none; their groups are plain.
+
+use super::{Tally, from_root};
+use crate::part::{Draw, Needs, Part, Pool, Progress, Spawn, Strategy};
+use crate::registry::Options;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use trainyard_core::{Chance, Error, Result};
+
+/// Which hints are shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum HintChoice {
+    /// Any of them, drawn for each rollout.
+    #[default]
+    Random,
+    /// The first ones.
+    First,
+}
+
+/// Options of `rubric_scaffold`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct RubricScaffold {
+    /// Share of the run at which half of the hints are left: t₀.
+    #[schemars(range(min = 0, max = 1))]
+    pub midpoint: f64,
+    /// How suddenly they vanish around it: a.
+    #[schemars(range(min = 0))]
+    pub steepness: f64,
+    /// Put before the hints.
+    pub heading: String,
+    /// Which hints are shown; they keep their order.
+    pub choice: HintChoice,
+    #[serde(skip)]
+    tally: Tally,
+}
+
+impl Default for RubricScaffold {
+    fn default() -> Self {
+        Self { midpoint: 0.2, steepness: 125.0, heading: "Hints:\n".to_string(), choice: HintChoice::Random, tally: Tally::default() }
+    }
+}
+
+impl Options for RubricScaffold {
+    const KIND: &'static str = "rubric_scaffold";
+    const SUMMARY: &'static str = "hints that differ within a group and vanish over the run (RuscaRL, 2508.16949)";
+    const DOC: &'static str = "Rollout i of G (from 1) is shown round(λ·n) of its problem's n hints, λ = (G − i)/(G − 1) · 1/(1 + exp(steepness·(t −\n\
+        midpoint))), t = share of the run that is done, ties to even as in the released code; a group of one has (G − i)/(G − 1) = 1.\n\
+        The text is `heading` and the hints, one a line, behind a text of the curriculum if there is one.\n\n\
+        The paper shows criteria of a judge's rubric, drawn anew for each rollout (choice `random`); its variant for mathematics shows\n\
+        them from the first one on (choice `first`), which suits the lines of a worked solution. Metric of the last step:\n\
+        scaffold_share (mean share of the hints shown, over the rollouts of problems that have any). Source: 2508.16949.";
+    fn check(&self) -> Result<()> {
+        if !(0.0..=1.0).contains(&self.midpoint) {
+            return Err(Error::invalid(format!("`midpoint` is {}, but must lie in 0..1", self.midpoint)));
+        }
+        if !self.steepness.is_finite() || self.steepness < 0.0 {
+            return Err(Error::invalid(format!("`steepness` is {}, but must be at least 0", self.steepness))
+                .help("0 shows half as much throughout the run"));
+        }
+        Ok(())
+    }
+}
+
+impl Part for RubricScaffold {
+    fn needs(&self) -> Needs {
+        Needs { groups: true, ..Needs::NONE }
+    }
+}
+
+impl Strategy for RubricScaffold {
+    fn start(&mut self, draw: &Draw, pool: &Pool, size: u32, progress: Progress, chance: &Chance) -> Vec<Spawn> {
+        self.tally.begin(progress);
+        let decay = self.decay(progress.share());
+        let mut spawns = from_root(draw, size);
+        for spawn in &mut spawns {
+            let hints = &pool.problems[draw.problems[spawn.group]].hints;
+            if hints.is_empty() {
+                continue;
+            }
+            let count = (within_group(spawn.sample, size) * decay * hints.len() as f64).round_ties_even() as usize;
+            let place = [spawn.group as u64, u64::from(spawn.sample)];
+            let shown = self.shown(hints.len(), count, chance, place);
+            self.tally.add("scaffold_share", shown.len() as f64 / hints.len() as f64, 1);
+            if !shown.is_empty() {
+                let lines: Vec<&str> = shown.iter().map(|&i| hints[i].as_str()).collect();
+                let before = if draw.scaffold.is_empty() { String::new() } else { format!("{}\n", draw.scaffold) };
+                spawn.scaffold = format!("{before}{}{}", self.heading, lines.join("\n"));
+            }
+        }
+        spawns
+    }
+    fn metrics(&self) -> Vec<(&'static str, f64)> {
+        self.tally.metrics()
+    }
+}
+
+impl RubricScaffold {
+    /// From 1 to 0 around the midpoint.
+    fn decay(&self, done: f64) -> f64 {
+        1.0 / (1.0 + (self.steepness * (done - self.midpoint)).exp())
+    }
+    /// Places of `count` hints of `all`, ascending.
+    fn shown(&self, all: usize, count: usize, chance: &Chance, place: [u64; 2]) -> Vec<usize> {
+        let mut places: Vec<usize> = (0..all).collect();
+        if self.choice == HintChoice::Random {
+            chance.at("hints", &place).shuffle(&mut places);
+        }
+        places.truncate(count);
+        places.sort_unstable();
+        places
+    }
+}
+
+/// (G − i)/(G − 1), i = sample + 1: from 1 for the first to 0 for the last.
+fn within_group(sample: u32, size: u32) -> f64 {
+    if size < 2 { 1.0 } else { f64::from(size - 1 - sample) / f64::from(size - 1) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::part::PoolProblem;
+
+    fn pool() -> Pool {
+        let problem = |n: usize| PoolProblem { hints: (0..n).map(|i| format!("line {i}")).collect(), ..PoolProblem::default() };
+        Pool { problems: vec![problem(4), problem(0)] }
+    }
+    fn scaffolds(part: &mut RubricScaffold, problem: usize, size: u32, step: u64) -> Vec<String> {
+        let draw = Draw { problems: vec![problem], ..Draw::default() };
+        let spawns = part.start(&draw, &pool(), size, Progress { step, steps: 10 }, &Chance::new(1));
+        spawns.into_iter().map(|s| s.scaffold).collect()
+    }
+
+    #[test]
+    fn shares_fall_within_the_group_by_hand() {
+        let mut part = RubricScaffold { choice: HintChoice::First, ..RubricScaffold::default() };
+        let texts = scaffolds(&mut part, 0, 3, 0);
+        assert_eq!(texts, ["Hints:\nline 0\nline 1\nline 2\nline 3", "Hints:\nline 0\nline 1", ""]);
+        assert_eq!(part.metrics(), [("scaffold_share", 0.5)]);
+        assert_eq!(scaffolds(&mut part, 1, 3, 0), ["", "", ""], "no hints to show");
+        assert_eq!(part.metrics(), [("scaffold_share", 0.5)], "they do not count");
+    }
+
+    #[test]
+    fn they_vanish_over_the_run() {
+        let mut part = RubricScaffold::default();
+        for step in 3..10 {
+            assert!(scaffolds(&mut part, 0, 4, step).iter().all(String::is_empty));
+            assert_eq!(part.metrics(), [("scaffold_share", 0.0)]);
+        }
+        assert_eq!(part.decay(0.2), 0.5);
+        let gentle = RubricScaffold { steepness: 3.0f64.ln(), midpoint: 0.0, ..RubricScaffold::default() };
+        assert!((gentle.decay(1.0) - 0.25).abs() < 1e-12, "1/(1 + 3)");
+        assert!((0..100).map(|i| gentle.decay(f64::from(i) / 100.0)).is_sorted_by(|a, b| a > b));
+    }
+
+    #[test]
+    fn counts_are_rounded_half_to_even() {
+        let mut part = RubricScaffold { choice: HintChoice::First, ..RubricScaffold::default() };
+        // At the midpoint the first of two is shown half of four, and of five shares 1, 3/4, … times 1/2 of four: 2, 1.5, 1, 0.5, 0.
+        let lines = |texts: Vec<String>| texts.iter().map(|t| t.matches("line").count()).collect::<Vec<_>>();
+        assert_eq!(lines(scaffolds(&mut part, 0, 2, 2)), [2, 0]);
+        assert_eq!(lines(scaffolds(&mut part, 0, 5, 2)), [2, 2, 1, 0, 0]);
+        assert_eq!(lines(scaffolds(&mut part, 0, 1, 0)), [4], "a group of one is shown all");
+    }
+
+    #[test]
+    fn random_hints_differ_between_rollouts_and_keep_their_order() {
+        let part = RubricScaffold::default();
+        let mut seen = std::collections::BTreeSet::new();
+        for sample in 0..200 {
+            let shown = part.shown(4, 2, &Chance::new(5), [0, sample]);
+            assert!(shown.len() == 2 && shown[0] < shown[1] && shown[1] < 4);
+            seen.insert(shown);
+        }
+        assert_eq!(seen.len(), 6, "every pair of four");
+        assert_eq!(part.shown(4, 9, &Chance::new(5), [0, 0]), [0, 1, 2, 3]);
+    }
+
+    #[test]
+    fn the_curriculums_text_stays() {
+        let draw = Draw { problems: vec![0], scaffold: "Be brief.".into(), ..Draw::default() };
+        let mut part = RubricScaffold { heading: "Steps: ".into(), ..RubricScaffold::default() };
+        let spawns = part.start(&draw, &pool(), 2, Progress { step: 0, steps: 10 }, &Chance::new(1));
+        assert_eq!(spawns[0].scaffold, "Be brief.\nSteps: line 0\nline 1\nline 2\nline 3");
+        assert_eq!(spawns[1].scaffold, "", "then the loop puts the curriculum's there");
+    }
+
+    #[test]
+    fn what_cannot_work_is_refused() {
+        assert!(RubricScaffold::default().check().is_ok());
+        assert!(RubricScaffold { midpoint: 1.1, ..RubricScaffold::default() }.check().is_err());
+        assert!(RubricScaffold { steepness: -1.0, ..RubricScaffold::default() }.check().is_err());
+        assert!(RubricScaffold { steepness: f64::NAN, ..RubricScaffold::default() }.check().is_err());
+    }
+}

@@ -1,0 +1,88 @@
+//! Groups whose sequences may fork: who lives, who waits for the others, what the strategy says.
+//!
+//! Why a meeting point per turn: a strategy shares a budget among the sequences of a group, and which of them asks first must not
+//! depend on how long a tool takes. So sequences that have sampled a turn wait until all living ones of their group have, and the
+//! strategy is asked in order of their sample numbers. Refuses: more sequences than the group's budget.
+
+use super::driver::{Job, Start};
+use super::live::Live;
+use std::collections::BTreeMap;
+use trainyard_core::Chance;
+use trainyard_learn::{Action, GroupView, Live as LiveView, Strategy};
+
+/// The groups of one call and the strategy that they ask.
+pub struct Forking<'a> {
+    strategy: &'a mut dyn Strategy,
+    chance: Chance,
+    budget: u32,
+    groups: BTreeMap<u32, Members<'a>>,
+}
+
+#[derive(Default)]
+struct Members<'a> {
+    started: u32,
+    done: u32,
+    parked: Vec<Box<Live<'a>>>,
+    /// What a further sequence from the root looks like.
+    root: Job,
+}
+
+impl<'a> Forking<'a> {
+    /// `size` = group size.
+    pub fn new(strategy: &'a mut dyn Strategy, size: u32, chance: Chance) -> Self {
+        let budget = strategy.most(size);
+        Self { strategy, chance, budget, groups: BTreeMap::new() }
+    }
+    pub(super) fn started(&mut self, job: &Job) {
+        let members = self.groups.entry(job.group).or_default();
+        members.started += 1;
+        members.root = Job { start: Start::Root, scaffold: String::new(), ..job.clone() };
+    }
+    pub(super) fn park(&mut self, live: Box<Live<'a>>) {
+        self.groups.entry(live.job.group).or_default().parked.push(live);
+    }
+    /// Sequences that wait for others.
+    pub(super) fn parked(&self) -> usize {
+        self.groups.values().map(|m| m.parked.len()).sum()
+    }
+    /// The living sequences of a group by sample number, if all of them wait.
+    pub(super) fn all_parked(&mut self, group: u32) -> Option<Vec<Box<Live<'a>>>> {
+        let members = self.groups.get_mut(&group)?;
+        let living = members.started - members.done;
+        if living == 0 || (members.parked.len() as u32) < living {
+            return None;
+        }
+        let mut parked = std::mem::take(&mut members.parked);
+        parked.sort_by_key(|live| live.job.sample);
+        Some(parked)
+    }
+    pub(super) fn ask(&mut self, group: u32, live: &LiveView) -> Action {
+        let view = self.view(group);
+        let place = [group.into(), live.sample.into(), live.turn.into()];
+        self.strategy.at_turn(live, &view, &self.chance.child("turn", &place))
+    }
+    /// The sample number of one more sequence, if the budget allows it.
+    pub(super) fn take_place(&mut self, group: u32) -> Option<u32> {
+        let members = self.groups.get_mut(&group)?;
+        if members.started >= self.budget {
+            return None;
+        }
+        members.started += 1;
+        Some(members.started - 1)
+    }
+    /// One sequence of the group has ended. When it was the last one: the jobs that fill the group up.
+    pub(super) fn ended(&mut self, group: u32) -> Vec<Job> {
+        let Some(members) = self.groups.get_mut(&group) else { return Vec::new() };
+        members.done += 1;
+        if members.done < members.started {
+            return Vec::new();
+        }
+        let (first, root) = (members.started, members.root.clone());
+        let more = self.strategy.refill(group as usize, &self.view(group)).min(self.budget.saturating_sub(first));
+        (0..more).map(|i| Job { sample: first + i, ..root.clone() }).collect()
+    }
+    fn view(&self, group: u32) -> GroupView {
+        let (started, done) = self.groups.get(&group).map_or((0, 0), |m| (m.started, m.done));
+        GroupView { started, done, budget: self.budget }
+    }
+}

@@ -1,0 +1,196 @@
+//! Two arms of one recipe: what a mechanism changed, from the arms' reports and rollouts.
+//!
+//! Why so: a mechanism may act on what no evaluation sees (a gradient norm, void turns, tool calls per right answer). A metric of
+//! trajectories has a value per problem, so it is paired by problem and has an interval (arXiv 2411.00640); a report's metric is one
+//! number per arm and has none. Artifacts of one digest differ by exactly 0. Refuses: a metric that neither arm has, unless both arms
+//! are the same artifact, where there is nothing to find; other than two arms.
+
+use super::config::{Config, Names};
+use super::trajectories::TrajectoryMetric;
+use std::collections::BTreeSet;
+use trainyard_api::report::{Cell, Report, Table};
+use trainyard_api::{InputArtifact, StageContext};
+use trainyard_core::{Error, Result};
+use trainyard_learn::statistics::paired_difference;
+use trainyard_tables::{Trajectory, read_trajectories};
+
+const NOTE: &str = "A metric of trajectories is paired by problem, over the problems that both arms practiced on; its 95% interval is \
+    clustered by problem (arXiv 2411.00640). A metric of reports is one number per arm.";
+
+/// In front of a name that is to be read from the reports.
+const REPORT: &str = "report.";
+
+/// A metric that is asked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Asked {
+    name: String,
+    given: Origin,
+}
+
+/// Where a metric comes from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Origin {
+    Trajectories(TrajectoryMetric),
+    /// By this name.
+    Report(String),
+}
+
+impl Asked {
+    /// Reads an entry of `metrics`. Errors: invalid, if it is no name of a metric.
+    pub fn parse(name: &str) -> Result<Self> {
+        let letters = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '_' | '.' | '-');
+        if name.is_empty() || name == REPORT || !name.chars().all(letters) {
+            return Err(Error::invalid(format!("`{name}` is no name of a metric")).help("use lower-case letters, digits and `_`"));
+        }
+        let given = match (name.strip_prefix(REPORT), TrajectoryMetric::parse(name)) {
+            (Some(own), _) => Origin::Report(own.to_string()),
+            (None, Some(metric)) => Origin::Trajectories(metric),
+            (None, None) => Origin::Report(name.to_string()),
+        };
+        Ok(Self { name: name.to_string(), given })
+    }
+    /// What the name says by itself.
+    pub fn given(&self) -> &Origin {
+        &self.given
+    }
+    /// What it means where these are wired: without trajectories a name of theirs is the report's. None: nothing wired has it.
+    pub fn origin(&self, reports: bool, trajectories: bool) -> Option<Origin> {
+        match &self.given {
+            Origin::Trajectories(_) if trajectories => Some(self.given.clone()),
+            Origin::Trajectories(TrajectoryMetric::Component(_)) => None,
+            _ if reports => {
+                let own = self.name.strip_prefix(REPORT).unwrap_or(&self.name);
+                Some(Origin::Report(own.to_string()))
+            }
+            _ => None,
+        }
+    }
+    /// As it stands in the names of this stage's metrics.
+    pub fn key(&self) -> String {
+        self.name.replace(['.', '-'], "_")
+    }
+}
+
+/// What one metric came to. Any of it may be unknown.
+#[derive(Debug, Clone, PartialEq, Default)]
+struct Compared {
+    a: Option<f64>,
+    b: Option<f64>,
+    interval: Option<(f64, f64)>,
+    /// Problems that both arms have a value for; none of a report's metric.
+    problems: Option<usize>,
+}
+
+impl Compared {
+    fn difference(&self) -> Option<f64> {
+        Some(self.a? - self.b?)
+    }
+}
+
+/// What both arms left at one port.
+struct Both<T> {
+    a: T,
+    b: T,
+    /// They are one artifact.
+    same: bool,
+}
+
+/// Compares the arms; metrics go to the context, the rest to the report.
+pub fn compare(config: &Config, context: &mut StageContext, report: &mut Report) -> Result<()> {
+    let reports = both(context, "reports", |arm| Report::read(&arm.folder))?;
+    let trajectories = both(context, "trajectories", |arm| read_trajectories(&arm.parquet()))?;
+    let mut table = Table::new("Arms", ["metric", config.names.b.as_str(), config.names.a.as_str(), "difference", "problems"]);
+    for name in &config.metrics {
+        let asked = Asked::parse(name)?;
+        let origin = asked.origin(reports.is_some(), trajectories.is_some());
+        let found = match (origin, &reports, &trajectories) {
+            (Some(Origin::Trajectories(metric)), _, Some(both)) => of_trajectories(name, &metric, both, config)?,
+            (Some(Origin::Report(own)), Some(both), _) => of_reports(&own, both, &config.names)?,
+            _ => {
+                let error = Error::invalid(format!("nothing that is wired has the metric `{name}`"));
+                return Err(error.help("wire `reports` or `trajectories` of both arms"));
+            }
+        };
+        publish(&asked.key(), &found, context, report);
+        let cell = |value: Option<f64>| value.map_or(Cell::Empty, Cell::number);
+        table.row([
+            Cell::text(name),
+            cell(found.b),
+            cell(found.a),
+            found.difference().map_or(Cell::Empty, |d| Cell::interval(d, found.interval)),
+            cell(found.problems.map(|n| n as f64)),
+        ]);
+    }
+    let same = |a: Option<bool>, b: Option<bool>| a.or(b).is_some() && a.unwrap_or(true) && b.unwrap_or(true);
+    if same(reports.as_ref().map(|r| r.same), trajectories.as_ref().map(|t| t.same)) {
+        report.note(format!("{} and {} are the same artifacts: nothing differs.", config.names.a, config.names.b));
+    }
+    report.table(table);
+    report.note(NOTE);
+    Ok(())
+}
+
+fn both<T>(context: &StageContext, port: &str, read: impl Fn(&InputArtifact) -> Result<T>) -> Result<Option<Both<T>>> {
+    match context.many(port) {
+        [] => Ok(None),
+        [b, a] => Ok(Some(Both { a: read(a)?, b: read(b)?, same: a.digest == b.digest })),
+        more => Err(Error::invalid(format!("`{port}` takes those of two arms, but gets {}", more.len()))
+            .help("wire the baseline's first, then the treatment's")),
+    }
+}
+
+/// A metric that one arm alone has is shown for that arm, without a difference: a mechanism may report what only it does.
+fn of_reports(name: &str, reports: &Both<Report>, names: &Names) -> Result<Compared> {
+    let value = |report: &Report| report.metrics.get(name).map(|m| m.value);
+    let (a, b) = (value(&reports.a), value(&reports.b));
+    if a.is_none() && b.is_none() && !reports.same {
+        let known: BTreeSet<&str> = reports.a.metrics.keys().chain(reports.b.metrics.keys()).map(String::as_str).collect();
+        let known: Vec<&str> = known.into_iter().collect();
+        return Err(Error::data(format!("neither {} nor {} reports a metric `{name}`", names.a, names.b))
+            .help(format!("they report: {}", known.join(", "))));
+    }
+    Ok(Compared { a, b, ..Compared::default() })
+}
+
+fn of_trajectories(name: &str, metric: &TrajectoryMetric, both: &Both<Vec<Trajectory>>, config: &Config) -> Result<Compared> {
+    let (a, b) = (metric.by_problem(&both.a, &config.correct)?, metric.by_problem(&both.b, &config.correct)?);
+    let shared: Vec<(&str, f64, f64)> = a.iter().filter_map(|(id, x)| Some((id.as_str(), *x, *b.get(id)?))).collect();
+    let ids: Vec<&str> = shared.iter().map(|s| s.0).collect();
+    let values = |of: fn(&(&str, f64, f64)) -> f64| shared.iter().map(of).collect::<Vec<f64>>();
+    match paired_difference(&values(|s| s.1), &values(|s| s.2), &ids) {
+        Some(d) => {
+            let interval = d.difference.interval().or(both.same.then_some((0.0, 0.0)));
+            Ok(Compared { a: Some(d.a), b: Some(d.b), interval, problems: Some(ids.len()) })
+        }
+        None if both.same => Ok(Compared { problems: Some(0), ..Compared::default() }),
+        None => {
+            let error = Error::data(format!("{} and {} share no problem with a value of `{name}`", config.names.a, config.names.b));
+            Err(error.help("let both practice on the same problems with the same seed, and keep more of their rollouts (`keep_rollouts`)"))
+        }
+    }
+}
+
+fn publish(key: &str, found: &Compared, context: &mut StageContext, report: &mut Report) {
+    for (name, value) in [("a", found.a), ("b", found.b), ("difference", found.difference())] {
+        if let Some(value) = value {
+            context.metric(format!("{name}_{key}"), value);
+        }
+    }
+    if let Some((low, high)) = found.interval {
+        context.metric(format!("difference_low_{key}"), low);
+        context.metric(format!("difference_high_{key}"), high);
+    }
+    if let Some(problems) = found.problems {
+        context.metric(format!("problems_{key}"), problems as f64);
+    }
+    if let Some(difference) = found.difference() {
+        match found.problems {
+            Some(n) => report.estimate(format!("difference_{key}"), difference, found.interval, n as u64),
+            None => report.metric(format!("difference_{key}"), difference),
+        };
+    }
+}
+
+#[cfg(test)]
+#[path = "arms_tests.rs"]
+mod tests;

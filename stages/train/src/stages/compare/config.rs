@@ -1,0 +1,205 @@
+//! Options of `compare`, and what contradicts in them or with what is wired.
+
+use super::arms::{Asked, Origin};
+use super::metrics::Metric;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use trainyard_core::{OptionProblem, Wired};
+
+/// Options of `compare`: `a` and `b` name two models of `results`, `metrics` what is compared between two arms; both at once are fine.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Config {
+    /// What is compared between two models: `accuracy`, `avg`, `pass_at_<k>`, `pass_hat_<k>`, `maj_at_<k>`,
+    /// `weighted_maj_at_<k>_<min|product|last>`, `best_of_<k>_<min|product|last>`,
+    /// `reward`, `tool_calls`, `tool_errors`, `turns` or `tokens`.
+    #[serde(default = "accuracy")]
+    pub metric: String,
+    /// The model whose value comes first. Write `2/rl` for the model `rl` of the second table if several tables use the name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub a: Option<String>,
+    /// The model that is subtracted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub b: Option<String>,
+    /// What is compared between two arms: metrics of their `trajectories` (`reward`, `correct`, `tool_calls`, `tool_errors`, `turns`,
+    /// `tokens`, `void`, `rewards.<component>`, `tokens_per_distinct_answer`, `tool_calls_per_correct`), any other metric of their
+    /// `reports`; `report.<name>` is always the report's.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub metrics: Vec<String>,
+    /// What the arms are called in the report.
+    #[serde(default, skip_serializing_if = "Names::is_default")]
+    pub names: Names,
+    /// The component of the reward that says whether an answer is right: it is if the component is at least 1.
+    #[serde(default = "answer", skip_serializing_if = "is_answer")]
+    pub correct: String,
+}
+
+/// What the arms are called.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Names {
+    /// The second artifact of a port; its value comes first.
+    pub a: String,
+    /// The first artifact of a port; it is subtracted.
+    pub b: String,
+}
+
+impl Default for Names {
+    fn default() -> Self {
+        Self { a: "treatment".into(), b: "baseline".into() }
+    }
+}
+
+impl Names {
+    fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+fn accuracy() -> String {
+    "accuracy".into()
+}
+fn answer() -> String {
+    "answer".into()
+}
+fn is_answer(name: &str) -> bool {
+    name == "answer"
+}
+
+impl Config {
+    /// The two models of `results`, a first.
+    pub fn models(&self) -> Option<(&str, &str)> {
+        self.a.as_deref().zip(self.b.as_deref())
+    }
+
+    /// Everything wrong with the options alone.
+    pub fn problems(&self) -> Vec<OptionProblem> {
+        let mut problems: Vec<OptionProblem> = Vec::new();
+        if let Err(e) = Metric::parse(&self.metric) {
+            problems.push(OptionProblem { pointer: "/metric".into(), message: e.message, help: e.help });
+        }
+        match (&self.a, &self.b) {
+            (Some(a), None) => {
+                let problem = OptionProblem::new("/a", format!("`{a}` is compared with nothing"));
+                problems.push(problem.help("name the other model with `b`"));
+            }
+            (None, Some(b)) => {
+                let problem = OptionProblem::new("/b", format!("`{b}` is subtracted from nothing"));
+                problems.push(problem.help("name the other model with `a`"));
+            }
+            (None, None) if self.metrics.is_empty() => {
+                let problem = OptionProblem::new("", "nothing is compared");
+                problems.push(problem.help("name two models of `results` with `a` and `b`, or `metrics` of two arms"));
+            }
+            _ => {}
+        }
+        if self.names.a == self.names.b {
+            problems.push(OptionProblem::new("/names", format!("both arms are called `{}`", self.names.a)).help("give them two names"));
+        }
+        for (i, name) in self.metrics.iter().enumerate() {
+            let at = format!("/metrics/{i}");
+            let asked = match Asked::parse(name) {
+                Ok(asked) => asked,
+                Err(e) => {
+                    problems.push(OptionProblem { pointer: at, message: e.message, help: e.help });
+                    continue;
+                }
+            };
+            let same = |other: &String| Asked::parse(other).is_ok_and(|o| o.key() == asked.key());
+            if self.metrics[..i].iter().any(same) {
+                problems.push(OptionProblem::new(at, format!("metric `{name}` is asked for twice")).help("keep one of them"));
+            }
+        }
+        problems
+    }
+
+    /// Everything that the options and the wired artifacts contradict in.
+    pub fn wiring(&self, inputs: &Wired) -> Vec<OptionProblem> {
+        let count = |port: &str| inputs.get(port).copied().unwrap_or(0);
+        let mut problems = Vec::new();
+        match (self.models(), count("results")) {
+            (Some(_), 0) => {
+                let problem = OptionProblem::new("/a", "`a` and `b` name models of `results`, which gets no table");
+                problems.push(problem.help("wire it to the output `results` of `evaluate`"));
+            }
+            (None, tables) if tables > 0 => {
+                let problem = OptionProblem::new("/results", "`results` gets tables, but no two models are named");
+                problems.push(problem.help("name them with `a` and `b`"));
+            }
+            _ => {}
+        }
+        for port in ["reports", "trajectories"] {
+            let arms = count(port);
+            if arms > 0 && arms != 2 {
+                let message = format!("`{port}` takes those of two arms, but gets {arms}");
+                problems.push(OptionProblem::new(format!("/{port}"), message).help("wire the baseline's first, then the treatment's"));
+            } else if arms > 0 && self.metrics.is_empty() {
+                let message = format!("`{port}` gets two arms, but nothing says what is compared");
+                problems.push(OptionProblem::new(format!("/{port}"), message).help("list it with `metrics`"));
+            }
+        }
+        let (reports, trajectories) = (count("reports") > 0, count("trajectories") > 0);
+        for (i, name) in self.metrics.iter().enumerate() {
+            let Ok(asked) = Asked::parse(name) else { continue };
+            if asked.origin(reports, trajectories).is_none() {
+                let (what, help) = match asked.given() {
+                    Origin::Trajectories(_) => ("trajectories", "wire `trajectories` to those of both arms"),
+                    Origin::Report(_) => ("reports", "wire `reports` to those of both arms"),
+                };
+                let message = format!("metric `{name}` is one of {what}, and none are wired");
+                problems.push(OptionProblem::new(format!("/metrics/{i}"), message).help(help));
+            }
+        }
+        problems
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    fn config(options: Value) -> Config {
+        serde_json::from_value(options).unwrap()
+    }
+    fn wired(counts: &[(&str, usize)]) -> Wired {
+        counts.iter().map(|(port, n)| ((*port).to_string(), *n)).collect()
+    }
+
+    #[test]
+    fn what_older_files_say_has_the_json_it_had() {
+        let old = config(json!({"a": "rl", "b": "sft"}));
+        assert_eq!(serde_json::to_value(&old).unwrap(), json!({"metric": "accuracy", "a": "rl", "b": "sft"}));
+        assert_eq!((old.problems(), old.wiring(&wired(&[("results", 2)]))), (vec![], vec![]));
+    }
+
+    #[test]
+    fn contradictory_options_are_refused() {
+        let places = |options: Value| config(options).problems().into_iter().map(|p| p.pointer).collect::<Vec<_>>();
+        assert_eq!(places(json!({})), [""]);
+        assert_eq!(places(json!({"a": "rl"})), ["/a"]);
+        assert_eq!(places(json!({"b": "rl"})), ["/b"]);
+        assert_eq!(places(json!({"metric": "loss", "a": "x", "b": "y"})), ["/metric"]);
+        let names = ["kl", "Kl", "kl", "rewards.answer", "rewards_answer", "report.kl", "report."];
+        assert_eq!(places(json!({"metrics": names})), ["/metrics/1", "/metrics/2", "/metrics/4", "/metrics/6"]);
+        assert_eq!(places(json!({"metrics": ["kl"], "names": {"a": "x", "b": "x"}})), ["/names"]);
+        assert_eq!(places(json!({"metrics": ["kl"], "a": "rl", "b": "sft"})), [""; 0]);
+    }
+
+    #[test]
+    fn contradictory_wiring_is_refused() {
+        let places = |options: Value, counts: &[(&str, usize)]| {
+            let problems = config(options).wiring(&wired(counts));
+            problems.into_iter().map(|p| p.pointer).collect::<Vec<_>>()
+        };
+        assert_eq!(places(json!({"a": "rl", "b": "sft"}), &[]), ["/a"]);
+        assert_eq!(places(json!({"metrics": ["kl"]}), &[("results", 1), ("reports", 2)]), ["/results"]);
+        assert_eq!(places(json!({"metrics": ["kl"]}), &[]), ["/metrics/0"]);
+        assert_eq!(places(json!({"metrics": ["kl"]}), &[("reports", 3)]), ["/reports"]);
+        assert_eq!(places(json!({"metrics": ["void", "kl"]}), &[("trajectories", 2)]), ["/metrics/1"]);
+        assert_eq!(places(json!({"metrics": ["void", "kl"]}), &[("reports", 2)]), [""; 0], "a report may hold any name");
+        assert_eq!(places(json!({"metrics": ["rewards.answer"]}), &[("reports", 2)]), ["/metrics/0"]);
+        assert_eq!(places(json!({"a": "rl", "b": "sft"}), &[("results", 1), ("trajectories", 2)]), ["/trajectories"]);
+        assert_eq!(places(json!({"metrics": ["void", "kl"]}), &[("reports", 2), ("trajectories", 2)]), [""; 0]);
+    }
+}

@@ -1,0 +1,114 @@
+//! Two models on the same problems: values from tables of results, paired by problem.
+//!
+//! Why so: two accuracies with overlapping intervals may still differ for certain, because most of their variance is that of the
+//! problems, which they share. Each problem gives one value per model (samples averaged first), the difference is taken problem
+//! by problem, and the interval is that of paired differences clustered by problem (arXiv 2411.00640). Refuses: models that share
+//! no problem, and a metric that the results do not hold.
+
+use super::metrics::Metric;
+use super::models;
+use crate::results::{ResultRow, read_results};
+use std::collections::BTreeMap;
+use trainyard_api::StageContext;
+use trainyard_api::report::{Cell, Report, Table};
+use trainyard_core::{Error, Result};
+use trainyard_learn::statistics::{Difference, paired_difference};
+
+/// Compares the models `a` and `b` of the input `results`; metrics go to the context, the rest to the report.
+pub fn compare(metric: &str, (a, b): (&str, &str), context: &mut StageContext, report: &mut Report) -> Result<()> {
+    let parsed = Metric::parse(metric)?;
+    let tables = context.many("results").iter().map(|t| read_results(&t.parquet())).collect::<Result<Vec<Vec<ResultRow>>>>()?;
+    let pairs = Pairs::new(models::rows(&tables, a)?, models::rows(&tables, b)?, parsed)?;
+    let difference = pairs.difference(None).ok_or_else(|| {
+        Error::data(format!("`{a}` and `{b}` share no problem with a value of `{metric}`"))
+            .help("evaluate both models on the same problems, with enough samples for the metric")
+    })?;
+    let (low, high) = difference
+        .difference
+        .interval()
+        .ok_or_else(|| Error::data("one shared problem gives no interval").help("evaluate on at least two problems"))?;
+    for (name, value) in [
+        ("a", difference.a),
+        ("b", difference.b),
+        ("difference", difference.difference.value),
+        ("difference_low", low),
+        ("difference_high", high),
+        ("problems", difference.difference.n as f64),
+    ] {
+        context.metric(name, value);
+    }
+    describe(report, metric, (a, b), &pairs, &difference);
+    Ok(())
+}
+
+/// Values of the problems that both models have.
+pub struct Pairs {
+    /// Problem id, level, value of a, value of b; sorted by id.
+    rows: Vec<(String, u32, f64, f64)>,
+    /// Problems that only one model has a value for.
+    pub(super) unpaired: usize,
+}
+
+impl Pairs {
+    /// Values of both models, joined by problem.
+    pub fn new<'a>(a: impl IntoIterator<Item = &'a ResultRow>, b: impl IntoIterator<Item = &'a ResultRow>, metric: Metric) -> Result<Self> {
+        let (a, b): (Vec<_>, Vec<_>) = (a.into_iter().collect(), b.into_iter().collect());
+        let levels: BTreeMap<&str, u32> = a.iter().map(|r| (r.problem_id.as_str(), r.level)).collect();
+        let (a, b) = (metric.by_problem(&a)?, metric.by_problem(&b)?);
+        let rows: Vec<_> =
+            a.iter().filter_map(|(id, x)| b.get(id).map(|y| (id.clone(), levels.get(id.as_str()).copied().unwrap_or(0), *x, *y))).collect();
+        let unpaired = a.len() + b.len() - 2 * rows.len();
+        Ok(Self { rows, unpaired })
+    }
+
+    /// The paired difference in all, or on one level. `None` if there is no pair.
+    pub fn difference(&self, level: Option<u32>) -> Option<Difference> {
+        let rows: Vec<_> = self.rows.iter().filter(|r| level.is_none_or(|l| r.1 == l)).collect();
+        let a: Vec<f64> = rows.iter().map(|r| r.2).collect();
+        let b: Vec<f64> = rows.iter().map(|r| r.3).collect();
+        let ids: Vec<&str> = rows.iter().map(|r| r.0.as_str()).collect();
+        paired_difference(&a, &b, &ids)
+    }
+
+    fn levels(&self) -> Vec<u32> {
+        let mut levels: Vec<u32> = self.rows.iter().map(|r| r.1).collect();
+        levels.sort_unstable();
+        levels.dedup();
+        levels
+    }
+}
+
+fn describe(report: &mut Report, metric: &str, (a, b): (&str, &str), pairs: &Pairs, all: &Difference) {
+    let excludes = all.difference.interval().is_some_and(|(low, high)| low > 0.0 || high < 0.0);
+    report.summary = format!(
+        "Difference of `{metric}` on {} shared problems; its 95% interval {} zero.",
+        all.difference.n,
+        if excludes { "excludes" } else { "includes" }
+    );
+    let n = all.difference.n as u64;
+    report.metric("a", all.a).metric("b", all.b).estimate("difference", all.difference.value, all.difference.interval(), n);
+    let mut table = Table::new(format!("{metric} by level"), ["level", "problems", a, b, "difference"]);
+    let row = |label: String, d: &Difference| {
+        [
+            Cell::text(label),
+            Cell::Number(d.difference.n as f64),
+            Cell::number(d.a),
+            Cell::number(d.b),
+            Cell::interval(d.difference.value, d.difference.interval()),
+        ]
+    };
+    for level in pairs.levels() {
+        if let Some(d) = pairs.difference(Some(level)) {
+            table.row(row(level.to_string(), &d));
+        }
+    }
+    table.row(row("all".into(), all));
+    report.table(table);
+    report.note("Interval: paired differences, clustered by problem (arXiv 2411.00640); samples of a problem are averaged first.");
+    if pairs.unpaired > 0 {
+        report.note(format!(
+            "{} problems have a value for one model only (infrastructure failures, or other samples) and are left out.",
+            pairs.unpaired
+        ));
+    }
+}

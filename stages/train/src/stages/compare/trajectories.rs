@@ -1,0 +1,140 @@
+//! Values of single problems from rollout records, for two arms that practiced on the same problems.
+//!
+//! Why so: two arms of one seed draw from one pool, so most of what their rollouts differ in is the problems; values by problem can be
+//! paired. A problem's value is the mean over its rollouts, or, for a ratio, the sum of the numerators over the sum of the denominators:
+//! a mean of ratios would not exist where one rollout divides by 0. Infrastructure failures are left out. A fork's tokens count from
+//! where it left its parent: the shared beginning was sampled once. Refuses: `correct` and `rewards.<component>` where no rollout has
+//! that component, with the components that there are.
+
+use super::metrics::ByProblem;
+use std::collections::{BTreeMap, BTreeSet};
+use trainyard_core::{Error, Result};
+use trainyard_tables::{Status, StopReason, Trajectory};
+
+/// What is measured per problem.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum TrajectoryMetric {
+    Reward,
+    /// The component that says so is at least 1.
+    Correct,
+    ToolCalls,
+    ToolErrors,
+    Turns,
+    /// Sampled ones of its own.
+    Tokens,
+    /// Has a turn with neither a complete tool call nor a final answer (SimpleTIR, arXiv 2509.02479).
+    Void,
+    /// One component of the reward.
+    Component(String),
+    /// Sampled tokens over the number of different answers.
+    TokensPerDistinctAnswer,
+    /// Tool calls over the number of right answers (OTC, arXiv 2504.14870, inverted).
+    ToolCallsPerCorrect,
+}
+
+/// Names without a part of their own.
+const FIXED: [(&str, TrajectoryMetric); 9] = [
+    ("correct", TrajectoryMetric::Correct),
+    ("reward", TrajectoryMetric::Reward),
+    ("tokens", TrajectoryMetric::Tokens),
+    ("tokens_per_distinct_answer", TrajectoryMetric::TokensPerDistinctAnswer),
+    ("tool_calls", TrajectoryMetric::ToolCalls),
+    ("tool_calls_per_correct", TrajectoryMetric::ToolCallsPerCorrect),
+    ("tool_errors", TrajectoryMetric::ToolErrors),
+    ("turns", TrajectoryMetric::Turns),
+    ("void", TrajectoryMetric::Void),
+];
+/// In front of a component's name.
+const COMPONENT: &str = "rewards.";
+
+impl TrajectoryMetric {
+    /// Reads a name such as `void` or `rewards.format`; none if trajectories have no such metric.
+    pub fn parse(name: &str) -> Option<Self> {
+        if let Some(component) = name.strip_prefix(COMPONENT) {
+            return (!component.is_empty()).then(|| Self::Component(component.to_string()));
+        }
+        FIXED.iter().find(|(n, _)| *n == name).map(|(_, metric)| metric.clone())
+    }
+
+    /// The value of every problem that has one. `correct` names the component that says whether an answer is right.
+    pub fn by_problem(&self, rows: &[Trajectory], correct: &str) -> Result<ByProblem> {
+        let counted: Vec<&Trajectory> = rows.iter().filter(|r| r.status == Status::Ok).collect();
+        if let Some(component) = self.component(correct) {
+            known_component(&counted, component)?;
+        }
+        let mut groups: BTreeMap<&str, Vec<&Trajectory>> = BTreeMap::new();
+        for row in counted {
+            groups.entry(&row.problem_id).or_default().push(row);
+        }
+        let value = |(id, group): (&str, Vec<&Trajectory>)| self.of(&group, correct).map(|v| (id.to_string(), v));
+        Ok(groups.into_iter().filter_map(value).collect())
+    }
+
+    /// The component of the reward that it reads.
+    fn component<'a>(&'a self, correct: &'a str) -> Option<&'a str> {
+        match self {
+            Self::Component(name) => Some(name),
+            Self::Correct | Self::ToolCallsPerCorrect => Some(correct),
+            _ => None,
+        }
+    }
+
+    /// The value of one problem from its rollouts; none if they cannot give one.
+    fn of(&self, rows: &[&Trajectory], correct: &str) -> Option<f64> {
+        let right = |r: &&Trajectory| r.rewards.get(correct).map(|v| f64::from(u8::from(*v >= 1.0)));
+        let mean = |of: &dyn Fn(&&Trajectory) -> Option<f64>| {
+            let values: Vec<f64> = rows.iter().filter_map(of).collect();
+            trainyard_learn::statistics::mean(&values)
+        };
+        match self {
+            Self::Reward => mean(&|r| Some(r.reward)),
+            Self::Correct => mean(&right),
+            Self::ToolCalls => mean(&|r| Some(f64::from(r.tool_calls))),
+            Self::ToolErrors => mean(&|r| Some(f64::from(r.tool_errors))),
+            Self::Turns => mean(&|r| Some(f64::from(r.turns))),
+            Self::Tokens => mean(&|r| Some(own_tokens(r) as f64)),
+            Self::Void => mean(&|r| Some(f64::from(u8::from(is_void(r))))),
+            Self::Component(name) => mean(&|r| r.rewards.get(name).copied()),
+            Self::TokensPerDistinctAnswer => {
+                let answers: BTreeSet<&str> = rows.iter().filter_map(|r| r.answer.as_deref()).map(str::trim).collect();
+                ratio(rows.iter().map(|r| own_tokens(r) as f64).sum(), answers.len() as f64)
+            }
+            Self::ToolCallsPerCorrect => {
+                let judged: Vec<(&&Trajectory, f64)> = rows.iter().filter_map(|r| Some((r, right(r)?))).collect();
+                ratio(judged.iter().map(|(r, _)| f64::from(r.tool_calls)).sum(), judged.iter().map(|(_, right)| right).sum())
+            }
+        }
+    }
+}
+
+fn ratio(numerator: f64, denominator: f64) -> Option<f64> {
+    (denominator > 0.0).then(|| numerator / denominator)
+}
+
+/// Tokens that this rollout sampled itself.
+fn own_tokens(row: &Trajectory) -> usize {
+    row.loss_mask.iter().skip(row.fork_at.unwrap_or(0) as usize).filter(|sampled| **sampled).count()
+}
+
+/// As the loop judges turns: a message without a complete call is void unless it is the last one and its answer was read. Messages
+/// before the agent's own turns belong to the prompt.
+fn is_void(row: &Trajectory) -> bool {
+    let assistant: Vec<_> = row.messages.iter().filter(|m| m.role == "assistant").collect();
+    let own = &assistant[assistant.len().saturating_sub(row.turns as usize)..];
+    let answered = row.stop_reason == StopReason::Answer && row.answer.is_some();
+    own.iter().enumerate().any(|(i, message)| message.tool_calls.is_none() && !(answered && i + 1 == own.len()))
+}
+
+fn known_component(rows: &[&Trajectory], component: &str) -> Result<()> {
+    if rows.is_empty() || rows.iter().any(|r| r.rewards.contains_key(component)) {
+        return Ok(());
+    }
+    let names: BTreeSet<&str> = rows.iter().flat_map(|r| r.rewards.keys().map(String::as_str)).collect();
+    let names: Vec<&str> = names.into_iter().collect();
+    Err(Error::data(format!("no rollout has a reward `{component}`"))
+        .help(format!("its components are: {}; `correct` names the one that says whether an answer is right", names.join(", "))))
+}
+
+#[cfg(test)]
+#[path = "trajectories_tests.rs"]
+mod tests;

@@ -1,0 +1,146 @@
+//! The matrix a[t][i]: what the model after task t gets right of task i, and what follows from it (arXiv 2507.05386).
+//!
+//! Why so: forgetting is a difference of two models on the same problems, so it is taken problem by problem and its interval is that of
+//! paired differences clustered by problem (arXiv 2411.00640). Every task counts the same, whatever its number of problems; tasks share
+//! no problem, so the errors of their means are independent and their squares add up. Refuses: a problem in two tasks, a model without
+//! a value on a task that it was trained on.
+
+use super::config::{Config, Task};
+use crate::results::ResultRow;
+use crate::stages::compare::Metric;
+use crate::stages::compare::metrics::ByProblem;
+use crate::stages::compare::models;
+use trainyard_core::error::Context as _;
+use trainyard_core::{Error, Result};
+use trainyard_learn::statistics::{Difference, Estimate, clustered_mean, mean, paired_difference, wilson};
+
+/// Values of single problems: of every model on every task.
+pub struct Matrix {
+    metric: Metric,
+    /// `[task]`, of the model before the first task; none if it is not named.
+    initial: Option<Vec<ByProblem>>,
+    /// `[model][task]` in the order of training, a square.
+    after: Vec<Vec<ByProblem>>,
+    /// Names of the tasks.
+    tasks: Vec<String>,
+}
+
+impl Matrix {
+    /// Errors: data, when a value is missing that the numbers need, or a problem is in two tasks; invalid, for unknown models.
+    pub fn new(config: &Config, tables: &[Vec<ResultRow>]) -> Result<Self> {
+        let metric = Metric::parse(&config.metric)?;
+        let of_model = |name: &String| -> Result<Vec<ByProblem>> {
+            let rows = models::rows(tables, name)?;
+            rows.iter().try_for_each(|row| expect_one_task(config, row))?;
+            let of_task = |task: &Task| {
+                let own: Vec<&ResultRow> = rows.iter().copied().filter(|row| task.holds(row)).collect();
+                metric.by_problem(&own).at(format!("model `{name}`"))
+            };
+            config.tasks.iter().map(of_task).collect()
+        };
+        let after: Vec<Vec<ByProblem>> = config.models.iter().map(&of_model).collect::<Result<_>>()?;
+        let initial = config.initial.as_ref().map(&of_model).transpose()?;
+        let matrix = Self { metric, initial, after, tasks: config.tasks.iter().map(|t| t.name.clone()).collect() };
+        matrix.expect_values(config)?;
+        Ok(matrix)
+    }
+
+    /// Later tasks need not be tried before they are trained; earlier ones must still be tried afterwards.
+    fn expect_values(&self, config: &Config) -> Result<()> {
+        let all = self.tasks.len();
+        let initial = self.initial.iter().zip(&config.initial).map(|(row, name)| (row, name, all));
+        let trained = self.after.iter().zip(&config.models).enumerate().map(|(t, (row, name))| (row, name, t + 1));
+        for (row, name, needed) in initial.chain(trained) {
+            if let Some(i) = row.iter().take(needed).position(ByProblem::is_empty) {
+                let message = format!("model `{name}` has no value of `{}` on task `{}`", config.metric, self.tasks[i]);
+                return Err(Error::data(message).help("evaluate every model on the problems of all tasks that it was trained on"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Values of the model after task `t` (0 = before the first) on task `i` (from 0). None if it was not tried.
+    pub fn cell(&self, t: usize, i: usize) -> Option<Estimate> {
+        let row = if t == 0 { self.initial.as_ref()? } else { &self.after[t - 1] };
+        estimate(&row[i])
+    }
+    /// Stages that have a row: 1 to the number of tasks, from 0 where the initial model is known.
+    pub fn stages(&self) -> std::ops::RangeInclusive<usize> {
+        usize::from(self.initial.is_none())..=self.tasks.len()
+    }
+    /// 95%: of one trial per problem by Wilson's score, which holds near 0 and 1 too; else clustered by problem.
+    pub fn interval(&self, e: &Estimate) -> Option<(f64, f64)> {
+        match self.metric {
+            Metric::Accuracy => wilson((e.value * e.n as f64).round() as usize, e.n),
+            _ => e.interval(),
+        }
+    }
+
+    /// Mean over all tasks of the last model.
+    pub fn final_accuracy(&self) -> Option<Estimate> {
+        let last = self.tasks.len();
+        over_tasks(&(0..last).map(|i| self.cell(last, i)).collect::<Option<Vec<_>>>()?)
+    }
+    /// Of every task but the last: just after its training (a) and at the end (b), on the problems that both have a value for.
+    pub fn forgetting(&self) -> Result<Vec<Change>> {
+        let last = self.tasks.len() - 1;
+        (0..last).map(|i| self.change(i, &self.after[i][i], &self.after[last][i])).collect()
+    }
+    /// The highest value since task `i` was trained minus the one at the end; never negative. The highest of several measured values
+    /// is above the truth by chance, so this number is biased upwards and has no interval.
+    pub fn from_best(&self, i: usize) -> f64 {
+        let last = self.tasks.len();
+        let since: Vec<f64> = (i + 1..=last).filter_map(|t| self.cell(t, i)).map(|e| e.value).collect();
+        since.last().map_or(0.0, |end| since.iter().copied().fold(*end, f64::max) - end)
+    }
+    /// Of every task: just after its training (a) and before the first task (b). None without the initial model.
+    pub fn learned(&self) -> Result<Option<Vec<Change>>> {
+        let Some(initial) = &self.initial else { return Ok(None) };
+        (0..self.tasks.len()).map(|i| self.change(i, &self.after[i][i], &initial[i])).collect::<Result<_>>().map(Some)
+    }
+
+    fn change(&self, i: usize, a: &ByProblem, b: &ByProblem) -> Result<Change> {
+        let shared: Vec<(&str, f64, f64)> = a.iter().filter_map(|(id, x)| Some((id.as_str(), *x, *b.get(id)?))).collect();
+        let ids: Vec<&str> = shared.iter().map(|s| s.0).collect();
+        let (first, second): (Vec<f64>, Vec<f64>) = shared.iter().map(|s| (s.1, s.2)).unzip();
+        let difference = paired_difference(&first, &second, &ids).ok_or_else(|| {
+            Error::data(format!("the models of task `{}` share no problem of it", self.tasks[i]))
+                .help("evaluate all models on the same problems")
+        })?;
+        Ok(Change { difference, left_out: a.len() + b.len() - 2 * ids.len() })
+    }
+}
+
+/// One task under two models.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Change {
+    pub difference: Difference,
+    /// Problems with a value of one model only.
+    pub left_out: usize,
+}
+
+/// The mean of estimates of disjoint tasks, each counting the same: SE² = Σ SE_i² / n². None of nothing.
+pub fn over_tasks(tasks: &[Estimate]) -> Option<Estimate> {
+    let value = mean(&tasks.iter().map(|e| e.value).collect::<Vec<_>>())?;
+    let variance: Option<f64> = tasks.iter().map(|e| e.standard_error.map(|se| se * se)).sum();
+    Some(Estimate {
+        value,
+        standard_error: variance.map(|v| v.sqrt() / tasks.len() as f64),
+        n: tasks.iter().map(|e| e.n).sum(),
+        clusters: tasks.iter().map(|e| e.clusters).sum(),
+    })
+}
+
+fn estimate(values: &ByProblem) -> Option<Estimate> {
+    let ids: Vec<&String> = values.keys().collect();
+    clustered_mean(&values.values().copied().collect::<Vec<f64>>(), &ids)
+}
+
+fn expect_one_task(config: &Config, row: &ResultRow) -> Result<()> {
+    let mut held = config.tasks.iter().filter(|task| task.holds(row)).map(|task| &task.name);
+    match (held.next(), held.next()) {
+        (Some(one), Some(other)) => Err(Error::data(format!("problem `{}` is in the tasks `{one}` and `{other}`", row.problem_id))
+            .help("a problem belongs to one task; give them other levels or prefixes")),
+        _ => Ok(()),
+    }
+}

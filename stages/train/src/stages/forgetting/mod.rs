@@ -1,0 +1,73 @@
+//! `forgetting`: what a model that was trained on one task after another still knows of the earlier ones.
+//!
+//! Why so: continual post-training is judged by the matrix of all models on all tasks (arXiv 2507.05386), and that is a fold over the
+//! tables of `evaluate`: no model is loaded here, so methods (fine-tuning, RL, RL on filtered problems) are compared on equal terms.
+//! Refuses: fewer than two tasks, problems that belong to two of them, a model that was not tried on what it was trained on.
+
+pub mod config;
+pub mod matrix;
+mod report;
+#[cfg(test)]
+mod tests;
+
+pub use config::Config;
+pub use matrix::Matrix;
+
+use crate::results::{ResultRow, read_results};
+use trainyard_api::{Ports, Stage, StageContext, port};
+use trainyard_core::{ArtifactKind, Cardinality, Error, OptionProblem, Result, Wired};
+
+/// The stage kind `forgetting`.
+pub struct Forgetting;
+
+impl Stage for Forgetting {
+    type Config = Config;
+    const NAME: &'static str = "forgetting";
+    const SUMMARY: &'static str = "what models trained on one task after another have forgotten of the earlier tasks";
+    const DOC: &'static str = include_str!("forgetting.md");
+    const EXAMPLE: &'static str = r#"{"results": "${{ stages.evaluate.results }}", "models": ["after_short", "after_long"], "tasks": [{"name": "short", "levels": [1, 2]}, {"name": "long", "levels": [3, 4]}]}"#;
+    const MAIN_METRIC: Option<&'static str> = Some("forgetting");
+    const METRICS: &'static [&'static str] = &[
+        "accuracy_*",
+        "final_accuracy",
+        "final_accuracy_high",
+        "final_accuracy_low",
+        "forgetting",
+        "forgetting_*",
+        "learned",
+        "learned_*",
+        "problems_*",
+    ];
+
+    fn ports() -> Ports {
+        Ports {
+            inputs: vec![port(
+                "results",
+                ArtifactKind::Table,
+                Cardinality::Many,
+                "Tables of `evaluate` that hold the models, in the order in which they were trained.",
+            )],
+            outputs: vec![port("report", ArtifactKind::Report, Cardinality::One, "The matrix, forgetting by task, and both averages.")],
+        }
+    }
+
+    fn check(config: &Config) -> Vec<OptionProblem> {
+        config.problems()
+    }
+
+    fn check_inputs(config: &Config, inputs: &Wired) -> Vec<OptionProblem> {
+        config.wiring(inputs)
+    }
+
+    fn run(config: Config, context: &mut StageContext) -> Result<()> {
+        // A list that was not known before the run is seen here first.
+        if let Some(problem) = config.wiring(&context.wired()).into_iter().next() {
+            let error = Error::invalid(problem.message);
+            return Err(problem.help.into_iter().fold(error, Error::help));
+        }
+        let tables = context.many("results").iter().map(|t| read_results(&t.parquet())).collect::<Result<Vec<Vec<ResultRow>>>>()?;
+        let matrix = Matrix::new(&config, &tables)?;
+        let report = report::describe(&config, &matrix, context)?;
+        report.write(context.output("report")?)
+    }
+}

@@ -1,0 +1,317 @@
+//! Asynchronous rollouts: episodes are sampled while the policy is updated, and keep their tokens when its weights change.
+//!
+//! Why so: a slow tool or a long episode holds up its own group only. How far the data may lag is bounded on both sides (2505.24298): no more
+//! groups are started than the bound lets be used, and a group whose oldest token is older than `max_staleness` updates is left out.
+//! Which weights sampled which token depends on when two threads meet, and nothing else does; the records hold it, with the update that
+//! used each group, so the input `record` repeats a run to the same bits. Refuses: strategies that fork, a loss without importance
+//! correction, records that miss an update.
+
+use super::collect::{Collected, job};
+use super::run::{Progress, Run};
+use crate::rollouts::{Driver, Finished, Flow, Limits, Schedule, rescore};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
+use trainyard_api::{CancelToken, StageContext};
+use trainyard_core::{Chance, Error, Result};
+use trainyard_envs::Environment;
+use trainyard_learn::{Batch, Draw};
+use trainyard_lm::{Generator, ModelFolder, Weights};
+use trainyard_tables::{Problem, Sampling, Trajectory};
+
+/// Options of asynchronous rollouts.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Asynchronous {
+    /// Updates that may lie between the weights of a rollout's oldest token and the update that uses it.
+    pub max_staleness: u64,
+}
+
+impl Default for Asynchronous {
+    fn default() -> Self {
+        Self { max_staleness: 4 }
+    }
+}
+
+/// To the thread that samples.
+enum Command {
+    Start(Vec<crate::rollouts::Job>),
+    Weights(Weights, u32),
+}
+
+/// What the thread that samples works with.
+struct Sampler<'a> {
+    model: &'a ModelFolder,
+    environment: &'a dyn Environment,
+    problems: &'a [Problem],
+    limits: Limits,
+    sampling: Sampling,
+    chance: Chance,
+    cancel: &'a CancelToken,
+}
+
+impl<'a> Sampler<'a> {
+    fn driver(&self, generator: &'a mut Generator) -> Driver<'a> {
+        Driver {
+            generator,
+            model: self.model,
+            environment: self.environment,
+            limits: self.limits,
+            sampling: self.sampling,
+            chance: self.chance,
+            name: "rl".into(),
+            cancel: self.cancel,
+        }
+    }
+
+    /// Samples until the other side hangs up. Sends groups when their last member has ended.
+    fn sample(&self, generator: &'a mut Generator, commands: &Receiver<Command>, ready: &Sender<Result<Vec<Finished>>>) {
+        let mut driver = self.driver(generator);
+        if let Err(e) = self.pump(&mut driver, commands, ready) {
+            // Nobody listens any more when the other side has failed first.
+            ready.send(Err(e)).ok();
+        }
+    }
+    fn pump(&self, driver: &mut Driver<'a>, commands: &Receiver<Command>, ready: &Sender<Result<Vec<Finished>>>) -> Result<()> {
+        let mut flow = Flow::default();
+        let mut open: BTreeMap<u32, (usize, Vec<Finished>)> = BTreeMap::new();
+        loop {
+            loop {
+                let command = if flow.unfinished() { commands.try_recv() } else { commands.recv().map_err(|_| TryRecvError::Disconnected) };
+                match command {
+                    Ok(Command::Start(jobs)) => {
+                        if let Some(first) = jobs.first() {
+                            open.insert(first.group, (jobs.len(), Vec::new()));
+                        }
+                        jobs.into_iter().for_each(|job| flow.submit(job));
+                    }
+                    Ok(Command::Weights(weights, version)) => driver.set_weights(&mut flow, &weights, version)?,
+                    Err(TryRecvError::Empty) => break,
+                    Err(TryRecvError::Disconnected) => return Ok(()),
+                }
+            }
+            driver.pump(&mut flow, self.problems)?;
+            for one in flow.take_done() {
+                let group = one.trajectory.group;
+                let Some((size, members)) = open.get_mut(&group) else { continue };
+                members.push(one);
+                if members.len() == *size
+                    && let Some((_, mut members)) = open.remove(&group)
+                {
+                    rescore::as_recorded(driver.generator, &self.sampling, &mut members)?;
+                    if ready.send(Ok(members)).is_err() {
+                        return Ok(());
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Groups that were started and are not used yet.
+#[derive(Default)]
+struct Intake {
+    /// Groups started so far; the number of the next one.
+    started: u32,
+    /// Started, but left out: by a filter, or for their age.
+    left_out: u64,
+}
+
+impl Run<'_> {
+    /// All steps that are left, with rollouts from a thread of their own.
+    pub(super) fn run_asynchronous(&mut self, options: &Asynchronous, context: &StageContext, progress: &mut Progress) -> Result<()> {
+        let (environment, problems) = (self.environment.clone(), self.problems.clone());
+        let (folder, cancel) = (&self.policy.folder, self.cancel.clone());
+        let (limits, sampling) = (self.limits(), self.config.sampling().distribution());
+        let chance = self.chance.child("asynchronous", &[progress.state.step]);
+        let mut generator = Generator::new(&folder.config, &progress.trainer.decoder.weights()?, self.threads)?;
+        generator.set_version(u32::try_from(progress.state.step).unwrap_or(u32::MAX));
+        std::thread::scope(|scope| {
+            let (commands, inbox) = channel();
+            let (outbox, ready) = channel();
+            scope.spawn(move || {
+                let sampler =
+                    Sampler { model: folder, environment: &*environment, problems: &problems, limits, sampling, chance, cancel: &cancel };
+                sampler.sample(&mut generator, &inbox, &outbox);
+            });
+            let mut intake = Intake::default();
+            while progress.state.step < self.config.steps {
+                let mut collected = self.take(options, progress, &mut intake, &commands, &ready)?;
+                self.complete(&progress.parts, &mut progress.generator, &mut collected.batch)?;
+                self.learn(context, progress, collected)?;
+                let weights = progress.trainer.decoder.weights()?;
+                commands.send(Command::Weights(weights, u32::try_from(progress.state.step).unwrap_or(u32::MAX))).ok();
+                self.after_step(context, progress)?;
+            }
+            Ok(())
+        })
+    }
+
+    /// Starts as many groups as the bound allows, and takes groups as they end until the batch is full.
+    fn take(
+        &mut self,
+        options: &Asynchronous,
+        progress: &mut Progress,
+        intake: &mut Intake,
+        commands: &Sender<Command>,
+        ready: &Receiver<Result<Vec<Finished>>>,
+    ) -> Result<Collected> {
+        let step = progress.state.step;
+        let wanted = self.config.problems_per_step;
+        let mut all = Collected { batch: Batch { step, groups: Vec::new() }, ..Collected::default() };
+        let first = intake.left_out;
+        while all.batch.groups.len() < wanted {
+            let used = step.saturating_add(1 + options.max_staleness).saturating_mul(wanted as u64);
+            // A pool that filters empty again and again must not be sampled for ever.
+            let patience = first + self.config.resample.max_draws.saturating_sub(1).saturating_mul(wanted as u64);
+            while u64::from(intake.started) < used + intake.left_out.min(patience) {
+                let number = intake.started;
+                let jobs = self.admit(progress, step, number)?;
+                commands.send(Command::Start(jobs)).map_err(|_| Error::bug("the thread that samples is gone"))?;
+                intake.started += 1;
+            }
+            if intake.left_out >= patience && intake.left_out > first {
+                break;
+            }
+            let members = ready.recv().map_err(|_| Error::bug("the thread that samples ended without a word"))??;
+            let oldest = members.iter().filter_map(oldest_version).min().unwrap_or(0);
+            let age = step.saturating_sub(u64::from(oldest));
+            if age > options.max_staleness {
+                all.tally.stale_groups += 1;
+                intake.left_out += 1;
+                continue;
+            }
+            let before = all.batch.groups.len();
+            self.use_group(members, progress, &mut all)?;
+            if all.batch.groups.len() > before {
+                all.tally.staleness += age;
+            } else {
+                intake.left_out += 1;
+            }
+        }
+        Ok(all)
+    }
+
+    /// The jobs of the next group.
+    fn admit(&self, progress: &mut Progress, step: u64, number: u32) -> Result<Vec<crate::rollouts::Job>> {
+        let chance = self.chance.child("admission", &[u64::from(number)]);
+        let Progress { parts, state, .. } = progress;
+        let draw = parts.curriculum.next(step, 1, &self.pool, &state.rates, &chance.child("curriculum", &[]));
+        if draw.problems.is_empty() {
+            return Err(Error::data("the curriculum has no problem to give").help("use another curriculum, or give more problems"));
+        }
+        let size = self.config.rollout.group_size;
+        let spawns = parts.strategy.start(&draw, &self.pool, size, self.progress(step), &chance.child("start", &[]));
+        let numbered = |j: crate::rollouts::Job| crate::rollouts::Job { group: number, draw: u64::from(number), ..j };
+        Ok(spawns.into_iter().map(|s| numbered(job(&draw, s))).collect())
+    }
+
+    /// Scores and filters one group; its records carry the update that used it.
+    fn use_group(&mut self, mut members: Vec<Finished>, progress: &mut Progress, all: &mut Collected) -> Result<()> {
+        let Some(first) = members.first() else { return Ok(()) };
+        let (number, step) = (first.trajectory.group, progress.state.step);
+        let problem = self.place_of(&first.trajectory.problem_id)?;
+        members.iter_mut().for_each(|m| m.trajectory.group = 0);
+        let draw = Draw { problems: vec![problem], ..Draw::default() };
+        let chance = self.chance.child("group", &[u64::from(number)]);
+        let from = all.records.len();
+        let Progress { parts, state, .. } = progress;
+        self.absorb(members, &draw, parts, &mut state.rates, self.progress(step), chance, all)?;
+        for record in &mut all.records[from..] {
+            record.group = number;
+            record.id = format!("rl/{step}/{number}/{}/{}", record.problem_id, record.sample);
+        }
+        Ok(())
+    }
+    fn place_of(&self, id: &str) -> Result<usize> {
+        self.pool.problems.iter().position(|p| p.id == id).ok_or_else(|| {
+            Error::data(format!("a rollout is of problem `{id}`, which the input `problems` does not hold"))
+                .help("repeat a run on the problems that it was made on")
+        })
+    }
+
+    /// Repeats a recorded asynchronous run: the same groups enter the same updates, and every token is sampled under the same weights.
+    pub(super) fn run_recorded(&mut self, record: &[Trajectory], context: &StageContext, progress: &mut Progress) -> Result<()> {
+        let (environment, problems) = (self.environment.clone(), self.problems.clone());
+        let cancel = self.cancel.clone();
+        let sampler = Sampler {
+            model: &self.policy.folder,
+            environment: &*environment,
+            problems: &problems,
+            limits: self.limits(),
+            sampling: self.config.sampling().distribution(),
+            chance: self.chance.child("asynchronous", &[0]),
+            cancel: &cancel,
+        };
+        let mut generator = Generator::new(&sampler.model.config, &progress.trainer.decoder.weights()?, self.threads)?;
+        let mut driver = sampler.driver(&mut generator);
+        let mut flow = Flow::scheduled(Schedule::new(record));
+        let mut updates = updates(record)?;
+        for group in updates.iter().flat_map(|u| u.iter()) {
+            let rows = record.iter().filter(|t| t.group == *group);
+            for row in rows {
+                flow.submit(crate::rollouts::Job {
+                    problem: self.place_of(&row.problem_id)?,
+                    draw: u64::from(*group),
+                    group: *group,
+                    sample: row.sample,
+                    ..crate::rollouts::Job::default()
+                });
+            }
+        }
+        let mut ended: BTreeMap<u32, Vec<Finished>> = BTreeMap::new();
+        while progress.state.step < self.config.steps {
+            while flow.can_move() {
+                driver.pump(&mut flow, sampler.problems)?;
+            }
+            for one in flow.take_done() {
+                ended.entry(one.trajectory.group).or_default().push(one);
+            }
+            let step = progress.state.step;
+            let groups = updates.pop_front().ok_or_else(|| missing(step))?;
+            let mut all = Collected { batch: Batch { step, groups: Vec::new() }, ..Collected::default() };
+            for number in groups {
+                let mut members = ended.remove(&number).ok_or_else(|| missing(step))?;
+                members.sort_by_key(|m| m.trajectory.sample);
+                self.use_group(members, progress, &mut all)?;
+            }
+            self.complete(&progress.parts, &mut progress.generator, &mut all.batch)?;
+            self.learn(context, progress, all)?;
+            let version = u32::try_from(progress.state.step).unwrap_or(u32::MAX);
+            driver.set_weights(&mut flow, &progress.trainer.decoder.weights()?, version)?;
+            self.after_step(context, progress)?;
+        }
+        Ok(())
+    }
+}
+
+/// Version of the first sampled token.
+fn oldest_version(one: &Finished) -> Option<u32> {
+    let t = &one.trajectory;
+    t.weights_version.as_ref()?.iter().zip(&t.loss_mask).skip(one.given).filter(|(_, m)| **m).map(|(v, _)| *v).min()
+}
+
+/// The groups of every update, in the order in which they entered it.
+fn updates(record: &[Trajectory]) -> Result<VecDeque<Vec<u32>>> {
+    let mut updates: VecDeque<Vec<u32>> = VecDeque::new();
+    for row in record {
+        let step = row.id.strip_prefix("rl/").and_then(|rest| rest.split('/').next()).and_then(|s| s.parse::<usize>().ok());
+        let step = step.ok_or_else(|| {
+            Error::data(format!("row `{}` of input `record` does not name the update that used it", row.id))
+                .help("give the output `trajectories` of an asynchronous run")
+        })?;
+        while updates.len() <= step {
+            updates.push_back(Vec::new());
+        }
+        if !updates[step].contains(&row.group) {
+            updates[step].push(row.group);
+        }
+    }
+    Ok(updates)
+}
+
+fn missing(step: u64) -> Error {
+    Error::data(format!("the record does not hold the rollouts of update {step}"))
+        .help("it was written with too small a `keep_rollouts`, or for fewer steps")
+}

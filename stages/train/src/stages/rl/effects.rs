@@ -1,0 +1,90 @@
+//! What a step hands to its update, as numbers: which rollouts, and how their advantages are spread.
+//!
+//! Why so: a mechanism that claims to keep something out of the update, or to give credit where another form gives none, must show it
+//! on any weights; these are the quantities that recipes check. Refuses: nothing.
+
+use trainyard_learn::{Batch, Grid, Group, Rollout, TurnSummary};
+
+/// Metrics of a batch and its advantages, by name.
+pub fn metrics(batch: &Batch, advantages: &Grid) -> Vec<(&'static str, f64)> {
+    let trained: Vec<&Rollout> = batch.rollouts().filter(|r| r.loss_tokens() > 0).collect();
+    let share = |of: &dyn Fn(&Rollout) -> bool| trained.iter().filter(|r| of(r)).count() as f64 / trained.len().max(1) as f64;
+    let tokens: Vec<f64> = batch.rollouts().zip(advantages).flat_map(|(r, a)| of_mask(r, a)).collect();
+    vec![
+        ("trained_rollouts", trained.len() as f64),
+        ("trained_tokens", trained.iter().map(|r| r.loss_tokens()).sum::<usize>() as f64),
+        ("void_in_update", share(&|r| r.turns.iter().any(TurnSummary::is_void))),
+        ("truncated_in_update", share(&|r| r.truncated)),
+        ("tool_errors_in_passes", tool_errors_in_passes(&trained)),
+        ("advantage_abs", mean(&tokens.iter().map(|a| a.abs()).collect::<Vec<f64>>())),
+        ("advantage_in_rollout", within_rollouts(batch, advantages)),
+        ("advantage_between_groups", between_groups(batch, advantages)),
+    ]
+}
+
+fn of_mask(rollout: &Rollout, advantages: &[f64]) -> Vec<f64> {
+    advantages.iter().zip(&rollout.mask).filter(|(_, m)| **m).map(|(a, _)| *a).collect()
+}
+
+/// Share of failed calls among the calls of right rollouts.
+fn tool_errors_in_passes(trained: &[&Rollout]) -> f64 {
+    let (calls, errors) =
+        trained.iter().filter(|r| r.correct).fold((0, 0), |(c, e), r| (c + u64::from(r.tool_calls), e + u64::from(r.tool_errors)));
+    errors as f64 / calls.max(1) as f64
+}
+
+/// Mean over rollouts of the standard deviation of the advantage over their tokens.
+fn within_rollouts(batch: &Batch, advantages: &Grid) -> f64 {
+    let rows: Vec<Vec<f64>> = batch.rollouts().zip(advantages).map(|(r, a)| of_mask(r, a)).filter(|row| !row.is_empty()).collect();
+    mean(&rows.iter().map(|row| deviation(row)).collect::<Vec<f64>>())
+}
+
+/// Standard deviation over groups of the spread (standard deviation over rollouts) of their advantages.
+fn between_groups(batch: &Batch, advantages: &Grid) -> f64 {
+    let mut rows = advantages.iter();
+    let spread = |group: &Group, rows: &mut std::slice::Iter<'_, Vec<f64>>| {
+        let means: Vec<f64> = group.rollouts.iter().zip(rows.by_ref()).map(|(r, a)| mean(&of_mask(r, a))).collect();
+        deviation(&means)
+    };
+    deviation(&batch.groups.iter().map(|g| spread(g, &mut rows)).collect::<Vec<f64>>())
+}
+
+fn mean(values: &[f64]) -> f64 {
+    if values.is_empty() { 0.0 } else { values.iter().sum::<f64>() / values.len() as f64 }
+}
+
+/// Population standard deviation; 0 of nothing.
+fn deviation(values: &[f64]) -> f64 {
+    let center = mean(values);
+    mean(&values.iter().map(|v| (v - center).powi(2)).collect::<Vec<f64>>()).sqrt()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spreads_by_hand() {
+        let rollout = |correct: bool, calls: u32, errors: u32| Rollout {
+            mask: vec![false, true, true],
+            correct,
+            tool_calls: calls,
+            tool_errors: errors,
+            ..Rollout::default()
+        };
+        let group = |rollouts: Vec<Rollout>| Group { rollouts, ..Group::default() };
+        let void = Rollout { turns: vec![TurnSummary::default()], ..rollout(false, 0, 0) };
+        let batch =
+            Batch { step: 0, groups: vec![group(vec![rollout(true, 3, 1), void]), group(vec![rollout(true, 1, 0), rollout(false, 9, 9)])] };
+        let a = vec![vec![0.0, 1.0, 3.0], vec![0.0, -2.0, -2.0], vec![0.0, 1.0, 1.0], vec![0.0, 1.0, 1.0]];
+        let found = metrics(&batch, &a);
+        let of = |name: &str| found.iter().find(|m| m.0 == name).unwrap().1;
+        assert_eq!(of("void_in_update"), 0.25);
+        assert_eq!(of("tool_errors_in_passes"), 0.25);
+        assert_eq!(of("trained_tokens"), 8.0);
+        assert_eq!(of("advantage_abs"), 1.5);
+        assert_eq!(of("advantage_in_rollout"), 0.25);
+        assert_eq!(of("advantage_between_groups"), 1.0);
+        assert!(metrics(&Batch::default(), &Vec::new()).iter().all(|m| m.1 == 0.0));
+    }
+}

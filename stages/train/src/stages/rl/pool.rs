@@ -1,0 +1,57 @@
+//! The problems of the stage as curricula and strategies see them: level, hints, demonstrations by their tokens.
+//!
+//! Why so: parts know no text; a hint is a line of the problem's worked solution, and a demonstration is cut into the tokens that an
+//! agent would have sampled, turn by turn, by the same template and tokenizer. Refuses: demonstrations that the tokenizer cannot
+//! express.
+
+use std::collections::BTreeMap;
+use trainyard_core::Result;
+use trainyard_learn::{Pool, PoolProblem};
+use trainyard_lm::template::{Chat, Conversation, Encoded, RenderOptions};
+use trainyard_tables::{Problem, Trajectory};
+
+/// Demonstrations belong to the problem that they name.
+pub fn pool(problems: &[Problem], demonstrations: &[Trajectory], chat: &Chat) -> Result<Pool> {
+    let mut by_problem: BTreeMap<&str, Vec<Vec<Vec<u32>>>> = BTreeMap::new();
+    for row in demonstrations {
+        let encoded = Conversation::encode(chat, &row.messages, RenderOptions::default())
+            .map_err(|e| e.at(format!("row `{}` of input `demonstrations`", row.id)))?;
+        by_problem.entry(&row.problem_id).or_default().push(own_turns(&encoded));
+    }
+    let one = |p: &Problem| PoolProblem {
+        id: p.id.clone(),
+        level: p.level,
+        environment: p.environment.clone(),
+        hints: p.reference.iter().flat_map(|text| text.lines()).map(str::to_string).collect(),
+        demonstrations: by_problem.get(p.id.as_str()).cloned().unwrap_or_default(),
+    };
+    Ok(Pool { problems: problems.iter().map(one).collect() })
+}
+
+/// The agent's tokens, turn by turn, the token that ends each turn included.
+fn own_turns(encoded: &Encoded) -> Vec<Vec<u32>> {
+    let mut turns: BTreeMap<u16, Vec<u32>> = BTreeMap::new();
+    for (t, _) in encoded.loss_mask.iter().enumerate().filter(|(_, m)| **m) {
+        turns.entry(encoded.turn[t]).or_default().push(encoded.token_ids[t]);
+    }
+    turns.into_values().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{demonstrations, sums, tiny_model};
+
+    #[test]
+    fn a_demonstration_is_cut_into_the_turns_of_its_agent() {
+        let model = tiny_model(16, 1, 1);
+        let problems = sums(3, 3, 2);
+        let found = pool(&problems, &demonstrations(2, 3, 2), &model.chat).unwrap();
+        let [call, answer] = found.problems[0].demonstrations[0].as_slice() else { panic!("two turns") };
+        let tokenizer = model.chat.tokenizer();
+        assert_eq!(model.chat.content(call).unwrap(), format!("<tool_call>{}</tool_call>", problems[0].canonical));
+        assert_eq!(model.chat.content(answer).unwrap(), problems[0].answer);
+        assert!(call.last() == answer.last() && tokenizer.is_added(*call.last().unwrap()));
+        assert!(found.problems[2].demonstrations.is_empty() && found.problems[2].hints.is_empty());
+    }
+}

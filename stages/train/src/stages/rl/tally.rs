@@ -1,0 +1,157 @@
+//! Counts over the rollouts of a step, and the metrics that they become.
+//!
+//! Why so: what is sampled and what is kept differ (selection, filters), so each count says which it is of. Refuses: nothing.
+
+use crate::rollouts::{Finished, ToolWait};
+use std::collections::{BTreeMap, BTreeSet};
+use trainyard_learn::TurnSummary;
+
+/// Sums over a step. Failures of the infrastructure are counted apart from all else.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Tally {
+    /// Sampled, failures included.
+    pub rollouts: u64,
+    pub failures: u64,
+    pub groups: u64,
+    pub draws: u64,
+    /// Asynchronous rollouts: updates between the oldest token of a used group and its update, summed; groups left out for their age.
+    pub staleness: u64,
+    pub stale_groups: u64,
+    passes: u64,
+    tool_calls: u64,
+    tool_errors: u64,
+    turns: u64,
+    tokens: u64,
+    /// Sampled for one rollout alone: tokens that forks share count once.
+    own_tokens: u64,
+    entropy: f64,
+    truncated: u64,
+    void: u64,
+    forks: u64,
+    /// Level → (rollouts, passes).
+    levels: BTreeMap<u32, (u64, u64)>,
+    /// Of the rollouts that the strategy kept.
+    kept: Kept,
+    /// Tokens decoded one after the other.
+    critical_path: u64,
+}
+
+/// Sums over the rollouts that were scored.
+#[derive(Debug, Clone, PartialEq, Default)]
+struct Kept {
+    rollouts: u64,
+    groups: u64,
+    reward: f64,
+    /// Reward component → (count, sum).
+    components: BTreeMap<String, (u64, f64)>,
+    /// Different rewards within a group, summed over groups.
+    distinct_rewards: u64,
+    /// Different final answers within a group, summed over groups, and the tokens of those groups.
+    distinct_answers: u64,
+    own_tokens: u64,
+    passes: u64,
+    calls_of_passes: u64,
+    /// Within groups, among passes: Σ (calls − mean)·(reward − mean) and Σ (calls − mean)².
+    calls_by_reward: f64,
+    calls_squared: f64,
+}
+
+impl Tally {
+    /// One sampled rollout.
+    pub fn count(&mut self, one: &Finished) {
+        let t = &one.trajectory;
+        self.rollouts += 1;
+        if one.failed() {
+            self.failures += 1;
+            return;
+        }
+        self.passes += u64::from(one.correct);
+        self.tool_calls += u64::from(t.tool_calls);
+        self.tool_errors += u64::from(t.tool_errors);
+        self.turns += u64::from(t.turns);
+        self.tokens += one.sampled() as u64;
+        self.own_tokens += one.own() as u64;
+        self.entropy += t.entropies.iter().flatten().map(|h| f64::from(*h)).sum::<f64>();
+        self.truncated += u64::from(one.truncated());
+        self.void += u64::from(one.turns.iter().any(TurnSummary::is_void));
+        self.forks += u64::from(one.fork_of.is_some());
+        let level = self.levels.entry(t.level).or_default();
+        level.0 += 1;
+        level.1 += u64::from(one.correct);
+    }
+    /// The scored rollouts of one group.
+    pub fn scored(&mut self, group: &[Finished]) {
+        let kept = &mut self.kept;
+        kept.rollouts += group.len() as u64;
+        kept.groups += u64::from(!group.is_empty());
+        for one in group {
+            kept.reward += one.trajectory.reward;
+            kept.own_tokens += one.own() as u64;
+            for (name, value) in &one.trajectory.rewards {
+                let entry = kept.components.entry(name.clone()).or_default();
+                entry.0 += 1;
+                entry.1 += value;
+            }
+        }
+        kept.distinct_rewards += group.iter().map(|o| o.trajectory.reward.to_bits()).collect::<BTreeSet<u64>>().len() as u64;
+        kept.distinct_answers += group.iter().map(|o| o.trajectory.answer.as_deref()).collect::<BTreeSet<_>>().len() as u64;
+        let passes: Vec<(f64, f64)> =
+            group.iter().filter(|o| o.correct).map(|o| (f64::from(o.trajectory.tool_calls), o.trajectory.reward)).collect();
+        kept.passes += passes.len() as u64;
+        kept.calls_of_passes += passes.iter().map(|p| p.0 as u64).sum::<u64>();
+        let n = passes.len().max(1) as f64;
+        let mean = passes.iter().fold((0.0, 0.0), |m, p| (m.0 + p.0 / n, m.1 + p.1 / n));
+        for (calls, reward) in passes {
+            kept.calls_by_reward += (calls - mean.0) * (reward - mean.1);
+            kept.calls_squared += (calls - mean.0).powi(2);
+        }
+    }
+    /// Tokens that must be decoded one after the other, if all episodes of the draw run together and tools take no time: the longest
+    /// episode, or, in lockstep, the sum of the longest turns.
+    pub fn critical_path(&mut self, finished: &[Finished], wait: ToolWait) {
+        let lengths = |f: &Finished| f.turns.iter().map(|t| (t.end - t.first) as u64).collect::<Vec<u64>>();
+        let episodes: Vec<Vec<u64>> = finished.iter().map(lengths).collect();
+        self.critical_path += match wait {
+            ToolWait::Trajectory => episodes.iter().map(|turns| turns.iter().sum()).max().unwrap_or(0),
+            ToolWait::Batch => {
+                let most = episodes.iter().map(Vec::len).max().unwrap_or(0);
+                (0..most).map(|k| episodes.iter().filter_map(|turns| turns.get(k)).max().copied().unwrap_or(0)).sum()
+            }
+        };
+    }
+
+    /// Per-rollout means and shares by metric name; `groups` = groups that survived the filters.
+    pub fn metrics(&self, groups: usize) -> Vec<(String, f64)> {
+        let sampled = (self.rollouts - self.failures).max(1) as f64;
+        let kept = &self.kept;
+        let scored = kept.rollouts.max(1) as f64;
+        let per_group = kept.groups.max(1) as f64;
+        let mut list: Vec<(String, f64)> = vec![
+            ("reward_mean".into(), kept.reward / scored),
+            ("pass_rate".into(), self.passes as f64 / sampled),
+            ("entropy".into(), self.entropy / self.tokens.max(1) as f64),
+            ("tool_calls".into(), self.tool_calls as f64 / sampled),
+            ("tool_errors".into(), self.tool_errors as f64 / sampled),
+            ("turns".into(), self.turns as f64 / sampled),
+            ("tokens".into(), self.tokens as f64 / sampled),
+            ("sampled_tokens".into(), self.own_tokens as f64),
+            ("sampled_rollouts".into(), sampled),
+            ("truncated_share".into(), self.truncated as f64 / sampled),
+            ("void_share".into(), self.void as f64 / sampled),
+            ("forked_share".into(), self.forks as f64 / sampled),
+            ("kept_groups_share".into(), groups as f64 / self.groups.max(1) as f64),
+            ("distinct_rewards".into(), kept.distinct_rewards as f64 / per_group),
+            ("distinct_answers".into(), kept.distinct_answers as f64 / per_group),
+            ("tokens_per_distinct_answer".into(), kept.own_tokens as f64 / kept.distinct_answers.max(1) as f64),
+            ("tool_calls_per_pass".into(), kept.calls_of_passes as f64 / kept.passes.max(1) as f64),
+            ("reward_per_call".into(), if kept.calls_squared > 0.0 { kept.calls_by_reward / kept.calls_squared } else { 0.0 }),
+            ("critical_path_tokens".into(), self.critical_path as f64),
+            ("staleness".into(), self.staleness as f64 / groups.max(1) as f64),
+            ("stale_groups".into(), self.stale_groups as f64),
+            ("infrastructure_failures".into(), self.failures as f64),
+        ];
+        list.extend(self.levels.iter().map(|(l, (n, p))| (format!("pass_rate_level_{l}"), *p as f64 / *n as f64)));
+        list.extend(kept.components.iter().map(|(name, (n, sum))| (format!("reward_{name}"), sum / *n as f64)));
+        list
+    }
+}
