@@ -35,6 +35,11 @@ const SAMPLES: &[(&str, &str, &[&str])] = &[
         "version: 1\nname: x\nstages:\n  aa: {uses: noop}\n  b: {uses: noop, needs: [ab]}\n",
         &["ab", "aa", "x.yaml:5:"],
     ),
+    (
+        "wrong options deep inside a stage, all at their places",
+        "version: 1\nname: x\nstages:\n  r:\n    uses: rl\n    with:\n      rollout: {group_size: many}\n      loss: {aggregate: mean}\n      environment: {kind: word-problems, limits: {time_millis: soon}}\n",
+        &["x.yaml:7:28", "x.yaml:8:25", "x.yaml:9:66"],
+    ),
     ("tags are refused", "version: 1\nname: !!str x\nstages:\n  a: {uses: noop}\n", &["tag", "x.yaml:2:"]),
 ];
 

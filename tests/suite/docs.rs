@@ -49,7 +49,29 @@ fn every_stage_kind_documents_itself() {
     for kind in kinds {
         let page = s.run(&["stages", kind["name"].as_str().unwrap()]).code(0).stdout;
         assert!(page.contains("options"), "{page}");
+        dangling(&kind["options"], &kind["options"]);
+        for port in kind["inputs"].as_array().unwrap() {
+            let name = port["name"].as_str().unwrap();
+            assert!(
+                kind["options"]["properties"].get(name).is_none(),
+                "{}: option `{name}` cannot be set: an input has its name",
+                kind["name"]
+            );
+        }
     }
+}
+
+/// A schema with a reference to nothing is no schema, and options would be judged one by one.
+fn dangling(root: &serde_json::Value, at: &serde_json::Value) {
+    if let Some(target) = at.get("$ref").and_then(|r| r.as_str()) {
+        assert!(root.pointer(target.trim_start_matches('#')).is_some(), "{target} of {} is not there", root["title"]);
+    }
+    let inner: Vec<&serde_json::Value> = match at {
+        serde_json::Value::Object(map) => map.values().collect(),
+        serde_json::Value::Array(list) => list.iter().collect(),
+        _ => Vec::new(),
+    };
+    inner.into_iter().for_each(|v| dangling(root, v));
 }
 
 #[test]

@@ -195,7 +195,7 @@ fn contradictions_of_compare_are_found_by_check() {
     write(&s, "tiny", |text| text.replace("[baseline, treatment]", "[baseline, treatment, third]"));
     s.run(&["check", "workflows/recipes/tiny.yaml"]).code(2).says("takes those of two arms, but gets 3");
     write(&s, "tiny", |text| text.replace("metrics: [void, reward]", "metrics: [rewards.answer]"));
-    s.run(&["check", "workflows/recipes/tiny.yaml"]).code(2).says("is one of trajectories, and none are wired");
+    s.run(&["check", "workflows/recipes/tiny.yaml"]).code(2).says("is one of trajectories, and none are");
     write(&s, "tiny", |text| text.replace(", metrics: [void, reward]", ""));
     s.run(&["check", "workflows/recipes/tiny.yaml"]).code(2).says("nothing is compared");
 }
@@ -206,6 +206,6 @@ fn the_mechanism_of_rl_takes_its_options() {
     s.write("x.yaml", ARMS);
     s.run(&["check", "x.yaml"]).code(0);
     s.write("x.yaml", ARMS.replace("kind: void_turn", "kind: voidturn"));
-    s.run(&["check", "x.yaml"]).code(2).says("mechanism.with.filters[0].kind").says("void_turn");
+    s.run(&["check", "x.yaml"]).code(2).says("no filter is called `voidturn`").says("void_turn");
     s.run(&["stages", "rl"]).code(0).prints("mechanism: object").prints("enabled: boolean = true");
 }

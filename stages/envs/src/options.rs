@@ -55,8 +55,10 @@ fn parse<O: PartOptions>(options: &Value) -> Result<O> {
     serde_json::from_value(Value::Object(map)).map_err(|e| Error::invalid(format!("options of `{}`: {e}", O::KIND)))
 }
 
+/// Without references: the schema becomes a branch of a larger one, where its definitions would not be found.
 fn schema<O: PartOptions>() -> Value {
-    schemars::schema_for!(O).to_value()
+    let settings = schemars::generate::SchemaSettings::default().with(|s| s.inline_subschemas = true);
+    settings.into_generator().into_root_schema_for::<O>().to_value()
 }
 
 fn complete<O: PartOptions>(options: &Value) -> Result<Value> {

@@ -200,8 +200,10 @@ fn parse<O: Options>(options: Value) -> Result<O> {
     Ok(parsed)
 }
 
+/// Without references: the schema becomes a branch of a larger one, where its definitions would not be found.
 fn schema<O: Options>() -> Value {
-    schemars::schema_for!(O).to_value()
+    let settings = schemars::generate::SchemaSettings::default().with(|s| s.inline_subschemas = true);
+    settings.into_generator().into_root_schema_for::<O>().to_value()
 }
 
 #[cfg(test)]

@@ -69,7 +69,7 @@ fn cardinality(cardinality: Cardinality) -> &'static str {
     }
 }
 
-/// One line per property: name, type, default, doc; nested objects indented below, but for those that repeat what stands above.
+/// One line per property: name, type, default, doc; nested objects indented below.
 fn options(text: &mut String, root: &Value, schema: &Value, depth: usize) {
     let Some(properties) = schema.get("properties").and_then(Value::as_object) else { return };
     for (name, property) in properties {
@@ -80,7 +80,7 @@ fn options(text: &mut String, root: &Value, schema: &Value, depth: usize) {
         if !doc.is_empty() {
             let _ = writeln!(text, "{}", indent(doc, 2 * depth + 4));
         }
-        if depth < 4 && resolved.get("x-repeats").is_none() {
+        if depth < 4 {
             options(text, root, resolved, depth + 1);
         }
     }

@@ -21,7 +21,7 @@ const fn entry<R: Rule + DeserializeOwned + Serialize + JsonSchema + 'static>(ki
         kind,
         build: |options| Ok(Box::new(parse::<R>(options)?)),
         complete: |options| serde_json::to_value(parse::<R>(options)?).map_err(|e| Error::bug(e.to_string())),
-        schema: || schemars::schema_for!(R).to_value(),
+        schema: options_of::<R>,
     }
 }
 
@@ -37,6 +37,12 @@ static RULES: [Entry; 7] = [
 
 fn parse<R: DeserializeOwned>(options: Value) -> Result<R> {
     serde_json::from_value(options).map_err(|e| Error::invalid(e.to_string()))
+}
+
+/// Without references: the schema becomes a branch of a larger one, where its definitions would not be found.
+fn options_of<R: JsonSchema>() -> Value {
+    let settings = schemars::generate::SchemaSettings::default().with(|s| s.inline_subschemas = true);
+    settings.into_generator().into_root_schema_for::<R>().to_value()
 }
 
 /// The names of all rules, sorted.

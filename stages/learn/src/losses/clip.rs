@@ -36,7 +36,8 @@ impl Options for Clip {
     const SUMMARY: &'static str = "PPO's clipped ratio, with clip-higher and optional dual clip";
     const DOC: &'static str = "ρ = exp(logπ − logπ_old), log-ratio clamped to ±20. Token loss = max(−ρA, −clip(ρ, 1−clip_low, 1+clip_high)A);\n\
         with dual_clip c and A < 0: min(that, −cA). Times the importance weight, if any. Sources: 1707.06347; clip-higher 2503.14476;\n\
-        dual clip 1912.09729. Metrics: clip_fraction (tokens whose gradient the clip removed), kl (k3 estimate against the sampling policy), ratio.";
+        dual clip 1912.09729. Metrics: clip_fraction (tokens whose gradient the clip removed), kl (k3 estimate against the sampling policy), ratio,\n\
+        clip_higher_fraction (tokens that have a gradient only because clip_high is above clip_low).";
     fn check(&self) -> Result<()> {
         super::bounds(self.clip_low, self.clip_high)?;
         match self.dual_clip {
@@ -54,15 +55,18 @@ impl LossTerm for Clip {
     fn value(&self, b: &TokenBatch) -> Term {
         let mut term = Term { d_logprobs: b.zeros(), ..Term::default() };
         let mut sums = RatioSums::default();
+        let mut higher = 0.0;
         for (i, t) in b.places() {
             let log_ratio = b.logprobs[i][t] - b.old_logprobs[i][t];
             let token = self.token(log_ratio, b.advantages[i][t]);
+            higher += f64::from(u8::from(self.only_higher(log_ratio, b.advantages[i][t])));
             let weight = b.weights[i][t] * b.importance(i, t);
             term.loss += weight * token.loss;
             term.d_logprobs[i][t] = weight * token.gradient;
             sums.add(log_ratio, ratio(log_ratio).0, token.clipped);
         }
         term.sums = sums.named();
+        term.sums.push(("clip_higher_fraction", higher));
         term
     }
 }
@@ -77,6 +81,11 @@ pub(super) struct Token {
 }
 
 impl Clip {
+    /// The token has a gradient that bounds of equal width would have taken.
+    fn only_higher(&self, log_ratio: f64, advantage: f64) -> bool {
+        let rho = ratio(log_ratio).0;
+        advantage > 0.0 && rho > 1.0 + self.clip_low && rho <= 1.0 + self.clip_high
+    }
     pub(super) fn token(&self, log_ratio: f64, advantage: f64) -> Token {
         let (rho, slope) = ratio(log_ratio);
         let bounded = rho.clamp(1.0 - self.clip_low, 1.0 + self.clip_high);

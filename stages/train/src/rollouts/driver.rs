@@ -222,7 +222,8 @@ impl<'a> Driver<'a> {
         if self.limits.tool_wait == ToolWait::Batch && flow.in_flight() > 0 {
             return Ok(());
         }
-        while flow.in_flight() < self.limits.running {
+        // A run that is repeated starts what its record started: a limit could hold back what must end before the weights change.
+        while flow.schedule.is_some() || flow.in_flight() < self.limits.running {
             let Some((order, job)) = flow.queue.pop_front() else { return Ok(()) };
             let problem = &problems[job.problem];
             let seed = self.chance.at("episode", &[job.draw, u64::from(job.sample)]).next_u64();

@@ -10,7 +10,7 @@ use trainyard_lm::template::{Conversation, Encoded, RenderOptions};
 use trainyard_tables::{Message, Problem, Status, StopReason, Trajectory};
 
 /// A finished episode. Rewards, advantages and step labels are not set yet.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct Finished {
     pub trajectory: Trajectory,
     pub turns: Vec<TurnSummary>,

@@ -22,6 +22,11 @@ impl Schedule {
         };
         Self { rows: records.into_iter().map(row).collect(), version: 0 }
     }
+    /// Version of the first token that a record sampled; 0 if it sampled none.
+    pub fn first_version(record: &Trajectory) -> u32 {
+        let versions = record.weights_version.as_deref().unwrap_or_default();
+        versions.iter().zip(&record.loss_mask).find(|(_, sampled)| **sampled).map_or(0, |(version, _)| *version)
+    }
     /// Tokens that the sequence may sample from `length` on before the weights change; the maximum where its turn ends before that.
     pub fn allowed(&self, group: u32, sample: u32, length: usize) -> usize {
         let row = self.rows.get(&(group, sample)).map_or(&[][..], Vec::as_slice);
@@ -48,5 +53,7 @@ mod tests {
         schedule.version = 1;
         assert_eq!((schedule.allowed(3, 1, 1), schedule.allowed(3, 1, 5)), (usize::MAX, 0));
         assert_eq!(schedule.allowed(9, 9, 1), usize::MAX);
+        let late = Trajectory { weights_version: Some(vec![0, 3, 3, 3, 3, 3]), ..t };
+        assert_eq!((Schedule::first_version(&late), Schedule::first_version(&Trajectory::default())), (3, 0));
     }
 }

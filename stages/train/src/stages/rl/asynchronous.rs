@@ -1,14 +1,14 @@
 //! Asynchronous rollouts: episodes are sampled while the policy is updated, and keep their tokens when its weights change.
 //!
 //! Why so: a slow tool or a long episode holds up its own group only. How far the data may lag is bounded on both sides (2505.24298): no more
-//! groups are started than the bound lets be used, and a group whose oldest token is older than `max_staleness` updates is left out.
+//! groups are open than the bound lets be used in time, and a group whose oldest token is older than `max_staleness` updates is left out.
 //! Which weights sampled which token depends on when two threads meet, and nothing else does; the records hold it, with the update that
 //! used each group, so the input `record` repeats a run to the same bits. Refuses: strategies that fork, a loss without importance
 //! correction, records that miss an update.
 
 use super::collect::{Collected, job};
 use super::run::{Progress, Run};
-use crate::rollouts::{Driver, Finished, Flow, Limits, Schedule, rescore};
+use crate::rollouts::{Driver, Finished, Flow, Job, Limits, Schedule, rescore};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, VecDeque};
@@ -36,7 +36,7 @@ impl Default for Asynchronous {
 
 /// To the thread that samples.
 enum Command {
-    Start(Vec<crate::rollouts::Job>),
+    Start(Vec<Job>),
     Weights(Weights, u32),
 }
 
@@ -114,8 +114,8 @@ impl<'a> Sampler<'a> {
 struct Intake {
     /// Groups started so far; the number of the next one.
     started: u32,
-    /// Started, but left out: by a filter, or for their age.
-    left_out: u64,
+    /// Started, and neither used nor left out yet.
+    open: u64,
 }
 
 impl Run<'_> {
@@ -160,41 +160,35 @@ impl Run<'_> {
         let step = progress.state.step;
         let wanted = self.config.problems_per_step;
         let mut all = Collected { batch: Batch { step, groups: Vec::new() }, ..Collected::default() };
-        let first = intake.left_out;
-        while all.batch.groups.len() < wanted {
-            let used = step.saturating_add(1 + options.max_staleness).saturating_mul(wanted as u64);
-            // A pool that filters empty again and again must not be sampled for ever.
-            let patience = first + self.config.resample.max_draws.saturating_sub(1).saturating_mul(wanted as u64);
-            while u64::from(intake.started) < used + intake.left_out.min(patience) {
-                let number = intake.started;
-                let jobs = self.admit(progress, step, number)?;
+        // Behind so many others a group is used in time: every step takes `wanted` of them.
+        let most = wanted as u64 * (1 + options.max_staleness);
+        // A pool that filters empty again and again must not be sampled for ever.
+        let mut patience = wanted as u64 * self.config.resample.max_draws;
+        while all.batch.groups.len() < wanted && patience > 0 {
+            while intake.open < most {
+                let jobs = self.admit(progress, step, intake.started)?;
                 commands.send(Command::Start(jobs)).map_err(|_| Error::bug("the thread that samples is gone"))?;
                 intake.started += 1;
-            }
-            if intake.left_out >= patience && intake.left_out > first {
-                break;
+                intake.open += 1;
             }
             let members = ready.recv().map_err(|_| Error::bug("the thread that samples ended without a word"))??;
+            intake.open -= 1;
+            patience -= 1;
             let oldest = members.iter().filter_map(oldest_version).min().unwrap_or(0);
             let age = step.saturating_sub(u64::from(oldest));
             if age > options.max_staleness {
                 all.tally.stale_groups += 1;
-                intake.left_out += 1;
                 continue;
             }
             let before = all.batch.groups.len();
             self.use_group(members, progress, &mut all)?;
-            if all.batch.groups.len() > before {
-                all.tally.staleness += age;
-            } else {
-                intake.left_out += 1;
-            }
+            all.tally.staleness += if all.batch.groups.len() > before { age } else { 0 };
         }
         Ok(all)
     }
 
     /// The jobs of the next group.
-    fn admit(&self, progress: &mut Progress, step: u64, number: u32) -> Result<Vec<crate::rollouts::Job>> {
+    fn admit(&self, progress: &mut Progress, step: u64, number: u32) -> Result<Vec<Job>> {
         let chance = self.chance.child("admission", &[u64::from(number)]);
         let Progress { parts, state, .. } = progress;
         let draw = parts.curriculum.next(step, 1, &self.pool, &state.rates, &chance.child("curriculum", &[]));
@@ -203,7 +197,7 @@ impl Run<'_> {
         }
         let size = self.config.rollout.group_size;
         let spawns = parts.strategy.start(&draw, &self.pool, size, self.progress(step), &chance.child("start", &[]));
-        let numbered = |j: crate::rollouts::Job| crate::rollouts::Job { group: number, draw: u64::from(number), ..j };
+        let numbered = |j: Job| Job { group: number, draw: u64::from(number), ..j };
         Ok(spawns.into_iter().map(|s| numbered(job(&draw, s))).collect())
     }
 
@@ -231,6 +225,11 @@ impl Run<'_> {
         })
     }
 
+    fn recorded_job(&self, row: &Trajectory) -> Result<Job> {
+        let problem = self.place_of(&row.problem_id)?;
+        Ok(Job { problem, draw: u64::from(row.group), group: row.group, sample: row.sample, ..Job::default() })
+    }
+
     /// Repeats a recorded asynchronous run: the same groups enter the same updates, and every token is sampled under the same weights.
     pub(super) fn run_recorded(&mut self, record: &[Trajectory], context: &StageContext, progress: &mut Progress) -> Result<()> {
         let (environment, problems) = (self.environment.clone(), self.problems.clone());
@@ -248,20 +247,12 @@ impl Run<'_> {
         let mut driver = sampler.driver(&mut generator);
         let mut flow = Flow::scheduled(Schedule::new(record));
         let mut updates = updates(record)?;
-        for group in updates.iter().flat_map(|u| u.iter()) {
-            let rows = record.iter().filter(|t| t.group == *group);
-            for row in rows {
-                flow.submit(crate::rollouts::Job {
-                    problem: self.place_of(&row.problem_id)?,
-                    draw: u64::from(*group),
-                    group: *group,
-                    sample: row.sample,
-                    ..crate::rollouts::Job::default()
-                });
-            }
-        }
         let mut ended: BTreeMap<u32, Vec<Finished>> = BTreeMap::new();
         while progress.state.step < self.config.steps {
+            let version = u32::try_from(progress.state.step).unwrap_or(u32::MAX);
+            for row in record.iter().filter(|t| Schedule::first_version(t) == version) {
+                flow.submit(self.recorded_job(row)?);
+            }
             while flow.can_move() {
                 driver.pump(&mut flow, sampler.problems)?;
             }

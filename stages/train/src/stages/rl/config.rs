@@ -67,8 +67,13 @@ pub struct Config {
     /// The value model, where a part needs one.
     #[serde(default)]
     pub critic: Critic,
-    #[serde(default)]
-    pub validation: Validation,
+    /// Steps between greedy evaluations on the problems of `validation`; 0 = only before the first and after the last step.
+    #[serde(default = "defaults::validate_every")]
+    pub validate_every: u64,
+    /// At most this many problems of `validation`, in equal numbers per level.
+    #[serde(default = "defaults::validate_problems")]
+    #[schemars(range(min = 1))]
+    pub validate_problems: usize,
     /// Steps between resume points; 0 = none.
     #[serde(default = "defaults::checkpoint_every")]
     pub checkpoint_every: u64,
@@ -160,23 +165,6 @@ pub struct Loss {
     pub terms: Vec<Value>,
 }
 
-/// Greedy evaluation on held-out problems while training.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct Validation {
-    /// Steps between evaluations; 0 = only before the first and after the last step.
-    pub every: u64,
-    /// At most this many problems, in equal numbers per level.
-    #[schemars(range(min = 1))]
-    pub problems: usize,
-}
-
-impl Default for Validation {
-    fn default() -> Self {
-        Self { every: 5, problems: 200 }
-    }
-}
-
 mod defaults {
     use super::{Decay, OptimizerOptions};
     pub fn steps() -> u64 {
@@ -203,6 +191,12 @@ mod defaults {
             weight_decay: 0.0,
             ..OptimizerOptions::default()
         }
+    }
+    pub fn validate_every() -> u64 {
+        5
+    }
+    pub fn validate_problems() -> usize {
+        200
     }
     pub fn checkpoint_every() -> u64 {
         5
@@ -283,14 +277,13 @@ pub fn schema() -> Value {
     }
     let names: Vec<&str> = trainyard_learn::compose::COMPOSITIONS.iter().map(|c| c.name).collect();
     schema["properties"]["algorithm"] = json!({ "type": "string", "enum": names, "default": trainyard_learn::compose::DEFAULT, "description": "A named composition of parts; the other keys override it." });
-    let own = schema["properties"].clone();
     schema["properties"][trainyard_learn::mechanism::KEY] = json!({
         "type": "object",
         "additionalProperties": false,
         "description": "One mechanism that a recipe switches on in one arm only. It is laid over all other options; disabled it leaves no trace.",
         "properties": {
             "enabled": { "type": "boolean", "default": true, "description": "False: the config is that of an arm without the key." },
-            "with": { "type": "object", "additionalProperties": false, "properties": own, "x-repeats": true, "description": "Options of this stage: maps merge key by key, lists replace, another `kind` drops the old one's siblings." },
+            "with": { "type": "object", "description": "Options of this stage: maps merge key by key, lists replace, another `kind` drops the old one's siblings." },
         },
     });
     schema
@@ -341,6 +334,7 @@ impl Config {
             ("/micro_batch_tokens", self.micro_batch_tokens as u64),
             ("/rollout/group_size", u64::from(self.rollout.group_size)),
             ("/resample/max_draws", self.resample.max_draws),
+            ("/validate_problems", self.validate_problems as u64),
         ];
         let zero = counts.iter().filter(|(_, n)| *n == 0);
         problems.extend(

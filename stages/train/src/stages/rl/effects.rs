@@ -15,6 +15,8 @@ pub fn metrics(batch: &Batch, advantages: &Grid) -> Vec<(&'static str, f64)> {
         ("trained_tokens", trained.iter().map(|r| r.loss_tokens()).sum::<usize>() as f64),
         ("void_in_update", share(&|r| r.turns.iter().any(TurnSummary::is_void))),
         ("truncated_in_update", share(&|r| r.truncated)),
+        ("trained_observations", trained.iter().map(|r| observed(r)).sum::<usize>() as f64),
+        ("pass_rate_lopsidedness", batch.groups.iter().map(lopsidedness).fold(0.0, f64::max)),
         ("tool_errors_in_passes", tool_errors_in_passes(&trained)),
         ("advantage_abs", mean(&tokens.iter().map(|a| a.abs()).collect::<Vec<f64>>())),
         ("advantage_in_rollout", within_rollouts(batch, advantages)),
@@ -24,6 +26,18 @@ pub fn metrics(batch: &Batch, advantages: &Grid) -> Vec<(&'static str, f64)> {
 
 fn of_mask(rollout: &Rollout, advantages: &[f64]) -> Vec<f64> {
     advantages.iter().zip(&rollout.mask).filter(|(_, m)| **m).map(|(a, _)| *a).collect()
+}
+
+/// Tokens in the loss that stand in none of the agent's turns.
+fn observed(rollout: &Rollout) -> usize {
+    let outside = |t: usize| rollout.turns.iter().all(|turn| !(turn.first..turn.end).contains(&t));
+    rollout.mask.iter().enumerate().filter(|(t, m)| **m && outside(*t)).count()
+}
+
+/// |2p − 1| of the pass rate p of a group: 0 = half of it is right, 1 = all or nothing.
+fn lopsidedness(group: &Group) -> f64 {
+    let right = group.rollouts.iter().filter(|r| r.correct).count() as f64;
+    (2.0 * right / group.rollouts.len().max(1) as f64 - 1.0).abs()
 }
 
 /// Share of failed calls among the calls of right rollouts.
@@ -82,6 +96,8 @@ mod tests {
         assert_eq!(of("void_in_update"), 0.25);
         assert_eq!(of("tool_errors_in_passes"), 0.25);
         assert_eq!(of("trained_tokens"), 8.0);
+        assert_eq!(of("trained_observations"), 8.0, "no turn holds a token here");
+        assert_eq!(of("pass_rate_lopsidedness"), 0.0);
         assert_eq!(of("advantage_abs"), 1.5);
         assert_eq!(of("advantage_in_rollout"), 0.25);
         assert_eq!(of("advantage_between_groups"), 1.0);

@@ -40,7 +40,7 @@ loss terms, summed and aggregated → `epochs` × `minibatches` optimizer steps.
 never are.\n\n\
 `algorithm` names a composition of parts (`grpo` if none): every other key overrides it; maps merge key by key, lists replace, another `kind` drops \
 the old one's siblings.\n\n\
-With `validation` problems the greedy pass rate is measured every `validation.every` steps and the best weights are kept (a tie goes to the later \
+With `validation` problems the greedy pass rate is measured every `validate_every` steps and the best weights are kept (a tie goes to the later \
 ones); without, the last ones. Checkpoints at step boundaries hold weights, moments, counters, part states, kept rollouts and curves, so a killed \
 stage ends in the same bytes.\n\n\
 Metrics: `reward_mean`, `pass_rate` and others are means of the last tenth of the steps, `kl` (k3 estimate against the sampling policy) is the \
@@ -56,7 +56,58 @@ impl Stage for Rl {
         r#"{"algorithm": "grpo", "steps": 40, "problems_per_step": 32, "rollout": {"group_size": 8, "temperature": 1.0}}"#;
     const ALL_CPUS: bool = true;
     const MAIN_METRIC: Option<&'static str> = Some("reward_mean");
-    const METRICS: &'static [&'static str] = &["*"];
+    const METRICS: &'static [&'static str] = &[
+        "advantage_*",
+        "clip_cov_fraction",
+        "clip_fraction",
+        "clip_higher_fraction",
+        "critical_path_tokens",
+        "curriculum_level",
+        "distinct_*",
+        "dpo_*",
+        "empty_steps",
+        "entropy*",
+        "fork*",
+        "grad_norm*",
+        "hybrids",
+        "infrastructure_failures",
+        "information_gain",
+        "kept_groups_share",
+        "kl*",
+        "learnable_share",
+        "learning_rate",
+        "loss",
+        "modulation_spread",
+        "nonfork_entropy_jump",
+        "optimizer_steps",
+        "outside_band",
+        "pass_rate*",
+        "policy_entropy",
+        "prefix_share",
+        "ratio",
+        "replay*",
+        "rescued",
+        "reward_*",
+        "roots",
+        "sampled_*",
+        "scaffold_share",
+        "selected_error_rate",
+        "shared_prefix_share",
+        "stale*",
+        "steps",
+        "stratum_gap",
+        "token_weight_spread",
+        "tokens*",
+        "tool_calls*",
+        "tool_errors*",
+        "trained_*",
+        "truncated_*",
+        "turn_limit",
+        "turns",
+        "validation_*",
+        "value_*",
+        "void_*",
+    ];
 
     fn ports() -> Ports {
         use ArtifactKind::{Model, Problems, Report, Trajectories};

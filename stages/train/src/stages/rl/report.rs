@@ -7,8 +7,19 @@ use trainyard_api::StageContext;
 use trainyard_api::report::{Cell, Report, Table};
 use trainyard_core::Result;
 
-/// Whose largest value of any step is the metric; of all others it is the mean of the last tenth of the steps.
+/// Whose largest value of any step is the metric; of all others (but the next) it is the mean of the last tenth of the steps.
 const LARGEST: [&str; 2] = ["kl", "grad_norm_max"];
+/// Whose mean over all steps is the metric: what a mechanism does on any weights.
+const WHOLE: [&str; 8] = [
+    "clip_higher_fraction",
+    "critical_path_tokens",
+    "pass_rate_lopsidedness",
+    "reward_per_call",
+    "reward_per_error",
+    "reward_per_token",
+    "sampled_tokens",
+    "void_in_update",
+];
 /// Summed over all steps.
 const FAILURES: &str = "infrastructure_failures";
 
@@ -30,7 +41,8 @@ fn metrics(config: &Config, state: &State) -> Vec<(String, f64)> {
     let tail = (config.steps as usize).div_ceil(10);
     let curves = &state.curves;
     let means = curves.names("").filter(|n| !n.starts_with("validation") && !LARGEST.contains(n) && *n != FAILURES);
-    let mut list: Vec<(String, f64)> = means.filter_map(|n| Some((n.to_string(), curves.recent(n, tail)?))).collect();
+    let mut list: Vec<(String, f64)> =
+        means.filter_map(|n| Some((n.to_string(), curves.recent(n, if WHOLE.contains(&n) { usize::MAX } else { tail })?))).collect();
     let largest = |name: &str| curves.series(name).iter().map(|p| p.1).reduce(f64::max);
     list.extend(LARGEST.iter().filter_map(|n| Some((n.to_string(), largest(n)?))));
     list.push(("steps".into(), state.step as f64));

@@ -94,7 +94,7 @@ impl<'a> Run<'a> {
             policy,
             environment: Arc::from(world.environment(&config.environment)?),
             rewards: world.rewards(&config.rewards)?,
-            validation: super::validate::equal_shares(validation, config.validation.problems),
+            validation: super::validate::equal_shares(validation, config.validate_problems),
             problems: Arc::new(problems),
             pool,
             chance: Chance::new(config.seed).child("rl", &[]),
@@ -134,7 +134,7 @@ impl<'a> Run<'a> {
     }
     /// What follows a step: validation, progress, a resume point.
     pub(super) fn after_step(&mut self, context: &StageContext, progress: &mut Progress) -> Result<()> {
-        let (step, every) = (progress.state.step, self.config.validation.every);
+        let (step, every) = (progress.state.step, self.config.validate_every);
         if step == self.config.steps || (every > 0 && step % every == 0) {
             self.validate(context, progress)?;
         }

@@ -51,9 +51,33 @@ struct Kept {
     own_tokens: u64,
     passes: u64,
     calls_of_passes: u64,
-    /// Within groups, among passes: Σ (calls − mean)·(reward − mean) and Σ (calls − mean)².
-    calls_by_reward: f64,
-    calls_squared: f64,
+    /// What one more call, failed call or token is worth among rollouts of a group with one verdict.
+    per_call: Slope,
+    per_error: Slope,
+    per_token: Slope,
+}
+
+/// The regression of the reward on a count, within classes: Σ (n − mean)·(r − mean) and Σ (n − mean)² over all of them.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+struct Slope {
+    together: f64,
+    squared: f64,
+}
+
+impl Slope {
+    /// One class: (count, reward) of each member.
+    fn add(&mut self, members: &[(f64, f64)]) {
+        let n = members.len().max(1) as f64;
+        let (count, reward) = (members.iter().map(|m| m.0).sum::<f64>() / n, members.iter().map(|m| m.1).sum::<f64>() / n);
+        for (c, r) in members {
+            self.together += (c - count) * (r - reward);
+            self.squared += (c - count).powi(2);
+        }
+    }
+    /// Reward per unit; 0 where the counts of no class differ.
+    fn value(self) -> f64 {
+        if self.squared > 0.0 { self.together / self.squared } else { 0.0 }
+    }
 }
 
 impl Tally {
@@ -95,15 +119,16 @@ impl Tally {
         }
         kept.distinct_rewards += group.iter().map(|o| o.trajectory.reward.to_bits()).collect::<BTreeSet<u64>>().len() as u64;
         kept.distinct_answers += group.iter().map(|o| o.trajectory.answer.as_deref()).collect::<BTreeSet<_>>().len() as u64;
-        let passes: Vec<(f64, f64)> =
-            group.iter().filter(|o| o.correct).map(|o| (f64::from(o.trajectory.tool_calls), o.trajectory.reward)).collect();
-        kept.passes += passes.len() as u64;
-        kept.calls_of_passes += passes.iter().map(|p| p.0 as u64).sum::<u64>();
-        let n = passes.len().max(1) as f64;
-        let mean = passes.iter().fold((0.0, 0.0), |m, p| (m.0 + p.0 / n, m.1 + p.1 / n));
-        for (calls, reward) in passes {
-            kept.calls_by_reward += (calls - mean.0) * (reward - mean.1);
-            kept.calls_squared += (calls - mean.0).powi(2);
+        let of = |right: bool, count: fn(&Finished) -> f64| -> Vec<(f64, f64)> {
+            group.iter().filter(|o| o.correct == right).map(|o| (count(o), o.trajectory.reward)).collect()
+        };
+        let calls = of(true, |o| f64::from(o.trajectory.tool_calls));
+        kept.passes += calls.len() as u64;
+        kept.calls_of_passes += calls.iter().map(|p| p.0 as u64).sum::<u64>();
+        kept.per_call.add(&calls);
+        kept.per_error.add(&of(true, |o| f64::from(o.trajectory.tool_errors)));
+        for right in [true, false] {
+            kept.per_token.add(&of(right, |o| o.trajectory.loss_mask.iter().filter(|m| **m).count() as f64));
         }
     }
     /// Tokens that must be decoded one after the other, if all episodes of the draw run together and tools take no time: the longest
@@ -144,7 +169,9 @@ impl Tally {
             ("distinct_answers".into(), kept.distinct_answers as f64 / per_group),
             ("tokens_per_distinct_answer".into(), kept.own_tokens as f64 / kept.distinct_answers.max(1) as f64),
             ("tool_calls_per_pass".into(), kept.calls_of_passes as f64 / kept.passes.max(1) as f64),
-            ("reward_per_call".into(), if kept.calls_squared > 0.0 { kept.calls_by_reward / kept.calls_squared } else { 0.0 }),
+            ("reward_per_call".into(), kept.per_call.value()),
+            ("reward_per_error".into(), kept.per_error.value()),
+            ("reward_per_token".into(), kept.per_token.value()),
             ("critical_path_tokens".into(), self.critical_path as f64),
             ("staleness".into(), self.staleness as f64 / groups.max(1) as f64),
             ("stale_groups".into(), self.stale_groups as f64),
@@ -153,5 +180,36 @@ impl Tally {
         list.extend(self.levels.iter().map(|(l, (n, p))| (format!("pass_rate_level_{l}"), *p as f64 / *n as f64)));
         list.extend(kept.components.iter().map(|(name, (n, sum))| (format!("reward_{name}"), sum / *n as f64)));
         list
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slope_is_taken_within_classes() {
+        let mut slope = Slope::default();
+        assert_eq!(slope.value(), 0.0);
+        slope.add(&[(1.0, 1.0), (3.0, 0.0)]);
+        slope.add(&[(10.0, 5.0)]);
+        assert_eq!(slope.value(), -0.5);
+        slope.add(&[(0.0, 2.0), (2.0, 2.0)]);
+        assert_eq!(slope.value(), -0.25);
+    }
+
+    #[test]
+    fn lockstep_takes_the_longest_turn_of_every_round() {
+        let episode = |lengths: &[usize]| {
+            let turn = |n: &usize| TurnSummary { first: 0, end: *n, ..TurnSummary::default() };
+            Finished { turns: lengths.iter().map(turn).collect(), ..Finished::default() }
+        };
+        let batch = [episode(&[5, 1]), episode(&[1, 7]), episode(&[2])];
+        let path = |wait| {
+            let mut tally = Tally::default();
+            tally.critical_path(&batch, wait);
+            tally.critical_path
+        };
+        assert_eq!((path(ToolWait::Trajectory), path(ToolWait::Batch)), (8, 12));
     }
 }

@@ -16,7 +16,8 @@ fn options(steps: u64) -> Value {
         "rollout": {"group_size": 8, "max_turn_tokens": 12, "max_episode_tokens": 96},
         "steps": steps,
         "problems_per_step": 8,
-        "validation": {"every": 2, "problems": 9},
+        "validate_every": 2,
+        "validate_problems": 9,
         "checkpoint_every": 2,
         "keep_rollouts": 100,
         "optimizer": {"learning_rate": 2e-3},
@@ -88,7 +89,8 @@ fn short(folder: &Path, options: Value, cpus: usize, cancel_after: Option<usize>
 }
 fn with(mut options: Value, over: Value) -> Value {
     options = trainyard_learn::compose::merge(options, over);
-    options["validation"] = json!({"every": 0, "problems": 1});
+    options["validate_every"] = json!(0);
+    options["validate_problems"] = json!(1);
     options
 }
 
