@@ -62,6 +62,11 @@ impl Dialogue {
         let argument = spec.main_argument()?;
         Some(ToolCall { name: spec.name.clone(), arguments: json!({ argument: text }) })
     }
+    /// A call of the tool of this name with this text; none if it is not there or takes no text.
+    pub fn call_of(&self, name: &str, text: &str) -> Option<ToolCall> {
+        let argument = self.specs.iter().find(|s| s.name == name)?.main_argument()?;
+        Some(ToolCall { name: name.to_string(), arguments: json!({ argument: text }) })
+    }
     pub fn format(&self) -> &dyn ToolFormat {
         &*self.format
     }

@@ -27,11 +27,14 @@ pub struct EntropyModulated {
     /// Standard deviation of the last batch's factors; none without turns.
     #[serde(skip)]
     spread: Option<f64>,
+    /// Of the last call.
+    #[serde(skip)]
+    tilt: Option<f64>,
 }
 
 impl Default for EntropyModulated {
     fn default() -> Self {
-        Self { k: 1.0, future_k: 1.0, zeta: 0.05, spread: None }
+        Self { k: 1.0, future_k: 1.0, zeta: 0.05, spread: None, tilt: None }
     }
 }
 
@@ -42,7 +45,8 @@ impl Options for EntropyModulated {
         equal). g_t = exp(−k·H~_t) / mean of exp(−k·H~) over all turns: its mean is 1. f_t = exp(−future_k·H~_t). Every token of turn t:\n\
         A ← A·g_t + zeta·f_{t+1}, without the second summand at the last turn of a rollout; then the mean over all turns of the batch is\n\
         subtracted (each turn counts once, however long: so in the paper's code). Turns without a token in the loss are no turns here.\n\
-        Needs entropies. Metric: modulation_spread, the standard deviation of g over turns. Source: 2509.09265.";
+        Needs entropies. Metrics: modulation_spread, the standard deviation of g over turns; modulation_tilt, the mean g\n\
+        of turns of at most mean entropy minus that of the others. Source: 2509.09265.";
     fn check(&self) -> Result<()> {
         for (name, value) in [("k", self.k), ("future_k", self.future_k), ("zeta", self.zeta)] {
             if !value.is_finite() || value < 0.0 {
@@ -64,12 +68,13 @@ impl Modulation for EntropyModulated {
         let steps: Vec<Vec<Step>> = batch.rollouts().map(steps).collect();
         let entropies = normalized(&steps.iter().flatten().map(|s| s.entropy).collect::<Vec<_>>());
         if entropies.is_empty() {
-            self.spread = None;
+            (self.spread, self.tilt) = (None, None);
             return;
         }
         let factors = self.factors(&entropies);
         let n = factors.len() as f64;
         self.spread = Some((factors.iter().map(|g| (g - 1.0).powi(2)).sum::<f64>() / n).sqrt());
+        self.tilt = tilt(&entropies, &factors);
         let mut sum = 0.0;
         let mut place = 0;
         for (steps, row) in steps.iter().zip(advantages.iter_mut()) {
@@ -89,7 +94,7 @@ impl Modulation for EntropyModulated {
         }
     }
     fn metrics(&self) -> Vec<(&'static str, f64)> {
-        self.spread.map(|s| ("modulation_spread", s)).into_iter().collect()
+        self.spread.map(|s| ("modulation_spread", s)).into_iter().chain(self.tilt.map(|t| ("modulation_tilt", t))).collect()
     }
 }
 
@@ -100,6 +105,16 @@ impl EntropyModulated {
         let mean = raw.iter().sum::<f64>() / raw.len() as f64;
         raw.iter().map(|g| g / mean).collect()
     }
+}
+
+/// Mean factor of the turns of at most mean entropy, minus that of the others; none where all are equal.
+fn tilt(entropies: &[f64], factors: &[f64]) -> Option<f64> {
+    let center = entropies.iter().sum::<f64>() / entropies.len() as f64;
+    let mean = |low: bool| {
+        let of: Vec<f64> = entropies.iter().zip(factors).filter(|(h, _)| (**h <= center) == low).map(|(_, g)| *g).collect();
+        if of.is_empty() { None } else { Some(of.iter().sum::<f64>() / of.len() as f64) }
+    };
+    Some(mean(true)? - mean(false)?)
 }
 
 /// A turn with tokens in the loss.

@@ -51,6 +51,9 @@ pub struct EntropyBalanced {
 struct State {
     /// By group, while only its first rollout has been started.
     pilots: BTreeMap<usize, Pilot>,
+    /// Of the step: (H_root − H_tool, roots) of every group.
+    plans: Vec<(f64, f64)>,
+    step: Option<u64>,
     tally: Tally,
 }
 
@@ -101,7 +104,7 @@ impl Options for EntropyBalanced {
         P), beam − 1 copies go on from behind the tool result. What branches leave of the budget is filled from the root.\n\n\
         The released code penalizes by 0.05 per branch and draws; H_tool there also counts turn 0. Its entropies are sums over 20\n\
         tokens divided by the log of the vocabulary, about 1.7 times the mean in nats, with beta 0.5.\n\n\
-        Metrics of the last step: roots (planned per group), forks (copies per group), fork_chain (mean l + 1 of forked nodes).\n\
+        Metrics of the last step: roots (planned per group), roots_slope (roots per unit of H_root − H_tool, over groups), forks (copies per group), fork_chain (mean l + 1 of forked nodes).\n\
         Source: 2510.14545.";
     fn check(&self) -> Result<()> {
         check_forking(self.window, self.normalizer, self.beam)?;
@@ -123,6 +126,10 @@ impl Part for EntropyBalanced {
 
 impl Strategy for EntropyBalanced {
     fn start(&mut self, draw: &Draw, _pool: &Pool, _size: u32, progress: Progress, _chance: &Chance) -> Vec<Spawn> {
+        if self.state.step != Some(progress.step) {
+            self.state.plans.clear();
+        }
+        self.state.step = Some(progress.step);
         self.state.tally.begin(progress);
         self.state.tally.add("forks", 0.0, draw.problems.len());
         self.state.pilots = (0..draw.problems.len()).map(|g| (g, Pilot::default())).collect();
@@ -159,11 +166,26 @@ impl Strategy for EntropyBalanced {
         let Some(pilot) = self.state.pilots.remove(&group) else { return left };
         let roots = self.roots(view.budget, pilot.difference());
         self.state.tally.add("roots", f64::from(roots), 1);
+        self.state.plans.push((pilot.difference() / self.normalizer, f64::from(roots)));
         roots.saturating_sub(view.started).min(left)
     }
     fn metrics(&self) -> Vec<(&'static str, f64)> {
-        self.state.tally.metrics()
+        let mut list = self.state.tally.metrics();
+        list.extend(slope(&self.state.plans).map(|s| ("roots_slope", s)));
+        list
     }
+}
+
+/// Slope of the second number over the first; none where the first are all equal.
+fn slope(pairs: &[(f64, f64)]) -> Option<f64> {
+    let mut pairs = pairs.to_vec();
+    // In order of size, not of arrival.
+    pairs.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.total_cmp(&b.1)));
+    let n = pairs.len().max(1) as f64;
+    let mean = (pairs.iter().map(|p| p.0).sum::<f64>() / n, pairs.iter().map(|p| p.1).sum::<f64>() / n);
+    let squared: f64 = pairs.iter().map(|p| (p.0 - mean.0).powi(2)).sum();
+    let together: f64 = pairs.iter().map(|p| (p.0 - mean.0) * (p.1 - mean.1)).sum();
+    if squared > 0.0 { Some(together / squared) } else { None }
 }
 
 impl EntropyBalanced {

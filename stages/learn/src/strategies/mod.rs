@@ -78,27 +78,37 @@ fn check_forking(window: usize, normalizer: f64, beam: u32) -> Result<()> {
 }
 
 /// Means of one step by metric name; a step may draw more than once.
+///
+/// Groups come in the order in which their tools answer, so values are kept and added up in order of size: the sums depend on no clock.
 #[derive(Debug, Clone, PartialEq, Default)]
 struct Tally {
     step: Option<u64>,
-    /// Name → (sum, count).
-    means: BTreeMap<&'static str, (f64, f64)>,
+    /// Name → (values, count).
+    means: BTreeMap<&'static str, (Vec<f64>, f64)>,
 }
 
 impl Tally {
-    /// Forgets the sums of another step.
+    /// Forgets the values of another step.
     fn begin(&mut self, progress: Progress) {
         if self.step != Some(progress.step) {
             *self = Self { step: Some(progress.step), means: BTreeMap::new() };
         }
     }
-    fn add(&mut self, name: &'static str, sum: f64, count: usize) {
+    fn add(&mut self, name: &'static str, value: f64, count: usize) {
         let mean = self.means.entry(name).or_default();
-        mean.0 += sum;
+        mean.0.push(value);
         mean.1 += count as f64;
     }
     /// By name; a mean of nothing is left out.
     fn metrics(&self) -> Vec<(&'static str, f64)> {
-        self.means.iter().filter(|(_, (_, count))| *count > 0.0).map(|(name, (sum, count))| (*name, sum / count)).collect()
+        let counted = self.means.iter().filter(|(_, (_, count))| *count > 0.0);
+        counted.map(|(name, (values, count))| (*name, ordered_sum(values) / count)).collect()
     }
+}
+
+/// The same whatever the order of the values.
+fn ordered_sum(values: &[f64]) -> f64 {
+    let mut values = values.to_vec();
+    values.sort_by(f64::total_cmp);
+    values.iter().sum()
 }

@@ -84,7 +84,12 @@ impl Strategy for ResampleOnCorrect {
         size.saturating_mul(self.oversample)
     }
     fn metrics(&self) -> Vec<(&'static str, f64)> {
-        self.tally.metrics()
+        let mut list = self.tally.metrics();
+        let of = |name: &str| list.iter().find(|m| m.0 == name).map(|m| m.1);
+        if let (Some(sampled), Some(selected)) = (of("sampled_error_rate"), of("selected_error_rate")) {
+            list.push(("error_rate_removed", sampled - selected));
+        }
+        list
     }
 }
 

@@ -90,7 +90,14 @@ impl ProblemGenerator for WordProblems {
         } else {
             mistakes::attempts(&generated.expression(), mistakes, mistake_chance)
         };
-        let calls = programs.iter().filter_map(|program| self.0.call(program)).map(ScriptedTurn::Call);
+        let first = programs.iter().filter_map(|program| self.0.call(program));
+        // With a second tool, half of the demonstrations check the result with it.
+        let second = self.0.options().tools.get(1).filter(|_| mistake_chance.at("second tool", &[]).below(2) == 0);
+        let check = second.and_then(|name| {
+            let text = if name == "python" { generated.program() } else { generated.expression() };
+            self.0.call_of(name, &text)
+        });
+        let calls = first.chain(check).map(ScriptedTurn::Call);
         Demonstration { turns: calls.chain([ScriptedTurn::RepeatResult]).collect(), mistaken: programs.len() > 1 }
     }
     fn plural(&self) -> &'static str {

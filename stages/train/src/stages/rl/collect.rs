@@ -110,6 +110,8 @@ impl Run<'_> {
         let mut groups: Vec<Group> =
             draw.problems.iter().map(|&p| Group { problem: p, level: self.problems[p].level, rollouts: Vec::new() }).collect();
         let mut places: Vec<Vec<usize>> = vec![Vec::new(); groups.len()];
+        let hopeless = |p: &usize| matches!(rates.problem(*p), (1.., 0));
+        all.tally.hopeless_groups += draw.problems.iter().filter(|p| hopeless(p)).count() as u64;
         for (g, members) in by_group(finished, groups.len()).into_iter().enumerate() {
             let problem = draw.problems[g];
             let mut members = self.counted(members, problem, rates, all);

@@ -10,9 +10,12 @@ pub fn metrics(batch: &Batch, advantages: &Grid) -> Vec<(&'static str, f64)> {
     let trained: Vec<&Rollout> = batch.rollouts().filter(|r| r.loss_tokens() > 0).collect();
     let share = |of: &dyn Fn(&Rollout) -> bool| trained.iter().filter(|r| of(r)).count() as f64 / trained.len().max(1) as f64;
     let tokens: Vec<f64> = batch.rollouts().zip(advantages).flat_map(|(r, a)| of_mask(r, a)).collect();
-    vec![
+    let (given, learned) = trained.iter().map(|r| of_demonstrations(r)).fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
+    let trained_tokens = trained.iter().map(|r| r.loss_tokens()).sum::<usize>();
+    let mut list = vec![
+        ("given_in_update", learned as f64 / trained_tokens.max(1) as f64),
         ("trained_rollouts", trained.len() as f64),
-        ("trained_tokens", trained.iter().map(|r| r.loss_tokens()).sum::<usize>() as f64),
+        ("trained_tokens", trained_tokens as f64),
         ("void_in_update", share(&|r| r.turns.iter().any(TurnSummary::is_void))),
         ("truncated_in_update", share(&|r| r.truncated)),
         ("trained_observations", trained.iter().map(|r| observed(r)).sum::<usize>() as f64),
@@ -21,7 +24,17 @@ pub fn metrics(batch: &Batch, advantages: &Grid) -> Vec<(&'static str, f64)> {
         ("advantage_abs", mean(&tokens.iter().map(|a| a.abs()).collect::<Vec<f64>>())),
         ("advantage_in_rollout", within_rollouts(batch, advantages)),
         ("advantage_between_groups", between_groups(batch, advantages)),
-    ]
+    ];
+    if given > 0 {
+        list.push(("given_learned_share", learned as f64 / given as f64));
+    }
+    list
+}
+
+/// Tokens of the agent's turns that come from a demonstration, and how many of them are in the loss.
+fn of_demonstrations(rollout: &Rollout) -> (usize, usize) {
+    let given = rollout.turns.iter().map(|t| t.end.min(rollout.given).saturating_sub(t.first)).sum();
+    (given, rollout.mask.iter().take(rollout.given).filter(|m| **m).count())
 }
 
 fn of_mask(rollout: &Rollout, advantages: &[f64]) -> Vec<f64> {
@@ -96,11 +109,21 @@ mod tests {
         assert_eq!(of("void_in_update"), 0.25);
         assert_eq!(of("tool_errors_in_passes"), 0.25);
         assert_eq!(of("trained_tokens"), 8.0);
+        assert_eq!(of("given_in_update"), 0.0);
         assert_eq!(of("trained_observations"), 8.0, "no turn holds a token here");
         assert_eq!(of("pass_rate_lopsidedness"), 0.0);
         assert_eq!(of("advantage_abs"), 1.5);
         assert_eq!(of("advantage_in_rollout"), 0.25);
         assert_eq!(of("advantage_between_groups"), 1.0);
         assert!(metrics(&Batch::default(), &Vec::new()).iter().all(|m| m.1 == 0.0));
+    }
+
+    #[test]
+    fn tokens_of_demonstrations_are_counted_where_the_agent_acts() {
+        let turn = |first, end| TurnSummary { first, end, ..TurnSummary::default() };
+        // Two given tokens of the first turn, one of them learned; one of the second.
+        let mask = vec![false, true, false, false, true, true];
+        let r = Rollout { mask, given: 5, turns: vec![turn(1, 3), turn(4, 6)], ..Rollout::default() };
+        assert_eq!(of_demonstrations(&r), (3, 2));
     }
 }

@@ -10,16 +10,28 @@ use trainyard_core::Result;
 /// Whose largest value of any step is the metric; of all others (but the next) it is the mean of the last tenth of the steps.
 const LARGEST: [&str; 2] = ["kl", "grad_norm_max"];
 /// Whose mean over all steps is the metric: what a mechanism does on any weights.
-const WHOLE: [&str; 8] = [
+const WHOLE: &[&str] = &[
     "clip_higher_fraction",
     "critical_path_tokens",
+    "error_rate_removed",
+    "fork_entropy_jump",
+    "forked_share",
+    "nonfork_entropy_jump",
+    "outside_band",
     "pass_rate_lopsidedness",
+    "rescued",
     "reward_per_call",
     "reward_per_error",
     "reward_per_token",
+    "roots_slope",
     "sampled_tokens",
+    "silent_tokens",
+    "stratum_gap",
+    "tool_errors_in_passes",
     "void_in_update",
 ];
+/// Whose value at the first step is a metric of its own: there the weights are still those of the input.
+const INITIAL: [&str; 7] = ["distinct_rewards", "kept_groups_share", "pass_rate", "reward_mean", "scaffold_share", "turn_limit", "turns"];
 /// Summed over all steps.
 const FAILURES: &str = "infrastructure_failures";
 
@@ -45,6 +57,8 @@ fn metrics(config: &Config, state: &State) -> Vec<(String, f64)> {
         means.filter_map(|n| Some((n.to_string(), curves.recent(n, if WHOLE.contains(&n) { usize::MAX } else { tail })?))).collect();
     let largest = |name: &str| curves.series(name).iter().map(|p| p.1).reduce(f64::max);
     list.extend(LARGEST.iter().filter_map(|n| Some((n.to_string(), largest(n)?))));
+    let first = |name: &str| curves.series(name).first().map(|p| p.1);
+    list.extend(INITIAL.iter().filter_map(|n| Some((format!("{n}_initial"), first(n)?))));
     list.push(("steps".into(), state.step as f64));
     list.push(("empty_steps".into(), state.empty_steps as f64));
     list.push((FAILURES.into(), state.failures as f64));

@@ -13,6 +13,8 @@ pub struct Tally {
     pub rollouts: u64,
     pub failures: u64,
     pub groups: u64,
+    /// Groups of problems that were tried before and never passed.
+    pub hopeless_groups: u64,
     pub draws: u64,
     /// Asynchronous rollouts: updates between the oldest token of a used group and its update, summed; groups left out for their age.
     pub staleness: u64,
@@ -165,6 +167,7 @@ impl Tally {
             ("void_share".into(), self.void as f64 / sampled),
             ("forked_share".into(), self.forks as f64 / sampled),
             ("kept_groups_share".into(), groups as f64 / self.groups.max(1) as f64),
+            ("hopeless_groups_share".into(), self.hopeless_groups as f64 / self.groups.max(1) as f64),
             ("distinct_rewards".into(), kept.distinct_rewards as f64 / per_group),
             ("distinct_answers".into(), kept.distinct_answers as f64 / per_group),
             ("tokens_per_distinct_answer".into(), kept.own_tokens as f64 / kept.distinct_answers.max(1) as f64),

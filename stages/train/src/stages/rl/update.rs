@@ -68,6 +68,8 @@ struct Sums {
     largest_norm: f64,
     /// Largest over smallest token weight, summed over minibatches.
     weight_spread: f64,
+    /// Tokens in the loss whose logprob no term wants to change.
+    silent: f64,
     steps: u64,
 }
 
@@ -167,7 +169,9 @@ impl Update<'_> {
             finite(total.loss, "the policy loss", self.step)?;
             let pick = |grid: &Grid| -> Vec<f64> { places.iter().map(|p| grid[p.sequence][p.token]).collect() };
             let entropy_slopes = total.entropies.as_ref().map(pick).unwrap_or_default();
-            trainer.backward(&forward, &pick(&total.logprobs), &entropy_slopes)?;
+            let slopes = pick(&total.logprobs);
+            sums.silent += slopes.iter().filter(|s| **s == 0.0).count() as f64;
+            trainer.backward(&forward, &slopes, &entropy_slopes)?;
             if let (Some(critic), Some(values), Some(slopes)) = (critic.as_deref_mut(), &judged, &total.values) {
                 critic.backward(values, &pick(slopes))?;
             }
@@ -322,6 +326,7 @@ impl Sums {
         metrics.insert("grad_norm", self.norm / steps);
         metrics.insert("grad_norm_max", self.largest_norm);
         metrics.insert("policy_entropy", self.entropy / self.tokens.max(1.0));
+        metrics.insert("silent_tokens", self.silent / self.tokens.max(1.0));
         metrics.insert("token_weight_spread", self.weight_spread / steps);
         metrics.insert("optimizer_steps", self.steps as f64);
         UpdateReport { metrics, optimizer_steps: self.steps }
