@@ -75,6 +75,14 @@ fn dangling(root: &serde_json::Value, at: &serde_json::Value) {
 }
 
 #[test]
+fn parts_are_listed_and_documented() {
+    let s = Sandbox::new();
+    s.run(&["stages", "rl"]).code(0).prints("advantages/stratified").prints("rewards/tool_efficiency").prints("environments/grid-world");
+    s.run(&["stages", "losses/clip"]).code(0).prints("1707.06347").prints("clip_high: number = 0.28");
+    s.run(&["stages", "losses/clap"]).code(2).says("no stage kind or part `losses/clap`");
+}
+
+#[test]
 fn init_writes_a_workflow_that_checks_and_runs() {
     let s = Sandbox::new();
     s.run(&["init", "new"]).code(0);

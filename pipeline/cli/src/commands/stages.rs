@@ -1,10 +1,12 @@
-//! `trainyard stages [KIND]`: the documentation of every stage kind, generated from its own config structs.
+//! `trainyard stages [KIND]`: the documentation of every stage kind, generated from its own config structs; `losses/clip` is a part.
+
+mod parts;
 
 use crate::args::{Format, StagesArgs};
 use crate::exit::Exit;
 use crate::output::human::{print_json, print_text, table};
 use crate::wiring;
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::fmt::Write as _;
 use trainyard_core::{Cardinality, Catalogue, Error, KindInfo, PortInfo, Result};
 
@@ -12,6 +14,10 @@ pub fn run(args: &StagesArgs) -> Result<Exit> {
     let registry = wiring::registry()?;
     match &args.kind {
         None => list(&registry, args.format)?,
+        Some(name) if let Some(part) = parts::of_rl().into_iter().find(|p| p.name == *name) => match args.format {
+            Format::Json => print_json(&json!({"name": part.name, "summary": part.summary, "doc": part.doc, "options": part.options}))?,
+            Format::Text => print_text(&part_page(&part)),
+        },
         Some(name) => {
             let info = registry.kind(name).ok_or_else(|| unknown(name, &registry))?;
             match args.format {
@@ -24,7 +30,8 @@ pub fn run(args: &StagesArgs) -> Result<Exit> {
 }
 
 fn unknown(name: &str, registry: &dyn Catalogue) -> Error {
-    Error::invalid(format!("there is no stage kind `{name}`")).help(format!("the kinds are {}", registry.names().join(", ")))
+    Error::invalid(format!("there is no stage kind or part `{name}`"))
+        .help(format!("the kinds are {}; `trainyard stages rl` lists the parts", registry.names().join(", ")))
 }
 
 fn list(registry: &dyn Catalogue, format: Format) -> Result<()> {
@@ -49,6 +56,21 @@ fn page(info: &KindInfo) -> String {
         let _ = writeln!(text, "\nmetrics\n  {}", info.metrics.join(", "));
     }
     let _ = write!(text, "\nexample\n{}", indent(info.example, 2));
+    if info.name == "rl" {
+        let rows: Vec<Vec<String>> = parts::of_rl().into_iter().map(|p| vec![format!("  {}", p.name), p.summary]).collect();
+        let _ = write!(text, "\n\n{}\n`trainyard stages PART` prints its formula, options and source.", table(&["parts", ""], &rows));
+    }
+    text
+}
+
+/// Formula, constants, source and options of a part.
+fn part_page(part: &parts::PartPage) -> String {
+    let mut text = format!("{}\n{}\n", part.name, part.summary);
+    if !part.doc.is_empty() {
+        let _ = write!(text, "\n{}\n", part.doc.trim());
+    }
+    text.push_str("\noptions\n");
+    options(&mut text, &part.options, &part.options, 1);
     text
 }
 

@@ -74,7 +74,8 @@ impl Options for EntropySmoothing {
         γ: β = beta_end + (beta_start − beta_end)·exp(−γ·k/⌊K/2⌋), k of K steps; published: 1 + exp(−γ·k/⌊K/2⌋), so beta_start 2, beta_end\n\
         1. The paper's α is in β. The released code gives a constant instead of P, which has no gradient; the paper writes P with one H̄ for\n\
         all turns, the code and this one have one per turn. Source: 2509.22576 (band 0..2 in the reported runs, weight 0.001). State: the\n\
-        running means. Metric: outside_band (tokens outside).";
+        running means. Metrics: outside_band (tokens outside), entropy_lowered (tokens whose entropy the term\n\
+        lowers; a plain bonus lowers none).";
     fn check(&self) -> Result<()> {
         let ends = [self.weight, self.low, self.beta_start, self.beta_end, self.decay.unwrap_or(0.0)];
         if ends.iter().all(|x| *x >= 0.0) && self.low <= self.high {
@@ -112,7 +113,7 @@ impl LossTerm for EntropySmoothing {
         let entropies = b.entropies.as_ref().expect("`needs` asked for entropies");
         let mut slopes = b.zeros();
         let mut term = Term { d_logprobs: b.zeros(), ..Term::default() };
-        let mut outside = 0.0;
+        let (mut outside, mut lowered) = (0.0, 0.0);
         for (i, t) in b.places() {
             let entropy = entropies[i][t];
             let turn = b.turns[i].iter().position(|&(first, end)| (first..end).contains(&t));
@@ -122,9 +123,10 @@ impl LossTerm for EntropySmoothing {
             term.loss -= weight * (entropy - self.state.beta * distance);
             slopes[i][t] = -weight * (1.0 - self.state.beta * side);
             outside += f64::from(u8::from(distance > 0.0));
+            lowered += f64::from(u8::from(slopes[i][t] > 0.0));
         }
         term.d_entropies = Some(slopes);
-        term.sums = vec![("outside_band", outside)];
+        term.sums = vec![("outside_band", outside), ("entropy_lowered", lowered)];
         term
     }
 }

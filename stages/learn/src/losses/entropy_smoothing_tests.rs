@@ -57,10 +57,10 @@ fn bands_by_hand() {
     for (slope, want) in slopes.iter().zip([-0.4, -0.1, 0.2]) {
         assert!((slope - want).abs() < 1e-12);
     }
-    assert_eq!(term.sums, [("outside_band", 2.0)]);
+    assert_eq!(term.sums, [("outside_band", 2.0), ("entropy_lowered", 1.0)]);
     let second = part.value(&tokens(&[0.5, 1.0], 1));
     assert!((second.loss + 0.1 * (1.5 - 3.0 * 0.4)).abs() < 1e-12);
-    assert_eq!(part.value(&tokens(&[0.0, 9.0], 2)).sums, [("outside_band", 0.0)], "no past, no band");
+    assert_eq!(part.value(&tokens(&[0.0, 9.0], 2)).sums, [("outside_band", 0.0), ("entropy_lowered", 0.0)], "no past, no band");
 }
 
 #[test]

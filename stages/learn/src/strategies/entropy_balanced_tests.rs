@@ -53,7 +53,7 @@ fn every_group_is_measured_by_itself() {
         }
     }
     assert_eq!([part.refill(0, &PILOT_DONE), part.refill(1, &PILOT_DONE)], [5, 1]);
-    assert_eq!(part.metrics(), [("forks", 0.0), ("roots", 4.0)]);
+    assert_eq!(part.metrics(), [("forks", 0.0), ("roots", 4.0), ("roots_slope", 2.0)]);
 }
 
 #[test]

@@ -216,7 +216,7 @@ mod tests {
         let done = vec![rollout(0, true, 2, 1), rollout(1, false, 2, 2), rollout(2, true, 2, 0), rollout(3, false, 0, 0)];
         let kept = part.select(done, 2, &Chance::new(1));
         assert_eq!(kept.iter().filter(|r| r.correct).map(|r| r.sample).collect::<Vec<_>>(), [2]);
-        assert_eq!(part.metrics(), [("sampled_error_rate", 0.25), ("selected_error_rate", 0.0)]);
+        assert_eq!(part.metrics(), [("sampled_error_rate", 0.25), ("selected_error_rate", 0.0), ("error_rate_removed", 0.25)]);
     }
 
     #[test]

@@ -13,6 +13,7 @@ const LARGEST: [&str; 2] = ["kl", "grad_norm_max"];
 const WHOLE: &[&str] = &[
     "clip_higher_fraction",
     "critical_path_tokens",
+    "entropy_lowered",
     "error_rate_removed",
     "fork_entropy_jump",
     "forked_share",

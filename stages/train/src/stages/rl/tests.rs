@@ -88,7 +88,7 @@ fn short(folder: &Path, options: Value, cpus: usize, cancel_after: Option<usize>
     run_stage::<Rl>(options, &mut context).map(|()| context)
 }
 fn with(mut options: Value, over: Value) -> Value {
-    options = trainyard_learn::compose::merge(options, over);
+    options = compose::merge(options, over);
     options["validate_every"] = json!(0);
     options["validate_problems"] = json!(1);
     options
@@ -96,7 +96,7 @@ fn with(mut options: Value, over: Value) -> Value {
 
 #[test]
 fn every_composition_trains() {
-    for composition in trainyard_learn::compose::COMPOSITIONS {
+    for composition in compose::COMPOSITIONS {
         let folder = tempfile::tempdir().unwrap();
         let o = with(options(2), json!({"algorithm": composition.name, "checkpoint_every": 0, "problems_per_step": 6}));
         let context = short(folder.path(), o, 2, None).unwrap_or_else(|e| panic!("{}: {e}", composition.name));
@@ -161,7 +161,7 @@ fn asynchronous_rollouts_keep_their_bound_and_repeat_from_their_record() {
     let made = short(first.path(), with(options(6), asynchronous.clone()), 2, None).unwrap();
     assert_eq!(made.metrics["optimizer_steps"], 2.0);
     assert!(made.metrics["staleness"] <= 1.0);
-    let record = trainyard_tables::read_trajectories(&made.output("trajectories").unwrap().join("data.parquet")).unwrap();
+    let record = read_trajectories(&made.output("trajectories").unwrap().join("data.parquet")).unwrap();
     let step = |t: &trainyard_tables::Trajectory| t.id.split('/').nth(1).unwrap().parse::<u32>().unwrap();
     for t in &record {
         let oldest = t.weights_version.as_ref().unwrap().iter().zip(&t.loss_mask).filter(|(_, m)| **m).map(|(v, _)| *v).min();
