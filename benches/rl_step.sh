@@ -7,7 +7,7 @@ cd "$(dirname "$0")/.."
 rounds=${1:-3} seconds=${2:-10} threads=${3:-2} vocabulary=${4:-128}
 python=${PYTHON:-python3}
 
-cargo build --release --package trainyard-benches --bin rl_step
+cargo build --release --workspace --bins
 program="${CARGO_TARGET_DIR:-target}/release/rl_step"
 
 peer=yes

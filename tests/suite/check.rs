@@ -38,7 +38,7 @@ const SAMPLES: &[(&str, &str, &[&str])] = &[
     (
         "wrong options deep inside a stage, all at their places",
         "version: 1\nname: x\nstages:\n  r:\n    uses: rl\n    with:\n      rollout: {group_size: many}\n      loss: {aggregate: mean}\n      environment: {kind: word-problems, limits: {time_millis: soon}}\n",
-        &["x.yaml:7:29", "x.yaml:8:", "x.yaml:9:"],
+        &["x.yaml:7:29", "x.yaml:8:25", "x.yaml:9:64"],
     ),
     ("tags are refused", "version: 1\nname: !!str x\nstages:\n  a: {uses: noop}\n", &["tag", "x.yaml:2:"]),
 ];

@@ -48,6 +48,8 @@ fn every_environment_conforms_with_every_tool_and_format() {
         disturbance: "<tool_call>x=0\nx</tool_call>",
     };
     check(&*environment(json!({"kind": "word-problems"})), &script).unwrap();
+    let slow = json!({"kind": "word-problems", "latency": {"least_millis": 1, "most_millis": 3}});
+    check(&*environment(slow), &script).unwrap();
     check(&*environment(json!({"kind": "math-problems", "tools": ["python"]})), &script).unwrap();
     let script = Script { turns: &["<tool_call>(12+7)*2</tool_call>", "#### 38"], disturbance: "<tool_call>1</tool_call>", ..script };
     check(&*environment(json!({"kind": "word-problems", "tools": ["calculator"]})), &script).unwrap();

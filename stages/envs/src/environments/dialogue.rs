@@ -4,6 +4,7 @@
 //! - An environment may bring a [`World`]: tools of its own beside those of the registry, and a say in what follows a turn.
 //! - An empty turn is void: the episode ends with `end`. A truncated turn ends it with `length`.
 //! - Calls in the last allowed turn end it with `turns`, calls beyond the allowance with `tool_limit`; none of them runs.
+//! - With a latency, results are held back for a drawn time. Only when they are seen depends on the clock.
 //! - A call that was lost or ran into its wall-clock limit ends it as an infrastructure failure, because such a result is not
 //!   repeatable and must not enter an update.
 //!
@@ -18,7 +19,7 @@ use serde_json::json;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
-use trainyard_core::{Error, Result};
+use trainyard_core::{Clock, Error, Result, SystemClock};
 use trainyard_tables::{Message, Problem, Status, StopReason};
 
 /// What all episodes of one environment share.
@@ -31,6 +32,8 @@ pub struct Dialogue {
     specs: Vec<ToolSpec>,
     format: Box<dyn ToolFormat>,
     read_answer: fn(&str) -> Option<String>,
+    /// Of the latency alone.
+    clock: Arc<dyn Clock>,
 }
 
 impl Dialogue {
@@ -48,7 +51,8 @@ impl Dialogue {
         let tools = options.tools.iter().map(|name| tool(name)).collect::<Result<Vec<_>>>()?;
         let specs = options.specs(own);
         let format = formats::build(&options.format, &specs)?;
-        Ok(Arc::new(Self { options, host: Arc::clone(host), tools, specs, format, read_answer }))
+        let clock = Arc::new(SystemClock::new());
+        Ok(Arc::new(Self { options, host: Arc::clone(host), tools, specs, format, read_answer, clock }))
     }
     pub fn options(&self) -> &DialogueOptions {
         &self.options
@@ -82,23 +86,23 @@ impl Dialogue {
         let head = (!system.is_empty()).then(|| Message::new("system", system));
         head.into_iter().chain(problem.messages.iter().cloned()).collect()
     }
-    /// An episode with the tools of the registry alone.
-    pub fn start(self: &Arc<Self>) -> Result<Box<dyn Episode>> {
-        self.open(None)
+    /// An episode with the tools of the registry alone. Of its seed a dialogue draws the latency, nothing else.
+    pub fn start(self: &Arc<Self>, seed: u64) -> Result<Box<dyn Episode>> {
+        self.open(None, seed)
     }
     /// An episode whose own tools have these sessions, in the order of their specs.
-    pub fn start_with(self: &Arc<Self>, sessions: Vec<Box<dyn ToolSession>>) -> Result<Box<dyn Episode>> {
+    pub fn start_with(self: &Arc<Self>, sessions: Vec<Box<dyn ToolSession>>, seed: u64) -> Result<Box<dyn Episode>> {
         let names = self.specs[self.tools.len()..].iter().map(|spec| spec.name.clone());
         if names.len() != sessions.len() {
             return Err(Error::bug(format!("{} sessions for {} tools of the environment", sessions.len(), names.len())));
         }
-        self.start_in(Box::new(Sessions::new(names.zip(sessions))))
+        self.start_in(Box::new(Sessions::new(names.zip(sessions))), seed)
     }
     /// An episode in this world.
-    pub fn start_in(self: &Arc<Self>, world: Box<dyn World>) -> Result<Box<dyn Episode>> {
-        self.open(Some(world))
+    pub fn start_in(self: &Arc<Self>, world: Box<dyn World>, seed: u64) -> Result<Box<dyn Episode>> {
+        self.open(Some(world), seed)
     }
-    fn open(self: &Arc<Self>, world: Option<Box<dyn World>>) -> Result<Box<dyn Episode>> {
+    fn open(self: &Arc<Self>, world: Option<Box<dyn World>>, seed: u64) -> Result<Box<dyn Episode>> {
         if world.is_none() && self.specs.len() > self.tools.len() {
             return Err(Error::bug("an episode of an environment with tools of its own was started without a world"));
         }
@@ -107,17 +111,28 @@ impl Dialogue {
             sessions.push(tool.open(&self.host, &self.options.limits)?);
         }
         let dialogue = Arc::clone(self);
-        Ok(Box::new(DialogueEpisode { dialogue, sessions, world, state: State::Agent, turns: 0, tool_calls: 0, tool_errors: 0 }))
+        Ok(Box::new(DialogueEpisode { dialogue, sessions, world, seed, state: State::Agent, turns: 0, tool_calls: 0, tool_errors: 0 }))
+    }
+    /// When the results of a turn whose calls start now may be seen, by the clock. None = as soon as they are there.
+    fn held_until(&self, seed: u64, turn: u32) -> Option<Duration> {
+        self.options.latency.map(|latency| self.clock.monotonic() + latency.of_turn(seed, turn))
+    }
+    /// Sleeps until then, but no longer than `wait`. Whether the time has come.
+    fn sleep_until(&self, then: Duration, wait: Duration) -> bool {
+        let left = then.saturating_sub(self.clock.monotonic());
+        std::thread::sleep(left.min(wait));
+        left <= wait
     }
 }
 
 /// Whose move it is.
 enum State {
     Agent,
-    /// Results still to come, those that came, in the order of the calls.
+    /// Results still to come, those that came, in the order of the calls; when they may be seen, if that is not at once.
     Tools {
         awaited: VecDeque<Ticket>,
         came: Vec<ToolResult>,
+        held_until: Option<Duration>,
     },
     Over,
 }
@@ -127,6 +142,7 @@ struct DialogueEpisode {
     /// One per tool of the registry, in the order of the options.
     sessions: Vec<Box<dyn ToolSession>>,
     world: Option<Box<dyn World>>,
+    seed: u64,
     state: State,
     turns: u32,
     tool_calls: u32,
@@ -213,15 +229,19 @@ impl Episode for DialogueEpisode {
         if u64::from(self.tool_calls) + turn.calls.len() as u64 > u64::from(self.dialogue.options.max_tool_calls) {
             return Ok(self.end(StopReason::ToolLimit, Status::Ok, None));
         }
-        self.state = State::Tools { awaited: self.submit(turn), came: Vec::new() };
+        let held_until = self.dialogue.held_until(self.seed, self.turns);
+        self.state = State::Tools { awaited: self.submit(turn), came: Vec::new(), held_until };
         Ok(self.poll(Duration::ZERO).unwrap_or(Step::Pending))
     }
     fn poll(&mut self, wait: Duration) -> Option<Step> {
-        let State::Tools { awaited, came } = &mut self.state else { return None };
+        let State::Tools { awaited, came, held_until } = &mut self.state else { return None };
         while let Some(ticket) = awaited.front() {
             // A wait may last as long per call; the caller asks for patience, not for precision.
             came.push(if wait.is_zero() { ticket.poll()? } else { ticket.wait(wait)? });
             awaited.pop_front();
+        }
+        if held_until.is_some_and(|then| !self.dialogue.sleep_until(then, wait)) {
+            return None;
         }
         let results = std::mem::take(came);
         Some(self.observe(results))
@@ -234,8 +254,9 @@ impl Episode for DialogueEpisode {
         }
         let sessions = self.sessions.iter().map(|s| s.fork()).collect::<Result<Vec<_>>>()?;
         let world = self.world.as_ref().map(|w| w.fork()).transpose()?;
-        let Self { turns, tool_calls, tool_errors, .. } = *self;
-        Ok(Box::new(Self { dialogue: Arc::clone(&self.dialogue), sessions, world, state: State::Agent, turns, tool_calls, tool_errors }))
+        let Self { seed, turns, tool_calls, tool_errors, .. } = *self;
+        let dialogue = Arc::clone(&self.dialogue);
+        Ok(Box::new(Self { dialogue, sessions, world, seed, state: State::Agent, turns, tool_calls, tool_errors }))
     }
 }
 

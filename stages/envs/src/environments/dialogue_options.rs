@@ -2,6 +2,7 @@
 //!
 //! Refuses: nothing to call. An environment with tools of its own needs none of the registry.
 
+use crate::environments::Latency;
 use crate::formats::registry as formats;
 use crate::tools::registry::{names as tool_names, tool};
 use crate::tools::{ToolLimits, ToolSpec};
@@ -29,6 +30,10 @@ pub struct DialogueOptions {
     pub describe_tools: bool,
     /// Limits of one tool call.
     pub limits: ToolLimits,
+    /// Holds the results of every turn with calls back for a drawn time, to try how rollouts hide slow tools; null = never. What the
+    /// agent reads does not depend on it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub latency: Option<Latency>,
 }
 
 impl Default for DialogueOptions {
@@ -41,6 +46,7 @@ impl Default for DialogueOptions {
             system: String::new(),
             describe_tools: false,
             limits: ToolLimits::default(),
+            latency: None,
         }
     }
 }
@@ -76,6 +82,7 @@ impl DialogueOptions {
                 .push(OptionProblem::new("/max_tool_calls", format!("{} is out of range", self.max_tool_calls)).help("use at most 10000"));
         }
         problems.extend(self.limits.check("/limits"));
+        problems.extend(self.latency.iter().flat_map(|latency| latency.check("/latency")));
         problems
     }
     /// Of the tools of the registry, then of these.

@@ -1,5 +1,7 @@
 use super::*;
+use crate::environments::Latency;
 use serde_json::Value;
+use trainyard_core::clock::ManualClock;
 
 fn spec(name: &str) -> ToolSpec {
     let parameters = json!({"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]});
@@ -58,7 +60,7 @@ fn tools_of_a_world_share_its_state_and_stand_beside_those_of_the_registry() {
     let own = [spec("add"), spec("put")];
     let dialogue = dialogue(&["calculator"], &own);
     assert_eq!(dialogue.specs().iter().map(|s| s.name.clone()).collect::<Vec<_>>(), ["calculator", "add", "put"]);
-    let mut episode = dialogue.start_in(Box::new(Notes::default())).unwrap();
+    let mut episode = dialogue.start_in(Box::new(Notes::default()), 0).unwrap();
     assert_eq!(said(&take(&dialogue, &mut *episode, &call("add", "a"))), ["tool: add a"]);
     let three = [call("put", "b"), call("calculator", "1+1"), call("abacus", "1")].concat();
     let unknown = "tool: error: no tool `abacus`; use one of: calculator, add, put";
@@ -75,7 +77,7 @@ fn tools_of_a_world_share_its_state_and_stand_beside_those_of_the_registry() {
 fn a_world_may_answer_words_but_not_beyond_the_last_turn() {
     let own = [spec("add")];
     let dialogue = dialogue(&[], &own);
-    let start = || dialogue.start_in(Box::new(Notes::default())).unwrap();
+    let start = || dialogue.start_in(Box::new(Notes::default()), 0).unwrap();
     let mut episode = start();
     for _ in 0..3 {
         assert_eq!(said(&take(&dialogue, &mut *episode, "hm")), ["user: what?"]);
@@ -105,7 +107,7 @@ impl ToolSession for Counter {
 fn sessions_of_own_tools_share_nothing() {
     let own = [spec("one"), spec("two")];
     let dialogue = dialogue(&[], &own);
-    let mut episode = dialogue.start_with(vec![Box::new(Counter(0)), Box::new(Counter(10))]).unwrap();
+    let mut episode = dialogue.start_with(vec![Box::new(Counter(0)), Box::new(Counter(10))], 0).unwrap();
     let both = [call("one", "x"), call("two", "x"), call("one", "x")].concat();
     assert_eq!(said(&take(&dialogue, &mut *episode, &both)), ["tool: 1", "tool: 11", "tool: 2"]);
     let mut fork = episode.fork().unwrap();
@@ -117,9 +119,69 @@ fn sessions_of_own_tools_share_nothing() {
 fn worlds_and_tools_must_fit() {
     let own = [spec("one")];
     let dialogue = dialogue(&[], &own);
-    assert!(dialogue.start().is_err() && dialogue.start_with(Vec::new()).is_err());
+    assert!(dialogue.start(0).is_err() && dialogue.start_with(Vec::new(), 0).is_err());
     assert_eq!(dialogue.call("x").unwrap().arguments, json!({"text": "x"}));
     let nothing = DialogueOptions { tools: Vec::new(), ..DialogueOptions::default() };
     assert_eq!(nothing.check()[0].pointer, "/tools");
     assert_eq!(nothing.check_with(&[spec("one"), spec("two")])[0].pointer, "/format");
+}
+
+/// The calculator, whose results are held back for 5 to 10 ms of the clock that is handed out.
+fn slow_calculator() -> (Arc<Dialogue>, Arc<ManualClock>) {
+    let latency = Latency { least_millis: 5, most_millis: 10 };
+    let mut slow = dialogue(&["calculator"], &[]);
+    let clock = Arc::new(ManualClock::default());
+    let inner = Arc::get_mut(&mut slow).unwrap();
+    inner.options.latency = Some(latency);
+    inner.clock = clock.clone();
+    (slow, clock)
+}
+
+#[test]
+fn latency_says_when_results_are_seen_and_not_what_they_are() {
+    let at_once = dialogue(&["calculator"], &[]);
+    let (slow, clock) = slow_calculator();
+    let text = [call("calculator", "1+1"), call("abacus", "1")].concat();
+    let turn = slow.format().parse(&text);
+    let expected = take(&at_once, &mut *at_once.start(7).unwrap(), &text);
+    assert_eq!(said(&expected)[0], "tool: 2");
+    let mut episode = slow.start(7).unwrap();
+    assert_eq!(episode.step(&turn).unwrap(), Step::Pending);
+    assert!(episode.step(&turn).is_err() && episode.fork().is_err());
+    clock.advance(Duration::from_millis(4));
+    assert_eq!(episode.poll(Duration::ZERO), None);
+    clock.advance(Duration::from_millis(6));
+    assert_eq!(episode.poll(Duration::ZERO), Some(expected.clone()));
+    assert_eq!(episode.poll(Duration::ZERO), None, "an observation is seen once");
+    let fork = episode.fork().unwrap();
+    for mut next in [episode, fork] {
+        // The clock stands still: what is waited for is the rest of the time.
+        assert_eq!(next.step(&turn).unwrap(), Step::Pending);
+        assert_eq!(next.poll(Duration::from_millis(1)), None);
+        assert_eq!(next.poll(Duration::from_millis(10)), Some(expected.clone()));
+        assert!(matches!(next.step(&slow.format().parse("2")).unwrap(), Step::Done(_)), "an answer waits for nothing");
+    }
+}
+
+#[test]
+fn episodes_of_different_seeds_wait_differently() {
+    let (slow, clock) = slow_calculator();
+    let turn = slow.format().parse(&call("calculator", "1+1"));
+    let mut episodes: Vec<Box<dyn Episode>> = (0..40).map(|seed| slow.start(seed).unwrap()).collect();
+    for episode in &mut episodes {
+        assert_eq!(episode.step(&turn).unwrap(), Step::Pending);
+    }
+    clock.advance(Duration::from_millis(7));
+    let seen = episodes.iter_mut().filter_map(|e| e.poll(Duration::ZERO)).count();
+    assert!((1..40).contains(&seen), "{seen} of 40");
+    let late = slow.options().latency.unwrap();
+    assert_eq!(seen, (0..40).filter(|seed| late.of_turn(*seed, 1) <= Duration::from_millis(7)).count());
+}
+
+#[test]
+fn a_latency_has_its_place_among_the_options() {
+    let options = DialogueOptions { latency: Some(Latency { least_millis: 2, most_millis: 1 }), ..DialogueOptions::default() };
+    assert_eq!(options.check()[0].pointer, "/latency/least_millis");
+    let json = serde_json::to_value(DialogueOptions::default()).unwrap();
+    assert!(json.get("latency").is_none(), "digests of files without it stay");
 }

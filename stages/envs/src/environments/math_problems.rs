@@ -5,7 +5,7 @@
 //! Refuses: problems whose verifier cannot be read have no right answer.
 
 use crate::environments::dialogue::Dialogue;
-use crate::environments::{DialogueOptions, Environment, Episode};
+use crate::environments::{DialogueOptions, Environment, Episode, Latency};
 use crate::formats::ToolFormat;
 use crate::options::PartOptions;
 use crate::tools::{ToolHost, ToolSpec};
@@ -36,6 +36,10 @@ pub struct MathProblemsOptions {
     pub describe_tools: bool,
     /// Limits of one tool call.
     pub limits: crate::tools::ToolLimits,
+    /// Holds the results of every turn with calls back for a drawn time, to try how rollouts hide slow tools; null = never. What the
+    /// agent reads does not depend on it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub latency: Option<Latency>,
 }
 
 impl Default for MathProblemsOptions {
@@ -49,14 +53,15 @@ impl Default for MathProblemsOptions {
             system: common.system,
             describe_tools: common.describe_tools,
             limits: common.limits,
+            latency: common.latency,
         }
     }
 }
 
 impl MathProblemsOptions {
     fn dialogue(&self) -> DialogueOptions {
-        let Self { tools, format, max_turns, max_tool_calls, system, describe_tools, limits } = self.clone();
-        DialogueOptions { tools, format, max_turns, max_tool_calls, system, describe_tools, limits }
+        let Self { tools, format, max_turns, max_tool_calls, system, describe_tools, limits, latency } = self.clone();
+        DialogueOptions { tools, format, max_turns, max_tool_calls, system, describe_tools, limits, latency }
     }
 }
 
@@ -88,8 +93,8 @@ impl Environment for MathProblems {
     fn prompt(&self, problem: &Problem) -> Vec<Message> {
         self.0.prompt(problem)
     }
-    fn start(&self, _problem: &Problem, _seed: u64) -> Result<Box<dyn Episode>> {
-        self.0.start()
+    fn start(&self, _problem: &Problem, seed: u64) -> Result<Box<dyn Episode>> {
+        self.0.start(seed)
     }
     fn max_turns(&self) -> u32 {
         self.0.options().max_turns

@@ -9,7 +9,7 @@ pub mod generator;
 
 use crate::environments::answer::marked_or_last_line;
 use crate::environments::dialogue::Dialogue;
-use crate::environments::{Demonstration, DialogueOptions, Environment, Episode, ProblemGenerator, ScriptedTurn};
+use crate::environments::{Demonstration, DialogueOptions, Environment, Episode, Latency, ProblemGenerator, ScriptedTurn};
 use crate::formats::ToolFormat;
 use crate::options::PartOptions;
 use crate::tools::{ToolHost, ToolLimits, ToolSpec};
@@ -41,6 +41,10 @@ pub struct CountdownOptions {
     pub describe_tools: bool,
     /// Limits of one tool call.
     pub limits: ToolLimits,
+    /// Holds the results of every turn with calls back for a drawn time, to try how rollouts hide slow tools; null = never. What the
+    /// agent reads does not depend on it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub latency: Option<Latency>,
 }
 
 impl Default for CountdownOptions {
@@ -54,14 +58,15 @@ impl Default for CountdownOptions {
             system: common.system,
             describe_tools: common.describe_tools,
             limits: common.limits,
+            latency: common.latency,
         }
     }
 }
 
 impl CountdownOptions {
     fn dialogue(&self) -> DialogueOptions {
-        let Self { tools, format, max_turns, max_tool_calls, system, describe_tools, limits } = self.clone();
-        DialogueOptions { tools, format, max_turns, max_tool_calls, system, describe_tools, limits }
+        let Self { tools, format, max_turns, max_tool_calls, system, describe_tools, limits, latency } = self.clone();
+        DialogueOptions { tools, format, max_turns, max_tool_calls, system, describe_tools, limits, latency }
     }
 }
 
@@ -93,8 +98,8 @@ impl Environment for Countdown {
     fn prompt(&self, problem: &Problem) -> Vec<Message> {
         self.0.prompt(problem)
     }
-    fn start(&self, _problem: &Problem, _seed: u64) -> Result<Box<dyn Episode>> {
-        self.0.start()
+    fn start(&self, _problem: &Problem, seed: u64) -> Result<Box<dyn Episode>> {
+        self.0.start(seed)
     }
     fn max_turns(&self) -> u32 {
         self.0.options().max_turns

@@ -21,7 +21,7 @@ pub mod tools;
 pub mod user;
 
 use crate::environments::dialogue::Dialogue;
-use crate::environments::{DialogueOptions, Environment, Episode};
+use crate::environments::{DialogueOptions, Environment, Episode, Latency};
 use crate::formats::ToolFormat;
 use crate::options::PartOptions;
 use crate::tools::{ToolHost, ToolSpec};
@@ -63,6 +63,10 @@ pub struct CustomerServiceOptions {
     pub describe_tools: bool,
     /// The user must have been told what the task wants told; otherwise only the database, and the user's own things, count.
     pub communication: bool,
+    /// Holds the results of every turn with calls back for a drawn time, to try how rollouts hide slow tools; null = never. What the
+    /// agent reads does not depend on it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub latency: Option<Latency>,
 }
 
 impl Default for CustomerServiceOptions {
@@ -75,6 +79,7 @@ impl Default for CustomerServiceOptions {
             max_tool_calls: 64,
             describe_tools: true,
             communication: true,
+            latency: None,
         }
     }
 }
@@ -88,6 +93,7 @@ impl CustomerServiceOptions {
             max_tool_calls: self.max_tool_calls,
             system,
             describe_tools: self.describe_tools,
+            latency: self.latency,
             ..DialogueOptions::default()
         }
     }
@@ -133,11 +139,11 @@ impl Environment for CustomerService {
     fn prompt(&self, problem: &Problem) -> Vec<Message> {
         self.dialogue.prompt(problem)
     }
-    fn start(&self, problem: &Problem, _seed: u64) -> Result<Box<dyn Episode>> {
+    fn start(&self, problem: &Problem, seed: u64) -> Result<Box<dyn Episode>> {
         let task = Task::of_problem(problem)?;
         let user = Box::new(ScriptedUser::new(Arc::new(task.user.clone())));
         let case = Arc::new(Case { base: Arc::clone(&self.base), task, communication: self.communication });
-        self.dialogue.start_in(Box::new(Service::new(case, user)))
+        self.dialogue.start_in(Box::new(Service::new(case, user)), seed)
     }
     fn max_turns(&self) -> u32 {
         self.dialogue.options().max_turns

@@ -10,7 +10,7 @@ pub mod generator;
 pub mod layout;
 
 use crate::environments::dialogue::Dialogue;
-use crate::environments::{Demonstration, DialogueOptions, Environment, Episode, ProblemGenerator, Reply, ScriptedTurn, World};
+use crate::environments::{Demonstration, DialogueOptions, Environment, Episode, Latency, ProblemGenerator, Reply, ScriptedTurn, World};
 use crate::formats::ToolFormat;
 use crate::options::PartOptions;
 use crate::tools::tool::text_argument;
@@ -44,18 +44,23 @@ pub struct GridWorldOptions {
     pub system: String,
     /// Put the description of the actions into the system message.
     pub describe_tools: bool,
+    /// Holds the results of every turn with calls back for a drawn time, to try how rollouts hide slow tools; null = never. What the
+    /// agent reads does not depend on it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub latency: Option<Latency>,
 }
 
 impl Default for GridWorldOptions {
     fn default() -> Self {
-        Self { format: "code".to_string(), max_turns: 64, max_tool_calls: 64, system: String::new(), describe_tools: false }
+        Self { format: "code".to_string(), max_turns: 64, max_tool_calls: 64, system: String::new(), describe_tools: false, latency: None }
     }
 }
 
 impl GridWorldOptions {
     fn dialogue(&self) -> DialogueOptions {
-        let Self { format, max_turns, max_tool_calls, system, describe_tools } = self.clone();
-        DialogueOptions { tools: Vec::new(), format, max_turns, max_tool_calls, system, describe_tools, limits: ToolLimits::default() }
+        let Self { format, max_turns, max_tool_calls, system, describe_tools, latency } = self.clone();
+        let (tools, limits) = (Vec::new(), ToolLimits::default());
+        DialogueOptions { tools, format, max_turns, max_tool_calls, system, describe_tools, limits, latency }
     }
 }
 
@@ -160,10 +165,10 @@ impl Environment for GridWorld {
     fn prompt(&self, problem: &Problem) -> Vec<Message> {
         self.0.prompt(problem)
     }
-    fn start(&self, problem: &Problem, _seed: u64) -> Result<Box<dyn Episode>> {
+    fn start(&self, problem: &Problem, seed: u64) -> Result<Box<dyn Episode>> {
         let layout = layout(problem)?;
         let state = layout.first();
-        self.0.start_in(Box::new(Walk { layout: Arc::new(layout), state }))
+        self.0.start_in(Box::new(Walk { layout: Arc::new(layout), state }), seed)
     }
     fn max_turns(&self) -> u32 {
         self.0.options().max_turns

@@ -11,7 +11,7 @@ pub mod world;
 
 use crate::environments::answer::marked_or_last_line;
 use crate::environments::dialogue::Dialogue;
-use crate::environments::{Demonstration, DialogueOptions, Environment, Episode, ProblemGenerator, ScriptedTurn};
+use crate::environments::{Demonstration, DialogueOptions, Environment, Episode, Latency, ProblemGenerator, ScriptedTurn};
 use crate::formats::ToolFormat;
 use crate::options::PartOptions;
 use crate::tools::search::{self, SearchIndex, SearchSession, read_passages};
@@ -68,6 +68,10 @@ pub struct MultiHopQuestionsOptions {
     pub describe_tools: bool,
     /// Limits of one tool call. Of a search only `output_bytes` counts: passages beyond it are left out.
     pub limits: ToolLimits,
+    /// Holds the results of every turn with calls back for a drawn time, to try how rollouts hide slow tools; null = never. What the
+    /// agent reads does not depend on it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub latency: Option<Latency>,
 }
 
 impl Default for MultiHopQuestionsOptions {
@@ -86,14 +90,15 @@ impl Default for MultiHopQuestionsOptions {
             system: common.system,
             describe_tools: common.describe_tools,
             limits: common.limits,
+            latency: common.latency,
         }
     }
 }
 
 impl MultiHopQuestionsOptions {
     fn dialogue(&self) -> DialogueOptions {
-        let Self { tools, format, max_turns, max_tool_calls, system, describe_tools, limits, .. } = self.clone();
-        DialogueOptions { tools, format, max_turns, max_tool_calls, system, describe_tools, limits }
+        let Self { tools, format, max_turns, max_tool_calls, system, describe_tools, limits, latency, .. } = self.clone();
+        DialogueOptions { tools, format, max_turns, max_tool_calls, system, describe_tools, limits, latency }
     }
 }
 
@@ -176,10 +181,11 @@ impl Environment for MultiHopQuestions {
     fn prompt(&self, problem: &Problem) -> Vec<Message> {
         self.dialogue.prompt(problem)
     }
-    fn start(&self, problem: &Problem, _seed: u64) -> Result<Box<dyn Episode>> {
+    fn start(&self, problem: &Problem, seed: u64) -> Result<Box<dyn Episode>> {
         self.check_world(problem)?;
         let MultiHopQuestionsOptions { top_k, limits, .. } = &self.options;
-        self.dialogue.start_with(vec![Box::new(SearchSession::new(self.index()?, *top_k as usize, limits.output_bytes as usize))])
+        let session = SearchSession::new(self.index()?, *top_k as usize, limits.output_bytes as usize);
+        self.dialogue.start_with(vec![Box::new(session)], seed)
     }
     fn max_turns(&self) -> u32 {
         self.options.max_turns

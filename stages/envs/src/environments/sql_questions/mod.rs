@@ -11,7 +11,7 @@ pub mod tables;
 
 use crate::environments::answer::marked_or_last_line;
 use crate::environments::dialogue::Dialogue;
-use crate::environments::{Demonstration, DialogueOptions, Environment, Episode, ProblemGenerator, ScriptedTurn};
+use crate::environments::{Demonstration, DialogueOptions, Environment, Episode, Latency, ProblemGenerator, ScriptedTurn};
 use crate::formats::ToolFormat;
 use crate::options::PartOptions;
 use crate::tools::sql::{self, Database, DatabaseData, SqlLimits, SqlSession};
@@ -58,6 +58,10 @@ pub struct SqlQuestionsOptions {
     pub describe_tools: bool,
     /// Limits of one tool call. Of a query only `output_bytes` counts: rows beyond it are left out.
     pub limits: ToolLimits,
+    /// Holds the results of every turn with calls back for a drawn time, to try how rollouts hide slow tools; null = never. What the
+    /// agent reads does not depend on it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub latency: Option<Latency>,
 }
 
 impl Default for SqlQuestionsOptions {
@@ -74,14 +78,15 @@ impl Default for SqlQuestionsOptions {
             system: common.system,
             describe_tools: common.describe_tools,
             limits: common.limits,
+            latency: common.latency,
         }
     }
 }
 
 impl SqlQuestionsOptions {
     fn dialogue(&self) -> DialogueOptions {
-        let Self { tools, format, max_turns, max_tool_calls, system, describe_tools, limits, .. } = self.clone();
-        DialogueOptions { tools, format, max_turns, max_tool_calls, system, describe_tools, limits }
+        let Self { tools, format, max_turns, max_tool_calls, system, describe_tools, limits, latency, .. } = self.clone();
+        DialogueOptions { tools, format, max_turns, max_tool_calls, system, describe_tools, limits, latency }
     }
     fn query_limits(&self) -> SqlLimits {
         SqlLimits { steps: self.max_steps, rows: self.max_rows as usize, output_bytes: self.limits.output_bytes as usize }
@@ -140,10 +145,10 @@ impl Environment for SqlQuestions {
     fn prompt(&self, problem: &Problem) -> Vec<Message> {
         self.dialogue.prompt(problem)
     }
-    fn start(&self, problem: &Problem, _seed: u64) -> Result<Box<dyn Episode>> {
+    fn start(&self, problem: &Problem, seed: u64) -> Result<Box<dyn Episode>> {
         let database = database_of(problem).and_then(|data| Database::load(&data, self.options.query_limits()));
         let database = database.at(format!("problem `{}`", problem.id))?;
-        self.dialogue.start_with(vec![Box::new(SqlSession::new(Arc::new(database)))])
+        self.dialogue.start_with(vec![Box::new(SqlSession::new(Arc::new(database)))], seed)
     }
     fn max_turns(&self) -> u32 {
         self.options.max_turns

@@ -57,8 +57,8 @@ impl Environment for WordProblems {
     fn prompt(&self, problem: &Problem) -> Vec<Message> {
         self.0.prompt(problem)
     }
-    fn start(&self, _problem: &Problem, _seed: u64) -> Result<Box<dyn Episode>> {
-        self.0.start()
+    fn start(&self, _problem: &Problem, seed: u64) -> Result<Box<dyn Episode>> {
+        self.0.start(seed)
     }
     fn max_turns(&self) -> u32 {
         self.0.options().max_turns

@@ -18,7 +18,7 @@ use trainyard_core::{Chance, Error, Result};
 use trainyard_envs::Environment;
 use trainyard_learn::{Batch, Draw};
 use trainyard_lm::{Generator, ModelFolder, Weights};
-use trainyard_tables::{Problem, Sampling, Trajectory};
+use trainyard_tables::{Problem, Sampling, Status, StopReason, Trajectory};
 
 /// Options of asynchronous rollouts.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -112,10 +112,24 @@ impl<'a> Sampler<'a> {
 /// Groups that were started and are not used yet.
 #[derive(Default)]
 struct Intake {
-    /// Groups started so far; the number of the next one.
-    started: u32,
-    /// Started, and neither used nor left out yet.
-    open: u64,
+    /// Number → the step that started it.
+    open: BTreeMap<u32, u64>,
+    /// Those of them that have ended, in order of arrival.
+    ended: VecDeque<Vec<Finished>>,
+}
+
+impl Intake {
+    /// The next group to use, of those that have ended. Where as many open groups as there are places must be used now to keep the
+    /// bound, only these: slow groups are waited for, not left out.
+    fn next(&mut self, step: u64, max_staleness: u64, places: usize) -> Option<Vec<Finished>> {
+        let due = |number: u32| self.open.get(&number).is_some_and(|started| started + max_staleness <= step);
+        let only_due = self.open.keys().filter(|n| due(**n)).count() >= places;
+        let group_of = |members: &[Finished]| members.first().map_or(0, |m| m.trajectory.group);
+        let at = self.ended.iter().position(|members| !only_due || due(group_of(members)))?;
+        let members = self.ended.remove(at)?;
+        self.open.remove(&group_of(&members));
+        Some(members)
+    }
 }
 
 impl Run<'_> {
@@ -124,7 +138,7 @@ impl Run<'_> {
         let (environment, problems) = (self.environment.clone(), self.problems.clone());
         let (folder, cancel) = (&self.policy.folder, self.cancel.clone());
         let (limits, sampling) = (self.limits(), self.config.sampling().distribution());
-        let chance = self.chance.child("asynchronous", &[progress.state.step]);
+        let chance = self.chance.child("asynchronous", &[]);
         let mut generator = Generator::new(&folder.config, &progress.trainer.decoder.weights()?, self.threads)?;
         generator.set_version(u32::try_from(progress.state.step).unwrap_or(u32::MAX));
         std::thread::scope(|scope| {
@@ -138,6 +152,7 @@ impl Run<'_> {
             let mut intake = Intake::default();
             while progress.state.step < self.config.steps {
                 let mut collected = self.take(options, progress, &mut intake, &commands, &ready)?;
+                self.fresh_generator(progress)?;
                 self.complete(&progress.parts, &mut progress.generator, &mut collected.batch)?;
                 self.learn(context, progress, collected)?;
                 let weights = progress.trainer.decoder.weights()?;
@@ -146,6 +161,15 @@ impl Run<'_> {
             }
             Ok(())
         })
+    }
+
+    /// Gold answers are scored under the present weights.
+    fn fresh_generator(&self, progress: &mut Progress) -> Result<()> {
+        if !progress.parts.needs().forced_scores {
+            return Ok(());
+        }
+        let version = u32::try_from(progress.state.step).unwrap_or(u32::MAX);
+        progress.generator.update(&progress.trainer.decoder.weights()?, version)
     }
 
     /// Starts as many groups as the bound allows, and takes groups as they end until the batch is full.
@@ -161,21 +185,24 @@ impl Run<'_> {
         let wanted = self.config.problems_per_step;
         let mut all = Collected { batch: Batch { step, groups: Vec::new() }, ..Collected::default() };
         // Behind so many others a group is used in time: every step takes `wanted` of them.
-        let most = wanted as u64 * (1 + options.max_staleness);
+        let most = wanted * (1 + options.max_staleness as usize);
         // A pool that filters empty again and again must not be sampled for ever.
         let mut patience = wanted as u64 * self.config.resample.max_draws;
         while all.batch.groups.len() < wanted && patience > 0 {
-            while intake.open < most {
-                let jobs = self.admit(progress, step, intake.started)?;
+            while intake.open.len() + all.batch.groups.len() < most {
+                let number = progress.state.started_groups;
+                let jobs = self.admit(progress, step, number)?;
                 commands.send(Command::Start(jobs)).map_err(|_| Error::bug("the thread that samples is gone"))?;
-                intake.started += 1;
-                intake.open += 1;
+                intake.open.insert(number, step);
+                progress.state.started_groups += 1;
             }
-            let members = ready.recv().map_err(|_| Error::bug("the thread that samples ended without a word"))??;
-            intake.open -= 1;
+            let Some(members) = intake.next(step, options.max_staleness, wanted - all.batch.groups.len()) else {
+                intake.ended.push_back(ready.recv().map_err(|_| Error::bug("the thread that samples ended without a word"))??);
+                continue;
+            };
             patience -= 1;
-            let oldest = members.iter().filter_map(oldest_version).min().unwrap_or(0);
-            let age = step.saturating_sub(u64::from(oldest));
+            let oldest = members.iter().filter_map(oldest_version).min();
+            let age = step.saturating_sub(oldest.map_or(step, u64::from));
             if age > options.max_staleness {
                 all.tally.stale_groups += 1;
                 continue;
@@ -227,7 +254,9 @@ impl Run<'_> {
 
     fn recorded_job(&self, row: &Trajectory) -> Result<Job> {
         let problem = self.place_of(&row.problem_id)?;
-        Ok(Job { problem, draw: u64::from(row.group), group: row.group, sample: row.sample, ..Job::default() })
+        // A turn limit that was not reached made no difference.
+        let max_turns = (row.stop_reason == StopReason::Turns).then_some(row.turns);
+        Ok(Job { problem, draw: u64::from(row.group), group: row.group, sample: row.sample, max_turns, ..Job::default() })
     }
 
     /// Repeats a recorded asynchronous run: the same groups enter the same updates, and every token is sampled under the same weights.
@@ -240,17 +269,17 @@ impl Run<'_> {
             problems: &problems,
             limits: self.limits(),
             sampling: self.config.sampling().distribution(),
-            chance: self.chance.child("asynchronous", &[0]),
+            chance: self.chance.child("asynchronous", &[]),
             cancel: &cancel,
         };
         let mut generator = Generator::new(&sampler.model.config, &progress.trainer.decoder.weights()?, self.threads)?;
         let mut driver = sampler.driver(&mut generator);
         let mut flow = Flow::scheduled(Schedule::new(record));
-        let mut updates = updates(record)?;
+        let mut updates = updates(record, self.config.steps, self.config.rollout.group_size)?;
         let mut ended: BTreeMap<u32, Vec<Finished>> = BTreeMap::new();
         while progress.state.step < self.config.steps {
             let version = u32::try_from(progress.state.step).unwrap_or(u32::MAX);
-            for row in record.iter().filter(|t| Schedule::first_version(t) == version) {
+            for row in record.iter().filter(|t| t.status == Status::Ok && Schedule::first_version(t) == version) {
                 flow.submit(self.recorded_job(row)?);
             }
             while flow.can_move() {
@@ -267,6 +296,7 @@ impl Run<'_> {
                 members.sort_by_key(|m| m.trajectory.sample);
                 self.use_group(members, progress, &mut all)?;
             }
+            self.fresh_generator(progress)?;
             self.complete(&progress.parts, &mut progress.generator, &mut all.batch)?;
             self.learn(context, progress, all)?;
             let version = u32::try_from(progress.state.step).unwrap_or(u32::MAX);
@@ -283,9 +313,11 @@ fn oldest_version(one: &Finished) -> Option<u32> {
     t.weights_version.as_ref()?.iter().zip(&t.loss_mask).skip(one.given).filter(|(_, m)| **m).map(|(v, _)| *v).min()
 }
 
-/// The groups of every update, in the order in which they entered it.
-fn updates(record: &[Trajectory]) -> Result<VecDeque<Vec<u32>>> {
+/// The groups of every update, in the order in which they entered it. Groups whose every member was lost to the infrastructure are
+/// left out, as they were.
+fn updates(record: &[Trajectory], steps: u64, size: u32) -> Result<VecDeque<Vec<u32>>> {
     let mut updates: VecDeque<Vec<u32>> = VecDeque::new();
+    let mut members: BTreeMap<u32, (u32, bool)> = BTreeMap::new();
     for row in record {
         let step = row.id.strip_prefix("rl/").and_then(|rest| rest.split('/').next()).and_then(|s| s.parse::<usize>().ok());
         let step = step.ok_or_else(|| {
@@ -295,14 +327,18 @@ fn updates(record: &[Trajectory]) -> Result<VecDeque<Vec<u32>>> {
         while updates.len() <= step {
             updates.push_back(Vec::new());
         }
-        if !updates[step].contains(&row.group) {
+        let group = members.entry(row.group).or_default();
+        *group = (group.0 + 1, group.1 | (row.status == Status::Ok));
+        if row.status == Status::Ok && !updates[step].contains(&row.group) {
             updates[step].push(row.group);
         }
     }
-    Ok(updates)
+    let cut = |groups: &Vec<u32>| groups.is_empty() || groups.iter().any(|g| members.get(g).is_none_or(|m| m.0 < size));
+    let complete = updates.iter().take_while(|groups| !cut(groups)).count() as u64;
+    if complete < steps { Err(missing(complete)) } else { Ok(updates) }
 }
 
 fn missing(step: u64) -> Error {
-    Error::data(format!("the record does not hold the rollouts of update {step}"))
+    Error::data(format!("the record does not hold all rollouts of update {step}"))
         .help("it was written with too small a `keep_rollouts`, or for fewer steps")
 }

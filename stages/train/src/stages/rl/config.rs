@@ -346,6 +346,11 @@ impl Config {
                     .help("use {kind: truncated}, {kind: masked} or {kind: sequence}"),
             );
         }
+        let strategy = self.rollout.strategy.get("kind").and_then(Value::as_str).unwrap_or_default();
+        if self.rollout.asynchronous.is_some() && ["demonstration_prefix", "rubric_scaffold"].contains(&strategy) {
+            let message = format!("`{strategy}` changes how an episode begins, which the record of asynchronous rollouts does not hold");
+            problems.push(OptionProblem::new("/rollout/strategy", message).help("leave `rollout.asynchronous` out"));
+        }
         if self.rollout.asynchronous.is_some() && self.rollout.tool_wait == ToolWait::Batch {
             problems
                 .push(OptionProblem::new("/rollout/tool_wait", "asynchronous rollouts never wait for a batch").help("use `trajectory`"));

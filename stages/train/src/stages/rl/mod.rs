@@ -36,15 +36,26 @@ const DOC: &str = "Samples groups of episodes per problem with the tool in the l
 above its group.\n\n\
 A step: curriculum → strategy → rollouts (tools run while other sequences decode) → rewards (weighted sum, every component kept) → filters in \
 order, drawing again up to `resample.max_draws` times until `problems_per_step` groups are left → advantage → modulations → replay → correction → \
-loss terms, summed and aggregated → `epochs` × `minibatches` optimizer steps. Only tokens that the policy sampled are in the loss; observations \
+loss terms, summed and aggregated → `epochs` × `minibatches` optimizer steps. Only the agent's own tokens are in the loss; observations \
 never are.\n\n\
 `algorithm` names a composition of parts (`grpo` if none): every other key overrides it; maps merge key by key, lists replace, another `kind` drops \
-the old one's siblings.\n\n\
-With `validation` problems the greedy pass rate is measured every `validate_every` steps and the best weights are kept (a tie goes to the later \
-ones); without, the last ones. Checkpoints at step boundaries hold weights, moments, counters, part states, kept rollouts and curves, so a killed \
+the old one's siblings. `mechanism: {enabled, with}` is laid over all of it in the same way; disabled it leaves no trace, so the stage has the \
+digest of one without the key.\n\n\
+With `validation` problems the greedy pass rate is measured before the first step, every `validate_every` steps (0 = never in between) and after the \
+last, and the best weights are kept (a tie goes to the later ones); without, the last ones. \
+Checkpoints at step boundaries hold weights, moments, counters, part states, kept rollouts and curves, so a killed \
 stage ends in the same bytes.\n\n\
-Metrics: `reward_mean`, `pass_rate` and others are means of the last tenth of the steps, `kl` (k3 estimate against the sampling policy) is the \
-largest of any step, `validation_accuracy` is that of the kept weights.\n\n\
+Input `demonstrations`: worked episodes, matched to problems by `problem_id`, for strategies that begin with them. Hints in a prompt are gone before the \
+update; given tokens are in the loss with the policy's own logprobs. Rollouts that were helped either way enter no pass rate.\n\n\
+`critic` holds the optimizer of the value model, which exists where a part needs values (`advantage: {kind: gae}`): a copy of the first policy with one \
+output per token, trained beside it, in resume points but not in the output `model`.\n\n\
+`rollout.asynchronous` samples while the policy is updated and needs a `loss.correction`. Groups whose oldest sampled token is more than \
+`max_staleness` updates old are left out (`stale_groups`). The records say which weights sampled each token and, in their ids, which update used \
+them: given as input `record` (whole, so `keep_rollouts` must be large enough) they repeat the run to the same weights and rollouts.\n\n\
+Metrics are means of the last tenth of the steps (`reward_mean`, `pass_rate`) or, where a mechanism shows on any weights, of all steps \
+(`void_in_update`, `sampled_tokens`, `forked_share`); `…_initial` is the value of the first step, under the input's weights. `kl` (k3 estimate against the \
+sampling policy) and `grad_norm_max` are the largest of any step, `infrastructure_failures` is a sum, `validation_accuracy` is that of the kept weights. \
+Rates such as `pass_rate` are of all that was sampled, rewards of what the strategy kept, `…_in_update` and `trained_…` of what the filters left.\n\n\
 Refuses: greedy rollouts, parts whose needs are not met, NaN anywhere (the stage stops and names the step), problems without a level for a curriculum by level.";
 
 impl Stage for Rl {

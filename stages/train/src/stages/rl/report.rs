@@ -27,6 +27,8 @@ const WHOLE: &[&str] = &[
     "roots_slope",
     "sampled_tokens",
     "silent_tokens",
+    "stale_groups",
+    "staleness",
     "stratum_gap",
     "tool_errors_in_passes",
     "void_in_update",

@@ -40,6 +40,8 @@ pub struct Run<'a> {
     pub chance: Chance,
     pub cancel: CancelToken,
     pub threads: usize,
+    /// A recorded run is repeated.
+    repeats: bool,
 }
 
 /// What a checkpoint holds besides weights, moments and kept rollouts.
@@ -57,6 +59,8 @@ pub struct State {
     pub failures: u64,
     /// Steps whose filters left nothing to learn from.
     pub empty_steps: u64,
+    /// Asynchronous rollouts: groups started so far.
+    pub started_groups: u32,
 }
 
 /// What the stage ends with.
@@ -100,11 +104,13 @@ impl<'a> Run<'a> {
             chance: Chance::new(config.seed).child("rl", &[]),
             cancel: context.cancel.clone(),
             threads: context.cpus,
+            repeats: false,
         })
     }
 
     /// `record` = the rollouts of an asynchronous run that is to be repeated.
     pub fn run(mut self, record: Option<&[Trajectory]>, context: &StageContext) -> Result<Outcome> {
+        self.repeats = record.is_some();
         let mut progress = self.start(context)?;
         if progress.state.step == 0 {
             self.validate(context, &mut progress)?;
@@ -140,7 +146,9 @@ impl<'a> Run<'a> {
         }
         let shown = progress.state.curves.last("reward_mean").map(|r| ("reward_mean", r));
         context.progress(step, self.config.steps, "steps", shown);
-        if self.config.checkpoint_every > 0 && step % self.config.checkpoint_every == 0 && step < self.config.steps {
+        // A run that is repeated starts from its beginning: what is in flight at a step is older than the step.
+        let every = if self.repeats { 0 } else { self.config.checkpoint_every };
+        if every > 0 && step % every == 0 && step < self.config.steps {
             progress.state.parts = progress.parts.save();
             progress.state.rewards = self.rewards.save();
             checkpoint::save(context, step, &progress.state, |folder| progress.save(folder))?;
@@ -174,7 +182,9 @@ impl<'a> Run<'a> {
             best: None,
             rollouts: VecDeque::new(),
         };
-        if let Some((state, at)) = checkpoint::latest::<State>(context)? {
+        if !self.repeats
+            && let Some((state, at)) = checkpoint::latest::<State>(context)?
+        {
             self.rewards.load(&state.rewards)?;
             progress.load(state, &at)?;
         }

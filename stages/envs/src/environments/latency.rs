@@ -1,0 +1,92 @@
+//! Slow tools, made on purpose: the results of a turn are held back for a drawn time.
+//!
+//! Why so: the tools of this house answer at once, those of an agent at work (pages, shells, other people's services) take tenths of a
+//! second; how well rollouts hide that is seen only with tools that are slow. The time is drawn from the episode's seed and the number
+//! of the turn. It decides when results are seen, never what they say. Refuses: a range that is upside down, and more than ten minutes.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::time::Duration;
+use trainyard_core::{Chance, OptionProblem};
+
+/// As long as a tool call may run.
+const MOST: u64 = 600_000;
+
+/// How long the results of a turn with calls are held back: all times of the range are equally likely.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Latency {
+    /// Milliseconds at least, counted from the call.
+    #[schemars(range(min = 0, max = 600_000))]
+    pub least_millis: u64,
+    /// Milliseconds at most. A tool that takes longer by itself is not held back.
+    #[schemars(range(min = 0, max = 600_000))]
+    pub most_millis: u64,
+}
+
+impl Default for Latency {
+    fn default() -> Self {
+        Self { least_millis: 100, most_millis: 500 }
+    }
+}
+
+impl Latency {
+    /// Everything out of range or contradictory; `pointer` is the place of these options.
+    pub fn check(&self, pointer: &str) -> Vec<OptionProblem> {
+        let limits = [("least_millis", self.least_millis), ("most_millis", self.most_millis)];
+        let outside = limits.into_iter().filter(|(_, value)| *value > MOST);
+        let problem = |(name, value): (&str, u64)| {
+            OptionProblem::new(format!("{pointer}/{name}"), format!("{value} is out of range"))
+                .help(format!("use a value from 0 to {MOST}"))
+        };
+        let mut problems: Vec<OptionProblem> = outside.map(problem).collect();
+        if self.least_millis > self.most_millis {
+            problems.push(
+                OptionProblem::new(
+                    format!("{pointer}/least_millis"),
+                    format!("{} is more than `most_millis`, which is {}", self.least_millis, self.most_millis),
+                )
+                .help("use at most the value of `most_millis`"),
+            );
+        }
+        problems
+    }
+    /// The time of one turn of the episode that has this seed.
+    pub fn of_turn(&self, seed: u64, turn: u32) -> Duration {
+        let (least, most) = (Duration::from_millis(self.least_millis), Duration::from_millis(self.most_millis));
+        most.saturating_sub(least).mul_f64(Chance::new(seed).at("latency", &[u64::from(turn)]).uniform()) + least
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_drawn_by_seed_and_turn_from_the_whole_range() {
+        let latency = Latency { least_millis: 5, most_millis: 10 };
+        assert_eq!(latency.of_turn(1, 1), latency.of_turn(1, 1));
+        assert_ne!(latency.of_turn(1, 1), latency.of_turn(2, 1));
+        assert_ne!(latency.of_turn(1, 1), latency.of_turn(1, 2));
+        let times: Vec<f64> = (0..2000).map(|seed| latency.of_turn(seed, 1).as_secs_f64() * 1000.0).collect();
+        assert!(times.iter().all(|t| (5.0..=10.0).contains(t)));
+        // A uniform number has the standard deviation 5/√12 = 1.44 here, the mean of 2000 one of 0.032.
+        let mean = times.iter().sum::<f64>() / 2000.0;
+        assert!((mean - 7.5).abs() < 0.17, "{mean}");
+        assert!(times.iter().any(|t| *t < 5.1) && times.iter().any(|t| *t > 9.9));
+        assert_eq!(Latency { least_millis: 7, most_millis: 7 }.of_turn(3, 2), Duration::from_millis(7));
+    }
+
+    #[test]
+    fn ranges_are_checked() {
+        let pointers = |least_millis, most_millis| {
+            let problems = Latency { least_millis, most_millis }.check("/latency");
+            problems.into_iter().map(|p| p.pointer).collect::<Vec<_>>()
+        };
+        assert_eq!(Latency::default().check("/latency"), []);
+        assert_eq!(pointers(0, MOST), Vec::<String>::new());
+        assert_eq!(pointers(6, 5), ["/latency/least_millis"]);
+        assert_eq!(pointers(0, MOST + 1), ["/latency/most_millis"]);
+        assert_eq!(pointers(MOST + 2, MOST + 1), ["/latency/least_millis", "/latency/most_millis", "/latency/least_millis"]);
+    }
+}
