@@ -62,8 +62,11 @@ fn is_parquet(file: &Path) -> Result<bool> {
     Ok(start == PARQUET)
 }
 
+/// Takes a row by its number; false = that is enough.
+type Take<'a> = dyn FnMut(usize, &Map<String, Value>) -> Result<bool> + 'a;
+
 /// Hands over rows, numbered from 1, until there are enough.
-fn for_parquet_rows(file: &Path, take: &mut dyn FnMut(usize, &Map<String, Value>) -> Result<bool>) -> Result<()> {
+fn for_parquet_rows(file: &Path, take: &mut Take<'_>) -> Result<()> {
     let mut number = 0;
     loop {
         let piece = rows_as_json(file, number, PIECE)?;

@@ -1,7 +1,7 @@
 //! The loop over live episodes: decode one token for all, hand finished turns over, collect tool results, append, go on.
 
 use super::forking::Forking;
-use super::live::{Live, Progress};
+use super::live::{Live, Progress, Waiting};
 use super::record::Finished;
 use super::rescore;
 use super::schedule::Schedule;
@@ -94,9 +94,9 @@ pub struct Flow<'a> {
     queue: VecDeque<(usize, Job)>,
     decoding: BTreeMap<SequenceId, Box<Live<'a>>>,
     /// Their tools run.
-    waiting: Vec<Box<Live<'a>>>,
+    waiting: Waiting<'a>,
     /// Ready, but held until the batch is ([`ToolWait::Batch`]).
-    held: Vec<Box<Live<'a>>>,
+    held: Waiting<'a>,
     pub(super) forking: Option<Forking<'a>>,
     /// Of a run that is repeated: how far each sequence may go under the present weights.
     schedule: Option<Schedule>,

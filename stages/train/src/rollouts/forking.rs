@@ -5,7 +5,7 @@
 //! strategy is asked in order of their sample numbers. Refuses: more sequences than the group's budget.
 
 use super::driver::{Job, Start};
-use super::live::Live;
+use super::live::{Live, Waiting};
 use std::collections::BTreeMap;
 use trainyard_core::Chance;
 use trainyard_learn::{Action, GroupView, Live as LiveView, Strategy};
@@ -22,7 +22,7 @@ pub struct Forking<'a> {
 struct Members<'a> {
     started: u32,
     done: u32,
-    parked: Vec<Box<Live<'a>>>,
+    parked: Waiting<'a>,
     /// What a further sequence from the root looks like.
     root: Job,
 }
@@ -46,7 +46,7 @@ impl<'a> Forking<'a> {
         self.groups.values().map(|m| m.parked.len()).sum()
     }
     /// The living sequences of a group by sample number, if all of them wait.
-    pub(super) fn all_parked(&mut self, group: u32) -> Option<Vec<Box<Live<'a>>>> {
+    pub(super) fn all_parked(&mut self, group: u32) -> Option<Waiting<'a>> {
         let members = self.groups.get_mut(&group)?;
         let living = members.started - members.done;
         if living == 0 || (members.parked.len() as u32) < living {

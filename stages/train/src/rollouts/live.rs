@@ -52,6 +52,9 @@ pub struct Live<'a> {
     pub(super) origin: Option<Origin>,
 }
 
+/// Episodes that wait for something. They stay in their boxes: they are large, and move from list to list.
+pub(super) type Waiting<'a> = Vec<Box<Live<'a>>>;
+
 /// Where a fork comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Origin {

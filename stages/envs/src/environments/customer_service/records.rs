@@ -119,7 +119,7 @@ pub struct Payment {
 }
 
 impl Payment {
-    pub fn payment(amount: Cents, method: &str) -> Self {
+    pub fn charge(amount: Cents, method: &str) -> Self {
         Self { transaction_type: "payment".to_string(), amount, payment_method_id: method.to_string() }
     }
     pub fn refund(amount: Cents, method: &str) -> Self {

@@ -63,7 +63,7 @@ impl Tables {
         let mut sales = Vec::with_capacity(2 * rows);
         for i in 0..2 * rows {
             let seller = if i < rows { i } else { draws.below(rows as u64) as usize };
-            sales.push(Sale { id: i as i64 + 1, seller, item: *draws.choose(&ITEMS), amount: draws.between(1, 99) });
+            sales.push(Sale { id: i as i64 + 1, seller, item: draws.choose::<&str>(&ITEMS), amount: draws.between(1, 99) });
         }
         Self { staff, sales }
     }

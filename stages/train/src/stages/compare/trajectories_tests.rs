@@ -66,7 +66,7 @@ fn a_fork_counts_what_it_sampled_itself() {
     let mask = vec![false, true, true, false, true, true];
     let root = Trajectory { loss_mask: mask.clone(), ..row("p") };
     let fork = Trajectory { fork_of: Some("x".into()), fork_at: Some(2), ..root.clone() };
-    assert_eq!((of("tokens", &[root.clone()]), of("tokens", &[fork.clone()])), (4.0, 3.0));
+    assert_eq!((of("tokens", std::slice::from_ref(&root)), of("tokens", std::slice::from_ref(&fork))), (4.0, 3.0));
     assert_eq!(of("tokens", &[root, fork]), 3.5);
 }
 
