@@ -22,14 +22,17 @@ pub struct TurnSummary {
     pub errors: u32,
     /// The turn gave a final answer.
     pub answered: bool,
+    /// The turn was words to a user, who replied.
+    #[serde(default)]
+    pub spoken: bool,
     /// The turn ended at a token limit.
     pub truncated: bool,
 }
 
 impl TurnSummary {
-    /// Neither a complete tool call nor a final answer (SimpleTIR, 2509.02479).
+    /// Neither a complete tool call nor a final answer (SimpleTIR, 2509.02479), nor, in worlds with a user, something to reply to.
     pub fn is_void(&self) -> bool {
-        self.calls == 0 && !self.answered
+        self.calls == 0 && !self.answered && !self.spoken
     }
 }
 
@@ -64,8 +67,8 @@ pub struct Rollout {
     pub given: usize,
     /// It was sampled with a text in its prompt (a rubric) that the update does not see.
     pub scaffolded: bool,
-    /// Mean logprob of the gold answer at the start of every turn, then behind the last one where the episode goes that far; only
-    /// where a part needs forced scores. Length = number of turns.
+    /// Mean logprob of the gold answer at the start of every turn, only where a part needs forced scores. Shorter than the turns where
+    /// there is no answer, or no room for it.
     pub gold_logprobs: Option<Vec<f64>>,
     /// Every reward component by name, unweighted.
     pub rewards: BTreeMap<String, f64>,

@@ -1,4 +1,5 @@
-//! Rule `void_turn`: a turn with neither a complete tool call nor a final answer (SimpleTIR, arXiv 2509.02479).
+//! Rule `void_turn`: a turn with neither a complete tool call nor a final answer (SimpleTIR, arXiv 2509.02479). Where
+//! the agent converses with a user, words that the user replied to are no void turn.
 
 use super::rule::{Judgment, Rule, World};
 use schemars::JsonSchema;
@@ -23,7 +24,8 @@ impl Rule for VoidTurn {
                 let turn = format.parse(&message.content);
                 let calls = turn.calls.iter().any(std::result::Result::is_ok) && !turn.truncated;
                 let answers = Some(i) == last && turn.calls.is_empty() && !turn.truncated && !turn.text.trim().is_empty();
-                !calls && !answers
+                let spoken = world.environment.converses() && row.messages.get(i + 1).is_some_and(|next| next.role == "user");
+                !calls && !answers && !spoken
             })
         };
         Ok(rows.iter().map(|row| void(row).map_or(Judgment::Keep, |turn| Judgment::reject("void", format!("turn {}", turn + 1)))).collect())

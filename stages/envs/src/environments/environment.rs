@@ -79,6 +79,10 @@ pub trait Environment: Send + Sync {
     /// A fresh episode. `seed` feeds whatever chance the world has; equal seeds give equal worlds.
     fn start(&self, problem: &Problem, seed: u64) -> Result<Box<dyn Episode>>;
     fn max_turns(&self) -> u32;
+    /// Whether the agent talks to a user between its calls, so that words without a call are a turn like others.
+    fn converses(&self) -> bool {
+        false
+    }
     /// Whether a final answer is right.
     fn verify(&self, problem: &Problem, answer: &str) -> bool;
     /// The final answer in an agent's last message, as this environment reads it.

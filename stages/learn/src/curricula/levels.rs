@@ -96,7 +96,9 @@ impl Levels {
     fn promote(&mut self, levels: &BTreeMap<u32, Vec<usize>>, rates: &PassRates) -> Option<u32> {
         let lowest = *levels.keys().next()?;
         let highest = *levels.keys().next_back()?;
-        let mut frontier = self.state.frontier.unwrap_or(self.start.clamp(lowest, highest));
+        // The nearest level at or below `start` that has problems: one without any would never be passed.
+        let first = *levels.range(..=self.start.max(lowest)).next_back()?.0;
+        let mut frontier = self.state.frontier.unwrap_or(first);
         while frontier < highest && rates.recent(frontier, self.window).is_some_and(|p| p >= self.promote_at) {
             frontier = *levels.range(frontier + 1..).next()?.0;
         }
@@ -157,6 +159,21 @@ mod tests {
         assert_eq!(part.metrics(), [("curriculum_level", 2.0)]);
         let hard = levels_of(&draw).iter().filter(|&&l| l == 2).count();
         assert!((15..20).contains(&hard), "the frontier gets most, the passed level some: {hard}");
+    }
+
+    #[test]
+    fn a_start_between_levels_is_the_level_below_and_goes_on() {
+        let problem = |level: u32| PoolProblem { level, ..PoolProblem::default() };
+        let gap = Pool { problems: vec![problem(1), problem(4)] };
+        for (start, expected) in [(0, 1.0), (2, 1.0), (4, 4.0), (9, 4.0)] {
+            let mut part = Levels { start, ..Levels::default() };
+            part.next(0, 1, &gap, &PassRates::default(), &Chance::new(1));
+            assert_eq!(part.metrics(), [("curriculum_level", expected)], "start {start}");
+        }
+        let (mut part, mut rates) = (Levels { start: 2, window: 1, ..Levels::default() }, PassRates::default());
+        rates.observe(1, 0, true);
+        part.next(0, 1, &gap, &rates, &Chance::new(1));
+        assert_eq!(part.metrics(), [("curriculum_level", 4.0)]);
     }
 
     #[test]

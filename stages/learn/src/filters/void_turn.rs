@@ -44,6 +44,12 @@ mod tests {
     use crate::batch::Rollout;
 
     #[test]
+    fn words_that_a_user_replied_to_are_no_void_turn() {
+        let said = TurnSummary { spoken: true, ..TurnSummary::default() };
+        assert!(!said.is_void() && TurnSummary::default().is_void());
+    }
+
+    #[test]
     fn a_void_turn_masks_the_whole_rollout() {
         let call = TurnSummary { calls: 1, ..TurnSummary::default() };
         let answer = TurnSummary { answered: true, ..TurnSummary::default() };

@@ -82,6 +82,10 @@ impl Generator {
     pub fn set_version(&mut self, version: u32) {
         self.version = version;
     }
+    /// Most tokens of a sequence.
+    pub fn positions(&self) -> usize {
+        self.model.positions
+    }
     /// Name of the instruction set in use.
     pub fn instruction_set(&self) -> &'static str {
         self.isa.name()

@@ -25,6 +25,8 @@ pub struct Distribution<'a> {
     total: f64,
     /// For temperature 0.
     only: Option<u32>,
+    /// Nothing was truncated: a mass of 0 is only too small to be stored.
+    whole: bool,
 }
 
 /// Checks that a sampling is one: finite `temperature >= 0`, `0 < top_p <= 1`.
@@ -56,8 +58,9 @@ impl<'a> Distribution<'a> {
         if !greedy {
             truncate(sampling, buffer);
         }
+        let whole = sampling.top_p >= 1.0 && (sampling.top_k == 0 || sampling.top_k as usize >= logits.len());
         let Buffer { scaled, masses, .. } = buffer;
-        Some(Self { scaled, masses, total: sum(masses), only: greedy.then_some(best as u32) })
+        Some(Self { scaled, masses, total: sum(masses), only: greedy.then_some(best as u32), whole })
     }
     /// The token at `uniform` in [0, 1) of the cumulative distribution in id order.
     pub fn draw(&self, uniform: f64) -> u32 {
@@ -80,7 +83,7 @@ impl<'a> Distribution<'a> {
         match self.only {
             Some(only) if only == token => 0.0,
             Some(_) => f32::NEG_INFINITY,
-            None if self.masses[token as usize] > 0.0 => (f64::from(self.scaled[token as usize]) - self.total.ln()) as f32,
+            None if self.whole || self.masses[token as usize] > 0.0 => (f64::from(self.scaled[token as usize]) - self.total.ln()) as f32,
             None => f32::NEG_INFINITY,
         }
     }
@@ -172,6 +175,16 @@ mod tests {
         // Squares at temperature 1/2: 0.01, 0.16, 0.04, 0.09 of 0.30.
         near(&probabilities(&logits(), 0.5, 1.0, 0), &[1.0 / 30.0, 16.0 / 30.0, 4.0 / 30.0, 9.0 / 30.0]);
         near(&probabilities(&logits(), 0.0, 1.0, 0), &[0.0, 1.0, 0.0, 0.0]);
+    }
+
+    #[test]
+    fn only_truncation_makes_a_token_impossible() {
+        let of = |top_k: u32| {
+            let mut buffer = Buffer::default();
+            let sampling = Sampling { temperature: 0.5, top_p: 1.0, top_k };
+            Distribution::new(Isa::detect(), &[0.0, 100.0], &sampling, &mut buffer).unwrap().logprob(0)
+        };
+        assert_eq!((of(0), of(2), of(1)), (-200.0, -200.0, f32::NEG_INFINITY), "its mass is 0 in f32, its logprob is not");
     }
 
     #[test]

@@ -143,6 +143,11 @@ impl<'a> Flow<'a> {
         let parked = self.forking.as_ref().map_or(0, Forking::parked);
         self.decoding.len() + self.waiting.len() + self.held.len() + self.paused.len() + parked
     }
+    /// All that is in flight waits for members of its groups that have not started.
+    fn stuck(&self) -> bool {
+        let parked = self.forking.as_ref().map_or(0, Forking::parked);
+        parked > 0 && parked == self.in_flight()
+    }
     /// What has ended since the last call, in the order of submission.
     pub fn take_done(&mut self) -> Vec<Finished> {
         let mut done = std::mem::take(&mut self.done);
@@ -219,11 +224,12 @@ impl<'a> Driver<'a> {
     /// Fills the free places.
     fn start_some(&mut self, flow: &mut Flow<'a>, problems: &'a [Problem]) -> Result<()> {
         // In lockstep a new episode waits for the next round, too.
-        if self.limits.tool_wait == ToolWait::Batch && flow.in_flight() > 0 {
+        if self.limits.tool_wait == ToolWait::Batch && flow.in_flight() > 0 && !flow.stuck() {
             return Ok(());
         }
-        // A run that is repeated starts what its record started: a limit could hold back what must end before the weights change.
-        while flow.schedule.is_some() || flow.in_flight() < self.limits.running {
+        // A run that is repeated starts what its record started: a limit could hold back what must end before the weights change. Nor
+        // may it hold back those that the others of their group wait for.
+        while flow.schedule.is_some() || flow.in_flight() < self.limits.running || flow.stuck() {
             let Some((order, job)) = flow.queue.pop_front() else { return Ok(()) };
             let problem = &problems[job.problem];
             let seed = self.chance.at("episode", &[job.draw, u64::from(job.sample)]).next_u64();

@@ -104,8 +104,8 @@ impl<'a> Live<'a> {
         });
         if let Start::Prefix(Prefix { turns, partial }) = start {
             for turn in &turns {
-                if let Some(ended) = live.replay(environment, turn)? {
-                    return Ok(ended);
+                if !live.replay(environment, turn)? {
+                    return Ok(Progress::Done(live));
                 }
             }
             live.forced = partial;
@@ -160,17 +160,24 @@ impl<'a> Live<'a> {
         }
     }
 
-    /// Hands over a whole turn of an earlier episode and waits for its observation. Some = the episode ended.
-    fn replay(self: &mut Box<Self>, environment: &dyn Environment, turn: &[u32]) -> Result<Option<Progress<'a>>> {
+    /// Hands over a whole turn of an earlier episode and waits for its observation. False = the infrastructure ended the episode.
+    fn replay(&mut self, environment: &dyn Environment, turn: &[u32]) -> Result<bool> {
         self.turn_ended(environment, turn)?;
         loop {
             match self.step.take() {
                 Some(Step::Observe(observation)) => {
                     self.observe(observation, usize::MAX)?;
                     self.observation.clear();
-                    return Ok(None);
+                    return Ok(true);
                 }
-                Some(Step::Done(_)) => return Err(Error::bug("a prefix goes on after the end of its episode")),
+                Some(Step::Done(outcome)) if outcome.status == Status::Infrastructure => {
+                    self.ended(outcome);
+                    return Ok(false);
+                }
+                Some(Step::Done(_)) => {
+                    return Err(Error::data("the beginning of an earlier episode goes on after the end of this one")
+                        .help("give episodes that were made with this environment's tools, format and limits"));
+                }
                 Some(Step::Pending) | None => self.step = self.episode.poll(REPLAY_WAIT),
             }
         }
@@ -214,6 +221,7 @@ impl<'a> Live<'a> {
             calls: turn.calls.iter().filter(|c| c.is_ok()).count() as u32,
             errors: 0,
             answered: false,
+            spoken: false,
             truncated,
         });
         self.conversation.set_tool_calls(turn.calls_json());
@@ -255,6 +263,9 @@ impl<'a> Live<'a> {
     /// record, so that no sequence is longer than the episode may be.
     fn observe(&mut self, observation: Observation, most: usize) -> Result<bool> {
         self.count(&observation);
+        if let Some(turn) = self.turns.last_mut() {
+            turn.spoken = observation.messages.iter().any(|m| m.role == "user");
+        }
         let mut next = self.conversation.clone();
         self.observation = next.observe(&observation.messages)?;
         let fits = next.encoded().token_ids.len() < most;

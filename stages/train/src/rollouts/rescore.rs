@@ -13,7 +13,9 @@ use trainyard_tables::Sampling;
 
 /// Fills logprobs and entropies of records whose own tokens were given or sampled under another prompt.
 pub fn as_recorded(generator: &mut Generator, sampling: &Sampling, finished: &mut [Finished]) -> Result<()> {
-    let places: Vec<usize> = (0..finished.len()).filter(|&i| finished[i].needs_scores()).collect();
+    // A prompt that leaves no room for a turn may be longer than what the model can read.
+    let needed = |one: &Finished| one.needs_scores() && one.trajectory.loss_mask.contains(&true);
+    let places: Vec<usize> = (0..finished.len()).filter(|&i| needed(&finished[i])).collect();
     let sequences: Vec<&[u32]> = places.iter().map(|&i| finished[i].trajectory.token_ids.as_slice()).collect();
     let scored = generator.logprobs_of(&sequences, sampling)?;
     for (&i, scored) in places.iter().zip(scored) {
@@ -30,14 +32,18 @@ pub type Episode<'a> = (&'a [u32], &'a [TurnSummary], &'a str);
 
 /// Mean logprob of the gold answer as the agent's next turn, at the start of every turn: `[episode][turn]`. Temperature 1.
 ///
-/// An answer that the tokenizer cannot express has none: its episodes get empty lists.
+/// An answer that is empty or that the tokenizer cannot express has none: its episodes get empty lists. A turn that begins so late that
+/// the answer would not fit has none either, nor have those after it.
 pub fn gold_logprobs(generator: &mut Generator, chat: &Chat, episodes: &[Episode<'_>]) -> Result<Vec<Vec<f64>>> {
     let mut owners = Vec::new();
     let mut sequences: Vec<Vec<u32>> = Vec::new();
     for (e, (tokens, turns, answer)) in episodes.iter().enumerate() {
         let Ok(mut gold) = chat.tokenizer().encode_plain(answer) else { continue };
+        if gold.is_empty() {
+            continue;
+        }
         gold.push(chat.end_token());
-        for turn in *turns {
+        for turn in turns.iter().take_while(|t| t.first + gold.len() <= generator.positions()) {
             owners.push((e, gold.len()));
             sequences.push(tokens[..turn.first].iter().chain(&gold).copied().collect());
         }

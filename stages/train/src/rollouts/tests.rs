@@ -1,24 +1,38 @@
 use super::*;
 use crate::testing::{environment, half_trained, sums, tiny_model};
+use std::time::Duration;
 use trainyard_api::CancelToken;
 use trainyard_core::{Chance, ErrorKind, Result};
-use trainyard_learn::{Action, Draw, GroupView, Live as LiveView, Needs, Part, Pool, Prefix, Progress as LearnProgress, Spawn, Strategy};
+use trainyard_envs::{AgentTurn, Environment, Episode, Outcome, Step, ToolFormat, ToolSpec};
+use trainyard_learn::{
+    Action, Draw, GroupView, Live as LiveView, Needs, Part, Pool, Prefix, Progress as LearnProgress, Spawn, Strategy, TurnSummary,
+};
 use trainyard_lm::ModelFolder;
-use trainyard_tables::{Problem, Sampling, StopReason};
+use trainyard_tables::{Message, Problem, Sampling, Status, StopReason};
 
 fn limits(running: usize) -> Limits {
     Limits { turn_tokens: 16, episode_tokens: 96, running, tool_wait: ToolWait::Trajectory }
 }
 
 fn roll(model: &ModelFolder, problems: &[Problem], jobs: &[Job], limits: Limits, threads: usize) -> Result<Vec<Finished>> {
+    roll_in(&*environment(), model, problems, jobs, limits, threads)
+}
+
+fn roll_in(
+    environment: &dyn Environment,
+    model: &ModelFolder,
+    problems: &[Problem],
+    jobs: &[Job],
+    limits: Limits,
+    threads: usize,
+) -> Result<Vec<Finished>> {
     let mut generator = model.generator(threads)?;
-    let environment = environment();
     let cancel = CancelToken::default();
     let sampling = Sampling { temperature: 1.0, top_p: 1.0, top_k: 0 };
     let mut driver = Driver {
         generator: &mut generator,
         model,
-        environment: &*environment,
+        environment,
         limits,
         sampling,
         chance: Chance::new(4),
@@ -108,6 +122,78 @@ fn a_continuation_keeps_its_prefix() {
     }
 }
 
+/// Word problems whose tools are lost with the first call.
+struct Lost(Box<dyn Environment>);
+struct LostEpisode;
+impl Episode for LostEpisode {
+    fn step(&mut self, _: &AgentTurn) -> Result<Step> {
+        Ok(Step::Done(Outcome { stop: StopReason::Error, status: Status::Infrastructure, ..Outcome::default() }))
+    }
+    fn poll(&mut self, _: Duration) -> Option<Step> {
+        None
+    }
+    fn fork(&self) -> Result<Box<dyn Episode>> {
+        Ok(Box::new(Self))
+    }
+}
+impl Environment for Lost {
+    fn kind(&self) -> &'static str {
+        self.0.kind()
+    }
+    fn tools(&self) -> Vec<ToolSpec> {
+        self.0.tools()
+    }
+    fn format(&self) -> &dyn ToolFormat {
+        self.0.format()
+    }
+    fn prompt(&self, problem: &Problem) -> Vec<Message> {
+        self.0.prompt(problem)
+    }
+    fn start(&self, _: &Problem, _: u64) -> Result<Box<dyn Episode>> {
+        Ok(Box::new(LostEpisode))
+    }
+    fn max_turns(&self) -> u32 {
+        self.0.max_turns()
+    }
+    fn verify(&self, problem: &Problem, answer: &str) -> bool {
+        self.0.verify(problem, answer)
+    }
+    fn read_answer(&self, text: &str) -> Option<String> {
+        self.0.read_answer(text)
+    }
+}
+
+#[test]
+fn a_prefix_that_cannot_be_replayed_is_lost_or_refused() {
+    let problems = sums(4, 3, 10);
+    let roots = roll(half_trained(), &problems, &jobs(4, 4), limits(64), 1).unwrap();
+    let (at, root) = roots.iter().enumerate().find(|(_, f)| f.turns.len() > 1).expect("some episode has two turns");
+    let turns: Vec<Vec<u32>> = root.turns.iter().map(|t| root.trajectory.token_ids[t.first..t.end].to_vec()).collect();
+    let job = |turns: Vec<Vec<u32>>| Job { start: Start::Prefix(Prefix { turns, partial: Vec::new() }), ..Job::root(at / 4, 9) };
+    let lost = roll_in(&Lost(environment()), half_trained(), &problems, &[job(vec![turns[0].clone()])], limits(1), 1).unwrap();
+    assert!(lost[0].failed() && lost[0].given == 0, "counted apart, no error of the stage");
+    let ended = roots.iter().find(|f| f.trajectory.stop_reason == StopReason::Answer).expect("some episode has an answer");
+    let last = ended.turns.last().unwrap();
+    let answer = ended.trajectory.token_ids[last.first..last.end].to_vec();
+    let e = roll(half_trained(), &problems, &[job(vec![answer, turns[0].clone()])], limits(1), 1).unwrap_err();
+    assert!(e.kind == ErrorKind::Data && e.message.contains("goes on after the end"), "{e}");
+}
+
+#[test]
+fn gold_answers_are_scored_where_they_fit() {
+    let model = tiny_model(16, 1, 1);
+    let mut generator = model.generator(1).unwrap();
+    let token = model.chat.tokenizer().encode("1").unwrap()[0];
+    let tokens = vec![token; 256];
+    let turn = |first| TurnSummary { first, end: first + 1, ..TurnSummary::default() };
+    // Two digits and the end of the turn: the third turn would end at position 257 of 256.
+    let turns = [turn(4), turn(253), turn(254)];
+    let episode = |answer| (tokens.as_slice(), turns.as_slice(), answer);
+    let scored = rescore::gold_logprobs(&mut generator, &model.chat, &[episode("12"), episode("")]).unwrap();
+    assert_eq!(scored.iter().map(Vec::len).collect::<Vec<_>>(), [2, 0], "no answer, no score");
+    assert!(scored[0].iter().all(|l| l.is_finite() && *l < 0.0));
+}
+
 #[test]
 fn weights_that_are_not_numbers_stop_the_rollouts() {
     let mut model = tiny_model(16, 1, 1);
@@ -177,7 +263,7 @@ impl Strategy for ForkOnce {
     }
 }
 
-fn fork_all(problems: &[Problem], running: usize, threads: usize) -> (Vec<Finished>, ForkOnce) {
+fn fork_all(problems: &[Problem], limits: Limits, threads: usize) -> (Vec<Finished>, ForkOnce) {
     let model = half_trained();
     let mut generator = model.generator(threads).unwrap();
     let environment = environment();
@@ -189,7 +275,7 @@ fn fork_all(problems: &[Problem], running: usize, threads: usize) -> (Vec<Finish
         generator: &mut generator,
         model,
         environment: &*environment,
-        limits: limits(running),
+        limits,
         sampling,
         chance,
         name: "t".into(),
@@ -203,7 +289,7 @@ fn fork_all(problems: &[Problem], running: usize, threads: usize) -> (Vec<Finish
 #[test]
 fn forks_share_their_prefix_and_the_budget_holds() {
     let problems = sums(6, 3, 7);
-    let (finished, strategy) = fork_all(&problems, 64, 2);
+    let (finished, strategy) = fork_all(&problems, limits(64), 2);
     assert!(strategy.forks > 0);
     for group in 0..6 {
         let members: Vec<&Finished> = finished.iter().filter(|f| f.trajectory.group == group).collect();
@@ -231,9 +317,11 @@ fn forks_share_their_prefix_and_the_budget_holds() {
 #[test]
 fn a_strategy_is_asked_in_one_order_whatever_shares_the_batch() {
     let problems = sums(6, 3, 7);
-    let (together, asked) = fork_all(&problems, 64, 2);
-    for running in [8, 16] {
-        let (again, asked_again) = fork_all(&problems, running, 1);
+    let (together, asked) = fork_all(&problems, limits(64), 2);
+    // Fewer places than a group has roots, or than whole groups need: those that wait for the others must not keep them out.
+    let lockstep = |running| Limits { tool_wait: ToolWait::Batch, ..limits(running) };
+    for few in [limits(8), limits(16), limits(1), lockstep(3), lockstep(64)] {
+        let (again, asked_again) = fork_all(&problems, few, 1);
         assert_eq!(together, again);
         let of_group = |s: &ForkOnce, g: u32| s.asked.iter().filter(|a| a.0 == g).copied().collect::<Vec<_>>();
         (0..6).for_each(|g| assert_eq!(of_group(&asked, g), of_group(&asked_again, g)));
@@ -266,6 +354,15 @@ fn a_scaffold_is_seen_by_the_sampler_and_not_by_the_record() {
             assert_eq!(t.logprobs.as_ref().unwrap()[i], if *mask { scored[0].logprobs[i] } else { 0.0 });
         }
     }
+}
+
+#[test]
+fn a_scaffold_before_a_prompt_without_room_is_no_error() {
+    let mut problems = sums(1, 3, 7);
+    problems[0].messages[0].content = "1+".repeat(200) + "1?";
+    let job = Job { scaffold: "1+1".to_string(), ..Job::root(0, 0) };
+    let one = &roll(half_trained(), &problems, &[job], limits(1), 1).unwrap()[0];
+    assert!(one.trajectory.stop_reason == StopReason::Length && one.turns.is_empty() && one.scaffolded);
 }
 
 #[test]

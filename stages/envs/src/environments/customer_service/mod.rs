@@ -145,6 +145,9 @@ impl Environment for CustomerService {
         let case = Arc::new(Case { base: Arc::clone(&self.base), task, communication: self.communication });
         self.dialogue.start_in(Box::new(Service::new(case, user)), seed)
     }
+    fn converses(&self) -> bool {
+        true
+    }
     fn max_turns(&self) -> u32 {
         self.dialogue.options().max_turns
     }

@@ -116,13 +116,15 @@ fn own_tokens(row: &Trajectory) -> usize {
     row.loss_mask.iter().skip(row.fork_at.unwrap_or(0) as usize).filter(|sampled| **sampled).count()
 }
 
-/// As the loop judges turns: a message without a complete call is void unless it is the last one and its answer was read. Messages
-/// before the agent's own turns belong to the prompt.
+/// As the loop judges turns: a message without a complete call is void unless a user replied to it, or it is the last one and its
+/// answer was read. Messages before the agent's own turns belong to the prompt.
 fn is_void(row: &Trajectory) -> bool {
-    let assistant: Vec<_> = row.messages.iter().filter(|m| m.role == "assistant").collect();
+    let assistant: Vec<usize> = (0..row.messages.len()).filter(|&i| row.messages[i].role == "assistant").collect();
     let own = &assistant[assistant.len().saturating_sub(row.turns as usize)..];
     let answered = row.stop_reason == StopReason::Answer && row.answer.is_some();
-    own.iter().enumerate().any(|(i, message)| message.tool_calls.is_none() && !(answered && i + 1 == own.len()))
+    let spoken = |at: usize| row.messages.get(at + 1).is_some_and(|next| next.role == "user");
+    let empty = |at: usize| row.messages[at].tool_calls.is_none() && !spoken(at);
+    own.iter().enumerate().any(|(i, &at)| empty(at) && !(answered && i + 1 == own.len()))
 }
 
 fn known_component(rows: &[&Trajectory], component: &str) -> Result<()> {

@@ -151,6 +151,7 @@ impl Run<'_> {
             });
             let mut intake = Intake::default();
             while progress.state.step < self.config.steps {
+                context.stop_if_cancelled()?;
                 let mut collected = self.take(options, progress, &mut intake, &commands, &ready)?;
                 self.fresh_generator(progress)?;
                 self.complete(&progress.parts, &mut progress.generator, &mut collected.batch)?;
@@ -192,12 +193,12 @@ impl Run<'_> {
             while intake.open.len() + all.batch.groups.len() < most {
                 let number = progress.state.started_groups;
                 let jobs = self.admit(progress, step, number)?;
-                commands.send(Command::Start(jobs)).map_err(|_| Error::bug("the thread that samples is gone"))?;
+                commands.send(Command::Start(jobs)).map_err(|_| last_word(ready))?;
                 intake.open.insert(number, step);
                 progress.state.started_groups += 1;
             }
             let Some(members) = intake.next(step, options.max_staleness, wanted - all.batch.groups.len()) else {
-                intake.ended.push_back(ready.recv().map_err(|_| Error::bug("the thread that samples ended without a word"))??);
+                intake.ended.push_back(ready.recv().map_err(|_| last_word(ready))??);
                 continue;
             };
             patience -= 1;
@@ -218,7 +219,7 @@ impl Run<'_> {
     fn admit(&self, progress: &mut Progress, step: u64, number: u32) -> Result<Vec<Job>> {
         let chance = self.chance.child("admission", &[u64::from(number)]);
         let Progress { parts, state, .. } = progress;
-        let draw = parts.curriculum.next(step, 1, &self.pool, &state.rates, &chance.child("curriculum", &[]));
+        let draw = parts.curriculum.next(step, 1, &self.pool, &state.rates, &self.curriculum_chance());
         if draw.problems.is_empty() {
             return Err(Error::data("the curriculum has no problem to give").help("use another curriculum, or give more problems"));
         }
@@ -275,7 +276,8 @@ impl Run<'_> {
         let mut generator = Generator::new(&sampler.model.config, &progress.trainer.decoder.weights()?, self.threads)?;
         let mut driver = sampler.driver(&mut generator);
         let mut flow = Flow::scheduled(Schedule::new(record));
-        let mut updates = updates(record, self.config.steps, self.config.rollout.group_size)?;
+        let size = progress.parts.strategy.most(self.config.rollout.group_size);
+        let mut updates = updates(record, self.config.steps, size)?;
         let mut ended: BTreeMap<u32, Vec<Finished>> = BTreeMap::new();
         while progress.state.step < self.config.steps {
             let version = u32::try_from(progress.state.step).unwrap_or(u32::MAX);
@@ -307,7 +309,12 @@ impl Run<'_> {
     }
 }
 
-/// Version of the first sampled token.
+/// Why the thread that samples has ended.
+fn last_word(ready: &Receiver<Result<Vec<Finished>>>) -> Error {
+    ready.iter().find_map(Result::err).unwrap_or_else(|| Error::bug("the thread that samples ended without a word"))
+}
+
+/// Version of the oldest sampled token.
 fn oldest_version(one: &Finished) -> Option<u32> {
     let t = &one.trajectory;
     t.weights_version.as_ref()?.iter().zip(&t.loss_mask).skip(one.given).filter(|(_, m)| **m).map(|(v, _)| *v).min()

@@ -20,6 +20,8 @@ pub struct Collected {
     pub records: Vec<Trajectory>,
     /// Place in `records` of every rollout of the batch.
     pub places: Vec<usize>,
+    /// Groups that are not drawn again, though a filter dropped them.
+    pub left_out: usize,
     pub tally: Tally,
 }
 
@@ -29,11 +31,11 @@ impl Run<'_> {
         let mut all = Collected { batch: Batch { step, groups: Vec::new() }, ..Collected::default() };
         let chance = self.chance.child("step", &[step]);
         for draw_number in 0..self.config.resample.max_draws {
-            let missing = self.config.problems_per_step.saturating_sub(all.batch.groups.len());
+            let missing = self.config.problems_per_step.saturating_sub(all.batch.groups.len() + all.left_out);
             if missing == 0 {
                 break;
             }
-            let draw = parts.curriculum.next(step, missing, &self.pool, rates, &chance.child("curriculum", &[draw_number]));
+            let draw = parts.curriculum.next(step, missing, &self.pool, rates, &self.curriculum_chance());
             if draw.problems.is_empty() {
                 break;
             }
@@ -45,6 +47,10 @@ impl Run<'_> {
         }
         self.complete(parts, generator, &mut all.batch)?;
         Ok(all)
+    }
+    /// One for the whole run: a curriculum's passes go on over steps and draws, and its state says where it is in them.
+    pub(super) fn curriculum_chance(&self) -> Chance {
+        self.chance.child("curriculum", &[])
     }
     /// What the parts must know of a full batch.
     pub(super) fn complete(&self, parts: &Parts, generator: &mut Generator, batch: &mut Batch) -> Result<()> {
@@ -79,11 +85,21 @@ impl Run<'_> {
             name: name.to_string(),
             cancel: &self.cancel,
         };
-        if parts.strategy.needs().fork {
+        let mut finished = if parts.strategy.needs().fork {
             let forking = Forking::new(&mut *parts.strategy, size, chance.child("strategy", &[]));
-            return driver.run_forking(&self.problems, &jobs, forking);
+            driver.run_forking(&self.problems, &jobs, forking)?
+        } else {
+            driver.run(&self.problems, &jobs)?
+        };
+        for one in &mut finished {
+            let t = &mut one.trajectory;
+            let before = repeats(draw, t.group as usize);
+            if before > 0 {
+                t.id = format!("{}+{before}", t.id);
+                t.fork_of = t.fork_of.as_ref().map(|id| format!("{id}+{before}"));
+            }
         }
-        driver.run(&self.problems, &jobs)
+        Ok(finished)
     }
     pub(super) fn limits(&self) -> Limits {
         let rollout = &self.config.rollout;
@@ -131,7 +147,7 @@ impl Run<'_> {
             all.records.extend(others.into_iter().map(|m| not_selected(m.trajectory)));
         }
         all.tally.groups += groups.len() as u64;
-        filter(&mut groups, &mut places, parts, &mut all.records);
+        all.left_out += filter(&mut groups, &mut places, parts, &mut all.records);
         for (group, places) in groups.into_iter().zip(places) {
             if group.rollouts.iter().any(|r| r.loss_tokens() > 0) {
                 all.batch.groups.push(group);
@@ -176,13 +192,18 @@ pub(super) fn job(draw: &Draw, spawn: Spawn) -> Job {
     let problem = draw.problems[spawn.group];
     Job {
         problem,
-        draw: problem as u64,
+        draw: (repeats(draw, spawn.group) << 32) | problem as u64,
         group: spawn.group as u32,
         sample: spawn.sample,
         start: spawn.prefix.map_or(Start::Root, Start::Prefix),
         scaffold: if spawn.scaffold.is_empty() { draw.scaffold.clone() } else { spawn.scaffold },
         max_turns: draw.max_turns,
     }
+}
+
+/// Earlier groups of the draw with the same problem: a problem that a draw holds twice is sampled twice, by other chance.
+fn repeats(draw: &Draw, group: usize) -> u64 {
+    draw.problems[..group].iter().filter(|p| **p == draw.problems[group]).count() as u64
 }
 
 /// Members of each group in order of sample.
@@ -200,13 +221,16 @@ fn not_selected(mut record: Trajectory) -> Trajectory {
     record
 }
 
-/// Applies the filters in order. A later one sees what the earlier ones left; every objection is recorded.
-fn filter(groups: &mut [Group], places: &mut [Vec<usize>], parts: &mut Parts, records: &mut [Trajectory]) {
+/// Applies the filters in order. A later one sees what the earlier ones left; every objection is recorded. Returns how many groups were
+/// emptied by filters in whose place nothing is drawn again.
+fn filter(groups: &mut [Group], places: &mut [Vec<usize>], parts: &mut Parts, records: &mut [Trajectory]) -> usize {
+    let mut left_out = 0;
     for (n, part) in parts.filters.iter_mut().enumerate() {
         let verdicts = part.judge(groups);
         for ((group, places), verdicts) in groups.iter_mut().zip(places.iter_mut()).zip(verdicts) {
             let mut kept = Vec::with_capacity(group.rollouts.len());
             let mut kept_places = Vec::with_capacity(places.len());
+            let had = !places.is_empty();
             for ((mut rollout, place), verdict) in std::mem::take(&mut group.rollouts).into_iter().zip(std::mem::take(places)).zip(verdicts)
             {
                 let (keep, reason) = apply(&mut rollout, verdict);
@@ -218,10 +242,12 @@ fn filter(groups: &mut [Group], places: &mut [Vec<usize>], parts: &mut Parts, re
                     kept_places.push(place);
                 }
             }
+            left_out += usize::from(had && kept.is_empty() && !part.resamples());
             group.rollouts = kept;
             *places = kept_places;
         }
     }
+    left_out
 }
 
 /// Whether the rollout stays, and why not or why masked.

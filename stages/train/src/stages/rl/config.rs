@@ -351,6 +351,16 @@ impl Config {
             let message = format!("`{strategy}` changes how an episode begins, which the record of asynchronous rollouts does not hold");
             problems.push(OptionProblem::new("/rollout/strategy", message).help("leave `rollout.asynchronous` out"));
         }
+        let compares = |f: &Value| f.get("kind").and_then(Value::as_str) == Some("reward_spread");
+        if self.rollout.asynchronous.is_some()
+            && let Some(i) = self.filters.iter().position(compares)
+        {
+            let message = "`reward_spread` compares groups, but asynchronous rollouts are filtered group by group";
+            problems.push(OptionProblem::new(format!("/filters/{i}"), message).help("leave it or `rollout.asynchronous` out"));
+        }
+        if self.loss.horizon == Some(0) {
+            problems.push(OptionProblem::new("/loss/horizon", "`horizon` is 0, but must be at least 1"));
+        }
         if self.rollout.asynchronous.is_some() && self.rollout.tool_wait == ToolWait::Batch {
             problems
                 .push(OptionProblem::new("/rollout/tool_wait", "asynchronous rollouts never wait for a batch").help("use `trajectory`"));

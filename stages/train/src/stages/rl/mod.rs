@@ -26,7 +26,7 @@ use parts::Parts;
 use run::Run;
 use serde_json::Value;
 use trainyard_api::{Ports, Stage, StageContext, port};
-use trainyard_core::{ArtifactKind, Cardinality, Error, OptionProblem, Result};
+use trainyard_core::{ArtifactKind, Cardinality, Error, OptionProblem, Result, Wired};
 use trainyard_learn::compose;
 use trainyard_tables::{read_problems, read_trajectories, write_trajectories};
 
@@ -151,15 +151,31 @@ impl Stage for Rl {
     fn check(config: &Config) -> Vec<OptionProblem> {
         let mut problems = config.problems();
         problems.extend(World::check(&config.environment, Some(&config.rewards)));
-        if problems.is_empty()
-            && let (Ok(parts), Ok(environment)) = (Parts::build(config), World::new(1).environment(&config.environment))
-        {
+        if let (Ok(parts), Ok(environment)) = (Parts::build(config), World::new(1).environment(&config.environment)) {
             problems.extend(parts.contradictions(config, &*environment));
         }
         problems
     }
 
+    fn check_inputs(config: &Config, inputs: &Wired) -> Vec<OptionProblem> {
+        let wired = |port: &str| inputs.get(port).is_some_and(|n| *n > 0);
+        let mut problems = Vec::new();
+        if !wired("demonstrations") && Parts::build(config).is_ok_and(|parts| parts.needs().demonstrations) {
+            let problem = OptionProblem::new("/demonstrations", "a part needs demonstrations, but none are connected");
+            problems.push(problem.help("connect `demonstrations` to the trajectories that solve these problems"));
+        }
+        if wired("record") && config.rollout.asynchronous.is_none() {
+            let problem = OptionProblem::new("/record", "a record repeats asynchronous rollouts, but `rollout.asynchronous` is off");
+            problems.push(problem.help("repeat a run with the options that it was made with; rollouts in turns repeat themselves"));
+        }
+        problems
+    }
+
     fn run(config: Config, context: &mut StageContext) -> Result<()> {
+        if let Some(problem) = Self::check_inputs(&config, &context.wired()).into_iter().next() {
+            let error = Error::invalid(problem.message);
+            return Err(problem.help.into_iter().fold(error, Error::help));
+        }
         let policy = Policy::load(context.input("model")?, "model")?;
         let problems = read_problems(&context.input("problems")?.parquet())?;
         if problems.is_empty() {
@@ -168,7 +184,7 @@ impl Stage for Rl {
         let validation = context.optional("validation").map(|a| read_problems(&a.parquet())).transpose()?.unwrap_or_default();
         let demonstrations = context.optional("demonstrations").map(|a| read_trajectories(&a.parquet())).transpose()?.unwrap_or_default();
         if demonstrations.is_empty() && Parts::build(&config)?.needs().demonstrations {
-            return Err(Error::invalid("a part needs demonstrations, but the input `demonstrations` is not there or has no rows")
+            return Err(Error::invalid("a part needs demonstrations, but the input `demonstrations` has no rows")
                 .help("connect `demonstrations` to the trajectories that solve these problems"));
         }
         let record = context.optional("record").map(|a| read_trajectories(&a.parquet())).transpose()?;

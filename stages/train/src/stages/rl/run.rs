@@ -21,7 +21,7 @@ use std::sync::Arc;
 use trainyard_api::{CancelToken, StageContext};
 use trainyard_core::{Chance, Result};
 use trainyard_envs::Environment;
-use trainyard_learn::{Batch, Grid, PassRates, Pool, Rollout};
+use trainyard_learn::{Batch, Grid, Group, PassRates, Pool, Replayed, Rollout};
 use trainyard_lm::{Generator, Weights};
 use trainyard_tables::{Problem, Trajectory, read_trajectories, write_trajectories};
 
@@ -342,6 +342,7 @@ fn judge(critic: &Critic, batch: &mut Batch) -> Result<()> {
 fn samples(parts: &mut Parts, batch: &Batch, assigned: &Assigned, step: u64, chance: &Chance) -> Vec<Sample> {
     parts.replay.offer(batch, &assigned.advantages);
     let again = parts.replay.draw(step, chance);
+    let targets = if assigned.returns.is_some() { returns_of(parts, step, &again) } else { None };
     let pass_rates: Vec<f64> = batch.groups.iter().map(|g| pass_rate(&g.rollouts)).collect();
     let mut list: Vec<Sample> =
         batch.rollouts().zip(&assigned.advantages).map(|(r, a)| sample(r, a, 1.0, r.group, pass_rates[r.group])).collect();
@@ -350,9 +351,18 @@ fn samples(parts: &mut Parts, batch: &Batch, assigned: &Assigned, step: u64, cha
     }
     list.extend(again.iter().enumerate().map(|(i, r)| {
         let own = f64::from(u8::from(r.rollout.correct));
-        sample(&r.rollout, &r.advantages, r.weight, batch.groups.len() + i, own)
+        let returns = targets.as_ref().map(|grid| grid[i].clone());
+        Sample { returns, ..sample(&r.rollout, &r.advantages, r.weight, batch.groups.len() + i, own) }
     }));
     list
+}
+
+/// Targets of the value model for replayed rollouts, by the values that they were sampled with.
+fn returns_of(parts: &mut Parts, step: u64, again: &[Replayed]) -> Option<Grid> {
+    let group = |r: &Replayed| Group { problem: r.rollout.problem, level: r.rollout.level, rollouts: vec![r.rollout.clone()] };
+    let batch = Batch { step, groups: again.iter().map(group).collect() };
+    let advantages = parts.advantage.assign(&batch);
+    parts.advantage.returns(&batch, &advantages)
 }
 
 fn pass_rate(group: &[Rollout]) -> f64 {

@@ -97,7 +97,7 @@ impl Tally {
         self.turns += u64::from(t.turns);
         self.tokens += one.sampled() as u64;
         self.own_tokens += one.own() as u64;
-        self.entropy += t.entropies.iter().flatten().map(|h| f64::from(*h)).sum::<f64>();
+        self.entropy += t.entropies.iter().flatten().skip(one.given).map(|h| f64::from(*h)).sum::<f64>();
         self.truncated += u64::from(one.truncated());
         self.void += u64::from(one.turns.iter().any(TurnSummary::is_void));
         self.forks += u64::from(one.fork_of.is_some());
@@ -136,7 +136,7 @@ impl Tally {
     /// Tokens that must be decoded one after the other, if all episodes of the draw run together and tools take no time: the longest
     /// episode, or, in lockstep, the sum of the longest turns.
     pub fn critical_path(&mut self, finished: &[Finished], wait: ToolWait) {
-        let lengths = |f: &Finished| f.turns.iter().map(|t| (t.end - t.first) as u64).collect::<Vec<u64>>();
+        let lengths = |f: &Finished| f.turns.iter().map(|t| t.end.saturating_sub(t.first.max(f.given)) as u64).collect::<Vec<u64>>();
         let episodes: Vec<Vec<u64>> = finished.iter().map(lengths).collect();
         self.critical_path += match wait {
             ToolWait::Trajectory => episodes.iter().map(|turns| turns.iter().sum()).max().unwrap_or(0),
@@ -189,6 +189,7 @@ impl Tally {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use trainyard_tables::Trajectory;
 
     #[test]
     fn a_slope_is_taken_within_classes() {
@@ -199,6 +200,23 @@ mod tests {
         assert_eq!(slope.value(), -0.5);
         slope.add(&[(0.0, 2.0), (2.0, 2.0)]);
         assert_eq!(slope.value(), -0.25);
+    }
+
+    #[test]
+    fn given_tokens_are_not_the_policys() {
+        let trajectory = Trajectory {
+            loss_mask: vec![false, true, true, false, true],
+            entropies: Some(vec![0.0, 4.0, 4.0, 0.0, 1.0]),
+            ..Trajectory::default()
+        };
+        let turn = |first, end| TurnSummary { first, end, ..TurnSummary::default() };
+        let one = Finished { trajectory, given: 3, turns: vec![turn(1, 3), turn(4, 5)], ..Finished::default() };
+        let mut tally = Tally::default();
+        tally.count(&one);
+        tally.critical_path(&[one], ToolWait::Trajectory);
+        let metrics = tally.metrics(0);
+        let of = |name: &str| metrics.iter().find(|m| m.0 == name).unwrap().1;
+        assert_eq!((of("tokens"), of("entropy"), of("critical_path_tokens")), (1.0, 1.0, 1.0));
     }
 
     #[test]

@@ -5,10 +5,12 @@ use crate::testing::{
     run_stage, sums,
 };
 use serde_json::json;
+use std::collections::BTreeSet;
 use std::path::Path;
 use trainyard_api::report::Report;
 use trainyard_api::stage::erase;
 use trainyard_core::{Digest, ErrorKind};
+use trainyard_tables::Trajectory;
 
 fn options(steps: u64) -> Value {
     json!({
@@ -98,9 +100,9 @@ fn with(mut options: Value, over: Value) -> Value {
 fn every_composition_trains() {
     for composition in compose::COMPOSITIONS {
         let folder = tempfile::tempdir().unwrap();
-        let o = with(options(2), json!({"algorithm": composition.name, "checkpoint_every": 0, "problems_per_step": 6}));
+        let o = with(options(3), json!({"algorithm": composition.name, "checkpoint_every": 0, "problems_per_step": 6}));
         let context = short(folder.path(), o, 2, None).unwrap_or_else(|e| panic!("{}: {e}", composition.name));
-        assert!(context.metrics["trained_tokens"] > 0.0, "{}", composition.name);
+        assert!(context.metrics["empty_steps"] < 3.0, "{}", composition.name);
         undeclared(&context);
     }
 }
@@ -131,6 +133,53 @@ fn parts_with_state_resume_exactly() {
     }
 }
 
+fn rollouts_of(context: &StageContext) -> Vec<Trajectory> {
+    read_trajectories(&context.output("trajectories").unwrap().join("data.parquet")).unwrap()
+}
+
+#[test]
+fn passes_over_the_problems_go_on_over_steps() {
+    let folder = tempfile::tempdir().unwrap();
+    let over = json!({"curriculum": "uniform", "filters": [], "rollout": {"group_size": 2}, "checkpoint_every": 0, "keep_rollouts": 1000});
+    let context = short(folder.path(), with(options(5), over), 2, None).unwrap();
+    let problems: BTreeSet<String> = rollouts_of(&context).into_iter().map(|t| t.problem_id).collect();
+    assert_eq!(problems.len(), 40, "five steps of eight problems are one pass over forty");
+}
+
+#[test]
+fn a_problem_that_comes_twice_in_a_draw_is_sampled_twice() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut context = context_in(folder.path(), 2, None);
+    input_model(&mut context, folder.path(), "model", half_trained());
+    input_problems(&mut context, folder.path(), "problems", &sums(1, 3, 21));
+    outputs(&mut context, folder.path(), &["model", "trajectories", "report"]);
+    let over = json!({"curriculum": "uniform", "filters": [], "problems_per_step": 2, "checkpoint_every": 0});
+    run_stage::<Rl>(with(options(1), over), &mut context).unwrap();
+    let rollouts = rollouts_of(&context);
+    assert_eq!(rollouts.iter().map(|t| &t.id).collect::<BTreeSet<_>>().len(), 16, "every rollout has an id of its own");
+    let tokens = |group: u32| rollouts.iter().filter(|t| t.group == group).map(|t| &t.token_ids).collect::<Vec<_>>();
+    assert_ne!(tokens(0), tokens(1));
+}
+
+#[test]
+fn what_reward_spread_drops_is_not_drawn_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let over = json!({"filters": [{"kind": "reward_spread", "share": 0.5}], "checkpoint_every": 0, "resample": {"max_draws": 3}});
+    let context = short(folder.path(), with(options(1), over), 2, None).unwrap();
+    assert_eq!((context.metrics["sampled_rollouts"], context.metrics["kept_groups_share"]), (64.0, 0.5));
+}
+
+#[test]
+fn replayed_rollouts_have_targets_for_the_critic() {
+    let folder = tempfile::tempdir().unwrap();
+    let over = json!({
+        "advantage": {"kind": "gae"}, "filters": [], "loss": {"terms": [{"kind": "clip"}, {"kind": "value"}]}, "minibatches": 1,
+        "replay": {"kind": "self_imitation", "warmup": 1}, "checkpoint_every": 0,
+    });
+    let context = short(folder.path(), with(options(2), over), 2, None).unwrap();
+    assert!(context.metrics["replayed"] > 0.0 && context.metrics["value_loss"].is_finite());
+}
+
 #[test]
 fn a_critic_learns_what_is_to_come() {
     let run = |steps: u64| {
@@ -142,9 +191,10 @@ fn a_critic_learns_what_is_to_come() {
         });
         short(folder.path(), with(options(steps), ppo), 2, None).unwrap().metrics
     };
-    let (first, later) = (run(1), run(20));
+    // A tenth of the rollouts passes, so the best constant would reach nine tenths of the first loss.
+    let (first, later) = (run(1), run(60));
     assert!(
-        first["value_loss"] > 0.0 && later["value_loss"] < 0.8 * first["value_loss"],
+        first["value_loss"] > 0.0 && later["value_loss"] < 0.88 * first["value_loss"],
         "{} then {}",
         first["value_loss"],
         later["value_loss"]
@@ -162,7 +212,7 @@ fn asynchronous_rollouts_keep_their_bound_and_repeat_from_their_record() {
     assert_eq!(made.metrics["optimizer_steps"], 2.0);
     assert!(made.metrics["staleness"] <= 1.0);
     let record = read_trajectories(&made.output("trajectories").unwrap().join("data.parquet")).unwrap();
-    let step = |t: &trainyard_tables::Trajectory| t.id.split('/').nth(1).unwrap().parse::<u32>().unwrap();
+    let step = |t: &Trajectory| t.id.split('/').nth(1).unwrap().parse::<u32>().unwrap();
     for t in &record {
         let oldest = t.weights_version.as_ref().unwrap().iter().zip(&t.loss_mask).filter(|(_, m)| **m).map(|(v, _)| *v).min();
         assert!(oldest.is_none_or(|v| step(t) - v <= 1), "{}", t.id);
@@ -180,6 +230,34 @@ fn asynchronous_rollouts_keep_their_bound_and_repeat_from_their_record() {
 }
 
 #[test]
+fn a_killed_asynchronous_run_is_cancelled_and_goes_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let asynchronous = json!({"asynchronous": {"max_staleness": 1}});
+    let over = json!({"rollout": asynchronous, "loss": {"correction": {"kind": "truncated"}}, "checkpoint_every": 1});
+    assert_eq!(short(folder.path(), with(options(4), over.clone()), 2, Some(1)).err().unwrap().kind, ErrorKind::Cancelled);
+    assert_eq!(short(folder.path(), with(options(4), over), 2, None).unwrap().metrics["steps"], 4.0);
+}
+
+#[test]
+fn a_record_that_is_cut_or_not_asynchronous_is_refused() {
+    let over = json!({
+        "rollout": {"asynchronous": {"max_staleness": 1}, "strategy": {"kind": "resample_on_correct"}},
+        "loss": {"correction": {"kind": "truncated"}}, "keep_rollouts": 100_000, "checkpoint_every": 0,
+    });
+    let folder = tempfile::tempdir().unwrap();
+    let record = rollouts_of(&short(folder.path(), with(options(1), over.clone()), 2, None).unwrap());
+    let refused = |record: &[Trajectory], options: Value| {
+        let folder = tempfile::tempdir().unwrap();
+        let mut context = context(folder.path(), 1, None);
+        input_trajectories(&mut context, folder.path(), "record", record);
+        run_stage::<Rl>(options, &mut context).unwrap_err().message
+    };
+    // Sixteen are sampled for a group of eight: one less is not all of them.
+    assert!(refused(&record[1..], with(options(1), over)).contains("update 0"));
+    assert!(refused(&record, with(options(1), json!({}))).contains("rollout.asynchronous"));
+}
+
+#[test]
 fn compositions_that_contradict_the_stage_are_refused_with_the_reason() {
     let stage = erase::<Rl>();
     let problems = |options: Value| stage.validate(&options);
@@ -189,6 +267,8 @@ fn compositions_that_contradict_the_stage_are_refused_with_the_reason() {
     assert!(problems(json!({"algorithm": "gpro"}))[0].help.as_ref().unwrap().contains("grpo"));
     assert!(problems(json!({"filters": [{"kind": "void"}]}))[0].message.contains("filters[0]"));
     assert!(problems(json!({"rollout": {"temperature": 0}})).iter().any(|p| p.pointer == "/rollout/temperature"));
+    let stale = json!({"rollout": {"asynchronous": {}}, "loss": {"correction": "truncated", "horizon": 0}, "filters": ["reward_spread"]});
+    assert_eq!(problems(stale).iter().map(|p| p.pointer.as_str()).collect::<Vec<_>>(), ["/filters/0", "/loss/horizon"]);
     assert!(problems(json!({"stepz": 3}))[0].message.contains("stepz"));
     assert_eq!(problems(json!({})), []);
 }
