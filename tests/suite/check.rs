@@ -31,6 +31,11 @@ const SAMPLES: &[(&str, &str, &[&str])] = &[
         &["nowhere.jsonl", "x.yaml:6:"],
     ),
     (
+        "missing file that an environment names, in a stage of data",
+        "version: 1\nname: x\nstages:\n  a:\n    uses: data/synthesize\n    with: {method: annotated, environment: {kind: customer-service, policy: nowhere.md}}\n",
+        &["nowhere.md", "x.yaml:6:"],
+    ),
+    (
         "unknown stage in a reference",
         "version: 1\nname: x\nstages:\n  aa: {uses: noop}\n  b: {uses: noop, needs: [ab]}\n",
         &["ab", "aa", "x.yaml:5:"],

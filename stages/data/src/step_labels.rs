@@ -28,6 +28,7 @@ use trainyard_tables::{Message, Problem, Trajectory};
 #[serde(deny_unknown_fields, default)]
 pub struct Config {
     /// The environment that the solutions are played in; its first tool executes the calculations.
+    #[schemars(schema_with = "trainyard_envs::environments::registry::schema")]
     pub environment: Value,
     /// Keep the solutions of one half of the problems, by the first bit of the SHA-256 of the question: 0 is `a`, 1 is `b`.
     pub half: Option<Half>,

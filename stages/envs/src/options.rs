@@ -6,7 +6,7 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 use trainyard_core::{Error, OptionProblem, Result};
 
 /// One line of a registry: a part's name, its options, and how it is built.
@@ -77,6 +77,20 @@ fn check<O: PartOptions>(options: &Value) -> Vec<OptionProblem> {
         Ok(parsed) => parsed.check(),
         Err(e) => vec![OptionProblem { pointer: String::new(), message: e.message, help: e.help }],
     }
+}
+
+/// The schema of `{kind, …}` for one line of a registry.
+pub fn branch<B>(kind: &PartKind<B>) -> Value {
+    let mut schema = (kind.schema)();
+    let Some(map) = schema.as_object_mut() else { return schema };
+    map.remove("$schema");
+    map.insert("title".into(), json!(kind.name));
+    map.insert("description".into(), json!(kind.summary));
+    map.insert("required".into(), json!(["kind"]));
+    map.insert("additionalProperties".into(), json!(false));
+    let properties = map.entry("properties").or_insert_with(|| json!({}));
+    properties["kind"] = json!({ "const": kind.name });
+    schema
 }
 
 /// The line of a registry that `options` name by their `kind`; `what` is the room's word (`environment`, `reward`).

@@ -21,33 +21,6 @@ pub fn default_rewards() -> Value {
     json!([{ "kind": "answer" }])
 }
 
-/// One branch per environment.
-pub fn environment_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
-    let branches: Vec<Value> = environments::registry::kinds().iter().map(|k| branch(k.name, k.summary, (k.schema)(), None)).collect();
-    schemars::Schema::try_from(json!({ "oneOf": branches })).unwrap_or_default()
-}
-/// A list with one branch per reward, each with its weight.
-pub fn rewards_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
-    let weight = json!({ "type": "number", "default": 1.0, "description": "Factor in the sum." });
-    let branches: Vec<Value> = rewards::kinds().iter().map(|k| branch(k.name, k.summary, (k.schema)(), Some(&weight))).collect();
-    schemars::Schema::try_from(json!({ "type": "array", "items": { "oneOf": branches } })).unwrap_or_default()
-}
-
-fn branch(name: &str, summary: &str, mut schema: Value, weight: Option<&Value>) -> Value {
-    let Some(map) = schema.as_object_mut() else { return schema };
-    map.remove("$schema");
-    map.insert("title".into(), json!(name));
-    map.insert("description".into(), json!(summary));
-    map.insert("required".into(), json!(["kind"]));
-    map.insert("additionalProperties".into(), json!(false));
-    let properties = map.entry("properties").or_insert_with(|| json!({}));
-    properties["kind"] = json!({ "const": name });
-    if let Some(weight) = weight {
-        properties["weight"] = weight.clone();
-    }
-    schema
-}
-
 /// Builds environments that share one tool host.
 pub struct World {
     host: Arc<ToolHost>,

@@ -38,6 +38,7 @@ pub struct Config {
     /// The environment whose tool-call format and verifier the rules use. Without one, the rules `format`, `answer` and
     /// `void_turn` cannot judge.
     #[serde(default = "default_environment")]
+    #[schemars(schema_with = "trainyard_envs::environments::registry::schema")]
     pub environment: Value,
 }
 

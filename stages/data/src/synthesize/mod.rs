@@ -32,6 +32,7 @@ pub struct Config {
     /// `procedural` makes new problems with the environment's generator; `annotated` turns worked solutions into tool use.
     pub method: String,
     /// The environment that poses the problems; demonstrations are played in it. The method's own if left out.
+    #[schemars(schema_with = "trainyard_envs::environments::registry::schema")]
     pub environment: Value,
     /// The seed of all chance.
     #[serde(default)]

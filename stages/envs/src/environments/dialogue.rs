@@ -71,6 +71,10 @@ impl Dialogue {
         let argument = self.specs.iter().find(|s| s.name == name)?.main_argument()?;
         Some(ToolCall { name: name.to_string(), arguments: json!({ argument: text }) })
     }
+    /// The final answer in an agent's last message.
+    pub fn read_answer(&self, text: &str) -> Option<String> {
+        (self.read_answer)(text)
+    }
     pub fn format(&self) -> &dyn ToolFormat {
         &*self.format
     }
@@ -188,7 +192,7 @@ impl DialogueEpisode {
     fn spoken(&mut self, text: &str) -> Step {
         match self.world.as_mut().and_then(|world| world.after_text(text)) {
             Some(reply) => self.follow(reply, Observation::default()),
-            None => self.answered((self.dialogue.read_answer)(text)),
+            None => self.answered(self.dialogue.read_answer(text)),
         }
     }
     fn answered(&mut self, answer: Option<String>) -> Step {

@@ -1,13 +1,19 @@
-//! What can be set of a dialogue, and what contradicts itself.
+//! What can be set of a dialogue, and what contradicts itself; and how an environment puts options of its own beside these.
 //!
-//! Refuses: nothing to call. An environment with tools of its own needs none of the registry.
+//! Why [`InDialogue`]: all environments that are dialogues take the same options with other defaults, and a file shows all keys side by
+//! side. Refuses: nothing to call. An environment with tools of its own needs none of the registry.
 
 use crate::environments::Latency;
 use crate::formats::registry as formats;
+use crate::options::PartOptions;
 use crate::tools::registry::{names as tool_names, tool};
 use crate::tools::{ToolLimits, ToolSpec};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use schemars::{JsonSchema, Schema, SchemaGenerator};
+use serde::de::{DeserializeOwned, Error as _};
+use serde::ser::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::{Map, Value};
+use std::borrow::Cow;
 use trainyard_core::OptionProblem;
 
 /// Options of a dialogue.
@@ -88,5 +94,142 @@ impl DialogueOptions {
     /// Of the tools of the registry, then of these.
     pub(crate) fn specs(&self, own: &[ToolSpec]) -> Vec<ToolSpec> {
         self.tools.iter().filter_map(|name| tool(name).ok()).map(|t| t.spec()).chain(own.iter().cloned()).collect()
+    }
+}
+
+/// Names of the fields of [`DialogueOptions`].
+const COMMON: [&str; 8] = ["describe_tools", "format", "latency", "limits", "max_tool_calls", "max_turns", "system", "tools"];
+
+/// What an environment adds to the options of a dialogue: a plain struct with defaults that denies unknown fields.
+pub trait OwnOptions: Serialize + DeserializeOwned + JsonSchema + Default {
+    const KIND: &'static str;
+    /// The defaults that the dialogue has in this environment.
+    fn dialogue() -> DialogueOptions;
+    /// Tools that the environment brings itself.
+    fn tools() -> Vec<ToolSpec> {
+        Vec::new()
+    }
+    /// Ranges and contradictions that types cannot express.
+    fn check(&self) -> Vec<OptionProblem> {
+        Vec::new()
+    }
+}
+
+/// Options of an environment and of its dialogue; in files their keys stand side by side.
+#[derive(Debug, Clone, PartialEq)]
+pub struct InDialogue<O> {
+    pub own: O,
+    pub dialogue: DialogueOptions,
+}
+
+impl<O: OwnOptions> Default for InDialogue<O> {
+    fn default() -> Self {
+        Self { own: O::default(), dialogue: O::dialogue() }
+    }
+}
+
+impl<O: OwnOptions> PartOptions for InDialogue<O> {
+    const KIND: &'static str = O::KIND;
+    fn check(&self) -> Vec<OptionProblem> {
+        let mut problems = self.own.check();
+        problems.extend(self.dialogue.check_with(&O::tools()));
+        problems
+    }
+}
+
+/// The fields of a struct as JSON.
+fn fields(options: &impl Serialize) -> serde_json::Result<Map<String, Value>> {
+    Ok(serde_json::to_value(options)?.as_object().cloned().unwrap_or_default())
+}
+
+impl<O: OwnOptions> Serialize for InDialogue<O> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut all = fields(&self.own).map_err(S::Error::custom)?;
+        all.extend(fields(&self.dialogue).map_err(S::Error::custom)?);
+        all.serialize(serializer)
+    }
+}
+
+impl<'de, O: OwnOptions> Deserialize<'de> for InDialogue<O> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let mut own = Map::deserialize(deserializer)?;
+        let mut common = fields(&O::dialogue()).map_err(D::Error::custom)?;
+        for name in COMMON {
+            common.extend(own.remove(name).map(|value| (name.to_string(), value)));
+        }
+        Ok(Self {
+            own: serde_json::from_value(Value::Object(own)).map_err(D::Error::custom)?,
+            dialogue: serde_json::from_value(Value::Object(common)).map_err(D::Error::custom)?,
+        })
+    }
+}
+
+impl<O: OwnOptions> JsonSchema for InDialogue<O> {
+    fn schema_name() -> Cow<'static, str> {
+        format!("{}InDialogue", O::schema_name()).into()
+    }
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let mut schema = O::json_schema(generator).to_value();
+        let common = DialogueOptions::json_schema(generator).to_value();
+        let mut properties = schema["properties"].as_object().cloned().unwrap_or_default();
+        properties.extend(common["properties"].as_object().cloned().unwrap_or_default());
+        for (name, default) in fields(&Self::default()).unwrap_or_default() {
+            properties[&name]["default"] = default;
+        }
+        schema["properties"] = Value::Object(properties);
+        Schema::try_from(schema).unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+    #[serde(deny_unknown_fields, default)]
+    struct Own {
+        rows: u32,
+    }
+    impl OwnOptions for Own {
+        const KIND: &'static str = "own";
+        fn dialogue() -> DialogueOptions {
+            DialogueOptions { max_turns: 9, ..DialogueOptions::default() }
+        }
+        fn check(&self) -> Vec<OptionProblem> {
+            if self.rows > 5 { vec![OptionProblem::new("/rows", "too many")] } else { Vec::new() }
+        }
+    }
+
+    #[test]
+    fn every_common_field_is_named() {
+        let schema = schemars::schema_for!(DialogueOptions).to_value();
+        assert_eq!(schema["properties"].as_object().unwrap().keys().collect::<Vec<_>>(), COMMON);
+    }
+
+    #[test]
+    fn keys_stand_side_by_side_and_find_their_struct() {
+        let options: InDialogue<Own> = serde_json::from_value(json!({"rows": 3, "max_tool_calls": 2})).unwrap();
+        assert_eq!((options.own.rows, options.dialogue.max_turns, options.dialogue.max_tool_calls), (3, 9, 2));
+        let whole = serde_json::to_value(&options).unwrap();
+        assert_eq!((&whole["rows"], &whole["max_turns"]), (&json!(3), &json!(9)));
+        assert_eq!(serde_json::from_value::<InDialogue<Own>>(whole).unwrap(), options);
+        let unknown = serde_json::from_value::<InDialogue<Own>>(json!({"max_turn": 1})).unwrap_err();
+        assert!(unknown.to_string().contains("max_turn"), "{unknown}");
+        assert!(serde_json::from_value::<InDialogue<Own>>(json!({"max_turns": "many"})).is_err());
+    }
+
+    #[test]
+    fn the_schema_and_the_check_cover_both() {
+        let schema = schemars::schema_for!(InDialogue<Own>).to_value();
+        let properties = schema["properties"].as_object().unwrap();
+        assert_eq!(properties.len(), 1 + COMMON.len());
+        assert_eq!((&properties["max_turns"]["default"], &properties["rows"]["default"]), (&json!(9), &json!(0)));
+        assert_eq!(schema["additionalProperties"], json!(false));
+        let mut options = InDialogue::<Own>::default();
+        options.own.rows = 6;
+        options.dialogue.max_turns = 0;
+        let pointers: Vec<String> = options.check().into_iter().map(|p| p.pointer).collect();
+        assert_eq!(pointers, ["/rows", "/max_turns"]);
     }
 }

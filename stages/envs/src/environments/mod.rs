@@ -6,6 +6,7 @@ pub(crate) mod answer;
 pub mod countdown;
 pub mod customer_service;
 pub mod dialogue;
+pub mod dialogue_environment;
 pub mod dialogue_options;
 pub mod environment;
 pub mod function_calling;
@@ -21,7 +22,8 @@ pub mod sql_questions;
 pub mod word_problems;
 pub mod world;
 
-pub use dialogue_options::DialogueOptions;
+pub use dialogue_environment::DialogueEnvironment;
+pub use dialogue_options::{DialogueOptions, InDialogue, OwnOptions};
 pub use environment::{AgentTurn, Environment, Episode, Observation, Outcome, Step};
 pub use generator::{Demonstration, ProblemGenerator, ScriptedTurn};
 pub use latency::Latency;

@@ -50,6 +50,12 @@ pub fn build(options: &Value, host: &Arc<ToolHost>) -> Result<Box<dyn Environmen
     (find("environment", &kinds, options)?.build)(options, host)
 }
 
+/// One branch per environment; for options of stages, by `schema_with`. It marks what is a file, so that its content enters the digest.
+pub fn schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+    let branches: Vec<Value> = kinds().iter().map(crate::options::branch).collect();
+    schemars::Schema::try_from(serde_json::json!({ "oneOf": branches })).unwrap_or_default()
+}
+
 /// The same options with all defaults filled in.
 pub fn complete(options: &Value) -> Result<Value> {
     let kinds = kinds();

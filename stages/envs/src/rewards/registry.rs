@@ -49,6 +49,17 @@ pub struct WeightedReward {
     pub reward: Box<dyn Reward>,
 }
 
+/// A list with one branch per reward, each with its weight; for options of stages, by `schema_with`.
+pub fn schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+    let weighted = |kind: &PartKind<Build>| {
+        let mut branch = crate::options::branch(kind);
+        branch["properties"]["weight"] = serde_json::json!({ "type": "number", "default": 1.0, "description": "Factor in the sum." });
+        branch
+    };
+    let branches: Vec<Value> = kinds().iter().map(weighted).collect();
+    schemars::Schema::try_from(serde_json::json!({ "type": "array", "items": { "oneOf": branches } })).unwrap_or_default()
+}
+
 /// Splits `weight` (1 if absent) from a reward's own options.
 fn split_weight(options: &Value) -> Result<(f64, Value)> {
     let mut own = options.clone();

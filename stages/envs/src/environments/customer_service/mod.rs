@@ -21,11 +21,9 @@ pub mod tools;
 pub mod user;
 
 use crate::environments::dialogue::Dialogue;
-use crate::environments::{DialogueOptions, Environment, Episode, Latency};
-use crate::formats::ToolFormat;
+use crate::environments::{DialogueEnvironment, DialogueOptions, Episode, Latency};
 use crate::options::PartOptions;
-use crate::tools::{ToolHost, ToolSpec};
-use crate::verifiers;
+use crate::tools::ToolHost;
 use database::Database;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -35,7 +33,7 @@ use std::sync::Arc;
 use task::Task;
 use trainyard_core::error::io_error;
 use trainyard_core::{OptionProblem, Result};
-use trainyard_tables::{Message, Problem};
+use trainyard_tables::Problem;
 use user::ScriptedUser;
 
 /// The rules of the made-up shop.
@@ -126,37 +124,17 @@ impl CustomerService {
     }
 }
 
-impl Environment for CustomerService {
-    fn kind(&self) -> &'static str {
-        CustomerServiceOptions::KIND
+impl DialogueEnvironment for CustomerService {
+    const KIND: &'static str = CustomerServiceOptions::KIND;
+    const CONVERSES: bool = true;
+    fn dialogue(&self) -> &Arc<Dialogue> {
+        &self.dialogue
     }
-    fn tools(&self) -> Vec<ToolSpec> {
-        self.dialogue.specs()
-    }
-    fn format(&self) -> &dyn ToolFormat {
-        self.dialogue.format()
-    }
-    fn prompt(&self, problem: &Problem) -> Vec<Message> {
-        self.dialogue.prompt(problem)
-    }
-    fn start(&self, problem: &Problem, seed: u64) -> Result<Box<dyn Episode>> {
+    fn open(&self, problem: &Problem, seed: u64) -> Result<Box<dyn Episode>> {
         let task = Task::of_problem(problem)?;
         let user = Box::new(ScriptedUser::new(Arc::new(task.user.clone())));
         let case = Arc::new(Case { base: Arc::clone(&self.base), task, communication: self.communication });
         self.dialogue.start_in(Box::new(Service::new(case, user)), seed)
-    }
-    fn converses(&self) -> bool {
-        true
-    }
-    fn max_turns(&self) -> u32 {
-        self.dialogue.options().max_turns
-    }
-    fn verify(&self, problem: &Problem, answer: &str) -> bool {
-        verifiers::verify(problem, answer)
-    }
-    /// None: the answer is what was done, which no text can say.
-    fn read_answer(&self, _text: &str) -> Option<String> {
-        None
     }
 }
 

@@ -1,9 +1,9 @@
 use super::task::RESOLVED;
 use super::*;
-use crate::environments::{Observation, Outcome, Step};
+use crate::environments::{Environment, Observation, Outcome, Step};
 use serde_json::{Value, json};
 use trainyard_core::ErrorKind;
-use trainyard_tables::StopReason;
+use trainyard_tables::{Message, StopReason};
 
 fn environment(options: &Value) -> CustomerService {
     CustomerService::new(crate::options::read(options).unwrap(), &ToolHost::new(1)).unwrap()

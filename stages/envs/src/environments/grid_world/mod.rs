@@ -10,12 +10,12 @@ pub mod generator;
 pub mod layout;
 
 use crate::environments::dialogue::Dialogue;
-use crate::environments::{Demonstration, DialogueOptions, Environment, Episode, Latency, ProblemGenerator, Reply, ScriptedTurn, World};
-use crate::formats::ToolFormat;
+use crate::environments::{
+    Demonstration, DialogueEnvironment, DialogueOptions, Episode, Latency, ProblemGenerator, Reply, ScriptedTurn, World,
+};
 use crate::options::PartOptions;
 use crate::tools::tool::text_argument;
 use crate::tools::{Ticket, ToolCall, ToolHost, ToolLimits, ToolResult, ToolSpec};
-use crate::verifiers;
 use generator::{Grid, REACHED};
 use layout::{Action, Layout, State};
 use schemars::JsonSchema;
@@ -24,7 +24,7 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 use trainyard_core::error::Context as _;
 use trainyard_core::{Chance, Error, OptionProblem, Result};
-use trainyard_tables::{Message, Problem};
+use trainyard_tables::Problem;
 
 const TOOL: &str = "act";
 
@@ -152,35 +152,17 @@ impl World for Walk {
     }
 }
 
-impl Environment for GridWorld {
-    fn kind(&self) -> &'static str {
-        GridWorldOptions::KIND
+impl DialogueEnvironment for GridWorld {
+    const KIND: &'static str = GridWorldOptions::KIND;
+    fn dialogue(&self) -> &Arc<Dialogue> {
+        &self.0
     }
-    fn tools(&self) -> Vec<ToolSpec> {
-        self.0.specs()
-    }
-    fn format(&self) -> &dyn ToolFormat {
-        self.0.format()
-    }
-    fn prompt(&self, problem: &Problem) -> Vec<Message> {
-        self.0.prompt(problem)
-    }
-    fn start(&self, problem: &Problem, seed: u64) -> Result<Box<dyn Episode>> {
+    fn open(&self, problem: &Problem, seed: u64) -> Result<Box<dyn Episode>> {
         let layout = layout(problem)?;
         let state = layout.first();
         self.0.start_in(Box::new(Walk { layout: Arc::new(layout), state }), seed)
     }
-    fn max_turns(&self) -> u32 {
-        self.0.options().max_turns
-    }
-    fn verify(&self, problem: &Problem, answer: &str) -> bool {
-        verifiers::verify(problem, answer)
-    }
-    /// No text is an answer: the world makes it.
-    fn read_answer(&self, _text: &str) -> Option<String> {
-        None
-    }
-    fn generator(&self) -> Option<&dyn ProblemGenerator> {
+    fn makes_problems(&self) -> Option<&dyn ProblemGenerator> {
         Some(self)
     }
 }

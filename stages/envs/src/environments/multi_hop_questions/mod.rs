@@ -11,12 +11,11 @@ pub mod world;
 
 use crate::environments::answer::marked_or_last_line;
 use crate::environments::dialogue::Dialogue;
-use crate::environments::{Demonstration, DialogueOptions, Environment, Episode, Latency, ProblemGenerator, ScriptedTurn};
-use crate::formats::ToolFormat;
-use crate::options::PartOptions;
+use crate::environments::{
+    Demonstration, DialogueEnvironment, DialogueOptions, Episode, InDialogue, OwnOptions, ProblemGenerator, ScriptedTurn,
+};
 use crate::tools::search::{self, SearchIndex, SearchSession, read_passages};
-use crate::tools::{ToolCall, ToolHost, ToolLimits, ToolSpec};
-use crate::verifiers;
+use crate::tools::{ToolCall, ToolHost, ToolSpec};
 use questions::{MAX_LEVEL, Question, misspelled};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -24,7 +23,7 @@ use serde_json::{Value, json};
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 use trainyard_core::{Chance, Error, OptionProblem, Result};
-use trainyard_tables::{Message, Problem};
+use trainyard_tables::Problem;
 use world::World;
 
 /// Entities of a world at most.
@@ -32,10 +31,10 @@ const MOST_FACTS: u32 = 100_000;
 /// Passages of a result at most.
 const MOST_PASSAGES: u32 = 100;
 
-/// Options of `multi-hop-questions`: the world, the search, and those of a dialogue.
+/// The world and the search.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub struct MultiHopQuestionsOptions {
+pub struct Own {
     /// Seed of the fictional world. All stages that share problems need the same.
     pub facts_seed: u64,
     /// People, towns, companies and rivers in the world, with 2 or 3 facts each.
@@ -52,58 +51,26 @@ pub struct MultiHopQuestionsOptions {
     /// Passages in the result of one search.
     #[schemars(range(min = 1, max = 100))]
     pub top_k: u32,
-    /// Tools beside `search` that the agent may call: `python`, `calculator`.
-    pub tools: Vec<String>,
-    /// How calls are written: `code` (the bare query, `search` alone) or `hermes` (JSON).
-    pub format: String,
-    /// Agent turns in one episode, the answer included.
-    #[schemars(range(min = 1, max = 1000))]
-    pub max_turns: u32,
-    /// Tool calls in one episode.
-    #[schemars(range(min = 0, max = 10_000))]
-    pub max_tool_calls: u32,
-    /// Text of a system message; empty = none.
-    pub system: String,
-    /// Put the description of the tools into the system message.
-    pub describe_tools: bool,
-    /// Limits of one tool call. Of a search only `output_bytes` counts: passages beyond it are left out.
-    pub limits: ToolLimits,
-    /// Holds the results of every turn with calls back for a drawn time, to try how rollouts hide slow tools; null = never. What the
-    /// agent reads does not depend on it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub latency: Option<Latency>,
 }
 
-impl Default for MultiHopQuestionsOptions {
+impl Default for Own {
     fn default() -> Self {
-        let common = DialogueOptions::default();
-        Self {
-            facts_seed: 0,
-            facts_size: 1000,
-            known_share: 0.0,
-            corpus: String::new(),
-            top_k: 3,
-            tools: Vec::new(),
-            format: common.format,
-            max_turns: 8,
-            max_tool_calls: 8,
-            system: common.system,
-            describe_tools: common.describe_tools,
-            limits: common.limits,
-            latency: common.latency,
-        }
+        Self { facts_seed: 0, facts_size: 1000, known_share: 0.0, corpus: String::new(), top_k: 3 }
     }
 }
 
-impl MultiHopQuestionsOptions {
-    fn dialogue(&self) -> DialogueOptions {
-        let Self { tools, format, max_turns, max_tool_calls, system, describe_tools, limits, latency, .. } = self.clone();
-        DialogueOptions { tools, format, max_turns, max_tool_calls, system, describe_tools, limits, latency }
-    }
-}
+/// Options of `multi-hop-questions`: its own, and those of a dialogue, where `tools` are those beside `search`. The format `code` is the bare
+/// query and for `search` alone. Of the limits of a call only `output_bytes` counts for a search: passages beyond it are left out.
+pub type MultiHopQuestionsOptions = InDialogue<Own>;
 
-impl PartOptions for MultiHopQuestionsOptions {
+impl OwnOptions for Own {
     const KIND: &'static str = "multi-hop-questions";
+    fn dialogue() -> DialogueOptions {
+        DialogueOptions { tools: Vec::new(), max_turns: 8, max_tool_calls: 8, ..DialogueOptions::default() }
+    }
+    fn tools() -> Vec<ToolSpec> {
+        vec![search::spec()]
+    }
     fn check(&self) -> Vec<OptionProblem> {
         let mut problems = Vec::new();
         if !(World::LEAST..=MOST_FACTS).contains(&self.facts_size) {
@@ -126,14 +93,13 @@ impl PartOptions for MultiHopQuestionsOptions {
                     .help(format!("use a value from 1 to {MOST_PASSAGES}")),
             );
         }
-        problems.extend(self.dialogue().check_with(&[search::spec()]));
         problems
     }
 }
 
 pub struct MultiHopQuestions {
     dialogue: Arc<Dialogue>,
-    options: MultiHopQuestionsOptions,
+    options: Own,
     /// Both are made when they are first needed; a check of options needs neither.
     world: OnceLock<World>,
     index: OnceLock<Result<Arc<SearchIndex>>>,
@@ -141,11 +107,11 @@ pub struct MultiHopQuestions {
 
 impl MultiHopQuestions {
     pub fn new(options: MultiHopQuestionsOptions, host: &Arc<ToolHost>) -> Result<Self> {
-        let dialogue = Dialogue::with_tools(options.dialogue(), host, &[search::spec()], marked_or_last_line)?;
-        Ok(Self { dialogue, options, world: OnceLock::new(), index: OnceLock::new() })
+        let dialogue = Dialogue::with_tools(options.dialogue, host, &Own::tools(), marked_or_last_line)?;
+        Ok(Self { dialogue, options: options.own, world: OnceLock::new(), index: OnceLock::new() })
     }
     fn world(&self) -> &World {
-        let MultiHopQuestionsOptions { facts_seed, facts_size, known_share, .. } = self.options;
+        let Own { facts_seed, facts_size, known_share, .. } = self.options;
         self.world.get_or_init(|| World::new(facts_seed, facts_size, known_share))
     }
     fn index(&self) -> Result<Arc<SearchIndex>> {
@@ -168,35 +134,18 @@ impl MultiHopQuestions {
     }
 }
 
-impl Environment for MultiHopQuestions {
-    fn kind(&self) -> &'static str {
-        MultiHopQuestionsOptions::KIND
+impl DialogueEnvironment for MultiHopQuestions {
+    const KIND: &'static str = Own::KIND;
+    fn dialogue(&self) -> &Arc<Dialogue> {
+        &self.dialogue
     }
-    fn tools(&self) -> Vec<ToolSpec> {
-        self.dialogue.specs()
-    }
-    fn format(&self) -> &dyn ToolFormat {
-        self.dialogue.format()
-    }
-    fn prompt(&self, problem: &Problem) -> Vec<Message> {
-        self.dialogue.prompt(problem)
-    }
-    fn start(&self, problem: &Problem, seed: u64) -> Result<Box<dyn Episode>> {
+    fn open(&self, problem: &Problem, seed: u64) -> Result<Box<dyn Episode>> {
         self.check_world(problem)?;
-        let MultiHopQuestionsOptions { top_k, limits, .. } = &self.options;
-        let session = SearchSession::new(self.index()?, *top_k as usize, limits.output_bytes as usize);
+        let output_bytes = self.dialogue.options().limits.output_bytes as usize;
+        let session = SearchSession::new(self.index()?, self.options.top_k as usize, output_bytes);
         self.dialogue.start_with(vec![Box::new(session)], seed)
     }
-    fn max_turns(&self) -> u32 {
-        self.options.max_turns
-    }
-    fn verify(&self, problem: &Problem, answer: &str) -> bool {
-        verifiers::verify(problem, answer)
-    }
-    fn read_answer(&self, text: &str) -> Option<String> {
-        marked_or_last_line(text)
-    }
-    fn generator(&self) -> Option<&dyn ProblemGenerator> {
+    fn makes_problems(&self) -> Option<&dyn ProblemGenerator> {
         if self.options.corpus.is_empty() { Some(self) } else { None }
     }
 }

@@ -1,7 +1,8 @@
 //! Rules of the environment: what the demonstrator searches for, worlds that do not fit, corpora of users.
 
 use super::*;
-use crate::environments::Step;
+use crate::environments::{Environment, Step};
+use crate::options::PartOptions;
 use tempfile::NamedTempFile;
 use trainyard_tables::StopReason;
 

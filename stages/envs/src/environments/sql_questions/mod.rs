@@ -11,12 +11,11 @@ pub mod tables;
 
 use crate::environments::answer::marked_or_last_line;
 use crate::environments::dialogue::Dialogue;
-use crate::environments::{Demonstration, DialogueOptions, Environment, Episode, Latency, ProblemGenerator, ScriptedTurn};
-use crate::formats::ToolFormat;
-use crate::options::PartOptions;
+use crate::environments::{
+    Demonstration, DialogueEnvironment, DialogueOptions, Episode, InDialogue, OwnOptions, ProblemGenerator, ScriptedTurn,
+};
 use crate::tools::sql::{self, Database, DatabaseData, SqlLimits, SqlSession};
-use crate::tools::{ToolCall, ToolHost, ToolLimits, ToolSpec};
-use crate::verifiers;
+use crate::tools::{ToolCall, ToolHost, ToolSpec};
 use questions::{MAX_LEVEL, Question};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -24,14 +23,14 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 use trainyard_core::error::Context as _;
 use trainyard_core::{Chance, Error, OptionProblem, Result};
-use trainyard_tables::{Message, Problem};
+use trainyard_tables::Problem;
 
 const FORM: &str = r#"write "database": {"schema": "CREATE TABLE …", "rows": {"table": [[1, "a"]]}} into the problem's `verifier`"#;
 
-/// Options of `sql-questions`: the tables of its own problems, the limits of a query, and those of a dialogue.
+/// The tables of its own problems and the limits of a query.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub struct SqlQuestionsOptions {
+pub struct Own {
     /// People on the staff in a generated problem; there are twice as many sales. Problems from elsewhere have their own tables.
     #[schemars(range(min = 2, max = 200))]
     pub rows: u32,
@@ -42,59 +41,26 @@ pub struct SqlQuestionsOptions {
     /// Rows in the result of one query.
     #[schemars(range(min = 1, max = 10_000))]
     pub max_rows: u32,
-    /// Tools beside `sql` that the agent may call: `python`, `calculator`.
-    pub tools: Vec<String>,
-    /// How calls are written: `code` (the bare query, `sql` alone) or `hermes` (JSON).
-    pub format: String,
-    /// Agent turns in one episode, the answer included.
-    #[schemars(range(min = 1, max = 1000))]
-    pub max_turns: u32,
-    /// Tool calls in one episode.
-    #[schemars(range(min = 0, max = 10_000))]
-    pub max_tool_calls: u32,
-    /// Text of a system message; empty = none.
-    pub system: String,
-    /// Put the description of the tools into the system message.
-    pub describe_tools: bool,
-    /// Limits of one tool call. Of a query only `output_bytes` counts: rows beyond it are left out.
-    pub limits: ToolLimits,
-    /// Holds the results of every turn with calls back for a drawn time, to try how rollouts hide slow tools; null = never. What the
-    /// agent reads does not depend on it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub latency: Option<Latency>,
 }
 
-impl Default for SqlQuestionsOptions {
+impl Default for Own {
     fn default() -> Self {
-        let common = DialogueOptions::default();
-        Self {
-            rows: 12,
-            max_steps: 1_000_000,
-            max_rows: 50,
-            tools: Vec::new(),
-            format: common.format,
-            max_turns: 6,
-            max_tool_calls: 6,
-            system: common.system,
-            describe_tools: common.describe_tools,
-            limits: common.limits,
-            latency: common.latency,
-        }
+        Self { rows: 12, max_steps: 1_000_000, max_rows: 50 }
     }
 }
 
-impl SqlQuestionsOptions {
-    fn dialogue(&self) -> DialogueOptions {
-        let Self { tools, format, max_turns, max_tool_calls, system, describe_tools, limits, latency, .. } = self.clone();
-        DialogueOptions { tools, format, max_turns, max_tool_calls, system, describe_tools, limits, latency }
-    }
-    fn query_limits(&self) -> SqlLimits {
-        SqlLimits { steps: self.max_steps, rows: self.max_rows as usize, output_bytes: self.limits.output_bytes as usize }
-    }
-}
+/// Options of `sql-questions`: its own, and those of a dialogue, where `tools` are those beside `sql`. The format `code` is the bare query
+/// and for `sql` alone. Of the limits of a call only `output_bytes` counts for a query: rows beyond it are left out.
+pub type SqlQuestionsOptions = InDialogue<Own>;
 
-impl PartOptions for SqlQuestionsOptions {
+impl OwnOptions for Own {
     const KIND: &'static str = "sql-questions";
+    fn dialogue() -> DialogueOptions {
+        DialogueOptions { tools: Vec::new(), max_turns: 6, max_tool_calls: 6, ..DialogueOptions::default() }
+    }
+    fn tools() -> Vec<ToolSpec> {
+        vec![sql::spec()]
+    }
     fn check(&self) -> Vec<OptionProblem> {
         let ranges = [
             ("rows", u64::from(self.rows), 2, 200),
@@ -105,22 +71,26 @@ impl PartOptions for SqlQuestionsOptions {
         let problem = |(name, value, low, high): (&str, u64, u64, u64)| {
             OptionProblem::new(format!("/{name}"), format!("{value} is out of range")).help(format!("use a value from {low} to {high}"))
         };
-        outside.map(problem).chain(self.dialogue().check_with(&[sql::spec()])).collect()
+        outside.map(problem).collect()
     }
 }
 
 pub struct SqlQuestions {
     dialogue: Arc<Dialogue>,
-    options: SqlQuestionsOptions,
+    /// People in a generated problem.
+    rows: usize,
+    limits: SqlLimits,
 }
 
 impl SqlQuestions {
     pub fn new(options: SqlQuestionsOptions, host: &Arc<ToolHost>) -> Result<Self> {
-        let dialogue = Dialogue::with_tools(options.dialogue(), host, &[sql::spec()], marked_or_last_line)?;
-        Ok(Self { dialogue, options })
+        let Own { rows, max_steps, max_rows } = options.own;
+        let output_bytes = options.dialogue.limits.output_bytes as usize;
+        let dialogue = Dialogue::with_tools(options.dialogue, host, &Own::tools(), marked_or_last_line)?;
+        Ok(Self { dialogue, rows: rows as usize, limits: SqlLimits { steps: max_steps, rows: max_rows as usize, output_bytes } })
     }
     fn question(&self, level: u32, index: u64, chance: &Chance) -> Question {
-        Question::at(self.options.rows as usize, level, index, chance)
+        Question::at(self.rows, level, index, chance)
     }
 }
 
@@ -132,34 +102,17 @@ fn database_of(problem: &Problem) -> Result<DatabaseData> {
     DatabaseData::deserialize(database).map_err(|e| Error::data(format!("its `database` cannot be read: {e}")).help(FORM))
 }
 
-impl Environment for SqlQuestions {
-    fn kind(&self) -> &'static str {
-        SqlQuestionsOptions::KIND
+impl DialogueEnvironment for SqlQuestions {
+    const KIND: &'static str = Own::KIND;
+    fn dialogue(&self) -> &Arc<Dialogue> {
+        &self.dialogue
     }
-    fn tools(&self) -> Vec<ToolSpec> {
-        self.dialogue.specs()
-    }
-    fn format(&self) -> &dyn ToolFormat {
-        self.dialogue.format()
-    }
-    fn prompt(&self, problem: &Problem) -> Vec<Message> {
-        self.dialogue.prompt(problem)
-    }
-    fn start(&self, problem: &Problem, seed: u64) -> Result<Box<dyn Episode>> {
-        let database = database_of(problem).and_then(|data| Database::load(&data, self.options.query_limits()));
+    fn open(&self, problem: &Problem, seed: u64) -> Result<Box<dyn Episode>> {
+        let database = database_of(problem).and_then(|data| Database::load(&data, self.limits));
         let database = database.at(format!("problem `{}`", problem.id))?;
         self.dialogue.start_with(vec![Box::new(SqlSession::new(Arc::new(database)))], seed)
     }
-    fn max_turns(&self) -> u32 {
-        self.options.max_turns
-    }
-    fn verify(&self, problem: &Problem, answer: &str) -> bool {
-        verifiers::verify(problem, answer)
-    }
-    fn read_answer(&self, text: &str) -> Option<String> {
-        marked_or_last_line(text)
-    }
-    fn generator(&self) -> Option<&dyn ProblemGenerator> {
+    fn makes_problems(&self) -> Option<&dyn ProblemGenerator> {
         Some(self)
     }
 }

@@ -1,7 +1,8 @@
 //! Rules of the environment: demonstrations, problems from elsewhere, problems without a database.
 
 use super::*;
-use crate::environments::Step;
+use crate::environments::{Environment, Step};
+use crate::options::PartOptions;
 use trainyard_tables::StopReason;
 
 fn environment(options: Value) -> SqlQuestions {

@@ -7,14 +7,12 @@
 pub mod generator;
 
 use crate::environments::dialogue::Dialogue;
-use crate::environments::{Demonstration, DialogueOptions, Environment, Episode, ProblemGenerator, ScriptedTurn, mistakes};
-use crate::formats::ToolFormat;
+use crate::environments::{Demonstration, DialogueEnvironment, DialogueOptions, ProblemGenerator, ScriptedTurn, mistakes};
 use crate::options::PartOptions;
-use crate::tools::{ToolHost, ToolSpec};
-use crate::verifiers;
+use crate::tools::ToolHost;
 use std::sync::Arc;
 use trainyard_core::{Chance, OptionProblem, Result};
-use trainyard_tables::{Message, Problem};
+use trainyard_tables::Problem;
 
 /// Options of `word-problems` are those of a dialogue.
 pub type WordProblemsOptions = DialogueOptions;
@@ -44,32 +42,12 @@ fn read_answer(text: &str) -> Option<String> {
     (!text.is_empty()).then(|| text.to_string())
 }
 
-impl Environment for WordProblems {
-    fn kind(&self) -> &'static str {
-        <DialogueOptions as PartOptions>::KIND
+impl DialogueEnvironment for WordProblems {
+    const KIND: &'static str = <DialogueOptions as PartOptions>::KIND;
+    fn dialogue(&self) -> &Arc<Dialogue> {
+        &self.0
     }
-    fn tools(&self) -> Vec<ToolSpec> {
-        self.0.specs()
-    }
-    fn format(&self) -> &dyn ToolFormat {
-        self.0.format()
-    }
-    fn prompt(&self, problem: &Problem) -> Vec<Message> {
-        self.0.prompt(problem)
-    }
-    fn start(&self, _problem: &Problem, seed: u64) -> Result<Box<dyn Episode>> {
-        self.0.start(seed)
-    }
-    fn max_turns(&self) -> u32 {
-        self.0.options().max_turns
-    }
-    fn verify(&self, problem: &Problem, answer: &str) -> bool {
-        verifiers::verify(problem, answer)
-    }
-    fn read_answer(&self, text: &str) -> Option<String> {
-        read_answer(text)
-    }
-    fn generator(&self) -> Option<&dyn ProblemGenerator> {
+    fn makes_problems(&self) -> Option<&dyn ProblemGenerator> {
         Some(self)
     }
 }

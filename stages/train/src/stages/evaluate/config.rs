@@ -16,7 +16,7 @@ pub struct Config {
     /// One per model, in their order: lower-case letters, digits and `_`. `model_1`, … if empty.
     pub names: Vec<String>,
     /// The world that poses the problems.
-    #[schemars(schema_with = "world::environment_schema")]
+    #[schemars(schema_with = "trainyard_envs::environments::registry::schema")]
     pub environment: Value,
     /// Samples per problem beside the greedy one; 0 = greedy only.
     pub samples: u32,

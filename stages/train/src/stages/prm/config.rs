@@ -25,7 +25,7 @@ pub enum Trained {
 #[serde(deny_unknown_fields, default)]
 pub struct Config {
     /// The world that poses the problems.
-    #[schemars(schema_with = "world::environment_schema")]
+    #[schemars(schema_with = "trainyard_envs::environments::registry::schema")]
     pub environment: Value,
     /// How rollouts and their continuations are sampled.
     pub sampling: SamplingOptions,

@@ -25,6 +25,7 @@ use trainyard_tables::{Problem, Sampling, Status, StopReason, Trajectory};
 #[serde(deny_unknown_fields, default)]
 pub struct Asynchronous {
     /// Updates that may lie between the weights of a rollout's oldest token and the update that uses it.
+    #[schemars(range(min = 0, max = 1000))]
     pub max_staleness: u64,
 }
 
@@ -119,13 +120,18 @@ struct Intake {
 }
 
 impl Intake {
-    /// The next group to use, of those that have ended. Where as many open groups as there are places must be used now to keep the
-    /// bound, only these: slow groups are waited for, not left out.
-    fn next(&mut self, step: u64, max_staleness: u64, places: usize) -> Option<Vec<Finished>> {
-        let due = |number: u32| self.open.get(&number).is_some_and(|started| started + max_staleness <= step);
-        let only_due = self.open.keys().filter(|n| due(**n)).count() >= places;
+    /// The next group to use, of those that have ended. Where the open groups that must be used by some step are as many as the places
+    /// until then (`places` in this step, `wanted` in each later one), only these: slow groups are waited for, not left out.
+    fn next(&mut self, step: u64, max_staleness: u64, places: usize, wanted: usize) -> Option<Vec<Finished>> {
+        let due = |started: u64, by: u64| started + max_staleness <= by;
+        let tight = |ahead: &u64| {
+            let due_by_then = self.open.values().filter(|started| due(**started, step + ahead)).count();
+            due_by_then >= places + wanted * *ahead as usize
+        };
+        let by = (0..=max_staleness).find(tight).map(|ahead| step + ahead);
         let group_of = |members: &[Finished]| members.first().map_or(0, |m| m.trajectory.group);
-        let at = self.ended.iter().position(|members| !only_due || due(group_of(members)))?;
+        let may = |number: u32| by.is_none_or(|by| self.open.get(&number).is_some_and(|started| due(*started, by)));
+        let at = self.ended.iter().position(|members| may(group_of(members)))?;
         let members = self.ended.remove(at)?;
         self.open.remove(&group_of(&members));
         Some(members)
@@ -197,7 +203,7 @@ impl Run<'_> {
                 intake.open.insert(number, step);
                 progress.state.started_groups += 1;
             }
-            let Some(members) = intake.next(step, options.max_staleness, wanted - all.batch.groups.len()) else {
+            let Some(members) = intake.next(step, options.max_staleness, wanted - all.batch.groups.len(), wanted) else {
                 intake.ended.push_back(ready.recv().map_err(|_| last_word(ready))??);
                 continue;
             };
@@ -348,4 +354,32 @@ fn updates(record: &[Trajectory], steps: u64, size: u32) -> Result<VecDeque<Vec<
 fn missing(step: u64) -> Error {
     Error::data(format!("the record does not hold all rollouts of update {step}"))
         .help("it was written with too small a `keep_rollouts`, or for fewer steps")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ended(group: u32) -> Vec<Finished> {
+        vec![Finished { trajectory: Trajectory { group, ..Trajectory::default() }, ..Finished::default() }]
+    }
+
+    #[test]
+    fn slow_groups_keep_their_places() {
+        // Two groups of step 0 still run; both must be used by step 2, one a step: so in step 1 nothing else may be used.
+        let mut intake = Intake { open: [(0, 0), (1, 0), (2, 1)].into(), ended: [ended(2)].into() };
+        assert!(intake.next(1, 2, 1, 1).is_none());
+        intake.ended.push_back(ended(1));
+        assert_eq!(intake.next(1, 2, 1, 1), Some(ended(1)), "the newer one waits");
+        assert!(intake.next(2, 2, 1, 1).is_none(), "the last one of step 0 is due");
+        intake.ended.push_back(ended(0));
+        assert_eq!(intake.next(2, 2, 1, 1), Some(ended(0)));
+        assert_eq!(intake.next(3, 2, 1, 1), Some(ended(2)));
+    }
+
+    #[test]
+    fn groups_that_have_time_are_used_in_order_of_arrival() {
+        let mut intake = Intake { open: [(0, 0), (1, 0)].into(), ended: [ended(1)].into() };
+        assert_eq!(intake.next(0, 2, 2, 2), Some(ended(1)));
+    }
 }

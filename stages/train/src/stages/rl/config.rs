@@ -19,13 +19,13 @@ use trainyard_lm::optimizer::Decay;
 pub struct Config {
     /// The world that poses the problems.
     #[serde(default = "world::default_environment")]
-    #[schemars(schema_with = "world::environment_schema")]
+    #[schemars(schema_with = "trainyard_envs::environments::registry::schema")]
     pub environment: Value,
     /// How episodes are sampled.
     pub rollout: Rollout,
     /// Components of the reward; their weighted sum is what is maximized.
     #[serde(default = "world::default_rewards")]
-    #[schemars(schema_with = "world::rewards_schema")]
+    #[schemars(schema_with = "trainyard_envs::rewards::registry::schema")]
     pub rewards: Value,
     /// Which rollouts enter the update, in this order.
     #[schemars(schema_with = "filters_schema")]
@@ -344,6 +344,11 @@ impl Config {
             problems.push(
                 OptionProblem::new("/loss/correction", "asynchronous rollouts are of older weights, but nothing corrects for that")
                     .help("use {kind: truncated}, {kind: masked} or {kind: sequence}"),
+            );
+        }
+        if let Some(staleness) = self.rollout.asynchronous.as_ref().map(|a| a.max_staleness).filter(|s| *s > 1000) {
+            problems.push(
+                OptionProblem::new("/rollout/asynchronous/max_staleness", format!("{staleness} is out of range")).help("use at most 1000"),
             );
         }
         let strategy = self.rollout.strategy.get("kind").and_then(Value::as_str).unwrap_or_default();

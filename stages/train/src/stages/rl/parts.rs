@@ -105,6 +105,12 @@ impl Parts {
                 .collect()
         };
         let mut problems: Vec<OptionProblem> = self.each().into_iter().flat_map(of).collect();
+        if self.advantage.needs().values && !self.terms.iter().any(|t| t.needs().values) {
+            problems.push(
+                OptionProblem::new("/advantage", "this part needs values, but no loss term trains the value model")
+                    .help("add {kind: value} to `loss.terms`"),
+            );
+        }
         if !self.advantage.needs().values {
             let valued = self.terms.iter().enumerate().filter(|(_, t)| t.needs().values);
             problems.extend(valued.map(|(i, _)| {

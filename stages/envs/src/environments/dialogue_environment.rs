@@ -1,0 +1,63 @@
+//! What every environment that is a dialogue has in common with the others.
+//!
+//! Why so: such environments differ in their tools, their worlds and their problems, and in nothing that [`Environment`] asks besides.
+//! Refuses: another judge than the problem's verifier; an environment that needs one implements [`Environment`] itself.
+
+use crate::environments::dialogue::Dialogue;
+use crate::environments::{Environment, Episode, ProblemGenerator};
+use crate::formats::ToolFormat;
+use crate::tools::ToolSpec;
+use crate::verifiers;
+use std::sync::Arc;
+use trainyard_core::Result;
+use trainyard_tables::{Message, Problem};
+
+/// An environment that is a dialogue: what differs from one to the next. The rest of [`Environment`] follows.
+pub trait DialogueEnvironment: Send + Sync {
+    /// As in [`Environment::kind`].
+    const KIND: &'static str;
+    /// As in [`Environment::converses`].
+    const CONVERSES: bool = false;
+    fn dialogue(&self) -> &Arc<Dialogue>;
+    /// A fresh episode; without tools or a world of the environment's own.
+    fn open(&self, _problem: &Problem, seed: u64) -> Result<Box<dyn Episode>> {
+        self.dialogue().start(seed)
+    }
+    /// As in [`Environment::generator`].
+    fn makes_problems(&self) -> Option<&dyn ProblemGenerator> {
+        None
+    }
+}
+
+impl<T: DialogueEnvironment> Environment for T {
+    fn kind(&self) -> &'static str {
+        T::KIND
+    }
+    fn tools(&self) -> Vec<ToolSpec> {
+        self.dialogue().specs()
+    }
+    fn format(&self) -> &dyn ToolFormat {
+        self.dialogue().format()
+    }
+    fn prompt(&self, problem: &Problem) -> Vec<Message> {
+        self.dialogue().prompt(problem)
+    }
+    fn start(&self, problem: &Problem, seed: u64) -> Result<Box<dyn Episode>> {
+        self.open(problem, seed)
+    }
+    fn max_turns(&self) -> u32 {
+        self.dialogue().options().max_turns
+    }
+    fn converses(&self) -> bool {
+        T::CONVERSES
+    }
+    fn verify(&self, problem: &Problem, answer: &str) -> bool {
+        verifiers::verify(problem, answer)
+    }
+    fn read_answer(&self, text: &str) -> Option<String> {
+        self.dialogue().read_answer(text)
+    }
+    fn generator(&self) -> Option<&dyn ProblemGenerator> {
+        self.makes_problems()
+    }
+}
