@@ -10,6 +10,7 @@ mod caching;
 mod check;
 mod docs;
 mod faults;
+mod notifications;
 mod recipes;
 mod resume;
 mod run_stages;

@@ -8,6 +8,7 @@ mod exit;
 mod in_process;
 mod machine;
 mod names;
+mod notifications;
 mod output;
 mod session;
 mod wiring;

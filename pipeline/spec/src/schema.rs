@@ -2,6 +2,8 @@
 //!
 //! Every typed value may also be an expression, so each option's schema is widened by that. Refuses to be the judge: `check` is.
 
+mod share;
+
 use serde_json::{Map, Value, json};
 use trainyard_core::{ArtifactKind, Catalogue, KindInfo};
 
@@ -27,7 +29,7 @@ pub fn workflow_schema(catalogue: &dyn Catalogue) -> Value {
     let mut stage = stage_schema(&names);
     stage["allOf"] = Value::Array(branches);
     definitions.insert("stage".into(), stage);
-    json!({
+    let mut schema = json!({
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "Trainyard workflow",
         "type": "object",
@@ -55,7 +57,9 @@ pub fn workflow_schema(catalogue: &dyn Catalogue) -> Value {
             }},
         },
         "$defs": definitions,
-    })
+    });
+    share::share(&mut schema);
+    schema
 }
 
 fn recipe_schema() -> Value {

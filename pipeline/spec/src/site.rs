@@ -37,8 +37,9 @@ pub enum Durability {
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Notification {
-    /// `succeeded`, `failed`.
+    /// Outcomes of a run: `succeeded`, `failed`, `cancelled`.
     pub on: Vec<String>,
+    /// `https://…`, `http://…`, or the variable that holds such an address (`env:WEBHOOK`): many addresses are secrets.
     pub webhook: String,
 }
 
@@ -242,8 +243,16 @@ fn read_notification(bound: &Bound, reader: &mut Reader<'_>) -> Option<Notificat
         return None;
     };
     let on = match fields.get("on").and_then(|b| reader.list(b, "`on`")) {
-        Some(items) => items.iter().filter_map(|b| reader.word(b, "`on`", &["succeeded", "failed"])).map(str::to_string).collect(),
+        Some(items) => {
+            items.iter().filter_map(|b| reader.word(b, "`on`", &["succeeded", "failed", "cancelled"])).map(str::to_string).collect()
+        }
         None => vec!["failed".to_string()],
     };
-    Some(Notification { on, webhook: reader.string(webhook, "`webhook`")? })
+    let address = reader.string(webhook, "`webhook`")?;
+    let known = ["https://", "http://", "env:"].iter().any(|start| address.strip_prefix(start).is_some_and(|rest| !rest.is_empty()));
+    if !known {
+        let d = Diagnostic::error("wrong-value", webhook.span, "`webhook` is no address");
+        reader.report(d.help("write `https://…`, or `env:WEBHOOK` for an address that is kept in a variable"));
+    }
+    Some(Notification { on, webhook: address })
 }

@@ -36,7 +36,7 @@ impl World {
     }
     pub fn rewards(&self, options: &Value) -> Result<Rewards> {
         let list = options.as_array().ok_or_else(|| Error::invalid("`rewards` must be a list"))?;
-        Ok(Rewards(list.iter().map(|r| rewards::build(r).at("rewards")).collect::<Result<_>>()?))
+        Ok(Rewards(rewards::build(list)?))
     }
 
     /// Fills the defaults of `environment` and `rewards` in a config; absent keys get the default world.

@@ -40,4 +40,5 @@ pub use garbage::{GarbageDone, GarbagePlan};
 pub use journal::{AppendError, Batch, Fenced, Header, JournalReader, JournalWriter};
 pub use manifests::Published;
 pub use options::StoreOptions;
+pub use s3::install_tls;
 pub use store::Store;

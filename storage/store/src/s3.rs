@@ -20,9 +20,14 @@ pub(crate) fn connect(bucket: &str) -> Result<AmazonS3> {
     })
 }
 
-fn builder(bucket: &str, max_retries: usize) -> AmazonS3Builder {
+/// Gives this process its TLS provider. Every HTTP client needs one before it is built; calling again changes nothing.
+pub fn install_tls() {
     // An error means that this process has a provider already, which is as good.
     let _ = rustls::crypto::ring::default_provider().install_default();
+}
+
+fn builder(bucket: &str, max_retries: usize) -> AmazonS3Builder {
+    install_tls();
     let retry = RetryConfig { max_retries, retry_timeout: Duration::from_secs(RETRY_SECONDS), ..RetryConfig::default() };
     AmazonS3Builder::from_env()
         .with_bucket_name(bucket)

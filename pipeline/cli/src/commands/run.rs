@@ -6,7 +6,7 @@ use crate::output::human::{print_json, print_text};
 use crate::output::progress::Progress;
 use crate::output::{reports, runs};
 use crate::session::Session;
-use crate::{compiled, wiring, world};
+use crate::{compiled, notifications, wiring, world};
 use serde_json::{Value, json};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -48,6 +48,10 @@ fn execute(site: &SiteArgs, workflow: &WorkflowArgs, options: RunOptions, format
         trainyard_runtime::run(options, plan, world).await
     })?;
     print_summary(&session, &summary, format)?;
+    session.block_on(async {
+        notifications::send(&session.site.notifications, &summary.run, &summary.view).await;
+        Ok(())
+    })?;
     exit(&summary)
 }
 

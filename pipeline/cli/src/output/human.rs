@@ -14,6 +14,16 @@ pub fn print_error(error: &Error) {
     }
 }
 
+/// `warning: message`, then its help: something went wrong that changes nothing about the result.
+pub fn print_warning(error: &Error) {
+    let mut err = std::io::stderr().lock();
+    let (yellow, bold, reset) = if err.is_terminal() { ("\x1b[33m", "\x1b[1m", "\x1b[0m") } else { ("", "", "") };
+    let _ = writeln!(err, "{yellow}{bold}warning{reset}: {}", error.message);
+    if let Some(help) = &error.help {
+        let _ = writeln!(err, "  {bold}help{reset}: {help}");
+    }
+}
+
 /// Columns padded to their widest cell, two spaces between; numbers (cells that parse as one) to the right.
 pub fn table(header: &[&str], rows: &[Vec<String>]) -> String {
     let width = |column: usize| {

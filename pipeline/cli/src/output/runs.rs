@@ -56,7 +56,8 @@ impl RunSummaryRow {
     }
 }
 
-fn status(view: &RunView) -> &'static str {
+/// `succeeded`, `failed`, `cancelled`, `unfinished`.
+pub fn status(view: &RunView) -> &'static str {
     match view.finished {
         Some((_, RunOutcome::Succeeded)) => "succeeded",
         Some((_, RunOutcome::Failed)) => "failed",

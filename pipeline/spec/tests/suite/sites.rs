@@ -29,7 +29,7 @@ fn a_site_is_read() {
 #[test]
 fn all_mistakes_of_a_site_are_reported() {
     let (site, diagnostics) = parse(
-        "stor: x\ndurability: fsyncc\nsecrets: {A: plain}\npools:\n  - {name: a, cpus: 0}\n  - {name: a, memory: lots}\n  - {tags: [x]}\n",
+        "stor: x\ndurability: fsyncc\nsecrets: {A: plain}\npools:\n  - {name: a, cpus: 0}\n  - {name: a, memory: lots}\n  - {tags: [x]}\nnotifications: [{on: [done], webhook: example.org}]\n",
     );
     assert!(site.is_none());
     assert_eq!(
@@ -40,7 +40,9 @@ fn all_mistakes_of_a_site_are_reported() {
          /s/trainyard.yaml:6:23: error[wrong-value]: `memory`: `lots` is no size: write a number with B, kB, MB, GB, TB, KiB, MiB, GiB or TiB, as in `40GiB`\n\
          /s/trainyard.yaml:7:5: error[missing-key]: a pool has no `name`\n\
          /s/trainyard.yaml:6:5: error[duplicate-name]: two pools are called `a`\n\
-         /s/trainyard.yaml:3:14: error[wrong-value]: `plain` is no provider of a secret; name an environment variable: `env:A`"
+         /s/trainyard.yaml:3:14: error[wrong-value]: `plain` is no provider of a secret; name an environment variable: `env:A`\n\
+         /s/trainyard.yaml:8:23: error[wrong-value]: `on` cannot be `done`; valid here: succeeded, failed, cancelled\n\
+         /s/trainyard.yaml:8:39: error[wrong-value]: `webhook` is no address; write `https://…`, or `env:WEBHOOK` for an address that is kept in a variable"
     );
 }
 

@@ -45,6 +45,8 @@ pub fn kinds() -> Vec<PartKind<Build>> {
 
 /// A reward with its weight in the sum: the entry `{kind: format, weight: 0.1, …}` of a config.
 pub struct WeightedReward {
+    /// Its name in records: the kind; from the second of a kind in a list on with its number (`answer_2`).
+    pub component: String,
     pub weight: f64,
     pub reward: Box<dyn Reward>,
 }
@@ -71,12 +73,22 @@ fn split_weight(options: &Value) -> Result<(f64, Value)> {
     Ok((weight, own))
 }
 
-/// Builds one entry of the list `rewards`.
-pub fn build(options: &Value) -> Result<WeightedReward> {
+/// Builds the list `rewards`. Errors: invalid, with the place in the list.
+pub fn build(list: &[Value]) -> Result<Vec<WeightedReward>> {
+    let mut seen: BTreeMap<String, usize> = BTreeMap::new();
+    let one = |(i, options): (usize, &Value)| {
+        let (weight, reward) = build_one(options).at(format!("rewards[{i}]"))?;
+        let number = seen.entry(reward.name().to_string()).and_modify(|n| *n += 1).or_insert(1);
+        let component = if *number == 1 { reward.name().to_string() } else { format!("{}_{number}", reward.name()) };
+        Ok(WeightedReward { component, weight, reward })
+    };
+    list.iter().enumerate().map(one).collect()
+}
+
+fn build_one(options: &Value) -> Result<(f64, Box<dyn Reward>)> {
     let (weight, own) = split_weight(options)?;
     let kinds = kinds();
-    let reward = (find("reward", &kinds, &own)?.build)(&own)?;
-    Ok(WeightedReward { weight, reward })
+    Ok((weight, (find("reward", &kinds, &own)?.build)(&own)?))
 }
 
 /// One entry with all defaults filled in.
@@ -120,10 +132,10 @@ pub struct Total {
 /// The reward of one episode, without anything new being observed.
 pub fn score(rewards: &[WeightedReward], r: &Trajectory, p: &Problem, g: &GroupView<'_>) -> Total {
     let mut total = Total::default();
-    for WeightedReward { weight, reward } in rewards {
+    for WeightedReward { component, weight, reward } in rewards {
         let score = reward.score(r, p, g);
         if let Some(value) = score.value {
-            total.components.insert(reward.name().to_string(), value);
+            total.components.insert(component.clone(), value);
             total.value += weight * value;
         }
         if total.per_turn.len() < score.per_turn.len() {
@@ -181,7 +193,7 @@ mod tests {
             let whole = complete(&options).unwrap();
             assert_eq!(complete(&whole).unwrap(), whole);
             assert_eq!(whole["weight"], json!(1.0));
-            assert_eq!(build(&whole).unwrap().reward.name(), kind.name);
+            assert_eq!(build(&[whole.clone()]).unwrap()[0].reward.name(), kind.name);
             assert_eq!(check(&whole), []);
             assert!((kind.schema)().is_object());
         }
@@ -191,13 +203,14 @@ mod tests {
     fn mistakes_in_an_entry_are_all_reported() {
         assert_eq!(check(&json!({"kind": "answer", "weight": "x", "colour": 1})).len(), 2);
         assert_eq!(check(&json!({"kind": "beauty"}))[0].pointer, "/kind");
-        assert!(build(&json!({"kind": "answer", "colour": 1})).is_err());
-        assert!(build(&json!({"weight": 2})).is_err());
+        let misspelled = build(&[json!({"kind": "answer"}), json!({"kind": "answer", "colour": 1})]).map(|_| ()).unwrap_err();
+        assert!(misspelled.to_string().contains("rewards[1]"), "{misspelled}");
+        assert!(build(&[json!({"weight": 2})]).is_err());
     }
 
     #[test]
     fn the_sum_is_weighted_and_components_are_kept() {
-        let rewards = [build(&json!({"kind": "answer"})).unwrap(), build(&json!({"kind": "format", "weight": 0.5})).unwrap()];
+        let rewards = build(&[json!({"kind": "answer"}), json!({"kind": "format", "weight": 0.5})]).unwrap();
         let p = Problem { answer: "7".to_string(), ..Problem::default() };
         let message = trainyard_tables::Message::new("assistant", "7");
         let r =
@@ -210,7 +223,15 @@ mod tests {
 
     fn list() -> Vec<WeightedReward> {
         let options = [json!({"kind": "answer"}), json!({"kind": "tool_efficiency", "weight": 0.5}), json!({"kind": "tool_efficiency"})];
-        options.iter().map(|o| build(o).unwrap()).collect()
+        build(&options).unwrap()
+    }
+
+    #[test]
+    fn two_of_one_kind_are_two_components() {
+        let p = Problem { id: "p".to_string(), ..Problem::default() };
+        let r = Trajectory { tool_calls: 1, ..Trajectory::default() };
+        let total = score(&list(), &r, &p, &GroupView::alone(&[&r], &[true]));
+        assert_eq!(total.components.keys().collect::<Vec<_>>(), ["answer", "tool_efficiency", "tool_efficiency_2"]);
     }
 
     fn group(rewards: &mut [WeightedReward], calls: &[u32]) -> Vec<f64> {

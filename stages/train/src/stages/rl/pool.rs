@@ -2,19 +2,20 @@
 //!
 //! Why so: parts know no text; a hint is a line of the problem's worked solution, and a demonstration is cut into the tokens that an
 //! agent would have sampled, turn by turn, by the same template and tokenizer. Refuses: demonstrations that the tokenizer cannot
-//! express.
+//! express or that are longer than the model, before anything is trained.
 
 use std::collections::BTreeMap;
-use trainyard_core::Result;
+use trainyard_core::{Error, Result};
 use trainyard_learn::{Pool, PoolProblem};
 use trainyard_lm::template::{Chat, Conversation, Encoded, RenderOptions};
 use trainyard_tables::{Problem, Trajectory};
 
-/// Demonstrations belong to the problem that they name.
-pub fn pool(problems: &[Problem], demonstrations: &[Trajectory], chat: &Chat) -> Result<Pool> {
+/// Demonstrations belong to the problem that they name. `positions`: tokens that the model holds at most.
+pub fn pool(problems: &[Problem], demonstrations: &[Trajectory], chat: &Chat, positions: usize) -> Result<Pool> {
     let mut by_problem: BTreeMap<&str, Vec<Vec<Vec<u32>>>> = BTreeMap::new();
     for row in demonstrations {
         let encoded = Conversation::encode(chat, &row.messages, RenderOptions::default())
+            .and_then(|encoded| fitting(encoded, positions))
             .map_err(|e| e.at(format!("row `{}` of input `demonstrations`", row.id)))?;
         by_problem.entry(&row.problem_id).or_default().push(own_turns(&encoded));
     }
@@ -26,6 +27,14 @@ pub fn pool(problems: &[Problem], demonstrations: &[Trajectory], chat: &Chat) ->
         demonstrations: by_problem.get(p.id.as_str()).cloned().unwrap_or_default(),
     };
     Ok(Pool { problems: problems.iter().map(one).collect() })
+}
+
+fn fitting(encoded: Encoded, positions: usize) -> Result<Encoded> {
+    if encoded.token_ids.len() <= positions {
+        return Ok(encoded);
+    }
+    let message = format!("{} tokens, but the model has {positions} positions", encoded.token_ids.len());
+    Err(Error::invalid(message).help("leave the row out by a rule of `data/filter`, or raise max_position_embeddings of `model/init`"))
 }
 
 /// The agent's tokens, turn by turn, the token that ends each turn included.
@@ -46,12 +55,20 @@ mod tests {
     fn a_demonstration_is_cut_into_the_turns_of_its_agent() {
         let model = tiny_model(16, 1, 1);
         let problems = sums(3, 3, 2);
-        let found = pool(&problems, &demonstrations(2, 3, 2), &model.chat).unwrap();
+        let found = pool(&problems, &demonstrations(2, 3, 2), &model.chat, model.config.max_position_embeddings).unwrap();
         let [call, answer] = found.problems[0].demonstrations[0].as_slice() else { panic!("two turns") };
         let tokenizer = model.chat.tokenizer();
         assert_eq!(model.chat.content(call).unwrap(), format!("<tool_call>{}</tool_call>", problems[0].canonical));
         assert_eq!(model.chat.content(answer).unwrap(), problems[0].answer);
         assert!(call.last() == answer.last() && tokenizer.is_added(*call.last().unwrap()));
         assert!(found.problems[2].demonstrations.is_empty() && found.problems[2].hints.is_empty());
+    }
+
+    #[test]
+    fn a_demonstration_longer_than_the_model_is_named() {
+        let model = tiny_model(16, 1, 1);
+        let rows = demonstrations(2, 3, 2);
+        let error = pool(&sums(3, 3, 2), &rows, &model.chat, 5).unwrap_err().to_string();
+        assert!(error.contains(&rows[0].id) && error.contains("5 positions"), "{error}");
     }
 }

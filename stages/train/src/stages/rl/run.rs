@@ -92,7 +92,7 @@ impl<'a> Run<'a> {
         context: &StageContext,
     ) -> Result<Self> {
         let world = World::new(context.cpus);
-        let pool = pool::pool(&problems, demonstrations, &policy.folder.chat)?;
+        let pool = pool::pool(&problems, demonstrations, &policy.folder.chat, policy.folder.config.max_position_embeddings)?;
         Ok(Self {
             config,
             policy,

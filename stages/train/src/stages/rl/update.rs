@@ -125,8 +125,7 @@ impl Update<'_> {
             units = groups.into_values().collect();
         }
         draws.shuffle(&mut units);
-        let share = units.len().div_ceil(self.minibatches);
-        units.chunks(share).map(<[Vec<usize>]>::concat).collect()
+        shares(&units, self.minibatches).iter().map(|share| share.concat()).collect()
     }
 
     fn minibatch(
@@ -265,6 +264,21 @@ impl Update<'_> {
         }
         Ok((logprobs, entropies))
     }
+}
+
+/// Cuts a list into `parts` pieces whose lengths differ by one at most, the longer ones first; fewer only where there are fewer items,
+/// so that the learning-rate schedule, which counts on `parts` steps, comes to its end.
+fn shares<T>(items: &[T], parts: usize) -> Vec<&[T]> {
+    let (short, longer) = (items.len() / parts, items.len() % parts);
+    let mut rest = items;
+    let lengths = (0..parts).map(|n| short + usize::from(n < longer)).filter(|length| *length > 0);
+    lengths
+        .map(|length| {
+            let (share, after) = rest.split_at(length);
+            rest = after;
+            share
+        })
+        .collect()
 }
 
 /// Logprobs that do not change during the update, by sample.

@@ -186,3 +186,13 @@ fn nothing_in_the_loss_is_no_step() {
         run(&mut t, &samples, &Options { terms: &terms(json!(["clip"])), correction: &*none, reference: None, micro: 64 }).unwrap();
     assert_eq!(report, UpdateReport::default());
 }
+
+#[test]
+fn minibatches_are_as_many_as_asked_for() {
+    let items: Vec<u8> = (0..9).collect();
+    let lengths = |parts| shares(&items, parts).iter().map(|share| share.len()).collect::<Vec<_>>();
+    assert_eq!(lengths(4), [3, 2, 2, 2]);
+    assert_eq!(lengths(3), [3, 3, 3]);
+    assert_eq!(lengths(12), [1; 9]);
+    assert_eq!(shares(&items, 4).concat(), items);
+}

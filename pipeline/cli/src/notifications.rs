@@ -1,0 +1,110 @@
+//! Tells the webhooks of the site file that a run has ended.
+//!
+//! One POST for each notification whose `on` names the outcome. The body is JSON: `text` is the closing line, which chat services show as
+//! it is; beside it stand the run, its workflow, its status and what failed. A notification is news about a run and no part of it:
+//! one that cannot be delivered is a warning, and the exit code stays. Refuses: to print more of an address than its host, since
+//! such addresses are secrets themselves.
+
+use crate::output::human::print_warning;
+use crate::output::runs;
+use reqwest::{Client, StatusCode, Url};
+use serde_json::{Value, json};
+use std::time::Duration;
+use trainyard_core::event::RunOutcome;
+use trainyard_core::{Error, Result, RunId};
+use trainyard_engine::fold::{RunView, StageView};
+use trainyard_spec::site::Notification;
+
+/// For one try, connection included.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// Between two tries.
+const PAUSE: Duration = Duration::from_millis(500);
+const TRIES: u32 = 3;
+
+/// Sends what the site asks for; a run that has not ended tells nobody.
+pub async fn send(notifications: &[Notification], run: &RunId, view: &RunView) {
+    let Some((_, outcome)) = view.finished else { return };
+    let body = body(run, view).to_string();
+    for notification in notifications.iter().filter(|n| n.on.iter().any(|name| name == outcome_name(outcome))) {
+        if let Err(error) = deliver(notification, &body).await {
+            print_warning(&error);
+        }
+    }
+}
+
+/// The names that `on` knows.
+fn outcome_name(outcome: RunOutcome) -> &'static str {
+    match outcome {
+        RunOutcome::Succeeded => "succeeded",
+        RunOutcome::Failed => "failed",
+        RunOutcome::Cancelled => "cancelled",
+    }
+}
+
+fn body(run: &RunId, view: &RunView) -> Value {
+    let failed: Vec<Value> = view.stages.iter().flat_map(failures).collect();
+    json!({
+        "text": runs::closing_line(run, view),
+        "run": run.0,
+        "workflow": view.workflow,
+        "status": runs::status(view),
+        "failed": failed,
+    })
+}
+
+/// The error of a stage, and its checks that made the run fail.
+fn failures(stage: &StageView) -> impl Iterator<Item = Value> + '_ {
+    let error = stage.error.iter().map(|error| error.message.clone());
+    let checks = stage.checks.iter().filter(|c| c.gates && !c.passed).map(trainyard_engine::checks::describe);
+    error.chain(checks).map(|message| json!({"stage": stage.stage.0, "error": message}))
+}
+
+async fn deliver(notification: &Notification, body: &str) -> Result<()> {
+    let url = address(&notification.webhook)?;
+    let place = format!("the notification to {}", url.host_str().unwrap_or("its webhook"));
+    let client = client().map_err(|e| Error::retryable(format!("{place}: no client: {}", e.without_url())))?;
+    let mut tries = 1;
+    loop {
+        let reason = match post(&client, url.clone(), body).await {
+            Ok(status) if status.is_success() => return Ok(()),
+            Ok(status) => format!("the server answered {status}"),
+            Err(error) => format!("no answer: {}", innermost(&error.without_url())),
+        };
+        if tries == TRIES {
+            return Err(Error::retryable(format!("{place} was not delivered: {reason}")).help("see `notifications` in the site file"));
+        }
+        tries += 1;
+        tokio::time::sleep(PAUSE).await;
+    }
+}
+
+/// An address, or the variable that holds it.
+fn address(webhook: &str) -> Result<Url> {
+    let text = match webhook.strip_prefix("env:") {
+        None => webhook.to_string(),
+        Some(variable) => std::env::var(variable).map_err(|_| {
+            Error::invalid(format!("a notification was not sent: the variable {variable} is not set"))
+                .help("set it to the webhook's address")
+        })?,
+    };
+    Url::parse(&text).map_err(|e| Error::invalid(format!("a notification was not sent: its webhook is no address: {e}")))
+}
+
+fn client() -> std::result::Result<Client, reqwest::Error> {
+    trainyard_store::install_tls();
+    Client::builder().timeout(PATIENCE).build()
+}
+
+async fn post(client: &Client, url: Url, body: &str) -> std::result::Result<StatusCode, reqwest::Error> {
+    let request = client.post(url).header("content-type", "application/json").body(body.to_string());
+    request.send().await.map(|response| response.status())
+}
+
+/// The cause that says something: the outer errors only say that a request failed.
+fn innermost(error: &dyn std::error::Error) -> String {
+    let mut inner = error;
+    while let Some(source) = inner.source() {
+        inner = source;
+    }
+    inner.to_string()
+}

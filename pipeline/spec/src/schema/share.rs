@@ -1,0 +1,144 @@
+//! Moves what a JSON Schema says several times to one definition.
+//!
+//! Why so: stage kinds take the same options (environments, rewards, sampling), and each brings them whole, so that a kind can be
+//! read by itself. The schema of all kinds together would repeat them for every kind. Refuses: to touch anything but schemas (a
+//! map of `properties` is none), and small ones, where a reference would be longer than what it stands for.
+
+use serde_json::{Map, Value, json};
+use std::collections::HashMap;
+
+/// Bytes of compact JSON from which a reference is worth it.
+const SMALLEST: usize = 300;
+const MAPS: [&str; 3] = ["properties", "patternProperties", "$defs"];
+const SINGLE: [&str; 6] = ["items", "additionalProperties", "if", "then", "else", "not"];
+const LISTS: [&str; 4] = ["anyOf", "oneOf", "allOf", "prefixItems"];
+
+/// Replaces equal sub-schemas by references to new entries of the root's `$defs`. What the schema accepts stays the same.
+pub fn share(root: &mut Value) {
+    let mut sharing = Sharing::default();
+    sharing.count(root);
+    each_child(root, "", &mut |name, child| sharing.replace(name, child, 1));
+    if let Some(Value::Object(definitions)) = root.get_mut("$defs") {
+        definitions.extend(sharing.definitions);
+    }
+}
+
+#[derive(Default)]
+struct Sharing {
+    /// Compact JSON → how often it occurs.
+    counts: HashMap<String, usize>,
+    /// Compact JSON → its definition's name.
+    names: HashMap<String, String>,
+    definitions: Map<String, Value>,
+}
+
+impl Sharing {
+    fn count(&mut self, schema: &mut Value) {
+        *self.counts.entry(schema.to_string()).or_default() += 1;
+        each_child(schema, "", &mut |_, child| self.count(child));
+    }
+
+    /// `around`: how often the schema that holds this one occurs. One that occurs no more often stays where it is.
+    fn replace(&mut self, name: &str, schema: &mut Value, around: usize) {
+        let text = schema.to_string();
+        let count = self.counts.get(&text).copied().unwrap_or(1);
+        if text.len() < SMALLEST || count <= around {
+            return each_child(schema, name, &mut |name, child| self.replace(name, child, around));
+        }
+        let target = match self.names.get(&text) {
+            Some(known) => known.clone(),
+            None => self.define(name, text, schema.clone(), count),
+        };
+        *schema = json!({"$ref": format!("#/$defs/{target}")});
+    }
+
+    fn define(&mut self, name: &str, text: String, mut schema: Value, count: usize) -> String {
+        let title = schema.get("title").and_then(Value::as_str).unwrap_or(name).to_string();
+        let taken = |candidate: &String| self.definitions.contains_key(candidate);
+        let numbered = (2..).map(|n| format!("shared.{title}.{n}"));
+        let own = std::iter::once(format!("shared.{title}")).chain(numbered).find(|c| !taken(c)).unwrap_or_default();
+        self.names.insert(text, own.clone());
+        // The name is taken before what is inside is named.
+        self.definitions.insert(own.clone(), Value::Null);
+        each_child(&mut schema, name, &mut |name, child| self.replace(name, child, count));
+        self.definitions.insert(own.clone(), schema);
+        own
+    }
+}
+
+/// Calls `visit` with every schema directly inside; the name is its key where it has one, else that of what holds it.
+fn each_child(schema: &mut Value, name: &str, visit: &mut dyn FnMut(&str, &mut Value)) {
+    let Value::Object(object) = schema else { return };
+    for (keyword, value) in object.iter_mut() {
+        let keyword = keyword.as_str();
+        match value {
+            Value::Object(map) if MAPS.contains(&keyword) => {
+                map.iter_mut().for_each(|(key, child)| visit(key.rsplit('.').next().unwrap_or(key), child));
+            }
+            Value::Object(_) if SINGLE.contains(&keyword) => visit(name, value),
+            Value::Array(list) if LISTS.contains(&keyword) => list.iter_mut().for_each(|child| visit(name, child)),
+            _ => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// All references followed: what the schema says without sharing.
+    fn spelled_out(root: &Value, at: &Value) -> Value {
+        if let Some(target) = at.get("$ref").and_then(Value::as_str) {
+            return spelled_out(root, &root["$defs"][target.trim_start_matches("#/$defs/")]);
+        }
+        match at {
+            Value::Object(map) => map.iter().map(|(k, v)| (k.clone(), spelled_out(root, v))).collect(),
+            Value::Array(list) => list.iter().map(|v| spelled_out(root, v)).collect(),
+            other => other.clone(),
+        }
+    }
+
+    fn long(title: &str, inner: &Value) -> Value {
+        json!({"type": "object", "title": title, "description": "x".repeat(SMALLEST), "properties": {"inner": inner}})
+    }
+
+    #[test]
+    fn equal_schemas_become_one_and_the_meaning_stays() {
+        let inner = json!({"type": "string", "description": "y".repeat(SMALLEST)});
+        let outer = long("outer", &inner);
+        let mut root = json!({"properties": {"a": outer, "b": {"anyOf": [outer, {"type": "null"}]}, "c": inner}, "$defs": {}});
+        let before = root.clone();
+        share(&mut root);
+        let names: Vec<&String> = root["$defs"].as_object().unwrap().keys().collect();
+        assert_eq!(names, ["shared.inner", "shared.outer"]);
+        assert_eq!(root["properties"]["a"], json!({"$ref": "#/$defs/shared.outer"}));
+        assert_eq!(root["$defs"]["shared.outer"]["properties"]["inner"], json!({"$ref": "#/$defs/shared.inner"}));
+        assert_eq!(spelled_out(&root, &root["properties"]), before["properties"]);
+    }
+
+    #[test]
+    fn what_occurs_only_inside_a_shared_schema_stays_in_it() {
+        let inner = json!({"type": "string", "description": "y".repeat(SMALLEST)});
+        let outer = long("outer", &inner);
+        let mut root = json!({"properties": {"a": outer, "b": outer}, "$defs": {}});
+        share(&mut root);
+        assert_eq!(root["$defs"], json!({"shared.outer": outer}));
+    }
+
+    #[test]
+    fn names_that_are_taken_are_numbered() {
+        let (one, two) = (long("same", &json!({})), long("same", &json!({"type": "null"})));
+        let mut root = json!({"anyOf": [one, one, two, two], "$defs": {}});
+        share(&mut root);
+        assert_eq!(root["anyOf"][3], json!({"$ref": "#/$defs/shared.same.2"}));
+    }
+
+    #[test]
+    fn a_map_of_properties_is_no_schema() {
+        let properties: Map<String, Value> = (0..40).map(|n| (format!("p{n}"), json!({"type": "string"}))).collect();
+        let mut root = json!({"anyOf": [{"properties": properties, "title": "a"}, {"properties": properties, "title": "b"}], "$defs": {}});
+        let before = root.clone();
+        share(&mut root);
+        assert_eq!(root, before);
+    }
+}

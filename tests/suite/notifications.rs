@@ -1,0 +1,71 @@
+//! Webhooks of the site file hear how a run ended, and never change how it ends.
+
+use crate::kit::Sandbox;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::TcpListener;
+use std::thread::JoinHandle;
+
+const GOOD: &str = "version: 1\nname: good\nstages:\n  one: {uses: noop}\n";
+const BAD: &str = "version: 1\nname: bad\nstages:\n  one:\n    run: exit 7\n    outputs: {x: {kind: files}}\n";
+
+/// A server that answers the statuses in turn and returns the bodies it was sent.
+fn server(answers: &'static [&'static str]) -> (String, JoinHandle<Vec<serde_json::Value>>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/hooks/secret-path", listener.local_addr().unwrap());
+    let heard = std::thread::spawn(move || answers.iter().map(|answer| serve(&listener, answer)).collect());
+    (url, heard)
+}
+
+fn serve(listener: &TcpListener, answer: &str) -> serde_json::Value {
+    let (stream, _) = listener.accept().unwrap();
+    let mut reader = BufReader::new(&stream);
+    let (mut line, mut length) = (String::new(), 0);
+    while reader.read_line(&mut line).unwrap() > 2 {
+        if let Some(value) = line.to_lowercase().strip_prefix("content-length:") {
+            length = value.trim().parse().unwrap();
+        }
+        line.clear();
+    }
+    let mut body = vec![0; length];
+    reader.read_exact(&mut body).unwrap();
+    write!(&stream, "HTTP/1.1 {answer}\r\ncontent-length: 0\r\nconnection: close\r\n\r\n").unwrap();
+    serde_json::from_slice(&body).unwrap()
+}
+
+#[test]
+fn a_failed_run_is_told_with_what_failed_and_a_busy_server_is_asked_again() {
+    let (url, heard) = server(&["503 Service Unavailable", "200 OK"]);
+    let s = Sandbox::new();
+    s.write("trainyard.yaml", format!("version: 1\nnotifications: [{{webhook: \"{url}\"}}]\n"));
+    s.write("bad.yaml", BAD);
+    let ran = s.run(&["run", "bad.yaml"]).code(1);
+    assert!(!ran.stderr.contains("warning"), "{}", ran.stderr);
+    let told = heard.join().unwrap().remove(1);
+    assert_eq!((&told["workflow"], &told["status"], &told["failed"][0]["stage"]), (&"bad".into(), &"failed".into(), &"one".into()));
+    assert!(told["failed"][0]["error"].as_str().unwrap().contains("exit code 7"), "{told}");
+    assert!(told["text"].as_str().unwrap().contains("1 failed"), "{told}");
+}
+
+#[test]
+fn an_outcome_that_is_not_asked_for_is_not_told() {
+    let (url, heard) = server(&["200 OK"]);
+    let s = Sandbox::new();
+    s.write(
+        "trainyard.yaml",
+        "version: 1\nnotifications:\n  - {on: [failed], webhook: \"http://127.0.0.1:1/\"}\n  - {on: [succeeded], webhook: \"env:HOOK\"}\n",
+    );
+    s.write("good.yaml", GOOD);
+    let out = s.command(&["run", "good.yaml"]).env("HOOK", url).output().unwrap();
+    assert!(out.status.success());
+    assert_eq!(String::from_utf8_lossy(&out.stderr).matches("warning").count(), 0);
+    assert_eq!(heard.join().unwrap()[0]["status"], "succeeded");
+}
+
+#[test]
+fn a_webhook_out_of_reach_is_a_warning_without_its_path() {
+    let s = Sandbox::new();
+    s.write("trainyard.yaml", "version: 1\nnotifications: [{on: [succeeded], webhook: \"http://127.0.0.1:1/hooks/secret-path\"}]\n");
+    s.write("good.yaml", GOOD);
+    let ran = s.run(&["run", "good.yaml"]).code(0).says("warning: the notification to 127.0.0.1 was not delivered");
+    assert!(!ran.stderr.contains("secret-path"), "{}", ran.stderr);
+}
