@@ -31,7 +31,7 @@ pub struct Config {
     pub sampling: SamplingOptions,
     /// At most this many problems, in equal numbers per level; null = all.
     pub problems_limit: Option<usize>,
-    /// Rollouts per problem, whose steps are labelled.
+    /// Rollouts per problem, whose steps are labeled.
     #[schemars(range(min = 1))]
     pub rollouts: u32,
     /// Continuations per step; the label is the share of them that succeeds.
@@ -41,7 +41,13 @@ pub struct Config {
     pub steps: StepKind,
     /// The head alone, or the decoder too.
     pub train: Trained,
-    /// Passes over the labelled rollouts.
+    /// The reward component that says whether an episode is right (1 or more).
+    pub outcome: String,
+    /// Weight of the ranking loss ln(1 + exp(z_wrong − z_right)) between right and wrong rollouts of one problem, at their last step,
+    /// beside the loss on labels; 0 = none.
+    #[schemars(range(min = 0))]
+    pub ranking_weight: f64,
+    /// Passes over the labeled rollouts.
     #[schemars(range(min = 1))]
     pub epochs: u64,
     /// Tokens per optimizer step, prompts included.
@@ -70,6 +76,8 @@ impl Default for Config {
             continuations: 4,
             steps: StepKind::Lines,
             train: Trained::All,
+            outcome: "answer".to_string(),
+            ranking_weight: 1.0,
             epochs: 4,
             batch_tokens: 8192,
             micro_batch_tokens: 8192,
@@ -105,6 +113,9 @@ impl Config {
                 "/held_out_share",
                 format!("the share is {}, but must be above 0 and at most 0.5", self.held_out_share),
             ));
+        }
+        if !(self.ranking_weight >= 0.0 && self.ranking_weight.is_finite()) {
+            problems.push(OptionProblem::new("/ranking_weight", format!("the weight is {}, but must be 0 or more", self.ranking_weight)));
         }
         if self.problems_limit == Some(0) {
             problems.push(OptionProblem::new("/problems_limit", "must be at least 1, or null"));

@@ -1,44 +1,65 @@
 //! Training the scoring head on step labels, and its quality on held-out problems.
 //!
 //! Why so: the label of a step is a probability, so the loss is binary cross-entropy against it: per step
-//! −y·log σ(z) − (1−y)·log(1−σ(z)) with gradient σ(z) − y by the logit z. Unlabelled steps (NaN) are left out. Refuses: labels outside
-//! 0..1, rows whose labels and steps differ in number.
+//! −y·log σ(z) − (1−y)·log(1−σ(z)) with gradient σ(z) − y by the logit z, beside the ranking loss of [`contrast`]. Unlabeled steps (NaN)
+//! are left out of the first. Refuses: labels outside 0..1, rows whose labels and steps differ in number.
 
 use super::config::{Config, Trained};
+use super::contrast;
 use crate::curves::{Curves, finite};
 use crate::optimize::trainer::tensor;
 use crate::optimize::{Trainer, epoch_batches, micro_batches};
 use candle_core::{Device, Tensor};
+use std::collections::BTreeMap;
 use trainyard_api::StageContext;
 use trainyard_core::{Chance, Error, Result};
 use trainyard_lm::{Decoder, ModelFolder, TokenBatch};
 use trainyard_tables::Trajectory;
 
-/// One rollout with its labelled steps.
+/// One rollout with its labeled steps.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Example {
     pub tokens: Vec<u32>,
-    /// (last token of the step, label).
+    /// (last token of the step, label); NaN = read, but not labeled.
     pub steps: Vec<(usize, f64)>,
+    pub problem: String,
+    /// Whether the rollout ended right, if that is known; then the last of `steps` is where it ends.
+    pub right: Option<bool>,
+    pub tool_calls: u32,
+    pub tool_errors: u32,
 }
 
-/// The labelled steps of a row. Errors: data, when lists do not fit.
-pub fn example(row: &Trajectory) -> Result<Example> {
-    let labels = row.step_labels.as_deref().unwrap_or(&[]);
+impl Example {
+    /// Steps that have a label.
+    pub fn labeled(&self) -> usize {
+        self.steps.iter().filter(|(_, label)| !label.is_nan()).count()
+    }
+}
+
+/// The labeled steps of a row, and its last one if the outcome is known. Errors: data, when lists do not fit.
+pub fn example(row: &Trajectory, right: Option<bool>) -> Result<Example> {
+    let unlabeled = vec![f32::NAN; row.step_ends.len()];
+    let labels = row.step_labels.as_deref().unwrap_or(&unlabeled);
     if labels.len() != row.step_ends.len() {
         let message = format!("rollout `{}` has {} step labels, but {} steps", row.id, labels.len(), row.step_ends.len());
         return Err(Error::data(message).help("set `steps` to what the labels were made for (`lines` or `turns`)"));
     }
     let mut steps = Vec::new();
-    for (&end, &label) in row.step_ends.iter().zip(labels).filter(|(_, l)| !l.is_nan()) {
-        if !(0.0..=1.0).contains(&label) || end == 0 || end as usize > row.token_ids.len() {
+    for (i, (&end, &label)) in row.step_ends.iter().zip(labels).enumerate() {
+        if label.is_nan() && !(right.is_some() && i + 1 == labels.len()) {
+            continue;
+        }
+        if !(label.is_nan() || (0.0..=1.0).contains(&label)) || end == 0 || end as usize > row.token_ids.len() {
             return Err(
                 Error::data(format!("rollout `{}` has the label {label} at token {end}", row.id)).help("labels are probabilities in 0..1")
             );
         }
         steps.push((end as usize - 1, f64::from(label)));
     }
-    Ok(Example { tokens: row.token_ids.clone(), steps })
+    // Without a step there is no place that could tell the outcome.
+    let right = right.filter(|_| !steps.is_empty());
+    let (tool_calls, tool_errors) = (row.tool_calls, row.tool_errors);
+    Ok(Example { tokens: row.token_ids.clone(), steps, problem: row.problem_id.clone(), right, tool_calls, tool_errors })
 }
 
 /// A model with a scoring head in training.
@@ -46,6 +67,7 @@ pub struct Head {
     pub trainer: Trainer,
     body: bool,
     budget: usize,
+    ranking_weight: f64,
 }
 
 impl Head {
@@ -54,73 +76,127 @@ impl Head {
         let decoder = Decoder::from_weights(&model.config, model.weights.clone())?.into_classifier(1)?;
         let body = config.train == Trained::All;
         let trainer = Trainer::of(decoder, &config.optimizer, steps, |name| body || name == "score.weight");
-        Ok(Self { trainer, body, budget: config.micro_batch_tokens })
+        Ok(Self { trainer, body, budget: config.micro_batch_tokens, ranking_weight: config.ranking_weight })
     }
 
-    /// One optimizer step on the mean loss over the labelled steps of some examples; returns that loss.
-    fn step(&mut self, members: &[&Example]) -> Result<f64> {
+    /// One optimizer step on some examples; returns the losses.
+    fn step(&mut self, members: &[&Example]) -> Result<Losses> {
         let lengths: Vec<usize> = members.iter().map(|e| e.tokens.len()).collect();
-        let count: usize = members.iter().map(|e| e.steps.len()).sum();
-        let mut loss = 0.0;
-        for part in micro_batches(&lengths, self.budget) {
+        let parts = micro_batches(&lengths, self.budget);
+        // A pair may lie in two micro-batches, so slopes need all logits first; one micro-batch has them from its own forward.
+        let whole = if parts.len() > 1 { Some(gradients(members, &self.logits(members)?, self.ranking_weight)) } else { None };
+        let mut losses = whole.as_ref().map(|(losses, _)| *losses).unwrap_or_default();
+        for part in parts {
             let examples: Vec<&Example> = part.iter().map(|&k| members[k]).collect();
-            let (scores, labels) = self.scores(&examples, self.body)?;
-            let logits = numbers(&scores)?;
-            loss += logits.iter().zip(&labels).map(|(z, y)| cross_entropy(*z, *y)).sum::<f64>();
-            let slopes: Vec<f32> = logits.iter().zip(&labels).map(|(z, y)| ((sigmoid(*z) - y) / count as f64) as f32).collect();
+            let scores = self.scores(&examples, self.body)?;
+            let slopes: Vec<f64> = match &whole {
+                Some((_, slopes)) => part.iter().flat_map(|&k| slopes[k].iter().copied()).collect(),
+                None => {
+                    let (own, slopes) = gradients(&examples, &by_example(numbers(&scores)?, &examples), self.ranking_weight);
+                    losses = own;
+                    slopes.concat()
+                }
+            };
+            let slopes: Vec<f32> = slopes.into_iter().map(|s| s as f32).collect();
             let slopes = Tensor::from_slice(&slopes, slopes.len(), &Device::Cpu).map_err(tensor)?;
             let surrogate = scores.mul(&slopes).and_then(|t| t.sum_all()).map_err(tensor)?;
             self.trainer.accumulate(&surrogate)?;
         }
-        let loss = finite(loss / count as f64, "the loss", self.trainer.steps())?;
+        finite(losses.labels, "the loss", self.trainer.steps())?;
+        finite(losses.ranking.unwrap_or(0.0), "the ranking loss", self.trainer.steps())?;
         self.trainer.step()?;
-        Ok(loss)
+        Ok(losses)
     }
 
-    /// Logits `[n]` at the labelled steps, and their labels.
-    fn scores(&self, examples: &[&Example], gradient: bool) -> Result<(Tensor, Vec<f64>)> {
+    /// Logits `[n]` at the steps of the examples.
+    fn scores(&self, examples: &[&Example], gradient: bool) -> Result<Tensor> {
         let batch = TokenBatch::new(examples.iter().map(|e| e.tokens.clone()).collect())?;
         let rows: Vec<u32> =
             examples.iter().enumerate().flat_map(|(i, e)| e.steps.iter().map(move |s| (i, s.0))).map(|(i, t)| batch.row(i, t)).collect();
         let hidden = if gradient { self.trainer.decoder.hidden(&batch)? } else { self.trainer.decoder.hidden_no_grad(&batch)? };
-        let scores = self.trainer.decoder.scores(&hidden, &rows)?.flatten_all().map_err(tensor)?;
-        Ok((scores, examples.iter().flat_map(|e| e.steps.iter().map(|s| s.1)).collect()))
+        self.trainer.decoder.scores(&hidden, &rows)?.flatten_all().map_err(tensor)
     }
 
-    /// (predicted probability, label) of every labelled step, in order of the examples.
-    pub fn predict(&self, examples: &[Example]) -> Result<(Vec<f64>, Vec<f64>)> {
+    /// The logits at the steps of every example.
+    pub fn logits(&self, examples: &[&Example]) -> Result<Vec<Vec<f64>>> {
         let lengths: Vec<usize> = examples.iter().map(|e| e.tokens.len()).collect();
-        let mut predicted: Vec<Vec<f64>> = vec![Vec::new(); examples.len()];
+        let mut logits: Vec<Vec<f64>> = vec![Vec::new(); examples.len()];
         for part in micro_batches(&lengths, self.budget) {
-            let some: Vec<&Example> = part.iter().map(|&i| &examples[i]).collect();
-            let (scores, _) = self.scores(&some, false)?;
-            let mut values = numbers(&scores)?.into_iter().map(sigmoid);
-            for (&i, e) in part.iter().zip(&some) {
-                predicted[i] = values.by_ref().take(e.steps.len()).collect();
+            let some: Vec<&Example> = part.iter().map(|&i| examples[i]).filter(|e| !e.steps.is_empty()).collect();
+            if some.is_empty() {
+                continue;
+            }
+            let mut values = by_example(numbers(&self.scores(&some, false)?)?, &some).into_iter();
+            for &i in part.iter().filter(|&&i| !examples[i].steps.is_empty()) {
+                logits[i] = values.next().unwrap_or_default();
             }
         }
-        let labels = examples.iter().flat_map(|e| e.steps.iter().map(|s| s.1)).collect();
-        Ok((predicted.concat(), labels))
+        Ok(logits)
     }
 }
 
-/// Trains a head on the examples; those without a labelled step are left out.
-pub fn train(config: &Config, model: &ModelFolder, examples: &[Example], curves: &mut Curves, context: &StageContext) -> Result<Head> {
-    let used: Vec<&Example> = examples.iter().filter(|e| !e.steps.is_empty()).collect();
-    if used.is_empty() {
-        return Err(Error::data("no step is labelled").help("give trajectories with `step_labels`, or problems to label by rollouts"));
+/// Losses of one optimizer step.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Losses {
+    /// Mean cross-entropy of the labeled steps, nats.
+    pub labels: f64,
+    /// Mean loss of the pairs; none without a pair.
+    pub ranking: Option<f64>,
+}
+
+/// The losses of a batch, and their slope by every logit: the cross-entropy's mean over labeled steps plus `weight` times the ranking
+/// loss's mean over pairs.
+fn gradients(examples: &[&Example], logits: &[Vec<f64>], weight: f64) -> (Losses, Vec<Vec<f64>>) {
+    let count = examples.iter().map(|e| e.labeled()).sum::<usize>().max(1) as f64;
+    let mut losses = Losses::default();
+    let mut slopes: Vec<Vec<f64>> = logits.iter().map(|z| vec![0.0; z.len()]).collect();
+    for ((example, logits), slopes) in examples.iter().zip(logits).zip(&mut slopes) {
+        for (((_, label), z), slope) in example.steps.iter().zip(logits).zip(slopes).filter(|(((_, label), _), _)| !label.is_nan()) {
+            losses.labels += cross_entropy(*z, *label) / count;
+            *slope = (sigmoid(*z) - label) / count;
+        }
     }
-    let lengths: Vec<usize> = used.iter().map(|e| e.tokens.len()).collect();
+    let pairs = if weight > 0.0 { contrast::pairs(examples) } else { Vec::new() };
+    for &(right, wrong) in &pairs {
+        let last = |i: usize| logits[i].last().copied().unwrap_or(0.0);
+        let (loss, slope) = contrast::ranking_loss(last(right), last(wrong));
+        let share = slope * weight / pairs.len() as f64;
+        *losses.ranking.get_or_insert(0.0) += loss / pairs.len() as f64;
+        slopes[right].last_mut().into_iter().for_each(|s| *s -= share);
+        slopes[wrong].last_mut().into_iter().for_each(|s| *s += share);
+    }
+    (losses, slopes)
+}
+
+/// Cuts a flat list by the numbers of steps.
+fn by_example(values: Vec<f64>, examples: &[&Example]) -> Vec<Vec<f64>> {
+    let mut values = values.into_iter();
+    examples.iter().map(|e| values.by_ref().take(e.steps.len()).collect()).collect()
+}
+
+/// Trains a head on the examples; those without a step to read are left out. Examples of one problem share a batch, so that they
+/// can be contrasted.
+pub fn train(config: &Config, model: &ModelFolder, examples: &[Example], curves: &mut Curves, context: &StageContext) -> Result<Head> {
+    let mut problems: BTreeMap<&str, Vec<&Example>> = BTreeMap::new();
+    examples.iter().filter(|e| !e.steps.is_empty()).for_each(|e| problems.entry(&e.problem).or_default().push(e));
+    if problems.is_empty() {
+        return Err(Error::data("no step is labeled").help("give trajectories with `step_labels`, or problems to label by rollouts"));
+    }
+    let groups: Vec<Vec<&Example>> = problems.into_values().collect();
+    let lengths: Vec<usize> = groups.iter().map(|g| g.iter().map(|e| e.tokens.len()).sum()).collect();
     let chance = Chance::new(config.seed).child("prm", &[]);
     let plan: Vec<Vec<usize>> = (0..config.epochs).flat_map(|epoch| epoch_batches(&lengths, config.batch_tokens, &chance, epoch)).collect();
     let total = plan.len() as u64;
     let mut head = Head::new(config, model, total)?;
     for (n, batch) in plan.iter().enumerate() {
         context.stop_if_cancelled()?;
-        let members: Vec<&Example> = batch.iter().map(|&i| used[i]).collect();
-        let loss = head.step(&members)?;
-        curves.point(context, "loss", n as u64, loss)?;
-        context.progress(n as u64 + 1, total, "steps", Some(("loss", loss)));
+        let members: Vec<&Example> = batch.iter().flat_map(|&i| groups[i].iter().copied()).collect();
+        let losses = head.step(&members)?;
+        curves.point(context, "loss", n as u64, losses.labels)?;
+        if let Some(ranking) = losses.ranking {
+            curves.point(context, "ranking_loss", n as u64, ranking)?;
+        }
+        context.progress(n as u64 + 1, total, "steps", Some(("loss", losses.labels)));
     }
     Ok(head)
 }
@@ -153,16 +229,44 @@ mod tests {
     }
 
     #[test]
-    fn unlabelled_steps_are_left_out_and_wrong_labels_refused() {
+    fn unlabeled_steps_are_left_out_and_wrong_labels_refused() {
         let row = |ends: &[u32], labels: &[f32]| Trajectory {
             token_ids: vec![1; 9],
             step_ends: ends.to_vec(),
             step_labels: Some(labels.to_vec()),
             ..Trajectory::default()
         };
-        assert_eq!(example(&row(&[3, 6, 9], &[0.5, f32::NAN, 1.0])).unwrap().steps, [(2, 0.5), (8, 1.0)]);
-        assert!(example(&row(&[3], &[1.5])).is_err());
-        assert!(example(&row(&[3, 6], &[1.0])).unwrap_err().help.unwrap().contains("turns"));
-        assert!(example(&row(&[12], &[1.0])).is_err());
+        assert_eq!(example(&row(&[3, 6, 9], &[0.5, f32::NAN, 1.0]), None).unwrap().steps, [(2, 0.5), (8, 1.0)]);
+        assert!(example(&row(&[3], &[1.5]), None).is_err());
+        assert!(example(&row(&[3, 6], &[1.0]), None).unwrap_err().help.unwrap().contains("turns"));
+        assert!(example(&row(&[12], &[1.0]), None).is_err());
+    }
+
+    #[test]
+    fn the_slopes_of_a_batch_are_finite_differences_and_the_last_step_is_read_where_the_outcome_is_known() {
+        let row = |right: Option<bool>, labels: Option<Vec<f32>>| {
+            let row = Trajectory { token_ids: vec![1; 9], step_ends: vec![3, 9], step_labels: labels, ..Trajectory::default() };
+            example(&row, right).unwrap()
+        };
+        let labels = Some(vec![0.5, f32::NAN]);
+        let examples = [row(Some(true), labels.clone()), row(Some(false), None), row(Some(false), labels), row(None, None)];
+        assert_eq!(examples.iter().map(|e| e.steps.len()).collect::<Vec<_>>(), [2, 1, 2, 0]);
+        let examples: Vec<&Example> = examples.iter().collect();
+        let logits = vec![vec![0.2, -0.4], vec![0.7], vec![-1.0, 0.1], vec![]];
+        let loss = |logits: &[Vec<f64>]| {
+            let losses = gradients(&examples, logits, 3.0).0;
+            losses.labels + 3.0 * losses.ranking.unwrap()
+        };
+        let slopes = gradients(&examples, &logits, 3.0).1;
+        for i in 0..logits.len() {
+            for j in 0..logits[i].len() {
+                let mut moved = [logits.clone(), logits.clone()];
+                moved[0][i][j] += 1e-6;
+                moved[1][i][j] -= 1e-6;
+                let difference = (loss(&moved[0]) - loss(&moved[1])) / 2e-6;
+                assert!((difference - slopes[i][j]).abs() < 1e-8, "{i} {j}");
+            }
+        }
+        assert_eq!(gradients(&examples, &logits, 0.0).0.ranking, None);
     }
 }

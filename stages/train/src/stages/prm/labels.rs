@@ -18,14 +18,14 @@ use trainyard_tables::{Problem, Trajectory};
 const PREFIXES_PER_CALL: usize = 128;
 
 /// The policy's rollouts with a label per step, and what it took.
-pub struct Labelled {
+pub struct Labeled {
     pub rows: Vec<Trajectory>,
     /// Distinct prefixes that were continued.
     pub prefixes: usize,
     pub failures: usize,
 }
 
-pub struct Labeller<'a> {
+pub struct Labeler<'a> {
     pub config: &'a Config,
     pub policy: &'a Policy,
     pub environment: &'a dyn Environment,
@@ -43,8 +43,8 @@ struct Prefix {
     users: Vec<(usize, usize)>,
 }
 
-impl Labeller<'_> {
-    pub fn run(&self, context: &StageContext) -> Result<Labelled> {
+impl Labeler<'_> {
+    pub fn run(&self, context: &StageContext) -> Result<Labeled> {
         let mut generator = self.policy.folder.generator(context.cpus)?;
         let rollouts = self.rollouts(&mut generator, context)?;
         let failures = rollouts.iter().filter(|(_, f)| f.failed()).count();
@@ -56,7 +56,7 @@ impl Labeller<'_> {
         let problems: Vec<usize> = rollouts.iter().map(|(p, _)| *p).collect();
         let prefixes = prefixes(&rows, &problems);
         self.label(&mut generator, &prefixes, &mut rows, context)?;
-        Ok(Labelled { rows, prefixes: prefixes.len(), failures })
+        Ok(Labeled { rows, prefixes: prefixes.len(), failures })
     }
 
     /// `rollouts` episodes per problem, with the place of their problem.

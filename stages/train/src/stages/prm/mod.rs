@@ -4,6 +4,7 @@
 //! Refuses: both inputs at once or none, labels that do not fit the steps, quality measured on problems that were trained on.
 
 pub mod config;
+pub mod contrast;
 pub mod head;
 pub mod labels;
 mod report;
@@ -20,7 +21,7 @@ use crate::stages::rl::validate::equal_shares;
 use crate::stages::sft::data::hold_out;
 use crate::world::World;
 use head::{Example, Head};
-use labels::{Labelled, Labeller};
+use labels::{Labeled, Labeler};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -36,20 +37,22 @@ pub struct Prm;
 const DOC: &str = "Trains `score.weight`, one output per token, to predict success at the end of each step (a line that the agent writes, or a turn).\n\n\
 With `problems`: the policy plays each `rollouts` times; from the end of every step `continuations` more episodes are sampled, and the label is the \
 share that succeeds (Math-Shepherd, 2312.08935); the last step's label is the outcome. With `trajectories`: their `step_labels` are taken as they are \
-(NaN = unlabelled); rows without tokens are encoded with the model's template.\n\n\
-Loss: binary cross-entropy against the soft label, on the last token of each labelled step. `train: all` also trains the decoder under the head.\n\n\
+(NaN = unlabeled); rows without tokens are encoded with the model's template. With `contrast` (finished episodes, such as those of `rl`): \
+right and wrong ones of one problem are contrasted.\n\n\
+Loss: binary cross-entropy against the soft label, on the last token of each labeled step, plus `ranking_weight` times \
+ln(1 + exp(z_wrong − z_right)) at the last step of right and wrong rollouts of one problem, where the problem's difficulty cancels. `train: all` also trains the decoder under the head.\n\n\
 Metrics are over the steps of held-out problems (those of `evaluation` if given, else a share of the problems): `auc` (labels above ½ against labels below), `ece` (expected calibration error), `brier`, and \
 `brier_constant` (always predicting the training mean) beside it.\n\n\
 Refuses: both inputs or none, labels outside 0..1, rows of another tokenizer or template, a problem that is trained on and measured on.";
 
-/// What a checkpoint holds beside the labelled rows.
+/// What a checkpoint holds beside the labeled rows.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 struct State {
     prefixes: usize,
     failures: usize,
 }
 
-const ROWS: &str = "labelled.parquet";
+const ROWS: &str = "labeled.parquet";
 
 impl Stage for Prm {
     type Config = Config;
@@ -69,9 +72,11 @@ impl Stage for Prm {
         "label_mean",
         "loss",
         "prefixes",
+        "ranking*",
         "rollouts",
         "steps*",
         "training_auc",
+        "training_ranking*",
     ];
 
     fn ports() -> Ports {
@@ -82,11 +87,17 @@ impl Stage for Prm {
                 port("model", Model, One, "The policy whose decoder gets the head."),
                 port("problems", Problems, Optional, "What to label by Monte-Carlo rollouts."),
                 port("trajectories", Trajectories, Optional, "Trajectories with step labels."),
+                port(
+                    "contrast",
+                    Trajectories,
+                    Optional,
+                    "Episodes with an outcome, as `rl` gives them: right and wrong ones of one problem are contrasted.",
+                ),
                 port("evaluation", Trajectories, Optional, "Trajectories with step labels that quality is measured on; never trained on."),
             ],
             outputs: vec![
                 port("model", Model, One, "The policy's decoder with a scoring head (…ForTokenClassification, score.weight)."),
-                port("trajectories", Trajectories, One, "The labelled trajectories with the head's scores."),
+                port("trajectories", Trajectories, One, "The labeled trajectories with the head's scores."),
                 port("report", Report, One, "Quality on held-out problems."),
             ],
         }
@@ -100,7 +111,7 @@ impl Stage for Prm {
 
     fn run(config: Config, context: &mut StageContext) -> Result<()> {
         let policy = Policy::load(context.input("model")?, "model")?;
-        let Labelled { rows, prefixes, failures } = labelled(&config, &policy, context)?;
+        let Labeled { rows, prefixes, failures } = labeled(&config, &policy, context)?;
         let chance = Chance::new(config.seed).child("prm", &[]);
         let (train, held) = match context.optional("evaluation") {
             Some(evaluation) => {
@@ -110,8 +121,10 @@ impl Stage for Prm {
             }
             None => hold_out(rows, config.held_out_share, &chance),
         };
-        let examples = |rows: &[Trajectory]| rows.iter().map(head::example).collect::<Result<Vec<Example>>>();
-        let (train_examples, held_examples) = (examples(&train)?, examples(&held)?);
+        let (pairs, held_pairs) = contrasted(&config, &policy.folder, &held, &chance, context)?;
+        let example = |row: &Trajectory| head::example(row, contrast::outcome(row, &config.outcome));
+        let examples = |rows: &[Trajectory], pairs: &[Trajectory]| rows.iter().chain(pairs).map(example).collect::<Result<Vec<Example>>>();
+        let (train_examples, held_examples) = (examples(&train, &pairs)?, examples(&held, &held_pairs)?);
         let mut curves = Curves::default();
         let head = head::train(&config, &policy.folder, &train_examples, &mut curves, context)?;
         let model = classifier(&policy.folder, &head)?;
@@ -129,24 +142,24 @@ impl Stage for Prm {
     }
 }
 
-/// Labelled rows with tokens and steps: from a checkpoint, by rollouts, or as given.
-fn labelled(config: &Config, policy: &Policy, context: &StageContext) -> Result<Labelled> {
+/// Labeled rows with tokens and steps: from a checkpoint, by rollouts, or as given.
+fn labeled(config: &Config, policy: &Policy, context: &StageContext) -> Result<Labeled> {
     match (context.optional("problems"), context.optional("trajectories")) {
         (Some(problems), None) => {
             if let Some((state, folder)) = checkpoint::latest::<State>(context)? {
-                return Ok(Labelled { rows: read_trajectories(&folder.join(ROWS))?, prefixes: state.prefixes, failures: state.failures });
+                return Ok(Labeled { rows: read_trajectories(&folder.join(ROWS))?, prefixes: state.prefixes, failures: state.failures });
             }
             let problems = equal_shares(read_problems(&problems.parquet())?, config.problems_limit.unwrap_or(usize::MAX));
             let environment = World::new(context.cpus).environment(&config.environment)?;
             let chance = Chance::new(config.seed).child("prm", &[]);
-            let labelled = Labeller { config, policy, environment: &*environment, problems: &problems, chance }.run(context)?;
-            let state = State { prefixes: labelled.prefixes, failures: labelled.failures };
-            checkpoint::save(context, 1, &state, |folder| write_trajectories(&folder.join(ROWS), &labelled.rows).map(|_| ()))?;
-            Ok(labelled)
+            let labeled = Labeler { config, policy, environment: &*environment, problems: &problems, chance }.run(context)?;
+            let state = State { prefixes: labeled.prefixes, failures: labeled.failures };
+            checkpoint::save(context, 1, &state, |folder| write_trajectories(&folder.join(ROWS), &labeled.rows).map(|_| ()))?;
+            Ok(labeled)
         }
         (None, Some(rows)) => {
             let rows = given(config, &policy.folder, read_trajectories(&rows.parquet())?)?;
-            Ok(Labelled { rows, prefixes: 0, failures: 0 })
+            Ok(Labeled { rows, prefixes: 0, failures: 0 })
         }
         (both, _) => {
             let found = if both.is_some() { "both are given" } else { "none is given" };
@@ -154,6 +167,30 @@ fn labelled(config: &Config, policy: &Policy, context: &StageContext) -> Result<
                 .help("give exactly one of the two inputs"))
         }
     }
+}
+
+/// Rows of `contrast`: those to train on, and those to measure on. A problem that labels are measured on is not trained on.
+fn contrasted(
+    config: &Config,
+    model: &ModelFolder,
+    held: &[Trajectory],
+    chance: &Chance,
+    context: &StageContext,
+) -> Result<(Vec<Trajectory>, Vec<Trajectory>)> {
+    let Some(rollouts) = context.optional("contrast") else { return Ok((Vec::new(), Vec::new())) };
+    let mut rows = read_trajectories(&rollouts.parquet())?;
+    expect_same_text(model, &rows, "`contrast`")?;
+    rows.retain(|r| r.token_ids.len() <= model.config.max_position_embeddings);
+    let mut rows = contrast::select(rows, &config.outcome)?;
+    for row in &mut rows {
+        row.step_ends = config.steps.ends(model.chat.tokenizer(), &row.token_ids, &row.loss_mask, &row.turn)?;
+        row.step_labels = None;
+    }
+    let measured: BTreeSet<&str> = held.iter().map(|r| r.problem_id.as_str()).collect();
+    let (train, mut own) = hold_out(rows, config.held_out_share, chance);
+    let (train, also): (Vec<Trajectory>, Vec<Trajectory>) = train.into_iter().partition(|r| !measured.contains(r.problem_id.as_str()));
+    own.extend(also);
+    Ok((train, own))
 }
 
 /// Rows as given, with tokens and steps where they lack them. Rows longer than the model's positions are left out.
@@ -196,7 +233,7 @@ fn classifier(model: &ModelFolder, head: &Head) -> Result<ModelFolder> {
     Ok(scored)
 }
 
-/// The head's scores at every step of every row, labelled or not, by the kernels that evaluation uses.
+/// The head's scores at every step of every row, labeled or not, by the kernels that evaluation uses.
 fn score(model: &ModelFolder, rows: &mut [Trajectory], context: &StageContext) -> Result<()> {
     let mut generator = model.generator(context.cpus)?;
     let positions: Vec<Vec<u32>> = rows.iter().map(|r| r.step_ends.iter().map(|e| e - 1).collect()).collect();

@@ -1,12 +1,13 @@
 //! Quality of a process reward model on held-out problems.
 
 use super::config::Config;
-use super::head::{Example, Head, cross_entropy};
+use super::contrast;
+use super::head::{Example, Head, cross_entropy, sigmoid};
 use crate::curves::Curves;
 use trainyard_api::StageContext;
 use trainyard_api::report::{Cell, Report, Table};
 use trainyard_core::Result;
-use trainyard_learn::statistics::{auc, brier, calibration, mean};
+use trainyard_learn::statistics::{auc, brier, calibration, clustered_mean, mean};
 
 pub fn write(
     context: &mut StageContext,
@@ -18,12 +19,12 @@ pub fn write(
     counts: &[(&str, usize)],
 ) -> Result<()> {
     let mut report = Report::new("Process reward model");
-    let (trained, train_labels) = head.predict(train)?;
-    let (predicted, labels) = head.predict(held)?;
-    report.summary = format!("{} labelled steps trained on, {} on held-out problems.", train_labels.len(), labels.len());
+    let (trained, train_labels) = labeled(head, train)?;
+    let (predicted, labels) = labeled(head, held)?;
+    report.summary = format!("{} labeled steps trained on, {} on held-out problems.", train_labels.len(), labels.len());
     let mut metrics: Vec<(String, f64)> = counts.iter().map(|(n, v)| (n.to_string(), *v as f64)).collect();
     let mut add = |name: &str, value: Option<f64>| metrics.extend(value.map(|v| (name.to_string(), v)));
-    add("steps_labelled", Some((train_labels.len() + labels.len()) as f64));
+    add("steps_labeled", Some((train_labels.len() + labels.len()) as f64));
     add("held_out_steps", Some(labels.len() as f64));
     add("label_mean", mean(&train_labels));
     add("loss", curves.recent("loss", curves.series("loss").len().div_ceil(10)));
@@ -34,6 +35,9 @@ pub fn write(
     add("held_out_loss", mean(&predicted.iter().zip(&labels).map(|(p, y)| cross_entropy(logit(*p), *y)).collect::<Vec<_>>()));
     let bins = calibration(&predicted, &labels, config.bins);
     add("ece", bins.as_ref().map(|c| c.ece));
+    metrics.extend(within_problems(head, train, "training_ranking", false)?);
+    metrics.extend(within_problems(head, held, "ranking", false)?);
+    metrics.extend(within_problems(head, held, "ranking_alike", true)?);
     for (name, value) in metrics {
         context.metric(&name, value);
         report.metric(name, value);
@@ -51,6 +55,27 @@ pub fn write(
     );
     report.note("Held-out problems share no problem with training; brier_constant predicts the mean training label everywhere.");
     report.write(context.output("report")?)
+}
+
+/// (predicted probability, label) of every labeled step, in order of the examples.
+fn labeled(head: &Head, examples: &[Example]) -> Result<(Vec<f64>, Vec<f64>)> {
+    let examples: Vec<&Example> = examples.iter().collect();
+    let logits = head.logits(&examples)?;
+    let steps = examples.iter().zip(&logits).flat_map(|(e, logits)| e.steps.iter().map(|s| s.1).zip(logits.iter().map(|z| sigmoid(*z))));
+    Ok(steps.filter(|(label, _)| !label.is_nan()).map(|(label, p)| (p, label)).unzip())
+}
+
+/// Share of the pairs of one problem that are ranked rightly, with its interval and their number; nothing without a pair.
+fn within_problems(head: &Head, examples: &[Example], name: &str, alike: bool) -> Result<Vec<(String, f64)>> {
+    let examples: Vec<&Example> = examples.iter().filter(|e| e.right.is_some()).collect();
+    let scores: Vec<f64> = head.logits(&examples)?.iter().map(|z| z.last().copied().unwrap_or(0.0)).collect();
+    let ranking = contrast::ranking(&examples, &scores, alike);
+    let Some(estimate) = clustered_mean(&ranking.shares, &ranking.problems) else { return Ok(Vec::new()) };
+    let mut list = vec![(name.to_string(), estimate.value), (format!("{name}_pairs"), ranking.shares.len() as f64)];
+    if let Some((low, high)) = estimate.interval() {
+        list.extend([(format!("{name}_low"), low), (format!("{name}_high"), high)]);
+    }
+    Ok(list)
 }
 
 /// AUC of labels above ½ against labels below; labels of exactly ½ are left out.

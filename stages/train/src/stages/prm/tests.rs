@@ -96,7 +96,7 @@ fn quality_is_measured_on_the_evaluation_rows_alone() {
         run_stage::<Prm>(options(), &mut c).map(|()| (c.metrics.clone(), outputs_of(&c)))
     };
     let (metrics, rows) = run(&measured).unwrap();
-    assert_eq!((metrics["held_out_steps"], metrics["steps_labelled"]), (3.0, 15.0));
+    assert_eq!((metrics["held_out_steps"], metrics["steps_labeled"]), (3.0, 15.0));
     assert_eq!(metrics["label_mean"], 0.5, "the training rows alone");
     assert_eq!(rows.len(), 12, "nothing of `evaluation` is handed on");
     let e = run(&[measured[0].clone(), train[3].clone()]).unwrap_err();
@@ -105,6 +105,61 @@ fn quality_is_measured_on_the_evaluation_rows_alone() {
 
 fn outputs_of(context: &StageContext) -> Vec<Trajectory> {
     read_trajectories(&context.output_parquet("trajectories").unwrap()).unwrap()
+}
+
+/// Rollouts whose outcome only their own text tells: problem by problem, one right and one wrong.
+fn contrasts(problems: usize) -> Vec<Trajectory> {
+    let model = half_trained();
+    let one = |problem: usize, right: bool| {
+        let question = format!("{}+{}", problem % 7 + 1, problem % 5 + 1);
+        let answer = problem % 7 + problem % 5 + 2 + usize::from(!right);
+        let messages = vec![
+            Message::new("user", &question),
+            Message::new("assistant", if right { format!("={answer}") } else { format!("{answer}") }),
+        ];
+        let encoded = Conversation::encode(&model.chat, &messages, RenderOptions::default()).unwrap();
+        Trajectory {
+            id: format!("{problem}/{right}"),
+            problem_id: format!("contrast-{problem}"),
+            prompt_tokens: encoded.prompt_tokens as u32,
+            token_ids: encoded.token_ids,
+            loss_mask: encoded.loss_mask,
+            turn: encoded.turn,
+            messages,
+            rewards: [("answer".to_string(), f64::from(u8::from(right)))].into(),
+            tokenizer_digest: model.chat.tokenizer().digest().to_string(),
+            template_digest: model.chat.template().digest().to_string(),
+            ..Trajectory::default()
+        }
+    };
+    (0..problems).flat_map(|p| [one(p, true), one(p, false)]).collect()
+}
+
+#[test]
+fn contrasted_rollouts_teach_what_labels_do_not_say() {
+    let folder = tempfile::tempdir().unwrap();
+    // Labels that say nothing about an answer.
+    let labels: Vec<Trajectory> = (0..12)
+        .map(|i| Trajectory {
+            problem_id: format!("label-{i}"),
+            messages: vec![Message::new("user", "1+1"), Message::new("assistant", "2")],
+            step_labels: Some(vec![0.5]),
+            ..Trajectory::default()
+        })
+        .collect();
+    let run = |weight: f64| {
+        let mut c = context(folder.path());
+        input_trajectories(&mut c, folder.path(), "trajectories", &labels);
+        input_trajectories(&mut c, folder.path(), "contrast", &contrasts(40));
+        let mut options = options();
+        options["ranking_weight"] = json!(weight);
+        run_stage::<Prm>(options, &mut c).unwrap();
+        c.metrics.clone()
+    };
+    let (with, without) = (run(1.0), run(0.0));
+    assert_eq!((with["ranking_pairs"], with["training_ranking_pairs"]), (8.0, 32.0), "held out by problem");
+    assert!(with["ranking"] == 1.0 && with["ranking_alike"] == 1.0, "{with:?}");
+    assert!(without["ranking"] < 1.0, "{without:?}");
 }
 
 #[test]

@@ -1,0 +1,145 @@
+//! Right and wrong rollouts of one problem, side by side: what they teach, and how well a head tells them apart.
+//!
+//! Why so: labels of steps are won mostly by seeing how hard a problem is, which says nothing about two answers to one problem, and that
+//! is what best-of-k asks. In the difference of two scores of one problem its difficulty cancels: the ranking loss is
+//! ln(1 + exp(z_wrong − z_right)) at the last step (Bradley-Terry, as for outcome reward models in 2203.02155), averaged over the
+//! pairs of a batch. Refuses: problems with one outcome only, equal rollouts twice, rollouts without an outcome.
+
+use super::head::{Example, sigmoid};
+use std::collections::{BTreeMap, BTreeSet};
+use trainyard_core::{Error, Result};
+use trainyard_tables::{Status, Trajectory};
+
+/// Most distinct rollouts of one problem and outcome; more of them say little that is new.
+const RIGHT: usize = 2;
+const WRONG: usize = 4;
+
+/// Whether a row ended right: its reward component is 1 (or more). None: it has no such component, or the infrastructure lost it.
+pub fn outcome(row: &Trajectory, component: &str) -> Option<bool> {
+    let counts = row.status == Status::Ok && !row.token_ids.is_empty();
+    row.rewards.get(component).filter(|_| counts).map(|value| *value >= 1.0)
+}
+
+/// The rows worth contrasting, by problem: distinct ones of problems with both outcomes, those with the fewest tool errors and calls
+/// first, since a rollout that fails for all to see needs no judge. Errors: data, if no row has the component.
+pub fn select(rows: Vec<Trajectory>, component: &str) -> Result<Vec<Trajectory>> {
+    if !rows.is_empty() && rows.iter().all(|r| outcome(r, component).is_none()) {
+        let names: BTreeSet<&str> = rows.iter().flat_map(|r| r.rewards.keys().map(String::as_str)).collect();
+        let names: Vec<&str> = names.into_iter().collect();
+        return Err(Error::data(format!("no row of input `contrast` has the reward `{component}`"))
+            .help(format!("set `outcome` to the component that says whether an answer is right: {}", names.join(", "))));
+    }
+    let mut problems: BTreeMap<String, [Vec<Trajectory>; 2]> = BTreeMap::new();
+    for row in rows {
+        if let Some(right) = outcome(&row, component) {
+            problems.entry(row.problem_id.clone()).or_default()[usize::from(right)].push(row);
+        }
+    }
+    let both = problems.into_values().filter(|sides| sides.iter().all(|side| !side.is_empty()));
+    Ok(both.flat_map(|[wrong, right]| [distinct(wrong, WRONG), distinct(right, RIGHT)].concat()).collect())
+}
+
+fn distinct(mut rows: Vec<Trajectory>, most: usize) -> Vec<Trajectory> {
+    rows.sort_by(|a, b| (a.tool_errors, a.tool_calls, &a.token_ids).cmp(&(b.tool_errors, b.tool_calls, &b.token_ids)));
+    rows.dedup_by(|a, b| a.token_ids == b.token_ids);
+    rows.truncate(most);
+    rows
+}
+
+/// (right, wrong) places of all pairs of one problem.
+pub fn pairs(examples: &[&Example]) -> Vec<(usize, usize)> {
+    let mut problems: BTreeMap<&str, [Vec<usize>; 2]> = BTreeMap::new();
+    for (i, example) in examples.iter().enumerate() {
+        if let Some(right) = example.right {
+            problems.entry(&example.problem).or_default()[usize::from(right)].push(i);
+        }
+    }
+    problems.values().flat_map(|[wrong, right]| right.iter().flat_map(move |&r| wrong.iter().map(move |&w| (r, w)))).collect()
+}
+
+/// ln(1 + exp(wrong − right)) and its slope by `wrong`; by `right` it is the negative.
+pub fn ranking_loss(right: f64, wrong: f64) -> (f64, f64) {
+    let gap = wrong - right;
+    (gap.max(0.0) + (-gap.abs()).exp().ln_1p(), sigmoid(gap))
+}
+
+/// How pairs of one problem are ranked by their last scores, problem by problem.
+#[derive(Debug, Default)]
+pub struct Ranking {
+    /// Share of pairs in which the right one scores higher (equal scores count half), per pair.
+    pub shares: Vec<f64>,
+    /// The problem of each pair.
+    pub problems: Vec<String>,
+}
+
+/// `scores`: the last score of every example. With `alike`, only pairs with equally many tool calls and tool errors, which differ in
+/// what they say alone.
+pub fn ranking(examples: &[&Example], scores: &[f64], alike: bool) -> Ranking {
+    let mut found = Ranking::default();
+    for (right, wrong) in pairs(examples) {
+        let (a, b) = (examples[right], examples[wrong]);
+        if alike && (a.tool_calls, a.tool_errors) != (b.tool_calls, b.tool_errors) {
+            continue;
+        }
+        let gap = scores[right] - scores[wrong];
+        found.shares.push(if gap == 0.0 { 0.5 } else { f64::from(u8::from(gap > 0.0)) });
+        found.problems.push(a.problem.clone());
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(problem: &str, tokens: &[u32], right: Option<f64>, errors: u32) -> Trajectory {
+        Trajectory {
+            problem_id: problem.into(),
+            token_ids: tokens.to_vec(),
+            tool_errors: errors,
+            rewards: right.into_iter().map(|value| ("answer".to_string(), value)).collect(),
+            ..Trajectory::default()
+        }
+    }
+
+    #[test]
+    fn problems_with_both_outcomes_are_contrasted_by_distinct_rows() {
+        let rows = vec![
+            row("a", &[1, 2], Some(1.0), 0),
+            row("a", &[1, 2], Some(1.0), 0),
+            row("a", &[1, 9], Some(0.0), 3),
+            row("a", &[1, 8], Some(0.0), 0),
+            row("a", &[1, 7], None, 0),
+            row("b", &[1], Some(1.0), 0),
+        ];
+        let kept: Vec<Vec<u32>> = select(rows, "answer").unwrap().into_iter().map(|r| r.token_ids).collect();
+        assert_eq!(kept, [vec![1, 8], vec![1, 9], vec![1, 2]], "wrong ones without tool errors first");
+        let e = select(vec![row("a", &[1], Some(1.0), 0)], "correct").unwrap_err();
+        assert!(e.help.unwrap().contains("answer"));
+        assert!(select(Vec::new(), "answer").unwrap().is_empty());
+    }
+
+    #[test]
+    fn the_slope_of_the_ranking_loss_is_the_finite_difference() {
+        for (right, wrong) in [(0.3, 0.0), (-2.0, 1.0), (0.0, 30.0)] {
+            let difference = (ranking_loss(right, wrong + 1e-6).0 - ranking_loss(right, wrong - 1e-6).0) / 2e-6;
+            assert!((difference - ranking_loss(right, wrong).1).abs() < 1e-8);
+            let difference = (ranking_loss(right + 1e-6, wrong).0 - ranking_loss(right - 1e-6, wrong).0) / 2e-6;
+            assert!((difference + ranking_loss(right, wrong).1).abs() < 1e-8);
+        }
+        assert!(ranking_loss(-800.0, 800.0).0.is_finite());
+    }
+
+    #[test]
+    fn ranking_compares_within_problems() {
+        let one =
+            |problem: &str, right: Option<bool>, tool_calls| Example { problem: problem.into(), right, tool_calls, ..Example::default() };
+        let examples =
+            [one("a", Some(true), 1), one("a", Some(false), 1), one("a", Some(false), 2), one("b", Some(false), 1), one("b", None, 1)];
+        let examples: Vec<&Example> = examples.iter().collect();
+        assert_eq!(pairs(&examples), [(0, 1), (0, 2)]);
+        let scores = [0.5, 0.5, 0.1, 0.9, 0.9];
+        assert_eq!(ranking(&examples, &scores, false).shares, [0.5, 1.0]);
+        assert_eq!(ranking(&examples, &scores, true).shares, [0.5]);
+    }
+}
