@@ -41,6 +41,8 @@ fn a_table_can_be_listed_shown_queried_and_exported() {
     s.run(&["artifacts", "export", "latest/import/problems", "rows.csv"]).code(0);
     let csv = s.read("rows.csv");
     assert!(csv.starts_with("id,") && csv.contains("Ann has 2 figs") && csv.contains("Bob has 7 nuts"), "{csv}");
+    let told = s.run(&["artifacts", "export", "latest/import/problems", "rows.jsonl", "--format", "json"]).code(0).json();
+    assert_eq!(told, serde_json::json!({"artifact": "latest/import/problems", "files": ["rows.jsonl"], "rows": 2}));
 }
 
 #[test]

@@ -32,7 +32,7 @@ pub enum Command {
     /// Published systems, each a recipe that shows its mechanism act: list them, run them both ways, write the table of effects.
     Recipes(RecipesArgs),
     /// Print the JSON Schema of workflow files for editors.
-    Schema,
+    Schema(SchemaArgs),
     /// Write a first workflow file, a site file and the schema into a folder.
     Init(InitArgs),
     /// Check this machine, the site file and the store.
@@ -187,6 +187,9 @@ pub struct LogsArgs {
     pub stage: Option<String>,
     #[command(flatten)]
     pub site: SiteArgs,
+    /// `json` prints one document a line: stage, attempt, text.
+    #[arg(long, value_enum, default_value_t)]
+    pub format: Format,
 }
 
 #[derive(Debug, Clone, Args)]
@@ -282,10 +285,25 @@ pub enum RecipesCommand {
 }
 
 #[derive(Debug, Clone, Args)]
+pub struct SchemaArgs {
+    #[arg(long, value_enum, default_value_t)]
+    pub format: SchemaFormat,
+}
+
+/// How a schema is printed: it has one form.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub enum SchemaFormat {
+    #[default]
+    Json,
+}
+
+#[derive(Debug, Clone, Args)]
 pub struct InitArgs {
     /// Folder to write into.
     #[arg(default_value = ".")]
     pub folder: PathBuf,
+    #[arg(long, value_enum, default_value_t)]
+    pub format: Format,
 }
 
 #[derive(Debug, Clone, Args)]

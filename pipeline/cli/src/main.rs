@@ -44,7 +44,7 @@ fn main() -> ExitCode {
         Command::Artifacts(args) => commands::artifacts::run(&args),
         Command::Stages(args) => commands::stages::run(&args),
         Command::Recipes(args) => commands::recipes::run(&args),
-        Command::Schema => commands::schema::run(),
+        Command::Schema(args) => commands::schema::run(&args),
         Command::Init(args) => commands::init::run(&args),
         Command::Doctor(args) => commands::doctor::run(&args),
         Command::Parity(args) => commands::parity::run(&args),

@@ -10,7 +10,7 @@ use crate::output::runs;
 use reqwest::{Client, StatusCode, Url};
 use serde_json::{Value, json};
 use std::time::Duration;
-use trainyard_core::event::RunOutcome;
+use trainyard_core::error::Context as _;
 use trainyard_core::{Error, Result, RunId};
 use trainyard_engine::fold::{RunView, StageView};
 use trainyard_spec::site::Notification;
@@ -23,21 +23,14 @@ const TRIES: u32 = 3;
 
 /// Sends what the site asks for; a run that has not ended tells nobody.
 pub async fn send(notifications: &[Notification], run: &RunId, view: &RunView) {
-    let Some((_, outcome)) = view.finished else { return };
-    let body = body(run, view).to_string();
-    for notification in notifications.iter().filter(|n| n.on.iter().any(|name| name == outcome_name(outcome))) {
+    if view.finished.is_none() {
+        return;
+    }
+    let (status, body) = (runs::status(view), body(run, view).to_string());
+    for notification in notifications.iter().filter(|n| n.on.iter().any(|name| name == status)) {
         if let Err(error) = deliver(notification, &body).await {
             print_warning(&error);
         }
-    }
-}
-
-/// The names that `on` knows.
-fn outcome_name(outcome: RunOutcome) -> &'static str {
-    match outcome {
-        RunOutcome::Succeeded => "succeeded",
-        RunOutcome::Failed => "failed",
-        RunOutcome::Cancelled => "cancelled",
     }
 }
 
@@ -60,7 +53,7 @@ fn failures(stage: &StageView) -> impl Iterator<Item = Value> + '_ {
 }
 
 async fn deliver(notification: &Notification, body: &str) -> Result<()> {
-    let url = address(&notification.webhook)?;
+    let url = address(&notification.webhook).at("a notification was not sent")?;
     let place = format!("the notification to {}", url.host_str().unwrap_or("its webhook"));
     let client = client().map_err(|e| Error::retryable(format!("{place}: no client: {}", e.without_url())))?;
     let mut tries = 1;
@@ -78,16 +71,14 @@ async fn deliver(notification: &Notification, body: &str) -> Result<()> {
     }
 }
 
-/// An address, or the variable that holds it.
-fn address(webhook: &str) -> Result<Url> {
+/// An address, or that in the variable that holds it.
+pub fn address(webhook: &str) -> Result<Url> {
     let text = match webhook.strip_prefix("env:") {
         None => webhook.to_string(),
-        Some(variable) => std::env::var(variable).map_err(|_| {
-            Error::invalid(format!("a notification was not sent: the variable {variable} is not set"))
-                .help("set it to the webhook's address")
-        })?,
+        Some(variable) => std::env::var(variable)
+            .map_err(|_| Error::invalid(format!("the variable {variable} is not set")).help("set it to the webhook's address"))?,
     };
-    Url::parse(&text).map_err(|e| Error::invalid(format!("a notification was not sent: its webhook is no address: {e}")))
+    Url::parse(&text).map_err(|e| Error::invalid(format!("its webhook is no address: {e}")))
 }
 
 fn client() -> std::result::Result<Client, reqwest::Error> {

@@ -6,15 +6,28 @@ use crate::output::diagnostics;
 use std::future::Future;
 use std::path::{Path, PathBuf};
 use tokio::runtime::Runtime;
-use trainyard_core::{Error, Result};
+use trainyard_core::{Error, ErrorKind, Result};
 use trainyard_spec::DiskFiles;
 use trainyard_spec::site::{self, Durability, Site};
-use trainyard_store::{Store, StoreOptions};
+use trainyard_store::{Missing, Store, StoreOptions};
 
 /// The name that is looked for upward from the working directory.
 const SITE_FILE: &str = "trainyard.yaml";
-/// The store without a site file.
+/// The store if nobody names one.
 const LOCAL_STORE: &str = ".trainyard";
+
+/// What a command does with the store.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Access {
+    /// Looks and makes nothing; a store that is not there is an error.
+    Look,
+    /// Looks and makes nothing; a store that is not there is empty.
+    LookOrEmpty,
+    /// Changes a store that is there.
+    Change,
+    /// Makes the store if need be and proves that it is create-only.
+    Run,
+}
 
 /// An open store and everything that belongs to the place.
 pub struct Session {
@@ -24,17 +37,19 @@ pub struct Session {
 }
 
 impl Session {
-    /// Opens the store of the site. `write`: prove that it is create-only; else only look.
-    pub fn open(args: &SiteArgs, write: bool) -> Result<Self> {
+    /// Opens the store of the site. Errors: invalid (the site file, the store's URL), lost (a store out of reach: exit 3).
+    pub fn open(args: &SiteArgs, access: Access) -> Result<Self> {
         let site = site(args)?;
+        let url = store_url(args, &site);
+        Store::check_url(&url)?;
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(2)
             .enable_all()
             .build()
             .map_err(|e| Error::retryable(format!("no asynchronous runtime: {e}")))?;
-        let url = store_url(args, &site);
-        let options = StoreOptions { durability_fsync: site.durability == Durability::Fsync, probe: write, ..StoreOptions::default() };
-        let store = runtime.block_on(Store::open(&url, options)).map_err(|e| unreachable(&url, e))?;
+        let store = runtime.block_on(Store::open(&url, options(&site, access)));
+        // The URL is sound, so whatever is wrong now is wrong with the place.
+        let store = store.map_err(|error| Error { kind: ErrorKind::Lost, ..error })?;
         Ok(Self { site, store, runtime })
     }
     pub fn block_on<T>(&self, future: impl Future<Output = Result<T>>) -> Result<T> {
@@ -45,29 +60,34 @@ impl Session {
     }
 }
 
-/// A store that cannot be opened is out of reach (exit 3) unless the URL itself is wrong.
-fn unreachable(url: &str, error: Error) -> Error {
-    if error.message.contains("scheme") {
-        error
-    } else {
-        Error { kind: trainyard_core::ErrorKind::Lost, ..error.at(format!("store {url}")) }
-    }
+fn options(site: &Site, access: Access) -> StoreOptions {
+    let (read_only, missing) = match access {
+        Access::Look => (true, Missing::Refuse),
+        Access::LookOrEmpty => (true, Missing::Empty),
+        Access::Change => (false, Missing::Refuse),
+        Access::Run => (false, Missing::Make),
+    };
+    let durability_fsync = site.durability == Durability::Fsync;
+    StoreOptions { durability_fsync, read_only, missing, probe: access == Access::Run, ..StoreOptions::default() }
 }
 
-/// The URL from the command line, the site file, or the folder beside the site file or working directory.
-pub fn store_url(args: &SiteArgs, site: &Site) -> String {
+/// The URL from the command line or the site file; without either, a folder in the working directory.
+fn store_url(args: &SiteArgs, site: &Site) -> String {
     args.store.clone().or_else(|| site.store.clone()).unwrap_or_else(|| LOCAL_STORE.to_string())
 }
 
-/// The site file named or found, else this machine alone.
+/// The site file named or found, else this machine alone. A site file without a store has one beside it, so that a command means
+/// the same store in every folder below.
 pub fn site(args: &SiteArgs) -> Result<Site> {
     let this_machine = machine::pool();
     let Some(path) = args.site.clone().or_else(find_site) else { return Ok(Site::of_this_machine(this_machine)) };
     let (site, found, sources) = site::read(&DiskFiles, &path, &this_machine);
-    site.ok_or_else(|| {
+    let mut site = site.ok_or_else(|| {
         diagnostics::print(&found, &sources);
         Error::invalid(format!("the site file {} has {}", path.display(), diagnostics::count(&found)))
-    })
+    })?;
+    site.store.get_or_insert_with(|| path.with_file_name(LOCAL_STORE).display().to_string());
+    Ok(site)
 }
 
 fn find_site() -> Option<PathBuf> {

@@ -81,12 +81,9 @@ impl RunView {
         lines.extend(stage.why.clone());
         lines.extend(stage.checks.iter().filter(|c| !c.passed).map(crate::checks::describe));
         for attempt in &stage.attempts {
-            let outcome = match (attempt.outcome, &attempt.error) {
-                (None, _) => "runs".to_string(),
-                (Some(outcome), None) => format!("{outcome:?}").to_lowercase(),
-                (Some(outcome), Some(error)) => format!("{outcome:?}: {} ({})", error, error.kind).to_lowercase(),
-            };
-            lines.push(format!("attempt {} on {}: {outcome}", attempt.number, attempt.pool));
+            let outcome = attempt.outcome.map_or_else(|| "runs".to_string(), |outcome| format!("{outcome:?}").to_lowercase());
+            let why = attempt.error.as_ref().map(|error| format!(": {error} ({})", error.kind)).unwrap_or_default();
+            lines.push(format!("attempt {} on {}: {outcome}{why}", attempt.number, attempt.pool));
         }
         lines.extend(stage.error.iter().map(|e| format!("{} ({})", e, e.kind)));
         lines.extend(stage.digest.iter().map(|d| format!("stage digest {d}")));

@@ -16,7 +16,7 @@ use trainyard_core::units::format_size;
 /// What the file says; relative store paths are made absolute against its folder.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Site {
-    /// URL or path. None: `.trainyard/` beside the working directory.
+    /// URL or path. None: `.trainyard/` beside the site file, or in the working directory without one.
     pub store: Option<String>,
     /// Sorted by priority (highest first), then in file order; never empty.
     pub pools: Vec<Pool>,

@@ -2,7 +2,8 @@
 //! in [`crate::upload`].
 
 use crate::local;
-use crate::options::StoreOptions;
+use crate::options::{Missing, StoreOptions};
+use crate::place::Place;
 use crate::problem::{fault, io_fault, is_final};
 use crate::s3;
 use crate::store::back_off;
@@ -56,18 +57,14 @@ const PRIVATE_MEMORY: &str = "memory://";
 
 impl Connection {
     pub fn open(url: &str, options: &StoreOptions) -> Result<Self> {
-        let Some((scheme, place)) = url.split_once("://") else { return Self::open_folder(url, options) };
-        let place = place.trim_end_matches('/');
-        match (scheme, place) {
-            ("file", folder) => Self::open_folder(folder, options),
-            ("s3", place) => Self::open_bucket(place),
-            ("memory", "") => Ok(Self::over(Arc::new(InMemory::new()), PRIVATE_MEMORY)),
-            ("memory", name) => {
+        match Place::parse(url)? {
+            Place::Folder(folder) => Self::open_folder(folder, options),
+            Place::Bucket { name, prefix } => Self::open_bucket(name, prefix),
+            Place::Memory("") => Ok(Self::over(Arc::new(InMemory::new()), PRIVATE_MEMORY)),
+            Place::Memory(name) => {
                 let mut all = SHARED_MEMORY.lock().unwrap_or_else(PoisonError::into_inner);
                 Ok(Self::over(all.entry(name.to_string()).or_default().clone(), &format!("memory://{name}")))
             }
-            _ => Err(Error::invalid(format!("no store scheme `{scheme}` in `{url}`"))
-                .help("use a folder, file://, s3://bucket/prefix or memory://")),
         }
     }
     /// A second connection to the same place.
@@ -77,30 +74,31 @@ impl Connection {
     pub fn over(objects: Arc<dyn ObjectStore>, name: &str) -> Self {
         Self { url: name.to_string(), root: None, direct: false, objects }
     }
-    fn open_bucket(place: &str) -> Result<Self> {
-        let (bucket, prefix) = place.split_once('/').unwrap_or((place, ""));
-        if bucket.is_empty() {
-            return Err(Error::invalid("the store URL `s3://` names no bucket").help("write s3://bucket/prefix"));
-        }
-        let bucket = s3::connect(bucket)?;
+    fn open_bucket(name: &str, prefix: Option<Name>) -> Result<Self> {
+        let bucket = s3::connect(name)?;
+        let url = prefix.as_ref().map_or_else(|| format!("s3://{name}"), |prefix| format!("s3://{name}/{prefix}"));
         let objects: Arc<dyn ObjectStore> = match prefix {
-            "" => Arc::new(bucket),
-            prefix => Arc::new(PrefixStore::new(bucket, parse(prefix)?)),
+            None => Arc::new(bucket),
+            Some(prefix) => Arc::new(PrefixStore::new(bucket, prefix)),
         };
-        Ok(Self { url: format!("s3://{place}"), root: None, direct: false, objects })
+        Ok(Self { url, root: None, direct: false, objects })
     }
     fn open_folder(folder: &str, options: &StoreOptions) -> Result<Self> {
         let folder = Path::new(if folder.is_empty() { "." } else { folder });
         let place = folder.display().to_string();
-        if !options.read_only {
+        if !options.read_only && options.missing == Missing::Make {
             std::fs::create_dir_all(folder).map_err(|e| io_fault("make the store", &place, &e))?;
         }
-        let root = std::fs::canonicalize(folder).map_err(|e| match e.kind() {
-            io::ErrorKind::NotFound => {
-                Error::invalid(format!("there is no store at {place}")).help("give `--store`, or run a workflow first")
+        let root = match std::fs::canonicalize(folder) {
+            Ok(root) if root.is_dir() => root,
+            Ok(_) => return Err(Error::invalid(format!("the store {place} is no folder")).help("give `--store` a folder")),
+            Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(io_fault("open the store", &place, &e)),
+            // Only for looking: what is put into memory would be lost.
+            Err(_) if options.read_only && options.missing == Missing::Empty => return Ok(Self::over(Arc::new(InMemory::new()), &place)),
+            Err(_) => {
+                return Err(Error::invalid(format!("there is no store at {place}")).help("give `--store`, or run a workflow first"));
             }
-            _ => io_fault("open the store", &place, &e),
-        })?;
+        };
         let files =
             LocalFileSystem::new_with_prefix(&root).map_err(|e| fault("open", &place, "", &e))?.with_fsync(options.durability_fsync);
         let url = format!("file://{}", root.display());

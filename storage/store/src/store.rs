@@ -3,6 +3,7 @@
 use crate::connection::{Connection, Created};
 use crate::layout;
 use crate::options::StoreOptions;
+use crate::place::Place;
 use bytes::Bytes;
 use object_store::ObjectStore;
 use std::path::Path;
@@ -26,11 +27,16 @@ struct Inner {
 }
 
 impl Store {
-    /// Opens a store by URL: a file path or `file://` (the folder is made unless read-only), `s3://bucket/prefix` (credentials,
+    /// Whether a URL can name a store at all, told from its text. Errors: invalid (unknown scheme, no bucket, a prefix that is none).
+    pub fn check_url(url: &str) -> Result<()> {
+        Place::parse(url).map(|_| ())
+    }
+    /// Opens a store by URL: a file path or `file://` (the folder is made unless the options say otherwise), `s3://bucket/prefix` (credentials,
     /// region and endpoint from `AWS_*`, `AWS_ENDPOINT_URL` and `AWS_ALLOW_HTTP` included; path style), `memory://` (its own) or
     /// `memory://name` (shared by this process). Proves create-only puts by two puts of one fresh name from two connections.
     ///
-    /// Errors: invalid (unknown scheme, no permission, not create-only, a read-only store that does not exist), retryable (network).
+    /// Errors: invalid (those of [`Store::check_url`], no permission, not create-only, a folder that does not exist and may not be
+    /// made), retryable (network).
     pub async fn open(url: &str, options: StoreOptions) -> Result<Self> {
         let connection = Connection::open(url, &options)?;
         let store = Self(Arc::new(Inner { connection, options }));

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use trainyard_core::{Clock, Digest, ErrorKind, SystemClock};
 use trainyard_store::faults::{Fault, Faulty};
-use trainyard_store::{Created, Store, StoreOptions, conformance, layout};
+use trainyard_store::{Created, Missing, Store, StoreOptions, conformance, layout};
 
 fn scratch() -> tempfile::TempDir {
     tempfile::tempdir().expect("a temporary folder")
@@ -58,6 +58,29 @@ async fn urls_are_read_and_refused() {
     let private = Store::open("memory://", StoreOptions::default()).await.unwrap();
     private.create("x", Bytes::new()).await.unwrap();
     assert_eq!(Store::open("memory://", StoreOptions::default()).await.unwrap().get("x").await, Ok(None));
+}
+
+#[tokio::test]
+async fn a_folder_that_is_not_there_is_made_refused_or_empty() {
+    let folder = scratch();
+    let none = folder.path().join("none");
+    let open = async |read_only, missing| {
+        Store::open(none.to_str().unwrap(), StoreOptions { read_only, missing, ..StoreOptions::default() }).await
+    };
+    for (read_only, missing) in [(true, Missing::Make), (true, Missing::Refuse), (false, Missing::Refuse), (false, Missing::Empty)] {
+        let error = open(read_only, missing).await.unwrap_err();
+        assert!(error.message.contains("there is no store at"), "{error}");
+    }
+    let empty = open(true, Missing::Empty).await.unwrap();
+    assert_eq!((empty.list_runs().await, empty.get("x").await), (Ok(vec![]), Ok(None)));
+    assert_eq!(empty.create("x", Bytes::new()).await.unwrap_err().kind, ErrorKind::Invalid);
+    assert!(!none.exists(), "looking makes no folder");
+    open(false, Missing::Make).await.unwrap();
+    assert!(none.is_dir());
+    std::fs::write(folder.path().join("file"), "").unwrap();
+    let options = StoreOptions { read_only: true, ..StoreOptions::default() };
+    let error = Store::open(folder.path().join("file").to_str().unwrap(), options).await.unwrap_err();
+    assert!(error.message.contains("is no folder"), "{error}");
 }
 
 #[tokio::test]

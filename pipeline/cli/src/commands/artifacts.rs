@@ -8,16 +8,17 @@ mod show;
 
 use crate::args::{ArtifactsArgs, ArtifactsCommand};
 use crate::exit::Exit;
-use crate::session::Session;
+use crate::session::{Access, Session};
 use trainyard_core::Result;
 
 pub fn run(args: &ArtifactsArgs) -> Result<Exit> {
-    let session = Session::open(&args.site, false)?;
+    let access = if matches!(args.command, ArtifactsCommand::Gc { delete: true }) { Access::Change } else { Access::Look };
+    let session = Session::open(&args.site, access)?;
     match &args.command {
         ArtifactsCommand::List { run } => list::run(&session, run, args.format),
         ArtifactsCommand::Show { artifact, rows } => show::run(&session, artifact, *rows, args.format),
         ArtifactsCommand::Query { words, limit } => query::run(&session, words, *limit, args.format),
-        ArtifactsCommand::Export { artifact, to } => export::run(&session, artifact, to),
+        ArtifactsCommand::Export { artifact, to } => export::run(&session, artifact, to, args.format),
         ArtifactsCommand::Gc { delete } => gc::run(&session, *delete, args.format),
     }
 }

@@ -3,14 +3,16 @@
 use crate::args::{DoctorArgs, Format};
 use crate::exit::Exit;
 use crate::output::human::{print_json, print_text, table};
-use crate::session::{self, Session};
-use crate::{machine, wiring};
+use crate::session::{self, Access, Session};
+use crate::{machine, notifications, wiring};
 use serde::Serialize;
 use serde_json::json;
 use std::time::Duration;
 use trainyard_core::units::format_size;
 use trainyard_core::{Catalogue, Result};
 use trainyard_envs::tools::{ToolHost, ToolLimits};
+use trainyard_runtime::executors::{Executors, Launcher, standard};
+use trainyard_spec::site::{Notification, Pool};
 
 /// How long a fresh worker may take for its first answer.
 const TOOL_PATIENCE: Duration = Duration::from_secs(10);
@@ -25,12 +27,12 @@ struct Finding {
 pub fn run(args: &DoctorArgs) -> Result<Exit> {
     let mut findings = vec![machine_finding(), kinds()?, tool()];
     let site = session::site(&args.site)?;
-    let pools: Vec<String> =
-        site.pools.iter().map(|p| format!("{} ({} × {} cpus, {} gpus)", p.name, p.nodes, p.cpus, p.gpus.len())).collect();
-    findings.push(Finding { what: "pools", good: true, detail: pools.join(", ") });
+    let executors = standard(&Launcher::new("trainyard"), None);
+    findings.extend(site.pools.iter().map(|p| pool(p, &executors)));
     findings.extend(site.secrets.iter().map(|(name, provider)| secret(name, provider)));
+    findings.extend(site.notifications.iter().map(notification));
     // Opening proves that of two puts of one name only one succeeds.
-    let store = Session::open(&args.site, true);
+    let store = Session::open(&args.site, Access::Run);
     findings.push(match &store {
         Ok(session) => Finding { what: "store", good: true, detail: format!("{} is create-only", session.store.url()) },
         Err(error) => Finding { what: "store", good: false, detail: error.to_string() },
@@ -46,7 +48,7 @@ pub fn run(args: &DoctorArgs) -> Result<Exit> {
     }
     Ok(match (&store, good) {
         (_, true) => Exit::Done,
-        (Err(_), false) => Exit::Unreachable,
+        (Err(error), false) => Exit::from(error),
         (Ok(_), false) => Exit::Invalid,
     })
 }
@@ -59,6 +61,25 @@ fn machine_finding() -> Finding {
 fn kinds() -> Result<Finding> {
     let registry = wiring::registry()?;
     Ok(Finding { what: "stage kinds", good: true, detail: registry.names().join(", ") })
+}
+
+/// Whether this build has the pool's executor; that its machines answer is not asked.
+fn pool(pool: &Pool, executors: &Executors) -> Finding {
+    let amounts = format!("{} ({} × {} cpus, {} gpus)", pool.name, pool.nodes, pool.cpus, pool.gpus.len());
+    match executors.get(&pool.executor) {
+        Ok(_) => Finding { what: "pool", good: true, detail: amounts },
+        Err(error) => Finding { what: "pool", good: false, detail: format!("{amounts}: {error}") },
+    }
+}
+
+/// Shows the host alone: the address is a secret.
+fn notification(notification: &Notification) -> Finding {
+    let outcomes = notification.on.join(", ");
+    let (good, detail) = match notifications::address(&notification.webhook) {
+        Ok(url) => (true, format!("{outcomes} to {}", url.host_str().unwrap_or("a webhook"))),
+        Err(error) => (false, format!("{outcomes}: {error}")),
+    };
+    Finding { what: "notification", good, detail }
 }
 
 fn secret(name: &str, provider: &str) -> Finding {

@@ -4,12 +4,12 @@ use crate::args::{ExplainArgs, Format};
 use crate::exit::Exit;
 use crate::names;
 use crate::output::human::{print_json, print_text};
-use crate::session::Session;
+use crate::session::{Access, Session};
 use serde_json::json;
 use trainyard_core::Result;
 
 pub fn run(args: &ExplainArgs) -> Result<Exit> {
-    let session = Session::open(&args.site, false)?;
+    let session = Session::open(&args.site, Access::Look)?;
     let (stage, lines) = session.block_on(async {
         let run = names::run(&session.store, &args.run).await?;
         let view = names::view(&session.store, &run).await?;

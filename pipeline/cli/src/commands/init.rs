@@ -1,9 +1,10 @@
 //! `trainyard init [FOLDER]`: a first workflow, a site file and the schema for editors. Refuses to overwrite anything.
 
-use crate::args::InitArgs;
+use crate::args::{Format, InitArgs};
 use crate::exit::Exit;
-use crate::output::human::print_text;
+use crate::output::human::{print_json, print_text};
 use crate::wiring;
+use serde_json::json;
 use trainyard_core::error::io_error;
 use trainyard_core::{Error, Result};
 
@@ -18,11 +19,19 @@ pub fn run(args: &InitArgs) -> Result<Exit> {
         return Err(Error::invalid(format!("{} exists already", args.folder.join(name).display())).help("name an empty folder"));
     }
     std::fs::create_dir_all(&args.folder).map_err(|e| io_error(&args.folder, &e))?;
+    let mut wrote = Vec::new();
     for (name, content) in files {
         let path = args.folder.join(name);
         std::fs::write(&path, content).map_err(|e| io_error(&path, &e))?;
-        print_text(&format!("wrote {}", path.display()));
+        wrote.push(path.display().to_string());
     }
-    print_text(&format!("\nnext: trainyard run {}", args.folder.join("workflow.yaml").display()));
+    let next = format!("trainyard run {}", args.folder.join("workflow.yaml").display());
+    match args.format {
+        Format::Json => print_json(&json!({"wrote": wrote, "next": next}))?,
+        Format::Text => {
+            wrote.iter().for_each(|path| print_text(&format!("wrote {path}")));
+            print_text(&format!("\nnext: {next}"));
+        }
+    }
     Ok(Exit::Done)
 }

@@ -1,9 +1,9 @@
-//! `trainyard plan FILE`: what a run would do, stage by stage, and why. Writes nothing.
+//! `trainyard plan FILE`: what a run would do, stage by stage, and why. Writes nothing; a store that is not there yet holds nothing.
 
 use crate::args::{PlanArgs, PlanFormat};
 use crate::exit::Exit;
 use crate::output::human::{print_json, print_text, table};
-use crate::session::Session;
+use crate::session::{Access, Session};
 use crate::{compiled, wiring, world};
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use trainyard_engine::forecast::{Forecast, Verdict};
 use trainyard_runtime::{RunOptions, Silent};
 
 pub fn run(args: &PlanArgs) -> Result<Exit> {
-    let session = Session::open(&args.site, false)?;
+    let session = Session::open(&args.site, Access::LookOrEmpty)?;
     let plan = compiled::plan(&args.workflow, &wiring::registry()?, &session.site)?;
     if args.format == PlanFormat::Mermaid {
         print_text(&trainyard_spec::draw::mermaid(&plan));

@@ -5,7 +5,7 @@ use crate::exit::Exit;
 use crate::output::human::{print_json, print_text};
 use crate::output::progress::Progress;
 use crate::output::{reports, runs};
-use crate::session::Session;
+use crate::session::{Access, Session};
 use crate::{compiled, notifications, wiring, world};
 use serde_json::{Value, json};
 use std::path::PathBuf;
@@ -37,7 +37,7 @@ pub fn resume(site: &SiteArgs, run: RunId, view: &RunView, take_over: bool, form
 }
 
 fn execute(site: &SiteArgs, workflow: &WorkflowArgs, options: RunOptions, format: Format) -> Result<Exit> {
-    let session = Session::open(site, true)?;
+    let session = Session::open(site, Access::Run)?;
     let plan = compiled::plan(workflow, &wiring::registry()?, &session.site)?;
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
     let observer: Arc<dyn Observer> = Arc::new(Progress::new(clock.clone()));

@@ -4,21 +4,24 @@ use crate::args::{Format, RunsArgs, RunsCommand};
 use crate::exit::Exit;
 use crate::output::human::{print_json, print_text, table};
 use crate::output::runs::{self, RunSummaryRow};
-use crate::session::Session;
+use crate::session::{Access, Session};
 use crate::{commands, names, world};
+use serde_json::json;
 use std::time::Duration;
-use trainyard_core::{Result, RunId, SystemClock};
+use trainyard_core::{ErrorKind, Result, RunId, SystemClock};
 use trainyard_runtime::cancel::{Cancelled, cancel_run};
 
 /// How often `show --watch` looks.
 const WATCH_EVERY: Duration = Duration::from_millis(500);
 
 pub fn run(args: &RunsArgs) -> Result<Exit> {
-    let session = Session::open(&args.site, false)?;
-    match args.command.clone().unwrap_or(RunsCommand::List { limit: 20 }) {
+    let command = args.command.clone().unwrap_or(RunsCommand::List { limit: 20 });
+    let access = if matches!(command, RunsCommand::Cancel { .. }) { Access::Change } else { Access::Look };
+    let session = Session::open(&args.site, access)?;
+    match command {
         RunsCommand::List { limit } => list(&session, limit, args.format),
         RunsCommand::Show { run, watch } => show(&session, &run, watch, args.format),
-        RunsCommand::Cancel { run } => cancel(&session, &run),
+        RunsCommand::Cancel { run } => cancel(&session, &run, args.format),
         RunsCommand::Resume { run, take_over } => resume(&session, args, &run, take_over),
     }
 }
@@ -27,15 +30,24 @@ fn list(session: &Session, limit: usize, format: Format) -> Result<Exit> {
     let rows = session.block_on(async {
         let mut rows = Vec::new();
         for run in session.store.list_runs().await?.into_iter().rev().take(limit) {
-            let view = names::view(&session.store, &run).await?;
-            rows.push(RunSummaryRow::new(&run, &view));
+            rows.push(match names::view(&session.store, &run).await {
+                Ok(view) => RunSummaryRow::new(&run, &view),
+                // A store that does not answer is no matter of one run.
+                Err(error) if error.kind == ErrorKind::Retryable => return Err(error),
+                Err(error) => RunSummaryRow::damaged(&run, &error),
+            });
         }
         Ok(rows)
     })?;
     match format {
         Format::Json => print_json(&rows)?,
         Format::Text if rows.is_empty() => print_text("no runs yet"),
-        Format::Text => print_text(&table(&RunSummaryRow::HEADER, &rows.iter().map(RunSummaryRow::cells).collect::<Vec<_>>())),
+        Format::Text => {
+            print_text(&table(&RunSummaryRow::HEADER, &rows.iter().map(RunSummaryRow::cells).collect::<Vec<_>>()));
+            if rows.iter().any(RunSummaryRow::is_damaged) {
+                print_text("\n`trainyard runs show RUN` says what is wrong with a damaged one");
+            }
+        }
     }
     Ok(Exit::Done)
 }
@@ -63,15 +75,19 @@ fn show(session: &Session, name: &str, watch: bool, format: Format) -> Result<Ex
     }
 }
 
-fn cancel(session: &Session, name: &str) -> Result<Exit> {
+fn cancel(session: &Session, name: &str, format: Format) -> Result<Exit> {
     let run: RunId = session.block_on(names::run(&session.store, name))?;
     let clock = SystemClock::new();
     let outcome = session.block_on(cancel_run(&session.store, &run, &clock, &world::chance(&clock)))?;
-    print_text(&match outcome {
-        Cancelled::Requested => format!("asked run {run} to stop; it will within seconds"),
-        Cancelled::Ended => format!("run {run} had no writer any more; it is cancelled now"),
-        Cancelled::AlreadyFinished => format!("run {run} was finished before"),
-    });
+    let (outcome, text) = match outcome {
+        Cancelled::Requested => ("requested", format!("asked run {run} to stop; it will within seconds")),
+        Cancelled::Ended => ("ended", format!("run {run} had no writer any more; it is cancelled now")),
+        Cancelled::AlreadyFinished => ("already_finished", format!("run {run} was finished before")),
+    };
+    match format {
+        Format::Json => print_json(&json!({"run": run, "outcome": outcome}))?,
+        Format::Text => print_text(&text),
+    }
     Ok(Exit::Done)
 }
 

@@ -1,11 +1,15 @@
 //! `trainyard schema`: the JSON Schema of workflow files, with every stage kind of this build.
 
+use crate::args::{SchemaArgs, SchemaFormat};
 use crate::exit::Exit;
 use crate::output::human::print_json;
 use crate::wiring;
 use trainyard_core::Result;
 
-pub fn run() -> Result<Exit> {
-    print_json(&trainyard_spec::schema::workflow_schema(&wiring::registry()?))?;
+pub fn run(args: &SchemaArgs) -> Result<Exit> {
+    let schema = trainyard_spec::schema::workflow_schema(&wiring::registry()?);
+    match args.format {
+        SchemaFormat::Json => print_json(&schema)?,
+    }
     Ok(Exit::Done)
 }

@@ -14,15 +14,26 @@ use trainyard_engine::fold::{RunView, StageStatus, StageView};
 /// A run in a list.
 #[derive(Debug, Serialize)]
 pub struct RunSummaryRow {
-    pub run: String,
-    pub workflow: String,
-    pub status: String,
-    pub created: String,
-    pub seconds: f64,
-    pub stages: usize,
-    pub done: usize,
-    pub hits: usize,
-    pub failed: usize,
+    run: String,
+    status: &'static str,
+    /// Why its journal cannot be read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    why: Option<String>,
+    /// Nothing if its journal cannot be read: zeros would be lies.
+    #[serde(flatten)]
+    told: Option<Told>,
+}
+
+/// What a journal tells of its run.
+#[derive(Debug, Serialize)]
+struct Told {
+    workflow: String,
+    created: String,
+    seconds: f64,
+    stages: usize,
+    done: usize,
+    hits: usize,
+    failed: usize,
 }
 
 impl RunSummaryRow {
@@ -30,33 +41,41 @@ impl RunSummaryRow {
 
     pub fn new(run: &RunId, view: &RunView) -> Self {
         let count = |status: StageStatus| view.stages.iter().filter(|s| s.status == status).count();
-        Self {
-            run: run.0.clone(),
+        let told = Told {
             workflow: view.workflow.clone(),
-            status: status(view).into(),
             created: time(view.created),
             seconds: elapsed(view).as_secs_f64(),
             stages: view.stages.len(),
             done: count(StageStatus::Done),
             hits: count(StageStatus::Hit),
             failed: count(StageStatus::Failed),
-        }
+        };
+        Self { run: run.0.clone(), status: status(view), why: None, told: Some(told) }
+    }
+    /// A run whose journal is damaged, or newer than this program.
+    pub fn damaged(run: &RunId, error: &Error) -> Self {
+        Self { run: run.0.clone(), status: DAMAGED, why: Some(error.to_string()), told: None }
+    }
+    pub fn is_damaged(&self) -> bool {
+        self.status == DAMAGED
     }
     pub fn cells(&self) -> Vec<String> {
-        let took = format_duration(Duration::from_secs_f64(self.seconds));
-        vec![
-            self.run.clone(),
-            self.workflow.clone(),
-            self.status.clone(),
-            self.created.clone(),
-            took,
-            self.stages.to_string(),
-            self.hits.to_string(),
-        ]
+        let [workflow, created, took, stages, hits] = self.told.as_ref().map(Told::cells).unwrap_or_default();
+        vec![self.run.clone(), workflow, self.status.to_string(), created, took, stages, hits]
     }
 }
 
-/// `succeeded`, `failed`, `cancelled`, `unfinished`.
+impl Told {
+    fn cells(&self) -> [String; 5] {
+        let took = format_duration(Duration::from_secs_f64(self.seconds));
+        [self.workflow.clone(), self.created.clone(), took, self.stages.to_string(), self.hits.to_string()]
+    }
+}
+
+/// The status of a run whose journal cannot be read.
+const DAMAGED: &str = "damaged";
+
+/// `succeeded`, `failed`, `cancelled` (the names that `on` of a notification knows), or `unfinished`.
 pub fn status(view: &RunView) -> &'static str {
     match view.finished {
         Some((_, RunOutcome::Succeeded)) => "succeeded",

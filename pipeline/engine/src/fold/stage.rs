@@ -109,14 +109,9 @@ impl StageView {
     pub fn key(&self) -> &StageKey {
         &self.stage.0
     }
-    /// Seconds from the start of the first attempt to the end of the stage.
+    /// Seconds from the start of the first attempt to the end of the stage; 0 if the clock was set back between them.
     pub fn seconds(&self) -> Option<f64> {
-        Some((self.ended? - self.started?) as f64 / 1_000.0)
-    }
-    /// The main metric's last value.
-    pub fn headline(&self) -> Option<(&str, f64)> {
-        let name = self.main_metric.as_deref()?;
-        self.metrics.get(name).map(|v| (name, *v))
+        Some((self.ended? - self.started?).max(0) as f64 / 1_000.0)
     }
 }
 

@@ -50,6 +50,24 @@ fn instances_stand_behind_their_stage() {
 }
 
 #[test]
+fn a_clock_that_is_set_back_takes_no_time() {
+    let mut view = RunView::default();
+    for (at, event) in [(9, created(&["a"])), (10, started("a", 1)), (4, Event::StageCancelled { stage: key("a") })] {
+        view.apply(&Record { at, event });
+    }
+    let a = view.stage(&key("a")).unwrap();
+    assert_eq!((a.started, a.ended, a.seconds()), (Some(10), Some(4), Some(0.0)));
+}
+
+#[test]
+fn explanations_keep_the_case_of_errors() {
+    let error = Some(Error::data("/Data/Rows.jsonl: line 2 is no JSON"));
+    let ended = Event::AttemptEnded { stage: key("a"), attempt: 1, outcome: AttemptOutcome::Failed, error };
+    let view = fold(vec![created(&["a"]), started("a", 1), ended]);
+    assert_eq!(view.explain(&key("a"))[1], "attempt 1 on local: failed: /Data/Rows.jsonl: line 2 is no JSON (data)");
+}
+
+#[test]
 fn a_stage_carries_its_times_and_numbers() {
     let ended = Event::AttemptEnded { stage: key("a"), attempt: 1, outcome: AttemptOutcome::Failed, error: Some(Error::retryable("net")) };
     let retry = Event::RetryScheduled { stage: key("a"), attempt: 2, not_before: 99 };

@@ -9,7 +9,7 @@ use crate::args::{Format, ParamArgs, RecipesArgs, WorkflowArgs};
 use crate::exit::Exit;
 use crate::output::human::{print_json, print_text};
 use crate::output::progress::Progress;
-use crate::session::Session;
+use crate::session::{Access, Session};
 use crate::{compiled, wiring, world};
 use serde::Serialize;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ const TRAINING: [&str; 3] = ["prm", "rl", "sft"];
 
 /// Exit 0: all recipes behave both ways. 1: one does not.
 pub fn run(args: &RecipesArgs, names: &[String]) -> Result<Exit> {
-    let session = Session::open(&args.site, true)?;
+    let session = Session::open(&args.site, Access::Run)?;
     let registry = wiring::registry()?;
     let recipes = found::find(&args.folder, names, &args.params, &registry, &session.site)?;
     if recipes.is_empty() {

@@ -3,11 +3,12 @@
 use super::effects::{Effects, effects};
 use super::found::{self, Found};
 use super::parts::Parts;
-use crate::args::RecipesArgs;
+use crate::args::{Format, RecipesArgs};
 use crate::exit::Exit;
-use crate::output::human::print_text;
-use crate::session::Session;
+use crate::output::human::{print_json, print_text};
+use crate::session::{Access, Session};
 use crate::{wiring, world};
+use serde_json::json;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -16,7 +17,7 @@ use trainyard_core::{Result, SystemClock};
 use trainyard_runtime::Silent;
 
 pub fn run(args: &RecipesArgs, file: &Path) -> Result<Exit> {
-    let session = Session::open(&args.site, false)?;
+    let session = Session::open(&args.site, Access::LookOrEmpty)?;
     let registry = wiring::registry()?;
     let recipes = found::find(&args.folder, &[], &args.params, &registry, &session.site)?;
     let world = world::build(&session, Arc::new(SystemClock::new()), Arc::new(Silent))?;
@@ -27,7 +28,11 @@ pub fn run(args: &RecipesArgs, file: &Path) -> Result<Exit> {
     let page = page(&rows, &Links::new(&args.folder, file, Parts::of_this_build(&registry)), &args.params);
     std::fs::write(file, page).map_err(|e| io_error(file, &e).help("the folder of the file must exist"))?;
     let measured = rows.iter().filter(|(_, effects)| effects.is_some()).count();
-    print_text(&format!("wrote {}: {} recipes, {measured} with results in {}", file.display(), rows.len(), session.store.url()));
+    let (file, store) = (file.display().to_string(), session.store.url());
+    match args.format {
+        Format::Json => print_json(&json!({"wrote": file, "recipes": rows.len(), "measured": measured, "store": store}))?,
+        Format::Text => print_text(&format!("wrote {file}: {} recipes, {measured} with results in {store}", rows.len())),
+    }
     Ok(Exit::Done)
 }
 

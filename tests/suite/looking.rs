@@ -1,0 +1,174 @@
+//! Looking changes nothing, one damaged thing hides no other, and what is printed can be read by people and programs alike.
+
+use crate::kit::{Sandbox, ran};
+use serde_json::{Value, json};
+use std::path::PathBuf;
+
+const SMALL: &str = "version: 1\nname: small\nstages:\n  one: {uses: noop}\n";
+
+const TALKS: &str = "version: 1\nname: talks\nstages:\n  say:\n    run: echo First >&2; echo second >&2; printf 1 > ${{ outputs.o }}/x\n    outputs: {o: {kind: files}}\n";
+
+/// A sandbox with a workflow that has run so many times.
+fn small(runs: usize) -> Sandbox {
+    let s = Sandbox::new();
+    s.write("small.yaml", SMALL);
+    for _ in 0..runs {
+        s.run(&["run", "small.yaml"]).code(0);
+    }
+    s
+}
+
+/// The first batch of each run's journal, oldest run first.
+fn journals(s: &Sandbox) -> Vec<PathBuf> {
+    let files = s.files(".trainyard/runs").into_iter().filter(|f| f.ends_with("/journal/0000000000"));
+    files.map(|f| s.store().join("runs").join(f)).collect()
+}
+
+#[test]
+fn runs_with_damaged_or_newer_journals_are_listed_as_such_beside_the_others() {
+    let s = small(3);
+    let journals = journals(&s);
+    assert_eq!(journals.len(), 3);
+    std::fs::write(&journals[0], "{half").unwrap();
+    let newer = std::fs::read_to_string(&journals[1]).unwrap().replacen("\"format\":1,", "\"format\":9,", 1);
+    std::fs::write(&journals[1], newer).unwrap();
+    let rows = s.run(&["runs", "list", "--format", "json"]).code(0).json();
+    let status: Vec<_> = rows.as_array().unwrap().iter().map(|r| r["status"].as_str().unwrap()).collect();
+    assert_eq!(status, ["succeeded", "damaged", "damaged"], "{rows}");
+    assert_eq!((&rows[0]["workflow"], &rows[0]["why"]), (&"small".into(), &Value::Null), "{rows}");
+    for (row, why) in [(1_usize, "newer than this program"), (2, "its first line is no header")] {
+        assert!(rows[row]["why"].as_str().unwrap().contains(why), "{rows}");
+        assert_eq!(rows[row]["stages"], Value::Null, "nothing is known of it: {rows}");
+    }
+    s.run(&["runs", "list"]).code(0).prints("succeeded").prints("damaged").prints("`trainyard runs show RUN`");
+}
+
+#[test]
+fn looking_at_a_store_that_is_not_there_says_so_and_makes_nothing() {
+    let s = Sandbox::new();
+    let commands: &[&[&str]] = &[
+        &["runs", "list"],
+        &["runs", "show", "latest"],
+        &["runs", "resume", "latest"],
+        &["runs", "cancel", "latest"],
+        &["logs", "latest"],
+        &["explain", "latest", "one"],
+        &["artifacts", "list"],
+        &["artifacts", "show", "latest/one/o"],
+        &["artifacts", "query", "latest/one/o", "select 1"],
+        &["artifacts", "export", "latest/one/o", "out"],
+        &["artifacts", "gc"],
+        &["artifacts", "gc", "--delete"],
+    ];
+    for &command in commands {
+        s.run(&[command, &["--store", "typo"]].concat()).code(3).says("there is no store at typo").says("--store");
+        s.run(command).code(3).says("there is no store at .trainyard");
+    }
+    assert!(!s.path("typo").exists() && !s.store().exists() && !s.path("out").exists());
+}
+
+#[test]
+fn a_plan_takes_a_store_that_is_not_there_for_empty_and_makes_nothing() {
+    let s = small(0);
+    let plan = s.run(&["plan", "small.yaml", "--format", "json"]).code(0).json();
+    assert_eq!(plan["stages"][0]["decision"], "run", "{plan}");
+    assert!(!s.store().exists());
+}
+
+#[test]
+fn a_wrong_url_is_the_callers_mistake_and_anything_else_a_store_out_of_reach() {
+    let s = small(0);
+    for url in ["gopher://x", "s3://", "s3:///prefix", "s3://bucket/a//b"] {
+        for command in [&["runs", "list"][..], &["doctor"], &["run", "small.yaml"]] {
+            s.run(&[command, &["--store", url]].concat()).code(2);
+        }
+    }
+    // The name of a place says nothing about what is wrong with it.
+    s.run(&["runs", "list", "--store", "scheme"]).code(3);
+    s.write("file", "");
+    s.run(&["runs", "list", "--store", "file"]).code(3).says("is no folder");
+    s.run(&["run", "small.yaml", "--store", "file/scheme"]).code(3).says("file/scheme");
+}
+
+#[test]
+fn programs_can_read_what_people_can() {
+    let s = Sandbox::new();
+    let wrote = s.run(&["init", "new", "--format", "json"]).code(0).json();
+    assert_eq!(wrote["wrote"], json!(["new/workflow.yaml", "new/trainyard.yaml", "new/schema.json"]));
+    assert_eq!(wrote["next"], "trainyard run new/workflow.yaml");
+    assert!(s.run(&["schema", "--format", "json"]).code(0).json().is_object());
+    s.write("talks.yaml", TALKS);
+    s.run(&["run", "talks.yaml"]).code(0);
+    let lines = s.run(&["logs", "latest", "--format", "json"]).code(0).stdout;
+    let lines: Vec<Value> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    for text in ["First", "second"] {
+        assert!(lines.contains(&json!({"stage": "say", "attempt": 1, "text": text})), "{lines:?}");
+    }
+    let exported = s.run(&["artifacts", "export", "latest/say/o", "out", "--format", "json"]).code(0).json();
+    assert_eq!(exported, json!({"artifact": "latest/say/o", "files": ["out/x"], "rows": null}));
+    let cancelled = s.run(&["runs", "cancel", "latest", "--format", "json"]).code(0).json();
+    assert_eq!(cancelled["outcome"], "already_finished", "{cancelled}");
+}
+
+#[test]
+fn logs_of_a_run_without_any_are_no_documents() {
+    let s = small(1);
+    assert_eq!(s.run(&["logs", "latest", "--format", "json"]).code(0).stdout, "");
+    s.run(&["logs", "latest"]).code(0).prints("no log lines");
+}
+
+#[test]
+fn an_explanation_keeps_the_case_of_paths() {
+    let s = Sandbox::new();
+    s.write("Rows.jsonl", "{\"question\": \n");
+    s.write(
+        "import.yaml",
+        "version: 1\nname: import\nstages:\n  import:\n    uses: data/import\n    with: {source: Rows.jsonl, format: gsm8k}\n",
+    );
+    s.run(&["run", "import.yaml"]).code(1);
+    let explained = s.run(&["explain", "latest", "import", "--format", "json"]).code(0).json();
+    let lines = explained["explanation"].as_array().unwrap().iter().map(|l| l.as_str().unwrap());
+    let attempts: Vec<&str> = lines.filter(|l| l.starts_with("attempt 1 on ")).collect();
+    assert_eq!(attempts.len(), 1, "{explained}");
+    assert!(attempts[0].contains(": failed: ") && attempts[0].contains("Rows.jsonl"), "{explained}");
+}
+
+#[test]
+fn the_store_stands_beside_the_site_file_else_in_the_working_directory() {
+    let s = small(0);
+    s.write("below/note", "");
+    let below = |args: &[&str]| ran(s.command(args).current_dir(s.path("below")).output().unwrap());
+    below(&["run", "../small.yaml"]).code(0);
+    assert!(s.path("below/.trainyard").is_dir() && !s.store().exists());
+    std::fs::remove_dir_all(s.path("below/.trainyard")).unwrap();
+
+    s.write("trainyard.yaml", "version: 1\n");
+    s.run(&["run", "small.yaml"]).code(0);
+    let plan = below(&["plan", "../small.yaml", "--format", "json"]).code(0).json();
+    assert_eq!(plan["stages"][0]["decision"], "hit", "{plan}");
+    below(&["run", "../small.yaml"]).code(0);
+    assert!(s.store().is_dir() && !s.path("below/.trainyard").exists());
+}
+
+#[test]
+fn doctor_names_pools_without_an_executor_and_webhooks_without_an_address() {
+    let s = Sandbox::new();
+    let site = |pools: &str| {
+        format!(
+            "version: 1\npools: [{pools}]\nnotifications:\n  - {{webhook: env:HOOK_OF_SUITE}}\n  - {{on: [succeeded], webhook: \"https://example.com/secret-path\"}}\n"
+        )
+    };
+    s.write("trainyard.yaml", site("{name: far, executor: slurm}, {name: here}"));
+    let told = s.run(&["doctor"]).code(2);
+    assert!(!told.stdout.contains("secret-path"), "{}", told.stdout);
+    told.prints("far (1 × 1 cpus, 0 gpus): no executor `slurm` in this build; pools may use local")
+        .prints("failed: the variable HOOK_OF_SUITE is not set")
+        .prints("succeeded to example.com");
+
+    s.write("trainyard.yaml", site("{name: here}"));
+    let hook = "https://hooks.example.com/secret-path";
+    let told = ran(s.command(&["doctor", "--format", "json"]).env("HOOK_OF_SUITE", hook).output().unwrap()).code(0).json();
+    let findings = told["findings"].as_array().unwrap();
+    assert!(findings.iter().any(|f| f["what"] == "notification" && f["detail"] == "failed to hooks.example.com"), "{told}");
+    assert!(findings.iter().any(|f| f["what"] == "pool" && f["good"] == true), "{told}");
+}
