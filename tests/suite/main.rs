@@ -10,6 +10,7 @@ mod caching;
 mod check;
 mod docs;
 mod faults;
+mod healing;
 mod notifications;
 mod recipes;
 mod resume;
