@@ -11,6 +11,7 @@ mod check;
 mod docs;
 mod faults;
 mod looking;
+mod healing;
 mod notifications;
 mod recipes;
 mod resume;

@@ -41,7 +41,7 @@ pub enum Looked {
     /// The highest generation; every object of it exists with its size.
     Hit(Arc<Manifest>),
     Miss,
-    /// The highest generation is not whole.
+    /// The highest generation is not whole: an object of it is missing, or its manifest cannot be read.
     Lost {
         generation: u32,
         what: String,

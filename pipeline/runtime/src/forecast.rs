@@ -12,6 +12,7 @@ use trainyard_engine::Resumed;
 use trainyard_engine::fold::RunView;
 use trainyard_engine::forecast::{Answer, Forecast, Question, Session, Verdict};
 use trainyard_spec::plan::Plan;
+use trainyard_store::manifests::Newest;
 
 /// Questions on their way at once.
 const CONCURRENT: usize = 48;
@@ -70,7 +71,8 @@ async fn compare(world: &World, last: &RunView, forecast: &mut Forecast) -> Resu
     if *digest == spec.stage_digest {
         return Ok(());
     }
-    if let Some(manifest) = world.store.manifest(digest).await? {
+    // One that cannot be read only leaves the reason shorter.
+    if let Newest::Sound(manifest) = world.store.newest(digest).await? {
         let changes = differences(spec, &manifest);
         if !changes.is_empty() {
             forecast.why = format!("{}; since the last run: {}", forecast.why, changes.join(", "));

@@ -5,11 +5,13 @@ use std::time::Duration;
 use trainyard_core::{Digest, ErrorKind, Manifest, Result};
 use trainyard_engine::Looked;
 use trainyard_store::Store;
+use trainyard_store::manifests::Newest;
 
 /// Waits between tries of a question that fails for a passing reason, in milliseconds.
 const RETRIES: [u64; 3] = [500, 2_000, 5_000];
 
-/// The highest generation, whole or not. Objects are checked for existence and size, not read.
+/// The highest generation, whole or not. Objects are checked for existence and size, not read: whoever reads one verifies it, and
+/// removes it if it is damaged, so that it is missing here the next time.
 pub(crate) async fn look_up(store: &Store, digest: &Digest) -> Result<Looked> {
     for wait in RETRIES {
         match look_once(store, digest).await {
@@ -21,9 +23,13 @@ pub(crate) async fn look_up(store: &Store, digest: &Digest) -> Result<Looked> {
 }
 
 async fn look_once(store: &Store, digest: &Digest) -> Result<Looked> {
-    let Some(manifest) = store.manifest(digest).await? else { return Ok(Looked::Miss) };
+    let manifest = match store.newest(digest).await? {
+        Newest::Missing => return Ok(Looked::Miss),
+        Newest::Damaged { generation, error } => return Ok(Looked::Lost { generation, what: error.message }),
+        Newest::Sound(manifest) => manifest,
+    };
     Ok(match first_missing(store, &manifest).await? {
-        None => Looked::Hit(Arc::new(manifest)),
+        None => Looked::Hit(Arc::from(manifest)),
         Some(what) => Looked::Lost { generation: manifest.generation, what },
     })
 }

@@ -1,12 +1,15 @@
 //! Resume points of long stages: a record that lists files, put after the files. The newest two are kept.
 //!
-//! A listing proposes candidates; what counts is that a record's bytes can be read and all its objects are there. Deleting old
-//! records is a courtesy: one that stays is only older than the newest.
+//! A listing proposes candidates; what counts is that a record's bytes can be read and all its objects are there, undamaged: one
+//! that does not hold costs the steps since the one before, never the stage. Deleting old records is a courtesy: one that stays is
+//! only older than the newest.
 
 use crate::layout;
+use crate::problem::io_fault;
 use crate::store::Store;
+use std::path::{Path, PathBuf};
 use trainyard_core::attempt::CheckpointRecord;
-use trainyard_core::{Digest, Error, Result};
+use trainyard_core::{Digest, Error, ErrorKind, Result};
 
 /// Records kept per stage digest.
 const KEPT: usize = 2;
@@ -25,16 +28,27 @@ impl Store {
         }
         Ok(())
     }
-    /// The newest complete resume point: incomplete or unreadable ones are passed over.
-    pub async fn latest_checkpoint(&self, stage: &Digest) -> Result<Option<CheckpointRecord>> {
+    /// Brings the files of the newest complete resume point to a folder of its own below `scratch`: incomplete, unreadable and
+    /// damaged ones are passed over.
+    pub async fn fetch_checkpoint(&self, stage: &Digest, scratch: &Path) -> Result<Option<(CheckpointRecord, PathBuf)>> {
         for path in self.checkpoint_names(stage).await? {
-            let Some(bytes) = self.get(&path).await? else { continue };
-            let Ok(record) = serde_json::from_slice::<CheckpointRecord>(&bytes) else { continue };
-            if record.format == 1 && record.stage_digest == *stage && self.has_objects(&record.files).await? {
-                return Ok(Some(record));
+            let Some(record) = self.complete_checkpoint(&path, stage).await? else { continue };
+            let folder = scratch.join(format!("{}-{}", record.step, record.attempt));
+            std::fs::create_dir_all(&folder).map_err(|e| io_fault("make", &folder.display().to_string(), &e))?;
+            match self.fetch_files(&record.files, &folder).await {
+                Ok(()) => return Ok(Some((record, folder))),
+                Err(error) if matches!(error.kind, ErrorKind::Data | ErrorKind::Lost) => {}
+                Err(error) => return Err(error),
             }
         }
         Ok(None)
+    }
+    /// The record at a path, if it is one of this stage and its objects are there.
+    async fn complete_checkpoint(&self, path: &str, stage: &Digest) -> Result<Option<CheckpointRecord>> {
+        let Some(bytes) = self.get(path).await? else { return Ok(None) };
+        let Ok(record) = serde_json::from_slice::<CheckpointRecord>(&bytes) else { return Ok(None) };
+        let complete = record.format == 1 && record.stage_digest == *stage && self.has_objects(&record.files).await?;
+        Ok(complete.then_some(record))
     }
     /// Paths of a stage's resume points, newest first.
     async fn checkpoint_names(&self, stage: &Digest) -> Result<Vec<String>> {

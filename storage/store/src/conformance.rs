@@ -5,10 +5,9 @@
 
 use crate::attempts::Chunk;
 use crate::connection::Created;
-use crate::fetch::DamageKind;
 use crate::journal::{AppendError, JournalReader, JournalWriter};
 use crate::layout;
-use crate::manifests::Published;
+use crate::manifests::{Newest, Published};
 use crate::options::StoreOptions;
 use crate::store::Store;
 use bytes::Bytes;
@@ -18,7 +17,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 use trainyard_core::artifact::{GenerationReason, Provenance};
-use trainyard_core::attempt::{AttemptResult, CheckpointRecord};
+use trainyard_core::attempt::{AttemptInput, AttemptResult, CheckpointRecord};
 use trainyard_core::{ArtifactKind, Digest, ErrorKind, FileEntry, Manifest, Output, RunId, StageKey};
 
 /// Writers in the opening race.
@@ -32,10 +31,13 @@ pub async fn suite(url: &str, scratch: &Path) {
     objects_are_content(&store, scratch).await;
     publication_is_at_most_once(&store).await;
     outputs_come_back(&store, scratch).await;
-    resume_points_are_complete_ones(&store).await;
+    damaged_objects_are_noticed_by_readers(url, &store, scratch).await;
+    damaged_objects_are_healed_by_writers(&store, scratch).await;
+    damaged_manifests_are_followed_by_the_next(&store).await;
+    resume_points_are_complete_ones(&store, scratch).await;
     journals_are_fenced(&store).await;
     attempts_leave_files(&store).await;
-    garbage_is_what_nobody_names(&store).await;
+    garbage_is_what_nobody_names(&store, scratch).await;
     read_only_refuses(url).await;
 }
 
@@ -149,26 +151,93 @@ async fn outputs_come_back(store: &Store, scratch: &Path) {
         store.fetch_output(output, &scratch.join("fetched")).await.expect("fetches, also over itself");
         assert_eq!(std::fs::read(scratch.join("fetched/sub/data.bin")).expect("it is there"), b"fetch me");
     }
-    assert_eq!(store.verify_output(output).await, Ok(vec![]));
     assert_eq!(store.discard_corrupt(&output.files[0].digest).await, Ok(false), "a sound object stays");
     let mut gone = output.clone();
     gone.files[0].digest = Digest::of(b"never stored");
     assert_eq!(store.fetch_output(&gone, &scratch.join("gone")).await.expect_err("missing").kind, ErrorKind::Lost);
-    assert_eq!(store.verify_output(&gone).await.expect("looks")[0].kind, DamageKind::Missing);
     gone.files[0].path = "../out".into();
     assert_eq!(store.fetch_output(&gone, &scratch.join("gone")).await.expect_err("escapes").kind, ErrorKind::Data);
 }
 
-async fn resume_points_are_complete_ones(store: &Store) {
+/// Puts other bytes under an object's name, as a bad disk would leave them.
+async fn overwrite(store: &Store, digest: &Digest, bytes: impl Into<Bytes>) {
+    store.upload_bytes(&layout::object(digest), bytes.into()).await.expect("overwrites");
+}
+
+async fn damaged_objects_are_noticed_by_readers(url: &str, store: &Store, scratch: &Path) {
+    let folder = scratch.join("damaged");
+    let manifest = manifest(store, "damaged", 0, b"sound bytes").await;
+    store.publish(&manifest).await.expect("publishes");
+    let output = &manifest.outputs["files"];
+    let digest = &output.files[0].digest;
+    overwrite(store, digest, "other bytes").await;
+    assert_eq!(store.has_objects(&output.files).await, Ok(true), "neither name nor size tells");
+    let error = open(url, true).await.fetch_output(output, &folder).await.expect_err("damaged");
+    assert_eq!(error.kind, ErrorKind::Data);
+    assert!(error.help.is_some_and(|help| help.contains("--rerun")), "who may not write cannot remove it");
+    assert_eq!(store.has_objects(&output.files).await, Ok(true));
+    let (stage_digest, output_name) = (manifest.stage_digest.clone(), "files".to_string());
+    let input = AttemptInput { stage_digest, generation: 0, output_name, output: output.clone() };
+    let error = store.fetch_input(&input, &folder).await.expect_err("damaged");
+    assert_eq!(error.kind, ErrorKind::Data);
+    assert!(error.message.contains("output `files` of stage `s`") && error.message.contains(digest.as_str()), "{error}");
+    assert!(!folder.join("sub/data.bin").exists(), "no wrong byte gets into the folder");
+    assert_eq!(store.has_objects(&output.files).await, Ok(false), "the next lookup finds it missing");
+    assert_eq!(store.fetch_input(&input, &folder).await.expect_err("gone").kind, ErrorKind::Lost);
+    overwrite(store, digest, "other bytes").await;
+    assert_eq!(store.read_object(digest).await.expect_err("damaged").kind, ErrorKind::Data);
+    assert_eq!(store.read_object(digest).await.expect_err("gone").kind, ErrorKind::Lost);
+    store.put_object(Bytes::from_static(b"sound bytes")).await.expect("stores");
+    assert_eq!(store.damaged(digest).await.kind, ErrorKind::Retryable, "what stands there whole was damaged on the way");
+    assert_eq!(store.has_objects(&output.files).await, Ok(true));
+}
+
+async fn damaged_objects_are_healed_by_writers(store: &Store, scratch: &Path) {
+    let (digest, _) = store.put_object(Bytes::from_static(b"made twice")).await.expect("stores");
+    overwrite(store, &digest, "made wrong").await;
+    assert_eq!(store.put_object(Bytes::from_static(b"made twice")).await, Ok((digest.clone(), 10)));
+    assert_eq!(store.read_object(&digest).await.expect("reads").as_ref(), b"made twice");
+    // Small files go up whole, large ones in parts.
+    for size in [1 << 10, 9 << 20] {
+        let (file, bytes) = (scratch.join("made twice"), vec![7u8; size]);
+        std::fs::write(&file, &bytes).expect("scratch is writable");
+        let (digest, _) = store.put_object_file(&file).await.expect("stores");
+        overwrite(store, &digest, vec![8u8; size]).await;
+        store.put_object_file(&file).await.expect("stores");
+        assert!(store.read_object(&digest).await.expect("reads") == bytes, "{size} bytes are sound again");
+    }
+}
+
+async fn damaged_manifests_are_followed_by_the_next(store: &Store) {
+    let mut next = manifest(store, "half written", 1, b"half written").await;
+    let stage = next.stage_digest.clone();
+    store.create(&layout::manifest(&stage, 0), Bytes::new()).await.expect("puts");
+    let newest = store.newest(&stage).await.expect("looks");
+    assert!(matches!(newest, Newest::Damaged { generation: 0, .. }), "{newest:?}");
+    assert_eq!(store.manifest(&stage).await.expect_err("damaged").kind, ErrorKind::Data);
+    next.reason = Some(GenerationReason::Lost);
+    assert_eq!(store.publish(&next).await, Ok(Published::Ours));
+    assert_eq!(store.newest(&stage).await, Ok(Newest::Sound(Box::new(next.clone()))));
+    assert_eq!(store.manifest(&stage).await, Ok(Some(next)), "what is damaged hides nothing after it");
+}
+
+/// The newest complete resume point.
+async fn resume_point(store: &Store, scratch: &Path, stage: &Digest) -> Option<CheckpointRecord> {
+    let (record, folder) = store.fetch_checkpoint(stage, &scratch.join("resume")).await.expect("fetches")?;
+    assert!(record.files.iter().all(|file| folder.join(&file.path).exists()), "its files are there");
+    Some(record)
+}
+
+async fn resume_points_are_complete_ones(store: &Store, scratch: &Path) {
     let stage = Digest::of(b"long stage");
-    assert_eq!(store.latest_checkpoint(&stage).await, Ok(None));
+    assert_eq!(resume_point(store, scratch, &stage).await, None);
     let mut record = CheckpointRecord { format: 1, stage_digest: stage.clone(), step: 0, attempt: 1, files: vec![] };
     for step in [5, 90, 100] {
         let (digest, size) = store.put_object(Bytes::from(format!("weights {step}"))).await.expect("stores");
         record = CheckpointRecord { step, files: vec![FileEntry { path: "w".into(), digest, size }], ..record };
         store.save_checkpoint(&record).await.expect("saves");
     }
-    assert_eq!(store.latest_checkpoint(&stage).await, Ok(Some(record.clone())));
+    assert_eq!(resume_point(store, scratch, &stage).await, Some(record.clone()));
     let kept = [layout::checkpoint(&stage, 90, 1), layout::checkpoint(&stage, 100, 1)];
     assert_eq!(store.list(&layout::checkpoints(&stage)).await.expect("lists"), kept, "the newest two are kept");
     let unstored =
@@ -176,7 +245,9 @@ async fn resume_points_are_complete_ones(store: &Store) {
     assert_eq!(store.save_checkpoint(&unstored).await.expect_err("no object").kind, ErrorKind::Lost);
     let text = serde_json::to_vec(&unstored).expect("a form");
     store.create(&layout::checkpoint(&stage, 110, 1), text.into()).await.expect("puts");
-    assert_eq!(store.latest_checkpoint(&stage).await, Ok(Some(record)), "an incomplete one is passed over");
+    assert_eq!(resume_point(store, scratch, &stage).await, Some(record.clone()), "an incomplete one is passed over");
+    overwrite(store, &record.files[0].digest, "weights 1OO").await;
+    assert_eq!(resume_point(store, scratch, &stage).await.map(|r| r.step), Some(90), "a damaged one is passed over");
 }
 
 async fn journals_are_fenced(store: &Store) {
@@ -227,7 +298,7 @@ async fn attempts_leave_files(store: &Store) {
     assert_eq!(store.spec_in(&layout::attempt(&run, &stage, 2)).await.expect_err("none").kind, ErrorKind::Lost);
 }
 
-async fn garbage_is_what_nobody_names(store: &Store) {
+async fn garbage_is_what_nobody_names(store: &Store, scratch: &Path) {
     let named = manifest(store, "garbage", 0, b"named").await;
     store.publish(&named).await.expect("publishes");
     let (orphan, _) = store.put_object(Bytes::from_static(b"orphan")).await.expect("stores");
@@ -239,8 +310,8 @@ async fn garbage_is_what_nobody_names(store: &Store) {
     let done = store.collect_garbage(&plan).await.expect("removes");
     assert_eq!((done.files, done.bytes), (plan.objects.len() as u64, plan.bytes()));
     assert_eq!(store.has_object(&orphan, 6).await, Ok(false));
-    assert_eq!(store.verify_output(&named.outputs["files"]).await, Ok(vec![]), "what is named stays");
-    assert!(store.latest_checkpoint(&Digest::of(b"long stage")).await.expect("reads").is_some(), "resume points stay whole");
+    assert_eq!(store.has_objects(&named.outputs["files"].files).await, Ok(true), "what is named stays");
+    assert!(resume_point(store, scratch, &Digest::of(b"long stage")).await.is_some(), "resume points stay whole");
 }
 
 async fn read_only_refuses(url: &str) {

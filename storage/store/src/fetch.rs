@@ -1,101 +1,88 @@
-//! Bringing an output's files to a folder, and checking that they are what the manifest says.
+//! Bringing an output's files to a folder, every byte verified.
+//!
+//! Why so: a stage that reads wrong weights gives wrong numbers and no error, and a size says nothing about a flipped bit. Hashing
+//! runs at the speed of a disk and warms the cache for the stage, so nothing is remembered between readings that could be wrong in
+//! turn. Refuses: bytes that do not have their digest (`damage.rs` says what follows), and a path out of the folder.
 
+use crate::connection::parse;
+use crate::damage::missing;
 use crate::layout;
 use crate::local;
-use crate::objects::{damaged, missing};
 use crate::problem::{fault, io_fault};
 use crate::store::Store;
-use crate::upload::{blocking, hash_file};
+use crate::upload::blocking;
 use futures::{StreamExt, TryStreamExt, stream};
 use object_store::ObjectStoreExt;
 use std::fs;
 use std::io::Write;
 use std::path::{Component, Path, PathBuf};
+use trainyard_core::attempt::AttemptInput;
 use trainyard_core::digest::Hasher;
-use trainyard_core::{Digest, Error, FileEntry, Output, Result};
+use trainyard_core::{Digest, Error, ErrorKind, FileEntry, Output, Result};
 
-/// Downloads in flight.
+/// Files in flight.
 const CONCURRENT: usize = 4;
 
-/// What is wrong with an object.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum DamageKind {
-    /// Not there, or of another size.
-    Missing,
-    /// Its bytes have another digest.
-    Corrupt,
-}
-
-/// A file of an output whose object does not hold.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Damage {
-    pub file: FileEntry,
-    pub kind: DamageKind,
-}
-
 impl Store {
-    /// Fills `folder` with an output's files, sizes verified: links into a store on a disk (read-only; hard, else symbolic),
-    /// downloads from any other, digests verified on the way. Errors: lost (an object is missing), data (damaged in transit or
-    /// at rest), retryable (network, disk full).
+    /// Fills `folder` with an output's files, digests verified: links into a store on a disk (read-only; hard, else symbolic),
+    /// downloads from any other. Errors: lost (an object is missing), data (damaged at rest), retryable (damaged in transit,
+    /// network, disk full).
     pub async fn fetch_output(&self, output: &Output, folder: &Path) -> Result<()> {
-        let targets = output.files.iter().map(|file| Ok((file.clone(), target(folder, &file.path)?))).collect::<Result<Vec<_>>>()?;
-        if let Some(root) = self.local_root() {
-            let (root, url) = (root.to_path_buf(), self.url().to_string());
-            return blocking(move || targets.iter().try_for_each(|(file, to)| link(&url, &root, file, to))).await;
-        }
-        let downloads = stream::iter(targets).map(|(file, to)| async move { self.download(&file, &to).await });
-        downloads.buffer_unordered(CONCURRENT).try_collect().await
+        self.fetch_files(&output.files, folder).await
     }
-    /// Reads every object of an output and lists those that do not hold.
-    pub async fn verify_output(&self, output: &Output) -> Result<Vec<Damage>> {
-        let mut damages = Vec::new();
-        for file in &output.files {
-            let kind = match self.object_digest(&file.digest).await? {
-                Some((digest, size)) if digest == file.digest && size == file.size => continue,
-                Some((_, size)) if size == file.size => DamageKind::Corrupt,
-                _ => DamageKind::Missing,
-            };
-            damages.push(Damage { file: file.clone(), kind });
+    /// The same for an input of an attempt; an object that does not hold is told with the stage that made it.
+    pub async fn fetch_input(&self, input: &AttemptInput, folder: &Path) -> Result<()> {
+        let Err(error) = self.fetch_output(&input.output, folder).await else { return Ok(()) };
+        if !matches!(error.kind, ErrorKind::Lost | ErrorKind::Data) {
+            return Err(error);
         }
-        Ok(damages)
-    }
-    /// Removes an object whose bytes have another digest, so that the next attempt stores it anew; returns whether it did.
-    pub async fn discard_corrupt(&self, digest: &Digest) -> Result<bool> {
-        match self.object_digest(digest).await? {
-            Some((found, _)) if found != *digest => self.delete(&layout::object(digest)).await.map(|()| true),
-            _ => Ok(false),
-        }
+        Err(match self.manifest_at(&input.stage_digest, input.generation).await {
+            Ok(Some(made)) => error.at(format!("output `{}` of stage `{}`", input.output_name, made.provenance.stage)),
+            // Without its manifest the name of the object must do.
+            Ok(None) | Err(_) => error,
+        })
     }
 
-    /// Digest and size of the bytes that stand under an object's name.
-    async fn object_digest(&self, digest: &Digest) -> Result<Option<(Digest, u64)>> {
-        let place = layout::object(digest);
-        if let Some(path) = self.object_path(digest) {
-            return blocking(move || if path.is_file() { hash_file(&path).map(Some) } else { Ok(None) }).await;
+    pub(crate) async fn fetch_files(&self, files: &[FileEntry], folder: &Path) -> Result<()> {
+        let targets = files.iter().map(|file| Ok((file.clone(), target(folder, &file.path)?))).collect::<Result<Vec<_>>>()?;
+        let fetches = stream::iter(targets).map(|(file, to)| async move { self.fetch_file(&file, &to).await });
+        fetches.buffer_unordered(CONCURRENT).try_collect().await
+    }
+    async fn fetch_file(&self, file: &FileEntry, to: &Path) -> Result<()> {
+        make_room(to)?;
+        let Some(from) = self.object_path(&file.digest) else {
+            let found = self.download(&file.digest, to).await?;
+            let judged = self.judge(file, found).await;
+            if judged.is_err() {
+                // The error says it all; this only keeps wrong bytes from whoever looks into the folder.
+                let _ = fs::remove_file(to);
+            }
+            return judged;
+        };
+        // Judged before it is linked, so that no wrong byte enters the folder.
+        let found = self.object_digest(&file.digest).await?;
+        self.judge(file, found).await?;
+        let to = to.to_path_buf();
+        blocking(move || local::link(&from, &to).map_err(|e| io_fault("write", &to.display().to_string(), &e))).await
+    }
+    /// Whether what was found under a file's object is that file.
+    async fn judge(&self, file: &FileEntry, found: Option<(Digest, u64)>) -> Result<()> {
+        match found {
+            Some((digest, size)) if size == file.size && digest == file.digest => Ok(()),
+            Some((_, size)) if size == file.size => Err(self.damaged(&file.digest).await),
+            _ => Err(missing(self.url(), &layout::object(&file.digest))),
         }
+    }
+    /// Writes an object's bytes to a file. Digest and size of what arrived, or none if there is no such object.
+    async fn download(&self, digest: &Digest, to: &Path) -> Result<Option<(Digest, u64)>> {
+        let place = layout::object(digest);
         let failed = |e: &object_store::Error| fault("read", self.url(), &place, e);
-        let mut pieces = match self.connection().objects().get(&crate::connection::parse(&place)?).await {
+        let mut pieces = match self.connection().objects().get(&parse(&place)?).await {
             Ok(found) => found.into_stream(),
             Err(object_store::Error::NotFound { .. }) => return Ok(None),
             Err(e) => return Err(failed(&e)),
         };
-        let (mut hasher, mut size) = (Hasher::new(), 0);
-        while let Some(piece) = pieces.try_next().await.map_err(|e| failed(&e))? {
-            hasher.update(&piece);
-            size += piece.len() as u64;
-        }
-        Ok(Some((hasher.finish(), size)))
-    }
-    async fn download(&self, file: &FileEntry, to: &Path) -> Result<()> {
-        let place = layout::object(&file.digest);
-        let failed = |e: &object_store::Error| fault("read", self.url(), &place, e);
-        let mut pieces = match self.connection().objects().get(&crate::connection::parse(&place)?).await {
-            Ok(found) => found.into_stream(),
-            Err(object_store::Error::NotFound { .. }) => return Err(missing(self.url(), &place)),
-            Err(e) => return Err(failed(&e)),
-        };
         let unwritable = |e: &std::io::Error| io_fault("write", &to.display().to_string(), e);
-        make_room(to)?;
         let mut out = fs::File::create(to).map_err(|e| unwritable(&e))?;
         let (mut hasher, mut size) = (Hasher::new(), 0);
         while let Some(piece) = pieces.try_next().await.map_err(|e| failed(&e))? {
@@ -103,22 +90,8 @@ impl Store {
             size += piece.len() as u64;
             out.write_all(&piece).map_err(|e| unwritable(&e))?;
         }
-        if size != file.size {
-            return Err(missing(self.url(), &place));
-        }
-        if hasher.finish() != file.digest { Err(damaged(self.url(), &place)) } else { Ok(()) }
+        Ok(Some((hasher.finish(), size)))
     }
-}
-
-fn link(url: &str, root: &Path, file: &FileEntry, to: &Path) -> Result<()> {
-    let place = layout::object(&file.digest);
-    let from = root.join(&place);
-    let size = local::size(&from).map_err(|e| io_fault("read", &from.display().to_string(), &e))?;
-    if size != Some(file.size) {
-        return Err(missing(url, &place));
-    }
-    make_room(to)?;
-    local::link(&from, to).map_err(|e| io_fault("write", &to.display().to_string(), &e))
 }
 
 fn make_room(to: &Path) -> Result<()> {

@@ -4,18 +4,18 @@
 //! about to publish; only objects older than `min_age` are garbage, and references are read again before anything is removed.
 //! A put that finds an old object skips the upload, so an object may be reused in the moment it is removed: publication checks
 //! every object, and a later reader meets a missing one as `lost`, which runs the stage again. Refuses: a store with a manifest
-//! that cannot be read, for its references are not known.
+//! that cannot be read, for its references are not known, unless its stage published again since: then nobody reads it any more.
 
 use crate::layout;
 use crate::local;
 use crate::problem::io_fault;
 use crate::store::Store;
-use futures::{StreamExt, TryStreamExt, stream};
+use futures::{StreamExt, stream};
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::Duration;
 use trainyard_core::attempt::CheckpointRecord;
-use trainyard_core::{Digest, Error, Result};
+use trainyard_core::{Digest, Error, ErrorKind, Result};
 
 const CONCURRENT: usize = 16;
 
@@ -94,15 +94,34 @@ impl Store {
 
     /// The digests of all objects that manifests (of any generation) and resume points name.
     async fn referenced(&self) -> Result<BTreeSet<String>> {
-        let manifests = self.list_manifests().await?;
-        let reads = stream::iter(manifests).map(|(stage, generation)| async move { self.manifest_at(&stage, generation).await });
-        let manifests: Vec<_> = reads.buffer_unordered(CONCURRENT).try_collect().await.map_err(unknown)?;
-        let outputs = manifests.iter().flatten().flat_map(|m| m.outputs.values());
-        let mut digests: BTreeSet<_> = outputs.flat_map(|o| &o.files).map(|f| name(&f.digest)).collect();
+        let mut digests = self.named_by_manifests().await.map_err(unknown)?;
         for path in self.list(layout::CHECKPOINTS).await? {
             let Some(bytes) = self.get(&path).await? else { continue };
             let record: CheckpointRecord = serde_json::from_slice(&bytes).map_err(|e| unknown(Error::data(format!("{path}: {e}"))))?;
             digests.extend(record.files.iter().map(|f| name(&f.digest)));
+        }
+        Ok(digests)
+    }
+    async fn named_by_manifests(&self) -> Result<BTreeSet<String>> {
+        let listed = self.list_manifests().await?;
+        let reads = stream::iter(listed).map(|(stage, generation)| async move {
+            let read = self.manifest_at(&stage, generation).await;
+            (stage, read)
+        });
+        let reads: Vec<_> = reads.buffered(CONCURRENT).collect().await;
+        let mut digests = BTreeSet::new();
+        let mut published = None;
+        // Newest generation first: what a damaged one named was made again if one after it can be read.
+        for (stage, read) in reads.into_iter().rev() {
+            match read {
+                Ok(Some(manifest)) => {
+                    digests.extend(manifest.outputs.values().flat_map(|o| &o.files).map(|f| name(&f.digest)));
+                    published = Some(stage);
+                }
+                Err(error) if error.kind == ErrorKind::Data && published.as_ref() == Some(&stage) => {}
+                Err(error) => return Err(error),
+                Ok(None) => {}
+            }
         }
         Ok(digests)
     }

@@ -18,6 +18,7 @@ pub mod attempts;
 pub mod checkpoints;
 pub mod conformance;
 mod connection;
+mod damage;
 pub mod faults;
 pub mod fetch;
 pub mod garbage;
@@ -36,7 +37,6 @@ mod upload;
 
 pub use attempts::Chunk;
 pub use connection::Created;
-pub use fetch::{Damage, DamageKind};
 pub use garbage::{GarbageDone, GarbagePlan};
 pub use journal::{AppendError, Batch, Fenced, Header, JournalReader, JournalWriter};
 pub use manifests::Published;

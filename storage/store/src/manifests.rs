@@ -1,13 +1,32 @@
 //! Manifests: the put of one IS the publication of a stage's outputs.
 //!
 //! Generation 0 is the normal one; g+1 is written only with a reason. The highest generation is found by reading forward, never
-//! by a listing. Refuses: a metric that is no finite number, a generation with a hole before it, an object that is not there.
+//! by a listing. A manifest that cannot be read (a power loss may leave it empty) is damage like a missing object: it still takes
+//! its generation, and the stage publishes the next one. Refuses: a metric that is no finite number, a generation with a hole
+//! before it, an object that is not there, and taking for damage what a newer program wrote.
 
 use crate::connection::Created;
 use crate::layout;
 use crate::store::Store;
 use bytes::Bytes;
-use trainyard_core::{Digest, Error, Manifest, Result};
+use serde::Deserialize;
+use trainyard_core::{Digest, Error, ErrorKind, Manifest, Result};
+
+/// Version of the manifest's form.
+const FORMAT: u32 = 1;
+
+/// What stands at the highest generation of a stage digest.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Newest {
+    /// Nothing was published yet.
+    Missing,
+    Sound(Box<Manifest>),
+    /// Its bytes are no manifest of this stage and generation.
+    Damaged {
+        generation: u32,
+        error: Error,
+    },
+}
 
 /// The outcome of a publication.
 #[derive(Debug, Clone, PartialEq)]
@@ -19,18 +38,29 @@ pub enum Published {
 }
 
 impl Store {
-    /// The manifest of the highest generation.
-    pub async fn manifest(&self, stage: &Digest) -> Result<Option<Manifest>> {
-        let mut found = None;
+    /// The highest generation, whether it can be read or not. Errors: invalid (a newer program wrote one), retryable (network).
+    pub async fn newest(&self, stage: &Digest) -> Result<Newest> {
+        let mut newest = Newest::Missing;
         for generation in 0.. {
-            match self.manifest_at(stage, generation).await? {
-                Some(manifest) => found = Some(manifest),
-                None => break,
-            }
+            newest = match self.manifest_at(stage, generation).await {
+                Ok(Some(manifest)) => Newest::Sound(Box::new(manifest)),
+                Ok(None) => break,
+                Err(error) if error.kind == ErrorKind::Data => Newest::Damaged { generation, error },
+                Err(error) => return Err(error),
+            };
         }
-        Ok(found)
+        Ok(newest)
     }
-    /// The manifest of one generation. Errors: data (the bytes are no manifest, or that of another stage).
+    /// The manifest of the highest generation. Errors: those of [`Store::newest`], data (it is damaged).
+    pub async fn manifest(&self, stage: &Digest) -> Result<Option<Manifest>> {
+        match self.newest(stage).await? {
+            Newest::Missing => Ok(None),
+            Newest::Sound(manifest) => Ok(Some(*manifest)),
+            Newest::Damaged { error, .. } => Err(error),
+        }
+    }
+    /// The manifest of one generation. Errors: data (the bytes are no manifest, or that of another stage), invalid (a newer
+    /// program wrote it).
     pub async fn manifest_at(&self, stage: &Digest, generation: u32) -> Result<Option<Manifest>> {
         let path = layout::manifest(stage, generation);
         match self.get(&path).await? {
@@ -83,22 +113,34 @@ fn encode(path: &str, manifest: &Manifest) -> Result<Bytes> {
 }
 
 fn parse(path: &str, bytes: &[u8], stage: &Digest, generation: u32) -> Result<Manifest> {
-    let manifest: Manifest = serde_json::from_slice(bytes).map_err(|e| {
-        Error::data(format!("{path}: not a manifest: {e}"))
-            .help("the store is damaged there; `--rerun` the stage to publish a new generation")
-    })?;
-    if manifest.format != 1 {
-        return Err(
-            Error::invalid(format!("{path}: manifest format {} is newer than this program", manifest.format)).help("use a newer trainyard")
-        );
+    let manifest: Manifest = serde_json::from_slice(bytes).map_err(|e| unreadable(path, bytes, &e))?;
+    if manifest.format != FORMAT {
+        return Err(newer(path, manifest.format));
     }
     if manifest.stage_digest != *stage || manifest.generation != generation {
-        return Err(Error::data(format!(
-            "{path}: holds the manifest of stage {} generation {}",
-            manifest.stage_digest, manifest.generation
-        )));
+        return Err(damaged(format!("{path}: holds the manifest of stage {} generation {}", manifest.stage_digest, manifest.generation)));
     }
     Ok(manifest)
+}
+
+/// A form that this program does not know may be a later one rather than damage.
+fn unreadable(path: &str, bytes: &[u8], error: &serde_json::Error) -> Error {
+    #[derive(Deserialize)]
+    struct Header {
+        format: u32,
+    }
+    match serde_json::from_slice(bytes) {
+        Ok(Header { format }) if format != FORMAT => newer(path, format),
+        Ok(_) | Err(_) => damaged(format!("{path}: not a manifest: {error}")),
+    }
+}
+
+fn newer(path: &str, format: u32) -> Error {
+    Error::invalid(format!("{path}: manifest format {format} is newer than this program")).help("use a newer trainyard")
+}
+
+fn damaged(message: String) -> Error {
+    Error::data(message).help("the store is damaged there; run the workflow again: the stage runs again and publishes the next generation")
 }
 
 fn refuse_bad_numbers(manifest: &Manifest) -> Result<()> {

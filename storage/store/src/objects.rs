@@ -1,24 +1,32 @@
 //! Payload files by content: `objects/<aa>/<sha256>`.
 //!
 //! Why so: equal bytes are stored once, whoever makes them, and a name never changes its meaning; so puts need no create-only
-//! rule and may be repeated. Refuses: nothing but read-only stores; bytes are hashed twice, so a file that changes while it is
-//! stored is an error, never a wrong object.
+//! rule and may be repeated. What stands under a name already is read before a put is skipped: a name and a size say nothing about
+//! damage, and whoever stores the same bytes again heals it. Refuses: nothing but read-only stores; bytes are hashed twice, so a
+//! file that changes while it is stored is an error, never a wrong object.
 
+use crate::connection::parse;
+use crate::damage::missing;
 use crate::layout;
+use crate::local;
+use crate::problem::{fault, io_fault};
 use crate::store::Store;
+use crate::upload::{blocking, hash_file};
 use bytes::Bytes;
 use futures::{StreamExt, TryStreamExt, stream};
-use std::path::PathBuf;
+use object_store::ObjectStoreExt;
+use std::path::{Path, PathBuf};
+use trainyard_core::digest::Hasher;
 use trainyard_core::{Digest, Error, FileEntry, Result};
 
 /// Requests in flight for checks of many objects.
 const CONCURRENT: usize = 16;
 
 impl Store {
-    /// Stores bytes under their digest. Skips the put when they are there already.
+    /// Stores bytes under their digest. Skips the put when they are there already, undamaged.
     pub async fn put_object(&self, bytes: Bytes) -> Result<(Digest, u64)> {
         let (digest, size) = (Digest::of(&bytes), bytes.len() as u64);
-        if !self.has_object(&digest, size).await? {
+        if !self.is_sound(&digest, size).await? {
             self.writable(&layout::object(&digest))?;
             self.upload_bytes(&layout::object(&digest), bytes).await?;
         }
@@ -37,7 +45,7 @@ impl Store {
         let path = layout::object(digest);
         let bytes = self.get(&path).await?.ok_or_else(|| missing(self.url(), &path))?;
         if Digest::of(&bytes) != *digest {
-            return Err(damaged(self.url(), &path));
+            return Err(self.damaged(digest).await);
         }
         Ok(bytes)
     }
@@ -46,6 +54,32 @@ impl Store {
         self.local_root().map(|root| root.join(layout::object(digest)))
     }
 
+    /// Whether the object is there with this size and, read to its end, with its digest. One that cannot be read is not sound.
+    pub(crate) async fn is_sound(&self, digest: &Digest, size: u64) -> Result<bool> {
+        if !self.has_object(digest, size).await? {
+            return Ok(false);
+        }
+        Ok(matches!(self.object_digest(digest).await, Ok(Some((found, _))) if found == *digest))
+    }
+    /// Digest and size of the bytes that stand under an object's name.
+    pub(crate) async fn object_digest(&self, digest: &Digest) -> Result<Option<(Digest, u64)>> {
+        if let Some(path) = self.object_path(digest) {
+            return blocking(move || hash_local(&path)).await;
+        }
+        let place = layout::object(digest);
+        let failed = |e: &object_store::Error| fault("read", self.url(), &place, e);
+        let mut pieces = match self.connection().objects().get(&parse(&place)?).await {
+            Ok(found) => found.into_stream(),
+            Err(object_store::Error::NotFound { .. }) => return Ok(None),
+            Err(e) => return Err(failed(&e)),
+        };
+        let (mut hasher, mut size) = (Hasher::new(), 0);
+        while let Some(piece) = pieces.try_next().await.map_err(|e| failed(&e))? {
+            hasher.update(&piece);
+            size += piece.len() as u64;
+        }
+        Ok(Some((hasher.finish(), size)))
+    }
     /// Errors: lost, naming the first object that is not there.
     pub(crate) async fn require_objects(&self, files: &[FileEntry]) -> Result<()> {
         match self.first_missing(files).await? {
@@ -62,12 +96,11 @@ impl Store {
     }
 }
 
-pub(crate) fn missing(url: &str, path: &str) -> Error {
-    Error::lost(format!("{url}/{path} is missing or has another size"))
-        .help("the stage that made it must run again: `trainyard run --rerun <stage>`")
-}
-
-pub(crate) fn damaged(url: &str, path: &str) -> Error {
-    Error::data(format!("{url}/{path} is damaged: its bytes do not have the digest in its name"))
-        .help("the stage that made it must run again: `trainyard run --rerun <stage>`")
+/// Digest and size of a file on a disk, if there is one.
+fn hash_local(path: &Path) -> Result<Option<(Digest, u64)>> {
+    match local::size(path) {
+        Ok(Some(_)) => hash_file(path).map(Some),
+        Ok(None) => Ok(None),
+        Err(e) => Err(io_fault("read", &path.display().to_string(), &e)),
+    }
 }

@@ -21,12 +21,12 @@ const PARTS: u64 = 9_000;
 const TRIES: u32 = 4;
 
 impl Store {
-    /// Stores a file under its digest, streaming. Skips the upload when an object of that name and size is there.
+    /// Stores a file under its digest, streaming. Skips the upload when the object is there already, undamaged.
     /// Errors: invalid (no such file, read-only store), data (the file changed meanwhile), retryable (disk full, network).
     pub async fn put_object_file(&self, file: &Path) -> Result<(Digest, u64)> {
         let path = file.to_path_buf();
         let (digest, size) = blocking(move || hash_file(&path)).await?;
-        if self.has_object(&digest, size).await? {
+        if self.is_sound(&digest, size).await? {
             return Ok((digest, size));
         }
         let place = layout::object(&digest);

@@ -53,7 +53,9 @@ async fn urls_are_read_and_refused() {
     assert!(refused("gopher://x", false).await.message.contains("gopher"));
     assert_eq!(refused("s3://", false).await.kind, ErrorKind::Invalid);
     let none = folder.path().join("none");
-    assert_eq!(refused(none.to_str().unwrap(), true).await.kind, ErrorKind::Invalid);
+    let error = refused(none.to_str().unwrap(), true).await;
+    assert_eq!(error.kind, ErrorKind::Invalid);
+    assert!(error.message.contains("there is no store at") && error.help.is_some(), "{error}");
     assert!(!none.exists(), "looking makes no folder");
     let private = Store::open("memory://", StoreOptions::default()).await.unwrap();
     private.create("x", Bytes::new()).await.unwrap();
@@ -161,7 +163,7 @@ async fn a_damaged_object_is_found_and_healed() {
     std::fs::set_permissions(&path, open).unwrap();
     std::fs::write(&path, b"bad!!").unwrap();
     assert_eq!(store.read_object(&digest).await.unwrap_err().kind, ErrorKind::Data);
-    assert_eq!(store.discard_corrupt(&digest).await, Ok(true));
+    assert!(!path.exists(), "no lookup takes it for whole again");
     assert_eq!(store.put_object(Bytes::from_static(b"sound")).await.unwrap().0, digest);
     assert_eq!(store.read_object(&digest).await.unwrap().as_ref(), b"sound");
 }
@@ -189,6 +191,16 @@ async fn garbage_is_left_alone_when_a_manifest_cannot_be_read() {
     store.create(&layout::manifest(&stage, 0), Bytes::from_static(b"{half")).await.unwrap();
     let error = store.garbage_plan(Duration::ZERO).await.unwrap_err();
     assert!(error.message.contains("nothing is removed"), "{error}");
+}
+
+#[tokio::test]
+async fn a_manifest_of_a_newer_program_is_no_damage() {
+    let (_, store) = faulty().await;
+    let stage = Digest::of(b"s");
+    store.create(&layout::manifest(&stage, 0), Bytes::from_static(br#"{"format": 2}"#)).await.unwrap();
+    let error = store.newest(&stage).await.unwrap_err();
+    assert_eq!(error.kind, ErrorKind::Invalid);
+    assert!(error.message.contains("manifest format 2"), "{error}");
 }
 
 /// Speed by eye: `cargo test --release -p trainyard-store -- --ignored --nocapture`.

@@ -1,6 +1,5 @@
 //! Resume points of a stage digest in the store.
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tokio::runtime::Handle;
@@ -8,7 +7,7 @@ use trainyard_api::{CheckpointStore, Reporter};
 use trainyard_core::artifact::FileEntry;
 use trainyard_core::attempt::{AttemptMessage, AttemptSpec, CheckpointRecord};
 use trainyard_core::error::io_error;
-use trainyard_core::{ArtifactKind, AttemptNumber, Digest, Output, Result};
+use trainyard_core::{AttemptNumber, Digest, Result};
 use trainyard_store::Store;
 
 pub struct StoredCheckpoints {
@@ -28,13 +27,8 @@ impl StoredCheckpoints {
 
 impl CheckpointStore for StoredCheckpoints {
     fn latest(&self) -> Result<Option<(u64, PathBuf)>> {
-        let Some(record) = self.handle.block_on(self.store.latest_checkpoint(&self.digest))? else {
-            return Ok(None);
-        };
-        std::fs::create_dir_all(&self.folder).map_err(|e| io_error(&self.folder, &e))?;
-        let files = Output::new(ArtifactKind::Files, record.files, None, BTreeMap::new())?;
-        self.handle.block_on(self.store.fetch_output(&files, &self.folder))?;
-        Ok(Some((record.step, self.folder.clone())))
+        let found = self.handle.block_on(self.store.fetch_checkpoint(&self.digest, &self.folder))?;
+        Ok(found.map(|(record, folder)| (record.step, folder)))
     }
 
     fn save(&self, step: u64, folder: &Path) -> Result<()> {

@@ -20,7 +20,7 @@ pub async fn materialize(
         for (index, input) in list.iter().enumerate() {
             let place = folder.join(port).join(index.to_string());
             std::fs::create_dir_all(&place).map_err(|e| io_error(&place, &e))?;
-            store.fetch_output(&input.output, &place).await.at(format!("input `{port}`"))?;
+            store.fetch_input(input, &place).await.at(format!("input `{port}`"))?;
             artifacts.push(InputArtifact {
                 kind: input.output.kind,
                 digest: input.output.digest.clone(),

@@ -2,6 +2,7 @@
 
 mod cases;
 mod fan_out;
+mod healing;
 mod random;
 mod world;
 

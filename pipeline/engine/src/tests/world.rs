@@ -18,6 +18,8 @@ pub type Script = Box<dyn Fn(&AttemptSpec) -> Result<BTreeMap<String, f64>, (Att
 pub struct World {
     pub engine: Engine,
     pub store: BTreeMap<(Digest, u32), Manifest>,
+    /// Manifests that cannot be read, or whose objects are gone.
+    pub damaged: BTreeSet<(Digest, u32)>,
     /// Results that attempts left: what a recovery may find.
     pub results: BTreeMap<(String, u32), AttemptResult>,
     pub journal: Vec<Record>,
@@ -43,6 +45,7 @@ impl World {
         Self {
             engine,
             store: BTreeMap::new(),
+            damaged: BTreeSet::new(),
             results: BTreeMap::new(),
             journal: Vec::new(),
             pending: Vec::new(),
@@ -92,10 +95,7 @@ impl World {
     /// What a command does to the world, and what the engine hears of it.
     pub fn effect(&mut self, command: Command) -> Option<Input> {
         match command {
-            Command::Lookup { node, digest } => {
-                let newest = self.store.iter().filter(|((d, _), _)| *d == digest).map(|(_, m)| m.clone()).next_back();
-                Some(Input::Looked { node, answer: Ok(newest.map_or(Looked::Miss, |m| Looked::Hit(Arc::new(m)))) })
-            }
+            Command::Lookup { node, digest } => Some(Input::Looked { node, answer: Ok(self.look_up(&digest)) }),
             Command::ReadRows { node, limit, .. } => {
                 Some(Input::Rows { node, rows: Ok(self.rows.iter().take(limit as usize).cloned().collect()) })
             }
@@ -112,6 +112,14 @@ impl World {
             }
             Command::Publish { node, attempt, manifest, .. } => Some(Input::Published { node, attempt, answer: Ok(self.put(*manifest)) }),
             Command::Finish { .. } => None,
+        }
+    }
+
+    fn look_up(&self, digest: &Digest) -> Looked {
+        match self.store.iter().rfind(|((d, _), _)| d == digest) {
+            None => Looked::Miss,
+            Some((name, _)) if self.damaged.contains(name) => Looked::Lost { generation: name.1, what: "it is damaged".into() },
+            Some((_, manifest)) => Looked::Hit(Arc::new(manifest.clone())),
         }
     }
 
