@@ -15,6 +15,8 @@ use bytes::Bytes;
 use futures::future::join_all;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::time::Duration;
 use trainyard_core::artifact::{GenerationReason, Provenance};
@@ -149,7 +151,13 @@ async fn outputs_come_back(store: &Store, scratch: &Path) {
         store.fetch_output(output, &scratch.join("fetched")).await.expect("fetches, also over itself");
         assert_eq!(std::fs::read(scratch.join("fetched/sub/data.bin")).expect("it is there"), b"fetch me");
     }
-    assert_eq!(store.verify_output(output).await, Ok(vec![]));
+    // Over what was fetched, which may be a link into the store.
+    store.copy_output(output, &scratch.join("fetched")).await.expect("copies");
+    let own = scratch.join("fetched/sub/data.bin");
+    assert_eq!(std::fs::read(&own).expect("it is there"), b"fetch me");
+    std::fs::set_permissions(&own, Permissions::from_mode(0o644)).expect("it is ours");
+    std::fs::write(&own, b"scribble").expect("it is ours");
+    assert_eq!(store.verify_output(output).await, Ok(vec![]), "what is done to a copy does not reach the store");
     assert_eq!(store.discard_corrupt(&output.files[0].digest).await, Ok(false), "a sound object stays");
     let mut gone = output.clone();
     gone.files[0].digest = Digest::of(b"never stored");

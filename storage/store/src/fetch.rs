@@ -1,4 +1,4 @@
-//! Bringing an output's files to a folder, and checking that they are what the manifest says.
+//! Bringing an output's files to a folder, linked or copied, and checking that they are what the manifest says.
 
 use crate::layout;
 use crate::local;
@@ -9,7 +9,7 @@ use crate::upload::{blocking, hash_file};
 use futures::{StreamExt, TryStreamExt, stream};
 use object_store::ObjectStoreExt;
 use std::fs;
-use std::io::Write;
+use std::io::{self, Write};
 use std::path::{Component, Path, PathBuf};
 use trainyard_core::digest::Hasher;
 use trainyard_core::{Digest, Error, FileEntry, Output, Result};
@@ -38,13 +38,11 @@ impl Store {
     /// downloads from any other, digests verified on the way. Errors: lost (an object is missing), data (damaged in transit or
     /// at rest), retryable (network, disk full).
     pub async fn fetch_output(&self, output: &Output, folder: &Path) -> Result<()> {
-        let targets = output.files.iter().map(|file| Ok((file.clone(), target(folder, &file.path)?))).collect::<Result<Vec<_>>>()?;
-        if let Some(root) = self.local_root() {
-            let (root, url) = (root.to_path_buf(), self.url().to_string());
-            return blocking(move || targets.iter().try_for_each(|(file, to)| link(&url, &root, file, to))).await;
-        }
-        let downloads = stream::iter(targets).map(|(file, to)| async move { self.download(&file, &to).await });
-        downloads.buffer_unordered(CONCURRENT).try_collect().await
+        self.bring(output, folder, local::link).await
+    }
+    /// The same with copies in place of links: whatever is done to the files, the store keeps its own.
+    pub async fn copy_output(&self, output: &Output, folder: &Path) -> Result<()> {
+        self.bring(output, folder, local::copy).await
     }
     /// Reads every object of an output and lists those that do not hold.
     pub async fn verify_output(&self, output: &Output) -> Result<Vec<Damage>> {
@@ -67,6 +65,16 @@ impl Store {
         }
     }
 
+    /// `place` gets a file of a store on a disk to its target.
+    async fn bring(&self, output: &Output, folder: &Path, place: fn(&Path, &Path) -> io::Result<()>) -> Result<()> {
+        let targets = output.files.iter().map(|file| Ok((file.clone(), target(folder, &file.path)?))).collect::<Result<Vec<_>>>()?;
+        if let Some(root) = self.local_root() {
+            let (root, url) = (root.to_path_buf(), self.url().to_string());
+            return blocking(move || targets.iter().try_for_each(|(file, to)| take(&url, &root, file, to, place))).await;
+        }
+        let downloads = stream::iter(targets).map(|(file, to)| async move { self.download(&file, &to).await });
+        downloads.buffer_unordered(CONCURRENT).try_collect().await
+    }
     /// Digest and size of the bytes that stand under an object's name.
     async fn object_digest(&self, digest: &Digest) -> Result<Option<(Digest, u64)>> {
         let place = layout::object(digest);
@@ -94,7 +102,7 @@ impl Store {
             Err(object_store::Error::NotFound { .. }) => return Err(missing(self.url(), &place)),
             Err(e) => return Err(failed(&e)),
         };
-        let unwritable = |e: &std::io::Error| io_fault("write", &to.display().to_string(), e);
+        let unwritable = |e: &io::Error| io_fault("write", &to.display().to_string(), e);
         make_room(to)?;
         let mut out = fs::File::create(to).map_err(|e| unwritable(&e))?;
         let (mut hasher, mut size) = (Hasher::new(), 0);
@@ -110,15 +118,15 @@ impl Store {
     }
 }
 
-fn link(url: &str, root: &Path, file: &FileEntry, to: &Path) -> Result<()> {
-    let place = layout::object(&file.digest);
-    let from = root.join(&place);
+fn take(url: &str, root: &Path, file: &FileEntry, to: &Path, place: fn(&Path, &Path) -> io::Result<()>) -> Result<()> {
+    let name = layout::object(&file.digest);
+    let from = root.join(&name);
     let size = local::size(&from).map_err(|e| io_fault("read", &from.display().to_string(), &e))?;
     if size != Some(file.size) {
-        return Err(missing(url, &place));
+        return Err(missing(url, &name));
     }
     make_room(to)?;
-    local::link(&from, to).map_err(|e| io_fault("write", &to.display().to_string(), &e))
+    place(&from, to).map_err(|e| io_fault("write", &to.display().to_string(), &e))
 }
 
 fn make_room(to: &Path) -> Result<()> {
