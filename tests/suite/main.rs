@@ -5,6 +5,7 @@
 mod kit;
 
 mod artifacts;
+mod attempts;
 mod bad_input;
 mod caching;
 mod check;

@@ -53,3 +53,53 @@ fn a_timeout_kills_the_whole_tree_of_processes() {
     let left = std::process::Command::new("pgrep").args(["-f", "sleep 31.4159"]).output().unwrap();
     assert!(left.stdout.is_empty(), "processes survived: {}", String::from_utf8_lossy(&left.stdout));
 }
+
+#[test]
+fn what_a_command_leaves_in_the_background_ends_with_it() {
+    let s = Sandbox::new();
+    let survived = s.path("survived");
+    s.write(
+        "left.yaml",
+        format!(
+            "version: 1\nname: left\nstages:\n  left:\n    run: (sleep 20; touch {}) & (sleep 0.3; echo last words) & echo first words\n",
+            survived.display()
+        ),
+    );
+    s.run(&["run", "left.yaml"]).code(0);
+    assert!(!survived.exists(), "the stage waited for a process that holds its pipes");
+    s.run(&["logs", "latest", "left"]).code(0).prints("first words").prints("last words");
+}
+
+#[test]
+fn the_last_lines_of_a_failed_command_are_kept() {
+    let s = Sandbox::new();
+    s.write("fail.yaml", "version: 1\nname: fail\nstages:\n  bad:\n    run: (sleep 0.3; echo last words >&2) & exit 3\n");
+    s.run(&["run", "fail.yaml"]).code(1).says("exit code 3");
+    s.run(&["logs", "latest", "bad"]).code(0).prints("last words");
+}
+
+#[test]
+fn a_line_without_an_end_is_cut() {
+    let s = Sandbox::new();
+    s.write("wide.yaml", "version: 1\nname: wide\nstages:\n  wide:\n    run: head -c 3000000 /dev/zero | tr '\\0' x\n");
+    s.run(&["run", "wide.yaml"]).code(0);
+    let log = s.run(&["logs", "latest", "wide"]).code(0).stdout;
+    assert_eq!(log, format!("== wide attempt 1\n{}\n", "x".repeat(128 << 10)));
+}
+
+#[test]
+fn metrics_that_are_no_text_fail_the_stage() {
+    let s = Sandbox::new();
+    s.write("bytes.yaml", "version: 1\nname: bytes\nstages:\n  bytes:\n    run: printf '\\377' > \"$TRAINYARD_METRICS\"\n");
+    s.run(&["run", "bytes.yaml"]).code(1).says("$TRAINYARD_METRICS is no UTF-8 text");
+}
+
+#[test]
+fn only_commands_take_an_environment() {
+    let s = Sandbox::new();
+    s.write("kind.yaml", "version: 1\nname: kind\nstages:\n  gate: {uses: noop, env: {LOG: info}, secrets: [HF_TOKEN]}\n");
+    let checked = s.run(&["check", "kind.yaml", "--format", "json"]).code(2);
+    for key in ["env", "secrets"] {
+        assert!(checked.stdout.contains(&format!("`{key}` cannot be set on a stage with `uses`")), "{}", checked.stdout);
+    }
+}

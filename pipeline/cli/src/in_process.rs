@@ -1,6 +1,6 @@
 //! Trivial kinds run inside the engine's process, without attempt objects; what they leave is stored the same way.
 
-use crate::attempt::{context, materialize, store_outputs};
+use crate::attempt::{context, guard_sources, materialize, store_outputs};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
@@ -25,16 +25,16 @@ impl InProcess for InProcessStages {
             // No file can be involved: no scratch folder either. A workflow of 10,000 gates pays for this branch.
             let mut context =
                 context(&spec, BTreeMap::new(), Path::new(""), CancelToken::default(), Arc::new(Quiet), Arc::new(NoCheckpoints))?;
-            stage.run(spec.config.clone(), &mut context)?;
+            guard_sources(&spec, || stage.run(spec.config.clone(), &mut context))?;
             return self.handle.block_on(store_outputs(&self.store, &spec, context));
         }
         let scratch = tempfile::Builder::new()
             .prefix("trainyard-stage-")
             .tempdir()
             .map_err(|e| Error::retryable(format!("no scratch folder: {e}")))?;
-        let inputs = self.handle.block_on(materialize(&self.store, &spec.inputs, &scratch.path().join("inputs")))?;
+        let inputs = self.handle.block_on(materialize(&self.store, &spec, &scratch.path().join("inputs")))?;
         let mut context = context(&spec, inputs, scratch.path(), CancelToken::default(), Arc::new(Quiet), Arc::new(NoCheckpoints))?;
-        stage.run(spec.config.clone(), &mut context)?;
+        guard_sources(&spec, || stage.run(spec.config.clone(), &mut context))?;
         self.handle.block_on(store_outputs(&self.store, &spec, context))
     }
 }

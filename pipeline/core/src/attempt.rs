@@ -69,6 +69,13 @@ pub struct AttemptSpec {
     /// Secret name → where its value comes from (`env:HF_TOKEN`); the values never stand in this file.
     #[serde(default)]
     pub secrets: BTreeMap<String, String>,
+    /// Absolute path of a source on a disk → the content digest that the stage digest was made of. With other content there, what
+    /// the attempt computes would be published under a wrong name.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub sources: BTreeMap<String, Digest>,
+    /// Whether everything that is stored is flushed to the disk before a put returns (the site file's `durability: fsync`).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub fsync: bool,
 }
 
 /// `result.json`, written once at the end of a successful attempt.

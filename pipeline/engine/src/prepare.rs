@@ -9,8 +9,8 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use trainyard_core::attempt::{AttemptInput, AttemptResources, AttemptSpec};
-use trainyard_core::{Cardinality, Error, Result};
-use trainyard_spec::plan::{Cache, InputBinding, OutputOf};
+use trainyard_core::{Cardinality, Digest, Error, Result};
+use trainyard_spec::plan::{Cache, InputBinding, Node, OutputOf};
 use trainyard_spec::template::{Template, value_text};
 
 impl Engine {
@@ -87,6 +87,8 @@ impl Engine {
             timeout_millis: plan.timeout.map(|t| u64::try_from(t.as_millis()).unwrap_or(u64::MAX)),
             env,
             secrets: self.secrets_of(state)?,
+            sources: local_sources(plan),
+            fsync: self.setup.fsync,
         })
     }
 
@@ -171,4 +173,9 @@ impl Engine {
             output: lean,
         }))
     }
+}
+
+/// The sources that an attempt can hold against what they were when the plan was made.
+fn local_sources(plan: &Node) -> BTreeMap<String, Digest> {
+    plan.sources.values().filter(|s| s.is_local()).map(|s| (s.location.clone(), s.digest.clone())).collect()
 }

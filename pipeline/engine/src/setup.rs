@@ -21,6 +21,8 @@ pub struct Setup {
     pub catalogue: Arc<dyn Catalogue>,
     /// Secret name → where its value comes from.
     pub secrets: BTreeMap<String, String>,
+    /// Attempts flush what they store, as the engine's own store does.
+    pub fsync: bool,
     pub resumed: Resumed,
 }
 

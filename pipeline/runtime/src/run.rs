@@ -45,6 +45,7 @@ pub(crate) fn setup(options: &RunOptions, world: &World, run: RunId, resumed: Re
         pools: world.pools.clone(),
         catalogue: world.catalogue.clone(),
         secrets: world.secrets.clone(),
+        fsync: world.store.options().durability_fsync,
         resumed,
     }
 }

@@ -41,7 +41,7 @@ impl Files for DiskFiles {
 }
 
 /// A file: SHA-256 of its bytes. A folder: SHA-256 of the JSON list of (relative path with `/`, digest), sorted by path; names that
-/// start with a dot are left out.
+/// start with a dot are left out, and so is `__pycache__`, which Python writes beside whatever a stage imports.
 pub fn digest_path(path: &Path) -> Result<Digest> {
     let meta = std::fs::metadata(path).map_err(|e| io_error(path, &e))?;
     if meta.is_file() {
@@ -80,7 +80,7 @@ fn collect(root: &Path, relative: &str, files: &mut Vec<String>, depth: usize) -
         let Some(name) = entry.file_name().to_str().map(str::to_string) else {
             return Err(Error::invalid(format!("{}: a file name is no UTF-8", folder.display())));
         };
-        if name.starts_with('.') {
+        if name.starts_with('.') || name == "__pycache__" {
             continue;
         }
         let path = if relative.is_empty() { name } else { format!("{relative}/{name}") };

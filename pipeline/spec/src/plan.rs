@@ -88,6 +88,13 @@ pub struct Source {
     pub digest: Digest,
 }
 
+impl Source {
+    /// Whether it lies on a disk, where its content may change after the plan was made; a URL names its revision.
+    pub fn is_local(&self) -> bool {
+        !self.location.contains("://")
+    }
+}
+
 /// An input port and where its artifacts come from, in order.
 #[derive(Debug, Clone)]
 pub struct InputBinding {

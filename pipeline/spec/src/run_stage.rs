@@ -8,7 +8,8 @@
 //!   `TRAINYARD_ARG_<n>` and stands in the script as `"${TRAINYARD_ARG_<n>}"`, so no shell ever parses a value;
 //!
 //! and optionally `"env": {name: word}` (those variables, and `env:` entries that name local paths) and
-//! `"files": {relative name: absolute path}` (links in the working folder; each is a source, so its content enters the digest).
+//! `"files": {relative name: absolute path}` (links in the working folder; each is a source, so its content enters the digest, and
+//! an attempt that finds other content before or after its work fails).
 //!
 //! A **word** is a string, or what an attempt replaces by local paths: `{"$input": "port"}` (the artifact's folder; for a port that
 //! holds a list, a folder with `0`, `1`, … in it), `{"$input": "port", "index": 2}`, `{"$output": "port"}` (an existing empty folder),

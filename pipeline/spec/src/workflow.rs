@@ -1,7 +1,8 @@
 //! The typed raw file: the tree of one workflow sorted into its parts, before any expression is looked at.
 //!
 //! Top level: `version`, `name`, `description`, `recipe`, `params`, `defaults`, `schedule`, `stages`, `outputs`, `evaluation_sets`. A
-//! stage's envelope: [`STAGE_KEYS`]. Refuses: unknown keys, names that are no identifiers, a stage with both or neither of `uses` and `run`.
+//! stage's envelope: [`STAGE_KEYS`]. Refuses: unknown keys, names that are no identifiers, a stage with both or neither of `uses` and `run`,
+//! keys that the body of a stage would not heed.
 
 use crate::diagnostic::{Diagnostic, Span, suggest};
 use crate::expression::is_name;
@@ -31,11 +32,12 @@ pub const STAGE_KEYS: [&str; 17] = [
     "outputs",
     "description",
 ];
-/// What `defaults` may set for every stage.
+/// What `defaults` may set for every stage; `env` and `secrets` reach those with `run`.
 pub const DEFAULT_KEYS: [&str; 6] = ["cache", "env", "resources", "retry", "secrets", "timeout"];
 /// What an embedding stage may say.
 pub const EMBED_KEYS: [&str; 7] = ["uses", "with", "needs", "matrix", "for_each", "when", "description"];
-const ONLY_RUN: [&str; 2] = ["files", "outputs"];
+/// What only a command can heed: a kind is told everything by its options and inputs.
+const ONLY_RUN: [&str; 4] = ["env", "files", "outputs", "secrets"];
 
 #[derive(Debug)]
 pub struct Workflow {
@@ -116,7 +118,10 @@ pub fn read(tree: &Node, path: &Path, diagnostics: &mut Vec<Diagnostic>) -> Opti
     }
     let index: HashMap<String, usize> = stages.iter().enumerate().map(|(i, s)| (s.id.clone(), i)).collect();
     let written = find("stages").and_then(|e| e.value.map()).unwrap_or_default();
-    let unreadable = written.iter().map(|e| e.key.clone()).filter(|id| !index.contains_key(id)).collect();
+    let unreadable: Vec<String> = written.iter().map(|e| e.key.clone()).filter(|id| !index.contains_key(id)).collect();
+    if unreadable.is_empty() {
+        idle_defaults(defaults, &stages, diagnostics);
+    }
     Some(Workflow {
         path: path.to_path_buf(),
         folder: path.parent().unwrap_or(Path::new("/")).to_path_buf(),
@@ -183,25 +188,24 @@ fn read_stage(entry: &Entry, defaults: &[Entry], diagnostics: &mut Vec<Diagnosti
     };
     unknown_keys(own, &STAGE_KEYS, &format!("stage `{}`", entry.key), diagnostics);
     let body = read_body(entry, own, diagnostics)?;
-    let entries = match body {
+    let misplaced = |key: &str| match &body {
+        Body::Kind { .. } => ONLY_RUN.contains(&key),
+        Body::Embed { .. } => STAGE_KEYS.contains(&key) && !EMBED_KEYS.contains(&key),
+        Body::Run => false,
+    };
+    for e in own.iter().filter(|e| misplaced(&e.key)) {
+        let (what, help) = match body {
+            Body::Embed { .. } => ("an embedded workflow", format!("set it on its stages; here stand {}", EMBED_KEYS.join(", "))),
+            _ => ("a stage with `uses`", "it belongs to stages with `run`".to_string()),
+        };
+        diagnostics.push(Diagnostic::error("misplaced-key", e.key_span, format!("`{}` cannot be set on {what}", e.key)).help(help));
+    }
+    let mut entries = match body {
         Body::Embed { .. } => own.clone(),
         _ => lay_over(defaults, own),
     };
-    let misplaced: &[&str] = match &body {
-        Body::Kind { .. } => &ONLY_RUN,
-        _ => &[],
-    };
-    for e in own {
-        let useless = misplaced.contains(&e.key.as_str())
-            || (matches!(body, Body::Embed { .. }) && STAGE_KEYS.contains(&e.key.as_str()) && !EMBED_KEYS.contains(&e.key.as_str()));
-        if useless {
-            let (what, help) = match body {
-                Body::Embed { .. } => ("an embedded workflow", format!("set it on its stages; here stand {}", EMBED_KEYS.join(", "))),
-                _ => ("a stage with `uses`", "it belongs to stages with `run`".to_string()),
-            };
-            diagnostics.push(Diagnostic::error("misplaced-key", e.key_span, format!("`{}` cannot be set on {what}", e.key)).help(help));
-        }
-    }
+    // What is not heeded is not judged either, be it the stage's own or a default.
+    entries.retain(|e| !misplaced(&e.key));
     Some(RawStage { id: entry.key.clone(), id_span: entry.key_span, body, entries })
 }
 
@@ -234,6 +238,18 @@ fn read_body(stage: &Entry, own: &[Entry], diagnostics: &mut Vec<Diagnostic>) ->
             let is_path = text.starts_with('.') || text.starts_with('/') || text.ends_with(".yaml") || text.ends_with(".yml");
             Some(if is_path { Body::Embed { path: text.to_string(), span } } else { Body::Kind { name: text.to_string(), span } })
         }
+    }
+}
+
+/// Defaults that reach no stage, because all that could heed them is a command.
+fn idle_defaults(defaults: &[Entry], stages: &[RawStage], diagnostics: &mut Vec<Diagnostic>) {
+    if stages.iter().any(|s| s.body == Body::Run) {
+        return;
+    }
+    let idle = |key: &str| ONLY_RUN.contains(&key) && DEFAULT_KEYS.contains(&key);
+    for e in defaults.iter().filter(|e| idle(&e.key)) {
+        let d = Diagnostic::warning("misplaced-key", e.key_span, format!("`defaults` sets `{}`, but no stage has `run`", e.key));
+        diagnostics.push(d.help("only commands heed it: leave it out"));
     }
 }
 

@@ -6,6 +6,7 @@
 use crate::attempts::Chunk;
 use crate::connection::Created;
 use crate::journal::{AppendError, JournalReader, JournalWriter};
+use crate::fetch::Placement;
 use crate::layout;
 use crate::manifests::{Newest, Published};
 use crate::options::StoreOptions;
@@ -14,6 +15,8 @@ use bytes::Bytes;
 use futures::future::join_all;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::time::Duration;
 use trainyard_core::artifact::{GenerationReason, Provenance};
@@ -151,6 +154,19 @@ async fn outputs_come_back(store: &Store, scratch: &Path) {
         store.fetch_output(output, &scratch.join("fetched")).await.expect("fetches, also over itself");
         assert_eq!(std::fs::read(scratch.join("fetched/sub/data.bin")).expect("it is there"), b"fetch me");
     }
+    // Over what was fetched, which may be a link into the store.
+    let input = AttemptInput {
+        output_name: "files".into(),
+        stage_digest: manifest.stage_digest.clone(),
+        generation: manifest.generation,
+        output: output.clone(),
+    };
+    store.fetch_input(&input, &scratch.join("fetched"), Placement::Copy).await.expect("copies");
+    let own = scratch.join("fetched/sub/data.bin");
+    assert_eq!(std::fs::read(&own).expect("it is there"), b"fetch me");
+    std::fs::set_permissions(&own, Permissions::from_mode(0o644)).expect("it is ours");
+    std::fs::write(&own, b"scribble").expect("it is ours");
+    store.fetch_output(output, &scratch.join("again")).await.expect("what is done to a copy does not reach the store");
     assert_eq!(store.discard_corrupt(&output.files[0].digest).await, Ok(false), "a sound object stays");
     let mut gone = output.clone();
     gone.files[0].digest = Digest::of(b"never stored");
@@ -178,12 +194,12 @@ async fn damaged_objects_are_noticed_by_readers(url: &str, store: &Store, scratc
     assert_eq!(store.has_objects(&output.files).await, Ok(true));
     let (stage_digest, output_name) = (manifest.stage_digest.clone(), "files".to_string());
     let input = AttemptInput { stage_digest, generation: 0, output_name, output: output.clone() };
-    let error = store.fetch_input(&input, &folder).await.expect_err("damaged");
+    let error = store.fetch_input(&input, &folder, Placement::Link).await.expect_err("damaged");
     assert_eq!(error.kind, ErrorKind::Data);
     assert!(error.message.contains("output `files` of stage `s`") && error.message.contains(digest.as_str()), "{error}");
     assert!(!folder.join("sub/data.bin").exists(), "no wrong byte gets into the folder");
     assert_eq!(store.has_objects(&output.files).await, Ok(false), "the next lookup finds it missing");
-    assert_eq!(store.fetch_input(&input, &folder).await.expect_err("gone").kind, ErrorKind::Lost);
+    assert_eq!(store.fetch_input(&input, &folder, Placement::Link).await.expect_err("gone").kind, ErrorKind::Lost);
     overwrite(store, digest, "other bytes").await;
     assert_eq!(store.read_object(digest).await.expect_err("damaged").kind, ErrorKind::Data);
     assert_eq!(store.read_object(digest).await.expect_err("gone").kind, ErrorKind::Lost);

@@ -23,16 +23,25 @@ use trainyard_core::{Digest, Error, ErrorKind, FileEntry, Output, Result};
 /// Files in flight.
 const CONCURRENT: usize = 4;
 
+/// How a file of a store on a disk gets to its folder.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Placement {
+    /// Read-only, without its bytes being written again.
+    Link,
+    /// Whatever is done to the file, the store keeps its own.
+    Copy,
+}
+
 impl Store {
     /// Fills `folder` with an output's files, digests verified: links into a store on a disk (read-only; hard, else symbolic),
     /// downloads from any other. Errors: lost (an object is missing), data (damaged at rest), retryable (damaged in transit,
     /// network, disk full).
     pub async fn fetch_output(&self, output: &Output, folder: &Path) -> Result<()> {
-        self.fetch_files(&output.files, folder).await
+        self.fetch_files(&output.files, folder, Placement::Link).await
     }
     /// The same for an input of an attempt; an object that does not hold is told with the stage that made it.
-    pub async fn fetch_input(&self, input: &AttemptInput, folder: &Path) -> Result<()> {
-        let Err(error) = self.fetch_output(&input.output, folder).await else { return Ok(()) };
+    pub async fn fetch_input(&self, input: &AttemptInput, folder: &Path, placement: Placement) -> Result<()> {
+        let Err(error) = self.fetch_files(&input.output.files, folder, placement).await else { return Ok(()) };
         if !matches!(error.kind, ErrorKind::Lost | ErrorKind::Data) {
             return Err(error);
         }
@@ -43,12 +52,12 @@ impl Store {
         })
     }
 
-    pub(crate) async fn fetch_files(&self, files: &[FileEntry], folder: &Path) -> Result<()> {
+    pub(crate) async fn fetch_files(&self, files: &[FileEntry], folder: &Path, placement: Placement) -> Result<()> {
         let targets = files.iter().map(|file| Ok((file.clone(), target(folder, &file.path)?))).collect::<Result<Vec<_>>>()?;
-        let fetches = stream::iter(targets).map(|(file, to)| async move { self.fetch_file(&file, &to).await });
+        let fetches = stream::iter(targets).map(|(file, to)| async move { self.fetch_file(&file, &to, placement).await });
         fetches.buffer_unordered(CONCURRENT).try_collect().await
     }
-    async fn fetch_file(&self, file: &FileEntry, to: &Path) -> Result<()> {
+    async fn fetch_file(&self, file: &FileEntry, to: &Path, placement: Placement) -> Result<()> {
         make_room(to)?;
         let Some(from) = self.object_path(&file.digest) else {
             let found = self.download(&file.digest, to).await?;
@@ -63,7 +72,11 @@ impl Store {
         let found = self.object_digest(&file.digest).await?;
         self.judge(file, found).await?;
         let to = to.to_path_buf();
-        blocking(move || local::link(&from, &to).map_err(|e| io_fault("write", &to.display().to_string(), &e))).await
+        let place = match placement {
+            Placement::Link => local::link,
+            Placement::Copy => local::copy,
+        };
+        blocking(move || place(&from, &to).map_err(|e| io_fault("write", &to.display().to_string(), &e))).await
     }
     /// Whether what was found under a file's object is that file.
     async fn judge(&self, file: &FileEntry, found: Option<(Digest, u64)>) -> Result<()> {

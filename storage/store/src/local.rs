@@ -50,12 +50,22 @@ pub(crate) fn protect(path: &Path) {
 
 /// Gives a stored file a second place: a hard link, else a symbolic link, else a copy.
 pub(crate) fn link(from: &Path, to: &Path) -> io::Result<()> {
-    match fs::remove_file(to) {
-        Ok(()) => {}
-        Err(e) if e.kind() == ErrorKind::NotFound => {}
-        Err(e) => return Err(e),
-    }
+    clear(to)?;
     fs::hard_link(from, to).or_else(|_| std::os::unix::fs::symlink(from, to)).or_else(|_| fs::copy(from, to).map(|_| ()))
+}
+
+/// Puts the bytes of a stored file into a file of their own, which costs nothing where the file system shares blocks.
+pub(crate) fn copy(from: &Path, to: &Path) -> io::Result<()> {
+    clear(to)?;
+    fs::copy(from, to).map(|_| ())
+}
+
+/// Makes a name free. An earlier fetch may have left a link there, and writing through it would change the store.
+fn clear(to: &Path) -> io::Result<()> {
+    match fs::remove_file(to) {
+        Err(e) if e.kind() != ErrorKind::NotFound => Err(e),
+        _ => Ok(()),
+    }
 }
 
 /// Staged files under a folder that a dead process left, at least `min_age` old at `now_millis`; sorted, with their sizes.

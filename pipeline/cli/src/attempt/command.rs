@@ -1,33 +1,31 @@
 //! Runs a `run:` stage: the config of kind `run` (documented in `trainyard_spec::run_stage`) becomes one process.
 //!
-//! Words that name ports become local paths; what the process prints is the stage's log; metrics are read from the JSON Lines file
-//! at `$TRAINYARD_METRICS`. Refuses: success of a process that ended with another exit code than 0.
+//! Words that name ports become local paths; metrics are read from the JSON Lines file at `$TRAINYARD_METRICS`. Refuses: secrets
+//! without a value, lines that are no metrics.
 
+use super::child;
 use serde_json::Value;
 use std::collections::BTreeMap;
-use std::io::{BufRead as _, BufReader, Read};
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::sync::Arc;
-use std::time::Duration;
-use trainyard_api::{Reporter, StageContext};
-use trainyard_core::attempt::{AttemptMessage, AttemptSpec, LogLevel};
+use std::process::{Command, Stdio};
+use trainyard_api::StageContext;
+use trainyard_core::attempt::AttemptSpec;
 use trainyard_core::error::{Context as _, io_error};
 use trainyard_core::{Error, Result};
+use trainyard_runtime::executors::MARK;
 
-/// How often a running process is looked at.
-const LOOK: Duration = Duration::from_millis(10);
-/// What a process gets between the wish to stop and its end.
-const GRACE: Duration = Duration::from_secs(5);
+/// What a line of metrics looks like.
+const METRIC: &str = "write lines like {\"name\": \"accuracy\", \"value\": 0.5}";
 
-/// Starts the process, waits for it, reads its metrics.
-pub fn run(spec: &AttemptSpec, context: &mut StageContext) -> Result<()> {
+/// Starts the process, waits for it, reads its metrics. `url` is the attempt's, which marks the process and all that it starts.
+pub fn run(spec: &AttemptSpec, context: &mut StageContext, url: &str) -> Result<()> {
     let metrics = context.scratch.join("metrics.jsonl");
     let mut command = command(spec, context)?;
-    command.env("TRAINYARD_METRICS", &metrics);
+    command.env("TRAINYARD_METRICS", &metrics).env(MARK, url);
     let child =
         command.spawn().map_err(|e| Error::invalid(format!("stage `{}` could not start {:?}: {e}", spec.stage, command.get_program())))?;
-    wait(child, spec, context)?;
+    child::wait(child, url, spec, context)?;
     read_metrics(&metrics, context)
 }
 
@@ -115,67 +113,14 @@ fn link_files(config: &Value, folder: &Path) -> Result<()> {
     Ok(())
 }
 
-fn wait(mut child: Child, spec: &AttemptSpec, context: &StageContext) -> Result<()> {
-    let readers = [
-        child.stdout.take().map(|pipe| follow(pipe, context.reporter.clone())),
-        child.stderr.take().map(|pipe| follow(pipe, context.reporter.clone())),
-    ];
-    let (mut asked, mut waited) = (false, Duration::ZERO);
-    let status = loop {
-        if let Some(status) = child.try_wait().map_err(|e| Error::lost(format!("stage `{}`: {e}", spec.stage)))? {
-            break status;
-        }
-        if context.cancel.is_cancelled() {
-            if !asked {
-                ask_to_stop(&child);
-                asked = true;
-            }
-            waited += LOOK;
-            if waited > GRACE {
-                // It may have ended by itself in between.
-                let _ = child.kill();
-            }
-        }
-        std::thread::sleep(LOOK);
-    };
-    context.stop_if_cancelled()?;
-    for reader in readers.into_iter().flatten() {
-        // A grandchild may hold the pipe open; what was written so far is enough.
-        if reader.is_finished() || status.success() {
-            drop(reader.join());
-        }
-    }
-    if status.success() {
-        return Ok(());
-    }
-    use std::os::unix::process::ExitStatusExt as _;
-    let how = status.code().map_or_else(|| format!("signal {}", status.signal().unwrap_or(0)), |c| format!("exit code {c}"));
-    Err(Error::data(format!("the command of stage `{}` ended with {how}", spec.stage))
-        .help(format!("`trainyard logs {} {}` shows what it wrote", spec.run, spec.stage)))
-}
-
-fn ask_to_stop(child: &Child) {
-    if let Some(pid) = rustix::process::Pid::from_raw(child.id().cast_signed()) {
-        // It may have ended in between.
-        let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
-    }
-}
-
-/// Reports every line of a pipe as log; what commands print on stderr is mostly no error.
-fn follow(pipe: impl Read + Send + 'static, reporter: Arc<dyn Reporter>) -> std::thread::JoinHandle<()> {
-    std::thread::spawn(move || {
-        let mut reader = BufReader::new(pipe);
-        let mut line = Vec::new();
-        while reader.read_until(b'\n', &mut line).is_ok_and(|n| n > 0) {
-            let text = String::from_utf8_lossy(&line).trim_end().to_string();
-            reporter.report(AttemptMessage::Log { level: LogLevel::Info, text });
-            line.clear();
-        }
-    })
-}
-
 fn read_metrics(path: &Path, context: &mut StageContext) -> Result<()> {
-    let Ok(text) = std::fs::read_to_string(path) else { return Ok(()) };
+    let bytes = match std::fs::read(path) {
+        Ok(bytes) => bytes,
+        // A command without metrics writes no file.
+        Err(e) if e.kind() == ErrorKind::NotFound => return Ok(()),
+        Err(e) => return Err(io_error(path, &e)),
+    };
+    let text = String::from_utf8(bytes).map_err(|_| Error::data("$TRAINYARD_METRICS is no UTF-8 text").help(METRIC))?;
     for (number, line) in text.lines().enumerate().filter(|(_, l)| !l.trim().is_empty()) {
         let (name, value) = metric(line).at(format!("$TRAINYARD_METRICS line {}", number + 1))?;
         context.metric(name, value);
@@ -184,7 +129,7 @@ fn read_metrics(path: &Path, context: &mut StageContext) -> Result<()> {
 }
 
 fn metric(line: &str) -> Result<(String, f64)> {
-    let fail = || Error::data(format!("`{line}` is no metric")).help("write lines like {\"name\": \"accuracy\", \"value\": 0.5}");
+    let fail = || Error::data(format!("`{line}` is no metric")).help(METRIC);
     let parsed: Value = serde_json::from_str(line).map_err(|_| fail())?;
     match (parsed.get("name").and_then(Value::as_str), parsed.get("value").and_then(Value::as_f64)) {
         (Some(name), Some(value)) => Ok((name.to_string(), value)),

@@ -3,24 +3,22 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 use trainyard_api::InputArtifact;
-use trainyard_core::attempt::AttemptInput;
+use trainyard_core::attempt::AttemptSpec;
 use trainyard_core::error::Context as _;
 use trainyard_core::{Result, error::io_error};
-use trainyard_store::Store;
+use trainyard_spec::run_stage::KIND as RUN_KIND;
+use trainyard_store::{Placement, Store};
 
-/// `<folder>/<port>/<index>/…`; files of a local store are linked, others downloaded.
-pub async fn materialize(
-    store: &Store,
-    inputs: &BTreeMap<String, Vec<AttemptInput>>,
-    folder: &Path,
-) -> Result<BTreeMap<String, Vec<InputArtifact>>> {
+/// `<folder>/<port>/<index>/…`; files of a local store are linked, or copied where links would lay them open, others downloaded.
+pub async fn materialize(store: &Store, spec: &AttemptSpec, folder: &Path) -> Result<BTreeMap<String, Vec<InputArtifact>>> {
+    let placement = placement(spec);
     let mut fetched = BTreeMap::new();
-    for (port, list) in inputs {
+    for (port, list) in &spec.inputs {
         let mut artifacts = Vec::with_capacity(list.len());
         for (index, input) in list.iter().enumerate() {
             let place = folder.join(port).join(index.to_string());
             std::fs::create_dir_all(&place).map_err(|e| io_error(&place, &e))?;
-            store.fetch_input(input, &place).await.at(format!("input `{port}`"))?;
+            store.fetch_input(input, &place, placement).await.at(format!("input `{port}`"))?;
             artifacts.push(InputArtifact {
                 kind: input.output.kind,
                 digest: input.output.digest.clone(),
@@ -32,4 +30,11 @@ pub async fn materialize(
         fetched.insert(port.clone(), artifacts);
     }
     Ok(fetched)
+}
+
+/// A link shares its bytes with what is published. The kinds of this program only read; any other command is stopped by the
+/// permissions of stored files, unless it runs as root, whom they do not bind.
+fn placement(spec: &AttemptSpec) -> Placement {
+    let laid_open = spec.kind == RUN_KIND && rustix::process::geteuid().is_root();
+    if laid_open { Placement::Copy } else { Placement::Link }
 }

@@ -5,14 +5,19 @@
 //! command line sees stages and store together. Refuses: publishing; that is the engine's.
 
 mod checkpoints;
+mod child;
 mod command;
 mod inputs;
 mod outputs;
 mod reporter;
+mod sources;
 mod supervision;
+#[cfg(test)]
+mod tests;
 
 pub use inputs::materialize;
 pub use outputs::store as store_outputs;
+pub use sources::guard_sources;
 
 use crate::wiring;
 use checkpoints::StoredCheckpoints;
@@ -24,6 +29,7 @@ use std::sync::Arc;
 use trainyard_api::{CancelToken, CheckpointStore, Reporter, StageContext};
 use trainyard_core::attempt::{AttemptMessage, AttemptResult, AttemptSpec};
 use trainyard_core::{Clock, Error, Result, SystemClock};
+use trainyard_spec::run_stage::KIND as RUN_KIND;
 use trainyard_store::{Created, Store, StoreOptions};
 
 /// Runs the attempt named by the URL. The error, if any, was already reported on stdout.
@@ -37,17 +43,13 @@ pub fn main(url: &str) -> Result<()> {
 }
 
 fn attempt(url: &str, reporter: &Arc<dyn Reporter>) -> Result<()> {
-    let (store_url, folder) = url.split_once('#').ok_or_else(|| {
-        Error::invalid(format!("`{url}` is no attempt URL")).help("executors start this command with `<store-url>#<attempt-folder>`")
-    })?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)
         .enable_all()
         .build()
         .map_err(|e| Error::retryable(format!("no runtime: {e}")))?;
     let handle = runtime.handle().clone();
-    let store = runtime.block_on(Store::open(store_url, StoreOptions { probe: false, ..StoreOptions::default() }))?;
-    let spec = runtime.block_on(store.spec_in(folder))?;
+    let (store, spec) = runtime.block_on(open(url))?;
     let cancel = CancelToken::default();
     supervision::follow_stdin(cancel.clone());
 
@@ -56,11 +58,14 @@ fn attempt(url: &str, reporter: &Arc<dyn Reporter>) -> Result<()> {
     let clock = SystemClock::new();
     let checkpoints: Arc<dyn CheckpointStore> =
         Arc::new(StoredCheckpoints::new(store.clone(), handle, &spec, scratch.path().join("checkpoint"), reporter.clone()));
-    let inputs = runtime.block_on(materialize(&store, &spec.inputs, &scratch.path().join("inputs")))?;
+    let inputs = runtime.block_on(materialize(&store, &spec, &scratch.path().join("inputs")))?;
     let mut context = context(&spec, inputs, scratch.path(), cancel, reporter.clone(), checkpoints)?;
-    let started = clock.monotonic();
-    run_stage(&spec, &mut context)?;
-    context.measure("seconds", (clock.monotonic() - started).as_secs_f64());
+    guard_sources(&spec, || {
+        let started = clock.monotonic();
+        run_stage(&spec, &mut context, url)?;
+        context.measure("seconds", (clock.monotonic() - started).as_secs_f64());
+        Ok(())
+    })?;
     if let Some(bytes) = supervision::peak_memory() {
         context.measure("peak_memory_bytes", bytes);
     }
@@ -68,6 +73,21 @@ fn attempt(url: &str, reporter: &Arc<dyn Reporter>) -> Result<()> {
     runtime.block_on(write_result(&store, &result))?;
     reporter.report(AttemptMessage::Result {});
     Ok(())
+}
+
+/// The store and the spec that an attempt's URL names. How durable the store has to be stands in the spec, so that it is the same
+/// wherever the attempt runs.
+async fn open(url: &str) -> Result<(Store, AttemptSpec)> {
+    // The folder of an attempt holds no `#`; the path of a store may.
+    let (store_url, folder) = url.rsplit_once('#').ok_or_else(|| {
+        Error::invalid(format!("`{url}` is no attempt URL")).help("executors start this command with `<store-url>#<attempt-folder>`")
+    })?;
+    // The engine that started this attempt proved the store.
+    let options = StoreOptions { probe: false, ..StoreOptions::default() };
+    let store = Store::open(store_url, options.clone()).await?;
+    let spec = store.spec_in(folder).await?;
+    let store = if spec.fsync { Store::open(store_url, StoreOptions { durability_fsync: true, ..options }).await? } else { store };
+    Ok((store, spec))
 }
 
 /// The stage's world: fetched inputs, one empty folder for each output.
@@ -104,9 +124,9 @@ pub fn context(
     })
 }
 
-fn run_stage(spec: &AttemptSpec, context: &mut StageContext) -> Result<()> {
-    if spec.kind == "run" {
-        return command::run(spec, context);
+fn run_stage(spec: &AttemptSpec, context: &mut StageContext, url: &str) -> Result<()> {
+    if spec.kind == RUN_KIND {
+        return command::run(spec, context, url);
     }
     let registry = wiring::registry()?;
     let stage = registry.stage(&spec.kind)?;

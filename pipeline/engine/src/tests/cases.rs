@@ -9,9 +9,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use trainyard_core::attempt::AttemptSpec;
 use trainyard_core::event::{AttemptOutcome, Event, RunOutcome};
-use trainyard_core::{Cardinality, Error, Placement};
+use trainyard_core::{Cardinality, Digest, Error, Placement};
 use trainyard_spec::expression::Expression;
-use trainyard_spec::plan::{Cache, Request, Severity, When};
+use trainyard_spec::plan::{Cache, Request, Severity, Source, When};
 use trainyard_spec::template::Template;
 
 type Metrics = BTreeMap<String, f64>;
@@ -374,4 +374,18 @@ fn a_missing_secret_is_named() {
     let mut provided = setup();
     provided.secrets.insert("HF_TOKEN".into(), "env:HF_TOKEN".into());
     assert_eq!(World::new(&plan, provided).finish(), RunOutcome::Succeeded);
+}
+
+#[test]
+fn attempts_are_told_what_local_sources_held_and_whether_to_flush() {
+    let source = |location: &str| Source { location: location.into(), digest: Digest::of(location.as_bytes()) };
+    let mut reader = node("a");
+    reader.sources = BTreeMap::from([("/data".to_string(), source("/x/data")), ("/model".to_string(), source("hf://a/b@1"))]);
+    let plan = plan(vec![reader]);
+    let mut world = World::new(&plan, crate::Setup { fsync: true, ..setup() });
+    world.feed(Input::Begin);
+    world.carry_out(0);
+    let Some(crate::Command::Launch { spec, .. }) = world.pending.first() else { panic!("no launch") };
+    assert_eq!(spec.sources, BTreeMap::from([("/x/data".to_string(), Digest::of(b"/x/data"))]));
+    assert!(spec.fsync);
 }

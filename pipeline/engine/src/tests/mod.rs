@@ -139,6 +139,7 @@ pub fn setup() -> Setup {
         pools: vec![Pool::of_this_machine(2, 1 << 30, Vec::new())],
         catalogue: Arc::new(NoKinds),
         secrets: BTreeMap::new(),
+        fsync: false,
         resumed: Resumed::default(),
     }
 }

@@ -1,37 +1,62 @@
-//! Lines of a pipe, bounded: a process that writes without line ends must not eat the engine's memory.
+//! Lines of a pipe, bounded: a process that writes without line ends must not eat anybody's memory.
 
-use tokio::io::{AsyncBufReadExt, AsyncRead, BufReader};
+use tokio::io::{AsyncRead, AsyncReadExt};
 
-/// Bytes of a line that are kept; the rest of it is dropped.
+/// Bytes of a line that the engine keeps; the rest of it is dropped.
 const LINE_LIMIT: usize = 1 << 20;
+/// Bytes of a line that an attempt passes on as a log message: its JSON form, at worst six bytes for one, must fit into a line.
+pub const TEXT_LIMIT: usize = LINE_LIMIT / 8;
 
-/// Calls `see` for every line until the pipe ends. Bytes that are no UTF-8 are replaced.
-pub(super) async fn for_each_line(pipe: impl AsyncRead + Unpin, mut see: impl FnMut(&str)) {
-    let mut reader = BufReader::with_capacity(64 * 1024, pipe);
-    let mut line: Vec<u8> = Vec::new();
+/// Cuts what a pipe gives, piece by piece, into lines of at most `limit` bytes. Bytes that are no UTF-8 are replaced.
+pub struct Lines {
+    line: Vec<u8>,
+    limit: usize,
+}
+
+impl Lines {
+    pub fn new(limit: usize) -> Self {
+        Self { line: Vec::new(), limit }
+    }
+    /// Takes the next bytes, and calls `see` for every line that ends in them.
+    pub fn feed(&mut self, mut bytes: &[u8], see: &mut impl FnMut(&str)) {
+        while let Some(end) = bytes.iter().position(|b| *b == b'\n') {
+            self.keep(&bytes[..end]);
+            see(&String::from_utf8_lossy(&self.line));
+            self.line.clear();
+            bytes = &bytes[end + 1..];
+        }
+        self.keep(bytes);
+    }
+    /// The last line needs no end.
+    pub fn finish(self, see: &mut impl FnMut(&str)) {
+        if !self.line.is_empty() {
+            see(&String::from_utf8_lossy(&self.line));
+        }
+    }
+
+    fn keep(&mut self, piece: &[u8]) {
+        let room = self.limit.saturating_sub(self.line.len());
+        self.line.extend_from_slice(&piece[..piece.len().min(room)]);
+    }
+}
+
+/// Calls `see` for every line until the pipe ends.
+pub(super) async fn for_each_line(mut pipe: impl AsyncRead + Unpin, mut see: impl FnMut(&str)) {
+    let mut lines = Lines::new(LINE_LIMIT);
+    let mut piece = vec![0; 64 * 1024];
     // A broken pipe ends the stream like any other end; how the process ended is told by its exit status.
-    while let Ok(bytes) = reader.fill_buf().await {
-        if bytes.is_empty() {
-            break;
-        }
-        let end = bytes.iter().position(|b| *b == b'\n');
-        let piece = &bytes[..end.unwrap_or(bytes.len())];
-        line.extend_from_slice(&piece[..piece.len().min(LINE_LIMIT.saturating_sub(line.len()))]);
-        let used = end.map_or(bytes.len(), |at| at + 1);
-        reader.consume(used);
-        if end.is_some() {
-            see(&String::from_utf8_lossy(&line));
-            line.clear();
-        }
+    while let Ok(size) = pipe.read(&mut piece).await
+        && size > 0
+    {
+        lines.feed(&piece[..size], &mut see);
     }
-    if !line.is_empty() {
-        see(&String::from_utf8_lossy(&line));
-    }
+    lines.finish(&mut see);
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use trainyard_core::attempt::{AttemptMessage, LogLevel};
 
     #[tokio::test]
     async fn lines_are_cut_at_the_limit_and_the_last_needs_no_end() {
@@ -41,5 +66,18 @@ mod tests {
         for_each_line(text.as_slice(), |l| lines.push(l.to_string())).await;
         assert_eq!(lines[0].len(), LINE_LIMIT);
         assert_eq!(lines[1..], ["second", "", "last"]);
+    }
+
+    #[test]
+    fn a_text_at_its_limit_fits_into_a_line_however_it_is_escaped() {
+        for byte in [0, b'"', b'x', 0xff] {
+            let mut texts = Vec::new();
+            let mut lines = Lines::new(TEXT_LIMIT);
+            lines.feed(&vec![byte; 2 * TEXT_LIMIT], &mut |_| panic!("no line has ended"));
+            lines.finish(&mut |l| texts.push(l.to_string()));
+            let message = AttemptMessage::Log { level: LogLevel::Info, text: texts.concat() };
+            let size = serde_json::to_vec(&message).unwrap().len();
+            assert!((TEXT_LIMIT..LINE_LIMIT).contains(&size), "{size} bytes for {byte}");
+        }
     }
 }

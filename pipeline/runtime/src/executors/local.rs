@@ -5,7 +5,7 @@
 //! are given back. Refuses: interpreting anything but [`AttemptMessage`]; whatever else is printed is log.
 
 use super::lines::for_each_line;
-use super::{Ended, Executor, Reports, Task, Wish};
+use super::{Ended, Executor, MARK, Reports, Task, Wish};
 use crate::slots::Slots;
 use futures::future::{BoxFuture, FutureExt};
 use std::ffi::OsString;
@@ -126,7 +126,7 @@ fn command(launcher: &Launcher, task: &Task, mark: &str) -> Command {
         command.env(name, &threads);
     }
     command.envs(launcher.env.iter().cloned());
-    command.env("CUDA_VISIBLE_DEVICES", gpus.join(",")).env("TRAINYARD_ATTEMPT", mark);
+    command.env("CUDA_VISIBLE_DEVICES", gpus.join(",")).env(MARK, mark);
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     command.process_group(0).kill_on_drop(true);
     command

@@ -8,8 +8,11 @@ mod registry;
 #[cfg(target_os = "linux")]
 mod tree;
 
+pub use lines::{Lines, TEXT_LIMIT};
 pub use local::{Launcher, Local};
 pub use registry::{Executors, standard};
+#[cfg(target_os = "linux")]
+pub use tree::kill_marked;
 
 use futures::future::BoxFuture;
 use std::sync::Arc;
@@ -20,6 +23,15 @@ use trainyard_core::event::AttemptOutcome;
 use trainyard_core::{Error, Result};
 use trainyard_engine::{Grant, Outside};
 use trainyard_store::Store;
+
+/// Environment variable that marks every process of an attempt; its value is the attempt's URL.
+pub const MARK: &str = "TRAINYARD_ATTEMPT";
+
+/// Without `/proc` there is no finding what carries an attempt's mark; it ends with the attempt's process group.
+#[cfg(not(target_os = "linux"))]
+pub fn kill_marked(_: &str) -> usize {
+    0
+}
 
 /// One attempt to carry out.
 #[derive(Clone)]

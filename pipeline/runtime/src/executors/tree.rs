@@ -4,33 +4,55 @@
 //! carries the attempt's mark in its environment (children inherit it, whatever group or parent they have). Linux only: it
 //! reads `/proc`. What hides from all three on purpose is out of reach here; a sandbox is the place for that.
 
+use super::MARK;
 use rustix::process::{Pid, Signal, kill_process};
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-/// Environment variable that marks every process of an attempt.
-pub(super) const MARK: &str = "TRAINYARD_ATTEMPT";
 const ROUNDS: u32 = 100;
+/// Between rounds.
+const PAUSE: Duration = Duration::from_millis(10);
 
 /// Kills until nothing is left; the attempt's own process is left to its parent to reap. Returns how many were found alive
 /// besides the attempt's own process.
 pub(super) async fn kill_all(root: Option<u32>, mark: &str) -> usize {
     let mut seen = BTreeSet::new();
     for _ in 0..ROUNDS {
-        let members = members(root, mark);
-        if members.is_empty() {
+        let killed = kill_round(root, mark);
+        if killed.is_empty() {
             break;
         }
-        for pid in &members {
-            if let Some(pid) = i32::try_from(*pid).ok().and_then(Pid::from_raw) {
-                // It may be gone already; the next round tells.
-                let _ = kill_process(pid, Signal::KILL);
-            }
-        }
-        seen.extend(members);
-        tokio::time::sleep(Duration::from_millis(10)).await;
+        seen.extend(killed);
+        tokio::time::sleep(PAUSE).await;
     }
     seen.iter().filter(|pid| Some(**pid) != root).count()
+}
+
+/// The same from inside of the attempt, which blocks meanwhile and spares itself: what carries the mark, and what descends from
+/// that. Returns how many were found alive.
+pub fn kill_marked(mark: &str) -> usize {
+    let mut seen = BTreeSet::new();
+    for _ in 0..ROUNDS {
+        let killed = kill_round(None, mark);
+        if killed.is_empty() {
+            break;
+        }
+        seen.extend(killed);
+        std::thread::sleep(PAUSE);
+    }
+    seen.len()
+}
+
+/// Signals everything that is alive now, and returns it.
+fn kill_round(root: Option<u32>, mark: &str) -> BTreeSet<u32> {
+    let members = members(root, mark);
+    for pid in &members {
+        if let Some(pid) = i32::try_from(*pid).ok().and_then(Pid::from_raw) {
+            // It may be gone already; the next round tells.
+            let _ = kill_process(pid, Signal::KILL);
+        }
+    }
+    members
 }
 
 /// One line of `/proc/<pid>/stat`.

@@ -48,6 +48,18 @@ async fn the_journal_tells_the_whole_run() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn attempts_are_told_how_durable_their_store_is() {
+    for durability_fsync in [false, true] {
+        let folder = tempfile::tempdir().unwrap();
+        let options_of_store = StoreOptions { durability_fsync, ..StoreOptions::default() };
+        let store = Store::open(folder.path().to_str().unwrap(), options_of_store).await.unwrap();
+        let world = world(&store, fake(|_| Act::Succeed), &Arc::new(Watcher::default()));
+        let summary = run(options(), plan(vec![node("a", &[])]), world).await.unwrap();
+        assert_eq!(store.spec(&summary.run, &key("a"), 1).await.unwrap().unwrap().fsync, durability_fsync);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_failed_stage_is_exit_code_1_and_no_error() {
     let store = memory().await;
     let watcher = Arc::new(Watcher::default());

@@ -1,6 +1,7 @@
 //! The rest of the envelope: resources, retry, timeout, checks, cache, env, secrets, description.
 //!
-//! Values may be expressions, but must be known before the run; only `env` may read metrics.
+//! Values may be expressions, but must be known before the run; only `env` may read metrics. `env` and `secrets` stand on stages
+//! with `run` alone; elsewhere they were refused when the file was read.
 
 use super::Checker;
 use super::stage::no_request;
@@ -10,7 +11,6 @@ use crate::plan::{Cache, Check, Request, Retry, Severity};
 use crate::read::{Binder, Bound, BoundContent, Fields, Reader};
 use crate::run_stage::{self, names_paths};
 use crate::template::Template;
-use crate::workflow::Body;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -131,8 +131,7 @@ impl Checker<'_> {
     /// Variables with values that the engine can know.
     fn env(&mut self, draft: usize, view: &View<'_>) -> Option<BTreeMap<String, Template>> {
         let words = self.bound_env(draft, view)?;
-        let is_run = self.expanded.raw(draft).body == Body::Run;
-        let env: BTreeMap<String, Template> = words.into_iter().filter(|(_, w)| !is_run || !names_paths(w)).collect();
+        let env: BTreeMap<String, Template> = words.into_iter().filter(|(_, w)| !names_paths(w)).collect();
         if let Some(entry) = self.expanded.raw(draft).entry("env") {
             let references: Vec<_> = env.values().flat_map(Template::references).cloned().collect();
             self.link_late(draft, &references.iter().collect::<Vec<_>>(), entry.key_span);

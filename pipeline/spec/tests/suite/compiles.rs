@@ -149,6 +149,21 @@ fn the_digest_sees_what_a_run_does_and_nothing_else() {
 }
 
 #[test]
+fn defaults_that_no_stage_heeds_are_pointed_out() {
+    let warnings = |stage: &str| {
+        let text = format!("{HEAD}defaults: {{env: {{LOG: info}}, timeout: 5m}}\nstages:\n  a: {stage}\n");
+        let compiled = compile_text(&Memory::of(&[("/w/f.yaml", &text)]), &[]);
+        assert!(compiled.plan.is_some(), "{:?}", compiled.diagnostics);
+        lines(&compiled)
+    };
+    assert_eq!(warnings("{run: [x]}"), "");
+    assert_eq!(
+        warnings("{uses: noop}"),
+        "/w/f.yaml:3:12: warning[misplaced-key]: `defaults` sets `env`, but no stage has `run`; only commands heed it: leave it out\n"
+    );
+}
+
+#[test]
 fn a_missing_file_is_a_diagnostic() {
     let compiled = compile_text(&Memory::of(&[]), &[]);
     assert!(compiled.plan.is_none());

@@ -1,0 +1,30 @@
+//! Holds the sources of an attempt against the content that its stage digest was made of.
+//!
+//! Why so: hours may lie between plan and attempt, and people edit files meanwhile. What was computed from other bytes must never be
+//! published under the digest of the planned ones, so they are hashed, as the plan does it, before the work and after it: nobody
+//! knows when in between a stage reads them. Refuses: sources that changed or are gone.
+
+use std::path::Path;
+use trainyard_core::attempt::AttemptSpec;
+use trainyard_core::{Error, Result};
+use trainyard_spec::files::digest_path;
+
+/// Does the work between two looks at the sources.
+pub fn guard_sources(spec: &AttemptSpec, work: impl FnOnce() -> Result<()>) -> Result<()> {
+    verify(spec, "run the command again: it makes a new plan")?;
+    work()?;
+    verify(spec, "run the command again; if the stage itself writes there, let it write to its outputs")
+}
+
+fn verify(spec: &AttemptSpec, help: &str) -> Result<()> {
+    for (location, planned) in &spec.sources {
+        let path = Path::new(location);
+        if matches!(path.try_exists(), Ok(false)) {
+            return Err(Error::invalid(format!("{location} is gone since the plan was made")).help(help));
+        }
+        if digest_path(path)? != *planned {
+            return Err(Error::invalid(format!("{location} changed since the plan was made")).help(help));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,98 @@
+//! What an attempt owes its plan and the store: the planned sources, the store's durability, published files left as they are.
+
+use crate::kit::{Sandbox, wait_for};
+
+/// `first`, then `second`, whose source is `script.sh`; the one that `waits` does so until there is a file `go`.
+fn sources(s: &Sandbox, waits: &str) {
+    let (started, go) = (s.path("started"), s.path("go"));
+    let wait = format!("touch {}; while [ ! -e {} ]; do sleep 0.05; done", started.display(), go.display());
+    let (first, second) = if waits == "first" { (wait.as_str(), "true") } else { ("true", wait.as_str()) };
+    s.write(
+        "sources.yaml",
+        format!(
+            "version: 1\nname: sources\nstages:\n  first:\n    run: {first}\n  second:\n    needs: [first]\n    files: [script.sh]\n    run: {second}; sh script.sh > ${{{{ outputs.o }}}}/x\n    outputs: {{o: {{kind: files}}}}\n"
+        ),
+    );
+    s.write("script.sh", "printf old");
+}
+
+fn a_change_fails_the_attempt_and_the_next_plan_takes_it(waits: &str) {
+    let s = Sandbox::new();
+    sources(&s, waits);
+    let child = s.spawn(&["run", "sources.yaml"]);
+    wait_for("the stage that waits", 60, || s.path("started").exists());
+    s.write("script.sh", "printf new");
+    s.write("go", "");
+    crate::kit::ran(child.wait_with_output().unwrap())
+        .code(1)
+        .says("script.sh changed since the plan was made")
+        .says("run the command again");
+    s.run(&["run", "sources.yaml"]).code(0);
+    s.run(&["artifacts", "export", "latest/second/o", "out"]).code(0);
+    assert_eq!(s.read("out/x"), "new");
+    s.write("script.sh", "printf old");
+    s.run(&["run", "sources.yaml"]).code(0);
+    s.run(&["artifacts", "export", "latest/second/o", "old"]).code(0);
+    assert_eq!(s.read("old/x"), "old", "nothing was published under the digest of the earlier content");
+}
+
+#[test]
+fn a_source_that_changes_before_its_stage_begins_fails_the_attempt() {
+    a_change_fails_the_attempt_and_the_next_plan_takes_it("first");
+}
+
+#[test]
+fn a_source_that_changes_while_its_stage_runs_fails_the_attempt() {
+    a_change_fails_the_attempt_and_the_next_plan_takes_it("second");
+}
+
+#[test]
+fn byte_code_that_python_leaves_in_a_source_folder_changes_nothing() {
+    let s = Sandbox::new();
+    s.write("lib/a.py", "x = 1");
+    s.write(
+        "imports.yaml",
+        "version: 1\nname: imports\nstages:\n  imports:\n    files: [lib]\n    run: mkdir -p lib/__pycache__; touch lib/__pycache__/a.pyc; cp lib/a.py ${{ outputs.o }}/x\n    outputs: {o: {kind: files}}\n",
+    );
+    s.run(&["run", "imports.yaml"]).code(0);
+    assert!(s.path("lib/__pycache__/a.pyc").exists(), "`files` are links");
+    let plan = s.run(&["plan", "imports.yaml", "--format", "json"]).code(0).json();
+    assert_eq!(plan["stages"][0]["decision"], "hit");
+}
+
+const ONE: &str = "version: 1\nname: one\nstages:\n  one:\n    run: printf 1 > ${{ outputs.o }}/x\n    outputs: {o: {kind: files}}\n";
+
+#[test]
+fn attempts_flush_what_they_store_where_the_site_says_so() {
+    for (site, expected) in [("version: 1\n", false), ("version: 1\ndurability: fsync\n", true)] {
+        let s = Sandbox::new();
+        s.write("trainyard.yaml", site);
+        s.write("one.yaml", ONE);
+        s.run(&["run", "one.yaml"]).code(0);
+        let spec = s.files(".trainyard").into_iter().find(|f| f.ends_with("spec.json")).unwrap();
+        let spec: serde_json::Value = serde_json::from_str(&s.read(&format!(".trainyard/{spec}"))).unwrap();
+        assert_eq!(spec["fsync"].as_bool().unwrap_or(false), expected, "{spec}");
+    }
+}
+
+#[test]
+fn a_store_may_have_a_hash_in_its_path() {
+    let s = Sandbox::new();
+    s.write("one.yaml", ONE);
+    s.run(&["run", "one.yaml", "--store", "c#/st#1"]).code(0);
+    s.run(&["artifacts", "export", "latest/one/o", "out", "--store", "c#/st#1"]).code(0);
+    assert_eq!(s.read("out/x"), "1");
+}
+
+/// Files of the store cannot be written to, which does not stop root; as root, this fails with inputs that are links.
+#[test]
+fn a_command_that_writes_into_its_inputs_leaves_what_is_published() {
+    let s = Sandbox::new();
+    s.write(
+        "scribble.yaml",
+        "version: 1\nname: scribble\nstages:\n  first:\n    run: printf one > ${{ outputs.o }}/x\n    outputs: {o: {kind: files}}\n  second:\n    with: {i: \"${{ stages.first.o }}\"}\n    run: printf two >> ${{ inputs.i }}/x || true; printf done > ${{ outputs.o }}/y\n    outputs: {o: {kind: files}}\n",
+    );
+    s.run(&["run", "scribble.yaml"]).code(0);
+    s.run(&["artifacts", "export", "latest/first/o", "out"]).code(0);
+    assert_eq!(s.read("out/x"), "one");
+}
