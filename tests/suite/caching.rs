@@ -94,3 +94,15 @@ fn checks_gate_the_run_and_not_the_artifact() {
     s.run(&["run", "gate.yaml"]).code(0);
     assert_eq!(s.read("log").lines().count(), 1, "a corrected threshold must not run the stage again");
 }
+
+#[test]
+fn a_plan_takes_no_slots_and_leaves_no_trace_of_them() {
+    let s = Sandbox::new();
+    chain(&s);
+    s.run(&["plan", "chain.yaml"]).code(0);
+    assert!(!s.path("home").exists());
+    s.run(&["run", "chain.yaml"]).code(0);
+    let held: Vec<String> = s.files("home/slots").into_iter().filter(|name| name != "lock").collect();
+    assert!(held.is_empty(), "what was taken is given back: {held:?}");
+    assert!(s.path("home/slots/lock").exists());
+}

@@ -8,13 +8,13 @@ pub fn pool() -> Pool {
     Pool::local(cpus(), memory(), gpus())
 }
 
-fn cpus() -> u32 {
+pub fn cpus() -> u32 {
     // `available_parallelism` reads affinity and cgroup quotas.
     std::thread::available_parallelism().map_or(1, |n| u32::try_from(n.get()).unwrap_or(1))
 }
 
 /// Bytes; 0 = unknown.
-fn memory() -> u64 {
+pub fn memory() -> u64 {
     let info = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
     let kib = info.lines().find_map(|l| l.strip_prefix("MemTotal:")?.split_whitespace().next()?.parse::<u64>().ok());
     let total = kib.unwrap_or(0) * 1024;

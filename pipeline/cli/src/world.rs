@@ -2,9 +2,10 @@
 
 use crate::in_process::InProcessStages;
 use crate::session::{self, Session};
-use crate::wiring;
+use crate::{machine, wiring};
 use futures::future::BoxFuture;
 use serde_json::Value;
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use trainyard_core::{Chance, Clock, Error, Output, Result};
@@ -26,8 +27,7 @@ pub fn build(session: &Session, clock: Arc<dyn Clock>, observer: Arc<dyn Observe
     let registry = Arc::new(wiring::registry()?);
     let program = std::env::current_exe().map_err(|e| Error::bug(format!("this program does not know where it is: {e}")))?;
     let pools: Vec<Pool> = session.site.pools.iter().map(pool).collect();
-    let machine = pools.iter().filter(|p| p.executor == "local").flat_map(|p| &p.machines).next().cloned();
-    let slots = machine.map(|m| Slots::new(session::home().join("slots.json"), m)).transpose()?;
+    let slots = this_machine(&pools, machine::cpus(), machine::memory()).map(|m| Slots::new(session::home().join("slots"), m));
     Ok(World {
         store: session.store.clone(),
         pools,
@@ -65,6 +65,31 @@ fn pool(pool: &site::Pool) -> Pool {
     }
 }
 
+/// What the runs of this user may use of this machine: what its local pools have together. Where they overlap, that is no more than
+/// the machine has, but never less than one pool has, or what the engine grants could not be had. `None` without a local pool.
+fn this_machine(pools: &[Pool], cpus: u32, memory: u64) -> Option<Machine> {
+    let machines: Vec<&Machine> = pools.iter().filter(|p| p.executor == "local").flat_map(|p| &p.machines).collect();
+    let largest = machines.iter().map(|m| m.cpus).max()?;
+    let together = machines.iter().fold(0, |sum: u32, m| sum.saturating_add(m.cpus));
+    let gpus: BTreeMap<u32, Gpu> = machines.iter().flat_map(|m| &m.gpus).map(|g| (g.index, *g)).collect();
+    Some(Machine {
+        name: "this machine".into(),
+        cpus: together.min(largest.max(cpus)),
+        memory: memory_together(&machines, memory),
+        gpus: gpus.into_values().collect(),
+    })
+}
+
+/// The same for bytes, of which 0 means that nobody knows how many there are.
+fn memory_together(machines: &[&Machine], memory: u64) -> u64 {
+    if machines.iter().any(|m| m.memory == 0) {
+        return 0;
+    }
+    let together = machines.iter().fold(0, |sum: u64, m| sum.saturating_add(m.memory));
+    let largest = machines.iter().map(|m| m.memory).max().unwrap_or(0);
+    if memory == 0 { together } else { together.min(largest.max(memory)) }
+}
+
 /// Rows of a table output, for a `for_each` over more rows than a manifest previews.
 struct TableRows(Store);
 
@@ -75,5 +100,44 @@ impl RowReader for TableRows {
             self.0.fetch_output(output, folder.path()).await?;
             trainyard_tables::rows_as_json(&folder.path().join("data.parquet"), 0, usize::try_from(limit).unwrap_or(usize::MAX))
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn local(name: &str, cpus: u32, memory: u64, gpus: &[u32]) -> Pool {
+        let gpus = gpus.iter().map(|index| Gpu { index: *index, memory: 1 }).collect();
+        Pool { name: name.into(), ..Pool::of_this_machine(cpus, memory, gpus) }
+    }
+    /// Cpus and bytes of this machine with 16 cpus and 100 bytes.
+    fn amounts(pools: &[Pool]) -> (u32, u64) {
+        let machine = this_machine(pools, 16, 100).unwrap();
+        (machine.cpus, machine.memory)
+    }
+
+    #[test]
+    fn one_pool_is_its_own_limit() {
+        assert_eq!(amounts(&[local("a", 4, 30, &[])]), (4, 30));
+        assert_eq!(amounts(&[local("a", 32, 300, &[])]), (32, 300), "whoever writes more than there is gets it");
+    }
+
+    #[test]
+    fn pools_add_up_to_the_machine_and_none_is_larger_than_it() {
+        assert_eq!(amounts(&[local("a", 8, 50, &[]), local("b", 8, 50, &[])]), (16, 100), "parts");
+        assert_eq!(amounts(&[local("a", 16, 100, &[]), local("b", 16, 100, &[])]), (16, 100), "twice the same");
+        assert_eq!(amounts(&[local("a", 1, 10, &[]), local("b", 2, 20, &[])]), (3, 30));
+        assert_eq!(amounts(&[local("a", 1, 10, &[]), local("b", 20, 200, &[])]), (20, 200), "what is granted can be had");
+        assert_eq!(amounts(&[local("a", 1, 0, &[]), local("b", 2, 20, &[])]), (3, 0), "unknown admits any request");
+        let machine = this_machine(&[local("a", 1, 0, &[1]), local("b", 1, 0, &[0, 1])], 16, 0).unwrap();
+        assert_eq!(machine.gpus.iter().map(|g| g.index).collect::<Vec<_>>(), [0, 1]);
+    }
+
+    #[test]
+    fn pools_elsewhere_are_no_part_of_this_machine() {
+        let elsewhere = Pool { executor: "slurm".into(), ..local("a", 64, 0, &[]) };
+        assert!(this_machine(std::slice::from_ref(&elsewhere), 16, 100).is_none());
+        assert_eq!(amounts(&[elsewhere, local("b", 2, 20, &[])]), (2, 20));
     }
 }

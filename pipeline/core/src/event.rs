@@ -177,6 +177,7 @@ pub enum Event {
         stage: StageKey,
         attempt: AttemptNumber,
         outcome: AttemptOutcome,
+        /// Why it did not succeed; of a success: why it is not published yet.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         error: Option<Error>,
     },

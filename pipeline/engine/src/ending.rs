@@ -6,7 +6,7 @@ use crate::node::{Ending, Phase};
 use std::cmp::Reverse;
 use std::sync::Arc;
 use trainyard_core::event::{AttemptOutcome, Event, summarize_outputs};
-use trainyard_core::{AttemptNumber, Error, Manifest, Result};
+use trainyard_core::{AttemptNumber, Error, ErrorKind, Manifest, Placement, Result};
 
 impl Engine {
     pub(crate) fn attempt_ended(&mut self, node: NodeId, attempt: AttemptNumber, finished: Finished) {
@@ -94,11 +94,7 @@ impl Engine {
         let (manifest, adopted) = match answer {
             Ok(Publication::Ours) => (ours, false),
             Ok(Publication::Theirs(theirs)) => (theirs, true),
-            Err(error) => {
-                let (stage, outcome) = (self.key(node).clone(), AttemptOutcome::Failed);
-                self.emit(Event::AttemptEnded { stage, attempt, outcome, error: Some(error.clone()) });
-                return self.unsuccessful(node, error);
-            }
+            Err(error) => return self.not_published(node, attempt, ours, error),
         };
         self.emit(Event::Published {
             stage: self.key(node).clone(),
@@ -111,6 +107,45 @@ impl Engine {
             outputs: summarize_outputs(&manifest),
         });
         self.published(node, manifest, Ending::Done);
+    }
+
+    /// The store did not take the manifest. If the fault is the store's, the attempt stays a success: the next try puts the same
+    /// manifest again, and a later writer of this run finds the attempt's result. Any other fault is one of the result itself.
+    fn not_published(&mut self, node: NodeId, attempt: AttemptNumber, manifest: Arc<Manifest>, error: Error) {
+        let error = error.at("publishing the attempt's result");
+        let (outcome, error) = match error.kind {
+            ErrorKind::Retryable | ErrorKind::Invalid => {
+                self.state_mut(node).unpublished = Some((attempt, manifest));
+                (AttemptOutcome::Succeeded, self.result_is_kept(node, error))
+            }
+            _ => (AttemptOutcome::Failed, error),
+        };
+        self.emit(Event::AttemptEnded { stage: self.key(node).clone(), attempt, outcome, error: Some(error.clone()) });
+        self.unsuccessful(node, error);
+    }
+
+    /// Says how the result gets published after all. A kind that runs inside this process left none.
+    fn result_is_kept(&self, node: NodeId, error: Error) -> Error {
+        if self.state(node).plan.placement == Placement::InProcess {
+            return error;
+        }
+        let kept = format!("the result is kept, `trainyard runs resume {}` publishes it", self.setup.run);
+        match error.help.clone() {
+            Some(help) => error.help(format!("{help}; {kept}")),
+            None => error.help(kept),
+        }
+    }
+
+    /// A wait is over: a result that was not published is published, else another attempt gets in line.
+    pub(crate) fn try_again(&mut self, node: NodeId) {
+        let state = self.state_mut(node);
+        match state.unpublished.take() {
+            Some((attempt, manifest)) => {
+                state.tried += 1;
+                self.publish(node, attempt, manifest.as_ref().clone());
+            }
+            None => self.enqueue(node),
+        }
     }
 
     /// Retry policy: the kind of the error, and how often this engine tried.
@@ -126,11 +161,13 @@ impl Engine {
         }
         let wait = retry.backoff.wait(state.tried + 1);
         let not_before = now.saturating_add(i64::try_from(wait.as_millis()).unwrap_or(i64::MAX));
-        let attempt = state.attempt + 1;
         state.phase = Phase::Backoff;
-        let stage = state.key.clone();
+        let retry = Event::RetryScheduled { stage: state.key.clone(), attempt: state.attempt + 1, not_before };
+        let computes = state.unpublished.is_none();
         self.wakes.push(Reverse((not_before, node)));
-        self.emit(Event::RetryScheduled { stage, attempt, not_before });
+        if computes {
+            self.emit(retry);
+        }
     }
 
     pub(crate) fn cancel(&mut self, why: String) {

@@ -132,7 +132,10 @@ impl Engine {
             Phase::Looking => Some("waits for the store's answer".into()),
             Phase::Following => Some("waits for a stage of equal digest".into()),
             Phase::Queued => Some(self.ledger.why_not(&state.asks)),
-            Phase::Backoff => Some(format!("waits before attempt {}", state.attempt + 1)),
+            Phase::Backoff => Some(match &state.unpublished {
+                Some((attempt, _)) => format!("waits before it publishes attempt {attempt} again"),
+                None => format!("waits before attempt {}", state.attempt + 1),
+            }),
             Phase::Recovering { attempt } => Some(format!("asks what became of attempt {attempt}")),
             Phase::Running { .. } | Phase::Publishing { .. } | Phase::Ended(_) => None,
         }
@@ -177,7 +180,7 @@ impl Engine {
             }
             self.wakes.pop();
             if self.state(node).phase == Phase::Backoff {
-                self.enqueue(node);
+                self.try_again(node);
             }
         }
     }

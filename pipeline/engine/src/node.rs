@@ -110,6 +110,8 @@ pub(crate) struct State {
     pub grant: Option<Grant>,
     pub followers: Vec<NodeId>,
     pub manifest: Option<Arc<Manifest>>,
+    /// Of an attempt that succeeded, but whose manifest the store did not take: put again instead of computed again.
+    pub unpublished: Option<(AttemptNumber, Arc<Manifest>)>,
     pub error: Option<Error>,
     pub why: Option<String>,
 }
@@ -150,6 +152,7 @@ impl State {
             grant: None,
             followers: Vec::new(),
             manifest: None,
+            unpublished: None,
             error: None,
             why: None,
         }

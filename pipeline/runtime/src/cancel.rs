@@ -1,5 +1,5 @@
-//! Cancelling a run from another process: a wish in the store that its writer looks for, or, if the writer is gone, the end of
-//! the run written in its place.
+//! Cancelling a run from another process: a wish in the store that its writer looks for, or, if the writer is gone or silent for as
+//! long as a takeover asks, the end of the run written in its place (which fences it, should it live after all).
 
 use crate::resume::{WriterState, writer_name, writer_state};
 use crate::world::World;
@@ -20,7 +20,7 @@ const LOOK_REMOTE: Duration = Duration::from_secs(10);
 pub enum Cancelled {
     /// The writer will see it within seconds.
     Requested,
-    /// There was no writer any more; the run is ended.
+    /// There was no writer any more, or none that was heard; the run is ended.
     Ended,
     /// The run was finished before.
     AlreadyFinished,
@@ -32,7 +32,7 @@ pub async fn cancel_run(store: &Store, run: &RunId, clock: &dyn Clock, chance: &
     if view.finished.is_some() {
         return Ok(Cancelled::AlreadyFinished);
     }
-    if writer_state(&view.writer, clock) != WriterState::Dead {
+    if let WriterState::Alive(_) = writer_state(&view.writer, clock) {
         // A wish is for one writer: the next one of a resumed run starts without it.
         store.create(&layout::cancel(run, view.writer.epoch), Bytes::from_static(b"{}\n")).await?;
         return Ok(Cancelled::Requested);

@@ -3,6 +3,7 @@
 //! While one batch is on its way the next gathers, so a slow store makes batches larger, not the run slower. An idle writer
 //! puts a heartbeat every 10 s. A put that fails is tried again for a while (the batch keeps its number); fencing ends it all.
 
+use crate::patience::WAITS;
 use crate::world::World;
 use std::time::Duration;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
@@ -15,8 +16,6 @@ use trainyard_store::{AppendError, Fenced, JournalWriter};
 const HEARTBEAT: Duration = Duration::from_secs(10);
 /// Records of one batch, about.
 const BATCH: usize = 4_096;
-/// Waits between tries of a put that fails for a passing reason.
-const RETRIES: [u64; 6] = [100, 300, 1_000, 3_000, 5_000, 8_000];
 
 /// Records to put, and commands that wait for them.
 #[derive(Default)]
@@ -66,10 +65,10 @@ async fn put(writer: &mut JournalWriter, records: &[Record]) -> Result<(), Appen
     }
     let values = records.iter().map(Record::to_value).collect::<trainyard_core::Result<Vec<_>>>().map_err(AppendError::Failed)?;
     let mut answer = writer.append(&values).await.map(|_| ());
-    for wait in RETRIES {
+    for wait in WAITS {
         match &answer {
             Err(AppendError::Failed(error)) if error.kind == ErrorKind::Retryable => {
-                tokio::time::sleep(Duration::from_millis(wait)).await;
+                tokio::time::sleep(wait).await;
                 answer = writer.flush().await;
             }
             _ => break,

@@ -2,6 +2,7 @@
 
 use crate::executors::{Ended, Executor, Reports, Task, Wish};
 use crate::logs::Sink;
+use crate::lookup;
 use crate::world::World;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -71,7 +72,7 @@ fn task(world: &World, spec: &Arc<AttemptSpec>, grant: Grant) -> Task {
 /// A success is one only with its result in the store.
 async fn conclude(world: &World, spec: &AttemptSpec, ended: Ended) -> Finished {
     match ended {
-        Ended { outcome: AttemptOutcome::Succeeded, .. } => match world.store.result(&spec.run, &spec.stage, spec.attempt).await {
+        Ended { outcome: AttemptOutcome::Succeeded, .. } => match lookup::result(&world.store, spec).await {
             Ok(Some(result)) => Finished::succeeded(result),
             Ok(None) => Finished::failed(AttemptOutcome::Lost, Error::lost("the attempt ended without a result")),
             Err(error) => Finished::failed(AttemptOutcome::Failed, error.at("reading the attempt's result")),

@@ -14,6 +14,7 @@ mod launch;
 mod logs;
 mod lookup;
 mod options;
+mod patience;
 mod publish;
 pub mod resume;
 mod run;

@@ -1,25 +1,22 @@
-//! What the store has under a stage digest, and the rows of a table.
+//! What the store has: under a stage digest, and of an attempt that ended. Asked patiently, since much work may hang on an answer.
 
+use crate::patience::{WAITS, patiently};
 use std::sync::Arc;
-use std::time::Duration;
-use trainyard_core::{Digest, ErrorKind, Manifest, Result};
+use trainyard_core::attempt::{AttemptResult, AttemptSpec};
+use trainyard_core::{Digest, Manifest, Result};
 use trainyard_engine::Looked;
 use trainyard_store::Store;
 use trainyard_store::manifests::Newest;
 
-/// Waits between tries of a question that fails for a passing reason, in milliseconds.
-const RETRIES: [u64; 3] = [500, 2_000, 5_000];
-
 /// The highest generation, whole or not. Objects are checked for existence and size, not read: whoever reads one verifies it, and
 /// removes it if it is damaged, so that it is missing here the next time.
 pub(crate) async fn look_up(store: &Store, digest: &Digest) -> Result<Looked> {
-    for wait in RETRIES {
-        match look_once(store, digest).await {
-            Err(error) if error.kind == ErrorKind::Retryable => tokio::time::sleep(Duration::from_millis(wait)).await,
-            answer => return answer,
-        }
-    }
-    look_once(store, digest).await
+    patiently(&WAITS, || look_once(store, digest)).await
+}
+
+/// The result that an attempt left.
+pub(crate) async fn result(store: &Store, spec: &AttemptSpec) -> Result<Option<AttemptResult>> {
+    patiently(&WAITS, || store.result(&spec.run, &spec.stage, spec.attempt)).await
 }
 
 async fn look_once(store: &Store, digest: &Digest) -> Result<Looked> {

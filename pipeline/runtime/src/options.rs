@@ -99,15 +99,3 @@ pub struct RunSummary {
     /// The fold of the whole journal.
     pub view: RunView,
 }
-
-impl RunSummary {
-    /// 0 done, 1 failed, 3 fenced, 130 cancelled (design section 7).
-    pub fn exit_code(&self) -> u8 {
-        match self.ending {
-            Ending::Finished(RunOutcome::Succeeded) => 0,
-            Ending::Finished(RunOutcome::Failed) => 1,
-            Ending::Finished(RunOutcome::Cancelled) => 130,
-            Ending::Fenced { .. } => 3,
-        }
-    }
-}

@@ -1,45 +1,48 @@
-//! This machine's slots, shared by every run of one user through a lock file.
+//! This machine's slots, shared by every run of one user through a folder of locked files.
 //!
-//! The file is a list of who holds what (JSON), changed only under an exclusive `flock`. A holder is named by process id and
-//! start time, so what a dead process held is free at once; nobody has to clean up. Refuses: fairness between runs; whoever asks
-//! when there is room gets it. The engine of each run sees what others hold and plans around it.
+//! Each holding is a file, `<host>.<number>`, under an exclusive `flock` of its holder, and counts exactly as long as that lock is
+//! held: the kernel drops it when the holder ends, however it ends, and unlike a process id it means the same in every container
+//! and after every boot. What stands there without a lock is a leftover, removed by whoever looks next. A home may be shared by
+//! several machines, so only files of this host's name count. Looking and taking go one after the other, under the lock of the
+//! file `lock`. Refuses: a share larger than the machine, which would be waited for without end; fairness between runs, since
+//! whoever asks when there is room gets it. The engine of each run sees what others hold and plans around it.
 
 use crate::executors::Wish;
 use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{File, OpenOptions};
-use std::io::{Read, Seek, SeekFrom, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::watch;
 use trainyard_core::error::io_error;
+use trainyard_core::units::format_size;
 use trainyard_core::{Error, Result};
 use trainyard_engine::{Machine, Outside, Share};
 
 /// How often a waiting attempt asks again.
 const ASK_AGAIN: Duration = Duration::from_millis(200);
+/// The file whose lock says whose turn it is.
+const LOCK: &str = "lock";
 
-/// The slots of this machine as one process sees them.
+/// The slots of this machine as one run sees them.
 #[derive(Clone)]
 pub struct Slots(Arc<Inner>);
 
 struct Inner {
-    path: PathBuf,
+    folder: PathBuf,
+    host: String,
     machine: Machine,
-    process: crate::resume::ProcessId,
+    /// Numbers of what was taken through this object.
+    own: Mutex<BTreeSet<u64>>,
 }
 
-/// Numbers of holdings, unique within this process.
-static NEXT: AtomicU64 = AtomicU64::new(0);
-
-/// One line of the file.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+/// Content of a holding's file.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 struct Holding {
-    process: crate::resume::ProcessId,
-    /// Unique within the process.
-    number: u64,
     cpus: u32,
     memory: u64,
     gpus: Vec<u32>,
@@ -49,35 +52,28 @@ struct Holding {
 pub struct Held {
     slots: Slots,
     number: u64,
+    /// Locked as long as it is open.
+    _file: File,
 }
 
 impl Slots {
-    /// The slots of `machine`, kept in the file at `path`, which is made if it does not exist.
-    pub fn new(path: impl Into<PathBuf>, machine: Machine) -> Result<Self> {
-        let path = path.into();
-        if let Some(folder) = path.parent() {
-            std::fs::create_dir_all(folder).map_err(|e| io_error(folder, &e))?;
-        }
-        let slots = Self(Arc::new(Inner { path, machine, process: crate::resume::ProcessId::own() }));
-        slots.change(|_| ())?;
-        Ok(slots)
+    /// The slots of `machine`. The folder appears when something is taken.
+    pub fn new(folder: impl Into<PathBuf>, machine: Machine) -> Self {
+        Self(Arc::new(Inner { folder: folder.into(), host: host(), machine, own: Mutex::default() }))
     }
 
-    /// `$XDG_RUNTIME_DIR/trainyard/slots`, or a folder of this user under the system's temporary folder.
-    pub fn default_path() -> PathBuf {
-        match std::env::var_os("XDG_RUNTIME_DIR").filter(|d| Path::new(d).is_dir()) {
-            Some(folder) => PathBuf::from(folder).join("trainyard/slots"),
-            None => std::env::temp_dir().join(format!("trainyard-{}/slots", rustix::process::getuid().as_raw())),
-        }
-    }
-
-    /// Waits until the share is free and takes it. Errors: cancelled (the wish rose), or those of the file.
-    pub async fn acquire(&self, share: &Share, wish: &mut watch::Receiver<Wish>) -> Result<Held> {
+    /// Waits until the share is free and takes it; `waits` is called once if it is not free at once. Errors: invalid (more than the
+    /// machine has), cancelled (the wish rose), those of the folder.
+    pub async fn acquire(&self, share: &Share, wish: &mut watch::Receiver<Wish>, waits: impl FnOnce()) -> Result<Held> {
+        let mut waits = Some(waits);
         loop {
             let (slots, share) = (self.clone(), share.clone());
             let taken = tokio::task::spawn_blocking(move || slots.try_take(&share)).await;
             if let Some(held) = taken.map_err(|e| Error::bug(format!("taking slots: {e}")))?? {
                 return Ok(held);
+            }
+            if let Some(waits) = waits.take() {
+                waits();
             }
             tokio::select! {
                 () = tokio::time::sleep(ASK_AGAIN) => {}
@@ -86,60 +82,139 @@ impl Slots {
         }
     }
 
-    /// Takes the share if it is free.
+    /// Takes the share if it is free. Errors: invalid (more than the machine has), those of the folder.
     pub fn try_take(&self, share: &Share) -> Result<Option<Held>> {
-        let number = NEXT.fetch_add(1, Ordering::SeqCst);
-        let machine = &self.0.machine;
-        let taken = self.change(|list| {
-            let used = sum(list.iter());
-            let fits = used.cpus.saturating_add(share.cpus) <= machine.cpus
-                && (machine.memory == 0 || used.memory.saturating_add(share.memory) <= machine.memory)
-                && !share.gpus.iter().any(|g| used.gpus.contains(g));
-            if fits {
-                let Share { cpus, memory, gpus, .. } = share.clone();
-                list.push(Holding { process: self.0.process.clone(), number, cpus, memory, gpus });
-            }
-            fits
-        })?;
-        Ok(taken.then(|| Held { slots: self.clone(), number }))
-    }
-
-    /// What other processes hold.
-    pub fn others(&self) -> Result<Outside> {
-        self.change(|list| sum(list.iter().filter(|h| h.process != self.0.process)))
-    }
-
-    /// Reads, drops the dead, changes and writes the list under the lock.
-    fn change<T>(&self, change: impl FnOnce(&mut Vec<Holding>) -> T) -> Result<T> {
-        let fail = |e: &std::io::Error| io_error(&self.0.path, e);
-        let mut file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&self.0.path).map_err(|e| fail(&e))?;
-        flock(&file, FlockOperation::LockExclusive).map_err(|e| fail(&e.into()))?;
-        let mut text = String::new();
-        file.read_to_string(&mut text).map_err(|e| fail(&e))?;
-        // A list that cannot be read is that of a crash in mid-write; holders are few, and starting over only overbooks for a while.
-        let before: Vec<Holding> = serde_json::from_str(&text).unwrap_or_default();
-        let mut list: Vec<Holding> = before.iter().filter(|h| h.process.is_alive() != Some(false)).cloned().collect();
-        let answer = change(&mut list);
-        if list != before || text.is_empty() {
-            write(&mut file, &list).map_err(|e| fail(&e))?;
+        let Inner { folder, machine, .. } = self.0.as_ref();
+        refuse_too_large(share, machine)?;
+        std::fs::create_dir_all(folder).map_err(|e| fault(folder, &e))?;
+        let _turn = self.turn()?;
+        let living = self.living()?;
+        let used = sum(living.values());
+        let fits = used.cpus.saturating_add(share.cpus) <= machine.cpus
+            && (machine.memory == 0 || used.memory.saturating_add(share.memory) <= machine.memory)
+            && !share.gpus.iter().any(|g| used.gpus.contains(g));
+        if !fits {
+            return Ok(None);
         }
-        Ok(answer)
+        let Some(number) = (0..u64::MAX).find(|n| !living.contains_key(n)) else { return Ok(None) };
+        let path = self.path(number);
+        let file =
+            hold(&path, &Holding { cpus: share.cpus, memory: share.memory, gpus: share.gpus.clone() }).map_err(|e| fault(&path, &e))?;
+        self.own().insert(number);
+        Ok(Some(Held { slots: self.clone(), number, _file: file }))
+    }
+
+    /// What other runs hold.
+    pub fn others(&self) -> Result<Outside> {
+        // Where nobody ever took anything, looking leaves no trace.
+        if !self.0.folder.join(LOCK).exists() {
+            return Ok(Outside::default());
+        }
+        let _turn = self.turn()?;
+        let own = self.own().clone();
+        Ok(sum(self.living()?.iter().filter(|(number, _)| !own.contains(*number)).map(|(_, holding)| holding)))
+    }
+
+    /// Waits for the folder, which is ours alone until the file is closed.
+    fn turn(&self) -> Result<File> {
+        let path = self.0.folder.join(LOCK);
+        let file = OpenOptions::new().write(true).create(true).truncate(false).open(&path).map_err(|e| fault(&path, &e))?;
+        flock(&file, FlockOperation::LockExclusive).map_err(|e| fault(&path, &e.into()))?;
+        Ok(file)
+    }
+
+    /// All holdings of this host whose holders live. In one's turn only: a file without a lock must not be one that is being made.
+    fn living(&self) -> Result<BTreeMap<u64, Holding>> {
+        let folder = &self.0.folder;
+        let mut living = BTreeMap::new();
+        for entry in std::fs::read_dir(folder).map_err(|e| fault(folder, &e))? {
+            let name = entry.map_err(|e| fault(folder, &e))?.file_name();
+            let Some(number) = name.to_str().and_then(|name| self.number(name)) else { continue };
+            let path = self.path(number);
+            if let Some(holding) = look(&path).map_err(|e| fault(&path, &e))? {
+                living.insert(number, holding);
+            }
+        }
+        Ok(living)
+    }
+
+    fn path(&self, number: u64) -> PathBuf {
+        self.0.folder.join(format!("{}.{number}", self.0.host))
+    }
+    /// The number in the name of a holding of this host.
+    fn number(&self, name: &str) -> Option<u64> {
+        name.strip_prefix(self.0.host.as_str())?.strip_prefix('.')?.parse().ok()
+    }
+    fn own(&self) -> MutexGuard<'_, BTreeSet<u64>> {
+        self.0.own.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Drop for Held {
     fn drop(&mut self) {
-        let inner = &self.slots.0;
-        // If the file cannot be changed now, what this process holds is free when it ends.
-        let _ = self.slots.change(|list| list.retain(|h| h.process != inner.process || h.number != self.number));
+        // First, since the number may be taken again as soon as its file is gone.
+        self.slots.own().remove(&self.number);
+        // A file that cannot be removed loses its lock all the same, and whoever looks next tries again.
+        let _ = std::fs::remove_file(self.slots.path(self.number));
     }
 }
 
-fn write(file: &mut File, list: &[Holding]) -> std::io::Result<()> {
-    let text = serde_json::to_vec(list)?;
-    file.seek(SeekFrom::Start(0))?;
-    file.set_len(0)?;
-    file.write_all(&text)
+/// Makes a holding's file, locked by the handle that comes back.
+fn hold(path: &Path, holding: &Holding) -> std::io::Result<File> {
+    let text = serde_json::to_vec(holding)?;
+    let mut file = OpenOptions::new().write(true).create(true).truncate(true).open(path)?;
+    flock(&file, FlockOperation::NonBlockingLockExclusive)?;
+    file.write_all(&text)?;
+    Ok(file)
+}
+
+/// What a living holder has; `None` if there is none, and then the file is removed.
+fn look(path: &Path) -> std::io::Result<Option<Holding>> {
+    // Opened for writing too: an exclusive lock on a network's file system asks for it.
+    let mut file = match OpenOptions::new().read(true).write(true).open(path) {
+        Ok(file) => file,
+        Err(e) if e.kind() == ErrorKind::NotFound => return Ok(None),
+        Err(e) => return Err(e),
+    };
+    match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => {
+            // One that stays is looked at again, and its number may be used.
+            let _ = std::fs::remove_file(path);
+            Ok(None)
+        }
+        Err(Errno::WOULDBLOCK) => {
+            let mut text = String::new();
+            file.read_to_string(&mut text)?;
+            // What cannot be read is of another version: its number is taken, its amounts are unknown.
+            Ok(Some(serde_json::from_str(&text).unwrap_or_default()))
+        }
+        Err(e) => Err(e.into()),
+    }
+}
+
+/// What can never be free is refused, not waited for.
+fn refuse_too_large(share: &Share, machine: &Machine) -> Result<()> {
+    let mut lacks = Vec::new();
+    if share.cpus > machine.cpus {
+        lacks.push(format!("{} cpus are asked, it has {}", share.cpus, machine.cpus));
+    }
+    if machine.memory > 0 && share.memory > machine.memory {
+        lacks.push(format!("{} of memory are asked, it has {}", format_size(share.memory), format_size(machine.memory)));
+    }
+    for gpu in share.gpus.iter().filter(|index| !machine.gpus.iter().any(|g| g.index == **index)) {
+        lacks.push(format!("GPU {gpu} is asked, it has none of that index"));
+    }
+    if lacks.is_empty() {
+        return Ok(());
+    }
+    Err(Error::invalid(format!("this machine can never give what was granted on `{}`: {}", share.machine, lacks.join(", ")))
+        .help("ask for less under `resources`, or correct the amounts of the local pools in the site file"))
+}
+
+/// The name of this host, as part of a file's name.
+fn host() -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    rustix::system::uname().nodename().to_string_lossy().replace(|c: char| !plain(c), "-")
 }
 
 fn sum<'a>(list: impl Iterator<Item = &'a Holding>) -> Outside {
@@ -153,61 +228,12 @@ fn sum<'a>(list: impl Iterator<Item = &'a Holding>) -> Outside {
     all
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use trainyard_engine::Gpu;
-
-    fn machine() -> Machine {
-        Machine { name: "this".into(), cpus: 2, memory: 100, gpus: vec![Gpu { index: 0, memory: 1 }, Gpu { index: 1, memory: 1 }] }
-    }
-    fn share(cpus: u32, gpus: &[u32]) -> Share {
-        Share { machine: "this".into(), cpus, memory: 10, gpus: gpus.to_vec() }
-    }
-
-    #[test]
-    fn slots_are_taken_and_given_back() {
-        let folder = tempfile::tempdir().unwrap();
-        let slots = Slots::new(folder.path().join("slots"), machine()).unwrap();
-        let first = slots.try_take(&share(2, &[0])).unwrap().unwrap();
-        assert!(slots.try_take(&share(1, &[])).unwrap().is_none());
-        assert!(slots.try_take(&share(0, &[0])).unwrap().is_none(), "that GPU is taken");
-        assert!(slots.try_take(&share(0, &[1])).unwrap().is_some());
-        assert_eq!(slots.others().unwrap(), Outside::default(), "its own are not others'");
-        drop(first);
-        assert!(slots.try_take(&share(2, &[0])).unwrap().is_some());
-    }
-
-    #[test]
-    fn what_the_dead_held_is_free_and_what_others_hold_is_not() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("slots");
-        let slots = Slots::new(&path, machine()).unwrap();
-        let mut dead = crate::resume::ProcessId::own();
-        dead.pid = 0x3fff_fff0;
-        let holding = |process| Holding { process, number: 7, cpus: 2, memory: 0, gpus: vec![1] };
-        std::fs::write(&path, serde_json::to_string(&[holding(dead)]).unwrap()).unwrap();
-        assert!(slots.try_take(&share(2, &[1])).unwrap().is_some());
-
-        let mut sleeper = std::process::Command::new("sleep").arg("30").spawn().unwrap();
-        let other = crate::resume::ProcessId::of(sleeper.id());
-        std::fs::write(&path, serde_json::to_string(&[holding(other)]).unwrap()).unwrap();
-        assert_eq!(slots.others().unwrap(), Outside { cpus: 2, memory: 0, gpus: vec![1] });
-        assert!(slots.try_take(&share(1, &[])).unwrap().is_none());
-        sleeper.kill().unwrap();
-        sleeper.wait().unwrap();
-        assert!(slots.try_take(&share(1, &[])).unwrap().is_some());
-    }
-
-    #[tokio::test]
-    async fn waiting_ends_with_a_wish_to_stop() {
-        let folder = tempfile::tempdir().unwrap();
-        let slots = Slots::new(folder.path().join("slots"), machine()).unwrap();
-        let _held = slots.try_take(&share(2, &[])).unwrap().unwrap();
-        let (sender, mut wish) = watch::channel(Wish::Run);
-        let (slots, share) = (slots.clone(), share(1, &[]));
-        let waiting = tokio::spawn(async move { slots.acquire(&share, &mut wish).await.map(|_| ()) });
-        sender.send(Wish::Cancel).unwrap();
-        assert_eq!(waiting.await.unwrap().unwrap_err().kind, trainyard_core::ErrorKind::Cancelled);
-    }
+fn fault(path: &Path, error: &std::io::Error) -> Error {
+    let error = io_error(path, error);
+    let help = "the slots of this machine are kept there: it takes a folder that can be written and a file system that locks files; \
+                TRAINYARD_HOME names another place";
+    if error.help.is_some() { error } else { error.help(help) }
 }
+
+#[cfg(test)]
+mod tests;

@@ -50,7 +50,7 @@ pub trait Observer: Send + Sync {
     fn event(&self, record: &Record);
     /// An attempt said something.
     fn message(&self, stage: &StageKey, attempt: AttemptNumber, message: &AttemptMessage);
-    /// Something about the run as a whole that is no event (a takeover, a wait for slots): one line for people.
+    /// Something about the run as a whole that is no event (a takeover, a log that is not kept for now): one line for people.
     fn note(&self, text: &str);
 }
 

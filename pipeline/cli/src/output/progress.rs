@@ -145,6 +145,8 @@ impl Observer for Progress {
                 if *outcome != AttemptOutcome::Succeeded {
                     let why = error.as_ref().map_or_else(|| format!("{outcome:?}").to_lowercase(), ToString::to_string);
                     self.say(&format!("{stage}: attempt {attempt} failed: {why}"));
+                } else if let Some(why) = error {
+                    self.say(&format!("{stage}: attempt {attempt} is done, but not published: {why}"));
                 }
             }
             Event::CacheHit { stage, digest, metrics, .. } => {

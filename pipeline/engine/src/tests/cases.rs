@@ -2,16 +2,16 @@
 
 use super::world::World;
 use super::{Build, key, node, plan, setup};
-use crate::fold::StageStatus::{Blocked, Cancelled, Done, Failed, Hit, Skipped};
+use crate::fold::StageStatus::{Blocked, Cancelled, Done, Failed, Hit, Publishing, Skipped};
 use crate::forecast::{Answer, Question, Verdict, forecast};
-use crate::{Engine, Input, Looked};
+use crate::{Command, Engine, Input, Looked, Resumed, Setup};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use trainyard_core::attempt::AttemptSpec;
 use trainyard_core::event::{AttemptOutcome, Event, RunOutcome};
 use trainyard_core::{Cardinality, Digest, Error, Placement};
 use trainyard_spec::expression::Expression;
-use trainyard_spec::plan::{Cache, Request, Severity, Source, When};
+use trainyard_spec::plan::{Cache, Plan, Request, Severity, Source, When};
 use trainyard_spec::template::Template;
 
 type Metrics = BTreeMap<String, f64>;
@@ -86,7 +86,7 @@ fn a_lost_object_gives_a_new_generation_with_that_reason() {
     let mut again = World::new(&plan, setup());
     again.store = first.store.clone();
     again.feed(Input::Begin);
-    let Some(crate::Command::Lookup { node, .. }) = again.pending.pop() else { panic!("no lookup") };
+    let Some(Command::Lookup { node, .. }) = again.pending.pop() else { panic!("no lookup") };
     again.feed(Input::Looked { node, answer: Ok(Looked::Lost { generation: 0, what: "file `f`".into() }) });
     assert_eq!(again.finish(), RunOutcome::Succeeded);
     let manifest = again.store.values().find(|m| m.generation == 1).unwrap();
@@ -216,7 +216,7 @@ fn another_writers_publication_is_adopted() {
     world.feed(Input::Begin);
     world.carry_out(0);
     world.carry_out(0);
-    let Some(crate::Command::Publish { manifest, .. }) = world.pending.first().cloned() else { panic!("no publication") };
+    let Some(Command::Publish { manifest, .. }) = world.pending.first().cloned() else { panic!("no publication") };
     let mut theirs = *manifest;
     theirs.provenance.run.0 = "other".into();
     theirs.metrics.insert("accuracy".into(), 0.75);
@@ -226,6 +226,61 @@ fn another_writers_publication_is_adopted() {
     let a = view.stage(&key("a")).unwrap();
     assert!(a.adopted);
     assert_eq!(a.metrics["accuracy"], 0.75);
+}
+
+/// The store's answer to the publication that waits.
+fn answer_publication(world: &mut World, error: Error) {
+    let Some(Command::Publish { node, attempt, .. }) = world.pending.pop() else { panic!("no publication") };
+    world.feed(Input::Published { node, attempt, answer: Err(error) });
+}
+
+/// Up to the publication of the first stage.
+fn begun(plan: &Plan) -> World {
+    let mut world = World::new(plan, setup());
+    world.feed(Input::Begin);
+    world.carry_out(0);
+    world.carry_out(0);
+    world
+}
+
+#[test]
+fn a_manifest_that_the_store_does_not_take_is_put_again_and_nothing_computed_again() {
+    let plan = plan(vec![node("a"), node("b").reads(&["a"])]);
+    let mut world = begun(&plan);
+    answer_publication(&mut world, Error::retryable("503"));
+    assert_eq!(world.status("a"), Publishing);
+    assert_eq!(world.engine.explain(&key("a")).unwrap(), "waits before it publishes attempt 1 again");
+    assert_eq!(world.finish(), RunOutcome::Succeeded);
+    assert_eq!(world.launched, ["a", "b"]);
+}
+
+#[test]
+fn a_result_that_was_never_published_is_published_by_the_next_writer() {
+    let plan = plan(vec![node("a")]);
+    let mut world = begun(&plan);
+    for _ in 0..3 {
+        answer_publication(&mut world, Error::retryable("503").help("wait"));
+        if let Some(at) = world.engine.next_wake() {
+            world.now = at;
+            world.feed(Input::Tick);
+        }
+    }
+    assert_eq!(world.finish(), RunOutcome::Failed);
+    assert!(world.error("a").contains("503; wait; the result is kept, `trainyard runs resume"), "{}", world.error("a"));
+    let mut resumed = World::new(&plan, Setup { resumed: Resumed::from_view(&world.view()), ..setup() });
+    resumed.results = world.results.clone();
+    assert_eq!(resumed.finish(), RunOutcome::Succeeded);
+    assert!(resumed.launched.is_empty());
+    assert_eq!(resumed.store.len(), 1);
+}
+
+#[test]
+fn a_result_whose_objects_are_gone_is_computed_again() {
+    let plan = plan(vec![node("a")]);
+    let mut world = begun(&plan);
+    answer_publication(&mut world, Error::lost("an object is missing"));
+    assert_eq!(world.finish(), RunOutcome::Succeeded);
+    assert_eq!(world.launched, ["a", "a"]);
 }
 
 #[test]
@@ -331,7 +386,7 @@ fn stale_attempts_change_nothing() {
         .with(|spec| if spec.attempt == 1 { Err((AttemptOutcome::Lost, Error::lost("gone"))) } else { metrics(0.5) });
     world.feed(Input::Begin);
     world.carry_out(0);
-    let Some(crate::Command::Launch { spec, node, .. }) = world.pending.first().cloned() else { panic!("no launch") };
+    let Some(Command::Launch { spec, node, .. }) = world.pending.first().cloned() else { panic!("no launch") };
     world.carry_out(0);
     world.now += 60_000;
     world.feed(Input::Tick);

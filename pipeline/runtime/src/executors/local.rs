@@ -6,6 +6,7 @@
 
 use super::lines::for_each_line;
 use super::{Ended, Executor, MARK, Reports, Task, Wish};
+use crate::lookup;
 use crate::slots::Slots;
 use futures::future::{BoxFuture, FutureExt};
 use std::ffi::OsString;
@@ -17,7 +18,7 @@ use tokio::io::AsyncWriteExt;
 use tokio::process::{Child, ChildStdin, Command};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
-use trainyard_core::attempt::AttemptMessage;
+use trainyard_core::attempt::{AttemptMessage, LogLevel};
 use trainyard_core::event::AttemptOutcome;
 use trainyard_core::{Error, Result};
 use trainyard_engine::Outside;
@@ -65,8 +66,13 @@ impl Executor for Local {
     fn run(&self, task: Task, mut wish: watch::Receiver<Wish>, reports: Arc<dyn Reports>) -> BoxFuture<'static, Ended> {
         let (launcher, slots) = (self.launcher.clone(), self.slots.clone());
         async move {
+            // Whoever watches sees a stage that has started; why nothing happens has to be said.
+            let waits = || {
+                let text = "waits for slots of this machine, which other attempts hold".to_string();
+                reports.message(AttemptMessage::Log { level: LogLevel::Warn, text });
+            };
             let held = match (&slots, task.grant.shares.first()) {
-                (Some(slots), Some(share)) => match slots.acquire(share, &mut wish).await {
+                (Some(slots), Some(share)) => match slots.acquire(share, &mut wish, waits).await {
                     Ok(held) => Some(held),
                     Err(error) => return Ended::with(outcome_of(&error), error),
                 },
@@ -82,7 +88,7 @@ impl Executor for Local {
         async move {
             // Its stdin ended with its engine, so it stops by itself; this makes sure before anything else is decided.
             kill_tree(None, &mark(&task)).await;
-            match task.store.result(&task.spec.run, &task.spec.stage, task.spec.attempt).await {
+            match lookup::result(&task.store, &task.spec).await {
                 Ok(Some(_)) => Some(Ended::succeeded()),
                 Ok(None) | Err(_) => None,
             }
@@ -264,7 +270,7 @@ async fn ask_to_stop(stdin: &mut Option<ChildStdin>) {
 async fn verdict(task: &Task, status: &std::io::Result<ExitStatus>, stopped: Option<Stopped>, words: LastWords) -> Ended {
     let done = words.result || status.as_ref().is_ok_and(ExitStatus::success);
     if done && stopped != Some(Stopped::TimedOut) {
-        match task.store.result(&task.spec.run, &task.spec.stage, task.spec.attempt).await {
+        match lookup::result(&task.store, &task.spec).await {
             Ok(Some(_)) => return Ended::succeeded(),
             Ok(None) => {}
             Err(error) => return Ended::with(AttemptOutcome::Failed, error.at("reading the attempt's result")),

@@ -1,12 +1,11 @@
 //! Naming a process so that it can be told from any other, and asking whether it still lives.
 
-use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 use trainyard_core::Digest;
 
 /// A process of some machine: host, process id and start time.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProcessId {
     /// Host name, and a mark of its boot and process namespace: equal only where process ids mean the same.
     pub host: String,

@@ -6,7 +6,7 @@ mod runs;
 mod takeover;
 
 use crate::executors::{Ended, Executor, Executors, Reports, Task, Wish};
-use crate::{InProcess, Observer, RowReader, RunOptions, World};
+use crate::{Ending, InProcess, Observer, RowReader, RunOptions, World};
 use futures::future::{BoxFuture, FutureExt};
 use petgraph::graph::DiGraph;
 use serde_json::{Value, json};
@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::sync::watch;
 use trainyard_core::attempt::{AttemptMessage, AttemptOutput, AttemptResult, AttemptSpec};
-use trainyard_core::event::{AttemptOutcome, Record};
+use trainyard_core::event::{AttemptOutcome, Record, RunOutcome};
 use trainyard_core::units::Backoff;
 use trainyard_core::{
     ArtifactKind, AttemptNumber, Cardinality, Catalogue, Chance, Digest, Error, ErrorKind, KindInfo, OptionProblem, Output, Placement,
@@ -26,6 +26,11 @@ use trainyard_engine::Pool;
 use trainyard_spec::plan::{Cache, InputBinding, Node, OutputOf, Plan, Request, Retry, When};
 use trainyard_spec::template::Template;
 use trainyard_store::{Store, StoreOptions};
+
+/// How runs end.
+pub const SUCCEEDED: Ending = Ending::Finished(RunOutcome::Succeeded);
+pub const FAILED: Ending = Ending::Finished(RunOutcome::Failed);
+pub const CANCELLED: Ending = Ending::Finished(RunOutcome::Cancelled);
 
 pub struct NoKinds;
 

@@ -1,7 +1,7 @@
 //! Attempts as real processes of `sh`: outcomes, logs, cancel, and the kill of the whole tree.
 
-use super::{Watcher, key, node, options, plan, world};
-use crate::executors::{Launcher, standard};
+use super::{CANCELLED, FAILED, SUCCEEDED, Watcher, inside, key, node, options, plan, world};
+use crate::executors::{Executors, Launcher, standard};
 use crate::slots::Slots;
 use crate::{RunSummary, World, run};
 use std::sync::Arc;
@@ -10,6 +10,7 @@ use tempfile::TempDir;
 use trainyard_core::attempt::AttemptMessage;
 use trainyard_core::event::{AttemptOutcome, Event};
 use trainyard_core::{Error, ErrorKind};
+use trainyard_engine::{Pool, Share};
 use trainyard_spec::plan::Node;
 use trainyard_store::{Chunk, Store, StoreOptions};
 
@@ -40,9 +41,12 @@ impl Bench {
             arguments: vec!["-c".into(), script.into(), "attempt".into()],
             env: vec![("TEST_FOLDER".into(), self.folder.path().into())],
         };
-        let machine = world(&self.store, standard(&launcher, None), &self.watcher).pools[0].machines[0].clone();
-        let slots = Slots::new(self.folder.path().join("slots"), machine).unwrap();
-        world(&self.store, standard(&launcher, Some(&slots)), &self.watcher)
+        world(&self.store, standard(&launcher, Some(&self.slots())), &self.watcher)
+    }
+    /// Those that every run of this bench shares.
+    fn slots(&self) -> Slots {
+        let machine = world(&self.store, Executors::default(), &self.watcher).pools[0].machines[0].clone();
+        Slots::new(self.folder.path().join("slots"), machine)
     }
     async fn run(&self, script: &str, stage: Node) -> RunSummary {
         run(options(), plan(vec![stage]), self.world(script)).await.unwrap()
@@ -71,7 +75,7 @@ async fn a_process_publishes_and_its_words_are_kept() {
     let talk =
         r#"echo plain; echo careful >&2; echo '{"type":"progress","done":1,"total":2,"unit":"steps"}'; echo "threads $RAYON_NUM_THREADS""#;
     let summary = bench.run(&format!("{talk}; {SUCCEED}"), stage()).await;
-    assert_eq!(summary.exit_code(), 0, "{:?}", summary.view);
+    assert_eq!(summary.ending, SUCCEEDED, "{:?}", summary.view);
     assert_eq!(summary.view.stage(&key("a")).unwrap().metrics["loss"], 0.5);
     let log = bench.log(&summary).await;
     assert!(log.contains("plain\n") && log.contains("careful\n") && log.contains("threads 1\n"), "{log}");
@@ -142,7 +146,7 @@ async fn a_timeout_kills_the_whole_tree() {
 async fn what_a_finished_attempt_left_running_is_killed_too() {
     let bench = Bench::new().await;
     let summary = bench.run(&format!("{FAMILY} {SUCCEED}"), stage()).await;
-    assert_eq!(summary.exit_code(), 0);
+    assert_eq!(summary.ending, SUCCEEDED);
     assert!(!is_alive(&bench, "child") && !is_alive(&bench, "runaway"));
 }
 
@@ -159,7 +163,7 @@ async fn a_cancelled_process_is_asked_before_it_is_killed() {
     });
     let script = r#"echo ready; read line; echo "heard $line"; exit 0"#;
     let summary = run(options, plan(vec![stage()]), bench.world(script)).await.unwrap();
-    assert_eq!(summary.exit_code(), 130);
+    assert_eq!(summary.ending, CANCELLED);
     assert!(bench.log(&summary).await.contains("heard cancel"));
     let events = bench.watcher.events.lock().unwrap();
     assert!(events.iter().any(|r| matches!(r.event, Event::AttemptEnded { outcome: AttemptOutcome::Cancelled, .. })));
@@ -176,9 +180,38 @@ async fn two_runs_of_one_user_share_the_slots_of_the_machine() {
     let mut other = whole.clone();
     other.key = key("b");
     let (first, second) = tokio::join!(run(options(), plan(vec![whole]), bench.world(script)), async {
-        // Another process would have its own slots; here one process stands for both, since holdings have numbers.
+        // Another process would have its own slots; here one process stands for both, since each holding has its own lock.
         run(options(), plan(vec![other]), bench.world(script)).await
     });
-    assert_eq!((first.unwrap().exit_code(), second.unwrap().exit_code()), (1, 1));
+    assert_eq!((first.unwrap().ending, second.unwrap().ending), (FAILED, FAILED));
     assert!(!bench.folder.path().join("overlap").exists(), "both held the whole machine at once");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_attempt_that_waits_for_slots_says_so_and_one_inside_the_engine_waits_for_none() {
+    let bench = Bench::new().await;
+    let share = Share { machine: "this".into(), cpus: 2, memory: 0, gpus: Vec::new() };
+    let held = bench.slots().try_take(&share).unwrap().unwrap();
+    let summary = run(options(), plan(vec![inside("trivial", &[])]), bench.world("exit 1")).await.unwrap();
+    assert_eq!(summary.ending, SUCCEEDED);
+    let watcher = bench.watcher.clone();
+    tokio::spawn(async move {
+        while !watcher.messages.lock().unwrap().iter().any(|m| matches!(m, AttemptMessage::Log { text, .. } if text.contains("slots"))) {
+            tokio::task::yield_now().await;
+        }
+        drop(held);
+    });
+    assert_eq!(bench.run(SUCCEED, stage()).await.ending, SUCCEEDED);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_grant_larger_than_the_machine_fails_at_once() {
+    let bench = Bench::new().await;
+    let mut world = bench.world(SUCCEED);
+    world.pools = vec![Pool::of_this_machine(64, 1 << 30, Vec::new())];
+    let mut large = stage();
+    large.resources[0].cpus = Some(64);
+    let (outcome, error) = end_of(&run(options(), plan(vec![large]), world).await.unwrap());
+    assert_eq!((outcome, error.kind), (AttemptOutcome::Failed, ErrorKind::Invalid));
+    assert!(error.message.contains("64 cpus are asked, it has 2"), "{error}");
 }

@@ -1,10 +1,10 @@
 //! Whole runs without processes.
 
-use super::{Act, Watcher, fake, inside, key, memory, node, options, plan, world};
-use crate::{Ending, RunOptions, forecast, run};
+use super::{Act, CANCELLED, FAILED, SUCCEEDED, Watcher, fake, inside, key, memory, node, options, plan, world};
+use crate::{RunOptions, forecast, run};
 use std::sync::Arc;
 use trainyard_core::attempt::AttemptMessage;
-use trainyard_core::event::{Event, RunOutcome};
+use trainyard_core::event::{AttemptOutcome, Event};
 use trainyard_core::{Error, ErrorKind};
 use trainyard_engine::fold::StageStatus;
 use trainyard_engine::forecast::Verdict;
@@ -19,7 +19,7 @@ async fn a_chain_runs_and_then_hits() {
     let plan = plan(vec![node("a", &[]), inside("b", &["a"]), node("c", &["b"])]);
     let world = world(&store, fake(|_| Act::Succeed), &watcher);
     let first = run(options(), plan.clone(), world.clone()).await.unwrap();
-    assert_eq!((first.exit_code(), first.resumed), (0, false));
+    assert_eq!((&first.ending, first.resumed), (&SUCCEEDED, false));
     assert!(first.view.stages.iter().all(|s| s.status == StageStatus::Done));
     let again = run(options(), plan.clone(), world.clone()).await.unwrap();
     assert_ne!(again.run, first.run, "a finished run is not resumed");
@@ -60,7 +60,7 @@ async fn attempts_are_told_how_durable_their_store_is() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_failed_stage_is_exit_code_1_and_no_error() {
+async fn a_failed_stage_is_an_ending_and_no_error() {
     let store = memory().await;
     let watcher = Arc::new(Watcher::default());
     let mut broken = inside("b", &[]);
@@ -68,7 +68,7 @@ async fn a_failed_stage_is_exit_code_1_and_no_error() {
     let fails = |_: &_| Act::Fail(Error::data("row 7 is damaged"));
     let summary =
         run(options(), plan(vec![node("a", &[]), broken, node("c", &["a"])]), world(&store, fake(fails), &watcher)).await.unwrap();
-    assert_eq!(summary.exit_code(), 1);
+    assert_eq!(summary.ending, FAILED);
     let error = |s: &str| summary.view.stage(&key(s)).unwrap().error.clone().unwrap();
     assert_eq!(error("a").message, "row 7 is damaged");
     assert_eq!((error("b").kind, summary.view.stage(&key("c")).unwrap().status), (ErrorKind::Bug, StageStatus::Blocked));
@@ -88,14 +88,13 @@ async fn an_interrupt_stops_attempts_and_ends_the_run() {
         interrupt.raise();
     });
     let summary = run(options, plan(vec![node("a", &[]), node("b", &["a"])]), world(&store, fake(|_| Act::Hang), &watcher)).await.unwrap();
-    assert_eq!((summary.exit_code(), summary.ending.clone()), (130, Ending::Finished(RunOutcome::Cancelled)));
+    assert_eq!(summary.ending, CANCELLED);
     assert!(summary.view.stages.iter().all(|s| s.status == StageStatus::Cancelled));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_store_that_turns_read_only_ends_the_run_and_keeps_what_was_published() {
-    let faulty = Faulty::new(Arc::new(object_store::memory::InMemory::new()));
-    let store = Store::over(faulty.clone(), "memory://faulty", StoreOptions::default()).await.unwrap();
+    let (faulty, store) = faulty().await;
     let watcher = Arc::new(Watcher::default());
     let breaks = faulty.clone();
     let act = move |spec: &trainyard_core::attempt::AttemptSpec| {
@@ -111,9 +110,46 @@ async fn a_store_that_turns_read_only_ends_the_run_and_keeps_what_was_published(
     faulty.heal();
     let resumed = run(RunOptions { take_over: true, ..options() }, plan, world).await.unwrap();
     assert!(resumed.resumed);
-    assert_eq!(resumed.exit_code(), 0);
+    assert_eq!(resumed.ending, SUCCEEDED);
     assert_eq!(resumed.view.stage(&key("a")).unwrap().attempts.len(), 1, "what was published is a hit");
     assert_eq!(resumed.view.stage(&key("b")).unwrap().attempts.len(), 1, "the result that was left is recovered, not computed again");
+}
+
+/// A store whose puts fail on command.
+async fn faulty() -> (Arc<Faulty>, Store) {
+    let faulty = Faulty::new(Arc::new(object_store::memory::InMemory::new()));
+    let store = Store::over(faulty.clone(), "memory://faulty", StoreOptions::default()).await.unwrap();
+    (faulty, store)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_manifest_that_is_not_taken_at_once_costs_no_attempt() {
+    let (faulty, store) = faulty().await;
+    // More than the tries of one put.
+    faulty.inject(Fault::LostRequest, "artifacts/", 6);
+    let watcher = Arc::new(Watcher::default());
+    let summary = run(options(), plan(vec![node("a", &[])]), world(&store, fake(|_| Act::Succeed), &watcher)).await.unwrap();
+    assert_eq!(summary.ending, SUCCEEDED);
+    let attempts = &summary.view.stage(&key("a")).unwrap().attempts;
+    assert_eq!((attempts.len(), &attempts[0].error), (1, &None));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_result_that_could_not_be_published_is_published_by_a_resume() {
+    let (faulty, store) = faulty().await;
+    faulty.inject(Fault::Denied, "artifacts/", u32::MAX);
+    let watcher = Arc::new(Watcher::default());
+    let (plan, world) = (plan(vec![node("a", &[])]), world(&store, fake(|_| Act::Succeed), &watcher));
+    let first = run(options(), plan.clone(), world.clone()).await.unwrap();
+    assert_eq!(first.ending, FAILED);
+    let a = first.view.stage(&key("a")).unwrap();
+    assert_eq!(a.attempts[0].outcome, Some(AttemptOutcome::Succeeded), "the attempt did its part");
+    let error = a.error.clone().unwrap();
+    assert!(error.to_string().contains("artifacts/") && error.to_string().contains("runs resume"), "{error}");
+    faulty.heal();
+    let resumed = run(RunOptions { resume: Some(first.run.clone()), ..options() }, plan, world).await.unwrap();
+    assert_eq!((&resumed.run, &resumed.ending), (&first.run, &SUCCEEDED));
+    assert_eq!(resumed.view.stage(&key("a")).unwrap().attempts.len(), 1, "nothing is computed again");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -150,7 +186,7 @@ async fn many_stages() {
             ("chain, all hits", &chain_plan, 1_000.0),
         ] {
             let start = clock.monotonic();
-            assert_eq!(run(options(), plan.clone(), world.clone()).await.unwrap().exit_code(), 0);
+            assert_eq!(run(options(), plan.clone(), world.clone()).await.unwrap().ending, SUCCEEDED);
             let seconds = (clock.monotonic() - start).as_secs_f64();
             println!("round {round}: {name}: {seconds:.3} s, {:.3} ms a stage", seconds * 1_000.0 / stages);
         }

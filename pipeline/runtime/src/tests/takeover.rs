@@ -1,17 +1,18 @@
 //! Who may write a run: takeover, fencing, cancelling from outside.
 
-use super::{Act, Watcher, fake, key, memory, node, options, plan, world};
+use super::{Act, CANCELLED, SUCCEEDED, Watcher, fake, key, memory, node, options, plan, world};
 use crate::cancel::{Cancelled, cancel_run};
-use crate::resume::{ProcessId, WriterState, read_run, writer_state};
+use crate::resume::{ProcessId, SILENCE_MILLIS, WriterState, read_run, writer_state};
 use crate::{Ending, RunOptions, World, run};
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::sync::watch;
 use trainyard_core::clock::ManualClock;
 use trainyard_core::event::{Event, Record, RunOutcome};
 use trainyard_core::{Chance, ErrorKind, RunId, SystemClock};
 use trainyard_engine::fold::{StageStatus, WriterView};
 use trainyard_spec::plan::Plan;
-use trainyard_store::{JournalReader, JournalWriter, Store};
+use trainyard_store::{AppendError, JournalReader, JournalWriter, Store};
 
 async fn wait_for_start(watcher: &Watcher) -> () {
     while !watcher.events.lock().unwrap().iter().any(|r| matches!(r.event, Event::AttemptStarted { .. })) {
@@ -66,7 +67,7 @@ async fn the_same_command_takes_over_a_run_whose_writer_is_gone() {
     let (plan, id) = left_by_the_dead(&store).await;
     let watcher = Arc::new(Watcher::default());
     let summary = run(options(), plan, world(&store, fake(|_| Act::Succeed), &watcher)).await.unwrap();
-    assert_eq!((summary.run.clone(), summary.resumed, summary.exit_code()), (id, true, 0));
+    assert_eq!((summary.run.clone(), summary.resumed, summary.ending.clone()), (id, true, SUCCEEDED));
     assert!(watcher.notes.lock().unwrap().iter().any(|n| n.contains("is gone")));
     let numbers: Vec<u32> = summary.view.stage(&key("a")).unwrap().attempts.iter().map(|a| a.number).collect();
     assert_eq!(numbers, [1, 2], "numbers only grow");
@@ -85,7 +86,7 @@ async fn a_living_writer_is_left_alone_unless_asked() {
     assert_ne!(fresh.run, id);
     gate.send(true).unwrap();
     let first = running.await.unwrap().unwrap();
-    assert_eq!(first.exit_code(), 0);
+    assert_eq!(first.ending, SUCCEEDED);
     assert!(first.view.stage(&key("a")).unwrap().adopted, "the other run published first");
 }
 
@@ -96,10 +97,9 @@ async fn a_fenced_writer_stops_and_says_who_owns_the_run() {
     let watcher = Arc::new(Watcher::default());
     let second = world(&store, fake(|_| Act::Succeed), &watcher);
     let taken = run(RunOptions { take_over: true, ..options() }, plan, second).await.unwrap();
-    assert_eq!((taken.run.clone(), taken.exit_code()), (id, 0));
+    assert_eq!((taken.run.clone(), taken.ending.clone()), (id, SUCCEEDED));
     gate.send(true).unwrap();
     let first = running.await.unwrap().unwrap();
-    assert_eq!(first.exit_code(), 3);
     let Ending::Fenced { by } = first.ending else { panic!("not fenced") };
     assert!(by.starts_with(&ProcessId::own().to_string()), "{by}");
     for stage in &taken.view.stages {
@@ -121,9 +121,25 @@ async fn a_dead_run_is_cancelled_by_whoever_asks() {
     let next = run(options(), plan.clone(), world.clone()).await.unwrap();
     assert_ne!(next.run, id, "a cancelled run is finished");
     let by_name = run(RunOptions { resume: Some(id.clone()), ..options() }, plan.clone(), world.clone()).await.unwrap();
-    assert_eq!((by_name.run.clone(), by_name.exit_code()), (id.clone(), 0));
+    assert_eq!((by_name.run.clone(), by_name.ending.clone()), (id.clone(), SUCCEEDED));
     let again = run(RunOptions { resume: Some(id), ..options() }, plan, world).await.unwrap_err();
     assert!(again.message.contains("nothing to resume"), "{again}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_run_whose_writer_fell_silent_on_another_host_is_cancelled_by_whoever_asks() {
+    let store = memory().await;
+    let id = RunId("20261121-000000-000000".into());
+    let name = format!("{}:test", ProcessId { host: "elsewhere".into(), ..ProcessId::own() });
+    let opened = |epoch| Record { at: 1_000, event: Event::WriterOpened { epoch, writer: name.clone() } }.to_value().unwrap();
+    let (mut writer, _) = JournalWriter::open(&store, &id, &name, opened).await.unwrap();
+    let (clock, chance) = (ManualClock::at_millis(1_000 + SILENCE_MILLIS - 1), Chance::new(7));
+    assert_eq!(cancel_run(&store, &id, &clock, &chance).await.unwrap(), Cancelled::Requested, "it may live");
+    clock.advance(Duration::from_millis(1));
+    assert_eq!(cancel_run(&store, &id, &clock, &chance).await.unwrap(), Cancelled::Ended);
+    assert_eq!(read_run(&store, &id).await.unwrap().finished.unwrap().1, RunOutcome::Cancelled);
+    let heartbeat = Record { at: 40_000, event: Event::Heartbeat {} }.to_value().unwrap();
+    assert!(matches!(writer.append(&[heartbeat]).await, Err(AppendError::Fenced(_))), "should it live after all, it writes nothing more");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -138,7 +154,7 @@ async fn a_living_run_sees_the_wish_to_cancel() {
     let id = local.list_runs().await.unwrap().pop().unwrap();
     assert_eq!(cancel_run(&local, &id, &SystemClock::new(), &Chance::new(7)).await.unwrap(), Cancelled::Requested);
     let summary = running.await.unwrap().unwrap();
-    assert_eq!((summary.exit_code(), summary.view.stage(&key("a")).unwrap().status), (130, StageStatus::Cancelled));
+    assert_eq!((summary.ending.clone(), summary.view.stage(&key("a")).unwrap().status), (CANCELLED, StageStatus::Cancelled));
     let batches = JournalReader::read_all(&local, &id).await.unwrap();
     assert!(batches.iter().flat_map(|b| &b.events).any(|e| e["type"] == "cancel_requested"));
 }
