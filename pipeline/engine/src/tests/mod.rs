@@ -2,6 +2,7 @@
 
 mod cases;
 mod fan_out;
+mod late;
 mod random;
 mod world;
 
