@@ -31,6 +31,11 @@ const SAMPLES: &[(&str, &str, &[&str])] = &[
         &["nowhere.jsonl", "x.yaml:6:"],
     ),
     (
+        "source that this build cannot fetch",
+        "version: 1\nname: x\nstages:\n  a:\n    uses: data/import\n    with: {source: \"hf://o/n@main\", format: gsm8k}\n",
+        &["hf://o/n@main", "download the folder and give its path", "x.yaml:6:20"],
+    ),
+    (
         "missing file that an environment names, in a stage of data",
         "version: 1\nname: x\nstages:\n  a:\n    uses: data/synthesize\n    with: {method: annotated, environment: {kind: customer-service, policy: nowhere.md}}\n",
         &["nowhere.md", "x.yaml:6:"],
@@ -69,6 +74,26 @@ fn all_mistakes_come_at_once() {
     let found = ran.json();
     let lines: Vec<u64> = found["diagnostics"].as_array().unwrap().iter().map(|d| d["line"].as_u64().unwrap()).collect();
     assert_eq!(lines, [4, 5, 6], "{found}");
+}
+
+#[test]
+fn an_executor_that_the_build_lacks_is_found_before_anything_runs() {
+    let s = Sandbox::new();
+    s.write("trainyard.yaml", "version: 1\npools:\n  - {name: big, executor: slurm}\n");
+    s.write("x.yaml", "version: 1\nname: x\nstages:\n  a: {uses: noop}\n");
+    for command in ["check", "plan", "run"] {
+        s.run(&[command, "x.yaml"]).code(2).says("3:27").says("unknown-executor").says("valid here: local");
+    }
+}
+
+#[test]
+fn what_is_no_text_of_a_workflow_is_refused_with_what_to_do() {
+    let s = Sandbox::new();
+    s.write("latin.yaml", b"version: 1\nname: caf\xe9\n");
+    s.run(&["check", "latin.yaml"]).code(2).says("save it as UTF-8");
+    let big = s.write("big.yaml", "");
+    std::fs::OpenOptions::new().write(true).open(big).unwrap().set_len(65 << 20).unwrap();
+    s.run(&["check", "big.yaml"]).code(2).says("keep data in files of its own");
 }
 
 #[test]

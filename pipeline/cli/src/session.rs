@@ -3,12 +3,13 @@
 use crate::args::SiteArgs;
 use crate::machine;
 use crate::output::diagnostics;
+use crate::wiring;
 use std::future::Future;
 use std::path::{Path, PathBuf};
 use tokio::runtime::Runtime;
 use trainyard_core::{Error, ErrorKind, Result};
 use trainyard_spec::DiskFiles;
-use trainyard_spec::site::{self, Durability, Site};
+use trainyard_spec::site::{self, Durability, Site, Surroundings};
 use trainyard_store::{Missing, Store, StoreOptions};
 
 /// The name that is looked for upward from the working directory.
@@ -81,7 +82,8 @@ fn store_url(args: &SiteArgs, site: &Site) -> String {
 pub fn site(args: &SiteArgs) -> Result<Site> {
     let this_machine = machine::pool();
     let Some(path) = args.site.clone().or_else(find_site) else { return Ok(Site::of_this_machine(this_machine)) };
-    let (site, found, sources) = site::read(&DiskFiles, &path, &this_machine);
+    let surroundings = Surroundings { this_machine: &this_machine, executors: &wiring::executors() };
+    let (site, found, sources) = site::read(&DiskFiles, &path, surroundings);
     let mut site = site.ok_or_else(|| {
         diagnostics::print(&found, &sources);
         Error::invalid(format!("the site file {} has {}", path.display(), diagnostics::count(&found)))

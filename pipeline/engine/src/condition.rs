@@ -7,7 +7,7 @@ use crate::scope::LateScope;
 use serde_json::Value;
 use trainyard_core::event::Event;
 use trainyard_core::{Error, Result};
-use trainyard_spec::expression::Reference;
+use trainyard_spec::expression::{Expression, Reference};
 use trainyard_spec::plan::When;
 
 impl Engine {
@@ -59,19 +59,31 @@ impl Engine {
 
     /// `None`: it runs. `Some`: why it is skipped.
     fn wanted(&self, node: NodeId) -> Result<Option<String>> {
-        let state = self.state(node);
-        if let When::Late(condition) = &state.plan.when {
-            // A condition on the row is asked of every instance, any other once.
-            let of_row = condition.references().contains(&&Reference::Item);
-            if of_row != state.is_group() || state.plan.fan_out.is_none() {
-                match condition.evaluate(&LateScope { engine: self, node })? {
-                    Value::Bool(true) => {}
-                    Value::Bool(false) => return Ok(Some(format!("`when: {condition}` is false"))),
-                    other => return Err(Error::invalid(format!("`when: {condition}` gives {other}, not true or false"))),
-                }
-            }
+        // First, because a condition on what was skipped may have no value.
+        if let Some(why) = self.skipped_input(node) {
+            return Ok(Some(why));
         }
-        Ok(self.skipped_input(node))
+        let state = self.state(node);
+        let When::Late(condition) = &state.plan.when else { return Ok(None) };
+        if !self.is_asked_of(state, condition) {
+            return Ok(None);
+        }
+        match condition.evaluate(&LateScope { engine: self, node })? {
+            Value::Bool(true) => Ok(None),
+            Value::Bool(false) => Ok(Some(format!("`when: {condition}` is false"))),
+            other => Err(Error::invalid(format!("`when: {condition}` gives {other}, not true or false"))
+                .help("compare it with something, as in `item.level > 2`")),
+        }
+    }
+
+    /// A condition on the row, or on a fan-out over the same rows, is asked of every instance; any other once, of the fan-out.
+    fn is_asked_of(&self, state: &State, condition: &Expression) -> bool {
+        let by_row = condition.references().into_iter().any(|reference| match reference {
+            Reference::Item => true,
+            Reference::Metric { stage, .. } | Reference::Status { stage } => self.find(stage).is_some_and(|dep| self.same_axes(state, dep)),
+            _ => false,
+        });
+        state.plan.fan_out.is_none() || by_row != state.is_group()
     }
 }
 

@@ -64,7 +64,10 @@ impl Engine {
         }
         for (name, output) in &spec.outputs {
             match result.outputs.get(name) {
-                None if !output.optional => return Err(Error::data(format!("the attempt left no output `{name}`"))),
+                None if !output.optional => {
+                    return Err(Error::data(format!("the attempt left no output `{name}`"))
+                        .help("`trainyard logs` shows what it did; an output that a `run` stage may leave out says `optional: true`"));
+                }
                 Some(found) if found.kind != output.kind => {
                     return Err(Error::bug(format!("output `{name}` is of kind {}, declared is {}", found.kind, output.kind)));
                 }
@@ -72,7 +75,8 @@ impl Engine {
             }
         }
         if let Some((name, value)) = result.metrics.iter().find(|(_, v)| !v.is_finite()) {
-            return Err(Error::data(format!("metric `{name}` is {value}, not a finite number")));
+            return Err(Error::data(format!("metric `{name}` is {value}, not a finite number"))
+                .help("look at the stage's log for the first step that went wrong"));
         }
         let spec = trainyard_core::attempt::AttemptSpec { attempt, ..spec.as_ref().clone() };
         let manifest = spec.manifest(result.as_ref().clone(), state.generation, state.reason);

@@ -9,6 +9,7 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, VecDeque};
 use trainyard_core::event::{Event, Record, RunOutcome};
 use trainyard_core::{Digest, Error, StageKey};
+use trainyard_spec::options::KindOptions;
 use trainyard_spec::plan::When;
 
 /// The state machine of one run.
@@ -40,6 +41,8 @@ pub struct Engine {
     pub(crate) finished: bool,
     /// Only looks; a miss ends its node.
     pub(crate) forecasting: bool,
+    /// By kind: schemas of configs that had to be completed late.
+    pub(crate) options: HashMap<&'static str, KindOptions>,
 }
 
 /// Why nothing new starts.
@@ -84,6 +87,7 @@ impl Engine {
             out: Step::default(),
             finished: false,
             forecasting: false,
+            options: HashMap::new(),
         }
     }
 

@@ -124,7 +124,7 @@ fn instance_key(group: &StageKey, at: usize) -> StageKey {
     })
 }
 
-/// The preview, if it is the whole table and no cell was cut.
+/// The preview, if it is the whole table and no cell was cut; of anything else the rows must be read from the table itself.
 fn whole_preview(output: &Output) -> Option<Vec<Value>> {
     let table = output.table.as_ref()?;
     let whole = table.preview.len() as u64 == table.rows && !table.preview.iter().any(was_cut);
@@ -135,7 +135,8 @@ fn was_cut(value: &Value) -> bool {
     match value {
         Value::String(text) => text.ends_with('…'),
         Value::Array(items) => items.iter().any(was_cut),
-        Value::Object(entries) => entries.values().any(was_cut),
+        // A map that was cut holds `…: null` in place of what is missing.
+        Value::Object(entries) => entries.get("…").is_some_and(Value::is_null) || entries.values().any(was_cut),
         Value::Null | Value::Bool(_) | Value::Number(_) => false,
     }
 }
@@ -143,6 +144,25 @@ fn was_cut(value: &Value) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::json;
+    use std::collections::BTreeMap;
+    use trainyard_core::artifact::TableSummary;
+    use trainyard_core::{ArtifactKind, Digest, FileEntry};
+
+    fn is_whole(row: Value) -> bool {
+        let file = FileEntry { path: "data.parquet".into(), digest: Digest::of(b"rows"), size: 4 };
+        let table = TableSummary { rows: 1, columns: Vec::new(), preview: vec![row] };
+        whole_preview(&Output::new(ArtifactKind::Table, vec![file], Some(table), BTreeMap::new()).unwrap()).is_some()
+    }
+
+    #[test]
+    fn a_preview_with_a_cut_cell_does_not_stand_for_the_table() {
+        assert!(is_whole(json!({"text": "a", "list": [1, "b"], "map": {"k": null}})));
+        assert!(!is_whole(json!({"text": "a…"})));
+        assert!(!is_whole(json!({"list": [1, "…"]})));
+        assert!(!is_whole(json!({"map": {"k": 1, "…": null}})));
+        assert!(!is_whole(json!({"list": [{"map": {"…": null}}]})));
+    }
 
     #[test]
     fn instance_keys_join_the_axes() {

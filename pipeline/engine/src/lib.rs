@@ -10,6 +10,7 @@
 mod admission;
 pub mod checks;
 mod condition;
+mod config;
 pub mod digest;
 mod ending;
 mod engine;

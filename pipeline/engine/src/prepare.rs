@@ -11,12 +11,12 @@ use std::sync::Arc;
 use trainyard_core::attempt::{AttemptInput, AttemptResources, AttemptSpec};
 use trainyard_core::{Cardinality, Digest, Error, Result};
 use trainyard_spec::plan::{Cache, InputBinding, Node, OutputOf};
-use trainyard_spec::template::{Template, value_text};
+use trainyard_spec::template::value_text;
 
 impl Engine {
     /// Computes the digest and asks the store for it, or fails the stage.
     pub(crate) fn prepare(&mut self, node: NodeId) {
-        match self.spec_of(node) {
+        match self.config_of(node).and_then(|config| self.spec_of(node, config)) {
             Ok(spec) => {
                 self.state_mut(node).spec = Some(Arc::new(spec));
                 self.look_up(node);
@@ -41,10 +41,9 @@ impl Engine {
         self.state(self.bound(state, found)).ending() == Some(Ending::Skipped)
     }
 
-    fn spec_of(&self, node: NodeId) -> Result<AttemptSpec> {
+    fn spec_of(&self, node: NodeId, config: Value) -> Result<AttemptSpec> {
         let state = self.state(node);
         let plan = &state.plan;
-        let config = self.config_of(node)?;
         let scope = LateScope { engine: self, node };
         let env = plan.env.iter().map(|(name, t)| Ok((name.clone(), value_text(&t.resolve(&scope)?))));
         let env = env.collect::<Result<BTreeMap<_, _>>>()?;
@@ -90,32 +89,6 @@ impl Engine {
             sources: local_sources(plan),
             fsync: self.setup.fsync,
         })
-    }
-
-    /// A literal config was completed by `check`; a late one is completed here.
-    fn config_of(&self, node: NodeId) -> Result<Value> {
-        let state = self.state(node);
-        if let Template::Literal(config) = &state.plan.config {
-            return Ok(config.clone());
-        }
-        if let Some(config) = state.plan.config.as_literal() {
-            return Ok(config);
-        }
-        let config = state.plan.config.resolve(&LateScope { engine: self, node })?;
-        let catalogue = &self.setup.catalogue;
-        if catalogue.kind(&state.plan.kind).is_none() {
-            return Ok(config);
-        }
-        let problems = catalogue.validate(&state.plan.kind, &config);
-        if let Some(first) = problems.first() {
-            let all: Vec<String> = problems.iter().map(|p| format!("{}: {}", p.pointer, p.message)).collect();
-            let error = Error::invalid(format!("{}: options of `{}`: {}", state.plan.place, state.key, all.join("; ")));
-            return Err(match &first.help {
-                Some(help) => error.help(help),
-                None => error,
-            });
-        }
-        catalogue.complete(&state.plan.kind, &config)
     }
 
     fn secrets_of(&self, state: &State) -> Result<BTreeMap<String, String>> {

@@ -1,9 +1,11 @@
 //! What late expressions read: metrics and status of the stages that ended, and the row of an instance.
+//!
+//! A metric that no manifest holds is not known, never null: an expression then says so, and `default` can take over.
 
 use crate::engine::Engine;
 use crate::io::NodeId;
-use crate::node::State;
-use serde_json::Value;
+use crate::node::{Ending, State};
+use serde_json::{Number, Value};
 use trainyard_core::StageKey;
 use trainyard_spec::expression::Scope;
 
@@ -28,9 +30,15 @@ impl Engine {
             _ => dep,
         }
     }
-    fn metric_of(&self, node: NodeId, name: &str) -> Value {
-        let metric = self.state(node).manifest.as_ref().and_then(|m| m.metrics.get(name));
-        metric.map_or(Value::Null, |v| serde_json::Number::from_f64(*v).map_or(Value::Null, Value::Number))
+    /// `None`: the stage has no manifest, or its manifest does not say.
+    fn metric_of(&self, node: NodeId, name: &str) -> Option<Value> {
+        let metric = self.state(node).manifest.as_ref()?.metrics.get(name)?;
+        Number::from_f64(*metric).map(Value::Number)
+    }
+    /// In order; instances that were skipped are left out, as among inputs.
+    fn metrics_of(&self, instances: &[NodeId], name: &str) -> Option<Value> {
+        let ran = instances.iter().filter(|i| self.state(**i).ending() != Some(Ending::Skipped));
+        ran.map(|i| self.metric_of(*i, name)).collect()
     }
 }
 
@@ -39,12 +47,15 @@ impl Scope for LateScope<'_> {
         self.engine.state(self.node).item.as_ref().map(|(_, row, _)| row.clone())
     }
     fn metric(&self, stage: &str, name: &str) -> Option<Value> {
-        let found = self.engine.bound(self.engine.state(self.node), self.engine.find(stage)?);
+        let own = self.engine.state(self.node);
+        let found = self.engine.bound(own, self.engine.find(stage)?);
         let state = self.engine.state(found);
-        if state.is_group() {
-            return Some(state.instances.iter().map(|i| self.engine.metric_of(*i, name)).collect());
+        if !state.is_group() {
+            return self.engine.metric_of(found, name);
         }
-        Some(self.engine.metric_of(found, name))
+        // A fan-out over the same rows that was skipped as a whole has no instance to be bound to.
+        let unbound = own.item.is_some() && self.engine.same_axes(own, found);
+        if unbound { None } else { self.engine.metrics_of(&state.instances, name) }
     }
     fn status(&self, stage: &str) -> Option<Value> {
         let found = self.engine.bound(self.engine.state(self.node), self.engine.find(stage)?);

@@ -91,7 +91,8 @@ pub trait Scope {
     fn item(&self) -> Option<Value> {
         None
     }
-    /// A metric of a stage instance's manifest (a list of numbers, in order, if `stage` is a late fan-out).
+    /// A metric of a stage instance's manifest (a list of numbers, in order, if `stage` is a late fan-out; instances that were
+    /// skipped are left out). `None` also where the stage did not report it.
     fn metric(&self, _stage: &str, _name: &str) -> Option<Value> {
         None
     }

@@ -11,7 +11,7 @@ pub trait Files {
     /// A whole text file. An error of kind invalid if it is missing or no UTF-8.
     fn read(&self, path: &Path) -> Result<String>;
     fn exists(&self, path: &Path) -> bool;
-    /// Content digest of a file or folder (absolute path), or of what a URL names.
+    /// Content digest of a file or folder (absolute path), or of what a URL names. An error of kind invalid if nothing can fetch it.
     fn digest(&self, location: &str) -> Result<Digest>;
 }
 
@@ -23,18 +23,22 @@ impl Files for DiskFiles {
     fn read(&self, path: &Path) -> Result<String> {
         let size = std::fs::metadata(path).map_err(|e| io_error(path, &e))?.len();
         if size > 4 * crate::yaml::MOST_BYTES as u64 {
-            return Err(Error::invalid(format!("{}: {size} bytes are too many for a workflow file", path.display())));
+            return Err(Error::invalid(format!("{}: {size} bytes are too many for a workflow file", path.display()))
+                .help("keep data in files of its own, and name them where a stage takes a source"));
         }
         let bytes = std::fs::read(path).map_err(|e| io_error(path, &e))?;
-        String::from_utf8(bytes).map_err(|_| Error::invalid(format!("{}: this is no UTF-8 text", path.display())))
+        String::from_utf8(bytes).map_err(|e| {
+            let at = e.utf8_error().valid_up_to();
+            Error::invalid(format!("{}: this is no UTF-8 text (see byte {at})", path.display())).help("save it as UTF-8")
+        })
     }
     fn exists(&self, path: &Path) -> bool {
         path.exists()
     }
     fn digest(&self, location: &str) -> Result<Digest> {
         if location.contains("://") {
-            return Err(Error::invalid(format!("`{location}`: only local files and folders can be sources"))
-                .help("download it first and name the folder"));
+            return Err(Error::invalid(format!("this build cannot fetch `{location}`; sources are local files and folders"))
+                .help("download the folder and give its path"));
         }
         digest_path(Path::new(location))
     }

@@ -2,7 +2,7 @@
 //!
 //! Why two steps: the schema is generated from the stage's own structs, so it can say *all* that is wrong with names and hints;
 //! serde (through the catalogue) runs last and must then succeed. What is still late is left out of the judgement and comes again,
-//! complete, in the engine. Refuses: expressions inside of longer text, artifacts as options.
+//! complete, in the engine ([`KindOptions::settle`]). Refuses: expressions inside of longer text, artifacts as options.
 
 mod explain;
 mod view;
@@ -16,7 +16,7 @@ use crate::template::Template;
 use crate::tree::{Scalar, core_value};
 use serde_json::Value;
 use std::collections::BTreeMap;
-use trainyard_core::KindInfo;
+use trainyard_core::{KindInfo, OptionProblem};
 
 /// A kind's schema, compiled once.
 pub struct KindOptions {
@@ -68,15 +68,27 @@ impl KindOptions {
 
     /// Everything wrong with a config as far as it is known. `with` is where it stands.
     pub fn judge(&self, config: &Template, read: &ReadOptions, with: &Bound, what: &str) -> Vec<Diagnostic> {
-        let Some(validator) = &self.validator else { return Vec::new() };
-        let known = known_part(config);
-        let mut problems = Vec::new();
-        for error in validator.iter_errors(&known) {
-            explain::collect(&error, &self.view(), &mut problems);
-        }
-        integer_ranges(&known, &self.view(), String::new(), &mut problems);
+        let mut problems = self.problems(&known_part(config));
         problems.retain(|p| !p.is_due_to_late(&read.late));
         problems.into_iter().map(|p| p.into_diagnostic(with, what)).collect()
+    }
+
+    /// A config whose late values came in: scalars by declared type as in [`Self::read`], or everything wrong with it in the words of
+    /// [`Self::judge`].
+    pub fn settle(&self, config: Value, what: &str) -> Result<Value, Vec<OptionProblem>> {
+        let config = coerce_value(config, &self.view());
+        let problems = self.problems(&config);
+        if problems.is_empty() { Ok(config) } else { Err(problems.into_iter().map(|p| p.into_option_problem(what)).collect()) }
+    }
+
+    fn problems(&self, config: &Value) -> Vec<Problem> {
+        let Some(validator) = &self.validator else { return Vec::new() };
+        let mut problems = Vec::new();
+        for error in validator.iter_errors(config) {
+            explain::collect(&error, &self.view(), &mut problems);
+        }
+        integer_ranges(config, &self.view(), String::new(), &mut problems);
+        problems
     }
 }
 
@@ -101,10 +113,23 @@ impl Problem {
     fn into_diagnostic(self, with: &Bound, what: &str) -> Diagnostic {
         let (value, key) = locate(with, &self.pointer);
         let span = if self.at_key { key.unwrap_or(value) } else { value };
+        Diagnostic::error(self.code, span, self.text(what)).help_if(self.help)
+    }
+    fn into_option_problem(self, what: &str) -> OptionProblem {
+        OptionProblem { message: self.text(what), pointer: self.pointer, help: self.help }
+    }
+    /// The message with the option's name in it.
+    fn text(&self, what: &str) -> String {
         let name = readable(&self.pointer);
         let subject = if name.is_empty() { format!("the options of {what}") } else { format!("`{name}`") };
-        Diagnostic::error(self.code, span, self.message.replace("{}", &subject)).help_if(self.help)
+        self.message.replace("{}", &subject)
     }
+}
+
+/// A problem's message, behind the name of its option unless that stands in it already.
+pub fn in_words(problem: &OptionProblem) -> String {
+    let name = readable(&problem.pointer);
+    if name.is_empty() || problem.message.contains(&name) { problem.message.clone() } else { format!("`{name}`: {}", problem.message) }
 }
 
 /// `/loss/terms/0/clip_low` → `loss.terms[0].clip_low`.

@@ -1,7 +1,7 @@
 //! When a workflow starts by itself: a cron pattern in a time zone.
 //!
-//! A schedule is validated here and fired by `trainyard serve` only; `check` says so. Refuses: patterns that never come true (30
-//! February), unknown time zones.
+//! A schedule is validated here and handed on in the plan; nothing in this build fires it yet, and `check` says so. Refuses: patterns
+//! that never come true (30 February), unknown time zones.
 
 use crate::diagnostic::Diagnostic;
 use crate::read::{Bound, Reader};
@@ -21,7 +21,7 @@ pub struct Schedule {
     pub overlap: Overlap,
 }
 
-/// What to do about ticks that passed while nothing was serving.
+/// What to do about ticks that passed while nothing was there to see them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Catchup {

@@ -1,9 +1,9 @@
 //! The site file `trainyard.yaml`: where artifacts live, what there is to run on, where secrets come from.
 //!
 //! Everything about a place, so that workflow files hold nothing about it. Without a site file the caller gives the amounts of
-//! this machine. Refuses: two pools of one name, unknown keys, relative amounts.
+//! this machine. Refuses: two pools of one name, executors that the build does not have, unknown keys, relative amounts.
 
-use crate::diagnostic::{Diagnostic, Sources};
+use crate::diagnostic::{Diagnostic, Sources, suggest};
 use crate::files::Files;
 use crate::plan::Request;
 use crate::read::{Binder, Bound, Fields, NoNames, Reader};
@@ -114,8 +114,17 @@ impl Site {
 const KEYS: [&str; 6] = ["version", "store", "pools", "secrets", "durability", "notifications"];
 const POOL_KEYS: [&str; 9] = ["name", "executor", "cpus", "memory", "gpus", "gpu_memory", "nodes", "tags", "priority"];
 
-/// Reads a site file. `this_machine` is the pool when the file names none, and gives the amounts that a local pool leaves out.
-pub fn read(files: &dyn Files, path: &Path, this_machine: &Pool) -> (Option<Site>, Vec<Diagnostic>, Sources) {
+/// What a site file is read against.
+#[derive(Debug, Clone, Copy)]
+pub struct Surroundings<'a> {
+    /// The pool when the file names none; it also gives the amounts that a local pool leaves out.
+    pub this_machine: &'a Pool,
+    /// Names of the executors that the build has.
+    pub executors: &'a [&'a str],
+}
+
+/// Reads a site file.
+pub fn read(files: &dyn Files, path: &Path, surroundings: Surroundings<'_>) -> (Option<Site>, Vec<Diagnostic>, Sources) {
     let mut sources = Sources::default();
     let text = match files.read(path) {
         Ok(text) => text,
@@ -131,15 +140,15 @@ pub fn read(files: &dyn Files, path: &Path, this_machine: &Pool) -> (Option<Site
         let names = NoNames("a site file has no expressions");
         let bound = Binder { sources: &sources, names: &names, text: false, diagnostics: &mut diagnostics }.bind(&tree)?;
         let folder = path.parent().unwrap_or(Path::new("."));
-        read_site(&bound, folder, this_machine, &mut Reader { diagnostics: &mut diagnostics })
+        read_site(&bound, folder, surroundings, &mut Reader { diagnostics: &mut diagnostics })
     });
     let good = !diagnostics.iter().any(Diagnostic::is_error);
     (site.filter(|_| good), diagnostics, sources)
 }
 
-fn read_site(bound: &Bound, folder: &Path, this_machine: &Pool, reader: &mut Reader<'_>) -> Option<Site> {
+fn read_site(bound: &Bound, folder: &Path, surroundings: Surroundings<'_>, reader: &mut Reader<'_>) -> Option<Site> {
     let fields = reader.map(bound, "the site file", &KEYS)?;
-    let mut site = Site::of_this_machine(this_machine.clone());
+    let mut site = Site::of_this_machine(surroundings.this_machine.clone());
     if let Some(b) = fields.get("version") {
         reader.integer(b, "`version`", 1, 1);
     }
@@ -154,7 +163,7 @@ fn read_site(bound: &Bound, folder: &Path, this_machine: &Pool, reader: &mut Rea
         site.durability = Durability::Fsync;
     }
     if let Some(pools) = fields.get("pools").and_then(|b| reader.list(b, "`pools`")) {
-        site.pools = pools.iter().filter_map(|b| read_pool(b, this_machine, reader)).collect();
+        site.pools = pools.iter().filter_map(|b| read_pool(b, surroundings, reader)).collect();
         let mut seen = BTreeSet::new();
         for (pool, b) in site.pools.iter().zip(pools) {
             if !seen.insert(pool.name.clone()) {
@@ -178,14 +187,14 @@ fn read_site(bound: &Bound, folder: &Path, this_machine: &Pool, reader: &mut Rea
     Some(site)
 }
 
-fn read_pool(bound: &Bound, this_machine: &Pool, reader: &mut Reader<'_>) -> Option<Pool> {
+fn read_pool(bound: &Bound, surroundings: Surroundings<'_>, reader: &mut Reader<'_>) -> Option<Pool> {
     let fields = reader.map(bound, "a pool", &POOL_KEYS)?;
     let Some(name) = fields.get("name").map(|b| reader.string(b, "`name`")) else {
         reader.report(Diagnostic::error("missing-key", bound.span, "a pool has no `name`"));
         return None;
     };
-    let executor = fields.get("executor").map_or(Some("local".to_string()), |b| reader.string(b, "`executor`"))?;
-    let base = if executor == "local" { this_machine.clone() } else { Pool { cpus: 1, ..Pool::local(1, 0, Vec::new()) } };
+    let executor = fields.get("executor").map_or(Some("local".to_string()), |b| read_executor(b, surroundings.executors, reader))?;
+    let base = if executor == "local" { surroundings.this_machine.clone() } else { Pool::local(1, 0, Vec::new()) };
     let gpu_memory = fields.get("gpu_memory").and_then(|b| reader.size(b, "`gpu_memory`")).unwrap_or(0);
     Some(Pool {
         name: name?,
@@ -197,6 +206,16 @@ fn read_pool(bound: &Bound, this_machine: &Pool, reader: &mut Reader<'_>) -> Opt
         tags: fields.get("tags").and_then(|b| reader.strings(b, "`tags`")).unwrap_or_default(),
         priority: fields.get("priority").and_then(|b| reader.integer(b, "`priority`", -1_000, 1_000)).unwrap_or(0) as i32,
     })
+}
+
+/// A name that the build does not know is kept, so that the rest of its pool is judged as well.
+fn read_executor(bound: &Bound, known: &[&str], reader: &mut Reader<'_>) -> Option<String> {
+    let name = reader.string(bound, "`executor`")?;
+    if !known.contains(&name.as_str()) {
+        let d = Diagnostic::error("unknown-executor", bound.span, format!("this build has no executor `{name}`"));
+        reader.report(d.help_if(suggest(&name, known.iter().copied())));
+    }
+    Some(name)
 }
 
 /// `gpus: 2`, `gpus: [0, 3]`, or `gpus: [{index: 0, memory: 80GiB}]`.

@@ -290,6 +290,21 @@ fn not_a_number_is_never_published() {
     assert_eq!(world.finish(), RunOutcome::Failed);
     assert!(world.store.is_empty());
     assert!(world.error("a").contains("metric `accuracy` is NaN"), "{}", world.error("a"));
+    assert!(world.error("a").contains("look at the stage's log"), "{}", world.error("a"));
+}
+
+#[test]
+fn a_missing_output_is_named_with_where_to_look() {
+    let plan = plan(vec![node("a")]);
+    let mut world = World::new(&plan, setup());
+    world.feed(Input::Begin);
+    world.carry_out(0);
+    let Some(crate::Command::Launch { spec, node, .. }) = world.pending.pop() else { panic!("no launch") };
+    let mut result = world.result(&spec, BTreeMap::new());
+    result.outputs.clear();
+    world.feed(Input::Ended { node, attempt: 1, finished: crate::Finished::succeeded(result) });
+    assert_eq!(world.finish(), RunOutcome::Failed);
+    assert!(world.error("a").contains("left no output `out`; `trainyard logs` shows"), "{}", world.error("a"));
 }
 
 #[test]

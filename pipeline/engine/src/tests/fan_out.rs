@@ -100,3 +100,43 @@ fn a_condition_on_the_row_skips_single_instances() {
     assert_eq!(world.finish(), RunOutcome::Succeeded);
     assert_eq!(world.status("all"), Skipped);
 }
+
+#[test]
+fn a_condition_on_a_fan_out_over_the_same_rows_is_asked_of_every_instance() {
+    let mut plan = fanned();
+    plan.nodes[1] = plan.nodes[1].clone().when("item.x > 0");
+    plan.nodes[2] = plan.nodes[2].clone().when("stages.each.metrics.accuracy > 0.5");
+    plan.nodes[3] = plan.nodes[3].clone().needs(&["each"]).when("min(stages.each.metrics.accuracy) < 0.2");
+    let mut world = World::new(&plan, setup()).with(|spec| {
+        let accuracy = if spec.stage.0 == "each[item=2]" { 0.9 } else { 0.1 };
+        Ok(BTreeMap::from([("accuracy".to_string(), accuracy)]))
+    });
+    world.rows = rows(3);
+    assert_eq!(world.finish(), RunOutcome::Succeeded, "{}", world.error("then"));
+    let then = |item: u32| world.status(&format!("then[item={item}]"));
+    assert_eq!((then(0), then(1), then(2)), (Skipped, Skipped, Done), "a skipped row has no accuracy, and needs none");
+    let all = world.store.values().find(|m| m.provenance.stage == key("all")).unwrap();
+    assert_eq!(all.inputs["in"].len(), 1, "asked once, of the instances that ran");
+}
+
+#[test]
+fn instances_without_a_counterpart_know_none_of_its_metrics() {
+    let plan = plan(vec![
+        node("list"),
+        with_item(node("each").over("list", 100), "item.x").when("stages.list.metrics.accuracy > 2"),
+        with_item(node("then").over("list", 100).needs(&["each"]), "item.x").when("default(stages.each.metrics.accuracy, 1) > 0.5"),
+    ]);
+    let mut world = World::new(&plan, setup());
+    world.rows = rows(2);
+    assert_eq!(world.finish(), RunOutcome::Succeeded, "{}", world.error("then[item=0]"));
+    assert_eq!((world.status("each"), world.status("then[item=1]")), (Skipped, Done));
+}
+
+#[test]
+fn a_condition_that_is_neither_true_nor_false_fails_with_what_to_do() {
+    let plan = plan(vec![node("list"), with_item(node("each").over("list", 100), "item.x").when("item.x")]);
+    let mut world = World::new(&plan, setup());
+    world.rows = rows(1);
+    assert_eq!(world.finish(), RunOutcome::Failed);
+    assert!(world.error("each[item=0]").contains("gives 0, not true or false; compare it"), "{}", world.error("each[item=0]"));
+}

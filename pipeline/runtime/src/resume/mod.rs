@@ -47,9 +47,13 @@ pub enum WriterState {
 pub async fn read_run(store: &Store, run: &RunId) -> Result<RunView> {
     let (view, _) = read(store, run).await?;
     if view.writer.epoch == 0 {
-        return Err(Error::invalid(format!("there is no run `{run}` in {}", store.url())).help("`trainyard runs list` shows what there is"));
+        return Err(no_such_run(store, run));
     }
     Ok(view)
+}
+
+fn no_such_run(store: &Store, run: &RunId) -> Error {
+    Error::invalid(format!("there is no run `{run}` in {}", store.url())).help("`trainyard runs list` shows what there is")
 }
 
 /// Judges a writer by its process, if it is one of this host, and by its last record.
@@ -116,14 +120,15 @@ async fn reopen(options: &RunOptions, plan: &Plan, world: &World, run: &RunId) -
     let asked = options.resume.is_some();
     let (view, reader) = read(&world.store, run).await.at(format!("run {run}"))?;
     match (&view.plan_digest, view.finished) {
-        (None, _) if asked => return Err(Error::invalid(format!("there is no run `{run}` in {}", world.store.url()))),
+        (None, _) if asked => return Err(no_such_run(&world.store, run)),
         (None, _) => return Ok(None),
         (Some(digest), _) if *digest != plan.digest => {
             return Err(Error::invalid(format!("run {run} has another plan: the file or its parameters changed"))
                 .help("run the file as it was, or start a new run with `trainyard run`"));
         }
         (_, Some((_, RunOutcome::Succeeded))) if asked => {
-            return Err(Error::invalid(format!("run {run} succeeded; there is nothing to resume")));
+            return Err(Error::invalid(format!("run {run} succeeded; there is nothing to resume"))
+                .help("`trainyard run` starts another one of its file; `--rerun STAGE` computes a stage anew"));
         }
         (_, Some(_)) if !asked => return Ok(None),
         _ => {}

@@ -1,6 +1,6 @@
 //! Manifests that cannot be read: their stages publish again, and a forecast goes on.
 
-use super::{Act, Watcher, fake, key, node, options, plan, world};
+use super::{Act, SUCCEEDED, Watcher, fake, key, node, options, plan, world};
 use crate::{RunOptions, forecast, run};
 use serde_json::json;
 use std::path::Path;
@@ -41,7 +41,7 @@ async fn an_empty_manifest_is_followed_by_the_next_generation() {
         assert_eq!(verdicts, [Verdict::Run, Verdict::Deferred]);
         let again = run(asked, plan.clone(), world.clone()).await.unwrap();
         let status = |name: &str| again.view.stage(&key(name)).unwrap().status;
-        assert_eq!((again.exit_code(), status("a"), status("b")), (0, StageStatus::Done, StageStatus::Hit));
+        assert_eq!((&again.ending, status("a"), status("b")), (&SUCCEEDED, StageStatus::Done, StageStatus::Hit));
         let manifest = store.manifest(&stage).await.unwrap().unwrap();
         assert_eq!((manifest.generation, manifest.reason), (before + 1, Some(reason)));
     }

@@ -124,6 +124,7 @@ async fn a_dead_run_is_cancelled_by_whoever_asks() {
     assert_eq!((by_name.run.clone(), by_name.ending.clone()), (id.clone(), SUCCEEDED));
     let again = run(RunOptions { resume: Some(id), ..options() }, plan, world).await.unwrap_err();
     assert!(again.message.contains("nothing to resume"), "{again}");
+    assert!(again.help.is_some_and(|h| h.contains("trainyard run")), "what to do instead");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -169,5 +170,7 @@ async fn a_run_is_not_resumed_with_another_plan() {
     let error = run(RunOptions { resume: Some(id), ..options() }, other, world.clone()).await.unwrap_err();
     assert!(error.message.contains("another plan"), "{error}");
     let missing = RunOptions { resume: Some(RunId("20200101-000000-000000".into())), ..options() };
-    assert!(run(missing, plan(vec![node("x", &[])]), world).await.unwrap_err().message.contains("there is no run"));
+    let error = run(missing, plan(vec![node("x", &[])]), world).await.unwrap_err();
+    assert!(error.message.contains("there is no run"), "{error}");
+    assert!(error.help.is_some_and(|h| h.contains("runs list")), "where to look");
 }

@@ -6,13 +6,13 @@ use super::stage::Config;
 use crate::diagnostic::{Diagnostic, Span};
 use crate::expand::View;
 use crate::files::absolute;
-use crate::options::{ReadOptions, escape, source_pointers, unknown_option};
+use crate::options::{ReadOptions, escape, in_words, source_pointers, unknown_option};
 use crate::plan::{InputBinding, OutputOf, Source};
 use crate::read::{Binder, Bound, Reader, locate};
 use crate::template::Template;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
-use trainyard_core::{Digest, Error, KindInfo, OptionProblem};
+use trainyard_core::{Error, KindInfo, OptionProblem};
 
 impl Checker<'_> {
     /// Config of a stage with `uses`: read, judged by schema, judged by the kind, completed.
@@ -79,11 +79,8 @@ impl Checker<'_> {
 
     fn wrong_options(&mut self, problems: Vec<OptionProblem>, with: &Bound) {
         for problem in problems {
-            let name = crate::options::readable(&problem.pointer);
-            let message =
-                if name.is_empty() || problem.message.contains(&name) { problem.message } else { format!("`{name}`: {}", problem.message) };
             let span = locate(with, &problem.pointer).0;
-            self.report(Diagnostic::error("wrong-option", span, message).help_if(problem.help));
+            self.report(Diagnostic::error("wrong-option", span, in_words(&problem)).help_if(problem.help));
         }
     }
 
@@ -115,14 +112,6 @@ impl Checker<'_> {
 
     /// What a location holds; reported if it holds nothing.
     fn source(&mut self, location: &str, span: Span) -> Option<Source> {
-        if let Some(name) = location.strip_prefix("hf://") {
-            if !name.contains('@') {
-                let d = Diagnostic::error("missing-revision", span, format!("`{location}` names no revision"));
-                self.report(d.help("a model that changes under its name cannot be cached: write `hf://<owner>/<name>@<revision>`"));
-                return None;
-            }
-            return Some(Source { location: location.to_string(), digest: Digest::of(location.as_bytes()) });
-        }
         let files = self.expanded.files;
         let looked_up = self.digests.entry(location.to_string()).or_insert_with(|| {
             if !location.contains("://") && !files.exists(std::path::Path::new(location)) {

@@ -1,11 +1,12 @@
 //! One instance: its kind, inputs, config and envelope put together.
 
 use super::Checker;
+use super::envelope::Envelope;
 use crate::diagnostic::{Diagnostic, suggest};
 use crate::expand::View;
-use crate::plan::{FanOut, Node, OutputOf, Request, Source};
+use crate::plan::{FanOut, InputBinding, Node, OutputOf, Request, Source, When};
 use crate::read::{Binder, Bound, BoundContent, BoundEntry};
-use crate::run_stage;
+use crate::run_stage::{self, RunPorts};
 use crate::template::Template;
 use crate::tree;
 use crate::workflow::Body;
@@ -26,29 +27,79 @@ struct Nature {
 /// A config and its sources.
 pub(super) type Config = (Template, BTreeMap<String, Source>);
 
-impl Checker<'_> {
-    /// The node of a draft; `None` if something is wrong with it.
+/// Where a stage's ports and options come from.
+enum Kind<'e> {
+    /// The catalogue.
+    Known(&'e KindInfo),
+    /// The file.
+    Run(&'e RunPorts),
+}
+
+impl<'e> Kind<'e> {
+    fn info(&self) -> Option<&'e KindInfo> {
+        match self {
+            Self::Known(info) => Some(info),
+            Self::Run(_) => None,
+        }
+    }
+    fn ports(&self) -> Option<&'e RunPorts> {
+        match self {
+            Self::Known(_) => None,
+            Self::Run(ports) => Some(ports),
+        }
+    }
+}
+
+/// What a stage does.
+struct Work {
+    nature: Nature,
+    inputs: Vec<InputBinding>,
+    config: Config,
+}
+
+/// When and how often it is done, and under what terms.
+struct Terms {
+    fan_out: Option<FanOut>,
+    when: When,
+    envelope: Envelope,
+}
+
+impl<'e> Checker<'e> {
+    /// The node of a draft; `None` if something is wrong with it. Every part is judged, whatever is wrong with another.
     pub(super) fn stage(&mut self, draft: usize) -> Option<Node> {
+        let kind = self.kind_of(draft)?;
+        let before = self.diagnostics.len();
+        let work = self.work(draft, &kind);
+        let terms = self.terms(draft, &kind);
+        if self.diagnostics[before..].iter().any(Diagnostic::is_error) {
+            return None;
+        }
+        Some(self.assemble(draft, work?, terms?))
+    }
+
+    fn kind_of(&mut self, draft: usize) -> Option<Kind<'e>> {
         let expanded = self.expanded;
-        let d = &expanded.drafts[draft];
         let raw = expanded.raw(draft);
-        let info = match &raw.body {
-            Body::Kind { name, span } => match expanded.catalogue.kind(name) {
-                Some(info) => Some(info),
-                None => {
+        match &raw.body {
+            Body::Kind { name, span } => {
+                let info = expanded.catalogue.kind(name);
+                if info.is_none() {
                     let help = suggest(name, expanded.catalogue.names());
                     self.report(Diagnostic::error("unknown-kind", *span, format!("there is no stage kind `{name}`")).help_if(help));
-                    return None;
                 }
-            },
-            _ => None,
-        };
-        let run = expanded.run_ports.get(&raw.id_span);
-        let before = self.diagnostics.len();
+                info.map(Kind::Known)
+            }
+            Body::Run => expanded.run_ports.get(&raw.id_span).map(Kind::Run),
+            Body::Embed { .. } => None,
+        }
+    }
+
+    fn work(&mut self, draft: usize, kind: &Kind<'e>) -> Option<Work> {
+        let expanded = self.expanded;
         let with = self.with(draft);
-        let view = View::of(expanded, d, run);
-        let (inputs, config, nature) = match (info, run) {
-            (Some(info), _) => {
+        let view = View::of(expanded, &expanded.drafts[draft], kind.ports());
+        let (inputs, config, nature) = match kind {
+            Kind::Known(info) => {
                 let inputs = with.as_ref().and_then(|w| self.kind_inputs(draft, &view, info, w));
                 let config = with.as_ref().and_then(|w| self.kind_config(draft, info, w));
                 if let (Some(with), Some(inputs), Some((Template::Literal(config), _))) = (&with, &inputs, &config) {
@@ -56,22 +107,34 @@ impl Checker<'_> {
                 }
                 (inputs, config, Nature::of(info))
             }
-            (None, Some(ports)) => {
+            Kind::Run(ports) => {
                 let inputs = with.as_ref().and_then(|w| self.run_inputs(draft, &view, w));
-                let config = self.run_config(draft, &view);
-                (inputs, config, Nature::run(ports))
+                (inputs, self.run_config(draft, &view), Nature::run(ports))
             }
-            (None, None) => return None,
         };
+        Some(Work { nature, inputs: inputs?, config: config? })
+    }
+
+    fn terms(&mut self, draft: usize, kind: &Kind<'e>) -> Option<Terms> {
+        let expanded = self.expanded;
+        let d = &expanded.drafts[draft];
+        let view = View::of(expanded, d, kind.ports());
         let fan_out = d.late.as_ref().map(|late| self.fan_out(draft, &view, late));
         let when = self.when(draft);
         let needs_good = self.needs(draft);
-        let envelope = self.envelope(draft, &view, info);
-        let good = needs_good && !self.diagnostics[before..].iter().any(Diagnostic::is_error);
-        let (config, sources) = config?;
-        let envelope = envelope?;
-        let node = Node {
-            key: d.key.clone(),
+        let envelope = self.envelope(draft, &view, kind.info());
+        let fan_out = match fan_out {
+            Some(found) => Some(found?),
+            None => None,
+        };
+        needs_good.then_some(Terms { fan_out, when: when?, envelope: envelope? })
+    }
+
+    fn assemble(&self, draft: usize, work: Work, terms: Terms) -> Node {
+        let Work { nature, inputs, config: (config, sources) } = work;
+        let Terms { fan_out, when, envelope } = terms;
+        Node {
+            key: self.expanded.key(draft).clone(),
             kind: nature.kind,
             kind_version: nature.version,
             placement: nature.placement,
@@ -79,14 +142,11 @@ impl Checker<'_> {
             main_metric: nature.main_metric,
             config,
             sources,
-            inputs: inputs?,
+            inputs,
             outputs: nature.outputs,
             after: Vec::new(),
-            when: when?,
-            fan_out: match fan_out {
-                Some(found) => Some(found?),
-                None => None,
-            },
+            when,
+            fan_out,
             checks: envelope.checks,
             retry: envelope.retry,
             timeout: envelope.timeout,
@@ -95,9 +155,8 @@ impl Checker<'_> {
             env: envelope.env,
             secrets: envelope.secrets,
             description: envelope.description,
-            place: expanded.sources.place(raw.id_span),
-        };
-        good.then_some(node)
+            place: self.expanded.sources.place(self.expanded.raw(draft).id_span),
+        }
     }
 
     /// The bound `with`; an empty map if there is none.
@@ -221,7 +280,7 @@ impl Nature {
             outputs: info.outputs.iter().map(output).collect(),
         }
     }
-    fn run(ports: &run_stage::RunPorts) -> Self {
+    fn run(ports: &RunPorts) -> Self {
         Self {
             kind: run_stage::KIND.to_string(),
             version: run_stage::VERSION,

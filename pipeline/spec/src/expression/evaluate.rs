@@ -1,7 +1,7 @@
 //! The value of an expression under a scope that knows everything it reads.
 //!
-//! `||`, `&&` and `default` do not look at their second side unless they need it; `default` also takes over where a metric or status
-//! is not known.
+//! `||`, `&&` and `default` do not look at their second side unless they need it. A metric or status that is not known is a fault, so
+//! that nothing is computed from what was never measured; only `default` takes over there, and `== null` asks for it.
 
 use super::operators::type_name;
 use super::{Binary, Expression, Fault, Function, Reference, Scope, Term};
@@ -22,12 +22,14 @@ pub fn evaluate(e: &Expression, scope: &dyn Scope) -> Result<Value, Fault> {
             }
             operator.apply(&first, &evaluate(right, scope)?).map_err(at)
         }
+        Term::Binary(operator @ (Binary::Equal | Binary::Unequal), left, right) if is_null(left) || is_null(right) => {
+            operator.apply(&or_null(left, scope)?, &or_null(right, scope)?).map_err(at)
+        }
         Term::Binary(operator, left, right) => operator.apply(&evaluate(left, scope)?, &evaluate(right, scope)?).map_err(at),
         Term::Index(base, i) => index(&evaluate(base, scope)?, &evaluate(i, scope)?).map_err(at),
-        Term::Call(Function::Default, arguments) => match arguments.first().map(|a| (a, evaluate(a, scope))) {
-            Some((_, Ok(value))) if !value.is_null() => Ok(value),
-            Some((first, Err(fault))) if !is_reference(first) => Err(fault),
-            _ => evaluate(&arguments[1], scope),
+        Term::Call(Function::Default, arguments) => match or_null(&arguments[0], scope)? {
+            Value::Null => evaluate(&arguments[1], scope),
+            value => Ok(value),
         },
         Term::Call(function, arguments) => {
             let values: Vec<Value> = arguments.iter().map(|a| evaluate(a, scope)).collect::<Result<_, _>>()?;
@@ -36,8 +38,25 @@ pub fn evaluate(e: &Expression, scope: &dyn Scope) -> Result<Value, Fault> {
     }
 }
 
-fn is_reference(e: &Expression) -> bool {
-    matches!(&e.term, Term::Reference(Reference::Metric { .. } | Reference::Status { .. }))
+/// The value, or null for a metric or status (or a list of them) that is not known.
+fn or_null(e: &Expression, scope: &dyn Scope) -> Result<Value, Fault> {
+    match evaluate(e, scope) {
+        Err(_) if is_reported(e) => Ok(Value::Null),
+        found => found,
+    }
+}
+
+fn is_null(e: &Expression) -> bool {
+    e.as_literal().is_some_and(Value::is_null)
+}
+
+/// What only a stage that ran can tell.
+fn is_reported(e: &Expression) -> bool {
+    match &e.term {
+        Term::Reference(reference) => matches!(reference, Reference::Metric { .. } | Reference::Status { .. }),
+        Term::List(items) => !items.is_empty() && items.iter().all(is_reported),
+        _ => false,
+    }
 }
 
 fn look_up(reference: &Reference, range: &Range<usize>, scope: &dyn Scope) -> Result<Value, Fault> {

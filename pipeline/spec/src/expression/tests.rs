@@ -58,6 +58,8 @@ fn values() {
         ("join(params.list, '-')", json!("3-1-2")),
         ("default(params.none, 5)", json!(5)),
         ("default(stages.gate.metrics.absent, 0.0)", json!(0.0)),
+        ("default([stages.gate.metrics.accuracy, stages.gate.metrics.absent], 0)", json!(0)),
+        ("stages.gate.metrics.absent == null && null != stages.gate.metrics.accuracy", json!(true)),
         ("stages.gate.metrics.accuracy > 0.2", json!(true)),
         ("stages[\"gate\"].status == 'succeeded'", json!(true)),
         ("false && params.absent", json!(false)),
@@ -95,6 +97,8 @@ fn mistakes_are_named() {
         ("params.map.x", "no key `x`"),
         ("5s", "followed by letters"),
         ("params.absent", "not known here"),
+        ("stages.gate.metrics.absent > 0.5", "not known here"),
+        ("default(params.absent, 1)", "not known here"),
     ];
     for (text, part) in cases {
         let message = fault(text);

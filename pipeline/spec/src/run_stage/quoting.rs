@@ -60,80 +60,66 @@ impl Quoting {
 
     /// Handles the start of `rest`; gives the number of characters used.
     fn step(&mut self, rest: &[char]) -> usize {
-        let starts = |text: &str| text.chars().enumerate().all(|(i, c)| rest.get(i) == Some(&c));
         match self.state() {
-            State::Single => {
-                if starts("'") {
-                    self.leave();
-                }
-                1
-            }
-            State::Comment => {
-                if starts("\n") {
-                    self.leave();
-                }
-                1
-            }
-            _ if starts("\\") => {
-                self.escaping = rest.len() == 1;
-                2.min(rest.len())
-            }
-            State::Backquote => {
-                if starts("`") {
-                    self.leave();
-                }
-                1
-            }
-            State::Arithmetic => {
-                if starts("))") {
-                    self.leave();
-                    return 2;
-                }
-                1
-            }
-            _ if starts("$((") => {
-                self.enter(State::Arithmetic);
-                3
-            }
-            _ if starts("$(") => {
-                self.enter(State::Command);
-                2
-            }
-            _ if starts("${") => {
-                self.enter(State::Parameter);
-                2
-            }
-            _ if starts("`") => {
-                self.enter(State::Backquote);
-                1
-            }
-            State::Double => {
-                if starts("\"") {
-                    self.leave();
-                }
-                1
-            }
-            State::Parameter => {
-                match rest[0] {
-                    '}' => self.leave(),
-                    '"' => self.enter(State::Double),
-                    '\'' => self.enter(State::Single),
-                    _ => {}
-                }
-                1
-            }
-            State::Plain | State::Command => self.plain(rest, starts("<<")),
+            State::Single => self.until("'", rest),
+            State::Comment => self.until("\n", rest),
+            _ if rest[0] == '\\' => self.escape(rest),
+            State::Backquote => self.until("`", rest),
+            State::Arithmetic => self.until("))", rest),
+            state => self.expansion(rest).unwrap_or_else(|| self.quote(state, rest)),
         }
     }
 
-    fn plain(&mut self, rest: &[char], here: bool) -> usize {
+    /// Goes on by one character, or over what ends this state.
+    fn until(&mut self, end: &str, rest: &[char]) -> usize {
+        if !starts(rest, end) {
+            return 1;
+        }
+        self.leave();
+        end.len()
+    }
+
+    fn escape(&mut self, rest: &[char]) -> usize {
+        self.escaping = rest.len() == 1;
+        2.min(rest.len())
+    }
+
+    /// What expands in plain text and in double quotes alike.
+    fn expansion(&mut self, rest: &[char]) -> Option<usize> {
+        const OPENINGS: [(&str, State); 4] =
+            [("$((", State::Arithmetic), ("$(", State::Command), ("${", State::Parameter), ("`", State::Backquote)];
+        let (opening, state) = OPENINGS.into_iter().find(|(opening, _)| starts(rest, opening))?;
+        self.enter(state);
+        Some(opening.len())
+    }
+
+    /// What opens and closes quotes, words and commands.
+    fn quote(&mut self, state: State, rest: &[char]) -> usize {
+        match state {
+            State::Double => self.until("\"", rest),
+            State::Parameter => self.parameter(rest[0]),
+            _ => self.plain(rest),
+        }
+    }
+
+    fn parameter(&mut self, character: char) -> usize {
+        match character {
+            '}' => self.leave(),
+            '"' => self.enter(State::Double),
+            '\'' => self.enter(State::Single),
+            _ => {}
+        }
+        1
+    }
+
+    fn plain(&mut self, rest: &[char]) -> usize {
         match rest[0] {
             '\'' => self.enter(State::Single),
             '"' => self.enter(State::Double),
             '#' if self.previous.is_whitespace() || matches!(self.previous, ';' | '(' | '&' | '|') => self.enter(State::Comment),
             '(' => self.enter(State::Command),
             ')' if self.state() == State::Command => self.leave(),
-            '<' if here => {
+            '<' if starts(rest, "<<") => {
                 self.here_document = true;
                 return 2;
             }
@@ -165,6 +151,10 @@ impl Quoting {
             _ => format!("\"${{{name}}}\""),
         })
     }
+}
+
+fn starts(rest: &[char], text: &str) -> bool {
+    text.chars().enumerate().all(|(i, c)| rest.get(i) == Some(&c))
 }
 
 #[cfg(test)]

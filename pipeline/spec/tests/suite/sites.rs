@@ -3,11 +3,11 @@
 use crate::compiles::Memory;
 use std::path::Path;
 use trainyard_spec::plan::Request;
-use trainyard_spec::site::{Durability, Gpu, Pool, Site, read};
+use trainyard_spec::site::{Durability, Gpu, Pool, Site, Surroundings, read};
 
 fn parse(text: &str) -> (Option<Site>, Vec<String>) {
-    let this_machine = Pool::local(2, 8 << 30, Vec::new());
-    let (site, diagnostics, sources) = read(&Memory::of(&[("/s/trainyard.yaml", text)]), Path::new("/s/trainyard.yaml"), &this_machine);
+    let surroundings = Surroundings { this_machine: &Pool::local(2, 8 << 30, Vec::new()), executors: &["local", "slurm"] };
+    let (site, diagnostics, sources) = read(&Memory::of(&[("/s/trainyard.yaml", text)]), Path::new("/s/trainyard.yaml"), surroundings);
     (site, diagnostics.iter().map(|d| sources.line(d)).collect())
 }
 
@@ -44,6 +44,27 @@ fn all_mistakes_of_a_site_are_reported() {
          /s/trainyard.yaml:8:23: error[wrong-value]: `on` cannot be `done`; valid here: succeeded, failed, cancelled\n\
          /s/trainyard.yaml:8:39: error[wrong-value]: `webhook` is no address; write `https://…`, or `env:WEBHOOK` for an address that is kept in a variable"
     );
+}
+
+#[test]
+fn an_executor_that_the_build_does_not_have_is_named_at_its_pool() {
+    let (site, diagnostics) = parse(
+        "pools:\n  - {name: here, executor: locl}\n  - {name: big, executor: kubernetes, nodes: 0}\n  - {name: far, executor: slurm}\n",
+    );
+    assert!(site.is_none());
+    assert_eq!(
+        diagnostics.join("\n"),
+        "/s/trainyard.yaml:2:28: error[unknown-executor]: this build has no executor `locl`; did you mean `local`?\n\
+         /s/trainyard.yaml:3:27: error[unknown-executor]: this build has no executor `kubernetes`; valid here: local, slurm\n\
+         /s/trainyard.yaml:3:46: error[out-of-range]: `nodes` is 0, but must be at least 1"
+    );
+}
+
+#[test]
+fn a_pool_of_another_executor_has_one_cpu_until_it_says_more() {
+    let (site, diagnostics) = parse("pools: [{name: far, executor: slurm}]\n");
+    assert_eq!(diagnostics, [""; 0]);
+    assert_eq!(site.unwrap().pools, [Pool { name: "far".into(), executor: "slurm".into(), ..Pool::local(1, 0, Vec::new()) }]);
 }
 
 #[test]

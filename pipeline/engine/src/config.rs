@@ -1,0 +1,65 @@
+//! A stage's config once everything that it reads is known.
+//!
+//! A literal config was completed by `check`; one that read a metric, a status or a row is judged and completed here in the same
+//! way: values in their declared types, the schema's and the kind's own checks in the same words, defaults filled. Why here: an
+//! attempt that would refuse its options must not wait for a place first. Refuses: files and folders that were named late; the
+//! digest holds the content of those alone that `check` found.
+
+use crate::engine::Engine;
+use crate::io::NodeId;
+use crate::scope::LateScope;
+use serde_json::Value;
+use trainyard_core::error::Context;
+use trainyard_core::{Error, OptionProblem, Result, StageKey};
+use trainyard_spec::options::{KindOptions, in_words, source_pointers};
+use trainyard_spec::plan::Node;
+
+impl Engine {
+    pub(crate) fn config_of(&mut self, node: NodeId) -> Result<Value> {
+        let state = self.state(node);
+        let (plan, stage) = (state.plan.clone(), state.key.clone());
+        if let Some(config) = plan.config.as_literal() {
+            return Ok(config);
+        }
+        let config = self.resolved(node).at(&plan.place)?;
+        let catalogue = self.setup.catalogue.clone();
+        let Some(info) = catalogue.kind(&plan.kind) else { return Ok(config) };
+        let wrong = |problems: Vec<OptionProblem>| refused(&plan, &stage, &problems);
+        // A schema takes long to compile, and a fan-out may have many instances.
+        let options = self.options.entry(info.name).or_insert_with(|| KindOptions::new(info));
+        let config = options.settle(config, &format!("`{}`", info.name)).map_err(wrong)?;
+        let problems = catalogue.validate(info.name, &config);
+        if !problems.is_empty() {
+            return Err(wrong(problems));
+        }
+        let complete = catalogue.complete(info.name, &config)?;
+        let late = late_sources(&plan, options, &complete);
+        if late.is_empty() { Ok(complete) } else { Err(wrong(late)) }
+    }
+
+    fn resolved(&self, node: NodeId) -> Result<Value> {
+        self.state(node).plan.config.resolve(&LateScope { engine: self, node })
+    }
+}
+
+/// All of them in one error.
+fn refused(plan: &Node, stage: &StageKey, problems: &[OptionProblem]) -> Error {
+    let all: Vec<String> = problems.iter().map(in_words).collect();
+    let error = Error::invalid(format!("{}: options of `{stage}`: {}", plan.place, all.join("; ")));
+    match problems.iter().find_map(|p| p.help.as_ref()) {
+        Some(help) => error.help(help),
+        None => error,
+    }
+}
+
+/// Sources that came with a late value, inside of a row for instance.
+fn late_sources(plan: &Node, options: &KindOptions, config: &Value) -> Vec<OptionProblem> {
+    let mut found = Vec::new();
+    source_pointers(config, &options.view(), "", &mut found);
+    let late = found.into_iter().filter(|(_, location)| !plan.sources.values().any(|s| s.location == *location));
+    late.map(|(pointer, location)| {
+        OptionProblem::new(pointer, format!("the source `{location}` must be known before the run"))
+            .help("its content is a part of the stage digest: use `params` or `matrix`")
+    })
+    .collect()
+}

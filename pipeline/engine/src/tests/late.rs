@@ -1,0 +1,129 @@
+//! Values that are known only during the run: judged and completed as `check` does with those that are known before.
+
+use super::world::World;
+use super::{Build, key, node, plan, setup};
+use crate::fold::StageStatus::{Done, Failed};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use trainyard_core::event::RunOutcome;
+use trainyard_core::{Catalogue, Digest, KindInfo, OptionProblem, Placement, Result};
+use trainyard_spec::expression::Expression;
+use trainyard_spec::plan::{Node, Source};
+use trainyard_spec::template::Template;
+
+/// A catalogue with the kind of [`node`].
+struct OneKind(KindInfo);
+
+impl OneKind {
+    fn new() -> Self {
+        let options = json!({
+            "type": "object",
+            "additionalProperties": false,
+            "properties": {
+                "steps": {"type": "integer", "format": "uint8", "minimum": 1},
+                "seed": {"type": "integer"},
+                "folder": {"type": "string", "format": "source"},
+            },
+        });
+        Self(KindInfo {
+            name: "test",
+            version: 1,
+            summary: "a kind of the tests",
+            doc: "",
+            inputs: Vec::new(),
+            outputs: Vec::new(),
+            options,
+            placement: Placement::Process,
+            all_cpus: false,
+            example: "{}",
+            main_metric: None,
+            metrics: Vec::new(),
+        })
+    }
+}
+
+impl Catalogue for OneKind {
+    fn names(&self) -> Vec<&str> {
+        vec!["test"]
+    }
+    fn kind(&self, name: &str) -> Option<&KindInfo> {
+        (name == "test").then_some(&self.0)
+    }
+    /// Something that no schema knows.
+    fn validate(&self, _: &str, config: &Value) -> Vec<OptionProblem> {
+        if config["steps"] == 3 { vec![OptionProblem::new("/steps", "three is one too many").help("two will do")] } else { Vec::new() }
+    }
+    fn complete(&self, _: &str, config: &Value) -> Result<Value> {
+        let mut complete = json!({"seed": 7});
+        for (option, value) in config.as_object().into_iter().flatten() {
+            complete[option.as_str()] = value.clone();
+        }
+        Ok(complete)
+    }
+}
+
+/// A stage behind `a`, which reports an accuracy of 0.5.
+fn late(option: &str, expression: &str) -> Node {
+    let mut late = node("b").needs(&["a"]);
+    let value = Template::Expression(Expression::parse(expression).unwrap());
+    late.config = Template::Map(BTreeMap::from([(option.to_string(), value)]));
+    late
+}
+
+fn ran(late: Node) -> World {
+    let mut setup = setup();
+    setup.catalogue = Arc::new(OneKind::new());
+    let mut world = World::new(&plan(vec![node("a"), late]), setup);
+    world.finish();
+    world
+}
+
+#[test]
+fn late_options_get_their_declared_types_and_defaults() {
+    let mut b = late("steps", "stages.a.metrics.accuracy * 4");
+    if let Template::Map(entries) = &mut b.config {
+        entries.insert("folder".into(), Template::Literal(json!("/data")));
+    }
+    b.sources.insert("/folder".into(), Source { location: "/data".into(), digest: Digest::of(b"data") });
+    let world = ran(b);
+    assert_eq!(world.status("b"), Done, "{}", world.error("b"));
+    let manifest = world.store.values().find(|m| m.provenance.stage == key("b")).unwrap();
+    assert_eq!(manifest.config, json!({"steps": 2, "seed": 7, "folder": "/data"}));
+}
+
+#[test]
+fn late_options_are_judged_at_their_place_before_an_attempt_starts() {
+    let cases = [
+        ("steps", "stages.a.metrics.accuracy * 0", "`steps` is `0`, but must be at least 1"),
+        ("steps", "stages.a.metrics.accuracy", "`steps` must be a whole number, found `0.5`"),
+        ("steps", "stages.a.status", "`steps` must be a whole number, found the text `succeeded`"),
+        ("steps", "stages.a.metrics.accuracy * 600", "`steps` is 300, but must be from 0 to 255"),
+        ("steps", "stages.a.metrics.accuracy * 6", "`steps`: three is one too many; two will do"),
+        ("stepps", "stages.a.metrics.accuracy * 4", "there is no option `stepps`; did you mean `steps`?"),
+        ("folder", "stages.a.status", "`folder`: the source `succeeded` must be known before the run"),
+    ];
+    for (option, expression, message) in cases {
+        let world = ran(late(option, expression));
+        assert_eq!((world.status("b"), world.outcome()), (Failed, RunOutcome::Failed), "{expression}");
+        let error = world.error("b");
+        assert!(error.starts_with("w.yaml:1:1: options of `b`: ") && error.contains(message), "{error}");
+        assert_eq!(world.launched, ["a"], "{expression}");
+    }
+}
+
+#[test]
+fn a_metric_that_was_not_reported_is_named_with_the_way_out() {
+    let nodes = vec![
+        node("a"),
+        node("b").needs(&["a"]).when("stages.a.metrics.f1 > 0.5"),
+        node("c").needs(&["a"]).when("default(stages.a.metrics.f1, 1) > 0.5"),
+        node("d").needs(&["a"]).when("stages.a.metrics.f1 == null"),
+    ];
+    let mut world = World::new(&plan(nodes), setup());
+    assert_eq!(world.finish(), RunOutcome::Failed);
+    assert!(world.error("b").contains("the stage did not report this metric; `default(…, 0)`"), "{}", world.error("b"));
+    assert_eq!((world.status("b"), world.status("c"), world.status("d")), (Failed, Done, Done));
+    let world = ran(late("steps", "stages.a.metrics.f1"));
+    assert!(world.error("b").starts_with("w.yaml:1:1: in `stages.a.metrics.f1`"), "{}", world.error("b"));
+}
