@@ -5,8 +5,8 @@
 
 use crate::attempts::Chunk;
 use crate::connection::Created;
-use crate::journal::{AppendError, JournalReader, JournalWriter};
 use crate::fetch::Placement;
+use crate::journal::{AppendError, JournalReader, JournalWriter};
 use crate::layout;
 use crate::manifests::{Newest, Published};
 use crate::options::StoreOptions;

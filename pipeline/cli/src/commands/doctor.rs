@@ -11,7 +11,6 @@ use std::time::Duration;
 use trainyard_core::units::format_size;
 use trainyard_core::{Catalogue, Result};
 use trainyard_envs::tools::{ToolHost, ToolLimits};
-use trainyard_runtime::executors::{Executors, Launcher, standard};
 use trainyard_spec::site::{Notification, Pool};
 
 /// How long a fresh worker may take for its first answer.
@@ -27,8 +26,7 @@ struct Finding {
 pub fn run(args: &DoctorArgs) -> Result<Exit> {
     let mut findings = vec![machine_finding(), kinds()?, tool()];
     let site = session::site(&args.site)?;
-    let executors = standard(&Launcher::new("trainyard"), None);
-    findings.extend(site.pools.iter().map(|p| pool(p, &executors)));
+    findings.extend(site.pools.iter().map(pool));
     findings.extend(site.secrets.iter().map(|(name, provider)| secret(name, provider)));
     findings.extend(site.notifications.iter().map(notification));
     // Opening proves that of two puts of one name only one succeeds.
@@ -63,13 +61,10 @@ fn kinds() -> Result<Finding> {
     Ok(Finding { what: "stage kinds", good: true, detail: registry.names().join(", ") })
 }
 
-/// Whether this build has the pool's executor; that its machines answer is not asked.
-fn pool(pool: &Pool, executors: &Executors) -> Finding {
-    let amounts = format!("{} ({} × {} cpus, {} gpus)", pool.name, pool.nodes, pool.cpus, pool.gpus.len());
-    match executors.get(&pool.executor) {
-        Ok(_) => Finding { what: "pool", good: true, detail: amounts },
-        Err(error) => Finding { what: "pool", good: false, detail: format!("{amounts}: {error}") },
-    }
+/// Its executor was judged with the site file; that its machines answer is not asked.
+fn pool(pool: &Pool) -> Finding {
+    let detail = format!("{} ({} × {} cpus, {} gpus)", pool.name, pool.nodes, pool.cpus, pool.gpus.len());
+    Finding { what: "pool", good: true, detail }
 }
 
 /// Shows the host alone: the address is a secret.

@@ -299,7 +299,7 @@ fn a_missing_output_is_named_with_where_to_look() {
     let mut world = World::new(&plan, setup());
     world.feed(Input::Begin);
     world.carry_out(0);
-    let Some(crate::Command::Launch { spec, node, .. }) = world.pending.pop() else { panic!("no launch") };
+    let Some(Command::Launch { spec, node, .. }) = world.pending.pop() else { panic!("no launch") };
     let mut result = world.result(&spec, BTreeMap::new());
     result.outputs.clear();
     world.feed(Input::Ended { node, attempt: 1, finished: crate::Finished::succeeded(result) });
@@ -452,10 +452,10 @@ fn attempts_are_told_what_local_sources_held_and_whether_to_flush() {
     let mut reader = node("a");
     reader.sources = BTreeMap::from([("/data".to_string(), source("/x/data")), ("/model".to_string(), source("hf://a/b@1"))]);
     let plan = plan(vec![reader]);
-    let mut world = World::new(&plan, crate::Setup { fsync: true, ..setup() });
+    let mut world = World::new(&plan, Setup { fsync: true, ..setup() });
     world.feed(Input::Begin);
     world.carry_out(0);
-    let Some(crate::Command::Launch { spec, .. }) = world.pending.first() else { panic!("no launch") };
+    let Some(Command::Launch { spec, .. }) = world.pending.first() else { panic!("no launch") };
     assert_eq!(spec.sources, BTreeMap::from([("/x/data".to_string(), Digest::of(b"/x/data"))]));
     assert!(spec.fsync);
 }

@@ -119,7 +119,14 @@ async fn waiting_is_told_and_ends_with_a_wish_to_stop() {
     let (sender, mut wish) = watch::channel(Wish::Run);
     let (told, mut heard) = watch::channel(false);
     let (slots, share) = (slots.clone(), share(1, &[]));
-    let waiting = tokio::spawn(async move { slots.acquire(&share, &mut wish, move || drop(told.send(true))).await.map(|_| ()) });
+    let waiting = tokio::spawn(async move {
+        slots
+            .acquire(&share, &mut wish, move || {
+                let _ = told.send(true);
+            })
+            .await
+            .map(|_| ())
+    });
     heard.wait_for(|told| *told).await.unwrap();
     sender.send(Wish::Cancel).unwrap();
     assert_eq!(waiting.await.unwrap().unwrap_err().kind, ErrorKind::Cancelled);
