@@ -134,7 +134,7 @@ fn a_call_that_was_late_is_told_from_one_that_was_lost() {
     for (first, second, timed_out) in [(&fine, &late, true), (&fine, &lost, false), (&lost, &late, false)] {
         let mut episode = dialogue.start_with(vec![Box::new(Gives(first.clone())), Box::new(Gives(second.clone()))], 0).unwrap();
         let step = take(&dialogue, &mut *episode, &[call("one", "x"), call("two", "x")].concat());
-        let Step::Done(end) = step else { panic!("{step:?}") };
+        let Step::Done(end) = &step else { panic!("{step:?}") };
         assert_eq!((end.stop, end.status, end.timed_out), (StopReason::Error, Status::Infrastructure, timed_out));
         assert_eq!((end.turns, end.tool_calls), (1, 2));
     }
