@@ -1,96 +1,209 @@
-//! Bad input at run time: corrupt files, foreign tokenizers, models that are no numbers, programs that never end. Each gets a
-//! clear error and a failed stage; what was published before stays.
+//! Bad input: files with mistakes, corrupt data, foreign tokenizers, models that are no numbers, programs that never end. Each gets
+//! a clear error and its exit code, what was published before stays, and with sound input the same command succeeds.
 
-use crate::kit::Sandbox;
-use std::path::PathBuf;
+use crate::kit::{Sandbox, repository};
+use crate::published::{Published, intact, publish};
+use std::path::{Path, PathBuf};
 
-/// A tiny model and its data, run once: a folder with a model that loads.
+/// Asserts that the run fails (exit 1) with these words, and that it touched nothing that was published before.
+#[track_caller]
+fn fails(s: &Sandbox, before: &Published, file: &str, words: &[&str]) {
+    let ran = words.iter().fold(s.run(&["run", file]).code(1), |ran, word| ran.says(word));
+    assert!(!ran.stderr.contains("panicked"), "{}", ran.stderr);
+    intact(s, before);
+}
+
+#[test]
+fn a_file_with_mistakes_runs_nothing() {
+    let s = Sandbox::new();
+    let before = publish(&s);
+    for (mistake, text, words) in crate::check::SAMPLES {
+        s.write("x.yaml", text);
+        let ran = s.run(&["run", "x.yaml"]);
+        assert_eq!(ran.code, 2, "{mistake}: {}{}", ran.stdout, ran.stderr);
+        for word in *words {
+            assert!(ran.stderr.contains(word), "{mistake}: lacks `{word}`\n{}", ran.stderr);
+        }
+    }
+    let runs = s.run(&["runs", "list", "--format", "json"]).code(0).json();
+    assert_eq!(runs.as_array().unwrap().len(), 1, "{runs}");
+    intact(&s, &before);
+}
+
+const INIT: &str = r#"
+version: 1
+name: init
+stages:
+  init:
+    uses: model/init
+    with: {hidden_size: 32, layers: 1, heads: 2, intermediate_size: 64}
+"#;
+
+const EVALUATE: &str = r#"
+version: 1
+name: evaluate
+stages:
+  data:
+    uses: data/synthesize
+    with: {method: procedural, splits: {test: {levels: {1: 4}}, demonstrations: {levels: {1: 4}}}}
+  model:
+    uses: model/init
+    with: {from: model}
+  evaluate:
+    uses: evaluate
+    with: {models: ["${{ stages.model.model }}"], names: [it], problems: "${{ stages.data.problems }}", samples: 2}
+"#;
+
+/// A tiny model in a folder, and a file that reads it from there.
 fn model(s: &Sandbox) -> PathBuf {
-    s.write(
-        "init.yaml",
-        "version: 1\nname: init\nstages:\n  data:\n    uses: data/synthesize\n    with: {method: procedural, splits: {test: {levels: {1: 4}}, demonstrations: {levels: {1: 4}}}}\n  init:\n    uses: model/init\n    with: {hidden_size: 32, layers: 1, heads: 2, intermediate_size: 64}\n",
-    );
+    s.write("init.yaml", INIT);
     s.run(&["run", "init.yaml"]).code(0);
     s.run(&["artifacts", "export", "latest/init/model", "model"]).code(0);
+    s.write("evaluate.yaml", EVALUATE);
     s.path("model")
 }
 
-const EVALUATE: &str = "version: 1\nname: evaluate\nstages:\n  data:\n    uses: data/synthesize\n    with: {method: procedural, splits: {test: {levels: {1: 4}}, demonstrations: {levels: {1: 4}}}}\n  model:\n    uses: model/init\n    with: {from: model}\n  evaluate:\n    uses: evaluate\n    with: {models: [\"${{ stages.model.model }}\"], names: [it], problems: \"${{ stages.data.problems }}\", samples: 2}\n";
+/// Where a tensor's numbers stand among the bytes of a safetensors file.
+fn numbers_of(weights: &[u8], tensor: &str) -> std::ops::Range<usize> {
+    let header = 8 + u64::from_le_bytes(weights[..8].try_into().unwrap()) as usize;
+    let described: serde_json::Value = serde_json::from_slice(&weights[8..header]).unwrap();
+    let at = |i: usize| header + described[tensor]["data_offsets"][i].as_u64().unwrap() as usize;
+    at(0)..at(1)
+}
+
+fn fill(weights: &mut [u8], tensor: &str, value: f32) {
+    let range = numbers_of(weights, tensor);
+    for number in weights[range].as_chunks_mut::<4>().0 {
+        *number = value.to_le_bytes();
+    }
+}
 
 #[test]
-fn a_truncated_checkpoint_is_named() {
+fn a_truncated_or_corrupt_checkpoint_is_named() {
     let s = Sandbox::new();
+    let before = publish(&s);
     let weights = model(&s).join("model.safetensors");
-    let bytes = std::fs::read(&weights).unwrap();
-    s.write("evaluate.yaml", EVALUATE);
-    for keep in [0, 4, 100, bytes.len() - 7] {
-        std::fs::remove_file(&weights).unwrap();
-        std::fs::write(&weights, &bytes[..keep]).unwrap();
-        let ran = s.run(&["run", "evaluate.yaml"]).code(1);
-        assert!(ran.stderr.contains("model.safetensors"), "{keep} bytes: {}", ran.stderr);
+    let sound = std::fs::read(&weights).unwrap();
+    for keep in [0, 4, 100, sound.len() - 7] {
+        std::fs::write(&weights, &sound[..keep]).unwrap();
+        fails(&s, &before, "evaluate.yaml", &["model: failed: ", "model.safetensors: the file is truncated"]);
     }
-    s.run(&["artifacts", "show", "latest/data/problems"]).code(0);
+    let mut corrupt = sound.clone();
+    corrupt[8..200].fill(0xff);
+    std::fs::write(&weights, &corrupt).unwrap();
+    fails(&s, &before, "evaluate.yaml", &["model: failed: ", "model.safetensors: no valid safetensors file"]);
+    std::fs::write(&weights, &sound).unwrap();
+    s.run(&["run", "evaluate.yaml"]).code(0);
 }
 
 #[test]
 fn a_model_of_nan_weights_is_refused() {
     let s = Sandbox::new();
+    let before = publish(&s);
     let weights = model(&s).join("model.safetensors");
     let mut bytes = std::fs::read(&weights).unwrap();
-    let end = bytes.len();
-    bytes[end - 4..].copy_from_slice(&f32::NAN.to_le_bytes());
-    std::fs::remove_file(&weights).unwrap();
-    std::fs::write(&weights, bytes).unwrap();
-    s.write("evaluate.yaml", EVALUATE);
-    let ran = s.run(&["run", "evaluate.yaml"]).code(1);
-    assert!(ran.stderr.contains("not finite") || ran.stderr.to_lowercase().contains("nan"), "{}", ran.stderr);
+    let last = numbers_of(&bytes, "model.norm.weight").end;
+    bytes[last - 4..last].copy_from_slice(&f32::NAN.to_le_bytes());
+    std::fs::write(&weights, &bytes).unwrap();
+    let words = ["model: failed: ", "`model.norm.weight` holds a number that is not finite at element 31"];
+    fails(&s, &before, "evaluate.yaml", &words);
+}
+
+#[test]
+fn a_model_that_emits_nan_is_named_with_its_problem() {
+    let s = Sandbox::new();
+    let before = publish(&s);
+    let weights = model(&s).join("model.safetensors");
+    let sound = std::fs::read(&weights).unwrap();
+    // Every weight is a number, but what is computed from them is none.
+    let mut huge = sound.clone();
+    fill(&mut huge, "model.norm.weight", 3e38);
+    std::fs::write(&weights, &huge).unwrap();
+    fails(&s, &before, "evaluate.yaml", &["evaluate: failed: ", "logits are not numbers on problem `", "use an earlier model"]);
+    std::fs::write(&weights, &sound).unwrap();
+    s.run(&["run", "evaluate.yaml"]).code(0);
+}
+
+const TRAIN: &str = r#"
+version: 1
+name: train
+params:
+  rate: {type: float, default: 1e38}
+stages:
+  data:
+    uses: data/synthesize
+    with: {method: procedural, splits: {demonstrations: {levels: {1: 8}}}}
+  init:
+    uses: model/init
+    with: {hidden_size: 32, layers: 1, heads: 2, intermediate_size: 64}
+  train:
+    uses: sft
+    with:
+      model: ${{ stages.init.model }}
+      trajectories: ["${{ stages.data.demonstrations }}"]
+      steps: 4
+      optimizer: {learning_rate: "${{ params.rate }}"}
+"#;
+
+#[test]
+fn a_training_that_turns_to_nan_stops_at_its_step() {
+    let s = Sandbox::new();
+    let before = publish(&s);
+    // The first step carries every weight out of float32; the second one sees what that does to the loss.
+    s.write("train.yaml", TRAIN);
+    fails(&s, &before, "train.yaml", &["train: failed: the loss is NaN at step 1", "lower the learning rate"]);
+    s.run(&["run", "train.yaml", "-p", "rate=1e-3"]).code(0).says("data: hit").says("init: hit").says("train: done");
 }
 
 #[test]
 fn a_tokenizer_that_does_not_match_its_model_is_refused() {
     let s = Sandbox::new();
-    let folder = model(&s);
-    let text = std::fs::read_to_string(folder.join("tokenizer.json")).unwrap();
-    let mut tokenizer: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let before = publish(&s);
+    let file = model(&s).join("tokenizer.json");
+    let sound = std::fs::read_to_string(&file).unwrap();
+    let mut tokenizer: serde_json::Value = serde_json::from_str(&sound).unwrap();
     tokenizer["model"]["vocab"]["€"] = 9_999.into();
-    std::fs::write(folder.join("tokenizer.json"), tokenizer.to_string()).unwrap();
-    s.write("evaluate.yaml", EVALUATE);
-    let ran = s.run(&["run", "evaluate.yaml"]).code(1);
-    assert!(ran.stderr.contains("vocab") || ran.stderr.contains("tokenizer"), "{}", ran.stderr);
+    std::fs::write(&file, tokenizer.to_string()).unwrap();
+    let words = ["model: failed: ", "the tokenizer has 10000 tokens, the model's vocabulary only", "its own tokenizer.json"];
+    fails(&s, &before, "evaluate.yaml", &words);
+    std::fs::write(&file, sound).unwrap();
+    s.run(&["run", "evaluate.yaml"]).code(0);
+}
+
+fn import(source: &str, format: &str) -> String {
+    format!("version: 1\nname: import\nstages:\n  import:\n    uses: data/import\n    with: {{source: {source}, format: {format}}}\n")
 }
 
 #[test]
-fn a_truncated_parquet_file_is_named() {
+fn a_truncated_or_corrupt_parquet_file_is_named() {
     let s = Sandbox::new();
-    s.write("rows.jsonl", "{\"question\": \"Ann has 2 figs and buys 3. How many?\", \"answer\": \"2+3 = <<2+3=5>>5\\n#### 5\"}\n");
-    s.write(
-        "import.yaml",
-        "version: 1\nname: import\nstages:\n  import:\n    uses: data/import\n    with: {source: rows.jsonl, format: gsm8k}\n",
-    );
-    s.run(&["run", "import.yaml"]).code(0);
-    s.run(&["artifacts", "export", "latest/import/problems", "table"]).code(0);
-    let bytes = std::fs::read(s.path("table/data.parquet")).unwrap();
-    s.write(
-        "again.yaml",
-        "version: 1\nname: again\nstages:\n  import:\n    uses: data/import\n    with: {source: cut.parquet, format: verl}\n",
-    );
-    for keep in [0, 3, bytes.len() / 2, bytes.len() - 1] {
-        s.write("cut.parquet", &bytes[..keep]);
-        let ran = s.run(&["run", "again.yaml"]).code(1);
-        assert!(ran.stderr.contains("cut.parquet"), "{keep} bytes: {}", ran.stderr);
+    let before = publish(&s);
+    let sound = std::fs::read(repository().join("stages/data/src/import/samples/verl.parquet")).unwrap();
+    s.write("import.yaml", import("rows.parquet", "verl"));
+    let words = ["import: failed: ", "rows.parquet is corrupt, truncated or no Parquet file"];
+    for keep in [0, 3, sound.len() / 2, sound.len() - 1] {
+        s.write("rows.parquet", &sound[..keep]);
+        fails(&s, &before, "import.yaml", &words);
     }
+    // The footer is whole, the pages are not.
+    let mut corrupt = sound.clone();
+    corrupt[4..sound.len() / 2].fill(0xff);
+    s.write("rows.parquet", &corrupt);
+    fails(&s, &before, "import.yaml", &words);
+    s.write("rows.parquet", &sound);
+    s.run(&["run", "import.yaml"]).code(0).says("problems 3");
 }
 
 #[test]
 fn a_corrupt_line_is_named_with_its_number() {
     let s = Sandbox::new();
-    s.write("rows.jsonl", "{\"question\": \"a\", \"answer\": \"#### 1\"}\n{\"question\": \n");
-    s.write(
-        "import.yaml",
-        "version: 1\nname: import\nstages:\n  import:\n    uses: data/import\n    with: {source: rows.jsonl, format: gsm8k}\n",
-    );
-    let ran = s.run(&["run", "import.yaml"]).code(1);
-    assert!(ran.stderr.contains("rows.jsonl") && ran.stderr.contains('2'), "{}", ran.stderr);
+    let before = publish(&s);
+    let good = "{\"question\": \"a\", \"answer\": \"#### 1\"}\n";
+    s.write("import.yaml", import("rows.jsonl", "gsm8k"));
+    s.write("rows.jsonl", format!("{good}{{\"question\": \n"));
+    fails(&s, &before, "import.yaml", &["import: failed: ", "rows.jsonl line 2: ", "is the file cut off?"]);
+    s.write("rows.jsonl", good);
+    s.run(&["run", "import.yaml"]).code(0);
 }
 
 #[test]
@@ -100,33 +213,41 @@ fn a_corrupt_object_in_the_store_is_noticed_and_made_again() {
     s.write("chain.yaml", chain);
     s.run(&["run", "chain.yaml"]).code(0);
     for name in s.files(".trainyard/objects") {
-        let path = s.path(".trainyard/objects").join(name);
-        std::fs::remove_file(&path).unwrap();
-        std::fs::write(&path, "").unwrap();
+        replace(&s.path(".trainyard/objects").join(name), b"");
     }
-    s.run(&["run", "chain.yaml"]).code(0);
+    s.run(&["run", "chain.yaml"]).code(0).says("a: done");
     s.run(&["artifacts", "export", "latest/a/o", "out"]).code(0);
     assert_eq!(s.read("out/x"), "hello");
+}
+
+/// Objects are write-protected.
+fn replace(path: &Path, bytes: &[u8]) {
+    std::fs::remove_file(path).unwrap();
+    std::fs::write(path, bytes).unwrap();
 }
 
 #[test]
 fn a_tool_call_that_never_ends_or_fills_the_memory_costs_its_row_only() {
     let s = Sandbox::new();
+    let before = publish(&s);
     let row = |n: u32, code: &str| format!("{{\"question\": \"Question {n}?\", \"answer\": \"It is <<{code}=5>>5\\n#### 5\"}}\n");
-    let endless = "sum(1 for _ in range(10**18))";
+    let endless = "while True: pass";
     let rows = [row(1, "2+3"), row(2, endless), row(3, "len([7]*10**11)-10**11+5"), row(4, "1+4")];
     s.write("rows.jsonl", rows.concat());
     s.write(
         "use.yaml",
         "version: 1\nname: use\nstages:\n  import:\n    uses: data/import\n    with: {source: rows.jsonl, format: gsm8k}\n  \
          demonstrations:\n    uses: data/synthesize\n    with:\n      method: annotated\n      problems: [\"${{ stages.import.problems }}\"]\n      \
-         environment: {kind: math-problems, tools: [python], limits: {time_millis: 500}}\n",
+         environment: {kind: math-problems, tools: [python]}\n",
     );
-    let ran = s.run(&["run", "use.yaml"]).code(0);
-    assert!(ran.stderr.contains("demonstrations 2") && ran.stderr.contains("dropped 2"), "{}", ran.stderr);
+    s.run(&["run", "use.yaml"]).code(0).says("demonstrations 2").says("dropped 2");
     s.run(&["artifacts", "export", "latest/demonstrations/report", "report"]).code(0);
-    assert!(s.read("report/report.json").contains(endless), "the report names what did not hold");
+    let report: serde_json::Value = serde_json::from_str(&s.read("report/report.json")).unwrap();
+    let metric = |name: &str| report["metrics"][name]["value"].as_f64();
+    assert_eq!((metric("dropped_time_limit"), metric("dropped_disagreement")), (Some(1.0), Some(1.0)), "{report}");
+    assert!(report.to_string().contains(endless), "the report names what did not hold: {report}");
     let rows =
         s.run(&["artifacts", "query", "latest/import/problems", "select count(*) as n from self", "--format", "json"]).code(0).json();
     assert_eq!(rows["rows"][0][0], 4, "{rows}");
+    intact(&s, &before);
 }

@@ -3,7 +3,7 @@
 use crate::kit::Sandbox;
 
 /// Every sample is a file with mistakes and, line by line, what must be said about it.
-const SAMPLES: &[(&str, &str, &[&str])] = &[
+pub const SAMPLES: &[(&str, &str, &[&str])] = &[
     ("unknown key", "version: 1\nname: x\nstages:\n  a:\n    uses: noop\n    timeouts: 3s\n", &["timeouts", "timeout", "x.yaml:6:5"]),
     ("duplicate key", "version: 1\nname: x\nname: y\nstages:\n  a: {uses: noop}\n", &["duplicate", "name", "x.yaml:3:1"]),
     ("wrong type", "version: 1\nname: x\nstages:\n  a:\n    uses: sft\n    with: {model: 3, seed: many}\n", &["seed", "x.yaml:6:"]),

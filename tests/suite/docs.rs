@@ -1,6 +1,6 @@
 //! What the documentation shows must be true.
 
-use crate::kit::{Sandbox, repository};
+use crate::kit::{Sandbox, real, repository};
 
 #[test]
 fn the_shipped_schema_is_the_generated_one() {
@@ -33,9 +33,7 @@ fn every_shipped_workflow_checks() {
 fn every_shipped_recipe_is_sound() {
     let s = Sandbox::new();
     let folder = repository().join("workflows/recipes");
-    if folder.exists() {
-        s.run(&["recipes", "--folder", folder.to_str().unwrap()]).code(0);
-    }
+    s.run(&["recipes", "--folder", folder.to_str().unwrap()]).code(0);
 }
 
 #[test]
@@ -111,8 +109,12 @@ fn parity_recomputes_vectors_and_fails_on_a_wrong_one() {
     s.write("wrong.json", case(0.126));
     s.run(&["parity", "wrong.json"]).code(1).prints("0 of 1 cases agree");
     s.run(&["parity", "absent.json"]).code(2).says("absent.json");
-    let golden = repository().join("../shared/goldens/rl_core.json");
-    if golden.exists() {
-        s.run(&["parity", golden.to_str().unwrap()]).code(0).prints("66 of 66 cases agree");
-    }
+    let sample = repository().join("stages/learn/src/parity_sample.json");
+    s.run(&["parity", sample.to_str().unwrap()]).code(0).prints("9 of 9 cases agree");
+}
+
+#[test]
+fn parity_agrees_with_another_implementation() {
+    let Some(golden) = real("goldens/rl_core.json") else { return };
+    Sandbox::new().run(&["parity", golden.to_str().unwrap()]).code(0).prints("66 of 66 cases agree");
 }

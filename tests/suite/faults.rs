@@ -1,88 +1,113 @@
 //! A disk that fills up, a store that turns read-only in mid-run: a clear error, and what was published before is intact.
 //!
-//! These mount a small file system and need the right to; without it they say so and pass nothing off as tested.
+//! These mount a small file system and need the right to. Without it they say that they are skipped; where
+//! `TRAINYARD_TEST_MOUNTS` is set, as `.ci/run` does if it may mount, that is a failure.
 
-use crate::kit::{Sandbox, wait_for};
-use std::path::{Path, PathBuf};
+use crate::kit::{Ran, Sandbox, ran, skipped, wait_for};
+use crate::published::{intact, publish, readable};
+use std::path::Path;
 use std::process::Command;
+use tempfile::TempDir;
 
 /// A file system of its own in memory.
-struct Mount(PathBuf);
+struct Mount(TempDir);
 
 impl Mount {
-    fn new(folder: PathBuf, size: &str) -> Option<Self> {
-        std::fs::create_dir_all(&folder).unwrap();
-        let mounted = Command::new("mount").args(["-t", "tmpfs", "-o", &format!("size={size}"), "tmpfs"]).arg(&folder).output();
+    #[track_caller]
+    fn new(size: &str) -> Option<Self> {
+        let folder = TempDir::with_prefix("trainyard-mount-").unwrap();
+        let mounted = Command::new("mount").args(["-t", "tmpfs", "-o", &format!("size={size}"), "tmpfs"]).arg(folder.path()).output();
         if mounted.is_ok_and(|o| o.status.success()) {
             return Some(Self(folder));
         }
-        println!("skipped: this user may not mount a file system");
+        assert!(std::env::var_os("TRAINYARD_TEST_MOUNTS").is_none(), "TRAINYARD_TEST_MOUNTS is set, but nothing can be mounted");
+        skipped("this user may not mount a file system");
         None
     }
-    fn read_only(&self) {
-        assert!(Command::new("mount").args(["-o", "remount,ro"]).arg(&self.0).status().unwrap().success());
+    fn path(&self) -> &Path {
+        self.0.path()
     }
-    fn larger(&self, size: &str) {
-        assert!(Command::new("mount").args(["-o", &format!("remount,rw,size={size}")]).arg(&self.0).status().unwrap().success());
+    /// A sandbox whose store is on this disk.
+    fn sandbox(&self) -> Sandbox {
+        Sandbox::new().with_store(self.path().join("store").display().to_string())
+    }
+    fn remount(&self, options: &str) {
+        assert!(Command::new("mount").args(["-o", &format!("remount,{options}")]).arg(self.path()).status().unwrap().success());
     }
 }
 
 impl Drop for Mount {
     fn drop(&mut self) {
-        let _ = Command::new("umount").arg("-l").arg(&self.0).status();
+        let _ = Command::new("umount").arg("-l").arg(self.path()).status();
     }
 }
 
-const SMALL: &str = "version: 1\nname: small\nstages:\n  small:\n    run: echo 1 > ${{ outputs.o }}/x\n    outputs: {o: {kind: files}}\n";
-
-fn store_of(mount: &Path) -> String {
-    mount.join("store").display().to_string()
-}
+const BIG: &str = r#"
+version: 1
+name: big
+stages:
+  big:
+    run: head -c 2000000 /dev/urandom > ${{ outputs.o }}/x
+    outputs: {o: {kind: files}}
+    retry: {attempts: 1}
+"#;
 
 #[test]
 fn a_full_disk_is_a_clear_error_and_the_same_command_goes_on_once_there_is_room() {
-    let s = Sandbox::new();
-    let Some(mount) = Mount::new(s.path("disk"), "512k") else { return };
-    let store = store_of(&mount.0);
-    s.write("small.yaml", SMALL);
-    s.run(&["run", "small.yaml", "--store", &store]).code(0);
-    s.write("big.yaml", format!("{SMALL}  big:\n    run: head -c 2000000 /dev/urandom > ${{{{ outputs.o }}}}/x\n    outputs: {{o: {{kind: files}}}}\n    needs: [small]\n"));
-    let ran = s.run(&["run", "big.yaml", "--store", &store]);
-    assert!(matches!(ran.code, 1 | 3), "{}\n{}", ran.code, ran.stderr);
-    assert!(
-        ran.stderr.to_lowercase().contains("no space") || ran.stdout.to_lowercase().contains("no space"),
-        "{}{}",
-        ran.stdout,
-        ran.stderr
-    );
-    mount.larger("16m");
-    s.run(&["run", "small.yaml", "--store", &store]).code(0);
-    s.run(&["run", "big.yaml", "--store", &store]).code(0);
+    let Some(mount) = Mount::new("1m") else { return };
+    let s = mount.sandbox();
+    let before = publish(&s);
+    s.write("big.yaml", BIG);
+    // The output does not fit, but the journal still does: the stage fails.
+    s.run(&["run", "big.yaml"]).code(1).says("big: failed: cannot write").says("No space left on device").says("free some space");
+    intact(&s, &before);
+    // Nothing fits: no run can begin.
+    let ballast = mount.path().join("ballast");
+    assert!(std::fs::write(&ballast, vec![1; 2 << 20]).is_err());
+    s.run(&["run", "big.yaml"]).code(3).says("No space left on device").says("free some space");
+    readable(&s, &before);
+    std::fs::remove_file(&ballast).unwrap();
+    intact(&s, &before);
+    mount.remount("size=16m");
+    s.run(&["run", "big.yaml"]).code(0);
+    intact(&s, &before);
+}
+
+const TWO: &str = r#"
+version: 1
+name: two
+stages:
+  first:
+    run: echo first >> @log; echo 1 > ${{ outputs.o }}/x
+    outputs: {o: {kind: files}}
+  second:
+    with: {i: "${{ stages.first.o }}"}
+    run: touch @started; while [ ! -e @go ]; do sleep 0.05; done; echo 2 > ${{ outputs.o }}/x
+    outputs: {o: {kind: files}}
+"#;
+
+/// Runs two stages; while the second one works, this happens.
+fn in_mid_run(s: &Sandbox, happens: impl FnOnce()) -> Ran {
+    s.write_placed("two.yaml", TWO);
+    let child = s.spawn(&["run", "two.yaml"]);
+    wait_for("the second stage", 20, || s.path("started").exists());
+    happens();
+    s.write("go", "");
+    ran(child.wait_with_output().unwrap())
 }
 
 #[test]
 fn a_store_that_turns_read_only_ends_the_run_and_keeps_what_was_published() {
-    let s = Sandbox::new();
-    let Some(mount) = Mount::new(s.path("disk"), "16m") else { return };
-    let store = store_of(&mount.0);
-    let (started, go) = (s.path("started"), s.path("go"));
-    s.write(
-        "two.yaml",
-        format!(
-            "version: 1\nname: two\nstages:\n  first:\n    run: echo 1 > ${{{{ outputs.o }}}}/x\n    outputs: {{o: {{kind: files}}}}\n  second:\n    with: {{i: \"${{{{ stages.first.o }}}}\"}}\n    run: touch {}; while [ ! -e {} ]; do sleep 0.05; done; echo 2 > ${{{{ outputs.o }}}}/x\n    outputs: {{o: {{kind: files}}}}\n",
-            started.display(),
-            go.display()
-        ),
-    );
-    let child = s.spawn(&["run", "two.yaml", "--store", &store]);
-    wait_for("the second stage", 20, || started.exists());
-    mount.read_only();
-    s.write("go", "");
-    let ran = crate::kit::ran(child.wait_with_output().unwrap());
-    assert_eq!(ran.code, 3, "{}{}", ran.stdout, ran.stderr);
-    assert!(ran.stderr.to_lowercase().contains("read-only"), "{}", ran.stderr);
-    s.run(&["artifacts", "export", "latest/first/o", "out", "--store", &store]).code(0);
+    let Some(mount) = Mount::new("16m") else { return };
+    let s = mount.sandbox();
+    let before = publish(&s);
+    in_mid_run(&s, || mount.remount("ro")).code(3).says("Read-only file system").says("make it writable");
+    readable(&s, &before);
+    s.run(&["artifacts", "export", "latest/first/o", "out"]).code(0);
     assert_eq!(s.read("out/x"), "1\n");
-    mount.larger("16m");
-    s.run(&["run", "two.yaml", "--store", &store, "--take-over"]).code(0);
+    s.run(&["run", "two.yaml"]).code(3).says("Read-only file system");
+    mount.remount("rw");
+    s.run(&["run", "two.yaml"]).code(0).says("resuming run");
+    assert_eq!(s.read("log"), "first\n", "what was published is not computed again");
+    intact(&s, &before);
 }

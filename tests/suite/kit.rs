@@ -1,5 +1,7 @@
 //! A sandbox folder with a store of its own, and the binary in it.
 
+use std::io::Write as _;
+use std::panic::Location;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use tempfile::TempDir;
@@ -7,6 +9,8 @@ use tempfile::TempDir;
 /// A folder that goes away with the test.
 pub struct Sandbox {
     folder: TempDir,
+    /// Where the store is, if not in the folder.
+    store: Option<String>,
 }
 
 /// What one call of the binary left.
@@ -45,11 +49,21 @@ impl Ran {
 
 impl Sandbox {
     pub fn new() -> Self {
-        Self { folder: TempDir::with_prefix("trainyard-suite-").unwrap() }
+        Self { folder: TempDir::with_prefix("trainyard-suite-").unwrap(), store: None }
+    }
+    /// A sandbox whose commands use this store.
+    pub fn with_store(mut self, url: impl Into<String>) -> Self {
+        self.store = Some(url.into());
+        self
+    }
+    /// The folder's own name, which no other sandbox has.
+    pub fn name(&self) -> String {
+        self.folder.path().file_name().unwrap().to_string_lossy().into_owned()
     }
     pub fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
+    /// The store of a sandbox that was given none.
     pub fn store(&self) -> PathBuf {
         self.path(".trainyard")
     }
@@ -59,6 +73,10 @@ impl Sandbox {
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
         std::fs::write(&path, content).unwrap();
         path
+    }
+    /// Writes a text in which `@name` stands for the path of that name here.
+    pub fn write_placed(&self, name: &str, text: &str) -> PathBuf {
+        self.write(name, text.replace('@', &format!("{}/", self.folder.path().display())))
     }
     pub fn read(&self, name: &str) -> String {
         std::fs::read_to_string(self.path(name)).unwrap_or_else(|e| panic!("{name}: {e}"))
@@ -72,6 +90,9 @@ impl Sandbox {
             .env("TRAINYARD_HOME", self.path("home"))
             .env("NO_COLOR", "1")
             .stdin(Stdio::null());
+        if let Some(url) = &self.store {
+            command.args(["--store", url]);
+        }
         command
     }
     /// Runs to the end.
@@ -121,6 +142,24 @@ pub fn wait_for(what: &str, seconds: u64, mut holds: impl FnMut() -> bool) {
         std::thread::sleep(std::time::Duration::from_millis(20));
     }
     panic!("waited {seconds} s for {what}");
+}
+
+/// Says that a test is skipped, past the harness, which keeps to itself what a test that passes prints.
+#[track_caller]
+pub fn skipped(why: &str) {
+    let _ = writeln!(std::io::stderr(), "skipped: {}: {why}", Location::caller());
+}
+
+/// A file of the folder that `TRAINYARD_TEST_DATA` names. None: there is no such folder, and the test has said that it is skipped.
+#[track_caller]
+pub fn real(path: &str) -> Option<PathBuf> {
+    let Some(folder) = std::env::var_os("TRAINYARD_TEST_DATA") else {
+        skipped("TRAINYARD_TEST_DATA names no folder of real data");
+        return None;
+    };
+    let found = PathBuf::from(folder).join(path);
+    assert!(found.exists(), "TRAINYARD_TEST_DATA names a folder without {path}");
+    Some(found)
 }
 
 /// The repository's root.

@@ -3,6 +3,7 @@
 //! Each module is one promise; each sample under `samples/` is named after its mistake.
 
 mod kit;
+mod published;
 
 mod artifacts;
 mod attempts;
@@ -17,3 +18,4 @@ mod notifications;
 mod recipes;
 mod resume;
 mod run_stages;
+mod s3;

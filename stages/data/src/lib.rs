@@ -18,6 +18,8 @@ pub mod solutions;
 mod stage_tests;
 pub mod step_labels;
 pub mod synthesize;
+#[cfg(test)]
+mod testing;
 pub mod text;
 pub mod tool_text;
 

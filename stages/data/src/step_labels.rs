@@ -4,7 +4,8 @@
 //! the environment as in method `annotated` of `data/synthesize`: a step is one agent turn, cut behind each tool call. The label
 //! of a step is 0 where an annotated calculation that it states does not hold when executed; that of the last step is the
 //! outcome; all others stay unlabelled (NaN). A calculation that cannot be executed (`X*.25`) neither holds nor fails: it is
-//! counted apart and labels nothing. Refuses: solutions to problems of the half that was not asked for.
+//! counted apart and labels nothing. Refuses: solutions to problems of the half that was not asked for; one whose calculation runs
+//! into its time limit is dropped and counted.
 
 use crate::annotation::Calculation;
 use crate::identity::{Half, half_of};
@@ -66,6 +67,7 @@ impl Stage for StepLabels {
         "annotations_agreeing",
         "annotations_failing",
         "annotations_not_executable",
+        "dropped_time_limit",
     ];
 
     fn ports() -> Ports {
@@ -158,9 +160,11 @@ pub struct Counts {
     pub agreeing: usize,
     pub failing: usize,
     pub not_executable: usize,
+    /// Solutions without a trajectory, since a calculation ran into its time limit.
+    pub dropped_time_limit: usize,
 }
 
-/// Plays and labels all solutions, in order.
+/// Plays and labels all solutions, in order; those that ran into a time limit are left out.
 pub fn label(
     rows: &[Solution],
     problems: &BTreeMap<&str, &Problem>,
@@ -181,7 +185,15 @@ pub fn label(
     let mut counts = Counts::default();
     let mut trajectories = Vec::with_capacity(rows.len());
     for ((played, row), calculations) in play(environment, &scripts, progress)?.into_iter().zip(rows).zip(&calculations) {
-        trajectories.push(labelled(played, row, calculations, &mut counts));
+        if played.timed_out {
+            counts.dropped_time_limit += 1;
+        } else {
+            trajectories.push(labelled(played, row, calculations, &mut counts));
+        }
+    }
+    if trajectories.is_empty() {
+        return Err(Error::data("every solution ran into the tool's time limit")
+            .help("look at the solutions, or raise `limits.time_millis` of the environment"));
     }
     Ok((trajectories, counts))
 }
@@ -243,6 +255,7 @@ fn publish(trajectories: &[Trajectory], problems: &[Problem], counts: &Counts, c
         ("annotations_agreeing", counts.agreeing),
         ("annotations_failing", counts.failing),
         ("annotations_not_executable", counts.not_executable),
+        ("dropped_time_limit", counts.dropped_time_limit),
     ];
     let mut report = Report::new("Step labels");
     report.summary = format!("{} graded solutions of {} problems, cut into {} steps.", counts.solutions, problems.len(), counts.steps);

@@ -222,6 +222,7 @@ fn every_way_an_episode_can_end() {
         turns,
         tool_calls,
         tool_errors,
+        timed_out: false,
     };
     assert_eq!(end(&["19"]), done(Some("19"), StopReason::Answer, 1, 0, 0));
     assert_eq!(end(&[call, "#### 19"]), done(Some("19"), StopReason::Answer, 2, 1, 0));
@@ -230,8 +231,8 @@ fn every_way_an_episode_can_end() {
     assert_eq!(end(&[&format!("{call}{call}{call}")]), done(None, StopReason::ToolLimit, 1, 0, 0));
     assert_eq!(end(&["<tool_call>12+", "19"]), done(Some("19"), StopReason::Answer, 2, 1, 1));
     assert_eq!(end(&["<tool_call>12+y</tool_call>", "19"]), done(Some("19"), StopReason::Answer, 2, 1, 1));
-    let lost = end(&["<tool_call>while True: pass</tool_call>", "19"]);
-    assert_eq!((lost.stop, lost.status, lost.tool_errors), (StopReason::Error, Status::Infrastructure, 1));
+    let late = end(&["<tool_call>while True: pass</tool_call>", "19"]);
+    assert_eq!((late.stop, late.status, late.tool_errors, late.timed_out), (StopReason::Error, Status::Infrastructure, 1, true));
     let mut episode = environment.start(&problem("19"), 0).unwrap();
     let cut = AgentTurn { truncated: true, ..environment.format().parse("<tool_call>12") };
     assert_eq!(episode.step(&cut).unwrap(), Step::Done(done(None, StopReason::Length, 1, 0, 0)));

@@ -3,6 +3,7 @@
 use bytes::Bytes;
 use object_store::local::LocalFileSystem;
 use object_store::memory::InMemory;
+use std::io::Write as _;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -28,7 +29,11 @@ async fn a_folder_conforms() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_bucket_conforms() {
-    let Ok(url) = std::env::var("TRAINYARD_TEST_S3") else { return };
+    let Ok(url) = std::env::var("TRAINYARD_TEST_S3") else {
+        // Past the harness, which keeps to itself what a test that passes prints.
+        let _ = writeln!(std::io::stderr(), "skipped: {}: TRAINYARD_TEST_S3 names no bucket", file!());
+        return;
+    };
     let prefix = format!("{}/conformance-{}-{}", url.trim_end_matches('/'), SystemClock::new().unix_millis(), std::process::id());
     conformance::suite(&prefix, scratch().path()).await;
 }

@@ -1,5 +1,6 @@
 use super::*;
 use crate::identity::half_of;
+use crate::testing::real;
 use std::fmt::Write as _;
 use trainyard_core::ErrorKind;
 
@@ -110,18 +111,23 @@ fn chat_formats_give_the_same_conversation() {
     );
 }
 
-fn shared(path: &str) -> Option<PathBuf> {
-    let file = Path::new("../../../shared/data").join(path);
-    if file.exists() {
-        return Some(file);
-    }
-    println!("skipped: {} is not there", file.display());
-    None
+/// A file of three rows, as pandas writes what verl's trainers read.
+#[test]
+fn verl_rows_keep_what_trainers_wrote() {
+    let file = Path::new("src/import/samples/verl.parquet");
+    let read = |reading: Reading| registry::format("verl").unwrap().read(file, &reading).unwrap().problems;
+    let problems = read(named("kitchen"));
+    assert_eq!(problems.iter().map(|p| p.answer.as_str()).collect::<Vec<_>>(), ["5", "42", "3000"]);
+    let second = &problems[1];
+    assert!(second.id.starts_with("kitchen-") && second.id.ends_with("-1"), "{}", second.id);
+    assert_eq!((second.source.as_str(), second.split.as_str(), second.environment.as_str()), ("kitchen", "train", "math-problems"));
+    assert!(second.question().starts_with("Bob bakes 4 trays") && second.reference.as_deref().unwrap().contains("<<48-6=42>>"));
+    assert_eq!(read(Reading { limit: Some(2), ..named("kitchen") }), problems[..2]);
 }
 
 #[test]
 fn the_real_gsm8k_files_are_read_whole() {
-    let Some(folder) = shared("gsm8k") else { return };
+    let Some(folder) = real("gsm8k") else { return };
     let read = |format: &str, split: &str| {
         registry::format(format)
             .unwrap()
@@ -141,7 +147,7 @@ fn the_real_gsm8k_files_are_read_whole() {
 
 #[test]
 fn a_real_verl_file_is_read() {
-    let Some(file) = shared("toolrl/rlla_4k_test.parquet") else { return };
+    let Some(file) = real("toolrl/rlla_4k_test.parquet") else { return };
     let problems = registry::format("verl").unwrap().read(&file, &named("rlla")).unwrap().problems;
     assert!(problems.len() > 50);
     assert!(problems.iter().all(|p| !p.question().is_empty() && !p.answer.is_empty()));

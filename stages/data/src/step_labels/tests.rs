@@ -1,4 +1,6 @@
 use super::*;
+use crate::testing::{moody, real};
+use trainyard_core::ErrorKind;
 
 fn solution(text: &str, correct: bool) -> Solution {
     Solution {
@@ -55,6 +57,22 @@ fn what_cannot_be_executed_labels_nothing() {
 }
 
 #[test]
+fn a_solution_that_never_ends_is_dropped_and_counted() {
+    let environment = moody();
+    let row = |solver: &str, call: &str| Solution { solver: solver.into(), ..solution(&format!("So <<{call}=5>>5.\nA: 5"), true) };
+    let run = |rows: &[Solution]| {
+        let problems = problems(rows, environment.kind());
+        let by_id = problems.iter().map(|p| (p.id.as_str(), p)).collect();
+        label(rows, &by_id, environment.as_ref(), |_| Ok(()))
+    };
+    let (kept, counts) = run(&[row("a", "5"), row("b", "forever")]).unwrap();
+    assert_eq!(kept.iter().map(|t| t.id.as_str()).collect::<Vec<_>>(), ["p-a"]);
+    assert_eq!((counts.solutions, counts.annotations, counts.dropped_time_limit), (1, 1, 1));
+    assert_eq!(run(&[row("b", "forever")]).unwrap_err().kind, ErrorKind::Data);
+    assert_eq!(run(&[row("c", "gone")]).unwrap_err().kind, ErrorKind::Retryable);
+}
+
+#[test]
 fn solutions_without_a_last_line_keep_their_text() {
     assert_eq!(in_answer_form("x\nA: 1,800"), "x\n#### 1800");
     assert_eq!(in_answer_form("x\nThe answer"), "x\nThe answer");
@@ -62,13 +80,9 @@ fn solutions_without_a_last_line_keep_their_text() {
 
 #[test]
 fn the_real_solutions_are_labelled_by_half() {
-    let file = std::path::Path::new("../../../shared/data/gsm8k/example_model_solutions.jsonl");
-    if !file.exists() {
-        println!("skipped: {} is not there", file.display());
-        return;
-    }
+    let Some(file) = real("gsm8k/example_model_solutions.jsonl") else { return };
     let reading = crate::import::Reading { name: "gsm8k".into(), split: "test".into(), ..Default::default() };
-    let rows = crate::import::registry::format("gsm8k_solutions").unwrap().read(file, &reading).unwrap().solutions;
+    let rows = crate::import::registry::format("gsm8k_solutions").unwrap().read(&file, &reading).unwrap().solutions;
     let environment = crate::synthesize::environment(&Config::default().environment, 2).unwrap();
     let run = |half: Half| {
         let rows: Vec<Solution> = rows.iter().filter(|s| half_of(&s.question) == half).cloned().collect();

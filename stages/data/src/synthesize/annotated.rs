@@ -2,8 +2,8 @@
 //!
 //! A solution is cut at its annotations: the text before one, then a tool call with its expression, ends a turn; the text behind
 //! it (which says the value) begins the next. Every call is executed; its result stands in the conversation, and is compared as
-//! a number with what the author wrote. Refuses: problems without `reference`; a trajectory whose call fails, whose result
-//! disagrees, or which the environment ends early is not kept, but counted.
+//! a number with what the author wrote. Refuses: problems without `reference`; a trajectory whose call fails or never ends, whose
+//! result disagrees, or which the environment ends early is not kept, but counted.
 
 use super::Config;
 use super::method::{Method, Synthesized};
@@ -66,7 +66,7 @@ pub struct Annotated {
     pub agreeing: usize,
     /// Solutions that were not kept, by reason.
     pub dropped: BTreeMap<&'static str, usize>,
-    /// The first few disagreements, for the report: (problem, expression, claim).
+    /// The first few calls whose result is not the claimed number, for the report: (problem, expression, claim).
     pub disagreements: Vec<(String, String, String)>,
 }
 
@@ -101,12 +101,17 @@ impl Annotated {
         let agreements = agreements(&played.trajectory, calculations);
         self.executed += agreements.len();
         self.agreeing += agreements.iter().filter(|a| **a == Some(true)).count();
-        for (calculation, agreement) in calculations.iter().zip(&agreements) {
-            if *agreement != Some(true) && self.disagreements.len() < 20 {
+        let differing = calculations.iter().zip(&agreements).filter(|(_, agreement)| **agreement != Some(true)).map(|(c, _)| c);
+        // A call that was stopped has no result; it is the one behind those that have one.
+        let stopped = calculations.get(agreements.len()).filter(|_| played.timed_out);
+        for calculation in differing.chain(stopped) {
+            if self.disagreements.len() < 20 {
                 self.disagreements.push((script.problem.id.clone(), calculation.expression.into(), calculation.claim.into()));
             }
         }
-        let reason = if played.turns < script.turns.len() || agreements.len() < calculations.len() {
+        let reason = if played.timed_out {
+            Some("time_limit")
+        } else if played.turns < script.turns.len() || agreements.len() < calculations.len() {
             Some("ended_early")
         } else if agreements.iter().any(|a| *a != Some(true)) {
             Some("disagreement")

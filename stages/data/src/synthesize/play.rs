@@ -2,8 +2,9 @@
 //!
 //! Why so: a demonstration must look exactly like a rollout (the opening messages, the form of results, the end), and its tool
 //! results must be what the tool returned. So it is played through [`Environment`] and [`Episode`], with many episodes in
-//! flight, because tools in worker processes take calls in batches. Refuses: an episode lost to infrastructure (an error: the
-//! stage is tried again), and one that hits a wall-clock limit (not repeatable).
+//! flight, because tools in worker processes take calls in batches. An episode whose own call ran into its time limit is handed
+//! back as such, for its script does that again on every attempt. Refuses: an episode lost to infrastructure (an error: the stage
+//! is tried again).
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -30,6 +31,8 @@ pub struct Played {
     pub trajectory: Trajectory,
     /// Fewer than the script has if the environment ended the episode early.
     pub turns: usize,
+    /// A call ran into its wall-clock limit and ended the episode. On another machine it might not: no such row may be published.
+    pub timed_out: bool,
 }
 
 /// Plays all scripts; results are in the order of the scripts.
@@ -138,8 +141,8 @@ impl<'a> Game<'a> {
 
     fn finish(self, environment: &dyn Environment) -> Result<Played> {
         let outcome = self.outcome.ok_or_else(|| Error::bug("an unfinished episode was finished"))?;
-        if outcome.status == Status::Infrastructure {
-            return Err(Error::retryable(format!("episode `{}` was lost to its infrastructure or a wall-clock limit", self.script.id)));
+        if outcome.status == Status::Infrastructure && !outcome.timed_out {
+            return Err(Error::retryable(format!("episode `{}` was lost to its infrastructure", self.script.id)));
         }
         let problem = self.script.problem;
         let correct = outcome.answer.as_deref().is_some_and(|answer| environment.verify(problem, answer));
@@ -162,6 +165,6 @@ impl<'a> Game<'a> {
             parents: vec![problem.id.clone()],
             ..Trajectory::default()
         };
-        Ok(Played { trajectory, turns: self.turns })
+        Ok(Played { trajectory, turns: self.turns, timed_out: outcome.timed_out })
     }
 }

@@ -77,6 +77,9 @@ impl Method for Procedural {
         let played = play(environment, &scripts, |done| progress(done, scripts.len()))?;
         let mut demonstrations = Vec::with_capacity(played.len());
         for (played, script) in played.into_iter().zip(&scripts) {
+            if played.timed_out {
+                return Err(late(script));
+            }
             if played.trajectory.reward < 1.0 || played.turns < script.turns.len() {
                 return Err(wrong(script, played.trajectory.answer.as_deref()));
             }
@@ -149,6 +152,12 @@ fn scripts<'a>(
     };
     let scripts = drawn.iter().enumerate().map(script).collect();
     (scripts, with_mistake)
+}
+
+/// No call of a generator is long, so the machine was busy.
+fn late(script: &Script<'_>) -> Error {
+    Error::retryable(format!("a tool call of demonstration `{}` ran into its time limit", script.id))
+        .help("give the machine less to do, or raise `limits.time_millis` of the environment")
 }
 
 /// The tool and the generator disagree: one of them has a bug, or a limit is too low.

@@ -1,6 +1,7 @@
 use super::*;
+use crate::testing::{moody, real, skipped};
 use std::collections::BTreeSet;
-use std::path::Path;
+use trainyard_core::ErrorKind;
 use trainyard_tables::{Message, Problem, StopReason, Trajectory};
 
 fn config(method: &str) -> Config {
@@ -138,15 +139,29 @@ fn annotations_become_executed_calls() {
     assert_eq!((metric("dropped"), metric("dropped_disagreement"), metric("dropped_wrong_answer")), (2.0, 1.0, 1.0));
 }
 
+/// The row that never ends is dropped and named; what nobody in the episode did stops the stage, to be tried again.
+#[test]
+fn a_call_that_never_ends_costs_its_row_only() {
+    let environment = moody();
+    let row = |i: usize, call: &str| annotated_problem(&format!("p{i}"), &format!("First <<5=5>>5, then <<{call}=5>>5.\n#### 5"), "5");
+    let made = |calls: &[&str]| {
+        let given: Vec<Problem> = calls.iter().enumerate().map(|(i, call)| row(i, call)).collect();
+        annotated::annotated(&given, environment.as_ref(), 0, |_| Ok(()))
+    };
+    let some = made(&["5", "forever", "5"]).unwrap();
+    let ids: Vec<&str> = some.trajectories.iter().map(|t| t.problem_id.as_str()).collect();
+    assert_eq!((ids, some.executed, some.agreeing), (vec!["p0", "p2"], 5, 5));
+    assert_eq!(some.dropped, BTreeMap::from([("time_limit", 1)]));
+    assert_eq!(some.disagreements, [("p1".to_string(), "forever".to_string(), "5".to_string())]);
+    let e = made(&["5", "gone"]).unwrap_err();
+    assert!(e.kind == ErrorKind::Retryable && e.message.contains("`p1-annotated`"), "{e}");
+}
+
 #[test]
 fn all_annotations_of_the_real_train_split_agree() {
-    let file = Path::new("../../../shared/data/gsm8k/train.jsonl");
-    if !file.exists() {
-        println!("skipped: {} is not there", file.display());
-        return;
-    }
+    let Some(file) = real("gsm8k/train.jsonl") else { return };
     let reading = crate::import::Reading { name: "gsm8k".into(), split: "train".into(), ..Default::default() };
-    let problems = crate::import::registry::format("gsm8k").unwrap().read(file, &reading).unwrap().problems;
+    let problems = crate::import::registry::format("gsm8k").unwrap().read(&file, &reading).unwrap().problems;
     let made = make(&config("annotated"), problems).unwrap();
     let metric = |name: &str| made.report.metrics.get(name).map_or(0.0, |m| m.value);
     println!("{:?}", made.report.metrics);
@@ -157,7 +172,7 @@ fn all_annotations_of_the_real_train_split_agree() {
 #[test]
 fn python_demonstrations_are_executed_in_workers() {
     if std::env::var_os("TRAINYARD_TOOL_WORKER").is_none() {
-        println!("skipped: TRAINYARD_TOOL_WORKER does not name the worker program");
+        skipped("TRAINYARD_TOOL_WORKER names no worker program");
         return;
     }
     let mut config = config("procedural");

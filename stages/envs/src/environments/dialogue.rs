@@ -6,7 +6,7 @@
 //! - Calls in the last allowed turn end it with `turns`, calls beyond the allowance with `tool_limit`; none of them runs.
 //! - With a latency, results are held back for a drawn time. Only when they are seen depends on the clock.
 //! - A call that was lost or ran into its wall-clock limit ends it as an infrastructure failure, because such a result is not
-//!   repeatable and must not enter an update.
+//!   repeatable and must not enter an update. The outcome tells which of the two it was.
 //!
 //! Refuses: a world that goes on beyond the limits; a step while results are pending, or after the end.
 
@@ -154,10 +154,18 @@ struct DialogueEpisode {
 }
 
 impl DialogueEpisode {
-    fn end(&mut self, stop: StopReason, status: Status, answer: Option<String>) -> Step {
+    fn end(&mut self, stop: StopReason, answer: Option<String>) -> Step {
+        Step::Done(Outcome { answer, stop, ..self.over() })
+    }
+    /// A call was lost or not in time.
+    fn broken_off(&mut self, timed_out: bool) -> Step {
+        Step::Done(Outcome { stop: StopReason::Error, status: Status::Infrastructure, timed_out, ..self.over() })
+    }
+    /// No turn is taken any more; what was counted.
+    fn over(&mut self) -> Outcome {
         self.state = State::Over;
         let Self { turns, tool_calls, tool_errors, .. } = *self;
-        Step::Done(Outcome { answer, stop, status, turns, tool_calls, tool_errors })
+        Outcome { turns, tool_calls, tool_errors, ..Outcome::default() }
     }
     /// Hands every call of a turn to its tool; one that cannot be run is answered at once.
     fn submit(&mut self, turn: &AgentTurn) -> VecDeque<Ticket> {
@@ -180,8 +188,9 @@ impl DialogueEpisode {
         let errors = results.iter().filter(|r| r.error).count() as u32;
         self.tool_calls += results.len() as u32;
         self.tool_errors += errors;
-        if results.iter().any(|r| r.infrastructure || r.timed_out) {
-            return self.end(StopReason::Error, Status::Infrastructure, None);
+        let lost = results.iter().any(|r| r.infrastructure);
+        if lost || results.iter().any(|r| r.timed_out) {
+            return self.broken_off(!lost);
         }
         let reply = self.world.as_mut().map_or_else(|| Reply::GoOn(Vec::new()), |world| world.after_calls(&results));
         let tool_calls = results.len() as u32;
@@ -197,13 +206,13 @@ impl DialogueEpisode {
     }
     fn answered(&mut self, answer: Option<String>) -> Step {
         let stop = if answer.is_some() { StopReason::Answer } else { StopReason::End };
-        self.end(stop, Status::Ok, answer)
+        self.end(stop, answer)
     }
     fn follow(&mut self, reply: Reply, mut seen: Observation) -> Step {
         match reply {
             Reply::End(answer) => self.answered(answer),
             // Only a turn without a call gets here as the last one.
-            Reply::GoOn(_) if self.turns >= self.dialogue.options.max_turns => self.end(StopReason::Turns, Status::Ok, None),
+            Reply::GoOn(_) if self.turns >= self.dialogue.options.max_turns => self.end(StopReason::Turns, None),
             Reply::GoOn(messages) => {
                 self.state = State::Agent;
                 seen.messages.extend(messages);
@@ -222,16 +231,16 @@ impl Episode for DialogueEpisode {
         }
         self.turns += 1;
         if turn.truncated {
-            return Ok(self.end(StopReason::Length, Status::Ok, None));
+            return Ok(self.end(StopReason::Length, None));
         }
         if turn.calls.is_empty() {
             return Ok(self.spoken(&turn.text));
         }
         if self.turns >= self.dialogue.options.max_turns {
-            return Ok(self.end(StopReason::Turns, Status::Ok, None));
+            return Ok(self.end(StopReason::Turns, None));
         }
         if u64::from(self.tool_calls) + turn.calls.len() as u64 > u64::from(self.dialogue.options.max_tool_calls) {
-            return Ok(self.end(StopReason::ToolLimit, Status::Ok, None));
+            return Ok(self.end(StopReason::ToolLimit, None));
         }
         let held_until = self.dialogue.held_until(self.seed, self.turns);
         self.state = State::Tools { awaited: self.submit(turn), came: Vec::new(), held_until };

@@ -115,6 +115,31 @@ fn sessions_of_own_tools_share_nothing() {
     assert_eq!(said(&take(&dialogue, &mut *episode, &call("two", "x"))), ["tool: 12"]);
 }
 
+/// Every call has this result.
+struct Gives(ToolResult);
+
+impl ToolSession for Gives {
+    fn submit(&mut self, _arguments: &Value) -> Ticket {
+        Ticket::ready(self.0.clone())
+    }
+    fn fork(&self) -> Result<Box<dyn ToolSession>> {
+        Ok(Box::new(Self(self.0.clone())))
+    }
+}
+
+#[test]
+fn a_call_that_was_late_is_told_from_one_that_was_lost() {
+    let dialogue = dialogue(&[], &[spec("one"), spec("two")]);
+    let (fine, late, lost) = (ToolResult::ok("1"), ToolResult::timed_out("late"), ToolResult::infrastructure("lost"));
+    for (first, second, timed_out) in [(&fine, &late, true), (&fine, &lost, false), (&lost, &late, false)] {
+        let mut episode = dialogue.start_with(vec![Box::new(Gives(first.clone())), Box::new(Gives(second.clone()))], 0).unwrap();
+        let step = take(&dialogue, &mut *episode, &[call("one", "x"), call("two", "x")].concat());
+        let Step::Done(end) = &step else { panic!("{step:?}") };
+        assert_eq!((end.stop, end.status, end.timed_out), (StopReason::Error, Status::Infrastructure, timed_out));
+        assert_eq!((end.turns, end.tool_calls), (1, 2));
+    }
+}
+
 #[test]
 fn worlds_and_tools_must_fit() {
     let own = [spec("one")];

@@ -55,6 +55,9 @@ pub struct Outcome {
     pub turns: u32,
     pub tool_calls: u32,
     pub tool_errors: u32,
+    /// A call ran into its wall-clock limit, and nothing was lost: what the agent called did this. `status` is `infrastructure` all the
+    /// same, because the limit is not repeatable; who has no use for such an episode may still go on without it.
+    pub timed_out: bool,
 }
 
 /// What follows a turn.

@@ -302,6 +302,7 @@ impl<'a> Live<'a> {
             turns: self.turns.len() as u32,
             tool_calls: self.tool_calls,
             tool_errors: self.tool_errors,
+            timed_out: false,
         });
     }
 

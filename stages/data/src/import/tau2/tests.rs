@@ -1,8 +1,8 @@
 use super::script::first_person;
 use super::*;
 use crate::import::registry::format;
+use crate::testing::real;
 use serde_json::json;
-use std::path::PathBuf;
 use std::sync::Arc;
 use trainyard_envs::environments::customer_service::database::Database;
 use trainyard_envs::environments::customer_service::score::replay;
@@ -100,21 +100,12 @@ fn instructions_are_turned_word_by_word() {
     }
 }
 
-fn shared(path: &str) -> Option<PathBuf> {
-    let path = Path::new("../../../shared/data").join(path);
-    if path.exists() {
-        return Some(path);
-    }
-    println!("skipped: {} is not there", path.display());
-    None
-}
-
 /// Gold actions that fail on the real database, by task: lookups that the reference tries in vain (an email that is not known, an id
 /// with a letter missing, a product of an older database), and two changes that tau2-bench's own tools refuse, too: an exchange of a
 /// pending order, mended by the next action, and a gift card with too little on it.
 #[test]
 fn the_gold_actions_of_the_real_tasks_replay() {
-    let Some(folder) = shared("tau2-retail") else { return };
+    let Some(folder) = real("tau2-retail") else { return };
     let read = |split: &str| format("tau2").unwrap().read(&folder.join("tasks.json"), &named(split)).unwrap().problems;
     let problems = read("base");
     assert_eq!((problems.len(), read("train").len(), read("test").len()), (114, 74, 40));
@@ -137,28 +128,41 @@ fn the_gold_actions_of_the_real_tasks_replay() {
 /// where nothing is to be changed or told.
 #[test]
 fn the_gold_agent_resolves_every_real_task() {
-    let Some(folder) = shared("tau2-retail") else { return };
+    let Some(folder) = real("tau2-retail") else { return };
     let problems = format("tau2").unwrap().read(&folder.join("tasks.json"), &named("base")).unwrap().problems;
     let options = json!({"kind": "customer-service", "database": folder.join("db.json"), "policy": folder.join("policy.md")});
     let environment = crate::synthesize::environment(&options, 1).unwrap();
     assert!(environment.prompt(&problems[0])[0].content.starts_with("# Retail agent policy"));
     let mut idle = Vec::new();
     for problem in &problems {
-        let task = Task::of_problem(problem).unwrap();
-        let calls: Vec<String> = task
-            .actions
-            .iter()
-            .map(|a| format!("<tool_call>\n{}\n</tool_call>", json!({"name": a.name, "arguments": a.arguments})))
-            .collect();
-        let goodbye = format!("{} Is there anything else?", task.communicate.join(" "));
-        let answer = play(&*environment, problem, calls.iter().map(String::as_str).chain([goodbye.as_str()]));
-        assert_eq!(answer, "resolved", "{}", problem.id);
+        assert_eq!(play_gold(&*environment, problem), "resolved", "{}", problem.id);
         if play(&*environment, problem, std::iter::once("Is there anything else?")) == "resolved" {
             idle.push(problem.id.trim_start_matches("tau2-"));
         }
     }
     // Nothing is to be changed and nothing to be told; the one change of 105 fails.
     assert_eq!(idle, ["10", "12", "25", "50", "57", "65", "105"]);
+}
+
+/// The same on a task of the shop that the environment brings along.
+#[test]
+fn the_gold_agent_resolves_a_task_of_the_made_up_shop() {
+    let lookup = json!({"name": "find_user_id_by_name_zip", "arguments": {"first_name": "Ada", "last_name": "Moss", "zip": "12207"}});
+    let cancel = json!({"name": "cancel_pending_order", "arguments": {"order_id": "#W1000001", "reason": "no longer needed"}});
+    let problem = read(&[task("0", json!([lookup, cancel]))], None, "train").unwrap().remove(0);
+    let environment = crate::synthesize::environment(&json!({"kind": "customer-service"}), 1).unwrap();
+    assert_eq!(play_gold(&*environment, &problem), "resolved");
+    let idle = play(&*environment, &problem, std::iter::once("Is there anything else?"));
+    assert_eq!(idle, "not as wanted: order `#W1000001`; not told: 10");
+}
+
+/// Plays the gold actions, then says what must be told.
+fn play_gold(environment: &dyn Environment, problem: &Problem) -> String {
+    let task = Task::of_problem(problem).unwrap();
+    let call = |a: &GoldAction| format!("<tool_call>\n{}\n</tool_call>", json!({"name": a.name, "arguments": a.arguments}));
+    let calls: Vec<String> = task.actions.iter().map(call).collect();
+    let goodbye = format!("{} Is there anything else?", task.communicate.join(" "));
+    play(environment, problem, calls.iter().map(String::as_str).chain([goodbye.as_str()]))
 }
 
 fn play<'a>(environment: &dyn Environment, problem: &Problem, turns: impl Iterator<Item = &'a str>) -> String {

@@ -142,7 +142,8 @@ impl Episode for OneTurn {
             None => StopReason::End,
         };
         let tool_errors = turn.calls.iter().filter(|call| call.is_err()).count() as u32;
-        Ok(Step::Done(Outcome { answer, stop, status: Status::Ok, turns: 1, tool_calls: turn.calls.len() as u32, tool_errors }))
+        let tool_calls = turn.calls.len() as u32;
+        Ok(Step::Done(Outcome { answer, stop, status: Status::Ok, turns: 1, tool_calls, tool_errors, timed_out: false }))
     }
     fn poll(&mut self, _wait: Duration) -> Option<Step> {
         None

@@ -1,0 +1,68 @@
+//! What the tests of this room share: where real data lies, and a tool that is late or lost at will.
+
+use serde_json::{Value, json};
+use std::io::Write as _;
+use std::panic::Location;
+use std::path::PathBuf;
+use std::sync::Arc;
+use trainyard_core::Result;
+use trainyard_envs::environments::dialogue::Dialogue;
+use trainyard_envs::environments::{DialogueEnvironment, DialogueOptions};
+use trainyard_envs::{Environment, Episode, Ticket, ToolHost, ToolResult, ToolSession, ToolSpec, verifiers};
+use trainyard_tables::Problem;
+
+/// The folder of real data. See CONTRIBUTING.md for what it holds.
+const FOLDER: &str = "TRAINYARD_TEST_DATA";
+
+/// A file or folder of real data. None: this machine has no such folder, and the test has said that it is skipped.
+#[track_caller]
+pub fn real(path: &str) -> Option<PathBuf> {
+    let Some(folder) = std::env::var_os(FOLDER) else {
+        skipped(&format!("{FOLDER} names no folder of real data"));
+        return None;
+    };
+    let found = PathBuf::from(folder).join("data").join(path);
+    assert!(found.exists(), "{FOLDER} names a folder without {}", found.display());
+    Some(found)
+}
+
+/// Says so past the harness, which keeps to itself what a test that passes prints.
+#[track_caller]
+pub fn skipped(why: &str) {
+    let _ = writeln!(std::io::stderr(), "skipped: {}: {why}", Location::caller());
+}
+
+/// Math problems with a tool that repeats its text, except that `forever` is late and `gone` is lost.
+pub fn moody() -> Box<dyn Environment> {
+    let parameters = json!({"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]});
+    let tool = ToolSpec { name: "echo".into(), description: String::new(), parameters };
+    let options = DialogueOptions { tools: Vec::new(), ..DialogueOptions::default() };
+    Box::new(Moody(Dialogue::with_tools(options, &ToolHost::new(1), &[tool], verifiers::final_answer).unwrap()))
+}
+
+struct Moody(Arc<Dialogue>);
+
+impl DialogueEnvironment for Moody {
+    const KIND: &'static str = "math-problems";
+    fn dialogue(&self) -> &Arc<Dialogue> {
+        &self.0
+    }
+    fn open(&self, _: &Problem, seed: u64) -> Result<Box<dyn Episode>> {
+        self.0.start_with(vec![Box::new(Echo)], seed)
+    }
+}
+
+struct Echo;
+
+impl ToolSession for Echo {
+    fn submit(&mut self, arguments: &Value) -> Ticket {
+        Ticket::ready(match arguments["text"].as_str().unwrap() {
+            "forever" => ToolResult::timed_out("TimeoutError"),
+            "gone" => ToolResult::infrastructure("error: the tool was lost"),
+            text => ToolResult::ok(text),
+        })
+    }
+    fn fork(&self) -> Result<Box<dyn ToolSession>> {
+        Ok(Box::new(Self))
+    }
+}
