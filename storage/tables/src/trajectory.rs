@@ -84,7 +84,7 @@ pub struct Trajectory {
 
     /// Exclusive end token of each step.
     pub step_ends: Vec<u32>,
-    /// Probability or 0/1 that a step is right; NaN = unlabelled.
+    /// Probability or 0/1 that a step is right; NaN = unlabeled.
     pub step_labels: Option<Vec<f32>>,
     pub step_scores: Option<Vec<f32>>,
 
