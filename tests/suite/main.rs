@@ -14,3 +14,4 @@ mod notifications;
 mod recipes;
 mod resume;
 mod run_stages;
+mod shipped;
