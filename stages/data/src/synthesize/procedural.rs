@@ -88,9 +88,9 @@ impl Method for Procedural {
         let mut report = report(&problems, generator.plural());
         report.metric("demonstrations_with_mistake", with_mistake as f64);
         // What is learned from: demonstrations as they stand, and the questions of the problems that are practiced on.
-        let demonstrated = demonstrations.iter().flat_map(|t| &t.messages).map(|m| m.content.as_str());
+        let shown = demonstrations.iter().flat_map(|t| &t.messages).map(|m| m.content.as_str());
         let practiced = problems.iter().filter(|p| p.split == PRACTICE).map(Problem::question);
-        let covered = coverage(problems.iter().filter(|p| p.split == TEST), demonstrated.chain(practiced));
+        let covered = coverage(problems.iter().filter(|p| p.split == TEST), shown.chain(practiced));
         report.metric("ngram_coverage", covered.grams).metric("ngram_covered_problems", covered.questions);
         Ok(Synthesized { problems, demonstrations, report })
     }
