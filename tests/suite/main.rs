@@ -19,3 +19,4 @@ mod recipes;
 mod resume;
 mod run_stages;
 mod s3;
+mod shipped;

@@ -1,7 +1,7 @@
 //! The options of a stage kind: reads them by the types its JSON Schema declares, and reports every violation at its place.
 //!
 //! Why two steps: the schema is generated from the stage's own structs, so it can say *all* that is wrong with names and hints;
-//! serde (through the catalogue) runs last and must then succeed. What is still late is left out of the judgement and comes again,
+//! serde (through the catalogue) runs last and must then succeed. What is still late is left out of the judgment and comes again,
 //! complete, in the engine ([`KindOptions::settle`]). Refuses: expressions inside of longer text, artifacts as options.
 
 mod explain;

@@ -1,8 +1,10 @@
-//! Stage `data/select`: pass on some problems, by split, level, half, expression and number.
+//! Stage `data/select`: pass on some problems, by split, level, half, expression, overlap with an evaluation set, and number.
 //!
 //! Why so: the stages that follow (rl, prm, evaluate) take one table of problems and no selection options of their own, so what
-//! they saw is an artifact with a digest. Rows are passed on unchanged and in order. Refuses: an empty result.
+//! they saw is an artifact with a digest. Practice learns from problems as fine-tuning learns from demonstrations, so both are
+//! decontaminated by the same rule. Rows are passed on unchanged and in order. Refuses: an empty result.
 
+use crate::filter::decontaminate::Decontaminate;
 use crate::identity::{Half, half_of};
 use crate::io;
 use schemars::JsonSchema;
@@ -11,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use trainyard_api::stage::Ports;
 use trainyard_api::{Stage, StageContext, port};
-use trainyard_core::{ArtifactKind, Cardinality, Error, OptionProblem, Result};
+use trainyard_core::{ArtifactKind, Cardinality, Error, OptionProblem, Result, Wired};
 use trainyard_tables::Problem;
 
 /// Options of `data/select`. A row must pass all of them; `per_level` and `limit` come last, in this order.
@@ -28,6 +30,9 @@ pub struct Config {
     pub half: Option<Half>,
     /// A SQL expression over the columns of the problems: id, answer, environment, level, source, split, canonical, ….
     pub r#where: Option<String>,
+    /// Keep the problems that overlap none of the input `evaluation`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub decontaminate: Option<Decontaminate>,
     /// Keep at most this many problems of each level, the first ones.
     #[schemars(range(min = 1))]
     pub per_level: Option<u64>,
@@ -42,18 +47,27 @@ pub struct Select;
 impl Stage for Select {
     type Config = Config;
     const NAME: &'static str = "data/select";
-    const SUMMARY: &'static str = "Select problems by split, level, half, expression and number.";
+    const SUMMARY: &'static str = "Select problems by split, level, half, expression, overlap and number.";
     const DOC: &'static str = "Passes on the problems that meet every option, unchanged and in order. `half` is the first bit of the SHA-256 of the \
-        question (0 is `a`), so that a test split can be halved the same way everywhere. An empty selection is an error that says \
-        which option left nothing.";
+        question (0 is `a`), so that a test split can be halved the same way everywhere. `decontaminate` is the rule of `data/filter`, \
+        here for what is practiced on: a problem and its worked solution are held against the input `evaluation`. An empty selection \
+        is an error that says which option left nothing.";
     const EXAMPLE: &'static str =
         r#"{"problems": "${{ stages.problems.problems }}", "splits": ["test"], "levels": [1, 2, 3], "limit": 300}"#;
     const MAIN_METRIC: Option<&'static str> = Some("problems");
-    const METRICS: &'static [&'static str] = &["problems", "problems_level_*"];
+    const METRICS: &'static [&'static str] = &["problems", "problems_level_*", "rejected_decontaminate"];
 
     fn ports() -> Ports {
         Ports {
-            inputs: vec![port("problems", ArtifactKind::Problems, Cardinality::Many, "What to select from.")],
+            inputs: vec![
+                port("problems", ArtifactKind::Problems, Cardinality::Many, "What to select from."),
+                port(
+                    "evaluation",
+                    ArtifactKind::Problems,
+                    Cardinality::Many,
+                    "Evaluation problems that no selected one may overlap (`decontaminate`).",
+                ),
+            ],
             outputs: vec![port("problems", ArtifactKind::Problems, Cardinality::One, "The selected problems.")],
         }
     }
@@ -72,15 +86,41 @@ impl Stage for Select {
                 problems.push(OptionProblem::new(format!("/{name}"), "an empty list selects nothing").help("leave it out for all"));
             }
         }
+        let fault = config.decontaminate.as_ref().and_then(Decontaminate::fault);
+        problems.extend(fault.map(|fault| OptionProblem::new("/decontaminate", fault)));
         problems
     }
 
+    fn check_inputs(config: &Config, inputs: &Wired) -> Vec<OptionProblem> {
+        let evaluation = inputs.get("evaluation").is_some_and(|n| *n > 0);
+        match (&config.decontaminate, evaluation) {
+            (Some(_), false) => {
+                let problem = OptionProblem::new("/decontaminate", "there are no evaluation problems to decontaminate against");
+                vec![problem.help("wire the input `evaluation` to them")]
+            }
+            (None, true) => {
+                let problem = OptionProblem::new("/evaluation", "`evaluation` gets problems, but nothing is held against them");
+                vec![problem.help("say how with `decontaminate`, as in `{methods: [canonical, ngram_13]}`")]
+            }
+            _ => Vec::new(),
+        }
+    }
+
     fn run(config: Config, context: &mut StageContext) -> Result<()> {
+        // A list that was not known before the run is seen here first.
+        if let Some(problem) = Self::check_inputs(&config, &context.wired()).into_iter().next() {
+            let error = Error::invalid(problem.message);
+            return Err(problem.help.into_iter().fold(error, Error::help));
+        }
         let problems = io::read_many_problems(context.many("problems"))?;
-        let selected = select(problems, &config, &context.scratch)?;
+        let evaluation = io::read_many_problems(context.many("evaluation"))?;
+        let Selected { problems: selected, overlapping } = select(problems, &evaluation, &config, &context.scratch)?;
         let mut levels: BTreeMap<u32, usize> = BTreeMap::new();
         for problem in &selected {
             *levels.entry(problem.level).or_insert(0) += 1;
+        }
+        if config.decontaminate.is_some() {
+            context.metric("rejected_decontaminate", overlapping as f64);
         }
         context.metric("problems", selected.len() as f64);
         for (level, n) in levels {
@@ -90,8 +130,16 @@ impl Stage for Select {
     }
 }
 
+/// What is passed on.
+#[derive(Debug, Clone, Default)]
+pub struct Selected {
+    pub problems: Vec<Problem>,
+    /// Of what the options before it left, the problems that `decontaminate` took out.
+    pub overlapping: usize,
+}
+
 /// Applies the options one after the other; `scratch` is a folder for a temporary file. An error of kind data names the one that left nothing.
-pub fn select(mut problems: Vec<Problem>, config: &Config, scratch: &Path) -> Result<Vec<Problem>> {
+pub fn select(mut problems: Vec<Problem>, evaluation: &[Problem], config: &Config, scratch: &Path) -> Result<Selected> {
     let before = summary(&problems);
     let check = |problems: &[Problem], option: &str| {
         if problems.is_empty() {
@@ -118,6 +166,13 @@ pub fn select(mut problems: Vec<Problem>, config: &Config, scratch: &Path) -> Re
         problems.retain(|_| mask.next().unwrap_or(false));
         check(&problems, "where")?;
     }
+    let before_overlap = problems.len();
+    if let Some(decontaminate) = &config.decontaminate {
+        let mut overlaps = decontaminate.overlapping(&problems, evaluation)?.into_iter();
+        problems.retain(|_| !overlaps.next().unwrap_or(true));
+        check(&problems, "decontaminate")?;
+    }
+    let overlapping = before_overlap - problems.len();
     if let Some(most) = config.per_level {
         let mut seen: BTreeMap<u32, u64> = BTreeMap::new();
         problems.retain(|p| {
@@ -127,7 +182,7 @@ pub fn select(mut problems: Vec<Problem>, config: &Config, scratch: &Path) -> Re
         });
     }
     problems.truncate(config.limit.map_or(usize::MAX, |n| n as usize));
-    Ok(problems)
+    Ok(Selected { problems, overlapping })
 }
 
 fn summary(problems: &[Problem]) -> String {
@@ -160,7 +215,7 @@ mod tests {
     }
 
     fn ids(config: Config) -> Vec<String> {
-        select(problems(), &config, &std::env::temp_dir()).unwrap().into_iter().map(|p| p.id).collect()
+        select(problems(), &[], &config, &std::env::temp_dir()).unwrap().problems.into_iter().map(|p| p.id).collect()
     }
 
     #[test]
@@ -183,7 +238,45 @@ mod tests {
 
     #[test]
     fn an_empty_selection_says_why() {
-        let e = select(problems(), &Config { splits: Some(vec!["prm".into()]), ..Config::default() }, &std::env::temp_dir()).unwrap_err();
+        let nowhere = Config { splits: Some(vec!["prm".into()]), ..Config::default() };
+        let e = select(problems(), &[], &nowhere, &std::env::temp_dir()).unwrap_err();
         assert!(e.message.contains("`splits`") && e.help.unwrap().contains("rl, test"));
+    }
+
+    #[test]
+    fn problems_that_share_words_with_an_evaluation_problem_are_left_out() {
+        let shared = "each of the twelve hens of the old farmer lays five eggs in one week of this long summer";
+        let mut problems = problems();
+        problems[2].messages[0].content = format!("Yesterday he said: {shared}.");
+        problems[4].reference = Some(format!("Since {shared} <<12*5=60>>60."));
+        problems[5].messages[0].content = "How MANY are left?".into();
+        let asked = |id: &str, text: &str| Problem { id: id.into(), messages: vec![Message::new("user", text)], ..Problem::default() };
+        let evaluation = [asked("t1", shared), asked("t2", "how many are left")];
+        let config = |methods: &str| -> Config {
+            serde_json::from_value(serde_json::json!({"splits": ["rl"], "decontaminate": {"methods": [methods]}})).unwrap()
+        };
+        let left = |methods: &str| {
+            let selected = select(problems.clone(), &evaluation, &config(methods), &std::env::temp_dir()).unwrap();
+            (selected.problems.into_iter().map(|p| p.id).collect::<Vec<_>>(), selected.overlapping)
+        };
+        assert_eq!(left("ngram_13"), (["p0", "p1", "p3", "p5"].map(String::from).to_vec(), 2));
+        assert_eq!(left("canonical"), (["p0", "p1", "p2", "p3", "p4"].map(String::from).to_vec(), 1));
+        assert!(select(problems.clone(), &[], &config("canonical"), &std::env::temp_dir()).is_err(), "no clean bill for nothing");
+    }
+
+    #[test]
+    fn an_evaluation_set_and_what_is_done_with_it_come_together() {
+        let config = |text: &str| serde_json::from_str::<Config>(text).unwrap();
+        let pointers = |config: &Config, evaluation: usize| {
+            let wired = Wired::from([("problems".to_string(), 1), ("evaluation".to_string(), evaluation)]);
+            Select::check_inputs(config, &wired).into_iter().map(|p| p.pointer).collect::<Vec<_>>()
+        };
+        let clean = config(r#"{"decontaminate": {"methods": ["canonical"]}}"#);
+        assert_eq!((pointers(&clean, 0), pointers(&clean, 1)), (vec!["/decontaminate".to_string()], vec![]));
+        assert_eq!((pointers(&Config::default(), 0), pointers(&Config::default(), 1)), (vec![], vec!["/evaluation".to_string()]));
+        let faults = Select::check(&config(r#"{"decontaminate": {"methods": []}}"#));
+        assert_eq!(faults.iter().map(|p| p.pointer.as_str()).collect::<Vec<_>>(), ["/decontaminate"]);
+        // What older files say has the JSON, and so the digest, that it had.
+        assert!(serde_json::to_value(Config::default()).unwrap().get("decontaminate").is_none());
     }
 }

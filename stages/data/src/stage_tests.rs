@@ -114,6 +114,38 @@ fn problems_are_made_filtered_and_selected() {
 }
 
 #[test]
+fn imported_conversations_are_judged_by_what_the_environment_reads() {
+    let root = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| {
+        let file = root.path().join(name);
+        std::fs::write(&file, text).unwrap();
+        file
+    };
+    let said = |question: &str, text: &str| {
+        json!({"messages": [{"role": "user", "content": question}, {"role": "assistant", "content": text}]}).to_string()
+    };
+    let chats = [said("How many?", "She has 72.\n#### 72"), said("How much?", "It is 5.\n#### 5")].join("\n");
+    let problems = "{\"question\": \"How many?\", \"answer\": \"#### 72\"}\n{\"question\": \"How much?\", \"answer\": \"#### 6\"}";
+    let import = |name: &str, format: &str, text: &str| {
+        run(
+            root.path(),
+            name,
+            "data/import",
+            json!({"source": write(&format!("{name}.jsonl"), text), "format": format, "name": "own"}),
+            &[],
+        )
+        .unwrap()
+    };
+    let (chats, problems) = (import("chats", "openai", &chats), import("problems", "gsm8k", problems));
+    let inputs = [("trajectories", chats.output("trajectories")), ("problems", problems.output("problems"))];
+    let config = json!({"rules": [{"kind": "answer"}], "environment": {"kind": "math-problems"}});
+    let judged = run(root.path(), "judged", "data/filter", config, &inputs).unwrap();
+    assert_eq!((judged.metrics["kept"], judged.metrics["rejected_answer"]), (1.0, 1.0));
+    let kept = trainyard_tables::read_trajectories(&judged.output("kept").join("data.parquet")).unwrap();
+    assert_eq!(kept[0].messages[0].content, "How many?");
+}
+
+#[test]
 fn a_repeated_run_gives_equal_bytes() {
     let root = tempfile::tempdir().unwrap();
     let config = json!({"method": "procedural", "environment": {"kind": "word-problems", "tools": ["calculator"]}, "splits": {"demonstrations": {"total": 30}}});
@@ -125,19 +157,19 @@ fn a_repeated_run_gives_equal_bytes() {
 }
 
 #[test]
-fn graded_solutions_become_labelled_steps() {
+fn graded_solutions_become_labeled_steps() {
     let root = tempfile::tempdir().unwrap();
     let file = root.path().join("solutions.jsonl");
     std::fs::write(&file, r#"{"question": "q", "ground_truth": "<<1+1=2>>2\nA: 2", "x": {"is_correct": true, "solution": "1+1=<<1+1=2>>2\nA: 2"}, "y": {"is_correct": false, "solution": "A: 3"}}"#).unwrap();
     let imported =
         run(root.path(), "imported", "data/import", json!({"source": file, "format": "gsm8k_solutions", "split": "test"}), &[]).unwrap();
     assert_eq!((imported.metrics["solutions"], imported.metrics["problems"]), (2.0, 1.0));
-    let labelled = run(root.path(), "labelled", "data/step_labels", json!({}), &[("solutions", imported.output("solutions"))]).unwrap();
+    let labeled = run(root.path(), "labeled", "data/step_labels", json!({}), &[("solutions", imported.output("solutions"))]).unwrap();
     assert_eq!(
-        (labelled.metrics["steps"], labelled.metrics["steps_labelled_outcome"], labelled.metrics["annotations_agreeing"]),
+        (labeled.metrics["steps"], labeled.metrics["steps_labeled_outcome"], labeled.metrics["annotations_agreeing"]),
         (3.0, 2.0, 1.0)
     );
-    let rows = trainyard_tables::read_trajectories(&labelled.output("trajectories").join("data.parquet")).unwrap();
+    let rows = trainyard_tables::read_trajectories(&labeled.output("trajectories").join("data.parquet")).unwrap();
     assert_eq!(rows.iter().map(|t| *t.step_labels.as_ref().unwrap().last().unwrap()).collect::<Vec<_>>(), [1.0, 0.0]);
 }
 

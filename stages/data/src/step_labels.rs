@@ -1,9 +1,9 @@
-//! Stage `data/step_labels`: graded solutions with calculator annotations become trajectories with labelled steps.
+//! Stage `data/step_labels`: graded solutions with calculator annotations become trajectories with labeled steps.
 //!
 //! Why so: a process reward model needs labels per step, and an annotated solution holds some for free. The solution is played in
 //! the environment as in method `annotated` of `data/synthesize`: a step is one agent turn, cut behind each tool call. The label
 //! of a step is 0 where an annotated calculation that it states does not hold when executed; that of the last step is the
-//! outcome; all others stay unlabelled (NaN). A calculation that cannot be executed (`X*.25`) neither holds nor fails: it is
+//! outcome; all others stay unlabeled (NaN). A calculation that cannot be executed (`X*.25`) neither holds nor fails: it is
 //! counted apart and labels nothing. Refuses: solutions to problems of the half that was not asked for; one whose calculation runs
 //! into its time limit is dropped and counted.
 
@@ -15,13 +15,14 @@ use crate::synthesize::play::{Played, Script, play};
 use crate::{import::gsm8k_solutions::final_line_answer, io, solutions};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::Value;
 use std::collections::BTreeMap;
 use trainyard_api::report::{Cell, Report, Table};
 use trainyard_api::stage::Ports;
 use trainyard_api::{Stage, StageContext, port};
 use trainyard_core::{ArtifactKind, Cardinality, Error, OptionProblem, Result};
 use trainyard_envs::Environment;
+use trainyard_envs::environments::math_problems;
 use trainyard_tables::{Message, Problem, Trajectory};
 
 /// Options of `data/step_labels`.
@@ -40,7 +41,7 @@ pub struct Config {
 
 impl Default for Config {
     fn default() -> Self {
-        Self { environment: json!({"kind": "math-problems", "tools": ["calculator"], "max_turns": 32}), half: None, limit: None }
+        Self { environment: math_problems::default_options(), half: None, limit: None }
     }
 }
 
@@ -50,6 +51,7 @@ pub struct StepLabels;
 impl Stage for StepLabels {
     type Config = Config;
     const NAME: &'static str = "data/step_labels";
+    const VERSION: u32 = 2;
     const SUMMARY: &'static str = "Label the steps of graded solutions by executing their annotated calculations.";
     const DOC: &'static str = include_str!("step_labels.md");
     const EXAMPLE: &'static str = r#"{"solutions": "${{ stages.solutions.solutions }}", "half": "a"}"#;
@@ -58,9 +60,9 @@ impl Stage for StepLabels {
         "solutions",
         "problems",
         "steps",
-        "steps_labelled_calculation",
-        "steps_labelled_outcome",
-        "steps_unlabelled",
+        "steps_labeled_calculation",
+        "steps_labeled_outcome",
+        "steps_unlabeled",
         "outcomes_correct",
         "annotations",
         "annotations_executed",
@@ -150,11 +152,11 @@ pub struct Counts {
     pub solutions: usize,
     pub outcomes_correct: usize,
     pub steps: usize,
-    /// Steps labelled 0 because a calculation that they state does not hold.
-    pub labelled_calculation: usize,
-    /// Last steps, labelled by the outcome.
-    pub labelled_outcome: usize,
-    pub unlabelled: usize,
+    /// Steps labeled 0 because a calculation that they state does not hold.
+    pub labeled_calculation: usize,
+    /// Last steps, labeled by the outcome.
+    pub labeled_outcome: usize,
+    pub unlabeled: usize,
     pub annotations: usize,
     pub executed: usize,
     pub agreeing: usize,
@@ -188,7 +190,7 @@ pub fn label(
         if played.timed_out {
             counts.dropped_time_limit += 1;
         } else {
-            trajectories.push(labelled(played, row, calculations, &mut counts));
+            trajectories.push(labeled(played, row, calculations, &mut counts));
         }
     }
     if trajectories.is_empty() {
@@ -207,7 +209,7 @@ fn in_answer_form(solution: &str) -> String {
     }
 }
 
-fn labelled(played: Played, row: &Solution, calculations: &[Calculation<'_>], counts: &mut Counts) -> Trajectory {
+fn labeled(played: Played, row: &Solution, calculations: &[Calculation<'_>], counts: &mut Counts) -> Trajectory {
     let mut trajectory = played.trajectory;
     let agreements = agreements(&trajectory, calculations);
     let mut labels = vec![f32::NAN; played.turns];
@@ -225,10 +227,10 @@ fn labelled(played: Played, row: &Solution, calculations: &[Calculation<'_>], co
     counts.solutions += 1;
     counts.outcomes_correct += usize::from(row.correct);
     counts.steps += labels.len();
-    counts.labelled_outcome += usize::from(!labels.is_empty());
-    let unlabelled = labels.iter().filter(|l| l.is_nan()).count();
-    counts.unlabelled += unlabelled;
-    counts.labelled_calculation += labels.len() - unlabelled - usize::from(!labels.is_empty());
+    counts.labeled_outcome += usize::from(!labels.is_empty());
+    let unlabeled = labels.iter().filter(|l| l.is_nan()).count();
+    counts.unlabeled += unlabeled;
+    counts.labeled_calculation += labels.len() - unlabeled - usize::from(!labels.is_empty());
     counts.annotations += calculations.len();
     counts.executed += agreements.len();
     counts.agreeing += agreements.iter().filter(|a| **a == Some(true)).count();
@@ -246,9 +248,9 @@ fn publish(trajectories: &[Trajectory], problems: &[Problem], counts: &Counts, c
         ("solutions", counts.solutions),
         ("problems", problems.len()),
         ("steps", counts.steps),
-        ("steps_labelled_calculation", counts.labelled_calculation),
-        ("steps_labelled_outcome", counts.labelled_outcome),
-        ("steps_unlabelled", counts.unlabelled),
+        ("steps_labeled_calculation", counts.labeled_calculation),
+        ("steps_labeled_outcome", counts.labeled_outcome),
+        ("steps_unlabeled", counts.unlabeled),
         ("outcomes_correct", counts.outcomes_correct),
         ("annotations", counts.annotations),
         ("annotations_executed", counts.executed),
@@ -266,7 +268,7 @@ fn publish(trajectories: &[Trajectory], problems: &[Problem], counts: &Counts, c
         table.row([Cell::text(name.replace('_', " ")), Cell::Number(n as f64)]);
     }
     report.table(table);
-    report.note("A step is one agent turn. Label 0: it states an annotated calculation that does not hold when executed. The last step has the outcome. The others are unlabelled.");
+    report.note("A step is one agent turn. Label 0: it states an annotated calculation that does not hold when executed. The last step has the outcome. The others are unlabeled.");
     report.write(context.output("report")?)?;
     io::write_trajectories(&context.output_parquet("trajectories")?, trajectories)?;
     io::write_problems(&context.output_parquet("problems")?, problems)

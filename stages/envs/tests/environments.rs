@@ -255,13 +255,12 @@ fn the_agent_sees_what_was_wrong_with_its_call() {
     assert_eq!((outcome.tool_calls, outcome.tool_errors), (3, 2));
 }
 
-/// The reference of every generated problem, and what its mistakes do, in the real interpreter.
+/// The reference of every generated problem, and its mistakes, each of which the real interpreter reports.
 #[test]
 fn generated_programs_run_as_they_claim() {
     let host = host(2);
     let chance = Chance::new(5);
     let mut s = session(&host, &limits());
-    let mut wrong = 0;
     for level in 1..=MAX_LEVEL {
         for index in 0..400 {
             let generated = generate(level, index, &chance);
@@ -273,11 +272,9 @@ fn generated_programs_run_as_they_claim() {
                     let result = ask(&mut *s, &attempt.lines.join("\n"));
                     match attempt.mistake {
                         None => assert_eq!((&result.text, result.error), (answer, false)),
-                        Some(Mistake::UnknownName) => assert!(result.text.starts_with("NameError"), "{attempt:?}: {result:?}"),
-                        Some(Mistake::Syntax) => assert!(result.text.starts_with("SyntaxError"), "{attempt:?}: {result:?}"),
-                        Some(Mistake::WrongOperation) => {
-                            wrong += 1;
-                            assert!(!result.error && result.text != *answer, "{attempt:?}: {result:?}");
+                        Some(mistake) => {
+                            let name = if mistake == Mistake::Syntax { "SyntaxError" } else { "NameError" };
+                            assert!(result.error && result.text.starts_with(name), "{attempt:?}: {result:?}");
                         }
                     }
                 }
@@ -286,5 +283,21 @@ fn generated_programs_run_as_they_claim() {
             assert_eq!(ask(&mut *s, &generated.one_expression).text, *answer);
         }
     }
-    assert!(wrong > 20);
+}
+
+/// What a demonstration that only a wrong result gives away would teach is a wrong program and an unprompted second one.
+#[test]
+fn every_mistake_in_a_word_problem_is_an_error_of_the_tool() {
+    let environment = environment(json!({"kind": "word-problems"}));
+    let generator = environment.generator().unwrap();
+    let chance = Chance::new(8);
+    for level in 1..=MAX_LEVEL {
+        for index in 0..40 {
+            let made = generator.demonstration(level, index, &chance, 1.0, &chance.child("mistake", &[u64::from(level), index]));
+            let mut episode = environment.start(&generator.problem(level, index, &chance), 0).unwrap();
+            let step = episode.step(&environment.format().parse(&made.turns[0].text(environment.format(), ""))).unwrap();
+            let step = if step == Step::Pending { episode.poll(PATIENCE).unwrap() } else { step };
+            assert!(matches!(&step, Step::Observe(seen) if seen.tool_errors == 1), "{made:?}: {step:?}");
+        }
+    }
 }

@@ -10,10 +10,11 @@
 //! | `sample` | i64 | −1 = the greedy one, otherwise from 0 |
 //! | `correct` | bool, null | verified; null = infrastructure failure, counted apart |
 //! | `answer` | string, null | as the environment read it |
-//! | `reward` | f64, null | weighted sum where rewards are configured |
+//! | `reward` | f64, null | of the outcome: 1 = right, 0 = wrong; null = infrastructure failure |
 //! | `stop_reason` | string | `answer`, `end`, `length`, … |
 //! | `turns`, `tool_calls`, `tool_errors`, `tokens` | i64 | `tokens` = sampled ones |
 //! | `prm_min`, `prm_product`, `prm_last` | f64, null | step scores reduced, where a process reward model was given |
+//! | `rollout` | string, null | id in the output `trajectories`; null = not kept |
 //!
 //! Refuses: scoring an infrastructure failure 0; a table with other columns or types, by name.
 
@@ -44,6 +45,8 @@ pub struct ResultRow {
     pub prm_min: Option<f64>,
     pub prm_product: Option<f64>,
     pub prm_last: Option<f64>,
+    /// None = the rollout was not kept.
+    pub rollout: Option<String>,
 }
 
 /// Writes the table in the order of the rows.
@@ -65,6 +68,7 @@ pub fn write_results(path: &Path, rows: &[ResultRow]) -> Result<u64> {
         .f64("prm_min", rows.iter().map(|r| r.prm_min))
         .f64("prm_product", rows.iter().map(|r| r.prm_product))
         .f64("prm_last", rows.iter().map(|r| r.prm_last))
+        .optional_string("rollout", rows.iter().map(|r| r.rollout.as_ref()))
         .write(path)
 }
 
@@ -83,6 +87,7 @@ fn decode(batch: &RecordBatch) -> Result<Vec<ResultRow>> {
         Ok(column::<StringArray>(batch, name)?.iter().map(|v| v.map(str::to_string)).collect())
     };
     let (model, problem, answer, stop) = (text("model")?, text("problem_id")?, text("answer")?, text("stop_reason")?);
+    let rollout = text("rollout")?;
     let correct: Vec<Option<bool>> = column::<BooleanArray>(batch, "correct")?.iter().collect();
     let whole = |name: &str| numbers::<Int64Type>(batch, name);
     let (level, sample, turns) = (whole("level")?, whole("sample")?, whole("turns")?);
@@ -110,6 +115,7 @@ fn decode(batch: &RecordBatch) -> Result<Vec<ResultRow>> {
             prm_min: least[i],
             prm_product: product[i],
             prm_last: last[i],
+            rollout: rollout[i].clone(),
         })
     };
     (0..batch.num_rows()).map(row).collect()
@@ -140,6 +146,7 @@ mod tests {
             answer: Some("7".into()),
             sample: -1,
             prm_last: Some(0.25),
+            rollout: Some("evaluate/rl/greedy/b/0".into()),
             tokens: 9,
             level: 2,
             ..failed.clone()

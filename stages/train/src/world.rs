@@ -7,15 +7,12 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 use trainyard_core::error::Context as _;
 use trainyard_core::{Error, OptionProblem, Result};
+pub use trainyard_envs::environments::word_problems::default_options as default_environment;
 use trainyard_envs::rewards::registry::{self as rewards, Total, WeightedReward};
 use trainyard_envs::rewards::{GroupView, verified};
 use trainyard_envs::{Environment, ToolHost, environments};
 use trainyard_tables::{Problem, Trajectory};
 
-/// Word problems with a Python tool, four turns at most.
-pub fn default_environment() -> Value {
-    json!({ "kind": "word-problems" })
-}
 /// The final answer alone.
 pub fn default_rewards() -> Value {
     json!([{ "kind": "answer" }])

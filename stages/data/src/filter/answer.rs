@@ -1,11 +1,14 @@
 //! Rule `answer`: the environment's verifier must accept the row's final answer.
 //!
-//! Refuses: running without the problems, because expected answers stand there and nowhere else.
+//! Why it reads: an imported conversation has its whole last message as answer, because no environment was there to read it; so it is
+//! read here, as the environment reads an agent's last message. An answer that is not the message was read before. Refuses: running
+//! without the problems, because expected answers stand there and nowhere else.
 
 use super::rule::{Judgment, Rule, World};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use trainyard_core::{Error, Result};
+use trainyard_envs::Environment;
 use trainyard_tables::{Status, Trajectory};
 
 /// Rejects rows whose answer is wrong, missing, or to an unknown problem.
@@ -32,11 +35,19 @@ fn judge(row: &Trajectory, world: &World<'_>) -> Judgment {
     let Some(problem) = world.problems.get(&row.problem_id) else {
         return Judgment::reject("unknown_problem", row.problem_id.clone());
     };
-    match &row.answer {
+    match answer(row, world.environment) {
         None => Judgment::reject("no_answer", ""),
-        Some(answer) if world.environment.verify(problem, answer) => Judgment::Keep,
-        Some(answer) => Judgment::reject("wrong", format!("`{}` where `{}` is expected", short(answer), problem.answer)),
+        Some(answer) if world.environment.verify(problem, &answer) => Judgment::Keep,
+        Some(answer) => Judgment::reject("wrong", format!("`{}` where `{}` is expected", short(&answer), problem.answer)),
     }
+}
+
+/// The row's answer; read by the environment if it is the last message as it stands, where there is something to read.
+fn answer(row: &Trajectory, environment: &dyn Environment) -> Option<String> {
+    let answer = row.answer.as_ref()?;
+    let whole = row.messages.last().is_some_and(|last| last.content == *answer);
+    let read = if whole { environment.read_answer(answer) } else { None };
+    Some(read.unwrap_or_else(|| answer.clone()))
 }
 
 /// At most 60 characters.

@@ -1,15 +1,16 @@
-//! Rule `decontaminate`: no kept row may overlap an evaluation problem.
+//! Rule `decontaminate`: no kept row may overlap an evaluation problem. `data/select` asks the same of problems.
 //!
 //! Methods, each of which may reject: `canonical` (the same problem: equal canonical forms, or equal words of the question),
-//! `ngram_13` (any 13-gram of an evaluation question or reference occurs in the row; arXiv 2005.14165), `coverage_8` (at least
-//! a share of an evaluation question's 8-grams occurs in the row's question, or of the row's in one evaluation question;
-//! arXiv 2411.15124). Refuses: running without evaluation problems, which would look like a clean bill.
+//! `ngram_13` (any 13-gram of an evaluation question or reference occurs in the row, or in the problem with its reference; arXiv
+//! 2005.14165), `coverage_8` (at least a share of an evaluation question's 8-grams occurs in the row's question, or of the row's in
+//! one evaluation question; arXiv 2411.15124). Refuses: running without evaluation problems, which would look like a clean bill.
 
-use super::rule::{Judgment, Part, Rule, World, question};
+use super::rule::{Judgment, Rule, World, question};
 use crate::text::{ngrams, normal};
 use rayon::prelude::*;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use trainyard_core::{Error, Result};
 use trainyard_tables::{Problem, Trajectory};
@@ -50,32 +51,77 @@ impl Rule for Decontaminate {
         "decontaminate"
     }
     fn judge(&self, rows: &[&Trajectory], world: &World<'_>) -> Result<Vec<Judgment>> {
-        if world.evaluation.is_empty() {
-            return Err(Error::invalid("no evaluation problems to decontaminate against")
-                .help("wire input `evaluation`, or take the rule out of `rules`"));
-        }
-        if self.methods.is_empty() || !(self.coverage > 0.0 && self.coverage <= 1.0) {
-            return Err(Error::invalid("`methods` must not be empty, and `coverage` must be above 0 and at most 1"));
-        }
-        let index = Index::new(world.evaluation);
-        Ok(rows.par_iter().map(|row| self.row(row, world, &index)).collect())
+        let index = self.index(world.evaluation, "take the rule out of `rules`")?;
+        let judge = |row: &&Trajectory| match self.overlap(&Compared::row(row, world.problems.get(&row.problem_id)), &index) {
+            Some((code, id)) => Judgment::reject(code, format!("as in {id}")),
+            None => Judgment::Keep,
+        };
+        Ok(rows.par_iter().map(judge).collect())
     }
 }
 
 impl Decontaminate {
-    fn row(&self, row: &Trajectory, world: &World<'_>, index: &Index<'_>) -> Judgment {
-        for method in &self.methods {
-            let hit = match method {
-                Method::Canonical => index.canonical(row, world.problems.get(&row.problem_id)).map(|id| ("same_problem", id)),
-                Method::Ngram13 => index.any_13(row).map(|id| ("ngram_13", id)),
-                Method::Coverage8 => index.covering_8(row, self.coverage).map(|id| ("coverage_8", id)),
-            };
-            if let Some((code, id)) = hit {
-                return Judgment::reject(code, format!("as in {id}"));
-            }
-        }
-        Judgment::Keep
+    /// Whether each problem overlaps one of `evaluation`.
+    pub fn overlapping(&self, problems: &[Problem], evaluation: &[Problem]) -> Result<Vec<bool>> {
+        let index = self.index(evaluation, "leave `decontaminate` out")?;
+        Ok(problems.par_iter().map(|problem| self.overlap(&Compared::problem(problem), &index).is_some()).collect())
     }
+
+    /// What is wrong with the options.
+    pub fn fault(&self) -> Option<&'static str> {
+        let wrong = self.methods.is_empty() || !(self.coverage > 0.0 && self.coverage <= 1.0);
+        wrong.then_some("`methods` must not be empty, and `coverage` must be above 0 and at most 1")
+    }
+
+    fn index<'a>(&self, evaluation: &'a [Problem], otherwise: &str) -> Result<Index<'a>> {
+        if evaluation.is_empty() {
+            return Err(
+                Error::invalid("no evaluation problems to decontaminate against").help(format!("wire input `evaluation`, or {otherwise}"))
+            );
+        }
+        match self.fault() {
+            Some(fault) => Err(Error::invalid(fault)),
+            None => Ok(Index::new(evaluation)),
+        }
+    }
+
+    /// The first method that objects, as a reason code, and the evaluation problem that it found.
+    fn overlap<'a>(&self, compared: &Compared<'_>, index: &Index<'a>) -> Option<(&'static str, &'a str)> {
+        self.methods.iter().find_map(|method| match method {
+            Method::Canonical => index.canonical(compared).map(|id| ("same_problem", id)),
+            Method::Ngram13 => index.any_13(compared).map(|id| ("ngram_13", id)),
+            Method::Coverage8 => index.covering_8(compared, self.coverage).map(|id| ("coverage_8", id)),
+        })
+    }
+}
+
+/// What is held against the evaluation problems.
+struct Compared<'a> {
+    /// Empty if there is none.
+    canonical: &'a str,
+    question: &'a str,
+    /// All that there is to read, the question included.
+    texts: Vec<Cow<'a, str>>,
+}
+
+impl<'a> Compared<'a> {
+    fn row(row: &'a Trajectory, problem: Option<&'a Problem>) -> Self {
+        Self {
+            canonical: problem.map_or("", |p| &p.canonical),
+            question: question(row),
+            texts: row.messages.iter().map(|m| Cow::Borrowed(m.content.as_str())).collect(),
+        }
+    }
+    fn problem(problem: &'a Problem) -> Self {
+        let messages = problem.messages.iter().map(|m| Cow::Borrowed(m.content.as_str()));
+        let texts = messages.chain([Cow::Owned(reference(problem))]).collect();
+        Self { canonical: &problem.canonical, question: problem.question(), texts }
+    }
+}
+
+/// The worked solution without its annotations; empty if there is none.
+fn reference(problem: &Problem) -> String {
+    problem.reference.as_deref().map(crate::annotation::plain).unwrap_or_default()
 }
 
 /// Evaluation problems by canonical form, words, and n-grams. Hash maps are only looked up, never walked.
@@ -106,8 +152,7 @@ impl<'a> Index<'a> {
                 index.canonical.entry(&problem.canonical).or_insert(i);
             }
             index.words.entry(normal(problem.question())).or_insert(i);
-            let reference = problem.reference.as_deref().map(crate::annotation::plain).unwrap_or_default();
-            for gram in ngrams(problem.question(), 13).into_iter().chain(ngrams(&reference, 13)) {
+            for gram in ngrams(problem.question(), 13).into_iter().chain(ngrams(&reference(problem), 13)) {
                 index.grams_13.entry(gram).or_insert(i);
             }
             let grams: HashSet<u64> = ngrams(problem.question(), 8).into_iter().collect();
@@ -123,18 +168,18 @@ impl<'a> Index<'a> {
         &self.problems[i].id
     }
 
-    fn canonical(&self, row: &Trajectory, problem: Option<&Problem>) -> Option<&'a str> {
-        let form = problem.and_then(|p| self.canonical.get(p.canonical.as_str()));
-        form.or_else(|| self.words.get(&normal(question(row)))).map(|i| self.id(*i))
+    fn canonical(&self, compared: &Compared<'_>) -> Option<&'a str> {
+        let form = self.canonical.get(compared.canonical);
+        form.or_else(|| self.words.get(&normal(compared.question))).map(|i| self.id(*i))
     }
 
-    fn any_13(&self, row: &Trajectory) -> Option<&'a str> {
-        let texts = row.messages.iter().map(|m| m.content.as_str());
-        texts.flat_map(|text| ngrams(text, 13)).find_map(|gram| self.grams_13.get(&gram)).map(|i| self.id(*i))
+    fn any_13(&self, compared: &Compared<'_>) -> Option<&'a str> {
+        let mut grams = compared.texts.iter().flat_map(|text| ngrams(text, 13));
+        grams.find_map(|gram| self.grams_13.get(&gram)).map(|i| self.id(*i))
     }
 
-    fn covering_8(&self, row: &Trajectory, share: f64) -> Option<&'a str> {
-        let grams: BTreeSet<u64> = ngrams(&Part::Question.of(row), 8).into_iter().collect();
+    fn covering_8(&self, compared: &Compared<'_>, share: f64) -> Option<&'a str> {
+        let grams: BTreeSet<u64> = ngrams(compared.question, 8).into_iter().collect();
         let mut shared: BTreeMap<usize, usize> = BTreeMap::new();
         for i in grams.iter().filter_map(|g| self.grams_8.get(g)).flatten() {
             *shared.entry(*i).or_insert(0) += 1;

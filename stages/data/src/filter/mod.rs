@@ -26,6 +26,7 @@ use std::collections::BTreeMap;
 use trainyard_api::stage::Ports;
 use trainyard_api::{Stage, StageContext, port};
 use trainyard_core::{ArtifactKind, Cardinality, Error, OptionProblem, Result};
+use trainyard_envs::environments::word_problems;
 use trainyard_tables::{Problem, Trajectory, Verdict};
 
 /// Options of `data/filter`.
@@ -37,7 +38,7 @@ pub struct Config {
     pub rules: Vec<Value>,
     /// The environment whose tool-call format and verifier the rules use. Without one, the rules `format`, `answer` and
     /// `void_turn` cannot judge.
-    #[serde(default = "default_environment")]
+    #[serde(default = "word_problems::default_options")]
     #[schemars(schema_with = "trainyard_envs::environments::registry::schema")]
     pub environment: Value,
 }
@@ -49,16 +50,13 @@ fn default_rules() -> Vec<Value> {
         .collect()
 }
 
-fn default_environment() -> Value {
-    json!({"kind": "word-problems"})
-}
-
 /// The stage kind `data/filter`.
 pub struct Filter;
 
 impl Stage for Filter {
     type Config = Config;
     const NAME: &'static str = "data/filter";
+    const VERSION: u32 = 2;
     const SUMMARY: &'static str = "Judge trajectories by rules; keep the verdict and reason of every row.";
     const DOC: &'static str = include_str!("filter.md");
     const EXAMPLE: &'static str = r#"{"trajectories": "${{ stages.demos.demonstrations }}", "problems": "${{ stages.demos.problems }}", "rules": [{"kind": "format"}, {"kind": "exact_duplicates"}]}"#;
@@ -101,7 +99,7 @@ impl Stage for Filter {
         // Defaults of parts are written out, so that they are part of the digest. What cannot be completed stays for `check`,
         // which names its place.
         if let Some(options) = config.as_object_mut() {
-            let environment = options.entry("environment").or_insert_with(default_environment);
+            let environment = options.entry("environment").or_insert_with(word_problems::default_options);
             complete_environment(environment);
             let rules = options.entry("rules").or_insert_with(|| Value::Array(default_rules()));
             for rule in rules.as_array_mut().into_iter().flatten() {

@@ -77,6 +77,19 @@ fn answers_are_verified_against_the_problem() {
     refuses(json!({"kind": "answer"}), "problems");
 }
 
+/// As `data/import` leaves them: the answer is the whole last message.
+#[test]
+fn answers_of_imported_conversations_are_read_as_the_environment_reads_them() {
+    let said = |id: &str, text: &str| Trajectory { answer: Some(text.into()), ..row(id, &[("user", "q"), ("assistant", text)]) };
+    let rows = [said("marked", "She has 72.\n#### 72"), said("other", "She has 72.\n#### 71"), said("bare", "72"), said("void", "#### ")];
+    let problem = |id: &str| Problem { id: format!("problem of {id}"), answer: "72".into(), ..Problem::default() };
+    let problems = ["marked", "other", "bare", "void"].map(problem);
+    assert_eq!(judge(json!({"kind": "answer"}), &rows, &problems, &[]), ["", "wrong", "", "wrong"]);
+    // What was read before stands: its conversation ends with more than that.
+    let read = Trajectory { answer: Some("72".into()), ..row("marked", &[("user", "q"), ("assistant", "no number\n#### none")]) };
+    assert_eq!(judge(json!({"kind": "answer"}), &[read], &problems, &[]), [""]);
+}
+
 #[test]
 fn exact_duplicates_keep_the_first() {
     let rows = [asked("a", "How many?"), asked("b", "how  many"), asked("c", "How many?")];

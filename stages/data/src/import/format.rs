@@ -3,6 +3,7 @@
 use crate::identity::{Half, half_of};
 use crate::solutions::Solution;
 use serde_json::{Map, Value};
+use std::collections::BTreeMap;
 use std::path::Path;
 use trainyard_core::error::io_error;
 use trainyard_core::{Error, Result};
@@ -84,6 +85,21 @@ pub fn read_objects(file: &Path) -> Result<Vec<NumberedRow>> {
 /// The error of one row.
 pub fn row_error(file: &Path, line: usize, message: impl std::fmt::Display) -> Error {
     Error::data(format!("{} line {line}: {message}", file.display()))
+}
+
+/// The ids of a file's problems and where they stand. Results are told apart by the id of their problem, so a table holds each id once.
+#[derive(Debug, Default)]
+pub struct Ids(BTreeMap<String, usize>);
+
+impl Ids {
+    /// Notes the id of the row in `line`. Errors: data, when an earlier row has it; both lines are named.
+    pub fn note(&mut self, file: &Path, line: usize, id: &str) -> Result<()> {
+        match self.0.insert(id.to_string(), line) {
+            None => Ok(()),
+            Some(first) => Err(row_error(file, line, format!("the id `{id}` is that of line {first}"))
+                .help("remove the repeated question; where the format has a column `id`, give every row its own")),
+        }
+    }
 }
 
 /// A column that must hold text.

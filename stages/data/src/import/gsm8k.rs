@@ -1,9 +1,9 @@
 //! Format `gsm8k`: grade-school word problems with worked solutions (arXiv 2110.14168).
 //!
 //! The solution keeps its calculator annotations in `reference`; `answer` is what follows `####`, without thousands separators.
-//! Refuses: a solution without `####`.
+//! Refuses: a solution without `####`, and a question that stands there twice.
 
-use super::format::{Format, Imported, Reading, read_objects, row_error, text_column};
+use super::format::{Format, Ids, Imported, Reading, read_objects, row_error, text_column};
 use crate::annotation::segments;
 use crate::identity::problem_id;
 use std::path::Path;
@@ -23,7 +23,8 @@ impl Format for Gsm8k {
         &["problems"]
     }
     fn read(&self, file: &Path, reading: &Reading) -> Result<Imported> {
-        let mut problems = Vec::new();
+        let mut problems: Vec<Problem> = Vec::new();
+        let mut ids = Ids::default();
         for (line, row) in read_objects(file)? {
             if reading.is_full(problems.len()) {
                 break;
@@ -33,7 +34,9 @@ impl Format for Gsm8k {
             let solution = text_column(&row, "answer").map_err(at)?;
             let answer = final_answer(solution).ok_or_else(|| row_error(file, line, "the answer has no `#### n`"))?;
             if reading.wants(question) {
-                problems.push(problem(question, solution, answer, reading));
+                let problem = problem(question, solution, answer, reading);
+                ids.note(file, line, &problem.id)?;
+                problems.push(problem);
             }
         }
         Ok(Imported { problems, ..Imported::default() })

@@ -1,9 +1,10 @@
 //! Format `gsm8k_solutions`: GSM8K's `example_model_solutions.jsonl`, solutions of four models to the test problems, graded.
 //!
 //! Every key of a row whose value is an object with `is_correct` and `solution` is a solver; the names are not fixed here. The
-//! problems get the ids of format `gsm8k`, so solutions and test split meet by id. Refuses: a row without any solver.
+//! problems get the ids of format `gsm8k`, so solutions and test split meet by id. Refuses: a row without any solver, and a question
+//! that stands there twice.
 
-use super::format::{Format, Imported, Reading, read_objects, row_error, text_column};
+use super::format::{Format, Ids, Imported, Reading, read_objects, row_error, text_column};
 use crate::identity::problem_id;
 use crate::solutions::Solution;
 use serde_json::Value;
@@ -25,6 +26,7 @@ impl Format for Gsm8kSolutions {
     fn read(&self, file: &Path, reading: &Reading) -> Result<Imported> {
         let reading = &Reading { name: if reading.name == self.name() { "gsm8k".into() } else { reading.name.clone() }, ..reading.clone() };
         let mut imported = Imported::default();
+        let mut ids = Ids::default();
         for (line, row) in read_objects(file)? {
             if reading.is_full(imported.problems.len()) {
                 break;
@@ -60,7 +62,9 @@ impl Format for Gsm8kSolutions {
                 // Whether maps keep the file's order depends on a build feature; the rows must not.
                 solvers.sort_by(|a, b| a.solver.cmp(&b.solver));
                 imported.solutions.extend(solvers);
-                imported.problems.push(super::gsm8k::problem(question, reference, answer, reading));
+                let problem = super::gsm8k::problem(question, reference, answer, reading);
+                ids.note(file, line, &problem.id)?;
+                imported.problems.push(problem);
             }
         }
         Ok(imported)

@@ -5,10 +5,9 @@
 //! (text or object), `environment`. Refuses: a row without prompt or answer, and two rows of one id.
 
 use super::chat::{messages, prompt_messages};
-use super::format::{Format, Imported, NumberedRow, Reading, names, read_objects, row_error, verifier_for};
+use super::format::{Format, Ids, Imported, NumberedRow, Reading, names, read_objects, row_error, verifier_for};
 use crate::identity::problem_id;
 use serde_json::{Map, Value};
-use std::collections::BTreeSet;
 use std::path::Path;
 use trainyard_core::{Error, Result};
 use trainyard_tables::{Message, Problem};
@@ -24,7 +23,7 @@ impl Format for JsonLines {
     }
     fn read(&self, file: &Path, reading: &Reading) -> Result<Imported> {
         let mut problems = Vec::new();
-        let mut ids = BTreeSet::new();
+        let mut ids = Ids::default();
         for (line, row) in read_objects(file)? {
             if reading.is_full(problems.len()) {
                 break;
@@ -33,10 +32,7 @@ impl Format for JsonLines {
             if !reading.wants(problem.question()) {
                 continue;
             }
-            if !ids.insert(problem.id.clone()) {
-                return Err(row_error(file, line, format!("the id `{}` was used before", problem.id))
-                    .help("give every row its own `id`, or remove repeated questions"));
-            }
+            ids.note(file, line, &problem.id)?;
             problems.push(problem);
         }
         Ok(Imported { problems, ..Imported::default() })

@@ -89,6 +89,23 @@ fn jsonl_finds_its_columns() {
 }
 
 #[test]
+fn a_repeated_question_is_refused_with_both_lines() {
+    let graded = r#"{"question": "q", "ground_truth": "A: 2", "x": {"is_correct": true, "solution": "A: 2"}}"#;
+    let rows = [
+        ("gsm8k", r#"{"question": "q", "answer": "a #### 1"}"#),
+        ("gsm8k_solutions", graded),
+        ("jsonl", r#"{"question": "q", "answer": "1"}"#),
+    ];
+    for (format, row) in rows {
+        let other = row.replace("\"q\"", "\"other\"");
+        assert_eq!(read(format, &format!("{row}\n{other}"), named("x")).unwrap().problems.len(), 2);
+        let e = read(format, &format!("{row}\n{other}\n{row}"), named("x")).unwrap_err();
+        assert_eq!(e.kind, ErrorKind::Data);
+        assert!(e.message.contains("line 3: ") && e.message.contains("that of line 1"), "{}", e.message);
+    }
+}
+
+#[test]
 fn chat_formats_give_the_same_conversation() {
     let openai = r#"{"messages": [{"role": "user", "content": "2+2?"}, {"role": "assistant", "content": null, "tool_calls": [{"id": "c", "type": "function", "function": {"name": "calculator", "arguments": "{\"expression\": \"2+2\"}"}}]}, {"role": "tool", "tool_call_id": "c", "content": "4"}, {"role": "assistant", "content": "4"}]}"#;
     let sharegpt = r#"[{"conversations": [{"from": "human", "value": "2+2?"}, {"from": "function_call", "value": "{\"name\": \"calculator\", \"arguments\": {\"expression\": \"2+2\"}}"}, {"from": "observation", "value": "4"}, {"from": "gpt", "value": "4"}]}]"#;

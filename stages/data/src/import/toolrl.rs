@@ -5,7 +5,7 @@
 //! ground truth of words alone wants no call. Refuses: gold calls that cannot be read.
 
 use super::chat::prompt_messages;
-use super::format::{Format, Imported, Reading, names, read_objects, row_error, text_column};
+use super::format::{Format, Ids, Imported, Reading, names, read_objects, row_error, text_column};
 use crate::identity::problem_id;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
@@ -35,9 +35,11 @@ impl Format for ToolRl {
     }
     fn read(&self, file: &Path, reading: &Reading) -> Result<Imported> {
         let mut problems: Vec<Problem> = Vec::new();
+        let mut ids = Ids::default();
         let mut take = |number: usize, row: &Map<String, Value>| -> Result<bool> {
             let problem = problem(row, number, reading).map_err(|e| row_error(file, number, e.message))?;
             if reading.wants(problem.question()) {
+                ids.note(file, number, &problem.id)?;
                 problems.push(problem);
             }
             Ok(reading.is_full(problems.len()))

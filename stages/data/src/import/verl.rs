@@ -2,10 +2,10 @@
 //!
 //! `prompt` is a list of `{role, content}`; the answer is `reward_model.ground_truth` (or `extra_info.answer`, or `answer`). Kept
 //! where they are there: `data_source` (column `source`), `extra_info.{index, split, answer}` (id, split, reference). Refuses: a
-//! row without prompt or answer.
+//! row without prompt or answer, and a question that stands there twice under one index.
 
 use super::chat::prompt_messages;
-use super::format::{Format, Imported, Reading, names, row_error, verifier_for};
+use super::format::{Format, Ids, Imported, Reading, names, row_error, verifier_for};
 use crate::identity::problem_id;
 use serde_json::{Map, Value};
 use std::path::Path;
@@ -29,6 +29,7 @@ impl Format for Verl {
     }
     fn read(&self, file: &Path, reading: &Reading) -> Result<Imported> {
         let mut problems: Vec<Problem> = Vec::new();
+        let mut ids = Ids::default();
         let mut offset = 0;
         loop {
             let piece = rows_as_json(file, offset, PIECE)?;
@@ -43,6 +44,7 @@ impl Format for Verl {
                 };
                 let problem = problem(&row, row_number, reading).map_err(|e| row_error(file, row_number, e.message))?;
                 if reading.wants(problem.question()) {
+                    ids.note(file, row_number, &problem.id)?;
                     problems.push(problem);
                 }
             }

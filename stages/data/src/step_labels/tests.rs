@@ -33,7 +33,7 @@ fn shown(labels: &[f32]) -> Vec<f32> {
 fn a_right_solution_has_only_its_outcome() {
     let (found, counts, trajectory) = labels("Ducks: 16 - 7 = <<16-7=9>>9.\nShe makes 9 * 2 = $<<9*2=18>>18.\nA: 18", true);
     assert_eq!(shown(&found), [9.0, 9.0, 1.0]);
-    assert_eq!((counts.annotations, counts.agreeing, counts.steps, counts.unlabelled, counts.labelled_outcome), (2, 2, 3, 2, 1));
+    assert_eq!((counts.annotations, counts.agreeing, counts.steps, counts.unlabeled, counts.labeled_outcome), (2, 2, 3, 2, 1));
     let texts: Vec<&str> = trajectory.messages.iter().filter(|m| m.role != "system").map(|m| m.content.as_str()).collect();
     assert_eq!(texts.last(), Some(&"18.\n#### 18"));
     assert_eq!(trajectory.messages.iter().filter(|m| m.role == "tool").map(|m| m.content.as_str()).collect::<Vec<_>>(), ["9", "18"]);
@@ -41,10 +41,10 @@ fn a_right_solution_has_only_its_outcome() {
 }
 
 #[test]
-fn the_step_that_states_a_wrong_value_is_labelled_0() {
+fn the_step_that_states_a_wrong_value_is_labeled_0() {
     let (found, counts, trajectory) = labels("16 - 7 = <<16-7=8>>8.\n8 * 2 = <<8*2=16>>16.\nA: 16", false);
     assert_eq!(shown(&found), [9.0, 0.0, 0.0]);
-    assert_eq!((counts.failing, counts.labelled_calculation, counts.labelled_outcome, counts.outcomes_correct), (1, 1, 1, 0));
+    assert_eq!((counts.failing, counts.labeled_calculation, counts.labeled_outcome, counts.outcomes_correct), (1, 1, 1, 0));
     // The tool says what is so, whatever the solution says.
     assert!(trajectory.messages.iter().any(|m| m.role == "tool" && m.content == "9"));
 }
@@ -79,7 +79,7 @@ fn solutions_without_a_last_line_keep_their_text() {
 }
 
 #[test]
-fn the_real_solutions_are_labelled_by_half() {
+fn the_real_solutions_are_labeled_by_half() {
     let Some(file) = real("gsm8k/example_model_solutions.jsonl") else { return };
     let reading = crate::import::Reading { name: "gsm8k".into(), split: "test".into(), ..Default::default() };
     let rows = crate::import::registry::format("gsm8k_solutions").unwrap().read(&file, &reading).unwrap().solutions;
@@ -101,5 +101,5 @@ fn the_real_solutions_are_labelled_by_half() {
     assert_eq!((n_a + n_b, a.solutions + b.solutions, a.outcomes_correct + b.outcomes_correct), (1_319, 5_276, 2_001));
     assert_eq!(a.executed + b.executed, a.annotations + b.annotations);
     assert!(a.agreeing + b.agreeing > 16_500 && a.failing + b.failing < 100 && a.failing > 0 && b.failing > 0);
-    assert_eq!(a.labelled_outcome, a.solutions);
+    assert_eq!(a.labeled_outcome, a.solutions);
 }

@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use trainyard_api::Report;
 use trainyard_api::report::{Cell, Table};
 use trainyard_core::{Error, OptionProblem, Result};
-use trainyard_envs::environments::ScriptedTurn;
+use trainyard_envs::environments::{ScriptedTurn, math_problems};
 use trainyard_envs::{Environment, ToolCall, ToolSpec};
 use trainyard_tables::{Problem, Trajectory};
 
@@ -135,7 +135,7 @@ impl Method for AnnotatedMethod {
         "annotated"
     }
     fn environment(&self) -> Value {
-        json!({"kind": "math-problems", "tools": ["calculator"], "max_turns": 32})
+        math_problems::default_options()
     }
     fn check(&self, _config: &Config) -> Vec<OptionProblem> {
         Vec::new()

@@ -4,7 +4,7 @@
 
 use crate::text::ngrams;
 use std::collections::HashSet;
-use trainyard_tables::{Problem, Trajectory};
+use trainyard_tables::Problem;
 
 /// The n of the n-grams.
 pub const NGRAM: usize = 8;
@@ -18,9 +18,9 @@ pub struct Coverage {
     pub questions: f64,
 }
 
-/// How far `seen` covers the questions of `problems`; zeros if no question has an 8-gram.
-pub fn coverage<'a>(problems: impl Iterator<Item = &'a Problem>, seen: &[Trajectory]) -> Coverage {
-    let known: HashSet<u64> = seen.iter().flat_map(|t| &t.messages).flat_map(|m| ngrams(&m.content, NGRAM)).collect();
+/// How far the texts of `seen` cover the questions of `problems`; zeros if no question has an 8-gram.
+pub fn coverage<'a, 'b>(problems: impl Iterator<Item = &'a Problem>, seen: impl Iterator<Item = &'b str>) -> Coverage {
+    let known: HashSet<u64> = seen.flat_map(|text| ngrams(text, NGRAM)).collect();
     let (mut grams, mut hits, mut questions, mut covered) = (0usize, 0usize, 0usize, 0usize);
     for problem in problems {
         let own = ngrams(problem.question(), NGRAM);
@@ -44,9 +44,9 @@ mod tests {
         let problem = |text: &str| Problem { messages: vec![Message::new("user", text)], ..Problem::default() };
         // Nine words: two 8-grams, the first of which is known. Eight other words: one unknown. Two words: none.
         let problems = [problem("a b c d e f g h i"), problem("q r s t u v w x"), problem("a b")];
-        let seen = [Trajectory { messages: vec![Message::new("user", "0 a b c d e f g h 9")], ..Trajectory::default() }];
-        let c = coverage(problems.iter(), &seen);
+        let seen = ["0 a b c d e f g h 9"];
+        let c = coverage(problems.iter(), seen.into_iter());
         assert!((c.grams - 1.0 / 3.0).abs() < 1e-12 && (c.questions - 0.5).abs() < 1e-12, "{c:?}");
-        assert_eq!(coverage([].iter(), &seen), Coverage::default());
+        assert_eq!(coverage([].iter(), seen.into_iter()), Coverage::default());
     }
 }

@@ -56,6 +56,7 @@ pub struct Synthesize;
 impl Stage for Synthesize {
     type Config = Config;
     const NAME: &'static str = "data/synthesize";
+    const VERSION: u32 = 2;
     const SUMMARY: &'static str = "Make problems and demonstrations; every tool call in them is executed.";
     const DOC: &'static str = include_str!("synthesize.md");
     const EXAMPLE: &'static str =
@@ -88,7 +89,7 @@ impl Stage for Synthesize {
                     One,
                     "Conversations as text, with answer and reward; tokens are made by `sft`.",
                 ),
-                port("report", ArtifactKind::Report, One, "Counts, and the n-gram coverage of test questions by demonstrations."),
+                port("report", ArtifactKind::Report, One, "Counts, and the n-gram coverage of test questions by what is learned from."),
             ],
         }
     }

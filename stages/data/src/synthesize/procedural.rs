@@ -11,17 +11,19 @@ use super::method::{Method, Synthesized};
 use super::play::{Script, play};
 use super::splits::Split;
 use crate::hash::xxh64;
-use serde_json::{Value, json};
+use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use trainyard_api::Report;
 use trainyard_api::report::{Cell, Table};
 use trainyard_core::{Chance, Error, OptionProblem, Result};
 use trainyard_envs::Environment;
-use trainyard_envs::environments::{ProblemGenerator, registry as environments};
+use trainyard_envs::environments::{ProblemGenerator, registry as environments, word_problems};
 use trainyard_tables::Problem;
 
 /// The split that is demonstrated.
 const DEMONSTRATIONS: &str = "demonstrations";
+/// The split that is practiced on.
+const PRACTICE: &str = "rl";
 /// The split whose questions the coverage is measured on.
 const TEST: &str = "test";
 /// Draws of a level beyond twenty for each wanted problem, before it counts as exhausted.
@@ -35,7 +37,7 @@ impl Method for Procedural {
         "procedural"
     }
     fn environment(&self) -> Value {
-        json!({"kind": "word-problems"})
+        word_problems::default_options()
     }
     fn check(&self, config: &Config) -> Vec<OptionProblem> {
         let mut problems = Vec::new();
@@ -88,7 +90,10 @@ impl Method for Procedural {
         let problems: Vec<Problem> = drawn.into_iter().map(|d| d.problem).collect();
         let mut report = report(&problems, generator.plural());
         report.metric("demonstrations_with_mistake", with_mistake as f64);
-        let covered = coverage(problems.iter().filter(|p| p.split == TEST), &demonstrations);
+        // What is learned from: demonstrations as they stand, and the questions of the problems that are practiced on.
+        let shown = demonstrations.iter().flat_map(|t| &t.messages).map(|m| m.content.as_str());
+        let practiced = problems.iter().filter(|p| p.split == PRACTICE).map(Problem::question);
+        let covered = coverage(problems.iter().filter(|p| p.split == TEST), shown.chain(practiced));
         report.metric("ngram_coverage", covered.grams).metric("ngram_covered_problems", covered.questions);
         Ok(Synthesized { problems, demonstrations, report })
     }
@@ -189,6 +194,6 @@ fn report(problems: &[Problem], plural: &str) -> Report {
         table.row(std::iter::once(Cell::text(split)).chain(row.iter().map(|n| Cell::Number(*n as f64))).chain([Cell::Number(all)]));
     }
     report.table(table);
-    report.note("No canonical problem stands in two splits. Coverage counts word 8-grams of test questions that occur in demonstrations.");
+    report.note("No canonical problem stands in two splits. Coverage counts word 8-grams of test questions that occur in demonstrations or in questions of split `rl`.");
     report
 }

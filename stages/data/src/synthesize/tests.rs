@@ -36,6 +36,19 @@ fn splits_have_their_numbers_and_share_no_problem() {
     assert!((0.0..=1.0).contains(&coverage));
 }
 
+/// The questions of practice are learned from, too.
+#[test]
+fn coverage_counts_demonstrations_and_questions_of_practice() {
+    let coverage = |practiced: u64| {
+        let mut config = config("procedural");
+        config.splits.insert("rl".into(), splits::Split::by_level([(1, practiced)]));
+        config.splits.insert("test".into(), splits::Split::by_level([(1, 40)]));
+        make(&config, Vec::new()).unwrap().report.metrics["ngram_coverage"].value
+    };
+    let (few, many) = (coverage(1), coverage(1_000));
+    assert!(many > few, "{few} with one question, {many} with a thousand");
+}
+
 #[test]
 fn demonstrations_are_executed_right_and_some_recover_from_a_mistake() {
     let made = make(&config("procedural"), Vec::new()).unwrap();
@@ -180,5 +193,6 @@ fn python_demonstrations_are_executed_in_workers() {
     let made = make(&config, Vec::new()).unwrap();
     assert_eq!(made.demonstrations.len(), 55);
     assert!(made.demonstrations.iter().all(|t| t.reward == 1.0 && tools(t).last().copied() == t.answer.as_deref()));
+    assert!(made.demonstrations.iter().all(|t| t.tool_errors + 1 == t.tool_calls), "the tool reports every mistake");
     assert!(made.demonstrations.iter().any(|t| t.tool_errors > 0));
 }

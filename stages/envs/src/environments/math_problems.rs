@@ -10,6 +10,7 @@ use crate::tools::ToolHost;
 use crate::verifiers;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 use std::sync::Arc;
 use trainyard_core::Result;
 
@@ -27,6 +28,11 @@ impl OwnOptions for Own {
 
 /// Options of `math-problems`: those of a dialogue, with the calculator and 32 turns as default.
 pub type MathProblemsOptions = InDialogue<Own>;
+
+/// What a stage that plays worked solutions uses if it names no environment: the calculator, 32 turns at most.
+pub fn default_options() -> Value {
+    json!({ "kind": Own::KIND })
+}
 
 pub struct MathProblems(Arc<Dialogue>);
 

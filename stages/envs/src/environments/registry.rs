@@ -100,6 +100,14 @@ mod tests {
     }
 
     #[test]
+    fn what_stages_use_by_default_is_whole() {
+        let solutions = complete(&math_problems::default_options()).unwrap();
+        assert_eq!((&solutions["tools"], &solutions["max_turns"]), (&json!(["calculator"]), &json!(32)));
+        let stories = complete(&word_problems::default_options()).unwrap();
+        assert_eq!((&stories["tools"], &stories["max_turns"]), (&json!(["python"]), &json!(4)));
+    }
+
+    #[test]
     fn every_mistake_has_its_place() {
         let options = json!({"kind": "word-problems", "tools": ["abacus"], "max_turns": 0, "limits": {"time_millis": 1}});
         let pointers: Vec<String> = check(&options).into_iter().map(|p| p.pointer).collect();

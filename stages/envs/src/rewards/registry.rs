@@ -201,9 +201,9 @@ mod tests {
 
     #[test]
     fn mistakes_in_an_entry_are_all_reported() {
-        assert_eq!(check(&json!({"kind": "answer", "weight": "x", "colour": 1})).len(), 2);
+        assert_eq!(check(&json!({"kind": "answer", "weight": "x", "color": 1})).len(), 2);
         assert_eq!(check(&json!({"kind": "beauty"}))[0].pointer, "/kind");
-        let misspelled = build(&[json!({"kind": "answer"}), json!({"kind": "answer", "colour": 1})]).map(|_| ()).unwrap_err();
+        let misspelled = build(&[json!({"kind": "answer"}), json!({"kind": "answer", "color": 1})]).map(|_| ()).unwrap_err();
         assert!(misspelled.to_string().contains("rewards[1]"), "{misspelled}");
         assert!(build(&[json!({"weight": 2})]).is_err());
     }

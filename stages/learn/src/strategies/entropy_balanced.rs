@@ -20,7 +20,7 @@ use trainyard_core::{Chance, Error, Result};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct EntropyBalanced {
-    /// How strongly H_root − H_tool shifts the budget towards roots; 0 = always half.
+    /// How strongly H_root − H_tool shifts the budget toward roots; 0 = always half.
     pub beta: f64,
     /// Propensity to fork where the entropy has not changed.
     pub alpha: f64,

@@ -13,7 +13,8 @@ use trainyard_tables::Message;
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Encoded {
     pub token_ids: Vec<u32>,
-    /// True for the content of assistant messages and the token that ends them.
+    /// True for the content of assistant messages and the token that ends them, but for those of a prompt that
+    /// [`Conversation::open_first_turn`] has ended.
     pub loss_mask: Vec<bool>,
     /// Agent turn from 0; the prompt belongs to turn 0, an observation to the turn that it opens.
     pub turn: Vec<u16>,
@@ -98,6 +99,14 @@ impl<'a> Conversation<'a> {
         self.open = true;
         self.mark_prompt();
         Ok(())
+    }
+    /// Ends the prompt and opens the agent's first turn. Whoever is made to speak in a prompt: no token of it is the agent's, and turns
+    /// are counted from here.
+    pub fn open_first_turn(&mut self) -> Result<()> {
+        self.encoded.loss_mask.fill(false);
+        self.encoded.turn.fill(0);
+        self.turn = 0;
+        self.open_turn()
     }
     /// Adds a turn as it was sampled after [`Self::open_turn`]; the ids are kept as they are. Returns its text without the end
     /// token, which is also the content of the new message.

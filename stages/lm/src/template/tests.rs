@@ -113,6 +113,29 @@ fn a_rollout_has_the_tokens_of_the_whole_conversation() {
 }
 
 #[test]
+fn an_answer_in_the_prompt_is_nobodys_turn() {
+    for builtin in [Builtin::Compact, Builtin::Chatml] {
+        let chat = chat(builtin);
+        let shots = messages(&[("user", "1+1?"), ("assistant", "2"), ("user", "3+4?")]);
+        let mut rollout = Conversation::new(&chat, RenderOptions::default());
+        rollout.extend(&shots).unwrap();
+        rollout.open_first_turn().unwrap();
+        let prompt = rollout.encoded().token_ids.len();
+        assert_eq!((rollout.turns(), rollout.encoded().prompt_tokens), (0, prompt));
+        assert_eq!(rollout.encoded().loss_mask, vec![false; prompt]);
+        let mut ids = chat.tokenizer().encode("7").unwrap();
+        ids.push(chat.end_token());
+        rollout.sampled(&ids).unwrap();
+        let whole = [shots, messages(&[("assistant", "7")])].concat();
+        let plain = Conversation::encode(&chat, &whole, RenderOptions::default()).unwrap();
+        let (said, encoded) = rollout.into_parts();
+        assert_eq!((said, &encoded.token_ids, encoded.prompt_tokens), (whole, &plain.token_ids, prompt));
+        assert_eq!(encoded.turn, vec![0; prompt + ids.len()]);
+        assert_eq!(encoded.loss_mask, [vec![false; prompt], vec![true; ids.len()]].concat());
+    }
+}
+
+#[test]
 fn a_cut_turn_is_closed_by_the_observation() {
     let chat = chat(Builtin::Chatml);
     let mut rollout = Conversation::new(&chat, RenderOptions::default());

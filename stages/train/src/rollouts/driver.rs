@@ -8,7 +8,7 @@ use super::schedule::Schedule;
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 use trainyard_api::CancelToken;
-use trainyard_core::{Chance, Error, Result};
+use trainyard_core::{Chance, Digest, Error, Result};
 use trainyard_envs::Environment;
 use trainyard_learn::{Action, Prefix};
 use trainyard_lm::Weights;
@@ -57,7 +57,8 @@ pub enum Start {
 pub struct Job {
     /// Place in the list of problems.
     pub problem: usize,
-    /// Names the draws together with `sample`; usually the problem's place in its artifact.
+    /// Tells several groups of one problem apart. The draws are named by the problem's id, this and `sample`, so that a problem is
+    /// sampled alike whatever stands beside it in its list.
     pub draw: u64,
     pub group: u32,
     pub sample: u32,
@@ -71,7 +72,7 @@ pub struct Job {
 impl Job {
     /// Sample `sample` of a problem from its prompt, in the group that has the problem's number.
     pub fn root(problem: usize, sample: u32) -> Self {
-        Self { problem, draw: problem as u64, group: problem as u32, sample, ..Self::default() }
+        Self { problem, group: problem as u32, sample, ..Self::default() }
     }
 }
 
@@ -232,7 +233,7 @@ impl<'a> Driver<'a> {
         while flow.schedule.is_some() || flow.in_flight() < self.limits.running || flow.stuck() {
             let Some((order, job)) = flow.queue.pop_front() else { return Ok(()) };
             let problem = &problems[job.problem];
-            let seed = self.chance.at("episode", &[job.draw, u64::from(job.sample)]).next_u64();
+            let seed = self.chance.at("episode", &[number_of(problem), job.draw, u64::from(job.sample)]).next_u64();
             let live = Live::start(self.model, self.environment, problem, job, order, seed);
             match live.map_err(|e| e.at(format!("problem `{}`", problem.id)))? {
                 Progress::Ready(live) => self.launch(flow, live)?,
@@ -266,7 +267,7 @@ impl<'a> Driver<'a> {
             None => {
                 let request = Request {
                     tokens: live.request_tokens(),
-                    draw: self.draw_key(&live.job),
+                    draw: self.draw_key(live.problem, &live.job),
                     sampling: self.sampling,
                     stop_tokens: self.model.stop_tokens().to_vec(),
                     max_new_tokens: room,
@@ -282,8 +283,8 @@ impl<'a> Driver<'a> {
         flow.decoding.insert(id, live);
         Ok(())
     }
-    fn draw_key(&self, job: &Job) -> DrawKey {
-        DrawKey { chance: self.chance, problem: job.draw, sample: u64::from(job.sample) }
+    fn draw_key(&self, problem: &Problem, job: &Job) -> DrawKey {
+        DrawKey { chance: self.chance.child("draw", &[job.draw]), problem: number_of(problem), sample: u64::from(job.sample) }
     }
 
     fn turn_sampled(&mut self, flow: &mut Flow<'a>, id: SequenceId, finish: Finish) -> Result<()> {
@@ -345,7 +346,7 @@ impl<'a> Driver<'a> {
             let Some(sample) = flow.forking.as_mut().and_then(|f| f.take_place(parent.job.group)) else { return Ok(()) };
             let mut child = parent.fork(at, sample, flow.submitted)?;
             flow.submitted += 1;
-            let sequence = self.generator.fork(id, at, self.draw_key(&child.job))?;
+            let sequence = self.generator.fork(id, at, self.draw_key(child.problem, &child.job))?;
             child.sequence = Some(sequence);
             flow.decoding.insert(sequence, child);
         }
@@ -388,4 +389,10 @@ impl<'a> Driver<'a> {
         more.into_iter().for_each(|job| flow.submit(job));
         self.settle(flow, group)
     }
+}
+
+/// What a problem is called in draws: a number that its id alone decides.
+fn number_of(problem: &Problem) -> u64 {
+    let digest = Digest::of(problem.id.as_bytes());
+    digest.as_str().chars().take(16).filter_map(|c| c.to_digit(16)).fold(0, |number, digit| (number << 4) | u64::from(digit))
 }

@@ -79,7 +79,7 @@ impl<'a> Live<'a> {
     ) -> Result<Progress<'a>> {
         let mut conversation = Conversation::new(&model.chat, RenderOptions::default());
         conversation.extend(&scaffolded(environment.prompt(problem), &job.scaffold))?;
-        conversation.open_turn()?;
+        conversation.open_first_turn()?;
         let episode = environment.start(problem, seed)?;
         let start = job.start.clone();
         let mut live = Box::new(Self {

@@ -1,9 +1,9 @@
 //! Rollouts: a policy, an environment and its tools, many episodes at once. One engine for RL, Monte-Carlo labels and evaluation.
 //!
 //! Why so: all running sequences decode together; a sequence whose turn ends hands it to its episode and waits for its tools while
-//! the others go on. Tokens are only appended. Every draw is keyed by (chance, problem, sample, turn, token), so an episode is the
-//! same whatever shares its batch. Refuses: logits that are not numbers (the stage stops), and training on an episode that an
-//! infrastructure failure ended: it is marked and counted apart.
+//! the others go on. Tokens are only appended. Every draw is keyed by (chance, id of the problem, sample, turn, token), so an episode is
+//! the same whatever shares its batch or its list of problems. Refuses: logits that are not numbers (the stage stops), and training on
+//! an episode that an infrastructure failure ended: it is marked and counted apart.
 
 pub mod driver;
 pub mod forking;

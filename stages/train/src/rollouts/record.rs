@@ -102,7 +102,7 @@ fn without_scaffold<'a>(
 ) -> Result<Conversation<'a>> {
     let mut plain = Conversation::new(&driver.model.chat, RenderOptions::default());
     plain.extend(&driver.environment.prompt(problem))?;
-    plain.open_turn()?;
+    plain.open_first_turn()?;
     let own: Vec<usize> = (0..messages.len()).filter(|&i| messages[i].role == "assistant").collect();
     for (k, (turn, &at)) in turns.iter().zip(own.iter().rev().take(turns.len()).rev()).enumerate() {
         plain.sampled(&encoded.token_ids[turn.first..turn.end])?;

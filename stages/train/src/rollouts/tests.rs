@@ -57,6 +57,42 @@ fn an_episode_is_the_same_whatever_shares_its_batch() {
 }
 
 #[test]
+fn a_problem_keeps_its_draws_in_another_list() {
+    let problems = sums(6, 3, 7);
+    let whole = roll(half_trained(), &problems, &jobs(6, 3), limits(64), 1).unwrap();
+    let half = roll(half_trained(), &problems[3..], &jobs(3, 3), limits(64), 1).unwrap();
+    let drawn = |f: &Finished| (f.trajectory.id.clone(), f.trajectory.seed, f.trajectory.token_ids.clone());
+    assert_eq!(half.iter().map(drawn).collect::<Vec<_>>(), whole[9..].iter().map(drawn).collect::<Vec<_>>());
+    // Another group of the same problem, and another sample of the same group, are drawn afresh.
+    let again: Vec<Job> = jobs(6, 3).into_iter().map(|job| Job { draw: 1, ..job }).collect();
+    let again = roll(half_trained(), &problems, &again, limits(64), 1).unwrap();
+    assert!(again.iter().zip(&whole).all(|(a, b)| a.trajectory.seed != b.trajectory.seed));
+    assert!(again.iter().zip(&whole).any(|(a, b)| a.trajectory.token_ids != b.trajectory.token_ids));
+    assert!(whole.chunks(3).any(|group| group[0].trajectory.token_ids != group[1].trajectory.token_ids));
+}
+
+#[test]
+fn answers_in_a_prompt_are_no_turns_of_the_agent() {
+    let mut problems = sums(6, 3, 8);
+    for problem in &mut problems {
+        let shots = [Message::new("user", "1+1?"), Message::new("assistant", "2")];
+        problem.messages = shots.into_iter().chain(std::mem::take(&mut problem.messages)).collect();
+    }
+    let scaffolded = Job { scaffold: "1+1".to_string(), draw: 1, ..Job::root(0, 0) };
+    let all: Vec<Job> = jobs(6, 3).into_iter().chain([scaffolded]).collect();
+    let finished = roll(half_trained(), &problems, &all, limits(64), 1).unwrap();
+    assert!(finished.iter().any(|f| !f.turns.is_empty()));
+    for one in &finished {
+        let t = &one.trajectory;
+        let prompt = t.prompt_tokens as usize;
+        assert!(t.loss_mask[..prompt].iter().all(|m| !m) && t.turn[..prompt].iter().all(|turn| *turn == 0));
+        assert_eq!(t.messages.iter().filter(|m| m.role == "assistant").count(), 1 + one.turns.len());
+        assert!(one.turns.first().is_none_or(|turn| turn.first == prompt));
+        assert_eq!(one.sampled(), one.turns.iter().map(|turn| turn.end - turn.first).sum::<usize>());
+    }
+}
+
+#[test]
 fn a_record_holds_what_happened() {
     let problems = sums(12, 3, 8);
     let finished = roll(half_trained(), &problems, &jobs(12, 4), limits(64), 2).unwrap();

@@ -7,7 +7,7 @@
 
 pub mod script;
 
-use super::format::{Format, Imported, Reading, read_objects, row_error};
+use super::format::{Format, Ids, Imported, Reading, read_objects, row_error};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use std::collections::{BTreeMap, BTreeSet};
@@ -65,7 +65,8 @@ impl Format for Tau2 {
     }
     fn read(&self, file: &Path, reading: &Reading) -> Result<Imported> {
         let wanted = split_of(file, &reading.split)?;
-        let mut problems = Vec::new();
+        let mut problems: Vec<Problem> = Vec::new();
+        let mut ids = Ids::default();
         for (number, row) in read_objects(file)? {
             if reading.is_full(problems.len()) {
                 break;
@@ -80,6 +81,7 @@ impl Format for Tau2 {
             }
             let problem = problem(row, reading).map_err(at)?;
             if reading.wants(problem.question()) {
+                ids.note(file, number, &problem.id)?;
                 problems.push(problem);
             }
         }

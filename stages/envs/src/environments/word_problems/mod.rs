@@ -10,6 +10,7 @@ use crate::environments::dialogue::Dialogue;
 use crate::environments::{Demonstration, DialogueEnvironment, DialogueOptions, ProblemGenerator, ScriptedTurn, mistakes};
 use crate::options::PartOptions;
 use crate::tools::ToolHost;
+use serde_json::{Value, json};
 use std::sync::Arc;
 use trainyard_core::{Chance, OptionProblem, Result};
 use trainyard_tables::Problem;
@@ -22,6 +23,11 @@ impl PartOptions for DialogueOptions {
     fn check(&self) -> Vec<OptionProblem> {
         Self::check(self)
     }
+}
+
+/// What a stage that names no environment poses: word problems with a Python tool, four turns at most.
+pub fn default_options() -> Value {
+    json!({ "kind": <DialogueOptions as PartOptions>::KIND })
 }
 
 pub struct WordProblems(Arc<Dialogue>);

@@ -62,11 +62,15 @@ impl Process {
                 .help(format!("set {WORKER_VARIABLE} to a program that serves tools"))
         };
         let mut child = command.spawn().map_err(failed)?;
-        let (Some(mut stdin), Some(stdout)) = (child.stdin.take(), child.stdout.take()) else {
+        let (Some(stdin), Some(stdout)) = (child.stdin.take(), child.stdout.take()) else {
             return Err(Error::bug("a tool worker was started without pipes"));
         };
-        wire::write_frame(&mut stdin, &wire::encode_limits(limits)).map_err(failed)?;
-        Ok(Self { child, stdin, stdout, buffer: Vec::new() })
+        Self { child, stdin, stdout, buffer: Vec::new() }.told(limits).map_err(failed)
+    }
+    /// A fresh worker that knows its limits. One that does not listen is killed and waited for, as every worker is that goes away.
+    fn told(mut self, limits: &ToolLimits) -> io::Result<Self> {
+        wire::write_frame(&mut self.stdin, &wire::encode_limits(limits))?;
+        Ok(self)
     }
     pub fn id(&self) -> u32 {
         self.child.id()
@@ -132,5 +136,25 @@ fn died_of_its_program(status: ExitStatus) -> bool {
 impl Drop for Process {
     fn drop(&mut self) {
         self.end(Death::Shut);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::Path;
+
+    #[test]
+    fn a_worker_that_does_not_listen_is_killed_and_waited_for() {
+        let mut command = Command::new("sh");
+        command.args(["-c", "exec <&-; echo; exec sleep 1000"]).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let (stdin, stdout) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
+        let mut process = Process { child, stdin, stdout, buffer: Vec::new() };
+        let entry = format!("/proc/{}", process.id());
+        // Its line says that it has closed its end of the pipe.
+        assert_eq!(process.fill().unwrap(), 1);
+        assert!(process.told(&ToolLimits::default()).is_err());
+        assert!(!Path::new(&entry).exists(), "it is neither running nor a zombie");
     }
 }

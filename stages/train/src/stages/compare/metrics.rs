@@ -83,9 +83,9 @@ impl Metric {
         let mut values = ByProblem::new();
         for (id, mut group) in groups {
             group.sort_by_key(|r| r.sample);
-            if group.windows(2).any(|pair| pair[0].sample == pair[1].sample) {
-                return Err(Error::data(format!("problem `{id}` has sample {} twice for one model", group[0].sample))
-                    .help("give every evaluated model a name of its own"));
+            if let Some(pair) = group.windows(2).find(|pair| pair[0].sample == pair[1].sample) {
+                return Err(Error::data(format!("problem `{id}` has sample {} twice for one model", pair[0].sample))
+                    .help("give every evaluated model a name of its own, and every problem an id of its own"));
             }
             if let Some(value) = self.of(&group) {
                 values.insert(id.to_string(), value);

@@ -80,5 +80,7 @@ fn models_are_found_or_named() {
     assert!(models::rows(&tables, "rl").unwrap_err().message.contains("2 tables"));
     assert!(models::rows(&tables, "prm").unwrap_err().help.unwrap().contains("rl, sft"));
     assert!(models::rows(&tables, "3/rl").is_err());
-    assert!(Metric::Accuracy.by_problem(&refs(&[row("a", "p", 0, None), row("a", "p", 0, None)])).is_err());
+    let twice = [row("a", "p", -1, None), row("a", "p", 0, None), row("a", "p", 0, None)];
+    let e = Metric::Accuracy.by_problem(&refs(&twice)).unwrap_err();
+    assert!(e.message.contains("`p` has sample 0 twice"), "{e}");
 }

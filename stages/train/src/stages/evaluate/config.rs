@@ -1,4 +1,4 @@
-//! Options of `evaluate`.
+//! Options of `evaluate`, and what contradicts in them or with what is wired.
 
 use crate::config::SamplingOptions;
 use crate::rollouts::StepKind;
@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeSet;
-use trainyard_core::OptionProblem;
+use trainyard_core::{OptionProblem, Wired};
 
 /// Options of `evaluate`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -23,14 +23,14 @@ pub struct Config {
     /// Models (by name) that are sampled; empty = all. The others are evaluated greedily only.
     pub sampled: Vec<String>,
     pub sampling: SamplingOptions,
-    /// Which k of pass@k; at most `samples`. avg, maj and best-of use all samples.
+    /// Which k of pass@k, each from 1 to `samples`; the powers of two up to `samples` if empty. avg, maj and best-of use all samples.
     pub pass_at: Vec<u32>,
     /// At most this many problems, in equal numbers per level; null = all.
     pub problems_limit: Option<usize>,
     /// Where the steps end that a process reward model scores, if its artifact does not say.
     pub steps: StepKind,
-    /// Rollouts per model written to the output `trajectories`.
-    pub keep_rollouts: usize,
+    /// Rollouts per model written to the output `trajectories`, the greedy ones first; null = all.
+    pub keep_rollouts: Option<usize>,
     pub seed: u64,
 }
 
@@ -42,10 +42,10 @@ impl Default for Config {
             samples: 8,
             sampled: Vec::new(),
             sampling: SamplingOptions::default(),
-            pass_at: vec![1, 2, 4, 8],
+            pass_at: Vec::new(),
             problems_limit: None,
             steps: StepKind::Lines,
-            keep_rollouts: 100,
+            keep_rollouts: None,
             seed: 0,
         }
     }
@@ -66,10 +66,13 @@ impl Config {
         if self.names.iter().collect::<BTreeSet<_>>().len() < self.names.len() {
             problems.push(OptionProblem::new("/names", "two models have one name"));
         }
-        for (i, name) in self.sampled.iter().enumerate().filter(|(_, n)| !self.names.is_empty() && !self.names.contains(n)) {
+        if !self.names.is_empty() {
+            problems.extend(self.strangers(&self.names));
+        }
+        for (i, k) in self.pass_at.iter().enumerate().filter(|(_, k)| !(1..=self.samples).contains(*k)) {
             problems.push(
-                OptionProblem::new(format!("/sampled/{i}"), format!("no model is called `{name}`"))
-                    .help(format!("the names are: {}", self.names.join(", "))),
+                OptionProblem::new(format!("/pass_at/{i}"), format!("pass@{k} cannot be estimated from {} samples", self.samples))
+                    .help("use values from 1 to `samples`, or leave `pass_at` out"),
             );
         }
         if self.samples > 0 && self.sampling.temperature == 0.0 {
@@ -83,9 +86,37 @@ impl Config {
         }
         problems
     }
-    /// The k of pass@k that the samples allow, ascending.
+    /// What contradicts between the options and the number of models.
+    pub fn wiring(&self, inputs: &Wired) -> Vec<OptionProblem> {
+        let models = inputs.get("models").copied().unwrap_or(0);
+        if models == 0 {
+            return vec![OptionProblem::new("/models", "`models` gets no model").help("wire it to the models that are evaluated")];
+        }
+        if self.names.is_empty() {
+            return self.strangers(&self.model_names(models));
+        }
+        if self.names.len() == models {
+            return Vec::new();
+        }
+        let problem = OptionProblem::new("/names", format!("{models} models, but {} names", self.names.len()));
+        vec![problem.help("give one name per model, in their order")]
+    }
+    /// Those of `sampled` that are none of these names.
+    fn strangers(&self, names: &[String]) -> Vec<OptionProblem> {
+        let unknown = self.sampled.iter().enumerate().filter(|(_, name)| !names.contains(name));
+        unknown
+            .map(|(i, name)| {
+                OptionProblem::new(format!("/sampled/{i}"), format!("no model is called `{name}`"))
+                    .help(format!("the names are: {}", names.join(", ")))
+            })
+            .collect()
+    }
+    /// The k of pass@k, ascending.
     pub fn ks(&self) -> Vec<u32> {
-        self.pass_at.iter().copied().filter(|k| (1..=self.samples).contains(k)).collect::<BTreeSet<_>>().into_iter().collect()
+        if self.pass_at.is_empty() {
+            return std::iter::successors(Some(1_u32), |k| k.checked_mul(2)).take_while(|k| *k <= self.samples).collect();
+        }
+        self.pass_at.iter().copied().collect::<BTreeSet<_>>().into_iter().collect()
     }
     /// The names of `count` models.
     pub fn model_names(&self, count: usize) -> Vec<String> {

@@ -4,6 +4,7 @@
 //! of another tokenizer or template; counting an infrastructure failure as wrong.
 
 pub mod config;
+pub mod ledger;
 pub mod run;
 pub mod scorer;
 pub mod summary;
@@ -13,18 +14,19 @@ mod tests;
 pub use config::Config;
 
 use crate::model::Policy;
+use crate::problems;
 use crate::results::write_results;
 use crate::rollouts::StepKind;
 use crate::stages::rl::validate::equal_shares;
 use crate::world::World;
+use ledger::Ledger;
 use run::Evaluation;
 use scorer::Scorer;
 use serde_json::Value;
 use summary::Summary;
 use trainyard_api::{Ports, Stage, StageContext, port};
 use trainyard_core::error::Context as _;
-use trainyard_core::{ArtifactKind, Cardinality, Chance, Error, OptionProblem, Result};
-use trainyard_tables::{read_problems, write_trajectories};
+use trainyard_core::{ArtifactKind, Cardinality, Chance, Error, OptionProblem, Result, Wired};
 
 pub struct Evaluate;
 
@@ -35,12 +37,16 @@ best-of-k: the sample that the process reward model scores highest, by the least
 means over problems with 95% intervals clustered by problem; every later model is compared with every earlier one, paired (2411.00640). Levels have \
 equal shares when `problems_limit` cuts.\n\n\
 Metrics: `accuracy_<name>`, `avg_at_<k>_<name>`, `pass_at_<k>_<name>`, `maj_at_<k>_<name>`, `weighted_maj_at_<k>_min_<name>`, `best_of_<k>_<min|product|last>_<name>`, \
-`difference_<later>_<earlier>` with `_low` and `_high`, `accuracy_<name>_level_<l>`; `accuracy` is that of the last model.\n\n\
-Refuses: a process reward model of another tokenizer or template. Infrastructure failures are counted apart, not scored 0.";
+`difference_<later>_<earlier>` with `_low` and `_high`; `accuracy` is that of the last model. All but the differences also by level: \
+`<metric>_<name>_level_<l>` and, with equal weights of the levels, `<metric>_<name>_mean_of_levels`.\n\n\
+Every rollout is kept unless `keep_rollouts` bounds them, and a row of `results` names its own in the column `rollout`. A problem's draws depend on its \
+id, not on its place: fewer problems, or a half of them, are sampled alike.\n\n\
+Refuses: a process reward model of another tokenizer or template, two problems of one id. Infrastructure failures are counted apart, not scored 0.";
 
 impl Stage for Evaluate {
     type Config = Config;
     const NAME: &'static str = "evaluate";
+    const VERSION: u32 = 2;
     const SUMMARY: &'static str = "accuracy, pass@k, maj@k and best-of-k of several models on the same problems";
     const DOC: &'static str = DOC;
     const EXAMPLE: &'static str = r#"{"names": ["sft", "rl"], "samples": 8, "problems_limit": 300}"#;
@@ -72,8 +78,8 @@ impl Stage for Evaluate {
             ],
             outputs: vec![
                 port("report", Report, One, "Metrics, intervals, paired differences."),
-                port("results", Table, One, "One row per model, problem and sample."),
-                port("trajectories", Trajectories, One, "The first rollouts of every model."),
+                port("results", Table, One, "One row per model, problem and sample, with the id of its rollout."),
+                port("trajectories", Trajectories, One, "The rollouts of every model."),
             ],
         }
     }
@@ -83,15 +89,19 @@ impl Stage for Evaluate {
     fn check(config: &Config) -> Vec<OptionProblem> {
         config.problems().into_iter().chain(World::check(&config.environment, None)).collect()
     }
+    fn check_inputs(config: &Config, inputs: &Wired) -> Vec<OptionProblem> {
+        config.wiring(inputs)
+    }
 
     fn run(config: Config, context: &mut StageContext) -> Result<()> {
-        let models = context.many("models").to_vec();
-        let names = config.model_names(models.len());
-        if models.is_empty() || names.len() != models.len() {
-            return Err(Error::invalid(format!("{} models, but {} names", models.len(), names.len()))
-                .help("give one name per model, in their order"));
+        // A list that was not known before the run is seen here first.
+        if let Some(problem) = config.wiring(&context.wired()).into_iter().next() {
+            let error = Error::invalid(problem.message);
+            return Err(problem.help.into_iter().fold(error, Error::help));
         }
-        let problems = equal_shares(read_problems(&context.input("problems")?.parquet())?, config.problems_limit.unwrap_or(usize::MAX));
+        let models = context.many("models");
+        let names = config.model_names(models.len());
+        let problems = equal_shares(problems::read(context.input("problems")?, "problems")?, config.problems_limit.unwrap_or(usize::MAX));
         if problems.is_empty() {
             return Err(Error::data("input `problems` has no rows").help("give at least one problem"));
         }
@@ -100,19 +110,16 @@ impl Stage for Evaluate {
         let chance = Chance::new(config.seed).child("evaluate", &[]);
         let evaluation = Evaluation { config: &config, environment: &*environment, problems: &problems, chance };
         let per_model = |name: &String| problems.len() as u64 * (1 + if config.is_sampled(name) { u64::from(config.samples) } else { 0 });
-        let total = names.iter().map(per_model).sum();
-        let (mut rows, mut kept, mut done) = (Vec::new(), Vec::new(), 0);
-        for (name, artifact) in names.iter().zip(&models) {
+        let mut ledger = Ledger::create(context, config.keep_rollouts, names.iter().map(per_model).sum())?;
+        for (name, artifact) in names.iter().zip(models) {
             let policy = Policy::load(artifact, "models").at(name)?;
             if let Some(scorer) = &scorer {
                 scorer.expect_same_text(&policy.folder).at(name)?;
             }
-            let results = evaluation.run(name, &policy, scorer.as_mut(), context, &mut done, total)?;
-            rows.push(results.rows);
-            kept.extend(results.kept);
+            evaluation.run(name, &policy, scorer.as_mut(), &mut ledger)?;
         }
+        let rows = ledger.finish()?;
         write_results(&context.output_parquet("results")?, &rows.concat())?;
-        write_trajectories(&context.output_parquet("trajectories")?, &kept)?;
         Summary::new(&config, &names, &rows, scorer.is_some()).write(context)
     }
 }

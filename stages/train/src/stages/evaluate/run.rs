@@ -1,11 +1,11 @@
 //! Episodes of every model on every problem: one greedy, `samples` drawn; scored by the process reward model where there is one.
 
 use super::config::Config;
+use super::ledger::Ledger;
 use super::scorer::Scorer;
 use crate::model::Policy;
 use crate::results::ResultRow;
 use crate::rollouts::{Driver, Finished, Job, Limits, ToolWait};
-use trainyard_api::StageContext;
 use trainyard_core::{Chance, Result};
 use trainyard_envs::Environment;
 use trainyard_learn::statistics::StepReduction;
@@ -22,23 +22,10 @@ pub struct Evaluation<'a> {
     pub chance: Chance,
 }
 
-/// One model's rows and its first rollouts.
-pub struct ModelResults {
-    pub rows: Vec<ResultRow>,
-    pub kept: Vec<Trajectory>,
-}
-
 impl Evaluation<'_> {
-    /// All episodes of one model.
-    pub fn run(
-        &self,
-        name: &str,
-        policy: &Policy,
-        scorer: Option<&mut Scorer>,
-        context: &StageContext,
-        done: &mut u64,
-        total: u64,
-    ) -> Result<ModelResults> {
+    /// All episodes of one model, into the ledger.
+    pub fn run(&self, name: &str, policy: &Policy, mut scorer: Option<&mut Scorer>, ledger: &mut Ledger<'_>) -> Result<()> {
+        let context = ledger.context;
         let mut generator = policy.folder.generator(context.cpus)?;
         let mut driver = Driver {
             generator: &mut generator,
@@ -50,13 +37,10 @@ impl Evaluation<'_> {
             name: format!("evaluate/{name}/greedy"),
             cancel: &context.cancel,
         };
-        let mut results = ModelResults { rows: Vec::new(), kept: Vec::new() };
-        let mut scorer = scorer;
+        ledger.next_model();
         let greedy: Vec<Job> = (0..self.problems.len()).map(|i| Job::root(i, 0)).collect();
         let finished = driver.run(self.problems, &greedy)?;
-        self.absorb(name, policy, finished, true, scorer.as_deref_mut(), &mut results)?;
-        *done += self.problems.len() as u64;
-        context.progress(*done, total, "episodes", running_accuracy(&results).map(|a| ("accuracy", a)));
+        absorb(name, policy, finished, true, scorer.as_deref_mut(), ledger)?;
         if self.config.is_sampled(name) {
             driver.sampling = self.config.sampling.distribution();
             driver.name = format!("evaluate/{name}/drawn");
@@ -65,12 +49,10 @@ impl Evaluation<'_> {
                 let jobs: Vec<Job> =
                     some.iter().flat_map(|&i| (0..self.config.samples).map(move |s| (i, s))).map(|(i, s)| Job::root(i, s)).collect();
                 let finished = driver.run(self.problems, &jobs)?;
-                self.absorb(name, policy, finished, false, scorer.as_deref_mut(), &mut results)?;
-                *done += jobs.len() as u64;
-                context.progress(*done, total, "episodes", running_accuracy(&results).map(|a| ("accuracy", a)));
+                absorb(name, policy, finished, false, scorer.as_deref_mut(), ledger)?;
             }
         }
-        Ok(results)
+        Ok(())
     }
 
     fn limits(&self) -> Limits {
@@ -82,38 +64,27 @@ impl Evaluation<'_> {
             tool_wait: ToolWait::Trajectory,
         }
     }
-
-    fn absorb(
-        &self,
-        name: &str,
-        policy: &Policy,
-        mut finished: Vec<Finished>,
-        greedy: bool,
-        scorer: Option<&mut Scorer>,
-        results: &mut ModelResults,
-    ) -> Result<()> {
-        for one in &mut finished {
-            one.trajectory.model_digest = Some(policy.digest.clone());
-            one.trajectory.reward = f64::from(u8::from(one.correct));
-        }
-        if let Some(scorer) = scorer {
-            let mut scored: Vec<&mut Trajectory> = finished.iter_mut().filter(|f| !f.failed()).map(|f| &mut f.trajectory).collect();
-            scorer.score(&mut scored)?;
-        }
-        for one in finished {
-            results.rows.push(row(name, &one, greedy));
-            if results.kept.len() < self.config.keep_rollouts {
-                results.kept.push(one.trajectory);
-            }
-        }
-        Ok(())
-    }
 }
 
-/// Share of right ones among the greedy rows so far.
-fn running_accuracy(results: &ModelResults) -> Option<f64> {
-    let greedy: Vec<bool> = results.rows.iter().filter(|r| r.sample < 0).filter_map(|r| r.correct).collect();
-    (!greedy.is_empty()).then(|| greedy.iter().filter(|c| **c).count() as f64 / greedy.len() as f64)
+/// Completes, scores and enters finished episodes.
+fn absorb(
+    name: &str,
+    policy: &Policy,
+    mut finished: Vec<Finished>,
+    greedy: bool,
+    scorer: Option<&mut Scorer>,
+    ledger: &mut Ledger<'_>,
+) -> Result<()> {
+    for one in &mut finished {
+        one.trajectory.model_digest = Some(policy.digest.clone());
+        one.trajectory.reward = f64::from(u8::from(one.correct));
+    }
+    if let Some(scorer) = scorer {
+        let mut scored: Vec<&mut Trajectory> = finished.iter_mut().filter(|f| !f.failed()).map(|f| &mut f.trajectory).collect();
+        scorer.score(&mut scored)?;
+    }
+    let rows = finished.iter().map(|one| row(name, one, greedy)).collect();
+    ledger.take(rows, finished.into_iter().map(|one| one.trajectory).collect())
 }
 
 fn row(name: &str, one: &Finished, greedy: bool) -> ResultRow {
@@ -127,7 +98,7 @@ fn row(name: &str, one: &Finished, greedy: bool) -> ResultRow {
         sample: if greedy { -1 } else { i32::try_from(t.sample).unwrap_or(i32::MAX) },
         correct: (t.status == Status::Ok).then_some(one.correct),
         answer: t.answer.clone(),
-        reward: None,
+        reward: (t.status == Status::Ok).then_some(t.reward),
         stop_reason: stop(t.stop_reason).to_string(),
         turns: t.turns,
         tool_calls: t.tool_calls,
@@ -136,6 +107,8 @@ fn row(name: &str, one: &Finished, greedy: bool) -> ResultRow {
         prm_min: reduce(StepReduction::Min),
         prm_product: reduce(StepReduction::Product),
         prm_last: reduce(StepReduction::Last),
+        // The ledger knows whether it is kept.
+        rollout: None,
     }
 }
 

@@ -1,6 +1,6 @@
 //! Scores of a process reward model for finished episodes.
 //!
-//! Why so: ranking samples, labelling rollouts and measuring the head must read the same place with the same kernels: the logit of
+//! Why so: ranking samples, labeling rollouts and measuring the head must read the same place with the same kernels: the logit of
 //! `score.weight` at the last token of each step, through a sigmoid. Refuses: a model without a scoring head, or of another
 //! tokenizer or template.
 

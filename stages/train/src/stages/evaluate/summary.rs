@@ -103,26 +103,32 @@ impl<'a> Summary<'a> {
         Ok(())
     }
 
+    /// Every metric of every model on each level, side by side.
     fn levels(&self, context: &mut StageContext, report: &mut Report) -> Result<()> {
         let levels: BTreeSet<u32> = self.rows.iter().flatten().map(|r| r.level).collect();
-        let heads =
-            std::iter::once("model".to_string()).chain(levels.iter().map(|l| format!("level {l}"))).chain(["mean of levels".to_string()]);
-        let mut table = Table::new("Greedy accuracy by level", heads);
-        for (name, rows) in self.names.iter().zip(self.rows) {
-            let mut cells = vec![Cell::text(name)];
-            let mut values = Vec::new();
-            for &level in &levels {
-                let estimate = estimate(Metric::Accuracy, rows, Some(level))?;
-                if let Some(e) = estimate {
-                    context.metric(format!("accuracy_{name}_level_{level}"), e.value);
-                    values.push(e.value);
+        let heads = ["metric", "model"].map(String::from).into_iter().chain(levels.iter().map(|l| format!("level {l}")));
+        let mut table = Table::new("By level", heads.chain(["mean of levels".to_string()]));
+        for Column { metric, name: column, head } in self.columns()? {
+            for (name, rows) in self.names.iter().zip(self.rows) {
+                let mut cells = vec![Cell::text(&head), Cell::text(name)];
+                let mut values = Vec::new();
+                for &level in &levels {
+                    let estimate = estimate(metric, rows, Some(level))?;
+                    if let Some(e) = estimate {
+                        context.metric(format!("{column}_{name}_level_{level}"), e.value);
+                        values.push(e.value);
+                    }
+                    cells.push(estimate.map_or(Cell::Empty, |e| Cell::interval(e.value, interval(metric, &e))));
                 }
-                cells.push(estimate.map_or(Cell::Empty, |e| Cell::interval(e.value, interval(Metric::Accuracy, &e))));
+                // A model that was not sampled has none of the metrics of samples.
+                if values.is_empty() {
+                    continue;
+                }
+                let mean = values.iter().sum::<f64>() / values.len() as f64;
+                context.metric(format!("{column}_{name}_mean_of_levels"), mean);
+                cells.push(Cell::number(mean));
+                table.row(cells);
             }
-            let mean = values.iter().sum::<f64>() / values.len().max(1) as f64;
-            context.metric(format!("accuracy_{name}_mean_of_levels"), mean);
-            cells.push(Cell::number(mean));
-            table.row(cells);
         }
         report.table(table);
         Ok(())

@@ -5,8 +5,9 @@ use crate::testing::{
 };
 use serde_json::json;
 use std::path::Path;
+use trainyard_core::ErrorKind;
 use trainyard_lm::ModelFolder;
-use trainyard_tables::read_trajectories;
+use trainyard_tables::{Problem, read_trajectories};
 
 fn options() -> Value {
     json!({
@@ -15,7 +16,7 @@ fn options() -> Value {
         "samples": 4,
         "sampled": ["sft"],
         "sampling": {"max_turn_tokens": 12, "max_episode_tokens": 96},
-        "pass_at": [1, 4, 8],
+        "pass_at": [1, 4],
         "keep_rollouts": 5,
     })
 }
@@ -29,12 +30,21 @@ fn flat_prm() -> ModelFolder {
     model
 }
 
+/// Six of level 1, six of level 2.
+fn problems() -> Vec<Problem> {
+    sums(12, 3, 41).into_iter().enumerate().map(|(i, p)| Problem { level: 1 + i as u32 % 2, ..p }).collect()
+}
+
 fn context(folder: &Path, cpus: usize) -> StageContext {
+    context_on(&problems(), folder, cpus)
+}
+
+fn context_on(problems: &[Problem], folder: &Path, cpus: usize) -> StageContext {
     let mut context = context_in(folder, cpus, None);
     input_model(&mut context, folder, "models", &tiny_model(32, 2, 1));
     input_model(&mut context, folder, "models", half_trained());
     input_model(&mut context, folder, "prm", &flat_prm());
-    input_problems(&mut context, folder, "problems", &sums(12, 3, 41));
+    input_problems(&mut context, folder, "problems", problems);
     outputs(&mut context, folder, &["report", "results", "trajectories"]);
     context
 }
@@ -60,14 +70,77 @@ fn every_number_follows_from_the_rows() {
         let known = |d: &&str| d.strip_suffix('*').map_or(*d == name, |p| name.starts_with(p));
         assert!(Evaluate::METRICS.iter().any(known), "metric `{name}` is not declared");
     }
+    for name in
+        ["accuracy", "avg_at_4", "pass_at_4", "maj_at_4", "weighted_maj_at_4_min", "best_of_4_min", "tool_calls", "tool_errors", "tokens"]
+    {
+        let of = |suffix: &str| m[&format!("{name}_sft{suffix}")];
+        assert!((of("_mean_of_levels") - (of("_level_1") + of("_level_2")) / 2.0).abs() < 1e-12, "{name}");
+        assert!((of("_mean_of_levels") - of("")).abs() < 1e-9, "{name}: the levels have equal shares");
+    }
+    assert!(m.contains_key("tool_calls_untrained_level_2") && !m.contains_key("avg_at_4_untrained_level_2"));
+    assert!(rows.iter().all(|r| r.reward == r.correct.map(|right| f64::from(u8::from(right)))), "the reward is the outcome's");
     let kept = read_trajectories(&first.output_parquet("trajectories").unwrap()).unwrap();
     assert!(kept.len() == 10 && kept.iter().all(|t| t.step_scores.as_ref().unwrap().iter().all(|s| *s == 0.5)));
+    let named: Vec<&String> = rows.iter().filter_map(|r| r.rollout.as_ref()).collect();
+    assert_eq!(named, kept.iter().map(|t| &t.id).collect::<Vec<_>>(), "a row names its rollout where that is kept");
 
     let mut second = context(tempfile::tempdir().unwrap().keep().as_path(), 1);
     run_stage::<Evaluate>(options(), &mut second).unwrap();
     for port in ["report", "results", "trajectories"] {
         assert_eq!(digest_of(first.output(port).unwrap()), digest_of(second.output(port).unwrap()), "threads change nothing in `{port}`");
     }
+}
+
+#[test]
+fn every_row_leads_to_its_rollout_and_fewer_problems_are_sampled_alike() {
+    let run = |limit: Option<usize>| {
+        let folder = tempfile::tempdir().unwrap();
+        let mut context = context(folder.path(), 2);
+        let mut o = options();
+        o["keep_rollouts"] = Value::Null;
+        o["problems_limit"] = json!(limit);
+        run_stage::<Evaluate>(o, &mut context).unwrap();
+        let rows = read_results(&context.output_parquet("results").unwrap()).unwrap();
+        (rows, read_trajectories(&context.output_parquet("trajectories").unwrap()).unwrap())
+    };
+    let (rows, rollouts) = run(None);
+    assert_eq!((rows.len(), rollouts.len()), (72, 72));
+    for (row, rollout) in rows.iter().zip(&rollouts) {
+        assert_eq!((row.rollout.as_ref(), &row.problem_id, &row.answer), (Some(&rollout.id), &rollout.problem_id, &rollout.answer));
+    }
+    let (fewer, _) = run(Some(4));
+    assert_eq!(fewer.len(), 24);
+    assert!(fewer.iter().all(|row| rows.contains(row)), "the problems that are left have the samples that they had");
+}
+
+#[test]
+fn a_repeated_problem_is_refused_before_the_first_episode() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut repeated = problems();
+    repeated.push(repeated[2].clone());
+    let e = run_stage::<Evaluate>(options(), &mut context_on(&repeated, folder.path(), 1)).unwrap_err();
+    assert!(e.kind == ErrorKind::Data && e.message.contains("`sum-2` twice, in rows 3 and 13"), "{e}");
+}
+
+#[test]
+fn what_cannot_be_measured_is_refused_at_check() {
+    let stage = trainyard_api::stage::erase::<Evaluate>();
+    let places = |options: Value| stage.validate(&options).into_iter().map(|p| p.pointer).collect::<Vec<_>>();
+    assert_eq!(places(json!({"pass_at": [0, 4, 9]})), ["/pass_at/0", "/pass_at/2"]);
+    assert_eq!(places(json!({"samples": 0, "pass_at": [1]})), ["/pass_at/0"]);
+    assert_eq!(places(json!({"samples": 5})), [""; 0]);
+    let wired = |options: Value, models: usize| {
+        let inputs = Wired::from([("models".to_string(), models), ("problems".to_string(), 1)]);
+        stage.validate_inputs(&options, &inputs).into_iter().map(|p| p.pointer).collect::<Vec<_>>()
+    };
+    assert_eq!(wired(json!({"sampled": ["model_2", "sft"]}), 2), ["/sampled/1"]);
+    assert_eq!(wired(json!({"sampled": ["model_3"]}), 2), ["/sampled/0"]);
+    assert_eq!(wired(json!({"names": ["base", "sft"], "sampled": ["sft"]}), 2), [""; 0]);
+    assert_eq!(wired(json!({"names": ["base", "sft"]}), 3), ["/names"]);
+    assert_eq!(wired(json!({}), 0), ["/models"]);
+    let ks = |options: Value| serde_json::from_value::<Config>(options).unwrap().ks();
+    assert_eq!((ks(json!({})), ks(json!({"samples": 5})), ks(json!({"samples": 0}))), (vec![1, 2, 4, 8], vec![1, 2, 4], vec![]));
+    assert_eq!(ks(json!({"pass_at": [8, 2, 2]})), [2, 8]);
 }
 
 #[test]

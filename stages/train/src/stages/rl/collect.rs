@@ -192,7 +192,7 @@ pub(super) fn job(draw: &Draw, spawn: Spawn) -> Job {
     let problem = draw.problems[spawn.group];
     Job {
         problem,
-        draw: (repeats(draw, spawn.group) << 32) | problem as u64,
+        draw: repeats(draw, spawn.group),
         group: spawn.group as u32,
         sample: spawn.sample,
         start: spawn.prefix.map_or(Start::Root, Start::Prefix),

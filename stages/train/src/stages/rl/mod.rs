@@ -21,6 +21,7 @@ pub mod validate;
 pub use config::Config;
 
 use crate::model::{self, Policy};
+use crate::problems;
 use crate::world::World;
 use parts::Parts;
 use run::Run;
@@ -28,7 +29,7 @@ use serde_json::Value;
 use trainyard_api::{Ports, Stage, StageContext, port};
 use trainyard_core::{ArtifactKind, Cardinality, Error, OptionProblem, Result, Wired};
 use trainyard_learn::compose;
-use trainyard_tables::{read_problems, read_trajectories, write_trajectories};
+use trainyard_tables::{read_trajectories, write_trajectories};
 
 pub struct Rl;
 
@@ -56,11 +57,13 @@ Metrics are means of the last tenth of the steps (`reward_mean`, `pass_rate`) or
 (`void_in_update`, `sampled_tokens`, `forked_share`); `…_initial` is the value of the first step, under the input's weights. `kl` (k3 estimate against the \
 sampling policy) and `grad_norm_max` are the largest of any step, `infrastructure_failures` is a sum, `validation_accuracy` is that of the kept weights. \
 Rates such as `pass_rate` are of all that was sampled, rewards of what the strategy kept, `…_in_update` and `trained_…` of what the filters left.\n\n\
-Refuses: greedy rollouts, parts whose needs are not met, NaN anywhere (the stage stops and names the step), problems without a level for a curriculum by level.";
+Refuses: greedy rollouts, parts whose needs are not met, NaN anywhere (the stage stops and names the step), problems without a level for a curriculum by level, \
+two problems of one id.";
 
 impl Stage for Rl {
     type Config = Config;
     const NAME: &'static str = "rl";
+    const VERSION: u32 = 2;
     const SUMMARY: &'static str = "reinforcement learning with tools in the loop and verifiable rewards";
     const DOC: &'static str = DOC;
     const EXAMPLE: &'static str =
@@ -177,11 +180,11 @@ impl Stage for Rl {
             return Err(problem.help.into_iter().fold(error, Error::help));
         }
         let policy = Policy::load(context.input("model")?, "model")?;
-        let problems = read_problems(&context.input("problems")?.parquet())?;
+        let problems = problems::read(context.input("problems")?, "problems")?;
         if problems.is_empty() {
             return Err(Error::data("input `problems` has no rows").help("give at least one problem"));
         }
-        let validation = context.optional("validation").map(|a| read_problems(&a.parquet())).transpose()?.unwrap_or_default();
+        let validation = context.optional("validation").map(|a| problems::read(a, "validation")).transpose()?.unwrap_or_default();
         let demonstrations = context.optional("demonstrations").map(|a| read_trajectories(&a.parquet())).transpose()?.unwrap_or_default();
         if demonstrations.is_empty() && Parts::build(&config)?.needs().demonstrations {
             return Err(Error::invalid("a part needs demonstrations, but the input `demonstrations` has no rows")

@@ -162,6 +162,23 @@ fn a_problem_that_comes_twice_in_a_draw_is_sampled_twice() {
 }
 
 #[test]
+fn two_problems_of_one_id_are_refused() {
+    for port in ["problems", "validation"] {
+        let folder = tempfile::tempdir().unwrap();
+        let mut context = context_in(folder.path(), 1, None);
+        input_model(&mut context, folder.path(), "model", half_trained());
+        for name in ["problems", "validation"] {
+            let mut rows = sums(4, 3, 21);
+            rows.extend((name == port).then(|| rows[1].clone()));
+            input_problems(&mut context, folder.path(), name, &rows);
+        }
+        outputs(&mut context, folder.path(), &["model", "trajectories", "report"]);
+        let e = run_stage::<Rl>(options(1), &mut context).unwrap_err();
+        assert!(e.kind == ErrorKind::Data && e.message.contains(&format!("`{port}` holds problem `sum-1` twice")), "{e}");
+    }
+}
+
+#[test]
 fn what_reward_spread_drops_is_not_drawn_again() {
     let folder = tempfile::tempdir().unwrap();
     let over = json!({"filters": [{"kind": "reward_spread", "share": 0.5}], "checkpoint_every": 0, "resample": {"max_draws": 3}});

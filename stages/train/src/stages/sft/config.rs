@@ -26,7 +26,7 @@ pub struct Config {
     /// Turns whose tool call failed teach what follows them, but are not imitated.
     pub mask_errored_turns: bool,
     pub optimizer: OptimizerOptions,
-    /// Steps between measurements of the validation loss; 0 = only at the end.
+    /// Steps between measurements of the validation loss; 0 = only before the first step and after the last.
     pub validate_every: u64,
     /// Share of the problems held out where no `validation` input is given; 0 = none.
     #[schemars(range(min = 0, max = 0.5))]

@@ -44,7 +44,7 @@ pub fn prepare(model: &ModelFolder, rows: &[Trajectory], mask_errored_turns: boo
     for row in rows {
         let (mut example, turns) = encode(model, row).at(format!("trajectory `{}`", row.id))?;
         if mask_errored_turns {
-            let errored = if row.tool_errors > 0 { errored_turns(&row.messages) } else { BTreeSet::new() };
+            let errored = if row.tool_errors > 0 { errored_turns(&row.messages, answers_in_prompt(row)) } else { BTreeSet::new() };
             prepared.masked_turns += mask_turns(&mut example, &turns, &errored);
         }
         if example.tokens.len() > most {
@@ -66,14 +66,21 @@ fn encode(model: &ModelFolder, row: &Trajectory) -> Result<(Example, Vec<u16>)> 
     Ok((Example { tokens: encoded.token_ids, mask: encoded.loss_mask }, encoded.turn))
 }
 
-/// Agent turns (from 0) that a failed tool result follows.
-fn errored_turns(messages: &[Message]) -> BTreeSet<u16> {
-    let mut turn: Option<u16> = None;
+/// Assistant messages that belong to the prompt of a rollout, whose turns are counted behind it. A row without tokens is encoded here,
+/// and every one is a turn.
+fn answers_in_prompt(row: &Trajectory) -> usize {
+    let all = row.messages.iter().filter(|m| m.role == "assistant").count();
+    if row.token_ids.is_empty() { 0 } else { all.saturating_sub(row.turns as usize) }
+}
+
+/// Agent turns (from 0) that a failed tool result follows; the first `skipped` assistant messages are none.
+fn errored_turns(messages: &[Message], skipped: usize) -> BTreeSet<u16> {
+    let mut said = 0;
     let mut errored = BTreeSet::new();
     for message in messages {
         match message.role.as_str() {
-            "assistant" => turn = Some(turn.map_or(0, |t| t + 1)),
-            "tool" if reads_as_error(&message.content) => errored.extend(turn),
+            "assistant" => said += 1,
+            "tool" if said > skipped && reads_as_error(&message.content) => errored.extend(u16::try_from(said - skipped - 1)),
             _ => {}
         }
     }
@@ -134,7 +141,17 @@ mod tests {
         }
         let messages = [("user", "q"), ("assistant", "a"), ("tool", "TypeError: x"), ("assistant", "b"), ("tool", "3"), ("assistant", "c")];
         let messages: Vec<Message> = messages.iter().map(|(r, c)| Message::new(r, *c)).collect();
-        assert_eq!(errored_turns(&messages), BTreeSet::from([0]));
+        assert_eq!(errored_turns(&messages, 0), BTreeSet::from([0]));
+    }
+
+    #[test]
+    fn answers_in_the_prompt_of_a_rollout_are_not_counted_as_turns() {
+        let messages = [("user", "q"), ("assistant", "a"), ("user", "r"), ("assistant", "b"), ("tool", "error: no"), ("assistant", "c")];
+        let messages: Vec<Message> = messages.iter().map(|(r, c)| Message::new(r, *c)).collect();
+        let rollout = Trajectory { messages, turns: 2, token_ids: vec![1], ..Trajectory::default() };
+        assert_eq!(errored_turns(&rollout.messages, answers_in_prompt(&rollout)), BTreeSet::from([0]));
+        let demonstration = Trajectory { token_ids: Vec::new(), ..rollout };
+        assert_eq!(errored_turns(&demonstration.messages, answers_in_prompt(&demonstration)), BTreeSet::from([1]));
     }
 
     #[test]

@@ -24,13 +24,14 @@ const DOC: &str = "Minimizes the mean negative log-probability of the agent's to
 before them. Demonstrations (rows without tokens) are encoded piece by piece with the model's chat template; rollouts are used as they are.\n\n\
 Turns that a failed tool result follows are context and no example (`mask_errored_turns`). Sequences of similar length share a step of about \
 `batch_tokens`; AdamW with warm-up, decay and clipping. With `validation` trajectories, or a share of the problems held out, the loss on them is \
-measured every `validate_every` steps and the best weights are kept.\n\n\
+measured before the first step, every `validate_every` steps and after the last, and the best weights are kept.\n\n\
 Checkpoints hold weights, moments, step and curves: a killed stage ends in the same bytes.\n\n\
 Refuses: trajectories of another tokenizer or template, NaN anywhere, an empty training set.";
 
 impl Stage for Sft {
     type Config = Config;
     const NAME: &'static str = "sft";
+    const VERSION: u32 = 2;
     const SUMMARY: &'static str = "supervised fine-tuning on the agent's tokens of trajectories";
     const DOC: &'static str = DOC;
     const EXAMPLE: &'static str = r#"{"epochs": 3, "batch_tokens": 8192, "optimizer": {"learning_rate": 2e-3}}"#;

@@ -20,7 +20,7 @@ pub struct State {
     /// Tokens read.
     pub tokens: u64,
     pub curves: Curves,
-    /// Step and loss of the best validation.
+    /// Step and loss of the best validation; step 0 is the input model.
     pub best: Option<(u64, f64)>,
     /// Measurements since then.
     pub stale: u64,
@@ -46,6 +46,9 @@ pub fn run(config: &Config, model: &ModelFolder, train: &[Example], held: &[Exam
         if state.best.is_some() {
             best = Some(trainyard_lm::checkpoint::load_tensors(&folder.join(BEST))?);
         }
+    }
+    if state.step == 0 && !held.is_empty() {
+        validate(config, &trainer, held, &mut state, &mut best, context)?;
     }
     while state.step < total && !stopped(config, &state) {
         context.stop_if_cancelled()?;

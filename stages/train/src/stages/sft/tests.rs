@@ -35,6 +35,19 @@ fn the_loss_falls() {
 }
 
 #[test]
+fn the_initial_loss_is_that_of_the_input_model() {
+    let initial = |steps: u64| {
+        let folder = tempfile::tempdir().unwrap();
+        let mut context = context(folder.path(), 1, None);
+        let mut o = options();
+        o["steps"] = json!(steps);
+        run_stage::<Sft>(o, &mut context).unwrap();
+        context.metrics["validation_loss_initial"]
+    };
+    assert_eq!(initial(1), initial(12), "it is measured before the first step, however many follow");
+}
+
+#[test]
 fn a_killed_run_ends_in_the_same_bytes() {
     let whole = tempfile::tempdir().unwrap();
     let mut uninterrupted = context(whole.path(), 1, None);

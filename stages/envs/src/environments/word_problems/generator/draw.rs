@@ -105,14 +105,6 @@ impl Story {
         distractors.sort_by_key(|d| d.before);
         Self { start, start_form, steps, distractors, question_form: draws.below(phrases::QUESTIONS) as usize }
     }
-    /// The amounts after the start and after each step.
-    pub fn amounts(&self) -> Vec<i64> {
-        let mut amounts = vec![self.start];
-        for step in &self.steps {
-            amounts.push(step.operation.apply(amounts[amounts.len() - 1], step.number));
-        }
-        amounts
-    }
     /// The answer.
     pub fn amount(&self) -> i64 {
         self.steps.iter().fold(self.start, |amount, step| step.operation.apply(amount, step.number))
