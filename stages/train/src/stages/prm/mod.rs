@@ -30,7 +30,7 @@ use trainyard_core::error::Context as _;
 use trainyard_core::{ArtifactKind, Cardinality, Chance, Error, OptionProblem, Result};
 use trainyard_lm::ModelFolder;
 use trainyard_lm::template::{Conversation, RenderOptions};
-use trainyard_tables::{Trajectory, read_problems, read_trajectories, write_trajectories};
+use trainyard_tables::{Trajectory, read_trajectories, write_trajectories};
 
 pub struct Prm;
 
@@ -57,6 +57,7 @@ const ROWS: &str = "labeled.parquet";
 impl Stage for Prm {
     type Config = Config;
     const NAME: &'static str = "prm";
+    const VERSION: u32 = 2;
     const SUMMARY: &'static str = "a process reward model from Monte-Carlo or given step labels";
     const DOC: &'static str = DOC;
     const EXAMPLE: &'static str = r#"{"rollouts": 4, "continuations": 4, "steps": "lines", "train": "all"}"#;
@@ -149,7 +150,7 @@ fn labeled(config: &Config, policy: &Policy, context: &StageContext) -> Result<L
             if let Some((state, folder)) = checkpoint::latest::<State>(context)? {
                 return Ok(Labeled { rows: read_trajectories(&folder.join(ROWS))?, prefixes: state.prefixes, failures: state.failures });
             }
-            let problems = equal_shares(read_problems(&problems.parquet())?, config.problems_limit.unwrap_or(usize::MAX));
+            let problems = equal_shares(crate::problems::read(problems, "problems")?, config.problems_limit.unwrap_or(usize::MAX));
             let environment = World::new(context.cpus).environment(&config.environment)?;
             let chance = Chance::new(config.seed).child("prm", &[]);
             let labeled = Labeler { config, policy, environment: &*environment, problems: &problems, chance }.run(context)?;
