@@ -129,12 +129,13 @@ fn limits_end_episodes() {
 fn no_record_is_longer_than_an_episode_may_be() {
     let problems = sums(12, 3, 8);
     let whole = roll(half_trained(), &problems, &jobs(12, 4), limits(64), 2).unwrap();
-    let called = whole.iter().filter(|f| f.turns.len() > 1).map(|f| (f.turns[0].end, f.turns[1].first)).collect::<Vec<_>>();
-    let (end, next) = called[0];
+    let called = whole.iter().position(|f| f.turns.len() == 2 && f.trajectory.tool_calls == 1).unwrap();
+    let (end, next) = (whole[called].turns[0].end, whole[called].turns[1].first);
     // The first observation would end one token too late.
     let tight = roll(half_trained(), &problems, &jobs(12, 4), Limits { episode_tokens: next, ..limits(64) }, 2).unwrap();
     assert!(tight.iter().all(|f| f.trajectory.token_ids.len() <= next));
-    let cut = tight.iter().find(|f| f.trajectory.token_ids.len() == end && f.trajectory.stop_reason == StopReason::Length).unwrap();
+    let cut = &tight[called];
+    assert_eq!((cut.trajectory.token_ids.len(), cut.trajectory.stop_reason), (end, StopReason::Length));
     assert!(cut.trajectory.tool_calls == 1 && cut.truncated(), "the call is counted, its result is not in the record");
 }
 
