@@ -13,6 +13,7 @@
 //! | `reward` | f64, null | of the outcome: 1 = right, 0 = wrong; null = infrastructure failure |
 //! | `stop_reason` | string | `answer`, `end`, `length`, … |
 //! | `turns`, `tool_calls`, `tool_errors`, `tokens` | i64 | `tokens` = sampled ones |
+//! | `logprob` | f64, null | of all its sampled tokens, nats, under the distribution they were drawn from; null = greedy |
 //! | `prm_min`, `prm_product`, `prm_last` | f64, null | step scores reduced, where a process reward model was given |
 //! | `rollout` | string, null | id in the output `trajectories`; null = not kept |
 //!
@@ -42,6 +43,8 @@ pub struct ResultRow {
     pub tool_calls: u32,
     pub tool_errors: u32,
     pub tokens: u32,
+    /// None = greedy.
+    pub logprob: Option<f64>,
     pub prm_min: Option<f64>,
     pub prm_product: Option<f64>,
     pub prm_last: Option<f64>,
@@ -65,6 +68,7 @@ pub fn write_results(path: &Path, rows: &[ResultRow]) -> Result<u64> {
         .i64("tool_calls", count(|r| r.tool_calls))
         .i64("tool_errors", count(|r| r.tool_errors))
         .i64("tokens", count(|r| r.tokens))
+        .f64("logprob", rows.iter().map(|r| r.logprob))
         .f64("prm_min", rows.iter().map(|r| r.prm_min))
         .f64("prm_product", rows.iter().map(|r| r.prm_product))
         .f64("prm_last", rows.iter().map(|r| r.prm_last))
@@ -93,7 +97,8 @@ fn decode(batch: &RecordBatch) -> Result<Vec<ResultRow>> {
     let (level, sample, turns) = (whole("level")?, whole("sample")?, whole("turns")?);
     let (calls, errors, tokens) = (whole("tool_calls")?, whole("tool_errors")?, whole("tokens")?);
     let real = |name: &str| numbers::<Float64Type>(batch, name);
-    let (reward, least, product, last) = (real("reward")?, real("prm_min")?, real("prm_product")?, real("prm_last")?);
+    let (reward, logprob) = (real("reward")?, real("logprob")?);
+    let (least, product, last) = (real("prm_min")?, real("prm_product")?, real("prm_last")?);
     let count = |value: Option<i64>, name: &str| {
         value.and_then(|v| u32::try_from(v).ok()).ok_or_else(|| Error::data(format!("column `{name}` holds {value:?}, expected a count")))
     };
@@ -112,6 +117,7 @@ fn decode(batch: &RecordBatch) -> Result<Vec<ResultRow>> {
             tool_calls: count(calls[i], "tool_calls")?,
             tool_errors: count(errors[i], "tool_errors")?,
             tokens: count(tokens[i], "tokens")?,
+            logprob: logprob[i],
             prm_min: least[i],
             prm_product: product[i],
             prm_last: last[i],

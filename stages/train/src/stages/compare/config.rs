@@ -11,7 +11,7 @@ use trainyard_core::{OptionProblem, Wired};
 #[serde(deny_unknown_fields)]
 pub struct Config {
     /// What is compared between two models: `accuracy`, `avg`, `pass_at_<k>`, `pass_hat_<k>`, `maj_at_<k>`,
-    /// `weighted_maj_at_<k>_<min|product|last>`, `best_of_<k>_<min|product|last>`,
+    /// `weighted_maj_at_<k>_<min|product|last>`, `best_of_<k>_<min|product|last>`, `likeliest_of_<k>`,
     /// `reward`, `tool_calls`, `tool_errors`, `turns` or `tokens`.
     #[serde(default = "accuracy")]
     pub metric: String,

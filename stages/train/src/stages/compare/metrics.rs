@@ -22,6 +22,8 @@ pub enum Metric {
     /// Votes weighted by the process reward model.
     WeightedMajAt(usize, StepReduction),
     BestOf(usize, StepReduction),
+    /// The sample that the policy itself found likeliest: what a judge must beat.
+    LikeliestOf(usize),
     /// Mean of a column over the drawn samples, or the greedy one.
     Mean(Column),
 }
@@ -67,10 +69,11 @@ impl Metric {
             .or_else(|| number("pass_hat_").map(Self::PassHat))
             .or_else(|| number("maj_at_").map(Self::MajAt))
             .or_else(|| scored("weighted_maj_at_").map(|(k, how)| Self::WeightedMajAt(k, how)))
+            .or_else(|| number("likeliest_of_").map(Self::LikeliestOf))
             .or_else(|| scored("best_of_").map(|(k, how)| Self::BestOf(k, how)))
             .ok_or_else(|| {
                 Error::invalid(format!("no metric `{name}`"))
-                    .help("one of: accuracy, avg, pass_at_<k>, pass_hat_<k>, maj_at_<k>, weighted_maj_at_<k>_<min|product|last>, best_of_<k>_<min|product|last>, reward, tool_calls, tool_errors, turns, tokens")
+                    .help("one of: accuracy, avg, pass_at_<k>, pass_hat_<k>, maj_at_<k>, weighted_maj_at_<k>_<min|product|last>, best_of_<k>_<min|product|last>, likeliest_of_<k>, reward, tool_calls, tool_errors, turns, tokens")
             })
     }
 
@@ -108,6 +111,7 @@ impl Metric {
             Self::MajAt(k) => majority_at_k(&votes(&drawn, &keys(&drawn)), k).map(|(value, _)| value),
             Self::WeightedMajAt(k, reduction) => weighted_majority_at_k(&votes(&drawn, &keys(&drawn)), &scores(&drawn, reduction)?, k),
             Self::BestOf(k, reduction) => best_at_k(&scores(&drawn, reduction)?, &right, k),
+            Self::LikeliestOf(k) => best_at_k(&drawn.iter().map(|r| r.logprob).collect::<Option<Vec<f64>>>()?, &right, k),
             Self::Mean(column) => {
                 let source = if drawn.is_empty() { greedy().filter(|r| r.correct.is_some()).into_iter().collect() } else { drawn };
                 let values: Option<Vec<f64>> = source.iter().map(|r| column.of(r)).collect();

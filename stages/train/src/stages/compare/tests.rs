@@ -28,6 +28,7 @@ fn values_of_one_problem_by_hand() {
             answer: Some(answer.into()),
             prm_last: Some(score),
             tool_calls: i as u32,
+            logprob: Some([-3.0, -2.0, -1.0, -9.0][i]),
             ..row("m", "p", i as i32, Some(correct))
         });
     }
@@ -42,6 +43,7 @@ fn values_of_one_problem_by_hand() {
     assert_eq!(value("weighted_maj_at_4_min"), None, "not scored");
     assert_eq!(value("best_of_4_last"), Some(0.0));
     assert_eq!(value("best_of_4_min"), None, "not scored");
+    assert_eq!(value("likeliest_of_4"), Some(1.0), "the third");
     assert_eq!(value("tool_calls"), Some(1.5));
     assert_eq!(value("pass_at_5"), None);
 }

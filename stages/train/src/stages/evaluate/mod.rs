@@ -58,6 +58,7 @@ impl Stage for Evaluate {
         "best_of_*",
         "difference_*",
         "infrastructure_failures*",
+        "likeliest_of_*",
         "maj_at_*",
         "pass_at_*",
         "problems",

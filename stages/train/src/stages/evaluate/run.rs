@@ -104,6 +104,7 @@ fn row(name: &str, one: &Finished, greedy: bool) -> ResultRow {
         tool_calls: t.tool_calls,
         tool_errors: t.tool_errors,
         tokens: u32::try_from(one.sampled()).unwrap_or(u32::MAX),
+        logprob: t.logprobs.as_ref().filter(|_| !greedy).map(|l| l.iter().map(|x| f64::from(*x)).sum()),
         prm_min: reduce(StepReduction::Min),
         prm_product: reduce(StepReduction::Product),
         prm_last: reduce(StepReduction::Last),

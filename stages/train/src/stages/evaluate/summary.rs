@@ -48,6 +48,7 @@ impl<'a> Summary<'a> {
         self.counts(context, &mut report);
         report.note("Intervals are 95%: of greedy accuracy by Wilson's score, of samples clustered by problem (2411.00640); differences are paired by problem.");
         report.note("pass@k is the unbiased estimate (2107.03374); maj@k breaks ties by expectation and counts them; infrastructure failures are left out, never scored 0.");
+        report.note("likeliest of k takes the sample that the model itself gave the highest probability.");
         if self.with_prm {
             report.note("weighted maj@k takes the answer whose samples' scores have the largest sum (2206.02336).");
             report.note("best-of-k takes the sample with the highest score: the least of its steps (min), their product, or the last.");
@@ -64,6 +65,7 @@ impl<'a> Summary<'a> {
             list.push(Ok(Column { metric: Metric::Avg, name: format!("avg_at_{n}"), head: format!("avg@{n}") }));
             list.extend(self.config.ks().into_iter().map(|k| column(format!("pass_at_{k}"), format!("pass@{k}"))));
             list.push(column(format!("maj_at_{n}"), format!("maj@{n}")));
+            list.push(column(format!("likeliest_of_{n}"), format!("likeliest of {n}")));
             if self.with_prm {
                 list.push(column(format!("weighted_maj_at_{n}_min"), format!("maj@{n} weighted by PRM (min)")));
                 list.extend(
