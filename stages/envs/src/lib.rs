@@ -10,7 +10,6 @@ pub mod conformance;
 pub mod environments;
 pub mod formats;
 pub mod number;
-pub mod options;
 pub mod rewards;
 pub mod tools;
 pub mod verifiers;

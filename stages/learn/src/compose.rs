@@ -229,12 +229,18 @@ pub fn composition(name: &str) -> Result<Value> {
         .ok_or_else(|| Error::invalid(format!("no algorithm is called `{name}`")).help(format!("the valid names are: {}", names())))
 }
 
-/// `over` laid on `base`.
+/// `over` laid on `base`. On either side of a map the bare name of a part stands for `{kind: name}`.
 pub fn merge(base: Value, over: Value) -> Value {
     match (base, over) {
         (Value::Object(base), Value::Object(over)) => Value::Object(merge_maps(base, over)),
+        (Value::Object(base), Value::String(name)) if base.contains_key("kind") => Value::Object(merge_maps(base, named(name))),
+        (Value::String(name), Value::Object(over)) => Value::Object(merge_maps(named(name), over)),
         (_, over) => over,
     }
+}
+
+fn named(kind: String) -> Map<String, Value> {
+    Map::from_iter([("kind".to_string(), Value::String(kind))])
 }
 
 fn merge_maps(mut base: Map<String, Value>, over: Map<String, Value>) -> Map<String, Value> {
@@ -317,6 +323,16 @@ mod tests {
         assert_eq!(merge(base.clone(), over), json!({"a": {"kind": "x", "p": 1, "q": 3}, "b": [9], "c": {"d": 1, "e": 2}}));
         assert_eq!(merge(base.clone(), json!({"a": {"kind": "y"}}))["a"], json!({"kind": "y"}));
         assert_eq!(merge(base, json!({"a": {"p": 5}}))["a"], json!({"kind": "x", "p": 5, "q": 2}));
+    }
+
+    #[test]
+    fn a_bare_name_is_its_kind_on_both_sides() {
+        let map = json!({"a": {"kind": "x", "p": 1}});
+        assert_eq!(merge(map.clone(), json!({"a": "x"})), map);
+        assert_eq!(merge(map.clone(), json!({"a": "y"})), json!({"a": {"kind": "y"}}));
+        assert_eq!(merge(json!({"a": "x"}), json!({"a": {"p": 1}})), map);
+        assert_eq!(merge(json!({"a": "y"}), map.clone()), map);
+        assert_eq!(merge(json!({"a": {"p": 1}, "b": "sum"}), json!({"a": "x", "b": "mean"})), json!({"a": "x", "b": "mean"}));
     }
 
     #[test]

@@ -32,7 +32,7 @@ impl World {
         Self { host: ToolHost::new(workers) }
     }
     pub fn environment(&self, options: &Value) -> Result<Box<dyn Environment>> {
-        environments::build(options, &self.host).at("environment")
+        environments::build(options, &self.host)
     }
     pub fn rewards(&self, options: &Value) -> Result<Rewards> {
         let list = options.as_array().ok_or_else(|| Error::invalid("`rewards` must be a list"))?;
@@ -56,10 +56,10 @@ impl World {
     }
     /// Everything wrong with an environment and a list of rewards, with pointers into the config.
     pub fn check(environment: &Value, rewards_list: Option<&Value>) -> Vec<OptionProblem> {
-        let place = |at: String| move |p: OptionProblem| OptionProblem { pointer: format!("{at}{}", p.pointer), ..p };
-        let mut problems: Vec<OptionProblem> = environments::check(environment).into_iter().map(place("/environment".into())).collect();
+        let mut problems: Vec<OptionProblem> = environments::check(environment).into_iter().map(|p| p.within("/environment")).collect();
         for (i, reward) in rewards_list.and_then(Value::as_array).into_iter().flatten().enumerate() {
-            problems.extend(rewards::check(reward).into_iter().map(place(format!("/rewards/{i}"))));
+            let place = format!("/rewards/{i}");
+            problems.extend(rewards::check(reward).into_iter().map(|p| p.within(&place)));
         }
         problems
     }

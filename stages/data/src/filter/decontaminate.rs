@@ -11,7 +11,9 @@ use rayon::prelude::*;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
-use trainyard_core::{Error, Result};
+use std::ops::Bound;
+use trainyard_api::PartOptions;
+use trainyard_core::{Error, OptionProblem, Result};
 use trainyard_tables::{Problem, Trajectory};
 
 /// How overlap is decided.
@@ -45,17 +47,27 @@ impl Default for Decontaminate {
     }
 }
 
+impl PartOptions for Decontaminate {
+    const KIND: &'static str = "decontaminate";
+    const SUMMARY: &'static str = "no overlap with an evaluation problem";
+    fn check(&self) -> Vec<OptionProblem> {
+        let mut problems = Vec::new();
+        if self.methods.is_empty() {
+            problems.push(OptionProblem::new("/methods", "no method is named").help("use some of: canonical, ngram_13, coverage_8"));
+        }
+        problems.extend(OptionProblem::outside("/coverage", self.coverage, (Bound::Excluded(0.0), Bound::Included(1.0))));
+        problems
+    }
+}
+
 impl Rule for Decontaminate {
     fn kind(&self) -> &'static str {
-        "decontaminate"
+        Self::KIND
     }
     fn judge(&self, rows: &[&Trajectory], world: &World<'_>) -> Result<Vec<Judgment>> {
         if world.evaluation.is_empty() {
             return Err(Error::invalid("no evaluation problems to decontaminate against")
                 .help("wire input `evaluation`, or take the rule out of `rules`"));
-        }
-        if self.methods.is_empty() || !(self.coverage > 0.0 && self.coverage <= 1.0) {
-            return Err(Error::invalid("`methods` must not be empty, and `coverage` must be above 0 and at most 1"));
         }
         let index = Index::new(world.evaluation);
         Ok(rows.par_iter().map(|row| self.row(row, world, &index)).collect())

@@ -6,6 +6,7 @@ use super::rule::{Judgment, Rule, World};
 use crate::io;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use trainyard_api::PartOptions;
 use trainyard_core::Result;
 use trainyard_tables::Trajectory;
 
@@ -17,9 +18,14 @@ pub struct Expression {
     pub keep: String,
 }
 
+impl PartOptions for Expression {
+    const KIND: &'static str = "expression";
+    const SUMMARY: &'static str = "a SQL expression over the columns is true";
+}
+
 impl Rule for Expression {
     fn kind(&self) -> &'static str {
-        "expression"
+        Self::KIND
     }
     fn judge(&self, rows: &[&Trajectory], world: &World<'_>) -> Result<Vec<Judgment>> {
         let mask = io::trajectory_mask(rows, &self.keep, world.scratch)?;

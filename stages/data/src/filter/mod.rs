@@ -93,7 +93,7 @@ impl Stage for Filter {
 
     fn schema() -> Value {
         let mut schema = schemars::schema_for!(Config).to_value();
-        schema["properties"]["rules"]["items"] = registry::schema();
+        schema["properties"]["rules"]["items"] = registry::rules().schema();
         schema
     }
 
@@ -104,8 +104,9 @@ impl Stage for Filter {
             let environment = options.entry("environment").or_insert_with(default_environment);
             complete_environment(environment);
             let rules = options.entry("rules").or_insert_with(|| Value::Array(default_rules()));
+            let kinds = registry::rules();
             for rule in rules.as_array_mut().into_iter().flatten() {
-                if let Ok(full) = registry::complete(rule) {
+                if let Ok(full) = kinds.complete(rule) {
                     *rule = full;
                 }
             }
@@ -114,16 +115,12 @@ impl Stage for Filter {
     }
 
     fn check(config: &Config) -> Vec<OptionProblem> {
-        let mut problems: Vec<OptionProblem> = config
-            .rules
-            .iter()
-            .enumerate()
-            .filter_map(|(i, rule)| {
-                registry::build(rule).err().map(|e| OptionProblem { pointer: format!("/rules/{i}"), message: e.message, help: e.help })
-            })
-            .collect();
-        problems.extend(check_environment(&config.environment));
-        problems
+        let kinds = registry::rules();
+        let of_rule = |(i, rule): (usize, &Value)| {
+            let place = format!("/rules/{i}");
+            kinds.check(rule).into_iter().map(move |problem| problem.within(&place))
+        };
+        config.rules.iter().enumerate().flat_map(of_rule).chain(check_environment(&config.environment)).collect()
     }
 
     fn run(config: Config, context: &mut StageContext) -> Result<()> {
@@ -140,7 +137,7 @@ impl Stage for Filter {
         let mut counts = Vec::new();
         for options in &config.rules {
             context.stop_if_cancelled()?;
-            let rule = registry::build(options)?;
+            let rule = registry::rules().build(options)?;
             counts.push(apply(rule.as_ref(), &mut rows, &world)?);
         }
         publish(rows, &counts, context)

@@ -5,7 +5,6 @@
 
 use crate::environments::Latency;
 use crate::formats::registry as formats;
-use crate::options::PartOptions;
 use crate::tools::registry::{names as tool_names, tool};
 use crate::tools::{ToolLimits, ToolSpec};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
@@ -14,6 +13,7 @@ use serde::ser::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Map, Value};
 use std::borrow::Cow;
+use trainyard_api::PartOptions;
 use trainyard_core::OptionProblem;
 
 /// Options of a dialogue.
@@ -102,7 +102,10 @@ const COMMON: [&str; 8] = ["describe_tools", "format", "latency", "limits", "max
 
 /// What an environment adds to the options of a dialogue: a plain struct with defaults that denies unknown fields.
 pub trait OwnOptions: Serialize + DeserializeOwned + JsonSchema + Default {
+    /// As in [`PartOptions`].
     const KIND: &'static str;
+    /// As in [`PartOptions`].
+    const SUMMARY: &'static str;
     /// The defaults that the dialogue has in this environment.
     fn dialogue() -> DialogueOptions;
     /// Tools that the environment brings itself.
@@ -130,6 +133,7 @@ impl<O: OwnOptions> Default for InDialogue<O> {
 
 impl<O: OwnOptions> PartOptions for InDialogue<O> {
     const KIND: &'static str = O::KIND;
+    const SUMMARY: &'static str = O::SUMMARY;
     fn check(&self) -> Vec<OptionProblem> {
         let mut problems = self.own.check();
         problems.extend(self.dialogue.check_with(&O::tools()));
@@ -193,6 +197,7 @@ mod tests {
     }
     impl OwnOptions for Own {
         const KIND: &'static str = "own";
+        const SUMMARY: &'static str = "a dialogue with rows";
         fn dialogue() -> DialogueOptions {
             DialogueOptions { max_turns: 9, ..DialogueOptions::default() }
         }

@@ -20,6 +20,7 @@ pub struct Own {}
 
 impl OwnOptions for Own {
     const KIND: &'static str = "math-problems";
+    const SUMMARY: &'static str = "math word problems of data sets, with tools, judged by a number";
     fn dialogue() -> DialogueOptions {
         DialogueOptions { tools: vec!["calculator".to_string()], max_turns: 32, max_tool_calls: 32, ..DialogueOptions::default() }
     }

@@ -3,10 +3,10 @@
 //! value = `correct` if the verifier accepts the answer, else `wrong` (no answer included). Not applicable to infrastructure
 //! failures: they are never scored 0.
 
-use crate::options::PartOptions;
 use crate::rewards::{GroupView, Reward, Score};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use trainyard_api::PartOptions;
 use trainyard_tables::{Problem, Status, Trajectory};
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -26,6 +26,7 @@ impl Default for AnswerOptions {
 
 impl PartOptions for AnswerOptions {
     const KIND: &'static str = "answer";
+    const SUMMARY: &'static str = "1 if the final answer is right";
 }
 
 pub struct Answer(pub AnswerOptions);

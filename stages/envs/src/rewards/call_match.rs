@@ -14,13 +14,13 @@
 //! messages. Refuses: credit for single words of a text argument; a value is equal or it is not.
 
 use crate::calls::{self, equal, gold_calls};
-use crate::options::PartOptions;
 use crate::rewards::format::turn_is_formed;
 use crate::rewards::reward::own_turns;
 use crate::rewards::{GroupView, Reward, Score};
 use crate::tools::ToolCall;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use trainyard_api::PartOptions;
 use trainyard_core::OptionProblem;
 use trainyard_tables::{Problem, Status, StopReason, Trajectory};
 
@@ -55,6 +55,7 @@ impl Default for CallMatchOptions {
 
 impl PartOptions for CallMatchOptions {
     const KIND: &'static str = "call_match";
+    const SUMMARY: &'static str = "how near the calls of the first turn are to the gold calls";
     fn check(&self) -> Vec<OptionProblem> {
         let mut problems = Vec::new();
         if !(self.format.is_finite() && self.format >= 0.0) {

@@ -8,13 +8,13 @@
 use crate::calls;
 use crate::formats::markup::bodies;
 use crate::formats::{CLOSE, OPEN};
-use crate::options::PartOptions;
 use crate::rewards::reward::own_turns;
 use crate::rewards::{GroupView, Reward, Score};
 use crate::tools::ToolCall;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Deserializer, Value};
+use trainyard_api::PartOptions;
 use trainyard_tables::{Message, Problem, Status, StopReason, Trajectory};
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -23,6 +23,7 @@ pub struct FormatOptions {}
 
 impl PartOptions for FormatOptions {
     const KIND: &'static str = "format";
+    const SUMMARY: &'static str = "1 if every turn is well formed";
 }
 
 pub struct Format(pub FormatOptions);

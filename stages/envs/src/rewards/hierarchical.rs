@@ -12,13 +12,13 @@
 //! applicable to infrastructure failures and to records without messages.
 
 use crate::calls::executed;
-use crate::options::PartOptions;
 use crate::rewards::format::formed;
 use crate::rewards::reward::own_turns;
 use crate::rewards::{GroupView, Reward, Score};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
+use trainyard_api::PartOptions;
 use trainyard_core::OptionProblem;
 use trainyard_tables::{Problem, Status, Trajectory};
 
@@ -48,6 +48,7 @@ impl Default for HierarchicalOptions {
 
 impl PartOptions for HierarchicalOptions {
     const KIND: &'static str = "hierarchical";
+    const SUMMARY: &'static str = "format before answer before use of several tools";
     fn check(&self) -> Vec<OptionProblem> {
         let mut problems = Vec::new();
         let named: BTreeSet<&String> = self.bonus_tools.iter().collect();

@@ -15,12 +15,12 @@
 //! messages.
 
 use crate::calls::executed;
-use crate::options::PartOptions;
 use crate::rewards::format::formed;
 use crate::rewards::reward::own_turns;
 use crate::rewards::{GroupView, Reward, Score};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use trainyard_api::PartOptions;
 use trainyard_core::OptionProblem;
 use trainyard_tables::{Problem, Status, Trajectory};
 
@@ -50,6 +50,7 @@ impl Default for KnowledgeBoundaryOptions {
 
 impl PartOptions for KnowledgeBoundaryOptions {
     const KIND: &'static str = "knowledge_boundary";
+    const SUMMARY: &'static str = "right answers with few searches, and a little for looking";
     fn check(&self) -> Vec<OptionProblem> {
         let mut problems = Vec::new();
         if self.most_searches == 0 {

@@ -4,10 +4,10 @@
 //! value = 0 if n ≤ L − b; (L − b − n) / b if L − b < n ≤ L; −1 if n > L or the episode was cut (`stop_reason` is `length`).
 //! Dimensionless, in [−1, 0]. Not applicable to infrastructure failures.
 
-use crate::options::PartOptions;
 use crate::rewards::{GroupView, Reward, Score};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use trainyard_api::PartOptions;
 use trainyard_core::OptionProblem;
 use trainyard_tables::{Problem, Status, StopReason, Trajectory};
 
@@ -30,6 +30,7 @@ impl Default for LengthOptions {
 
 impl PartOptions for LengthOptions {
     const KIND: &'static str = "length";
+    const SUMMARY: &'static str = "a penalty that grows near the length limit";
     fn check(&self) -> Vec<OptionProblem> {
         let mut problems = Vec::new();
         if self.max_tokens == 0 {

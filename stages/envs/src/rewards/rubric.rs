@@ -11,13 +11,13 @@
 //! points. Refuses: a judge model; credit for meaning.
 
 use crate::calls;
-use crate::options::PartOptions;
 use crate::rewards::reward::own_turns;
 use crate::rewards::{GroupView, Reward, Score};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeSet;
+use trainyard_api::PartOptions;
 use trainyard_core::OptionProblem;
 use trainyard_tables::{Message, Problem, Status, Trajectory};
 
@@ -40,6 +40,7 @@ impl Default for RubricOptions {
 
 impl PartOptions for RubricOptions {
     const KIND: &'static str = "rubric";
+    const SUMMARY: &'static str = "the share of the reference's lines that occur, and of the answer";
     fn check(&self) -> Vec<OptionProblem> {
         let named = [("/line_points", self.line_points), ("/answer_points", self.answer_points)];
         let bad = named.into_iter().filter(|(_, value)| !(value.is_finite() && *value >= 0.0));

@@ -14,13 +14,13 @@
 //! the reward `answer`: a wrong answer gets 0 whatever it saved. Unreadable calls count. Dimensionless, in [0, α]. Not applicable to
 //! infrastructure failures. Outside of RL, where nothing is known of n, a right episode is its own measure.
 
-use crate::options::PartOptions;
 use crate::rewards::{GroupView, Reward, Score};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::f64::consts::PI;
+use trainyard_api::PartOptions;
 use trainyard_core::{Error, OptionProblem, Result};
 use trainyard_tables::{Problem, Status, Trajectory};
 
@@ -55,6 +55,7 @@ impl Default for ToolEfficiencyOptions {
 
 impl PartOptions for ToolEfficiencyOptions {
     const KIND: &'static str = "tool_efficiency";
+    const SUMMARY: &'static str = "right answers, worth less the more tool calls they took";
     fn check(&self) -> Vec<OptionProblem> {
         let named = [("/alpha", self.alpha), ("/smoothing", self.smoothing)];
         let bad = named.into_iter().filter(|(_, value)| !(value.is_finite() && *value > 0.0));

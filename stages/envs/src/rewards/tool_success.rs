@@ -2,10 +2,10 @@
 //!
 //! Unreadable calls count as failed. Not applicable to episodes without a call and to infrastructure failures.
 
-use crate::options::PartOptions;
 use crate::rewards::{GroupView, Reward, Score};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use trainyard_api::PartOptions;
 use trainyard_tables::{Problem, Status, Trajectory};
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -14,6 +14,7 @@ pub struct ToolSuccessOptions {}
 
 impl PartOptions for ToolSuccessOptions {
     const KIND: &'static str = "tool_success";
+    const SUMMARY: &'static str = "the share of tool calls without an error";
 }
 
 pub struct ToolSuccess(pub ToolSuccessOptions);

@@ -7,12 +7,12 @@
 //! calls got a result from its tool. Dimensionless, in [0, cap]. Not applicable to infrastructure failures. Outside of RL t is 0.
 
 use crate::calls::executed;
-use crate::options::PartOptions;
 use crate::rewards::reward::own_turns;
 use crate::rewards::{GroupView, Reward, Score};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::f64::consts::PI;
+use trainyard_api::PartOptions;
 use trainyard_core::OptionProblem;
 use trainyard_tables::{Problem, Status, Trajectory};
 
@@ -38,6 +38,7 @@ impl Default for ToolTurnsOptions {
 
 impl PartOptions for ToolTurnsOptions {
     const KIND: &'static str = "tool_turns";
+    const SUMMARY: &'static str = "turns that call a tool, worth less from step to step";
     fn check(&self) -> Vec<OptionProblem> {
         let named = [("/per_turn", self.per_turn), ("/cap", self.cap)];
         let bad = named.into_iter().filter(|(_, value)| !(value.is_finite() && *value >= 0.0));

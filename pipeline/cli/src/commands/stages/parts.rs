@@ -4,8 +4,9 @@
 //! are. Refuses: nothing; an unknown name is not found.
 
 use serde_json::Value;
+use trainyard_api::{Kinds, PartKind};
 use trainyard_envs::{environments, rewards};
-use trainyard_learn::{Kinds, registry};
+use trainyard_learn::registry;
 
 /// One part.
 pub struct PartPage {
@@ -20,23 +21,25 @@ pub struct PartPage {
 /// All parts that the stage `rl` takes, by folder, then by kind.
 pub fn of_rl() -> Vec<PartPage> {
     let mut pages = Vec::new();
-    pages.extend(learned("advantages", &registry::advantages()));
-    pages.extend(learned("corrections", &registry::corrections()));
-    pages.extend(learned("curricula", &registry::curricula()));
-    pages.extend(environments::registry::kinds().iter().map(|k| page("environments", k.name, k.summary, "", (k.schema)())));
-    pages.extend(learned("filters", &registry::filters()));
-    pages.extend(learned("losses", &registry::loss_terms()));
-    pages.extend(learned("modulations", &registry::modulations()));
-    pages.extend(learned("replay", &registry::replays()));
-    pages.extend(rewards::registry::kinds().iter().map(|k| page("rewards", k.name, k.summary, "", (k.schema)())));
-    pages.extend(learned("strategies", &registry::strategies()));
+    pages.extend(listed("advantages", &registry::advantages()));
+    pages.extend(listed("corrections", &registry::corrections()));
+    pages.extend(listed("curricula", &registry::curricula()));
+    pages.extend(listed("environments", &environments::registry::kinds()));
+    pages.extend(listed("filters", &registry::filters()));
+    pages.extend(listed("losses", &registry::loss_terms()));
+    pages.extend(listed("modulations", &registry::modulations()));
+    pages.extend(listed("replay", &registry::replays()));
+    pages.extend(listed("rewards", &rewards::registry::kinds()));
+    pages.extend(listed("strategies", &registry::strategies()));
     pages
 }
 
-fn learned<T: ?Sized>(folder: &str, kinds: &Kinds<T>) -> Vec<PartPage> {
-    kinds.list.iter().map(|k| page(folder, k.kind, k.summary, k.doc, k.branch())).collect()
-}
-
-fn page(folder: &str, kind: &str, summary: &str, doc: &str, options: Value) -> PartPage {
-    PartPage { name: format!("{folder}/{kind}"), summary: summary.into(), doc: doc.into(), options }
+fn listed<B>(folder: &str, kinds: &Kinds<B>) -> Vec<PartPage> {
+    let page = |kind: &PartKind<B>| PartPage {
+        name: format!("{folder}/{}", kind.name),
+        summary: kind.summary.into(),
+        doc: kind.doc.into(),
+        options: kind.branch(),
+    };
+    kinds.list.iter().map(page).collect()
 }

@@ -25,6 +25,7 @@ pub struct Own {}
 
 impl OwnOptions for Own {
     const KIND: &'static str = "countdown";
+    const SUMMARY: &'static str = "make a target from given numbers, with tools, judged by evaluation";
     fn dialogue() -> DialogueOptions {
         DialogueOptions { tools: vec!["calculator".to_string()], max_turns: 8, max_tool_calls: 8, ..DialogueOptions::default() }
     }

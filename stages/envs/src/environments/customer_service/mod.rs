@@ -22,7 +22,6 @@ pub mod user;
 
 use crate::environments::dialogue::Dialogue;
 use crate::environments::{DialogueEnvironment, DialogueOptions, Episode, Latency};
-use crate::options::PartOptions;
 use crate::tools::ToolHost;
 use database::Database;
 use schemars::JsonSchema;
@@ -31,6 +30,7 @@ use service::{Case, Service};
 use std::path::Path;
 use std::sync::Arc;
 use task::Task;
+use trainyard_api::PartOptions;
 use trainyard_core::error::io_error;
 use trainyard_core::{OptionProblem, Result};
 use trainyard_tables::Problem;
@@ -99,6 +99,7 @@ impl CustomerServiceOptions {
 
 impl PartOptions for CustomerServiceOptions {
     const KIND: &'static str = "customer-service";
+    const SUMMARY: &'static str = "serve a customer of a shop, judged by the shop's database";
     fn check(&self) -> Vec<OptionProblem> {
         self.dialogue(String::new()).check_with(&tools::specs())
     }

@@ -6,7 +6,7 @@ use trainyard_core::ErrorKind;
 use trainyard_tables::{Message, StopReason};
 
 fn environment(options: &Value) -> CustomerService {
-    CustomerService::new(crate::options::read(options).unwrap(), &ToolHost::new(1)).unwrap()
+    CustomerService::new(trainyard_api::parts::read(options).unwrap(), &ToolHost::new(1)).unwrap()
 }
 
 fn problem(task: Value) -> Problem {

@@ -16,13 +16,13 @@ pub mod requests;
 
 use crate::environments::{AgentTurn, Demonstration, Environment, Episode, Outcome, ProblemGenerator, ScriptedTurn, Step};
 use crate::formats::{ToolFormat, registry as formats};
-use crate::options::PartOptions;
 use crate::tools::ToolSpec;
 use crate::verifiers;
 use requests::Generated;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
+use trainyard_api::PartOptions;
 use trainyard_core::{Chance, Digest, Error, OptionProblem, Result};
 use trainyard_tables::{Message, Problem, Status, StopReason};
 
@@ -59,6 +59,7 @@ impl Default for FunctionCallingOptions {
 
 impl PartOptions for FunctionCallingOptions {
     const KIND: &'static str = "function-calling";
+    const SUMMARY: &'static str = "one turn of tool calls, judged by gold calls";
     fn check(&self) -> Vec<OptionProblem> {
         match formats::build(&self.format, &[]) {
             Ok(_) => Vec::new(),

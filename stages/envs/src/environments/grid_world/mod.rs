@@ -13,7 +13,6 @@ use crate::environments::dialogue::Dialogue;
 use crate::environments::{
     Demonstration, DialogueEnvironment, DialogueOptions, Episode, Latency, ProblemGenerator, Reply, ScriptedTurn, World,
 };
-use crate::options::PartOptions;
 use crate::tools::tool::text_argument;
 use crate::tools::{Ticket, ToolCall, ToolHost, ToolLimits, ToolResult, ToolSpec};
 use generator::{Grid, REACHED};
@@ -22,6 +21,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::sync::Arc;
+use trainyard_api::PartOptions;
 use trainyard_core::error::Context as _;
 use trainyard_core::{Chance, Error, OptionProblem, Result};
 use trainyard_tables::Problem;
@@ -66,6 +66,7 @@ impl GridWorldOptions {
 
 impl PartOptions for GridWorldOptions {
     const KIND: &'static str = "grid-world";
+    const SUMMARY: &'static str = "walk to a goal in a grid that is only seen nearby, judged by the world";
     fn check(&self) -> Vec<OptionProblem> {
         self.dialogue().check_with(&[spec()])
     }

@@ -65,6 +65,7 @@ pub type MultiHopQuestionsOptions = InDialogue<Own>;
 
 impl OwnOptions for Own {
     const KIND: &'static str = "multi-hop-questions";
+    const SUMMARY: &'static str = "several facts found one by one by search, judged by text";
     fn dialogue() -> DialogueOptions {
         DialogueOptions { tools: Vec::new(), max_turns: 8, max_tool_calls: 8, ..DialogueOptions::default() }
     }

@@ -55,6 +55,7 @@ pub type SqlQuestionsOptions = InDialogue<Own>;
 
 impl OwnOptions for Own {
     const KIND: &'static str = "sql-questions";
+    const SUMMARY: &'static str = "questions over a database that the agent queries, judged by a value";
     fn dialogue() -> DialogueOptions {
         DialogueOptions { tools: Vec::new(), max_turns: 6, max_tool_calls: 6, ..DialogueOptions::default() }
     }

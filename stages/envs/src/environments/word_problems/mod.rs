@@ -8,9 +8,9 @@ pub mod generator;
 
 use crate::environments::dialogue::Dialogue;
 use crate::environments::{Demonstration, DialogueEnvironment, DialogueOptions, ProblemGenerator, ScriptedTurn, mistakes};
-use crate::options::PartOptions;
 use crate::tools::ToolHost;
 use std::sync::Arc;
+use trainyard_api::PartOptions;
 use trainyard_core::{Chance, OptionProblem, Result};
 use trainyard_tables::Problem;
 
@@ -19,6 +19,7 @@ pub type WordProblemsOptions = DialogueOptions;
 
 impl PartOptions for DialogueOptions {
     const KIND: &'static str = "word-problems";
+    const SUMMARY: &'static str = "generated arithmetic stories, with tools, judged by a number";
     fn check(&self) -> Vec<OptionProblem> {
         Self::check(self)
     }

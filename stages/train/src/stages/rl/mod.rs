@@ -150,6 +150,7 @@ impl Stage for Rl {
     }
     fn check(config: &Config) -> Vec<OptionProblem> {
         let mut problems = config.problems();
+        problems.extend(parts::problems(config));
         problems.extend(World::check(&config.environment, Some(&config.rewards)));
         if let (Ok(parts), Ok(environment)) = (Parts::build(config), World::new(1).environment(&config.environment)) {
             problems.extend(parts.contradictions(config, &*environment));

@@ -2,6 +2,7 @@
 
 use super::config::Config;
 use serde_json::{Map, Value, json};
+use trainyard_api::Kinds;
 use trainyard_core::error::Context as _;
 use trainyard_core::{Error, OptionProblem, Result};
 use trainyard_envs::Environment;
@@ -17,6 +18,31 @@ pub struct Parts {
     pub replay: Box<dyn Replay>,
     pub correction: Box<dyn Correction>,
     pub terms: Vec<Box<dyn LossTerm>>,
+}
+
+/// Everything wrong with the options of the parts, each by itself; pointers are into the config.
+pub fn problems(config: &Config) -> Vec<OptionProblem> {
+    let (advantage, modulations) = compose::split_advantage(&config.advantage);
+    let mut problems = one(&registry::curricula(), "/curriculum", &config.curriculum);
+    problems.extend(one(&registry::strategies(), "/rollout/strategy", &config.rollout.strategy));
+    problems.extend(each(&registry::filters(), "/filters", &config.filters));
+    problems.extend(one(&registry::advantages(), "/advantage", &advantage));
+    match &modulations {
+        Value::Array(list) => problems.extend(each(&registry::modulations(), "/advantage/modulations", list)),
+        other => problems.push(OptionProblem::new("/advantage/modulations", format!("{other} is no list"))),
+    }
+    problems.extend(one(&registry::replays(), "/replay", &config.replay));
+    problems.extend(one(&registry::corrections(), "/loss/correction", &config.loss.correction));
+    problems.extend(each(&registry::loss_terms(), "/loss/terms", &config.loss.terms));
+    problems
+}
+
+fn one<B>(kinds: &Kinds<B>, place: &str, options: &Value) -> Vec<OptionProblem> {
+    kinds.check(options).into_iter().map(|problem| problem.within(place)).collect()
+}
+
+fn each<B>(kinds: &Kinds<B>, place: &str, list: &[Value]) -> Vec<OptionProblem> {
+    list.iter().enumerate().flat_map(|(i, options)| one(kinds, &format!("{place}/{i}"), options)).collect()
 }
 
 impl Parts {
