@@ -146,7 +146,7 @@ impl Stage for Rl {
         config::schema()
     }
     fn expand(config: Value) -> Result<Value> {
-        World::complete(compose::expand(config)?)
+        Ok(World::complete(compose::expand(config)?))
     }
     fn check(config: &Config) -> Vec<OptionProblem> {
         let mut problems = config.problems();
