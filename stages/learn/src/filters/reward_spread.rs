@@ -40,7 +40,7 @@ impl PartOptions for RewardSpread {
 
 impl Part for RewardSpread {
     fn needs(&self) -> Needs {
-        Needs { groups: true, ..Needs::NONE }
+        Needs { groups: true, all_groups: true, ..Needs::NONE }
     }
 }
 

@@ -72,7 +72,7 @@ impl PartOptions for DemonstrationPrefix {
 
 impl Part for DemonstrationPrefix {
     fn needs(&self) -> Needs {
-        Needs { demonstrations: true, groups: true, ..Needs::NONE }
+        Needs { demonstrations: true, altered_start: true, groups: true, ..Needs::NONE }
     }
 }
 

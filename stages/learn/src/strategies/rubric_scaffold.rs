@@ -64,7 +64,7 @@ impl PartOptions for RubricScaffold {
 
 impl Part for RubricScaffold {
     fn needs(&self) -> Needs {
-        Needs { groups: true, ..Needs::NONE }
+        Needs { altered_start: true, groups: true, ..Needs::NONE }
     }
 }
 

@@ -268,7 +268,15 @@ fn compositions_that_contradict_the_stage_are_refused_with_the_reason() {
     assert_eq!(problems(json!({"filters": [{"kind": "void"}]}))[0].pointer, "/filters/0/kind");
     assert!(problems(json!({"rollout": {"temperature": 0}})).iter().any(|p| p.pointer == "/rollout/temperature"));
     let stale = json!({"rollout": {"asynchronous": {}}, "loss": {"correction": "truncated", "horizon": 0}, "filters": ["reward_spread"]});
-    assert_eq!(problems(stale).iter().map(|p| p.pointer.as_str()).collect::<Vec<_>>(), ["/filters/0", "/loss/horizon"]);
+    assert_eq!(problems(stale).iter().map(|p| p.pointer.as_str()).collect::<Vec<_>>(), ["/loss/horizon", "/filters/0"]);
+    let uncorrected = problems(json!({"rollout": {"asynchronous": {}}}));
+    assert_eq!(uncorrected.iter().map(|p| p.pointer.as_str()).collect::<Vec<_>>(), ["/loss/correction"]);
+    for strategy in ["demonstration_prefix", "rubric_scaffold"] {
+        let unrecorded = json!({"rollout": {"asynchronous": {}, "strategy": strategy}, "loss": {"correction": "truncated"}});
+        let found = problems(unrecorded);
+        assert_eq!(found.iter().map(|p| p.pointer.as_str()).collect::<Vec<_>>(), ["/rollout/strategy"], "{found:?}");
+        assert!(found[0].message.contains("altered_start"), "{found:?}");
+    }
     assert!(problems(json!({"stepz": 3}))[0].message.contains("stepz"));
     assert_eq!(problems(json!({})), []);
 }
