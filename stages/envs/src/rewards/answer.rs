@@ -7,7 +7,7 @@ use crate::rewards::{GroupView, Reward, Score};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use trainyard_api::PartOptions;
-use trainyard_tables::{Problem, Status, Trajectory};
+use trainyard_tables::{Problem, Trajectory};
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
@@ -36,9 +36,6 @@ impl Reward for Answer {
         AnswerOptions::KIND
     }
     fn score(&self, r: &Trajectory, p: &Problem, g: &GroupView<'_>) -> Score {
-        if r.status == Status::Infrastructure {
-            return Score::not_applicable("infrastructure failure");
-        }
         Score::of(if g.right(r, p) { self.0.correct } else { self.0.wrong })
     }
 }
@@ -49,14 +46,12 @@ mod tests {
     use crate::rewards::reward::score_alone;
 
     #[test]
-    fn right_wrong_missing_and_lost() {
+    fn right_wrong_and_missing() {
         let reward = Answer(AnswerOptions { correct: 1.0, wrong: -0.5 });
         let p = Problem { answer: "12".to_string(), ..Problem::default() };
         let with = |answer: Option<&str>| Trajectory { answer: answer.map(str::to_string), ..Trajectory::default() };
         assert_eq!(score_alone(&reward, &with(Some("12.0")), &p).value, Some(1.0));
         assert_eq!(score_alone(&reward, &with(Some("13")), &p).value, Some(-0.5));
         assert_eq!(score_alone(&reward, &with(None), &p).value, Some(-0.5));
-        let lost = Trajectory { status: Status::Infrastructure, ..with(Some("12")) };
-        assert_eq!(score_alone(&reward, &lost, &p).value, None);
     }
 }

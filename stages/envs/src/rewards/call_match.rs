@@ -22,7 +22,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use trainyard_api::PartOptions;
 use trainyard_core::OptionProblem;
-use trainyard_tables::{Problem, Status, StopReason, Trajectory};
+use trainyard_tables::{Problem, StopReason, Trajectory};
 
 /// How agreement is counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -89,16 +89,8 @@ impl Reward for CallMatch {
         CallMatchOptions::KIND
     }
     fn score(&self, r: &Trajectory, p: &Problem, _g: &GroupView<'_>) -> Score {
-        if r.status == Status::Infrastructure {
-            return Score::not_applicable("infrastructure failure");
-        }
-        let Some(gold) = gold_calls(&p.verifier) else {
-            return Score::not_applicable("the problem has no gold calls");
-        };
         let turns = own_turns(r, p);
-        let Some((at, first)) = turns.first() else {
-            return Score::not_applicable("no messages are recorded");
-        };
+        let (Some(gold), Some((at, first))) = (gold_calls(&p.verifier), turns.first()) else { return Score::not_applicable() };
         let cut = turns.len() == 1 && r.stop_reason == StopReason::Length;
         let predicted = match first.tool_calls.as_deref() {
             _ if cut || !turn_is_formed(&r.messages, *at) => None,
@@ -162,8 +154,6 @@ mod tests {
         assert_eq!(score(&broken), Some(-3.0));
         let cut = Trajectory { stop_reason: StopReason::Length, ..episode(&[answer("I would call")]) };
         assert_eq!(score(&cut), Some(-3.0));
-        let lost = Trajectory { status: Status::Infrastructure, ..episode(&[answer("7")]) };
-        assert_eq!(score(&lost), None);
         assert_eq!(score(&Trajectory::default()), None);
         assert_eq!(score_alone(&reward, &episode(&[answer("7")]), &Problem::default()).value, None);
     }

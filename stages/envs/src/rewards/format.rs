@@ -15,7 +15,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Deserializer, Value};
 use trainyard_api::PartOptions;
-use trainyard_tables::{Message, Problem, Status, StopReason, Trajectory};
+use trainyard_tables::{Message, Problem, StopReason, Trajectory};
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
@@ -69,8 +69,13 @@ pub(crate) fn turn_is_formed(messages: &[Message], at: usize) -> bool {
     }
 }
 
-/// Whether each turn of the agent is well formed; none if no turn is recorded.
-pub(crate) fn formed(r: &Trajectory, p: &Problem) -> Option<Vec<bool>> {
+/// Whether all turns of the agent are well formed; none if no turn is recorded.
+pub(crate) fn well_formed(r: &Trajectory, p: &Problem) -> Option<bool> {
+    formed(r, p).map(|formed| formed.iter().all(|ok| *ok))
+}
+
+/// The same of each turn.
+fn formed(r: &Trajectory, p: &Problem) -> Option<Vec<bool>> {
     let mut formed: Vec<bool> = own_turns(r, p).iter().map(|(at, _)| turn_is_formed(&r.messages, *at)).collect();
     *formed.last_mut()? &= r.stop_reason == StopReason::Answer;
     Some(formed)
@@ -81,15 +86,10 @@ impl Reward for Format {
         FormatOptions::KIND
     }
     fn score(&self, r: &Trajectory, p: &Problem, _g: &GroupView<'_>) -> Score {
-        let Some(formed) = formed(r, p) else {
-            return Score::not_applicable("no messages are recorded");
-        };
-        if r.status == Status::Infrastructure {
-            return Score::not_applicable("infrastructure failure");
-        }
+        let Some(formed) = formed(r, p) else { return Score::not_applicable() };
         let number = |ok: bool| if ok { 1.0 } else { 0.0 };
         let value = number(formed.iter().all(|ok| *ok));
-        Score { value: Some(value), per_turn: formed.into_iter().map(number).collect(), note: None }
+        Score { value: Some(value), per_turn: formed.into_iter().map(number).collect() }
     }
 }
 
@@ -113,7 +113,7 @@ mod tests {
         let broken = ("<tool_call>1+1", None);
         let score = |turns: &[_], stop| score_alone(&Format(FormatOptions {}), &episode(turns, stop), &Problem::default());
         assert_eq!(score(&[call, ("2", None)], StopReason::Answer).per_turn, [1.0, 1.0]);
-        assert_eq!(score(&[broken, ("2", None)], StopReason::Answer), Score { value: Some(0.0), per_turn: vec![0.0, 1.0], note: None });
+        assert_eq!(score(&[broken, ("2", None)], StopReason::Answer), Score { value: Some(0.0), per_turn: vec![0.0, 1.0] });
         assert_eq!(score(&[call, call], StopReason::Turns).per_turn, [1.0, 0.0]);
         assert_eq!(score(&[("", None)], StopReason::End).value, Some(0.0));
         assert_eq!(score(&[call, call], StopReason::Answer).per_turn, [1.0, 1.0], "a world may take calls for the answer");

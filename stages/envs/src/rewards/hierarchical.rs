@@ -11,16 +11,15 @@
 //! beyond a limit, earn nothing. The paper's two tools are search and Python; `bonus_tools` names those that count here. Not
 //! applicable to infrastructure failures and to records without messages.
 
-use crate::calls::executed;
-use crate::rewards::format::formed;
-use crate::rewards::reward::own_turns;
+use crate::rewards::format::well_formed;
+use crate::rewards::reward::tools_that_ran;
 use crate::rewards::{GroupView, Reward, Score};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use trainyard_api::PartOptions;
 use trainyard_core::OptionProblem;
-use trainyard_tables::{Problem, Status, Trajectory};
+use trainyard_tables::{Problem, Trajectory};
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
@@ -64,35 +63,21 @@ impl PartOptions for HierarchicalOptions {
 
 pub struct Hierarchical(pub HierarchicalOptions);
 
-impl Hierarchical {
-    /// Different tools that gave a result and count for the bonus.
-    fn tools(&self, r: &Trajectory, p: &Problem) -> usize {
-        let calls = own_turns(r, p).into_iter().flat_map(|(at, _)| executed(&r.messages, at));
-        let counts = |name: &String| self.0.bonus_tools.is_empty() || self.0.bonus_tools.contains(name);
-        calls.map(|call| call.name).filter(counts).collect::<BTreeSet<String>>().len()
-    }
-}
-
 impl Reward for Hierarchical {
     fn name(&self) -> &str {
         HierarchicalOptions::KIND
     }
     fn score(&self, r: &Trajectory, p: &Problem, g: &GroupView<'_>) -> Score {
-        let Some(formed) = formed(r, p) else {
-            return Score::not_applicable("no messages are recorded");
-        };
-        if r.status == Status::Infrastructure {
-            return Score::not_applicable("infrastructure failure");
-        }
         let o = &self.0;
-        if formed.contains(&false) {
-            return Score::of(o.bad_format);
+        match well_formed(r, p) {
+            None => Score::not_applicable(),
+            Some(false) => Score::of(o.bad_format),
+            Some(true) if !g.right(r, p) => Score::of(o.wrong),
+            Some(true) => {
+                let different: BTreeSet<String> = tools_that_ran(r, p, &o.bonus_tools).into_iter().collect();
+                Score::of(o.right + if different.len() >= o.tools as usize { o.bonus } else { 0.0 })
+            }
         }
-        if !g.right(r, p) {
-            return Score::of(o.wrong);
-        }
-        let bonus = if self.tools(r, p) >= o.tools as usize { o.bonus } else { 0.0 };
-        Score::of(o.right + bonus)
     }
 }
 
@@ -115,11 +100,9 @@ mod tests {
         assert_eq!(value(default(), &episode(&[called(&["search", "python"]), answer("7")])), Some(1.1), "in one turn");
         assert_eq!(value(default(), &episode(&[called(&["search"]), called(&["search"]), answer("7")])), Some(1.0));
         assert_eq!(value(default(), &episode(&[both.clone(), answer("8")])), Some(0.0), "no bonus for a wrong answer");
-        let mut broken = episode(&[both.clone(), answer("7")]);
+        let mut broken = episode(&[both, answer("7")]);
         broken.messages[0].content.push_str("<tool_call>");
         assert_eq!(value(default(), &broken), Some(-1.0), "not even for a right answer");
-        let lost = Trajectory { status: Status::Infrastructure, ..episode(&[both, answer("7")]) };
-        assert_eq!(value(default(), &lost), None);
         assert_eq!(value(default(), &Trajectory::default()), None);
     }
 

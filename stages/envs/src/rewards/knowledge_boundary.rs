@@ -14,15 +14,14 @@
 //! `format` means by it. A call counts if its tool gave a result. Not applicable to infrastructure failures and to records without
 //! messages.
 
-use crate::calls::executed;
-use crate::rewards::format::formed;
-use crate::rewards::reward::own_turns;
+use crate::rewards::format::well_formed;
+use crate::rewards::reward::tools_that_ran;
 use crate::rewards::{GroupView, Reward, Score};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use trainyard_api::PartOptions;
 use trainyard_core::OptionProblem;
-use trainyard_tables::{Problem, Status, Trajectory};
+use trainyard_tables::{Problem, Trajectory};
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
@@ -66,36 +65,23 @@ impl PartOptions for KnowledgeBoundaryOptions {
 
 pub struct KnowledgeBoundary(pub KnowledgeBoundaryOptions);
 
-impl KnowledgeBoundary {
-    /// RT: calls of search tools that gave a result.
-    fn searches(&self, r: &Trajectory, p: &Problem) -> usize {
-        let searches = |name: &String| self.0.search_tools.is_empty() || self.0.search_tools.contains(name);
-        own_turns(r, p).into_iter().flat_map(|(at, _)| executed(&r.messages, at)).filter(|call| searches(&call.name)).count()
-    }
-}
-
 impl Reward for KnowledgeBoundary {
     fn name(&self) -> &str {
         KnowledgeBoundaryOptions::KIND
     }
     fn score(&self, r: &Trajectory, p: &Problem, g: &GroupView<'_>) -> Score {
-        let Some(formed) = formed(r, p) else {
-            return Score::not_applicable("no messages are recorded");
-        };
-        if r.status == Status::Infrastructure {
-            return Score::not_applicable("infrastructure failure");
-        }
         let o = &self.0;
-        if formed.contains(&false) {
-            return Score::of(o.bad_format);
+        let searches = || tools_that_ran(r, p, &o.search_tools).len();
+        match well_formed(r, p) {
+            None => Score::not_applicable(),
+            Some(false) => Score::of(o.bad_format),
+            Some(true) if g.right(r, p) => {
+                let most = f64::from(o.most_searches);
+                let spared = 1.0 - (searches() as f64).min(most) / most;
+                Score::of(o.right + o.known * spared)
+            }
+            Some(true) => Score::of(if searches() == 0 { 0.0 } else { o.searched }),
         }
-        let searches = self.searches(r, p);
-        if g.right(r, p) {
-            let most = f64::from(o.most_searches);
-            let spared = 1.0 - (searches as f64).min(most) / most;
-            return Score::of(o.right + o.known * spared);
-        }
-        Score::of(if searches == 0 { 0.0 } else { o.searched })
     }
 }
 
@@ -131,8 +117,7 @@ mod tests {
         let mut broken = searching(1, "7");
         broken.messages[0].content.push_str("</tool_call>");
         assert_eq!(value(default(), &broken), Some(-1.0));
-        let lost = Trajectory { status: Status::Infrastructure, ..searching(1, "7") };
-        assert_eq!(value(default(), &lost), None);
+        assert_eq!(value(default(), &Trajectory::default()), None);
     }
 
     #[test]

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use trainyard_api::parts::{self, Kinds, part, read};
 use trainyard_core::error::Context as _;
 use trainyard_core::{Error, OptionProblem, Result};
-use trainyard_tables::{Problem, Trajectory};
+use trainyard_tables::{Problem, Status, Trajectory};
 
 type Build = parts::Build<dyn Reward>;
 
@@ -108,9 +108,12 @@ pub struct Total {
     pub per_turn: Vec<f64>,
 }
 
-/// The reward of one episode, without anything new being observed.
+/// The reward of one episode, without anything new being observed. An infrastructure failure has none: what broke was not the agent's.
 pub fn score(rewards: &[WeightedReward], r: &Trajectory, p: &Problem, g: &GroupView<'_>) -> Total {
     let mut total = Total::default();
+    if r.status == Status::Infrastructure {
+        return total;
+    }
     for WeightedReward { component, weight, reward } in rewards {
         let score = reward.score(r, p, g);
         if let Some(value) = score.value {
@@ -196,6 +199,18 @@ mod tests {
         assert_eq!(total.components, BTreeMap::from([("answer".to_string(), 1.0), ("format".to_string(), 1.0)]));
         assert_eq!(total.value, 1.5);
         assert_eq!(total.per_turn, [0.5]);
+    }
+
+    #[test]
+    fn an_infrastructure_failure_has_no_reward_of_any_kind() {
+        let all: Vec<Value> = kinds().names().into_iter().map(Value::from).collect();
+        let rewards = build(&all).unwrap();
+        let p = Problem { answer: "7".to_string(), reference: Some("7".to_string()), ..Problem::default() };
+        let messages = vec![trainyard_tables::Message::new("assistant", "7")];
+        let answered = Trajectory { answer: Some("7".to_string()), tool_calls: 1, messages, ..Trajectory::default() };
+        let of = |r: &Trajectory| score(&rewards, r, &p, &GroupView::alone(&[r], &[true]));
+        assert!(of(&answered).components.len() > 5, "nearly all apply to the same episode if it came to its end");
+        assert_eq!(of(&Trajectory { status: Status::Infrastructure, ..answered }), Total::default());
     }
 
     fn list() -> Vec<WeightedReward> {

@@ -19,7 +19,7 @@ use serde_json::Value;
 use std::collections::BTreeSet;
 use trainyard_api::PartOptions;
 use trainyard_core::OptionProblem;
-use trainyard_tables::{Message, Problem, Status, Trajectory};
+use trainyard_tables::{Message, Problem, Trajectory};
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
@@ -125,22 +125,16 @@ impl Reward for Rubric {
         RubricOptions::KIND
     }
     fn score(&self, r: &Trajectory, p: &Problem, g: &GroupView<'_>) -> Score {
-        if r.status == Status::Infrastructure {
-            return Score::not_applicable("infrastructure failure");
-        }
         let turns = own_turns(r, p);
-        if turns.is_empty() {
-            return Score::not_applicable("no messages are recorded");
-        }
         let (lines, texts) = (criteria(p), texts(&turns));
         let all = self.0.line_points * lines.len() as f64 + self.0.answer_points;
-        if all == 0.0 {
-            return Score::not_applicable("the problem has no criterion with points");
+        if turns.is_empty() || all == 0.0 {
+            return Score::not_applicable();
         }
         let fulfilled = lines.iter().filter(|line| texts.iter().any(|text| stands_in(line, text))).count();
         let answer = if g.right(r, p) { self.0.answer_points } else { 0.0 };
         let points = self.0.line_points * fulfilled as f64 + answer;
-        Score { note: Some(format!("{fulfilled} of {} lines", lines.len())), ..Score::of(points / all) }
+        Score::of(points / all)
     }
 }
 

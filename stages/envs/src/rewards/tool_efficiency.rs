@@ -22,7 +22,7 @@ use std::collections::BTreeMap;
 use std::f64::consts::PI;
 use trainyard_api::PartOptions;
 use trainyard_core::{Error, OptionProblem, Result};
-use trainyard_tables::{Problem, Status, Trajectory};
+use trainyard_tables::{Problem, Trajectory};
 
 /// How calls are weighed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -101,9 +101,6 @@ impl Reward for ToolEfficiency {
         ToolEfficiencyOptions::KIND
     }
     fn score(&self, r: &Trajectory, p: &Problem, g: &GroupView<'_>) -> Score {
-        if r.status == Status::Infrastructure {
-            return Score::not_applicable("infrastructure failure");
-        }
         if !g.right(r, p) {
             return Score::of(0.0);
         }

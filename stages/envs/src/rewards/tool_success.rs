@@ -6,7 +6,7 @@ use crate::rewards::{GroupView, Reward, Score};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use trainyard_api::PartOptions;
-use trainyard_tables::{Problem, Status, Trajectory};
+use trainyard_tables::{Problem, Trajectory};
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
@@ -24,11 +24,8 @@ impl Reward for ToolSuccess {
         ToolSuccessOptions::KIND
     }
     fn score(&self, r: &Trajectory, _p: &Problem, _g: &GroupView<'_>) -> Score {
-        if r.status == Status::Infrastructure {
-            return Score::not_applicable("infrastructure failure");
-        }
         if r.tool_calls == 0 {
-            return Score::not_applicable("no tool call");
+            return Score::not_applicable();
         }
         Score::of(1.0 - f64::from(r.tool_errors) / f64::from(r.tool_calls))
     }

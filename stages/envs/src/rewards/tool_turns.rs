@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use std::f64::consts::PI;
 use trainyard_api::PartOptions;
 use trainyard_core::OptionProblem;
-use trainyard_tables::{Problem, Status, Trajectory};
+use trainyard_tables::{Problem, Trajectory};
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
@@ -68,9 +68,6 @@ impl Reward for ToolTurns {
         ToolTurnsOptions::KIND
     }
     fn score(&self, r: &Trajectory, p: &Problem, g: &GroupView<'_>) -> Score {
-        if r.status == Status::Infrastructure {
-            return Score::not_applicable("infrastructure failure");
-        }
         let turns = own_turns(r, p).into_iter().filter(|(at, _)| !executed(&r.messages, *at).is_empty()).count();
         Score::of((self.0.per_turn * turns as f64).min(self.0.cap) * self.left(g.step))
     }
@@ -80,7 +77,6 @@ impl Reward for ToolTurns {
 mod tests {
     use super::*;
     use crate::rewards::kit::{answer, called, episode};
-    use crate::rewards::reward::score_alone;
     use trainyard_tables::Message;
 
     /// So many turns with two calls each, then an answer.
@@ -120,12 +116,10 @@ mod tests {
     }
 
     #[test]
-    fn calls_without_a_result_and_lost_episodes() {
+    fn calls_without_a_result_do_not_count() {
         let mut cut = calling(2);
         cut.messages.truncate(4);
         assert!((value(ToolTurnsOptions::default(), &cut, 0) - 0.1).abs() < 1e-12, "the second call did not run");
-        let lost = Trajectory { status: Status::Infrastructure, ..calling(1) };
-        assert_eq!(score_alone(&ToolTurns(ToolTurnsOptions::default()), &lost, &Problem::default()).value, None);
     }
 
     #[test]
