@@ -16,9 +16,9 @@ use trainyard_core::Result;
 /// `math-problems` has no options beside those of a dialogue.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub struct Own {}
+pub struct MathProblemsOwn {}
 
-impl OwnOptions for Own {
+impl OwnOptions for MathProblemsOwn {
     const KIND: &'static str = "math-problems";
     const SUMMARY: &'static str = "math word problems of data sets, with tools, judged by a number";
     fn dialogue() -> DialogueOptions {
@@ -27,7 +27,7 @@ impl OwnOptions for Own {
 }
 
 /// Options of `math-problems`: those of a dialogue, with the calculator and 32 turns as default.
-pub type MathProblemsOptions = InDialogue<Own>;
+pub type MathProblemsOptions = InDialogue<MathProblemsOwn>;
 
 pub struct MathProblems(Arc<Dialogue>);
 
@@ -38,7 +38,7 @@ impl MathProblems {
 }
 
 impl DialogueEnvironment for MathProblems {
-    const KIND: &'static str = Own::KIND;
+    const KIND: &'static str = MathProblemsOwn::KIND;
     fn dialogue(&self) -> &Arc<Dialogue> {
         &self.0
     }

@@ -82,6 +82,19 @@ mod tests {
         assert!(generating.contains(&"word-problems") && !generating.contains(&"math-problems"), "{generating:?}");
     }
 
+    /// The configs of stages hold these keys, so their digests depend on them.
+    #[test]
+    fn options_that_say_nothing_in_a_world_are_none_of_its_options() {
+        let keys = |kind: &str| complete(&json!(kind)).unwrap().as_object().unwrap().keys().cloned().collect::<Vec<_>>();
+        assert_eq!(keys("grid-world"), ["describe_tools", "format", "kind", "max_tool_calls", "max_turns", "system"]);
+        let service = ["communication", "database", "describe_tools", "format", "kind", "max_tool_calls", "max_turns", "policy"];
+        assert_eq!(keys("customer-service"), service);
+        let words = ["describe_tools", "format", "kind", "limits", "max_tool_calls", "max_turns", "system", "tools"];
+        assert_eq!(keys("word-problems"), words);
+        assert!(check(&json!({"kind": "grid-world", "tools": ["python"]}))[0].message.contains("tools"));
+        assert!(check(&json!({"kind": "customer-service", "system": "Be brief."}))[0].message.contains("system"));
+    }
+
     #[test]
     fn every_mistake_has_its_place() {
         let options = json!({"kind": "word-problems", "tools": ["abacus"], "max_turns": 0, "limits": {"time_millis": 1}});

@@ -21,9 +21,9 @@ use trainyard_tables::Problem;
 /// `countdown` has no options beside those of a dialogue.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub struct Own {}
+pub struct CountdownOwn {}
 
-impl OwnOptions for Own {
+impl OwnOptions for CountdownOwn {
     const KIND: &'static str = "countdown";
     const SUMMARY: &'static str = "make a target from given numbers, with tools, judged by evaluation";
     fn dialogue() -> DialogueOptions {
@@ -32,7 +32,7 @@ impl OwnOptions for Own {
 }
 
 /// Options of `countdown`: those of a dialogue, with the calculator and 8 turns as default.
-pub type CountdownOptions = InDialogue<Own>;
+pub type CountdownOptions = InDialogue<CountdownOwn>;
 
 pub struct Countdown(Arc<Dialogue>);
 
@@ -43,7 +43,7 @@ impl Countdown {
 }
 
 impl DialogueEnvironment for Countdown {
-    const KIND: &'static str = Own::KIND;
+    const KIND: &'static str = CountdownOwn::KIND;
     fn dialogue(&self) -> &Arc<Dialogue> {
         &self.0
     }

@@ -34,7 +34,7 @@ const MOST_PASSAGES: u32 = 100;
 /// The world and the search.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub struct Own {
+pub struct MultiHopQuestionsOwn {
     /// Seed of the fictional world. All stages that share problems need the same.
     pub facts_seed: u64,
     /// People, towns, companies and rivers in the world, with 2 or 3 facts each.
@@ -53,7 +53,7 @@ pub struct Own {
     pub top_k: u32,
 }
 
-impl Default for Own {
+impl Default for MultiHopQuestionsOwn {
     fn default() -> Self {
         Self { facts_seed: 0, facts_size: 1000, known_share: 0.0, corpus: String::new(), top_k: 3 }
     }
@@ -61,9 +61,9 @@ impl Default for Own {
 
 /// Options of `multi-hop-questions`: its own, and those of a dialogue, where `tools` are those beside `search`. The format `code` is the bare
 /// query and for `search` alone. Of the limits of a call only `output_bytes` counts for a search: passages beyond it are left out.
-pub type MultiHopQuestionsOptions = InDialogue<Own>;
+pub type MultiHopQuestionsOptions = InDialogue<MultiHopQuestionsOwn>;
 
-impl OwnOptions for Own {
+impl OwnOptions for MultiHopQuestionsOwn {
     const KIND: &'static str = "multi-hop-questions";
     const SUMMARY: &'static str = "several facts found one by one by search, judged by text";
     fn dialogue() -> DialogueOptions {
@@ -100,7 +100,7 @@ impl OwnOptions for Own {
 
 pub struct MultiHopQuestions {
     dialogue: Arc<Dialogue>,
-    options: Own,
+    options: MultiHopQuestionsOwn,
     /// Both are made when they are first needed; a check of options needs neither.
     world: OnceLock<World>,
     index: OnceLock<Result<Arc<SearchIndex>>>,
@@ -108,11 +108,11 @@ pub struct MultiHopQuestions {
 
 impl MultiHopQuestions {
     pub fn new(options: MultiHopQuestionsOptions, host: &Arc<ToolHost>) -> Result<Self> {
-        let dialogue = Dialogue::with_tools(options.dialogue, host, &Own::tools(), marked_or_last_line)?;
+        let dialogue = Dialogue::with_tools(options.dialogue, host, &MultiHopQuestionsOwn::tools(), marked_or_last_line)?;
         Ok(Self { dialogue, options: options.own, world: OnceLock::new(), index: OnceLock::new() })
     }
     fn world(&self) -> &World {
-        let Own { facts_seed, facts_size, known_share, .. } = self.options;
+        let MultiHopQuestionsOwn { facts_seed, facts_size, known_share, .. } = self.options;
         self.world.get_or_init(|| World::new(facts_seed, facts_size, known_share))
     }
     fn index(&self) -> Result<Arc<SearchIndex>> {
@@ -136,7 +136,7 @@ impl MultiHopQuestions {
 }
 
 impl DialogueEnvironment for MultiHopQuestions {
-    const KIND: &'static str = Own::KIND;
+    const KIND: &'static str = MultiHopQuestionsOwn::KIND;
     fn dialogue(&self) -> &Arc<Dialogue> {
         &self.dialogue
     }

@@ -30,7 +30,7 @@ const FORM: &str = r#"write "database": {"schema": "CREATE TABLE …", "rows": {
 /// The tables of its own problems and the limits of a query.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub struct Own {
+pub struct SqlQuestionsOwn {
     /// People on the staff in a generated problem; there are twice as many sales. Problems from elsewhere have their own tables.
     #[schemars(range(min = 2, max = 200))]
     pub rows: u32,
@@ -43,7 +43,7 @@ pub struct Own {
     pub max_rows: u32,
 }
 
-impl Default for Own {
+impl Default for SqlQuestionsOwn {
     fn default() -> Self {
         Self { rows: 12, max_steps: 1_000_000, max_rows: 50 }
     }
@@ -51,9 +51,9 @@ impl Default for Own {
 
 /// Options of `sql-questions`: its own, and those of a dialogue, where `tools` are those beside `sql`. The format `code` is the bare query
 /// and for `sql` alone. Of the limits of a call only `output_bytes` counts for a query: rows beyond it are left out.
-pub type SqlQuestionsOptions = InDialogue<Own>;
+pub type SqlQuestionsOptions = InDialogue<SqlQuestionsOwn>;
 
-impl OwnOptions for Own {
+impl OwnOptions for SqlQuestionsOwn {
     const KIND: &'static str = "sql-questions";
     const SUMMARY: &'static str = "questions over a database that the agent queries, judged by a value";
     fn dialogue() -> DialogueOptions {
@@ -85,9 +85,9 @@ pub struct SqlQuestions {
 
 impl SqlQuestions {
     pub fn new(options: SqlQuestionsOptions, host: &Arc<ToolHost>) -> Result<Self> {
-        let Own { rows, max_steps, max_rows } = options.own;
+        let SqlQuestionsOwn { rows, max_steps, max_rows } = options.own;
         let output_bytes = options.dialogue.limits.output_bytes as usize;
-        let dialogue = Dialogue::with_tools(options.dialogue, host, &Own::tools(), marked_or_last_line)?;
+        let dialogue = Dialogue::with_tools(options.dialogue, host, &SqlQuestionsOwn::tools(), marked_or_last_line)?;
         Ok(Self { dialogue, rows: rows as usize, limits: SqlLimits { steps: max_steps, rows: max_rows as usize, output_bytes } })
     }
     fn question(&self, level: u32, index: u64, chance: &Chance) -> Question {
@@ -104,7 +104,7 @@ fn database_of(problem: &Problem) -> Result<DatabaseData> {
 }
 
 impl DialogueEnvironment for SqlQuestions {
-    const KIND: &'static str = Own::KIND;
+    const KIND: &'static str = SqlQuestionsOwn::KIND;
     fn dialogue(&self) -> &Arc<Dialogue> {
         &self.dialogue
     }

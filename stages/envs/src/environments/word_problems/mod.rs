@@ -7,29 +7,37 @@
 pub mod generator;
 
 use crate::environments::dialogue::Dialogue;
-use crate::environments::{Demonstration, DialogueEnvironment, DialogueOptions, ProblemGenerator, ScriptedTurn, mistakes};
+use crate::environments::{
+    Demonstration, DialogueEnvironment, DialogueOptions, InDialogue, OwnOptions, ProblemGenerator, ScriptedTurn, mistakes,
+};
 use crate::tools::ToolHost;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use std::sync::Arc;
-use trainyard_api::PartOptions;
-use trainyard_core::{Chance, OptionProblem, Result};
+use trainyard_core::{Chance, Result};
 use trainyard_tables::Problem;
 
-/// Options of `word-problems` are those of a dialogue.
-pub type WordProblemsOptions = DialogueOptions;
+/// `word-problems` has no options beside those of a dialogue.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct WordProblemsOwn {}
 
-impl PartOptions for DialogueOptions {
+impl OwnOptions for WordProblemsOwn {
     const KIND: &'static str = "word-problems";
     const SUMMARY: &'static str = "generated arithmetic stories, with tools, judged by a number";
-    fn check(&self) -> Vec<OptionProblem> {
-        Self::check(self)
+    fn dialogue() -> DialogueOptions {
+        DialogueOptions::default()
     }
 }
+
+/// Options of `word-problems`: those of a dialogue with its own defaults.
+pub type WordProblemsOptions = InDialogue<WordProblemsOwn>;
 
 pub struct WordProblems(Arc<Dialogue>);
 
 impl WordProblems {
     pub fn new(options: WordProblemsOptions, host: &Arc<ToolHost>) -> Result<Self> {
-        Ok(Self(Dialogue::new(options, host, read_answer)?))
+        Ok(Self(Dialogue::new(options.dialogue, host, read_answer)?))
     }
 }
 
@@ -44,7 +52,7 @@ fn read_answer(text: &str) -> Option<String> {
 }
 
 impl DialogueEnvironment for WordProblems {
-    const KIND: &'static str = <DialogueOptions as PartOptions>::KIND;
+    const KIND: &'static str = WordProblemsOwn::KIND;
     fn dialogue(&self) -> &Arc<Dialogue> {
         &self.0
     }
