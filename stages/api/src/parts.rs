@@ -18,7 +18,7 @@ pub trait PartOptions: Serialize + DeserializeOwned + JsonSchema {
     /// One line for lists.
     const SUMMARY: &'static str;
     /// Markdown: formula, shapes, units, constants, errors, source.
-    const DOC: &'static str = "";
+    const DOC: &'static str;
     /// Ranges and contradictions that types cannot express, all of them; pointers are relative to the options.
     fn check(&self) -> Vec<OptionProblem> {
         Vec::new()

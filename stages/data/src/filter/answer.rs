@@ -17,6 +17,8 @@ pub struct Answer {}
 impl PartOptions for Answer {
     const KIND: &'static str = "answer";
     const SUMMARY: &'static str = "the environment's verifier accepts the final answer";
+    const DOC: &'static str = "Rejects rows whose answer is wrong, missing, or to an unknown problem, and episodes that failed as infrastructure. Needs the input\n\
+        `problems`. Reasons: wrong, no_answer, unknown_problem, infrastructure.";
 }
 
 impl Rule for Answer {

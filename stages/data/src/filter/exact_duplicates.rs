@@ -24,6 +24,8 @@ pub struct ExactDuplicates {
 impl PartOptions for ExactDuplicates {
     const KIND: &'static str = "exact_duplicates";
     const SUMMARY: &'static str = "the first of equal rows";
+    const DOC: &'static str = "Rejects all but the first of equal rows: `on: conversation` compares all messages character by character, `on: question` the words of the\n\
+        first user message. Reason: duplicate.";
 }
 
 impl Rule for ExactDuplicates {

@@ -21,6 +21,8 @@ pub struct Expression {
 impl PartOptions for Expression {
     const KIND: &'static str = "expression";
     const SUMMARY: &'static str = "a SQL expression over the columns is true";
+    const DOC: &'static str = "Keeps the rows for which the SQL expression `keep` over the columns of the trajectories is true, as in `tool_errors <= 1 and level < 4`; null\n\
+        counts as not true. Reason: not_true.";
 }
 
 impl Rule for Expression {

@@ -16,6 +16,8 @@ pub struct Format {}
 impl PartOptions for Format {
     const KIND: &'static str = "format";
     const SUMMARY: &'static str = "every call parses and has its result, and the last message answers";
+    const DOC: &'static str = "Rejects rows that the environment could not have produced from a well-behaved agent. Reasons: broken_call, truncated_call, no_result,\n\
+        result_without_call, no_answer.";
 }
 
 impl Rule for Format {

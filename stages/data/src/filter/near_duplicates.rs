@@ -50,6 +50,9 @@ struct Sketch {
 impl PartOptions for NearDuplicates {
     const KIND: &'static str = "near_duplicates";
     const SUMMARY: &'static str = "the first of rows that nearly repeat each other";
+    const DOC: &'static str = "Rejects rows whose sets of shingles (`ngram` words in a row) have at least the Jaccard similarity `threshold` with those of an earlier kept\n\
+        row. Candidates are found by MinHash with `bands` bands of `rows` hash functions, then compared exactly: a pair may be missed, but nothing\n\
+        below the threshold is rejected. Reason: near_duplicate.";
     fn check(&self) -> Vec<OptionProblem> {
         let problems = [
             OptionProblem::outside("/ngram", self.ngram, 1..=50),

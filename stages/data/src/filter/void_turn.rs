@@ -16,6 +16,8 @@ pub struct VoidTurn {}
 impl PartOptions for VoidTurn {
     const KIND: &'static str = "void_turn";
     const SUMMARY: &'static str = "every turn calls a tool or answers";
+    const DOC: &'static str = "Rejects rows with a turn that holds neither a complete tool call nor a final answer. Where the agent converses with a user, words that the\n\
+        user replied to are no void turn. Reason: void. Source: 2509.02479.";
 }
 
 impl Rule for VoidTurn {

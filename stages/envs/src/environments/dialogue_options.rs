@@ -103,6 +103,8 @@ pub trait OwnOptions: Serialize + DeserializeOwned + JsonSchema + Default {
     const KIND: &'static str;
     /// As in [`PartOptions`].
     const SUMMARY: &'static str;
+    /// As in [`PartOptions`].
+    const DOC: &'static str;
     /// Options of a dialogue that say nothing in this environment: no file can set them.
     const HIDDEN: &'static [&'static str] = &[];
     /// The defaults that the dialogue has in this environment.
@@ -133,6 +135,7 @@ impl<O: OwnOptions> Default for InDialogue<O> {
 impl<O: OwnOptions> PartOptions for InDialogue<O> {
     const KIND: &'static str = O::KIND;
     const SUMMARY: &'static str = O::SUMMARY;
+    const DOC: &'static str = O::DOC;
     fn check(&self) -> Vec<OptionProblem> {
         let mut problems = self.own.check();
         problems.extend(self.dialogue.check(&O::tools()));
@@ -204,6 +207,7 @@ mod tests {
     impl OwnOptions for Rows {
         const KIND: &'static str = "own";
         const SUMMARY: &'static str = "a dialogue with rows";
+        const DOC: &'static str = "At most 5 rows.";
         fn dialogue() -> DialogueOptions {
             DialogueOptions { max_turns: 9, ..DialogueOptions::default() }
         }
@@ -237,6 +241,7 @@ mod tests {
     impl OwnOptions for Bare {
         const KIND: &'static str = "bare";
         const SUMMARY: &'static str = "a dialogue without tools of the registry";
+        const DOC: &'static str = "Nothing to set.";
         const HIDDEN: &'static [&'static str] = &["limits", "tools"];
         fn dialogue() -> DialogueOptions {
             DialogueOptions { tools: Vec::new(), ..DialogueOptions::default() }

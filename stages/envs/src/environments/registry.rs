@@ -69,6 +69,7 @@ mod tests {
     fn names_are_sorted_and_defaults_build() {
         let names = kinds().names();
         assert!(names.is_sorted());
+        assert!(kinds().list.iter().all(|kind| !kind.summary.is_empty() && !kind.doc.is_empty()));
         let host = ToolHost::new(1);
         for name in names {
             let whole = complete(&json!({"kind": name})).unwrap();

@@ -1,7 +1,6 @@
 //! `answer`: whether the final answer is right, by the problem's verifier.
 //!
-//! value = `correct` if the verifier accepts the answer, else `wrong` (no answer included). Not applicable to infrastructure
-//! failures: they are never scored 0.
+//! Why so: a verified answer is the one reward that nothing but the task itself earns. Refuses: credit for a part of an answer.
 
 use crate::rewards::{GroupView, Reward, Score};
 use schemars::JsonSchema;
@@ -27,6 +26,8 @@ impl Default for AnswerOptions {
 impl PartOptions for AnswerOptions {
     const KIND: &'static str = "answer";
     const SUMMARY: &'static str = "1 if the final answer is right";
+    const DOC: &'static str = "value = `correct` if the problem's verifier accepts the final answer, else `wrong`, a missing answer included. In environments that judge by\n\
+        their world (`grid-world`, `customer-service`) the answer is the world's verdict, not the agent's words.";
 }
 
 pub struct Answer(pub AnswerOptions);

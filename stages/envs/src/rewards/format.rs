@@ -1,9 +1,7 @@
 //! `format`: whether every agent turn is well formed.
 //!
-//! A turn is well formed if it holds tool calls that could all be read, or no trace of one but some text (the environments end an
-//! episode there, or go on because they talk with the agent); the last one, moreover, must have given an answer (`stop_reason` is
-//! `answer`). value = 1 if all are, else 0; per turn 1 or 0. Not applicable to infrastructure failures and to records without
-//! messages. Turns that the prompt shows are not judged.
+//! Why so: an agent that writes what no tool can read learns nothing from its tools; a small reward for the form comes before all
+//! others. Refuses: judging turns that the prompt shows.
 
 use crate::calls;
 use crate::formats::markup::bodies;
@@ -24,6 +22,10 @@ pub struct FormatOptions {}
 impl PartOptions for FormatOptions {
     const KIND: &'static str = "format";
     const SUMMARY: &'static str = "1 if every turn is well formed";
+    const DOC: &'static str = "value = 1 if every turn of the agent is well formed, else 0; per turn 1 or 0.\n\n\
+        A turn is well formed if it holds tool calls that could all be read, or no trace of one but some text (the environments end an episode\n\
+        there, or go on because they talk with the agent); the last one, moreover, must have ended the episode with an answer (`stop_reason` is\n\
+        `answer`). Thoughts before `</think>` are free. Not applicable to records without messages.";
 }
 
 pub struct Format(pub FormatOptions);

@@ -1,15 +1,7 @@
 //! `hierarchical`: format before answer before use of several tools, the reward of Tool-Star (arXiv 2505.16410).
 //!
-//! ```text
-//! value = bad_format        a turn is not well formed (−1)
-//!       = wrong             well formed, but the answer is wrong (0)
-//!       = right             well formed and right (1)
-//!       = right + bonus     and at least `tools` different tools were really called (1.1)
-//! ```
-//!
-//! Well formed is what the reward `format` means by it. A call counts if its tool gave a result: names that are no tool, and calls
-//! beyond a limit, earn nothing. The paper's two tools are search and Python; `bonus_tools` names those that count here. Not
-//! applicable to infrastructure failures and to records without messages.
+//! Why so: levels that build on each other cannot be traded: no bonus makes up for a wrong answer, and no answer for a broken turn.
+//! Refuses: a bonus for calls that ran nothing.
 
 use crate::rewards::format::well_formed;
 use crate::rewards::reward::tools_that_ran;
@@ -48,6 +40,13 @@ impl Default for HierarchicalOptions {
 impl PartOptions for HierarchicalOptions {
     const KIND: &'static str = "hierarchical";
     const SUMMARY: &'static str = "format before answer before use of several tools";
+    const DOC: &'static str = "value = bad_format if a turn is not well formed (−1);\n\
+        = wrong if all are, but the answer is wrong (0);\n\
+        = right for a right answer (1);\n\
+        = right + bonus if, moreover, at least `tools` different tools were really called (1.1).\n\n\
+        Well formed is what the reward `format` means by it. A call counts if its tool gave a result: names that are no tool, and calls beyond a\n\
+        limit, earn nothing. The paper's two tools are search and Python; `bonus_tools` names those that count here. Not applicable to records\n\
+        without messages. Source: 2505.16410.";
     fn check(&self) -> Vec<OptionProblem> {
         let mut problems = Vec::new();
         let named: BTreeSet<&String> = self.bonus_tools.iter().collect();

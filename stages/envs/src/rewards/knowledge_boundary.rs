@@ -1,18 +1,7 @@
 //! `knowledge_boundary`: search only for what is not known, the reward of IKEA (arXiv 2505.07596).
 //!
-//! With RT = retrieval calls of the episode and M = `most_searches`:
-//!
-//! ```text
-//! value = bad_format                               a turn is not well formed (−1)
-//!       = right + known · (1 − min(RT, M) / M)     right answer
-//!       = 0                                        wrong answer without a search
-//!       = searched                                 wrong answer after a search (0.05)
-//! ```
-//!
-//! The defaults are those of the released code: with M = 3 and `known` = 0.6 a right answer gets 1.6, 1.4, 1.2 and 1 for 0, 1, 2 and
-//! more searches. So a model that knows should answer, and one that does not should at least look. Well formed is what the reward
-//! `format` means by it. A call counts if its tool gave a result. Not applicable to infrastructure failures and to records without
-//! messages.
+//! Why so: a model that knows should answer, and one that does not should at least look; a right answer is worth more the fewer
+//! searches it took, and a wrong one behind a search a little more than one without. Refuses: a search that pays without an answer.
 
 use crate::rewards::format::well_formed;
 use crate::rewards::reward::tools_that_ran;
@@ -50,6 +39,12 @@ impl Default for KnowledgeBoundaryOptions {
 impl PartOptions for KnowledgeBoundaryOptions {
     const KIND: &'static str = "knowledge_boundary";
     const SUMMARY: &'static str = "right answers with few searches, and a little for looking";
+    const DOC: &'static str = "With RT = calls of search tools that gave a result and M = `most_searches`:\n\
+        value = bad_format if a turn is not well formed (−1);\n\
+        = right + known·(1 − min(RT, M)/M) for a right answer;\n\
+        = 0 for a wrong answer without a search, `searched` for one after a search (0.05).\n\n\
+        With the defaults, those of the released code, a right answer gets 1.6, 1.4, 1.2 and 1 for 0, 1, 2 and more searches. Well formed is what\n\
+        the reward `format` means by it. Not applicable to records without messages. Source: 2505.07596.";
     fn check(&self) -> Vec<OptionProblem> {
         let mut problems = Vec::new();
         if self.most_searches == 0 {

@@ -1,8 +1,7 @@
 //! `length`: the soft overlong punishment of DAPO (arXiv 2503.14476, equation 13).
 //!
-//! With n = tokens sampled by the policy, L = `max_tokens`, b = `buffer_tokens`:
-//! value = 0 if n ≤ L − b; (L − b − n) / b if L − b < n ≤ L; −1 if n > L or the episode was cut (`stop_reason` is `length`).
-//! Dimensionless, in [−1, 0]. Not applicable to infrastructure failures.
+//! Why so: a cut at a hard limit punishes the last token for all before it; a slope before the limit says where it comes. Refuses:
+//! counting tokens that the policy did not sample.
 
 use crate::rewards::{GroupView, Reward, Score};
 use schemars::JsonSchema;
@@ -31,6 +30,9 @@ impl Default for LengthOptions {
 impl PartOptions for LengthOptions {
     const KIND: &'static str = "length";
     const SUMMARY: &'static str = "a penalty that grows near the length limit";
+    const DOC: &'static str = "With n = tokens sampled by the policy, L = `max_tokens`, b = `buffer_tokens`:\n\
+        value = 0 if n ≤ L − b; (L − b − n)/b if L − b < n ≤ L; −1 if n > L or the episode was cut (`stop_reason` is `length`).\n\n\
+        Dimensionless, in [−1, 0]. Source: 2503.14476, equation 13.";
     fn check(&self) -> Vec<OptionProblem> {
         let mut problems = Vec::new();
         if self.max_tokens == 0 {

@@ -169,6 +169,7 @@ mod tests {
     fn names_are_sorted_and_every_entry_completes_and_builds() {
         let names = kinds().names();
         assert!(names.is_sorted());
+        assert!(kinds().list.iter().all(|kind| !kind.summary.is_empty() && !kind.doc.is_empty()));
         for name in names {
             let whole = complete(&json!({"kind": name})).unwrap();
             assert_eq!(complete(&whole).unwrap(), whole);

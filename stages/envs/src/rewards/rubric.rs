@@ -1,14 +1,8 @@
 //! `rubric`: the share of a checklist that an episode fulfills, the form of RuscaRL's reward (arXiv 2508.16949), judged by rule.
 //!
-//! value = points of fulfilled criteria / points of all. The criteria are the different lines of the problem's `reference`, each
-//! worth `line_points`, and the right answer, worth `answer_points`. A line is fulfilled if its text stands in one of the agent's
-//! turns or in a text argument of its calls. Case, white space and GSM8K's `<<…>>` annotations do not matter; a line must not be a
-//! part of a longer word or number there (`x+=7` is not in `x+=70`). The line `####` of GSM8K is the answer, not a criterion.
-//!
-//! In the paper a judge model decides about each criterion. Here a rule does: it is exact and cheap, but it rewards the reference's
-//! words only, so it fits references whose lines are what an agent would write (programs, equations), not free prose. Dimensionless,
-//! in [0, 1]. Not applicable to infrastructure failures, to records without messages and to problems without a criterion that has
-//! points. Refuses: a judge model; credit for meaning.
+//! Why so: in the paper a judge model decides about each criterion. Here a rule does: it is exact and cheap, but it rewards the
+//! reference's words only, so it fits references whose lines are what an agent would write (programs, equations), not free prose.
+//! Refuses: a judge model; credit for meaning.
 
 use crate::calls;
 use crate::rewards::reward::own_turns;
@@ -41,6 +35,12 @@ impl Default for RubricOptions {
 impl PartOptions for RubricOptions {
     const KIND: &'static str = "rubric";
     const SUMMARY: &'static str = "the share of the reference's lines that occur, and of the answer";
+    const DOC: &'static str = "value = points of the fulfilled criteria / points of all. The criteria are the different lines of the problem's `reference`, each worth\n\
+        `line_points`, and the right answer, worth `answer_points`. A line is fulfilled if its text stands in one of the agent's turns or in a text\n\
+        argument of its calls. Case, white space and GSM8K's `<<…>>` annotations do not matter; a line must not be a part of a longer word or\n\
+        number there (`x+=7` is not in `x+=70`). The line `####` of GSM8K is the answer, not a criterion.\n\n\
+        Dimensionless, in [0, 1]. Not applicable to records without messages and to problems without a criterion that has points. The paper's\n\
+        criteria are judged by a model; here a rule judges, so references should be lines that an agent would write. Source: 2508.16949.";
     fn check(&self) -> Vec<OptionProblem> {
         let named = [("/line_points", self.line_points), ("/answer_points", self.answer_points)];
         let bad = named.into_iter().filter(|(_, value)| !(value.is_finite() && *value >= 0.0));

@@ -1,6 +1,6 @@
-//! `tool_success`: the share of tool calls that did not fail: 1 − errors / calls, in [0, 1].
+//! `tool_success`: the share of tool calls that did not fail.
 //!
-//! Unreadable calls count as failed. Not applicable to episodes without a call and to infrastructure failures.
+//! Why so: whether calls work can be said of every episode that has one, right or wrong. Refuses: a value without a call.
 
 use crate::rewards::{GroupView, Reward, Score};
 use schemars::JsonSchema;
@@ -15,6 +15,8 @@ pub struct ToolSuccessOptions {}
 impl PartOptions for ToolSuccessOptions {
     const KIND: &'static str = "tool_success";
     const SUMMARY: &'static str = "the share of tool calls without an error";
+    const DOC: &'static str =
+        "value = 1 − errors / calls, in [0, 1]. Calls that cannot be read count as failed. Not applicable to episodes without a call.";
 }
 
 pub struct ToolSuccess(pub ToolSuccessOptions);

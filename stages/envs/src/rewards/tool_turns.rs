@@ -1,10 +1,6 @@
 //! `tool_turns`: a reward for calling tools at all that fades out, the tool-call reward of SPEAR (arXiv 2509.22601, released code).
 //!
-//! With k = agent turns that called a tool, t = step of the run, T = `decay_steps`:
-//! value = min(cap, per_turn · k) · (1 + cos(π · min(t, T) / T)) / 2.
-//!
-//! Early in the run exploration with tools pays, from step T on only the other rewards count. A turn counts if at least one of its
-//! calls got a result from its tool. Dimensionless, in [0, cap]. Not applicable to infrastructure failures. Outside of RL t is 0.
+//! Why so: early in the run exploration with tools pays, later only the other rewards count. Refuses: turns none of whose calls ran.
 
 use crate::calls::executed;
 use crate::rewards::reward::own_turns;
@@ -39,6 +35,10 @@ impl Default for ToolTurnsOptions {
 impl PartOptions for ToolTurnsOptions {
     const KIND: &'static str = "tool_turns";
     const SUMMARY: &'static str = "turns that call a tool, worth less from step to step";
+    const DOC: &'static str = "With k = agent turns that called a tool, t = step of the run, T = `decay_steps`:\n\
+        value = min(cap, per_turn·k)·(1 + cos(π·min(t, T)/T))/2.\n\n\
+        A turn counts if at least one of its calls got a result from its tool. Dimensionless, in [0, cap]. Outside of RL t is 0. Source: released\n\
+        code of 2509.22601.";
     fn check(&self) -> Vec<OptionProblem> {
         let named = [("/per_turn", self.per_turn), ("/cap", self.cap)];
         let bad = named.into_iter().filter(|(_, value)| !(value.is_finite() && *value >= 0.0));

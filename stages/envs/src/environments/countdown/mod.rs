@@ -1,9 +1,7 @@
 //! `countdown`: make a target from given numbers, each used at most once, with `+ - * /` and parentheses.
 //!
-//! The agent may try expressions with its tools; a turn without a call is the answer: what follows `####`, or `\boxed{}`, or else
-//! the last line. Exact evaluation judges it, so any expression that makes the target is right. The rule is the game's: numbers may
-//! be left over. (The data of TinyZero, github.com/Jiayi-Pan/TinyZero, wants every number used.) Refuses: an answer that is the
-//! target and not a way to it.
+//! Why so: a problem that is hard to solve and trivial to check, without a word of knowledge. Exact evaluation judges the answer, so
+//! any expression that makes the target is right. Refuses: an answer that is the target and not a way to it.
 
 pub mod generator;
 
@@ -26,6 +24,9 @@ pub struct CountdownOwn {}
 impl OwnOptions for CountdownOwn {
     const KIND: &'static str = "countdown";
     const SUMMARY: &'static str = "make a target from given numbers, with tools, judged by evaluation";
+    const DOC: &'static str = "The agent may try expressions with its tools; a turn without a call is the answer: what follows `####`, or `\\boxed{}`, or else the last\n\
+        line. The verifier `countdown` evaluates it exactly, so any expression that makes the target is right. The rule is the game's: numbers may\n\
+        be left over. (The data of TinyZero, github.com/Jiayi-Pan/TinyZero, wants every number used.) Makes its own problems.";
     fn dialogue() -> DialogueOptions {
         DialogueOptions { tools: vec!["calculator".to_string()], max_turns: 8, max_tool_calls: 8, ..DialogueOptions::default() }
     }

@@ -1,15 +1,8 @@
 //! `customer-service`: an agent serves a customer of a shop, with tools on the shop's database, and talks with a simulated user.
 //!
-//! The domain is the retail one of tau2-bench (github.com/sierra-research/tau2-bench; arXiv 2406.12045, 2506.07982): [`tools`] on a
-//! [`database`], a policy in the system message, and tasks with gold actions ([`task`], by `data/import` with format `tau2`). Without files
-//! it is a small made-up shop.
-//!
-//! - A turn with calls gets their results. A turn without one goes to the user, whose reply is the observation (role `user`).
-//! - The episode ends when the user leaves, or with the agent's first message after `transfer_to_human_agents`. The answer is then the
-//!   verdict on what was done ([`score`]), not the agent's words: `resolved`, or what is wrong. Limits end it without an answer.
-//! - Both sides may act: a task can give the user tools of their own, on a state that only they have, which counts in the end, too.
-//!
-//! The user is a script ([`user`]), which is no language model: results are not those of tau2-bench. Refuses: problems without a task;
+//! Why so: what an agent did is judged by the state that it left behind, not by what it says of it ([`score`]). The domain is the
+//! retail one of tau2-bench: [`tools`] on a [`database`], a policy in the system message, and tasks with gold actions ([`task`]). The
+//! user is a script ([`user`]), which is no language model: results are not those of tau2-bench. Refuses: problems without a task;
 //! databases with fields that it does not know.
 
 pub mod database;
@@ -64,6 +57,13 @@ pub type CustomerServiceOptions = InDialogue<CustomerServiceOwn>;
 impl OwnOptions for CustomerServiceOwn {
     const KIND: &'static str = "customer-service";
     const SUMMARY: &'static str = "serve a customer of a shop, judged by the shop's database";
+    const DOC: &'static str = "The domain is the retail one of tau2-bench (github.com/sierra-research/tau2-bench; 2406.12045, 2506.07982): tools on a shop's database, a\n\
+        policy in the system message, and tasks with gold actions, by `data/import` with format `tau2`. Without files it is a small made-up shop.\n\n\
+        A turn with calls gets their results. A turn without one goes to the user, whose reply is the observation (role `user`). The episode ends\n\
+        when the user leaves, or with the agent's first message after `transfer_to_human_agents`. The answer is then the verdict on what was done,\n\
+        not the agent's words: `resolved`, or what is wrong. Limits end it without an answer. A task can give the user tools of their own, on a\n\
+        state that only they have, which counts in the end, too.\n\n\
+        The user is a script and no language model: results are not those of tau2-bench. Makes no problems.";
     /// The tools are the shop's and run no program; the system message is the policy.
     const HIDDEN: &'static [&'static str] = &["limits", "system", "tools"];
     fn dialogue() -> DialogueOptions {

@@ -1,10 +1,7 @@
 //! `grid-world`: walk through a grid of which only the next cells are seen, past a locked door if there is one, to a goal.
 //!
-//! The kind of task that MiniGrid (arXiv 2306.13831) and BabyAI (arXiv 1810.08272) set, in text and with long episodes: one tool
-//! `act` takes one action (`north`, `east`, `south`, `west`, `pick up`, `open`, `look`) and returns what is seen then. An action
-//! that the world refuses is an error of the call and changes nothing. The problem tells where things are, walls are found by
-//! walking; its verifier's data hold the layout. The episode ends when the goal is reached, and the world makes the answer then, so
-//! nobody can claim it. Refuses: words instead of calls; a turn without a call gives up.
+//! Why so: an agent must remember what it saw over a long episode, and nothing but walking shows it. The world makes the answer when
+//! the goal is reached, so nobody can claim it. Refuses: words instead of calls; a turn without a call gives up.
 
 pub mod generator;
 pub mod layout;
@@ -35,6 +32,11 @@ pub struct GridWorldOwn {}
 impl OwnOptions for GridWorldOwn {
     const KIND: &'static str = "grid-world";
     const SUMMARY: &'static str = "walk to a goal in a grid that is only seen nearby, judged by the world";
+    const DOC: &'static str = "The kind of task that MiniGrid (2306.13831) and BabyAI (1810.08272) set, in text and with long episodes: one tool `act` takes one action\n\
+        (`north`, `east`, `south`, `west`, `pick up`, `open`, `look`) and returns what is seen then. An action that the world refuses is an error of the\n\
+        call and changes nothing. The problem tells where things are, walls are found by walking; its verifier's data hold the layout. The episode\n\
+        ends when the goal is reached, and the world makes the answer then; a turn without a call gives up. With the format `code` a call is the bare\n\
+        action. Makes its own problems.";
     /// The one tool is the world's, and it runs no program.
     const HIDDEN: &'static [&'static str] = &["limits", "tools"];
     fn dialogue() -> DialogueOptions {

@@ -1,10 +1,9 @@
 //! `multi-hop-questions`: questions whose answer takes several facts, and a search tool that finds them one by one.
 //!
-//! The facts are those of a closed fictional [`world`], which seed and size decide, or passages of a file. The agent searches
-//! ([`crate::tools::search`]), then answers with a name in a turn without a call: what is marked by `####` or `\boxed{}`, or else
-//! the last line. A part of the world may be declared known: the demonstrator answers from memory what it knows and searches for
-//! the rest, so that an agent can learn where its knowledge ends (IKEA, arXiv 2505.07596). Refuses: questions about another world
-//! than the corpus tells of; problems of its own for a corpus that it did not make.
+//! Why so: the facts are those of a closed fictional [`world`], which seed and size decide, so no model knows them beforehand and every
+//! answer can be checked; or they are passages of a file. A share of the world may be declared known, so that an agent can learn where
+//! its knowledge ends. Refuses: questions about another world than the corpus tells of; problems of its own for a corpus that it did
+//! not make.
 
 pub mod questions;
 pub mod world;
@@ -66,6 +65,11 @@ pub type MultiHopQuestionsOptions = InDialogue<MultiHopQuestionsOwn>;
 impl OwnOptions for MultiHopQuestionsOwn {
     const KIND: &'static str = "multi-hop-questions";
     const SUMMARY: &'static str = "several facts found one by one by search, judged by text";
+    const DOC: &'static str = "The agent searches with the tool `search`, then answers with a name in a turn without a call: what is marked by `####` or `\\boxed{}`, or else\n\
+        the last line; the verifier is `text`. A share of the fictional world may be declared known (`known_share`): the demonstrator answers from\n\
+        memory what it knows and searches for the rest, so that an agent can learn where its knowledge ends (IKEA, 2505.07596).\n\n\
+        `tools` are those beside `search`. The format `code` is the bare query and for `search` alone. Of the limits of a call only `output_bytes` counts\n\
+        for a search: passages beyond it are left out. Makes its own problems, unless a `corpus` of passages takes the world's place.";
     fn dialogue() -> DialogueOptions {
         DialogueOptions { tools: Vec::new(), max_turns: 8, max_tool_calls: 8, ..DialogueOptions::default() }
     }

@@ -1,10 +1,8 @@
 //! `sql-questions`: questions over a small SQLite database, and a tool that queries it.
 //!
-//! Every problem brings its database in its verifier data, `{"kind": "numeric", "database": {"schema": …, "rows": {table: [[…]]}}}`
-//! ([`crate::tools::sql::DatabaseData`]), so problems of any source can be asked; [`questions`] makes some. The database is built in
-//! memory for each episode and is read-only. The agent queries it, then answers with a value in a turn without a call: what is
-//! marked by `####` or `\boxed{}`, or else the last line. Refuses: problems without a database; queries as answers, for only what
-//! they give is judged.
+//! Why so: every problem brings its database in its verifier data ([`crate::tools::sql::DatabaseData`]), so problems of any source can
+//! be asked; [`questions`] makes some. The database is built in memory for each episode and is read-only. Refuses: problems without a
+//! database; queries as answers, for only what they give is judged.
 
 pub mod questions;
 pub mod tables;
@@ -56,6 +54,11 @@ pub type SqlQuestionsOptions = InDialogue<SqlQuestionsOwn>;
 impl OwnOptions for SqlQuestionsOwn {
     const KIND: &'static str = "sql-questions";
     const SUMMARY: &'static str = "questions over a database that the agent queries, judged by a value";
+    const DOC: &'static str = "Every problem brings its database in its verifier data, `{\"kind\": \"numeric\", \"database\": {\"schema\": …, \"rows\": {table: [[…]]}}}`. The agent\n\
+        queries it with the tool `sql`, then answers with a value in a turn without a call: what is marked by `####` or `\\boxed{}`, or else the last\n\
+        line. The database is built in memory for each episode and is read-only.\n\n\
+        `tools` are those beside `sql`. The format `code` is the bare query and for `sql` alone. Of the limits of a call only `output_bytes` counts for a\n\
+        query: rows beyond it are left out. Makes its own problems.";
     fn dialogue() -> DialogueOptions {
         DialogueOptions { tools: Vec::new(), max_turns: 6, max_tool_calls: 6, ..DialogueOptions::default() }
     }

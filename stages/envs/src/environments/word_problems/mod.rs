@@ -1,8 +1,7 @@
 //! `word-problems`: generated arithmetic stories that need a tool, and the world that poses them.
 //!
-//! The agent may call its tools, then answers with a number in a turn without a call: the whole turn is the answer (`7`), or what
-//! follows `####`. [`generator`] makes the problems, their reference programs and plausible mistakes. Refuses: an answer that must be
-//! searched for in prose.
+//! Why so: stories of any number and level, with reference programs and plausible mistakes, cost nothing and are in no data set
+//! ([`generator`]). Refuses: an answer that must be searched for in prose.
 
 pub mod generator;
 
@@ -25,6 +24,9 @@ pub struct WordProblemsOwn {}
 impl OwnOptions for WordProblemsOwn {
     const KIND: &'static str = "word-problems";
     const SUMMARY: &'static str = "generated arithmetic stories, with tools, judged by a number";
+    const DOC: &'static str = "The agent may call its tools, then answers with a number in a turn without a call: the whole turn is the answer (`7`), or what follows `####`;\n\
+        the verifier is `numeric`. Makes its own problems; demonstrations send the reference program to the first tool and repeat\n\
+        its result.";
     fn dialogue() -> DialogueOptions {
         DialogueOptions::default()
     }
