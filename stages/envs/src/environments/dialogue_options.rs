@@ -76,14 +76,8 @@ impl DialogueOptions {
         {
             problems.push(OptionProblem { pointer: "/format".to_string(), message: e.message, help: e.help });
         }
-        if !(1..=1000).contains(&self.max_turns) {
-            problems
-                .push(OptionProblem::new("/max_turns", format!("{} is out of range", self.max_turns)).help("use a value from 1 to 1000"));
-        }
-        if self.max_tool_calls > 10_000 {
-            problems
-                .push(OptionProblem::new("/max_tool_calls", format!("{} is out of range", self.max_tool_calls)).help("use at most 10000"));
-        }
+        problems.extend(OptionProblem::outside("/max_turns", self.max_turns, 1..=1000));
+        problems.extend(OptionProblem::outside("/max_tool_calls", self.max_tool_calls, ..=10_000));
         problems.extend(self.limits.check("/limits"));
         problems.extend(self.latency.iter().flat_map(|latency| latency.check("/latency")));
         problems

@@ -11,7 +11,7 @@ use crate::tools::ToolCall;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use trainyard_api::PartOptions;
-use trainyard_core::OptionProblem;
+use trainyard_core::{OptionProblem, above};
 use trainyard_tables::{Problem, StopReason, Trajectory};
 
 /// How agreement is counted.
@@ -56,14 +56,8 @@ impl PartOptions for CallMatchOptions {
         right where none is wanted. Dimensionless, in [−scale, scale + format]. Not applicable to problems without gold calls and to records\n\
         without messages. Source: 2504.13958.";
     fn check(&self) -> Vec<OptionProblem> {
-        let mut problems = Vec::new();
-        if !(self.format.is_finite() && self.format >= 0.0) {
-            problems.push(OptionProblem::new("/format", format!("{} is out of range", self.format)).help("use 0 or more"));
-        }
-        if !(self.scale.is_finite() && self.scale > 0.0) {
-            problems.push(OptionProblem::new("/scale", format!("{} is out of range", self.scale)).help("use a value above 0"));
-        }
-        problems
+        let problems = [OptionProblem::outside("/format", self.format, 0.0..), OptionProblem::outside("/scale", self.scale, above(0.0))];
+        problems.into_iter().flatten().collect()
     }
 }
 

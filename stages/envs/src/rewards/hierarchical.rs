@@ -48,11 +48,9 @@ impl PartOptions for HierarchicalOptions {
         limit, earn nothing. The paper's two tools are search and Python; `bonus_tools` names those that count here. Not applicable to records\n\
         without messages. Source: 2505.16410.";
     fn check(&self) -> Vec<OptionProblem> {
-        let mut problems = Vec::new();
+        let mut problems: Vec<OptionProblem> = OptionProblem::outside("/tools", self.tools, 1..).into_iter().collect();
         let named: BTreeSet<&String> = self.bonus_tools.iter().collect();
-        if self.tools == 0 {
-            problems.push(OptionProblem::new("/tools", "0 is out of range").help("use at least 1"));
-        } else if !named.is_empty() && (self.tools as usize) > named.len() {
+        if !named.is_empty() && (self.tools as usize) > named.len() {
             let message = format!("{} different tools can never be called: bonus_tools names {}", self.tools, named.len());
             problems.push(OptionProblem::new("/tools", message).help("name more tools, or ask for fewer"));
         }

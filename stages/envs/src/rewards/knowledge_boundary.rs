@@ -46,10 +46,7 @@ impl PartOptions for KnowledgeBoundaryOptions {
         With the defaults, those of the released code, a right answer gets 1.6, 1.4, 1.2 and 1 for 0, 1, 2 and more searches. Well formed is what\n\
         the reward `format` means by it. Not applicable to records without messages. Source: 2505.07596.";
     fn check(&self) -> Vec<OptionProblem> {
-        let mut problems = Vec::new();
-        if self.most_searches == 0 {
-            problems.push(OptionProblem::new("/most_searches", "0 is out of range").help("use at least 1"));
-        }
+        let mut problems: Vec<OptionProblem> = OptionProblem::outside("/most_searches", self.most_searches, 1..).into_iter().collect();
         if self.searched >= self.right {
             let message = format!("a wrong answer would get {}, a right one {}", self.searched, self.right);
             problems.push(OptionProblem::new("/searched", message).help("use a value below `right`"));

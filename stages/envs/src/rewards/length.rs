@@ -34,17 +34,13 @@ impl PartOptions for LengthOptions {
         value = 0 if n ≤ L − b; (L − b − n)/b if L − b < n ≤ L; −1 if n > L or the episode was cut (`stop_reason` is `length`).\n\n\
         Dimensionless, in [−1, 0]. Source: 2503.14476, equation 13.";
     fn check(&self) -> Vec<OptionProblem> {
-        let mut problems = Vec::new();
-        if self.max_tokens == 0 {
-            problems.push(OptionProblem::new("/max_tokens", "0 is out of range").help("use at least 1"));
-        }
-        if self.buffer_tokens == 0 || self.buffer_tokens > self.max_tokens {
-            let message = format!("{} is not between 1 and max_tokens ({})", self.buffer_tokens, self.max_tokens);
-            problems.push(
-                OptionProblem::new("/buffer_tokens", message).help("the penalty grows over the last buffer_tokens before max_tokens"),
-            );
-        }
-        problems
+        let crossed = OptionProblem::crossed(("/buffer_tokens", self.buffer_tokens), ("/max_tokens", self.max_tokens));
+        let problems = [
+            OptionProblem::outside("/max_tokens", self.max_tokens, 1..),
+            OptionProblem::outside("/buffer_tokens", self.buffer_tokens, 1..),
+            crossed.map(|p| p.help("the penalty grows over the last `buffer_tokens` before `max_tokens`")),
+        ];
+        problems.into_iter().flatten().collect()
     }
 }
 

@@ -43,9 +43,8 @@ impl PartOptions for RubricOptions {
         criteria are judged by a model; here a rule judges, so references should be lines that an agent would write. Source: 2508.16949.";
     fn check(&self) -> Vec<OptionProblem> {
         let named = [("/line_points", self.line_points), ("/answer_points", self.answer_points)];
-        let bad = named.into_iter().filter(|(_, value)| !(value.is_finite() && *value >= 0.0));
         let mut problems: Vec<OptionProblem> =
-            bad.map(|(at, value)| OptionProblem::new(at, format!("{value} is out of range")).help("use 0 or more")).collect();
+            named.into_iter().filter_map(|(at, points)| OptionProblem::outside(at, points, 0.0..)).collect();
         if self.line_points == 0.0 && self.answer_points == 0.0 {
             problems.push(OptionProblem::new("", "no criterion has points").help("give line_points or answer_points a value above 0"));
         }

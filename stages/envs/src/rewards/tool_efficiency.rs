@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::f64::consts::PI;
 use trainyard_api::PartOptions;
-use trainyard_core::{Error, OptionProblem, Result};
+use trainyard_core::{Error, OptionProblem, Result, above};
 use trainyard_tables::{Problem, Trajectory};
 
 /// How calls are weighed.
@@ -53,8 +53,7 @@ impl PartOptions for ToolEfficiencyOptions {
         [0, alpha]. Outside of RL, where nothing is known of n, a right episode is its own measure. Source: 2504.14870.";
     fn check(&self) -> Vec<OptionProblem> {
         let named = [("/alpha", self.alpha), ("/smoothing", self.smoothing)];
-        let bad = named.into_iter().filter(|(_, value)| !(value.is_finite() && *value > 0.0));
-        bad.map(|(at, value)| OptionProblem::new(at, format!("{value} is out of range")).help("use a value above 0")).collect()
+        named.into_iter().filter_map(|(at, value)| OptionProblem::outside(at, value, above(0.0))).collect()
     }
 }
 

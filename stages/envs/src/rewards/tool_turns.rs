@@ -40,14 +40,12 @@ impl PartOptions for ToolTurnsOptions {
         A turn counts if at least one of its calls got a result from its tool. Dimensionless, in [0, cap]. Outside of RL t is 0. Source: released\n\
         code of 2509.22601.";
     fn check(&self) -> Vec<OptionProblem> {
-        let named = [("/per_turn", self.per_turn), ("/cap", self.cap)];
-        let bad = named.into_iter().filter(|(_, value)| !(value.is_finite() && *value >= 0.0));
-        let mut problems: Vec<OptionProblem> =
-            bad.map(|(at, value)| OptionProblem::new(at, format!("{value} is out of range")).help("use 0 or more")).collect();
-        if self.decay_steps == 0 {
-            problems.push(OptionProblem::new("/decay_steps", "0 is out of range").help("use at least 1"));
-        }
-        problems
+        let problems = [
+            OptionProblem::outside("/per_turn", self.per_turn, 0.0..),
+            OptionProblem::outside("/cap", self.cap, 0.0..),
+            OptionProblem::outside("/decay_steps", self.decay_steps, 1..),
+        ];
+        problems.into_iter().flatten().collect()
     }
 }
 

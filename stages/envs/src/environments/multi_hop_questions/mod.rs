@@ -77,28 +77,17 @@ impl OwnOptions for MultiHopQuestionsOwn {
         vec![search::spec()]
     }
     fn check(&self) -> Vec<OptionProblem> {
-        let mut problems = Vec::new();
-        if !(World::LEAST..=MOST_FACTS).contains(&self.facts_size) {
-            problems.push(
-                OptionProblem::new("/facts_size", format!("{} is out of range", self.facts_size))
-                    .help(format!("use a value from {} to {MOST_FACTS}", World::LEAST)),
-            );
-        }
-        if !(0.0..=1.0).contains(&self.known_share) {
-            problems.push(OptionProblem::new("/known_share", format!("{} is no share", self.known_share)).help("use a number from 0 to 1"));
-        } else if self.known_share > 0.0 && !self.corpus.is_empty() {
-            problems.push(
-                OptionProblem::new("/known_share", "a corpus of passages has no facts that could be known")
-                    .help("remove `known_share`, or remove `corpus`"),
-            );
-        }
-        if !(1..=MOST_PASSAGES).contains(&self.top_k) {
-            problems.push(
-                OptionProblem::new("/top_k", format!("{} is out of range", self.top_k))
-                    .help(format!("use a value from 1 to {MOST_PASSAGES}")),
-            );
-        }
-        problems
+        let known_by_nobody = || {
+            OptionProblem::new("/known_share", "a corpus of passages has no facts that could be known")
+                .help("remove `known_share`, or remove `corpus`")
+        };
+        let problems = [
+            OptionProblem::outside("/facts_size", self.facts_size, World::LEAST..=MOST_FACTS),
+            OptionProblem::outside("/known_share", self.known_share, 0.0..=1.0),
+            (self.known_share > 0.0 && !self.corpus.is_empty()).then(known_by_nobody),
+            OptionProblem::outside("/top_k", self.top_k, 1..=MOST_PASSAGES),
+        ];
+        problems.into_iter().flatten().collect()
     }
 }
 

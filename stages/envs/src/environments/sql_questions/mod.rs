@@ -66,16 +66,12 @@ impl OwnOptions for SqlQuestionsOwn {
         vec![sql::spec()]
     }
     fn check(&self) -> Vec<OptionProblem> {
-        let ranges = [
-            ("rows", u64::from(self.rows), 2, 200),
-            ("max_steps", self.max_steps, 10_000, 100_000_000),
-            ("max_rows", u64::from(self.max_rows), 1, 10_000),
+        let problems = [
+            OptionProblem::outside("/rows", self.rows, 2..=200),
+            OptionProblem::outside("/max_steps", self.max_steps, 10_000..=100_000_000),
+            OptionProblem::outside("/max_rows", self.max_rows, 1..=10_000),
         ];
-        let outside = ranges.into_iter().filter(|(_, value, low, high)| value < low || value > high);
-        let problem = |(name, value, low, high): (&str, u64, u64, u64)| {
-            OptionProblem::new(format!("/{name}"), format!("{value} is out of range")).help(format!("use a value from {low} to {high}"))
-        };
-        outside.map(problem).collect()
+        problems.into_iter().flatten().collect()
     }
 }
 
