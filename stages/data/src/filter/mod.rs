@@ -32,11 +32,10 @@ use trainyard_tables::{Problem, Trajectory, Verdict};
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Config {
-    /// The rules, in order: `{kind: …}` with the rule's own options. A row is judged until a rule rejects it.
+    /// The rules, in order: `{kind: …}` with the rule's own options, or the bare name of a rule. A row is judged until a rule rejects it.
     #[serde(default = "default_rules")]
     pub rules: Vec<Value>,
-    /// The environment whose tool-call format and verifier the rules use. Without one, the rules `format`, `answer` and
-    /// `void_turn` cannot judge.
+    /// The environment that the rows are from: the rules `format` and `void_turn` read its tool calls, `answer` asks its verifier.
     #[serde(default = "default_environment")]
     #[schemars(schema_with = "trainyard_envs::environments::registry::schema")]
     pub environment: Value,

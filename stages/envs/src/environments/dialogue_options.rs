@@ -23,7 +23,8 @@ use trainyard_core::OptionProblem;
 pub struct DialogueOptions {
     /// Tools that the agent may call: `python`, `calculator`.
     pub tools: Vec<String>,
-    /// How calls are written: `code` (raw code, one tool) or `hermes` (JSON).
+    /// How calls are written: `code` (raw text for the one tool), or `hermes` or `toolrl` (JSON).
+    #[schemars(schema_with = "formats::schema")]
     pub format: String,
     /// Agent turns in one episode, the answer included. Calls in the last one are not run.
     #[schemars(range(min = 1, max = 1000))]
@@ -214,6 +215,15 @@ mod tests {
     fn every_common_field_is_named() {
         let schema = schemars::schema_for!(DialogueOptions).to_value();
         assert_eq!(schema["properties"].as_object().unwrap().keys().collect::<Vec<_>>(), COMMON);
+    }
+
+    #[test]
+    fn every_format_may_be_named() {
+        let schema = schemars::schema_for!(DialogueOptions).to_value();
+        let format = &schema["properties"]["format"];
+        assert_eq!((&format["type"], &format["enum"], &format["default"]), (&json!("string"), &json!(formats::names()), &json!("code")));
+        let described = format["description"].as_str().unwrap();
+        assert!(formats::names().iter().all(|name| described.contains(&format!("`{name}`"))), "{described}");
     }
 
     #[test]

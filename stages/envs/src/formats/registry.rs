@@ -2,6 +2,7 @@
 
 use crate::formats::{ToolFormat, code, hermes, toolrl};
 use crate::tools::ToolSpec;
+use serde_json::json;
 use trainyard_core::{Error, Result};
 
 type Build = fn(&[ToolSpec]) -> Result<Box<dyn ToolFormat>>;
@@ -27,6 +28,21 @@ pub fn names() -> Vec<&'static str> {
 /// Each name with one line about it.
 pub fn summaries() -> Vec<(&'static str, &'static str)> {
     FORMATS.iter().map(|line| (line.name, line.summary)).collect()
+}
+
+/// The schema of an option that names a format, for `schema_with`.
+pub fn schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+    one_of(&names())
+}
+
+/// The same where every call names its tool, because there may be any tools.
+pub fn schema_for_any_tools(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+    let named: Vec<&str> = names().into_iter().filter(|name| build(name, &[]).is_ok()).collect();
+    one_of(&named)
+}
+
+fn one_of(names: &[&str]) -> schemars::Schema {
+    schemars::Schema::try_from(json!({ "type": "string", "enum": names })).unwrap_or_default()
 }
 
 /// The format of a name for these tools.

@@ -63,8 +63,8 @@ impl PartOptions for Group {
     const SUMMARY: &'static str = "reward against the other rollouts of the group (GRPO, Dr.GRPO, RLOO)";
     const DOC: &'static str = "A = (r − center) / (std + epsilon), the same for every token of a rollout.\n\n\
         GRPO (2402.03300): center group, scale group, ddof 1, epsilon 1e-6. Dr.GRPO (2503.20783): scale none. RLOO (2402.14740):\n\
-        center leave_one_out, scale none, equal to G/(G−1)·(r − mean). Lite PPO: center group, scale batch. A group of one has no\n\
-        spread: its center is 0 and its scale 1.";
+        center leave_one_out, scale none, equal to G/(G−1)·(r − mean). Lite PPO: center group, scale batch. A group of one is no\n\
+        baseline and has no spread: its own center is 0 and its own scale 1; those of the batch hold for it as for the others.";
     fn check(&self) -> Vec<OptionProblem> {
         super::deviation_options(self.ddof, self.epsilon)
     }

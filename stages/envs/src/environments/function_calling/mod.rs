@@ -42,6 +42,7 @@ pub enum Listing {
 #[serde(deny_unknown_fields, default)]
 pub struct FunctionCallingOptions {
     /// How calls are written: `toolrl` or `hermes` (JSON).
+    #[schemars(schema_with = "formats::schema_for_any_tools")]
     pub format: String,
     /// Text put before the system message of a problem; empty = none.
     pub system: String,
