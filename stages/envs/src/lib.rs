@@ -9,6 +9,8 @@ pub mod calls;
 pub mod conformance;
 pub mod environments;
 pub mod formats;
+#[cfg(test)]
+mod listed_tests;
 pub mod number;
 pub mod rewards;
 pub mod tools;
