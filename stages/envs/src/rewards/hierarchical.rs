@@ -113,7 +113,7 @@ mod tests {
         assert_eq!(value(named(&["search", "python"]), &r), Some(1.1));
         assert_eq!(value(named(&["search", "browser"]), &r), Some(1.0));
         let mut unknown = r.clone();
-        unknown.messages[2].content = "error: no tool `python`; use one of: search".to_string();
+        unknown.messages[2].content = crate::tools::ToolResult::unknown_tool("python", &["search"]).text;
         assert_eq!(value(HierarchicalOptions::default(), &unknown), Some(1.0));
     }
 
