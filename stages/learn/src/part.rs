@@ -125,7 +125,6 @@ impl Progress {
 pub struct PoolProblem {
     pub id: String,
     pub level: u32,
-    pub environment: String,
     /// Lines of a worked solution, for strategies that reveal a part of it; empty if the problem has none.
     pub hints: Vec<String>,
     /// Demonstrations by their own tokens, turn by turn, stop tokens included; only where a part needs demonstrations.
@@ -214,7 +213,6 @@ pub struct Live {
 pub struct GroupView {
     /// Sequences alive or done.
     pub started: u32,
-    pub done: u32,
     /// Most sequences the group may hold.
     pub budget: u32,
 }

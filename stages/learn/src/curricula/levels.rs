@@ -143,7 +143,7 @@ mod tests {
     use crate::part::PoolProblem;
 
     fn pool() -> Pool {
-        let problem = |i: u32| PoolProblem { id: i.to_string(), level: 1 + i % 3, environment: String::new(), ..PoolProblem::default() };
+        let problem = |i: u32| PoolProblem { id: i.to_string(), level: 1 + i % 3, ..PoolProblem::default() };
         Pool { problems: (0..60).map(problem).collect() }
     }
     fn levels_of(draw: &Draw) -> Vec<u32> {

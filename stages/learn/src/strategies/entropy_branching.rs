@@ -112,7 +112,7 @@ mod tests {
     use super::*;
     use crate::strategies::tests::{live, play};
 
-    const OPEN: GroupView = GroupView { started: 4, done: 0, budget: 8 };
+    const OPEN: GroupView = GroupView { started: 4, budget: 8 };
 
     fn asked(part: &mut EntropyBranching, live: &Live, group: GroupView) -> Action {
         part.at_turn(live, &group, &Chance::new(3))
