@@ -26,7 +26,7 @@ fn rule<R: Rule + PartOptions + 'static>() -> PartKind<Build<dyn Rule>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     #[test]
     fn rules_are_sorted_complete_and_every_file_is_listed() {
@@ -49,7 +49,7 @@ mod tests {
 
     #[test]
     fn mistakes_are_named() {
-        let refusal = |options| rules().build(&options).err().unwrap();
+        let refusal = |options: Value| rules().build(&options).err().unwrap();
         assert!(refusal(json!({"kind": "exact"})).help.unwrap().contains("exact_duplicates"));
         assert!(refusal(json!({"on": "question"})).message.contains("no `kind`"));
         assert!(refusal(json!({"kind": "exact_duplicates", "in": 3})).message.contains("unknown field `in`"));
