@@ -50,6 +50,11 @@ pub const SAMPLES: &[(&str, &str, &[&str])] = &[
         "version: 1\nname: x\nstages:\n  r:\n    uses: rl\n    with:\n      rollout: {group_size: many}\n      loss: {aggregate: mean}\n      environment: {kind: word-problems, limits: {time_millis: soon}}\n",
         &["x.yaml:7:29", "x.yaml:8:25", "x.yaml:9:64"],
     ),
+    (
+        "wrong ranges of parts, all at their places",
+        "version: 1\nname: x\nstages:\n  r:\n    uses: rl\n    with:\n      filters: [{kind: accuracy_band, low: 0.9, high: 0.1}]\n      loss: {terms: [{kind: clip, dual_clip: 0.5}]}\n",
+        &["x.yaml:7:44", "x.yaml:8:46"],
+    ),
     ("tags are refused", "version: 1\nname: !!str x\nstages:\n  a: {uses: noop}\n", &["tag", "x.yaml:2:"]),
 ];
 

@@ -77,6 +77,12 @@ fn parts_are_listed_and_documented() {
     let s = Sandbox::new();
     s.run(&["stages", "rl"]).code(0).prints("advantages/stratified").prints("rewards/tool_efficiency").prints("environments/grid-world");
     s.run(&["stages", "losses/clip"]).code(0).prints("1707.06347").prints("clip_high: number = 0.28");
+    s.run(&["stages", "rewards/tool_efficiency"]).code(0).prints("cos(m·π/(2m + c))").prints("2504.14870").prints("smoothing: number = 1");
+    s.run(&["stages", "environments/grid-world"]).code(0).prints("2306.13831").prints("max_turns: integer = 64");
+    s.run(&["stages", "data/filter"]).code(0).prints("rules/near_duplicates");
+    s.run(&["stages", "rules/near_duplicates"]).code(0).prints("MinHash").prints("threshold: number = 0.8");
+    s.run(&["stages", "rl"]).code(0).prints("tools/calculator").prints("formats/toolrl").prints("verifiers/numeric");
+    s.run(&["stages", "tools/python"]).code(0).prints("subset of Python 3");
     s.run(&["stages", "losses/clap"]).code(2).says("no stage kind or part `losses/clap`");
 }
 

@@ -8,6 +8,8 @@ use crate::error::Result;
 use serde::Serialize;
 use serde_json::Value;
 use std::collections::BTreeMap;
+use std::fmt::Display;
+use std::ops::{Bound, RangeBounds};
 
 /// How many artifacts a port takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -92,6 +94,46 @@ impl OptionProblem {
         self.help = Some(help.into());
         self
     }
+    /// The problem of a value outside of its range, in one form for all options; none if it lies inside. NaN lies in no range.
+    pub fn outside<T: PartialOrd + Display>(pointer: impl Into<String>, value: T, range: impl RangeBounds<T>) -> Option<Self> {
+        let problem = || Self::new(pointer, format!("{value} is out of range")).help(allowed(&range));
+        if range.contains(&value) { None } else { Some(problem()) }
+    }
+    /// The problem of a number that is infinite or none at all, where any other will do.
+    pub fn not_finite(pointer: impl Into<String>, value: f64) -> Option<Self> {
+        if value.is_finite() { None } else { Some(Self::new(pointer, format!("{value} is no finite number")).help("use any other number")) }
+    }
+    /// The problem of a lower end above its upper end, each with its pointer; none if they are in order.
+    pub fn crossed<T: PartialOrd + Display>(low: (&str, T), high: (&str, T)) -> Option<Self> {
+        let name = high.0.rsplit('/').next().unwrap_or(high.0);
+        let problem = || Self::new(low.0, format!("{} is more than `{name}`, which is {}", low.1, high.1));
+        if low.1 > high.1 { Some(problem().help(format!("use at most the value of `{name}`"))) } else { None }
+    }
+    /// The same problem, seen from what holds these options at `place`.
+    #[must_use]
+    pub fn within(mut self, place: &str) -> Self {
+        self.pointer.insert_str(0, place);
+        self
+    }
+}
+
+/// Every value above `low`: a range that Rust has no sign for.
+pub fn above<T>(low: T) -> (Bound<T>, Bound<T>) {
+    (Bound::Excluded(low), Bound::Unbounded)
+}
+
+fn allowed<T: Display>(range: &impl RangeBounds<T>) -> String {
+    match (range.start_bound(), range.end_bound()) {
+        (Bound::Included(low), Bound::Included(high)) => format!("use a value from {low} to {high}"),
+        (Bound::Included(low), Bound::Excluded(high)) => format!("use at least {low}, and less than {high}"),
+        (Bound::Included(low), Bound::Unbounded) => format!("use at least {low}"),
+        (Bound::Excluded(low), Bound::Included(high)) => format!("use a value above {low}, and at most {high}"),
+        (Bound::Excluded(low), Bound::Excluded(high)) => format!("use a value above {low}, and less than {high}"),
+        (Bound::Excluded(low), Bound::Unbounded) => format!("use a value above {low}"),
+        (Bound::Unbounded, Bound::Included(high)) => format!("use at most {high}"),
+        (Bound::Unbounded, Bound::Excluded(high)) => format!("use less than {high}"),
+        (Bound::Unbounded, Bound::Unbounded) => "use another value".to_string(),
+    }
 }
 
 /// How many artifacts every input port gets.
@@ -110,4 +152,41 @@ pub trait Catalogue: Send + Sync {
     }
     /// The complete config: defaults filled, named compositions expanded, values in their declared types.
     fn complete(&self, kind: &str, config: &Value) -> Result<Value>;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_outside_of_a_range_are_told_in_one_form() {
+        let problem = OptionProblem::outside("/share", 1.5, 0.0..=1.0).unwrap();
+        assert_eq!(problem, OptionProblem::new("/share", "1.5 is out of range").help("use a value from 0 to 1"));
+        assert_eq!(OptionProblem::outside("/share", 1.0, 0.0..=1.0), None);
+        let help = |problem: Option<OptionProblem>| problem.unwrap().help.unwrap();
+        assert_eq!(help(OptionProblem::outside("/steps", 0_u64, 1..)), "use at least 1");
+        assert_eq!(help(OptionProblem::outside("/calls", 9_u32, ..=8)), "use at most 8");
+        assert_eq!(help(OptionProblem::outside("/cap", 0.0, above(0.0))), "use a value above 0");
+        assert_eq!(OptionProblem::outside("/cap", 0.1, above(0.0)), None);
+    }
+
+    #[test]
+    fn what_is_no_number_is_in_no_range() {
+        assert!(OptionProblem::outside("/x", f64::NAN, 0.0..).is_some() && OptionProblem::outside("/x", f64::NAN, ..=0.0).is_some());
+        assert!(OptionProblem::not_finite("/x", f64::INFINITY).is_some() && OptionProblem::not_finite("/x", f64::NAN).is_some());
+        assert_eq!(OptionProblem::not_finite("/x", -1e300), None);
+    }
+
+    #[test]
+    fn ends_in_the_wrong_order_are_told_at_the_lower_one() {
+        let problem = OptionProblem::crossed(("/band/low", 3), ("/band/high", 2)).unwrap();
+        assert_eq!((problem.pointer.as_str(), problem.message.as_str()), ("/band/low", "3 is more than `high`, which is 2"));
+        assert_eq!(OptionProblem::crossed(("/low", 2), ("/high", 2)), None);
+    }
+
+    #[test]
+    fn a_problem_moves_with_the_options_that_hold_it() {
+        assert_eq!(OptionProblem::new("/clip_low", "x").within("/terms/0").pointer, "/terms/0/clip_low");
+        assert_eq!(OptionProblem::new("", "x").within("/terms/0").pointer, "/terms/0");
+    }
 }

@@ -13,13 +13,10 @@
 //! are both empty agree fully, so no call where none is wanted gives S = S_max = 1. Numbers are equal by value (`5` and `5.0`); the order
 //! of calls and of parameters does not matter. Refuses: calls whose arguments are no object, and guesses at unreadable JSON.
 
-use crate::tools::ToolCall;
+use crate::tools::{ToolCall, ToolResult};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use trainyard_tables::Message;
-
-/// How the result begins that an agent gets for a tool which is not there.
-const UNKNOWN_TOOL: &str = "error: no tool `";
 
 /// Calls from JSON text, `[{"name": …, "arguments": {…}}]`; none if it is no such list.
 pub fn read(json: &str) -> Option<Vec<ToolCall>> {
@@ -49,7 +46,7 @@ pub fn executed(messages: &[Message], index: usize) -> Vec<ToolCall> {
         // Results of unreadable calls stand between: which result is whose is not recorded.
         return if results.is_empty() { Vec::new() } else { calls };
     }
-    calls.into_iter().zip(results).filter(|(_, result)| !result.content.starts_with(UNKNOWN_TOOL)).map(|(call, _)| call).collect()
+    calls.into_iter().zip(results).filter(|(_, result)| !ToolResult::names_unknown_tool(&result.content)).map(|(call, _)| call).collect()
 }
 
 /// Whether both are the same calls in any order, each as often.

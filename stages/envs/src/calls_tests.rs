@@ -88,7 +88,7 @@ fn an_unknown_tool_is_answered_as_expected() {
     let mut episode = environment.start(&Problem::default(), 0).unwrap();
     let turn = environment.format().parse(r#"<tool_call>{"name": "abacus", "arguments": {}}</tool_call>"#);
     match episode.step(&turn).unwrap() {
-        Step::Observe(observation) => assert!(observation.messages[0].content.starts_with(UNKNOWN_TOOL)),
+        Step::Observe(observation) => assert!(ToolResult::names_unknown_tool(&observation.messages[0].content)),
         other => panic!("{other:?}"),
     }
 }

@@ -9,8 +9,9 @@ pub mod calls;
 pub mod conformance;
 pub mod environments;
 pub mod formats;
+#[cfg(test)]
+mod listed_tests;
 pub mod number;
-pub mod options;
 pub mod rewards;
 pub mod tools;
 pub mod verifiers;

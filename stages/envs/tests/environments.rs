@@ -3,7 +3,7 @@
 mod kit;
 
 use kit::{PATIENCE, ask, host, limits, session};
-use serde_json::json;
+use serde_json::{Value, json};
 use trainyard_core::Chance;
 use trainyard_envs::conformance::{Script, check, generated};
 use trainyard_envs::environments::word_problems::generator::{MAX_LEVEL, Mistake, generate};
@@ -20,7 +20,7 @@ fn problem(answer: &str) -> Problem {
     }
 }
 
-fn environment(options: serde_json::Value) -> Box<dyn Environment> {
+fn environment(options: Value) -> Box<dyn Environment> {
     environments::build(&options, &host(1)).unwrap()
 }
 
@@ -39,61 +39,137 @@ fn play(environment: &dyn Environment, turns: &[&str]) -> (Vec<Message>, Outcome
     panic!("the episode goes on");
 }
 
-#[test]
-fn every_environment_conforms_with_every_tool_and_format() {
-    let problem = problem("38");
-    let script = Script {
-        problem: &problem,
-        turns: &["<tool_call>x=12\nx+=7\nx</tool_call>", "<tool_call>x*=2\nx</tool_call>", "38"],
-        disturbance: "<tool_call>x=0\nx</tool_call>",
-    };
-    check(&*environment(json!({"kind": "word-problems"})), &script).unwrap();
-    let slow = json!({"kind": "word-problems", "latency": {"least_millis": 1, "most_millis": 3}});
-    check(&*environment(slow), &script).unwrap();
-    check(&*environment(json!({"kind": "math-problems", "tools": ["python"]})), &script).unwrap();
-    let script = Script { turns: &["<tool_call>(12+7)*2</tool_call>", "#### 38"], disturbance: "<tool_call>1</tool_call>", ..script };
-    check(&*environment(json!({"kind": "word-problems", "tools": ["calculator"]})), &script).unwrap();
-    check(&*environment(json!({"kind": "math-problems"})), &script).unwrap();
-    let both = json!({"kind": "math-problems", "tools": ["calculator", "python"], "format": "hermes", "describe_tools": true});
-    let script = Script {
-        turns: &[
-            "<tool_call>\n{\"name\": \"python\", \"arguments\": {\"code\": \"x=19\"}}\n</tool_call>",
-            "<tool_call>{\"name\": \"python\", \"arguments\": {\"code\": \"x*2\"}}</tool_call><tool_call>{\"name\": \"calculator\", \"arguments\": {\"expression\": \"19*2\"}}</tool_call>",
-            "so\n#### 38",
+/// Options of an environment, and an agent that solves a problem with them.
+struct Case {
+    options: Value,
+    problem: Problem,
+    turns: Vec<String>,
+    disturbance: String,
+}
+
+impl Case {
+    fn new(options: Value, problem: Problem, turns: &[&str], disturbance: &str) -> Self {
+        Self { options, problem, turns: turns.iter().map(|turn| (*turn).to_string()).collect(), disturbance: disturbance.to_string() }
+    }
+}
+
+/// With every tool and format that makes a difference. None = the environment has not been shown to conform.
+fn cases(kind: &str) -> Vec<Case> {
+    match kind {
+        "countdown" => countdown(),
+        "customer-service" => vec![customer_service()],
+        "function-calling" => function_calling(),
+        "grid-world" => grid_world(),
+        "math-problems" => vec![
+            with_python(json!({"kind": kind, "tools": ["python"]})),
+            with_calculator(json!({"kind": kind})),
+            with_both(json!({"kind": kind, "tools": ["calculator", "python"], "format": "hermes", "describe_tools": true})),
         ],
-        disturbance: "<tool_call>{\"name\": \"python\", \"arguments\": {\"code\": \"x=0\"}}</tool_call>",
-        ..script
-    };
-    check(&*environment(both), &script).unwrap();
+        "multi-hop-questions" => ["code", "hermes"].map(|format| questions(kind, format, 2, json!({"query": "river"}))).into(),
+        "sql-questions" => ["code", "hermes"].map(|format| questions(kind, format, 5, json!({"query": "SELECT 1"}))).into(),
+        "word-problems" => vec![
+            with_python(json!({"kind": kind})),
+            with_python(json!({"kind": kind, "latency": {"least_millis": 1, "most_millis": 3}})),
+            with_calculator(json!({"kind": kind, "tools": ["calculator"]})),
+        ],
+        _ => Vec::new(),
+    }
 }
 
 #[test]
-fn a_countdown_conforms_with_every_tool() {
+fn every_environment_conforms_with_every_tool_and_format() {
+    for kind in environments::registry::kinds().names() {
+        let cases = cases(kind);
+        assert!(!cases.is_empty(), "`{kind}` has no script: give it one in `cases`");
+        for Case { options, problem, turns, disturbance } in cases {
+            let turns: Vec<&str> = turns.iter().map(String::as_str).collect();
+            let script = Script { problem: &problem, turns: &turns, disturbance: &disturbance };
+            check(&*environment(options.clone()), &script).unwrap_or_else(|e| panic!("{options}: {e}"));
+        }
+    }
+}
+
+fn with_python(options: Value) -> Case {
+    let turns = ["<tool_call>x=12\nx+=7\nx</tool_call>", "<tool_call>x*=2\nx</tool_call>", "38"];
+    Case::new(options, problem("38"), &turns, "<tool_call>x=0\nx</tool_call>")
+}
+
+fn with_calculator(options: Value) -> Case {
+    Case::new(options, problem("38"), &["<tool_call>(12+7)*2</tool_call>", "#### 38"], "<tool_call>1</tool_call>")
+}
+
+fn with_both(options: Value) -> Case {
+    let turns = [
+        "<tool_call>\n{\"name\": \"python\", \"arguments\": {\"code\": \"x=19\"}}\n</tool_call>",
+        "<tool_call>{\"name\": \"python\", \"arguments\": {\"code\": \"x*2\"}}</tool_call><tool_call>{\"name\": \"calculator\", \"arguments\": {\"expression\": \"19*2\"}}</tool_call>",
+        "so\n#### 38",
+    ];
+    let disturbance = "<tool_call>{\"name\": \"python\", \"arguments\": {\"code\": \"x=0\"}}</tool_call>";
+    Case::new(options, problem("38"), &turns, disturbance)
+}
+
+fn countdown() -> Vec<Case> {
     let problem = Problem { verifier: json!({"kind": "countdown"}).to_string(), ..problem("(12+7)*2-7") };
-    let script = Script {
-        problem: &problem,
-        turns: &["<tool_call>12+7-2</tool_call>", "<tool_call>(12+7)*2-7</tool_call>", "so\n#### 2*(7+12)-7"],
-        disturbance: "<tool_call>1</tool_call>",
+    let turns = ["<tool_call>12+7-2</tool_call>", "<tool_call>(12+7)*2-7</tool_call>", "so\n#### 2*(7+12)-7"];
+    let case = |options: Value| Case::new(options, problem.clone(), &turns, "<tool_call>1</tool_call>");
+    vec![case(json!({"kind": "countdown"})), case(json!({"kind": "countdown", "tools": ["python"]}))]
+}
+
+fn grid_world() -> Vec<Case> {
+    let way = ["north", "east", "east", "pick up", "open", "south", "south", "west", "west"];
+    let code = way.map(|action| format!("<tool_call>{action}</tool_call>"));
+    let hermes = way.map(|action| format!("<tool_call>{{\"name\": \"act\", \"arguments\": {{\"action\": \"{action}\"}}}}</tool_call>"));
+    let case = |(format, texts): (&str, [String; 9])| {
+        let turns = texts.each_ref().map(String::as_str);
+        Case::new(json!({"kind": "grid-world", "format": format}), grid(), &turns, turns[1])
     };
-    check(&*environment(json!({"kind": "countdown"})), &script).unwrap();
-    check(&*environment(json!({"kind": "countdown", "tools": ["python"]})), &script).unwrap();
+    [("code", code), ("hermes", hermes)].map(case).into()
+}
+
+fn function_calling() -> Vec<Case> {
+    let gold = r#"[{"name":"b","arguments":{}},{"name":"a","arguments":{"x":1}}]"#;
+    let problem = Problem { verifier: format!(r#"{{"kind":"calls","gold":{gold}}}"#), ..problem(gold) };
+    let toolrl = "<think> both </think>\n<tool_call>\n{\"name\": \"a\", \"parameters\": {\"x\": 1}}\n{\"name\": \"b\", \"parameters\": {}}\n</tool_call>";
+    let hermes =
+        "<tool_call>{\"name\": \"a\", \"arguments\": {\"x\": 1}}</tool_call><tool_call>{\"name\": \"b\", \"arguments\": {}}</tool_call>";
+    let case =
+        |(format, text): (&str, &str)| Case::new(json!({"kind": "function-calling", "format": format}), problem.clone(), &[text], text);
+    [("toolrl", toolrl), ("hermes", hermes)].map(case).into()
+}
+
+/// Calls and words.
+fn customer_service() -> Case {
+    let call = |name: &str, arguments: Value| format!("<tool_call>\n{}\n</tool_call>", json!({"name": name, "arguments": arguments}));
+    let cancel = |reason: &str| call("cancel_pending_order", json!({"order_id": "#W1000001", "reason": reason}));
+    let task = json!({
+        "user": {"reason": "Please cancel #W1000001.", "known": "I am Ada Moss, ada.moss@example.com."},
+        "actions": [{"name": "cancel_pending_order", "arguments": {"order_id": "#W1000001", "reason": "no longer needed"}}],
+        "communicate": ["47"],
+    });
+    let problem = Problem { verifier: json!({"kind": "text", "task": task}).to_string(), ..problem("resolved") };
+    let (look, right, other) =
+        (call("get_order_details", json!({"order_id": "#W1000001"})), cancel("no longer needed"), cancel("ordered by mistake"));
+    let turns =
+        [look.as_str(), "What is your email?", "Shall I cancel it?", right.as_str(), "You get 47 dollars back. Is there anything else?"];
+    Case::new(json!({"kind": "customer-service"}), problem, &turns, &other)
+}
+
+/// A generated question, and its demonstration with a mistake.
+fn questions(kind: &str, format: &str, level: u32, other: Value) -> Case {
+    let options = json!({"kind": kind, "format": format});
+    let environment = environment(options.clone());
+    let generator = environment.generator().unwrap();
+    let (problem, chance) = (generator.problem(level, 0, &Chance::new(1)), Chance::new(2));
+    let scripted = generator.demonstration(level, 0, &Chance::new(1), 1.0, &chance);
+    assert!(scripted.mistaken, "{kind}");
+    let turns = scripted.turns.iter().map(|turn| turn.text(environment.format(), &problem.answer)).collect();
+    let call = trainyard_envs::ToolCall { name: environment.tools()[0].name.clone(), arguments: other };
+    let disturbance = environment.format().render(&call);
+    Case { options, problem, turns, disturbance }
 }
 
 fn grid() -> Problem {
     Problem { verifier: json!({"kind": "text", "layout": "A.K\n##D\nG.."}).to_string(), ..problem("reached") }
-}
-
-#[test]
-fn a_grid_world_conforms_in_every_format() {
-    let way = ["north", "east", "east", "pick up", "open", "south", "south", "west", "west"];
-    let code = way.map(|action| format!("<tool_call>{action}</tool_call>"));
-    let hermes = way.map(|action| format!("<tool_call>{{\"name\": \"act\", \"arguments\": {{\"action\": \"{action}\"}}}}</tool_call>"));
-    let problem = grid();
-    for (format, texts) in [("code", &code), ("hermes", &hermes)] {
-        let turns: Vec<&str> = texts.iter().map(String::as_str).collect();
-        let script = Script { problem: &problem, turns: &turns, disturbance: turns[1] };
-        check(&*environment(json!({"kind": "grid-world", "format": format})), &script).unwrap();
-    }
 }
 
 #[test]
@@ -129,59 +205,6 @@ fn the_world_says_when_the_goal_is_reached_and_nobody_else_can() {
 }
 
 #[test]
-fn one_turn_of_calls_conforms_in_every_format() {
-    let gold = r#"[{"name":"b","arguments":{}},{"name":"a","arguments":{"x":1}}]"#;
-    let problem = Problem { verifier: format!(r#"{{"kind":"calls","gold":{gold}}}"#), ..problem(gold) };
-    let toolrl = "<think> both </think>\n<tool_call>\n{\"name\": \"a\", \"parameters\": {\"x\": 1}}\n{\"name\": \"b\", \"parameters\": {}}\n</tool_call>";
-    let hermes =
-        "<tool_call>{\"name\": \"a\", \"arguments\": {\"x\": 1}}</tool_call><tool_call>{\"name\": \"b\", \"arguments\": {}}</tool_call>";
-    for (format, text) in [("toolrl", toolrl), ("hermes", hermes)] {
-        let script = Script { problem: &problem, turns: &[text], disturbance: text };
-        check(&*environment(json!({"kind": "function-calling", "format": format})), &script).unwrap();
-    }
-}
-
-#[test]
-fn a_customer_service_conforms_with_calls_and_words() {
-    let call =
-        |name: &str, arguments: serde_json::Value| format!("<tool_call>\n{}\n</tool_call>", json!({"name": name, "arguments": arguments}));
-    let cancel = |reason: &str| call("cancel_pending_order", json!({"order_id": "#W1000001", "reason": reason}));
-    let task = json!({
-        "user": {"reason": "Please cancel #W1000001.", "known": "I am Ada Moss, ada.moss@example.com."},
-        "actions": [{"name": "cancel_pending_order", "arguments": {"order_id": "#W1000001", "reason": "no longer needed"}}],
-        "communicate": ["47"],
-    });
-    let problem = Problem { verifier: json!({"kind": "text", "task": task}).to_string(), ..problem("resolved") };
-    let (look, right, other) =
-        (call("get_order_details", json!({"order_id": "#W1000001"})), cancel("no longer needed"), cancel("ordered by mistake"));
-    let turns =
-        [look.as_str(), "What is your email?", "Shall I cancel it?", right.as_str(), "You get 47 dollars back. Is there anything else?"];
-    let script = Script { problem: &problem, turns: &turns, disturbance: &other };
-    check(&*environment(json!({"kind": "customer-service"})), &script).unwrap();
-}
-
-#[test]
-fn questions_with_a_tool_of_their_own_conform_in_every_format() {
-    let kinds = [("multi-hop-questions", 2, json!({"query": "river"})), ("sql-questions", 5, json!({"query": "SELECT 1"}))];
-    for ((kind, level, other), format) in kinds.iter().flat_map(|kind| [(kind, "code"), (kind, "hermes")]) {
-        let environment = environment(json!({"kind": kind, "format": format}));
-        let generator = environment.generator().unwrap();
-        let (problem, chance) = (generator.problem(*level, 0, &Chance::new(1)), Chance::new(2));
-        let scripted = generator.demonstration(*level, 0, &Chance::new(1), 1.0, &chance);
-        assert!(scripted.mistaken, "{kind}");
-        let texts: Vec<String> = scripted.turns.iter().map(|turn| turn.text(environment.format(), &problem.answer)).collect();
-        let turns: Vec<&str> = texts.iter().map(String::as_str).collect();
-        let call = trainyard_envs::ToolCall { name: environment.tools()[0].name.clone(), arguments: other.clone() };
-        let disturbance = environment.format().render(&call);
-        let script = Script { problem: &problem, turns: &turns, disturbance: &disturbance };
-        check(&*environment, &script).unwrap_or_else(|e| panic!("{kind} {format}: {e}"));
-        generated::check(&*environment, 10, &Chance::new(6)).unwrap_or_else(|e| panic!("{kind} {format}: {e}"));
-    }
-    let half = environment(json!({"kind": "multi-hop-questions", "known_share": 0.5, "top_k": 1}));
-    generated::check(&*half, 10, &Chance::new(7)).unwrap();
-}
-
-#[test]
 fn every_generator_holds_its_promises() {
     let kinds = environments::registry::generating();
     assert!(["countdown", "function-calling", "grid-world", "word-problems"].iter().all(|kind| kinds.contains(kind)), "{kinds:?}");
@@ -192,6 +215,9 @@ fn every_generator_holds_its_promises() {
         json!({"kind": "countdown", "tools": ["python"], "format": "hermes"}),
         json!({"kind": "function-calling", "format": "hermes", "listing": "full"}),
         json!({"kind": "grid-world", "format": "hermes"}),
+        json!({"kind": "multi-hop-questions", "format": "hermes"}),
+        json!({"kind": "multi-hop-questions", "known_share": 0.5, "top_k": 1}),
+        json!({"kind": "sql-questions", "format": "hermes"}),
         json!({"kind": "word-problems", "tools": ["calculator"]}),
         json!({"kind": "word-problems", "tools": ["python", "calculator"], "format": "hermes"}),
     ];

@@ -56,8 +56,6 @@ pub struct Rollout {
     pub old_logprobs: Vec<f64>,
     /// Nats; 0 where the mask is false. None if not recorded.
     pub entropies: Option<Vec<f64>>,
-    /// Weights that sampled each token.
-    pub weights_version: Option<Vec<u32>>,
     /// Old value predictions; none without a value head.
     pub values: Option<Vec<f64>>,
     /// First token of its own, and the sample it was forked from; none at roots.
@@ -77,9 +75,6 @@ pub struct Rollout {
     /// One per turn; empty if the rewards give none.
     pub turn_rewards: Vec<f64>,
     pub turns: Vec<TurnSummary>,
-    /// Exclusive end token of each step, and its score where a process reward model gave one.
-    pub step_ends: Vec<usize>,
-    pub step_scores: Option<Vec<f64>>,
     /// The final answer was verified.
     pub correct: bool,
     /// The episode ended at a token limit.

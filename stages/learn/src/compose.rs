@@ -7,7 +7,7 @@
 
 use crate::{mechanism, registry};
 use serde_json::{Map, Value, json};
-use trainyard_core::error::Context as _;
+use trainyard_api::Kinds;
 use trainyard_core::{Error, Result};
 
 /// A named composition.
@@ -229,12 +229,18 @@ pub fn composition(name: &str) -> Result<Value> {
         .ok_or_else(|| Error::invalid(format!("no algorithm is called `{name}`")).help(format!("the valid names are: {}", names())))
 }
 
-/// `over` laid on `base`.
+/// `over` laid on `base`. On either side of a map the bare name of a part stands for `{kind: name}`.
 pub fn merge(base: Value, over: Value) -> Value {
     match (base, over) {
         (Value::Object(base), Value::Object(over)) => Value::Object(merge_maps(base, over)),
+        (Value::Object(base), Value::String(name)) if base.contains_key("kind") => Value::Object(merge_maps(base, named(name))),
+        (Value::String(name), Value::Object(over)) => Value::Object(merge_maps(named(name), over)),
         (_, over) => over,
     }
+}
+
+fn named(kind: String) -> Map<String, Value> {
+    Map::from_iter([("kind".to_string(), Value::String(kind))])
 }
 
 fn merge_maps(mut base: Map<String, Value>, over: Map<String, Value>) -> Map<String, Value> {
@@ -253,9 +259,10 @@ fn merge_maps(mut base: Map<String, Value>, over: Map<String, Value>) -> Map<Str
     base
 }
 
-/// Expands `algorithm` and `mechanism` and fills every part's defaults.
+/// Expands `algorithm` and `mechanism` and fills every part's defaults. A part that does not exist or does not parse stays as it is:
+/// the check of the stage says what is wrong with it, and with all others.
 ///
-/// Errors: invalid, naming the option path of the first part that does not exist or does not parse.
+/// Errors: invalid, naming what is wrong with one of the two keys.
 pub fn expand(config: Value) -> Result<Value> {
     let Value::Object(mut config) = config else { return Err(Error::invalid("the options of `rl` must be a map")) };
     let mut mechanism = mechanism::take(&mut config)?;
@@ -267,23 +274,45 @@ pub fn expand(config: Value) -> Result<Value> {
     };
     let arm = merge(base, Value::Object(config));
     // Last, and over the whole arm: another `kind` must drop the composition's siblings and the config's alike.
-    complete(match mechanism {
+    Ok(complete(match mechanism {
         Some(with) => merge(arm, Value::Object(with)),
         None => arm,
-    })
+    }))
 }
 
 /// Fills the defaults of every part of an expanded config.
-pub fn complete(mut config: Value) -> Result<Value> {
-    let strategy = registry::strategies().complete(&config["rollout"]["strategy"]).at("rollout.strategy")?;
-    config["rollout"]["strategy"] = strategy;
-    config["filters"] = all(&config["filters"], "filters", |v| registry::filters().complete(v))?;
-    config["advantage"] = advantage(&config["advantage"])?;
-    config["loss"]["correction"] = registry::corrections().complete(&config["loss"]["correction"]).at("loss.correction")?;
-    config["loss"]["terms"] = all(&config["loss"]["terms"], "loss.terms", |v| registry::loss_terms().complete(v))?;
-    config["curriculum"] = registry::curricula().complete(&config["curriculum"]).at("curriculum")?;
-    config["replay"] = registry::replays().complete(&config["replay"]).at("replay")?;
-    Ok(config)
+fn complete(mut config: Value) -> Value {
+    fill(config.pointer_mut("/rollout/strategy"), &registry::strategies());
+    fill_all(config.pointer_mut("/filters"), &registry::filters());
+    if let Some(advantage) = config.get_mut("advantage") {
+        fill_advantage(advantage);
+    }
+    fill(config.pointer_mut("/loss/correction"), &registry::corrections());
+    fill_all(config.pointer_mut("/loss/terms"), &registry::loss_terms());
+    fill(config.get_mut("curriculum"), &registry::curricula());
+    fill(config.get_mut("replay"), &registry::replays());
+    config
+}
+
+fn fill<B>(part: Option<&mut Value>, kinds: &Kinds<B>) {
+    if let Some(part) = part
+        && let Ok(full) = kinds.complete(part)
+    {
+        *part = full;
+    }
+}
+
+fn fill_all<B>(list: Option<&mut Value>, kinds: &Kinds<B>) {
+    list.and_then(Value::as_array_mut).into_iter().flatten().for_each(|part| fill(Some(part), kinds));
+}
+
+fn fill_advantage(options: &mut Value) {
+    let (part, mut modulations) = split_advantage(options);
+    fill_all(Some(&mut modulations), &registry::modulations());
+    if let Ok(mut full) = registry::advantages().complete(&part) {
+        full["modulations"] = modulations;
+        *options = full;
+    }
 }
 
 /// The advantage map with its list of modulations taken apart: (part, modulations).
@@ -291,19 +320,6 @@ pub fn split_advantage(options: &Value) -> (Value, Value) {
     let mut part = options.clone();
     let modulations = part.as_object_mut().and_then(|m| m.remove("modulations")).unwrap_or_else(|| json!([]));
     (part, modulations)
-}
-
-fn advantage(options: &Value) -> Result<Value> {
-    let (part, modulations) = split_advantage(options);
-    let mut full = registry::advantages().complete(&part).at("advantage")?;
-    full["modulations"] = all(&modulations, "advantage.modulations", |v| registry::modulations().complete(v))?;
-    Ok(full)
-}
-
-fn all(list: &Value, name: &str, complete: impl Fn(&Value) -> Result<Value>) -> Result<Value> {
-    let items = list.as_array().ok_or_else(|| Error::invalid(format!("`{name}` must be a list")))?;
-    let full: Result<Vec<Value>> = items.iter().enumerate().map(|(i, v)| complete(v).at(format!("{name}[{i}]"))).collect();
-    full.map(Value::Array)
 }
 
 #[cfg(test)]
@@ -317,6 +333,16 @@ mod tests {
         assert_eq!(merge(base.clone(), over), json!({"a": {"kind": "x", "p": 1, "q": 3}, "b": [9], "c": {"d": 1, "e": 2}}));
         assert_eq!(merge(base.clone(), json!({"a": {"kind": "y"}}))["a"], json!({"kind": "y"}));
         assert_eq!(merge(base, json!({"a": {"p": 5}}))["a"], json!({"kind": "x", "p": 5, "q": 2}));
+    }
+
+    #[test]
+    fn a_bare_name_is_its_kind_on_both_sides() {
+        let map = json!({"a": {"kind": "x", "p": 1}});
+        assert_eq!(merge(map.clone(), json!({"a": "x"})), map);
+        assert_eq!(merge(map.clone(), json!({"a": "y"})), json!({"a": {"kind": "y"}}));
+        assert_eq!(merge(json!({"a": "x"}), json!({"a": {"p": 1}})), map);
+        assert_eq!(merge(json!({"a": "y"}), map.clone()), map);
+        assert_eq!(merge(json!({"a": {"p": 1}, "b": "sum"}), json!({"a": "x", "b": "mean"})), json!({"a": "x", "b": "mean"}));
     }
 
     #[test]
@@ -373,12 +399,19 @@ mod tests {
     }
 
     #[test]
-    fn errors_name_the_place_and_the_valid_names() {
+    fn an_unknown_algorithm_is_answered_with_the_valid_names() {
         let e = expand(json!({"algorithm": "gpro"})).unwrap_err();
         assert!(e.to_string().contains("gpro") && e.to_string().contains("dr_grpo"), "{e}");
-        let e = expand(json!({"loss": {"terms": [{"kind": "clip", "clip_hgh": 1}]}})).unwrap_err();
-        assert!(e.message.starts_with("loss.terms[0]: loss term `clip`") && e.message.contains("clip_hgh"), "{e}");
-        let e = expand(json!({"filters": [{"kind": "voidturn"}]})).unwrap_err();
-        assert!(e.help.unwrap().contains("void_turn"));
+    }
+
+    #[test]
+    fn a_wrong_part_stays_as_it_is_and_the_others_are_completed() {
+        let wrong = json!({"kind": "clip", "clip_hgh": 1});
+        let advantage = json!({"kind": "grup", "modulations": ["whiten"]});
+        let given = json!({"loss": {"terms": [wrong, "cispo"]}, "filters": ["voidturn"], "advantage": advantage, "replay": 3});
+        let full = expand(given).unwrap();
+        assert_eq!((&full["loss"]["terms"][0], &full["loss"]["terms"][1]["clip_high"]), (&wrong, &json!(0.28)));
+        assert_eq!((&full["filters"], &full["advantage"], &full["replay"]), (&json!(["voidturn"]), &advantage, &json!(3)));
+        assert_eq!(full["curriculum"]["promote_at"], json!(0.7));
     }
 }

@@ -31,4 +31,3 @@ pub use part::{
     Replay, Replayed, Scope, Spawn, Strategy, Term, Verdict,
 };
 pub use pass_rates::PassRates;
-pub use registry::{Kind, Kinds};

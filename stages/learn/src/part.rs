@@ -28,7 +28,11 @@ pub struct Needs {
     pub multi_turn: bool,
     /// More than one rollout per problem.
     pub groups: bool,
+    /// All groups of a step at once, to compare them with each other.
+    pub all_groups: bool,
     pub demonstrations: bool,
+    /// Episodes that begin otherwise than at the problem's prompt: behind a prefix, or under a text that only the sampling sees.
+    pub altered_start: bool,
     /// Scores of a process reward model per step.
     pub step_scores: bool,
 }
@@ -42,11 +46,13 @@ impl Needs {
         fork: false,
         multi_turn: false,
         groups: false,
+        all_groups: false,
         demonstrations: false,
+        altered_start: false,
         step_scores: false,
     };
     /// Each need by name, in a fixed order.
-    pub fn named(self) -> [(&'static str, bool); 9] {
+    pub fn named(self) -> [(&'static str, bool); 11] {
         [
             ("entropies", self.entropies),
             ("reference", self.reference),
@@ -55,7 +61,9 @@ impl Needs {
             ("fork", self.fork),
             ("multi_turn", self.multi_turn),
             ("groups", self.groups),
+            ("all_groups", self.all_groups),
             ("demonstrations", self.demonstrations),
+            ("altered_start", self.altered_start),
             ("step_scores", self.step_scores),
         ]
     }
@@ -69,7 +77,9 @@ impl Needs {
             fork: self.fork | o.fork,
             multi_turn: self.multi_turn | o.multi_turn,
             groups: self.groups | o.groups,
+            all_groups: self.all_groups | o.all_groups,
             demonstrations: self.demonstrations | o.demonstrations,
+            altered_start: self.altered_start | o.altered_start,
             step_scores: self.step_scores | o.step_scores,
         }
     }
@@ -115,7 +125,6 @@ impl Progress {
 pub struct PoolProblem {
     pub id: String,
     pub level: u32,
-    pub environment: String,
     /// Lines of a worked solution, for strategies that reveal a part of it; empty if the problem has none.
     pub hints: Vec<String>,
     /// Demonstrations by their own tokens, turn by turn, stop tokens included; only where a part needs demonstrations.
@@ -204,7 +213,6 @@ pub struct Live {
 pub struct GroupView {
     /// Sequences alive or done.
     pub started: u32,
-    pub done: u32,
     /// Most sequences the group may hold.
     pub budget: u32,
 }

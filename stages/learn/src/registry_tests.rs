@@ -1,5 +1,8 @@
 use super::*;
+use crate::part::{Draw, Pool, PoolProblem, Progress};
+use serde_json::json;
 use std::path::Path;
+use trainyard_core::Chance;
 
 fn files(folder: &str) -> Vec<String> {
     let path = Path::new("src").join(folder);
@@ -16,9 +19,10 @@ fn check<T: ?Sized>(kinds: &Kinds<T>, folder: &str) {
     assert_eq!(kinds.names(), files(folder), "every file of `{folder}` is listed, sorted");
     for kind in &kinds.list {
         assert!(!kind.summary.is_empty() && !kind.doc.is_empty());
-        let full = kinds.complete(&json!({ "kind": kind.kind })).unwrap();
+        let full = kinds.complete(&json!({ "kind": kind.name })).unwrap();
         assert_eq!(kinds.complete(&full).unwrap(), full, "completing twice changes nothing");
-        assert_eq!(kinds.complete(&json!(kind.kind)).unwrap(), full, "a bare name is the default");
+        assert_eq!(kinds.complete(&json!(kind.name)).unwrap(), full, "a bare name is the default");
+        assert_eq!(kinds.check(&full), []);
         kinds.build(&full).unwrap();
         let branch = kind.branch();
         let named: Vec<&String> = branch["properties"].as_object().unwrap().keys().collect();
@@ -45,9 +49,22 @@ fn unknown_kinds_and_options_are_refused_with_the_valid_names() {
     assert!(e.message.contains("overlng") && e.help.unwrap().contains("overlong, prefix_entropy, "));
     let e = loss_terms().build(&json!({"kind": "clip", "clip_lw": 0.1})).err().unwrap();
     assert!(e.message.contains("clip_lw"), "{e}");
-    assert!(curricula().build(&json!({"kind": "levels", "promote_at": 7})).is_err());
+    assert!(curricula().build(&json!({"kind": "levels", "promote_at": 7})).err().unwrap().message.contains("promote_at"));
     assert!(advantages().build(&json!(3)).is_err());
     assert!(advantages().build(&json!({"center": "group"})).err().unwrap().message.contains("kind"));
+}
+
+#[test]
+fn strategies_that_change_how_an_episode_begins_say_so() {
+    let hints = vec!["a".to_string(), "b".to_string()];
+    let pool = Pool { problems: vec![PoolProblem { hints, demonstrations: vec![vec![vec![1; 10]]], ..PoolProblem::default() }] };
+    let draw = Draw { problems: vec![0], ..Draw::default() };
+    for kind in strategies().names() {
+        let mut strategy = strategies().build(&json!(kind)).unwrap();
+        let spawns = strategy.start(&draw, &pool, 4, Progress { step: 0, steps: 10 }, &Chance::new(1));
+        let altered = spawns.iter().any(|s| s.prefix.is_some() || !s.scaffold.is_empty());
+        assert_eq!(strategy.needs().altered_start, altered, "{kind}");
+    }
 }
 
 #[test]

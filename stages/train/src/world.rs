@@ -5,7 +5,6 @@
 
 use serde_json::{Value, json};
 use std::sync::Arc;
-use trainyard_core::error::Context as _;
 use trainyard_core::{Error, OptionProblem, Result};
 pub use trainyard_envs::environments::word_problems::default_options as default_environment;
 use trainyard_envs::rewards::registry::{self as rewards, Total, WeightedReward};
@@ -29,34 +28,47 @@ impl World {
         Self { host: ToolHost::new(workers) }
     }
     pub fn environment(&self, options: &Value) -> Result<Box<dyn Environment>> {
-        environments::build(options, &self.host).at("environment")
+        environments::build(options, &self.host)
     }
     pub fn rewards(&self, options: &Value) -> Result<Rewards> {
         let list = options.as_array().ok_or_else(|| Error::invalid("`rewards` must be a list"))?;
         Ok(Rewards(rewards::build(list)?))
     }
 
-    /// Fills the defaults of `environment` and `rewards` in a config; absent keys get the default world.
-    pub fn complete(config: Value) -> Result<Value> {
-        let mut config = Self::complete_environment(config)?;
-        let list = config.get("rewards").cloned().unwrap_or_else(default_rewards);
-        let list = list.as_array().ok_or_else(|| Error::invalid("`rewards` must be a list"))?;
-        let full: Result<Vec<Value>> = list.iter().enumerate().map(|(i, r)| rewards::complete(r).at(format!("rewards[{i}]"))).collect();
-        config["rewards"] = Value::Array(full?);
-        Ok(config)
+    /// Fills the defaults of `environment` and `rewards` in a config; absent keys get the default world. What is wrong stays as it is,
+    /// for [`World::check`].
+    pub fn complete(config: Value) -> Value {
+        let mut config = Self::complete_environment(config);
+        if let Some(options) = config.as_object_mut() {
+            let list = options.entry("rewards").or_insert_with(default_rewards);
+            for reward in list.as_array_mut().into_iter().flatten() {
+                if let Ok(full) = rewards::complete(reward) {
+                    *reward = full;
+                }
+            }
+        }
+        config
     }
     /// Fills the defaults of `environment` alone.
-    pub fn complete_environment(mut config: Value) -> Result<Value> {
-        let environment = config.get("environment").cloned().unwrap_or_else(default_environment);
-        config["environment"] = environments::complete(&environment).at("environment")?;
-        Ok(config)
+    pub fn complete_environment(mut config: Value) -> Value {
+        if let Some(options) = config.as_object_mut() {
+            let environment = options.entry("environment").or_insert_with(default_environment);
+            if let Ok(full) = environments::complete(environment) {
+                *environment = full;
+            }
+        }
+        config
     }
     /// Everything wrong with an environment and a list of rewards, with pointers into the config.
     pub fn check(environment: &Value, rewards_list: Option<&Value>) -> Vec<OptionProblem> {
-        let place = |at: String| move |p: OptionProblem| OptionProblem { pointer: format!("{at}{}", p.pointer), ..p };
-        let mut problems: Vec<OptionProblem> = environments::check(environment).into_iter().map(place("/environment".into())).collect();
-        for (i, reward) in rewards_list.and_then(Value::as_array).into_iter().flatten().enumerate() {
-            problems.extend(rewards::check(reward).into_iter().map(place(format!("/rewards/{i}"))));
+        let mut problems: Vec<OptionProblem> = environments::check(environment).into_iter().map(|p| p.within("/environment")).collect();
+        let Some(list) = rewards_list else { return problems };
+        if !list.is_array() {
+            problems.push(OptionProblem::new("/rewards", "the rewards must be a list").help("write for example [{kind: answer}]"));
+        }
+        for (i, reward) in list.as_array().into_iter().flatten().enumerate() {
+            let place = format!("/rewards/{i}");
+            problems.extend(rewards::check(reward).into_iter().map(|p| p.within(&place)));
         }
         problems
     }

@@ -14,7 +14,7 @@ pub fn run(args: &StagesArgs) -> Result<Exit> {
     let registry = wiring::registry()?;
     match &args.kind {
         None => list(&registry, args.format)?,
-        Some(name) if let Some(part) = parts::of_rl().into_iter().find(|p| p.name == *name) => match args.format {
+        Some(name) if let Some(part) = parts::all().into_iter().find(|p| p.name == *name) => match args.format {
             Format::Json => print_json(&json!({"name": part.name, "summary": part.summary, "doc": part.doc, "options": part.options}))?,
             Format::Text => print_text(&part_page(&part)),
         },
@@ -31,7 +31,7 @@ pub fn run(args: &StagesArgs) -> Result<Exit> {
 
 fn unknown(name: &str, registry: &dyn Catalogue) -> Error {
     Error::invalid(format!("there is no stage kind or part `{name}`"))
-        .help(format!("the kinds are {}; `trainyard stages rl` lists the parts", registry.names().join(", ")))
+        .help(format!("the kinds are {}; `trainyard stages rl` and `trainyard stages data/filter` list parts", registry.names().join(", ")))
 }
 
 fn list(registry: &dyn Catalogue, format: Format) -> Result<()> {
@@ -56,8 +56,9 @@ fn page(info: &KindInfo) -> String {
         let _ = writeln!(text, "\nmetrics\n  {}", info.metrics.join(", "));
     }
     let _ = write!(text, "\nexample\n{}", indent(info.example, 2));
-    if info.name == "rl" {
-        let rows: Vec<Vec<String>> = parts::of_rl().into_iter().map(|p| vec![format!("  {}", p.name), p.summary]).collect();
+    let parts = parts::of(info.name);
+    if !parts.is_empty() {
+        let rows: Vec<Vec<String>> = parts.into_iter().map(|p| vec![format!("  {}", p.name), p.summary]).collect();
         let _ = write!(text, "\n\n{}\n`trainyard stages PART` prints its formula, options and source.", table(&["parts", ""], &rows));
     }
     text
@@ -69,8 +70,10 @@ fn part_page(part: &parts::PartPage) -> String {
     if !part.doc.is_empty() {
         let _ = write!(text, "\n{}\n", part.doc.trim());
     }
-    text.push_str("\noptions\n");
-    options(&mut text, &part.options, &part.options, 1);
+    if !part.options.is_null() {
+        text.push_str("\noptions\n");
+        options(&mut text, &part.options, &part.options, 1);
+    }
     text
 }
 

@@ -7,6 +7,7 @@
 use super::rule::{Judgment, Rule, World};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use trainyard_api::PartOptions;
 use trainyard_core::{Error, Result};
 use trainyard_envs::Environment;
 use trainyard_tables::{Status, Trajectory};
@@ -16,9 +17,16 @@ use trainyard_tables::{Status, Trajectory};
 #[serde(deny_unknown_fields)]
 pub struct Answer {}
 
+impl PartOptions for Answer {
+    const KIND: &'static str = "answer";
+    const SUMMARY: &'static str = "the environment's verifier accepts the final answer";
+    const DOC: &'static str = "Rejects rows whose answer is wrong, missing, or to an unknown problem, and episodes that failed as infrastructure. Needs the input\n\
+        `problems`. Reasons: wrong, no_answer, unknown_problem, infrastructure.";
+}
+
 impl Rule for Answer {
     fn kind(&self) -> &'static str {
-        "answer"
+        Self::KIND
     }
     fn judge(&self, rows: &[&Trajectory], world: &World<'_>) -> Result<Vec<Judgment>> {
         if world.problems.is_empty() {

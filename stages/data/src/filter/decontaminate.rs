@@ -1,9 +1,7 @@
 //! Rule `decontaminate`: no kept row may overlap an evaluation problem. `data/select` asks the same of problems.
 //!
-//! Methods, each of which may reject: `canonical` (the same problem: equal canonical forms, or equal words of the question),
-//! `ngram_13` (any 13-gram of an evaluation question or reference occurs in the row, or in the problem with its reference; arXiv
-//! 2005.14165), `coverage_8` (at least a share of an evaluation question's 8-grams occurs in the row's question, or of the row's in
-//! one evaluation question; arXiv 2411.15124). Refuses: running without evaluation problems, which would look like a clean bill.
+//! Why three methods: equal problems, copied stretches and rephrased ones are found by different measures, and each may reject.
+//! Refuses: running without evaluation problems, which would look like a clean bill.
 
 use super::rule::{Judgment, Rule, World, question};
 use crate::text::{ngrams, normal};
@@ -12,7 +10,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
-use trainyard_core::{Error, Result};
+use std::ops::Bound;
+use trainyard_api::PartOptions;
+use trainyard_core::{Error, OptionProblem, Result};
 use trainyard_tables::{Problem, Trajectory};
 
 /// How overlap is decided.
@@ -46,9 +46,29 @@ impl Default for Decontaminate {
     }
 }
 
+impl PartOptions for Decontaminate {
+    const KIND: &'static str = "decontaminate";
+    const SUMMARY: &'static str = "no overlap with an evaluation problem";
+    const DOC: &'static str = "Each of the `methods` may reject:\n\
+        `canonical`: the same problem, by equal canonical forms or equal words of the question;\n\
+        `ngram_13`: any 13-gram of an evaluation question or reference occurs in the row (2005.14165);\n\
+        `coverage_8`: at least the share `coverage` of an evaluation question's 8-grams occurs in the row's question, or of the row's in one\n\
+        evaluation question (2411.15124).\n\n\
+        Needs the input `evaluation`. For problems made from templates use `canonical` alone: they share n-grams by construction. Reasons:\n\
+        same_problem, ngram_13, coverage_8.";
+    fn check(&self) -> Vec<OptionProblem> {
+        let mut problems = Vec::new();
+        if self.methods.is_empty() {
+            problems.push(OptionProblem::new("/methods", "no method is named").help("use some of: canonical, ngram_13, coverage_8"));
+        }
+        problems.extend(OptionProblem::outside("/coverage", self.coverage, (Bound::Excluded(0.0), Bound::Included(1.0))));
+        problems
+    }
+}
+
 impl Rule for Decontaminate {
     fn kind(&self) -> &'static str {
-        "decontaminate"
+        Self::KIND
     }
     fn judge(&self, rows: &[&Trajectory], world: &World<'_>) -> Result<Vec<Judgment>> {
         let index = self.index(world.evaluation, "take the rule out of `rules`")?;

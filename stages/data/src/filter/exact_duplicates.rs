@@ -8,6 +8,7 @@ use crate::text::normal;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use trainyard_api::PartOptions;
 use trainyard_core::Result;
 use trainyard_tables::Trajectory;
 
@@ -20,9 +21,16 @@ pub struct ExactDuplicates {
     pub on: Part,
 }
 
+impl PartOptions for ExactDuplicates {
+    const KIND: &'static str = "exact_duplicates";
+    const SUMMARY: &'static str = "the first of equal rows";
+    const DOC: &'static str = "Rejects all but the first of equal rows: `on: conversation` compares all messages character by character, `on: question` the words of the\n\
+        first user message. Reason: duplicate.";
+}
+
 impl Rule for ExactDuplicates {
     fn kind(&self) -> &'static str {
-        "exact_duplicates"
+        Self::KIND
     }
     fn judge(&self, rows: &[&Trajectory], _world: &World<'_>) -> Result<Vec<Judgment>> {
         let mut first: BTreeMap<String, &str> = BTreeMap::new();

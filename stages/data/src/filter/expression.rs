@@ -6,6 +6,7 @@ use super::rule::{Judgment, Rule, World};
 use crate::io;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use trainyard_api::PartOptions;
 use trainyard_core::Result;
 use trainyard_tables::Trajectory;
 
@@ -17,9 +18,16 @@ pub struct Expression {
     pub keep: String,
 }
 
+impl PartOptions for Expression {
+    const KIND: &'static str = "expression";
+    const SUMMARY: &'static str = "a SQL expression over the columns is true";
+    const DOC: &'static str = "Keeps the rows for which the SQL expression `keep` over the columns of the trajectories is true, as in `tool_errors <= 1 and level < 4`; null\n\
+        counts as not true. Reason: not_true.";
+}
+
 impl Rule for Expression {
     fn kind(&self) -> &'static str {
-        "expression"
+        Self::KIND
     }
     fn judge(&self, rows: &[&Trajectory], world: &World<'_>) -> Result<Vec<Judgment>> {
         let mask = io::trajectory_mask(rows, &self.keep, world.scratch)?;

@@ -3,6 +3,7 @@
 use super::rule::{Judgment, Rule, World};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use trainyard_api::PartOptions;
 use trainyard_core::Result;
 use trainyard_envs::ToolFormat;
 use trainyard_tables::Trajectory;
@@ -12,9 +13,16 @@ use trainyard_tables::Trajectory;
 #[serde(deny_unknown_fields)]
 pub struct Format {}
 
+impl PartOptions for Format {
+    const KIND: &'static str = "format";
+    const SUMMARY: &'static str = "every call parses and has its result, and the last message answers";
+    const DOC: &'static str = "Rejects rows that the environment could not have produced from a well-behaved agent. Reasons: broken_call, truncated_call, no_result,\n\
+        result_without_call, no_answer.";
+}
+
 impl Rule for Format {
     fn kind(&self) -> &'static str {
-        "format"
+        Self::KIND
     }
     fn judge(&self, rows: &[&Trajectory], world: &World<'_>) -> Result<Vec<Judgment>> {
         let format = world.environment.format();

@@ -33,11 +33,10 @@ use trainyard_tables::{Problem, Trajectory, Verdict};
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Config {
-    /// The rules, in order: `{kind: …}` with the rule's own options. A row is judged until a rule rejects it.
+    /// The rules, in order: `{kind: …}` with the rule's own options, or the bare name of a rule. A row is judged until a rule rejects it.
     #[serde(default = "default_rules")]
     pub rules: Vec<Value>,
-    /// The environment whose tool-call format and verifier the rules use. Without one, the rules `format`, `answer` and
-    /// `void_turn` cannot judge.
+    /// The environment that the rows are from: the rules `format` and `void_turn` read its tool calls, `answer` asks its verifier.
     #[serde(default = "word_problems::default_options")]
     #[schemars(schema_with = "trainyard_envs::environments::registry::schema")]
     pub environment: Value,
@@ -91,7 +90,7 @@ impl Stage for Filter {
 
     fn schema() -> Value {
         let mut schema = schemars::schema_for!(Config).to_value();
-        schema["properties"]["rules"]["items"] = registry::schema();
+        schema["properties"]["rules"]["items"] = registry::rules().schema();
         schema
     }
 
@@ -102,8 +101,9 @@ impl Stage for Filter {
             let environment = options.entry("environment").or_insert_with(word_problems::default_options);
             complete_environment(environment);
             let rules = options.entry("rules").or_insert_with(|| Value::Array(default_rules()));
+            let kinds = registry::rules();
             for rule in rules.as_array_mut().into_iter().flatten() {
-                if let Ok(full) = registry::complete(rule) {
+                if let Ok(full) = kinds.complete(rule) {
                     *rule = full;
                 }
             }
@@ -112,16 +112,12 @@ impl Stage for Filter {
     }
 
     fn check(config: &Config) -> Vec<OptionProblem> {
-        let mut problems: Vec<OptionProblem> = config
-            .rules
-            .iter()
-            .enumerate()
-            .filter_map(|(i, rule)| {
-                registry::build(rule).err().map(|e| OptionProblem { pointer: format!("/rules/{i}"), message: e.message, help: e.help })
-            })
-            .collect();
-        problems.extend(check_environment(&config.environment));
-        problems
+        let kinds = registry::rules();
+        let of_rule = |(i, rule): (usize, &Value)| {
+            let place = format!("/rules/{i}");
+            kinds.check(rule).into_iter().map(move |problem| problem.within(&place))
+        };
+        config.rules.iter().enumerate().flat_map(of_rule).chain(check_environment(&config.environment)).collect()
     }
 
     fn run(config: Config, context: &mut StageContext) -> Result<()> {
@@ -138,7 +134,7 @@ impl Stage for Filter {
         let mut counts = Vec::new();
         for options in &config.rules {
             context.stop_if_cancelled()?;
-            let rule = registry::build(options)?;
+            let rule = registry::rules().build(options)?;
             counts.push(apply(rule.as_ref(), &mut rows, &world)?);
         }
         publish(rows, &counts, context)

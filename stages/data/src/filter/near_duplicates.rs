@@ -11,7 +11,9 @@ use rayon::prelude::*;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
-use trainyard_core::{Error, Result};
+use std::ops::Bound;
+use trainyard_api::PartOptions;
+use trainyard_core::{OptionProblem, Result};
 use trainyard_tables::Trajectory;
 
 /// Rejects rows that are nearly a repetition of an earlier one.
@@ -45,12 +47,28 @@ struct Sketch {
     bands: Vec<u64>,
 }
 
+impl PartOptions for NearDuplicates {
+    const KIND: &'static str = "near_duplicates";
+    const SUMMARY: &'static str = "the first of rows that nearly repeat each other";
+    const DOC: &'static str = "Rejects rows whose sets of shingles (`ngram` words in a row) have at least the Jaccard similarity `threshold` with those of an earlier kept\n\
+        row. Candidates are found by MinHash with `bands` bands of `rows` hash functions, then compared exactly: a pair may be missed, but nothing\n\
+        below the threshold is rejected. Reason: near_duplicate.";
+    fn check(&self) -> Vec<OptionProblem> {
+        let problems = [
+            OptionProblem::outside("/ngram", self.ngram, 1..=50),
+            OptionProblem::outside("/threshold", self.threshold, (Bound::Excluded(0.0), Bound::Included(1.0))),
+            OptionProblem::outside("/bands", self.bands, 1..=256),
+            OptionProblem::outside("/rows", self.rows, 1..=64),
+        ];
+        problems.into_iter().flatten().collect()
+    }
+}
+
 impl Rule for NearDuplicates {
     fn kind(&self) -> &'static str {
-        "near_duplicates"
+        Self::KIND
     }
     fn judge(&self, rows: &[&Trajectory], _world: &World<'_>) -> Result<Vec<Judgment>> {
-        self.validate()?;
         let minhash = MinHash::new(self.bands, self.rows);
         let sketches: Vec<Sketch> = rows
             .par_iter()
@@ -77,14 +95,6 @@ impl Rule for NearDuplicates {
 }
 
 impl NearDuplicates {
-    fn validate(&self) -> Result<()> {
-        let sizes = self.ngram >= 1 && (1..=256).contains(&self.bands) && (1..=64).contains(&self.rows);
-        if sizes && self.threshold > 0.0 && self.threshold <= 1.0 {
-            return Ok(());
-        }
-        Err(Error::invalid("`ngram`, `bands` and `rows` must be at least 1, and `threshold` above 0 and at most 1"))
-    }
-
     /// The first earlier kept row that shares a band and is similar enough.
     fn nearest(&self, i: usize, sketches: &[Sketch], kept: &HashMap<(usize, u64), Vec<usize>>) -> Option<(usize, f64)> {
         let mut candidates: Vec<usize> =

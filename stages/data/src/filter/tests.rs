@@ -24,7 +24,7 @@ fn judge(rule: Value, rows: &[Trajectory], problems: &[Problem], evaluation: &[P
     let environment = calculator();
     let world = World { problems: &problems, evaluation, environment: environment.as_ref(), scratch: scratch.path() };
     let rows: Vec<&Trajectory> = rows.iter().collect();
-    let judgments = registry::build(&rule).unwrap().judge(&rows, &world).unwrap();
+    let judgments = registry::rules().build(&rule).unwrap().judge(&rows, &world).unwrap();
     judgments.into_iter().map(|j| if let Judgment::Reject { code, .. } = j { code.to_string() } else { String::new() }).collect()
 }
 
@@ -32,7 +32,7 @@ fn refuses(rule: Value, word: &str) {
     let environment = calculator();
     let world = World { problems: &BTreeMap::new(), evaluation: &[], environment: environment.as_ref(), scratch: &PathBuf::new() };
     let row = asked("a", "q");
-    let e = registry::build(&rule).and_then(|rule| rule.judge(&[&row], &world)).unwrap_err();
+    let e = registry::rules().build(&rule).and_then(|rule| rule.judge(&[&row], &world)).unwrap_err();
     assert!(e.to_string().contains(word), "{e}");
 }
 
@@ -139,6 +139,23 @@ fn decontamination_by_each_method() {
 }
 
 #[test]
+fn all_that_is_wrong_with_the_rules_is_reported_at_its_place() {
+    let rules = json!([
+        "format",
+        {"kind": "near_duplicates", "bands": 0, "threshold": 2},
+        {"kind": "decontaminate", "methods": [], "coverage": 0},
+        "exact",
+        {"kind": "expression"},
+    ]);
+    let config = json!({"rules": rules, "environment": {"kind": "word-problems", "max_turns": 0}});
+    let problems = trainyard_api::stage::erase::<Filter>().validate(&config);
+    let pointers: Vec<&str> = problems.iter().map(|p| p.pointer.as_str()).collect();
+    let expected =
+        ["/rules/1/threshold", "/rules/1/bands", "/rules/2/methods", "/rules/2/coverage", "/rules/3", "/rules/4", "/environment/max_turns"];
+    assert_eq!(pointers, expected);
+}
+
+#[test]
 fn expressions_see_the_columns() {
     let mut rows = [asked("a", "q"), asked("b", "q")];
     rows[1].tool_errors = 3;
@@ -151,7 +168,7 @@ fn rows_keep_their_verdicts_and_counts_add_up() {
     let environment = calculator();
     let scratch = tempfile::tempdir().unwrap();
     let world = World { problems: &BTreeMap::new(), evaluation: &[], environment: environment.as_ref(), scratch: scratch.path() };
-    let rules = ["format", "exact_duplicates"].map(|kind| registry::build(&json!({"kind": kind})).unwrap());
+    let rules = ["format", "exact_duplicates"].map(|kind| registry::rules().build(&json!({"kind": kind})).unwrap());
     let counts: Vec<Count> = rules.iter().map(|rule| apply(rule.as_ref(), &mut rows, &world).unwrap()).collect();
     assert_eq!(counts.iter().map(|c| (c.judged, c.rejected())).collect::<Vec<_>>(), [(3, 1), (2, 1)]);
     assert_eq!(

@@ -4,6 +4,7 @@
 use super::rule::{Judgment, Rule, World};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use trainyard_api::PartOptions;
 use trainyard_core::Result;
 use trainyard_tables::Trajectory;
 
@@ -12,9 +13,16 @@ use trainyard_tables::Trajectory;
 #[serde(deny_unknown_fields)]
 pub struct VoidTurn {}
 
+impl PartOptions for VoidTurn {
+    const KIND: &'static str = "void_turn";
+    const SUMMARY: &'static str = "every turn calls a tool or answers";
+    const DOC: &'static str = "Rejects rows with a turn that holds neither a complete tool call nor a final answer. Where the agent converses with a user, words that the\n\
+        user replied to are no void turn. Reason: void. Source: 2509.02479.";
+}
+
 impl Rule for VoidTurn {
     fn kind(&self) -> &'static str {
-        "void_turn"
+        Self::KIND
     }
     fn judge(&self, rows: &[&Trajectory], world: &World<'_>) -> Result<Vec<Judgment>> {
         let format = world.environment.format();

@@ -154,11 +154,7 @@ pub fn complete_environment(options: &mut Value) {
 
 /// What is wrong with an environment's options, under `/environment`.
 pub fn check_environment(options: &Value) -> Vec<OptionProblem> {
-    let mut problems = environments::check(options);
-    for problem in &mut problems {
-        problem.pointer.insert_str(0, "/environment");
-    }
-    problems
+    environments::check(options).into_iter().map(|problem| problem.within("/environment")).collect()
 }
 
 fn publish(mut made: Synthesized, context: &mut StageContext) -> Result<()> {

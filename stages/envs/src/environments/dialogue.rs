@@ -177,7 +177,7 @@ impl DialogueEpisode {
                 (Some(_), Some(world)) => world.submit(call),
                 _ => {
                     let known: Vec<&str> = dialogue.specs.iter().map(|spec| spec.name.as_str()).collect();
-                    Ticket::ready(ToolResult::error(format!("error: no tool `{}`; use one of: {}", call.name, known.join(", "))))
+                    Ticket::ready(ToolResult::unknown_tool(&call.name, &known))
                 }
             },
         });

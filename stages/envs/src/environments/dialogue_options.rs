@@ -1,11 +1,11 @@
 //! What can be set of a dialogue, and what contradicts itself; and how an environment puts options of its own beside these.
 //!
 //! Why [`InDialogue`]: all environments that are dialogues take the same options with other defaults, and a file shows all keys side by
-//! side. Refuses: nothing to call. An environment with tools of its own needs none of the registry.
+//! side. Keys that say nothing in one of them are hidden there. Refuses: nothing to call. An environment with tools of its own needs
+//! none of the registry.
 
 use crate::environments::Latency;
 use crate::formats::registry as formats;
-use crate::options::PartOptions;
 use crate::tools::registry::{names as tool_names, tool};
 use crate::tools::{ToolLimits, ToolSpec};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
@@ -14,6 +14,7 @@ use serde::ser::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Map, Value};
 use std::borrow::Cow;
+use trainyard_api::PartOptions;
 use trainyard_core::OptionProblem;
 
 /// Options of a dialogue.
@@ -22,9 +23,10 @@ use trainyard_core::OptionProblem;
 pub struct DialogueOptions {
     /// Tools that the agent may call: `python`, `calculator`.
     pub tools: Vec<String>,
-    /// How calls are written: `code` (raw code, one tool) or `hermes` (JSON).
+    /// How calls are written: `code` (raw text for the one tool), or `hermes` or `toolrl` (JSON).
+    #[schemars(schema_with = "formats::schema")]
     pub format: String,
-    /// Agent turns in one episode, the answer included.
+    /// Agent turns in one episode, the answer included. Calls in the last one are not run.
     #[schemars(range(min = 1, max = 1000))]
     pub max_turns: u32,
     /// Tool calls in one episode.
@@ -58,12 +60,8 @@ impl Default for DialogueOptions {
 }
 
 impl DialogueOptions {
-    /// Everything out of range or contradictory.
-    pub fn check(&self) -> Vec<OptionProblem> {
-        self.check_with(&[])
-    }
-    /// The same for an environment with tools of its own; then `tools` may be empty.
-    pub fn check_with(&self, own: &[ToolSpec]) -> Vec<OptionProblem> {
+    /// Everything out of range or contradictory, in an environment with these tools of its own. If it has any, `tools` may be empty.
+    pub fn check(&self, own: &[ToolSpec]) -> Vec<OptionProblem> {
         let mut problems = Vec::new();
         for (index, name) in self.tools.iter().enumerate() {
             if let Err(e) = tool(name) {
@@ -79,14 +77,8 @@ impl DialogueOptions {
         {
             problems.push(OptionProblem { pointer: "/format".to_string(), message: e.message, help: e.help });
         }
-        if !(1..=1000).contains(&self.max_turns) {
-            problems
-                .push(OptionProblem::new("/max_turns", format!("{} is out of range", self.max_turns)).help("use a value from 1 to 1000"));
-        }
-        if self.max_tool_calls > 10_000 {
-            problems
-                .push(OptionProblem::new("/max_tool_calls", format!("{} is out of range", self.max_tool_calls)).help("use at most 10000"));
-        }
+        problems.extend(OptionProblem::outside("/max_turns", self.max_turns, 1..=1000));
+        problems.extend(OptionProblem::outside("/max_tool_calls", self.max_tool_calls, ..=10_000));
         problems.extend(self.limits.check("/limits"));
         problems.extend(self.latency.iter().flat_map(|latency| latency.check("/latency")));
         problems
@@ -102,7 +94,14 @@ const COMMON: [&str; 8] = ["describe_tools", "format", "latency", "limits", "max
 
 /// What an environment adds to the options of a dialogue: a plain struct with defaults that denies unknown fields.
 pub trait OwnOptions: Serialize + DeserializeOwned + JsonSchema + Default {
+    /// As in [`PartOptions`].
     const KIND: &'static str;
+    /// As in [`PartOptions`].
+    const SUMMARY: &'static str;
+    /// As in [`PartOptions`].
+    const DOC: &'static str;
+    /// Options of a dialogue that say nothing in this environment: no file can set them.
+    const HIDDEN: &'static [&'static str] = &[];
     /// The defaults that the dialogue has in this environment.
     fn dialogue() -> DialogueOptions;
     /// Tools that the environment brings itself.
@@ -130,11 +129,18 @@ impl<O: OwnOptions> Default for InDialogue<O> {
 
 impl<O: OwnOptions> PartOptions for InDialogue<O> {
     const KIND: &'static str = O::KIND;
+    const SUMMARY: &'static str = O::SUMMARY;
+    const DOC: &'static str = O::DOC;
     fn check(&self) -> Vec<OptionProblem> {
         let mut problems = self.own.check();
-        problems.extend(self.dialogue.check_with(&O::tools()));
+        problems.extend(self.dialogue.check(&O::tools()));
         problems
     }
+}
+
+/// Whether an environment takes an option of a dialogue.
+fn takes<O: OwnOptions>(name: &str) -> bool {
+    !O::HIDDEN.contains(&name)
 }
 
 /// The fields of a struct as JSON.
@@ -145,7 +151,8 @@ fn fields(options: &impl Serialize) -> serde_json::Result<Map<String, Value>> {
 impl<O: OwnOptions> Serialize for InDialogue<O> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut all = fields(&self.own).map_err(S::Error::custom)?;
-        all.extend(fields(&self.dialogue).map_err(S::Error::custom)?);
+        let common = fields(&self.dialogue).map_err(S::Error::custom)?;
+        all.extend(common.into_iter().filter(|(name, _)| takes::<O>(name)));
         all.serialize(serializer)
     }
 }
@@ -154,7 +161,7 @@ impl<'de, O: OwnOptions> Deserialize<'de> for InDialogue<O> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let mut own = Map::deserialize(deserializer)?;
         let mut common = fields(&O::dialogue()).map_err(D::Error::custom)?;
-        for name in COMMON {
+        for name in COMMON.into_iter().filter(|name| takes::<O>(name)) {
             common.extend(own.remove(name).map(|value| (name.to_string(), value)));
         }
         Ok(Self {
@@ -172,7 +179,8 @@ impl<O: OwnOptions> JsonSchema for InDialogue<O> {
         let mut schema = O::json_schema(generator).to_value();
         let common = DialogueOptions::json_schema(generator).to_value();
         let mut properties = schema["properties"].as_object().cloned().unwrap_or_default();
-        properties.extend(common["properties"].as_object().cloned().unwrap_or_default());
+        let shared = common["properties"].as_object().cloned().unwrap_or_default();
+        properties.extend(shared.into_iter().filter(|(name, _)| takes::<O>(name)));
         for (name, default) in fields(&Self::default()).unwrap_or_default() {
             properties[&name]["default"] = default;
         }
@@ -188,11 +196,13 @@ mod tests {
 
     #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
     #[serde(deny_unknown_fields, default)]
-    struct Own {
+    struct Rows {
         rows: u32,
     }
-    impl OwnOptions for Own {
+    impl OwnOptions for Rows {
         const KIND: &'static str = "own";
+        const SUMMARY: &'static str = "a dialogue with rows";
+        const DOC: &'static str = "At most 5 rows.";
         fn dialogue() -> DialogueOptions {
             DialogueOptions { max_turns: 9, ..DialogueOptions::default() }
         }
@@ -208,25 +218,60 @@ mod tests {
     }
 
     #[test]
+    fn every_format_may_be_named() {
+        let schema = schemars::schema_for!(DialogueOptions).to_value();
+        let format = &schema["properties"]["format"];
+        assert_eq!((&format["type"], &format["enum"], &format["default"]), (&json!("string"), &json!(formats::names()), &json!("code")));
+        let described = format["description"].as_str().unwrap();
+        assert!(formats::names().iter().all(|name| described.contains(&format!("`{name}`"))), "{described}");
+    }
+
+    #[test]
     fn keys_stand_side_by_side_and_find_their_struct() {
-        let options: InDialogue<Own> = serde_json::from_value(json!({"rows": 3, "max_tool_calls": 2})).unwrap();
+        let options: InDialogue<Rows> = serde_json::from_value(json!({"rows": 3, "max_tool_calls": 2})).unwrap();
         assert_eq!((options.own.rows, options.dialogue.max_turns, options.dialogue.max_tool_calls), (3, 9, 2));
         let whole = serde_json::to_value(&options).unwrap();
         assert_eq!((&whole["rows"], &whole["max_turns"]), (&json!(3), &json!(9)));
-        assert_eq!(serde_json::from_value::<InDialogue<Own>>(whole).unwrap(), options);
-        let unknown = serde_json::from_value::<InDialogue<Own>>(json!({"max_turn": 1})).unwrap_err();
+        assert_eq!(serde_json::from_value::<InDialogue<Rows>>(whole).unwrap(), options);
+        let unknown = serde_json::from_value::<InDialogue<Rows>>(json!({"max_turn": 1})).unwrap_err();
         assert!(unknown.to_string().contains("max_turn"), "{unknown}");
-        assert!(serde_json::from_value::<InDialogue<Own>>(json!({"max_turns": "many"})).is_err());
+        assert!(serde_json::from_value::<InDialogue<Rows>>(json!({"max_turns": "many"})).is_err());
+    }
+
+    /// No options of its own, and no tools of the registry.
+    #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+    #[serde(deny_unknown_fields, default)]
+    struct Bare {}
+    impl OwnOptions for Bare {
+        const KIND: &'static str = "bare";
+        const SUMMARY: &'static str = "a dialogue without tools of the registry";
+        const DOC: &'static str = "Nothing to set.";
+        const HIDDEN: &'static [&'static str] = &["limits", "tools"];
+        fn dialogue() -> DialogueOptions {
+            DialogueOptions { tools: Vec::new(), ..DialogueOptions::default() }
+        }
+    }
+
+    #[test]
+    fn hidden_options_are_neither_taken_nor_shown() {
+        let whole = serde_json::to_value(InDialogue::<Bare>::default()).unwrap();
+        let keys = ["describe_tools", "format", "max_tool_calls", "max_turns", "system"];
+        assert_eq!(whole.as_object().unwrap().keys().collect::<Vec<_>>(), keys);
+        assert_eq!(serde_json::from_value::<InDialogue<Bare>>(whole).unwrap(), InDialogue::<Bare>::default());
+        let refused = serde_json::from_value::<InDialogue<Bare>>(json!({"tools": ["python"]})).unwrap_err();
+        assert!(refused.to_string().contains("tools"), "{refused}");
+        let schema = schemars::schema_for!(InDialogue<Bare>).to_value();
+        assert_eq!(schema["properties"].as_object().unwrap().len(), COMMON.len() - 2);
     }
 
     #[test]
     fn the_schema_and_the_check_cover_both() {
-        let schema = schemars::schema_for!(InDialogue<Own>).to_value();
+        let schema = schemars::schema_for!(InDialogue<Rows>).to_value();
         let properties = schema["properties"].as_object().unwrap();
         assert_eq!(properties.len(), 1 + COMMON.len());
         assert_eq!((&properties["max_turns"]["default"], &properties["rows"]["default"]), (&json!(9), &json!(0)));
         assert_eq!(schema["additionalProperties"], json!(false));
-        let mut options = InDialogue::<Own>::default();
+        let mut options = InDialogue::<Rows>::default();
         options.own.rows = 6;
         options.dialogue.max_turns = 0;
         let pointers: Vec<String> = options.check().into_iter().map(|p| p.pointer).collect();

@@ -11,7 +11,7 @@ fn spec(name: &str) -> ToolSpec {
 fn dialogue(tools: &[&str], own: &[ToolSpec]) -> Arc<Dialogue> {
     let tools = tools.iter().map(|name| (*name).to_string()).collect();
     let options = DialogueOptions { tools, format: "hermes".to_string(), max_turns: 4, ..DialogueOptions::default() };
-    assert_eq!(options.check_with(own), []);
+    assert_eq!(options.check(own), []);
     Dialogue::with_tools(options, &ToolHost::new(1), own, |text| Some(text.to_string())).unwrap()
 }
 
@@ -147,8 +147,8 @@ fn worlds_and_tools_must_fit() {
     assert!(dialogue.start(0).is_err() && dialogue.start_with(Vec::new(), 0).is_err());
     assert_eq!(dialogue.call("x").unwrap().arguments, json!({"text": "x"}));
     let nothing = DialogueOptions { tools: Vec::new(), ..DialogueOptions::default() };
-    assert_eq!(nothing.check()[0].pointer, "/tools");
-    assert_eq!(nothing.check_with(&[spec("one"), spec("two")])[0].pointer, "/format");
+    assert_eq!(nothing.check(&[])[0].pointer, "/tools");
+    assert_eq!(nothing.check(&[spec("one"), spec("two")])[0].pointer, "/format");
 }
 
 /// The calculator, whose results are held back for 5 to 10 ms of the clock that is handed out.
@@ -206,7 +206,7 @@ fn episodes_of_different_seeds_wait_differently() {
 #[test]
 fn a_latency_has_its_place_among_the_options() {
     let options = DialogueOptions { latency: Some(Latency { least_millis: 2, most_millis: 1 }), ..DialogueOptions::default() };
-    assert_eq!(options.check()[0].pointer, "/latency/least_millis");
+    assert_eq!(options.check(&[])[0].pointer, "/latency/least_millis");
     let json = serde_json::to_value(DialogueOptions::default()).unwrap();
     assert!(json.get("latency").is_none(), "digests of files without it stay");
 }

@@ -33,23 +33,9 @@ impl Default for Latency {
 impl Latency {
     /// Everything out of range or contradictory; `pointer` is the place of these options.
     pub fn check(&self, pointer: &str) -> Vec<OptionProblem> {
-        let limits = [("least_millis", self.least_millis), ("most_millis", self.most_millis)];
-        let outside = limits.into_iter().filter(|(_, value)| *value > MOST);
-        let problem = |(name, value): (&str, u64)| {
-            OptionProblem::new(format!("{pointer}/{name}"), format!("{value} is out of range"))
-                .help(format!("use a value from 0 to {MOST}"))
-        };
-        let mut problems: Vec<OptionProblem> = outside.map(problem).collect();
-        if self.least_millis > self.most_millis {
-            problems.push(
-                OptionProblem::new(
-                    format!("{pointer}/least_millis"),
-                    format!("{} is more than `most_millis`, which is {}", self.least_millis, self.most_millis),
-                )
-                .help("use at most the value of `most_millis`"),
-            );
-        }
-        problems
+        let (least, most) = (("/least_millis", self.least_millis), ("/most_millis", self.most_millis));
+        let outside = [least, most].into_iter().filter_map(|(at, millis)| OptionProblem::outside(at, millis, ..=MOST));
+        outside.chain(OptionProblem::crossed(least, most)).map(|problem| problem.within(pointer)).collect()
     }
     /// The time of one turn of the episode that has this seed.
     pub fn of_turn(&self, seed: u64, turn: u32) -> Duration {

@@ -4,79 +4,61 @@ use crate::environments::{
     Environment, countdown, customer_service, function_calling, grid_world, math_problems, multi_hop_questions, sql_questions,
     word_problems,
 };
-use crate::options::{PartKind, find, part, read};
 use crate::tools::ToolHost;
 use serde_json::{Value, json};
 use std::sync::Arc;
+use trainyard_api::parts::{Kinds, part, read};
 use trainyard_core::{OptionProblem, Result};
 
-type Build = fn(&Value, &Arc<ToolHost>) -> Result<Box<dyn Environment>>;
+/// Environments share a tool host.
+pub type Build = fn(&Value, &Arc<ToolHost>) -> Result<Box<dyn Environment>>;
 
 /// Every environment, by name.
-pub fn kinds() -> Vec<PartKind<Build>> {
-    vec![
-        part::<countdown::CountdownOptions, Build>("make a target from given numbers, with tools, judged by evaluation", |o, host| {
-            Ok(Box::new(countdown::Countdown::new(read(o)?, host)?))
-        }),
-        part::<customer_service::CustomerServiceOptions, Build>("serve a customer of a shop, judged by the shop's database", |o, host| {
+pub fn kinds() -> Kinds<Build> {
+    let list = vec![
+        part::<countdown::CountdownOptions, Build>(|o, host| Ok(Box::new(countdown::Countdown::new(read(o)?, host)?))),
+        part::<customer_service::CustomerServiceOptions, Build>(|o, host| {
             Ok(Box::new(customer_service::CustomerService::new(read(o)?, host)?))
         }),
-        part::<function_calling::FunctionCallingOptions, Build>("one turn of tool calls, judged by gold calls", |o, _| {
-            Ok(Box::new(function_calling::FunctionCalling::new(read(o)?)?))
+        part::<function_calling::FunctionCallingOptions, Build>(|o, _| Ok(Box::new(function_calling::FunctionCalling::new(read(o)?)?))),
+        part::<grid_world::GridWorldOptions, Build>(|o, host| Ok(Box::new(grid_world::GridWorld::new(read(o)?, host)?))),
+        part::<math_problems::MathProblemsOptions, Build>(|o, host| Ok(Box::new(math_problems::MathProblems::new(read(o)?, host)?))),
+        part::<multi_hop_questions::MultiHopQuestionsOptions, Build>(|o, host| {
+            Ok(Box::new(multi_hop_questions::MultiHopQuestions::new(read(o)?, host)?))
         }),
-        part::<grid_world::GridWorldOptions, Build>("walk to a goal in a grid that is only seen nearby, judged by the world", |o, host| {
-            Ok(Box::new(grid_world::GridWorld::new(read(o)?, host)?))
-        }),
-        part::<math_problems::MathProblemsOptions, Build>("math word problems of data sets, with tools, judged by a number", |o, host| {
-            Ok(Box::new(math_problems::MathProblems::new(read(o)?, host)?))
-        }),
-        part::<multi_hop_questions::MultiHopQuestionsOptions, Build>(
-            "several facts found one by one by search, judged by text",
-            |o, host| Ok(Box::new(multi_hop_questions::MultiHopQuestions::new(read(o)?, host)?)),
-        ),
-        part::<sql_questions::SqlQuestionsOptions, Build>(
-            "questions over a database that the agent queries, judged by a value",
-            |o, host| Ok(Box::new(sql_questions::SqlQuestions::new(read(o)?, host)?)),
-        ),
-        part::<word_problems::WordProblemsOptions, Build>("generated arithmetic stories, with tools, judged by a number", |o, host| {
-            Ok(Box::new(word_problems::WordProblems::new(read(o)?, host)?))
-        }),
-    ]
+        part::<sql_questions::SqlQuestionsOptions, Build>(|o, host| Ok(Box::new(sql_questions::SqlQuestions::new(read(o)?, host)?))),
+        part::<word_problems::WordProblemsOptions, Build>(|o, host| Ok(Box::new(word_problems::WordProblems::new(read(o)?, host)?))),
+    ];
+    Kinds { what: "environment", list }
 }
 
 /// Builds an environment from `{kind: word-problems, tools: [python], max_turns: 4, …}`. No process starts before the first call.
 pub fn build(options: &Value, host: &Arc<ToolHost>) -> Result<Box<dyn Environment>> {
     let kinds = kinds();
-    (find("environment", &kinds, options)?.build)(options, host)
+    let (kind, own) = kinds.find(options)?;
+    (kind.build)(&own, host).map_err(|e| e.at(kinds.place(kind)))
 }
 
-/// One branch per environment; for options of stages, by `schema_with`. It marks what is a file, so that its content enters the digest.
+/// The schema of `{kind, …}`, for options of stages, by `schema_with`. It marks what is a file, so that its content enters the digest.
 pub fn schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
-    let branches: Vec<Value> = kinds().iter().map(crate::options::branch).collect();
-    schemars::Schema::try_from(serde_json::json!({ "oneOf": branches })).unwrap_or_default()
+    schemars::Schema::try_from(kinds().schema()).unwrap_or_default()
 }
 
 /// The same options with all defaults filled in.
 pub fn complete(options: &Value) -> Result<Value> {
-    let kinds = kinds();
-    (find("environment", &kinds, options)?.complete)(options)
+    kinds().complete(options)
 }
 
 /// Everything wrong with the options; pointers are relative to them.
 pub fn check(options: &Value) -> Vec<OptionProblem> {
-    let kinds = kinds();
-    match find("environment", &kinds, options) {
-        Ok(kind) => (kind.check)(options),
-        Err(e) => vec![OptionProblem { pointer: "/kind".to_string(), message: e.message, help: e.help }],
-    }
+    kinds().check(options)
 }
 
 /// Kinds whose environment makes problems, sorted.
 pub fn generating() -> Vec<&'static str> {
     let host = ToolHost::new(1);
-    let mut kinds = kinds();
-    kinds.retain(|kind| (kind.build)(&json!({}), &host).is_ok_and(|e| e.generator().is_some()));
-    kinds.iter().map(|kind| kind.name).collect()
+    let makes = |kind: &&str| build(&json!(kind), &host).is_ok_and(|e| e.generator().is_some());
+    kinds().names().into_iter().filter(makes).collect()
 }
 
 #[cfg(test)]
@@ -85,18 +67,33 @@ mod tests {
 
     #[test]
     fn names_are_sorted_and_defaults_build() {
-        let kinds = kinds();
-        assert!(kinds.iter().map(|k| k.name).collect::<Vec<_>>().is_sorted());
+        let names = kinds().names();
+        assert!(names.is_sorted());
+        assert!(kinds().list.iter().all(|kind| !kind.summary.is_empty() && !kind.doc.is_empty()));
         let host = ToolHost::new(1);
-        for kind in kinds {
-            let whole = complete(&json!({"kind": kind.name})).unwrap();
+        for name in names {
+            let whole = complete(&json!({"kind": name})).unwrap();
             assert_eq!(complete(&whole).unwrap(), whole);
+            assert_eq!(complete(&json!(name)).unwrap(), whole, "a bare name is the default");
             assert_eq!(check(&whole), []);
-            assert_eq!(build(&whole, &host).unwrap().kind(), kind.name);
+            assert_eq!(build(&whole, &host).unwrap().kind(), name);
         }
         assert!(host.worker_ids().is_empty(), "building must not start a worker");
         let generating = generating();
         assert!(generating.contains(&"word-problems") && !generating.contains(&"math-problems"), "{generating:?}");
+    }
+
+    /// The configs of stages hold these keys, so their digests depend on them.
+    #[test]
+    fn options_that_say_nothing_in_a_world_are_none_of_its_options() {
+        let keys = |kind: &str| complete(&json!(kind)).unwrap().as_object().unwrap().keys().cloned().collect::<Vec<_>>();
+        assert_eq!(keys("grid-world"), ["describe_tools", "format", "kind", "max_tool_calls", "max_turns", "system"]);
+        let service = ["communication", "database", "describe_tools", "format", "kind", "max_tool_calls", "max_turns", "policy"];
+        assert_eq!(keys("customer-service"), service);
+        let words = ["describe_tools", "format", "kind", "limits", "max_tool_calls", "max_turns", "system", "tools"];
+        assert_eq!(keys("word-problems"), words);
+        assert!(check(&json!({"kind": "grid-world", "tools": ["python"]}))[0].message.contains("tools"));
+        assert!(check(&json!({"kind": "customer-service", "system": "Be brief."}))[0].message.contains("system"));
     }
 
     #[test]

@@ -48,7 +48,7 @@ impl World for Sessions {
     fn submit(&mut self, call: &ToolCall) -> Ticket {
         match self.0.iter_mut().find(|(name, _)| *name == call.name) {
             Some((_, session)) => session.submit(&call.arguments),
-            None => Ticket::ready(ToolResult::error(format!("error: no tool `{}`", call.name))),
+            None => Ticket::ready(ToolResult::unknown_tool(&call.name, &[])),
         }
     }
     fn fork(&self) -> Result<Box<dyn World>> {

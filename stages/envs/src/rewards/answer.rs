@@ -1,13 +1,12 @@
 //! `answer`: whether the final answer is right, by the problem's verifier.
 //!
-//! value = `correct` if the verifier accepts the answer, else `wrong` (no answer included). Not applicable to infrastructure
-//! failures: they are never scored 0.
+//! Why so: a verified answer is the one reward that nothing but the task itself earns. Refuses: credit for a part of an answer.
 
-use crate::options::PartOptions;
 use crate::rewards::{GroupView, Reward, Score};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use trainyard_tables::{Problem, Status, Trajectory};
+use trainyard_api::PartOptions;
+use trainyard_tables::{Problem, Trajectory};
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
@@ -26,6 +25,9 @@ impl Default for AnswerOptions {
 
 impl PartOptions for AnswerOptions {
     const KIND: &'static str = "answer";
+    const SUMMARY: &'static str = "1 if the final answer is right";
+    const DOC: &'static str = "value = `correct` if the problem's verifier accepts the final answer, else `wrong`, a missing answer included. In environments that judge by\n\
+        their world (`grid-world`, `customer-service`) the answer is the world's verdict, not the agent's words.";
 }
 
 pub struct Answer(pub AnswerOptions);
@@ -35,9 +37,6 @@ impl Reward for Answer {
         AnswerOptions::KIND
     }
     fn score(&self, r: &Trajectory, p: &Problem, g: &GroupView<'_>) -> Score {
-        if r.status == Status::Infrastructure {
-            return Score::not_applicable("infrastructure failure");
-        }
         Score::of(if g.right(r, p) { self.0.correct } else { self.0.wrong })
     }
 }
@@ -48,14 +47,12 @@ mod tests {
     use crate::rewards::reward::score_alone;
 
     #[test]
-    fn right_wrong_missing_and_lost() {
+    fn right_wrong_and_missing() {
         let reward = Answer(AnswerOptions { correct: 1.0, wrong: -0.5 });
         let p = Problem { answer: "12".to_string(), ..Problem::default() };
         let with = |answer: Option<&str>| Trajectory { answer: answer.map(str::to_string), ..Trajectory::default() };
         assert_eq!(score_alone(&reward, &with(Some("12.0")), &p).value, Some(1.0));
         assert_eq!(score_alone(&reward, &with(Some("13")), &p).value, Some(-0.5));
         assert_eq!(score_alone(&reward, &with(None), &p).value, Some(-0.5));
-        let lost = Trajectory { status: Status::Infrastructure, ..with(Some("12")) };
-        assert_eq!(score_alone(&reward, &lost, &p).value, None);
     }
 }

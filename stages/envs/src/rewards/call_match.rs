@@ -1,28 +1,18 @@
 //! `call_match`: how near the calls of the first turn are to the gold calls, the reward of ToolRL (arXiv 2504.13958, section 3.3).
 //!
-//! value = format · [the turn is well formed] + graded, with the agreement S and its most S_max of [`crate::calls`]:
-//!
-//! ```text
-//! graded = scale · (2·S / S_max − 1)      granularity fine: 6·S/S_max − 3 for scale 3
-//!        = scale or −scale                granularity exact: all calls equal, or not (the paper's coarse ablation)
-//!        = −scale                         the turn's calls cannot be read
-//! ```
-//!
-//! The gold calls are in the problem's `verifier`, `{"kind": "calls", "gold": [{"name": …, "arguments": {…}}]}`; a turn without a call
-//! is right where none is wanted. A turn that was cut is not well formed and its calls are not read. Dimensionless, in
-//! [−scale, scale + format]. Not applicable to infrastructure failures, to problems without gold calls and to records without
-//! messages. Refuses: credit for single words of a text argument; a value is equal or it is not.
+//! Why so: exact equality says nothing about a call that is nearly right, and most calls of a beginner are. The grade is that of
+//! [`crate::calls`]. Refuses: credit for single words of a text argument; a value is equal or it is not.
 
 use crate::calls::{self, equal, gold_calls};
-use crate::options::PartOptions;
 use crate::rewards::format::turn_is_formed;
 use crate::rewards::reward::own_turns;
 use crate::rewards::{GroupView, Reward, Score};
 use crate::tools::ToolCall;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use trainyard_core::OptionProblem;
-use trainyard_tables::{Problem, Status, StopReason, Trajectory};
+use trainyard_api::PartOptions;
+use trainyard_core::{OptionProblem, above};
+use trainyard_tables::{Problem, StopReason, Trajectory};
 
 /// How agreement is counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -55,15 +45,19 @@ impl Default for CallMatchOptions {
 
 impl PartOptions for CallMatchOptions {
     const KIND: &'static str = "call_match";
+    const SUMMARY: &'static str = "how near the calls of the first turn are to the gold calls";
+    const DOC: &'static str = "value = format·[the turn is well formed] + graded, of the first turn only:\n\
+        granularity `fine`: graded = scale·(2·S/S_max − 1), which is 6·S/S_max − 3 for scale 3;\n\
+        granularity `exact`: graded = scale if the calls are equal in any order, else −scale (the paper's coarse ablation);\n\
+        value = −scale if the turn is not well formed or was cut, for then its calls are not read.\n\n\
+        S = |names(P) ∩ names(G)| / |names(P) ∪ names(G)| + the largest sum over pairings of |keys(g) ∩ keys(p)| / |keys(g) ∪ keys(p)| + the number of\n\
+        equal values, 0 where the tools differ; S_max = 1 + Σ_g (1 + |keys(g)|); G the gold and P the predicted calls, names as multisets.\n\n\
+        The gold calls are in the problem's verifier data, `{\"kind\": \"calls\", \"gold\": [{\"name\": …, \"arguments\": {…}}]}`; a turn without a call is\n\
+        right where none is wanted. Dimensionless, in [−scale, scale + format]. Not applicable to problems without gold calls and to records\n\
+        without messages. Source: 2504.13958.";
     fn check(&self) -> Vec<OptionProblem> {
-        let mut problems = Vec::new();
-        if !(self.format.is_finite() && self.format >= 0.0) {
-            problems.push(OptionProblem::new("/format", format!("{} is out of range", self.format)).help("use 0 or more"));
-        }
-        if !(self.scale.is_finite() && self.scale > 0.0) {
-            problems.push(OptionProblem::new("/scale", format!("{} is out of range", self.scale)).help("use a value above 0"));
-        }
-        problems
+        let problems = [OptionProblem::outside("/format", self.format, 0.0..), OptionProblem::outside("/scale", self.scale, above(0.0))];
+        problems.into_iter().flatten().collect()
     }
 }
 
@@ -88,16 +82,8 @@ impl Reward for CallMatch {
         CallMatchOptions::KIND
     }
     fn score(&self, r: &Trajectory, p: &Problem, _g: &GroupView<'_>) -> Score {
-        if r.status == Status::Infrastructure {
-            return Score::not_applicable("infrastructure failure");
-        }
-        let Some(gold) = gold_calls(&p.verifier) else {
-            return Score::not_applicable("the problem has no gold calls");
-        };
         let turns = own_turns(r, p);
-        let Some((at, first)) = turns.first() else {
-            return Score::not_applicable("no messages are recorded");
-        };
+        let (Some(gold), Some((at, first))) = (gold_calls(&p.verifier), turns.first()) else { return Score::not_applicable() };
         let cut = turns.len() == 1 && r.stop_reason == StopReason::Length;
         let predicted = match first.tool_calls.as_deref() {
             _ if cut || !turn_is_formed(&r.messages, *at) => None,
@@ -161,8 +147,6 @@ mod tests {
         assert_eq!(score(&broken), Some(-3.0));
         let cut = Trajectory { stop_reason: StopReason::Length, ..episode(&[answer("I would call")]) };
         assert_eq!(score(&cut), Some(-3.0));
-        let lost = Trajectory { status: Status::Infrastructure, ..episode(&[answer("7")]) };
-        assert_eq!(score(&lost), None);
         assert_eq!(score(&Trajectory::default()), None);
         assert_eq!(score_alone(&reward, &episode(&[answer("7")]), &Problem::default()).value, None);
     }

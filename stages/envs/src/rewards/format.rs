@@ -1,21 +1,19 @@
 //! `format`: whether every agent turn is well formed.
 //!
-//! A turn is well formed if it holds tool calls that could all be read, or no trace of one but some text (the environments end an
-//! episode there, or go on because they talk with the agent); the last one, moreover, must have given an answer (`stop_reason` is
-//! `answer`). value = 1 if all are, else 0; per turn 1 or 0. Not applicable to infrastructure failures and to records without
-//! messages. Turns that the prompt shows are not judged.
+//! Why so: an agent that writes what no tool can read learns nothing from its tools; a small reward for the form comes before all
+//! others. Refuses: judging turns that the prompt shows.
 
 use crate::calls;
 use crate::formats::markup::bodies;
 use crate::formats::{CLOSE, OPEN};
-use crate::options::PartOptions;
 use crate::rewards::reward::own_turns;
 use crate::rewards::{GroupView, Reward, Score};
 use crate::tools::ToolCall;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Deserializer, Value};
-use trainyard_tables::{Message, Problem, Status, StopReason, Trajectory};
+use trainyard_api::PartOptions;
+use trainyard_tables::{Message, Problem, StopReason, Trajectory};
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
@@ -23,6 +21,11 @@ pub struct FormatOptions {}
 
 impl PartOptions for FormatOptions {
     const KIND: &'static str = "format";
+    const SUMMARY: &'static str = "1 if every turn is well formed";
+    const DOC: &'static str = "value = 1 if every turn of the agent is well formed, else 0; per turn 1 or 0.\n\n\
+        A turn is well formed if it holds tool calls that could all be read, or no trace of one but some text (the environments end an episode\n\
+        there, or go on because they talk with the agent); the last one, moreover, must have ended the episode with an answer (`stop_reason` is\n\
+        `answer`). Thoughts before `</think>` are free. Not applicable to records without messages.";
 }
 
 pub struct Format(pub FormatOptions);
@@ -68,8 +71,13 @@ pub(crate) fn turn_is_formed(messages: &[Message], at: usize) -> bool {
     }
 }
 
-/// Whether each turn of the agent is well formed; none if no turn is recorded.
-pub(crate) fn formed(r: &Trajectory, p: &Problem) -> Option<Vec<bool>> {
+/// Whether all turns of the agent are well formed; none if no turn is recorded.
+pub(crate) fn well_formed(r: &Trajectory, p: &Problem) -> Option<bool> {
+    formed(r, p).map(|formed| formed.iter().all(|ok| *ok))
+}
+
+/// The same of each turn.
+fn formed(r: &Trajectory, p: &Problem) -> Option<Vec<bool>> {
     let mut formed: Vec<bool> = own_turns(r, p).iter().map(|(at, _)| turn_is_formed(&r.messages, *at)).collect();
     *formed.last_mut()? &= r.stop_reason == StopReason::Answer;
     Some(formed)
@@ -80,15 +88,10 @@ impl Reward for Format {
         FormatOptions::KIND
     }
     fn score(&self, r: &Trajectory, p: &Problem, _g: &GroupView<'_>) -> Score {
-        let Some(formed) = formed(r, p) else {
-            return Score::not_applicable("no messages are recorded");
-        };
-        if r.status == Status::Infrastructure {
-            return Score::not_applicable("infrastructure failure");
-        }
+        let Some(formed) = formed(r, p) else { return Score::not_applicable() };
         let number = |ok: bool| if ok { 1.0 } else { 0.0 };
         let value = number(formed.iter().all(|ok| *ok));
-        Score { value: Some(value), per_turn: formed.into_iter().map(number).collect(), note: None }
+        Score { value: Some(value), per_turn: formed.into_iter().map(number).collect() }
     }
 }
 
@@ -112,7 +115,7 @@ mod tests {
         let broken = ("<tool_call>1+1", None);
         let score = |turns: &[_], stop| score_alone(&Format(FormatOptions {}), &episode(turns, stop), &Problem::default());
         assert_eq!(score(&[call, ("2", None)], StopReason::Answer).per_turn, [1.0, 1.0]);
-        assert_eq!(score(&[broken, ("2", None)], StopReason::Answer), Score { value: Some(0.0), per_turn: vec![0.0, 1.0], note: None });
+        assert_eq!(score(&[broken, ("2", None)], StopReason::Answer), Score { value: Some(0.0), per_turn: vec![0.0, 1.0] });
         assert_eq!(score(&[call, call], StopReason::Turns).per_turn, [1.0, 0.0]);
         assert_eq!(score(&[("", None)], StopReason::End).value, Some(0.0));
         assert_eq!(score(&[call, call], StopReason::Answer).per_turn, [1.0, 1.0], "a world may take calls for the answer");

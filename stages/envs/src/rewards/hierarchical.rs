@@ -1,26 +1,17 @@
 //! `hierarchical`: format before answer before use of several tools, the reward of Tool-Star (arXiv 2505.16410).
 //!
-//! ```text
-//! value = bad_format        a turn is not well formed (−1)
-//!       = wrong             well formed, but the answer is wrong (0)
-//!       = right             well formed and right (1)
-//!       = right + bonus     and at least `tools` different tools were really called (1.1)
-//! ```
-//!
-//! Well formed is what the reward `format` means by it. A call counts if its tool gave a result: names that are no tool, and calls
-//! beyond a limit, earn nothing. The paper's two tools are search and Python; `bonus_tools` names those that count here. Not
-//! applicable to infrastructure failures and to records without messages.
+//! Why so: levels that build on each other cannot be traded: no bonus makes up for a wrong answer, and no answer for a broken turn.
+//! Refuses: a bonus for calls that ran nothing.
 
-use crate::calls::executed;
-use crate::options::PartOptions;
-use crate::rewards::format::formed;
-use crate::rewards::reward::own_turns;
+use crate::rewards::format::well_formed;
+use crate::rewards::reward::tools_that_ran;
 use crate::rewards::{GroupView, Reward, Score};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
+use trainyard_api::PartOptions;
 use trainyard_core::OptionProblem;
-use trainyard_tables::{Problem, Status, Trajectory};
+use trainyard_tables::{Problem, Trajectory};
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
@@ -48,12 +39,18 @@ impl Default for HierarchicalOptions {
 
 impl PartOptions for HierarchicalOptions {
     const KIND: &'static str = "hierarchical";
+    const SUMMARY: &'static str = "format before answer before use of several tools";
+    const DOC: &'static str = "value = bad_format if a turn is not well formed (−1);\n\
+        = wrong if all are, but the answer is wrong (0);\n\
+        = right for a right answer (1);\n\
+        = right + bonus if, moreover, at least `tools` different tools were really called (1.1).\n\n\
+        Well formed is what the reward `format` means by it. A call counts if its tool gave a result: names that are no tool, and calls beyond a\n\
+        limit, earn nothing. The paper's two tools are search and Python; `bonus_tools` names those that count here. Not applicable to records\n\
+        without messages. Source: 2505.16410.";
     fn check(&self) -> Vec<OptionProblem> {
-        let mut problems = Vec::new();
+        let mut problems: Vec<OptionProblem> = OptionProblem::outside("/tools", self.tools, 1..).into_iter().collect();
         let named: BTreeSet<&String> = self.bonus_tools.iter().collect();
-        if self.tools == 0 {
-            problems.push(OptionProblem::new("/tools", "0 is out of range").help("use at least 1"));
-        } else if !named.is_empty() && (self.tools as usize) > named.len() {
+        if !named.is_empty() && (self.tools as usize) > named.len() {
             let message = format!("{} different tools can never be called: bonus_tools names {}", self.tools, named.len());
             problems.push(OptionProblem::new("/tools", message).help("name more tools, or ask for fewer"));
         }
@@ -63,35 +60,21 @@ impl PartOptions for HierarchicalOptions {
 
 pub struct Hierarchical(pub HierarchicalOptions);
 
-impl Hierarchical {
-    /// Different tools that gave a result and count for the bonus.
-    fn tools(&self, r: &Trajectory, p: &Problem) -> usize {
-        let calls = own_turns(r, p).into_iter().flat_map(|(at, _)| executed(&r.messages, at));
-        let counts = |name: &String| self.0.bonus_tools.is_empty() || self.0.bonus_tools.contains(name);
-        calls.map(|call| call.name).filter(counts).collect::<BTreeSet<String>>().len()
-    }
-}
-
 impl Reward for Hierarchical {
     fn name(&self) -> &str {
         HierarchicalOptions::KIND
     }
     fn score(&self, r: &Trajectory, p: &Problem, g: &GroupView<'_>) -> Score {
-        let Some(formed) = formed(r, p) else {
-            return Score::not_applicable("no messages are recorded");
-        };
-        if r.status == Status::Infrastructure {
-            return Score::not_applicable("infrastructure failure");
-        }
         let o = &self.0;
-        if formed.contains(&false) {
-            return Score::of(o.bad_format);
+        match well_formed(r, p) {
+            None => Score::not_applicable(),
+            Some(false) => Score::of(o.bad_format),
+            Some(true) if !g.right(r, p) => Score::of(o.wrong),
+            Some(true) => {
+                let different: BTreeSet<String> = tools_that_ran(r, p, &o.bonus_tools).into_iter().collect();
+                Score::of(o.right + if different.len() >= o.tools as usize { o.bonus } else { 0.0 })
+            }
         }
-        if !g.right(r, p) {
-            return Score::of(o.wrong);
-        }
-        let bonus = if self.tools(r, p) >= o.tools as usize { o.bonus } else { 0.0 };
-        Score::of(o.right + bonus)
     }
 }
 
@@ -114,11 +97,9 @@ mod tests {
         assert_eq!(value(default(), &episode(&[called(&["search", "python"]), answer("7")])), Some(1.1), "in one turn");
         assert_eq!(value(default(), &episode(&[called(&["search"]), called(&["search"]), answer("7")])), Some(1.0));
         assert_eq!(value(default(), &episode(&[both.clone(), answer("8")])), Some(0.0), "no bonus for a wrong answer");
-        let mut broken = episode(&[both.clone(), answer("7")]);
+        let mut broken = episode(&[both, answer("7")]);
         broken.messages[0].content.push_str("<tool_call>");
         assert_eq!(value(default(), &broken), Some(-1.0), "not even for a right answer");
-        let lost = Trajectory { status: Status::Infrastructure, ..episode(&[both, answer("7")]) };
-        assert_eq!(value(default(), &lost), None);
         assert_eq!(value(default(), &Trajectory::default()), None);
     }
 
@@ -132,7 +113,7 @@ mod tests {
         assert_eq!(value(named(&["search", "python"]), &r), Some(1.1));
         assert_eq!(value(named(&["search", "browser"]), &r), Some(1.0));
         let mut unknown = r.clone();
-        unknown.messages[2].content = "error: no tool `python`; use one of: search".to_string();
+        unknown.messages[2].content = crate::tools::ToolResult::unknown_tool("python", &["search"]).text;
         assert_eq!(value(HierarchicalOptions::default(), &unknown), Some(1.0));
     }
 

@@ -1,28 +1,16 @@
 //! `knowledge_boundary`: search only for what is not known, the reward of IKEA (arXiv 2505.07596).
 //!
-//! With RT = retrieval calls of the episode and M = `most_searches`:
-//!
-//! ```text
-//! value = bad_format                               a turn is not well formed (−1)
-//!       = right + known · (1 − min(RT, M) / M)     right answer
-//!       = 0                                        wrong answer without a search
-//!       = searched                                 wrong answer after a search (0.05)
-//! ```
-//!
-//! The defaults are those of the released code: with M = 3 and `known` = 0.6 a right answer gets 1.6, 1.4, 1.2 and 1 for 0, 1, 2 and
-//! more searches. So a model that knows should answer, and one that does not should at least look. Well formed is what the reward
-//! `format` means by it. A call counts if its tool gave a result. Not applicable to infrastructure failures and to records without
-//! messages.
+//! Why so: a model that knows should answer, and one that does not should at least look; a right answer is worth more the fewer
+//! searches it took, and a wrong one behind a search a little more than one without. Refuses: a search that pays without an answer.
 
-use crate::calls::executed;
-use crate::options::PartOptions;
-use crate::rewards::format::formed;
-use crate::rewards::reward::own_turns;
+use crate::rewards::format::well_formed;
+use crate::rewards::reward::tools_that_ran;
 use crate::rewards::{GroupView, Reward, Score};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use trainyard_api::PartOptions;
 use trainyard_core::OptionProblem;
-use trainyard_tables::{Problem, Status, Trajectory};
+use trainyard_tables::{Problem, Trajectory};
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
@@ -50,11 +38,15 @@ impl Default for KnowledgeBoundaryOptions {
 
 impl PartOptions for KnowledgeBoundaryOptions {
     const KIND: &'static str = "knowledge_boundary";
+    const SUMMARY: &'static str = "right answers with few searches, and a little for looking";
+    const DOC: &'static str = "With RT = calls of search tools that gave a result and M = `most_searches`:\n\
+        value = bad_format if a turn is not well formed (−1);\n\
+        = right + known·(1 − min(RT, M)/M) for a right answer;\n\
+        = 0 for a wrong answer without a search, `searched` for one after a search (0.05).\n\n\
+        With the defaults, those of the released code, a right answer gets 1.6, 1.4, 1.2 and 1 for 0, 1, 2 and more searches. Well formed is what\n\
+        the reward `format` means by it. Not applicable to records without messages. Source: 2505.07596.";
     fn check(&self) -> Vec<OptionProblem> {
-        let mut problems = Vec::new();
-        if self.most_searches == 0 {
-            problems.push(OptionProblem::new("/most_searches", "0 is out of range").help("use at least 1"));
-        }
+        let mut problems: Vec<OptionProblem> = OptionProblem::outside("/most_searches", self.most_searches, 1..).into_iter().collect();
         if self.searched >= self.right {
             let message = format!("a wrong answer would get {}, a right one {}", self.searched, self.right);
             problems.push(OptionProblem::new("/searched", message).help("use a value below `right`"));
@@ -65,36 +57,23 @@ impl PartOptions for KnowledgeBoundaryOptions {
 
 pub struct KnowledgeBoundary(pub KnowledgeBoundaryOptions);
 
-impl KnowledgeBoundary {
-    /// RT: calls of search tools that gave a result.
-    fn searches(&self, r: &Trajectory, p: &Problem) -> usize {
-        let searches = |name: &String| self.0.search_tools.is_empty() || self.0.search_tools.contains(name);
-        own_turns(r, p).into_iter().flat_map(|(at, _)| executed(&r.messages, at)).filter(|call| searches(&call.name)).count()
-    }
-}
-
 impl Reward for KnowledgeBoundary {
     fn name(&self) -> &str {
         KnowledgeBoundaryOptions::KIND
     }
     fn score(&self, r: &Trajectory, p: &Problem, g: &GroupView<'_>) -> Score {
-        let Some(formed) = formed(r, p) else {
-            return Score::not_applicable("no messages are recorded");
-        };
-        if r.status == Status::Infrastructure {
-            return Score::not_applicable("infrastructure failure");
-        }
         let o = &self.0;
-        if formed.contains(&false) {
-            return Score::of(o.bad_format);
+        let searches = || tools_that_ran(r, p, &o.search_tools).len();
+        match well_formed(r, p) {
+            None => Score::not_applicable(),
+            Some(false) => Score::of(o.bad_format),
+            Some(true) if g.right(r, p) => {
+                let most = f64::from(o.most_searches);
+                let spared = 1.0 - (searches() as f64).min(most) / most;
+                Score::of(o.right + o.known * spared)
+            }
+            Some(true) => Score::of(if searches() == 0 { 0.0 } else { o.searched }),
         }
-        let searches = self.searches(r, p);
-        if g.right(r, p) {
-            let most = f64::from(o.most_searches);
-            let spared = 1.0 - (searches as f64).min(most) / most;
-            return Score::of(o.right + o.known * spared);
-        }
-        Score::of(if searches == 0 { 0.0 } else { o.searched })
     }
 }
 
@@ -130,8 +109,7 @@ mod tests {
         let mut broken = searching(1, "7");
         broken.messages[0].content.push_str("</tool_call>");
         assert_eq!(value(default(), &broken), Some(-1.0));
-        let lost = Trajectory { status: Status::Infrastructure, ..searching(1, "7") };
-        assert_eq!(value(default(), &lost), None);
+        assert_eq!(value(default(), &Trajectory::default()), None);
     }
 
     #[test]

@@ -1,15 +1,14 @@
 //! `length`: the soft overlong punishment of DAPO (arXiv 2503.14476, equation 13).
 //!
-//! With n = tokens sampled by the policy, L = `max_tokens`, b = `buffer_tokens`:
-//! value = 0 if n ≤ L − b; (L − b − n) / b if L − b < n ≤ L; −1 if n > L or the episode was cut (`stop_reason` is `length`).
-//! Dimensionless, in [−1, 0]. Not applicable to infrastructure failures.
+//! Why so: a cut at a hard limit punishes the last token for all before it; a slope before the limit says where it comes. Refuses:
+//! counting tokens that the policy did not sample.
 
-use crate::options::PartOptions;
 use crate::rewards::{GroupView, Reward, Score};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use trainyard_api::PartOptions;
 use trainyard_core::OptionProblem;
-use trainyard_tables::{Problem, Status, StopReason, Trajectory};
+use trainyard_tables::{Problem, StopReason, Trajectory};
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
@@ -30,18 +29,18 @@ impl Default for LengthOptions {
 
 impl PartOptions for LengthOptions {
     const KIND: &'static str = "length";
+    const SUMMARY: &'static str = "a penalty that grows near the length limit";
+    const DOC: &'static str = "With n = tokens sampled by the policy, L = `max_tokens`, b = `buffer_tokens`:\n\
+        value = 0 if n ≤ L − b; (L − b − n)/b if L − b < n ≤ L; −1 if n > L or the episode was cut (`stop_reason` is `length`).\n\n\
+        Dimensionless, in [−1, 0]. Source: 2503.14476, equation 13.";
     fn check(&self) -> Vec<OptionProblem> {
-        let mut problems = Vec::new();
-        if self.max_tokens == 0 {
-            problems.push(OptionProblem::new("/max_tokens", "0 is out of range").help("use at least 1"));
-        }
-        if self.buffer_tokens == 0 || self.buffer_tokens > self.max_tokens {
-            let message = format!("{} is not between 1 and max_tokens ({})", self.buffer_tokens, self.max_tokens);
-            problems.push(
-                OptionProblem::new("/buffer_tokens", message).help("the penalty grows over the last buffer_tokens before max_tokens"),
-            );
-        }
-        problems
+        let crossed = OptionProblem::crossed(("/buffer_tokens", self.buffer_tokens), ("/max_tokens", self.max_tokens));
+        let problems = [
+            OptionProblem::outside("/max_tokens", self.max_tokens, 1..),
+            OptionProblem::outside("/buffer_tokens", self.buffer_tokens, 1..),
+            crossed.map(|p| p.help("the penalty grows over the last `buffer_tokens` before `max_tokens`")),
+        ];
+        problems.into_iter().flatten().collect()
     }
 }
 
@@ -52,9 +51,6 @@ impl Reward for Length {
         LengthOptions::KIND
     }
     fn score(&self, r: &Trajectory, _p: &Problem, _g: &GroupView<'_>) -> Score {
-        if r.status == Status::Infrastructure {
-            return Score::not_applicable("infrastructure failure");
-        }
         let sampled = r.loss_mask.iter().filter(|own| **own).count() as f64;
         let (limit, buffer) = (f64::from(self.0.max_tokens), f64::from(self.0.buffer_tokens));
         let value =

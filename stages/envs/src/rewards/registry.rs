@@ -1,46 +1,33 @@
 //! All rewards of this build: one line each, sorted; their weighted sum; and their state.
 
-use crate::options::{PartKind, find, part, read};
 use crate::rewards::{
     GroupView, Reward, answer, call_match, format, hierarchical, knowledge_boundary, length, rubric, tool_efficiency, tool_success,
     tool_turns,
 };
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
+use trainyard_api::parts::{self, Kinds, part, read};
 use trainyard_core::error::Context as _;
 use trainyard_core::{Error, OptionProblem, Result};
-use trainyard_tables::{Problem, Trajectory};
+use trainyard_tables::{Problem, Status, Trajectory};
 
-type Build = fn(&Value) -> Result<Box<dyn Reward>>;
+type Build = parts::Build<dyn Reward>;
 
 /// Every reward, by name.
-pub fn kinds() -> Vec<PartKind<Build>> {
-    vec![
-        part::<answer::AnswerOptions, Build>("1 if the final answer is right", |o| Ok(Box::new(answer::Answer(read(o)?)))),
-        part::<call_match::CallMatchOptions, Build>("how near the calls of the first turn are to the gold calls", |o| {
-            Ok(Box::new(call_match::CallMatch(read(o)?)))
-        }),
-        part::<format::FormatOptions, Build>("1 if every turn is well formed", |o| Ok(Box::new(format::Format(read(o)?)))),
-        part::<hierarchical::HierarchicalOptions, Build>("format before answer before use of several tools", |o| {
-            Ok(Box::new(hierarchical::Hierarchical(read(o)?)))
-        }),
-        part::<knowledge_boundary::KnowledgeBoundaryOptions, Build>("right answers with few searches, and a little for looking", |o| {
-            Ok(Box::new(knowledge_boundary::KnowledgeBoundary(read(o)?)))
-        }),
-        part::<length::LengthOptions, Build>("a penalty that grows near the length limit", |o| Ok(Box::new(length::Length(read(o)?)))),
-        part::<rubric::RubricOptions, Build>("the share of the reference's lines that occur, and of the answer", |o| {
-            Ok(Box::new(rubric::Rubric(read(o)?)))
-        }),
-        part::<tool_efficiency::ToolEfficiencyOptions, Build>("right answers, worth less the more tool calls they took", |o| {
-            Ok(Box::new(tool_efficiency::ToolEfficiency::new(read(o)?)))
-        }),
-        part::<tool_success::ToolSuccessOptions, Build>("the share of tool calls without an error", |o| {
-            Ok(Box::new(tool_success::ToolSuccess(read(o)?)))
-        }),
-        part::<tool_turns::ToolTurnsOptions, Build>("turns that call a tool, worth less from step to step", |o| {
-            Ok(Box::new(tool_turns::ToolTurns(read(o)?)))
-        }),
-    ]
+pub fn kinds() -> Kinds<Build> {
+    let list = vec![
+        part::<answer::AnswerOptions, Build>(|o| Ok(Box::new(answer::Answer(read(o)?)))),
+        part::<call_match::CallMatchOptions, Build>(|o| Ok(Box::new(call_match::CallMatch(read(o)?)))),
+        part::<format::FormatOptions, Build>(|o| Ok(Box::new(format::Format(read(o)?)))),
+        part::<hierarchical::HierarchicalOptions, Build>(|o| Ok(Box::new(hierarchical::Hierarchical(read(o)?)))),
+        part::<knowledge_boundary::KnowledgeBoundaryOptions, Build>(|o| Ok(Box::new(knowledge_boundary::KnowledgeBoundary(read(o)?)))),
+        part::<length::LengthOptions, Build>(|o| Ok(Box::new(length::Length(read(o)?)))),
+        part::<rubric::RubricOptions, Build>(|o| Ok(Box::new(rubric::Rubric(read(o)?)))),
+        part::<tool_efficiency::ToolEfficiencyOptions, Build>(|o| Ok(Box::new(tool_efficiency::ToolEfficiency::new(read(o)?)))),
+        part::<tool_success::ToolSuccessOptions, Build>(|o| Ok(Box::new(tool_success::ToolSuccess(read(o)?)))),
+        part::<tool_turns::ToolTurnsOptions, Build>(|o| Ok(Box::new(tool_turns::ToolTurns(read(o)?)))),
+    ];
+    Kinds { what: "reward", list }
 }
 
 /// A reward with its weight in the sum: the entry `{kind: format, weight: 0.1, …}` of a config.
@@ -51,15 +38,13 @@ pub struct WeightedReward {
     pub reward: Box<dyn Reward>,
 }
 
-/// A list with one branch per reward, each with its weight; for options of stages, by `schema_with`.
+/// A list of rewards, each with its weight if it is no bare name; for options of stages, by `schema_with`.
 pub fn schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
-    let weighted = |kind: &PartKind<Build>| {
-        let mut branch = crate::options::branch(kind);
-        branch["properties"]["weight"] = serde_json::json!({ "type": "number", "default": 1.0, "description": "Factor in the sum." });
-        branch
-    };
-    let branches: Vec<Value> = kinds().iter().map(weighted).collect();
-    schemars::Schema::try_from(serde_json::json!({ "type": "array", "items": { "oneOf": branches } })).unwrap_or_default()
+    let mut entry = kinds().schema();
+    for branch in entry["oneOf"].as_array_mut().into_iter().flatten().filter(|branch| branch["properties"].is_object()) {
+        branch["properties"]["weight"] = json!({ "type": "number", "default": 1.0, "description": "Factor in the sum." });
+    }
+    schemars::Schema::try_from(json!({ "type": "array", "items": entry })).unwrap_or_default()
 }
 
 /// Splits `weight` (1 if absent) from a reward's own options.
@@ -87,22 +72,19 @@ pub fn build(list: &[Value]) -> Result<Vec<WeightedReward>> {
 
 fn build_one(options: &Value) -> Result<(f64, Box<dyn Reward>)> {
     let (weight, own) = split_weight(options)?;
-    let kinds = kinds();
-    Ok((weight, (find("reward", &kinds, &own)?.build)(&own)?))
+    Ok((weight, kinds().build(&own)?))
 }
 
 /// One entry with all defaults filled in.
 pub fn complete(options: &Value) -> Result<Value> {
     let (weight, own) = split_weight(options)?;
-    let kinds = kinds();
-    let mut whole = (find("reward", &kinds, &own)?.complete)(&own)?;
+    let mut whole = kinds().complete(&own)?;
     whole["weight"] = Value::from(weight);
     Ok(whole)
 }
 
 /// Everything wrong with one entry; pointers are relative to it.
 pub fn check(options: &Value) -> Vec<OptionProblem> {
-    let kinds = kinds();
     let (own, mut problems) = match split_weight(options) {
         Ok((_, own)) => (own, Vec::new()),
         Err(e) => {
@@ -111,10 +93,7 @@ pub fn check(options: &Value) -> Vec<OptionProblem> {
             (own, vec![OptionProblem::new("/weight", e.message)])
         }
     };
-    match find("reward", &kinds, &own) {
-        Ok(kind) => problems.extend((kind.check)(&own)),
-        Err(e) => problems.push(OptionProblem { pointer: "/kind".to_string(), message: e.message, help: e.help }),
-    }
+    problems.extend(kinds().check(&own));
     problems
 }
 
@@ -129,9 +108,12 @@ pub struct Total {
     pub per_turn: Vec<f64>,
 }
 
-/// The reward of one episode, without anything new being observed.
+/// The reward of one episode, without anything new being observed. An infrastructure failure has none: what broke was not the agent's.
 pub fn score(rewards: &[WeightedReward], r: &Trajectory, p: &Problem, g: &GroupView<'_>) -> Total {
     let mut total = Total::default();
+    if r.status == Status::Infrastructure {
+        return total;
+    }
     for WeightedReward { component, weight, reward } in rewards {
         let score = reward.score(r, p, g);
         if let Some(value) = score.value {
@@ -181,21 +163,20 @@ pub fn load(rewards: &mut [WeightedReward], state: Value) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
     use trainyard_tables::StopReason;
 
     #[test]
     fn names_are_sorted_and_every_entry_completes_and_builds() {
-        let kinds = kinds();
-        assert!(kinds.iter().map(|k| k.name).collect::<Vec<_>>().is_sorted());
-        for kind in kinds {
-            let options = json!({"kind": kind.name});
-            let whole = complete(&options).unwrap();
+        let names = kinds().names();
+        assert!(names.is_sorted());
+        assert!(kinds().list.iter().all(|kind| !kind.summary.is_empty() && !kind.doc.is_empty()));
+        for name in names {
+            let whole = complete(&json!({"kind": name})).unwrap();
             assert_eq!(complete(&whole).unwrap(), whole);
+            assert_eq!(complete(&json!(name)).unwrap(), whole, "a bare name is the default");
             assert_eq!(whole["weight"], json!(1.0));
-            assert_eq!(build(&[whole.clone()]).unwrap()[0].reward.name(), kind.name);
+            assert_eq!(build(&[whole.clone()]).unwrap()[0].reward.name(), name);
             assert_eq!(check(&whole), []);
-            assert!((kind.schema)().is_object());
         }
     }
 
@@ -219,6 +200,18 @@ mod tests {
         assert_eq!(total.components, BTreeMap::from([("answer".to_string(), 1.0), ("format".to_string(), 1.0)]));
         assert_eq!(total.value, 1.5);
         assert_eq!(total.per_turn, [0.5]);
+    }
+
+    #[test]
+    fn an_infrastructure_failure_has_no_reward_of_any_kind() {
+        let all: Vec<Value> = kinds().names().into_iter().map(Value::from).collect();
+        let rewards = build(&all).unwrap();
+        let p = Problem { answer: "7".to_string(), reference: Some("7".to_string()), ..Problem::default() };
+        let messages = vec![trainyard_tables::Message::new("assistant", "7")];
+        let answered = Trajectory { answer: Some("7".to_string()), tool_calls: 1, messages, ..Trajectory::default() };
+        let of = |r: &Trajectory| score(&rewards, r, &p, &GroupView::alone(&[r], &[true]));
+        assert!(of(&answered).components.len() > 5, "nearly all apply to the same episode if it came to its end");
+        assert_eq!(of(&Trajectory { status: Status::Infrastructure, ..answered }), Total::default());
     }
 
     fn list() -> Vec<WeightedReward> {

@@ -4,6 +4,7 @@
 //! that a reward keeps across steps are taken in [`Reward::observe`] and travel through [`Reward::save`], so scoring itself is pure
 //! and a resumed run scores as the unbroken one. Refuses: ambient chance and hidden state.
 
+use crate::calls::executed;
 use crate::verifiers;
 use serde_json::Value;
 use trainyard_core::{Error, Result};
@@ -12,20 +13,18 @@ use trainyard_tables::{Message, Problem, Trajectory};
 /// What one reward says about one episode.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Score {
-    /// None = not applicable (no tool call to judge, an infrastructure failure); it enters no sum.
+    /// None = not applicable (no tool call to judge, no messages recorded); it enters no sum.
     pub value: Option<f64>,
     /// One value per agent turn, or empty.
     pub per_turn: Vec<f64>,
-    /// Why, for people.
-    pub note: Option<String>,
 }
 
 impl Score {
     pub fn of(value: f64) -> Self {
         Self { value: Some(value), ..Self::default() }
     }
-    pub fn not_applicable(note: impl Into<String>) -> Self {
-        Self { note: Some(note.into()), ..Self::default() }
+    pub fn not_applicable() -> Self {
+        Self::default()
     }
 }
 
@@ -62,7 +61,8 @@ impl<'a> GroupView<'a> {
 pub trait Reward: Send + Sync {
     /// The `kind` it is registered under; also the name of its component in the rollout record.
     fn name(&self) -> &str;
-    /// Pure: equal episodes in equal groups give equal scores, as long as nothing new is observed.
+    /// Pure: equal episodes in equal groups give equal scores, as long as nothing new is observed. Not asked about infrastructure
+    /// failures: no reward applies to them.
     fn score(&self, r: &Trajectory, p: &Problem, g: &GroupView<'_>) -> Score;
     /// Called once per group before any of its members is scored: for values kept across steps.
     fn observe(&mut self, _p: &Problem, _g: &GroupView<'_>) {}
@@ -85,6 +85,12 @@ pub fn verified(r: &Trajectory, p: &Problem) -> bool {
 pub(crate) fn own_turns<'a>(r: &'a Trajectory, p: &Problem) -> Vec<(usize, &'a Message)> {
     let given = p.messages.iter().filter(|m| m.role == "assistant").count();
     r.messages.iter().enumerate().filter(|(_, m)| m.role == "assistant").skip(given).collect()
+}
+
+/// The tools that the agent's calls ran, one name per call that got a result; only those of these names, or all if there are none.
+pub(crate) fn tools_that_ran(r: &Trajectory, p: &Problem, of: &[String]) -> Vec<String> {
+    let names = own_turns(r, p).into_iter().flat_map(|(at, _)| executed(&r.messages, at)).map(|call| call.name);
+    names.filter(|name| of.is_empty() || of.contains(name)).collect()
 }
 
 /// The score of an episode that stands alone, judged by its problem's verifier.

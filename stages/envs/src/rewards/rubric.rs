@@ -1,25 +1,19 @@
 //! `rubric`: the share of a checklist that an episode fulfills, the form of RuscaRL's reward (arXiv 2508.16949), judged by rule.
 //!
-//! value = points of fulfilled criteria / points of all. The criteria are the different lines of the problem's `reference`, each
-//! worth `line_points`, and the right answer, worth `answer_points`. A line is fulfilled if its text stands in one of the agent's
-//! turns or in a text argument of its calls. Case, white space and GSM8K's `<<…>>` annotations do not matter; a line must not be a
-//! part of a longer word or number there (`x+=7` is not in `x+=70`). The line `####` of GSM8K is the answer, not a criterion.
-//!
-//! In the paper a judge model decides about each criterion. Here a rule does: it is exact and cheap, but it rewards the reference's
-//! words only, so it fits references whose lines are what an agent would write (programs, equations), not free prose. Dimensionless,
-//! in [0, 1]. Not applicable to infrastructure failures, to records without messages and to problems without a criterion that has
-//! points. Refuses: a judge model; credit for meaning.
+//! Why so: in the paper a judge model decides about each criterion. Here a rule does: it is exact and cheap, but it rewards the
+//! reference's words only, so it fits references whose lines are what an agent would write (programs, equations), not free prose.
+//! Refuses: a judge model; credit for meaning.
 
 use crate::calls;
-use crate::options::PartOptions;
 use crate::rewards::reward::own_turns;
 use crate::rewards::{GroupView, Reward, Score};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeSet;
+use trainyard_api::PartOptions;
 use trainyard_core::OptionProblem;
-use trainyard_tables::{Message, Problem, Status, Trajectory};
+use trainyard_tables::{Message, Problem, Trajectory};
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
@@ -40,11 +34,17 @@ impl Default for RubricOptions {
 
 impl PartOptions for RubricOptions {
     const KIND: &'static str = "rubric";
+    const SUMMARY: &'static str = "the share of the reference's lines that occur, and of the answer";
+    const DOC: &'static str = "value = points of the fulfilled criteria / points of all. The criteria are the different lines of the problem's `reference`, each worth\n\
+        `line_points`, and the right answer, worth `answer_points`. A line is fulfilled if its text stands in one of the agent's turns or in a text\n\
+        argument of its calls. Case, white space and GSM8K's `<<…>>` annotations do not matter; a line must not be a part of a longer word or\n\
+        number there (`x+=7` is not in `x+=70`). The line `####` of GSM8K is the answer, not a criterion.\n\n\
+        Dimensionless, in [0, 1]. Not applicable to records without messages and to problems without a criterion that has points. The paper's\n\
+        criteria are judged by a model; here a rule judges, so references should be lines that an agent would write. Source: 2508.16949.";
     fn check(&self) -> Vec<OptionProblem> {
         let named = [("/line_points", self.line_points), ("/answer_points", self.answer_points)];
-        let bad = named.into_iter().filter(|(_, value)| !(value.is_finite() && *value >= 0.0));
         let mut problems: Vec<OptionProblem> =
-            bad.map(|(at, value)| OptionProblem::new(at, format!("{value} is out of range")).help("use 0 or more")).collect();
+            named.into_iter().filter_map(|(at, points)| OptionProblem::outside(at, points, 0.0..)).collect();
         if self.line_points == 0.0 && self.answer_points == 0.0 {
             problems.push(OptionProblem::new("", "no criterion has points").help("give line_points or answer_points a value above 0"));
         }
@@ -124,22 +124,16 @@ impl Reward for Rubric {
         RubricOptions::KIND
     }
     fn score(&self, r: &Trajectory, p: &Problem, g: &GroupView<'_>) -> Score {
-        if r.status == Status::Infrastructure {
-            return Score::not_applicable("infrastructure failure");
-        }
         let turns = own_turns(r, p);
-        if turns.is_empty() {
-            return Score::not_applicable("no messages are recorded");
-        }
         let (lines, texts) = (criteria(p), texts(&turns));
         let all = self.0.line_points * lines.len() as f64 + self.0.answer_points;
-        if all == 0.0 {
-            return Score::not_applicable("the problem has no criterion with points");
+        if turns.is_empty() || all == 0.0 {
+            return Score::not_applicable();
         }
         let fulfilled = lines.iter().filter(|line| texts.iter().any(|text| stands_in(line, text))).count();
         let answer = if g.right(r, p) { self.0.answer_points } else { 0.0 };
         let points = self.0.line_points * fulfilled as f64 + answer;
-        Score { note: Some(format!("{fulfilled} of {} lines", lines.len())), ..Score::of(points / all) }
+        Score::of(points / all)
     }
 }
 

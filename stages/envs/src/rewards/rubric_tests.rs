@@ -31,7 +31,6 @@ fn weights_shift_between_lines_and_answer() {
     for (line_points, answer_points, expected) in [(1.0, 2.0, 0.75), (0.0, 1.0, 1.0), (1.0, 0.0, 0.5), (2.0, 1.0, 0.6)] {
         let score = score_alone(&Rubric(RubricOptions { line_points, answer_points }), &r, &p);
         assert!((score.value.unwrap() - expected).abs() < 1e-12);
-        assert_eq!(score.note.as_deref(), Some("1 of 2 lines"));
     }
 }
 
@@ -59,8 +58,6 @@ fn nothing_to_judge() {
     let lines_only = Rubric(RubricOptions { line_points: 1.0, answer_points: 0.0 });
     assert_eq!(score_alone(&lines_only, &episode(&[answer("19")]), &bare).value, None);
     assert_eq!(score_alone(&reward, &Trajectory::default(), &problem("x")).value, None);
-    let lost = Trajectory { status: Status::Infrastructure, ..episode(&[answer("19")]) };
-    assert_eq!(score_alone(&reward, &lost, &problem("x")).value, None);
 }
 
 #[test]

@@ -1,28 +1,17 @@
 //! `tool_efficiency`: right answers with few tool calls, the reward of OTC-PO (arXiv 2504.14870).
 //!
-//! value = α · r_tool · r_correct, with r_correct = 1 for a right answer and 0 otherwise, and m = tool calls of the episode:
-//!
-//! ```text
-//! smooth  (OTC-PPO)    r_tool = cos(m·π / (2m + c))
-//! optimal (OTC-GRPO)   r_tool = 1                       if m = n = 0
-//!                             = cos(m·π / (2m + c))     if n = 0
-//!                             = sin(f·π / (2n))         otherwise, f = 2nm / (m + n)
-//! ```
-//!
-//! n = fewest calls of any right episode of the problem so far, in this step or an earlier one; it is the state of this reward. So
-//! `optimal` is α exactly at m = n and falls for more calls, and tools that are needed cost nothing. The product takes the place of
-//! the reward `answer`: a wrong answer gets 0 whatever it saved. Unreadable calls count. Dimensionless, in [0, α]. Not applicable to
-//! infrastructure failures. Outside of RL, where nothing is known of n, a right episode is its own measure.
+//! Why so: a call costs time and money, but how many a problem needs nobody knows beforehand; the fewest that ever led to a right
+//! answer are the measure. The product takes the place of the reward `answer`. Refuses: credit for what a wrong answer saved.
 
-use crate::options::PartOptions;
 use crate::rewards::{GroupView, Reward, Score};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::f64::consts::PI;
-use trainyard_core::{Error, OptionProblem, Result};
-use trainyard_tables::{Problem, Status, Trajectory};
+use trainyard_api::PartOptions;
+use trainyard_core::{Error, OptionProblem, Result, above};
+use trainyard_tables::{Problem, Trajectory};
 
 /// How calls are weighed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -55,10 +44,16 @@ impl Default for ToolEfficiencyOptions {
 
 impl PartOptions for ToolEfficiencyOptions {
     const KIND: &'static str = "tool_efficiency";
+    const SUMMARY: &'static str = "right answers, worth less the more tool calls they took";
+    const DOC: &'static str = "value = alpha·r_tool·r_correct, r_correct = 1 for a right answer and 0 otherwise; with m = tool calls of the episode, c = `smoothing`:\n\
+        form `smooth` (OTC-PPO): r_tool = cos(m·π/(2m + c));\n\
+        form `optimal` (OTC-GRPO): r_tool = 1 if m = n = 0; cos(m·π/(2m + c)) if n = 0; else sin(f·π/(2n)) with f = 2nm/(m + n).\n\n\
+        n = fewest calls of any right episode of the problem so far, in this step or an earlier one; it is the state of this reward. So `optimal`\n\
+        is alpha exactly at m = n and falls for more calls, and tools that are needed cost nothing. Unreadable calls count. Dimensionless, in\n\
+        [0, alpha]. Outside of RL, where nothing is known of n, a right episode is its own measure. Source: 2504.14870.";
     fn check(&self) -> Vec<OptionProblem> {
         let named = [("/alpha", self.alpha), ("/smoothing", self.smoothing)];
-        let bad = named.into_iter().filter(|(_, value)| !(value.is_finite() && *value > 0.0));
-        bad.map(|(at, value)| OptionProblem::new(at, format!("{value} is out of range")).help("use a value above 0")).collect()
+        named.into_iter().filter_map(|(at, value)| OptionProblem::outside(at, value, above(0.0))).collect()
     }
 }
 
@@ -100,9 +95,6 @@ impl Reward for ToolEfficiency {
         ToolEfficiencyOptions::KIND
     }
     fn score(&self, r: &Trajectory, p: &Problem, g: &GroupView<'_>) -> Score {
-        if r.status == Status::Infrastructure {
-            return Score::not_applicable("infrastructure failure");
-        }
         if !g.right(r, p) {
             return Score::of(0.0);
         }

@@ -73,14 +73,12 @@ fn a_resumed_reward_scores_as_the_unbroken_one() {
 }
 
 #[test]
-fn alone_wrong_and_lost() {
+fn alone_and_wrong() {
     let (smooth, optimal, p) = (reward(Form::Smooth), reward(Form::Optimal), problem("p"));
     assert!(near(score_alone(&smooth, &episode(1), &p).value.unwrap(), 0.5));
     assert!(near(score_alone(&optimal, &episode(3), &p).value.unwrap(), 1.0));
     let wrong = Trajectory { answer: None, ..episode(0) };
     assert_eq!(score_alone(&optimal, &wrong, &p).value, Some(0.0));
-    let lost = Trajectory { status: Status::Infrastructure, ..episode(0) };
-    assert_eq!(score_alone(&optimal, &lost, &p).value, None);
     let doubled = ToolEfficiency::new(ToolEfficiencyOptions { alpha: 2.0, ..ToolEfficiencyOptions::default() });
     assert!(near(score_alone(&doubled, &episode(3), &p).value.unwrap(), 2.0));
 }

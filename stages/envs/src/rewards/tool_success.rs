@@ -1,12 +1,12 @@
-//! `tool_success`: the share of tool calls that did not fail: 1 − errors / calls, in [0, 1].
+//! `tool_success`: the share of tool calls that did not fail.
 //!
-//! Unreadable calls count as failed. Not applicable to episodes without a call and to infrastructure failures.
+//! Why so: whether calls work can be said of every episode that has one, right or wrong. Refuses: a value without a call.
 
-use crate::options::PartOptions;
 use crate::rewards::{GroupView, Reward, Score};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use trainyard_tables::{Problem, Status, Trajectory};
+use trainyard_api::PartOptions;
+use trainyard_tables::{Problem, Trajectory};
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
@@ -14,6 +14,9 @@ pub struct ToolSuccessOptions {}
 
 impl PartOptions for ToolSuccessOptions {
     const KIND: &'static str = "tool_success";
+    const SUMMARY: &'static str = "the share of tool calls without an error";
+    const DOC: &'static str =
+        "value = 1 − errors / calls, in [0, 1]. Calls that cannot be read count as failed. Not applicable to episodes without a call.";
 }
 
 pub struct ToolSuccess(pub ToolSuccessOptions);
@@ -23,11 +26,8 @@ impl Reward for ToolSuccess {
         ToolSuccessOptions::KIND
     }
     fn score(&self, r: &Trajectory, _p: &Problem, _g: &GroupView<'_>) -> Score {
-        if r.status == Status::Infrastructure {
-            return Score::not_applicable("infrastructure failure");
-        }
         if r.tool_calls == 0 {
-            return Score::not_applicable("no tool call");
+            return Score::not_applicable();
         }
         Score::of(1.0 - f64::from(r.tool_errors) / f64::from(r.tool_calls))
     }

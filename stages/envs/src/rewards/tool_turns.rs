@@ -1,20 +1,16 @@
 //! `tool_turns`: a reward for calling tools at all that fades out, the tool-call reward of SPEAR (arXiv 2509.22601, released code).
 //!
-//! With k = agent turns that called a tool, t = step of the run, T = `decay_steps`:
-//! value = min(cap, per_turn · k) · (1 + cos(π · min(t, T) / T)) / 2.
-//!
-//! Early in the run exploration with tools pays, from step T on only the other rewards count. A turn counts if at least one of its
-//! calls got a result from its tool. Dimensionless, in [0, cap]. Not applicable to infrastructure failures. Outside of RL t is 0.
+//! Why so: early in the run exploration with tools pays, later only the other rewards count. Refuses: turns none of whose calls ran.
 
 use crate::calls::executed;
-use crate::options::PartOptions;
 use crate::rewards::reward::own_turns;
 use crate::rewards::{GroupView, Reward, Score};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::f64::consts::PI;
+use trainyard_api::PartOptions;
 use trainyard_core::OptionProblem;
-use trainyard_tables::{Problem, Status, Trajectory};
+use trainyard_tables::{Problem, Trajectory};
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
@@ -38,15 +34,18 @@ impl Default for ToolTurnsOptions {
 
 impl PartOptions for ToolTurnsOptions {
     const KIND: &'static str = "tool_turns";
+    const SUMMARY: &'static str = "turns that call a tool, worth less from step to step";
+    const DOC: &'static str = "With k = agent turns that called a tool, t = step of the run, T = `decay_steps`:\n\
+        value = min(cap, per_turn·k)·(1 + cos(π·min(t, T)/T))/2.\n\n\
+        A turn counts if at least one of its calls got a result from its tool. Dimensionless, in [0, cap]. Outside of RL t is 0. Source: released\n\
+        code of 2509.22601.";
     fn check(&self) -> Vec<OptionProblem> {
-        let named = [("/per_turn", self.per_turn), ("/cap", self.cap)];
-        let bad = named.into_iter().filter(|(_, value)| !(value.is_finite() && *value >= 0.0));
-        let mut problems: Vec<OptionProblem> =
-            bad.map(|(at, value)| OptionProblem::new(at, format!("{value} is out of range")).help("use 0 or more")).collect();
-        if self.decay_steps == 0 {
-            problems.push(OptionProblem::new("/decay_steps", "0 is out of range").help("use at least 1"));
-        }
-        problems
+        let problems = [
+            OptionProblem::outside("/per_turn", self.per_turn, 0.0..),
+            OptionProblem::outside("/cap", self.cap, 0.0..),
+            OptionProblem::outside("/decay_steps", self.decay_steps, 1..),
+        ];
+        problems.into_iter().flatten().collect()
     }
 }
 
@@ -67,9 +66,6 @@ impl Reward for ToolTurns {
         ToolTurnsOptions::KIND
     }
     fn score(&self, r: &Trajectory, p: &Problem, g: &GroupView<'_>) -> Score {
-        if r.status == Status::Infrastructure {
-            return Score::not_applicable("infrastructure failure");
-        }
         let turns = own_turns(r, p).into_iter().filter(|(at, _)| !executed(&r.messages, *at).is_empty()).count();
         Score::of((self.0.per_turn * turns as f64).min(self.0.cap) * self.left(g.step))
     }
@@ -79,7 +75,6 @@ impl Reward for ToolTurns {
 mod tests {
     use super::*;
     use crate::rewards::kit::{answer, called, episode};
-    use crate::rewards::reward::score_alone;
     use trainyard_tables::Message;
 
     /// So many turns with two calls each, then an answer.
@@ -119,12 +114,10 @@ mod tests {
     }
 
     #[test]
-    fn calls_without_a_result_and_lost_episodes() {
+    fn calls_without_a_result_do_not_count() {
         let mut cut = calling(2);
         cut.messages.truncate(4);
         assert!((value(ToolTurnsOptions::default(), &cut, 0) - 0.1).abs() < 1e-12, "the second call did not run");
-        let lost = Trajectory { status: Status::Infrastructure, ..calling(1) };
-        assert_eq!(score_alone(&ToolTurns(ToolTurnsOptions::default()), &lost, &Problem::default()).value, None);
     }
 
     #[test]

@@ -39,18 +39,13 @@ impl ToolLimits {
     /// Everything out of range; `pointer` is the place of these options.
     pub fn check(&self, pointer: &str) -> Vec<OptionProblem> {
         let ranges = [
-            ("time_millis", self.time_millis, 10, 600_000),
-            ("memory_bytes", self.memory_bytes, 32 << 20, u64::MAX),
-            ("output_bytes", self.output_bytes, 16, 1 << 20),
-            ("recursion_depth", u64::from(self.recursion_depth), 10, 1000),
-            ("suspensions", u64::from(self.suspensions), 1, 1000),
+            ("/time_millis", self.time_millis, 10, 600_000),
+            ("/memory_bytes", self.memory_bytes, 32 << 20, u64::MAX),
+            ("/output_bytes", self.output_bytes, 16, 1 << 20),
+            ("/recursion_depth", u64::from(self.recursion_depth), 10, 1000),
+            ("/suspensions", u64::from(self.suspensions), 1, 1000),
         ];
-        let outside = ranges.into_iter().filter(|(_, value, low, high)| value < low || value > high);
-        outside
-            .map(|(name, value, low, high)| {
-                OptionProblem::new(format!("{pointer}/{name}"), format!("{value} is out of range"))
-                    .help(format!("use a value from {low} to {high}"))
-            })
-            .collect()
+        let outside = ranges.into_iter().filter_map(|(name, value, low, high)| OptionProblem::outside(name, value, low..=high));
+        outside.map(|problem| problem.within(pointer)).collect()
     }
 }

@@ -46,7 +46,19 @@ pub struct ToolResult {
     pub timed_out: bool,
 }
 
+/// How the result of a call begins whose tool is not there. Recorded episodes are read by it.
+const UNKNOWN_TOOL: &str = "error: no tool `";
+
 impl ToolResult {
+    /// Of a call whose tool is not there; `known` are those that are, as far as the agent is told.
+    pub fn unknown_tool(name: &str, known: &[&str]) -> Self {
+        let hint = if known.is_empty() { String::new() } else { format!("; use one of: {}", known.join(", ")) };
+        Self::error(format!("{UNKNOWN_TOOL}{name}`{hint}"))
+    }
+    /// Whether the text of a result is that of [`ToolResult::unknown_tool`].
+    pub fn names_unknown_tool(text: &str) -> bool {
+        text.starts_with(UNKNOWN_TOOL)
+    }
     pub fn ok(text: impl Into<String>) -> Self {
         Self { text: text.into(), ..Self::default() }
     }

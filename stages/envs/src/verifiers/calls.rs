@@ -12,6 +12,9 @@ impl Verifier for Calls {
     fn kind(&self) -> &'static str {
         "calls"
     }
+    fn summary(&self) -> &'static str {
+        "the same tool calls in any order, each as often"
+    }
     fn matches(&self, expected: &str, answer: &str) -> bool {
         match (read(expected), read(answer)) {
             (Some(gold), Some(given)) => equal(&given, &gold),

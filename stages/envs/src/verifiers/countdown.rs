@@ -15,6 +15,9 @@ impl Verifier for Countdown {
     fn kind(&self) -> &'static str {
         "countdown"
     }
+    fn summary(&self) -> &'static str {
+        "an expression that makes the target from the given numbers"
+    }
     fn matches(&self, expected: &str, answer: &str) -> bool {
         let mut sides = answer.split('=');
         let (Some((target, mut given)), Some((value, used))) = (read(expected), sides.next().and_then(read)) else { return false };

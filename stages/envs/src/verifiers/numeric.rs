@@ -16,6 +16,9 @@ impl Verifier for Numeric {
     fn kind(&self) -> &'static str {
         "numeric"
     }
+    fn summary(&self) -> &'static str {
+        "equal as numbers, within 1e-6"
+    }
     fn matches(&self, expected: &str, answer: &str) -> bool {
         match (read_number(expected), read_number(answer)) {
             (Some(a), Some(b)) => near(a, b),

@@ -12,6 +12,11 @@ pub fn names() -> Vec<&'static str> {
     VERIFIERS.iter().map(|v| v.kind()).collect()
 }
 
+/// Every verifier, sorted by name.
+pub fn verifiers() -> &'static [&'static dyn Verifier] {
+    VERIFIERS
+}
+
 /// The verifier that a problem names; `numeric` if it names none.
 pub fn of_problem(problem: &Problem) -> Result<&'static dyn Verifier> {
     let data = match problem.verifier.trim() {

@@ -12,6 +12,9 @@ impl Verifier for Text {
     fn kind(&self) -> &'static str {
         "text"
     }
+    fn summary(&self) -> &'static str {
+        "equal texts after folding case and white space"
+    }
     fn matches(&self, expected: &str, answer: &str) -> bool {
         let expected = folded(expected);
         !expected.is_empty() && expected == folded(answer)

@@ -5,10 +5,10 @@
 
 use crate::batch::{Batch, Grid, Rollout};
 use crate::part::{Advantage, Part};
-use crate::registry::Options;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use trainyard_core::Result;
+use trainyard_api::PartOptions;
+use trainyard_core::OptionProblem;
 
 /// Options of `discounted_return`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -25,13 +25,13 @@ impl Default for DiscountedReturn {
     }
 }
 
-impl Options for DiscountedReturn {
+impl PartOptions for DiscountedReturn {
     const KIND: &'static str = "discounted_return";
     const SUMMARY: &'static str = "discounted return of each token; with `whiten` REINFORCE++";
     const DOC: &'static str = "A_t = Σ_{k ≥ t} gamma^(k−t)·r_k over the tokens in the loss only (k − t counts those); the rollout's reward stands at its last one.\n\
         REINFORCE++ (2501.03262): gamma 1 and the modulation `whiten`.";
-    fn check(&self) -> Result<()> {
-        super::share("gamma", self.gamma)
+    fn check(&self) -> Vec<OptionProblem> {
+        OptionProblem::outside("/gamma", self.gamma, 0.0..=1.0).into_iter().collect()
     }
 }
 
@@ -72,6 +72,6 @@ mod tests {
         assert_eq!(returns(&[0.0, 9.0, 0.0, 8.0], &[true, false, true, true], 0.5), [2.0, 0.0, 4.0, 8.0]);
         let rollout = Rollout { reward: 3.0, mask: vec![true, true, false], ..Rollout::default() };
         assert_eq!(outcome_rewards(&rollout), [0.0, 3.0, 0.0]);
-        assert!(DiscountedReturn { gamma: 1.5 }.check().is_err());
+        assert!(!DiscountedReturn { gamma: 1.5 }.check().is_empty());
     }
 }

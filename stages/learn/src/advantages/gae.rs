@@ -7,10 +7,10 @@
 use super::discounted_return::outcome_rewards;
 use crate::batch::{Batch, Grid};
 use crate::part::{Advantage, Needs, Part};
-use crate::registry::Options;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use trainyard_core::Result;
+use trainyard_api::PartOptions;
+use trainyard_core::OptionProblem;
 
 /// Options of `gae`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -30,15 +30,15 @@ impl Default for Gae {
     }
 }
 
-impl Options for Gae {
+impl PartOptions for Gae {
     const KIND: &'static str = "gae";
     const SUMMARY: &'static str = "generalized advantage estimation with a value head, observations skipped";
     const DOC: &'static str = "δ_t = r_t + gamma·V_{t+1} − V_t and A_t = δ_t + gamma·lambda·A_{t+1}, where t+1 is the next token in the loss (0 after the last). The\n\
         rollout's reward stands at its last one. Returns for the value head: A + V, before modulations. PPO adds the modulation `whiten`.\n\
         Needs a value head. Source: 1506.02438.";
-    fn check(&self) -> Result<()> {
-        super::share("gamma", self.gamma)?;
-        super::share("lambda", self.lambda)
+    fn check(&self) -> Vec<OptionProblem> {
+        let shares = [("/gamma", self.gamma), ("/lambda", self.lambda)];
+        shares.into_iter().filter_map(|(at, share)| OptionProblem::outside(at, share, 0.0..=1.0)).collect()
     }
 }
 

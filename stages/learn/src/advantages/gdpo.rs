@@ -6,11 +6,11 @@
 
 use crate::batch::{Batch, Grid, Rollout};
 use crate::part::{Advantage, Needs, Part};
-use crate::registry::Options;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
-use trainyard_core::{Error, Result};
+use trainyard_api::PartOptions;
+use trainyard_core::OptionProblem;
 
 /// Options of `gdpo`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -34,7 +34,7 @@ impl Default for Gdpo {
     }
 }
 
-impl Options for Gdpo {
+impl PartOptions for Gdpo {
     const KIND: &'static str = "gdpo";
     const SUMMARY: &'static str = "every reward component normalized in its group, then added and whitened (GDPO)";
     const DOC: &'static str = "A = Σ_c weights[c]·(r_c − mean_c) / (std_c + epsilon), mean and std over the rollouts of the group that have component c;\n\
@@ -42,11 +42,9 @@ impl Options for Gdpo {
         rollouts of the batch, as in the paper (one number per rollout; for a whitening by tokens turn it off and add the modulation\n\
         `whiten`). The same for every token of a rollout. A rollout without a component gets 0 from it, a component without spread gives\n\
         0. A name in `weights` that no reward has does nothing. Source: 2601.05242.";
-    fn check(&self) -> Result<()> {
-        if let Some((name, weight)) = self.weights.iter().find(|(_, w)| !w.is_finite()) {
-            return Err(Error::invalid(format!("`weights.{name}` is {weight}, but must be a finite number")));
-        }
-        super::deviation_options(self.ddof, self.epsilon)
+    fn check(&self) -> Vec<OptionProblem> {
+        let weights = self.weights.iter().filter_map(|(name, w)| OptionProblem::not_finite(format!("/weights/{name}"), *w));
+        weights.chain(super::deviation_options(self.ddof, self.epsilon)).collect()
     }
 }
 
@@ -168,8 +166,8 @@ mod tests {
     #[test]
     fn weights_are_numbers() {
         let weights = BTreeMap::from([("a".to_string(), f64::NAN)]);
-        assert!(Gdpo { weights, ..Gdpo::default() }.check().unwrap_err().message.contains("weights.a"));
-        assert!(Gdpo { ddof: 2, ..Gdpo::default() }.check().is_err());
-        assert!(Gdpo { epsilon: -1.0, ..Gdpo::default() }.check().is_err());
+        assert_eq!(Gdpo { weights, ..Gdpo::default() }.check()[0].pointer, "/weights/a");
+        assert!(!Gdpo { ddof: 2, ..Gdpo::default() }.check().is_empty());
+        assert!(!Gdpo { epsilon: -1.0, ..Gdpo::default() }.check().is_empty());
     }
 }

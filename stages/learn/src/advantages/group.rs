@@ -5,9 +5,10 @@
 
 use crate::batch::{Batch, Grid};
 use crate::part::{Advantage, Needs, Part};
-use crate::registry::Options;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use trainyard_api::PartOptions;
+use trainyard_core::OptionProblem;
 
 /// What is subtracted from a reward.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
@@ -57,18 +58,15 @@ impl Default for Group {
     }
 }
 
-impl Options for Group {
+impl PartOptions for Group {
     const KIND: &'static str = "group";
     const SUMMARY: &'static str = "reward against the other rollouts of the group (GRPO, Dr.GRPO, RLOO)";
     const DOC: &'static str = "A = (r − center) / (std + epsilon), the same for every token of a rollout.\n\n\
         GRPO (2402.03300): center group, scale group, ddof 1, epsilon 1e-6. Dr.GRPO (2503.20783): scale none. RLOO (2402.14740):\n\
-        center leave_one_out, scale none, equal to G/(G−1)·(r − mean). Lite PPO: center group, scale batch. A group of one has no\n\
-        spread: its center is 0 and its scale 1.";
-    fn check(&self) -> trainyard_core::Result<()> {
-        if self.ddof > 1 || self.epsilon.is_nan() || self.epsilon < 0.0 {
-            return Err(trainyard_core::Error::invalid("`ddof` must be 0 or 1, and `epsilon` at least 0"));
-        }
-        Ok(())
+        center leave_one_out, scale none, equal to G/(G−1)·(r − mean). Lite PPO: center group, scale batch. A group of one is no\n\
+        baseline and has no spread: its own center is 0 and its own scale 1; those of the batch hold for it as for the others.";
+    fn check(&self) -> Vec<OptionProblem> {
+        super::deviation_options(self.ddof, self.epsilon)
     }
 }
 

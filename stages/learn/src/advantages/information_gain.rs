@@ -6,10 +6,10 @@
 
 use crate::batch::{Batch, Grid, Rollout};
 use crate::part::{Advantage, Needs, Part};
-use crate::registry::Options;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use trainyard_core::Result;
+use trainyard_api::PartOptions;
+use trainyard_core::OptionProblem;
 
 /// What turn rewards of a group are normalized with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
@@ -48,7 +48,7 @@ impl Default for InformationGain {
     }
 }
 
-impl Options for InformationGain {
+impl PartOptions for InformationGain {
     const KIND: &'static str = "information_gain";
     const SUMMARY: &'static str = "turns rewarded by the gain in probability of the gold answer (IGPO)";
     const DOC: &'static str = "p_k = exp(mean logprob of the gold answer at the start of turn k), under the policy that sampled. Turn rewards: r_k = p_{k+1} −\n\
@@ -58,9 +58,9 @@ impl Options for InformationGain {
         A turn whose gain is not known has r~ = 0 and does not enter mean and std; a gain of exactly 0 does (the released code leaves it\n\
         out, there as here ddof is 0 and gamma 1). Needs forced scores, several turns, groups. Metric: information_gain, the mean of all\n\
         gains of the batch before they are normalized. Source: 2510.14967.";
-    fn check(&self) -> Result<()> {
-        super::share("gamma", self.gamma)?;
-        super::deviation_options(self.ddof, self.epsilon)
+    fn check(&self) -> Vec<OptionProblem> {
+        let gamma = OptionProblem::outside("/gamma", self.gamma, 0.0..=1.0);
+        gamma.into_iter().chain(super::deviation_options(self.ddof, self.epsilon)).collect()
     }
 }
 
@@ -221,7 +221,7 @@ mod tests {
 
     #[test]
     fn gamma_is_a_share() {
-        assert!(InformationGain { gamma: -0.1, ..InformationGain::default() }.check().unwrap_err().message.contains("gamma"));
-        assert!(InformationGain { ddof: 2, ..InformationGain::default() }.check().is_err());
+        assert_eq!(InformationGain { gamma: -0.1, ..InformationGain::default() }.check()[0].pointer, "/gamma");
+        assert!(!InformationGain { ddof: 2, ..InformationGain::default() }.check().is_empty());
     }
 }

@@ -16,19 +16,11 @@ pub use information_gain::InformationGain;
 pub use opo::Opo;
 pub use stratified::Stratified;
 
-use trainyard_core::{Error, Result};
-
-/// Refuses what does not lie in 0..=1.
-fn share(name: &str, value: f64) -> Result<()> {
-    if (0.0..=1.0).contains(&value) { Ok(()) } else { Err(Error::invalid(format!("`{name}` is {value}, but must lie in 0..1"))) }
-}
+use trainyard_core::OptionProblem;
 
 /// Refuses a divisor or an epsilon that no standard deviation has.
-fn deviation_options(ddof: u8, epsilon: f64) -> Result<()> {
-    if ddof > 1 || !epsilon.is_finite() || epsilon < 0.0 {
-        return Err(Error::invalid("`ddof` must be 0 or 1, and `epsilon` at least 0"));
-    }
-    Ok(())
+fn deviation_options(ddof: u8, epsilon: f64) -> Vec<OptionProblem> {
+    [OptionProblem::outside("/ddof", ddof, 0..=1), OptionProblem::outside("/epsilon", epsilon, 0.0..)].into_iter().flatten().collect()
 }
 
 /// 0 for no values.

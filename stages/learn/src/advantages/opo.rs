@@ -5,16 +5,16 @@
 
 use crate::batch::{Batch, Grid};
 use crate::part::{Advantage, Needs, Part};
-use crate::registry::Options;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use trainyard_api::PartOptions;
 
 /// Options of `opo`: none.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Opo {}
 
-impl Options for Opo {
+impl PartOptions for Opo {
     const KIND: &'static str = "opo";
     const SUMMARY: &'static str = "reward against the length-weighted mean of the group (OPO)";
     const DOC: &'static str =

@@ -6,11 +6,11 @@
 
 use crate::batch::{Batch, Grid};
 use crate::part::{Advantage, Needs, Part};
-use crate::registry::Options;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use trainyard_core::Result;
+use trainyard_api::PartOptions;
+use trainyard_core::OptionProblem;
 
 /// Options of `stratified`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -38,7 +38,7 @@ impl Default for Stratified {
     }
 }
 
-impl Options for Stratified {
+impl PartOptions for Stratified {
     const KIND: &'static str = "stratified";
     const SUMMARY: &'static str = "reward against rollouts with as many tool calls, blended with the group (Stratified GRPO)";
     const DOC: &'static str = "A = alpha·(R − μ_k)/(σ_k + epsilon) + (1 − alpha)·(R − μ)/(σ + epsilon), stratum k = the rollouts of the group with k tool\n\
@@ -46,9 +46,9 @@ impl Options for Stratified {
         R − μ = (R − μ_k) + (μ_k − μ) holds exactly: alpha 1 takes the second summand away. Alpha 0, or one stratum, is GRPO (`group`).\n\
         A lone member of a stratum gets 0 from its stratum. Metric: stratum_gap, the largest minus the smallest mean advantage among the\n\
         strata of a group, averaged over groups with at least two strata (absent if there is none); 0 with alpha 1. Source: 2510.06214.";
-    fn check(&self) -> Result<()> {
-        super::share("alpha", self.alpha)?;
-        super::deviation_options(self.ddof, self.epsilon)
+    fn check(&self) -> Vec<OptionProblem> {
+        let alpha = OptionProblem::outside("/alpha", self.alpha, 0.0..=1.0);
+        alpha.into_iter().chain(super::deviation_options(self.ddof, self.epsilon)).collect()
     }
 }
 
@@ -215,7 +215,7 @@ mod tests {
 
     #[test]
     fn alpha_is_a_share() {
-        assert!(Stratified { alpha: 1.1, ..Stratified::default() }.check().unwrap_err().message.contains("alpha"));
-        assert!(Stratified { epsilon: f64::NAN, ..Stratified::default() }.check().is_err());
+        assert_eq!(Stratified { alpha: 1.1, ..Stratified::default() }.check()[0].pointer, "/alpha");
+        assert!(!Stratified { epsilon: f64::NAN, ..Stratified::default() }.check().is_empty());
     }
 }

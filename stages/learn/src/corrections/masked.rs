@@ -7,10 +7,10 @@
 use super::{Correction, each, ratio};
 use crate::batch::Grid;
 use crate::part::Part;
-use crate::registry::Options;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use trainyard_core::{Error, Result};
+use trainyard_api::PartOptions;
+use trainyard_core::OptionProblem;
 
 /// w = π_prox/μ per token if that lies within low..high, else 0; no gradient.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -30,16 +30,14 @@ impl Default for Masked {
     }
 }
 
-impl Options for Masked {
+impl PartOptions for Masked {
     const KIND: &'static str = "masked";
     const SUMMARY: &'static str = "importance weights per token, 0 outside a band (IcePop)";
     const DOC: &'static str = "k_t = exp(log π_prox − log μ), log-ratio clamped to ±20; w_t = k_t if low ≤ k_t ≤ high, else 0, constant in the gradient;\n\
         ratio = π_θ/π_prox. The aggregation still counts masked tokens. Source: 2512.16144 (low 0.5, high 5).";
-    fn check(&self) -> Result<()> {
-        if (0.0..=1.0).contains(&self.low) && self.high >= 1.0 {
-            return Ok(());
-        }
-        Err(Error::invalid(format!("the band {}..{} does not hold 1", self.low, self.high)).help("low is in 0..1, high at least 1"))
+    fn check(&self) -> Vec<OptionProblem> {
+        let problems = [OptionProblem::outside("/low", self.low, 0.0..=1.0), OptionProblem::outside("/high", self.high, 1.0..)];
+        problems.into_iter().flatten().collect()
     }
 }
 
@@ -87,9 +85,9 @@ mod tests {
 
     #[test]
     fn the_band_must_hold_one() {
-        assert!(Masked::default().check().is_ok());
+        assert!(Masked::default().check().is_empty());
         for (low, high) in [(1.1, 5.0), (0.5, 0.9), (-0.1, 5.0), (0.5, f64::NAN)] {
-            assert!(Masked { low, high }.check().is_err());
+            assert!(!Masked { low, high }.check().is_empty());
         }
     }
 }

@@ -5,16 +5,16 @@
 use super::{Correction, each};
 use crate::batch::Grid;
 use crate::part::Part;
-use crate::registry::Options;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use trainyard_api::PartOptions;
 
 /// `none` has no options.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct None {}
 
-impl Options for None {
+impl PartOptions for None {
     const KIND: &'static str = "none";
     const SUMMARY: &'static str = "ratio against the sampling policy, weight 1";
     const DOC: &'static str = "ratio = π_θ/μ. Right for fresh samples of the same weights.";

@@ -7,10 +7,10 @@
 use super::{Correction, each, ratio};
 use crate::batch::Grid;
 use crate::part::Part;
-use crate::registry::Options;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use trainyard_core::{Error, Result};
+use trainyard_api::PartOptions;
+use trainyard_core::{OptionProblem, above};
 
 /// How a sequence's ratio comes from those of its tokens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
@@ -39,15 +39,15 @@ impl Default for Sequence {
     }
 }
 
-impl Options for Sequence {
+impl PartOptions for Sequence {
     const KIND: &'static str = "sequence";
     const SUMMARY: &'static str = "one truncated importance weight per sequence";
     const DOC: &'static str = "s = Σ_t (log π_prox − log μ) over the n tokens in the loss, or s/n with `reduction: geometric_mean`, clamped to ±20;\n\
         w = min(exp(s), cap) for every token of the sequence, constant in the gradient; ratio = π_θ/π_prox. The product is unbiased\n\
         below the cap and noisy for long sequences; the geometric mean is biased and calm. The objective is that of 2505.24298; cap 2 as for\n\
         weights per token.";
-    fn check(&self) -> Result<()> {
-        if self.cap > 0.0 { Ok(()) } else { Err(Error::invalid(format!("`cap` is {}, but must be above 0", self.cap))) }
+    fn check(&self) -> Vec<OptionProblem> {
+        OptionProblem::outside("/cap", self.cap, above(0.0)).into_iter().collect()
     }
 }
 
@@ -118,8 +118,8 @@ mod tests {
 
     #[test]
     fn caps_are_checked() {
-        assert!(Sequence { cap: -1.0, ..Sequence::default() }.check().is_err());
-        assert!(Sequence { cap: f64::NAN, ..Sequence::default() }.check().is_err());
-        assert!(Sequence::default().check().is_ok());
+        assert!(!Sequence { cap: -1.0, ..Sequence::default() }.check().is_empty());
+        assert!(!Sequence { cap: f64::NAN, ..Sequence::default() }.check().is_empty());
+        assert!(Sequence::default().check().is_empty());
     }
 }

@@ -6,10 +6,10 @@
 use super::{Correction, each, ratio};
 use crate::batch::Grid;
 use crate::part::Part;
-use crate::registry::Options;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use trainyard_core::{Error, Result};
+use trainyard_api::PartOptions;
+use trainyard_core::{OptionProblem, above};
 
 /// w = min(π_prox/μ, cap) per token, no gradient.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -25,13 +25,13 @@ impl Default for Truncated {
     }
 }
 
-impl Options for Truncated {
+impl PartOptions for Truncated {
     const KIND: &'static str = "truncated";
     const SUMMARY: &'static str = "truncated importance weights per token";
     const DOC: &'static str = "w_t = min(exp(log π_prox − log μ), cap), constant in the gradient; ratio = π_θ/π_prox. cap 2 as in published runs.\n\
         Source: decoupled objective 2505.24298. The log-ratio is clamped to ±20.";
-    fn check(&self) -> Result<()> {
-        if self.cap > 0.0 { Ok(()) } else { Err(Error::invalid(format!("`cap` is {}, but must be above 0", self.cap))) }
+    fn check(&self) -> Vec<OptionProblem> {
+        OptionProblem::outside("/cap", self.cap, above(0.0)).into_iter().collect()
     }
 }
 
@@ -61,8 +61,8 @@ mod tests {
 
     #[test]
     fn caps_are_checked() {
-        assert!(Truncated { cap: 0.0 }.check().is_err());
-        assert!(Truncated { cap: f64::NAN }.check().is_err());
-        assert!(Truncated { cap: 1.0 }.check().is_ok());
+        assert!(!Truncated { cap: 0.0 }.check().is_empty());
+        assert!(!Truncated { cap: f64::NAN }.check().is_empty());
+        assert!(Truncated { cap: 1.0 }.check().is_empty());
     }
 }

@@ -7,11 +7,11 @@
 use super::Deck;
 use crate::part::{Curriculum, Draw, Needs, Part, Pool};
 use crate::pass_rates::PassRates;
-use crate::registry::Options;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use trainyard_core::{Chance, Error, Result};
+use trainyard_api::PartOptions;
+use trainyard_core::{Chance, Error, OptionProblem, Result};
 
 /// Options of `interaction_stages`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -41,21 +41,19 @@ impl Default for InteractionStages {
     }
 }
 
-impl Options for InteractionStages {
+impl PartOptions for InteractionStages {
     const KIND: &'static str = "interaction_stages";
     const SUMMARY: &'static str = "turn limit grows by stages, problems in shuffled passes (ScalingInter-RL)";
     const DOC: &'static str = "Turn limit at step s (from 0): turns[min(s / every, last)]; the environment's own limit stays in force above it. Every problem\n\
         of the chosen levels once per pass. Needs several turns. State: pass and place in it. Metric: turn_limit. Source: 2509.08755\n\
         (released code: a list of rounds, stepwise).";
-    fn check(&self) -> Result<()> {
+    fn check(&self) -> Vec<OptionProblem> {
+        let mut problems: Vec<OptionProblem> = OptionProblem::outside("/every", self.every, 1..).into_iter().collect();
         if self.turns.is_empty() || self.turns[0] == 0 || self.turns.windows(2).any(|w| w[1] < w[0]) {
-            return Err(Error::invalid(format!("`turns` is {:?}, but must hold limits of at least 1 that never fall", self.turns))
-                .help("write for example [2, 3, 4]"));
+            let message = format!("{:?} is no list of limits of at least 1 that never fall", self.turns);
+            problems.push(OptionProblem::new("/turns", message).help("write for example [2, 3, 4]"));
         }
-        if self.every == 0 {
-            return Err(Error::invalid("`every` is 0, but a stage has at least 1 step"));
-        }
-        Ok(())
+        problems
     }
 }
 
@@ -137,9 +135,9 @@ mod tests {
     #[test]
     fn limits_neither_fall_nor_vanish() {
         for turns in [vec![], vec![0, 1], vec![3, 2]] {
-            assert!(InteractionStages { turns, ..InteractionStages::default() }.check().unwrap_err().message.contains("turns"));
+            assert_eq!(InteractionStages { turns, ..InteractionStages::default() }.check()[0].pointer, "/turns");
         }
-        assert!(InteractionStages { every: 0, ..InteractionStages::default() }.check().is_err());
-        InteractionStages::default().check().unwrap();
+        assert!(!InteractionStages { every: 0, ..InteractionStages::default() }.check().is_empty());
+        assert_eq!(InteractionStages::default().check(), []);
     }
 }

@@ -6,12 +6,12 @@
 
 use crate::part::{Curriculum, Draw, Part, Pool};
 use crate::pass_rates::PassRates;
-use crate::registry::Options;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
-use trainyard_core::{Chance, Error, Result};
+use trainyard_api::PartOptions;
+use trainyard_core::{Chance, Error, OptionProblem, Result};
 
 /// Options of `learnable`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -45,7 +45,7 @@ impl Default for Learnable {
     }
 }
 
-impl Options for Learnable {
+impl PartOptions for Learnable {
     const KIND: &'static str = "learnable";
     const SUMMARY: &'static str = "one pass over all problems, then only those that some rollout solved (RIF-RFT)";
     const DOC: &'static str = "First pass: every problem of the chosen levels once, shuffled. Later passes, shuffled anew: those with above < pass rate ≤\n\
@@ -54,16 +54,15 @@ impl Options for Learnable {
         step only if fewer are learnable than drawn, or where a pass ends. State: pass and place in it. Metric: learnable_share, of the\n\
         problems with a finished rollout. Source: 2507.05386, which tries before training: instances on which no rollout earns a reward\n\
         are dropped (`above` 0).";
-    fn check(&self) -> Result<()> {
-        let valid = |share: f64| (0.0..=1.0).contains(&share);
-        if !valid(self.above) || !valid(self.below_or_equal) || self.above >= self.below_or_equal {
-            return Err(Error::invalid(format!(
-                "`above` is {} and `below_or_equal` {}, but both must lie in 0..1, the first below the second",
-                self.above, self.below_or_equal
-            ))
-            .help("0 and 1 keep every problem that some rollout solved"));
+    fn check(&self) -> Vec<OptionProblem> {
+        let shares = [("/above", self.above), ("/below_or_equal", self.below_or_equal)];
+        let mut problems: Vec<OptionProblem> =
+            shares.into_iter().filter_map(|(at, share)| OptionProblem::outside(at, share, 0.0..=1.0)).collect();
+        if self.above >= self.below_or_equal {
+            let message = format!("{} is not below `below_or_equal`, which is {}", self.above, self.below_or_equal);
+            problems.push(OptionProblem::new("/above", message).help("0 and 1 keep every problem that some rollout solved"));
         }
-        Ok(())
+        problems
     }
 }
 
@@ -217,8 +216,8 @@ mod tests {
     #[test]
     fn bounds_are_shares_in_order() {
         for (above, below_or_equal) in [(0.5, 0.5), (-0.1, 1.0), (0.0, 1.1), (f64::NAN, 1.0), (0.0, f64::NAN)] {
-            assert!(Learnable { above, below_or_equal, ..Learnable::default() }.check().is_err());
+            assert!(!Learnable { above, below_or_equal, ..Learnable::default() }.check().is_empty());
         }
-        Learnable::default().check().unwrap();
+        assert_eq!(Learnable::default().check(), []);
     }
 }

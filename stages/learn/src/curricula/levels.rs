@@ -7,12 +7,12 @@
 use super::Deck;
 use crate::part::{Curriculum, Draw, Part, Pool};
 use crate::pass_rates::PassRates;
-use crate::registry::Options;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
-use trainyard_core::{Chance, Error, Result};
+use trainyard_api::PartOptions;
+use trainyard_core::{Chance, Error, OptionProblem, Result};
 
 /// Options of `levels`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -49,18 +49,23 @@ impl Default for Levels {
     }
 }
 
-impl Options for Levels {
+impl PartOptions for Levels {
     const KIND: &'static str = "levels";
     const SUMMARY: &'static str = "levels unlock by measured pass rate";
     const DOC: &'static str = "The frontier level f is promoted when the pass rate over its last `window` rollouts is at least `promote_at`. Of n problems,\n\
         frontier_share·n come from f, the others from levels ≤ f in proportion to max(p(1−p), floor), p = recent pass rate (0.5 if\n\
         unmeasured), by systematic sampling. Within a level problems come in shuffled passes. State: frontier and one deck per level.\n\
         Metric: curriculum_level.";
-    fn check(&self) -> Result<()> {
-        if self.window == 0 || !(0.0..=1.0).contains(&self.promote_at) || !(0.0..=1.0).contains(&self.frontier_share) {
-            return Err(Error::invalid("`window` must be at least 1, `promote_at` and `frontier_share` within 0..1"));
-        }
-        Ok(())
+    fn check(&self) -> Vec<OptionProblem> {
+        [
+            OptionProblem::outside("/promote_at", self.promote_at, 0.0..=1.0),
+            OptionProblem::outside("/window", self.window, 1..=1024),
+            OptionProblem::outside("/frontier_share", self.frontier_share, 0.0..=1.0),
+            OptionProblem::outside("/floor", self.floor, 0.0..),
+        ]
+        .into_iter()
+        .flatten()
+        .collect()
     }
 }
 
@@ -138,7 +143,7 @@ mod tests {
     use crate::part::PoolProblem;
 
     fn pool() -> Pool {
-        let problem = |i: u32| PoolProblem { id: i.to_string(), level: 1 + i % 3, environment: String::new(), ..PoolProblem::default() };
+        let problem = |i: u32| PoolProblem { id: i.to_string(), level: 1 + i % 3, ..PoolProblem::default() };
         Pool { problems: (0..60).map(problem).collect() }
     }
     fn levels_of(draw: &Draw) -> Vec<u32> {

@@ -3,10 +3,10 @@
 use super::Deck;
 use crate::part::{Curriculum, Draw, Part, Pool};
 use crate::pass_rates::PassRates;
-use crate::registry::Options;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+use trainyard_api::PartOptions;
 use trainyard_core::{Chance, Error, Result};
 
 /// Options of `uniform`.
@@ -19,7 +19,7 @@ pub struct Uniform {
     deck: Deck,
 }
 
-impl Options for Uniform {
+impl PartOptions for Uniform {
     const KIND: &'static str = "uniform";
     const SUMMARY: &'static str = "all problems alike, in shuffled passes";
     const DOC: &'static str = "Every problem once per pass. State: pass and place in it.";

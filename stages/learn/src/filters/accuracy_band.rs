@@ -6,10 +6,10 @@
 
 use crate::batch::Group;
 use crate::part::{Filter, Needs, Part, Verdict};
-use crate::registry::Options;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use trainyard_core::{Error, Result};
+use trainyard_api::PartOptions;
+use trainyard_core::OptionProblem;
 
 /// Options of `accuracy_band`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -29,16 +29,15 @@ impl Default for AccuracyBand {
     }
 }
 
-impl Options for AccuracyBand {
+impl PartOptions for AccuracyBand {
     const KIND: &'static str = "accuracy_band";
     const SUMMARY: &'static str = "drop groups that pass nearly always or nearly never";
     const DOC: &'static str = "A group stays when low ≤ passes / rollouts ≤ high, over the rollouts that earlier filters left in it, masked ones included.\n\
         With `resample` the loop draws other problems in its place. Source: released recipe of 2509.02479.";
-    fn check(&self) -> Result<()> {
-        if (0.0..=1.0).contains(&self.low) && (0.0..=1.0).contains(&self.high) && self.low <= self.high {
-            return Ok(());
-        }
-        Err(Error::invalid(format!("`low` is {} and `high` is {}, but 0 ≤ low ≤ high ≤ 1 must hold", self.low, self.high)))
+    fn check(&self) -> Vec<OptionProblem> {
+        let shares = [("/low", self.low), ("/high", self.high)];
+        let outside = shares.into_iter().filter_map(|(at, share)| OptionProblem::outside(at, share, 0.0..=1.0));
+        outside.chain(OptionProblem::crossed(("/low", self.low), ("/high", self.high))).collect()
     }
 }
 
@@ -90,8 +89,8 @@ mod tests {
     #[test]
     fn an_empty_band_is_refused() {
         for (low, high) in [(0.9, 0.1), (-0.1, 0.5), (0.5, 1.1), (f64::NAN, 0.5)] {
-            assert!(AccuracyBand { low, high }.check().is_err());
+            assert!(!AccuracyBand { low, high }.check().is_empty());
         }
-        assert!(AccuracyBand::default().check().is_ok());
+        assert!(AccuracyBand::default().check().is_empty());
     }
 }

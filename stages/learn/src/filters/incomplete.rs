@@ -7,9 +7,9 @@
 use super::{Objection, each};
 use crate::batch::Group;
 use crate::part::{Filter, Part, Verdict};
-use crate::registry::Options;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use trainyard_api::PartOptions;
 
 /// Options of `incomplete`.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
@@ -19,7 +19,7 @@ pub struct Incomplete {
     pub action: Objection,
 }
 
-impl Options for Incomplete {
+impl PartOptions for Incomplete {
     const KIND: &'static str = "incomplete";
     const SUMMARY: &'static str = "no rollout without an answer reaches the update";
     const DOC: &'static str =

@@ -6,9 +6,9 @@
 use super::{Objection, each};
 use crate::batch::Group;
 use crate::part::{Filter, Part, Verdict};
-use crate::registry::Options;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use trainyard_api::PartOptions;
 
 /// Options of `overlong`.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
@@ -18,7 +18,7 @@ pub struct Overlong {
     pub action: Objection,
 }
 
-impl Options for Overlong {
+impl PartOptions for Overlong {
     const KIND: &'static str = "overlong";
     const SUMMARY: &'static str = "no truncated trajectory reaches the update";
     const DOC: &'static str = "A rollout that ended at a token limit is masked or dropped. Source: 2503.14476.";

@@ -7,10 +7,10 @@
 use super::each;
 use crate::batch::{Group, Rollout};
 use crate::part::{Filter, Needs, Part, Verdict};
-use crate::registry::Options;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use trainyard_core::{Error, Result};
+use trainyard_api::PartOptions;
+use trainyard_core::OptionProblem;
 
 /// Options of `prefix_entropy`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -27,17 +27,14 @@ impl Default for PrefixEntropy {
     }
 }
 
-impl Options for PrefixEntropy {
+impl PartOptions for PrefixEntropy {
     const KIND: &'static str = "prefix_entropy";
     const SUMMARY: &'static str = "only the most uncertain tokens of a given prefix are learned";
     const DOC: &'static str = "Of the n tokens before `given` that the mask holds, the share·n (rounded up) with the largest entropy under the policy that\n\
         sampled stay; of equal ones the earlier. The others are masked. Tokens from `given` on are left alone. For the strategy\n\
         `demonstration_prefix`. Source: 2507.01679.";
-    fn check(&self) -> Result<()> {
-        if (0.0..=1.0).contains(&self.share) {
-            return Ok(());
-        }
-        Err(Error::invalid(format!("`share` is {}, but must lie in 0..1", self.share)))
+    fn check(&self) -> Vec<OptionProblem> {
+        OptionProblem::outside("/share", self.share, 0.0..=1.0).into_iter().collect()
     }
 }
 
@@ -131,7 +128,7 @@ mod tests {
 
     #[test]
     fn a_share_beyond_all_is_refused() {
-        assert!([-0.1, 1.1, f64::NAN].iter().all(|&share| PrefixEntropy { share }.check().is_err()));
-        assert!(PrefixEntropy::default().check().is_ok());
+        assert!([-0.1, 1.1, f64::NAN].iter().all(|&share| !PrefixEntropy { share }.check().is_empty()));
+        assert!(PrefixEntropy::default().check().is_empty());
     }
 }

@@ -7,11 +7,11 @@
 use super::{Objection, each};
 use crate::batch::{Group, Rollout};
 use crate::part::{Filter, Part, Verdict};
-use crate::registry::Options;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use trainyard_core::{Error, Result};
+use trainyard_api::PartOptions;
+use trainyard_core::OptionProblem;
 
 /// Options of `repetition`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -33,20 +33,16 @@ impl Default for Repetition {
     }
 }
 
-impl Options for Repetition {
+impl PartOptions for Repetition {
     const KIND: &'static str = "repetition";
     const SUMMARY: &'static str = "no rollout that repeats a stretch of tokens reaches the update";
     const DOC: &'static str = "A rollout is masked or dropped when any `ngram` tokens in a row of its agent turns occur at least `times` times in it,\n\
         overlaps included: 29 equal tokens hold ten stretches of 20. Source: 2509.22601.";
-    fn check(&self) -> Result<()> {
-        if self.ngram == 0 || self.times < 2 {
-            return Err(Error::invalid(format!(
-                "`ngram` is {} and `times` is {}, but must be at least 1 and at least 2",
-                self.ngram, self.times
-            ))
-            .help("a stretch that occurs once is no repetition"));
-        }
-        Ok(())
+    fn check(&self) -> Vec<OptionProblem> {
+        [OptionProblem::outside("/ngram", self.ngram, 1..), OptionProblem::outside("/times", self.times, 2..)]
+            .into_iter()
+            .flatten()
+            .collect()
     }
 }
 
@@ -123,8 +119,8 @@ mod tests {
 
     #[test]
     fn what_cannot_repeat_is_refused() {
-        assert!(Repetition { ngram: 0, ..Repetition::default() }.check().is_err());
-        assert!(Repetition { times: 1, ..Repetition::default() }.check().is_err());
-        assert!(Repetition::default().check().is_ok());
+        assert!(!Repetition { ngram: 0, ..Repetition::default() }.check().is_empty());
+        assert!(!Repetition { times: 1, ..Repetition::default() }.check().is_empty());
+        assert!(Repetition::default().check().is_empty());
     }
 }

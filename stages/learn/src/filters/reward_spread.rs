@@ -6,10 +6,11 @@
 
 use crate::batch::Group;
 use crate::part::{Filter, Needs, Part, Verdict};
-use crate::registry::Options;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use trainyard_core::{Error, Result};
+use std::ops::Bound;
+use trainyard_api::PartOptions;
+use trainyard_core::OptionProblem;
 
 /// Options of `reward_spread`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -26,23 +27,20 @@ impl Default for RewardSpread {
     }
 }
 
-impl Options for RewardSpread {
+impl PartOptions for RewardSpread {
     const KIND: &'static str = "reward_spread";
     const SUMMARY: &'static str = "keep the groups whose rewards differ most";
     const DOC: &'static str = "Of the n groups that have rollouts, the share·n (rounded up) with the largest standard deviation of rewards stay; of equal\n\
         ones the earlier. Deviations are those of the population (ddof 0), over the rollouts that earlier filters left. Dropped groups\n\
         are not drawn again. Source: 2509.22601.";
-    fn check(&self) -> Result<()> {
-        if self.share > 0.0 && self.share <= 1.0 {
-            return Ok(());
-        }
-        Err(Error::invalid(format!("`share` is {}, but must be above 0 and at most 1", self.share)))
+    fn check(&self) -> Vec<OptionProblem> {
+        OptionProblem::outside("/share", self.share, (Bound::Excluded(0.0), Bound::Included(1.0))).into_iter().collect()
     }
 }
 
 impl Part for RewardSpread {
     fn needs(&self) -> Needs {
-        Needs { groups: true, ..Needs::NONE }
+        Needs { groups: true, all_groups: true, ..Needs::NONE }
     }
 }
 
@@ -122,8 +120,8 @@ mod tests {
     #[test]
     fn no_share_and_more_than_all_are_refused() {
         for share in [0.0, -1.0, 1.1, f64::NAN] {
-            assert!(RewardSpread { share }.check().is_err());
+            assert!(!RewardSpread { share }.check().is_empty());
         }
-        assert!(RewardSpread::default().check().is_ok());
+        assert!(RewardSpread::default().check().is_empty());
     }
 }

@@ -6,9 +6,9 @@
 use super::{Objection, each};
 use crate::batch::{Group, TurnSummary};
 use crate::part::{Filter, Part, Verdict};
-use crate::registry::Options;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use trainyard_api::PartOptions;
 
 /// Options of `void_turn`.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
@@ -18,7 +18,7 @@ pub struct VoidTurn {
     pub action: Objection,
 }
 
-impl Options for VoidTurn {
+impl PartOptions for VoidTurn {
     const KIND: &'static str = "void_turn";
     const SUMMARY: &'static str = "no trajectory with a void turn reaches the update";
     const DOC: &'static str = "A turn is void when it holds neither a complete tool call nor a final answer. Source: 2509.02479.";

@@ -5,9 +5,10 @@
 
 use crate::batch::Group;
 use crate::part::{Filter, Needs, Part, Verdict};
-use crate::registry::Options;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use trainyard_api::PartOptions;
+use trainyard_core::OptionProblem;
 
 /// Options of `zero_variance`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -24,11 +25,14 @@ impl Default for ZeroVariance {
     }
 }
 
-impl Options for ZeroVariance {
+impl PartOptions for ZeroVariance {
     const KIND: &'static str = "zero_variance";
     const SUMMARY: &'static str = "drop groups whose rewards are all equal";
     const DOC: &'static str =
         "A group leaves when max(r) − min(r) ≤ epsilon. With `resample` the loop draws other problems in its place. Source: 2503.14476.";
+    fn check(&self) -> Vec<OptionProblem> {
+        OptionProblem::outside("/epsilon", self.epsilon, 0.0..).into_iter().collect()
+    }
 }
 
 impl Part for ZeroVariance {

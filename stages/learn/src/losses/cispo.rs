@@ -6,10 +6,10 @@
 use super::{RatioSums, ratio};
 use crate::batch::TokenBatch;
 use crate::part::{LossTerm, Part, Term};
-use crate::registry::Options;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use trainyard_core::Result;
+use trainyard_api::PartOptions;
+use trainyard_core::OptionProblem;
 
 /// Options of `cispo`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -29,13 +29,13 @@ impl Default for Cispo {
     }
 }
 
-impl Options for Cispo {
+impl PartOptions for Cispo {
     const KIND: &'static str = "cispo";
     const SUMMARY: &'static str = "REINFORCE with a clipped importance weight (CISPO)";
     const DOC: &'static str = "Token loss = −w·A·logπ with w = clip(ρ, 1−clip_low, 1+clip_high) held constant, ρ = exp(logπ − logπ_old), log-ratio clamped\n\
         to ±20; its gradient is −w·A for every token. Times the importance weight, if any. Source: 2506.13585.\n\
         Metrics: clip_fraction (tokens whose weight was clipped), kl (k3 estimate), ratio.";
-    fn check(&self) -> Result<()> {
+    fn check(&self) -> Vec<OptionProblem> {
         super::bounds(self.clip_low, self.clip_high)
     }
 }

@@ -6,10 +6,10 @@
 use super::{RatioSums, ratio};
 use crate::batch::TokenBatch;
 use crate::part::{LossTerm, Part, Term};
-use crate::registry::Options;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use trainyard_core::{Error, Result};
+use trainyard_api::PartOptions;
+use trainyard_core::{OptionProblem, above};
 
 /// Options of `clip`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -31,21 +31,17 @@ impl Default for Clip {
     }
 }
 
-impl Options for Clip {
+impl PartOptions for Clip {
     const KIND: &'static str = "clip";
     const SUMMARY: &'static str = "PPO's clipped ratio, with clip-higher and optional dual clip";
     const DOC: &'static str = "ρ = exp(logπ − logπ_old), log-ratio clamped to ±20. Token loss = max(−ρA, −clip(ρ, 1−clip_low, 1+clip_high)A);\n\
         with dual_clip c and A < 0: min(that, −cA). Times the importance weight, if any. Sources: 1707.06347; clip-higher 2503.14476;\n\
         dual clip 1912.09729. Metrics: clip_fraction (tokens whose gradient the clip removed), kl (k3 estimate against the sampling policy), ratio,\n\
         clip_higher_fraction (tokens that have a gradient only because clip_high is above clip_low).";
-    fn check(&self) -> Result<()> {
-        super::bounds(self.clip_low, self.clip_high)?;
-        match self.dual_clip {
-            Some(c) if c.is_nan() || c <= 1.0 => {
-                Err(Error::invalid(format!("`dual_clip` is {c}, but must be above 1")).help("3 is the usual value; null turns it off"))
-            }
-            _ => Ok(()),
-        }
+    fn check(&self) -> Vec<OptionProblem> {
+        let dual_clip = self.dual_clip.and_then(|c| OptionProblem::outside("/dual_clip", c, above(1.0)));
+        let dual_clip = dual_clip.map(|p| p.help("use a value above 1; 3 is usual, null turns it off"));
+        super::bounds(self.clip_low, self.clip_high).into_iter().chain(dual_clip).collect()
     }
 }
 
@@ -144,7 +140,7 @@ mod tests {
 
     #[test]
     fn bounds_are_checked() {
-        assert!(Clip { dual_clip: Some(1.0), ..Clip::default() }.check().is_err());
-        assert!(Clip { clip_low: 1.5, ..Clip::default() }.check().is_err());
+        assert!(!Clip { dual_clip: Some(1.0), ..Clip::default() }.check().is_empty());
+        assert!(!Clip { clip_low: 1.5, ..Clip::default() }.check().is_empty());
     }
 }

@@ -7,10 +7,10 @@
 use super::{Clip, RatioSums, ratio};
 use crate::batch::TokenBatch;
 use crate::part::{LossTerm, Part, Term};
-use crate::registry::Options;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use trainyard_core::Result;
+use trainyard_api::PartOptions;
+use trainyard_core::OptionProblem;
 
 /// Options of `clip_balanced`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -30,14 +30,14 @@ impl Default for ClipBalanced {
     }
 }
 
-impl Options for ClipBalanced {
+impl PartOptions for ClipBalanced {
     const KIND: &'static str = "clip_balanced";
     const SUMMARY: &'static str = "clipped ratio whose upper bound keeps a scaled gradient (AEPO)";
     const DOC: &'static str = "The loss of `clip`; its gradient too, but for ρ > 1 + clip_high and A > 0, where the term is ρ/sg(ρ)·(1 + clip_high)·A (sg =\n\
         constant in the gradient): the value is the held one, the gradient by the logprob −(1 + clip_high)·A instead of 0. Times the\n\
         importance weight, if any. Source: 2510.14545. Metrics: clip_fraction (tokens whose gradient the lower bound removed), kl (k3\n\
         estimate), ratio, rescued (tokens that `clip` would have silenced at the upper bound).";
-    fn check(&self) -> Result<()> {
+    fn check(&self) -> Vec<OptionProblem> {
         super::bounds(self.clip_low, self.clip_high)
     }
 }
@@ -135,7 +135,7 @@ mod tests {
 
     #[test]
     fn bounds_are_checked() {
-        assert!(ClipBalanced { clip_low: -0.1, ..ClipBalanced::default() }.check().is_err());
-        assert!(ClipBalanced { clip_high: f64::NAN, ..ClipBalanced::default() }.check().is_err());
+        assert!(!ClipBalanced { clip_low: -0.1, ..ClipBalanced::default() }.check().is_empty());
+        assert!(!ClipBalanced { clip_high: f64::NAN, ..ClipBalanced::default() }.check().is_empty());
     }
 }

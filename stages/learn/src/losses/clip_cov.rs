@@ -7,11 +7,11 @@
 use super::{Clip, RatioSums, covariances, ratio, share_of};
 use crate::batch::TokenBatch;
 use crate::part::{LossTerm, Part, Scope, Term};
-use crate::registry::Options;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
-use trainyard_core::{Chance, Error, Result};
+use trainyard_api::PartOptions;
+use trainyard_core::{Chance, OptionProblem};
 
 /// Options of `clip_cov`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -38,7 +38,7 @@ impl Default for ClipCov {
     }
 }
 
-impl Options for ClipCov {
+impl PartOptions for ClipCov {
     const KIND: &'static str = "clip_cov";
     const SUMMARY: &'static str = "clipped ratio without a few tokens of high covariance (Clip-Cov)";
     const DOC: &'static str = "The loss of `clip`, but 0 (loss and gradient) on max(⌊share·N⌋, 1) of the minibatch's N tokens, drawn at random among those\n\
@@ -46,13 +46,11 @@ impl Options for ClipCov {
         N tokens, logπ current. Fewer candidates: all of them. Sources: 2505.22617 (share 2e-4, band 1..5); SPEAR, 2509.22601 (share 0.02,\n\
         band 1..40). Metrics: clip_fraction (tokens whose gradient the clip removed), kl (k3 estimate), ratio, clip_cov_fraction (tokens\n\
         silenced).";
-    fn check(&self) -> Result<()> {
-        super::bounds(self.clip_low, self.clip_high)?;
-        if (0.0..=1.0).contains(&self.share) && self.low < self.high {
-            return Ok(());
-        }
-        Err(Error::invalid(format!("`share` {} or the band {}..{} is out of range", self.share, self.low, self.high))
-            .help("share is in 0..1, low below high"))
+    fn check(&self) -> Vec<OptionProblem> {
+        let mut problems = super::bounds(self.clip_low, self.clip_high);
+        problems.extend(OptionProblem::outside("/share", self.share, 0.0..=1.0));
+        problems.extend(OptionProblem::outside("/low", self.low, ..self.high).map(|p| p.help("use a value below `high`")));
+        problems
     }
 }
 
@@ -185,14 +183,14 @@ mod tests {
 
     #[test]
     fn options_are_checked() {
-        assert!(ClipCov::default().check().is_ok());
+        assert!(ClipCov::default().check().is_empty());
         for wrong in [
             ClipCov { share: 1.1, ..ClipCov::default() },
             ClipCov { low: 5.0, ..ClipCov::default() },
             ClipCov { high: f64::NAN, ..ClipCov::default() },
             ClipCov { clip_low: 2.0, ..ClipCov::default() },
         ] {
-            assert!(wrong.check().is_err());
+            assert!(!wrong.check().is_empty());
         }
     }
 }

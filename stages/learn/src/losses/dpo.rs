@@ -6,11 +6,11 @@
 
 use crate::batch::{Batch, TokenBatch};
 use crate::part::{LossTerm, Needs, Part, Progress, Scope, Term};
-use crate::registry::Options;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use trainyard_core::{Error, Result};
+use trainyard_api::PartOptions;
+use trainyard_core::{OptionProblem, above};
 
 /// Which rollouts of a group are compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
@@ -49,7 +49,7 @@ impl Default for Dpo {
     }
 }
 
-impl Options for Dpo {
+impl PartOptions for Dpo {
     const KIND: &'static str = "dpo";
     const SUMMARY: &'static str = "better against worse rollouts of a group (DPO, self-critic phase)";
     const DOC: &'static str = "Loss = weight·mean over pairs of −log σ(beta·(S_b − S_w)), S = Σ_t (logπ − logπ_ref) over the tokens in the loss, b the\n\
@@ -59,12 +59,15 @@ impl Options for Dpo {
         weights this stage began with. Sources: 2305.18290; pairs by reward in a group and interleaving: Tool-Star, 2505.16410.\n\
         Metrics, means over minibatches weighted by their tokens: dpo_pairs (pairs of a minibatch) and, in steps with pairs, dpo_accuracy\n\
         (share of them that the policy, against the reference, has in the right order; a minibatch without pairs counts as 0).";
-    fn check(&self) -> Result<()> {
-        if self.weight >= 0.0 && self.beta > 0.0 && self.every > 0 {
-            return Ok(());
-        }
-        Err(Error::invalid(format!("`weight` {}, `beta` {} or `every` {} is out of range", self.weight, self.beta, self.every))
-            .help("weight is at least 0, beta above 0, every at least 1"))
+    fn check(&self) -> Vec<OptionProblem> {
+        [
+            OptionProblem::outside("/weight", self.weight, 0.0..),
+            OptionProblem::outside("/beta", self.beta, above(0.0)),
+            OptionProblem::outside("/every", self.every, 1..),
+        ]
+        .into_iter()
+        .flatten()
+        .collect()
     }
 }
 

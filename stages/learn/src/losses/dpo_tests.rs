@@ -88,8 +88,8 @@ fn a_hopeless_pair_stays_finite() {
 
 #[test]
 fn options_are_checked() {
-    assert!(Dpo::default().check().is_ok());
-    assert!(Dpo { beta: 0.0, ..Dpo::default() }.check().is_err());
-    assert!(Dpo { weight: f64::NAN, ..Dpo::default() }.check().is_err());
-    assert!(Dpo { every: 0, ..Dpo::default() }.check().is_err());
+    assert!(Dpo::default().check().is_empty());
+    assert!(!Dpo { beta: 0.0, ..Dpo::default() }.check().is_empty());
+    assert!(!Dpo { weight: f64::NAN, ..Dpo::default() }.check().is_empty());
+    assert!(!Dpo { every: 0, ..Dpo::default() }.check().is_empty());
 }

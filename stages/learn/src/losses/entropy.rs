@@ -5,10 +5,10 @@
 
 use crate::batch::TokenBatch;
 use crate::part::{LossTerm, Needs, Part, Term};
-use crate::registry::Options;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use trainyard_core::{Error, Result};
+use trainyard_api::PartOptions;
+use trainyard_core::OptionProblem;
 
 /// Options of `entropy`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -25,13 +25,13 @@ impl Default for Entropy {
     }
 }
 
-impl Options for Entropy {
+impl PartOptions for Entropy {
     const KIND: &'static str = "entropy";
     const SUMMARY: &'static str = "bonus on the entropy of the current policy";
     const DOC: &'static str =
         "Token loss = −weight·H(π) in nats, H of the current policy at the token's place, under the sampling temperature.";
-    fn check(&self) -> Result<()> {
-        if self.weight >= 0.0 { Ok(()) } else { Err(Error::invalid(format!("`weight` is {}, but must be at least 0", self.weight))) }
+    fn check(&self) -> Vec<OptionProblem> {
+        OptionProblem::outside("/weight", self.weight, 0.0..).into_iter().collect()
     }
 }
 

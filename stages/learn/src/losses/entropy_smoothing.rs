@@ -7,12 +7,12 @@
 
 use crate::batch::{Batch, TokenBatch};
 use crate::part::{LossTerm, Needs, Part, Progress, Term};
-use crate::registry::Options;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
-use trainyard_core::{Error, Result};
+use trainyard_api::PartOptions;
+use trainyard_core::{Error, OptionProblem, Result};
 
 /// Options of `entropy_smoothing`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -65,7 +65,7 @@ impl Default for EntropySmoothing {
     }
 }
 
-impl Options for EntropySmoothing {
+impl PartOptions for EntropySmoothing {
     const KIND: &'static str = "entropy_smoothing";
     const SUMMARY: &'static str = "entropy bonus held to a band around its running mean per turn (EPO)";
     const DOC: &'static str = "Token loss = −weight·(H − β·P), P = [low·H̄ − H]⁺ + [H − high·H̄]⁺ in nats, H of the current policy at the token's place, H̄ the\n\
@@ -76,13 +76,17 @@ impl Options for EntropySmoothing {
         all turns, the code and this one have one per turn. Source: 2509.22576 (band 0..2 in the reported runs, weight 0.001). State: the\n\
         running means. Metrics: outside_band (tokens outside), entropy_lowered (tokens whose entropy the term\n\
         lowers; a plain bonus lowers none).";
-    fn check(&self) -> Result<()> {
-        let ends = [self.weight, self.low, self.beta_start, self.beta_end, self.decay.unwrap_or(0.0)];
-        if ends.iter().all(|x| *x >= 0.0) && self.low <= self.high {
-            return Ok(());
-        }
-        Err(Error::invalid(format!("`weight` {}, the band {}..{} or the schedule is out of range", self.weight, self.low, self.high))
-            .help("all options are at least 0, low at most high"))
+    fn check(&self) -> Vec<OptionProblem> {
+        let named = [
+            ("/weight", self.weight),
+            ("/low", self.low),
+            ("/high", self.high),
+            ("/beta_start", self.beta_start),
+            ("/beta_end", self.beta_end),
+            ("/decay", self.decay.unwrap_or(0.0)),
+        ];
+        let outside = named.into_iter().filter_map(|(at, value)| OptionProblem::outside(at, value, 0.0..));
+        outside.chain(OptionProblem::crossed(("/low", self.low), ("/high", self.high))).collect()
     }
 }
 

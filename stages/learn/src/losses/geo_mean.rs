@@ -7,10 +7,10 @@ use super::RatioSums;
 use crate::aggregate::EPSILON;
 use crate::batch::TokenBatch;
 use crate::part::{LossTerm, Part, Term};
-use crate::registry::Options;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use trainyard_core::{Error, Result};
+use trainyard_api::PartOptions;
+use trainyard_core::OptionProblem;
 
 /// Options of `geo_mean`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -30,18 +30,16 @@ impl Default for GeoMean {
     }
 }
 
-impl Options for GeoMean {
+impl PartOptions for GeoMean {
     const KIND: &'static str = "geo_mean";
     const SUMMARY: &'static str = "geometric mean of clipped token ratios (GMPO)";
     const DOC: &'static str = "d = logπ − logπ_old; held d = the one of d and clamp(d, −clip_low, clip_high) that is worse for the sign of A.\n\
         Sequence loss = −Ā·exp(Σ_t held d / (n + 1e-8)), Ā = Σ_t A / (n + 1e-8). Its weight is the sum of its tokens' weights (1/B under\n\
         `aggregate: sequence_mean_token_mean`). Source: 2507.20673 (bounds ±0.4 on the log-ratio).\n\
         Metrics: clip_fraction (tokens), kl (k3 estimate per token), ratio (of the sequence).";
-    fn check(&self) -> Result<()> {
-        if self.clip_low >= 0.0 && self.clip_high >= 0.0 {
-            return Ok(());
-        }
-        Err(Error::invalid(format!("clip bounds {} and {} are out of range", self.clip_low, self.clip_high)).help("both are at least 0"))
+    fn check(&self) -> Vec<OptionProblem> {
+        let bounds = [("/clip_low", self.clip_low), ("/clip_high", self.clip_high)];
+        bounds.into_iter().filter_map(|(at, bound)| OptionProblem::outside(at, bound, 0.0..)).collect()
     }
 }
 

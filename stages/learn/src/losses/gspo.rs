@@ -8,10 +8,10 @@ use super::RatioSums;
 use crate::aggregate::EPSILON;
 use crate::batch::TokenBatch;
 use crate::part::{LossTerm, Part, Term};
-use crate::registry::Options;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use trainyard_core::Result;
+use trainyard_api::PartOptions;
+use trainyard_core::OptionProblem;
 
 /// The mean log-ratio of a sequence is held below this before the exponential; beyond it the gradient is 0.
 pub const LOG_RATIO_LIMIT: f64 = 10.0;
@@ -34,14 +34,14 @@ impl Default for Gspo {
     }
 }
 
-impl Options for Gspo {
+impl PartOptions for Gspo {
     const KIND: &'static str = "gspo";
     const SUMMARY: &'static str = "the clipped ratio of whole sequences (GSPO)";
     const DOC: &'static str = "s = exp(Σ_t (logπ − logπ_old) / (n + 1e-8)) over the n tokens in the loss, mean log-ratio at most 10. Token loss =\n\
         max(−sA, −clip(s, 1−clip_low, 1+clip_high)A), its gradient by the token's logprob −sA where not clipped (GSPO-token). Times the\n\
         importance weight, if any. Meant for `aggregate: sequence_mean_token_mean`. Source: 2507.18071 (bounds 3e-4 and 4e-4).\n\
         Metrics: clip_fraction (tokens), kl (k3 estimate per token), ratio (s).";
-    fn check(&self) -> Result<()> {
+    fn check(&self) -> Vec<OptionProblem> {
         super::bounds(self.clip_low, self.clip_high)
     }
 }

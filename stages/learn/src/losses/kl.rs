@@ -6,10 +6,10 @@
 use super::LOG_RATIO_LIMIT;
 use crate::batch::TokenBatch;
 use crate::part::{LossTerm, Needs, Part, Term};
-use crate::registry::Options;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use trainyard_core::{Error, Result};
+use trainyard_api::PartOptions;
+use trainyard_core::OptionProblem;
 
 /// k3 itself is clamped to this.
 pub const K3_LIMIT: f64 = 10.0;
@@ -65,13 +65,13 @@ impl Default for Kl {
     }
 }
 
-impl Options for Kl {
+impl PartOptions for Kl {
     const KIND: &'static str = "kl";
     const SUMMARY: &'static str = "distance from the reference policy (k1, k2, k3)";
     const DOC: &'static str = "Token loss = weight·k(d), d = logπ − logπ_ref, logπ_ref of the weights this stage began with. k1 = d, k2 = d²/2,\n\
         k3 = e^{−d} + d − 1 (log-ratio clamped to ±20, value to ±10), absolute = |d|. Metric: kl_reference (the estimator's mean).";
-    fn check(&self) -> Result<()> {
-        if self.weight >= 0.0 { Ok(()) } else { Err(Error::invalid(format!("`weight` is {}, but must be at least 0", self.weight))) }
+    fn check(&self) -> Vec<OptionProblem> {
+        OptionProblem::outside("/weight", self.weight, 0.0..).into_iter().collect()
     }
 }
 

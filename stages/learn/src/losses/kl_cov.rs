@@ -7,11 +7,11 @@ use super::clip::Token;
 use super::{Clip, RatioSums, covariances, ratio, share_of};
 use crate::batch::TokenBatch;
 use crate::part::{LossTerm, Part, Scope, Term};
-use crate::registry::Options;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
-use trainyard_core::{Error, Result};
+use trainyard_api::PartOptions;
+use trainyard_core::OptionProblem;
 
 /// The loss of the tokens that are not penalized.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
@@ -50,7 +50,7 @@ impl Default for KlCov {
     }
 }
 
-impl Options for KlCov {
+impl PartOptions for KlCov {
     const KIND: &'static str = "kl_cov";
     const SUMMARY: &'static str = "a penalty on moving the tokens of highest covariance (KL-Cov)";
     const DOC: &'static str = "The max(⌊share·N⌋, 1) of the minibatch's N tokens with the largest covariance (A − mean A)·(logπ − mean logπ) have the loss\n\
@@ -58,13 +58,11 @@ impl Options for KlCov {
         (`others: free`, the published form, which has no clip at all). Means over the N tokens, logπ current; where it has not moved the\n\
         penalty's gradient is 0. Source: 2505.22617 (share 2e-4; coefficient 1 in the paper, 0.1 in common use).\n\
         Metrics: clip_fraction (tokens whose gradient the clip removed), kl (k3 estimate), ratio, kl_cov_fraction (tokens penalized).";
-    fn check(&self) -> Result<()> {
-        super::bounds(self.clip_low, self.clip_high)?;
-        if (0.0..=1.0).contains(&self.share) && self.coefficient >= 0.0 {
-            return Ok(());
-        }
-        Err(Error::invalid(format!("`share` {} or `coefficient` {} is out of range", self.share, self.coefficient))
-            .help("share is in 0..1, coefficient at least 0"))
+    fn check(&self) -> Vec<OptionProblem> {
+        let mut problems = super::bounds(self.clip_low, self.clip_high);
+        problems.extend(OptionProblem::outside("/share", self.share, 0.0..=1.0));
+        problems.extend(OptionProblem::outside("/coefficient", self.coefficient, 0.0..));
+        problems
     }
 }
 
@@ -177,9 +175,9 @@ mod tests {
 
     #[test]
     fn options_are_checked() {
-        assert!(KlCov::default().check().is_ok());
-        assert!(KlCov { coefficient: -0.1, ..KlCov::default() }.check().is_err());
-        assert!(KlCov { share: f64::NAN, ..KlCov::default() }.check().is_err());
-        assert!(KlCov { clip_high: -1.0, ..KlCov::default() }.check().is_err());
+        assert!(KlCov::default().check().is_empty());
+        assert!(!KlCov { coefficient: -0.1, ..KlCov::default() }.check().is_empty());
+        assert!(!KlCov { share: f64::NAN, ..KlCov::default() }.check().is_empty());
+        assert!(!KlCov { clip_high: -1.0, ..KlCov::default() }.check().is_empty());
     }
 }

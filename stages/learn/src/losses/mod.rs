@@ -35,7 +35,7 @@ pub use nft::Nft;
 pub use value::Value;
 
 use crate::batch::{Grid, TokenBatch};
-use trainyard_core::{Error, Result};
+use trainyard_core::OptionProblem;
 
 /// Log-ratios are clamped to this before the exponential; beyond it the gradient is 0.
 pub const LOG_RATIO_LIMIT: f64 = 20.0;
@@ -47,11 +47,9 @@ pub(crate) fn ratio(log_ratio: f64) -> (f64, f64) {
 }
 
 /// Refuses clip bounds around a ratio of 1 that are no bounds.
-pub(crate) fn bounds(low: f64, high: f64) -> Result<()> {
-    if (0.0..=1.0).contains(&low) && high >= 0.0 {
-        return Ok(());
-    }
-    Err(Error::invalid(format!("clip bounds {low} and {high} are out of range")).help("clip_low is in 0..1, clip_high at least 0"))
+pub(crate) fn bounds(low: f64, high: f64) -> Vec<OptionProblem> {
+    let problems = [OptionProblem::outside("/clip_low", low, 0.0..=1.0), OptionProblem::outside("/clip_high", high, 0.0..)];
+    problems.into_iter().flatten().collect()
 }
 
 /// How advantage and logprob of each token in the loss move together: (sequence, token, (A − mean A)·(logπ − mean logπ)), in index order;

@@ -8,10 +8,11 @@
 use super::{RatioSums, ratio};
 use crate::batch::TokenBatch;
 use crate::part::{LossTerm, Needs, Part, Term};
-use crate::registry::Options;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use trainyard_core::{Error, Result};
+use std::ops::Bound;
+use trainyard_api::PartOptions;
+use trainyard_core::{OptionProblem, above};
 
 /// What the tokens of a problem of pass rate r weigh.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
@@ -61,7 +62,7 @@ impl Default for Nft {
     }
 }
 
-impl Options for Nft {
+impl PartOptions for Nft {
     const KIND: &'static str = "nft";
     const SUMMARY: &'static str = "likelihood of right answers and of an implicit negative policy (NFT)";
     const DOC: &'static str = "R = π/π_old per token, r = pass rate of the group, held within rate_low..rate_high. Token loss = w(r)·(−log R) if the final\n\
@@ -70,12 +71,14 @@ impl Options for Nft {
         integral there. For wrong answers the log-ratio is clamped to ±20. Times the importance weight, if any. At R = 1 the gradient is\n\
         minus GRPO's advantages with population standard deviation (`sqrt`) or Dr.GRPO's (`linear`). Needs groups; ignores advantages.\n\
         Source: 2505.18116 (floor 1, linear in the released runs). Metrics: clip_fraction (tokens with a held q), kl (k3 estimate), ratio.";
-    fn check(&self) -> Result<()> {
-        if self.rate_low > 0.0 && self.rate_low <= self.rate_high && self.rate_high < 1.0 && self.floor > 0.0 {
-            return Ok(());
-        }
-        let found = format!("`rate_low` {}, `rate_high` {} or `floor` {} is out of range", self.rate_low, self.rate_high, self.floor);
-        Err(Error::invalid(found).help("0 < rate_low ≤ rate_high < 1, floor above 0"))
+    fn check(&self) -> Vec<OptionProblem> {
+        let rates = [("/rate_low", self.rate_low), ("/rate_high", self.rate_high)];
+        let inside = (Bound::Excluded(0.0), Bound::Excluded(1.0));
+        let mut problems: Vec<OptionProblem> =
+            rates.into_iter().filter_map(|(at, rate)| OptionProblem::outside(at, rate, inside)).collect();
+        problems.extend(OptionProblem::crossed(("/rate_low", self.rate_low), ("/rate_high", self.rate_high)));
+        problems.extend(OptionProblem::outside("/floor", self.floor, above(0.0)));
+        problems
     }
 }
 
@@ -225,14 +228,14 @@ mod tests {
 
     #[test]
     fn options_are_checked() {
-        assert!(Nft::default().check().is_ok());
+        assert!(Nft::default().check().is_empty());
         for wrong in [
             Nft { rate_low: 0.0, ..Nft::default() },
             Nft { rate_high: 1.0, ..Nft::default() },
             Nft { rate_low: 0.6, rate_high: 0.4, ..Nft::default() },
             Nft { floor: 0.0, ..Nft::default() },
         ] {
-            assert!(wrong.check().is_err());
+            assert!(!wrong.check().is_empty());
         }
     }
 }

@@ -5,10 +5,10 @@
 
 use crate::batch::TokenBatch;
 use crate::part::{LossTerm, Needs, Part, Term};
-use crate::registry::Options;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use trainyard_core::{Error, Result};
+use trainyard_api::PartOptions;
+use trainyard_core::{OptionProblem, above};
 
 /// Options of `value`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -28,18 +28,15 @@ impl Default for Value {
     }
 }
 
-impl Options for Value {
+impl PartOptions for Value {
     const KIND: &'static str = "value";
     const SUMMARY: &'static str = "clipped squared error of a value head";
     const DOC: &'static str = "Token loss = weight·½·max((V − R)², (clamp(V, V_old − clip, V_old + clip) − R)²), V of the current weights, V_old of the\n\
         sampling ones, R the return that the advantage part gives (`gae`). Source: 1707.06347. Metrics: value_clip_fraction (tokens whose held\n\
         error is the larger one), value_loss (½·(V − R)², unweighted).";
-    fn check(&self) -> Result<()> {
-        if self.weight >= 0.0 && self.clip > 0.0 {
-            return Ok(());
-        }
-        Err(Error::invalid(format!("`weight` {} or `clip` {} is out of range", self.weight, self.clip))
-            .help("weight is at least 0, clip above 0"))
+    fn check(&self) -> Vec<OptionProblem> {
+        let problems = [OptionProblem::outside("/weight", self.weight, 0.0..), OptionProblem::outside("/clip", self.clip, above(0.0))];
+        problems.into_iter().flatten().collect()
     }
 }
 

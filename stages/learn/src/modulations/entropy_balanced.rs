@@ -5,11 +5,11 @@
 
 use crate::batch::{Batch, Grid};
 use crate::part::{Modulation, Needs, Part};
-use crate::registry::Options;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
-use trainyard_core::{Error, Result};
+use trainyard_api::PartOptions;
+use trainyard_core::OptionProblem;
 
 /// Which tokens an entropy is compared with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
@@ -41,7 +41,7 @@ impl Default for EntropyBalanced {
     }
 }
 
-impl Options for EntropyBalanced {
+impl PartOptions for EntropyBalanced {
     const KIND: &'static str = "entropy_balanced";
     const SUMMARY: &'static str = "advantages scaled by how uncertain their token is (AEPO)";
     const DOC: &'static str = "A ← A·(1 + a·A_H), A_H = (H − mean)/std of the token's entropy over all tokens of its group in the loss (std with ddof 1; A_H =\n\
@@ -49,8 +49,8 @@ impl Options for EntropyBalanced {
         batch`) and an `a` of 0.2. A token more than 1/a deviations below the mean would change its sign; entropies are at least 0, so\n\
         with 0.2 this needs a mean above five deviations. Needs entropies. Metric: entropy_tilt, the mean factor of tokens above the mean\n\
         entropy minus that of the others. Source: 2510.14545.";
-    fn check(&self) -> Result<()> {
-        if self.a.is_finite() { Ok(()) } else { Err(Error::invalid(format!("`a` is {}, but must be a finite number", self.a))) }
+    fn check(&self) -> Vec<OptionProblem> {
+        OptionProblem::not_finite("/a", self.a).into_iter().collect()
     }
 }
 
@@ -200,7 +200,7 @@ mod tests {
 
     #[test]
     fn the_constant_is_a_number() {
-        assert!(EntropyBalanced { a: f64::INFINITY, ..EntropyBalanced::default() }.check().is_err());
+        assert!(!EntropyBalanced { a: f64::INFINITY, ..EntropyBalanced::default() }.check().is_empty());
         assert!(EntropyBalanced::default().needs().groups);
         assert!(!EntropyBalanced { over: Over::Batch, ..EntropyBalanced::default() }.needs().groups);
     }

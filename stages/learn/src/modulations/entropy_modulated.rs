@@ -6,10 +6,10 @@
 
 use crate::batch::{Batch, Grid, Rollout};
 use crate::part::{Modulation, Needs, Part};
-use crate::registry::Options;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use trainyard_core::{Error, Result};
+use trainyard_api::PartOptions;
+use trainyard_core::OptionProblem;
 
 /// Options of `entropy_modulated`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -38,7 +38,7 @@ impl Default for EntropyModulated {
     }
 }
 
-impl Options for EntropyModulated {
+impl PartOptions for EntropyModulated {
     const KIND: &'static str = "entropy_modulated";
     const SUMMARY: &'static str = "larger advantages for confident turns, and a bonus for clarity ahead (EMPG)";
     const DOC: &'static str = "H_t = mean entropy of the tokens of turn t in the loss, H~ = (H − min)/(max − min) over all turns of the batch (0 if all are\n\
@@ -47,13 +47,9 @@ impl Options for EntropyModulated {
         subtracted (each turn counts once, however long: so in the paper's code). Turns without a token in the loss are no turns here.\n\
         Needs entropies. Metrics: modulation_spread, the standard deviation of g over turns; modulation_tilt, the mean g\n\
         of turns of at most mean entropy minus that of the others. Source: 2509.09265.";
-    fn check(&self) -> Result<()> {
-        for (name, value) in [("k", self.k), ("future_k", self.future_k), ("zeta", self.zeta)] {
-            if !value.is_finite() || value < 0.0 {
-                return Err(Error::invalid(format!("`{name}` is {value}, but must be at least 0")));
-            }
-        }
-        Ok(())
+    fn check(&self) -> Vec<OptionProblem> {
+        let named = [("/k", self.k), ("/future_k", self.future_k), ("/zeta", self.zeta)];
+        named.into_iter().filter_map(|(at, value)| OptionProblem::outside(at, value, 0.0..)).collect()
     }
 }
 
@@ -232,7 +228,7 @@ mod tests {
 
     #[test]
     fn constants_are_not_negative() {
-        assert!(EntropyModulated { zeta: -0.1, ..EntropyModulated::default() }.check().unwrap_err().message.contains("zeta"));
-        assert!(EntropyModulated { k: f64::NAN, ..EntropyModulated::default() }.check().is_err());
+        assert_eq!(EntropyModulated { zeta: -0.1, ..EntropyModulated::default() }.check()[0].pointer, "/zeta");
+        assert!(!EntropyModulated { k: f64::NAN, ..EntropyModulated::default() }.check().is_empty());
     }
 }

@@ -6,10 +6,10 @@
 
 use crate::batch::{Batch, Grid, Rollout};
 use crate::part::{Modulation, Needs, Part};
-use crate::registry::Options;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use trainyard_api::PartOptions;
 
 /// Options of `shared_prefix`: none.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
@@ -20,7 +20,7 @@ pub struct SharedPrefix {
     share: Option<f64>,
 }
 
-impl Options for SharedPrefix {
+impl PartOptions for SharedPrefix {
     const KIND: &'static str = "shared_prefix";
     const SUMMARY: &'static str = "tokens shared through forks get the mean advantage of their rollouts (ARPO, hard)";
     const DOC: &'static str = "A fork shares its tokens before `fork_at` with the rollout it was forked from, and with that one's ancestors as far as they\n\

@@ -5,9 +5,10 @@
 
 use crate::batch::{Batch, Grid};
 use crate::part::{Modulation, Part};
-use crate::registry::Options;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use trainyard_api::PartOptions;
+use trainyard_core::OptionProblem;
 
 /// Options of `whiten`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -27,10 +28,14 @@ impl Default for Whiten {
     }
 }
 
-impl Options for Whiten {
+impl PartOptions for Whiten {
     const KIND: &'static str = "whiten";
     const SUMMARY: &'static str = "zero mean and unit variance over all tokens of the batch";
     const DOC: &'static str = "A ← (A − mean) / sqrt(var + epsilon) over the tokens in the loss; variance with ddof 1. Source: 2501.03262.";
+    fn check(&self) -> Vec<OptionProblem> {
+        let problems = [OptionProblem::outside("/epsilon", self.epsilon, 0.0..), OptionProblem::outside("/ddof", self.ddof, 0..=1)];
+        problems.into_iter().flatten().collect()
+    }
 }
 
 impl Part for Whiten {}

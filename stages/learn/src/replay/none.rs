@@ -2,9 +2,9 @@
 
 use crate::batch::{Batch, Grid};
 use crate::part::{Part, Replay, Replayed};
-use crate::registry::Options;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use trainyard_api::PartOptions;
 use trainyard_core::Chance;
 
 /// `none` has no options.
@@ -12,7 +12,7 @@ use trainyard_core::Chance;
 #[serde(deny_unknown_fields, default)]
 pub struct None {}
 
-impl Options for None {
+impl PartOptions for None {
     const KIND: &'static str = "none";
     const SUMMARY: &'static str = "fresh rollouts only";
     const DOC: &'static str = "Offers nothing to later steps.";

@@ -6,12 +6,12 @@
 
 use crate::batch::{Batch, Grid, Group, Rollout};
 use crate::part::{Part, Replay, Replayed};
-use crate::registry::Options;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::collections::{BTreeSet, VecDeque};
-use trainyard_core::{Chance, Error, Result};
+use trainyard_api::PartOptions;
+use trainyard_core::{Chance, Error, OptionProblem, Result};
 
 /// What the median is taken over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
@@ -85,7 +85,7 @@ impl Default for SelfImitation {
     }
 }
 
-impl Options for SelfImitation {
+impl PartOptions for SelfImitation {
     const KIND: &'static str = "self_imitation";
     const SUMMARY: &'static str = "own good rollouts again, rechecked against the median of recent rewards (SPEAR)";
     const DOC: &'static str = "Keeps, first in first out, rollouts whose mean advantage was above `threshold`, for `max_age` steps. At a draw A~ = R −\n\
@@ -97,16 +97,17 @@ impl Options for SelfImitation {
         threshold of 1, but its buffer takes every advantage above 0, and unscaled advantages of a 0/1 reward never exceed 1: hence 0\n\
         here. It replays the whole buffer whenever that is one and a half times full; `per_step` spreads this over the steps. State:\n\
         both buffers, whole rollouts included. Metrics: replayed, replay_weight, replay_buffer (after the draw). Source: 2509.22601.";
-    fn check(&self) -> Result<()> {
-        for (name, value) in [("capacity", self.capacity), ("baseline_capacity", self.baseline_capacity), ("per_step", self.per_step)] {
-            if value == 0 {
-                return Err(Error::invalid(format!("`{name}` is 0, but must be at least 1")).help("the replay `none` turns replay off"));
-            }
-        }
-        if !self.coefficient.is_finite() || self.coefficient < 0.0 || !self.threshold.is_finite() {
-            return Err(Error::invalid("`coefficient` must be at least 0, and `threshold` a finite number"));
-        }
-        Ok(())
+    fn check(&self) -> Vec<OptionProblem> {
+        [
+            OptionProblem::not_finite("/threshold", self.threshold),
+            OptionProblem::outside("/capacity", self.capacity, 1..),
+            OptionProblem::outside("/baseline_capacity", self.baseline_capacity, 1..),
+            OptionProblem::outside("/coefficient", self.coefficient, 0.0..),
+            OptionProblem::outside("/per_step", self.per_step, 1..),
+        ]
+        .into_iter()
+        .flatten()
+        .collect()
     }
 }
 

@@ -155,7 +155,7 @@ fn options_have_ranges() {
         SelfImitation { coefficient: -1.0, ..ready() },
         SelfImitation { threshold: f64::NAN, ..ready() },
     ] {
-        assert!(part.check().is_err());
+        assert!(!part.check().is_empty());
     }
-    SelfImitation::default().check().unwrap();
+    assert_eq!(SelfImitation::default().check(), []);
 }

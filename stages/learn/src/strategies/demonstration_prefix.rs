@@ -8,10 +8,10 @@
 
 use super::{Tally, from_root};
 use crate::part::{Draw, Needs, Part, Pool, Prefix, Progress, Spawn, Strategy};
-use crate::registry::Options;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use trainyard_core::{Chance, Error, Result};
+use trainyard_api::PartOptions;
+use trainyard_core::{Chance, OptionProblem};
 
 /// How much of a demonstration is given.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
@@ -49,7 +49,7 @@ impl Default for DemonstrationPrefix {
     }
 }
 
-impl Options for DemonstrationPrefix {
+impl PartOptions for DemonstrationPrefix {
     const KIND: &'static str = "demonstration_prefix";
     const SUMMARY: &'static str = "one rollout per group goes on from a part of a demonstration (Prefix-RFT, 2507.01679)";
     const DOC: &'static str = "The first `hybrids` rollouts of a group begin with the first round(s·n) of the n own tokens of a demonstration of their\n\
@@ -60,24 +60,19 @@ impl Options for DemonstrationPrefix {
         The paper's appendix is reported to draw evenly between a bound with this schedule and 0.95: that is length `uniform`. Metrics\n\
         of the last step: prefix_share (mean share of its demonstration that a hybrid was given; left out if there was none), hybrids\n\
         (per group). Source: 2507.01679.";
-    fn check(&self) -> Result<()> {
-        if self.hybrids == 0 {
-            return Err(Error::invalid("`hybrids` is 0, but must be at least 1").help("for none, take the strategy `independent`"));
-        }
-        let within = |x: f64| (0.0..=1.0).contains(&x);
-        if !within(self.first_share) || !within(self.last_share) || self.last_share > self.first_share {
-            return Err(Error::invalid(format!(
-                "`first_share` is {} and `last_share` is {}, but both must lie in 0..1, the first not below the last",
-                self.first_share, self.last_share
-            )));
-        }
-        Ok(())
+    fn check(&self) -> Vec<OptionProblem> {
+        let hybrids = OptionProblem::outside("/hybrids", self.hybrids, 1..);
+        let mut problems: Vec<OptionProblem> = hybrids.map(|p| p.help("for none, take the strategy `independent`")).into_iter().collect();
+        let shares = [("/first_share", self.first_share), ("/last_share", self.last_share)];
+        problems.extend(shares.into_iter().filter_map(|(at, share)| OptionProblem::outside(at, share, 0.0..=1.0)));
+        problems.extend(OptionProblem::crossed(("/last_share", self.last_share), ("/first_share", self.first_share)));
+        problems
     }
 }
 
 impl Part for DemonstrationPrefix {
     fn needs(&self) -> Needs {
-        Needs { demonstrations: true, groups: true, ..Needs::NONE }
+        Needs { demonstrations: true, altered_start: true, groups: true, ..Needs::NONE }
     }
 }
 
@@ -227,13 +222,13 @@ mod tests {
     #[test]
     fn what_cannot_work_is_refused() {
         let ok = DemonstrationPrefix::default();
-        assert!(ok.check().is_ok());
+        assert!(ok.check().is_empty());
         let wrong = [
             DemonstrationPrefix { hybrids: 0, ..ok.clone() },
             DemonstrationPrefix { first_share: 1.5, ..ok.clone() },
             DemonstrationPrefix { last_share: f64::NAN, ..ok.clone() },
             DemonstrationPrefix { first_share: 0.1, last_share: 0.2, ..ok },
         ];
-        assert!(wrong.iter().all(|w| w.check().is_err()));
+        assert!(wrong.iter().all(|w| !w.check().is_empty()));
     }
 }

@@ -10,11 +10,11 @@
 
 use super::{ForkRule, Tally, check_forking, from_root, jumps, opening};
 use crate::part::{Action, Draw, GroupView, Live, Needs, Part, Pool, Progress, Spawn, Strategy};
-use crate::registry::Options;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use trainyard_core::{Chance, Error, Result};
+use trainyard_api::PartOptions;
+use trainyard_core::{Chance, OptionProblem};
 
 /// Options of `entropy_balanced`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -93,7 +93,7 @@ impl Default for EntropyBalanced {
     }
 }
 
-impl Options for EntropyBalanced {
+impl PartOptions for EntropyBalanced {
     const KIND: &'static str = "entropy_balanced";
     const SUMMARY: &'static str = "roots and branches by measured entropy, with a penalty on branching in a row (AEPO, 2510.14545)";
     const DOC: &'static str = "H = mean entropy of the first `window` tokens of a turn. Of k = group size sequences, m = k·σ(beta·(H_root − H_tool) /\n\
@@ -106,15 +106,12 @@ impl Options for EntropyBalanced {
         tokens divided by the log of the vocabulary, about 1.7 times the mean in nats, with beta 0.5.\n\n\
         Metrics of the last step: roots (planned per group), roots_slope (roots per unit of H_root − H_tool, over groups), forks (copies per group), fork_chain (mean l + 1 of forked nodes).\n\
         Source: 2510.14545.";
-    fn check(&self) -> Result<()> {
-        check_forking(self.window, self.normalizer, self.beam)?;
-        if !(0.0..=1.0).contains(&self.penalty) {
-            return Err(Error::invalid(format!("`penalty` is {}, but must lie in 0..1", self.penalty)));
-        }
-        if [self.alpha, self.beta, self.gamma, self.threshold].iter().all(|x| x.is_finite()) {
-            return Ok(());
-        }
-        Err(Error::invalid("`alpha`, `beta`, `gamma` and `threshold` must be finite"))
+    fn check(&self) -> Vec<OptionProblem> {
+        let free = [("/beta", self.beta), ("/alpha", self.alpha), ("/gamma", self.gamma), ("/threshold", self.threshold)];
+        let mut problems: Vec<OptionProblem> = free.into_iter().filter_map(|(at, value)| OptionProblem::not_finite(at, value)).collect();
+        problems.extend(OptionProblem::outside("/penalty", self.penalty, 0.0..=1.0));
+        problems.extend(check_forking(self.window, self.normalizer, self.beam));
+        problems
     }
 }
 

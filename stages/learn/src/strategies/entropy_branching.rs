@@ -7,10 +7,10 @@
 
 use super::{ForkRule, Tally, check_forking, from_root, jumps};
 use crate::part::{Action, Draw, GroupView, Live, Needs, Part, Pool, Progress, Spawn, Strategy};
-use crate::registry::Options;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use trainyard_core::{Chance, Error, Result};
+use trainyard_api::PartOptions;
+use trainyard_core::{Chance, OptionProblem};
 
 /// Options of `entropy_branching`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -55,7 +55,7 @@ impl Default for EntropyBranching {
     }
 }
 
-impl Options for EntropyBranching {
+impl PartOptions for EntropyBranching {
     const KIND: &'static str = "entropy_branching";
     const SUMMARY: &'static str = "forks behind tool results where entropy rose (ARPO, 2507.19849)";
     const DOC: &'static str = "Of a budget M = group size, `roots` sequences start from the root. At the end of every turn t ≥ 1, ΔH = (H_t − H_0) /\n\
@@ -67,15 +67,12 @@ impl Options for EntropyBranching {
         needs no vocabulary. With the defaults a node is forked where entropy rose at all.\n\n\
         Metrics of the last step: forks (copies per group), fork_entropy_jump (mean ΔH of forked nodes), nonfork_entropy_jump (mean\n\
         ΔH of the nodes that could have been forked within the budget and were not). Source: 2507.19849.";
-    fn check(&self) -> Result<()> {
-        check_forking(self.window, self.normalizer, self.beam)?;
-        if self.roots == Some(0) {
-            return Err(Error::invalid("`roots` is 0, but somebody must start from the root").help("leave it out for half of the group"));
-        }
-        if [self.alpha, self.beta, self.threshold].iter().all(|x| x.is_finite()) {
-            return Ok(());
-        }
-        Err(Error::invalid("`alpha`, `beta` and `threshold` must be finite"))
+    fn check(&self) -> Vec<OptionProblem> {
+        let roots = self.roots.and_then(|roots| OptionProblem::outside("/roots", roots, 1..));
+        let roots = roots.map(|p| p.help("leave it out for half of the group"));
+        let free = [("/alpha", self.alpha), ("/beta", self.beta), ("/threshold", self.threshold)];
+        let free = free.into_iter().filter_map(|(at, value)| OptionProblem::not_finite(at, value));
+        roots.into_iter().chain(free).chain(check_forking(self.window, self.normalizer, self.beam)).collect()
     }
 }
 
@@ -115,7 +112,7 @@ mod tests {
     use super::*;
     use crate::strategies::tests::{live, play};
 
-    const OPEN: GroupView = GroupView { started: 4, done: 0, budget: 8 };
+    const OPEN: GroupView = GroupView { started: 4, budget: 8 };
 
     fn asked(part: &mut EntropyBranching, live: &Live, group: GroupView) -> Action {
         part.at_turn(live, &group, &Chance::new(3))
@@ -204,7 +201,7 @@ mod tests {
     #[test]
     fn what_cannot_work_is_refused() {
         let ok = EntropyBranching::default();
-        assert!(ok.check().is_ok());
+        assert!(ok.check().is_empty());
         let wrong = [
             EntropyBranching { roots: Some(0), ..ok.clone() },
             EntropyBranching { beam: 0, ..ok.clone() },
@@ -213,6 +210,6 @@ mod tests {
             EntropyBranching { normalizer: f64::NAN, ..ok.clone() },
             EntropyBranching { alpha: f64::INFINITY, ..ok },
         ];
-        assert!(wrong.iter().all(|w| w.check().is_err()));
+        assert!(wrong.iter().all(|w| !w.check().is_empty()));
     }
 }

@@ -3,9 +3,9 @@
 //! Why so: the plain strategy of GRPO, and the baseline for every branching one. Refuses: nothing.
 
 use crate::part::{Draw, Part, Pool, Progress, Spawn, Strategy};
-use crate::registry::Options;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use trainyard_api::PartOptions;
 use trainyard_core::Chance;
 
 /// `independent` has no options.
@@ -13,7 +13,7 @@ use trainyard_core::Chance;
 #[serde(deny_unknown_fields, default)]
 pub struct Independent {}
 
-impl Options for Independent {
+impl PartOptions for Independent {
     const KIND: &'static str = "independent";
     const SUMMARY: &'static str = "group_size rollouts per problem, each from the root";
     const DOC: &'static str = "Starts `group_size` sequences per problem, never forks, keeps all.";

@@ -20,7 +20,7 @@ use crate::part::{Draw, Live, Progress, Spawn};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use trainyard_core::{Chance, Error, Result};
+use trainyard_core::{Chance, OptionProblem, above};
 
 /// `count` sequences from the root for every problem.
 fn from_root(draw: &Draw, count: u32) -> Vec<Spawn> {
@@ -66,15 +66,11 @@ fn jumps(live: &Live, window: usize, normalizer: f64) -> Vec<Option<f64>> {
 }
 
 /// Refuses what is no measure of entropy, or a fork without an original.
-fn check_forking(window: usize, normalizer: f64, beam: u32) -> Result<()> {
-    if window == 0 || beam == 0 {
-        return Err(Error::invalid(format!("`window` is {window} and `beam` is {beam}, but both must be at least 1")));
-    }
-    if !normalizer.is_finite() || normalizer <= 0.0 {
-        return Err(Error::invalid(format!("`normalizer` is {normalizer}, but must be above 0"))
-            .help("it is a number of nats; 1 leaves them as they are"));
-    }
-    Ok(())
+fn check_forking(window: usize, normalizer: f64, beam: u32) -> Vec<OptionProblem> {
+    let normalizer = OptionProblem::outside("/normalizer", normalizer, above(0.0));
+    let normalizer = normalizer.map(|p| p.help("use a number of nats above 0; 1 leaves them as they are"));
+    let counts = [OptionProblem::outside("/beam", beam, 1..), OptionProblem::outside("/window", window, 1..)];
+    counts.into_iter().flatten().chain(normalizer).collect()
 }
 
 /// Means of one step by metric name; a step may draw more than once.

@@ -8,10 +8,10 @@
 use super::{Tally, from_root};
 use crate::batch::Rollout;
 use crate::part::{Draw, Needs, Part, Pool, Progress, Spawn, Strategy};
-use crate::registry::Options;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use trainyard_core::{Chance, Error, Result};
+use trainyard_api::PartOptions;
+use trainyard_core::{Chance, OptionProblem, above};
 
 /// Options of `resample_on_correct`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -35,7 +35,7 @@ impl Default for ResampleOnCorrect {
     }
 }
 
-impl Options for ResampleOnCorrect {
+impl PartOptions for ResampleOnCorrect {
     const KIND: &'static str = "resample_on_correct";
     const SUMMARY: &'static str = "oversamples, then keeps clean successes (GRPO-RoC, 2508.20722)";
     const DOC: &'static str = "Samples oversample·G rollouts from the root and keeps G of them: of n failures (not `correct`) n·G/(oversample·G),\n\
@@ -46,15 +46,11 @@ impl Options for ResampleOnCorrect {
         The paper leaves the inverse of a zero penalty open and the released code takes the least penalized in order, with `least` 2;\n\
         `smoothing` stands between the two. Metrics of the last step: sampled_error_rate and selected_error_rate (mean p_err of all\n\
         and of the kept successes). Source: 2508.20722.";
-    fn check(&self) -> Result<()> {
-        if self.oversample == 0 {
-            return Err(Error::invalid("`oversample` is 0, but must be at least 1").help("1 keeps all that is sampled"));
-        }
-        if !self.smoothing.is_finite() || self.smoothing <= 0.0 {
-            return Err(Error::invalid(format!("`smoothing` is {}, but must be above 0", self.smoothing))
-                .help("it keeps the inverse of a penalty of 0 finite; 0.01 is the default"));
-        }
-        Ok(())
+    fn check(&self) -> Vec<OptionProblem> {
+        let oversample = OptionProblem::outside("/oversample", self.oversample, 1..);
+        let smoothing = OptionProblem::outside("/smoothing", self.smoothing, above(0.0));
+        let smoothing = smoothing.map(|p| p.help("use a value above 0: it keeps the inverse of a penalty of 0 finite"));
+        oversample.into_iter().chain(smoothing).collect()
     }
 }
 
@@ -229,8 +225,8 @@ mod tests {
 
     #[test]
     fn what_cannot_work_is_refused() {
-        assert!(ResampleOnCorrect { oversample: 0, ..ResampleOnCorrect::default() }.check().is_err());
-        assert!(ResampleOnCorrect { smoothing: 0.0, ..ResampleOnCorrect::default() }.check().is_err());
-        assert!(ResampleOnCorrect { smoothing: f64::NAN, ..ResampleOnCorrect::default() }.check().is_err());
+        assert!(!ResampleOnCorrect { oversample: 0, ..ResampleOnCorrect::default() }.check().is_empty());
+        assert!(!ResampleOnCorrect { smoothing: 0.0, ..ResampleOnCorrect::default() }.check().is_empty());
+        assert!(!ResampleOnCorrect { smoothing: f64::NAN, ..ResampleOnCorrect::default() }.check().is_empty());
     }
 }

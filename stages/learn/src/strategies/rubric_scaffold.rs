@@ -6,10 +6,10 @@
 
 use super::{Tally, from_root};
 use crate::part::{Draw, Needs, Part, Pool, Progress, Spawn, Strategy};
-use crate::registry::Options;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use trainyard_core::{Chance, Error, Result};
+use trainyard_api::PartOptions;
+use trainyard_core::{Chance, OptionProblem};
 
 /// Which hints are shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
@@ -46,7 +46,7 @@ impl Default for RubricScaffold {
     }
 }
 
-impl Options for RubricScaffold {
+impl PartOptions for RubricScaffold {
     const KIND: &'static str = "rubric_scaffold";
     const SUMMARY: &'static str = "hints that differ within a group and vanish over the run (RuscaRL, 2508.16949)";
     const DOC: &'static str = "Rollout i of G (from 1) is shown round(λ·n) of its problem's n hints, λ = (G − i)/(G − 1) · 1/(1 + exp(steepness·(t −\n\
@@ -55,21 +55,16 @@ impl Options for RubricScaffold {
         The paper shows criteria of a judge's rubric, drawn anew for each rollout (choice `random`); its variant for mathematics shows\n\
         them from the first one on (choice `first`), which suits the lines of a worked solution. Metric of the last step:\n\
         scaffold_share (mean share of the hints shown, over the rollouts of problems that have any). Source: 2508.16949.";
-    fn check(&self) -> Result<()> {
-        if !(0.0..=1.0).contains(&self.midpoint) {
-            return Err(Error::invalid(format!("`midpoint` is {}, but must lie in 0..1", self.midpoint)));
-        }
-        if !self.steepness.is_finite() || self.steepness < 0.0 {
-            return Err(Error::invalid(format!("`steepness` is {}, but must be at least 0", self.steepness))
-                .help("0 shows half as much throughout the run"));
-        }
-        Ok(())
+    fn check(&self) -> Vec<OptionProblem> {
+        let steepness = OptionProblem::outside("/steepness", self.steepness, 0.0..);
+        let steepness = steepness.map(|p| p.help("use at least 0, which shows half as much throughout the run"));
+        OptionProblem::outside("/midpoint", self.midpoint, 0.0..=1.0).into_iter().chain(steepness).collect()
     }
 }
 
 impl Part for RubricScaffold {
     fn needs(&self) -> Needs {
-        Needs { groups: true, ..Needs::NONE }
+        Needs { altered_start: true, groups: true, ..Needs::NONE }
     }
 }
 
@@ -194,9 +189,9 @@ mod tests {
 
     #[test]
     fn what_cannot_work_is_refused() {
-        assert!(RubricScaffold::default().check().is_ok());
-        assert!(RubricScaffold { midpoint: 1.1, ..RubricScaffold::default() }.check().is_err());
-        assert!(RubricScaffold { steepness: -1.0, ..RubricScaffold::default() }.check().is_err());
-        assert!(RubricScaffold { steepness: f64::NAN, ..RubricScaffold::default() }.check().is_err());
+        assert!(RubricScaffold::default().check().is_empty());
+        assert!(!RubricScaffold { midpoint: 1.1, ..RubricScaffold::default() }.check().is_empty());
+        assert!(!RubricScaffold { steepness: -1.0, ..RubricScaffold::default() }.check().is_empty());
+        assert!(!RubricScaffold { steepness: f64::NAN, ..RubricScaffold::default() }.check().is_empty());
     }
 }

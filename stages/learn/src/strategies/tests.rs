@@ -19,14 +19,16 @@ pub struct Played {
     /// Sequences that were started from the root, wave by wave.
     pub waves: Vec<u32>,
     pub forked: u32,
+    /// Sequences that came to their last turn.
+    ended: u32,
 }
 
 /// One group of `size` sequences with episodes of `turns` turns; entropies by chance. A fork beyond the budget fails the test.
 pub fn play(strategy: &mut dyn Strategy, size: u32, turns: u32, chance: Chance) -> Played {
     let draw = Draw { problems: vec![0], ..Draw::default() };
     let first = strategy.start(&draw, &Pool::default(), size, Progress { step: 0, steps: 1 }, &chance).len() as u32;
-    let mut view = GroupView { started: 0, done: 0, budget: strategy.most(size) };
-    let mut played = Played { waves: Vec::new(), forked: 0 };
+    let mut view = GroupView { started: 0, budget: strategy.most(size) };
+    let mut played = Played { waves: Vec::new(), forked: 0, ended: 0 };
     let mut wave = first;
     while wave > 0 {
         let mut living: Vec<Live> = (0..wave).map(|i| Live { sample: view.started + i, ..Live::default() }).collect();
@@ -36,7 +38,7 @@ pub fn play(strategy: &mut dyn Strategy, size: u32, turns: u32, chance: Chance) 
             living.sort_by_key(|l| l.sample);
             living = round(strategy, std::mem::take(&mut living), turns, &mut view, &mut played, &chance);
         }
-        assert_eq!(view.done, view.started);
+        assert_eq!(played.ended, view.started);
         wave = strategy.refill(0, &view).min(view.budget - view.started);
     }
     played
@@ -68,7 +70,7 @@ fn round(
         live.turn += 1;
         live.since_fork = live.since_fork.map(|n| n + 1);
         if live.turn == turns {
-            view.done += 1;
+            played.ended += 1;
         } else {
             next.push(live);
         }

@@ -1,9 +1,7 @@
 //! `countdown`: make a target from given numbers, each used at most once, with `+ - * /` and parentheses.
 //!
-//! The agent may try expressions with its tools; a turn without a call is the answer: what follows `####`, or `\boxed{}`, or else
-//! the last line. Exact evaluation judges it, so any expression that makes the target is right. The rule is the game's: numbers may
-//! be left over. (The data of TinyZero, github.com/Jiayi-Pan/TinyZero, wants every number used.) Refuses: an answer that is the
-//! target and not a way to it.
+//! Why so: a problem that is hard to solve and trivial to check, without a word of knowledge. Exact evaluation judges the answer, so
+//! any expression that makes the target is right. Refuses: an answer that is the target and not a way to it.
 
 pub mod generator;
 
@@ -21,17 +19,21 @@ use trainyard_tables::Problem;
 /// `countdown` has no options beside those of a dialogue.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub struct Own {}
+pub struct CountdownOwn {}
 
-impl OwnOptions for Own {
+impl OwnOptions for CountdownOwn {
     const KIND: &'static str = "countdown";
+    const SUMMARY: &'static str = "make a target from given numbers, with tools, judged by evaluation";
+    const DOC: &'static str = "The agent may try expressions with its tools; a turn without a call is the answer: what follows `####`, or `\\boxed{}`, or else the last\n\
+        line. The verifier `countdown` evaluates it exactly, so any expression that makes the target is right. The rule is the game's: numbers may\n\
+        be left over. (The data of TinyZero, github.com/Jiayi-Pan/TinyZero, wants every number used.) Makes its own problems.";
     fn dialogue() -> DialogueOptions {
         DialogueOptions { tools: vec!["calculator".to_string()], max_turns: 8, max_tool_calls: 8, ..DialogueOptions::default() }
     }
 }
 
 /// Options of `countdown`: those of a dialogue, with the calculator and 8 turns as default.
-pub type CountdownOptions = InDialogue<Own>;
+pub type CountdownOptions = InDialogue<CountdownOwn>;
 
 pub struct Countdown(Arc<Dialogue>);
 
@@ -42,7 +44,7 @@ impl Countdown {
 }
 
 impl DialogueEnvironment for Countdown {
-    const KIND: &'static str = Own::KIND;
+    const KIND: &'static str = CountdownOwn::KIND;
     fn dialogue(&self) -> &Arc<Dialogue> {
         &self.0
     }

@@ -1,15 +1,8 @@
 //! `customer-service`: an agent serves a customer of a shop, with tools on the shop's database, and talks with a simulated user.
 //!
-//! The domain is the retail one of tau2-bench (github.com/sierra-research/tau2-bench; arXiv 2406.12045, 2506.07982): [`tools`] on a
-//! [`database`], a policy in the system message, and tasks with gold actions ([`task`], by `data/import` with format `tau2`). Without files
-//! it is a small made-up shop.
-//!
-//! - A turn with calls gets their results. A turn without one goes to the user, whose reply is the observation (role `user`).
-//! - The episode ends when the user leaves, or with the agent's first message after `transfer_to_human_agents`. The answer is then the
-//!   verdict on what was done ([`score`]), not the agent's words: `resolved`, or what is wrong. Limits end it without an answer.
-//! - Both sides may act: a task can give the user tools of their own, on a state that only they have, which counts in the end, too.
-//!
-//! The user is a script ([`user`]), which is no language model: results are not those of tau2-bench. Refuses: problems without a task;
+//! Why so: what an agent did is judged by the state that it left behind, not by what it says of it ([`score`]). The domain is the
+//! retail one of tau2-bench: [`tools`] on a [`database`], a policy in the system message, and tasks with gold actions ([`task`]). The
+//! user is a script ([`user`]), which is no language model: results are not those of tau2-bench. Refuses: problems without a task;
 //! databases with fields that it does not know.
 
 pub mod database;
@@ -21,9 +14,8 @@ pub mod tools;
 pub mod user;
 
 use crate::environments::dialogue::Dialogue;
-use crate::environments::{DialogueEnvironment, DialogueOptions, Episode, Latency};
-use crate::options::PartOptions;
-use crate::tools::ToolHost;
+use crate::environments::{DialogueEnvironment, DialogueOptions, Episode, InDialogue, OwnOptions};
+use crate::tools::{ToolHost, ToolSpec};
 use database::Database;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -31,76 +23,61 @@ use service::{Case, Service};
 use std::path::Path;
 use std::sync::Arc;
 use task::Task;
+use trainyard_core::Result;
 use trainyard_core::error::io_error;
-use trainyard_core::{OptionProblem, Result};
 use trainyard_tables::Problem;
 use user::ScriptedUser;
 
 /// The rules of the made-up shop.
 const POLICY: &str = include_str!("policy.md");
 
-/// Options of `customer-service`.
+/// The shop and what counts in it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub struct CustomerServiceOptions {
+pub struct CustomerServiceOwn {
     /// The shop's database: a JSON file as tau2-bench's retail domain has it (`db.json`). Empty = a small made-up shop.
     #[schemars(extend("format" = "source"))]
     pub database: String,
     /// A text file with the rules that the agent is to keep, the beginning of the system message. Empty = short ones of our own.
     #[schemars(extend("format" = "source"))]
     pub policy: String,
-    /// How calls are written: `hermes` or `toolrl` (JSON).
-    pub format: String,
-    /// Agent turns in one episode, those with calls and those to the user.
-    #[schemars(range(min = 1, max = 1000))]
-    pub max_turns: u32,
-    /// Tool calls in one episode.
-    #[schemars(range(min = 0, max = 10_000))]
-    pub max_tool_calls: u32,
-    /// Put the description of the tools into the system message.
-    pub describe_tools: bool,
     /// The user must have been told what the task wants told; otherwise only the database, and the user's own things, count.
     pub communication: bool,
-    /// Holds the results of every turn with calls back for a drawn time, to try how rollouts hide slow tools; null = never. What the
-    /// agent reads does not depend on it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub latency: Option<Latency>,
 }
 
-impl Default for CustomerServiceOptions {
+impl Default for CustomerServiceOwn {
     fn default() -> Self {
-        Self {
-            database: String::new(),
-            policy: String::new(),
+        Self { database: String::new(), policy: String::new(), communication: true }
+    }
+}
+
+/// Options of `customer-service`: its own, and those of a dialogue whose tools are the shop's. A turn to the user is a turn, too.
+pub type CustomerServiceOptions = InDialogue<CustomerServiceOwn>;
+
+impl OwnOptions for CustomerServiceOwn {
+    const KIND: &'static str = "customer-service";
+    const SUMMARY: &'static str = "serve a customer of a shop, judged by the shop's database";
+    const DOC: &'static str = "The domain is the retail one of tau2-bench (github.com/sierra-research/tau2-bench; 2406.12045, 2506.07982): tools on a shop's database, a\n\
+        policy in the system message, and tasks with gold actions, by `data/import` with format `tau2`. Without files it is a small made-up shop.\n\n\
+        A turn with calls gets their results. A turn without one goes to the user, whose reply is the observation (role `user`). The episode ends\n\
+        when the user leaves, or with the agent's first message after `transfer_to_human_agents`. The answer is then the verdict on what was done,\n\
+        not the agent's words: `resolved`, or what is wrong. Limits end it without an answer. A task can give the user tools of their own, on a\n\
+        state that only they have, which counts in the end, too.\n\n\
+        The user is a script and no language model: results are not those of tau2-bench. Makes no problems.";
+    /// The tools are the shop's and run no program; the system message is the policy.
+    const HIDDEN: &'static [&'static str] = &["limits", "system", "tools"];
+    fn dialogue() -> DialogueOptions {
+        DialogueOptions {
+            tools: Vec::new(),
             format: "hermes".to_string(),
             max_turns: 32,
             max_tool_calls: 64,
             describe_tools: true,
-            communication: true,
-            latency: None,
-        }
-    }
-}
-
-impl CustomerServiceOptions {
-    fn dialogue(&self, system: String) -> DialogueOptions {
-        DialogueOptions {
-            tools: Vec::new(),
-            format: self.format.clone(),
-            max_turns: self.max_turns,
-            max_tool_calls: self.max_tool_calls,
-            system,
-            describe_tools: self.describe_tools,
-            latency: self.latency,
             ..DialogueOptions::default()
         }
     }
-}
-
-impl PartOptions for CustomerServiceOptions {
-    const KIND: &'static str = "customer-service";
-    fn check(&self) -> Vec<OptionProblem> {
-        self.dialogue(String::new()).check_with(&tools::specs())
+    fn tools() -> Vec<ToolSpec> {
+        tools::specs()
     }
 }
 
@@ -113,19 +90,21 @@ pub struct CustomerService {
 impl CustomerService {
     /// Reads the files; an error names the one that is missing or no database.
     pub fn new(options: CustomerServiceOptions, host: &Arc<ToolHost>) -> Result<Self> {
-        let base = if options.database.is_empty() { Database::made_up()? } else { Database::load(Path::new(&options.database))? };
-        let policy = if options.policy.is_empty() {
+        let CustomerServiceOwn { database, policy, communication } = options.own;
+        let base = if database.is_empty() { Database::made_up()? } else { Database::load(Path::new(&database))? };
+        let policy = if policy.is_empty() {
             POLICY.to_string()
         } else {
-            std::fs::read_to_string(&options.policy).map_err(|e| io_error(Path::new(&options.policy), &e))?
+            std::fs::read_to_string(&policy).map_err(|e| io_error(Path::new(&policy), &e))?
         };
-        let dialogue = Dialogue::with_tools(options.dialogue(policy.trim_end().to_string()), host, &tools::specs(), |_| None)?;
-        Ok(Self { base: Arc::new(base), communication: options.communication, dialogue })
+        let options = DialogueOptions { system: policy.trim_end().to_string(), ..options.dialogue };
+        let dialogue = Dialogue::with_tools(options, host, &CustomerServiceOwn::tools(), |_| None)?;
+        Ok(Self { base: Arc::new(base), communication, dialogue })
     }
 }
 
 impl DialogueEnvironment for CustomerService {
-    const KIND: &'static str = CustomerServiceOptions::KIND;
+    const KIND: &'static str = CustomerServiceOwn::KIND;
     const CONVERSES: bool = true;
     fn dialogue(&self) -> &Arc<Dialogue> {
         &self.dialogue

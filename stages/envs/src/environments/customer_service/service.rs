@@ -54,7 +54,7 @@ fn spoken(text: &str) -> &str {
 
 impl World for Service {
     fn submit(&mut self, call: &ToolCall) -> Ticket {
-        let Some(tool) = tool(&call.name) else { return Ticket::ready(ToolResult::error(format!("error: no tool `{}`", call.name))) };
+        let Some(tool) = tool(&call.name) else { return Ticket::ready(ToolResult::unknown_tool(&call.name, &[])) };
         Ticket::ready(match tool.call(&mut self.shop, &call.arguments) {
             Ok(text) => {
                 self.changed |= tool.changes;

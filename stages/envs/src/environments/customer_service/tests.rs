@@ -6,7 +6,7 @@ use trainyard_core::ErrorKind;
 use trainyard_tables::{Message, StopReason};
 
 fn environment(options: &Value) -> CustomerService {
-    CustomerService::new(crate::options::read(options).unwrap(), &ToolHost::new(1)).unwrap()
+    CustomerService::new(trainyard_api::parts::read(options).unwrap(), &ToolHost::new(1)).unwrap()
 }
 
 fn problem(task: Value) -> Problem {
@@ -177,7 +177,8 @@ fn wrong_files_and_problems_are_named() {
     assert!(e.kind == ErrorKind::Data && e.message.contains("q7"), "{e}");
     let unknown = r#"{"kind": "text", "task": {"mood": "bad"}}"#;
     assert!(Task::of_problem(&Problem { verifier: unknown.to_string(), ..Problem::default() }).unwrap_err().message.contains("mood"));
-    let missing = CustomerServiceOptions { database: "no/such/db.json".to_string(), ..CustomerServiceOptions::default() };
+    let mut missing = CustomerServiceOptions::default();
+    missing.own.database = "no/such/db.json".to_string();
     let e = CustomerService::new(missing, &ToolHost::new(1)).err().unwrap();
     assert!(e.kind == ErrorKind::Invalid && e.message.contains("no/such/db.json"), "{e}");
     let checked = crate::environments::check(&json!({"kind": "customer-service", "format": "code", "max_turns": 0}));

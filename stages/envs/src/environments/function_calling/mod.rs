@@ -1,9 +1,7 @@
-//! `function-calling`: one turn of tool calls, held against gold calls.
+//! `function-calling`: one turn of tool calls, held against gold calls ([`crate::calls::equal`]).
 //!
-//! The problem's messages hold the descriptions of the tools and the conversation; the agent writes its calls, or only words where no
-//! call is wanted, and the episode is over: nothing runs. The answer is the JSON list of the calls; it is right if it equals the gold
-//! calls in any order ([`crate::calls::equal`], verifier `calls`). Data sets: ToolRL's prompts (arXiv 2504.13958) and API-Bank (arXiv
-//! 2304.08244), by `data/import` with format `toolrl`; [`requests`] makes requests for the functions of a made-up [`catalog`].
+//! Why so: which function to call with which arguments can be learned and judged without running any. [`requests`] makes requests for
+//! the functions of a made-up [`catalog`].
 //!
 //! - A turn with a call that cannot be read, and an empty one, have no answer: the episode ends with `end`. A truncated turn ends it
 //!   with `length`.
@@ -16,13 +14,13 @@ pub mod requests;
 
 use crate::environments::{AgentTurn, Demonstration, Environment, Episode, Outcome, ProblemGenerator, ScriptedTurn, Step};
 use crate::formats::{ToolFormat, registry as formats};
-use crate::options::PartOptions;
 use crate::tools::ToolSpec;
 use crate::verifiers;
 use requests::Generated;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
+use trainyard_api::PartOptions;
 use trainyard_core::{Chance, Digest, Error, OptionProblem, Result};
 use trainyard_tables::{Message, Problem, Status, StopReason};
 
@@ -44,6 +42,7 @@ pub enum Listing {
 #[serde(deny_unknown_fields, default)]
 pub struct FunctionCallingOptions {
     /// How calls are written: `toolrl` or `hermes` (JSON).
+    #[schemars(schema_with = "formats::schema_for_any_tools")]
     pub format: String,
     /// Text put before the system message of a problem; empty = none.
     pub system: String,
@@ -59,6 +58,12 @@ impl Default for FunctionCallingOptions {
 
 impl PartOptions for FunctionCallingOptions {
     const KIND: &'static str = "function-calling";
+    const SUMMARY: &'static str = "one turn of tool calls, judged by gold calls";
+    const DOC: &'static str = "The problem's messages hold the descriptions of the tools and the conversation; the agent writes its calls, or only words where no call is\n\
+        wanted, and the episode is over: nothing runs. The answer is the JSON list of the calls; it is right if it equals the gold calls in any\n\
+        order (verifier `calls`; the reward `call_match` grades near misses).\n\n\
+        Data sets: ToolRL's prompts (2504.13958) and API-Bank (2304.08244), by `data/import` with format `toolrl`. Makes its own problems, of a\n\
+        made-up catalog of functions.";
     fn check(&self) -> Vec<OptionProblem> {
         match formats::build(&self.format, &[]) {
             Ok(_) => Vec::new(),

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
 fn environment(options: &Value) -> FunctionCalling {
-    FunctionCalling::new(crate::options::read(options).unwrap()).unwrap()
+    FunctionCalling::new(trainyard_api::parts::read(options).unwrap()).unwrap()
 }
 
 fn gold(answer: &str) -> Problem {

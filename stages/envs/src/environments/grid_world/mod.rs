@@ -1,21 +1,17 @@
 //! `grid-world`: walk through a grid of which only the next cells are seen, past a locked door if there is one, to a goal.
 //!
-//! The kind of task that MiniGrid (arXiv 2306.13831) and BabyAI (arXiv 1810.08272) set, in text and with long episodes: one tool
-//! `act` takes one action (`north`, `east`, `south`, `west`, `pick up`, `open`, `look`) and returns what is seen then. An action
-//! that the world refuses is an error of the call and changes nothing. The problem tells where things are, walls are found by
-//! walking; its verifier's data hold the layout. The episode ends when the goal is reached, and the world makes the answer then, so
-//! nobody can claim it. Refuses: words instead of calls; a turn without a call gives up.
+//! Why so: an agent must remember what it saw over a long episode, and nothing but walking shows it. The world makes the answer when
+//! the goal is reached, so nobody can claim it. Refuses: words instead of calls; a turn without a call gives up.
 
 pub mod generator;
 pub mod layout;
 
 use crate::environments::dialogue::Dialogue;
 use crate::environments::{
-    Demonstration, DialogueEnvironment, DialogueOptions, Episode, Latency, ProblemGenerator, Reply, ScriptedTurn, World,
+    Demonstration, DialogueEnvironment, DialogueOptions, Episode, InDialogue, OwnOptions, ProblemGenerator, Reply, ScriptedTurn, World,
 };
-use crate::options::PartOptions;
 use crate::tools::tool::text_argument;
-use crate::tools::{Ticket, ToolCall, ToolHost, ToolLimits, ToolResult, ToolSpec};
+use crate::tools::{Ticket, ToolCall, ToolHost, ToolResult, ToolSpec};
 use generator::{Grid, REACHED};
 use layout::{Action, Layout, State};
 use schemars::JsonSchema;
@@ -23,53 +19,36 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use trainyard_core::error::Context as _;
-use trainyard_core::{Chance, Error, OptionProblem, Result};
+use trainyard_core::{Chance, Error, Result};
 use trainyard_tables::Problem;
 
 const TOOL: &str = "act";
 
-/// Options of `grid-world`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+/// `grid-world` has no options beside those of a dialogue.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub struct GridWorldOptions {
-    /// How calls are written: `code` (the bare action) or `hermes` (JSON).
-    pub format: String,
-    /// Agent turns in one episode. A call in the last one is not run.
-    #[schemars(range(min = 1, max = 1000))]
-    pub max_turns: u32,
-    /// Actions in one episode.
-    #[schemars(range(min = 0, max = 10_000))]
-    pub max_tool_calls: u32,
-    /// Text of a system message; empty = none.
-    pub system: String,
-    /// Put the description of the actions into the system message.
-    pub describe_tools: bool,
-    /// Holds the results of every turn with calls back for a drawn time, to try how rollouts hide slow tools; null = never. What the
-    /// agent reads does not depend on it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub latency: Option<Latency>,
-}
+pub struct GridWorldOwn {}
 
-impl Default for GridWorldOptions {
-    fn default() -> Self {
-        Self { format: "code".to_string(), max_turns: 64, max_tool_calls: 64, system: String::new(), describe_tools: false, latency: None }
-    }
-}
-
-impl GridWorldOptions {
-    fn dialogue(&self) -> DialogueOptions {
-        let Self { format, max_turns, max_tool_calls, system, describe_tools, latency } = self.clone();
-        let (tools, limits) = (Vec::new(), ToolLimits::default());
-        DialogueOptions { tools, format, max_turns, max_tool_calls, system, describe_tools, limits, latency }
-    }
-}
-
-impl PartOptions for GridWorldOptions {
+impl OwnOptions for GridWorldOwn {
     const KIND: &'static str = "grid-world";
-    fn check(&self) -> Vec<OptionProblem> {
-        self.dialogue().check_with(&[spec()])
+    const SUMMARY: &'static str = "walk to a goal in a grid that is only seen nearby, judged by the world";
+    const DOC: &'static str = "The kind of task that MiniGrid (2306.13831) and BabyAI (1810.08272) set, in text and with long episodes: one tool `act` takes one action\n\
+        (`north`, `east`, `south`, `west`, `pick up`, `open`, `look`) and returns what is seen then. An action that the world refuses is an error of the\n\
+        call and changes nothing. The problem tells where things are, walls are found by walking; its verifier's data hold the layout. The episode\n\
+        ends when the goal is reached, and the world makes the answer then; a turn without a call gives up. With the format `code` a call is the bare\n\
+        action. Makes its own problems.";
+    /// The one tool is the world's, and it runs no program.
+    const HIDDEN: &'static [&'static str] = &["limits", "tools"];
+    fn dialogue() -> DialogueOptions {
+        DialogueOptions { tools: Vec::new(), max_turns: 64, max_tool_calls: 64, ..DialogueOptions::default() }
+    }
+    fn tools() -> Vec<ToolSpec> {
+        vec![spec()]
     }
 }
+
+/// Options of `grid-world`: those of a dialogue whose one tool is `act`; the format `code` is the bare action.
+pub type GridWorldOptions = InDialogue<GridWorldOwn>;
 
 fn spec() -> ToolSpec {
     let actions: Vec<&str> = Action::ALL.iter().map(|action| action.name()).collect();
@@ -94,7 +73,7 @@ pub struct GridWorld(Arc<Dialogue>);
 
 impl GridWorld {
     pub fn new(options: GridWorldOptions, host: &Arc<ToolHost>) -> Result<Self> {
-        Ok(Self(Dialogue::with_tools(options.dialogue(), host, &[spec()], |_| None)?))
+        Ok(Self(Dialogue::with_tools(options.dialogue, host, &GridWorldOwn::tools(), |_| None)?))
     }
 }
 
@@ -153,7 +132,7 @@ impl World for Walk {
 }
 
 impl DialogueEnvironment for GridWorld {
-    const KIND: &'static str = GridWorldOptions::KIND;
+    const KIND: &'static str = GridWorldOwn::KIND;
     fn dialogue(&self) -> &Arc<Dialogue> {
         &self.0
     }

@@ -1,10 +1,9 @@
 //! `multi-hop-questions`: questions whose answer takes several facts, and a search tool that finds them one by one.
 //!
-//! The facts are those of a closed fictional [`world`], which seed and size decide, or passages of a file. The agent searches
-//! ([`crate::tools::search`]), then answers with a name in a turn without a call: what is marked by `####` or `\boxed{}`, or else
-//! the last line. A part of the world may be declared known: the demonstrator answers from memory what it knows and searches for
-//! the rest, so that an agent can learn where its knowledge ends (IKEA, arXiv 2505.07596). Refuses: questions about another world
-//! than the corpus tells of; problems of its own for a corpus that it did not make.
+//! Why so: the facts are those of a closed fictional [`world`], which seed and size decide, so no model knows them beforehand and every
+//! answer can be checked; or they are passages of a file. A share of the world may be declared known, so that an agent can learn where
+//! its knowledge ends. Refuses: questions about another world than the corpus tells of; problems of its own for a corpus that it did
+//! not make.
 
 pub mod questions;
 pub mod world;
@@ -34,7 +33,7 @@ const MOST_PASSAGES: u32 = 100;
 /// The world and the search.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub struct Own {
+pub struct MultiHopQuestionsOwn {
     /// Seed of the fictional world. All stages that share problems need the same.
     pub facts_seed: u64,
     /// People, towns, companies and rivers in the world, with 2 or 3 facts each.
@@ -53,7 +52,7 @@ pub struct Own {
     pub top_k: u32,
 }
 
-impl Default for Own {
+impl Default for MultiHopQuestionsOwn {
     fn default() -> Self {
         Self { facts_seed: 0, facts_size: 1000, known_share: 0.0, corpus: String::new(), top_k: 3 }
     }
@@ -61,10 +60,16 @@ impl Default for Own {
 
 /// Options of `multi-hop-questions`: its own, and those of a dialogue, where `tools` are those beside `search`. The format `code` is the bare
 /// query and for `search` alone. Of the limits of a call only `output_bytes` counts for a search: passages beyond it are left out.
-pub type MultiHopQuestionsOptions = InDialogue<Own>;
+pub type MultiHopQuestionsOptions = InDialogue<MultiHopQuestionsOwn>;
 
-impl OwnOptions for Own {
+impl OwnOptions for MultiHopQuestionsOwn {
     const KIND: &'static str = "multi-hop-questions";
+    const SUMMARY: &'static str = "several facts found one by one by search, judged by text";
+    const DOC: &'static str = "The agent searches with the tool `search`, then answers with a name in a turn without a call: what is marked by `####` or `\\boxed{}`, or else\n\
+        the last line; the verifier is `text`. A share of the fictional world may be declared known (`known_share`): the demonstrator answers from\n\
+        memory what it knows and searches for the rest, so that an agent can learn where its knowledge ends (IKEA, 2505.07596).\n\n\
+        `tools` are those beside `search`. The format `code` is the bare query and for `search` alone. Of the limits of a call only `output_bytes` counts\n\
+        for a search: passages beyond it are left out. Makes its own problems, unless a `corpus` of passages takes the world's place.";
     fn dialogue() -> DialogueOptions {
         DialogueOptions { tools: Vec::new(), max_turns: 8, max_tool_calls: 8, ..DialogueOptions::default() }
     }
@@ -72,34 +77,23 @@ impl OwnOptions for Own {
         vec![search::spec()]
     }
     fn check(&self) -> Vec<OptionProblem> {
-        let mut problems = Vec::new();
-        if !(World::LEAST..=MOST_FACTS).contains(&self.facts_size) {
-            problems.push(
-                OptionProblem::new("/facts_size", format!("{} is out of range", self.facts_size))
-                    .help(format!("use a value from {} to {MOST_FACTS}", World::LEAST)),
-            );
-        }
-        if !(0.0..=1.0).contains(&self.known_share) {
-            problems.push(OptionProblem::new("/known_share", format!("{} is no share", self.known_share)).help("use a number from 0 to 1"));
-        } else if self.known_share > 0.0 && !self.corpus.is_empty() {
-            problems.push(
-                OptionProblem::new("/known_share", "a corpus of passages has no facts that could be known")
-                    .help("remove `known_share`, or remove `corpus`"),
-            );
-        }
-        if !(1..=MOST_PASSAGES).contains(&self.top_k) {
-            problems.push(
-                OptionProblem::new("/top_k", format!("{} is out of range", self.top_k))
-                    .help(format!("use a value from 1 to {MOST_PASSAGES}")),
-            );
-        }
-        problems
+        let known_by_nobody = || {
+            OptionProblem::new("/known_share", "a corpus of passages has no facts that could be known")
+                .help("remove `known_share`, or remove `corpus`")
+        };
+        let problems = [
+            OptionProblem::outside("/facts_size", self.facts_size, World::LEAST..=MOST_FACTS),
+            OptionProblem::outside("/known_share", self.known_share, 0.0..=1.0),
+            (self.known_share > 0.0 && !self.corpus.is_empty()).then(known_by_nobody),
+            OptionProblem::outside("/top_k", self.top_k, 1..=MOST_PASSAGES),
+        ];
+        problems.into_iter().flatten().collect()
     }
 }
 
 pub struct MultiHopQuestions {
     dialogue: Arc<Dialogue>,
-    options: Own,
+    options: MultiHopQuestionsOwn,
     /// Both are made when they are first needed; a check of options needs neither.
     world: OnceLock<World>,
     index: OnceLock<Result<Arc<SearchIndex>>>,
@@ -107,11 +101,11 @@ pub struct MultiHopQuestions {
 
 impl MultiHopQuestions {
     pub fn new(options: MultiHopQuestionsOptions, host: &Arc<ToolHost>) -> Result<Self> {
-        let dialogue = Dialogue::with_tools(options.dialogue, host, &Own::tools(), marked_or_last_line)?;
+        let dialogue = Dialogue::with_tools(options.dialogue, host, &MultiHopQuestionsOwn::tools(), marked_or_last_line)?;
         Ok(Self { dialogue, options: options.own, world: OnceLock::new(), index: OnceLock::new() })
     }
     fn world(&self) -> &World {
-        let Own { facts_seed, facts_size, known_share, .. } = self.options;
+        let MultiHopQuestionsOwn { facts_seed, facts_size, known_share, .. } = self.options;
         self.world.get_or_init(|| World::new(facts_seed, facts_size, known_share))
     }
     fn index(&self) -> Result<Arc<SearchIndex>> {
@@ -135,7 +129,7 @@ impl MultiHopQuestions {
 }
 
 impl DialogueEnvironment for MultiHopQuestions {
-    const KIND: &'static str = Own::KIND;
+    const KIND: &'static str = MultiHopQuestionsOwn::KIND;
     fn dialogue(&self) -> &Arc<Dialogue> {
         &self.dialogue
     }

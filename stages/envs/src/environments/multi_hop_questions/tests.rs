@@ -2,8 +2,8 @@
 
 use super::*;
 use crate::environments::{Environment, Step};
-use crate::options::PartOptions;
 use tempfile::NamedTempFile;
+use trainyard_api::PartOptions;
 use trainyard_tables::StopReason;
 
 fn environment(options: Value) -> MultiHopQuestions {

@@ -1,10 +1,8 @@
 //! `sql-questions`: questions over a small SQLite database, and a tool that queries it.
 //!
-//! Every problem brings its database in its verifier data, `{"kind": "numeric", "database": {"schema": …, "rows": {table: [[…]]}}}`
-//! ([`crate::tools::sql::DatabaseData`]), so problems of any source can be asked; [`questions`] makes some. The database is built in
-//! memory for each episode and is read-only. The agent queries it, then answers with a value in a turn without a call: what is
-//! marked by `####` or `\boxed{}`, or else the last line. Refuses: problems without a database; queries as answers, for only what
-//! they give is judged.
+//! Why so: every problem brings its database in its verifier data ([`crate::tools::sql::DatabaseData`]), so problems of any source can
+//! be asked; [`questions`] makes some. The database is built in memory for each episode and is read-only. Refuses: problems without a
+//! database; queries as answers, for only what they give is judged.
 
 pub mod questions;
 pub mod tables;
@@ -30,7 +28,7 @@ const FORM: &str = r#"write "database": {"schema": "CREATE TABLE …", "rows": {
 /// The tables of its own problems and the limits of a query.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub struct Own {
+pub struct SqlQuestionsOwn {
     /// People on the staff in a generated problem; there are twice as many sales. Problems from elsewhere have their own tables.
     #[schemars(range(min = 2, max = 200))]
     pub rows: u32,
@@ -43,7 +41,7 @@ pub struct Own {
     pub max_rows: u32,
 }
 
-impl Default for Own {
+impl Default for SqlQuestionsOwn {
     fn default() -> Self {
         Self { rows: 12, max_steps: 1_000_000, max_rows: 50 }
     }
@@ -51,10 +49,16 @@ impl Default for Own {
 
 /// Options of `sql-questions`: its own, and those of a dialogue, where `tools` are those beside `sql`. The format `code` is the bare query
 /// and for `sql` alone. Of the limits of a call only `output_bytes` counts for a query: rows beyond it are left out.
-pub type SqlQuestionsOptions = InDialogue<Own>;
+pub type SqlQuestionsOptions = InDialogue<SqlQuestionsOwn>;
 
-impl OwnOptions for Own {
+impl OwnOptions for SqlQuestionsOwn {
     const KIND: &'static str = "sql-questions";
+    const SUMMARY: &'static str = "questions over a database that the agent queries, judged by a value";
+    const DOC: &'static str = "Every problem brings its database in its verifier data, `{\"kind\": \"numeric\", \"database\": {\"schema\": …, \"rows\": {table: [[…]]}}}`. The agent\n\
+        queries it with the tool `sql`, then answers with a value in a turn without a call: what is marked by `####` or `\\boxed{}`, or else the last\n\
+        line. The database is built in memory for each episode and is read-only.\n\n\
+        `tools` are those beside `sql`. The format `code` is the bare query and for `sql` alone. Of the limits of a call only `output_bytes` counts for a\n\
+        query: rows beyond it are left out. Makes its own problems.";
     fn dialogue() -> DialogueOptions {
         DialogueOptions { tools: Vec::new(), max_turns: 6, max_tool_calls: 6, ..DialogueOptions::default() }
     }
@@ -62,16 +66,12 @@ impl OwnOptions for Own {
         vec![sql::spec()]
     }
     fn check(&self) -> Vec<OptionProblem> {
-        let ranges = [
-            ("rows", u64::from(self.rows), 2, 200),
-            ("max_steps", self.max_steps, 10_000, 100_000_000),
-            ("max_rows", u64::from(self.max_rows), 1, 10_000),
+        let problems = [
+            OptionProblem::outside("/rows", self.rows, 2..=200),
+            OptionProblem::outside("/max_steps", self.max_steps, 10_000..=100_000_000),
+            OptionProblem::outside("/max_rows", self.max_rows, 1..=10_000),
         ];
-        let outside = ranges.into_iter().filter(|(_, value, low, high)| value < low || value > high);
-        let problem = |(name, value, low, high): (&str, u64, u64, u64)| {
-            OptionProblem::new(format!("/{name}"), format!("{value} is out of range")).help(format!("use a value from {low} to {high}"))
-        };
-        outside.map(problem).collect()
+        problems.into_iter().flatten().collect()
     }
 }
 
@@ -84,9 +84,9 @@ pub struct SqlQuestions {
 
 impl SqlQuestions {
     pub fn new(options: SqlQuestionsOptions, host: &Arc<ToolHost>) -> Result<Self> {
-        let Own { rows, max_steps, max_rows } = options.own;
+        let SqlQuestionsOwn { rows, max_steps, max_rows } = options.own;
         let output_bytes = options.dialogue.limits.output_bytes as usize;
-        let dialogue = Dialogue::with_tools(options.dialogue, host, &Own::tools(), marked_or_last_line)?;
+        let dialogue = Dialogue::with_tools(options.dialogue, host, &SqlQuestionsOwn::tools(), marked_or_last_line)?;
         Ok(Self { dialogue, rows: rows as usize, limits: SqlLimits { steps: max_steps, rows: max_rows as usize, output_bytes } })
     }
     fn question(&self, level: u32, index: u64, chance: &Chance) -> Question {
@@ -103,7 +103,7 @@ fn database_of(problem: &Problem) -> Result<DatabaseData> {
 }
 
 impl DialogueEnvironment for SqlQuestions {
-    const KIND: &'static str = Own::KIND;
+    const KIND: &'static str = SqlQuestionsOwn::KIND;
     fn dialogue(&self) -> &Arc<Dialogue> {
         &self.dialogue
     }

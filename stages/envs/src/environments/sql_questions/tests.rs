@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::environments::{Environment, Step};
-use crate::options::PartOptions;
+use trainyard_api::PartOptions;
 use trainyard_tables::StopReason;
 
 fn environment(options: Value) -> SqlQuestions {

@@ -1,40 +1,51 @@
 //! `word-problems`: generated arithmetic stories that need a tool, and the world that poses them.
 //!
-//! The agent may call its tools, then answers with a number in a turn without a call: the whole turn is the answer (`7`), or what
-//! follows `####`. [`generator`] makes the problems, their reference programs and plausible mistakes. Refuses: an answer that must be
-//! searched for in prose.
+//! Why so: stories of any number and level, with reference programs and plausible mistakes, cost nothing and are in no data set
+//! ([`generator`]). Refuses: an answer that must be searched for in prose.
 
 pub mod generator;
 
 use crate::environments::dialogue::Dialogue;
-use crate::environments::{Demonstration, DialogueEnvironment, DialogueOptions, ProblemGenerator, ScriptedTurn, mistakes};
-use crate::options::PartOptions;
+use crate::environments::{
+    Demonstration, DialogueEnvironment, DialogueOptions, InDialogue, OwnOptions, ProblemGenerator, ScriptedTurn, mistakes,
+};
 use crate::tools::ToolHost;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::sync::Arc;
-use trainyard_core::{Chance, OptionProblem, Result};
+use trainyard_core::{Chance, Result};
 use trainyard_tables::Problem;
 
-/// Options of `word-problems` are those of a dialogue.
-pub type WordProblemsOptions = DialogueOptions;
+/// `word-problems` has no options beside those of a dialogue.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct WordProblemsOwn {}
 
-impl PartOptions for DialogueOptions {
+impl OwnOptions for WordProblemsOwn {
     const KIND: &'static str = "word-problems";
-    fn check(&self) -> Vec<OptionProblem> {
-        Self::check(self)
+    const SUMMARY: &'static str = "generated arithmetic stories, with tools, judged by a number";
+    const DOC: &'static str = "The agent may call its tools, then answers with a number in a turn without a call: the whole turn is the answer (`7`), or what follows `####`;\n\
+        the verifier is `numeric`. Makes its own problems; demonstrations send the reference program to the first tool and repeat\n\
+        its result.";
+    fn dialogue() -> DialogueOptions {
+        DialogueOptions::default()
     }
 }
 
+/// Options of `word-problems`: those of a dialogue with its own defaults.
+pub type WordProblemsOptions = InDialogue<WordProblemsOwn>;
+
 /// What a stage that names no environment poses: word problems with a Python tool, four turns at most.
 pub fn default_options() -> Value {
-    json!({ "kind": <DialogueOptions as PartOptions>::KIND })
+    json!({ "kind": <WordProblemsOwn as OwnOptions>::KIND })
 }
 
 pub struct WordProblems(Arc<Dialogue>);
 
 impl WordProblems {
     pub fn new(options: WordProblemsOptions, host: &Arc<ToolHost>) -> Result<Self> {
-        Ok(Self(Dialogue::new(options, host, read_answer)?))
+        Ok(Self(Dialogue::new(options.dialogue, host, read_answer)?))
     }
 }
 
@@ -49,7 +60,7 @@ fn read_answer(text: &str) -> Option<String> {
 }
 
 impl DialogueEnvironment for WordProblems {
-    const KIND: &'static str = <DialogueOptions as PartOptions>::KIND;
+    const KIND: &'static str = WordProblemsOwn::KIND;
     fn dialogue(&self) -> &Arc<Dialogue> {
         &self.0
     }

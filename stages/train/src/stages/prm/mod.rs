@@ -104,7 +104,7 @@ impl Stage for Prm {
         }
     }
     fn expand(config: Value) -> Result<Value> {
-        World::complete_environment(config)
+        Ok(World::complete_environment(config))
     }
     fn check(config: &Config) -> Vec<OptionProblem> {
         config.problems().into_iter().chain(World::check(&config.environment, None)).collect()

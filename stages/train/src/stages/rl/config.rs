@@ -336,36 +336,10 @@ impl Config {
             ("/resample/max_draws", self.resample.max_draws),
             ("/validate_problems", self.validate_problems as u64),
         ];
-        let zero = counts.iter().filter(|(_, n)| *n == 0);
-        problems.extend(
-            zero.map(|(at, _)| OptionProblem::new(*at, format!("`{}` is 0, but must be at least 1", at.rsplit('/').next().unwrap_or(at)))),
-        );
-        if self.rollout.asynchronous.is_some() && self.loss.correction.get("kind").and_then(Value::as_str) == Some("none") {
-            problems.push(
-                OptionProblem::new("/loss/correction", "asynchronous rollouts are of older weights, but nothing corrects for that")
-                    .help("use {kind: truncated}, {kind: masked} or {kind: sequence}"),
-            );
-        }
-        if let Some(staleness) = self.rollout.asynchronous.as_ref().map(|a| a.max_staleness).filter(|s| *s > 1000) {
-            problems.push(
-                OptionProblem::new("/rollout/asynchronous/max_staleness", format!("{staleness} is out of range")).help("use at most 1000"),
-            );
-        }
-        let strategy = self.rollout.strategy.get("kind").and_then(Value::as_str).unwrap_or_default();
-        if self.rollout.asynchronous.is_some() && ["demonstration_prefix", "rubric_scaffold"].contains(&strategy) {
-            let message = format!("`{strategy}` changes how an episode begins, which the record of asynchronous rollouts does not hold");
-            problems.push(OptionProblem::new("/rollout/strategy", message).help("leave `rollout.asynchronous` out"));
-        }
-        let compares = |f: &Value| f.get("kind").and_then(Value::as_str) == Some("reward_spread");
-        if self.rollout.asynchronous.is_some()
-            && let Some(i) = self.filters.iter().position(compares)
-        {
-            let message = "`reward_spread` compares groups, but asynchronous rollouts are filtered group by group";
-            problems.push(OptionProblem::new(format!("/filters/{i}"), message).help("leave it or `rollout.asynchronous` out"));
-        }
-        if self.loss.horizon == Some(0) {
-            problems.push(OptionProblem::new("/loss/horizon", "`horizon` is 0, but must be at least 1"));
-        }
+        problems.extend(counts.into_iter().filter_map(|(at, count)| OptionProblem::outside(at, count, 1..)));
+        let staleness = self.rollout.asynchronous.as_ref().map(|a| a.max_staleness);
+        problems.extend(staleness.and_then(|s| OptionProblem::outside("/rollout/asynchronous/max_staleness", s, ..=1000)));
+        problems.extend(self.loss.horizon.and_then(|horizon| OptionProblem::outside("/loss/horizon", horizon, 1..)));
         if self.rollout.asynchronous.is_some() && self.rollout.tool_wait == ToolWait::Batch {
             problems
                 .push(OptionProblem::new("/rollout/tool_wait", "asynchronous rollouts never wait for a batch").help("use `trajectory`"));

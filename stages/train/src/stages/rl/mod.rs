@@ -149,10 +149,11 @@ impl Stage for Rl {
         config::schema()
     }
     fn expand(config: Value) -> Result<Value> {
-        World::complete(compose::expand(config)?)
+        Ok(World::complete(compose::expand(config)?))
     }
     fn check(config: &Config) -> Vec<OptionProblem> {
         let mut problems = config.problems();
+        problems.extend(parts::problems(config));
         problems.extend(World::check(&config.environment, Some(&config.rewards)));
         if let (Ok(parts), Ok(environment)) = (Parts::build(config), World::new(1).environment(&config.environment)) {
             problems.extend(parts.contradictions(config, &*environment));

@@ -2,6 +2,7 @@
 
 use super::config::Config;
 use serde_json::{Map, Value, json};
+use trainyard_api::Kinds;
 use trainyard_core::error::Context as _;
 use trainyard_core::{Error, OptionProblem, Result};
 use trainyard_envs::Environment;
@@ -17,6 +18,31 @@ pub struct Parts {
     pub replay: Box<dyn Replay>,
     pub correction: Box<dyn Correction>,
     pub terms: Vec<Box<dyn LossTerm>>,
+}
+
+/// Everything wrong with the options of the parts, each by itself; pointers are into the config.
+pub fn problems(config: &Config) -> Vec<OptionProblem> {
+    let (advantage, modulations) = compose::split_advantage(&config.advantage);
+    let mut problems = one(&registry::curricula(), "/curriculum", &config.curriculum);
+    problems.extend(one(&registry::strategies(), "/rollout/strategy", &config.rollout.strategy));
+    problems.extend(each(&registry::filters(), "/filters", &config.filters));
+    problems.extend(one(&registry::advantages(), "/advantage", &advantage));
+    match &modulations {
+        Value::Array(list) => problems.extend(each(&registry::modulations(), "/advantage/modulations", list)),
+        other => problems.push(OptionProblem::new("/advantage/modulations", format!("{other} is no list"))),
+    }
+    problems.extend(one(&registry::replays(), "/replay", &config.replay));
+    problems.extend(one(&registry::corrections(), "/loss/correction", &config.loss.correction));
+    problems.extend(each(&registry::loss_terms(), "/loss/terms", &config.loss.terms));
+    problems
+}
+
+fn one<B>(kinds: &Kinds<B>, place: &str, options: &Value) -> Vec<OptionProblem> {
+    kinds.check(options).into_iter().map(|problem| problem.within(place)).collect()
+}
+
+fn each<B>(kinds: &Kinds<B>, place: &str, list: &[Value]) -> Vec<OptionProblem> {
+    list.iter().enumerate().flat_map(|(i, options)| one(kinds, &format!("{place}/{i}"), options)).collect()
 }
 
 impl Parts {
@@ -78,22 +104,38 @@ impl Parts {
     pub fn needs(&self) -> Needs {
         self.each().iter().fold(Needs::NONE, |all, (_, p)| all.union(p.needs()))
     }
-    /// Needs that this stage, its environment and its group size do not meet, at the part that has them.
+    /// What this stage, its environment and its options do not offer the parts, or the parts each other, at the part that lacks it.
     pub fn contradictions(&self, config: &Config, environment: &dyn Environment) -> Vec<OptionProblem> {
+        let mut problems = self.unmet(config, environment);
+        if config.rollout.asynchronous.is_some() && !self.correction.recomputes() {
+            problems.push(
+                OptionProblem::new("/loss/correction", "asynchronous rollouts are of older weights, but nothing corrects for that")
+                    .help("use {kind: truncated}, {kind: masked} or {kind: sequence}"),
+            );
+        }
+        problems.extend(self.half_critics());
+        problems
+    }
+    fn unmet(&self, config: &Config, environment: &dyn Environment) -> Vec<OptionProblem> {
+        let in_turns = config.rollout.asynchronous.is_none();
         let offered = Needs {
             entropies: true,
             reference: true,
             values: true,
             forced_scores: true,
-            fork: config.rollout.asynchronous.is_none(),
-            demonstrations: true,
-            groups: config.rollout.group_size > 1,
+            fork: in_turns,
             multi_turn: environment.max_turns() > 1,
+            groups: config.rollout.group_size > 1,
+            all_groups: in_turns,
+            demonstrations: true,
+            altered_start: in_turns,
             step_scores: false,
         };
         let help = |need: &str| match need {
             "groups" => "set `rollout.group_size` to at least 2",
             "fork" => "leave `rollout.asynchronous` out: groups that fork meet after every turn",
+            "altered_start" => "leave `rollout.asynchronous` out: its record does not hold how an episode began",
+            "all_groups" => "leave this part or `rollout.asynchronous` out: there, groups are filtered one by one",
             "multi_turn" => "set `environment.max_turns` to at least 2",
             _ => "this stage does not offer it: choose another part",
         };
@@ -104,21 +146,25 @@ impl Parts {
                 .map(|need| OptionProblem::new(format!("/{at}"), format!("this part needs `{need}`")).help(help(need)))
                 .collect()
         };
-        let mut problems: Vec<OptionProblem> = self.each().into_iter().flat_map(of).collect();
-        if self.advantage.needs().values && !self.terms.iter().any(|t| t.needs().values) {
-            problems.push(
+        self.each().into_iter().flat_map(of).collect()
+    }
+    /// An advantage from values that nothing trains, and values that nothing uses.
+    fn half_critics(&self) -> Vec<OptionProblem> {
+        let valued: Vec<usize> = self.terms.iter().enumerate().filter(|(_, t)| t.needs().values).map(|(i, _)| i).collect();
+        match (self.advantage.needs().values, valued.is_empty()) {
+            (true, true) => vec![
                 OptionProblem::new("/advantage", "this part needs values, but no loss term trains the value model")
                     .help("add {kind: value} to `loss.terms`"),
-            );
+            ],
+            (false, false) => {
+                let unused = |i: usize| {
+                    OptionProblem::new(format!("/loss/terms/{i}"), "this term needs returns, but the advantage gives none")
+                        .help("use advantage {kind: gae}")
+                };
+                valued.into_iter().map(unused).collect()
+            }
+            _ => Vec::new(),
         }
-        if !self.advantage.needs().values {
-            let valued = self.terms.iter().enumerate().filter(|(_, t)| t.needs().values);
-            problems.extend(valued.map(|(i, _)| {
-                OptionProblem::new(format!("/loss/terms/{i}"), "this term needs returns, but the advantage gives none")
-                    .help("use advantage {kind: gae}")
-            }));
-        }
-        problems
     }
 
     /// State of every part that has some, by place.

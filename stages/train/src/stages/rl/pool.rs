@@ -22,7 +22,6 @@ pub fn pool(problems: &[Problem], demonstrations: &[Trajectory], chat: &Chat, po
     let one = |p: &Problem| PoolProblem {
         id: p.id.clone(),
         level: p.level,
-        environment: p.environment.clone(),
         hints: p.reference.iter().flat_map(|text| text.lines()).map(str::to_string).collect(),
         demonstrations: by_problem.get(p.id.as_str()).cloned().unwrap_or_default(),
     };

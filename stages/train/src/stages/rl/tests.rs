@@ -282,12 +282,53 @@ fn compositions_that_contradict_the_stage_are_refused_with_the_reason() {
     assert!(lone.iter().any(|p| p.pointer == "/advantage" && p.message.contains("groups")), "{lone:?}");
     assert!(lone.iter().any(|p| p.pointer.starts_with("/filters/")));
     assert!(problems(json!({"algorithm": "gpro"}))[0].help.as_ref().unwrap().contains("grpo"));
-    assert!(problems(json!({"filters": [{"kind": "void"}]}))[0].message.contains("filters[0]"));
+    assert_eq!(problems(json!({"filters": [{"kind": "void"}]}))[0].pointer, "/filters/0/kind");
     assert!(problems(json!({"rollout": {"temperature": 0}})).iter().any(|p| p.pointer == "/rollout/temperature"));
     let stale = json!({"rollout": {"asynchronous": {}}, "loss": {"correction": "truncated", "horizon": 0}, "filters": ["reward_spread"]});
-    assert_eq!(problems(stale).iter().map(|p| p.pointer.as_str()).collect::<Vec<_>>(), ["/filters/0", "/loss/horizon"]);
+    assert_eq!(problems(stale).iter().map(|p| p.pointer.as_str()).collect::<Vec<_>>(), ["/loss/horizon", "/filters/0"]);
+    let uncorrected = problems(json!({"rollout": {"asynchronous": {}}}));
+    assert_eq!(uncorrected.iter().map(|p| p.pointer.as_str()).collect::<Vec<_>>(), ["/loss/correction"]);
+    for strategy in ["demonstration_prefix", "rubric_scaffold"] {
+        let unrecorded = json!({"rollout": {"asynchronous": {}, "strategy": strategy}, "loss": {"correction": "truncated"}});
+        let found = problems(unrecorded);
+        assert_eq!(found.iter().map(|p| p.pointer.as_str()).collect::<Vec<_>>(), ["/rollout/strategy"], "{found:?}");
+        assert!(found[0].message.contains("altered_start"), "{found:?}");
+    }
     assert!(problems(json!({"stepz": 3}))[0].message.contains("stepz"));
     assert_eq!(problems(json!({})), []);
+}
+
+#[test]
+fn everything_wrong_with_the_parts_is_reported_at_its_place() {
+    let wrong = json!({
+        "curriculum": {"kind": "levels", "promote_at": 7, "window": 0},
+        "rollout": {"strategy": {"kind": "resample_on_correct", "oversample": 0}},
+        "filters": ["void_turn", {"kind": "accuracy_band", "low": 0.9, "high": 0.1}, "voidturn"],
+        "advantage": {"ddof": 2, "modulations": [{"kind": "whiten", "epsilon": -1}]},
+        "replay": {"kind": "self_imitation", "per_step": 0},
+        "loss": {"correction": {"kind": "masked", "low": 2}, "terms": [{"kind": "clip", "dual_clip": 0.5}, {"kind": "clip", "clip_hgh": 1}]},
+        "environment": {"kind": "word-problems", "max_turns": 0},
+        "rewards": ["answer", {"kind": "tool_turns", "cap": -1}],
+    });
+    let problems = erase::<Rl>().validate(&wrong);
+    let pointers: Vec<&str> = problems.iter().map(|p| p.pointer.as_str()).collect();
+    let expected = [
+        "/curriculum/promote_at",
+        "/curriculum/window",
+        "/rollout/strategy/oversample",
+        "/filters/1/low",
+        "/filters/2",
+        "/advantage/ddof",
+        "/advantage/modulations/0/epsilon",
+        "/replay/per_step",
+        "/loss/correction/low",
+        "/loss/terms/0/dual_clip",
+        "/loss/terms/1",
+        "/environment/max_turns",
+        "/rewards/1/cap",
+    ];
+    assert_eq!(pointers, expected);
+    assert!(problems[10].message.contains("clip_hgh") && problems[4].help.as_ref().unwrap().contains("void_turn"), "{problems:?}");
 }
 
 #[test]
