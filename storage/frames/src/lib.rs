@@ -8,7 +8,8 @@
 //! each key (`rewards_answer`), lists of structs (`messages`, `verdicts`) JSON text; lists of numbers stay lists.
 //!
 //! Refuses: every statement but one SELECT; results and inputs beyond the limits; a result order that depends on threads: what a
-//! grouping query leaves unordered is sorted by its columns.
+//! grouping query leaves unordered is sorted by its columns. What a statement takes between its input and its result, in time and
+//! memory, is not bounded here: nothing stops a join but the end of its process.
 
 mod failure;
 pub mod filter;
