@@ -1,6 +1,6 @@
 //! Looking at artifacts: list, show, query, export.
 
-use crate::kit::Sandbox;
+use crate::kit::{Sandbox, wait_for};
 
 const PROBLEMS: &str = r#"
 version: 1
@@ -51,6 +51,64 @@ fn a_statement_that_would_change_something_is_refused() {
     for statement in ["drop table self", "delete from self", "select 1; select 2", "create table x as select 1"] {
         s.run(&["artifacts", "query", "latest/import/problems", statement]).code(2);
     }
+}
+
+/// A table of 20,000 problems; joined with itself it has 400 million rows.
+fn many() -> Sandbox {
+    let s = Sandbox::new();
+    s.write("problems.yaml", PROBLEMS);
+    let row = |i: u32| {
+        let (question, sum) = (format!("Ann has {i} figs and buys 3. How many?"), i + 3);
+        let row = serde_json::json!({"question": question, "answer": format!("{i}+3 = <<{i}+3={sum}>>{sum}\n#### {sum}")});
+        format!("{row}\n")
+    };
+    s.write("rows.jsonl", (1..=20_000).map(row).collect::<String>());
+    s.run(&["run", "problems.yaml"]).code(0);
+    s
+}
+
+/// Computes much for every pair of rows, and keeps none: it takes minutes and hardly any memory.
+fn endless() -> String {
+    let deep = (0..8).fold("a.level + b.level".to_string(), |inner, _| format!("sin(cos({inner}))"));
+    format!("select count(*) as n from self a cross join self b where {deep} > 3")
+}
+
+const COUNT: &str = "select count(*) as n from self";
+
+#[test]
+fn a_statement_that_runs_away_ends_at_its_time_limit() {
+    let s = many();
+    let query = |sql: &str, timeout: &str| s.run(&["artifacts", "query", "latest/import/problems", sql, "--timeout", timeout]);
+    query(&endless(), "1s").code(1).says("limit of 1.0s").says("`--timeout 5m`");
+    query(COUNT, "10m").code(0).prints("20000");
+    query(COUNT, "10").code(2).says("is no duration");
+}
+
+#[test]
+fn a_statement_that_needs_too_much_memory_ends_at_its_limit() {
+    let s = many();
+    let query = |sql: &str, memory: &str| s.run(&["artifacts", "query", "latest/import/problems", sql, "--memory", memory]);
+    let pairs = "select a.id as x, b.id as y from self a cross join self b order by y";
+    query(pairs, "64MiB").code(1).says("limit of 64.0 MiB").says("`--memory 8GiB`");
+    query(COUNT, "64MiB").code(0).prints("20000");
+    query(COUNT, "much").code(2).says("is no size");
+}
+
+#[test]
+fn the_process_of_a_statement_dies_with_its_command() {
+    let s = many();
+    let mut command = s.spawn(&["artifacts", "query", "latest/import/problems", &endless(), "--timeout", "10m"]);
+    let id = command.id().to_string();
+    let worker = || {
+        let found = std::process::Command::new("pgrep").args(["-P", &id, "-f", "query-worker"]).output().unwrap();
+        String::from_utf8(found.stdout).unwrap().trim().to_string()
+    };
+    wait_for("the statement's process", 20, || !worker().is_empty());
+    let worker = worker();
+    command.kill().unwrap();
+    command.wait().unwrap();
+    // One that is dead but not yet waited for has no command line.
+    wait_for("its end", 10, || std::fs::read(format!("/proc/{worker}/cmdline")).unwrap_or_default().is_empty());
 }
 
 #[test]

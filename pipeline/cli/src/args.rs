@@ -1,7 +1,10 @@
 //! The command line's grammar. Doc comments are the help texts. Refuses: behavior; each command is a file in `commands/`.
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
+use std::time::Duration;
+use trainyard_core::units::{parse_duration, parse_size};
 
 /// Turns a base language model into a tool-using agent by one YAML file.
 #[derive(Debug, Parser)]
@@ -42,13 +45,16 @@ pub enum Command {
     /// Run one attempt of a stage (started by executors).
     #[command(hide = true)]
     Attempt(AttemptArgs),
+    /// Answer one statement of `artifacts query` (started by it).
+    #[command(hide = true)]
+    QueryWorker,
     /// Serve tool calls on standard input and output (started by environments).
     #[command(hide = true)]
     ToolWorker,
 }
 
 /// How results are printed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum, Serialize, Deserialize)]
 pub enum Format {
     #[default]
     Text,
@@ -230,14 +236,7 @@ pub enum ArtifactsCommand {
         rows: usize,
     },
     /// One read-only SQL statement over a table artifact, called `self`.
-    Query {
-        /// The artifact and the statement.
-        #[arg(required = true, num_args = 2, value_names = ["ARTIFACT", "SQL"])]
-        words: Vec<String>,
-        /// Most rows returned.
-        #[arg(long, default_value_t = 1000)]
-        limit: usize,
-    },
+    Query(QueryArgs),
     /// Copy an artifact's files into a folder, or a table into a `.csv` or `.jsonl` file.
     Export { artifact: String, to: PathBuf },
     /// List objects that no manifest or checkpoint names, and delete them with `--delete`.
@@ -245,6 +244,22 @@ pub enum ArtifactsCommand {
         #[arg(long)]
         delete: bool,
     },
+}
+
+#[derive(Debug, Clone, Args)]
+pub struct QueryArgs {
+    /// The artifact and the statement.
+    #[arg(required = true, num_args = 2, value_names = ["ARTIFACT", "SQL"])]
+    pub words: Vec<String>,
+    /// Most rows returned.
+    #[arg(long, default_value_t = 1000)]
+    pub limit: usize,
+    /// Most time for the statement, e.g. `5m`.
+    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = parse_duration)]
+    pub timeout: Duration,
+    /// Most memory for the statement, e.g. `8GiB`; half of this machine's if not given.
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    pub memory: Option<u64>,
 }
 
 #[derive(Debug, Clone, Args)]

@@ -10,6 +10,7 @@ mod machine;
 mod names;
 mod notifications;
 mod output;
+mod query_process;
 mod session;
 mod wiring;
 mod world;
@@ -49,6 +50,7 @@ fn main() -> ExitCode {
         Command::Doctor(args) => commands::doctor::run(&args),
         Command::Parity(args) => commands::parity::run(&args),
         Command::Attempt(args) => return exit_of_attempt(attempt::main(&args.url)),
+        Command::QueryWorker => return ExitCode::from(query_process::worker::main()),
         Command::ToolWorker => return ExitCode::from(u8::try_from(trainyard_envs::tools::worker::main()).unwrap_or(1)),
     };
     let exit = outcome.unwrap_or_else(|error| {

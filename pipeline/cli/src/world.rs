@@ -22,16 +22,20 @@ fn launcher(program: PathBuf) -> Launcher {
     Launcher { env, ..Launcher::new(program) }
 }
 
+/// The file of this program, to start it again as another process.
+pub fn program() -> Result<PathBuf> {
+    std::env::current_exe().map_err(|e| Error::bug(format!("this program does not know where it is: {e}")))
+}
+
 /// The world of this session's runs. `observer` sees what happens.
 pub fn build(session: &Session, clock: Arc<dyn Clock>, observer: Arc<dyn Observer>) -> Result<World> {
     let registry = Arc::new(wiring::registry()?);
-    let program = std::env::current_exe().map_err(|e| Error::bug(format!("this program does not know where it is: {e}")))?;
     let pools: Vec<Pool> = session.site.pools.iter().map(pool).collect();
     let slots = this_machine(&pools, machine::cpus(), machine::memory()).map(|m| Slots::new(session::home().join("slots"), m));
     Ok(World {
         store: session.store.clone(),
         pools,
-        executors: standard(&launcher(program), slots.as_ref()),
+        executors: standard(&launcher(program()?), slots.as_ref()),
         catalogue: registry.clone(),
         in_process: Arc::new(InProcessStages { store: session.store.clone(), registry, handle: session.handle() }),
         rows: Arc::new(TableRows(session.store.clone())),

@@ -1,4 +1,8 @@
 //! Filter expressions: one boolean SQL expression over the columns of a table, judged for every row.
+//!
+//! An expression cannot multiply rows: it has no joins, and subqueries are refused. It can still ask for much: cells as wide as
+//! `lpad` or nested `replace` make them, for every row a copy of its group (`array_agg(…) over (…)`). Time and memory of that are
+//! not bounded here: filters stand in workflow files, and the attempt that judges one is a process of its own, which `timeout` ends.
 
 use crate::failure::guarded;
 use crate::handover::{QueryLimits, load};

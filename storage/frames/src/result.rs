@@ -51,7 +51,7 @@ fn type_name(kind: &DataType) -> String {
     }
 }
 
-pub(crate) fn cell_value(value: &AnyValue<'_>) -> Value {
+fn cell_value(value: &AnyValue<'_>) -> Value {
     match value {
         AnyValue::Null => Value::Null,
         AnyValue::Boolean(value) => (*value).into(),

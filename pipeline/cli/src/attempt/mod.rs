@@ -134,7 +134,8 @@ fn run_stage(spec: &AttemptSpec, context: &mut StageContext, url: &str) -> Resul
         .unwrap_or_else(|panic| Err(Error::bug(format!("stage `{}` panicked: {}", spec.kind, panic_text(&panic)))))
 }
 
-fn panic_text(panic: &Box<dyn std::any::Any + Send>) -> String {
+/// What a panic said.
+pub fn panic_text(panic: &Box<dyn std::any::Any + Send>) -> String {
     let text = panic.downcast_ref::<&str>().map(ToString::to_string).or_else(|| panic.downcast_ref::<String>().cloned());
     text.unwrap_or_else(|| "no message".into())
 }

@@ -17,7 +17,7 @@ pub fn run(args: &ArtifactsArgs) -> Result<Exit> {
     match &args.command {
         ArtifactsCommand::List { run } => list::run(&session, run, args.format),
         ArtifactsCommand::Show { artifact, rows } => show::run(&session, artifact, *rows, args.format),
-        ArtifactsCommand::Query { words, limit } => query::run(&session, words, *limit, args.format),
+        ArtifactsCommand::Query(asked) => query::run(&session, asked, args.format),
         ArtifactsCommand::Export { artifact, to } => export::run(&session, artifact, to, args.format),
         ArtifactsCommand::Gc { delete } => gc::run(&session, *delete, args.format),
     }

@@ -47,10 +47,14 @@ pub fn table(header: &[&str], rows: &[Vec<String>]) -> String {
     std::iter::once(line(&head)).chain(rows.iter().map(|r| line(r))).collect::<Vec<_>>().join("\n")
 }
 
+/// One JSON document, as it is printed.
+pub fn json(value: &impl serde::Serialize) -> trainyard_core::Result<String> {
+    serde_json::to_string_pretty(value).map_err(|e| Error::bug(format!("no JSON for this result: {e}")))
+}
+
 /// Prints one JSON document and a line feed.
 pub fn print_json(value: &impl serde::Serialize) -> trainyard_core::Result<()> {
-    let text = serde_json::to_string_pretty(value).map_err(|e| Error::bug(format!("no JSON for this result: {e}")))?;
-    print_text(&text);
+    print_text(&json(value)?);
     Ok(())
 }
 

@@ -5,6 +5,7 @@
 //! sessions are opened by the environments that have one, and the registry does not list them. Refuses: network, files, clocks.
 
 pub mod calculator;
+pub mod confinement;
 pub mod host;
 pub(crate) mod interpreter;
 pub mod limits;

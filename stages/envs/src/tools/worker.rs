@@ -1,10 +1,11 @@
 //! The worker process: reads batches of calls on stdin, runs them in interpreter sessions, answers on stdout.
 //!
-//! It bounds itself before the first call: address space (RLIMIT_AS), no core files, no files written, death with its parent. It
-//! ends when stdin ends. Replies are flushed when the last flush is older than a fifth of a millisecond or the batch is done, so
-//! that a batch of short calls costs few writes and a long call holds back nothing. Refuses: state shared between sessions.
+//! It confines itself before the first call ([`confine`]) and ends when stdin ends. Replies are flushed when the last flush is older
+//! than a fifth of a millisecond or the batch is done, so that a batch of short calls costs few writes and a long call holds back
+//! nothing. Refuses: state shared between sessions.
 
 use crate::tools::ToolLimits;
+use crate::tools::confinement::confine;
 use crate::tools::interpreter::{Ending, Interpreter, Ran};
 use crate::tools::wire::{self, Answered, Job, Recipe, Reply};
 use std::collections::HashMap;
@@ -40,31 +41,13 @@ fn serve(input: &mut impl Read, output: &mut impl Write) -> io::Result<()> {
     let garbled = || io::Error::new(io::ErrorKind::InvalidData, "not a frame of this protocol");
     let Some(hello) = wire::read_frame(input)? else { return Ok(()) };
     let limits = wire::decode_limits(&hello).ok_or_else(garbled)?;
-    confine(&limits)?;
+    confine(limits.memory_bytes)?;
     let mut worker = Worker { limits, sessions: HashMap::new(), clock: SystemClock::new() };
     while let Some(frame) = wire::read_frame(input)? {
         let jobs = wire::decode_jobs(&frame).ok_or_else(garbled)?;
         worker.batch(jobs, output)?;
     }
     Ok(())
-}
-
-/// Bounds this process for good.
-fn confine(limits: &ToolLimits) -> io::Result<()> {
-    use rustix::process::{Resource, Rlimit, Signal, set_parent_process_death_signal, setrlimit};
-    set_parent_process_death_signal(Some(Signal::KILL))?;
-    let bound = |resource, amount: u64| setrlimit(resource, Rlimit { current: Some(amount), maximum: Some(amount) });
-    bound(Resource::Core, 0)?;
-    bound(Resource::Fsize, 0)?;
-    bound(Resource::As, address_space()?.saturating_add(limits.memory_bytes))?;
-    Ok(())
-}
-
-/// Bytes of address space in use now.
-fn address_space() -> io::Result<u64> {
-    let text = std::fs::read_to_string("/proc/self/statm")?;
-    let pages: u64 = text.split(' ').next().and_then(|word| word.parse().ok()).unwrap_or(0);
-    Ok(pages * rustix::param::page_size() as u64)
 }
 
 struct Worker {

@@ -1,19 +1,18 @@
 //! One read-only SQL statement over a table artifact.
 
-use crate::args::Format;
+use crate::args::{Format, QueryArgs};
 use crate::exit::Exit;
-use crate::names;
-use crate::output::human::{print_json, print_text};
+use crate::output::human::print_text;
+use crate::query_process::{Order, host};
 use crate::session::Session;
-use serde_json::json;
+use crate::{machine, names};
 use trainyard_core::{Error, Result};
-use trainyard_frames::{QueryLimits, query};
 
-/// The table's name in statements.
-const SELF: &str = "self";
+/// The memory of a statement where nobody knows what the machine has.
+const MEMORY: u64 = 4 << 30;
 
-pub fn run(session: &Session, words: &[String], limit: usize, format: Format) -> Result<Exit> {
-    let [artifact, statement] = words else {
+pub fn run(session: &Session, asked: &QueryArgs, format: Format) -> Result<Exit> {
+    let [artifact, statement] = asked.words.as_slice() else {
         return Err(Error::invalid("a query needs an artifact and a statement")
             .help("e.g. `trainyard artifacts query latest/rl/trajectories \"select level, avg(reward) from self group by level\"`"));
     };
@@ -26,10 +25,16 @@ pub fn run(session: &Session, words: &[String], limit: usize, format: Format) ->
             Error::invalid(format!("{artifact} is a {}, no table", found.output().kind)).help("`trainyard artifacts show` lists its files")
         );
     }
-    let result = query(&[(SELF, table.as_path())], statement, QueryLimits { rows: limit, ..QueryLimits::default() })?;
-    match format {
-        Format::Json => print_json(&json!({"columns": result.columns, "rows": result.rows, "truncated": result.truncated}))?,
-        Format::Text => print_text(&result.to_string()),
-    }
+    let memory = asked.memory.unwrap_or_else(usual_memory);
+    let order = Order { owner: std::process::id(), table, statement: statement.clone(), rows: asked.limit, format, memory };
+    print_text(&session.block_on(host::ask(&order, asked.timeout))?);
     Ok(Exit::Done)
+}
+
+/// Half of this machine's.
+fn usual_memory() -> u64 {
+    match machine::memory() {
+        0 => MEMORY,
+        all => all / 2,
+    }
 }

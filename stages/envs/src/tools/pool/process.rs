@@ -1,11 +1,11 @@
 //! A worker process as its owner sees it: started clean, spoken to in frames, killed when it is late.
 
 use crate::tools::ToolLimits;
+use crate::tools::confinement::{ENVIRONMENT, died_of_its_work};
 use crate::tools::host::WORKER_VARIABLE;
 use crate::tools::wire::{self, Reply};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::io::{self, Read};
-use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
 use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
 use std::time::Duration;
@@ -40,9 +40,6 @@ pub enum Death {
     Shut,
 }
 
-/// Signals by which a process dies of what it runs: SIGILL, SIGABRT, SIGBUS, SIGSEGV.
-const OWN_SIGNALS: [i32; 4] = [4, 6, 7, 11];
-
 pub struct Process {
     child: Child,
     stdin: ChildStdin,
@@ -54,9 +51,8 @@ impl Process {
     /// Starts a worker with an empty environment, so that no secret of this process is within reach of a program.
     pub fn start(program: &Program, limits: &ToolLimits) -> Result<Self> {
         let mut command = Command::new(&program.0);
-        command.arg("tool-worker").env_clear().stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
-        // An allocator that reserves ahead would meet the limit on address space before the program does (values in KiB).
-        command.env("MIMALLOC_ARENA_RESERVE", "16384").env("MALLOC_ARENA_MAX", "1");
+        command.arg("tool-worker").env_clear().envs(ENVIRONMENT);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
         let failed = |e: io::Error| {
             Error::lost(format!("cannot start the tool worker `{}`: {e}", program.0.display()))
                 .help(format!("set {WORKER_VARIABLE} to a program that serves tools"))
@@ -128,9 +124,9 @@ impl Process {
     }
 }
 
-/// By a signal of [`OWN_SIGNALS`], or by the exit status of an interpreter that ran out of memory.
+/// By its own doing, or by the exit status of an interpreter that ran out of memory.
 fn died_of_its_program(status: ExitStatus) -> bool {
-    status.signal().is_some_and(|s| OWN_SIGNALS.contains(&s)) || status.code() == Some(monty_types::OOM_EXIT_CODE)
+    died_of_its_work(status) || status.code() == Some(monty_types::OOM_EXIT_CODE)
 }
 
 impl Drop for Process {

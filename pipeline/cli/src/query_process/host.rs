@@ -1,0 +1,104 @@
+//! The owner's side of a statement: starts its process, waits no longer than the limit, and says why there is no answer.
+
+use super::{Answer, Order};
+use crate::world;
+use std::io;
+use std::os::unix::process::ExitStatusExt as _;
+use std::process::{ExitStatus, Stdio};
+use std::time::Duration;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::process::{Child, Command};
+use trainyard_core::units::{format_duration, format_size};
+use trainyard_core::{Error, Result};
+use trainyard_envs::tools::confinement;
+
+/// What a statement prints. Errors: those of the statement; data (more time or memory than allowed); lost (killed from outside).
+/// The worker dies with the calling thread.
+pub async fn ask(order: &Order, timeout: Duration) -> Result<String> {
+    let text = serde_json::to_vec(order).map_err(|e| Error::bug(format!("no JSON for this statement: {e}")))?;
+    let mut worker = start()?;
+    let exchanged = tokio::time::timeout(timeout, exchange(&mut worker, &text)).await;
+    match exchanged {
+        Ok(Ok((status, reply))) => read(status, &reply, order.memory),
+        Ok(Err(e)) => Err(Error::lost(format!("the statement's process cannot be reached: {e}")).help("run the command again")),
+        Err(_) => {
+            // It may have ended by itself in between.
+            let _ = worker.kill().await;
+            Err(late(timeout))
+        }
+    }
+}
+
+fn start() -> Result<Child> {
+    let program = world::program()?;
+    let mut command = Command::new(&program);
+    command.arg("query-worker").env_clear().envs(confinement::ENVIRONMENT);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).kill_on_drop(true);
+    command.spawn().map_err(|e| {
+        Error::lost(format!("cannot start {} for the statement: {e}", program.display()))
+            .help("see that the program exists and may be executed")
+    })
+}
+
+/// Carries the worker to its end.
+async fn exchange(worker: &mut Child, order: &[u8]) -> io::Result<(ExitStatus, Vec<u8>)> {
+    if let Some(mut stdin) = worker.stdin.take() {
+        // A worker that ended before it read this tells why by its end.
+        let _ = stdin.write_all(order).await;
+    }
+    let mut reply = Vec::new();
+    if let Some(mut stdout) = worker.stdout.take() {
+        stdout.read_to_end(&mut reply).await?;
+    }
+    Ok((worker.wait().await?, reply))
+}
+
+/// What a worker said before it ended, or what its end says. One that runs out of memory dies of a failed allocation.
+fn read(status: ExitStatus, reply: &[u8], memory: u64) -> Answer {
+    if status.success() {
+        return serde_json::from_slice::<Answer>(reply)
+            .unwrap_or_else(|e| Err(Error::bug(format!("the statement's process gave no answer: {e}"))));
+    }
+    if confinement::died_of_its_work(status) {
+        return Err(too_large(memory));
+    }
+    let how = status.code().map_or_else(|| format!("signal {}", status.signal().unwrap_or(0)), |c| format!("exit code {c}"));
+    Err(Error::lost(format!("the statement's process ended with {how}, without an answer"))
+        .help("if this machine ran out of memory, bound the statement with a smaller `--memory`"))
+}
+
+fn late(timeout: Duration) -> Error {
+    Error::data(format!("the statement did not end within its limit of {}", format_duration(timeout)))
+        .help("filter or `limit` rows in a subquery before they are joined, or pass a longer `--timeout`, e.g. `--timeout 5m`")
+}
+
+fn too_large(memory: u64) -> Error {
+    Error::data(format!("the statement needs more memory than its limit of {}", format_size(memory)))
+        .help("filter or `limit` rows in a subquery before they are joined, or pass a larger `--memory`, e.g. `--memory 8GiB`")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use trainyard_core::ErrorKind;
+
+    #[test]
+    fn an_end_without_an_answer_is_told_by_its_cause() {
+        let error = |raw| read(ExitStatus::from_raw(raw), b"", 64 << 20).unwrap_err();
+        // SIGABRT, SIGKILL, exit code 2, success.
+        let kinds = [6, 9, 2 << 8, 0].map(|raw| error(raw).kind);
+        assert_eq!(kinds, [ErrorKind::Data, ErrorKind::Lost, ErrorKind::Lost, ErrorKind::Bug]);
+        assert!(error(6).message.contains("64.0 MiB"), "{}", error(6));
+        assert!(error(9).message.contains("signal 9"), "{}", error(9));
+        assert!(error(2 << 8).message.contains("exit code 2"), "{}", error(2 << 8));
+    }
+
+    #[test]
+    fn answers_come_through_as_they_were() {
+        let done = ExitStatus::from_raw(0);
+        let wrong: Answer = Err(Error::invalid("no such column").help("there are others"));
+        for answer in [Ok("a\n─\n1.0".to_string()), wrong] {
+            assert_eq!(read(done, &serde_json::to_vec(&answer).unwrap(), 0), answer);
+        }
+    }
+}

@@ -1,0 +1,32 @@
+//! A statement of `artifacts query` in a process of its own: this binary again, as `trainyard query-worker`.
+//!
+//! Why so: a join multiplies its inputs, and a query engine that is at it neither looks at a clock nor gives up memory. What bounds
+//! a statement is the end of its process, which takes nothing else with it. The [`host`] writes one [`Order`] to the worker's stdin
+//! as JSON; the [`worker`] writes what is to be printed, or an error, to its stdout. Finished text and not cells, so that a number
+//! is printed as it was computed. Refuses: more than one statement a process.
+
+pub mod host;
+pub mod worker;
+
+use crate::args::Format;
+use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
+use trainyard_core::Result;
+
+/// All that a worker is told.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Order {
+    /// The process that waits for the answer.
+    pub owner: u32,
+    /// A Parquet file; statements call it `self`.
+    pub table: PathBuf,
+    pub statement: String,
+    /// Most rows of the answer.
+    pub rows: usize,
+    pub format: Format,
+    /// Bytes that the statement may add to the worker's address space.
+    pub memory: u64,
+}
+
+/// All that it answers.
+type Answer = Result<String>;

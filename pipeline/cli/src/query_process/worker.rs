@@ -1,0 +1,46 @@
+//! The worker's side: reads its order, confines itself, answers, ends.
+
+use super::{Answer, Order};
+use crate::args::Format;
+use crate::attempt::panic_text;
+use crate::output::human;
+use serde_json::json;
+use std::io::{self, Write as _};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use trainyard_core::Error;
+use trainyard_envs::tools::confinement::confine;
+use trainyard_frames::{QueryLimits, query};
+
+/// The table's name in statements.
+const SELF: &str = "self";
+
+/// The whole life of a worker; the exit code is 0 with an answer, be it an error, and 2 without one.
+pub fn main() -> u8 {
+    serve().map_or(2, |()| 0)
+}
+
+fn serve() -> io::Result<()> {
+    let order: Order = serde_json::from_reader(io::stdin().lock())?;
+    // Polars starts its threads with the first statement. Their stacks are not this statement's memory, and a limit that they meet
+    // would look like a fault of Polars.
+    let _ = query(&[], "select 1", QueryLimits::default());
+    confine(order.memory)?;
+    // An owner that died before the line above sends no signal any more.
+    if std::os::unix::process::parent_id() != order.owner {
+        return Err(io::Error::other("nobody waits for the answer"));
+    }
+    let answered = catch_unwind(AssertUnwindSafe(|| answer(&order)))
+        .unwrap_or_else(|panic| Err(Error::bug(format!("the statement panicked: {}", panic_text(&panic)))));
+    let mut out = io::stdout().lock();
+    serde_json::to_writer(&mut out, &answered)?;
+    out.flush()
+}
+
+fn answer(order: &Order) -> Answer {
+    let limits = QueryLimits { rows: order.rows, ..QueryLimits::default() };
+    let result = query(&[(SELF, order.table.as_path())], &order.statement, limits)?;
+    match order.format {
+        Format::Json => human::json(&json!({"columns": result.columns, "rows": result.rows, "truncated": result.truncated})),
+        Format::Text => Ok(result.to_string()),
+    }
+}
