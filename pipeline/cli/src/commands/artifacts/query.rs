@@ -12,6 +12,7 @@ use trainyard_frames::{QueryLimits, query};
 /// The table's name in statements.
 const SELF: &str = "self";
 
+/// `words` are the artifact and the statement; at most `limit` rows come back.
 pub fn run(session: &Session, words: &[String], limit: usize, format: Format) -> Result<Exit> {
     let [artifact, statement] = words else {
         return Err(Error::invalid("a query needs an artifact and a statement")
