@@ -1,4 +1,4 @@
-# List the recipes.
+# What `just` can do here.
 default:
     @just --list
 

@@ -58,7 +58,7 @@ tell() {
   }' "$output/$1"
 }
 
-# metric NAME: of the newest run, its mean over the last tenth of the steps.
+# metric NAME: of the newest run. `stale_groups` is a mean over all steps.
 metric() {
   "$program" artifacts show latest/rl/trajectories --store "$store" | awk -v name="$1" '$1 == "metric" && $2 == name { print $4 }'
 }
@@ -73,7 +73,7 @@ for round in $(seq "$rounds"); do
   measure asynchronous "$round"
   tell asynchronous
   awk -v bound="$bound" -v out="$(metric stale_groups)" '{
-    printf "age %.2f updates, at most %d (bound %d); %.1f groups a step left out for their age in the last tenth\n", $5, $6, bound, out
+    printf "age %.2f updates, at most %d (bound %d); %.1f groups a step left out for their age\n", $5, $6, bound, out
   }' "$output/asynchronous"
   ratio=$(awk -v a="$(rate asynchronous)" -v b="$(rate synchronous)" 'BEGIN { printf "%.2f", a / b }')
   ratios+=("$ratio")

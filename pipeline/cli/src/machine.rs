@@ -8,6 +8,7 @@ pub fn pool() -> Pool {
     Pool::local(cpus(), memory(), gpus())
 }
 
+/// Those that this process may use; 1 if the system does not say.
 pub fn cpus() -> u32 {
     // `available_parallelism` reads affinity and cgroup quotas.
     std::thread::available_parallelism().map_or(1, |n| u32::try_from(n.get()).unwrap_or(1))

@@ -1,4 +1,4 @@
-//! What a stage leaves behind: outputs made of immutable files, and the manifest that publishes them (design section 4).
+//! What a stage leaves behind: outputs made of immutable files, and the manifest that publishes them (`docs/design/0004`).
 //!
 //! Refuses: anything measured or ambient inside an output; times, rates and hosts stand in [`Manifest::measured`].
 

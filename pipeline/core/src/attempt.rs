@@ -1,5 +1,8 @@
 //! The contract of one attempt: what it is told (`spec.json`), what it says while it runs (JSON Lines on stdout), and what it
-//! leaves (`result.json`). One command line on any executor: `trainyard attempt <url>` (design section 5).
+//! leaves (`result.json`). One command line on any executor: `trainyard attempt <url>` (`docs/design/0004`).
+//!
+//! Why so: an executor carries nothing but that URL and lines of text, so attempts run the same wherever they run. Refuses: values of
+//! secrets (a spec says where they come from), and publication, which is the engine's.
 
 use crate::artifact::{ArtifactKind, Manifest, Output};
 use crate::digest::Digest;

@@ -1,7 +1,7 @@
 //! Counter-based chance: every draw is a pure function of (seed, purpose, indices).
 //!
 //! Why so: a rollout's tokens must not depend on what shared its batch, on the number of threads or on how often the process was
-//! killed; with counters there is no stream to save or to share (design section 6). The generator is Philox 4x32-10 (Salmon et
+//! killed; with counters there is no stream to save or to share. The generator is Philox 4x32-10 (Salmon et
 //! al., SC 2011): the key is a hash of seed and purpose, the counter a hash of the indices and the draw number. Refuses: ambient
 //! seeds.
 

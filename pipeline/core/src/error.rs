@@ -1,6 +1,6 @@
 //! One error type for the whole house: a kind that says what to do next, a message that says what happened.
 //!
-//! Why so: retry policy, exit codes and blame are decided by the kind alone (design section 5), so every crate that can fail
+//! Why so: retry policy, exit codes and blame are decided by the kind alone (`docs/workflows.md`), so every crate that can fail
 //! returns this type at its edge. Refuses: matching on message text.
 
 use serde::{Deserialize, Serialize};
@@ -46,6 +46,7 @@ pub struct Error {
     pub help: Option<String>,
 }
 
+/// What everything in this house returns that can fail.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 impl Error {

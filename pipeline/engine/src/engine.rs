@@ -1,4 +1,8 @@
 //! The state of a run and the one function that moves it.
+//!
+//! Why so: [`Engine::step`] takes one happening to its end (whoever waited for what ended is told, until nothing more follows) before it
+//! admits and finishes, so nothing is half done between two steps and any order of happenings can be tested. Refuses: answers that come too
+//! late (a stage that ended, an attempt that is not current); they change nothing.
 
 use crate::io::{Command, Input, NodeId, Step};
 use crate::ledger::Ledger;

@@ -17,6 +17,7 @@ const PATIENCE: u32 = 32;
 /// Position of a family: priority, running attempts of the id, first node in file order.
 type Rank = (Reverse<u32>, u32, NodeId);
 
+/// Stages that are ready and wait for a pool, and how many attempts of each stage id run.
 #[derive(Debug, Default)]
 pub struct Queue {
     shapes: BTreeMap<Vec<Ask>, Shape>,

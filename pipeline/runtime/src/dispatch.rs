@@ -2,6 +2,9 @@
 //!
 //! Questions to the store (lookups, rows) and stops leave at once, since they change nothing; launches, publications and the
 //! end leave only after the journal batch with their events is durable.
+//!
+//! Why one loop: the engine is synchronous, so whatever happens at once is put into one order here. Refuses: deciding anything itself, and
+//! carrying anything out once the run belongs to another writer or its journal cannot be written; attempts are then stopped.
 
 use crate::executors::Wish;
 use crate::journal::{Ack, Entry};

@@ -21,6 +21,7 @@ pub struct Span {
     pub column: u32,
 }
 
+/// How bad it is: only an error keeps a plan from being made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
@@ -46,6 +47,7 @@ pub struct Related {
     pub message: String,
 }
 
+/// One thing that is wrong, or worth knowing, at its place.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Diagnostic {
     /// Stable, kebab-case: `unknown-key`, `cycle`, …

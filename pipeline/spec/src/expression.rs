@@ -1,4 +1,4 @@
-//! Expressions inside `${{ … }}`: parse, print, rewrite, evaluate (design section 3).
+//! Expressions inside `${{ … }}`: parse, print, rewrite, evaluate. `docs/workflows.md` is the language's reference.
 //!
 //! What: operators `|| && ! == != < <= > >= + - * / %`, `a[i]`, `a.b`, list literals, the functions of [`Function`], and the roots
 //! `params`, `matrix`, `item`, `inputs`, `outputs`, `stages.<id>.<port>`, `stages.<id>.metrics.<name>`, `stages.<id>.status`.

@@ -7,6 +7,7 @@ use trainyard_core::digest::Hasher;
 use trainyard_core::error::io_error;
 use trainyard_core::{Digest, Error, Result};
 
+/// The texts and contents that a compilation may read, and nothing else of the world.
 pub trait Files {
     /// A whole text file. An error of kind invalid if it is missing or no UTF-8.
     fn read(&self, path: &Path) -> Result<String>;

@@ -82,6 +82,7 @@ pub struct Node {
     pub place: String,
 }
 
+/// A file or folder that an option names, by place and content.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Source {
     pub location: String,
@@ -129,6 +130,7 @@ pub struct FanOut {
     pub cap: u32,
 }
 
+/// What a failed check does: it fails the stage, or only warns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
@@ -147,6 +149,7 @@ pub struct Check {
     pub role: Option<String>,
 }
 
+/// When a failed attempt is followed by another one, and after which wait.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Retry {
     /// All attempts, the first included.
@@ -171,6 +174,7 @@ pub struct Request {
     pub tags: Vec<String>,
 }
 
+/// Whether a published artifact of the same digest is taken.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Cache {
     Enabled,

@@ -34,6 +34,7 @@ use trainyard_core::attempt::AttemptOutput;
 
 /// The name of the kind; no catalogue holds it.
 pub const KIND: &str = "run";
+/// Of the kind; raised when a config comes to mean something else.
 pub const VERSION: u32 = 1;
 /// Environment variables of shell scripts are called this and a number.
 pub const VARIABLE: &str = "TRAINYARD_ARG_";

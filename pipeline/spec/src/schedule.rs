@@ -11,6 +11,7 @@ use jiff::{Timestamp, Zoned};
 use serde::Serialize;
 use std::str::FromStr;
 
+/// What the key `schedule` says.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Schedule {
     /// Five fields, or six with seconds first.

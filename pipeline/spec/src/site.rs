@@ -26,6 +26,7 @@ pub struct Site {
     pub notifications: Vec<Notification>,
 }
 
+/// What published artifacts survive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Durability {
@@ -35,6 +36,7 @@ pub enum Durability {
     Fsync,
 }
 
+/// Who is told how a run ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Notification {
     /// Outcomes of a run: `succeeded`, `failed`, `cancelled`.
@@ -60,6 +62,7 @@ pub struct Pool {
     pub priority: i32,
 }
 
+/// One GPU of a machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Gpu {
     pub index: u32,

@@ -9,6 +9,7 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use trainyard_core::Result;
 
+/// A config, or a part of one, that may hold expressions.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Template {
     Literal(Value),
@@ -20,6 +21,7 @@ pub enum Template {
     Map(BTreeMap<String, Template>),
 }
 
+/// A stretch of text, or an expression inside of it.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Piece {
     Literal(String),

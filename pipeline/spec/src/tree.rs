@@ -6,12 +6,14 @@
 use crate::diagnostic::Span;
 use serde_json::Value;
 
+/// A value of the file with its place.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Node {
     pub span: Span,
     pub content: Content,
 }
 
+/// The three forms of YAML.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Content {
     Scalar(Scalar),
@@ -20,6 +22,7 @@ pub enum Content {
     Map(Vec<Entry>),
 }
 
+/// A value without parts, as it was written.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Scalar {
     /// After YAML's escapes and folding.
@@ -28,6 +31,7 @@ pub struct Scalar {
     pub plain: bool,
 }
 
+/// A key with its place, and its value.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Entry {
     pub key: String,

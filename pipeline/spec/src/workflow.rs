@@ -11,8 +11,10 @@ use crate::tree::{Content, Entry, Node};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
+/// Keys of a workflow file.
 pub const FILE_KEYS: [&str; 10] =
     ["version", "name", "description", "recipe", "params", "defaults", "schedule", "stages", "outputs", "evaluation_sets"];
+/// Keys of a stage, whatever its body; which of them a body heeds is judged where it is read.
 pub const STAGE_KEYS: [&str; 17] = [
     "uses",
     "run",
@@ -39,6 +41,7 @@ pub const EMBED_KEYS: [&str; 7] = ["uses", "with", "needs", "matrix", "for_each"
 /// What only a command can heed: a kind is told everything by its options and inputs.
 const ONLY_RUN: [&str; 4] = ["env", "files", "outputs", "secrets"];
 
+/// A whole file, sorted. Values are still nodes: expressions are looked at later.
 #[derive(Debug)]
 pub struct Workflow {
     pub path: PathBuf,
@@ -58,6 +61,7 @@ pub struct Workflow {
     index: HashMap<String, usize>,
 }
 
+/// One stage of a file, before it is repeated or bound.
 #[derive(Debug)]
 pub struct RawStage {
     pub id: String,
@@ -67,6 +71,7 @@ pub struct RawStage {
     entries: Vec<Entry>,
 }
 
+/// What a stage does.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Body {
     Kind {
@@ -281,6 +286,7 @@ pub fn check_id(id: &str, span: Span, what: &str, diagnostics: &mut Vec<Diagnost
     }
 }
 
+/// Reports every key that is not allowed, with the nearest one that is.
 pub fn unknown_keys(entries: &[Entry], allowed: &[&str], what: &str, diagnostics: &mut Vec<Diagnostic>) {
     for entry in entries.iter().filter(|e| !allowed.contains(&e.key.as_str())) {
         let mut help = suggest(&entry.key, allowed.iter().copied());

@@ -9,10 +9,15 @@ use crate::tree::{Content, Entry, Node, Scalar};
 use serde_yaml::granit_parser::{self, Event, Parser, ScalarStyle};
 use std::collections::HashMap;
 
+/// Bytes of a file.
 pub const MOST_BYTES: usize = 16 << 20;
+/// How deep lists and maps nest.
 pub const DEEPEST: usize = 32;
+/// Scalars, lists and maps, what aliases stand for included.
 pub const MOST_NODES: usize = 2_000_000;
+/// Uses of anchors.
 pub const MOST_ALIASES: usize = 1_000;
+/// Nodes that are kept or repeated for anchors and aliases.
 pub const MOST_REPLAYED: usize = 100_000;
 
 /// The tree of a text that `sources` holds as `file`. With errors in the list, the tree is what could be read (or none).

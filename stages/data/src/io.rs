@@ -7,10 +7,12 @@ use trainyard_core::Result;
 use trainyard_core::error::io_error;
 use trainyard_tables::{Problem, RowWriter, Trajectory};
 
+/// Writes a whole table of problems.
 pub fn write_problems(file: &Path, rows: &[Problem]) -> Result<()> {
     trainyard_tables::write_problems(file, rows).map(drop)
 }
 
+/// Writes a whole table of trajectories.
 pub fn write_trajectories(file: &Path, rows: &[Trajectory]) -> Result<()> {
     trainyard_tables::write_trajectories(file, rows).map(drop)
 }

@@ -1,7 +1,7 @@
 //! Named compositions (`algorithm: grpo`) and how a config overrides them.
 //!
 //! Why so: a published method is a composition of parts, written down once as plain data; a workflow changes only what differs.
-//! Rules (design section 6): maps merge key by key, lists replace, another `kind` drops the old one's siblings. The name itself is
+//! Rules: maps merge key by key, lists replace, another `kind` drops the old one's siblings. The name itself is
 //! removed by the expansion, so two spellings of one method have one digest. Refuses: compositions in code paths; the loop sees
 //! parts only.
 

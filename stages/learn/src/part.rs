@@ -1,4 +1,4 @@
-//! The seven traits of RL parts, and what all parts have in common (design section 6).
+//! The seven traits of RL parts, and what all parts have in common (`docs/design/0005`).
 //!
 //! Why so: the loop knows only these. Its order of a step: curriculum → strategy (start, at_turn, select) → rewards → filters in
 //! order, drawing again until the batch is full → advantage → modulations → replay → correction → loss terms, summed → updates.

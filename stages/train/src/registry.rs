@@ -4,6 +4,7 @@ use crate::stages::{compare, evaluate, forgetting, noop, prm, report, rl, sft};
 use trainyard_api::DynStage;
 use trainyard_api::stage::erase;
 
+/// All stages of the training room.
 pub fn stages() -> Vec<Box<dyn DynStage>> {
     vec![
         erase::<compare::Compare>(),

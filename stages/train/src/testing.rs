@@ -103,14 +103,17 @@ pub fn input(context: &mut StageContext, folder: &Path, port: &str, kind: Artifa
     let digest = digest_of(&path);
     list.push(InputArtifact { kind, stage_digest: digest.clone(), digest, folder: path, metadata: BTreeMap::new() });
 }
+/// A model at an input port.
 pub fn input_model(context: &mut StageContext, folder: &Path, port: &str, model: &ModelFolder) {
     input(context, folder, port, ArtifactKind::Model, |path| model.save(path).unwrap());
 }
+/// Problems at an input port.
 pub fn input_problems(context: &mut StageContext, folder: &Path, port: &str, rows: &[Problem]) {
     input(context, folder, port, ArtifactKind::Problems, |path| {
         write_problems(&path.join("data.parquet"), rows).unwrap();
     });
 }
+/// Trajectories at an input port.
 pub fn input_trajectories(context: &mut StageContext, folder: &Path, port: &str, rows: &[Trajectory]) {
     input(context, folder, port, ArtifactKind::Trajectories, |path| {
         write_trajectories(&path.join("data.parquet"), rows).unwrap();
@@ -188,6 +191,7 @@ pub fn demonstration(problem: &Problem, prompt: &[Message]) -> Trajectory {
 pub fn environment_options() -> serde_json::Value {
     serde_json::json!({ "kind": "word-problems", "tools": ["calculator"], "max_turns": 3 })
 }
+/// Built, with a tool host of its own.
 pub fn environment() -> Box<dyn trainyard_envs::Environment> {
     crate::world::World::new(1).environment(&environment_options()).unwrap()
 }

@@ -1,6 +1,6 @@
 //! What every store owes, as one suite: it begins with 64 writers racing for one name.
 //!
-//! Why so: the promises of design section 4 rest on the store, so a disk, memory and a bucket must pass the same tests. Call
+//! Why so: the promises of `docs/design/0004` rest on the store, so a disk, memory and a bucket must pass the same tests. Call
 //! [`suite`] with a fresh prefix; every check panics with what it expected.
 
 use crate::attempts::Chunk;

@@ -114,7 +114,7 @@ impl Connection {
         &self.objects
     }
 
-    /// The create-only rule (design section 4): after `AlreadyExists` or any unclear error the name is read: our own bytes are
+    /// The create-only rule: after `AlreadyExists` or any unclear error the name is read: our own bytes are
     /// success, other bytes mean that somebody else won, nothing there means that the put is tried again.
     pub async fn create(&self, path: &str, bytes: Bytes) -> Result<Created> {
         let name = parse(path)?;

@@ -1,4 +1,4 @@
-//! Every path of the store, in one place (design section 4).
+//! Every path of the store, in one place (`docs/design/0004`).
 //!
 //! Why so: two spellings of one path would be two protocols. Paths are relative to the store's root, with `/`, and hold only
 //! characters that disks, buckets and `object_store` spell alike: what comes from users is escaped by [`segment`]. Refuses:
@@ -6,10 +6,15 @@
 
 use trainyard_core::{AttemptNumber, Digest, Epoch, RunId, StageKey};
 
+/// Payload files by content.
 pub const OBJECTS: &str = "objects";
+/// Manifests by stage digest and generation.
 pub const ARTIFACTS: &str = "artifacts";
+/// Resume points by stage digest.
 pub const CHECKPOINTS: &str = "checkpoints";
+/// Journals and attempts by run.
 pub const RUNS: &str = "runs";
+/// Fired ticks.
 pub const SCHEDULES: &str = "schedules";
 /// Index of runs by what makes two commands the same run; a hint, never a decision.
 pub const PLANS: &str = "plans";

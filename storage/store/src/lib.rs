@@ -1,6 +1,6 @@
 //! Artifacts and journal by URL over `object_store`: create-only puts, manifests, publication, fencing, garbage collection.
 //!
-//! Why so: a laptop's folder and a bucket must keep the same promises with the same code (design section 4). Everything that
+//! Why so: a laptop's folder and a bucket must keep the same promises with the same code (`docs/design/0004`). Everything that
 //! decides anything is one create-only put; nothing is decided by a listing alone and no protocol relies on deletion. Refuses: a
 //! store that lets two writers create one name (proved by a probe when it is opened), and a second storage trait above
 //! `object_store`: tests inject faults by wrapping that one ([`faults`]).

@@ -1,4 +1,4 @@
-//! The row of a `trajectories` artifact: the rollout record, `rollout_format: 1` (design section 4). Columns are only ever added.
+//! The row of a `trajectories` artifact: the rollout record, `rollout_format: 1` (`docs/design/0005`). Columns are only ever added.
 
 use crate::problem::Message;
 use serde::{Deserialize, Serialize};

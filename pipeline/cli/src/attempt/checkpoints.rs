@@ -10,6 +10,7 @@ use trainyard_core::error::io_error;
 use trainyard_core::{AttemptNumber, Digest, Result};
 use trainyard_store::Store;
 
+/// Resume points of one attempt: what the stage saves goes to the store, and the newest complete one comes from there.
 pub struct StoredCheckpoints {
     store: Store,
     handle: Handle,

@@ -1,4 +1,4 @@
-//! One attempt of one stage: `trainyard attempt <store-url>#<attempt-folder>` (design section 5).
+//! One attempt of one stage: `trainyard attempt <store-url>#<attempt-folder>`.
 //!
 //! The way of the data: `spec.json` → inputs fetched into scratch → the stage, which sees local folders only → outputs hashed,
 //! summarized and stored as objects → `result.json`, create-only. What it says goes to stdout as JSON Lines. Why here: only the

@@ -5,6 +5,7 @@ use std::sync::Mutex;
 use trainyard_api::Reporter;
 use trainyard_core::attempt::AttemptMessage;
 
+/// Writes every message as one line of JSON; several threads may report.
 #[derive(Default)]
 pub struct LineReporter(Mutex<()>);
 

@@ -8,6 +8,7 @@ use crate::{compiled, session, wiring};
 use serde_json::json;
 use trainyard_core::Result;
 
+/// Exit 2 if any file has an error; warnings and notes leave it at 0.
 pub fn run(args: &CheckArgs) -> Result<Exit> {
     let registry = wiring::registry()?;
     let site = session::site(&SiteArgs { store: None, site: args.site.clone() })?;

@@ -23,6 +23,7 @@ struct Finding {
     detail: String,
 }
 
+/// Exit 3 if the store is out of reach, 2 if anything else is not as it should be.
 pub fn run(args: &DoctorArgs) -> Result<Exit> {
     let mut findings = vec![machine_finding(), kinds()?, tool()];
     let site = session::site(&args.site)?;

@@ -8,6 +8,7 @@ use crate::session::{Access, Session};
 use serde_json::json;
 use trainyard_core::Result;
 
+/// Reads the run's journal and tells what it says of the stage.
 pub fn run(args: &ExplainArgs) -> Result<Exit> {
     let session = Session::open(&args.site, Access::Look)?;
     let (stage, lines) = session.block_on(async {

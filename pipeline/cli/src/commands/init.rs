@@ -11,6 +11,7 @@ use trainyard_core::{Error, Result};
 const WORKFLOW: &str = include_str!("../templates/workflow.yaml");
 const SITE: &str = include_str!("../templates/trainyard.yaml");
 
+/// Writes all three files or, if one of them is there already, none.
 pub fn run(args: &InitArgs) -> Result<Exit> {
     let schema = trainyard_spec::schema::workflow_schema(&wiring::registry()?);
     let schema = serde_json::to_string_pretty(&schema).map_err(|e| Error::bug(format!("the schema has no JSON form: {e}")))? + "\n";

@@ -17,6 +17,7 @@ struct Log {
     text: String,
 }
 
+/// Prints the log of every attempt, in the order of stages and attempts.
 pub fn run(args: &LogsArgs) -> Result<Exit> {
     let session = Session::open(&args.site, Access::Look)?;
     let logs = session.block_on(read(&session.store, args))?;

@@ -13,6 +13,7 @@ use trainyard_core::{Result, SystemClock};
 use trainyard_engine::forecast::{Forecast, Verdict};
 use trainyard_runtime::{RunOptions, Silent};
 
+/// Compiles the file and asks the store about every stage; a stage that would fail leaves the exit code at 0.
 pub fn run(args: &PlanArgs) -> Result<Exit> {
     let session = Session::open(&args.site, Access::LookOrEmpty)?;
     let plan = compiled::plan(&args.workflow, &wiring::registry()?, &session.site)?;

@@ -15,6 +15,7 @@ use found::Found;
 use serde_json::{Value, json};
 use trainyard_core::Result;
 
+/// Lists the recipes, runs them, or writes their table.
 pub fn run(args: &RecipesArgs) -> Result<Exit> {
     match (&args.command, &args.write) {
         (Some(RecipesCommand::Run { names }), _) => directions::run(args, names),

@@ -15,6 +15,7 @@ use trainyard_core::{Clock, Error, Result, RunId, SystemClock};
 use trainyard_engine::fold::RunView;
 use trainyard_runtime::{Ending, Interrupt, Observer, RunOptions, RunSummary};
 
+/// A new run, or the unfinished one of the same plan and selection.
 pub fn run(args: &RunArgs) -> Result<Exit> {
     let options = RunOptions {
         selection: Selection { until: args.until.clone(), only: args.only.clone(), rerun: args.rerun.clone() },

@@ -14,6 +14,7 @@ use trainyard_runtime::cancel::{Cancelled, cancel_run};
 /// How often `show --watch` looks.
 const WATCH_EVERY: Duration = Duration::from_millis(500);
 
+/// Opens the store, to look unless a run is to be cancelled, and hands over to the subcommand; a list without one.
 pub fn run(args: &RunsArgs) -> Result<Exit> {
     let command = args.command.clone().unwrap_or(RunsCommand::List { limit: 20 });
     let access = if matches!(command, RunsCommand::Cancel { .. }) { Access::Change } else { Access::Look };

@@ -6,6 +6,7 @@ use crate::output::human::print_json;
 use crate::wiring;
 use trainyard_core::Result;
 
+/// Prints it as JSON, its only form.
 pub fn run(args: &SchemaArgs) -> Result<Exit> {
     let schema = trainyard_spec::schema::workflow_schema(&wiring::registry()?);
     match args.format {

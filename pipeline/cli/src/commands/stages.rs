@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use std::fmt::Write as _;
 use trainyard_core::{Cardinality, Catalogue, Error, KindInfo, PortInfo, Result};
 
+/// A list of all kinds, the page of one, or that of a part.
 pub fn run(args: &StagesArgs) -> Result<Exit> {
     let registry = wiring::registry()?;
     match &args.kind {

@@ -8,7 +8,9 @@ use crate::read::{Bound, BoundContent, Reader};
 use serde_json::Value;
 use std::collections::BTreeSet;
 
+/// Stage instances of a whole workflow, and of one matrix.
 pub const MOST_INSTANCES: usize = 100_000;
+/// Items that `for_each` takes unless the file raises it.
 pub const CAP: u32 = 100;
 
 /// One axis of a fan-out.

@@ -33,6 +33,7 @@ pub enum ParamType {
     Artifact(ArtifactKind),
 }
 
+/// What `type` may say: plain types, then the kinds of artifacts.
 pub const TYPE_NAMES: [&str; 15] = [
     "string",
     "int",

@@ -21,6 +21,7 @@ pub struct Draft {
     pub late: Option<LateList>,
 }
 
+/// A list under `for_each` that an artifact gives: its reference, and the most rows it may have.
 #[derive(Debug, Clone)]
 pub struct LateList {
     pub rows: Bound,
@@ -70,12 +71,14 @@ impl Group {
     }
 }
 
+/// One instance of a stage, by its place on the stage's axes.
 #[derive(Debug)]
 pub struct Member {
     pub coordinates: Vec<Coordinate>,
     pub body: MemberBody,
 }
 
+/// What an instance is: a draft, or a space if the stage embeds a file; by index.
 #[derive(Debug, Clone, Copy)]
 pub enum MemberBody {
     Draft(usize),

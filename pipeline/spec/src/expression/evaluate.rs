@@ -8,6 +8,7 @@ use super::{Binary, Expression, Fault, Function, Reference, Scope, Term};
 use serde_json::Value;
 use std::ops::Range;
 
+/// The value, or the first fault on the way, with its place.
 pub fn evaluate(e: &Expression, scope: &dyn Scope) -> Result<Value, Fault> {
     let at = |message: String| Fault::new(&e.range, message);
     match &e.term {

@@ -5,6 +5,7 @@ use super::types::{Type, infer};
 use super::{Binary, Expression, Fault, Function, Replace, Term};
 use serde_json::Value;
 
+/// The expression with its references replaced and everything known computed.
 pub fn rewrite(e: &Expression, replace: Replace<'_>) -> Result<Expression, Fault> {
     let at = |message: String| Fault::new(&e.range, message);
     let all = |items: &[Expression], replace: Replace<'_>| items.iter().map(|i| rewrite(i, replace)).collect::<Result<Vec<_>, _>>();

@@ -7,6 +7,7 @@ use crate::template::value_text;
 use serde_json::Value;
 use std::cmp::Ordering;
 
+/// A function by its name in the language.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Function {
     /// Characters of a string, items of a list or map.

@@ -5,6 +5,7 @@ use super::Fault;
 use serde_json::Value;
 use std::ops::Range;
 
+/// A word or sign of the language.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Token {
     Number(Value),

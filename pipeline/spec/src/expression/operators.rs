@@ -6,12 +6,14 @@
 use serde_json::{Number, Value};
 use std::cmp::Ordering;
 
+/// An operator before its operand.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unary {
     Not,
     Negate,
 }
 
+/// An operator between two operands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Binary {
     Or,
@@ -171,6 +173,7 @@ pub fn compare(x: &Number, y: &Number) -> Option<Ordering> {
     }
 }
 
+/// A float as a value; a fault if it is infinite or no number.
 pub fn finite(value: f64) -> Result<Value, String> {
     Number::from_f64(value).map(Value::Number).ok_or_else(|| "the result is no finite number".to_string())
 }

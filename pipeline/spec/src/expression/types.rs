@@ -7,6 +7,7 @@ use super::{Binary, Expression, Fault, Function, Reference, Term, Unary};
 use serde_json::Value;
 use std::fmt;
 
+/// What a value is, or will be once it is known.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Type {
     Null,
@@ -79,6 +80,7 @@ impl Type {
     }
 }
 
+/// The type of an expression as far as it can be told; the first thing that does not fit is the fault.
 pub fn infer(e: &Expression) -> Result<Type, Fault> {
     Ok(match &e.term {
         Term::Literal(value) => Type::of(value),

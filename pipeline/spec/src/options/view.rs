@@ -5,6 +5,7 @@
 
 use serde_json::Value;
 
+/// The schemas that may describe one place, of a common root.
 #[derive(Debug, Clone)]
 pub struct SchemaView<'s> {
     root: &'s Value,

@@ -7,12 +7,14 @@ use crate::tree::{Content, Node, Scalar, core_value, shorten};
 use serde_json::{Map, Value};
 use std::ops::Range;
 
+/// A node of the tree with its expressions resolved, still at its place.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Bound {
     pub span: Span,
     pub content: BoundContent,
 }
 
+/// What became of a node.
 #[derive(Debug, Clone, PartialEq)]
 pub enum BoundContent {
     Scalar(Scalar),
@@ -26,6 +28,7 @@ pub enum BoundContent {
     Map(Vec<BoundEntry>),
 }
 
+/// A key of a map with its bound value.
 #[derive(Debug, Clone, PartialEq)]
 pub struct BoundEntry {
     pub key: String,

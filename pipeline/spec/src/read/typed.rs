@@ -6,6 +6,7 @@ use serde_json::Value;
 use std::time::Duration;
 use trainyard_core::units::{parse_duration, parse_size};
 
+/// Reads bound values by type; what is wrong goes to its list.
 pub struct Reader<'a> {
     pub diagnostics: &'a mut Vec<Diagnostic>,
 }

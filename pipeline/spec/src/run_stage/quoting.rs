@@ -18,6 +18,7 @@ enum State {
     Arithmetic,
 }
 
+/// The quotes and parentheses that are open at one point of a script.
 #[derive(Debug)]
 pub struct Quoting {
     stack: Vec<State>,

@@ -13,6 +13,7 @@ use trainyard_tables::{Message, Problem};
 /// Levels above this are pooled: longer solutions are too few for a level of their own.
 const MOST_LEVELS: usize = 8;
 
+/// Fills `problems`; the level is the number of calculations in the solution, at most 8.
 pub struct Gsm8k;
 
 impl Format for Gsm8k {

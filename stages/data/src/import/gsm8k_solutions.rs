@@ -11,6 +11,7 @@ use serde_json::Value;
 use std::path::Path;
 use trainyard_core::{Error, Result};
 
+/// Fills `solutions` and `problems`.
 pub struct Gsm8kSolutions;
 
 impl Format for Gsm8kSolutions {

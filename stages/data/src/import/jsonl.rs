@@ -12,6 +12,7 @@ use std::path::Path;
 use trainyard_core::{Error, Result};
 use trainyard_tables::{Message, Problem};
 
+/// Fills `problems`.
 pub struct JsonLines;
 
 impl Format for JsonLines {

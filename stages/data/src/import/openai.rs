@@ -5,6 +5,7 @@ use super::format::{Format, Imported, Reading, names, read_objects, row_error};
 use std::path::Path;
 use trainyard_core::{Error, Result};
 
+/// Fills `trajectories`.
 pub struct OpenAi;
 
 impl Format for OpenAi {

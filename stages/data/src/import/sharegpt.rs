@@ -11,6 +11,7 @@ use std::path::Path;
 use trainyard_core::{Error, Result};
 use trainyard_tables::Message;
 
+/// Fills `trajectories`.
 pub struct ShareGpt;
 
 impl Format for ShareGpt {

@@ -21,6 +21,7 @@ const PARQUET: [u8; 4] = *b"PAR1";
 /// Rows read at a time.
 const PIECE: usize = 4_096;
 
+/// Fills `problems`.
 pub struct ToolRl;
 
 impl Format for ToolRl {

@@ -7,6 +7,7 @@ use std::path::Path;
 use trainyard_core::{Error, Result};
 use trainyard_tables::Message;
 
+/// Fills `trajectories`.
 pub struct Trl;
 
 impl Format for Trl {

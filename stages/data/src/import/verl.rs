@@ -15,6 +15,7 @@ use trainyard_tables::{Problem, rows_as_json};
 /// Rows read at a time.
 const PIECE: usize = 4_096;
 
+/// Fills `problems`.
 pub struct Verl;
 
 impl Format for Verl {

@@ -4,6 +4,11 @@
 //! an observation, the token of the step before), then draws one token each. Sequences that start with equal tokens in one step
 //! are computed once and share cache blocks. Rows are spread over threads by sequence, without any synchronization inside a
 //! step.
+//!
+//! Why so: rollouts, labels and evaluation ask for tokens in one way, and a sequence is a function of what it was given, its [`DrawKey`]
+//! and the weights, so callers may batch as they like. Stop tokens, limits and forks are the engine's; text and tools are its callers'.
+//! Refuses: tokens outside the vocabulary, a prompt or an observation that leaves no position to sample, appending to a sequence that still
+//! samples. Logits that are not numbers draw no token ([`Finish::Nan`]).
 
 use super::cache::Blocks;
 use super::forward::{Scratch, Work, forward};

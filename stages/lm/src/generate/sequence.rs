@@ -1,4 +1,4 @@
-//! What is asked of the engine and what it keeps per sequence: the token-level half of the rollout record (design section 4).
+//! What is asked of the engine and what it keeps per sequence: the token-level half of the rollout record (`docs/design/0005`).
 
 use trainyard_core::Chance;
 use trainyard_tables::Sampling;

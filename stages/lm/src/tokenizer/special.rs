@@ -4,11 +4,17 @@
 pub const PAD: &str = "<pad>";
 /// Ends every message of the `compact` template.
 pub const END: &str = "<|end|>";
+/// Opens a message of the system in the `compact` template.
 pub const SYSTEM: &str = "<|system|>";
+/// Opens a message of the user in the `compact` template.
 pub const USER: &str = "<|user|>";
+/// Opens a turn of the agent in the `compact` template.
 pub const ASSISTANT: &str = "<|assistant|>";
+/// Opens the result of a tool in the `compact` template.
 pub const TOOL: &str = "<|tool|>";
+/// Opens a tool call inside of a turn.
 pub const CALL: &str = "<tool_call>";
+/// Closes a tool call.
 pub const CALL_END: &str = "</tool_call>";
 /// Opens and ends every message of the `chatml` template.
 pub const CHATML: [&str; 2] = ["<|im_start|>", "<|im_end|>"];

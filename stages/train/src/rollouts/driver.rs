@@ -1,4 +1,10 @@
 //! The loop over live episodes: decode one token for all, hand finished turns over, collect tool results, append, go on.
+//!
+//! Why so: tools take longer than tokens, so only the episode that called one waits for it. Draws are keyed by the id of the problem, the
+//! sample, the turn and the token, so neither the order in which episodes move nor how many run at once changes any of them. Where an episode
+//! stands is [`Flow`]'s, what it is [`Live`]'s, so that asynchronous and repeated runs drive the same loop. Refuses: logits that are not
+//! numbers (it names the problem), and more than [`Limits::running`] sequences, unless a group that forks, or a run that is repeated, would
+//! wait for itself.
 
 use super::forking::Forking;
 use super::live::{Live, Progress, Waiting};

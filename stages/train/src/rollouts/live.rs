@@ -1,4 +1,7 @@
 //! One episode in flight: its conversation, its environment, its sequence in the generator.
+//!
+//! Why so: who decodes next is the driver's; what an episode has said, seen and counted is here, so that a copy for a fork is one function.
+//! Refuses: a prefix that goes on behind the end of its episode. An observation that leaves no room is counted, but stands in no record.
 
 use super::driver::{Driver, Job, Limits, Start};
 use super::record::{self, Finished};
@@ -23,6 +26,7 @@ pub enum Progress<'a> {
     Done(Box<Live<'a>>),
 }
 
+/// An episode that has not ended.
 pub struct Live<'a> {
     pub(super) job: Job,
     /// Place in the order of submission.

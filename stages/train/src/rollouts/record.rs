@@ -1,4 +1,8 @@
 //! From a finished episode to its rollout record, with the proof that no token was changed on the way.
+//!
+//! Why so: the environment reads text and the loss reads tokens; that both are one episode is proved where they meet, once. Refuses: sampled
+//! tokens that are no beginning of the conversation's, another mask than the conversation's, and a scaffold that cannot be taken out
+//! without changing what stands behind it.
 
 use super::driver::{Driver, Start};
 use super::live::Live;

@@ -6,6 +6,7 @@ use serde_json::Value;
 use trainyard_api::{Ports, Stage, StageContext, port};
 use trainyard_core::{ArtifactKind, Cardinality, Placement, Result};
 
+/// The stage kind `noop`.
 pub struct Noop;
 
 /// Options of `noop`; they only enter the digest.

@@ -12,6 +12,7 @@ use std::path::Path;
 use trainyard_core::error::io_error;
 use trainyard_core::{Error, Result};
 
+/// The ending of `to` decides: `.csv` and `.jsonl` take the rows of a table, anything else is a folder.
 pub fn run(session: &Session, artifact: &str, to: &Path, format: Format) -> Result<Exit> {
     let found = session.block_on(names::artifact(&session.store, artifact))?;
     let folder = tempfile::tempdir().map_err(|e| Error::retryable(format!("no scratch folder: {e}")))?;

@@ -11,6 +11,7 @@ use trainyard_core::{Error, Result};
 /// The memory of a statement where nobody knows what the machine has.
 const MEMORY: u64 = 4 << 30;
 
+/// `asked.words` are the artifact and the statement.
 pub fn run(session: &Session, asked: &QueryArgs, format: Format) -> Result<Exit> {
     let [artifact, statement] = asked.words.as_slice() else {
         return Err(Error::invalid("a query needs an artifact and a statement")

@@ -14,6 +14,7 @@ use trainyard_core::units::format_size;
 /// Longest cell of a preview, in characters.
 const CELL: usize = 60;
 
+/// Prints what the manifest says of an output; `rows` bounds the preview.
 pub fn run(session: &Session, artifact: &str, rows: usize, format: Format) -> Result<Exit> {
     let found = session.block_on(names::artifact(&session.store, artifact))?;
     match format {

@@ -16,6 +16,7 @@ use trainyard_core::error::io_error;
 use trainyard_core::{Result, SystemClock};
 use trainyard_runtime::Silent;
 
+/// Writes the table over `file`, with the effects of the recipes whose runs this store holds.
 pub fn run(args: &RecipesArgs, file: &Path) -> Result<Exit> {
     let session = Session::open(&args.site, Access::LookOrEmpty)?;
     let registry = wiring::registry()?;

@@ -21,6 +21,7 @@ use trainyard_tables::{Message, Problem};
 /// The file that says which tasks a split has.
 const SPLITS: &str = "split_tasks.json";
 
+/// Fills `problems`.
 pub struct Tau2;
 
 #[derive(Deserialize)]

@@ -8,6 +8,7 @@ use trainyard_api::StageContext;
 use trainyard_core::Result;
 use trainyard_tables::{RowWriter, Trajectory};
 
+/// Takes every episode as it ends, model by model.
 pub struct Ledger<'a> {
     pub context: &'a StageContext,
     rollouts: RowWriter<Trajectory>,

@@ -54,6 +54,7 @@ impl Scorer {
     }
 }
 
+/// 1 / (1 + e⁻ˣ): the probability behind a logit.
 pub fn sigmoid(x: f32) -> f32 {
     1.0 / (1.0 + (-x).exp())
 }

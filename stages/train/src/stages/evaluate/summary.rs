@@ -19,6 +19,7 @@ struct Column {
     head: String,
 }
 
+/// All rows of an evaluation, to be counted.
 pub struct Summary<'a> {
     config: &'a Config,
     names: &'a [String],

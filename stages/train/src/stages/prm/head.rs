@@ -205,6 +205,7 @@ fn numbers(scores: &Tensor) -> Result<Vec<f64>> {
     Ok(scores.to_vec1::<f32>().map_err(tensor)?.into_iter().map(f64::from).collect())
 }
 
+/// 1 / (1 + e⁻ᶻ): the probability behind a logit.
 pub fn sigmoid(z: f64) -> f64 {
     1.0 / (1.0 + (-z).exp())
 }

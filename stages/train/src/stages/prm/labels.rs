@@ -25,6 +25,7 @@ pub struct Labeled {
     pub failures: usize,
 }
 
+/// What Monte-Carlo labels are made with.
 pub struct Labeler<'a> {
     pub config: &'a Config,
     pub policy: &'a Policy,

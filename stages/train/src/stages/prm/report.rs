@@ -9,6 +9,7 @@ use trainyard_api::report::{Cell, Report, Table};
 use trainyard_core::Result;
 use trainyard_learn::statistics::{auc, brier, calibration, clustered_mean, mean};
 
+/// Measures the head on both sets, sets all metrics and writes the report; `counts` are further metrics.
 pub fn write(
     context: &mut StageContext,
     config: &Config,

@@ -1,4 +1,8 @@
 //! Sampling one step's batch: problems, rollouts, selection, rewards, filters, drawing again until the batch is full.
+//!
+//! Why so: synchronous and asynchronous rollouts differ in when groups come, not in what becomes of them, so both absorb a group here; a
+//! batch and its records are made in one pass, and every objection stays with its record. Refuses: scoring or learning from what the
+//! infrastructure ended, which is recorded and goes no further.
 
 use super::parts::Parts;
 use super::run::Run;

@@ -1,4 +1,9 @@
-//! Options of `rl`: the parts of design section 6, the loop around them, and what contradicts what.
+//! Options of `rl`: the parts that a method is composed of, the loop around them, and what contradicts what.
+//!
+//! Why so: parts stand here as plain values, so that their registries alone know their options and a method stays a composition
+//! (`docs/design/0005`); the schema is joined from theirs. `algorithm` and `mechanism` are gone before this is parsed. Refuses: unknown
+//! keys, counts of 0, greedy rollouts, and what asynchronous rollouts cannot go with. Parts whose needs are not met are refused by
+//! [`super::parts`].
 
 use super::asynchronous::Asynchronous;
 use crate::config::SamplingOptions;

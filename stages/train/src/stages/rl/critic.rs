@@ -13,6 +13,7 @@ use trainyard_lm::{Decoder, ModelFolder, TokenBatch};
 
 const PREFIX: &str = "critic-";
 
+/// The value model with its optimizer.
 pub struct Critic {
     trainer: Trainer,
     micro_batch_tokens: usize,
@@ -72,6 +73,7 @@ impl Critic {
     }
 }
 
+/// Values as plain numbers, without their graph.
 pub fn numbers(values: &Tensor) -> Result<Vec<f64>> {
     Ok(values.to_vec1::<f32>().map_err(tensor)?.into_iter().map(f64::from).collect())
 }

@@ -9,6 +9,7 @@ use trainyard_envs::Environment;
 use trainyard_learn::corrections::Correction;
 use trainyard_learn::{Advantage, Curriculum, Filter, LossTerm, Modulation, Needs, Part, Replay, Strategy, compose, registry};
 
+/// One of each sort, or a list in the order of the config.
 pub struct Parts {
     pub curriculum: Box<dyn Curriculum>,
     pub strategy: Box<dyn Strategy>,

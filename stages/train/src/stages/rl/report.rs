@@ -38,6 +38,7 @@ const INITIAL: [&str; 7] = ["distinct_rewards", "kept_groups_share", "pass_rate"
 /// Summed over all steps.
 const FAILURES: &str = "infrastructure_failures";
 
+/// Sets all metrics of the stage and writes its report.
 pub fn write(context: &mut StageContext, config: &Config, state: &State) -> Result<()> {
     let mut report = Report::new("Reinforcement learning");
     report.summary = format!("{} steps of {} groups of {} rollouts.", state.step, config.problems_per_step, config.rollout.group_size);

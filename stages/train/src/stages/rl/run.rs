@@ -1,4 +1,9 @@
 //! The loop: sample, score, filter, assign, update; validate and keep the best; checkpoint at step boundaries.
+//!
+//! Why so: what later steps depend on is [`State`] beside weights, moments and kept rollouts, and all of it goes into a resume point, so a
+//! killed stage ends in the same bytes. The order of a step (`docs/design/0005`) stands here; how a batch comes together stands in
+//! [`super::collect`], what becomes of it in [`super::update`], the formulas in the parts. Refuses: resume points inside of a step, and any
+//! at all for a run that repeats a record.
 
 use super::collect::Collected;
 use super::config::Config;

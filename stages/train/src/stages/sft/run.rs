@@ -1,4 +1,8 @@
 //! The loop: batches by length, one optimizer step each, validation, best weights, checkpoints.
+//!
+//! Why so: the members of every step are planned before the first one, as a function of lengths, budget and seed, so a resume point needs
+//! the step alone to go on in the same bytes. The input model is measured first: if no step beats it, it is what is kept. Refuses: an empty
+//! training set, a loss that is not finite.
 
 use super::config::Config;
 use super::data::Example;
@@ -26,6 +30,7 @@ pub struct State {
     pub stale: u64,
 }
 
+/// What the training ends with.
 pub struct Outcome {
     pub weights: Weights,
     pub state: State,
