@@ -33,6 +33,6 @@ fn every_part_has_a_file_and_every_file_a_line() {
     assert_eq!(strays("formats", &["format", "markup"], &formats::registry::names()), Vec::<String>::new());
     assert_eq!(strays("verifiers", &["extract", "verifier"], &verifiers::registry::names()), Vec::<String>::new());
     // `search` and `sql` are opened by the environments that have a corpus or a database.
-    let shared = ["host", "interpreter", "limits", "pool", "search", "sql", "ticket", "tool", "wire", "worker"];
+    let shared = ["confinement", "host", "interpreter", "limits", "pool", "search", "sql", "ticket", "tool", "wire", "worker"];
     assert_eq!(strays("tools", &shared, &tools::registry::names()), Vec::<String>::new());
 }

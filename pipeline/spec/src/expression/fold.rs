@@ -24,9 +24,13 @@ pub fn rewrite(e: &Expression, replace: Replace<'_>) -> Result<Expression, Fault
             }
         }
         Term::Binary(operator, left, right) => {
-            let (left, right) = (rewrite(left, replace)?, rewrite(right, replace)?);
+            let left = rewrite(left, replace)?;
+            if let Some(a) = left.as_literal().filter(|a| short_cut(*operator, a)) {
+                names(right, replace)?;
+                return Ok(Expression { term: Term::Literal(a.clone()), range: e.range.clone() });
+            }
+            let right = rewrite(right, replace)?;
             match (left.as_literal(), right.as_literal()) {
-                (Some(a), _) if short_cut(*operator, a) => Term::Literal(a.clone()),
                 (Some(a), Some(b)) => Term::Literal(operator.apply(a, b).map_err(at)?),
                 (Some(a), None) if neutral(*operator, a, &right) => right.term,
                 (None, Some(b)) if neutral(*operator, b, &left) => left.term,
@@ -40,20 +44,36 @@ pub fn rewrite(e: &Expression, replace: Replace<'_>) -> Result<Expression, Fault
                 _ => Term::Index(Box::new(base), Box::new(i)),
             }
         }
+        Term::Call(Function::Default, arguments) => {
+            let first = rewrite(&arguments[0], replace)?;
+            match first.as_literal() {
+                Some(Value::Null) => rewrite(&arguments[1], replace)?.term,
+                Some(value) => {
+                    names(&arguments[1], replace)?;
+                    Term::Literal(value.clone())
+                }
+                None => Term::Call(Function::Default, vec![first, rewrite(&arguments[1], replace)?]),
+            }
+        }
         Term::Call(function, arguments) => {
             let arguments = all(arguments, replace)?;
-            match (function, literals(&arguments)) {
-                (_, Some(values)) => Term::Literal(function.call(&values).map_err(at)?),
-                (Function::Default, None) => match arguments[0].as_literal() {
-                    Some(Value::Null) => arguments[1].term.clone(),
-                    Some(value) => Term::Literal(value.clone()),
-                    None => Term::Call(*function, arguments),
-                },
-                (_, None) => Term::Call(*function, arguments),
-            }
+            literals(&arguments)
+                .map_or(Ok(Term::Call(*function, arguments)), |values| function.call(&values).map(Term::Literal))
+                .map_err(at)?
         }
     };
     Ok(Expression { term, range: e.range.clone() })
+}
+
+/// What is never computed still must not name what there is not.
+fn names(e: &Expression, replace: Replace<'_>) -> Result<(), Fault> {
+    let mut held = Ok(());
+    e.visit(&mut |e| {
+        if let (Term::Reference(reference), true) = (&e.term, held.is_ok()) {
+            held = replace(reference, &e.range).map(|_| ());
+        }
+    });
+    held
 }
 
 fn short_cut(operator: Binary, left: &Value) -> bool {

@@ -142,6 +142,28 @@ fn an_embedded_expression_ends_at_its_braces() {
 }
 
 #[test]
+fn folding_computes_only_what_counts_but_knows_every_name() {
+    let fold = |text: &str| {
+        let e = Expression::parse(text).unwrap();
+        e.rewrite(&mut |r, range| match r {
+            Reference::Param(p) => Known.param(p).map(|v| Some(Term::Literal(v))).ok_or_else(|| Fault::new(range, format!("no {p}"))),
+            _ => Ok(None),
+        })
+    };
+    for (text, expected) in [
+        ("params.none == null || len(params.none) > 3", "true"),
+        ("params.none != null && len(params.none) > 3", "false"),
+        ("default(params.steps, len(params.none))", &Known.param("steps").unwrap().to_string()),
+    ] {
+        assert_eq!(fold(text).unwrap().to_string(), expected, "{text}");
+    }
+    for text in ["true || params.absent", "default(params.steps, params.absent)"] {
+        assert_eq!(fold(text).unwrap_err().message, "no absent", "{text}");
+    }
+    assert!(fold("params.none == null && len(params.none) > 3").is_err());
+}
+
+#[test]
 fn folding_keeps_what_is_late() {
     let e = Expression::parse("params.steps * 2 > 100 && stages.gate.metrics.accuracy > params.lr / 2").unwrap();
     let folded = e.rewrite(&mut |r, _| Ok(if let Reference::Param(p) = r { Known.param(p).map(Term::Literal) } else { None })).unwrap();
