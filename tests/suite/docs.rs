@@ -30,6 +30,19 @@ fn every_shipped_workflow_checks() {
 }
 
 #[test]
+fn every_workflow_in_the_reference_checks() {
+    let text = std::fs::read_to_string(repository().join("docs/workflows.md")).unwrap();
+    let blocks = text.split("```yaml\n").skip(1).filter_map(|rest| rest.split_once("```").map(|(block, _)| block));
+    let files: Vec<&str> = blocks.filter(|b| b.contains("version: 1") && b.contains("stages:")).collect();
+    assert!(files.len() >= 5, "{} examples", files.len());
+    for file in files {
+        let s = Sandbox::new();
+        s.write("example.yaml", file);
+        s.run(&["check", "example.yaml"]).code(0);
+    }
+}
+
+#[test]
 fn every_shipped_recipe_is_sound() {
     let s = Sandbox::new();
     let folder = repository().join("workflows/recipes");

@@ -23,7 +23,7 @@ pub struct Config {
     /// Models (by name) that are sampled; empty = all. The others are evaluated greedily only.
     pub sampled: Vec<String>,
     pub sampling: SamplingOptions,
-    /// Which k of pass@k, each from 1 to `samples`; the powers of two up to `samples` if empty. avg, maj and best-of use all samples.
+    /// Which k of pass@k, each from 1 to `samples`; 2, 4, 8, … up to `samples` if empty. avg, maj and best-of use all samples.
     pub pass_at: Vec<u32>,
     /// At most this many problems, in equal numbers per level; null = all.
     pub problems_limit: Option<usize>,
@@ -111,10 +111,10 @@ impl Config {
             })
             .collect()
     }
-    /// The k of pass@k, ascending.
+    /// The k of pass@k, ascending. pass@1 is avg.
     pub fn ks(&self) -> Vec<u32> {
         if self.pass_at.is_empty() {
-            return std::iter::successors(Some(1_u32), |k| k.checked_mul(2)).take_while(|k| *k <= self.samples).collect();
+            return std::iter::successors(Some(2_u32), |k| k.checked_mul(2)).take_while(|k| *k <= self.samples).collect();
         }
         self.pass_at.iter().copied().collect::<BTreeSet<_>>().into_iter().collect()
     }

@@ -78,19 +78,19 @@ impl<'a> Summary<'a> {
         list.into_iter().collect()
     }
 
+    /// A row for each metric, so that a terminal shows all of them.
     fn models(&self, context: &mut StageContext, report: &mut Report) -> Result<()> {
-        let columns = self.columns()?;
-        let heads = std::iter::once("model".to_string()).chain(columns.iter().map(|c| c.head.clone()));
+        let heads = std::iter::once("metric".to_string()).chain(self.names.iter().cloned());
         let mut table = Table::new("Models", heads);
-        for (name, rows) in self.names.iter().zip(self.rows) {
-            let mut cells = vec![Cell::text(name)];
-            for column in &columns {
-                let estimate = estimate(column.metric, rows, None)?;
-                cells.push(estimate.map_or(Cell::Empty, |e| Cell::interval(e.value, interval(column.metric, &e))));
+        for Column { metric, name: column, head } in self.columns()? {
+            let mut cells = vec![Cell::text(head)];
+            for (name, rows) in self.names.iter().zip(self.rows) {
+                let estimate = estimate(metric, rows, None)?;
+                cells.push(estimate.map_or(Cell::Empty, |e| Cell::interval(e.value, interval(metric, &e))));
                 if let Some(e) = estimate {
-                    let metric = format!("{}_{name}", column.name);
-                    context.metric(&metric, e.value);
-                    report.estimate(metric, e.value, interval(column.metric, &e), e.clusters as u64);
+                    let name = format!("{column}_{name}");
+                    context.metric(&name, e.value);
+                    report.estimate(name, e.value, interval(metric, &e), e.clusters as u64);
                 }
             }
             table.row(cells);
@@ -188,11 +188,13 @@ impl<'a> Summary<'a> {
     }
 }
 
-/// One trial for each problem has an exact enough interval near 0 and 1 too; several samples are clustered by problem.
+/// One trial for each problem has an exact enough interval near 0 and 1 too; several samples are clustered by problem. A share lies
+/// between 0 and 1, and so does its interval.
 fn interval(metric: Metric, e: &Estimate) -> Option<(f64, f64)> {
     match metric {
         Metric::Accuracy => wilson((e.value * e.n as f64).round() as usize, e.n),
-        _ => e.interval(),
+        Metric::Mean(_) => e.interval(),
+        _ => e.interval().map(|(low, high)| (low.max(0.0), high.min(1.0))),
     }
 }
 

@@ -174,15 +174,12 @@ fn by_example(values: Vec<f64>, examples: &[&Example]) -> Vec<Vec<f64>> {
     examples.iter().map(|e| values.by_ref().take(e.steps.len()).collect()).collect()
 }
 
-/// Trains a head on the examples; those without a step to read are left out. Examples of one problem share a batch, so that they
-/// can be contrasted.
+/// Trains a head on the examples; those without a step to read are left out.
 pub fn train(config: &Config, model: &ModelFolder, examples: &[Example], curves: &mut Curves, context: &StageContext) -> Result<Head> {
-    let mut problems: BTreeMap<&str, Vec<&Example>> = BTreeMap::new();
-    examples.iter().filter(|e| !e.steps.is_empty()).for_each(|e| problems.entry(&e.problem).or_default().push(e));
-    if problems.is_empty() {
+    let groups = sharing_batches(examples);
+    if groups.is_empty() {
         return Err(Error::data("no step is labeled").help("give trajectories with `step_labels`, or problems to label by rollouts"));
     }
-    let groups: Vec<Vec<&Example>> = problems.into_values().collect();
     let lengths: Vec<usize> = groups.iter().map(|g| g.iter().map(|e| e.tokens.len()).sum()).collect();
     let chance = Chance::new(config.seed).child("prm", &[]);
     let plan: Vec<Vec<usize>> = (0..config.epochs).flat_map(|epoch| epoch_batches(&lengths, config.batch_tokens, &chance, epoch)).collect();
@@ -199,6 +196,15 @@ pub fn train(config: &Config, model: &ModelFolder, examples: &[Example], curves:
         context.progress(n as u64 + 1, total, "steps", Some(("loss", losses.labels)));
     }
     Ok(head)
+}
+
+/// Examples of one problem whose outcomes are known share a batch, so that they can be contrasted; others are dealt one by one, since a
+/// batch of many problems is the less noisy one.
+fn sharing_batches(examples: &[Example]) -> Vec<Vec<&Example>> {
+    let mut problems: BTreeMap<&str, Vec<&Example>> = BTreeMap::new();
+    let (known, unknown): (Vec<&Example>, Vec<&Example>) = examples.iter().filter(|e| !e.steps.is_empty()).partition(|e| e.right.is_some());
+    known.into_iter().for_each(|e| problems.entry(&e.problem).or_default().push(e));
+    unknown.into_iter().map(|e| vec![e]).chain(problems.into_values()).collect()
 }
 
 fn numbers(scores: &Tensor) -> Result<Vec<f64>> {
@@ -269,5 +275,19 @@ mod tests {
             }
         }
         assert_eq!(gradients(&examples, &logits, 0.0).0.ranking, None);
+    }
+
+    #[test]
+    fn rollouts_with_an_outcome_share_a_batch_by_problem() {
+        let one =
+            |problem: &str, right: Option<bool>| Example { problem: problem.into(), right, steps: vec![(0, 1.0)], ..Example::default() };
+        let examples = [
+            one("a", Some(true)),
+            one("b", None),
+            one("a", Some(false)),
+            one("b", None),
+            Example { right: Some(true), ..Example::default() },
+        ];
+        assert_eq!(sharing_batches(&examples).iter().map(Vec::len).collect::<Vec<_>>(), [1, 1, 2]);
     }
 }

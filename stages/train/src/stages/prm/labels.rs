@@ -14,8 +14,8 @@ use trainyard_envs::Environment;
 use trainyard_lm::Generator;
 use trainyard_tables::{Problem, Trajectory};
 
-/// Prefixes whose continuations run in one call.
-const PREFIXES_PER_CALL: usize = 128;
+/// Prefixes whose continuations run in one call: many, since each call waits for its longest episode.
+const PREFIXES_PER_CALL: usize = 1024;
 
 /// The policy's rollouts with a label per step, and what it took.
 pub struct Labeled {
