@@ -175,7 +175,7 @@ mod tests {
             assert_eq!(complete(&whole).unwrap(), whole);
             assert_eq!(complete(&json!(name)).unwrap(), whole, "a bare name is the default");
             assert_eq!(whole["weight"], json!(1.0));
-            assert_eq!(build(&[whole.clone()]).unwrap()[0].reward.name(), name);
+            assert_eq!(build(std::slice::from_ref(&whole)).unwrap()[0].reward.name(), name);
             assert_eq!(check(&whole), []);
         }
     }
