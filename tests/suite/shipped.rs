@@ -25,7 +25,9 @@ fn the_quickstart_reports_all_that_it_measures_whatever_its_gate_says() {
     for stage in ["compare", "evaluate", "filter", "prm", "rl", "sft", "synthesize"] {
         assert!(text.contains(&format!("- ${{{{ stages.{stage}.report }}}}")), "{stage}");
     }
-    assert!(!text.contains("stages.gate."), "the page must be there when the gate fails");
+    let (before, page) = text.split_once("\n  report:\n").unwrap();
+    assert!(page.contains("checks: [{metric: difference_low, min: 0.001}]"), "the run is gated");
+    assert!(!before.contains("checks:"), "the page must be there when the gate fails");
 }
 
 /// What shares words with a test problem is neither demonstrated nor practiced on, nor does it choose weights.

@@ -10,6 +10,7 @@ pub mod advantages;
 pub mod aggregate;
 pub mod batch;
 pub mod compose;
+pub mod compositions;
 pub mod corrections;
 pub mod curricula;
 pub mod filters;

@@ -45,7 +45,8 @@ fn wrong(at: &str, wanted: &str, found: &Value) -> Error {
 
 #[cfg(test)]
 mod tests {
-    use crate::compose::{COMPOSITIONS, expand};
+    use crate::compose::expand;
+    use crate::compositions::COMPOSITIONS;
     use serde_json::{Value, json};
 
     fn arm(enabled: bool, with: &Value) -> Value {

@@ -4,7 +4,7 @@
 //! that does not hold costs the steps since the one before, never the stage. Deleting old records is a courtesy: one that stays is
 //! only older than the newest.
 
-use crate::fetch::Placement;
+use crate::fetch::FetchMode;
 use crate::layout;
 use crate::problem::io_fault;
 use crate::store::Store;
@@ -36,7 +36,7 @@ impl Store {
             let Some(record) = self.complete_checkpoint(&path, stage).await? else { continue };
             let folder = scratch.join(format!("{}-{}", record.step, record.attempt));
             std::fs::create_dir_all(&folder).map_err(|e| io_fault("make", &folder.display().to_string(), &e))?;
-            match self.fetch_files(&record.files, &folder, Placement::Link).await {
+            match self.fetch_files(&record.files, &folder, FetchMode::Link).await {
                 Ok(()) => return Ok(Some((record, folder))),
                 Err(error) if matches!(error.kind, ErrorKind::Data | ErrorKind::Lost) => {}
                 Err(error) => return Err(error),

@@ -5,7 +5,7 @@
 
 use crate::attempts::Chunk;
 use crate::connection::Created;
-use crate::fetch::Placement;
+use crate::fetch::FetchMode;
 use crate::journal::{AppendError, JournalReader, JournalWriter};
 use crate::layout;
 use crate::manifests::{Newest, Published};
@@ -161,7 +161,7 @@ async fn outputs_come_back(store: &Store, scratch: &Path) {
         generation: manifest.generation,
         output: output.clone(),
     };
-    store.fetch_input(&input, &scratch.join("fetched"), Placement::Copy).await.expect("copies");
+    store.fetch_input(&input, &scratch.join("fetched"), FetchMode::Copy).await.expect("copies");
     let own = scratch.join("fetched/sub/data.bin");
     assert_eq!(std::fs::read(&own).expect("it is there"), b"fetch me");
     std::fs::set_permissions(&own, Permissions::from_mode(0o644)).expect("it is ours");
@@ -194,12 +194,12 @@ async fn damaged_objects_are_noticed_by_readers(url: &str, store: &Store, scratc
     assert_eq!(store.has_objects(&output.files).await, Ok(true));
     let (stage_digest, output_name) = (manifest.stage_digest.clone(), "files".to_string());
     let input = AttemptInput { stage_digest, generation: 0, output_name, output: output.clone() };
-    let error = store.fetch_input(&input, &folder, Placement::Link).await.expect_err("damaged");
+    let error = store.fetch_input(&input, &folder, FetchMode::Link).await.expect_err("damaged");
     assert_eq!(error.kind, ErrorKind::Data);
     assert!(error.message.contains("output `files` of stage `s`") && error.message.contains(digest.as_str()), "{error}");
     assert!(!folder.join("sub/data.bin").exists(), "no wrong byte gets into the folder");
     assert_eq!(store.has_objects(&output.files).await, Ok(false), "the next lookup finds it missing");
-    assert_eq!(store.fetch_input(&input, &folder, Placement::Link).await.expect_err("gone").kind, ErrorKind::Lost);
+    assert_eq!(store.fetch_input(&input, &folder, FetchMode::Link).await.expect_err("gone").kind, ErrorKind::Lost);
     overwrite(store, digest, "other bytes").await;
     assert_eq!(store.read_object(digest).await.expect_err("damaged").kind, ErrorKind::Data);
     assert_eq!(store.read_object(digest).await.expect_err("gone").kind, ErrorKind::Lost);

@@ -4,20 +4,17 @@
 //! runs at the speed of a disk and warms the cache for the stage, so nothing is remembered between readings that could be wrong in
 //! turn. Refuses: bytes that do not have their digest (`damage.rs` says what follows), and a path out of the folder.
 
-use crate::connection::parse;
 use crate::damage::missing;
 use crate::layout;
 use crate::local;
-use crate::problem::{fault, io_fault};
+use crate::problem::io_fault;
 use crate::store::Store;
 use crate::upload::blocking;
 use futures::{StreamExt, TryStreamExt, stream};
-use object_store::ObjectStoreExt;
 use std::fs;
 use std::io::Write;
 use std::path::{Component, Path, PathBuf};
 use trainyard_core::attempt::AttemptInput;
-use trainyard_core::digest::Hasher;
 use trainyard_core::{Digest, Error, ErrorKind, FileEntry, Output, Result};
 
 /// Files in flight.
@@ -25,7 +22,7 @@ const CONCURRENT: usize = 4;
 
 /// How a file of a store on a disk gets to its folder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Placement {
+pub enum FetchMode {
     /// Read-only, without its bytes being written again.
     Link,
     /// Whatever is done to the file, the store keeps its own.
@@ -37,11 +34,11 @@ impl Store {
     /// downloads from any other. Errors: lost (an object is missing), data (damaged at rest), retryable (damaged in transit,
     /// network, disk full).
     pub async fn fetch_output(&self, output: &Output, folder: &Path) -> Result<()> {
-        self.fetch_files(&output.files, folder, Placement::Link).await
+        self.fetch_files(&output.files, folder, FetchMode::Link).await
     }
     /// The same for an input of an attempt; an object that does not hold is told with the stage that made it.
-    pub async fn fetch_input(&self, input: &AttemptInput, folder: &Path, placement: Placement) -> Result<()> {
-        let Err(error) = self.fetch_files(&input.output.files, folder, placement).await else { return Ok(()) };
+    pub async fn fetch_input(&self, input: &AttemptInput, folder: &Path, mode: FetchMode) -> Result<()> {
+        let Err(error) = self.fetch_files(&input.output.files, folder, mode).await else { return Ok(()) };
         if !matches!(error.kind, ErrorKind::Lost | ErrorKind::Data) {
             return Err(error);
         }
@@ -52,12 +49,12 @@ impl Store {
         })
     }
 
-    pub(crate) async fn fetch_files(&self, files: &[FileEntry], folder: &Path, placement: Placement) -> Result<()> {
+    pub(crate) async fn fetch_files(&self, files: &[FileEntry], folder: &Path, mode: FetchMode) -> Result<()> {
         let targets = files.iter().map(|file| Ok((file.clone(), target(folder, &file.path)?))).collect::<Result<Vec<_>>>()?;
-        let fetches = stream::iter(targets).map(|(file, to)| async move { self.fetch_file(&file, &to, placement).await });
+        let fetches = stream::iter(targets).map(|(file, to)| async move { self.fetch_file(&file, &to, mode).await });
         fetches.buffer_unordered(CONCURRENT).try_collect().await
     }
-    async fn fetch_file(&self, file: &FileEntry, to: &Path, placement: Placement) -> Result<()> {
+    async fn fetch_file(&self, file: &FileEntry, to: &Path, mode: FetchMode) -> Result<()> {
         make_room(to)?;
         let Some(from) = self.object_path(&file.digest) else {
             let found = self.download(&file.digest, to).await?;
@@ -72,9 +69,9 @@ impl Store {
         let found = self.object_digest(&file.digest).await?;
         self.judge(file, found).await?;
         let to = to.to_path_buf();
-        let place = match placement {
-            Placement::Link => local::link,
-            Placement::Copy => local::copy,
+        let place = match mode {
+            FetchMode::Link => local::link,
+            FetchMode::Copy => local::copy,
         };
         blocking(move || place(&from, &to).map_err(|e| io_fault("write", &to.display().to_string(), &e))).await
     }
@@ -88,22 +85,9 @@ impl Store {
     }
     /// Writes an object's bytes to a file. Digest and size of what arrived, or none if there is no such object.
     async fn download(&self, digest: &Digest, to: &Path) -> Result<Option<(Digest, u64)>> {
-        let place = layout::object(digest);
-        let failed = |e: &object_store::Error| fault("read", self.url(), &place, e);
-        let mut pieces = match self.connection().objects().get(&parse(&place)?).await {
-            Ok(found) => found.into_stream(),
-            Err(object_store::Error::NotFound { .. }) => return Ok(None),
-            Err(e) => return Err(failed(&e)),
-        };
         let unwritable = |e: &std::io::Error| io_fault("write", &to.display().to_string(), e);
         let mut out = fs::File::create(to).map_err(|e| unwritable(&e))?;
-        let (mut hasher, mut size) = (Hasher::new(), 0);
-        while let Some(piece) = pieces.try_next().await.map_err(|e| failed(&e))? {
-            hasher.update(&piece);
-            size += piece.len() as u64;
-            out.write_all(&piece).map_err(|e| unwritable(&e))?;
-        }
-        Ok(Some((hasher.finish(), size)))
+        self.stream_object(digest, |piece| out.write_all(piece).map_err(|e| unwritable(&e))).await
     }
 }
 

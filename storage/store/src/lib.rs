@@ -37,7 +37,7 @@ mod upload;
 
 pub use attempts::Chunk;
 pub use connection::Created;
-pub use fetch::Placement;
+pub use fetch::FetchMode;
 pub use garbage::{GarbageDone, GarbagePlan};
 pub use journal::{AppendError, Batch, Fenced, Header, JournalReader, JournalWriter};
 pub use manifests::Published;

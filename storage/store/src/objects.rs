@@ -66,6 +66,14 @@ impl Store {
         if let Some(path) = self.object_path(digest) {
             return blocking(move || hash_local(&path)).await;
         }
+        self.stream_object(digest, |_| Ok(())).await
+    }
+    /// Reads an object's bytes piece by piece. Digest and size of what arrived, or none if there is no such object.
+    pub(crate) async fn stream_object(
+        &self,
+        digest: &Digest,
+        mut take: impl FnMut(&[u8]) -> Result<()> + Send,
+    ) -> Result<Option<(Digest, u64)>> {
         let place = layout::object(digest);
         let failed = |e: &object_store::Error| fault("read", self.url(), &place, e);
         let mut pieces = match self.connection().objects().get(&parse(&place)?).await {
@@ -75,6 +83,7 @@ impl Store {
         };
         let (mut hasher, mut size) = (Hasher::new(), 0);
         while let Some(piece) = pieces.try_next().await.map_err(|e| failed(&e))? {
+            take(&piece)?;
             hasher.update(&piece);
             size += piece.len() as u64;
         }

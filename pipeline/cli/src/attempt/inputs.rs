@@ -7,18 +7,18 @@ use trainyard_core::attempt::AttemptSpec;
 use trainyard_core::error::Context as _;
 use trainyard_core::{Result, error::io_error};
 use trainyard_spec::run_stage::KIND as RUN_KIND;
-use trainyard_store::{Placement, Store};
+use trainyard_store::{FetchMode, Store};
 
 /// `<folder>/<port>/<index>/…`; files of a local store are linked, or copied where links would lay them open, others downloaded.
 pub async fn materialize(store: &Store, spec: &AttemptSpec, folder: &Path) -> Result<BTreeMap<String, Vec<InputArtifact>>> {
-    let placement = placement(spec);
+    let mode = mode(spec);
     let mut fetched = BTreeMap::new();
     for (port, list) in &spec.inputs {
         let mut artifacts = Vec::with_capacity(list.len());
         for (index, input) in list.iter().enumerate() {
             let place = folder.join(port).join(index.to_string());
             std::fs::create_dir_all(&place).map_err(|e| io_error(&place, &e))?;
-            store.fetch_input(input, &place, placement).await.at(format!("input `{port}`"))?;
+            store.fetch_input(input, &place, mode).await.at(format!("input `{port}`"))?;
             artifacts.push(InputArtifact {
                 kind: input.output.kind,
                 digest: input.output.digest.clone(),
@@ -34,7 +34,7 @@ pub async fn materialize(store: &Store, spec: &AttemptSpec, folder: &Path) -> Re
 
 /// A link shares its bytes with what is published. The kinds of this program only read; any other command is stopped by the
 /// permissions of stored files, unless it runs as root, whom they do not bind.
-fn placement(spec: &AttemptSpec) -> Placement {
+fn mode(spec: &AttemptSpec) -> FetchMode {
     let laid_open = spec.kind == RUN_KIND && rustix::process::geteuid().is_root();
-    if laid_open { Placement::Copy } else { Placement::Link }
+    if laid_open { FetchMode::Copy } else { FetchMode::Link }
 }

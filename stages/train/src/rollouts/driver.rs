@@ -6,17 +6,17 @@
 //! numbers (it names the problem), and more than [`Limits::running`] sequences, unless a group that forks, or a run that is repeated, would
 //! wait for itself.
 
+use super::flow::Flow;
 use super::forking::Forking;
-use super::live::{Live, Progress, Waiting};
+use super::job::{Job, Limits, ToolWait};
+use super::live::{Live, Progress};
 use super::record::Finished;
 use super::rescore;
-use super::schedule::Schedule;
-use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 use trainyard_api::CancelToken;
 use trainyard_core::{Chance, Digest, Error, Result};
 use trainyard_envs::Environment;
-use trainyard_learn::{Action, Prefix};
+use trainyard_learn::Action;
 use trainyard_lm::Weights;
 use trainyard_lm::folder::ModelFolder;
 use trainyard_lm::generate::{DrawKey, Finish, Generator, Request, SequenceId};
@@ -24,63 +24,6 @@ use trainyard_tables::{Problem, Sampling};
 
 /// How long the loop sleeps on a tool when nothing else can go on.
 const WAIT: Duration = Duration::from_millis(20);
-
-/// When an episode whose tools have answered goes on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum ToolWait {
-    /// At once, whatever the others do (VerlTool, 2509.01055).
-    #[default]
-    Trajectory,
-    /// When all sequences have ended their turns and all their tools have answered.
-    Batch,
-}
-
-/// Limits of an episode, in tokens and turns.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Limits {
-    pub turn_tokens: usize,
-    /// Prompt, turns and observations together.
-    pub episode_tokens: usize,
-    /// Sequences decoded at the same time.
-    pub running: usize,
-    pub tool_wait: ToolWait,
-}
-
-/// Where an episode begins.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub enum Start {
-    /// At the prompt.
-    #[default]
-    Root,
-    /// In the middle of an earlier episode: whole turns as sampled (stop token included), then the first tokens of the next one. The
-    /// turns are replayed in a fresh environment, which answers as it did.
-    Prefix(Prefix),
-}
-
-/// One episode to run.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Job {
-    /// Place in the list of problems.
-    pub problem: usize,
-    /// Tells several groups of one problem apart. The draws are named by the problem's id, this and `sample`, so that a problem is
-    /// sampled alike whatever stands beside it in its list.
-    pub draw: u64,
-    pub group: u32,
-    pub sample: u32,
-    pub start: Start,
-    /// Text put before the problem while sampling; the record is without it. Empty = none.
-    pub scaffold: String,
-    /// Turn limit; none = the environment's.
-    pub max_turns: Option<u32>,
-}
-
-impl Job {
-    /// Sample `sample` of a problem from its prompt, in the group that has the problem's number.
-    pub fn root(problem: usize, sample: u32) -> Self {
-        Self { problem, group: problem as u32, sample, ..Self::default() }
-    }
-}
 
 /// Everything that episodes of one call share.
 pub struct Driver<'a> {
@@ -93,74 +36,6 @@ pub struct Driver<'a> {
     /// Put before `/<problem id>/<sample>` in rollout ids.
     pub name: String,
     pub cancel: &'a CancelToken,
-}
-
-/// Where every episode stands.
-#[derive(Default)]
-pub struct Flow<'a> {
-    queue: VecDeque<(usize, Job)>,
-    decoding: BTreeMap<SequenceId, Box<Live<'a>>>,
-    /// Their tools run.
-    waiting: Waiting<'a>,
-    /// Ready, but held until the batch is ([`ToolWait::Batch`]).
-    held: Waiting<'a>,
-    pub(super) forking: Option<Forking<'a>>,
-    /// Of a run that is repeated: how far each sequence may go under the present weights.
-    schedule: Option<Schedule>,
-    /// As far as the schedule allows; true = in the middle of a turn.
-    paused: Vec<(Box<Live<'a>>, bool)>,
-    submitted: usize,
-    done: Vec<(usize, Finished)>,
-}
-
-impl<'a> Flow<'a> {
-    pub fn new(forking: Option<Forking<'a>>) -> Self {
-        Self { forking, ..Self::default() }
-    }
-    /// For a run that is repeated.
-    pub fn scheduled(schedule: Schedule) -> Self {
-        Self { schedule: Some(schedule), ..Self::default() }
-    }
-    /// The generator has new weights.
-    pub fn set_version(&mut self, version: u32) {
-        if let Some(schedule) = &mut self.schedule {
-            schedule.version = version;
-        }
-    }
-    /// Tokens that a sequence of this length may sample under the present weights.
-    fn allowed(&self, job: &Job, length: usize) -> usize {
-        self.schedule.as_ref().map_or(usize::MAX, |s| s.allowed(job.group, job.sample, length))
-    }
-    /// Whether an episode can move before the weights change.
-    pub fn can_move(&self) -> bool {
-        !self.queue.is_empty() || self.decoding.len() + self.waiting.len() + self.held.len() > 0
-    }
-    pub fn submit(&mut self, job: Job) {
-        if let Some(forking) = &mut self.forking {
-            forking.started(&job);
-        }
-        self.queue.push_back((self.submitted, job));
-        self.submitted += 1;
-    }
-    /// Episodes that have not ended.
-    pub fn unfinished(&self) -> bool {
-        !self.queue.is_empty() || self.in_flight() > 0
-    }
-    pub fn in_flight(&self) -> usize {
-        let parked = self.forking.as_ref().map_or(0, Forking::parked);
-        self.decoding.len() + self.waiting.len() + self.held.len() + self.paused.len() + parked
-    }
-    /// All that is in flight waits for members of its groups that have not started.
-    fn stuck(&self) -> bool {
-        let parked = self.forking.as_ref().map_or(0, Forking::parked);
-        parked > 0 && parked == self.in_flight()
-    }
-    /// What has ended since the last call, in the order of submission.
-    pub fn take_done(&mut self) -> Vec<Finished> {
-        let mut done = std::mem::take(&mut self.done);
-        done.sort_by_key(|(order, _)| *order);
-        done.into_iter().map(|(_, f)| f).collect()
-    }
 }
 
 impl<'a> Driver<'a> {

@@ -4,7 +4,7 @@
 //! depend on how long a tool takes. So sequences that have sampled a turn wait until all living ones of their group have, and the
 //! strategy is asked in order of their sample numbers. Refuses: more sequences than the group's budget.
 
-use super::driver::{Job, Start};
+use super::job::{Job, Start};
 use super::live::{Live, Waiting};
 use std::collections::BTreeMap;
 use trainyard_core::Chance;

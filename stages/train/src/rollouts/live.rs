@@ -3,7 +3,8 @@
 //! Why so: who decodes next is the driver's; what an episode has said, seen and counted is here, so that a copy for a fork is one function.
 //! Refuses: a prefix that goes on behind the end of its episode. An observation that leaves no room is counted, but stands in no record.
 
-use super::driver::{Driver, Job, Limits, Start};
+use super::driver::Driver;
+use super::job::{Job, Limits, Start};
 use super::record::{self, Finished};
 use std::time::Duration;
 use trainyard_core::{Error, Result};

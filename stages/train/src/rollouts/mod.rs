@@ -6,7 +6,9 @@
 //! an episode that an infrastructure failure ended: it is marked and counted apart.
 
 pub mod driver;
+pub mod flow;
 pub mod forking;
+pub mod job;
 pub mod live;
 pub mod record;
 pub mod rescore;
@@ -15,8 +17,10 @@ pub mod steps;
 #[cfg(test)]
 mod tests;
 
-pub use driver::{Driver, Flow, Job, Limits, Start, ToolWait};
+pub use driver::Driver;
+pub use flow::Flow;
 pub use forking::Forking;
+pub use job::{Job, Limits, Start, ToolWait};
 pub use record::Finished;
 pub use schedule::Schedule;
 pub use steps::StepKind;

@@ -4,7 +4,8 @@
 //! tokens that are no beginning of the conversation's, another mask than the conversation's, and a scaffold that cannot be taken out
 //! without changing what stands behind it.
 
-use super::driver::{Driver, Start};
+use super::driver::Driver;
+use super::job::Start;
 use super::live::Live;
 use std::collections::BTreeMap;
 use trainyard_core::{Error, Result};

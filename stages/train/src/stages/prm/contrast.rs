@@ -39,6 +39,24 @@ pub fn select(rows: Vec<Trajectory>, component: &str) -> Result<Vec<Trajectory>>
     Ok(both.flat_map(|[wrong, right]| [distinct(wrong, WRONG), distinct(right, RIGHT)].concat()).collect())
 }
 
+/// Rows to train on, and rows to measure on. A problem stands on one side: on that of its labels, if it has any, else where `hold_out`
+/// puts it.
+pub fn split(
+    rows: Vec<Trajectory>,
+    train: &[Trajectory],
+    held: &[Trajectory],
+    hold_out: impl FnOnce(Vec<Trajectory>) -> (Vec<Trajectory>, Vec<Trajectory>),
+) -> (Vec<Trajectory>, Vec<Trajectory>) {
+    let problems = |rows: &[Trajectory]| rows.iter().map(|r| r.problem_id.clone()).collect::<BTreeSet<String>>();
+    let (trained, measured) = (problems(train), problems(held));
+    let (learned, rest): (Vec<Trajectory>, Vec<Trajectory>) = rows.into_iter().partition(|r| trained.contains(&r.problem_id));
+    let (judged, free): (Vec<Trajectory>, Vec<Trajectory>) = rest.into_iter().partition(|r| measured.contains(&r.problem_id));
+    let (mut learn, mut judge) = hold_out(free);
+    learn.extend(learned);
+    judge.extend(judged);
+    (learn, judge)
+}
+
 fn distinct(mut rows: Vec<Trajectory>, most: usize) -> Vec<Trajectory> {
     rows.sort_by(|a, b| (a.tool_errors, a.tool_calls, &a.token_ids).cmp(&(b.tool_errors, b.tool_calls, &b.token_ids)));
     rows.dedup_by(|a, b| a.token_ids == b.token_ids);
@@ -117,6 +135,18 @@ mod tests {
         let e = select(vec![row("a", &[1], Some(1.0), 0)], "correct").unwrap_err();
         assert!(e.help.unwrap().contains("answer"));
         assert!(select(Vec::new(), "answer").unwrap().is_empty());
+    }
+
+    #[test]
+    fn a_problem_is_not_trained_on_and_measured_on() {
+        let one = |problem: &str| row(problem, &[1], Some(1.0), 0);
+        let halves = |mut rows: Vec<Trajectory>| {
+            let second = rows.split_off(rows.len() / 2);
+            (rows, second)
+        };
+        let (learn, judge) = split(["a", "b", "c", "d"].map(one).to_vec(), &[one("a")], &[one("b")], halves);
+        let names = |rows: &[Trajectory]| rows.iter().map(|r| r.problem_id.clone()).collect::<Vec<_>>();
+        assert_eq!((names(&learn), names(&judge)), (vec!["c".into(), "a".into()], vec!["d".into(), "b".into()]));
     }
 
     #[test]

@@ -23,6 +23,8 @@ pub struct Labeled {
     /// Distinct prefixes that were continued.
     pub prefixes: usize,
     pub failures: usize,
+    /// Given rows without labels, or longer than the model.
+    pub left_out: usize,
 }
 
 /// What Monte-Carlo labels are made with.
@@ -57,7 +59,7 @@ impl Labeler<'_> {
         let problems: Vec<usize> = rollouts.iter().map(|(p, _)| *p).collect();
         let prefixes = prefixes(&rows, &problems);
         self.label(&mut generator, &prefixes, &mut rows, context)?;
-        Ok(Labeled { rows, prefixes: prefixes.len(), failures })
+        Ok(Labeled { rows, prefixes: prefixes.len(), failures, left_out: 0 })
     }
 
     /// `rollouts` episodes per problem, with the place of their problem.

@@ -75,6 +75,7 @@ impl Stage for Prm {
         "prefixes",
         "ranking*",
         "rollouts",
+        "rows_left_out",
         "steps*",
         "training_auc",
         "training_ranking*",
@@ -112,17 +113,19 @@ impl Stage for Prm {
 
     fn run(config: Config, context: &mut StageContext) -> Result<()> {
         let policy = Policy::load(context.input("model")?, "model")?;
-        let Labeled { rows, prefixes, failures } = labeled(&config, &policy, context)?;
+        let Labeled { rows, prefixes, failures, mut left_out } = labeled(&config, &policy, context)?;
         let chance = Chance::new(config.seed).child("prm", &[]);
         let (train, held) = match context.optional("evaluation") {
             Some(evaluation) => {
-                let held = given(&config, &policy.folder, read_trajectories(&evaluation.parquet())?).at("input `evaluation`")?;
+                let (held, without) = given(&config, &policy.folder, read_trajectories(&evaluation.parquet())?).at("input `evaluation`")?;
+                left_out += without;
                 disjoint(&rows, &held)?;
                 (rows, held)
             }
             None => hold_out(rows, config.held_out_share, &chance),
         };
-        let (pairs, held_pairs) = contrasted(&config, &policy.folder, &held, &chance, context)?;
+        let contrasted = contrasted(&config, &policy.folder, context)?;
+        let (pairs, held_pairs) = contrast::split(contrasted, &train, &held, |rows| hold_out(rows, config.held_out_share, &chance));
         let example = |row: &Trajectory| head::example(row, contrast::outcome(row, &config.outcome));
         let examples = |rows: &[Trajectory], pairs: &[Trajectory]| rows.iter().chain(pairs).map(example).collect::<Result<Vec<Example>>>();
         let (train_examples, held_examples) = (examples(&train, &pairs)?, examples(&held, &held_pairs)?);
@@ -138,7 +141,7 @@ impl Stage for Prm {
         model::save(context, "model", &model)?;
         context.describe("model", "steps", serde_json::to_value(config.steps).map_err(Error::bug)?);
         write_trajectories(&context.output_parquet("trajectories")?, &rows)?;
-        let counts = [("rollouts", rows.len()), ("prefixes", prefixes), ("infrastructure_failures", failures)];
+        let counts = [("rollouts", rows.len()), ("prefixes", prefixes), ("infrastructure_failures", failures), ("rows_left_out", left_out)];
         report::write(context, &config, &head, &train_examples, &held_examples, &curves, &counts)
     }
 }
@@ -148,7 +151,8 @@ fn labeled(config: &Config, policy: &Policy, context: &StageContext) -> Result<L
     match (context.optional("problems"), context.optional("trajectories")) {
         (Some(problems), None) => {
             if let Some((state, folder)) = checkpoint::latest::<State>(context)? {
-                return Ok(Labeled { rows: read_trajectories(&folder.join(ROWS))?, prefixes: state.prefixes, failures: state.failures });
+                let rows = read_trajectories(&folder.join(ROWS))?;
+                return Ok(Labeled { rows, prefixes: state.prefixes, failures: state.failures, left_out: 0 });
             }
             let problems = equal_shares(crate::problems::read(problems, "problems")?, config.problems_limit.unwrap_or(usize::MAX));
             let environment = World::new(context.cpus).environment(&config.environment)?;
@@ -159,8 +163,8 @@ fn labeled(config: &Config, policy: &Policy, context: &StageContext) -> Result<L
             Ok(labeled)
         }
         (None, Some(rows)) => {
-            let rows = given(config, &policy.folder, read_trajectories(&rows.parquet())?)?;
-            Ok(Labeled { rows, prefixes: 0, failures: 0 })
+            let (rows, left_out) = given(config, &policy.folder, read_trajectories(&rows.parquet())?)?;
+            Ok(Labeled { rows, prefixes: 0, failures: 0, left_out })
         }
         (both, _) => {
             let found = if both.is_some() { "both are given" } else { "none is given" };
@@ -170,15 +174,9 @@ fn labeled(config: &Config, policy: &Policy, context: &StageContext) -> Result<L
     }
 }
 
-/// Rows of `contrast`: those to train on, and those to measure on. A problem that labels are measured on is not trained on.
-fn contrasted(
-    config: &Config,
-    model: &ModelFolder,
-    held: &[Trajectory],
-    chance: &Chance,
-    context: &StageContext,
-) -> Result<(Vec<Trajectory>, Vec<Trajectory>)> {
-    let Some(rollouts) = context.optional("contrast") else { return Ok((Vec::new(), Vec::new())) };
+/// Rows of `contrast` with their steps, worth contrasting.
+fn contrasted(config: &Config, model: &ModelFolder, context: &StageContext) -> Result<Vec<Trajectory>> {
+    let Some(rollouts) = context.optional("contrast") else { return Ok(Vec::new()) };
     let mut rows = read_trajectories(&rollouts.parquet())?;
     expect_same_text(model, &rows, "`contrast`")?;
     rows.retain(|r| r.token_ids.len() <= model.config.max_position_embeddings);
@@ -187,17 +185,15 @@ fn contrasted(
         row.step_ends = config.steps.ends(model.chat.tokenizer(), &row.token_ids, &row.loss_mask, &row.turn)?;
         row.step_labels = None;
     }
-    let measured: BTreeSet<&str> = held.iter().map(|r| r.problem_id.as_str()).collect();
-    let (train, mut own) = hold_out(rows, config.held_out_share, chance);
-    let (train, also): (Vec<Trajectory>, Vec<Trajectory>) = train.into_iter().partition(|r| !measured.contains(r.problem_id.as_str()));
-    own.extend(also);
-    Ok((train, own))
+    Ok(rows)
 }
 
-/// Rows as given, with tokens and steps where they lack them. Rows longer than the model's positions are left out.
-fn given(config: &Config, model: &ModelFolder, rows: Vec<Trajectory>) -> Result<Vec<Trajectory>> {
+/// Rows as given, with tokens and steps where they lack them, and how many are left out: those without labels, and those longer than the
+/// model's positions.
+fn given(config: &Config, model: &ModelFolder, rows: Vec<Trajectory>) -> Result<(Vec<Trajectory>, usize)> {
     expect_same_text(model, &rows, "`trajectories`")?;
-    let mut ready = Vec::with_capacity(rows.len());
+    let all = rows.len();
+    let mut ready = Vec::with_capacity(all);
     for mut row in rows.into_iter().filter(|r| r.step_labels.is_some()) {
         if row.token_ids.is_empty() {
             let encoded =
@@ -215,7 +211,8 @@ fn given(config: &Config, model: &ModelFolder, rows: Vec<Trajectory>) -> Result<
             ready.push(row);
         }
     }
-    Ok(ready)
+    let left_out = all - ready.len();
+    Ok((ready, left_out))
 }
 
 /// Quality counts only on problems that nothing was learned from.

@@ -87,7 +87,9 @@ fn quality_is_measured_on_the_evaluation_rows_alone() {
         ..Trajectory::default()
     };
     let train: Vec<Trajectory> = (0..12).map(|i| row(&format!("{i}+1"), (i % 2) as f32)).collect();
-    let measured = vec![row("20+1", 1.0), row("21+1", 0.0), row("22+1", 1.0)];
+    let measured = [row("20+1", 1.0), row("21+1", 0.0), row("22+1", 1.0)];
+    // Without labels a row says nothing; that it is left out is counted.
+    let silent = Trajectory { step_labels: None, ..row("30+1", 0.0) };
     let run = |evaluation: &[Trajectory]| {
         let folder = tempfile::tempdir().unwrap();
         let mut c = context(folder.path());
@@ -95,7 +97,8 @@ fn quality_is_measured_on_the_evaluation_rows_alone() {
         input_trajectories(&mut c, folder.path(), "evaluation", evaluation);
         run_stage::<Prm>(options(), &mut c).map(|()| (c.metrics.clone(), outputs_of(&c)))
     };
-    let (metrics, rows) = run(&measured).unwrap();
+    let (metrics, rows) = run(&[measured.to_vec(), vec![silent]].concat()).unwrap();
+    assert_eq!(metrics["rows_left_out"], 1.0);
     assert_eq!((metrics["held_out_steps"], metrics["steps_labeled"]), (3.0, 15.0));
     assert_eq!(metrics["label_mean"], 0.5, "the training rows alone");
     assert_eq!(rows.len(), 12, "nothing of `evaluation` is handed on");

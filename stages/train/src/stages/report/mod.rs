@@ -41,10 +41,11 @@ pub struct JoinReports;
 impl Stage for JoinReports {
     type Config = Config;
     const NAME: &'static str = "report";
+    const VERSION: u32 = 2;
     const SUMMARY: &'static str = "Join reports into one self-contained HTML page with learning curves, a Markdown file and a JSON file.";
     const DOC: &'static str = "Joins the reports in the order in which they are wired. Writes `report.html` (self-contained: no script, no external resource), \
-        `report.md`, `report.json` and one SVG per curve. Metrics keep their names; where two reports use one name, both get their \
-        report's title in front.";
+        `report.md`, `report.json` and one SVG per curve. Metrics keep their names, bounds of intervals have `_low` and `_high` behind; \
+        where two reports use one name, both get their report's title in front. A check here fails the run and leaves the page.";
     const EXAMPLE: &'static str = r#"{"reports": ["${{ stages.sft.report }}", "${{ stages.evaluate.report }}"], "title": "Quickstart"}"#;
     const PLACEMENT: Placement = Placement::Process;
     const METRICS: &'static [&'static str] = &["*"];
@@ -69,6 +70,12 @@ impl Stage for JoinReports {
         let joined = merge::merge(&config.title, &config.summary, &reports);
         for (name, metric) in &joined.metrics {
             context.metric(name.clone(), metric.value);
+            for (bound, value) in [("low", metric.low), ("high", metric.high)] {
+                let bound = format!("{name}_{bound}");
+                if let Some(value) = value.filter(|_| !joined.metrics.contains_key(&bound)) {
+                    context.metric(bound, value);
+                }
+            }
         }
         write(&config, &reports, &joined, context.output("report")?)
     }

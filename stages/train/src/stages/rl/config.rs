@@ -280,8 +280,8 @@ pub fn schema() -> Value {
     for (definition, part) in [("Rollout", "strategy"), ("Loss", "correction")] {
         relax_kind(&mut schema["$defs"][definition]["properties"][part]);
     }
-    let names: Vec<&str> = trainyard_learn::compose::COMPOSITIONS.iter().map(|c| c.name).collect();
-    schema["properties"]["algorithm"] = json!({ "type": "string", "enum": names, "default": trainyard_learn::compose::DEFAULT, "description": "A named composition of parts; the other keys override it." });
+    let names: Vec<&str> = trainyard_learn::compositions::COMPOSITIONS.iter().map(|c| c.name).collect();
+    schema["properties"]["algorithm"] = json!({ "type": "string", "enum": names, "default": trainyard_learn::compositions::DEFAULT, "description": "A named composition of parts; the other keys override it." });
     schema["properties"][trainyard_learn::mechanism::KEY] = json!({
         "type": "object",
         "additionalProperties": false,

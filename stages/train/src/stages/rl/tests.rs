@@ -98,7 +98,7 @@ fn with(mut options: Value, over: Value) -> Value {
 
 #[test]
 fn every_composition_trains() {
-    for composition in compose::COMPOSITIONS {
+    for composition in trainyard_learn::compositions::COMPOSITIONS {
         let folder = tempfile::tempdir().unwrap();
         let o = with(options(3), json!({"algorithm": composition.name, "checkpoint_every": 0, "problems_per_step": 6}));
         let context = short(folder.path(), o, 2, None).unwrap_or_else(|e| panic!("{}: {e}", composition.name));

@@ -1,0 +1,62 @@
+//! What is asked of the rollout loop: episodes to run, and their limits.
+//!
+//! Why so: everything that samples (practice, labels, evaluation) asks in the same words. Refuses: nothing by itself; the loop judges.
+
+use trainyard_learn::Prefix;
+
+/// When an episode whose tools have answered goes on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ToolWait {
+    /// At once, whatever the others do (VerlTool, 2509.01055).
+    #[default]
+    Trajectory,
+    /// When all sequences have ended their turns and all their tools have answered.
+    Batch,
+}
+
+/// Limits of an episode, in tokens and turns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    pub turn_tokens: usize,
+    /// Prompt, turns and observations together.
+    pub episode_tokens: usize,
+    /// Sequences decoded at the same time.
+    pub running: usize,
+    pub tool_wait: ToolWait,
+}
+
+/// Where an episode begins.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum Start {
+    /// At the prompt.
+    #[default]
+    Root,
+    /// In the middle of an earlier episode: whole turns as sampled (stop token included), then the first tokens of the next one. The
+    /// turns are replayed in a fresh environment, which answers as it did.
+    Prefix(Prefix),
+}
+
+/// One episode to run.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Job {
+    /// Place in the list of problems.
+    pub problem: usize,
+    /// Tells several groups of one problem apart. The draws are named by the problem's id, this and `sample`, so that a problem is
+    /// sampled alike whatever stands beside it in its list.
+    pub draw: u64,
+    pub group: u32,
+    pub sample: u32,
+    pub start: Start,
+    /// Text put before the problem while sampling; the record is without it. Empty = none.
+    pub scaffold: String,
+    /// Turn limit; none = the environment's.
+    pub max_turns: Option<u32>,
+}
+
+impl Job {
+    /// Sample `sample` of a problem from its prompt, in the group that has the problem's number.
+    pub fn root(problem: usize, sample: u32) -> Self {
+        Self { problem, group: problem as u32, sample, ..Self::default() }
+    }
+}
