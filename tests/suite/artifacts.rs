@@ -41,7 +41,8 @@ fn a_table_can_be_listed_shown_queried_and_exported() {
     s.run(&["artifacts", "export", "latest/import/problems", "rows.csv"]).code(0);
     let csv = s.read("rows.csv");
     assert!(csv.starts_with("id,") && csv.contains("Ann has 2 figs") && csv.contains("Bob has 7 nuts"), "{csv}");
-    let told = s.run(&["artifacts", "export", "latest/import/problems", "rows.jsonl", "--format", "json"]).code(0).json();
+    let told =
+        s.run(&["artifacts", "export", "latest/import/problems", "rows.jsonl", "--format", "json"]).code(0).json();
     assert_eq!(told, serde_json::json!({"artifact": "latest/import/problems", "files": ["rows.jsonl"], "rows": 2}));
 }
 
@@ -59,7 +60,8 @@ fn many() -> Sandbox {
     s.write("problems.yaml", PROBLEMS);
     let row = |i: u32| {
         let (question, sum) = (format!("Ann has {i} figs and buys 3. How many?"), i + 3);
-        let row = serde_json::json!({"question": question, "answer": format!("{i}+3 = <<{i}+3={sum}>>{sum}\n#### {sum}")});
+        let row =
+            serde_json::json!({"question": question, "answer": format!("{i}+3 = <<{i}+3={sum}>>{sum}\n#### {sum}")});
         format!("{row}\n")
     };
     s.write("rows.jsonl", (1..=20_000).map(row).collect::<String>());
@@ -78,7 +80,8 @@ const COUNT: &str = "select count(*) as n from self";
 #[test]
 fn a_statement_that_runs_away_ends_at_its_time_limit() {
     let s = many();
-    let query = |sql: &str, timeout: &str| s.run(&["artifacts", "query", "latest/import/problems", sql, "--timeout", timeout]);
+    let query =
+        |sql: &str, timeout: &str| s.run(&["artifacts", "query", "latest/import/problems", sql, "--timeout", timeout]);
     query(&endless(), "1s").code(1).says("limit of 1.0s").says("`--timeout 5m`");
     query(COUNT, "10m").code(0).prints("20000");
     query(COUNT, "10").code(2).says("is no duration");
@@ -87,7 +90,8 @@ fn a_statement_that_runs_away_ends_at_its_time_limit() {
 #[test]
 fn a_statement_that_needs_too_much_memory_ends_at_its_limit() {
     let s = many();
-    let query = |sql: &str, memory: &str| s.run(&["artifacts", "query", "latest/import/problems", sql, "--memory", memory]);
+    let query =
+        |sql: &str, memory: &str| s.run(&["artifacts", "query", "latest/import/problems", sql, "--memory", memory]);
     let pairs = "select a.id as x, b.id as y from self a cross join self b order by y";
     query(pairs, "64MiB").code(1).says("limit of 64.0 MiB").says("`--memory 8GiB`");
     query(COUNT, "64MiB").code(0).prints("20000");

@@ -60,7 +60,8 @@ fn byte_code_that_python_leaves_in_a_source_folder_changes_nothing() {
     assert_eq!(plan["stages"][0]["decision"], "hit");
 }
 
-const ONE: &str = "version: 1\nname: one\nstages:\n  one:\n    run: printf 1 > ${{ outputs.o }}/x\n    outputs: {o: {kind: files}}\n";
+const ONE: &str =
+    "version: 1\nname: one\nstages:\n  one:\n    run: printf 1 > ${{ outputs.o }}/x\n    outputs: {o: {kind: files}}\n";
 
 #[test]
 fn attempts_flush_what_they_store_where_the_site_says_so() {

@@ -119,7 +119,12 @@ fn a_model_that_emits_nan_is_named_with_its_problem() {
     let mut huge = sound.clone();
     fill(&mut huge, "model.norm.weight", 3e38);
     std::fs::write(&weights, &huge).unwrap();
-    fails(&s, &before, "evaluate.yaml", &["evaluate: failed: ", "logits are not numbers on problem `", "use an earlier model"]);
+    fails(
+        &s,
+        &before,
+        "evaluate.yaml",
+        &["evaluate: failed: ", "logits are not numbers on problem `", "use an earlier model"],
+    );
     std::fs::write(&weights, &sound).unwrap();
     s.run(&["run", "evaluate.yaml"]).code(0);
 }
@@ -164,14 +169,17 @@ fn a_tokenizer_that_does_not_match_its_model_is_refused() {
     let mut tokenizer: serde_json::Value = serde_json::from_str(&sound).unwrap();
     tokenizer["model"]["vocab"]["€"] = 9_999.into();
     std::fs::write(&file, tokenizer.to_string()).unwrap();
-    let words = ["model: failed: ", "the tokenizer has 10000 tokens, the model's vocabulary only", "its own tokenizer.json"];
+    let words =
+        ["model: failed: ", "the tokenizer has 10000 tokens, the model's vocabulary only", "its own tokenizer.json"];
     fails(&s, &before, "evaluate.yaml", &words);
     std::fs::write(&file, sound).unwrap();
     s.run(&["run", "evaluate.yaml"]).code(0);
 }
 
 fn import(source: &str, format: &str) -> String {
-    format!("version: 1\nname: import\nstages:\n  import:\n    uses: data/import\n    with: {{source: {source}, format: {format}}}\n")
+    format!(
+        "version: 1\nname: import\nstages:\n  import:\n    uses: data/import\n    with: {{source: {source}, format: {format}}}\n"
+    )
 }
 
 #[test]
@@ -230,7 +238,9 @@ fn replace(path: &Path, bytes: &[u8]) {
 fn a_tool_call_that_never_ends_or_fills_the_memory_costs_its_row_only() {
     let s = Sandbox::new();
     let before = publish(&s);
-    let row = |n: u32, code: &str| format!("{{\"question\": \"Question {n}?\", \"answer\": \"It is <<{code}=5>>5\\n#### 5\"}}\n");
+    let row = |n: u32, code: &str| {
+        format!("{{\"question\": \"Question {n}?\", \"answer\": \"It is <<{code}=5>>5\\n#### 5\"}}\n")
+    };
     let endless = "while True: pass";
     let rows = [row(1, "2+3"), row(2, endless), row(3, "len([7]*10**11)-10**11+5"), row(4, "1+4")];
     s.write("rows.jsonl", rows.concat());
@@ -246,8 +256,10 @@ fn a_tool_call_that_never_ends_or_fills_the_memory_costs_its_row_only() {
     let metric = |name: &str| report["metrics"][name]["value"].as_f64();
     assert_eq!((metric("dropped_time_limit"), metric("dropped_disagreement")), (Some(1.0), Some(1.0)), "{report}");
     assert!(report.to_string().contains(endless), "the report names what did not hold: {report}");
-    let rows =
-        s.run(&["artifacts", "query", "latest/import/problems", "select count(*) as n from self", "--format", "json"]).code(0).json();
+    let rows = s
+        .run(&["artifacts", "query", "latest/import/problems", "select count(*) as n from self", "--format", "json"])
+        .code(0)
+        .json();
     assert_eq!(rows["rows"][0][0], 4, "{rows}");
     intact(&s, &before);
 }

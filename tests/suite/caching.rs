@@ -31,7 +31,8 @@ fn a_second_run_is_all_hits_and_runs_nothing() {
     s.run(&["run", "chain.yaml"]).code(0);
     assert_eq!(s.read("log").lines().count(), 1);
     let plan = s.run(&["plan", "chain.yaml", "--format", "json"]).code(0).json();
-    let decisions: Vec<_> = plan["stages"].as_array().unwrap().iter().map(|x| x["decision"].as_str().unwrap().to_string()).collect();
+    let decisions: Vec<_> =
+        plan["stages"].as_array().unwrap().iter().map(|x| x["decision"].as_str().unwrap().to_string()).collect();
     assert_eq!(decisions, ["hit", "hit"]);
 }
 

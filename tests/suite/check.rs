@@ -4,9 +4,21 @@ use crate::kit::Sandbox;
 
 /// Every sample is a file with mistakes and, line by line, what must be said about it.
 pub const SAMPLES: &[(&str, &str, &[&str])] = &[
-    ("unknown key", "version: 1\nname: x\nstages:\n  a:\n    uses: noop\n    timeouts: 3s\n", &["timeouts", "timeout", "x.yaml:6:5"]),
-    ("duplicate key", "version: 1\nname: x\nname: y\nstages:\n  a: {uses: noop}\n", &["duplicate", "name", "x.yaml:3:1"]),
-    ("wrong type", "version: 1\nname: x\nstages:\n  a:\n    uses: sft\n    with: {model: 3, seed: many}\n", &["seed", "x.yaml:6:"]),
+    (
+        "unknown key",
+        "version: 1\nname: x\nstages:\n  a:\n    uses: noop\n    timeouts: 3s\n",
+        &["timeouts", "timeout", "x.yaml:6:5"],
+    ),
+    (
+        "duplicate key",
+        "version: 1\nname: x\nname: y\nstages:\n  a: {uses: noop}\n",
+        &["duplicate", "name", "x.yaml:3:1"],
+    ),
+    (
+        "wrong type",
+        "version: 1\nname: x\nstages:\n  a:\n    uses: sft\n    with: {model: 3, seed: many}\n",
+        &["seed", "x.yaml:6:"],
+    ),
     (
         "cycle",
         "version: 1\nname: x\nstages:\n  a: {uses: noop, needs: [c]}\n  b: {uses: noop, needs: [a]}\n  c: {uses: noop, needs: [b]}\n",
@@ -24,7 +36,11 @@ pub const SAMPLES: &[(&str, &str, &[&str])] = &[
         &["9", "5", "x.yaml:4:"],
     ),
     ("no such stage kind", "version: 1\nname: x\nstages:\n  a: {uses: nop}\n", &["nop", "noop", "x.yaml:4:"]),
-    ("no pool has it", "version: 1\nname: x\nstages:\n  a: {run: \"true\", resources: {gpus: 8, tags: [h100]}}\n", &["h100", "x.yaml:4:"]),
+    (
+        "no pool has it",
+        "version: 1\nname: x\nstages:\n  a: {run: \"true\", resources: {gpus: 8, tags: [h100]}}\n",
+        &["h100", "x.yaml:4:"],
+    ),
     (
         "missing file",
         "version: 1\nname: x\nstages:\n  a:\n    uses: data/import\n    with: {source: nowhere.jsonl, format: gsm8k}\n",
@@ -77,7 +93,8 @@ fn all_mistakes_come_at_once() {
     s.write("x.yaml", "version: 1\nname: x\nstages:\n  a: {uses: nop}\n  b: {uses: noop, needs: [zz]}\n  c: {uses: noop, timeout: 5}\n");
     let ran = s.run(&["check", "x.yaml", "--format", "json"]).code(2);
     let found = ran.json();
-    let lines: Vec<u64> = found["diagnostics"].as_array().unwrap().iter().map(|d| d["line"].as_u64().unwrap()).collect();
+    let lines: Vec<u64> =
+        found["diagnostics"].as_array().unwrap().iter().map(|d| d["line"].as_u64().unwrap()).collect();
     assert_eq!(lines, [4, 5, 6], "{found}");
 }
 

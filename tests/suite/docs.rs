@@ -23,7 +23,8 @@ fn every_shipped_workflow_checks() {
         if path.extension().is_some_and(|e| e == "yaml") {
             let path = path.to_str().unwrap();
             let data = format!("data={}", data.display());
-            let args: &[&str] = if path.ends_with("gsm8k.yaml") { &["check", path, "-p", &data] } else { &["check", path] };
+            let args: &[&str] =
+                if path.ends_with("gsm8k.yaml") { &["check", path, "-p", &data] } else { &["check", path] };
             s.run(args).code(0);
         }
     }
@@ -88,9 +89,17 @@ fn dangling(root: &serde_json::Value, at: &serde_json::Value) {
 #[test]
 fn parts_are_listed_and_documented() {
     let s = Sandbox::new();
-    s.run(&["stages", "rl"]).code(0).prints("advantages/stratified").prints("rewards/tool_efficiency").prints("environments/grid-world");
+    s.run(&["stages", "rl"])
+        .code(0)
+        .prints("advantages/stratified")
+        .prints("rewards/tool_efficiency")
+        .prints("environments/grid-world");
     s.run(&["stages", "losses/clip"]).code(0).prints("1707.06347").prints("clip_high: number = 0.28");
-    s.run(&["stages", "rewards/tool_efficiency"]).code(0).prints("cos(m·π/(2m + c))").prints("2504.14870").prints("smoothing: number = 1");
+    s.run(&["stages", "rewards/tool_efficiency"])
+        .code(0)
+        .prints("cos(m·π/(2m + c))")
+        .prints("2504.14870")
+        .prints("smoothing: number = 1");
     s.run(&["stages", "environments/grid-world"]).code(0).prints("2306.13831").prints("max_turns: integer = 64");
     s.run(&["stages", "data/filter"]).code(0).prints("rules/near_duplicates");
     s.run(&["stages", "rules/near_duplicates"]).code(0).prints("MinHash").prints("threshold: number = 0.8");

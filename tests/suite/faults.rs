@@ -16,11 +16,17 @@ impl Mount {
     #[track_caller]
     fn new(size: &str) -> Option<Self> {
         let folder = TempDir::with_prefix("trainyard-mount-").unwrap();
-        let mounted = Command::new("mount").args(["-t", "tmpfs", "-o", &format!("size={size}"), "tmpfs"]).arg(folder.path()).output();
+        let mounted = Command::new("mount")
+            .args(["-t", "tmpfs", "-o", &format!("size={size}"), "tmpfs"])
+            .arg(folder.path())
+            .output();
         if mounted.is_ok_and(|o| o.status.success()) {
             return Some(Self(folder));
         }
-        assert!(std::env::var_os("TRAINYARD_TEST_MOUNTS").is_none(), "TRAINYARD_TEST_MOUNTS is set, but nothing can be mounted");
+        assert!(
+            std::env::var_os("TRAINYARD_TEST_MOUNTS").is_none(),
+            "TRAINYARD_TEST_MOUNTS is set, but nothing can be mounted"
+        );
         skipped("this user may not mount a file system");
         None
     }
@@ -32,7 +38,14 @@ impl Mount {
         Sandbox::new().with_store(self.path().join("store").display().to_string())
     }
     fn remount(&self, options: &str) {
-        assert!(Command::new("mount").args(["-o", &format!("remount,{options}")]).arg(self.path()).status().unwrap().success());
+        assert!(
+            Command::new("mount")
+                .args(["-o", &format!("remount,{options}")])
+                .arg(self.path())
+                .status()
+                .unwrap()
+                .success()
+        );
     }
 }
 
@@ -59,7 +72,11 @@ fn a_full_disk_is_a_clear_error_and_the_same_command_goes_on_once_there_is_room(
     let before = publish(&s);
     s.write("big.yaml", BIG);
     // The output does not fit, but the journal still does: the stage fails.
-    s.run(&["run", "big.yaml"]).code(1).says("big: failed: cannot write").says("No space left on device").says("free some space");
+    s.run(&["run", "big.yaml"])
+        .code(1)
+        .says("big: failed: cannot write")
+        .says("No space left on device")
+        .says("free some space");
     intact(&s, &before);
     // Nothing fits: no run can begin.
     let ballast = mount.path().join("ballast");

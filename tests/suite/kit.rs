@@ -30,13 +30,23 @@ impl Ran {
     /// Asserts that stderr holds a text.
     #[track_caller]
     pub fn says(self, text: &str) -> Self {
-        assert!(self.stderr.contains(text), "stderr lacks `{text}`\n--- stderr\n{}\n--- stdout\n{}", self.stderr, self.stdout);
+        assert!(
+            self.stderr.contains(text),
+            "stderr lacks `{text}`\n--- stderr\n{}\n--- stdout\n{}",
+            self.stderr,
+            self.stdout
+        );
         self
     }
     /// Asserts that stdout holds a text.
     #[track_caller]
     pub fn prints(self, text: &str) -> Self {
-        assert!(self.stdout.contains(text), "stdout lacks `{text}`\n--- stdout\n{}\n--- stderr\n{}", self.stdout, self.stderr);
+        assert!(
+            self.stdout.contains(text),
+            "stdout lacks `{text}`\n--- stdout\n{}\n--- stderr\n{}",
+            self.stdout,
+            self.stderr
+        );
         self
     }
     /// Stdout as JSON.

@@ -166,8 +166,12 @@ fn doctor_names_webhooks_without_an_address() {
     told.prints("failed: the variable HOOK_OF_SUITE is not set").prints("succeeded to example.com");
 
     let hook = "https://hooks.example.com/secret-path";
-    let told = ran(s.command(&["doctor", "--format", "json"]).env("HOOK_OF_SUITE", hook).output().unwrap()).code(0).json();
+    let told =
+        ran(s.command(&["doctor", "--format", "json"]).env("HOOK_OF_SUITE", hook).output().unwrap()).code(0).json();
     let findings = told["findings"].as_array().unwrap();
-    assert!(findings.iter().any(|f| f["what"] == "notification" && f["detail"] == "failed to hooks.example.com"), "{told}");
+    assert!(
+        findings.iter().any(|f| f["what"] == "notification" && f["detail"] == "failed to hooks.example.com"),
+        "{told}"
+    );
     assert!(findings.iter().any(|f| f["what"] == "pool" && f["good"] == true), "{told}");
 }

@@ -41,7 +41,10 @@ fn a_failed_run_is_told_with_what_failed_and_a_busy_server_is_asked_again() {
     let ran = s.run(&["run", "bad.yaml"]).code(1);
     assert!(!ran.stderr.contains("warning"), "{}", ran.stderr);
     let told = heard.join().unwrap().remove(1);
-    assert_eq!((&told["workflow"], &told["status"], &told["failed"][0]["stage"]), (&"bad".into(), &"failed".into(), &"one".into()));
+    assert_eq!(
+        (&told["workflow"], &told["status"], &told["failed"][0]["stage"]),
+        (&"bad".into(), &"failed".into(), &"one".into())
+    );
     assert!(told["failed"][0]["error"].as_str().unwrap().contains("exit code 7"), "{told}");
     assert!(told["text"].as_str().unwrap().contains("1 failed"), "{told}");
 }
@@ -64,7 +67,10 @@ fn an_outcome_that_is_not_asked_for_is_not_told() {
 #[test]
 fn a_webhook_out_of_reach_is_a_warning_without_its_path() {
     let s = Sandbox::new();
-    s.write("trainyard.yaml", "version: 1\nnotifications: [{on: [succeeded], webhook: \"http://127.0.0.1:1/hooks/secret-path\"}]\n");
+    s.write(
+        "trainyard.yaml",
+        "version: 1\nnotifications: [{on: [succeeded], webhook: \"http://127.0.0.1:1/hooks/secret-path\"}]\n",
+    );
     s.write("good.yaml", GOOD);
     let ran = s.run(&["run", "good.yaml"]).code(0).says("warning: the notification to 127.0.0.1 was not delivered");
     assert!(!ran.stderr.contains("secret-path"), "{}", ran.stderr);

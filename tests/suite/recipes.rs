@@ -87,7 +87,8 @@ fn write(s: &Sandbox, name: &str, change: impl Fn(String) -> String) {
 fn on_the_run_succeeds_and_off_it_fails_by_its_mechanism_alone() {
     let s = sandbox();
     let on = s.run(&["run", "workflows/recipes/tiny.yaml"]).code(0);
-    on.says("mechanism check holds: difference_void is -2, must be at most -1").says("guard check holds: difference_reward is -0.2500");
+    on.says("mechanism check holds: difference_void is -2, must be at most -1")
+        .says("guard check holds: difference_reward is -0.2500");
     assert_eq!(s.read("log").lines().count(), 2);
     let off = s.run(&["run", "workflows/recipes/tiny.yaml", "-p", "mechanism=off"]).code(1);
     // Every check is told, and the failure names all that failed.
@@ -97,7 +98,12 @@ fn on_the_run_succeeds_and_off_it_fails_by_its_mechanism_alone() {
         .says("difference_void is 0, at most -1 is asked; mechanism check failed: a_void is 4, at most 3 is asked");
     assert_eq!(s.read("log").lines().count(), 2, "off, the treatment is the baseline: a cache hit");
     let shown = s.run(&["runs", "show", "latest", "--format", "json"]).code(0).json();
-    let arms: Vec<_> = shown["stages"].as_array().unwrap().iter().filter(|x| x["kind"] == "run" && x["stage"] != "start/base").collect();
+    let arms: Vec<_> = shown["stages"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|x| x["kind"] == "run" && x["stage"] != "start/base")
+        .collect();
     assert_eq!(arms.len(), 2);
     assert!(arms.iter().all(|a| a["status"] == "hit" && a["digest"] == arms[0]["digest"]), "{arms:?}");
 }
@@ -171,7 +177,11 @@ fn the_table_of_systems_is_generated_from_results() {
     s.run(&["recipes", "--write", "docs/systems.md"]).code(0).prints("1 recipes, 0 with results");
     assert!(!s.store().exists(), "looking makes no store");
     let before = s.read("docs/systems.md");
-    assert!(before.contains("| Tiny (nowhere) | It halves \\| the voids. |") && before.contains("| not run | Everything. |"), "{before}");
+    assert!(
+        before.contains("| Tiny (nowhere) | It halves \\| the voids. |")
+            && before.contains("| not run | Everything. |"),
+        "{before}"
+    );
     s.run(&["run", "workflows/recipes/tiny.yaml"]).code(0);
     s.run(&["recipes", "--write", "docs/systems.md"]).code(0).prints("1 recipes, 1 with results");
     let after = s.read("docs/systems.md");
@@ -188,7 +198,10 @@ fn the_table_of_systems_is_generated_from_results() {
     // Another version of the recipe has no results.
     write(&s, "tiny", |text| text.replace("void=2", "void=1"));
     let told = s.run(&["recipes", "--write", "docs/systems.md", "--format", "json"]).code(0).json();
-    assert_eq!((&told["wrote"], &told["recipes"], &told["measured"]), (&"docs/systems.md".into(), &1.into(), &0.into()));
+    assert_eq!(
+        (&told["wrote"], &told["recipes"], &told["measured"]),
+        (&"docs/systems.md".into(), &1.into(), &0.into())
+    );
 }
 
 #[test]

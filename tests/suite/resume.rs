@@ -16,7 +16,10 @@ stages:
 "#;
 
 fn slow(s: &Sandbox) {
-    s.write("slow.yaml", SLOW.replace("LOG", s.path("log").to_str().unwrap()).replace("GO", s.path("go").to_str().unwrap()));
+    s.write(
+        "slow.yaml",
+        SLOW.replace("LOG", s.path("log").to_str().unwrap()).replace("GO", s.path("go").to_str().unwrap()),
+    );
 }
 
 fn logged(s: &Sandbox, word: &str) -> usize {
@@ -33,7 +36,12 @@ fn a_killed_engine_is_taken_over_under_the_same_run_id() {
     child.wait().unwrap();
     s.write("go", "");
     let ran = s.run(&["run", "slow.yaml"]).code(0);
-    assert!(ran.stderr.contains("resum") || ran.stdout.contains("resum"), "it must say that it resumed\n{}{}", ran.stdout, ran.stderr);
+    assert!(
+        ran.stderr.contains("resum") || ran.stdout.contains("resum"),
+        "it must say that it resumed\n{}{}",
+        ran.stdout,
+        ran.stderr
+    );
     assert_eq!((logged(&s, "one"), logged(&s, "two")), (1, 2));
     let runs = s.run(&["runs", "list", "--format", "json"]).code(0).json();
     assert_eq!(runs.as_array().unwrap().len(), 1, "{runs}");

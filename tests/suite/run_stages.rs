@@ -40,7 +40,9 @@ fn a_failing_command_fails_its_stage_and_blocks_what_needs_it() {
         ran.stderr
     );
     let shown = s.run(&["runs", "show", "latest", "--format", "json"]).code(0).json();
-    let status = |stage: &str| shown["stages"].as_array().unwrap().iter().find(|x| x["stage"] == stage).unwrap()["status"].clone();
+    let status = |stage: &str| {
+        shown["stages"].as_array().unwrap().iter().find(|x| x["stage"] == stage).unwrap()["status"].clone()
+    };
     assert_eq!((status("bad"), status("after"), status("other")), ("failed".into(), "blocked".into(), "done".into()));
     s.run(&["logs", "latest", "bad"]).code(0).prints("about to fail");
 }
@@ -73,7 +75,10 @@ fn what_a_command_leaves_in_the_background_ends_with_it() {
 #[test]
 fn the_last_lines_of_a_failed_command_are_kept() {
     let s = Sandbox::new();
-    s.write("fail.yaml", "version: 1\nname: fail\nstages:\n  bad:\n    run: (sleep 0.3; echo last words >&2) & exit 3\n");
+    s.write(
+        "fail.yaml",
+        "version: 1\nname: fail\nstages:\n  bad:\n    run: (sleep 0.3; echo last words >&2) & exit 3\n",
+    );
     s.run(&["run", "fail.yaml"]).code(1).says("exit code 3");
     s.run(&["logs", "latest", "bad"]).code(0).prints("last words");
 }
@@ -90,16 +95,26 @@ fn a_line_without_an_end_is_cut() {
 #[test]
 fn metrics_that_are_no_text_fail_the_stage() {
     let s = Sandbox::new();
-    s.write("bytes.yaml", "version: 1\nname: bytes\nstages:\n  bytes:\n    run: printf '\\377' > \"$TRAINYARD_METRICS\"\n");
+    s.write(
+        "bytes.yaml",
+        "version: 1\nname: bytes\nstages:\n  bytes:\n    run: printf '\\377' > \"$TRAINYARD_METRICS\"\n",
+    );
     s.run(&["run", "bytes.yaml"]).code(1).says("$TRAINYARD_METRICS is no UTF-8 text");
 }
 
 #[test]
 fn only_commands_take_an_environment() {
     let s = Sandbox::new();
-    s.write("kind.yaml", "version: 1\nname: kind\nstages:\n  gate: {uses: noop, env: {LOG: info}, secrets: [HF_TOKEN]}\n");
+    s.write(
+        "kind.yaml",
+        "version: 1\nname: kind\nstages:\n  gate: {uses: noop, env: {LOG: info}, secrets: [HF_TOKEN]}\n",
+    );
     let checked = s.run(&["check", "kind.yaml", "--format", "json"]).code(2);
     for key in ["env", "secrets"] {
-        assert!(checked.stdout.contains(&format!("`{key}` cannot be set on a stage with `uses`")), "{}", checked.stdout);
+        assert!(
+            checked.stdout.contains(&format!("`{key}` cannot be set on a stage with `uses`")),
+            "{}",
+            checked.stdout
+        );
     }
 }

@@ -34,7 +34,8 @@ impl Bucket {
     /// there they are garbage.
     fn lose_objects(&self) {
         let folder = format!("{}/", layout::OBJECTS);
-        let objects: Vec<_> = self.names(layout::OBJECTS).iter().map(|name| (name.replacen(&folder, "", 1), 0)).collect();
+        let objects: Vec<_> =
+            self.names(layout::OBJECTS).iter().map(|name| (name.replacen(&folder, "", 1), 0)).collect();
         assert!(!objects.is_empty());
         let plan = GarbagePlan { objects, ..GarbagePlan::default() };
         wait(async { open(&format!("{}/{}", self.url, layout::OBJECTS)).await.collect_garbage(&plan).await.unwrap() });
@@ -54,14 +55,16 @@ fn wait<T>(future: impl Future<Output = T>) -> T {
 fn digests(s: &Sandbox) -> BTreeMap<String, String> {
     let list = s.run(&["artifacts", "list", "--format", "json"]).code(0).json();
     let text = |v: &serde_json::Value| v.as_str().unwrap().to_string();
-    let named = |a: &serde_json::Value| (text(&a["artifact"]).split_once('/').unwrap().1.to_string(), text(&a["digest"]));
+    let named =
+        |a: &serde_json::Value| (text(&a["artifact"]).split_once('/').unwrap().1.to_string(), text(&a["digest"]));
     list.as_array().unwrap().iter().map(named).collect()
 }
 
 /// All runs, newest first.
 fn runs(s: &Sandbox) -> Vec<(String, String)> {
     let list = s.run(&["runs", "list", "--format", "json"]).code(0).json();
-    let row = |r: &serde_json::Value| (r["run"].as_str().unwrap().to_string(), r["status"].as_str().unwrap().to_string());
+    let row =
+        |r: &serde_json::Value| (r["run"].as_str().unwrap().to_string(), r["status"].as_str().unwrap().to_string());
     list.as_array().unwrap().iter().map(row).collect()
 }
 

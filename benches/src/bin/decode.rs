@@ -25,8 +25,20 @@ fn shapes() -> [Shape; 3] {
     let mut middle = ModelConfig::llama(1_024, 512, 1_376, 8, 8, 8);
     middle.max_position_embeddings = 1_024;
     [
-        Shape { name: "quickstart (96 wide, 3 layers)", config: ModelConfig::llama(493, 96, 256, 3, 4, 4), batch: 64, prompt: 24, new: 48 },
-        Shape { name: "small (128 wide, 4 layers)", config: ModelConfig::llama(256, 128, 344, 4, 4, 4), batch: 64, prompt: 24, new: 48 },
+        Shape {
+            name: "quickstart (96 wide, 3 layers)",
+            config: ModelConfig::llama(493, 96, 256, 3, 4, 4),
+            batch: 64,
+            prompt: 24,
+            new: 48,
+        },
+        Shape {
+            name: "small (128 wide, 4 layers)",
+            config: ModelConfig::llama(256, 128, 344, 4, 4, 4),
+            batch: 64,
+            prompt: 24,
+            new: 48,
+        },
         Shape { name: "middle (512 wide, 8 layers)", config: middle, batch: 16, prompt: 256, new: 48 },
     ]
 }
@@ -36,7 +48,8 @@ impl Shape {
     fn operations(&self) -> f64 {
         let c = &self.config;
         let head = c.vocab_size * c.hidden_size;
-        let body: usize = c.parameters().iter().filter(|(_, s)| s.len() == 2).map(|(_, s)| s[0] * s[1]).sum::<usize>() - head;
+        let body: usize =
+            c.parameters().iter().filter(|(_, s)| s.len() == 2).map(|(_, s)| s[0] * s[1]).sum::<usize>() - head;
         let length = self.prompt + self.new - 1;
         let attention = 2 * c.num_hidden_layers * c.query_width() * length * length;
         (self.batch * (2 * body * length + 2 * head * self.new + attention)) as f64
@@ -124,5 +137,8 @@ fn main() -> Result<()> {
     let peak = peak(&clock, threads);
     println!("{threads} threads, {}, products {:.1} GFLOP/s", Isa::detect().name(), peak / 1e9);
     let wanted = argument(3).unwrap_or_default();
-    shapes().iter().filter(|s| s.name.starts_with(&wanted)).try_for_each(|shape| measure(&clock, shape, seconds, threads, peak))
+    shapes()
+        .iter()
+        .filter(|s| s.name.starts_with(&wanted))
+        .try_for_each(|shape| measure(&clock, shape, seconds, threads, peak))
 }

@@ -64,7 +64,12 @@ impl Loop {
         let chance = Chance::new(1);
         let weights = Decoder::initialize(&config, &chance)?.weights()?;
         let generator = Generator::new(&config, &weights, threads)?;
-        let options = OptimizerOptions { learning_rate: 1e-4, decay: Decay::Constant, warmup_share: 0.0, ..OptimizerOptions::default() };
+        let options = OptimizerOptions {
+            learning_rate: 1e-4,
+            decay: Decay::Constant,
+            warmup_share: 0.0,
+            ..OptimizerOptions::default()
+        };
         Ok(Self {
             trainer: Trainer::new(&config, weights, &options, 1_000)?,
             config,
@@ -175,8 +180,10 @@ impl Loop {
         let pairs = |length: usize| length * (length + 1) / 2;
         let decoded = SEQUENCES * (NEW - 1);
         let attended = PROMPTS * pairs(PROMPT) + SEQUENCES * (pairs(LENGTH - 1) - pairs(PROMPT));
-        let generation = 2 * body * (PROMPTS * PROMPT + decoded) + 2 * head * (PROMPTS + decoded) + 4 * width * attended;
-        let update = 6 * body * SEQUENCES * LENGTH + 6 * head * SEQUENCES * NEW + 12 * width * SEQUENCES * pairs(LENGTH);
+        let generation =
+            2 * body * (PROMPTS * PROMPT + decoded) + 2 * head * (PROMPTS + decoded) + 4 * width * attended;
+        let update =
+            6 * body * SEQUENCES * LENGTH + 6 * head * SEQUENCES * NEW + 12 * width * SEQUENCES * pairs(LENGTH);
         (generation as f64, update as f64)
     }
 }
@@ -190,7 +197,12 @@ fn report(run: &Loop, times: &mut [Times], threads: usize, peak: f64) {
         "128 wide, 4 layers, vocabulary {}, {PROMPTS} prompts x {SAMPLES} samples, {PROMPT} + {NEW} tokens, {threads} threads:",
         run.config.vocab_size
     );
-    println!("  {total:.4} s a step [{:.4} to {:.4}] (median of {})", times[0].total(), times[times.len() - 1].total(), times.len());
+    println!(
+        "  {total:.4} s a step [{:.4} to {:.4}] (median of {})",
+        times[0].total(),
+        times[times.len() - 1].total(),
+        times.len()
+    );
     let part = |name: &str, seconds: f64| format!("{name} {seconds:.4} s ({:.0}%)", 100.0 * seconds / total);
     println!(
         "  {}, {}, {}, {}",
@@ -227,7 +239,9 @@ fn main() -> Result<()> {
     let threads: usize = argument(2).and_then(|s| s.parse().ok()).unwrap_or(2);
     let vocabulary: usize = argument(3).and_then(|s| s.parse().ok()).unwrap_or(128);
     if vocabulary <= LETTER as usize {
-        return Err(Error::invalid(format!("a vocabulary of {vocabulary} lacks the rewarded letter")).help("give at least 102"));
+        return Err(
+            Error::invalid(format!("a vocabulary of {vocabulary} lacks the rewarded letter")).help("give at least 102")
+        );
     }
     rayon::ThreadPoolBuilder::new().num_threads(threads).build_global().map_err(Error::invalid)?;
     for (name, value) in threads::ENVIRONMENT {

@@ -24,7 +24,8 @@ const CALLS: usize = 50;
 const FIRST: &str = "x=1";
 /// By name: a call of a few microseconds, and one of about a hundred. A session comes back by running its calls again, until they would
 /// take longer than reading a snapshot: that of the first program after 50 calls still does, that of the second no more.
-const PROGRAMS: [(&str, &str); 2] = [("x=x*3%1009+7", "x=x*3%1009+7"), ("a loop of 1,000", "x=sum(i*i for i in range(1000))%1009")];
+const PROGRAMS: [(&str, &str); 2] =
+    [("x=x*3%1009+7", "x=x*3%1009+7"), ("a loop of 1,000", "x=sum(i*i for i in range(1000))%1009")];
 
 fn result(ticket: &Ticket) -> Result<String> {
     match ticket.wait(PATIENCE) {
@@ -55,7 +56,9 @@ fn processor_times(host: &ToolHost) -> (f64, f64) {
 /// Calls per second in `sessions` sessions at once. Opening them counts, once per `CALLS` calls.
 fn calls(clock: &dyn Clock, sessions: usize, (name, code): (&str, &str), seconds: f64) -> Result<()> {
     let host = ToolHost::new(1);
-    let open = |host: &Arc<ToolHost>| -> Result<Vec<ProgramSession>> { (0..sessions).map(|_| host.open(&ToolLimits::default())).collect() };
+    let open = |host: &Arc<ToolHost>| -> Result<Vec<ProgramSession>> {
+        (0..sessions).map(|_| host.open(&ToolLimits::default())).collect()
+    };
     ask(&open(&host)?[0], FIRST)?;
     let (start, (worker, own)) = (clock.monotonic(), processor_times(&host));
     let mut done = 0;

@@ -44,7 +44,8 @@ impl Shape {
     /// Floating-point operations of one step: 6 per weight of a matrix and token, and the causal half of the attention products.
     fn operations(&self) -> f64 {
         let c = &self.config;
-        let weights = c.parameters().iter().filter(|(_, s)| s.len() == 2).map(|(_, s)| s[0] * s[1]).sum::<usize>() as f64;
+        let weights =
+            c.parameters().iter().filter(|(_, s)| s.len() == 2).map(|(_, s)| s[0] * s[1]).sum::<usize>() as f64;
         let attention = (self.length * c.query_width() * c.num_hidden_layers) as f64 * 6.0;
         (6.0 * weights + attention) * self.tokens() as f64
     }
@@ -96,8 +97,16 @@ fn measure(clock: &dyn Clock, shape: &Shape, seconds: f64, peak: f64) -> Result<
     let total: f64 = median.iter().sum();
     let [hidden, head, backward, collect, update] = median.map(|s| s * 1e3);
     let rate = shape.operations() / total;
-    println!("{}: {:.0} tokens/s, {:.1} ms a step (median of {})", shape.name, shape.tokens() as f64 / total, total * 1e3, steps.len());
-    println!("  layers {hidden:.1}, head {head:.1}, backward {backward:.1}, collect {collect:.1}, AdamW {update:.1} ms");
+    println!(
+        "{}: {:.0} tokens/s, {:.1} ms a step (median of {})",
+        shape.name,
+        shape.tokens() as f64 / total,
+        total * 1e3,
+        steps.len()
+    );
+    println!(
+        "  layers {hidden:.1}, head {head:.1}, backward {backward:.1}, collect {collect:.1}, AdamW {update:.1} ms"
+    );
     println!("  {:.1} GFLOP/s, {:.0}% of the peak", rate / 1e9, 100.0 * rate / peak);
     Ok(())
 }

@@ -11,7 +11,8 @@ use trainyard_spec::{DiskFiles, Severity};
 
 /// Compiles one file; relative paths and `-p` values are those of the working directory.
 pub fn file(path: &Path, params: &[String], catalogue: &dyn Catalogue, site: &Site) -> Result<Compiled> {
-    let working_directory = std::env::current_dir().map_err(|e| Error::invalid(format!("there is no working directory: {e}")))?;
+    let working_directory =
+        std::env::current_dir().map_err(|e| Error::invalid(format!("there is no working directory: {e}")))?;
     Ok(compile(&Request { files: &DiskFiles, path, working_directory: &working_directory, params, catalogue, site }))
 }
 
@@ -21,7 +22,8 @@ pub fn plan(args: &WorkflowArgs, catalogue: &dyn Catalogue, site: &Site) -> Resu
     compiled.diagnostics.retain(|d| d.severity != Severity::Note);
     diagnostics::print(&compiled.diagnostics, &compiled.sources);
     let found = diagnostics::count(&compiled.diagnostics);
-    compiled
-        .plan
-        .ok_or_else(|| Error::invalid(format!("{} has {found}", args.file.display())).help("mend them, then run the same command again"))
+    compiled.plan.ok_or_else(|| {
+        Error::invalid(format!("{} has {found}", args.file.display()))
+            .help("mend them, then run the same command again")
+    })
 }

@@ -23,8 +23,14 @@ impl InProcess for InProcessStages {
         let stage = self.registry.stage(&spec.kind)?;
         if spec.inputs.is_empty() && spec.outputs.is_empty() {
             // No file can be involved: no scratch folder either. A workflow of 10,000 gates pays for this branch.
-            let mut context =
-                context(&spec, BTreeMap::new(), Path::new(""), CancelToken::default(), Arc::new(Quiet), Arc::new(NoCheckpoints))?;
+            let mut context = context(
+                &spec,
+                BTreeMap::new(),
+                Path::new(""),
+                CancelToken::default(),
+                Arc::new(Quiet),
+                Arc::new(NoCheckpoints),
+            )?;
             guard_sources(&spec, || stage.run(spec.config.clone(), &mut context))?;
             return self.handle.block_on(store_outputs(&self.store, &spec, context));
         }
@@ -33,7 +39,8 @@ impl InProcess for InProcessStages {
             .tempdir()
             .map_err(|e| Error::retryable(format!("no scratch folder: {e}")))?;
         let inputs = self.handle.block_on(materialize(&self.store, &spec, &scratch.path().join("inputs")))?;
-        let mut context = context(&spec, inputs, scratch.path(), CancelToken::default(), Arc::new(Quiet), Arc::new(NoCheckpoints))?;
+        let mut context =
+            context(&spec, inputs, scratch.path(), CancelToken::default(), Arc::new(Quiet), Arc::new(NoCheckpoints))?;
         guard_sources(&spec, || stage.run(spec.config.clone(), &mut context))?;
         self.handle.block_on(store_outputs(&self.store, &spec, context))
     }

@@ -25,8 +25,13 @@ pub fn memory() -> u64 {
 
 /// What the NVIDIA driver lists; none without one.
 fn gpus() -> Vec<Gpu> {
-    let listed = Command::new("nvidia-smi").args(["--query-gpu=index,memory.total", "--format=csv,noheader,nounits"]).output();
-    let text = listed.ok().filter(|o| o.status.success()).map(|o| String::from_utf8_lossy(&o.stdout).into_owned()).unwrap_or_default();
+    let listed =
+        Command::new("nvidia-smi").args(["--query-gpu=index,memory.total", "--format=csv,noheader,nounits"]).output();
+    let text = listed
+        .ok()
+        .filter(|o| o.status.success())
+        .map(|o| String::from_utf8_lossy(&o.stdout).into_owned())
+        .unwrap_or_default();
     parse_gpus(&text)
 }
 

@@ -10,15 +10,17 @@ use trainyard_store::{JournalReader, Store};
 pub async fn run(store: &Store, name: &str) -> Result<RunId> {
     let mut runs = store.list_runs().await?;
     if name == "latest" {
-        return runs
-            .pop()
-            .ok_or_else(|| Error::invalid(format!("the store {} holds no run", store.url())).help("start one with `trainyard run FILE`"));
+        return runs.pop().ok_or_else(|| {
+            Error::invalid(format!("the store {} holds no run", store.url()))
+                .help("start one with `trainyard run FILE`")
+        });
     }
     let found: Vec<&RunId> = runs.iter().filter(|r| r.0.starts_with(name)).collect();
     match found.as_slice() {
         [one] => Ok((*one).clone()),
         [] => Err(Error::invalid(format!("no run is called `{name}`")).help("`trainyard runs list` shows them")),
-        many => Err(Error::invalid(format!("`{name}` fits {} runs", many.len())).help(format!("write more of it, e.g. `{}`", many[0]))),
+        many => Err(Error::invalid(format!("`{name}` fits {} runs", many.len()))
+            .help(format!("write more of it, e.g. `{}`", many[0]))),
     }
 }
 
@@ -51,8 +53,9 @@ impl Found {
 /// The output that `RUN/STAGE/OUTPUT` or `DIGEST/OUTPUT` means. A stage id may hold `/` itself (embedded workflows).
 pub async fn artifact(store: &Store, name: &str) -> Result<Found> {
     let usage = || {
-        Error::invalid(format!("`{name}` names no artifact"))
-            .help("write RUN/STAGE/OUTPUT, e.g. `latest/rl/model`, or DIGEST/OUTPUT; `trainyard artifacts list` shows them")
+        Error::invalid(format!("`{name}` names no artifact")).help(
+            "write RUN/STAGE/OUTPUT, e.g. `latest/rl/model`, or DIGEST/OUTPUT; `trainyard artifacts list` shows them",
+        )
     };
     let (first, rest) = name.split_once('/').ok_or_else(usage)?;
     let (digest, generation, port) = match Digest::try_from(first.to_string()) {
@@ -63,7 +66,10 @@ pub async fn artifact(store: &Store, name: &str) -> Result<Found> {
             let stage = stage(&view, stage_name)?;
             let digest = stage.digest.clone().filter(|_| stage.generation.is_some());
             let digest = digest.ok_or_else(|| {
-                Error::invalid(format!("stage `{stage_name}` of this run published nothing: it is {}", stage.status.name()))
+                Error::invalid(format!(
+                    "stage `{stage_name}` of this run published nothing: it is {}",
+                    stage.status.name()
+                ))
             })?;
             (digest, stage.generation, port.to_string())
         }
@@ -72,11 +78,13 @@ pub async fn artifact(store: &Store, name: &str) -> Result<Found> {
         Some(generation) => store.manifest_at(&digest, generation).await?,
         None => store.manifest(&digest).await?,
     };
-    let manifest = manifest
-        .ok_or_else(|| Error::lost(format!("no manifest of {digest} is in the store {}", store.url())).help("run the workflow again"))?;
+    let manifest = manifest.ok_or_else(|| {
+        Error::lost(format!("no manifest of {digest} is in the store {}", store.url())).help("run the workflow again")
+    })?;
     if !manifest.outputs.contains_key(&port) {
         let ports: Vec<&str> = manifest.outputs.keys().map(String::as_str).collect();
-        return Err(Error::invalid(format!("the stage has no output `{port}`")).help(format!("its outputs are {}", ports.join(", "))));
+        return Err(Error::invalid(format!("the stage has no output `{port}`"))
+            .help(format!("its outputs are {}", ports.join(", "))));
     }
     Ok(Found { manifest, port })
 }

@@ -64,7 +64,8 @@ async fn deliver(notification: &Notification, body: &str) -> Result<()> {
             Err(error) => format!("no answer: {}", innermost(&error.without_url())),
         };
         if tries == TRIES {
-            return Err(Error::retryable(format!("{place} was not delivered: {reason}")).help("see `notifications` in the site file"));
+            return Err(Error::retryable(format!("{place} was not delivered: {reason}"))
+                .help("see `notifications` in the site file"));
         }
         tries += 1;
         tokio::time::sleep(PAUSE).await;
@@ -75,8 +76,9 @@ async fn deliver(notification: &Notification, body: &str) -> Result<()> {
 pub fn address(webhook: &str) -> Result<Url> {
     let text = match webhook.strip_prefix("env:") {
         None => webhook.to_string(),
-        Some(variable) => std::env::var(variable)
-            .map_err(|_| Error::invalid(format!("the variable {variable} is not set")).help("set it to the webhook's address"))?,
+        Some(variable) => std::env::var(variable).map_err(|_| {
+            Error::invalid(format!("the variable {variable} is not set")).help("set it to the webhook's address")
+        })?,
     };
     Url::parse(&text).map_err(|e| Error::invalid(format!("its webhook is no address: {e}")))
 }

@@ -100,5 +100,8 @@ fn find_site() -> Option<PathBuf> {
 /// Where this user's machine-wide files stand: `$TRAINYARD_HOME`, else `~/.cache/trainyard`, else the temporary folder.
 pub fn home() -> PathBuf {
     let cache = || std::env::var_os("HOME").map(|h| Path::new(&h).join(".cache/trainyard"));
-    std::env::var_os("TRAINYARD_HOME").map(PathBuf::from).or_else(cache).unwrap_or_else(|| std::env::temp_dir().join("trainyard"))
+    std::env::var_os("TRAINYARD_HOME")
+        .map(PathBuf::from)
+        .or_else(cache)
+        .unwrap_or_else(|| std::env::temp_dir().join("trainyard"))
 }

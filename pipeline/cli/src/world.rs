@@ -31,7 +31,8 @@ pub fn program() -> Result<PathBuf> {
 pub fn build(session: &Session, clock: Arc<dyn Clock>, observer: Arc<dyn Observer>) -> Result<World> {
     let registry = Arc::new(wiring::registry()?);
     let pools: Vec<Pool> = session.site.pools.iter().map(pool).collect();
-    let slots = this_machine(&pools, machine::cpus(), machine::memory()).map(|m| Slots::new(session::home().join("slots"), m));
+    let slots =
+        this_machine(&pools, machine::cpus(), machine::memory()).map(|m| Slots::new(session::home().join("slots"), m));
     Ok(World {
         store: session.store.clone(),
         pools,
@@ -102,7 +103,11 @@ impl RowReader for TableRows {
         Box::pin(async move {
             let folder = tempfile::tempdir().map_err(|e| Error::retryable(format!("no scratch folder: {e}")))?;
             self.0.fetch_output(output, folder.path()).await?;
-            trainyard_tables::rows_as_json(&folder.path().join("data.parquet"), 0, usize::try_from(limit).unwrap_or(usize::MAX))
+            trainyard_tables::rows_as_json(
+                &folder.path().join("data.parquet"),
+                0,
+                usize::try_from(limit).unwrap_or(usize::MAX),
+            )
         })
     }
 }
@@ -132,7 +137,11 @@ mod tests {
         assert_eq!(amounts(&[local("a", 8, 50, &[]), local("b", 8, 50, &[])]), (16, 100), "parts");
         assert_eq!(amounts(&[local("a", 16, 100, &[]), local("b", 16, 100, &[])]), (16, 100), "twice the same");
         assert_eq!(amounts(&[local("a", 1, 10, &[]), local("b", 2, 20, &[])]), (3, 30));
-        assert_eq!(amounts(&[local("a", 1, 10, &[]), local("b", 20, 200, &[])]), (20, 200), "what is granted can be had");
+        assert_eq!(
+            amounts(&[local("a", 1, 10, &[]), local("b", 20, 200, &[])]),
+            (20, 200),
+            "what is granted can be had"
+        );
         assert_eq!(amounts(&[local("a", 1, 0, &[]), local("b", 2, 20, &[])]), (3, 0), "unknown admits any request");
         let machine = this_machine(&[local("a", 1, 0, &[1]), local("b", 1, 0, &[0, 1])], 16, 0).unwrap();
         assert_eq!(machine.gpus.iter().map(|g| g.index).collect::<Vec<_>>(), [0, 1]);

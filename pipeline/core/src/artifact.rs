@@ -30,7 +30,8 @@ pub enum ArtifactKind {
 }
 
 impl ArtifactKind {
-    pub const ALL: [Self; 6] = [Self::Problems, Self::Trajectories, Self::Model, Self::Report, Self::Table, Self::Files];
+    pub const ALL: [Self; 6] =
+        [Self::Problems, Self::Trajectories, Self::Model, Self::Report, Self::Table, Self::Files];
     pub fn name(self) -> &'static str {
         match self {
             Self::Problems => "problems",

@@ -150,7 +150,12 @@ pub struct CheckpointRecord {
 
 impl AttemptSpec {
     /// The inputs of a manifest that this attempt's result will become.
-    pub fn manifest(&self, result: AttemptResult, generation: u32, reason: Option<crate::artifact::GenerationReason>) -> Manifest {
+    pub fn manifest(
+        &self,
+        result: AttemptResult,
+        generation: u32,
+        reason: Option<crate::artifact::GenerationReason>,
+    ) -> Manifest {
         let inputs = self.inputs.iter().map(|(port, list)| {
             let refs = list.iter().map(|i| crate::artifact::ArtifactRef {
                 stage_digest: i.stage_digest.clone(),

@@ -95,13 +95,21 @@ impl OptionProblem {
         self
     }
     /// The problem of a value outside of its range, in one form for all options; none if it lies inside. NaN lies in no range.
-    pub fn outside<T: PartialOrd + Display>(pointer: impl Into<String>, value: T, range: impl RangeBounds<T>) -> Option<Self> {
+    pub fn outside<T: PartialOrd + Display>(
+        pointer: impl Into<String>,
+        value: T,
+        range: impl RangeBounds<T>,
+    ) -> Option<Self> {
         let problem = || Self::new(pointer, format!("{value} is out of range")).help(allowed(&range));
         if range.contains(&value) { None } else { Some(problem()) }
     }
     /// The problem of a number that is infinite or none at all, where any other will do.
     pub fn not_finite(pointer: impl Into<String>, value: f64) -> Option<Self> {
-        if value.is_finite() { None } else { Some(Self::new(pointer, format!("{value} is no finite number")).help("use any other number")) }
+        if value.is_finite() {
+            None
+        } else {
+            Some(Self::new(pointer, format!("{value} is no finite number")).help("use any other number"))
+        }
     }
     /// The problem of a lower end above its upper end, each with its pointer; none if they are in order.
     pub fn crossed<T: PartialOrd + Display>(low: (&str, T), high: (&str, T)) -> Option<Self> {
@@ -172,15 +180,24 @@ mod tests {
 
     #[test]
     fn what_is_no_number_is_in_no_range() {
-        assert!(OptionProblem::outside("/x", f64::NAN, 0.0..).is_some() && OptionProblem::outside("/x", f64::NAN, ..=0.0).is_some());
-        assert!(OptionProblem::not_finite("/x", f64::INFINITY).is_some() && OptionProblem::not_finite("/x", f64::NAN).is_some());
+        assert!(
+            OptionProblem::outside("/x", f64::NAN, 0.0..).is_some()
+                && OptionProblem::outside("/x", f64::NAN, ..=0.0).is_some()
+        );
+        assert!(
+            OptionProblem::not_finite("/x", f64::INFINITY).is_some()
+                && OptionProblem::not_finite("/x", f64::NAN).is_some()
+        );
         assert_eq!(OptionProblem::not_finite("/x", -1e300), None);
     }
 
     #[test]
     fn ends_in_the_wrong_order_are_told_at_the_lower_one() {
         let problem = OptionProblem::crossed(("/band/low", 3), ("/band/high", 2)).unwrap();
-        assert_eq!((problem.pointer.as_str(), problem.message.as_str()), ("/band/low", "3 is more than `high`, which is 2"));
+        assert_eq!(
+            (problem.pointer.as_str(), problem.message.as_str()),
+            ("/band/low", "3 is more than `high`, which is 2")
+        );
         assert_eq!(OptionProblem::crossed(("/low", 2), ("/high", 2)), None);
     }
 

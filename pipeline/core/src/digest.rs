@@ -40,7 +40,11 @@ impl TryFrom<String> for Digest {
     type Error = String;
     fn try_from(text: String) -> Result<Self, String> {
         let valid = text.len() == 64 && text.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b));
-        if valid { Ok(Self(text)) } else { Err(format!("`{text}` is no SHA-256 digest: expected 64 characters 0-9a-f")) }
+        if valid {
+            Ok(Self(text))
+        } else {
+            Err(format!("`{text}` is no SHA-256 digest: expected 64 characters 0-9a-f"))
+        }
     }
 }
 

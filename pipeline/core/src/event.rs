@@ -295,7 +295,8 @@ impl Record {
         let at = value.get("at").and_then(Value::as_i64).unwrap_or(0);
         let event = Event::deserialize(value).map_err(|e| {
             let name = value.get("type").and_then(Value::as_str).unwrap_or("?");
-            Error::data(format!("journal event `{name}` cannot be read: {e}")).help("read this run with the version that wrote it")
+            Error::data(format!("journal event `{name}` cannot be read: {e}"))
+                .help("read this run with the version that wrote it")
         })?;
         Ok(Self { at, event })
     }
@@ -334,7 +335,10 @@ mod tests {
         let skipped = json!({"at": 3, "type": "skipped", "stage": "a", "why": "when", "more": [1]});
         assert!(matches!(Record::from_value(&skipped).unwrap().event, Event::Skipped { .. }));
         let opened = json!({"type": "writer_opened", "epoch": 4});
-        assert_eq!(Record::from_value(&opened).unwrap(), Record { at: 0, event: Event::WriterOpened { epoch: 4, writer: String::new() } });
+        assert_eq!(
+            Record::from_value(&opened).unwrap(),
+            Record { at: 0, event: Event::WriterOpened { epoch: 4, writer: String::new() } }
+        );
     }
 
     #[test]

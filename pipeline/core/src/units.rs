@@ -33,7 +33,8 @@ pub fn parse_duration(text: &str) -> Result<Duration, String> {
 
 /// `40GiB` (powers of 1024), `40GB` (powers of 1000), or bytes.
 pub fn parse_size(text: &str) -> Result<u64, String> {
-    let fail = || format!("`{text}` is no size: write a number with B, kB, MB, GB, TB, KiB, MiB, GiB or TiB, as in `40GiB`");
+    let fail =
+        || format!("`{text}` is no size: write a number with B, kB, MB, GB, TB, KiB, MiB, GiB or TiB, as in `40GiB`");
     let text_ = text.trim();
     let digits = text_.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text_.len());
     let number: f64 = text_[..digits].parse().map_err(|_| fail())?;

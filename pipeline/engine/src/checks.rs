@@ -44,7 +44,8 @@ pub fn describe(check: &CheckResult) -> String {
 /// The error of a stage whose gating checks did not hold; `None` if they did.
 pub fn gate(results: &[CheckResult]) -> Option<Error> {
     let failed: Vec<String> = results.iter().filter(|c| c.gates && !c.passed).map(describe).collect();
-    let error = Error::data(failed.join("; ")).help("the artifact is kept; correct the bound or the stage, then run again");
+    let error =
+        Error::data(failed.join("; ")).help("the artifact is kept; correct the bound or the stage, then run again");
     (!failed.is_empty()).then_some(error)
 }
 
@@ -74,7 +75,8 @@ mod tests {
 
     #[test]
     fn every_failed_check_is_told_with_its_role() {
-        let with_role = |role: &str, max: f64| Check { role: Some(role.into()), ..check("a", None, Some(max), Severity::Error) };
+        let with_role =
+            |role: &str, max: f64| Check { role: Some(role.into()), ..check("a", None, Some(max), Severity::Error) };
         let checks = [with_role("mechanism", 0.1), with_role("guard", 1.0), with_role("mechanism", 0.2)];
         let results = evaluate(&checks, &BTreeMap::from([("a".to_string(), 0.5)]));
         assert_eq!(describe(&results[1]), "guard check holds: a is 0.5, at most 1 is asked");

@@ -42,7 +42,8 @@ impl Engine {
     /// A stage that did not end well and is needed. Whoever reads only its status is not blocked by it.
     fn blocker(&self, node: NodeId) -> Option<NodeId> {
         let state = self.state(node);
-        let bad = |d: &NodeId| matches!(self.state(*d).ending(), Some(Ending::Failed | Ending::Blocked | Ending::Cancelled));
+        let bad =
+            |d: &NodeId| matches!(self.state(*d).ending(), Some(Ending::Failed | Ending::Blocked | Ending::Cancelled));
         let needed = state.after.iter().filter(|d| !(state.is_group() && self.same_axes(state, **d)));
         needed.map(|d| self.bound(state, *d)).filter(bad).find(|d| !self.only_status_is_read(state, *d))
     }
@@ -80,7 +81,9 @@ impl Engine {
     fn is_asked_of(&self, state: &State, condition: &Expression) -> bool {
         let by_row = condition.references().into_iter().any(|reference| match reference {
             Reference::Item => true,
-            Reference::Metric { stage, .. } | Reference::Status { stage } => self.find(stage).is_some_and(|dep| self.same_axes(state, dep)),
+            Reference::Metric { stage, .. } | Reference::Status { stage } => {
+                self.find(stage).is_some_and(|dep| self.same_axes(state, dep))
+            }
             _ => false,
         });
         state.plan.fan_out.is_none() || by_row != state.is_group()

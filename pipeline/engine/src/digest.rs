@@ -84,10 +84,22 @@ mod tests {
         AttemptInput { stage_digest: Digest::of(b"producer"), generation: 3, output_name: "files".into(), output }
     }
     fn digest(config: &Value, source: &str, inputs: &BTreeMap<String, Vec<AttemptInput>>) -> Digest {
-        let sources = BTreeMap::from([("/path".to_string(), Source { location: "/x".into(), digest: Digest::of(source.as_bytes()) })]);
+        let sources = BTreeMap::from([(
+            "/path".to_string(),
+            Source { location: "/x".into(), digest: Digest::of(source.as_bytes()) },
+        )]);
         let env = BTreeMap::new();
-        stage_digest(&Identity { kind: "k", kind_version: 1, config, sources: &sources, inputs, env: &env, outputs: None, salt: None })
-            .unwrap()
+        stage_digest(&Identity {
+            kind: "k",
+            kind_version: 1,
+            config,
+            sources: &sources,
+            inputs,
+            env: &env,
+            outputs: None,
+            salt: None,
+        })
+        .unwrap()
     }
 
     #[test]
@@ -108,8 +120,10 @@ mod tests {
         assert_ne!(digest(&json!({"path": "/x"}), "s", &none), digest(&json!({"path": "/x"}), "t", &none));
         let empty = BTreeMap::from([("in".to_string(), Vec::new())]);
         assert_eq!(digest(&json!({}), "s", &empty), digest(&json!({}), "s", &none));
-        let other = AttemptInput { stage_digest: Digest::of(b"another"), generation: 0, output_name: "o".into(), ..input("a") };
-        let (a, b) = (BTreeMap::from([("in".to_string(), vec![input("a")])]), BTreeMap::from([("in".to_string(), vec![other])]));
+        let other =
+            AttemptInput { stage_digest: Digest::of(b"another"), generation: 0, output_name: "o".into(), ..input("a") };
+        let (a, b) =
+            (BTreeMap::from([("in".to_string(), vec![input("a")])]), BTreeMap::from([("in".to_string(), vec![other])]));
         assert_eq!(digest(&json!({}), "s", &a), digest(&json!({}), "s", &b));
     }
 }

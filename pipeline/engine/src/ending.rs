@@ -24,7 +24,12 @@ impl Engine {
             Some(finished) => self.conclude(node, attempt, finished),
             None => {
                 let error = Some(Error::lost("the engine that ran it is gone"));
-                self.emit(Event::AttemptEnded { stage: self.key(node).clone(), attempt, outcome: AttemptOutcome::Lost, error });
+                self.emit(Event::AttemptEnded {
+                    stage: self.key(node).clone(),
+                    attempt,
+                    outcome: AttemptOutcome::Lost,
+                    error,
+                });
                 self.enqueue(node);
             }
         }
@@ -46,7 +51,8 @@ impl Engine {
     /// The manifest that a successful attempt becomes; a result of another attempt is refused.
     fn accept(&self, node: NodeId, attempt: AttemptNumber, finished: Finished) -> Result<(Finished, Option<Manifest>)> {
         let state = self.state(node);
-        let (AttemptOutcome::Succeeded, Some(result), Some(spec)) = (finished.outcome, &finished.result, &state.spec) else {
+        let (AttemptOutcome::Succeeded, Some(result), Some(spec)) = (finished.outcome, &finished.result, &state.spec)
+        else {
             return match finished.outcome {
                 AttemptOutcome::Succeeded => Err(Error::lost("the attempt ended without a result")),
                 _ => Ok((finished, None)),
@@ -69,7 +75,10 @@ impl Engine {
                         .help("`trainyard logs` shows what it did; an output that a `run` stage may leave out says `optional: true`"));
                 }
                 Some(found) if found.kind != output.kind => {
-                    return Err(Error::bug(format!("output `{name}` is of kind {}, declared is {}", found.kind, output.kind)));
+                    return Err(Error::bug(format!(
+                        "output `{name}` is of kind {}, declared is {}",
+                        found.kind, output.kind
+                    )));
                 }
                 _ => {}
             }
@@ -192,7 +201,9 @@ impl Engine {
         for at in 0..self.states.len() {
             let node = NodeId(at as u32);
             match self.states[at].phase {
-                Phase::Running { attempt } | Phase::Recovering { attempt } => self.command(Command::Stop { node, attempt, kill }),
+                Phase::Running { attempt } | Phase::Recovering { attempt } => {
+                    self.command(Command::Stop { node, attempt, kill })
+                }
                 // A fan-out ends with its instances; its dependents are cancelled when their turn comes, so that order holds.
                 Phase::Waiting | Phase::Expanded | Phase::Publishing { .. } | Phase::Ended(_) => {}
                 Phase::Queued => {

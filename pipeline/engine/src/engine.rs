@@ -132,11 +132,18 @@ impl Engine {
         let state = self.state(*self.index.get(key)?);
         match state.phase {
             Phase::Waiting => {
-                let open = state.after.iter().map(|d| self.state(*d)).filter(|s| s.ending().is_none()).map(|s| s.key.0.as_str());
+                let open = state
+                    .after
+                    .iter()
+                    .map(|d| self.state(*d))
+                    .filter(|s| s.ending().is_none())
+                    .map(|s| s.key.0.as_str());
                 Some(format!("waits for {}", open.collect::<Vec<_>>().join(", ")))
             }
             Phase::Reading => Some("waits for the rows of its list".into()),
-            Phase::Expanded => Some(format!("waits for {} of {} instances", state.open_instances, state.instances.len())),
+            Phase::Expanded => {
+                Some(format!("waits for {} of {} instances", state.open_instances, state.instances.len()))
+            }
             Phase::Looking => Some("waits for the store's answer".into()),
             Phase::Following => Some("waits for a stage of equal digest".into()),
             Phase::Queued => Some(self.ledger.why_not(&state.asks)),

@@ -24,12 +24,15 @@ impl Engine {
 
     fn table_of(&self, node: NodeId) -> Result<(Output, u32)> {
         let state = self.state(node);
-        let Some(fan_out) = &state.plan.fan_out else { return Err(Error::bug(format!("`{}` is no fan-out", state.key))) };
+        let Some(fan_out) = &state.plan.fan_out else {
+            return Err(Error::bug(format!("`{}` is no fan-out", state.key)));
+        };
         let of = &fan_out.rows_of;
         let manifest = self.find(&of.stage.0).and_then(|found| self.state(found).manifest.as_ref());
         let output = manifest.and_then(|m| m.outputs.get(&of.output));
-        let output = output
-            .ok_or_else(|| Error::invalid(format!("`{}` left no output `{}` to fan `{}` out over", of.stage, of.output, state.key)))?;
+        let output = output.ok_or_else(|| {
+            Error::invalid(format!("`{}` left no output `{}` to fan `{}` out over", of.stage, of.output, state.key))
+        })?;
         let rows = output.table.as_ref().map_or(0, |t| t.rows);
         if output.table.is_some() && rows > u64::from(fan_out.cap) {
             return Err(too_many(&state.key, &of.stage, fan_out.cap));
@@ -97,7 +100,8 @@ impl Engine {
         let all = |wanted: &[Ending]| !endings.is_empty() && endings.iter().all(|e| wanted.contains(e));
         if any(&[Ending::Failed, Ending::Blocked]) {
             let failed = endings.iter().filter(|e| matches!(e, Ending::Failed | Ending::Blocked)).count();
-            let error = Error::data(format!("{failed} of {} instances failed", endings.len())).help("see the errors of the instances");
+            let error = Error::data(format!("{failed} of {} instances failed", endings.len()))
+                .help("see the errors of the instances");
             self.fail(group, error);
         } else if any(&[Ending::Cancelled]) {
             self.cancel_node(group);

@@ -81,7 +81,8 @@ impl RunView {
         lines.extend(stage.why.clone());
         lines.extend(stage.checks.iter().filter(|c| !c.passed).map(crate::checks::describe));
         for attempt in &stage.attempts {
-            let outcome = attempt.outcome.map_or_else(|| "runs".to_string(), |outcome| format!("{outcome:?}").to_lowercase());
+            let outcome =
+                attempt.outcome.map_or_else(|| "runs".to_string(), |outcome| format!("{outcome:?}").to_lowercase());
             let why = attempt.error.as_ref().map(|error| format!(": {error} ({})", error.kind)).unwrap_or_default();
             lines.push(format!("attempt {} on {}: {outcome}{why}", attempt.number, attempt.pool));
         }
@@ -158,8 +159,12 @@ impl RunView {
         let Some(mut at) = self.index.get(key).copied() else { return };
         for instance in instances.iter().filter(|i| !known.contains(*i)) {
             at += 1;
-            let view =
-                StageView { stage: Key(instance.clone()), kind: kind.clone(), main_metric: main_metric.clone(), ..StageView::default() };
+            let view = StageView {
+                stage: Key(instance.clone()),
+                kind: kind.clone(),
+                main_metric: main_metric.clone(),
+                ..StageView::default()
+            };
             self.stages.insert(at, view);
         }
         if known.len() < instances.len() {

@@ -81,7 +81,11 @@ pub enum Answer {
 /// same time, and gives as many answers in the same order.
 ///
 /// Errors: those of [`Engine::new`], and those of `ask`.
-pub fn forecast(plan: &Plan, setup: Setup, mut ask: impl FnMut(Vec<Question>) -> Result<Vec<Answer>>) -> Result<Vec<Forecast>> {
+pub fn forecast(
+    plan: &Plan,
+    setup: Setup,
+    mut ask: impl FnMut(Vec<Question>) -> Result<Vec<Answer>>,
+) -> Result<Vec<Forecast>> {
     let mut session = Session::begin(plan, setup)?;
     loop {
         let questions = session.questions();
@@ -136,7 +140,9 @@ impl Session {
         for command in self.engine.step(0, input).commands {
             match command {
                 Command::Lookup { node, digest } => self.pending.push((node, Question::Lookup(digest))),
-                Command::ReadRows { node, output, limit } => self.pending.push((node, Question::Rows { output, limit })),
+                Command::ReadRows { node, output, limit } => {
+                    self.pending.push((node, Question::Rows { output, limit }))
+                }
                 _ => {}
             }
         }
@@ -151,7 +157,9 @@ impl Engine {
             Some(Ending::Done) => (Verdict::Hit, "all its instances are hits".to_string()),
             Some(Ending::WouldRun) => (Verdict::Run, String::new()),
             Some(Ending::Skipped) => (Verdict::Skipped, String::new()),
-            Some(Ending::Failed) => (Verdict::Fails, state.error.as_ref().map_or_else(String::new, ToString::to_string)),
+            Some(Ending::Failed) => {
+                (Verdict::Fails, state.error.as_ref().map_or_else(String::new, ToString::to_string))
+            }
             Some(Ending::Blocked) => (Verdict::Blocked, String::new()),
             Some(Ending::Excluded) => (Verdict::NotSelected, "not part of the selection".to_string()),
             Some(Ending::Cancelled | Ending::Deferred) | None => (Verdict::Deferred, self.deferred_by(node)),
@@ -174,7 +182,11 @@ impl Engine {
         if !state.instances.is_empty() {
             return "some of its instances are not published".into();
         }
-        let open = state.after.iter().map(|d| self.state(*d)).filter(|s| matches!(s.ending(), Some(Ending::WouldRun | Ending::Deferred)));
+        let open = state
+            .after
+            .iter()
+            .map(|d| self.state(*d))
+            .filter(|s| matches!(s.ending(), Some(Ending::WouldRun | Ending::Deferred)));
         let names: Vec<&str> = open.map(|s| s.key.0.as_str()).take(3).collect();
         format!("waits for {}", names.join(", "))
     }

@@ -114,7 +114,9 @@ impl Ledger {
 
     /// Why none of the alternatives fits now, pool by pool.
     pub fn why_not(&self, alternatives: &[Ask]) -> String {
-        let reasons = alternatives.iter().flat_map(|ask| self.pools.iter().map(|s| s.never(ask).unwrap_or_else(|| s.not_now(ask))));
+        let reasons = alternatives
+            .iter()
+            .flat_map(|ask| self.pools.iter().map(|s| s.never(ask).unwrap_or_else(|| s.not_now(ask))));
         let mut unique: Vec<String> = Vec::new();
         for reason in reasons {
             if !unique.contains(&reason) {
@@ -129,8 +131,13 @@ impl Ledger {
     pub fn audit<'a>(&self, grants: impl Iterator<Item = &'a Grant> + Clone) {
         for state in &self.pools {
             for (machine, taken) in state.pool.machines.iter().zip(&state.machines) {
-                let shares =
-                    || grants.clone().filter(|g| g.pool == state.pool.name).flat_map(|g| &g.shares).filter(|s| s.machine == machine.name);
+                let shares = || {
+                    grants
+                        .clone()
+                        .filter(|g| g.pool == state.pool.name)
+                        .flat_map(|g| &g.shares)
+                        .filter(|s| s.machine == machine.name)
+                };
                 assert_eq!(taken.cpus, shares().map(|s| s.cpus).sum::<u32>());
                 assert_eq!(taken.memory, shares().map(|s| s.memory).sum::<u64>());
                 let gpus: Vec<u32> = shares().flat_map(|s| s.gpus.clone()).collect();
@@ -216,7 +223,9 @@ impl Taken {
     fn share(&self, machine: &Machine, ask: &Ask) -> Option<Share> {
         let cpus = ask.cpus_on(machine);
         let gpus: Vec<u32> = self.free_gpus(machine, ask).take(ask.gpus as usize).collect();
-        let fits = cpus <= self.free_cpus(machine) && ask.memory <= self.free_memory(machine) && gpus.len() == ask.gpus as usize;
+        let fits = cpus <= self.free_cpus(machine)
+            && ask.memory <= self.free_memory(machine)
+            && gpus.len() == ask.gpus as usize;
         fits.then(|| Share { machine: machine.name.clone(), cpus, memory: ask.memory, gpus })
     }
     /// What is missing on this machine; empty if nothing is.
@@ -229,12 +238,20 @@ impl Taken {
         let free = self.free_memory(machine);
         if ask.memory > free {
             let size = trainyard_core::units::format_size;
-            lacks.push(format!("{} of memory are asked, {} of {} are free", size(ask.memory), size(free), size(machine.memory)));
+            lacks.push(format!(
+                "{} of memory are asked, {} of {} are free",
+                size(ask.memory),
+                size(free),
+                size(machine.memory)
+            ));
         }
         let free = self.free_gpus(machine, ask).count();
         if ask.gpus as usize > free {
-            let of =
-                if ask.gpu_memory > 0 { format!(" with {}", trainyard_core::units::format_size(ask.gpu_memory)) } else { String::new() };
+            let of = if ask.gpu_memory > 0 {
+                format!(" with {}", trainyard_core::units::format_size(ask.gpu_memory))
+            } else {
+                String::new()
+            };
             lacks.push(format!("{} GPUs{of} are asked, {free} of {} are free", ask.gpus, machine.gpus.len()));
         }
         lacks.join(", ")
@@ -251,7 +268,13 @@ mod tests {
         Machine { name: name.into(), cpus, memory: 8 << 30, gpus }
     }
     fn pool(name: &str, priority: i32, tags: &[&str], machines: Vec<Machine>) -> Pool {
-        Pool { name: name.into(), executor: "local".into(), priority, tags: tags.iter().map(ToString::to_string).collect(), machines }
+        Pool {
+            name: name.into(),
+            executor: "local".into(),
+            priority,
+            tags: tags.iter().map(ToString::to_string).collect(),
+            machines,
+        }
     }
     fn ask(cpus: u32, gpus: u32) -> Ask {
         Ask::new(&Request { cpus: Some(cpus), gpus, ..Request::default() }, false)
@@ -269,7 +292,10 @@ mod tests {
         let two = ledger.take(&[ask(1, 2)], &none()).unwrap();
         assert_eq!(two.shares[0].gpus, [0, 2]);
         assert!(ledger.take(std::slice::from_ref(&large), &none()).is_none());
-        assert_eq!(ledger.why_not(std::slice::from_ref(&large)), "pool `p` is busy: 1 GPUs with 60.0 GiB are asked, 0 of 3 are free");
+        assert_eq!(
+            ledger.why_not(std::slice::from_ref(&large)),
+            "pool `p` is busy: 1 GPUs with 60.0 GiB are asked, 0 of 3 are free"
+        );
         ledger.give_back(&first);
         ledger.audit([&two].into_iter());
         assert!(ledger.take(&[large], &none()).is_some());
@@ -277,7 +303,12 @@ mod tests {
 
     #[test]
     fn several_machines_are_all_or_nothing() {
-        let mut ledger = Ledger::new(vec![pool("p", 0, &[], vec![machine("a", 4, &[]), machine("b", 4, &[]), machine("c", 2, &[])])]);
+        let mut ledger = Ledger::new(vec![pool(
+            "p",
+            0,
+            &[],
+            vec![machine("a", 4, &[]), machine("b", 4, &[]), machine("c", 2, &[])],
+        )]);
         let pair = Ask::new(&Request { cpus: Some(3), nodes: 2, ..Request::default() }, false);
         let one = ledger.take(&[ask(2, 0)], &none()).unwrap();
         assert!(ledger.take(std::slice::from_ref(&pair), &none()).is_none(), "only b is free enough");
@@ -292,14 +323,19 @@ mod tests {
     fn alternatives_are_tried_in_order_and_pools_by_priority() {
         let spot = Ask::new(&Request { cpus: Some(4), tags: vec!["spot".into()], ..Request::default() }, false);
         let any = ask(4, 0);
-        let mut ledger =
-            Ledger::new(vec![pool("spot", 0, &["spot"], vec![machine("s", 4, &[])]), pool("own", 5, &[], vec![machine("o", 4, &[])])]);
+        let mut ledger = Ledger::new(vec![
+            pool("spot", 0, &["spot"], vec![machine("s", 4, &[])]),
+            pool("own", 5, &[], vec![machine("o", 4, &[])]),
+        ]);
         let order = [spot.clone(), any];
         assert_eq!(ledger.take(&order, &none()).unwrap().pool, "spot");
         assert_eq!(ledger.take(&order, &none()).unwrap().pool, "own");
         assert!(ledger.take(&order, &none()).is_none());
         let h100 = Ask::new(&Request { tags: vec!["h100".into()], ..Request::default() }, false);
-        assert_eq!(ledger.unsatisfiable(&[h100]).unwrap(), "pool `own` has no tag `h100`; pool `spot` has no tag `h100`");
+        assert_eq!(
+            ledger.unsatisfiable(&[h100]).unwrap(),
+            "pool `own` has no tag `h100`; pool `spot` has no tag `h100`"
+        );
     }
 
     #[test]

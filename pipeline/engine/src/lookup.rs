@@ -31,7 +31,9 @@ impl Engine {
             (Err(error), _) => self.fail(node, error.at("asking the store for this stage")),
             (Ok(Looked::Hit(manifest)), None) => self.hit(node, manifest),
             // The generation that was asked for exists: this run published it, perhaps before a crash.
-            (Ok(Looked::Hit(manifest)), Some(_)) if manifest.provenance.run == self.setup.run => self.hit(node, manifest),
+            (Ok(Looked::Hit(manifest)), Some(_)) if manifest.provenance.run == self.setup.run => {
+                self.hit(node, manifest)
+            }
             (Ok(Looked::Hit(manifest)), Some(reason)) => {
                 let why = match reason {
                     GenerationReason::Rerun => "a rerun was asked for",
@@ -82,8 +84,8 @@ impl Engine {
         let Some(digest) = state.digest().cloned() else { return };
         let stage = state.key.clone();
         if state.mode == Mode::LookupOnly {
-            let error =
-                Error::invalid(format!("`{stage}` is not published: {why}")).help("leave out `--only`, or use `--until`, to run it");
+            let error = Error::invalid(format!("`{stage}` is not published: {why}"))
+                .help("leave out `--only`, or use `--until`, to run it");
             return self.fail(node, error);
         }
         if self.forecasting {
@@ -91,7 +93,8 @@ impl Engine {
         }
         self.emit(Event::StageDigested { stage, digest: digest.clone(), why });
         let state = self.state_mut(node);
-        let leftover = state.open.take().filter(|(_, open, _)| *open == digest && state.plan.placement == Placement::Process);
+        let leftover =
+            state.open.take().filter(|(_, open, _)| *open == digest && state.plan.placement == Placement::Process);
         match (leftover, &state.spec) {
             (Some((attempt, _, pool)), Some(spec)) => {
                 let spec = Arc::new(trainyard_core::attempt::AttemptSpec { attempt, ..spec.as_ref().clone() });
@@ -113,12 +116,15 @@ impl Engine {
         match (manifest, lead.ending(), &lead.error) {
             (Some(manifest), _, _) if !forced || manifest.provenance.run == self.setup.run => self.hit(node, manifest),
             // Equal stages fail equally; only a stop or a lookup-only leader says nothing about this one.
-            (None, Some(Ending::Failed), Some(error)) if lead.mode == Mode::Run && error.kind != ErrorKind::Cancelled => {
+            (None, Some(Ending::Failed), Some(error))
+                if lead.mode == Mode::Run && error.kind != ErrorKind::Cancelled =>
+            {
                 let error = error.clone().at(format!("as in `{}`, which has the same digest", lead.key));
                 self.fail(node, error);
             }
             (None, Some(Ending::WouldRun), _) => {
-                self.state_mut(node).why = Some(format!("nothing is published under its digest, which is that of `{}`", self.key(leader)));
+                self.state_mut(node).why =
+                    Some(format!("nothing is published under its digest, which is that of `{}`", self.key(leader)));
                 self.end(node, Ending::WouldRun);
             }
             _ if self.stopping.is_some() => self.cancel_node(node),

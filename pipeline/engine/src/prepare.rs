@@ -31,7 +31,9 @@ impl Engine {
         let rows = state.plan.fan_out.iter().filter(|_| state.is_group()).map(|f| &f.rows_of);
         let needed = state.plan.inputs.iter().filter(|i| i.cardinality != Cardinality::Optional).flat_map(|i| &i.from);
         let skipped = |of: &&OutputOf| self.find(&of.stage.0).is_some_and(|found| self.is_skipped(state, found));
-        rows.chain(needed).find(skipped).map(|of| format!("`{}` was skipped, and with it the input `{}`", of.stage, of.output))
+        rows.chain(needed)
+            .find(skipped)
+            .map(|of| format!("`{}` was skipped, and with it the input `{}`", of.stage, of.output))
     }
 
     fn is_skipped(&self, state: &State, found: NodeId) -> bool {
@@ -94,10 +96,11 @@ impl Engine {
     fn secrets_of(&self, state: &State) -> Result<BTreeMap<String, String>> {
         let one = |name: &String| match self.setup.secrets.get(name) {
             Some(place) => Ok((name.clone(), place.clone())),
-            None => {
-                Err(Error::invalid(format!("stage `{}` asks for the secret `{name}`, which the site file does not provide", state.key))
-                    .help(format!("add `secrets: {{{name}: env:{name}}}` to the site file")))
-            }
+            None => Err(Error::invalid(format!(
+                "stage `{}` asks for the secret `{name}`, which the site file does not provide",
+                state.key
+            ))
+            .help(format!("add `secrets: {{{name}: env:{name}}}` to the site file"))),
         };
         state.plan.secrets.iter().map(one).collect()
     }
@@ -105,9 +108,9 @@ impl Engine {
     fn inputs_of(&self, state: &State, binding: &InputBinding) -> Result<Vec<AttemptInput>> {
         let mut inputs = Vec::new();
         for of in &binding.from {
-            let found = self
-                .find(&of.stage.0)
-                .ok_or_else(|| Error::bug(format!("`{}` reads from `{}`, which is not in the plan", state.key, of.stage)))?;
+            let found = self.find(&of.stage.0).ok_or_else(|| {
+                Error::bug(format!("`{}` reads from `{}`, which is not in the plan", state.key, of.stage))
+            })?;
             let producer = self.bound(state, found);
             if self.state(producer).is_group() {
                 // Instances that were skipped are left out.
@@ -121,7 +124,13 @@ impl Engine {
         Ok(inputs)
     }
 
-    fn artifact(&self, state: &State, binding: &InputBinding, producer: NodeId, output: &str) -> Result<Option<AttemptInput>> {
+    fn artifact(
+        &self,
+        state: &State,
+        binding: &InputBinding,
+        producer: NodeId,
+        output: &str,
+    ) -> Result<Option<AttemptInput>> {
         let producer = self.state(producer);
         let Some(manifest) = &producer.manifest else { return Ok(None) };
         let Some(found) = manifest.outputs.get(output) else {

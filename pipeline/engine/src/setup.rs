@@ -45,8 +45,12 @@ impl Resumed {
     pub fn from_view(view: &RunView) -> Self {
         let last = |stage: &crate::fold::StageView| {
             let attempt = stage.attempts.last()?;
-            let ended_here = matches!(attempt.outcome, Some(AttemptOutcome::Failed | AttemptOutcome::TimedOut | AttemptOutcome::Cancelled));
-            let open = (!ended_here && stage.generation.is_none()).then(|| (attempt.digest.clone(), attempt.pool.clone()));
+            let ended_here = matches!(
+                attempt.outcome,
+                Some(AttemptOutcome::Failed | AttemptOutcome::TimedOut | AttemptOutcome::Cancelled)
+            );
+            let open =
+                (!ended_here && stage.generation.is_none()).then(|| (attempt.digest.clone(), attempt.pool.clone()));
             Some((stage.key().clone(), LastAttempt { number: attempt.number, open }))
         };
         Self { attempts: view.stages.iter().filter_map(last).collect() }
@@ -60,7 +64,10 @@ impl Engine {
         let index: HashMap<StageKey, NodeId> = nodes.iter().zip(0..).map(|(n, i)| (n.key.clone(), NodeId(i))).collect();
         let after = nodes.iter().map(|node| {
             let found = node.after.iter().map(|key| {
-                index.get(key).copied().ok_or_else(|| Error::bug(format!("{} comes after {key}, which is not in the plan", node.key)))
+                index
+                    .get(key)
+                    .copied()
+                    .ok_or_else(|| Error::bug(format!("{} comes after {key}, which is not in the plan", node.key)))
             });
             found.collect::<Result<Vec<_>>>().map(unique)
         });

@@ -192,9 +192,9 @@ impl Dispatch {
 
     fn carry_out(&mut self, command: Command) {
         match command {
-            Command::Lookup { node, digest } => {
-                self.ask(move |world| async move { Input::Looked { node, answer: lookup::look_up(&world.store, &digest).await } })
-            }
+            Command::Lookup { node, digest } => self.ask(move |world| async move {
+                Input::Looked { node, answer: lookup::look_up(&world.store, &digest).await }
+            }),
             Command::ReadRows { node, output, limit } => {
                 self.ask(move |world| async move { Input::Rows { node, rows: world.rows.rows(&output, limit).await } });
             }
@@ -235,7 +235,11 @@ impl Dispatch {
         });
     }
 
-    fn attempt<F: Future<Output = Input> + Send + 'static>(&mut self, node: NodeId, run: impl FnOnce(World, watch::Receiver<Wish>) -> F) {
+    fn attempt<F: Future<Output = Input> + Send + 'static>(
+        &mut self,
+        node: NodeId,
+        run: impl FnOnce(World, watch::Receiver<Wish>) -> F,
+    ) {
         let (wish, wishes) = watch::channel(Wish::Run);
         self.running.insert(node, wish);
         let (running, happened) = (run(self.world.clone(), wishes), self.happened.clone());

@@ -67,7 +67,9 @@ async fn compare(world: &World, last: &RunView, forecast: &mut Forecast) -> Resu
     if forecast.verdict != Verdict::Hit {
         forecast.seconds = before.seconds();
     }
-    let (Verdict::Run, Some(spec), Some(digest)) = (forecast.verdict, &forecast.spec, &before.digest) else { return Ok(()) };
+    let (Verdict::Run, Some(spec), Some(digest)) = (forecast.verdict, &forecast.spec, &before.digest) else {
+        return Ok(());
+    };
     if *digest == spec.stage_digest {
         return Ok(());
     }
@@ -85,7 +87,10 @@ async fn compare(world: &World, last: &RunView, forecast: &mut Forecast) -> Resu
 fn differences(spec: &AttemptSpec, manifest: &Manifest) -> Vec<String> {
     let mut found = Vec::new();
     if (spec.kind.as_str(), spec.kind_version) != (manifest.kind.as_str(), manifest.kind_version) {
-        found.push(format!("kind {} v{} was {} v{}", spec.kind, spec.kind_version, manifest.kind, manifest.kind_version));
+        found.push(format!(
+            "kind {} v{} was {} v{}",
+            spec.kind, spec.kind_version, manifest.kind, manifest.kind_version
+        ));
     }
     changed_values("", &spec.config, &manifest.config, &mut found);
     let ports: std::collections::BTreeSet<&String> = spec.inputs.keys().chain(manifest.inputs.keys()).collect();

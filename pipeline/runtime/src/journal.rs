@@ -34,12 +34,20 @@ pub(crate) enum Ack {
 }
 
 /// Writes until the sender is dropped, fencing, or a failure.
-pub(crate) async fn write(mut writer: JournalWriter, world: World, mut entries: UnboundedReceiver<Entry>, acks: UnboundedSender<Ack>) {
+pub(crate) async fn write(
+    mut writer: JournalWriter,
+    world: World,
+    mut entries: UnboundedReceiver<Entry>,
+    acks: UnboundedSender<Ack>,
+) {
     loop {
         let mut entry = match tokio::time::timeout(HEARTBEAT, entries.recv()).await {
             Ok(Some(entry)) => entry,
             Ok(None) => return,
-            Err(_) => Entry { records: vec![Record { at: world.clock.unix_millis(), event: Event::Heartbeat {} }], commands: Vec::new() },
+            Err(_) => Entry {
+                records: vec![Record { at: world.clock.unix_millis(), event: Event::Heartbeat {} }],
+                commands: Vec::new(),
+            },
         };
         while entry.records.len() < BATCH
             && let Ok(more) = entries.try_recv()
@@ -63,7 +71,11 @@ async fn put(writer: &mut JournalWriter, records: &[Record]) -> Result<(), Appen
     if records.is_empty() {
         return Ok(());
     }
-    let values = records.iter().map(Record::to_value).collect::<trainyard_core::Result<Vec<_>>>().map_err(AppendError::Failed)?;
+    let values = records
+        .iter()
+        .map(Record::to_value)
+        .collect::<trainyard_core::Result<Vec<_>>>()
+        .map_err(AppendError::Failed)?;
     let mut answer = writer.append(&values).await.map(|_| ());
     for wait in WAITS {
         match &answer {

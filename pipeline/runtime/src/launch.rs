@@ -16,7 +16,12 @@ use trainyard_engine::{Finished, Grant};
 use trainyard_store::layout;
 
 /// Runs the attempt where its grant says.
-pub(crate) async fn launch(world: &World, spec: Arc<AttemptSpec>, grant: Grant, wish: watch::Receiver<Wish>) -> Finished {
+pub(crate) async fn launch(
+    world: &World,
+    spec: Arc<AttemptSpec>,
+    grant: Grant,
+    wish: watch::Receiver<Wish>,
+) -> Finished {
     if grant.is_in_process() {
         return in_process(world, spec).await;
     }
@@ -40,7 +45,12 @@ pub(crate) async fn launch(world: &World, spec: Arc<AttemptSpec>, grant: Grant, 
 }
 
 /// Finds what an earlier engine left; `None` if nothing is.
-pub(crate) async fn recover(world: &World, spec: Arc<AttemptSpec>, pool: &str, wish: watch::Receiver<Wish>) -> Option<Finished> {
+pub(crate) async fn recover(
+    world: &World,
+    spec: Arc<AttemptSpec>,
+    pool: &str,
+    wish: watch::Receiver<Wish>,
+) -> Option<Finished> {
     let executor = executor_of(world, pool).ok()?;
     let (sink, emptying) = Sink::open(world, &spec);
     let reports: Arc<dyn Reports> = sink.clone();
@@ -90,9 +100,12 @@ async fn in_process(world: &World, spec: Arc<AttemptSpec>) -> Finished {
     match ran {
         Ok(Ok(Ok(result))) => Finished::succeeded(result),
         Ok(Ok(Err(error))) => {
-            let outcome = if error.kind == ErrorKind::Cancelled { AttemptOutcome::Cancelled } else { AttemptOutcome::Failed };
+            let outcome =
+                if error.kind == ErrorKind::Cancelled { AttemptOutcome::Cancelled } else { AttemptOutcome::Failed };
             Finished::failed(outcome, error)
         }
-        Ok(Err(_)) | Err(_) => Finished::failed(AttemptOutcome::Failed, Error::bug(format!("stage kind `{}` panicked", spec.kind))),
+        Ok(Err(_)) | Err(_) => {
+            Finished::failed(AttemptOutcome::Failed, Error::bug(format!("stage kind `{}` panicked", spec.kind)))
+        }
     }
 }

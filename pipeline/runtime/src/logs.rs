@@ -88,7 +88,13 @@ impl Sink {
         (sink, task)
     }
     fn new(world: &World, spec: &Arc<AttemptSpec>) -> Self {
-        Self { world: world.clone(), spec: spec.clone(), buffers: Mutex::default(), full: Notify::new(), closed: Notify::new() }
+        Self {
+            world: world.clone(),
+            spec: spec.clone(),
+            buffers: Mutex::default(),
+            full: Notify::new(),
+            closed: Notify::new(),
+        }
     }
     /// Puts what is left and ends the task.
     pub fn close(&self) {
@@ -144,7 +150,8 @@ impl Sink {
         loop {
             let next = self.buffers().cut(which);
             let Some((number, chunk)) = next else { return Ok(()) };
-            let created = self.world.store.put_chunk(&spec.run, &spec.stage, spec.attempt, which, number, chunk).await?;
+            let created =
+                self.world.store.put_chunk(&spec.run, &spec.stage, spec.attempt, which, number, chunk).await?;
             let mut buffers = self.buffers();
             let stream = buffers.stream(which);
             // Readers stop at the first number that is missing, so it grows only past a chunk that stands.
@@ -179,7 +186,9 @@ impl Reports for Sink {
     fn message(&self, message: AttemptMessage) {
         match &message {
             AttemptMessage::Log { level, text } => self.append(|b| push(&mut b.log.text, *level, text)),
-            AttemptMessage::Error { error } => self.append(|b| push(&mut b.log.text, LogLevel::Error, &error.to_string())),
+            AttemptMessage::Error { error } => {
+                self.append(|b| push(&mut b.log.text, LogLevel::Error, &error.to_string()))
+            }
             AttemptMessage::Metric { .. } => {
                 if let Ok(line) = serde_json::to_string(&message) {
                     self.append(|b| {
@@ -256,7 +265,8 @@ mod tests {
     async fn what_an_earlier_engine_wrote_stays_in_front() {
         let (_, store, sink) = sink().await;
         let spec = sink.spec.clone();
-        let before = store.put_chunk(&spec.run, &spec.stage, 1, Chunk::Log, 0, Bytes::from_static(b"before\n")).await.unwrap();
+        let before =
+            store.put_chunk(&spec.run, &spec.stage, 1, Chunk::Log, 0, Bytes::from_static(b"before\n")).await.unwrap();
         assert_eq!(before, Created::Ours);
         sink.raw("after");
         sink.put().await.unwrap();

@@ -35,7 +35,11 @@ async fn first_missing(store: &Store, manifest: &Manifest) -> Result<Option<Stri
     for (name, output) in &manifest.outputs {
         for file in &output.files {
             if !store.has_object(&file.digest, file.size).await? {
-                return Ok(Some(format!("output `{name}`: file `{}` (object {}) is missing", file.path, file.digest.short())));
+                return Ok(Some(format!(
+                    "output `{name}`: file `{}` (object {}) is missing",
+                    file.path,
+                    file.digest.short()
+                )));
             }
         }
     }

@@ -7,7 +7,8 @@ use std::time::Duration;
 use trainyard_core::{ErrorKind, Result};
 
 /// Waits between the tries, 17 seconds together; each try is several requests already.
-pub(crate) const WAITS: [Duration; 6] = [millis(100), millis(300), millis(1_000), millis(3_000), millis(5_000), millis(8_000)];
+pub(crate) const WAITS: [Duration; 6] =
+    [millis(100), millis(300), millis(1_000), millis(3_000), millis(5_000), millis(8_000)];
 /// For what is not worth the wait.
 pub(crate) const SHORT_WAITS: [Duration; 3] = [millis(100), millis(300), millis(1_000)];
 
@@ -16,7 +17,10 @@ const fn millis(n: u64) -> Duration {
 }
 
 /// Asks until the answer is no retryable error or the waits are over; gives the last answer.
-pub(crate) async fn patiently<T, F: Future<Output = Result<T>>>(waits: &[Duration], mut ask: impl FnMut() -> F) -> Result<T> {
+pub(crate) async fn patiently<T, F: Future<Output = Result<T>>>(
+    waits: &[Duration],
+    mut ask: impl FnMut() -> F,
+) -> Result<T> {
     for wait in waits {
         match ask().await {
             Err(error) if error.kind == ErrorKind::Retryable => tokio::time::sleep(*wait).await,

@@ -98,8 +98,8 @@ impl Slots {
         }
         let Some(number) = (0..u64::MAX).find(|n| !living.contains_key(n)) else { return Ok(None) };
         let path = self.path(number);
-        let file =
-            hold(&path, &Holding { cpus: share.cpus, memory: share.memory, gpus: share.gpus.clone() }).map_err(|e| fault(&path, &e))?;
+        let file = hold(&path, &Holding { cpus: share.cpus, memory: share.memory, gpus: share.gpus.clone() })
+            .map_err(|e| fault(&path, &e))?;
         self.own().insert(number);
         Ok(Some(Held { slots: self.clone(), number, _file: file }))
     }
@@ -118,7 +118,8 @@ impl Slots {
     /// Waits for the folder, which is ours alone until the file is closed.
     fn turn(&self) -> Result<File> {
         let path = self.0.folder.join(LOCK);
-        let file = OpenOptions::new().write(true).create(true).truncate(false).open(&path).map_err(|e| fault(&path, &e))?;
+        let file =
+            OpenOptions::new().write(true).create(true).truncate(false).open(&path).map_err(|e| fault(&path, &e))?;
         flock(&file, FlockOperation::LockExclusive).map_err(|e| fault(&path, &e.into()))?;
         Ok(file)
     }
@@ -199,7 +200,11 @@ fn refuse_too_large(share: &Share, machine: &Machine) -> Result<()> {
         lacks.push(format!("{} cpus are asked, it has {}", share.cpus, machine.cpus));
     }
     if machine.memory > 0 && share.memory > machine.memory {
-        lacks.push(format!("{} of memory are asked, it has {}", format_size(share.memory), format_size(machine.memory)));
+        lacks.push(format!(
+            "{} of memory are asked, it has {}",
+            format_size(share.memory),
+            format_size(machine.memory)
+        ));
     }
     for gpu in share.gpus.iter().filter(|index| !machine.gpus.iter().any(|g| g.index == **index)) {
         lacks.push(format!("GPU {gpu} is asked, it has none of that index"));
@@ -207,8 +212,12 @@ fn refuse_too_large(share: &Share, machine: &Machine) -> Result<()> {
     if lacks.is_empty() {
         return Ok(());
     }
-    Err(Error::invalid(format!("this machine can never give what was granted on `{}`: {}", share.machine, lacks.join(", ")))
-        .help("ask for less under `resources`, or correct the amounts of the local pools in the site file"))
+    Err(Error::invalid(format!(
+        "this machine can never give what was granted on `{}`: {}",
+        share.machine,
+        lacks.join(", ")
+    ))
+    .help("ask for less under `resources`, or correct the amounts of the local pools in the site file"))
 }
 
 /// The name of this host, as part of a file's name.

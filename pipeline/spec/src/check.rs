@@ -75,7 +75,15 @@ pub(crate) struct Checker<'e> {
 impl<'e> Checker<'e> {
     fn new(expanded: &'e Expanded<'e>, site: &'e Site) -> Self {
         let index = expanded.drafts.iter().enumerate().map(|(i, d)| (d.key.0.as_str(), i)).collect();
-        Self { expanded, site, diagnostics: Vec::new(), links: Vec::new(), options: HashMap::new(), digests: HashMap::new(), index }
+        Self {
+            expanded,
+            site,
+            diagnostics: Vec::new(),
+            links: Vec::new(),
+            options: HashMap::new(),
+            digests: HashMap::new(),
+            index,
+        }
     }
 
     fn report(&mut self, d: Diagnostic) {

@@ -75,7 +75,9 @@ fn assemble(expanded: &Expanded<'_>, checked: Checked, path: &Path) -> Option<Pl
     let params: BTreeMap<String, Value> = main
         .params
         .iter()
-        .filter_map(|(name, value)| if let ParamValue::Known(v) = value { Some((name.clone(), v.clone())) } else { None })
+        .filter_map(
+            |(name, value)| if let ParamValue::Known(v) = value { Some((name.clone(), v.clone())) } else { None },
+        )
         .collect();
     let digest = digest(&main.workflow.name, &params, &nodes, &checked.outputs)?;
     Some(Plan {
@@ -92,13 +94,20 @@ fn assemble(expanded: &Expanded<'_>, checked: Checked, path: &Path) -> Option<Pl
 }
 
 /// Over everything that decides what a run does; comments, places and the file's own path do not count.
-fn digest(name: &str, params: &BTreeMap<String, Value>, nodes: &[Node], outputs: &BTreeMap<String, (StageKey, String)>) -> Option<Digest> {
+fn digest(
+    name: &str,
+    params: &BTreeMap<String, Value>,
+    nodes: &[Node],
+    outputs: &BTreeMap<String, (StageKey, String)>,
+) -> Option<Digest> {
     let summaries: Vec<Value> = nodes.iter().map(summary).collect();
-    Digest::of_json(&json!({"format": 1, "workflow": name, "params": params, "nodes": summaries, "outputs": outputs})).ok()
+    Digest::of_json(&json!({"format": 1, "workflow": name, "params": params, "nodes": summaries, "outputs": outputs}))
+        .ok()
 }
 
 fn summary(node: &Node) -> Value {
-    let sources: BTreeMap<&str, &Digest> = node.sources.iter().map(|(pointer, s)| (pointer.as_str(), &s.digest)).collect();
+    let sources: BTreeMap<&str, &Digest> =
+        node.sources.iter().map(|(pointer, s)| (pointer.as_str(), &s.digest)).collect();
     let inputs: Vec<Value> = node.inputs.iter().map(|i| json!([i.port, i.from])).collect();
     json!({
         "key": node.key,

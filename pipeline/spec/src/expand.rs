@@ -119,9 +119,11 @@ impl Expanded<'_> {
             workflow::check_id(&entry.key, entry.key_span, "param", &mut self.diagnostics);
             let names = NoNames("params are declared by plain values");
             let bound =
-                Binder { sources: &self.sources, names: &names, text: false, diagnostics: &mut self.diagnostics }.bind(&entry.value);
+                Binder { sources: &self.sources, names: &names, text: false, diagnostics: &mut self.diagnostics }
+                    .bind(&entry.value);
             let mut reader = Reader { diagnostics: &mut self.diagnostics };
-            let param: Option<Param> = bound.and_then(|b| params::declare(&entry.key, entry.key_span, &b, &workflow.folder, &mut reader));
+            let param: Option<Param> =
+                bound.and_then(|b| params::declare(&entry.key, entry.key_span, &b, &workflow.folder, &mut reader));
             let value = param.and_then(|p| params::value(&p, given(&p.name).as_ref(), &workflow.folder, &mut reader));
             match value {
                 Some(value) => {
@@ -177,7 +179,8 @@ impl Expanded<'_> {
                     ));
                     return Group::broken();
                 }
-                let members: Vec<Option<Member>> = instances.into_iter().map(|c| self.member(space, index, stage, c, chain)).collect();
+                let members: Vec<Option<Member>> =
+                    instances.into_iter().map(|c| self.member(space, index, stage, c, chain)).collect();
                 let broken = members.iter().any(Option::is_none);
                 Group {
                     identity: axes::identity(&axes).into(),
@@ -213,8 +216,10 @@ impl Expanded<'_> {
                     for_each.key_span,
                     format!("stage `{}` has both `matrix` and `for_each`", stage.id),
                 );
-                self.diagnostics
-                    .push(d.help("put the list into the matrix as one more axis").related(matrix.key_span, "`matrix` stands here"));
+                self.diagnostics.push(
+                    d.help("put the list into the matrix as one more axis")
+                        .related(matrix.key_span, "`matrix` stands here"),
+                );
                 None
             }
             (Some(entry), None) => {
@@ -246,7 +251,14 @@ impl Expanded<'_> {
         Some(Member { coordinates, body })
     }
 
-    fn draft(&mut self, space: usize, stage: usize, raw: &RawStage, coordinates: Vec<Coordinate>, late: Option<LateList>) -> usize {
+    fn draft(
+        &mut self,
+        space: usize,
+        stage: usize,
+        raw: &RawStage,
+        coordinates: Vec<Coordinate>,
+        late: Option<LateList>,
+    ) -> usize {
         let home = &self.spaces[space];
         let suffix = axes::suffix(home.inherited.iter().chain(&coordinates));
         let key = StageKey(format!("{}{}{suffix}", home.prefix, raw.id));

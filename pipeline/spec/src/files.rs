@@ -30,7 +30,8 @@ impl Files for DiskFiles {
         let bytes = std::fs::read(path).map_err(|e| io_error(path, &e))?;
         String::from_utf8(bytes).map_err(|e| {
             let at = e.utf8_error().valid_up_to();
-            Error::invalid(format!("{}: this is no UTF-8 text (see byte {at})", path.display())).help("save it as UTF-8")
+            Error::invalid(format!("{}: this is no UTF-8 text (see byte {at})", path.display()))
+                .help("save it as UTF-8")
         })
     }
     fn exists(&self, path: &Path) -> bool {
@@ -38,8 +39,10 @@ impl Files for DiskFiles {
     }
     fn digest(&self, location: &str) -> Result<Digest> {
         if location.contains("://") {
-            return Err(Error::invalid(format!("this build cannot fetch `{location}`; sources are local files and folders"))
-                .help("download the folder and give its path"));
+            return Err(Error::invalid(format!(
+                "this build cannot fetch `{location}`; sources are local files and folders"
+            ))
+            .help("download the folder and give its path"));
         }
         digest_path(Path::new(location))
     }
@@ -58,7 +61,8 @@ pub fn digest_path(path: &Path) -> Result<Digest> {
     let mut files = Vec::new();
     collect(path, "", &mut files, 0)?;
     files.sort();
-    let listed: Vec<(String, Digest)> = files.into_iter().map(|f| Ok((f.clone(), digest_file(&path.join(&f))?))).collect::<Result<_>>()?;
+    let listed: Vec<(String, Digest)> =
+        files.into_iter().map(|f| Ok((f.clone(), digest_file(&path.join(&f))?))).collect::<Result<_>>()?;
     Digest::of_json(&listed)
 }
 
@@ -78,7 +82,8 @@ fn digest_file(path: &Path) -> Result<Digest> {
 fn collect(root: &Path, relative: &str, files: &mut Vec<String>, depth: usize) -> Result<()> {
     let folder = root.join(relative);
     if depth > 64 {
-        return Err(Error::invalid(format!("{}: folders nest deeper than 64", folder.display())).help("is there a link that leads back?"));
+        return Err(Error::invalid(format!("{}: folders nest deeper than 64", folder.display()))
+            .help("is there a link that leads back?"));
     }
     for entry in std::fs::read_dir(&folder).map_err(|e| io_error(&folder, &e))? {
         let entry = entry.map_err(|e| io_error(&folder, &e))?;

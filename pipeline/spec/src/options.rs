@@ -54,7 +54,11 @@ impl KindOptions {
     }
 
     /// The options as a template: scalars read by declared type.
-    pub fn read(&self, entries: &[&BoundEntry], diagnostics: &mut Vec<Diagnostic>) -> (BTreeMap<String, Template>, ReadOptions) {
+    pub fn read(
+        &self,
+        entries: &[&BoundEntry],
+        diagnostics: &mut Vec<Diagnostic>,
+    ) -> (BTreeMap<String, Template>, ReadOptions) {
         let mut found = ReadOptions::default();
         let mut config = BTreeMap::new();
         let root = self.view();
@@ -78,7 +82,11 @@ impl KindOptions {
     pub fn settle(&self, config: Value, what: &str) -> Result<Value, Vec<OptionProblem>> {
         let config = coerce_value(config, &self.view());
         let problems = self.problems(&config);
-        if problems.is_empty() { Ok(config) } else { Err(problems.into_iter().map(|p| p.into_option_problem(what)).collect()) }
+        if problems.is_empty() {
+            Ok(config)
+        } else {
+            Err(problems.into_iter().map(|p| p.into_option_problem(what)).collect())
+        }
     }
 
     fn problems(&self, config: &Value) -> Vec<Problem> {
@@ -107,7 +115,8 @@ pub(crate) struct Problem {
 
 impl Problem {
     fn is_due_to_late(&self, late: &[String]) -> bool {
-        let inside = |outer: &str, inner: &str| inner == outer || inner.strip_prefix(outer).is_some_and(|r| r.starts_with('/'));
+        let inside =
+            |outer: &str, inner: &str| inner == outer || inner.strip_prefix(outer).is_some_and(|r| r.starts_with('/'));
         late.iter().any(|l| inside(l, &self.pointer) || (self.by_children && inside(&self.pointer, l)))
     }
     fn into_diagnostic(self, with: &Bound, what: &str) -> Diagnostic {
@@ -129,7 +138,11 @@ impl Problem {
 /// A problem's message, behind the name of its option unless that stands in it already.
 pub fn in_words(problem: &OptionProblem) -> String {
     let name = readable(&problem.pointer);
-    if name.is_empty() || problem.message.contains(&name) { problem.message.clone() } else { format!("`{name}`: {}", problem.message) }
+    if name.is_empty() || problem.message.contains(&name) {
+        problem.message.clone()
+    } else {
+        format!("`{name}`: {}", problem.message)
+    }
 }
 
 /// `/loss/terms/0/clip_low` → `loss.terms[0].clip_low`.
@@ -151,15 +164,20 @@ pub fn escape(key: &str) -> String {
     key.replace('~', "~0").replace('/', "~1")
 }
 
-fn convert(bound: &Bound, view: &SchemaView<'_>, pointer: String, found: &mut ReadOptions, diagnostics: &mut Vec<Diagnostic>) -> Template {
+fn convert(
+    bound: &Bound,
+    view: &SchemaView<'_>,
+    pointer: String,
+    found: &mut ReadOptions,
+    diagnostics: &mut Vec<Diagnostic>,
+) -> Template {
     match &bound.content {
         BoundContent::Scalar(scalar) => literal(coerce_scalar(scalar, view), bound, view, pointer, found),
         BoundContent::Value(value) => literal(coerce_value(value.clone(), view), bound, view, pointer, found),
         BoundContent::Expression(e) => {
-            if e.references()
-                .iter()
-                .any(|r| matches!(r, crate::expression::Reference::Artifact { .. } | crate::expression::Reference::Param(_)))
-            {
+            if e.references().iter().any(|r| {
+                matches!(r, crate::expression::Reference::Artifact { .. } | crate::expression::Reference::Param(_))
+            }) {
                 let d = Diagnostic::error(
                     "artifact-as-option",
                     bound.span,
@@ -168,8 +186,11 @@ fn convert(bound: &Bound, view: &SchemaView<'_>, pointer: String, found: &mut Re
                 diagnostics.push(d.help("artifacts go to input ports"));
             }
             if view.is_source() {
-                let d =
-                    Diagnostic::error("not-known", bound.span, format!("the source `{}` must be known before the run", readable(&pointer)));
+                let d = Diagnostic::error(
+                    "not-known",
+                    bound.span,
+                    format!("the source `{}` must be known before the run", readable(&pointer)),
+                );
                 diagnostics.push(d.help("its content is a part of the stage digest: use `params` or `matrix`"));
             }
             found.late.push(pointer);
@@ -180,7 +201,10 @@ fn convert(bound: &Bound, view: &SchemaView<'_>, pointer: String, found: &mut Re
             Template::Text(pieces.clone())
         }
         BoundContent::List(items) => {
-            let list = items.iter().enumerate().map(|(i, b)| convert(b, &view.item(i), format!("{pointer}/{i}"), found, diagnostics));
+            let list = items
+                .iter()
+                .enumerate()
+                .map(|(i, b)| convert(b, &view.item(i), format!("{pointer}/{i}"), found, diagnostics));
             simplify(Template::List(list.collect()))
         }
         BoundContent::Map(entries) => {
@@ -218,7 +242,9 @@ fn coerce_scalar(scalar: &Scalar, view: &SchemaView<'_>) -> Value {
 fn coerce_value(value: Value, view: &SchemaView<'_>) -> Value {
     match value {
         Value::Number(_) if view.allows("integer") && !view.allows("number") => whole(&value).unwrap_or(value),
-        Value::Array(items) => Value::Array(items.into_iter().enumerate().map(|(i, v)| coerce_value(v, &view.item(i))).collect()),
+        Value::Array(items) => {
+            Value::Array(items.into_iter().enumerate().map(|(i, v)| coerce_value(v, &view.item(i))).collect())
+        }
         Value::Object(map) => Value::Object(
             map.into_iter()
                 .map(|(k, v)| {
@@ -247,7 +273,11 @@ fn integer_ranges(value: &Value, view: &SchemaView<'_>, pointer: String, problem
     match value {
         Value::Number(n) if !n.is_f64() => {
             let Some((least, most)) = view.integer_range() else { return };
-            let inside = n.as_i64().map(i128::from).or_else(|| n.as_u64().map(i128::from)).is_some_and(|i| (least..=most).contains(&i));
+            let inside = n
+                .as_i64()
+                .map(i128::from)
+                .or_else(|| n.as_u64().map(i128::from))
+                .is_some_and(|i| (least..=most).contains(&i));
             if !inside && !problems.iter().any(|p| p.pointer == pointer) {
                 problems.push(Problem {
                     code: "out-of-range",
@@ -294,6 +324,10 @@ pub fn source_pointers(value: &Value, view: &SchemaView<'_>, pointer: &str, foun
 /// A key that a kind does not know.
 pub fn unknown_option(entry: &BoundEntry, kind: &KindInfo, options: &[String]) -> Diagnostic {
     let known = kind.inputs.iter().map(|p| p.name).chain(options.iter().map(String::as_str));
-    Diagnostic::error("unknown-option", entry.key_span, format!("`{}` has no option or input `{}`", kind.name, entry.key))
-        .help_if(suggest(&entry.key, known))
+    Diagnostic::error(
+        "unknown-option",
+        entry.key_span,
+        format!("`{}` has no option or input `{}`", kind.name, entry.key),
+    )
+    .help_if(suggest(&entry.key, known))
 }

@@ -6,5 +6,7 @@
 mod bound;
 mod typed;
 
-pub use bound::{Binder, Bound, BoundContent, BoundEntry, Names, NoNames, Trouble, expression_span, has_expression, locate};
+pub use bound::{
+    Binder, Bound, BoundContent, BoundEntry, Names, NoNames, Trouble, expression_span, has_expression, locate,
+};
 pub use typed::{Fields, Reader};

@@ -40,7 +40,11 @@ pub struct Recipe {
 /// Reads the key's value. What is wrong is reported and left empty.
 pub fn read(entry: &Entry, diagnostics: &mut Vec<Diagnostic>) -> Recipe {
     let Content::Map(entries) = &entry.value.content else {
-        let d = Diagnostic::error("wrong-type", entry.value.span, format!("`recipe` must be a map, found {}", entry.value.describe()));
+        let d = Diagnostic::error(
+            "wrong-type",
+            entry.value.span,
+            format!("`recipe` must be a map, found {}", entry.value.describe()),
+        );
         diagnostics.push(d.help(format!("it holds {}", KEYS.join(", "))));
         return Recipe::default();
     };
@@ -51,7 +55,8 @@ pub fn read(entry: &Entry, diagnostics: &mut Vec<Diagnostic>) -> Recipe {
         diagnostics.push(d.help("the table of all systems shows them"));
     }
     let find = |key: &str| entries.iter().find(|e| e.key == key);
-    let mut words = |key: &str| find(key).and_then(|e| text(&e.value, &format!("`{key}`"), diagnostics)).unwrap_or_default();
+    let mut words =
+        |key: &str| find(key).and_then(|e| text(&e.value, &format!("`{key}`"), diagnostics)).unwrap_or_default();
     let (system, source, mechanism, limits) = (words("system"), words("source"), words("mechanism"), words("limits"));
     let parts = find("parts").map(|e| part_names(e, diagnostics)).unwrap_or_default();
     Recipe { system, source, mechanism, parts, limits }
@@ -72,7 +77,11 @@ fn part_names(entry: &Entry, diagnostics: &mut Vec<Diagnostic>) -> Vec<String> {
 fn text(node: &Node, what: &str, diagnostics: &mut Vec<Diagnostic>) -> Option<String> {
     let found = node.scalar().map(|s| s.text.trim()).filter(|t| !t.is_empty() && !node.is_null());
     if found.is_none() {
-        diagnostics.push(Diagnostic::error("wrong-type", node.span, format!("{what} must be text, found {}", node.describe())));
+        diagnostics.push(Diagnostic::error(
+            "wrong-type",
+            node.span,
+            format!("{what} must be text, found {}", node.describe()),
+        ));
     } else if has_expression(node) {
         let d = Diagnostic::error("no-expression", node.span, format!("{what} must be plain text"));
         diagnostics.push(d.help("a recipe's description does not depend on parameters"));

@@ -77,7 +77,10 @@ fn output(bound: &Bound, reader: &mut Reader<'_>) -> Option<AttemptOutput> {
             let fields = reader.map(bound, "an output", &["kind", "optional"])?;
             let optional = fields.get("optional").and_then(|b| reader.bool(b, "`optional`")).unwrap_or(false);
             let Some(kind) = fields.get("kind") else {
-                reader.report(Diagnostic::error("missing-key", bound.span, "an output has no `kind`").help("as in `{kind: table}`"));
+                reader.report(
+                    Diagnostic::error("missing-key", bound.span, "an output has no `kind`")
+                        .help("as in `{kind: table}`"),
+                );
                 return None;
             };
             (kind, optional)
@@ -95,7 +98,9 @@ pub fn command(stage: &RawStage, binder: &mut Binder<'_>) -> Option<BTreeMap<Str
     let node = stage.get("run")?;
     match (node.list(), node.scalar()) {
         (Some([]), _) => {
-            binder.diagnostics.push(Diagnostic::error("wrong-value", node.span, "`run` is an empty list").help("name a program first"));
+            binder.diagnostics.push(
+                Diagnostic::error("wrong-value", node.span, "`run` is an empty list").help("name a program first"),
+            );
             None
         }
         (Some(items), _) => {
@@ -139,10 +144,14 @@ fn shell(text: &str, span: Span, binder: &mut Binder<'_>) -> Option<BTreeMap<Str
                 match quoting.reference(&name) {
                     Ok(reference) => script.push_str(&reference),
                     Err(reason) => {
-                        let d = Diagnostic::error("shell-quoting", place, format!("an expression cannot stand inside of {reason}"));
-                        binder
-                            .diagnostics
-                            .push(d.help("put it into a variable first, in a line of its own: `x=${{ … }}`, and use `\"$x\"` here"));
+                        let d = Diagnostic::error(
+                            "shell-quoting",
+                            place,
+                            format!("an expression cannot stand inside of {reason}"),
+                        );
+                        binder.diagnostics.push(d.help(
+                            "put it into a variable first, in a line of its own: `x=${{ … }}`, and use `\"$x\"` here",
+                        ));
                         return None;
                     }
                 }
@@ -214,25 +223,30 @@ fn symbol(e: &Expression) -> Result<Option<Value>, Fault> {
         Term::Reference(Reference::Input(port)) => return Ok(Some(json!({ "$input": port }))),
         Term::Reference(Reference::Output(port)) => return Ok(Some(json!({ "$output": port }))),
         Term::Index(base, index) => {
-            if let (Term::Reference(Reference::Input(port)), Some(position)) = (&base.term, index.as_literal().and_then(Value::as_u64)) {
+            if let (Term::Reference(Reference::Input(port)), Some(position)) =
+                (&base.term, index.as_literal().and_then(Value::as_u64))
+            {
                 return Ok(Some(json!({ "$input": port, "index": position })));
             }
         }
         _ => {}
     }
-    let foreign = e
-        .references()
-        .into_iter()
-        .find(|r| matches!(r, Reference::Input(_) | Reference::Output(_) | Reference::Artifact { .. } | Reference::Param(_)));
+    let foreign = e.references().into_iter().find(|r| {
+        matches!(r, Reference::Input(_) | Reference::Output(_) | Reference::Artifact { .. } | Reference::Param(_))
+    });
     match foreign {
         None => Ok(None),
         Some(Reference::Artifact { stage, port }) => {
             let fault = Fault::new(&e.range, format!("`stages.{stage}.{port}` is an artifact, not a path"));
-            Err(fault
-                .help(format!("hand it in by `with: {{{port}: ${{{{ stages.{stage}.{port} }}}}}}` and use `${{{{ inputs.{port} }}}}`")))
+            Err(fault.help(format!(
+                "hand it in by `with: {{{port}: ${{{{ stages.{stage}.{port} }}}}}}` and use `${{{{ inputs.{port} }}}}`"
+            )))
         }
         Some(path) => {
-            let fault = Fault::new(&e.range, format!("`{path}` is a path that only the attempt knows; nothing can be computed with it"));
+            let fault = Fault::new(
+                &e.range,
+                format!("`{path}` is a path that only the attempt knows; nothing can be computed with it"),
+            );
             Err(fault.help(format!("put text around it: `${{{{ {path} }}}}/data.parquet`")))
         }
     }

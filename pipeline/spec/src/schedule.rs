@@ -68,7 +68,9 @@ pub fn read(bound: &Bound, reader: &mut Reader<'_>) -> Option<Schedule> {
     let catchup = reader.optional(fields.get("catchup"), |r, b| r.word(b, "`catchup`", &["latest", "all", "none"]));
     let overlap = reader.optional(fields.get("overlap"), |r, b| r.word(b, "`overlap`", &["skip", "queue", "allow"]));
     let Some(cron_bound) = fields.get("cron") else {
-        reader.report(Diagnostic::error("missing-key", bound.span, "`schedule` has no `cron`").help("add `cron: \"0 2 * * *\"`"));
+        reader.report(
+            Diagnostic::error("missing-key", bound.span, "`schedule` has no `cron`").help("add `cron: \"0 2 * * *\"`"),
+        );
         return None;
     };
     let cron = reader.string(cron_bound, "`cron`")?;
@@ -103,8 +105,12 @@ mod tests {
 
     #[test]
     fn ticks_follow_the_time_zone_through_the_change_of_clocks() {
-        let schedule =
-            Schedule { cron: "30 2 * * *".into(), timezone: "Europe/Paris".into(), catchup: Catchup::Latest, overlap: Overlap::Skip };
+        let schedule = Schedule {
+            cron: "30 2 * * *".into(),
+            timezone: "Europe/Paris".into(),
+            catchup: Catchup::Latest,
+            overlap: Overlap::Skip,
+        };
         // 2026-01-01T00:00:00Z → 02:30 in Paris is 01:30Z.
         assert_eq!(schedule.next_after(1_767_225_600_000), Some(1_767_231_000_000));
         // In summer it is 00:30Z: after 2026-07-01T00:00:00Z.

@@ -116,7 +116,8 @@ fn envelope_definitions() -> Map<String, Value> {
         "nodes": number, "tags": {"$ref": "#/$defs/texts"},
     });
     let mut resources = amounts.clone();
-    resources["any_of"] = json!({"type": "array", "items": {"type": "object", "additionalProperties": false, "properties": amounts}});
+    resources["any_of"] =
+        json!({"type": "array", "items": {"type": "object", "additionalProperties": false, "properties": amounts}});
     let kinds: Vec<&str> = ArtifactKind::ALL.map(ArtifactKind::name).to_vec();
     let definitions = json!({
         "expression": {"type": "string", "pattern": r"^\$\{\{.*\}\}$"},
@@ -161,7 +162,8 @@ fn with_schema(info: &KindInfo, slot: &str, moved: &mut Map<String, Value>) -> V
     let Some(object) = schema.as_object_mut() else { return json!({"type": "object"}) };
     let properties = object.entry("properties").or_insert_with(|| json!({}));
     for port in &info.inputs {
-        properties[port.name] = json!({"$ref": "#/$defs/artifacts", "description": format!("{} ({})", port.doc, port.kind)});
+        properties[port.name] =
+            json!({"$ref": "#/$defs/artifacts", "description": format!("{} ({})", port.doc, port.kind)});
     }
     schema
 }
@@ -206,7 +208,9 @@ fn or_expression(schema: Value) -> Value {
         outer.insert("description".into(), description.clone());
     }
     // Plain `7` is the text "7" where text is declared.
-    let text = schema.get("type").is_some_and(|t| *t == "string" || t.as_array().is_some_and(|names| names.contains(&json!("string"))));
+    let text = schema
+        .get("type")
+        .is_some_and(|t| *t == "string" || t.as_array().is_some_and(|names| names.contains(&json!("string"))));
     let free = text && schema.get("enum").is_none() && schema.get("const").is_none();
     let alternative = if free { json!({"type": ["number", "boolean"]}) } else { json!({"$ref": "#/$defs/expression"}) };
     outer.insert("anyOf".into(), json!([schema, alternative]));

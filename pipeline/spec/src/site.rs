@@ -73,20 +73,37 @@ pub struct Gpu {
 impl Pool {
     /// One machine without tags.
     pub fn local(cpus: u32, memory: u64, gpus: Vec<Gpu>) -> Self {
-        Self { name: "local".into(), executor: "local".into(), cpus, memory, gpus, nodes: 1, tags: Vec::new(), priority: 0 }
+        Self {
+            name: "local".into(),
+            executor: "local".into(),
+            cpus,
+            memory,
+            gpus,
+            nodes: 1,
+            tags: Vec::new(),
+            priority: 0,
+        }
     }
     /// Why this pool, even when idle, cannot take the request; empty if it can.
     pub fn misfit(&self, request: &Request) -> Vec<String> {
         let mut reasons = Vec::new();
         let missing: Vec<&str> = request.tags.iter().filter(|t| !self.tags.contains(t)).map(String::as_str).collect();
         if !missing.is_empty() {
-            reasons.push(format!("it lacks the tag{} {}", if missing.len() > 1 { "s" } else { "" }, missing.join(", ")));
+            reasons.push(format!(
+                "it lacks the tag{} {}",
+                if missing.len() > 1 { "s" } else { "" },
+                missing.join(", ")
+            ));
         }
         if request.cpus.unwrap_or(1) > self.cpus {
             reasons.push(format!("{} cpus are asked for, it has {}", request.cpus.unwrap_or(1), self.cpus));
         }
         if self.memory > 0 && request.memory > self.memory {
-            reasons.push(format!("{} of memory are asked for, it has {}", format_size(request.memory), format_size(self.memory)));
+            reasons.push(format!(
+                "{} of memory are asked for, it has {}",
+                format_size(request.memory),
+                format_size(self.memory)
+            ));
         }
         if request.gpus as usize > self.gpus.len() {
             reasons.push(format!("{} gpus are asked for, it has {}", request.gpus, self.gpus.len()));
@@ -110,7 +127,13 @@ impl Pool {
 impl Site {
     /// Without a site file: one pool of this machine, no secrets.
     pub fn of_this_machine(pool: Pool) -> Self {
-        Self { store: None, pools: vec![pool], secrets: BTreeMap::new(), durability: Durability::Process, notifications: Vec::new() }
+        Self {
+            store: None,
+            pools: vec![pool],
+            secrets: BTreeMap::new(),
+            durability: Durability::Process,
+            notifications: Vec::new(),
+        }
     }
 }
 
@@ -127,7 +150,11 @@ pub struct Surroundings<'a> {
 }
 
 /// Reads a site file.
-pub fn read(files: &dyn Files, path: &Path, surroundings: Surroundings<'_>) -> (Option<Site>, Vec<Diagnostic>, Sources) {
+pub fn read(
+    files: &dyn Files,
+    path: &Path,
+    surroundings: Surroundings<'_>,
+) -> (Option<Site>, Vec<Diagnostic>, Sources) {
     let mut sources = Sources::default();
     let text = match files.read(path) {
         Ok(text) => text,
@@ -141,7 +168,8 @@ pub fn read(files: &dyn Files, path: &Path, surroundings: Surroundings<'_>) -> (
     let (tree, mut diagnostics) = yaml::read(&sources, file);
     let site = tree.and_then(|tree| {
         let names = NoNames("a site file has no expressions");
-        let bound = Binder { sources: &sources, names: &names, text: false, diagnostics: &mut diagnostics }.bind(&tree)?;
+        let bound =
+            Binder { sources: &sources, names: &names, text: false, diagnostics: &mut diagnostics }.bind(&tree)?;
         let folder = path.parent().unwrap_or(Path::new("."));
         read_site(&bound, folder, surroundings, &mut Reader { diagnostics: &mut diagnostics })
     });
@@ -170,7 +198,11 @@ fn read_site(bound: &Bound, folder: &Path, surroundings: Surroundings<'_>, reade
         let mut seen = BTreeSet::new();
         for (pool, b) in site.pools.iter().zip(pools) {
             if !seen.insert(pool.name.clone()) {
-                reader.report(Diagnostic::error("duplicate-name", b.span, format!("two pools are called `{}`", pool.name)));
+                reader.report(Diagnostic::error(
+                    "duplicate-name",
+                    b.span,
+                    format!("two pools are called `{}`", pool.name),
+                ));
             }
         }
         if pools.is_empty() {
@@ -196,7 +228,9 @@ fn read_pool(bound: &Bound, surroundings: Surroundings<'_>, reader: &mut Reader<
         reader.report(Diagnostic::error("missing-key", bound.span, "a pool has no `name`"));
         return None;
     };
-    let executor = fields.get("executor").map_or(Some("local".to_string()), |b| read_executor(b, surroundings.executors, reader))?;
+    let executor = fields
+        .get("executor")
+        .map_or(Some("local".to_string()), |b| read_executor(b, surroundings.executors, reader))?;
     let base = if executor == "local" { surroundings.this_machine.clone() } else { Pool::local(1, 0, Vec::new()) };
     let gpu_memory = fields.get("gpu_memory").and_then(|b| reader.size(b, "`gpu_memory`")).unwrap_or(0);
     Some(Pool {
@@ -207,7 +241,8 @@ fn read_pool(bound: &Bound, surroundings: Surroundings<'_>, reader: &mut Reader<
         gpus: read_gpus(&fields, gpu_memory, reader).unwrap_or(base.gpus),
         nodes: fields.get("nodes").and_then(|b| reader.count(b, "`nodes`", 1)).unwrap_or(1),
         tags: fields.get("tags").and_then(|b| reader.strings(b, "`tags`")).unwrap_or_default(),
-        priority: fields.get("priority").and_then(|b| reader.integer(b, "`priority`", -1_000, 1_000)).unwrap_or(0) as i32,
+        priority: fields.get("priority").and_then(|b| reader.integer(b, "`priority`", -1_000, 1_000)).unwrap_or(0)
+            as i32,
     })
 }
 
@@ -250,7 +285,8 @@ fn read_secrets(bound: &Bound, reader: &mut Reader<'_>) -> BTreeMap<String, Stri
     for entry in entries {
         let Some(provider) = reader.string(&entry.value, &format!("the secret `{}`", entry.key)) else { continue };
         if !provider.starts_with("env:") || provider.len() == 4 {
-            let d = Diagnostic::error("wrong-value", entry.value.span, format!("`{provider}` is no provider of a secret"));
+            let d =
+                Diagnostic::error("wrong-value", entry.value.span, format!("`{provider}` is no provider of a secret"));
             reader.report(d.help(format!("name an environment variable: `env:{}`", entry.key)));
         }
         secrets.insert(entry.key.clone(), provider);
@@ -265,13 +301,17 @@ fn read_notification(bound: &Bound, reader: &mut Reader<'_>) -> Option<Notificat
         return None;
     };
     let on = match fields.get("on").and_then(|b| reader.list(b, "`on`")) {
-        Some(items) => {
-            items.iter().filter_map(|b| reader.word(b, "`on`", &["succeeded", "failed", "cancelled"])).map(str::to_string).collect()
-        }
+        Some(items) => items
+            .iter()
+            .filter_map(|b| reader.word(b, "`on`", &["succeeded", "failed", "cancelled"]))
+            .map(str::to_string)
+            .collect(),
         None => vec!["failed".to_string()],
     };
     let address = reader.string(webhook, "`webhook`")?;
-    let known = ["https://", "http://", "env:"].iter().any(|start| address.strip_prefix(start).is_some_and(|rest| !rest.is_empty()));
+    let known = ["https://", "http://", "env:"]
+        .iter()
+        .any(|start| address.strip_prefix(start).is_some_and(|rest| !rest.is_empty()));
     if !known {
         let d = Diagnostic::error("wrong-value", webhook.span, "`webhook` is no address");
         reader.report(d.help("write `https://…`, or `env:WEBHOOK` for an address that is kept in a variable"));

@@ -12,8 +12,18 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 /// Keys of a workflow file.
-pub const FILE_KEYS: [&str; 10] =
-    ["version", "name", "description", "recipe", "params", "defaults", "schedule", "stages", "outputs", "evaluation_sets"];
+pub const FILE_KEYS: [&str; 10] = [
+    "version",
+    "name",
+    "description",
+    "recipe",
+    "params",
+    "defaults",
+    "schedule",
+    "stages",
+    "outputs",
+    "evaluation_sets",
+];
 /// Keys of a stage, whatever its body; which of them a body heeds is judged where it is read.
 pub const STAGE_KEYS: [&str; 17] = [
     "uses",
@@ -107,7 +117,11 @@ impl Workflow {
 /// Sorts a tree into a workflow. Reports what does not fit and keeps the rest.
 pub fn read(tree: &Node, path: &Path, diagnostics: &mut Vec<Diagnostic>) -> Option<Workflow> {
     let Content::Map(entries) = &tree.content else {
-        diagnostics.push(Diagnostic::error("wrong-type", tree.span, format!("a workflow file is a map of {}", FILE_KEYS.join(", "))));
+        diagnostics.push(Diagnostic::error(
+            "wrong-type",
+            tree.span,
+            format!("a workflow file is a map of {}", FILE_KEYS.join(", ")),
+        ));
         return None;
     };
     unknown_keys(entries, &FILE_KEYS, "a workflow file", diagnostics);
@@ -145,10 +159,16 @@ pub fn read(tree: &Node, path: &Path, diagnostics: &mut Vec<Diagnostic>) -> Opti
 
 fn read_version(entry: Option<&Entry>, top: Span, diagnostics: &mut Vec<Diagnostic>) {
     match entry {
-        None => diagnostics.push(Diagnostic::error("missing-key", top, "the file has no `version`").help("start it with `version: 1`")),
+        None => diagnostics.push(
+            Diagnostic::error("missing-key", top, "the file has no `version`").help("start it with `version: 1`"),
+        ),
         Some(e) if e.value.scalar().is_some_and(|s| s.text == "1" && s.plain) => {}
         Some(e) => {
-            let d = Diagnostic::error("wrong-value", e.value.span, format!("this build reads version 1, found {}", e.value.describe()));
+            let d = Diagnostic::error(
+                "wrong-value",
+                e.value.span,
+                format!("this build reads version 1, found {}", e.value.describe()),
+            );
             diagnostics.push(d.help("write `version: 1`"));
         }
     }
@@ -156,19 +176,31 @@ fn read_version(entry: Option<&Entry>, top: Span, diagnostics: &mut Vec<Diagnost
 
 fn read_name(entry: Option<&Entry>, top: Span, diagnostics: &mut Vec<Diagnostic>) -> String {
     let Some(entry) = entry else {
-        diagnostics.push(Diagnostic::error("missing-key", top, "the file has no `name`").help("add `name: my_workflow`"));
+        diagnostics
+            .push(Diagnostic::error("missing-key", top, "the file has no `name`").help("add `name: my_workflow`"));
         return String::new();
     };
     let text = entry.value.scalar().map_or("", |s| s.text.as_str());
-    let valid = !text.is_empty() && text.len() <= 100 && text.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.'));
+    let valid = !text.is_empty()
+        && text.len() <= 100
+        && text.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.'));
     if !valid {
-        let d = Diagnostic::error("wrong-value", entry.value.span, format!("{} is no name of a workflow", entry.value.describe()));
+        let d = Diagnostic::error(
+            "wrong-value",
+            entry.value.span,
+            format!("{} is no name of a workflow", entry.value.describe()),
+        );
         diagnostics.push(d.help("use letters, digits, `_`, `-` and `.`"));
     }
     text.to_string()
 }
 
-fn read_stages(entry: Option<&Entry>, top: Span, defaults: &[Entry], diagnostics: &mut Vec<Diagnostic>) -> Vec<RawStage> {
+fn read_stages(
+    entry: Option<&Entry>,
+    top: Span,
+    defaults: &[Entry],
+    diagnostics: &mut Vec<Diagnostic>,
+) -> Vec<RawStage> {
     let Some(entry) = entry else {
         diagnostics.push(Diagnostic::error("missing-key", top, "the file has no `stages`"));
         return Vec::new();
@@ -200,10 +232,14 @@ fn read_stage(entry: &Entry, defaults: &[Entry], diagnostics: &mut Vec<Diagnosti
     };
     for e in own.iter().filter(|e| misplaced(&e.key)) {
         let (what, help) = match body {
-            Body::Embed { .. } => ("an embedded workflow", format!("set it on its stages; here stand {}", EMBED_KEYS.join(", "))),
+            Body::Embed { .. } => {
+                ("an embedded workflow", format!("set it on its stages; here stand {}", EMBED_KEYS.join(", ")))
+            }
             _ => ("a stage with `uses`", "it belongs to stages with `run`".to_string()),
         };
-        diagnostics.push(Diagnostic::error("misplaced-key", e.key_span, format!("`{}` cannot be set on {what}", e.key)).help(help));
+        diagnostics.push(
+            Diagnostic::error("misplaced-key", e.key_span, format!("`{}` cannot be set on {what}", e.key)).help(help),
+        );
     }
     let mut entries = match body {
         Body::Embed { .. } => own.clone(),
@@ -218,12 +254,20 @@ fn read_body(stage: &Entry, own: &[Entry], diagnostics: &mut Vec<Diagnostic>) ->
     let find = |key: &str| own.iter().find(|e| e.key == key);
     match (find("uses"), find("run")) {
         (Some(uses), Some(run)) => {
-            let d = Diagnostic::error("uses-and-run", run.key_span, format!("stage `{}` has both `uses` and `run`", stage.key));
+            let d = Diagnostic::error(
+                "uses-and-run",
+                run.key_span,
+                format!("stage `{}` has both `uses` and `run`", stage.key),
+            );
             diagnostics.push(d.help("keep one of them").related(uses.key_span, "`uses` stands here"));
             None
         }
         (None, None) => {
-            let d = Diagnostic::error("missing-key", stage.key_span, format!("stage `{}` has neither `uses` nor `run`", stage.key));
+            let d = Diagnostic::error(
+                "missing-key",
+                stage.key_span,
+                format!("stage `{}` has neither `uses` nor `run`", stage.key),
+            );
             diagnostics.push(d.help("say what it does: `uses: sft`, or `run: [python, train.py]`"));
             None
         }
@@ -240,8 +284,13 @@ fn read_body(stage: &Entry, own: &[Entry], diagnostics: &mut Vec<Diagnostic>) ->
                 return None;
             };
             let span = uses.value.span;
-            let is_path = text.starts_with('.') || text.starts_with('/') || text.ends_with(".yaml") || text.ends_with(".yml");
-            Some(if is_path { Body::Embed { path: text.to_string(), span } } else { Body::Kind { name: text.to_string(), span } })
+            let is_path =
+                text.starts_with('.') || text.starts_with('/') || text.ends_with(".yaml") || text.ends_with(".yml");
+            Some(if is_path {
+                Body::Embed { path: text.to_string(), span }
+            } else {
+                Body::Kind { name: text.to_string(), span }
+            })
         }
     }
 }
@@ -253,7 +302,11 @@ fn idle_defaults(defaults: &[Entry], stages: &[RawStage], diagnostics: &mut Vec<
     }
     let idle = |key: &str| ONLY_RUN.contains(&key) && DEFAULT_KEYS.contains(&key);
     for e in defaults.iter().filter(|e| idle(&e.key)) {
-        let d = Diagnostic::warning("misplaced-key", e.key_span, format!("`defaults` sets `{}`, but no stage has `run`", e.key));
+        let d = Diagnostic::warning(
+            "misplaced-key",
+            e.key_span,
+            format!("`defaults` sets `{}`, but no stage has `run`", e.key),
+        );
         diagnostics.push(d.help("only commands heed it: leave it out"));
     }
 }
@@ -266,7 +319,8 @@ fn lay_over(base: &[Entry], own: &[Entry]) -> Vec<Entry> {
             None => merged.push(default.clone()),
             Some(Entry { value: Node { content: Content::Map(entries), .. }, .. }) => {
                 if let Content::Map(under) = &default.value.content {
-                    let missing: Vec<Entry> = under.iter().filter(|u| !entries.iter().any(|e| e.key == u.key)).cloned().collect();
+                    let missing: Vec<Entry> =
+                        under.iter().filter(|u| !entries.iter().any(|e| e.key == u.key)).cloned().collect();
                     entries.extend(missing);
                 }
             }
@@ -279,7 +333,8 @@ fn lay_over(base: &[Entry], own: &[Entry]) -> Vec<Entry> {
 /// Names that can stand behind a dot in an expression.
 pub fn check_id(id: &str, span: Span, what: &str, diagnostics: &mut Vec<Diagnostic>) {
     if !is_name(id) || id.len() > 64 {
-        let fixed: String = id.chars().take(64).map(|c| if c.is_ascii_alphanumeric() || c == '_' { c } else { '_' }).collect();
+        let fixed: String =
+            id.chars().take(64).map(|c| if c.is_ascii_alphanumeric() || c == '_' { c } else { '_' }).collect();
         let fixed = if fixed.starts_with(|c: char| c.is_ascii_digit()) { format!("_{fixed}") } else { fixed };
         let d = Diagnostic::error("wrong-name", span, format!("`{id}` is not a valid {what} name"));
         diagnostics.push(d.help(format!("use letters, digits and `_`, as in `{fixed}`")));
@@ -293,7 +348,10 @@ pub fn unknown_keys(entries: &[Entry], allowed: &[&str], what: &str, diagnostics
         if what.starts_with("stage") && help.as_ref().is_some_and(|h| !h.starts_with("did")) {
             help = Some("options of a stage kind stand under `with`".to_string());
         }
-        diagnostics.push(Diagnostic::error("unknown-key", entry.key_span, format!("{what} has no key `{}`", entry.key)).help_if(help));
+        diagnostics.push(
+            Diagnostic::error("unknown-key", entry.key_span, format!("{what} has no key `{}`", entry.key))
+                .help_if(help),
+        );
     }
 }
 
@@ -301,7 +359,11 @@ fn map_of<'t>(entry: Option<&'t Entry>, diagnostics: &mut Vec<Diagnostic>) -> &'
     match entry {
         None => &[],
         Some(e) => e.value.map().unwrap_or_else(|| {
-            let d = Diagnostic::error("wrong-type", e.value.span, format!("`{}` must be a map, found {}", e.key, e.value.describe()));
+            let d = Diagnostic::error(
+                "wrong-type",
+                e.value.span,
+                format!("`{}` must be a map, found {}", e.key, e.value.describe()),
+            );
             diagnostics.push(d);
             &[]
         }),

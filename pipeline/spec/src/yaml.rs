@@ -86,7 +86,8 @@ impl<'a> Builder<'a> {
     }
 
     fn run(&mut self) {
-        let options = granit_parser::options! { disallow_directives: true, emit_comments: false, emit_unresolved_aliases: true };
+        let options =
+            granit_parser::options! { disallow_directives: true, emit_comments: false, emit_unresolved_aliases: true };
         for next in Parser::new_from_str_with_options(self.text, options) {
             match next {
                 Ok((event, span)) => {
@@ -128,14 +129,25 @@ impl<'a> Builder<'a> {
                 }
             }
             Event::Scalar(text, style, anchor, _) => self.scalar(&text, style, anchor, span),
-            Event::SequenceStart(_, anchor, _) => self.open(Open::List { start: span, items: Vec::new() }, anchor, span),
+            Event::SequenceStart(_, anchor, _) => {
+                self.open(Open::List { start: span, items: Vec::new() }, anchor, span)
+            }
             Event::MappingStart(_, anchor, _) => {
-                self.open(Open::Map { start: span, entries: Vec::new(), seen: HashMap::new(), key: None }, anchor, span);
+                self.open(
+                    Open::Map { start: span, entries: Vec::new(), seen: HashMap::new(), key: None },
+                    anchor,
+                    span,
+                );
             }
             Event::SequenceEnd | Event::MappingEnd => self.close(span),
             Event::Alias(id) => self.alias(id, span),
             Event::UnresolvedAlias(name) => {
-                self.report("yaml-alias", span, format!("no anchor `&{name}` stands before this alias"), "define the anchor first");
+                self.report(
+                    "yaml-alias",
+                    span,
+                    format!("no anchor `&{name}` stands before this alias"),
+                    "define the anchor first",
+                );
                 self.place(null(span), 0, 1, 1);
             }
             _ => {}
@@ -168,7 +180,8 @@ impl<'a> Builder<'a> {
         let (span, content) = match frame.open {
             Open::List { start, items } => (reach(start, items.last().map(|n| n.span)), Content::List(items)),
             Open::Map { start, entries, .. } => {
-                let first = entries.first().map_or(start, |e| if e.key_span.start < start.start { e.key_span } else { start });
+                let first =
+                    entries.first().map_or(start, |e| if e.key_span.start < start.start { e.key_span } else { start });
                 (reach(first, entries.last().map(|e| e.value.span)), Content::Map(entries))
             }
         };
@@ -181,7 +194,12 @@ impl<'a> Builder<'a> {
             return self.limit(span, format!("the file uses more than {MOST_ALIASES} aliases"));
         }
         let Some(Anchored { node, size, height }) = self.anchors.get(&id) else {
-            self.report("yaml-alias", span, "this alias stands inside of its own anchor", "a value cannot contain itself");
+            self.report(
+                "yaml-alias",
+                span,
+                "this alias stands inside of its own anchor",
+                "a value cannot contain itself",
+            );
             return self.place(null(span), 0, 1, 1);
         };
         let (size, height) = (*size, *height);
@@ -225,7 +243,8 @@ impl<'a> Builder<'a> {
                 },
                 Some((text, key_span)) => match seen.get(&text) {
                     Some(first) => {
-                        let d = Diagnostic::error("duplicate-key", key_span, format!("the key `{text}` stands here twice"));
+                        let d =
+                            Diagnostic::error("duplicate-key", key_span, format!("the key `{text}` stands here twice"));
                         self.diagnostics.push(d.help("remove one of them").related(*first, "it stands here first"));
                     }
                     None => {
@@ -245,7 +264,12 @@ impl<'a> Builder<'a> {
     }
     fn limit(&mut self, span: Span, message: String) {
         if !self.stopped {
-            self.report("yaml-limit", span, message, "write the file without so much repetition; `matrix` repeats stages");
+            self.report(
+                "yaml-limit",
+                span,
+                message,
+                "write the file without so much repetition; `matrix` repeats stages",
+            );
         }
         self.stopped = true;
     }
@@ -272,7 +296,9 @@ fn null(span: Span) -> Node {
 
 fn key_text(node: &Node) -> Result<String, &'static str> {
     match &node.content {
-        Content::Scalar(s) if s.plain && s.text == "<<" => Err("merge keys are not supported; write the keys out, or use `defaults`"),
+        Content::Scalar(s) if s.plain && s.text == "<<" => {
+            Err("merge keys are not supported; write the keys out, or use `defaults`")
+        }
         Content::Scalar(s) if s.plain && s.text.is_empty() => Err("a key is missing here"),
         Content::Scalar(s) => Ok(s.text.clone()),
         _ => Err("a key must be text, not a list or map"),

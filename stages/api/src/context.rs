@@ -81,7 +81,8 @@ impl StageContext {
     /// The artifact of a `one` port.
     pub fn input(&self, port: &str) -> Result<&InputArtifact> {
         self.optional(port).ok_or_else(|| {
-            Error::invalid(format!("input `{port}` is missing")).help(format!("give `with: {{{port}: ${{{{ stages.<id>.<port> }}}}}}`"))
+            Error::invalid(format!("input `{port}` is missing"))
+                .help(format!("give `with: {{{port}: ${{{{ stages.<id>.<port> }}}}}}`"))
         })
     }
     /// The artifact of an `optional` port.
@@ -98,7 +99,10 @@ impl StageContext {
     }
     /// The folder of an output port.
     pub fn output(&self, port: &str) -> Result<&Path> {
-        self.output_folders.get(port).map(PathBuf::as_path).ok_or_else(|| Error::bug(format!("this stage has no output `{port}`")))
+        self.output_folders
+            .get(port)
+            .map(PathBuf::as_path)
+            .ok_or_else(|| Error::bug(format!("this stage has no output `{port}`")))
     }
     /// The Parquet file of a table output.
     pub fn output_parquet(&self, port: &str) -> Result<PathBuf> {

@@ -138,7 +138,8 @@ fn split(options: &Value) -> Option<(&str, Value)> {
         Value::String(name) => Some((name, Value::Object(Map::new()))),
         Value::Object(map) => {
             let name = map.get("kind")?.as_str()?;
-            let own = map.iter().filter(|(key, _)| *key != "kind").map(|(key, value)| (key.clone(), value.clone())).collect();
+            let own =
+                map.iter().filter(|(key, _)| *key != "kind").map(|(key, value)| (key.clone(), value.clone())).collect();
             Some((name, Value::Object(own)))
         }
         _ => None,

@@ -95,8 +95,13 @@ fn all_that_is_wrong_has_its_place() {
 #[test]
 fn what_is_refused_is_named_with_its_part() {
     let refusal = |options: Value| shapes().build(&options).err().unwrap().to_string();
-    assert_eq!(refusal(json!({ "kind": "rectangle", "height": 0 })), "shape `rectangle`: `height`: 0 is out of range; use a value above 0");
-    assert!(refusal(json!({ "kind": "rectangle", "depth": 1 })).starts_with("shape `rectangle`: unknown field `depth`"));
+    assert_eq!(
+        refusal(json!({ "kind": "rectangle", "height": 0 })),
+        "shape `rectangle`: `height`: 0 is out of range; use a value above 0"
+    );
+    assert!(
+        refusal(json!({ "kind": "rectangle", "depth": 1 })).starts_with("shape `rectangle`: unknown field `depth`")
+    );
     assert_eq!(refusal(json!("circle")), "no shape is called `circle`; use one of: rectangle, square");
     assert_eq!(refusal(json!(3)), "this shape has no `kind`; use one of: rectangle, square");
 }

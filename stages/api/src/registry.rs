@@ -22,7 +22,10 @@ impl Registry {
         Ok(Self(kinds))
     }
     pub fn stage(&self, name: &str) -> Result<&dyn DynStage> {
-        self.0.get(name).map(AsRef::as_ref).ok_or_else(|| Error::invalid(format!("no stage kind `{name}` in this build")))
+        self.0
+            .get(name)
+            .map(AsRef::as_ref)
+            .ok_or_else(|| Error::invalid(format!("no stage kind `{name}` in this build")))
     }
 }
 

@@ -151,7 +151,10 @@ impl Report {
         for (name, m) in &self.metrics {
             let numbers = [Some(m.value), m.low, m.high];
             if numbers.iter().flatten().any(|x| !x.is_finite()) {
-                return Err(Error::data(format!("report `{}`: metric `{name}` is not finite ({})", self.title, m.value)));
+                return Err(Error::data(format!(
+                    "report `{}`: metric `{name}` is not finite ({})",
+                    self.title, m.value
+                )));
             }
         }
         for table in &self.tables {
@@ -220,7 +223,9 @@ impl Cell {
     /// A number alone if there is no finite interval.
     pub fn interval(value: f64, interval: Option<(f64, f64)>) -> Self {
         match interval {
-            Some((low, high)) if value.is_finite() && low.is_finite() && high.is_finite() => Self::Interval { value, low, high },
+            Some((low, high)) if value.is_finite() && low.is_finite() && high.is_finite() => {
+                Self::Interval { value, low, high }
+            }
             _ => Self::number(value),
         }
     }
@@ -238,7 +243,9 @@ mod tests {
         table.row([Cell::text("sft"), Cell::number(f64::NAN), Cell::number(2.0)]);
         report.table(table);
         report.curve(
-            Curve::new("Loss", "step", "nats").with("train", [(0.0, 2.0), (1.0, f64::NAN), (2.0, 1.0)]).with("none", [(0.0, f64::NAN)]),
+            Curve::new("Loss", "step", "nats")
+                .with("train", [(0.0, 2.0), (1.0, f64::NAN), (2.0, 1.0)])
+                .with("none", [(0.0, f64::NAN)]),
         );
         report
     }

@@ -96,7 +96,8 @@ pub fn erase<S: Stage>() -> Box<dyn DynStage> {
 
 impl<S: Stage> Erased<S> {
     fn parse(config: &Value) -> Result<S::Config> {
-        serde_json::from_value(S::expand(config.clone())?).map_err(|e| Error::invalid(format!("options of `{}`: {e}", S::NAME)))
+        serde_json::from_value(S::expand(config.clone())?)
+            .map_err(|e| Error::invalid(format!("options of `{}`: {e}", S::NAME)))
     }
 }
 
@@ -115,7 +116,8 @@ impl<S: Stage> DynStage for Erased<S> {
         Self::parse(config).map_or_else(|_| Vec::new(), |parsed| S::check_inputs(&parsed, inputs))
     }
     fn complete(&self, config: &Value) -> Result<Value> {
-        serde_json::to_value(Self::parse(config)?).map_err(|e| Error::bug(format!("config of `{}` has no JSON form: {e}", S::NAME)))
+        serde_json::to_value(Self::parse(config)?)
+            .map_err(|e| Error::bug(format!("config of `{}` has no JSON form: {e}", S::NAME)))
     }
     fn run(&self, config: Value, context: &mut StageContext) -> Result<()> {
         S::run(Self::parse(&config)?, context)

@@ -33,7 +33,10 @@ pub fn segments(solution: &str) -> Vec<Segment<'_>> {
             continue;
         };
         if let Some((expression, claim)) = split(inside) {
-            found.push(Segment { text: std::mem::take(&mut text), calculation: Some(Calculation { expression, claim }) });
+            found.push(Segment {
+                text: std::mem::take(&mut text),
+                calculation: Some(Calculation { expression, claim }),
+            });
         }
         rest = behind;
     }
@@ -59,7 +62,8 @@ pub fn python_form(expression: &str) -> String {
     let mut out = String::with_capacity(expression.len());
     let chars: Vec<char> = expression.chars().filter(|c| *c != '$').collect();
     let digit = |i: usize| chars.get(i).is_some_and(char::is_ascii_digit);
-    let separator = |i: usize| chars[i] == ',' && i > 0 && digit(i - 1) && (1..=3).all(|k| digit(i + k)) && !digit(i + 4);
+    let separator =
+        |i: usize| chars[i] == ',' && i > 0 && digit(i - 1) && (1..=3).all(|k| digit(i + k)) && !digit(i + 4);
     for (i, &c) in chars.iter().enumerate() {
         let starts_number = !out.ends_with(|c: char| c.is_ascii_digit() || c == '.');
         let leading_zero = c == '0' && digit(i + 1) && starts_number;
@@ -94,7 +98,13 @@ mod tests {
     fn a_solution_is_split_at_its_calculations() {
         let s = segments("He sold 48/2 = <<48/2=24>>24.\nIn all <<48+24=72>>72.\n#### 72");
         assert_eq!(s.len(), 3);
-        assert_eq!(s[0], Segment { text: "He sold 48/2 = ".into(), calculation: Some(Calculation { expression: "48/2", claim: "24" }) });
+        assert_eq!(
+            s[0],
+            Segment {
+                text: "He sold 48/2 = ".into(),
+                calculation: Some(Calculation { expression: "48/2", claim: "24" })
+            }
+        );
         assert_eq!(s[1].text, "24.\nIn all ");
         assert_eq!(s[2], Segment { text: "72.\n#### 72".into(), calculation: None });
         assert_eq!(plain("a <<1+1=2>>2 b"), "a 2 b");
@@ -104,7 +114,10 @@ mod tests {
     fn broken_annotations_stay_text_or_vanish_without_a_call() {
         assert_eq!(segments("a << b"), [Segment { text: "a << b".into(), calculation: None }]);
         assert_eq!(segments("a <<83.3>>83.3"), [Segment { text: "a 83.3".into(), calculation: None }]);
-        assert_eq!(segments("<<5*2/5=2.0=2.0>>").first().unwrap().calculation, Some(Calculation { expression: "5*2/5", claim: "2.0" }));
+        assert_eq!(
+            segments("<<5*2/5=2.0=2.0>>").first().unwrap().calculation,
+            Some(Calculation { expression: "5*2/5", claim: "2.0" })
+        );
     }
 
     #[test]

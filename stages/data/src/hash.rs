@@ -21,7 +21,11 @@ pub fn xxh64(bytes: &[u8], seed: u64) -> u64 {
             rest = &rest[32..];
         }
         let [a, b, c, d] = lanes;
-        let mut mixed = a.rotate_left(1).wrapping_add(b.rotate_left(7)).wrapping_add(c.rotate_left(12)).wrapping_add(d.rotate_left(18));
+        let mut mixed = a
+            .rotate_left(1)
+            .wrapping_add(b.rotate_left(7))
+            .wrapping_add(c.rotate_left(12))
+            .wrapping_add(d.rotate_left(18));
         for lane in lanes {
             mixed = (mixed ^ round(0, lane)).wrapping_mul(P1).wrapping_add(P4);
         }

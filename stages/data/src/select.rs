@@ -76,14 +76,21 @@ impl Stage for Select {
         let mut problems = Vec::new();
         for (name, zero) in [("per_level", config.per_level == Some(0)), ("limit", config.limit == Some(0))] {
             if zero {
-                problems.push(OptionProblem::new(format!("/{name}"), "0 problems are nothing to select").help("leave it out for all"));
+                problems.push(
+                    OptionProblem::new(format!("/{name}"), "0 problems are nothing to select")
+                        .help("leave it out for all"),
+                );
             }
         }
-        for (name, empty) in
-            [("splits", config.splits.as_ref().is_some_and(Vec::is_empty)), ("levels", config.levels.as_ref().is_some_and(Vec::is_empty))]
-        {
+        for (name, empty) in [
+            ("splits", config.splits.as_ref().is_some_and(Vec::is_empty)),
+            ("levels", config.levels.as_ref().is_some_and(Vec::is_empty)),
+        ] {
             if empty {
-                problems.push(OptionProblem::new(format!("/{name}"), "an empty list selects nothing").help("leave it out for all"));
+                problems.push(
+                    OptionProblem::new(format!("/{name}"), "an empty list selects nothing")
+                        .help("leave it out for all"),
+                );
             }
         }
         let fault = config.decontaminate.as_ref().and_then(Decontaminate::fault);
@@ -95,11 +102,13 @@ impl Stage for Select {
         let evaluation = inputs.get("evaluation").is_some_and(|n| *n > 0);
         match (&config.decontaminate, evaluation) {
             (Some(_), false) => {
-                let problem = OptionProblem::new("/decontaminate", "there are no evaluation problems to decontaminate against");
+                let problem =
+                    OptionProblem::new("/decontaminate", "there are no evaluation problems to decontaminate against");
                 vec![problem.help("wire the input `evaluation` to them")]
             }
             (None, true) => {
-                let problem = OptionProblem::new("/evaluation", "`evaluation` gets problems, but nothing is held against them");
+                let problem =
+                    OptionProblem::new("/evaluation", "`evaluation` gets problems, but nothing is held against them");
                 vec![problem.help("say how with `decontaminate`, as in `{methods: [canonical, ngram_13]}`")]
             }
             _ => Vec::new(),
@@ -225,7 +234,10 @@ mod tests {
             ["p6", "p7", "p9", "p10"]
         );
         assert_eq!(ids(Config { per_level: Some(1), ..Config::default() }), ["p0", "p1", "p2"]);
-        assert_eq!(ids(Config { limit: Some(2), splits: Some(vec!["test".into()]), ..Config::default() }), ["p6", "p7"]);
+        assert_eq!(
+            ids(Config { limit: Some(2), splits: Some(vec!["test".into()]), ..Config::default() }),
+            ["p6", "p7"]
+        );
     }
 
     #[test]
@@ -250,10 +262,15 @@ mod tests {
         problems[2].messages[0].content = format!("Yesterday he said: {shared}.");
         problems[4].reference = Some(format!("Since {shared} <<12*5=60>>60."));
         problems[5].messages[0].content = "How MANY are left?".into();
-        let asked = |id: &str, text: &str| Problem { id: id.into(), messages: vec![Message::new("user", text)], ..Problem::default() };
+        let asked = |id: &str, text: &str| Problem {
+            id: id.into(),
+            messages: vec![Message::new("user", text)],
+            ..Problem::default()
+        };
         let evaluation = [asked("t1", shared), asked("t2", "how many are left")];
         let config = |methods: &str| -> Config {
-            serde_json::from_value(serde_json::json!({"splits": ["rl"], "decontaminate": {"methods": [methods]}})).unwrap()
+            serde_json::from_value(serde_json::json!({"splits": ["rl"], "decontaminate": {"methods": [methods]}}))
+                .unwrap()
         };
         let left = |methods: &str| {
             let selected = select(problems.clone(), &evaluation, &config(methods), &std::env::temp_dir()).unwrap();
@@ -261,7 +278,10 @@ mod tests {
         };
         assert_eq!(left("ngram_13"), (["p0", "p1", "p3", "p5"].map(String::from).to_vec(), 2));
         assert_eq!(left("canonical"), (["p0", "p1", "p2", "p3", "p4"].map(String::from).to_vec(), 1));
-        assert!(select(problems.clone(), &[], &config("canonical"), &std::env::temp_dir()).is_err(), "no clean bill for nothing");
+        assert!(
+            select(problems.clone(), &[], &config("canonical"), &std::env::temp_dir()).is_err(),
+            "no clean bill for nothing"
+        );
     }
 
     #[test]
@@ -273,7 +293,10 @@ mod tests {
         };
         let clean = config(r#"{"decontaminate": {"methods": ["canonical"]}}"#);
         assert_eq!((pointers(&clean, 0), pointers(&clean, 1)), (vec!["/decontaminate".to_string()], vec![]));
-        assert_eq!((pointers(&Config::default(), 0), pointers(&Config::default(), 1)), (vec![], vec!["/evaluation".to_string()]));
+        assert_eq!(
+            (pointers(&Config::default(), 0), pointers(&Config::default(), 1)),
+            (vec![], vec!["/evaluation".to_string()])
+        );
         let faults = Select::check(&config(r#"{"decontaminate": {"methods": []}}"#));
         assert_eq!(faults.iter().map(|p| p.pointer.as_str()).collect::<Vec<_>>(), ["/decontaminate"]);
         // What older files say has the JSON, and so the digest, that it had.

@@ -52,7 +52,8 @@ pub fn read(file: &Path) -> Result<Vec<Solution>> {
         let (ids, questions, answers) = (text("problem_id")?, text("question")?, text("answer")?);
         let (solvers, solutions, splits) = (text("solver")?, text("solution")?, text("split")?);
         let correct = column(&batch, "correct", file)?;
-        let correct = correct.as_any().downcast_ref::<BooleanArray>().ok_or_else(|| wrong_type(file, "correct", "bool"))?;
+        let correct =
+            correct.as_any().downcast_ref::<BooleanArray>().ok_or_else(|| wrong_type(file, "correct", "bool"))?;
         for i in 0..batch.num_rows() {
             let cell = |c: &StringArray| c.value(i).to_string();
             rows.push(Solution {

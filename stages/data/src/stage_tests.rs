@@ -73,7 +73,9 @@ fn run(root: &Path, name: &str, kind: &str, config: Value, inputs: &[(&str, Path
     assert_eq!(stage.validate(&config), []);
     stage.run(stage.complete(&config).unwrap(), &mut context)?;
     for metric in context.metrics.keys() {
-        let declared = |m: &&'static str| *m == metric.as_str() || m.strip_suffix('*').is_some_and(|prefix| metric.starts_with(prefix));
+        let declared = |m: &&'static str| {
+            *m == metric.as_str() || m.strip_suffix('*').is_some_and(|prefix| metric.starts_with(prefix))
+        };
         assert!(stage.info().metrics.iter().any(declared), "`{kind}` does not declare metric `{metric}`");
     }
     Ok(Done { folder, metrics: context.metrics })
@@ -103,9 +105,13 @@ fn problems_are_made_filtered_and_selected() {
     .unwrap();
     assert_eq!(test.metrics["problems"], 12.0);
     let rules = json!([{"kind": "format"}, {"kind": "void_turn"}, {"kind": "answer"}, {"kind": "exact_duplicates"}, {"kind": "decontaminate", "methods": ["canonical"]}, {"kind": "expression", "keep": "tool_errors = 0"}]);
-    let inputs =
-        [("trajectories", made.output("demonstrations")), ("problems", made.output("problems")), ("evaluation", test.output("problems"))];
-    let filtered = run(root.path(), "filtered", "data/filter", json!({"rules": rules, "environment": world}), &inputs).unwrap();
+    let inputs = [
+        ("trajectories", made.output("demonstrations")),
+        ("problems", made.output("problems")),
+        ("evaluation", test.output("problems")),
+    ];
+    let filtered =
+        run(root.path(), "filtered", "data/filter", json!({"rules": rules, "environment": world}), &inputs).unwrap();
     let mistakes = made.metrics["demonstrations_with_mistake"];
     assert_eq!((filtered.metrics["kept"], filtered.metrics["rejected_expression"]), (60.0 - mistakes, mistakes));
     let rejected = trainyard_tables::read_trajectories(&filtered.output("rejected").join("data.parquet")).unwrap();
@@ -125,7 +131,8 @@ fn imported_conversations_are_judged_by_what_the_environment_reads() {
         json!({"messages": [{"role": "user", "content": question}, {"role": "assistant", "content": text}]}).to_string()
     };
     let chats = [said("How many?", "She has 72.\n#### 72"), said("How much?", "It is 5.\n#### 5")].join("\n");
-    let problems = "{\"question\": \"How many?\", \"answer\": \"#### 72\"}\n{\"question\": \"How much?\", \"answer\": \"#### 6\"}";
+    let problems =
+        "{\"question\": \"How many?\", \"answer\": \"#### 72\"}\n{\"question\": \"How much?\", \"answer\": \"#### 6\"}";
     let import = |name: &str, format: &str, text: &str| {
         run(
             root.path(),
@@ -151,7 +158,8 @@ fn a_repeated_run_gives_equal_bytes() {
     let config = json!({"method": "procedural", "environment": {"kind": "word-problems", "tools": ["calculator"]}, "splits": {"demonstrations": {"total": 30}}});
     let bytes = |name: &str| {
         let made = run(root.path(), name, "data/synthesize", config.clone(), &[]).unwrap();
-        ["problems/data.parquet", "demonstrations/data.parquet", "report/report.json"].map(|f| std::fs::read(made.folder.join(f)).unwrap())
+        ["problems/data.parquet", "demonstrations/data.parquet", "report/report.json"]
+            .map(|f| std::fs::read(made.folder.join(f)).unwrap())
     };
     assert_eq!(bytes("a"), bytes("b"));
 }
@@ -161,10 +169,18 @@ fn graded_solutions_become_labeled_steps() {
     let root = tempfile::tempdir().unwrap();
     let file = root.path().join("solutions.jsonl");
     std::fs::write(&file, r#"{"question": "q", "ground_truth": "<<1+1=2>>2\nA: 2", "x": {"is_correct": true, "solution": "1+1=<<1+1=2>>2\nA: 2"}, "y": {"is_correct": false, "solution": "A: 3"}}"#).unwrap();
-    let imported =
-        run(root.path(), "imported", "data/import", json!({"source": file, "format": "gsm8k_solutions", "split": "test"}), &[]).unwrap();
+    let imported = run(
+        root.path(),
+        "imported",
+        "data/import",
+        json!({"source": file, "format": "gsm8k_solutions", "split": "test"}),
+        &[],
+    )
+    .unwrap();
     assert_eq!((imported.metrics["solutions"], imported.metrics["problems"]), (2.0, 1.0));
-    let labeled = run(root.path(), "labeled", "data/step_labels", json!({}), &[("solutions", imported.output("solutions"))]).unwrap();
+    let labeled =
+        run(root.path(), "labeled", "data/step_labels", json!({}), &[("solutions", imported.output("solutions"))])
+            .unwrap();
     assert_eq!(
         (labeled.metrics["steps"], labeled.metrics["steps_labeled_outcome"], labeled.metrics["annotations_agreeing"]),
         (3.0, 2.0, 1.0)
@@ -176,7 +192,10 @@ fn graded_solutions_become_labeled_steps() {
 #[test]
 fn empty_and_damaged_inputs_are_refused_with_their_place() {
     let root = tempfile::tempdir().unwrap();
-    let e = run(root.path(), "a", "data/import", json!({"source": root.path().join("none.jsonl"), "format": "gsm8k"}), &[]).err().unwrap();
+    let e =
+        run(root.path(), "a", "data/import", json!({"source": root.path().join("none.jsonl"), "format": "gsm8k"}), &[])
+            .err()
+            .unwrap();
     assert!(e.kind == ErrorKind::Invalid && e.message.contains("none.jsonl"));
     let folder = root.path().join("damaged");
     std::fs::create_dir_all(&folder).unwrap();

@@ -178,15 +178,23 @@ pub fn label(
     let mut scripts = Vec::with_capacity(rows.len());
     let mut calculations = Vec::with_capacity(rows.len());
     for (row, text) in rows.iter().zip(&texts) {
-        let problem =
-            problems.get(row.problem_id.as_str()).copied().ok_or_else(|| Error::bug(format!("no problem `{}`", row.problem_id)))?;
+        let problem = problems
+            .get(row.problem_id.as_str())
+            .copied()
+            .ok_or_else(|| Error::bug(format!("no problem `{}`", row.problem_id)))?;
         let converted = convert(text, environment, &tool)?;
-        scripts.push(Script { id: format!("{}-{}", row.problem_id, row.solver), problem, turns: converted.turns, seed: 0 });
+        scripts.push(Script {
+            id: format!("{}-{}", row.problem_id, row.solver),
+            problem,
+            turns: converted.turns,
+            seed: 0,
+        });
         calculations.push(converted.calculations);
     }
     let mut counts = Counts::default();
     let mut trajectories = Vec::with_capacity(rows.len());
-    for ((played, row), calculations) in play(environment, &scripts, progress)?.into_iter().zip(rows).zip(&calculations) {
+    for ((played, row), calculations) in play(environment, &scripts, progress)?.into_iter().zip(rows).zip(&calculations)
+    {
         if played.timed_out {
             counts.dropped_time_limit += 1;
         } else {
@@ -243,7 +251,12 @@ fn labeled(played: Played, row: &Solution, calculations: &[Calculation<'_>], cou
     trajectory
 }
 
-fn publish(trajectories: &[Trajectory], problems: &[Problem], counts: &Counts, context: &mut StageContext) -> Result<()> {
+fn publish(
+    trajectories: &[Trajectory],
+    problems: &[Problem],
+    counts: &Counts,
+    context: &mut StageContext,
+) -> Result<()> {
     let metrics = [
         ("solutions", counts.solutions),
         ("problems", problems.len()),
@@ -260,7 +273,12 @@ fn publish(trajectories: &[Trajectory], problems: &[Problem], counts: &Counts, c
         ("dropped_time_limit", counts.dropped_time_limit),
     ];
     let mut report = Report::new("Step labels");
-    report.summary = format!("{} graded solutions of {} problems, cut into {} steps.", counts.solutions, problems.len(), counts.steps);
+    report.summary = format!(
+        "{} graded solutions of {} problems, cut into {} steps.",
+        counts.solutions,
+        problems.len(),
+        counts.steps
+    );
     let mut table = Table::new("Counts", ["what", "count"]);
     for (name, n) in metrics {
         context.metric(name, n as f64);

@@ -24,7 +24,8 @@ pub fn assistant(text: &str, calls: &[(String, Value)]) -> Message {
         }
         content.push_str(&hermes(name, arguments));
     }
-    let parsed: Vec<Value> = calls.iter().map(|(name, arguments)| json!({"name": name, "arguments": arguments})).collect();
+    let parsed: Vec<Value> =
+        calls.iter().map(|(name, arguments)| json!({"name": name, "arguments": arguments})).collect();
     Message { tool_calls: Some(Value::Array(parsed).to_string()), ..Message::new("assistant", content) }
 }
 
@@ -34,9 +35,8 @@ pub fn read_call(call: &Value) -> Result<(String, Value)> {
     let name = function.get("name").and_then(Value::as_str).ok_or_else(|| Error::data("a tool call without `name`"))?;
     let arguments = match function.get("arguments") {
         None | Some(Value::Null) => json!({}),
-        Some(Value::String(text)) => {
-            serde_json::from_str(text).map_err(|e| Error::data(format!("arguments of the call of `{name}` are no JSON: {e}")))?
-        }
+        Some(Value::String(text)) => serde_json::from_str(text)
+            .map_err(|e| Error::data(format!("arguments of the call of `{name}` are no JSON: {e}")))?,
         Some(value) => value.clone(),
     };
     Ok((name.to_string(), arguments))

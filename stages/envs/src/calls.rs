@@ -46,7 +46,12 @@ pub fn executed(messages: &[Message], index: usize) -> Vec<ToolCall> {
         // Results of unreadable calls stand between: which result is whose is not recorded.
         return if results.is_empty() { Vec::new() } else { calls };
     }
-    calls.into_iter().zip(results).filter(|(_, result)| !ToolResult::names_unknown_tool(&result.content)).map(|(call, _)| call).collect()
+    calls
+        .into_iter()
+        .zip(results)
+        .filter(|(_, result)| !ToolResult::names_unknown_tool(&result.content))
+        .map(|(call, _)| call)
+        .collect()
 }
 
 /// Whether both are the same calls in any order, each as often.
@@ -64,7 +69,9 @@ fn same(a: &Value, b: &Value) -> bool {
     match (a, b) {
         (Value::Number(x), Value::Number(y)) => x == y || ((x.is_f64() || y.is_f64()) && x.as_f64() == y.as_f64()),
         (Value::Array(x), Value::Array(y)) => x.len() == y.len() && x.iter().zip(y).all(|(v, w)| same(v, w)),
-        (Value::Object(x), Value::Object(y)) => x.len() == y.len() && x.iter().all(|(k, v)| y.get(k).is_some_and(|w| same(v, w))),
+        (Value::Object(x), Value::Object(y)) => {
+            x.len() == y.len() && x.iter().all(|(k, v)| y.get(k).is_some_and(|w| same(v, w)))
+        }
         _ => a == b,
     }
 }

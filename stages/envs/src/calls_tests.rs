@@ -19,10 +19,18 @@ fn calls_are_read_or_refused() {
     assert_eq!(read(r#"[{"name":"get","arguments":{"city":"Paris"}}]"#).unwrap(), one);
     assert_eq!(gold_calls(r#"{"kind":"calls","gold":[{"name":"get","arguments":{"city":"Paris"}}]}"#).unwrap(), one);
     assert_eq!(gold_calls(r#"{"kind":"calls","gold":[]}"#).unwrap(), []);
-    for broken in ["", "{}", "[1]", r#"[{"name":"get"}]"#, r#"[{"name":"get","arguments":"Paris"}]"#, r#"[{"arguments":{}}]"#] {
+    for broken in
+        ["", "{}", "[1]", r#"[{"name":"get"}]"#, r#"[{"name":"get","arguments":"Paris"}]"#, r#"[{"arguments":{}}]"#]
+    {
         assert_eq!(read(broken), None, "{broken}");
     }
-    for other in ["", "{}", r#"{"kind":"numeric","gold":[]}"#, r#"{"kind":"calls"}"#, r#"{"kind":"calls","gold":[{"name":"get"}]}"#] {
+    for other in [
+        "",
+        "{}",
+        r#"{"kind":"numeric","gold":[]}"#,
+        r#"{"kind":"calls"}"#,
+        r#"{"kind":"calls","gold":[{"name":"get"}]}"#,
+    ] {
         assert_eq!(gold_calls(other), None, "{other}");
     }
 }
@@ -74,7 +82,10 @@ fn only_calls_with_a_result_from_a_tool_were_executed() {
     let names = |messages: &[Message]| executed(messages, 0).into_iter().map(|c| c.name).collect::<Vec<_>>();
     assert_eq!(names(&[assistant(calls), result("1"), result("2")]), ["get", "abacus"]);
     assert_eq!(names(&[assistant(calls), result("1"), result("error: no tool `abacus`; use one of: get")]), ["get"]);
-    assert_eq!(names(&[assistant(calls), result("error: the tool call is empty"), result("1"), result("2")]), ["get", "abacus"]);
+    assert_eq!(
+        names(&[assistant(calls), result("error: the tool call is empty"), result("1"), result("2")]),
+        ["get", "abacus"]
+    );
     assert_eq!(names(&[assistant(calls)]), [""; 0]);
     assert_eq!(names(&[assistant(calls), Message::new("user", "go on"), result("1")]), [""; 0]);
     assert_eq!(names(&[]), [""; 0]);
@@ -97,13 +108,17 @@ fn an_unknown_tool_is_answered_as_expected() {
 fn by_trial(gains: &[Vec<f64>], free: &[usize]) -> f64 {
     let Some((row, rest)) = gains.split_first() else { return 0.0 };
     let without = by_trial(rest, free);
-    let with = free.iter().map(|&c| row[c] + by_trial(rest, &free.iter().copied().filter(|&o| o != c).collect::<Vec<_>>()));
+    let with =
+        free.iter().map(|&c| row[c] + by_trial(rest, &free.iter().copied().filter(|&o| o != c).collect::<Vec<_>>()));
     with.fold(without, f64::max)
 }
 
 fn tables() -> impl Strategy<Value = (Vec<Vec<f64>>, usize)> {
     (0_usize..5, 0_usize..5).prop_flat_map(|(rows, columns)| {
-        let gains = proptest::collection::vec(proptest::collection::vec((0_u8..9).prop_map(|g| f64::from(g) / 3.0), columns), rows);
+        let gains = proptest::collection::vec(
+            proptest::collection::vec((0_u8..9).prop_map(|g| f64::from(g) / 3.0), columns),
+            rows,
+        );
         (gains, Just(columns))
     })
 }

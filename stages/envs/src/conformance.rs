@@ -78,7 +78,12 @@ fn turn(environment: &dyn Environment, episode: &mut dyn Episode, text: &str) ->
     }
 }
 
-fn go_on(environment: &dyn Environment, episode: &mut dyn Episode, texts: &[&str], seen: &mut Seen) -> Result<(), String> {
+fn go_on(
+    environment: &dyn Environment,
+    episode: &mut dyn Episode,
+    texts: &[&str],
+    seen: &mut Seen,
+) -> Result<(), String> {
     for text in texts {
         seen.messages.push(environment.format().parse(text).message());
         match turn(environment, episode, text)? {
@@ -136,14 +141,20 @@ fn refuses_late_turns(environment: &dyn Environment, script: &Script<'_>) -> Res
     if episode.fork().is_ok() {
         return Err("a fork after the end is no error".to_string());
     }
-    if episode.poll(Duration::ZERO).is_some() { Err("there is something to poll after the end".to_string()) } else { Ok(()) }
+    if episode.poll(Duration::ZERO).is_some() {
+        Err("there is something to poll after the end".to_string())
+    } else {
+        Ok(())
+    }
 }
 
 fn limits_hold(environment: &dyn Environment, script: &Script<'_>, first: &str) -> Result<(), String> {
     let mut episode = start(environment, script, 1)?;
     for taken in 1..=environment.max_turns() {
         match turn(environment, &mut *episode, first)? {
-            Step::Done(outcome) if matches!(outcome.stop, StopReason::Turns | StopReason::ToolLimit) && outcome.turns == taken => {
+            Step::Done(outcome)
+                if matches!(outcome.stop, StopReason::Turns | StopReason::ToolLimit) && outcome.turns == taken =>
+            {
                 return Ok(());
             }
             Step::Done(outcome) => return Err(format!("an agent that only calls tools ends with {outcome:?}")),

@@ -34,7 +34,11 @@ impl Number {
         }
         let divisor = i128::try_from(gcd(over.unsigned_abs(), under.unsigned_abs())).ok()?;
         let (over, under) = (over / divisor, under / divisor);
-        if under > 0 { Some(Self { over, under }) } else { Some(Self { over: over.checked_neg()?, under: under.checked_neg()? }) }
+        if under > 0 {
+            Some(Self { over, under })
+        } else {
+            Some(Self { over: over.checked_neg()?, under: under.checked_neg()? })
+        }
     }
     pub fn numerator(self) -> i128 {
         self.over

@@ -49,7 +49,12 @@ struct Case {
 
 impl Case {
     fn new(options: Value, problem: Problem, turns: &[&str], disturbance: &str) -> Self {
-        Self { options, problem, turns: turns.iter().map(|turn| (*turn).to_string()).collect(), disturbance: disturbance.to_string() }
+        Self {
+            options,
+            problem,
+            turns: turns.iter().map(|turn| (*turn).to_string()).collect(),
+            disturbance: disturbance.to_string(),
+        }
     }
 }
 
@@ -63,10 +68,16 @@ fn cases(kind: &str) -> Vec<Case> {
         "math-problems" => vec![
             with_python(json!({"kind": kind, "tools": ["python"]})),
             with_calculator(json!({"kind": kind})),
-            with_both(json!({"kind": kind, "tools": ["calculator", "python"], "format": "hermes", "describe_tools": true})),
+            with_both(
+                json!({"kind": kind, "tools": ["calculator", "python"], "format": "hermes", "describe_tools": true}),
+            ),
         ],
-        "multi-hop-questions" => ["code", "hermes"].map(|format| questions(kind, format, 2, json!({"query": "river"}))).into(),
-        "sql-questions" => ["code", "hermes"].map(|format| questions(kind, format, 5, json!({"query": "SELECT 1"}))).into(),
+        "multi-hop-questions" => {
+            ["code", "hermes"].map(|format| questions(kind, format, 2, json!({"query": "river"}))).into()
+        }
+        "sql-questions" => {
+            ["code", "hermes"].map(|format| questions(kind, format, 5, json!({"query": "SELECT 1"}))).into()
+        }
         "word-problems" => vec![
             with_python(json!({"kind": kind})),
             with_python(json!({"kind": kind, "latency": {"least_millis": 1, "most_millis": 3}})),
@@ -118,7 +129,9 @@ fn countdown() -> Vec<Case> {
 fn grid_world() -> Vec<Case> {
     let way = ["north", "east", "east", "pick up", "open", "south", "south", "west", "west"];
     let code = way.map(|action| format!("<tool_call>{action}</tool_call>"));
-    let hermes = way.map(|action| format!("<tool_call>{{\"name\": \"act\", \"arguments\": {{\"action\": \"{action}\"}}}}</tool_call>"));
+    let hermes = way.map(|action| {
+        format!("<tool_call>{{\"name\": \"act\", \"arguments\": {{\"action\": \"{action}\"}}}}</tool_call>")
+    });
     let case = |(format, texts): (&str, [String; 9])| {
         let turns = texts.each_ref().map(String::as_str);
         Case::new(json!({"kind": "grid-world", "format": format}), grid(), &turns, turns[1])
@@ -130,16 +143,18 @@ fn function_calling() -> Vec<Case> {
     let gold = r#"[{"name":"b","arguments":{}},{"name":"a","arguments":{"x":1}}]"#;
     let problem = Problem { verifier: format!(r#"{{"kind":"calls","gold":{gold}}}"#), ..problem(gold) };
     let toolrl = "<think> both </think>\n<tool_call>\n{\"name\": \"a\", \"parameters\": {\"x\": 1}}\n{\"name\": \"b\", \"parameters\": {}}\n</tool_call>";
-    let hermes =
-        "<tool_call>{\"name\": \"a\", \"arguments\": {\"x\": 1}}</tool_call><tool_call>{\"name\": \"b\", \"arguments\": {}}</tool_call>";
-    let case =
-        |(format, text): (&str, &str)| Case::new(json!({"kind": "function-calling", "format": format}), problem.clone(), &[text], text);
+    let hermes = "<tool_call>{\"name\": \"a\", \"arguments\": {\"x\": 1}}</tool_call><tool_call>{\"name\": \"b\", \"arguments\": {}}</tool_call>";
+    let case = |(format, text): (&str, &str)| {
+        Case::new(json!({"kind": "function-calling", "format": format}), problem.clone(), &[text], text)
+    };
     [("toolrl", toolrl), ("hermes", hermes)].map(case).into()
 }
 
 /// Calls and words.
 fn customer_service() -> Case {
-    let call = |name: &str, arguments: Value| format!("<tool_call>\n{}\n</tool_call>", json!({"name": name, "arguments": arguments}));
+    let call = |name: &str, arguments: Value| {
+        format!("<tool_call>\n{}\n</tool_call>", json!({"name": name, "arguments": arguments}))
+    };
     let cancel = |reason: &str| call("cancel_pending_order", json!({"order_id": "#W1000001", "reason": reason}));
     let task = json!({
         "user": {"reason": "Please cancel #W1000001.", "known": "I am Ada Moss, ada.moss@example.com."},
@@ -147,10 +162,18 @@ fn customer_service() -> Case {
         "communicate": ["47"],
     });
     let problem = Problem { verifier: json!({"kind": "text", "task": task}).to_string(), ..problem("resolved") };
-    let (look, right, other) =
-        (call("get_order_details", json!({"order_id": "#W1000001"})), cancel("no longer needed"), cancel("ordered by mistake"));
-    let turns =
-        [look.as_str(), "What is your email?", "Shall I cancel it?", right.as_str(), "You get 47 dollars back. Is there anything else?"];
+    let (look, right, other) = (
+        call("get_order_details", json!({"order_id": "#W1000001"})),
+        cancel("no longer needed"),
+        cancel("ordered by mistake"),
+    );
+    let turns = [
+        look.as_str(),
+        "What is your email?",
+        "Shall I cancel it?",
+        right.as_str(),
+        "You get 47 dollars back. Is there anything else?",
+    ];
     Case::new(json!({"kind": "customer-service"}), problem, &turns, &other)
 }
 
@@ -188,7 +211,8 @@ fn the_world_says_when_the_goal_is_reached_and_nobody_else_can() {
         (seen, None)
     };
     let calls = |actions: &[&str]| actions.iter().map(|a| format!("<tool_call>{a}</tool_call>")).collect::<String>();
-    let (seen, end) = walk(&["<tool_call>East</tool_call>", "<tool_call>fly</tool_call>", "<tool_call>north</tool_call>", "reached"]);
+    let (seen, end) =
+        walk(&["<tool_call>East</tool_call>", "<tool_call>fly</tool_call>", "<tool_call>north</tool_call>", "reached"]);
     assert_eq!(seen[0], "at 2,1: north wall, east key, south wall, west floor");
     assert_eq!(seen[1], "error: no such action; use one of: north, east, south, west, pick up, open, look");
     assert_eq!(seen[2], "error: a wall is in the way; at 2,1: north wall, east key, south wall, west floor");
@@ -196,7 +220,10 @@ fn the_world_says_when_the_goal_is_reached_and_nobody_else_can() {
     assert_eq!((end.answer, end.stop, end.tool_calls, end.tool_errors), (None, StopReason::End, 3, 2));
     let (_, end) = walk(&[&calls(&["east", "east", "pick up", "open", "south", "south"]), &calls(&["west", "west"])]);
     let end = end.unwrap();
-    assert_eq!((end.answer.as_deref(), end.stop, end.turns, end.tool_calls), (Some("reached"), StopReason::Answer, 2, 8));
+    assert_eq!(
+        (end.answer.as_deref(), end.stop, end.turns, end.tool_calls),
+        (Some("reached"), StopReason::Answer, 2, 8)
+    );
     assert_eq!(environment.read_answer("reached"), None);
     for verifier in ["", "{}", r#"{"kind": "text", "layout": "A"}"#] {
         let broken = Problem { verifier: verifier.to_string(), ..grid() };
@@ -207,9 +234,13 @@ fn the_world_says_when_the_goal_is_reached_and_nobody_else_can() {
 #[test]
 fn every_generator_holds_its_promises() {
     let kinds = environments::registry::generating();
-    assert!(["countdown", "function-calling", "grid-world", "word-problems"].iter().all(|kind| kinds.contains(kind)), "{kinds:?}");
+    assert!(
+        ["countdown", "function-calling", "grid-world", "word-problems"].iter().all(|kind| kinds.contains(kind)),
+        "{kinds:?}"
+    );
     for kind in kinds {
-        generated::check(&*environment(json!({"kind": kind})), 20, &Chance::new(3)).unwrap_or_else(|e| panic!("{kind}: {e}"));
+        generated::check(&*environment(json!({"kind": kind})), 20, &Chance::new(3))
+            .unwrap_or_else(|e| panic!("{kind}: {e}"));
     }
     let others = [
         json!({"kind": "countdown", "tools": ["python"], "format": "hermes"}),
@@ -222,7 +253,8 @@ fn every_generator_holds_its_promises() {
         json!({"kind": "word-problems", "tools": ["python", "calculator"], "format": "hermes"}),
     ];
     for options in others {
-        generated::check(&*environment(options.clone()), 10, &Chance::new(4)).unwrap_or_else(|e| panic!("{options}: {e}"));
+        generated::check(&*environment(options.clone()), 10, &Chance::new(4))
+            .unwrap_or_else(|e| panic!("{options}: {e}"));
     }
     assert!(generated::check(&*environment(json!({"kind": "math-problems"})), 1, &Chance::new(5)).is_err());
 }
@@ -231,14 +263,17 @@ fn every_generator_holds_its_promises() {
 fn the_prompt_has_a_system_message_only_on_request() {
     let plain = environment(json!({"kind": "word-problems"}));
     assert_eq!(plain.prompt(&problem("19")), problem("19").messages);
-    let told = environment(json!({"kind": "word-problems", "system": "Be brief.", "describe_tools": true})).prompt(&problem("19"));
+    let told = environment(json!({"kind": "word-problems", "system": "Be brief.", "describe_tools": true}))
+        .prompt(&problem("19"));
     assert_eq!((told.len(), told[0].role.as_str()), (2, "system"));
     assert!(told[0].content.starts_with("Be brief.\n\n") && told[0].content.contains("subset of Python 3"));
 }
 
 #[test]
 fn every_way_an_episode_can_end() {
-    let environment = environment(json!({"kind": "word-problems", "max_turns": 3, "max_tool_calls": 2, "limits": {"time_millis": 100}}));
+    let environment = environment(
+        json!({"kind": "word-problems", "max_turns": 3, "max_tool_calls": 2, "limits": {"time_millis": 100}}),
+    );
     let end = |turns: &[&str]| play(&*environment, turns).1;
     let call = "<tool_call>12+7</tool_call>";
     let done = |answer: Option<&str>, stop, turns, tool_calls, tool_errors| Outcome {
@@ -258,7 +293,10 @@ fn every_way_an_episode_can_end() {
     assert_eq!(end(&["<tool_call>12+", "19"]), done(Some("19"), StopReason::Answer, 2, 1, 1));
     assert_eq!(end(&["<tool_call>12+y</tool_call>", "19"]), done(Some("19"), StopReason::Answer, 2, 1, 1));
     let late = end(&["<tool_call>while True: pass</tool_call>", "19"]);
-    assert_eq!((late.stop, late.status, late.tool_errors, late.timed_out), (StopReason::Error, Status::Infrastructure, 1, true));
+    assert_eq!(
+        (late.stop, late.status, late.tool_errors, late.timed_out),
+        (StopReason::Error, Status::Infrastructure, 1, true)
+    );
     let mut episode = environment.start(&problem("19"), 0).unwrap();
     let cut = AgentTurn { truncated: true, ..environment.format().parse("<tool_call>12") };
     assert_eq!(episode.step(&cut).unwrap(), Step::Done(done(None, StopReason::Length, 1, 0, 0)));
@@ -319,9 +357,16 @@ fn every_mistake_in_a_word_problem_is_an_error_of_the_tool() {
     let chance = Chance::new(8);
     for level in 1..=MAX_LEVEL {
         for index in 0..40 {
-            let made = generator.demonstration(level, index, &chance, 1.0, &chance.child("mistake", &[u64::from(level), index]));
+            let made = generator.demonstration(
+                level,
+                index,
+                &chance,
+                1.0,
+                &chance.child("mistake", &[u64::from(level), index]),
+            );
             let mut episode = environment.start(&generator.problem(level, index, &chance), 0).unwrap();
-            let step = episode.step(&environment.format().parse(&made.turns[0].text(environment.format(), ""))).unwrap();
+            let step =
+                episode.step(&environment.format().parse(&made.turns[0].text(environment.format(), ""))).unwrap();
             let step = if step == Step::Pending { episode.poll(PATIENCE).unwrap() } else { step };
             assert!(matches!(&step, Step::Observe(seen) if seen.tool_errors == 1), "{made:?}: {step:?}");
         }

@@ -55,13 +55,18 @@ fn errors_are_one_line_and_keep_the_session() {
         assert!(text(&result).starts_with(start), "{code}: {result:?}");
     }
     assert_eq!(text(&ask(&mut *s, "x")), "6", "partial effects stay, as in Python");
-    assert_eq!(text(&ask(&mut *s, "try:\n    open('/etc/passwd')\nexcept PermissionError:\n    print('caught')")), "caught");
+    assert_eq!(
+        text(&ask(&mut *s, "try:\n    open('/etc/passwd')\nexcept PermissionError:\n    print('caught')")),
+        "caught"
+    );
 }
 
 #[test]
 fn arguments_that_do_not_fit_are_told_to_the_agent() {
     let mut s = session(&host(1), &limits());
-    for arguments in [serde_json::json!({}), serde_json::json!({"code": 3}), serde_json::json!({"code": "x".repeat(70_000)})] {
+    for arguments in
+        [serde_json::json!({}), serde_json::json!({"code": 3}), serde_json::json!({"code": "x".repeat(70_000)})]
+    {
         let result = s.submit(&arguments).poll().expect("an answer without a worker");
         assert!(result.error && text(&result).starts_with("error: "), "{result:?}");
     }
@@ -86,7 +91,12 @@ fn endless_allocation_is_the_programs_own_fault_and_neighbors_survive() {
     let mut bad = session(&host, &roomy);
     ask(&mut *good, "x=41");
     ask(&mut *bad, "y=1");
-    for code in ["a=[]\nwhile True:\n    a.append('z'*100000)", "b='q'*1000\nwhile True:\n    b+=b", "10**1000000000", "[0]*10**10"] {
+    for code in [
+        "a=[]\nwhile True:\n    a.append('z'*100000)",
+        "b='q'*1000\nwhile True:\n    b+=b",
+        "10**1000000000",
+        "[0]*10**10",
+    ] {
         let result = ask(&mut *bad, code);
         assert!(result.error && !result.infrastructure && !result.timed_out, "{code}: {result:?}");
         assert!(text(&result).contains("MemoryError"), "{code}: {result:?}");
@@ -158,7 +168,8 @@ fn sessions_outlive_a_worker_that_is_killed_from_outside() {
 #[test]
 fn a_kill_in_the_middle_of_calls_loses_none() {
     let host = host(1);
-    let mut sessions: Vec<Box<dyn ToolSession>> = (0..8).map(|_| session(&host, &ToolLimits { time_millis: 20_000, ..limits() })).collect();
+    let mut sessions: Vec<Box<dyn ToolSession>> =
+        (0..8).map(|_| session(&host, &ToolLimits { time_millis: 20_000, ..limits() })).collect();
     for (i, s) in sessions.iter_mut().enumerate() {
         ask(&mut **s, &format!("x={i}"));
     }
@@ -176,8 +187,11 @@ fn a_batch_with_a_bad_call_blames_that_call_alone() {
     let host = host(1);
     let tight = ToolLimits { time_millis: 60_000, memory_bytes: 96 << 20, ..limits() };
     let mut sessions: Vec<Box<dyn ToolSession>> = (0..12).map(|_| session(&host, &tight)).collect();
-    let code = |i: usize| if i == 5 { "a=[]\nwhile True:\n    a.append('z'*100000)".to_string() } else { format!("x={i}\nx*x") };
-    let tickets: Vec<_> = sessions.iter_mut().enumerate().map(|(i, s)| s.submit(&serde_json::json!({"code": code(i)}))).collect();
+    let code = |i: usize| {
+        if i == 5 { "a=[]\nwhile True:\n    a.append('z'*100000)".to_string() } else { format!("x={i}\nx*x") }
+    };
+    let tickets: Vec<_> =
+        sessions.iter_mut().enumerate().map(|(i, s)| s.submit(&serde_json::json!({"code": code(i)}))).collect();
     for (i, ticket) in tickets.iter().enumerate() {
         let result = ticket.wait(PATIENCE).unwrap();
         if i == 5 {
@@ -197,8 +211,9 @@ fn many_threads_share_a_host_and_calls_stay_in_order() {
             scope.spawn(move || {
                 let mut s = session(host, &limits());
                 ask(&mut *s, "x=0");
-                let tickets: Vec<_> =
-                    (1..200u64).map(|i| s.submit(&serde_json::json!({"code": format!("x=x*7%1000+{}\nx", i * t)}))).collect();
+                let tickets: Vec<_> = (1..200u64)
+                    .map(|i| s.submit(&serde_json::json!({"code": format!("x=x*7%1000+{}\nx", i * t)})))
+                    .collect();
                 let mut x = 0;
                 for (i, ticket) in (1..200u64).zip(tickets) {
                     x = x * 7 % 1000 + i * t;
@@ -217,7 +232,10 @@ fn results_do_not_depend_on_workers_or_history_length() {
         let mut all = Vec::new();
         for round in 0..150 {
             for (i, s) in sessions.iter_mut().enumerate() {
-                all.push(ask(&mut **s, &format!("d=globals if {round}<0 else {{}}\nd['{i}']={round}\nd, hash('{i}')%7, {{3,1,2}}")));
+                all.push(ask(
+                    &mut **s,
+                    &format!("d=globals if {round}<0 else {{}}\nd['{i}']={round}\nd, hash('{i}')%7, {{3,1,2}}"),
+                ));
             }
             if round == 140 {
                 host.worker_ids().into_iter().for_each(kill);

@@ -39,7 +39,10 @@ impl Aggregate {
             Self::SequenceMeanTokenMean => 1.0 / ((n + EPSILON) * sequences),
             Self::SequenceMeanTokenSumNorm => 1.0 / (longest * sequences),
         };
-        mask.iter().zip(&counts).map(|(row, &n)| row.iter().map(|&m| if m { weight(n) } else { 0.0 }).collect()).collect()
+        mask.iter()
+            .zip(&counts)
+            .map(|(row, &n)| row.iter().map(|&m| if m { weight(n) } else { 0.0 }).collect())
+            .collect()
     }
 }
 

@@ -163,7 +163,10 @@ pub struct TokenBatch {
 impl TokenBatch {
     /// Places of all tokens in the loss, in index order.
     pub fn places(&self) -> impl Iterator<Item = (usize, usize)> + '_ {
-        self.mask.iter().enumerate().flat_map(|(i, row)| row.iter().enumerate().filter(|(_, m)| **m).map(move |(t, _)| (i, t)))
+        self.mask
+            .iter()
+            .enumerate()
+            .flat_map(|(i, row)| row.iter().enumerate().filter(|(_, m)| **m).map(move |(t, _)| (i, t)))
     }
     pub fn zeros(&self) -> Grid {
         self.mask.iter().map(|row| vec![0.0; row.len()]).collect()

@@ -14,7 +14,9 @@ use trainyard_core::{Error, Result};
 pub fn merge(base: Value, over: Value) -> Value {
     match (base, over) {
         (Value::Object(base), Value::Object(over)) => Value::Object(merge_maps(base, over)),
-        (Value::Object(base), Value::String(name)) if base.contains_key("kind") => Value::Object(merge_maps(base, named(name))),
+        (Value::Object(base), Value::String(name)) if base.contains_key("kind") => {
+            Value::Object(merge_maps(base, named(name)))
+        }
         (Value::String(name), Value::Object(over)) => Value::Object(merge_maps(named(name), over)),
         (_, over) => over,
     }
@@ -112,7 +114,10 @@ mod tests {
     fn maps_merge_lists_replace_and_another_kind_drops_siblings() {
         let base = json!({"a": {"kind": "x", "p": 1, "q": 2}, "b": [1, 2], "c": {"d": 1}});
         let over = json!({"a": {"kind": "x", "q": 3}, "b": [9], "c": {"e": 2}});
-        assert_eq!(merge(base.clone(), over), json!({"a": {"kind": "x", "p": 1, "q": 3}, "b": [9], "c": {"d": 1, "e": 2}}));
+        assert_eq!(
+            merge(base.clone(), over),
+            json!({"a": {"kind": "x", "p": 1, "q": 3}, "b": [9], "c": {"d": 1, "e": 2}})
+        );
         assert_eq!(merge(base.clone(), json!({"a": {"kind": "y"}}))["a"], json!({"kind": "y"}));
         assert_eq!(merge(base, json!({"a": {"p": 5}}))["a"], json!({"kind": "x", "p": 5, "q": 2}));
     }
@@ -124,7 +129,10 @@ mod tests {
         assert_eq!(merge(map.clone(), json!({"a": "y"})), json!({"a": {"kind": "y"}}));
         assert_eq!(merge(json!({"a": "x"}), json!({"a": {"p": 1}})), map);
         assert_eq!(merge(json!({"a": "y"}), map.clone()), map);
-        assert_eq!(merge(json!({"a": {"p": 1}, "b": "sum"}), json!({"a": "x", "b": "mean"})), json!({"a": "x", "b": "mean"}));
+        assert_eq!(
+            merge(json!({"a": {"p": 1}, "b": "sum"}), json!({"a": "x", "b": "mean"})),
+            json!({"a": "x", "b": "mean"})
+        );
     }
 
     #[test]
@@ -139,7 +147,8 @@ mod tests {
 
     #[test]
     fn two_spellings_of_one_method_are_equal() {
-        let spelled = expand(json!({"algorithm": "grpo", "advantage": {"center": "leave_one_out", "scale": "none"}})).unwrap();
+        let spelled =
+            expand(json!({"algorithm": "grpo", "advantage": {"center": "leave_one_out", "scale": "none"}})).unwrap();
         assert_eq!(spelled, expand(json!({"algorithm": "rloo"})).unwrap());
     }
 
@@ -153,10 +162,14 @@ mod tests {
     fn a_wrong_part_stays_as_it_is_and_the_others_are_completed() {
         let wrong = json!({"kind": "clip", "clip_hgh": 1});
         let advantage = json!({"kind": "grup", "modulations": ["whiten"]});
-        let given = json!({"loss": {"terms": [wrong, "cispo"]}, "filters": ["voidturn"], "advantage": advantage, "replay": 3});
+        let given =
+            json!({"loss": {"terms": [wrong, "cispo"]}, "filters": ["voidturn"], "advantage": advantage, "replay": 3});
         let full = expand(given).unwrap();
         assert_eq!((&full["loss"]["terms"][0], &full["loss"]["terms"][1]["clip_high"]), (&wrong, &json!(0.28)));
-        assert_eq!((&full["filters"], &full["advantage"], &full["replay"]), (&json!(["voidturn"]), &advantage, &json!(3)));
+        assert_eq!(
+            (&full["filters"], &full["advantage"], &full["replay"]),
+            (&json!(["voidturn"]), &advantage, &json!(3))
+        );
         assert_eq!(full["curriculum"]["promote_at"], json!(0.7));
     }
 }

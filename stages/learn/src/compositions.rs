@@ -21,30 +21,90 @@ pub const COMPOSITIONS: &[Composition] = &[
         summary: "measured shares of roots and branches, clip that keeps a scaled gradient (2510.14545)",
         config: aepo,
     },
-    Composition { name: "arpo", summary: "GRPO on rollouts that fork where a tool result left entropy (2507.19849)", config: arpo },
-    Composition { name: "cispo", summary: "clipped importance weights instead of clipped losses (2506.13585)", config: cispo },
-    Composition { name: "clip_cov", summary: "GRPO, silent on a few tokens of high covariance (2505.22617)", config: clip_cov },
+    Composition {
+        name: "arpo",
+        summary: "GRPO on rollouts that fork where a tool result left entropy (2507.19849)",
+        config: arpo,
+    },
+    Composition {
+        name: "cispo",
+        summary: "clipped importance weights instead of clipped losses (2506.13585)",
+        config: cispo,
+    },
+    Composition {
+        name: "clip_cov",
+        summary: "GRPO, silent on a few tokens of high covariance (2505.22617)",
+        config: clip_cov,
+    },
     Composition {
         name: "dapo",
         summary: "GRPO with clip-higher, token mean, dynamic sampling and overlong masking (2503.14476)",
         config: dapo,
     },
-    Composition { name: "dr_grpo", summary: "group mean as baseline, no scale, sums over a constant length (2503.20783)", config: dr_grpo },
+    Composition {
+        name: "dr_grpo",
+        summary: "group mean as baseline, no scale, sums over a constant length (2503.20783)",
+        config: dr_grpo,
+    },
     Composition { name: "empg", summary: "GRPO with larger advantages for confident turns (2509.09265)", config: empg },
-    Composition { name: "epo", summary: "GRPO with an entropy bonus held to a band around its past (2509.22576)", config: epo },
-    Composition { name: "gdpo", summary: "every reward component normalized by itself, then whitened (2601.05242)", config: gdpo },
+    Composition {
+        name: "epo",
+        summary: "GRPO with an entropy bonus held to a band around its past (2509.22576)",
+        config: epo,
+    },
+    Composition {
+        name: "gdpo",
+        summary: "every reward component normalized by itself, then whitened (2601.05242)",
+        config: gdpo,
+    },
     Composition { name: "gmpo", summary: "geometric mean of clipped token ratios (2507.20673)", config: gmpo },
-    Composition { name: "grpo", summary: "group-relative advantages, clip-higher, token mean, dynamic sampling", config: grpo },
-    Composition { name: "grpo_roc", summary: "GRPO on all kinds of failures and on clean successes (2508.20722)", config: grpo_roc },
-    Composition { name: "grpo_tcr", summary: "GRPO with token mean, clip-higher and a soft length penalty (2510.11701)", config: grpo_tcr },
+    Composition {
+        name: "grpo",
+        summary: "group-relative advantages, clip-higher, token mean, dynamic sampling",
+        config: grpo,
+    },
+    Composition {
+        name: "grpo_roc",
+        summary: "GRPO on all kinds of failures and on clean successes (2508.20722)",
+        config: grpo_roc,
+    },
+    Composition {
+        name: "grpo_tcr",
+        summary: "GRPO with token mean, clip-higher and a soft length penalty (2510.11701)",
+        config: grpo_tcr,
+    },
     Composition { name: "gspo", summary: "clipped ratios of whole sequences (2507.18071)", config: gspo },
-    Composition { name: "igpo", summary: "turns rewarded by the gain in probability of the gold answer (2510.14967)", config: igpo },
-    Composition { name: "kl_cov", summary: "GRPO with a penalty on moving tokens of high covariance (2505.22617)", config: kl_cov },
-    Composition { name: "lite_ppo", summary: "group mean, batch deviation, token mean, nothing else (2508.08221)", config: lite_ppo },
-    Composition { name: "loop", summary: "leave-one-out baseline, PPO clip, several updates per batch (2502.01600)", config: loop_ppo },
-    Composition { name: "nft", summary: "likelihood of right answers and of an implicit negative policy (2505.18116)", config: nft },
+    Composition {
+        name: "igpo",
+        summary: "turns rewarded by the gain in probability of the gold answer (2510.14967)",
+        config: igpo,
+    },
+    Composition {
+        name: "kl_cov",
+        summary: "GRPO with a penalty on moving tokens of high covariance (2505.22617)",
+        config: kl_cov,
+    },
+    Composition {
+        name: "lite_ppo",
+        summary: "group mean, batch deviation, token mean, nothing else (2508.08221)",
+        config: lite_ppo,
+    },
+    Composition {
+        name: "loop",
+        summary: "leave-one-out baseline, PPO clip, several updates per batch (2502.01600)",
+        config: loop_ppo,
+    },
+    Composition {
+        name: "nft",
+        summary: "likelihood of right answers and of an implicit negative policy (2505.18116)",
+        config: nft,
+    },
     Composition { name: "opo", summary: "length-weighted group mean as baseline, on-policy (2505.23585)", config: opo },
-    Composition { name: "prefix_rft", summary: "Dr.GRPO with one rollout begun by a demonstration (2507.01679)", config: prefix_rft },
+    Composition {
+        name: "prefix_rft",
+        summary: "Dr.GRPO with one rollout begun by a demonstration (2507.01679)",
+        config: prefix_rft,
+    },
     Composition {
         name: "reinforce_plus_plus",
         summary: "returns whitened over the batch, without groups (2501.03262)",
@@ -56,8 +116,16 @@ pub const COMPOSITIONS: &[Composition] = &[
         config: reinforce_plus_plus_baseline,
     },
     Composition { name: "rloo", summary: "leave-one-out baseline without scale (2402.14740)", config: rloo },
-    Composition { name: "ruscarl", summary: "GRPO with hints that differ within a group and vanish (2508.16949)", config: ruscarl },
-    Composition { name: "simpletir", summary: "GRPO without void turns and without lopsided groups (2509.02479)", config: simpletir },
+    Composition {
+        name: "ruscarl",
+        summary: "GRPO with hints that differ within a group and vanish (2508.16949)",
+        config: ruscarl,
+    },
+    Composition {
+        name: "simpletir",
+        summary: "GRPO without void turns and without lopsided groups (2509.02479)",
+        config: simpletir,
+    },
     Composition {
         name: "stratified_grpo",
         summary: "rollouts against those with as many tool calls (2510.06214)",
@@ -109,7 +177,8 @@ fn kl_cov() -> Value {
 }
 
 fn epo() -> Value {
-    let terms = json!([{ "kind": "clip", "clip_low": 0.2, "clip_high": 0.28 }, { "kind": "entropy_smoothing", "decay": 3.0 }]);
+    let terms =
+        json!([{ "kind": "clip", "clip_low": 0.2, "clip_high": 0.28 }, { "kind": "entropy_smoothing", "decay": 3.0 }]);
     merge(grpo(), json!({ "loss": { "terms": terms } }))
 }
 
@@ -157,12 +226,18 @@ fn aepo() -> Value {
 
 /// Void turns are left to the choice among successes, as in the source.
 fn grpo_roc() -> Value {
-    merge(grpo(), json!({ "rollout": { "strategy": { "kind": "resample_on_correct" } }, "filters": [{ "kind": "zero_variance" }] }))
+    merge(
+        grpo(),
+        json!({ "rollout": { "strategy": { "kind": "resample_on_correct" } }, "filters": [{ "kind": "zero_variance" }] }),
+    )
 }
 
 /// Aggregation and clip are those of `grpo`; the shaping is a reward, whose limits must suit those of the rollouts.
 fn grpo_tcr() -> Value {
-    merge(grpo(), json!({ "rewards": [{ "kind": "answer" }, { "kind": "length" }], "filters": [{ "kind": "zero_variance" }] }))
+    merge(
+        grpo(),
+        json!({ "rewards": [{ "kind": "answer" }, { "kind": "length" }], "filters": [{ "kind": "zero_variance" }] }),
+    )
 }
 
 /// The filter on given tokens stands last, so that it measures what is left of the others.
@@ -180,7 +255,10 @@ fn ruscarl() -> Value {
 
 /// Trajectories with a void turn are masked whole and still count in their group's accuracy and baseline.
 fn simpletir() -> Value {
-    merge(grpo(), json!({ "filters": [{ "kind": "void_turn" }, { "kind": "accuracy_band" }, { "kind": "zero_variance" }] }))
+    merge(
+        grpo(),
+        json!({ "filters": [{ "kind": "void_turn" }, { "kind": "accuracy_band" }, { "kind": "zero_variance" }] }),
+    )
 }
 
 fn empg() -> Value {
@@ -194,7 +272,10 @@ fn gdpo() -> Value {
 
 /// Groups whose outcomes are all equal still differ in what their turns found out, so they stay.
 fn igpo() -> Value {
-    merge(grpo(), json!({ "filters": [{ "kind": "void_turn" }], "advantage": { "kind": "information_gain", "modulations": [] } }))
+    merge(
+        grpo(),
+        json!({ "filters": [{ "kind": "void_turn" }], "advantage": { "kind": "information_gain", "modulations": [] } }),
+    )
 }
 
 /// Two techniques on the plain PPO loss: no clip-higher, no filter, and groups without spread count in the batch's deviation.
@@ -205,7 +286,10 @@ fn lite_ppo() -> Value {
 /// Every rollout enters; the same rollouts serve several updates, which is what the clip is for.
 fn loop_ppo() -> Value {
     let advantage = json!({ "center": "leave_one_out", "scale": "none" });
-    merge(grpo(), json!({ "epochs": 2, "minibatches": 4, "filters": [], "advantage": advantage, "loss": { "terms": [plain_clip()] } }))
+    merge(
+        grpo(),
+        json!({ "epochs": 2, "minibatches": 4, "filters": [], "advantage": advantage, "loss": { "terms": [plain_clip()] } }),
+    )
 }
 
 fn stratified_grpo() -> Value {
@@ -221,9 +305,9 @@ fn plain_clip() -> Value {
 pub fn composition(name: &str) -> Result<Value> {
     let found = COMPOSITIONS.iter().find(|c| c.name == name);
     let names = || COMPOSITIONS.iter().map(|c| c.name).collect::<Vec<_>>().join(", ");
-    found
-        .map(|c| (c.config)())
-        .ok_or_else(|| Error::invalid(format!("no algorithm is called `{name}`")).help(format!("the valid names are: {}", names())))
+    found.map(|c| (c.config)()).ok_or_else(|| {
+        Error::invalid(format!("no algorithm is called `{name}`")).help(format!("the valid names are: {}", names()))
+    })
 }
 
 #[cfg(test)]
@@ -240,7 +324,9 @@ mod tests {
     fn published_methods_have_their_parts() {
         let of = |name: &str| expand(json!({ "algorithm": name })).unwrap();
         let kinds = |list: &Value| list.as_array().unwrap().iter().map(|p| p["kind"].clone()).collect::<Vec<_>>();
-        for (name, kind) in [("gdpo", "gdpo"), ("igpo", "information_gain"), ("stratified_grpo", "stratified"), ("lite_ppo", "group")] {
+        for (name, kind) in
+            [("gdpo", "gdpo"), ("igpo", "information_gain"), ("stratified_grpo", "stratified"), ("lite_ppo", "group")]
+        {
             assert_eq!(of(name)["advantage"]["kind"], kind);
         }
         assert_eq!(kinds(&of("empg")["advantage"]["modulations"]), ["entropy_modulated"]);

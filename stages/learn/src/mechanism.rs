@@ -34,13 +34,15 @@ pub fn take(config: &mut Map<String, Value>) -> Result<Option<Map<String, Value>
         return Err(Error::invalid(format!("`{KEY}` has no key `{key}`")).help("it takes `enabled` and `with`"));
     }
     if with.contains_key(KEY) {
-        return Err(Error::invalid(format!("`{KEY}.with` holds a mechanism itself")).help("put the options of both into one `with`"));
+        return Err(Error::invalid(format!("`{KEY}.with` holds a mechanism itself"))
+            .help("put the options of both into one `with`"));
     }
     Ok(enabled.then_some(with))
 }
 
 fn wrong(at: &str, wanted: &str, found: &Value) -> Error {
-    Error::invalid(format!("`{KEY}{at}` must be {wanted}, found {found}")).help("write `mechanism: {enabled: true, with: {filters: […]}}`")
+    Error::invalid(format!("`{KEY}{at}` must be {wanted}, found {found}"))
+        .help("write `mechanism: {enabled: true, with: {filters: […]}}`")
 }
 
 #[cfg(test)]

@@ -47,7 +47,8 @@ pub fn check(text: &str) -> Result<Vec<Case>> {
 }
 
 fn one(index: usize, case: &Value) -> Result<Case> {
-    let text = |key: &str| case[key].as_str().map(str::to_string).ok_or_else(|| Error::data(format!("`{key}` is missing")));
+    let text =
+        |key: &str| case[key].as_str().map(str::to_string).ok_or_else(|| Error::data(format!("`{key}` is missing")));
     let (kind, name) = (text("kind")?, text("name")?);
     let largest_error = match recompute(&kind, &name, case)? {
         None => None,
@@ -69,7 +70,8 @@ fn recompute(kind: &str, name: &str, case: &Value) -> Result<Option<Found>> {
 }
 
 fn advantage(name: &str, case: &Value) -> Result<Option<Found>> {
-    let group = GroupAdvantage { epsilon: case["config"]["epsilon"].as_f64().unwrap_or(1e-6), ..GroupAdvantage::default() };
+    let group =
+        GroupAdvantage { epsilon: case["config"]["epsilon"].as_f64().unwrap_or(1e-6), ..GroupAdvantage::default() };
     let group = |center, scale| -> Box<dyn Advantage> { Box::new(GroupAdvantage { center, scale, ..group.clone() }) };
     match name {
         "grpo" => grouped(group(Center::Group, Scale::Group), false, case),
@@ -99,7 +101,8 @@ fn grouped(mut part: Box<dyn Advantage>, whiten: bool, case: &Value) -> Result<F
 
 /// Forms whose input is a reward per token; both are whitened.
 fn by_token(name: &str, case: &Value) -> Result<Found> {
-    let number = |key: &str| case["config"][key].as_f64().ok_or_else(|| Error::data(format!("config `{key}` is missing")));
+    let number =
+        |key: &str| case["config"][key].as_f64().ok_or_else(|| Error::data(format!("config `{key}` is missing")));
     let rewards = grid(&case["inputs"]["token_rewards"], "token_rewards")?;
     let masks = mask(case)?;
     let gamma = number("gamma")?;
@@ -115,7 +118,8 @@ fn by_token(name: &str, case: &Value) -> Result<Found> {
         (found.clone(), found)
     };
     let rollout = |mask: &Vec<bool>| Rollout { mask: mask.clone(), ..Rollout::default() };
-    let batch = Batch { step: 0, groups: vec![Group { rollouts: masks.iter().map(rollout).collect(), ..Group::default() }] };
+    let batch =
+        Batch { step: 0, groups: vec![Group { rollouts: masks.iter().map(rollout).collect(), ..Group::default() }] };
     Whiten::default().apply(&batch, &mut advantages);
     Ok(BTreeMap::from([("advantages", advantages), ("returns", returns)]))
 }
@@ -132,7 +136,10 @@ fn batch(case: &Value) -> Result<(Batch, Vec<usize>)> {
     let rollout = |&row: &usize| Rollout { reward: rewards[row], mask: mask[row].clone(), ..Rollout::default() };
     let batch = Batch {
         step: 0,
-        groups: groups.values().map(|rows| Group { rollouts: rows.iter().map(rollout).collect(), ..Group::default() }).collect(),
+        groups: groups
+            .values()
+            .map(|rows| Group { rollouts: rows.iter().map(rollout).collect(), ..Group::default() })
+            .collect(),
     };
     Ok((batch, groups.into_values().flatten().collect()))
 }
@@ -142,7 +149,9 @@ fn loss(name: &str, case: &Value) -> Result<Option<Found>> {
     let number = |key: &str| config[key].as_f64().ok_or_else(|| Error::data(format!("config `{key}` is missing")));
     let (clip_low, clip_high) = (number("clip_ratio_low")?, number("clip_ratio_high")?);
     let part: Box<dyn LossTerm> = match name {
-        "clip" | "clip_importance_corrected" => Box::new(Clip { clip_low, clip_high, dual_clip: config["clip_ratio_c"].as_f64() }),
+        "clip" | "clip_importance_corrected" => {
+            Box::new(Clip { clip_low, clip_high, dual_clip: config["clip_ratio_c"].as_f64() })
+        }
         "gspo" => Box::new(Gspo { clip_low, clip_high }),
         "cispo" => Box::new(Cispo { clip_low, clip_high }),
         "geo_mean" => Box::new(GeoMean { clip_low, clip_high }),
@@ -167,7 +176,9 @@ fn loss(name: &str, case: &Value) -> Result<Option<Found>> {
 /// Weights whose sum is 1/B for every sequence.
 fn equal_sequences(mask: &[Vec<bool>]) -> Grid {
     let count = |row: &Vec<bool>| row.iter().filter(|m| **m).count() as f64;
-    mask.iter().map(|row| row.iter().map(|&m| if m { 1.0 / (count(row) * mask.len() as f64) } else { 0.0 }).collect()).collect()
+    mask.iter()
+        .map(|row| row.iter().map(|&m| if m { 1.0 / (count(row) * mask.len() as f64) } else { 0.0 }).collect())
+        .collect()
 }
 
 fn value(name: &str, case: &Value) -> Result<Option<Found>> {
@@ -214,7 +225,11 @@ fn kl(name: &str, case: &Value) -> Result<Option<Found>> {
     let logprobs = grid(&case["inputs"]["logprobs"], "logprobs")?;
     let reference = grid(&case["inputs"]["ref_logprobs"], "ref_logprobs")?;
     let of = |pick: fn((f64, f64)) -> f64| -> Grid {
-        logprobs.iter().zip(&reference).map(|(a, b)| a.iter().zip(b).map(|(&a, &b)| pick(estimator.value(a, b))).collect()).collect()
+        logprobs
+            .iter()
+            .zip(&reference)
+            .map(|(a, b)| a.iter().zip(b).map(|(&a, &b)| pick(estimator.value(a, b))).collect())
+            .collect()
     };
     Ok(Some(BTreeMap::from([("kl", of(|v| v.0)), ("grad_logprobs", of(|v| v.1))])))
 }
@@ -225,7 +240,8 @@ fn compare(found: &Found, case: &Value, everywhere: bool) -> Result<f64> {
     let mask = if everywhere { None } else { Some(mask(case)?) };
     let mut largest: f64 = 0.0;
     for (key, want) in expected {
-        let have = found.get(key.as_str()).ok_or_else(|| Error::data(format!("`{key}` is expected, but no part gives it")))?;
+        let have =
+            found.get(key.as_str()).ok_or_else(|| Error::data(format!("`{key}` is expected, but no part gives it")))?;
         if let Some(number) = want.as_f64() {
             largest = largest.max(error(have[0][0], number));
             continue;
@@ -256,7 +272,10 @@ fn mask(case: &Value) -> Result<Vec<Vec<bool>>> {
 
 fn list(value: &Value, name: &str) -> Result<Vec<f64>> {
     let items = value.as_array().ok_or_else(|| Error::data(format!("`{name}` is not a list")))?;
-    items.iter().map(|v| v.as_f64().ok_or_else(|| Error::data(format!("`{name}` holds something that is no number")))).collect()
+    items
+        .iter()
+        .map(|v| v.as_f64().ok_or_else(|| Error::data(format!("`{name}` holds something that is no number"))))
+        .collect()
 }
 
 fn grid(value: &Value, name: &str) -> Result<Grid> {
@@ -285,7 +304,8 @@ mod tests {
     fn stored_vectors_agree() {
         let Some(folder) = std::env::var_os("TRAINYARD_TEST_DATA") else {
             // Past the harness, which keeps to itself what a test that passes prints.
-            let _ = writeln!(std::io::stderr(), "skipped: {}: TRAINYARD_TEST_DATA names no folder of real data", file!());
+            let _ =
+                writeln!(std::io::stderr(), "skipped: {}: TRAINYARD_TEST_DATA names no folder of real data", file!());
             return;
         };
         let cases = check(&std::fs::read_to_string(Path::new(&folder).join("goldens/rl_core.json")).unwrap()).unwrap();

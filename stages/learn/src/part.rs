@@ -85,7 +85,12 @@ impl Needs {
     }
     /// Names of the needs that `offered` lacks.
     pub fn missing(self, offered: Self) -> Vec<&'static str> {
-        self.named().iter().zip(offered.named()).filter(|((_, need), (_, have))| *need && !have).map(|((name, _), _)| *name).collect()
+        self.named()
+            .iter()
+            .zip(offered.named())
+            .filter(|((_, need), (_, have))| *need && !have)
+            .map(|((name, _), _)| *name)
+            .collect()
     }
 }
 
@@ -100,7 +105,11 @@ pub trait Part: Send + Sync {
     }
     /// Takes back what [`Part::save`] gave. Errors: data, when the value is of another shape.
     fn load(&mut self, state: Value) -> Result<()> {
-        if state.is_null() { Ok(()) } else { Err(Error::data("this part keeps no state, but the checkpoint holds some for it")) }
+        if state.is_null() {
+            Ok(())
+        } else {
+            Err(Error::data("this part keeps no state, but the checkpoint holds some for it"))
+        }
     }
 }
 

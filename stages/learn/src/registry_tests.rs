@@ -49,7 +49,9 @@ fn unknown_kinds_and_options_are_refused_with_the_valid_names() {
     assert!(e.message.contains("overlng") && e.help.unwrap().contains("overlong, prefix_entropy, "));
     let e = loss_terms().build(&json!({"kind": "clip", "clip_lw": 0.1})).err().unwrap();
     assert!(e.message.contains("clip_lw"), "{e}");
-    assert!(curricula().build(&json!({"kind": "levels", "promote_at": 7})).err().unwrap().message.contains("promote_at"));
+    assert!(
+        curricula().build(&json!({"kind": "levels", "promote_at": 7})).err().unwrap().message.contains("promote_at")
+    );
     assert!(advantages().build(&json!(3)).is_err());
     assert!(advantages().build(&json!({"center": "group"})).err().unwrap().message.contains("kind"));
 }
@@ -57,7 +59,9 @@ fn unknown_kinds_and_options_are_refused_with_the_valid_names() {
 #[test]
 fn strategies_that_change_how_an_episode_begins_say_so() {
     let hints = vec!["a".to_string(), "b".to_string()];
-    let pool = Pool { problems: vec![PoolProblem { hints, demonstrations: vec![vec![vec![1; 10]]], ..PoolProblem::default() }] };
+    let pool = Pool {
+        problems: vec![PoolProblem { hints, demonstrations: vec![vec![vec![1; 10]]], ..PoolProblem::default() }],
+    };
     let draw = Draw { problems: vec![0], ..Draw::default() };
     for kind in strategies().names() {
         let mut strategy = strategies().build(&json!(kind)).unwrap();

@@ -25,7 +25,8 @@ impl TokenBatch {
         let mut rows = 0;
         for (i, sequence) in sequences.iter().enumerate() {
             if sequence.is_empty() {
-                return Err(Error::invalid(format!("sequence {i} of the batch has no tokens")).help("leave empty sequences out"));
+                return Err(Error::invalid(format!("sequence {i} of the batch has no tokens"))
+                    .help("leave empty sequences out"));
             }
             starts.push(rows);
             rows += sequence.len();

@@ -41,7 +41,8 @@ pub fn load_model(folder: &Path) -> Result<(ModelConfig, Weights)> {
                 .help("config.json and the weights must belong together")
         })?;
         if tensor.dims() != shape {
-            let message = format!("{}: `{name}` has shape {:?}, config.json asks for {shape:?}", folder.display(), tensor.dims());
+            let message =
+                format!("{}: `{name}` has shape {:?}, config.json asks for {shape:?}", folder.display(), tensor.dims());
             return Err(Error::data(message).help("config.json and the weights must belong together"));
         }
         weights.insert(name, tensor);
@@ -63,8 +64,12 @@ pub fn save_model(folder: &Path, config: &ModelConfig, weights: &Weights) -> Res
 pub fn expect_finite(weights: &Weights) -> Result<()> {
     for (name, tensor) in weights {
         let bad = match tensor.dtype() {
-            DType::F32 => position(&tensor.flatten_all().and_then(|t| t.to_vec1::<f32>()).map_err(candle)?, |x| x.is_finite()),
-            DType::F64 => position(&tensor.flatten_all().and_then(|t| t.to_vec1::<f64>()).map_err(candle)?, |x| x.is_finite()),
+            DType::F32 => {
+                position(&tensor.flatten_all().and_then(|t| t.to_vec1::<f32>()).map_err(candle)?, |x| x.is_finite())
+            }
+            DType::F64 => {
+                position(&tensor.flatten_all().and_then(|t| t.to_vec1::<f64>()).map_err(candle)?, |x| x.is_finite())
+            }
             _ => None,
         };
         if let Some(place) = bad {
@@ -116,7 +121,8 @@ fn read_json(path: &Path) -> Result<Value> {
 
 /// Writes tensors (f32, f64, u32) as one safetensors file with metadata `{"format": "pt"}`. Equal tensors give equal bytes.
 pub fn save_tensors(path: &Path, tensors: &BTreeMap<String, Tensor>) -> Result<()> {
-    let raw: Vec<(&str, Raw)> = tensors.iter().map(|(name, tensor)| Ok((name.as_str(), Raw::of(name, tensor)?))).collect::<Result<_>>()?;
+    let raw: Vec<(&str, Raw)> =
+        tensors.iter().map(|(name, tensor)| Ok((name.as_str(), Raw::of(name, tensor)?))).collect::<Result<_>>()?;
     let metadata = HashMap::from([("format".to_string(), "pt".to_string())]);
     let failed = |e: SafeTensorError| match e {
         SafeTensorError::IoError(e) => io_error(path, &e),
@@ -136,9 +142,15 @@ impl Raw {
     fn of(name: &str, tensor: &Tensor) -> Result<Self> {
         let flat = tensor.flatten_all().map_err(candle)?;
         let (dtype, bytes) = match tensor.dtype() {
-            DType::F32 => (Dtype::F32, flat.to_vec1::<f32>().map_err(candle)?.iter().flat_map(|x| x.to_le_bytes()).collect()),
-            DType::F64 => (Dtype::F64, flat.to_vec1::<f64>().map_err(candle)?.iter().flat_map(|x| x.to_le_bytes()).collect()),
-            DType::U32 => (Dtype::U32, flat.to_vec1::<u32>().map_err(candle)?.iter().flat_map(|x| x.to_le_bytes()).collect()),
+            DType::F32 => {
+                (Dtype::F32, flat.to_vec1::<f32>().map_err(candle)?.iter().flat_map(|x| x.to_le_bytes()).collect())
+            }
+            DType::F64 => {
+                (Dtype::F64, flat.to_vec1::<f64>().map_err(candle)?.iter().flat_map(|x| x.to_le_bytes()).collect())
+            }
+            DType::U32 => {
+                (Dtype::U32, flat.to_vec1::<u32>().map_err(candle)?.iter().flat_map(|x| x.to_le_bytes()).collect())
+            }
             other => return Err(Error::bug(format!("`{name}` of type {other:?} has no place in a checkpoint"))),
         };
         Ok(Self { dtype, shape: tensor.dims().to_vec(), bytes })
@@ -165,14 +177,17 @@ pub fn load_tensors(path: &Path) -> Result<BTreeMap<String, Tensor>> {
     let bytes = fs::read(path).map_err(|e| io_error(path, &e))?;
     let file = SafeTensors::deserialize(&bytes).map_err(|e| {
         let reason = match e {
-            SafeTensorError::HeaderTooSmall | SafeTensorError::InvalidHeaderLength | SafeTensorError::MetadataIncompleteBuffer => {
-                "the file is truncated".to_string()
-            }
+            SafeTensorError::HeaderTooSmall
+            | SafeTensorError::InvalidHeaderLength
+            | SafeTensorError::MetadataIncompleteBuffer => "the file is truncated".to_string(),
             other => format!("no valid safetensors file: {other}"),
         };
         Error::data(format!("{}: {reason}", path.display())).help("fetch or write the file again")
     })?;
-    file.tensors().into_iter().map(|(name, view)| read(&name, &view).map(|t| (name, t)).map_err(|e| e.at(path.display()))).collect()
+    file.tensors()
+        .into_iter()
+        .map(|(name, view)| read(&name, &view).map(|t| (name, t)).map_err(|e| e.at(path.display())))
+        .collect()
 }
 
 fn read(name: &str, view: &TensorView<'_>) -> Result<Tensor> {
@@ -180,27 +195,42 @@ fn read(name: &str, view: &TensorView<'_>) -> Result<Tensor> {
     let half = |i: usize| u16::from_le_bytes([data[2 * i], data[2 * i + 1]]);
     let halves = data.len() / 2;
     let tensor = match view.dtype() {
-        Dtype::F32 => {
-            Tensor::from_vec(data.as_chunks::<4>().0.iter().map(|b| f32::from_le_bytes(*b)).collect::<Vec<_>>(), shape, &Device::Cpu)
+        Dtype::F32 => Tensor::from_vec(
+            data.as_chunks::<4>().0.iter().map(|b| f32::from_le_bytes(*b)).collect::<Vec<_>>(),
+            shape,
+            &Device::Cpu,
+        ),
+        Dtype::F64 => Tensor::from_vec(
+            data.as_chunks::<8>().0.iter().map(|b| f64::from_le_bytes(*b)).collect::<Vec<_>>(),
+            shape,
+            &Device::Cpu,
+        ),
+        Dtype::U32 => Tensor::from_vec(
+            data.as_chunks::<4>().0.iter().map(|b| u32::from_le_bytes(*b)).collect::<Vec<_>>(),
+            shape,
+            &Device::Cpu,
+        ),
+        Dtype::BF16 => Tensor::from_vec(
+            (0..halves).map(|i| f32::from_bits(u32::from(half(i)) << 16)).collect::<Vec<_>>(),
+            shape,
+            &Device::Cpu,
+        ),
+        Dtype::F16 => {
+            Tensor::from_vec((0..halves).map(|i| half_to_f32(half(i))).collect::<Vec<_>>(), shape, &Device::Cpu)
         }
-        Dtype::F64 => {
-            Tensor::from_vec(data.as_chunks::<8>().0.iter().map(|b| f64::from_le_bytes(*b)).collect::<Vec<_>>(), shape, &Device::Cpu)
+        other => {
+            return Err(
+                Error::data(format!("`{name}` is of type {other:?}")).help("weights must be f32, f64, f16 or bf16")
+            );
         }
-        Dtype::U32 => {
-            Tensor::from_vec(data.as_chunks::<4>().0.iter().map(|b| u32::from_le_bytes(*b)).collect::<Vec<_>>(), shape, &Device::Cpu)
-        }
-        Dtype::BF16 => {
-            Tensor::from_vec((0..halves).map(|i| f32::from_bits(u32::from(half(i)) << 16)).collect::<Vec<_>>(), shape, &Device::Cpu)
-        }
-        Dtype::F16 => Tensor::from_vec((0..halves).map(|i| half_to_f32(half(i))).collect::<Vec<_>>(), shape, &Device::Cpu),
-        other => return Err(Error::data(format!("`{name}` is of type {other:?}")).help("weights must be f32, f64, f16 or bf16")),
     };
     tensor.map_err(candle)
 }
 
 /// IEEE 754 binary16 to binary32, exact.
 fn half_to_f32(bits: u16) -> f32 {
-    let (sign, exponent, fraction) = (if bits >> 15 == 1 { -1.0f32 } else { 1.0 }, (bits >> 10) & 31, f32::from(bits & 1023));
+    let (sign, exponent, fraction) =
+        (if bits >> 15 == 1 { -1.0f32 } else { 1.0 }, (bits >> 10) & 31, f32::from(bits & 1023));
     match exponent {
         0 => sign * fraction * 2.0f32.powi(-24),
         31 if fraction == 0.0 => sign * f32::INFINITY,

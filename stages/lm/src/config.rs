@@ -60,7 +60,14 @@ pub struct ModelConfig {
 
 impl ModelConfig {
     /// A llama-family shape with tied embeddings; head dimension `hidden / heads`.
-    pub fn llama(vocab: usize, hidden: usize, intermediate: usize, layers: usize, heads: usize, kv_heads: usize) -> Self {
+    pub fn llama(
+        vocab: usize,
+        hidden: usize,
+        intermediate: usize,
+        layers: usize,
+        heads: usize,
+        kv_heads: usize,
+    ) -> Self {
         Self {
             model_type: ModelType::Llama,
             vocab_size: vocab,
@@ -97,8 +104,10 @@ impl ModelConfig {
     /// Every parameter of the model: name and shape, in name order (the order of all sums and files).
     pub fn parameters(&self) -> Vec<(String, Vec<usize>)> {
         let (h, i, q, k) = (self.hidden_size, self.intermediate_size, self.query_width(), self.key_width());
-        let mut list =
-            vec![("model.embed_tokens.weight".to_string(), vec![self.vocab_size, h]), ("model.norm.weight".to_string(), vec![h])];
+        let mut list = vec![
+            ("model.embed_tokens.weight".to_string(), vec![self.vocab_size, h]),
+            ("model.norm.weight".to_string(), vec![h]),
+        ];
         match self.num_labels {
             Some(n) => list.push(("score.weight".into(), vec![n, h])),
             None if !self.tie_word_embeddings => list.push(("lm_head.weight".into(), vec![self.vocab_size, h])),
@@ -161,7 +170,9 @@ impl ModelConfig {
                 .help("rotary embedding turns pairs: give an even number"));
         }
         if !(self.rms_norm_eps > 0.0 && self.rope_theta > 1.0 && self.initializer_range > 0.0) {
-            return Err(Error::invalid("model config: `rms_norm_eps` and `initializer_range` must be above 0 and `rope_theta` above 1"));
+            return Err(Error::invalid(
+                "model config: `rms_norm_eps` and `initializer_range` must be above 0 and `rope_theta` above 1",
+            ));
         }
         Ok(())
     }
@@ -196,7 +207,8 @@ impl ModelConfig {
             num_hidden_layers: keys.size("num_hidden_layers")?,
             num_attention_heads: heads,
             num_key_value_heads: keys.size_or("num_key_value_heads", heads)?,
-            head_dim: keys.size_or("head_dim", if model_type == ModelType::Qwen3 { 128 } else { hidden_size / heads.max(1) })?,
+            head_dim: keys
+                .size_or("head_dim", if model_type == ModelType::Qwen3 { 128 } else { hidden_size / heads.max(1) })?,
             rms_norm_eps: keys.number_or("rms_norm_eps", 1e-6)?,
             rope_theta: keys.rope_theta()?,
             tie_word_embeddings: keys.flag_or("tie_word_embeddings", false)?,
@@ -236,7 +248,8 @@ impl ModelConfig {
             "vocab_size": self.vocab_size,
         });
         if let Some(labels) = self.num_labels {
-            value["id2label"] = (0..labels).map(|i| (i.to_string(), json!(format!("LABEL_{i}")))).collect::<Map<_, _>>().into();
+            value["id2label"] =
+                (0..labels).map(|i| (i.to_string(), json!(format!("LABEL_{i}")))).collect::<Map<_, _>>().into();
             value["label2id"] = (0..labels).map(|i| (format!("LABEL_{i}"), json!(i))).collect::<Map<_, _>>().into();
         }
         value
@@ -279,16 +292,23 @@ impl Keys<'_> {
     }
     fn labels(&self) -> Result<usize> {
         match self.present("id2label") {
-            Some(v) => v.as_object().map(Map::len).filter(|n| *n > 0).ok_or_else(|| Self::wrong("id2label", "a map with entries", v)),
+            Some(v) => v
+                .as_object()
+                .map(Map::len)
+                .filter(|n| *n > 0)
+                .ok_or_else(|| Self::wrong("id2label", "a map with entries", v)),
             None => self.size_or("num_labels", 2),
         }
     }
     fn refuse_unsupported(&self) -> Result<()> {
         let refuse = |key: &str| {
-            Err(Error::invalid(format!("config.json: `{key}` = {} is not supported", self.0[key])).help("use a model without it"))
+            Err(Error::invalid(format!("config.json: `{key}` = {} is not supported", self.0[key]))
+                .help("use a model without it"))
         };
         for key in ["rope_scaling", "rope_parameters"] {
-            let kind = self.present(key).map(|v| v.get("rope_type").or_else(|| v.get("type")).and_then(Value::as_str).unwrap_or("default"));
+            let kind = self
+                .present(key)
+                .map(|v| v.get("rope_type").or_else(|| v.get("type")).and_then(Value::as_str).unwrap_or("default"));
             if kind.is_some_and(|k| k != "default") {
                 return refuse(key);
             }

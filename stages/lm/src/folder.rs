@@ -74,14 +74,18 @@ impl GenerationConfig {
         })
     }
     pub fn to_json(&self) -> Value {
-        let mut value = json!({"do_sample": true, "temperature": self.temperature, "top_p": self.top_p, "top_k": self.top_k});
+        let mut value =
+            json!({"do_sample": true, "temperature": self.temperature, "top_p": self.top_p, "top_k": self.top_k});
         match self.eos_token_id.as_slice() {
             [] => {}
             [one] => value["eos_token_id"] = json!(one),
             many => value["eos_token_id"] = json!(many),
         }
-        for (key, id) in [("pad_token_id", self.pad_token_id), ("bos_token_id", self.bos_token_id), ("max_new_tokens", self.max_new_tokens)]
-        {
+        for (key, id) in [
+            ("pad_token_id", self.pad_token_id),
+            ("bos_token_id", self.bos_token_id),
+            ("max_new_tokens", self.max_new_tokens),
+        ] {
             if let Some(id) = id {
                 value[key] = json!(id);
             }
@@ -119,8 +123,11 @@ impl ModelFolder {
     pub fn new(config: ModelConfig, weights: Weights, chat: Chat, generation: GenerationConfig) -> Result<Self> {
         let tokens = chat.tokenizer().vocabulary_size();
         if tokens > config.vocab_size {
-            return Err(Error::invalid(format!("the tokenizer has {tokens} tokens, the model's vocabulary only {}", config.vocab_size))
-                .help("the model's folder must hold its own tokenizer.json"));
+            return Err(Error::invalid(format!(
+                "the tokenizer has {tokens} tokens, the model's vocabulary only {}",
+                config.vocab_size
+            ))
+            .help("the model's folder must hold its own tokenizer.json"));
         }
         let chat = chat.with_stop_tokens(&generation.eos_token_id);
         Ok(Self { config, weights, chat, generation })
@@ -167,7 +174,8 @@ impl ModelFolder {
     }
     /// Refuses data (`what`) whose tokens were made with another tokenizer or template.
     pub fn expect_digests(&self, tokenizer: &str, template: &str, what: &str) -> Result<()> {
-        for (part, own, theirs) in [("tokenizer", self.tokenizer_digest(), tokenizer), ("chat template", self.template_digest(), template)]
+        for (part, own, theirs) in
+            [("tokenizer", self.tokenizer_digest(), tokenizer), ("chat template", self.template_digest(), template)]
         {
             if own.as_str() != theirs {
                 return Err(Error::invalid(format!(

@@ -14,7 +14,12 @@ use trainyard_core::{Error, Result};
 const STATE: &str = "state.json";
 
 /// Stores what `write` puts into an empty folder, together with `state`, as the resume point of `step`.
-pub fn save(context: &StageContext, step: u64, state: &impl Serialize, write: impl FnOnce(&Path) -> Result<()>) -> Result<()> {
+pub fn save(
+    context: &StageContext,
+    step: u64,
+    state: &impl Serialize,
+    write: impl FnOnce(&Path) -> Result<()>,
+) -> Result<()> {
     let folder = context.scratch.join(format!("checkpoint-{step}"));
     if folder.exists() {
         std::fs::remove_dir_all(&folder).map_err(|e| io_error(&folder, &e))?;

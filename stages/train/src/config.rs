@@ -57,7 +57,10 @@ impl SamplingOptions {
             }
         }
         if self.max_episode_tokens < 2 {
-            bad("max_episode_tokens", "an episode of fewer than 2 tokens has no room for a prompt and an answer".into());
+            bad(
+                "max_episode_tokens",
+                "an episode of fewer than 2 tokens has no room for a prompt and an answer".into(),
+            );
         }
         problems
     }

@@ -14,7 +14,8 @@ pub fn read(artifact: &InputArtifact, port: &str) -> Result<Vec<Problem>> {
     let mut first: BTreeMap<&str, usize> = BTreeMap::new();
     for (row, problem) in problems.iter().enumerate() {
         if let Some(before) = first.insert(&problem.id, row) {
-            let message = format!("input `{port}` holds problem `{}` twice, in rows {} and {}", problem.id, before + 1, row + 1);
+            let message =
+                format!("input `{port}` holds problem `{}` twice, in rows {} and {}", problem.id, before + 1, row + 1);
             return Err(Error::data(message).help("remove the repeated problem where the table is made"));
         }
     }
@@ -36,6 +37,9 @@ mod tests {
         problems.push(problems[1].clone());
         input_problems(&mut context, folder.path(), "again", &problems);
         let e = read(context.input("again").unwrap(), "again").unwrap_err();
-        assert!(e.kind == ErrorKind::Data && e.message == "input `again` holds problem `sum-1` twice, in rows 2 and 4", "{e}");
+        assert!(
+            e.kind == ErrorKind::Data && e.message == "input `again` holds problem `sum-1` twice, in rows 2 and 4",
+            "{e}"
+        );
     }
 }

@@ -100,15 +100,21 @@ fn decode(batch: &RecordBatch) -> Result<Vec<ResultRow>> {
     let (reward, logprob) = (real("reward")?, real("logprob")?);
     let (least, product, last) = (real("prm_min")?, real("prm_product")?, real("prm_last")?);
     let count = |value: Option<i64>, name: &str| {
-        value.and_then(|v| u32::try_from(v).ok()).ok_or_else(|| Error::data(format!("column `{name}` holds {value:?}, expected a count")))
+        value
+            .and_then(|v| u32::try_from(v).ok())
+            .ok_or_else(|| Error::data(format!("column `{name}` holds {value:?}, expected a count")))
     };
-    let some = |value: &Option<String>, name: &str| value.clone().ok_or_else(|| Error::data(format!("column `{name}` holds a null")));
+    let some = |value: &Option<String>, name: &str| {
+        value.clone().ok_or_else(|| Error::data(format!("column `{name}` holds a null")))
+    };
     let row = |i: usize| -> Result<ResultRow> {
         Ok(ResultRow {
             model: some(&model[i], "model")?,
             problem_id: some(&problem[i], "problem_id")?,
             level: count(level[i], "level")?,
-            sample: sample[i].and_then(|v| i32::try_from(v).ok()).ok_or_else(|| Error::data("column `sample` holds no sample number"))?,
+            sample: sample[i]
+                .and_then(|v| i32::try_from(v).ok())
+                .ok_or_else(|| Error::data("column `sample` holds no sample number"))?,
             correct: correct[i],
             answer: answer[i].clone(),
             reward: reward[i],
@@ -133,8 +139,13 @@ fn numbers<T: ArrowPrimitiveType>(batch: &RecordBatch, name: &str) -> Result<Vec
 
 fn column<'a, A: Array + 'static>(batch: &'a RecordBatch, name: &str) -> Result<&'a A> {
     let help = "give the output `results` of an `evaluate` stage";
-    let column = batch.column_by_name(name).ok_or_else(|| Error::data(format!("the table has no column `{name}`")).help(help))?;
-    column.as_any().downcast_ref::<A>().ok_or_else(|| Error::data(format!("column `{name}` is {}", column.data_type())).help(help))
+    let column = batch
+        .column_by_name(name)
+        .ok_or_else(|| Error::data(format!("the table has no column `{name}`")).help(help))?;
+    column
+        .as_any()
+        .downcast_ref::<A>()
+        .ok_or_else(|| Error::data(format!("column `{name}` is {}", column.data_type())).help(help))
 }
 
 #[cfg(test)]
@@ -145,8 +156,13 @@ mod tests {
     fn rows_survive_their_file() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("data.parquet");
-        let failed =
-            ResultRow { model: "rl".into(), problem_id: "b".into(), sample: 3, stop_reason: "error".into(), ..ResultRow::default() };
+        let failed = ResultRow {
+            model: "rl".into(),
+            problem_id: "b".into(),
+            sample: 3,
+            stop_reason: "error".into(),
+            ..ResultRow::default()
+        };
         let scored = ResultRow {
             correct: Some(true),
             answer: Some("7".into()),

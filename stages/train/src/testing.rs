@@ -57,8 +57,10 @@ pub fn context() -> (StageContext, TempDir) {
 pub fn context_in(folder: &Path, cpus: usize, cancel_after: Option<usize>) -> StageContext {
     let checkpoints = folder.join("checkpoints");
     std::fs::create_dir_all(&checkpoints).unwrap();
-    let mut steps: Vec<u64> =
-        std::fs::read_dir(&checkpoints).unwrap().map(|e| e.unwrap().file_name().to_str().unwrap().parse().unwrap()).collect();
+    let mut steps: Vec<u64> = std::fs::read_dir(&checkpoints)
+        .unwrap()
+        .map(|e| e.unwrap().file_name().to_str().unwrap().parse().unwrap())
+        .collect();
     steps.sort_unstable();
     let cancel = CancelToken::default();
     let scratch = folder.join("scratch");
@@ -124,8 +126,10 @@ pub fn input_trajectories(context: &mut StageContext, folder: &Path, port: &str,
 pub fn digest_of(folder: &Path) -> Digest {
     let mut files: Vec<PathBuf> = std::fs::read_dir(folder).unwrap().map(|e| e.unwrap().path()).collect();
     files.sort();
-    let digests: Vec<(String, Digest)> =
-        files.iter().map(|f| (f.file_name().unwrap().to_str().unwrap().to_string(), Digest::of(&std::fs::read(f).unwrap()))).collect();
+    let digests: Vec<(String, Digest)> = files
+        .iter()
+        .map(|f| (f.file_name().unwrap().to_str().unwrap().to_string(), Digest::of(&std::fs::read(f).unwrap())))
+        .collect();
     Digest::of_json(&digests).unwrap()
 }
 
@@ -133,8 +137,10 @@ pub fn digest_of(folder: &Path) -> Digest {
 pub fn tiny_model(hidden: usize, layers: usize, seed: u64) -> ModelFolder {
     let template = Builtin::Compact;
     let tokenizer = character_tokenizer(["0123456789"], template.special_tokens()).unwrap();
-    let config =
-        ModelConfig { max_position_embeddings: 256, ..ModelConfig::llama(tokenizer.vocabulary_size(), hidden, 2 * hidden, layers, 2, 2) };
+    let config = ModelConfig {
+        max_position_embeddings: 256,
+        ..ModelConfig::llama(tokenizer.vocabulary_size(), hidden, 2 * hidden, layers, 2, 2)
+    };
     let weights = Decoder::initialize(&config, &Chance::new(seed)).unwrap().weights().unwrap();
     let chat = Chat::new(tokenizer, template.template().unwrap()).unwrap();
     let generation = GenerationConfig { eos_token_id: vec![chat.end_token()], ..GenerationConfig::default() };

@@ -61,10 +61,13 @@ impl World {
     }
     /// Everything wrong with an environment and a list of rewards, with pointers into the config.
     pub fn check(environment: &Value, rewards_list: Option<&Value>) -> Vec<OptionProblem> {
-        let mut problems: Vec<OptionProblem> = environments::check(environment).into_iter().map(|p| p.within("/environment")).collect();
+        let mut problems: Vec<OptionProblem> =
+            environments::check(environment).into_iter().map(|p| p.within("/environment")).collect();
         let Some(list) = rewards_list else { return problems };
         if !list.is_array() {
-            problems.push(OptionProblem::new("/rewards", "the rewards must be a list").help("write for example [{kind: answer}]"));
+            problems.push(
+                OptionProblem::new("/rewards", "the rewards must be a list").help("write for example [{kind: answer}]"),
+            );
         }
         for (i, reward) in list.as_array().into_iter().flatten().enumerate() {
             let place = format!("/rewards/{i}");
@@ -91,7 +94,14 @@ impl Rewards {
     /// Sets the same of all finished episodes of one problem in one step of `steps`, in order of sample, infrastructure failures
     /// left out. `correct` holds the environment's word on each answer. Call it once per group and step: rewards with state see
     /// the group before they score.
-    pub fn score_group(&mut self, members: &mut [&mut Trajectory], correct: &[bool], problem: &Problem, step: u64, steps: u64) {
+    pub fn score_group(
+        &mut self,
+        members: &mut [&mut Trajectory],
+        correct: &[bool],
+        problem: &Problem,
+        step: u64,
+        steps: u64,
+    ) {
         debug_assert_eq!(members.len(), correct.len());
         let totals = {
             let seen: Vec<&Trajectory> = members.iter().map(|member| &**member).collect();
@@ -134,13 +144,19 @@ mod tests {
         let mut rows = [episode("7", 2), episode("7", 1), episode("8", 0)];
         rewards.score_group(&mut rows.iter_mut().collect::<Vec<_>>(), &[true, true, false], &problem, 0, 10);
         let expected = 0.75_f64.sqrt();
-        assert!((rows[0].rewards["tool_efficiency"] - expected).abs() < 1e-12 && (rows[0].reward - 1.0 - expected).abs() < 1e-12);
+        assert!(
+            (rows[0].rewards["tool_efficiency"] - expected).abs() < 1e-12
+                && (rows[0].reward - 1.0 - expected).abs() < 1e-12
+        );
         assert_eq!((rows[1].reward, rows[2].reward), (2.0, 0.0));
         resumed.load(&rewards.save()).unwrap();
         for rewards in [&mut rewards, &mut resumed] {
             let mut later = episode("7", 2);
             rewards.score_group(&mut [&mut later], &[true], &problem, 1, 10);
-            assert!((later.rewards["tool_efficiency"] - expected).abs() < 1e-12, "the best of an earlier step is the measure");
+            assert!(
+                (later.rewards["tool_efficiency"] - expected).abs() < 1e-12,
+                "the best of an earlier step is the measure"
+            );
         }
         let mut alone = episode("7", 2);
         world.rewards(&options).unwrap().score(&mut alone, &problem);

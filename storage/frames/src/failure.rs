@@ -17,9 +17,10 @@ pub(crate) fn guarded<T>(what: &str, step: impl FnOnce() -> Result<T, PolarsErro
 fn wrong(what: &str, error: &PolarsError) -> Error {
     match error {
         PolarsError::ColumnNotFound(name) => Error::invalid(format!("{what}: there is no column {name}")),
-        PolarsError::OutOfBounds(m) | PolarsError::ShapeMismatch(m) | PolarsError::SchemaMismatch(m) | PolarsError::InvalidOperation(m) => {
-            Error::invalid(format!("{what}: {m}"))
-        }
+        PolarsError::OutOfBounds(m)
+        | PolarsError::ShapeMismatch(m)
+        | PolarsError::SchemaMismatch(m)
+        | PolarsError::InvalidOperation(m) => Error::invalid(format!("{what}: {m}")),
         PolarsError::SQLInterface(m) | PolarsError::SQLSyntax(m) => Error::invalid(format!("{what}: {m}")),
         other => Error::invalid(format!("{what}: {other}")),
     }

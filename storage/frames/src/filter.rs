@@ -27,7 +27,9 @@ pub fn filter_mask(path: &Path, expression: &str) -> Result<Vec<bool>> {
         let mask = sql_expr(expression)?.alias(MASK);
         frame.lazy().with_column(mask).collect()
     });
-    let masked = masked.map_err(|e| if e.help.is_some() { e } else { e.help(format!("of the names in it these are columns: {known}")) })?;
+    let masked = masked.map_err(|e| {
+        if e.help.is_some() { e } else { e.help(format!("of the names in it these are columns: {known}")) }
+    })?;
     let mask = guarded(&what, || masked.column(MASK).cloned())?;
     if *mask.dtype() != DataType::Boolean {
         return Err(Error::invalid(format!("{what} gives {}, not true or false", mask.dtype()))

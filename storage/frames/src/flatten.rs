@@ -42,8 +42,12 @@ enum Shape {
 impl Flattening {
     /// Plans the flattening of a file's schema; `keys` holds those of its maps.
     pub fn new(schema: &Schema, keys: &BTreeMap<String, BTreeSet<String>>) -> Self {
-        let mut plan =
-            Plan { taken: schema.fields().iter().map(|f| f.name().clone()).collect(), keys, fields: Vec::new(), columns: Vec::new() };
+        let mut plan = Plan {
+            taken: schema.fields().iter().map(|f| f.name().clone()).collect(),
+            keys,
+            fields: Vec::new(),
+            columns: Vec::new(),
+        };
         for (root, field) in schema.fields().iter().enumerate() {
             plan.add(root, field.name().clone(), field.data_type(), Vec::new());
         }
@@ -53,8 +57,12 @@ impl Flattening {
         &self.schema
     }
     pub fn apply(&self, batch: &RecordBatch) -> Result<RecordBatch> {
-        let columns =
-            self.columns.iter().map(|flat| flat.take_from(batch)).collect::<Result<Vec<_>, ArrowError>>().map_err(|e| no_form(&e))?;
+        let columns = self
+            .columns
+            .iter()
+            .map(|flat| flat.take_from(batch))
+            .collect::<Result<Vec<_>, ArrowError>>()
+            .map_err(|e| no_form(&e))?;
         let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
         RecordBatch::try_new_with_options(self.schema.clone(), columns, &options).map_err(|e| no_form(&e))
     }
@@ -106,8 +114,8 @@ impl Plan<'_> {
 /// The type in which Polars holds a column; none if only text will do.
 fn simple(kind: &DataType) -> Option<DataType> {
     use DataType::{
-        Boolean, Date32, Dictionary, Float16, Float32, Float64, Int8, Int16, Int32, Int64, LargeList, LargeUtf8, List, Null, UInt8, UInt16,
-        UInt32, UInt64, Utf8, Utf8View,
+        Boolean, Date32, Dictionary, Float16, Float32, Float64, Int8, Int16, Int32, Int64, LargeList, LargeUtf8, List,
+        Null, UInt8, UInt16, UInt32, UInt64, Utf8, Utf8View,
     };
     match kind {
         Boolean | Int32 | Int64 | UInt32 | UInt64 | Float32 | Float64 | Utf8 | Date32 => Some(kind.clone()),
@@ -116,7 +124,9 @@ fn simple(kind: &DataType) -> Option<DataType> {
         Float16 => Some(Float32),
         LargeUtf8 | Utf8View | Null => Some(Utf8),
         Dictionary(_, values) if matches!(values.as_ref(), Utf8 | LargeUtf8) => Some(Utf8),
-        List(item) | LargeList(item) => simple(item.data_type()).map(|kind| LargeList(Arc::new(Field::new_list_field(kind, true)))),
+        List(item) | LargeList(item) => {
+            simple(item.data_type()).map(|kind| LargeList(Arc::new(Field::new_list_field(kind, true))))
+        }
         _ => None,
     }
 }
@@ -161,7 +171,9 @@ fn at_key(column: &ArrayRef, key: &str) -> Result<ArrayRef, ArrowError> {
     let keys = map.keys().as_string::<i32>();
     let offsets = map.value_offsets();
     let find = |row: usize| {
-        (offsets[row] as usize..offsets[row + 1] as usize).find(|i| map.is_valid(row) && keys.value(*i) == key).map(|i| i as u64)
+        (offsets[row] as usize..offsets[row + 1] as usize)
+            .find(|i| map.is_valid(row) && keys.value(*i) == key)
+            .map(|i| i as u64)
     };
     let places: UInt64Array = (0..map.len()).map(find).collect();
     take(map.values(), &places, None)
@@ -169,8 +181,14 @@ fn at_key(column: &ArrayRef, key: &str) -> Result<ArrayRef, ArrowError> {
 
 /// The keys of each text-keyed map column of a file, where they are few enough.
 pub(crate) fn map_keys(path: &Path, schema: &Schema) -> Result<BTreeMap<String, BTreeSet<String>>> {
-    let maps: Vec<_> = schema.fields().iter().filter(|field| has_text_keys(field.data_type())).map(|field| field.name().clone()).collect();
-    let mut found: BTreeMap<String, BTreeSet<String>> = maps.iter().map(|name| (name.clone(), BTreeSet::new())).collect();
+    let maps: Vec<_> = schema
+        .fields()
+        .iter()
+        .filter(|field| has_text_keys(field.data_type()))
+        .map(|field| field.name().clone())
+        .collect();
+    let mut found: BTreeMap<String, BTreeSet<String>> =
+        maps.iter().map(|name| (name.clone(), BTreeSet::new())).collect();
     if maps.is_empty() {
         return Ok(found);
     }

@@ -32,7 +32,8 @@ impl Default for QueryLimits {
 /// Errors: those of reading; invalid when the columns are larger than what is left.
 pub(crate) fn load(path: &Path, wanted: &Wanted, left: &mut u64) -> Result<DataFrame> {
     let whole = read_schema(path)?;
-    let mut names: Vec<_> = whole.fields().iter().map(|field| field.name().clone()).filter(|name| wanted.includes(name)).collect();
+    let mut names: Vec<_> =
+        whole.fields().iter().map(|field| field.name().clone()).filter(|name| wanted.includes(name)).collect();
     if names.is_empty() {
         // Something must carry the number of rows.
         names.extend(whole.fields().first().map(|field| field.name().clone()));

@@ -33,7 +33,11 @@ pub fn query(tables: &[(&str, &Path)], sql: &str, limits: QueryLimits) -> Result
         frame.limit(rows).collect()
     });
     let frame = frame.map_err(|e: Error| {
-        if e.help.is_some() { e } else { e.help(format!("tables here: {}; `artifacts show` prints their columns", known.join(", "))) }
+        if e.help.is_some() {
+            e
+        } else {
+            e.help(format!("tables here: {}; `artifacts show` prints their columns", known.join(", ")))
+        }
     })?;
     QueryResult::new(&frame, limits.rows)
 }

@@ -28,15 +28,19 @@ pub struct QueryResult {
 
 impl QueryResult {
     pub(crate) fn new(frame: &DataFrame, limit: usize) -> Result<Self> {
-        let columns = frame.columns().iter().map(|c| ResultColumn { name: c.name().to_string(), r#type: type_name(c.dtype()) });
+        let columns =
+            frame.columns().iter().map(|c| ResultColumn { name: c.name().to_string(), r#type: type_name(c.dtype()) });
         let rows = frame.height().min(limit);
-        let cell = |column: &polars::prelude::Column, row| column.get(row).map_or(Value::Null, |value| cell_value(&value));
+        let cell =
+            |column: &polars::prelude::Column, row| column.get(row).map_or(Value::Null, |value| cell_value(&value));
         let cells = (0..rows).map(|row| frame.columns().iter().map(|column| cell(column, row)).collect());
         Ok(Self { columns: columns.collect(), rows: cells.collect(), truncated: frame.height() > limit })
     }
     /// One JSON object a row.
     pub fn objects(&self) -> Vec<Value> {
-        let object = |row: &Vec<Value>| self.columns.iter().map(|c| c.name.clone()).zip(row.iter().cloned()).collect::<Map<_, _>>();
+        let object = |row: &Vec<Value>| {
+            self.columns.iter().map(|c| c.name.clone()).zip(row.iter().cloned()).collect::<Map<_, _>>()
+        };
         self.rows.iter().map(|row| Value::Object(object(row))).collect()
     }
 }
@@ -62,7 +66,9 @@ fn cell_value(value: &AnyValue<'_>) -> Value {
         AnyValue::Int32(value) => (*value).into(),
         AnyValue::Int64(value) => (*value).into(),
         AnyValue::Float64(value) => (*value).into(),
-        AnyValue::Float32(value) => value.to_string().parse().ok().and_then(Number::from_f64).map_or(Value::Null, Value::Number),
+        AnyValue::Float32(value) => {
+            value.to_string().parse().ok().and_then(Number::from_f64).map_or(Value::Null, Value::Number)
+        }
         AnyValue::List(items) => items.iter().map(|item| cell_value(&item)).collect(),
         other => other.to_string().into(),
     }
@@ -72,13 +78,23 @@ impl fmt::Display for QueryResult {
     /// Names, a rule, rows; numbers to the right. Ends with a line that says how many rows there are.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let cells: Vec<Vec<String>> = self.rows.iter().map(|row| row.iter().map(shown).collect()).collect();
-        let width =
-            |i: usize| cells.iter().map(|row| row[i].chars().count()).chain([self.columns[i].name.chars().count()]).max().unwrap_or(0);
+        let width = |i: usize| {
+            cells
+                .iter()
+                .map(|row| row[i].chars().count())
+                .chain([self.columns[i].name.chars().count()])
+                .max()
+                .unwrap_or(0)
+        };
         let widths: Vec<_> = (0..self.columns.len()).map(width).collect();
         let right: Vec<_> = self.columns.iter().map(|c| c.r#type == "int" || c.r#type == "float").collect();
         let line = |cells: &mut dyn Iterator<Item = &str>| {
             let padded = cells.enumerate().map(|(i, cell)| {
-                if right[i] { format!("{cell:>width$}", width = widths[i]) } else { format!("{cell:<width$}", width = widths[i]) }
+                if right[i] {
+                    format!("{cell:>width$}", width = widths[i])
+                } else {
+                    format!("{cell:<width$}", width = widths[i])
+                }
             });
             padded.collect::<Vec<_>>().join("  ").trim_end().to_string()
         };

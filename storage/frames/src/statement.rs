@@ -28,9 +28,9 @@ impl Wanted {
     pub fn includes(&self, column: &str) -> bool {
         match self {
             Self::All => true,
-            Self::Words(words) => {
-                words.iter().any(|word| word.strip_prefix(column).is_some_and(|rest| rest.is_empty() || rest.starts_with(['_', '.'])))
-            }
+            Self::Words(words) => words.iter().any(|word| {
+                word.strip_prefix(column).is_some_and(|rest| rest.is_empty() || rest.starts_with(['_', '.']))
+            }),
         }
     }
 }
@@ -54,13 +54,16 @@ pub(crate) fn accept(sql: &str) -> Result<Accepted> {
 
 /// The columns that a text can touch: all if it says `*` (but for `count(*)`) or joins by unnamed columns.
 pub(crate) fn wanted(text: &str) -> Result<Wanted> {
-    let tokens =
-        Tokenizer::new(&GenericDialect {}, text).tokenize().map_err(|e| Error::invalid(format!("`{text}` cannot be read: {e}")))?;
+    let tokens = Tokenizer::new(&GenericDialect {}, text)
+        .tokenize()
+        .map_err(|e| Error::invalid(format!("`{text}` cannot be read: {e}")))?;
     let tokens: Vec<_> = tokens.into_iter().filter(|token| !matches!(token, Token::Whitespace(_))).collect();
     let mut words = BTreeSet::new();
     for (i, token) in tokens.iter().enumerate() {
         match token {
-            Token::Word(word) if ["natural", "columns"].contains(&word.value.to_lowercase().as_str()) => return Ok(Wanted::All),
+            Token::Word(word) if ["natural", "columns"].contains(&word.value.to_lowercase().as_str()) => {
+                return Ok(Wanted::All);
+            }
             Token::Word(word) => {
                 words.insert(word.value.clone());
             }

@@ -49,8 +49,10 @@ fn the_query_of_the_manual_answers() {
 #[test]
 fn nested_columns_are_flat() {
     let (_folder, path) = table();
-    let answer =
-        ask(&path, "SELECT rewards_answer, rewards_format, sampling_top_p, messages, token_ids, turn, logprobs, status FROM self LIMIT 2");
+    let answer = ask(
+        &path,
+        "SELECT rewards_answer, rewards_format, sampling_top_p, messages, token_ids, turn, logprobs, status FROM self LIMIT 2",
+    );
     let expected = json!([[
         1.0,
         0.5,
@@ -81,7 +83,12 @@ fn joins_conditions_and_subqueries_work() {
                select s.level, count(*) as n from self s join best b on s.level = b.level where s.reward = b.top group by s.level order by s.level desc";
     assert_eq!(ask(&path, sql).rows, [[json!(3), json!(500)], [json!(2), json!(500)], [json!(1), json!(500)]]);
     assert_eq!(ask(&path, "select distinct status, stop_reason from self").rows, [[json!("ok"), json!("answer")]]);
-    let two = query(&[("a", &path), ("b", &path)], "select count(*) as n from a join b on a.id = b.id", QueryLimits::default()).unwrap();
+    let two = query(
+        &[("a", &path), ("b", &path)],
+        "select count(*) as n from a join b on a.id = b.id",
+        QueryLimits::default(),
+    )
+    .unwrap();
     assert_eq!(two.rows, [[json!(3000)]]);
 }
 
@@ -124,17 +131,24 @@ fn everything_but_one_select_is_refused() {
 #[test]
 fn results_and_inputs_are_bounded() {
     let (_folder, path) = table();
-    let few = query(&[("self", &path)], "select id from self", QueryLimits { rows: 7, ..QueryLimits::default() }).unwrap();
+    let few =
+        query(&[("self", &path)], "select id from self", QueryLimits { rows: 7, ..QueryLimits::default() }).unwrap();
     assert_eq!((few.rows.len(), few.truncated, &few.rows[6][0]), (7, true, &json!("t0006")));
-    let error = query(&[("self", &path)], "select * from self", QueryLimits { bytes: 1000, ..QueryLimits::default() }).unwrap_err();
+    let error = query(&[("self", &path)], "select * from self", QueryLimits { bytes: 1000, ..QueryLimits::default() })
+        .unwrap_err();
     assert!(error.message.contains("larger than the limit"), "{error}");
 }
 
 #[test]
 fn answers_print_as_aligned_text() {
     let (_folder, path) = table();
-    let text = ask(&path, "select level, avg(reward) as mean, min(id) as first from self group by level order by level").to_string();
-    assert_eq!(text, "level  mean  first\n─────  ────  ─────\n    1  0.05  t0000\n    2   0.1  t0001\n    3  0.15  t0002\n(3 rows)");
+    let text =
+        ask(&path, "select level, avg(reward) as mean, min(id) as first from self group by level order by level")
+            .to_string();
+    assert_eq!(
+        text,
+        "level  mean  first\n─────  ────  ─────\n    1  0.05  t0000\n    2   0.1  t0001\n    3  0.15  t0002\n(3 rows)"
+    );
     assert!(ask(&path, "select count(*) from self").to_string().ends_with("(1 row)"));
 }
 

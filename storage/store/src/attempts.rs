@@ -83,7 +83,8 @@ impl Store {
     /// The attempt numbers of a stage that left something, sorted.
     pub async fn list_attempts(&self, run: &RunId, stage: &StageKey) -> Result<Vec<AttemptNumber>> {
         let folder = format!("{}/{}", layout::attempts(run), layout::segment(&stage.0));
-        let mut numbers: Vec<_> = self.list_folders(&folder).await?.iter().filter_map(|name| name.parse().ok()).collect();
+        let mut numbers: Vec<_> =
+            self.list_folders(&folder).await?.iter().filter_map(|name| name.parse().ok()).collect();
         numbers.sort_unstable();
         Ok(numbers)
     }
@@ -95,7 +96,9 @@ impl Store {
 
     async fn json<T: DeserializeOwned>(&self, path: &str) -> Result<Option<T>> {
         let Some(bytes) = self.get(path).await? else { return Ok(None) };
-        serde_json::from_slice(&bytes).map(Some).map_err(|e| Error::data(format!("{}/{path} is damaged: {e}", self.url())))
+        serde_json::from_slice(&bytes)
+            .map(Some)
+            .map_err(|e| Error::data(format!("{}/{path} is damaged: {e}", self.url())))
     }
 }
 

@@ -22,7 +22,8 @@ impl Store {
     pub async fn save_checkpoint(&self, record: &CheckpointRecord) -> Result<()> {
         self.require_objects(&record.files).await?;
         let path = layout::checkpoint(&record.stage_digest, record.step, record.attempt);
-        let bytes = serde_json::to_vec(record).map_err(|e| Error::bug(format!("{path}: this record has no JSON form: {e}")))?;
+        let bytes =
+            serde_json::to_vec(record).map_err(|e| Error::bug(format!("{path}: this record has no JSON form: {e}")))?;
         self.create(&path, bytes.into()).await?;
         for old in self.checkpoint_names(&record.stage_digest).await?.into_iter().skip(KEPT) {
             self.delete(&old).await?;
@@ -31,7 +32,11 @@ impl Store {
     }
     /// Brings the files of the newest complete resume point to a folder of its own below `scratch`: incomplete, unreadable and
     /// damaged ones are passed over.
-    pub async fn fetch_checkpoint(&self, stage: &Digest, scratch: &Path) -> Result<Option<(CheckpointRecord, PathBuf)>> {
+    pub async fn fetch_checkpoint(
+        &self,
+        stage: &Digest,
+        scratch: &Path,
+    ) -> Result<Option<(CheckpointRecord, PathBuf)>> {
         for path in self.checkpoint_names(stage).await? {
             let Some(record) = self.complete_checkpoint(&path, stage).await? else { continue };
             let folder = scratch.join(format!("{}-{}", record.step, record.attempt));

@@ -49,7 +49,9 @@ pub async fn race_for_one_name(url: &str) {
     let stores = join_all((0..8).map(|_| open(url, false))).await;
     let tasks = (0..RACERS).map(|i| {
         let store = stores[i % stores.len()].clone();
-        tokio::spawn(async move { (i, store.create("schedules/race/tick", body(i)).await.expect("a race has no errors")) })
+        tokio::spawn(
+            async move { (i, store.create("schedules/race/tick", body(i)).await.expect("a race has no errors")) },
+        )
     });
     let outcomes: Vec<_> = join_all(tasks).await.into_iter().map(|done| done.expect("no writer panics")).collect();
     let winners: Vec<_> = outcomes.iter().filter(|(_, created)| *created == Created::Ours).map(|(i, _)| *i).collect();
@@ -77,7 +79,10 @@ async fn puts_repeat_and_list(store: &Store) {
     assert_eq!(store.list_folders("runs").await.expect("lists"), ["2026-01", "2026-02"]);
     assert_eq!(store.list_runs().await.expect("lists"), [RunId("a".into()), RunId("b@5bc=1@5d".into())]);
     assert_eq!(store.fire_tick("nightly", "t1", Bytes::from_static(b"a")).await, Ok(Created::Ours));
-    assert_eq!(store.fire_tick("nightly", "t1", Bytes::from_static(b"b")).await, Ok(Created::Theirs(Bytes::from_static(b"a"))));
+    assert_eq!(
+        store.fire_tick("nightly", "t1", Bytes::from_static(b"b")).await,
+        Ok(Created::Theirs(Bytes::from_static(b"a")))
+    );
 }
 
 async fn objects_are_content(store: &Store, scratch: &Path) {
@@ -129,7 +134,11 @@ async fn publication_is_at_most_once(store: &Store) {
     assert_eq!(store.publish(&first).await, Ok(Published::Ours));
     assert_eq!(store.publish(&first).await, Ok(Published::Ours), "a repeated publication is ours");
     let mut second = manifest(store, "published", 0, b"second").await;
-    assert_eq!(store.publish(&second).await, Ok(Published::Theirs(Box::new(first.clone()))), "the winner's outputs are adopted");
+    assert_eq!(
+        store.publish(&second).await,
+        Ok(Published::Theirs(Box::new(first.clone()))),
+        "the winner's outputs are adopted"
+    );
     second.generation = 2;
     second.reason = Some(GenerationReason::Lost);
     assert_eq!(store.publish(&second).await.expect_err("a hole").kind, ErrorKind::Bug);
@@ -137,7 +146,10 @@ async fn publication_is_at_most_once(store: &Store) {
     assert_eq!(store.publish(&second).await, Ok(Published::Ours));
     assert_eq!(store.manifest(&first.stage_digest).await, Ok(Some(second.clone())), "the highest generation counts");
     assert_eq!(store.manifest_at(&first.stage_digest, 0).await, Ok(Some(first.clone())), "the one before stays");
-    assert_eq!(store.list_manifests().await, Ok(vec![(first.stage_digest.clone(), 0), (first.stage_digest.clone(), 1)]));
+    assert_eq!(
+        store.list_manifests().await,
+        Ok(vec![(first.stage_digest.clone(), 0), (first.stage_digest.clone(), 1)])
+    );
     let mut broken = manifest(store, "broken", 0, b"third").await;
     broken.metrics.insert("loss".into(), f64::NAN);
     assert_eq!(store.publish(&broken).await.expect_err("NaN").kind, ErrorKind::Data);
@@ -196,7 +208,10 @@ async fn damaged_objects_are_noticed_by_readers(url: &str, store: &Store, scratc
     let input = AttemptInput { stage_digest, generation: 0, output_name, output: output.clone() };
     let error = store.fetch_input(&input, &folder, FetchMode::Link).await.expect_err("damaged");
     assert_eq!(error.kind, ErrorKind::Data);
-    assert!(error.message.contains("output `files` of stage `s`") && error.message.contains(digest.as_str()), "{error}");
+    assert!(
+        error.message.contains("output `files` of stage `s`") && error.message.contains(digest.as_str()),
+        "{error}"
+    );
     assert!(!folder.join("sub/data.bin").exists(), "no wrong byte gets into the folder");
     assert_eq!(store.has_objects(&output.files).await, Ok(false), "the next lookup finds it missing");
     assert_eq!(store.fetch_input(&input, &folder, FetchMode::Link).await.expect_err("gone").kind, ErrorKind::Lost);
@@ -204,7 +219,11 @@ async fn damaged_objects_are_noticed_by_readers(url: &str, store: &Store, scratc
     assert_eq!(store.read_object(digest).await.expect_err("damaged").kind, ErrorKind::Data);
     assert_eq!(store.read_object(digest).await.expect_err("gone").kind, ErrorKind::Lost);
     store.put_object(Bytes::from_static(b"sound bytes")).await.expect("stores");
-    assert_eq!(store.damaged(digest).await.kind, ErrorKind::Retryable, "what stands there whole was damaged on the way");
+    assert_eq!(
+        store.damaged(digest).await.kind,
+        ErrorKind::Retryable,
+        "what stands there whole was damaged on the way"
+    );
     assert_eq!(store.has_objects(&output.files).await, Ok(true));
 }
 
@@ -256,8 +275,11 @@ async fn resume_points_are_complete_ones(store: &Store, scratch: &Path) {
     assert_eq!(resume_point(store, scratch, &stage).await, Some(record.clone()));
     let kept = [layout::checkpoint(&stage, 90, 1), layout::checkpoint(&stage, 100, 1)];
     assert_eq!(store.list(&layout::checkpoints(&stage)).await.expect("lists"), kept, "the newest two are kept");
-    let unstored =
-        CheckpointRecord { step: 110, files: vec![FileEntry { path: "w".into(), digest: Digest::of(b"no"), size: 2 }], ..record.clone() };
+    let unstored = CheckpointRecord {
+        step: 110,
+        files: vec![FileEntry { path: "w".into(), digest: Digest::of(b"no"), size: 2 }],
+        ..record.clone()
+    };
     assert_eq!(store.save_checkpoint(&unstored).await.expect_err("no object").kind, ErrorKind::Lost);
     let text = serde_json::to_vec(&unstored).expect("a form");
     store.create(&layout::checkpoint(&stage, 110, 1), text.into()).await.expect("puts");
@@ -305,7 +327,8 @@ async fn attempts_leave_files(store: &Store) {
     assert!(matches!(store.put_result(&other).await, Ok(Created::Theirs(_))), "an attempt ends once");
     assert_eq!(store.result(&run, &stage, 2).await, Ok(Some(result)));
     for (number, text) in ["one\n", "two\n"].into_iter().enumerate() {
-        let put = store.put_chunk(&run, &stage, 2, Chunk::Log, number as u32, Bytes::from_static(text.as_bytes())).await;
+        let put =
+            store.put_chunk(&run, &stage, 2, Chunk::Log, number as u32, Bytes::from_static(text.as_bytes())).await;
         assert_eq!(put, Ok(Created::Ours));
     }
     assert_eq!(store.read_chunks(&run, &stage, 2, Chunk::Log, 0).await, Ok((b"one\ntwo\n".to_vec(), 2)));

@@ -91,16 +91,22 @@ impl Connection {
         }
         let root = match std::fs::canonicalize(folder) {
             Ok(root) if root.is_dir() => root,
-            Ok(_) => return Err(Error::invalid(format!("the store {place} is no folder")).help("give `--store` a folder")),
+            Ok(_) => {
+                return Err(Error::invalid(format!("the store {place} is no folder")).help("give `--store` a folder"));
+            }
             Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(io_fault("open the store", &place, &e)),
             // Only for looking: what is put into memory would be lost.
-            Err(_) if options.read_only && options.missing == Missing::Empty => return Ok(Self::over(Arc::new(InMemory::new()), &place)),
+            Err(_) if options.read_only && options.missing == Missing::Empty => {
+                return Ok(Self::over(Arc::new(InMemory::new()), &place));
+            }
             Err(_) => {
-                return Err(Error::invalid(format!("there is no store at {place}")).help("give `--store`, or run a workflow first"));
+                return Err(Error::invalid(format!("there is no store at {place}"))
+                    .help("give `--store`, or run a workflow first"));
             }
         };
-        let files =
-            LocalFileSystem::new_with_prefix(&root).map_err(|e| fault("open", &place, "", &e))?.with_fsync(options.durability_fsync);
+        let files = LocalFileSystem::new_with_prefix(&root)
+            .map_err(|e| fault("open", &place, "", &e))?
+            .with_fsync(options.durability_fsync);
         let url = format!("file://{}", root.display());
         Ok(Self { url, root: Some(root), direct: !options.durability_fsync, objects: Arc::new(files) })
     }
@@ -124,7 +130,9 @@ impl Connection {
             match self.get(path).await {
                 Ok(Some(found)) if found == bytes => return Ok(Created::Ours),
                 Ok(Some(found)) => return Ok(Created::Theirs(found)),
-                Ok(None) | Err(_) if is_final(&error) || turn + 1 == CREATE_TRIES => return Err(fault("write", &self.url, path, &error)),
+                Ok(None) | Err(_) if is_final(&error) || turn + 1 == CREATE_TRIES => {
+                    return Err(fault("write", &self.url, path, &error));
+                }
                 Ok(None) | Err(_) => {}
             }
             back_off(turn).await;
@@ -133,7 +141,9 @@ impl Connection {
     }
     async fn put_new(&self, name: &Name, bytes: &Bytes) -> object_store::Result<()> {
         match (&self.root, self.direct) {
-            (Some(root), true) => local::create(&root.join(name.as_ref()), bytes).map_err(|source| direct_error(name, source)),
+            (Some(root), true) => {
+                local::create(&root.join(name.as_ref()), bytes).map_err(|source| direct_error(name, source))
+            }
             _ => {
                 let options = PutOptions { mode: PutMode::Create, ..PutOptions::default() };
                 self.objects.put_opts(name, PutPayload::from(bytes.clone()), options).await.map(|_| ())
@@ -166,8 +176,12 @@ impl Connection {
     }
     /// Everything under a folder, sorted by path.
     pub async fn list(&self, prefix: &str) -> Result<Vec<Entry>> {
-        let metas: Vec<_> =
-            self.objects.list(Some(&parse(prefix)?)).try_collect().await.map_err(|e| fault("list", &self.url, prefix, &e))?;
+        let metas: Vec<_> = self
+            .objects
+            .list(Some(&parse(prefix)?))
+            .try_collect()
+            .await
+            .map_err(|e| fault("list", &self.url, prefix, &e))?;
         let entry = |meta: object_store::ObjectMeta| Entry {
             path: meta.location.to_string(),
             size: meta.size,
@@ -179,7 +193,11 @@ impl Connection {
     }
     /// Names of the folders right under a folder, sorted.
     pub async fn list_folders(&self, prefix: &str) -> Result<Vec<String>> {
-        let found = self.objects.list_with_delimiter(Some(&parse(prefix)?)).await.map_err(|e| fault("list", &self.url, prefix, &e))?;
+        let found = self
+            .objects
+            .list_with_delimiter(Some(&parse(prefix)?))
+            .await
+            .map_err(|e| fault("list", &self.url, prefix, &e))?;
         let mut names: Vec<_> = found.common_prefixes.iter().filter_map(|p| p.filename().map(str::to_string)).collect();
         names.sort();
         Ok(names)
@@ -204,7 +222,9 @@ pub(crate) fn parse(path: &str) -> Result<Name> {
 /// A short cut's error in `object_store`'s words, so that one rule judges both.
 fn direct_error(name: &Name, source: io::Error) -> object_store::Error {
     match source.kind() {
-        io::ErrorKind::AlreadyExists => object_store::Error::AlreadyExists { path: name.to_string(), source: source.into() },
+        io::ErrorKind::AlreadyExists => {
+            object_store::Error::AlreadyExists { path: name.to_string(), source: source.into() }
+        }
         _ => object_store::Error::Generic { store: "disk", source: source.into() },
     }
 }

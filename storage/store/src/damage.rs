@@ -34,5 +34,6 @@ impl Store {
 
 /// The error of an object that is not there. `path` is that in the store.
 pub(crate) fn missing(url: &str, path: &str) -> Error {
-    Error::lost(format!("{url}/{path} is missing or has another size")).help("run the workflow again: the stage that made it runs again")
+    Error::lost(format!("{url}/{path} is missing or has another size"))
+        .help("run the workflow again: the stage that made it runs again")
 }

@@ -5,8 +5,8 @@ use futures::StreamExt;
 use futures::stream::BoxStream;
 use object_store::path::Path as Name;
 use object_store::{
-    CopyOptions, Error as StoreError, GetOptions, GetResult, ListResult, MultipartUpload, ObjectMeta, ObjectStore, PutMultipartOptions,
-    PutOptions, PutPayload, PutResult, RenameOptions, Result as StoreResult,
+    CopyOptions, Error as StoreError, GetOptions, GetResult, ListResult, MultipartUpload, ObjectMeta, ObjectStore,
+    PutMultipartOptions, PutOptions, PutPayload, PutResult, RenameOptions, Result as StoreResult,
 };
 use std::fmt;
 use std::io;
@@ -95,20 +95,29 @@ impl ObjectStore for Faulty {
             None => self.inner.put_opts(location, payload, options).await,
             Some(Fault::DiskFull) => Err(disk(ENOSPC)),
             Some(Fault::ReadOnly) => Err(disk(EROFS)),
-            Some(Fault::Denied) => Err(StoreError::PermissionDenied { path: location.to_string(), source: "403 Forbidden".into() }),
+            Some(Fault::Denied) => {
+                Err(StoreError::PermissionDenied { path: location.to_string(), source: "403 Forbidden".into() })
+            }
             Some(Fault::LostRequest) => Err(unclear()),
             Some(Fault::LostAnswer) => self.inner.put_opts(location, payload, options).await.and(Err(unclear())),
             Some(Fault::ExistsAfterRetry) => {
-                let exists = StoreError::AlreadyExists { path: location.to_string(), source: "412 Precondition Failed".into() };
+                let exists =
+                    StoreError::AlreadyExists { path: location.to_string(), source: "412 Precondition Failed".into() };
                 self.inner.put_opts(location, payload, options).await.and(Err(exists))
             }
             Some(Fault::IgnoresCondition) => self.inner.put_opts(location, payload, PutOptions::default()).await,
         }
     }
-    async fn put_multipart_opts(&self, location: &Name, options: PutMultipartOptions) -> StoreResult<Box<dyn MultipartUpload>> {
+    async fn put_multipart_opts(
+        &self,
+        location: &Name,
+        options: PutMultipartOptions,
+    ) -> StoreResult<Box<dyn MultipartUpload>> {
         match self.next_fault(location) {
             Some(Fault::ReadOnly) => Err(disk(30)),
-            Some(Fault::Denied) => Err(StoreError::PermissionDenied { path: location.to_string(), source: "403 Forbidden".into() }),
+            Some(Fault::Denied) => {
+                Err(StoreError::PermissionDenied { path: location.to_string(), source: "403 Forbidden".into() })
+            }
             Some(Fault::DiskFull) => Err(disk(28)),
             Some(Fault::LostRequest | Fault::LostAnswer) => Err(unclear()),
             _ => self.inner.put_multipart_opts(location, options).await,

@@ -67,7 +67,8 @@ impl Store {
             }
         }
         if let Some(root) = self.local_root() {
-            plan.staged = local::stale_staged(root, now, age).map_err(|e| io_fault("list", &root.display().to_string(), &e))?;
+            plan.staged =
+                local::stale_staged(root, now, age).map_err(|e| io_fault("list", &root.display().to_string(), &e))?;
         }
         Ok(plan)
     }
@@ -97,7 +98,8 @@ impl Store {
         let mut digests = self.named_by_manifests().await.map_err(unknown)?;
         for path in self.list(layout::CHECKPOINTS).await? {
             let Some(bytes) = self.get(&path).await? else { continue };
-            let record: CheckpointRecord = serde_json::from_slice(&bytes).map_err(|e| unknown(Error::data(format!("{path}: {e}"))))?;
+            let record: CheckpointRecord =
+                serde_json::from_slice(&bytes).map_err(|e| unknown(Error::data(format!("{path}: {e}"))))?;
             digests.extend(record.files.iter().map(|f| name(&f.digest)));
         }
         Ok(digests)

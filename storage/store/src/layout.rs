@@ -119,7 +119,10 @@ mod tests {
         assert_eq!(manifest(&digest, 2), format!("artifacts/e3/{digest}/2.json"));
         assert_eq!(checkpoint(&digest, 40, 1), format!("checkpoints/e3/{digest}/000000000040-1.json"));
         assert_eq!(journal(&run, 7), "runs/2026-11/20261121-041530-7f3a9c/journal/0000000007");
-        assert_eq!(attempt(&run, &StageKey("rl[seed=1]".into()), 2), "runs/2026-11/20261121-041530-7f3a9c/attempts/rl@5bseed=1@5d/2");
+        assert_eq!(
+            attempt(&run, &StageKey("rl[seed=1]".into()), 2),
+            "runs/2026-11/20261121-041530-7f3a9c/attempts/rl@5bseed=1@5d/2"
+        );
         assert_eq!(tick("nightly", "2026-11-21T02:00:00Z"), "schedules/nightly/2026-11-21T02@3a00@3a00Z");
     }
 

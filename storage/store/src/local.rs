@@ -51,7 +51,9 @@ pub(crate) fn protect(path: &Path) {
 /// Gives a stored file a second place: a hard link, else a symbolic link, else a copy.
 pub(crate) fn link(from: &Path, to: &Path) -> io::Result<()> {
     clear(to)?;
-    fs::hard_link(from, to).or_else(|_| std::os::unix::fs::symlink(from, to)).or_else(|_| fs::copy(from, to).map(|_| ()))
+    fs::hard_link(from, to)
+        .or_else(|_| std::os::unix::fs::symlink(from, to))
+        .or_else(|_| fs::copy(from, to).map(|_| ()))
 }
 
 /// Puts the bytes of a stored file into a file of their own, which costs nothing where the file system shares blocks.
@@ -83,7 +85,9 @@ pub(crate) fn stale_staged(folder: &Path, now_millis: i64, min_age_millis: i64) 
             let Ok(meta) = entry.metadata() else { continue };
             if meta.is_dir() {
                 open.push(entry.path());
-            } else if is_staged(&entry.file_name().to_string_lossy()) && now_millis - modified_millis(&meta) >= min_age_millis {
+            } else if is_staged(&entry.file_name().to_string_lossy())
+                && now_millis - modified_millis(&meta) >= min_age_millis
+            {
                 found.push((entry.path(), meta.len()));
             }
         }

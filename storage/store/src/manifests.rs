@@ -79,7 +79,9 @@ impl Store {
         let path = layout::manifest(&manifest.stage_digest, manifest.generation);
         match self.create(&path, encode(&path, manifest)?).await? {
             Created::Ours => Ok(Published::Ours),
-            Created::Theirs(bytes) => Ok(Published::Theirs(Box::new(parse(&path, &bytes, &manifest.stage_digest, manifest.generation)?))),
+            Created::Theirs(bytes) => {
+                Ok(Published::Theirs(Box::new(parse(&path, &bytes, &manifest.stage_digest, manifest.generation)?)))
+            }
         }
     }
     /// Stage digest and generation of every manifest, sorted. For people and garbage collection; it decides nothing.
@@ -93,7 +95,11 @@ impl Store {
     async fn refuse_hole(&self, manifest: &Manifest) -> Result<()> {
         let Some(before) = manifest.generation.checked_sub(1) else { return Ok(()) };
         if manifest.reason.is_none() {
-            return Err(Error::bug(format!("generation {} of stage {} has no reason", manifest.generation, manifest.stage_digest.short())));
+            return Err(Error::bug(format!(
+                "generation {} of stage {} has no reason",
+                manifest.generation,
+                manifest.stage_digest.short()
+            )));
         }
         if self.connection().size(&layout::manifest(&manifest.stage_digest, before)).await?.is_none() {
             return Err(Error::bug(format!(
@@ -107,7 +113,8 @@ impl Store {
 }
 
 fn encode(path: &str, manifest: &Manifest) -> Result<Bytes> {
-    let mut text = serde_json::to_vec(manifest).map_err(|e| Error::bug(format!("{path}: this manifest has no JSON form: {e}")))?;
+    let mut text =
+        serde_json::to_vec(manifest).map_err(|e| Error::bug(format!("{path}: this manifest has no JSON form: {e}")))?;
     text.push(b'\n');
     Ok(text.into())
 }
@@ -118,7 +125,10 @@ fn parse(path: &str, bytes: &[u8], stage: &Digest, generation: u32) -> Result<Ma
         return Err(newer(path, manifest.format));
     }
     if manifest.stage_digest != *stage || manifest.generation != generation {
-        return Err(damaged(format!("{path}: holds the manifest of stage {} generation {}", manifest.stage_digest, manifest.generation)));
+        return Err(damaged(format!(
+            "{path}: holds the manifest of stage {} generation {}",
+            manifest.stage_digest, manifest.generation
+        )));
     }
     Ok(manifest)
 }
@@ -140,14 +150,17 @@ fn newer(path: &str, format: u32) -> Error {
 }
 
 fn damaged(message: String) -> Error {
-    Error::data(message).help("the store is damaged there; run the workflow again: the stage runs again and publishes the next generation")
+    Error::data(message).help(
+        "the store is damaged there; run the workflow again: the stage runs again and publishes the next generation",
+    )
 }
 
 fn refuse_bad_numbers(manifest: &Manifest) -> Result<()> {
     match manifest.metrics.iter().find(|(_, value)| !value.is_finite()) {
-        Some((name, value)) => {
-            Err(Error::data(format!("stage {}: metric `{name}` is {value}, not a finite number", manifest.provenance.stage)))
-        }
+        Some((name, value)) => Err(Error::data(format!(
+            "stage {}: metric `{name}` is {value}, not a finite number",
+            manifest.provenance.stage
+        ))),
         None => Ok(()),
     }
 }

@@ -98,8 +98,10 @@ impl Store {
     }
     async fn first_missing<'a>(&self, files: &'a [FileEntry]) -> Result<Option<&'a FileEntry>> {
         // Made before they are streamed: a stream that holds the closure is not `Send` for every lifetime, so no task could run it.
-        let checks: Vec<_> =
-            files.iter().map(|file| async move { Ok::<_, Error>((self.has_object(&file.digest, file.size).await?, file)) }).collect();
+        let checks: Vec<_> = files
+            .iter()
+            .map(|file| async move { Ok::<_, Error>((self.has_object(&file.digest, file.size).await?, file)) })
+            .collect();
         let answers: Vec<_> = stream::iter(checks).buffered(CONCURRENT).try_collect().await?;
         Ok(answers.into_iter().find(|(there, _)| !there).map(|(_, file)| file))
     }

@@ -36,8 +36,10 @@ impl<'a> Place<'a> {
             return Err(Error::invalid("the store URL `s3://` names no bucket").help("write s3://bucket/prefix"));
         }
         let parse = |prefix: &str| {
-            Name::parse(prefix)
-                .map_err(|e| Error::invalid(format!("`{prefix}` in `s3://{place}` is no prefix: {e}")).help("write s3://bucket/prefix"))
+            Name::parse(prefix).map_err(|e| {
+                Error::invalid(format!("`{prefix}` in `s3://{place}` is no prefix: {e}"))
+                    .help("write s3://bucket/prefix")
+            })
         };
         let prefix = if prefix.is_empty() { None } else { Some(parse(prefix)?) };
         Ok(Self::Bucket { name, prefix })

@@ -12,10 +12,11 @@ pub(crate) fn fault(action: &str, url: &str, path: &str, error: &object_store::E
     }
     let message = format!("cannot {action} {url}/{path}: {}", innermost(error));
     match error {
-        E::PermissionDenied { .. } | E::Unauthenticated { .. } => {
-            Error::invalid(message).help(format!("give this user the right to {action} there, or choose another store with `--store`"))
+        E::PermissionDenied { .. } | E::Unauthenticated { .. } => Error::invalid(message)
+            .help(format!("give this user the right to {action} there, or choose another store with `--store`")),
+        E::NotSupported { .. } | E::NotImplemented { .. } | E::UnknownConfigurationKey { .. } => {
+            Error::invalid(message)
         }
-        E::NotSupported { .. } | E::NotImplemented { .. } | E::UnknownConfigurationKey { .. } => Error::invalid(message),
         E::InvalidPath { .. } => Error::bug(message),
         E::NotFound { .. } if action == "write" => Error::invalid(message).help("the folder or bucket must exist"),
         E::NotFound { .. } => Error::lost(message),
@@ -27,12 +28,10 @@ pub(crate) fn fault(action: &str, url: &str, path: &str, error: &object_store::E
 pub(crate) fn io_fault(action: &str, place: &str, error: &io::Error) -> Error {
     let message = format!("cannot {action} {place}: {error}");
     match error.kind() {
-        Io::StorageFull | Io::QuotaExceeded | Io::FileTooLarge => {
-            Error::retryable(message).help("free some space, then run the same command again; what was published is intact")
-        }
-        Io::ReadOnlyFilesystem | Io::PermissionDenied => {
-            Error::invalid(message).help("make it writable, or choose another store with `--store`; what was published is intact")
-        }
+        Io::StorageFull | Io::QuotaExceeded | Io::FileTooLarge => Error::retryable(message)
+            .help("free some space, then run the same command again; what was published is intact"),
+        Io::ReadOnlyFilesystem | Io::PermissionDenied => Error::invalid(message)
+            .help("make it writable, or choose another store with `--store`; what was published is intact"),
         Io::NotFound | Io::NotADirectory => Error::lost(message),
         _ => Error::retryable(message),
     }
@@ -42,7 +41,14 @@ pub(crate) fn io_fault(action: &str, place: &str, error: &io::Error) -> Error {
 pub(crate) fn is_final(error: &object_store::Error) -> bool {
     use object_store::Error as E;
     if let Some(io) = find_io(error) {
-        let kinds = [Io::StorageFull, Io::QuotaExceeded, Io::FileTooLarge, Io::ReadOnlyFilesystem, Io::PermissionDenied, Io::NotADirectory];
+        let kinds = [
+            Io::StorageFull,
+            Io::QuotaExceeded,
+            Io::FileTooLarge,
+            Io::ReadOnlyFilesystem,
+            Io::PermissionDenied,
+            Io::NotADirectory,
+        ];
         return kinds.contains(&io.kind());
     }
     matches!(
@@ -70,7 +76,10 @@ fn find_io(error: &object_store::Error) -> Option<&io::Error> {
 
 fn is_disk(error: &io::Error) -> bool {
     error.raw_os_error().is_some()
-        && !matches!(error.kind(), Io::ConnectionRefused | Io::ConnectionReset | Io::ConnectionAborted | Io::BrokenPipe | Io::TimedOut)
+        && !matches!(
+            error.kind(),
+            Io::ConnectionRefused | Io::ConnectionReset | Io::ConnectionAborted | Io::BrokenPipe | Io::TimedOut
+        )
 }
 
 /// The cause at the end of the chain says most; what stands before it repeats it.

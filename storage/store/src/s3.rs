@@ -15,8 +15,9 @@ const RETRIES: usize = 4;
 /// A connection to a bucket. Credentials, region, `AWS_ENDPOINT_URL` and `AWS_ALLOW_HTTP` come from the environment.
 pub(crate) fn connect(bucket: &str) -> Result<AmazonS3> {
     builder(bucket, RETRIES).build().map_err(|e| {
-        Error::invalid(format!("cannot use the bucket s3://{bucket}: {e}"))
-            .help("see the variables AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_REGION, AWS_ENDPOINT_URL, AWS_ALLOW_HTTP")
+        Error::invalid(format!("cannot use the bucket s3://{bucket}: {e}")).help(
+            "see the variables AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_REGION, AWS_ENDPOINT_URL, AWS_ALLOW_HTTP",
+        )
     })
 }
 
@@ -28,7 +29,8 @@ pub fn install_tls() {
 
 fn builder(bucket: &str, max_retries: usize) -> AmazonS3Builder {
     install_tls();
-    let retry = RetryConfig { max_retries, retry_timeout: Duration::from_secs(RETRY_SECONDS), ..RetryConfig::default() };
+    let retry =
+        RetryConfig { max_retries, retry_timeout: Duration::from_secs(RETRY_SECONDS), ..RetryConfig::default() };
     AmazonS3Builder::from_env()
         .with_bucket_name(bucket)
         .with_virtual_hosted_style_request(false)
@@ -48,8 +50,12 @@ mod tests {
         let endpoint = format!("https://127.0.0.1:{}", listener.local_addr().unwrap().port());
         // Accepts and hangs up, so that the handshake fails.
         std::thread::spawn(move || listener.incoming().for_each(drop));
-        let bucket =
-            super::builder("bucket", 0).with_endpoint(endpoint).with_access_key_id("k").with_secret_access_key("s").build().unwrap();
+        let bucket = super::builder("bucket", 0)
+            .with_endpoint(endpoint)
+            .with_access_key_id("k")
+            .with_secret_access_key("s")
+            .build()
+            .unwrap();
         let options = StoreOptions { probe: false, ..StoreOptions::default() };
         let store = Store::over(std::sync::Arc::new(bucket), "s3://bucket", options).await.unwrap();
         let error = store.get("x").await.unwrap_err();

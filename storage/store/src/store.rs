@@ -122,8 +122,11 @@ impl Store {
             let _ = first.delete(&path).await;
             return match answer? {
                 Created::Theirs(bytes) if bytes == ours => Ok(()),
-                _ => Err(Error::invalid(format!("the store {} let two writers create one name, so it could publish twice", self.url()))
-                    .help("use a bucket that honors `If-None-Match: *` on puts, or a file system with hard links")),
+                _ => Err(Error::invalid(format!(
+                    "the store {} let two writers create one name, so it could publish twice",
+                    self.url()
+                ))
+                .help("use a bucket that honors `If-None-Match: *` on puts, or a file system with hard links")),
             };
         }
         Err(Error::retryable(format!("the store {} had no fresh name for the opening probe", self.url()))

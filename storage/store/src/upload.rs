@@ -51,7 +51,9 @@ impl Store {
             // Overwriting is right: the same name means the same bytes, and a damaged object is healed.
             match self.connection().objects().put(&name, PutPayload::from(bytes.clone())).await {
                 Ok(_) => break,
-                Err(e) if crate::problem::is_final(&e) || turn + 1 == TRIES => return Err(fault("write", self.url(), place, &e)),
+                Err(e) if crate::problem::is_final(&e) || turn + 1 == TRIES => {
+                    return Err(fault("write", self.url(), place, &e));
+                }
                 Err(_) => back_off(turn).await,
             }
             turn += 1;
@@ -74,7 +76,14 @@ impl Store {
         self.protect(place);
         Ok(())
     }
-    async fn send_parts(&self, upload: &mut dyn MultipartUpload, place: &str, file: &Path, digest: &Digest, size: u64) -> Result<()> {
+    async fn send_parts(
+        &self,
+        upload: &mut dyn MultipartUpload,
+        place: &str,
+        file: &Path,
+        digest: &Digest,
+        size: u64,
+    ) -> Result<()> {
         let part = PART.max(usize::try_from(size / PARTS).unwrap_or(PART));
         let mut source = Some((File::open(file).map_err(|e| unreadable(file, &e))?, Hasher::new()));
         loop {
@@ -137,5 +146,6 @@ fn unreadable(path: &Path, error: &std::io::Error) -> Error {
 }
 
 fn changed(file: &Path) -> Error {
-    Error::data(format!("{} changed while it was stored", file.display())).help("nothing may write to an output after its stage ended")
+    Error::data(format!("{} changed while it was stored", file.display()))
+        .help("nothing may write to an output after its stage ended")
 }

@@ -34,7 +34,12 @@ async fn a_bucket_conforms() {
         let _ = writeln!(std::io::stderr(), "skipped: {}: TRAINYARD_TEST_S3 names no bucket", file!());
         return;
     };
-    let prefix = format!("{}/conformance-{}-{}", url.trim_end_matches('/'), SystemClock::new().unix_millis(), std::process::id());
+    let prefix = format!(
+        "{}/conformance-{}-{}",
+        url.trim_end_matches('/'),
+        SystemClock::new().unix_millis(),
+        std::process::id()
+    );
     conformance::suite(&prefix, scratch().path()).await;
 }
 
@@ -54,7 +59,9 @@ async fn urls_are_read_and_refused() {
     let store = Store::open(folder.path().to_str().unwrap(), StoreOptions::default()).await.unwrap();
     let again = Store::open(store.url(), StoreOptions::default()).await.unwrap();
     assert_eq!(store.local_root(), again.local_root());
-    let refused = async |url: &str, read_only| Store::open(url, StoreOptions { read_only, ..StoreOptions::default() }).await.unwrap_err();
+    let refused = async |url: &str, read_only| {
+        Store::open(url, StoreOptions { read_only, ..StoreOptions::default() }).await.unwrap_err()
+    };
     assert!(refused("gopher://x", false).await.message.contains("gopher"));
     assert_eq!(refused("s3://", false).await.kind, ErrorKind::Invalid);
     let none = folder.path().join("none");
@@ -74,7 +81,9 @@ async fn a_folder_that_is_not_there_is_made_refused_or_empty() {
     let open = async |read_only, missing| {
         Store::open(none.to_str().unwrap(), StoreOptions { read_only, missing, ..StoreOptions::default() }).await
     };
-    for (read_only, missing) in [(true, Missing::Make), (true, Missing::Refuse), (false, Missing::Refuse), (false, Missing::Empty)] {
+    for (read_only, missing) in
+        [(true, Missing::Make), (true, Missing::Refuse), (false, Missing::Refuse), (false, Missing::Empty)]
+    {
         let error = open(read_only, missing).await.unwrap_err();
         assert!(error.message.contains("there is no store at"), "{error}");
     }
@@ -134,9 +143,11 @@ async fn full_disks_and_lost_rights_leave_what_was_published() {
     let folder = scratch();
     let file = folder.path().join("large");
     std::fs::write(&file, vec![7; 9 << 20]).unwrap();
-    for (fault, kind) in
-        [(Fault::DiskFull, ErrorKind::Retryable), (Fault::ReadOnly, ErrorKind::Invalid), (Fault::Denied, ErrorKind::Invalid)]
-    {
+    for (fault, kind) in [
+        (Fault::DiskFull, ErrorKind::Retryable),
+        (Fault::ReadOnly, ErrorKind::Invalid),
+        (Fault::Denied, ErrorKind::Invalid),
+    ] {
         let (faulty, store) = faulty().await;
         let (kept, size) = store.put_object(Bytes::from_static(b"published")).await.unwrap();
         faulty.inject(fault, "", u32::MAX);
@@ -217,7 +228,10 @@ async fn times_of_ten_thousand_puts() {
     let files = LocalFileSystem::new_with_prefix(other.path()).unwrap();
     let stores = [
         ("folder", Store::open(folder.path().to_str().unwrap(), StoreOptions::default()).await.unwrap()),
-        ("folder, all through object_store", Store::over(Arc::new(files), "other", StoreOptions::default()).await.unwrap()),
+        (
+            "folder, all through object_store",
+            Store::over(Arc::new(files), "other", StoreOptions::default()).await.unwrap(),
+        ),
         ("memory", Store::open("memory://", StoreOptions::default()).await.unwrap()),
     ];
     let body = Bytes::from(vec![b'x'; 1200]);

@@ -62,13 +62,19 @@ impl TableBuilder {
     pub fn build(&self) -> Result<RecordBatch> {
         for (i, (name, column)) in self.columns.iter().enumerate() {
             if column.len() != self.rows() {
-                return Err(Error::bug(format!("column `{name}` has {} rows, `{}` has {}", column.len(), self.columns[0].0, self.rows())));
+                return Err(Error::bug(format!(
+                    "column `{name}` has {} rows, `{}` has {}",
+                    column.len(),
+                    self.columns[0].0,
+                    self.rows()
+                )));
             }
             if self.columns[..i].iter().any(|(other, _)| other == name) {
                 return Err(Error::bug(format!("two columns are called `{name}`")));
             }
         }
-        let fields: Vec<_> = self.columns.iter().map(|(name, column)| Field::new(name, column.data_type().clone(), true)).collect();
+        let fields: Vec<_> =
+            self.columns.iter().map(|(name, column)| Field::new(name, column.data_type().clone(), true)).collect();
         let columns = self.columns.iter().map(|(_, column)| column.clone()).collect();
         let options = arrow_array::RecordBatchOptions::new().with_row_count(Some(self.rows()));
         RecordBatch::try_new_with_options(Arc::new(Schema::new(fields)), columns, &options)

@@ -21,9 +21,14 @@ pub struct Columns<'a> {
 impl<'a> Columns<'a> {
     pub(crate) fn new(path: &'a Path, batch: &RecordBatch, expected: &Schema) -> Result<Self> {
         let places = conform(path, batch.schema_ref(), expected)?;
-        let pick =
-            |index: Option<usize>, kind: &_| index.map_or_else(|| new_null_array(kind, batch.num_rows()), |i| batch.column(i).clone());
-        let columns = expected.fields().iter().zip(places).map(|(field, index)| (field.name().clone(), pick(index, field.data_type())));
+        let pick = |index: Option<usize>, kind: &_| {
+            index.map_or_else(|| new_null_array(kind, batch.num_rows()), |i| batch.column(i).clone())
+        };
+        let columns = expected
+            .fields()
+            .iter()
+            .zip(places)
+            .map(|(field, index)| (field.name().clone(), pick(index, field.data_type())));
         Ok(Self { path, columns: columns.collect(), rows: batch.num_rows() })
     }
     pub(crate) fn rows(&self) -> usize {
@@ -63,7 +68,11 @@ impl<'a> Columns<'a> {
         Ok(ranges(lists).map(|range| range.map(|i| values.value(i).to_string()).collect()).collect())
     }
     /// Lists of structs: the range of each row, and the joined fields as columns of their own.
-    pub(crate) fn struct_lists(&self, name: &str, fields: &Schema) -> Result<(Vec<std::ops::Range<usize>>, Columns<'a>)> {
+    pub(crate) fn struct_lists(
+        &self,
+        name: &str,
+        fields: &Schema,
+    ) -> Result<(Vec<std::ops::Range<usize>>, Columns<'a>)> {
         let lists = self.whole(name)?.as_list::<i32>();
         let parts = self.items(name, lists)?.as_struct();
         Ok((ranges(lists).collect(), self.inner(name, parts, fields)))
@@ -76,16 +85,21 @@ impl<'a> Columns<'a> {
         let maps = self.whole(name)?.as_map();
         self.refuse_nulls(name, maps.keys())?;
         self.refuse_nulls(name, maps.values())?;
-        let (keys, values) = (maps.keys().as_string::<i32>(), maps.values().as_primitive::<arrow_array::types::Float64Type>());
+        let (keys, values) =
+            (maps.keys().as_string::<i32>(), maps.values().as_primitive::<arrow_array::types::Float64Type>());
         let offsets = maps.value_offsets();
         Ok(offsets
             .windows(2)
-            .map(|pair| (pair[0] as usize..pair[1] as usize).map(|i| (keys.value(i).to_string(), values.value(i))).collect())
+            .map(|pair| {
+                (pair[0] as usize..pair[1] as usize).map(|i| (keys.value(i).to_string(), values.value(i))).collect()
+            })
             .collect())
     }
     /// Words of a closed set.
     pub(crate) fn words<T: DeserializeOwned>(&self, name: &str) -> Result<Vec<T>> {
-        let parse = |word: String| serde_json::from_value(Value::String(word)).map_err(|e| self.wrong(format!("column `{name}`: {e}")));
+        let parse = |word: String| {
+            serde_json::from_value(Value::String(word)).map_err(|e| self.wrong(format!("column `{name}`: {e}")))
+        };
         self.strings(name)?.into_iter().map(parse).collect()
     }
     pub(crate) fn bools(&self, name: &str) -> Result<Vec<bool>> {

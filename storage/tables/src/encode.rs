@@ -2,7 +2,9 @@
 
 use crate::schema::{item, map_fields, required};
 use arrow_array::types::ArrowPrimitiveType;
-use arrow_array::{ArrayRef, BooleanArray, Float64Array, ListArray, MapArray, PrimitiveArray, StringArray, StructArray};
+use arrow_array::{
+    ArrayRef, BooleanArray, Float64Array, ListArray, MapArray, PrimitiveArray, StringArray, StructArray,
+};
 use arrow_buffer::{NullBuffer, OffsetBuffer, ScalarBuffer};
 use arrow_schema::{DataType, Fields};
 use std::collections::BTreeMap;
@@ -36,7 +38,9 @@ pub(crate) fn lists<'a, T: ArrowPrimitiveType>(rows: impl Iterator<Item = &'a [T
 }
 
 /// One list of numbers a row, or none.
-pub(crate) fn optional_lists<'a, T: ArrowPrimitiveType>(rows: impl Iterator<Item = Option<&'a [T::Native]>>) -> ArrayRef {
+pub(crate) fn optional_lists<'a, T: ArrowPrimitiveType>(
+    rows: impl Iterator<Item = Option<&'a [T::Native]>>,
+) -> ArrayRef {
     let rows: Vec<_> = rows.collect();
     let valid: NullBuffer = rows.iter().map(Option::is_some).collect();
     let values: Vec<T::Native> = rows.iter().flatten().flat_map(|row| row.iter().copied()).collect();

@@ -18,7 +18,8 @@ pub fn export_csv(path: &Path, out: &mut dyn Write) -> Result<u64> {
     for batch in reader {
         let batch = batch?;
         for row in 0..batch.num_rows() {
-            let cells: Vec<_> = batch.columns().iter().map(|column| csv_cell(cell_as_json(column, row, Cut::NONE))).collect();
+            let cells: Vec<_> =
+                batch.columns().iter().map(|column| csv_cell(cell_as_json(column, row, Cut::NONE))).collect();
             writeln!(out, "{}", cells.join(",")).map_err(|e| no_room(path, &e))?;
             rows += 1;
         }

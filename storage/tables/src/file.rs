@@ -38,13 +38,17 @@ impl BatchWriter {
     /// Makes the file. Errors: invalid (no such folder), retryable (disk full).
     pub fn create(path: &Path, schema: SchemaRef) -> Result<Self> {
         let file = File::create(path).map_err(|e| io_error(path, &e))?;
-        let writer = ArrowWriter::try_new(file, schema.clone(), Some(properties()?)).map_err(|e| unwritable(path, e))?;
+        let writer =
+            ArrowWriter::try_new(file, schema.clone(), Some(properties()?)).map_err(|e| unwritable(path, e))?;
         Ok(Self { path: path.to_path_buf(), schema, writer, pending: Vec::new(), pending_rows: 0, rows: 0 })
     }
     /// Adds rows. Errors: bug (another schema), retryable (disk full).
     pub fn write(&mut self, batch: &RecordBatch) -> Result<()> {
         if batch.schema_ref().fields() != self.schema.fields() {
-            return Err(Error::bug(format!("{}: a batch with another schema was given to its writer", self.path.display())));
+            return Err(Error::bug(format!(
+                "{}: a batch with another schema was given to its writer",
+                self.path.display()
+            )));
         }
         self.rows += batch.num_rows() as u64;
         self.pending_rows += batch.num_rows();
@@ -119,7 +123,8 @@ impl BatchReader {
             builder = builder.with_limit(limit);
         }
         if let Some(names) = part.columns {
-            let kept: Vec<_> = schema.fields().iter().enumerate().filter(|(_, f)| names.contains(f.name())).map(|(i, _)| i).collect();
+            let kept: Vec<_> =
+                schema.fields().iter().enumerate().filter(|(_, f)| names.contains(f.name())).map(|(i, _)| i).collect();
             builder = {
                 let mask = ProjectionMask::roots(builder.parquet_schema(), kept.iter().copied());
                 builder.with_projection(mask)

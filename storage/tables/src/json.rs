@@ -114,7 +114,8 @@ fn map(entries: &arrow_array::StructArray, cut: Cut) -> Value {
         Value::String(text) => text,
         other => other.to_string(),
     };
-    let mut shown: Map<_, _> = (0..entries.len().min(cut.items)).map(|i| (key(i), cell_as_json(values, i, cut))).collect();
+    let mut shown: Map<_, _> =
+        (0..entries.len().min(cut.items)).map(|i| (key(i), cell_as_json(values, i, cut))).collect();
     if entries.len() > cut.items {
         shown.insert("…".into(), Value::Null);
     }

@@ -28,7 +28,8 @@ pub use file::{BatchReader, BatchWriter, Part, read_batches, read_schema, row_co
 pub use json::rows_as_json;
 pub use problem::{Message, Problem};
 pub use rows::{
-    RowReader, RowWriter, TableRow, read_problems, read_rows, read_trajectories, write_problems, write_rows, write_trajectories,
+    RowReader, RowWriter, TableRow, read_problems, read_rows, read_trajectories, write_problems, write_rows,
+    write_trajectories,
 };
 pub use select::{select_rows, take_rows};
 pub use summary::summarize;

@@ -76,8 +76,9 @@ impl TableRow for Problem {
     }
 }
 
-static MESSAGE: LazyLock<Vec<Field>> =
-    LazyLock::new(|| vec![required("role", DataType::Utf8), required("content", DataType::Utf8), optional("tool_calls", DataType::Utf8)]);
+static MESSAGE: LazyLock<Vec<Field>> = LazyLock::new(|| {
+    vec![required("role", DataType::Utf8), required("content", DataType::Utf8), optional("tool_calls", DataType::Utf8)]
+});
 
 /// list<struct{role, content, tool_calls?}>
 pub(crate) fn messages_type() -> DataType {
@@ -97,7 +98,9 @@ pub(crate) fn encode_messages<'a>(rows: impl Iterator<Item = &'a [Message]>) -> 
 
 pub(crate) fn decode_messages(columns: &Columns<'_>) -> Result<Vec<Vec<Message>>> {
     let (ranges, parts) = columns.struct_lists("messages", &Schema::new(MESSAGE.clone()))?;
-    let (roles, contents, calls) = (parts.strings("role")?, parts.strings("content")?, parts.optional_strings("tool_calls")?);
-    let message = |i: usize| Message { role: roles[i].clone(), content: contents[i].clone(), tool_calls: calls[i].clone() };
+    let (roles, contents, calls) =
+        (parts.strings("role")?, parts.strings("content")?, parts.optional_strings("tool_calls")?);
+    let message =
+        |i: usize| Message { role: roles[i].clone(), content: contents[i].clone(), tool_calls: calls[i].clone() };
     Ok(ranges.into_iter().map(|range| range.map(message).collect()).collect())
 }

@@ -50,14 +50,19 @@ fn find(path: &Path, found: &Schema, expected: &Field) -> Result<Option<usize>> 
     let (name, kind) = (expected.name(), expected.data_type());
     match found.column_with_name(name) {
         Some((index, field)) if same_shape(field.data_type(), kind) => Ok(Some(index)),
-        Some((_, field)) => Err(mismatch(format!("{}: column `{name}` has type {}, expected {kind}", path.display(), field.data_type()))),
+        Some((_, field)) => Err(mismatch(format!(
+            "{}: column `{name}` has type {}, expected {kind}",
+            path.display(),
+            field.data_type()
+        ))),
         None if expected.is_nullable() => Ok(None),
         None => Err(mismatch(format!("{}: column `{name}` of type {kind} is missing", path.display()))),
     }
 }
 
 fn mismatch(message: String) -> Error {
-    Error::data(message).help("is this file of the kind that the port expects? `trainyard artifacts show` prints its columns")
+    Error::data(message)
+        .help("is this file of the kind that the port expects? `trainyard artifacts show` prints its columns")
 }
 
 fn same_shape(a: &DataType, b: &DataType) -> bool {
@@ -70,7 +75,8 @@ fn same_shape(a: &DataType, b: &DataType) -> bool {
             _ => false,
         },
         (DataType::Struct(a), DataType::Struct(b)) => {
-            a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a.name() == b.name() && same_shape(a.data_type(), b.data_type()))
+            a.len() == b.len()
+                && a.iter().zip(b).all(|(a, b)| a.name() == b.name() && same_shape(a.data_type(), b.data_type()))
         }
         _ => a == b,
     }

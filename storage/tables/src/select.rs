@@ -12,7 +12,12 @@ use trainyard_core::{Error, Result};
 pub fn select_rows(from: &Path, to: &Path, keep: &[bool]) -> Result<u64> {
     let reader = BatchReader::open(from)?;
     if reader.rows() != keep.len() as u64 {
-        return Err(Error::bug(format!("{} has {} rows, but {} were judged", from.display(), reader.rows(), keep.len())));
+        return Err(Error::bug(format!(
+            "{} has {} rows, but {} were judged",
+            from.display(),
+            reader.rows(),
+            keep.len()
+        )));
     }
     let mut writer = BatchWriter::create(to, reader.schema())?;
     let mut at = 0;

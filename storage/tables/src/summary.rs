@@ -21,7 +21,8 @@ const EXTREME: Cut = Cut { text: 64, items: 0 };
 /// cut with `…`. Errors: invalid (no such file), data (corrupt).
 pub fn summarize(path: &Path) -> Result<TableSummary> {
     let reader = BatchReader::open(path)?;
-    let mut columns: Vec<_> = reader.schema().fields().iter().map(|field| Column::new(field.name(), field.data_type())).collect();
+    let mut columns: Vec<_> =
+        reader.schema().fields().iter().map(|field| Column::new(field.name(), field.data_type())).collect();
     let mut preview = Preview::default();
     let mut rows = 0;
     for batch in reader {
@@ -71,7 +72,16 @@ struct Column {
 
 impl Column {
     fn new(name: &str, kind: &DataType) -> Self {
-        Self { name: name.to_string(), kind: kind.clone(), nulls: 0, numbers: None, integers: None, texts: None, sum: 0.0, count: 0 }
+        Self {
+            name: name.to_string(),
+            kind: kind.clone(),
+            nulls: 0,
+            numbers: None,
+            integers: None,
+            texts: None,
+            sum: 0.0,
+            count: 0,
+        }
     }
     fn add(&mut self, column: &dyn Array) {
         self.nulls += column.logical_null_count() as u64;
@@ -116,7 +126,11 @@ impl Column {
     fn finish(self) -> ColumnStats {
         let boolean = self.kind == DataType::Boolean;
         let integer = |value: i128| {
-            if boolean { Value::Bool(value != 0) } else { i64::try_from(value).map_or_else(|_| Value::from(value as u64), Value::from) }
+            if boolean {
+                Value::Bool(value != 0)
+            } else {
+                i64::try_from(value).map_or_else(|_| Value::from(value as u64), Value::from)
+            }
         };
         let extremes = (self.integers.map(|(a, b)| (integer(a), integer(b))))
             .or(self.numbers.map(|(a, b)| (a.into(), b.into())))

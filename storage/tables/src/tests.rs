@@ -133,7 +133,12 @@ fn every_cut_and_every_flip_is_an_error_or_data_never_a_panic() {
     let folder = folder();
     let (path, bad) = (folder.path().join("data.parquet"), folder.path().join("bad.parquet"));
     let rows: Vec<_> = (0..40)
-        .map(|i| Trajectory { token_ids: vec![i; 9], loss_mask: vec![true; 9], turn: vec![0; 9], ..Trajectory::default() })
+        .map(|i| Trajectory {
+            token_ids: vec![i; 9],
+            loss_mask: vec![true; 9],
+            turn: vec![0; 9],
+            ..Trajectory::default()
+        })
         .collect();
     write_trajectories(&path, &rows).unwrap();
     let sound = std::fs::read(&path).unwrap();
@@ -226,7 +231,15 @@ fn nulls_where_a_value_must_be_name_the_column() {
 
 #[test]
 fn tables_are_built_by_name_and_refuse_ragged_columns() {
-    assert!(TableBuilder::new().f64("a", [1.0]).f64("b", [1.0, 2.0]).build().unwrap_err().message.contains("`b` has 2 rows"));
+    assert!(
+        TableBuilder::new()
+            .f64("a", [1.0])
+            .f64("b", [1.0, 2.0])
+            .build()
+            .unwrap_err()
+            .message
+            .contains("`b` has 2 rows")
+    );
     assert!(TableBuilder::new().f64("a", [1.0]).i64("a", [1]).build().unwrap_err().message.contains("`a`"));
     let batch: RecordBatch = TableBuilder::new().bool("b", [Some(true), None]).f64("x", [1.5, 2.5]).build().unwrap();
     assert_eq!((batch.num_rows(), batch.num_columns()), (2, 2));
@@ -238,7 +251,9 @@ fn summaries_hold_statistics_and_a_bounded_preview() {
     let path = folder.path().join("data.parquet");
     let ids: Vec<i64> = (0..5000).collect();
     let long = "x".repeat(5000);
-    let list = ListArray::from_iter_primitive::<Int64Type, _, _>((0..5000).map(|_| Some((0..100).map(Some).collect::<Vec<_>>())));
+    let list = ListArray::from_iter_primitive::<Int64Type, _, _>(
+        (0..5000).map(|_| Some((0..100).map(Some).collect::<Vec<_>>())),
+    );
     TableBuilder::new()
         .i64("id", ids.clone())
         .f64("half", ids.iter().map(|i| if *i == 7 { None } else { Some(*i as f64 / 2.0) }))
@@ -303,7 +318,10 @@ fn a_copy_of_all_rows_has_the_same_bytes() {
     write_problems(&path, &many(3000)).unwrap();
     select_rows(&path, &out, &vec![true; 3000]).unwrap();
     assert!(std::fs::read(&path).unwrap() == std::fs::read(&out).unwrap());
-    assert!(!String::from_utf8_lossy(&std::fs::read(&path).unwrap()).contains("parquet-rs"), "no writer's version in the file");
+    assert!(
+        !String::from_utf8_lossy(&std::fs::read(&path).unwrap()).contains("parquet-rs"),
+        "no writer's version in the file"
+    );
 }
 
 #[test]
@@ -333,8 +351,12 @@ fn exports_are_csv_and_json_lines() {
     let (mut csv, mut jsonl) = (Vec::new(), Vec::new());
     assert_eq!(export_csv(&path, &mut csv).unwrap(), 3);
     assert_eq!(export_jsonl(&path, &mut jsonl).unwrap(), 3);
-    assert_eq!(String::from_utf8(csv).unwrap(), "text,x,n\nplain,0.5,1\n\"a,\"\"b\"\"\n\",,-2\n\"\",,9223372036854775807\n");
-    let lines: Vec<serde_json::Value> = String::from_utf8(jsonl).unwrap().lines().map(|l| serde_json::from_str(l).unwrap()).collect();
+    assert_eq!(
+        String::from_utf8(csv).unwrap(),
+        "text,x,n\nplain,0.5,1\n\"a,\"\"b\"\"\n\",,-2\n\"\",,9223372036854775807\n"
+    );
+    let lines: Vec<serde_json::Value> =
+        String::from_utf8(jsonl).unwrap().lines().map(|l| serde_json::from_str(l).unwrap()).collect();
     assert_eq!(lines[1], json!({"text": "a,\"b\"\n", "x": null, "n": -2}));
 }
 
@@ -350,5 +372,8 @@ fn single_precision_numbers_print_as_they_are_written() {
     let path = folder.path().join("t");
     write_trajectories(&path, &[row]).unwrap();
     let shown = &rows_as_json(&path, 0, 1).unwrap()[0];
-    assert_eq!((&shown["logprobs"], &shown["rewards"], &shown["status"]), (&json!([-0.1, null]), &json!({"answer": 1.0}), &json!("ok")));
+    assert_eq!(
+        (&shown["logprobs"], &shown["rewards"], &shown["status"]),
+        (&json!([-0.1, null]), &json!({"answer": 1.0}), &json!("ok"))
+    );
 }

@@ -2,7 +2,8 @@
 
 use crate::decode::Columns;
 use crate::encode::{
-    bool_lists, bools, lists, maps, nested, numbers, optional_lists, optional_numbers, optional_strings, strings, structs,
+    bool_lists, bools, lists, maps, nested, numbers, optional_lists, optional_numbers, optional_strings, strings,
+    structs,
 };
 use crate::problem_columns::{decode_messages, encode_messages, messages_type};
 use crate::rows::TableRow;
@@ -20,7 +21,8 @@ use trainyard_core::Result;
 
 static SAMPLING: LazyLock<Vec<Field>> =
     LazyLock::new(|| vec![required("temperature", Float64), required("top_p", Float64), required("top_k", UInt32)]);
-static VERDICT: LazyLock<Vec<Field>> = LazyLock::new(|| vec![required("rule", Utf8), required("keep", Boolean), required("reason", Utf8)]);
+static VERDICT: LazyLock<Vec<Field>> =
+    LazyLock::new(|| vec![required("rule", Utf8), required("keep", Boolean), required("reason", Utf8)]);
 
 static SCHEMA: LazyLock<SchemaRef> = LazyLock::new(|| {
     let columns = vec![
@@ -106,7 +108,11 @@ impl TableRow for Trajectory {
             strings(rows.iter().map(|r| r.tokenizer_digest.as_str())),
             strings(rows.iter().map(|r| r.template_digest.as_str())),
             encode_verdicts(rows),
-            nested(rows.iter().map(|r| r.parents.len()), strings(rows.iter().flat_map(|r| r.parents.iter().map(String::as_str))), None),
+            nested(
+                rows.iter().map(|r| r.parents.len()),
+                strings(rows.iter().flat_map(|r| r.parents.iter().map(String::as_str))),
+                None,
+            ),
         ]
     }
     fn decode(columns: &Columns<'_>) -> Result<Vec<Self>> {
@@ -192,15 +198,22 @@ fn encode_sampling(rows: &[Trajectory]) -> ArrayRef {
 
 fn decode_sampling(columns: &Columns<'_>) -> Result<Vec<Sampling>> {
     let parts = columns.structs("sampling", &Schema::new(SAMPLING.clone()))?;
-    let (temperatures, tops, counts) =
-        (parts.numbers::<Float64Type>("temperature")?, parts.numbers::<Float64Type>("top_p")?, parts.numbers::<UInt32Type>("top_k")?);
+    let (temperatures, tops, counts) = (
+        parts.numbers::<Float64Type>("temperature")?,
+        parts.numbers::<Float64Type>("top_p")?,
+        parts.numbers::<UInt32Type>("top_k")?,
+    );
     let whole = temperatures.into_iter().zip(tops).zip(counts);
     Ok(whole.map(|((temperature, top_p), top_k)| Sampling { temperature, top_p, top_k }).collect())
 }
 
 fn encode_verdicts(rows: &[Trajectory]) -> ArrayRef {
     let all = || rows.iter().flat_map(|row| row.verdicts.iter());
-    let columns = vec![strings(all().map(|v| v.rule.as_str())), bools(all().map(|v| v.keep)), strings(all().map(|v| v.reason.as_str()))];
+    let columns = vec![
+        strings(all().map(|v| v.rule.as_str())),
+        bools(all().map(|v| v.keep)),
+        strings(all().map(|v| v.reason.as_str())),
+    ];
     nested(rows.iter().map(|row| row.verdicts.len()), structs(&structure(&VERDICT), columns), None)
 }
 

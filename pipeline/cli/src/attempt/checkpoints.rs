@@ -41,7 +41,8 @@ impl CheckpointStore for StoredCheckpoints {
             files.push(FileEntry { path: name, digest, size });
         }
         files.sort_by(|a, b| a.path.cmp(&b.path));
-        let record = CheckpointRecord { format: 1, stage_digest: self.digest.clone(), step, attempt: self.attempt, files };
+        let record =
+            CheckpointRecord { format: 1, stage_digest: self.digest.clone(), step, attempt: self.attempt, files };
         self.handle.block_on(self.store.save_checkpoint(&record))?;
         self.reporter.report(AttemptMessage::Checkpoint { step });
         Ok(())

@@ -33,7 +33,8 @@ pub fn wait(mut child: Child, mark: &str, spec: &AttemptSpec, context: &StageCon
     if status.success() {
         return Ok(());
     }
-    let how = status.code().map_or_else(|| format!("signal {}", status.signal().unwrap_or(0)), |c| format!("exit code {c}"));
+    let how =
+        status.code().map_or_else(|| format!("signal {}", status.signal().unwrap_or(0)), |c| format!("exit code {c}"));
     Err(Error::data(format!("the command of stage `{}` ended with {how}", spec.stage))
         .help(format!("`trainyard logs {} {}` shows what it wrote", spec.run, spec.stage)))
 }
@@ -92,7 +93,9 @@ fn drain(readers: &[JoinHandle<()>]) {
 /// Reports every line of a pipe as log; what commands print on stderr is mostly no error.
 fn follow(mut pipe: impl Read + Send + 'static, reporter: Arc<dyn Reporter>) -> JoinHandle<()> {
     std::thread::spawn(move || {
-        let mut report = |line: &str| reporter.report(AttemptMessage::Log { level: LogLevel::Info, text: line.trim_end().to_string() });
+        let mut report = |line: &str| {
+            reporter.report(AttemptMessage::Log { level: LogLevel::Info, text: line.trim_end().to_string() })
+        };
         let mut lines = Lines::new(TEXT_LIMIT);
         let mut piece = vec![0; 64 * 1024];
         loop {

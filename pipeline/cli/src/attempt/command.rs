@@ -23,19 +23,22 @@ pub fn run(spec: &AttemptSpec, context: &mut StageContext, url: &str) -> Result<
     let metrics = context.scratch.join("metrics.jsonl");
     let mut command = command(spec, context)?;
     command.env("TRAINYARD_METRICS", &metrics).env(MARK, url);
-    let child =
-        command.spawn().map_err(|e| Error::invalid(format!("stage `{}` could not start {:?}: {e}", spec.stage, command.get_program())))?;
+    let child = command.spawn().map_err(|e| {
+        Error::invalid(format!("stage `{}` could not start {:?}: {e}", spec.stage, command.get_program()))
+    })?;
     child::wait(child, url, spec, context)?;
     read_metrics(&metrics, context)
 }
 
 fn command(spec: &AttemptSpec, context: &StageContext) -> Result<Command> {
     let config = &spec.config;
-    let mut command = match (config.get("argv").and_then(Value::as_array), config.get("shell").and_then(Value::as_str)) {
+    let mut command = match (config.get("argv").and_then(Value::as_array), config.get("shell").and_then(Value::as_str))
+    {
         (Some(words), _) => {
             let words: Vec<String> = words.iter().map(|w| word(w, context)).collect::<Result<_>>()?;
-            let (program, arguments) =
-                words.split_first().ok_or_else(|| Error::invalid(format!("stage `{}` runs an empty command", spec.stage)))?;
+            let (program, arguments) = words
+                .split_first()
+                .ok_or_else(|| Error::invalid(format!("stage `{}` runs an empty command", spec.stage)))?;
             let mut command = Command::new(program);
             command.args(arguments);
             command
@@ -45,7 +48,9 @@ fn command(spec: &AttemptSpec, context: &StageContext) -> Result<Command> {
             command.args(["-eu", "-c", script]);
             command
         }
-        (None, None) => return Err(Error::bug(format!("stage `{}` of kind run has neither argv nor shell", spec.stage))),
+        (None, None) => {
+            return Err(Error::bug(format!("stage `{}` of kind run has neither argv nor shell", spec.stage)));
+        }
     };
     command.envs(&context.env).envs(secrets(spec)?);
     for (name, value) in config.get("env").and_then(Value::as_object).into_iter().flatten() {
@@ -90,11 +95,12 @@ fn input_path(port: &str, index: Option<u64>, context: &StageContext) -> Result<
 /// Values of the declared secrets, from where the site file says.
 fn secrets(spec: &AttemptSpec) -> Result<BTreeMap<String, String>> {
     let one = |(name, provider): (&String, &String)| {
-        let variable = provider
-            .strip_prefix("env:")
-            .ok_or_else(|| Error::invalid(format!("secret `{name}`: no provider `{provider}`")).help("use `env:VARIABLE`"))?;
+        let variable = provider.strip_prefix("env:").ok_or_else(|| {
+            Error::invalid(format!("secret `{name}`: no provider `{provider}`")).help("use `env:VARIABLE`")
+        })?;
         let value = std::env::var(variable).map_err(|_| {
-            Error::invalid(format!("secret `{name}`: the variable {variable} is not set")).help("set it where the attempt runs")
+            Error::invalid(format!("secret `{name}`: the variable {variable} is not set"))
+                .help("set it where the attempt runs")
         })?;
         Ok((name.clone(), value))
     };

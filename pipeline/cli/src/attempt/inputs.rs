@@ -10,7 +10,11 @@ use trainyard_spec::run_stage::KIND as RUN_KIND;
 use trainyard_store::{FetchMode, Store};
 
 /// `<folder>/<port>/<index>/…`; files of a local store are linked, or copied where links would lay them open, others downloaded.
-pub async fn materialize(store: &Store, spec: &AttemptSpec, folder: &Path) -> Result<BTreeMap<String, Vec<InputArtifact>>> {
+pub async fn materialize(
+    store: &Store,
+    spec: &AttemptSpec,
+    folder: &Path,
+) -> Result<BTreeMap<String, Vec<InputArtifact>>> {
     let mode = mode(spec);
     let mut fetched = BTreeMap::new();
     for (port, list) in &spec.inputs {

@@ -53,11 +53,18 @@ fn attempt(url: &str, reporter: &Arc<dyn Reporter>) -> Result<()> {
     let cancel = CancelToken::default();
     supervision::follow_stdin(cancel.clone());
 
-    let scratch =
-        tempfile::Builder::new().prefix("trainyard-attempt-").tempdir().map_err(|e| Error::retryable(format!("no scratch folder: {e}")))?;
+    let scratch = tempfile::Builder::new()
+        .prefix("trainyard-attempt-")
+        .tempdir()
+        .map_err(|e| Error::retryable(format!("no scratch folder: {e}")))?;
     let clock = SystemClock::new();
-    let checkpoints: Arc<dyn CheckpointStore> =
-        Arc::new(StoredCheckpoints::new(store.clone(), handle, &spec, scratch.path().join("checkpoint"), reporter.clone()));
+    let checkpoints: Arc<dyn CheckpointStore> = Arc::new(StoredCheckpoints::new(
+        store.clone(),
+        handle,
+        &spec,
+        scratch.path().join("checkpoint"),
+        reporter.clone(),
+    ));
     let inputs = runtime.block_on(materialize(&store, &spec, &scratch.path().join("inputs")))?;
     let mut context = context(&spec, inputs, scratch.path(), cancel, reporter.clone(), checkpoints)?;
     guard_sources(&spec, || {
@@ -80,13 +87,18 @@ fn attempt(url: &str, reporter: &Arc<dyn Reporter>) -> Result<()> {
 async fn open(url: &str) -> Result<(Store, AttemptSpec)> {
     // The folder of an attempt holds no `#`; the path of a store may.
     let (store_url, folder) = url.rsplit_once('#').ok_or_else(|| {
-        Error::invalid(format!("`{url}` is no attempt URL")).help("executors start this command with `<store-url>#<attempt-folder>`")
+        Error::invalid(format!("`{url}` is no attempt URL"))
+            .help("executors start this command with `<store-url>#<attempt-folder>`")
     })?;
     // The engine that started this attempt proved the store.
     let options = StoreOptions { probe: false, ..StoreOptions::default() };
     let store = Store::open(store_url, options.clone()).await?;
     let spec = store.spec_in(folder).await?;
-    let store = if spec.fsync { Store::open(store_url, StoreOptions { durability_fsync: true, ..options }).await? } else { store };
+    let store = if spec.fsync {
+        Store::open(store_url, StoreOptions { durability_fsync: true, ..options }).await?
+    } else {
+        store
+    };
     Ok((store, spec))
 }
 
@@ -136,15 +148,17 @@ fn run_stage(spec: &AttemptSpec, context: &mut StageContext, url: &str) -> Resul
 
 /// What a panic said.
 pub fn panic_text(panic: &Box<dyn std::any::Any + Send>) -> String {
-    let text = panic.downcast_ref::<&str>().map(ToString::to_string).or_else(|| panic.downcast_ref::<String>().cloned());
+    let text =
+        panic.downcast_ref::<&str>().map(ToString::to_string).or_else(|| panic.downcast_ref::<String>().cloned());
     text.unwrap_or_else(|| "no message".into())
 }
 
 async fn write_result(store: &Store, result: &AttemptResult) -> Result<()> {
     match store.put_result(result).await? {
         Created::Ours => Ok(()),
-        Created::Theirs(_) => {
-            Err(Error::lost(format!("attempt {} of {} was ended by somebody else; this one is stale", result.attempt, result.stage)))
-        }
+        Created::Theirs(_) => Err(Error::lost(format!(
+            "attempt {} of {} was ended by somebody else; this one is stale",
+            result.attempt, result.stage
+        ))),
     }
 }

@@ -29,7 +29,10 @@ pub async fn store(store: &Store, spec: &AttemptSpec, mut context: StageContext)
             trainyard_lm::checkpoint::refuse_non_finite(&folder).at(format!("output `{port}`"))?;
         }
         let metadata = context.metadata.remove(port).unwrap_or_default();
-        outputs.insert(port.clone(), Output::new(declared.kind, put_files(store, &folder, files).await?, table, metadata)?);
+        outputs.insert(
+            port.clone(),
+            Output::new(declared.kind, put_files(store, &folder, files).await?, table, metadata)?,
+        );
     }
     Ok(AttemptResult {
         format: 1,
@@ -45,9 +48,8 @@ pub async fn store(store: &Store, spec: &AttemptSpec, mut context: StageContext)
 
 fn refuse_broken_metrics(context: &StageContext) -> Result<()> {
     match context.metrics.iter().find(|(_, v)| !v.is_finite()) {
-        Some((name, value)) => {
-            Err(Error::data(format!("metric `{name}` is {value}")).help("look at the stage's log for the first step that went wrong"))
-        }
+        Some((name, value)) => Err(Error::data(format!("metric `{name}` is {value}"))
+            .help("look at the stage's log for the first step that went wrong")),
         None => Ok(()),
     }
 }

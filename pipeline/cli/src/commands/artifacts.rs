@@ -13,7 +13,8 @@ use trainyard_core::Result;
 
 /// Opens the store, to look unless something is to be deleted, and hands over to the subcommand.
 pub fn run(args: &ArtifactsArgs) -> Result<Exit> {
-    let access = if matches!(args.command, ArtifactsCommand::Gc { delete: true }) { Access::Change } else { Access::Look };
+    let access =
+        if matches!(args.command, ArtifactsCommand::Gc { delete: true }) { Access::Change } else { Access::Look };
     let session = Session::open(&args.site, access)?;
     match &args.command {
         ArtifactsCommand::List { run } => list::run(&session, run, args.format),

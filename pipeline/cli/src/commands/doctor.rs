@@ -40,8 +40,10 @@ pub fn run(args: &DoctorArgs) -> Result<Exit> {
     match args.format {
         Format::Json => print_json(&json!({"good": good, "findings": findings}))?,
         Format::Text => {
-            let rows: Vec<Vec<String>> =
-                findings.iter().map(|f| vec![if f.good { "ok" } else { "BAD" }.into(), f.what.into(), f.detail.clone()]).collect();
+            let rows: Vec<Vec<String>> = findings
+                .iter()
+                .map(|f| vec![if f.good { "ok" } else { "BAD" }.into(), f.what.into(), f.detail.clone()])
+                .collect();
             print_text(&table(&["", "what", "found"], &rows));
         }
     }
@@ -54,7 +56,11 @@ pub fn run(args: &DoctorArgs) -> Result<Exit> {
 
 fn machine_finding() -> Finding {
     let pool = machine::pool();
-    Finding { what: "machine", good: true, detail: format!("{} cpus, {}, {} gpus", pool.cpus, format_size(pool.memory), pool.gpus.len()) }
+    Finding {
+        what: "machine",
+        good: true,
+        detail: format!("{} cpus, {}, {} gpus", pool.cpus, format_size(pool.memory), pool.gpus.len()),
+    }
 }
 
 fn kinds() -> Result<Finding> {
@@ -80,12 +86,17 @@ fn notification(notification: &Notification) -> Finding {
 
 fn secret(name: &str, provider: &str) -> Finding {
     let set = provider.strip_prefix("env:").is_some_and(|v| std::env::var_os(v).is_some());
-    Finding { what: "secret", good: set, detail: format!("{name} from {provider}{}", if set { "" } else { ", which is not set" }) }
+    Finding {
+        what: "secret",
+        good: set,
+        detail: format!("{name} from {provider}{}", if set { "" } else { ", which is not set" }),
+    }
 }
 
 /// Starts a tool worker, lets it compute and stops it.
 fn tool() -> Finding {
-    let answer = ToolHost::new(1).open(&ToolLimits::default()).map(|session| session.submit("print(6 * 7)").wait(TOOL_PATIENCE));
+    let answer =
+        ToolHost::new(1).open(&ToolLimits::default()).map(|session| session.submit("print(6 * 7)").wait(TOOL_PATIENCE));
     let (good, detail) = match answer {
         Ok(Some(result)) if result.text == "42" => (true, "a worker process computes".to_string()),
         Ok(Some(result)) => (false, result.text),

@@ -14,10 +14,14 @@ const SITE: &str = include_str!("../templates/trainyard.yaml");
 /// Writes all three files or, if one of them is there already, none.
 pub fn run(args: &InitArgs) -> Result<Exit> {
     let schema = trainyard_spec::schema::workflow_schema(&wiring::registry()?);
-    let schema = serde_json::to_string_pretty(&schema).map_err(|e| Error::bug(format!("the schema has no JSON form: {e}")))? + "\n";
+    let schema = serde_json::to_string_pretty(&schema)
+        .map_err(|e| Error::bug(format!("the schema has no JSON form: {e}")))?
+        + "\n";
     let files = [("workflow.yaml", WORKFLOW), ("trainyard.yaml", SITE), ("schema.json", &schema)];
     if let Some((name, _)) = files.iter().find(|(name, _)| args.folder.join(name).exists()) {
-        return Err(Error::invalid(format!("{} exists already", args.folder.join(name).display())).help("name an empty folder"));
+        return Err(
+            Error::invalid(format!("{} exists already", args.folder.join(name).display())).help("name an empty folder")
+        );
     }
     std::fs::create_dir_all(&args.folder).map_err(|e| io_error(&args.folder, &e))?;
     let mut wrote = Vec::new();

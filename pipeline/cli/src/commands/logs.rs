@@ -25,7 +25,8 @@ pub fn run(args: &LogsArgs) -> Result<Exit> {
         Format::Json => logs.iter().for_each(print_lines),
         Format::Text if logs.is_empty() => print_text("no log lines"),
         Format::Text => {
-            let pages: Vec<String> = logs.iter().map(|log| format!("== {} attempt {}\n{}", log.stage, log.attempt, log.text)).collect();
+            let pages: Vec<String> =
+                logs.iter().map(|log| format!("== {} attempt {}\n{}", log.stage, log.attempt, log.text)).collect();
             print_text(pages.concat().trim_end());
         }
     }

@@ -24,9 +24,9 @@ pub fn run(args: &PlanArgs) -> Result<Exit> {
     let world = world::build(&session, Arc::new(SystemClock::new()), Arc::new(Silent))?;
     let forecasts = session.block_on(trainyard_runtime::forecast::forecast(&RunOptions::default(), &plan, &world))?;
     match args.format {
-        PlanFormat::Json => {
-            print_json(&json!({"workflow": plan.workflow, "stages": forecasts.iter().map(stage_json).collect::<Vec<_>>()}))?
-        }
+        PlanFormat::Json => print_json(
+            &json!({"workflow": plan.workflow, "stages": forecasts.iter().map(stage_json).collect::<Vec<_>>()}),
+        )?,
         PlanFormat::Text | PlanFormat::Mermaid => print_text(&text(&forecasts)),
     }
     Ok(Exit::Done)
@@ -41,7 +41,10 @@ fn stage_json(forecast: &Forecast) -> Value {
 
 fn text(forecasts: &[Forecast]) -> String {
     let row = |f: &Forecast| {
-        let estimate = f.seconds.filter(|_| f.verdict == Verdict::Run).map(|s| format!("~{}", format_duration(Duration::from_secs_f64(s))));
+        let estimate = f
+            .seconds
+            .filter(|_| f.verdict == Verdict::Run)
+            .map(|s| format!("~{}", format_duration(Duration::from_secs_f64(s))));
         let digest = f.digest.as_ref().map(|d| d.short().to_string());
         vec![
             f.stage.to_string(),

@@ -36,7 +36,10 @@ fn list(args: &RecipesArgs) -> Result<Exit> {
                 let r = &f.recipe;
                 vec![f.name.clone(), r.system.clone(), r.source.clone(), r.parts.join(", "), r.mechanism.clone()]
             };
-            print_text(&table(&["recipe", "system", "source", "parts", "mechanism"], &recipes.iter().map(row).collect::<Vec<_>>()));
+            print_text(&table(
+                &["recipe", "system", "source", "parts", "mechanism"],
+                &recipes.iter().map(row).collect::<Vec<_>>(),
+            ));
         }
     }
     Ok(Exit::Done)

@@ -33,7 +33,8 @@ pub fn resume(site: &SiteArgs, run: RunId, view: &RunView, take_over: bool, form
     let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), ToString::to_string);
     let params = view.params.iter().map(|(name, value)| format!("{name}={}", text(value))).collect();
     let workflow = WorkflowArgs { file: PathBuf::from(&view.source), params: ParamArgs { params } };
-    let options = RunOptions { selection: view.selection.clone(), take_over, resume: Some(run), ..RunOptions::default() };
+    let options =
+        RunOptions { selection: view.selection.clone(), take_over, resume: Some(run), ..RunOptions::default() };
     execute(site, &workflow, options, format)
 }
 

@@ -16,7 +16,9 @@ pub fn run(args: &StagesArgs) -> Result<Exit> {
     match &args.kind {
         None => list(&registry, args.format)?,
         Some(name) if let Some(part) = parts::all().into_iter().find(|p| p.name == *name) => match args.format {
-            Format::Json => print_json(&json!({"name": part.name, "summary": part.summary, "doc": part.doc, "options": part.options}))?,
+            Format::Json => print_json(
+                &json!({"name": part.name, "summary": part.summary, "doc": part.doc, "options": part.options}),
+            )?,
             Format::Text => print_text(&part_page(&part)),
         },
         Some(name) => {
@@ -31,8 +33,10 @@ pub fn run(args: &StagesArgs) -> Result<Exit> {
 }
 
 fn unknown(name: &str, registry: &dyn Catalogue) -> Error {
-    Error::invalid(format!("there is no stage kind or part `{name}`"))
-        .help(format!("the kinds are {}; `trainyard stages rl` and `trainyard stages data/filter` list parts", registry.names().join(", ")))
+    Error::invalid(format!("there is no stage kind or part `{name}`")).help(format!(
+        "the kinds are {}; `trainyard stages rl` and `trainyard stages data/filter` list parts",
+        registry.names().join(", ")
+    ))
 }
 
 fn list(registry: &dyn Catalogue, format: Format) -> Result<()> {
@@ -60,7 +64,11 @@ fn page(info: &KindInfo) -> String {
     let parts = parts::of(info.name);
     if !parts.is_empty() {
         let rows: Vec<Vec<String>> = parts.into_iter().map(|p| vec![format!("  {}", p.name), p.summary]).collect();
-        let _ = write!(text, "\n\n{}\n`trainyard stages PART` prints its formula, options and source.", table(&["parts", ""], &rows));
+        let _ = write!(
+            text,
+            "\n\n{}\n`trainyard stages PART` prints its formula, options and source.",
+            table(&["parts", ""], &rows)
+        );
     }
     text
 }
@@ -82,8 +90,10 @@ fn ports(text: &mut String, title: &str, ports: &[PortInfo]) {
     if ports.is_empty() {
         return;
     }
-    let rows: Vec<Vec<String>> =
-        ports.iter().map(|p| vec![format!("  {}", p.name), p.kind.to_string(), cardinality(p.cardinality).into(), p.doc.into()]).collect();
+    let rows: Vec<Vec<String>> = ports
+        .iter()
+        .map(|p| vec![format!("  {}", p.name), p.kind.to_string(), cardinality(p.cardinality).into(), p.doc.into()])
+        .collect();
     let _ = write!(text, "\n{}\n", table(&[title, "kind", "how many", ""], &rows));
 }
 
@@ -100,7 +110,8 @@ fn options(text: &mut String, root: &Value, schema: &Value, depth: usize) {
     let Some(properties) = schema.get("properties").and_then(Value::as_object) else { return };
     for (name, property) in properties {
         let resolved = resolve(root, property);
-        let doc = property.get("description").or_else(|| resolved.get("description")).and_then(Value::as_str).unwrap_or("");
+        let doc =
+            property.get("description").or_else(|| resolved.get("description")).and_then(Value::as_str).unwrap_or("");
         let default = property.get("default").map(|d| format!(" = {d}")).unwrap_or_default();
         let _ = writeln!(text, "{}{name}: {}{default}", "  ".repeat(depth), type_name(root, resolved));
         if !doc.is_empty() {
@@ -114,7 +125,9 @@ fn options(text: &mut String, root: &Value, schema: &Value, depth: usize) {
 
 /// Follows a `$ref` into the schema's definitions, also through a single-member `anyOf`/`allOf` (an `Option` of a struct).
 fn resolve<'a>(root: &'a Value, schema: &'a Value) -> &'a Value {
-    if let Some(target) = schema.get("$ref").and_then(Value::as_str).and_then(|r| root.pointer(r.trim_start_matches('#'))) {
+    if let Some(target) =
+        schema.get("$ref").and_then(Value::as_str).and_then(|r| root.pointer(r.trim_start_matches('#')))
+    {
         return target;
     }
     let members = schema.get("anyOf").or_else(|| schema.get("allOf")).and_then(Value::as_array);
@@ -127,7 +140,11 @@ fn resolve<'a>(root: &'a Value, schema: &'a Value) -> &'a Value {
 
 fn type_name(root: &Value, schema: &Value) -> String {
     if let Some(values) = schema.get("enum").and_then(Value::as_array) {
-        return values.iter().map(|v| v.as_str().map_or_else(|| v.to_string(), ToString::to_string)).collect::<Vec<_>>().join(" | ");
+        return values
+            .iter()
+            .map(|v| v.as_str().map_or_else(|| v.to_string(), ToString::to_string))
+            .collect::<Vec<_>>()
+            .join(" | ");
     }
     if let Some(branches) = schema.get("oneOf").or_else(|| schema.get("anyOf")).and_then(Value::as_array) {
         let names: Vec<String> = branches.iter().map(|b| branch_name(root, b)).collect();
@@ -135,7 +152,10 @@ fn type_name(root: &Value, schema: &Value) -> String {
     }
     match schema.get("type") {
         Some(Value::String(t)) if t == "array" => {
-            format!("list of {}", schema.get("items").map_or_else(|| "any".into(), |i| type_name(root, resolve(root, i))))
+            format!(
+                "list of {}",
+                schema.get("items").map_or_else(|| "any".into(), |i| type_name(root, resolve(root, i)))
+            )
         }
         Some(Value::String(t)) => t.clone(),
         Some(Value::Array(types)) => types.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(" | "),

@@ -27,13 +27,17 @@ pub fn count(diagnostics: &[Diagnostic]) -> String {
         (n > 0).then(|| format!("{n} {name}{}", if n == 1 { "" } else { "s" }))
     };
     let parts: Vec<String> =
-        [of(Severity::Error, "error"), of(Severity::Warning, "warning"), of(Severity::Note, "note")].into_iter().flatten().collect();
+        [of(Severity::Error, "error"), of(Severity::Warning, "warning"), of(Severity::Note, "note")]
+            .into_iter()
+            .flatten()
+            .collect();
     if parts.is_empty() { "no mistakes".into() } else { parts.join(" and ") }
 }
 
 fn report(diagnostic: &Diagnostic, sources: &Sources) -> miette::Report {
-    let label =
-        |span: trainyard_spec::Span, text: String| LabeledSpan::new(Some(text), span.start as usize, (span.end - span.start) as usize);
+    let label = |span: trainyard_spec::Span, text: String| {
+        LabeledSpan::new(Some(text), span.start as usize, (span.end - span.start) as usize)
+    };
     let mut labels = vec![LabeledSpan::new_primary_with_span(
         None,
         (diagnostic.span.start as usize, (diagnostic.span.end - diagnostic.span.start) as usize),
@@ -54,7 +58,8 @@ fn report(diagnostic: &Diagnostic, sources: &Sources) -> miette::Report {
     if !help.is_empty() {
         drawn = drawn.with_help(help.join("\n"));
     }
-    let (name, text) = sources.get(diagnostic.span.file).map_or_else(Default::default, |f| (f.name.clone(), f.text.clone()));
+    let (name, text) =
+        sources.get(diagnostic.span.file).map_or_else(Default::default, |f| (f.name.clone(), f.text.clone()));
     miette::Report::new(drawn).with_source_code(NamedSource::new(name, text))
 }
 

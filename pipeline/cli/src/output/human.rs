@@ -27,13 +27,20 @@ pub fn print_warning(error: &Error) {
 /// Columns padded to their widest cell, two spaces between; numbers (cells that parse as one) to the right.
 pub fn table(header: &[&str], rows: &[Vec<String>]) -> String {
     let width = |column: usize| {
-        rows.iter().filter_map(|r| r.get(column)).map(|c| c.chars().count()).chain([header[column].chars().count()]).max().unwrap_or(0)
+        rows.iter()
+            .filter_map(|r| r.get(column))
+            .map(|c| c.chars().count())
+            .chain([header[column].chars().count()])
+            .max()
+            .unwrap_or(0)
     };
     let widths: Vec<usize> = (0..header.len()).map(width).collect();
     let numeric: Vec<bool> = (0..header.len())
         .map(|c| {
             !rows.is_empty()
-                && rows.iter().all(|r| r.get(c).is_none_or(|cell| cell.is_empty() || cell == "-" || cell.parse::<f64>().is_ok()))
+                && rows
+                    .iter()
+                    .all(|r| r.get(c).is_none_or(|cell| cell.is_empty() || cell == "-" || cell.parse::<f64>().is_ok()))
         })
         .collect();
     let line = |cells: &[String]| {

@@ -70,7 +70,8 @@ impl Progress {
         let bar = self.bars.as_ref().map(|bars| {
             let bar = bars.add(ProgressBar::new_spinner());
             bar.set_style(
-                ProgressStyle::with_template("{spinner} {prefix:18} {wide_msg}").unwrap_or_else(|_| ProgressStyle::default_spinner()),
+                ProgressStyle::with_template("{spinner} {prefix:18} {wide_msg}")
+                    .unwrap_or_else(|_| ProgressStyle::default_spinner()),
             );
             bar.set_prefix(stage.to_string());
             bar.set_message("starting");
@@ -104,7 +105,8 @@ impl Progress {
             Some(origin) => origin,
             None => Origin { unit: unit.to_string(), total, at: now, done },
         };
-        let text = progress_text(done, total, unit, metric, (now - origin.at).as_secs_f64(), done.saturating_sub(origin.done));
+        let text =
+            progress_text(done, total, unit, metric, (now - origin.at).as_secs_f64(), done.saturating_sub(origin.done));
         running.origin = Some(origin);
         match &running.bar {
             Some(bar) => bar.set_message(text),
@@ -118,13 +120,26 @@ impl Progress {
 }
 
 /// `120/400 steps  12.5 steps/s  22.4s left  loss 0.4312`.
-fn progress_text(done: u64, total: u64, unit: &str, metric: Option<&(String, f64)>, seconds: f64, since: u64) -> String {
+fn progress_text(
+    done: u64,
+    total: u64,
+    unit: &str,
+    metric: Option<&(String, f64)>,
+    seconds: f64,
+    since: u64,
+) -> String {
     let mut text = if total > 0 { format!("{done}/{total} {unit}") } else { format!("{done} {unit}") };
     if since > 0 && seconds > 0.0 {
         let rate = since as f64 / seconds;
-        text.push_str(&format!("  {} {unit}/s", if rate >= 100.0 { format!("{rate:.0}") } else { format!("{rate:.1}") }));
+        text.push_str(&format!(
+            "  {} {unit}/s",
+            if rate >= 100.0 { format!("{rate:.0}") } else { format!("{rate:.1}") }
+        ));
         if total > done {
-            text.push_str(&format!("  {} left", format_duration(Duration::from_secs_f64((total - done) as f64 / rate))));
+            text.push_str(&format!(
+                "  {} left",
+                format_duration(Duration::from_secs_f64((total - done) as f64 / rate))
+            ));
         }
     }
     if let Some((name, value)) = metric {
@@ -139,7 +154,9 @@ impl Observer for Progress {
         match &record.event {
             Event::RunCreated { stages, .. } => state.stages = stages.len(),
             Event::StageExpanded { instances, .. } => state.stages += instances.len(),
-            Event::AttemptStarted { stage, attempt, pool, .. } if pool != "in_process" => self.start(&mut state, stage, *attempt),
+            Event::AttemptStarted { stage, attempt, pool, .. } if pool != "in_process" => {
+                self.start(&mut state, stage, *attempt)
+            }
             Event::AttemptEnded { stage, attempt, outcome, error } => {
                 self.end(&mut state, stage);
                 if *outcome != AttemptOutcome::Succeeded {
@@ -168,7 +185,9 @@ impl Observer for Progress {
                 let told = results.iter().filter(|r| !r.passed || r.role.is_some());
                 told.for_each(|r| self.say(&format!("{stage}: {}", check_text(r))));
             }
-            Event::RetryScheduled { stage, attempt, .. } => self.say(&format!("{stage}: attempt {attempt} will follow")),
+            Event::RetryScheduled { stage, attempt, .. } => {
+                self.say(&format!("{stage}: attempt {attempt} will follow"))
+            }
             Event::Skipped { stage, why } => self.say(&format!("{stage}: skipped: {why}")),
             Event::Blocked { stage, by } => self.say(&format!("{stage}: blocked by {by}")),
             Event::StageFailed { stage, error } => self.say(&format!("{stage}: failed: {error}")),
@@ -179,8 +198,12 @@ impl Observer for Progress {
 
     fn message(&self, stage: &StageKey, _: AttemptNumber, message: &AttemptMessage) {
         match message {
-            AttemptMessage::Progress { done, total, unit, metric } => self.progress(stage, *done, *total, unit, metric.as_ref()),
-            AttemptMessage::Log { level: LogLevel::Warn | LogLevel::Error, text } => self.say(&format!("{stage}: {text}")),
+            AttemptMessage::Progress { done, total, unit, metric } => {
+                self.progress(stage, *done, *total, unit, metric.as_ref())
+            }
+            AttemptMessage::Log { level: LogLevel::Warn | LogLevel::Error, text } => {
+                self.say(&format!("{stage}: {text}"))
+            }
             _ => {}
         }
     }
@@ -241,16 +264,26 @@ mod tests {
             role: Some("mechanism".into()),
             passed,
         };
-        assert_eq!(check_text(&check(Some(0.25), None, Some(0.0), false)), "mechanism check failed: void is 0.2500, must be at most 0");
-        assert_eq!(check_text(&check(Some(0.0), Some(0.0), None, true)), "mechanism check holds: void is 0, must be at least 0");
-        assert_eq!(check_text(&check(Some(1.0), Some(0.0), Some(2.0), true)), "mechanism check holds: void is 1, must be from 0 to 2");
+        assert_eq!(
+            check_text(&check(Some(0.25), None, Some(0.0), false)),
+            "mechanism check failed: void is 0.2500, must be at most 0"
+        );
+        assert_eq!(
+            check_text(&check(Some(0.0), Some(0.0), None, true)),
+            "mechanism check holds: void is 0, must be at least 0"
+        );
+        assert_eq!(
+            check_text(&check(Some(1.0), Some(0.0), Some(2.0), true)),
+            "mechanism check holds: void is 1, must be from 0 to 2"
+        );
         let plain = CheckResult { role: None, ..check(None, Some(1.0), None, false) };
         assert_eq!(check_text(&plain), "check failed: void is missing, must be at least 1");
     }
 
     #[test]
     fn the_main_metric_comes_first() {
-        let metrics: BTreeMap<String, f64> = ["a", "b", "c", "d", "loss"].iter().map(|n| ((*n).to_string(), 1.5)).collect();
+        let metrics: BTreeMap<String, f64> =
+            ["a", "b", "c", "d", "loss"].iter().map(|n| ((*n).to_string(), 1.5)).collect();
         assert_eq!(metrics_text(&metrics, Some("loss")), "  loss 1.5000  a 1.5000  b 1.5000  c 1.5000");
         assert_eq!(metrics_text(&metrics, Some("absent")), "  a 1.5000  b 1.5000  c 1.5000  d 1.5000");
     }

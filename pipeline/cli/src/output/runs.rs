@@ -115,7 +115,8 @@ pub fn text(run: &RunId, view: &RunView) -> String {
         let _ = writeln!(text, "  {name} = {value}");
     }
     let rows: Vec<Vec<String>> = view.stages.iter().map(stage_row).collect();
-    let _ = write!(text, "\n{}", table(&["stage", "kind", "status", "took", "attempts", "outputs", "main metric"], &rows));
+    let _ =
+        write!(text, "\n{}", table(&["stage", "kind", "status", "took", "attempts", "outputs", "main metric"], &rows));
     for stage in view.stages.iter().filter(|s| s.status != StageStatus::Done && s.status != StageStatus::Hit) {
         explain_one(&mut text, stage);
     }
@@ -128,7 +129,13 @@ pub fn text(run: &RunId, view: &RunView) -> String {
                 (false, false) => "warns",
             };
             let role = check.role.as_ref().map(|role| format!("{role} ")).unwrap_or_default();
-            let _ = write!(text, "\n{}: {role}check {grade}: {} is {value}{}", stage.stage.0, check.metric, bounds(check.min, check.max));
+            let _ = write!(
+                text,
+                "\n{}: {role}check {grade}: {} is {value}{}",
+                stage.stage.0,
+                check.metric,
+                bounds(check.min, check.max)
+            );
         }
     }
     text
@@ -156,7 +163,8 @@ fn stage_row(stage: &StageView) -> Vec<String> {
         (Some(a), Some(b)) => format_duration(millis(b - a)),
         _ => String::new(),
     };
-    let outputs: Vec<String> = stage.outputs.iter().map(|(n, o)| o.rows.map_or_else(|| n.clone(), |r| format!("{n} ({r} rows)"))).collect();
+    let outputs: Vec<String> =
+        stage.outputs.iter().map(|(n, o)| o.rows.map_or_else(|| n.clone(), |r| format!("{n} ({r} rows)"))).collect();
     let metric = stage.main_metric.as_ref().and_then(|m| stage.metrics.get(m).map(|v| format!("{m} {v:.4}")));
     vec![
         stage.stage.0.to_string(),
@@ -173,5 +181,11 @@ fn stage_row(stage: &StageView) -> Vec<String> {
 pub fn closing_line(run: &RunId, view: &RunView) -> String {
     let counts = view.counts();
     let parts: Vec<String> = counts.iter().map(|(status, n)| format!("{n} {}", status.name())).collect();
-    format!("run {run} {} in {}: {} stages, {}", status(view), format_duration(elapsed(view)), view.stages.len(), parts.join(", "))
+    format!(
+        "run {run} {} in {}: {} stages, {}",
+        status(view),
+        format_duration(elapsed(view)),
+        view.stages.len(),
+        parts.join(", ")
+    )
 }

@@ -20,7 +20,9 @@ pub async fn ask(order: &Order, timeout: Duration) -> Result<String> {
     let exchanged = tokio::time::timeout(timeout, exchange(&mut worker, &text)).await;
     match exchanged {
         Ok(Ok((status, reply))) => read(status, &reply, order.memory),
-        Ok(Err(e)) => Err(Error::lost(format!("the statement's process cannot be reached: {e}")).help("run the command again")),
+        Ok(Err(e)) => {
+            Err(Error::lost(format!("the statement's process cannot be reached: {e}")).help("run the command again"))
+        }
         Err(_) => {
             // It may have ended by itself in between.
             let _ = worker.kill().await;
@@ -62,7 +64,8 @@ fn read(status: ExitStatus, reply: &[u8], memory: u64) -> Answer {
     if confinement::died_of_its_work(status) {
         return Err(too_large(memory));
     }
-    let how = status.code().map_or_else(|| format!("signal {}", status.signal().unwrap_or(0)), |c| format!("exit code {c}"));
+    let how =
+        status.code().map_or_else(|| format!("signal {}", status.signal().unwrap_or(0)), |c| format!("exit code {c}"));
     Err(Error::lost(format!("the statement's process ended with {how}, without an answer"))
         .help("if this machine ran out of memory, bound the statement with a smaller `--memory`"))
 }

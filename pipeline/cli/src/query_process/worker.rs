@@ -40,7 +40,9 @@ fn answer(order: &Order) -> Answer {
     let limits = QueryLimits { rows: order.rows, ..QueryLimits::default() };
     let result = query(&[(SELF, order.table.as_path())], &order.statement, limits)?;
     match order.format {
-        Format::Json => human::json(&json!({"columns": result.columns, "rows": result.rows, "truncated": result.truncated})),
+        Format::Json => {
+            human::json(&json!({"columns": result.columns, "rows": result.rows, "truncated": result.truncated}))
+        }
         Format::Text => Ok(result.to_string()),
     }
 }

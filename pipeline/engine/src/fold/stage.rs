@@ -131,8 +131,12 @@ impl StageView {
                 self.status = StageStatus::Queued;
                 self.why = Some(why.clone());
             }
-            Event::AttemptStarted { attempt, digest, pool, grant, .. } => self.attempt_started(at, *attempt, digest, pool, grant),
-            Event::AttemptEnded { attempt, outcome, error, .. } => self.attempt_ended(at, *attempt, *outcome, error.as_ref()),
+            Event::AttemptStarted { attempt, digest, pool, grant, .. } => {
+                self.attempt_started(at, *attempt, digest, pool, grant)
+            }
+            Event::AttemptEnded { attempt, outcome, error, .. } => {
+                self.attempt_ended(at, *attempt, *outcome, error.as_ref())
+            }
             Event::RetryScheduled { attempt, .. } => {
                 self.status = StageStatus::Retrying;
                 self.why = Some(format!("waits before attempt {attempt}"));
@@ -169,7 +173,13 @@ impl StageView {
         }
     }
 
-    fn published(&mut self, digest: &Digest, generation: u32, metrics: &BTreeMap<String, f64>, outputs: &BTreeMap<String, OutputSummary>) {
+    fn published(
+        &mut self,
+        digest: &Digest,
+        generation: u32,
+        metrics: &BTreeMap<String, f64>,
+        outputs: &BTreeMap<String, OutputSummary>,
+    ) {
         self.digest = Some(digest.clone());
         self.generation = Some(generation);
         self.metrics.clone_from(metrics);
@@ -181,7 +191,16 @@ impl StageView {
         self.started.get_or_insert(at);
         self.why = None;
         let (digest, pool, grant) = (digest.clone(), pool.to_string(), grant.clone());
-        self.attempts.push(AttemptView { number, digest, pool, grant, started: at, ended: None, outcome: None, error: None });
+        self.attempts.push(AttemptView {
+            number,
+            digest,
+            pool,
+            grant,
+            started: at,
+            ended: None,
+            outcome: None,
+            error: None,
+        });
     }
 
     fn attempt_ended(&mut self, at: i64, number: AttemptNumber, outcome: AttemptOutcome, error: Option<&Error>) {

@@ -14,7 +14,8 @@ fn fold(events: Vec<Event>) -> RunView {
     view
 }
 fn created(stages: &[&str]) -> Event {
-    let planned = |name: &&str| PlannedStage { stage: key(name), kind: "noop".into(), main_metric: None, after: Vec::new() };
+    let planned =
+        |name: &&str| PlannedStage { stage: key(name), kind: "noop".into(), main_metric: None, after: Vec::new() };
     Event::RunCreated {
         format: 1,
         workflow: "w".into(),
@@ -26,7 +27,13 @@ fn created(stages: &[&str]) -> Event {
     }
 }
 fn started(stage: &str, attempt: u32) -> Event {
-    Event::AttemptStarted { stage: key(stage), attempt, digest: Digest::of(b"d"), pool: "local".into(), grant: GrantSummary::default() }
+    Event::AttemptStarted {
+        stage: key(stage),
+        attempt,
+        digest: Digest::of(b"d"),
+        pool: "local".into(),
+        grant: GrantSummary::default(),
+    }
 }
 
 #[test]
@@ -69,7 +76,12 @@ fn explanations_keep_the_case_of_errors() {
 
 #[test]
 fn a_stage_carries_its_times_and_numbers() {
-    let ended = Event::AttemptEnded { stage: key("a"), attempt: 1, outcome: AttemptOutcome::Failed, error: Some(Error::retryable("net")) };
+    let ended = Event::AttemptEnded {
+        stage: key("a"),
+        attempt: 1,
+        outcome: AttemptOutcome::Failed,
+        error: Some(Error::retryable("net")),
+    };
     let retry = Event::RetryScheduled { stage: key("a"), attempt: 2, not_before: 99 };
     let done = Event::AttemptEnded { stage: key("a"), attempt: 2, outcome: AttemptOutcome::Succeeded, error: None };
     let metrics = BTreeMap::from([("loss".to_string(), 0.5)]);

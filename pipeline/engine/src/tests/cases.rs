@@ -54,7 +54,8 @@ fn a_rerun_upstream_with_equal_bytes_leaves_downstream_a_hit() {
     again.finish();
     assert_eq!(again.launched, ["a"]);
     assert_eq!((again.status("a"), again.status("b")), (Done, Hit));
-    let generations: Vec<u32> = again.store.iter().filter(|(_, m)| m.provenance.stage == key("a")).map(|((_, g), _)| *g).collect();
+    let generations: Vec<u32> =
+        again.store.iter().filter(|(_, m)| m.provenance.stage == key("a")).map(|((_, g), _)| *g).collect();
     assert_eq!(generations, [0, 1]);
 }
 
@@ -98,7 +99,10 @@ fn a_failure_blocks_what_is_behind_it_and_nothing_else() {
     let plan = plan(vec![node("a"), node("b").reads(&["a"]), node("c").needs(&["b"]), node("d")]);
     let mut world = World::new(&plan, setup()).with(failing("a", Error::invalid("no such option")));
     assert_eq!(world.finish(), RunOutcome::Failed);
-    assert_eq!((world.status("a"), world.status("b"), world.status("c"), world.status("d")), (Failed, Blocked, Blocked, Done));
+    assert_eq!(
+        (world.status("a"), world.status("b"), world.status("c"), world.status("d")),
+        (Failed, Blocked, Blocked, Done)
+    );
     assert_eq!(world.launched.iter().filter(|s| *s == "a").count(), 1, "an invalid stage is not tried again");
 }
 
@@ -110,7 +114,9 @@ fn retries_follow_the_kind_and_wait_longer_each_time() {
     let waits: Vec<i64> = world
         .journal
         .iter()
-        .filter_map(|r| if let Event::RetryScheduled { not_before, .. } = r.event { Some(not_before - r.at) } else { None })
+        .filter_map(
+            |r| if let Event::RetryScheduled { not_before, .. } = r.event { Some(not_before - r.at) } else { None },
+        )
         .collect();
     assert_eq!(waits, [5_000, 10_000]);
     let mut world = World::new(&plan, setup()).with(|_| retryable());
@@ -121,8 +127,9 @@ fn retries_follow_the_kind_and_wait_longer_each_time() {
 #[test]
 fn a_timeout_is_an_outcome_and_may_be_tried_again() {
     let plan = plan(vec![node("a")]);
-    let timeout =
-        |spec: &AttemptSpec| if spec.attempt == 1 { Err((AttemptOutcome::TimedOut, Error::retryable("6h were up"))) } else { metrics(1.0) };
+    let timeout = |spec: &AttemptSpec| {
+        if spec.attempt == 1 { Err((AttemptOutcome::TimedOut, Error::retryable("6h were up"))) } else { metrics(1.0) }
+    };
     let mut world = World::new(&plan, setup()).with(timeout);
     assert_eq!(world.finish(), RunOutcome::Succeeded);
     let view = world.view();
@@ -160,7 +167,10 @@ fn late_conditions_skip_and_skips_travel_along_data_only() {
     ];
     let mut world = World::new(&plan(nodes), setup());
     assert_eq!(world.finish(), RunOutcome::Succeeded);
-    assert_eq!((world.status("a"), world.status("b"), world.status("c"), world.status("d")), (Skipped, Skipped, Done, Done));
+    assert_eq!(
+        (world.status("a"), world.status("b"), world.status("c"), world.status("d")),
+        (Skipped, Skipped, Done, Done)
+    );
     let mut never = node("a");
     never.when = When::Never("`params.rl` is false".into());
     let mut world = World::new(&plan(vec![never, node("b").reads(&["a"])]), setup());
@@ -361,7 +371,10 @@ fn what_can_never_be_placed_is_refused_at_once() {
     let mut large = node("a");
     large.resources = vec![Request { gpus: 8, ..Request::default() }];
     let error = Engine::new(&plan(vec![large]), setup()).err().unwrap();
-    assert!(error.message.contains("w.yaml:1:1: stage `a` can never be placed: pool `local`: 8 GPUs are asked"), "{error}");
+    assert!(
+        error.message.contains("w.yaml:1:1: stage `a` can never be placed: pool `local`: 8 GPUs are asked"),
+        "{error}"
+    );
 }
 
 #[test]
@@ -423,12 +436,15 @@ fn a_forecast_says_what_a_run_would_do() {
     store.retain(|_, m| m.provenance.stage != key("b"));
     let ask = |questions: Vec<Question>| {
         let answer = |q: Question| match q {
-            Question::Lookup(d) => Answer::Looked(Ok(store.get(&(d, 0)).map_or(Looked::Miss, |m| Looked::Hit(Arc::new(m.clone()))))),
+            Question::Lookup(d) => {
+                Answer::Looked(Ok(store.get(&(d, 0)).map_or(Looked::Miss, |m| Looked::Hit(Arc::new(m.clone())))))
+            }
             Question::Rows { .. } => Answer::Rows(Ok(Vec::new())),
         };
         Ok(questions.into_iter().map(answer).collect())
     };
-    let verdicts: Vec<(String, Verdict)> = forecast(&plan, setup(), ask).unwrap().into_iter().map(|f| (f.stage.0, f.verdict)).collect();
+    let verdicts: Vec<(String, Verdict)> =
+        forecast(&plan, setup(), ask).unwrap().into_iter().map(|f| (f.stage.0, f.verdict)).collect();
     let expected = [("a", Verdict::Hit), ("b", Verdict::Run), ("c", Verdict::Deferred), ("d", Verdict::Hit)];
     assert_eq!(verdicts, expected.map(|(s, v)| (s.to_string(), v)));
 }
@@ -450,7 +466,8 @@ fn a_missing_secret_is_named() {
 fn attempts_are_told_what_local_sources_held_and_whether_to_flush() {
     let source = |location: &str| Source { location: location.into(), digest: Digest::of(location.as_bytes()) };
     let mut reader = node("a");
-    reader.sources = BTreeMap::from([("/data".to_string(), source("/x/data")), ("/model".to_string(), source("hf://a/b@1"))]);
+    reader.sources =
+        BTreeMap::from([("/data".to_string(), source("/x/data")), ("/model".to_string(), source("hf://a/b@1"))]);
     let plan = plan(vec![reader]);
     let mut world = World::new(&plan, Setup { fsync: true, ..setup() });
     world.feed(Input::Begin);

@@ -14,7 +14,8 @@ use trainyard_spec::template::Template;
 fn with_item(mut node: trainyard_spec::plan::Node, expression: &str) -> trainyard_spec::plan::Node {
     let name = node.key.0.clone();
     let item = Template::Expression(Expression::parse(expression).unwrap());
-    node.config = Template::Map(BTreeMap::from([("x".to_string(), item), ("name".to_string(), Template::Literal(json!(name)))]));
+    node.config =
+        Template::Map(BTreeMap::from([("x".to_string(), item), ("name".to_string(), Template::Literal(json!(name)))]));
     node
 }
 
@@ -74,11 +75,18 @@ fn an_empty_list_is_no_instances_and_no_failure() {
 #[test]
 fn one_failed_instance_blocks_its_own_followers_and_what_needs_all() {
     let mut world = World::new(&fanned(), setup()).with(|spec| {
-        if spec.stage.0 == "each[item=1]" { Err((AttemptOutcome::Failed, Error::data("bad row"))) } else { Ok(BTreeMap::new()) }
+        if spec.stage.0 == "each[item=1]" {
+            Err((AttemptOutcome::Failed, Error::data("bad row")))
+        } else {
+            Ok(BTreeMap::new())
+        }
     });
     world.rows = rows(3);
     assert_eq!(world.finish(), RunOutcome::Failed);
-    assert_eq!((world.status("each[item=1]"), world.status("then[item=1]"), world.status("then[item=2]")), (Failed, Blocked, Done));
+    assert_eq!(
+        (world.status("each[item=1]"), world.status("then[item=1]"), world.status("then[item=2]")),
+        (Failed, Blocked, Done)
+    );
     assert_eq!((world.status("each"), world.status("all")), (Failed, Blocked));
 }
 
@@ -124,7 +132,8 @@ fn instances_without_a_counterpart_know_none_of_its_metrics() {
     let plan = plan(vec![
         node("list"),
         with_item(node("each").over("list", 100), "item.x").when("stages.list.metrics.accuracy > 2"),
-        with_item(node("then").over("list", 100).needs(&["each"]), "item.x").when("default(stages.each.metrics.accuracy, 1) > 0.5"),
+        with_item(node("then").over("list", 100).needs(&["each"]), "item.x")
+            .when("default(stages.each.metrics.accuracy, 1) > 0.5"),
     ]);
     let mut world = World::new(&plan, setup());
     world.rows = rows(2);
@@ -138,5 +147,9 @@ fn a_condition_that_is_neither_true_nor_false_fails_with_what_to_do() {
     let mut world = World::new(&plan, setup());
     world.rows = rows(1);
     assert_eq!(world.finish(), RunOutcome::Failed);
-    assert!(world.error("each[item=0]").contains("gives 0, not true or false; compare it"), "{}", world.error("each[item=0]"));
+    assert!(
+        world.error("each[item=0]").contains("gives 0, not true or false; compare it"),
+        "{}",
+        world.error("each[item=0]")
+    );
 }

@@ -52,7 +52,11 @@ impl Catalogue for OneKind {
     }
     /// Something that no schema knows.
     fn validate(&self, _: &str, config: &Value) -> Vec<OptionProblem> {
-        if config["steps"] == 3 { vec![OptionProblem::new("/steps", "three is one too many").help("two will do")] } else { Vec::new() }
+        if config["steps"] == 3 {
+            vec![OptionProblem::new("/steps", "three is one too many").help("two will do")]
+        } else {
+            Vec::new()
+        }
     }
     fn complete(&self, _: &str, config: &Value) -> Result<Value> {
         let mut complete = json!({"seed": 7});

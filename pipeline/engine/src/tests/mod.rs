@@ -18,7 +18,8 @@ use trainyard_core::attempt::AttemptOutput;
 use trainyard_core::event::Selection;
 use trainyard_core::units::Backoff;
 use trainyard_core::{
-    ArtifactKind, Cardinality, Catalogue, Digest, ErrorKind, KindInfo, OptionProblem, Placement, Result, RunId, StageKey,
+    ArtifactKind, Cardinality, Catalogue, Digest, ErrorKind, KindInfo, OptionProblem, Placement, Result, RunId,
+    StageKey,
 };
 use trainyard_spec::expression::Expression;
 use trainyard_spec::plan::{Cache, Check, FanOut, InputBinding, Node, OutputOf, Plan, Request, Retry, Severity, When};
@@ -94,7 +95,12 @@ impl Build for Node {
     }
     fn reads_as(mut self, port: &str, cardinality: Cardinality, from: &[&str]) -> Self {
         let of = |stage: &&str| OutputOf { stage: key(stage), output: "out".into() };
-        self.inputs.push(InputBinding { port: port.into(), kind: ArtifactKind::Files, cardinality, from: from.iter().map(of).collect() });
+        self.inputs.push(InputBinding {
+            port: port.into(),
+            kind: ArtifactKind::Files,
+            cardinality,
+            from: from.iter().map(of).collect(),
+        });
         self.needs(from)
     }
     fn needs(mut self, stages: &[&str]) -> Self {
@@ -108,7 +114,13 @@ impl Build for Node {
         self
     }
     fn check(mut self, metric: &str, min: f64) -> Self {
-        self.checks.push(Check { metric: metric.into(), min: Some(min), max: None, severity: Severity::Error, role: None });
+        self.checks.push(Check {
+            metric: metric.into(),
+            min: Some(min),
+            max: None,
+            severity: Severity::Error,
+            role: None,
+        });
         self
     }
     fn over(mut self, stage: &str, cap: u32) -> Self {

@@ -27,7 +27,9 @@ fn random_plan(d: &mut Draws) -> Plan {
             1 => one = one.check("accuracy", 0.9),
             2 if at > 0 => one = one.needs(&["s0"]).when("stages.s0.metrics.accuracy > 0.7"),
             // A twin: the digest of an earlier stage, if the inputs agree.
-            3 if at > 0 => one.config = nodes.first().map_or(one.config.clone(), |n: &trainyard_spec::plan::Node| n.config.clone()),
+            3 if at > 0 => {
+                one.config = nodes.first().map_or(one.config.clone(), |n: &trainyard_spec::plan::Node| n.config.clone())
+            }
             _ => {}
         }
         nodes.push(one);
@@ -50,7 +52,9 @@ fn faults(seed: u64) -> impl Fn(&AttemptSpec) -> Result<BTreeMap<String, f64>, (
 }
 
 fn run_randomly(world: &mut World, d: &mut Draws) {
-    if world.journal.is_empty() || matches!(world.journal.last(), Some(Record { event: Event::WriterOpened { .. }, .. })) {
+    if world.journal.is_empty()
+        || matches!(world.journal.last(), Some(Record { event: Event::WriterOpened { .. }, .. }))
+    {
         world.feed(Input::Begin);
     }
     while !world.engine.is_finished() {
@@ -78,7 +82,11 @@ fn random_step(world: &mut World, d: &mut Draws) {
 
 /// Digest, number of generations, and content of each output.
 fn published(world: &World) -> BTreeSet<(Digest, u32, Vec<Digest>)> {
-    world.store.values().map(|m| (m.stage_digest.clone(), m.generation, m.outputs.values().map(|o| o.digest.clone()).collect())).collect()
+    world
+        .store
+        .values()
+        .map(|m| (m.stage_digest.clone(), m.generation, m.outputs.values().map(|o| o.digest.clone()).collect()))
+        .collect()
 }
 
 fn resumed_setup(journal: &[Record]) -> Setup {

@@ -57,7 +57,10 @@ impl World {
             seen: Vec::new(),
         }
     }
-    pub fn with(mut self, script: impl Fn(&AttemptSpec) -> Result<BTreeMap<String, f64>, (AttemptOutcome, Error)> + 'static) -> Self {
+    pub fn with(
+        mut self,
+        script: impl Fn(&AttemptSpec) -> Result<BTreeMap<String, f64>, (AttemptOutcome, Error)> + 'static,
+    ) -> Self {
         self.script = Box::new(script);
         self
     }
@@ -107,10 +110,14 @@ impl World {
                 let found = self.results.get(&(spec.stage.0.clone(), spec.attempt)).cloned();
                 Some(Input::Recovered { node, attempt: spec.attempt, finished: found.map(Finished::succeeded) })
             }
-            Command::Stop { node, attempt, .. } => {
-                Some(Input::Ended { node, attempt, finished: Finished::failed(AttemptOutcome::Cancelled, Error::cancelled("stopped")) })
+            Command::Stop { node, attempt, .. } => Some(Input::Ended {
+                node,
+                attempt,
+                finished: Finished::failed(AttemptOutcome::Cancelled, Error::cancelled("stopped")),
+            }),
+            Command::Publish { node, attempt, manifest, .. } => {
+                Some(Input::Published { node, attempt, answer: Ok(self.put(*manifest)) })
             }
-            Command::Publish { node, attempt, manifest, .. } => Some(Input::Published { node, attempt, answer: Ok(self.put(*manifest)) }),
             Command::Finish { .. } => None,
         }
     }
@@ -118,7 +125,9 @@ impl World {
     fn look_up(&self, digest: &Digest) -> Looked {
         match self.store.iter().rfind(|((d, _), _)| d == digest) {
             None => Looked::Miss,
-            Some((name, _)) if self.damaged.contains(name) => Looked::Lost { generation: name.1, what: "it is damaged".into() },
+            Some((name, _)) if self.damaged.contains(name) => {
+                Looked::Lost { generation: name.1, what: "it is damaged".into() }
+            }
             Some((_, manifest)) => Looked::Hit(Arc::new(manifest.clone())),
         }
     }
@@ -126,7 +135,11 @@ impl World {
     /// The create-only put.
     pub fn put(&mut self, manifest: Manifest) -> Publication {
         let name = (manifest.stage_digest.clone(), manifest.generation);
-        assert!(manifest.generation == 0 || self.store.contains_key(&(name.0.clone(), name.1 - 1)), "a hole before generation {}", name.1);
+        assert!(
+            manifest.generation == 0 || self.store.contains_key(&(name.0.clone(), name.1 - 1)),
+            "a hole before generation {}",
+            name.1
+        );
         match self.store.get(&name) {
             Some(theirs) if *theirs != manifest => Publication::Theirs(Arc::new(theirs.clone())),
             _ => {
@@ -150,9 +163,17 @@ impl World {
     /// Outputs are a function of the stage digest.
     pub fn result(&self, spec: &AttemptSpec, metrics: BTreeMap<String, f64>) -> AttemptResult {
         let make = |(name, declared): (&String, &trainyard_core::attempt::AttemptOutput)| {
-            let file = FileEntry { path: "f".into(), digest: Digest::of(format!("{}{name}", spec.stage_digest).as_bytes()), size: 1 };
+            let file = FileEntry {
+                path: "f".into(),
+                digest: Digest::of(format!("{}{name}", spec.stage_digest).as_bytes()),
+                size: 1,
+            };
             let preview = if self.preview { self.rows.clone() } else { Vec::new() };
-            let table = (!self.rows.is_empty()).then(|| TableSummary { rows: self.rows.len() as u64, columns: Vec::new(), preview });
+            let table = (!self.rows.is_empty()).then(|| TableSummary {
+                rows: self.rows.len() as u64,
+                columns: Vec::new(),
+                preview,
+            });
             (name.clone(), Output::new(declared.kind, vec![file], table, BTreeMap::new()).unwrap())
         };
         AttemptResult {
@@ -217,13 +238,20 @@ impl World {
             if state.item.is_none() {
                 assert_eq!(state.waits_for, open, "counter of {}", state.key);
             }
-            assert_eq!(state.grant.is_some(), matches!(state.phase, Phase::Running { .. }), "{} holds what it should not", state.key);
+            assert_eq!(
+                state.grant.is_some(),
+                matches!(state.phase, Phase::Running { .. }),
+                "{} holds what it should not",
+                state.key
+            );
             let started = !matches!(state.phase, Phase::Waiting | Phase::Ended(Ending::Skipped | Ending::Excluded));
             assert!(!started || open == 0 || engine.stopping.is_some(), "{} started before its time", state.key);
             if let Some(leader) = state.digest().and_then(|d| engine.leaders.get(d)) {
                 assert!(engine.state(*leader).ending().is_none(), "a leader that ended still leads");
             }
-            if state.phase == Phase::Looking || matches!(state.phase, Phase::Running { .. } | Phase::Queued | Phase::Publishing { .. }) {
+            if state.phase == Phase::Looking
+                || matches!(state.phase, Phase::Running { .. } | Phase::Queued | Phase::Publishing { .. })
+            {
                 assert_eq!(
                     state.digest().and_then(|d| engine.leaders.get(d)),
                     Some(&NodeId(at as u32)),
@@ -243,14 +271,20 @@ impl World {
             match &record.event {
                 Event::WriterOpened { .. } => live.clear(),
                 Event::AttemptStarted { stage, attempt, .. } => {
-                    assert!(last.insert(&stage.0, *attempt).unwrap_or(0) < *attempt, "attempt numbers of {stage} run backwards");
+                    assert!(
+                        last.insert(&stage.0, *attempt).unwrap_or(0) < *attempt,
+                        "attempt numbers of {stage} run backwards"
+                    );
                     assert!(live.insert(&stage.0), "two attempts of {stage} at once");
                 }
                 Event::AttemptEnded { stage, .. } => {
                     live.remove(stage.0.as_str());
                 }
                 Event::Published { digest, generation, adopted, .. } => {
-                    assert!(*adopted || published.insert((digest, *generation)), "published twice: {digest} {generation}");
+                    assert!(
+                        *adopted || published.insert((digest, *generation)),
+                        "published twice: {digest} {generation}"
+                    );
                 }
                 _ => {}
             }

@@ -267,7 +267,12 @@ async fn ask_to_stop(stdin: &mut Option<ChildStdin>) {
     }
 }
 
-async fn verdict(task: &Task, status: &std::io::Result<ExitStatus>, stopped: Option<Stopped>, words: LastWords) -> Ended {
+async fn verdict(
+    task: &Task,
+    status: &std::io::Result<ExitStatus>,
+    stopped: Option<Stopped>,
+    words: LastWords,
+) -> Ended {
     let done = words.result || status.as_ref().is_ok_and(ExitStatus::success);
     if done && stopped != Some(Stopped::TimedOut) {
         match lookup::result(&task.store, &task.spec).await {
@@ -312,7 +317,8 @@ fn unexplained(status: &std::io::Result<ExitStatus>) -> Error {
         (_, Some(signal)) => Error::lost(format!("the attempt's process was ended from outside (signal {signal})")),
         (Some(0), _) => Error::lost("the attempt ended without a result").help("see its log"),
         (code, _) => {
-            Error::bug(format!("the attempt's process ended with code {} and said nothing", code.unwrap_or(-1))).help("see its log")
+            Error::bug(format!("the attempt's process ended with code {} and said nothing", code.unwrap_or(-1)))
+                .help("see its log")
         }
     }
 }

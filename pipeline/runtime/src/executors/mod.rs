@@ -89,7 +89,12 @@ pub trait Executor: Send + Sync {
     /// future is done nothing of the attempt runs any more.
     fn run(&self, task: Task, wish: watch::Receiver<Wish>, reports: Arc<dyn Reports>) -> BoxFuture<'static, Ended>;
     /// Finds an attempt that an engine that died left behind: `None` if it is gone, else its end (which may take a while).
-    fn reattach(&self, task: Task, wish: watch::Receiver<Wish>, reports: Arc<dyn Reports>) -> BoxFuture<'static, Option<Ended>>;
+    fn reattach(
+        &self,
+        task: Task,
+        wish: watch::Receiver<Wish>,
+        reports: Arc<dyn Reports>,
+    ) -> BoxFuture<'static, Option<Ended>>;
     /// What other runs hold of the machines of this executor's pools right now; `None` if it knows nothing of others. May block
     /// for a moment.
     fn outside(&self) -> Option<Result<Outside>> {

@@ -24,7 +24,8 @@ impl Executors {
     /// Errors: invalid (no such executor in this build; names those there are).
     pub fn get(&self, name: &str) -> Result<Arc<dyn Executor>> {
         self.0.get(name).cloned().ok_or_else(|| {
-            Error::invalid(format!("no executor `{name}` in this build")).help(format!("pools may use {}", self.names().join(", ")))
+            Error::invalid(format!("no executor `{name}` in this build"))
+                .help(format!("pools may use {}", self.names().join(", ")))
         })
     }
     /// Sorted names.

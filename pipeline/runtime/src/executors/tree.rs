@@ -66,7 +66,8 @@ struct Process {
 fn members(root: Option<u32>, mark: &str) -> BTreeSet<u32> {
     let own = std::process::id();
     let processes: Vec<Process> = processes().into_iter().filter(|p| !p.zombie && p.pid != own).collect();
-    let mut members: BTreeSet<u32> = processes.iter().filter(|p| Some(p.group) == root || is_marked(p.pid, mark)).map(|p| p.pid).collect();
+    let mut members: BTreeSet<u32> =
+        processes.iter().filter(|p| Some(p.group) == root || is_marked(p.pid, mark)).map(|p| p.pid).collect();
     loop {
         let before = members.len();
         let children: Vec<u32> = processes.iter().filter(|p| members.contains(&p.parent)).map(|p| p.pid).collect();
@@ -89,7 +90,12 @@ fn parse_stat(stat: &str) -> Option<Process> {
     let (_, rest) = rest.rsplit_once(") ")?;
     let mut fields = rest.split(' ');
     let zombie = matches!(fields.next()?, "Z" | "X");
-    Some(Process { pid: pid.parse().ok()?, zombie, parent: fields.next()?.parse().ok()?, group: fields.next()?.parse().ok()? })
+    Some(Process {
+        pid: pid.parse().ok()?,
+        zombie,
+        parent: fields.next()?.parse().ok()?,
+        group: fields.next()?.parse().ok()?,
+    })
 }
 
 fn is_marked(pid: u32, mark: &str) -> bool {

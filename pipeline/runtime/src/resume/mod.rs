@@ -53,7 +53,8 @@ pub async fn read_run(store: &Store, run: &RunId) -> Result<RunView> {
 }
 
 fn no_such_run(store: &Store, run: &RunId) -> Error {
-    Error::invalid(format!("there is no run `{run}` in {}", store.url())).help("`trainyard runs list` shows what there is")
+    Error::invalid(format!("there is no run `{run}` in {}", store.url()))
+        .help("`trainyard runs list` shows what there is")
 }
 
 /// Judges a writer by its process, if it is one of this host, and by its last record.
@@ -139,7 +140,9 @@ async fn reopen(options: &RunOptions, plan: &Plan, world: &World, run: &RunId) -
                 return Err(Error::retryable(format!("run {run} of this plan is being written by {} (heard {:.0} s ago)", view.writer.name, heard as f64 / 1_000.0))
                     .help("wait for it, follow it with `trainyard runs show --watch`, take it over with `--take-over`, or start another with `--new`"));
             }
-            WriterState::Dead => world.observer.note(&format!("resuming run {run}: its writer {} is gone", view.writer.name)),
+            WriterState::Dead => {
+                world.observer.note(&format!("resuming run {run}: its writer {} is gone", view.writer.name))
+            }
             WriterState::Silent(millis) => world.observer.note(&format!(
                 "resuming run {run}: its writer {} has been silent for {} s",
                 view.writer.name,
@@ -152,7 +155,8 @@ async fn reopen(options: &RunOptions, plan: &Plan, world: &World, run: &RunId) -
     let name = writer_name(world.clock.as_ref(), &world.chance);
     let writer = reader
         .open_writer(&name, |epoch| {
-            let record = Record { at: world.clock.unix_millis(), event: Event::WriterOpened { epoch, writer: name.clone() } };
+            let record =
+                Record { at: world.clock.unix_millis(), event: Event::WriterOpened { epoch, writer: name.clone() } };
             let value = record.to_value().unwrap_or_default();
             opening = Some(record);
             value
@@ -167,10 +171,14 @@ async fn reopen(options: &RunOptions, plan: &Plan, world: &World, run: &RunId) -
 async fn create(world: &World, identity: &Digest) -> Result<Opened> {
     let name = writer_name(world.clock.as_ref(), &world.chance);
     for turn in 0..TRIES {
-        let run = RunId::new(world.clock.as_ref(), &world.chance.child("run", &[world.clock.monotonic().as_nanos() as u64, turn]));
+        let run = RunId::new(
+            world.clock.as_ref(),
+            &world.chance.child("run", &[world.clock.monotonic().as_nanos() as u64, turn]),
+        );
         let mut opening = None;
         let (writer, before) = JournalWriter::open(&world.store, &run, &name, |epoch| {
-            let record = Record { at: world.clock.unix_millis(), event: Event::WriterOpened { epoch, writer: name.clone() } };
+            let record =
+                Record { at: world.clock.unix_millis(), event: Event::WriterOpened { epoch, writer: name.clone() } };
             let value = record.to_value().unwrap_or_default();
             opening = Some(record);
             value
@@ -180,7 +188,10 @@ async fn create(world: &World, identity: &Digest) -> Result<Opened> {
             // Somebody else's run of this very second has this id, and we opened it: leave it to its writer's takeover.
             continue;
         }
-        world.store.create(&format!("{}/{run}", layout::plan_runs(identity)), bytes::Bytes::from_static(b"{}\n")).await?;
+        world
+            .store
+            .create(&format!("{}/{run}", layout::plan_runs(identity)), bytes::Bytes::from_static(b"{}\n"))
+            .await?;
         let mut view = RunView::default();
         if let Some(record) = opening {
             view.apply(&record);

@@ -48,14 +48,19 @@ impl FromStr for ProcessId {
     fn from_str(text: &str) -> Result<Self, ()> {
         let mut fields = text.split(':');
         let mut next = || fields.next().ok_or(());
-        Ok(Self { host: next()?.to_string(), pid: next()?.parse().map_err(|_| ())?, start: next()?.parse().map_err(|_| ())? })
+        Ok(Self {
+            host: next()?.to_string(),
+            pid: next()?.parse().map_err(|_| ())?,
+            start: next()?.parse().map_err(|_| ())?,
+        })
     }
 }
 
 fn host() -> String {
     let name = rustix::system::uname().nodename().to_string_lossy().replace(':', "-");
     let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
-    let namespace = std::fs::read_link("/proc/self/ns/pid").map(|p| p.to_string_lossy().into_owned()).unwrap_or_default();
+    let namespace =
+        std::fs::read_link("/proc/self/ns/pid").map(|p| p.to_string_lossy().into_owned()).unwrap_or_default();
     let mark = Digest::of(format!("{boot}{namespace}").as_bytes());
     format!("{name}-{}", &mark.short()[..8])
 }

@@ -6,7 +6,12 @@ use trainyard_core::ErrorKind;
 use trainyard_engine::Gpu;
 
 fn machine() -> Machine {
-    Machine { name: "this".into(), cpus: 2, memory: 100, gpus: vec![Gpu { index: 0, memory: 1 }, Gpu { index: 1, memory: 1 }] }
+    Machine {
+        name: "this".into(),
+        cpus: 2,
+        memory: 100,
+        gpus: vec![Gpu { index: 0, memory: 1 }, Gpu { index: 1, memory: 1 }],
+    }
 }
 fn share(cpus: u32, gpus: &[u32]) -> Share {
     Share { machine: "this".into(), cpus, memory: 10, gpus: gpus.to_vec() }
@@ -29,7 +34,8 @@ fn slots_are_taken_and_given_back() {
     assert_eq!(slots.others().unwrap(), Outside::default(), "its own are not others'");
     drop(first);
     assert!(slots.try_take(&share(2, &[0])).unwrap().is_some());
-    let left: Vec<_> = std::fs::read_dir(folder.path().join("slots")).unwrap().map(|e| e.unwrap().file_name()).collect();
+    let left: Vec<_> =
+        std::fs::read_dir(folder.path().join("slots")).unwrap().map(|e| e.unwrap().file_name()).collect();
     assert_eq!(left, [LOCK], "what was given back leaves no file");
 }
 
@@ -108,7 +114,10 @@ async fn a_share_larger_than_the_machine_is_refused_at_once() {
         assert!(error.to_string().contains(word), "{error}");
     }
     let unknown = Slots::new(folder.path(), Machine { memory: 0, ..machine() });
-    assert!(unknown.try_take(&Share { memory: 1 << 50, ..share(1, &[]) }).unwrap().is_some(), "0 bytes mean that nobody knows");
+    assert!(
+        unknown.try_take(&Share { memory: 1 << 50, ..share(1, &[]) }).unwrap().is_some(),
+        "0 bytes mean that nobody knows"
+    );
 }
 
 #[tokio::test]

@@ -19,8 +19,8 @@ use trainyard_core::attempt::{AttemptMessage, AttemptOutput, AttemptResult, Atte
 use trainyard_core::event::{AttemptOutcome, Record, RunOutcome};
 use trainyard_core::units::Backoff;
 use trainyard_core::{
-    ArtifactKind, AttemptNumber, Cardinality, Catalogue, Chance, Digest, Error, ErrorKind, KindInfo, OptionProblem, Output, Placement,
-    Result, StageKey, SystemClock,
+    ArtifactKind, AttemptNumber, Cardinality, Catalogue, Chance, Digest, Error, ErrorKind, KindInfo, OptionProblem,
+    Output, Placement, Result, StageKey, SystemClock,
 };
 use trainyard_engine::Pool;
 use trainyard_spec::plan::{Cache, InputBinding, Node, OutputOf, Plan, Request, Retry, When};
@@ -53,7 +53,10 @@ impl Catalogue for NoKinds {
 pub struct Empty;
 
 pub fn empty_result(spec: &AttemptSpec) -> AttemptResult {
-    let outputs = spec.outputs.iter().map(|(name, o)| (name.clone(), Output::new(o.kind, Vec::new(), None, BTreeMap::new()).unwrap()));
+    let outputs = spec
+        .outputs
+        .iter()
+        .map(|(name, o)| (name.clone(), Output::new(o.kind, Vec::new(), None, BTreeMap::new()).unwrap()));
     AttemptResult {
         format: 1,
         run: spec.run.clone(),
@@ -121,7 +124,15 @@ impl Executor for Fake {
         .boxed()
     }
     fn reattach(&self, task: Task, _: watch::Receiver<Wish>, _: Arc<dyn Reports>) -> BoxFuture<'static, Option<Ended>> {
-        async move { task.store.result(&task.spec.run, &task.spec.stage, task.spec.attempt).await.ok().flatten().map(|_| Ended::succeeded()) }.boxed()
+        async move {
+            task.store
+                .result(&task.spec.run, &task.spec.stage, task.spec.attempt)
+                .await
+                .ok()
+                .flatten()
+                .map(|_| Ended::succeeded())
+        }
+        .boxed()
     }
 }
 
@@ -174,8 +185,12 @@ pub fn key(name: &str) -> StageKey {
 
 pub fn node(name: &str, after: &[&str]) -> Node {
     let of = |stage: &&str| OutputOf { stage: key(stage), output: "out".into() };
-    let inputs =
-        InputBinding { port: "in".into(), kind: ArtifactKind::Files, cardinality: Cardinality::Many, from: after.iter().map(of).collect() };
+    let inputs = InputBinding {
+        port: "in".into(),
+        kind: ArtifactKind::Files,
+        cardinality: Cardinality::Many,
+        from: after.iter().map(of).collect(),
+    };
     Node {
         key: key(name),
         kind: "test".into(),

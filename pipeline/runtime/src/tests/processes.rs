@@ -72,14 +72,15 @@ fn end_of(summary: &RunSummary) -> (AttemptOutcome, Error) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_process_publishes_and_its_words_are_kept() {
     let bench = Bench::new().await;
-    let talk =
-        r#"echo plain; echo careful >&2; echo '{"type":"progress","done":1,"total":2,"unit":"steps"}'; echo "threads $RAYON_NUM_THREADS""#;
+    let talk = r#"echo plain; echo careful >&2; echo '{"type":"progress","done":1,"total":2,"unit":"steps"}'; echo "threads $RAYON_NUM_THREADS""#;
     let summary = bench.run(&format!("{talk}; {SUCCEED}"), stage()).await;
     assert_eq!(summary.ending, SUCCEEDED, "{:?}", summary.view);
     assert_eq!(summary.view.stage(&key("a")).unwrap().metrics["loss"], 0.5);
     let log = bench.log(&summary).await;
     assert!(log.contains("plain\n") && log.contains("careful\n") && log.contains("threads 1\n"), "{log}");
-    assert!(bench.watcher.messages.lock().unwrap().iter().any(|m| matches!(m, AttemptMessage::Progress { done: 1, .. })));
+    assert!(
+        bench.watcher.messages.lock().unwrap().iter().any(|m| matches!(m, AttemptMessage::Progress { done: 1, .. }))
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -156,7 +157,13 @@ async fn a_cancelled_process_is_asked_before_it_is_killed() {
     let options = options();
     let (interrupt, watcher) = (options.interrupt.clone(), bench.watcher.clone());
     tokio::spawn(async move {
-        while !watcher.messages.lock().unwrap().iter().any(|m| matches!(m, AttemptMessage::Log { text, .. } if text == "ready")) {
+        while !watcher
+            .messages
+            .lock()
+            .unwrap()
+            .iter()
+            .any(|m| matches!(m, AttemptMessage::Log { text, .. } if text == "ready"))
+        {
             tokio::task::yield_now().await;
         }
         interrupt.raise();
@@ -196,7 +203,13 @@ async fn an_attempt_that_waits_for_slots_says_so_and_one_inside_the_engine_waits
     assert_eq!(summary.ending, SUCCEEDED);
     let watcher = bench.watcher.clone();
     tokio::spawn(async move {
-        while !watcher.messages.lock().unwrap().iter().any(|m| matches!(m, AttemptMessage::Log { text, .. } if text.contains("slots"))) {
+        while !watcher
+            .messages
+            .lock()
+            .unwrap()
+            .iter()
+            .any(|m| matches!(m, AttemptMessage::Log { text, .. } if text.contains("slots")))
+        {
             tokio::task::yield_now().await;
         }
         drop(held);

@@ -26,18 +26,38 @@ async fn a_chain_runs_and_then_hits() {
     assert!(again.view.stages.iter().all(|s| s.status == StageStatus::Hit));
     let verdicts: Vec<Verdict> = forecast(&options(), &plan, &world).await.unwrap().iter().map(|f| f.verdict).collect();
     assert_eq!(verdicts, [Verdict::Hit; 3]);
-    assert_eq!(store.manifest(first.view.stage(&key("c")).unwrap().digest.as_ref().unwrap()).await.unwrap().unwrap().generation, 0);
+    assert_eq!(
+        store
+            .manifest(first.view.stage(&key("c")).unwrap().digest.as_ref().unwrap())
+            .await
+            .unwrap()
+            .unwrap()
+            .generation,
+        0
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_journal_tells_the_whole_run() {
     let store = memory().await;
     let watcher = Arc::new(Watcher::default());
-    let summary = run(options(), plan(vec![node("a", &[])]), world(&store, fake(|_| Act::Succeed), &watcher)).await.unwrap();
+    let summary =
+        run(options(), plan(vec![node("a", &[])]), world(&store, fake(|_| Act::Succeed), &watcher)).await.unwrap();
     assert_eq!(crate::resume::read_run(&store, &summary.run).await.unwrap(), summary.view);
     let batches = JournalReader::read_all(&store, &summary.run).await.unwrap();
     let types: Vec<&str> = batches.iter().flat_map(|b| &b.events).filter_map(|e| e["type"].as_str()).collect();
-    assert_eq!(types, ["writer_opened", "run_created", "stage_digested", "attempt_started", "attempt_ended", "published", "run_finished"]);
+    assert_eq!(
+        types,
+        [
+            "writer_opened",
+            "run_created",
+            "stage_digested",
+            "attempt_started",
+            "attempt_ended",
+            "published",
+            "run_finished"
+        ]
+    );
     let (log, _) = store.read_chunks(&summary.run, &key("a"), 1, Chunk::Log, 0).await.unwrap();
     assert_eq!(log, b"hello\n");
     let (metrics, _) = store.read_chunks(&summary.run, &key("a"), 1, Chunk::Metrics, 0).await.unwrap();
@@ -67,11 +87,16 @@ async fn a_failed_stage_is_an_ending_and_no_error() {
     broken.config = Template::Literal(serde_json::json!({"panic": true}));
     let fails = |_: &_| Act::Fail(Error::data("row 7 is damaged"));
     let summary =
-        run(options(), plan(vec![node("a", &[]), broken, node("c", &["a"])]), world(&store, fake(fails), &watcher)).await.unwrap();
+        run(options(), plan(vec![node("a", &[]), broken, node("c", &["a"])]), world(&store, fake(fails), &watcher))
+            .await
+            .unwrap();
     assert_eq!(summary.ending, FAILED);
     let error = |s: &str| summary.view.stage(&key(s)).unwrap().error.clone().unwrap();
     assert_eq!(error("a").message, "row 7 is damaged");
-    assert_eq!((error("b").kind, summary.view.stage(&key("c")).unwrap().status), (ErrorKind::Bug, StageStatus::Blocked));
+    assert_eq!(
+        (error("b").kind, summary.view.stage(&key("c")).unwrap().status),
+        (ErrorKind::Bug, StageStatus::Blocked)
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -87,7 +112,10 @@ async fn an_interrupt_stops_attempts_and_ends_the_run() {
         }
         interrupt.raise();
     });
-    let summary = run(options, plan(vec![node("a", &[]), node("b", &["a"])]), world(&store, fake(|_| Act::Hang), &watcher)).await.unwrap();
+    let summary =
+        run(options, plan(vec![node("a", &[]), node("b", &["a"])]), world(&store, fake(|_| Act::Hang), &watcher))
+            .await
+            .unwrap();
     assert_eq!(summary.ending, CANCELLED);
     assert!(summary.view.stages.iter().all(|s| s.status == StageStatus::Cancelled));
 }
@@ -112,7 +140,11 @@ async fn a_store_that_turns_read_only_ends_the_run_and_keeps_what_was_published(
     assert!(resumed.resumed);
     assert_eq!(resumed.ending, SUCCEEDED);
     assert_eq!(resumed.view.stage(&key("a")).unwrap().attempts.len(), 1, "what was published is a hit");
-    assert_eq!(resumed.view.stage(&key("b")).unwrap().attempts.len(), 1, "the result that was left is recovered, not computed again");
+    assert_eq!(
+        resumed.view.stage(&key("b")).unwrap().attempts.len(),
+        1,
+        "the result that was left is recovered, not computed again"
+    );
 }
 
 /// A store whose puts fail on command.
@@ -128,7 +160,8 @@ async fn a_manifest_that_is_not_taken_at_once_costs_no_attempt() {
     // More than the tries of one put.
     faulty.inject(Fault::LostRequest, "artifacts/", 6);
     let watcher = Arc::new(Watcher::default());
-    let summary = run(options(), plan(vec![node("a", &[])]), world(&store, fake(|_| Act::Succeed), &watcher)).await.unwrap();
+    let summary =
+        run(options(), plan(vec![node("a", &[])]), world(&store, fake(|_| Act::Succeed), &watcher)).await.unwrap();
     assert_eq!(summary.ending, SUCCEEDED);
     let attempts = &summary.view.stage(&key("a")).unwrap().attempts;
     assert_eq!((attempts.len(), &attempts[0].error), (1, &None));
@@ -173,7 +206,9 @@ async fn many_stages() {
     let chain: Vec<String> = (0..1_000).map(|i| format!("c{i}")).collect();
     let wide_plan = plan(wide.iter().map(|n| inside(n, &[])).collect());
     let chain_plan = plan(
-        (0..chain.len()).map(|i| inside(&chain[i], &chain[..i].iter().rev().take(1).map(String::as_str).collect::<Vec<_>>())).collect(),
+        (0..chain.len())
+            .map(|i| inside(&chain[i], &chain[..i].iter().rev().take(1).map(String::as_str).collect::<Vec<_>>()))
+            .collect(),
     );
     for round in 0..3 {
         let folder = tempfile::tempdir().unwrap();

@@ -42,7 +42,8 @@ async fn left_by_the_dead(store: &Store) -> (Plan, RunId) {
     let mut dead = ProcessId::own();
     dead.pid = 0x3fff_fff0;
     let name = format!("{dead}:test");
-    let opened = |epoch| Record { at: 1, event: Event::WriterOpened { epoch, writer: name.clone() } }.to_value().unwrap();
+    let opened =
+        |epoch| Record { at: 1, event: Event::WriterOpened { epoch, writer: name.clone() } }.to_value().unwrap();
     drop(JournalWriter::open(store, &id, &name, opened).await.unwrap());
     (plan, id)
 }
@@ -58,7 +59,11 @@ fn a_writer_is_judged_by_its_process_and_its_silence() {
     assert_eq!(writer_state(&view(&dead, 100_000), &clock), WriterState::Dead);
     let elsewhere = ProcessId { host: "other".into(), ..own };
     assert_eq!(writer_state(&view(&elsewhere, 99_000), &clock), WriterState::Alive(1_000));
-    assert_eq!(writer_state(&view(&elsewhere, 200_000), &clock), WriterState::Alive(0), "a clock ahead of ours is no silence");
+    assert_eq!(
+        writer_state(&view(&elsewhere, 200_000), &clock),
+        WriterState::Alive(0),
+        "a clock ahead of ours is no silence"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -132,7 +137,8 @@ async fn a_run_whose_writer_fell_silent_on_another_host_is_cancelled_by_whoever_
     let store = memory().await;
     let id = RunId("20261121-000000-000000".into());
     let name = format!("{}:test", ProcessId { host: "elsewhere".into(), ..ProcessId::own() });
-    let opened = |epoch| Record { at: 1_000, event: Event::WriterOpened { epoch, writer: name.clone() } }.to_value().unwrap();
+    let opened =
+        |epoch| Record { at: 1_000, event: Event::WriterOpened { epoch, writer: name.clone() } }.to_value().unwrap();
     let (mut writer, _) = JournalWriter::open(&store, &id, &name, opened).await.unwrap();
     let (clock, chance) = (ManualClock::at_millis(1_000 + SILENCE_MILLIS - 1), Chance::new(7));
     assert_eq!(cancel_run(&store, &id, &clock, &chance).await.unwrap(), Cancelled::Requested, "it may live");
@@ -140,7 +146,10 @@ async fn a_run_whose_writer_fell_silent_on_another_host_is_cancelled_by_whoever_
     assert_eq!(cancel_run(&store, &id, &clock, &chance).await.unwrap(), Cancelled::Ended);
     assert_eq!(read_run(&store, &id).await.unwrap().finished.unwrap().1, RunOutcome::Cancelled);
     let heartbeat = Record { at: 40_000, event: Event::Heartbeat {} }.to_value().unwrap();
-    assert!(matches!(writer.append(&[heartbeat]).await, Err(AppendError::Fenced(_))), "should it live after all, it writes nothing more");
+    assert!(
+        matches!(writer.append(&[heartbeat]).await, Err(AppendError::Fenced(_))),
+        "should it live after all, it writes nothing more"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -150,12 +159,16 @@ async fn a_living_run_sees_the_wish_to_cancel() {
     let folder = tempfile::tempdir().unwrap();
     let local = Store::open(folder.path().to_str().unwrap(), trainyard_store::StoreOptions::default()).await.unwrap();
     drop(store);
-    let running = tokio::spawn(run(options(), plan(vec![node("a", &[])]), world(&local, fake(|_| Act::Hang), &watcher)));
+    let running =
+        tokio::spawn(run(options(), plan(vec![node("a", &[])]), world(&local, fake(|_| Act::Hang), &watcher)));
     wait_for_start(&watcher).await;
     let id = local.list_runs().await.unwrap().pop().unwrap();
     assert_eq!(cancel_run(&local, &id, &SystemClock::new(), &Chance::new(7)).await.unwrap(), Cancelled::Requested);
     let summary = running.await.unwrap().unwrap();
-    assert_eq!((summary.ending.clone(), summary.view.stage(&key("a")).unwrap().status), (CANCELLED, StageStatus::Cancelled));
+    assert_eq!(
+        (summary.ending.clone(), summary.view.stage(&key("a")).unwrap().status),
+        (CANCELLED, StageStatus::Cancelled)
+    );
     let batches = JournalReader::read_all(&local, &id).await.unwrap();
     assert!(batches.iter().flat_map(|b| &b.events).any(|e| e["type"] == "cancel_requested"));
 }

@@ -39,7 +39,9 @@ impl<'e> Checker<'e> {
                     self.link_late(draft, &references.iter().collect::<Vec<_>>(), node.span);
                     late = Some(match late {
                         None => e,
-                        Some(other) => Expression { range: 0..0, term: Term::Binary(Binary::And, Box::new(e), Box::new(other)) },
+                        Some(other) => {
+                            Expression { range: 0..0, term: Term::Binary(Binary::And, Box::new(e), Box::new(other)) }
+                        }
                     });
                 }
             }
@@ -55,14 +57,20 @@ impl<'e> Checker<'e> {
     }
 
     fn condition(&mut self, view: &View<'_>, node: &Node) -> Option<Condition> {
-        let bound = Binder { sources: &self.expanded.sources, names: view, text: false, diagnostics: &mut self.diagnostics }.bind(node)?;
+        let bound =
+            Binder { sources: &self.expanded.sources, names: view, text: false, diagnostics: &mut self.diagnostics }
+                .bind(node)?;
         if let BoundContent::Expression(e) = &bound.content {
             return match e.check_types() {
                 Ok(Type::Bool | Type::Any) => Some(Condition::Late(e.clone())),
                 Ok(other) => {
                     self.report(
-                        Diagnostic::error("wrong-type", bound.span, format!("`when` must be true or false, this is {other}"))
-                            .help("compare it with something"),
+                        Diagnostic::error(
+                            "wrong-type",
+                            bound.span,
+                            format!("`when` must be true or false, this is {other}"),
+                        )
+                        .help("compare it with something"),
                     );
                     None
                 }
@@ -73,7 +81,11 @@ impl<'e> Checker<'e> {
         match bound.value() {
             Some(Value::Bool(b)) => Some(Condition::Known(b)),
             _ => {
-                let d = Diagnostic::error("wrong-type", bound.span, format!("`when` must be true or false, found {}", bound.describe()));
+                let d = Diagnostic::error(
+                    "wrong-type",
+                    bound.span,
+                    format!("`when` must be true or false, found {}", bound.describe()),
+                );
                 self.report(d.help("write an expression: `when: ${{ stages.gate.metrics.accuracy > 0.2 }}`"));
                 None
             }
@@ -85,9 +97,13 @@ impl<'e> Checker<'e> {
         let mut good = true;
         for (view, raw) in self.homes(draft) {
             let Some(node) = raw.get("needs") else { continue };
-            let Some(bound) =
-                Binder { sources: &self.expanded.sources, names: &view, text: false, diagnostics: &mut self.diagnostics }.bind(node)
-            else {
+            let Some(bound) = Binder {
+                sources: &self.expanded.sources,
+                names: &view,
+                text: false,
+                diagnostics: &mut self.diagnostics,
+            }
+            .bind(node) else {
                 good = false;
                 continue;
             };

@@ -68,7 +68,9 @@ impl Checker<'_> {
     /// What contradicts between a complete config and the number of artifacts at the ports. Silent where a list is not known before
     /// the run: the stage looks again.
     pub(super) fn wiring(&mut self, info: &KindInfo, config: &Value, inputs: &[InputBinding], with: &Bound) {
-        let late = |of: &OutputOf| self.index.get(of.stage.0.as_str()).is_some_and(|draft| self.expanded.drafts[*draft].late.is_some());
+        let late = |of: &OutputOf| {
+            self.index.get(of.stage.0.as_str()).is_some_and(|draft| self.expanded.drafts[*draft].late.is_some())
+        };
         if inputs.iter().flat_map(|i| &i.from).any(late) {
             return;
         }
@@ -85,12 +87,18 @@ impl Checker<'_> {
     }
 
     /// Makes source paths absolute in the config and looks up their content.
-    fn resolve_sources(&mut self, draft: usize, config: &mut BTreeMap<String, Template>, read: &ReadOptions) -> BTreeMap<String, Source> {
+    fn resolve_sources(
+        &mut self,
+        draft: usize,
+        config: &mut BTreeMap<String, Template>,
+        read: &ReadOptions,
+    ) -> BTreeMap<String, Source> {
         let mut sources = BTreeMap::new();
         for found in &read.sources {
             let location = self.location(draft, &found.text);
             let Some(source) = self.source(&location, found.span) else { continue };
-            let parts: Vec<String> = found.pointer.split('/').skip(1).map(|p| p.replace("~1", "/").replace("~0", "~")).collect();
+            let parts: Vec<String> =
+                found.pointer.split('/').skip(1).map(|p| p.replace("~1", "/").replace("~0", "~")).collect();
             if let Some((first, rest)) = parts.split_first()
                 && let Some(template) = config.get_mut(first)
             {
@@ -132,12 +140,17 @@ impl Checker<'_> {
     }
 
     /// `files:` of a `run` stage: relative name → absolute path, and the sources under `/files/…`.
-    pub(super) fn run_files(&mut self, draft: usize, view: &View<'_>) -> Option<(Map<String, Value>, BTreeMap<String, Source>)> {
+    pub(super) fn run_files(
+        &mut self,
+        draft: usize,
+        view: &View<'_>,
+    ) -> Option<(Map<String, Value>, BTreeMap<String, Source>)> {
         let expanded = self.expanded;
         let mut files = Map::new();
         let mut sources = BTreeMap::new();
         let Some(node) = expanded.raw(draft).get("files") else { return Some((files, sources)) };
-        let bound = Binder { sources: &expanded.sources, names: view, text: false, diagnostics: &mut self.diagnostics }.bind(node)?;
+        let bound = Binder { sources: &expanded.sources, names: view, text: false, diagnostics: &mut self.diagnostics }
+            .bind(node)?;
         let names = Reader { diagnostics: &mut self.diagnostics }.strings(&bound, "`files`")?;
         let mut good = true;
         for (i, name) in names.iter().enumerate() {
@@ -152,7 +165,11 @@ impl Checker<'_> {
             sources.insert(format!("/files/{}", escape(relative)), source);
             if files.insert(relative.to_string(), Value::String(location)).is_some() {
                 good = false;
-                self.report(Diagnostic::error("duplicate-name", span, format!("two files would be called `{relative}`")));
+                self.report(Diagnostic::error(
+                    "duplicate-name",
+                    span,
+                    format!("two files would be called `{relative}`"),
+                ));
             }
         }
         good.then_some((files, sources))

@@ -47,7 +47,8 @@ impl Checker<'_> {
     pub(super) fn envelope(&mut self, draft: usize, view: &View<'_>, info: Option<&KindInfo>) -> Option<Envelope> {
         let resources = self.read(draft, view, "resources", requests).unwrap_or(Some(vec![no_request()]));
         let retry = self.read(draft, view, "retry", retry).unwrap_or_else(|| Some(default_retry()));
-        let timeout = self.read(draft, view, "timeout", |b, r| r.duration(b, "`timeout`")).map_or(Some(None), |t| t.map(Some));
+        let timeout =
+            self.read(draft, view, "timeout", |b, r| r.duration(b, "`timeout`")).map_or(Some(None), |t| t.map(Some));
         let cache = self.read(draft, view, "cache", cache).unwrap_or(Some(Cache::Enabled));
         let checks = self.read(draft, view, "checks", |b, r| checks(b, info, r)).unwrap_or_else(|| Some(Vec::new()));
         let description = self.description(draft, view);
@@ -74,28 +75,41 @@ impl Checker<'_> {
         get: impl FnOnce(&Bound, &mut Reader<'_>) -> Option<T>,
     ) -> Option<Option<T>> {
         let node = self.expanded.raw(draft).get(key)?;
-        let bound = Binder { sources: &self.expanded.sources, names: view, text: false, diagnostics: &mut self.diagnostics }.bind(node);
+        let bound =
+            Binder { sources: &self.expanded.sources, names: view, text: false, diagnostics: &mut self.diagnostics }
+                .bind(node);
         Some(bound.and_then(|b| get(&b, &mut Reader { diagnostics: &mut self.diagnostics })))
     }
 
     fn description(&mut self, draft: usize, view: &View<'_>) -> Option<String> {
         let Some(node) = self.expanded.raw(draft).get("description") else { return Some(String::new()) };
-        let bound = Binder { sources: &self.expanded.sources, names: view, text: true, diagnostics: &mut self.diagnostics }.bind(node)?;
+        let bound =
+            Binder { sources: &self.expanded.sources, names: view, text: true, diagnostics: &mut self.diagnostics }
+                .bind(node)?;
         Reader { diagnostics: &mut self.diagnostics }.string(&bound, "`description`")
     }
 
     fn secrets(&mut self, draft: usize, view: &View<'_>) -> Option<Vec<String>> {
-        let Some(found) = self.read(draft, view, "secrets", |b, r| r.strings(b, "`secrets`")) else { return Some(Vec::new()) };
+        let Some(found) = self.read(draft, view, "secrets", |b, r| r.strings(b, "`secrets`")) else {
+            return Some(Vec::new());
+        };
         let mut names = found?;
         let node = self.expanded.raw(draft).get("secrets");
         let mut good = true;
         for (i, name) in names.iter().enumerate() {
             if !self.site.secrets.contains_key(name) {
                 good = false;
-                let span = node.and_then(|n| n.list()).and_then(|l| l.get(i)).or(node).map_or(self.expanded.raw(draft).id_span, |n| n.span);
+                let span = node
+                    .and_then(|n| n.list())
+                    .and_then(|l| l.get(i))
+                    .or(node)
+                    .map_or(self.expanded.raw(draft).id_span, |n| n.span);
                 let help = suggest(name, self.site.secrets.keys().map(String::as_str)).filter(|h| h.starts_with("did"));
                 let help = help.unwrap_or_else(|| format!("add `secrets: {{{name}: env:{name}}}` to trainyard.yaml"));
-                self.report(Diagnostic::error("unknown-secret", span, format!("the site file provides no secret `{name}`")).help(help));
+                self.report(
+                    Diagnostic::error("unknown-secret", span, format!("the site file provides no secret `{name}`"))
+                        .help(help),
+                );
             }
         }
         names.sort();
@@ -106,7 +120,8 @@ impl Checker<'_> {
     fn bound_env(&mut self, draft: usize, view: &View<'_>) -> Option<Vec<(String, Template)>> {
         let expanded = self.expanded;
         let Some(node) = expanded.raw(draft).get("env") else { return Some(Vec::new()) };
-        let bound = Binder { sources: &expanded.sources, names: view, text: true, diagnostics: &mut self.diagnostics }.bind(node)?;
+        let bound = Binder { sources: &expanded.sources, names: view, text: true, diagnostics: &mut self.diagnostics }
+            .bind(node)?;
         let BoundContent::Map(entries) = &bound.content else {
             Reader { diagnostics: &mut self.diagnostics }.wrong(&bound, "`env`", "a map from names to texts");
             return None;
@@ -116,8 +131,11 @@ impl Checker<'_> {
         for entry in entries {
             if !crate::expression::is_name(&entry.key) || entry.key.starts_with("TRAINYARD_") {
                 good = false;
-                let d =
-                    Diagnostic::error("wrong-name", entry.key_span, format!("`{}` cannot be set as an environment variable", entry.key));
+                let d = Diagnostic::error(
+                    "wrong-name",
+                    entry.key_span,
+                    format!("`{}` cannot be set as an environment variable", entry.key),
+                );
                 self.report(d.help("letters, digits and `_`; names that start with `TRAINYARD_` are taken"));
             }
             match run_stage::word(&entry.value, &mut self.diagnostics) {
@@ -165,7 +183,8 @@ fn retry(bound: &Bound, reader: &mut Reader<'_>) -> Option<Retry> {
 fn retry_kinds(bound: &Bound, reader: &mut Reader<'_>) -> Option<Vec<ErrorKind>> {
     let words = RETRY_KINDS.map(|(name, _)| name);
     let items = reader.list(bound, "`on`")?;
-    let found: Vec<Option<&str>> = items.iter().map(|item| reader.word(item, "a kind of error to retry on", &words)).collect();
+    let found: Vec<Option<&str>> =
+        items.iter().map(|item| reader.word(item, "a kind of error to retry on", &words)).collect();
     let found: Vec<&str> = found.into_iter().collect::<Option<_>>()?;
     Some(RETRY_KINDS.iter().filter(|(name, _)| found.contains(name)).map(|(_, kind)| *kind).collect())
 }
@@ -191,7 +210,10 @@ fn requests(bound: &Bound, reader: &mut Reader<'_>) -> Option<Vec<Request>> {
     let Some(any_of) = fields.get("any_of") else { return Some(vec![base]) };
     let alternatives = reader.list(any_of, "`any_of`")?;
     if alternatives.is_empty() {
-        reader.report(Diagnostic::error("wrong-value", any_of.span, "`any_of` is empty").help("leave it out, or end it with `{}`"));
+        reader.report(
+            Diagnostic::error("wrong-value", any_of.span, "`any_of` is empty")
+                .help("leave it out, or end it with `{}`"),
+        );
         return None;
     }
     let laid: Vec<Option<Request>> = alternatives
@@ -235,12 +257,19 @@ fn checks(bound: &Bound, info: Option<&KindInfo>, reader: &mut Reader<'_>) -> Op
 fn check(bound: &Bound, info: Option<&KindInfo>, reader: &mut Reader<'_>) -> Option<Check> {
     let fields = reader.map(bound, "a check", &["metric", "min", "max", "severity", "role"])?;
     let Some(metric_bound) = fields.get("metric") else {
-        reader.report(Diagnostic::error("missing-key", bound.span, "a check has no `metric`").help("as in `{metric: accuracy, min: 0.5}`"));
+        reader.report(
+            Diagnostic::error("missing-key", bound.span, "a check has no `metric`")
+                .help("as in `{metric: accuracy, min: 0.5}`"),
+        );
         return None;
     };
     let metric = reader.string(metric_bound, "`metric`")?;
     if let Some(info) = info.filter(|i| !has_metric(i, &metric)) {
-        let d = Diagnostic::error("unknown-metric", metric_bound.span, format!("`{}` reports no metric `{metric}`", info.name));
+        let d = Diagnostic::error(
+            "unknown-metric",
+            metric_bound.span,
+            format!("`{}` reports no metric `{metric}`", info.name),
+        );
         reader.report(d.help_if(suggest(&metric, info.metrics.iter().copied())));
     }
     let min = reader.optional(fields.get("min").filter(|b| !b.is_null()), |r, b| r.float(b, "`min`"));
@@ -249,7 +278,11 @@ fn check(bound: &Bound, info: Option<&KindInfo>, reader: &mut Reader<'_>) -> Opt
     let role = reader.optional(fields.get("role"), |r, b| r.word(b, "`role`", &["mechanism", "guard"]));
     let (min, max) = (min?, max?);
     if min.is_none() && max.is_none() {
-        reader.report(Diagnostic::error("missing-key", bound.span, format!("the check of `{metric}` has neither `min` nor `max`")));
+        reader.report(Diagnostic::error(
+            "missing-key",
+            bound.span,
+            format!("the check of `{metric}` has neither `min` nor `max`"),
+        ));
         return None;
     }
     if min.zip(max).is_some_and(|(min, max)| min > max) {

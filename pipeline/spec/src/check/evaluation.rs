@@ -36,10 +36,15 @@ impl Checker<'_> {
         let expanded = self.expanded;
         crate::workflow::check_id(&entry.key, entry.key_span, "evaluation set", &mut self.diagnostics);
         let view = View::at(expanded, space, None, &[]);
-        let bound = Binder { sources: &expanded.sources, names: &view, text: false, diagnostics: &mut self.diagnostics }.bind(&entry.value);
+        let bound =
+            Binder { sources: &expanded.sources, names: &view, text: false, diagnostics: &mut self.diagnostics }
+                .bind(&entry.value);
         let Some(bound) = bound else { return };
         let mut reader = Reader { diagnostics: &mut self.diagnostics };
-        let Some(fields) = reader.map(&bound, "an evaluation set", &["artifact", "excluded_from", "description"]) else { return };
+        let Some(fields) = reader.map(&bound, "an evaluation set", &["artifact", "excluded_from", "description"])
+        else {
+            return;
+        };
         let (Some(artifact), Some(excluded)) = (fields.get("artifact"), fields.get("excluded_from")) else {
             let d = Diagnostic::error(
                 "missing-key",
@@ -49,7 +54,8 @@ impl Checker<'_> {
             return reader.report(d.help("as in `{artifact: \"${{ stages.halves.b }}\", excluded_from: [prm]}`"));
         };
         let Some(items) = reader.list(excluded, "`excluded_from`") else { return };
-        let named: Vec<(Option<String>, Span)> = items.iter().map(|b| (reader.string(b, "an item of `excluded_from`"), b.span)).collect();
+        let named: Vec<(Option<String>, Span)> =
+            items.iter().map(|b| (reader.string(b, "an item of `excluded_from`"), b.span)).collect();
         let mut forbidden: HashSet<usize> = HashSet::new();
         for (id, span) in named {
             let Some(id) = id else { continue };
@@ -108,9 +114,14 @@ impl Checker<'_> {
             let d = Diagnostic::error(
                 "evaluation-set",
                 span,
-                format!("stage `{stage}` must not see the evaluation set `{}`, but gets {}", entry.key, way.join(" → ")),
+                format!(
+                    "stage `{stage}` must not see the evaluation set `{}`, but gets {}",
+                    entry.key,
+                    way.join(" → ")
+                ),
             );
-            let d = d.help("train on another split; only an input called `evaluation` may compare or measure against it");
+            let d =
+                d.help("train on another split; only an input called `evaluation` may compare or measure against it");
             self.report(d.related(entry.key_span, "the set is declared here"));
         }
     }

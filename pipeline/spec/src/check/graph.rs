@@ -54,7 +54,8 @@ impl Checker<'_> {
         let mut names: Vec<String> = path.iter().map(|link| name(link.from)).collect();
         names.push(name(component[0]));
         let start = self.expanded.raw(component[0]).id_span;
-        let mut d = Diagnostic::error("cycle", start, format!("these stages wait for each other: {}", names.join(" → ")));
+        let mut d =
+            Diagnostic::error("cycle", start, format!("these stages wait for each other: {}", names.join(" → ")));
         d = d.help("each arrow is an input, a `needs` or a metric that is read; remove one of them");
         for link in &path {
             d = d.related(link.span, format!("`{}` waits for `{}` here", name(link.to), name(link.from)));

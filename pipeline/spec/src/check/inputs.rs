@@ -9,16 +9,25 @@ use trainyard_core::{ArtifactKind, Cardinality, KindInfo, PortInfo};
 
 impl Checker<'_> {
     /// Inputs of a stage with `uses`, in the kind's order.
-    pub(super) fn kind_inputs(&mut self, draft: usize, view: &View<'_>, info: &KindInfo, with: &Bound) -> Option<Vec<InputBinding>> {
+    pub(super) fn kind_inputs(
+        &mut self,
+        draft: usize,
+        view: &View<'_>,
+        info: &KindInfo,
+        with: &Bound,
+    ) -> Option<Vec<InputBinding>> {
         let entries = entries(with);
         let mut bindings = Vec::new();
         let mut good = true;
         for port in &info.inputs {
             match entries.iter().find(|e| e.key == port.name) {
                 Some(entry) if !entry.value.is_null() => match self.bind_port(draft, view, port, &entry.value) {
-                    Some(from) => {
-                        bindings.push(InputBinding { port: port.name.to_string(), kind: port.kind, cardinality: port.cardinality, from })
-                    }
+                    Some(from) => bindings.push(InputBinding {
+                        port: port.name.to_string(),
+                        kind: port.kind,
+                        cardinality: port.cardinality,
+                        from,
+                    }),
                     None => good = false,
                 },
                 given if port.cardinality == Cardinality::One => {
@@ -90,8 +99,12 @@ impl Checker<'_> {
             if let Some(other) = targets.items.iter().find(|t| t.kind != kind) {
                 good = false;
                 self.report(
-                    Diagnostic::error("port-kind", entry.value.span, format!("`{}` mixes kinds: {kind} and {}", entry.key, other.kind))
-                        .help("use one input for each kind"),
+                    Diagnostic::error(
+                        "port-kind",
+                        entry.value.span,
+                        format!("`{}` mixes kinds: {kind} and {}", entry.key, other.kind),
+                    )
+                    .help("use one input for each kind"),
                 );
             }
             for target in &targets.items {
@@ -133,7 +146,11 @@ impl Checker<'_> {
     }
 
     fn outputs_of(&self, targets: &Targets) -> Vec<OutputOf> {
-        targets.items.iter().map(|t| OutputOf { stage: self.expanded.key(t.draft).clone(), output: t.port.clone() }).collect()
+        targets
+            .items
+            .iter()
+            .map(|t| OutputOf { stage: self.expanded.key(t.draft).clone(), output: t.port.clone() })
+            .collect()
     }
 
     fn listed(&self, targets: &Targets) -> String {
@@ -147,8 +164,11 @@ impl Checker<'_> {
 
     fn wrong_kind(&mut self, draft: usize, port: &PortInfo, target: &Target, span: Span) {
         let producer = self.expanded.raw(target.draft);
-        let fitting: Vec<String> =
-            self.output_names(target.draft, port.kind).iter().map(|name| format!("`stages.{}.{name}`", producer.id)).collect();
+        let fitting: Vec<String> = self
+            .output_names(target.draft, port.kind)
+            .iter()
+            .map(|name| format!("`stages.{}.{name}`", producer.id))
+            .collect();
         let d = Diagnostic::error(
             "port-kind",
             span,

@@ -17,8 +17,13 @@ impl Checker<'_> {
             for entry in &home.workflow.outputs {
                 crate::workflow::check_id(&entry.key, entry.key_span, "output", &mut self.diagnostics);
                 let view = View::at(expanded, space, None, &[]);
-                let bound =
-                    Binder { sources: &expanded.sources, names: &view, text: false, diagnostics: &mut self.diagnostics }.bind(&entry.value);
+                let bound = Binder {
+                    sources: &expanded.sources,
+                    names: &view,
+                    text: false,
+                    diagnostics: &mut self.diagnostics,
+                }
+                .bind(&entry.value);
                 let Some(bound) = bound else { continue };
                 match view.all_targets(&bound) {
                     Err(trouble) => self.trouble(trouble, bound.span),
@@ -46,16 +51,24 @@ impl Checker<'_> {
         let expanded = self.expanded;
         for home in expanded.spaces.iter().skip(1) {
             if let Some(entry) = &home.workflow.schedule {
-                self.report(Diagnostic::warning("schedule", entry.key_span, "the schedule of an embedded file has no effect"));
+                self.report(Diagnostic::warning(
+                    "schedule",
+                    entry.key_span,
+                    "the schedule of an embedded file has no effect",
+                ));
             }
         }
         let entry = expanded.spaces.first()?.workflow.schedule.as_ref()?;
         let view = View::at(expanded, 0, None, &[]);
         let bound =
-            Binder { sources: &expanded.sources, names: &view, text: false, diagnostics: &mut self.diagnostics }.bind(&entry.value)?;
+            Binder { sources: &expanded.sources, names: &view, text: false, diagnostics: &mut self.diagnostics }
+                .bind(&entry.value)?;
         let schedule = schedule::read(&bound, &mut Reader { diagnostics: &mut self.diagnostics })?;
-        let d = Diagnostic::note("schedule", entry.key_span, "nothing in this build starts a workflow by its schedule yet");
-        self.report(d.help("until then let cron call `trainyard run` on this file; what is unchanged comes from the cache"));
+        let d =
+            Diagnostic::note("schedule", entry.key_span, "nothing in this build starts a workflow by its schedule yet");
+        self.report(
+            d.help("until then let cron call `trainyard run` on this file; what is unchanged comes from the cache"),
+        );
         Some(schedule)
     }
 }

@@ -16,8 +16,11 @@ impl Checker<'_> {
             let Some(nearest) = self.nearest_misfit(node) else { continue };
             let raw = self.expanded.raw(draft);
             let span = raw.entry("resources").map_or(raw.id_span, |e| e.key_span);
-            let d =
-                Diagnostic::error("never-placed", span, format!("stage `{}` can never be placed: no pool has what it asks for", raw.id));
+            let d = Diagnostic::error(
+                "never-placed",
+                span,
+                format!("stage `{}` can never be placed: no pool has what it asks for", raw.id),
+            );
             self.report(d.help(nearest));
         }
     }

@@ -85,7 +85,10 @@ impl<'e> Checker<'e> {
                 let info = expanded.catalogue.kind(name);
                 if info.is_none() {
                     let help = suggest(name, expanded.catalogue.names());
-                    self.report(Diagnostic::error("unknown-kind", *span, format!("there is no stage kind `{name}`")).help_if(help));
+                    self.report(
+                        Diagnostic::error("unknown-kind", *span, format!("there is no stage kind `{name}`"))
+                            .help_if(help),
+                    );
                 }
                 info.map(Kind::Known)
             }
@@ -163,7 +166,9 @@ impl<'e> Checker<'e> {
     fn with(&mut self, draft: usize) -> Option<Bound> {
         let expanded = self.expanded;
         let raw = expanded.raw(draft);
-        let Some(entry) = raw.entry("with") else { return Some(Bound { span: raw.id_span, content: BoundContent::Map(Vec::new()) }) };
+        let Some(entry) = raw.entry("with") else {
+            return Some(Bound { span: raw.id_span, content: BoundContent::Map(Vec::new()) });
+        };
         let tree::Content::Map(entries) = &entry.value.content else {
             self.report(Diagnostic::error(
                 "wrong-type",
@@ -176,7 +181,9 @@ impl<'e> Checker<'e> {
         let mut good = Vec::new();
         let mut all = true;
         for e in entries {
-            let value = Binder { sources: &expanded.sources, names: &view, text: false, diagnostics: &mut self.diagnostics }.bind(&e.value);
+            let value =
+                Binder { sources: &expanded.sources, names: &view, text: false, diagnostics: &mut self.diagnostics }
+                    .bind(&e.value);
             match value {
                 Some(value) => good.push(BoundEntry { key: e.key.clone(), key_span: e.key_span, value }),
                 None => all = false,
@@ -219,20 +226,29 @@ impl<'e> Checker<'e> {
             ));
             return None;
         };
-        if targets.list || !matches!(target.kind, ArtifactKind::Problems | ArtifactKind::Trajectories | ArtifactKind::Table) {
-            let d =
-                Diagnostic::error("port-kind", late.rows.span, format!("`for_each` takes the rows of a table, this is {}", target.kind));
+        if targets.list
+            || !matches!(target.kind, ArtifactKind::Problems | ArtifactKind::Trajectories | ArtifactKind::Table)
+        {
+            let d = Diagnostic::error(
+                "port-kind",
+                late.rows.span,
+                format!("`for_each` takes the rows of a table, this is {}", target.kind),
+            );
             self.report(d);
             return None;
         }
         self.link_data(target, draft, "for_each", late.rows.span);
-        Some(FanOut { rows_of: OutputOf { stage: self.expanded.key(target.draft).clone(), output: target.port.clone() }, cap: late.cap })
+        Some(FanOut {
+            rows_of: OutputOf { stage: self.expanded.key(target.draft).clone(), output: target.port.clone() },
+            cap: late.cap,
+        })
     }
 
     fn run_config(&mut self, draft: usize, view: &View<'_>) -> Option<Config> {
         let expanded = self.expanded;
         let raw = expanded.raw(draft);
-        let mut binder = Binder { sources: &expanded.sources, names: view, text: true, diagnostics: &mut self.diagnostics };
+        let mut binder =
+            Binder { sources: &expanded.sources, names: view, text: true, diagnostics: &mut self.diagnostics };
         let mut config = run_stage::command(raw, &mut binder)?;
         if let Some(node) = raw.get("run") {
             let references: Vec<_> = config.values().flat_map(Template::references).cloned().collect();

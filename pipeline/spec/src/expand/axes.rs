@@ -63,12 +63,19 @@ pub fn read_matrix(bound: &Bound, reader: &mut Reader<'_>) -> Option<Vec<Axis>> 
         axes.push(Axis { name: entry.key.clone(), labels: labels(&values), values });
     }
     if axes.is_empty() {
-        reader.report(Diagnostic::error("wrong-value", bound.span, "`matrix` has no axis").help("as in `matrix: {seed: [1, 2, 3]}`"));
+        reader.report(
+            Diagnostic::error("wrong-value", bound.span, "`matrix` has no axis")
+                .help("as in `matrix: {seed: [1, 2, 3]}`"),
+        );
         return None;
     }
     let product = axes.iter().try_fold(1usize, |p, a| p.checked_mul(a.values.len()));
     if product.is_none_or(|p| p > MOST_INSTANCES) {
-        reader.report(Diagnostic::error("too-many", bound.span, format!("this matrix has more than {MOST_INSTANCES} instances")));
+        reader.report(Diagnostic::error(
+            "too-many",
+            bound.span,
+            format!("this matrix has more than {MOST_INSTANCES} instances"),
+        ));
         return None;
     }
     Some(axes)
@@ -93,7 +100,11 @@ pub fn read_for_each(bound: &Bound, reader: &mut Reader<'_>) -> Option<Fan> {
     }
     let values = known_list(list, "`for_each`", reader)?;
     if values.len() > cap as usize {
-        let d = Diagnostic::error("too-many", list.span, format!("`for_each` has {} items, the cap is {cap}", values.len()));
+        let d = Diagnostic::error(
+            "too-many",
+            list.span,
+            format!("`for_each` has {} items, the cap is {cap}", values.len()),
+        );
         reader.report(d.help(format!("raise it: `for_each: {{items: …, cap: {}}}`", values.len())));
         return None;
     }
@@ -137,8 +148,10 @@ fn label(value: &Value) -> Option<String> {
         Value::Bool(_) | Value::Number(_) => value.to_string(),
         _ => return None,
     };
-    let safe: String =
-        text.chars().map(|c| if c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '+' | '-') { c } else { '-' }).collect();
+    let safe: String = text
+        .chars()
+        .map(|c| if c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '+' | '-') { c } else { '-' })
+        .collect();
     (!safe.is_empty() && safe.len() <= 40).then_some(safe)
 }
 
@@ -169,7 +182,8 @@ pub fn position(axes: &[Axis], coordinates: &[Coordinate]) -> Option<usize> {
 
 /// Equal for axes of the same names and values, in any order; empty without axes.
 pub fn identity(axes: &[Axis]) -> String {
-    let mut parts: Vec<String> = axes.iter().map(|a| format!("{}={}", a.name, Value::Array(a.values.clone()))).collect();
+    let mut parts: Vec<String> =
+        axes.iter().map(|a| format!("{}={}", a.name, Value::Array(a.values.clone()))).collect();
     parts.sort();
     parts.join(";")
 }
@@ -193,7 +207,8 @@ mod tests {
 
     #[test]
     fn the_first_axis_is_the_slowest() {
-        let axis = |name: &str, values: &[Value]| Axis { name: name.into(), values: values.to_vec(), labels: labels(values) };
+        let axis =
+            |name: &str, values: &[Value]| Axis { name: name.into(), values: values.to_vec(), labels: labels(values) };
         let all = product(&[axis("a", &[json!(1), json!(2)]), axis("b", &[json!("x"), json!("y")])]);
         let keys: Vec<String> = all.iter().map(|i| suffix(i.iter())).collect();
         assert_eq!(keys, ["[a=1,b=x]", "[a=1,b=y]", "[a=2,b=x]", "[a=2,b=y]"]);

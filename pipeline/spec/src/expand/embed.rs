@@ -33,7 +33,8 @@ impl Expanded<'_> {
                 .map(|p| p.file_name().unwrap_or_default().to_string_lossy().into_owned())
                 .collect();
             let d = Diagnostic::error("cycle", span, format!("these files embed each other: {}", names.join(" → ")));
-            self.diagnostics.push(d.help(format!("embedding goes at most {DEEPEST_EMBEDDING} deep and never in a circle")));
+            self.diagnostics
+                .push(d.help(format!("embedding goes at most {DEEPEST_EMBEDDING} deep and never in a circle")));
             return None;
         }
         let workflow = self.load(path, Some(span))?;
@@ -42,7 +43,8 @@ impl Expanded<'_> {
         let prefix = format!("{}{}/", home.prefix, stage.id);
         let inherited: Vec<Coordinate> = home.inherited.iter().chain(coordinates).cloned().collect();
         let folder = home.workflow.folder.clone();
-        let params = self.params(&workflow, &|name| with.get(name).map(|b| Given { bound: b.clone(), folder: &folder }));
+        let params =
+            self.params(&workflow, &|name| with.get(name).map(|b| Given { bound: b.clone(), folder: &folder }));
         let parent = Some(Parent { space, stage: index, coordinates: coordinates.to_vec() });
         chain.push(path.to_path_buf());
         let opened = self.open(workflow, prefix, inherited, params, parent, chain);
@@ -69,7 +71,11 @@ impl Expanded<'_> {
                 let d = Diagnostic::error(
                     "unknown-param",
                     e.key_span,
-                    format!("`{}` has no param `{}`", child.path.file_name().unwrap_or_default().to_string_lossy(), e.key),
+                    format!(
+                        "`{}` has no param `{}`",
+                        child.path.file_name().unwrap_or_default().to_string_lossy(),
+                        e.key
+                    ),
                 );
                 self.diagnostics.push(d.help_if(suggest(&e.key, child.params.iter().map(|p| p.key.as_str()))));
             }

@@ -53,25 +53,39 @@ impl Overrides {
         const LEAD: usize = "-p ".len();
         let file = sources.add("<command line>", None, format!("-p {argument}"));
         let Some((name, text)) = argument.split_once('=') else {
-            let d =
-                Diagnostic::error("argument", sources.span(file, LEAD, LEAD + argument.len()), format!("`{argument}` gives no parameter"));
+            let d = Diagnostic::error(
+                "argument",
+                sources.span(file, LEAD, LEAD + argument.len()),
+                format!("`{argument}` gives no parameter"),
+            );
             diagnostics.push(d.help("write `-p name=value`, or `-p @file`"));
             return;
         };
         let span = sources.span(file, LEAD + name.len() + 1, LEAD + argument.len());
-        let bound = flow_value(text, sources)
-            .unwrap_or_else(|| Bound { span, content: BoundContent::Scalar(Scalar { text: text.to_string(), plain: true }) });
+        let bound = flow_value(text, sources).unwrap_or_else(|| Bound {
+            span,
+            content: BoundContent::Scalar(Scalar { text: text.to_string(), plain: true }),
+        });
         let name_span = sources.span(file, LEAD, LEAD + name.len());
-        self.values.insert(name.to_string(), Override { name_span, bound: respan(bound, span), folder: folder.to_path_buf() });
+        self.values
+            .insert(name.to_string(), Override { name_span, bound: respan(bound, span), folder: folder.to_path_buf() });
     }
 
-    fn read_file(&mut self, path: &str, folder: &Path, files: &dyn Files, sources: &mut Sources, diagnostics: &mut Vec<Diagnostic>) {
+    fn read_file(
+        &mut self,
+        path: &str,
+        folder: &Path,
+        files: &dyn Files,
+        sources: &mut Sources,
+        diagnostics: &mut Vec<Diagnostic>,
+    ) {
         let path = absolute(folder, path);
         let text = match files.read(&path) {
             Ok(text) => text,
             Err(e) => {
                 let file = sources.add("<command line>", None, format!("-p @{}", path.display()));
-                diagnostics.push(Diagnostic::error("missing-file", sources.span(file, 3, 3), e.message).help_if(e.help));
+                diagnostics
+                    .push(Diagnostic::error("missing-file", sources.span(file, 3, 3), e.message).help_if(e.help));
                 return;
             }
         };
@@ -80,7 +94,11 @@ impl Overrides {
         diagnostics.extend(found);
         let Some(Node { content: Content::Map(entries), .. }) = &tree else {
             if let Some(tree) = tree {
-                diagnostics.push(Diagnostic::error("wrong-type", tree.span, "a file of parameters is a map from names to values"));
+                diagnostics.push(Diagnostic::error(
+                    "wrong-type",
+                    tree.span,
+                    "a file of parameters is a map from names to values",
+                ));
             }
             return;
         };
@@ -116,7 +134,10 @@ fn respan(bound: Bound, span: Span) -> Bound {
     let content = match bound.content {
         BoundContent::List(items) => BoundContent::List(items.into_iter().map(|b| respan(b, span)).collect()),
         BoundContent::Map(entries) => BoundContent::Map(
-            entries.into_iter().map(|e| crate::read::BoundEntry { key: e.key, key_span: span, value: respan(e.value, span) }).collect(),
+            entries
+                .into_iter()
+                .map(|e| crate::read::BoundEntry { key: e.key, key_span: span, value: respan(e.value, span) })
+                .collect(),
         ),
         other => other,
     };

@@ -120,8 +120,11 @@ const KEYS: [&str; 7] = ["type", "default", "min", "max", "choices", "items", "d
 /// Reads the declarations.
 pub fn declare(name: &str, span: Span, bound: &Bound, folder: &Path, reader: &mut Reader<'_>) -> Option<Param> {
     if !matches!(bound.content, BoundContent::Map(_)) {
-        let d =
-            Diagnostic::error("wrong-type", bound.span, format!("param `{name}` must be declared by a map, found {}", bound.describe()));
+        let d = Diagnostic::error(
+            "wrong-type",
+            bound.span,
+            format!("param `{name}` must be declared by a map, found {}", bound.describe()),
+        );
         reader.report(d.help("as in `{type: int, default: 200}`"));
         return None;
     }
@@ -129,7 +132,8 @@ pub fn declare(name: &str, span: Span, bound: &Bound, folder: &Path, reader: &mu
     let fields = reader.map(bound, &what, &KEYS)?;
     let Some(kind) = fields.get("type") else {
         reader.report(
-            Diagnostic::error("missing-key", span, format!("{what} has no `type`")).help(format!("one of {}", TYPE_NAMES.join(", "))),
+            Diagnostic::error("missing-key", span, format!("{what} has no `type`"))
+                .help(format!("one of {}", TYPE_NAMES.join(", "))),
         );
         return None;
     };
@@ -161,7 +165,11 @@ fn read_range(param: &mut Param, fields: &Fields<'_>, reader: &mut Reader<'_>) {
             ParamType::Size => reader.size(bound, key).map(|s| s as f64),
             _ => {
                 let span = fields.key_span(key).unwrap_or(bound.span);
-                reader.report(Diagnostic::error("misplaced-key", span, format!("`{key}` has no meaning for {}", param.kind.wanted())));
+                reader.report(Diagnostic::error(
+                    "misplaced-key",
+                    span,
+                    format!("`{key}` has no meaning for {}", param.kind.wanted()),
+                ));
                 None
             }
         };
@@ -179,7 +187,9 @@ pub fn value(param: &Param, given: Option<&Given<'_>>, folder: &Path, reader: &m
         (None, None) => {
             let d = Diagnostic::error("missing-param", param.span, format!("{what} has no value"));
             reader.report(match param.kind {
-                ParamType::Artifact(_) => d.help("it takes an artifact: embed this file with `uses:` and give it under `with`"),
+                ParamType::Artifact(_) => {
+                    d.help("it takes an artifact: embed this file with `uses:` and give it under `with`")
+                }
                 _ => d.help(format!("give `-p {}=…`, or a `default`", param.name)),
             });
             return None;
@@ -296,14 +306,17 @@ fn in_range(param: &Param, value: &Value, span: Span, what: &str, reader: &mut R
         };
         let shown = value.as_str().map_or_else(|| value.to_string(), str::to_string);
         reader.report(
-            Diagnostic::error("out-of-range", span, format!("{what} is {shown}, but must be {range}")).related(param.span, "declared here"),
+            Diagnostic::error("out-of-range", span, format!("{what} is {shown}, but must be {range}"))
+                .related(param.span, "declared here"),
         );
     }
     if !param.choices.is_empty() && !param.choices.contains(value) {
         let shown = |v: &Value| v.as_str().map_or_else(|| v.to_string(), str::to_string);
         let choices: Vec<String> = param.choices.iter().map(shown).collect();
         let d = Diagnostic::error("wrong-value", span, format!("{what} cannot be `{}`", shown(value)));
-        reader.report(d.help_if(suggest(&shown(value), choices.iter().map(String::as_str))).related(param.span, "declared here"));
+        reader.report(
+            d.help_if(suggest(&shown(value), choices.iter().map(String::as_str))).related(param.span, "declared here"),
+        );
         return false;
     }
     !below && !above

@@ -51,12 +51,16 @@ impl Names for View<'_> {
             Reference::Param(name) => self.param(name),
             Reference::Matrix(axis) => self.matrix(axis).map(Some),
             Reference::Item => self.item(),
-            Reference::Input(port) => self.local(port, "inputs", |r| r.inputs.iter().map(|(n, _)| n.as_str()).collect()),
+            Reference::Input(port) => {
+                self.local(port, "inputs", |r| r.inputs.iter().map(|(n, _)| n.as_str()).collect())
+            }
             Reference::Output(port) => self.local(port, "outputs", |r| r.outputs.keys().map(String::as_str).collect()),
             Reference::Artifact { .. } => Ok(None),
             Reference::Metric { .. } | Reference::Status { .. } if self.early => {
                 let trouble = Trouble::new("not-known", format!("`{reference}` is known only after the stage has run"));
-                Err(trouble.help(Some("what decides the shape of the workflow must be known before: use `params` or `matrix`".into())))
+                Err(trouble.help(Some(
+                    "what decides the shape of the workflow must be known before: use `params` or `matrix`".into(),
+                )))
             }
             Reference::Metric { stage, name } => {
                 let term = self.late(stage, |key| Reference::Metric { stage: key, name: name.clone() })?;
@@ -110,7 +114,8 @@ impl<'v> View<'v> {
     fn matrix(&self, axis: &str) -> Result<Term, Trouble> {
         let own = || self.coordinates.iter().filter(|c| c.axis != "item");
         own().find(|c| c.axis == axis).map(|c| Term::Literal(c.value.clone())).ok_or_else(|| {
-            let help = suggest(axis, own().map(|c| c.axis.as_str())).unwrap_or_else(|| "this stage has no `matrix`".into());
+            let help =
+                suggest(axis, own().map(|c| c.axis.as_str())).unwrap_or_else(|| "this stage has no `matrix`".into());
             Trouble::new("unknown-axis", format!("there is no matrix axis `{axis}`")).help(Some(help))
         })
     }
@@ -120,15 +125,19 @@ impl<'v> View<'v> {
             return Ok(None);
         }
         let found = self.coordinates.iter().find(|c| c.axis == "item").map(|c| Term::Literal(c.value.clone()));
-        found.map(Some).ok_or_else(|| Trouble::new("unknown-axis", "`item` has a value only in a stage with `for_each`"))
+        found
+            .map(Some)
+            .ok_or_else(|| Trouble::new("unknown-axis", "`item` has a value only in a stage with `for_each`"))
     }
 
     fn local(&self, port: &str, root: &str, names: impl Fn(&RunPorts) -> Vec<&str>) -> Result<Option<Term>, Trouble> {
         let Some(run) = self.run else {
             let help = "a stage with `uses` gets artifacts by `${{ stages.<id>.<port> }}` under `with`".to_string();
-            return Err(
-                Trouble::new("not-a-run", format!("`{root}` can be used in `run` and in the `env` of such a stage only")).help(Some(help))
-            );
+            return Err(Trouble::new(
+                "not-a-run",
+                format!("`{root}` can be used in `run` and in the `env` of such a stage only"),
+            )
+            .help(Some(help)));
         };
         let names = names(run);
         if names.contains(&port) {
@@ -142,14 +151,17 @@ impl<'v> View<'v> {
     /// Whether the stage's kind reports such a metric; what a `run` stage reports is not known.
     fn reported(&self, stage: &str, name: &str) -> Result<(), Trouble> {
         let raw = self.home().workflow.stage(stage).map(|i| &self.home().workflow.stages[i].body);
-        let Some(info) = raw.and_then(|b| if let Body::Kind { name, .. } = b { self.expanded.catalogue.kind(name) } else { None }) else {
+        let Some(info) =
+            raw.and_then(|b| if let Body::Kind { name, .. } = b { self.expanded.catalogue.kind(name) } else { None })
+        else {
             return Ok(());
         };
         if has_metric(info, name) {
             return Ok(());
         }
         let help = suggest(name, info.metrics.iter().copied());
-        Err(Trouble::new("unknown-metric", format!("stage `{stage}` (`{}`) reports no metric `{name}`", info.name)).help(help))
+        Err(Trouble::new("unknown-metric", format!("stage `{stage}` (`{}`) reports no metric `{name}`", info.name))
+            .help(help))
     }
 
     /// A metric or status: of one instance, or the list over all.
@@ -157,11 +169,15 @@ impl<'v> View<'v> {
         let group = self.group(stage)?;
         let leaf = |draft: usize| Term::Reference(reference(self.expanded.drafts[draft].key.0.clone()));
         let members = self.members(group);
-        let drafts: Option<Vec<usize>> = members.iter().map(|m| if let MemberBody::Draft(d) = m.body { Some(d) } else { None }).collect();
+        let drafts: Option<Vec<usize>> =
+            members.iter().map(|m| if let MemberBody::Draft(d) = m.body { Some(d) } else { None }).collect();
         let Some(drafts) = drafts else {
             let help = "only artifacts leave it, by its `outputs`; put the condition inside of it".to_string();
-            return Err(Trouble::new("unknown-metric", format!("`{stage}` is an embedded workflow: it has no metrics and no status"))
-                .help(Some(help)));
+            return Err(Trouble::new(
+                "unknown-metric",
+                format!("`{stage}` is an embedded workflow: it has no metrics and no status"),
+            )
+            .help(Some(help)));
         };
         match drafts.as_slice() {
             [one] if group.axes.is_empty() || self.same_axes(group) => Ok(leaf(*one)),
@@ -176,7 +192,8 @@ impl<'v> View<'v> {
             return Err(Trouble::new(SILENT, ""));
         }
         let Some(index) = home.workflow.stage(id) else {
-            return Err(Trouble::new("unknown-stage", format!("there is no stage `{id}`")).help(suggest(id, home.workflow.stage_ids())));
+            return Err(Trouble::new("unknown-stage", format!("there is no stage `{id}`"))
+                .help(suggest(id, home.workflow.stage_ids())));
         };
         match home.groups.get(index) {
             Some(group) if !group.broken => Ok(group),
@@ -203,7 +220,8 @@ impl<'v> View<'v> {
     pub fn targets(&self, bound: &Bound) -> Option<Result<Targets, Trouble>> {
         match &bound.content {
             BoundContent::Expression(Expression {
-                term: Term::Reference(r @ (Reference::Artifact { .. } | Reference::Param(_))), ..
+                term: Term::Reference(r @ (Reference::Artifact { .. } | Reference::Param(_))),
+                ..
             }) => Some(self.artifact(r)),
             _ => None,
         }
@@ -248,8 +266,9 @@ impl<'v> View<'v> {
             }
             return Ok(targets);
         }
-        self.targets(bound)
-            .unwrap_or_else(|| Err(Trouble::new("not-an-artifact", format!("an artifact is expected here, found {}", bound.describe()))))
+        self.targets(bound).unwrap_or_else(|| {
+            Err(Trouble::new("not-an-artifact", format!("an artifact is expected here, found {}", bound.describe())))
+        })
     }
 }
 
@@ -293,14 +312,16 @@ impl Expanded<'_> {
         let home = &self.spaces[space];
         let Some(entry) = home.workflow.outputs.iter().find(|e| e.key == name) else {
             let names = home.workflow.outputs.iter().map(|e| e.key.as_str());
-            let help = suggest(name, names)
-                .or_else(|| Some(format!("add `{name}` to the top-level `outputs:` of {}", home.workflow.path.display())));
+            let help = suggest(name, names).or_else(|| {
+                Some(format!("add `{name}` to the top-level `outputs:` of {}", home.workflow.path.display()))
+            });
             return Err(Trouble::new("unknown-port", format!("`{stage}` exports no `{name}`")).help(help));
         };
         let view = View::at(self, space, None, &[]);
         // Mistakes in the embedded file's `outputs` are reported at their own place.
         let mut ignored = Vec::new();
-        let bound = Binder { sources: &self.sources, names: &view, text: false, diagnostics: &mut ignored }.bind(&entry.value);
+        let bound =
+            Binder { sources: &self.sources, names: &view, text: false, diagnostics: &mut ignored }.bind(&entry.value);
         match bound.map(|b| view.all_targets(&b)) {
             Some(Ok(targets)) => Ok(targets),
             _ => Err(Trouble::new(SILENT, "")),

@@ -26,7 +26,9 @@ pub fn evaluate(e: &Expression, scope: &dyn Scope) -> Result<Value, Fault> {
         Term::Binary(operator @ (Binary::Equal | Binary::Unequal), left, right) if is_null(left) || is_null(right) => {
             operator.apply(&or_null(left, scope)?, &or_null(right, scope)?).map_err(at)
         }
-        Term::Binary(operator, left, right) => operator.apply(&evaluate(left, scope)?, &evaluate(right, scope)?).map_err(at),
+        Term::Binary(operator, left, right) => {
+            operator.apply(&evaluate(left, scope)?, &evaluate(right, scope)?).map_err(at)
+        }
         Term::Index(base, i) => index(&evaluate(base, scope)?, &evaluate(i, scope)?).map_err(at),
         Term::Call(Function::Default, arguments) => match or_null(&arguments[0], scope)? {
             Value::Null => evaluate(&arguments[1], scope),
@@ -72,7 +74,9 @@ fn look_up(reference: &Reference, range: &Range<usize>, scope: &dyn Scope) -> Re
     value.ok_or_else(|| {
         let fault = Fault::new(range, format!("`{reference}` is not known here"));
         match reference {
-            Reference::Metric { .. } => fault.help("the stage did not report this metric; `default(…, 0)` gives a value for that case"),
+            Reference::Metric { .. } => {
+                fault.help("the stage did not report this metric; `default(…, 0)` gives a value for that case")
+            }
             _ => fault,
         }
     })
@@ -84,7 +88,9 @@ pub fn index(base: &Value, index: &Value) -> Result<Value, String> {
         (Value::Array(items), Value::Number(n)) => {
             let position = n.as_u64().and_then(|i| usize::try_from(i).ok());
             let found = position.and_then(|i| items.get(i));
-            found.cloned().ok_or_else(|| format!("index {n} is outside of this list of {} (the first is 0)", items.len()))
+            found
+                .cloned()
+                .ok_or_else(|| format!("index {n} is outside of this list of {} (the first is 0)", items.len()))
         }
         (Value::Object(map), Value::String(key)) => map.get(key).cloned().ok_or_else(|| {
             let keys: Vec<&str> = map.keys().map(String::as_str).collect();

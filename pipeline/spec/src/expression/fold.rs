@@ -8,7 +8,9 @@ use serde_json::Value;
 /// The expression with its references replaced and everything known computed.
 pub fn rewrite(e: &Expression, replace: Replace<'_>) -> Result<Expression, Fault> {
     let at = |message: String| Fault::new(&e.range, message);
-    let all = |items: &[Expression], replace: Replace<'_>| items.iter().map(|i| rewrite(i, replace)).collect::<Result<Vec<_>, _>>();
+    let all = |items: &[Expression], replace: Replace<'_>| {
+        items.iter().map(|i| rewrite(i, replace)).collect::<Result<Vec<_>, _>>()
+    };
     let term = match &e.term {
         Term::Literal(_) => e.term.clone(),
         Term::Reference(reference) => replace(reference, &e.range)?.unwrap_or_else(|| e.term.clone()),

@@ -26,7 +26,8 @@ pub enum Function {
 }
 
 impl Function {
-    pub const ALL: [Self; 7] = [Self::Contains, Self::Default, Self::Join, Self::Len, Self::Max, Self::Min, Self::StartsWith];
+    pub const ALL: [Self; 7] =
+        [Self::Contains, Self::Default, Self::Join, Self::Len, Self::Max, Self::Min, Self::StartsWith];
     pub fn name(self) -> &'static str {
         match self {
             Self::Len => "len",

@@ -20,8 +20,9 @@ pub enum Token {
 pub type Placed = (Token, Range<usize>);
 
 /// Longest first, so that `<=` wins over `<`.
-const SYMBOLS: [&str; 22] =
-    ["||", "&&", "==", "!=", "<=", ">=", "<", ">", "!", "+", "-", "*", "/", "%", "(", ")", "[", "]", ",", ".", "{", "}"];
+const SYMBOLS: [&str; 22] = [
+    "||", "&&", "==", "!=", "<=", ">=", "<", ">", "!", "+", "-", "*", "/", "%", "(", ")", "[", "]", ",", ".", "{", "}",
+];
 
 /// Tokens of `text` from `start` on. With `embedded`, stops at the first `}}` outside of strings and returns its position.
 pub fn tokens(text: &str, start: usize, embedded: bool) -> Result<(Vec<Placed>, usize), Fault> {
@@ -31,7 +32,9 @@ pub fn tokens(text: &str, start: usize, embedded: bool) -> Result<(Vec<Placed>, 
         let rest = &text[at..];
         let Some(first) = rest.chars().next() else {
             if embedded {
-                return Err(Fault::new(&(start..text.len()), "this `${{` is never closed").help("end the expression with `}}`"));
+                return Err(
+                    Fault::new(&(start..text.len()), "this `${{` is never closed").help("end the expression with `}}`")
+                );
             }
             return Ok((found, at));
         };
@@ -88,13 +91,17 @@ fn number(rest: &str, at: usize) -> Result<(Token, usize), Fault> {
     let text = &rest[..length];
     let range = at..at + length;
     if bytes.get(length).is_some_and(|b| b.is_ascii_alphabetic() || *b == b'_') {
-        return Err(
-            Fault::new(&range, format!("`{text}` is followed by letters")).help("durations and sizes cannot stand in an expression")
-        );
+        return Err(Fault::new(&range, format!("`{text}` is followed by letters"))
+            .help("durations and sizes cannot stand in an expression"));
     }
-    let value =
-        if float { text.parse::<f64>().ok().filter(|f| f.is_finite()).map(Value::from) } else { text.parse::<i64>().ok().map(Value::from) };
-    value.map(|v| (Token::Number(v), length)).ok_or_else(|| Fault::new(&range, format!("the number `{text}` is too large")))
+    let value = if float {
+        text.parse::<f64>().ok().filter(|f| f.is_finite()).map(Value::from)
+    } else {
+        text.parse::<i64>().ok().map(Value::from)
+    };
+    value
+        .map(|v| (Token::Number(v), length))
+        .ok_or_else(|| Fault::new(&range, format!("the number `{text}` is too large")))
 }
 
 /// `'it''s'`.

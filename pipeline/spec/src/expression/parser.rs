@@ -52,9 +52,8 @@ impl Parser {
         let expression = self.binary(1)?;
         match self.tokens.get(self.next) {
             None => Ok(expression),
-            Some((_, range)) => {
-                Err(Fault::new(range, "the expression should end here").help("put an operator in between, or parentheses around it"))
-            }
+            Some((_, range)) => Err(Fault::new(range, "the expression should end here")
+                .help("put an operator in between, or parentheses around it")),
         }
     }
 
@@ -69,7 +68,8 @@ impl Parser {
             self.next += 1;
             let right = self.binary(operator.precedence() + 1)?;
             let comparison = |e: &Expression| {
-                matches!(&e.term, Term::Binary(o, ..) if matches!(o.precedence(), 3 | 4)) && !self.grouped.contains(&e.range)
+                matches!(&e.term, Term::Binary(o, ..) if matches!(o.precedence(), 3 | 4))
+                    && !self.grouped.contains(&e.range)
             };
             if matches!(operator.precedence(), 3 | 4) && (comparison(&left) || comparison(&right)) {
                 return Err(Fault::new(&place, "comparisons do not chain").help("join two of them with `&&`"));
@@ -126,7 +126,9 @@ impl Parser {
 
     fn primary(&mut self) -> Result<Expression, Fault> {
         let Some((token, range)) = self.tokens.get(self.next).cloned() else {
-            return Err(Fault::new(&(self.end..self.end), "the expression ends too early").help("a value is missing here"));
+            return Err(
+                Fault::new(&(self.end..self.end), "the expression ends too early").help("a value is missing here")
+            );
         };
         self.next += 1;
         let term = match token {
@@ -141,7 +143,9 @@ impl Parser {
             }
             Token::Symbol("[") => Term::List(self.items("]")?),
             Token::Symbol(symbol) => {
-                return Err(Fault::new(&range, format!("`{symbol}` cannot stand here")).help("a value is missing before it"));
+                return Err(
+                    Fault::new(&range, format!("`{symbol}` cannot stand here")).help("a value is missing before it")
+                );
             }
             Token::Name(name) => self.named(&name, &range)?,
         };
@@ -180,7 +184,10 @@ impl Parser {
         let arguments = self.items(")")?;
         let (least, most) = function.arity();
         if arguments.len() < least || arguments.len() > most {
-            return Err(Fault::new(range, format!("`{name}` takes {}, found {} arguments", function.takes(), arguments.len())));
+            return Err(Fault::new(
+                range,
+                format!("`{name}` takes {}, found {} arguments", function.takes(), arguments.len()),
+            ));
         }
         Ok(Term::Call(function, arguments))
     }

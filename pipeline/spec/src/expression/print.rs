@@ -90,5 +90,6 @@ fn member(name: &str) -> String {
 /// What can stand behind a dot: ASCII letters, digits and `_`, not starting with a digit.
 pub fn is_name(text: &str) -> bool {
     let mut characters = text.chars();
-    characters.next().is_some_and(|c| c.is_ascii_alphabetic() || c == '_') && characters.all(|c| c.is_ascii_alphanumeric() || c == '_')
+    characters.next().is_some_and(|c| c.is_ascii_alphabetic() || c == '_')
+        && characters.all(|c| c.is_ascii_alphanumeric() || c == '_')
 }

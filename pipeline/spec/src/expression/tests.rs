@@ -24,7 +24,10 @@ impl Scope for Known {
 }
 
 fn value(text: &str) -> Value {
-    Expression::parse(text).unwrap_or_else(|f| panic!("{text}: {}", f.message)).evaluate(&Known).unwrap_or_else(|e| panic!("{text}: {e}"))
+    Expression::parse(text)
+        .unwrap_or_else(|f| panic!("{text}: {}", f.message))
+        .evaluate(&Known)
+        .unwrap_or_else(|e| panic!("{text}: {e}"))
 }
 
 fn fault(text: &str) -> String {
@@ -146,7 +149,9 @@ fn folding_computes_only_what_counts_but_knows_every_name() {
     let fold = |text: &str| {
         let e = Expression::parse(text).unwrap();
         e.rewrite(&mut |r, range| match r {
-            Reference::Param(p) => Known.param(p).map(|v| Some(Term::Literal(v))).ok_or_else(|| Fault::new(range, format!("no {p}"))),
+            Reference::Param(p) => {
+                Known.param(p).map(|v| Some(Term::Literal(v))).ok_or_else(|| Fault::new(range, format!("no {p}")))
+            }
             _ => Ok(None),
         })
     };
@@ -166,7 +171,9 @@ fn folding_computes_only_what_counts_but_knows_every_name() {
 #[test]
 fn folding_keeps_what_is_late() {
     let e = Expression::parse("params.steps * 2 > 100 && stages.gate.metrics.accuracy > params.lr / 2").unwrap();
-    let folded = e.rewrite(&mut |r, _| Ok(if let Reference::Param(p) = r { Known.param(p).map(Term::Literal) } else { None })).unwrap();
+    let folded = e
+        .rewrite(&mut |r, _| Ok(if let Reference::Param(p) = r { Known.param(p).map(Term::Literal) } else { None }))
+        .unwrap();
     assert_eq!(folded.to_string(), "stages.gate.metrics.accuracy > 0.25");
     assert_eq!(folded.check_types().unwrap(), Type::Bool);
 }
@@ -212,7 +219,8 @@ fn texts() -> impl Strategy<Value = String> {
     ];
     leaf.prop_recursive(4, 24, 3, |inner| {
         prop_oneof![
-            (inner.clone(), 0..Binary::ALL.len(), inner.clone()).prop_map(|(a, o, b)| format!("({a} {} {b})", Binary::ALL[o].symbol())),
+            (inner.clone(), 0..Binary::ALL.len(), inner.clone())
+                .prop_map(|(a, o, b)| format!("({a} {} {b})", Binary::ALL[o].symbol())),
             inner.clone().prop_map(|a| format!("!{a}")),
             inner.clone().prop_map(|a| format!("-({a})")),
             (inner.clone(), inner.clone()).prop_map(|(a, b)| format!("({a})[{b}]")),

@@ -32,16 +32,23 @@ pub(crate) fn collect(error: &ValidationError<'_>, root: &SchemaView<'_>, proble
                     pointer: format!("{pointer}/{}", escape(key)),
                     at_key: true,
                     by_children: false,
-                    message: if pointer.is_empty() { format!("there is no option `{key}`") } else { "there is no option {}".into() },
+                    message: if pointer.is_empty() {
+                        format!("there is no option `{key}`")
+                    } else {
+                        "there is no option {}".into()
+                    },
                     help: suggest(key, names.iter().map(String::as_str)),
                 });
             }
             return;
         }
-        Kind::AnyOf { context } | Kind::OneOfNotValid { context } => return best_branch(context, error, root, problems),
-        Kind::OneOfMultipleValid { .. } => {
-            Problem { by_children: true, ..problem("wrong-value", format!("{{}} fits several forms at once, found {found}")) }
+        Kind::AnyOf { context } | Kind::OneOfNotValid { context } => {
+            return best_branch(context, error, root, problems);
         }
+        Kind::OneOfMultipleValid { .. } => Problem {
+            by_children: true,
+            ..problem("wrong-value", format!("{{}} fits several forms at once, found {found}"))
+        },
         Kind::Required { property } => {
             let name = property.as_str().unwrap_or_default();
             Problem { at_key: true, ..problem("missing-option", format!("{{}} lacks `{name}`")) }
@@ -51,10 +58,9 @@ pub(crate) fn collect(error: &ValidationError<'_>, root: &SchemaView<'_>, proble
             let text = if error.instance().is_string() { "the text " } else { "" };
             let mut p = problem("wrong-type", format!("{{}} must be {wanted}, found {text}{found}"));
             if wanted.contains("true or false")
-                && error
-                    .instance()
-                    .as_str()
-                    .is_some_and(|s| matches!(s.to_lowercase().as_str(), "yes" | "no" | "on" | "off" | "true" | "false"))
+                && error.instance().as_str().is_some_and(|s| {
+                    matches!(s.to_lowercase().as_str(), "yes" | "no" | "on" | "off" | "true" | "false")
+                })
             {
                 p.help = Some("YAML 1.2 knows `true` and `false` only, in small letters and without quotes".into());
             }
@@ -72,8 +78,12 @@ pub(crate) fn collect(error: &ValidationError<'_>, root: &SchemaView<'_>, proble
         }
         Kind::Minimum { limit } => problem("out-of-range", format!("{{}} is {found}, but must be at least {limit}")),
         Kind::Maximum { limit } => problem("out-of-range", format!("{{}} is {found}, but must be at most {limit}")),
-        Kind::ExclusiveMinimum { limit } => problem("out-of-range", format!("{{}} is {found}, but must be more than {limit}")),
-        Kind::ExclusiveMaximum { limit } => problem("out-of-range", format!("{{}} is {found}, but must be less than {limit}")),
+        Kind::ExclusiveMinimum { limit } => {
+            problem("out-of-range", format!("{{}} is {found}, but must be more than {limit}"))
+        }
+        Kind::ExclusiveMaximum { limit } => {
+            problem("out-of-range", format!("{{}} is {found}, but must be less than {limit}"))
+        }
         Kind::MinItems { limit } => problem("out-of-range", format!("{{}} must have at least {limit} items")),
         Kind::MaxItems { limit } => problem("out-of-range", format!("{{}} must have at most {limit} items")),
         Kind::FalseSchema => problem("wrong-value", format!("{{}} cannot be set here, found {found}")),
@@ -82,7 +92,12 @@ pub(crate) fn collect(error: &ValidationError<'_>, root: &SchemaView<'_>, proble
     });
 }
 
-fn best_branch(context: &[Vec<ValidationError<'static>>], error: &ValidationError<'_>, root: &SchemaView<'_>, problems: &mut Vec<Problem>) {
+fn best_branch(
+    context: &[Vec<ValidationError<'static>>],
+    error: &ValidationError<'_>,
+    root: &SchemaView<'_>,
+    problems: &mut Vec<Problem>,
+) {
     let pointer = error.instance_path().to_string();
     let depth = |e: &ValidationError<'_>| e.instance_path().to_string();
     // A wrong type at the top, or a wrong word at its `kind`, says that another branch was meant.
@@ -127,7 +142,10 @@ fn all_foreign(
     let help = error.instance().as_str().and_then(|w| suggest(w, words.iter().copied()));
     let message = if words.is_empty() || !error.instance().is_string() {
         wanted.extend((!words.is_empty()).then(|| format!("one of {}", words.join(", "))));
-        format!("{{}} must be {}, found {found}", if wanted.is_empty() { "something else".into() } else { wanted.join(" or ") })
+        format!(
+            "{{}} must be {}, found {found}",
+            if wanted.is_empty() { "something else".into() } else { wanted.join(" or ") }
+        )
     } else {
         format!("{{}} cannot be {found}")
     };
@@ -160,7 +178,9 @@ fn wanted_types(kind: &TypeKind) -> String {
     };
     let names: Vec<String> = match kind {
         TypeKind::Single(name) => vec![one(&name.to_string())],
-        TypeKind::Multiple(names) => names.iter().map(|n| n.to_string()).filter(|n| n != "null").map(|n| one(&n)).collect(),
+        TypeKind::Multiple(names) => {
+            names.iter().map(|n| n.to_string()).filter(|n| n != "null").map(|n| one(&n)).collect()
+        }
     };
     names.join(" or ")
 }

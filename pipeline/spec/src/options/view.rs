@@ -29,11 +29,16 @@ impl<'s> SchemaView<'s> {
     }
 
     fn add(&mut self, schema: &'s Value) {
-        if !schema.is_object() || self.alternatives.len() >= MOST || self.alternatives.iter().any(|a| std::ptr::eq(*a, schema)) {
+        if !schema.is_object()
+            || self.alternatives.len() >= MOST
+            || self.alternatives.iter().any(|a| std::ptr::eq(*a, schema))
+        {
             return;
         }
         self.alternatives.push(schema);
-        if let Some(target) = schema.get("$ref").and_then(Value::as_str).and_then(|r| self.root.pointer(r.strip_prefix('#')?)) {
+        if let Some(target) =
+            schema.get("$ref").and_then(Value::as_str).and_then(|r| self.root.pointer(r.strip_prefix('#')?))
+        {
             self.add(target);
         }
         for keyword in ["allOf", "anyOf", "oneOf"] {

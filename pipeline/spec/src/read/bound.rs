@@ -120,13 +120,17 @@ impl Binder<'_> {
             return Some(BoundContent::Scalar(Scalar { text, plain: false }));
         }
         if !self.text {
-            let first = pieces.iter().find_map(|p| if let Piece::Expression(e) = p { Some(e.range.clone()) } else { None });
+            let first =
+                pieces.iter().find_map(|p| if let Piece::Expression(e) = p { Some(e.range.clone()) } else { None });
             let place = expression_span(self.sources, span, &scalar.text, &first.unwrap_or(0..0));
             let d = Diagnostic::error("expression-in-text", place, "an expression must be the whole value here");
             self.diagnostics.push(d.help("join texts inside of one expression: `${{ \"a-\" + params.b }}`"));
             return None;
         }
-        if pieces.iter().all(|p| matches!(p, Piece::Literal(_)) || matches!(p, Piece::Expression(e) if e.as_literal().is_some())) {
+        if pieces
+            .iter()
+            .all(|p| matches!(p, Piece::Literal(_)) || matches!(p, Piece::Expression(e) if e.as_literal().is_some()))
+        {
             let text: String = pieces.iter().map(known_text).collect();
             return Some(BoundContent::Value(Value::String(text)));
         }
@@ -184,8 +188,7 @@ impl Binder<'_> {
         });
         let resolved = result.map_err(|f| (code, f))?;
         // Metrics of a late fan-out are lists, which the type pass cannot see; the engine finds out.
-        let of_rows =
-            |r: &&Reference| matches!(r, Reference::Metric { stage, .. } | Reference::Status { stage } if self.names.is_late_list(stage));
+        let of_rows = |r: &&Reference| matches!(r, Reference::Metric { stage, .. } | Reference::Status { stage } if self.names.is_late_list(stage));
         if !resolved.references().iter().any(of_rows) {
             resolved.check_types().map_err(|f| ("expression-type", f))?;
         }
@@ -222,7 +225,9 @@ pub fn expression_span(sources: &Sources, scalar: Span, text: &str, part: &Range
         Some(start) => {
             let end = start + part.len();
             let inside = end <= scalar.end as usize
-                && sources.get(scalar.file).is_some_and(|f| f.text.is_char_boundary(start) && f.text.is_char_boundary(end));
+                && sources
+                    .get(scalar.file)
+                    .is_some_and(|f| f.text.is_char_boundary(start) && f.text.is_char_boundary(end));
             if inside { sources.span(scalar.file, start, end) } else { scalar }
         }
         None => scalar,
@@ -248,7 +253,9 @@ impl Bound {
         match &self.content {
             BoundContent::Scalar(_) | BoundContent::Value(_) => Vec::new(),
             BoundContent::Expression(e) => vec![e],
-            BoundContent::Text(pieces) => pieces.iter().filter_map(|p| if let Piece::Expression(e) = p { Some(e) } else { None }).collect(),
+            BoundContent::Text(pieces) => {
+                pieces.iter().filter_map(|p| if let Piece::Expression(e) = p { Some(e) } else { None }).collect()
+            }
             BoundContent::List(items) => items.iter().flat_map(Self::expressions).collect(),
             BoundContent::Map(entries) => entries.iter().flat_map(|e| e.value.expressions()).collect(),
         }

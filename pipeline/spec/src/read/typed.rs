@@ -32,12 +32,17 @@ impl Reader<'_> {
     }
     pub fn wrong(&mut self, bound: &Bound, what: &str, wanted: &str) {
         let late = matches!(bound.content, BoundContent::Expression(_) | BoundContent::Text(_));
-        let d = Diagnostic::error("wrong-type", bound.span, format!("{what} must be {wanted}, found {}", bound.describe()));
+        let d =
+            Diagnostic::error("wrong-type", bound.span, format!("{what} must be {wanted}, found {}", bound.describe()));
         self.report(if late { d.help("this must be known before the run: use `params` or `matrix`") } else { d });
     }
     /// Reads a key that may be left out: `Some(None)` without it, `None` after a mistake. Callers read all keys before they look
     /// at the answers, so that one mistake does not hide another.
-    pub fn optional<T>(&mut self, bound: Option<&Bound>, read: impl FnOnce(&mut Self, &Bound) -> Option<T>) -> Option<Option<T>> {
+    pub fn optional<T>(
+        &mut self,
+        bound: Option<&Bound>,
+        read: impl FnOnce(&mut Self, &Bound) -> Option<T>,
+    ) -> Option<Option<T>> {
         match bound {
             None => Some(None),
             Some(bound) => read(self, bound).map(Some),
@@ -121,8 +126,9 @@ impl Reader<'_> {
     }
     pub fn integer(&mut self, bound: &Bound, what: &str, least: i64, most: i64) -> Option<i64> {
         let value = bound.value();
-        let whole =
-            value.as_ref().and_then(|v| v.as_i64().or_else(|| v.as_f64().filter(|f| f.fract() == 0.0 && f.abs() < 9e15).map(|f| f as i64)));
+        let whole = value.as_ref().and_then(|v| {
+            v.as_i64().or_else(|| v.as_f64().filter(|f| f.fract() == 0.0 && f.abs() < 9e15).map(|f| f as i64))
+        });
         match whole {
             Some(i) if (least..=most).contains(&i) => Some(i),
             Some(i) => {
@@ -131,7 +137,11 @@ impl Reader<'_> {
                 } else {
                     format!("from {least} to {most}")
                 };
-                self.report(Diagnostic::error("out-of-range", bound.span, format!("{what} is {i}, but must be {range}")));
+                self.report(Diagnostic::error(
+                    "out-of-range",
+                    bound.span,
+                    format!("{what} is {i}, but must be {range}"),
+                ));
                 None
             }
             None => {
@@ -156,6 +166,8 @@ impl Reader<'_> {
         self.parsed(bound, what, parse_size(&text))
     }
     pub fn parsed<T>(&mut self, bound: &Bound, what: &str, result: Result<T, String>) -> Option<T> {
-        result.map_err(|message| self.report(Diagnostic::error("wrong-value", bound.span, format!("{what}: {message}")))).ok()
+        result
+            .map_err(|message| self.report(Diagnostic::error("wrong-value", bound.span, format!("{what}: {message}"))))
+            .ok()
     }
 }

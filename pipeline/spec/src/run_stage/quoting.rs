@@ -117,7 +117,9 @@ impl Quoting {
         match rest[0] {
             '\'' => self.enter(State::Single),
             '"' => self.enter(State::Double),
-            '#' if self.previous.is_whitespace() || matches!(self.previous, ';' | '(' | '&' | '|') => self.enter(State::Comment),
+            '#' if self.previous.is_whitespace() || matches!(self.previous, ';' | '(' | '&' | '|') => {
+                self.enter(State::Comment)
+            }
             '(' => self.enter(State::Command),
             ')' if self.state() == State::Command => self.leave(),
             '<' if starts(rest, "<<") => {
@@ -197,7 +199,9 @@ mod tests {
 
     #[test]
     fn places_where_a_shell_would_parse_it_are_refused() {
-        for script in ["cat <<EOF\n@\nEOF", "echo `cat @`", "echo ${X:-@}", "echo $((1 + @))", "\"${X:-\"@\"}\"", "echo \\@"] {
+        for script in
+            ["cat <<EOF\n@\nEOF", "echo `cat @`", "echo ${X:-@}", "echo $((1 + @))", "\"${X:-\"@\"}\"", "echo \\@"]
+        {
             assert!(write(script).is_err(), "{script}");
         }
     }

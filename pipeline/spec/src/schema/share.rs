@@ -106,7 +106,8 @@ mod tests {
     fn equal_schemas_become_one_and_the_meaning_stays() {
         let inner = json!({"type": "string", "description": "y".repeat(SMALLEST)});
         let outer = long("outer", &inner);
-        let mut root = json!({"properties": {"a": outer, "b": {"anyOf": [outer, {"type": "null"}]}, "c": inner}, "$defs": {}});
+        let mut root =
+            json!({"properties": {"a": outer, "b": {"anyOf": [outer, {"type": "null"}]}, "c": inner}, "$defs": {}});
         let before = root.clone();
         share(&mut root);
         let names: Vec<&String> = root["$defs"].as_object().unwrap().keys().collect();

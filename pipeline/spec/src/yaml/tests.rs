@@ -34,7 +34,8 @@ fn every_node_and_key_knows_its_place() {
 #[test]
 fn quoting_decides_what_can_be_a_number() {
     let (tree, ..) = parse("a: 1\nb: '1'\nc: \"1\"\nd: |\n  1\n");
-    let values: Vec<serde_json::Value> = tree.unwrap().map().unwrap().iter().map(|e| core_value(e.value.scalar().unwrap())).collect();
+    let values: Vec<serde_json::Value> =
+        tree.unwrap().map().unwrap().iter().map(|e| core_value(e.value.scalar().unwrap())).collect();
     assert_eq!(values, [1.into(), "1".into(), "1".into(), serde_json::Value::from("1\n")]);
 }
 

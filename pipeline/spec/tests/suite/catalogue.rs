@@ -5,7 +5,9 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
-use trainyard_core::{ArtifactKind, Cardinality, Catalogue, Error, KindInfo, OptionProblem, Placement, PortInfo, Result, Wired};
+use trainyard_core::{
+    ArtifactKind, Cardinality, Catalogue, Error, KindInfo, OptionProblem, Placement, PortInfo, Result, Wired,
+};
 
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema, PartialEq)]
 #[serde(deny_unknown_fields, default)]
@@ -138,7 +140,13 @@ impl Kinds {
         use ArtifactKind::{Model, Problems, Report, Table, Trajectories};
         use Cardinality::{Many, One, Optional};
         let mut kinds = Self(BTreeMap::new());
-        kinds.add::<Import>("data/import", &[], &[("problems", Problems, One), ("solutions", Table, Optional)], &["rows"], |_| Vec::new());
+        kinds.add::<Import>(
+            "data/import",
+            &[],
+            &[("problems", Problems, One), ("solutions", Table, Optional)],
+            &["rows"],
+            |_| Vec::new(),
+        );
         kinds.add::<Plain>(
             "data/filter",
             &[("trajectories", Trajectories, One), ("evaluation", Problems, Many)],
@@ -146,8 +154,13 @@ impl Kinds {
             &["kept"],
             |_| Vec::new(),
         );
-        kinds
-            .add::<Plain>("data/split", &[("problems", Problems, One)], &[("a", Problems, One), ("b", Problems, One)], &[], |_| Vec::new());
+        kinds.add::<Plain>(
+            "data/split",
+            &[("problems", Problems, One)],
+            &[("a", Problems, One), ("b", Problems, One)],
+            &[],
+            |_| Vec::new(),
+        );
         kinds.add::<Plain>(
             "data/synthesize",
             &[("problems", Problems, Optional)],
@@ -197,7 +210,8 @@ impl Kinds {
         metrics: &[&'static str],
         check: Check,
     ) {
-        let ports = |list: &[(&'static str, ArtifactKind, Cardinality)]| list.iter().map(|(n, k, c)| port(n, *k, *c)).collect();
+        let ports =
+            |list: &[(&'static str, ArtifactKind, Cardinality)]| list.iter().map(|(n, k, c)| port(n, *k, *c)).collect();
         let info = KindInfo {
             name,
             version: 1,
@@ -234,7 +248,11 @@ impl Catalogue for Kinds {
         let (Ok(plain), "evaluate") = (read::<Plain>(config), kind) else { return Vec::new() };
         let models = inputs.get("models").copied().unwrap_or(0);
         let fits = plain.names.is_empty() || plain.names.len() == models;
-        if fits { Vec::new() } else { vec![OptionProblem::new("/names", format!("{} names for {models} models", plain.names.len()))] }
+        if fits {
+            Vec::new()
+        } else {
+            vec![OptionProblem::new("/names", format!("{} names for {models} models", plain.names.len()))]
+        }
     }
     fn complete(&self, kind: &str, config: &Value) -> Result<Value> {
         (self.0[kind].1)(config)

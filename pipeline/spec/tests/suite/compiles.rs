@@ -20,7 +20,10 @@ impl Memory {
 
 impl Files for Memory {
     fn read(&self, path: &Path) -> Result<String> {
-        self.0.get(&path.display().to_string()).cloned().ok_or_else(|| Error::invalid(format!("{}: no such file", path.display())))
+        self.0
+            .get(&path.display().to_string())
+            .cloned()
+            .ok_or_else(|| Error::invalid(format!("{}: no such file", path.display())))
     }
     fn exists(&self, path: &Path) -> bool {
         self.0.contains_key(&path.display().to_string())
@@ -140,7 +143,8 @@ fn the_digest_sees_what_a_run_does_and_nothing_else() {
         let compiled = compile_text(&Memory::of(&[("/w/f.yaml", text), ("/w/d", "1")]), params);
         compiled.plan.unwrap_or_else(|| panic!("{:?}", compiled.diagnostics)).digest
     };
-    let text = format!("{HEAD}params: {{n: {{type: int, default: 1}}}}\nstages:\n  a: {{uses: sft, with: {{steps: 3}}}}\n");
+    let text =
+        format!("{HEAD}params: {{n: {{type: int, default: 1}}}}\nstages:\n  a: {{uses: sft, with: {{steps: 3}}}}\n");
     let base = digest(&text, &[]);
     assert_eq!(base, digest(&format!("# a comment\n{text}"), &[]));
     assert_eq!(base, digest(&text.replace("steps: 3", "steps: 3, seed: 0"), &[]), "a default that is written out");
@@ -177,7 +181,8 @@ fn the_editor_schema_accepts_the_samples_and_refuses_unknown_options() {
     for name in ["pipeline", "matrix", "embed", "run_stage", "late_list", "recipe"] {
         let text = std::fs::read_to_string(crate::samples::folder("valid").join(format!("{name}.yaml"))).unwrap();
         let value = crate::properties::plain(&text);
-        let errors: Vec<String> = validator.iter_errors(&value).map(|e| format!("{} at {}", e, e.instance_path())).collect();
+        let errors: Vec<String> =
+            validator.iter_errors(&value).map(|e| format!("{} at {}", e, e.instance_path())).collect();
         assert_eq!(errors, [""; 0], "{name}");
     }
     let wrong = serde_json::json!({"version": 1, "name": "x", "stages": {"a": {"uses": "rl", "with": {"stepps": 3}}}});

@@ -27,7 +27,12 @@ fn all_samples() -> Vec<String> {
     for room in ["valid", "invalid"] {
         let mut paths: Vec<_> = std::fs::read_dir(folder(room)).unwrap().map(|e| e.unwrap().path()).collect();
         paths.sort();
-        texts.extend(paths.iter().filter(|p| p.extension().is_some_and(|e| e == "yaml")).map(|p| std::fs::read_to_string(p).unwrap()));
+        texts.extend(
+            paths
+                .iter()
+                .filter(|p| p.extension().is_some_and(|e| e == "yaml"))
+                .map(|p| std::fs::read_to_string(p).unwrap()),
+        );
     }
     texts
 }

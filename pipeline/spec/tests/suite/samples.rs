@@ -16,7 +16,8 @@ pub fn folder(name: &str) -> PathBuf {
 /// Two pools: a small machine, and one with two tagged GPUs.
 pub fn site() -> Site {
     let gpus = (0..2).map(|index| Gpu { index, memory: 80 << 30 }).collect();
-    let large = Pool { name: "large".into(), tags: vec!["h100".into(), "nvlink".into()], ..Pool::local(32, 256 << 30, gpus) };
+    let large =
+        Pool { name: "large".into(), tags: vec!["h100".into(), "nvlink".into()], ..Pool::local(32, 256 << 30, gpus) };
     let mut site = Site::of_this_machine(Pool::local(2, 8 << 30, Vec::new()));
     site.pools.push(large);
     site.secrets.insert("HF_TOKEN".into(), "env:HF_TOKEN".into());

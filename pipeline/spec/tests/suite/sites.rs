@@ -6,8 +6,10 @@ use trainyard_spec::plan::Request;
 use trainyard_spec::site::{Durability, Gpu, Pool, Site, Surroundings, read};
 
 fn parse(text: &str) -> (Option<Site>, Vec<String>) {
-    let surroundings = Surroundings { this_machine: &Pool::local(2, 8 << 30, Vec::new()), executors: &["local", "slurm"] };
-    let (site, diagnostics, sources) = read(&Memory::of(&[("/s/trainyard.yaml", text)]), Path::new("/s/trainyard.yaml"), surroundings);
+    let surroundings =
+        Surroundings { this_machine: &Pool::local(2, 8 << 30, Vec::new()), executors: &["local", "slurm"] };
+    let (site, diagnostics, sources) =
+        read(&Memory::of(&[("/s/trainyard.yaml", text)]), Path::new("/s/trainyard.yaml"), surroundings);
     (site, diagnostics.iter().map(|d| sources.line(d)).collect())
 }
 
@@ -64,13 +66,23 @@ fn an_executor_that_the_build_does_not_have_is_named_at_its_pool() {
 fn a_pool_of_another_executor_has_one_cpu_until_it_says_more() {
     let (site, diagnostics) = parse("pools: [{name: far, executor: slurm}]\n");
     assert_eq!(diagnostics, [""; 0]);
-    assert_eq!(site.unwrap().pools, [Pool { name: "far".into(), executor: "slurm".into(), ..Pool::local(1, 0, Vec::new()) }]);
+    assert_eq!(
+        site.unwrap().pools,
+        [Pool { name: "far".into(), executor: "slurm".into(), ..Pool::local(1, 0, Vec::new()) }]
+    );
 }
 
 #[test]
 fn a_pool_says_all_that_it_lacks() {
     let pool = Pool { gpus: vec![Gpu { index: 0, memory: 24 << 30 }], ..Pool::local(2, 8 << 30, Vec::new()) };
-    let ask = Request { cpus: Some(4), memory: 16 << 30, gpus: 1, gpu_memory: 40 << 30, nodes: 2, tags: vec!["a".into(), "b".into()] };
+    let ask = Request {
+        cpus: Some(4),
+        memory: 16 << 30,
+        gpus: 1,
+        gpu_memory: 40 << 30,
+        nodes: 2,
+        tags: vec!["a".into(), "b".into()],
+    };
     assert_eq!(pool.misfit(&ask).len(), 5);
     assert!(pool.misfit(&Request { gpus: 1, ..Request::default() }).is_empty());
 }

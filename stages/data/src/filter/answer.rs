@@ -30,7 +30,8 @@ impl Rule for Answer {
     }
     fn judge(&self, rows: &[&Trajectory], world: &World<'_>) -> Result<Vec<Judgment>> {
         if world.problems.is_empty() {
-            return Err(Error::invalid("no problems to verify answers with").help("wire input `problems`, or take the rule out of `rules`"));
+            return Err(Error::invalid("no problems to verify answers with")
+                .help("wire input `problems`, or take the rule out of `rules`"));
         }
         Ok(rows.iter().map(|row| judge(row, world)).collect())
     }
@@ -46,7 +47,9 @@ fn judge(row: &Trajectory, world: &World<'_>) -> Judgment {
     match answer(row, world.environment) {
         None => Judgment::reject("no_answer", ""),
         Some(answer) if world.environment.verify(problem, &answer) => Judgment::Keep,
-        Some(answer) => Judgment::reject("wrong", format!("`{}` where `{}` is expected", short(&answer), problem.answer)),
+        Some(answer) => {
+            Judgment::reject("wrong", format!("`{}` where `{}` is expected", short(&answer), problem.answer))
+        }
     }
 }
 

@@ -59,9 +59,16 @@ impl PartOptions for Decontaminate {
     fn check(&self) -> Vec<OptionProblem> {
         let mut problems = Vec::new();
         if self.methods.is_empty() {
-            problems.push(OptionProblem::new("/methods", "no method is named").help("use some of: canonical, ngram_13, coverage_8"));
+            problems.push(
+                OptionProblem::new("/methods", "no method is named")
+                    .help("use some of: canonical, ngram_13, coverage_8"),
+            );
         }
-        problems.extend(OptionProblem::outside("/coverage", self.coverage, (Bound::Excluded(0.0), Bound::Included(1.0))));
+        problems.extend(OptionProblem::outside(
+            "/coverage",
+            self.coverage,
+            (Bound::Excluded(0.0), Bound::Included(1.0)),
+        ));
         problems
     }
 }
@@ -72,10 +79,11 @@ impl Rule for Decontaminate {
     }
     fn judge(&self, rows: &[&Trajectory], world: &World<'_>) -> Result<Vec<Judgment>> {
         let index = self.index(world.evaluation, "take the rule out of `rules`")?;
-        let judge = |row: &&Trajectory| match self.overlap(&Compared::row(row, world.problems.get(&row.problem_id)), &index) {
-            Some((code, id)) => Judgment::reject(code, format!("as in {id}")),
-            None => Judgment::Keep,
-        };
+        let judge =
+            |row: &&Trajectory| match self.overlap(&Compared::row(row, world.problems.get(&row.problem_id)), &index) {
+                Some((code, id)) => Judgment::reject(code, format!("as in {id}")),
+                None => Judgment::Keep,
+            };
         Ok(rows.par_iter().map(judge).collect())
     }
 }
@@ -95,9 +103,8 @@ impl Decontaminate {
 
     fn index<'a>(&self, evaluation: &'a [Problem], otherwise: &str) -> Result<Index<'a>> {
         if evaluation.is_empty() {
-            return Err(
-                Error::invalid("no evaluation problems to decontaminate against").help(format!("wire input `evaluation`, or {otherwise}"))
-            );
+            return Err(Error::invalid("no evaluation problems to decontaminate against")
+                .help(format!("wire input `evaluation`, or {otherwise}")));
         }
         match self.fault() {
             Some(fault) => Err(Error::invalid(fault)),
@@ -205,6 +212,9 @@ impl<'a> Index<'a> {
             *shared.entry(*i).or_insert(0) += 1;
         }
         let covers = |n: usize, of: usize| of > 0 && n as f64 >= share * of as f64;
-        shared.into_iter().find(|(i, n)| covers(*n, self.count_8[*i]) || covers(*n, grams.len())).map(|(i, _)| self.id(i))
+        shared
+            .into_iter()
+            .find(|(i, n)| covers(*n, self.count_8[*i]) || covers(*n, grams.len()))
+            .map(|(i, _)| self.id(i))
     }
 }

@@ -31,6 +31,9 @@ impl Rule for Expression {
     }
     fn judge(&self, rows: &[&Trajectory], world: &World<'_>) -> Result<Vec<Judgment>> {
         let mask = io::trajectory_mask(rows, &self.keep, world.scratch)?;
-        Ok(mask.into_iter().map(|keep| if keep { Judgment::Keep } else { Judgment::reject("not_true", self.keep.clone()) }).collect())
+        Ok(mask
+            .into_iter()
+            .map(|keep| if keep { Judgment::Keep } else { Judgment::reject("not_true", self.keep.clone()) })
+            .collect())
     }
 }

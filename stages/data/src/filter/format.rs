@@ -36,7 +36,9 @@ fn judge(row: &Trajectory, format: &dyn ToolFormat) -> Judgment {
     for (i, message) in row.messages.iter().enumerate() {
         let place = || format!("message {}", i + 1);
         match message.role.as_str() {
-            "assistant" if waiting => return Judgment::reject("no_result", format!("{} follows a call without a result", place())),
+            "assistant" if waiting => {
+                return Judgment::reject("no_result", format!("{} follows a call without a result", place()));
+            }
             "assistant" => {
                 let turn = format.parse(&message.content);
                 if let Some(Err(e)) = turn.calls.iter().find(|c| c.is_err()) {

@@ -28,14 +28,19 @@ impl MinHash {
         Some(
             self.coefficients
                 .iter()
-                .map(|(a, b)| set.iter().map(|x| (a.wrapping_mul(*x).wrapping_add(*b) >> 32) as u32).min().unwrap_or(u32::MAX))
+                .map(|(a, b)| {
+                    set.iter().map(|x| (a.wrapping_mul(*x).wrapping_add(*b) >> 32) as u32).min().unwrap_or(u32::MAX)
+                })
                 .collect(),
         )
     }
 
     /// One key per band; sets that share a key in the same band are candidates.
     pub fn bands(&self, signature: &[u32]) -> Vec<u64> {
-        signature.chunks(self.rows).map(|band| band.iter().fold(0, |seed, word| xxh64(&word.to_le_bytes(), seed))).collect()
+        signature
+            .chunks(self.rows)
+            .map(|band| band.iter().fold(0, |seed, word| xxh64(&word.to_le_bytes(), seed)))
+            .collect()
     }
 }
 

@@ -82,7 +82,12 @@ impl Stage for Filter {
             ],
             outputs: vec![
                 port("kept", ArtifactKind::Trajectories, One, "Rows that no rule rejected."),
-                port("rejected", ArtifactKind::Trajectories, One, "Rows that a rule rejected; the last verdict says which and why."),
+                port(
+                    "rejected",
+                    ArtifactKind::Trajectories,
+                    One,
+                    "Rows that a rule rejected; the last verdict says which and why.",
+                ),
                 port("report", ArtifactKind::Report, One, "Counts by rule and reason."),
             ],
         }
@@ -130,7 +135,12 @@ impl Stage for Filter {
         let evaluation = io::read_many_problems(context.many("evaluation"))?;
         let environment = environment(&config.environment, context.cpus)?;
         let scratch = context.scratch.clone();
-        let world = World { problems: &problems, evaluation: &evaluation, environment: environment.as_ref(), scratch: &scratch };
+        let world = World {
+            problems: &problems,
+            evaluation: &evaluation,
+            environment: environment.as_ref(),
+            scratch: &scratch,
+        };
         let mut counts = Vec::new();
         for options in &config.rules {
             context.stop_if_cancelled()?;

@@ -82,7 +82,9 @@ impl Rule for NearDuplicates {
         let mut kept: HashMap<(usize, u64), Vec<usize>> = HashMap::new();
         Ok((0..rows.len())
             .map(|i| match self.nearest(i, &sketches, &kept) {
-                Some((other, similarity)) => Judgment::reject("near_duplicate", format!("of {} ({similarity:.3})", rows[other].id)),
+                Some((other, similarity)) => {
+                    Judgment::reject("near_duplicate", format!("of {} ({similarity:.3})", rows[other].id))
+                }
                 None => {
                     for (band, key) in sketches[i].bands.iter().enumerate() {
                         kept.entry((band, *key)).or_default().push(i);
@@ -97,10 +99,19 @@ impl Rule for NearDuplicates {
 impl NearDuplicates {
     /// The first earlier kept row that shares a band and is similar enough.
     fn nearest(&self, i: usize, sketches: &[Sketch], kept: &HashMap<(usize, u64), Vec<usize>>) -> Option<(usize, f64)> {
-        let mut candidates: Vec<usize> =
-            sketches[i].bands.iter().enumerate().filter_map(|(band, key)| kept.get(&(band, *key))).flatten().copied().collect();
+        let mut candidates: Vec<usize> = sketches[i]
+            .bands
+            .iter()
+            .enumerate()
+            .filter_map(|(band, key)| kept.get(&(band, *key)))
+            .flatten()
+            .copied()
+            .collect();
         candidates.sort_unstable();
         candidates.dedup();
-        candidates.into_iter().map(|j| (j, jaccard(&sketches[i].set, &sketches[j].set))).find(|(_, s)| *s >= self.threshold)
+        candidates
+            .into_iter()
+            .map(|j| (j, jaccard(&sketches[i].set, &sketches[j].set)))
+            .find(|(_, s)| *s >= self.threshold)
     }
 }

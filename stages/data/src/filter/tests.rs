@@ -25,12 +25,20 @@ fn judge(rule: Value, rows: &[Trajectory], problems: &[Problem], evaluation: &[P
     let world = World { problems: &problems, evaluation, environment: environment.as_ref(), scratch: scratch.path() };
     let rows: Vec<&Trajectory> = rows.iter().collect();
     let judgments = registry::rules().build(&rule).unwrap().judge(&rows, &world).unwrap();
-    judgments.into_iter().map(|j| if let Judgment::Reject { code, .. } = j { code.to_string() } else { String::new() }).collect()
+    judgments
+        .into_iter()
+        .map(|j| if let Judgment::Reject { code, .. } = j { code.to_string() } else { String::new() })
+        .collect()
 }
 
 fn refuses(rule: Value, word: &str) {
     let environment = calculator();
-    let world = World { problems: &BTreeMap::new(), evaluation: &[], environment: environment.as_ref(), scratch: &PathBuf::new() };
+    let world = World {
+        problems: &BTreeMap::new(),
+        evaluation: &[],
+        environment: environment.as_ref(),
+        scratch: &PathBuf::new(),
+    };
     let row = asked("a", "q");
     let e = registry::rules().build(&rule).and_then(|rule| rule.judge(&[&row], &world)).unwrap_err();
     assert!(e.to_string().contains(word), "{e}");
@@ -80,13 +88,24 @@ fn answers_are_verified_against_the_problem() {
 /// As `data/import` leaves them: the answer is the whole last message.
 #[test]
 fn answers_of_imported_conversations_are_read_as_the_environment_reads_them() {
-    let said = |id: &str, text: &str| Trajectory { answer: Some(text.into()), ..row(id, &[("user", "q"), ("assistant", text)]) };
-    let rows = [said("marked", "She has 72.\n#### 72"), said("other", "She has 72.\n#### 71"), said("bare", "72"), said("void", "#### ")];
+    let said = |id: &str, text: &str| Trajectory {
+        answer: Some(text.into()),
+        ..row(id, &[("user", "q"), ("assistant", text)])
+    };
+    let rows = [
+        said("marked", "She has 72.\n#### 72"),
+        said("other", "She has 72.\n#### 71"),
+        said("bare", "72"),
+        said("void", "#### "),
+    ];
     let problem = |id: &str| Problem { id: format!("problem of {id}"), answer: "72".into(), ..Problem::default() };
     let problems = ["marked", "other", "bare", "void"].map(problem);
     assert_eq!(judge(json!({"kind": "answer"}), &rows, &problems, &[]), ["", "wrong", "", "wrong"]);
     // What was read before stands: its conversation ends with more than that.
-    let read = Trajectory { answer: Some("72".into()), ..row("marked", &[("user", "q"), ("assistant", "no number\n#### none")]) };
+    let read = Trajectory {
+        answer: Some("72".into()),
+        ..row("marked", &[("user", "q"), ("assistant", "no number\n#### none")])
+    };
     assert_eq!(judge(json!({"kind": "answer"}), &[read], &problems, &[]), [""]);
 }
 
@@ -94,14 +113,23 @@ fn answers_of_imported_conversations_are_read_as_the_environment_reads_them() {
 fn exact_duplicates_keep_the_first() {
     let rows = [asked("a", "How many?"), asked("b", "how  many"), asked("c", "How many?")];
     assert_eq!(judge(json!({"kind": "exact_duplicates"}), &rows, &[], &[]), ["", "", "duplicate"]);
-    assert_eq!(judge(json!({"kind": "exact_duplicates", "on": "question"}), &rows, &[], &[]), ["", "duplicate", "duplicate"]);
+    assert_eq!(
+        judge(json!({"kind": "exact_duplicates", "on": "question"}), &rows, &[], &[]),
+        ["", "duplicate", "duplicate"]
+    );
 }
 
 #[test]
 fn near_duplicates_are_found_and_different_rows_stay() {
     let text = |from: usize, to: usize| (from..to).map(|i| format!("word{i}")).collect::<Vec<_>>().join(" ");
     // 100 words against 98 of them: 94 of 96 shingles are shared.
-    let rows = [asked("a", &text(0, 100)), asked("b", &text(0, 98)), asked("c", &text(50, 150)), asked("d", "short"), asked("e", "short")];
+    let rows = [
+        asked("a", &text(0, 100)),
+        asked("b", &text(0, 98)),
+        asked("c", &text(50, 150)),
+        asked("d", "short"),
+        asked("e", "short"),
+    ];
     assert_eq!(
         judge(json!({"kind": "near_duplicates", "on": "question"}), &rows, &[], &[]),
         ["", "near_duplicate", "", "", "near_duplicate"]
@@ -129,11 +157,17 @@ fn decontamination_by_each_method() {
         asked("other", "Tom buys three pens for two coins each, how much does he pay in all for them today"),
     ];
     let problems = [Problem { id: "problem of same form".into(), canonical: "t7|12|5".into(), ..Problem::default() }];
-    let only = |method: &str| judge(json!({"kind": "decontaminate", "methods": [method]}), &rows, &problems, &evaluation);
+    let only =
+        |method: &str| judge(json!({"kind": "decontaminate", "methods": [method]}), &rows, &problems, &evaluation);
     assert_eq!(only("canonical"), ["same_problem", "same_problem", "", "", ""]);
     assert_eq!(only("ngram_13"), ["ngram_13", "", "ngram_13", "", ""]);
     assert_eq!(only("coverage_8"), ["coverage_8", "", "coverage_8", "", ""]);
-    let third = judge(json!({"kind": "decontaminate", "methods": ["coverage_8"], "coverage": 0.3}), &rows, &problems, &evaluation);
+    let third = judge(
+        json!({"kind": "decontaminate", "methods": ["coverage_8"], "coverage": 0.3}),
+        &rows,
+        &problems,
+        &evaluation,
+    );
     assert_eq!(third[3], "coverage_8");
     refuses(json!({"kind": "decontaminate"}), "evaluation");
 }
@@ -150,8 +184,15 @@ fn all_that_is_wrong_with_the_rules_is_reported_at_its_place() {
     let config = json!({"rules": rules, "environment": {"kind": "word-problems", "max_turns": 0}});
     let problems = trainyard_api::stage::erase::<Filter>().validate(&config);
     let pointers: Vec<&str> = problems.iter().map(|p| p.pointer.as_str()).collect();
-    let expected =
-        ["/rules/1/threshold", "/rules/1/bands", "/rules/2/methods", "/rules/2/coverage", "/rules/3", "/rules/4", "/environment/max_turns"];
+    let expected = [
+        "/rules/1/threshold",
+        "/rules/1/bands",
+        "/rules/2/methods",
+        "/rules/2/coverage",
+        "/rules/3",
+        "/rules/4",
+        "/environment/max_turns",
+    ];
     assert_eq!(pointers, expected);
 }
 
@@ -167,7 +208,12 @@ fn rows_keep_their_verdicts_and_counts_add_up() {
     let mut rows = vec![asked("a", "q"), asked("b", "q"), row("c", &[("user", "q"), ("assistant", "")])];
     let environment = calculator();
     let scratch = tempfile::tempdir().unwrap();
-    let world = World { problems: &BTreeMap::new(), evaluation: &[], environment: environment.as_ref(), scratch: scratch.path() };
+    let world = World {
+        problems: &BTreeMap::new(),
+        evaluation: &[],
+        environment: environment.as_ref(),
+        scratch: scratch.path(),
+    };
     let rules = ["format", "exact_duplicates"].map(|kind| registry::rules().build(&json!({"kind": kind})).unwrap());
     let counts: Vec<Count> = rules.iter().map(|rule| apply(rule.as_ref(), &mut rows, &world).unwrap()).collect();
     assert_eq!(counts.iter().map(|c| (c.judged, c.rejected())).collect::<Vec<_>>(), [(3, 1), (2, 1)]);

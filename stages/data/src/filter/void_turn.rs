@@ -31,11 +31,16 @@ impl Rule for VoidTurn {
             row.messages.iter().enumerate().filter(|(_, m)| m.role == "assistant").position(|(i, message)| {
                 let turn = format.parse(&message.content);
                 let calls = turn.calls.iter().any(std::result::Result::is_ok) && !turn.truncated;
-                let answers = Some(i) == last && turn.calls.is_empty() && !turn.truncated && !turn.text.trim().is_empty();
-                let spoken = world.environment.converses() && row.messages.get(i + 1).is_some_and(|next| next.role == "user");
+                let answers =
+                    Some(i) == last && turn.calls.is_empty() && !turn.truncated && !turn.text.trim().is_empty();
+                let spoken =
+                    world.environment.converses() && row.messages.get(i + 1).is_some_and(|next| next.role == "user");
                 !calls && !answers && !spoken
             })
         };
-        Ok(rows.iter().map(|row| void(row).map_or(Judgment::Keep, |turn| Judgment::reject("void", format!("turn {}", turn + 1)))).collect())
+        Ok(rows
+            .iter()
+            .map(|row| void(row).map_or(Judgment::Keep, |turn| Judgment::reject("void", format!("turn {}", turn + 1))))
+            .collect())
     }
 }

@@ -10,7 +10,10 @@ use trainyard_tables::{Message, StopReason, Trajectory};
 /// A list of `{role, content, tool_calls?}` (OpenAI). Content may be text, null or a list of text parts.
 pub fn messages(list: &Value) -> Result<Vec<Message>> {
     let list = list.as_array().ok_or_else(|| Error::data("`messages` is no list"))?;
-    list.iter().enumerate().map(|(i, m)| message(m).map_err(|e| Error::data(format!("message {}: {}", i + 1, e.message)))).collect()
+    list.iter()
+        .enumerate()
+        .map(|(i, m)| message(m).map_err(|e| Error::data(format!("message {}: {}", i + 1, e.message))))
+        .collect()
 }
 
 /// A prompt: text (one user message) or a list of messages.
@@ -37,7 +40,9 @@ fn message(value: &Value) -> Result<Message> {
     }
     let text = content(object)?;
     match object.get("tool_calls").and_then(Value::as_array) {
-        Some(calls) if role == "assistant" => Ok(assistant(&text, &calls.iter().map(read_call).collect::<Result<Vec<_>>>()?)),
+        Some(calls) if role == "assistant" => {
+            Ok(assistant(&text, &calls.iter().map(read_call).collect::<Result<Vec<_>>>()?))
+        }
         _ => Ok(Message::new(role, text)),
     }
 }
@@ -48,7 +53,9 @@ fn content(message: &Map<String, Value>) -> Result<String> {
         Some(Value::String(text)) => Ok(text.clone()),
         Some(Value::Array(parts)) => parts
             .iter()
-            .map(|part| part.get("text").and_then(Value::as_str).ok_or_else(|| Error::data("a content part that is no text")))
+            .map(|part| {
+                part.get("text").and_then(Value::as_str).ok_or_else(|| Error::data("a content part that is no text"))
+            })
             .collect(),
         Some(_) => Err(Error::data("`content` is neither text nor a list of text parts")),
     }
@@ -56,7 +63,11 @@ fn content(message: &Map<String, Value>) -> Result<String> {
 
 /// A finished conversation as a trajectory without tokens. Refuses one without a user or an assistant message.
 pub fn trajectory(messages: Vec<Message>, line: usize, reading: &Reading) -> Result<Trajectory> {
-    let question = messages.iter().find(|m| m.role == "user").map(|m| m.content.clone()).ok_or_else(|| Error::data("no user message"))?;
+    let question = messages
+        .iter()
+        .find(|m| m.role == "user")
+        .map(|m| m.content.clone())
+        .ok_or_else(|| Error::data("no user message"))?;
     let turns = messages.iter().filter(|m| m.role == "assistant").count() as u32;
     if turns == 0 {
         return Err(Error::data("no assistant message"));

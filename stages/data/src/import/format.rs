@@ -68,14 +68,15 @@ pub fn read_objects(file: &Path) -> Result<Vec<NumberedRow>> {
     })?;
     // A list of objects; a line that begins with `[` further down is a broken line.
     if text.trim_start().starts_with('[') {
-        let items: Vec<Map<String, Value>> =
-            serde_json::from_str(text).map_err(|e| Error::data(format!("{} line {}: {e}", file.display(), e.line())))?;
+        let items: Vec<Map<String, Value>> = serde_json::from_str(text)
+            .map_err(|e| Error::data(format!("{} line {}: {e}", file.display(), e.line())))?;
         return Ok(items.into_iter().enumerate().map(|(i, item)| (i + 1, item)).collect());
     }
     let mut rows = Vec::new();
     for (i, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
         let row = serde_json::from_str(line).map_err(|e| {
-            Error::data(format!("{} line {}: {e}", file.display(), i + 1)).help("every line must be one JSON object; is the file cut off?")
+            Error::data(format!("{} line {}: {e}", file.display(), i + 1))
+                .help("every line must be one JSON object; is the file cut off?")
         })?;
         rows.push((i + 1, row));
     }

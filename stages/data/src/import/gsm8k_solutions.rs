@@ -25,7 +25,10 @@ impl Format for Gsm8kSolutions {
         "example_model_solutions.jsonl".into()
     }
     fn read(&self, file: &Path, reading: &Reading) -> Result<Imported> {
-        let reading = &Reading { name: if reading.name == self.name() { "gsm8k".into() } else { reading.name.clone() }, ..reading.clone() };
+        let reading = &Reading {
+            name: if reading.name == self.name() { "gsm8k".into() } else { reading.name.clone() },
+            ..reading.clone()
+        };
         let mut imported = Imported::default();
         let mut ids = Ids::default();
         for (line, row) in read_objects(file)? {
@@ -35,12 +38,13 @@ impl Format for Gsm8kSolutions {
             let at = |e: Error| row_error(file, line, e.message);
             let question = text_column(&row, "question").map_err(at)?;
             let reference = text_column(&row, "ground_truth").map_err(at)?;
-            let answer = final_line_answer(reference).ok_or_else(|| row_error(file, line, "`ground_truth` has no last line `A: n`"))?;
+            let answer = final_line_answer(reference)
+                .ok_or_else(|| row_error(file, line, "`ground_truth` has no last line `A: n`"))?;
             let mut solvers = Vec::new();
             for (solver, value) in &row {
                 if let Value::Object(graded) = value {
-                    let solution =
-                        text_column(graded, "solution").map_err(|e| row_error(file, line, format!("`{solver}`: {}", e.message)))?;
+                    let solution = text_column(graded, "solution")
+                        .map_err(|e| row_error(file, line, format!("`{solver}`: {}", e.message)))?;
                     let correct = graded
                         .get("is_correct")
                         .and_then(Value::as_bool)

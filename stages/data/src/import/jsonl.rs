@@ -52,7 +52,11 @@ fn problem((_, row): NumberedRow, reading: &Reading) -> Result<Problem> {
         messages,
         answer: as_text(answer),
         verifier: own("verifier").unwrap_or_else(|| verifier_for(&as_text(answer))),
-        environment: reading.environment.clone().or_else(|| own("environment")).unwrap_or_else(|| "math-problems".into()),
+        environment: reading
+            .environment
+            .clone()
+            .or_else(|| own("environment"))
+            .unwrap_or_else(|| "math-problems".into()),
         level: level(row.get("level"))?,
         source: reading.name.clone(),
         split: own("split").unwrap_or_else(|| reading.split.clone()),
@@ -74,7 +78,11 @@ fn prompt(row: &Map<String, Value>) -> Result<Vec<Message>> {
         return Ok(all);
     }
     let column = ["prompt", "question"].iter().find_map(|c| row.get(*c));
-    prompt_messages(column.ok_or_else(|| Error::data(format!("none of `messages`, `prompt`, `question`; there are: {}", names(row))))?)
+    prompt_messages(
+        column.ok_or_else(|| {
+            Error::data(format!("none of `messages`, `prompt`, `question`; there are: {}", names(row)))
+        })?,
+    )
 }
 
 fn level(value: Option<&Value>) -> Result<u32> {

@@ -101,13 +101,16 @@ impl Stage for Import {
             );
         }
         if config.limit == Some(0) {
-            problems.push(OptionProblem::new("/limit", "0 rows are nothing to import").help("leave `limit` out for all rows"));
+            problems.push(
+                OptionProblem::new("/limit", "0 rows are nothing to import").help("leave `limit` out for all rows"),
+            );
         }
         problems
     }
 
     fn run(config: Config, context: &mut StageContext) -> Result<()> {
-        let format = registry::format(&config.format).ok_or_else(|| Error::invalid(format!("no format `{}`", config.format)))?;
+        let format =
+            registry::format(&config.format).ok_or_else(|| Error::invalid(format!("no format `{}`", config.format)))?;
         let file = locate(Path::new(&config.source), format, &config.split)?;
         let reading = Reading {
             split: config.split.clone(),
@@ -139,11 +142,12 @@ fn publish(imported: Imported, format: &dyn Format, context: &mut StageContext) 
     let Imported { problems, trajectories, solutions } = imported;
     let rows = problems.len().max(trajectories.len()).max(solutions.len());
     if rows == 0 {
-        return Err(
-            Error::data(format!("no row of format `{}` is left to import", format.name())).help("look at `half`, `limit` and the file")
-        );
+        return Err(Error::data(format!("no row of format `{}` is left to import", format.name()))
+            .help("look at `half`, `limit` and the file"));
     }
-    for (port, count) in [("problems", problems.len()), ("trajectories", trajectories.len()), ("solutions", solutions.len())] {
+    for (port, count) in
+        [("problems", problems.len()), ("trajectories", trajectories.len()), ("solutions", solutions.len())]
+    {
         if format.yields().contains(&port) {
             context.metric(port, count as f64);
         }

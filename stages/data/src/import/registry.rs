@@ -34,8 +34,8 @@ mod tests {
         for file in std::fs::read_dir(folder).unwrap() {
             let path = file.unwrap().path();
             let stem = path.file_stem().unwrap().to_str().unwrap().to_string();
-            let is_part =
-                path.extension().is_some_and(|e| e == "rs") && !["mod", "registry", "format", "chat", "tests"].contains(&stem.as_str());
+            let is_part = path.extension().is_some_and(|e| e == "rs")
+                && !["mod", "registry", "format", "chat", "tests"].contains(&stem.as_str());
             assert!(!is_part || names.contains(&stem.as_str()), "`{stem}.rs` is not in the registry");
         }
     }

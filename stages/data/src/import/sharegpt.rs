@@ -52,7 +52,8 @@ fn conversation(row: &Map<String, Value>) -> Result<Vec<Message>> {
 }
 
 fn message(turn: &Value) -> Result<Message> {
-    let field = |name: &str| turn.get(name).and_then(Value::as_str).ok_or_else(|| Error::data(format!("no text `{name}`")));
+    let field =
+        |name: &str| turn.get(name).and_then(Value::as_str).ok_or_else(|| Error::data(format!("no text `{name}`")));
     let (from, value) = (field("from")?, field("value")?);
     Ok(match from {
         "human" | "user" => Message::new("user", value),
@@ -60,9 +61,14 @@ fn message(turn: &Value) -> Result<Message> {
         "system" => Message::new("system", value),
         "tool" | "observation" => Message::new("tool", value),
         "function_call" => {
-            let call: Value = serde_json::from_str(value).map_err(|e| Error::data(format!("`function_call` is no JSON: {e}")))?;
+            let call: Value =
+                serde_json::from_str(value).map_err(|e| Error::data(format!("`function_call` is no JSON: {e}")))?;
             assistant("", &[read_call(&call)?])
         }
-        other => return Err(Error::data(format!("role `{other}`: human, gpt, system, tool, observation or function_call is wanted"))),
+        other => {
+            return Err(Error::data(format!(
+                "role `{other}`: human, gpt, system, tool, observation or function_call is wanted"
+            )));
+        }
     })
 }

@@ -64,14 +64,25 @@ fn limit_and_half_choose_rows() {
 fn solutions_are_sorted_by_solver_and_joined_by_problem() {
     let text = r#"{"question": "q", "ground_truth": "x <<1+1=2>>2\nA: 2", "z": {"is_correct": true, "solution": "A: 2"}, "a": {"is_correct": false, "solution": "A: 3"}}"#;
     let imported = read("gsm8k_solutions", text, named("gsm8k_solutions")).unwrap();
-    assert_eq!(imported.solutions.iter().map(|s| (s.solver.as_str(), s.correct)).collect::<Vec<_>>(), [("a", false), ("z", true)]);
-    let same = read("gsm8k", r#"{"question": "q", "answer": "x <<1+1=2>>2\n#### 2"}"#, named("gsm8k")).unwrap().problems.remove(0);
+    assert_eq!(
+        imported.solutions.iter().map(|s| (s.solver.as_str(), s.correct)).collect::<Vec<_>>(),
+        [("a", false), ("z", true)]
+    );
+    let same = read("gsm8k", r#"{"question": "q", "answer": "x <<1+1=2>>2\n#### 2"}"#, named("gsm8k"))
+        .unwrap()
+        .problems
+        .remove(0);
     assert_eq!(
         (imported.problems[0].id.as_str(), imported.problems[0].answer.as_str(), imported.problems[0].level),
         (same.id.as_str(), "2", same.level)
     );
     assert_eq!(imported.solutions[0].problem_id, same.id);
-    assert!(read("gsm8k_solutions", r#"{"question": "q", "ground_truth": "A: 2"}"#, named("g")).unwrap_err().message.contains("no solver"));
+    assert!(
+        read("gsm8k_solutions", r#"{"question": "q", "ground_truth": "A: 2"}"#, named("g"))
+            .unwrap_err()
+            .message
+            .contains("no solver")
+    );
 }
 
 #[test]
@@ -83,7 +94,12 @@ fn jsonl_finds_its_columns() {
     assert_eq!(problems[0].verifier, r#"{"tolerance":0.1}"#);
     assert_eq!(problems[1].messages.len(), 1);
     assert!(read("jsonl", r#"{"text": "q", "answer": "1"}"#, named("o")).unwrap_err().message.contains("answer, text"));
-    assert!(read("jsonl", r#"{"question": "q", "answer": "1", "level": -1}"#, named("o")).unwrap_err().message.contains("`level`"));
+    assert!(
+        read("jsonl", r#"{"question": "q", "answer": "1", "level": -1}"#, named("o"))
+            .unwrap_err()
+            .message
+            .contains("`level`")
+    );
     let twice = "{\"question\": \"q\", \"answer\": \"1\"}\n{\"question\": \"q\", \"answer\": \"2\"}";
     assert!(read("jsonl", twice, named("o")).unwrap_err().message.contains("line 2"));
 }
@@ -118,7 +134,10 @@ fn chat_formats_give_the_same_conversation() {
     assert_eq!(trl.messages.iter().map(|m| m.role.as_str()).collect::<Vec<_>>(), ["user", "assistant"]);
     assert!(read("trl", r#"{"prompt": "Hi"}"#, named("x")).unwrap_err().message.contains("completion"));
     assert!(
-        read("sharegpt", r#"{"conversations": [{"from": "robot", "value": "x"}]}"#, named("x")).unwrap_err().message.contains("turn 1")
+        read("sharegpt", r#"{"conversations": [{"from": "robot", "value": "x"}]}"#, named("x"))
+            .unwrap_err()
+            .message
+            .contains("turn 1")
     );
     assert!(
         read("openai", r#"{"messages": [{"role": "user", "content": "x"}]}"#, named("x"))
@@ -137,8 +156,14 @@ fn verl_rows_keep_what_trainers_wrote() {
     assert_eq!(problems.iter().map(|p| p.answer.as_str()).collect::<Vec<_>>(), ["5", "42", "3000"]);
     let second = &problems[1];
     assert!(second.id.starts_with("kitchen-") && second.id.ends_with("-1"), "{}", second.id);
-    assert_eq!((second.source.as_str(), second.split.as_str(), second.environment.as_str()), ("kitchen", "train", "math-problems"));
-    assert!(second.question().starts_with("Bob bakes 4 trays") && second.reference.as_deref().unwrap().contains("<<48-6=42>>"));
+    assert_eq!(
+        (second.source.as_str(), second.split.as_str(), second.environment.as_str()),
+        ("kitchen", "train", "math-problems")
+    );
+    assert!(
+        second.question().starts_with("Bob bakes 4 trays")
+            && second.reference.as_deref().unwrap().contains("<<48-6=42>>")
+    );
     assert_eq!(read(Reading { limit: Some(2), ..named("kitchen") }), problems[..2]);
 }
 
@@ -148,7 +173,10 @@ fn the_real_gsm8k_files_are_read_whole() {
     let read = |format: &str, split: &str| {
         registry::format(format)
             .unwrap()
-            .read(&folder.join(registry::format(format).unwrap().file_name(split)), &Reading { split: split.into(), ..named("gsm8k") })
+            .read(
+                &folder.join(registry::format(format).unwrap().file_name(split)),
+                &Reading { split: split.into(), ..named("gsm8k") },
+            )
             .unwrap()
     };
     let (train, test) = (read("gsm8k", "train").problems, read("gsm8k", "test").problems);
@@ -158,7 +186,10 @@ fn the_real_gsm8k_files_are_read_whole() {
     assert!(train.iter().all(|p| p.answer.parse::<f64>().is_ok()));
     let graded = read("gsm8k_solutions", "test");
     assert_eq!((graded.solutions.len(), graded.solutions.iter().filter(|s| s.correct).count()), (5_276, 2_001));
-    assert_eq!(graded.problems.iter().map(|p| &p.id).collect::<Vec<_>>(), test.iter().map(|p| &p.id).collect::<Vec<_>>());
+    assert_eq!(
+        graded.problems.iter().map(|p| &p.id).collect::<Vec<_>>(),
+        test.iter().map(|p| &p.id).collect::<Vec<_>>()
+    );
     assert!(graded.problems.iter().zip(&test).all(|(a, b)| a.answer == b.answer));
 }
 

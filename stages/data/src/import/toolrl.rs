@@ -95,13 +95,18 @@ fn problem(row: &Map<String, Value>, number: usize, reading: &Reading) -> Result
             .ok_or_else(|| Error::data(format!("no text `reward_model.ground_truth`; there are: {}", names(row))))?;
         (prompt_messages(prompt)?, calls_in(truth)?, truth.to_string())
     } else {
-        let messages = vec![Message::new("system", text_column(row, "system")?), Message::new("user", text_column(row, "user")?)];
-        let gold = calls_of(row.get("answer").ok_or_else(|| Error::data(format!("no column `answer`; there are: {}", names(row))))?)?;
+        let messages =
+            vec![Message::new("system", text_column(row, "system")?), Message::new("user", text_column(row, "user")?)];
+        let gold = calls_of(
+            row.get("answer").ok_or_else(|| Error::data(format!("no column `answer`; there are: {}", names(row))))?,
+        )?;
         let reference = gold.iter().map(render).collect::<Result<Vec<_>>>()?.join("\n");
         (messages, gold, reference)
     };
-    let calls =
-        Value::Array(gold.iter().map(|call| json!({"arguments": sorted(&call.arguments), "name": call.name})).collect()).to_string();
+    let calls = Value::Array(
+        gold.iter().map(|call| json!({"arguments": sorted(&call.arguments), "name": call.name})).collect(),
+    )
+    .to_string();
     let mut problem = Problem {
         messages,
         verifier: format!(r#"{{"gold":{calls},"kind":"calls"}}"#),
@@ -123,7 +128,10 @@ fn problem(row: &Map<String, Value>, number: usize, reading: &Reading) -> Result
 /// The calls that a text in ToolRL's markup makes.
 fn calls_in(text: &str) -> Result<Vec<ToolCall>> {
     let turn = formats::registry::build("toolrl", &[])?.parse(text);
-    turn.calls.into_iter().collect::<std::result::Result<_, String>>().map_err(|e| Error::data(format!("the ground truth: {e}")))
+    turn.calls
+        .into_iter()
+        .collect::<std::result::Result<_, String>>()
+        .map_err(|e| Error::data(format!("the ground truth: {e}")))
 }
 
 /// The calls of a list of `{name, parameters}`.
@@ -180,10 +188,15 @@ mod tests {
         assert_eq!((two.answer.as_str(), two.level, two.split.as_str()), (gold, 2, "dev"));
         assert_eq!(two.verifier, format!(r#"{{"gold":{gold},"kind":"calls"}}"#));
         assert!(two.id.starts_with("bank-") && two.id.ends_with("-7"));
-        let bank = read(&format!(r#"[{{"system": "tools", "user": "q", "answer": [{call}], "other": {{"id": 0}}}}]"#)).unwrap().remove(0);
+        let bank = read(&format!(r#"[{{"system": "tools", "user": "q", "answer": [{call}], "other": {{"id": 0}}}}]"#))
+            .unwrap()
+            .remove(0);
         assert_eq!((bank.level, bank.split.as_str(), bank.environment.as_str()), (1, "test", "function-calling"));
         assert_eq!(bank.messages, two.messages);
-        assert_eq!(bank.reference.unwrap(), "<tool_call>\n{\"name\": \"f\", \"parameters\": {\"x\":\"1\",\"y\":2}}\n</tool_call>");
+        assert_eq!(
+            bank.reference.unwrap(),
+            "<tool_call>\n{\"name\": \"f\", \"parameters\": {\"x\":\"1\",\"y\":2}}\n</tool_call>"
+        );
     }
 
     #[test]

@@ -59,13 +59,16 @@ impl Format for Verl {
 }
 
 fn problem(row: &Map<String, Value>, number: usize, reading: &Reading) -> Result<Problem> {
-    let messages =
-        prompt_messages(row.get("prompt").ok_or_else(|| Error::data(format!("no column `prompt`; there are: {}", names(row))))?)?;
+    let messages = prompt_messages(
+        row.get("prompt").ok_or_else(|| Error::data(format!("no column `prompt`; there are: {}", names(row))))?,
+    )?;
     let nested = |outer: &str, inner: &str| row.get(outer).and_then(|v| v.get(inner)).and_then(text);
-    let answer =
-        nested("reward_model", "ground_truth").or_else(|| nested("extra_info", "answer")).or_else(|| row.get("answer").and_then(text));
+    let answer = nested("reward_model", "ground_truth")
+        .or_else(|| nested("extra_info", "answer"))
+        .or_else(|| row.get("answer").and_then(text));
     let mut problem = Problem {
-        answer: answer.ok_or_else(|| Error::data("neither `reward_model.ground_truth` nor `extra_info.answer` nor `answer`"))?,
+        answer: answer
+            .ok_or_else(|| Error::data("neither `reward_model.ground_truth` nor `extra_info.answer` nor `answer`"))?,
         messages,
         environment: reading.environment_or("math-problems"),
         source: row.get("data_source").and_then(text).unwrap_or_else(|| reading.name.clone()),

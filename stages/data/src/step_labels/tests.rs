@@ -31,12 +31,20 @@ fn shown(labels: &[f32]) -> Vec<f32> {
 
 #[test]
 fn a_right_solution_has_only_its_outcome() {
-    let (found, counts, trajectory) = labels("Ducks: 16 - 7 = <<16-7=9>>9.\nShe makes 9 * 2 = $<<9*2=18>>18.\nA: 18", true);
+    let (found, counts, trajectory) =
+        labels("Ducks: 16 - 7 = <<16-7=9>>9.\nShe makes 9 * 2 = $<<9*2=18>>18.\nA: 18", true);
     assert_eq!(shown(&found), [9.0, 9.0, 1.0]);
-    assert_eq!((counts.annotations, counts.agreeing, counts.steps, counts.unlabeled, counts.labeled_outcome), (2, 2, 3, 2, 1));
-    let texts: Vec<&str> = trajectory.messages.iter().filter(|m| m.role != "system").map(|m| m.content.as_str()).collect();
+    assert_eq!(
+        (counts.annotations, counts.agreeing, counts.steps, counts.unlabeled, counts.labeled_outcome),
+        (2, 2, 3, 2, 1)
+    );
+    let texts: Vec<&str> =
+        trajectory.messages.iter().filter(|m| m.role != "system").map(|m| m.content.as_str()).collect();
     assert_eq!(texts.last(), Some(&"18.\n#### 18"));
-    assert_eq!(trajectory.messages.iter().filter(|m| m.role == "tool").map(|m| m.content.as_str()).collect::<Vec<_>>(), ["9", "18"]);
+    assert_eq!(
+        trajectory.messages.iter().filter(|m| m.role == "tool").map(|m| m.content.as_str()).collect::<Vec<_>>(),
+        ["9", "18"]
+    );
     assert_eq!((trajectory.reward, trajectory.answer.as_deref()), (1.0, Some("18")));
 }
 
@@ -44,7 +52,10 @@ fn a_right_solution_has_only_its_outcome() {
 fn the_step_that_states_a_wrong_value_is_labeled_0() {
     let (found, counts, trajectory) = labels("16 - 7 = <<16-7=8>>8.\n8 * 2 = <<8*2=16>>16.\nA: 16", false);
     assert_eq!(shown(&found), [9.0, 0.0, 0.0]);
-    assert_eq!((counts.failing, counts.labeled_calculation, counts.labeled_outcome, counts.outcomes_correct), (1, 1, 1, 0));
+    assert_eq!(
+        (counts.failing, counts.labeled_calculation, counts.labeled_outcome, counts.outcomes_correct),
+        (1, 1, 1, 0)
+    );
     // The tool says what is so, whatever the solution says.
     assert!(trajectory.messages.iter().any(|m| m.role == "tool" && m.content == "9"));
 }
@@ -59,7 +70,10 @@ fn what_cannot_be_executed_labels_nothing() {
 #[test]
 fn a_solution_that_never_ends_is_dropped_and_counted() {
     let environment = moody();
-    let row = |solver: &str, call: &str| Solution { solver: solver.into(), ..solution(&format!("So <<{call}=5>>5.\nA: 5"), true) };
+    let row = |solver: &str, call: &str| Solution {
+        solver: solver.into(),
+        ..solution(&format!("So <<{call}=5>>5.\nA: 5"), true)
+    };
     let run = |rows: &[Solution]| {
         let problems = problems(rows, environment.kind());
         let by_id = problems.iter().map(|p| (p.id.as_str(), p)).collect();
@@ -84,18 +98,16 @@ fn the_real_solutions_are_labeled_by_half() {
     let reading = crate::import::Reading { name: "gsm8k".into(), split: "test".into(), ..Default::default() };
     let rows = crate::import::registry::format("gsm8k_solutions").unwrap().read(&file, &reading).unwrap().solutions;
     let environment = crate::synthesize::environment(&Config::default().environment, 2).unwrap();
-    let run = |half: Half| {
-        let rows: Vec<Solution> = rows.iter().filter(|s| half_of(&s.question) == half).cloned().collect();
-        let problems = problems(&rows, environment.kind());
-        let by_id = problems.iter().map(|p| (p.id.as_str(), p)).collect();
-        let (trajectories, counts) = label(&rows, &by_id, environment.as_ref(), |_| Ok(())).unwrap();
-        assert!(
-            trajectories
-                .iter()
-                .all(|t| t.step_labels.as_ref().unwrap().len() == t.messages.iter().filter(|m| m.role == "assistant").count())
-        );
-        (problems.len(), counts)
-    };
+    let run =
+        |half: Half| {
+            let rows: Vec<Solution> = rows.iter().filter(|s| half_of(&s.question) == half).cloned().collect();
+            let problems = problems(&rows, environment.kind());
+            let by_id = problems.iter().map(|p| (p.id.as_str(), p)).collect();
+            let (trajectories, counts) = label(&rows, &by_id, environment.as_ref(), |_| Ok(())).unwrap();
+            assert!(trajectories.iter().all(|t| t.step_labels.as_ref().unwrap().len()
+                == t.messages.iter().filter(|m| m.role == "assistant").count()));
+            (problems.len(), counts)
+        };
     let ((n_a, a), (n_b, b)) = (run(Half::A), run(Half::B));
     println!("half a: {n_a} problems, {a:?}\nhalf b: {n_b} problems, {b:?}");
     assert_eq!((n_a + n_b, a.solutions + b.solutions, a.outcomes_correct + b.outcomes_correct), (1_319, 5_276, 2_001));

@@ -26,15 +26,22 @@ pub struct Converted<'a> {
 
 /// Cuts a solution into turns of `environment`'s tool-call format, with calls of `tool`.
 pub fn convert<'a>(solution: &'a str, environment: &dyn Environment, tool: &ToolSpec) -> Result<Converted<'a>> {
-    let argument = tool
-        .main_argument()
-        .ok_or_else(|| Error::invalid(format!("tool `{}` takes no text", tool.name)).help("use `calculator` or `python`"))?;
+    let argument = tool.main_argument().ok_or_else(|| {
+        Error::invalid(format!("tool `{}` takes no text", tool.name)).help("use `calculator` or `python`")
+    })?;
     let mut converted = Converted { turns: Vec::new(), calculations: Vec::new() };
     for segment in segments(solution) {
         match segment.calculation {
             Some(calculation) => {
-                let call = ToolCall { name: tool.name.clone(), arguments: json!({argument: python_form(calculation.expression)}) };
-                converted.turns.push(ScriptedTurn::Say(format!("{}{}", segment.text, environment.format().render(&call))));
+                let call = ToolCall {
+                    name: tool.name.clone(),
+                    arguments: json!({argument: python_form(calculation.expression)}),
+                };
+                converted.turns.push(ScriptedTurn::Say(format!(
+                    "{}{}",
+                    segment.text,
+                    environment.format().render(&call)
+                )));
                 converted.calculations.push(calculation);
             }
             None => converted.turns.push(ScriptedTurn::Say(segment.text)),
@@ -46,7 +53,8 @@ pub fn convert<'a>(solution: &'a str, environment: &dyn Environment, tool: &Tool
 /// The one tool that expressions are computed with: the environment's first.
 pub fn tool(environment: &dyn Environment) -> Result<ToolSpec> {
     environment.tools().into_iter().next().ok_or_else(|| {
-        Error::invalid("the environment has no tool to compute with").help("give it `tools: [calculator]` or `tools: [python]`")
+        Error::invalid("the environment has no tool to compute with")
+            .help("give it `tools: [calculator]` or `tools: [python]`")
     })
 }
 
@@ -90,7 +98,9 @@ pub fn annotated(
         calculations.push(converted.calculations);
     }
     let mut result = Annotated::default();
-    for ((played, script), calculations) in play(environment, &scripts, progress)?.into_iter().zip(&scripts).zip(&calculations) {
+    for ((played, script), calculations) in
+        play(environment, &scripts, progress)?.into_iter().zip(&scripts).zip(&calculations)
+    {
         result.take(played, script, calculations);
     }
     Ok(result)
@@ -101,12 +111,17 @@ impl Annotated {
         let agreements = agreements(&played.trajectory, calculations);
         self.executed += agreements.len();
         self.agreeing += agreements.iter().filter(|a| **a == Some(true)).count();
-        let differing = calculations.iter().zip(&agreements).filter(|(_, agreement)| **agreement != Some(true)).map(|(c, _)| c);
+        let differing =
+            calculations.iter().zip(&agreements).filter(|(_, agreement)| **agreement != Some(true)).map(|(c, _)| c);
         // A call that was stopped has no result; it is the one behind those that have one.
         let stopped = calculations.get(agreements.len()).filter(|_| played.timed_out);
         for calculation in differing.chain(stopped) {
             if self.disagreements.len() < 20 {
-                self.disagreements.push((script.problem.id.clone(), calculation.expression.into(), calculation.claim.into()));
+                self.disagreements.push((
+                    script.problem.id.clone(),
+                    calculation.expression.into(),
+                    calculation.claim.into(),
+                ));
             }
         }
         let reason = if played.timed_out {
@@ -148,9 +163,8 @@ impl Method for AnnotatedMethod {
         progress: &dyn Fn(usize, usize) -> Result<()>,
     ) -> Result<Synthesized> {
         if given.is_empty() {
-            return Err(
-                Error::invalid("method `annotated` needs problems").help("wire input `problems` to `data/import` with format gsm8k")
-            );
+            return Err(Error::invalid("method `annotated` needs problems")
+                .help("wire input `problems` to `data/import` with format gsm8k"));
         }
         let total = given.len();
         let made = annotated(&given, environment, config.seed, |done| progress(done, total))?;
@@ -168,7 +182,9 @@ impl Annotated {
             self.agreeing,
             self.executed
         );
-        report.metric("annotations_executed", self.executed as f64).metric("annotations_agreeing", self.agreeing as f64);
+        report
+            .metric("annotations_executed", self.executed as f64)
+            .metric("annotations_agreeing", self.agreeing as f64);
         report.metric("dropped", self.dropped.values().sum::<usize>() as f64);
         for (reason, n) in &self.dropped {
             report.metric(format!("dropped_{reason}"), *n as f64);

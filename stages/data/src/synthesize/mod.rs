@@ -59,8 +59,7 @@ impl Stage for Synthesize {
     const VERSION: u32 = 2;
     const SUMMARY: &'static str = "Make problems and demonstrations; every tool call in them is executed.";
     const DOC: &'static str = include_str!("synthesize.md");
-    const EXAMPLE: &'static str =
-        r#"{"method": "procedural", "seed": 1, "splits": {"demonstrations": {"levels": {"1": 600, "2": 600}}, "test": {"total": 300}}}"#;
+    const EXAMPLE: &'static str = r#"{"method": "procedural", "seed": 1, "splits": {"demonstrations": {"levels": {"1": 600, "2": 600}}, "test": {"total": 300}}}"#;
     const MAIN_METRIC: Option<&'static str> = Some("demonstrations");
     const METRICS: &'static [&'static str] = &[
         "problems",
@@ -80,16 +79,31 @@ impl Stage for Synthesize {
     fn ports() -> Ports {
         use Cardinality::{Many, One};
         Ports {
-            inputs: vec![port("problems", ArtifactKind::Problems, Many, "Of `annotated`: problems with worked solutions.")],
+            inputs: vec![port(
+                "problems",
+                ArtifactKind::Problems,
+                Many,
+                "Of `annotated`: problems with worked solutions.",
+            )],
             outputs: vec![
-                port("problems", ArtifactKind::Problems, One, "All splits in one table; the column `split` tells them apart."),
+                port(
+                    "problems",
+                    ArtifactKind::Problems,
+                    One,
+                    "All splits in one table; the column `split` tells them apart.",
+                ),
                 port(
                     "demonstrations",
                     ArtifactKind::Trajectories,
                     One,
                     "Conversations as text, with answer and reward; tokens are made by `sft`.",
                 ),
-                port("report", ArtifactKind::Report, One, "Counts, and the n-gram coverage of test questions by what is learned from."),
+                port(
+                    "report",
+                    ArtifactKind::Report,
+                    One,
+                    "Counts, and the n-gram coverage of test questions by what is learned from.",
+                ),
             ],
         }
     }
@@ -124,7 +138,8 @@ impl Stage for Synthesize {
     }
 
     fn run(config: Config, context: &mut StageContext) -> Result<()> {
-        let method = registry::method(&config.method).ok_or_else(|| Error::invalid(format!("no method `{}`", config.method)))?;
+        let method =
+            registry::method(&config.method).ok_or_else(|| Error::invalid(format!("no method `{}`", config.method)))?;
         let environment = environment(&config.environment, context.cpus)?;
         let given = io::read_many_problems(context.many("problems"))?;
         let progress = |done: usize, total: usize| {
@@ -158,7 +173,9 @@ pub fn check_environment(options: &Value) -> Vec<OptionProblem> {
 }
 
 fn publish(mut made: Synthesized, context: &mut StageContext) -> Result<()> {
-    let sum = |get: fn(&trainyard_tables::Trajectory) -> u32| made.demonstrations.iter().map(|t| f64::from(get(t))).sum::<f64>();
+    let sum = |get: fn(&trainyard_tables::Trajectory) -> u32| {
+        made.demonstrations.iter().map(|t| f64::from(get(t))).sum::<f64>()
+    };
     let counts = [
         ("problems", made.problems.len() as f64),
         ("demonstrations", made.demonstrations.len() as f64),

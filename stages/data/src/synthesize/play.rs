@@ -36,7 +36,11 @@ pub struct Played {
 }
 
 /// Plays all scripts; results are in the order of the scripts.
-pub fn play(environment: &dyn Environment, scripts: &[Script<'_>], mut progress: impl FnMut(usize) -> Result<()>) -> Result<Vec<Played>> {
+pub fn play(
+    environment: &dyn Environment,
+    scripts: &[Script<'_>],
+    mut progress: impl FnMut(usize) -> Result<()>,
+) -> Result<Vec<Played>> {
     let mut played: Vec<Played> = Vec::with_capacity(scripts.len());
     let mut waiting: VecDeque<Game<'_>> = VecDeque::new();
     let mut next = 0;
@@ -127,7 +131,12 @@ impl<'a> Game<'a> {
 
     /// What an episode that was broken off has counted.
     fn counted(&self) -> Outcome {
-        Outcome { turns: self.turns as u32, tool_calls: self.tool_calls, tool_errors: self.tool_errors, ..Outcome::default() }
+        Outcome {
+            turns: self.turns as u32,
+            tool_calls: self.tool_calls,
+            tool_errors: self.tool_errors,
+            ..Outcome::default()
+        }
     }
 
     fn wait(&mut self, wait: Duration) -> Result<()> {

@@ -51,11 +51,16 @@ impl Method for Procedural {
         let most = generator.map_or(u32::MAX, ProblemGenerator::max_level);
         problems.extend(config.splits.iter().flat_map(|(name, split)| split.check(&format!("/splits/{name}"), most)));
         if !config.splits.contains_key(DEMONSTRATIONS) {
-            problems
-                .push(OptionProblem::new("/splits", "no split `demonstrations`").help("give it the problems that are to be demonstrated"));
+            problems.push(
+                OptionProblem::new("/splits", "no split `demonstrations`")
+                    .help("give it the problems that are to be demonstrated"),
+            );
         }
         if !(0.0..=1.0).contains(&config.mistakes) {
-            problems.push(OptionProblem::new("/mistakes", format!("{} is no share", config.mistakes)).help("a number from 0 to 1"));
+            problems.push(
+                OptionProblem::new("/mistakes", format!("{} is no share", config.mistakes))
+                    .help("a number from 0 to 1"),
+            );
         }
         problems
     }
@@ -67,9 +72,8 @@ impl Method for Procedural {
         progress: &dyn Fn(usize, usize) -> Result<()>,
     ) -> Result<Synthesized> {
         if !given.is_empty() {
-            return Err(
-                Error::invalid("method `procedural` makes its own problems").help("leave input `problems` out, or use method `annotated`")
-            );
+            return Err(Error::invalid("method `procedural` makes its own problems")
+                .help("leave input `problems` out, or use method `annotated`"));
         }
         let generator = environment.generator().ok_or_else(|| no_generator(environment.kind()))?;
         let chance = Chance::new(config.seed);
@@ -185,13 +189,19 @@ fn report(problems: &[Problem], plural: &str) -> Report {
     let levels: BTreeSet<u32> = counts.keys().map(|(_, l)| *l).collect();
     let mut report = Report::new("Problems and demonstrations");
     report.summary = format!("{} distinct {plural} in {} splits.", problems.len(), splits.len());
-    let heads = std::iter::once("split".to_string()).chain(levels.iter().map(|l| format!("level {l}"))).chain(["all".to_string()]);
+    let heads = std::iter::once("split".to_string())
+        .chain(levels.iter().map(|l| format!("level {l}")))
+        .chain(["all".to_string()]);
     let mut table = Table::new("Problems by split and level", heads);
     for split in splits {
         let row: Vec<u64> = levels.iter().map(|l| counts.get(&(split, *l)).copied().unwrap_or(0)).collect();
         let all = row.iter().sum::<u64>() as f64;
         report.metric(format!("problems_{split}"), all);
-        table.row(std::iter::once(Cell::text(split)).chain(row.iter().map(|n| Cell::Number(*n as f64))).chain([Cell::Number(all)]));
+        table.row(
+            std::iter::once(Cell::text(split))
+                .chain(row.iter().map(|n| Cell::Number(*n as f64)))
+                .chain([Cell::Number(all)]),
+        );
     }
     report.table(table);
     report.note("No canonical problem stands in two splits. Coverage counts word 8-grams of test questions that occur in demonstrations or in questions of split `rl`.");

@@ -52,10 +52,15 @@ impl Split {
     /// What is wrong, at `pointer`.
     pub fn check(&self, pointer: &str, most: u32) -> Vec<OptionProblem> {
         let mut problems = Vec::new();
-        let mut add =
-            |key: &str, message: String, help: &str| problems.push(OptionProblem::new(format!("{pointer}{key}"), message).help(help));
+        let mut add = |key: &str, message: String, help: &str| {
+            problems.push(OptionProblem::new(format!("{pointer}{key}"), message).help(help))
+        };
         match (self.levels.is_empty(), self.total) {
-            (true, None) => add("", "a split needs `levels` or `total`".into(), "as in `{levels: {1: 100, 2: 50}}` or `{total: 300}`"),
+            (true, None) => add(
+                "",
+                "a split needs `levels` or `total`".into(),
+                "as in `{levels: {1: 100, 2: 50}}` or `{total: 300}`",
+            ),
             (false, Some(_)) => add("/total", "`levels` and `total` contradict each other".into(), "keep one of them"),
             (true, Some(0)) => add("/total", "a split without problems".into(), "leave the split out"),
             _ => {}
@@ -99,7 +104,8 @@ mod tests {
         assert_eq!(split.counts(5), [(1, 4), (2, 3), (4, 3)].into());
         assert_eq!(Split { total: Some(300), ..Split::default() }.counts(5).values().collect::<Vec<_>>(), [&60; 5]);
         for total in 1..50 {
-            let split = Split { total: Some(total), weights: [(1, 0.3), (2, 0.0), (3, 7.1)].into(), ..Split::default() };
+            let split =
+                Split { total: Some(total), weights: [(1, 0.3), (2, 0.0), (3, 7.1)].into(), ..Split::default() };
             assert_eq!(split.counts(3).values().sum::<u64>(), total);
         }
     }

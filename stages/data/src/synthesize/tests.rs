@@ -28,7 +28,10 @@ fn tools(t: &Trajectory) -> Vec<&str> {
 fn splits_have_their_numbers_and_share_no_problem() {
     let made = make(&config("procedural"), Vec::new()).unwrap();
     let count = |split: &str, level: u32| made.problems.iter().filter(|p| p.split == split && p.level == level).count();
-    assert_eq!((count("demonstrations", 1), count("demonstrations", 5), count("rl", 3), count("test", 4)), (30, 5, 5, 4));
+    assert_eq!(
+        (count("demonstrations", 1), count("demonstrations", 5), count("rl", 3), count("test", 4)),
+        (30, 5, 5, 4)
+    );
     let forms: BTreeSet<&str> = made.problems.iter().map(|p| p.canonical.as_str()).collect();
     let ids: BTreeSet<&str> = made.problems.iter().map(|p| p.id.as_str()).collect();
     assert_eq!((forms.len(), ids.len(), made.problems.len()), (100, 100, 100));
@@ -55,7 +58,11 @@ fn demonstrations_are_executed_right_and_some_recover_from_a_mistake() {
     assert_eq!(made.demonstrations.len(), 55);
     for t in &made.demonstrations {
         assert_eq!((t.reward, t.stop_reason), (1.0, StopReason::Answer));
-        assert_eq!(tools(t).last().copied(), t.messages.last().map(|m| m.content.as_str()), "the answer is the tool's result");
+        assert_eq!(
+            tools(t).last().copied(),
+            t.messages.last().map(|m| m.content.as_str()),
+            "the answer is the tool's result"
+        );
         assert_eq!(t.tool_errors, t.tool_calls - 1, "all calls but the last are mistakes");
         assert!(t.token_ids.is_empty() && t.step_ends.is_empty() && t.parents == [t.problem_id.clone()]);
     }
@@ -85,7 +92,8 @@ fn every_environment_with_a_generator_is_demonstrated() {
 fn a_mistake_is_left_out_where_it_would_not_fit() {
     let mut config = config("procedural");
     config.mistakes = 1.0;
-    config.environment = environments::complete(&json!({"kind": "word-problems", "tools": ["calculator"], "max_turns": 2})).unwrap();
+    config.environment =
+        environments::complete(&json!({"kind": "word-problems", "tools": ["calculator"], "max_turns": 2})).unwrap();
     let made = make(&config, Vec::new()).unwrap();
     assert!(made.demonstrations.iter().all(|t| (t.reward, t.turns, t.tool_errors) == (1.0, 2, 0)));
     assert_eq!(made.report.metrics["demonstrations_with_mistake"].value, 0.0);
@@ -156,7 +164,9 @@ fn annotations_become_executed_calls() {
 #[test]
 fn a_call_that_never_ends_costs_its_row_only() {
     let environment = moody();
-    let row = |i: usize, call: &str| annotated_problem(&format!("p{i}"), &format!("First <<5=5>>5, then <<{call}=5>>5.\n#### 5"), "5");
+    let row = |i: usize, call: &str| {
+        annotated_problem(&format!("p{i}"), &format!("First <<5=5>>5, then <<{call}=5>>5.\n#### 5"), "5")
+    };
     let made = |calls: &[&str]| {
         let given: Vec<Problem> = calls.iter().enumerate().map(|(i, call)| row(i, call)).collect();
         annotated::annotated(&given, environment.as_ref(), 0, |_| Ok(()))

@@ -53,14 +53,23 @@ fn whole(environment: &dyn Environment, problem: &Problem, level: u32) -> Result
     if (problem.environment.as_str(), problem.level, problem.split.as_str()) != (environment.kind(), level, "") {
         return Err(format!("environment, level or split are not those asked for: {problem:?}"));
     }
-    let texts = [("id", &problem.id), ("answer", &problem.answer), ("source", &problem.source), ("canonical", &problem.canonical)];
+    let texts = [
+        ("id", &problem.id),
+        ("answer", &problem.answer),
+        ("source", &problem.source),
+        ("canonical", &problem.canonical),
+    ];
     if let Some((name, _)) = texts.iter().find(|(_, text)| text.is_empty()) {
         return Err(format!("`{name}` is empty"));
     }
     if problem.question().is_empty() {
         return Err("there is no question".to_string());
     }
-    if environment.verify(problem, &problem.answer) { Ok(()) } else { Err(format!("its own answer is refused: {problem:?}")) }
+    if environment.verify(problem, &problem.answer) {
+        Ok(())
+    } else {
+        Err(format!("its own answer is refused: {problem:?}"))
+    }
 }
 
 fn same(environment: &dyn Environment, a: &Problem, b: &Problem) -> bool {
@@ -93,10 +102,16 @@ fn play(environment: &dyn Environment, problem: &Problem, made: &Demonstration) 
                     last_result = result.content;
                 }
             }
-            Step::Done(outcome) if at + 1 < made.turns.len() => return Err(format!("turn {} ends the episode: {outcome:?}", at + 1)),
+            Step::Done(outcome) if at + 1 < made.turns.len() => {
+                return Err(format!("turn {} ends the episode: {outcome:?}", at + 1));
+            }
             Step::Done(outcome) => {
                 let right = outcome.answer.as_deref().is_some_and(|answer| environment.verify(problem, answer));
-                return if right && outcome.stop == StopReason::Answer { Ok(()) } else { Err(format!("it ends with {outcome:?}")) };
+                return if right && outcome.stop == StopReason::Answer {
+                    Ok(())
+                } else {
+                    Err(format!("it ends with {outcome:?}"))
+                };
             }
             Step::Pending => return Err("still pending".to_string()),
         }

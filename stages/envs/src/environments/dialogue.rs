@@ -38,7 +38,11 @@ pub struct Dialogue {
 
 impl Dialogue {
     /// A dialogue with the tools of the options.
-    pub fn new(options: DialogueOptions, host: &Arc<ToolHost>, read_answer: fn(&str) -> Option<String>) -> Result<Arc<Self>> {
+    pub fn new(
+        options: DialogueOptions,
+        host: &Arc<ToolHost>,
+        read_answer: fn(&str) -> Option<String>,
+    ) -> Result<Arc<Self>> {
         Self::with_tools(options, host, &[], read_answer)
     }
     /// A dialogue with the tools of the options, then these of the environment; its episodes need a world for them.
@@ -98,7 +102,11 @@ impl Dialogue {
     pub fn start_with(self: &Arc<Self>, sessions: Vec<Box<dyn ToolSession>>, seed: u64) -> Result<Box<dyn Episode>> {
         let names = self.specs[self.tools.len()..].iter().map(|spec| spec.name.clone());
         if names.len() != sessions.len() {
-            return Err(Error::bug(format!("{} sessions for {} tools of the environment", sessions.len(), names.len())));
+            return Err(Error::bug(format!(
+                "{} sessions for {} tools of the environment",
+                sessions.len(),
+                names.len()
+            )));
         }
         self.start_in(Box::new(Sessions::new(names.zip(sessions))), seed)
     }
@@ -115,7 +123,16 @@ impl Dialogue {
             sessions.push(tool.open(&self.host, &self.options.limits)?);
         }
         let dialogue = Arc::clone(self);
-        Ok(Box::new(DialogueEpisode { dialogue, sessions, world, seed, state: State::Agent, turns: 0, tool_calls: 0, tool_errors: 0 }))
+        Ok(Box::new(DialogueEpisode {
+            dialogue,
+            sessions,
+            world,
+            seed,
+            state: State::Agent,
+            turns: 0,
+            tool_calls: 0,
+            tool_errors: 0,
+        }))
     }
     /// When the results of a turn whose calls start now may be seen, by the clock. None = as soon as they are there.
     fn held_until(&self, seed: u64, turn: u32) -> Option<Duration> {
@@ -262,7 +279,9 @@ impl Episode for DialogueEpisode {
     fn fork(&self) -> Result<Box<dyn Episode>> {
         match self.state {
             State::Agent => {}
-            State::Tools { .. } => return Err(Error::bug("an episode cannot be forked while tool results are pending")),
+            State::Tools { .. } => {
+                return Err(Error::bug("an episode cannot be forked while tool results are pending"));
+            }
             State::Over => return Err(Error::bug("an episode cannot be forked after its end")),
         }
         let sessions = self.sessions.iter().map(|s| s.fork()).collect::<Result<Vec<_>>>()?;

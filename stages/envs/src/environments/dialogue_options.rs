@@ -71,7 +71,10 @@ impl DialogueOptions {
             }
         }
         if self.tools.is_empty() && own.is_empty() {
-            problems.push(OptionProblem::new("/tools", "no tool is listed").help(format!("use some of: {}", tool_names().join(", "))));
+            problems.push(
+                OptionProblem::new("/tools", "no tool is listed")
+                    .help(format!("use some of: {}", tool_names().join(", "))),
+            );
         } else if problems.is_empty()
             && let Err(e) = formats::build(&self.format, &self.specs(own))
         {
@@ -90,7 +93,8 @@ impl DialogueOptions {
 }
 
 /// Names of the fields of [`DialogueOptions`].
-const COMMON: [&str; 8] = ["describe_tools", "format", "latency", "limits", "max_tool_calls", "max_turns", "system", "tools"];
+const COMMON: [&str; 8] =
+    ["describe_tools", "format", "latency", "limits", "max_tool_calls", "max_turns", "system", "tools"];
 
 /// What an environment adds to the options of a dialogue: a plain struct with defaults that denies unknown fields.
 pub trait OwnOptions: Serialize + DeserializeOwned + JsonSchema + Default {
@@ -221,7 +225,10 @@ mod tests {
     fn every_format_may_be_named() {
         let schema = schemars::schema_for!(DialogueOptions).to_value();
         let format = &schema["properties"]["format"];
-        assert_eq!((&format["type"], &format["enum"], &format["default"]), (&json!("string"), &json!(formats::names()), &json!("code")));
+        assert_eq!(
+            (&format["type"], &format["enum"], &format["default"]),
+            (&json!("string"), &json!(formats::names()), &json!("code"))
+        );
         let described = format["description"].as_str().unwrap();
         assert!(formats::names().iter().all(|name| described.contains(&format!("`{name}`"))), "{described}");
     }

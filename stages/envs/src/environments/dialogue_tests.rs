@@ -16,7 +16,9 @@ fn dialogue(tools: &[&str], own: &[ToolSpec]) -> Arc<Dialogue> {
 }
 
 fn call(name: &str, text: &str) -> String {
-    format!("<tool_call>{{\"name\": \"{name}\", \"arguments\": {{\"text\": \"{text}\", \"expression\": \"{text}\"}}}}</tool_call>")
+    format!(
+        "<tool_call>{{\"name\": \"{name}\", \"arguments\": {{\"text\": \"{text}\", \"expression\": \"{text}\"}}}}</tool_call>"
+    )
 }
 
 fn take(dialogue: &Dialogue, episode: &mut dyn Episode, text: &str) -> Step {
@@ -132,7 +134,8 @@ fn a_call_that_was_late_is_told_from_one_that_was_lost() {
     let dialogue = dialogue(&[], &[spec("one"), spec("two")]);
     let (fine, late, lost) = (ToolResult::ok("1"), ToolResult::timed_out("late"), ToolResult::infrastructure("lost"));
     for (first, second, timed_out) in [(&fine, &late, true), (&fine, &lost, false), (&lost, &late, false)] {
-        let mut episode = dialogue.start_with(vec![Box::new(Gives(first.clone())), Box::new(Gives(second.clone()))], 0).unwrap();
+        let mut episode =
+            dialogue.start_with(vec![Box::new(Gives(first.clone())), Box::new(Gives(second.clone()))], 0).unwrap();
         let step = take(&dialogue, &mut *episode, &[call("one", "x"), call("two", "x")].concat());
         let Step::Done(end) = &step else { panic!("{step:?}") };
         assert_eq!((end.stop, end.status, end.timed_out), (StopReason::Error, Status::Infrastructure, timed_out));
@@ -205,7 +208,8 @@ fn episodes_of_different_seeds_wait_differently() {
 
 #[test]
 fn a_latency_has_its_place_among_the_options() {
-    let options = DialogueOptions { latency: Some(Latency { least_millis: 2, most_millis: 1 }), ..DialogueOptions::default() };
+    let options =
+        DialogueOptions { latency: Some(Latency { least_millis: 2, most_millis: 1 }), ..DialogueOptions::default() };
     assert_eq!(options.check(&[])[0].pointer, "/latency/least_millis");
     let json = serde_json::to_value(DialogueOptions::default()).unwrap();
     assert!(json.get("latency").is_none(), "digests of files without it stay");

@@ -54,7 +54,14 @@ pub trait ProblemGenerator: Send + Sync {
     fn problem(&self, level: u32, index: u64, chance: &Chance) -> Problem;
     /// The demonstrator's turns for the problem of the same three arguments. With probability `mistakes`, drawn from
     /// `mistake_chance`, it makes a mistake that its tools or the world show, and recovers; not where no such mistake is possible.
-    fn demonstration(&self, level: u32, index: u64, chance: &Chance, mistakes: f64, mistake_chance: &Chance) -> Demonstration;
+    fn demonstration(
+        &self,
+        level: u32,
+        index: u64,
+        chance: &Chance,
+        mistakes: f64,
+        mistake_chance: &Chance,
+    ) -> Demonstration;
     /// What reports call many of its problems.
     fn plural(&self) -> &'static str {
         "problems"

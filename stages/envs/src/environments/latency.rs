@@ -73,6 +73,9 @@ mod tests {
         assert_eq!(pointers(0, MOST), Vec::<String>::new());
         assert_eq!(pointers(6, 5), ["/latency/least_millis"]);
         assert_eq!(pointers(0, MOST + 1), ["/latency/most_millis"]);
-        assert_eq!(pointers(MOST + 2, MOST + 1), ["/latency/least_millis", "/latency/most_millis", "/latency/least_millis"]);
+        assert_eq!(
+            pointers(MOST + 2, MOST + 1),
+            ["/latency/least_millis", "/latency/most_millis", "/latency/least_millis"]
+        );
     }
 }

@@ -25,7 +25,12 @@ impl OwnOptions for MathProblemsOwn {
         it stands, or the last number of a long one. Problems come from data sets such as GSM8K (2110.14168), by `data/import`; their verifier is\n\
         `numeric` unless they name another. Makes no problems.";
     fn dialogue() -> DialogueOptions {
-        DialogueOptions { tools: vec!["calculator".to_string()], max_turns: 32, max_tool_calls: 32, ..DialogueOptions::default() }
+        DialogueOptions {
+            tools: vec!["calculator".to_string()],
+            max_turns: 32,
+            max_tool_calls: 32,
+            ..DialogueOptions::default()
+        }
     }
 }
 

@@ -18,7 +18,8 @@ pub(crate) fn names(count: usize, words: &[&str], draws: &mut Draws) -> Vec<Stri
     let syllables = if count <= SHORT { 2 } else { 3 };
     let (mut names, mut taken) = (Vec::with_capacity(count), BTreeSet::new());
     while names.len() < count {
-        let mut name: String = (0..syllables).map(|_| [*draws.choose(&ONSETS), *draws.choose(&VOWELS)].concat()).collect();
+        let mut name: String =
+            (0..syllables).map(|_| [*draws.choose(&ONSETS), *draws.choose(&VOWELS)].concat()).collect();
         name.push_str(draws.choose::<&str>(&CODAS));
         if !words.contains(&name.as_str()) && taken.insert(name.clone()) {
             names.push(capitalized(&name));

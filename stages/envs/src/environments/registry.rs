@@ -1,8 +1,8 @@
 //! All environments of this build: one line each, sorted.
 
 use crate::environments::{
-    Environment, countdown, customer_service, function_calling, grid_world, math_problems, multi_hop_questions, sql_questions,
-    word_problems,
+    Environment, countdown, customer_service, function_calling, grid_world, math_problems, multi_hop_questions,
+    sql_questions, word_problems,
 };
 use crate::tools::ToolHost;
 use serde_json::{Value, json};
@@ -20,14 +20,24 @@ pub fn kinds() -> Kinds<Build> {
         part::<customer_service::CustomerServiceOptions, Build>(|o, host| {
             Ok(Box::new(customer_service::CustomerService::new(read(o)?, host)?))
         }),
-        part::<function_calling::FunctionCallingOptions, Build>(|o, _| Ok(Box::new(function_calling::FunctionCalling::new(read(o)?)?))),
-        part::<grid_world::GridWorldOptions, Build>(|o, host| Ok(Box::new(grid_world::GridWorld::new(read(o)?, host)?))),
-        part::<math_problems::MathProblemsOptions, Build>(|o, host| Ok(Box::new(math_problems::MathProblems::new(read(o)?, host)?))),
+        part::<function_calling::FunctionCallingOptions, Build>(|o, _| {
+            Ok(Box::new(function_calling::FunctionCalling::new(read(o)?)?))
+        }),
+        part::<grid_world::GridWorldOptions, Build>(|o, host| {
+            Ok(Box::new(grid_world::GridWorld::new(read(o)?, host)?))
+        }),
+        part::<math_problems::MathProblemsOptions, Build>(|o, host| {
+            Ok(Box::new(math_problems::MathProblems::new(read(o)?, host)?))
+        }),
         part::<multi_hop_questions::MultiHopQuestionsOptions, Build>(|o, host| {
             Ok(Box::new(multi_hop_questions::MultiHopQuestions::new(read(o)?, host)?))
         }),
-        part::<sql_questions::SqlQuestionsOptions, Build>(|o, host| Ok(Box::new(sql_questions::SqlQuestions::new(read(o)?, host)?))),
-        part::<word_problems::WordProblemsOptions, Build>(|o, host| Ok(Box::new(word_problems::WordProblems::new(read(o)?, host)?))),
+        part::<sql_questions::SqlQuestionsOptions, Build>(|o, host| {
+            Ok(Box::new(sql_questions::SqlQuestions::new(read(o)?, host)?))
+        }),
+        part::<word_problems::WordProblemsOptions, Build>(|o, host| {
+            Ok(Box::new(word_problems::WordProblems::new(read(o)?, host)?))
+        }),
     ];
     Kinds { what: "environment", list }
 }
@@ -86,9 +96,11 @@ mod tests {
     /// The configs of stages hold these keys, so their digests depend on them.
     #[test]
     fn options_that_say_nothing_in_a_world_are_none_of_its_options() {
-        let keys = |kind: &str| complete(&json!(kind)).unwrap().as_object().unwrap().keys().cloned().collect::<Vec<_>>();
+        let keys =
+            |kind: &str| complete(&json!(kind)).unwrap().as_object().unwrap().keys().cloned().collect::<Vec<_>>();
         assert_eq!(keys("grid-world"), ["describe_tools", "format", "kind", "max_tool_calls", "max_turns", "system"]);
-        let service = ["communication", "database", "describe_tools", "format", "kind", "max_tool_calls", "max_turns", "policy"];
+        let service =
+            ["communication", "database", "describe_tools", "format", "kind", "max_tool_calls", "max_turns", "policy"];
         assert_eq!(keys("customer-service"), service);
         let words = ["describe_tools", "format", "kind", "limits", "max_tool_calls", "max_turns", "system", "tools"];
         assert_eq!(keys("word-problems"), words);
@@ -106,7 +118,8 @@ mod tests {
 
     #[test]
     fn every_mistake_has_its_place() {
-        let options = json!({"kind": "word-problems", "tools": ["abacus"], "max_turns": 0, "limits": {"time_millis": 1}});
+        let options =
+            json!({"kind": "word-problems", "tools": ["abacus"], "max_turns": 0, "limits": {"time_millis": 1}});
         let pointers: Vec<String> = check(&options).into_iter().map(|p| p.pointer).collect();
         assert_eq!(pointers, ["/tools/0", "/max_turns", "/limits/time_millis"]);
         assert_eq!(check(&json!({"kind": "chess"}))[0].pointer, "/kind");

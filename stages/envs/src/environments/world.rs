@@ -52,7 +52,8 @@ impl World for Sessions {
         }
     }
     fn fork(&self) -> Result<Box<dyn World>> {
-        let copies = self.0.iter().map(|(name, session)| Ok((name.clone(), session.fork()?))).collect::<Result<Vec<_>>>()?;
+        let copies =
+            self.0.iter().map(|(name, session)| Ok((name.clone(), session.fork()?))).collect::<Result<Vec<_>>>()?;
         Ok(Box::new(Self(copies)))
     }
 }

@@ -19,10 +19,12 @@ impl Code {
     /// An error unless there is exactly one tool and it has a main argument.
     pub fn new(tools: &[ToolSpec]) -> Result<Self> {
         let [tool] = tools else {
-            return Err(Error::invalid(format!("format `code` is for exactly one tool, not {}", tools.len())).help("use format `hermes`"));
+            return Err(Error::invalid(format!("format `code` is for exactly one tool, not {}", tools.len()))
+                .help("use format `hermes`"));
         };
         let argument = tool.main_argument().ok_or_else(|| {
-            Error::invalid(format!("tool `{}` has no required argument that raw code could fill", tool.name)).help("use format `hermes`")
+            Error::invalid(format!("tool `{}` has no required argument that raw code could fill", tool.name))
+                .help("use format `hermes`")
         })?;
         Ok(Self { tool: tool.name.clone(), argument: argument.to_string() })
     }

@@ -25,7 +25,11 @@ impl ToolFormat for Hermes {
         AgentTurn { text: text.to_string(), calls, truncated: false }
     }
     fn render(&self, call: &ToolCall) -> String {
-        format!("{OPEN}\n{{\"name\": {}, \"arguments\": {}}}\n{CLOSE}", Value::from(call.name.as_str()), shield(&call.arguments))
+        format!(
+            "{OPEN}\n{{\"name\": {}, \"arguments\": {}}}\n{CLOSE}",
+            Value::from(call.name.as_str()),
+            shield(&call.arguments)
+        )
     }
     fn describe(&self, tools: &[ToolSpec]) -> String {
         let functions: Vec<String> = tools

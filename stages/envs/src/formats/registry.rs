@@ -15,9 +15,21 @@ struct Line {
 }
 
 const FORMATS: &[Line] = &[
-    Line { name: "code", summary: "raw code between the tags, for one tool", build: |tools| Ok(Box::new(code::Code::new(tools)?)) },
-    Line { name: "hermes", summary: "one JSON object between the tags for each call", build: |_| Ok(Box::new(hermes::Hermes)) },
-    Line { name: "toolrl", summary: "JSON objects in one block behind thoughts, or a response", build: |_| Ok(Box::new(toolrl::ToolRl)) },
+    Line {
+        name: "code",
+        summary: "raw code between the tags, for one tool",
+        build: |tools| Ok(Box::new(code::Code::new(tools)?)),
+    },
+    Line {
+        name: "hermes",
+        summary: "one JSON object between the tags for each call",
+        build: |_| Ok(Box::new(hermes::Hermes)),
+    },
+    Line {
+        name: "toolrl",
+        summary: "JSON objects in one block behind thoughts, or a response",
+        build: |_| Ok(Box::new(toolrl::ToolRl)),
+    },
 ];
 
 /// Sorted names.
@@ -49,9 +61,8 @@ fn one_of(names: &[&str]) -> schemars::Schema {
 pub fn build(name: &str, tools: &[ToolSpec]) -> Result<Box<dyn ToolFormat>> {
     match FORMATS.iter().find(|line| line.name == name) {
         Some(line) => (line.build)(tools),
-        None => {
-            Err(Error::invalid(format!("no tool-call format `{name}` in this build")).help(format!("use one of: {}", names().join(", "))))
-        }
+        None => Err(Error::invalid(format!("no tool-call format `{name}` in this build"))
+            .help(format!("use one of: {}", names().join(", ")))),
     }
 }
 

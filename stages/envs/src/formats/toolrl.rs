@@ -46,7 +46,9 @@ impl ToolFormat for ToolRl {
         let list: Vec<String> = tools
             .iter()
             .enumerate()
-            .map(|(i, t)| format!("{}. Name: {}\nDescription: {}\nParameters: {}", i + 1, t.name, t.description, t.parameters))
+            .map(|(i, t)| {
+                format!("{}. Name: {}\nDescription: {}\nParameters: {}", i + 1, t.name, t.description, t.parameters)
+            })
             .collect();
         format!(
             "You may call these tools:\n{}\n\nThink first, then write the calls, one JSON object on a line, or your words to the \
@@ -136,7 +138,9 @@ mod tests {
         let good = "{\"name\": \"get_weather\", \"parameters\": {\"city\": \"Rome\"}}";
         let half = ToolRl.parse(&format!("{OPEN}\n{good}\n{{\"name\": \n{good}\n{CLOSE}")).calls;
         assert!(matches!(half.as_slice(), [Ok(_), Err(m)] if m.contains("no JSON")), "{half:?}");
-        assert!(matches!(ToolRl.parse(&format!("{OPEN}\n{good}")).calls.as_slice(), [Err(m)] if m.contains("not closed")));
+        assert!(
+            matches!(ToolRl.parse(&format!("{OPEN}\n{good}")).calls.as_slice(), [Err(m)] if m.contains("not closed"))
+        );
     }
 
     proptest! {

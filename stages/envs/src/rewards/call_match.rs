@@ -56,7 +56,10 @@ impl PartOptions for CallMatchOptions {
         right where none is wanted. Dimensionless, in [−scale, scale + format]. Not applicable to problems without gold calls and to records\n\
         without messages. Source: 2504.13958.";
     fn check(&self) -> Vec<OptionProblem> {
-        let problems = [OptionProblem::outside("/format", self.format, 0.0..), OptionProblem::outside("/scale", self.scale, above(0.0))];
+        let problems = [
+            OptionProblem::outside("/format", self.format, 0.0..),
+            OptionProblem::outside("/scale", self.scale, above(0.0)),
+        ];
         problems.into_iter().flatten().collect()
     }
 }
@@ -83,7 +86,9 @@ impl Reward for CallMatch {
     }
     fn score(&self, r: &Trajectory, p: &Problem, _g: &GroupView<'_>) -> Score {
         let turns = own_turns(r, p);
-        let (Some(gold), Some((at, first))) = (gold_calls(&p.verifier), turns.first()) else { return Score::not_applicable() };
+        let (Some(gold), Some((at, first))) = (gold_calls(&p.verifier), turns.first()) else {
+            return Score::not_applicable();
+        };
         let cut = turns.len() == 1 && r.stop_reason == StopReason::Length;
         let predicted = match first.tool_calls.as_deref() {
             _ if cut || !turn_is_formed(&r.messages, *at) => None,
@@ -105,7 +110,8 @@ mod tests {
     use serde_json::{Value, json};
 
     fn gold() -> Problem {
-        let gold = json!([{"name": "get", "arguments": {"city": "Paris", "days": 3}}, {"name": "now", "arguments": {}}]);
+        let gold =
+            json!([{"name": "get", "arguments": {"city": "Paris", "days": 3}}, {"name": "now", "arguments": {}}]);
         Problem { verifier: json!({"kind": "calls", "gold": gold}).to_string(), ..Problem::default() }
     }
 

@@ -49,7 +49,9 @@ fn all_were_read(text: &str, calls: &[ToolCall]) -> bool {
 }
 
 fn is_raw(call: &ToolCall, body: &str) -> bool {
-    call.arguments.as_object().is_some_and(|map| map.values().any(|v| v.as_str().is_some_and(|text| text.trim() == body.trim())))
+    call.arguments
+        .as_object()
+        .is_some_and(|map| map.values().any(|v| v.as_str().is_some_and(|text| text.trim() == body.trim())))
 }
 
 /// How many JSON objects a text consists of; 0 if there is anything else in it.
@@ -113,12 +115,20 @@ mod tests {
     fn turns_are_judged_one_by_one() {
         let call = ("<tool_call>1+1</tool_call>", Some(r#"[{"name":"python","arguments":{"code":"1+1"}}]"#));
         let broken = ("<tool_call>1+1", None);
-        let score = |turns: &[_], stop| score_alone(&Format(FormatOptions {}), &episode(turns, stop), &Problem::default());
+        let score =
+            |turns: &[_], stop| score_alone(&Format(FormatOptions {}), &episode(turns, stop), &Problem::default());
         assert_eq!(score(&[call, ("2", None)], StopReason::Answer).per_turn, [1.0, 1.0]);
-        assert_eq!(score(&[broken, ("2", None)], StopReason::Answer), Score { value: Some(0.0), per_turn: vec![0.0, 1.0] });
+        assert_eq!(
+            score(&[broken, ("2", None)], StopReason::Answer),
+            Score { value: Some(0.0), per_turn: vec![0.0, 1.0] }
+        );
         assert_eq!(score(&[call, call], StopReason::Turns).per_turn, [1.0, 0.0]);
         assert_eq!(score(&[("", None)], StopReason::End).value, Some(0.0));
-        assert_eq!(score(&[call, call], StopReason::Answer).per_turn, [1.0, 1.0], "a world may take calls for the answer");
+        assert_eq!(
+            score(&[call, call], StopReason::Answer).per_turn,
+            [1.0, 1.0],
+            "a world may take calls for the answer"
+        );
         assert_eq!(score(&[("which one?", None), ("2", None)], StopReason::Answer).per_turn, [1.0, 1.0]);
         assert_eq!(score(&[("2</tool_call>", None)], StopReason::Answer).per_turn, [0.0]);
         assert_eq!(score(&[], StopReason::Answer).value, None);
@@ -126,17 +136,24 @@ mod tests {
 
     #[test]
     fn blocks_are_compared_with_what_was_read() {
-        let formed = |text: &str, calls: Option<&str>| turn_is_formed(&episode(&[(text, calls)], StopReason::Answer).messages, 0);
+        let formed = |text: &str, calls: Option<&str>| {
+            turn_is_formed(&episode(&[(text, calls)], StopReason::Answer).messages, 0)
+        };
         let one = r#"[{"name":"f","arguments":{"x":1}}]"#;
         let two = r#"[{"name":"f","arguments":{"x":1}},{"name":"g","arguments":{}}]"#;
         let object = r#"{"name":"f","arguments":{"x":1}}"#;
         assert!(formed(&format!("so <tool_call>\n{object}\n</tool_call>"), Some(one)));
         assert!(formed(&format!("<tool_call>{object}\n{{}}</tool_call>"), Some(two)), "two in one block");
         assert!(formed(&format!("<tool_call>{object}</tool_call><tool_call>{{}}</tool_call>"), Some(two)));
-        assert!(formed(&format!("<think><tool_call></think><tool_call>{object}</tool_call>"), Some(one)), "thoughts are free");
+        assert!(
+            formed(&format!("<think><tool_call></think><tool_call>{object}</tool_call>"), Some(one)),
+            "thoughts are free"
+        );
         assert!(formed("<think><tool_call></think>no", None));
         // A second object, a half one, or one that is not closed was not read.
-        for rest in [format!("{object}</tool_call>"), "{</tool_call>".to_string(), "</tool_call><tool_call>".to_string()] {
+        for rest in
+            [format!("{object}</tool_call>"), "{</tool_call>".to_string(), "</tool_call><tool_call>".to_string()]
+        {
             assert!(!formed(&format!("<tool_call>{object}{rest}"), Some(one)), "{rest}");
         }
         assert!(!formed(object, Some(one)), "no block at all");

@@ -51,7 +51,8 @@ impl PartOptions for HierarchicalOptions {
         let mut problems: Vec<OptionProblem> = OptionProblem::outside("/tools", self.tools, 1..).into_iter().collect();
         let named: BTreeSet<&String> = self.bonus_tools.iter().collect();
         if !named.is_empty() && (self.tools as usize) > named.len() {
-            let message = format!("{} different tools can never be called: bonus_tools names {}", self.tools, named.len());
+            let message =
+                format!("{} different tools can never be called: bonus_tools names {}", self.tools, named.len());
             problems.push(OptionProblem::new("/tools", message).help("name more tools, or ask for fewer"));
         }
         problems
@@ -121,7 +122,8 @@ mod tests {
     fn a_bonus_out_of_reach_is_refused() {
         assert_eq!(HierarchicalOptions::default().check(), []);
         assert_eq!(HierarchicalOptions { tools: 0, ..HierarchicalOptions::default() }.check()[0].pointer, "/tools");
-        let twice = HierarchicalOptions { bonus_tools: vec!["python".to_string(); 2], ..HierarchicalOptions::default() };
+        let twice =
+            HierarchicalOptions { bonus_tools: vec!["python".to_string(); 2], ..HierarchicalOptions::default() };
         assert_eq!(twice.check().len(), 1);
     }
 }

@@ -7,7 +7,8 @@ use trainyard_tables::{Message, StopReason, Trajectory};
 
 /// A turn with one call to each of these tools, without arguments, and their results.
 pub(crate) fn called(tools: &[&str]) -> Vec<Message> {
-    let calls: Vec<ToolCall> = tools.iter().map(|name| ToolCall { name: (*name).to_string(), arguments: json!({}) }).collect();
+    let calls: Vec<ToolCall> =
+        tools.iter().map(|name| ToolCall { name: (*name).to_string(), arguments: json!({}) }).collect();
     let results = tools.iter().map(|_| Message::new("tool", "done"));
     std::iter::once(calling(&calls)).chain(results).collect()
 }

@@ -46,7 +46,8 @@ impl PartOptions for KnowledgeBoundaryOptions {
         With the defaults, those of the released code, a right answer gets 1.6, 1.4, 1.2 and 1 for 0, 1, 2 and more searches. Well formed is what\n\
         the reward `format` means by it. Not applicable to records without messages. Source: 2505.07596.";
     fn check(&self) -> Vec<OptionProblem> {
-        let mut problems: Vec<OptionProblem> = OptionProblem::outside("/most_searches", self.most_searches, 1..).into_iter().collect();
+        let mut problems: Vec<OptionProblem> =
+            OptionProblem::outside("/most_searches", self.most_searches, 1..).into_iter().collect();
         if self.searched >= self.right {
             let message = format!("a wrong answer would get {}, a right one {}", self.searched, self.right);
             problems.push(OptionProblem::new("/searched", message).help("use a value below `right`"));
@@ -114,7 +115,10 @@ mod tests {
 
     #[test]
     fn only_search_tools_count_where_they_are_named() {
-        let named = || KnowledgeBoundaryOptions { search_tools: vec!["search".to_string()], ..KnowledgeBoundaryOptions::default() };
+        let named = || KnowledgeBoundaryOptions {
+            search_tools: vec!["search".to_string()],
+            ..KnowledgeBoundaryOptions::default()
+        };
         let r = episode(&[called(&["python", "python"]), called(&["search"]), answer("7")]);
         assert!((value(named(), &r).unwrap() - 1.4).abs() < 1e-12);
         assert!((value(KnowledgeBoundaryOptions::default(), &r).unwrap() - 1.0).abs() < 1e-12);

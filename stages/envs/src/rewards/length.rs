@@ -53,8 +53,11 @@ impl Reward for Length {
     fn score(&self, r: &Trajectory, _p: &Problem, _g: &GroupView<'_>) -> Score {
         let sampled = r.loss_mask.iter().filter(|own| **own).count() as f64;
         let (limit, buffer) = (f64::from(self.0.max_tokens), f64::from(self.0.buffer_tokens));
-        let value =
-            if sampled > limit || r.stop_reason == StopReason::Length { -1.0 } else { ((limit - buffer - sampled) / buffer).min(0.0) };
+        let value = if sampled > limit || r.stop_reason == StopReason::Length {
+            -1.0
+        } else {
+            ((limit - buffer - sampled) / buffer).min(0.0)
+        };
         Score::of(value)
     }
 }
@@ -70,7 +73,8 @@ mod tests {
         let value = |own: usize, stop_reason| {
             let mut loss_mask = vec![false; 5];
             loss_mask.extend(vec![true; own]);
-            score_alone(&reward, &Trajectory { loss_mask, stop_reason, ..Trajectory::default() }, &Problem::default()).value
+            score_alone(&reward, &Trajectory { loss_mask, stop_reason, ..Trajectory::default() }, &Problem::default())
+                .value
         };
         for (own, expected) in [(0, 0.0), (6, 0.0), (7, -0.25), (8, -0.5), (10, -1.0), (11, -1.0)] {
             assert_eq!(value(own, StopReason::Answer), Some(expected), "{own}");

@@ -1,8 +1,8 @@
 //! All rewards of this build: one line each, sorted; their weighted sum; and their state.
 
 use crate::rewards::{
-    GroupView, Reward, answer, call_match, format, hierarchical, knowledge_boundary, length, rubric, tool_efficiency, tool_success,
-    tool_turns,
+    GroupView, Reward, answer, call_match, format, hierarchical, knowledge_boundary, length, rubric, tool_efficiency,
+    tool_success, tool_turns,
 };
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
@@ -20,10 +20,14 @@ pub fn kinds() -> Kinds<Build> {
         part::<call_match::CallMatchOptions, Build>(|o| Ok(Box::new(call_match::CallMatch(read(o)?)))),
         part::<format::FormatOptions, Build>(|o| Ok(Box::new(format::Format(read(o)?)))),
         part::<hierarchical::HierarchicalOptions, Build>(|o| Ok(Box::new(hierarchical::Hierarchical(read(o)?)))),
-        part::<knowledge_boundary::KnowledgeBoundaryOptions, Build>(|o| Ok(Box::new(knowledge_boundary::KnowledgeBoundary(read(o)?)))),
+        part::<knowledge_boundary::KnowledgeBoundaryOptions, Build>(|o| {
+            Ok(Box::new(knowledge_boundary::KnowledgeBoundary(read(o)?)))
+        }),
         part::<length::LengthOptions, Build>(|o| Ok(Box::new(length::Length(read(o)?)))),
         part::<rubric::RubricOptions, Build>(|o| Ok(Box::new(rubric::Rubric(read(o)?)))),
-        part::<tool_efficiency::ToolEfficiencyOptions, Build>(|o| Ok(Box::new(tool_efficiency::ToolEfficiency::new(read(o)?)))),
+        part::<tool_efficiency::ToolEfficiencyOptions, Build>(|o| {
+            Ok(Box::new(tool_efficiency::ToolEfficiency::new(read(o)?)))
+        }),
         part::<tool_success::ToolSuccessOptions, Build>(|o| Ok(Box::new(tool_success::ToolSuccess(read(o)?)))),
         part::<tool_turns::ToolTurnsOptions, Build>(|o| Ok(Box::new(tool_turns::ToolTurns(read(o)?)))),
     ];
@@ -41,8 +45,10 @@ pub struct WeightedReward {
 /// A list of rewards, each with its weight if it is no bare name; for options of stages, by `schema_with`.
 pub fn schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
     let mut entry = kinds().schema();
-    for branch in entry["oneOf"].as_array_mut().into_iter().flatten().filter(|branch| branch["properties"].is_object()) {
-        branch["properties"]["weight"] = json!({ "type": "number", "default": 1.0, "description": "Factor in the sum." });
+    for branch in entry["oneOf"].as_array_mut().into_iter().flatten().filter(|branch| branch["properties"].is_object())
+    {
+        branch["properties"]["weight"] =
+            json!({ "type": "number", "default": 1.0, "description": "Factor in the sum." });
     }
     schemars::Schema::try_from(json!({ "type": "array", "items": entry })).unwrap_or_default()
 }
@@ -156,7 +162,10 @@ pub fn load(rewards: &mut [WeightedReward], state: Value) -> Result<()> {
     }
     match kept.keys().next() {
         None => Ok(()),
-        Some(place) => Err(Error::data(format!("the checkpoint holds state for rewards[{place}], but there are {}", rewards.len()))),
+        Some(place) => Err(Error::data(format!(
+            "the checkpoint holds state for rewards[{place}], but there are {}",
+            rewards.len()
+        ))),
     }
 }
 
@@ -184,7 +193,8 @@ mod tests {
     fn mistakes_in_an_entry_are_all_reported() {
         assert_eq!(check(&json!({"kind": "answer", "weight": "x", "color": 1})).len(), 2);
         assert_eq!(check(&json!({"kind": "beauty"}))[0].pointer, "/kind");
-        let misspelled = build(&[json!({"kind": "answer"}), json!({"kind": "answer", "color": 1})]).map(|_| ()).unwrap_err();
+        let misspelled =
+            build(&[json!({"kind": "answer"}), json!({"kind": "answer", "color": 1})]).map(|_| ()).unwrap_err();
         assert!(misspelled.to_string().contains("rewards[1]"), "{misspelled}");
         assert!(build(&[json!({"weight": 2})]).is_err());
     }
@@ -194,8 +204,12 @@ mod tests {
         let rewards = build(&[json!({"kind": "answer"}), json!({"kind": "format", "weight": 0.5})]).unwrap();
         let p = Problem { answer: "7".to_string(), ..Problem::default() };
         let message = trainyard_tables::Message::new("assistant", "7");
-        let r =
-            Trajectory { answer: Some("7".to_string()), stop_reason: StopReason::Answer, messages: vec![message], ..Trajectory::default() };
+        let r = Trajectory {
+            answer: Some("7".to_string()),
+            stop_reason: StopReason::Answer,
+            messages: vec![message],
+            ..Trajectory::default()
+        };
         let total = score(&rewards, &r, &p, &GroupView::alone(&[&r], &[true]));
         assert_eq!(total.components, BTreeMap::from([("answer".to_string(), 1.0), ("format".to_string(), 1.0)]));
         assert_eq!(total.value, 1.5);
@@ -215,7 +229,11 @@ mod tests {
     }
 
     fn list() -> Vec<WeightedReward> {
-        let options = [json!({"kind": "answer"}), json!({"kind": "tool_efficiency", "weight": 0.5}), json!({"kind": "tool_efficiency"})];
+        let options = [
+            json!({"kind": "answer"}),
+            json!({"kind": "tool_efficiency", "weight": 0.5}),
+            json!({"kind": "tool_efficiency"}),
+        ];
         build(&options).unwrap()
     }
 
@@ -229,7 +247,8 @@ mod tests {
 
     fn group(rewards: &mut [WeightedReward], calls: &[u32]) -> Vec<f64> {
         let p = Problem { id: "p".to_string(), ..Problem::default() };
-        let rows: Vec<Trajectory> = calls.iter().map(|n| Trajectory { tool_calls: *n, ..Trajectory::default() }).collect();
+        let rows: Vec<Trajectory> =
+            calls.iter().map(|n| Trajectory { tool_calls: *n, ..Trajectory::default() }).collect();
         let members: Vec<&Trajectory> = rows.iter().collect();
         let correct = vec![true; rows.len()];
         let g = GroupView { step: 0, steps: 1, members: &members, correct: &correct };

@@ -72,7 +72,11 @@ pub trait Reward: Send + Sync {
     }
     /// Takes back what [`Reward::save`] gave; null = the state of a new reward. Errors: data, when the value is of another shape.
     fn load(&mut self, state: Value) -> Result<()> {
-        if state.is_null() { Ok(()) } else { Err(Error::data("this reward keeps no state, but the checkpoint holds some for it")) }
+        if state.is_null() {
+            Ok(())
+        } else {
+            Err(Error::data("this reward keeps no state, but the checkpoint holds some for it"))
+        }
     }
 }
 

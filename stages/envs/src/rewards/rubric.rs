@@ -46,7 +46,10 @@ impl PartOptions for RubricOptions {
         let mut problems: Vec<OptionProblem> =
             named.into_iter().filter_map(|(at, points)| OptionProblem::outside(at, points, 0.0..)).collect();
         if self.line_points == 0.0 && self.answer_points == 0.0 {
-            problems.push(OptionProblem::new("", "no criterion has points").help("give line_points or answer_points a value above 0"));
+            problems.push(
+                OptionProblem::new("", "no criterion has points")
+                    .help("give line_points or answer_points a value above 0"),
+            );
         }
         problems
     }

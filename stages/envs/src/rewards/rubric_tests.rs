@@ -28,7 +28,8 @@ fn points_are_counted_line_by_line() {
 fn weights_shift_between_lines_and_answer() {
     let p = problem("x=12\nx+=7");
     let r = episode(&[answer("x=12"), answer("19")]);
-    for (line_points, answer_points, expected) in [(1.0, 2.0, 0.75), (0.0, 1.0, 1.0), (1.0, 0.0, 0.5), (2.0, 1.0, 0.6)] {
+    for (line_points, answer_points, expected) in [(1.0, 2.0, 0.75), (0.0, 1.0, 1.0), (1.0, 0.0, 0.5), (2.0, 1.0, 0.6)]
+    {
         let score = score_alone(&Rubric(RubricOptions { line_points, answer_points }), &r, &p);
         assert!((score.value.unwrap() - expected).abs() < 1e-12);
     }
@@ -71,7 +72,8 @@ fn a_line_stands_in_a_text_that_overlaps_itself() {
 fn more_lines_never_lower_the_value() {
     let lines = ["x=12", "x+=7", "y=x", "y"];
     let p = problem(&lines.join("\n"));
-    let values: Vec<f64> = (0..=lines.len()).map(|n| value(&p, &[&format!("; {}", lines[..n].join("\n")), "18"])).collect();
+    let values: Vec<f64> =
+        (0..=lines.len()).map(|n| value(&p, &[&format!("; {}", lines[..n].join("\n")), "18"])).collect();
     assert!(values.windows(2).all(|w| w[0] <= w[1]), "{values:?}");
     assert_eq!(values[lines.len()], 0.8);
 }

@@ -114,9 +114,8 @@ impl Reward for ToolEfficiency {
         self.fewest = match state.get_mut("fewest").map(Value::take) {
             None if state.is_null() => BTreeMap::new(),
             None => return Err(Error::data("the saved state of reward `tool_efficiency` has no `fewest`")),
-            Some(fewest) => {
-                serde_json::from_value(fewest).map_err(|e| Error::data(format!("the saved state of reward `tool_efficiency`: {e}")))?
-            }
+            Some(fewest) => serde_json::from_value(fewest)
+                .map_err(|e| Error::data(format!("the saved state of reward `tool_efficiency`: {e}")))?,
         };
         Ok(())
     }

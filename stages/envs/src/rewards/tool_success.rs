@@ -15,8 +15,7 @@ pub struct ToolSuccessOptions {}
 impl PartOptions for ToolSuccessOptions {
     const KIND: &'static str = "tool_success";
     const SUMMARY: &'static str = "the share of tool calls without an error";
-    const DOC: &'static str =
-        "value = 1 − errors / calls, in [0, 1]. Calls that cannot be read count as failed. Not applicable to episodes without a call.";
+    const DOC: &'static str = "value = 1 − errors / calls, in [0, 1]. Calls that cannot be read count as failed. Not applicable to episodes without a call.";
 }
 
 pub struct ToolSuccess(pub ToolSuccessOptions);

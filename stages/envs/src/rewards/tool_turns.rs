@@ -105,7 +105,8 @@ mod tests {
         for (step, expected) in [(0, 1.0), (100, 0.5), (200, 0.0), (201, 0.0), (100_000, 0.0)] {
             assert!((at(step) - expected).abs() < 1e-12, "{step}");
         }
-        let short = |step| value(ToolTurnsOptions { decay_steps: 3, ..ToolTurnsOptions::default() }, &calling(10), step);
+        let short =
+            |step| value(ToolTurnsOptions { decay_steps: 3, ..ToolTurnsOptions::default() }, &calling(10), step);
         assert!((short(1) - 0.75).abs() < 1e-12 && (short(2) - 0.25).abs() < 1e-12);
         for step in 0..200 {
             assert!(at(step) > at(step + 1));
@@ -124,6 +125,9 @@ mod tests {
     fn options_out_of_range_are_refused() {
         assert_eq!(ToolTurnsOptions::default().check(), []);
         let bad = ToolTurnsOptions { per_turn: -0.1, cap: f64::NAN, decay_steps: 0 };
-        assert_eq!(bad.check().iter().map(|p| p.pointer.as_str()).collect::<Vec<_>>(), ["/per_turn", "/cap", "/decay_steps"]);
+        assert_eq!(
+            bad.check().iter().map(|p| p.pointer.as_str()).collect::<Vec<_>>(),
+            ["/per_turn", "/cap", "/decay_steps"]
+        );
     }
 }

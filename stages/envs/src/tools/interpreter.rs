@@ -7,8 +7,8 @@
 use crate::tools::ToolLimits;
 use monty::{Dump, MontyRepl, ReplProgress, ReplStartError, Session, SessionRef, dump};
 use monty_types::{
-    CompileOptions, ExcType, ExtFunctionResult, MontyException, MontyObject, NameLookupResult, PrintWriter, PrintWriterCallback,
-    ResourceLimits, ResourceTracker,
+    CompileOptions, ExcType, ExtFunctionResult, MontyException, MontyObject, NameLookupResult, PrintWriter,
+    PrintWriterCallback, ResourceLimits, ResourceTracker,
 };
 use std::borrow::Cow;
 use std::time::Duration;
@@ -75,7 +75,12 @@ impl Interpreter {
 }
 
 /// Runs a program to its end, refusing whatever it asks of the host.
-fn drive(repl: MontyRepl, code: &str, limits: &ToolLimits, output: &mut Output) -> (MontyRepl, Result<MontyObject, MontyException>) {
+fn drive(
+    repl: MontyRepl,
+    code: &str,
+    limits: &ToolLimits,
+    output: &mut Output,
+) -> (MontyRepl, Result<MontyObject, MontyException>) {
     let mut progress = repl.feed_start(code, Vec::new(), PrintWriter::Callback(output));
     let mut suspensions = 0;
     loop {
@@ -94,7 +99,9 @@ fn drive(repl: MontyRepl, code: &str, limits: &ToolLimits, output: &mut Output) 
             return (suspended.into_repl(), Err(MontyException::new(ExcType::RuntimeError, Some(message))));
         }
         progress = match suspended {
-            ReplProgress::OsCall(call) => call.resume_with(print, |call| ExtFunctionResult::Error(call.on_no_handler())),
+            ReplProgress::OsCall(call) => {
+                call.resume_with(print, |call| ExtFunctionResult::Error(call.on_no_handler()))
+            }
             ReplProgress::FunctionCall(call) => {
                 let name = call.function_name.clone();
                 call.resume(ExtFunctionResult::NotFound(name), print)

@@ -28,7 +28,13 @@ pub struct ToolLimits {
 
 impl Default for ToolLimits {
     fn default() -> Self {
-        Self { time_millis: 2_000, memory_bytes: 256 << 20, output_bytes: 2_048, recursion_depth: 200, suspensions: 100 }
+        Self {
+            time_millis: 2_000,
+            memory_bytes: 256 << 20,
+            output_bytes: 2_048,
+            recursion_depth: 200,
+            suspensions: 100,
+        }
     }
 }
 
@@ -45,7 +51,8 @@ impl ToolLimits {
             ("/recursion_depth", u64::from(self.recursion_depth), 10, 1000),
             ("/suspensions", u64::from(self.suspensions), 1, 1000),
         ];
-        let outside = ranges.into_iter().filter_map(|(name, value, low, high)| OptionProblem::outside(name, value, low..=high));
+        let outside =
+            ranges.into_iter().filter_map(|(name, value, low, high)| OptionProblem::outside(name, value, low..=high));
         outside.map(|problem| problem.within(pointer)).collect()
     }
 }

@@ -16,7 +16,9 @@ pub fn names() -> Vec<&'static str> {
 /// The tool of a name.
 pub fn tool(name: &str) -> Result<Box<dyn Tool>> {
     let found = tools().into_iter().find(|t| t.name() == name);
-    found.ok_or_else(|| Error::invalid(format!("no tool `{name}` in this build")).help(format!("use one of: {}", names().join(", "))))
+    found.ok_or_else(|| {
+        Error::invalid(format!("no tool `{name}` in this build")).help(format!("use one of: {}", names().join(", ")))
+    })
 }
 
 #[cfg(test)]

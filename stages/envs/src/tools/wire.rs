@@ -144,9 +144,13 @@ impl<'a> In<'a> {
 
 pub fn encode_limits(limits: &ToolLimits) -> Vec<u8> {
     let mut out = Out::default();
-    for value in
-        [limits.time_millis, limits.memory_bytes, limits.output_bytes, u64::from(limits.recursion_depth), u64::from(limits.suspensions)]
-    {
+    for value in [
+        limits.time_millis,
+        limits.memory_bytes,
+        limits.output_bytes,
+        u64::from(limits.recursion_depth),
+        u64::from(limits.suspensions),
+    ] {
         out.long(value);
     }
     out.0
@@ -257,7 +261,10 @@ mod tests {
     use proptest::prelude::*;
 
     fn jobs() -> Vec<Job> {
-        let recipe = Recipe { snapshot: Some(Arc::from([1, 2, 3].as_slice())), history: vec![Arc::from("x=1"), Arc::from("é")] };
+        let recipe = Recipe {
+            snapshot: Some(Arc::from([1, 2, 3].as_slice())),
+            history: vec![Arc::from("x=1"), Arc::from("é")],
+        };
         vec![
             Job::Open { session: 7, recipe },
             Job::Open { session: 8, recipe: Recipe::default() },

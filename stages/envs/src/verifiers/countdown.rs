@@ -20,9 +20,13 @@ impl Verifier for Countdown {
     }
     fn matches(&self, expected: &str, answer: &str) -> bool {
         let mut sides = answer.split('=');
-        let (Some((target, mut given)), Some((value, used))) = (read(expected), sides.next().and_then(read)) else { return false };
+        let (Some((target, mut given)), Some((value, used))) = (read(expected), sides.next().and_then(read)) else {
+            return false;
+        };
         let takes = |number: u64| given.iter().position(|n| *n == number).map(|at| given.swap_remove(at)).is_some();
-        value == target && used.into_iter().all(takes) && sides.all(|side| read(side).is_some_and(|(claim, _)| claim == target))
+        value == target
+            && used.into_iter().all(takes)
+            && sides.all(|side| read(side).is_some_and(|(claim, _)| claim == target))
     }
 }
 
@@ -48,7 +52,9 @@ mod tests {
         for answer in ["(3+5)*7-8", "7*(5+3)-8", " 7 × (5 + 3) − 8\n", "5*7+3*7-8"] {
             assert_eq!(right(answer), answer.matches('7').count() == 1, "{answer}");
         }
-        for answer in ["48", "56-8", "7*7-1", "", "x", "(3+5)*7-8.0", "(3+5)*7-8 or so", "(3+5)*7-8)", "(3+5)**7", "(3+5)*7//8"] {
+        for answer in
+            ["48", "56-8", "7*7-1", "", "x", "(3+5)*7-8.0", "(3+5)*7-8 or so", "(3+5)*7-8)", "(3+5)**7", "(3+5)*7//8"]
+        {
             assert!(!right(answer), "{answer}");
         }
         assert!(Countdown.matches("6*8+3-3", "6*8"), "numbers may be left over");

@@ -45,10 +45,13 @@ fn last_number(message: &str) -> Option<&str> {
     let end = message.rfind(|c: char| c.is_ascii_digit())? + 1;
     let head = &message[..end];
     let inner = |c: char| c.is_ascii_digit() || matches!(c, ',' | '.' | '/');
-    let start = head.rfind(|c: char| !inner(c)).map_or(0, |at| at + head[at..].chars().next().map_or(1, char::len_utf8));
+    let start =
+        head.rfind(|c: char| !inner(c)).map_or(0, |at| at + head[at..].chars().next().map_or(1, char::len_utf8));
     let number = head[start..].trim_start_matches([',', '.', '/']);
     let start = end - number.len();
-    let signed = start > 0 && message.as_bytes()[start - 1] == b'-' && !message[..start - 1].ends_with(|c: char| c.is_alphanumeric());
+    let signed = start > 0
+        && message.as_bytes()[start - 1] == b'-'
+        && !message[..start - 1].ends_with(|c: char| c.is_alphanumeric());
     Some(&message[start - usize::from(signed)..end])
 }
 

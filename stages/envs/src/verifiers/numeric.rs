@@ -43,7 +43,8 @@ pub fn near(a: Number, b: Number) -> bool {
 /// The one number of a text.
 pub fn read_number(text: &str) -> Option<Number> {
     let text = text.trim();
-    let text = text.strip_prefix("####").unwrap_or(text).replace("\\$", "").replace("\\%", "").replace("\\dfrac", "\\frac");
+    let text =
+        text.strip_prefix("####").unwrap_or(text).replace("\\$", "").replace("\\%", "").replace("\\dfrac", "\\frac");
     if let Some(fraction) = text.trim().strip_prefix("\\frac{") {
         let (over, rest) = fraction.split_once("}{")?;
         let (under, tail) = rest.split_once('}')?;

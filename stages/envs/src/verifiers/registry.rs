@@ -21,7 +21,8 @@ pub fn verifiers() -> &'static [&'static dyn Verifier] {
 pub fn of_problem(problem: &Problem) -> Result<&'static dyn Verifier> {
     let data = match problem.verifier.trim() {
         "" => Value::Null,
-        text => serde_json::from_str(text).map_err(|e| Error::data(format!("problem `{}`: its verifier is no JSON: {e}", problem.id)))?,
+        text => serde_json::from_str(text)
+            .map_err(|e| Error::data(format!("problem `{}`: its verifier is no JSON: {e}", problem.id)))?,
     };
     let kind = data.get("kind").and_then(Value::as_str).unwrap_or("numeric");
     let found = VERIFIERS.iter().find(|v| v.kind() == kind).copied();

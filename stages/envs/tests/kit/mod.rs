@@ -9,7 +9,8 @@ use trainyard_envs::tools::{ToolHost, ToolLimits, ToolResult, ToolSession};
 pub const PATIENCE: Duration = Duration::from_secs(120);
 
 pub fn host(workers: usize) -> Arc<ToolHost> {
-    let program = std::env::var_os(WORKER_VARIABLE).unwrap_or_else(|| env!("CARGO_BIN_EXE_trainyard-tool-worker").into());
+    let program =
+        std::env::var_os(WORKER_VARIABLE).unwrap_or_else(|| env!("CARGO_BIN_EXE_trainyard-tool-worker").into());
     ToolHost::with_program(workers, program)
 }
 

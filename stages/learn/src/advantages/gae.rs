@@ -100,7 +100,12 @@ mod tests {
 
     #[test]
     fn returns_are_advantages_plus_values() {
-        let rollout = Rollout { reward: 1.0, mask: vec![false, true, true], values: Some(vec![9.0, 0.4, 0.6]), ..Rollout::default() };
+        let rollout = Rollout {
+            reward: 1.0,
+            mask: vec![false, true, true],
+            values: Some(vec![9.0, 0.4, 0.6]),
+            ..Rollout::default()
+        };
         let batch = Batch { step: 0, groups: vec![Group { rollouts: vec![rollout], ..Group::default() }] };
         let mut gae = Gae::default();
         let a = gae.assign(&batch);

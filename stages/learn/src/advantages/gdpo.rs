@@ -43,7 +43,8 @@ impl PartOptions for Gdpo {
         `whiten`). The same for every token of a rollout. A rollout without a component gets 0 from it, a component without spread gives\n\
         0. A name in `weights` that no reward has does nothing. Source: 2601.05242.";
     fn check(&self) -> Vec<OptionProblem> {
-        let weights = self.weights.iter().filter_map(|(name, w)| OptionProblem::not_finite(format!("/weights/{name}"), *w));
+        let weights =
+            self.weights.iter().filter_map(|(name, w)| OptionProblem::not_finite(format!("/weights/{name}"), *w));
         weights.chain(super::deviation_options(self.ddof, self.epsilon)).collect()
     }
 }
@@ -95,7 +96,10 @@ mod tests {
         }
     }
     fn batch(groups: &[&[&[(&str, f64)]]]) -> Batch {
-        let group = |g: &&[&[(&str, f64)]]| Rollouts { rollouts: g.iter().map(|r| rollout(r)).collect(), ..Rollouts::default() };
+        let group = |g: &&[&[(&str, f64)]]| Rollouts {
+            rollouts: g.iter().map(|r| rollout(r)).collect(),
+            ..Rollouts::default()
+        };
         Batch { step: 0, groups: groups.iter().map(group).collect() }
     }
     fn assign(part: &mut impl Advantage, batch: &Batch) -> Vec<f64> {
@@ -155,7 +159,10 @@ mod tests {
 
     #[test]
     fn whitening_is_over_the_rollouts_of_the_batch() {
-        let groups = batch(&[&[&[("a", 1.0)], &[("a", 0.0)], &[("a", 0.0)]], &[&[("a", 1.0), ("b", 2.0)], &[("a", 0.0), ("b", 1.0)]]]);
+        let groups = batch(&[
+            &[&[("a", 1.0)], &[("a", 0.0)], &[("a", 0.0)]],
+            &[&[("a", 1.0), ("b", 2.0)], &[("a", 0.0), ("b", 1.0)]],
+        ]);
         let a = assign(&mut Gdpo { ddof: 0, epsilon: 0.0, ..Gdpo::default() }, &groups);
         let squares: f64 = a.iter().map(|x| x * x).sum();
         assert!(a.iter().sum::<f64>().abs() < 1e-12 && (squares / 5.0 - 1.0).abs() < 1e-12, "{a:?}");

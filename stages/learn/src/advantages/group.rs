@@ -80,8 +80,11 @@ impl Part for Group {
 impl Advantage for Group {
     fn assign(&mut self, batch: &Batch) -> Grid {
         let all: Vec<f64> = batch.rollouts().map(|r| r.reward).collect();
-        let values: Vec<f64> =
-            batch.groups.iter().flat_map(|g| self.of_group(&g.rollouts.iter().map(|r| r.reward).collect::<Vec<_>>(), &all)).collect();
+        let values: Vec<f64> = batch
+            .groups
+            .iter()
+            .flat_map(|g| self.of_group(&g.rollouts.iter().map(|r| r.reward).collect::<Vec<_>>(), &all))
+            .collect();
         batch.spread(&values)
     }
 }
@@ -126,7 +129,10 @@ mod tests {
         let rollout = |&reward: &f64| Rollout { reward, mask: vec![false, true], ..Rollout::default() };
         Batch {
             step: 0,
-            groups: groups.iter().map(|g| Rollouts { rollouts: g.iter().map(rollout).collect(), ..Rollouts::default() }).collect(),
+            groups: groups
+                .iter()
+                .map(|g| Rollouts { rollouts: g.iter().map(rollout).collect(), ..Rollouts::default() })
+                .collect(),
         }
     }
     fn assign(mut part: Group, groups: &[&[f64]]) -> Vec<f64> {
@@ -160,7 +166,10 @@ mod tests {
 
     #[test]
     fn group_mean_batch_scale() {
-        let a = assign(Group { scale: Scale::Batch, ddof: 0, epsilon: 0.0, ..Group::default() }, &[&[1.0, 0.0], &[1.0, 1.0]]);
+        let a = assign(
+            Group { scale: Scale::Batch, ddof: 0, epsilon: 0.0, ..Group::default() },
+            &[&[1.0, 0.0], &[1.0, 1.0]],
+        );
         let deviation = (3.0f64 / 16.0).sqrt();
         assert!((a[0] - 0.5 / deviation).abs() < 1e-12 && a[2] == 0.0);
     }

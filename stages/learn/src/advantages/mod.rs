@@ -20,7 +20,10 @@ use trainyard_core::OptionProblem;
 
 /// Refuses a divisor or an epsilon that no standard deviation has.
 fn deviation_options(ddof: u8, epsilon: f64) -> Vec<OptionProblem> {
-    [OptionProblem::outside("/ddof", ddof, 0..=1), OptionProblem::outside("/epsilon", epsilon, 0.0..)].into_iter().flatten().collect()
+    [OptionProblem::outside("/ddof", ddof, 0..=1), OptionProblem::outside("/epsilon", epsilon, 0.0..)]
+        .into_iter()
+        .flatten()
+        .collect()
 }
 
 /// 0 for no values.

@@ -17,8 +17,7 @@ pub struct Opo {}
 impl PartOptions for Opo {
     const KIND: &'static str = "opo";
     const SUMMARY: &'static str = "reward against the length-weighted mean of the group (OPO)";
-    const DOC: &'static str =
-        "A = r − Σ_j n_j·r_j / Σ_j n_j over the group, n = tokens in the loss; the same for every token of a rollout. Source: 2505.23585.";
+    const DOC: &'static str = "A = r − Σ_j n_j·r_j / Σ_j n_j over the group, n = tokens in the loss; the same for every token of a rollout. Source: 2505.23585.";
 }
 
 impl Part for Opo {

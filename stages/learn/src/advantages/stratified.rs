@@ -40,7 +40,8 @@ impl Default for Stratified {
 
 impl PartOptions for Stratified {
     const KIND: &'static str = "stratified";
-    const SUMMARY: &'static str = "reward against rollouts with as many tool calls, blended with the group (Stratified GRPO)";
+    const SUMMARY: &'static str =
+        "reward against rollouts with as many tool calls, blended with the group (Stratified GRPO)";
     const DOC: &'static str = "A = alpha·(R − μ_k)/(σ_k + epsilon) + (1 − alpha)·(R − μ)/(σ + epsilon), stratum k = the rollouts of the group with k tool\n\
         calls, μ and σ without index of the whole group; the same for every token of a rollout. Without `scale` the divisors are 1, and\n\
         R − μ = (R − μ_k) + (μ_k − μ) holds exactly: alpha 1 takes the second summand away. Alpha 0, or one stratum, is GRPO (`group`).\n\
@@ -141,8 +142,16 @@ mod tests {
     const CALLS: [u32; 6] = [0, 3, 0, 3, 3, 1];
 
     fn batch(groups: &[(&[f64], &[u32])]) -> Batch {
-        let rollout = |(&reward, &tool_calls): (&f64, &u32)| Rollout { reward, tool_calls, mask: vec![false, true], ..Rollout::default() };
-        let group = |(r, c): &(&[f64], &[u32])| Rollouts { rollouts: r.iter().zip(c.iter()).map(rollout).collect(), ..Rollouts::default() };
+        let rollout = |(&reward, &tool_calls): (&f64, &u32)| Rollout {
+            reward,
+            tool_calls,
+            mask: vec![false, true],
+            ..Rollout::default()
+        };
+        let group = |(r, c): &(&[f64], &[u32])| Rollouts {
+            rollouts: r.iter().zip(c.iter()).map(rollout).collect(),
+            ..Rollouts::default()
+        };
         Batch { step: 0, groups: groups.iter().map(group).collect() }
     }
     fn assign(part: &mut impl Advantage, groups: &[(&[f64], &[u32])]) -> Vec<f64> {
@@ -157,8 +166,10 @@ mod tests {
 
     #[test]
     fn the_global_advantage_is_the_stratum_s_plus_an_offset() {
-        let within = assign(&mut Stratified { alpha: 1.0, scale: false, ..Stratified::default() }, &[(&REWARDS, &CALLS)]);
-        let global = assign(&mut Stratified { alpha: 0.0, scale: false, ..Stratified::default() }, &[(&REWARDS, &CALLS)]);
+        let within =
+            assign(&mut Stratified { alpha: 1.0, scale: false, ..Stratified::default() }, &[(&REWARDS, &CALLS)]);
+        let global =
+            assign(&mut Stratified { alpha: 0.0, scale: false, ..Stratified::default() }, &[(&REWARDS, &CALLS)]);
         let parts = decompose(&REWARDS, &CALLS);
         near(&within, &parts.iter().map(|p| p.0).collect::<Vec<_>>());
         near(&global, &parts.iter().map(|p| p.0 + p.1).collect::<Vec<_>>());
@@ -172,7 +183,10 @@ mod tests {
     #[test]
     fn every_stratum_has_mean_zero_and_variance_one() {
         for ddof in [0, 1] {
-            let a = assign(&mut Stratified { alpha: 1.0, ddof, epsilon: 0.0, ..Stratified::default() }, &[(&REWARDS, &CALLS)]);
+            let a = assign(
+                &mut Stratified { alpha: 1.0, ddof, epsilon: 0.0, ..Stratified::default() },
+                &[(&REWARDS, &CALLS)],
+            );
             for members in members(&CALLS).values().filter(|m| m.len() > 1) {
                 let own: Vec<f64> = members.iter().map(|&i| a[i]).collect();
                 let variance = own.iter().map(|x| x * x).sum::<f64>() / (own.len() as f64 - f64::from(ddof));
@@ -202,7 +216,8 @@ mod tests {
 
     #[test]
     fn the_gap_between_strata_closes_with_alpha_one() {
-        let groups: [(&[f64], &[u32]); 3] = [(&[1.0, 0.0, 1.0, 1.0], &[0, 0, 1, 1]), (&[0.0, 1.0], &[0, 4]), (&[1.0, 0.0], &[1, 1])];
+        let groups: [(&[f64], &[u32]); 3] =
+            [(&[1.0, 0.0, 1.0, 1.0], &[0, 0, 1, 1]), (&[0.0, 1.0], &[0, 4]), (&[1.0, 0.0], &[1, 1])];
         let mut part = Stratified { alpha: 0.0, scale: false, ..Stratified::default() };
         assign(&mut part, &groups);
         assert_eq!(part.metrics(), [("stratum_gap", 0.75)], "0.5 and 1; the third group has one stratum");

@@ -36,7 +36,8 @@ impl PartOptions for Masked {
     const DOC: &'static str = "k_t = exp(log π_prox − log μ), log-ratio clamped to ±20; w_t = k_t if low ≤ k_t ≤ high, else 0, constant in the gradient;\n\
         ratio = π_θ/π_prox. The aggregation still counts masked tokens. Source: 2512.16144 (low 0.5, high 5).";
     fn check(&self) -> Vec<OptionProblem> {
-        let problems = [OptionProblem::outside("/low", self.low, 0.0..=1.0), OptionProblem::outside("/high", self.high, 1.0..)];
+        let problems =
+            [OptionProblem::outside("/low", self.low, 0.0..=1.0), OptionProblem::outside("/high", self.high, 1.0..)];
         problems.into_iter().flatten().collect()
     }
 }
@@ -77,8 +78,14 @@ mod tests {
         let (proximal, behavior) = (grid(|n| (n * 1.3).sin() - 2.0), grid(|n| (n * 0.7).cos() - 2.0));
         let mask = vec![vec![true; 40]];
         let (masked, truncated) = (Masked::default(), Truncated { cap: 5.0 });
-        let (have, plain) = (masked.weights(&proximal, &behavior, &mask), truncated.weights(&proximal, &behavior, &mask));
-        let dropped = have[0].iter().zip(&plain[0]).filter(|(h, _)| **h == 0.0).inspect(|(_, p)| assert!(**p < 0.5 || **p >= 5.0)).count();
+        let (have, plain) =
+            (masked.weights(&proximal, &behavior, &mask), truncated.weights(&proximal, &behavior, &mask));
+        let dropped = have[0]
+            .iter()
+            .zip(&plain[0])
+            .filter(|(h, _)| **h == 0.0)
+            .inspect(|(_, p)| assert!(**p < 0.5 || **p >= 5.0))
+            .count();
         assert!(dropped > 0 && dropped < 40);
         assert!(have[0].iter().zip(&plain[0]).all(|(h, p)| *h == 0.0 || h == p));
     }

@@ -38,6 +38,8 @@ fn ratio(log_ratio: f64) -> f64 {
 
 /// The weight of every token in the loss by its place (sequence, token), 0 elsewhere.
 fn each(mask: &[Vec<bool>], weight: impl Fn(usize, usize) -> f64) -> Grid {
-    let row = |(i, row): (usize, &Vec<bool>)| row.iter().enumerate().map(|(t, &m)| if m { weight(i, t) } else { 0.0 }).collect();
+    let row = |(i, row): (usize, &Vec<bool>)| {
+        row.iter().enumerate().map(|(t, &m)| if m { weight(i, t) } else { 0.0 }).collect()
+    };
     mask.iter().enumerate().map(row).collect()
 }

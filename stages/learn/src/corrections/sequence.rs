@@ -55,7 +55,8 @@ impl Part for Sequence {}
 
 impl Correction for Sequence {
     fn weights(&self, proximal: &Grid, behavior: &Grid, mask: &[Vec<bool>]) -> Grid {
-        let of_sequence: Vec<f64> = mask.iter().enumerate().map(|(i, row)| self.weight(&proximal[i], &behavior[i], row)).collect();
+        let of_sequence: Vec<f64> =
+            mask.iter().enumerate().map(|(i, row)| self.weight(&proximal[i], &behavior[i], row)).collect();
         each(mask, |i, _| of_sequence[i])
     }
 }
@@ -95,7 +96,10 @@ mod tests {
         close(&weights(&Sequence::default()), [&[1.5, 0.0, 1.5], &[0.0, 0.25]]);
         close(&weights(&Sequence { cap: 1.2, ..Sequence::default() }), [&[1.2, 0.0, 1.2], &[0.0, 0.25]]);
         let mean = 1.5f64.sqrt();
-        close(&weights(&Sequence { reduction: Reduction::GeometricMean, cap: 2.0 }), [&[mean, 0.0, mean], &[0.0, 0.25]]);
+        close(
+            &weights(&Sequence { reduction: Reduction::GeometricMean, cap: 2.0 }),
+            [&[mean, 0.0, mean], &[0.0, 0.25]],
+        );
     }
 
     #[test]
@@ -105,14 +109,18 @@ mod tests {
         let mask = vec![vec![false, true]; 10];
         for reduction in [Reduction::Product, Reduction::GeometricMean] {
             let part = Sequence { reduction, cap: 1.5 };
-            assert_eq!(part.weights(&proximal, &behavior, &mask), Truncated { cap: 1.5 }.weights(&proximal, &behavior, &mask));
+            assert_eq!(
+                part.weights(&proximal, &behavior, &mask),
+                Truncated { cap: 1.5 }.weights(&proximal, &behavior, &mask)
+            );
         }
     }
 
     #[test]
     fn long_sequences_and_empty_ones_stay_finite() {
         let part = Sequence { cap: 1e30, ..Sequence::default() };
-        let weights = part.weights(&vec![vec![9.0; 100], vec![]], &vec![vec![0.0; 100], vec![]], &[vec![true; 100], vec![]]);
+        let weights =
+            part.weights(&vec![vec![9.0; 100], vec![]], &vec![vec![0.0; 100], vec![]], &[vec![true; 100], vec![]]);
         assert_eq!((weights[0][0], weights[1].len()), (20f64.exp(), 0));
     }
 

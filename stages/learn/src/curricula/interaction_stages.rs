@@ -65,7 +65,8 @@ impl Part for InteractionStages {
         json!(self.state)
     }
     fn load(&mut self, state: Value) -> Result<()> {
-        self.state = serde_json::from_value(state).map_err(|e| Error::data(format!("state of curriculum `interaction_stages`: {e}")))?;
+        self.state = serde_json::from_value(state)
+            .map_err(|e| Error::data(format!("state of curriculum `interaction_stages`: {e}")))?;
         Ok(())
     }
 }

@@ -60,7 +60,9 @@ impl PartOptions for Learnable {
             shares.into_iter().filter_map(|(at, share)| OptionProblem::outside(at, share, 0.0..=1.0)).collect();
         if self.above >= self.below_or_equal {
             let message = format!("{} is not below `below_or_equal`, which is {}", self.above, self.below_or_equal);
-            problems.push(OptionProblem::new("/above", message).help("0 and 1 keep every problem that some rollout solved"));
+            problems.push(
+                OptionProblem::new("/above", message).help("0 and 1 keep every problem that some rollout solved"),
+            );
         }
         problems
     }
@@ -71,7 +73,8 @@ impl Part for Learnable {
         json!(self.state)
     }
     fn load(&mut self, state: Value) -> Result<()> {
-        self.state = serde_json::from_value(state).map_err(|e| Error::data(format!("state of curriculum `learnable`: {e}")))?;
+        self.state =
+            serde_json::from_value(state).map_err(|e| Error::data(format!("state of curriculum `learnable`: {e}")))?;
         Ok(())
     }
 }
@@ -80,7 +83,8 @@ impl Curriculum for Learnable {
     fn next(&mut self, _step: u64, count: usize, pool: &Pool, rates: &PassRates, chance: &Chance) -> Draw {
         let cards = super::of_levels(pool, &self.levels);
         let tried = cards.iter().filter(|&&card| rates.problem(card).0 > 0).count();
-        let learnable: BTreeSet<usize> = cards.iter().copied().filter(|&card| self.teaches(rates.problem(card))).collect();
+        let learnable: BTreeSet<usize> =
+            cards.iter().copied().filter(|&card| self.teaches(rates.problem(card))).collect();
         self.state.share = if tried > 0 { Some(learnable.len() as f64 / tried as f64) } else { None };
         let shuffled = |pass: u64| {
             let mut order = cards.clone();
@@ -163,16 +167,24 @@ mod tests {
         let (mut part, mut rates) = (Learnable::default(), PassRates::default());
         assert!(part.metrics().is_empty());
         let first: Vec<usize> = [next(&mut part, 4, &rates), next(&mut part, 3, &rates)].concat();
-        assert_eq!(first.iter().collect::<BTreeSet<_>>().len(), 7, "nothing comes twice before its rollouts are counted");
+        assert_eq!(
+            first.iter().collect::<BTreeSet<_>>().len(),
+            7,
+            "nothing comes twice before its rollouts are counted"
+        );
         observe(&mut rates, &first);
         let second = next(&mut part, 5, &rates);
         assert!(second[..3].iter().all(|p| !first.contains(p)), "the rest of the trial");
-        assert!(second[3..].iter().all(|p| first.contains(p) && p % 5 > 0), "then what is known to be learnable: {second:?}");
+        assert!(
+            second[3..].iter().all(|p| first.contains(p) && p % 5 > 0),
+            "then what is known to be learnable: {second:?}"
+        );
     }
 
     #[test]
     fn mastered_problems_leave_below_the_upper_bound() {
-        let (mut part, mut rates) = (Learnable { above: 0.25, below_or_equal: 0.75, ..Learnable::default() }, PassRates::default());
+        let (mut part, mut rates) =
+            (Learnable { above: 0.25, below_or_equal: 0.75, ..Learnable::default() }, PassRates::default());
         observe(&mut rates, &next(&mut part, SIZE, &PassRates::default()));
         assert_eq!(sorted(next(&mut part, 4, &rates)), [2, 3, 7, 8], "rates of one half and three quarters");
         for _ in 0..12 {

@@ -74,7 +74,8 @@ impl Part for Levels {
         json!(self.state)
     }
     fn load(&mut self, state: Value) -> Result<()> {
-        self.state = serde_json::from_value(state).map_err(|e| Error::data(format!("state of curriculum `levels`: {e}")))?;
+        self.state =
+            serde_json::from_value(state).map_err(|e| Error::data(format!("state of curriculum `levels`: {e}")))?;
         Ok(())
     }
 }
@@ -87,7 +88,12 @@ impl Curriculum for Levels {
         let offset = chance.at("levels", &[step, self.state.decks.values().map(Deck::drawn_in_all).sum()]).uniform();
         let mut problems = Vec::with_capacity(count);
         for (level, share) in systematic(&weights, count, offset) {
-            problems.extend(self.state.decks.entry(level).or_default().deal(&levels[&level], share, u64::from(level), chance));
+            problems.extend(self.state.decks.entry(level).or_default().deal(
+                &levels[&level],
+                share,
+                u64::from(level),
+                chance,
+            ));
         }
         Draw { problems, ..Draw::default() }
     }

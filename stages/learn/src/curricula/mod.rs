@@ -16,5 +16,10 @@ use crate::part::Pool;
 
 /// Places of the problems of these levels, ascending; no levels = all.
 fn of_levels(pool: &Pool, levels: &[u32]) -> Vec<usize> {
-    pool.problems.iter().enumerate().filter(|(_, p)| levels.is_empty() || levels.contains(&p.level)).map(|(i, _)| i).collect()
+    pool.problems
+        .iter()
+        .enumerate()
+        .filter(|(_, p)| levels.is_empty() || levels.contains(&p.level))
+        .map(|(i, _)| i)
+        .collect()
 }

@@ -30,7 +30,8 @@ impl Part for Uniform {
         json!(self.deck)
     }
     fn load(&mut self, state: Value) -> Result<()> {
-        self.deck = serde_json::from_value(state).map_err(|e| Error::data(format!("state of curriculum `uniform`: {e}")))?;
+        self.deck =
+            serde_json::from_value(state).map_err(|e| Error::data(format!("state of curriculum `uniform`: {e}")))?;
         Ok(())
     }
 }
@@ -38,7 +39,8 @@ impl Part for Uniform {
 impl Curriculum for Uniform {
     fn next(&mut self, _step: u64, count: usize, pool: &Pool, _rates: &PassRates, chance: &Chance) -> Draw {
         let allowed = |level: u32| self.levels.is_empty() || self.levels.contains(&level);
-        let cards: Vec<usize> = pool.problems.iter().enumerate().filter(|(_, p)| allowed(p.level)).map(|(i, _)| i).collect();
+        let cards: Vec<usize> =
+            pool.problems.iter().enumerate().filter(|(_, p)| allowed(p.level)).map(|(i, _)| i).collect();
         Draw { problems: self.deck.deal(&cards, count, 0, chance), ..Draw::default() }
     }
 }

@@ -71,7 +71,10 @@ mod tests {
     use crate::batch::Rollout;
 
     fn group(passes: usize, of: usize) -> Group {
-        Group { rollouts: (0..of).map(|i| Rollout { correct: i < passes, ..Rollout::default() }).collect(), ..Group::default() }
+        Group {
+            rollouts: (0..of).map(|i| Rollout { correct: i < passes, ..Rollout::default() }).collect(),
+            ..Group::default()
+        }
     }
     fn kept(part: &mut AccuracyBand, groups: &[Group]) -> Vec<bool> {
         part.judge(groups).iter().map(|g| g.iter().all(|v| *v == Verdict::Keep)).collect()
@@ -79,7 +82,8 @@ mod tests {
 
     #[test]
     fn the_band_is_closed() {
-        let groups = [group(0, 10), group(1, 10), group(5, 10), group(9, 10), group(10, 10), group(1, 11), group(15, 16)];
+        let groups =
+            [group(0, 10), group(1, 10), group(5, 10), group(9, 10), group(10, 10), group(1, 11), group(15, 16)];
         assert_eq!(kept(&mut AccuracyBand::default(), &groups), [false, true, true, true, false, false, false]);
         assert_eq!(kept(&mut AccuracyBand { low: 0.0, high: 0.0 }, &groups[..2]), [true, false]);
         let verdicts = AccuracyBand::default().judge(&[group(0, 3), Group::default()]);

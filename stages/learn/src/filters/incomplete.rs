@@ -22,8 +22,7 @@ pub struct Incomplete {
 impl PartOptions for Incomplete {
     const KIND: &'static str = "incomplete";
     const SUMMARY: &'static str = "no rollout without an answer reaches the update";
-    const DOC: &'static str =
-        "A rollout none of whose turns gave a final answer is masked or dropped, whatever ended it. Source: 2509.22601.";
+    const DOC: &'static str = "A rollout none of whose turns gave a final answer is masked or dropped, whatever ended it. Source: 2509.22601.";
 }
 
 impl Part for Incomplete {}
@@ -57,7 +56,10 @@ mod tests {
             turns: turns.iter().map(|t| (*t).clone()).collect(),
             ..Rollout::default()
         };
-        let group = [Group { rollouts: vec![rollout(&[&call, &answer]), rollout(&[&call, &call]), rollout(&[])], ..Group::default() }];
+        let group = [Group {
+            rollouts: vec![rollout(&[&call, &answer]), rollout(&[&call, &call]), rollout(&[])],
+            ..Group::default()
+        }];
         let verdicts = Incomplete::default().judge(&group);
         assert_eq!(verdicts[0][0], Verdict::Keep);
         assert!(matches!(&verdicts[0][1], Verdict::Mask(ranges, _) if *ranges == [(0, 4)]));

@@ -28,7 +28,10 @@ impl Part for Overlong {}
 
 impl Filter for Overlong {
     fn judge(&mut self, groups: &[Group]) -> Vec<Vec<Verdict>> {
-        each(groups, |r| if r.truncated { self.action.verdict(r, "ended at a token limit".into()) } else { Verdict::Keep })
+        each(
+            groups,
+            |r| if r.truncated { self.action.verdict(r, "ended at a token limit".into()) } else { Verdict::Keep },
+        )
     }
     fn resamples(&self) -> bool {
         self.action == Objection::Drop
@@ -42,7 +45,10 @@ mod tests {
 
     #[test]
     fn truncated_rollouts_are_dropped_or_masked() {
-        let group = || Group { rollouts: vec![Rollout { truncated: true, mask: vec![true; 2], ..Rollout::default() }], ..Group::default() };
+        let group = || Group {
+            rollouts: vec![Rollout { truncated: true, mask: vec![true; 2], ..Rollout::default() }],
+            ..Group::default()
+        };
         assert!(matches!(Overlong { action: Objection::Drop }.judge(&[group()])[0][0], Verdict::Drop(_)));
         assert!(matches!(Overlong::default().judge(&[group()])[0][0], Verdict::Mask(..)));
     }

@@ -52,7 +52,10 @@ impl Filter for PrefixEntropy {
             if masked.is_empty() {
                 return Verdict::Keep;
             }
-            Verdict::Mask(ranges(&masked), format!("of {} given tokens the {learned} most uncertain are learned", learned + masked.len()))
+            Verdict::Mask(
+                ranges(&masked),
+                format!("of {} given tokens the {learned} most uncertain are learned", learned + masked.len()),
+            )
         })
     }
     fn resamples(&self) -> bool {

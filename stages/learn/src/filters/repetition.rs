@@ -51,7 +51,9 @@ impl Part for Repetition {}
 impl Filter for Repetition {
     fn judge(&mut self, groups: &[Group]) -> Vec<Vec<Verdict>> {
         each(groups, |r| match self.most(r) {
-            most if most >= self.times => self.action.verdict(r, format!("{} tokens in a row occur {most} times", self.ngram)),
+            most if most >= self.times => {
+                self.action.verdict(r, format!("{} tokens in a row occur {most} times", self.ngram))
+            }
             _ => Verdict::Keep,
         })
     }
@@ -105,7 +107,10 @@ mod tests {
         assert_eq!(judged(&mut part, &[&[2, 1], &[2, 1, 1], &[2, 2]]), Verdict::Keep);
         assert_eq!(judged(&mut part, &[&[7], &[], &[7], &[7]]), Verdict::Keep, "no stretch of two");
         part.action = Objection::Drop;
-        assert!(matches!(judged(&mut part, &[&[5, 5, 5, 5]]), Verdict::Drop(reason) if reason.contains("3 times")), "overlaps count");
+        assert!(
+            matches!(judged(&mut part, &[&[5, 5, 5, 5]]), Verdict::Drop(reason) if reason.contains("3 times")),
+            "overlaps count"
+        );
         assert!(part.resamples());
     }
 

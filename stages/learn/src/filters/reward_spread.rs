@@ -53,7 +53,10 @@ impl Filter for RewardSpread {
         let keep = (self.share * places.len() as f64 - 1e-9).ceil().max(1.0) as usize;
         let mut verdicts: Vec<Vec<Verdict>> = groups.iter().map(|g| vec![Verdict::Keep; g.rollouts.len()]).collect();
         for &g in places.iter().skip(keep) {
-            verdicts[g].fill(Verdict::Drop(format!("{keep} groups have rewards that differ at least as much: {} here", spreads[g])));
+            verdicts[g].fill(Verdict::Drop(format!(
+                "{keep} groups have rewards that differ at least as much: {} here",
+                spreads[g]
+            )));
         }
         verdicts
     }
@@ -75,7 +78,10 @@ mod tests {
     use crate::batch::Rollout;
 
     fn group(rewards: &[f64]) -> Group {
-        Group { rollouts: rewards.iter().map(|&reward| Rollout { reward, ..Rollout::default() }).collect(), ..Group::default() }
+        Group {
+            rollouts: rewards.iter().map(|&reward| Rollout { reward, ..Rollout::default() }).collect(),
+            ..Group::default()
+        }
     }
     fn kept(share: f64, groups: &[Group]) -> Vec<bool> {
         RewardSpread { share }.judge(groups).iter().map(|g| g.iter().all(|v| *v == Verdict::Keep)).collect()

@@ -21,7 +21,8 @@ pub struct VoidTurn {
 impl PartOptions for VoidTurn {
     const KIND: &'static str = "void_turn";
     const SUMMARY: &'static str = "no trajectory with a void turn reaches the update";
-    const DOC: &'static str = "A turn is void when it holds neither a complete tool call nor a final answer. Source: 2509.02479.";
+    const DOC: &'static str =
+        "A turn is void when it holds neither a complete tool call nor a final answer. Source: 2509.02479.";
 }
 
 impl Part for VoidTurn {}

@@ -28,8 +28,7 @@ impl Default for ZeroVariance {
 impl PartOptions for ZeroVariance {
     const KIND: &'static str = "zero_variance";
     const SUMMARY: &'static str = "drop groups whose rewards are all equal";
-    const DOC: &'static str =
-        "A group leaves when max(r) − min(r) ≤ epsilon. With `resample` the loop draws other problems in its place. Source: 2503.14476.";
+    const DOC: &'static str = "A group leaves when max(r) − min(r) ≤ epsilon. With `resample` the loop draws other problems in its place. Source: 2503.14476.";
     fn check(&self) -> Vec<OptionProblem> {
         OptionProblem::outside("/epsilon", self.epsilon, 0.0..).into_iter().collect()
     }
@@ -52,7 +51,11 @@ impl ZeroVariance {
         let rewards = group.rollouts.iter().map(|r| r.reward);
         let most = rewards.clone().fold(f64::NEG_INFINITY, f64::max);
         let least = rewards.fold(f64::INFINITY, f64::min);
-        if most - least > self.epsilon { Verdict::Keep } else { Verdict::Drop(format!("all rewards of the group are {most}")) }
+        if most - least > self.epsilon {
+            Verdict::Keep
+        } else {
+            Verdict::Drop(format!("all rewards of the group are {most}"))
+        }
     }
 }
 

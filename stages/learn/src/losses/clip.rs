@@ -122,7 +122,8 @@ mod tests {
     #[test]
     fn by_hand() {
         let part = Clip::default();
-        let close = |(a, b): (f64, f64), (x, y): (f64, f64)| assert!((a - x).abs() < 1e-12 && (b - y).abs() < 1e-12, "{a} {b}");
+        let close =
+            |(a, b): (f64, f64), (x, y): (f64, f64)| assert!((a - x).abs() < 1e-12 && (b - y).abs() < 1e-12, "{a} {b}");
         close(one(&part, 1.0, 2.0), (-2.0, -2.0));
         close(one(&part, 1.5, 2.0), (-2.56, 0.0));
         close(one(&part, 0.5, 2.0), (-1.0, -1.0));

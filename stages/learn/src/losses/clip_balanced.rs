@@ -100,7 +100,10 @@ mod tests {
             (5.0, -2.0, 10.0, 10.0, 0.0),
         ] {
             let term = one(ratio, advantage);
-            assert!((term.loss - loss).abs() < 1e-12 && (term.d_logprobs[0][0] - gradient).abs() < 1e-12, "ratio {ratio}: {term:?}");
+            assert!(
+                (term.loss - loss).abs() < 1e-12 && (term.d_logprobs[0][0] - gradient).abs() < 1e-12,
+                "ratio {ratio}: {term:?}"
+            );
             assert_eq!(term.sums[3], ("rescued", rescued));
         }
         assert_eq!(one(0.5, -2.0).sums[0], ("clip_fraction", 1.0));
@@ -113,7 +116,8 @@ mod tests {
         let mut rescued = 0.0;
         for seed in 0..8 {
             let b = batch(seed);
-            let (term, clip, cispo) = (ClipBalanced::default().value(&b), Clip::default().value(&b), Cispo::default().value(&b));
+            let (term, clip, cispo) =
+                (ClipBalanced::default().value(&b), Clip::default().value(&b), Cispo::default().value(&b));
             assert_eq!(term.loss, clip.loss);
             for (i, t) in b.places() {
                 let above = b.advantages[i][t] > 0.0 && b.logprobs[i][t] - b.old_logprobs[i][t] > 1.28f64.ln();

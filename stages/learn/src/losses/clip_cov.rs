@@ -49,7 +49,8 @@ impl PartOptions for ClipCov {
     fn check(&self) -> Vec<OptionProblem> {
         let mut problems = super::bounds(self.clip_low, self.clip_high);
         problems.extend(OptionProblem::outside("/share", self.share, 0.0..=1.0));
-        problems.extend(OptionProblem::outside("/low", self.low, ..self.high).map(|p| p.help("use a value below `high`")));
+        problems
+            .extend(OptionProblem::outside("/low", self.low, ..self.high).map(|p| p.help("use a value below `high`")));
         problems
     }
 }
@@ -87,7 +88,8 @@ impl ClipCov {
         let covariances = covariances(b);
         let count = share_of(self.share, covariances.len());
         let chance = Chance::new(b.seed);
-        let learns = |i: usize, t: usize| !clip.token(b.logprobs[i][t] - b.old_logprobs[i][t], b.advantages[i][t]).clipped;
+        let learns =
+            |i: usize, t: usize| !clip.token(b.logprobs[i][t] - b.old_logprobs[i][t], b.advantages[i][t]).clipped;
         let mut candidates: Vec<(u64, usize, usize)> = covariances
             .into_iter()
             .filter(|&(i, t, covariance)| covariance > self.low && covariance < self.high && learns(i, t))
@@ -165,7 +167,8 @@ mod tests {
     #[test]
     fn share_zero_is_the_clipped_loss() {
         for seed in 0..5 {
-            let (plain, term) = (Clip::default().value(&batch(seed)), ClipCov { share: 0.0, ..ClipCov::default() }.value(&batch(seed)));
+            let (plain, term) =
+                (Clip::default().value(&batch(seed)), ClipCov { share: 0.0, ..ClipCov::default() }.value(&batch(seed)));
             assert_eq!((plain.loss, &plain.d_logprobs), (term.loss, &term.d_logprobs));
         }
     }

@@ -9,8 +9,9 @@ use trainyard_core::Chance;
 pub fn batch(seed: u64) -> TokenBatch {
     let mut d = Chance::new(seed).at("finite differences", &[]);
     let mask: Vec<Vec<bool>> = [4usize, 6, 3].iter().map(|n| (0..*n).map(|t| t != 1).collect()).collect();
-    let mut grid =
-        |low: f64, high: f64| -> Grid { mask.iter().map(|r| r.iter().map(|_| low + (high - low) * d.uniform()).collect()).collect() };
+    let mut grid = |low: f64, high: f64| -> Grid {
+        mask.iter().map(|r| r.iter().map(|_| low + (high - low) * d.uniform()).collect()).collect()
+    };
     TokenBatch {
         logprobs: grid(-2.0, -0.1),
         old_logprobs: grid(-2.0, -0.1),
@@ -40,7 +41,13 @@ pub fn assert_gradients(part: &dyn LossTerm, b: &TokenBatch) {
     check(part, b, "value", term.d_values.as_ref(), |b| b.values.as_mut());
 }
 
-fn check(part: &dyn LossTerm, b: &TokenBatch, name: &str, gradient: Option<&Grid>, list: fn(&mut TokenBatch) -> Option<&mut Grid>) {
+fn check(
+    part: &dyn LossTerm,
+    b: &TokenBatch,
+    name: &str,
+    gradient: Option<&Grid>,
+    list: fn(&mut TokenBatch) -> Option<&mut Grid>,
+) {
     const STEP: f64 = 1e-6;
     for i in 0..b.mask.len() {
         for t in 0..b.mask[i].len() {
@@ -53,7 +60,10 @@ fn check(part: &dyn LossTerm, b: &TokenBatch, name: &str, gradient: Option<&Grid
             };
             let difference = (moved(STEP) - moved(-STEP)) / (2.0 * STEP);
             let claimed = gradient.map_or(0.0, |g| g[i][t]);
-            assert!((difference - claimed).abs() < 1e-7, "{name} of token {t} in sequence {i}: {claimed} claimed, {difference} measured");
+            assert!(
+                (difference - claimed).abs() < 1e-7,
+                "{name} of token {t} in sequence {i}: {claimed} claimed, {difference} measured"
+            );
         }
     }
 }

@@ -28,8 +28,7 @@ impl Default for Entropy {
 impl PartOptions for Entropy {
     const KIND: &'static str = "entropy";
     const SUMMARY: &'static str = "bonus on the entropy of the current policy";
-    const DOC: &'static str =
-        "Token loss = −weight·H(π) in nats, H of the current policy at the token's place, under the sampling temperature.";
+    const DOC: &'static str = "Token loss = −weight·H(π) in nats, H of the current policy at the token's place, under the sampling temperature.";
     fn check(&self) -> Vec<OptionProblem> {
         OptionProblem::outside("/weight", self.weight, 0.0..).into_iter().collect()
     }

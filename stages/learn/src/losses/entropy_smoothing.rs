@@ -61,7 +61,15 @@ struct Past {
 
 impl Default for EntropySmoothing {
     fn default() -> Self {
-        Self { weight: 0.001, low: 0.0, high: 2.0, beta_start: 2.0, beta_end: 1.0, decay: None, state: State::default() }
+        Self {
+            weight: 0.001,
+            low: 0.0,
+            high: 2.0,
+            beta_start: 2.0,
+            beta_end: 1.0,
+            decay: None,
+            state: State::default(),
+        }
     }
 }
 
@@ -98,14 +106,16 @@ impl Part for EntropySmoothing {
         json!(self.state)
     }
     fn load(&mut self, state: Value) -> Result<()> {
-        self.state = serde_json::from_value(state).map_err(|e| Error::data(format!("state of loss term `entropy_smoothing`: {e}")))?;
+        self.state = serde_json::from_value(state)
+            .map_err(|e| Error::data(format!("state of loss term `entropy_smoothing`: {e}")))?;
         Ok(())
     }
 }
 
 impl LossTerm for EntropySmoothing {
     fn begin(&mut self, batch: &Batch, progress: Progress) {
-        self.state.anchors = self.state.turns.iter().map(|(turn, past)| (*turn, past.sum / past.steps as f64)).collect();
+        self.state.anchors =
+            self.state.turns.iter().map(|(turn, past)| (*turn, past.sum / past.steps as f64)).collect();
         self.state.beta = self.beta(progress);
         for (turn, mean) in means(batch) {
             let past = self.state.turns.entry(turn).or_default();

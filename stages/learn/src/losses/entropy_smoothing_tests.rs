@@ -49,7 +49,14 @@ fn tokens(entropies: &[f64], turn: usize) -> TokenBatch {
 #[test]
 fn bands_by_hand() {
     // Anchors: 1.5 at turn 0, 0.5 at turn 1; the third step itself does not count yet. β in step 2 of 5 is 3.
-    let part = taught(EntropySmoothing { weight: 0.1, low: 0.8, high: 1.2, beta_start: 2.0, beta_end: 4.0, ..EntropySmoothing::default() });
+    let part = taught(EntropySmoothing {
+        weight: 0.1,
+        low: 0.8,
+        high: 1.2,
+        beta_start: 2.0,
+        beta_end: 4.0,
+        ..EntropySmoothing::default()
+    });
     let term = part.value(&tokens(&[1.0, 1.5, 2.0], 0));
     // Outside by 1.2 − 1 and 2 − 1.8.
     assert!((term.loss + 0.1 * (1.0 + 1.5 + 2.0 - 3.0 * (0.2 + 0.2))).abs() < 1e-12, "{}", term.loss);
@@ -60,7 +67,11 @@ fn bands_by_hand() {
     assert_eq!(term.sums, [("outside_band", 2.0), ("entropy_lowered", 1.0)]);
     let second = part.value(&tokens(&[0.5, 1.0], 1));
     assert!((second.loss + 0.1 * (1.5 - 3.0 * 0.4)).abs() < 1e-12);
-    assert_eq!(part.value(&tokens(&[0.0, 9.0], 2)).sums, [("outside_band", 0.0), ("entropy_lowered", 0.0)], "no past, no band");
+    assert_eq!(
+        part.value(&tokens(&[0.0, 9.0], 2)).sums,
+        [("outside_band", 0.0), ("entropy_lowered", 0.0)],
+        "no past, no band"
+    );
 }
 
 #[test]

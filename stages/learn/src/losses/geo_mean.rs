@@ -52,7 +52,10 @@ impl LossTerm for GeoMean {
         for (i, row) in b.mask.iter().enumerate() {
             let tokens: Vec<usize> = (0..row.len()).filter(|&t| row[t]).collect();
             let n = tokens.len() as f64 + EPSILON;
-            let held: Vec<Held> = tokens.iter().map(|&t| self.held(b.logprobs[i][t] - b.old_logprobs[i][t], b.advantages[i][t])).collect();
+            let held: Vec<Held> = tokens
+                .iter()
+                .map(|&t| self.held(b.logprobs[i][t] - b.old_logprobs[i][t], b.advantages[i][t]))
+                .collect();
             let s = (held.iter().map(|h| h.value).sum::<f64>() / n).exp();
             let advantage = tokens.iter().map(|&t| b.advantages[i][t]).sum::<f64>() / n;
             let weight: f64 = tokens.iter().map(|&t| b.weights[i][t] * b.importance(i, t)).sum();
@@ -81,7 +84,11 @@ impl GeoMean {
             return Held { value: 0.0, slope: 0.0, clipped: false };
         }
         let worse = if advantage > 0.0 { bounded < d } else { bounded > d };
-        if worse { Held { value: bounded, slope: 0.0, clipped: true } } else { Held { value: d, slope: 1.0, clipped: false } }
+        if worse {
+            Held { value: bounded, slope: 0.0, clipped: true }
+        } else {
+            Held { value: d, slope: 1.0, clipped: false }
+        }
     }
 }
 

@@ -159,7 +159,8 @@ mod tests {
     #[test]
     fn without_a_share_it_is_the_clipped_loss() {
         for seed in 0..5 {
-            let (plain, term) = (Clip::default().value(&batch(seed)), KlCov { share: 0.0, ..KlCov::default() }.value(&batch(seed)));
+            let (plain, term) =
+                (Clip::default().value(&batch(seed)), KlCov { share: 0.0, ..KlCov::default() }.value(&batch(seed)));
             assert_eq!((plain.loss, &plain.d_logprobs), (term.loss, &term.d_logprobs));
         }
     }

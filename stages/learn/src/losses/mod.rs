@@ -48,7 +48,8 @@ pub(crate) fn ratio(log_ratio: f64) -> (f64, f64) {
 
 /// Refuses clip bounds around a ratio of 1 that are no bounds.
 pub(crate) fn bounds(low: f64, high: f64) -> Vec<OptionProblem> {
-    let problems = [OptionProblem::outside("/clip_low", low, 0.0..=1.0), OptionProblem::outside("/clip_high", high, 0.0..)];
+    let problems =
+        [OptionProblem::outside("/clip_low", low, 0.0..=1.0), OptionProblem::outside("/clip_high", high, 0.0..)];
     problems.into_iter().flatten().collect()
 }
 

@@ -183,7 +183,12 @@ mod tests {
     fn on_the_policy_the_gradient_is_grpo_or_dr_grpo() {
         for (size, right) in [(2usize, 1usize), (8, 1), (8, 3), (8, 7), (16, 5)] {
             let passed: Vec<bool> = (0..size).map(|s| s < right).collect();
-            let rollout = |&p: &bool| Rollout { mask: vec![true, true], reward: f64::from(u8::from(p)), correct: p, ..Rollout::default() };
+            let rollout = |&p: &bool| Rollout {
+                mask: vec![true, true],
+                reward: f64::from(u8::from(p)),
+                correct: p,
+                ..Rollout::default()
+            };
             let groups = vec![Group { rollouts: passed.iter().map(rollout).collect(), ..Group::default() }];
             let b = TokenBatch {
                 mask: vec![vec![true, true]; size],
@@ -201,7 +206,11 @@ mod tests {
                     let term = Nft { weight, floor, ..Nft::default() }.value(&b);
                     for (i, t) in b.places() {
                         let want = -b.weights[i][t] * advantages[i][t];
-                        assert!((term.d_logprobs[i][t] - want).abs() < 1e-12, "{right} of {size}: {} {want}", term.d_logprobs[i][t]);
+                        assert!(
+                            (term.d_logprobs[i][t] - want).abs() < 1e-12,
+                            "{right} of {size}: {} {want}",
+                            term.d_logprobs[i][t]
+                        );
                     }
                 }
             }

@@ -35,7 +35,10 @@ impl PartOptions for Value {
         sampling ones, R the return that the advantage part gives (`gae`). Source: 1707.06347. Metrics: value_clip_fraction (tokens whose held\n\
         error is the larger one), value_loss (½·(V − R)², unweighted).";
     fn check(&self) -> Vec<OptionProblem> {
-        let problems = [OptionProblem::outside("/weight", self.weight, 0.0..), OptionProblem::outside("/clip", self.clip, above(0.0))];
+        let problems = [
+            OptionProblem::outside("/weight", self.weight, 0.0..),
+            OptionProblem::outside("/clip", self.clip, above(0.0)),
+        ];
         problems.into_iter().flatten().collect()
     }
 }

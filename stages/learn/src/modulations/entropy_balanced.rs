@@ -107,7 +107,11 @@ fn tokens(batch: &Batch, rows: Range<usize>) -> Vec<Token> {
     let mut tokens = Vec::new();
     for (row, rollout) in batch.rollouts().enumerate().skip(rows.start).take(rows.len()) {
         let entropies = rollout.entropies.as_ref().expect("`needs` asked for entropies");
-        tokens.extend((0..rollout.mask.len()).filter(|&t| rollout.mask[t]).map(|t| Token { row, t, entropy: entropies[t] }));
+        tokens.extend((0..rollout.mask.len()).filter(|&t| rollout.mask[t]).map(|t| Token {
+            row,
+            t,
+            entropy: entropies[t],
+        }));
     }
     tokens
 }

@@ -75,7 +75,8 @@ impl Modulation for EntropyModulated {
         let mut place = 0;
         for (steps, row) in steps.iter().zip(advantages.iter_mut()) {
             for (i, step) in steps.iter().enumerate() {
-                let bonus = if i + 1 < steps.len() { self.zeta * (-self.future_k * entropies[place + 1]).exp() } else { 0.0 };
+                let bonus =
+                    if i + 1 < steps.len() { self.zeta * (-self.future_k * entropies[place + 1]).exp() } else { 0.0 };
                 for &t in &step.tokens {
                     row[t] = row[t] * factors[place] + bonus;
                 }
@@ -90,7 +91,11 @@ impl Modulation for EntropyModulated {
         }
     }
     fn metrics(&self) -> Vec<(&'static str, f64)> {
-        self.spread.map(|s| ("modulation_spread", s)).into_iter().chain(self.tilt.map(|t| ("modulation_tilt", t))).collect()
+        self.spread
+            .map(|s| ("modulation_spread", s))
+            .into_iter()
+            .chain(self.tilt.map(|t| ("modulation_tilt", t)))
+            .collect()
     }
 }
 
@@ -107,7 +112,8 @@ impl EntropyModulated {
 fn tilt(entropies: &[f64], factors: &[f64]) -> Option<f64> {
     let center = entropies.iter().sum::<f64>() / entropies.len() as f64;
     let mean = |low: bool| {
-        let of: Vec<f64> = entropies.iter().zip(factors).filter(|(h, _)| (**h <= center) == low).map(|(_, g)| *g).collect();
+        let of: Vec<f64> =
+            entropies.iter().zip(factors).filter(|(h, _)| (**h <= center) == low).map(|(_, g)| *g).collect();
         if of.is_empty() { None } else { Some(of.iter().sum::<f64>() / of.len() as f64) }
     };
     Some(mean(true)? - mean(false)?)
@@ -171,7 +177,8 @@ mod tests {
         // Entropies of turns 0.1, 0.9 and 0.9, 0.1; with k = ln 2 the factors are 1, ½, ½, 1 over their mean ¾.
         let batch = batch(vec![rollout(&[&[0.0, 0.2], &[0.9]]), rollout(&[&[0.9], &[0.1]])]);
         let mut a = batch.spread(&[1.0, -1.0]);
-        let mut part = EntropyModulated { k: 2.0f64.ln(), future_k: 2.0f64.ln(), zeta: 0.3, ..EntropyModulated::default() };
+        let mut part =
+            EntropyModulated { k: 2.0f64.ln(), future_k: 2.0f64.ln(), zeta: 0.3, ..EntropyModulated::default() };
         part.apply(&batch, &mut a);
         // Turns before centering: 4/3 + 0.15, 2/3, −2/3 + 0.3, −4/3; their mean is 0.1125.
         let c = 0.1125;
@@ -187,7 +194,10 @@ mod tests {
         for k in [0.0, 0.5, 1.0, 4.0] {
             let g = EntropyModulated { k, ..EntropyModulated::default() }.factors(&entropies);
             assert!((g.iter().sum::<f64>() / 5.0 - 1.0).abs() < 1e-12);
-            assert!(k == 0.0 || (g[4] > g[0] && g[0] > g[2] && g[2] > g[3] && g[3] > g[1] && g[4] > 1.0 && g[1] < 1.0), "{g:?}");
+            assert!(
+                k == 0.0 || (g[4] > g[0] && g[0] > g[2] && g[2] > g[3] && g[3] > g[1] && g[4] > 1.0 && g[1] < 1.0),
+                "{g:?}"
+            );
             assert!(k > 0.0 || g.iter().all(|g| *g == 1.0));
         }
     }

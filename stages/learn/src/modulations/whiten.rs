@@ -31,9 +31,13 @@ impl Default for Whiten {
 impl PartOptions for Whiten {
     const KIND: &'static str = "whiten";
     const SUMMARY: &'static str = "zero mean and unit variance over all tokens of the batch";
-    const DOC: &'static str = "A ← (A − mean) / sqrt(var + epsilon) over the tokens in the loss; variance with ddof 1. Source: 2501.03262.";
+    const DOC: &'static str =
+        "A ← (A − mean) / sqrt(var + epsilon) over the tokens in the loss; variance with ddof 1. Source: 2501.03262.";
     fn check(&self) -> Vec<OptionProblem> {
-        let problems = [OptionProblem::outside("/epsilon", self.epsilon, 0.0..), OptionProblem::outside("/ddof", self.ddof, 0..=1)];
+        let problems = [
+            OptionProblem::outside("/epsilon", self.epsilon, 0.0..),
+            OptionProblem::outside("/ddof", self.ddof, 0..=1),
+        ];
         problems.into_iter().flatten().collect()
     }
 }
@@ -43,8 +47,11 @@ impl Part for Whiten {}
 impl Modulation for Whiten {
     fn apply(&mut self, batch: &Batch, advantages: &mut Grid) {
         let masks: Vec<&[bool]> = batch.rollouts().map(|r| r.mask.as_slice()).collect();
-        let values: Vec<f64> =
-            masks.iter().zip(advantages.iter()).flat_map(|(m, a)| m.iter().zip(a).filter(|(m, _)| **m).map(|(_, a)| *a)).collect();
+        let values: Vec<f64> = masks
+            .iter()
+            .zip(advantages.iter())
+            .flat_map(|(m, a)| m.iter().zip(a).filter(|(m, _)| **m).map(|(_, a)| *a))
+            .collect();
         let n = values.len() as f64;
         if n < 2.0 {
             return;
@@ -70,7 +77,10 @@ mod tests {
         let rollout = |mask: Vec<bool>| Rollout { mask, ..Rollout::default() };
         let batch = Batch {
             step: 0,
-            groups: vec![Group { rollouts: vec![rollout(vec![true, true, false]), rollout(vec![true])], ..Group::default() }],
+            groups: vec![Group {
+                rollouts: vec![rollout(vec![true, true, false]), rollout(vec![true])],
+                ..Group::default()
+            }],
         };
         let mut a = vec![vec![1.0, 1.0, 9.0], vec![4.0]];
         Whiten::default().apply(&batch, &mut a);

@@ -116,7 +116,8 @@ impl Part for SelfImitation {
         json!(self.state)
     }
     fn load(&mut self, state: Value) -> Result<()> {
-        self.state = serde_json::from_value(state).map_err(|e| Error::data(format!("state of replay `self_imitation`: {e}")))?;
+        self.state =
+            serde_json::from_value(state).map_err(|e| Error::data(format!("state of replay `self_imitation`: {e}")))?;
         Ok(())
     }
 }
@@ -175,7 +176,8 @@ impl SelfImitation {
     /// Places in the buffer of what is replayed.
     fn choose(&self, step: u64, baseline: f64, chance: &Chance) -> BTreeSet<usize> {
         let good = |k: &Kept| k.step < step && k.rollout.reward > baseline;
-        let mut places: Vec<usize> = self.state.kept.iter().enumerate().filter(|(_, k)| good(k)).map(|(place, _)| place).collect();
+        let mut places: Vec<usize> =
+            self.state.kept.iter().enumerate().filter(|(_, k)| good(k)).map(|(place, _)| place).collect();
         if places.len() > self.per_step {
             chance.at("self_imitation", &[step]).shuffle(&mut places);
             places.truncate(self.per_step);

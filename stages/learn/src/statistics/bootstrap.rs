@@ -62,7 +62,10 @@ mod tests {
             Some(items.iter().map(|i| values[*i]).sum::<f64>() / items.len() as f64)
         })
         .unwrap();
-        assert!((interval.0 - formula.0).abs() < 0.01 && (interval.1 - formula.1).abs() < 0.01, "{interval:?} {formula:?}");
+        assert!(
+            (interval.0 - formula.0).abs() < 0.01 && (interval.1 - formula.1).abs() < 0.01,
+            "{interval:?} {formula:?}"
+        );
     }
 
     #[test]
@@ -75,6 +78,9 @@ mod tests {
 
     #[test]
     fn quantiles() {
-        assert_eq!((quantile(&[1.0, 2.0, 3.0], 0.5), quantile(&[1.0, 2.0], 0.25), quantile(&[5.0], 0.9)), (2.0, 1.25, 5.0));
+        assert_eq!(
+            (quantile(&[1.0, 2.0, 3.0], 0.5), quantile(&[1.0, 2.0], 0.25), quantile(&[5.0], 0.9)),
+            (2.0, 1.25, 5.0)
+        );
     }
 }

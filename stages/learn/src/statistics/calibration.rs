@@ -43,7 +43,13 @@ pub fn calibration(predictions: &[f64], labels: &[f64], bins: usize) -> Option<C
         .enumerate()
         .map(|(b, (n, p, y))| {
             let share = |x: &f64| if *n == 0 { 0.0 } else { x / *n as f64 };
-            Bin { low: b as f64 / bins as f64, high: (b + 1) as f64 / bins as f64, n: *n, predicted: share(p), observed: share(y) }
+            Bin {
+                low: b as f64 / bins as f64,
+                high: (b + 1) as f64 / bins as f64,
+                n: *n,
+                predicted: share(p),
+                observed: share(y),
+            }
         })
         .collect();
     let total = predictions.len() as f64;

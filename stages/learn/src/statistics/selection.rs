@@ -117,7 +117,10 @@ mod tests {
         let steps = [0.5, 0.2, 0.8];
         let all: Vec<f64> = StepReduction::ALL.iter().map(|r| r.reduce(&steps).unwrap()).collect();
         assert!(
-            (all[0] - 0.2).abs() < 1e-12 && (all[1] - 0.08).abs() < 1e-12 && (all[2] - 0.8).abs() < 1e-12 && (all[3] - 0.5).abs() < 1e-12
+            (all[0] - 0.2).abs() < 1e-12
+                && (all[1] - 0.08).abs() < 1e-12
+                && (all[2] - 0.8).abs() < 1e-12
+                && (all[3] - 0.5).abs() < 1e-12
         );
         assert_eq!(StepReduction::Min.reduce(&[]), None);
     }

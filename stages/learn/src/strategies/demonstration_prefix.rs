@@ -45,13 +45,20 @@ pub struct DemonstrationPrefix {
 
 impl Default for DemonstrationPrefix {
     fn default() -> Self {
-        Self { hybrids: 1, first_share: 0.95, last_share: 0.05, length: PrefixLength::Schedule, tally: Tally::default() }
+        Self {
+            hybrids: 1,
+            first_share: 0.95,
+            last_share: 0.05,
+            length: PrefixLength::Schedule,
+            tally: Tally::default(),
+        }
     }
 }
 
 impl PartOptions for DemonstrationPrefix {
     const KIND: &'static str = "demonstration_prefix";
-    const SUMMARY: &'static str = "one rollout per group goes on from a part of a demonstration (Prefix-RFT, 2507.01679)";
+    const SUMMARY: &'static str =
+        "one rollout per group goes on from a part of a demonstration (Prefix-RFT, 2507.01679)";
     const DOC: &'static str = "The first `hybrids` rollouts of a group begin with the first round(s·n) of the n own tokens of a demonstration of their\n\
         problem, at most n − 1: whole turns are replayed in the environment, the rest opens the next turn. s = last + (first −\n\
         last)·(1 + cos πt)/2 with t = share of the run that is done; with length `uniform`, s is drawn between that and first_share.\n\
@@ -62,7 +69,8 @@ impl PartOptions for DemonstrationPrefix {
         (per group). Source: 2507.01679.";
     fn check(&self) -> Vec<OptionProblem> {
         let hybrids = OptionProblem::outside("/hybrids", self.hybrids, 1..);
-        let mut problems: Vec<OptionProblem> = hybrids.map(|p| p.help("for none, take the strategy `independent`")).into_iter().collect();
+        let mut problems: Vec<OptionProblem> =
+            hybrids.map(|p| p.help("for none, take the strategy `independent`")).into_iter().collect();
         let shares = [("/first_share", self.first_share), ("/last_share", self.last_share)];
         problems.extend(shares.into_iter().filter_map(|(at, share)| OptionProblem::outside(at, share, 0.0..=1.0)));
         problems.extend(OptionProblem::crossed(("/last_share", self.last_share), ("/first_share", self.first_share)));
@@ -93,7 +101,8 @@ impl Strategy for DemonstrationPrefix {
             let share = match self.length {
                 PrefixLength::Schedule => lowest,
                 PrefixLength::Uniform => {
-                    lowest + (self.first_share - lowest) * chance.at("prefix", &[group, u64::from(spawn.sample)]).uniform()
+                    lowest
+                        + (self.first_share - lowest) * chance.at("prefix", &[group, u64::from(spawn.sample)]).uniform()
                 }
             };
             let Some((prefix, given)) = beginning(demonstration, share) else { continue };
@@ -146,7 +155,13 @@ mod tests {
     }
     fn pool() -> Pool {
         let problem = |demonstrations: Vec<Vec<Vec<u32>>>| PoolProblem { demonstrations, ..PoolProblem::default() };
-        Pool { problems: vec![problem(vec![]), problem(vec![demonstration(100)]), problem(vec![demonstration(200), demonstration(300)])] }
+        Pool {
+            problems: vec![
+                problem(vec![]),
+                problem(vec![demonstration(100)]),
+                problem(vec![demonstration(200), demonstration(300)]),
+            ],
+        }
     }
     fn started(part: &mut DemonstrationPrefix, problems: &[usize], step: u64) -> Vec<Spawn> {
         let draw = Draw { problems: problems.to_vec(), ..Draw::default() };
@@ -164,7 +179,11 @@ mod tests {
         assert_eq!(of(0.5), Some((Prefix { turns: vec![first.clone()], partial: second[..2].to_vec() }, 0.5)));
         assert_eq!(of(0.2), Some((Prefix { turns: vec![], partial: first[..2].to_vec() }, 0.2)));
         assert_eq!(of(0.3), Some((Prefix { turns: vec![first.clone()], partial: vec![] }, 0.3)));
-        assert_eq!(of(1.0), Some((Prefix { turns: vec![first], partial: second[..6].to_vec() }, 0.9)), "one token is left");
+        assert_eq!(
+            of(1.0),
+            Some((Prefix { turns: vec![first], partial: second[..6].to_vec() }, 0.9)),
+            "one token is left"
+        );
         assert_eq!(of(0.04), None, "0.4 of a token");
         assert_eq!(beginning(&[vec![1]], 1.0), None);
         assert_eq!(beginning(&[], 1.0), None);
@@ -183,7 +202,8 @@ mod tests {
         let mut part = fixed(0.5);
         let spawns = started(&mut part, &[1, 0, 1], 0);
         assert_eq!(spawns.len(), 12);
-        let hybrids: Vec<(usize, u32)> = spawns.iter().filter(|s| s.prefix.is_some()).map(|s| (s.group, s.sample)).collect();
+        let hybrids: Vec<(usize, u32)> =
+            spawns.iter().filter(|s| s.prefix.is_some()).map(|s| (s.group, s.sample)).collect();
         assert_eq!(hybrids, [(0, 0), (2, 0)]);
         assert_eq!(part.metrics(), [("hybrids", 2.0 / 3.0), ("prefix_share", 0.5)]);
         started(&mut part, &[0], 1);
@@ -193,7 +213,8 @@ mod tests {
     #[test]
     fn several_hybrids_take_different_demonstrations() {
         let mut part = DemonstrationPrefix { hybrids: 2, ..fixed(0.5) };
-        let mut tags: Vec<u32> = started(&mut part, &[2], 0).into_iter().filter_map(|s| s.prefix).map(|p| p.turns[0][0]).collect();
+        let mut tags: Vec<u32> =
+            started(&mut part, &[2], 0).into_iter().filter_map(|s| s.prefix).map(|p| p.turns[0][0]).collect();
         tags.sort_unstable();
         assert_eq!(tags, [200, 300]);
         let many = DemonstrationPrefix { hybrids: 9, ..fixed(0.5) };
@@ -205,8 +226,10 @@ mod tests {
         let mut last = 1.0;
         for step in 0..10 {
             let mut part = DemonstrationPrefix::default();
-            let given = |part: &mut DemonstrationPrefix| started(part, &[1; 30], step).into_iter().filter_map(|s| s.prefix);
-            let sizes: Vec<usize> = given(&mut part).map(|p| p.turns.iter().map(Vec::len).sum::<usize>() + p.partial.len()).collect();
+            let given =
+                |part: &mut DemonstrationPrefix| started(part, &[1; 30], step).into_iter().filter_map(|s| s.prefix);
+            let sizes: Vec<usize> =
+                given(&mut part).map(|p| p.turns.iter().map(Vec::len).sum::<usize>() + p.partial.len()).collect();
             assert!(sizes.iter().all(|n| *n == sizes[0] && *n < 10));
             assert!(sizes[0] as f64 <= last * 10.0);
             last = sizes[0] as f64 / 10.0;

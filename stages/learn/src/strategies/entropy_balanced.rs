@@ -95,7 +95,8 @@ impl Default for EntropyBalanced {
 
 impl PartOptions for EntropyBalanced {
     const KIND: &'static str = "entropy_balanced";
-    const SUMMARY: &'static str = "roots and branches by measured entropy, with a penalty on branching in a row (AEPO, 2510.14545)";
+    const SUMMARY: &'static str =
+        "roots and branches by measured entropy, with a penalty on branching in a row (AEPO, 2510.14545)";
     const DOC: &'static str = "H = mean entropy of the first `window` tokens of a turn. Of k = group size sequences, m = k·σ(beta·(H_root − H_tool) /\n\
         normalizer) start from the root, rounded, at least 2: H_root is H of turn 0 and H_tool the mean H of the turns behind tool\n\
         results, both of the group's first rollout, which runs alone and is not forked (without a tool result: half of k). At a turn\n\
@@ -107,8 +108,10 @@ impl PartOptions for EntropyBalanced {
         Metrics of the last step: roots (planned per group), roots_slope (roots per unit of H_root − H_tool, over groups), forks (copies per group), fork_chain (mean l + 1 of forked nodes).\n\
         Source: 2510.14545.";
     fn check(&self) -> Vec<OptionProblem> {
-        let free = [("/beta", self.beta), ("/alpha", self.alpha), ("/gamma", self.gamma), ("/threshold", self.threshold)];
-        let mut problems: Vec<OptionProblem> = free.into_iter().filter_map(|(at, value)| OptionProblem::not_finite(at, value)).collect();
+        let free =
+            [("/beta", self.beta), ("/alpha", self.alpha), ("/gamma", self.gamma), ("/threshold", self.threshold)];
+        let mut problems: Vec<OptionProblem> =
+            free.into_iter().filter_map(|(at, value)| OptionProblem::not_finite(at, value)).collect();
         problems.extend(OptionProblem::outside("/penalty", self.penalty, 0.0..=1.0));
         problems.extend(check_forking(self.window, self.normalizer, self.beam));
         problems

@@ -12,7 +12,11 @@ fn started(part: &mut EntropyBalanced, problems: usize) -> Vec<Spawn> {
 fn planned(part: &mut EntropyBalanced, turns: &[&[f64]]) -> u32 {
     started(part, 1);
     for upto in 1..=turns.len() {
-        assert_eq!(part.at_turn(&live(&turns[..upto]), &OPEN, &Chance::new(0)), Action::Continue, "the first rollout is not forked");
+        assert_eq!(
+            part.at_turn(&live(&turns[..upto]), &OPEN, &Chance::new(0)),
+            Action::Continue,
+            "the first rollout is not forked"
+        );
     }
     let more = part.refill(0, &PILOT_DONE);
     assert_eq!(part.refill(0, &GroupView { started: 1 + more, ..OPEN }), 7 - more, "the rest is filled up");
@@ -64,7 +68,11 @@ fn uncertain_turns_in_a_row_tire() {
     assert_eq!(asked(&mut part, &[&[1.0], &[2.0]]), Action::Fork { at: 8, copies: 1 });
     assert_eq!(asked(&mut part, &[&[1.0], &[2.0], &[2.0]]), Action::Fork { at: 9, copies: 1 });
     assert_eq!(asked(&mut part, &[&[1.0], &[2.0], &[2.0], &[2.0]]), Action::Continue);
-    assert_eq!(asked(&mut part, &[&[1.0], &[2.0], &[1.0], &[2.0]]), Action::Fork { at: 10, copies: 1 }, "a calm turn ends the chain");
+    assert_eq!(
+        asked(&mut part, &[&[1.0], &[2.0], &[1.0], &[2.0]]),
+        Action::Fork { at: 10, copies: 1 },
+        "a calm turn ends the chain"
+    );
     assert_eq!(asked(&mut part, &[&[1.0], &[1.0]]), Action::Continue, "0.5 is not above the threshold");
     let metrics = part.metrics();
     assert_eq!(metrics, [("fork_chain", 4.0 / 3.0), ("forks", 3.0), ("roots", 4.0)], "chains of 1, 2 and 1");
@@ -92,7 +100,10 @@ fn every_group_is_filled_and_never_beyond_its_budget() {
             assert_eq!(played.waves[0], 1);
             assert_eq!(played.forked + played.waves.iter().sum::<u32>(), size);
             let roots = f64::from(1 + played.waves[1]);
-            assert!(part.metrics().contains(&("roots", roots)) && part.metrics().contains(&("forks", f64::from(played.forked))));
+            assert!(
+                part.metrics().contains(&("roots", roots))
+                    && part.metrics().contains(&("forks", f64::from(played.forked)))
+            );
         }
     }
 }

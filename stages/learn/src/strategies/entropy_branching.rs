@@ -91,7 +91,9 @@ impl Strategy for EntropyBranching {
     fn at_turn(&mut self, live: &Live, group: &GroupView, chance: &Chance) -> Action {
         let copies = self.beam.saturating_sub(1).min(group.budget.saturating_sub(group.started));
         let behind_own_fork = live.since_fork == Some(0);
-        let Some(jump) = jumps(live, self.window, self.normalizer).pop().flatten().filter(|_| copies > 0 && !behind_own_fork) else {
+        let Some(jump) =
+            jumps(live, self.window, self.normalizer).pop().flatten().filter(|_| copies > 0 && !behind_own_fork)
+        else {
             return Action::Continue;
         };
         if !self.rule.forks(self.alpha + self.beta * jump, self.threshold, live, chance) {
@@ -123,7 +125,10 @@ mod tests {
         let mut part = EntropyBranching { window: 2, ..EntropyBranching::default() };
         let draw = Draw { problems: vec![5, 6], ..Draw::default() };
         let roots = part.start(&draw, &Pool::default(), 7, Progress::default(), &Chance::new(0));
-        assert_eq!(roots.iter().map(|s| (s.group, s.sample)).collect::<Vec<_>>(), [0, 1].map(|g| [0, 1, 2, 3].map(|s| (g, s))).concat());
+        assert_eq!(
+            roots.iter().map(|s| (s.group, s.sample)).collect::<Vec<_>>(),
+            [0, 1].map(|g| [0, 1, 2, 3].map(|s| (g, s))).concat()
+        );
         // Means of the first two tokens: 1 and 2, so ΔH = 1 and P = 0.7; the third token is beyond the window.
         let risen = live(&[&[1.0, 1.0], &[1.5, 2.5, 0.0]]);
         assert_eq!(asked(&mut part, &risen, OPEN), Action::Fork { at: risen.first, copies: 1 });
@@ -141,13 +146,20 @@ mod tests {
         let inherited = Live { forks: 1, since_fork: Some(0), ..risen.clone() };
         assert_eq!(asked(&mut part, &live(&[&[5.0]]), OPEN), Action::Continue, "turn 0 follows no tool result");
         assert_eq!(asked(&mut part, &live(&[&[0.0], &[]]), OPEN), Action::Continue, "a turn without tokens");
-        assert_eq!(asked(&mut part, &risen, GroupView { started: 8, ..OPEN }), Action::Continue, "the budget is used up");
+        assert_eq!(
+            asked(&mut part, &risen, GroupView { started: 8, ..OPEN }),
+            Action::Continue,
+            "the budget is used up"
+        );
         assert_eq!(asked(&mut part, &inherited, OPEN), Action::Continue, "this node was judged when the copy was made");
         let later = Live { since_fork: Some(1), ..inherited };
         assert_ne!(asked(&mut part, &later, OPEN), Action::Continue);
         let mut wide = EntropyBranching { beam: 4, ..EntropyBranching::default() };
         assert_eq!(asked(&mut wide, &risen, OPEN), Action::Fork { at: risen.first, copies: 3 });
-        assert_eq!(asked(&mut wide, &risen, GroupView { started: 6, ..OPEN }), Action::Fork { at: risen.first, copies: 2 });
+        assert_eq!(
+            asked(&mut wide, &risen, GroupView { started: 6, ..OPEN }),
+            Action::Fork { at: risen.first, copies: 2 }
+        );
     }
 
     #[test]
@@ -162,7 +174,9 @@ mod tests {
                 let metrics = part.metrics();
                 let of = |name: &str| metrics.iter().find(|(n, _)| *n == name).map(|(_, v)| *v);
                 assert_eq!(of("forks"), Some(f64::from(played.forked)), "of one group");
-                if let (ForkRule::Threshold, Some(fork), Some(other)) = (rule, of("fork_entropy_jump"), of("nonfork_entropy_jump")) {
+                if let (ForkRule::Threshold, Some(fork), Some(other)) =
+                    (rule, of("fork_entropy_jump"), of("nonfork_entropy_jump"))
+                {
                     assert!(fork > 0.0 && other <= 0.0, "the threshold separates them: {fork}, {other}");
                 }
             }
@@ -173,8 +187,9 @@ mod tests {
     fn the_rule_of_chance_forks_in_proportion() {
         let mut part = EntropyBranching { rule: ForkRule::Chance, beta: 0.25, ..EntropyBranching::default() };
         let risen = live(&[&[0.0], &[1.0]]);
-        let forks =
-            |part: &mut EntropyBranching| (0..2000).filter(|s| part.at_turn(&risen, &OPEN, &Chance::new(*s)) != Action::Continue).count();
+        let forks = |part: &mut EntropyBranching| {
+            (0..2000).filter(|s| part.at_turn(&risen, &OPEN, &Chance::new(*s)) != Action::Continue).count()
+        };
         let share = forks(&mut part) as f64 / 2000.0;
         assert!((share - 0.75).abs() < 0.05, "P = 0.5 + 0.25·1: {share}");
         part.alpha = 1.0;

@@ -36,6 +36,9 @@ mod tests {
     fn every_problem_gets_its_group() {
         let draw = Draw { problems: vec![9, 4], ..Draw::default() };
         let spawns = Independent {}.start(&draw, &Pool::default(), 3, Progress::default(), &Chance::new(0));
-        assert_eq!(spawns.iter().map(|s| (s.group, s.sample)).collect::<Vec<_>>(), [(0, 0), (0, 1), (0, 2), (1, 0), (1, 1), (1, 2)]);
+        assert_eq!(
+            spawns.iter().map(|s| (s.group, s.sample)).collect::<Vec<_>>(),
+            [(0, 0), (0, 1), (0, 2), (1, 0), (1, 1), (1, 2)]
+        );
     }
 }

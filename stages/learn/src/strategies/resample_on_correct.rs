@@ -153,16 +153,26 @@ mod tests {
         assert_eq!(error_rate(&rollout(0, true, 0, 0)), 0.5);
         assert_eq!(penalty(&rollout(0, true, 4, 1)), 0.25);
         assert_eq!(penalty(&rollout(0, false, 4, 0)), 1.0, "no answer");
-        let twice = Rollout { turns: vec![TurnSummary { answered: true, ..TurnSummary::default() }; 2], ..rollout(0, true, 1, 1) };
+        let twice = Rollout {
+            turns: vec![TurnSummary { answered: true, ..TurnSummary::default() }; 2],
+            ..rollout(0, true, 1, 1)
+        };
         assert_eq!(penalty(&twice), 1.5, "one call that failed; two answers in two turns");
     }
 
     #[test]
     fn both_classes_shrink_alike() {
         let part = ResampleOnCorrect::default();
-        for (bad, good, size, expected) in
-            [(4, 12, 8, 2), (8, 8, 8, 4), (3, 13, 8, 2), (5, 11, 8, 3), (16, 0, 8, 8), (0, 16, 8, 0), (7, 1, 4, 3), (1, 7, 4, 1)]
-        {
+        for (bad, good, size, expected) in [
+            (4, 12, 8, 2),
+            (8, 8, 8, 4),
+            (3, 13, 8, 2),
+            (5, 11, 8, 3),
+            (16, 0, 8, 8),
+            (0, 16, 8, 0),
+            (7, 1, 4, 3),
+            (1, 7, 4, 1),
+        ] {
             assert_eq!(part.failures(bad, good, size), expected, "{bad} failures, {good} successes, {size} kept");
         }
         let strict = ResampleOnCorrect { least: 2, ..ResampleOnCorrect::default() };
@@ -202,17 +212,30 @@ mod tests {
         }
         // Weights 100 against 1.96: the last of four clean ones is taken before four dirty ones in more than nine of ten draws.
         assert!(dirty > 0 && dirty < 200, "of 1600 successes {dirty} had an error");
-        assert!(bad.iter().all(|&n| (140..260).contains(&n)), "each failure in about half of the draws, errors or not: {bad:?}");
+        assert!(
+            bad.iter().all(|&n| (140..260).contains(&n)),
+            "each failure in about half of the draws, errors or not: {bad:?}"
+        );
     }
 
     #[test]
     fn metrics_are_means_over_successes() {
         let mut part = ResampleOnCorrect { smoothing: 1e-12, ..ResampleOnCorrect::default() };
-        part.start(&Draw { problems: vec![0], ..Draw::default() }, &Pool::default(), 2, Progress::default(), &Chance::new(0));
-        let done = vec![rollout(0, true, 2, 1), rollout(1, false, 2, 2), rollout(2, true, 2, 0), rollout(3, false, 0, 0)];
+        part.start(
+            &Draw { problems: vec![0], ..Draw::default() },
+            &Pool::default(),
+            2,
+            Progress::default(),
+            &Chance::new(0),
+        );
+        let done =
+            vec![rollout(0, true, 2, 1), rollout(1, false, 2, 2), rollout(2, true, 2, 0), rollout(3, false, 0, 0)];
         let kept = part.select(done, 2, &Chance::new(1));
         assert_eq!(kept.iter().filter(|r| r.correct).map(|r| r.sample).collect::<Vec<_>>(), [2]);
-        assert_eq!(part.metrics(), [("sampled_error_rate", 0.25), ("selected_error_rate", 0.0), ("error_rate_removed", 0.25)]);
+        assert_eq!(
+            part.metrics(),
+            [("sampled_error_rate", 0.25), ("selected_error_rate", 0.0), ("error_rate_removed", 0.25)]
+        );
     }
 
     #[test]

@@ -42,7 +42,13 @@ pub struct RubricScaffold {
 
 impl Default for RubricScaffold {
     fn default() -> Self {
-        Self { midpoint: 0.2, steepness: 125.0, heading: "Hints:\n".to_string(), choice: HintChoice::Random, tally: Tally::default() }
+        Self {
+            midpoint: 0.2,
+            steepness: 125.0,
+            heading: "Hints:\n".to_string(),
+            choice: HintChoice::Random,
+            tally: Tally::default(),
+        }
     }
 }
 
@@ -123,7 +129,8 @@ mod tests {
     use crate::part::PoolProblem;
 
     fn pool() -> Pool {
-        let problem = |n: usize| PoolProblem { hints: (0..n).map(|i| format!("line {i}")).collect(), ..PoolProblem::default() };
+        let problem =
+            |n: usize| PoolProblem { hints: (0..n).map(|i| format!("line {i}")).collect(), ..PoolProblem::default() };
         Pool { problems: vec![problem(4), problem(0)] }
     }
     fn scaffolds(part: &mut RubricScaffold, problem: usize, size: u32, step: u64) -> Vec<String> {

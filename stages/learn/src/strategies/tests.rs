@@ -60,7 +60,8 @@ fn round(
         if let Action::Fork { copies, .. } = strategy.at_turn(&live, view, chance) {
             assert!(copies > 0 && copies <= view.budget - view.started, "a fork of {copies} beyond the budget");
             for _ in 0..copies {
-                let mut copy = Live { sample: view.started, forks: live.forks + 1, since_fork: Some(0), ..live.clone() };
+                let mut copy =
+                    Live { sample: view.started, forks: live.forks + 1, since_fork: Some(0), ..live.clone() };
                 copy.entropies.pop();
                 view.started += 1;
                 played.forked += 1;

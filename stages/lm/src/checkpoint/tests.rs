@@ -89,7 +89,10 @@ fn damaged_files_are_named_and_are_bad_data() {
     for cut in [0, 5, 40, whole.len() / 2, whole.len() - 1] {
         fs::write(&path, &whole[..cut]).unwrap();
         let error = load_model(&folder.0).unwrap_err();
-        assert!(error.kind == ErrorKind::Data && error.message.contains("truncated") && error.message.contains(SINGLE), "{cut}: {error}");
+        assert!(
+            error.kind == ErrorKind::Data && error.message.contains("truncated") && error.message.contains(SINGLE),
+            "{cut}: {error}"
+        );
     }
     let mut garbled = whole;
     garbled[9] = 0xff;
@@ -126,7 +129,9 @@ fn weights_that_are_not_finite_are_refused_in_both_directions() {
     weights.insert("model.norm.weight".into(), Tensor::new(&[1.0f32, f32::NAN, 1.0, 1.0], &Device::Cpu).unwrap());
     let error = save_model(&folder.0, &config, &weights).unwrap_err();
     assert!(
-        error.kind == ErrorKind::Data && error.message.contains("`model.norm.weight`") && error.message.contains("element 1"),
+        error.kind == ErrorKind::Data
+            && error.message.contains("`model.norm.weight`")
+            && error.message.contains("element 1"),
         "{error}"
     );
     save_tensors(&folder.0.join(SINGLE), &weights).unwrap();

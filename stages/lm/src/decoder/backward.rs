@@ -104,11 +104,31 @@ impl<T: Scalar> LayerPass<'_, T> {
         let t = &mut chunk.temporary;
         let d_output = &t.d_output[..rows * hidden];
         let d_inner = fit(&mut t.d_inner, rows * inner);
-        product((rows, inner, hidden), Matrix::rows(d_output, hidden), Matrix::rows(self.view.down, inner), d_inner, inner, false);
+        product(
+            (rows, inner, hidden),
+            Matrix::rows(d_output, hidden),
+            Matrix::rows(self.view.down, inner),
+            d_inner,
+            inner,
+            false,
+        );
         let d_gate_up = fit(&mut t.d_gate_up, rows * 2 * inner);
-        swiglu::backward(&layer.gate_up[..rows * 2 * inner], inner, d_inner, d_gate_up, fit(&mut t.inner, rows * inner));
+        swiglu::backward(
+            &layer.gate_up[..rows * 2 * inner],
+            inner,
+            d_inner,
+            d_gate_up,
+            fit(&mut t.inner, rows * inner),
+        );
         let d_normed = fit(&mut t.d_normed, rows * hidden);
-        product((rows, hidden, inner), Matrix::rows(d_gate_up, 2 * inner), Matrix::rows(self.view.gate, hidden), d_normed, hidden, false);
+        product(
+            (rows, hidden, inner),
+            Matrix::rows(d_gate_up, 2 * inner),
+            Matrix::rows(self.view.gate, hidden),
+            d_normed,
+            hidden,
+            false,
+        );
         product(
             (rows, hidden, inner),
             Matrix::rows(&d_gate_up[inner..], 2 * inner),
@@ -122,7 +142,14 @@ impl<T: Scalar> LayerPass<'_, T> {
         norm::again(middle, self.view.post_norm, scales, fit(&mut t.normed_middle, rows * hidden));
         let d_middle = fit(&mut t.d_middle, rows * hidden);
         d_middle.copy_from_slice(d_output);
-        norm::backward(middle, self.view.post_norm, scales, d_normed, d_middle, zeroed(&mut t.partial.post_norm, hidden));
+        norm::backward(
+            middle,
+            self.view.post_norm,
+            scales,
+            d_normed,
+            d_middle,
+            zeroed(&mut t.partial.post_norm, hidden),
+        );
     }
 
     fn attention(&self, chunk: &mut Chunk<T>) {
@@ -135,12 +162,29 @@ impl<T: Scalar> LayerPass<'_, T> {
             add_columns(d_middle, hidden, 0, zeroed(&mut t.partial.output_bias, hidden));
         }
         let d_attended = fit(&mut t.d_attended, rows * query);
-        product((rows, query, hidden), Matrix::rows(d_middle, hidden), Matrix::rows(self.view.output, query), d_attended, query, false);
+        product(
+            (rows, query, hidden),
+            Matrix::rows(d_middle, hidden),
+            Matrix::rows(self.view.output, query),
+            d_attended,
+            query,
+            false,
+        );
         let d_qkv = fit(&mut t.d_qkv, rows * width);
         for range in &chunk.ranges {
-            let (wide, narrow, heads) = (scaled(range, width), scaled(range, query), scaled(range, sizes.heads.queries));
-            let (qkv, attended, log_sums) = (&layer.qkv[wide.clone()], &layer.attended[narrow.clone()], &layer.log_sums[heads]);
-            attention::backward(sizes.heads, qkv, attended, log_sums, &d_attended[narrow], &mut t.attention, &mut d_qkv[wide.clone()]);
+            let (wide, narrow, heads) =
+                (scaled(range, width), scaled(range, query), scaled(range, sizes.heads.queries));
+            let (qkv, attended, log_sums) =
+                (&layer.qkv[wide.clone()], &layer.attended[narrow.clone()], &layer.log_sums[heads]);
+            attention::backward(
+                sizes.heads,
+                qkv,
+                attended,
+                log_sums,
+                &d_attended[narrow],
+                &mut t.attention,
+                &mut d_qkv[wide.clone()],
+            );
             let turning = sizes.heads.queries + sizes.heads.keys;
             rotate(&mut d_qkv[wide], width, turning, sizes.heads.dim, &self.angles.cos, &self.angles.sin, true);
         }
@@ -159,8 +203,22 @@ impl<T: Scalar> LayerPass<'_, T> {
             add_columns(d_qkv, width, 0, zeroed(&mut t.partial.bias, width));
         }
         let d_normed = fit(&mut t.d_normed, rows * hidden);
-        product((rows, hidden, query), Matrix::rows(d_qkv, width), Matrix::rows(self.view.query, hidden), d_normed, hidden, false);
-        product((rows, hidden, key), Matrix::rows(&d_qkv[query..], width), Matrix::rows(self.view.key, hidden), d_normed, hidden, true);
+        product(
+            (rows, hidden, query),
+            Matrix::rows(d_qkv, width),
+            Matrix::rows(self.view.query, hidden),
+            d_normed,
+            hidden,
+            false,
+        );
+        product(
+            (rows, hidden, key),
+            Matrix::rows(&d_qkv[query..], width),
+            Matrix::rows(self.view.key, hidden),
+            d_normed,
+            hidden,
+            true,
+        );
         product(
             (rows, hidden, key),
             Matrix::rows(&d_qkv[query + key..], width),
@@ -292,7 +350,9 @@ impl Matrices {
             Self::Query => (qkv(0), normed),
             Self::Key => (qkv(sizes.query), normed),
             Self::Value => (qkv(sizes.query + sizes.key), normed),
-            Self::Output => (Matrix::rows(&t.d_middle, sizes.hidden), Matrix::rows(&chunk.layers[layer].attended, sizes.query)),
+            Self::Output => {
+                (Matrix::rows(&t.d_middle, sizes.hidden), Matrix::rows(&chunk.layers[layer].attended, sizes.query))
+            }
             Self::Gate => (Matrix::rows(&t.d_gate_up, 2 * sizes.inner), middle),
             Self::Up => (Matrix::rows(&t.d_gate_up[sizes.inner..], 2 * sizes.inner), middle),
             Self::Down => (Matrix::rows(&t.d_output, sizes.hidden), Matrix::rows(&t.inner, sizes.inner)),

@@ -57,7 +57,13 @@ impl<T: Scalar> Pass<'_, T> {
         }
         let last = if self.keep { self.sizes.layers } else { self.sizes.layers % 2 };
         let n = chunk.rows * hidden;
-        norm::forward(&chunk.residual[last][..n], self.view.norm, self.epsilon, out, &mut chunk.last_scale[..chunk.rows]);
+        norm::forward(
+            &chunk.residual[last][..n],
+            self.view.norm,
+            self.epsilon,
+            out,
+            &mut chunk.last_scale[..chunk.rows],
+        );
     }
 
     fn layer(&self, i: usize, chunk: &mut Chunk<T>) {
@@ -118,10 +124,24 @@ impl<T: Scalar> Pass<'_, T> {
     }
 
     /// Queries, keys and values: projected, biased, normed.
-    fn project(&self, view: &LayerView<'_, T>, turned: &TurnedLayer<T>, normed: &[T], rows: usize, layer: &mut Layer<T>) {
+    fn project(
+        &self,
+        view: &LayerView<'_, T>,
+        turned: &TurnedLayer<T>,
+        normed: &[T],
+        rows: usize,
+        layer: &mut Layer<T>,
+    ) {
         let (sizes, width) = (self.sizes, self.sizes.qkv());
         let qkv = &mut layer.qkv[..rows * width];
-        product((rows, width, sizes.hidden), Matrix::rows(normed, sizes.hidden), Matrix::rows(&turned.qkv, width), qkv, width, false);
+        product(
+            (rows, width, sizes.hidden),
+            Matrix::rows(normed, sizes.hidden),
+            Matrix::rows(&turned.qkv, width),
+            qkv,
+            width,
+            false,
+        );
         if let Some([q, k, v]) = view.biases {
             let bias: Vec<T> = [q, k, v].concat();
             add_bias(qkv, &bias);

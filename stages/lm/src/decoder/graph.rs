@@ -29,7 +29,8 @@ pub(super) fn hidden(decoder: &Decoder, batch: &TokenBatch, train: bool) -> Resu
 
 fn typed<T: Scalar>(decoder: &Decoder, batch: &TokenBatch, train: bool, buffers: Buffers<T>) -> Result<Tensor> {
     let names = body_names(&decoder.config);
-    let tensors: BTreeMap<String, Tensor> = names.iter().map(|n| (n.clone(), decoder.parameters[n].as_tensor().clone())).collect();
+    let tensors: BTreeMap<String, Tensor> =
+        names.iter().map(|n| (n.clone(), decoder.parameters[n].as_tensor().clone())).collect();
     let shelf = Shelf::default();
     let mut token = Tensor::zeros(1, T::DTYPE, &Device::Cpu).map_err(candle)?;
     if train {
@@ -40,7 +41,8 @@ fn typed<T: Scalar>(decoder: &Decoder, batch: &TokenBatch, train: bool, buffers:
         }
     }
     let pass = Pass { workspace: Some(take(&buffers)), buffers };
-    let body = Body { config: decoder.config.clone(), tensors, batch: batch.clone(), train, shelf, pass: Mutex::new(pass) };
+    let body =
+        Body { config: decoder.config.clone(), tensors, batch: batch.clone(), train, shelf, pass: Mutex::new(pass) };
     if train { token.apply_op1(body) } else { token.apply_op1_no_bwd(&body) }.map_err(candle)
 }
 
@@ -73,7 +75,10 @@ struct Body<T> {
 }
 
 impl<T: Scalar> Body<T> {
-    fn with_workspace<R>(&self, work: impl FnOnce(&mut Workspace<T>) -> candle_core::Result<R>) -> candle_core::Result<R> {
+    fn with_workspace<R>(
+        &self,
+        work: impl FnOnce(&mut Workspace<T>) -> candle_core::Result<R>,
+    ) -> candle_core::Result<R> {
         let mut pass = self.pass.lock().unwrap_or_else(PoisonError::into_inner);
         match pass.workspace.as_mut() {
             Some(workspace) => work(workspace),
@@ -91,7 +96,9 @@ impl<T: Scalar> CustomOp1 for Body<T> {
         let (rows, width) = (self.batch.rows(), self.config.hidden_size);
         let mut out = vec![T::ZERO; rows * width];
         self.with_workspace(|workspace| {
-            with_view(&self.config, &self.tensors, |view| forward::run(&self.config, view, &self.batch, workspace, self.train, &mut out))
+            with_view(&self.config, &self.tensors, |view| {
+                forward::run(&self.config, view, &self.batch, workspace, self.train, &mut out)
+            })
         })?;
         Ok((T::to_cpu_storage_owned(out), Shape::from((rows, width))))
     }
@@ -104,7 +111,9 @@ impl<T: Scalar> CustomOp1 for Body<T> {
         };
         let d_out = &T::cpu_storage_as_slice(storage)?[start..end];
         let gradients = self.with_workspace(|workspace| {
-            with_view(&self.config, &self.tensors, |view| backward::run(&self.config, view, &self.batch, workspace, d_out))
+            with_view(&self.config, &self.tensors, |view| {
+                backward::run(&self.config, view, &self.batch, workspace, d_out)
+            })
         })?;
         let mut shelf = self.shelf.lock().unwrap_or_else(PoisonError::into_inner);
         for (name, values) in gradients {

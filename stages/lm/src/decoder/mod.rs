@@ -74,12 +74,18 @@ impl Decoder {
                     .help("the folder's config.json and model.safetensors must belong together")
             })?;
             if tensor.dims() != shape {
-                return Err(Error::data(format!("`{name}` has shape {:?}, the config asks for {shape:?}", tensor.dims()))
-                    .help("the folder's config.json and model.safetensors must belong together"));
+                return Err(Error::data(format!(
+                    "`{name}` has shape {:?}, the config asks for {shape:?}",
+                    tensor.dims()
+                ))
+                .help("the folder's config.json and model.safetensors must belong together"));
             }
             let kind = *dtype.get_or_insert(tensor.dtype());
             if kind != tensor.dtype() || !matches!(kind, DType::F32 | DType::F64) {
-                return Err(Error::bug(format!("`{name}` is {:?}: all weights must be f32 (or all f64)", tensor.dtype())));
+                return Err(Error::bug(format!(
+                    "`{name}` is {:?}: all weights must be f32 (or all f64)",
+                    tensor.dtype()
+                )));
             }
             let copy = tensor.force_contiguous().and_then(|t| t.copy()).map_err(candle)?;
             parameters.insert(name, Var::from_tensor(&copy).map_err(candle)?);
@@ -104,14 +110,21 @@ impl Decoder {
     }
     /// A copy of the current weights, detached from the variables (a later step does not change it).
     pub fn weights(&self) -> Result<Weights> {
-        self.parameters.iter().map(|(name, var)| Ok((name.clone(), var.as_detached_tensor().copy().map_err(candle)?))).collect()
+        self.parameters
+            .iter()
+            .map(|(name, var)| Ok((name.clone(), var.as_detached_tensor().copy().map_err(candle)?)))
+            .collect()
     }
     /// Overwrites the weights in place (restoring the best checkpoint); same names and shapes.
     pub fn set_weights(&self, weights: &Weights) -> Result<()> {
         for (name, var) in &self.parameters {
             let tensor = weights.get(name).ok_or_else(|| Error::data(format!("the weights lack `{name}`")))?;
             if tensor.dims() != var.dims() {
-                return Err(Error::data(format!("`{name}` has shape {:?}, the model has {:?}", tensor.dims(), var.dims())));
+                return Err(Error::data(format!(
+                    "`{name}` has shape {:?}, the model has {:?}",
+                    tensor.dims(),
+                    var.dims()
+                )));
             }
             var.set(tensor).map_err(candle)?;
         }
@@ -135,9 +148,17 @@ impl Decoder {
 
     /// Log-probability of `targets[j]` and entropy (nats) of the distribution softmax(logits / temperature) at hidden row
     /// `rows[j]`: two tensors `[n]`, both with gradient. The token at position t is predicted by row t - 1.
-    pub fn logprobs(&self, hidden: &Tensor, rows: &[u32], targets: &[u32], temperature: f64) -> Result<(Tensor, Tensor)> {
+    pub fn logprobs(
+        &self,
+        hidden: &Tensor,
+        rows: &[u32],
+        targets: &[u32],
+        temperature: f64,
+    ) -> Result<(Tensor, Tensor)> {
         if self.config.num_labels.is_some() {
-            return Err(Error::invalid("a token classifier predicts no tokens").help("give a language model (…ForCausalLM)"));
+            return Err(
+                Error::invalid("a token classifier predicts no tokens").help("give a language model (…ForCausalLM)")
+            );
         }
         head::logprobs(hidden, self.head()?.as_tensor(), rows, targets, temperature)
     }
@@ -173,14 +194,20 @@ impl Decoder {
 
     fn check(&self, batch: &TokenBatch) -> Result<()> {
         if batch.longest() > self.config.max_position_embeddings {
-            let message =
-                format!("a sequence of {} tokens exceeds the model's {} positions", batch.longest(), self.config.max_position_embeddings);
+            let message = format!(
+                "a sequence of {} tokens exceeds the model's {} positions",
+                batch.longest(),
+                self.config.max_position_embeddings
+            );
             return Err(Error::invalid(message).help("shorten the sequences or raise `max_position_embeddings`"));
         }
         let foreign = batch.sequences().iter().flatten().find(|t| **t as usize >= self.config.vocab_size);
         match foreign {
-            Some(token) => Err(Error::data(format!("token {token} is outside the model's vocabulary of {}", self.config.vocab_size))
-                .help("the data was made with another tokenizer")),
+            Some(token) => Err(Error::data(format!(
+                "token {token} is outside the model's vocabulary of {}",
+                self.config.vocab_size
+            ))
+            .help("the data was made with another tokenizer")),
             None => Ok(()),
         }
     }

@@ -35,7 +35,11 @@ impl Sizes {
             inner: config.intermediate_size,
             query: config.query_width(),
             key: config.key_width(),
-            heads: Heads { queries: config.num_attention_heads, keys: config.num_key_value_heads, dim: config.head_dim },
+            heads: Heads {
+                queries: config.num_attention_heads,
+                keys: config.num_key_value_heads,
+                dim: config.head_dim,
+            },
             layers: config.num_hidden_layers,
             qk_norm: config.qk_norm,
         }

@@ -76,8 +76,9 @@ fn composed_hidden(decoder: &Decoder, tokens: &[u32]) -> Tensor {
     };
     let half = c.head_dim / 2;
     let angle = |i: usize| (i / half) as f64 * c.rope_theta.powf(-2.0 * (i % half) as f64 / c.head_dim as f64);
-    let table =
-        |f: fn(f64) -> f64| Tensor::from_vec((0..n * half).map(|i| f(angle(i))).collect::<Vec<_>>(), (n, half), &Device::Cpu).unwrap();
+    let table = |f: fn(f64) -> f64| {
+        Tensor::from_vec((0..n * half).map(|i| f(angle(i))).collect::<Vec<_>>(), (n, half), &Device::Cpu).unwrap()
+    };
     let (cos, sin) = (table(f64::cos), table(f64::sin));
     let turn = |x: &Tensor| {
         let (a, b) = (x.narrow(1, 0, half).unwrap(), x.narrow(1, half, half).unwrap());
@@ -105,8 +106,13 @@ fn composed_hidden(decoder: &Decoder, tokens: &[u32]) -> Tensor {
         let group = c.num_attention_heads / c.num_key_value_heads;
         let outs: Vec<Tensor> = (0..c.num_attention_heads)
             .map(|h| {
-                let scores = (head(0, h).matmul(&head(1, h / group).t().unwrap()).unwrap() / (c.head_dim as f64).sqrt()).unwrap();
-                candle_nn::ops::softmax(&(scores + &mask).unwrap(), D::Minus1).unwrap().matmul(&head(2, h / group)).unwrap()
+                let scores = (head(0, h).matmul(&head(1, h / group).t().unwrap()).unwrap()
+                    / (c.head_dim as f64).sqrt())
+                .unwrap();
+                candle_nn::ops::softmax(&(scores + &mask).unwrap(), D::Minus1)
+                    .unwrap()
+                    .matmul(&head(2, h / group))
+                    .unwrap()
             })
             .collect();
         x = (x + linear(&Tensor::cat(&outs, 1).unwrap(), "self_attn.o_proj")).unwrap();
@@ -156,7 +162,11 @@ fn gradients_agree_with_finite_differences_of_the_whole_model() {
                     loss(&decoder, &batch).to_scalar::<f64>().unwrap()
                 };
                 let slope = (at(STEP) - at(-STEP)) / (2.0 * STEP);
-                assert!((slope - gradient[place]).abs() < 1e-7 + 1e-5 * slope.abs(), "{name}[{place}]: {slope} is not {}", gradient[place]);
+                assert!(
+                    (slope - gradient[place]).abs() < 1e-7 + 1e-5 * slope.abs(),
+                    "{name}[{place}]: {slope} is not {}",
+                    gradient[place]
+                );
             }
             var.set(&start).unwrap();
         }
@@ -183,7 +193,9 @@ fn a_tiny_model_gives_the_numbers_derived_by_hand() {
     let shapes: BTreeMap<String, Vec<usize>> = config.parameters().into_iter().collect();
     let weights: Weights = values
         .iter()
-        .map(|(n, v)| (format!("model.{n}"), Tensor::from_slice(v, shapes[&format!("model.{n}")].clone(), &Device::Cpu).unwrap()))
+        .map(|(n, v)| {
+            (format!("model.{n}"), Tensor::from_slice(v, shapes[&format!("model.{n}")].clone(), &Device::Cpu).unwrap())
+        })
         .collect();
     let decoder = Decoder::from_weights(&config, weights).unwrap();
     let hidden = decoder.hidden(&TokenBatch::new(vec![vec![0]]).unwrap()).unwrap();
@@ -334,7 +346,9 @@ fn two_graphs_of_one_step_add_up() {
 fn a_classifier_scores_rows_and_has_no_language_head() {
     for config in shapes() {
         let decoder = single(&config).into_classifier(2).unwrap();
-        assert!(decoder.parameters().contains_key("score.weight") && !decoder.parameters().contains_key("lm_head.weight"));
+        assert!(
+            decoder.parameters().contains_key("score.weight") && !decoder.parameters().contains_key("lm_head.weight")
+        );
         let batch = batch_of(&[5, 4], config.vocab_size);
         let hidden = decoder.hidden(&batch).unwrap();
         let scores = decoder.scores(&hidden, &[0, 4, 8]).unwrap();
@@ -362,9 +376,11 @@ fn wrong_weights_and_tokens_are_named() {
     };
     let missing = broken(|w| drop(w.remove("model.norm.weight")));
     assert!(missing.contains("`model.norm.weight`") && missing.contains("[8]"), "{missing}");
-    let misshapen = broken(|w| drop(w.insert("model.norm.weight".into(), Tensor::zeros(3, DType::F32, &Device::Cpu).unwrap())));
+    let misshapen =
+        broken(|w| drop(w.insert("model.norm.weight".into(), Tensor::zeros(3, DType::F32, &Device::Cpu).unwrap())));
     assert!(misshapen.contains("[3]") && misshapen.contains("[8]"), "{misshapen}");
-    let extra = broken(|w| drop(w.insert("model.layers.7.x".into(), Tensor::zeros(3, DType::F32, &Device::Cpu).unwrap())));
+    let extra =
+        broken(|w| drop(w.insert("model.layers.7.x".into(), Tensor::zeros(3, DType::F32, &Device::Cpu).unwrap())));
     assert!(extra.contains("model.layers.7.x"), "{extra}");
 }
 

@@ -51,7 +51,8 @@ pub(super) fn with_view<T: Scalar, R>(
     let layers = (0..config.num_hidden_layers)
         .map(|i| {
             let find = |name: &str| slices.get(format!("model.layers.{i}.{name}").as_str()).copied();
-            let need = |name: &str| find(name).ok_or_else(|| candle_core::Error::Msg(format!("layer {i} lacks {name}")));
+            let need =
+                |name: &str| find(name).ok_or_else(|| candle_core::Error::Msg(format!("layer {i} lacks {name}")));
             let biases = match find("self_attn.q_proj.bias") {
                 Some(q) => Some([q, need("self_attn.k_proj.bias")?, need("self_attn.v_proj.bias")?]),
                 None => None,
@@ -73,6 +74,8 @@ pub(super) fn with_view<T: Scalar, R>(
             })
         })
         .collect::<candle_core::Result<Vec<_>>>()?;
-    let top = |name: &str| slices.get(name).copied().ok_or_else(|| candle_core::Error::Msg(format!("the model lacks {name}")));
+    let top = |name: &str| {
+        slices.get(name).copied().ok_or_else(|| candle_core::Error::Msg(format!("the model lacks {name}")))
+    };
     Ok(work(&View { embeddings: top("model.embed_tokens.weight")?, norm: top("model.norm.weight")?, layers }))
 }

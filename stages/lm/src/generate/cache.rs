@@ -28,7 +28,10 @@ impl Blocks {
     pub fn reserve(&mut self, length: usize, layers: usize, shape: AttentionShape) {
         while self.0.len() * BLOCK < length {
             let heads = layers * shape.kv_heads * BLOCK;
-            self.0.push(Arc::new(Block { keys: vec![0.0; heads * shape.head_dim], values: vec![0.0; heads * shape.padded()] }));
+            self.0.push(Arc::new(Block {
+                keys: vec![0.0; heads * shape.head_dim],
+                values: vec![0.0; heads * shape.padded()],
+            }));
         }
     }
     /// Stores one position of one layer: `kv_heads * head_dim` keys and values.

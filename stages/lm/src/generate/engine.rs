@@ -59,9 +59,13 @@ impl Generator {
     }
     pub(super) fn with_isa(config: &ModelConfig, weights: &Weights, threads: usize, isa: Isa) -> Result<Self> {
         let threads = threads.max(1);
-        let build = || rayon::ThreadPoolBuilder::new().num_threads(threads).thread_name(|i| format!("generate-{i}")).build();
-        let pool =
-            if threads == 1 { None } else { Some(build().map_err(|e| Error::retryable(format!("no threads to decode with: {e}")))?) };
+        let build =
+            || rayon::ThreadPoolBuilder::new().num_threads(threads).thread_name(|i| format!("generate-{i}")).build();
+        let pool = if threads == 1 {
+            None
+        } else {
+            Some(build().map_err(|e| Error::retryable(format!("no threads to decode with: {e}")))?)
+        };
         Ok(Self {
             model: Model::pack(config, weights)?,
             isa,
@@ -134,8 +138,13 @@ impl Generator {
             return Err(Error::invalid("an observation needs at least one token"));
         }
         match state.finish {
-            None => return Err(Error::invalid(format!("sequence {} still samples", id.0)).help("append after its turn has finished")),
-            Some(Finish::Nan) => return Err(Error::data(format!("sequence {} ended with logits that are not numbers", id.0))),
+            None => {
+                return Err(Error::invalid(format!("sequence {} still samples", id.0))
+                    .help("append after its turn has finished"));
+            }
+            Some(Finish::Nan) => {
+                return Err(Error::data(format!("sequence {} ended with logits that are not numbers", id.0)));
+            }
             Some(Finish::Stop(_) | Finish::Length) => {}
         }
         self.check_length(state.token_ids.len() + tokens.len())?;
@@ -227,7 +236,8 @@ impl Generator {
 
     /// Draws one token for every running sequence. Returns those that finished, in id order.
     pub fn step(&mut self) -> Result<Vec<(SequenceId, Finish)>> {
-        let running: Vec<SequenceId> = self.entries.iter().filter(|(_, e)| e.state.finish.is_none()).map(|(id, _)| *id).collect();
+        let running: Vec<SequenceId> =
+            self.entries.iter().filter(|(_, e)| e.state.finish.is_none()).map(|(id, _)| *id).collect();
         let longest = running.iter().map(|id| self.entries[id].state.token_ids.len()).max().unwrap_or(0);
         self.model.reserve(longest);
         let groups = groups(self.entries.values_mut().filter(|e| e.state.finish.is_none()));
@@ -238,40 +248,53 @@ impl Generator {
             None => tasks.for_each(|(share, scratch)| decode(model, isa, version, share, scratch)),
             Some(pool) => {
                 let tasks: Vec<_> = tasks.collect();
-                pool.install(|| tasks.into_par_iter().for_each(|(share, scratch)| decode(model, isa, version, share, scratch)));
+                pool.install(|| {
+                    tasks.into_par_iter().for_each(|(share, scratch)| decode(model, isa, version, share, scratch))
+                });
             }
         }
         Ok(running.into_iter().filter_map(|id| self.entries[&id].state.finish.map(|f| (id, f))).collect())
     }
 
     /// Runs `work` on every item of every share, one share per thread.
-    pub(super) fn parallel<T: Send, R: Send>(&mut self, shares: Vec<T>, work: impl Fn(&Model, Isa, T, &mut Scratch) -> R + Sync) -> Vec<R> {
+    pub(super) fn parallel<T: Send, R: Send>(
+        &mut self,
+        shares: Vec<T>,
+        work: impl Fn(&Model, Isa, T, &mut Scratch) -> R + Sync,
+    ) -> Vec<R> {
         let (model, isa) = (&self.model, self.isa);
         let tasks: Vec<_> = shares.into_iter().zip(&mut self.scratches).collect();
         match &self.pool {
             None => tasks.into_iter().map(|(share, scratch)| work(model, isa, share, scratch)).collect(),
-            Some(pool) => pool.install(|| tasks.into_par_iter().map(|(share, scratch)| work(model, isa, share, scratch)).collect()),
+            Some(pool) => pool
+                .install(|| tasks.into_par_iter().map(|(share, scratch)| work(model, isa, share, scratch)).collect()),
         }
     }
     pub(super) fn check_tokens(&self, tokens: &[u32]) -> Result<()> {
         match tokens.iter().find(|&&t| t as usize >= self.model.vocabulary) {
             None => Ok(()),
-            Some(t) => Err(Error::invalid(format!("token {t} is outside the model's vocabulary of {}", self.model.vocabulary))
-                .help("use the tokenizer of the model's folder")),
+            Some(t) => {
+                Err(Error::invalid(format!("token {t} is outside the model's vocabulary of {}", self.model.vocabulary))
+                    .help("use the tokenizer of the model's folder"))
+            }
         }
     }
     pub(super) fn check_head(&self) -> Result<()> {
         if self.model.head.is_some() {
             return Ok(());
         }
-        Err(Error::invalid("the model has no language head: it can score, not sample").help("use a model of a kind `…ForCausalLM`"))
+        Err(Error::invalid("the model has no language head: it can score, not sample")
+            .help("use a model of a kind `…ForCausalLM`"))
     }
     fn check_length(&self, length: usize) -> Result<()> {
         if length < self.model.positions {
             return Ok(());
         }
-        Err(Error::invalid(format!("{length} tokens leave no position to sample: the model has {}", self.model.positions))
-            .help("shorten the prompt or the observations, or raise max_position_embeddings"))
+        Err(Error::invalid(format!(
+            "{length} tokens leave no position to sample: the model has {}",
+            self.model.positions
+        ))
+        .help("shorten the prompt or the observations, or raise max_position_embeddings"))
     }
     fn insert(&mut self, entry: Entry) -> SequenceId {
         let id = SequenceId(self.next);

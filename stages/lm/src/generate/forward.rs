@@ -114,7 +114,9 @@ impl Pass<'_, '_> {
             blocks.write(row.position, shape, &qkv[keys_at..keys_at + keys], &qkv[values_at..values_at + keys]);
         }
         s.attended.resize(n * queries, 0.0);
-        for ((row, qkv), out) in self.rows.iter().zip(s.qkv.chunks_exact(columns)).zip(s.attended.chunks_exact_mut(queries)) {
+        for ((row, qkv), out) in
+            self.rows.iter().zip(s.qkv.chunks_exact(columns)).zip(s.attended.chunks_exact_mut(queries))
+        {
             let blocks = self.works[row.work].blocks.as_slice();
             attention(self.isa, shape, &qkv[..queries], blocks, row.position + 1, &mut s.attention, out);
         }

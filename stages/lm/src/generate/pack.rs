@@ -87,10 +87,14 @@ struct Source<'a> {
 impl Source<'_> {
     fn values(&self, name: &str, shape: &[usize]) -> Result<Vec<f32>> {
         let tensor = self.weights.get(name).ok_or_else(|| {
-            Error::invalid(format!("the model has no tensor `{name}`")).help("config.json and model.safetensors must belong together")
+            Error::invalid(format!("the model has no tensor `{name}`"))
+                .help("config.json and model.safetensors must belong together")
         })?;
         if tensor.dims() != shape {
-            return Err(Error::invalid(format!("tensor `{name}` has shape {:?}, the config says {shape:?}", tensor.dims())));
+            return Err(Error::invalid(format!(
+                "tensor `{name}` has shape {:?}, the config says {shape:?}",
+                tensor.dims()
+            )));
         }
         let read = |t: &Tensor| t.to_dtype(DType::F32)?.flatten_all()?.to_vec1::<f32>();
         read(tensor).map_err(|e| Error::data(format!("tensor `{name}` cannot be read as f32: {e}")))
@@ -109,7 +113,8 @@ impl Source<'_> {
         Ok((self.matrix(&format!("{name}.weight"), rows, columns)?, self.optional(&format!("{name}.bias"), rows)?))
     }
     fn packed(&self, columns: usize, parts: &[(String, usize)]) -> Result<Packed> {
-        let parts: Vec<_> = parts.iter().map(|(name, rows)| self.linear(name, *rows, columns)).collect::<Result<_>>()?;
+        let parts: Vec<_> =
+            parts.iter().map(|(name, rows)| self.linear(name, *rows, columns)).collect::<Result<_>>()?;
         let parts: Vec<_> = parts.iter().map(|(w, b)| (w.as_slice(), b.as_deref())).collect();
         Ok(Packed::new(columns, &parts))
     }
@@ -118,12 +123,17 @@ impl Source<'_> {
         let (hidden, inner) = (config.hidden_size, config.intermediate_size);
         let queries = config.num_attention_heads * config.head_dim;
         let keys = config.num_key_value_heads * config.head_dim;
-        let norm = |part: &str| if config.qk_norm { self.vector(&name(part), config.head_dim).map(Some) } else { Ok(None) };
+        let norm =
+            |part: &str| if config.qk_norm { self.vector(&name(part), config.head_dim).map(Some) } else { Ok(None) };
         Ok(Layer {
             input_norm: self.vector(&name("input_layernorm.weight"), hidden)?,
             qkv: self.packed(
                 hidden,
-                &[(name("self_attn.q_proj"), queries), (name("self_attn.k_proj"), keys), (name("self_attn.v_proj"), keys)],
+                &[
+                    (name("self_attn.q_proj"), queries),
+                    (name("self_attn.k_proj"), keys),
+                    (name("self_attn.v_proj"), keys),
+                ],
             )?,
             query_norm: norm("self_attn.q_norm.weight")?,
             key_norm: norm("self_attn.k_norm.weight")?,

@@ -32,7 +32,8 @@ pub struct Distribution<'a> {
 /// Checks that a sampling is one: finite `temperature >= 0`, `0 < top_p <= 1`.
 pub fn check(sampling: &Sampling) -> Result<()> {
     if !(sampling.temperature.is_finite() && sampling.temperature >= 0.0) {
-        return Err(Error::invalid(format!("temperature {} is no temperature", sampling.temperature)).help("give 0 (greedy) or more"));
+        return Err(Error::invalid(format!("temperature {} is no temperature", sampling.temperature))
+            .help("give 0 (greedy) or more"));
     }
     if !(sampling.top_p > 0.0 && sampling.top_p <= 1.0) {
         return Err(Error::invalid(format!("top_p {} is outside (0, 1]", sampling.top_p)).help("1 means no truncation"));
@@ -83,7 +84,9 @@ impl<'a> Distribution<'a> {
         match self.only {
             Some(only) if only == token => 0.0,
             Some(_) => f32::NEG_INFINITY,
-            None if self.whole || self.masses[token as usize] > 0.0 => (f64::from(self.scaled[token as usize]) - self.total.ln()) as f32,
+            None if self.whole || self.masses[token as usize] > 0.0 => {
+                (f64::from(self.scaled[token as usize]) - self.total.ln()) as f32
+            }
             None => f32::NEG_INFINITY,
         }
     }
@@ -93,7 +96,8 @@ impl<'a> Distribution<'a> {
             return 0.0;
         }
         let mut lanes = [0.0f64; 8];
-        let terms = self.masses.iter().zip(self.scaled).map(|(&m, &z)| if m > 0.0 { f64::from(m) * f64::from(z) } else { 0.0 });
+        let terms =
+            self.masses.iter().zip(self.scaled).map(|(&m, &z)| if m > 0.0 { f64::from(m) * f64::from(z) } else { 0.0 });
         for (i, term) in terms.enumerate() {
             lanes[i % 8] += term;
         }
@@ -130,7 +134,8 @@ fn truncate(sampling: &Sampling, buffer: &mut Buffer) {
         let total = sum(masses);
         // The kept list reaches p without tokens that together hold less than 1 - p: no need to sort those.
         let floor = total * (1.0 - sampling.top_p) / masses.len() as f64;
-        let (mut kept, small): (Vec<u32>, Vec<u32>) = order.iter().partition(|&&i| f64::from(masses[i as usize]) >= floor);
+        let (mut kept, small): (Vec<u32>, Vec<u32>) =
+            order.iter().partition(|&&i| f64::from(masses[i as usize]) >= floor);
         kept.sort_unstable_by(by_mass);
         let mut cumulative = 0.0;
         let needed = kept.iter().position(|&i| {
@@ -184,7 +189,11 @@ mod tests {
             let sampling = Sampling { temperature: 0.5, top_p: 1.0, top_k };
             Distribution::new(Isa::detect(), &[0.0, 100.0], &sampling, &mut buffer).unwrap().logprob(0)
         };
-        assert_eq!((of(0), of(2), of(1)), (-200.0, -200.0, f32::NEG_INFINITY), "its mass is 0 in f32, its logprob is not");
+        assert_eq!(
+            (of(0), of(2), of(1)),
+            (-200.0, -200.0, f32::NEG_INFINITY),
+            "its mass is 0 in f32, its logprob is not"
+        );
     }
 
     #[test]
@@ -199,7 +208,8 @@ mod tests {
         let mut buffer = Buffer::default();
         let sampling = Sampling { temperature: 1.0, top_p: 1.0, top_k: 0 };
         let d = Distribution::new(Isa::detect(), &logits(), &sampling, &mut buffer).unwrap();
-        let drawn: Vec<u32> = [0.0, 0.0999, 0.1001, 0.4999, 0.5001, 0.6999, 0.7001, 0.999_999].map(|u| d.draw(u)).to_vec();
+        let drawn: Vec<u32> =
+            [0.0, 0.0999, 0.1001, 0.4999, 0.5001, 0.6999, 0.7001, 0.999_999].map(|u| d.draw(u)).to_vec();
         assert_eq!(drawn, [0, 0, 1, 1, 2, 2, 3, 3]);
         let expected: f32 = [0.1f32, 0.4, 0.2, 0.3].iter().map(|p| -p * p.ln()).sum();
         assert!((d.entropy() - expected).abs() < 1e-6);
@@ -210,7 +220,13 @@ mod tests {
         for bad in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
             let mut buffer = Buffer::default();
             assert!(
-                Distribution::new(Isa::detect(), &[0.0, bad], &Sampling { temperature: 1.0, top_p: 1.0, top_k: 0 }, &mut buffer).is_none()
+                Distribution::new(
+                    Isa::detect(),
+                    &[0.0, bad],
+                    &Sampling { temperature: 1.0, top_p: 1.0, top_k: 0 },
+                    &mut buffer
+                )
+                .is_none()
             );
         }
     }

@@ -37,7 +37,8 @@ impl Generator {
                 matmul(isa, head, hidden, model.hidden, rows, false, &mut scratch.logits);
                 for (row, logits) in scratch.logits.chunks_exact(columns).take(rows).enumerate() {
                     let next = chunk * LOGIT_ROWS + row + 1;
-                    let distribution = Distribution::new(isa, &logits[..model.vocabulary], sampling, &mut scratch.probabilities);
+                    let distribution =
+                        Distribution::new(isa, &logits[..model.vocabulary], sampling, &mut scratch.probabilities);
                     (scored.logprobs[next], scored.entropies[next]) =
                         distribution.map_or((f32::NAN, f32::NAN), |d| (d.logprob(tokens[next]), d.entropy()));
                 }
@@ -57,7 +58,9 @@ impl Generator {
     /// `positions.len() * score_labels()` raw logits per sequence.
     pub fn score(&mut self, sequences: &[&[u32]], positions: &[&[u32]]) -> Result<Vec<Vec<f32>>> {
         if self.model.score.is_none() {
-            return Err(Error::invalid("the model has no scoring head (`score.weight`)").help("train one with a `prm` stage"));
+            return Err(
+                Error::invalid("the model has no scoring head (`score.weight`)").help("train one with a `prm` stage")
+            );
         }
         self.teach(sequences, positions, |model, isa, _, hidden, scratch| {
             let Some((head, labels)) = &model.score else { return Vec::new() };
@@ -83,7 +86,10 @@ impl Generator {
             // Tokens behind the last wanted position are not computed.
             let used = positions.last().map_or(0, |&p| p as usize + 1);
             if used > self.model.positions {
-                return Err(Error::invalid(format!("{used} tokens, but the model has {} positions", self.model.positions)));
+                return Err(Error::invalid(format!(
+                    "{used} tokens, but the model has {} positions",
+                    self.model.positions
+                )));
             }
             if !positions.is_sorted() || positions.last().is_some_and(|&p| p as usize >= sequence.len()) {
                 return Err(Error::bug("positions must ascend and lie inside the sequence"));
@@ -96,7 +102,12 @@ impl Generator {
                 scratch.hidden.clear();
                 let mut blocks = Blocks::default();
                 let used = wanted.last().map_or(0, |&p| p as usize + 1);
-                forward(model, isa, &mut [Work { tokens: &tokens[..used], cached: 0, blocks: &mut blocks, wanted }], scratch);
+                forward(
+                    model,
+                    isa,
+                    &mut [Work { tokens: &tokens[..used], cached: 0, blocks: &mut blocks, wanted }],
+                    scratch,
+                );
                 let hidden = std::mem::take(&mut scratch.hidden);
                 let result = read(model, isa, tokens, &hidden, scratch);
                 scratch.hidden = hidden;

@@ -89,7 +89,15 @@ pub fn forward<T: Scalar>(heads: Heads, qkv: &[T], scratch: &mut Scratch<T>, out
 }
 
 /// Gradient of [`forward`]: from `d_out` writes every element of `d_qkv`.
-pub fn backward<T: Scalar>(heads: Heads, qkv: &[T], out: &[T], log_sums: &[T], d_out: &[T], scratch: &mut Scratch<T>, d_qkv: &mut [T]) {
+pub fn backward<T: Scalar>(
+    heads: Heads,
+    qkv: &[T],
+    out: &[T],
+    log_sums: &[T],
+    d_out: &[T],
+    scratch: &mut Scratch<T>,
+    d_qkv: &mut [T],
+) {
     let (width, dim, out_width) = (heads.width(), heads.dim, heads.queries * heads.dim);
     let length = qkv.len() / width;
     assert!(d_qkv.len() == qkv.len() && out.len() == length * out_width && d_out.len() == out.len());
@@ -115,7 +123,15 @@ pub fn backward<T: Scalar>(heads: Heads, qkv: &[T], out: &[T], log_sums: &[T], d
             product((rows, end, dim), d_block, Matrix::rows(&scratch.values, length), d_scores, end, false);
             let pulls = &mut scratch.pulls[..rows];
             row_dots(&out[first * out_width + query * dim..], d_block.data, out_width, dim, pulls);
-            softmax_backward(scores, d_scores, first, heads.scale(), &log_sums[first * heads.queries + query..], heads.queries, pulls);
+            softmax_backward(
+                scores,
+                d_scores,
+                first,
+                heads.scale(),
+                &log_sums[first * heads.queries + query..],
+                heads.queries,
+                pulls,
+            );
             let (p, ds) = (Matrix::rows(scores, end), Matrix::rows(d_scores, end));
             let k = Matrix::rows(&qkv[key_column..], width);
             product((rows, dim, end), ds, k, &mut d_qkv[first * width + query * dim..], width, false);

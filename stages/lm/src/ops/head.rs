@@ -21,10 +21,20 @@ const LOGITS: usize = 1 << 24;
 const TILE: usize = 32;
 
 /// Log-probability of `targets[j]` and entropy at `rows[j]` of `hidden` `[R, H]`, under the head `weight` `[V, H]`: `([n], [n])`.
-pub fn logprobs(hidden: &Tensor, weight: &Tensor, rows: &[u32], targets: &[u32], temperature: f64) -> Result<(Tensor, Tensor)> {
+pub fn logprobs(
+    hidden: &Tensor,
+    weight: &Tensor,
+    rows: &[u32],
+    targets: &[u32],
+    temperature: f64,
+) -> Result<(Tensor, Tensor)> {
     let ((total, width), (vocabulary, depth)) = (hidden.dims2().map_err(candle)?, weight.dims2().map_err(candle)?);
     if rows.is_empty() || rows.len() != targets.len() {
-        return Err(Error::bug(format!("{} rows and {} targets: give as many of both, at least one", rows.len(), targets.len())));
+        return Err(Error::bug(format!(
+            "{} rows and {} targets: give as many of both, at least one",
+            rows.len(),
+            targets.len()
+        )));
     }
     if width != depth {
         return Err(Error::bug(format!("hidden rows of {width} numbers meet a head of {depth}")));
@@ -37,7 +47,9 @@ pub fn logprobs(hidden: &Tensor, weight: &Tensor, rows: &[u32], targets: &[u32],
             .help("the data was made with another tokenizer"));
     }
     if !(temperature > 0.0 && temperature.is_finite()) {
-        return Err(Error::invalid(format!("temperature {temperature} is not positive")).help("give a temperature above 0"));
+        return Err(
+            Error::invalid(format!("temperature {temperature} is not positive")).help("give a temperature above 0")
+        );
     }
     let places = rows.iter().zip(targets).map(|(r, t)| (*r as usize, *t as usize)).collect();
     let (hidden, weight) = (hidden.contiguous().map_err(candle)?, weight.contiguous().map_err(candle)?);
@@ -115,7 +127,14 @@ impl<T: Scalar> Head<T> {
                     let (start, m) = (first + i * rows, places.len());
                     let gathered = self.gather(places, hidden, width);
                     let mut logits = vec![T::ZERO; m * vocabulary];
-                    product((m, vocabulary, width), Matrix::rows(&gathered, width), turned.view(), &mut logits, vocabulary, false);
+                    product(
+                        (m, vocabulary, width),
+                        Matrix::rows(&gathered, width),
+                        turned.view(),
+                        &mut logits,
+                        vocabulary,
+                        false,
+                    );
                     for (j, ((_, target), row)) in places.iter().zip(logits.chunks_exact_mut(vocabulary)).enumerate() {
                         row_gradient(row, *target, inverse, upstream[start + j], upstream[n + start + j]);
                     }
@@ -134,7 +153,14 @@ impl<T: Scalar> Head<T> {
             d_weight.par_chunks_mut(TILE * width).enumerate().for_each(|(tile, out)| {
                 for (gathered, d_logits, _) in &pieces {
                     let columns = Matrix { data: &d_logits[tile * TILE..], row: 1, column: vocabulary };
-                    product((out.len() / width, width, gathered.len() / width), columns, Matrix::rows(gathered, width), out, width, true);
+                    product(
+                        (out.len() / width, width, gathered.len() / width),
+                        columns,
+                        Matrix::rows(gathered, width),
+                        out,
+                        width,
+                        true,
+                    );
                 }
             });
             for (places, (_, _, d_gathered)) in places.chunks(rows).zip(&pieces) {
@@ -159,7 +185,8 @@ impl<T: Scalar> CustomOp2 for Head<T> {
         weight: &CpuStorage,
         w_layout: &Layout,
     ) -> candle_core::Result<(CpuStorage, Shape)> {
-        let (hidden, weight, width) = (slice::<T>(hidden, h_layout)?, slice::<T>(weight, w_layout)?, h_layout.dims()[1]);
+        let (hidden, weight, width) =
+            (slice::<T>(hidden, h_layout)?, slice::<T>(weight, w_layout)?, h_layout.dims()[1]);
         let turned = Turned::new(weight, width);
         let (vocabulary, n) = (turned.vocabulary, self.places.len());
         let inverse = T::of(1.0 / self.temperature);
@@ -171,7 +198,14 @@ impl<T: Scalar> CustomOp2 for Head<T> {
             let m = places.len();
             let gathered = self.gather(places, hidden, width);
             let mut logits = vec![T::ZERO; m * vocabulary];
-            product((m, vocabulary, width), Matrix::rows(&gathered, width), turned.view(), &mut logits, vocabulary, false);
+            product(
+                (m, vocabulary, width),
+                Matrix::rows(&gathered, width),
+                turned.view(),
+                &mut logits,
+                vocabulary,
+                false,
+            );
             let results = places.iter().zip(logits.chunks_exact(vocabulary)).zip(logprobs).zip(entropies);
             for ((((_, target), row), logprob), entropy) in results {
                 (*logprob, *entropy) = row_values(row, *target, inverse);
@@ -180,15 +214,25 @@ impl<T: Scalar> CustomOp2 for Head<T> {
         Ok((T::to_cpu_storage_owned(out), Shape::from((2, n))))
     }
 
-    fn bwd(&self, hidden: &Tensor, weight: &Tensor, _res: &Tensor, grad: &Tensor) -> candle_core::Result<(Option<Tensor>, Option<Tensor>)> {
+    fn bwd(
+        &self,
+        hidden: &Tensor,
+        weight: &Tensor,
+        _res: &Tensor,
+        grad: &Tensor,
+    ) -> candle_core::Result<(Option<Tensor>, Option<Tensor>)> {
         let grad = grad.contiguous()?;
-        let ((hs, hl), (ws, wl), (gs, gl)) = (hidden.storage_and_layout(), weight.storage_and_layout(), grad.storage_and_layout());
+        let ((hs, hl), (ws, wl), (gs, gl)) =
+            (hidden.storage_and_layout(), weight.storage_and_layout(), grad.storage_and_layout());
         let (Storage::Cpu(hs), Storage::Cpu(ws), Storage::Cpu(gs)) = (&*hs, &*ws, &*gs) else {
             candle_core::bail!("the language head runs on the CPU")
         };
         let (d_hidden, d_weight) = self.gradients(slice(hs, hl)?, slice(ws, wl)?, hl.dims()[1], slice(gs, gl)?);
         let device = hidden.device();
-        Ok((Some(Tensor::from_vec(d_hidden, hl.shape(), device)?), Some(Tensor::from_vec(d_weight, wl.shape(), device)?)))
+        Ok((
+            Some(Tensor::from_vec(d_hidden, hl.shape(), device)?),
+            Some(Tensor::from_vec(d_weight, wl.shape(), device)?),
+        ))
     }
 }
 

@@ -29,7 +29,14 @@ impl<'a, T> Matrix<'a, T> {
 
 /// `out = a · b`, or `out += a · b` with `add`. `size` is (rows of out, columns of out, depth); `out` has rows `out_row` apart.
 /// Fastest where `b` has adjacent columns.
-pub fn product<T: Scalar>(size: (usize, usize, usize), a: Matrix<'_, T>, b: Matrix<'_, T>, out: &mut [T], out_row: usize, add: bool) {
+pub fn product<T: Scalar>(
+    size: (usize, usize, usize),
+    a: Matrix<'_, T>,
+    b: Matrix<'_, T>,
+    out: &mut [T],
+    out_row: usize,
+    add: bool,
+) {
     let (m, n, k) = size;
     if m == 0 || n == 0 {
         return;

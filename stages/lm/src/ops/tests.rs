@@ -88,13 +88,17 @@ fn rotation_by_hand_and_back() {
 fn composed_attention(heads: Heads, qkv: &Tensor, length: usize) -> Tensor {
     let group = heads.queries / heads.keys;
     let take = |head: usize| qkv.narrow(1, head * heads.dim, heads.dim).unwrap();
-    let mask: Vec<f64> = (0..length * length).map(|i| if i % length > i / length { f64::NEG_INFINITY } else { 0.0 }).collect();
+    let mask: Vec<f64> =
+        (0..length * length).map(|i| if i % length > i / length { f64::NEG_INFINITY } else { 0.0 }).collect();
     let mask = Tensor::from_vec(mask, (length, length), &Device::Cpu).unwrap();
     let outs: Vec<Tensor> = (0..heads.queries)
         .map(|h| {
             let (q, k, v) = (take(h), take(heads.queries + h / group), take(heads.queries + heads.keys + h / group));
             let scores = (q.matmul(&k.t().unwrap()).unwrap() / (heads.dim as f64).sqrt()).unwrap();
-            candle_nn::ops::softmax(&(scores + &mask).unwrap(), D::Minus1).unwrap().matmul(&v.contiguous().unwrap()).unwrap()
+            candle_nn::ops::softmax(&(scores + &mask).unwrap(), D::Minus1)
+                .unwrap()
+                .matmul(&v.contiguous().unwrap())
+                .unwrap()
         })
         .collect();
     Tensor::cat(&outs, 1).unwrap()
@@ -110,7 +114,8 @@ fn attention_and_its_gradient() {
             let vx = var(&x, &[length, heads.width()]);
             let expected = composed_attention(heads, &vx, length);
             let grads = probe(&expected, &dy).backward().unwrap();
-            let (mut out, mut log_sums, mut dx) = (vec![0.0; dy.len()], vec![0.0; length * queries], vec![9.0; x.len()]);
+            let (mut out, mut log_sums, mut dx) =
+                (vec![0.0; dy.len()], vec![0.0; length * queries], vec![9.0; x.len()]);
             attention::forward(heads, &x, &mut scratch, &mut out, &mut log_sums);
             attention::backward(heads, &x, &out, &log_sums, &dy, &mut scratch, &mut dx);
             close(&out, &flat(&expected));
@@ -123,16 +128,20 @@ fn attention_and_its_gradient() {
 fn logprob_and_entropy_and_their_gradients() {
     let (total, width) = (9, 6);
     for (vocabulary, temperature) in [(2, 1.0), (11, 0.7), (70, 1.3)] {
-        let (hidden, weight) =
-            (var(&numbers(total * width, 8), &[total, width]), var(&numbers(vocabulary * width, 9), &[vocabulary, width]));
+        let (hidden, weight) = (
+            var(&numbers(total * width, 8), &[total, width]),
+            var(&numbers(vocabulary * width, 9), &[vocabulary, width]),
+        );
         let rows = [0u32, 3, 3, 8, 1];
         let targets: Vec<u32> = (0..5).map(|i| (i * 5 % vocabulary) as u32).collect();
         let (up_p, up_h) = (numbers(5, 10), numbers(5, 11));
 
         let index = Tensor::from_slice(&rows, 5, &Device::Cpu).unwrap();
-        let logits = (hidden.index_select(&index, 0).unwrap().matmul(&weight.t().unwrap()).unwrap() / temperature).unwrap();
+        let logits =
+            (hidden.index_select(&index, 0).unwrap().matmul(&weight.t().unwrap()).unwrap() / temperature).unwrap();
         let logs = candle_nn::ops::log_softmax(&logits, D::Minus1).unwrap();
-        let chosen = logs.gather(&Tensor::from_slice(&targets, (5, 1), &Device::Cpu).unwrap(), 1).unwrap().squeeze(1).unwrap();
+        let chosen =
+            logs.gather(&Tensor::from_slice(&targets, (5, 1), &Device::Cpu).unwrap(), 1).unwrap().squeeze(1).unwrap();
         let entropy = (logs.exp().unwrap() * &logs).unwrap().sum(1).unwrap().neg().unwrap();
         let loss = (probe(&chosen, &up_p) + probe(&entropy, &up_h)).unwrap();
         let grads = loss.backward().unwrap();
@@ -153,8 +162,9 @@ fn logprob_and_entropy_and_their_gradients() {
 #[test]
 fn the_head_refuses_what_it_cannot_answer() {
     let t = |rows: usize| Tensor::zeros((rows, 2), DType::F32, &Device::Cpu).unwrap();
-    let message =
-        |rows: &[u32], targets: &[u32], temperature| head::logprobs(&t(3), &t(4), rows, targets, temperature).unwrap_err().to_string();
+    let message = |rows: &[u32], targets: &[u32], temperature| {
+        head::logprobs(&t(3), &t(4), rows, targets, temperature).unwrap_err().to_string()
+    };
     assert!(message(&[3], &[0], 1.0).contains("row 3 of 3"));
     assert!(message(&[0], &[4], 1.0).contains("token 4"));
     assert!(message(&[0], &[0], 0.0).contains("temperature 0"));

@@ -57,7 +57,11 @@ const PIECE: usize = 16_384;
 impl AdamW {
     /// The parameters are shared with the model; moments start at 0.
     pub fn new(parameters: &BTreeMap<String, Var>, config: AdamWConfig) -> Self {
-        let zero = |v: &Var| Moments { first: vec![0.0; v.elem_count()], second: vec![0.0; v.elem_count()], shape: v.dims().to_vec() };
+        let zero = |v: &Var| Moments {
+            first: vec![0.0; v.elem_count()],
+            second: vec![0.0; v.elem_count()],
+            shape: v.dims().to_vec(),
+        };
         let moments = parameters.iter().map(|(name, v)| (name.clone(), zero(v))).collect();
         Self { config, parameters: parameters.clone(), moments, steps: 0 }
     }
@@ -99,7 +103,11 @@ impl AdamW {
     }
 
     fn blame(&self, gradients: &Gradients) -> Error {
-        let name = gradients.values.iter().find(|(_, g)| g.iter().any(|x| !x.is_finite())).map_or("all together", |(n, _)| n.as_str());
+        let name = gradients
+            .values
+            .iter()
+            .find(|(_, g)| g.iter().any(|x| !x.is_finite()))
+            .map_or("all together", |(n, _)| n.as_str());
         Error::data(format!("the gradient of `{name}` is not finite at step {}", self.steps))
             .help("lower the learning rate, or check the loss for infinities")
     }
@@ -109,10 +117,16 @@ impl AdamW {
         let mut state = BTreeMap::new();
         for (name, m) in &self.moments {
             for (kind, values) in [("first", &m.first), ("second", &m.second)] {
-                state.insert(format!("{kind}.{name}"), Tensor::from_slice(values, m.shape.clone(), &Device::Cpu).map_err(candle)?);
+                state.insert(
+                    format!("{kind}.{name}"),
+                    Tensor::from_slice(values, m.shape.clone(), &Device::Cpu).map_err(candle)?,
+                );
             }
         }
-        state.insert("step".into(), Tensor::from_slice(&[self.steps as u32, (self.steps >> 32) as u32], 2, &Device::Cpu).map_err(candle)?);
+        state.insert(
+            "step".into(),
+            Tensor::from_slice(&[self.steps as u32, (self.steps >> 32) as u32], 2, &Device::Cpu).map_err(candle)?,
+        );
         Ok(state)
     }
     /// Restores what [`AdamW::save`] gave, for the same parameters; anything missing or misshapen is named.
@@ -128,9 +142,16 @@ impl AdamW {
         let step = find("step", &[2])?.to_vec1::<u32>().map_err(candle)?;
         let mut moments = BTreeMap::new();
         for (name, m) in &self.moments {
-            let read =
-                |kind: &str| find(&format!("{kind}.{name}"), &m.shape)?.flatten_all().and_then(|t| t.to_vec1::<f32>()).map_err(candle);
-            moments.insert(name.clone(), Moments { first: read("first")?, second: read("second")?, shape: m.shape.clone() });
+            let read = |kind: &str| {
+                find(&format!("{kind}.{name}"), &m.shape)?
+                    .flatten_all()
+                    .and_then(|t| t.to_vec1::<f32>())
+                    .map_err(candle)
+            };
+            moments.insert(
+                name.clone(),
+                Moments { first: read("first")?, second: read("second")?, shape: m.shape.clone() },
+            );
         }
         self.moments = moments;
         self.steps = u64::from(step[0]) | (u64::from(step[1]) << 32);

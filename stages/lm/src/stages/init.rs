@@ -104,7 +104,8 @@ pub struct Init;
 impl Stage for Init {
     type Config = Config;
     const NAME: &'static str = "model/init";
-    const SUMMARY: &'static str = "a model to begin with: random weights and a fresh tokenizer, or a Hugging Face folder";
+    const SUMMARY: &'static str =
+        "a model to begin with: random weights and a fresh tokenizer, or a Hugging Face folder";
     const DOC: &'static str = "\
 Makes a model folder: `config.json`, `model.safetensors`, tokenizer, chat template, `generation_config.json`.
 
@@ -118,14 +119,18 @@ chat template, for base models that have none.
 
 Refuses: sizes that are no decoder, `bpe` without a corpus or without a vocabulary size, a tokenizer that does not fit the weights,
 templates that cannot be encoded piece by piece.";
-    const EXAMPLE: &'static str =
-        "{hidden_size: 96, layers: 3, heads: 4, intermediate_size: 256, tokenizer: {kind: characters}, template: compact}";
+    const EXAMPLE: &'static str = "{hidden_size: 96, layers: 3, heads: 4, intermediate_size: 256, tokenizer: {kind: characters}, template: compact}";
     const METRICS: &'static [&'static str] = &["parameters", "vocabulary"];
 
     fn ports() -> Ports {
         Ports {
             inputs: vec![
-                port("corpus", ArtifactKind::Trajectories, Cardinality::Many, "texts that a new tokenizer is made from"),
+                port(
+                    "corpus",
+                    ArtifactKind::Trajectories,
+                    Cardinality::Many,
+                    "texts that a new tokenizer is made from",
+                ),
                 port("problems", ArtifactKind::Problems, Cardinality::Many, "more texts for the tokenizer"),
             ],
             outputs: vec![port("model", ArtifactKind::Model, Cardinality::One, "the model folder")],
@@ -148,7 +153,11 @@ templates that cannot be encoded piece by piece.";
             );
         }
         if config.kv_heads.is_some_and(|kv| kv == 0 || !config.heads.is_multiple_of(kv)) {
-            problem("/kv_heads", "must divide `heads`".to_string(), "leave it out for as many key-value heads as heads");
+            problem(
+                "/kv_heads",
+                "must divide `heads`".to_string(),
+                "leave it out for as many key-value heads as heads",
+            );
         }
         let least = 256 + config.template.unwrap_or_default().special_tokens().len();
         match (config.tokenizer.kind, config.tokenizer.vocabulary_size) {
@@ -163,7 +172,11 @@ templates that cannot be encoded piece by piece.";
                 );
             }
             (TokenizerKind::Characters, Some(_)) => {
-                problem("/tokenizer/vocabulary_size", "is an option of `kind: bpe`".to_string(), "leave it out: the alphabet decides");
+                problem(
+                    "/tokenizer/vocabulary_size",
+                    "is an option of `kind: bpe`".to_string(),
+                    "leave it out: the alphabet decides",
+                );
             }
             _ => {}
         }
@@ -193,7 +206,8 @@ impl Config {
     }
     fn shape(&self, vocabulary: usize) -> ModelConfig {
         let kv_heads = self.kv_heads.unwrap_or(self.heads);
-        let mut shape = ModelConfig::llama(vocabulary, self.hidden_size, self.intermediate_size, self.layers, self.heads, kv_heads);
+        let mut shape =
+            ModelConfig::llama(vocabulary, self.hidden_size, self.intermediate_size, self.layers, self.heads, kv_heads);
         shape.max_position_embeddings = self.max_position_embeddings;
         shape.initializer_range = self.initializer_range;
         if self.family == Family::Qwen3 {
@@ -221,7 +235,8 @@ fn create(config: &Config, context: &StageContext) -> Result<ModelFolder> {
     let tokenizer: Tokenizer = match config.tokenizer.kind {
         TokenizerKind::Characters => character_tokenizer(texts, template.special_tokens())?,
         TokenizerKind::Bpe => {
-            let size = config.tokenizer.vocabulary_size.ok_or_else(|| Error::invalid("`bpe` needs `vocabulary_size`"))?;
+            let size =
+                config.tokenizer.vocabulary_size.ok_or_else(|| Error::invalid("`bpe` needs `vocabulary_size`"))?;
             train_bpe(texts, size, template.special_tokens())?
         }
     };

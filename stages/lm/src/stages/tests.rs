@@ -32,7 +32,12 @@ fn run(config: serde_json::Value, text: &str) -> Result<(tempfile::TempDir, Stag
     let (input, output) = (folder.path().join("in"), folder.path().join("out"));
     std::fs::create_dir_all(&input).unwrap();
     std::fs::create_dir_all(&output).unwrap();
-    let problem = Problem { id: "p".into(), messages: vec![Message::new("user", text)], verifier: "{}".into(), ..Problem::default() };
+    let problem = Problem {
+        id: "p".into(),
+        messages: vec![Message::new("user", text)],
+        verifier: "{}".into(),
+        ..Problem::default()
+    };
     trainyard_tables::write_problems(&input.join("data.parquet"), &[problem]).unwrap();
     let artifact = InputArtifact {
         kind: ArtifactKind::Problems,
@@ -66,13 +71,17 @@ fn small() -> serde_json::Value {
 fn a_new_model_is_a_complete_folder_and_the_same_for_the_same_seed() {
     for (change, family) in [
         (json!({}), "llama"),
-        (json!({"family": "qwen3", "kv_heads": 1, "template": "chatml", "tokenizer": {"kind": "bpe", "vocabulary_size": 280}}), "qwen3"),
+        (
+            json!({"family": "qwen3", "kv_heads": 1, "template": "chatml", "tokenizer": {"kind": "bpe", "vocabulary_size": 280}}),
+            "qwen3",
+        ),
     ] {
         let mut config = small();
         config.as_object_mut().unwrap().extend(change.as_object().unwrap().clone());
         let (folder, context) = run(config.clone(), &"how many apples? ü ".repeat(9)).unwrap();
         let out = folder.path().join("out");
-        let mut files: Vec<String> = std::fs::read_dir(&out).unwrap().map(|f| f.unwrap().file_name().into_string().unwrap()).collect();
+        let mut files: Vec<String> =
+            std::fs::read_dir(&out).unwrap().map(|f| f.unwrap().file_name().into_string().unwrap()).collect();
         files.sort();
         assert_eq!(
             files,
@@ -110,7 +119,11 @@ fn a_folder_is_imported_and_its_template_may_be_replaced() {
     let from = given.path().join("out");
     let (folder, _) = run(json!({"from": from}), "b").unwrap();
     for file in ["config.json", "model.safetensors", "tokenizer.json", "chat_template.jinja"] {
-        assert_eq!(std::fs::read(from.join(file)).unwrap(), std::fs::read(folder.path().join("out").join(file)).unwrap(), "{file}");
+        assert_eq!(
+            std::fs::read(from.join(file)).unwrap(),
+            std::fs::read(folder.path().join("out").join(file)).unwrap(),
+            "{file}"
+        );
     }
     std::fs::remove_file(from.join("chat_template.jinja")).unwrap();
     assert!(run(json!({"from": from}), "b").err().unwrap().message.contains("no chat template"));
@@ -119,7 +132,11 @@ fn a_folder_is_imported_and_its_template_may_be_replaced() {
     let (wide, _) = run(small(), "äöüß").unwrap();
     std::fs::copy(wide.path().join("out/tokenizer.json"), from.join("tokenizer.json")).unwrap();
     let error = run(json!({"from": from, "template": "compact"}), "b").err().unwrap();
-    assert!(error.message.contains("the tokenizer has 109 tokens, the model's vocabulary only 105"), "{}", error.message);
+    assert!(
+        error.message.contains("the tokenizer has 109 tokens, the model's vocabulary only 105"),
+        "{}",
+        error.message
+    );
 }
 
 #[test]
@@ -140,10 +157,14 @@ fn data_of_another_tokenizer_or_template_is_refused() {
 
 #[test]
 fn options_that_make_no_model_are_all_reported() {
-    let check =
-        |value: serde_json::Value| Init::check(&serde_json::from_value(value).unwrap()).into_iter().map(|p| p.pointer).collect::<Vec<_>>();
+    let check = |value: serde_json::Value| {
+        Init::check(&serde_json::from_value(value).unwrap()).into_iter().map(|p| p.pointer).collect::<Vec<_>>()
+    };
     assert!(check(json!({})).is_empty() && check(small()).is_empty());
-    assert_eq!(check(json!({"hidden_size": 90, "kv_heads": 3, "tokenizer": {"kind": "bpe"}})), ["/hidden_size", "/kv_heads", "/tokenizer"]);
+    assert_eq!(
+        check(json!({"hidden_size": 90, "kv_heads": 3, "tokenizer": {"kind": "bpe"}})),
+        ["/hidden_size", "/kv_heads", "/tokenizer"]
+    );
     assert_eq!(check(json!({"tokenizer": {"kind": "bpe", "vocabulary_size": 264}})), ["/tokenizer/vocabulary_size"]);
     assert_eq!(check(json!({"tokenizer": {"vocabulary_size": 400}})), ["/tokenizer/vocabulary_size"]);
     assert!(serde_json::from_value::<Config>(json!({"hiden_size": 9})).is_err());

@@ -40,7 +40,8 @@ impl std::fmt::Debug for ChatTemplate {
 impl ChatTemplate {
     pub fn new(source: impl Into<String>) -> Result<Self> {
         let source: String = source.into();
-        let compiled = environment(&source).map_err(|e| Error::data(format!("the chat template does not parse: {e:#}")))?;
+        let compiled =
+            environment(&source).map_err(|e| Error::data(format!("the chat template does not parse: {e:#}")))?;
         Ok(Self { digest: Digest::of(source.as_bytes()), source: source.into(), environment: Arc::new(compiled) })
     }
     /// `chat_template.jinja`, else `chat_template` in `tokenizer_config.json` (the entry called `default` where it is a list).
@@ -59,7 +60,8 @@ impl ChatTemplate {
             other => other,
         };
         let source = template.as_str().ok_or_else(|| {
-            Error::invalid(format!("{} has no chat template", folder.display())).help("add `chat_template.jinja`; base models have none")
+            Error::invalid(format!("{} has no chat template", folder.display()))
+                .help("add `chat_template.jinja`; base models have none")
         })?;
         Self::new(source).map_err(|e| e.at(path.display()))
     }
@@ -94,9 +96,11 @@ impl ChatTemplate {
 fn message_json(message: &Message) -> Result<Value> {
     let mut value = json!({"role": message.role, "content": message.content});
     if let Some(calls) = message.tool_calls.as_deref().filter(|_| message.content.is_empty()) {
-        let calls: Vec<Value> =
-            serde_json::from_str(calls).map_err(|e| Error::data(format!("tool calls of a message are no JSON list: {e}")))?;
-        let wrap = |call: Value| if call.get("function").is_some() { call } else { json!({"type": "function", "function": call}) };
+        let calls: Vec<Value> = serde_json::from_str(calls)
+            .map_err(|e| Error::data(format!("tool calls of a message are no JSON list: {e}")))?;
+        let wrap = |call: Value| {
+            if call.get("function").is_some() { call } else { json!({"type": "function", "function": call}) }
+        };
         value["tool_calls"] = calls.into_iter().map(wrap).collect();
     }
     Ok(value)
@@ -125,8 +129,15 @@ impl Chat {
     /// Errors (kind invalid): the template does not continue its generation prompt, or ends an assistant message with no token
     /// of the tokenizer's own.
     pub fn new(tokenizer: Tokenizer, template: ChatTemplate) -> Result<Self> {
-        let mut chat =
-            Self { tokenizer, template, closing: String::new(), end: 0, end_token: 0, stop_tokens: Vec::new(), defaults: BTreeMap::new() };
+        let mut chat = Self {
+            tokenizer,
+            template,
+            closing: String::new(),
+            end: 0,
+            end_token: 0,
+            stop_tokens: Vec::new(),
+            defaults: BTreeMap::new(),
+        };
         let plain = match chat.closing_text()? {
             None => {
                 chat.defaults.insert("enable_thinking".to_string(), Value::Bool(false));
@@ -138,13 +149,15 @@ impl Chat {
             Error::invalid(format!("the chat template {what}"))
                 .help("sampling needs to know where a turn ends: use `compact` or `chatml`, or another template")
         };
-        chat.closing = plain.ok_or_else(|| refuse("does not continue its generation prompt with the assistant's content"))?;
+        chat.closing =
+            plain.ok_or_else(|| refuse("does not continue its generation prompt with the assistant's content"))?;
         let (start, token) = chat
             .tokenizer
             .first_added(&chat.closing)
             .ok_or_else(|| refuse("ends an assistant message without a token of the tokenizer's own"))?;
         chat.end = start + token.len();
-        chat.end_token = chat.tokenizer.token_id(token).ok_or_else(|| refuse("ends an assistant message with an unknown token"))?;
+        chat.end_token =
+            chat.tokenizer.token_id(token).ok_or_else(|| refuse("ends an assistant message with an unknown token"))?;
         chat.stop_tokens = vec![chat.end_token];
         Ok(chat)
     }

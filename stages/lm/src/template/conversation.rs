@@ -142,7 +142,8 @@ impl<'a> Conversation<'a> {
     /// written as `\uXXXX`, in the tokens and in the messages.
     pub fn observe(&mut self, messages: &[Message]) -> Result<Vec<u32>> {
         let start = self.encoded.token_ids.len();
-        let escape = |m: &Message| Message { content: self.chat.tokenizer().escape(&m.content).into_owned(), ..m.clone() };
+        let escape =
+            |m: &Message| Message { content: self.chat.tokenizer().escape(&m.content).into_owned(), ..m.clone() };
         let messages: Vec<Message> = messages.iter().map(escape).collect();
         self.extend(&messages)?;
         self.open_turn()?;
@@ -193,9 +194,8 @@ impl<'a> Conversation<'a> {
         let tokenizer = self.chat.tokenizer();
         let mut ids = tokenizer.encode(content).map_err(|e| e.at(&place))?;
         if ids.iter().any(|id| self.chat.stop_tokens().contains(id)) {
-            return Err(
-                Error::data(format!("{place}: an assistant message holds a token that ends messages")).help("remove it from the content")
-            );
+            return Err(Error::data(format!("{place}: an assistant message holds a token that ends messages"))
+                .help("remove it from the content"));
         }
         ids.extend(tokenizer.encode(end)?);
         self.encoded.push(&ids, true, self.turn);
@@ -211,7 +211,9 @@ impl<'a> Conversation<'a> {
         let tokenizer = self.chat.tokenizer();
         let mut masked = self.shown.clone();
         let mut foreign = Vec::new();
-        for message in masked.iter_mut().rev().take(run).rev().filter(|m| m.role != "system" && tokenizer.has_markup(&m.content)) {
+        for message in
+            masked.iter_mut().rev().take(run).rev().filter(|m| m.role != "system" && tokenizer.has_markup(&m.content))
+        {
             let placeholder = format!("\u{e000}{}\u{e000}", foreign.len());
             foreign.push((placeholder.clone(), std::mem::replace(&mut message.content, placeholder)));
         }
@@ -231,7 +233,8 @@ impl<'a> Conversation<'a> {
         }
         ids.extend(tokenizer.encode(rest)?);
         if rebuilt + rest != piece {
-            return Err(Error::data("the chat template alters a message that holds special tokens").help("remove them from the message"));
+            return Err(Error::data("the chat template alters a message that holds special tokens")
+                .help("remove them from the message"));
         }
         Ok(ids)
     }
@@ -239,7 +242,8 @@ impl<'a> Conversation<'a> {
     fn added(&self, text: &str, place: &str) -> Result<String> {
         text.strip_prefix(self.text.as_str()).map(str::to_string).ok_or_else(|| {
             let common = self.text.bytes().zip(text.bytes()).take_while(|(a, b)| a == b).count();
-            let show = |t: &str| t.get(t.floor_char_boundary(common)..).unwrap_or("").chars().take(40).collect::<String>();
+            let show =
+                |t: &str| t.get(t.floor_char_boundary(common)..).unwrap_or("").chars().take(40).collect::<String>();
             self.violated(
                 place,
                 &format!(

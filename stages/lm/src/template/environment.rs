@@ -40,8 +40,20 @@ fn tojson(value: &Value, options: Kwargs) -> Result<Value, Error> {
 
 /// The directives that chat templates use; others are an error.
 fn strftime(format: &str, seconds: i64) -> Result<String, Error> {
-    const MONTHS: [&str; 12] =
-        ["January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November", "December"];
+    const MONTHS: [&str; 12] = [
+        "January",
+        "February",
+        "March",
+        "April",
+        "May",
+        "June",
+        "July",
+        "August",
+        "September",
+        "October",
+        "November",
+        "December",
+    ];
     const DAYS: [&str; 7] = ["Thursday", "Friday", "Saturday", "Sunday", "Monday", "Tuesday", "Wednesday"];
     let (year, month, day, hour, minute, second) = civil_from_unix(seconds);
     let month_name = MONTHS[usize::try_from(month - 1).unwrap_or(0)];
@@ -66,7 +78,10 @@ fn strftime(format: &str, seconds: i64) -> Result<String, Error> {
             Some('a') => out.push_str(&day_name[..3]),
             Some('%') => out.push('%'),
             other => {
-                return Err(Error::new(ErrorKind::InvalidOperation, format!("strftime_now does not know `%{}`", other.unwrap_or(' '))));
+                return Err(Error::new(
+                    ErrorKind::InvalidOperation,
+                    format!("strftime_now does not know `%{}`", other.unwrap_or(' ')),
+                ));
             }
         }
     }

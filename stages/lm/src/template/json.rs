@@ -107,7 +107,13 @@ mod tests {
         let value = json!({"a": [1, 2.0, 1e16, 1e-5, 0.1, true, null], "b": {}, "c": "<é>\"\\\n\u{1}\u{7f}", "d": []});
         let expected = "{\"a\": [1, 2.0, 1e+16, 1e-05, 0.1, true, null], \"b\": {}, \"c\": \"<é>\\\"\\\\\\n\\u0001\u{7f}\", \"d\": []}";
         assert_eq!(python_json(&value, None), expected);
-        assert_eq!(python_json(&json!({"a": [1, {}], "b": 2}), Some(2)), "{\n  \"a\": [\n    1,\n    {}\n  ],\n  \"b\": 2\n}");
-        assert_eq!(python_json(&json!([123456789012345680.0, -1.5e-7, 1234.5]), None), "[1.2345678901234568e+17, -1.5e-07, 1234.5]");
+        assert_eq!(
+            python_json(&json!({"a": [1, {}], "b": 2}), Some(2)),
+            "{\n  \"a\": [\n    1,\n    {}\n  ],\n  \"b\": 2\n}"
+        );
+        assert_eq!(
+            python_json(&json!([123456789012345680.0, -1.5e-7, 1234.5]), None),
+            "[1.2345678901234568e+17, -1.5e-07, 1234.5]"
+        );
     }
 }

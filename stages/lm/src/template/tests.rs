@@ -15,11 +15,17 @@ fn messages(list: &[(&str, &str)]) -> Vec<Message> {
     list.iter().map(|(role, content)| Message::new(role, *content)).collect()
 }
 
-const EPISODE: [(&str, &str); 5] =
-    [("user", "3+4?"), ("assistant", "<tool_call>3+4</tool_call>"), ("tool", "7"), ("tool", "done"), ("assistant", "7")];
+const EPISODE: [(&str, &str); 5] = [
+    ("user", "3+4?"),
+    ("assistant", "<tool_call>3+4</tool_call>"),
+    ("tool", "7"),
+    ("tool", "done"),
+    ("assistant", "7"),
+];
 
 fn text_of(tokenizer: &Tokenizer, encoded: &Encoded, mask: bool) -> String {
-    let ids: Vec<u32> = encoded.token_ids.iter().zip(&encoded.loss_mask).filter(|(_, m)| **m == mask).map(|(id, _)| *id).collect();
+    let ids: Vec<u32> =
+        encoded.token_ids.iter().zip(&encoded.loss_mask).filter(|(_, m)| **m == mask).map(|(id, _)| *id).collect();
     tokenizer.decode(&ids).unwrap()
 }
 
@@ -49,7 +55,10 @@ fn tools_and_parsed_calls_are_rendered_as_python_prints_json() {
     let list = [Message::new("system", "Be brief."), Message::new("user", "go"), call];
     let text = chat(Builtin::Chatml).render(&list, false, &options).unwrap();
     assert!(text.starts_with("<|im_start|>system\nBe brief.\n\n# Tools\n"), "{text}");
-    assert!(text.contains("<tools>\n{\"function\": {\"name\": \"python\"}, \"type\": \"function\"}\n</tools>"), "{text}");
+    assert!(
+        text.contains("<tools>\n{\"function\": {\"name\": \"python\"}, \"type\": \"function\"}\n</tools>"),
+        "{text}"
+    );
     assert!(
         text.ends_with("assistant\n<tool_call>\n{\"name\": \"python\", \"arguments\": {\"code\": \"1 < 2\"}}\n</tool_call><|im_end|>\n"),
         "{text}"
@@ -57,7 +66,9 @@ fn tools_and_parsed_calls_are_rendered_as_python_prints_json() {
     assert_eq!(text.matches("<|im_start|>system").count(), 1);
     let text = chat(Builtin::Compact).render(&list, false, &RenderOptions::default()).unwrap();
     assert!(
-        text.ends_with("<|assistant|><tool_call>{\"name\": \"python\", \"arguments\": {\"code\": \"1 < 2\"}}</tool_call><|end|>"),
+        text.ends_with(
+            "<|assistant|><tool_call>{\"name\": \"python\", \"arguments\": {\"code\": \"1 < 2\"}}</tool_call><|end|>"
+        ),
         "{text}"
     );
 }
@@ -65,8 +76,12 @@ fn tools_and_parsed_calls_are_rendered_as_python_prints_json() {
 #[test]
 fn unknown_roles_are_refused_by_the_templates() {
     for builtin in [Builtin::Compact, Builtin::Chatml] {
-        let error =
-            Conversation::encode(&chat(builtin), &messages(&[("user", "a"), ("oracle", "b")]), RenderOptions::default()).unwrap_err();
+        let error = Conversation::encode(
+            &chat(builtin),
+            &messages(&[("user", "a"), ("oracle", "b")]),
+            RenderOptions::default(),
+        )
+        .unwrap_err();
         assert!(error.message.contains("unknown role: oracle"), "{}", error.message);
     }
 }
@@ -77,7 +92,10 @@ fn the_mask_covers_what_the_agent_writes_and_nothing_else() {
     let encoded = Conversation::encode(&compact, &messages(&EPISODE), RenderOptions::default()).unwrap();
     let t = compact.tokenizer();
     assert_eq!(text_of(t, &encoded, true), "<tool_call>3+4</tool_call><|end|>7<|end|>");
-    assert_eq!(text_of(t, &encoded, false), "<|user|>3+4?<|end|><|assistant|><|tool|>7<|end|><|tool|>done<|end|><|assistant|>");
+    assert_eq!(
+        text_of(t, &encoded, false),
+        "<|user|>3+4?<|end|><|assistant|><|tool|>7<|end|><|tool|>done<|end|><|assistant|>"
+    );
     assert_eq!(encoded.prompt_tokens, t.encode("<|user|>3+4?<|end|><|assistant|>").unwrap().len());
     assert_eq!(encoded.turn.last(), Some(&1));
     assert_eq!(encoded.turn[..encoded.prompt_tokens + 6], vec![0; encoded.prompt_tokens + 6]);
@@ -145,7 +163,10 @@ fn a_cut_turn_is_closed_by_the_observation() {
     assert_eq!(rollout.sampled(&ids).unwrap(), "12");
     let added = rollout.observe(&messages(&[("tool", "日")])).unwrap();
     let text = chat.tokenizer().decode(&added).unwrap();
-    assert_eq!(text, "<|im_end|>\n<|im_start|>user\n<tool_response>\n\\u65e5\n</tool_response><|im_end|>\n<|im_start|>assistant\n");
+    assert_eq!(
+        text,
+        "<|im_end|>\n<|im_start|>user\n<tool_response>\n\\u65e5\n</tool_response><|im_end|>\n<|im_start|>assistant\n"
+    );
     assert_eq!(rollout.messages()[2].content, "\\u65e5");
     assert!(rollout.encoded().loss_mask.iter().filter(|m| **m).count() == 2);
     assert!(rollout.extend(&[]).is_err(), "a turn is open");
@@ -165,10 +186,14 @@ fn a_tool_cannot_forge_markup() {
     let encoded = Conversation::encode(&chat, &list, RenderOptions::default()).unwrap();
     let expected: Vec<u32> = ["<|user|>hi<|end|><|tool|>", "plain", "<|end|><|tool|>", "plain", "<|end|>"]
         .iter()
-        .flat_map(|t| if *t == "plain" { chat.tokenizer().encode_plain("<|end|>") } else { chat.tokenizer().encode(t) }.unwrap())
+        .flat_map(|t| {
+            if *t == "plain" { chat.tokenizer().encode_plain("<|end|>") } else { chat.tokenizer().encode(t) }.unwrap()
+        })
         .collect();
     assert_eq!(encoded.token_ids, expected);
-    let error = Conversation::encode(&chat, &messages(&[("user", "a"), ("assistant", "b<|end|>c")]), RenderOptions::default()).unwrap_err();
+    let error =
+        Conversation::encode(&chat, &messages(&[("user", "a"), ("assistant", "b<|end|>c")]), RenderOptions::default())
+            .unwrap_err();
     assert!(error.message.contains("message 1"), "{}", error.message);
 }
 
@@ -204,11 +229,18 @@ fn the_environment_has_what_hugging_face_templates_use() {
         ChatTemplate::new(source).unwrap().render(&messages(&[("user", " a<b ")]), true, &options)
     };
     assert_eq!(render("{{ strftime_now('%d %b %Y %A') }}").unwrap(), "21 Nov 2026 Saturday");
-    assert_eq!(render("{{ messages[0].content.strip() }}|{{ messages[0]['content'].startswith(' a') }}").unwrap(), "a<b|True");
-    assert_eq!(render("{{ messages[0] | tojson }}").unwrap(), r#"{"content": " a<b ", "role": "user"}"#);
-    assert_eq!(render("{% for i in [1, 2, 3] %}{% if i == 2 %}{% continue %}{% endif %}{{ i }}{% endfor %}").unwrap(), "13");
     assert_eq!(
-        render("{%- set ns = namespace(n=1) -%}\n    {%- if tools %}x{% endif %}\n{% if ns.n == 1 %}\ny\n{% endif %}").unwrap(),
+        render("{{ messages[0].content.strip() }}|{{ messages[0]['content'].startswith(' a') }}").unwrap(),
+        "a<b|True"
+    );
+    assert_eq!(render("{{ messages[0] | tojson }}").unwrap(), r#"{"content": " a<b ", "role": "user"}"#);
+    assert_eq!(
+        render("{% for i in [1, 2, 3] %}{% if i == 2 %}{% continue %}{% endif %}{{ i }}{% endfor %}").unwrap(),
+        "13"
+    );
+    assert_eq!(
+        render("{%- set ns = namespace(n=1) -%}\n    {%- if tools %}x{% endif %}\n{% if ns.n == 1 %}\ny\n{% endif %}")
+            .unwrap(),
         "y\n"
     );
     assert!(render("{{ raise_exception('stop here') }}").unwrap_err().message.contains("stop here"));
@@ -219,7 +251,11 @@ fn the_environment_has_what_hugging_face_templates_use() {
 fn files_of_both_forms_are_found() {
     let folder = tempfile::tempdir().unwrap();
     let config = folder.path().join("tokenizer_config.json");
-    std::fs::write(&config, r#"{"chat_template": [{"name": "rag", "template": "r"}, {"name": "default", "template": "d"}]}"#).unwrap();
+    std::fs::write(
+        &config,
+        r#"{"chat_template": [{"name": "rag", "template": "r"}, {"name": "default", "template": "d"}]}"#,
+    )
+    .unwrap();
     assert_eq!(ChatTemplate::load(folder.path()).unwrap().source(), "d");
     std::fs::write(&config, "{}").unwrap();
     assert!(ChatTemplate::load(folder.path()).unwrap_err().message.contains("no chat template"));

@@ -15,7 +15,11 @@ use trainyard_core::{Error, Result};
 /// Trains a tokenizer of at most `vocabulary_size` tokens, special tokens and the 256 bytes included.
 ///
 /// Errors (kind invalid): a vocabulary without room for a single merge, an empty corpus.
-pub fn train_bpe<'t>(corpus: impl IntoIterator<Item = &'t str>, vocabulary_size: usize, special: &[&str]) -> Result<Tokenizer> {
+pub fn train_bpe<'t>(
+    corpus: impl IntoIterator<Item = &'t str>,
+    vocabulary_size: usize,
+    special: &[&str],
+) -> Result<Tokenizer> {
     let least = 256 + special.len();
     if vocabulary_size <= least {
         return Err(Error::invalid(format!("a vocabulary of {vocabulary_size} leaves no merge"))
@@ -38,7 +42,11 @@ fn between(text: &str, special: &[&str]) -> Vec<String> {
     parts
 }
 
-fn train(texts: Vec<String>, vocabulary_size: usize, special: &[&str]) -> Result<Tokenizer, Box<dyn std::error::Error + Send + Sync>> {
+fn train(
+    texts: Vec<String>,
+    vocabulary_size: usize,
+    special: &[&str],
+) -> Result<Tokenizer, Box<dyn std::error::Error + Send + Sync>> {
     let bytes = ByteLevel::new(false, true, true);
     let steps = vec![PreTokenizerWrapper::Digits(Digits::new(true)), PreTokenizerWrapper::ByteLevel(bytes)];
     let mut tokenizer = TokenizerBuilder::new()

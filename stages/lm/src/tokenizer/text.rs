@@ -35,7 +35,8 @@ impl std::fmt::Debug for Tokenizer {
 impl Tokenizer {
     /// Reads the text of a `tokenizer.json`. Truncation and padding that it may ask for are not applied.
     pub fn from_json(text: &str) -> Result<Self> {
-        let json: Value = serde_json::from_str(text).map_err(|e| Error::data(format!("the tokenizer is no JSON: {e}")))?;
+        let json: Value =
+            serde_json::from_str(text).map_err(|e| Error::data(format!("the tokenizer is no JSON: {e}")))?;
         let mut inner: Inner = text.parse().map_err(|e| Error::data(format!("the tokenizer cannot be read: {e}")))?;
         inner.with_padding(None);
         inner.with_truncation(None).map_err(|e| Error::data(format!("the tokenizer cannot be read: {e}")))?;
@@ -59,8 +60,8 @@ impl Tokenizer {
     /// Reads `tokenizer.json`, and `tokenizer_config.json` and `special_tokens_map.json` where they exist.
     pub fn load(folder: &Path) -> Result<Self> {
         let path = folder.join("tokenizer.json");
-        let text =
-            std::fs::read_to_string(&path).map_err(|e| io_error(&path, &e).help("the folder needs a fast tokenizer (`tokenizer.json`)"))?;
+        let text = std::fs::read_to_string(&path)
+            .map_err(|e| io_error(&path, &e).help("the folder needs a fast tokenizer (`tokenizer.json`)"))?;
         let mut tokenizer = Self::from_json(&text).map_err(|e| e.at(path.display()))?;
         if let Some(config) = read_object(&folder.join("tokenizer_config.json"))? {
             tokenizer.config = config;
@@ -112,7 +113,8 @@ impl Tokenizer {
         {
             return Err(unknown(text, at));
         }
-        let encoding = self.inner.encode(text, false).map_err(|e| Error::data(format!("text cannot be encoded: {e}")))?;
+        let encoding =
+            self.inner.encode(text, false).map_err(|e| Error::data(format!("text cannot be encoded: {e}")))?;
         self.check_coverage(text, &encoding)?;
         Ok(encoding.get_ids().to_vec())
     }
@@ -137,7 +139,10 @@ impl Tokenizer {
     /// The text of tokens, special tokens written out. Bytes that are no UTF-8 become U+FFFD.
     pub fn decode(&self, ids: &[u32]) -> Result<String> {
         if let Some(bad) = ids.iter().find(|&&id| self.inner.id_to_token(id).is_none()) {
-            return Err(Error::data(format!("token {bad} is not in the tokenizer of {} tokens", self.vocabulary_size())));
+            return Err(Error::data(format!(
+                "token {bad} is not in the tokenizer of {} tokens",
+                self.vocabulary_size()
+            )));
         }
         self.inner.decode(ids, false).map_err(|e| Error::data(format!("tokens cannot be decoded: {e}")))
     }
@@ -191,7 +196,8 @@ impl Tokenizer {
     fn describe(&mut self) {
         let end = [special::END, special::CHATML[1]].into_iter().find(|t| self.token_id(t).is_some());
         let pad = Some(special::PAD).filter(|t| self.token_id(t).is_some());
-        let others: Vec<&String> = self.added.iter().filter(|t| Some(t.as_str()) != end && Some(t.as_str()) != pad).collect();
+        let others: Vec<&String> =
+            self.added.iter().filter(|t| Some(t.as_str()) != end && Some(t.as_str()) != pad).collect();
         let mut map = Map::new();
         for (key, token) in [("eos_token", end), ("pad_token", pad)] {
             if let Some(token) = token {
@@ -230,8 +236,12 @@ fn unknown(text: &str, at: usize) -> Error {
     let at = text.floor_char_boundary(at);
     let c = text[at..].chars().next().unwrap_or('?');
     let line = text[..at].matches('\n').count() + 1;
-    Error::data(format!("the tokenizer cannot express `{}` (U+{:04X}, line {line} of the text)", c.escape_debug(), c as u32))
-        .help("build the tokenizer on a corpus that holds it, or use `kind: bpe`, which knows every byte")
+    Error::data(format!(
+        "the tokenizer cannot express `{}` (U+{:04X}, line {line} of the text)",
+        c.escape_debug(),
+        c as u32
+    ))
+    .help("build the tokenizer on a corpus that holds it, or use `kind: bpe`, which knows every byte")
 }
 
 fn read_object(path: &Path) -> Result<Option<Map<String, Value>>> {

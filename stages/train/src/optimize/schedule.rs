@@ -61,7 +61,13 @@ impl OptimizerOptions {
     }
     pub fn adamw(&self) -> AdamWConfig {
         let max_norm = (self.clip_norm > 0.0).then_some(self.clip_norm);
-        AdamWConfig { beta1: self.beta1, beta2: self.beta2, epsilon: self.epsilon, weight_decay: self.weight_decay, max_norm }
+        AdamWConfig {
+            beta1: self.beta1,
+            beta2: self.beta2,
+            epsilon: self.epsilon,
+            weight_decay: self.weight_decay,
+            max_norm,
+        }
     }
     /// Ranges that types cannot express.
     pub fn problems(&self, at: &str) -> Vec<OptionProblem> {

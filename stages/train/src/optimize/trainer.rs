@@ -86,10 +86,21 @@ impl Trainer {
         self.logprobs(sequences, places, temperature, true)
     }
     /// The same numbers without memory for a backward.
-    pub fn evaluate(&self, sequences: Vec<Vec<u32>>, places: &[Place], temperature: f64) -> Result<(Vec<f64>, Vec<f64>)> {
+    pub fn evaluate(
+        &self,
+        sequences: Vec<Vec<u32>>,
+        places: &[Place],
+        temperature: f64,
+    ) -> Result<(Vec<f64>, Vec<f64>)> {
         self.logprobs(sequences, places, temperature, false)?.values()
     }
-    fn logprobs(&self, sequences: Vec<Vec<u32>>, places: &[Place], temperature: f64, gradient: bool) -> Result<Forward> {
+    fn logprobs(
+        &self,
+        sequences: Vec<Vec<u32>>,
+        places: &[Place],
+        temperature: f64,
+        gradient: bool,
+    ) -> Result<Forward> {
         let targets: Vec<u32> = places.iter().map(|p| sequences[p.sequence][p.token]).collect();
         let batch = TokenBatch::new(sequences)?;
         let rows: Vec<u32> = places.iter().map(|p| batch.row(p.sequence, p.token - 1)).collect();

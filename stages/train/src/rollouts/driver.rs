@@ -46,7 +46,12 @@ impl<'a> Driver<'a> {
         self.drain(problems, jobs, Flow::default())
     }
     /// As [`Self::run`], asking a strategy at the end of every turn; results by group, then by sample.
-    pub fn run_forking(&mut self, problems: &'a [Problem], jobs: &[Job], forking: Forking<'a>) -> Result<Vec<Finished>> {
+    pub fn run_forking(
+        &mut self,
+        problems: &'a [Problem],
+        jobs: &[Job],
+        forking: Forking<'a>,
+    ) -> Result<Vec<Finished>> {
         let mut finished = self.drain(problems, jobs, Flow::new(Some(forking)))?;
         finished.sort_by_key(|f| (f.trajectory.group, f.trajectory.sample));
         Ok(finished)
@@ -127,7 +132,10 @@ impl<'a> Driver<'a> {
 
     /// Most tokens of an episode. A prompt beyond the model's positions ends its episode at once; it is no error of the stage.
     fn limits(&self) -> Limits {
-        Limits { episode_tokens: self.limits.episode_tokens.min(self.model.config.max_position_embeddings), ..self.limits }
+        Limits {
+            episode_tokens: self.limits.episode_tokens.min(self.model.config.max_position_embeddings),
+            ..self.limits
+        }
     }
 
     /// Decodes the next turn of an episode, or ends it when no token is left.
@@ -165,16 +173,24 @@ impl<'a> Driver<'a> {
         Ok(())
     }
     fn draw_key(&self, problem: &Problem, job: &Job) -> DrawKey {
-        DrawKey { chance: self.chance.child("draw", &[job.draw]), problem: number_of(problem), sample: u64::from(job.sample) }
+        DrawKey {
+            chance: self.chance.child("draw", &[job.draw]),
+            problem: number_of(problem),
+            sample: u64::from(job.sample),
+        }
     }
 
     fn turn_sampled(&mut self, flow: &mut Flow<'a>, id: SequenceId, finish: Finish) -> Result<()> {
-        let mut live = flow.decoding.remove(&id).ok_or_else(|| Error::bug("a sequence finished that no episode owns"))?;
+        let mut live =
+            flow.decoding.remove(&id).ok_or_else(|| Error::bug("a sequence finished that no episode owns"))?;
         if finish == Finish::Nan {
             return Err(Error::data(format!("the policy's logits are not numbers on problem `{}`", live.problem.id))
                 .help("the weights hold NaN or have diverged: use an earlier model or a lower learning rate"));
         }
-        if flow.schedule.is_some() && finish == Finish::Length && self.generator.sequence(id).sampled_in_turn().len() < live.limit {
+        if flow.schedule.is_some()
+            && finish == Finish::Length
+            && self.generator.sequence(id).sampled_in_turn().len() < live.limit
+        {
             flow.paused.push((live, true));
             return Ok(());
         }
@@ -224,7 +240,9 @@ impl<'a> Driver<'a> {
         // The last token is sampled anew: behind it the turn would be the parent's.
         let at = at.clamp(parent.first(), self.generator.sequence(id).token_ids.len().saturating_sub(1));
         for _ in 0..copies {
-            let Some(sample) = flow.forking.as_mut().and_then(|f| f.take_place(parent.job.group)) else { return Ok(()) };
+            let Some(sample) = flow.forking.as_mut().and_then(|f| f.take_place(parent.job.group)) else {
+                return Ok(());
+            };
             let mut child = parent.fork(at, sample, flow.submitted)?;
             flow.submitted += 1;
             let sequence = self.generator.fork(id, at, self.draw_key(child.problem, &child.job))?;
@@ -275,5 +293,10 @@ impl<'a> Driver<'a> {
 /// What a problem is called in draws: a number that its id alone decides.
 fn number_of(problem: &Problem) -> u64 {
     let digest = Digest::of(problem.id.as_bytes());
-    digest.as_str().chars().take(16).filter_map(|c| c.to_digit(16)).fold(0, |number, digit| (number << 4) | u64::from(digit))
+    digest
+        .as_str()
+        .chars()
+        .take(16)
+        .filter_map(|c| c.to_digit(16))
+        .fold(0, |number, digit| (number << 4) | u64::from(digit))
 }

@@ -150,7 +150,9 @@ impl<'a> Live<'a> {
     /// What a strategy may know; the last turn is still open.
     pub fn view(&self, state: &SequenceState) -> LiveView {
         let first = self.first();
-        let of = |(first, end): (usize, usize)| state.entropies[first..end].iter().map(|h| f64::from(*h)).collect::<Vec<f64>>();
+        let of = |(first, end): (usize, usize)| {
+            state.entropies[first..end].iter().map(|h| f64::from(*h)).collect::<Vec<f64>>()
+        };
         let ranges = self.turns.iter().map(|t| (t.first, t.end)).chain([(first, state.entropies.len())]);
         let turn = self.turns.len() as u32;
         LiveView {
@@ -234,7 +236,12 @@ impl<'a> Live<'a> {
     }
 
     /// Goes on as far as possible: `wait` bounds how long a tool is waited for.
-    pub fn poll(mut self: Box<Self>, environment: &dyn Environment, limits: &Limits, wait: Duration) -> Result<Progress<'a>> {
+    pub fn poll(
+        mut self: Box<Self>,
+        environment: &dyn Environment,
+        limits: &Limits,
+        wait: Duration,
+    ) -> Result<Progress<'a>> {
         let step = match self.step.take() {
             Some(Step::Pending) | None => self.episode.poll(wait),
             ready => ready,

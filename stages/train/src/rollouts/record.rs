@@ -52,7 +52,8 @@ impl Finished {
 }
 
 pub(super) fn record(live: Live<'_>, state: Option<SequenceState>, driver: &Driver<'_>) -> Result<Finished> {
-    let Live { job, problem, conversation, mut turns, outcome, tool_calls, tool_errors, seed, given, origin, .. } = live;
+    let Live { job, problem, conversation, mut turns, outcome, tool_calls, tool_errors, seed, given, origin, .. } =
+        live;
     let outcome = outcome.ok_or_else(|| Error::bug("an episode is recorded before its end"))?;
     let (mut messages, encoded) = conversation.into_parts();
     let mut tokens = Tokens::new(encoded, state, &job.start)?;
@@ -134,7 +135,12 @@ impl Tokens {
     fn new(encoded: Encoded, state: Option<SequenceState>, start: &Start) -> Result<Self> {
         let length = encoded.token_ids.len();
         let Some(state) = state else {
-            return Ok(Self { logprobs: vec![0.0; length], entropies: vec![0.0; length], versions: vec![0; length], encoded });
+            return Ok(Self {
+                logprobs: vec![0.0; length],
+                entropies: vec![0.0; length],
+                versions: vec![0; length],
+                encoded,
+            });
         };
         let sampled = state.token_ids.len();
         if sampled > length || state.token_ids != encoded.token_ids[..sampled] {
@@ -162,10 +168,16 @@ impl Tokens {
             turn.first = turn.first - old + new;
             turn.end = turn.end - old + new;
         }
-        let behind = |list: Vec<f32>| -> Vec<f32> { vec![0.0; new].into_iter().chain(list.into_iter().skip(old)).collect() };
+        let behind =
+            |list: Vec<f32>| -> Vec<f32> { vec![0.0; new].into_iter().chain(list.into_iter().skip(old)).collect() };
         let first = self.versions.first().copied().unwrap_or(0);
         let versions = vec![first; new].into_iter().chain(self.versions.into_iter().skip(old)).collect();
-        Ok(Self { encoded: plain.encoded().clone(), logprobs: behind(self.logprobs), entropies: behind(self.entropies), versions })
+        Ok(Self {
+            encoded: plain.encoded().clone(),
+            logprobs: behind(self.logprobs),
+            entropies: behind(self.entropies),
+            versions,
+        })
     }
     fn fill(self, t: &mut Trajectory) {
         t.prompt_tokens = self.encoded.prompt_tokens as u32;

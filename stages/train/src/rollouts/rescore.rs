@@ -20,7 +20,8 @@ pub fn as_recorded(generator: &mut Generator, sampling: &Sampling, finished: &mu
     let scored = generator.logprobs_of(&sequences, sampling)?;
     for (&i, scored) in places.iter().zip(scored) {
         let t = &mut finished[i].trajectory;
-        let of_mask = |values: Vec<f32>| values.into_iter().zip(&t.loss_mask).map(|(v, m)| if *m { v } else { 0.0 }).collect();
+        let of_mask =
+            |values: Vec<f32>| values.into_iter().zip(&t.loss_mask).map(|(v, m)| if *m { v } else { 0.0 }).collect();
         t.logprobs = Some(of_mask(scored.logprobs));
         t.entropies = Some(of_mask(scored.entropies));
     }

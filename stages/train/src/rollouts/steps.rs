@@ -29,7 +29,8 @@ impl StepKind {
                 continue;
             }
             let last_of_turn = t + 1 == token_ids.len() || !loss_mask[t + 1] || turn[t + 1] != turn[t];
-            let text = if self == Self::Lines && !last_of_turn { tokenizer.decode(&token_ids[t..=t])? } else { String::new() };
+            let text =
+                if self == Self::Lines && !last_of_turn { tokenizer.decode(&token_ids[t..=t])? } else { String::new() };
             written |= !text.trim().is_empty();
             if last_of_turn || (written && text.contains('\n')) {
                 ends.push(t as u32 + 1);

@@ -5,7 +5,8 @@ use trainyard_api::CancelToken;
 use trainyard_core::{Chance, ErrorKind, Result};
 use trainyard_envs::{AgentTurn, Environment, Episode, Outcome, Step, ToolFormat, ToolSpec};
 use trainyard_learn::{
-    Action, Draw, GroupView, Live as LiveView, Needs, Part, Pool, Prefix, Progress as LearnProgress, Spawn, Strategy, TurnSummary,
+    Action, Draw, GroupView, Live as LiveView, Needs, Part, Pool, Prefix, Progress as LearnProgress, Spawn, Strategy,
+    TurnSummary,
 };
 use trainyard_lm::ModelFolder;
 use trainyard_tables::{Message, Problem, Sampling, Status, StopReason};
@@ -14,7 +15,13 @@ fn limits(running: usize) -> Limits {
     Limits { turn_tokens: 16, episode_tokens: 96, running, tool_wait: ToolWait::Trajectory }
 }
 
-fn roll(model: &ModelFolder, problems: &[Problem], jobs: &[Job], limits: Limits, threads: usize) -> Result<Vec<Finished>> {
+fn roll(
+    model: &ModelFolder,
+    problems: &[Problem],
+    jobs: &[Job],
+    limits: Limits,
+    threads: usize,
+) -> Result<Vec<Finished>> {
     roll_in(&*environment(), model, problems, jobs, limits, threads)
 }
 
@@ -100,7 +107,9 @@ fn a_record_holds_what_happened() {
     let t = &with_call.trajectory;
     let n = t.token_ids.len();
     assert!(
-        [t.loss_mask.len(), t.turn.len(), t.logprobs.as_ref().unwrap().len(), t.entropies.as_ref().unwrap().len()].iter().all(|l| *l == n)
+        [t.loss_mask.len(), t.turn.len(), t.logprobs.as_ref().unwrap().len(), t.entropies.as_ref().unwrap().len()]
+            .iter()
+            .all(|l| *l == n)
     );
     assert!(t.loss_mask[..t.prompt_tokens as usize].iter().all(|m| !m));
     assert_eq!(t.turns as usize, with_call.turns.len());
@@ -132,7 +141,8 @@ fn no_record_is_longer_than_an_episode_may_be() {
     let called = whole.iter().position(|f| f.turns.len() == 2 && f.trajectory.tool_calls == 1).unwrap();
     let (end, next) = (whole[called].turns[0].end, whole[called].turns[1].first);
     // The first observation would end one token too late.
-    let tight = roll(half_trained(), &problems, &jobs(12, 4), Limits { episode_tokens: next, ..limits(64) }, 2).unwrap();
+    let tight =
+        roll(half_trained(), &problems, &jobs(12, 4), Limits { episode_tokens: next, ..limits(64) }, 2).unwrap();
     assert!(tight.iter().all(|f| f.trajectory.token_ids.len() <= next));
     let cut = &tight[called];
     assert_eq!((cut.trajectory.token_ids.len(), cut.trajectory.stop_reason), (end, StopReason::Length));
@@ -151,7 +161,8 @@ fn a_continuation_keeps_its_prefix() {
         turns: vec![t.token_ids[first.first..first.end].to_vec()],
         partial: t.token_ids[second.first..=second.first].to_vec(),
     });
-    let partial = Start::Prefix(Prefix { turns: Vec::new(), partial: t.token_ids[first.first..first.first + 2].to_vec() });
+    let partial =
+        Start::Prefix(Prefix { turns: Vec::new(), partial: t.token_ids[first.first..first.first + 2].to_vec() });
     for (start, kept) in [(whole, second.first + 1), (partial, first.first + 2)] {
         let job = Job { problem: at / 2, draw: 99, start, ..Job::default() };
         let again = roll(half_trained(), &problems, &[job], limits(1), 1).unwrap();
@@ -206,10 +217,15 @@ fn a_prefix_that_cannot_be_replayed_is_lost_or_refused() {
     let roots = roll(half_trained(), &problems, &jobs(4, 4), limits(64), 1).unwrap();
     let (at, root) = roots.iter().enumerate().find(|(_, f)| f.turns.len() > 1).expect("some episode has two turns");
     let turns: Vec<Vec<u32>> = root.turns.iter().map(|t| root.trajectory.token_ids[t.first..t.end].to_vec()).collect();
-    let job = |turns: Vec<Vec<u32>>| Job { start: Start::Prefix(Prefix { turns, partial: Vec::new() }), ..Job::root(at / 4, 9) };
-    let lost = roll_in(&Lost(environment()), half_trained(), &problems, &[job(vec![turns[0].clone()])], limits(1), 1).unwrap();
+    let job = |turns: Vec<Vec<u32>>| Job {
+        start: Start::Prefix(Prefix { turns, partial: Vec::new() }),
+        ..Job::root(at / 4, 9)
+    };
+    let lost =
+        roll_in(&Lost(environment()), half_trained(), &problems, &[job(vec![turns[0].clone()])], limits(1), 1).unwrap();
     assert!(lost[0].failed() && lost[0].given == 0, "counted apart, no error of the stage");
-    let ended = roots.iter().find(|f| f.trajectory.stop_reason == StopReason::Answer).expect("some episode has an answer");
+    let ended =
+        roots.iter().find(|f| f.trajectory.stop_reason == StopReason::Answer).expect("some episode has an answer");
     let last = ended.turns.last().unwrap();
     let answer = ended.trajectory.token_ids[last.first..last.end].to_vec();
     let e = roll(half_trained(), &problems, &[job(vec![answer, turns[0].clone()])], limits(1), 1).unwrap_err();
@@ -330,7 +346,11 @@ fn forks_share_their_prefix_and_the_budget_holds() {
     assert!(strategy.forks > 0);
     for group in 0..6 {
         let members: Vec<&Finished> = finished.iter().filter(|f| f.trajectory.group == group).collect();
-        assert_eq!(members.iter().map(|f| f.trajectory.sample).collect::<Vec<_>>(), [0, 1, 2, 3], "filled up to the budget, by sample");
+        assert_eq!(
+            members.iter().map(|f| f.trajectory.sample).collect::<Vec<_>>(),
+            [0, 1, 2, 3],
+            "filled up to the budget, by sample"
+        );
         for child in members.iter().filter(|f| f.fork_of.is_some()) {
             let parent = members[child.fork_of.unwrap() as usize];
             let (c, p) = (&child.trajectory, &parent.trajectory);
@@ -408,7 +428,10 @@ fn tokens_of_a_demonstration_are_given_and_scored() {
     let roots = roll(half_trained(), &problems, &jobs(4, 4), limits(64), 1).unwrap();
     let (at, root) = roots.iter().enumerate().find(|(_, f)| f.turns.len() > 1).expect("some episode has two turns");
     let first = &root.turns[0];
-    let start = Start::Prefix(Prefix { turns: vec![root.trajectory.token_ids[first.first..first.end].to_vec()], partial: Vec::new() });
+    let start = Start::Prefix(Prefix {
+        turns: vec![root.trajectory.token_ids[first.first..first.end].to_vec()],
+        partial: Vec::new(),
+    });
     let job = Job { start, ..Job::root(at / 4, 9) };
     let one = &roll(half_trained(), &problems, &[job], limits(1), 1).unwrap()[0];
     assert_eq!(one.given, root.turns[1].first);

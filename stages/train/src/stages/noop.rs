@@ -21,7 +21,8 @@ impl Stage for Noop {
     type Config = Config;
     const NAME: &'static str = "noop";
     const SUMMARY: &'static str = "does nothing";
-    const DOC: &'static str = "Runs inside the engine's process, reads nothing and writes nothing. Equal `value`s have equal digests.";
+    const DOC: &'static str =
+        "Runs inside the engine's process, reads nothing and writes nothing. Equal `value`s have equal digests.";
     const EXAMPLE: &'static str = r#"{"value": 1}"#;
     const PLACEMENT: Placement = Placement::InProcess;
 

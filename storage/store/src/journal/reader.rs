@@ -65,7 +65,11 @@ impl JournalReader {
     }
     /// Opens the journal for writing at this position: puts the event that `opened(epoch)` gives, with epoch = last + 1, as the
     /// next batch. `writer` must be unique to this process. Errors: [`AppendError::Fenced`] if somebody else wrote meanwhile.
-    pub async fn open_writer(self, writer: &str, opened: impl FnOnce(Epoch) -> Value) -> Result<JournalWriter, AppendError> {
+    pub async fn open_writer(
+        self,
+        writer: &str,
+        opened: impl FnOnce(Epoch) -> Value,
+    ) -> Result<JournalWriter, AppendError> {
         JournalWriter::begin(self, writer, opened).await
     }
 
@@ -80,7 +84,10 @@ impl JournalReader {
             return Err(corrupt(path, format!("its epoch {} comes after epoch {}", header.epoch, self.epoch)));
         }
         if header.sha256_before != self.before.clone().finish() {
-            return Err(corrupt(path, "its SHA-256 of all before it does not match: an earlier batch was changed".into()));
+            return Err(corrupt(
+                path,
+                "its SHA-256 of all before it does not match: an earlier batch was changed".into(),
+            ));
         }
         self.step(header.epoch, bytes);
         Ok(batch)

@@ -104,7 +104,8 @@ async fn a_failed_batch_is_kept_and_put_before_the_next() {
     assert_eq!(error.kind, ErrorKind::Retryable);
     assert!(error.message.contains(&layout::journal(&run(), 1)), "{error}");
     assert_eq!(writer.append(&[json!(2)]).await, Ok(2));
-    let events: Vec<_> = JournalReader::read_all(&store, &run()).await.unwrap().into_iter().flat_map(|b| b.events).collect();
+    let events: Vec<_> =
+        JournalReader::read_all(&store, &run()).await.unwrap().into_iter().flat_map(|b| b.events).collect();
     assert_eq!(events, [opened(1), json!(1), json!(2)]);
 }
 

@@ -56,7 +56,11 @@ impl JournalWriter {
         let opened = reader.open_writer(writer, opened).await?;
         Ok((opened, batches.into_iter().flat_map(|batch| batch.events).collect()))
     }
-    pub(super) async fn begin(at: JournalReader, writer: &str, opened: impl FnOnce(Epoch) -> Value) -> Result<Self, AppendError> {
+    pub(super) async fn begin(
+        at: JournalReader,
+        writer: &str,
+        opened: impl FnOnce(Epoch) -> Value,
+    ) -> Result<Self, AppendError> {
         let epoch = at.epoch + 1;
         let mut this = Self { at, writer: writer.to_string(), epoch, pending: None, fenced: None };
         this.append(&[opened(epoch)]).await?;
@@ -121,7 +125,11 @@ impl JournalWriter {
 
 impl fmt::Display for Fenced {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "run {} was taken over by {} (epoch {}, journal batch {})", self.run, self.owner, self.epoch, self.seq)
+        write!(
+            f,
+            "run {} was taken over by {} (epoch {}, journal batch {})",
+            self.run, self.owner, self.epoch, self.seq
+        )
     }
 }
 
@@ -129,7 +137,8 @@ impl std::error::Error for Fenced {}
 
 impl From<Fenced> for Error {
     fn from(fenced: Fenced) -> Self {
-        let help = format!("the run goes on under {}; follow it with `trainyard runs show {}`", fenced.owner, fenced.run);
+        let help =
+            format!("the run goes on under {}; follow it with `trainyard runs show {}`", fenced.owner, fenced.run);
         Self::lost(fenced).help(help)
     }
 }

@@ -42,13 +42,15 @@ fn amount(files: usize, rows: Option<u64>) -> String {
 /// The number of rows.
 fn export_table(table: &Path, extension: &str, to: &Path) -> Result<u64> {
     if !table.is_file() {
-        return Err(
-            Error::invalid(format!("a {extension} file can only hold a table, and this artifact is none")).help("name a folder instead")
-        );
+        return Err(Error::invalid(format!("a {extension} file can only hold a table, and this artifact is none"))
+            .help("name a folder instead"));
     }
     let mut out = BufWriter::new(File::create(to).map_err(|e| io_error(to, &e))?);
-    let rows =
-        if extension == "csv" { trainyard_tables::export_csv(table, &mut out)? } else { trainyard_tables::export_jsonl(table, &mut out)? };
+    let rows = if extension == "csv" {
+        trainyard_tables::export_csv(table, &mut out)?
+    } else {
+        trainyard_tables::export_jsonl(table, &mut out)?
+    };
     out.flush().map_err(|e| io_error(to, &e))?;
     Ok(rows)
 }

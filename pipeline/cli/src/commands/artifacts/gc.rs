@@ -33,7 +33,10 @@ pub fn run(session: &Session, delete: bool, format: Format) -> Result<Exit> {
     print_text(&match done {
         Some(done) => format!("deleted {} files, {}", done.files, format_size(done.bytes)),
         None if garbage == 0 => "no garbage".into(),
-        None => format!("{garbage} files ({}) are garbage; `trainyard artifacts gc --delete` removes them", format_size(plan.bytes())),
+        None => format!(
+            "{garbage} files ({}) are garbage; `trainyard artifacts gc --delete` removes them",
+            format_size(plan.bytes())
+        ),
     });
     Ok(Exit::Done)
 }

@@ -48,7 +48,10 @@ pub fn run(session: &Session, run: &str, format: Format) -> Result<Exit> {
                     r.digest.short().into(),
                 ]
             };
-            print_text(&table(&["artifact", "kind", "rows", "size", "digest"], &rows.iter().map(cells).collect::<Vec<_>>()));
+            print_text(&table(
+                &["artifact", "kind", "rows", "size", "digest"],
+                &rows.iter().map(cells).collect::<Vec<_>>(),
+            ));
         }
     }
     Ok(Exit::Done)

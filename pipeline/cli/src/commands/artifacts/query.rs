@@ -22,12 +22,12 @@ pub fn run(session: &Session, asked: &QueryArgs, format: Format) -> Result<Exit>
     session.block_on(session.store.fetch_output(found.output(), folder.path()))?;
     let table = folder.path().join("data.parquet");
     if !table.is_file() {
-        return Err(
-            Error::invalid(format!("{artifact} is a {}, no table", found.output().kind)).help("`trainyard artifacts show` lists its files")
-        );
+        return Err(Error::invalid(format!("{artifact} is a {}, no table", found.output().kind))
+            .help("`trainyard artifacts show` lists its files"));
     }
     let memory = asked.memory.unwrap_or_else(usual_memory);
-    let order = Order { owner: std::process::id(), table, statement: statement.clone(), rows: asked.limit, format, memory };
+    let order =
+        Order { owner: std::process::id(), table, statement: statement.clone(), rows: asked.limit, format, memory };
     print_text(&session.block_on(host::ask(&order, asked.timeout))?);
     Ok(Exit::Done)
 }

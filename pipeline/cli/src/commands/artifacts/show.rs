@@ -46,7 +46,8 @@ fn text(found: &Found, rows: usize) -> String {
     for (name, value) in &output.metadata {
         let _ = writeln!(text, "{name} = {value}");
     }
-    let files: Vec<Vec<String>> = output.files.iter().map(|f| vec![f.path.clone(), format_size(f.size), f.digest.short().into()]).collect();
+    let files: Vec<Vec<String>> =
+        output.files.iter().map(|f| vec![f.path.clone(), format_size(f.size), f.digest.short().into()]).collect();
     let _ = write!(text, "\n{}", table(&["file", "size", "digest"], &files));
     if let Some(summary) = &output.table {
         columns(&mut text, summary);
@@ -71,7 +72,12 @@ fn columns(text: &mut String, summary: &TableSummary) {
             ]
         })
         .collect();
-    let _ = write!(text, "\n\n{} rows\n\n{}", summary.rows, table(&["column", "type", "nulls", "min", "max", "mean"], &rows));
+    let _ = write!(
+        text,
+        "\n\n{} rows\n\n{}",
+        summary.rows,
+        table(&["column", "type", "nulls", "min", "max", "mean"], &rows)
+    );
 }
 
 fn preview(text: &mut String, summary: &TableSummary, rows: usize) {

@@ -29,7 +29,8 @@ pub fn run(args: &RecipesArgs, names: &[String]) -> Result<Exit> {
     let registry = wiring::registry()?;
     let recipes = found::find(&args.folder, names, &args.params, &registry, &session.site)?;
     if recipes.is_empty() {
-        return Err(Error::invalid(format!("no recipes in {}", args.folder.display())).help("say where they are with `--folder`"));
+        return Err(Error::invalid(format!("no recipes in {}", args.folder.display()))
+            .help("say where they are with `--folder`"));
     }
     let interrupt = Interrupt::default();
     let raised = interrupt.clone();
@@ -37,7 +38,8 @@ pub fn run(args: &RecipesArgs, names: &[String]) -> Result<Exit> {
         raised.on_signals();
         Ok(())
     })?;
-    let runner = Runner { session, registry, clock: Arc::new(SystemClock::new()), interrupt, params: args.params.clone() };
+    let runner =
+        Runner { session, registry, clock: Arc::new(SystemClock::new()), interrupt, params: args.params.clone() };
     let mut outcomes = Vec::new();
     for recipe in &recipes {
         let Some(outcome) = runner.both(recipe)? else { return Ok(Exit::Interrupted) };
@@ -110,7 +112,8 @@ impl Runner {
         let world = world::build(&self.session, self.clock.clone(), Arc::new(Progress::new(self.clock.clone())))?;
         let options = RunOptions { interrupt: self.interrupt.clone(), ..RunOptions::default() };
         let started = self.clock.monotonic();
-        let RunSummary { run, ending, view, .. } = self.session.block_on(trainyard_runtime::run(options, plan, world))?;
+        let RunSummary { run, ending, view, .. } =
+            self.session.block_on(trainyard_runtime::run(options, plan, world))?;
         let outcome = match ending {
             Ending::Finished(RunOutcome::Cancelled) => return Ok(None),
             Ending::Finished(outcome) => outcome,
@@ -150,7 +153,9 @@ fn off(outcome: RunOutcome, stages: &[StageView]) -> Vec<String> {
         problems.push("no mechanism check was evaluated".into());
     }
     let again = stages.iter().filter(|s| s.status == StageStatus::Done && TRAINING.contains(&s.kind.as_str()));
-    problems.extend(again.map(|s| format!("{}: was trained again, so the arms are not equal with the mechanism off", s.key())));
+    problems.extend(
+        again.map(|s| format!("{}: was trained again, so the arms are not equal with the mechanism off", s.key())),
+    );
     if outcome == RunOutcome::Succeeded && problems.is_empty() {
         problems.push("the run succeeds".into());
     }

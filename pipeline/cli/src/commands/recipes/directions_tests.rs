@@ -3,7 +3,15 @@ use trainyard_core::StageKey;
 use trainyard_engine::fold::Key;
 
 fn check(role: &str, passed: bool) -> CheckResult {
-    CheckResult { metric: "m".into(), value: Some(0.0), min: Some(1.0), max: None, gates: true, role: Some(role.into()), passed }
+    CheckResult {
+        metric: "m".into(),
+        value: Some(0.0),
+        min: Some(1.0),
+        max: None,
+        gates: true,
+        role: Some(role.into()),
+        passed,
+    }
 }
 
 fn stage(name: &str, kind: &str, status: StageStatus, checks: Vec<CheckResult>) -> StageView {
@@ -59,5 +67,8 @@ fn a_stage_that_breaks_is_no_effect() {
         off: None,
     };
     assert!(!outcome.is_good());
-    assert_eq!(outcome.text(), "r: on WRONG (0 checks, 1.5 s), off not run\n  on: arms[arm=treatment]: loss is NaN at step 3");
+    assert_eq!(
+        outcome.text(),
+        "r: on WRONG (0 checks, 1.5 s), off not run\n  on: arms[arm=treatment]: loss is NaN at step 3"
+    );
 }

@@ -27,7 +27,8 @@ pub async fn effects(plan: &Plan, world: &World) -> Result<Option<Effects>> {
     let forecasts = trainyard_runtime::forecast(&RunOptions::default(), plan, world).await?;
     let mut found: Option<Effects> = None;
     for node in plan.nodes.iter().filter(|n| n.checks.iter().any(|c| c.role.is_some())) {
-        let published = forecasts.iter().find(|f| f.stage == node.key).and_then(|f| f.digest.as_ref().zip(f.generation));
+        let published =
+            forecasts.iter().find(|f| f.stage == node.key).and_then(|f| f.digest.as_ref().zip(f.generation));
         let Some((digest, generation)) = published else { return Ok(None) };
         let Some(manifest) = world.store.manifest_at(digest, generation).await? else { return Ok(None) };
         let results = checks::evaluate(&node.checks, &manifest.metrics);
@@ -48,7 +49,10 @@ fn compared(node: &Node) -> Option<String> {
 fn line(check: &CheckResult, metrics: &BTreeMap<String, f64>, models: Option<&str>) -> String {
     let measured = match Sides::of(&check.metric, metrics, models) {
         Some(sides) => sides.text(),
-        None => check.value.map_or_else(|| format!("`{}` was not measured", check.metric), |v| format!("`{}` {}", check.metric, number(v))),
+        None => check.value.map_or_else(
+            || format!("`{}` was not measured", check.metric),
+            |v| format!("`{}` {}", check.metric, number(v)),
+        ),
     };
     let bound = match (check.min, check.max) {
         (Some(min), Some(max)) => format!("from {min} to {max}"),
@@ -133,18 +137,33 @@ mod tests {
             ("difference_high_void", -0.125),
         ]);
         let text = "mechanism: `void` 0.25 → 0, difference -0.25 [-0.5, -0.125]; asked:";
-        assert_eq!(line(&check("difference_void", -0.1, &m), &m, None), format!("{text} `difference_void` at most -0.1"));
+        assert_eq!(
+            line(&check("difference_void", -0.1, &m), &m, None),
+            format!("{text} `difference_void` at most -0.1")
+        );
         let high = line(&check("difference_high_void", -0.2, &m), &m, None);
         assert_eq!(high, format!("{text} `difference_high_void` at most -0.2 (does not hold)"));
         let alone = metrics(&[("a_forks", 7.0)]);
-        assert_eq!(line(&check("a_forks", 9.0, &alone), &alone, None), "mechanism: `forks` none → 7; asked: `a_forks` at most 9");
+        assert_eq!(
+            line(&check("a_forks", 9.0, &alone), &alone, None),
+            "mechanism: `forks` none → 7; asked: `a_forks` at most 9"
+        );
     }
 
     #[test]
     fn a_check_of_models_is_called_after_their_metric() {
-        let m = metrics(&[("a", 0.5), ("b", 0.75), ("difference", -0.25), ("difference_low", -0.5), ("difference_high", 0.0)]);
+        let m = metrics(&[
+            ("a", 0.5),
+            ("b", 0.75),
+            ("difference", -0.25),
+            ("difference_low", -0.5),
+            ("difference_high", 0.0),
+        ]);
         let text = line(&check("difference_low", 0.0, &m), &m, Some("accuracy"));
-        assert_eq!(text, "mechanism: `accuracy` 0.75 → 0.5, difference -0.25 [-0.5, 0]; asked: `difference_low` at most 0");
+        assert_eq!(
+            text,
+            "mechanism: `accuracy` 0.75 → 0.5, difference -0.25 [-0.5, 0]; asked: `difference_low` at most 0"
+        );
     }
 
     #[test]
@@ -152,6 +171,9 @@ mod tests {
         let m = metrics(&[("kl", 0.5)]);
         assert_eq!(line(&check("kl", 1.0, &m), &m, None), "mechanism: `kl` 0.5; asked: `kl` at most 1");
         let missing = line(&check("difference_kl", 1.0, &m), &m, None);
-        assert_eq!(missing, "mechanism: `difference_kl` was not measured; asked: `difference_kl` at most 1 (does not hold)");
+        assert_eq!(
+            missing,
+            "mechanism: `difference_kl` was not measured; asked: `difference_kl` at most 1 (does not hold)"
+        );
     }
 }

@@ -33,7 +33,13 @@ pub struct Found {
 /// The recipes called `names`, or all of the folder, sorted by name. Mistakes in files are printed.
 ///
 /// Errors: invalid (no such folder or recipe, files with mistakes).
-pub fn find(folder: &Path, names: &[String], params: &[String], catalogue: &dyn Catalogue, site: &Site) -> Result<Vec<Found>> {
+pub fn find(
+    folder: &Path,
+    names: &[String],
+    params: &[String],
+    catalogue: &dyn Catalogue,
+    site: &Site,
+) -> Result<Vec<Found>> {
     let files = files(folder)?;
     if let Some(unknown) = names.iter().find(|n| !files.iter().any(|(stem, _)| stem == *n)) {
         let error = Error::invalid(format!("there is no recipe `{unknown}` in {}", folder.display()));
@@ -51,7 +57,11 @@ pub fn find(folder: &Path, names: &[String], params: &[String], catalogue: &dyn 
             One::Wrong(problems) => wrong.extend(problems.into_iter().map(|p| format!("{name}: {p}"))),
         }
     }
-    if wrong.is_empty() { Ok(found) } else { Err(Error::invalid(wrong.join("\n  ")).help("CONTRIBUTING.md says what a recipe must hold")) }
+    if wrong.is_empty() {
+        Ok(found)
+    } else {
+        Err(Error::invalid(wrong.join("\n  ")).help("CONTRIBUTING.md says what a recipe must hold"))
+    }
 }
 
 /// What one file is.
@@ -61,7 +71,14 @@ enum One {
     Wrong(Vec<String>),
 }
 
-fn one(name: &str, path: &Path, params: &[String], catalogue: &dyn Catalogue, site: &Site, parts: &Parts) -> Result<One> {
+fn one(
+    name: &str,
+    path: &Path,
+    params: &[String],
+    catalogue: &dyn Catalogue,
+    site: &Site,
+    parts: &Parts,
+) -> Result<One> {
     let mut compiled = compiled::file(path, params, catalogue, site)?;
     let unreadable = compiled.diagnostics.iter().any(|d| d.is_error() && d.code.starts_with("yaml-"));
     let Some(recipe) = compiled.recipe.filter(|_| !unreadable) else {

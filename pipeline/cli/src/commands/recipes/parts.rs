@@ -24,7 +24,11 @@ struct Folder {
 impl Parts {
     /// From the registries; `stages` are the stage kinds.
     pub fn of_this_build(stages: &dyn Catalogue) -> Self {
-        fn folder<'k>(name: &'static str, homes: &'static [&'static str], kinds: impl IntoIterator<Item = &'k str>) -> Folder {
+        fn folder<'k>(
+            name: &'static str,
+            homes: &'static [&'static str],
+            kinds: impl IntoIterator<Item = &'k str>,
+        ) -> Folder {
             Folder { name, homes, kinds: kinds.into_iter().map(str::to_string).collect() }
         }
         Self(vec![
@@ -56,7 +60,12 @@ impl Parts {
             return Some(format!("part `{part}`: there is no folder of parts `{folder}`{help}"));
         };
         let unknown = !folder.kinds.iter().any(|k| k == kind);
-        unknown.then(|| format!("there is no part `{part}` in this build{}", hint(suggest(kind, folder.kinds.iter().map(String::as_str)))))
+        unknown.then(|| {
+            format!(
+                "there is no part `{part}` in this build{}",
+                hint(suggest(kind, folder.kinds.iter().map(String::as_str)))
+            )
+        })
     }
 
     /// The file or folder of a part, from the repository's root; none if it is not found there.
@@ -64,7 +73,10 @@ impl Parts {
         let (folder, kind) = part.split_once('/')?;
         let homes = self.0.iter().find(|f| f.name == folder)?.homes;
         let stem = kind.rsplit('/').next().unwrap_or(kind).replace('-', "_");
-        homes.iter().flat_map(|home| [format!("{home}/{stem}.rs"), format!("{home}/{stem}")]).find(|path| root.join(path).exists())
+        homes
+            .iter()
+            .flat_map(|home| [format!("{home}/{stem}.rs"), format!("{home}/{stem}")])
+            .find(|path| root.join(path).exists())
     }
 }
 
@@ -75,7 +87,14 @@ mod tests {
     #[test]
     fn names_are_looked_up_in_every_registry() {
         let parts = Parts::of_this_build(&crate::wiring::registry().unwrap());
-        for good in ["filters/void_turn", "losses/clip", "replay/none", "rewards/answer", "rules/void_turn", "stages/data/filter"] {
+        for good in [
+            "filters/void_turn",
+            "losses/clip",
+            "replay/none",
+            "rewards/answer",
+            "rules/void_turn",
+            "stages/data/filter",
+        ] {
             assert_eq!(parts.problem(good), None);
         }
         assert!(parts.problem("filters/voidturn").unwrap().contains("did you mean `void_turn`?"));
@@ -93,7 +112,10 @@ mod tests {
                 assert_eq!(parts.file(root, &name), Some(format!("stages/learn/src/{name}.rs")));
             }
         }
-        assert_eq!(parts.file(root, "environments/word-problems"), Some("stages/envs/src/environments/word_problems".into()));
+        assert_eq!(
+            parts.file(root, "environments/word-problems"),
+            Some("stages/envs/src/environments/word_problems".into())
+        );
         assert_eq!(parts.file(root, "stages/data/filter"), Some("stages/data/src/filter".into()));
         assert_eq!(parts.file(root, "filters/absent"), None);
     }

@@ -31,8 +31,12 @@ pub fn run(args: &RecipesArgs, file: &Path) -> Result<Exit> {
     let measured = rows.iter().filter(|(_, effects)| effects.is_some()).count();
     let (file, store) = (file.display().to_string(), session.store.url());
     match args.format {
-        Format::Json => print_json(&json!({"wrote": file, "recipes": rows.len(), "measured": measured, "store": store}))?,
-        Format::Text => print_text(&format!("wrote {file}: {} recipes, {measured} with results in {store}", rows.len())),
+        Format::Json => {
+            print_json(&json!({"wrote": file, "recipes": rows.len(), "measured": measured, "store": store}))?
+        }
+        Format::Text => {
+            print_text(&format!("wrote {file}: {} recipes, {measured} with results in {store}", rows.len()))
+        }
     }
     Ok(Exit::Done)
 }
@@ -42,7 +46,9 @@ fn page(rows: &[(&Found, Option<Effects>)], links: &Links, params: &[String]) ->
     if !params.is_empty() {
         let _ = writeln!(text, "Parameters of these runs: `{}`.\n", params.join("`, `"));
     }
-    text.push_str("| system | mechanism | parts | recipe | measured: baseline → treatment | what the toy scale cannot show |\n");
+    text.push_str(
+        "| system | mechanism | parts | recipe | measured: baseline → treatment | what the toy scale cannot show |\n",
+    );
     text.push_str("|---|---|---|---|---|---|\n");
     for (found, effects) in rows {
         let recipe = &found.recipe;
@@ -52,18 +58,26 @@ fn page(rows: &[(&Found, Option<Effects>)], links: &Links, params: &[String]) ->
             cell(&recipe.mechanism),
             parts.join("<br>"),
             links.recipe(found),
-            effects.as_ref().map_or_else(|| "not run".to_string(), |e| e.lines.iter().map(|l| cell(l)).collect::<Vec<_>>().join("<br>")),
+            effects.as_ref().map_or_else(
+                || "not run".to_string(),
+                |e| e.lines.iter().map(|l| cell(l)).collect::<Vec<_>>().join("<br>"),
+            ),
             cell(&recipe.limits),
         ];
         let _ = writeln!(text, "| {} |", cells.join(" | "));
     }
-    let digests: Vec<String> =
-        rows.iter().filter_map(|(found, e)| e.as_ref().map(|e| format!("`{}` {}", found.name, e.digest.short()))).collect();
+    let digests: Vec<String> = rows
+        .iter()
+        .filter_map(|(found, e)| e.as_ref().map(|e| format!("`{}` {}", found.name, e.digest.short())))
+        .collect();
     if !digests.is_empty() {
         let _ = writeln!(text, "\nStage digests of these results: {}.", digests.join(", "));
     }
-    let failing: Vec<&str> =
-        rows.iter().filter(|(_, e)| e.as_ref().is_some_and(|e| !e.hold)).map(|(found, _)| found.name.as_str()).collect();
+    let failing: Vec<&str> = rows
+        .iter()
+        .filter(|(_, e)| e.as_ref().is_some_and(|e| !e.hold))
+        .map(|(found, _)| found.name.as_str())
+        .collect();
     if !failing.is_empty() {
         let _ = writeln!(text, "\nNot all checks hold for: {}.", failing.join(", "));
     }
@@ -90,7 +104,10 @@ struct Links {
 
 impl Links {
     fn new(recipes: &Path, file: &Path, parts: Parts) -> Self {
-        let root = recipes.canonicalize().ok().and_then(|f| f.ancestors().find(|a| a.join("stages").is_dir()).map(Path::to_path_buf));
+        let root = recipes
+            .canonicalize()
+            .ok()
+            .and_then(|f| f.ancestors().find(|a| a.join("stages").is_dir()).map(Path::to_path_buf));
         let home = file.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new(".")).canonicalize().ok();
         let root = root.zip(home).and_then(|(root, home)| {
             let up = "../".repeat(home.strip_prefix(&root).ok()?.components().count());

@@ -56,7 +56,8 @@ fn of_rl() -> Vec<PartPage> {
 }
 
 fn listed<B>(folder: &str, kinds: &Kinds<B>) -> Vec<PartPage> {
-    let page = |kind: &PartKind<B>| PartPage { options: kind.branch(), ..named(folder, kind.name, kind.summary, kind.doc) };
+    let page =
+        |kind: &PartKind<B>| PartPage { options: kind.branch(), ..named(folder, kind.name, kind.summary, kind.doc) };
     kinds.list.iter().map(page).collect()
 }
 
@@ -72,7 +73,10 @@ mod tests {
     fn every_part_has_a_page_of_its_own() {
         let pages = all();
         let mut names: Vec<&str> = pages.iter().map(|page| page.name.as_str()).collect();
-        assert!(pages.iter().all(|page| !page.summary.is_empty() && (page.options.is_null() || !page.doc.is_empty())), "{names:?}");
+        assert!(
+            pages.iter().all(|page| !page.summary.is_empty() && (page.options.is_null() || !page.doc.is_empty())),
+            "{names:?}"
+        );
         names.sort_unstable();
         names.dedup();
         assert_eq!(names.len(), pages.len());

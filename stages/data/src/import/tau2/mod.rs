@@ -101,24 +101,32 @@ fn split_of(file: &Path, split: &str) -> Result<Option<BTreeSet<String>>> {
         return Ok(None);
     }
     let text = std::fs::read_to_string(&path).map_err(|e| io_error(&path, &e))?;
-    let mut splits: BTreeMap<String, BTreeSet<String>> =
-        serde_json::from_str(&text).map_err(|e| Error::data(format!("{}: no lists of task ids by split: {e}", path.display())))?;
+    let mut splits: BTreeMap<String, BTreeSet<String>> = serde_json::from_str(&text)
+        .map_err(|e| Error::data(format!("{}: no lists of task ids by split: {e}", path.display())))?;
     let known = splits.keys().cloned().collect::<Vec<_>>().join(", ");
     match splits.remove(split) {
         Some(ids) => Ok(Some(ids)),
-        None => Err(Error::invalid(format!("{}: no split `{split}`", path.display())).help(format!("use one of: {known}"))),
+        None => {
+            Err(Error::invalid(format!("{}: no split `{split}`", path.display())).help(format!("use one of: {known}")))
+        }
     }
 }
 
 fn problem(row: Row, reading: &Reading) -> Result<Problem> {
     let Row { id, user_scenario: Scenario { instructions }, initial_state, evaluation_criteria } = row;
     if instructions.domain != "retail" {
-        return Err(Error::data(format!("task `{id}` is of domain `{}`", instructions.domain)).help("only retail has its tools here"));
+        return Err(Error::data(format!("task `{id}` is of domain `{}`", instructions.domain))
+            .help("only retail has its tools here"));
     }
     if initial_state.is_some() {
         return Err(Error::data(format!("task `{id}` begins with a state of its own, which is not read")));
     }
-    let actions = evaluation_criteria.actions.unwrap_or_default().into_iter().map(|a| gold(&id, a)).collect::<Result<Vec<_>>>()?;
+    let actions = evaluation_criteria
+        .actions
+        .unwrap_or_default()
+        .into_iter()
+        .map(|a| gold(&id, a))
+        .collect::<Result<Vec<_>>>()?;
     let task = Task {
         user: script::user(&instructions, &actions),
         communicate: evaluation_criteria.communicate_info.unwrap_or_default(),
@@ -143,10 +151,13 @@ fn problem(row: Row, reading: &Reading) -> Result<Problem> {
 fn gold(id: &str, action: Action) -> Result<GoldAction> {
     let Action { name, arguments, requestor } = action;
     if requestor == Some(Requestor::User) {
-        return Err(Error::data(format!("task `{id}`: action `{name}` is the user's, and tau2-bench keeps users' tools in its program")));
+        return Err(Error::data(format!(
+            "task `{id}`: action `{name}` is the user's, and tau2-bench keeps users' tools in its program"
+        )));
     }
     if tool(&name).is_none() {
-        return Err(Error::data(format!("task `{id}`: there is no tool `{name}`")).help("only the tools of the retail domain are there"));
+        return Err(Error::data(format!("task `{id}`: there is no tool `{name}`"))
+            .help("only the tools of the retail domain are there"));
     }
     Ok(GoldAction { name, arguments, requestor: Requestor::Assistant })
 }

@@ -21,8 +21,8 @@ pub struct Instructions {
 
 /// Words after which "you" is "me".
 const BEFORE_ME: [&str; 26] = [
-    "to", "for", "with", "from", "of", "by", "on", "at", "tell", "tells", "told", "ask", "asks", "asked", "give", "gives", "let", "lets",
-    "help", "helps", "offer", "offers", "show", "shows", "refund", "charge",
+    "to", "for", "with", "from", "of", "by", "on", "at", "tell", "tells", "told", "ask", "asks", "asked", "give",
+    "gives", "let", "lets", "help", "helps", "offer", "offers", "show", "shows", "refund", "charge",
 ];
 /// The parts of an address in the order in which people say them.
 const ADDRESS: [&str; 6] = ["address1", "address2", "city", "state", "zip", "country"];
@@ -48,13 +48,15 @@ fn sentence(text: &str) -> &str {
 
 /// What the user says when asked for details of the actions that they want.
 fn answers(actions: &[GoldAction]) -> Vec<Line> {
-    let text = |action: &GoldAction, key: &str| action.arguments.get(key).and_then(Value::as_str).unwrap_or("").to_string();
+    let text =
+        |action: &GoldAction, key: &str| action.arguments.get(key).and_then(Value::as_str).unwrap_or("").to_string();
     let line = |when: &[&str], says: Vec<String>| {
         let when = when.iter().map(ToString::to_string).collect();
         (!says.is_empty()).then(|| Line { when, says: says.join(" ") })
     };
     let with = |key: &'static str| actions.iter().filter(move |action| action.arguments.contains_key(key));
-    let payment = with("payment_method_id").map(|a| format!("For {}, use {}.", text(a, "order_id"), text(a, "payment_method_id")));
+    let payment = with("payment_method_id")
+        .map(|a| format!("For {}, use {}.", text(a, "order_id"), text(a, "payment_method_id")));
     let reason = with("reason").map(|a| format!("{}: {}.", text(a, "order_id"), text(a, "reason")));
     let address = with("address1").map(|a| {
         let parts: Vec<String> = ADDRESS.iter().map(|key| text(a, key)).filter(|part| !part.is_empty()).collect();

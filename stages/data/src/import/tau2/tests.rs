@@ -44,11 +44,17 @@ fn a_task_becomes_a_script_with_gold_actions() {
         {"action_id": "2", "name": "return_delivered_order_items", "arguments": {"order_id": "#W2", "item_ids": ["5"], "payment_method_id": "paypal_1"}},
     ]);
     let problem = read(&[task("7", actions)], None, "train").unwrap().remove(0);
-    assert_eq!((problem.id.as_str(), problem.level, problem.split.as_str(), problem.answer.as_str()), ("tau2-7", 2, "train", "resolved"));
+    assert_eq!(
+        (problem.id.as_str(), problem.level, problem.split.as_str(), problem.answer.as_str()),
+        ("tau2-7", 2, "train", "resolved")
+    );
     assert_eq!(problem.messages, [Message::new("user", "I want to cancel my order.")]);
     assert_eq!(problem.canonical, "i want to cancel my order my name is ada");
     let task = Task::of_problem(&problem).unwrap();
-    assert_eq!((task.user.known.as_str(), task.user.unknown.as_str(), task.user.instructions.as_str()), ("My name is Ada.", "", ""));
+    assert_eq!(
+        (task.user.known.as_str(), task.user.unknown.as_str(), task.user.instructions.as_str()),
+        ("My name is Ada.", "", "")
+    );
     let says: Vec<&str> = task.user.answers.iter().map(|a| a.says.as_str()).collect();
     assert_eq!(says, ["For #W2, use paypal_1.", "#W1: no longer needed."]);
     assert_eq!((task.actions.len(), task.communicate.as_slice()), (3, ["10".to_string()].as_slice()));
@@ -60,7 +66,8 @@ fn a_task_becomes_a_script_with_gold_actions() {
 fn splits_choose_tasks_where_there_are_splits() {
     let tasks = [task("0", json!([])), task("1", json!(null))];
     let splits = json!({"train": ["1"], "test": ["0"]});
-    let ids = |split: &str| read(&tasks, Some(splits.clone()), split).unwrap().into_iter().map(|p| p.id).collect::<Vec<_>>();
+    let ids =
+        |split: &str| read(&tasks, Some(splits.clone()), split).unwrap().into_iter().map(|p| p.id).collect::<Vec<_>>();
     assert_eq!((ids("train"), ids("test")), (vec!["tau2-1".to_string()], vec!["tau2-0".to_string()]));
     let e = read(&tasks, Some(splits), "validation").unwrap_err();
     assert!(e.message.contains("no split `validation`") && e.help.unwrap().contains("test, train"));
@@ -78,7 +85,13 @@ fn what_cannot_be_played_is_named() {
         (with("/user_scenario/instructions/domain", json!("airline")), "airline"),
         (with("/initial_state", json!({"initialization_data": {}})), "state of its own"),
         (with("/evaluation_criteria/actions/0/name", json!("book_flight")), "book_flight"),
-        (with("/evaluation_criteria/actions/0", json!({"name": "get_user_details", "arguments": {}, "requestor": "user"})), "the user's"),
+        (
+            with(
+                "/evaluation_criteria/actions/0",
+                json!({"name": "get_user_details", "arguments": {}, "requestor": "user"}),
+            ),
+            "the user's",
+        ),
         (with("/id", json!(null)), "no task of tau2-bench"),
     ] {
         let e = read(&[task("0", json!([])), bad], None, "train").unwrap_err();
@@ -114,7 +127,12 @@ fn the_gold_actions_of_the_real_tasks_replay() {
     for problem in &problems {
         let failed = replay(&base, &Task::of_problem(problem).unwrap()).failed;
         if failed.iter().any(|f| f.changes) {
-            assert_eq!((failed.len(), failed[0].name.as_str()), (1, "exchange_delivered_order_items"), "{}", problem.id);
+            assert_eq!(
+                (failed.len(), failed[0].name.as_str()),
+                (1, "exchange_delivered_order_items"),
+                "{}",
+                problem.id
+            );
             changes.push(problem.id.trim_start_matches("tau2-"));
         } else if !failed.is_empty() {
             lookups.push(problem.id.trim_start_matches("tau2-"));
@@ -130,7 +148,8 @@ fn the_gold_actions_of_the_real_tasks_replay() {
 fn the_gold_agent_resolves_every_real_task() {
     let Some(folder) = real("tau2-retail") else { return };
     let problems = format("tau2").unwrap().read(&folder.join("tasks.json"), &named("base")).unwrap().problems;
-    let options = json!({"kind": "customer-service", "database": folder.join("db.json"), "policy": folder.join("policy.md")});
+    let options =
+        json!({"kind": "customer-service", "database": folder.join("db.json"), "policy": folder.join("policy.md")});
     let environment = crate::synthesize::environment(&options, 1).unwrap();
     assert!(environment.prompt(&problems[0])[0].content.starts_with("# Retail agent policy"));
     let mut idle = Vec::new();
@@ -148,7 +167,8 @@ fn the_gold_agent_resolves_every_real_task() {
 #[test]
 fn the_gold_agent_resolves_a_task_of_the_made_up_shop() {
     let lookup = json!({"name": "find_user_id_by_name_zip", "arguments": {"first_name": "Ada", "last_name": "Moss", "zip": "12207"}});
-    let cancel = json!({"name": "cancel_pending_order", "arguments": {"order_id": "#W1000001", "reason": "no longer needed"}});
+    let cancel =
+        json!({"name": "cancel_pending_order", "arguments": {"order_id": "#W1000001", "reason": "no longer needed"}});
     let problem = read(&[task("0", json!([lookup, cancel]))], None, "train").unwrap().remove(0);
     let environment = crate::synthesize::environment(&json!({"kind": "customer-service"}), 1).unwrap();
     assert_eq!(play_gold(&*environment, &problem), "resolved");
@@ -159,7 +179,8 @@ fn the_gold_agent_resolves_a_task_of_the_made_up_shop() {
 /// Plays the gold actions, then says what must be told.
 fn play_gold(environment: &dyn Environment, problem: &Problem) -> String {
     let task = Task::of_problem(problem).unwrap();
-    let call = |a: &GoldAction| format!("<tool_call>\n{}\n</tool_call>", json!({"name": a.name, "arguments": a.arguments}));
+    let call =
+        |a: &GoldAction| format!("<tool_call>\n{}\n</tool_call>", json!({"name": a.name, "arguments": a.arguments}));
     let calls: Vec<String> = task.actions.iter().map(call).collect();
     let goodbye = format!("{} Is there anything else?", task.communicate.join(" "));
     play(environment, problem, calls.iter().map(String::as_str).chain([goodbye.as_str()]))

@@ -64,7 +64,8 @@ impl Puzzle {
     }
     pub fn problem(&self, level: u32) -> Problem {
         let canonical = self.canonical();
-        let question = format!("Make {} from {}, each at most once, with + - * / and ( ).", self.target, self.listed(" "));
+        let question =
+            format!("Make {} from {}, each at most once, with + - * / and ( ).", self.target, self.listed(" "));
         Problem {
             id: format!("cd{level}-{}", Digest::of(canonical.as_bytes()).short()),
             messages: vec![Message::new("user", question)],

@@ -21,7 +21,10 @@ fn every_solution_makes_its_target_from_all_numbers_within_bounds() {
             let mut used: Vec<i64> = used.into_iter().map(|n| n as i64).collect();
             used.sort_unstable();
             assert_eq!((&used, used.len()), (&puzzle.numbers, level as usize + 1));
-            assert!(used.iter().all(|n| (1..=largest).contains(n)) && (1..=most).contains(&puzzle.target), "{puzzle:?}");
+            assert!(
+                used.iter().all(|n| (1..=largest).contains(n)) && (1..=most).contains(&puzzle.target),
+                "{puzzle:?}"
+            );
             assert!(verify(&puzzle.problem(level), &puzzle.expression));
             assert!(!verify(&puzzle.problem(level), &puzzle.target.to_string()));
         }

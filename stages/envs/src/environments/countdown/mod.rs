@@ -7,7 +7,9 @@ pub mod generator;
 
 use crate::environments::answer::marked_or_last_line;
 use crate::environments::dialogue::Dialogue;
-use crate::environments::{Demonstration, DialogueEnvironment, DialogueOptions, InDialogue, OwnOptions, ProblemGenerator, ScriptedTurn};
+use crate::environments::{
+    Demonstration, DialogueEnvironment, DialogueOptions, InDialogue, OwnOptions, ProblemGenerator, ScriptedTurn,
+};
 use crate::tools::ToolHost;
 use generator::Puzzle;
 use schemars::JsonSchema;
@@ -28,7 +30,12 @@ impl OwnOptions for CountdownOwn {
         line. The verifier `countdown` evaluates it exactly, so any expression that makes the target is right. The rule is the game's: numbers may\n\
         be left over. (The data of TinyZero, github.com/Jiayi-Pan/TinyZero, wants every number used.) Makes its own problems.";
     fn dialogue() -> DialogueOptions {
-        DialogueOptions { tools: vec!["calculator".to_string()], max_turns: 8, max_tool_calls: 8, ..DialogueOptions::default() }
+        DialogueOptions {
+            tools: vec!["calculator".to_string()],
+            max_turns: 8,
+            max_tool_calls: 8,
+            ..DialogueOptions::default()
+        }
     }
 }
 
@@ -62,7 +69,14 @@ impl ProblemGenerator for Countdown {
     fn problem(&self, level: u32, index: u64, chance: &Chance) -> Problem {
         Puzzle::at(level, index, chance).problem(level.clamp(1, generator::MAX_LEVEL))
     }
-    fn demonstration(&self, level: u32, index: u64, chance: &Chance, mistakes: f64, mistake_chance: &Chance) -> Demonstration {
+    fn demonstration(
+        &self,
+        level: u32,
+        index: u64,
+        chance: &Chance,
+        mistakes: f64,
+        mistake_chance: &Chance,
+    ) -> Demonstration {
         let puzzle = Puzzle::at(level, index, chance);
         let mut draws = mistake_chance.at("mistake", &[]);
         let mistake = (draws.uniform() < mistakes).then(|| puzzle.mistake(&mut draws));

@@ -87,7 +87,8 @@ impl Shop {
         let users: BTreeSet<&String> = self.users.keys().chain(other.users.keys()).collect();
         let orders: BTreeSet<&String> = self.orders.keys().chain(other.orders.keys()).collect();
         let users = users.into_iter().filter(|id| self.user(id) != other.user(id)).map(|id| format!("user `{id}`"));
-        let orders = orders.into_iter().filter(|id| self.order(id) != other.order(id)).map(|id| format!("order `{id}`"));
+        let orders =
+            orders.into_iter().filter(|id| self.order(id) != other.order(id)).map(|id| format!("order `{id}`"));
         users.chain(orders).collect()
     }
 }

@@ -23,7 +23,11 @@ impl Serialize for Cents {
 impl<'de> Deserialize<'de> for Cents {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let cents = (f64::deserialize(deserializer)? * 100.0).round();
-        if cents.abs() < MOST { Ok(Self(cents as i64)) } else { Err(D::Error::custom("an amount of money is out of range")) }
+        if cents.abs() < MOST {
+            Ok(Self(cents as i64))
+        } else {
+            Err(D::Error::custom("an amount of money is out of range"))
+        }
     }
 }
 

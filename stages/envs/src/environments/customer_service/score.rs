@@ -35,7 +35,9 @@ pub struct Replayed {
 pub fn replay(base: &Arc<Database>, task: &Task) -> Replayed {
     let mut after = Replayed { shop: Shop::new(Arc::clone(base)), state: task.user.state.clone(), failed: Vec::new() };
     for (index, action) in task.actions.iter().enumerate() {
-        let mut fails = |message: String, changes: bool| after.failed.push(Failed { index, name: action.name.clone(), message, changes });
+        let mut fails = |message: String, changes: bool| {
+            after.failed.push(Failed { index, name: action.name.clone(), message, changes })
+        };
         match action.requestor {
             Requestor::Assistant => match tool(&action.name) {
                 None => fails("no such tool".to_string(), true),
@@ -47,7 +49,9 @@ pub fn replay(base: &Arc<Database>, task: &Task) -> Replayed {
             },
             Requestor::User => match task.user.tools.iter().find(|tool| tool.name == action.name) {
                 None => fails("the user has no such tool".to_string(), true),
-                Some(tool) if !tool.apply(&mut after.state) => fails("the user's things are in another state".to_string(), true),
+                Some(tool) if !tool.apply(&mut after.state) => {
+                    fails("the user's things are in another state".to_string(), true)
+                }
                 Some(_) => {}
             },
         }

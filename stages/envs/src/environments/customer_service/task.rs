@@ -117,8 +117,10 @@ impl Task {
     pub fn of_problem(problem: &Problem) -> Result<Self> {
         match serde_json::from_str::<Data>(&problem.verifier) {
             Ok(data) => Ok(data.task),
-            Err(e) => Err(Error::data(format!("problem `{}`: its verifier holds no task of a customer: {e}", problem.id))
-                .help("make problems for `customer-service` with `data/import`, format `tau2`")),
+            Err(e) => {
+                Err(Error::data(format!("problem `{}`: its verifier holds no task of a customer: {e}", problem.id))
+                    .help("make problems for `customer-service` with `data/import`, format `tau2`"))
+            }
         }
     }
     /// The text for a problem's `verifier`.
@@ -128,6 +130,7 @@ impl Task {
             kind: &'static str,
             task: &'a Task,
         }
-        serde_json::to_string(&Whole { kind: "text", task: self }).map_err(|e| Error::bug(format!("a task has no JSON form: {e}")))
+        serde_json::to_string(&Whole { kind: "text", task: self })
+            .map_err(|e| Error::bug(format!("a task has no JSON form: {e}")))
     }
 }

@@ -62,9 +62,15 @@ fn a_conversation_is_judged_by_what_was_done_and_said() {
     let (asks, bye) = ("May I have your name and zip code?", "You get $47.00 back. Is there anything else?");
     let cancels = cancel("no longer needed");
     let (seen, done) = play(&environment, &problem, &[asks, &cancels, bye]);
-    assert_eq!(seen[0], Observation { messages: vec![Message::new("user", "I am Ada Moss, 12207.")], tool_calls: 0, tool_errors: 0 });
+    assert_eq!(
+        seen[0],
+        Observation { messages: vec![Message::new("user", "I am Ada Moss, 12207.")], tool_calls: 0, tool_errors: 0 }
+    );
     assert_eq!((seen[1].messages[0].role.as_str(), seen[1].tool_calls), ("tool", 1));
-    assert_eq!((done.answer.as_deref(), done.stop, done.turns, done.tool_calls), (Some(RESOLVED), StopReason::Answer, 3, 1));
+    assert_eq!(
+        (done.answer.as_deref(), done.stop, done.turns, done.tool_calls),
+        (Some(RESOLVED), StopReason::Answer, 3, 1)
+    );
     assert!(environment.verify(&problem, RESOLVED));
 
     let answer = |turns: &[&str]| play(&environment, &problem, turns).1.answer.unwrap();
@@ -89,7 +95,8 @@ fn a_transfer_ends_with_the_next_message() {
     let environment = environment(&json!({}));
     let task = json!({"user": {"reason": "I want my cancelled order back."}, "actions": [{"name": "transfer_to_human_agents", "arguments": {"summary": "s"}}]});
     let transfer = call("transfer_to_human_agents", json!({"summary": "cannot be undone"}));
-    let (seen, done) = play(&environment, &problem(task), &[&transfer, "YOU ARE BEING TRANSFERRED TO A HUMAN AGENT. PLEASE HOLD ON."]);
+    let (seen, done) =
+        play(&environment, &problem(task), &[&transfer, "YOU ARE BEING TRANSFERRED TO A HUMAN AGENT. PLEASE HOLD ON."]);
     assert_eq!(seen[0].messages, [Message::new("tool", "Transfer successful")]);
     assert_eq!((done.answer.as_deref(), done.turns), (Some(RESOLVED), 2));
 }
@@ -111,7 +118,11 @@ fn limits_and_silence_end_without_an_answer() {
 #[test]
 fn the_agent_sees_what_was_wrong_with_its_call() {
     let environment = environment(&json!({}));
-    let turns = [call("get_order_details", json!({"order_id": "#W9"})), call("fly", json!({})), "I cannot do that.".to_string()];
+    let turns = [
+        call("get_order_details", json!({"order_id": "#W9"})),
+        call("fly", json!({})),
+        "I cannot do that.".to_string(),
+    ];
     let (seen, done) = play(&environment, &cancelling(), &turns.each_ref().map(String::as_str));
     assert_eq!(seen[0].messages[0].content, "error: order not found");
     assert!(seen[1].messages[0].content.starts_with("error: no tool `fly`; use one of: calculate, "));
@@ -150,7 +161,10 @@ fn what_the_user_does_counts_too() {
     let said: Vec<&str> = seen.iter().map(|o| o.messages[0].content.as_str()).collect();
     assert_eq!(said, ["Nothing happens.", "It is plugged in.", "It shines!"]);
     assert_eq!(done.answer.as_deref(), Some(RESOLVED));
-    assert_eq!(play(&environment, &problem, &[plug, bye]).1.answer.as_deref(), Some("not as wanted: the user's own things"));
+    assert_eq!(
+        play(&environment, &problem, &[plug, bye]).1.answer.as_deref(),
+        Some("not as wanted: the user's own things")
+    );
 }
 
 #[test]
@@ -166,17 +180,28 @@ fn gold_actions_that_fail_are_named() {
     .unwrap();
     let base = Arc::new(Database::made_up().unwrap());
     let after = score::replay(&base, &task);
-    assert_eq!(after.failed.iter().map(|f| (f.index, f.changes)).collect::<Vec<_>>(), [(0, false), (1, true), (2, true), (3, true)]);
+    assert_eq!(
+        after.failed.iter().map(|f| (f.index, f.changes)).collect::<Vec<_>>(),
+        [(0, false), (1, true), (2, true), (3, true)]
+    );
     assert!(after.shop.differences(&database::Shop::new(base)).is_empty());
 }
 
 #[test]
 fn wrong_files_and_problems_are_named() {
     let environment = environment(&json!({}));
-    let e = environment.start(&Problem { id: "q7".to_string(), verifier: "{}".to_string(), ..Problem::default() }, 0).err().unwrap();
+    let e = environment
+        .start(&Problem { id: "q7".to_string(), verifier: "{}".to_string(), ..Problem::default() }, 0)
+        .err()
+        .unwrap();
     assert!(e.kind == ErrorKind::Data && e.message.contains("q7"), "{e}");
     let unknown = r#"{"kind": "text", "task": {"mood": "bad"}}"#;
-    assert!(Task::of_problem(&Problem { verifier: unknown.to_string(), ..Problem::default() }).unwrap_err().message.contains("mood"));
+    assert!(
+        Task::of_problem(&Problem { verifier: unknown.to_string(), ..Problem::default() })
+            .unwrap_err()
+            .message
+            .contains("mood")
+    );
     let mut missing = CustomerServiceOptions::default();
     missing.own.database = "no/such/db.json".to_string();
     let e = CustomerService::new(missing, &ToolHost::new(1)).err().unwrap();
@@ -189,6 +214,8 @@ fn wrong_files_and_problems_are_named() {
 fn the_prompt_has_policy_tools_and_the_users_first_words() {
     let prompt = environment(&json!({})).prompt(&cancelling());
     assert_eq!(prompt.iter().map(|m| m.role.as_str()).collect::<Vec<_>>(), ["system", "user"]);
-    assert!(prompt[0].content.starts_with("You answer customers") && prompt[0].content.contains("cancel_pending_order"));
+    assert!(
+        prompt[0].content.starts_with("You answer customers") && prompt[0].content.contains("cancel_pending_order")
+    );
     assert!(prompt[1].content.starts_with("Cancel #W1000001."));
 }

@@ -26,7 +26,8 @@ pub const PATIENCE: u32 = 3;
 
 const WHO: [&str; 8] = ["email", "e-mail", "zip", "your name", "full name", "first name", "identity", "authenticat"];
 const ANYTHING_ELSE: [&str; 4] = ["anything else", "something else", "any other", "further assistance"];
-const CONFIRM: [&str; 8] = ["confirm", "yes/no", "(yes", "shall i", "should i", "proceed", "is that correct", "is this correct"];
+const CONFIRM: [&str; 8] =
+    ["confirm", "yes/no", "(yes", "shall i", "should i", "proceed", "is that correct", "is this correct"];
 const OPEN: [&str; 5] = ["which", "what ", "how would", "please provide", "could you provide"];
 const REFUSAL: [&str; 6] = ["cannot", "can't", "unable", "not able", "not possible", "unfortunately"];
 

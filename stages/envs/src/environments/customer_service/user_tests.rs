@@ -6,7 +6,10 @@ fn script() -> UserScript {
         reason: "I want to return the lamp of #W1.".to_string(),
         known: "I am Ada Moss in 12207.".to_string(),
         unknown: "I do not remember my email.".to_string(),
-        answers: vec![Line { when: vec!["payment".to_string(), "refund".to_string()], says: "Use gift_card_1.".to_string() }],
+        answers: vec![Line {
+            when: vec!["payment".to_string(), "refund".to_string()],
+            says: "Use gift_card_1.".to_string(),
+        }],
         ..UserScript::default()
     }
 }
@@ -35,7 +38,10 @@ fn a_conversation_takes_its_course() {
 #[test]
 fn who_they_are_is_said_first_when_it_is_asked() {
     let mut user = ScriptedUser::new(Arc::new(script()));
-    assert_eq!(says(&mut user, "To confirm your identity, please tell me your name and zip.", false), "I am Ada Moss in 12207.");
+    assert_eq!(
+        says(&mut user, "To confirm your identity, please tell me your name and zip.", false),
+        "I am Ada Moss in 12207."
+    );
     let mut nameless = ScriptedUser::new(Arc::new(UserScript { known: String::new(), ..script() }));
     assert_eq!(says(&mut nameless, "Your email, please?", false), "I do not remember my email.");
     let mut blank = ScriptedUser::new(Arc::new(UserScript { reason: "Hi.".to_string(), ..UserScript::default() }));
@@ -88,7 +94,10 @@ fn users_act_with_their_own_tools_and_a_copy_acts_alone() {
     let mut copy = user.copy();
     assert_eq!(says(&mut user, "Please plug it in.", false), "plug_in: done.");
     assert_eq!(says(&mut user, "Now switch it on.", false), "switch_on: done.");
-    assert_eq!(user.state(), &BTreeMap::from([("lamp".to_string(), "on".to_string()), ("plug".to_string(), "in".to_string())]));
+    assert_eq!(
+        user.state(),
+        &BTreeMap::from([("lamp".to_string(), "on".to_string()), ("plug".to_string(), "in".to_string())])
+    );
     assert_eq!(copy.answer("Please switch it on.", false), Reaction::Says("switch_on: it does not work.".to_string()));
     assert_eq!(copy.state(), &pair("plug", "out"));
 }

@@ -36,8 +36,8 @@ pub struct Function {
 }
 
 const CITIES: &[&str] = &[
-    "Athens", "Berlin", "Cairo", "Delhi", "Dublin", "Lima", "Lisbon", "Lyon", "Madrid", "Milan", "Oslo", "Paris", "Prague", "Rome",
-    "Tokyo", "Vienna",
+    "Athens", "Berlin", "Cairo", "Delhi", "Dublin", "Lima", "Lisbon", "Lyon", "Madrid", "Milan", "Oslo", "Paris",
+    "Prague", "Rome", "Tokyo", "Vienna",
 ];
 const ROOMS: &[&str] = &["bathroom", "bedroom", "garage", "hall", "kitchen", "office"];
 const PLACES: &[&str] = &["airport", "castle", "harbor", "hotel", "museum", "park", "station", "theater"];
@@ -86,7 +86,11 @@ pub static CATALOG: [Function; 14] = [
     Function {
         name: "book_train",
         description: "Books a seat in a train.",
-        parameters: &[parameter("from", Domain::Word(CITIES)), parameter("time", Domain::Hour), parameter("to", Domain::Word(CITIES))],
+        parameters: &[
+            parameter("from", Domain::Word(CITIES)),
+            parameter("time", Domain::Hour),
+            parameter("to", Domain::Word(CITIES)),
+        ],
         requests: &[
             "book a train from {from} to {to} at {time}",
             "get me a seat to {to} from {from} at {time}",
@@ -107,7 +111,11 @@ pub static CATALOG: [Function; 14] = [
         name: "get_weather",
         description: "Tells the weather of a city.",
         parameters: &[parameter("city", Domain::Word(CITIES))],
-        requests: &["tell me the weather in {city}", "look up the weather for {city}", "check whether it rains in {city}"],
+        requests: &[
+            "tell me the weather in {city}",
+            "look up the weather for {city}",
+            "check whether it rains in {city}",
+        ],
     },
     Function {
         name: "order_food",
@@ -159,7 +167,11 @@ pub static CATALOG: [Function; 14] = [
         name: "set_heat",
         description: "Sets the temperature of the heating.",
         parameters: &[count("degrees", 5, 30)],
-        requests: &["heat the house to {degrees} degrees", "set the heating to {degrees}", "make it {degrees} degrees in here"],
+        requests: &[
+            "heat the house to {degrees} degrees",
+            "set the heating to {degrees}",
+            "make it {degrees} degrees in here",
+        ],
     },
     Function {
         name: "set_light",
@@ -175,7 +187,11 @@ pub static CATALOG: [Function; 14] = [
         name: "set_timer",
         description: "Sets a timer.",
         parameters: &[count("minutes", 2, 180)],
-        requests: &["set a timer for {minutes} minutes", "wake me in {minutes} minutes", "ring after {minutes} minutes"],
+        requests: &[
+            "set a timer for {minutes} minutes",
+            "wake me in {minutes} minutes",
+            "ring after {minutes} minutes",
+        ],
     },
 ];
 
@@ -201,11 +217,13 @@ impl Domain {
 impl Function {
     /// `book_table(people: int, time: int)`.
     pub fn signature(&self) -> String {
-        let parameters: Vec<String> = self.parameters.iter().map(|p| format!("{}: {}", p.name, p.domain.type_name())).collect();
+        let parameters: Vec<String> =
+            self.parameters.iter().map(|p| format!("{}: {}", p.name, p.domain.type_name())).collect();
         format!("{}({})", self.name, parameters.join(", "))
     }
     pub fn spec(&self) -> ToolSpec {
-        let properties: serde_json::Map<String, Value> = self.parameters.iter().map(|p| (p.name.to_string(), p.domain.schema())).collect();
+        let properties: serde_json::Map<String, Value> =
+            self.parameters.iter().map(|p| (p.name.to_string(), p.domain.schema())).collect();
         let required: Vec<&str> = self.parameters.iter().map(|p| p.name).collect();
         ToolSpec {
             name: self.name.to_string(),

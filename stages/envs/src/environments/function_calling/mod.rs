@@ -12,7 +12,9 @@
 pub mod catalog;
 pub mod requests;
 
-use crate::environments::{AgentTurn, Demonstration, Environment, Episode, Outcome, ProblemGenerator, ScriptedTurn, Step};
+use crate::environments::{
+    AgentTurn, Demonstration, Environment, Episode, Outcome, ProblemGenerator, ScriptedTurn, Step,
+};
 use crate::formats::{ToolFormat, registry as formats};
 use crate::tools::ToolSpec;
 use crate::verifiers;
@@ -148,7 +150,15 @@ impl Episode for OneTurn {
         };
         let tool_errors = turn.calls.iter().filter(|call| call.is_err()).count() as u32;
         let tool_calls = turn.calls.len() as u32;
-        Ok(Step::Done(Outcome { answer, stop, status: Status::Ok, turns: 1, tool_calls, tool_errors, timed_out: false }))
+        Ok(Step::Done(Outcome {
+            answer,
+            stop,
+            status: Status::Ok,
+            turns: 1,
+            tool_calls,
+            tool_errors,
+            timed_out: false,
+        }))
     }
     fn poll(&mut self, _wait: Duration) -> Option<Step> {
         None
@@ -179,10 +189,19 @@ impl ProblemGenerator for FunctionCalling {
             source: FunctionCallingOptions::KIND.to_string(),
             split: String::new(),
             canonical,
-            reference: Some(generated.calls().iter().map(|call| self.format.render(call)).collect::<Vec<_>>().join("\n")),
+            reference: Some(
+                generated.calls().iter().map(|call| self.format.render(call)).collect::<Vec<_>>().join("\n"),
+            ),
         }
     }
-    fn demonstration(&self, level: u32, index: u64, chance: &Chance, _mistakes: f64, _mistake_chance: &Chance) -> Demonstration {
+    fn demonstration(
+        &self,
+        level: u32,
+        index: u64,
+        chance: &Chance,
+        _mistakes: f64,
+        _mistake_chance: &Chance,
+    ) -> Demonstration {
         let calls = requests::generate(level, index, chance).calls();
         Demonstration { turns: vec![ScriptedTurn::Calls(calls)], mistaken: false }
     }

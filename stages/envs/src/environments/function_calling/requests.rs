@@ -89,7 +89,8 @@ pub fn generate(level: u32, index: u64, chance: &Chance) -> Generated {
     };
     let mut functions: Vec<&'static Function> = CATALOG.iter().collect();
     draws.shuffle(&mut functions);
-    let wanted: Vec<&'static Function> = functions.iter().copied().filter(|f| arity.contains(&f.parameters.len())).take(calls).collect();
+    let wanted: Vec<&'static Function> =
+        functions.iter().copied().filter(|f| arity.contains(&f.parameters.len())).take(calls).collect();
     let requests: Vec<Request> = wanted.iter().map(|function| request(function, &mut draws)).collect();
     let others = functions.into_iter().filter(|f| !wanted.iter().any(|w| w.name == f.name)).take(shown - calls);
     let mut shown: Vec<&'static Function> = wanted.iter().copied().chain(others).collect();
@@ -145,7 +146,8 @@ impl Request {
         format!("{}/{}:{}", self.function.name, self.phrase, said.join(","))
     }
     fn call(&self) -> ToolCall {
-        let arguments = self.function.parameters.iter().zip(&self.said).map(|(p, s)| (p.name.to_string(), s.value.clone()));
+        let arguments =
+            self.function.parameters.iter().zip(&self.said).map(|(p, s)| (p.name.to_string(), s.value.clone()));
         ToolCall { name: self.function.name.to_string(), arguments: Value::Object(arguments.collect()) }
     }
 }
@@ -170,7 +172,8 @@ impl Generated {
     }
     /// The right calls as JSON.
     pub fn calls_json(&self) -> String {
-        let calls: Vec<Value> = self.calls().into_iter().map(|c| serde_json::json!({"arguments": c.arguments, "name": c.name})).collect();
+        let calls: Vec<Value> =
+            self.calls().into_iter().map(|c| serde_json::json!({"arguments": c.arguments, "name": c.name})).collect();
         Value::Array(calls).to_string()
     }
     /// Functions, phrases and values in one form.

@@ -12,7 +12,11 @@ fn environment(options: &Value) -> FunctionCalling {
 }
 
 fn gold(answer: &str) -> Problem {
-    Problem { answer: answer.to_string(), verifier: format!(r#"{{"kind":"calls","gold":{answer}}}"#), ..Problem::default() }
+    Problem {
+        answer: answer.to_string(),
+        verifier: format!(r#"{{"kind":"calls","gold":{answer}}}"#),
+        ..Problem::default()
+    }
 }
 
 fn outcome(environment: &FunctionCalling, text: &str) -> Outcome {
@@ -131,7 +135,10 @@ fn requests_say_every_value_and_show_every_function() {
             assert_eq!(calls::read(&problem.answer).unwrap(), calls);
             // The demonstration is the problem's answer, in every format.
             let demonstration = generator.demonstration(level, index, &chance, 1.0, &chance);
-            assert_eq!(demonstration, Demonstration { turns: vec![ScriptedTurn::Calls(calls.clone())], mistaken: false });
+            assert_eq!(
+                demonstration,
+                Demonstration { turns: vec![ScriptedTurn::Calls(calls.clone())], mistaken: false }
+            );
             let text = ScriptedTurn::Calls(calls).text(environment.format(), "");
             assert!(environment.verify(&problem, outcome(&environment, &text).answer.as_deref().unwrap()));
         }

@@ -99,7 +99,9 @@ impl Grid {
 /// Where things are, told without the walls.
 fn question(layout: &Layout) -> String {
     let (columns, rows) = layout.size();
-    let thing = |name: &str, place: Option<Place>| place.map_or_else(String::new, |place| format!(" {name} at {}.", shown(place)));
+    let thing = |name: &str, place: Option<Place>| {
+        place.map_or_else(String::new, |place| format!(" {name} at {}.", shown(place)))
+    };
     format!(
         "Walk to the goal. Grid {columns} by {rows}, 1,1 is northwest. You are at {}.{}{} Goal at {}.",
         shown(layout.start),

@@ -17,9 +17,15 @@ fn every_grid_has_its_parts_and_a_way_of_its_length() {
             let parts = usize::from(level > 2);
             assert_eq!((count('K'), count('D')), (parts, parts), "{}", grid.text);
             assert!((lengths[at].0..=lengths[at].1).contains(&grid.way.len()), "{}", grid.text);
-            let end = grid.way.iter().try_fold(grid.layout.first(), |state, action| grid.layout.act(state, *action)).unwrap();
+            let end =
+                grid.way.iter().try_fold(grid.layout.first(), |state, action| grid.layout.act(state, *action)).unwrap();
             assert_eq!(end.at, grid.layout.goal);
-            assert_eq!(grid.way.contains(&Action::PickUp) && grid.way.contains(&Action::Open), level > 2, "{}", grid.text);
+            assert_eq!(
+                grid.way.contains(&Action::PickUp) && grid.way.contains(&Action::Open),
+                level > 2,
+                "{}",
+                grid.text
+            );
         }
     }
 }
@@ -58,7 +64,8 @@ fn a_grid_reads_as_it_should() {
     let layout = Layout::parse(&text).unwrap();
     let way = layout.shortest().unwrap();
     let problem = Grid { text, layout, way }.problem(3);
-    let expected = "Walk to the goal. Grid 3 by 3, 1,1 is northwest. You are at 1,1. Key at 3,1. Locked door at 3,2. Goal at 1,3.";
+    let expected =
+        "Walk to the goal. Grid 3 by 3, 1,1 is northwest. You are at 1,1. Key at 3,1. Locked door at 3,2. Goal at 1,3.";
     assert_eq!(problem.question(), expected);
     assert_eq!(problem.canonical, "A.K/##D/G..");
     assert_eq!(problem.reference.as_deref(), Some("east\neast\npick up\nopen\nsouth\nsouth\nwest\nwest"));

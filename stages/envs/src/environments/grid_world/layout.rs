@@ -106,7 +106,9 @@ impl Layout {
         }
         let width = rows.first().map_or(0, Vec::len);
         if rows.len() > MOST || width > MOST || rows.iter().any(|row| row.len() != width) {
-            return Err(bad(format!("its rows are not of one length, or there are more than {MOST} cells in a direction")));
+            return Err(bad(format!(
+                "its rows are not of one length, or there are more than {MOST} cells in a direction"
+            )));
         }
         match (starts.as_slice(), goals.as_slice(), keys.as_slice(), doors.as_slice()) {
             ([start], [goal], [] | [_], [] | [_]) => {
@@ -140,7 +142,9 @@ impl Layout {
             Action::PickUp if self.key == Some(state.at) && !state.has_key => Ok(State { has_key: true, ..state }),
             Action::PickUp => Err("there is nothing to pick up here"),
             Action::Open => {
-                let next_to = Action::DIRECTIONS.iter().any(|d| self.ahead(state.at, *d).is_some_and(|(_, cell)| cell == Cell::Door));
+                let next_to = Action::DIRECTIONS
+                    .iter()
+                    .any(|d| self.ahead(state.at, *d).is_some_and(|(_, cell)| cell == Cell::Door));
                 match (next_to && !state.open, state.has_key) {
                     (true, true) => Ok(State { open: true, ..state }),
                     (true, false) => Err("the door is locked and you have no key"),
@@ -156,7 +160,9 @@ impl Layout {
     }
     /// What the agent sees: `at 2,3: north floor, east wall, south key, west locked door`; places count from 1.
     pub fn view(&self, state: State) -> String {
-        let sees = |d: &Action| format!("{} {}", d.name(), self.look(state, self.ahead(state.at, *d).map_or(Cell::Wall, |(_, cell)| cell)));
+        let sees = |d: &Action| {
+            format!("{} {}", d.name(), self.look(state, self.ahead(state.at, *d).map_or(Cell::Wall, |(_, cell)| cell)))
+        };
         let around: Vec<String> = Action::DIRECTIONS.iter().map(sees).collect();
         let here = if self.key == Some(state.at) && !state.has_key { "; a key is here" } else { "" };
         let held = if state.has_key { "; you have the key" } else { "" };

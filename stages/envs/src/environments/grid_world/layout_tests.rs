@@ -60,8 +60,14 @@ fn the_agent_sees_four_cells_and_what_it_has() {
     assert_eq!(layout.view(on_key), "at 3,1: north wall, east wall, south locked door, west floor; a key is here");
     let opened = walk(&layout, &[East, East, PickUp, Open]);
     assert_eq!(layout.view(opened), "at 3,1: north wall, east wall, south open door, west floor; you have the key");
-    assert_eq!(layout.view(State { at: (1, 2), ..opened }), "at 2,3: north wall, east floor, south wall, west goal; you have the key");
-    assert_eq!(layout.view(State { at: (1, 0), ..opened }), "at 2,1: north wall, east floor, south wall, west floor; you have the key");
+    assert_eq!(
+        layout.view(State { at: (1, 2), ..opened }),
+        "at 2,3: north wall, east floor, south wall, west goal; you have the key"
+    );
+    assert_eq!(
+        layout.view(State { at: (1, 0), ..opened }),
+        "at 2,1: north wall, east floor, south wall, west floor; you have the key"
+    );
 }
 
 #[test]
@@ -80,7 +86,12 @@ fn names_are_read_back_and_spelled_freely() {
     for action in Action::ALL {
         assert_eq!(Action::read(action.name()), Some(action));
     }
-    let spelled = [(" North\n", Action::North), ("move west", Action::West), ("go east", Action::East), ("pick_up", Action::PickUp)];
+    let spelled = [
+        (" North\n", Action::North),
+        ("move west", Action::West),
+        ("go east", Action::East),
+        ("pick_up", Action::PickUp),
+    ];
     for (text, action) in spelled {
         assert_eq!(Action::read(text), Some(action), "{text}");
     }

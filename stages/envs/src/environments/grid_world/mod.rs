@@ -8,7 +8,8 @@ pub mod layout;
 
 use crate::environments::dialogue::Dialogue;
 use crate::environments::{
-    Demonstration, DialogueEnvironment, DialogueOptions, Episode, InDialogue, OwnOptions, ProblemGenerator, Reply, ScriptedTurn, World,
+    Demonstration, DialogueEnvironment, DialogueOptions, Episode, InDialogue, OwnOptions, ProblemGenerator, Reply,
+    ScriptedTurn, World,
 };
 use crate::tools::tool::text_argument;
 use crate::tools::{Ticket, ToolCall, ToolHost, ToolResult, ToolSpec};
@@ -80,10 +81,13 @@ impl GridWorld {
 /// The layout that a problem's verifier holds.
 fn layout(problem: &Problem) -> Result<Layout> {
     let place = || format!("problem `{}`", problem.id);
-    let data = serde_json::from_str(&problem.verifier).map_err(|e| Error::data(format!("its verifier is no JSON: {e}")));
+    let data =
+        serde_json::from_str(&problem.verifier).map_err(|e| Error::data(format!("its verifier is no JSON: {e}")));
     let data: Value = data.at(place())?;
     let text = data.get("layout").and_then(Value::as_str);
-    let text = text.ok_or_else(|| Error::data("its verifier holds no `layout`").help("take problems that were made for `grid-world`"));
+    let text = text.ok_or_else(|| {
+        Error::data("its verifier holds no `layout`").help("take problems that were made for `grid-world`")
+    });
     Layout::parse(text.at(place())?).at(place())
 }
 
@@ -154,7 +158,14 @@ impl ProblemGenerator for GridWorld {
     fn problem(&self, level: u32, index: u64, chance: &Chance) -> Problem {
         Grid::at(level, index, chance).problem(level.clamp(1, generator::MAX_LEVEL))
     }
-    fn demonstration(&self, level: u32, index: u64, chance: &Chance, mistakes: f64, mistake_chance: &Chance) -> Demonstration {
+    fn demonstration(
+        &self,
+        level: u32,
+        index: u64,
+        chance: &Chance,
+        mistakes: f64,
+        mistake_chance: &Chance,
+    ) -> Demonstration {
         let grid = Grid::at(level, index, chance);
         let mut draws = mistake_chance.at("mistake", &[]);
         let mistaken = draws.uniform() < mistakes;

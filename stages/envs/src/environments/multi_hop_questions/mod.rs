@@ -11,7 +11,8 @@ pub mod world;
 use crate::environments::answer::marked_or_last_line;
 use crate::environments::dialogue::Dialogue;
 use crate::environments::{
-    Demonstration, DialogueEnvironment, DialogueOptions, Episode, InDialogue, OwnOptions, ProblemGenerator, ScriptedTurn,
+    Demonstration, DialogueEnvironment, DialogueOptions, Episode, InDialogue, OwnOptions, ProblemGenerator,
+    ScriptedTurn,
 };
 use crate::tools::search::{self, SearchIndex, SearchSession, read_passages};
 use crate::tools::{ToolCall, ToolHost, ToolSpec};
@@ -101,7 +102,8 @@ pub struct MultiHopQuestions {
 
 impl MultiHopQuestions {
     pub fn new(options: MultiHopQuestionsOptions, host: &Arc<ToolHost>) -> Result<Self> {
-        let dialogue = Dialogue::with_tools(options.dialogue, host, &MultiHopQuestionsOwn::tools(), marked_or_last_line)?;
+        let dialogue =
+            Dialogue::with_tools(options.dialogue, host, &MultiHopQuestionsOwn::tools(), marked_or_last_line)?;
         Ok(Self { dialogue, options: options.own, world: OnceLock::new(), index: OnceLock::new() })
     }
     fn world(&self) -> &World {
@@ -153,7 +155,14 @@ impl ProblemGenerator for MultiHopQuestions {
     fn problem(&self, level: u32, index: u64, chance: &Chance) -> Problem {
         Question::at(self.world(), level, index, chance).problem()
     }
-    fn demonstration(&self, level: u32, index: u64, chance: &Chance, mistakes: f64, mistake_chance: &Chance) -> Demonstration {
+    fn demonstration(
+        &self,
+        level: u32,
+        index: u64,
+        chance: &Chance,
+        mistakes: f64,
+        mistake_chance: &Chance,
+    ) -> Demonstration {
         let question = Question::at(self.world(), level, index, chance);
         let mut draws = mistake_chance.at("mistake", &[]);
         let wanted = draws.uniform() < mistakes;
@@ -162,7 +171,8 @@ impl ProblemGenerator for MultiHopQuestions {
         let mistake = mistake.map(|hop| misspelled(&self.world().entities[hop.subject].name, self.world(), &mut draws));
         let mistaken = mistake.is_some();
         let queries = mistake.into_iter().chain(question.unknown().map(|hop| question.query(hop)));
-        let calls = queries.map(|query| ToolCall { name: search::NAME.to_string(), arguments: json!({"query": query}) });
+        let calls =
+            queries.map(|query| ToolCall { name: search::NAME.to_string(), arguments: json!({"query": query}) });
         let answer = ScriptedTurn::Say(question.answer().to_string());
         Demonstration { turns: calls.map(ScriptedTurn::Call).chain([answer]).collect(), mistaken }
     }

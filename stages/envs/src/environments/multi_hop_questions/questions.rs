@@ -66,7 +66,8 @@ impl<'a> Question<'a> {
             id: format!("mh{level}-{}", Digest::of(canonical.as_bytes()).short()),
             messages: vec![Message::new("user", self.text())],
             answer: self.answer().to_string(),
-            verifier: json!({"kind": "text", "world": self.world.label, "known": searches == 0, "searches": searches}).to_string(),
+            verifier: json!({"kind": "text", "world": self.world.label, "known": searches == 0, "searches": searches})
+                .to_string(),
             environment: "multi-hop-questions".to_string(),
             level,
             source: "multi-hop-questions".to_string(),
@@ -159,7 +160,9 @@ mod tests {
                 let mut words = problem.question().split(|c: char| !c.is_alphanumeric());
                 assert!(words.all(|word| word != problem.answer), "{}", problem.question());
                 assert_eq!(problem.question().matches(" of ").count(), level as usize);
-                let told = of_canonical.entry(problem.canonical.clone()).or_insert_with(|| (problem.id.clone(), problem.answer.clone()));
+                let told = of_canonical
+                    .entry(problem.canonical.clone())
+                    .or_insert_with(|| (problem.id.clone(), problem.answer.clone()));
                 assert_eq!(*told, (problem.id, problem.answer));
             }
         }
@@ -183,7 +186,10 @@ mod tests {
         assert_eq!(problem.answer, name(second.object));
         assert_eq!(problem.canonical, format!("1/100:{}>founder>birthplace", name(3)));
         let (company, person, town) = (name(3), name(first.object), name(second.object));
-        assert_eq!(problem.reference.unwrap(), format!("The founder of {company} is {person}. The birthplace of {person} is {town}."));
+        assert_eq!(
+            problem.reference.unwrap(),
+            format!("The founder of {company} is {person}. The birthplace of {person} is {town}.")
+        );
         assert_eq!(question.query(&second), format!("birthplace of {person}"));
         let who = Question { hops: vec![first], form: 0, ..question.clone() };
         assert_eq!(who.problem().question(), format!("Who is the founder of {company}?"));

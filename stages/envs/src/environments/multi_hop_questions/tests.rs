@@ -99,11 +99,15 @@ fn problems_of_another_world_are_refused() {
 #[test]
 fn a_corpus_of_ones_own_is_searched_and_makes_no_problems() {
     let file = NamedTempFile::new().unwrap();
-    let passages = [json!({"id": "1", "title": "Oslo", "text": "Oslo lies on a fjord."}), json!({"id": "2", "text": "Rome does not."})];
+    let passages = [
+        json!({"id": "1", "title": "Oslo", "text": "Oslo lies on a fjord."}),
+        json!({"id": "2", "text": "Rome does not."}),
+    ];
     std::fs::write(file.path(), passages.map(|p| format!("{p}\n")).concat()).unwrap();
     let environment = environment(json!({"corpus": file.path(), "top_k": 1}));
     assert!(environment.generator().is_none());
-    let problem = Problem { answer: "Oslo".to_string(), verifier: r#"{"kind":"text"}"#.to_string(), ..Problem::default() };
+    let problem =
+        Problem { answer: "Oslo".to_string(), verifier: r#"{"kind":"text"}"#.to_string(), ..Problem::default() };
     let search = ToolCall { name: "search".to_string(), arguments: json!({"query": "fjord"}) };
     let turns = [ScriptedTurn::Call(search), ScriptedTurn::Say("It lies there:\noslo".to_string())];
     let (results, answer) = play(&environment, &problem, &turns);
@@ -123,7 +127,10 @@ fn every_mistake_in_the_options_has_its_place() {
         PartOptions::check(&options).into_iter().map(|p| p.pointer).collect()
     };
     assert_eq!(pointers(json!({})), Vec::<String>::new());
-    assert_eq!(pointers(json!({"facts_size": 3, "known_share": 1.5, "top_k": 0})), ["/facts_size", "/known_share", "/top_k"]);
+    assert_eq!(
+        pointers(json!({"facts_size": 3, "known_share": 1.5, "top_k": 0})),
+        ["/facts_size", "/known_share", "/top_k"]
+    );
     assert_eq!(pointers(json!({"corpus": "x.jsonl", "known_share": 0.5})), ["/known_share"]);
     assert_eq!(pointers(json!({"tools": ["python"]})), ["/format"], "raw code is for one tool");
     assert_eq!(pointers(json!({"tools": ["python"], "format": "hermes"})), Vec::<String>::new());

@@ -146,7 +146,11 @@ impl World {
         let sentence = |((relation, object), form): ((&Relation, &usize), &u64)| {
             let (subject, noun, object) = (&entity.name, relation.noun, &self.entities[*object].name);
             // Both forms have the noun, so that a search for it finds the fact.
-            if *form == 0 { format!("The {noun} of {subject} is {object}.") } else { format!("{subject} has {object} as {noun}.") }
+            if *form == 0 {
+                format!("The {noun} of {subject} is {object}.")
+            } else {
+                format!("{subject} has {object} as {noun}.")
+            }
         };
         facts.map(sentence).collect::<Vec<_>>().join(" ")
     }

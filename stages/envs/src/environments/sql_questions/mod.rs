@@ -10,7 +10,8 @@ pub mod tables;
 use crate::environments::answer::marked_or_last_line;
 use crate::environments::dialogue::Dialogue;
 use crate::environments::{
-    Demonstration, DialogueEnvironment, DialogueOptions, Episode, InDialogue, OwnOptions, ProblemGenerator, ScriptedTurn,
+    Demonstration, DialogueEnvironment, DialogueOptions, Episode, InDialogue, OwnOptions, ProblemGenerator,
+    ScriptedTurn,
 };
 use crate::tools::sql::{self, Database, DatabaseData, SqlLimits, SqlSession};
 use crate::tools::{ToolCall, ToolHost, ToolSpec};
@@ -23,7 +24,8 @@ use trainyard_core::error::Context as _;
 use trainyard_core::{Chance, Error, OptionProblem, Result};
 use trainyard_tables::Problem;
 
-const FORM: &str = r#"write "database": {"schema": "CREATE TABLE …", "rows": {"table": [[1, "a"]]}} into the problem's `verifier`"#;
+const FORM: &str =
+    r#"write "database": {"schema": "CREATE TABLE …", "rows": {"table": [[1, "a"]]}} into the problem's `verifier`"#;
 
 /// The tables of its own problems and the limits of a query.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -87,7 +89,11 @@ impl SqlQuestions {
         let SqlQuestionsOwn { rows, max_steps, max_rows } = options.own;
         let output_bytes = options.dialogue.limits.output_bytes as usize;
         let dialogue = Dialogue::with_tools(options.dialogue, host, &SqlQuestionsOwn::tools(), marked_or_last_line)?;
-        Ok(Self { dialogue, rows: rows as usize, limits: SqlLimits { steps: max_steps, rows: max_rows as usize, output_bytes } })
+        Ok(Self {
+            dialogue,
+            rows: rows as usize,
+            limits: SqlLimits { steps: max_steps, rows: max_rows as usize, output_bytes },
+        })
     }
     fn question(&self, level: u32, index: u64, chance: &Chance) -> Question {
         Question::at(self.rows, level, index, chance)
@@ -96,10 +102,13 @@ impl SqlQuestions {
 
 /// The database that a problem brings.
 fn database_of(problem: &Problem) -> Result<DatabaseData> {
-    let data: Value =
-        serde_json::from_str(&problem.verifier).map_err(|e| Error::data(format!("its verifier is no JSON: {e}")).help(FORM))?;
-    let Some(database) = data.get("database") else { return Err(Error::data("its verifier has no `database`").help(FORM)) };
-    DatabaseData::deserialize(database).map_err(|e| Error::data(format!("its `database` cannot be read: {e}")).help(FORM))
+    let data: Value = serde_json::from_str(&problem.verifier)
+        .map_err(|e| Error::data(format!("its verifier is no JSON: {e}")).help(FORM))?;
+    let Some(database) = data.get("database") else {
+        return Err(Error::data("its verifier has no `database`").help(FORM));
+    };
+    DatabaseData::deserialize(database)
+        .map_err(|e| Error::data(format!("its `database` cannot be read: {e}")).help(FORM))
 }
 
 impl DialogueEnvironment for SqlQuestions {
@@ -125,7 +134,14 @@ impl ProblemGenerator for SqlQuestions {
     fn problem(&self, level: u32, index: u64, chance: &Chance) -> Problem {
         self.question(level, index, chance).problem()
     }
-    fn demonstration(&self, level: u32, index: u64, chance: &Chance, mistakes: f64, mistake_chance: &Chance) -> Demonstration {
+    fn demonstration(
+        &self,
+        level: u32,
+        index: u64,
+        chance: &Chance,
+        mistakes: f64,
+        mistake_chance: &Chance,
+    ) -> Demonstration {
         let question = self.question(level, index, chance);
         let mut draws = mistake_chance.at("mistake", &[]);
         let mistake = (draws.uniform() < mistakes).then(|| question.mistake(&mut draws));

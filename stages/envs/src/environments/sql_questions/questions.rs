@@ -67,7 +67,11 @@ impl Question {
     }
     /// The query with a mistake that SQLite reports: a table that is not there, or a word out of order.
     pub fn mistake(&self, draws: &mut Draws) -> String {
-        if draws.below(2) == 0 { self.query.replace("staff", "staffs") } else { self.query.replacen("SELECT ", "SELECT FROM ", 1) }
+        if draws.below(2) == 0 {
+            self.query.replace("staff", "staffs")
+        } else {
+            self.query.replacen("SELECT ", "SELECT FROM ", 1)
+        }
     }
 }
 
@@ -170,9 +174,14 @@ fn join(tables: &Tables, draws: &mut Draws) -> Asked {
     let (asked, value, answer) = if draws.below(2) == 0 {
         (format!("How many sales of {} are", sale.item), "COUNT(*)", sales.count() as i64)
     } else {
-        (format!("What is the total amount of sales of {}", sale.item), "SUM(amount)", sales.map(|s| s.amount).sum::<i64>())
+        (
+            format!("What is the total amount of sales of {}", sale.item),
+            "SUM(amount)",
+            sales.map(|s| s.amount).sum::<i64>(),
+        )
     };
-    let tail = format!("FROM sales JOIN staff ON staff.id = seller WHERE item = '{}' AND {}", sale.item, condition.sql());
+    let tail =
+        format!("FROM sales JOIN staff ON staff.id = seller WHERE item = '{}' AND {}", sale.item, condition.sql());
     Asked::new(format!("{asked} by staff who {}?", condition.words()), format!("SELECT {value} {tail}"), answer)
 }
 
@@ -195,7 +204,9 @@ fn groups(tables: &Tables, draws: &mut Draws) -> Asked {
         (format!("{least} sales or more"), "COUNT(*)")
     };
     let text = format!("How many {who} have {what}?");
-    let inner = format!("SELECT {column} FROM sales JOIN staff ON staff.id = seller GROUP BY {column} HAVING {value} >= {least}");
+    let inner = format!(
+        "SELECT {column} FROM sales JOIN staff ON staff.id = seller GROUP BY {column} HAVING {value} >= {least}"
+    );
     Asked::new(text, format!("SELECT COUNT(*) FROM ({inner})"), totals.iter().filter(|total| **total >= least).count())
 }
 
@@ -221,11 +232,20 @@ mod tests {
         for rows in [2, 12, 60] {
             for level in 1..=MAX_LEVEL {
                 for (question, database) in questions(rows, level, 40) {
-                    assert_eq!(database.query(&question.query).as_ref(), Ok(&question.answer), "{} {}", question.text, question.query);
+                    assert_eq!(
+                        database.query(&question.query).as_ref(),
+                        Ok(&question.answer),
+                        "{} {}",
+                        question.text,
+                        question.query
+                    );
                     assert!(!question.answer.is_empty() && question.answer != "0", "{}", question.query);
                     let problem = question.problem();
                     assert_eq!(problem.level, level);
-                    assert!(canonical.insert(problem.canonical) || rows == 2, "tables of {rows} rows are hardly ever the same");
+                    assert!(
+                        canonical.insert(problem.canonical) || rows == 2,
+                        "tables of {rows} rows are hardly ever the same"
+                    );
                 }
             }
         }
@@ -233,7 +253,9 @@ mod tests {
 
     #[test]
     fn every_level_has_its_own_form_of_query() {
-        let shape = |query: &str| (query.contains("JOIN"), query.contains("GROUP BY"), query.contains("ORDER BY"), query.contains("(*)"));
+        let shape = |query: &str| {
+            (query.contains("JOIN"), query.contains("GROUP BY"), query.contains("ORDER BY"), query.contains("(*)"))
+        };
         for level in 1..=MAX_LEVEL {
             for (question, _) in questions(12, level, 20) {
                 let (join, group, order, count) = shape(&question.query);
@@ -261,7 +283,13 @@ mod tests {
     /// Three people, four sales; answers by hand.
     #[test]
     fn conditions_and_groups_are_those_that_are_said() {
-        let worker = |id: i64, town: &str, age: i64, pay: i64| Worker { id, name: format!("W{id}"), town: town.to_string(), age, pay };
+        let worker = |id: i64, town: &str, age: i64, pay: i64| Worker {
+            id,
+            name: format!("W{id}"),
+            town: town.to_string(),
+            age,
+            pay,
+        };
         let staff = vec![worker(1, "Tarvo", 30, 200), worker(2, "Tarvo", 40, 300), worker(3, "Belu", 40, 100)];
         let sale = |id: i64, seller: usize, amount: i64| Sale { id, seller, item: "figs", amount };
         let tables = Tables { staff, sales: vec![sale(1, 0, 5), sale(2, 1, 7), sale(3, 1, 1), sale(4, 2, 9)] };

@@ -63,14 +63,27 @@ impl Tables {
         let mut sales = Vec::with_capacity(2 * rows);
         for i in 0..2 * rows {
             let seller = if i < rows { i } else { draws.below(rows as u64) as usize };
-            sales.push(Sale { id: i as i64 + 1, seller, item: draws.choose::<&str>(&ITEMS), amount: draws.between(1, 99) });
+            sales.push(Sale {
+                id: i as i64 + 1,
+                seller,
+                item: draws.choose::<&str>(&ITEMS),
+                amount: draws.between(1, 99),
+            });
         }
         Self { staff, sales }
     }
     /// The database that the agent queries.
     pub fn data(&self) -> DatabaseData {
-        let staff = self.staff.iter().map(|w| vec![json!(w.id), json!(w.name), json!(w.town), json!(w.age), json!(w.pay)]).collect();
-        let sales = self.sales.iter().map(|s| vec![json!(s.id), json!(self.seller(s).id), json!(s.item), json!(s.amount)]).collect();
+        let staff = self
+            .staff
+            .iter()
+            .map(|w| vec![json!(w.id), json!(w.name), json!(w.town), json!(w.age), json!(w.pay)])
+            .collect();
+        let sales = self
+            .sales
+            .iter()
+            .map(|s| vec![json!(s.id), json!(self.seller(s).id), json!(s.item), json!(s.amount)])
+            .collect();
         let rows = BTreeMap::from([("staff".to_string(), staff), ("sales".to_string(), sales)]);
         DatabaseData { schema: SCHEMA.to_string(), rows }
     }

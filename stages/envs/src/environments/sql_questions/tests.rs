@@ -55,10 +55,17 @@ fn demonstrations_solve_their_problems_with_and_without_a_mistake() {
 #[test]
 fn any_problem_with_a_database_can_be_asked() {
     let database = json!({"schema": "CREATE TABLE t(x TEXT)", "rows": {"t": [["Oslo"], ["Rome"]]}});
-    let problem =
-        Problem { answer: "oslo".to_string(), verifier: json!({"kind": "text", "database": database}).to_string(), ..Problem::default() };
+    let problem = Problem {
+        answer: "oslo".to_string(),
+        verifier: json!({"kind": "text", "database": database}).to_string(),
+        ..Problem::default()
+    };
     let environment = environment(json!({"max_rows": 1}));
-    let turns = [call("DELETE FROM t"), call("SELECT x FROM t ORDER BY x"), ScriptedTurn::Say("The first one:\n#### Oslo".to_string())];
+    let turns = [
+        call("DELETE FROM t"),
+        call("SELECT x FROM t ORDER BY x"),
+        ScriptedTurn::Say("The first one:\n#### Oslo".to_string()),
+    ];
     let (results, errors, answer) = play(&environment, &problem, &turns);
     assert_eq!((errors, answer.as_deref()), (1, Some("Oslo")));
     assert_eq!(results, ["error: only one SELECT is allowed; nothing can be changed", "Oslo\n... (more rows)"]);

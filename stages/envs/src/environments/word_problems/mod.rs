@@ -7,7 +7,8 @@ pub mod generator;
 
 use crate::environments::dialogue::Dialogue;
 use crate::environments::{
-    Demonstration, DialogueEnvironment, DialogueOptions, InDialogue, OwnOptions, ProblemGenerator, ScriptedTurn, mistakes,
+    Demonstration, DialogueEnvironment, DialogueOptions, InDialogue, OwnOptions, ProblemGenerator, ScriptedTurn,
+    mistakes,
 };
 use crate::tools::ToolHost;
 use schemars::JsonSchema;
@@ -77,7 +78,14 @@ impl ProblemGenerator for WordProblems {
     fn problem(&self, level: u32, index: u64, chance: &Chance) -> Problem {
         generator::generate(level, index, chance).problem
     }
-    fn demonstration(&self, level: u32, index: u64, chance: &Chance, mistakes: f64, mistake_chance: &Chance) -> Demonstration {
+    fn demonstration(
+        &self,
+        level: u32,
+        index: u64,
+        chance: &Chance,
+        mistakes: f64,
+        mistake_chance: &Chance,
+    ) -> Demonstration {
         let generated = generator::generate(level, index, chance);
         let python = self.0.options().tools.first().is_some_and(|name| name == "python");
         let programs = if python {

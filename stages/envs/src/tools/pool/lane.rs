@@ -89,7 +89,8 @@ impl Lane {
     /// Blocks for work; empty when the lane is shut and nothing is left.
     pub fn take(&self) -> Vec<Work> {
         let state = self.lock();
-        let idle = |s: &mut State| !s.shut && s.queue.len() < MAX_BATCH && !s.queue.iter().any(|w| matches!(w, Work::Call(_)));
+        let idle =
+            |s: &mut State| !s.shut && s.queue.len() < MAX_BATCH && !s.queue.iter().any(|w| matches!(w, Work::Call(_)));
         let mut state = self.wake.wait_while(state, idle).unwrap_or_else(PoisonError::into_inner);
         let count = state.queue.len().min(MAX_BATCH);
         state.queue.drain(..count).collect()

@@ -33,7 +33,9 @@ impl Pool {
             let thread = std::thread::Builder::new().name(format!("tools-{index}"));
             let handle = thread.spawn(move || driver.run());
             pool.lanes.push(lane);
-            pool.drivers.push(handle.map_err(|e| Error::retryable(format!("cannot start a thread for tool worker {index}: {e}")))?);
+            pool.drivers.push(
+                handle.map_err(|e| Error::retryable(format!("cannot start a thread for tool worker {index}: {e}")))?,
+            );
         }
         Ok(pool)
     }

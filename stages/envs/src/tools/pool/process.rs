@@ -20,8 +20,8 @@ impl Program {
         if let Some(path) = std::env::var_os(WORKER_VARIABLE) {
             return Ok(Self(PathBuf::from(path)));
         }
-        let own =
-            std::env::current_exe().map_err(|e| Error::invalid(format!("cannot find this program's own file for tool workers: {e}")))?;
+        let own = std::env::current_exe()
+            .map_err(|e| Error::invalid(format!("cannot find this program's own file for tool workers: {e}")))?;
         // A file that was replaced while it runs is still to be had under this name.
         Ok(Self(if own.exists() { own } else { PathBuf::from("/proc/self/exe") }))
     }
@@ -96,7 +96,10 @@ impl Process {
         }
     }
     fn readable(&self, within: Duration) -> io::Result<bool> {
-        let timeout = Timespec { tv_sec: i64::try_from(within.as_secs()).unwrap_or(i64::MAX), tv_nsec: i64::from(within.subsec_nanos()) };
+        let timeout = Timespec {
+            tv_sec: i64::try_from(within.as_secs()).unwrap_or(i64::MAX),
+            tv_nsec: i64::from(within.subsec_nanos()),
+        };
         match poll(&mut [PollFd::new(&self.stdout, PollFlags::IN)], Some(&timeout)) {
             Ok(count) => Ok(count > 0),
             Err(rustix::io::Errno::INTR) => Ok(false),

@@ -12,7 +12,10 @@ use tantivy::directory::RamDirectory;
 use tantivy::query::BooleanQuery;
 use tantivy::schema::{Field, IndexRecordOption, Schema, TextFieldIndexing, TextOptions};
 use tantivy::tokenizer::{Token, TokenStream as _};
-use tantivy::{Index, IndexReader, IndexSettings, ReloadPolicy, Searcher, SingleSegmentIndexWriter, TantivyDocument, TantivyError, Term};
+use tantivy::{
+    Index, IndexReader, IndexSettings, ReloadPolicy, Searcher, SingleSegmentIndexWriter, TantivyDocument, TantivyError,
+    Term,
+};
 use trainyard_core::{Error, Result};
 
 /// Bytes from which the size of the writer's first table follows; it grows beyond them.
@@ -47,7 +50,8 @@ impl SearchIndex {
             return Ok(None);
         }
         let query = BooleanQuery::new_multiterms_query(terms);
-        let mut found = self.searcher.search(&query, &TopDocs::with_limit(most.max(1)).order_by_score()).map_err(|e| ours(&e))?;
+        let mut found =
+            self.searcher.search(&query, &TopDocs::with_limit(most.max(1)).order_by_score()).map_err(|e| ours(&e))?;
         found.sort_by(|(a, at), (b, other)| b.total_cmp(a).then_with(|| at.cmp(other)));
         Ok(Some(found.into_iter().filter_map(|(_, at)| self.passages.get(at.doc_id as usize)).collect()))
     }
@@ -89,7 +93,8 @@ mod tests {
     use super::*;
 
     fn index(texts: &[&str]) -> SearchIndex {
-        let passage = |(i, text): (usize, &&str)| Passage { id: i.to_string(), title: String::new(), text: (*text).to_string() };
+        let passage =
+            |(i, text): (usize, &&str)| Passage { id: i.to_string(), title: String::new(), text: (*text).to_string() };
         SearchIndex::build(texts.iter().enumerate().map(passage).collect()).unwrap()
     }
 
@@ -112,7 +117,8 @@ mod tests {
 
     #[test]
     fn ties_keep_the_order_of_the_corpus_at_every_cut() {
-        let texts: Vec<String> = (0..300).map(|i| format!("same words {}", if i % 3 == 0 { "here" } else { "there" })).collect();
+        let texts: Vec<String> =
+            (0..300).map(|i| format!("same words {}", if i % 3 == 0 { "here" } else { "there" })).collect();
         let index = index(&texts.iter().map(String::as_str).collect::<Vec<_>>());
         for most in [1, 2, 7, 50] {
             assert_eq!(ids(&index, "here", most), (0..most).map(|i| 3 * i).collect::<Vec<_>>());

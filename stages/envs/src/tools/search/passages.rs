@@ -35,15 +35,20 @@ pub fn read_passages(file: &Path) -> Result<Vec<Passage>> {
         let wrong = |what: String| Error::data(format!("{}:{}: {what}", file.display(), number + 1));
         let passage: Passage = serde_json::from_str(&line).map_err(|e| wrong(format!("no passage: {e}")).help(FORM))?;
         if passage.text.trim().is_empty() {
-            return Err(wrong(format!("passage `{}` has no text", passage.id)).help("remove the line, or give it a text"));
+            return Err(
+                wrong(format!("passage `{}` has no text", passage.id)).help("remove the line, or give it a text")
+            );
         }
         if !ids.insert(passage.id.clone()) {
-            return Err(wrong(format!("the id `{}` was used before", passage.id)).help("give every passage its own `id`"));
+            return Err(
+                wrong(format!("the id `{}` was used before", passage.id)).help("give every passage its own `id`")
+            );
         }
         passages.push(passage);
     }
     if passages.is_empty() {
-        return Err(Error::data(format!("{}: no passage", file.display())).help("give a file of JSON Lines with one passage a line"));
+        return Err(Error::data(format!("{}: no passage", file.display()))
+            .help("give a file of JSON Lines with one passage a line"));
     }
     Ok(passages)
 }
@@ -61,9 +66,11 @@ mod tests {
 
     #[test]
     fn passages_are_read_in_file_order() {
-        let text = "{\"id\": \"a\", \"title\": \"A\", \"text\": \"one\"}\n\n{\"id\": \"b\", \"text\": \"two\", \"page\": 3}\n";
+        let text =
+            "{\"id\": \"a\", \"title\": \"A\", \"text\": \"one\"}\n\n{\"id\": \"b\", \"text\": \"two\", \"page\": 3}\n";
         let passages = read_passages(file(text).path()).unwrap();
-        let seen: Vec<(&str, &str, &str)> = passages.iter().map(|p| (p.id.as_str(), p.title.as_str(), p.text.as_str())).collect();
+        let seen: Vec<(&str, &str, &str)> =
+            passages.iter().map(|p| (p.id.as_str(), p.title.as_str(), p.text.as_str())).collect();
         assert_eq!(seen, [("a", "A", "one"), ("b", "", "two")]);
     }
 

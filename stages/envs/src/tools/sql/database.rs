@@ -72,7 +72,8 @@ pub struct Database {
 impl Database {
     /// Makes the database and locks it. An error of kind data says what the data has wrong.
     pub fn load(data: &DatabaseData, limits: SqlLimits) -> Result<Self> {
-        let connection = Connection::open_in_memory().map_err(|e| Error::retryable(format!("a database could not be opened: {e}")))?;
+        let connection = Connection::open_in_memory()
+            .map_err(|e| Error::retryable(format!("a database could not be opened: {e}")))?;
         fill(&connection, data)?;
         let spent = Arc::new(AtomicU64::new(0));
         lock(&connection, &limits, &spent).map_err(|e| Error::bug(format!("a database could not be locked: {e}")))?;
@@ -100,7 +101,10 @@ impl Database {
             let line = line(row, columns).map_err(failed)?;
             let fits = text.len() + usize::from(count > 0) + line.len() <= self.limits.output_bytes;
             if count == 0 && !fits {
-                return Err(Failure::Query(format!("a row is longer than {} bytes; ask for less", self.limits.output_bytes)));
+                return Err(Failure::Query(format!(
+                    "a row is longer than {} bytes; ask for less",
+                    self.limits.output_bytes
+                )));
             }
             if !fits || count == self.limits.rows {
                 text.push('\n');
@@ -147,8 +151,10 @@ fn fill(connection: &Connection, data: &DatabaseData) -> Result<()> {
         for (number, row) in rows.iter().enumerate() {
             let cells = row.iter().map(cell).collect::<Option<Vec<_>>>();
             let cells = cells.filter(|cells| cells.len() == first.len()).ok_or_else(|| {
-                Error::data(format!("row {number} of table `{table}` has other columns than the first, or a value that is a list or map"))
-                    .help("give every row the same number of numbers, texts, booleans or nulls")
+                Error::data(format!(
+                    "row {number} of table `{table}` has other columns than the first, or a value that is a list or map"
+                ))
+                .help("give every row the same number of numbers, texts, booleans or nulls")
             })?;
             statement.execute(params_from_iter(cells)).map_err(wrong)?;
         }

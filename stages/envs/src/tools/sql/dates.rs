@@ -27,23 +27,30 @@ const CLOCK: [&str; 3] = ["now", "subsec", "subsecond"];
 const AMBIENT: [&str; 3] = ["now", "localtime", "utc"];
 
 /// Has the built-in functions, and nothing to read.
-static CALENDAR: LazyLock<Option<Mutex<Connection>>> = LazyLock::new(|| Connection::open_in_memory().ok().map(Mutex::new));
+static CALENDAR: LazyLock<Option<Mutex<Connection>>> =
+    LazyLock::new(|| Connection::open_in_memory().ok().map(Mutex::new));
 
 /// Replaces the functions in this connection.
 pub fn install(connection: &Connection) -> Result<()> {
     let flags = FunctionFlags::SQLITE_UTF8 | FunctionFlags::SQLITE_DETERMINISTIC;
     for (name, time_values) in FUNCTIONS {
-        connection.create_scalar_function(name, -1, flags, move |context: &Context<'_>| evaluate(name, time_values, context))?;
+        connection.create_scalar_function(name, -1, flags, move |context: &Context<'_>| {
+            evaluate(name, time_values, context)
+        })?;
     }
     Ok(())
 }
 
 fn evaluate(name: &str, time_values: &[usize], context: &Context<'_>) -> Result<Value> {
     let arguments = (0..context.len()).map(|i| context.get::<Value>(i)).collect::<Result<Vec<_>>>()?;
-    let is_one_of = |value: &Value, words: &[&str]| words.iter().any(|word| text(value).eq_ignore_ascii_case(word.as_bytes()));
-    let reads_clock = time_values.iter().any(|place| arguments.get(*place).is_none_or(|value| is_one_of(value, &CLOCK)));
+    let is_one_of =
+        |value: &Value, words: &[&str]| words.iter().any(|word| text(value).eq_ignore_ascii_case(word.as_bytes()));
+    let reads_clock =
+        time_values.iter().any(|place| arguments.get(*place).is_none_or(|value| is_one_of(value, &CLOCK)));
     if reads_clock || arguments.iter().any(|value| is_one_of(value, &AMBIENT)) {
-        return Err(Error::UserFunctionError(format!("{name}: there is no clock and no time zone here; name the time in full").into()));
+        return Err(Error::UserFunctionError(
+            format!("{name}: there is no clock and no time zone here; name the time in full").into(),
+        ));
     }
     let Some(calendar) = &*CALENDAR else {
         return Err(Error::UserFunctionError(format!("{name}: cannot be computed").into()));

@@ -6,7 +6,8 @@
 use rusqlite::hooks::{AuthAction, AuthContext, Authorization};
 
 /// Functions of clock, chance and the outside. Those of dates are replaced ([`super::dates`]), not refused.
-const REFUSED: [&str; 6] = ["random", "randomblob", "load_extension", "current_date", "current_time", "current_timestamp"];
+const REFUSED: [&str; 6] =
+    ["random", "randomblob", "load_extension", "current_date", "current_time", "current_timestamp"];
 
 fn is_refused(function: &str) -> bool {
     REFUSED.iter().any(|name| name.eq_ignore_ascii_case(function))

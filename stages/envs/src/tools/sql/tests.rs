@@ -138,7 +138,9 @@ fn a_query_without_end_is_stopped_at_the_same_place_every_time() {
     assert_eq!(refused(endless), "the query was stopped after 100000 steps; ask for less");
     // How far a recursion gets under a limit is the same in every run, and grows with the limit.
     let reaches = |steps: u64, most: u32| {
-        let query = format!("WITH RECURSIVE t(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM t WHERE n < {most}) SELECT COUNT(*) FROM t");
+        let query = format!(
+            "WITH RECURSIVE t(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM t WHERE n < {most}) SELECT COUNT(*) FROM t"
+        );
         database(SqlLimits { steps, ..LIMITS }).query(&query).is_ok()
     };
     let farthest = |steps: u64| (0..20).map(|i| 1u32 << i).take_while(|most| reaches(steps, *most)).last();
@@ -159,7 +161,9 @@ fn results_and_values_are_bounded() {
     assert_eq!(ask(numbers).unwrap(), "1\n2\n3\n4\n5\n... (more rows)");
     let tight = |output_bytes: usize| database(SqlLimits { output_bytes, ..LIMITS });
     assert_eq!(tight(7).query(numbers).unwrap(), "1\n2\n3\n4\n... (more rows)");
-    assert!(matches!(tight(7).query("SELECT 'longer than 7'"), Err(Failure::Query(m)) if m.contains("longer than 7 bytes")));
+    assert!(
+        matches!(tight(7).query("SELECT 'longer than 7'"), Err(Failure::Query(m)) if m.contains("longer than 7 bytes"))
+    );
     for query in ["SELECT length(zeroblob(1000000))", "SELECT hex(zeroblob(60000))"] {
         assert!(refused(query).contains("too big"), "{query}: {}", refused(query));
     }

@@ -87,7 +87,14 @@ fn attention_body<L: Lanes>(
 
 /// `padded = scale * Σ weights[t] values[t]`.
 #[inline(always)]
-fn weigh<L: Lanes>(shape: AttentionShape, kv: usize, blocks: &[Arc<Block>], weights: &[f32], scale: f32, padded: &mut [f32]) {
+fn weigh<L: Lanes>(
+    shape: AttentionShape,
+    kv: usize,
+    blocks: &[Arc<Block>],
+    weights: &[f32],
+    scale: f32,
+    padded: &mut [f32],
+) {
     let width = shape.padded();
     assert!(padded.len() >= width);
     for column in (0..width).step_by(16) {
@@ -97,7 +104,8 @@ fn weigh<L: Lanes>(shape: AttentionShape, kv: usize, blocks: &[Arc<Block>], weig
             for (block, weights) in blocks.iter().zip(weights.chunks(BLOCK)) {
                 let values = &block.values[shape.values_at(kv)..][..width * BLOCK];
                 for (t, &weight) in weights.iter().enumerate() {
-                    sums[t % 4] = L::fma(L::splat(weight), L::load(values.as_ptr().add(t * width + column)), sums[t % 4]);
+                    sums[t % 4] =
+                        L::fma(L::splat(weight), L::load(values.as_ptr().add(t * width + column)), sums[t % 4]);
                 }
             }
             let sum = L::add(L::add(sums[0], sums[1]), L::add(sums[2], sums[3]));

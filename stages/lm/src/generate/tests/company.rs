@@ -10,7 +10,8 @@ fn alone_and_among_others_with_one_and_two_threads() {
         let alone = bits(&generator(&config, 1).generate(vec![one.clone()]).unwrap()[0]);
         for others in [2, 3, 17, 64] {
             for threads in [1, 2] {
-                let mut requests: Vec<Request> = (0..others).map(|i| request(i, 1 + (i as usize * 5) % 40, 20)).collect();
+                let mut requests: Vec<Request> =
+                    (0..others).map(|i| request(i, 1 + (i as usize * 5) % 40, 20)).collect();
                 let place = requests.len() / 2;
                 requests.insert(place, one.clone());
                 let among = generator(&config, threads).generate(requests).unwrap();

@@ -6,15 +6,19 @@ use crate::generate::Finish;
 #[test]
 fn weights_with_nan_end_the_sequence_and_never_give_a_token() {
     let config = &variants()[0];
-    for name in
-        ["model.norm.weight", "model.layers.1.self_attn.k_proj.weight", "model.layers.0.mlp.up_proj.weight", "model.embed_tokens.weight"]
-    {
+    for name in [
+        "model.norm.weight",
+        "model.layers.1.self_attn.k_proj.weight",
+        "model.layers.0.mlp.up_proj.weight",
+        "model.embed_tokens.weight",
+    ] {
         for bad in [f32::NAN, f32::INFINITY] {
             let mut weights = weights(config);
             let tensor = &weights[name];
             let mut values = tensor.flatten_all().unwrap().to_vec1::<f32>().unwrap();
             values.fill(bad);
-            weights.insert(name.to_string(), Tensor::from_vec(values, tensor.dims(), &candle_core::Device::Cpu).unwrap());
+            weights
+                .insert(name.to_string(), Tensor::from_vec(values, tensor.dims(), &candle_core::Device::Cpu).unwrap());
             let mut generator = Generator::new(config, &weights, 1).unwrap();
             let id = generator.add(Request { sampling: sampling(0.0), ..request(1, 20, 5) }).unwrap();
             assert_eq!(generator.step().unwrap(), [(id, Finish::Nan)], "{name} {bad}");
@@ -44,7 +48,10 @@ fn bad_requests_are_refused_with_the_reason() {
     assert!(generator.append(id, &[1], 5).unwrap_err().message.contains("still samples"));
     generator.run().unwrap();
     assert!(generator.append(id, &[], 5).is_err() && generator.append(id, &[99], 5).is_err());
-    assert!(generator.fork(id, 0, request(1, 1, 1).draw).is_err() && generator.fork(id, 1_000, request(1, 1, 1).draw).is_err());
+    assert!(
+        generator.fork(id, 0, request(1, 1, 1).draw).is_err()
+            && generator.fork(id, 1_000, request(1, 1, 1).draw).is_err()
+    );
     assert!(generator.score(&[&[1]], &[&[0]]).unwrap_err().message.contains("score.weight"));
     assert!(generator.logprobs_of(&[&[1, 70]], &sampling(1.0)).is_err());
     assert!(generator.hidden_of(&[&[1, 2]], &[&[2]]).is_err());

@@ -40,7 +40,8 @@ impl Asked {
     pub fn parse(name: &str) -> Result<Self> {
         let letters = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '_' | '.' | '-');
         if name.is_empty() || name == REPORT || !name.chars().all(letters) {
-            return Err(Error::invalid(format!("`{name}` is no name of a metric")).help("use lower-case letters, digits and `_`"));
+            return Err(Error::invalid(format!("`{name}` is no name of a metric"))
+                .help("use lower-case letters, digits and `_`"));
         }
         let given = match (name.strip_prefix(REPORT), TrajectoryMetric::parse(name)) {
             (Some(own), _) => Origin::Report(own.to_string()),
@@ -99,7 +100,8 @@ struct Both<T> {
 pub fn compare(config: &Config, context: &mut StageContext, report: &mut Report) -> Result<()> {
     let reports = both(context, "reports", |arm| Report::read(&arm.folder))?;
     let trajectories = both(context, "trajectories", |arm| read_trajectories(&arm.parquet()))?;
-    let mut table = Table::new("Arms", ["metric", config.names.b.as_str(), config.names.a.as_str(), "difference", "problems"]);
+    let mut table =
+        Table::new("Arms", ["metric", config.names.b.as_str(), config.names.a.as_str(), "difference", "problems"]);
     for name in &config.metrics {
         let asked = Asked::parse(name)?;
         let origin = asked.origin(reports.is_some(), trajectories.is_some());
@@ -144,7 +146,8 @@ fn of_reports(name: &str, reports: &Both<Report>, names: &Names) -> Result<Compa
     let value = |report: &Report| report.metrics.get(name).map(|m| m.value);
     let (a, b) = (value(&reports.a), value(&reports.b));
     if a.is_none() && b.is_none() && !reports.same {
-        let known: BTreeSet<&str> = reports.a.metrics.keys().chain(reports.b.metrics.keys()).map(String::as_str).collect();
+        let known: BTreeSet<&str> =
+            reports.a.metrics.keys().chain(reports.b.metrics.keys()).map(String::as_str).collect();
         let known: Vec<&str> = known.into_iter().collect();
         return Err(Error::data(format!("neither {} nor {} reports a metric `{name}`", names.a, names.b))
             .help(format!("they report: {}", known.join(", "))));
@@ -152,7 +155,12 @@ fn of_reports(name: &str, reports: &Both<Report>, names: &Names) -> Result<Compa
     Ok(Compared { a, b, ..Compared::default() })
 }
 
-fn of_trajectories(name: &str, metric: &TrajectoryMetric, both: &Both<Vec<Trajectory>>, config: &Config) -> Result<Compared> {
+fn of_trajectories(
+    name: &str,
+    metric: &TrajectoryMetric,
+    both: &Both<Vec<Trajectory>>,
+    config: &Config,
+) -> Result<Compared> {
     let (a, b) = (metric.by_problem(&both.a, &config.correct)?, metric.by_problem(&both.b, &config.correct)?);
     let shared: Vec<(&str, f64, f64)> = a.iter().filter_map(|(id, x)| Some((id.as_str(), *x, *b.get(id)?))).collect();
     let ids: Vec<&str> = shared.iter().map(|s| s.0).collect();
@@ -164,7 +172,10 @@ fn of_trajectories(name: &str, metric: &TrajectoryMetric, both: &Both<Vec<Trajec
         }
         None if both.same => Ok(Compared { problems: Some(0), ..Compared::default() }),
         None => {
-            let error = Error::data(format!("{} and {} share no problem with a value of `{name}`", config.names.a, config.names.b));
+            let error = Error::data(format!(
+                "{} and {} share no problem with a value of `{name}`",
+                config.names.a, config.names.b
+            ));
             Err(error.help("let both practice on the same problems with the same seed, and keep more of their rollouts (`keep_rollouts`)"))
         }
     }

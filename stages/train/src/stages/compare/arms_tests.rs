@@ -47,14 +47,20 @@ fn run(options: Value, context: &mut StageContext) -> Result<()> {
 fn arms_are_paired_by_the_problems_that_both_practiced_on() {
     let folder = tempfile::tempdir().unwrap();
     let mut context = context(folder.path());
-    let baseline = [rollout("p", 0, 0.0, 4), rollout("p", 1, 1.0, 2), rollout("q", 0, 1.0, 3), rollout("only", 0, 1.0, 9)];
-    let treatment = [rollout("p", 0, 1.0, 1), rollout("p", 1, 1.0, 1), rollout("q", 0, 1.0, 2), rollout("other", 0, 0.0, 9)];
+    let baseline =
+        [rollout("p", 0, 0.0, 4), rollout("p", 1, 1.0, 2), rollout("q", 0, 1.0, 3), rollout("only", 0, 1.0, 9)];
+    let treatment =
+        [rollout("p", 0, 1.0, 1), rollout("p", 1, 1.0, 1), rollout("q", 0, 1.0, 2), rollout("other", 0, 0.0, 9)];
     input_trajectories(&mut context, folder.path(), "trajectories", &baseline);
     input_trajectories(&mut context, folder.path(), "trajectories", &treatment);
-    run(json!({"metrics": ["correct", "tool_calls", "rewards.answer", "tool_calls_per_correct"]}), &mut context).unwrap();
+    run(json!({"metrics": ["correct", "tool_calls", "rewards.answer", "tool_calls_per_correct"]}), &mut context)
+        .unwrap();
     let m = &context.metrics;
     // Right: 0.5 and 1 against 1 and 1, so the differences are 0.5 and 0: mean 0.25, SE² = 2·0.25²/(2·1) = 0.0625.
-    assert_eq!((m["b_correct"], m["a_correct"], m["difference_correct"], m["problems_correct"]), (0.75, 1.0, 0.25, 2.0));
+    assert_eq!(
+        (m["b_correct"], m["a_correct"], m["difference_correct"], m["problems_correct"]),
+        (0.75, 1.0, 0.25, 2.0)
+    );
     assert!((m["difference_low_correct"] - (0.25 - 0.25 * trainyard_learn::statistics::Z_95)).abs() < 1e-12);
     assert!((m["difference_high_correct"] - (0.25 + 0.25 * trainyard_learn::statistics::Z_95)).abs() < 1e-12);
     // Calls: 3 and 3 against 1 and 2.
@@ -82,10 +88,17 @@ fn one_artifact_differs_from_itself_by_exactly_nothing() {
     with_reports(&mut context, folder.path(), &[report(&[("kl", 0.3)]), report(&[("kl", 0.3)])]);
     run(json!({"metrics": ["reward", "kl", "tool_calls_per_correct", "forks"]}), &mut context).unwrap();
     let m = &context.metrics;
-    assert_eq!((m["difference_reward"], m["difference_low_reward"], m["difference_high_reward"]), (0.0, 0.0, 0.0), "even of one problem");
+    assert_eq!(
+        (m["difference_reward"], m["difference_low_reward"], m["difference_high_reward"]),
+        (0.0, 0.0, 0.0),
+        "even of one problem"
+    );
     assert_eq!((m["difference_kl"], m.contains_key("difference_low_kl")), (0.0, false));
     assert_eq!(m["problems_tool_calls_per_correct"], 0.0);
-    assert!(!m.contains_key("difference_tool_calls_per_correct") && !m.contains_key("difference_forks"), "nothing to compare");
+    assert!(
+        !m.contains_key("difference_tool_calls_per_correct") && !m.contains_key("difference_forks"),
+        "nothing to compare"
+    );
     let written = Report::read(context.output("report").unwrap()).unwrap();
     assert!(written.notes.iter().any(|n| n.contains("the same artifacts")), "{:?}", written.notes);
 }
@@ -94,13 +107,20 @@ fn one_artifact_differs_from_itself_by_exactly_nothing() {
 fn a_report_has_one_number_and_may_be_alone_with_it() {
     let folder = tempfile::tempdir().unwrap();
     let mut context = context(folder.path());
-    let arms = [report(&[("grad_norm_max", 8.0), ("tokens", 50.0)]), report(&[("grad_norm_max", 2.5), ("tokens", 40.0), ("forks", 7.0)])];
+    let arms = [
+        report(&[("grad_norm_max", 8.0), ("tokens", 50.0)]),
+        report(&[("grad_norm_max", 2.5), ("tokens", 40.0), ("forks", 7.0)]),
+    ];
     with_reports(&mut context, folder.path(), &arms);
     let options = json!({"metrics": ["grad_norm_max", "tokens", "report.tokens", "forks"], "names": {"a": "with", "b": "without"}});
     run(options, &mut context).unwrap();
     let m = &context.metrics;
     assert_eq!((m["b_grad_norm_max"], m["a_grad_norm_max"], m["difference_grad_norm_max"]), (8.0, 2.5, -5.5));
-    assert_eq!((m["difference_tokens"], m["difference_report_tokens"]), (-10.0, -10.0), "without trajectories the name is the report's");
+    assert_eq!(
+        (m["difference_tokens"], m["difference_report_tokens"]),
+        (-10.0, -10.0),
+        "without trajectories the name is the report's"
+    );
     assert_eq!((m["a_forks"], m.contains_key("b_forks"), m.contains_key("difference_forks")), (7.0, false, false));
     assert!(!m.contains_key("difference_low_grad_norm_max"));
     assert_eq!(Report::read(context.output("report").unwrap()).unwrap().title, "with against without");
@@ -110,11 +130,24 @@ fn a_report_has_one_number_and_may_be_alone_with_it() {
 fn with_both_at_hand_a_name_is_the_trajectories() {
     let folder = tempfile::tempdir().unwrap();
     let mut context = context(folder.path());
-    input_trajectories(&mut context, folder.path(), "trajectories", &[rollout("p", 0, 1.0, 4), rollout("q", 0, 1.0, 4)]);
-    input_trajectories(&mut context, folder.path(), "trajectories", &[rollout("p", 0, 1.0, 1), rollout("q", 0, 1.0, 3)]);
+    input_trajectories(
+        &mut context,
+        folder.path(),
+        "trajectories",
+        &[rollout("p", 0, 1.0, 4), rollout("q", 0, 1.0, 4)],
+    );
+    input_trajectories(
+        &mut context,
+        folder.path(),
+        "trajectories",
+        &[rollout("p", 0, 1.0, 1), rollout("q", 0, 1.0, 3)],
+    );
     with_reports(&mut context, folder.path(), &[report(&[("tool_calls", 1.0)]), report(&[("tool_calls", 9.0)])]);
     run(json!({"metrics": ["tool_calls", "report.tool_calls"]}), &mut context).unwrap();
-    assert_eq!((context.metrics["difference_tool_calls"], context.metrics["difference_report_tool_calls"]), (-2.0, 8.0));
+    assert_eq!(
+        (context.metrics["difference_tool_calls"], context.metrics["difference_report_tool_calls"]),
+        (-2.0, 8.0)
+    );
 }
 
 #[test]

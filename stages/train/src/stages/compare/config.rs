@@ -94,7 +94,10 @@ impl Config {
             _ => {}
         }
         if self.names.a == self.names.b {
-            problems.push(OptionProblem::new("/names", format!("both arms are called `{}`", self.names.a)).help("give them two names"));
+            problems.push(
+                OptionProblem::new("/names", format!("both arms are called `{}`", self.names.a))
+                    .help("give them two names"),
+            );
         }
         for (i, name) in self.metrics.iter().enumerate() {
             let at = format!("/metrics/{i}");
@@ -107,7 +110,9 @@ impl Config {
             };
             let same = |other: &String| Asked::parse(other).is_ok_and(|o| o.key() == asked.key());
             if self.metrics[..i].iter().any(same) {
-                problems.push(OptionProblem::new(at, format!("metric `{name}` is asked for twice")).help("keep one of them"));
+                problems.push(
+                    OptionProblem::new(at, format!("metric `{name}` is asked for twice")).help("keep one of them"),
+                );
             }
         }
         problems
@@ -132,7 +137,10 @@ impl Config {
             let arms = count(port);
             if arms > 0 && arms != 2 {
                 let message = format!("`{port}` takes those of two arms, but gets {arms}");
-                problems.push(OptionProblem::new(format!("/{port}"), message).help("wire the baseline's first, then the treatment's"));
+                problems.push(
+                    OptionProblem::new(format!("/{port}"), message)
+                        .help("wire the baseline's first, then the treatment's"),
+                );
             } else if arms > 0 && self.metrics.is_empty() {
                 let message = format!("`{port}` gets two arms, but nothing says what is compared");
                 problems.push(OptionProblem::new(format!("/{port}"), message).help("list it with `metrics`"));
@@ -197,7 +205,11 @@ mod tests {
         assert_eq!(places(json!({"metrics": ["kl"]}), &[]), ["/metrics/0"]);
         assert_eq!(places(json!({"metrics": ["kl"]}), &[("reports", 3)]), ["/reports"]);
         assert_eq!(places(json!({"metrics": ["void", "kl"]}), &[("trajectories", 2)]), ["/metrics/1"]);
-        assert_eq!(places(json!({"metrics": ["void", "kl"]}), &[("reports", 2)]), [""; 0], "a report may hold any name");
+        assert_eq!(
+            places(json!({"metrics": ["void", "kl"]}), &[("reports", 2)]),
+            [""; 0],
+            "a report may hold any name"
+        );
         assert_eq!(places(json!({"metrics": ["rewards.answer"]}), &[("reports", 2)]), ["/metrics/0"]);
         assert_eq!(places(json!({"a": "rl", "b": "sft"}), &[("results", 1), ("trajectories", 2)]), ["/trajectories"]);
         assert_eq!(places(json!({"metrics": ["void", "kl"]}), &[("reports", 2), ("trajectories", 2)]), [""; 0]);

@@ -7,7 +7,9 @@
 use crate::results::ResultRow;
 use std::collections::BTreeMap;
 use trainyard_core::{Error, Result};
-use trainyard_learn::statistics::{StepReduction, Vote, best_at_k, majority_at_k, mean, pass_at_k, pass_hat_k, weighted_majority_at_k};
+use trainyard_learn::statistics::{
+    StepReduction, Vote, best_at_k, majority_at_k, mean, pass_at_k, pass_hat_k, weighted_majority_at_k,
+};
 
 /// What is measured per problem.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,8 +57,9 @@ impl Metric {
         let number = |prefix: &str| name.strip_prefix(prefix).and_then(|k| k.parse::<usize>().ok()).filter(|k| *k > 0);
         let scored = |prefix: &str| {
             let (k, reduction) = name.strip_prefix(prefix)?.split_once('_')?;
-            let reduction =
-                [StepReduction::Min, StepReduction::Product, StepReduction::Last].into_iter().find(|r| r.name() == reduction)?;
+            let reduction = [StepReduction::Min, StepReduction::Product, StepReduction::Last]
+                .into_iter()
+                .find(|r| r.name() == reduction)?;
             Some((k.parse::<usize>().ok().filter(|k| *k > 0)?, reduction))
         };
         let fixed = match name {
@@ -109,11 +112,19 @@ impl Metric {
             Self::PassAt(k) => pass_at_k(drawn.len(), successes, k),
             Self::PassHat(k) => pass_hat_k(drawn.len(), successes, k),
             Self::MajAt(k) => majority_at_k(&votes(&drawn, &keys(&drawn)), k).map(|(value, _)| value),
-            Self::WeightedMajAt(k, reduction) => weighted_majority_at_k(&votes(&drawn, &keys(&drawn)), &scores(&drawn, reduction)?, k),
+            Self::WeightedMajAt(k, reduction) => {
+                weighted_majority_at_k(&votes(&drawn, &keys(&drawn)), &scores(&drawn, reduction)?, k)
+            }
             Self::BestOf(k, reduction) => best_at_k(&scores(&drawn, reduction)?, &right, k),
-            Self::LikeliestOf(k) => best_at_k(&drawn.iter().map(|r| r.logprob).collect::<Option<Vec<f64>>>()?, &right, k),
+            Self::LikeliestOf(k) => {
+                best_at_k(&drawn.iter().map(|r| r.logprob).collect::<Option<Vec<f64>>>()?, &right, k)
+            }
             Self::Mean(column) => {
-                let source = if drawn.is_empty() { greedy().filter(|r| r.correct.is_some()).into_iter().collect() } else { drawn };
+                let source = if drawn.is_empty() {
+                    greedy().filter(|r| r.correct.is_some()).into_iter().collect()
+                } else {
+                    drawn
+                };
                 let values: Option<Vec<f64>> = source.iter().map(|r| column.of(r)).collect();
                 mean(&values?)
             }

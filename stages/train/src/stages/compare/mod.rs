@@ -26,12 +26,24 @@ pub struct Compare;
 impl Stage for Compare {
     type Config = Config;
     const NAME: &'static str = "compare";
-    const SUMMARY: &'static str = "The paired difference of two models, or of two arms of a recipe, with its 95% interval.";
+    const SUMMARY: &'static str =
+        "The paired difference of two models, or of two arms of a recipe, with its 95% interval.";
     const DOC: &'static str = include_str!("compare.md");
-    const EXAMPLE: &'static str = r#"{"results": "${{ stages.evaluate.results }}", "metric": "accuracy", "a": "rl", "b": "sft"}"#;
+    const EXAMPLE: &'static str =
+        r#"{"results": "${{ stages.evaluate.results }}", "metric": "accuracy", "a": "rl", "b": "sft"}"#;
     const MAIN_METRIC: Option<&'static str> = Some("difference");
-    const METRICS: &'static [&'static str] =
-        &["a", "b", "difference", "difference_low", "difference_high", "problems", "a_*", "b_*", "difference_*", "problems_*"];
+    const METRICS: &'static [&'static str] = &[
+        "a",
+        "b",
+        "difference",
+        "difference_low",
+        "difference_high",
+        "problems",
+        "a_*",
+        "b_*",
+        "difference_*",
+        "problems_*",
+    ];
 
     fn ports() -> Ports {
         use ArtifactKind::{Report, Table, Trajectories};
@@ -42,7 +54,12 @@ impl Stage for Compare {
                 port("reports", Report, Many, "Reports of two arms: the baseline's, then the treatment's."),
                 port("trajectories", Trajectories, Many, "Rollouts of two arms: the baseline's, then the treatment's."),
             ],
-            outputs: vec![port("report", Report, One, "Both values, their difference and its interval; models also by level.")],
+            outputs: vec![port(
+                "report",
+                Report,
+                One,
+                "Both values, their difference and its interval; models also by level.",
+            )],
         }
     }
 

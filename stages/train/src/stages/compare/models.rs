@@ -11,11 +11,18 @@ pub fn rows<'a>(tables: &'a [Vec<ResultRow>], name: &str) -> Result<Vec<&'a Resu
         _ => (None, name),
     };
     if wanted.is_some_and(|n| n == 0 || n > tables.len()) {
-        return Err(Error::invalid(format!("`{name}` names a table that is not there: there are {}, counted from 1", tables.len())));
+        return Err(Error::invalid(format!(
+            "`{name}` names a table that is not there: there are {}, counted from 1",
+            tables.len()
+        )));
     }
     let holds = |table: &[ResultRow]| table.iter().any(|r| r.model == model);
-    let found: Vec<&Vec<ResultRow>> =
-        tables.iter().enumerate().filter(|(i, t)| wanted.is_none_or(|n| n == i + 1) && holds(t)).map(|(_, t)| t).collect();
+    let found: Vec<&Vec<ResultRow>> = tables
+        .iter()
+        .enumerate()
+        .filter(|(i, t)| wanted.is_none_or(|n| n == i + 1) && holds(t))
+        .map(|(_, t)| t)
+        .collect();
     match found.as_slice() {
         [table] => Ok(table.iter().filter(|r| r.model == model).collect()),
         [] => {

@@ -17,7 +17,8 @@ use trainyard_learn::statistics::{Difference, paired_difference};
 /// Compares the models `a` and `b` of the input `results`; metrics go to the context, the rest to the report.
 pub fn compare(metric: &str, (a, b): (&str, &str), context: &mut StageContext, report: &mut Report) -> Result<()> {
     let parsed = Metric::parse(metric)?;
-    let tables = context.many("results").iter().map(|t| read_results(&t.parquet())).collect::<Result<Vec<Vec<ResultRow>>>>()?;
+    let tables =
+        context.many("results").iter().map(|t| read_results(&t.parquet())).collect::<Result<Vec<Vec<ResultRow>>>>()?;
     let pairs = Pairs::new(models::rows(&tables, a)?, models::rows(&tables, b)?, parsed)?;
     let difference = pairs.difference(None).ok_or_else(|| {
         Error::data(format!("`{a}` and `{b}` share no problem with a value of `{metric}`"))
@@ -51,12 +52,20 @@ pub struct Pairs {
 
 impl Pairs {
     /// Values of both models, joined by problem.
-    pub fn new<'a>(a: impl IntoIterator<Item = &'a ResultRow>, b: impl IntoIterator<Item = &'a ResultRow>, metric: Metric) -> Result<Self> {
+    pub fn new<'a>(
+        a: impl IntoIterator<Item = &'a ResultRow>,
+        b: impl IntoIterator<Item = &'a ResultRow>,
+        metric: Metric,
+    ) -> Result<Self> {
         let (a, b): (Vec<_>, Vec<_>) = (a.into_iter().collect(), b.into_iter().collect());
         let levels: BTreeMap<&str, u32> = a.iter().map(|r| (r.problem_id.as_str(), r.level)).collect();
         let (a, b) = (metric.by_problem(&a)?, metric.by_problem(&b)?);
-        let rows: Vec<_> =
-            a.iter().filter_map(|(id, x)| b.get(id).map(|y| (id.clone(), levels.get(id.as_str()).copied().unwrap_or(0), *x, *y))).collect();
+        let rows: Vec<_> = a
+            .iter()
+            .filter_map(|(id, x)| {
+                b.get(id).map(|y| (id.clone(), levels.get(id.as_str()).copied().unwrap_or(0), *x, *y))
+            })
+            .collect();
         let unpaired = a.len() + b.len() - 2 * rows.len();
         Ok(Self { rows, unpaired })
     }
@@ -86,7 +95,12 @@ fn describe(report: &mut Report, metric: &str, (a, b): (&str, &str), pairs: &Pai
         if excludes { "excludes" } else { "includes" }
     );
     let n = all.difference.n as u64;
-    report.metric("a", all.a).metric("b", all.b).estimate("difference", all.difference.value, all.difference.interval(), n);
+    report.metric("a", all.a).metric("b", all.b).estimate(
+        "difference",
+        all.difference.value,
+        all.difference.interval(),
+        n,
+    );
     let mut table = Table::new(format!("{metric} by level"), ["level", "problems", a, b, "difference"]);
     let row = |label: String, d: &Difference| {
         [

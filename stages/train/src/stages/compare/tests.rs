@@ -12,7 +12,10 @@ fn refs(rows: &[ResultRow]) -> Vec<&ResultRow> {
 #[test]
 fn metric_names() {
     assert_eq!(Metric::parse("pass_at_8").unwrap(), Metric::PassAt(8));
-    assert_eq!(Metric::parse("best_of_4_product").unwrap(), Metric::BestOf(4, trainyard_learn::statistics::StepReduction::Product));
+    assert_eq!(
+        Metric::parse("best_of_4_product").unwrap(),
+        Metric::BestOf(4, trainyard_learn::statistics::StepReduction::Product)
+    );
     for bad in ["pass_at_0", "pass_at_", "best_of_4", "best_of_4_mean", "loss", ""] {
         assert!(Metric::parse(bad).is_err(), "{bad}");
     }
@@ -66,7 +69,8 @@ fn the_difference_is_paired_by_problem() {
         row("b", "r", -1, Some(true)),
     ];
     let tables = [table];
-    let pairs = Pairs::new(models::rows(&tables, "a").unwrap(), models::rows(&tables, "b").unwrap(), Metric::Accuracy).unwrap();
+    let pairs =
+        Pairs::new(models::rows(&tables, "a").unwrap(), models::rows(&tables, "b").unwrap(), Metric::Accuracy).unwrap();
     let d = pairs.difference(None).unwrap();
     assert_eq!((d.a, d.b, d.difference.value, d.difference.n, pairs.unpaired), (1.0, 0.5, 0.5, 2, 1));
     // Differences 1 and 0: SE² = 0.5/2 = 0.25.

@@ -101,7 +101,10 @@ impl TrajectoryMetric {
             }
             Self::ToolCallsPerCorrect => {
                 let judged: Vec<(&&Trajectory, f64)> = rows.iter().filter_map(|r| Some((r, right(r)?))).collect();
-                ratio(judged.iter().map(|(r, _)| f64::from(r.tool_calls)).sum(), judged.iter().map(|(_, right)| right).sum())
+                ratio(
+                    judged.iter().map(|(r, _)| f64::from(r.tool_calls)).sum(),
+                    judged.iter().map(|(_, right)| right).sum(),
+                )
             }
         }
     }
@@ -133,8 +136,10 @@ fn known_component(rows: &[&Trajectory], component: &str) -> Result<()> {
     }
     let names: BTreeSet<&str> = rows.iter().flat_map(|r| r.rewards.keys().map(String::as_str)).collect();
     let names: Vec<&str> = names.into_iter().collect();
-    Err(Error::data(format!("no rollout has a reward `{component}`"))
-        .help(format!("its components are: {}; `correct` names the one that says whether an answer is right", names.join(", "))))
+    Err(Error::data(format!("no rollout has a reward `{component}`")).help(format!(
+        "its components are: {}; `correct` names the one that says whether an answer is right",
+        names.join(", ")
+    )))
 }
 
 #[cfg(test)]

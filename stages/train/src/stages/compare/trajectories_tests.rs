@@ -43,7 +43,11 @@ fn means_are_taken_within_each_problem() {
 #[test]
 fn right_is_a_component_of_at_least_one() {
     let rows = [judged("p", 1.0, 0), judged("p", 0.99, 0), judged("p", 1.5, 0), row("p"), row("q")];
-    assert_eq!(value("correct", &rows), [("p".to_string(), 2.0 / 3.0)], "a rollout without the component is not judged");
+    assert_eq!(
+        value("correct", &rows),
+        [("p".to_string(), 2.0 / 3.0)],
+        "a rollout without the component is not judged"
+    );
     assert_eq!(of("rewards.answer", &rows), (1.0 + 0.99 + 1.5) / 3.0);
     let error = TrajectoryMetric::Correct.by_problem(&rows, "outcome").unwrap_err();
     assert!(error.message.contains("`outcome`") && error.help.unwrap().contains("answer"));
@@ -54,8 +58,11 @@ fn right_is_a_component_of_at_least_one() {
 fn ratios_are_sums_over_sums_and_none_over_nothing() {
     let rows = [judged("p", 1.0, 3), judged("p", 0.0, 4), judged("p", 1.0, 0), judged("q", 0.0, 5)];
     assert_eq!(value("tool_calls_per_correct", &rows), [("p".to_string(), 3.5)]);
-    let answered =
-        |answer: Option<&str>, tokens: usize| Trajectory { answer: answer.map(str::to_string), loss_mask: vec![true; tokens], ..row("p") };
+    let answered = |answer: Option<&str>, tokens: usize| Trajectory {
+        answer: answer.map(str::to_string),
+        loss_mask: vec![true; tokens],
+        ..row("p")
+    };
     let rows = [answered(Some("7"), 4), answered(Some(" 7 "), 6), answered(Some("8"), 2), answered(None, 8)];
     assert_eq!(of("tokens_per_distinct_answer", &rows), 10.0);
     assert!(value("tokens_per_distinct_answer", &rows[3..]).is_empty());
@@ -84,7 +91,11 @@ fn a_turn_is_void_without_call_or_answer() {
     };
     let cases = [
         (episode(vec![call(), tool(), says()], 2, StopReason::Answer, Some("7")), 0.0, "a call, then an answer"),
-        (episode(vec![says(), tool(), says()], 2, StopReason::Answer, Some("7")), 1.0, "a broken call that was answered with an error"),
+        (
+            episode(vec![says(), tool(), says()], 2, StopReason::Answer, Some("7")),
+            1.0,
+            "a broken call that was answered with an error",
+        ),
         (episode(vec![call(), tool(), says()], 2, StopReason::End, None), 1.0, "an empty end"),
         (episode(vec![call(), tool(), says()], 2, StopReason::Length, None), 1.0, "cut off"),
         (episode(vec![call(), tool(), call()], 2, StopReason::Turns, None), 0.0, "a last call that was not run"),

@@ -54,7 +54,8 @@ impl Default for Config {
 impl Config {
     pub fn problems(&self) -> Vec<OptionProblem> {
         let mut problems = self.sampling.problems("/sampling");
-        let well_formed = |n: &str| !n.is_empty() && n.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_');
+        let well_formed =
+            |n: &str| !n.is_empty() && n.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_');
         for (i, name) in self.names.iter().enumerate() {
             if !well_formed(name) {
                 problems.push(
@@ -71,8 +72,11 @@ impl Config {
         }
         for (i, k) in self.pass_at.iter().enumerate().filter(|(_, k)| !(1..=self.samples).contains(*k)) {
             problems.push(
-                OptionProblem::new(format!("/pass_at/{i}"), format!("pass@{k} cannot be estimated from {} samples", self.samples))
-                    .help("use values from 1 to `samples`, or leave `pass_at` out"),
+                OptionProblem::new(
+                    format!("/pass_at/{i}"),
+                    format!("pass@{k} cannot be estimated from {} samples", self.samples),
+                )
+                .help("use values from 1 to `samples`, or leave `pass_at` out"),
             );
         }
         if self.samples > 0 && self.sampling.temperature == 0.0 {
@@ -90,7 +94,10 @@ impl Config {
     pub fn wiring(&self, inputs: &Wired) -> Vec<OptionProblem> {
         let models = inputs.get("models").copied().unwrap_or(0);
         if models == 0 {
-            return vec![OptionProblem::new("/models", "`models` gets no model").help("wire it to the models that are evaluated")];
+            return vec![
+                OptionProblem::new("/models", "`models` gets no model")
+                    .help("wire it to the models that are evaluated"),
+            ];
         }
         if self.names.is_empty() {
             return self.strangers(&self.model_names(models));
@@ -114,7 +121,9 @@ impl Config {
     /// The k of pass@k, ascending. pass@1 is avg.
     pub fn ks(&self) -> Vec<u32> {
         if self.pass_at.is_empty() {
-            return std::iter::successors(Some(2_u32), |k| k.checked_mul(2)).take_while(|k| *k <= self.samples).collect();
+            return std::iter::successors(Some(2_u32), |k| k.checked_mul(2))
+                .take_while(|k| *k <= self.samples)
+                .collect();
         }
         self.pass_at.iter().copied().collect::<BTreeSet<_>>().into_iter().collect()
     }

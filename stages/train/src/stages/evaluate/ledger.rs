@@ -47,7 +47,12 @@ impl<'a> Ledger<'a> {
         self.rollouts.write(&rollouts)?;
         if let Some(present) = self.rows.last_mut() {
             present.append(&mut rows);
-            self.context.progress(self.done, self.total, "episodes", running_accuracy(present).map(|a| ("accuracy", a)));
+            self.context.progress(
+                self.done,
+                self.total,
+                "episodes",
+                running_accuracy(present).map(|a| ("accuracy", a)),
+            );
         }
         Ok(())
     }

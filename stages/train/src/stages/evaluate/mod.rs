@@ -102,7 +102,10 @@ impl Stage for Evaluate {
         }
         let models = context.many("models");
         let names = config.model_names(models.len());
-        let problems = equal_shares(problems::read(context.input("problems")?, "problems")?, config.problems_limit.unwrap_or(usize::MAX));
+        let problems = equal_shares(
+            problems::read(context.input("problems")?, "problems")?,
+            config.problems_limit.unwrap_or(usize::MAX),
+        );
         if problems.is_empty() {
             return Err(Error::data("input `problems` has no rows").help("give at least one problem"));
         }
@@ -110,7 +113,9 @@ impl Stage for Evaluate {
         let mut scorer = scorer(&config, context)?;
         let chance = Chance::new(config.seed).child("evaluate", &[]);
         let evaluation = Evaluation { config: &config, environment: &*environment, problems: &problems, chance };
-        let per_model = |name: &String| problems.len() as u64 * (1 + if config.is_sampled(name) { u64::from(config.samples) } else { 0 });
+        let per_model = |name: &String| {
+            problems.len() as u64 * (1 + if config.is_sampled(name) { u64::from(config.samples) } else { 0 })
+        };
         let mut ledger = Ledger::create(context, config.keep_rollouts, names.iter().map(per_model).sum())?;
         for (name, artifact) in names.iter().zip(models) {
             let policy = Policy::load(artifact, "models").at(name)?;
@@ -129,9 +134,8 @@ impl Stage for Evaluate {
 fn scorer(config: &Config, context: &StageContext) -> Result<Option<Scorer>> {
     let Some(artifact) = context.optional("prm") else { return Ok(None) };
     let steps = match artifact.metadata.get("steps") {
-        Some(value) => {
-            serde_json::from_value::<StepKind>(value.clone()).map_err(|e| Error::data(format!("input `prm`: `steps` is {value}: {e}")))?
-        }
+        Some(value) => serde_json::from_value::<StepKind>(value.clone())
+            .map_err(|e| Error::data(format!("input `prm`: `steps` is {value}: {e}")))?,
         None => config.steps,
     };
     Scorer::new(Policy::load(artifact, "prm")?, steps, context.cpus).map(Some)

@@ -24,7 +24,13 @@ pub struct Evaluation<'a> {
 
 impl Evaluation<'_> {
     /// All episodes of one model, into the ledger.
-    pub fn run(&self, name: &str, policy: &Policy, mut scorer: Option<&mut Scorer>, ledger: &mut Ledger<'_>) -> Result<()> {
+    pub fn run(
+        &self,
+        name: &str,
+        policy: &Policy,
+        mut scorer: Option<&mut Scorer>,
+        ledger: &mut Ledger<'_>,
+    ) -> Result<()> {
         let context = ledger.context;
         let mut generator = policy.folder.generator(context.cpus)?;
         let mut driver = Driver {
@@ -46,8 +52,11 @@ impl Evaluation<'_> {
             driver.name = format!("evaluate/{name}/drawn");
             let order: Vec<usize> = (0..self.problems.len()).collect();
             for some in order.chunks(PROBLEMS_PER_CALL) {
-                let jobs: Vec<Job> =
-                    some.iter().flat_map(|&i| (0..self.config.samples).map(move |s| (i, s))).map(|(i, s)| Job::root(i, s)).collect();
+                let jobs: Vec<Job> = some
+                    .iter()
+                    .flat_map(|&i| (0..self.config.samples).map(move |s| (i, s)))
+                    .map(|(i, s)| Job::root(i, s))
+                    .collect();
                 let finished = driver.run(self.problems, &jobs)?;
                 absorb(name, policy, finished, false, scorer.as_deref_mut(), ledger)?;
             }
@@ -80,7 +89,8 @@ fn absorb(
         one.trajectory.reward = f64::from(u8::from(one.correct));
     }
     if let Some(scorer) = scorer {
-        let mut scored: Vec<&mut Trajectory> = finished.iter_mut().filter(|f| !f.failed()).map(|f| &mut f.trajectory).collect();
+        let mut scored: Vec<&mut Trajectory> =
+            finished.iter_mut().filter(|f| !f.failed()).map(|f| &mut f.trajectory).collect();
         scorer.score(&mut scored)?;
     }
     let rows = finished.iter().map(|one| row(name, one, greedy)).collect();

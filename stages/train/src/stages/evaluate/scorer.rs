@@ -23,21 +23,24 @@ impl Scorer {
         let generator = policy.folder.generator(threads)?;
         match generator.score_labels() {
             1 => Ok(Self { policy, generator, steps }),
-            n => {
-                Err(Error::invalid(format!("input `prm` has {n} score labels, expected 1"))
-                    .help("give the output `model` of a `prm` stage"))
-            }
+            n => Err(Error::invalid(format!("input `prm` has {n} score labels, expected 1"))
+                .help("give the output `model` of a `prm` stage")),
         }
     }
     /// Refuses a policy of another tokenizer or template.
     pub fn expect_same_text(&self, model: &ModelFolder) -> Result<()> {
         let chat = &model.chat;
-        self.policy.folder.expect_digests(chat.tokenizer().digest().as_str(), chat.template().digest().as_str(), "the evaluated model")
+        self.policy.folder.expect_digests(
+            chat.tokenizer().digest().as_str(),
+            chat.template().digest().as_str(),
+            "the evaluated model",
+        )
     }
     /// Sets `step_ends` and `step_scores` of every row; scores lie in (0, 1).
     pub fn score(&mut self, rows: &mut [&mut Trajectory]) -> Result<()> {
         for row in rows.iter_mut() {
-            row.step_ends = self.steps.ends(self.policy.folder.chat.tokenizer(), &row.token_ids, &row.loss_mask, &row.turn)?;
+            row.step_ends =
+                self.steps.ends(self.policy.folder.chat.tokenizer(), &row.token_ids, &row.loss_mask, &row.turn)?;
         }
         let positions: Vec<Vec<u32>> = rows.iter().map(|r| r.step_ends.iter().map(|e| e - 1).collect()).collect();
         let sequences: Vec<&[u32]> = rows.iter().map(|r| r.token_ids.as_slice()).collect();

@@ -70,7 +70,8 @@ impl<'a> Summary<'a> {
             if self.with_prm {
                 list.push(column(format!("weighted_maj_at_{n}_min"), format!("maj@{n} weighted by PRM (min)")));
                 list.extend(
-                    ["min", "product", "last"].map(|how| column(format!("best_of_{n}_{how}"), format!("best of {n} by PRM ({how})"))),
+                    ["min", "product", "last"]
+                        .map(|how| column(format!("best_of_{n}_{how}"), format!("best of {n} by PRM ({how})"))),
                 );
             }
         }
@@ -109,7 +110,8 @@ impl<'a> Summary<'a> {
     /// Every metric of every model on each level, side by side.
     fn levels(&self, context: &mut StageContext, report: &mut Report) -> Result<()> {
         let levels: BTreeSet<u32> = self.rows.iter().flatten().map(|r| r.level).collect();
-        let heads = ["metric", "model"].map(String::from).into_iter().chain(levels.iter().map(|l| format!("level {l}")));
+        let heads =
+            ["metric", "model"].map(String::from).into_iter().chain(levels.iter().map(|l| format!("level {l}")));
         let mut table = Table::new("By level", heads.chain(["mean of levels".to_string()]));
         for Column { metric, name: column, head } in self.columns()? {
             for (name, rows) in self.names.iter().zip(self.rows) {
@@ -153,7 +155,11 @@ impl<'a> Summary<'a> {
                 }
                 report.estimate(metric, d.difference.value, interval, d.difference.clusters as u64);
                 let label = format!("{} − {}", self.names[later], self.names[earlier]);
-                table.row([Cell::text(label), Cell::interval(d.difference.value, interval), Cell::number(d.difference.n as f64)]);
+                table.row([
+                    Cell::text(label),
+                    Cell::interval(d.difference.value, interval),
+                    Cell::number(d.difference.n as f64),
+                ]);
             }
         }
         if !table.rows.is_empty() {

@@ -1,7 +1,8 @@
 use super::*;
 use crate::results::read_results;
 use crate::testing::{
-    context_in, digest_of, environment_options, half_trained, input_model, input_problems, outputs, run_stage, sums, tiny_model,
+    context_in, digest_of, environment_options, half_trained, input_model, input_problems, outputs, run_stage, sums,
+    tiny_model,
 };
 use serde_json::json;
 use std::path::Path;
@@ -24,7 +25,8 @@ fn options() -> Value {
 /// A scoring head of zeros: all scores are one half.
 fn flat_prm() -> ModelFolder {
     let base = half_trained();
-    let decoder = trainyard_lm::Decoder::from_weights(&base.config, base.weights.clone()).unwrap().into_classifier(1).unwrap();
+    let decoder =
+        trainyard_lm::Decoder::from_weights(&base.config, base.weights.clone()).unwrap().into_classifier(1).unwrap();
     let mut model = base.with_weights(decoder.weights().unwrap());
     model.config = decoder.config().clone();
     model
@@ -57,7 +59,8 @@ fn every_number_follows_from_the_rows() {
     let rows = read_results(&first.output_parquet("results").unwrap()).unwrap();
     assert_eq!(rows.len(), 12 + 12 + 48);
     let m = &first.metrics;
-    let greedy: Vec<bool> = rows.iter().filter(|r| r.model == "sft" && r.sample < 0).map(|r| r.correct.unwrap()).collect();
+    let greedy: Vec<bool> =
+        rows.iter().filter(|r| r.model == "sft" && r.sample < 0).map(|r| r.correct.unwrap()).collect();
     let accuracy = greedy.iter().filter(|c| **c).count() as f64 / 12.0;
     assert!((m["accuracy_sft"] - accuracy).abs() < 1e-12 && m["accuracy"] == m["accuracy_sft"]);
     assert!((m["difference_sft_untrained"] - (m["accuracy_sft"] - m["accuracy_untrained"])).abs() < 1e-12);
@@ -70,15 +73,26 @@ fn every_number_follows_from_the_rows() {
         let known = |d: &&str| d.strip_suffix('*').map_or(*d == name, |p| name.starts_with(p));
         assert!(Evaluate::METRICS.iter().any(known), "metric `{name}` is not declared");
     }
-    for name in
-        ["accuracy", "avg_at_4", "pass_at_4", "maj_at_4", "weighted_maj_at_4_min", "best_of_4_min", "tool_calls", "tool_errors", "tokens"]
-    {
+    for name in [
+        "accuracy",
+        "avg_at_4",
+        "pass_at_4",
+        "maj_at_4",
+        "weighted_maj_at_4_min",
+        "best_of_4_min",
+        "tool_calls",
+        "tool_errors",
+        "tokens",
+    ] {
         let of = |suffix: &str| m[&format!("{name}_sft{suffix}")];
         assert!((of("_mean_of_levels") - (of("_level_1") + of("_level_2")) / 2.0).abs() < 1e-12, "{name}");
         assert!((of("_mean_of_levels") - of("")).abs() < 1e-9, "{name}: the levels have equal shares");
     }
     assert!(m.contains_key("tool_calls_untrained_level_2") && !m.contains_key("avg_at_4_untrained_level_2"));
-    assert!(rows.iter().all(|r| r.reward == r.correct.map(|right| f64::from(u8::from(right)))), "the reward is the outcome's");
+    assert!(
+        rows.iter().all(|r| r.reward == r.correct.map(|right| f64::from(u8::from(right)))),
+        "the reward is the outcome's"
+    );
     let kept = read_trajectories(&first.output_parquet("trajectories").unwrap()).unwrap();
     assert!(kept.len() == 10 && kept.iter().all(|t| t.step_scores.as_ref().unwrap().iter().all(|s| *s == 0.5)));
     let named: Vec<&String> = rows.iter().filter_map(|r| r.rollout.as_ref()).collect();
@@ -87,7 +101,11 @@ fn every_number_follows_from_the_rows() {
     let mut second = context(tempfile::tempdir().unwrap().keep().as_path(), 1);
     run_stage::<Evaluate>(options(), &mut second).unwrap();
     for port in ["report", "results", "trajectories"] {
-        assert_eq!(digest_of(first.output(port).unwrap()), digest_of(second.output(port).unwrap()), "threads change nothing in `{port}`");
+        assert_eq!(
+            digest_of(first.output(port).unwrap()),
+            digest_of(second.output(port).unwrap()),
+            "threads change nothing in `{port}`"
+        );
     }
 }
 
@@ -106,7 +124,10 @@ fn every_row_leads_to_its_rollout_and_fewer_problems_are_sampled_alike() {
     let (rows, rollouts) = run(None);
     assert_eq!((rows.len(), rollouts.len()), (72, 72));
     for (row, rollout) in rows.iter().zip(&rollouts) {
-        assert_eq!((row.rollout.as_ref(), &row.problem_id, &row.answer), (Some(&rollout.id), &rollout.problem_id, &rollout.answer));
+        assert_eq!(
+            (row.rollout.as_ref(), &row.problem_id, &row.answer),
+            (Some(&rollout.id), &rollout.problem_id, &rollout.answer)
+        );
     }
     let (fewer, _) = run(Some(4));
     assert_eq!(fewer.len(), 24);
@@ -139,7 +160,10 @@ fn what_cannot_be_measured_is_refused_at_check() {
     assert_eq!(wired(json!({"names": ["base", "sft"]}), 3), ["/names"]);
     assert_eq!(wired(json!({}), 0), ["/models"]);
     let ks = |options: Value| serde_json::from_value::<Config>(options).unwrap().ks();
-    assert_eq!((ks(json!({})), ks(json!({"samples": 5})), ks(json!({"samples": 0}))), (vec![2, 4, 8], vec![2, 4], vec![]));
+    assert_eq!(
+        (ks(json!({})), ks(json!({"samples": 5})), ks(json!({"samples": 0}))),
+        (vec![2, 4, 8], vec![2, 4], vec![])
+    );
     assert_eq!(ks(json!({"pass_at": [8, 2, 2]})), [2, 8]);
 }
 
@@ -147,7 +171,9 @@ fn what_cannot_be_measured_is_refused_at_check() {
 fn names_and_models_must_match() {
     let folder = tempfile::tempdir().unwrap();
     let mut context = context(folder.path(), 1);
-    let e = run_stage::<Evaluate>(json!({"names": ["a", "b", "c"], "environment": environment_options()}), &mut context).unwrap_err();
+    let e =
+        run_stage::<Evaluate>(json!({"names": ["a", "b", "c"], "environment": environment_options()}), &mut context)
+            .unwrap_err();
     assert!(e.message.contains("2 models, but 3 names"), "{e}");
     let stage = trainyard_api::stage::erase::<Evaluate>();
     let pointers: Vec<String> = stage

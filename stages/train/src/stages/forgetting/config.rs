@@ -71,12 +71,18 @@ impl Config {
             Ok(_) => {}
         }
         if self.tasks.len() < 2 {
-            let problem = OptionProblem::new("/tasks", format!("forgetting takes at least two tasks, but there are {}", self.tasks.len()));
+            let problem = OptionProblem::new(
+                "/tasks",
+                format!("forgetting takes at least two tasks, but there are {}", self.tasks.len()),
+            );
             problems.push(problem.help("write `tasks: [{name: …, levels: […]}, …]` in the order of training"));
         }
         if self.models.len() != self.tasks.len() {
             let message = format!("there are {} tasks, but {} models", self.tasks.len(), self.models.len());
-            problems.push(OptionProblem::new("/models", message).help("name one model per task: the one that was trained up to it"));
+            problems.push(
+                OptionProblem::new("/models", message)
+                    .help("name one model per task: the one that was trained up to it"),
+            );
         }
         problems.extend(self.tasks.iter().enumerate().filter_map(|(i, task)| self.problem_of_task(i, task)));
         for (i, name) in self.models.iter().enumerate().filter(|(i, name)| self.models[..*i].contains(name)) {
@@ -93,21 +99,27 @@ impl Config {
     fn problem_of_task(&self, i: usize, task: &Task) -> Option<OptionProblem> {
         let name = &task.name;
         if name.is_empty() || !name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_') {
-            let problem = OptionProblem::new(format!("/tasks/{i}/name"), format!("`{name}` cannot be part of a metric name"));
+            let problem =
+                OptionProblem::new(format!("/tasks/{i}/name"), format!("`{name}` cannot be part of a metric name"));
             return Some(problem.help("use lower-case letters, digits and `_`"));
         }
         if task.levels.is_empty() && task.id_prefix.is_empty() {
-            let problem = OptionProblem::new(format!("/tasks/{i}"), format!("nothing says which problems task `{name}` has"));
+            let problem =
+                OptionProblem::new(format!("/tasks/{i}"), format!("nothing says which problems task `{name}` has"));
             return Some(problem.help("give `levels`, `id_prefix` or both"));
         }
         let earlier = &self.tasks[..i];
         if earlier.iter().any(|other| other.name == *name) {
             return Some(
-                OptionProblem::new(format!("/tasks/{i}/name"), format!("two tasks are called `{name}`")).help("give every task a name"),
+                OptionProblem::new(format!("/tasks/{i}/name"), format!("two tasks are called `{name}`"))
+                    .help("give every task a name"),
             );
         }
         let other = earlier.iter().find(|other| other.overlaps(task))?;
-        let problem = OptionProblem::new(format!("/tasks/{i}"), format!("tasks `{}` and `{name}` have problems in common", other.name));
+        let problem = OptionProblem::new(
+            format!("/tasks/{i}"),
+            format!("tasks `{}` and `{name}` have problems in common", other.name),
+        );
         Some(problem.help("a problem belongs to one task; give them other levels or prefixes"))
     }
 
@@ -116,7 +128,10 @@ impl Config {
         if inputs.get("results").copied().unwrap_or(0) > 0 {
             return Vec::new();
         }
-        vec![OptionProblem::new("/results", "no table of results is wired").help("wire it to the output `results` of `evaluate`")]
+        vec![
+            OptionProblem::new("/results", "no table of results is wired")
+                .help("wire it to the output `results` of `evaluate`"),
+        ]
     }
 }
 

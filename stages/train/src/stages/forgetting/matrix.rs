@@ -53,7 +53,8 @@ impl Matrix {
         for (row, name, needed) in initial.chain(trained) {
             if let Some(i) = row.iter().take(needed).position(ByProblem::is_empty) {
                 let message = format!("model `{name}` has no value of `{}` on task `{}`", config.metric, self.tasks[i]);
-                return Err(Error::data(message).help("evaluate every model on the problems of all tasks that it was trained on"));
+                return Err(Error::data(message)
+                    .help("evaluate every model on the problems of all tasks that it was trained on"));
             }
         }
         Ok(())
@@ -100,7 +101,8 @@ impl Matrix {
     }
 
     fn change(&self, i: usize, a: &ByProblem, b: &ByProblem) -> Result<Change> {
-        let shared: Vec<(&str, f64, f64)> = a.iter().filter_map(|(id, x)| Some((id.as_str(), *x, *b.get(id)?))).collect();
+        let shared: Vec<(&str, f64, f64)> =
+            a.iter().filter_map(|(id, x)| Some((id.as_str(), *x, *b.get(id)?))).collect();
         let ids: Vec<&str> = shared.iter().map(|s| s.0).collect();
         let (first, second): (Vec<f64>, Vec<f64>) = shared.iter().map(|s| (s.1, s.2)).unzip();
         let difference = paired_difference(&first, &second, &ids).ok_or_else(|| {
@@ -139,8 +141,10 @@ fn estimate(values: &ByProblem) -> Option<Estimate> {
 fn expect_one_task(config: &Config, row: &ResultRow) -> Result<()> {
     let mut held = config.tasks.iter().filter(|task| task.holds(row)).map(|task| &task.name);
     match (held.next(), held.next()) {
-        (Some(one), Some(other)) => Err(Error::data(format!("problem `{}` is in the tasks `{one}` and `{other}`", row.problem_id))
-            .help("a problem belongs to one task; give them other levels or prefixes")),
+        (Some(one), Some(other)) => {
+            Err(Error::data(format!("problem `{}` is in the tasks `{one}` and `{other}`", row.problem_id))
+                .help("a problem belongs to one task; give them other levels or prefixes"))
+        }
         _ => Ok(()),
     }
 }

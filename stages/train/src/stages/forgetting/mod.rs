@@ -47,7 +47,12 @@ impl Stage for Forgetting {
                 Cardinality::Many,
                 "Tables of `evaluate` that hold the models, in the order in which they were trained.",
             )],
-            outputs: vec![port("report", ArtifactKind::Report, Cardinality::One, "The matrix, forgetting by task, and both averages.")],
+            outputs: vec![port(
+                "report",
+                ArtifactKind::Report,
+                Cardinality::One,
+                "The matrix, forgetting by task, and both averages.",
+            )],
         }
     }
 
@@ -65,7 +70,11 @@ impl Stage for Forgetting {
             let error = Error::invalid(problem.message);
             return Err(problem.help.into_iter().fold(error, Error::help));
         }
-        let tables = context.many("results").iter().map(|t| read_results(&t.parquet())).collect::<Result<Vec<Vec<ResultRow>>>>()?;
+        let tables = context
+            .many("results")
+            .iter()
+            .map(|t| read_results(&t.parquet()))
+            .collect::<Result<Vec<Vec<ResultRow>>>>()?;
         let matrix = Matrix::new(&config, &tables)?;
         let report = report::describe(&config, &matrix, context)?;
         report.write(context.output("report")?)

@@ -92,7 +92,8 @@ fn forgotten(config: &Config, matrix: &Matrix, lost: &[Change], context: &mut St
 fn learned(config: &Config, gained: &[Change], context: &mut StageContext, report: &mut Report) -> Result<()> {
     let average = average(gained).ok_or_else(|| Error::bug("no task has a gain"))?;
     publish("learned", &average, context, report);
-    let mut table = Table::new("What every task's training added", ["task", "before all", "just after it", "gain", "problems"]);
+    let mut table =
+        Table::new("What every task's training added", ["task", "before all", "just after it", "gain", "problems"]);
     for (task, change) in config.tasks.iter().zip(gained) {
         let values = (change.difference.b, change.difference.a);
         table.row(row(&format!("learned_of_{}", task.name), &task.name, change, values, context, report));

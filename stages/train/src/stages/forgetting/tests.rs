@@ -52,7 +52,10 @@ fn two_tasks_by_hand() {
     let table = [rows("m1", "a1+ a2+ b1- b2-"), rows("m2", "a1+ a2- b1+ b2+")].concat();
     let (context, report) = run(folder.path(), options(2), &[table]).unwrap();
     let m = &context.metrics;
-    assert_eq!((m["accuracy_1_add"], m["accuracy_1_mul"], m["accuracy_2_add"], m["accuracy_2_mul"]), (1.0, 0.0, 0.5, 1.0));
+    assert_eq!(
+        (m["accuracy_1_add"], m["accuracy_1_mul"], m["accuracy_2_add"], m["accuracy_2_mul"]),
+        (1.0, 0.0, 0.5, 1.0)
+    );
     // Differences 0 and 1: mean 0.5, SE² = 0.5/2 = 0.25.
     assert_eq!((m["forgetting"], m["forgetting_of_add"], m["problems_add"]), (0.5, 0.5, 2.0));
     close(m["forgetting_low"], 0.5 - 0.5 * Z_95);
@@ -60,7 +63,10 @@ fn two_tasks_by_hand() {
     // Values 1 and 0 of the first task (SE² 0.25), 1 and 1 of the second (0): the mean's SE is √0.25 / 2.
     assert_eq!(m["final_accuracy"], 0.75);
     close(m["final_accuracy_low"], 0.75 - 0.25 * Z_95);
-    assert!(!m.contains_key("learned") && !m.contains_key("forgetting_of_mul"), "nothing can be forgotten of the last task");
+    assert!(
+        !m.contains_key("learned") && !m.contains_key("forgetting_of_mul"),
+        "nothing can be forgotten of the last task"
+    );
     assert_eq!(report.metrics["forgetting"].n, Some(2));
     assert_eq!(report.metrics["accuracy_1_add"].high, Some(1.0), "Wilson's interval stays within 0..1");
     assert_eq!(report.tables[1].rows[0][..3], [Cell::text("add"), Cell::Number(1.0), Cell::Number(0.5)]);
@@ -73,8 +79,11 @@ fn two_tasks_by_hand() {
 #[test]
 fn the_best_may_lie_between_and_tasks_count_the_same() {
     let folder = tempfile::tempdir().unwrap();
-    let tables =
-        [rows("m1", "a1+ a2-"), rows("m2", "a1+ a2+ b1+ b2+ b3+ b4+"), [rows("m3", "a1- a2+ b1- b2- b3- b4-"), rows("m3", "c1+")].concat()];
+    let tables = [
+        rows("m1", "a1+ a2-"),
+        rows("m2", "a1+ a2+ b1+ b2+ b3+ b4+"),
+        [rows("m3", "a1- a2+ b1- b2- b3- b4-"), rows("m3", "c1+")].concat(),
+    ];
     let (context, report) = run(folder.path(), options(3), &tables).unwrap();
     let m = &context.metrics;
     // add: 1/2, then 1, then 1/2; mul: 1, then 0.
@@ -119,9 +128,14 @@ fn infrastructure_failures_leave_their_pair() {
 #[test]
 fn what_cannot_be_measured_is_named() {
     let folder = tempfile::tempdir().unwrap();
-    let refused = |name: &str, options: Value, tables: &[Vec<ResultRow>]| run(&folder.path().join(name), options, tables).err().unwrap();
+    let refused = |name: &str, options: Value, tables: &[Vec<ResultRow>]| {
+        run(&folder.path().join(name), options, tables).err().unwrap()
+    };
     let untried = refused("untried", options(2), &[rows("m1", "a1+"), rows("m2", "b1+")]);
-    assert!(untried.kind == ErrorKind::Data && untried.message.contains("`m2`") && untried.message.contains("`add`"), "{untried}");
+    assert!(
+        untried.kind == ErrorKind::Data && untried.message.contains("`m2`") && untried.message.contains("`add`"),
+        "{untried}"
+    );
     let apart = refused("apart", options(2), &[rows("m1", "a1+"), rows("m2", "a2+ b1+")]);
     assert!(apart.message.contains("share no problem"), "{apart}");
     let unknown = refused("unknown", options(2), &[rows("m1", "a1+")]);

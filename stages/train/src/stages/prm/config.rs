@@ -107,7 +107,9 @@ impl Config {
             ("/micro_batch_tokens", self.micro_batch_tokens),
             ("/bins", self.bins),
         ];
-        problems.extend(counts.iter().filter(|(_, n)| *n == 0).map(|(at, _)| OptionProblem::new(*at, "must be at least 1")));
+        problems.extend(
+            counts.iter().filter(|(_, n)| *n == 0).map(|(at, _)| OptionProblem::new(*at, "must be at least 1")),
+        );
         if !(self.held_out_share > 0.0 && self.held_out_share <= 0.5) {
             problems.push(OptionProblem::new(
                 "/held_out_share",
@@ -115,7 +117,10 @@ impl Config {
             ));
         }
         if !(self.ranking_weight >= 0.0 && self.ranking_weight.is_finite()) {
-            problems.push(OptionProblem::new("/ranking_weight", format!("the weight is {}, but must be 0 or more", self.ranking_weight)));
+            problems.push(OptionProblem::new(
+                "/ranking_weight",
+                format!("the weight is {}, but must be 0 or more", self.ranking_weight),
+            ));
         }
         if self.problems_limit == Some(0) {
             problems.push(OptionProblem::new("/problems_limit", "must be at least 1, or null"));

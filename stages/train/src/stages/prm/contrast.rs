@@ -26,8 +26,10 @@ pub fn select(rows: Vec<Trajectory>, component: &str) -> Result<Vec<Trajectory>>
     if !rows.is_empty() && rows.iter().all(|r| outcome(r, component).is_none()) {
         let names: BTreeSet<&str> = rows.iter().flat_map(|r| r.rewards.keys().map(String::as_str)).collect();
         let names: Vec<&str> = names.into_iter().collect();
-        return Err(Error::data(format!("no row of input `contrast` has the reward `{component}`"))
-            .help(format!("set `outcome` to the component that says whether an answer is right: {}", names.join(", "))));
+        return Err(Error::data(format!("no row of input `contrast` has the reward `{component}`")).help(format!(
+            "set `outcome` to the component that says whether an answer is right: {}",
+            names.join(", ")
+        )));
     }
     let mut problems: BTreeMap<String, [Vec<Trajectory>; 2]> = BTreeMap::new();
     for row in rows {
@@ -49,8 +51,10 @@ pub fn split(
 ) -> (Vec<Trajectory>, Vec<Trajectory>) {
     let problems = |rows: &[Trajectory]| rows.iter().map(|r| r.problem_id.clone()).collect::<BTreeSet<String>>();
     let (trained, measured) = (problems(train), problems(held));
-    let (learned, rest): (Vec<Trajectory>, Vec<Trajectory>) = rows.into_iter().partition(|r| trained.contains(&r.problem_id));
-    let (judged, free): (Vec<Trajectory>, Vec<Trajectory>) = rest.into_iter().partition(|r| measured.contains(&r.problem_id));
+    let (learned, rest): (Vec<Trajectory>, Vec<Trajectory>) =
+        rows.into_iter().partition(|r| trained.contains(&r.problem_id));
+    let (judged, free): (Vec<Trajectory>, Vec<Trajectory>) =
+        rest.into_iter().partition(|r| measured.contains(&r.problem_id));
     let (mut learn, mut judge) = hold_out(free);
     learn.extend(learned);
     judge.extend(judged);
@@ -72,7 +76,10 @@ pub fn pairs(examples: &[&Example]) -> Vec<(usize, usize)> {
             problems.entry(&example.problem).or_default()[usize::from(right)].push(i);
         }
     }
-    problems.values().flat_map(|[wrong, right]| right.iter().flat_map(move |&r| wrong.iter().map(move |&w| (r, w)))).collect()
+    problems
+        .values()
+        .flat_map(|[wrong, right]| right.iter().flat_map(move |&r| wrong.iter().map(move |&w| (r, w))))
+        .collect()
 }
 
 /// ln(1 + exp(wrong − right)) and its slope by `wrong`; by `right` it is the negative.
@@ -162,10 +169,19 @@ mod tests {
 
     #[test]
     fn ranking_compares_within_problems() {
-        let one =
-            |problem: &str, right: Option<bool>, tool_calls| Example { problem: problem.into(), right, tool_calls, ..Example::default() };
-        let examples =
-            [one("a", Some(true), 1), one("a", Some(false), 1), one("a", Some(false), 2), one("b", Some(false), 1), one("b", None, 1)];
+        let one = |problem: &str, right: Option<bool>, tool_calls| Example {
+            problem: problem.into(),
+            right,
+            tool_calls,
+            ..Example::default()
+        };
+        let examples = [
+            one("a", Some(true), 1),
+            one("a", Some(false), 1),
+            one("a", Some(false), 2),
+            one("b", Some(false), 1),
+            one("b", None, 1),
+        ];
         let examples: Vec<&Example> = examples.iter().collect();
         assert_eq!(pairs(&examples), [(0, 1), (0, 2)]);
         let scores = [0.5, 0.5, 0.1, 0.9, 0.9];

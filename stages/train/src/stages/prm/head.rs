@@ -41,7 +41,8 @@ pub fn example(row: &Trajectory, right: Option<bool>) -> Result<Example> {
     let unlabeled = vec![f32::NAN; row.step_ends.len()];
     let labels = row.step_labels.as_deref().unwrap_or(&unlabeled);
     if labels.len() != row.step_ends.len() {
-        let message = format!("rollout `{}` has {} step labels, but {} steps", row.id, labels.len(), row.step_ends.len());
+        let message =
+            format!("rollout `{}` has {} step labels, but {} steps", row.id, labels.len(), row.step_ends.len());
         return Err(Error::data(message).help("set `steps` to what the labels were made for (`lines` or `turns`)"));
     }
     let mut steps = Vec::new();
@@ -50,16 +51,22 @@ pub fn example(row: &Trajectory, right: Option<bool>) -> Result<Example> {
             continue;
         }
         if !(label.is_nan() || (0.0..=1.0).contains(&label)) || end == 0 || end as usize > row.token_ids.len() {
-            return Err(
-                Error::data(format!("rollout `{}` has the label {label} at token {end}", row.id)).help("labels are probabilities in 0..1")
-            );
+            return Err(Error::data(format!("rollout `{}` has the label {label} at token {end}", row.id))
+                .help("labels are probabilities in 0..1"));
         }
         steps.push((end as usize - 1, f64::from(label)));
     }
     // Without a step there is no place that could tell the outcome.
     let right = right.filter(|_| !steps.is_empty());
     let (tool_calls, tool_errors) = (row.tool_calls, row.tool_errors);
-    Ok(Example { tokens: row.token_ids.clone(), steps, problem: row.problem_id.clone(), right, tool_calls, tool_errors })
+    Ok(Example {
+        tokens: row.token_ids.clone(),
+        steps,
+        problem: row.problem_id.clone(),
+        right,
+        tool_calls,
+        tool_errors,
+    })
 }
 
 /// A model with a scoring head in training.
@@ -84,7 +91,8 @@ impl Head {
         let lengths: Vec<usize> = members.iter().map(|e| e.tokens.len()).collect();
         let parts = micro_batches(&lengths, self.budget);
         // A pair may lie in two micro-batches, so slopes need all logits first; one micro-batch has them from its own forward.
-        let whole = if parts.len() > 1 { Some(gradients(members, &self.logits(members)?, self.ranking_weight)) } else { None };
+        let whole =
+            if parts.len() > 1 { Some(gradients(members, &self.logits(members)?, self.ranking_weight)) } else { None };
         let mut losses = whole.as_ref().map(|(losses, _)| *losses).unwrap_or_default();
         for part in parts {
             let examples: Vec<&Example> = part.iter().map(|&k| members[k]).collect();
@@ -92,7 +100,8 @@ impl Head {
             let slopes: Vec<f64> = match &whole {
                 Some((_, slopes)) => part.iter().flat_map(|&k| slopes[k].iter().copied()).collect(),
                 None => {
-                    let (own, slopes) = gradients(&examples, &by_example(numbers(&scores)?, &examples), self.ranking_weight);
+                    let (own, slopes) =
+                        gradients(&examples, &by_example(numbers(&scores)?, &examples), self.ranking_weight);
                     losses = own;
                     slopes.concat()
                 }
@@ -111,9 +120,17 @@ impl Head {
     /// Logits `[n]` at the steps of the examples.
     fn scores(&self, examples: &[&Example], gradient: bool) -> Result<Tensor> {
         let batch = TokenBatch::new(examples.iter().map(|e| e.tokens.clone()).collect())?;
-        let rows: Vec<u32> =
-            examples.iter().enumerate().flat_map(|(i, e)| e.steps.iter().map(move |s| (i, s.0))).map(|(i, t)| batch.row(i, t)).collect();
-        let hidden = if gradient { self.trainer.decoder.hidden(&batch)? } else { self.trainer.decoder.hidden_no_grad(&batch)? };
+        let rows: Vec<u32> = examples
+            .iter()
+            .enumerate()
+            .flat_map(|(i, e)| e.steps.iter().map(move |s| (i, s.0)))
+            .map(|(i, t)| batch.row(i, t))
+            .collect();
+        let hidden = if gradient {
+            self.trainer.decoder.hidden(&batch)?
+        } else {
+            self.trainer.decoder.hidden_no_grad(&batch)?
+        };
         self.trainer.decoder.scores(&hidden, &rows)?.flatten_all().map_err(tensor)
     }
 
@@ -151,7 +168,9 @@ fn gradients(examples: &[&Example], logits: &[Vec<f64>], weight: f64) -> (Losses
     let mut losses = Losses::default();
     let mut slopes: Vec<Vec<f64>> = logits.iter().map(|z| vec![0.0; z.len()]).collect();
     for ((example, logits), slopes) in examples.iter().zip(logits).zip(&mut slopes) {
-        for (((_, label), z), slope) in example.steps.iter().zip(logits).zip(slopes).filter(|(((_, label), _), _)| !label.is_nan()) {
+        for (((_, label), z), slope) in
+            example.steps.iter().zip(logits).zip(slopes).filter(|(((_, label), _), _)| !label.is_nan())
+        {
             losses.labels += cross_entropy(*z, *label) / count;
             *slope = (sigmoid(*z) - label) / count;
         }
@@ -175,14 +194,22 @@ fn by_example(values: Vec<f64>, examples: &[&Example]) -> Vec<Vec<f64>> {
 }
 
 /// Trains a head on the examples; those without a step to read are left out.
-pub fn train(config: &Config, model: &ModelFolder, examples: &[Example], curves: &mut Curves, context: &StageContext) -> Result<Head> {
+pub fn train(
+    config: &Config,
+    model: &ModelFolder,
+    examples: &[Example],
+    curves: &mut Curves,
+    context: &StageContext,
+) -> Result<Head> {
     let groups = sharing_batches(examples);
     if groups.is_empty() {
-        return Err(Error::data("no step is labeled").help("give trajectories with `step_labels`, or problems to label by rollouts"));
+        return Err(Error::data("no step is labeled")
+            .help("give trajectories with `step_labels`, or problems to label by rollouts"));
     }
     let lengths: Vec<usize> = groups.iter().map(|g| g.iter().map(|e| e.tokens.len()).sum()).collect();
     let chance = Chance::new(config.seed).child("prm", &[]);
-    let plan: Vec<Vec<usize>> = (0..config.epochs).flat_map(|epoch| epoch_batches(&lengths, config.batch_tokens, &chance, epoch)).collect();
+    let plan: Vec<Vec<usize>> =
+        (0..config.epochs).flat_map(|epoch| epoch_batches(&lengths, config.batch_tokens, &chance, epoch)).collect();
     let total = plan.len() as u64;
     let mut head = Head::new(config, model, total)?;
     for (n, batch) in plan.iter().enumerate() {
@@ -202,7 +229,8 @@ pub fn train(config: &Config, model: &ModelFolder, examples: &[Example], curves:
 /// batch of many problems is the less noisy one.
 fn sharing_batches(examples: &[Example]) -> Vec<Vec<&Example>> {
     let mut problems: BTreeMap<&str, Vec<&Example>> = BTreeMap::new();
-    let (known, unknown): (Vec<&Example>, Vec<&Example>) = examples.iter().filter(|e| !e.steps.is_empty()).partition(|e| e.right.is_some());
+    let (known, unknown): (Vec<&Example>, Vec<&Example>) =
+        examples.iter().filter(|e| !e.steps.is_empty()).partition(|e| e.right.is_some());
     known.into_iter().for_each(|e| problems.entry(&e.problem).or_default().push(e));
     unknown.into_iter().map(|e| vec![e]).chain(problems.into_values()).collect()
 }
@@ -252,11 +280,17 @@ mod tests {
     #[test]
     fn the_slopes_of_a_batch_are_finite_differences_and_the_last_step_is_read_where_the_outcome_is_known() {
         let row = |right: Option<bool>, labels: Option<Vec<f32>>| {
-            let row = Trajectory { token_ids: vec![1; 9], step_ends: vec![3, 9], step_labels: labels, ..Trajectory::default() };
+            let row = Trajectory {
+                token_ids: vec![1; 9],
+                step_ends: vec![3, 9],
+                step_labels: labels,
+                ..Trajectory::default()
+            };
             example(&row, right).unwrap()
         };
         let labels = Some(vec![0.5, f32::NAN]);
-        let examples = [row(Some(true), labels.clone()), row(Some(false), None), row(Some(false), labels), row(None, None)];
+        let examples =
+            [row(Some(true), labels.clone()), row(Some(false), None), row(Some(false), labels), row(None, None)];
         assert_eq!(examples.iter().map(|e| e.steps.len()).collect::<Vec<_>>(), [2, 1, 2, 0]);
         let examples: Vec<&Example> = examples.iter().collect();
         let logits = vec![vec![0.2, -0.4], vec![0.7], vec![-1.0, 0.1], vec![]];
@@ -279,8 +313,12 @@ mod tests {
 
     #[test]
     fn rollouts_with_an_outcome_share_a_batch_by_problem() {
-        let one =
-            |problem: &str, right: Option<bool>| Example { problem: problem.into(), right, steps: vec![(0, 1.0)], ..Example::default() };
+        let one = |problem: &str, right: Option<bool>| Example {
+            problem: problem.into(),
+            right,
+            steps: vec![(0, 1.0)],
+            ..Example::default()
+        };
         let examples = [
             one("a", Some(true)),
             one("b", None),

@@ -64,12 +64,21 @@ impl Labeler<'_> {
 
     /// `rollouts` episodes per problem, with the place of their problem.
     fn rollouts(&self, generator: &mut Generator, context: &StageContext) -> Result<Vec<(usize, Finished)>> {
-        let jobs: Vec<Job> = (0..self.problems.len()).flat_map(|i| (0..self.config.rollouts).map(move |s| Job::root(i, s))).collect();
-        let finished = self.driver(generator, "prm/rollout", self.chance.child("rollouts", &[]), context).run(self.problems, &jobs)?;
+        let jobs: Vec<Job> =
+            (0..self.problems.len()).flat_map(|i| (0..self.config.rollouts).map(move |s| Job::root(i, s))).collect();
+        let finished = self
+            .driver(generator, "prm/rollout", self.chance.child("rollouts", &[]), context)
+            .run(self.problems, &jobs)?;
         Ok(jobs.iter().map(|j| j.problem).zip(finished).collect())
     }
 
-    fn driver<'b>(&'b self, generator: &'b mut Generator, name: &str, chance: Chance, context: &'b StageContext) -> Driver<'b> {
+    fn driver<'b>(
+        &'b self,
+        generator: &'b mut Generator,
+        name: &str,
+        chance: Chance,
+        context: &'b StageContext,
+    ) -> Driver<'b> {
         let s = &self.config.sampling;
         Driver {
             generator,
@@ -91,7 +100,8 @@ impl Labeler<'_> {
     /// Steps and the last label of a rollout; the others are not known yet.
     fn prepare(&self, one: &Finished) -> Result<Trajectory> {
         let mut row = one.trajectory.clone();
-        row.step_ends = self.config.steps.ends(self.policy.folder.chat.tokenizer(), &row.token_ids, &row.loss_mask, &row.turn)?;
+        row.step_ends =
+            self.config.steps.ends(self.policy.folder.chat.tokenizer(), &row.token_ids, &row.loss_mask, &row.turn)?;
         let mut labels = vec![f32::NAN; row.step_ends.len()];
         let outcome = f32::from(u8::from(one.correct));
         labels.last_mut().into_iter().for_each(|l| *l = outcome);
@@ -102,7 +112,13 @@ impl Labeler<'_> {
         Ok(row)
     }
 
-    fn label(&self, generator: &mut Generator, prefixes: &[Prefix], rows: &mut [Trajectory], context: &StageContext) -> Result<()> {
+    fn label(
+        &self,
+        generator: &mut Generator,
+        prefixes: &[Prefix],
+        rows: &mut [Trajectory],
+        context: &StageContext,
+    ) -> Result<()> {
         let k = self.config.continuations;
         let chance = self.chance.child("continuations", &[]);
         for (n, some) in prefixes.chunks(PREFIXES_PER_CALL).enumerate() {

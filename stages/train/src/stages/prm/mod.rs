@@ -95,10 +95,20 @@ impl Stage for Prm {
                     Optional,
                     "Episodes with an outcome, as `rl` gives them: right and wrong ones of one problem are contrasted.",
                 ),
-                port("evaluation", Trajectories, Optional, "Trajectories with step labels that quality is measured on; never trained on."),
+                port(
+                    "evaluation",
+                    Trajectories,
+                    Optional,
+                    "Trajectories with step labels that quality is measured on; never trained on.",
+                ),
             ],
             outputs: vec![
-                port("model", Model, One, "The policy's decoder with a scoring head (…ForTokenClassification, score.weight)."),
+                port(
+                    "model",
+                    Model,
+                    One,
+                    "The policy's decoder with a scoring head (…ForTokenClassification, score.weight).",
+                ),
                 port("trajectories", Trajectories, One, "The labeled trajectories with the head's scores."),
                 port("report", Report, One, "Quality on held-out problems."),
             ],
@@ -117,7 +127,8 @@ impl Stage for Prm {
         let chance = Chance::new(config.seed).child("prm", &[]);
         let (train, held) = match context.optional("evaluation") {
             Some(evaluation) => {
-                let (held, without) = given(&config, &policy.folder, read_trajectories(&evaluation.parquet())?).at("input `evaluation`")?;
+                let (held, without) = given(&config, &policy.folder, read_trajectories(&evaluation.parquet())?)
+                    .at("input `evaluation`")?;
                 left_out += without;
                 disjoint(&rows, &held)?;
                 (rows, held)
@@ -125,9 +136,12 @@ impl Stage for Prm {
             None => hold_out(rows, config.held_out_share, &chance),
         };
         let contrasted = contrasted(&config, &policy.folder, context)?;
-        let (pairs, held_pairs) = contrast::split(contrasted, &train, &held, |rows| hold_out(rows, config.held_out_share, &chance));
+        let (pairs, held_pairs) =
+            contrast::split(contrasted, &train, &held, |rows| hold_out(rows, config.held_out_share, &chance));
         let example = |row: &Trajectory| head::example(row, contrast::outcome(row, &config.outcome));
-        let examples = |rows: &[Trajectory], pairs: &[Trajectory]| rows.iter().chain(pairs).map(example).collect::<Result<Vec<Example>>>();
+        let examples = |rows: &[Trajectory], pairs: &[Trajectory]| {
+            rows.iter().chain(pairs).map(example).collect::<Result<Vec<Example>>>()
+        };
         let (train_examples, held_examples) = (examples(&train, &pairs)?, examples(&held, &held_pairs)?);
         let mut curves = Curves::default();
         let head = head::train(&config, &policy.folder, &train_examples, &mut curves, context)?;
@@ -141,7 +155,12 @@ impl Stage for Prm {
         model::save(context, "model", &model)?;
         context.describe("model", "steps", serde_json::to_value(config.steps).map_err(Error::bug)?);
         write_trajectories(&context.output_parquet("trajectories")?, &rows)?;
-        let counts = [("rollouts", rows.len()), ("prefixes", prefixes), ("infrastructure_failures", failures), ("rows_left_out", left_out)];
+        let counts = [
+            ("rollouts", rows.len()),
+            ("prefixes", prefixes),
+            ("infrastructure_failures", failures),
+            ("rows_left_out", left_out),
+        ];
         report::write(context, &config, &head, &train_examples, &held_examples, &curves, &counts)
     }
 }
@@ -154,12 +173,16 @@ fn labeled(config: &Config, policy: &Policy, context: &StageContext) -> Result<L
                 let rows = read_trajectories(&folder.join(ROWS))?;
                 return Ok(Labeled { rows, prefixes: state.prefixes, failures: state.failures, left_out: 0 });
             }
-            let problems = equal_shares(crate::problems::read(problems, "problems")?, config.problems_limit.unwrap_or(usize::MAX));
+            let problems =
+                equal_shares(crate::problems::read(problems, "problems")?, config.problems_limit.unwrap_or(usize::MAX));
             let environment = World::new(context.cpus).environment(&config.environment)?;
             let chance = Chance::new(config.seed).child("prm", &[]);
-            let labeled = Labeler { config, policy, environment: &*environment, problems: &problems, chance }.run(context)?;
+            let labeled =
+                Labeler { config, policy, environment: &*environment, problems: &problems, chance }.run(context)?;
             let state = State { prefixes: labeled.prefixes, failures: labeled.failures };
-            checkpoint::save(context, 1, &state, |folder| write_trajectories(&folder.join(ROWS), &labeled.rows).map(|_| ()))?;
+            checkpoint::save(context, 1, &state, |folder| {
+                write_trajectories(&folder.join(ROWS), &labeled.rows).map(|_| ())
+            })?;
             Ok(labeled)
         }
         (None, Some(rows)) => {
@@ -196,8 +219,8 @@ fn given(config: &Config, model: &ModelFolder, rows: Vec<Trajectory>) -> Result<
     let mut ready = Vec::with_capacity(all);
     for mut row in rows.into_iter().filter(|r| r.step_labels.is_some()) {
         if row.token_ids.is_empty() {
-            let encoded =
-                Conversation::encode(&model.chat, &row.messages, RenderOptions::default()).at(format!("trajectory `{}`", row.id))?;
+            let encoded = Conversation::encode(&model.chat, &row.messages, RenderOptions::default())
+                .at(format!("trajectory `{}`", row.id))?;
             row.prompt_tokens = encoded.prompt_tokens as u32;
             (row.token_ids, row.loss_mask, row.turn) = (encoded.token_ids, encoded.loss_mask, encoded.turn);
             row.tokenizer_digest = model.chat.tokenizer().digest().to_string();
@@ -219,8 +242,10 @@ fn given(config: &Config, model: &ModelFolder, rows: Vec<Trajectory>) -> Result<
 fn disjoint(train: &[Trajectory], held: &[Trajectory]) -> Result<()> {
     let seen: BTreeSet<&str> = train.iter().map(|r| r.problem_id.as_str()).collect();
     match held.iter().find(|r| seen.contains(r.problem_id.as_str())) {
-        Some(row) => Err(Error::data(format!("problem `{}` is in the training rows and in `evaluation`", row.problem_id))
-            .help("split by problem, as with `half: a` and `half: b` of `data/step_labels`")),
+        Some(row) => {
+            Err(Error::data(format!("problem `{}` is in the training rows and in `evaluation`", row.problem_id))
+                .help("split by problem, as with `half: a` and `half: b` of `data/step_labels`"))
+        }
         None => Ok(()),
     }
 }

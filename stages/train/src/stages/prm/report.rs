@@ -33,7 +33,10 @@ pub fn write(
     add("training_auc", ranking(&trained, &train_labels));
     add("brier", brier(&predicted, &labels));
     add("brier_constant", mean(&train_labels).and_then(|m| brier(&vec![m; labels.len()], &labels)));
-    add("held_out_loss", mean(&predicted.iter().zip(&labels).map(|(p, y)| cross_entropy(logit(*p), *y)).collect::<Vec<_>>()));
+    add(
+        "held_out_loss",
+        mean(&predicted.iter().zip(&labels).map(|(p, y)| cross_entropy(logit(*p), *y)).collect::<Vec<_>>()),
+    );
     let bins = calibration(&predicted, &labels, config.bins);
     add("ece", bins.as_ref().map(|c| c.ece));
     metrics.extend(within_problems(head, train, "training_ranking", false)?);
@@ -44,7 +47,10 @@ pub fn write(
         report.metric(name, value);
     }
     if let Some(calibration) = bins {
-        let mut table = Table::new("Calibration on held-out steps", ["predicted from", "to", "steps", "mean prediction", "mean label"]);
+        let mut table = Table::new(
+            "Calibration on held-out steps",
+            ["predicted from", "to", "steps", "mean prediction", "mean label"],
+        );
         for bin in calibration.bins.iter().filter(|b| b.n > 0) {
             table.row([bin.low, bin.high, bin.n as f64, bin.predicted, bin.observed].map(Cell::number));
         }
@@ -54,7 +60,9 @@ pub fn write(
     report.note(
         "Labels are success shares of continuations, or given; AUC separates labels above one half from labels below, ties left out.",
     );
-    report.note("Held-out problems share no problem with training; brier_constant predicts the mean training label everywhere.");
+    report.note(
+        "Held-out problems share no problem with training; brier_constant predicts the mean training label everywhere.",
+    );
     report.write(context.output("report")?)
 }
 
@@ -62,7 +70,10 @@ pub fn write(
 fn labeled(head: &Head, examples: &[Example]) -> Result<(Vec<f64>, Vec<f64>)> {
     let examples: Vec<&Example> = examples.iter().collect();
     let logits = head.logits(&examples)?;
-    let steps = examples.iter().zip(&logits).flat_map(|(e, logits)| e.steps.iter().map(|s| s.1).zip(logits.iter().map(|z| sigmoid(*z))));
+    let steps = examples
+        .iter()
+        .zip(&logits)
+        .flat_map(|(e, logits)| e.steps.iter().map(|s| s.1).zip(logits.iter().map(|z| sigmoid(*z))));
     Ok(steps.filter(|(label, _)| !label.is_nan()).map(|(label, p)| (p, label)).unzip())
 }
 
@@ -81,7 +92,8 @@ fn within_problems(head: &Head, examples: &[Example], name: &str, alike: bool) -
 
 /// AUC of labels above ½ against labels below; labels of exactly ½ are left out.
 fn ranking(predicted: &[f64], labels: &[f64]) -> Option<f64> {
-    let decided: Vec<(f64, bool)> = predicted.iter().zip(labels).filter(|(_, y)| **y != 0.5).map(|(p, y)| (*p, *y > 0.5)).collect();
+    let decided: Vec<(f64, bool)> =
+        predicted.iter().zip(labels).filter(|(_, y)| **y != 0.5).map(|(p, y)| (*p, *y > 0.5)).collect();
     let (scores, positive): (Vec<f64>, Vec<bool>) = decided.into_iter().unzip();
     auc(&scores, &positive)
 }

@@ -1,7 +1,7 @@
 use super::*;
 use crate::testing::{
-    context_in, digest_of, environment_options, half_trained, input, input_model, input_problems, input_trajectories, outputs, run_stage,
-    sums,
+    context_in, digest_of, environment_options, half_trained, input, input_model, input_problems, input_trajectories,
+    outputs, run_stage, sums,
 };
 use serde_json::json;
 use std::path::Path;
@@ -46,9 +46,8 @@ fn labels_come_from_continuations_and_the_head_learns_them() {
         assert_eq!(labels.len(), row.step_scores.as_ref().unwrap().len());
         assert_eq!(f64::from(*labels.last().unwrap()), row.reward);
         assert!(
-            labels
-                .iter()
-                .all(|l| (0.0..=1.0).contains(l) && (l * 3.0).fract().min(1.0 - (l * 3.0).fract()) < 1e-5 || *l == row.reward as f32)
+            labels.iter().all(|l| (0.0..=1.0).contains(l) && (l * 3.0).fract().min(1.0 - (l * 3.0).fract()) < 1e-5
+                || *l == row.reward as f32)
         );
     }
     let model = ModelFolder::load(first.output("model").unwrap()).unwrap();
@@ -71,8 +70,8 @@ fn labels_come_from_continuations_and_the_head_learns_them() {
     run_stage::<Prm>(head_only, &mut third).unwrap();
     let head = ModelFolder::load(third.output("model").unwrap()).unwrap();
     for (name, weight) in &half_trained().weights {
-        let same =
-            head.weights[name].flatten_all().unwrap().to_vec1::<f32>().unwrap() == weight.flatten_all().unwrap().to_vec1::<f32>().unwrap();
+        let same = head.weights[name].flatten_all().unwrap().to_vec1::<f32>().unwrap()
+            == weight.flatten_all().unwrap().to_vec1::<f32>().unwrap();
         assert!(same, "`{name}` is frozen");
     }
 }

@@ -61,7 +61,9 @@ pub fn page(title: &str, summary: &str, reports: &[Report]) -> Result<String> {
     environment
         .add_template("page.html", TEMPLATE)
         .and_then(|()| {
-            environment.get_template("page.html")?.render(context! { title, summary, style, sections => Value::from(Serde(&sections)) })
+            environment
+                .get_template("page.html")?
+                .render(context! { title, summary, style, sections => Value::from(Serde(&sections)) })
         })
         .map_err(|e| Error::bug(format!("template of the report: {e:#}")))
 }
@@ -84,9 +86,17 @@ fn section(index: usize, report: &Report) -> Section {
 }
 
 fn grid(table: &Table) -> Grid {
-    let columns: Vec<Column> =
-        table.columns.iter().enumerate().map(|(i, name)| Column { name: name.clone(), numeric: is_numeric(table, i) }).collect();
-    let rows = table.rows.iter().map(|row| row.iter().zip(&columns).map(|(cell, column)| shown(cell, column.numeric)).collect()).collect();
+    let columns: Vec<Column> = table
+        .columns
+        .iter()
+        .enumerate()
+        .map(|(i, name)| Column { name: name.clone(), numeric: is_numeric(table, i) })
+        .collect();
+    let rows = table
+        .rows
+        .iter()
+        .map(|row| row.iter().zip(&columns).map(|(cell, column)| shown(cell, column.numeric)).collect())
+        .collect();
     Grid { title: table.title.clone(), columns, rows }
 }
 

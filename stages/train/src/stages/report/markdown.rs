@@ -36,7 +36,8 @@ pub fn metrics(report: &Report) -> Table {
 
 fn render_table(table: &Table) -> String {
     let mut out = format!("| {} |\n", table.columns.iter().map(|c| escape(c)).collect::<Vec<_>>().join(" | "));
-    let dashes: Vec<&str> = (0..table.columns.len()).map(|i| if is_numeric(table, i) { "--:" } else { "---" }).collect();
+    let dashes: Vec<&str> =
+        (0..table.columns.len()).map(|i| if is_numeric(table, i) { "--:" } else { "---" }).collect();
     out.push_str(&format!("| {} |\n", dashes.join(" | ")));
     for row in &table.rows {
         out.push_str(&format!("| {} |\n", row.iter().map(|c| escape(&cell(c))).collect::<Vec<_>>().join(" | ")));

@@ -45,7 +45,10 @@ fn free(report: &Report, wanted: String) -> String {
 
 /// Lower-case words joined by `_`.
 pub fn slug(title: &str) -> String {
-    let words: Vec<String> =
-        title.split(|c: char| !c.is_ascii_alphanumeric()).filter(|w| !w.is_empty()).map(str::to_ascii_lowercase).collect();
+    let words: Vec<String> = title
+        .split(|c: char| !c.is_ascii_alphanumeric())
+        .filter(|w| !w.is_empty())
+        .map(str::to_ascii_lowercase)
+        .collect();
     if words.is_empty() { "report".into() } else { words.join("_") }
 }

@@ -42,17 +42,24 @@ impl Stage for JoinReports {
     type Config = Config;
     const NAME: &'static str = "report";
     const VERSION: u32 = 2;
-    const SUMMARY: &'static str = "Join reports into one self-contained HTML page with learning curves, a Markdown file and a JSON file.";
+    const SUMMARY: &'static str =
+        "Join reports into one self-contained HTML page with learning curves, a Markdown file and a JSON file.";
     const DOC: &'static str = "Joins the reports in the order in which they are wired. Writes `report.html` (self-contained: no script, no external resource), \
         `report.md`, `report.json` and one SVG per curve. Metrics keep their names, bounds of intervals have `_low` and `_high` behind; \
         where two reports use one name, both get their report's title in front. A check here fails the run and leaves the page.";
-    const EXAMPLE: &'static str = r#"{"reports": ["${{ stages.sft.report }}", "${{ stages.evaluate.report }}"], "title": "Quickstart"}"#;
+    const EXAMPLE: &'static str =
+        r#"{"reports": ["${{ stages.sft.report }}", "${{ stages.evaluate.report }}"], "title": "Quickstart"}"#;
     const PLACEMENT: Placement = Placement::Process;
     const METRICS: &'static [&'static str] = &["*"];
 
     fn ports() -> Ports {
         Ports {
-            inputs: vec![port("reports", ArtifactKind::Report, Cardinality::Many, "Reports, in the order of the page.")],
+            inputs: vec![port(
+                "reports",
+                ArtifactKind::Report,
+                Cardinality::Many,
+                "Reports, in the order of the page.",
+            )],
             outputs: vec![port(
                 "report",
                 ArtifactKind::Report,

@@ -55,7 +55,8 @@ fn trimmed(text: &str) -> String {
 }
 
 fn trimmed_exponent(text: &str) -> String {
-    text.split_once('e').map_or_else(|| text.to_string(), |(mantissa, exponent)| format!("{}e{exponent}", trimmed(mantissa)))
+    text.split_once('e')
+        .map_or_else(|| text.to_string(), |(mantissa, exponent)| format!("{}e{exponent}", trimmed(mantissa)))
 }
 
 #[cfg(test)]

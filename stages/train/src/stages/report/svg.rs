@@ -31,7 +31,8 @@ pub fn curve(curve: &Curve, id: &str) -> String {
 
 /// An SVG file of its own.
 pub fn standalone(curve: &Curve) -> String {
-    let style = format!("<style>{STYLE} svg.curve{{background:var(--surface);font-family:system-ui,sans-serif}}</style>");
+    let style =
+        format!("<style>{STYLE} svg.curve{{background:var(--surface);font-family:system-ui,sans-serif}}</style>");
     draw(curve, "curve", &style)
 }
 
@@ -92,7 +93,11 @@ impl Legend {
                 x = LEFT;
                 y += LEGEND_ROW;
             }
-            svg.push_str(&format!("<line class=\"{}\" x1=\"{x:.1}\" x2=\"{:.1}\" y1=\"{y:.1}\" y2=\"{y:.1}\"/>", class(i), x + 18.0));
+            svg.push_str(&format!(
+                "<line class=\"{}\" x1=\"{x:.1}\" x2=\"{:.1}\" y1=\"{y:.1}\" y2=\"{y:.1}\"/>",
+                class(i),
+                x + 18.0
+            ));
             svg.push_str(&format!("<text x=\"{:.1}\" y=\"{:.1}\">{}</text>", x + 24.0, y + 4.0, escape(&s.name)));
             x += width;
         }
@@ -111,9 +116,16 @@ struct Plot {
 impl Plot {
     fn new(curve: &Curve, top: f64) -> Self {
         let points = || curve.series.iter().flat_map(|s| &s.points);
-        let bounds = |i: usize| points().fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), p| (low.min(p[i]), high.max(p[i])));
+        let bounds = |i: usize| {
+            points().fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), p| (low.min(p[i]), high.max(p[i])))
+        };
         let ((x_low, x_high), (y_low, y_high)) = (bounds(0), bounds(1));
-        Self { x: Scale::new(x_low, x_high, 7, false), y: Scale::new(y_low, y_high, 5, true), top, bottom: top + HEIGHT - TOP - BOTTOM }
+        Self {
+            x: Scale::new(x_low, x_high, 7, false),
+            y: Scale::new(y_low, y_high, 5, true),
+            top,
+            bottom: top + HEIGHT - TOP - BOTTOM,
+        }
     }
 
     fn px(&self, x: f64) -> f64 {
@@ -134,7 +146,11 @@ impl Plot {
         for &v in &self.x.ticks {
             let x = self.px(v);
             out.push_str(&format!("<line x1=\"{x:.1}\" x2=\"{x:.1}\" y1=\"{bottom:.1}\" y2=\"{:.1}\"/>", bottom + 4.0));
-            out.push_str(&format!("<text class=\"x\" x=\"{x:.1}\" y=\"{:.1}\">{}</text>", bottom + 18.0, tick(v, self.x.step)));
+            out.push_str(&format!(
+                "<text class=\"x\" x=\"{x:.1}\" y=\"{:.1}\">{}</text>",
+                bottom + 18.0,
+                tick(v, self.x.step)
+            ));
         }
         for &v in &self.y.ticks {
             out.push_str(&format!(

@@ -10,7 +10,8 @@ fn sample(title: &str) -> Report {
     table.row([Cell::text("sft"), Cell::Empty]);
     report.table(table);
     let line = |n: u32, slope: f64| (0..n).map(move |i| (f64::from(i), 2.0 - slope * f64::from(i))).collect::<Vec<_>>();
-    report.curve(Curve::new("Loss", "step", "nats").with("train", line(1_000, 0.001)).with("validation", line(10, 0.1)));
+    report
+        .curve(Curve::new("Loss", "step", "nats").with("train", line(1_000, 0.001)).with("validation", line(10, 0.1)));
     report.note("Clustered by problem.");
     report
 }
@@ -54,14 +55,19 @@ fn a_single_point_is_drawn() {
 fn markdown_tables_keep_their_columns() {
     let text = markdown::page("T", "", &[sample("Evaluation")]);
     assert!(text.starts_with("# T\n\n## Evaluation\n"));
-    assert!(text.contains("| model | accuracy |\n| --- | --: |\n| rl \\| \"best\" | 0.500 [0.440, 0.560] |\n| sft |  |\n"));
+    assert!(
+        text.contains("| model | accuracy |\n| --- | --: |\n| rl \\| \"best\" | 0.500 [0.440, 0.560] |\n| sft |  |\n")
+    );
     assert!(text.contains("| accuracy | 0.500 [0.440, 0.560] |"));
 }
 
 #[test]
 fn equal_metric_names_are_told_apart() {
     let joined = merge::merge("All", "", &[sample("SFT"), sample("RL run"), Report::new("Empty")]);
-    assert_eq!(joined.metrics.keys().collect::<Vec<_>>(), ["rl_run_accuracy", "rl_run_loss", "sft_accuracy", "sft_loss"]);
+    assert_eq!(
+        joined.metrics.keys().collect::<Vec<_>>(),
+        ["rl_run_accuracy", "rl_run_loss", "sft_accuracy", "sft_loss"]
+    );
     assert_eq!(joined.tables[1].title, "RL run: Accuracy");
     let twins = merge::merge("All", "", &[sample("SFT"), sample("SFT")]);
     assert!(twins.metrics.contains_key("sft_loss_2"));

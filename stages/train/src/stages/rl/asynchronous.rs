@@ -67,19 +67,33 @@ impl<'a> Sampler<'a> {
     }
 
     /// Samples until the other side hangs up. Sends groups when their last member has ended.
-    fn sample(&self, generator: &'a mut Generator, commands: &Receiver<Command>, ready: &Sender<Result<Vec<Finished>>>) {
+    fn sample(
+        &self,
+        generator: &'a mut Generator,
+        commands: &Receiver<Command>,
+        ready: &Sender<Result<Vec<Finished>>>,
+    ) {
         let mut driver = self.driver(generator);
         if let Err(e) = self.pump(&mut driver, commands, ready) {
             // Nobody listens any more when the other side has failed first.
             ready.send(Err(e)).ok();
         }
     }
-    fn pump(&self, driver: &mut Driver<'a>, commands: &Receiver<Command>, ready: &Sender<Result<Vec<Finished>>>) -> Result<()> {
+    fn pump(
+        &self,
+        driver: &mut Driver<'a>,
+        commands: &Receiver<Command>,
+        ready: &Sender<Result<Vec<Finished>>>,
+    ) -> Result<()> {
         let mut flow = Flow::default();
         let mut open: BTreeMap<u32, (usize, Vec<Finished>)> = BTreeMap::new();
         loop {
             loop {
-                let command = if flow.unfinished() { commands.try_recv() } else { commands.recv().map_err(|_| TryRecvError::Disconnected) };
+                let command = if flow.unfinished() {
+                    commands.try_recv()
+                } else {
+                    commands.recv().map_err(|_| TryRecvError::Disconnected)
+                };
                 match command {
                     Ok(Command::Start(jobs)) => {
                         if let Some(first) = jobs.first() {
@@ -140,7 +154,12 @@ impl Intake {
 
 impl Run<'_> {
     /// All steps that are left, with rollouts from a thread of their own.
-    pub(super) fn run_asynchronous(&mut self, options: &Asynchronous, context: &StageContext, progress: &mut Progress) -> Result<()> {
+    pub(super) fn run_asynchronous(
+        &mut self,
+        options: &Asynchronous,
+        context: &StageContext,
+        progress: &mut Progress,
+    ) -> Result<()> {
         let (environment, problems) = (self.environment.clone(), self.problems.clone());
         let (folder, cancel) = (&self.policy.folder, self.cancel.clone());
         let (limits, sampling) = (self.limits(), self.config.sampling().distribution());
@@ -151,8 +170,15 @@ impl Run<'_> {
             let (commands, inbox) = channel();
             let (outbox, ready) = channel();
             scope.spawn(move || {
-                let sampler =
-                    Sampler { model: folder, environment: &*environment, problems: &problems, limits, sampling, chance, cancel: &cancel };
+                let sampler = Sampler {
+                    model: folder,
+                    environment: &*environment,
+                    problems: &problems,
+                    limits,
+                    sampling,
+                    chance,
+                    cancel: &cancel,
+                };
                 sampler.sample(&mut generator, &inbox, &outbox);
             });
             let mut intake = Intake::default();
@@ -203,7 +229,8 @@ impl Run<'_> {
                 intake.open.insert(number, step);
                 progress.state.started_groups += 1;
             }
-            let Some(members) = intake.next(step, options.max_staleness, wanted - all.batch.groups.len(), wanted) else {
+            let Some(members) = intake.next(step, options.max_staleness, wanted - all.batch.groups.len(), wanted)
+            else {
                 intake.ended.push_back(ready.recv().map_err(|_| last_word(ready))??);
                 continue;
             };
@@ -227,7 +254,8 @@ impl Run<'_> {
         let Progress { parts, state, .. } = progress;
         let draw = parts.curriculum.next(step, 1, &self.pool, &state.rates, &self.curriculum_chance());
         if draw.problems.is_empty() {
-            return Err(Error::data("the curriculum has no problem to give").help("use another curriculum, or give more problems"));
+            return Err(Error::data("the curriculum has no problem to give")
+                .help("use another curriculum, or give more problems"));
         }
         let size = self.config.rollout.group_size;
         let spawns = parts.strategy.start(&draw, &self.pool, size, self.progress(step), &chance.child("start", &[]));
@@ -263,11 +291,23 @@ impl Run<'_> {
         let problem = self.place_of(&row.problem_id)?;
         // A turn limit that was not reached made no difference.
         let max_turns = (row.stop_reason == StopReason::Turns).then_some(row.turns);
-        Ok(Job { problem, draw: u64::from(row.group), group: row.group, sample: row.sample, max_turns, ..Job::default() })
+        Ok(Job {
+            problem,
+            draw: u64::from(row.group),
+            group: row.group,
+            sample: row.sample,
+            max_turns,
+            ..Job::default()
+        })
     }
 
     /// Repeats a recorded asynchronous run: the same groups enter the same updates, and every token is sampled under the same weights.
-    pub(super) fn run_recorded(&mut self, record: &[Trajectory], context: &StageContext, progress: &mut Progress) -> Result<()> {
+    pub(super) fn run_recorded(
+        &mut self,
+        record: &[Trajectory],
+        context: &StageContext,
+        progress: &mut Progress,
+    ) -> Result<()> {
         let (environment, problems) = (self.environment.clone(), self.problems.clone());
         let cancel = self.cancel.clone();
         let sampler = Sampler {
@@ -332,7 +372,8 @@ fn updates(record: &[Trajectory], steps: u64, size: u32) -> Result<VecDeque<Vec<
     let mut updates: VecDeque<Vec<u32>> = VecDeque::new();
     let mut members: BTreeMap<u32, (u32, bool)> = BTreeMap::new();
     for row in record {
-        let step = row.id.strip_prefix("rl/").and_then(|rest| rest.split('/').next()).and_then(|s| s.parse::<usize>().ok());
+        let step =
+            row.id.strip_prefix("rl/").and_then(|rest| rest.split('/').next()).and_then(|s| s.parse::<usize>().ok());
         let step = step.ok_or_else(|| {
             Error::data(format!("row `{}` of input `record` does not name the update that used it", row.id))
                 .help("give the output `trajectories` of an asynchronous run")

@@ -31,7 +31,13 @@ pub struct Collected {
 
 impl Run<'_> {
     /// Draws until `problems_per_step` groups survive the filters, or the draws are used up.
-    pub(super) fn collect(&mut self, step: u64, parts: &mut Parts, rates: &mut PassRates, generator: &mut Generator) -> Result<Collected> {
+    pub(super) fn collect(
+        &mut self,
+        step: u64,
+        parts: &mut Parts,
+        rates: &mut PassRates,
+        generator: &mut Generator,
+    ) -> Result<Collected> {
         let mut all = Collected { batch: Batch { step, groups: Vec::new() }, ..Collected::default() };
         let chance = self.chance.child("step", &[step]);
         for draw_number in 0..self.config.resample.max_draws {
@@ -44,7 +50,14 @@ impl Run<'_> {
                 break;
             }
             let draw_chance = chance.child("draw", &[draw_number]);
-            let finished = self.sample(&format!("rl/{step}/{draw_number}"), &draw, parts, generator, self.progress(step), draw_chance)?;
+            let finished = self.sample(
+                &format!("rl/{step}/{draw_number}"),
+                &draw,
+                parts,
+                generator,
+                self.progress(step),
+                draw_chance,
+            )?;
             all.tally.draws += 1;
             all.tally.critical_path(&finished, self.config.rollout.tool_wait);
             self.absorb(finished, &draw, parts, rates, self.progress(step), draw_chance, &mut all)?;
@@ -127,8 +140,11 @@ impl Run<'_> {
         chance: Chance,
         all: &mut Collected,
     ) -> Result<()> {
-        let mut groups: Vec<Group> =
-            draw.problems.iter().map(|&p| Group { problem: p, level: self.problems[p].level, rollouts: Vec::new() }).collect();
+        let mut groups: Vec<Group> = draw
+            .problems
+            .iter()
+            .map(|&p| Group { problem: p, level: self.problems[p].level, rollouts: Vec::new() })
+            .collect();
         let mut places: Vec<Vec<usize>> = vec![Vec::new(); groups.len()];
         let hopeless = |p: &usize| matches!(rates.problem(*p), (1.., 0));
         all.tally.hopeless_groups += draw.problems.iter().filter(|p| hopeless(p)).count() as u64;
@@ -136,12 +152,20 @@ impl Run<'_> {
             let problem = draw.problems[g];
             let mut members = self.counted(members, problem, rates, all);
             let sampled = members.iter().map(|m| rollout(m, problem)).collect();
-            let kept = parts.strategy.select(sampled, self.config.rollout.group_size, &chance.child("select", &[g as u64]));
+            let kept =
+                parts.strategy.select(sampled, self.config.rollout.group_size, &chance.child("select", &[g as u64]));
             let kept: BTreeSet<u32> = kept.iter().map(|r| r.sample).collect();
-            let (mut chosen, others): (Vec<Finished>, Vec<Finished>) = members.drain(..).partition(|m| kept.contains(&m.trajectory.sample));
+            let (mut chosen, others): (Vec<Finished>, Vec<Finished>) =
+                members.drain(..).partition(|m| kept.contains(&m.trajectory.sample));
             let correct: Vec<bool> = chosen.iter().map(|m| m.correct).collect();
             let mut trajectories: Vec<&mut Trajectory> = chosen.iter_mut().map(|m| &mut m.trajectory).collect();
-            self.rewards.score_group(&mut trajectories, &correct, &self.problems[problem], progress.step, progress.steps);
+            self.rewards.score_group(
+                &mut trajectories,
+                &correct,
+                &self.problems[problem],
+                progress.step,
+                progress.steps,
+            );
             all.tally.scored(&chosen);
             for one in chosen {
                 groups[g].rollouts.push(rollout(&one, problem));
@@ -163,7 +187,13 @@ impl Run<'_> {
 
     /// The members that count. Those that the infrastructure lost are recorded and left out; pass rates are those of the policy by
     /// itself, so members that were helped do not enter them.
-    fn counted(&self, members: Vec<Finished>, problem: usize, rates: &mut PassRates, all: &mut Collected) -> Vec<Finished> {
+    fn counted(
+        &self,
+        members: Vec<Finished>,
+        problem: usize,
+        rates: &mut PassRates,
+        all: &mut Collected,
+    ) -> Vec<Finished> {
         let mut counted = Vec::with_capacity(members.len());
         for mut one in members {
             one.trajectory.model_digest = Some(self.policy.digest.clone());
@@ -182,8 +212,10 @@ impl Run<'_> {
 
     /// Sets `gold_logprobs` of the whole batch.
     fn score_gold(&self, generator: &mut Generator, batch: &mut Batch) -> Result<()> {
-        let episodes: Vec<_> =
-            batch.rollouts().map(|r| (r.tokens.as_slice(), r.turns.as_slice(), self.problems[r.problem].answer.as_str())).collect();
+        let episodes: Vec<_> = batch
+            .rollouts()
+            .map(|r| (r.tokens.as_slice(), r.turns.as_slice(), self.problems[r.problem].answer.as_str()))
+            .collect();
         let scores = rescore::gold_logprobs(generator, &self.policy.folder.chat, &episodes)?;
         for (rollout, scores) in batch.groups.iter_mut().flat_map(|g| &mut g.rollouts).zip(scores) {
             rollout.gold_logprobs = Some(scores);
@@ -221,7 +253,11 @@ fn by_group(finished: Vec<Finished>, groups: usize) -> Vec<Vec<Finished>> {
 }
 
 fn not_selected(mut record: Trajectory) -> Trajectory {
-    record.verdicts.push(Verdict { rule: "rollout/strategy".into(), keep: false, reason: "the strategy did not select it".into() });
+    record.verdicts.push(Verdict {
+        rule: "rollout/strategy".into(),
+        keep: false,
+        reason: "the strategy did not select it".into(),
+    });
     record
 }
 
@@ -235,7 +271,8 @@ fn filter(groups: &mut [Group], places: &mut [Vec<usize>], parts: &mut Parts, re
             let mut kept = Vec::with_capacity(group.rollouts.len());
             let mut kept_places = Vec::with_capacity(places.len());
             let had = !places.is_empty();
-            for ((mut rollout, place), verdict) in std::mem::take(&mut group.rollouts).into_iter().zip(std::mem::take(places)).zip(verdicts)
+            for ((mut rollout, place), verdict) in
+                std::mem::take(&mut group.rollouts).into_iter().zip(std::mem::take(places)).zip(verdicts)
             {
                 let (keep, reason) = apply(&mut rollout, verdict);
                 if !reason.is_empty() {

@@ -253,8 +253,7 @@ fn correction_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
 /// Each branch also takes `modulations`.
 fn advantage_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
     let mut schema = registry::advantages().schema();
-    let modulations =
-        json!({ "type": "array", "items": registry::modulations().schema(), "description": "Changes after assignment, in order." });
+    let modulations = json!({ "type": "array", "items": registry::modulations().schema(), "description": "Changes after assignment, in order." });
     for branch in schema["oneOf"].as_array_mut().into_iter().flatten() {
         if branch["properties"].is_object() {
             branch["properties"]["modulations"] = modulations.clone();
@@ -343,14 +342,20 @@ impl Config {
         ];
         problems.extend(counts.into_iter().filter_map(|(at, count)| OptionProblem::outside(at, count, 1..)));
         let staleness = self.rollout.asynchronous.as_ref().map(|a| a.max_staleness);
-        problems.extend(staleness.and_then(|s| OptionProblem::outside("/rollout/asynchronous/max_staleness", s, ..=1000)));
+        problems
+            .extend(staleness.and_then(|s| OptionProblem::outside("/rollout/asynchronous/max_staleness", s, ..=1000)));
         problems.extend(self.loss.horizon.and_then(|horizon| OptionProblem::outside("/loss/horizon", horizon, 1..)));
         if self.rollout.asynchronous.is_some() && self.rollout.tool_wait == ToolWait::Batch {
-            problems
-                .push(OptionProblem::new("/rollout/tool_wait", "asynchronous rollouts never wait for a batch").help("use `trajectory`"));
+            problems.push(
+                OptionProblem::new("/rollout/tool_wait", "asynchronous rollouts never wait for a batch")
+                    .help("use `trajectory`"),
+            );
         }
         if self.loss.terms.is_empty() {
-            problems.push(OptionProblem::new("/loss/terms", "a loss without terms changes nothing").help("give at least {kind: clip}"));
+            problems.push(
+                OptionProblem::new("/loss/terms", "a loss without terms changes nothing")
+                    .help("give at least {kind: clip}"),
+            );
         }
         problems
     }

@@ -45,7 +45,8 @@ impl Critic {
         for part in micro_batches(&lengths, self.micro_batch_tokens) {
             let ids: Vec<usize> = part.iter().map(|&k| used[k]).collect();
             let places = Place::of_mask(&ids.iter().map(|&i| masks[i]).collect::<Vec<_>>());
-            let values = numbers(&self.scores(ids.iter().map(|&i| sequences[i].to_vec()).collect(), &places, false)?)?;
+            let values =
+                numbers(&self.scores(ids.iter().map(|&i| sequences[i].to_vec()).collect(), &places, false)?)?;
             for (place, value) in places.iter().zip(values) {
                 grid[ids[place.sequence]][place.token] = value;
             }

@@ -8,9 +8,11 @@ use trainyard_learn::{Batch, Grid, Group, Rollout, TurnSummary};
 /// Metrics of a batch and its advantages, by name.
 pub fn metrics(batch: &Batch, advantages: &Grid) -> Vec<(&'static str, f64)> {
     let trained: Vec<&Rollout> = batch.rollouts().filter(|r| r.loss_tokens() > 0).collect();
-    let share = |of: &dyn Fn(&Rollout) -> bool| trained.iter().filter(|r| of(r)).count() as f64 / trained.len().max(1) as f64;
+    let share =
+        |of: &dyn Fn(&Rollout) -> bool| trained.iter().filter(|r| of(r)).count() as f64 / trained.len().max(1) as f64;
     let tokens: Vec<f64> = batch.rollouts().zip(advantages).flat_map(|(r, a)| of_mask(r, a)).collect();
-    let (given, learned) = trained.iter().map(|r| of_demonstrations(r)).fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
+    let (given, learned) =
+        trained.iter().map(|r| of_demonstrations(r)).fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
     let trained_tokens = trained.iter().map(|r| r.loss_tokens()).sum::<usize>();
     let mut list = vec![
         ("given_in_update", learned as f64 / trained_tokens.max(1) as f64),
@@ -55,14 +57,17 @@ fn lopsidedness(group: &Group) -> f64 {
 
 /// Share of failed calls among the calls of right rollouts.
 fn tool_errors_in_passes(trained: &[&Rollout]) -> f64 {
-    let (calls, errors) =
-        trained.iter().filter(|r| r.correct).fold((0, 0), |(c, e), r| (c + u64::from(r.tool_calls), e + u64::from(r.tool_errors)));
+    let (calls, errors) = trained
+        .iter()
+        .filter(|r| r.correct)
+        .fold((0, 0), |(c, e), r| (c + u64::from(r.tool_calls), e + u64::from(r.tool_errors)));
     errors as f64 / calls.max(1) as f64
 }
 
 /// Mean over rollouts of the standard deviation of the advantage over their tokens.
 fn within_rollouts(batch: &Batch, advantages: &Grid) -> f64 {
-    let rows: Vec<Vec<f64>> = batch.rollouts().zip(advantages).map(|(r, a)| of_mask(r, a)).filter(|row| !row.is_empty()).collect();
+    let rows: Vec<Vec<f64>> =
+        batch.rollouts().zip(advantages).map(|(r, a)| of_mask(r, a)).filter(|row| !row.is_empty()).collect();
     mean(&rows.iter().map(|row| deviation(row)).collect::<Vec<f64>>())
 }
 
@@ -101,8 +106,13 @@ mod tests {
         };
         let group = |rollouts: Vec<Rollout>| Group { rollouts, ..Group::default() };
         let void = Rollout { turns: vec![TurnSummary::default()], ..rollout(false, 0, 0) };
-        let batch =
-            Batch { step: 0, groups: vec![group(vec![rollout(true, 3, 1), void]), group(vec![rollout(true, 1, 0), rollout(false, 9, 9)])] };
+        let batch = Batch {
+            step: 0,
+            groups: vec![
+                group(vec![rollout(true, 3, 1), void]),
+                group(vec![rollout(true, 1, 0), rollout(false, 9, 9)]),
+            ],
+        };
         let a = vec![vec![0.0, 1.0, 3.0], vec![0.0, -2.0, -2.0], vec![0.0, 1.0, 1.0], vec![0.0, 1.0, 1.0]];
         let found = metrics(&batch, &a);
         let of = |name: &str| found.iter().find(|m| m.0 == name).unwrap().1;

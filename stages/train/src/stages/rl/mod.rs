@@ -66,8 +66,7 @@ impl Stage for Rl {
     const VERSION: u32 = 2;
     const SUMMARY: &'static str = "reinforcement learning with tools in the loop and verifiable rewards";
     const DOC: &'static str = DOC;
-    const EXAMPLE: &'static str =
-        r#"{"algorithm": "grpo", "steps": 40, "problems_per_step": 32, "rollout": {"group_size": 8, "temperature": 1.0}}"#;
+    const EXAMPLE: &'static str = r#"{"algorithm": "grpo", "steps": 40, "problems_per_step": 32, "rollout": {"group_size": 8, "temperature": 1.0}}"#;
     const ALL_CPUS: bool = true;
     const MAIN_METRIC: Option<&'static str> = Some("reward_mean");
     const METRICS: &'static [&'static str] = &[
@@ -135,8 +134,18 @@ impl Stage for Rl {
                 port("model", Model, One, "The policy to start from."),
                 port("problems", Problems, One, "What to practice on."),
                 port("validation", Problems, Optional, "Held-out problems that choose the weights to keep."),
-                port("record", Trajectories, Optional, "The rollouts of an asynchronous run, to repeat it to the same bits."),
-                port("demonstrations", Trajectories, Optional, "Worked episodes of the problems, for strategies that begin with them."),
+                port(
+                    "record",
+                    Trajectories,
+                    Optional,
+                    "The rollouts of an asynchronous run, to repeat it to the same bits.",
+                ),
+                port(
+                    "demonstrations",
+                    Trajectories,
+                    Optional,
+                    "Worked episodes of the problems, for strategies that begin with them.",
+                ),
             ],
             outputs: vec![
                 port("model", Model, One, "The trained policy."),
@@ -169,8 +178,14 @@ impl Stage for Rl {
             problems.push(problem.help("connect `demonstrations` to the trajectories that solve these problems"));
         }
         if wired("record") && config.rollout.asynchronous.is_none() {
-            let problem = OptionProblem::new("/record", "a record repeats asynchronous rollouts, but `rollout.asynchronous` is off");
-            problems.push(problem.help("repeat a run with the options that it was made with; rollouts in turns repeat themselves"));
+            let problem = OptionProblem::new(
+                "/record",
+                "a record repeats asynchronous rollouts, but `rollout.asynchronous` is off",
+            );
+            problems.push(
+                problem
+                    .help("repeat a run with the options that it was made with; rollouts in turns repeat themselves"),
+            );
         }
         problems
     }
@@ -185,14 +200,20 @@ impl Stage for Rl {
         if problems.is_empty() {
             return Err(Error::data("input `problems` has no rows").help("give at least one problem"));
         }
-        let validation = context.optional("validation").map(|a| problems::read(a, "validation")).transpose()?.unwrap_or_default();
-        let demonstrations = context.optional("demonstrations").map(|a| read_trajectories(&a.parquet())).transpose()?.unwrap_or_default();
+        let validation =
+            context.optional("validation").map(|a| problems::read(a, "validation")).transpose()?.unwrap_or_default();
+        let demonstrations = context
+            .optional("demonstrations")
+            .map(|a| read_trajectories(&a.parquet()))
+            .transpose()?
+            .unwrap_or_default();
         if demonstrations.is_empty() && Parts::build(&config)?.needs().demonstrations {
             return Err(Error::invalid("a part needs demonstrations, but the input `demonstrations` has no rows")
                 .help("connect `demonstrations` to the trajectories that solve these problems"));
         }
         let record = context.optional("record").map(|a| read_trajectories(&a.parquet())).transpose()?;
-        let outcome = Run::new(&config, &policy, problems, validation, &demonstrations, context)?.run(record.as_deref(), context)?;
+        let outcome = Run::new(&config, &policy, problems, validation, &demonstrations, context)?
+            .run(record.as_deref(), context)?;
         model::save(context, "model", &policy.folder.with_weights(outcome.weights))?;
         write_trajectories(&context.output_parquet("trajectories")?, &outcome.rollouts)?;
         report::write(context, &config, &outcome.state)

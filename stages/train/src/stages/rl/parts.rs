@@ -7,7 +7,9 @@ use trainyard_core::error::Context as _;
 use trainyard_core::{Error, OptionProblem, Result};
 use trainyard_envs::Environment;
 use trainyard_learn::corrections::Correction;
-use trainyard_learn::{Advantage, Curriculum, Filter, LossTerm, Modulation, Needs, Part, Replay, Strategy, compose, registry};
+use trainyard_learn::{
+    Advantage, Curriculum, Filter, LossTerm, Modulation, Needs, Part, Replay, Strategy, compose, registry,
+};
 
 /// One of each sort, or a list in the order of the config.
 pub struct Parts {
@@ -54,12 +56,24 @@ impl Parts {
         Ok(Self {
             curriculum: registry::curricula().build(&config.curriculum).at("curriculum")?,
             strategy: registry::strategies().build(&config.rollout.strategy).at("rollout.strategy")?,
-            filters: config.filters.iter().map(|f| registry::filters().build(f).at("filters")).collect::<Result<_>>()?,
+            filters: config
+                .filters
+                .iter()
+                .map(|f| registry::filters().build(f).at("filters"))
+                .collect::<Result<_>>()?,
             advantage: registry::advantages().build(&advantage).at("advantage")?,
-            modulations: modulations.iter().map(|m| registry::modulations().build(m).at("advantage.modulations")).collect::<Result<_>>()?,
+            modulations: modulations
+                .iter()
+                .map(|m| registry::modulations().build(m).at("advantage.modulations"))
+                .collect::<Result<_>>()?,
             replay: registry::replays().build(&config.replay).at("replay")?,
             correction: registry::corrections().build(&config.loss.correction).at("loss.correction")?,
-            terms: config.loss.terms.iter().map(|t| registry::loss_terms().build(t).at("loss.terms")).collect::<Result<_>>()?,
+            terms: config
+                .loss
+                .terms
+                .iter()
+                .map(|t| registry::loss_terms().build(t).at("loss.terms"))
+                .collect::<Result<_>>()?,
         })
     }
 
@@ -73,7 +87,9 @@ impl Parts {
             ("loss/correction".into(), &*self.correction),
         ];
         list.extend(self.filters.iter().enumerate().map(|(i, p)| (format!("filters/{i}"), &**p as &dyn Part)));
-        list.extend(self.modulations.iter().enumerate().map(|(i, p)| (format!("advantage/modulations/{i}"), &**p as &dyn Part)));
+        list.extend(
+            self.modulations.iter().enumerate().map(|(i, p)| (format!("advantage/modulations/{i}"), &**p as &dyn Part)),
+        );
         list.extend(self.terms.iter().enumerate().map(|(i, p)| (format!("loss/terms/{i}"), &**p as &dyn Part)));
         list
     }
@@ -85,11 +101,18 @@ impl Parts {
             ("replay".into(), &mut *self.replay),
             ("loss/correction".into(), &mut *self.correction),
         ];
-        list.extend(self.filters.iter_mut().enumerate().map(|(i, p)| (format!("filters/{i}"), &mut **p as &mut dyn Part)));
         list.extend(
-            self.modulations.iter_mut().enumerate().map(|(i, p)| (format!("advantage/modulations/{i}"), &mut **p as &mut dyn Part)),
+            self.filters.iter_mut().enumerate().map(|(i, p)| (format!("filters/{i}"), &mut **p as &mut dyn Part)),
         );
-        list.extend(self.terms.iter_mut().enumerate().map(|(i, p)| (format!("loss/terms/{i}"), &mut **p as &mut dyn Part)));
+        list.extend(
+            self.modulations
+                .iter_mut()
+                .enumerate()
+                .map(|(i, p)| (format!("advantage/modulations/{i}"), &mut **p as &mut dyn Part)),
+        );
+        list.extend(
+            self.terms.iter_mut().enumerate().map(|(i, p)| (format!("loss/terms/{i}"), &mut **p as &mut dyn Part)),
+        );
         list
     }
 
@@ -110,8 +133,11 @@ impl Parts {
         let mut problems = self.unmet(config, environment);
         if config.rollout.asynchronous.is_some() && !self.correction.recomputes() {
             problems.push(
-                OptionProblem::new("/loss/correction", "asynchronous rollouts are of older weights, but nothing corrects for that")
-                    .help("use {kind: truncated}, {kind: masked} or {kind: sequence}"),
+                OptionProblem::new(
+                    "/loss/correction",
+                    "asynchronous rollouts are of older weights, but nothing corrects for that",
+                )
+                .help("use {kind: truncated}, {kind: masked} or {kind: sequence}"),
             );
         }
         problems.extend(self.half_critics());
@@ -151,7 +177,8 @@ impl Parts {
     }
     /// An advantage from values that nothing trains, and values that nothing uses.
     fn half_critics(&self) -> Vec<OptionProblem> {
-        let valued: Vec<usize> = self.terms.iter().enumerate().filter(|(_, t)| t.needs().values).map(|(i, _)| i).collect();
+        let valued: Vec<usize> =
+            self.terms.iter().enumerate().filter(|(_, t)| t.needs().values).map(|(i, _)| i).collect();
         match (self.advantage.needs().values, valued.is_empty()) {
             (true, true) => vec![
                 OptionProblem::new("/advantage", "this part needs values, but no loss term trains the value model")
@@ -159,8 +186,11 @@ impl Parts {
             ],
             (false, false) => {
                 let unused = |i: usize| {
-                    OptionProblem::new(format!("/loss/terms/{i}"), "this term needs returns, but the advantage gives none")
-                        .help("use advantage {kind: gae}")
+                    OptionProblem::new(
+                        format!("/loss/terms/{i}"),
+                        "this term needs returns, but the advantage gives none",
+                    )
+                    .help("use advantage {kind: gae}")
                 };
                 valued.into_iter().map(unused).collect()
             }
@@ -170,7 +200,8 @@ impl Parts {
 
     /// State of every part that has some, by place.
     pub fn save(&self) -> Value {
-        let states: Map<String, Value> = self.each().into_iter().map(|(at, p)| (at, p.save())).filter(|(_, s)| !s.is_null()).collect();
+        let states: Map<String, Value> =
+            self.each().into_iter().map(|(at, p)| (at, p.save())).filter(|(_, s)| !s.is_null()).collect();
         Value::Object(states)
     }
     pub fn load(&mut self, state: &Value) -> Result<()> {

@@ -33,7 +33,8 @@ fn fitting(encoded: Encoded, positions: usize) -> Result<Encoded> {
         return Ok(encoded);
     }
     let message = format!("{} tokens, but the model has {positions} positions", encoded.token_ids.len());
-    Err(Error::invalid(message).help("leave the row out by a rule of `data/filter`, or raise max_position_embeddings of `model/init`"))
+    Err(Error::invalid(message)
+        .help("leave the row out by a rule of `data/filter`, or raise max_position_embeddings of `model/init`"))
 }
 
 /// The agent's tokens, turn by turn, the token that ends each turn included.
@@ -54,7 +55,8 @@ mod tests {
     fn a_demonstration_is_cut_into_the_turns_of_its_agent() {
         let model = tiny_model(16, 1, 1);
         let problems = sums(3, 3, 2);
-        let found = pool(&problems, &demonstrations(2, 3, 2), &model.chat, model.config.max_position_embeddings).unwrap();
+        let found =
+            pool(&problems, &demonstrations(2, 3, 2), &model.chat, model.config.max_position_embeddings).unwrap();
         let [call, answer] = found.problems[0].demonstrations[0].as_slice() else { panic!("two turns") };
         let tokenizer = model.chat.tokenizer();
         assert_eq!(model.chat.content(call).unwrap(), format!("<tool_call>{}</tool_call>", problems[0].canonical));

@@ -97,7 +97,8 @@ impl<'a> Run<'a> {
         context: &StageContext,
     ) -> Result<Self> {
         let world = World::new(context.cpus);
-        let pool = pool::pool(&problems, demonstrations, &policy.folder.chat, policy.folder.config.max_position_embeddings)?;
+        let pool =
+            pool::pool(&problems, demonstrations, &policy.folder.chat, policy.folder.config.max_position_embeddings)?;
         Ok(Self {
             config,
             policy,
@@ -164,7 +165,8 @@ impl<'a> Run<'a> {
     /// From the newest checkpoint, or from the input model.
     fn start(&mut self, context: &StageContext) -> Result<Progress> {
         let folder = &self.policy.folder;
-        let trainer = Trainer::new(&folder.config, folder.weights.clone(), &self.config.optimizer, self.config.updates())?;
+        let trainer =
+            Trainer::new(&folder.config, folder.weights.clone(), &self.config.optimizer, self.config.updates())?;
         let parts = Parts::build(self.config)?;
         let reference = if parts.needs().reference {
             Some(Trainer::new(&folder.config, folder.weights.clone(), &self.config.optimizer, 1)?)
@@ -197,14 +199,20 @@ impl<'a> Run<'a> {
     }
 
     /// One update on what was collected.
-    pub(super) fn learn(&mut self, context: &StageContext, progress: &mut Progress, mut collected: Collected) -> Result<()> {
+    pub(super) fn learn(
+        &mut self,
+        context: &StageContext,
+        progress: &mut Progress,
+        mut collected: Collected,
+    ) -> Result<()> {
         let step = progress.state.step;
         if let Some(critic) = &progress.critic {
             judge(critic, &mut collected.batch)?;
         }
         let assigned = assign(&mut progress.parts, &collected.batch);
         record_advantages(&mut collected, &assigned.advantages);
-        let samples = samples(&mut progress.parts, &collected.batch, &assigned, step, &self.chance.child("replay", &[step]));
+        let samples =
+            samples(&mut progress.parts, &collected.batch, &assigned, step, &self.chance.child("replay", &[step]));
         let at = self.progress(step);
         progress.parts.terms.iter_mut().for_each(|t| t.begin(&collected.batch, at));
         for (name, value) in effects::metrics(&collected.batch, &assigned.advantages) {
@@ -349,8 +357,11 @@ fn samples(parts: &mut Parts, batch: &Batch, assigned: &Assigned, step: u64, cha
     let again = parts.replay.draw(step, chance);
     let targets = if assigned.returns.is_some() { returns_of(parts, step, &again) } else { None };
     let pass_rates: Vec<f64> = batch.groups.iter().map(|g| pass_rate(&g.rollouts)).collect();
-    let mut list: Vec<Sample> =
-        batch.rollouts().zip(&assigned.advantages).map(|(r, a)| sample(r, a, 1.0, r.group, pass_rates[r.group])).collect();
+    let mut list: Vec<Sample> = batch
+        .rollouts()
+        .zip(&assigned.advantages)
+        .map(|(r, a)| sample(r, a, 1.0, r.group, pass_rates[r.group]))
+        .collect();
     for (sample, returns) in list.iter_mut().zip(assigned.returns.iter().flatten()) {
         sample.returns = Some(returns.clone());
     }
@@ -364,7 +375,8 @@ fn samples(parts: &mut Parts, batch: &Batch, assigned: &Assigned, step: u64, cha
 
 /// Targets of the value model for replayed rollouts, by the values that they were sampled with.
 fn returns_of(parts: &mut Parts, step: u64, again: &[Replayed]) -> Option<Grid> {
-    let group = |r: &Replayed| Group { problem: r.rollout.problem, level: r.rollout.level, rollouts: vec![r.rollout.clone()] };
+    let group =
+        |r: &Replayed| Group { problem: r.rollout.problem, level: r.rollout.level, rollouts: vec![r.rollout.clone()] };
     let batch = Batch { step, groups: again.iter().map(group).collect() };
     let advantages = parts.advantage.assign(&batch);
     parts.advantage.returns(&batch, &advantages)

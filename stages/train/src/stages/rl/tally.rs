@@ -70,7 +70,8 @@ impl Slope {
     /// One class: (count, reward) of each member.
     fn add(&mut self, members: &[(f64, f64)]) {
         let n = members.len().max(1) as f64;
-        let (count, reward) = (members.iter().map(|m| m.0).sum::<f64>() / n, members.iter().map(|m| m.1).sum::<f64>() / n);
+        let (count, reward) =
+            (members.iter().map(|m| m.0).sum::<f64>() / n, members.iter().map(|m| m.1).sum::<f64>() / n);
         for (c, r) in members {
             self.together += (c - count) * (r - reward);
             self.squared += (c - count).powi(2);
@@ -119,8 +120,10 @@ impl Tally {
                 entry.1 += value;
             }
         }
-        kept.distinct_rewards += group.iter().map(|o| o.trajectory.reward.to_bits()).collect::<BTreeSet<u64>>().len() as u64;
-        kept.distinct_answers += group.iter().map(|o| o.trajectory.answer.as_deref()).collect::<BTreeSet<_>>().len() as u64;
+        kept.distinct_rewards +=
+            group.iter().map(|o| o.trajectory.reward.to_bits()).collect::<BTreeSet<u64>>().len() as u64;
+        kept.distinct_answers +=
+            group.iter().map(|o| o.trajectory.answer.as_deref()).collect::<BTreeSet<_>>().len() as u64;
         let of = |right: bool, count: fn(&Finished) -> f64| -> Vec<(f64, f64)> {
             group.iter().filter(|o| o.correct == right).map(|o| (count(o), o.trajectory.reward)).collect()
         };
@@ -136,7 +139,9 @@ impl Tally {
     /// Tokens that must be decoded one after the other, if all episodes of the draw run together and tools take no time: the longest
     /// episode, or, in lockstep, the sum of the longest turns.
     pub fn critical_path(&mut self, finished: &[Finished], wait: ToolWait) {
-        let lengths = |f: &Finished| f.turns.iter().map(|t| t.end.saturating_sub(t.first.max(f.given)) as u64).collect::<Vec<u64>>();
+        let lengths = |f: &Finished| {
+            f.turns.iter().map(|t| t.end.saturating_sub(t.first.max(f.given)) as u64).collect::<Vec<u64>>()
+        };
         let episodes: Vec<Vec<u64>> = finished.iter().map(lengths).collect();
         self.critical_path += match wait {
             ToolWait::Trajectory => episodes.iter().map(|turns| turns.iter().sum()).max().unwrap_or(0),

@@ -1,8 +1,8 @@
 use super::*;
 use crate::curves::Curves;
 use crate::testing::{
-    context_in, demonstrations, digest_of, environment_options, half_trained, input_model, input_problems, input_trajectories, outputs,
-    run_stage, sums,
+    context_in, demonstrations, digest_of, environment_options, half_trained, input_model, input_problems,
+    input_trajectories, outputs, run_stage, sums,
 };
 use serde_json::json;
 use std::collections::BTreeSet;
@@ -62,7 +62,9 @@ fn reward_rises_and_the_best_weights_are_kept() {
     let (early, late) = (reward[..5].iter().sum::<f64>() / 5.0, reward[35..].iter().sum::<f64>() / 5.0);
     assert!(late > early + 0.10, "mean reward went from {early} to {late}");
     assert!(context.metrics["validation_accuracy"] >= context.metrics["validation_accuracy_initial"]);
-    for name in ["kl", "entropy", "clip_fraction", "grad_norm", "tool_calls", "tokens", "pass_rate_level_1", "reward_answer"] {
+    for name in
+        ["kl", "entropy", "clip_fraction", "grad_norm", "tool_calls", "tokens", "pass_rate_level_1", "reward_answer"]
+    {
         assert!(context.metrics[name].is_finite(), "{name}");
     }
     undeclared(&context);
@@ -126,7 +128,10 @@ fn parts_with_state_resume_exactly() {
         let whole = tempfile::tempdir().unwrap();
         let uninterrupted = short(whole.path(), with(options(4), over.clone()), 1, None).unwrap();
         let killed = tempfile::tempdir().unwrap();
-        assert_eq!(short(killed.path(), with(options(4), over.clone()), 2, Some(1)).err().unwrap().kind, ErrorKind::Cancelled);
+        assert_eq!(
+            short(killed.path(), with(options(4), over.clone()), 2, Some(1)).err().unwrap().kind,
+            ErrorKind::Cancelled
+        );
         let second = short(killed.path(), with(options(4), over.clone()), 2, None).unwrap();
         assert_eq!(digests(&uninterrupted), digests(&second), "{over}");
         assert_eq!(uninterrupted.metrics, second.metrics);
@@ -174,7 +179,10 @@ fn two_problems_of_one_id_are_refused() {
         }
         outputs(&mut context, folder.path(), &["model", "trajectories", "report"]);
         let e = run_stage::<Rl>(options(1), &mut context).unwrap_err();
-        assert!(e.kind == ErrorKind::Data && e.message.contains(&format!("`{port}` holds problem `sum-1` twice")), "{e}");
+        assert!(
+            e.kind == ErrorKind::Data && e.message.contains(&format!("`{port}` holds problem `sum-1` twice")),
+            "{e}"
+        );
     }
 }
 
@@ -231,7 +239,8 @@ fn asynchronous_rollouts_keep_their_bound_and_repeat_from_their_record() {
     let record = read_trajectories(&made.output("trajectories").unwrap().join("data.parquet")).unwrap();
     let step = |t: &Trajectory| t.id.split('/').nth(1).unwrap().parse::<u32>().unwrap();
     for t in &record {
-        let oldest = t.weights_version.as_ref().unwrap().iter().zip(&t.loss_mask).filter(|(_, m)| **m).map(|(v, _)| *v).min();
+        let oldest =
+            t.weights_version.as_ref().unwrap().iter().zip(&t.loss_mask).filter(|(_, m)| **m).map(|(v, _)| *v).min();
         assert!(oldest.is_none_or(|v| step(t) - v <= 1), "{}", t.id);
     }
     assert!(
@@ -251,7 +260,10 @@ fn a_killed_asynchronous_run_is_cancelled_and_goes_on() {
     let folder = tempfile::tempdir().unwrap();
     let asynchronous = json!({"asynchronous": {"max_staleness": 1}});
     let over = json!({"rollout": asynchronous, "loss": {"correction": {"kind": "truncated"}}, "checkpoint_every": 1});
-    assert_eq!(short(folder.path(), with(options(4), over.clone()), 2, Some(1)).err().unwrap().kind, ErrorKind::Cancelled);
+    assert_eq!(
+        short(folder.path(), with(options(4), over.clone()), 2, Some(1)).err().unwrap().kind,
+        ErrorKind::Cancelled
+    );
     assert_eq!(short(folder.path(), with(options(4), over), 2, None).unwrap().metrics["steps"], 4.0);
 }
 
@@ -289,7 +301,8 @@ fn compositions_that_contradict_the_stage_are_refused_with_the_reason() {
     let uncorrected = problems(json!({"rollout": {"asynchronous": {}}}));
     assert_eq!(uncorrected.iter().map(|p| p.pointer.as_str()).collect::<Vec<_>>(), ["/loss/correction"]);
     for strategy in ["demonstration_prefix", "rubric_scaffold"] {
-        let unrecorded = json!({"rollout": {"asynchronous": {}, "strategy": strategy}, "loss": {"correction": "truncated"}});
+        let unrecorded =
+            json!({"rollout": {"asynchronous": {}, "strategy": strategy}, "loss": {"correction": "truncated"}});
         let found = problems(unrecorded);
         assert_eq!(found.iter().map(|p| p.pointer.as_str()).collect::<Vec<_>>(), ["/rollout/strategy"], "{found:?}");
         assert!(found[0].message.contains("altered_start"), "{found:?}");
@@ -328,14 +341,19 @@ fn everything_wrong_with_the_parts_is_reported_at_its_place() {
         "/rewards/1/cap",
     ];
     assert_eq!(pointers, expected);
-    assert!(problems[10].message.contains("clip_hgh") && problems[4].help.as_ref().unwrap().contains("void_turn"), "{problems:?}");
+    assert!(
+        problems[10].message.contains("clip_hgh") && problems[4].help.as_ref().unwrap().contains("void_turn"),
+        "{problems:?}"
+    );
 }
 
 #[test]
 fn the_schema_names_parts_and_options() {
     let schema = Rl::schema();
     let text = schema.to_string();
-    for word in ["zero_variance", "clip_high", "promote_at", "leave_one_out", "whiten", "dr_grpo", "word-problems", "truncated"] {
+    for word in
+        ["zero_variance", "clip_high", "promote_at", "leave_one_out", "whiten", "dr_grpo", "word-problems", "truncated"]
+    {
         assert!(text.contains(word), "{word}");
     }
     assert!(schema.get("required").is_none());

@@ -89,12 +89,18 @@ struct Heard {
 
 impl Update<'_> {
     /// Runs all epochs and minibatches. Samples without a token in the loss are left out.
-    pub fn run(&self, trainer: &mut Trainer, mut critic: Option<&mut Critic>, samples: &[Sample]) -> Result<UpdateReport> {
+    pub fn run(
+        &self,
+        trainer: &mut Trainer,
+        mut critic: Option<&mut Critic>,
+        samples: &[Sample],
+    ) -> Result<UpdateReport> {
         let used: Vec<usize> = (0..samples.len()).filter(|&i| samples[i].mask.iter().skip(1).any(|m| *m)).collect();
         if used.is_empty() {
             return Ok(UpdateReport::default());
         }
-        let proximal = if self.correction.recomputes() { Some(self.logprobs_of(trainer, samples, &used)?) } else { None };
+        let proximal =
+            if self.correction.recomputes() { Some(self.logprobs_of(trainer, samples, &used)?) } else { None };
         let reference = self.reference.map(|r| self.logprobs_of(r, samples, &used)).transpose()?;
         let old = Old { proximal, reference };
         let mut sums = Sums::default();
@@ -160,7 +166,8 @@ impl Update<'_> {
                 Some(all) => all.rows(part),
                 None => {
                     let weights: Grid = part.iter().map(|&k| batch.weights[k].clone()).collect();
-                    let heard = Heard { logprobs, entropies, values: judged.as_ref().map(critic::numbers).transpose()? };
+                    let heard =
+                        Heard { logprobs, entropies, values: judged.as_ref().map(critic::numbers).transpose()? };
                     Total::of(self.terms, &self.batch(samples, &ids, weights, old, &places, &heard, batch.seed), sums)
                 }
             };
@@ -189,7 +196,14 @@ impl Update<'_> {
     }
 
     /// All terms on the whole minibatch, for terms that compare its sequences.
-    fn whole(&self, trainer: &Trainer, critic: Option<&Critic>, samples: &[Sample], batch: &Minibatch<'_>, old: &Old) -> Result<Total> {
+    fn whole(
+        &self,
+        trainer: &Trainer,
+        critic: Option<&Critic>,
+        samples: &[Sample],
+        batch: &Minibatch<'_>,
+        old: &Old,
+    ) -> Result<Total> {
         let members = batch.members;
         let (logprobs, entropies) = self.evaluate(trainer, samples, members)?;
         let places = places(samples, members);
@@ -207,8 +221,20 @@ impl Update<'_> {
         Ok(total)
     }
 
-    #[expect(clippy::too_many_arguments, reason = "these are the columns of the batch; a struct would only rename them")]
-    fn batch(&self, samples: &[Sample], ids: &[usize], weights: Grid, old: &Old, places: &[Place], heard: &Heard, seed: u64) -> TokenBatch {
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "these are the columns of the batch; a struct would only rename them"
+    )]
+    fn batch(
+        &self,
+        samples: &[Sample],
+        ids: &[usize],
+        weights: Grid,
+        old: &Old,
+        places: &[Place],
+        heard: &Heard,
+        seed: u64,
+    ) -> TokenBatch {
         let spread = |values: &[f64]| -> Grid {
             let mut grid: Grid = ids.iter().map(|&i| vec![0.0; samples[i].tokens.len()]).collect();
             for (p, v) in places.iter().zip(values) {
@@ -221,7 +247,9 @@ impl Update<'_> {
         let mask: Vec<Vec<bool>> = ids.iter().map(|&i| samples[i].mask.clone()).collect();
         let proximal = old.proximal.as_ref().map(rows);
         let correction = proximal.as_ref().map(|p| self.correction.weights(p, &behavior, &mask));
-        let given = |list: fn(&Sample) -> Option<&Vec<f64>>| ids.iter().map(|&i| list(&samples[i]).cloned()).collect::<Option<Grid>>();
+        let given = |list: fn(&Sample) -> Option<&Vec<f64>>| {
+            ids.iter().map(|&i| list(&samples[i]).cloned()).collect::<Option<Grid>>()
+        };
         TokenBatch {
             logprobs: spread(&heard.logprobs),
             old_logprobs: proximal.unwrap_or(behavior),
@@ -256,7 +284,11 @@ impl Update<'_> {
         for part in micro_batches(&lengths, self.micro_batch_tokens) {
             let part_ids: Vec<usize> = part.iter().map(|&k| ids[k]).collect();
             let places = places(samples, &part_ids);
-            let (l, e) = model.evaluate(part_ids.iter().map(|&i| samples[i].tokens.clone()).collect(), &places, self.temperature)?;
+            let (l, e) = model.evaluate(
+                part_ids.iter().map(|&i| samples[i].tokens.clone()).collect(),
+                &places,
+                self.temperature,
+            )?;
             for (n, p) in places.iter().enumerate() {
                 logprobs[part[p.sequence]][p.token] = l[n];
                 entropies[part[p.sequence]][p.token] = e[n];
@@ -298,7 +330,8 @@ struct Total {
 
 impl Total {
     fn of(terms: &[Box<dyn LossTerm>], batch: &TokenBatch, sums: &mut Sums) -> Self {
-        let mut total = Self { loss: 0.0, logprobs: batch.zeros(), entropies: None, values: None, sums: BTreeMap::new() };
+        let mut total =
+            Self { loss: 0.0, logprobs: batch.zeros(), entropies: None, values: None, sums: BTreeMap::new() };
         for Term { loss, d_logprobs, d_entropies, d_values, sums: term_sums } in terms.iter().map(|t| t.value(batch)) {
             total.loss += loss;
             add(&mut total.logprobs, &d_logprobs);
@@ -335,7 +368,8 @@ impl Total {
 impl Sums {
     fn report(self) -> UpdateReport {
         let steps = self.steps.max(1) as f64;
-        let mut metrics: BTreeMap<&'static str, f64> = self.terms.iter().map(|(name, sum)| (*name, sum / self.tokens.max(1.0))).collect();
+        let mut metrics: BTreeMap<&'static str, f64> =
+            self.terms.iter().map(|(name, sum)| (*name, sum / self.tokens.max(1.0))).collect();
         metrics.insert("loss", self.loss / steps);
         metrics.insert("grad_norm", self.norm / steps);
         metrics.insert("grad_norm_max", self.largest_norm);
@@ -349,7 +383,11 @@ impl Sums {
 
 /// Largest over smallest weight of a token in the loss.
 fn spread_of(weights: &Grid) -> f64 {
-    let (low, high) = weights.iter().flatten().filter(|w| **w > 0.0).fold((f64::MAX, 0.0), |(l, h): (f64, f64), w| (l.min(*w), h.max(*w)));
+    let (low, high) = weights
+        .iter()
+        .flatten()
+        .filter(|w| **w > 0.0)
+        .fold((f64::MAX, 0.0), |(l, h): (f64, f64), w| (l.min(*w), h.max(*w)));
     if high > 0.0 { high / low } else { 1.0 }
 }
 

@@ -74,7 +74,13 @@ fn run(trainer: &mut Trainer, samples: &[Sample], o: &Options<'_>) -> Result<Upd
 }
 
 fn weights(trainer: &Trainer) -> Vec<f32> {
-    trainer.decoder.weights().unwrap().values().flat_map(|t| t.flatten_all().unwrap().to_vec1::<f32>().unwrap()).collect()
+    trainer
+        .decoder
+        .weights()
+        .unwrap()
+        .values()
+        .flat_map(|t| t.flatten_all().unwrap().to_vec1::<f32>().unwrap())
+        .collect()
 }
 
 fn assert_close(a: &[f32], b: &[f32], by: f32) {
@@ -88,10 +94,18 @@ fn good_tokens_become_likelier_and_bad_ones_less() {
     let samples = samples(&t);
     let before: Vec<f64> = samples.iter().map(|s| s.behavior.iter().sum()).collect();
     let none = registry::corrections().build(&json!("none")).unwrap();
-    let report =
-        run(&mut t, &samples, &Options { terms: &terms(json!(["clip"])), correction: &*none, reference: None, micro: 64 }).unwrap();
+    let report = run(
+        &mut t,
+        &samples,
+        &Options { terms: &terms(json!(["clip"])), correction: &*none, reference: None, micro: 64 },
+    )
+    .unwrap();
     assert_eq!(report.optimizer_steps, 1);
-    assert!(report.metrics["kl"].abs() < 1e-6 && report.metrics["clip_fraction"] == 0.0 && report.metrics["grad_norm"] > 0.0);
+    assert!(
+        report.metrics["kl"].abs() < 1e-6
+            && report.metrics["clip_fraction"] == 0.0
+            && report.metrics["grad_norm"] > 0.0
+    );
     for (sample, before) in samples.iter().zip(before) {
         let (after, _) = t.evaluate(vec![sample.tokens.clone()], &Place::of_mask(&[&sample.mask]), 1.0).unwrap();
         let change = after.iter().sum::<f64>() - before;
@@ -128,12 +142,20 @@ fn micro_batches_and_scopes_change_only_rounding() {
         if whole {
             terms = terms.into_iter().map(|t| Box::new(Whole(t)) as Box<dyn LossTerm>).collect();
         }
-        let report = run(&mut t, &samples, &Options { terms: &terms, correction: &*none, reference: None, micro }).unwrap();
-        results.push((weights(&t), report.metrics["loss"], report.metrics["clip_fraction"], report.metrics["policy_entropy"]));
+        let report =
+            run(&mut t, &samples, &Options { terms: &terms, correction: &*none, reference: None, micro }).unwrap();
+        results.push((
+            weights(&t),
+            report.metrics["loss"],
+            report.metrics["clip_fraction"],
+            report.metrics["policy_entropy"],
+        ));
     }
     for other in &results[1..] {
         assert_close(&results[0].0, &other.0, 2e-4);
-        assert!((results[0].1 - other.1).abs() < 1e-5 && results[0].2 == other.2 && (results[0].3 - other.3).abs() < 1e-5);
+        assert!(
+            (results[0].1 - other.1).abs() < 1e-5 && results[0].2 == other.2 && (results[0].3 - other.3).abs() < 1e-5
+        );
     }
 }
 
@@ -145,8 +167,12 @@ fn corrections_use_the_policy_before_the_update() {
         s.behavior.iter_mut().for_each(|l| *l -= 1.0);
     }
     let truncated = registry::corrections().build(&json!("truncated")).unwrap();
-    let report =
-        run(&mut t, &samples, &Options { terms: &terms(json!(["clip"])), correction: &*truncated, reference: None, micro: 64 }).unwrap();
+    let report = run(
+        &mut t,
+        &samples,
+        &Options { terms: &terms(json!(["clip"])), correction: &*truncated, reference: None, micro: 64 },
+    )
+    .unwrap();
     assert!((report.metrics["ratio"] - 1.0).abs() < 1e-5, "the ratio is taken against the recomputed policy");
 }
 
@@ -158,7 +184,12 @@ fn the_reference_is_measured() {
     let reference = trainer();
     let list = terms(json!(["clip", {"kind": "kl", "weight": 0.1}]));
     for expected_zero in [true, false] {
-        let report = run(&mut t, &samples, &Options { terms: &list, correction: &*none, reference: Some(&reference), micro: 64 }).unwrap();
+        let report = run(
+            &mut t,
+            &samples,
+            &Options { terms: &list, correction: &*none, reference: Some(&reference), micro: 64 },
+        )
+        .unwrap();
         assert_eq!(report.metrics["kl_reference"].abs() < 1e-9, expected_zero);
     }
 }
@@ -170,7 +201,12 @@ fn a_loss_that_is_no_number_names_the_step_and_changes_nothing() {
     samples[1].advantages[4] = f64::NAN;
     let before = weights(&t);
     let none = registry::corrections().build(&json!("none")).unwrap();
-    let e = run(&mut t, &samples, &Options { terms: &terms(json!(["clip"])), correction: &*none, reference: None, micro: 64 }).unwrap_err();
+    let e = run(
+        &mut t,
+        &samples,
+        &Options { terms: &terms(json!(["clip"])), correction: &*none, reference: None, micro: 64 },
+    )
+    .unwrap_err();
     assert_eq!(e.kind, trainyard_core::ErrorKind::Data);
     assert!(e.message.contains("step 3"), "{e}");
     assert_eq!(weights(&t), before);
@@ -182,8 +218,12 @@ fn nothing_in_the_loss_is_no_step() {
     let mut samples = samples(&t);
     samples.iter_mut().for_each(|s| s.mask.fill(false));
     let none = registry::corrections().build(&json!("none")).unwrap();
-    let report =
-        run(&mut t, &samples, &Options { terms: &terms(json!(["clip"])), correction: &*none, reference: None, micro: 64 }).unwrap();
+    let report = run(
+        &mut t,
+        &samples,
+        &Options { terms: &terms(json!(["clip"])), correction: &*none, reference: None, micro: 64 },
+    )
+    .unwrap();
     assert_eq!(report, UpdateReport::default());
 }
 

@@ -16,8 +16,11 @@ pub struct GreedyRates {
 
 impl GreedyRates {
     pub fn metrics(&self) -> Vec<(String, f64)> {
-        let level = |(l, (n, p)): (&u32, &(u64, u64))| (format!("validation_accuracy_level_{l}"), *p as f64 / *n as f64);
-        std::iter::once(("validation_accuracy".to_string(), self.accuracy)).chain(self.levels.iter().map(level)).collect()
+        let level =
+            |(l, (n, p)): (&u32, &(u64, u64))| (format!("validation_accuracy_level_{l}"), *p as f64 / *n as f64);
+        std::iter::once(("validation_accuracy".to_string(), self.accuracy))
+            .chain(self.levels.iter().map(level))
+            .collect()
     }
 }
 

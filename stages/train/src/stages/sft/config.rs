@@ -62,10 +62,17 @@ impl Config {
     pub fn problems(&self) -> Vec<OptionProblem> {
         let mut problems = self.optimizer.problems("/optimizer");
         let counts = [("/batch_tokens", self.batch_tokens), ("/micro_batch_tokens", self.micro_batch_tokens)];
-        problems.extend(counts.iter().filter(|(_, n)| *n == 0).map(|(at, _)| OptionProblem::new(*at, "must be at least 1")));
-        let budgets = [("/epochs", self.epochs), ("/steps", self.steps), ("/tokens", self.tokens), ("/patience", self.patience)];
-        problems
-            .extend(budgets.iter().filter(|(_, n)| *n == Some(0)).map(|(at, _)| OptionProblem::new(*at, "must be at least 1, or null")));
+        problems.extend(
+            counts.iter().filter(|(_, n)| *n == 0).map(|(at, _)| OptionProblem::new(*at, "must be at least 1")),
+        );
+        let budgets =
+            [("/epochs", self.epochs), ("/steps", self.steps), ("/tokens", self.tokens), ("/patience", self.patience)];
+        problems.extend(
+            budgets
+                .iter()
+                .filter(|(_, n)| *n == Some(0))
+                .map(|(at, _)| OptionProblem::new(*at, "must be at least 1, or null")),
+        );
         if !(0.0..=0.5).contains(&self.validation_share) {
             problems.push(OptionProblem::new(
                 "/validation_share",

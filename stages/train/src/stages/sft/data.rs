@@ -44,7 +44,11 @@ pub fn prepare(model: &ModelFolder, rows: &[Trajectory], mask_errored_turns: boo
     for row in rows {
         let (mut example, turns) = encode(model, row).at(format!("trajectory `{}`", row.id))?;
         if mask_errored_turns {
-            let errored = if row.tool_errors > 0 { errored_turns(&row.messages, answers_in_prompt(row)) } else { BTreeSet::new() };
+            let errored = if row.tool_errors > 0 {
+                errored_turns(&row.messages, answers_in_prompt(row))
+            } else {
+                BTreeSet::new()
+            };
             prepared.masked_turns += mask_turns(&mut example, &turns, &errored);
         }
         if example.tokens.len() > most {
@@ -80,7 +84,9 @@ fn errored_turns(messages: &[Message], skipped: usize) -> BTreeSet<u16> {
     for message in messages {
         match message.role.as_str() {
             "assistant" => said += 1,
-            "tool" if said > skipped && reads_as_error(&message.content) => errored.extend(u16::try_from(said - skipped - 1)),
+            "tool" if said > skipped && reads_as_error(&message.content) => {
+                errored.extend(u16::try_from(said - skipped - 1))
+            }
             _ => {}
         }
     }
@@ -109,7 +115,8 @@ fn mask_turns(example: &mut Example, turns: &[u16], errored: &BTreeSet<u16>) -> 
 
 /// Splits rows by problem: (training, held out). About `share` of the problems are held out, at least one if there are two.
 pub fn hold_out(rows: Vec<Trajectory>, share: f64, chance: &Chance) -> (Vec<Trajectory>, Vec<Trajectory>) {
-    let mut problems: Vec<String> = rows.iter().map(|r| r.problem_id.clone()).collect::<BTreeSet<_>>().into_iter().collect();
+    let mut problems: Vec<String> =
+        rows.iter().map(|r| r.problem_id.clone()).collect::<BTreeSet<_>>().into_iter().collect();
     if share <= 0.0 || problems.len() < 2 {
         return (rows, Vec::new());
     }
@@ -133,20 +140,39 @@ mod tests {
 
     #[test]
     fn errors_are_read_from_the_last_line() {
-        for text in ["NameError: name 'x' is not defined", "3\nZeroDivisionError: division by zero", "error: unknown tool", "Exception"] {
+        for text in [
+            "NameError: name 'x' is not defined",
+            "3\nZeroDivisionError: division by zero",
+            "error: unknown tool",
+            "Exception",
+        ] {
             assert!(reads_as_error(text), "{text}");
         }
         for text in ["7", "", "no error here", "Errors: 0 found"] {
             assert!(!reads_as_error(text), "{text}");
         }
-        let messages = [("user", "q"), ("assistant", "a"), ("tool", "TypeError: x"), ("assistant", "b"), ("tool", "3"), ("assistant", "c")];
+        let messages = [
+            ("user", "q"),
+            ("assistant", "a"),
+            ("tool", "TypeError: x"),
+            ("assistant", "b"),
+            ("tool", "3"),
+            ("assistant", "c"),
+        ];
         let messages: Vec<Message> = messages.iter().map(|(r, c)| Message::new(r, *c)).collect();
         assert_eq!(errored_turns(&messages, 0), BTreeSet::from([0]));
     }
 
     #[test]
     fn answers_in_the_prompt_of_a_rollout_are_not_counted_as_turns() {
-        let messages = [("user", "q"), ("assistant", "a"), ("user", "r"), ("assistant", "b"), ("tool", "error: no"), ("assistant", "c")];
+        let messages = [
+            ("user", "q"),
+            ("assistant", "a"),
+            ("user", "r"),
+            ("assistant", "b"),
+            ("tool", "error: no"),
+            ("assistant", "c"),
+        ];
         let messages: Vec<Message> = messages.iter().map(|(r, c)| Message::new(r, *c)).collect();
         let rollout = Trajectory { messages, turns: 2, token_ids: vec![1], ..Trajectory::default() };
         assert_eq!(errored_turns(&rollout.messages, answers_in_prompt(&rollout)), BTreeSet::from([0]));

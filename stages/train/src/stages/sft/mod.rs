@@ -97,7 +97,12 @@ fn rows(config: &Config, context: &StageContext) -> Result<(Vec<Trajectory>, Vec
 
 fn write_report(context: &mut StageContext, state: &run::State, prepared: &Prepared, held: usize) -> Result<()> {
     let mut report = Report::new("Supervised fine-tuning");
-    report.summary = format!("{} trajectories, {} optimizer steps, {} tokens read.", prepared.examples.len(), state.step, state.tokens);
+    report.summary = format!(
+        "{} trajectories, {} optimizer steps, {} tokens read.",
+        prepared.examples.len(),
+        state.step,
+        state.tokens
+    );
     let tail = (state.step as usize).div_ceil(10).max(1);
     let counts = [
         ("steps", state.step as f64),
@@ -117,11 +122,18 @@ fn write_report(context: &mut StageContext, state: &run::State, prepared: &Prepa
         context.metric(name, value);
         report.metric(name, value);
     }
-    state.curves.draw(&mut report, "Loss", "nats per token", &[("training", "loss"), ("validation", "validation_loss")]);
+    state.curves.draw(
+        &mut report,
+        "Loss",
+        "nats per token",
+        &[("training", "loss"), ("validation", "validation_loss")],
+    );
     state.curves.draw(&mut report, "Gradient norm", "", &[("norm", "grad_norm")]);
     state.curves.draw(&mut report, "Learning rate", "", &[("rate", "learning_rate")]);
     if held > 0 {
-        report.note(format!("The validation loss is over {held} held-out trajectories; the weights with the lowest are kept."));
+        report.note(format!(
+            "The validation loss is over {held} held-out trajectories; the weights with the lowest are kept."
+        ));
     }
     report.write(context.output("report")?)
 }

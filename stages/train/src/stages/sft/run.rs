@@ -39,7 +39,13 @@ pub struct Outcome {
 }
 
 /// Trains on `train`; `held` chooses the weights to keep (the last ones if empty).
-pub fn run(config: &Config, model: &ModelFolder, train: &[Example], held: &[Example], context: &StageContext) -> Result<Outcome> {
+pub fn run(
+    config: &Config,
+    model: &ModelFolder,
+    train: &[Example],
+    held: &[Example],
+    context: &StageContext,
+) -> Result<Outcome> {
     let plan = plan(config, train)?;
     let total = plan.len() as u64;
     let mut trainer = Trainer::new(&model.config, model.weights.clone(), &config.optimizer, total)?;

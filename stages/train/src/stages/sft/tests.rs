@@ -1,6 +1,7 @@
 use super::*;
 use crate::testing::{
-    context_in, demonstrations, digest_of, half_trained, input_model, input_trajectories, outputs, run_stage, tiny_model,
+    context_in, demonstrations, digest_of, half_trained, input_model, input_trajectories, outputs, run_stage,
+    tiny_model,
 };
 use serde_json::{Value, json};
 use std::path::Path;

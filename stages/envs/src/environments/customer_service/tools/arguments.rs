@@ -20,7 +20,8 @@ impl<'a> Arguments<'a> {
         self.value(name)?.as_str().ok_or_else(|| format!("argument `{name}` of tool `{}` must be a string", self.tool))
     }
     pub fn texts(&self, name: &str) -> Result<Vec<&'a str>, String> {
-        let list = self.value(name)?.as_array().and_then(|list| list.iter().map(Value::as_str).collect::<Option<Vec<&str>>>());
+        let list =
+            self.value(name)?.as_array().and_then(|list| list.iter().map(Value::as_str).collect::<Option<Vec<&str>>>());
         list.ok_or_else(|| format!("argument `{name}` of tool `{}` must be a list of strings", self.tool))
     }
     /// `address1` to `zip`.

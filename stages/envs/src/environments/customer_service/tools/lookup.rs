@@ -16,7 +16,11 @@ pub static USER_BY_EMAIL: ServiceTool = ServiceTool {
 pub static USER_BY_NAME: ServiceTool = ServiceTool {
     name: "find_user_id_by_name_zip",
     description: "Finds the id of a user by name and zip code, for users who do not know their email.",
-    parameters: &[text("first_name", "first name"), text("last_name", "last name"), text("zip", "zip code of the user's address")],
+    parameters: &[
+        text("first_name", "first name"),
+        text("last_name", "last name"),
+        text("zip", "zip code of the user's address"),
+    ],
     changes: false,
     run: user_by_name,
 };
@@ -74,7 +78,11 @@ fn user_by_email(shop: &mut Shop, arguments: &Arguments<'_>) -> Said {
 fn user_by_name(shop: &mut Shop, arguments: &Arguments<'_>) -> Said {
     let (first, last) = (arguments.text("first_name")?.to_lowercase(), arguments.text("last_name")?.to_lowercase());
     let zip = arguments.text("zip")?;
-    find(shop, |user| user.address.zip == zip && user.name.first_name.to_lowercase() == first && user.name.last_name.to_lowercase() == last)
+    find(shop, |user| {
+        user.address.zip == zip
+            && user.name.first_name.to_lowercase() == first
+            && user.name.last_name.to_lowercase() == last
+    })
 }
 
 fn user(shop: &mut Shop, arguments: &Arguments<'_>) -> Said {

@@ -49,7 +49,8 @@ const fn texts(name: &'static str, description: &'static str) -> Parameter {
 }
 
 const ORDER: Parameter = text("order_id", "id of the order with its sign, such as #W0000000");
-const METHOD: Parameter = text("payment_method_id", "id of one of the customer's means of payment, such as gift_card_0000000");
+const METHOD: Parameter =
+    text("payment_method_id", "id of one of the customer's means of payment, such as gift_card_0000000");
 
 /// All tools, sorted.
 pub static TOOLS: [&ServiceTool; 16] = [
@@ -84,7 +85,9 @@ pub fn specs() -> Vec<ToolSpec> {
 impl ServiceTool {
     /// Runs a call. A call that fails changes nothing.
     pub fn call(&self, shop: &mut Shop, arguments: &Value) -> Said {
-        let Some(map) = arguments.as_object() else { return Err(format!("the arguments of `{}` must be an object", self.name)) };
+        let Some(map) = arguments.as_object() else {
+            return Err(format!("the arguments of `{}` must be an object", self.name));
+        };
         if let Some(unknown) = map.keys().filter(|key| self.parameters.iter().all(|p| p.name != key.as_str())).min() {
             let known: Vec<&str> = self.parameters.iter().map(|p| p.name).collect();
             return Err(format!("tool `{}` has no argument `{unknown}`; it has: {}", self.name, known.join(", ")));

@@ -109,7 +109,8 @@ fn items(shop: &mut Shop, arguments: &Arguments<'_>) -> Said {
     let method_id = arguments.text("payment_method_id")?;
     covers(method(shop, &order.user_id, method_id)?, change.difference)?;
     let amount = Cents(change.difference.0.abs());
-    let entry = if change.difference.0 > 0 { Payment::charge(amount, method_id) } else { Payment::refund(amount, method_id) };
+    let entry =
+        if change.difference.0 > 0 { Payment::charge(amount, method_id) } else { Payment::refund(amount, method_id) };
     order.payment_history.push(entry);
     credit(shop, &order.user_id, method_id, Cents(-change.difference.0));
     for (place, variant) in change.pairs {

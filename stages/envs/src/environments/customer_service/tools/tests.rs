@@ -21,7 +21,11 @@ fn balance(shop: &Shop, user: &str, card: &str) -> i64 {
 
 /// (type, cents, means) of every payment.
 fn payments(order: &Order) -> Vec<(&str, i64, &str)> {
-    order.payment_history.iter().map(|p| (p.transaction_type.as_str(), p.amount.0, p.payment_method_id.as_str())).collect()
+    order
+        .payment_history
+        .iter()
+        .map(|p| (p.transaction_type.as_str(), p.amount.0, p.payment_method_id.as_str()))
+        .collect()
 }
 
 #[test]
@@ -38,7 +42,10 @@ fn tools_are_sorted_and_described() {
 #[test]
 fn users_are_found_by_what_they_know() {
     let mut shop = shop();
-    assert_eq!(call(&mut shop, "find_user_id_by_email", json!({"email": "Ada.Moss@example.com"})).unwrap(), "ada_moss_1001");
+    assert_eq!(
+        call(&mut shop, "find_user_id_by_email", json!({"email": "Ada.Moss@example.com"})).unwrap(),
+        "ada_moss_1001"
+    );
     let by_name = |zip: &str| json!({"first_name": "ben", "last_name": "REED", "zip": zip});
     assert_eq!(call(&mut shop, "find_user_id_by_name_zip", by_name("02108")).unwrap(), "ben_reed_2002");
     assert_eq!(call(&mut shop, "find_user_id_by_name_zip", by_name("2108")).unwrap_err(), "user not found");
@@ -48,14 +55,21 @@ fn users_are_found_by_what_they_know() {
 #[test]
 fn records_are_shown_as_they_are_now() {
     let mut shop = shop();
-    let shown: Value = serde_json::from_str(&call(&mut shop, "get_order_details", json!({"order_id": "#W2000002"})).unwrap()).unwrap();
+    let shown: Value =
+        serde_json::from_str(&call(&mut shop, "get_order_details", json!({"order_id": "#W2000002"})).unwrap()).unwrap();
     assert_eq!((&shown["status"], &shown["payment_history"][0]["amount"]), (&json!("processed"), &json!(9.0)));
     assert!(shown.get("cancel_reason").is_none());
-    let lamp: Value = serde_json::from_str(&call(&mut shop, "get_product_details", json!({"product_id": "200"})).unwrap()).unwrap();
+    let lamp: Value =
+        serde_json::from_str(&call(&mut shop, "get_product_details", json!({"product_id": "200"})).unwrap()).unwrap();
     assert_eq!(lamp["variants"]["2002"]["price"], json!(42.5));
     assert!(call(&mut shop, "get_item_details", json!({"item_id": "1003"})).unwrap().contains(r#""available":false"#));
-    assert!(call(&mut shop, "get_user_details", json!({"user_id": "ada_moss_1001"})).unwrap().contains("gift_card_1001"));
-    assert_eq!(call(&mut shop, "list_all_product_types", json!({})).unwrap(), r#"{"Lamp":"200","Mug":"100","Socks":"300"}"#);
+    assert!(
+        call(&mut shop, "get_user_details", json!({"user_id": "ada_moss_1001"})).unwrap().contains("gift_card_1001")
+    );
+    assert_eq!(
+        call(&mut shop, "list_all_product_types", json!({})).unwrap(),
+        r#"{"Lamp":"200","Mug":"100","Socks":"300"}"#
+    );
     for (name, arguments) in [
         ("get_order_details", json!({"order_id": "W2000002"})),
         ("get_product_details", json!({"product_id": "2002"})),
@@ -86,17 +100,28 @@ fn arguments_must_fit() {
 fn a_cancelled_order_is_refunded_as_it_was_paid() {
     let mut shop = shop();
     let cancel = |id: &str, reason: &str| json!({"order_id": id, "reason": reason});
-    assert!(call(&mut shop, "cancel_pending_order", cancel("#W1000001", "too dear")).unwrap_err().contains("no reason"));
+    assert!(
+        call(&mut shop, "cancel_pending_order", cancel("#W1000001", "too dear")).unwrap_err().contains("no reason")
+    );
     call(&mut shop, "cancel_pending_order", cancel("#W1000001", "no longer needed")).unwrap();
     let cancelled = order(&shop, "#W1000001");
-    assert_eq!((cancelled.status.as_str(), cancelled.cancel_reason.as_deref()), ("cancelled", Some("no longer needed")));
+    assert_eq!(
+        (cancelled.status.as_str(), cancelled.cancel_reason.as_deref()),
+        ("cancelled", Some("no longer needed"))
+    );
     assert_eq!(payments(&cancelled), [("payment", 4700, "credit_card_1001"), ("refund", 4700, "credit_card_1001")]);
     call(&mut shop, "cancel_pending_order", cancel("#W2000001", "ordered by mistake")).unwrap();
     assert_eq!(balance(&shop, "ben_reed_2002", "gift_card_2002"), 1075);
     assert!(
-        call(&mut shop, "cancel_pending_order", cancel("#W1000001", "no longer needed")).unwrap_err().contains("cancelled, not pending")
+        call(&mut shop, "cancel_pending_order", cancel("#W1000001", "no longer needed"))
+            .unwrap_err()
+            .contains("cancelled, not pending")
     );
-    assert!(call(&mut shop, "cancel_pending_order", cancel("#W2000002", "no longer needed")).unwrap_err().contains("processed"));
+    assert!(
+        call(&mut shop, "cancel_pending_order", cancel("#W2000002", "no longer needed"))
+            .unwrap_err()
+            .contains("processed")
+    );
 }
 
 #[test]
@@ -120,7 +145,9 @@ fn only_what_is_still_paid_is_refunded() {
 #[test]
 fn another_means_of_payment_must_cover_the_order() {
     let mut shop = shop();
-    let mut pay = |id: &str| call(&mut shop, "modify_pending_order_payment", json!({"order_id": "#W1000001", "payment_method_id": id}));
+    let mut pay = |id: &str| {
+        call(&mut shop, "modify_pending_order_payment", json!({"order_id": "#W1000001", "payment_method_id": id}))
+    };
     assert!(pay("gift_card_1001").unwrap_err().contains("too little"), "40 for 47");
     assert!(pay("credit_card_1001").unwrap_err().contains("already"));
     assert!(pay("paypal_2002").unwrap_err().contains("no means of payment"));
@@ -157,7 +184,10 @@ fn items_change_once_each_to_its_own_variant() {
     assert_eq!(balance(&shop, "ada_moss_1001", "gift_card_1001"), 4000 - 1225);
     let again = change(json!(["1002"]), json!(["1001"]), "gift_card_1001");
     assert!(call(&mut shop, "modify_pending_order_items", again).is_err());
-    assert!(call(&mut shop, "cancel_pending_order", json!({"order_id": "#W1000001", "reason": "no longer needed"})).is_err());
+    assert!(
+        call(&mut shop, "cancel_pending_order", json!({"order_id": "#W1000001", "reason": "no longer needed"}))
+            .is_err()
+    );
 }
 
 #[test]
@@ -186,12 +216,22 @@ fn delivered_items_are_exchanged_or_returned_once() {
     assert!(call(&mut first, "exchange_delivered_order_items", exchange("gift_card_1001")).is_err());
 
     let mut second = shop();
-    let give_back = |ids: Value, method: &str| json!({"order_id": "#W1000002", "item_ids": ids, "payment_method_id": method});
-    assert!(call(&mut second, "return_delivered_order_items", give_back(json!(["3001", "3001"]), "gift_card_1001")).is_err());
-    assert!(call(&mut second, "return_delivered_order_items", give_back(json!(["3001"]), "paypal_2002")).is_err(), "someone else's");
+    let give_back =
+        |ids: Value, method: &str| json!({"order_id": "#W1000002", "item_ids": ids, "payment_method_id": method});
+    assert!(
+        call(&mut second, "return_delivered_order_items", give_back(json!(["3001", "3001"]), "gift_card_1001"))
+            .is_err()
+    );
+    assert!(
+        call(&mut second, "return_delivered_order_items", give_back(json!(["3001"]), "paypal_2002")).is_err(),
+        "someone else's"
+    );
     call(&mut second, "return_delivered_order_items", give_back(json!(["3001"]), "gift_card_1001")).unwrap();
     let returned = order(&second, "#W1000002");
-    assert_eq!((returned.status.as_str(), returned.return_payment_method_id.as_deref()), ("return requested", Some("gift_card_1001")));
+    assert_eq!(
+        (returned.status.as_str(), returned.return_payment_method_id.as_deref()),
+        ("return requested", Some("gift_card_1001"))
+    );
     assert_eq!(returned.return_items.as_deref().unwrap(), ["3001"]);
     assert!(call(&mut second, "exchange_delivered_order_items", exchange("gift_card_1001")).is_err());
     assert_eq!(first.differences(&second), ["order `#W1000002`"]);
@@ -207,8 +247,12 @@ fn addresses_change_on_orders_and_users() {
     assert_eq!(shop.user("ada_moss_1001").unwrap().address.city, "Albany");
     call(&mut shop, "modify_user_address", to("user_id", "ada_moss_1001")).unwrap();
     assert_eq!(shop.user("ada_moss_1001").unwrap().address.zip, "89501");
-    assert!(call(&mut shop, "modify_pending_order_address", to("order_id", "#W1000002")).unwrap_err().contains("delivered"));
-    assert!(call(&mut shop, "modify_user_address", json!({"user_id": "ada_moss_1001"})).unwrap_err().contains("address1"));
+    assert!(
+        call(&mut shop, "modify_pending_order_address", to("order_id", "#W1000002")).unwrap_err().contains("delivered")
+    );
+    assert!(
+        call(&mut shop, "modify_user_address", json!({"user_id": "ada_moss_1001"})).unwrap_err().contains("address1")
+    );
     assert_eq!(self::shop().differences(&shop), ["user `ada_moss_1001`", "order `#W1000001`"]);
 }
 
@@ -216,9 +260,12 @@ fn addresses_change_on_orders_and_users() {
 fn sums_are_rounded_to_cents() {
     let mut shop = shop();
     let mut calculate = |text: &str| call(&mut shop, "calculate", json!({"expression": text}));
-    for (text, value) in
-        [("47 - 8.5*2", "30.0"), ("1/3", "0.33"), ("155.33 - 147.05 + 268.77 - 235.13", "41.92"), ("135.24 - 153.23", "-17.99")]
-    {
+    for (text, value) in [
+        ("47 - 8.5*2", "30.0"),
+        ("1/3", "0.33"),
+        ("155.33 - 147.05 + 268.77 - 235.13", "41.92"),
+        ("135.24 - 153.23", "-17.99"),
+    ] {
         assert_eq!(calculate(text).unwrap(), value);
     }
     assert!(calculate("2**3").is_ok() && calculate("abs(3)").unwrap_err().contains("`a`") && calculate("1/0").is_err());

@@ -26,7 +26,8 @@ const NAMES: [(&str, &str); 12] = [
     ("Rosa", "She"),
     ("Tom", "He"),
 ];
-const ITEMS: [&str; 12] = ["figs", "pens", "nuts", "cards", "eggs", "coins", "books", "shells", "plums", "bolts", "stamps", "seeds"];
+const ITEMS: [&str; 12] =
+    ["figs", "pens", "nuts", "cards", "eggs", "coins", "books", "shells", "plums", "bolts", "stamps", "seeds"];
 
 /// Who and what a story is about.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -48,7 +49,13 @@ impl Words {
         };
         let (who, other) = two(NAMES.len());
         let (item, other_item) = two(ITEMS.len());
-        Self { name: NAMES[who].0, pronoun: NAMES[who].1, item: ITEMS[item], other: NAMES[other].0, other_item: ITEMS[other_item] }
+        Self {
+            name: NAMES[who].0,
+            pronoun: NAMES[who].1,
+            item: ITEMS[item],
+            other: NAMES[other].0,
+            other_item: ITEMS[other_item],
+        }
     }
 }
 
@@ -56,7 +63,9 @@ impl Words {
 pub fn question(story: &Story, words: &Words) -> String {
     let mut sentences = vec![start(story, words)];
     for place in 0..=story.steps.len() {
-        sentences.extend(story.distractors.iter().filter(|d| d.before == place).map(|d| distractor(d.form, d.number, words)));
+        sentences.extend(
+            story.distractors.iter().filter(|d| d.before == place).map(|d| distractor(d.form, d.number, words)),
+        );
         sentences.extend(story.steps.get(place).map(|s| operation(s.operation, s.form, s.number, words)));
     }
     sentences.push(asked(story.question_form, words));

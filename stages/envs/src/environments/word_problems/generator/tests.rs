@@ -24,7 +24,9 @@ fn run_lines(lines: &[String]) -> String {
         }
         let (target, number) = line.split_once('=').unwrap();
         let sign = target.strip_prefix('x').unwrap();
-        x = evaluate(&if sign.is_empty() { number.to_string() } else { format!("{x}{sign}{number}") }).unwrap().to_string();
+        x = evaluate(&if sign.is_empty() { number.to_string() } else { format!("{x}{sign}{number}") })
+            .unwrap()
+            .to_string();
     }
     x
 }
@@ -34,7 +36,12 @@ fn thousands_of_references_give_their_answers_both_ways() {
     for level in 1..=MAX_LEVEL {
         for generated in some(level, 2000) {
             let answer = &generated.problem.answer;
-            assert_eq!(evaluate(&generated.one_expression).unwrap().to_string(), *answer, "{}", generated.one_expression);
+            assert_eq!(
+                evaluate(&generated.one_expression).unwrap().to_string(),
+                *answer,
+                "{}",
+                generated.one_expression
+            );
             assert_eq!(run_lines(&generated.solution_lines), *answer, "{:?}", generated.solution_lines);
             assert_eq!(generated.solution_lines.len(), level as usize + 2);
         }
@@ -132,7 +139,10 @@ fn a_story_reads_as_it_should() {
     assert_eq!(expression(&story), "(12+7)*3//19");
     assert_eq!(story.amount(), 3);
     let text = phrases::question(&story, &Words::draw(&mut Chance::new(1).at("w", &[]))).replace("She", "He");
-    assert!(text.ends_with(". It is 41 km off. He buys 7. It grows 3 fold. He splits it 19 ways. How many now?"), "{text}");
+    assert!(
+        text.ends_with(". It is 41 km off. He buys 7. It grows 3 fold. He splits it 19 ways. How many now?"),
+        "{text}"
+    );
 }
 
 #[test]
