@@ -85,8 +85,8 @@ pub struct AttemptSpec {
     /// Secret name → where its value comes from (`env:HF_TOKEN`), never the value itself.
     #[serde(default)]
     pub secrets: BTreeMap<String, String>,
-    /// Absolute path of a source on a disk → the content digest that entered the stage digest. If the content has changed
-    /// since, the result would be published under a wrong name.
+    /// Absolute path of a source on a disk → the content digest that entered the stage digest. If the content has
+    /// changed since, the result would be published under a wrong name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub sources: BTreeMap<String, Digest>,
     /// Flush every put to the disk before it returns (the site file's `durability: fsync`).

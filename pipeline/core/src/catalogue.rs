@@ -54,18 +54,18 @@ pub struct KindInfo {
     pub version: u32,
     /// One line.
     pub summary: &'static str,
-    /// Markdown: what it does, formulas, source, what it refuses.
+    /// Its page in Markdown: what it does, formulas, source, limits.
     pub doc: &'static str,
     /// Input ports.
     pub inputs: Vec<PortInfo>,
     /// Output ports.
     pub outputs: Vec<PortInfo>,
-    /// JSON Schema of the options under `with`, without the ports. A string with `"format": "source"` names a file or folder
-    /// whose content digest enters the stage digest.
+    /// JSON Schema of the options under `with`, without the ports. A string with `"format": "source"` names a file or
+    /// folder whose content digest enters the stage digest.
     pub options: Value,
     /// Where its attempts run.
     pub placement: Placement,
-    /// True: the whole pool's cpus by default (sft, rl, prm, evaluate); false: one.
+    /// Whether it gets all CPUs of a machine by default (sft, rl, prm, evaluate) rather than one.
     pub all_cpus: bool,
     /// A `with:` block that works.
     pub example: &'static str,

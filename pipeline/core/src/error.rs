@@ -151,7 +151,7 @@ impl Cause {
 /// The messages of an error and its sources, each without what it repeats of the next one. Many libraries print the
 /// source as the end of the message.
 fn own_words(error: &(dyn StdError + 'static)) -> Vec<String> {
-    let chain = std::iter::successors(Some(error), |e| e.source());
+    let chain = std::iter::successors(Some(error), |e| (*e).source());
     let texts: Vec<String> =
         chain.map(|e| e.downcast_ref::<Error>().map_or_else(|| e.to_string(), |e| e.message.clone())).collect();
     let own = |(at, text): (usize, &String)| {
@@ -214,7 +214,8 @@ impl<T> Context<T> for Result<T> {
     }
 }
 
-/// The error of a file operation: a missing file is invalid, a full disk or an interruption retryable, anything else data.
+/// The error of a file operation: a missing file is invalid, a full disk or an interruption retryable, anything else
+/// data.
 pub fn io_error(path: &std::path::Path, error: &std::io::Error) -> Error {
     use std::io::ErrorKind as Io;
     let message = format!("{}: {error}", path.display());
@@ -276,7 +277,7 @@ mod tests {
     #[test]
     fn the_chain_is_that_of_std() {
         let error = failed();
-        let chain = std::iter::successors(error.source(), |e| e.source()).map(ToString::to_string);
+        let chain = std::iter::successors(error.source(), |e| (*e).source()).map(ToString::to_string);
         assert_eq!(chain.collect::<Vec<_>>(), ["request failed", "connect", "refused"]);
         let outer = Error::lost("the run stopped").caused_by(&error);
         assert_eq!(outer.causes().collect::<Vec<_>>()[..2], ["cannot read s3://b/x", "request failed"]);

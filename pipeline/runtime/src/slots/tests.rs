@@ -54,7 +54,7 @@ fn another_run_sees_what_is_held_and_waits() {
 }
 
 #[test]
-fn a_holding_counts_as_long_as_its_lock_is_held_and_no_longer() {
+fn a_holding_counts_only_while_its_lock_is_held() {
     let folder = tempfile::tempdir().unwrap();
     let slots = slots(&folder);
     drop(slots.try_take(&share(1, &[])).unwrap());
@@ -107,10 +107,10 @@ async fn a_share_larger_than_the_machine_is_refused_at_once() {
     let folder = tempfile::tempdir().unwrap();
     let slots = slots(&folder);
     let large = Share { memory: 101, ..share(3, &[0, 5]) };
-    let (_sender, mut wish) = watch::channel(Wish::Run);
-    let error = slots.acquire(&large, &mut wish, || panic!("it waits")).await.map(|_| ()).unwrap_err();
+    let (_sender, mut control) = watch::channel(Control::Run);
+    let error = slots.acquire(&large, &mut control, || panic!("it waits")).await.map(|_| ()).unwrap_err();
     assert_eq!(error.kind, ErrorKind::Invalid);
-    for word in ["3 cpus are asked, it has 2", "memory", "GPU 5", "site file"] {
+    for word in ["needs 3 CPUs; it has 2", "memory", "GPU 5", "site file"] {
         assert!(error.to_string().contains(word), "{error}");
     }
     let unknown = Slots::new(folder.path(), Machine { memory: 0, ..machine() });
@@ -121,22 +121,22 @@ async fn a_share_larger_than_the_machine_is_refused_at_once() {
 }
 
 #[tokio::test]
-async fn waiting_is_told_and_ends_with_a_wish_to_stop() {
+async fn waiting_is_reported_and_ends_with_a_request_to_stop() {
     let folder = tempfile::tempdir().unwrap();
     let slots = slots(&folder);
     let _held = slots.try_take(&share(2, &[])).unwrap().unwrap();
-    let (sender, mut wish) = watch::channel(Wish::Run);
+    let (sender, mut control) = watch::channel(Control::Run);
     let (told, mut heard) = watch::channel(false);
     let (slots, share) = (slots.clone(), share(1, &[]));
     let waiting = tokio::spawn(async move {
         slots
-            .acquire(&share, &mut wish, move || {
+            .acquire(&share, &mut control, move || {
                 let _ = told.send(true);
             })
             .await
             .map(|_| ())
     });
     heard.wait_for(|told| *told).await.unwrap();
-    sender.send(Wish::Cancel).unwrap();
+    sender.send(Control::Cancel).unwrap();
     assert_eq!(waiting.await.unwrap().unwrap_err().kind, ErrorKind::Cancelled);
 }
