@@ -1,4 +1,4 @@
-//! Builds the world of a run: store, pools, executors, stage kinds, time and chance.
+//! Builds what a run uses: store, pools, executors, stage kinds, time and chance.
 
 use crate::in_process::InProcessStages;
 use crate::session::{self, Session};
@@ -18,8 +18,8 @@ use trainyard_store::Store;
 
 /// This program, as the attempts of its stages; `run` stages get the same environment.
 fn launcher(program: PathBuf) -> Launcher {
-    let env = trainyard_lm::threads::ENVIRONMENT.iter().map(|(name, value)| (name.into(), value.into())).collect();
-    Launcher { env, ..Launcher::new(program) }
+    let threads = trainyard_lm::threads::ENVIRONMENT.iter().map(|(name, value)| (name.into(), value.into()));
+    Launcher { env: threads.chain(crate::logging::environment()).collect(), ..Launcher::new(program) }
 }
 
 /// The file of this program, to start it again as another process.
@@ -27,7 +27,7 @@ pub fn program() -> Result<PathBuf> {
     std::env::current_exe().map_err(|e| Error::bug(format!("this program does not know where it is: {e}")))
 }
 
-/// The world of this session's runs. `observer` sees what happens.
+/// What this session's runs use. `observer` sees what happens.
 pub fn build(session: &Session, clock: Arc<dyn Clock>, observer: Arc<dyn Observer>) -> Result<RunContext> {
     let registry = Arc::new(wiring::registry()?);
     let pools: Vec<MachinePool> = session.site.pools.iter().map(pool).collect();

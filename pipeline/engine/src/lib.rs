@@ -30,7 +30,7 @@ mod setup;
 mod tests;
 
 pub use engine::Engine;
-pub use forecast::{Forecast, Decision, forecast};
+pub use forecast::{Decision, Forecast, forecast};
 pub use io::{Command, Finished, Input, Looked, NodeId, Publication, Step};
-pub use pool::{Gpu, Grant, Machine, Outside, MachinePool, Share};
+pub use pool::{Gpu, Grant, Machine, MachinePool, Outside, Share};
 pub use setup::{LastAttempt, Resumed, Setup};

@@ -4,7 +4,7 @@ use crate::engine::{Engine, Parts};
 use crate::fold::RunView;
 use crate::ledger::Ledger;
 use crate::node::{Mode, State, names, unique};
-use crate::{NodeId, MachinePool};
+use crate::{MachinePool, NodeId};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use trainyard_core::event::{AttemptOutcome, Selection};

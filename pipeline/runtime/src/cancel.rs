@@ -3,8 +3,8 @@
 //! The request is an object in the store that the run's writer looks for. If the writer is gone, or silent long enough
 //! for a takeover, the end of the run is written in its place, which fences the writer should it still live.
 
-use crate::resume::{WriterState, writer_name, writer_state};
 use crate::context::RunContext;
+use crate::resume::{WriterState, writer_name, writer_state};
 use bytes::Bytes;
 use std::time::Duration;
 use tokio::sync::mpsc::UnboundedSender;

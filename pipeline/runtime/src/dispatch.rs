@@ -58,7 +58,13 @@ enum Over {
 }
 
 impl Dispatch {
-    pub fn new(context: RunContext, engine: Engine, view: RunView, writer: JournalWriter, interrupt: Interrupt) -> Self {
+    pub fn new(
+        context: RunContext,
+        engine: Engine,
+        view: RunView,
+        writer: JournalWriter,
+        interrupt: Interrupt,
+    ) -> Self {
         let (happened, happenings) = unbounded_channel();
         let (journal, entries) = unbounded_channel();
         let (acked, acks) = unbounded_channel();
@@ -98,7 +104,7 @@ impl Dispatch {
         match over {
             Over::Finished(outcome) => Ok((Ending::Finished(outcome), self.view)),
             Over::Fenced(fenced) => {
-                tracing::warn!(owner = %fenced.owner, epoch = fenced.epoch, "another writer took this run over");
+                tracing::info!(owner = %fenced.owner, epoch = fenced.epoch, "another writer took this run over");
                 self.context.observer.note(&fenced.to_string());
                 self.abandon().await;
                 Ok((Ending::Fenced { by: fenced.owner }, self.view))
@@ -199,7 +205,9 @@ impl Dispatch {
                 Input::Looked { node, answer: lookup::look_up(&context.store, &digest).await }
             }),
             Command::ReadRows { node, output, limit } => {
-                self.ask(move |context| async move { Input::Rows { node, rows: context.rows.rows(&output, limit).await } });
+                self.ask(
+                    move |context| async move { Input::Rows { node, rows: context.rows.rows(&output, limit).await } },
+                );
             }
             Command::Publish { node, attempt, manifest, .. } => {
                 self.ask(move |context| async move {

@@ -1,15 +1,15 @@
 //! The engine's forecast against a real store, with what changed since the last run and how long it took then.
 
+use crate::context::RunContext;
 use crate::lookup;
 use crate::options::RunOptions;
-use crate::context::RunContext;
 use futures::StreamExt;
 use futures::stream;
 use trainyard_core::attempt::AttemptSpec;
 use trainyard_core::{Manifest, Result, RunId};
 use trainyard_engine::Resumed;
 use trainyard_engine::fold::RunView;
-use trainyard_engine::forecast::{Answer, Forecast, Question, Session, Decision};
+use trainyard_engine::forecast::{Answer, Decision, Forecast, Question, Session};
 use trainyard_spec::plan::Plan;
 use trainyard_store::manifests::Newest;
 

@@ -3,8 +3,8 @@
 //! While one batch is on its way the next one collects, so a slow store makes batches larger rather than the run slower.
 //! An idle writer puts a heartbeat every 10 s. A failed put is repeated for a while under the same number.
 
-use crate::patience::WAITS;
 use crate::context::RunContext;
+use crate::patience::WAITS;
 use std::time::Duration;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
 use trainyard_core::event::{Event, Record};

@@ -229,7 +229,7 @@ fn push(log: &mut String, now: i64, level: LogLevel, text: &str) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tests::{Act, Watcher, fake, context};
+    use crate::tests::{Act, Watcher, context, fake};
     use serde_json::json;
     use trainyard_core::clock::ManualClock;
     use trainyard_core::{Digest, Error};

@@ -1,11 +1,11 @@
 //! The entry point: opens or resumes a run, sets up the engine, and carries the run to its end.
 
+use crate::context::RunContext;
 use crate::dispatch::Dispatch;
 use crate::options::{RunOptions, RunSummary};
 use crate::resume::{Opened, open};
-use crate::context::RunContext;
-use trainyard_core::event::{EVENT_FORMAT, Event, PlannedStage, Record};
 use tracing::Instrument as _;
+use trainyard_core::event::{EVENT_FORMAT, Event, PlannedStage, Record};
 use trainyard_core::{Result, RunId};
 use trainyard_engine::{Engine, Resumed, Setup};
 use trainyard_spec::plan::Plan;

@@ -1,5 +1,5 @@
-//! One connection to one place: reads, create-only puts by the rule, listings. All that touches `object_store` stands here and
-//! in [`crate::upload`].
+//! One connection to one place: reads, create-only puts and listings. Only this module and [`crate::upload`] call
+//! `object_store`.
 
 use crate::local;
 use crate::options::{Missing, StoreOptions};
@@ -92,7 +92,9 @@ impl Connection {
         let root = match std::fs::canonicalize(folder) {
             Ok(root) if root.is_dir() => root,
             Ok(_) => {
-                return Err(Error::invalid(format!("the store {place} is no folder")).help("give `--store` a folder"));
+                return Err(
+                    Error::invalid(format!("the store {place} is not a folder")).help("give `--store` a folder")
+                );
             }
             Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(io_fault("open the store", &place, &e)),
             // Only for looking: what is put into memory would be lost.
@@ -120,13 +122,17 @@ impl Connection {
         &self.objects
     }
 
-    /// The create-only rule: after `AlreadyExists` or any unclear error the name is read: our own bytes are
-    /// success, other bytes mean that somebody else won, nothing there means that the put is tried again.
+    /// The create-only rule: after `AlreadyExists` or any unclear error, read the name. Our own bytes are success, other
+    /// bytes mean that somebody else won, and if nothing is there the put is tried again.
     pub async fn create(&self, path: &str, bytes: Bytes) -> Result<Created> {
         let name = parse(path)?;
         let mut turn = 0;
         loop {
-            let Err(error) = self.put_new(&name, &bytes).await else { return Ok(Created::Ours) };
+            let Err(error) = self.put_new(&name, &bytes).await else {
+                tracing::debug!(path, bytes = bytes.len(), "created");
+                return Ok(Created::Ours);
+            };
+            tracing::debug!(path, turn, error = &error as &dyn std::error::Error, "a put did not succeed at once");
             match self.get(path).await {
                 Ok(Some(found)) if found == bytes => return Ok(Created::Ours),
                 Ok(Some(found)) => return Ok(Created::Theirs(found)),
@@ -163,7 +169,7 @@ impl Connection {
             Err(e) => Err(fault("read", &self.url, path, &e)),
         }
     }
-    /// The size in bytes of what stands under a name.
+    /// The size in bytes of the object of this name.
     pub async fn size(&self, path: &str) -> Result<Option<u64>> {
         if let Some(root) = &self.root {
             return local::size(&root.join(path)).map_err(|e| io_fault("read", &format!("{}/{path}", self.url), &e));
@@ -216,7 +222,7 @@ fn parse_name(path: &str) -> object_store::Result<Name> {
 
 /// A path of ours as `object_store` names it.
 pub(crate) fn parse(path: &str) -> Result<Name> {
-    Name::parse(path).map_err(|e| Error::bug(format!("`{path}` is no path of a store: {e}")))
+    Name::parse(path).map_err(|e| Error::bug(format!("`{path}` is not a path in a store: {e}")))
 }
 
 /// A short cut's error in `object_store`'s words, so that one rule judges both.

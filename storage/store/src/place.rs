@@ -1,7 +1,6 @@
-//! Where a store's URL points, told from its text alone: nothing is looked at and nothing is made.
+//! Where a store's URL points, by its text alone.
 //!
-//! Why so: a URL that is wrong stays wrong, while a place out of reach may be there tomorrow; exit codes tell the two apart.
-//! Refuses: unknown schemes, a bucket without a name, a prefix that is no path.
+//! A wrong URL stays wrong, while a place out of reach may be there tomorrow; exit codes tell the two apart.
 
 use object_store::path::Path as Name;
 use trainyard_core::{Error, Result};
@@ -13,7 +12,7 @@ pub(crate) enum Place<'a> {
         name: &'a str,
         prefix: Option<Name>,
     },
-    /// Without a name: its opener's own.
+    /// An empty name gives each opener a store of its own.
     Memory(&'a str),
 }
 

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use trainyard_core::units::format_duration;
 use trainyard_core::{Result, SystemClock};
-use trainyard_engine::forecast::{Forecast, Decision};
+use trainyard_engine::forecast::{Decision, Forecast};
 use trainyard_runtime::{RunOptions, Silent};
 
 /// Compiles the file and asks the store about every stage; a stage that would fail leaves the exit code at 0.

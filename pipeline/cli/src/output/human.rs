@@ -3,25 +3,32 @@
 use std::io::{IsTerminal as _, Write as _};
 use trainyard_core::Error;
 
-/// `error: message`, then `help: what to do` on stderr.
+/// Prints `error: message`, its causes, and what to do about it to stderr.
 pub fn print_error(error: &Error) {
+    print_problem("\x1b[31m", "error", error);
+}
+
+/// Prints `warning: message`, its causes and its help: something went wrong that does not change the result.
+pub fn print_warning(error: &Error) {
+    print_problem("\x1b[33m", "warning", error);
+}
+
+fn print_problem(color: &str, word: &str, error: &Error) {
     let mut err = std::io::stderr().lock();
-    let (red, bold, reset) = if err.is_terminal() { ("\x1b[31m", "\x1b[1m", "\x1b[0m") } else { ("", "", "") };
-    // Nothing is left to tell if stderr is closed.
-    let _ = writeln!(err, "{red}{bold}error{reset}: {}", error.message);
+    let (color, bold, reset) = if err.is_terminal() { (color, "\x1b[1m", "\x1b[0m") } else { ("", "", "") };
+    // If stderr is closed, nobody can be told.
+    let _ = writeln!(err, "{color}{bold}{word}{reset}: {}", error.message);
+    for cause in error.causes() {
+        let _ = writeln!(err, "  {bold}caused by{reset}: {cause}");
+    }
     if let Some(help) = &error.help {
         let _ = writeln!(err, "  {bold}help{reset}: {help}");
     }
 }
 
-/// `warning: message`, then its help: something went wrong that changes nothing about the result.
-pub fn print_warning(error: &Error) {
-    let mut err = std::io::stderr().lock();
-    let (yellow, bold, reset) = if err.is_terminal() { ("\x1b[33m", "\x1b[1m", "\x1b[0m") } else { ("", "", "") };
-    let _ = writeln!(err, "{yellow}{bold}warning{reset}: {}", error.message);
-    if let Some(help) = &error.help {
-        let _ = writeln!(err, "  {bold}help{reset}: {help}");
-    }
+/// Message and help on one line, and each cause on a line of its own below.
+pub fn with_causes(error: &Error) -> String {
+    std::iter::once(error.to_string()).chain(error.causes().map(|c| format!("\n  caused by: {c}"))).collect()
 }
 
 /// Columns padded to their widest cell, two spaces between; numbers (cells that parse as one) to the right.
@@ -74,6 +81,12 @@ pub fn print_text(text: &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn causes_stand_below_the_message() {
+        let error = Error::lost("cannot read s3://b/x").help("try again").caused_by(&std::io::Error::other("refused"));
+        assert_eq!(with_causes(&error), "cannot read s3://b/x; try again\n  caused by: refused");
+    }
 
     #[test]
     fn numbers_stand_to_the_right() {

@@ -3,6 +3,7 @@
 //!
 //! Reads the same events and messages as every other observer. Refuses: deciding anything.
 
+use crate::output::human::with_causes;
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 use std::collections::BTreeMap;
 use std::io::{IsTerminal as _, Write as _};
@@ -190,7 +191,7 @@ impl Observer for Progress {
             }
             Event::Skipped { stage, why } => self.say(&format!("{stage}: skipped: {why}")),
             Event::Blocked { stage, by } => self.say(&format!("{stage}: blocked by {by}")),
-            Event::StageFailed { stage, error } => self.say(&format!("{stage}: failed: {error}")),
+            Event::StageFailed { stage, error } => self.say(&format!("{stage}: failed: {}", with_causes(error))),
             Event::CancelRequested { why } => self.say(&format!("stopping: {why}")),
             _ => {}
         }

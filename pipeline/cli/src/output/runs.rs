@@ -1,6 +1,6 @@
 //! How a run looks: one line in a list, a page with every stage.
 
-use crate::output::human::table;
+use crate::output::human::{table, with_causes};
 use serde::Serialize;
 use serde_json::json;
 use std::fmt::Write as _;
@@ -152,7 +152,7 @@ fn bounds(min: Option<f64>, max: Option<f64>) -> String {
 
 fn explain_one(text: &mut String, stage: &StageView) {
     if let Some(error) = &stage.error {
-        let _ = write!(text, "\n{}: {error}", stage.stage.0);
+        let _ = write!(text, "\n{}: {}", stage.stage.0, with_causes(error));
     } else if let Some(why) = &stage.why {
         let _ = write!(text, "\n{}: {why}", stage.stage.0);
     }

@@ -3,7 +3,7 @@
 use super::simulation::Simulation;
 use super::{Build, key, node, plan, setup};
 use crate::fold::StageStatus::{Blocked, Cancelled, Done, Failed, Hit, Publishing, Skipped};
-use crate::forecast::{Answer, Question, Decision, forecast};
+use crate::forecast::{Answer, Decision, Question, forecast};
 use crate::{Command, Engine, Input, Looked, Resumed, Setup};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -99,17 +99,15 @@ fn a_failure_blocks_what_is_behind_it_and_nothing_else() {
     let plan = plan(vec![node("a"), node("b").reads(&["a"]), node("c").needs(&["b"]), node("d")]);
     let mut sim = Simulation::new(&plan, setup()).with(failing("a", Error::invalid("no such option")));
     assert_eq!(sim.finish(), RunOutcome::Failed);
-    assert_eq!(
-        (sim.status("a"), sim.status("b"), sim.status("c"), sim.status("d")),
-        (Failed, Blocked, Blocked, Done)
-    );
+    assert_eq!((sim.status("a"), sim.status("b"), sim.status("c"), sim.status("d")), (Failed, Blocked, Blocked, Done));
     assert_eq!(sim.launched.iter().filter(|s| *s == "a").count(), 1, "an invalid stage is not tried again");
 }
 
 #[test]
 fn retries_follow_the_kind_and_wait_longer_each_time() {
     let plan = plan(vec![node("a")]);
-    let mut sim = Simulation::new(&plan, setup()).with(|spec| if spec.attempt < 3 { retryable() } else { metrics(0.5) });
+    let mut sim =
+        Simulation::new(&plan, setup()).with(|spec| if spec.attempt < 3 { retryable() } else { metrics(0.5) });
     assert_eq!(sim.finish(), RunOutcome::Succeeded);
     let waits: Vec<i64> = sim
         .journal
@@ -167,10 +165,7 @@ fn late_conditions_skip_and_skips_travel_along_data_only() {
     ];
     let mut sim = Simulation::new(&plan(nodes), setup());
     assert_eq!(sim.finish(), RunOutcome::Succeeded);
-    assert_eq!(
-        (sim.status("a"), sim.status("b"), sim.status("c"), sim.status("d")),
-        (Skipped, Skipped, Done, Done)
-    );
+    assert_eq!((sim.status("a"), sim.status("b"), sim.status("c"), sim.status("d")), (Skipped, Skipped, Done, Done));
     let mut never = node("a");
     never.when = When::Never("`params.rl` is false".into());
     let mut sim = Simulation::new(&plan(vec![never, node("b").reads(&["a"])]), setup());

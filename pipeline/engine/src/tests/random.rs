@@ -53,9 +53,7 @@ fn faults(seed: u64) -> impl Fn(&AttemptSpec) -> Result<BTreeMap<String, f64>, (
 }
 
 fn run_randomly(sim: &mut Simulation, d: &mut Draws) {
-    if sim.journal.is_empty()
-        || matches!(sim.journal.last(), Some(Record { event: Event::WriterOpened { .. }, .. }))
-    {
+    if sim.journal.is_empty() || matches!(sim.journal.last(), Some(Record { event: Event::WriterOpened { .. }, .. })) {
         sim.feed(Input::Begin);
     }
     while !sim.engine.is_finished() {
@@ -83,8 +81,7 @@ fn random_step(sim: &mut Simulation, d: &mut Draws) {
 
 /// Digest, number of generations, and content of each output.
 fn published(sim: &Simulation) -> BTreeSet<(Digest, u32, Vec<Digest>)> {
-    sim
-        .store
+    sim.store
         .values()
         .map(|m| (m.stage_digest.clone(), m.generation, m.outputs.values().map(|o| o.digest.clone()).collect()))
         .collect()

@@ -96,7 +96,12 @@ pub trait Executor: Send + Sync {
     fn name(&self) -> &'static str;
     /// Runs the attempt to its end: launches it, relays its messages, enforces the timeout, and cancels or kills its
     /// whole process tree on request. When the future completes, nothing of the attempt runs any more.
-    fn run(&self, task: Task, control: watch::Receiver<Control>, reports: Arc<dyn Reports>) -> BoxFuture<'static, Ended>;
+    fn run(
+        &self,
+        task: Task,
+        control: watch::Receiver<Control>,
+        reports: Arc<dyn Reports>,
+    ) -> BoxFuture<'static, Ended>;
     /// Finds an attempt that a dead engine left behind, and waits for its end; `None` if nothing of it is left.
     fn reattach(
         &self,

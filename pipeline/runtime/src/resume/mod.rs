@@ -8,8 +8,8 @@ mod process;
 
 pub use process::ProcessId;
 
-use crate::options::RunOptions;
 use crate::context::RunContext;
+use crate::options::RunOptions;
 use serde::Serialize;
 use trainyard_core::error::Context;
 use trainyard_core::event::{Event, Record, RunOutcome, Selection};

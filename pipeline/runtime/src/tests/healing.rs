@@ -1,6 +1,6 @@
 //! Manifests that cannot be read: their stages publish again, and a forecast goes on.
 
-use super::{Act, SUCCEEDED, Watcher, fake, key, node, options, plan, context};
+use super::{Act, SUCCEEDED, Watcher, context, fake, key, node, options, plan};
 use crate::{RunOptions, forecast, run};
 use serde_json::json;
 use std::path::Path;
@@ -37,7 +37,8 @@ async fn an_empty_manifest_is_followed_by_the_next_generation() {
         let before = store.manifest(&stage).await.unwrap().unwrap().generation;
         empty(folder.path(), &stage, before);
         let asked = RunOptions { selection: Selection { rerun, ..Selection::default() }, ..options() };
-        let decisions: Vec<Decision> = forecast(&asked, &plan, &context).await.unwrap().iter().map(|f| f.decision).collect();
+        let decisions: Vec<Decision> =
+            forecast(&asked, &plan, &context).await.unwrap().iter().map(|f| f.decision).collect();
         assert_eq!(decisions, [Decision::Run, Decision::Deferred]);
         let again = run(asked, plan.clone(), context.clone()).await.unwrap();
         let status = |name: &str| again.view.stage(&key(name)).unwrap().status;

@@ -5,8 +5,8 @@ mod processes;
 mod runs;
 mod takeover;
 
-use crate::executors::{Ended, Executor, Executors, Reports, Task, Control};
-use crate::{Ending, InProcess, Observer, RowReader, RunOptions, RunContext};
+use crate::executors::{Control, Ended, Executor, Executors, Reports, Task};
+use crate::{Ending, InProcess, Observer, RowReader, RunContext, RunOptions};
 use futures::future::{BoxFuture, FutureExt};
 use petgraph::graph::DiGraph;
 use serde_json::{Value, json};

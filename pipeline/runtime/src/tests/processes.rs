@@ -1,9 +1,9 @@
 //! Attempts as real processes of `sh`: outcomes, logs, cancel, and the kill of the whole tree.
 
-use super::{CANCELLED, FAILED, SUCCEEDED, Watcher, inside, key, node, options, plan, context};
+use super::{CANCELLED, FAILED, SUCCEEDED, Watcher, context, inside, key, node, options, plan};
 use crate::executors::{Executors, Launcher, standard};
 use crate::slots::Slots;
-use crate::{RunSummary, RunContext, run};
+use crate::{RunContext, RunSummary, run};
 use std::sync::Arc;
 use std::time::Duration;
 use tempfile::TempDir;

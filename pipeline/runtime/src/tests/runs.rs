@@ -1,6 +1,6 @@
 //! Whole runs without processes.
 
-use super::{Act, CANCELLED, FAILED, SUCCEEDED, Watcher, fake, inside, key, memory, node, options, plan, context};
+use super::{Act, CANCELLED, FAILED, SUCCEEDED, Watcher, context, fake, inside, key, memory, node, options, plan};
 use crate::{RunOptions, forecast, run};
 use std::sync::Arc;
 use trainyard_core::attempt::{AttemptMessage, LogLevel, LogRecord};
@@ -24,7 +24,8 @@ async fn a_chain_runs_and_then_hits() {
     let again = run(options(), plan.clone(), context.clone()).await.unwrap();
     assert_ne!(again.run, first.run, "a finished run is not resumed");
     assert!(again.view.stages.iter().all(|s| s.status == StageStatus::Hit));
-    let decisions: Vec<Decision> = forecast(&options(), &plan, &context).await.unwrap().iter().map(|f| f.decision).collect();
+    let decisions: Vec<Decision> =
+        forecast(&options(), &plan, &context).await.unwrap().iter().map(|f| f.decision).collect();
     assert_eq!(decisions, [Decision::Hit; 3]);
     assert_eq!(
         store

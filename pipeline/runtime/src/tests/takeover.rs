@@ -1,9 +1,9 @@
 //! Who may write a run: takeover, fencing, cancelling from outside.
 
-use super::{Act, CANCELLED, SUCCEEDED, Watcher, fake, key, memory, node, options, plan, context};
+use super::{Act, CANCELLED, SUCCEEDED, Watcher, context, fake, key, memory, node, options, plan};
 use crate::cancel::{Cancelled, cancel_run};
 use crate::resume::{ProcessId, SILENCE_MILLIS, WriterState, read_run, writer_state};
-use crate::{Ending, RunOptions, RunContext, run};
+use crate::{Ending, RunContext, RunOptions, run};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
@@ -23,7 +23,8 @@ async fn wait_for_start(watcher: &Watcher) -> () {
 /// Starts a run whose only attempt hangs until the gate opens.
 async fn hanging(
     store: &Store,
-) -> (tokio::task::JoinHandle<trainyard_core::Result<crate::RunSummary>>, watch::Sender<bool>, Plan, RunContext, RunId) {
+) -> (tokio::task::JoinHandle<trainyard_core::Result<crate::RunSummary>>, watch::Sender<bool>, Plan, RunContext, RunId)
+{
     let watcher = Arc::new(Watcher::default());
     let (gate, open) = watch::channel(false);
     let plan = plan(vec![node("a", &[]), node("b", &["a"])]);
@@ -125,7 +126,8 @@ async fn a_dead_run_is_cancelled_by_whoever_asks() {
     let context = context(&store, fake(|_| Act::Succeed), &watcher);
     let next = run(options(), plan.clone(), context.clone()).await.unwrap();
     assert_ne!(next.run, id, "a cancelled run is finished");
-    let by_name = run(RunOptions { resume: Some(id.clone()), ..options() }, plan.clone(), context.clone()).await.unwrap();
+    let by_name =
+        run(RunOptions { resume: Some(id.clone()), ..options() }, plan.clone(), context.clone()).await.unwrap();
     assert_eq!((by_name.run.clone(), by_name.ending.clone()), (id.clone(), SUCCEEDED));
     let again = run(RunOptions { resume: Some(id), ..options() }, plan, context).await.unwrap_err();
     assert!(again.message.contains("nothing to resume"), "{again}");

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use trainyard_core::event::CheckResult;
 use trainyard_core::{Digest, Result};
 use trainyard_engine::checks;
-use trainyard_runtime::{RunOptions, RunContext};
+use trainyard_runtime::{RunContext, RunOptions};
 use trainyard_spec::Plan;
 use trainyard_spec::plan::Node;
 use trainyard_train::stages::report::numbers::number;
