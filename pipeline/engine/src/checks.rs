@@ -25,20 +25,20 @@ pub fn evaluate(checks: &[Check], metrics: &BTreeMap<String, f64>) -> Vec<CheckR
 }
 
 /// One line about a check, with its role if it has one:
-/// `mechanism check failed: accuracy is 0.1, at least 0.2 is asked`.
+/// `mechanism check failed: accuracy is 0.1, must be at least 0.2`.
 pub fn describe(check: &CheckResult) -> String {
     let bounds = match (check.min, check.max) {
-        (Some(min), Some(max)) => format!("{min} to {max} is asked"),
-        (Some(min), None) => format!("at least {min} is asked"),
-        (None, Some(max)) => format!("at most {max} is asked"),
-        (None, None) => "it must be there".to_string(),
+        (Some(min), Some(max)) => format!("must be from {min} to {max}"),
+        (Some(min), None) => format!("must be at least {min}"),
+        (None, Some(max)) => format!("must be at most {max}"),
+        (None, None) => "must be reported".to_string(),
     };
     let word = if check.gates || check.passed { "check" } else { "warning" };
     let role = check.role.as_ref().map(|role| format!("{role} ")).unwrap_or_default();
     let outcome = if check.passed { "holds" } else { "failed" };
     match check.value {
         Some(value) => format!("{role}{word} {outcome}: {} is {value}, {bounds}", check.metric),
-        None => format!("{role}{word} {outcome}: the manifest has no metric `{}`, {bounds}", check.metric),
+        None => format!("{role}{word} {outcome}: the manifest has no metric `{}`, which {bounds}", check.metric),
     }
 }
 
@@ -68,9 +68,9 @@ mod tests {
         ];
         let results = evaluate(&checks, &metrics);
         assert_eq!(results.iter().map(|r| r.passed).collect::<Vec<_>>(), [true, false, false]);
-        assert_eq!(describe(&results[1]), "warning failed: a is 0.5, at least 0.6 is asked");
+        assert_eq!(describe(&results[1]), "warning failed: a is 0.5, must be at least 0.6");
         let error = gate(&results).unwrap();
-        assert_eq!(error.message, "check failed: the manifest has no metric `b`, at most 1 is asked");
+        assert_eq!(error.message, "check failed: the manifest has no metric `b`, which must be at most 1");
         assert!(gate(&results[..2]).is_none(), "a warning gates nothing");
     }
 
@@ -80,9 +80,9 @@ mod tests {
             |role: &str, max: f64| Check { role: Some(role.into()), ..check("a", None, Some(max), Severity::Error) };
         let checks = [with_role("mechanism", 0.1), with_role("guard", 1.0), with_role("mechanism", 0.2)];
         let results = evaluate(&checks, &BTreeMap::from([("a".to_string(), 0.5)]));
-        assert_eq!(describe(&results[1]), "guard check holds: a is 0.5, at most 1 is asked");
-        let expected = "mechanism check failed: a is 0.5, at most 0.1 is asked; \
-                        mechanism check failed: a is 0.5, at most 0.2 is asked";
+        assert_eq!(describe(&results[1]), "guard check holds: a is 0.5, must be at most 1");
+        let expected = "mechanism check failed: a is 0.5, must be at most 0.1; \
+                        mechanism check failed: a is 0.5, must be at most 0.2";
         assert_eq!(gate(&results).unwrap().message, expected);
     }
 

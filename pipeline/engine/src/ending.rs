@@ -123,8 +123,9 @@ impl Engine {
         self.published(node, manifest, Ending::Done);
     }
 
-    /// The store did not take the manifest. If the store is at fault, the attempt stays a success: the next try puts the
-    /// same manifest again, and a later writer of this run finds the result. Otherwise the result itself is at fault.
+    /// The store did not take the manifest. If the store is at fault, the attempt stays a success: the next try puts
+    /// the same manifest again, and a later writer of this run finds the result. Otherwise the result itself is at
+    /// fault.
     fn not_published(&mut self, node: NodeId, attempt: AttemptNumber, manifest: Arc<Manifest>, error: Error) {
         let error = error.at("publishing the attempt's result");
         let (outcome, error) = match error.kind {

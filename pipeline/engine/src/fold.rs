@@ -145,8 +145,8 @@ impl RunView {
         &mut self.stages[at]
     }
 
-    /// A new writer opened the journal: attempts that the old one left open are lost, and stages that had not ended well
-    /// are pending again.
+    /// A new writer opened the journal: attempts that the old one left open are lost, and stages that had not ended
+    /// well are pending again.
     fn writer_opened(&mut self, at: i64, epoch: Epoch, name: &str) {
         self.writer = WriterView { epoch, name: name.to_string(), last_seen: at.max(self.writer.last_seen) };
         self.finished = None;

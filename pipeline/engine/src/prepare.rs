@@ -60,8 +60,8 @@ impl Engine {
             Cache::Salt(salt) => Some(salt.as_str()),
             Cache::Enabled | Cache::Disabled => None,
         };
-        // The catalogue fixes the outputs of its kinds. Those of `run` stages are declared in the file, so they are part
-        // of what is computed.
+        // The catalogue fixes the outputs of its kinds. Those of `run` stages are declared in the file, so they are
+        // part of what is computed.
         let outputs = if self.setup.catalogue.kind(&plan.kind).is_none() { Some(&plan.outputs) } else { None };
         let identity = Identity {
             kind: &plan.kind,

@@ -23,7 +23,8 @@ impl Engine {
         let rows = |s: &State| s.plan.fan_out.as_ref().map(|f| f.rows_of.clone());
         self.state(dep).is_group() && rows(state).is_some() && rows(state) == rows(self.state(dep))
     }
-    /// What a reference to `dep` means for `state`: between two fan-outs over the same rows, instance binds to instance.
+    /// What a reference to `dep` means for `state`: between two fan-outs over the same rows, instance binds to
+    /// instance.
     pub(crate) fn bound(&self, state: &State, dep: NodeId) -> NodeId {
         match &state.item {
             Some((at, ..)) if self.same_axes(state, dep) => self.state(dep).instances.get(*at).copied().unwrap_or(dep),

@@ -1,9 +1,9 @@
 //! The dispatch loop: feeds the engine what happened, journals what it decides, and carries out what it commands.
 //!
-//! Everything that happens concurrently is put into one order here, because the engine is synchronous. Lookups, rows and
-//! stops are carried out at once, since they change nothing; launches, publications and the end wait until the journal
-//! batch with their events is durable. When another writer owns the run, or its journal cannot be written, nothing more
-//! is carried out and all attempts are stopped.
+//! Everything that happens concurrently is put into one order here, because the engine is synchronous. Lookups, rows
+//! and stops are carried out at once, since they change nothing; launches, publications and the end wait until the
+//! journal batch with their events is durable. When another writer owns the run, or its journal cannot be written,
+//! nothing more is carried out and all attempts are stopped.
 
 use crate::context::RunContext;
 use crate::executors::Control;

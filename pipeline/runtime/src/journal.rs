@@ -1,7 +1,7 @@
 //! The journal's writer: collects the engine's events, puts them as one batch, and only then releases the commands.
 //!
-//! While one batch is on its way the next one collects, so a slow store makes batches larger rather than the run slower.
-//! An idle writer puts a heartbeat every 10 s. A failed put is repeated for a while under the same number.
+//! While one batch is on its way the next one collects, so a slow store makes batches larger rather than the run
+//! slower. An idle writer puts a heartbeat every 10 s. A failed put is repeated for a while under the same number.
 
 use crate::context::RunContext;
 use crate::patience::WAITS;

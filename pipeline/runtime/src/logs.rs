@@ -1,8 +1,8 @@
 //! Logs and learning curves of an attempt, stored in chunks while it runs.
 //!
-//! A chunk is put every few seconds or when it is large, so `trainyard logs` can show a running stage and a crash loses
-//! little. A chunk that the store does not take is put again under its number, and what follows collects behind it up to
-//! a bound. If the store stays away, the end of the log is lost, but not the attempt.
+//! A chunk is put every few seconds or when it is large, so `trainyard logs` can show a running stage and a crash
+//! loses little. A chunk that the store does not take is put again under its number, and what follows collects behind
+//! it up to a bound. If the store stays away, the end of the log is lost, but not the attempt.
 
 use crate::context::RunContext;
 use crate::executors::Reports;

@@ -10,8 +10,8 @@ use trainyard_core::{Result, RunId};
 use trainyard_engine::{Engine, Resumed, Setup};
 use trainyard_spec::plan::Plan;
 
-/// Runs a plan to its end, or until another writer takes the run over. Must be called in a multi-threaded tokio runtime,
-/// because child processes are tied to the thread that starts them.
+/// Runs a plan to its end, or until another writer takes the run over. Must be called in a multi-threaded tokio
+/// runtime, because child processes are tied to the thread that starts them.
 ///
 /// A failed stage is not an error: see [`RunSummary::ending`]. Errors: invalid (the selection names an unknown stage, a
 /// stage can never be placed, the run to resume has another plan), retryable (the store cannot be reached, another

@@ -1,10 +1,10 @@
 //! This machine's slots, shared by every run of one user through a folder of locked files.
 //!
-//! Each holding is a file, `<host>.<number>`, with an exclusive `flock` of its holder, and counts as long as that lock is
-//! held. The kernel drops the lock when the holder ends, however it ends, and unlike a process id it means the same in
-//! every container and after every boot. A file without a lock is a leftover, removed by whoever looks next. Several
-//! machines may share a home, so only files with this host's name count. Looking and taking are serialized by the file
-//! `lock`. There is no fairness between runs: whoever asks when there is room gets it.
+//! Each holding is a file, `<host>.<number>`, with an exclusive `flock` of its holder, and counts as long as that lock
+//! is held. The kernel drops the lock when the holder ends, however it ends, and unlike a process id it means the same
+//! in every container and after every boot. A file without a lock is a leftover, removed by whoever looks next.
+//! Several machines may share a home, so only files with this host's name count. Looking and taking are serialized by
+//! the file `lock`. There is no fairness between runs: whoever asks when there is room gets it.
 
 use crate::executors::Control;
 use rustix::fs::{FlockOperation, flock};

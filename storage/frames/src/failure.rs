@@ -1,10 +1,10 @@
-//! What a fault of Polars means: nearly always that the query is wrong.
+//! Errors of Polars, which nearly always mean that the query is wrong.
 
 use polars::prelude::PolarsError;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use trainyard_core::{Error, Result};
 
-/// Runs a step of Polars. Its errors say what is wrong with the query; its panics mean a corner that this build leaves out.
+/// Runs a step of Polars. Its errors say what is wrong with the query; its panics mean that this build lacks a feature.
 pub(crate) fn guarded<T>(what: &str, step: impl FnOnce() -> Result<T, PolarsError>) -> Result<T> {
     match catch_unwind(AssertUnwindSafe(step)) {
         Ok(Ok(value)) => Ok(value),

@@ -30,8 +30,8 @@ impl Store {
         }
         Ok(())
     }
-    /// Fetches the files of the newest complete resume point into a folder below `scratch`. Skips incomplete, unreadable
-    /// and damaged ones; none if there is no complete one.
+    /// Fetches the files of the newest complete resume point into a folder below `scratch`. Skips incomplete,
+    /// unreadable and damaged ones; none if there is no complete one.
     pub async fn fetch_checkpoint(
         &self,
         stage: &Digest,

@@ -122,8 +122,8 @@ impl Connection {
         &self.objects
     }
 
-    /// The create-only rule: after `AlreadyExists` or any unclear error, read the name. Our own bytes are success, other
-    /// bytes mean that somebody else won, and if nothing is there the put is tried again.
+    /// The create-only rule: after `AlreadyExists` or any unclear error, read the name. Our own bytes are success,
+    /// other bytes mean that somebody else won, and if nothing is there the put is tried again.
     pub async fn create(&self, path: &str, bytes: Bytes) -> Result<Created> {
         let name = parse(path)?;
         let mut turn = 0;

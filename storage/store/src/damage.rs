@@ -9,8 +9,8 @@ use crate::store::Store;
 use trainyard_core::{Digest, Error, Result};
 
 impl Store {
-    /// The error of a reader whose bytes do not have the object's digest: data if the object is damaged in the store, and
-    /// then it is removed; retryable if it is sound there.
+    /// The error of a reader whose bytes do not have the object's digest: data if the object is damaged in the store,
+    /// and then it is removed; retryable if it is sound there.
     pub(crate) async fn damaged(&self, digest: &Digest) -> Error {
         let place = format!("{}/{}", self.url(), layout::object(digest));
         let error = Error::data(format!("{place} is damaged: its bytes do not have the digest in its name"));
@@ -23,8 +23,8 @@ impl Store {
             None => error.help("run the stage that made it again: `trainyard run --rerun <stage>`"),
         }
     }
-    /// Removes an object whose bytes have another digest; returns whether it did. If somebody stores it again in between,
-    /// that copy may go too, which costs another run of its stage.
+    /// Removes an object whose bytes have another digest; returns whether it did. If somebody stores it again in
+    /// between, that copy may go too, which costs another run of its stage.
     pub(crate) async fn discard_corrupt(&self, digest: &Digest) -> Result<bool> {
         match self.object_digest(digest).await? {
             Some((found, _)) if found != *digest => self.delete(&layout::object(digest)).await.map(|()| true),

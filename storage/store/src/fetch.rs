@@ -1,7 +1,7 @@
 //! Fetches an output's files into a folder and verifies every byte.
 //!
-//! A stage that reads wrong weights gives wrong numbers and no error, and sizes do not show a flipped bit. Hashing runs at
-//! the speed of a disk and warms the cache for the stage, so it is done every time.
+//! A stage that reads wrong weights gives wrong numbers and no error, and sizes do not show a flipped bit. Hashing
+//! runs at the speed of a disk and warms the cache for the stage, so it is done every time.
 
 use crate::damage::missing;
 use crate::layout;
@@ -29,7 +29,8 @@ pub enum FetchMode {
 }
 
 impl Store {
-    /// Fills `folder` with an output's verified files: read-only links into a store on a disk, downloads from any other.
+    /// Fills `folder` with an output's verified files: read-only links into a store on a disk, downloads from any
+    /// other.
     ///
     /// Errors: lost (an object is missing), data (damaged at rest), retryable (damaged in transit, network, disk full).
     pub async fn fetch_output(&self, output: &Output, folder: &Path) -> Result<()> {

@@ -1,9 +1,10 @@
 //! Garbage collection: payload files that no manifest and no resume point names. First a plan, then the removal.
 //!
 //! Objects are stored before their manifest, so an unreferenced one may belong to an attempt that is about to publish.
-//! Only objects older than `min_age` count, and references are read again before anything is removed. An object may still
-//! be reused at the moment it is removed: publication checks every object, and a reader that misses one makes its stage
-//! run again. Nothing is removed while a manifest cannot be read, unless its stage has published again since.
+//! Only objects older than `min_age` count, and references are read again before anything is removed. An object may
+//! still be reused at the moment it is removed: publication checks every object, and a reader that misses one makes
+//! its stage run again. Nothing is removed while a manifest cannot be read, unless its stage has published again
+//! since.
 
 use crate::layout;
 use crate::local;

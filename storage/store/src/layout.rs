@@ -83,8 +83,8 @@ pub fn tick(schedule: &str, tick: &str) -> String {
     format!("{SCHEDULES}/{}/{}", segment(schedule), segment(tick))
 }
 
-/// A file or folder name made of any text: `A-Z a-z 0-9 _ = , -` and inner dots stay, every other byte becomes `@xx`, and
-/// long names are cut and end in a digest. Different texts give different segments.
+/// A file or folder name made of any text: `A-Z a-z 0-9 _ = , -` and inner dots stay, every other byte becomes `@xx`,
+/// and long names are cut and end in a digest. Different texts give different segments.
 ///
 /// ```
 /// assert_eq!(trainyard_store::layout::segment("rl[seed=1]"), "rl@5bseed=1@5d");

@@ -1,9 +1,9 @@
 //! Artifacts and journals by URL: create-only puts, manifests, publication, fencing, garbage collection.
 //!
-//! A laptop's folder and a bucket keep the same promises with the same code (`docs/design/0004`). Every decision is one
-//! create-only put; no decision rests on a listing, and no protocol relies on deletion. A probe when the store is opened
-//! proves that two writers cannot create one name. `object_store` is the only storage trait; tests inject faults by
-//! wrapping it ([`faults`]).
+//! A laptop's folder and a bucket keep the same promises with the same code (`docs/design/0004`). Every decision is
+//! one create-only put; no decision rests on a listing, and no protocol relies on deletion. A probe when the store is
+//! opened proves that two writers cannot create one name. `object_store` is the only storage trait; tests inject
+//! faults by wrapping it ([`faults`]).
 //!
 //! ```text
 //! objects/<aa>/<sha256>                                   payload files

@@ -1,8 +1,8 @@
-//! Shortcuts for a store on a disk. They do what `object_store` does but without its thread hop, which for a run's small
-//! records costs more than the file operations.
+//! Shortcuts for a store on a disk. They do what `object_store` does but without its thread hop, which for a run's
+//! small records costs more than the file operations.
 //!
-//! They do not flush; with `fsync`, puts go through `object_store`. Staged files end in `#` and digits, which hides them
-//! from its listings.
+//! They do not flush; with `fsync`, puts go through `object_store`. Staged files end in `#` and digits, which hides
+//! them from its listings.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, ErrorKind, Write};
@@ -70,8 +70,8 @@ fn clear(to: &Path) -> io::Result<()> {
     }
 }
 
-/// Staged files under a folder that are at least `min_age_millis` old, sorted, with their sizes in bytes. Dead processes
-/// leave them.
+/// Staged files under a folder that are at least `min_age_millis` old, sorted, with their sizes in bytes. Dead
+/// processes leave them.
 pub(crate) fn stale_staged(folder: &Path, now_millis: i64, min_age_millis: i64) -> io::Result<Vec<(PathBuf, u64)>> {
     let mut found = Vec::new();
     let mut open = vec![folder.to_path_buf()];

@@ -38,8 +38,8 @@ pub struct StoreOptions {
 }
 
 impl Default for StoreOptions {
-    /// No flush, writable, probed, made if it is missing, with the machine's clock. The seed comes from the machine too,
-    /// since the probe's name must differ from that of any process on any host; no output depends on it.
+    /// No flush, writable, probed, made if it is missing, with the machine's clock. The seed comes from the machine
+    /// too, since the probe's name must differ from that of any process on any host; no output depends on it.
     fn default() -> Self {
         let seed = RandomState::new().build_hasher().finish();
         Self {

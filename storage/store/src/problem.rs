@@ -1,4 +1,5 @@
-//! Errors of `object_store` and of files as Trainyard's own: one sentence that names the path, with the causes below it.
+//! Errors of `object_store` and of files as Trainyard's own: one sentence that names the path, with the causes below
+//! it.
 
 use std::error::Error as StdError;
 use std::io::{self, ErrorKind as Io};

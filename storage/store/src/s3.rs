@@ -24,7 +24,8 @@ pub(crate) fn connect(bucket: &str) -> Result<AmazonS3> {
     })
 }
 
-/// Installs this process's TLS provider, which every HTTP client needs before it is built. Calling it again is harmless.
+/// Installs this process's TLS provider, which every HTTP client needs before it is built. Calling it again is
+/// harmless.
 pub fn install_tls() {
     // An error means that this process has a provider already.
     let _ = rustls::crypto::ring::default_provider().install_default();

@@ -31,7 +31,8 @@ impl Store {
     pub fn check_url(url: &str) -> Result<()> {
         Place::parse(url).map(|_| ())
     }
-    /// Opens a store by URL and proves that its puts are create-only, by two puts of one fresh name from two connections:
+    /// Opens a store by URL and proves that its puts are create-only, by two puts of one fresh name from two
+    /// connections:
     ///
     /// - a path or `file://…`: a folder, made unless the options say otherwise
     /// - `s3://bucket/prefix`: credentials, region and endpoint come from the `AWS_*` environment variables
@@ -69,8 +70,8 @@ impl Store {
     pub fn options(&self) -> &StoreOptions {
         &self.0.options
     }
-    /// Puts `bytes` under a name that must not exist yet. It is `Ours` if these very bytes are there in the end, even if
-    /// an earlier try put them.
+    /// Puts `bytes` under a name that must not exist yet. It is `Ours` if these very bytes are there in the end, even
+    /// if an earlier try put them.
     ///
     /// Errors, naming the path: retryable (disk full, network), invalid (read-only, no permission).
     pub async fn create(&self, path: &str, bytes: Bytes) -> Result<Created> {

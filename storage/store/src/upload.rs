@@ -21,9 +21,11 @@ const PARTS: u64 = 9_000;
 const TRIES: u32 = 4;
 
 impl Store {
-    /// Stores a file under its digest, streaming, unless it is there already undamaged. Returns digest and size in bytes.
+    /// Stores a file under its digest, streaming, unless it is there already undamaged. Returns digest and size in
+    /// bytes.
     ///
-    /// Errors: invalid (no such file, read-only store), data (the file changed meanwhile), retryable (disk full, network).
+    /// Errors: invalid (no such file, read-only store), data (the file changed meanwhile), retryable (disk full,
+    /// network).
     pub async fn put_object_file(&self, file: &Path) -> Result<(Digest, u64)> {
         let path = file.to_path_buf();
         let (digest, size) = blocking(move || hash_file(&path)).await?;

@@ -96,7 +96,7 @@ async fn a_folder_that_is_not_there_is_made_refused_or_empty() {
     std::fs::write(folder.path().join("file"), "").unwrap();
     let options = StoreOptions { read_only: true, ..StoreOptions::default() };
     let error = Store::open(folder.path().join("file").to_str().unwrap(), options).await.unwrap_err();
-    assert!(error.message.contains("is no folder"), "{error}");
+    assert!(error.message.contains("is not a folder"), "{error}");
 }
 
 #[tokio::test]
@@ -210,7 +210,7 @@ async fn garbage_is_left_alone_when_a_manifest_cannot_be_read() {
 }
 
 #[tokio::test]
-async fn a_manifest_of_a_newer_program_is_no_damage() {
+async fn a_manifest_of_a_newer_program_is_not_damage() {
     let (_, store) = faulty().await;
     let stage = Digest::of(b"s");
     store.create(&layout::manifest(&stage, 0), Bytes::from_static(br#"{"format": 2}"#)).await.unwrap();

@@ -1,6 +1,7 @@
 //! Tables for other programs: CSV (RFC 4180) and JSON Lines.
 //!
-//! CSV has one line of names; nested cells are JSON text, nulls are empty, an empty text is `""`. JSON Lines has one object a row.
+//! CSV has one header line; nested cells are JSON text, nulls are empty, and an empty text is `""`. JSON Lines has one
+//! object per row.
 
 use crate::file::BatchReader;
 use crate::json::{Cut, cell_as_json, row_as_json};
@@ -9,7 +10,7 @@ use std::io::{self, Write};
 use std::path::Path;
 use trainyard_core::{Error, Result};
 
-/// Writes a table as CSV; gives the number of rows. Errors: those of reading, and retryable when `out` cannot take more.
+/// Writes a table as CSV. Returns the number of rows. Errors: those of reading; retryable, if `out` takes no more.
 pub fn export_csv(path: &Path, out: &mut dyn Write) -> Result<u64> {
     let reader = BatchReader::open(path)?;
     let names: Vec<_> = reader.schema().fields().iter().map(|field| quoted(field.name())).collect();
@@ -27,7 +28,7 @@ pub fn export_csv(path: &Path, out: &mut dyn Write) -> Result<u64> {
     Ok(rows)
 }
 
-/// Writes a table as JSON Lines; gives the number of rows. Errors as [`export_csv`].
+/// Writes a table as JSON Lines. Returns the number of rows. Errors: those of [`export_csv`].
 pub fn export_jsonl(path: &Path, out: &mut dyn Write) -> Result<u64> {
     let mut rows = 0;
     for batch in BatchReader::open(path)? {

@@ -75,7 +75,10 @@ impl Simulation {
             }
             if let Command::Stop { node, attempt, .. } = command {
                 // A stopped attempt ends cancelled, whatever its script says.
-                let stopped = |c: &Command| matches!(c, Command::Launch { node: n, spec, .. } if n == node && spec.attempt == *attempt);
+                let stopped = |c: &Command| match c {
+                    Command::Launch { node: n, spec, .. } => n == node && spec.attempt == *attempt,
+                    _ => false,
+                };
                 if let Some(at) = self.pending.iter().position(stopped) {
                     self.pending.remove(at);
                     self.pending.push(command.clone());

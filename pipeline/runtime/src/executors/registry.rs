@@ -10,8 +10,8 @@ use trainyard_core::{Error, Result};
 #[derive(Clone, Default)]
 pub struct Executors(BTreeMap<&'static str, Arc<dyn Executor>>);
 
-/// All executors of this build. `slots` are this machine's, shared by every run of this user; with `None` other runs are
-/// ignored.
+/// All executors of this build. `slots` are this machine's, shared by every run of this user; with `None` other runs
+/// are ignored.
 pub fn standard(launcher: &Launcher, slots: Option<&Slots>) -> Executors {
     Executors::new(vec![
         Arc::new(Local::new(launcher.clone(), slots.cloned())), // local

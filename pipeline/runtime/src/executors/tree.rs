@@ -12,8 +12,8 @@ const ROUNDS: u32 = 100;
 /// Between rounds.
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// Kills until nothing is left. The caller still has to wait for the attempt's own process. Returns how many others were
-/// found alive.
+/// Kills until nothing is left. The caller still has to wait for the attempt's own process. Returns how many others
+/// were found alive.
 pub(super) async fn kill_all(root: Option<u32>, mark: &str) -> usize {
     let mut seen = BTreeSet::new();
     for _ in 0..ROUNDS {
@@ -27,8 +27,8 @@ pub(super) async fn kill_all(root: Option<u32>, mark: &str) -> usize {
     seen.iter().filter(|pid| Some(**pid) != root).count()
 }
 
-/// Kills what an attempt started, called by the attempt itself: every process with this mark and its descendants, except
-/// the caller. Blocks until nothing is left. Returns how many were found alive.
+/// Kills what an attempt started, called by the attempt itself: every process with this mark and its descendants,
+/// except the caller. Blocks until nothing is left. Returns how many were found alive.
 pub fn kill_marked(mark: &str) -> usize {
     let mut seen = BTreeSet::new();
     for _ in 0..ROUNDS {

@@ -192,7 +192,8 @@ async fn create(context: &RunContext, identity: &Digest) -> Result<Opened> {
         })
         .await?;
         if !before.is_empty() {
-            // Another run has this id already, and we fenced its writer: that writer's next command takes it over again.
+            // Another run has this id already, and we fenced its writer: that writer's next command takes it over
+            // again.
             continue;
         }
         context

@@ -1,4 +1,5 @@
-//! Slots taken and given back; holders are handles of this process, since a lock belongs to the handle, not to the process.
+//! Slots taken and given back; holders are handles of this process, since a lock belongs to the handle, not to the
+//! process.
 
 use super::*;
 use tempfile::TempDir;

@@ -63,8 +63,8 @@ impl JournalReader {
             }
         }
     }
-    /// Opens the journal for writing at this position: the next batch is the event `opened(epoch)`, with the epoch after
-    /// the last one seen. `writer` must be unique to this process.
+    /// Opens the journal for writing at this position: the next batch is the event `opened(epoch)`, with the epoch
+    /// after the last one seen. `writer` must be unique to this process.
     ///
     /// Errors: [`AppendError::Fenced`] if somebody else has written meanwhile.
     pub async fn open_writer(

@@ -44,8 +44,8 @@ pub struct JournalWriter {
 }
 
 impl JournalWriter {
-    /// Reads a run's journal, then opens it with `opened(epoch)` as the first event of the new epoch. Returns all events
-    /// before that one. `writer` must be unique to this process (host, process id and chance).
+    /// Reads a run's journal, then opens it with `opened(epoch)` as the first event of the new epoch. Returns all
+    /// events before that one. `writer` must be unique to this process (host, process id and chance).
     ///
     /// To decide about a takeover first, read with [`JournalReader`] and then call [`JournalReader::open_writer`].
     pub async fn open(
