@@ -153,7 +153,7 @@ pub enum GenerationReason {
     Lost,
     /// The user asked for it with `--rerun`.
     Rerun,
-    /// The stage says `cache: false`.
+    /// The stage has `cache: false`.
     Uncached,
 }
 

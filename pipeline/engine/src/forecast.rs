@@ -94,7 +94,7 @@ pub enum Answer {
     Rows(Result<Vec<Value>>),
 }
 
-/// Forecasts every stage, in plan order with instances behind their fan-out. `ask` gets questions that may be answered
+/// Forecasts every stage, in plan order with instances after their fan-out. `ask` gets questions that may be answered
 /// concurrently, and returns one answer for each, in the same order.
 ///
 /// Errors: those of [`Engine::new`], and those of `ask`.

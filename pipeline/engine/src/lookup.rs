@@ -37,7 +37,7 @@ impl Engine {
             (Ok(Looked::Hit(manifest)), Some(reason)) => {
                 let why = match reason {
                     GenerationReason::Rerun => "`--rerun` names it",
-                    GenerationReason::Uncached => "the stage says `cache: false`",
+                    GenerationReason::Uncached => "the stage has `cache: false`",
                     GenerationReason::Lost => "its objects are gone",
                 };
                 self.miss(node, manifest.generation + 1, Some(reason), why.into());

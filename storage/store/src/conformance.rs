@@ -219,11 +219,7 @@ async fn damaged_objects_are_noticed_by_readers(url: &str, store: &Store, scratc
     assert_eq!(store.read_object(digest).await.expect_err("damaged").kind, ErrorKind::Data);
     assert_eq!(store.read_object(digest).await.expect_err("gone").kind, ErrorKind::Lost);
     store.put_object(Bytes::from_static(b"sound bytes")).await.expect("stores");
-    assert_eq!(
-        store.damaged(digest).await.kind,
-        ErrorKind::Retryable,
-        "what stands there whole was damaged on the way"
-    );
+    assert_eq!(store.damaged(digest).await.kind, ErrorKind::Retryable, "a sound object was damaged in transit");
     assert_eq!(store.has_objects(&output.files).await, Ok(true));
 }
 

@@ -23,16 +23,16 @@ use trainyard_core::{Error, Result};
 /// Puts of one name before giving up. Requests to a bucket are retried within each, too.
 const CREATE_TRIES: u32 = 4;
 
-/// Whose bytes stand under a name after a create-only put.
+/// Whose bytes are under a name after a create-only put.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Created {
     /// Ours, by this put or an earlier try of it.
     Ours,
-    /// Somebody else was first; these are the bytes that stand.
+    /// Those of somebody else who was first.
     Theirs(Bytes),
 }
 
-/// A file of the store as a listing shows it.
+/// An object as a listing shows it.
 pub(crate) struct Entry {
     pub path: String,
     pub size: u64,
@@ -44,7 +44,7 @@ pub(crate) struct Connection {
     url: String,
     /// The folder of a store on a disk.
     root: Option<PathBuf>,
-    /// Puts may take the short cut past `object_store`.
+    /// Whether puts may bypass `object_store`.
     direct: bool,
     objects: Arc<dyn ObjectStore>,
 }
@@ -52,7 +52,7 @@ pub(crate) struct Connection {
 /// Stores by name for `memory://name`.
 static SHARED_MEMORY: Mutex<BTreeMap<String, Arc<InMemory>>> = Mutex::new(BTreeMap::new());
 
-/// The store that only its opener has.
+/// URL of a store that only its opener can reach.
 const PRIVATE_MEMORY: &str = "memory://";
 
 impl Connection {

@@ -65,6 +65,6 @@ mod tests {
         let error = store.get("x").await.unwrap_err();
         assert_eq!(error.kind, ErrorKind::Retryable, "{error}");
         assert!(error.message.contains("s3://bucket/x"), "{error}");
-        assert!(error.causes().count() > 0, "what the client said stands below: {error}");
+        assert!(error.causes().count() > 0, "the client's errors are its causes: {error}");
     }
 }

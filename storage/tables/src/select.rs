@@ -39,7 +39,11 @@ pub fn take_rows(from: &Path, to: &Path, rows: &[u64]) -> Result<u64> {
     let (schema, batches) = read_batches(from)?;
     let whole: RecordBatch = concat_batches(&schema, &batches).map_err(|e| no_copy(from, &e))?;
     if let Some(row) = rows.iter().find(|row| **row >= whole.num_rows() as u64) {
-        return Err(Error::bug(format!("{} has {} rows, row {row} was asked for", from.display(), whole.num_rows())));
+        return Err(Error::bug(format!(
+            "{} has {} rows, but row {row} was requested",
+            from.display(),
+            whole.num_rows()
+        )));
     }
     let taken = take_record_batch(&whole, &UInt64Array::from(rows.to_vec())).map_err(|e| no_copy(from, &e))?;
     write_batches(to, schema, &[taken])

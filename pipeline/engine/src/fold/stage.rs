@@ -71,7 +71,7 @@ pub struct StageView {
     pub main_metric: Option<String>,
     /// Stages that must end first.
     pub after: Vec<StageKey>,
-    /// Where it stands.
+    /// Its status.
     pub status: StageStatus,
     /// Its digest, once known.
     pub digest: Option<Digest>,

@@ -59,7 +59,7 @@ fn a_holding_counts_only_while_its_lock_is_held() {
     let folder = tempfile::tempdir().unwrap();
     let slots = slots(&folder);
     drop(slots.try_take(&share(1, &[])).unwrap());
-    // As of a process in another container: nothing says which one it is, but it holds the lock.
+    // Like a process in another container: nobody knows which one it is, but it holds the lock.
     let holder = hold(&slots.path(7), &whole()).unwrap();
     assert_eq!(slots.others().unwrap(), Outside { cpus: 2, memory: 0, gpus: vec![1] });
     assert!(slots.try_take(&share(1, &[])).unwrap().is_none());

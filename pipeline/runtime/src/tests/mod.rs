@@ -84,7 +84,7 @@ impl RowReader for Empty {
     }
 }
 
-/// Attempts that do as they are told, without processes.
+/// An executor without processes, whose attempts do as the test says.
 #[derive(Clone)]
 pub struct Fake(pub Arc<dyn Fn(&AttemptSpec) -> Act + Send + Sync>);
 

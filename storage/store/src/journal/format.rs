@@ -25,7 +25,7 @@ pub struct Header {
 /// One acknowledged put of events.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Batch {
-    /// Who wrote it, and where it stands.
+    /// Who wrote it, and its number.
     pub header: Header,
     /// The events in order.
     pub events: Vec<Value>,
