@@ -24,7 +24,7 @@ pub struct LogArgs {
     #[arg(long, value_name = "FILTER", global = true)]
     pub log: Option<String>,
     /// How to write it: lines of text, or of JSON. [env: TRAINYARD_LOG_FORMAT] [default: text]
-    #[arg(long, value_name = "FORMAT", value_enum, global = true, hide_possible_values = false)]
+    #[arg(long, value_name = "FORMAT", value_enum, global = true)]
     pub log_format: Option<LogFormat>,
 }
 

@@ -40,7 +40,7 @@ pub fn init(args: &LogArgs) -> Result<()> {
     };
     let _ = CHOSEN.set(chosen.into_iter().chain([(FORMAT.into(), name.into())]).collect());
     let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);
-    let lines = match format {
+    let lines: Box<dyn tracing_subscriber::Layer<tracing_subscriber::Registry> + Send + Sync> = match format {
         LogFormat::Text => lines.boxed(),
         LogFormat::Json => lines.json().flatten_event(true).boxed(),
     };
@@ -62,11 +62,11 @@ fn parse(text: &str) -> Result<Targets> {
         Error::invalid(what)
             .help("use error, warn, info, debug, trace or off, alone or for a module: `info,trainyard_store=debug`")
     };
-    let words = text.split(',').map(str::trim);
-    if let Some(word) = words.into_iter().find(|w| !w.contains('=') && w.parse::<LevelFilter>().is_err()) {
+    let mut words = text.split(',').map(str::trim);
+    if let Some(word) = words.find(|w| !w.contains('=') && w.parse::<LevelFilter>().is_err()) {
         return Err(wrong(format!("`{word}` is not a log level")));
     }
-    text.parse().map_err(|e| wrong(format!("`{text}` is not a log filter: {e}")))
+    text.parse::<Targets>().map_err(|e| wrong(format!("`{text}` is not a log filter: {e}")))
 }
 
 #[cfg(test)]

@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn not_a_number_passes_no_bound() {
+    fn nan_fails_every_bound() {
         let metrics = BTreeMap::from([("a".to_string(), f64::NAN)]);
         assert!(!evaluate(&[check("a", Some(0.0), None, Severity::Error)], &metrics)[0].passed);
     }

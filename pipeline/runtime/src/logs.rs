@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_an_earlier_engine_wrote_stays_in_front() {
+    async fn chunks_of_an_earlier_engine_stay_in_front() {
         let (_, store, sink) = sink().await;
         let spec = sink.spec.clone();
         let before =

@@ -37,7 +37,7 @@ fn ask(path: &Path, sql: &str) -> QueryResult {
 }
 
 #[test]
-fn the_query_of_the_manual_answers() {
+fn the_documented_query_works() {
     let (_folder, path) = table();
     let answer = ask(&path, "select level, avg(reward) from self group by level");
     assert_eq!(answer.columns[0], ResultColumn { name: "level".into(), r#type: "int".into() });
@@ -71,7 +71,7 @@ fn nested_columns_are_flat() {
 }
 
 #[test]
-fn all_columns_can_be_asked_for_and_counted() {
+fn all_columns_can_be_selected_and_counted() {
     let (_folder, path) = table();
     assert_eq!(ask(&path, "select count(*) as n from self").rows, [[json!(3000)]]);
     let all = ask(&path, "select * from self limit 1");
@@ -156,7 +156,7 @@ fn answers_print_as_aligned_text() {
 }
 
 #[test]
-fn answers_repeat_without_an_order_of_their_own() {
+fn unordered_answers_repeat() {
     let (_folder, path) = table();
     let sql = "select seed, level, count(*) as n from self group by seed, level";
     let first = ask(&path, sql);

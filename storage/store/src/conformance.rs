@@ -40,7 +40,7 @@ pub async fn suite(url: &str, scratch: &Path) {
     resume_points_are_complete_ones(&store, scratch).await;
     journals_are_fenced(&store).await;
     attempts_leave_files(&store).await;
-    garbage_is_what_nobody_names(&store, scratch).await;
+    garbage_is_what_is_unreferenced(&store, scratch).await;
     read_only_refuses(url).await;
 }
 
@@ -333,7 +333,7 @@ async fn attempts_leave_files(store: &Store) {
     assert_eq!(store.spec_in(&layout::attempt(&run, &stage, 2)).await.expect_err("none").kind, ErrorKind::Lost);
 }
 
-async fn garbage_is_what_nobody_names(store: &Store, scratch: &Path) {
+async fn garbage_is_what_is_unreferenced(store: &Store, scratch: &Path) {
     let named = manifest(store, "garbage", 0, b"named").await;
     store.publish(&named).await.expect("publishes");
     let (orphan, _) = store.put_object(Bytes::from_static(b"orphan")).await.expect("stores");

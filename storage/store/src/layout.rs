@@ -115,7 +115,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn paths_are_those_of_the_design() {
+    fn paths_match_the_design() {
         let digest = Digest::of(b"");
         let run = RunId("20261121-041530-7f3a9c".into());
         assert_eq!(object(&digest), format!("objects/e3/{digest}"));

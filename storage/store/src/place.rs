@@ -51,7 +51,7 @@ mod tests {
     use trainyard_core::ErrorKind;
 
     #[test]
-    fn places_are_told_from_their_text() {
+    fn urls_are_parsed() {
         assert_eq!(Place::parse("a/b"), Ok(Place::Folder("a/b")));
         assert_eq!(Place::parse("file:///a/b/"), Ok(Place::Folder("/a/b")));
         assert_eq!(Place::parse("memory://x"), Ok(Place::Memory("x")));
@@ -61,7 +61,7 @@ mod tests {
     }
 
     #[test]
-    fn what_can_never_be_a_store_is_invalid() {
+    fn impossible_urls_are_invalid() {
         for url in ["gopher://x", "s3://", "s3:///prefix", "s3://bucket/a//b"] {
             assert_eq!(Place::parse(url).unwrap_err().kind, ErrorKind::Invalid, "{url}");
         }

@@ -139,7 +139,7 @@ async fn lost_requests_end_after_a_bounded_number_of_tries() {
 }
 
 #[tokio::test]
-async fn full_disks_and_lost_rights_leave_what_was_published() {
+async fn full_disks_and_lost_rights_keep_what_was_published() {
     let folder = scratch();
     let file = folder.path().join("large");
     std::fs::write(&file, vec![7; 9 << 20]).unwrap();

@@ -289,7 +289,7 @@ fn summaries_hold_statistics_and_a_bounded_preview() {
 }
 
 #[test]
-fn an_empty_table_sums_up_to_nothing() {
+fn an_empty_table_has_an_empty_summary() {
     let folder = folder();
     let path = folder.path().join("data.parquet");
     write_trajectories(&path, &[]).unwrap();
@@ -334,7 +334,7 @@ fn a_copy_of_all_rows_has_the_same_bytes() {
 }
 
 #[test]
-fn only_the_columns_asked_for_are_read() {
+fn only_requested_columns_are_read() {
     let folder = folder();
     let path = folder.path().join("data.parquet");
     write_problems(&path, &many(5)).unwrap();

@@ -174,7 +174,7 @@ fn late_conditions_skip_and_skips_travel_along_data_only() {
 }
 
 #[test]
-fn whoever_reads_only_the_status_is_not_blocked() {
+fn a_stage_that_reads_only_the_status_is_not_blocked() {
     let nodes = vec![
         node("a"),
         node("alarm").needs(&["a"]).when("stages.a.status == \"failed\""),
@@ -264,7 +264,7 @@ fn until_runs_what_is_needed_and_only_runs_one() {
 }
 
 #[test]
-fn what_can_never_be_placed_is_refused_at_once() {
+fn an_unplaceable_stage_is_refused_at_once() {
     let mut large = node("a");
     large.resources = vec![Request { gpus: 8, ..Request::default() }];
     let error = Engine::new(&plan(vec![large]), setup()).err().unwrap();
@@ -360,7 +360,7 @@ fn a_missing_secret_is_named() {
 }
 
 #[test]
-fn attempts_are_told_what_local_sources_held_and_whether_to_flush() {
+fn specs_name_local_sources_and_whether_to_flush() {
     let source = |location: &str| Source { location: location.into(), digest: Digest::of(location.as_bytes()) };
     let mut reader = node("a");
     reader.sources =

@@ -85,7 +85,7 @@ fn a_result_whose_objects_are_gone_is_computed_again() {
 }
 
 #[test]
-fn not_a_number_is_never_published() {
+fn nan_is_never_published() {
     let plan = plan(vec![node("a")]);
     let mut sim = Simulation::new(&plan, setup()).with(|_| metrics(f64::NAN));
     assert_eq!(sim.finish(), RunOutcome::Failed);

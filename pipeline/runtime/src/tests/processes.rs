@@ -111,7 +111,7 @@ async fn every_bad_end_has_its_kind() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_program_that_is_not_there_is_lost_not_stuck() {
+async fn a_missing_program_is_lost_not_stuck() {
     let bench = Bench::new().await;
     let mut context = bench.context("");
     context.executors = standard(&Launcher::new("/no/such/program"), None);
@@ -148,7 +148,7 @@ async fn a_timeout_kills_the_whole_tree() {
 
 #[cfg(target_os = "linux")]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_a_finished_attempt_left_running_is_killed_too() {
+async fn leftovers_of_a_finished_attempt_are_killed() {
     let bench = Bench::new().await;
     let summary = bench.run(&format!("{FAMILY} {SUCCEED}"), stage()).await;
     assert_eq!(summary.ending, SUCCEEDED);

@@ -70,7 +70,7 @@ async fn the_journal_holds_the_whole_run() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn attempts_are_told_how_durable_their_store_is() {
+async fn specs_say_how_durable_the_store_is() {
     for durability_fsync in [false, true] {
         let folder = tempfile::tempdir().unwrap();
         let options_of_store = StoreOptions { durability_fsync, ..StoreOptions::default() };

@@ -110,7 +110,7 @@ async fn a_failed_batch_is_kept_and_put_before_the_next() {
 }
 
 #[tokio::test]
-async fn of_many_that_open_at_once_one_goes_on() {
+async fn of_many_concurrent_writers_one_goes_on() {
     let store = memory().await;
     let readers = vec![JournalReader::new(&store, &run()); 8];
     let mut writers = Vec::new();
