@@ -34,13 +34,13 @@ pub struct Config {
     /// The environment that poses the problems; demonstrations are played in it. The method's own if left out.
     #[schemars(schema_with = "trainyard_envs::environments::registry::schema")]
     pub environment: Value,
-    /// The seed of all chance.
+    /// Seed of everything random.
     #[serde(default)]
     pub seed: u64,
-    /// Of `procedural`: how many problems of which level each split has.
+    /// For `procedural`: the number of problems by level in each split.
     #[serde(default = "splits::default_splits")]
     pub splits: BTreeMap<String, splits::Split>,
-    /// Of `procedural`: the share of demonstrations in which the agent first makes a mistake and then recovers.
+    /// For `procedural`: the share of demonstrations in which the agent first makes a mistake and then recovers.
     #[serde(default = "default_mistakes")]
     #[schemars(range(min = 0.0, max = 1.0))]
     pub mistakes: f64,
@@ -158,7 +158,7 @@ impl Stage for Synthesize {
     }
 }
 
-/// Builds an environment with a tool host of its own.
+/// Builds an environment with its own tool host.
 pub fn environment(options: &Value, cpus: usize) -> Result<Box<dyn Environment>> {
     environments::build(options, &ToolHost::new(cpus))
 }

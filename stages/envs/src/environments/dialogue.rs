@@ -2,7 +2,7 @@
 //! answer.
 //!
 //! - An unreadable call, or a call to an unknown tool, is answered with an error message that the agent sees.
-//! - An environment may add a [`EpisodeState`]: tools of its own, and a say in what follows a turn.
+//! - An environment may add an [`EpisodeState`]: tools of its own, and a say in what follows a turn.
 //! - An empty turn ends the episode with `end`, a truncated turn with `length`.
 //! - Calls in the last allowed turn end it with `turns`, calls beyond the limit with `tool_limit`; none of them runs.
 //! - With a latency, results are held back for a drawn time. Only when they are seen depends on the clock.

@@ -184,7 +184,7 @@ fn latency_delays_results_without_changing_them() {
     assert_eq!(episode.poll(Duration::ZERO), None, "an observation is returned once");
     let fork = episode.fork().unwrap();
     for mut next in [episode, fork] {
-        // The clock stands still, so all of the rest is still to wait for.
+        // The clock does not move, so the whole remaining time is waited for.
         assert_eq!(next.step(&turn).unwrap(), Step::Pending);
         assert_eq!(next.poll(Duration::from_millis(1)), None);
         assert_eq!(next.poll(Duration::from_millis(10)), Some(expected.clone()));

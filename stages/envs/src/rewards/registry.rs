@@ -1,4 +1,4 @@
-//! All rewards of this build: one line each, sorted; their weighted sum; and their state.
+//! All rewards, sorted by kind; their weighted sum; and their state.
 
 use crate::rewards::{
     GroupView, Reward, answer, call_match, format, hierarchical, knowledge_boundary, length, rubric, tool_efficiency,

@@ -18,7 +18,7 @@ pub const RESOLVED: &str = "resolved";
 pub struct Task {
     /// What the user says and does.
     pub user: UserScript,
-    /// What an ideal agent calls, and what the user does with tools of their own. ShopDatabase and user state must end
+    /// What an ideal agent calls, and what the user does with tools of their own. The database and the user's state must end
     /// as these actions leave them.
     pub actions: Vec<GoldAction>,
     /// Texts that the user must be told.
