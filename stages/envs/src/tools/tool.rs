@@ -44,6 +44,7 @@ pub struct ToolResult {
     /// Whether the call failed, by the program's fault or ours.
     pub error: bool,
     /// Whether the call was lost for a reason it did not cause: its workers were killed, or none could start.
+    pub infrastructure: bool,
     /// Whether the call hit its wall-clock limit. Such a result is not repeatable and must not enter an update.
     pub timed_out: bool,
 }

@@ -2,8 +2,8 @@
 
 /// Compares an answer with the expected one. Implementations are pure.
 pub trait Verifier: Send + Sync {
-    /// The `kind` it is registered under.
     /// The registered `kind`.
+    fn kind(&self) -> &'static str;
     /// One line for lists.
     fn summary(&self) -> &'static str;
     /// Whether `answer` is right when `expected` is the right one.
