@@ -86,8 +86,8 @@ fn checks_gate_the_run_not_the_artifact() {
     let file = |max: &str| {
         format!(
             "version: 1\nname: gate\nstages:\n  m:\n    \
-             run: printf '{{\"name\":\"loss\",\"value\":2.5}}\\n' >> \"$TRAINYARD_METRICS\"; echo ran >> {}\n    checks: [{{metric: loss, max: {max}}}]\n  after:\n    \
-             needs: [m]\n    uses: noop\n",
+             run: printf '{{\"name\":\"loss\",\"value\":2.5}}\\n' >> \"$TRAINYARD_METRICS\"; echo ran >> {}\n    \
+             checks: [{{metric: loss, max: {max}}}]\n  after:\n    needs: [m]\n    uses: noop\n",
             s.path("log").display()
         )
     };
