@@ -1,8 +1,8 @@
-//! What an attempt owes its plan and the store: the planned sources, the store's durability, published files left as they are.
+//! Attempts keep to their plan and the store: planned sources, durability, and published files left unchanged.
 
 use crate::kit::{Sandbox, wait_for};
 
-/// `first`, then `second`, whose source is `script.sh`; the one that `waits` does so until there is a file `go`.
+/// `first`, then `second`, whose source is `script.sh`; the stage `waits` waits for a file `go`.
 fn sources(s: &Sandbox, waits: &str) {
     let (started, go) = (s.path("started"), s.path("go"));
     let wait = format!("touch {}; while [ ! -e {} ]; do sleep 0.05; done", started.display(), go.display());
@@ -10,13 +10,15 @@ fn sources(s: &Sandbox, waits: &str) {
     s.write(
         "sources.yaml",
         format!(
-            "version: 1\nname: sources\nstages:\n  first:\n    run: {first}\n  second:\n    needs: [first]\n    files: [script.sh]\n    run: {second}; sh script.sh > ${{{{ outputs.o }}}}/x\n    outputs: {{o: {{kind: files}}}}\n"
+            "version: 1\nname: sources\nstages:\n  first:\n    run: {first}\n  second:\n    needs: [first]\n    \
+             files: [script.sh]\n    run: {second}; sh script.sh > ${{{{ outputs.o }}}}/x\n    \
+             outputs: {{o: {{kind: files}}}}\n"
         ),
     );
     s.write("script.sh", "printf old");
 }
 
-fn a_change_fails_the_attempt_and_the_next_plan_takes_it(waits: &str) {
+fn changed_source_fails_the_attempt_and_enters_the_next_plan(waits: &str) {
     let s = Sandbox::new();
     sources(&s, waits);
     let child = s.spawn(&["run", "sources.yaml"]);
@@ -37,22 +39,24 @@ fn a_change_fails_the_attempt_and_the_next_plan_takes_it(waits: &str) {
 }
 
 #[test]
-fn a_source_that_changes_before_its_stage_begins_fails_the_attempt() {
+fn source_that_changes_before_its_stage_fails_the_attempt() {
     a_change_fails_the_attempt_and_the_next_plan_takes_it("first");
 }
 
 #[test]
-fn a_source_that_changes_while_its_stage_runs_fails_the_attempt() {
+fn source_that_changes_during_its_stage_fails_the_attempt() {
     a_change_fails_the_attempt_and_the_next_plan_takes_it("second");
 }
 
 #[test]
-fn byte_code_that_python_leaves_in_a_source_folder_changes_nothing() {
+fn python_byte_code_in_a_source_folder_is_ignored() {
     let s = Sandbox::new();
     s.write("lib/a.py", "x = 1");
     s.write(
         "imports.yaml",
-        "version: 1\nname: imports\nstages:\n  imports:\n    files: [lib]\n    run: mkdir -p lib/__pycache__; touch lib/__pycache__/a.pyc; cp lib/a.py ${{ outputs.o }}/x\n    outputs: {o: {kind: files}}\n",
+        "version: 1\nname: imports\nstages:\n  imports:\n    files: [lib]\n    \
+         run: mkdir -p lib/__pycache__; touch lib/__pycache__/a.pyc; cp lib/a.py ${{ outputs.o }}/x\n    \
+         outputs: {o: {kind: files}}\n",
     );
     s.run(&["run", "imports.yaml"]).code(0);
     assert!(s.path("lib/__pycache__/a.pyc").exists(), "`files` are links");
@@ -64,7 +68,7 @@ const ONE: &str =
     "version: 1\nname: one\nstages:\n  one:\n    run: printf 1 > ${{ outputs.o }}/x\n    outputs: {o: {kind: files}}\n";
 
 #[test]
-fn attempts_flush_what_they_store_where_the_site_says_so() {
+fn attempts_flush_stored_files_if_the_site_says_so() {
     for (site, expected) in [("version: 1\n", false), ("version: 1\ndurability: fsync\n", true)] {
         let s = Sandbox::new();
         s.write("trainyard.yaml", site);
@@ -77,7 +81,7 @@ fn attempts_flush_what_they_store_where_the_site_says_so() {
 }
 
 #[test]
-fn a_store_may_have_a_hash_in_its_path() {
+fn store_paths_may_contain_a_hash() {
     let s = Sandbox::new();
     s.write("one.yaml", ONE);
     s.run(&["run", "one.yaml", "--store", "c#/st#1"]).code(0);
@@ -85,13 +89,16 @@ fn a_store_may_have_a_hash_in_its_path() {
     assert_eq!(s.read("out/x"), "1");
 }
 
-/// Files of the store cannot be written to, which does not stop root; as root, this fails with inputs that are links.
+/// Stored files are write-protected, which does not stop root; run as root, this fails if inputs are links.
 #[test]
-fn a_command_that_writes_into_its_inputs_leaves_what_is_published() {
+fn commands_cannot_change_published_inputs() {
     let s = Sandbox::new();
     s.write(
         "scribble.yaml",
-        "version: 1\nname: scribble\nstages:\n  first:\n    run: printf one > ${{ outputs.o }}/x\n    outputs: {o: {kind: files}}\n  second:\n    with: {i: \"${{ stages.first.o }}\"}\n    run: printf two >> ${{ inputs.i }}/x || true; printf done > ${{ outputs.o }}/y\n    outputs: {o: {kind: files}}\n",
+        "version: 1\nname: scribble\nstages:\n  first:\n    run: printf one > ${{ outputs.o }}/x\n    \
+         outputs: {o: {kind: files}}\n  second:\n    with: {i: \"${{ stages.first.o }}\"}\n    \
+         run: printf two >> ${{ inputs.i }}/x || true; printf done > ${{ outputs.o }}/y\n    \
+         outputs: {o: {kind: files}}\n",
     );
     s.run(&["run", "scribble.yaml"]).code(0);
     s.run(&["artifacts", "export", "latest/first/o", "out"]).code(0);

@@ -1,11 +1,11 @@
-//! Bad input: files with mistakes, corrupt data, foreign tokenizers, models that are no numbers, programs that never end. Each gets
-//! a clear error and its exit code, what was published before stays, and with sound input the same command succeeds.
+//! Bad input: files with mistakes, corrupt data, foreign tokenizers, models with NaN weights, programs that never end.
+//! Each gets a clear error and exit code, published artifacts stay, and with good input the same command succeeds.
 
 use crate::kit::{Sandbox, repository};
 use crate::published::{Published, intact, publish};
 use std::path::{Path, PathBuf};
 
-/// Asserts that the run fails (exit 1) with these words, and that it touched nothing that was published before.
+/// Asserts that the run fails (exit 1) with these words and changes nothing that was published.
 #[track_caller]
 fn fails(s: &Sandbox, before: &Published, file: &str, words: &[&str]) {
     let ran = words.iter().fold(s.run(&["run", file]).code(1), |ran, word| ran.says(word));
@@ -14,7 +14,7 @@ fn fails(s: &Sandbox, before: &Published, file: &str, words: &[&str]) {
 }
 
 #[test]
-fn a_file_with_mistakes_runs_nothing() {
+fn file_with_mistakes_runs_nothing() {
     let s = Sandbox::new();
     let before = publish(&s);
     for (mistake, text, words) in crate::check::SAMPLES {
@@ -63,7 +63,7 @@ fn model(s: &Sandbox) -> PathBuf {
     s.path("model")
 }
 
-/// Where a tensor's numbers stand among the bytes of a safetensors file.
+/// The byte range of a tensor's values in a safetensors file.
 fn numbers_of(weights: &[u8], tensor: &str) -> std::ops::Range<usize> {
     let header = 8 + u64::from_le_bytes(weights[..8].try_into().unwrap()) as usize;
     let described: serde_json::Value = serde_json::from_slice(&weights[8..header]).unwrap();
@@ -79,7 +79,7 @@ fn fill(weights: &mut [u8], tensor: &str, value: f32) {
 }
 
 #[test]
-fn a_truncated_or_corrupt_checkpoint_is_named() {
+fn truncated_or_corrupt_checkpoint_is_named() {
     let s = Sandbox::new();
     let before = publish(&s);
     let weights = model(&s).join("model.safetensors");
@@ -97,7 +97,7 @@ fn a_truncated_or_corrupt_checkpoint_is_named() {
 }
 
 #[test]
-fn a_model_of_nan_weights_is_refused() {
+fn model_with_nan_weights_is_rejected() {
     let s = Sandbox::new();
     let before = publish(&s);
     let weights = model(&s).join("model.safetensors");
@@ -110,12 +110,12 @@ fn a_model_of_nan_weights_is_refused() {
 }
 
 #[test]
-fn a_model_that_emits_nan_is_named_with_its_problem() {
+fn nan_logits_are_reported_with_their_problem() {
     let s = Sandbox::new();
     let before = publish(&s);
     let weights = model(&s).join("model.safetensors");
     let sound = std::fs::read(&weights).unwrap();
-    // Every weight is a number, but what is computed from them is none.
+    // All weights are finite, but the logits are not.
     let mut huge = sound.clone();
     fill(&mut huge, "model.norm.weight", 3e38);
     std::fs::write(&weights, &huge).unwrap();
@@ -151,17 +151,17 @@ stages:
 "#;
 
 #[test]
-fn a_training_that_turns_to_nan_stops_at_its_step() {
+fn training_stops_at_the_step_of_the_first_nan() {
     let s = Sandbox::new();
     let before = publish(&s);
-    // The first step carries every weight out of float32; the second one sees what that does to the loss.
+    // The first step makes all weights overflow float32; the second one sees it in the loss.
     s.write("train.yaml", TRAIN);
     fails(&s, &before, "train.yaml", &["train: failed: the loss is NaN at step 1", "lower the learning rate"]);
     s.run(&["run", "train.yaml", "-p", "rate=1e-3"]).code(0).says("data: hit").says("init: hit").says("train: done");
 }
 
 #[test]
-fn a_tokenizer_that_does_not_match_its_model_is_refused() {
+fn mismatched_tokenizer_is_rejected() {
     let s = Sandbox::new();
     let before = publish(&s);
     let file = model(&s).join("tokenizer.json");
@@ -178,12 +178,13 @@ fn a_tokenizer_that_does_not_match_its_model_is_refused() {
 
 fn import(source: &str, format: &str) -> String {
     format!(
-        "version: 1\nname: import\nstages:\n  import:\n    uses: data/import\n    with: {{source: {source}, format: {format}}}\n"
+        "version: 1\nname: import\nstages:\n  import:\n    uses: data/import\n    \
+         with: {{source: {source}, format: {format}}}\n"
     )
 }
 
 #[test]
-fn a_truncated_or_corrupt_parquet_file_is_named() {
+fn truncated_or_corrupt_parquet_file_is_named() {
     let s = Sandbox::new();
     let before = publish(&s);
     let sound = std::fs::read(repository().join("stages/data/src/import/samples/verl.parquet")).unwrap();
@@ -193,7 +194,7 @@ fn a_truncated_or_corrupt_parquet_file_is_named() {
         s.write("rows.parquet", &sound[..keep]);
         fails(&s, &before, "import.yaml", &words);
     }
-    // The footer is whole, the pages are not.
+    // The footer is intact, the pages are not.
     let mut corrupt = sound.clone();
     corrupt[4..sound.len() / 2].fill(0xff);
     s.write("rows.parquet", &corrupt);
@@ -203,21 +204,22 @@ fn a_truncated_or_corrupt_parquet_file_is_named() {
 }
 
 #[test]
-fn a_corrupt_line_is_named_with_its_number() {
+fn corrupt_line_is_named_with_its_number() {
     let s = Sandbox::new();
     let before = publish(&s);
     let good = "{\"question\": \"a\", \"answer\": \"#### 1\"}\n";
     s.write("import.yaml", import("rows.jsonl", "gsm8k"));
     s.write("rows.jsonl", format!("{good}{{\"question\": \n"));
-    fails(&s, &before, "import.yaml", &["import: failed: ", "rows.jsonl line 2: ", "is the file cut off?"]);
+    fails(&s, &before, "import.yaml", &["import: failed: ", "rows.jsonl line 2: ", "the file may be cut off"]);
     s.write("rows.jsonl", good);
     s.run(&["run", "import.yaml"]).code(0);
 }
 
 #[test]
-fn a_corrupt_object_in_the_store_is_noticed_and_made_again() {
+fn corrupt_object_in_the_store_is_detected_and_rebuilt() {
     let s = Sandbox::new();
-    let chain = "version: 1\nname: chain\nstages:\n  a:\n    run: printf hello > ${{ outputs.o }}/x\n    outputs: {o: {kind: files}}\n";
+    let chain = "version: 1\nname: chain\nstages:\n  a:\n    run: printf hello > ${{ outputs.o }}/x\n    \
+     outputs: {o: {kind: files}}\n";
     s.write("chain.yaml", chain);
     s.run(&["run", "chain.yaml"]).code(0);
     for name in s.files(".trainyard/objects") {
@@ -228,14 +230,14 @@ fn a_corrupt_object_in_the_store_is_noticed_and_made_again() {
     assert_eq!(s.read("out/x"), "hello");
 }
 
-/// Objects are write-protected.
+/// Replaces a stored object, which is write-protected.
 fn replace(path: &Path, bytes: &[u8]) {
     std::fs::remove_file(path).unwrap();
     std::fs::write(path, bytes).unwrap();
 }
 
 #[test]
-fn a_tool_call_that_never_ends_or_fills_the_memory_costs_its_row_only() {
+fn endless_or_memory_hungry_tool_calls_only_cost_their_row() {
     let s = Sandbox::new();
     let before = publish(&s);
     let row = |n: u32, code: &str| {
@@ -246,8 +248,9 @@ fn a_tool_call_that_never_ends_or_fills_the_memory_costs_its_row_only() {
     s.write("rows.jsonl", rows.concat());
     s.write(
         "use.yaml",
-        "version: 1\nname: use\nstages:\n  import:\n    uses: data/import\n    with: {source: rows.jsonl, format: gsm8k}\n  \
-         demonstrations:\n    uses: data/synthesize\n    with:\n      method: annotated\n      problems: [\"${{ stages.import.problems }}\"]\n      \
+        "version: 1\nname: use\nstages:\n  import:\n    uses: data/import\n    \
+         with: {source: rows.jsonl, format: gsm8k}\n  demonstrations:\n    uses: data/synthesize\n    with:\n      \
+         method: annotated\n      problems: [\"${{ stages.import.problems }}\"]\n      \
          environment: {kind: math-problems, tools: [python]}\n",
     );
     s.run(&["run", "use.yaml"]).code(0).says("demonstrations 2").says("dropped 2");
@@ -255,7 +258,7 @@ fn a_tool_call_that_never_ends_or_fills_the_memory_costs_its_row_only() {
     let report: serde_json::Value = serde_json::from_str(&s.read("report/report.json")).unwrap();
     let metric = |name: &str| report["metrics"][name]["value"].as_f64();
     assert_eq!((metric("dropped_time_limit"), metric("dropped_disagreement")), (Some(1.0), Some(1.0)), "{report}");
-    assert!(report.to_string().contains(endless), "the report names what did not hold: {report}");
+    assert!(report.to_string().contains(endless), "the report must name the failed calculation: {report}");
     let rows = s
         .run(&["artifacts", "query", "latest/import/problems", "select count(*) as n from self", "--format", "json"])
         .code(0)

@@ -24,7 +24,7 @@ fn chain(s: &Sandbox) {
 }
 
 #[test]
-fn a_second_run_is_all_hits_and_runs_nothing() {
+fn second_run_is_all_hits() {
     let s = Sandbox::new();
     chain(&s);
     s.run(&["run", "chain.yaml"]).code(0);
@@ -37,7 +37,7 @@ fn a_second_run_is_all_hits_and_runs_nothing() {
 }
 
 #[test]
-fn a_changed_parameter_runs_the_stage_and_says_why() {
+fn changed_parameter_runs_the_stage_and_says_why() {
     let s = Sandbox::new();
     chain(&s);
     s.run(&["run", "chain.yaml"]).code(0);
@@ -49,7 +49,7 @@ fn a_changed_parameter_runs_the_stage_and_says_why() {
 }
 
 #[test]
-fn an_unused_parameter_changes_nothing() {
+fn unused_parameter_changes_nothing() {
     let s = Sandbox::new();
     chain(&s);
     s.run(&["run", "chain.yaml"]).code(0);
@@ -70,7 +70,7 @@ fn rerun_with_equal_bytes_leaves_downstream_a_hit() {
 }
 
 #[test]
-fn a_lost_object_is_made_again() {
+fn lost_object_is_rebuilt() {
     let s = Sandbox::new();
     chain(&s);
     s.run(&["run", "chain.yaml"]).code(0);
@@ -81,11 +81,13 @@ fn a_lost_object_is_made_again() {
 }
 
 #[test]
-fn checks_gate_the_run_and_not_the_artifact() {
+fn checks_gate_the_run_not_the_artifact() {
     let s = Sandbox::new();
     let file = |max: &str| {
         format!(
-            "version: 1\nname: gate\nstages:\n  m:\n    run: printf '{{\"name\":\"loss\",\"value\":2.5}}\\n' >> \"$TRAINYARD_METRICS\"; echo ran >> {}\n    checks: [{{metric: loss, max: {max}}}]\n  after:\n    needs: [m]\n    uses: noop\n",
+            "version: 1\nname: gate\nstages:\n  m:\n    \
+             run: printf '{{\"name\":\"loss\",\"value\":2.5}}\\n' >> \"$TRAINYARD_METRICS\"; echo ran >> {}\n    \
+             checks: [{{metric: loss, max: {max}}}]\n  after:\n    needs: [m]\n    uses: noop\n",
             s.path("log").display()
         )
     };
@@ -97,13 +99,13 @@ fn checks_gate_the_run_and_not_the_artifact() {
 }
 
 #[test]
-fn a_plan_takes_no_slots_and_leaves_no_trace_of_them() {
+fn plan_takes_no_slots() {
     let s = Sandbox::new();
     chain(&s);
     s.run(&["plan", "chain.yaml"]).code(0);
     assert!(!s.path("home").exists());
     s.run(&["run", "chain.yaml"]).code(0);
     let held: Vec<String> = s.files("home/slots").into_iter().filter(|name| name != "lock").collect();
-    assert!(held.is_empty(), "what was taken is given back: {held:?}");
+    assert!(held.is_empty(), "slots are released: {held:?}");
     assert!(s.path("home/slots/lock").exists());
 }

@@ -2,7 +2,7 @@
 
 use crate::kit::Sandbox;
 
-/// Every sample is a file with mistakes and, line by line, what must be said about it.
+/// Samples: a file with mistakes and what must be said about it.
 pub const SAMPLES: &[(&str, &str, &[&str])] = &[
     (
         "unknown key",
@@ -21,13 +21,15 @@ pub const SAMPLES: &[(&str, &str, &[&str])] = &[
     ),
     (
         "cycle",
-        "version: 1\nname: x\nstages:\n  a: {uses: noop, needs: [c]}\n  b: {uses: noop, needs: [a]}\n  c: {uses: noop, needs: [b]}\n",
+        "version: 1\nname: x\nstages:\n  a: {uses: noop, needs: [c]}\n  b: {uses: noop, needs: [a]}\n  \
+         c: {uses: noop, needs: [b]}\n",
         &["cycle", "a", "b", "c"],
     ),
     ("missing input", "version: 1\nname: x\nstages:\n  a:\n    uses: sft\n", &["model", "x.yaml:4:"]),
     (
         "wrong port kind",
-        "version: 1\nname: x\nstages:\n  p:\n    uses: data/synthesize\n  a:\n    uses: sft\n    with: {model: \"${{ stages.p.problems }}\", trajectories: \"${{ stages.p.demonstrations }}\"}\n",
+        "version: 1\nname: x\nstages:\n  p:\n    uses: data/synthesize\n  a:\n    uses: sft\n    \
+         with: {model: \"${{ stages.p.problems }}\", trajectories: \"${{ stages.p.demonstrations }}\"}\n",
         &["problems", "model", "x.yaml:8:"],
     ),
     (
@@ -48,12 +50,14 @@ pub const SAMPLES: &[(&str, &str, &[&str])] = &[
     ),
     (
         "source that this build cannot fetch",
-        "version: 1\nname: x\nstages:\n  a:\n    uses: data/import\n    with: {source: \"hf://o/n@main\", format: gsm8k}\n",
+        "version: 1\nname: x\nstages:\n  a:\n    uses: data/import\n    \
+         with: {source: \"hf://o/n@main\", format: gsm8k}\n",
         &["hf://o/n@main", "download the folder and give its path", "x.yaml:6:20"],
     ),
     (
         "missing file that an environment names, in a stage of data",
-        "version: 1\nname: x\nstages:\n  a:\n    uses: data/synthesize\n    with: {method: annotated, environment: {kind: customer-service, policy: nowhere.md}}\n",
+        "version: 1\nname: x\nstages:\n  a:\n    uses: data/synthesize\n    \
+         with: {method: annotated, environment: {kind: customer-service, policy: nowhere.md}}\n",
         &["nowhere.md", "x.yaml:6:"],
     ),
     (
@@ -63,19 +67,21 @@ pub const SAMPLES: &[(&str, &str, &[&str])] = &[
     ),
     (
         "wrong options deep inside a stage, all at their places",
-        "version: 1\nname: x\nstages:\n  r:\n    uses: rl\n    with:\n      rollout: {group_size: many}\n      loss: {aggregate: mean}\n      environment: {kind: word-problems, limits: {time_millis: soon}}\n",
+        "version: 1\nname: x\nstages:\n  r:\n    uses: rl\n    with:\n      rollout: {group_size: many}\n      \
+         loss: {aggregate: mean}\n      environment: {kind: word-problems, limits: {time_millis: soon}}\n",
         &["x.yaml:7:29", "x.yaml:8:25", "x.yaml:9:64"],
     ),
     (
         "wrong ranges of parts, all at their places",
-        "version: 1\nname: x\nstages:\n  r:\n    uses: rl\n    with:\n      filters: [{kind: accuracy_band, low: 0.9, high: 0.1}]\n      loss: {terms: [{kind: clip, dual_clip: 0.5}]}\n",
+        "version: 1\nname: x\nstages:\n  r:\n    uses: rl\n    with:\n      \
+         filters: [{kind: accuracy_band, low: 0.9, high: 0.1}]\n      loss: {terms: [{kind: clip, dual_clip: 0.5}]}\n",
         &["x.yaml:7:44", "x.yaml:8:46"],
     ),
     ("tags are refused", "version: 1\nname: !!str x\nstages:\n  a: {uses: noop}\n", &["tag", "x.yaml:2:"]),
 ];
 
 #[test]
-fn each_mistake_is_named_with_its_place_and_the_fix() {
+fn each_mistake_is_located_with_its_fix() {
     for (mistake, text, expected) in SAMPLES {
         let s = Sandbox::new();
         s.write("x.yaml", text);
@@ -88,9 +94,13 @@ fn each_mistake_is_named_with_its_place_and_the_fix() {
 }
 
 #[test]
-fn all_mistakes_come_at_once() {
+fn all_mistakes_are_reported_at_once() {
     let s = Sandbox::new();
-    s.write("x.yaml", "version: 1\nname: x\nstages:\n  a: {uses: nop}\n  b: {uses: noop, needs: [zz]}\n  c: {uses: noop, timeout: 5}\n");
+    s.write(
+        "x.yaml",
+        "version: 1\nname: x\nstages:\n  a: {uses: nop}\n  b: {uses: noop, needs: [zz]}\n  \
+         c: {uses: noop, timeout: 5}\n",
+    );
     let ran = s.run(&["check", "x.yaml", "--format", "json"]).code(2);
     let found = ran.json();
     let lines: Vec<u64> =
@@ -99,7 +109,7 @@ fn all_mistakes_come_at_once() {
 }
 
 #[test]
-fn an_executor_that_the_build_lacks_is_found_before_anything_runs() {
+fn unknown_executor_is_found_before_anything_runs() {
     let s = Sandbox::new();
     s.write("trainyard.yaml", "version: 1\npools:\n  - {name: big, executor: slurm}\n");
     s.write("x.yaml", "version: 1\nname: x\nstages:\n  a: {uses: noop}\n");
@@ -109,7 +119,7 @@ fn an_executor_that_the_build_lacks_is_found_before_anything_runs() {
 }
 
 #[test]
-fn what_is_no_text_of_a_workflow_is_refused_with_what_to_do() {
+fn files_that_are_not_workflows_are_rejected_with_advice() {
     let s = Sandbox::new();
     s.write("latin.yaml", b"version: 1\nname: caf\xe9\n");
     s.run(&["check", "latin.yaml"]).code(2).says("save it as UTF-8");
@@ -119,7 +129,7 @@ fn what_is_no_text_of_a_workflow_is_refused_with_what_to_do() {
 }
 
 #[test]
-fn a_yaml_bomb_is_refused_quickly() {
+fn yaml_bomb_is_rejected_quickly() {
     let s = Sandbox::new();
     let mut text = String::from("a0: &a0 [x,x,x,x,x,x,x,x,x,x]\n");
     for level in 1..12 {
@@ -133,7 +143,7 @@ fn a_yaml_bomb_is_refused_quickly() {
 }
 
 #[test]
-fn a_valid_file_says_so() {
+fn valid_file_is_confirmed() {
     let s = Sandbox::new();
     s.write("x.yaml", "version: 1\nname: x\nstages:\n  a: {uses: noop}\n");
     s.run(&["check", "x.yaml"]).code(0).prints("x.yaml");

@@ -1,9 +1,9 @@
-//! What the documentation shows must be true.
+//! The documentation must be true.
 
 use crate::kit::{Sandbox, real, repository};
 
 #[test]
-fn the_shipped_schema_is_the_generated_one() {
+fn shipped_schema_is_up_to_date() {
     let s = Sandbox::new();
     let printed = s.run(&["schema"]).code(0).stdout;
     let shipped = std::fs::read_to_string(repository().join("workflows/schema.json")).unwrap();
@@ -11,7 +11,7 @@ fn the_shipped_schema_is_the_generated_one() {
 }
 
 #[test]
-fn every_shipped_workflow_checks() {
+fn every_shipped_workflow_passes_check() {
     let s = Sandbox::new();
     let folder = repository().join("workflows");
     let data = s.path("data");
@@ -31,7 +31,7 @@ fn every_shipped_workflow_checks() {
 }
 
 #[test]
-fn every_workflow_in_the_reference_checks() {
+fn every_workflow_in_the_reference_passes_check() {
     let text = std::fs::read_to_string(repository().join("docs/workflows.md")).unwrap();
     let blocks = text.split("```yaml\n").skip(1).filter_map(|rest| rest.split_once("```").map(|(block, _)| block));
     let files: Vec<&str> = blocks.filter(|b| b.contains("version: 1") && b.contains("stages:")).collect();
@@ -44,7 +44,7 @@ fn every_workflow_in_the_reference_checks() {
 }
 
 #[test]
-fn every_shipped_recipe_is_sound() {
+fn every_shipped_recipe_passes_check() {
     let s = Sandbox::new();
     let folder = repository().join("workflows/recipes");
     s.run(&["recipes", "--folder", folder.to_str().unwrap()]).code(0);
@@ -73,10 +73,11 @@ fn every_stage_kind_documents_itself() {
     }
 }
 
-/// A schema with a reference to nothing is no schema, and options would be judged one by one.
+/// Fails on a reference to nothing, which would make a schema invalid.
 fn dangling(root: &serde_json::Value, at: &serde_json::Value) {
     if let Some(target) = at.get("$ref").and_then(|r| r.as_str()) {
-        assert!(root.pointer(target.trim_start_matches('#')).is_some(), "{target} of {} is not there", root["title"]);
+        let found = root.pointer(target.trim_start_matches('#')).is_some();
+        assert!(found, "{} refers to {target}, which does not exist", root["title"]);
     }
     let inner: Vec<&serde_json::Value> = match at {
         serde_json::Value::Object(map) => map.values().collect(),
@@ -109,7 +110,7 @@ fn parts_are_listed_and_documented() {
 }
 
 #[test]
-fn init_writes_a_workflow_that_checks_and_runs() {
+fn init_writes_a_workflow_that_passes_check_and_runs() {
     let s = Sandbox::new();
     s.run(&["init", "new"]).code(0);
     s.run(&["check", "new/workflow.yaml"]).code(0);
@@ -117,7 +118,7 @@ fn init_writes_a_workflow_that_checks_and_runs() {
 }
 
 #[test]
-fn doctor_finds_a_healthy_sandbox_healthy_and_a_broken_store_broken() {
+fn doctor_tells_a_healthy_sandbox_from_a_broken_store() {
     let s = Sandbox::new();
     s.run(&["doctor"]).code(0).prints("store");
     s.write("file", "");
@@ -125,12 +126,14 @@ fn doctor_finds_a_healthy_sandbox_healthy_and_a_broken_store_broken() {
 }
 
 #[test]
-fn parity_recomputes_vectors_and_fails_on_a_wrong_one() {
+fn parity_recomputes_vectors_and_fails_on_wrong_ones() {
     let s = Sandbox::new();
     let case = |kl: f64| {
-        format!(
-            r#"{{"cases": [{{"kind": "kl", "name": "mse", "inputs": {{"logprobs": [[-1.0]], "ref_logprobs": [[-1.5]]}}, "config": {{}}, "expected": {{"kl": [[{kl}]]}}}}]}}"#
-        )
+        let inputs = r#"{"logprobs": [[-1.0]], "ref_logprobs": [[-1.5]]}"#;
+        let expected = format!(r#"{{"kl": [[{kl}]]}}"#);
+        let case =
+            format!(r#"{{"kind": "kl", "name": "mse", "inputs": {inputs}, "config": {{}}, "expected": {expected}}}"#);
+        format!(r#"{{"cases": [{case}]}}"#)
     };
     s.write("right.json", case(0.125));
     s.run(&["parity", "right.json"]).code(0).prints("1 of 1 cases agree");

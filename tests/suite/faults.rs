@@ -1,7 +1,8 @@
-//! A disk that fills up, a store that turns read-only in mid-run: a clear error, and what was published before is intact.
+//! Disk faults: a disk that fills up and a store that turns read-only mid-run give a clear error, and published
+//! artifacts stay intact.
 //!
-//! These mount a small file system and need the right to. Without it they say that they are skipped; where
-//! `TRAINYARD_TEST_MOUNTS` is set, as `.ci/run` does if it may mount, that is a failure.
+//! These tests mount a small file system and are skipped without the right to. With `TRAINYARD_TEST_MOUNTS` set
+//! (`.ci/run` sets it if it may mount) a skip is a failure.
 
 use crate::kit::{Ran, Sandbox, ran, skipped, wait_for};
 use crate::published::{intact, publish, readable};
@@ -9,7 +10,7 @@ use std::path::Path;
 use std::process::Command;
 use tempfile::TempDir;
 
-/// A file system of its own in memory.
+/// An in-memory file system.
 struct Mount(TempDir);
 
 impl Mount {
@@ -66,19 +67,19 @@ stages:
 "#;
 
 #[test]
-fn a_full_disk_is_a_clear_error_and_the_same_command_goes_on_once_there_is_room() {
+fn full_disk_is_a_clear_error_and_the_run_continues_once_there_is_room() {
     let Some(mount) = Mount::new("1m") else { return };
     let s = mount.sandbox();
     let before = publish(&s);
     s.write("big.yaml", BIG);
-    // The output does not fit, but the journal still does: the stage fails.
+    // The output does not fit, but the journal does: the stage fails.
     s.run(&["run", "big.yaml"])
         .code(1)
         .says("big: failed: cannot write")
         .says("No space left on device")
         .says("free some space");
     intact(&s, &before);
-    // Nothing fits: no run can begin.
+    // Nothing fits: no run can start.
     let ballast = mount.path().join("ballast");
     assert!(std::fs::write(&ballast, vec![1; 2 << 20]).is_err());
     s.run(&["run", "big.yaml"]).code(3).says("No space left on device").says("free some space");
@@ -103,7 +104,7 @@ stages:
     outputs: {o: {kind: files}}
 "#;
 
-/// Runs two stages; while the second one works, this happens.
+/// Runs two stages and calls `happens` while the second one works.
 fn in_mid_run(s: &Sandbox, happens: impl FnOnce()) -> Ran {
     s.write_placed("two.yaml", TWO);
     let child = s.spawn(&["run", "two.yaml"]);
@@ -114,7 +115,7 @@ fn in_mid_run(s: &Sandbox, happens: impl FnOnce()) -> Ran {
 }
 
 #[test]
-fn a_store_that_turns_read_only_ends_the_run_and_keeps_what_was_published() {
+fn read_only_store_ends_the_run_and_keeps_published_artifacts() {
     let Some(mount) = Mount::new("16m") else { return };
     let s = mount.sandbox();
     let before = publish(&s);
@@ -125,6 +126,6 @@ fn a_store_that_turns_read_only_ends_the_run_and_keeps_what_was_published() {
     s.run(&["run", "two.yaml"]).code(3).says("Read-only file system");
     mount.remount("rw");
     s.run(&["run", "two.yaml"]).code(0).says("resuming run");
-    assert_eq!(s.read("log"), "first\n", "what was published is not computed again");
+    assert_eq!(s.read("log"), "first\n", "published stages are not computed again");
     intact(&s, &before);
 }

@@ -1,4 +1,4 @@
-//! Damage that shows in no name and no size: whoever reads it notices, and the same command or `--rerun` heals it.
+//! Corruption that changes neither names nor sizes: readers detect it, and the same command or `--rerun` heals it.
 
 use crate::kit::Sandbox;
 use std::path::{Path, PathBuf};
@@ -18,7 +18,7 @@ stages:
     outputs: {o: {kind: files}}
 "#;
 
-/// A chain that ran once.
+/// A sandbox with a chain that has run once.
 fn chain() -> Sandbox {
     let s = Sandbox::new();
     s.write("chain.yaml", CHAIN.replace("LOG", s.path("log").to_str().unwrap()));
@@ -26,18 +26,18 @@ fn chain() -> Sandbox {
     s
 }
 
-/// How often the first stage ran.
+/// How often the first stage has run.
 fn ran_first(s: &Sandbox) -> usize {
     s.read("log").lines().count()
 }
 
-/// Where the object with these bytes lies.
+/// The path of the object with these bytes.
 fn object(s: &Sandbox, bytes: &[u8]) -> PathBuf {
     let mut all = s.files(".trainyard/objects").into_iter().map(|name| s.store().join("objects").join(name));
     all.find(|path| std::fs::read(path).unwrap() == bytes).expect("the object is stored")
 }
 
-/// Turns one bit; stored objects are write-protected, so the file is made anew.
+/// Flips one bit. Stored objects are write-protected, so the file is replaced.
 fn flip(path: &Path) {
     let mut bytes = std::fs::read(path).unwrap();
     bytes[0] ^= 1;
@@ -51,7 +51,7 @@ fn exported(s: &Sandbox, artifact: &str, file: &str) -> String {
 }
 
 #[test]
-fn a_flipped_bit_fails_its_reader_and_the_same_command_heals_it() {
+fn flipped_bit_fails_its_reader_and_the_same_command_heals_it() {
     let s = chain();
     let object = object(&s, b"hello");
     flip(&object);
@@ -64,7 +64,7 @@ fn a_flipped_bit_fails_its_reader_and_the_same_command_heals_it() {
 }
 
 #[test]
-fn rerun_stores_a_damaged_object_anew() {
+fn rerun_replaces_a_damaged_object() {
     let s = chain();
     let object = object(&s, b"hello");
     flip(&object);
@@ -76,7 +76,7 @@ fn rerun_stores_a_damaged_object_anew() {
 }
 
 #[test]
-fn an_export_hands_out_no_damaged_bytes() {
+fn export_never_returns_damaged_bytes() {
     let s = chain();
     flip(&object(&s, b"hello"));
     s.run(&["artifacts", "export", "latest/first/o", "out"]).code(1).says("is damaged");
@@ -86,7 +86,7 @@ fn an_export_hands_out_no_damaged_bytes() {
 }
 
 #[test]
-fn an_empty_manifest_is_followed_by_the_next_generation() {
+fn empty_manifest_is_superseded_by_the_next_generation() {
     let s = chain();
     let manifests = || s.files(".trainyard/artifacts");
     let empty = |generation: &str| {
@@ -98,7 +98,7 @@ fn an_empty_manifest_is_followed_by_the_next_generation() {
     s.run(&["run", "chain.yaml"]).code(0);
     assert_eq!(ran_first(&s), 2);
     s.run(&["run", "chain.yaml"]).code(0);
-    assert_eq!(ran_first(&s), 2, "what was healed is a hit");
+    assert_eq!(ran_first(&s), 2, "the healed artifact is a hit");
     empty("/1.json");
     s.run(&["run", "chain.yaml", "--rerun", "first"]).code(0);
     assert_eq!(ran_first(&s), 3);

@@ -1,4 +1,4 @@
-//! Webhooks of the site file hear how a run ended, and never change how it ends.
+//! Webhooks of the site file are notified of how a run ended and never change it.
 
 use crate::kit::Sandbox;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -8,7 +8,7 @@ use std::thread::JoinHandle;
 const GOOD: &str = "version: 1\nname: good\nstages:\n  one: {uses: noop}\n";
 const BAD: &str = "version: 1\nname: bad\nstages:\n  one:\n    run: exit 7\n    outputs: {x: {kind: files}}\n";
 
-/// A server that answers the statuses in turn and returns the bodies it was sent.
+/// A server that gives these answers in turn and returns the bodies it received.
 fn server(answers: &'static [&'static str]) -> (String, JoinHandle<Vec<serde_json::Value>>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/hooks/secret-path", listener.local_addr().unwrap());
@@ -33,7 +33,7 @@ fn serve(listener: &TcpListener, answer: &str) -> serde_json::Value {
 }
 
 #[test]
-fn a_failed_run_is_told_with_what_failed_and_a_busy_server_is_asked_again() {
+fn failed_run_is_reported_and_busy_servers_are_retried() {
     let (url, heard) = server(&["503 Service Unavailable", "200 OK"]);
     let s = Sandbox::new();
     s.write("trainyard.yaml", format!("version: 1\nnotifications: [{{webhook: \"{url}\"}}]\n"));
@@ -50,12 +50,13 @@ fn a_failed_run_is_told_with_what_failed_and_a_busy_server_is_asked_again() {
 }
 
 #[test]
-fn an_outcome_that_is_not_asked_for_is_not_told() {
+fn unsubscribed_outcomes_are_not_sent() {
     let (url, heard) = server(&["200 OK"]);
     let s = Sandbox::new();
     s.write(
         "trainyard.yaml",
-        "version: 1\nnotifications:\n  - {on: [failed], webhook: \"http://127.0.0.1:1/\"}\n  - {on: [succeeded], webhook: \"env:HOOK\"}\n",
+        "version: 1\nnotifications:\n  - {on: [failed], webhook: \"http://127.0.0.1:1/\"}\n  \
+         - {on: [succeeded], webhook: \"env:HOOK\"}\n",
     );
     s.write("good.yaml", GOOD);
     let out = s.command(&["run", "good.yaml"]).env("HOOK", url).output().unwrap();
@@ -65,7 +66,7 @@ fn an_outcome_that_is_not_asked_for_is_not_told() {
 }
 
 #[test]
-fn a_webhook_out_of_reach_is_a_warning_without_its_path() {
+fn unreachable_webhook_is_a_warning_without_its_path() {
     let s = Sandbox::new();
     s.write(
         "trainyard.yaml",

@@ -1,4 +1,4 @@
-//! What was published before a fault must stand after it: the same bytes, and nothing of it computed again.
+//! Artifacts published before a fault must survive it: the same bytes, and nothing computed again.
 
 use crate::kit::Sandbox;
 use std::collections::BTreeMap;
@@ -15,13 +15,13 @@ stages:
     with: {source: before.jsonl, format: gsm8k}
 "#;
 
-/// Files and a table of one run.
+/// The files of one run, and a table.
 pub struct Published {
     run: String,
     files: BTreeMap<String, Vec<u8>>,
 }
 
-/// Runs a small file, and remembers what it published.
+/// Runs a small file and records what it published.
 pub fn publish(s: &Sandbox) -> Published {
     s.write("before.yaml", BEFORE);
     s.write("before.jsonl", "{\"question\": \"What was there before?\", \"answer\": \"1+1 = <<1+1=2>>2\\n#### 2\"}\n");
@@ -33,24 +33,24 @@ pub fn publish(s: &Sandbox) -> Published {
     Published { run, files }
 }
 
-/// Asserts that it is there as it was.
+/// Asserts that the artifacts are unchanged.
 #[track_caller]
 pub fn readable(s: &Sandbox, before: &Published) {
-    assert!(exported(s, &before.run) == before.files, "what was published before has other bytes now");
+    assert!(exported(s, &before.run) == before.files, "published artifacts have changed");
     let plan = s.run(&["plan", "before.yaml", "--format", "json"]).code(0).json();
     for stage in plan["stages"].as_array().unwrap() {
         assert_eq!(stage["decision"], "hit", "{plan}");
     }
 }
 
-/// Asserts that it is there as it was, and that a run takes it from there.
+/// Asserts that the artifacts are unchanged and that a new run reuses them.
 #[track_caller]
 pub fn intact(s: &Sandbox, before: &Published) {
     readable(s, before);
     all_hits(s, "before.yaml");
 }
 
-/// Runs a file of which all is published, and asserts that nothing is computed.
+/// Runs a file whose stages are all published and asserts that nothing is computed.
 #[track_caller]
 pub fn all_hits(s: &Sandbox, file: &str) {
     let ran = s.run(&["run", file, "--format", "json"]).code(0).json();

@@ -1,4 +1,4 @@
-//! Any process may die at any moment; the same command ends in the same artifacts.
+//! Any process may die at any moment; the same command ends with the same artifacts.
 
 use crate::kit::{Sandbox, wait_for};
 
@@ -27,7 +27,7 @@ fn logged(s: &Sandbox, word: &str) -> usize {
 }
 
 #[test]
-fn a_killed_engine_is_taken_over_under_the_same_run_id() {
+fn killed_engine_is_taken_over_under_the_same_run_id() {
     let s = Sandbox::new();
     slow(&s);
     let mut child = s.spawn(&["run", "slow.yaml"]);
@@ -38,7 +38,7 @@ fn a_killed_engine_is_taken_over_under_the_same_run_id() {
     let ran = s.run(&["run", "slow.yaml"]).code(0);
     assert!(
         ran.stderr.contains("resum") || ran.stdout.contains("resum"),
-        "it must say that it resumed\n{}{}",
+        "the output must say that the run was resumed\n{}{}",
         ran.stdout,
         ran.stderr
     );
@@ -48,7 +48,7 @@ fn a_killed_engine_is_taken_over_under_the_same_run_id() {
 }
 
 #[test]
-fn the_attempt_dies_with_its_engine() {
+fn attempts_die_with_their_engine() {
     let s = Sandbox::new();
     slow(&s);
     let mut child = s.spawn(&["run", "slow.yaml"]);
@@ -63,7 +63,7 @@ fn the_attempt_dies_with_its_engine() {
 }
 
 #[test]
-fn an_interrupt_ends_with_130_and_the_run_goes_on_later() {
+fn interrupt_ends_with_130_and_the_run_continues_later() {
     let s = Sandbox::new();
     slow(&s);
     let mut child = s.spawn(&["run", "slow.yaml"]);
@@ -79,10 +79,14 @@ const PRACTICE: &str = r#"
 version: 1
 name: practice
 stages:
-  problems: {uses: data/synthesize, with: {method: procedural, seed: 1, splits: {demonstrations: {levels: {1: 20}}, rl: {levels: {1: 40}}}}}
+  problems:
+    uses: data/synthesize
+    with: {method: procedural, seed: 1, splits: {demonstrations: {levels: {1: 20}}, rl: {levels: {1: 40}}}}
   base:
     uses: model/init
-    with: {problems: ["${{ stages.problems.problems }}"], hidden_size: 32, layers: 1, heads: 2, intermediate_size: 64, seed: 1}
+    with:
+      {problems: ["${{ stages.problems.problems }}"], hidden_size: 32, layers: 1, heads: 2, intermediate_size: 64,
+          seed: 1}
   rl:
     uses: rl
     with:
@@ -107,7 +111,7 @@ fn outputs_of_rl(s: &Sandbox) -> Vec<(String, String)> {
 }
 
 #[test]
-fn reinforcement_learning_killed_in_the_middle_ends_in_the_same_digests() {
+fn killed_reinforcement_learning_ends_with_the_same_digests() {
     let (whole, killed) = (Sandbox::new(), Sandbox::new());
     for s in [&whole, &killed] {
         s.write("practice.yaml", PRACTICE);
@@ -117,7 +121,7 @@ fn reinforcement_learning_killed_in_the_middle_ends_in_the_same_digests() {
     wait_for("a checkpoint", 60, || !killed.files(".trainyard/checkpoints").is_empty());
     child.kill().unwrap();
     child.wait().unwrap();
-    assert!(outputs_of_rl(&killed).is_empty(), "it was killed before it was done");
+    assert!(outputs_of_rl(&killed).is_empty(), "it must be killed before it is done");
     killed.run(&["run", "practice.yaml"]).code(0).says("resum");
     killed.run(&["logs", "latest", "rl"]).code(0).prints("resuming after step");
     let digests = outputs_of_rl(&whole);

@@ -1,7 +1,7 @@
-//! Runs whose store is a bucket: what holds in a folder holds there, with the same digests.
+//! Runs whose store is a bucket: everything holds as in a folder, with the same digests.
 //!
-//! `TRAINYARD_TEST_S3` names a bucket and a prefix (`s3://bucket/prefix`), `AWS_*` how to reach it; each test works below a prefix of
-//! its own. Without the variable each says that it is skipped.
+//! `TRAINYARD_TEST_S3` names a bucket and a prefix (`s3://bucket/prefix`), and `AWS_*` how to reach it. Each test works
+//! under its own prefix. Without the variable the tests report that they are skipped.
 
 use crate::kit::{Sandbox, ran, skipped, wait_for};
 use crate::published::{all_hits, intact, publish};
@@ -26,12 +26,11 @@ impl Bucket {
         let url = format!("{}/{}", prefix.trim_end_matches('/'), sandbox.name());
         Some(Self { sandbox: sandbox.with_store(&url), url })
     }
-    /// The names below a folder of the store.
+    /// The names under a folder of the store.
     fn names(&self, folder: &str) -> Vec<String> {
         wait(async { open(&self.url).await.list(folder).await.unwrap() })
     }
-    /// Deletes all payload files, as a careless rule of the bucket would. Nothing refers to them from inside their own folder, so
-    /// there they are garbage.
+    /// Deletes all payload files, as a careless lifecycle rule of the bucket would.
     fn lose_objects(&self) {
         let folder = format!("{}/", layout::OBJECTS);
         let objects: Vec<_> =
@@ -51,7 +50,7 @@ fn wait<T>(future: impl Future<Output = T>) -> T {
     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(future)
 }
 
-/// Stage and port of every artifact of the latest run, with its digest.
+/// Digests of all artifacts of the latest run, by stage and port.
 fn digests(s: &Sandbox) -> BTreeMap<String, String> {
     let list = s.run(&["artifacts", "list", "--format", "json"]).code(0).json();
     let text = |v: &serde_json::Value| v.as_str().unwrap().to_string();
@@ -84,9 +83,10 @@ stages:
     needs: [names]
 "#;
 
-const ROWS: &str = "{\"question\": \"Ann has 2 figs and buys 3. How many?\", \"answer\": \"2+3 = <<2+3=5>>5\\n#### 5\"}\n{\"question\": \"Bob has 7 nuts and eats 1. How many?\", \"answer\": \"7-1 = <<7-1=6>>6\\n#### 6\"}\n";
+const ROWS: &str = "{\"question\": \"Ann has 2 figs and buys 3. How many?\", \"answer\": \"2+3 = <<2+3=5>>5\\n\
+ #### 5\"}\n{\"question\": \"Bob has 7 nuts and eats 1. How many?\", \"answer\": \"7-1 = <<7-1=6>>6\\n#### 6\"}\n";
 
-/// Runs the chain; says how often its second stage has run.
+/// Runs the chain and returns how often its second stage has run.
 fn chain(s: &Sandbox) -> usize {
     s.write_placed("chain.yaml", CHAIN);
     s.write("rows.jsonl", ROWS);
@@ -95,7 +95,7 @@ fn chain(s: &Sandbox) -> usize {
 }
 
 #[test]
-fn a_chain_runs_once_and_a_lost_object_is_made_again() {
+fn chain_runs_once_and_lost_objects_are_rebuilt() {
     let Some(bucket) = Bucket::new() else { return };
     let s = &bucket.sandbox;
     assert_eq!(chain(s), 1);
@@ -129,11 +129,15 @@ fn artifacts_and_logs_are_read_from_the_bucket() {
 }
 
 #[test]
-fn a_failed_stage_leaves_what_was_published_in_the_bucket() {
+fn failed_stage_keeps_published_artifacts_in_the_bucket() {
     let Some(bucket) = Bucket::new() else { return };
     let s = &bucket.sandbox;
     let before = publish(s);
-    s.write("bad.yaml", "version: 1\nname: bad\nstages:\n  bad:\n    run: echo gone wrong >&2; exit 7\n    outputs: {o: {kind: files}}\n");
+    s.write(
+        "bad.yaml",
+        "version: 1\nname: bad\nstages:\n  bad:\n    run: echo gone wrong >&2; exit 7\n    \
+         outputs: {o: {kind: files}}\n",
+    );
     s.run(&["run", "bad.yaml"]).code(1).says("exit code 7");
     s.run(&["logs", "latest"]).code(0).prints("gone wrong");
     intact(s, &before);
@@ -148,7 +152,9 @@ stages:
     with: {method: procedural, seed: 1, splits: {demonstrations: {levels: {1: 24}}, test: {levels: {1: 4}}}}
   base:
     uses: model/init
-    with: {problems: ["${{ stages.problems.problems }}"], hidden_size: 32, layers: 1, heads: 2, intermediate_size: 64, seed: 1}
+    with:
+      {problems: ["${{ stages.problems.problems }}"], hidden_size: 32, layers: 1, heads: 2, intermediate_size: 64,
+          seed: 1}
   sft:
     uses: sft
     with:
@@ -165,7 +171,7 @@ stages:
 "#;
 
 #[test]
-fn a_training_killed_in_the_middle_goes_on_and_ends_in_the_digests_of_a_folder() {
+fn killed_training_continues_and_ends_with_a_folders_digests() {
     let Some(bucket) = Bucket::new() else { return };
     let (folder, s) = (Sandbox::new(), &bucket.sandbox);
     for place in [&folder, s] {
@@ -177,7 +183,7 @@ fn a_training_killed_in_the_middle_goes_on_and_ends_in_the_digests_of_a_folder()
     child.kill().unwrap();
     child.wait().unwrap();
     let killed = runs(s).remove(0);
-    assert_eq!(killed.1, "unfinished", "it was killed before it was done");
+    assert_eq!(killed.1, "unfinished", "it must be killed before it is done");
     s.run(&["run", "training.yaml"]).code(0).says("resuming run");
     s.run(&["logs", "latest", "sft"]).code(0).prints("resuming after step");
     assert_eq!(runs(s), [(killed.0, "succeeded".to_string())]);
@@ -204,7 +210,7 @@ fn logged(s: &Sandbox, word: &str) -> usize {
     std::fs::read_to_string(s.path("log")).unwrap_or_default().lines().filter(|l| *l == word).count()
 }
 
-/// Starts the slow file; its second stage works for the `times`-th time.
+/// Starts the slow file, whose second stage works for the `times`-th time.
 fn slow(s: &Sandbox, times: usize) -> Child {
     s.write_placed("slow.yaml", SLOW);
     let child = s.spawn(&["run", "slow.yaml"]);
@@ -213,13 +219,13 @@ fn slow(s: &Sandbox, times: usize) -> Child {
 }
 
 #[test]
-fn a_killed_engine_is_taken_over_and_a_cancelled_run_ends() {
+fn killed_engine_is_taken_over_and_a_cancelled_run_ends() {
     let Some(bucket) = Bucket::new() else { return };
     let s = &bucket.sandbox;
     let mut child = slow(s, 1);
     child.kill().unwrap();
     child.wait().unwrap();
-    // Taken over, then cancelled while its new writer is at work.
+    // Taken over, then cancelled while its new writer works.
     let child = slow(s, 2);
     let taken = runs(s);
     assert_eq!(taken.len(), 1, "{taken:?}");
@@ -227,7 +233,7 @@ fn a_killed_engine_is_taken_over_and_a_cancelled_run_ends() {
     let ended = ran(child.wait_with_output().unwrap());
     ended.code(130).says("resuming run").says("one: hit").says("stopping: asked for by another process");
     assert_eq!(runs(s), [(taken[0].0.clone(), "cancelled".to_string())]);
-    // A run that lost its writer is cancelled without one.
+    // A run without a writer can be cancelled, too.
     let mut child = slow(s, 3);
     child.kill().unwrap();
     child.wait().unwrap();

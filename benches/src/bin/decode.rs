@@ -1,8 +1,8 @@
 //! Batched decoding with a KV cache: tokens per second, and the share of this machine's measured matrix-product peak.
 //!
-//! Every sequence has a prompt of its own (24 tokens, prefill included in the time) and samples 48 tokens at temperature 1, as a
-//! rollout does. Run with `cargo run --release -p trainyard-benches --bin decode [seconds per shape] [threads] [shape]`;
-//! `peers/decode.py` runs Hugging Face `generate` on the same shapes.
+//! Every sequence has its own prompt of 24 tokens, whose prefill counts, and samples 48 tokens at temperature 1, as a
+//! rollout does. Run with `cargo run --release -p trainyard-benches --bin decode [seconds per shape] [threads]
+//! [shape]`; `peers/decode.py` runs Hugging Face `generate` on the same shapes.
 
 use trainyard_core::{Chance, Clock, Result, SystemClock};
 use trainyard_lm::generate::kernels::{Isa, Packed, matmul};
@@ -44,7 +44,7 @@ fn shapes() -> [Shape; 3] {
 }
 
 impl Shape {
-    /// Floating-point operations of one run: 2 per weight of a matrix and token, and the attention products.
+    /// Floating-point operations of one run: 2 per matrix weight and token, and the attention products.
     fn operations(&self) -> f64 {
         let c = &self.config;
         let head = c.vocab_size * c.hidden_size;
@@ -56,7 +56,7 @@ impl Shape {
     }
 }
 
-/// Largest rate of the engine's own products, all threads, in operations per second.
+/// The largest rate of the engine's own products on all threads, in operations per second.
 fn peak(clock: &dyn Clock, threads: usize) -> f64 {
     let (rows, k, n, rounds) = (96, 128, 352, 2_000);
     let weights = vec![0.25f32; n * k];

@@ -1,10 +1,10 @@
-//! The Python tool through the worker protocol, one worker: calls per second in open sessions, fresh sessions per second, and what a
-//! fork costs (the copy of a session, from its snapshot and the calls since, to its first answer).
+//! The Python tool through the worker protocol with one worker: calls per second in open sessions, fresh sessions per
+//! second, and the cost of a fork (copying a session, from its snapshot and later calls, until its first answer).
 //!
-//! Calls are submitted in waves, as a batch of decoding sequences makes them. A worker is one process; "per core" divides by the
-//! processor time of the worker, and of the worker with this process, which writes, reads and waits. Run with
-//! `cargo run --release -p trainyard-benches --bin tools [seconds per figure]`. The worker is this program itself, or the one that
-//! TRAINYARD_TOOL_WORKER names.
+//! Calls are submitted in waves, as a batch of decoding sequences makes them. "Per core" divides by the processor time
+//! of the worker, or of the worker and this process, which writes, reads and waits. Run with `cargo run --release -p
+//! trainyard-benches --bin tools [seconds per figure]`. The worker is this program itself or the one named by
+//! TRAINYARD_TOOL_WORKER.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,13 +17,15 @@ use trainyard_envs::tools::{Ticket, ToolHost, ToolLimits, worker};
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Calls in flight at most.
+/// Largest number of calls in flight.
 const WAVE: usize = 512;
-/// Calls of one session before another takes its place: its state holds the text of all its calls, so endless ones would get slower.
+/// Calls of one session before it is replaced: its state holds the text of all its calls, so endless ones would slow
+/// down.
 const CALLS: usize = 50;
 const FIRST: &str = "x=1";
-/// By name: a call of a few microseconds, and one of about a hundred. A session comes back by running its calls again, until they would
-/// take longer than reading a snapshot: that of the first program after 50 calls still does, that of the second no more.
+/// Programs by name: a call of a few microseconds, and one of about a hundred. A session is rebuilt by replaying its
+/// calls until that would take longer than reading a snapshot; after 50 calls the first program is still replayed, the
+/// second not.
 const PROGRAMS: [(&str, &str); 2] =
     [("x=x*3%1009+7", "x=x*3%1009+7"), ("a loop of 1,000", "x=sum(i*i for i in range(1000))%1009")];
 
@@ -39,10 +41,10 @@ fn ask(session: &ProgramSession, code: &str) -> Result<String> {
     result(&session.submit(code))
 }
 
-/// Processor time of a process that lives, all threads, in seconds; 0 where the system does not say.
+/// Processor time of a living process over all threads, in seconds; 0 if the system does not report it.
 fn processor_time(process: &str) -> f64 {
     let text = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
-    // The name in parentheses may hold anything; user and system ticks are the 12th and 13th word behind it.
+    // The name in parentheses may contain anything; user and system ticks are the 12th and 13th word after it.
     let words: Vec<&str> = text.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
     let ticks = |i: usize| words.get(i).and_then(|w| w.parse::<u64>().ok()).unwrap_or(0);
     (ticks(11) + ticks(12)) as f64 / rustix::param::clock_ticks_per_second() as f64
@@ -53,7 +55,7 @@ fn processor_times(host: &ToolHost) -> (f64, f64) {
     (host.worker_ids().iter().map(|id| processor_time(&id.to_string())).sum(), processor_time("self"))
 }
 
-/// Calls per second in `sessions` sessions at once. Opening them counts, once per `CALLS` calls.
+/// Calls per second in `sessions` concurrent sessions, including their opening, once per `CALLS` calls.
 fn calls(clock: &dyn Clock, sessions: usize, (name, code): (&str, &str), seconds: f64) -> Result<()> {
     let host = ToolHost::new(1);
     let open = |host: &Arc<ToolHost>| -> Result<Vec<ProgramSession>> {
@@ -81,7 +83,8 @@ fn calls(clock: &dyn Clock, sessions: usize, (name, code): (&str, &str), seconds
     let (worker_after, own_after) = processor_times(&host);
     let (worker, own) = (worker_after - worker, own_after - own);
     println!(
-        "{sessions} sessions, {name}: {:.0} calls/s; per core {:.0} of the worker, {:.0} of both processes ({done} calls)",
+        "{sessions} sessions, {name}: {:.0} calls/s; per core {:.0} of the worker, {:.0} of both processes \
+         ({done} calls)",
         done as f64 / elapsed,
         done as f64 / worker,
         done as f64 / (worker + own)
@@ -89,7 +92,7 @@ fn calls(clock: &dyn Clock, sessions: usize, (name, code): (&str, &str), seconds
     Ok(())
 }
 
-/// Sessions that are opened, asked once and closed, in waves.
+/// Sessions that are opened, called once and closed, in waves.
 fn fresh(clock: &dyn Clock, seconds: f64) -> Result<()> {
     let host = ToolHost::new(1);
     ask(&host.open(&ToolLimits::default())?, FIRST)?;
@@ -116,7 +119,7 @@ fn fresh(clock: &dyn Clock, seconds: f64) -> Result<()> {
     Ok(())
 }
 
-/// From the fork to the first answer of the copy, against a call in an open session.
+/// Time from a fork to the copy's first answer, compared with a call in an open session.
 fn forks(clock: &dyn Clock, calls: usize, (name, code): (&str, &str)) -> Result<()> {
     let host = ToolHost::new(1);
     let parent = host.open(&ToolLimits::default())?;
@@ -142,7 +145,8 @@ fn forks(clock: &dyn Clock, calls: usize, (name, code): (&str, &str)) -> Result<
         plain.push((end - middle).as_secs_f64());
     }
     println!(
-        "fork after {calls} calls of {name}: {:.0} µs (p50), {:.0} µs (p95) to its first answer; a call in an open session {:.0} µs",
+        "fork after {calls} calls of {name}: {:.0} µs (p50), {:.0} µs (p95) to its first answer; a call in an open \
+         session {:.0} µs",
         quantile(&mut forked, 0.5) * 1e6,
         quantile(&mut forked, 0.95) * 1e6,
         quantile(&mut plain, 0.5) * 1e6

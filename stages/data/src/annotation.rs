@@ -1,26 +1,27 @@
 //! GSM8K's calculator annotations: `48/2 = <<48/2=24>>24 clips` (arXiv 2110.14168).
 //!
-//! A solution is text with places where a calculator was used: the expression before `=`, the claimed value after it, and in the
-//! text right behind the value again. [`segments`] splits a solution at these places without losing a character of its text.
-//! Refuses: nothing; an annotation without `=` has no expression and stays text.
+//! An annotation holds an expression and, after `=`, the claimed value, which the text then repeats. [`segments`]
+//! splits a solution at its annotations without losing a character of its text. An annotation without `=` is dropped.
 
 /// A piece of a solution: text, then (except in the last piece) a calculation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Segment<'a> {
     /// The text before the annotation, with all annotations removed.
     pub text: String,
+    /// The calculation that follows the text; `None` only in the last piece.
     pub calculation: Option<Calculation<'a>>,
 }
 
 /// One `<<expression=claim>>`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Calculation<'a> {
+    /// The text before the first `=`.
     pub expression: &'a str,
-    /// What the author says it gives; the part after the last `=`.
+    /// The value that the author claims: the text after the last `=`.
     pub claim: &'a str,
 }
 
-/// Splits a solution at its calculations. The texts joined are the solution without annotations.
+/// Splits a solution at its calculations. The texts joined are the solution without its annotations.
 pub fn segments(solution: &str) -> Vec<Segment<'_>> {
     let mut found = Vec::new();
     let mut text = String::new();
@@ -45,19 +46,19 @@ pub fn segments(solution: &str) -> Vec<Segment<'_>> {
     found
 }
 
-/// The solution's text without annotations.
+/// The text of a solution without annotations.
 pub fn plain(solution: &str) -> String {
     segments(solution).into_iter().map(|s| s.text).collect()
 }
 
-/// `a=b` → (a, b); of `a=b=c` the first expression and the last claim.
+/// `a=b` → (a, b); `a=b=c` → (a, c).
 fn split(inside: &str) -> Option<(&str, &str)> {
     let (expression, _) = inside.split_once('=')?;
     let (_, claim) = inside.rsplit_once('=')?;
     Some((expression.trim(), claim.trim()))
 }
 
-/// An expression as Python reads it: no thousands separators (`12*20,000`), no leading zeros (`05`).
+/// An expression in Python's syntax: without `$`, thousands separators (`12*20,000`) and leading zeros (`05`).
 pub fn python_form(expression: &str) -> String {
     let mut out = String::with_capacity(expression.len());
     let chars: Vec<char> = expression.chars().filter(|c| *c != '$').collect();
@@ -74,8 +75,8 @@ pub fn python_form(expression: &str) -> String {
     out
 }
 
-/// Whether a tool's printed result is the claimed number: both are read as numbers (the claim may be a fraction `a/b`) and may
-/// differ by 1e-6, relative to numbers above 1. `None` if one of them is no number.
+/// Whether a tool's printed result is the claimed number. Both are read as numbers (the claim may be a fraction `a/b`)
+/// and may differ by 1e-6, relative to numbers above 1. `None` if one of them is not a number.
 pub fn agrees(result: &str, claim: &str) -> Option<bool> {
     let (result, claim) = (number(result)?, number(claim)?);
     Some((result - claim).abs() <= 1e-6 * claim.abs().max(1.0))
@@ -111,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn broken_annotations_stay_text_or_vanish_without_a_call() {
+    fn broken_annotations_make_no_calculation() {
         assert_eq!(segments("a << b"), [Segment { text: "a << b".into(), calculation: None }]);
         assert_eq!(segments("a <<83.3>>83.3"), [Segment { text: "a 83.3".into(), calculation: None }]);
         assert_eq!(
@@ -148,8 +149,12 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn no_text_is_lost(pieces in proptest::collection::vec(("[a-z .\n]{0,8}", "[0-9+*/(). ]{1,6}", "[0-9]{1,3}"), 0..6), tail in "[a-z #0-9]{0,8}") {
-            let annotated: String = pieces.iter().map(|(text, e, v)| format!("{text}<<{e}={v}>>{v}")).collect::<String>() + &tail;
+        fn no_text_is_lost(
+            pieces in proptest::collection::vec(("[a-z .\n]{0,8}", "[0-9+*/(). ]{1,6}", "[0-9]{1,3}"), 0..6),
+            tail in "[a-z #0-9]{0,8}",
+        ) {
+            let pieces_text: String = pieces.iter().map(|(text, e, v)| format!("{text}<<{e}={v}>>{v}")).collect();
+            let annotated = pieces_text + &tail;
             let without: String = pieces.iter().map(|(text, _, v)| format!("{text}{v}")).collect::<String>() + &tail;
             proptest::prop_assert_eq!(plain(&annotated), without);
             proptest::prop_assert_eq!(segments(&annotated).len(), pieces.len() + 1);
@@ -165,7 +170,7 @@ mod tests {
             let once = python_form(&text);
             let twice = python_form(&once);
             proptest::prop_assert_eq!(python_form(&twice), twice.clone());
-            // Without separators one pass is enough.
+            // Without separators, a second pass changes nothing.
             proptest::prop_assert!(text.contains(',') || once == twice);
         }
     }

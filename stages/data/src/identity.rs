@@ -1,14 +1,15 @@
-//! Stable names of imported problems, and the halves of a split.
+//! Stable ids of imported problems, and the halves of a split.
 //!
-//! A problem's id is made from its question, not from its line number, so files in another order, and other files about the same
-//! questions (solutions), agree on it. The half is the first bit of the SHA-256 of the question's UTF-8 bytes: 0 → `a`, 1 → `b`;
-//! anyone can recompute it. Refuses: normalization before hashing (it would differ between tools).
+//! An id depends on the question alone, not on its line, so reordered files and other files about the same questions
+//! (solutions) agree on it. The half is the first bit of the SHA-256 of the question's UTF-8 bytes, so anyone can
+//! recompute it: 0 → `a`, 1 → `b`. Questions are hashed as they are, because normalization would differ between
+//! tools.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use trainyard_core::Digest;
 
-/// Half of a data set by SHA-256 of the question.
+/// Half of a data set, by the SHA-256 of the question.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Half {

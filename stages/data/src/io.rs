@@ -1,4 +1,4 @@
-//! Reading and writing the tables of this room's ports; the one place here that knows the tables crate's functions.
+//! Reads and writes the tables of this crate's ports.
 
 use arrow_array::RecordBatch;
 use std::path::Path;
@@ -17,7 +17,7 @@ pub fn write_trajectories(file: &Path, rows: &[Trajectory]) -> Result<()> {
     trainyard_tables::write_trajectories(file, rows).map(drop)
 }
 
-/// All rows of a `many` port, in order.
+/// Reads all rows of a `many` port, in order.
 pub fn read_many_problems(artifacts: &[InputArtifact]) -> Result<Vec<Problem>> {
     let mut rows = Vec::new();
     for artifact in artifacts {
@@ -26,7 +26,7 @@ pub fn read_many_problems(artifacts: &[InputArtifact]) -> Result<Vec<Problem>> {
     Ok(rows)
 }
 
-/// All rows of a `many` port, in order.
+/// Reads all rows of a `many` port, in order.
 pub fn read_many_trajectories(artifacts: &[InputArtifact]) -> Result<Vec<Trajectory>> {
     let mut rows = Vec::new();
     for artifact in artifacts {
@@ -35,22 +35,24 @@ pub fn read_many_trajectories(artifacts: &[InputArtifact]) -> Result<Vec<Traject
     Ok(rows)
 }
 
-/// Any other table.
+/// Writes any other table.
 pub fn write_table(file: &Path, batch: &RecordBatch) -> Result<()> {
     trainyard_tables::write_batches(file, batch.schema(), std::slice::from_ref(batch)).map(drop)
 }
 
-/// Any other table, in its batches.
+/// Reads any other table as batches.
 pub fn read_table(file: &Path) -> Result<Vec<RecordBatch>> {
     trainyard_tables::read_batches(file).map(|(_, batches)| batches)
 }
 
-/// Which problems a SQL expression over the columns of their table is true for. `scratch` is a folder for a temporary file.
+/// Evaluates a SQL expression over the columns of the problems' table, per row. `scratch` is a folder for a temporary
+/// file.
 pub fn problem_mask(rows: &[Problem], expression: &str, scratch: &Path) -> Result<Vec<bool>> {
     mask(&scratch.join("problems.parquet"), expression, |file| write_problems(file, rows))
 }
 
-/// Which trajectories a SQL expression over the columns of their table is true for. `scratch` is a folder for a temporary file.
+/// Evaluates a SQL expression over the columns of the trajectories' table, per row. `scratch` is a folder for a
+/// temporary file.
 pub fn trajectory_mask(rows: &[&Trajectory], expression: &str, scratch: &Path) -> Result<Vec<bool>> {
     mask(&scratch.join("trajectories.parquet"), expression, |file| {
         let mut writer = RowWriter::create(file)?;
@@ -61,7 +63,7 @@ pub fn trajectory_mask(rows: &[&Trajectory], expression: &str, scratch: &Path) -
     })
 }
 
-/// Expressions are computed on a table in a file.
+/// Evaluates an expression on a table that is first written to a file.
 fn mask(file: &Path, expression: &str, write: impl FnOnce(&Path) -> Result<()>) -> Result<Vec<bool>> {
     write(file)?;
     let mask = trainyard_frames::filter_mask(file, expression);

@@ -1,9 +1,9 @@
-//! Data for agents: import, synthesis, filtering, selection and step labels.
+//! Data stages: import, synthesis, filtering, selection and step labels.
 //!
-//! Why so: everything that decides which rows a model sees stands in one room, and each stage is a pure function from tables to
-//! tables whose rejected rows and reasons are outputs too. Formats, synthesis methods and filter rules live one file each, with
-//! one line in the `registry.rs` beside them. Refuses: tokens (rows are text until `sft` tokenizes them), silent drops (every
-//! row that is not kept is counted and, in `data/filter`, kept with its reason), and results of tools that no tool returned.
+//! Each stage is a pure function from tables to tables, and rejected rows are outputs with their reasons. Rows are text
+//! until `sft` tokenizes them. Tool results always come from tools that ran.
+
+#![warn(missing_docs)]
 
 pub mod annotation;
 pub mod filter;

@@ -1,8 +1,8 @@
-//! Stage `data/select`: pass on some problems, by split, level, half, expression, overlap with an evaluation set, and number.
+//! Stage `data/select`: passes on problems by split, level, half, expression, overlap with an evaluation set, and
+//! number.
 //!
-//! Why so: the stages that follow (rl, prm, evaluate) take one table of problems and no selection options of their own, so what
-//! they saw is an artifact with a digest. Practice learns from problems as fine-tuning learns from demonstrations, so both are
-//! decontaminated by the same rule. Rows are passed on unchanged and in order. Refuses: an empty result.
+//! Later stages (rl, prm, evaluate) take one table of problems and have no selection options, so what they saw is an
+//! artifact with a digest. Training problems are decontaminated like demonstrations, by the same rule.
 
 use crate::filter::decontaminate::Decontaminate;
 use crate::identity::{Half, half_of};
@@ -26,11 +26,12 @@ pub struct Config {
     /// Keep the problems of these levels.
     #[schemars(length(min = 1))]
     pub levels: Option<Vec<u32>>,
-    /// Keep one half, by the first bit of the SHA-256 of the question: 0 is `a`, 1 is `b`.
+    /// Keep one half of the problems, by the first bit of the SHA-256 of the question: 0 is `a`, 1 is `b`.
     pub half: Option<Half>,
-    /// A SQL expression over the columns of the problems: id, answer, environment, level, source, split, canonical, ….
+    /// A SQL expression over the columns of the problems: id, answer, environment, level, source, split, canonical,
+    /// ….
     pub r#where: Option<String>,
-    /// Keep the problems that overlap none of the input `evaluation`.
+    /// Keep only problems that overlap none of the input `evaluation`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub decontaminate: Option<Decontaminate>,
     /// Keep at most this many problems of each level, the first ones.
@@ -48,10 +49,10 @@ impl Stage for Select {
     type Config = Config;
     const NAME: &'static str = "data/select";
     const SUMMARY: &'static str = "Select problems by split, level, half, expression, overlap and number.";
-    const DOC: &'static str = "Passes on the problems that meet every option, unchanged and in order. `half` is the first bit of the SHA-256 of the \
-        question (0 is `a`), so that a test split can be halved the same way everywhere. `decontaminate` is the rule of `data/filter`, \
-        here for what is practiced on: a problem and its worked solution are held against the input `evaluation`. An empty selection \
-        is an error that says which option left nothing.";
+    const DOC: &'static str = "Passes on the problems that meet every option, unchanged and in order. `half` is the \
+        first bit of the SHA-256 of the question (0 is `a`), so a test split can be halved the same way everywhere. \
+        `decontaminate` is the rule of `data/filter` applied to problems: each problem and its worked solution are \
+        compared with the input `evaluation`. An empty selection is an error that names the option that left nothing.";
     const EXAMPLE: &'static str =
         r#"{"problems": "${{ stages.problems.problems }}", "splits": ["test"], "levels": [1, 2, 3], "limit": 300}"#;
     const MAIN_METRIC: Option<&'static str> = Some("problems");
@@ -76,10 +77,8 @@ impl Stage for Select {
         let mut problems = Vec::new();
         for (name, zero) in [("per_level", config.per_level == Some(0)), ("limit", config.limit == Some(0))] {
             if zero {
-                problems.push(
-                    OptionProblem::new(format!("/{name}"), "0 problems are nothing to select")
-                        .help("leave it out for all"),
-                );
+                problems
+                    .push(OptionProblem::new(format!("/{name}"), "0 selects no problems").help("leave it out for all"));
             }
         }
         for (name, empty) in [
@@ -102,21 +101,19 @@ impl Stage for Select {
         let evaluation = inputs.get("evaluation").is_some_and(|n| *n > 0);
         match (&config.decontaminate, evaluation) {
             (Some(_), false) => {
-                let problem =
-                    OptionProblem::new("/decontaminate", "there are no evaluation problems to decontaminate against");
-                vec![problem.help("wire the input `evaluation` to them")]
+                let problem = OptionProblem::new("/decontaminate", "no evaluation problems to decontaminate against");
+                vec![problem.help("wire the input `evaluation`")]
             }
             (None, true) => {
-                let problem =
-                    OptionProblem::new("/evaluation", "`evaluation` gets problems, but nothing is held against them");
-                vec![problem.help("say how with `decontaminate`, as in `{methods: [canonical, ngram_13]}`")]
+                let problem = OptionProblem::new("/evaluation", "the input `evaluation` is wired but not used");
+                vec![problem.help("set `decontaminate`, for example to `{methods: [canonical, ngram_13]}`")]
             }
             _ => Vec::new(),
         }
     }
 
     fn run(config: Config, context: &mut StageContext) -> Result<()> {
-        // A list that was not known before the run is seen here first.
+        // A list that was unknown before the run is first seen here.
         if let Some(problem) = Self::check_inputs(&config, &context.wired()).into_iter().next() {
             let error = Error::invalid(problem.message);
             return Err(problem.help.into_iter().fold(error, Error::help));
@@ -139,20 +136,22 @@ impl Stage for Select {
     }
 }
 
-/// What is passed on.
+/// The result of a selection.
 #[derive(Debug, Clone, Default)]
 pub struct Selected {
+    /// The problems passed on.
     pub problems: Vec<Problem>,
-    /// Of what the options before it left, the problems that `decontaminate` took out.
+    /// Number of problems that `decontaminate` removed from what the options before it left.
     pub overlapping: usize,
 }
 
-/// Applies the options one after the other; `scratch` is a folder for a temporary file. An error of kind data names the one that left nothing.
+/// Applies the options one after another. Fails with kind `data` and the name of the option that left nothing.
+/// `scratch` is a folder for a temporary file.
 pub fn select(mut problems: Vec<Problem>, evaluation: &[Problem], config: &Config, scratch: &Path) -> Result<Selected> {
     let before = summary(&problems);
     let check = |problems: &[Problem], option: &str| {
         if problems.is_empty() {
-            Err(Error::data(format!("no problem is left after `{option}`")).help(format!("the input has {before}")))
+            Err(Error::data(format!("no problems are left after `{option}`")).help(format!("the input has {before}")))
         } else {
             Ok(())
         }
@@ -228,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn options_are_joined_by_and() {
+    fn options_are_combined_by_and() {
         assert_eq!(
             ids(Config { splits: Some(vec!["test".into()]), levels: Some(vec![1, 2]), ..Config::default() }),
             ["p6", "p7", "p9", "p10"]
@@ -241,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn halves_part_the_whole() {
+    fn halves_partition_the_problems() {
         let half = |h| ids(Config { half: Some(h), ..Config::default() });
         let mut all = [half(Half::A), half(Half::B)].concat();
         all.sort_by_key(|id| id[1..].parse::<u32>().unwrap());
@@ -249,14 +248,14 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_selection_says_why() {
+    fn empty_selection_says_why() {
         let nowhere = Config { splits: Some(vec!["prm".into()]), ..Config::default() };
         let e = select(problems(), &[], &nowhere, &std::env::temp_dir()).unwrap_err();
         assert!(e.message.contains("`splits`") && e.help.unwrap().contains("rl, test"));
     }
 
     #[test]
-    fn problems_that_share_words_with_an_evaluation_problem_are_left_out() {
+    fn problems_that_overlap_evaluation_problems_are_left_out() {
         let shared = "each of the twelve hens of the old farmer lays five eggs in one week of this long summer";
         let mut problems = problems();
         problems[2].messages[0].content = format!("Yesterday he said: {shared}.");
@@ -280,12 +279,12 @@ mod tests {
         assert_eq!(left("canonical"), (["p0", "p1", "p2", "p3", "p4"].map(String::from).to_vec(), 1));
         assert!(
             select(problems.clone(), &[], &config("canonical"), &std::env::temp_dir()).is_err(),
-            "no clean bill for nothing"
+            "no clean result without a comparison"
         );
     }
 
     #[test]
-    fn an_evaluation_set_and_what_is_done_with_it_come_together() {
+    fn evaluation_and_decontaminate_require_each_other() {
         let config = |text: &str| serde_json::from_str::<Config>(text).unwrap();
         let pointers = |config: &Config, evaluation: usize| {
             let wired = Wired::from([("problems".to_string(), 1), ("evaluation".to_string(), evaluation)]);
@@ -299,7 +298,7 @@ mod tests {
         );
         let faults = Select::check(&config(r#"{"decontaminate": {"methods": []}}"#));
         assert_eq!(faults.iter().map(|p| p.pointer.as_str()).collect::<Vec<_>>(), ["/decontaminate"]);
-        // What older files say has the JSON, and so the digest, that it had.
+        // Configs without the option keep their JSON and so their digest.
         assert!(serde_json::to_value(Config::default()).unwrap().get("decontaminate").is_none());
     }
 }

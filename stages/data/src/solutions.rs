@@ -1,6 +1,5 @@
-//! The table `solutions`: graded solutions of problems by some solver, one row each.
-//!
-//! Columns: problem_id, question, answer, solver, solution (all text), correct (bool), split (text).
+//! The table `solutions`: graded solutions of problems, one row each, with the columns problem_id, question, answer,
+//! solver, solution (text), correct (bool) and split (text).
 
 use crate::io;
 use arrow_array::{Array, ArrayRef, BooleanArray, RecordBatch, StringArray};
@@ -11,15 +10,19 @@ use trainyard_core::{Error, Result};
 /// One graded solution.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Solution {
+    /// Id of the problem.
     pub problem_id: String,
+    /// The question.
     pub question: String,
     /// The expected answer.
     pub answer: String,
     /// Who wrote it, e.g. `175b_verification`.
     pub solver: String,
-    /// With calculator annotations where the source has them.
+    /// The solution, with calculator annotations if the source has them.
     pub solution: String,
+    /// Whether it was graded as right.
     pub correct: bool,
+    /// The split of the problem.
     pub split: String,
 }
 
@@ -44,7 +47,7 @@ pub fn write(file: &Path, rows: &[Solution]) -> Result<()> {
     io::write_table(file, &batch)
 }
 
-/// Reads the table. A missing column, another type or a null is an error that names the column.
+/// Reads the table. Fails with kind `data` and the column that is missing, has another type or has nulls.
 pub fn read(file: &Path) -> Result<Vec<Solution>> {
     let mut rows = Vec::new();
     for batch in io::read_table(file)? {
@@ -72,8 +75,8 @@ pub fn read(file: &Path) -> Result<Vec<Solution>> {
 
 fn column<'a>(batch: &'a RecordBatch, name: &str, file: &Path) -> Result<&'a ArrayRef> {
     let column = batch.column_by_name(name).ok_or_else(|| {
-        Error::data(format!("{}: no column `{name}`", file.display()))
-            .help("a table of solutions comes from `data/import` with format gsm8k_solutions")
+        Error::data(format!("{}: missing column `{name}`", file.display()))
+            .help("import solutions with `data/import` and format gsm8k_solutions")
     })?;
     if column.null_count() > 0 {
         return Err(Error::data(format!("{}: column `{name}` has nulls", file.display())));
@@ -86,5 +89,5 @@ fn text_column<'a>(batch: &'a RecordBatch, name: &str, file: &Path) -> Result<&'
 }
 
 fn wrong_type(file: &Path, name: &str, wanted: &str) -> Error {
-    Error::data(format!("{}: column `{name}` is no {wanted}", file.display()))
+    Error::data(format!("{}: column `{name}` is not {wanted}", file.display()))
 }

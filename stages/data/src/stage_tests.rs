@@ -1,4 +1,4 @@
-//! The stages of this room run one after the other on real files, as an attempt runs them.
+//! Runs this crate's stages one after another on real files, as an attempt does.
 
 use crate::io;
 use crate::registry::stages;
@@ -25,7 +25,7 @@ impl CheckpointStore for Silent {
     }
 }
 
-/// A finished stage: its output folders by port, its metrics.
+/// A finished stage: its output folders by port and its metrics.
 struct Done {
     folder: PathBuf,
     metrics: BTreeMap<String, f64>,
@@ -82,7 +82,7 @@ fn run(root: &Path, name: &str, kind: &str, config: Value, inputs: &[(&str, Path
 }
 
 #[test]
-fn problems_are_made_filtered_and_selected() {
+fn problems_are_generated_filtered_and_selected() {
     let root = tempfile::tempdir().unwrap();
     let world = json!({"kind": "word-problems", "tools": ["calculator"]});
     let splits = json!({"demonstrations": {"levels": {"1": 40, "2": 20}}, "test": {"total": 25}});
@@ -104,7 +104,8 @@ fn problems_are_made_filtered_and_selected() {
     )
     .unwrap();
     assert_eq!(test.metrics["problems"], 12.0);
-    let rules = json!([{"kind": "format"}, {"kind": "void_turn"}, {"kind": "answer"}, {"kind": "exact_duplicates"}, {"kind": "decontaminate", "methods": ["canonical"]}, {"kind": "expression", "keep": "tool_errors = 0"}]);
+    let rules = json!([{"kind": "format"}, {"kind": "void_turn"}, {"kind": "answer"}, {"kind": "exact_duplicates"},
+        {"kind": "decontaminate", "methods": ["canonical"]}, {"kind": "expression", "keep": "tool_errors = 0"}]);
     let inputs = [
         ("trajectories", made.output("demonstrations")),
         ("problems", made.output("problems")),
@@ -120,7 +121,7 @@ fn problems_are_made_filtered_and_selected() {
 }
 
 #[test]
-fn imported_conversations_are_judged_by_what_the_environment_reads() {
+fn imported_conversations_are_judged_by_the_environments_reading() {
     let root = tempfile::tempdir().unwrap();
     let write = |name: &str, text: &str| {
         let file = root.path().join(name);
@@ -155,7 +156,8 @@ fn imported_conversations_are_judged_by_what_the_environment_reads() {
 #[test]
 fn a_repeated_run_gives_equal_bytes() {
     let root = tempfile::tempdir().unwrap();
-    let config = json!({"method": "procedural", "environment": {"kind": "word-problems", "tools": ["calculator"]}, "splits": {"demonstrations": {"total": 30}}});
+    let config = json!({"method": "procedural", "environment": {"kind": "word-problems", "tools": ["calculator"]},
+        "splits": {"demonstrations": {"total": 30}}});
     let bytes = |name: &str| {
         let made = run(root.path(), name, "data/synthesize", config.clone(), &[]).unwrap();
         ["problems/data.parquet", "demonstrations/data.parquet", "report/report.json"]
@@ -168,7 +170,14 @@ fn a_repeated_run_gives_equal_bytes() {
 fn graded_solutions_become_labeled_steps() {
     let root = tempfile::tempdir().unwrap();
     let file = root.path().join("solutions.jsonl");
-    std::fs::write(&file, r#"{"question": "q", "ground_truth": "<<1+1=2>>2\nA: 2", "x": {"is_correct": true, "solution": "1+1=<<1+1=2>>2\nA: 2"}, "y": {"is_correct": false, "solution": "A: 3"}}"#).unwrap();
+    std::fs::write(
+        &file,
+        concat!(
+            r#"{"question": "q", "ground_truth": "<<1+1=2>>2\nA: 2", "x": {"is_correct": true, "#,
+            r#""solution": "1+1=<<1+1=2>>2\nA: 2"}, "y": {"is_correct": false, "solution": "A: 3"}}"#,
+        ),
+    )
+    .unwrap();
     let imported = run(
         root.path(),
         "imported",
@@ -190,7 +199,7 @@ fn graded_solutions_become_labeled_steps() {
 }
 
 #[test]
-fn empty_and_damaged_inputs_are_refused_with_their_place() {
+fn empty_and_damaged_inputs_are_rejected_and_located() {
     let root = tempfile::tempdir().unwrap();
     let e =
         run(root.path(), "a", "data/import", json!({"source": root.path().join("none.jsonl"), "format": "gsm8k"}), &[])

@@ -1,11 +1,10 @@
-//! Stage `data/step_labels`: graded solutions with calculator annotations become trajectories with labeled steps.
+//! Stage `data/step_labels`: graded solutions with calculator annotations become trajectories with labeled steps, on
+//! which a process reward model can train.
 //!
-//! Why so: a process reward model needs labels per step, and an annotated solution holds some for free. The solution is played in
-//! the environment as in method `annotated` of `data/synthesize`: a step is one agent turn, cut behind each tool call. The label
-//! of a step is 0 where an annotated calculation that it states does not hold when executed; that of the last step is the
-//! outcome; all others stay unlabeled (NaN). A calculation that cannot be executed (`X*.25`) neither holds nor fails: it is
-//! counted apart and labels nothing. Refuses: solutions to problems of the half that was not asked for; one whose calculation runs
-//! into its time limit is dropped and counted.
+//! A solution is played in the environment as in method `annotated` of `data/synthesize`; a step is one agent turn, cut
+//! after each tool call. A step is labeled 0 if it states an annotated calculation that does not hold when executed;
+//! the last step gets the outcome; all others stay unlabeled (NaN). A calculation that cannot be executed (`X*.25`) is
+//! counted separately and labels nothing. A solution whose calculation hits its time limit is dropped and counted.
 
 use crate::annotation::Calculation;
 use crate::identity::{Half, half_of};
@@ -29,10 +28,11 @@ use trainyard_tables::{Message, Problem, Trajectory};
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Config {
-    /// The environment that the solutions are played in; its first tool executes the calculations.
+    /// The environment in which solutions are played; its first tool executes the calculations.
     #[schemars(schema_with = "trainyard_envs::environments::registry::schema")]
     pub environment: Value,
-    /// Keep the solutions of one half of the problems, by the first bit of the SHA-256 of the question: 0 is `a`, 1 is `b`.
+    /// Keep the solutions to one half of the problems, by the first bit of the SHA-256 of the question: 0 is `a`, 1 is
+    /// `b`.
     pub half: Option<Half>,
     /// Keep at most this many problems, the first ones.
     #[schemars(range(min = 1))]
@@ -115,7 +115,7 @@ impl Stage for StepLabels {
         let by_id: BTreeMap<&str, &Problem> = problems.iter().map(|p| (p.id.as_str(), p)).collect();
         rows.retain(|s| by_id.contains_key(s.problem_id.as_str()));
         if rows.is_empty() {
-            return Err(Error::data("no solution is left to label").help("look at `half` and `limit`"));
+            return Err(Error::data("no solutions are left to label").help("check `half` and `limit`"));
         }
         let total = rows.len() as u64;
         let progress = |done: usize| {
@@ -146,27 +146,36 @@ fn problems(rows: &[Solution], environment: &str) -> Vec<Problem> {
         .collect()
 }
 
-/// How many of what.
+/// Counts of solutions, steps and labels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Counts {
+    /// Solutions with a trajectory.
     pub solutions: usize,
+    /// Solutions graded as right.
     pub outcomes_correct: usize,
+    /// Steps.
     pub steps: usize,
-    /// Steps labeled 0 because a calculation that they state does not hold.
+    /// Steps labeled 0 because they state a calculation that does not hold.
     pub labeled_calculation: usize,
     /// Last steps, labeled by the outcome.
     pub labeled_outcome: usize,
+    /// Steps without a label.
     pub unlabeled: usize,
+    /// Calculations.
     pub annotations: usize,
+    /// Calculations that were executed.
     pub executed: usize,
+    /// Executed calculations that hold.
     pub agreeing: usize,
+    /// Executed calculations that do not hold.
     pub failing: usize,
+    /// Calculations whose call failed or whose values are not numbers.
     pub not_executable: usize,
-    /// Solutions without a trajectory, since a calculation ran into its time limit.
+    /// Solutions dropped because a calculation hit its time limit.
     pub dropped_time_limit: usize,
 }
 
-/// Plays and labels all solutions, in order; those that ran into a time limit are left out.
+/// Plays and labels all solutions, in order, without those that hit a time limit.
 pub fn label(
     rows: &[Solution],
     problems: &BTreeMap<&str, &Problem>,
@@ -202,13 +211,13 @@ pub fn label(
         }
     }
     if trajectories.is_empty() {
-        return Err(Error::data("every solution ran into the tool's time limit")
-            .help("look at the solutions, or raise `limits.time_millis` of the environment"));
+        return Err(Error::data("every solution hit the tool's time limit")
+            .help("check the solutions, or raise the environment's `limits.time_millis`"));
     }
     Ok((trajectories, counts))
 }
 
-/// The last line `A: 18` becomes `#### 18`, the form in which the reference solutions, and so the policy, give answers.
+/// Replaces the last line `A: 18` by `#### 18`, the form in which reference solutions, and so the policy, give answers.
 fn in_answer_form(solution: &str) -> String {
     let trimmed = solution.trim_end();
     match (final_line_answer(trimmed), trimmed.rfind("A:")) {
@@ -223,7 +232,7 @@ fn labeled(played: Played, row: &Solution, calculations: &[Calculation<'_>], cou
     let mut labels = vec![f32::NAN; played.turns];
     for (step, agreement) in agreements.iter().enumerate() {
         match agreement {
-            // The turn behind the call is the one that states the value.
+            // The turn after the call states the value.
             Some(false) if step + 1 < labels.len() => labels[step + 1] = 0.0,
             _ => {}
         }
@@ -245,7 +254,7 @@ fn labeled(played: Played, row: &Solution, calculations: &[Calculation<'_>], cou
     counts.failing += agreements.iter().filter(|a| **a == Some(false)).count();
     counts.not_executable += agreements.iter().filter(|a| a.is_none()).count();
     trajectory.step_labels = Some(labels);
-    // The grade of the data set, not our verifier's: the labels are about the former.
+    // The grade of the data set rather than our verifier's, because the labels are about the former.
     trajectory.rewards = [("outcome".to_string(), outcome)].into();
     trajectory.reward = outcome;
     trajectory
@@ -286,7 +295,10 @@ fn publish(
         table.row([Cell::text(name.replace('_', " ")), Cell::Number(n as f64)]);
     }
     report.table(table);
-    report.note("A step is one agent turn. Label 0: it states an annotated calculation that does not hold when executed. The last step has the outcome. The others are unlabeled.");
+    report.note(
+        "A step is one agent turn. Label 0: it states an annotated calculation that does not hold when executed.\n\
+         The last step has the outcome. The others are unlabeled.",
+    );
     report.write(context.output("report")?)?;
     io::write_trajectories(&context.output_parquet("trajectories")?, trajectories)?;
     io::write_problems(&context.output_parquet("problems")?, problems)

@@ -1,4 +1,4 @@
-//! What the tests of this room share: where real data lies, and a tool that is late or lost at will.
+//! Shared by the tests of this crate: where real data is, and a tool that is late or lost on request.
 
 use serde_json::{Value, json};
 use std::io::Write as _;
@@ -11,10 +11,10 @@ use trainyard_envs::environments::{DialogueEnvironment, DialogueOptions};
 use trainyard_envs::{Environment, Episode, Ticket, ToolHost, ToolResult, ToolSession, ToolSpec, verifiers};
 use trainyard_tables::Problem;
 
-/// The folder of real data. See CONTRIBUTING.md for what it holds.
+/// Names the folder of real data; see CONTRIBUTING.md for its contents.
 const FOLDER: &str = "TRAINYARD_TEST_DATA";
 
-/// A file or folder of real data. None: this machine has no such folder, and the test has said that it is skipped.
+/// A file or folder of real data. `None` if this machine has none; the test then reports that it is skipped.
 #[track_caller]
 pub fn real(path: &str) -> Option<PathBuf> {
     let Some(folder) = std::env::var_os(FOLDER) else {
@@ -26,13 +26,13 @@ pub fn real(path: &str) -> Option<PathBuf> {
     Some(found)
 }
 
-/// Says so past the harness, which keeps to itself what a test that passes prints.
+/// Reports a skipped test past the harness, which hides the output of passing tests.
 #[track_caller]
 pub fn skipped(why: &str) {
     let _ = writeln!(std::io::stderr(), "skipped: {}: {why}", Location::caller());
 }
 
-/// Math problems with a tool that repeats its text, except that `forever` is late and `gone` is lost.
+/// Math problems with a tool that echoes its text, except that `forever` times out and `gone` is lost.
 pub fn moody() -> Box<dyn Environment> {
     let parameters = json!({"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]});
     let tool = ToolSpec { name: "echo".into(), description: String::new(), parameters };

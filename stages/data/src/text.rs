@@ -1,7 +1,7 @@
-//! Words, normal forms and n-grams of text: what "the same text" means for duplicates and decontamination.
+//! Words, normal forms and n-grams: what "the same text" means for duplicates and decontamination.
 //!
-//! Words are maximal runs of letters and digits, lower-case; numbers stay as they are, because two problems that differ in a
-//! number differ. Refuses: language-specific stemming or stop words.
+//! Words are maximal runs of letters and digits in lower case. Numbers are kept, because problems that differ in a
+//! number differ. There is no stemming and no list of stop words.
 
 use crate::hash::xxh64;
 
@@ -10,18 +10,18 @@ pub fn words(text: &str) -> Vec<String> {
     text.split(|c: char| !c.is_alphanumeric()).filter(|w| !w.is_empty()).map(str::to_lowercase).collect()
 }
 
-/// A text's words joined by one space: equal exactly if the texts differ in case, punctuation and white space only.
+/// The words joined by single spaces. Texts that differ only in case, punctuation and white space have equal forms.
 pub fn normal(text: &str) -> String {
     words(text).join(" ")
 }
 
-/// Hashes of all n-grams of a text's words, in order, repeats included; a shorter text has none.
+/// Hashes of all word n-grams of a text, in order, with repeats; none if the text is shorter.
 pub fn ngrams(text: &str, n: usize) -> Vec<u64> {
     let words = words(text);
     if n == 0 { Vec::new() } else { words.windows(n).map(hash_words).collect() }
 }
 
-/// Like [`ngrams`], but a text shorter than n words is one gram (unless empty): no text is without a trace.
+/// Sorted, distinct n-grams. Unlike [`ngrams`], a text shorter than n words is one gram, unless it is empty.
 pub fn shingles(text: &str, n: usize) -> Vec<u64> {
     let words = words(text);
     let mut grams: Vec<u64> = match words.len() {
@@ -35,7 +35,7 @@ pub fn shingles(text: &str, n: usize) -> Vec<u64> {
 }
 
 fn hash_words(words: &[String]) -> u64 {
-    // The hash of one word seeds the next: no joined string is made.
+    // The hash of one word seeds the next, so no joined string is needed.
     words.iter().fold(0, |seed, word| xxh64(word.as_bytes(), seed))
 }
 

@@ -1,7 +1,6 @@
-//! The text forms of tool calls in imported conversations.
-//!
-//! External formats keep calls as structures beside the text; our record keeps them in the assistant's text, as a model samples
-//! them (Hermes form, as Qwen's templates write it), and parsed beside it. Refuses: calls without a name.
+//! The text form of tool calls in imported conversations. Other formats keep calls as structures beside the text; our
+//! record has them both in the assistant's text, as a model samples them (Hermes form, as in Qwen's templates), and
+//! parsed.
 
 use serde_json::{Value, json};
 use trainyard_core::{Error, Result};
@@ -12,7 +11,7 @@ pub fn hermes(name: &str, arguments: &Value) -> String {
     format!("<tool_call>\n{}\n</tool_call>", json!({"name": name, "arguments": arguments}))
 }
 
-/// An assistant message with its calls, both in its text and parsed. Calls are (name, arguments).
+/// An assistant message with its calls, given as (name, arguments), both in its text and parsed.
 pub fn assistant(text: &str, calls: &[(String, Value)]) -> Message {
     if calls.is_empty() {
         return Message::new("assistant", text);
@@ -29,14 +28,15 @@ pub fn assistant(text: &str, calls: &[(String, Value)]) -> Message {
     Message { tool_calls: Some(Value::Array(parsed).to_string()), ..Message::new("assistant", content) }
 }
 
-/// One call of an OpenAI message (`{"function": {"name", "arguments"}}`, arguments as text or object) or of ours (`{"name", "arguments"}`).
+/// Reads a call of an OpenAI message (`{"function": {"name", "arguments"}}`, arguments as text or object) or of ours
+/// (`{"name", "arguments"}`).
 pub fn read_call(call: &Value) -> Result<(String, Value)> {
     let function = call.get("function").unwrap_or(call);
-    let name = function.get("name").and_then(Value::as_str).ok_or_else(|| Error::data("a tool call without `name`"))?;
+    let name = function.get("name").and_then(Value::as_str).ok_or_else(|| Error::data("a tool call has no `name`"))?;
     let arguments = match function.get("arguments") {
         None | Some(Value::Null) => json!({}),
         Some(Value::String(text)) => serde_json::from_str(text)
-            .map_err(|e| Error::data(format!("arguments of the call of `{name}` are no JSON: {e}")))?,
+            .map_err(|e| Error::data(format!("arguments of the call of `{name}` are not JSON: {e}")))?,
         Some(value) => value.clone(),
     };
     Ok((name.to_string(), arguments))

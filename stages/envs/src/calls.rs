@@ -1,29 +1,29 @@
-//! Tool calls as data: the gold calls of a problem, the calls of an episode, exact equality and graded agreement.
+//! Tool calls as data: gold calls, executed calls, equality and graded agreement.
 //!
-//! Why so: a verifier asks whether two lists of calls are equal, rewards how near they are and which calls really ran; all must read
-//! calls alike. The grade is that of ToolRL (arXiv 2504.13958, section 3.3), with G gold and P predicted calls:
+//! The calls verifier and all rewards compare calls with these functions. [`score`] is the grade of ToolRL
+//! (arXiv 2504.13958, section 3.3), with G gold and P predicted calls:
 //!
 //! ```text
-//! S     = |names(P) ∩ names(G)| / |names(P) ∪ names(G)|  +  max over pairings Σ pair(g, p)      names as multisets
-//! pair  = |keys(g) ∩ keys(p)| / |keys(g) ∪ keys(p)|  +  |{k : g[k] = p[k]}|                      0 if the tools differ
+//! S     = |names(P) ∩ names(G)| / |names(P) ∪ names(G)|  +  max over pairings Σ pair(g, p)    names as multisets
+//! pair  = |keys(g) ∩ keys(p)| / |keys(g) ∪ keys(p)|  +  |{k : g[k] = p[k]}|               0 if the tools differ
 //! S_max = 1 + Σ_g (1 + |keys(g)|)
 //! ```
 //!
-//! The pairing is the best one (the released code pairs greedily, in the order of the gold calls, which can only be lower). Sets that
-//! are both empty agree fully, so no call where none is wanted gives S = S_max = 1. Numbers are equal by value (`5` and `5.0`); the order
-//! of calls and of parameters does not matter. Refuses: calls whose arguments are no object, and guesses at unreadable JSON.
+//! We search for the best pairing; the released code pairs greedily in gold order, which can only score lower. Two
+//! empty lists agree fully: making no call where none is wanted gives S = S_max = 1.
 
 use crate::tools::{ToolCall, ToolResult};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use trainyard_tables::Message;
 
-/// Calls from JSON text, `[{"name": …, "arguments": {…}}]`; none if it is no such list.
+/// Reads calls from JSON text, `[{"name": …, "arguments": {…}}]`; `None` if it is anything else.
 pub fn read(json: &str) -> Option<Vec<ToolCall>> {
     whole(serde_json::from_str(json).ok()?)
 }
 
-/// The calls that a problem's verifier data wants: `{"kind": "calls", "gold": [{"name": …, "arguments": {…}}]}`; none if it is other data.
+/// The gold calls in a problem's verifier data, `{"kind": "calls", "gold": [{"name": …, "arguments": {…}}]}`;
+/// `None` for other verifiers.
 pub fn gold_calls(verifier_json: &str) -> Option<Vec<ToolCall>> {
     let data: Value = serde_json::from_str(verifier_json).ok()?;
     if data.get("kind").and_then(Value::as_str) != Some("calls") {
@@ -36,14 +36,14 @@ fn whole(calls: Vec<ToolCall>) -> Option<Vec<ToolCall>> {
     calls.iter().all(|c| c.arguments.is_object()).then_some(calls)
 }
 
-/// The calls of the assistant message at `index` that were handed to a tool: results follow the message, and none of them says that
-/// there is no such tool. Calls beyond a limit get no result and are left out.
+/// The calls of the assistant message at `index` that reached a tool. Calls to unknown tools are left out, and so are
+/// calls beyond a limit, which get no result.
 pub fn executed(messages: &[Message], index: usize) -> Vec<ToolCall> {
     let Some((message, rest)) = messages.get(index..).and_then(<[Message]>::split_first) else { return Vec::new() };
     let results: Vec<&Message> = rest.iter().take_while(|m| m.role == "tool").collect();
     let calls = message.tool_calls.as_deref().and_then(read).unwrap_or_default();
     if calls.len() != results.len() {
-        // Results of unreadable calls stand between: which result is whose is not recorded.
+        // Unreadable calls got results too, and the record does not say which result belongs to which call.
         return if results.is_empty() { Vec::new() } else { calls };
     }
     calls
@@ -54,7 +54,7 @@ pub fn executed(messages: &[Message], index: usize) -> Vec<ToolCall> {
         .collect()
 }
 
-/// Whether both are the same calls in any order, each as often.
+/// Whether both lists hold the same calls, in any order, with repetitions. Numbers are equal by value (`5` and `5.0`).
 pub fn equal(predicted: &[ToolCall], gold: &[ToolCall]) -> bool {
     let mut left: Vec<&ToolCall> = gold.iter().collect();
     let mut take = |call: &ToolCall| {
@@ -76,7 +76,7 @@ fn same(a: &Value, b: &Value) -> bool {
     }
 }
 
-/// The agreement S of the calls with the gold calls and the most it could be, S_max: 0 ≤ S ≤ S_max, equal calls give S = S_max.
+/// The agreement S of predicted and gold calls and its maximum S_max; see the module. 0 ≤ S ≤ S_max.
 pub fn score(predicted: &[ToolCall], gold: &[ToolCall]) -> (f64, f64) {
     let most = 1.0 + gold.iter().map(|g| 1.0 + parameters(g).map_or(0, Map::len) as f64).sum::<f64>();
     let gains: Vec<Vec<f64>> = gold.iter().map(|g| predicted.iter().map(|p| pair(g, p)).collect()).collect();
@@ -87,7 +87,7 @@ fn parameters(call: &ToolCall) -> Option<&Map<String, Value>> {
     call.arguments.as_object()
 }
 
-/// Jaccard index of the tools' names, each counted as often as it is called.
+/// Jaccard index of the tool names, as multisets.
 fn names(predicted: &[ToolCall], gold: &[ToolCall]) -> f64 {
     let mut counts: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
     predicted.iter().for_each(|p| counts.entry(&p.name).or_default().0 += 1);
@@ -100,7 +100,7 @@ fn jaccard(shared: usize, all: usize) -> f64 {
     if all == 0 { 1.0 } else { shared as f64 / all as f64 }
 }
 
-/// What one predicted call is worth if it stands for one gold call.
+/// What a predicted call earns when paired with a gold call.
 fn pair(gold: &ToolCall, predicted: &ToolCall) -> f64 {
     let (Some(g), Some(p)) = (parameters(gold), parameters(predicted)) else { return 0.0 };
     if gold.name != predicted.name {
@@ -111,14 +111,14 @@ fn pair(gold: &ToolCall, predicted: &ToolCall) -> f64 {
     jaccard(shared, g.len() + p.len() - shared) + exact as f64
 }
 
-/// The largest sum of `gains[row][column]` over pairings that use no row and no column twice; O(r²c) for r ≤ c (Kuhn and Munkres, with
-/// prices for rows and columns). Place 0 of the lists is a column outside of the table, from which each search for a path starts.
+/// The largest sum of `gains[row][column]` over pairings that use no row and no column twice. Hungarian algorithm with
+/// potentials, O(r²c) for r ≤ c; index 0 is a virtual column where each augmenting path starts.
 fn best_pairing(gains: &[Vec<f64>], columns: usize) -> f64 {
     let flip = gains.len() > columns;
     let (rows, columns) = if flip { (columns, gains.len()) } else { (gains.len(), columns) };
     let gain = |row: usize, column: usize| if flip { gains[column - 1][row - 1] } else { gains[row - 1][column - 1] };
     let (mut row_price, mut column_price) = (vec![0.0; rows + 1], vec![0.0; columns + 1]);
-    // Row that a column is paired with; 0 = none.
+    // The row paired with each column; 0 = unpaired.
     let mut owner = vec![0_usize; columns + 1];
     for row in 1..=rows {
         owner[0] = row;

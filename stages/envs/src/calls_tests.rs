@@ -14,7 +14,7 @@ fn near(found: (f64, f64), expected: (f64, f64)) -> bool {
 }
 
 #[test]
-fn calls_are_read_or_refused() {
+fn calls_are_read_and_other_json_is_rejected() {
     let one = [call("get", json!({"city": "Paris"}))];
     assert_eq!(read(r#"[{"name":"get","arguments":{"city":"Paris"}}]"#).unwrap(), one);
     assert_eq!(gold_calls(r#"{"kind":"calls","gold":[{"name":"get","arguments":{"city":"Paris"}}]}"#).unwrap(), one);
@@ -36,12 +36,12 @@ fn calls_are_read_or_refused() {
 }
 
 #[test]
-fn equality_ignores_order_and_the_form_of_numbers_only() {
+fn equality_ignores_only_order_and_number_form() {
     let (a, b) = (call("f", json!({"x": 5, "y": [1, {"z": "s"}]})), call("g", json!({})));
     let other_form = call("f", json!({"y": [1.0, {"z": "s"}], "x": 5.0}));
     assert!(equal(&[a.clone(), b.clone()], &[b.clone(), other_form.clone()]));
     assert!(equal(&[], &[]));
-    assert!(!equal(&[a.clone(), a.clone(), b.clone()], &[a.clone(), b.clone(), b.clone()]), "each as often");
+    assert!(!equal(&[a.clone(), a.clone(), b.clone()], &[a.clone(), b.clone(), b.clone()]), "repetitions count");
     assert!(!equal(std::slice::from_ref(&a), &[a.clone(), b.clone()]));
     for different in [json!({"x": "5", "y": [1, {"z": "s"}]}), json!({"x": 5}), json!({"x": 5, "y": [{"z": "s"}, 1]})] {
         assert!(!equal(std::slice::from_ref(&a), &[call("f", different)]));
@@ -50,32 +50,32 @@ fn equality_ignores_order_and_the_form_of_numbers_only() {
 }
 
 #[test]
-fn the_grade_is_the_sum_worked_out_by_hand() {
+fn score_matches_hand_computed_sums() {
     let gold = [call("get", json!({"city": "Paris", "days": 3})), call("now", json!({}))];
-    // Names 1/2; parameters: one of three names shared, one value equal; most 1 + (1 + 2) + (1 + 0).
+    // Names 1/2; one of three parameter names shared, one value equal; S_max = 1 + (1 + 2) + (1 + 0).
     let predicted = [call("get", json!({"city": "Paris", "unit": "C"}))];
     assert!(near(score(&predicted, &gold), (0.5 + 1.0 / 3.0 + 1.0, 5.0)));
-    // The right parameters of a wrong tool are worth nothing.
+    // Right parameters for the wrong tool earn nothing.
     assert!(near(score(&[call("put", json!({"city": "Paris", "days": 3}))], &gold), (0.0, 5.0)));
-    // Names count as often as they are called: 1 of 2.
+    // Names are a multiset: 1 of 2.
     let twice = [call("now", json!({})), call("now", json!({}))];
     assert!(near(score(&twice, &gold[1..]), (0.5 + 1.0, 2.0)));
-    // Nothing wanted, nothing done; nothing wanted, something done.
+    // No call wanted: none made, then one made.
     assert!(near(score(&[], &[]), (1.0, 1.0)));
     assert!(near(score(&twice, &[]), (0.0, 1.0)));
     assert!(near(score(&[], &gold), (0.0, 5.0)));
 }
 
 #[test]
-fn the_pairing_is_the_best_one_not_the_first() {
+fn pairing_is_optimal_not_greedy() {
     let gold = [call("f", json!({"a": 1, "b": 2})), call("f", json!({"a": 5, "b": 3}))];
-    // In gold order the first pair would be worth 2 and leave 1/2; the best one is 3/2 + 2.
+    // Greedy in gold order: 2 + 1/2. Optimal: 3/2 + 2.
     let predicted = [call("f", json!({"a": 1, "b": 3})), call("f", json!({"a": 1}))];
     assert!(near(score(&predicted, &gold), (1.0 + 3.5, 7.0)));
 }
 
 #[test]
-fn only_calls_with_a_result_from_a_tool_were_executed() {
+fn executed_calls_are_those_answered_by_a_tool() {
     let calls = r#"[{"name":"get","arguments":{}},{"name":"abacus","arguments":{}}]"#;
     let assistant = |calls: &str| Message { tool_calls: Some(calls.to_string()), ..Message::new("assistant", "") };
     let result = |text: &str| Message::new("tool", text);
@@ -91,9 +91,9 @@ fn only_calls_with_a_result_from_a_tool_were_executed() {
     assert_eq!(names(&[]), [""; 0]);
 }
 
-/// The words that [`executed`] looks for are those of the dialogue.
+/// [`executed`] recognizes unknown tools by the message that the dialogue writes.
 #[test]
-fn an_unknown_tool_is_answered_as_expected() {
+fn unknown_tool_message_is_recognized() {
     let options = json!({"kind": "math-problems", "tools": ["calculator"], "format": "hermes"});
     let environment = environments::build(&options, &ToolHost::new(1)).unwrap();
     let mut episode = environment.start(&Problem::default(), 0).unwrap();
@@ -104,7 +104,7 @@ fn an_unknown_tool_is_answered_as_expected() {
     }
 }
 
-/// The best pairing by trying all: each row takes any free column or none.
+/// Brute force: each row takes any free column or none.
 fn by_trial(gains: &[Vec<f64>], free: &[usize]) -> f64 {
     let Some((row, rest)) = gains.split_first() else { return 0.0 };
     let without = by_trial(rest, free);
@@ -131,17 +131,17 @@ fn some_calls() -> impl Strategy<Value = Vec<ToolCall>> {
 
 proptest! {
     #[test]
-    fn no_pairing_is_better(table in tables()) {
+    fn pairing_matches_brute_force(table in tables()) {
         let (gains, columns) = table;
         let all: Vec<usize> = (0..columns).collect();
         prop_assert!((best_pairing(&gains, columns) - by_trial(&gains, &all)).abs() < 1e-9);
     }
 
     #[test]
-    fn the_grade_lies_between_nothing_and_everything(predicted in some_calls(), gold in some_calls()) {
+    fn score_is_between_zero_and_its_maximum(predicted in some_calls(), gold in some_calls()) {
         let (s, most) = score(&predicted, &gold);
         prop_assert!((-1e-9..=most + 1e-9).contains(&s));
-        prop_assert_eq!(equal(&predicted, &gold), (s - most).abs() < 1e-9, "full marks exactly for equal calls");
+        prop_assert_eq!(equal(&predicted, &gold), (s - most).abs() < 1e-9, "the maximum exactly for equal calls");
     }
 
     #[test]

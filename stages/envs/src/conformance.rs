@@ -1,13 +1,13 @@
-//! What every environment must hold. A new environment ships when [`check`] passes for it.
+//! The conformance suite for environments: an environment may ship when [`check`] passes for it.
 //!
-//! - *Seeded reset repeats*: the same problem, seed and turns give the same messages and outcome.
-//! - *No step after the end*, none while results are pending, no fork then.
+//! - *Resets repeat*: the same problem, seed and turns give the same messages and outcome.
+//! - *The end is final*: no step or fork after it, and neither while results are pending.
 //! - *Limits hold*: an agent that never answers is stopped within `max_turns`.
-//! - *Forks are independent*: a fork goes on as the original would have, and neither sees what the other does.
-//! - *Transcripts round-trip*: a turn's message keeps its text, and a rendered call is read back as the same call.
-//! - *Counts add up*: the outcome counts what the observations counted, and the calls of a turn that ends the episode.
+//! - *Forks are independent*: a fork continues as the original would, and neither sees what the other does.
+//! - *Transcripts round-trip*: a turn's message keeps its text, and a rendered call parses back to the same call.
+//! - *Counts add up*: the outcome counts the calls of all observations and those of a turn that ends the episode.
 //!
-//! Environments that make problems pass [`generated::check`], too.
+//! Environments that generate problems must also pass [`generated::check`].
 
 pub mod generated;
 
@@ -15,21 +15,22 @@ use crate::environments::{Environment, Episode, Observation, Outcome, Step};
 use std::time::Duration;
 use trainyard_tables::{Message, Problem, StopReason};
 
-/// How long one observation may take before the suite gives up.
+/// How long the suite waits for one observation.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A scripted agent.
+/// A scripted agent for one problem.
 pub struct Script<'a> {
+    /// The problem to solve.
     pub problem: &'a Problem,
-    /// Texts of the turns; all but the last make tool calls, the last one ends the episode with the right answer: it says it, or
-    /// makes the call after which the world is as it should be. The first of several, said again and again, never ends it. One turn
-    /// is enough for an environment that has one.
+    /// The turns. All but the last make tool calls; the last one ends the episode with the right answer, in words or by
+    /// the call that brings the environment into the wanted state. The first of several turns, repeated forever, must
+    /// never end the episode. A single-turn environment needs one turn.
     pub turns: &'a [&'a str],
-    /// A turn with a tool call that changes the tool's state so that, without independence, `turns` would fail.
+    /// A turn whose tool call changes the tool's state so that `turns` would fail if forks shared state.
     pub disturbance: &'a str,
 }
 
-/// What was seen of one episode.
+/// What was recorded of one episode.
 #[derive(Debug, Clone, PartialEq, Default)]
 struct Seen {
     messages: Vec<Message>,
@@ -37,7 +38,7 @@ struct Seen {
     outcome: Option<Outcome>,
 }
 
-/// Runs the whole suite; the error says what does not hold.
+/// Runs the whole suite. The error says what does not hold.
 pub fn check(environment: &dyn Environment, script: &Script<'_>) -> Result<(), String> {
     if script.turns.len() < environment.max_turns().min(2) as usize {
         return Err("the script needs a turn with a call and a turn with the answer".to_string());
@@ -46,7 +47,7 @@ pub fn check(environment: &dyn Environment, script: &Script<'_>) -> Result<(), S
     repeats(environment, script, &whole)?;
     answers(environment, script, &whole)?;
     refuses_late_turns(environment, script)?;
-    // Where the first turn is the last, there is nothing to limit and nothing to fork.
+    // With a single turn there is nothing to limit and nothing to fork.
     if let [first, .., _] = script.turns {
         limits_hold(environment, script, first)?;
         forks(environment, script, &whole)?;
@@ -58,7 +59,7 @@ fn start(environment: &dyn Environment, script: &Script<'_>, seed: u64) -> Resul
     environment.start(script.problem, seed).map_err(|e| format!("start: {e}"))
 }
 
-/// Takes one turn and waits for what follows; pending is never returned.
+/// Takes one turn and waits for its observation; never returns `Pending`.
 fn turn(environment: &dyn Environment, episode: &mut dyn Episode, text: &str) -> Result<Step, String> {
     let turn = environment.format().parse(text);
     match episode.step(&turn).map_err(|e| format!("step: {e}"))? {
@@ -117,7 +118,7 @@ fn answers(environment: &dyn Environment, script: &Script<'_>, whole: &Seen) -> 
     let Some(outcome) = &whole.outcome else { return Err("the script does not end the episode".to_string()) };
     let calls: u32 = whole.observations.iter().map(|o| o.tool_calls).sum();
     let errors: u32 = whole.observations.iter().map(|o| o.tool_errors).sum();
-    // What the last turn calls is in no observation.
+    // Calls of the last turn appear in no observation.
     let unseen = script.turns.last().map_or(0, |last| environment.format().parse(last).calls.len() as u32);
     let counted = (errors..=errors + unseen).contains(&outcome.tool_errors);
     if !counted || (outcome.tool_calls, outcome.turns as usize) != (calls + unseen, script.turns.len()) {
@@ -136,13 +137,13 @@ fn refuses_late_turns(environment: &dyn Environment, script: &Script<'_>) -> Res
         return Err("the last turn does not end the episode".to_string());
     }
     if script.turns.iter().any(|late| episode.step(&environment.format().parse(late)).is_ok()) {
-        return Err("a step after the end is no error".to_string());
+        return Err("a step after the end was accepted".to_string());
     }
     if episode.fork().is_ok() {
-        return Err("a fork after the end is no error".to_string());
+        return Err("a fork after the end was accepted".to_string());
     }
     if episode.poll(Duration::ZERO).is_some() {
-        Err("there is something to poll after the end".to_string())
+        Err("polling after the end returned something".to_string())
     } else {
         Ok(())
     }
@@ -157,11 +158,11 @@ fn limits_hold(environment: &dyn Environment, script: &Script<'_>, first: &str) 
             {
                 return Ok(());
             }
-            Step::Done(outcome) => return Err(format!("an agent that only calls tools ends with {outcome:?}")),
+            Step::Done(outcome) => return Err(format!("an agent that only calls tools ended with {outcome:?}")),
             Step::Observe(_) | Step::Pending => {}
         }
     }
-    Err(format!("the episode goes on after {} turns", environment.max_turns()))
+    Err(format!("the episode continues after {} turns", environment.max_turns()))
 }
 
 fn forks(environment: &dyn Environment, script: &Script<'_>, whole: &Seen) -> Result<(), String> {
@@ -177,20 +178,20 @@ fn forks(environment: &dyn Environment, script: &Script<'_>, whole: &Seen) -> Re
     go_on(environment, &mut *original, rest, &mut seen)?;
     go_on(environment, &mut *equal, rest, &mut of_fork)?;
     if seen != *whole {
-        return Err("the original saw what its fork did".to_string());
+        return Err("a fork changed its original".to_string());
     }
-    if of_fork != *whole { Err("a fork goes on otherwise than its original".to_string()) } else { Ok(()) }
+    if of_fork != *whole { Err("a fork continues differently from its original".to_string()) } else { Ok(()) }
 }
 
 fn round_trips(environment: &dyn Environment, script: &Script<'_>) -> Result<(), String> {
     for text in script.turns {
         let turn = environment.format().parse(text);
         if turn.message().content != *text {
-            return Err(format!("the message of `{text}` holds another text"));
+            return Err(format!("the message of `{text}` holds different text"));
         }
         for call in turn.calls.iter().flatten() {
             if environment.format().parse(&environment.format().render(call)).calls != [Ok(call.clone())] {
-                return Err(format!("`{call:?}` is not read back as it was rendered"));
+                return Err(format!("`{call:?}` does not parse back from its rendering"));
             }
         }
     }

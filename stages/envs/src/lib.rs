@@ -1,9 +1,10 @@
-//! What a model acts on: tools, sandboxed workers, environments, tool-call formats, verifiers, rewards.
+//! What a model acts on: tools, environments, tool-call formats, verifiers and rewards.
 //!
-//! Why so: an agent's world must be exact and repeatable, so that two runs of one digest see the same tool results. Tools run
-//! for real, never pasted from an answer; untrusted programs run in processes of their own. Every part is one file and one line
-//! in its room's `registry.rs`. Refuses: tensors, tokens (a turn is text here), wall-clock times in results (a time limit ends
-//! an episode as an infrastructure failure), and ambient chance.
+//! Everything here is deterministic: the same episode sees the same tool results in every run. Tools really run, and
+//! untrusted programs run in processes of their own. A turn is text, never tokens. Results hold no wall-clock times; an
+//! episode that hits a time limit is an infrastructure failure.
+
+#![warn(missing_docs)]
 
 pub mod calls;
 pub mod conformance;

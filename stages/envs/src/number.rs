@@ -1,12 +1,11 @@
-//! Exact rational numbers with 128-bit parts: the arithmetic of the calculator and of numeric verifiers.
+//! Exact rational arithmetic for the calculator and the numeric verifiers: `0.1 + 0.2` is `0.3`.
 //!
-//! Why so: `0.1+0.2` must be 0.3 when an answer is compared, and a sum of decimals must not depend on its order. Refuses: numbers
-//! that need more than 38 digits above or below the line (an error, never a rounded result).
+//! Numerator and denominator are 128-bit integers; a result that needs more than 38 digits is an error, never rounded.
 
 use std::cmp::Ordering;
 use std::fmt;
 
-/// A reduced fraction; the denominator is positive.
+/// A reduced fraction with a positive denominator. Operations return `None` on overflow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Number {
     over: i128,
@@ -21,13 +20,16 @@ fn gcd(mut a: u128, mut b: u128) -> u128 {
 }
 
 impl Number {
+    /// 0.
     pub const ZERO: Self = Self { over: 0, under: 1 };
+    /// 1.
     pub const ONE: Self = Self { over: 1, under: 1 };
 
+    /// A whole number.
     pub fn integer(value: i128) -> Self {
         Self { over: value, under: 1 }
     }
-    /// `over / under`; none if `under` is 0 or a part does not fit.
+    /// `over / under`, reduced; `None` if `under` is 0.
     pub fn ratio(over: i128, under: i128) -> Option<Self> {
         if under == 0 {
             return None;
@@ -40,42 +42,50 @@ impl Number {
             Some(Self { over: over.checked_neg()?, under: under.checked_neg()? })
         }
     }
+    /// The numerator, with the sign.
     pub fn numerator(self) -> i128 {
         self.over
     }
+    /// The denominator, at least 1.
     pub fn denominator(self) -> i128 {
         self.under
     }
+    /// Whether the denominator is 1.
     pub fn is_integer(self) -> bool {
         self.under == 1
     }
+    /// Whether the value is 0.
     pub fn is_zero(self) -> bool {
         self.over == 0
     }
+    /// `-self`.
     pub fn negate(self) -> Option<Self> {
         Some(Self { over: self.over.checked_neg()?, under: self.under })
     }
-    #[expect(clippy::should_implement_trait, reason = "none beyond 38 digits, which `std::ops::Add` cannot say")]
+    /// `self + other`.
+    #[expect(clippy::should_implement_trait, reason = "`std::ops::Add` cannot report overflow")]
     pub fn add(self, other: Self) -> Option<Self> {
         let common = i128::try_from(gcd(self.under.unsigned_abs(), other.under.unsigned_abs())).ok()?;
         let (a, b) = (other.under / common, self.under / common);
         let over = self.over.checked_mul(a)?.checked_add(other.over.checked_mul(b)?)?;
         Self::ratio(over, self.under.checked_mul(a)?)
     }
+    /// `self - other`.
     pub fn subtract(self, other: Self) -> Option<Self> {
         self.add(other.negate()?)
     }
+    /// `self · other`.
     pub fn multiply(self, other: Self) -> Option<Self> {
-        // Reduced crosswise first, so that a product fits whenever its reduced form does.
+        // Reducing crosswise first makes the product fit whenever its reduced form does.
         let left = Self::ratio(self.over, other.under)?;
         let right = Self::ratio(other.over, self.under)?;
         Self::ratio(left.over.checked_mul(right.over)?, left.under.checked_mul(right.under)?)
     }
-    /// None on division by zero, too; ask [`Number::is_zero`] first to tell the two apart.
+    /// `self / other`; also `None` on division by zero, which [`Number::is_zero`] tells apart.
     pub fn divide(self, other: Self) -> Option<Self> {
         self.multiply(Self::ratio(other.under, other.over)?)
     }
-    /// The largest integer not above.
+    /// The largest integer ≤ `self`.
     pub fn floor(self) -> Self {
         Self::integer(self.over.div_euclid(self.under))
     }
@@ -96,7 +106,7 @@ impl Number {
         let exponent = u32::try_from(exponent).ok().filter(|e| *e <= 127)?;
         Some(Self { over: base.over.checked_pow(exponent)?, under: base.under.checked_pow(exponent)? })
     }
-    /// A decimal literal: digits with at most one point, `_` between digits, an optional exponent (`1.5e3`), an optional sign.
+    /// Parses a decimal literal: an optional sign, digits with at most one point, an optional exponent (`1.5e3`).
     pub fn parse(text: &str) -> Option<Self> {
         let (sign, text) = match text.strip_prefix('-') {
             Some(rest) => (-1, rest),
@@ -130,7 +140,7 @@ impl Number {
         }
         self.decimal(40).parse().unwrap_or(f64::NAN)
     }
-    /// Decimal digits by long division, cut after `places` places.
+    /// Decimal digits by long division, truncated after `places` places.
     fn decimal(self, places: usize) -> String {
         let (over, under) = (self.over.unsigned_abs(), self.under.unsigned_abs());
         let mut text = format!("{}{}", if self.over < 0 { "-" } else { "" }, over / under);
@@ -159,7 +169,8 @@ impl PartialOrd for Number {
     }
 }
 
-/// Integers and decimals of up to 15 places in full; anything longer as the shortest text of its nearest float, like Python's.
+/// Integers and decimals of up to 15 places in full; anything longer as the shortest text of the nearest float, as in
+/// Python.
 impl fmt::Display for Number {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let terminates = {
@@ -199,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn bad_literals_and_overflow_are_refused() {
+    fn bad_literals_and_overflow_are_errors() {
         for text in ["", ".", "1.2.3", "1a", "--1", "1e", "1e99", "9".repeat(50).as_str()] {
             assert_eq!(Number::parse(text), None, "{text}");
         }

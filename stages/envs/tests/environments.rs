@@ -1,4 +1,4 @@
-//! Environments with their tools: the conformance suite, the dialogue's rules, and generated problems run for real.
+//! Environments with their tools: the conformance suite, dialogue rules, and generated problems run for real.
 
 mod kit;
 
@@ -39,7 +39,7 @@ fn play(environment: &dyn Environment, turns: &[&str]) -> (Vec<Message>, Outcome
     panic!("the episode goes on");
 }
 
-/// Options of an environment, and an agent that solves a problem with them.
+/// An environment's options and an agent that solves a problem with them.
 struct Case {
     options: Value,
     problem: Problem,
@@ -58,7 +58,7 @@ impl Case {
     }
 }
 
-/// With every tool and format that makes a difference. None = the environment has not been shown to conform.
+/// Test cases for each tool and format that makes a difference; empty for an environment without a script.
 fn cases(kind: &str) -> Vec<Case> {
     match kind {
         "countdown" => countdown(),
@@ -88,10 +88,10 @@ fn cases(kind: &str) -> Vec<Case> {
 }
 
 #[test]
-fn every_environment_conforms_with_every_tool_and_format() {
+fn every_environment_passes_conformance() {
     for kind in environments::registry::kinds().names() {
         let cases = cases(kind);
-        assert!(!cases.is_empty(), "`{kind}` has no script: give it one in `cases`");
+        assert!(!cases.is_empty(), "`{kind}` has no script: add one to `cases`");
         for Case { options, problem, turns, disturbance } in cases {
             let turns: Vec<&str> = turns.iter().map(String::as_str).collect();
             let script = Script { problem: &problem, turns: &turns, disturbance: &disturbance };
@@ -112,7 +112,8 @@ fn with_calculator(options: Value) -> Case {
 fn with_both(options: Value) -> Case {
     let turns = [
         "<tool_call>\n{\"name\": \"python\", \"arguments\": {\"code\": \"x=19\"}}\n</tool_call>",
-        "<tool_call>{\"name\": \"python\", \"arguments\": {\"code\": \"x*2\"}}</tool_call><tool_call>{\"name\": \"calculator\", \"arguments\": {\"expression\": \"19*2\"}}</tool_call>",
+        "<tool_call>{\"name\": \"python\", \"arguments\": {\"code\": \"x*2\"}}</tool_call><tool_call>{\"name\": \
+         \"calculator\", \"arguments\": {\"expression\": \"19*2\"}}</tool_call>",
         "so\n#### 38",
     ];
     let disturbance = "<tool_call>{\"name\": \"python\", \"arguments\": {\"code\": \"x=0\"}}</tool_call>";
@@ -142,15 +143,17 @@ fn grid_world() -> Vec<Case> {
 fn function_calling() -> Vec<Case> {
     let gold = r#"[{"name":"b","arguments":{}},{"name":"a","arguments":{"x":1}}]"#;
     let problem = Problem { verifier: format!(r#"{{"kind":"calls","gold":{gold}}}"#), ..problem(gold) };
-    let toolrl = "<think> both </think>\n<tool_call>\n{\"name\": \"a\", \"parameters\": {\"x\": 1}}\n{\"name\": \"b\", \"parameters\": {}}\n</tool_call>";
-    let hermes = "<tool_call>{\"name\": \"a\", \"arguments\": {\"x\": 1}}</tool_call><tool_call>{\"name\": \"b\", \"arguments\": {}}</tool_call>";
+    let toolrl = "<think> both </think>\n<tool_call>\n{\"name\": \"a\", \"parameters\": {\"x\": 1}}\n{\"name\": \"b\", \
+     \"parameters\": {}}\n</tool_call>";
+    let hermes = "<tool_call>{\"name\": \"a\", \"arguments\": {\"x\": 1}}</tool_call><tool_call>{\"name\": \"b\", \
+     \"arguments\": {}}</tool_call>";
     let case = |(format, text): (&str, &str)| {
         Case::new(json!({"kind": "function-calling", "format": format}), problem.clone(), &[text], text)
     };
     [("toolrl", toolrl), ("hermes", hermes)].map(case).into()
 }
 
-/// Calls and words.
+/// An episode of calls and words.
 fn customer_service() -> Case {
     let call = |name: &str, arguments: Value| {
         format!("<tool_call>\n{}\n</tool_call>", json!({"name": name, "arguments": arguments}))
@@ -158,7 +161,8 @@ fn customer_service() -> Case {
     let cancel = |reason: &str| call("cancel_pending_order", json!({"order_id": "#W1000001", "reason": reason}));
     let task = json!({
         "user": {"reason": "Please cancel #W1000001.", "known": "I am Ada Moss, ada.moss@example.com."},
-        "actions": [{"name": "cancel_pending_order", "arguments": {"order_id": "#W1000001", "reason": "no longer needed"}}],
+        "actions": [{"name": "cancel_pending_order", "arguments": {"order_id": "#W1000001",
+            "reason": "no longer needed"}}],
         "communicate": ["47"],
     });
     let problem = Problem { verifier: json!({"kind": "text", "task": task}).to_string(), ..problem("resolved") };
@@ -177,7 +181,7 @@ fn customer_service() -> Case {
     Case::new(json!({"kind": "customer-service"}), problem, &turns, &other)
 }
 
-/// A generated question, and its demonstration with a mistake.
+/// A generated question with its mistaken demonstration as the script.
 fn questions(kind: &str, format: &str, level: u32, other: Value) -> Case {
     let options = json!({"kind": kind, "format": format});
     let environment = environment(options.clone());
@@ -196,7 +200,7 @@ fn grid() -> Problem {
 }
 
 #[test]
-fn the_world_says_when_the_goal_is_reached_and_nobody_else_can() {
+fn only_the_grid_decides_when_the_goal_is_reached() {
     let environment = environment(json!({"kind": "grid-world", "max_turns": 12}));
     let walk = |turns: &[&str]| {
         let mut episode = environment.start(&grid(), 0).unwrap();
@@ -205,7 +209,7 @@ fn the_world_says_when_the_goal_is_reached_and_nobody_else_can() {
             match episode.step(&environment.format().parse(text)).unwrap() {
                 Step::Observe(o) => seen.extend(o.messages.into_iter().map(|m| m.content)),
                 Step::Done(outcome) => return (seen, Some(outcome)),
-                Step::Pending => panic!("a world answers at once"),
+                Step::Pending => panic!("the grid answers at once"),
             }
         }
         (seen, None)
@@ -232,7 +236,7 @@ fn the_world_says_when_the_goal_is_reached_and_nobody_else_can() {
 }
 
 #[test]
-fn every_generator_holds_its_promises() {
+fn every_generator_passes_conformance() {
     let kinds = environments::registry::generating();
     assert!(
         ["countdown", "function-calling", "grid-world", "word-problems"].iter().all(|kind| kinds.contains(kind)),
@@ -270,7 +274,7 @@ fn the_prompt_has_a_system_message_only_on_request() {
 }
 
 #[test]
-fn every_way_an_episode_can_end() {
+fn episodes_end_in_every_way() {
     let environment = environment(
         json!({"kind": "word-problems", "max_turns": 3, "max_tool_calls": 2, "limits": {"time_millis": 100}}),
     );
@@ -303,12 +307,13 @@ fn every_way_an_episode_can_end() {
 }
 
 #[test]
-fn the_agent_sees_what_was_wrong_with_its_call() {
+fn agent_sees_what_is_wrong_with_its_call() {
     let environment = environment(json!({"kind": "math-problems", "tools": ["python"], "format": "hermes"}));
     let (messages, outcome) = play(
         &*environment,
         &[
-            "<tool_call>{</tool_call><tool_call>{\"name\": \"abacus\", \"arguments\": {}}</tool_call><tool_call>{\"name\": \"python\", \"arguments\": {\"code\": \"19\"}}</tool_call>",
+            "<tool_call>{</tool_call><tool_call>{\"name\": \"abacus\", \"arguments\": {}}</tool_call>\
+             <tool_call>{\"name\": \"python\", \"arguments\": {\"code\": \"19\"}}</tool_call>",
             "19",
         ],
     );
@@ -319,7 +324,7 @@ fn the_agent_sees_what_was_wrong_with_its_call() {
     assert_eq!((outcome.tool_calls, outcome.tool_errors), (3, 2));
 }
 
-/// The reference of every generated problem, and its mistakes, each of which the real interpreter reports.
+/// The real interpreter runs the reference of every generated problem and reports each of its mistakes.
 #[test]
 fn generated_programs_run_as_they_claim() {
     let host = host(2);
@@ -329,7 +334,7 @@ fn generated_programs_run_as_they_claim() {
         for index in 0..400 {
             let generated = generate(level, index, &chance);
             let answer = &generated.problem.answer;
-            // A session of its own for each, as in an episode.
+            // Each gets its own session, as in an episode.
             if index % 8 == 0 {
                 s = session(&host, &limits());
                 for attempt in generated.attempts(1.0, &chance.child("attempt", &[u64::from(level), index])) {
@@ -349,9 +354,9 @@ fn generated_programs_run_as_they_claim() {
     }
 }
 
-/// What a demonstration that only a wrong result gives away would teach is a wrong program and an unprompted second one.
+/// If only the result gave a mistake away, a demonstration would teach a wrong program and an unprompted second one.
 #[test]
-fn every_mistake_in_a_word_problem_is_an_error_of_the_tool() {
+fn word_problem_mistakes_are_tool_errors() {
     let environment = environment(json!({"kind": "word-problems"}));
     let generator = environment.generator().unwrap();
     let chance = Chance::new(8);

@@ -1,4 +1,4 @@
-//! The python tool in real worker processes: what programs return, and what happens when they or their workers misbehave.
+//! The python tool in real worker processes: what programs return, and what happens when programs or workers misbehave.
 
 mod kit;
 
@@ -62,7 +62,7 @@ fn errors_are_one_line_and_keep_the_session() {
 }
 
 #[test]
-fn arguments_that_do_not_fit_are_told_to_the_agent() {
+fn agent_sees_errors_for_bad_arguments() {
     let mut s = session(&host(1), &limits());
     for arguments in
         [serde_json::json!({}), serde_json::json!({"code": 3}), serde_json::json!({"code": "x".repeat(70_000)})]
@@ -73,7 +73,7 @@ fn arguments_that_do_not_fit_are_told_to_the_agent() {
 }
 
 #[test]
-fn an_endless_loop_times_out_and_leaves_the_session_as_before() {
+fn endless_loop_times_out_and_leaves_the_session_unchanged() {
     let mut s = session(&host(1), &ToolLimits { time_millis: 200, ..limits() });
     ask(&mut *s, "x=5");
     let result = ask(&mut *s, "x=6\nwhile True:\n    x+=1");
@@ -84,7 +84,7 @@ fn an_endless_loop_times_out_and_leaves_the_session_as_before() {
 }
 
 #[test]
-fn endless_allocation_is_the_programs_own_fault_and_neighbors_survive() {
+fn endless_allocation_is_a_tool_error_and_neighbors_survive() {
     let host = host(1);
     let roomy = ToolLimits { time_millis: 60_000, memory_bytes: 96 << 20, ..limits() };
     let mut good = session(&host, &roomy);
@@ -118,7 +118,7 @@ fn deep_recursion_and_deep_nesting_are_errors() {
 }
 
 #[test]
-fn an_output_flood_is_cut_and_named() {
+fn output_flood_is_cut_and_reported() {
     let mut s = session(&host(1), &ToolLimits { output_bytes: 64, ..limits() });
     let result = ask(&mut *s, "for i in range(10000):\n    print('line', i)");
     assert!(result.error && text(&result).len() < 150, "{result:?}");
@@ -130,7 +130,7 @@ fn an_output_flood_is_cut_and_named() {
 }
 
 #[test]
-fn a_fork_has_the_past_and_its_own_future() {
+fn a_fork_shares_only_the_past() {
     let host = host(2);
     let mut original = session(&host, &limits());
     ask(&mut *original, "x=[1]\ndef f():\n    return x");
@@ -151,7 +151,7 @@ fn kill(pid: u32) {
 }
 
 #[test]
-fn sessions_outlive_a_worker_that_is_killed_from_outside() {
+fn sessions_survive_a_killed_worker() {
     let host = host(1);
     let mut sessions: Vec<Box<dyn ToolSession>> = (0..20).map(|_| session(&host, &limits())).collect();
     for (i, s) in sessions.iter_mut().enumerate() {
@@ -166,7 +166,7 @@ fn sessions_outlive_a_worker_that_is_killed_from_outside() {
 }
 
 #[test]
-fn a_kill_in_the_middle_of_calls_loses_none() {
+fn killing_a_worker_during_calls_loses_none() {
     let host = host(1);
     let mut sessions: Vec<Box<dyn ToolSession>> =
         (0..8).map(|_| session(&host, &ToolLimits { time_millis: 20_000, ..limits() })).collect();
@@ -183,7 +183,7 @@ fn a_kill_in_the_middle_of_calls_loses_none() {
 }
 
 #[test]
-fn a_batch_with_a_bad_call_blames_that_call_alone() {
+fn only_the_bad_call_of_a_batch_is_blamed() {
     let host = host(1);
     let tight = ToolLimits { time_millis: 60_000, memory_bytes: 96 << 20, ..limits() };
     let mut sessions: Vec<Box<dyn ToolSession>> = (0..12).map(|_| session(&host, &tight)).collect();
@@ -257,7 +257,7 @@ fn a_worker_that_cannot_start_is_an_infrastructure_failure() {
 }
 
 #[test]
-fn a_worker_ends_with_its_input_and_refuses_garbage() {
+fn worker_ends_with_its_input_and_rejects_garbage() {
     let worker = || std::process::Command::new(env!("CARGO_BIN_EXE_trainyard-tool-worker"));
     let output = worker().stdin(Stdio::null()).output().unwrap();
     assert_eq!(output.status.code(), Some(0));

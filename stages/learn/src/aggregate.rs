@@ -1,8 +1,7 @@
-//! From token losses to one number: the four aggregations, as weights.
+//! Aggregation: how token losses become one loss.
 //!
-//! Why so: every form in use is linear in the token losses, so it is a weight per token, computed once for the whole minibatch
-//! before it is cut into micro-batches; micro-batching then changes nothing. Refuses: hidden constants; the 1e-8 of the sequence
-//! mean is [`EPSILON`].
+//! Every form in use is linear in the token losses, so it is a weight per token. Weights are computed once for the
+//! whole minibatch, before it is cut into micro-batches, so micro-batching changes nothing.
 
 use crate::batch::Grid;
 use schemars::JsonSchema;
@@ -11,23 +10,23 @@ use serde::{Deserialize, Serialize};
 /// Added to a sequence's token count in `sequence_mean_token_mean`.
 pub const EPSILON: f64 = 1e-8;
 
-/// How token losses become one loss. n_i = tokens in the loss of sequence i, B = sequences with n_i > 0.
+/// How token losses become one loss. n_i = tokens in the loss of sequence i, B = number of sequences with n_i > 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Aggregate {
-    /// Σ loss / Σ n_i: every token counts the same (DAPO, 2503.14476).
+    /// Σ loss / Σ n_i: every token counts equally (DAPO, 2503.14476).
     #[default]
     TokenMean,
     /// Σ_i (Σ_t loss) / B.
     SequenceMeanTokenSum,
-    /// Σ_i (Σ_t loss / (n_i + 1e-8)) / B: every sequence counts the same (GRPO, 2402.03300).
+    /// Σ_i (Σ_t loss / (n_i + 1e-8)) / B: every sequence counts equally (GRPO, 2402.03300).
     SequenceMeanTokenMean,
-    /// Σ loss / (T·B), T = the longest row, or the given horizon (Dr.GRPO, 2503.20783).
+    /// Σ loss / (T·B), with T = the longest row or the given horizon (Dr.GRPO, 2503.20783).
     SequenceMeanTokenSumNorm,
 }
 
 impl Aggregate {
-    /// Weights of the shape of `mask`, 0 where it is false. `horizon` replaces T.
+    /// Weights in the shape of `mask`, 0 where it is false. `horizon` replaces T.
     pub fn weights(self, mask: &[Vec<bool>], horizon: Option<usize>) -> Grid {
         let counts: Vec<f64> = mask.iter().map(|row| row.iter().filter(|m| **m).count() as f64).collect();
         let tokens: f64 = counts.iter().sum();
@@ -56,7 +55,7 @@ mod tests {
     }
 
     #[test]
-    fn weights_by_hand() {
+    fn weights_match_hand_computation() {
         assert!((sum(Aggregate::TokenMean, None) - 1.0).abs() < 1e-12);
         assert!((sum(Aggregate::SequenceMeanTokenSum, None) - 2.0).abs() < 1e-12);
         assert!((sum(Aggregate::SequenceMeanTokenMean, None) - 1.0).abs() < 1e-7);
@@ -65,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn a_batch_without_tokens_weighs_nothing() {
+    fn batch_without_tokens_has_zero_weights() {
         assert_eq!(Aggregate::TokenMean.weights(&[vec![false, false]], None), vec![vec![0.0, 0.0]]);
     }
 }

@@ -1,10 +1,9 @@
-//! The pure mathematics of agentic reinforcement learning, on slices of f64: advantages, loss terms, filters, curricula, rollout
-//! strategies, replay, statistics.
+//! The mathematics of agentic reinforcement learning on slices of `f64`: advantages, loss terms, filters, curricula,
+//! rollout strategies, replay and evaluation statistics.
 //!
-//! Why so: a published method is a composition of small named parts (`compose`), the loop in `trainyard-train` knows only the
-//! traits of [`part`], and every formula can be checked against stored vectors (`parity`) and by finite differences, because
-//! nothing here touches a tensor. Adding a part is one file and one line in [`registry`]. Refuses: candle, files, clocks, ambient
-//! chance.
+//! A published method is a composition of small named parts ([`compose`]); the training loop in `trainyard-train` knows
+//! only the traits of [`part`]. No tensors are needed because loss terms return their own gradients, so every formula
+//! can be checked against stored vectors ([`parity`]) and finite differences.
 
 pub mod advantages;
 pub mod aggregate;

@@ -1,9 +1,8 @@
-//! Recomputes stored vectors of algorithms and reports the largest error of each case.
+//! Recomputes stored vectors of algorithms and reports the largest error of each case: the strongest proof that a
+//! formula is the published one is agreement with another implementation in float64, gradients included.
 //!
-//! Why so: the strongest proof that a formula is the published one is to agree with another implementation's numbers in float64,
-//! gradients included. A file is `{cases: [{kind, name, inputs, config, expected}]}` with all lists `[sequence][token]`; per-token
-//! values are compared where `mask` is 1, `kl` everywhere. Refuses: cases of parts that this build lacks; they are reported as not
-//! covered, never as passed.
+//! A file is `{cases: [{kind, name, inputs, config, expected}]}` with all lists `[sequence][token]`. Per-token values
+//! are compared where `mask` is 1, `kl` everywhere. Cases of parts that this build lacks are reported as not covered.
 
 use crate::advantages::discounted_return::returns;
 use crate::advantages::group::{Center, Scale};
@@ -20,26 +19,31 @@ use std::collections::BTreeMap;
 use trainyard_core::error::Context as _;
 use trainyard_core::{Error, Result};
 
-/// A case agrees when its largest error is at most this, relative or absolute.
+/// A case agrees if its largest error, relative or absolute, is at most this.
 pub const TOLERANCE: f64 = 1e-9;
 
 /// The outcome of one case.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Case {
+    /// Position in the file, from 0.
     pub index: usize,
+    /// `advantage`, `loss`, `kl` or `value`.
     pub kind: String,
+    /// Name of the formula in the file.
     pub name: String,
-    /// Largest error over all expected values: the smaller of relative and absolute. None = this build has no such part.
+    /// Largest error over all expected values, each the smaller of relative and absolute error. `None` = not covered by
+    /// this build.
     pub largest_error: Option<f64>,
 }
 
 impl Case {
+    /// Whether the case is covered and within [`TOLERANCE`].
     pub fn agrees(&self) -> bool {
         self.largest_error.is_some_and(|e| e <= TOLERANCE)
     }
 }
 
-/// Recomputes every case of a file's text. Errors: data, when the file is not of this format.
+/// Recomputes every case of a file's text. Fails with kind `data` if the file is not in this format.
 pub fn check(text: &str) -> Result<Vec<Case>> {
     let file: Value = serde_json::from_str(text).map_err(|e| Error::data(format!("not a JSON file: {e}")))?;
     let cases = file["cases"].as_array().ok_or_else(|| Error::data("the file has no list `cases`"))?;
@@ -85,7 +89,7 @@ fn advantage(name: &str, case: &Value) -> Result<Option<Found>> {
     .map(Some)
 }
 
-/// Forms whose input is a reward per rollout and its group.
+/// Forms that take a reward per rollout and its group.
 fn grouped(mut part: Box<dyn Advantage>, whiten: bool, case: &Value) -> Result<Found> {
     let (batch, order) = batch(case)?;
     let mut values = part.assign(&batch);
@@ -99,7 +103,7 @@ fn grouped(mut part: Box<dyn Advantage>, whiten: bool, case: &Value) -> Result<F
     Ok(BTreeMap::from([("advantages", rows)]))
 }
 
-/// Forms whose input is a reward per token; both are whitened.
+/// Forms that take a reward per token; both are whitened.
 fn by_token(name: &str, case: &Value) -> Result<Found> {
     let number =
         |key: &str| case["config"][key].as_f64().ok_or_else(|| Error::data(format!("config `{key}` is missing")));
@@ -124,7 +128,7 @@ fn by_token(name: &str, case: &Value) -> Result<Found> {
     Ok(BTreeMap::from([("advantages", advantages), ("returns", returns)]))
 }
 
-/// The rollouts of a case by group, and the row of each in the file.
+/// The rollouts of a case by group, and the file's row of each.
 fn batch(case: &Value) -> Result<(Batch, Vec<usize>)> {
     let group: Vec<u64> = list(&case["inputs"]["group"], "group")?.iter().map(|g| *g as u64).collect();
     let rewards = list(&case["inputs"]["reward"], "reward")?;
@@ -163,7 +167,7 @@ fn loss(name: &str, case: &Value) -> Result<Option<Found>> {
         logprobs: grid(&inputs["logprobs"], "logprobs")?,
         old_logprobs: grid(&inputs["old_logprobs"], "old_logprobs")?,
         advantages: grid(&inputs["advantages"], "advantages")?,
-        // The geometric mean is a mean over sequences whatever the file's aggregation says.
+        // The geometric mean is a mean over sequences, whatever aggregation the file names.
         weights: if name == "geo_mean" { equal_sequences(&mask) } else { aggregate(config)?.weights(&mask, None) },
         correction,
         mask,
@@ -173,7 +177,7 @@ fn loss(name: &str, case: &Value) -> Result<Option<Found>> {
     Ok(Some(BTreeMap::from([("loss", vec![vec![term.loss]]), ("grad_logprobs", term.d_logprobs)])))
 }
 
-/// Weights whose sum is 1/B for every sequence.
+/// Weights that sum to 1/B for every sequence.
 fn equal_sequences(mask: &[Vec<bool>]) -> Grid {
     let count = |row: &Vec<bool>| row.iter().filter(|m| **m).count() as f64;
     mask.iter()
@@ -234,7 +238,7 @@ fn kl(name: &str, case: &Value) -> Result<Option<Found>> {
     Ok(Some(BTreeMap::from([("kl", of(|v| v.0)), ("grad_logprobs", of(|v| v.1))])))
 }
 
-/// Largest error over the expected lists that we computed; a list that is expected but was not computed is an error.
+/// The largest error over all expected lists. A list that was not computed is an error.
 fn compare(found: &Found, case: &Value, everywhere: bool) -> Result<f64> {
     let expected = case["expected"].as_object().ok_or_else(|| Error::data("`expected` is missing"))?;
     let mask = if everywhere { None } else { Some(mask(case)?) };
@@ -248,7 +252,7 @@ fn compare(found: &Found, case: &Value, everywhere: bool) -> Result<f64> {
         }
         let want = grid(want, key)?;
         if want.len() != have.len() || want.iter().zip(have).any(|(w, h)| w.len() != h.len()) {
-            return Err(Error::data(format!("`{key}` has another shape than its inputs")));
+            return Err(Error::data(format!("`{key}` differs in shape from its inputs")));
         }
         for (i, (w, h)) in want.iter().zip(have).enumerate() {
             for t in 0..w.len() {
@@ -272,10 +276,7 @@ fn mask(case: &Value) -> Result<Vec<Vec<bool>>> {
 
 fn list(value: &Value, name: &str) -> Result<Vec<f64>> {
     let items = value.as_array().ok_or_else(|| Error::data(format!("`{name}` is not a list")))?;
-    items
-        .iter()
-        .map(|v| v.as_f64().ok_or_else(|| Error::data(format!("`{name}` holds something that is no number"))))
-        .collect()
+    items.iter().map(|v| v.as_f64().ok_or_else(|| Error::data(format!("`{name}` must hold only numbers")))).collect()
 }
 
 fn grid(value: &Value, name: &str) -> Result<Grid> {
@@ -289,9 +290,9 @@ mod tests {
     use std::io::Write as _;
     use std::path::Path;
 
-    /// A few rows each, from the formulas of the papers.
+    /// A few rows each, computed from the papers' formulas outside of this crate.
     #[test]
-    fn numbers_worked_out_apart_from_this_crate_agree() {
+    fn independently_computed_numbers_agree() {
         let cases = check(include_str!("parity_sample.json")).unwrap();
         assert_eq!(cases.len(), 9);
         for case in cases {
@@ -299,11 +300,11 @@ mod tests {
         }
     }
 
-    /// Another implementation's numbers, where `TRAINYARD_TEST_DATA` names a folder that holds them.
+    /// Another implementation's numbers, from the folder in `TRAINYARD_TEST_DATA`.
     #[test]
     fn stored_vectors_agree() {
         let Some(folder) = std::env::var_os("TRAINYARD_TEST_DATA") else {
-            // Past the harness, which keeps to itself what a test that passes prints.
+            // Written past the test harness, which hides what passing tests print.
             let _ =
                 writeln!(std::io::stderr(), "skipped: {}: TRAINYARD_TEST_DATA names no folder of real data", file!());
             return;
@@ -316,8 +317,11 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_number_is_found_and_a_wrong_file_refused() {
-        let text = r#"{"cases": [{"kind": "kl", "name": "kl", "inputs": {"logprobs": [[-1.0]], "ref_logprobs": [[-1.5]]}, "config": {}, "expected": {"kl": [[0.6]]}}]}"#;
+    fn wrong_numbers_are_found_and_wrong_files_rejected() {
+        let text = concat!(
+            r#"{"cases": [{"kind": "kl", "name": "kl", "inputs": {"logprobs": [[-1.0]], "ref_logprobs": [[-1.5]]}, "#,
+            r#""config": {}, "expected": {"kl": [[0.6]]}}]}"#,
+        );
         assert!(!check(text).unwrap()[0].agrees());
         assert!(check("{}").is_err());
         assert!(check(r#"{"cases": [{"kind": "kl"}]}"#).is_err());

@@ -1,7 +1,5 @@
-//! Measured pass rates by level and by problem: what curricula decide on, and what the reports show.
-//!
-//! Why so: promotion must rest on what the policy did, not on a schedule; the counts belong to the loop and are saved with it.
-//! Refuses: estimates; a level that was never tried has no rate.
+//! Measured pass rates by level and by problem, on which curricula decide. The loop keeps the counts and saves them. A
+//! level that was never tried has no rate.
 
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, VecDeque};
@@ -9,11 +7,11 @@ use std::collections::{BTreeMap, VecDeque};
 /// Outcomes kept per level for the recent rate.
 pub const RECENT: usize = 1024;
 
-/// Attempts and passes.
+/// Attempts and passes by level and by problem.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct PassRates {
     levels: BTreeMap<u32, Level>,
-    /// Place in the pool → (attempts, passes).
+    /// Index in the pool → (attempts, passes).
     problems: BTreeMap<usize, (u64, u64)>,
 }
 
@@ -26,7 +24,7 @@ struct Level {
 }
 
 impl PassRates {
-    /// One finished rollout.
+    /// Counts one finished rollout.
     pub fn observe(&mut self, level: u32, problem: usize, passed: bool) {
         let entry = self.levels.entry(level).or_default();
         entry.attempts += 1;
@@ -39,7 +37,7 @@ impl PassRates {
         problem.0 += 1;
         problem.1 += u64::from(passed);
     }
-    /// Share of passes among the last `window` rollouts of a level; none before there were that many.
+    /// Share of passes among the last `window` rollouts of a level; `None` before there were that many.
     pub fn recent(&self, level: u32, window: usize) -> Option<f64> {
         let recent = &self.levels.get(&level)?.recent;
         let window = window.clamp(1, RECENT);
@@ -48,7 +46,7 @@ impl PassRates {
         }
         Some(recent.iter().rev().take(window).map(|&p| f64::from(p)).sum::<f64>() / window as f64)
     }
-    /// As [`Self::recent`], over as many as there are.
+    /// Like [`Self::recent`], over as many rollouts as there are if fewer than `window`.
     pub fn estimate(&self, level: u32, window: usize) -> Option<f64> {
         let have = self.levels.get(&level)?.recent.len();
         if have == 0 { None } else { self.recent(level, window.min(have)) }
@@ -61,7 +59,7 @@ impl PassRates {
     pub fn problem(&self, problem: usize) -> (u64, u64) {
         self.problems.get(&problem).copied().unwrap_or((0, 0))
     }
-    /// Levels that were tried, ascending.
+    /// The levels that were tried, ascending.
     pub fn levels(&self) -> impl Iterator<Item = u32> + '_ {
         self.levels.keys().copied()
     }
@@ -72,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_recent_rate_forgets_and_survives_saving() {
+    fn recent_rate_forgets_and_survives_saving() {
         let mut rates = PassRates::default();
         for i in 0..6 {
             rates.observe(2, 7, i >= 3);

@@ -44,7 +44,7 @@ fn every_part_is_listed_documented_and_has_working_defaults() {
 }
 
 #[test]
-fn unknown_kinds_and_options_are_refused_with_the_valid_names() {
+fn unknown_kinds_and_options_are_rejected_with_the_valid_names() {
     let e = filters().build(&json!({"kind": "overlng"})).err().unwrap();
     assert!(e.message.contains("overlng") && e.help.unwrap().contains("overlong, prefix_entropy, "));
     let e = loss_terms().build(&json!({"kind": "clip", "clip_lw": 0.1})).err().unwrap();
@@ -57,7 +57,7 @@ fn unknown_kinds_and_options_are_refused_with_the_valid_names() {
 }
 
 #[test]
-fn strategies_that_change_how_an_episode_begins_say_so() {
+fn strategies_that_alter_the_start_declare_it() {
     let hints = vec!["a".to_string(), "b".to_string()];
     let pool = Pool {
         problems: vec![PoolProblem { hints, demonstrations: vec![vec![vec![1; 10]]], ..PoolProblem::default() }],
@@ -72,7 +72,7 @@ fn strategies_that_change_how_an_episode_begins_say_so() {
 }
 
 #[test]
-fn parts_without_state_refuse_a_foreign_one() {
+fn stateless_parts_reject_state() {
     let mut part = replays().build(&json!("none")).unwrap();
     part.load(part.save()).unwrap();
     assert!(part.load(json!({"x": 1})).is_err());

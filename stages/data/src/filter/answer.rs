@@ -1,10 +1,9 @@
 //! Rule `answer`: the environment's verifier must accept the row's final answer.
 //!
-//! Why it reads: an imported conversation has its whole last message as answer, because no environment was there to read it; so it is
-//! read here, as the environment reads an agent's last message. An answer that is not the message was read before. Refuses: running
-//! without the problems, because expected answers stand there and nowhere else.
+//! An imported conversation has its whole last message as its answer, because no environment read it. Such answers are
+//! read here, as the environment reads an agent's last message; other answers are taken as they are.
 
-use super::rule::{Judgment, Rule, World};
+use super::rule::{Judgment, Rule, RuleContext};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use trainyard_api::PartOptions;
@@ -20,40 +19,41 @@ pub struct Answer {}
 impl PartOptions for Answer {
     const KIND: &'static str = "answer";
     const SUMMARY: &'static str = "the environment's verifier accepts the final answer";
-    const DOC: &'static str = "Rejects rows whose answer is wrong, missing, or to an unknown problem, and episodes that failed as infrastructure. Needs the input\n\
-        `problems`. Reasons: wrong, no_answer, unknown_problem, infrastructure.";
+    const DOC: &'static str = "Rejects rows whose answer is wrong, missing, or to an unknown problem, and episodes\n\
+        that are infrastructure failures. Needs the input `problems`. Reasons: wrong, no_answer, unknown_problem,\n\
+        infrastructure.";
 }
 
 impl Rule for Answer {
     fn kind(&self) -> &'static str {
         Self::KIND
     }
-    fn judge(&self, rows: &[&Trajectory], world: &World<'_>) -> Result<Vec<Judgment>> {
-        if world.problems.is_empty() {
+    fn judge(&self, rows: &[&Trajectory], context: &RuleContext<'_>) -> Result<Vec<Judgment>> {
+        if context.problems.is_empty() {
             return Err(Error::invalid("no problems to verify answers with")
-                .help("wire input `problems`, or take the rule out of `rules`"));
+                .help("wire input `problems`, or remove the rule from `rules`"));
         }
-        Ok(rows.iter().map(|row| judge(row, world)).collect())
+        Ok(rows.iter().map(|row| judge(row, context)).collect())
     }
 }
 
-fn judge(row: &Trajectory, world: &World<'_>) -> Judgment {
+fn judge(row: &Trajectory, context: &RuleContext<'_>) -> Judgment {
     if row.status == Status::Infrastructure {
         return Judgment::reject("infrastructure", "the episode failed, not the agent");
     }
-    let Some(problem) = world.problems.get(&row.problem_id) else {
+    let Some(problem) = context.problems.get(&row.problem_id) else {
         return Judgment::reject("unknown_problem", row.problem_id.clone());
     };
-    match answer(row, world.environment) {
+    match answer(row, context.environment) {
         None => Judgment::reject("no_answer", ""),
-        Some(answer) if world.environment.verify(problem, &answer) => Judgment::Keep,
+        Some(answer) if context.environment.verify(problem, &answer) => Judgment::Keep,
         Some(answer) => {
             Judgment::reject("wrong", format!("`{}` where `{}` is expected", short(&answer), problem.answer))
         }
     }
 }
 
-/// The row's answer; read by the environment if it is the last message as it stands, where there is something to read.
+/// The row's answer. If it is the whole last message, the environment reads the answer from it where it can.
 fn answer(row: &Trajectory, environment: &dyn Environment) -> Option<String> {
     let answer = row.answer.as_ref()?;
     let whole = row.messages.last().is_some_and(|last| last.content == *answer);
@@ -61,7 +61,7 @@ fn answer(row: &Trajectory, environment: &dyn Environment) -> Option<String> {
     Some(read.unwrap_or_else(|| answer.clone()))
 }
 
-/// At most 60 characters.
+/// At most 60 characters, then an ellipsis.
 fn short(text: &str) -> String {
     let mut out: String = text.chars().take(60).collect();
     if out.len() < text.len() {

@@ -1,9 +1,10 @@
-//! Rule `decontaminate`: no kept row may overlap an evaluation problem. `data/select` asks the same of problems.
+//! Rule `decontaminate`: no kept row may overlap an evaluation problem. `data/select` applies the same test to
+//! problems.
 //!
-//! Why three methods: equal problems, copied stretches and rephrased ones are found by different measures, and each may reject.
-//! Refuses: running without evaluation problems, which would look like a clean bill.
+//! Equal problems, copied passages and rephrasings are found by different methods, each of which may reject. Without
+//! evaluation problems the rule fails, because passing would look like a clean result.
 
-use super::rule::{Judgment, Rule, World, question};
+use super::rule::{Judgment, Rule, RuleContext, question};
 use crate::text::{ngrams, normal};
 use rayon::prelude::*;
 use schemars::JsonSchema;
@@ -19,12 +20,12 @@ use trainyard_tables::{Problem, Trajectory};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Method {
-    /// Template, numbers and question in one form.
+    /// Equal canonical forms, or equal words of the question.
     Canonical,
     /// Any shared 13-gram.
     #[serde(rename = "ngram_13")]
     Ngram13,
-    /// A share of the 8-grams.
+    /// A given share of the 8-grams.
     #[serde(rename = "coverage_8")]
     Coverage8,
 }
@@ -33,9 +34,9 @@ pub enum Method {
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Decontaminate {
-    /// Which overlaps reject. For problems made from templates use `[canonical]` alone.
+    /// Which overlaps reject. For problems generated from templates use `[canonical]` alone.
     pub methods: Vec<Method>,
-    /// The share of 8-grams from which `coverage_8` rejects.
+    /// The share of 8-grams at which `coverage_8` rejects.
     #[schemars(range(min = 0.0, max = 1.0))]
     pub coverage: f64,
 }
@@ -52,16 +53,16 @@ impl PartOptions for Decontaminate {
     const DOC: &'static str = "Each of the `methods` may reject:\n\
         `canonical`: the same problem, by equal canonical forms or equal words of the question;\n\
         `ngram_13`: any 13-gram of an evaluation question or reference occurs in the row (2005.14165);\n\
-        `coverage_8`: at least the share `coverage` of an evaluation question's 8-grams occurs in the row's question, or of the row's in one\n\
-        evaluation question (2411.15124).\n\n\
-        Needs the input `evaluation`. For problems made from templates use `canonical` alone: they share n-grams by construction. Reasons:\n\
-        same_problem, ngram_13, coverage_8.";
+        `coverage_8`: at least the share `coverage` of an evaluation question's 8-grams occurs in the row's question,\n\
+        or of the row's 8-grams in one evaluation question (2411.15124).\n\n\
+        Needs the input `evaluation`. For problems generated from templates use `canonical` alone: they share n-grams\n\
+        by construction. Reasons: same_problem, ngram_13, coverage_8.";
     fn check(&self) -> Vec<OptionProblem> {
         let mut problems = Vec::new();
         if self.methods.is_empty() {
             problems.push(
-                OptionProblem::new("/methods", "no method is named")
-                    .help("use some of: canonical, ngram_13, coverage_8"),
+                OptionProblem::new("/methods", "no methods are listed")
+                    .help("list at least one of: canonical, ngram_13, coverage_8"),
             );
         }
         problems.extend(OptionProblem::outside(
@@ -77,13 +78,14 @@ impl Rule for Decontaminate {
     fn kind(&self) -> &'static str {
         Self::KIND
     }
-    fn judge(&self, rows: &[&Trajectory], world: &World<'_>) -> Result<Vec<Judgment>> {
-        let index = self.index(world.evaluation, "take the rule out of `rules`")?;
-        let judge =
-            |row: &&Trajectory| match self.overlap(&Compared::row(row, world.problems.get(&row.problem_id)), &index) {
-                Some((code, id)) => Judgment::reject(code, format!("as in {id}")),
-                None => Judgment::Keep,
-            };
+    fn judge(&self, rows: &[&Trajectory], context: &RuleContext<'_>) -> Result<Vec<Judgment>> {
+        let index = self.index(context.evaluation, "remove the rule from `rules`")?;
+        let judge = |row: &&Trajectory| match self
+            .overlap(&Compared::row(row, context.problems.get(&row.problem_id)), &index)
+        {
+            Some((code, id)) => Judgment::reject(code, format!("as in {id}")),
+            None => Judgment::Keep,
+        };
         Ok(rows.par_iter().map(judge).collect())
     }
 }
@@ -91,11 +93,11 @@ impl Rule for Decontaminate {
 impl Decontaminate {
     /// Whether each problem overlaps one of `evaluation`.
     pub fn overlapping(&self, problems: &[Problem], evaluation: &[Problem]) -> Result<Vec<bool>> {
-        let index = self.index(evaluation, "leave `decontaminate` out")?;
+        let index = self.index(evaluation, "leave out `decontaminate`")?;
         Ok(problems.par_iter().map(|problem| self.overlap(&Compared::problem(problem), &index).is_some()).collect())
     }
 
-    /// What is wrong with the options.
+    /// The first problem with the options, if any.
     pub fn fault(&self) -> Option<&'static str> {
         let wrong = self.methods.is_empty() || !(self.coverage > 0.0 && self.coverage <= 1.0);
         wrong.then_some("`methods` must not be empty, and `coverage` must be above 0 and at most 1")
@@ -112,7 +114,7 @@ impl Decontaminate {
         }
     }
 
-    /// The first method that objects, as a reason code, and the evaluation problem that it found.
+    /// The reason code of the first method that finds an overlap, and the id of the evaluation problem.
     fn overlap<'a>(&self, compared: &Compared<'_>, index: &Index<'a>) -> Option<(&'static str, &'a str)> {
         self.methods.iter().find_map(|method| match method {
             Method::Canonical => index.canonical(compared).map(|id| ("same_problem", id)),
@@ -122,12 +124,12 @@ impl Decontaminate {
     }
 }
 
-/// What is held against the evaluation problems.
+/// What is compared with the evaluation problems.
 struct Compared<'a> {
-    /// Empty if there is none.
+    /// Empty = unknown.
     canonical: &'a str,
     question: &'a str,
-    /// All that there is to read, the question included.
+    /// All texts, including the question.
     texts: Vec<Cow<'a, str>>,
 }
 
@@ -146,21 +148,21 @@ impl<'a> Compared<'a> {
     }
 }
 
-/// The worked solution without its annotations; empty if there is none.
+/// The worked solution without annotations; empty if there is none.
 fn reference(problem: &Problem) -> String {
     problem.reference.as_deref().map(crate::annotation::plain).unwrap_or_default()
 }
 
-/// Evaluation problems by canonical form, words, and n-grams. Hash maps are only looked up, never walked.
+/// Evaluation problems by canonical form, words and n-grams. Hash maps are only looked up, never iterated.
 struct Index<'a> {
     problems: &'a [Problem],
     canonical: BTreeMap<&'a str, usize>,
     words: BTreeMap<String, usize>,
-    /// 13-gram → the first problem that holds it.
+    /// 13-gram → the first problem that contains it.
     grams_13: HashMap<u64, usize>,
-    /// 8-gram → all problems whose question holds it.
+    /// 8-gram → all problems whose question contains it.
     grams_8: HashMap<u64, Vec<usize>>,
-    /// Distinct 8-grams of each question.
+    /// Number of distinct 8-grams in each question.
     count_8: Vec<usize>,
 }
 

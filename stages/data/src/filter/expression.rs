@@ -1,8 +1,7 @@
-//! Rule `expression`: a SQL expression over the columns of the trajectories, e.g. `tool_errors <= 1 and level < 4`.
-//!
-//! Refuses: expressions that are not true or false for a row (null counts as not true).
+//! Rule `expression`: keeps rows for which a SQL expression over the columns is true, such as
+//! `tool_errors <= 1 and level < 4`.
 
-use super::rule::{Judgment, Rule, World};
+use super::rule::{Judgment, Rule, RuleContext};
 use crate::io;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -10,27 +9,28 @@ use trainyard_api::PartOptions;
 use trainyard_core::Result;
 use trainyard_tables::Trajectory;
 
-/// Keeps the rows for which an expression is true.
+/// Keeps the rows for which an expression is true; null counts as false.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Expression {
-    /// A SQL expression over columns of the trajectories.
+    /// A SQL expression over the columns of trajectories.
     pub keep: String,
 }
 
 impl PartOptions for Expression {
     const KIND: &'static str = "expression";
-    const SUMMARY: &'static str = "a SQL expression over the columns is true";
-    const DOC: &'static str = "Keeps the rows for which the SQL expression `keep` over the columns of the trajectories is true, as in `tool_errors <= 1 and level < 4`; null\n\
-        counts as not true. Reason: not_true.";
+    const SUMMARY: &'static str = "keeps rows for which a SQL expression is true";
+    const DOC: &'static str = "Keeps the rows for which the SQL expression `keep` over the columns of trajectories is\n\
+        true, as in `tool_errors <= 1 and level < 4`. Null counts as false; other values that are not booleans are\n\
+        errors. Reason: not_true.";
 }
 
 impl Rule for Expression {
     fn kind(&self) -> &'static str {
         Self::KIND
     }
-    fn judge(&self, rows: &[&Trajectory], world: &World<'_>) -> Result<Vec<Judgment>> {
-        let mask = io::trajectory_mask(rows, &self.keep, world.scratch)?;
+    fn judge(&self, rows: &[&Trajectory], context: &RuleContext<'_>) -> Result<Vec<Judgment>> {
+        let mask = io::trajectory_mask(rows, &self.keep, context.scratch)?;
         Ok(mask
             .into_iter()
             .map(|keep| if keep { Judgment::Keep } else { Judgment::reject("not_true", self.keep.clone()) })

@@ -1,6 +1,6 @@
-//! Rule `format`: every tool call parses, every call has its result, and the conversation ends with an answer.
+//! Rule `format`: every tool call parses and has a result, and the conversation ends with an answer.
 
-use super::rule::{Judgment, Rule, World};
+use super::rule::{Judgment, Rule, RuleContext};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use trainyard_api::PartOptions;
@@ -8,24 +8,25 @@ use trainyard_core::Result;
 use trainyard_envs::ToolFormat;
 use trainyard_tables::Trajectory;
 
-/// Rejects rows that the environment could not have produced from a well-behaved agent.
+/// Rejects rows that a well-behaved agent could not have produced in the environment.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Format {}
 
 impl PartOptions for Format {
     const KIND: &'static str = "format";
-    const SUMMARY: &'static str = "every call parses and has its result, and the last message answers";
-    const DOC: &'static str = "Rejects rows that the environment could not have produced from a well-behaved agent. Reasons: broken_call, truncated_call, no_result,\n\
-        result_without_call, no_answer.";
+    const SUMMARY: &'static str = "every call parses and has a result, and the last message answers";
+    const DOC: &'static str = "Rejects rows with a tool call that does not parse, a call without a result, or a last\n\
+        message that is not an answer. Reasons: broken_call, truncated_call, no_result, result_without_call,\n\
+        no_answer.";
 }
 
 impl Rule for Format {
     fn kind(&self) -> &'static str {
         Self::KIND
     }
-    fn judge(&self, rows: &[&Trajectory], world: &World<'_>) -> Result<Vec<Judgment>> {
-        let format = world.environment.format();
+    fn judge(&self, rows: &[&Trajectory], context: &RuleContext<'_>) -> Result<Vec<Judgment>> {
+        let format = context.environment.format();
         Ok(rows.iter().map(|row| judge(row, format)).collect())
     }
 }
@@ -57,10 +58,10 @@ fn judge(row: &Trajectory, format: &dyn ToolFormat) -> Judgment {
             }
         }
     }
-    if ended { Judgment::Keep } else { Judgment::reject("no_answer", "the last message is no answer") }
+    if ended { Judgment::Keep } else { Judgment::reject("no_answer", "the last message is not an answer") }
 }
 
-/// Several calls of one turn have several results in a row.
+/// Several calls of one turn have several consecutive results.
 fn after_tool(row: &Trajectory, i: usize) -> bool {
     i > 0 && row.messages[i - 1].role == "tool"
 }

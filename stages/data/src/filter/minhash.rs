@@ -1,9 +1,9 @@
-//! MinHash signatures and locality-sensitive banding (Broder 1997; Leskovec et al., Mining of Massive Datasets, chapter 3).
+//! MinHash signatures with banding (Broder 1997; Leskovec et al., Mining of Massive Datasets, chapter 3).
 //!
-//! A set's signature is, for each of `bands · rows` hash functions, the least hash of its elements; two sets agree in one place
-//! with the chance of their Jaccard similarity s, and share at least one whole band with chance 1 − (1 − s^rows)^bands. With
-//! 16 × 8 that is 0.95 at s = 0.8 and 0.06 at s = 0.5. Hash functions are h_i(x) = high 32 bits of (a_i·x + b_i) with odd a_i
-//! (multiply-add-shift), drawn from fixed counters, so signatures never change. Refuses: nothing; an empty set has no signature.
+//! The signature of a set is the least hash of its elements under each of `bands · rows` hash functions. Two sets with
+//! Jaccard similarity s agree at one position with probability s, and share at least one whole band with probability 1
+//! − (1 − s^rows)^bands; with 16 × 8 that is 0.95 at s = 0.8 and 0.06 at s = 0.5. Hash functions are h_i(x) = high
+//! 32 bits of (a_i·x + b_i) with odd a_i (multiply-add-shift) from fixed counters, so signatures never change.
 
 use crate::hash::{mix, xxh64};
 
@@ -14,13 +14,13 @@ pub struct MinHash {
 }
 
 impl MinHash {
-    /// `bands · rows` hash functions.
+    /// Creates `bands · rows` hash functions.
     pub fn new(bands: usize, rows: usize) -> Self {
         let word = |i: usize, k: u64| mix(xxh64(&(i as u64).to_le_bytes(), k));
         Self { coefficients: (0..bands * rows).map(|i| (word(i, 1) | 1, word(i, 2))).collect(), rows }
     }
 
-    /// The least hash of each function; `None` for an empty set.
+    /// The least hash under each function; `None` for an empty set.
     pub fn signature(&self, set: &[u64]) -> Option<Vec<u32>> {
         if set.is_empty() {
             return None;
@@ -35,7 +35,7 @@ impl MinHash {
         )
     }
 
-    /// One key per band; sets that share a key in the same band are candidates.
+    /// One key per band. Sets that share a key in the same band are candidates.
     pub fn bands(&self, signature: &[u32]) -> Vec<u64> {
         signature
             .chunks(self.rows)
@@ -44,7 +44,7 @@ impl MinHash {
     }
 }
 
-/// |A ∩ B| / |A ∪ B| of two sorted sets without repeats; 0 if both are empty.
+/// |A ∩ B| / |A ∪ B| of two sorted sets without duplicates; 0 if both are empty.
 pub fn jaccard(a: &[u64], b: &[u64]) -> f64 {
     let (mut i, mut j, mut shared) = (0, 0, 0usize);
     while i < a.len() && j < b.len() {
@@ -68,13 +68,13 @@ mod tests {
     use trainyard_core::Chance;
 
     #[test]
-    fn jaccard_by_hand() {
+    fn jaccard_matches_hand_computation() {
         assert_eq!(jaccard(&[1, 2, 3], &[2, 3, 4]), 0.5);
         assert_eq!((jaccard(&[], &[]), jaccard(&[1], &[]), jaccard(&[1], &[1])), (0.0, 0.0, 1.0));
     }
 
     #[test]
-    fn places_agree_as_often_as_sets_overlap() {
+    fn positions_agree_as_often_as_sets_overlap() {
         let minhash = MinHash::new(128, 8);
         let mut draws = Chance::new(9).at("sets", &[]);
         // 300 shared of 500 in the union: s = 0.6.
@@ -85,7 +85,7 @@ mod tests {
         assert!((jaccard(&a, &b) - 0.6).abs() < 1e-12);
         let (x, y) = (minhash.signature(&a).unwrap(), minhash.signature(&b).unwrap());
         let agree = x.iter().zip(&y).filter(|(x, y)| x == y).count() as f64 / x.len() as f64;
-        // 1,024 places: standard error 0.015.
+        // 1,024 positions: standard error 0.015.
         assert!((agree - 0.6).abs() < 0.06, "{agree}");
     }
 
@@ -100,7 +100,10 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn jaccard_is_symmetric_and_counts_sets(a in proptest::collection::btree_set(0u64..30, 0..20), b in proptest::collection::btree_set(0u64..30, 0..20)) {
+        fn jaccard_is_symmetric_and_counts_sets(
+            a in proptest::collection::btree_set(0u64..30, 0..20),
+            b in proptest::collection::btree_set(0u64..30, 0..20),
+        ) {
             let (x, y): (Vec<u64>, Vec<u64>) = (a.iter().copied().collect(), b.iter().copied().collect());
             let union = a.union(&b).count();
             let expected = if union == 0 { 0.0 } else { a.intersection(&b).count() as f64 / union as f64 };

@@ -1,7 +1,5 @@
-//! Stage `data/filter`: rules judge trajectories in order; what is kept, what is rejected and why are three outputs.
-//!
-//! Why so: a row that disappears without a reason cannot be argued with. Each rule is one file, listed in `registry.rs`; every
-//! row keeps its verdicts (rule, keep, reason) up to the rule that rejected it. Refuses: changing a row's content.
+//! Stage `data/filter`: rules judge trajectories in order. Kept rows, rejected rows and a report are outputs; every row
+//! keeps its verdicts (rule, keep, reason) up to the rule that rejected it.
 
 pub mod answer;
 pub mod decontaminate;
@@ -15,7 +13,7 @@ pub mod report;
 pub mod rule;
 pub mod void_turn;
 
-pub use rule::{Judgment, Rule, World};
+pub use rule::{Judgment, Rule, RuleContext};
 
 use crate::io;
 use crate::synthesize::{check_environment, complete_environment, environment};
@@ -33,10 +31,12 @@ use trainyard_tables::{Problem, Trajectory, Verdict};
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Config {
-    /// The rules, in order: `{kind: …}` with the rule's own options, or the bare name of a rule. A row is judged until a rule rejects it.
+    /// The rules, in order: `{kind: …}` with the rule's own options, or the bare name of a rule. A row is judged
+    /// until a rule rejects it.
     #[serde(default = "default_rules")]
     pub rules: Vec<Value>,
-    /// The environment that the rows are from: the rules `format` and `void_turn` read its tool calls, `answer` asks its verifier.
+    /// The environment that the rows are from: the rules `format` and `void_turn` read its tool calls, `answer` asks
+    /// its verifier.
     #[serde(default = "word_problems::default_options")]
     #[schemars(schema_with = "trainyard_envs::environments::registry::schema")]
     pub environment: Value,
@@ -58,7 +58,10 @@ impl Stage for Filter {
     const VERSION: u32 = 2;
     const SUMMARY: &'static str = "Judge trajectories by rules; keep the verdict and reason of every row.";
     const DOC: &'static str = include_str!("filter.md");
-    const EXAMPLE: &'static str = r#"{"trajectories": "${{ stages.demos.demonstrations }}", "problems": "${{ stages.demos.problems }}", "rules": [{"kind": "format"}, {"kind": "exact_duplicates"}]}"#;
+    const EXAMPLE: &'static str = concat!(
+        r#"{"trajectories": "${{ stages.demos.demonstrations }}", "problems": "${{ stages.demos.problems }}", "#,
+        r#""rules": [{"kind": "format"}, {"kind": "exact_duplicates"}]}"#,
+    );
     const MAIN_METRIC: Option<&'static str> = Some("kept");
     const METRICS: &'static [&'static str] = &["rows", "kept", "rejected", "rejected_*"];
 
@@ -71,7 +74,8 @@ impl Stage for Filter {
                     "problems",
                     ArtifactKind::Problems,
                     Many,
-                    "The problems that they solve: expected answers for the rule `answer`, canonical forms for `decontaminate`.",
+                    "The problems that they solve: expected answers for the rule `answer`, canonical forms for\n\
+                     `decontaminate`.",
                 ),
                 port(
                     "evaluation",
@@ -100,8 +104,8 @@ impl Stage for Filter {
     }
 
     fn expand(mut config: Value) -> Result<Value> {
-        // Defaults of parts are written out, so that they are part of the digest. What cannot be completed stays for `check`,
-        // which names its place.
+        // Defaults of parts are written out, so that they are part of the digest. What cannot be completed stays for
+        // `check`, which names its place.
         if let Some(options) = config.as_object_mut() {
             let environment = options.entry("environment").or_insert_with(word_problems::default_options);
             complete_environment(environment);
@@ -135,7 +139,7 @@ impl Stage for Filter {
         let evaluation = io::read_many_problems(context.many("evaluation"))?;
         let environment = environment(&config.environment, context.cpus)?;
         let scratch = context.scratch.clone();
-        let world = World {
+        let world = RuleContext {
             problems: &problems,
             evaluation: &evaluation,
             environment: environment.as_ref(),
@@ -151,9 +155,10 @@ impl Stage for Filter {
     }
 }
 
-/// What one rule did.
+/// How many rows one rule judged and rejected.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Count {
+    /// Kind of the rule.
     pub rule: &'static str,
     /// Rows that reached the rule.
     pub judged: usize,
@@ -162,6 +167,7 @@ pub struct Count {
 }
 
 impl Count {
+    /// Number of rejected rows.
     pub fn rejected(&self) -> usize {
         self.reasons.values().sum()
     }
@@ -173,7 +179,7 @@ fn survives(row: &Trajectory) -> bool {
 }
 
 /// Lets one rule judge all rows that are still kept, and writes its verdicts.
-pub fn apply(rule: &dyn Rule, rows: &mut [Trajectory], world: &World<'_>) -> Result<Count> {
+pub fn apply(rule: &dyn Rule, rows: &mut [Trajectory], world: &RuleContext<'_>) -> Result<Count> {
     let alive: Vec<usize> = (0..rows.len()).filter(|i| survives(&rows[*i])).collect();
     let judged: Vec<&Trajectory> = alive.iter().map(|i| &rows[*i]).collect();
     let judgments = rule.judge(&judged, world).map_err(|e| e.at(format!("rule `{}`", rule.kind())))?;

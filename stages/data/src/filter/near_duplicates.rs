@@ -1,11 +1,11 @@
-//! Rule `near_duplicates`: a row whose word shingles overlap those of an earlier kept row.
+//! Rule `near_duplicates`: rejects a row whose word shingles overlap those of an earlier kept row.
 //!
-//! Signatures are made in parallel; then rows are taken in order, and each is compared with the earlier kept rows that share a
-//! band (see [`super::minhash`]) by their exact Jaccard similarity. So banding can miss a pair, but nothing below the threshold
-//! is ever rejected, and a row is only rejected for one that stays. Refuses: thresholds outside (0, 1].
+//! Each row is compared with the earlier kept rows that share a band with it ([`super::minhash`]) by exact Jaccard
+//! similarity. Banding can miss a pair, but nothing below the threshold is rejected, and the row it resembles is always
+//! kept.
 
 use super::minhash::{MinHash, jaccard};
-use super::rule::{Judgment, Part, Rule, World};
+use super::rule::{ComparedText, Judgment, Rule, RuleContext};
 use crate::text::shingles;
 use rayon::prelude::*;
 use schemars::JsonSchema;
@@ -16,29 +16,29 @@ use trainyard_api::PartOptions;
 use trainyard_core::{OptionProblem, Result};
 use trainyard_tables::Trajectory;
 
-/// Rejects rows that are nearly a repetition of an earlier one.
+/// Rejects rows that nearly repeat an earlier kept row.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct NearDuplicates {
-    /// The text that is compared.
-    pub on: Part,
+    /// The text to compare: `conversation` or `question`.
+    pub on: ComparedText,
     /// Words per shingle.
     #[schemars(range(min = 1, max = 50))]
     pub ngram: usize,
-    /// The least Jaccard similarity of the shingle sets that counts as a near duplicate.
+    /// Jaccard similarity of the shingle sets at which a row counts as a near duplicate.
     #[schemars(range(min = 0.0, max = 1.0))]
     pub threshold: f64,
-    /// Bands of the signature; more find more.
+    /// Bands of the signature; more bands miss fewer pairs.
     #[schemars(range(min = 1, max = 256))]
     pub bands: usize,
-    /// Hash functions per band; more are stricter.
+    /// Hash functions per band; more give fewer candidates.
     #[schemars(range(min = 1, max = 64))]
     pub rows: usize,
 }
 
 impl Default for NearDuplicates {
     fn default() -> Self {
-        Self { on: Part::Conversation, ngram: 5, threshold: 0.8, bands: 16, rows: 8 }
+        Self { on: ComparedText::Conversation, ngram: 5, threshold: 0.8, bands: 16, rows: 8 }
     }
 }
 
@@ -49,10 +49,11 @@ struct Sketch {
 
 impl PartOptions for NearDuplicates {
     const KIND: &'static str = "near_duplicates";
-    const SUMMARY: &'static str = "the first of rows that nearly repeat each other";
-    const DOC: &'static str = "Rejects rows whose sets of shingles (`ngram` words in a row) have at least the Jaccard similarity `threshold` with those of an earlier kept\n\
-        row. Candidates are found by MinHash with `bands` bands of `rows` hash functions, then compared exactly: a pair may be missed, but nothing\n\
-        below the threshold is rejected. Reason: near_duplicate.";
+    const SUMMARY: &'static str = "keeps the first of rows that nearly repeat each other";
+    const DOC: &'static str = "Rejects rows whose set of shingles (`ngram` consecutive words) has at least the\n\
+        Jaccard similarity `threshold` with that of an earlier kept row. Candidates are found by MinHash with `bands`\n\
+        bands of `rows` hash functions, then compared exactly: a pair may be missed, but nothing below the threshold\n\
+        is rejected. Reason: near_duplicate.";
     fn check(&self) -> Vec<OptionProblem> {
         let problems = [
             OptionProblem::outside("/ngram", self.ngram, 1..=50),
@@ -68,7 +69,7 @@ impl Rule for NearDuplicates {
     fn kind(&self) -> &'static str {
         Self::KIND
     }
-    fn judge(&self, rows: &[&Trajectory], _world: &World<'_>) -> Result<Vec<Judgment>> {
+    fn judge(&self, rows: &[&Trajectory], _world: &RuleContext<'_>) -> Result<Vec<Judgment>> {
         let minhash = MinHash::new(self.bands, self.rows);
         let sketches: Vec<Sketch> = rows
             .par_iter()
@@ -78,7 +79,7 @@ impl Rule for NearDuplicates {
                 Sketch { set, bands }
             })
             .collect();
-        // Only looked up by key, so the map's order reaches nothing.
+        // Only looked up, so the map's order does not matter.
         let mut kept: HashMap<(usize, u64), Vec<usize>> = HashMap::new();
         Ok((0..rows.len())
             .map(|i| match self.nearest(i, &sketches, &kept) {
@@ -97,7 +98,7 @@ impl Rule for NearDuplicates {
 }
 
 impl NearDuplicates {
-    /// The first earlier kept row that shares a band and is similar enough.
+    /// The first earlier kept row that shares a band and is similar enough, with its similarity.
     fn nearest(&self, i: usize, sketches: &[Sketch], kept: &HashMap<(usize, u64), Vec<usize>>) -> Option<(usize, f64)> {
         let mut candidates: Vec<usize> = sketches[i]
             .bands

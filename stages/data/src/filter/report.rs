@@ -4,7 +4,7 @@ use super::Count;
 use std::collections::BTreeMap;
 use trainyard_api::report::{Cell, Report, Table};
 
-/// Rejected rows by rule; a rule that stands twice in the list is summed.
+/// Rejected rows by rule; a rule listed twice is summed.
 pub fn rejected_by_rule(counts: &[Count]) -> BTreeMap<&'static str, usize> {
     let mut by_rule = BTreeMap::new();
     for count in counts {

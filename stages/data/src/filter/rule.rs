@@ -1,4 +1,4 @@
-//! What a rule is: it looks at all rows that are still kept, in order, and says of each whether to keep it and why not.
+//! The trait of filter rules: a rule sees all rows that are still kept, in order, and judges each.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -8,45 +8,51 @@ use trainyard_core::Result;
 use trainyard_envs::Environment;
 use trainyard_tables::{Problem, Trajectory};
 
-/// What a rule may look at besides the rows.
-pub struct World<'a> {
-    /// By id; empty if the stage was given none.
+/// What a rule may use besides the rows.
+pub struct RuleContext<'a> {
+    /// Problems by id; empty if the input is not wired.
     pub problems: &'a BTreeMap<String, Problem>,
+    /// Evaluation problems; empty if the input is not wired.
     pub evaluation: &'a [Problem],
-    /// Its tool-call format and verifier.
+    /// The environment of the rows, with its tool-call format and verifier.
     pub environment: &'a dyn Environment,
     /// A folder for temporary files.
     pub scratch: &'a Path,
 }
 
-/// A rule's word on one row.
+/// A rule's judgment of one row.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Judgment {
+    /// The row stays.
     Keep,
-    /// `code` is one of few words that reports count by; `detail` is about this row.
+    /// The row leaves.
     Reject {
+        /// A word from a small set by which reports count.
         code: &'static str,
+        /// What is wrong with this row; may be empty.
         detail: String,
     },
 }
 
 impl Judgment {
+    /// Rejects a row.
     pub fn reject(code: &'static str, detail: impl Into<String>) -> Self {
         Self::Reject { code, detail: detail.into() }
     }
 }
 
-/// A filter rule. Deterministic; the same rows in the same order get the same judgments for any number of threads.
+/// A filter rule. The same rows in the same order get the same judgments for any number of threads.
 pub trait Rule: Send + Sync {
+    /// The registered `kind`.
     fn kind(&self) -> &'static str;
     /// One judgment per row, in order.
-    fn judge(&self, rows: &[&Trajectory], world: &World<'_>) -> Result<Vec<Judgment>>;
+    fn judge(&self, rows: &[&Trajectory], context: &RuleContext<'_>) -> Result<Vec<Judgment>>;
 }
 
-/// Which text of a row a rule compares.
+/// The text of a row that a rule compares.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum Part {
+pub enum ComparedText {
     /// All messages with their roles.
     #[default]
     Conversation,
@@ -54,7 +60,8 @@ pub enum Part {
     Question,
 }
 
-impl Part {
+impl ComparedText {
+    /// The text of a row.
     pub fn of(self, row: &Trajectory) -> String {
         match self {
             Self::Question => question(row).to_string(),

@@ -7,7 +7,7 @@ fn calculator() -> Box<dyn Environment> {
     environment(&json!({"kind": "math-problems", "tools": ["calculator"], "format": "code"}), 1).unwrap()
 }
 
-/// A conversation: odd places are the agent's, tool results follow calls.
+/// A conversation, starting with the user; tool results follow calls.
 fn row(id: &str, messages: &[(&str, &str)]) -> Trajectory {
     let messages = messages.iter().map(|(role, text)| Message::new(role, *text)).collect();
     Trajectory { id: id.into(), problem_id: format!("problem of {id}"), messages, ..Trajectory::default() }
@@ -17,14 +17,15 @@ fn asked(id: &str, question: &str) -> Trajectory {
     row(id, &[("user", question), ("assistant", "5")])
 }
 
-/// The reason codes of a rule, empty where the row is kept.
+/// A rule's reason codes, empty where the row is kept.
 fn judge(rule: Value, rows: &[Trajectory], problems: &[Problem], evaluation: &[Problem]) -> Vec<String> {
     let problems = problems.iter().map(|p| (p.id.clone(), p.clone())).collect();
     let scratch = tempfile::tempdir().unwrap();
     let environment = calculator();
-    let world = World { problems: &problems, evaluation, environment: environment.as_ref(), scratch: scratch.path() };
+    let context =
+        RuleContext { problems: &problems, evaluation, environment: environment.as_ref(), scratch: scratch.path() };
     let rows: Vec<&Trajectory> = rows.iter().collect();
-    let judgments = registry::rules().build(&rule).unwrap().judge(&rows, &world).unwrap();
+    let judgments = registry::rules().build(&rule).unwrap().judge(&rows, &context).unwrap();
     judgments
         .into_iter()
         .map(|j| if let Judgment::Reject { code, .. } = j { code.to_string() } else { String::new() })
@@ -33,21 +34,21 @@ fn judge(rule: Value, rows: &[Trajectory], problems: &[Problem], evaluation: &[P
 
 fn refuses(rule: Value, word: &str) {
     let environment = calculator();
-    let world = World {
+    let context = RuleContext {
         problems: &BTreeMap::new(),
         evaluation: &[],
         environment: environment.as_ref(),
         scratch: &PathBuf::new(),
     };
     let row = asked("a", "q");
-    let e = registry::rules().build(&rule).and_then(|rule| rule.judge(&[&row], &world)).unwrap_err();
+    let e = registry::rules().build(&rule).and_then(|rule| rule.judge(&[&row], &context)).unwrap_err();
     assert!(e.to_string().contains(word), "{e}");
 }
 
 const CALL: &str = "<tool_call>2+3</tool_call>";
 
 #[test]
-fn format_wants_calls_results_and_an_answer() {
+fn format_requires_calls_results_and_an_answer() {
     let rows = [
         row("good", &[("user", "q"), ("assistant", CALL), ("tool", "5"), ("assistant", "5")]),
         row("no call", &[("user", "q"), ("assistant", "5")]),
@@ -64,7 +65,7 @@ fn format_wants_calls_results_and_an_answer() {
 }
 
 #[test]
-fn void_turns_are_found_in_any_place() {
+fn void_turns_are_found_anywhere() {
     let rows = [
         row("good", &[("user", "q"), ("assistant", CALL), ("tool", "5"), ("assistant", "5")]),
         row("thinks aloud", &[("user", "q"), ("assistant", "Let me think."), ("user", "Go on."), ("assistant", "5")]),
@@ -85,9 +86,9 @@ fn answers_are_verified_against_the_problem() {
     refuses(json!({"kind": "answer"}), "problems");
 }
 
-/// As `data/import` leaves them: the answer is the whole last message.
+/// As `data/import` leaves them, with the whole last message as answer.
 #[test]
-fn answers_of_imported_conversations_are_read_as_the_environment_reads_them() {
+fn answers_of_imported_conversations_are_read_by_the_environment() {
     let said = |id: &str, text: &str| Trajectory {
         answer: Some(text.into()),
         ..row(id, &[("user", "q"), ("assistant", text)])
@@ -101,7 +102,7 @@ fn answers_of_imported_conversations_are_read_as_the_environment_reads_them() {
     let problem = |id: &str| Problem { id: format!("problem of {id}"), answer: "72".into(), ..Problem::default() };
     let problems = ["marked", "other", "bare", "void"].map(problem);
     assert_eq!(judge(json!({"kind": "answer"}), &rows, &problems, &[]), ["", "wrong", "", "wrong"]);
-    // What was read before stands: its conversation ends with more than that.
+    // An answer that was read before is kept: its conversation ends with more than that.
     let read = Trajectory {
         answer: Some("72".into()),
         ..row("marked", &[("user", "q"), ("assistant", "no number\n#### none")])
@@ -120,7 +121,7 @@ fn exact_duplicates_keep_the_first() {
 }
 
 #[test]
-fn near_duplicates_are_found_and_different_rows_stay() {
+fn near_duplicates_are_found_and_different_rows_are_kept() {
     let text = |from: usize, to: usize| (from..to).map(|i| format!("word{i}")).collect::<Vec<_>>().join(" ");
     // 100 words against 98 of them: 94 of 96 shingles are shared.
     let rows = [
@@ -151,7 +152,8 @@ fn decontamination_by_each_method() {
         asked("same form", "12 hens lay 5 eggs each; how many eggs?"),
         asked(
             "long piece",
-            "Yesterday a farmer has twelve hens and each hen lays five eggs in a week, he said, but that was long ago and the hens have left",
+            "Yesterday a farmer has twelve hens and each hen lays five eggs in a week, he said, but that was long ago \
+             and the hens have left",
         ),
         asked("half", "He has twelve hens and each hen lays five eggs in a basket of straw near the old red barn door"),
         asked("other", "Tom buys three pens for two coins each, how much does he pay in all for them today"),
@@ -173,7 +175,7 @@ fn decontamination_by_each_method() {
 }
 
 #[test]
-fn all_that_is_wrong_with_the_rules_is_reported_at_its_place() {
+fn all_problems_with_the_rules_are_reported_and_located() {
     let rules = json!([
         "format",
         {"kind": "near_duplicates", "bands": 0, "threshold": 2},
@@ -208,14 +210,14 @@ fn rows_keep_their_verdicts_and_counts_add_up() {
     let mut rows = vec![asked("a", "q"), asked("b", "q"), row("c", &[("user", "q"), ("assistant", "")])];
     let environment = calculator();
     let scratch = tempfile::tempdir().unwrap();
-    let world = World {
+    let context = RuleContext {
         problems: &BTreeMap::new(),
         evaluation: &[],
         environment: environment.as_ref(),
         scratch: scratch.path(),
     };
     let rules = ["format", "exact_duplicates"].map(|kind| registry::rules().build(&json!({"kind": kind})).unwrap());
-    let counts: Vec<Count> = rules.iter().map(|rule| apply(rule.as_ref(), &mut rows, &world).unwrap()).collect();
+    let counts: Vec<Count> = rules.iter().map(|rule| apply(rule.as_ref(), &mut rows, &context).unwrap()).collect();
     assert_eq!(counts.iter().map(|c| (c.judged, c.rejected())).collect::<Vec<_>>(), [(3, 1), (2, 1)]);
     assert_eq!(
         rows[1].verdicts.last().unwrap(),

@@ -1,7 +1,7 @@
-//! Rule `void_turn`: a turn with neither a complete tool call nor a final answer (SimpleTIR, arXiv 2509.02479). Where
-//! the agent converses with a user, words that the user replied to are no void turn.
+//! Rule `void_turn`: rejects rows with a turn that has neither a complete tool call nor a final answer (SimpleTIR,
+//! arXiv 2509.02479).
 
-use super::rule::{Judgment, Rule, World};
+use super::rule::{Judgment, Rule, RuleContext};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use trainyard_api::PartOptions;
@@ -16,16 +16,16 @@ pub struct VoidTurn {}
 impl PartOptions for VoidTurn {
     const KIND: &'static str = "void_turn";
     const SUMMARY: &'static str = "every turn calls a tool or answers";
-    const DOC: &'static str = "Rejects rows with a turn that holds neither a complete tool call nor a final answer. Where the agent converses with a user, words that the\n\
-        user replied to are no void turn. Reason: void. Source: 2509.02479.";
+    const DOC: &'static str = "Rejects rows with a turn that has neither a complete tool call nor a final answer. In\n\
+        environments with a user, words that the user replied to are not void. Reason: void. Source: 2509.02479.";
 }
 
 impl Rule for VoidTurn {
     fn kind(&self) -> &'static str {
         Self::KIND
     }
-    fn judge(&self, rows: &[&Trajectory], world: &World<'_>) -> Result<Vec<Judgment>> {
-        let format = world.environment.format();
+    fn judge(&self, rows: &[&Trajectory], context: &RuleContext<'_>) -> Result<Vec<Judgment>> {
+        let format = context.environment.format();
         let void = |row: &Trajectory| {
             let last = row.messages.iter().rposition(|m| m.role == "assistant");
             row.messages.iter().enumerate().filter(|(_, m)| m.role == "assistant").position(|(i, message)| {
@@ -34,7 +34,7 @@ impl Rule for VoidTurn {
                 let answers =
                     Some(i) == last && turn.calls.is_empty() && !turn.truncated && !turn.text.trim().is_empty();
                 let spoken =
-                    world.environment.converses() && row.messages.get(i + 1).is_some_and(|next| next.role == "user");
+                    context.environment.converses() && row.messages.get(i + 1).is_some_and(|next| next.role == "user");
                 !calls && !answers && !spoken
             })
         };

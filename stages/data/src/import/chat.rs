@@ -1,4 +1,4 @@
-//! Conversations of other formats as our messages and trajectories; shared by the chat formats.
+//! Converts conversations of other formats to our messages and trajectories; shared by the chat formats.
 
 use super::format::Reading;
 use crate::identity::problem_id;
@@ -7,16 +7,16 @@ use serde_json::{Map, Value};
 use trainyard_core::{Digest, Error, Result};
 use trainyard_tables::{Message, StopReason, Trajectory};
 
-/// A list of `{role, content, tool_calls?}` (OpenAI). Content may be text, null or a list of text parts.
+/// Reads a list of `{role, content, tool_calls?}` (OpenAI). Content may be text, null or a list of text parts.
 pub fn messages(list: &Value) -> Result<Vec<Message>> {
-    let list = list.as_array().ok_or_else(|| Error::data("`messages` is no list"))?;
+    let list = list.as_array().ok_or_else(|| Error::data("`messages` is not a list"))?;
     list.iter()
         .enumerate()
         .map(|(i, m)| message(m).map_err(|e| Error::data(format!("message {}: {}", i + 1, e.message))))
         .collect()
 }
 
-/// A prompt: text (one user message) or a list of messages.
+/// Reads a prompt: text (one user message) or a list of messages.
 pub fn prompt_messages(prompt: &Value) -> Result<Vec<Message>> {
     match prompt {
         Value::String(text) => Ok(vec![Message::new("user", text.as_str())]),
@@ -24,7 +24,7 @@ pub fn prompt_messages(prompt: &Value) -> Result<Vec<Message>> {
     }
 }
 
-/// A completion: text (one assistant message) or a list of messages.
+/// Reads a completion: text (one assistant message) or a list of messages.
 pub fn completion_messages(completion: &Value) -> Result<Vec<Message>> {
     match completion {
         Value::String(text) => Ok(vec![Message::new("assistant", text.as_str())]),
@@ -33,10 +33,10 @@ pub fn completion_messages(completion: &Value) -> Result<Vec<Message>> {
 }
 
 fn message(value: &Value) -> Result<Message> {
-    let object = value.as_object().ok_or_else(|| Error::data("no object"))?;
-    let role = object.get("role").and_then(Value::as_str).ok_or_else(|| Error::data("no `role`"))?;
+    let object = value.as_object().ok_or_else(|| Error::data("not an object"))?;
+    let role = object.get("role").and_then(Value::as_str).ok_or_else(|| Error::data("missing `role`"))?;
     if !["system", "user", "assistant", "tool"].contains(&role) {
-        return Err(Error::data(format!("role `{role}`: system, user, assistant or tool is wanted")));
+        return Err(Error::data(format!("unknown role `{role}`; use system, user, assistant or tool")));
     }
     let text = content(object)?;
     match object.get("tool_calls").and_then(Value::as_array) {
@@ -54,14 +54,16 @@ fn content(message: &Map<String, Value>) -> Result<String> {
         Some(Value::Array(parts)) => parts
             .iter()
             .map(|part| {
-                part.get("text").and_then(Value::as_str).ok_or_else(|| Error::data("a content part that is no text"))
+                part.get("text")
+                    .and_then(Value::as_str)
+                    .ok_or_else(|| Error::data("a content part is not text; only text parts can be imported"))
             })
             .collect(),
         Some(_) => Err(Error::data("`content` is neither text nor a list of text parts")),
     }
 }
 
-/// A finished conversation as a trajectory without tokens. Refuses one without a user or an assistant message.
+/// Makes a trajectory without tokens of a finished conversation. Fails without a user or an assistant message.
 pub fn trajectory(messages: Vec<Message>, line: usize, reading: &Reading) -> Result<Trajectory> {
     let question = messages
         .iter()
@@ -91,7 +93,7 @@ pub fn trajectory(messages: Vec<Message>, line: usize, reading: &Reading) -> Res
     })
 }
 
-/// The question that decides the half of a conversation.
+/// The question, whose hash decides about the half.
 pub fn question(messages: &[Message]) -> &str {
     messages.iter().find(|m| m.role == "user").map_or("", |m| &m.content)
 }

@@ -1,4 +1,4 @@
-//! What a format is: a name, the outputs that it fills, and a function from a file to rows.
+//! The trait of import formats, and helpers to read rows.
 
 use crate::identity::{Half, half_of};
 use crate::solutions::Solution;
@@ -9,27 +9,33 @@ use trainyard_core::error::io_error;
 use trainyard_core::{Error, Result};
 use trainyard_tables::{Problem, Trajectory};
 
-/// A file format of rows. One file each; a line in `registry.rs`.
+/// A file format of rows.
 pub trait Format: Send + Sync {
+    /// The registered name.
     fn name(&self) -> &'static str;
-    /// Output ports that this format fills.
+    /// The output ports that this format fills.
     fn yields(&self) -> &'static [&'static str];
-    /// The file to read if `source` is a folder.
+    /// The file to read when `source` is a folder.
     fn file_name(&self, split: &str) -> String {
         format!("{split}.jsonl")
     }
-    /// All rows that [`Reading`] asks for, in file order. A row that cannot be read is an error of kind data with its place.
+    /// Reads all rows that [`Reading`] asks for, in file order. Fails with kind `data` and the line of an unreadable
+    /// row.
     fn read(&self, file: &Path, reading: &Reading) -> Result<Imported>;
 }
 
-/// What to read and how to call it.
+/// What to read and how to name it.
 #[derive(Debug, Clone, Default)]
 pub struct Reading {
+    /// Name of the split, for the column `split`.
     pub split: String,
+    /// Only rows of this half.
     pub half: Option<Half>,
+    /// The largest number of rows.
     pub limit: Option<usize>,
+    /// Environment of the problems; `None` = the format's own.
     pub environment: Option<String>,
-    /// The column `source` and the prefix of ids.
+    /// Value of the column `source`, and prefix of ids.
     pub name: String,
 }
 
@@ -42,6 +48,7 @@ impl Reading {
     pub fn is_full(&self, count: usize) -> bool {
         self.limit.is_some_and(|limit| count >= limit)
     }
+    /// The environment, or else `default`.
     pub fn environment_or(&self, default: &str) -> String {
         self.environment.clone().unwrap_or_else(|| default.to_string())
     }
@@ -50,23 +57,26 @@ impl Reading {
 /// The rows of a file.
 #[derive(Debug, Clone, Default)]
 pub struct Imported {
+    /// Problems, in file order.
     pub problems: Vec<Problem>,
+    /// Conversations, in file order.
     pub trajectories: Vec<Trajectory>,
+    /// Graded solutions, in file order.
     pub solutions: Vec<Solution>,
 }
 
-/// A JSON object with its line number, counted from 1.
+/// A JSON object with its line number, from 1.
 pub type NumberedRow = (usize, Map<String, Value>);
 
-/// The objects of a JSON Lines file (blank lines are skipped) or of one JSON list (numbered by item).
-/// A broken line is an error of kind data: `file line N: …`.
+/// Reads the objects of a JSON Lines file (blank lines are skipped) or of a JSON list (numbered by item). A broken line
+/// fails with kind `data`: `file line N: …`.
 pub fn read_objects(file: &Path) -> Result<Vec<NumberedRow>> {
     let bytes = std::fs::read(file).map_err(|e| io_error(file, &e))?;
     let text = std::str::from_utf8(&bytes).map_err(|e| {
         let line = bytes[..e.valid_up_to()].iter().filter(|b| **b == b'\n').count() + 1;
         Error::data(format!("{} line {line}: not UTF-8", file.display()))
     })?;
-    // A list of objects; a line that begins with `[` further down is a broken line.
+    // A list of objects. A later line that begins with `[` is a broken line.
     if text.trim_start().starts_with('[') {
         let items: Vec<Map<String, Value>> = serde_json::from_str(text)
             .map_err(|e| Error::data(format!("{} line {}: {e}", file.display(), e.line())))?;
@@ -76,50 +86,51 @@ pub fn read_objects(file: &Path) -> Result<Vec<NumberedRow>> {
     for (i, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
         let row = serde_json::from_str(line).map_err(|e| {
             Error::data(format!("{} line {}: {e}", file.display(), i + 1))
-                .help("every line must be one JSON object; is the file cut off?")
+                .help("write one JSON object per line; the file may be cut off")
         })?;
         rows.push((i + 1, row));
     }
     Ok(rows)
 }
 
-/// The error of one row.
+/// The error for one row.
 pub fn row_error(file: &Path, line: usize, message: impl std::fmt::Display) -> Error {
     Error::data(format!("{} line {line}: {message}", file.display()))
 }
 
-/// The ids of a file's problems and where they stand. Results are told apart by the id of their problem, so a table holds each id once.
+/// The ids of a file's problems and their lines. Results refer to problems by id, so every id must be unique.
 #[derive(Debug, Default)]
 pub struct Ids(BTreeMap<String, usize>);
 
 impl Ids {
-    /// Notes the id of the row in `line`. Errors: data, when an earlier row has it; both lines are named.
+    /// Records the id of the row in `line`. Fails with kind `data` and both lines if an earlier row has it.
     pub fn note(&mut self, file: &Path, line: usize, id: &str) -> Result<()> {
         match self.0.insert(id.to_string(), line) {
             None => Ok(()),
-            Some(first) => Err(row_error(file, line, format!("the id `{id}` is that of line {first}"))
-                .help("remove the repeated question; where the format has a column `id`, give every row its own")),
+            Some(first) => Err(row_error(file, line, format!("the id `{id}` is already used in line {first}"))
+                .help("remove the repeated question, or give every row its own `id` where the format has that column")),
         }
     }
 }
 
-/// A column that must hold text.
+/// A text column.
 pub fn text_column<'a>(row: &'a Map<String, Value>, column: &str) -> Result<&'a str> {
     match row.get(column) {
         Some(Value::String(text)) => Ok(text),
-        Some(_) => Err(Error::data(format!("`{column}` is no text"))),
-        None => Err(Error::data(format!("no column `{column}`; there are: {}", names(row)))),
+        Some(_) => Err(Error::data(format!("`{column}` is not text"))),
+        None => Err(Error::data(format!("missing column `{column}`; the columns are: {}", names(row)))),
     }
 }
 
-/// The columns of a row, for messages.
+/// The sorted column names of a row, for messages.
 pub fn names(row: &Map<String, Value>) -> String {
     let mut names: Vec<&str> = row.keys().map(String::as_str).collect();
     names.sort_unstable();
     names.join(", ")
 }
 
-/// Verifier data for an answer without any: numbers are compared as numbers (the default), everything else as text.
+/// Verifier data for an answer that comes without any: numbers are compared as numbers (the default), other answers as
+/// text.
 pub fn verifier_for(answer: &str) -> String {
     let number = answer.trim().replace([',', '$'], "").parse::<f64>().is_ok_and(f64::is_finite);
     if number { "{}".into() } else { r#"{"kind":"text"}"#.into() }

@@ -1,7 +1,5 @@
-//! Format `gsm8k`: grade-school word problems with worked solutions (arXiv 2110.14168).
-//!
-//! The solution keeps its calculator annotations in `reference`; `answer` is what follows `####`, without thousands separators.
-//! Refuses: a solution without `####`, and a question that stands there twice.
+//! Format `gsm8k`: grade-school word problems with worked solutions (arXiv 2110.14168). `reference` is the solution
+//! with its calculator annotations, `answer` what follows `####`, without thousands separators.
 
 use super::format::{Format, Ids, Imported, Reading, read_objects, row_error, text_column};
 use crate::annotation::segments;
@@ -10,10 +8,10 @@ use std::path::Path;
 use trainyard_core::{Error, Result};
 use trainyard_tables::{Message, Problem};
 
-/// Levels above this are pooled: longer solutions are too few for a level of their own.
+/// Levels above this are merged: too few solutions are longer.
 const MOST_LEVELS: usize = 8;
 
-/// Fills `problems`; the level is the number of calculations in the solution, at most 8.
+/// Fills `problems`. The level is the number of calculations in the solution, at most 8.
 pub struct Gsm8k;
 
 impl Format for Gsm8k {
@@ -33,7 +31,8 @@ impl Format for Gsm8k {
             let at = |e: Error| row_error(file, line, e.message);
             let question = text_column(&row, "question").map_err(at)?;
             let solution = text_column(&row, "answer").map_err(at)?;
-            let answer = final_answer(solution).ok_or_else(|| row_error(file, line, "the answer has no `#### n`"))?;
+            let answer =
+                final_answer(solution).ok_or_else(|| row_error(file, line, "the answer does not end with `#### n`"))?;
             if reading.wants(question) {
                 let problem = problem(question, solution, answer, reading);
                 ids.note(file, line, &problem.id)?;
@@ -44,14 +43,14 @@ impl Format for Gsm8k {
     }
 }
 
-/// What follows the last `####`, without thousands separators.
+/// The text after the last `####`, without thousands separators.
 pub fn final_answer(solution: &str) -> Option<String> {
     let (_, answer) = solution.rsplit_once("####")?;
     let answer = answer.trim().replace(',', "");
     (!answer.is_empty()).then_some(answer)
 }
 
-/// A problem of the GSM8K family; `reference` is the annotated solution.
+/// A problem of the GSM8K family with its annotated solution as `reference`.
 pub fn problem(question: &str, reference: &str, answer: String, reading: &Reading) -> Problem {
     let calculations = segments(reference).iter().filter(|s| s.calculation.is_some()).count();
     Problem {

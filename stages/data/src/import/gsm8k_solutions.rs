@@ -1,8 +1,8 @@
-//! Format `gsm8k_solutions`: GSM8K's `example_model_solutions.jsonl`, solutions of four models to the test problems, graded.
+//! Format `gsm8k_solutions`: GSM8K's `example_model_solutions.jsonl`, graded solutions of four models to the test
+//! problems.
 //!
-//! Every key of a row whose value is an object with `is_correct` and `solution` is a solver; the names are not fixed here. The
-//! problems get the ids of format `gsm8k`, so solutions and test split meet by id. Refuses: a row without any solver, and a question
-//! that stands there twice.
+//! Every key of a row whose value is an object with `is_correct` and `solution` counts as a solver, whatever its name.
+//! The problems get the ids of format `gsm8k`, so that solutions and the test split match.
 
 use super::format::{Format, Ids, Imported, Reading, read_objects, row_error, text_column};
 use crate::identity::problem_id;
@@ -61,10 +61,14 @@ impl Format for Gsm8kSolutions {
                 }
             }
             if solvers.is_empty() {
-                return Err(row_error(file, line, "no solver's `{is_correct, solution}` in this row"));
+                return Err(row_error(
+                    file,
+                    line,
+                    "no solver in this row; write `{is_correct, solution}` under each solver's name",
+                ));
             }
             if reading.wants(question) {
-                // Whether maps keep the file's order depends on a build feature; the rows must not.
+                // Whether maps keep the file's order depends on a build feature, so sort.
                 solvers.sort_by(|a, b| a.solver.cmp(&b.solver));
                 imported.solutions.extend(solvers);
                 let problem = super::gsm8k::problem(question, reference, answer, reading);
@@ -76,7 +80,7 @@ impl Format for Gsm8kSolutions {
     }
 }
 
-/// What follows `A:` at the start of the last line, without thousands separators.
+/// The text after `A:` at the start of the last line, without thousands separators and `$`.
 pub fn final_line_answer(solution: &str) -> Option<String> {
     let answer = solution.trim_end().lines().last()?.strip_prefix("A:")?.trim().replace([',', '$'], "");
     (!answer.is_empty()).then_some(answer)

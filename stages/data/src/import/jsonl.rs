@@ -1,8 +1,8 @@
-//! Format `jsonl`: problems as JSON Lines, under the column names that public sets use.
+//! Format `jsonl`: problems as JSON Lines under the column names of public data sets.
 //!
-//! The prompt is `messages` (a list), `prompt` (text or list) or `question` (text), the first that is there; the answer is
-//! `answer`, `ground_truth`, `solution` or `target`. Optional: `id`, `level`, `split`, `canonical`, `reference`, `verifier`
-//! (text or object), `environment`. Refuses: a row without prompt or answer, and two rows of one id.
+//! The prompt is the first of `messages` (a list), `prompt` (text or list) and `question` (text); the answer is the
+//! first of `answer`, `ground_truth`, `solution` and `target`. Optional: `id`, `level`, `split`, `canonical`,
+//! `reference`, `verifier` (text or object), `environment`.
 
 use super::chat::{messages, prompt_messages};
 use super::format::{Format, Ids, Imported, NumberedRow, Reading, names, read_objects, row_error, verifier_for};
@@ -45,7 +45,7 @@ fn problem((_, row): NumberedRow, reading: &Reading) -> Result<Problem> {
     let answer = ["answer", "ground_truth", "solution", "target"]
         .iter()
         .find_map(|c| row.get(*c))
-        .ok_or_else(|| Error::data(format!("no column `answer`; there are: {}", names(&row))))?;
+        .ok_or_else(|| Error::data(format!("missing column `answer`; the columns are: {}", names(&row))))?;
     let own = |column: &str| row.get(column).filter(|v| !v.is_null()).map(as_text);
     let mut problem = Problem {
         id: String::new(),
@@ -70,7 +70,7 @@ fn problem((_, row): NumberedRow, reading: &Reading) -> Result<Problem> {
 
 fn prompt(row: &Map<String, Value>) -> Result<Vec<Message>> {
     if let Some(list) = row.get("messages") {
-        // A conversation's last answer is not part of its prompt.
+        // Final assistant messages are not part of the prompt.
         let mut all = messages(list)?;
         while all.last().is_some_and(|m| m.role == "assistant") {
             all.pop();
@@ -78,11 +78,9 @@ fn prompt(row: &Map<String, Value>) -> Result<Vec<Message>> {
         return Ok(all);
     }
     let column = ["prompt", "question"].iter().find_map(|c| row.get(*c));
-    prompt_messages(
-        column.ok_or_else(|| {
-            Error::data(format!("none of `messages`, `prompt`, `question`; there are: {}", names(row)))
-        })?,
-    )
+    prompt_messages(column.ok_or_else(|| {
+        Error::data(format!("none of `messages`, `prompt`, `question` is present; the columns are: {}", names(row)))
+    })?)
 }
 
 fn level(value: Option<&Value>) -> Result<u32> {
@@ -91,11 +89,11 @@ fn level(value: Option<&Value>) -> Result<u32> {
         Some(value) => value
             .as_u64()
             .and_then(|n| u32::try_from(n).ok())
-            .ok_or_else(|| Error::data(format!("`level` is {value}: a whole number from 0 is wanted"))),
+            .ok_or_else(|| Error::data(format!("`level` is {value}; use a whole number of at least 0"))),
     }
 }
 
-/// Text as it is, everything else as JSON.
+/// Text unchanged, everything else as JSON.
 fn as_text(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_string)
 }

@@ -1,7 +1,5 @@
-//! Stage `data/import`: rows of other formats become problems, trajectories or solutions.
-//!
-//! Each format is one file, listed in `registry.rs`. A row that cannot be read ends the stage with the file and line; nothing is
-//! skipped silently. Refuses: network addresses (fetch first), guesses at a format.
+//! Stage `data/import`: rows of other formats become problems, trajectories or solutions. A row that cannot be read
+//! fails the stage with the file and line; nothing is skipped silently.
 
 pub mod chat;
 pub mod format;

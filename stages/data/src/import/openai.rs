@@ -1,4 +1,4 @@
-//! Format `openai`: chat fine-tuning rows, `{"messages": [...]}`, tool calls included.
+//! Format `openai`: chat fine-tuning rows, `{"messages": [...]}`, with tool calls.
 
 use super::chat::{messages, question, trajectory};
 use super::format::{Format, Imported, Reading, names, read_objects, row_error};
@@ -22,9 +22,9 @@ impl Format for OpenAi {
                 break;
             }
             let at = |e: Error| row_error(file, line, e.message);
-            let list = row
-                .get("messages")
-                .ok_or_else(|| row_error(file, line, format!("no column `messages`; there are: {}", names(&row))))?;
+            let list = row.get("messages").ok_or_else(|| {
+                row_error(file, line, format!("missing column `messages`; the columns are: {}", names(&row)))
+            })?;
             let messages = messages(list).map_err(at)?;
             if reading.wants(question(&messages)) {
                 imported.trajectories.push(trajectory(messages, line, reading).map_err(at)?);

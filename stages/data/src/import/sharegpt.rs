@@ -1,7 +1,7 @@
 //! Format `sharegpt`: `{"conversations": [{"from": "human", "value": "…"}]}`, optionally with `system`.
 //!
-//! Roles: human/user, gpt/assistant, system, tool/observation (a tool's result), function_call (a call as JSON text, which joins
-//! the assistant's turn). Refuses: other roles.
+//! Roles are human/user, gpt/assistant, system, tool/observation (a tool's result) and function_call (a call as JSON
+//! text, which becomes an assistant turn).
 
 use super::chat::{question, trajectory};
 use super::format::{Format, Imported, Reading, names, read_objects, row_error};
@@ -41,7 +41,7 @@ fn conversation(row: &Map<String, Value>) -> Result<Vec<Message>> {
     let turns = row
         .get("conversations")
         .and_then(Value::as_array)
-        .ok_or_else(|| Error::data(format!("no list `conversations`; there are: {}", names(row))))?;
+        .ok_or_else(|| Error::data(format!("missing list `conversations`; the columns are: {}", names(row))))?;
     let system = row.get("system").and_then(Value::as_str).filter(|s| !s.is_empty());
     let mut all: Vec<Message> = system.map(|s| Message::new("system", s)).into_iter().collect();
     for (i, turn) in turns.iter().enumerate() {
@@ -52,8 +52,9 @@ fn conversation(row: &Map<String, Value>) -> Result<Vec<Message>> {
 }
 
 fn message(turn: &Value) -> Result<Message> {
-    let field =
-        |name: &str| turn.get(name).and_then(Value::as_str).ok_or_else(|| Error::data(format!("no text `{name}`")));
+    let field = |name: &str| {
+        turn.get(name).and_then(Value::as_str).ok_or_else(|| Error::data(format!("missing text `{name}`")))
+    };
     let (from, value) = (field("from")?, field("value")?);
     Ok(match from {
         "human" | "user" => Message::new("user", value),
@@ -62,12 +63,12 @@ fn message(turn: &Value) -> Result<Message> {
         "tool" | "observation" => Message::new("tool", value),
         "function_call" => {
             let call: Value =
-                serde_json::from_str(value).map_err(|e| Error::data(format!("`function_call` is no JSON: {e}")))?;
+                serde_json::from_str(value).map_err(|e| Error::data(format!("`function_call` is not JSON: {e}")))?;
             assistant("", &[read_call(&call)?])
         }
         other => {
             return Err(Error::data(format!(
-                "role `{other}`: human, gpt, system, tool, observation or function_call is wanted"
+                "unknown role `{other}`; use human, gpt, system, tool, observation or function_call"
             )));
         }
     })

@@ -27,13 +27,13 @@ fn gsm8k_rows_keep_answer_reference_and_level() {
 }
 
 #[test]
-fn a_broken_line_is_named() {
+fn broken_lines_are_named() {
     let good = r#"{"question": "q", "answer": "a #### 1"}"#;
     for (bad, word) in [
         ("{\"question\": \"q", "EOF"),
-        (r#"{"question": "q"}"#, "no column `answer`"),
+        (r#"{"question": "q"}"#, "missing column `answer`"),
         (r#"{"question": "q", "answer": "none"}"#, "####"),
-        (r#"{"question": 3, "answer": "a #### 1"}"#, "`question` is no text"),
+        (r#"{"question": 3, "answer": "a #### 1"}"#, "`question` is not text"),
         ("[1]", ""),
     ] {
         let e = read("gsm8k", &format!("{good}\n\n{bad}\n"), named("g")).unwrap_err();
@@ -47,7 +47,7 @@ fn a_broken_line_is_named() {
 }
 
 #[test]
-fn limit_and_half_choose_rows() {
+fn limit_and_half_select_rows() {
     let mut text = String::new();
     for i in 0..40 {
         writeln!(text, r#"{{"question": "q{i}", "answer": "{i}"}}"#).unwrap();
@@ -62,7 +62,10 @@ fn limit_and_half_choose_rows() {
 
 #[test]
 fn solutions_are_sorted_by_solver_and_joined_by_problem() {
-    let text = r#"{"question": "q", "ground_truth": "x <<1+1=2>>2\nA: 2", "z": {"is_correct": true, "solution": "A: 2"}, "a": {"is_correct": false, "solution": "A: 3"}}"#;
+    let text = concat!(
+        r#"{"question": "q", "ground_truth": "x <<1+1=2>>2\nA: 2", "z": {"is_correct": true, "solution": "A: 2"}, "#,
+        r#""a": {"is_correct": false, "solution": "A: 3"}}"#,
+    );
     let imported = read("gsm8k_solutions", text, named("gsm8k_solutions")).unwrap();
     assert_eq!(
         imported.solutions.iter().map(|s| (s.solver.as_str(), s.correct)).collect::<Vec<_>>(),
@@ -87,8 +90,12 @@ fn solutions_are_sorted_by_solver_and_joined_by_problem() {
 
 #[test]
 fn jsonl_finds_its_columns() {
-    let text = r#"{"prompt": [{"role": "user", "content": "p"}], "target": 7, "id": "x1", "level": 2, "verifier": {"tolerance": 0.1}}
-{"messages": [{"role": "user", "content": "m"}, {"role": "assistant", "content": "5"}], "answer": "5"}"#;
+    let text = concat!(
+        r#"{"prompt": [{"role": "user", "content": "p"}], "target": 7, "id": "x1", "level": 2, "#,
+        r#""verifier": {"tolerance": 0.1}}"#,
+        "\n",
+        r#"{"messages": [{"role": "user", "content": "m"}, {"role": "assistant", "content": "5"}], "answer": "5"}"#,
+    );
     let problems = read("jsonl", text, named("own")).unwrap().problems;
     assert_eq!((problems[0].id.as_str(), problems[0].answer.as_str(), problems[0].level), ("x1", "7", 2));
     assert_eq!(problems[0].verifier, r#"{"tolerance":0.1}"#);
@@ -105,7 +112,7 @@ fn jsonl_finds_its_columns() {
 }
 
 #[test]
-fn a_repeated_question_is_refused_with_both_lines() {
+fn repeated_question_is_an_error_with_both_lines() {
     let graded = r#"{"question": "q", "ground_truth": "A: 2", "x": {"is_correct": true, "solution": "A: 2"}}"#;
     let rows = [
         ("gsm8k", r#"{"question": "q", "answer": "a #### 1"}"#),
@@ -117,14 +124,23 @@ fn a_repeated_question_is_refused_with_both_lines() {
         assert_eq!(read(format, &format!("{row}\n{other}"), named("x")).unwrap().problems.len(), 2);
         let e = read(format, &format!("{row}\n{other}\n{row}"), named("x")).unwrap_err();
         assert_eq!(e.kind, ErrorKind::Data);
-        assert!(e.message.contains("line 3: ") && e.message.contains("that of line 1"), "{}", e.message);
+        assert!(e.message.contains("line 3: ") && e.message.contains("already used in line 1"), "{}", e.message);
     }
 }
 
 #[test]
 fn chat_formats_give_the_same_conversation() {
-    let openai = r#"{"messages": [{"role": "user", "content": "2+2?"}, {"role": "assistant", "content": null, "tool_calls": [{"id": "c", "type": "function", "function": {"name": "calculator", "arguments": "{\"expression\": \"2+2\"}"}}]}, {"role": "tool", "tool_call_id": "c", "content": "4"}, {"role": "assistant", "content": "4"}]}"#;
-    let sharegpt = r#"[{"conversations": [{"from": "human", "value": "2+2?"}, {"from": "function_call", "value": "{\"name\": \"calculator\", \"arguments\": {\"expression\": \"2+2\"}}"}, {"from": "observation", "value": "4"}, {"from": "gpt", "value": "4"}]}]"#;
+    let openai = concat!(
+        r#"{"messages": [{"role": "user", "content": "2+2?"}, {"role": "assistant", "content": null, "#,
+        r#""tool_calls": [{"id": "c", "type": "function", "function": {"name": "calculator", "#,
+        r#""arguments": "{\"expression\": \"2+2\"}"}}]}, {"role": "tool", "tool_call_id": "c", "content": "4"}, "#,
+        r#"{"role": "assistant", "content": "4"}]}"#,
+    );
+    let sharegpt = concat!(
+        r#"[{"conversations": [{"from": "human", "value": "2+2?"}, {"from": "function_call", "#,
+        r#""value": "{\"name\": \"calculator\", \"arguments\": {\"expression\": \"2+2\"}}"}, {"from": "observation", "#,
+        r#""value": "4"}, {"from": "gpt", "value": "4"}]}]"#,
+    );
     let a = read("openai", openai, named("x")).unwrap().trajectories.remove(0);
     let b = read("sharegpt", sharegpt, named("x")).unwrap().trajectories.remove(0);
     assert_eq!(a, b);
@@ -147,7 +163,7 @@ fn chat_formats_give_the_same_conversation() {
     );
 }
 
-/// A file of three rows, as pandas writes what verl's trainers read.
+/// Three rows, written by pandas as verl's trainers read them.
 #[test]
 fn verl_rows_keep_what_trainers_wrote() {
     let file = Path::new("src/import/samples/verl.parquet");
@@ -168,7 +184,7 @@ fn verl_rows_keep_what_trainers_wrote() {
 }
 
 #[test]
-fn the_real_gsm8k_files_are_read_whole() {
+fn real_gsm8k_files_are_read_completely() {
     let Some(folder) = real("gsm8k") else { return };
     let read = |format: &str, split: &str| {
         registry::format(format)

@@ -1,8 +1,9 @@
-//! Format `toolrl`: function calling with gold calls, as ToolRL ships it (arXiv 2504.13958), for environment `function-calling`.
+//! Format `toolrl`: function calling with gold calls, as ToolRL ships it (arXiv 2504.13958), for environment
+//! `function-calling`.
 //!
-//! Rows have verl's columns (`prompt`, `reward_model.ground_truth` in ToolRL's markup; Parquet, `rlla_4k`), or `system`, `user` and
-//! `answer`, a list of `{name, parameters}` (JSON; API-Bank, arXiv 2304.08244). The level is the number of gold calls, at least 1. A
-//! ground truth of words alone wants no call. Refuses: gold calls that cannot be read.
+//! Rows have verl's columns (`prompt`, and `reward_model.ground_truth` in ToolRL's markup; Parquet, `rlla_4k`), or
+//! `system`, `user` and `answer`, a list of `{name, parameters}` (JSON; API-Bank, arXiv 2304.08244). The level is the
+//! number of gold calls, at least 1. A ground truth of words alone wants no call.
 
 use super::chat::prompt_messages;
 use super::format::{Format, Ids, Imported, Reading, names, read_objects, row_error, text_column};
@@ -18,7 +19,7 @@ use trainyard_tables::{Message, Problem, rows_as_json};
 
 /// The first bytes of a Parquet file.
 const PARQUET: [u8; 4] = *b"PAR1";
-/// Rows read at a time.
+/// Number of rows read at a time.
 const PIECE: usize = 4_096;
 
 /// Fills `problems`.
@@ -65,10 +66,10 @@ fn is_parquet(file: &Path) -> Result<bool> {
     Ok(start == PARQUET)
 }
 
-/// Takes a row by its number; false = that is enough.
+/// Takes a row and its number; returns whether that was enough.
 type Take<'a> = dyn FnMut(usize, &Map<String, Value>) -> Result<bool> + 'a;
 
-/// Hands over rows, numbered from 1, until there are enough.
+/// Passes rows, numbered from 1, to `take` until it has enough.
 fn for_parquet_rows(file: &Path, take: &mut Take<'_>) -> Result<()> {
     let mut number = 0;
     loop {
@@ -76,7 +77,7 @@ fn for_parquet_rows(file: &Path, take: &mut Take<'_>) -> Result<()> {
         let last = piece.len() < PIECE;
         for row in piece {
             number += 1;
-            let Value::Object(row) = row else { return Err(row_error(file, number, "no object")) };
+            let Value::Object(row) = row else { return Err(row_error(file, number, "not an object")) };
             if take(number, &row)? {
                 return Ok(());
             }
@@ -90,15 +91,16 @@ fn for_parquet_rows(file: &Path, take: &mut Take<'_>) -> Result<()> {
 fn problem(row: &Map<String, Value>, number: usize, reading: &Reading) -> Result<Problem> {
     let nested = |outer: &str, inner: &str| row.get(outer).and_then(|v| v.get(inner));
     let (messages, gold, reference) = if let Some(prompt) = row.get("prompt") {
-        let truth = nested("reward_model", "ground_truth")
-            .and_then(Value::as_str)
-            .ok_or_else(|| Error::data(format!("no text `reward_model.ground_truth`; there are: {}", names(row))))?;
+        let truth = nested("reward_model", "ground_truth").and_then(Value::as_str).ok_or_else(|| {
+            Error::data(format!("missing text `reward_model.ground_truth`; the columns are: {}", names(row)))
+        })?;
         (prompt_messages(prompt)?, calls_in(truth)?, truth.to_string())
     } else {
         let messages =
             vec![Message::new("system", text_column(row, "system")?), Message::new("user", text_column(row, "user")?)];
         let gold = calls_of(
-            row.get("answer").ok_or_else(|| Error::data(format!("no column `answer`; there are: {}", names(row))))?,
+            row.get("answer")
+                .ok_or_else(|| Error::data(format!("missing column `answer`; the columns are: {}", names(row))))?,
         )?;
         let reference = gold.iter().map(render).collect::<Result<Vec<_>>>()?.join("\n");
         (messages, gold, reference)
@@ -118,23 +120,23 @@ fn problem(row: &Map<String, Value>, number: usize, reading: &Reading) -> Result
         reference: Some(reference),
         ..Problem::default()
     };
-    // One question occurs with other tools, so the place in the file is part of the name.
+    // One question occurs with different tools, so the id includes the position in the file.
     let place = nested("extra_info", "index").and_then(Value::as_u64).unwrap_or(number as u64);
     problem.id = format!("{}-{place}", problem_id(&reading.name, problem.question()));
     problem.canonical = crate::text::normal(problem.question());
     Ok(problem)
 }
 
-/// The calls that a text in ToolRL's markup makes.
+/// The calls in a text with ToolRL's markup.
 fn calls_in(text: &str) -> Result<Vec<ToolCall>> {
     let turn = formats::registry::build("toolrl", &[])?.parse(text);
     turn.calls
         .into_iter()
         .collect::<std::result::Result<_, String>>()
-        .map_err(|e| Error::data(format!("the ground truth: {e}")))
+        .map_err(|e| Error::data(format!("invalid ground truth: {e}")))
 }
 
-/// The calls of a list of `{name, parameters}`.
+/// The calls in a list of `{name, parameters}`.
 fn calls_of(list: &Value) -> Result<Vec<ToolCall>> {
     let call = |value: &Value| {
         let name = value.get("name").and_then(Value::as_str)?;
@@ -142,14 +144,14 @@ fn calls_of(list: &Value) -> Result<Vec<ToolCall>> {
         Some(ToolCall { name: name.to_string(), arguments: sorted(arguments) })
     };
     let calls = list.as_array().and_then(|list| list.iter().map(call).collect::<Option<Vec<ToolCall>>>());
-    calls.ok_or_else(|| Error::data("`answer` is no list of calls, each with a `name` and an object `parameters`"))
+    calls.ok_or_else(|| Error::data("`answer` must be a list of calls, each with a `name` and an object `parameters`"))
 }
 
 fn render(call: &ToolCall) -> Result<String> {
     Ok(formats::registry::build("toolrl", &[])?.render(call))
 }
 
-/// The same with the keys of all maps in order: whether maps keep the file's order depends on a build feature; the rows must not.
+/// The value with the keys of all maps sorted. Whether maps keep the file's order depends on a build feature.
 fn sorted(value: &Value) -> Value {
     match value {
         Value::Object(map) => {
@@ -176,11 +178,12 @@ mod tests {
     }
 
     #[test]
-    fn both_shapes_give_gold_calls() {
+    fn both_layouts_give_gold_calls() {
         let call = r#"{"name": "f", "parameters": {"y": 2, "x": "1"}}"#;
         let verl = json!([{
             "prompt": [{"role": "system", "content": "tools"}, {"role": "user", "content": "q"}],
-            "reward_model": {"ground_truth": format!("<think> a </think>\n<tool_call>\n{call}\n{{\"name\": \"g\", \"parameters\": {{}}}}\n</tool_call>")},
+            "reward_model": {"ground_truth": format!("<think> a </think>\n<tool_call>\n{call}\n{{\"name\": \"g\", \
+             \"parameters\": {{}}}}\n</tool_call>")},
             "extra_info": {"index": 7, "split": "dev"},
         }]);
         let two = read(&verl.to_string()).unwrap().remove(0);
@@ -208,14 +211,14 @@ mod tests {
             (row("<tool_call>\n{\"name\"\n</tool_call>"), "no JSON"),
             (json!({"prompt": "q"}).to_string(), "ground_truth"),
             (json!({"system": "s", "user": "u", "answer": [{"name": "f"}]}).to_string(), "parameters"),
-            (json!({"system": "s", "answer": []}).to_string(), "no column `user`"),
+            (json!({"system": "s", "answer": []}).to_string(), "missing column `user`"),
         ] {
             let e = read(&format!("{}\n{bad}", row("<response> a </response>"))).unwrap_err();
             assert!(e.message.contains("line 2") && e.message.contains(word), "{}", e.message);
         }
     }
 
-    /// Reads a file whole and says of every row that its reference, said by an agent, is right. Counts rows by level.
+    /// Reads a whole file and checks that the reference of every row is a right answer. Counts rows by level.
     fn levels_of(file: &Path) -> BTreeMap<u32, usize> {
         let environment = crate::synthesize::environment(&json!({"kind": "function-calling"}), 1).unwrap();
         let reading = Reading { name: "toolrl".into(), split: "test".into(), ..Reading::default() };
@@ -234,14 +237,15 @@ mod tests {
         counts
     }
 
-    /// Three rows of a kitchen's tools, as pandas writes what ToolRL's trainer reads: one call, two calls, words alone.
+    /// Three rows with kitchen tools, written by pandas as ToolRL's trainer reads them: one call, two calls, only
+    /// words.
     #[test]
-    fn a_parquet_file_is_read_and_its_gold_calls_are_right() {
+    fn parquet_files_have_right_gold_calls() {
         assert_eq!(levels_of(Path::new("src/import/samples/toolrl.parquet")), BTreeMap::from([(1, 2), (2, 1)]));
     }
 
     #[test]
-    fn the_real_files_are_read_whole_and_their_gold_calls_are_right() {
+    fn real_files_have_right_gold_calls() {
         for (path, levels) in [
             ("toolrl/rlla_4k_test.parquet", BTreeMap::from([(1, 45), (2, 23), (3, 8), (4, 3), (5, 1)])),
             ("toolrl/api_bank_level1.json", BTreeMap::from([(1, 399)])),

@@ -1,4 +1,4 @@
-//! Format `trl`: rows of TRL's trainers, conversational (`messages`) or `prompt` with `completion`, each text or messages.
+//! Format `trl`: rows of TRL's trainers, either `messages`, or `prompt` and `completion`, each text or messages.
 
 use super::chat::{completion_messages, messages, prompt_messages, question, trajectory};
 use super::format::{Format, Imported, Reading, names, read_objects, row_error};
@@ -41,6 +41,9 @@ fn conversation(row: &Map<String, Value>) -> Result<Vec<Message>> {
             all.extend(completion_messages(completion)?);
             Ok(all)
         }
-        _ => Err(Error::data(format!("neither `messages` nor `prompt` with `completion`; there are: {}", names(row)))),
+        _ => Err(Error::data(format!(
+            "neither `messages` nor `prompt` and `completion` are present; the columns are: {}",
+            names(row)
+        ))),
     }
 }

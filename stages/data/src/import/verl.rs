@@ -1,8 +1,8 @@
 //! Format `verl`: Parquet rows as verl's trainers read them.
 //!
-//! `prompt` is a list of `{role, content}`; the answer is `reward_model.ground_truth` (or `extra_info.answer`, or `answer`). Kept
-//! where they are there: `data_source` (column `source`), `extra_info.{index, split, answer}` (id, split, reference). Refuses: a
-//! row without prompt or answer, and a question that stands there twice under one index.
+//! `prompt` is a list of `{role, content}`; the answer is `reward_model.ground_truth`, `extra_info.answer` or `answer`.
+//! If present, `data_source` becomes the column `source`, and `extra_info.{index, split, answer}` become id, split and
+//! reference.
 
 use super::chat::prompt_messages;
 use super::format::{Format, Ids, Imported, Reading, names, row_error, verifier_for};
@@ -12,7 +12,7 @@ use std::path::Path;
 use trainyard_core::{Error, Result};
 use trainyard_tables::{Problem, rows_as_json};
 
-/// Rows read at a time.
+/// Number of rows read at a time.
 const PIECE: usize = 4_096;
 
 /// Fills `problems`.
@@ -41,7 +41,7 @@ impl Format for Verl {
                 }
                 let row_number = offset + i + 1;
                 let Value::Object(row) = row else {
-                    return Err(row_error(file, row_number, "no object"));
+                    return Err(row_error(file, row_number, "not an object"));
                 };
                 let problem = problem(&row, row_number, reading).map_err(|e| row_error(file, row_number, e.message))?;
                 if reading.wants(problem.question()) {
@@ -60,15 +60,17 @@ impl Format for Verl {
 
 fn problem(row: &Map<String, Value>, number: usize, reading: &Reading) -> Result<Problem> {
     let messages = prompt_messages(
-        row.get("prompt").ok_or_else(|| Error::data(format!("no column `prompt`; there are: {}", names(row))))?,
+        row.get("prompt")
+            .ok_or_else(|| Error::data(format!("missing column `prompt`; the columns are: {}", names(row))))?,
     )?;
     let nested = |outer: &str, inner: &str| row.get(outer).and_then(|v| v.get(inner)).and_then(text);
     let answer = nested("reward_model", "ground_truth")
         .or_else(|| nested("extra_info", "answer"))
         .or_else(|| row.get("answer").and_then(text));
     let mut problem = Problem {
-        answer: answer
-            .ok_or_else(|| Error::data("neither `reward_model.ground_truth` nor `extra_info.answer` nor `answer`"))?,
+        answer: answer.ok_or_else(|| {
+            Error::data("none of `reward_model.ground_truth`, `extra_info.answer`, `answer` is present")
+        })?,
         messages,
         environment: reading.environment_or("math-problems"),
         source: row.get("data_source").and_then(text).unwrap_or_else(|| reading.name.clone()),
@@ -76,7 +78,7 @@ fn problem(row: &Map<String, Value>, number: usize, reading: &Reading) -> Result
         reference: nested("extra_info", "answer"),
         ..Problem::default()
     };
-    // Rows may repeat a question under other system messages, so the place in the file is part of the name.
+    // Rows may repeat a question under different system messages, so the id includes the position in the file.
     let index = nested("extra_info", "index").unwrap_or_else(|| number.to_string());
     problem.id = format!("{}-{index}", problem_id(&reading.name, problem.question()));
     problem.verifier = verifier_for(&problem.answer);
@@ -84,7 +86,7 @@ fn problem(row: &Map<String, Value>, number: usize, reading: &Reading) -> Result
     Ok(problem)
 }
 
-/// Text as it is, numbers and structures as JSON; null is nothing.
+/// Text unchanged, numbers and structures as JSON; null is `None`.
 fn text(value: &Value) -> Option<String> {
     match value {
         Value::Null => None,

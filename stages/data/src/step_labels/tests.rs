@@ -24,13 +24,13 @@ fn labels(text: &str, correct: bool) -> (Vec<f32>, Counts, Trajectory) {
     (trajectory.step_labels.clone().unwrap(), counts, trajectory)
 }
 
-/// NaN as 9, so that lists can be compared.
+/// The labels with 9 for NaN, so that lists can be compared.
 fn shown(labels: &[f32]) -> Vec<f32> {
     labels.iter().map(|l| if l.is_nan() { 9.0 } else { *l }).collect()
 }
 
 #[test]
-fn a_right_solution_has_only_its_outcome() {
+fn right_solutions_have_only_their_outcome() {
     let (found, counts, trajectory) =
         labels("Ducks: 16 - 7 = <<16-7=9>>9.\nShe makes 9 * 2 = $<<9*2=18>>18.\nA: 18", true);
     assert_eq!(shown(&found), [9.0, 9.0, 1.0]);
@@ -49,26 +49,26 @@ fn a_right_solution_has_only_its_outcome() {
 }
 
 #[test]
-fn the_step_that_states_a_wrong_value_is_labeled_0() {
+fn steps_that_state_a_wrong_value_are_labeled_0() {
     let (found, counts, trajectory) = labels("16 - 7 = <<16-7=8>>8.\n8 * 2 = <<8*2=16>>16.\nA: 16", false);
     assert_eq!(shown(&found), [9.0, 0.0, 0.0]);
     assert_eq!(
         (counts.failing, counts.labeled_calculation, counts.labeled_outcome, counts.outcomes_correct),
         (1, 1, 1, 0)
     );
-    // The tool says what is so, whatever the solution says.
+    // The tool's result is the true one, whatever the solution says.
     assert!(trajectory.messages.iter().any(|m| m.role == "tool" && m.content == "9"));
 }
 
 #[test]
-fn what_cannot_be_executed_labels_nothing() {
+fn calculations_that_cannot_be_executed_label_nothing() {
     let (found, counts, _) = labels("X*.25 = <<X*.25=19.5>>19.5.\nSo 2 + 2 = <<2+2=4>>4.\nA: 4", false);
     assert_eq!(shown(&found), [9.0, 9.0, 0.0]);
     assert_eq!((counts.not_executable, counts.failing, counts.agreeing), (1, 0, 1));
 }
 
 #[test]
-fn a_solution_that_never_ends_is_dropped_and_counted() {
+fn endless_solutions_are_dropped_and_counted() {
     let environment = moody();
     let row = |solver: &str, call: &str| Solution {
         solver: solver.into(),
@@ -87,13 +87,13 @@ fn a_solution_that_never_ends_is_dropped_and_counted() {
 }
 
 #[test]
-fn solutions_without_a_last_line_keep_their_text() {
+fn solutions_without_an_answer_line_keep_their_text() {
     assert_eq!(in_answer_form("x\nA: 1,800"), "x\n#### 1800");
     assert_eq!(in_answer_form("x\nThe answer"), "x\nThe answer");
 }
 
 #[test]
-fn the_real_solutions_are_labeled_by_half() {
+fn real_solutions_are_labeled_by_half() {
     let Some(file) = real("gsm8k/example_model_solutions.jsonl") else { return };
     let reading = crate::import::Reading { name: "gsm8k".into(), split: "test".into(), ..Default::default() };
     let rows = crate::import::registry::format("gsm8k_solutions").unwrap().read(&file, &reading).unwrap().solutions;

@@ -1,9 +1,9 @@
 //! Method `annotated`: worked solutions with calculator annotations become tool-use trajectories.
 //!
-//! A solution is cut at its annotations: the text before one, then a tool call with its expression, ends a turn; the text behind
-//! it (which says the value) begins the next. Every call is executed; its result stands in the conversation, and is compared as
-//! a number with what the author wrote. Refuses: problems without `reference`; a trajectory whose call fails or never ends, whose
-//! result disagrees, or which the environment ends early is not kept, but counted.
+//! A solution is cut at its annotations: the text before one and a tool call with its expression are a turn; the text
+//! after it, which states the value, begins the next. Every call is executed, and its result is compared with the
+//! author's number. A trajectory is dropped and counted if a call fails or never ends, if a result disagrees, or if the
+//! episode ends early.
 
 use super::Config;
 use super::method::{Method, Synthesized};
@@ -18,16 +18,18 @@ use trainyard_envs::environments::{ScriptedTurn, math_problems};
 use trainyard_envs::{Environment, ToolCall, ToolSpec};
 use trainyard_tables::{Problem, Trajectory};
 
-/// A solution as turns, with the calculation that each turn but the last ends with.
+/// A solution as turns; each turn but the last ends with a calculation.
 pub struct Converted<'a> {
+    /// The turns.
     pub turns: Vec<ScriptedTurn>,
+    /// The calculations, in order.
     pub calculations: Vec<Calculation<'a>>,
 }
 
-/// Cuts a solution into turns of `environment`'s tool-call format, with calls of `tool`.
+/// Cuts a solution into turns in the environment's tool-call format, with calls of `tool`.
 pub fn convert<'a>(solution: &'a str, environment: &dyn Environment, tool: &ToolSpec) -> Result<Converted<'a>> {
     let argument = tool.main_argument().ok_or_else(|| {
-        Error::invalid(format!("tool `{}` takes no text", tool.name)).help("use `calculator` or `python`")
+        Error::invalid(format!("tool `{}` takes no text argument", tool.name)).help("use `calculator` or `python`")
     })?;
     let mut converted = Converted { turns: Vec::new(), calculations: Vec::new() };
     for segment in segments(solution) {
@@ -50,35 +52,36 @@ pub fn convert<'a>(solution: &'a str, environment: &dyn Environment, tool: &Tool
     Ok(converted)
 }
 
-/// The one tool that expressions are computed with: the environment's first.
+/// The tool that computes expressions: the environment's first.
 pub fn tool(environment: &dyn Environment) -> Result<ToolSpec> {
     environment.tools().into_iter().next().ok_or_else(|| {
-        Error::invalid("the environment has no tool to compute with")
+        Error::invalid("the environment has no tool for calculations")
             .help("give it `tools: [calculator]` or `tools: [python]`")
     })
 }
 
-/// Whether each executed calculation agrees with its claim; `None` where the call failed or one side is no number.
+/// Whether each executed calculation agrees with its claim; `None` if the call failed or one side is not a number.
 pub fn agreements(trajectory: &Trajectory, calculations: &[Calculation<'_>]) -> Vec<Option<bool>> {
     let results = trajectory.messages.iter().filter(|m| m.role == "tool").map(|m| m.content.as_str());
     results.zip(calculations).map(|(result, calculation)| agrees(result, calculation.claim)).collect()
 }
 
-/// What became of the solutions.
+/// The result for all solutions.
 #[derive(Debug, Clone, Default)]
 pub struct Annotated {
+    /// Trajectories of the solutions that hold.
     pub trajectories: Vec<Trajectory>,
-    /// Calls that were executed.
+    /// Number of executed calls.
     pub executed: usize,
-    /// Of these, those whose result is the claimed number within 1e-6.
+    /// Number of executed calls whose result is the claimed number within 1e-6.
     pub agreeing: usize,
-    /// Solutions that were not kept, by reason.
+    /// Dropped solutions by reason.
     pub dropped: BTreeMap<&'static str, usize>,
-    /// The first few calls whose result is not the claimed number, for the report: (problem, expression, claim).
+    /// The first 20 calls whose result is not the claimed number: (problem, expression, claim).
     pub disagreements: Vec<(String, String, String)>,
 }
 
-/// Executes all solutions and keeps those that hold.
+/// Plays all solutions and keeps those that hold.
 pub fn annotated(
     problems: &[Problem],
     environment: &dyn Environment,
@@ -113,7 +116,7 @@ impl Annotated {
         self.agreeing += agreements.iter().filter(|a| **a == Some(true)).count();
         let differing =
             calculations.iter().zip(&agreements).filter(|(_, agreement)| **agreement != Some(true)).map(|(c, _)| c);
-        // A call that was stopped has no result; it is the one behind those that have one.
+        // A call that was stopped has no result; it follows those that have one.
         let stopped = calculations.get(agreements.len()).filter(|_| played.timed_out);
         for calculation in differing.chain(stopped) {
             if self.disagreements.len() < 20 {

@@ -1,24 +1,23 @@
-//! n-gram coverage: how much of a set of questions could be known from another set's text.
-//!
-//! Templated problems share n-grams by construction, so coverage is reported beside disjointness, not used to decide it.
+//! n-gram coverage: how much of a set of questions could be known from other texts. Templated problems share n-grams by
+//! construction, so coverage is reported beside disjointness and does not decide it.
 
 use crate::text::ngrams;
 use std::collections::HashSet;
 use trainyard_tables::Problem;
 
-/// The n of the n-grams.
+/// Number of words in an n-gram.
 pub const NGRAM: usize = 8;
 
 /// Coverage of questions by texts.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Coverage {
-    /// The share of the questions' 8-grams (repeats counted) that occur in the texts.
+    /// Share of the questions' 8-grams (with repeats) that occur in the texts.
     pub grams: f64,
-    /// The share of questions at least half of whose 8-grams occur in the texts.
+    /// Share of questions of which at least half of the 8-grams occur in the texts.
     pub questions: f64,
 }
 
-/// How far the texts of `seen` cover the questions of `problems`; zeros if no question has an 8-gram.
+/// How much of the questions of `problems` the texts `seen` cover; zeros if no question has an 8-gram.
 pub fn coverage<'a, 'b>(problems: impl Iterator<Item = &'a Problem>, seen: impl Iterator<Item = &'b str>) -> Coverage {
     let known: HashSet<u64> = seen.flat_map(|text| ngrams(text, NGRAM)).collect();
     let (mut grams, mut hits, mut questions, mut covered) = (0usize, 0usize, 0usize, 0usize);
@@ -40,9 +39,9 @@ mod tests {
     use trainyard_tables::Message;
 
     #[test]
-    fn a_case_by_hand() {
+    fn coverage_matches_hand_computation() {
         let problem = |text: &str| Problem { messages: vec![Message::new("user", text)], ..Problem::default() };
-        // Nine words: two 8-grams, the first of which is known. Eight other words: one unknown. Two words: none.
+        // Nine words: two 8-grams, the first known. Eight other words: one 8-gram, unknown. Two words: none.
         let problems = [problem("a b c d e f g h i"), problem("q r s t u v w x"), problem("a b")];
         let seen = ["0 a b c d e f g h 9"];
         let c = coverage(problems.iter(), seen.into_iter());

@@ -1,4 +1,4 @@
-//! What a synthesis method is.
+//! The trait of synthesis methods.
 
 use super::Config;
 use serde_json::Value;
@@ -7,14 +7,16 @@ use trainyard_core::{OptionProblem, Result};
 use trainyard_envs::Environment;
 use trainyard_tables::{Problem, Trajectory};
 
-/// A way to make problems and demonstrations. One file each; a line in `registry.rs`.
+/// A way to make problems and demonstrations.
 pub trait Method: Send + Sync {
+    /// The registered name.
     fn name(&self) -> &'static str;
-    /// Options of the environment if the config names none.
+    /// Options of the environment when the config names none.
     fn environment(&self) -> Value;
-    /// Options that this method cannot work with.
+    /// Problems with options for this method.
     fn check(&self, config: &Config) -> Vec<OptionProblem>;
-    /// Makes everything; a function of config, given problems and environment. `progress` gets (done, total) and may stop it.
+    /// Makes problems and demonstrations from config, given problems and environment. `progress` gets (done, total) and
+    /// may stop the method.
     fn make(
         &self,
         config: &Config,
@@ -24,11 +26,13 @@ pub trait Method: Send + Sync {
     ) -> Result<Synthesized>;
 }
 
-/// What a method made.
+/// The result of a method.
 #[derive(Debug, Clone)]
 pub struct Synthesized {
+    /// Problems of all splits.
     pub problems: Vec<Problem>,
+    /// Demonstrations, as text.
     pub demonstrations: Vec<Trajectory>,
-    /// With the method's own metrics and tables.
+    /// Report with the method's own metrics and tables.
     pub report: Report,
 }

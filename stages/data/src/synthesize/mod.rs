@@ -1,8 +1,7 @@
 //! Stage `data/synthesize`: problems from generators, and demonstrations whose tool calls were executed.
 //!
-//! Methods are one file each, listed in `registry.rs`. Every demonstration is played in the environment itself
-//! ([`play`]), so it has the form of a rollout and its tool results are the tool's. Refuses: overlapping splits (decided on the
-//! canonical problem), demonstrations whose answer the environment's verifier rejects.
+//! Every demonstration is played in the environment ([`play`]), so it has the form of a rollout. Splits share no
+//! canonical problem, and the environment's verifier accepts the answer of every demonstration.
 
 pub mod annotated;
 pub mod coverage;
@@ -29,18 +28,19 @@ use trainyard_envs::{Environment, environments};
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Config {
-    /// `procedural` makes new problems with the environment's generator; `annotated` turns worked solutions into tool use.
+    /// `procedural` makes new problems with the environment's generator; `annotated` turns worked solutions into tool
+    /// use.
     pub method: String,
     /// The environment that poses the problems; demonstrations are played in it. The method's own if left out.
     #[schemars(schema_with = "trainyard_envs::environments::registry::schema")]
     pub environment: Value,
-    /// The seed of all chance.
+    /// Seed of everything random.
     #[serde(default)]
     pub seed: u64,
-    /// Of `procedural`: how many problems of which level each split has.
+    /// For `procedural`: the number of problems by level in each split.
     #[serde(default = "splits::default_splits")]
     pub splits: BTreeMap<String, splits::Split>,
-    /// Of `procedural`: the share of demonstrations in which the agent first makes a mistake and then recovers.
+    /// For `procedural`: the share of demonstrations in which the agent first makes a mistake and then recovers.
     #[serde(default = "default_mistakes")]
     #[schemars(range(min = 0.0, max = 1.0))]
     pub mistakes: f64,
@@ -59,7 +59,10 @@ impl Stage for Synthesize {
     const VERSION: u32 = 2;
     const SUMMARY: &'static str = "Make problems and demonstrations; every tool call in them is executed.";
     const DOC: &'static str = include_str!("synthesize.md");
-    const EXAMPLE: &'static str = r#"{"method": "procedural", "seed": 1, "splits": {"demonstrations": {"levels": {"1": 600, "2": 600}}, "test": {"total": 300}}}"#;
+    const EXAMPLE: &'static str = concat!(
+        r#"{"method": "procedural", "seed": 1, "splits": {"demonstrations": {"levels": {"1": 600, "2": 600}}, "#,
+        r#""test": {"total": 300}}}"#,
+    );
     const MAIN_METRIC: Option<&'static str> = Some("demonstrations");
     const METRICS: &'static [&'static str] = &[
         "problems",
@@ -155,7 +158,7 @@ impl Stage for Synthesize {
     }
 }
 
-/// Builds an environment with a tool host of its own.
+/// Builds an environment with its own tool host.
 pub fn environment(options: &Value, cpus: usize) -> Result<Box<dyn Environment>> {
     environments::build(options, &ToolHost::new(cpus))
 }

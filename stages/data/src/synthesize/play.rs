@@ -1,10 +1,9 @@
-//! Scripted episodes: an agent whose turns are known beforehand plays in the real environment.
+//! Plays scripted episodes in the real environment.
 //!
-//! Why so: a demonstration must look exactly like a rollout (the opening messages, the form of results, the end), and its tool
-//! results must be what the tool returned. So it is played through [`Environment`] and [`Episode`], with many episodes in
-//! flight, because tools in worker processes take calls in batches. An episode whose own call ran into its time limit is handed
-//! back as such, for its script does that again on every attempt. Refuses: an episode lost to infrastructure (an error: the stage
-//! is tried again).
+//! A demonstration must look exactly like a rollout, and its tool results must be what the tool returned. Many episodes
+//! are in flight at once because tools in worker processes take calls in batches. An episode whose own call hit its
+//! time limit is returned as such, because its script would do so on every attempt; one lost to infrastructure fails
+//! the stage, which is then retried.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -13,29 +12,35 @@ use trainyard_envs::environments::ScriptedTurn;
 use trainyard_envs::{Environment, Episode, Outcome, Step};
 use trainyard_tables::{Message, Problem, Status, StopReason, Trajectory};
 
-/// Episodes in flight at once; bounds memory, changes no result.
+/// Number of episodes in flight; bounds memory and changes no result.
 const IN_FLIGHT: usize = 256;
 
 /// One episode to play.
 #[derive(Debug, Clone)]
 pub struct Script<'a> {
+    /// Id of the trajectory.
     pub id: String,
+    /// The problem to solve.
     pub problem: &'a Problem,
+    /// The agent's turns.
     pub turns: Vec<ScriptedTurn>,
+    /// Seed of the episode.
     pub seed: u64,
 }
 
-/// An episode that was played, with the number of turns that the environment accepted.
+/// A played episode.
 #[derive(Debug, Clone)]
 pub struct Played {
+    /// Its record.
     pub trajectory: Trajectory,
-    /// Fewer than the script has if the environment ended the episode early.
+    /// Number of turns taken, fewer than in the script if the environment ended the episode early.
     pub turns: usize,
-    /// A call ran into its wall-clock limit and ended the episode. On another machine it might not: no such row may be published.
+    /// Whether a call hit its wall-clock limit and ended the episode. On another machine it might not, so do not
+    /// publish it.
     pub timed_out: bool,
 }
 
-/// Plays all scripts; results are in the order of the scripts.
+/// Plays all scripts and returns the episodes in the order of the scripts.
 pub fn play(
     environment: &dyn Environment,
     scripts: &[Script<'_>],
@@ -49,7 +54,7 @@ pub fn play(
             waiting.push_back(Game::start(environment, &scripts[next])?);
             next += 1;
         }
-        // All episodes move one step before the first is waited for, so the tools always have a batch.
+        // Advance all episodes before waiting for the first, so that the tools always have a batch.
         let Some(mut game) = waiting.pop_front() else {
             return Err(Error::bug("no episode in flight though some are unfinished"));
         };
@@ -100,7 +105,7 @@ impl<'a> Game<'a> {
 
     fn take_turn(&mut self) -> Result<()> {
         let Some(scripted) = self.script.turns.get(self.turns) else {
-            // The script is over, but the environment waits for a turn: it did not read the last one as an answer.
+            // The environment waits for another turn: it did not read the last one as an answer.
             self.outcome = Some(Outcome { stop: StopReason::End, ..self.counted() });
             return Ok(());
         };
@@ -129,7 +134,7 @@ impl<'a> Game<'a> {
         }
     }
 
-    /// What an episode that was broken off has counted.
+    /// The counts of an unfinished episode.
     fn counted(&self) -> Outcome {
         Outcome {
             turns: self.turns as u32,
@@ -151,7 +156,10 @@ impl<'a> Game<'a> {
     fn finish(self, environment: &dyn Environment) -> Result<Played> {
         let outcome = self.outcome.ok_or_else(|| Error::bug("an unfinished episode was finished"))?;
         if outcome.status == Status::Infrastructure && !outcome.timed_out {
-            return Err(Error::retryable(format!("episode `{}` was lost to its infrastructure", self.script.id)));
+            return Err(Error::retryable(format!(
+                "episode `{}` was lost to an infrastructure failure",
+                self.script.id
+            )));
         }
         let problem = self.script.problem;
         let correct = outcome.answer.as_deref().is_some_and(|answer| environment.verify(problem, answer));

@@ -1,9 +1,8 @@
-//! Method `procedural`: problems of an environment's generator in disjoint splits, and demonstrations of one of them.
+//! Method `procedural`: problems from an environment's generator in disjoint splits, and demonstrations of one split.
 //!
-//! The environment's generator gives problems with their canonical forms, and the turns of a demonstrator. Each split draws from
-//! chance of its own; a canonical form that an earlier problem has is passed over. The turns are played in the environment, so
-//! every result is the tool's own, and the verifier holds the answer that comes out against the generator's. Refuses: an
-//! environment without a generator; levels that have too few distinct problems for what is asked.
+//! Each split draws from its own random stream and skips canonical forms that earlier problems have. The generator
+//! scripts the turns of a demonstration; they are played in the environment, so every result is the tool's own, and the
+//! answer must be the generator's.
 
 use super::Config;
 use super::coverage::coverage;
@@ -20,13 +19,13 @@ use trainyard_envs::Environment;
 use trainyard_envs::environments::{ProblemGenerator, registry as environments, word_problems};
 use trainyard_tables::Problem;
 
-/// The split that is demonstrated.
+/// The split whose problems are demonstrated.
 const DEMONSTRATIONS: &str = "demonstrations";
-/// The split that is practiced on.
+/// The split for RL.
 const PRACTICE: &str = "rl";
-/// The split whose questions the coverage is measured on.
+/// The split for which coverage is measured.
 const TEST: &str = "test";
-/// Draws of a level beyond twenty for each wanted problem, before it counts as exhausted.
+/// A level counts as exhausted after twenty draws per wanted problem plus this many.
 const MOST_MISSES: u64 = 1_000;
 
 /// The method `procedural`.
@@ -41,7 +40,7 @@ impl Method for Procedural {
     }
     fn check(&self, config: &Config) -> Vec<OptionProblem> {
         let mut problems = Vec::new();
-        // An environment that cannot be built is somebody else's finding; the rest is checked all the same.
+        // An environment that cannot be built is reported elsewhere; check the rest anyway.
         let environment = super::environment(&config.environment, 1).ok();
         let generator = environment.as_ref().and_then(|e| e.generator());
         if let (Some(environment), None) = (&environment, generator) {
@@ -52,14 +51,14 @@ impl Method for Procedural {
         problems.extend(config.splits.iter().flat_map(|(name, split)| split.check(&format!("/splits/{name}"), most)));
         if !config.splits.contains_key(DEMONSTRATIONS) {
             problems.push(
-                OptionProblem::new("/splits", "no split `demonstrations`")
-                    .help("give it the problems that are to be demonstrated"),
+                OptionProblem::new("/splits", "missing split `demonstrations`")
+                    .help("add the split, with the problems to demonstrate"),
             );
         }
         if !(0.0..=1.0).contains(&config.mistakes) {
             problems.push(
-                OptionProblem::new("/mistakes", format!("{} is no share", config.mistakes))
-                    .help("a number from 0 to 1"),
+                OptionProblem::new("/mistakes", format!("{} is not a share", config.mistakes))
+                    .help("use a number from 0 to 1"),
             );
         }
         problems
@@ -72,7 +71,7 @@ impl Method for Procedural {
         progress: &dyn Fn(usize, usize) -> Result<()>,
     ) -> Result<Synthesized> {
         if !given.is_empty() {
-            return Err(Error::invalid("method `procedural` makes its own problems")
+            return Err(Error::invalid("method `procedural` generates its own problems")
                 .help("leave input `problems` out, or use method `annotated`"));
         }
         let generator = environment.generator().ok_or_else(|| no_generator(environment.kind()))?;
@@ -94,7 +93,7 @@ impl Method for Procedural {
         let problems: Vec<Problem> = drawn.into_iter().map(|d| d.problem).collect();
         let mut report = report(&problems, generator.plural());
         report.metric("demonstrations_with_mistake", with_mistake as f64);
-        // What is learned from: demonstrations as they stand, and the questions of the problems that are practiced on.
+        // What the model will learn from: demonstrations, and the questions of the RL problems.
         let shown = demonstrations.iter().flat_map(|t| &t.messages).map(|m| m.content.as_str());
         let practiced = problems.iter().filter(|p| p.split == PRACTICE).map(Problem::question);
         let covered = coverage(problems.iter().filter(|p| p.split == TEST), shown.chain(practiced));
@@ -104,23 +103,23 @@ impl Method for Procedural {
 }
 
 fn no_generator(kind: &str) -> Error {
-    Error::invalid(format!("environment `{kind}` makes no problems"))
+    Error::invalid(format!("environment `{kind}` generates no problems"))
         .help(format!("method `procedural` works with: {}", environments::generating().join(", ")))
 }
 
-/// A problem and where it was drawn.
+/// A problem and how it was drawn.
 struct Drawn {
     problem: Problem,
     index: u64,
     chance: Chance,
 }
 
-/// All splits, in order of name, level and number; no canonical form occurs twice.
+/// Draws all splits, in order of name, level and number; no canonical form occurs twice.
 fn draw_all(splits: &BTreeMap<String, Split>, generator: &dyn ProblemGenerator, chance: &Chance) -> Result<Vec<Drawn>> {
     let mut seen = BTreeSet::new();
     let mut all = Vec::new();
     for (name, split) in splits {
-        // A split keeps its draws when another one is added, but for problems that the other one has, too.
+        // Adding a split does not change the draws of others, except for problems that both contain.
         let chance = chance.child("split", &[xxh64(name.as_bytes(), 0)]);
         for (level, count) in split.counts(generator.max_level()) {
             let mut fresh = (0..count.saturating_mul(20) + MOST_MISSES)
@@ -129,7 +128,7 @@ fn draw_all(splits: &BTreeMap<String, Split>, generator: &dyn ProblemGenerator, 
             for i in 0..count {
                 let mut drawn = fresh.next().ok_or_else(|| {
                     Error::invalid(format!("split `{name}`: level {level} has too few distinct problems for {count}"))
-                        .help(format!("{i} were found; ask for fewer"))
+                        .help(format!("only {i} were found; ask for fewer"))
                 })?;
                 drawn.problem.split.clone_from(name);
                 all.push(drawn);
@@ -151,7 +150,7 @@ fn scripts<'a>(
         let own = chance.child("demonstration", &[i as u64]);
         let made = |mistakes| generator.demonstration(drawn.problem.level, drawn.index, &drawn.chance, mistakes, &own);
         let mut demonstration = made(mistakes);
-        // A mistake takes turns of its own.
+        // A mistake takes extra turns.
         if demonstration.mistaken && demonstration.turns.len() > environment.max_turns() as usize {
             demonstration = made(0.0);
         }
@@ -163,13 +162,13 @@ fn scripts<'a>(
     (scripts, with_mistake)
 }
 
-/// No call of a generator is long, so the machine was busy.
+/// Generators make no long calls, so the machine was busy.
 fn late(script: &Script<'_>) -> Error {
-    Error::retryable(format!("a tool call of demonstration `{}` ran into its time limit", script.id))
-        .help("give the machine less to do, or raise `limits.time_millis` of the environment")
+    Error::retryable(format!("a tool call of demonstration `{}` hit its time limit", script.id))
+        .help("reduce the load of the machine, or raise the environment's `limits.time_millis`")
 }
 
-/// The tool and the generator disagree: one of them has a bug, or a limit is too low.
+/// Tool and generator disagree: one of them has a bug, or a limit is too low.
 fn wrong(script: &Script<'_>, answer: Option<&str>) -> Error {
     Error::bug(format!(
         "demonstration `{}` gives {}, the generator says `{}`",
@@ -204,6 +203,9 @@ fn report(problems: &[Problem], plural: &str) -> Report {
         );
     }
     report.table(table);
-    report.note("No canonical problem stands in two splits. Coverage counts word 8-grams of test questions that occur in demonstrations or in questions of split `rl`.");
+    report.note(
+        "No canonical problem stands in two splits. Coverage counts word 8-grams of test questions that occur in \
+         demonstrations or in questions of split `rl`.",
+    );
     report
 }

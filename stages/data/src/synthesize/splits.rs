@@ -1,29 +1,31 @@
-//! How many problems of which level a split has.
+//! How many problems of each level a split has.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use trainyard_core::OptionProblem;
 
-/// Either `levels` (exact numbers), or `total` with `weights`.
+/// Numbers of problems: either `levels` (exact), or `total` with optional `weights`.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Split {
     /// Level → number of problems.
     pub levels: BTreeMap<u32, u64>,
-    /// The number of problems of all levels together.
+    /// Number of problems of all levels together.
     #[schemars(range(min = 1))]
     pub total: Option<u64>,
-    /// Level → weight in `total`; equal weights of all levels if left out.
+    /// Level → weight in `total`; equal weights for all levels if left out.
     pub weights: BTreeMap<u32, f64>,
 }
 
 impl Split {
+    /// A split with exact numbers by level.
     pub fn by_level(levels: impl IntoIterator<Item = (u32, u64)>) -> Self {
         Self { levels: levels.into_iter().collect(), ..Self::default() }
     }
 
-    /// Numbers by level, for levels 1 to `most`. `total` is apportioned by largest remainder, ties to the lower level.
+    /// Numbers by level, for levels 1 to `most`. `total` is apportioned by largest remainder, with ties to the lower
+    /// level.
     pub fn counts(&self, most: u32) -> BTreeMap<u32, u64> {
         let Some(total) = self.total else {
             return self.levels.clone();
@@ -49,7 +51,7 @@ impl Split {
         counts
     }
 
-    /// What is wrong, at `pointer`.
+    /// Problems with the options, located under `pointer`.
     pub fn check(&self, pointer: &str, most: u32) -> Vec<OptionProblem> {
         let mut problems = Vec::new();
         let mut add = |key: &str, message: String, help: &str| {
@@ -59,29 +61,33 @@ impl Split {
             (true, None) => add(
                 "",
                 "a split needs `levels` or `total`".into(),
-                "as in `{levels: {1: 100, 2: 50}}` or `{total: 300}`",
+                "write for example `{levels: {1: 100, 2: 50}}` or `{total: 300}`",
             ),
-            (false, Some(_)) => add("/total", "`levels` and `total` contradict each other".into(), "keep one of them"),
-            (true, Some(0)) => add("/total", "a split without problems".into(), "leave the split out"),
+            (false, Some(_)) => add("/total", "`levels` and `total` exclude each other".into(), "keep one of them"),
+            (true, Some(0)) => add("/total", "the split has no problems".into(), "leave the split out"),
             _ => {}
         }
         if self.total.is_none() && !self.weights.is_empty() {
-            add("/weights", "`weights` share out a `total`, and there is none".into(), "give `total`, or use `levels`");
+            add("/weights", "`weights` divide a `total`, but there is none".into(), "give `total`, or use `levels`");
         }
         for level in self.levels.keys().chain(self.weights.keys()) {
             if *level == 0 || *level > most {
-                add("", format!("there is no level {level}"), &format!("levels go from 1 to {most}"));
+                add("", format!("level {level} does not exist"), &format!("levels go from 1 to {most}"));
             }
         }
         let bad = self.weights.values().any(|w| !w.is_finite() || *w < 0.0);
         if !self.weights.is_empty() && (bad || self.weights.values().sum::<f64>() <= 0.0) {
-            add("/weights", "weights must not be negative, and one must be positive".into(), "as in `{1: 2, 2: 1}`");
+            add(
+                "/weights",
+                "weights must not be negative, and one must be positive".into(),
+                "write for example `{1: 2, 2: 1}`",
+            );
         }
         problems
     }
 }
 
-/// The splits of the quickstart: demonstrations touch the higher levels thinly, test and validation have equal shares per level.
+/// The splits of the quickstart: few demonstrations of higher levels; equal shares per level in validation and test.
 pub fn default_splits() -> BTreeMap<String, Split> {
     let split = |name: &str, split: Split| (name.to_string(), split);
     let total = |n: u64| Split { total: Some(n), ..Split::default() };

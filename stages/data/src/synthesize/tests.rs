@@ -9,8 +9,10 @@ fn config(method: &str) -> Config {
         "method": method,
         "seed": 3,
         "mistakes": 0.3,
-        "environment": {"kind": if method == "annotated" { "math-problems" } else { "word-problems" }, "tools": ["calculator"], "max_turns": 32},
-        "splits": {"demonstrations": {"levels": {"1": 30, "2": 20, "5": 5}}, "rl": {"total": 25}, "test": {"total": 20}},
+        "environment": {"kind": if method == "annotated" { "math-problems" } else { "word-problems" },
+            "tools": ["calculator"], "max_turns": 32},
+        "splits": {"demonstrations": {"levels": {"1": 30, "2": 20, "5": 5}}, "rl": {"total": 25},
+            "test": {"total": 20}},
     });
     serde_json::from_value(Synthesize::expand(text).unwrap()).unwrap()
 }
@@ -39,9 +41,9 @@ fn splits_have_their_numbers_and_share_no_problem() {
     assert!((0.0..=1.0).contains(&coverage));
 }
 
-/// The questions of practice are learned from, too.
+/// The questions of the RL split count as learned from, too.
 #[test]
-fn coverage_counts_demonstrations_and_questions_of_practice() {
+fn coverage_counts_demonstrations_and_rl_questions() {
     let coverage = |practiced: u64| {
         let mut config = config("procedural");
         config.splits.insert("rl".into(), splits::Split::by_level([(1, practiced)]));
@@ -71,9 +73,10 @@ fn demonstrations_are_executed_right_and_some_recover_from_a_mistake() {
     assert!((5..30).contains(&recovered), "{recovered}");
 }
 
-/// The same in any environment that makes problems; here two whose demonstrations do not end with a tool's result.
+/// Works with every environment that has a generator; these two have demonstrations that do not end with a tool's
+/// result.
 #[test]
-fn every_environment_with_a_generator_is_demonstrated() {
+fn other_environments_with_a_generator_are_demonstrated() {
     for kind in ["countdown", "grid-world"] {
         let mut config = config("procedural");
         config.environment = environments::complete(&json!({"kind": kind})).unwrap();
@@ -87,9 +90,9 @@ fn every_environment_with_a_generator_is_demonstrated() {
     }
 }
 
-/// A turn limit that leaves no room for a mistake.
+/// The turn limit leaves no room for a mistake.
 #[test]
-fn a_mistake_is_left_out_where_it_would_not_fit() {
+fn mistakes_that_do_not_fit_are_left_out() {
     let mut config = config("procedural");
     config.mistakes = 1.0;
     config.environment =
@@ -100,14 +103,14 @@ fn a_mistake_is_left_out_where_it_would_not_fit() {
 }
 
 #[test]
-fn an_environment_without_a_generator_is_refused_by_name() {
+fn environment_without_a_generator_is_named_in_the_error() {
     let mut config = config("procedural");
     config.environment = environments::complete(&json!({"kind": "math-problems"})).unwrap();
     let problems = Synthesize::check(&config);
     assert_eq!(problems.iter().map(|p| p.pointer.as_str()).collect::<Vec<_>>(), ["/environment/kind"]);
     let help = problems[0].help.as_deref().unwrap();
     assert!(help.contains("word-problems") && !help.contains("math-problems"), "{help}");
-    assert!(make(&config, Vec::new()).unwrap_err().message.contains("`math-problems` makes no problems"));
+    assert!(make(&config, Vec::new()).unwrap_err().message.contains("`math-problems` generates no problems"));
 }
 
 #[test]
@@ -119,7 +122,7 @@ fn equal_seeds_give_equal_rows() {
 }
 
 #[test]
-fn contradictory_options_are_found_at_check() {
+fn contradictory_options_are_reported_at_check() {
     let mut bad = config("procedural");
     bad.splits.insert("rl".into(), splits::Split::default());
     bad.splits.remove("demonstrations");
@@ -160,9 +163,9 @@ fn annotations_become_executed_calls() {
     assert_eq!((metric("dropped"), metric("dropped_disagreement"), metric("dropped_wrong_answer")), (2.0, 1.0, 1.0));
 }
 
-/// The row that never ends is dropped and named; what nobody in the episode did stops the stage, to be tried again.
+/// A row that never ends is dropped and named; a lost call stops the stage, to be retried.
 #[test]
-fn a_call_that_never_ends_costs_its_row_only() {
+fn endless_calls_only_cost_their_row() {
     let environment = moody();
     let row = |i: usize, call: &str| {
         annotated_problem(&format!("p{i}"), &format!("First <<5=5>>5, then <<{call}=5>>5.\n#### 5"), "5")
@@ -181,7 +184,7 @@ fn a_call_that_never_ends_costs_its_row_only() {
 }
 
 #[test]
-fn all_annotations_of_the_real_train_split_agree() {
+fn annotations_of_the_real_train_split_agree() {
     let Some(file) = real("gsm8k/train.jsonl") else { return };
     let reading = crate::import::Reading { name: "gsm8k".into(), split: "train".into(), ..Default::default() };
     let problems = crate::import::registry::format("gsm8k").unwrap().read(&file, &reading).unwrap().problems;

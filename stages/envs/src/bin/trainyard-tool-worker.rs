@@ -1,4 +1,4 @@
-//! The tool worker as a program of its own, for tests of crates that have no `trainyard` binary at hand.
+//! The tool worker as its own program, for tests of crates that cannot start the `trainyard` binary.
 
 fn main() {
     std::process::exit(trainyard_envs::tools::worker::main());

@@ -1,10 +1,11 @@
-//! What every problem generator must hold.
+//! The conformance suite for problem generators.
 //!
-//! - *Problems repeat*: the same level, number and chance give the same problem; levels are clamped, no two share a problem.
-//! - *The canonical form decides*: equal forms have equal ids and accept each other's answers, other forms have other ids.
-//! - *Problems are whole*: every field but the split is set, and the environment accepts the answer.
-//! - *Demonstrations hold*: played in the environment, they end it with their last turn and the right answer, with a mistake and
-//!   without one; they repeat, and those that say that they hold a mistake differ from those without.
+//! - *Problems repeat*: the same level, number and seed give the same problem; levels are clamped and share no problem.
+//! - *Canonical forms identify problems*: equal forms have equal ids and accept each other's answers; different forms
+//!   have different ids.
+//! - *Problems are complete*: every field but the split is set, and the environment accepts the answer.
+//! - *Demonstrations solve the problem*: played in the environment they end it on their last turn with the right
+//!   answer, with or without a mistake. They repeat, and exactly those that claim a mistake differ from the clean ones.
 
 use super::turn;
 use crate::environments::{Demonstration, Environment, ProblemGenerator, Step};
@@ -12,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use trainyard_core::Chance;
 use trainyard_tables::{Problem, StopReason};
 
-/// Holds the environment's generator to all of this with the first `count` problems of every level; the error says what does not
+/// Checks the environment's generator with the first `count` problems of every level. The error says what does not
 /// hold.
 pub fn check(environment: &dyn Environment, count: u64, chance: &Chance) -> Result<(), String> {
     let generator = environment.generator().ok_or("the environment has no generator")?;
@@ -22,7 +23,7 @@ pub fn check(environment: &dyn Environment, count: u64, chance: &Chance) -> Resu
             let place = |e: String| format!("level {level}, number {index}: {e}");
             let problem = generator.problem(level, index, chance);
             if generator.problem(level, index, chance) != problem {
-                return Err(place("a second call gives another problem".to_string()));
+                return Err(place("a second call gives a different problem".to_string()));
             }
             whole(environment, &problem, level).map_err(place)?;
             let right = demonstrates(environment, generator, (level, index, chance), 0.0).map_err(place)?;
@@ -33,17 +34,17 @@ pub fn check(environment: &dyn Environment, count: u64, chance: &Chance) -> Resu
             if let Some(before) = seen.insert(problem.canonical.clone(), problem.clone())
                 && !same(environment, &before, &problem)
             {
-                return Err(place(format!("`{}` and `{}` have one canonical form", before.id, problem.id)));
+                return Err(place(format!("`{}` and `{}` share one canonical form", before.id, problem.id)));
             }
         }
     }
     let ids: BTreeSet<&str> = seen.values().map(|p| p.id.as_str()).collect();
     if ids.len() < seen.len() {
-        return Err("two canonical forms have one id".to_string());
+        return Err("two canonical forms share one id".to_string());
     }
     for (beyond, level) in [(0, 1), (generator.max_level() + 1, generator.max_level())] {
         if generator.problem(beyond, 0, chance) != generator.problem(level, 0, chance) {
-            return Err(format!("level {beyond} is not taken as {level}"));
+            return Err(format!("level {beyond} is not clamped to {level}"));
         }
     }
     Ok(())
@@ -51,7 +52,7 @@ pub fn check(environment: &dyn Environment, count: u64, chance: &Chance) -> Resu
 
 fn whole(environment: &dyn Environment, problem: &Problem, level: u32) -> Result<(), String> {
     if (problem.environment.as_str(), problem.level, problem.split.as_str()) != (environment.kind(), level, "") {
-        return Err(format!("environment, level or split are not those asked for: {problem:?}"));
+        return Err(format!("wrong environment, level or split: {problem:?}"));
     }
     let texts = [
         ("id", &problem.id),
@@ -63,12 +64,12 @@ fn whole(environment: &dyn Environment, problem: &Problem, level: u32) -> Result
         return Err(format!("`{name}` is empty"));
     }
     if problem.question().is_empty() {
-        return Err("there is no question".to_string());
+        return Err("the question is empty".to_string());
     }
     if environment.verify(problem, &problem.answer) {
         Ok(())
     } else {
-        Err(format!("its own answer is refused: {problem:?}"))
+        Err(format!("the environment rejects the problem's own answer: {problem:?}"))
     }
 }
 
@@ -85,7 +86,7 @@ fn demonstrates(
     let own = chance.child("demonstration", &[u64::from(level), index]);
     let made = generator.demonstration(level, index, chance, mistakes, &own);
     if generator.demonstration(level, index, chance, mistakes, &own) != made {
-        return Err("a second call gives another demonstration".to_string());
+        return Err("a second call gives a different demonstration".to_string());
     }
     play(environment, &generator.problem(level, index, chance), &made).map_err(|e| format!("{e}: {made:?}"))?;
     Ok(made)
@@ -110,11 +111,11 @@ fn play(environment: &dyn Environment, problem: &Problem, made: &Demonstration) 
                 return if right && outcome.stop == StopReason::Answer {
                     Ok(())
                 } else {
-                    Err(format!("it ends with {outcome:?}"))
+                    Err(format!("the demonstration ends with {outcome:?}"))
                 };
             }
             Step::Pending => return Err("still pending".to_string()),
         }
     }
-    Err("the episode goes on after the last turn".to_string())
+    Err("the episode continues after the last turn".to_string())
 }

@@ -1,10 +1,8 @@
 //! How environments whose answers are words read an agent's last message.
-//!
-//! Why so: a name or a number may follow a sentence, but no answer is searched for inside one. Refuses: an empty message.
 
 use crate::verifiers::final_answer;
 
-/// What is marked by `####` or `\boxed{}`, or else the last line that says something.
+/// The answer marked by `####` or `\boxed{}`, or else the last line that is not blank.
 pub(crate) fn marked_or_last_line(text: &str) -> Option<String> {
     if text.contains("####") || text.contains("\\boxed{") {
         return final_answer(text);
@@ -18,7 +16,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_answer_is_marked_or_the_last_line() {
+    fn answer_is_marked_or_the_last_line() {
         for (text, answer) in [
             ("Tarvo", "Tarvo"),
             ("The founder is from the south.\n Tarvo \n", "Tarvo"),

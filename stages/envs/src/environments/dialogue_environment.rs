@@ -1,7 +1,5 @@
-//! What every environment that is a dialogue has in common with the others.
-//!
-//! Why so: such environments differ in their tools, their worlds and their problems, and in nothing that [`Environment`] asks besides.
-//! Refuses: another judge than the problem's verifier; an environment that needs one implements [`Environment`] itself.
+//! A shorter way to implement [`Environment`] for environments that are dialogues. They differ only in their tools,
+//! state and problems. An environment that does not judge by the problem's verifier implements [`Environment`] itself.
 
 use crate::environments::dialogue::Dialogue;
 use crate::environments::{Environment, Episode, ProblemGenerator};
@@ -12,14 +10,15 @@ use std::sync::Arc;
 use trainyard_core::Result;
 use trainyard_tables::{Message, Problem};
 
-/// An environment that is a dialogue: what differs from one to the next. The rest of [`Environment`] follows.
+/// An environment that is a dialogue. [`Environment`] is implemented for it.
 pub trait DialogueEnvironment: Send + Sync {
     /// As in [`Environment::kind`].
     const KIND: &'static str;
     /// As in [`Environment::converses`].
     const CONVERSES: bool = false;
+    /// The dialogue that all episodes share.
     fn dialogue(&self) -> &Arc<Dialogue>;
-    /// A fresh episode; without tools or a world of the environment's own.
+    /// Starts an episode; by default without tools or state of the environment's own.
     fn open(&self, _problem: &Problem, seed: u64) -> Result<Box<dyn Episode>> {
         self.dialogue().start(seed)
     }

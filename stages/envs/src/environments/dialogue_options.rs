@@ -1,8 +1,7 @@
-//! What can be set of a dialogue, and what contradicts itself; and how an environment puts options of its own beside these.
+//! Options of a dialogue, and how an environment adds its own.
 //!
-//! Why [`InDialogue`]: all environments that are dialogues take the same options with other defaults, and a file shows all keys side by
-//! side. Keys that say nothing in one of them are hidden there. Refuses: nothing to call. An environment with tools of its own needs
-//! none of the registry.
+//! All dialogue environments take the same options with different defaults, and files write all keys side by side. An
+//! environment can hide keys that do nothing in it.
 
 use crate::environments::Latency;
 use crate::formats::registry as formats;
@@ -23,23 +22,23 @@ use trainyard_core::OptionProblem;
 pub struct DialogueOptions {
     /// Tools that the agent may call: `python`, `calculator`.
     pub tools: Vec<String>,
-    /// How calls are written: `code` (raw text for the one tool), or `hermes` or `toolrl` (JSON).
+    /// How calls are written: `code` (raw text for a single tool), `hermes` or `toolrl` (JSON).
     #[schemars(schema_with = "formats::schema")]
     pub format: String,
-    /// Agent turns in one episode, the answer included. Calls in the last one are not run.
+    /// Agent turns per episode, the answer included. Calls in the last turn are not run.
     #[schemars(range(min = 1, max = 1000))]
     pub max_turns: u32,
-    /// Tool calls in one episode.
+    /// Tool calls per episode.
     #[schemars(range(min = 0, max = 10_000))]
     pub max_tool_calls: u32,
     /// Text of a system message; empty = none.
     pub system: String,
-    /// Put the description of the tools into the system message. A small model that is trained on one tool needs none.
+    /// Add the tool descriptions to the system message. A small model trained on one tool does not need them.
     pub describe_tools: bool,
     /// Limits of one tool call.
     pub limits: ToolLimits,
-    /// Holds the results of every turn with calls back for a drawn time, to try how rollouts hide slow tools; null = never. What the
-    /// agent reads does not depend on it.
+    /// Holds the results of each turn with calls back for a drawn time, to test how rollouts hide slow tools; null =
+    /// off. Does not change what the agent reads.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub latency: Option<Latency>,
 }
@@ -60,7 +59,7 @@ impl Default for DialogueOptions {
 }
 
 impl DialogueOptions {
-    /// Everything out of range or contradictory, in an environment with these tools of its own. If it has any, `tools` may be empty.
+    /// Everything out of range or contradictory. `own` are the environment's tools; with any, `tools` may be empty.
     pub fn check(&self, own: &[ToolSpec]) -> Vec<OptionProblem> {
         let mut problems = Vec::new();
         for (index, name) in self.tools.iter().enumerate() {
@@ -72,8 +71,8 @@ impl DialogueOptions {
         }
         if self.tools.is_empty() && own.is_empty() {
             problems.push(
-                OptionProblem::new("/tools", "no tool is listed")
-                    .help(format!("use some of: {}", tool_names().join(", "))),
+                OptionProblem::new("/tools", "no tools are listed")
+                    .help(format!("list at least one of: {}", tool_names().join(", "))),
             );
         } else if problems.is_empty()
             && let Err(e) = formats::build(&self.format, &self.specs(own))
@@ -86,29 +85,29 @@ impl DialogueOptions {
         problems.extend(self.latency.iter().flat_map(|latency| latency.check("/latency")));
         problems
     }
-    /// Of the tools of the registry, then of these.
+    /// Descriptions of the registry's tools, then of the environment's `own`.
     pub(crate) fn specs(&self, own: &[ToolSpec]) -> Vec<ToolSpec> {
         self.tools.iter().filter_map(|name| tool(name).ok()).map(|t| t.spec()).chain(own.iter().cloned()).collect()
     }
 }
 
-/// Names of the fields of [`DialogueOptions`].
+/// The fields of [`DialogueOptions`].
 const COMMON: [&str; 8] =
     ["describe_tools", "format", "latency", "limits", "max_tool_calls", "max_turns", "system", "tools"];
 
-/// What an environment adds to the options of a dialogue: a plain struct with defaults that denies unknown fields.
-pub trait OwnOptions: Serialize + DeserializeOwned + JsonSchema + Default {
+/// Options that an environment adds to those of a dialogue: a plain struct with defaults that denies unknown fields.
+pub trait ExtraOptions: Serialize + DeserializeOwned + JsonSchema + Default {
     /// As in [`PartOptions`].
     const KIND: &'static str;
     /// As in [`PartOptions`].
     const SUMMARY: &'static str;
     /// As in [`PartOptions`].
     const DOC: &'static str;
-    /// Options of a dialogue that say nothing in this environment: no file can set them.
+    /// Dialogue options that do nothing in this environment and cannot be set.
     const HIDDEN: &'static [&'static str] = &[];
-    /// The defaults that the dialogue has in this environment.
+    /// The dialogue's defaults in this environment.
     fn dialogue() -> DialogueOptions;
-    /// Tools that the environment brings itself.
+    /// Tools of the environment itself.
     fn tools() -> Vec<ToolSpec> {
         Vec::new()
     }
@@ -118,32 +117,34 @@ pub trait OwnOptions: Serialize + DeserializeOwned + JsonSchema + Default {
     }
 }
 
-/// Options of an environment and of its dialogue; in files their keys stand side by side.
+/// Options of an environment together with those of its dialogue; files write their keys side by side.
 #[derive(Debug, Clone, PartialEq)]
-pub struct InDialogue<O> {
-    pub own: O,
+pub struct WithDialogue<O> {
+    /// Options of the environment.
+    pub extra: O,
+    /// Options of the dialogue.
     pub dialogue: DialogueOptions,
 }
 
-impl<O: OwnOptions> Default for InDialogue<O> {
+impl<O: ExtraOptions> Default for WithDialogue<O> {
     fn default() -> Self {
-        Self { own: O::default(), dialogue: O::dialogue() }
+        Self { extra: O::default(), dialogue: O::dialogue() }
     }
 }
 
-impl<O: OwnOptions> PartOptions for InDialogue<O> {
+impl<O: ExtraOptions> PartOptions for WithDialogue<O> {
     const KIND: &'static str = O::KIND;
     const SUMMARY: &'static str = O::SUMMARY;
     const DOC: &'static str = O::DOC;
     fn check(&self) -> Vec<OptionProblem> {
-        let mut problems = self.own.check();
+        let mut problems = self.extra.check();
         problems.extend(self.dialogue.check(&O::tools()));
         problems
     }
 }
 
-/// Whether an environment takes an option of a dialogue.
-fn takes<O: OwnOptions>(name: &str) -> bool {
+/// Whether a dialogue option can be set in this environment.
+fn takes<O: ExtraOptions>(name: &str) -> bool {
     !O::HIDDEN.contains(&name)
 }
 
@@ -152,16 +153,16 @@ fn fields(options: &impl Serialize) -> serde_json::Result<Map<String, Value>> {
     Ok(serde_json::to_value(options)?.as_object().cloned().unwrap_or_default())
 }
 
-impl<O: OwnOptions> Serialize for InDialogue<O> {
+impl<O: ExtraOptions> Serialize for WithDialogue<O> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut all = fields(&self.own).map_err(S::Error::custom)?;
+        let mut all = fields(&self.extra).map_err(S::Error::custom)?;
         let common = fields(&self.dialogue).map_err(S::Error::custom)?;
         all.extend(common.into_iter().filter(|(name, _)| takes::<O>(name)));
         all.serialize(serializer)
     }
 }
 
-impl<'de, O: OwnOptions> Deserialize<'de> for InDialogue<O> {
+impl<'de, O: ExtraOptions> Deserialize<'de> for WithDialogue<O> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let mut own = Map::deserialize(deserializer)?;
         let mut common = fields(&O::dialogue()).map_err(D::Error::custom)?;
@@ -169,15 +170,15 @@ impl<'de, O: OwnOptions> Deserialize<'de> for InDialogue<O> {
             common.extend(own.remove(name).map(|value| (name.to_string(), value)));
         }
         Ok(Self {
-            own: serde_json::from_value(Value::Object(own)).map_err(D::Error::custom)?,
+            extra: serde_json::from_value(Value::Object(own)).map_err(D::Error::custom)?,
             dialogue: serde_json::from_value(Value::Object(common)).map_err(D::Error::custom)?,
         })
     }
 }
 
-impl<O: OwnOptions> JsonSchema for InDialogue<O> {
+impl<O: ExtraOptions> JsonSchema for WithDialogue<O> {
     fn schema_name() -> Cow<'static, str> {
-        format!("{}InDialogue", O::schema_name()).into()
+        format!("{}WithDialogue", O::schema_name()).into()
     }
     fn json_schema(generator: &mut SchemaGenerator) -> Schema {
         let mut schema = O::json_schema(generator).to_value();
@@ -203,7 +204,7 @@ mod tests {
     struct Rows {
         rows: u32,
     }
-    impl OwnOptions for Rows {
+    impl ExtraOptions for Rows {
         const KIND: &'static str = "own";
         const SUMMARY: &'static str = "a dialogue with rows";
         const DOC: &'static str = "At most 5 rows.";
@@ -216,13 +217,13 @@ mod tests {
     }
 
     #[test]
-    fn every_common_field_is_named() {
+    fn common_lists_every_field() {
         let schema = schemars::schema_for!(DialogueOptions).to_value();
         assert_eq!(schema["properties"].as_object().unwrap().keys().collect::<Vec<_>>(), COMMON);
     }
 
     #[test]
-    fn every_format_may_be_named() {
+    fn every_format_is_accepted() {
         let schema = schemars::schema_for!(DialogueOptions).to_value();
         let format = &schema["properties"]["format"];
         assert_eq!(
@@ -234,22 +235,22 @@ mod tests {
     }
 
     #[test]
-    fn keys_stand_side_by_side_and_find_their_struct() {
-        let options: InDialogue<Rows> = serde_json::from_value(json!({"rows": 3, "max_tool_calls": 2})).unwrap();
-        assert_eq!((options.own.rows, options.dialogue.max_turns, options.dialogue.max_tool_calls), (3, 9, 2));
+    fn keys_side_by_side_reach_their_structs() {
+        let options: WithDialogue<Rows> = serde_json::from_value(json!({"rows": 3, "max_tool_calls": 2})).unwrap();
+        assert_eq!((options.extra.rows, options.dialogue.max_turns, options.dialogue.max_tool_calls), (3, 9, 2));
         let whole = serde_json::to_value(&options).unwrap();
         assert_eq!((&whole["rows"], &whole["max_turns"]), (&json!(3), &json!(9)));
-        assert_eq!(serde_json::from_value::<InDialogue<Rows>>(whole).unwrap(), options);
-        let unknown = serde_json::from_value::<InDialogue<Rows>>(json!({"max_turn": 1})).unwrap_err();
+        assert_eq!(serde_json::from_value::<WithDialogue<Rows>>(whole).unwrap(), options);
+        let unknown = serde_json::from_value::<WithDialogue<Rows>>(json!({"max_turn": 1})).unwrap_err();
         assert!(unknown.to_string().contains("max_turn"), "{unknown}");
-        assert!(serde_json::from_value::<InDialogue<Rows>>(json!({"max_turns": "many"})).is_err());
+        assert!(serde_json::from_value::<WithDialogue<Rows>>(json!({"max_turns": "many"})).is_err());
     }
 
-    /// No options of its own, and no tools of the registry.
+    /// An environment without options of its own and without registry tools.
     #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
     #[serde(deny_unknown_fields, default)]
     struct Bare {}
-    impl OwnOptions for Bare {
+    impl ExtraOptions for Bare {
         const KIND: &'static str = "bare";
         const SUMMARY: &'static str = "a dialogue without tools of the registry";
         const DOC: &'static str = "Nothing to set.";
@@ -260,26 +261,26 @@ mod tests {
     }
 
     #[test]
-    fn hidden_options_are_neither_taken_nor_shown() {
-        let whole = serde_json::to_value(InDialogue::<Bare>::default()).unwrap();
+    fn hidden_options_are_neither_accepted_nor_shown() {
+        let whole = serde_json::to_value(WithDialogue::<Bare>::default()).unwrap();
         let keys = ["describe_tools", "format", "max_tool_calls", "max_turns", "system"];
         assert_eq!(whole.as_object().unwrap().keys().collect::<Vec<_>>(), keys);
-        assert_eq!(serde_json::from_value::<InDialogue<Bare>>(whole).unwrap(), InDialogue::<Bare>::default());
-        let refused = serde_json::from_value::<InDialogue<Bare>>(json!({"tools": ["python"]})).unwrap_err();
+        assert_eq!(serde_json::from_value::<WithDialogue<Bare>>(whole).unwrap(), WithDialogue::<Bare>::default());
+        let refused = serde_json::from_value::<WithDialogue<Bare>>(json!({"tools": ["python"]})).unwrap_err();
         assert!(refused.to_string().contains("tools"), "{refused}");
-        let schema = schemars::schema_for!(InDialogue<Bare>).to_value();
+        let schema = schemars::schema_for!(WithDialogue<Bare>).to_value();
         assert_eq!(schema["properties"].as_object().unwrap().len(), COMMON.len() - 2);
     }
 
     #[test]
-    fn the_schema_and_the_check_cover_both() {
-        let schema = schemars::schema_for!(InDialogue<Rows>).to_value();
+    fn schema_and_check_cover_both() {
+        let schema = schemars::schema_for!(WithDialogue<Rows>).to_value();
         let properties = schema["properties"].as_object().unwrap();
         assert_eq!(properties.len(), 1 + COMMON.len());
         assert_eq!((&properties["max_turns"]["default"], &properties["rows"]["default"]), (&json!(9), &json!(0)));
         assert_eq!(schema["additionalProperties"], json!(false));
-        let mut options = InDialogue::<Rows>::default();
-        options.own.rows = 6;
+        let mut options = WithDialogue::<Rows>::default();
+        options.extra.rows = 6;
         options.dialogue.max_turns = 0;
         let pointers: Vec<String> = options.check().into_iter().map(|p| p.pointer).collect();
         assert_eq!(pointers, ["/rows", "/max_turns"]);

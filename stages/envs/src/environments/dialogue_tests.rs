@@ -17,7 +17,8 @@ fn dialogue(tools: &[&str], own: &[ToolSpec]) -> Arc<Dialogue> {
 
 fn call(name: &str, text: &str) -> String {
     format!(
-        "<tool_call>{{\"name\": \"{name}\", \"arguments\": {{\"text\": \"{text}\", \"expression\": \"{text}\"}}}}</tool_call>"
+        "<tool_call>{{\"name\": \"{name}\", \"arguments\": {{\"text\": \"{text}\", \"expression\": \
+         \"{text}\"}}}}</tool_call>"
     )
 }
 
@@ -30,35 +31,35 @@ fn said(step: &Step) -> Vec<String> {
     observation.messages.iter().map(|m| format!("{}: {}", m.role, m.content)).collect()
 }
 
-/// Remembers what it was told; ends when it is told `end`; answers words with a question until they are `bye`.
+/// Remembers the calls it got; ends on the call `end`; answers words with a question until they are `bye`.
 #[derive(Clone, Default)]
 struct Notes(Vec<String>);
 
-impl World for Notes {
+impl EpisodeState for Notes {
     fn submit(&mut self, call: &ToolCall) -> Ticket {
         self.0.push(format!("{} {}", call.name, call.arguments["text"].as_str().unwrap()));
         Ticket::ready(ToolResult::ok(self.0.join(", ")))
     }
-    fn after_calls(&mut self, results: &[ToolResult]) -> Reply {
+    fn after_calls(&mut self, results: &[ToolResult]) -> AfterTurn {
         if self.0.last().is_some_and(|note| note.ends_with(" end")) {
-            return Reply::End(Some(self.0.len().to_string()));
+            return AfterTurn::End(Some(self.0.len().to_string()));
         }
-        Reply::GoOn(if results.len() > 1 { vec![Message::new("user", "one at a time")] } else { Vec::new() })
+        AfterTurn::Continue(if results.len() > 1 { vec![Message::new("user", "one at a time")] } else { Vec::new() })
     }
-    fn after_text(&mut self, text: &str) -> Option<Reply> {
+    fn after_text(&mut self, text: &str) -> Option<AfterTurn> {
         match text {
             "bye" => None,
-            "stop" => Some(Reply::End(None)),
-            _ => Some(Reply::GoOn(vec![Message::new("user", "what?")])),
+            "stop" => Some(AfterTurn::End(None)),
+            _ => Some(AfterTurn::Continue(vec![Message::new("user", "what?")])),
         }
     }
-    fn fork(&self) -> Result<Box<dyn World>> {
+    fn fork(&self) -> Result<Box<dyn EpisodeState>> {
         Ok(Box::new(self.clone()))
     }
 }
 
 #[test]
-fn tools_of_a_world_share_its_state_and_stand_beside_those_of_the_registry() {
+fn own_tools_share_state_and_work_beside_registry_tools() {
     let own = [spec("add"), spec("put")];
     let dialogue = dialogue(&["calculator"], &own);
     assert_eq!(dialogue.specs().iter().map(|s| s.name.clone()).collect::<Vec<_>>(), ["calculator", "add", "put"]);
@@ -76,7 +77,7 @@ fn tools_of_a_world_share_its_state_and_stand_beside_those_of_the_registry() {
 }
 
 #[test]
-fn a_world_may_answer_words_but_not_beyond_the_last_turn() {
+fn replies_to_words_stop_at_the_last_turn() {
     let own = [spec("add")];
     let dialogue = dialogue(&[], &own);
     let start = || dialogue.start_in(Box::new(Notes::default()), 0).unwrap();
@@ -92,7 +93,7 @@ fn a_world_may_answer_words_but_not_beyond_the_last_turn() {
     assert_eq!(take(&dialogue, &mut *start(), "stop"), Step::Done(end));
 }
 
-/// Says how often it was called.
+/// Answers with the number of its calls.
 struct Counter(u32);
 
 impl ToolSession for Counter {
@@ -106,7 +107,7 @@ impl ToolSession for Counter {
 }
 
 #[test]
-fn sessions_of_own_tools_share_nothing() {
+fn sessions_of_own_tools_are_independent() {
     let own = [spec("one"), spec("two")];
     let dialogue = dialogue(&[], &own);
     let mut episode = dialogue.start_with(vec![Box::new(Counter(0)), Box::new(Counter(10))], 0).unwrap();
@@ -117,7 +118,7 @@ fn sessions_of_own_tools_share_nothing() {
     assert_eq!(said(&take(&dialogue, &mut *episode, &call("two", "x"))), ["tool: 12"]);
 }
 
-/// Every call has this result.
+/// Gives every call this result.
 struct Gives(ToolResult);
 
 impl ToolSession for Gives {
@@ -130,7 +131,7 @@ impl ToolSession for Gives {
 }
 
 #[test]
-fn a_call_that_was_late_is_told_from_one_that_was_lost() {
+fn late_and_lost_calls_are_distinguished() {
     let dialogue = dialogue(&[], &[spec("one"), spec("two")]);
     let (fine, late, lost) = (ToolResult::ok("1"), ToolResult::timed_out("late"), ToolResult::infrastructure("lost"));
     for (first, second, timed_out) in [(&fine, &late, true), (&fine, &lost, false), (&lost, &late, false)] {
@@ -144,7 +145,7 @@ fn a_call_that_was_late_is_told_from_one_that_was_lost() {
 }
 
 #[test]
-fn worlds_and_tools_must_fit() {
+fn missing_worlds_and_sessions_are_bugs() {
     let own = [spec("one")];
     let dialogue = dialogue(&[], &own);
     assert!(dialogue.start(0).is_err() && dialogue.start_with(Vec::new(), 0).is_err());
@@ -154,7 +155,7 @@ fn worlds_and_tools_must_fit() {
     assert_eq!(nothing.check(&[spec("one"), spec("two")])[0].pointer, "/format");
 }
 
-/// The calculator, whose results are held back for 5 to 10 ms of the clock that is handed out.
+/// A calculator whose results are held back for 5 to 10 ms by the returned clock.
 fn slow_calculator() -> (Arc<Dialogue>, Arc<ManualClock>) {
     let latency = Latency { least_millis: 5, most_millis: 10 };
     let mut slow = dialogue(&["calculator"], &[]);
@@ -166,7 +167,7 @@ fn slow_calculator() -> (Arc<Dialogue>, Arc<ManualClock>) {
 }
 
 #[test]
-fn latency_says_when_results_are_seen_and_not_what_they_are() {
+fn latency_delays_results_without_changing_them() {
     let at_once = dialogue(&["calculator"], &[]);
     let (slow, clock) = slow_calculator();
     let text = [call("calculator", "1+1"), call("abacus", "1")].concat();
@@ -180,19 +181,19 @@ fn latency_says_when_results_are_seen_and_not_what_they_are() {
     assert_eq!(episode.poll(Duration::ZERO), None);
     clock.advance(Duration::from_millis(6));
     assert_eq!(episode.poll(Duration::ZERO), Some(expected.clone()));
-    assert_eq!(episode.poll(Duration::ZERO), None, "an observation is seen once");
+    assert_eq!(episode.poll(Duration::ZERO), None, "an observation is returned once");
     let fork = episode.fork().unwrap();
     for mut next in [episode, fork] {
-        // The clock stands still: what is waited for is the rest of the time.
+        // The clock does not move, so the whole remaining time is waited for.
         assert_eq!(next.step(&turn).unwrap(), Step::Pending);
         assert_eq!(next.poll(Duration::from_millis(1)), None);
         assert_eq!(next.poll(Duration::from_millis(10)), Some(expected.clone()));
-        assert!(matches!(next.step(&slow.format().parse("2")).unwrap(), Step::Done(_)), "an answer waits for nothing");
+        assert!(matches!(next.step(&slow.format().parse("2")).unwrap(), Step::Done(_)), "an answer is not delayed");
     }
 }
 
 #[test]
-fn episodes_of_different_seeds_wait_differently() {
+fn latency_depends_on_the_seed() {
     let (slow, clock) = slow_calculator();
     let turn = slow.format().parse(&call("calculator", "1+1"));
     let mut episodes: Vec<Box<dyn Episode>> = (0..40).map(|seed| slow.start(seed).unwrap()).collect();
@@ -207,10 +208,10 @@ fn episodes_of_different_seeds_wait_differently() {
 }
 
 #[test]
-fn a_latency_has_its_place_among_the_options() {
+fn latency_is_an_option() {
     let options =
         DialogueOptions { latency: Some(Latency { least_millis: 2, most_millis: 1 }), ..DialogueOptions::default() };
     assert_eq!(options.check(&[])[0].pointer, "/latency/least_millis");
     let json = serde_json::to_value(DialogueOptions::default()).unwrap();
-    assert!(json.get("latency").is_none(), "digests of files without it stay");
+    assert!(json.get("latency").is_none(), "left out when unset, so older digests stay");
 }

@@ -1,7 +1,7 @@
-//! What an environment is: it poses a problem and answers the agent's turns until the episode ends.
+//! The traits of environments: they pose a problem and answer the agent's turns until the episode ends.
 //!
-//! Why polling: tools run while other sequences decode, so a turn with a tool call is handed over and asked for later. Refuses:
-//! tokens; the loop that samples keeps them.
+//! Episodes are polled because tools run while other sequences decode. Turns are text; the sampling loop keeps the
+//! tokens.
 
 use crate::environments::ProblemGenerator;
 use crate::formats::ToolFormat;
@@ -10,19 +10,19 @@ use std::time::Duration;
 use trainyard_core::Result;
 use trainyard_tables::{Message, Problem, Status, StopReason};
 
-/// One turn of the agent, as its tool format read it.
+/// One turn of the agent, parsed by its tool format.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct AgentTurn {
-    /// The whole turn as sampled, markup included, without the end token.
+    /// The whole turn as sampled, with markup, without the end token.
     pub text: String,
-    /// Tool calls in order; an error is what the agent is told about a call that cannot be read.
+    /// Tool calls in order; an error is what the agent will be told about an unreadable call.
     pub calls: Vec<Result<ToolCall, String>>,
-    /// The sampler ran into a token limit before the turn ended. Set by the sampler.
+    /// Whether the turn hit a token limit. Set by the sampler.
     pub truncated: bool,
 }
 
 impl AgentTurn {
-    /// The calls as JSON text for [`Message::tool_calls`]; none if the turn has no call that could be read.
+    /// The readable calls as JSON text for [`Message::tool_calls`]; `None` if there are none.
     pub fn calls_json(&self) -> Option<String> {
         let calls: Vec<&ToolCall> = self.calls.iter().flatten().collect();
         if calls.is_empty() { None } else { serde_json::to_string(&calls).ok() }
@@ -36,73 +36,80 @@ impl AgentTurn {
 /// What the agent sees after its turn.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Observation {
-    /// Messages to append (role `tool`, one per call).
+    /// Messages to append: the tool results (role `tool`, one per call), then what the environment adds.
     pub messages: Vec<Message>,
-    /// Calls answered by this observation, unreadable ones included.
+    /// Calls answered by this observation, including unreadable ones.
     pub tool_calls: u32,
-    /// Of these, the ones that failed.
+    /// How many of them failed.
     pub tool_errors: u32,
 }
 
-/// How the episode ended. The counts are those of the whole episode.
+/// How an episode ended, with counts over the whole episode.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Outcome {
     /// The final answer as the environment read it.
     pub answer: Option<String>,
+    /// Why it ended.
     pub stop: StopReason,
+    /// Whether it may be learned from.
     pub status: Status,
     /// Agent turns taken.
     pub turns: u32,
+    /// Tool calls made, including unreadable ones.
     pub tool_calls: u32,
+    /// How many of them failed.
     pub tool_errors: u32,
-    /// A call ran into its wall-clock limit, and nothing was lost: what the agent called did this. `status` is `infrastructure` all the
-    /// same, because the limit is not repeatable; who has no use for such an episode may still go on without it.
+    /// A call hit its wall-clock limit and no call was lost: the agent's own call did this. `status` is
+    /// `infrastructure` nevertheless, because the limit is not repeatable; callers may go on without such an episode.
     pub timed_out: bool,
 }
 
 /// What follows a turn.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Step {
-    /// Tools are running; ask [`Episode::poll`].
+    /// Tools are running; call [`Episode::poll`].
     Pending,
-    /// The agent's turn again, after these messages.
+    /// The agent's turn again, after this observation.
     Observe(Observation),
     /// The episode is over; no further step is allowed.
     Done(Outcome),
 }
 
-/// One kind of world with its options.
+/// An environment with its options.
 pub trait Environment: Send + Sync {
-    /// The `kind` it is registered under.
+    /// The registered `kind`.
     fn kind(&self) -> &'static str;
+    /// The tools it offers in every problem.
     fn tools(&self) -> Vec<ToolSpec>;
+    /// How tool calls are written.
     fn format(&self) -> &dyn ToolFormat;
-    /// The messages that open the episode: the problem's own, plus what the environment adds (tool descriptions).
+    /// The opening messages: the problem's own and what the environment adds (tool descriptions).
     fn prompt(&self, problem: &Problem) -> Vec<Message>;
-    /// A fresh episode. `seed` feeds whatever chance the world has; equal seeds give equal worlds.
+    /// Starts an episode. `seed` determines everything random in it.
     fn start(&self, problem: &Problem, seed: u64) -> Result<Box<dyn Episode>>;
+    /// The largest number of agent turns in an episode.
     fn max_turns(&self) -> u32;
-    /// Whether the agent talks to a user between its calls, so that words without a call are a turn like others.
+    /// Whether the agent talks to a user between its calls, so that words without a call do not end the episode.
     fn converses(&self) -> bool {
         false
     }
     /// Whether a final answer is right.
     fn verify(&self, problem: &Problem, answer: &str) -> bool;
-    /// The final answer in an agent's last message, as this environment reads it.
+    /// Reads the final answer from an agent's last message.
     fn read_answer(&self, text: &str) -> Option<String>;
-    /// What makes problems for this environment with these options; none if its problems come from data sets.
+    /// The generator of problems for this environment and its options; `None` if problems come from data sets.
     fn generator(&self) -> Option<&dyn ProblemGenerator> {
         None
     }
 }
 
-/// One episode in progress.
+/// An episode in progress.
 pub trait Episode: Send {
-    /// Hands over one agent turn. Tool calls are submitted to the tool host and run in the background. A turn that comes while
-    /// results are pending or after the end is an error of kind bug.
+    /// Takes one agent turn. Tool calls are submitted and run in the background. A turn while results are pending or
+    /// after the end is an error of kind `bug`.
     fn step(&mut self, turn: &AgentTurn) -> Result<Step>;
-    /// While a step is pending: some step when the tool results are there, none while they run. Blocks up to `wait`.
+    /// While a step is pending: the step once all tool results have come, `None` until then. Blocks up to `wait`.
     fn poll(&mut self, wait: Duration) -> Option<Step>;
-    /// A copy with the tools' state as after the last completed call. An error while a step is pending or after the end.
+    /// A copy with the tools' state after the last completed call. Fails while a step is pending and after the end.
     fn fork(&self) -> Result<Box<dyn Episode>>;
 }

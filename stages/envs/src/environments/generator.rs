@@ -1,8 +1,8 @@
-//! What a problem generator is: problems by level and number, and the turns with which a demonstrator solves them.
+//! Problem generators: problems by level and number, and demonstrations that solve them.
 //!
-//! Why so: synthesis asks every environment for problems in one way, and knows neither its tools nor its format. The generator
-//! belongs to a built environment, so that it scripts calls of the tools that the environment has. Turns are scripted, results are
-//! not: they come from the tools when the turns are played. Refuses: chance of its own; all is a function of the arguments.
+//! `data/synthesize` uses this trait for every environment without knowing tools or formats. Demonstrations script only
+//! the agent's turns; tool results come from the tools when the turns are played. Everything is a function of the
+//! arguments.
 
 use crate::formats::ToolFormat;
 use crate::tools::ToolCall;
@@ -12,18 +12,18 @@ use trainyard_tables::Problem;
 /// One turn of a scripted agent.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ScriptedTurn {
-    /// This call alone, written in the environment's format.
+    /// A single call, written in the environment's format.
     Call(ToolCall),
-    /// These calls in one turn.
+    /// Several calls in one turn.
     Calls(Vec<ToolCall>),
-    /// This text as it stands, tool-call markup included.
+    /// Literal text, tool-call markup included.
     Say(String),
-    /// Whatever the tool returned last, as the answer.
+    /// The last tool result, repeated as the answer.
     RepeatResult,
 }
 
 impl ScriptedTurn {
-    /// The text of the turn; `last_result` is what the last tool message says.
+    /// The text of the turn; `last_result` is the content of the last tool message.
     pub fn text(&self, format: &dyn ToolFormat, last_result: &str) -> String {
         match self {
             Self::Call(call) => format.render(call),
@@ -34,26 +34,26 @@ impl ScriptedTurn {
     }
 }
 
-/// How a demonstrator solves one problem.
+/// A demonstration that solves one problem.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Demonstration {
-    /// All turns of the episode; the environment ends it after the last one, with the right answer.
+    /// All turns of the episode. The environment ends it after the last one with the right answer.
     pub turns: Vec<ScriptedTurn>,
-    /// Some turn is a mistake that a later one makes good.
+    /// Whether some turn is a mistake that a later one corrects.
     pub mistaken: bool,
 }
 
-/// Makes the problems of an environment. Found by [`crate::Environment::generator`], held to its promises by
+/// Generates problems for an environment, which returns it from [`crate::Environment::generator`]. Must pass
 /// [`crate::conformance::generated::check`].
 pub trait ProblemGenerator: Send + Sync {
-    /// Levels are 1 to this.
+    /// Levels are 1 to this number.
     fn max_level(&self) -> u32;
-    /// The problem number `index` of a level under this chance; `level` is clamped to the levels that there are. All is set but
-    /// `split`, and `answer` is a right answer. Two problems are the same exactly if their `canonical` is; then their ids are equal,
-    /// and each accepts the other's answer. No two levels share one.
+    /// Problem number `index` of a level under this seed; `level` is clamped. Sets every field but `split`; `answer` is
+    /// a right answer. Two problems are the same exactly if their `canonical` forms are; then their ids are equal and
+    /// each accepts the other's answer. No two levels share a problem.
     fn problem(&self, level: u32, index: u64, chance: &Chance) -> Problem;
-    /// The demonstrator's turns for the problem of the same three arguments. With probability `mistakes`, drawn from
-    /// `mistake_chance`, it makes a mistake that its tools or the world show, and recovers; not where no such mistake is possible.
+    /// A demonstration for the problem with the same three arguments. With probability `mistakes`, drawn from
+    /// `mistake_chance`, it makes a mistake that the tools or the environment reveal, and recovers, if one is possible.
     fn demonstration(
         &self,
         level: u32,
@@ -62,7 +62,7 @@ pub trait ProblemGenerator: Send + Sync {
         mistakes: f64,
         mistake_chance: &Chance,
     ) -> Demonstration;
-    /// What reports call many of its problems.
+    /// What reports call its problems, in the plural.
     fn plural(&self) -> &'static str {
         "problems"
     }
@@ -75,7 +75,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn turns_are_written_in_the_format_of_the_environment() {
+    fn turns_use_the_environments_format() {
         let tool = crate::tools::registry::tool("calculator").unwrap().spec();
         let format = build("code", &[tool]).unwrap();
         let call = |text: &str| ToolCall { name: "calculator".to_string(), arguments: json!({"expression": text}) };

@@ -1,25 +1,25 @@
-//! Slow tools, made on purpose: the results of a turn are held back for a drawn time.
+//! Artificially slow tools: the results of a turn are held back for a drawn time.
 //!
-//! Why so: the tools of this house answer at once, those of an agent at work (pages, shells, other people's services) take tenths of a
-//! second; how well rollouts hide that is seen only with tools that are slow. The time is drawn from the episode's seed and the number
-//! of the turn. It decides when results are seen, never what they say. Refuses: a range that is upside down, and more than ten minutes.
+//! Our tools answer at once, those of real agents (pages, shells, remote services) take tenths of a second. This option
+//! shows how well rollouts hide that. The time depends on the episode's seed and the turn, and never changes the
+//! results.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 use trainyard_core::{Chance, OptionProblem};
 
-/// As long as a tool call may run.
+/// As long as a tool call may run at most, in milliseconds.
 const MOST: u64 = 600_000;
 
-/// How long the results of a turn with calls are held back: all times of the range are equally likely.
+/// How long the results of a turn with calls are held back; drawn uniformly from a range.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Latency {
-    /// Milliseconds at least, counted from the call.
+    /// Shortest time in milliseconds, counted from the call.
     #[schemars(range(min = 0, max = 600_000))]
     pub least_millis: u64,
-    /// Milliseconds at most. A tool that takes longer by itself is not held back.
+    /// Longest time in milliseconds. A tool that takes longer by itself is not delayed further.
     #[schemars(range(min = 0, max = 600_000))]
     pub most_millis: u64,
 }
@@ -37,7 +37,7 @@ impl Latency {
         let outside = [least, most].into_iter().filter_map(|(at, millis)| OptionProblem::outside(at, millis, ..=MOST));
         outside.chain(OptionProblem::crossed(least, most)).map(|problem| problem.within(pointer)).collect()
     }
-    /// The time of one turn of the episode that has this seed.
+    /// The delay of one turn of the episode with this seed.
     pub fn of_turn(&self, seed: u64, turn: u32) -> Duration {
         let (least, most) = (Duration::from_millis(self.least_millis), Duration::from_millis(self.most_millis));
         most.saturating_sub(least).mul_f64(Chance::new(seed).at("latency", &[u64::from(turn)]).uniform()) + least
@@ -49,14 +49,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_are_drawn_by_seed_and_turn_from_the_whole_range() {
+    fn delays_cover_the_range_by_seed_and_turn() {
         let latency = Latency { least_millis: 5, most_millis: 10 };
         assert_eq!(latency.of_turn(1, 1), latency.of_turn(1, 1));
         assert_ne!(latency.of_turn(1, 1), latency.of_turn(2, 1));
         assert_ne!(latency.of_turn(1, 1), latency.of_turn(1, 2));
         let times: Vec<f64> = (0..2000).map(|seed| latency.of_turn(seed, 1).as_secs_f64() * 1000.0).collect();
         assert!(times.iter().all(|t| (5.0..=10.0).contains(t)));
-        // A uniform number has the standard deviation 5/√12 = 1.44 here, the mean of 2000 one of 0.032.
+        // The standard deviation is 5/√12 = 1.44, that of the mean of 2000 is 0.032.
         let mean = times.iter().sum::<f64>() / 2000.0;
         assert!((mean - 7.5).abs() < 0.17, "{mean}");
         assert!(times.iter().any(|t| *t < 5.1) && times.iter().any(|t| *t > 9.9));

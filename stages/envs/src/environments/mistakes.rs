@@ -1,19 +1,19 @@
-//! Broken expressions, which a demonstrated agent sends before it recovers.
+//! Broken expressions for demonstrations, so that a model learns to recover from an error.
 //!
-//! Why so: an agent that never saw an error does not know what to do after one. Only mistakes that the tool reports are made (a
-//! broken program), because an agent without the answer cannot notice a wrong number. The message that follows is the tool's own.
+//! Mistakes are always ones that the tool reports (a broken program): an agent without the answer cannot notice a wrong
+//! number.
 
 use trainyard_core::Chance;
 use trainyard_core::chance::Draws;
 
-/// What is sent to a tool without variables: the expression, or first a broken form of it.
+/// The expressions to send to a stateless tool: the right one, with probability `mistakes` preceded by a broken one.
 pub fn attempts(expression: &str, mistakes: f64, chance: &Chance) -> Vec<String> {
     let mut draws = chance.at("mistake", &[]);
     let mistake = (draws.uniform() < mistakes).then(|| broken(expression, &mut draws));
     mistake.into_iter().chain([expression.to_string()]).collect()
 }
 
-/// A broken form of an expression: a name that nobody defined, an operator without its right side, a parenthesis too many.
+/// Breaks an expression: an undefined name, an operator without its right side, or an extra parenthesis.
 pub fn broken(expression: &str, draws: &mut Draws) -> String {
     match draws.below(3) {
         0 => undefined_name(expression, draws),
@@ -22,7 +22,7 @@ pub fn broken(expression: &str, draws: &mut Draws) -> String {
     }
 }
 
-/// One number is replaced by a name.
+/// Replaces one number by a name.
 fn undefined_name(expression: &str, draws: &mut Draws) -> String {
     let digits = |c: char| c.is_ascii_digit() || c == '.';
     let mut numbers: Vec<(usize, usize)> = Vec::new();
@@ -44,7 +44,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_mistake_comes_first_and_only_where_it_is_wanted() {
+    fn mistakes_come_first_and_only_on_request() {
         let chance = Chance::new(2);
         assert_eq!(attempts("1+2", 0.0, &chance), ["1+2"]);
         let both = attempts("1+2", 1.0, &chance);
@@ -53,7 +53,7 @@ mod tests {
     }
 
     #[test]
-    fn a_broken_expression_differs_and_every_kind_occurs() {
+    fn broken_expressions_differ_and_every_kind_occurs() {
         let mut seen = std::collections::BTreeSet::new();
         for i in 0..60 {
             let text = broken("(12+3)*4.5", &mut Chance::new(1).at("m", &[i]));

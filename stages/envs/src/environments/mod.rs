@@ -1,6 +1,4 @@
-//! Worlds that pose problems and answer an agent's turns.
-//!
-//! An environment is a file (or folder) here and a line in [`registry`], and passes [`crate::conformance`].
+//! Environments: they pose problems and answer an agent's turns. Each must pass [`crate::conformance`].
 
 pub(crate) mod answer;
 pub mod countdown;
@@ -9,6 +7,7 @@ pub mod dialogue;
 pub mod dialogue_environment;
 pub mod dialogue_options;
 pub mod environment;
+pub mod episode_state;
 pub mod function_calling;
 pub mod generator;
 pub mod grid_world;
@@ -20,12 +19,11 @@ pub(crate) mod names;
 pub mod registry;
 pub mod sql_questions;
 pub mod word_problems;
-pub mod world;
 
 pub use dialogue_environment::DialogueEnvironment;
-pub use dialogue_options::{DialogueOptions, InDialogue, OwnOptions};
+pub use dialogue_options::{DialogueOptions, ExtraOptions, WithDialogue};
 pub use environment::{AgentTurn, Environment, Episode, Observation, Outcome, Step};
+pub use episode_state::{AfterTurn, EpisodeState};
 pub use generator::{Demonstration, ProblemGenerator, ScriptedTurn};
 pub use latency::Latency;
 pub use registry::{build, check, complete};
-pub use world::{Reply, World};

@@ -1,7 +1,5 @@
-//! Names that nobody has: syllables of a consonant and a vowel, so that no pretrained model knows anything about their bearers.
-//!
-//! Refuses: a name twice, and the words that sentences about the bearers are made of, because a search for a name must find its
-//! bearer.
+//! Invented names of consonant-vowel syllables, about whose bearers no pretrained model knows anything. They are unique
+//! and never equal a word of the sentences about them, because a search for a name must find its bearer.
 
 use std::collections::BTreeSet;
 use trainyard_core::chance::Draws;
@@ -10,10 +8,10 @@ const ONSETS: [&str; 14] = ["b", "d", "f", "g", "k", "l", "m", "n", "p", "r", "s
 const VOWELS: [&str; 5] = ["a", "e", "i", "o", "u"];
 const CODAS: [&str; 5] = ["", "", "n", "r", "l"];
 
-/// Up to this many names have two syllables each; there are 19,600 of them.
+/// Up to this count names have two syllables, of which there are 19,600.
 const SHORT: usize = 2_000;
 
-/// `count` different names, first letter in upper case, none of them one of the lower-case `words`. At most 100,000.
+/// `count` different capitalized names (at most 100,000), none of which is one of the lower-case `words`.
 pub(crate) fn names(count: usize, words: &[&str], draws: &mut Draws) -> Vec<String> {
     let syllables = if count <= SHORT { 2 } else { 3 };
     let (mut names, mut taken) = (Vec::with_capacity(count), BTreeSet::new());
@@ -28,7 +26,7 @@ pub(crate) fn names(count: usize, words: &[&str], draws: &mut Draws) -> Vec<Stri
     names
 }
 
-/// The same with its first letter in upper case.
+/// The name with its first letter in upper case.
 pub(crate) fn capitalized(name: &str) -> String {
     let mut letters = name.chars();
     letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
@@ -40,7 +38,7 @@ mod tests {
     use trainyard_core::Chance;
 
     #[test]
-    fn names_are_different_repeat_and_avoid_the_words() {
+    fn names_are_unique_repeatable_and_avoid_words() {
         let draw = |count: usize, words: &[&str]| names(count, words, &mut Chance::new(3).at("names", &[]));
         let some = draw(2_000, &[]);
         assert_eq!(some.iter().collect::<BTreeSet<_>>().len(), 2_000);

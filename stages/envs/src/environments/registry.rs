@@ -42,14 +42,16 @@ pub fn kinds() -> Kinds<Build> {
     Kinds { what: "environment", list }
 }
 
-/// Builds an environment from `{kind: word-problems, tools: [python], max_turns: 4, …}`. No process starts before the first call.
+/// Builds an environment from `{kind: word-problems, tools: [python], max_turns: 4, …}`. Starts no process before the
+/// first call.
 pub fn build(options: &Value, host: &Arc<ToolHost>) -> Result<Box<dyn Environment>> {
     let kinds = kinds();
     let (kind, own) = kinds.find(options)?;
     (kind.build)(&own, host).map_err(|e| e.at(kinds.place(kind)))
 }
 
-/// The schema of `{kind, …}`, for options of stages, by `schema_with`. It marks what is a file, so that its content enters the digest.
+/// JSON Schema of `{kind, …}` for stage options, by `schema_with`. It marks options that name files, so that their
+/// content enters the digest.
 pub fn schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
     schemars::Schema::try_from(kinds().schema()).unwrap_or_default()
 }
@@ -64,7 +66,7 @@ pub fn check(options: &Value) -> Vec<OptionProblem> {
     kinds().check(options)
 }
 
-/// Kinds whose environment makes problems, sorted.
+/// Kinds of environments that generate problems, sorted.
 pub fn generating() -> Vec<&'static str> {
     let host = ToolHost::new(1);
     let makes = |kind: &&str| build(&json!(kind), &host).is_ok_and(|e| e.generator().is_some());
@@ -93,9 +95,9 @@ mod tests {
         assert!(generating.contains(&"word-problems") && !generating.contains(&"math-problems"), "{generating:?}");
     }
 
-    /// The configs of stages hold these keys, so their digests depend on them.
+    /// Stage configs contain these keys, so their digests depend on them.
     #[test]
-    fn options_that_say_nothing_in_a_world_are_none_of_its_options() {
+    fn unused_dialogue_options_are_hidden() {
         let keys =
             |kind: &str| complete(&json!(kind)).unwrap().as_object().unwrap().keys().cloned().collect::<Vec<_>>();
         assert_eq!(keys("grid-world"), ["describe_tools", "format", "kind", "max_tool_calls", "max_turns", "system"]);
@@ -109,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn what_stages_use_by_default_is_whole() {
+    fn default_options_are_complete() {
         let solutions = complete(&math_problems::default_options()).unwrap();
         assert_eq!((&solutions["tools"], &solutions["max_turns"]), (&json!(["calculator"]), &json!(32)));
         let stories = complete(&word_problems::default_options()).unwrap();
@@ -117,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn every_mistake_has_its_place() {
+    fn every_mistake_is_located() {
         let options =
             json!({"kind": "word-problems", "tools": ["abacus"], "max_turns": 0, "limits": {"time_millis": 1}});
         let pointers: Vec<String> = check(&options).into_iter().map(|p| p.pointer).collect();

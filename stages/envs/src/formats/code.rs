@@ -1,6 +1,6 @@
-//! `code`: raw code between `<tool_call>` and `</tool_call>`; the one tool is implied.
+//! `code`: raw code between `<tool_call>` and `</tool_call>`, for exactly one tool, which goes unnamed.
 //!
-//! Why so: a character-level model pays for every token, and a one-tool world needs no names. Refuses: more than one tool.
+//! Meant for character-level models, which pay for every token of JSON.
 
 use crate::environments::AgentTurn;
 use crate::formats::ToolFormat;
@@ -16,7 +16,7 @@ pub struct Code {
 }
 
 impl Code {
-    /// An error unless there is exactly one tool and it has a main argument.
+    /// Fails unless there is exactly one tool and it has a main argument.
     pub fn new(tools: &[ToolSpec]) -> Result<Self> {
         let [tool] = tools else {
             return Err(Error::invalid(format!("format `code` is for exactly one tool, not {}", tools.len()))
@@ -47,14 +47,15 @@ impl ToolFormat for Code {
     }
     fn render(&self, call: &ToolCall) -> String {
         let code = call.arguments.get(&self.argument).and_then(|v| v.as_str()).unwrap_or_default();
-        // A leading line break is cut on reading, so one that belongs to the code is written twice.
+        // Parsing strips one leading line break, so a line break that belongs to the code is doubled.
         let guard = if code.starts_with('\n') { "\n" } else { "" };
         format!("{OPEN}{guard}{code}{CLOSE}")
     }
     fn describe(&self, tools: &[ToolSpec]) -> String {
         let tool = tools.first().map_or("", |t| &t.description);
         format!(
-            "You have one tool. {tool}\nTo use it, write {OPEN}{}{CLOSE} and wait for the result. Then give the final answer.",
+            "You have one tool. {tool}\nTo use it, write {OPEN}{}{CLOSE} and wait for the result. \
+             Then give the final answer.",
             self.argument
         )
     }
@@ -71,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_is_the_code_between_the_tags() {
+    fn call_is_the_code_between_the_tags() {
         let turn = code().parse("so <tool_call>x=3\nx</tool_call>");
         assert_eq!(turn.calls, [Ok(ToolCall { name: "python".to_string(), arguments: json!({"code": "x=3\nx"}) })]);
         assert_eq!(turn.message().tool_calls.unwrap(), r#"[{"name":"python","arguments":{"code":"x=3\nx"}}]"#);
@@ -81,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_is_an_error_in_its_place() {
+    fn unreadable_calls_are_errors_in_place() {
         for text in ["<tool_call>x=3", "<tool_call></tool_call>", "<tool_call> \n</tool_call>", "x=3</tool_call>"] {
             let turn = code().parse(text);
             assert!(matches!(turn.calls.as_slice(), [Err(_)]), "{text}");
@@ -90,14 +91,14 @@ mod tests {
     }
 
     #[test]
-    fn several_tools_are_refused() {
+    fn several_tools_are_rejected() {
         assert!(Code::new(&[]).is_err());
         assert!(Code::new(&crate::tools::registry::tools().iter().map(|t| t.spec()).collect::<Vec<_>>()).is_err());
     }
 
     proptest! {
         #[test]
-        fn rendered_calls_are_read_back(text in "[a-z\n]{0,3}[a-z=+ <>/]{1,20}x") {
+        fn rendered_calls_parse_back(text in "[a-z\n]{0,3}[a-z=+ <>/]{1,20}x") {
             let call = ToolCall { name: "python".to_string(), arguments: json!({"code": text}) };
             prop_assert_eq!(code().parse(&code().render(&call)).calls, vec![Ok(call)]);
         }

@@ -1,16 +1,16 @@
-//! What a tool-call format is.
+//! The trait of tool-call formats.
 
 use crate::environments::AgentTurn;
 use crate::tools::{ToolCall, ToolSpec};
 
-/// Reads and writes tool calls inside an assistant turn. `parse(render(call))` gives the call back.
+/// Reads and writes tool calls inside an assistant turn. `parse(render(call))` returns the call.
 pub trait ToolFormat: Send + Sync {
-    /// The `kind` it is registered under.
+    /// The registered `kind`.
     fn kind(&self) -> &'static str;
-    /// Reads one turn, the end token left out. A call that cannot be read is an error in its place: the agent is told.
+    /// Parses one turn, without its end token. An unreadable call becomes an error in its place, which the agent sees.
     fn parse(&self, text: &str) -> AgentTurn;
-    /// One call as the agent writes it.
+    /// Renders one call as the agent would write it.
     fn render(&self, call: &ToolCall) -> String;
-    /// What a system message says about the tools and this format.
+    /// The text about tools and format for a system message.
     fn describe(&self, tools: &[ToolSpec]) -> String;
 }

@@ -1,12 +1,12 @@
-//! `hermes`: a JSON object between the tags, as the Qwen and Hermes families are trained on:
+//! `hermes`: a JSON object between the tags, as Qwen and Hermes models are trained on. The environment checks tool
+//! names.
 //!
 //! ```text
 //! <tool_call>
 //! {"name": "python", "arguments": {"code": "1+1"}}
 //! </tool_call>
 //! ```
-//!
-//! Refuses: arguments that are no object; names of tools are checked by the environment.
+//! ```
 
 use crate::environments::AgentTurn;
 use crate::formats::ToolFormat;
@@ -14,6 +14,7 @@ use crate::formats::markup::{CLOSE, OPEN, bodies};
 use crate::tools::{ToolCall, ToolSpec};
 use serde_json::{Value, json};
 
+/// The format `hermes`.
 pub struct Hermes;
 
 impl ToolFormat for Hermes {
@@ -35,19 +36,22 @@ impl ToolFormat for Hermes {
         let functions: Vec<String> = tools
             .iter()
             .map(|t| {
-                json!({"type": "function", "function": {"name": t.name, "description": t.description, "parameters": t.parameters}})
-                    .to_string()
+                json!({
+                    "type": "function",
+                    "function": {"name": t.name, "description": t.description, "parameters": t.parameters}
+                })
+                .to_string()
             })
             .collect();
         format!(
-            "# Tools\n\nYou may call these functions:\n<tools>\n{}\n</tools>\n\nFor each call write\n{OPEN}\n{{\"name\": <name>, \"arguments\": \
-             <object>}}\n{CLOSE}",
+            "# Tools\n\nYou may call these functions:\n<tools>\n{}\n</tools>\n\nFor each call write\n{OPEN}\n\
+             {{\"name\": <name>, \"arguments\": <object>}}\n{CLOSE}",
             functions.join("\n")
         )
     }
 }
 
-/// JSON text in which no tag of a call can occur.
+/// JSON text with the call tags escaped.
 pub(crate) fn shield(arguments: &Value) -> String {
     arguments.to_string().replace("<tool_call>", "\\u003ctool_call>").replace("</tool_call>", "\\u003c/tool_call>")
 }
@@ -74,7 +78,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn a_call_is_an_object_with_name_and_arguments() {
+    fn call_is_an_object_with_name_and_arguments() {
         let text = "<tool_call>\n{\"name\": \"python\", \"arguments\": {\"code\": \"1+1\"}}\n</tool_call>";
         let call = ToolCall { name: "python".to_string(), arguments: json!({"code": "1+1"}) };
         assert_eq!(Hermes.parse(text).calls, [Ok(call.clone())]);
@@ -82,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn broken_calls_say_what_is_wrong() {
+    fn errors_name_the_defect() {
         for (body, message) in [
             ("", "error: the tool call is empty"),
             ("{\"name\": 3}", "error: the tool call has no \"name\""),
@@ -98,7 +102,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn rendered_calls_are_read_back(code in ".{0,20}(</tool_call>|<tool_call>)?\\PC{0,8}") {
+        fn rendered_calls_parse_back(code in ".{0,20}(</tool_call>|<tool_call>)?\\PC{0,8}") {
             let call = ToolCall { name: "python".to_string(), arguments: json!({"code": code}) };
             prop_assert_eq!(Hermes.parse(&Hermes.render(&call)).calls, vec![Ok(call)]);
         }

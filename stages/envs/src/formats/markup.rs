@@ -1,11 +1,11 @@
-//! The tags around a call, shared by the formats.
+//! The tags around a call, shared by all formats.
 
 /// Opens a call.
 pub const OPEN: &str = "<tool_call>";
 /// Closes a call.
 pub const CLOSE: &str = "</tool_call>";
 
-/// The texts between the tags in order; an error stands for a call that is never closed or a close without a call.
+/// The texts between the tags, in order. An error stands for an unclosed call or a stray closing tag.
 pub(crate) fn bodies(text: &str) -> Vec<Result<&str, String>> {
     let mut bodies = Vec::new();
     let mut rest = text;
@@ -56,7 +56,7 @@ mod tests {
     }
 
     #[test]
-    fn calls_are_found_and_broken_ones_are_named() {
+    fn calls_are_found_and_stray_tags_reported() {
         assert_eq!(shown("hello"), Vec::<String>::new());
         assert_eq!(shown("a<tool_call>1</tool_call>b<tool_call>2</tool_call>"), ["1", "2"]);
         assert_eq!(shown("<tool_call>1"), ["!"]);
@@ -69,7 +69,12 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_mix_of_tags_is_read(parts in proptest::collection::vec(prop_oneof![Just(OPEN), Just(CLOSE), Just("é"), Just("x=1\n")], 0..12)) {
+        fn any_mix_of_tags_is_read(
+            parts in proptest::collection::vec(
+                prop_oneof![Just(OPEN), Just(CLOSE), Just("é"), Just("x=1\n")],
+                0..12,
+            ),
+        ) {
             let text = parts.concat();
             let found = bodies(&text);
             prop_assert_eq!(found.is_empty(), !text.contains(OPEN) && !text.contains(CLOSE));

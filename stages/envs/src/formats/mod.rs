@@ -1,4 +1,4 @@
-//! How tool calls are written in an agent's text. A file each, a line each in [`registry`].
+//! Tool-call formats: how an agent writes tool calls in its text.
 
 pub mod code;
 pub mod format;

@@ -1,4 +1,4 @@
-//! `toolrl`: the markup of ToolRL (arXiv 2504.13958): thoughts, then any number of JSON objects in one block, or words:
+//! `toolrl`: the markup of ToolRL (arXiv 2504.13958): thoughts, then a block of JSON objects or a response.
 //!
 //! ```text
 //! <think> … </think>
@@ -9,8 +9,8 @@
 //! <response> … </response>
 //! ```
 //!
-//! Objects stand one on a line as a rule; any white space between them will do. What stands before `</think>` is thought, not called.
-//! After an object that is no JSON the rest of its block is not read. Refuses: parameters that are no object.
+//! Any white space may separate the objects. Calls before `</think>` are thoughts and are not executed. After invalid
+//! JSON the rest of the block is skipped, because nobody can tell where the next object begins.
 
 use crate::environments::AgentTurn;
 use crate::formats::ToolFormat;
@@ -21,6 +21,7 @@ use serde_json::{Deserializer, Value};
 
 const THOUGHT_ENDS: &str = "</think>";
 
+/// The format `toolrl`.
 pub struct ToolRl;
 
 impl ToolFormat for ToolRl {
@@ -51,14 +52,15 @@ impl ToolFormat for ToolRl {
             })
             .collect();
         format!(
-            "You may call these tools:\n{}\n\nThink first, then write the calls, one JSON object on a line, or your words to the \
-             user:\n<think> thoughts </think>\n{OPEN}\n{{\"name\": <name>, \"parameters\": <object>}}\n{CLOSE}\n<response> words </response>",
+            "You may call these tools:\n{}\n\nThink first, then write the calls, one JSON object on a line, or your \
+             words to the user:\n<think> thoughts </think>\n{OPEN}\n{{\"name\": <name>, \"parameters\": <object>}}\n\
+             {CLOSE}\n<response> words </response>",
             list.join("\n")
         )
     }
 }
 
-/// JSON text in which no tag can occur that ends a thought or a call.
+/// JSON text with the tags that would end a thought or a call escaped.
 fn guarded(value: &Value) -> String {
     shield(value).replace(THOUGHT_ENDS, "\\u003c/think>")
 }
@@ -71,7 +73,7 @@ fn read(body: &str) -> Vec<Result<ToolCall, String>> {
     for value in Deserializer::from_str(body).into_iter::<Value>() {
         match value {
             Ok(value) => calls.push(call(&value)),
-            // Where the next object begins cannot be known.
+            // The start of the next object is unknown.
             Err(e) => {
                 calls.push(Err(format!("error: the tool call is no JSON: {e}")));
                 break;
@@ -103,8 +105,9 @@ mod tests {
     }
 
     #[test]
-    fn one_block_holds_any_number_of_calls() {
-        let text = "<think> Both cities. </think>\n<tool_call>\n{\"name\": \"get_weather\", \"parameters\": {\"city\": \"Rome\"}}\n\
+    fn one_block_may_hold_many_calls() {
+        let text = "<think> Both cities. </think>\n<tool_call>\n{\"name\": \"get_weather\", \"parameters\": \
+                    {\"city\": \"Rome\"}}\n\
                     {\"name\": \"get_weather\", \"parameters\": {\"city\": \"Oslo\"}}\n</tool_call>";
         let turn = ToolRl.parse(text);
         assert_eq!(turn.calls, [Ok(weather("Rome")), Ok(weather("Oslo"))]);
@@ -117,15 +120,15 @@ mod tests {
     }
 
     #[test]
-    fn thoughts_are_no_calls() {
+    fn calls_inside_thoughts_are_ignored() {
         let call = ToolRl.render(&weather("Rome"));
         assert!(ToolRl.parse(&format!("<think> {call} </think>\n<response> no </response>")).calls.is_empty());
         assert_eq!(ToolRl.parse(&format!("<think> a </think>{call}")).calls.len(), 1);
-        assert_eq!(ToolRl.parse(&call).calls, [Ok(weather("Rome"))], "thoughts may be missing");
+        assert_eq!(ToolRl.parse(&call).calls, [Ok(weather("Rome"))], "thoughts are optional");
     }
 
     #[test]
-    fn broken_calls_say_what_is_wrong() {
+    fn errors_name_the_defect() {
         for (body, message) in [
             (" \n", "error: the tool call is empty"),
             ("{\"name\": 3}", "error: the tool call has no \"name\""),
@@ -145,7 +148,10 @@ mod tests {
 
     proptest! {
         #[test]
-        fn rendered_calls_are_read_back(city in ".{0,12}(</tool_call>|<tool_call>|</think>)?\\PC{0,8}", name in "[a-zA-Z_ ]{1,12}") {
+        fn rendered_calls_parse_back(
+            city in ".{0,12}(</tool_call>|<tool_call>|</think>)?\\PC{0,8}",
+            name in "[a-zA-Z_ ]{1,12}",
+        ) {
             let call = ToolCall { name, arguments: json!({"city": city}) };
             prop_assert_eq!(ToolRl.parse(&ToolRl.render(&call)).calls, vec![Ok(call)]);
         }

@@ -1,6 +1,4 @@
-//! `answer`: whether the final answer is right, by the problem's verifier.
-//!
-//! Why so: a verified answer is the one reward that nothing but the task itself earns. Refuses: credit for a part of an answer.
+//! `answer`: whether the final answer is right.
 
 use crate::rewards::{GroupView, Reward, Score};
 use schemars::JsonSchema;
@@ -8,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use trainyard_api::PartOptions;
 use trainyard_tables::{Problem, Trajectory};
 
+/// Options of the reward `answer`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct AnswerOptions {
@@ -25,11 +24,14 @@ impl Default for AnswerOptions {
 
 impl PartOptions for AnswerOptions {
     const KIND: &'static str = "answer";
-    const SUMMARY: &'static str = "1 if the final answer is right";
-    const DOC: &'static str = "value = `correct` if the problem's verifier accepts the final answer, else `wrong`, a missing answer included. In environments that judge by\n\
-        their world (`grid-world`, `customer-service`) the answer is the world's verdict, not the agent's words.";
+    const SUMMARY: &'static str = "1 for a right final answer";
+    const DOC: &'static str = "value = `correct` if the problem's verifier accepts the final answer, else `wrong`; a\n\
+        missing answer is wrong.\n\n\
+        In environments that judge the state they end in (`grid-world`, `customer-service`), that state is the\n\
+        answer, whatever the agent says.";
 }
 
+/// The reward `answer`.
 pub struct Answer(pub AnswerOptions);
 
 impl Reward for Answer {

@@ -1,7 +1,5 @@
-//! `call_match`: how near the calls of the first turn are to the gold calls, the reward of ToolRL (arXiv 2504.13958, section 3.3).
-//!
-//! Why so: exact equality says nothing about a call that is nearly right, and most calls of a beginner are. The grade is that of
-//! [`crate::calls`]. Refuses: credit for single words of a text argument; a value is equal or it is not.
+//! `call_match`: graded agreement of the first turn's calls with the gold calls, from ToolRL (arXiv 2504.13958,
+//! section 3.3), so that a nearly right call earns more than a wrong one. See [`crate::calls`] for the formula.
 
 use crate::calls::{self, equal, gold_calls};
 use crate::rewards::format::turn_is_formed;
@@ -14,25 +12,27 @@ use trainyard_api::PartOptions;
 use trainyard_core::{OptionProblem, above};
 use trainyard_tables::{Problem, StopReason, Trajectory};
 
-/// How agreement is counted.
+/// How agreement is graded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[schemars(inline)]
 pub enum Granularity {
-    /// Names of tools, names of parameters and values count on their own.
+    /// Tool names, parameter names and values each count.
     Fine,
-    /// All calls are equal or nothing is.
+    /// All or nothing: the calls are equal or they are not.
     Exact,
 }
 
+/// Options of the reward `call_match`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct CallMatchOptions {
+    /// How agreement is graded.
     pub granularity: Granularity,
-    /// Value of a well-formed turn, whatever it calls.
+    /// Value added for a well-formed turn, whatever it calls.
     #[schemars(range(min = 0))]
     pub format: f64,
-    /// Value of equal calls; calls that have nothing in common get its negative. Above 0.
+    /// Value of equal calls; calls with nothing in common get its negative. Above 0.
     #[schemars(range(min = 0))]
     pub scale: f64,
 }
@@ -45,16 +45,19 @@ impl Default for CallMatchOptions {
 
 impl PartOptions for CallMatchOptions {
     const KIND: &'static str = "call_match";
-    const SUMMARY: &'static str = "how near the calls of the first turn are to the gold calls";
-    const DOC: &'static str = "value = format·[the turn is well formed] + graded, of the first turn only:\n\
+    const SUMMARY: &'static str = "graded agreement of the first turn's calls with the gold calls";
+    const DOC: &'static str = "value = format·[the turn is well formed] + graded, for the first turn only:\n\
         granularity `fine`: graded = scale·(2·S/S_max − 1), which is 6·S/S_max − 3 for scale 3;\n\
-        granularity `exact`: graded = scale if the calls are equal in any order, else −scale (the paper's coarse ablation);\n\
-        value = −scale if the turn is not well formed or was cut, for then its calls are not read.\n\n\
-        S = |names(P) ∩ names(G)| / |names(P) ∪ names(G)| + the largest sum over pairings of |keys(g) ∩ keys(p)| / |keys(g) ∪ keys(p)| + the number of\n\
-        equal values, 0 where the tools differ; S_max = 1 + Σ_g (1 + |keys(g)|); G the gold and P the predicted calls, names as multisets.\n\n\
-        The gold calls are in the problem's verifier data, `{\"kind\": \"calls\", \"gold\": [{\"name\": …, \"arguments\": {…}}]}`; a turn without a call is\n\
-        right where none is wanted. Dimensionless, in [−scale, scale + format]. Not applicable to problems without gold calls and to records\n\
-        without messages. Source: 2504.13958.";
+        granularity `exact`: graded = scale if the calls are equal in any order, else −scale (the paper's coarse\n\
+        ablation);\n\
+        value = −scale if the turn is malformed or cut off: its calls are not read.\n\n\
+        S = |names(P) ∩ names(G)| / |names(P) ∪ names(G)| + the largest sum over pairings of\n\
+        |keys(g) ∩ keys(p)| / |keys(g) ∪ keys(p)| + the number of equal values, 0 where the tools differ;\n\
+        S_max = 1 + Σ_g (1 + |keys(g)|). G are the gold and P the predicted calls, names as multisets.\n\n\
+        The gold calls are the problem's verifier data,\n\
+        `{\"kind\": \"calls\", \"gold\": [{\"name\": …, \"arguments\": {…}}]}`; with an empty list, a turn\n\
+        without a call is right. In [−scale, scale + format]. Does not apply to problems without gold calls or to\n\
+        records without messages. Source: 2504.13958.";
     fn check(&self) -> Vec<OptionProblem> {
         let problems = [
             OptionProblem::outside("/format", self.format, 0.0..),
@@ -64,6 +67,7 @@ impl PartOptions for CallMatchOptions {
     }
 }
 
+/// The reward `call_match`.
 pub struct CallMatch(pub CallMatchOptions);
 
 impl CallMatch {
@@ -125,9 +129,9 @@ mod tests {
     }
 
     #[test]
-    fn calls_are_graded_finely_or_all_at_once() {
+    fn granularity_is_fine_or_exact() {
         let (get, now) = (call("get", json!({"city": "Paris", "days": 3})), call("now", json!({})));
-        // S of [`crate::calls`]: names 1/2, parameter names 1/3, one value, of at most 5.
+        // S: names 1/2, parameter names 1/3, one value; S_max = 5.
         let near = [call("get", json!({"city": "Paris", "unit": "C"}))];
         assert!((value(Granularity::Fine, &near) - (1.0 + 6.0 * (0.5 + 1.0 / 3.0 + 1.0) / 5.0 - 3.0)).abs() < 1e-12);
         assert_eq!(value(Granularity::Exact, &near), -2.0);
@@ -141,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_first_turn_counts_and_broken_ones_get_the_least() {
+    fn only_the_first_turn_counts_and_malformed_ones_get_the_minimum() {
         let reward = CallMatch(CallMatchOptions::default());
         let score = |r: &Trajectory| score_alone(&reward, r, &gold()).value;
         // Names 1/2 of a sum of 5, parameters of `now` 1: S = 3/2.
@@ -158,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn where_no_call_is_wanted_none_is_right() {
+    fn no_call_is_right_where_none_is_wanted() {
         let p = Problem { verifier: r#"{"kind":"calls","gold":[]}"#.to_string(), ..Problem::default() };
         let reward = CallMatch(CallMatchOptions::default());
         assert_eq!(score_alone(&reward, &episode(&[answer("I have no tool for that")]), &p).value, Some(4.0));
@@ -166,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn options_out_of_range_are_refused() {
+    fn options_out_of_range_are_rejected() {
         assert_eq!(CallMatchOptions::default().check(), []);
         let bad = CallMatchOptions { format: -1.0, scale: 0.0, ..CallMatchOptions::default() };
         assert_eq!(bad.check().iter().map(|p| p.pointer.as_str()).collect::<Vec<_>>(), ["/format", "/scale"]);

@@ -1,7 +1,5 @@
-//! `format`: whether every agent turn is well formed.
-//!
-//! Why so: an agent that writes what no tool can read learns nothing from its tools; a small reward for the form comes before all
-//! others. Refuses: judging turns that the prompt shows.
+//! `format`: whether every agent turn is well formed. Usually a small term beside the answer: calls that no tool can
+//! read teach nothing.
 
 use crate::calls;
 use crate::formats::markup::bodies;
@@ -15,26 +13,28 @@ use serde_json::{Deserializer, Value};
 use trainyard_api::PartOptions;
 use trainyard_tables::{Message, Problem, StopReason, Trajectory};
 
+/// The reward `format` has no options.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct FormatOptions {}
 
 impl PartOptions for FormatOptions {
     const KIND: &'static str = "format";
-    const SUMMARY: &'static str = "1 if every turn is well formed";
+    const SUMMARY: &'static str = "1 if every agent turn is well formed";
     const DOC: &'static str = "value = 1 if every turn of the agent is well formed, else 0; per turn 1 or 0.\n\n\
-        A turn is well formed if it holds tool calls that could all be read, or no trace of one but some text (the environments end an episode\n\
-        there, or go on because they talk with the agent); the last one, moreover, must have ended the episode with an answer (`stop_reason` is\n\
-        `answer`). Thoughts before `</think>` are free. Not applicable to records without messages.";
+        A turn is well formed if all its tool calls could be read, or if it has no call tags and some text. The last\n\
+        turn must also have ended the episode with an answer (`stop_reason` is `answer`). Text before `</think>` may\n\
+        hold anything. Turns that are part of the prompt are not judged. Does not apply to records without messages.";
 }
 
+/// The reward `format`.
 pub struct Format(pub FormatOptions);
 
-/// What stands before this is thought in format `toolrl`.
+/// Ends the thoughts in format `toolrl`.
 const THOUGHT_ENDS: &str = "</think>";
 
-/// Whether all that stands between the tags of a turn was read as these calls: a block is the raw text of one call's argument, or
-/// nothing but JSON objects, one for each call.
+/// Whether the blocks between the tags hold exactly these calls: a block is either the raw text of one call's argument
+/// or a sequence of JSON objects, one per call.
 fn all_were_read(text: &str, calls: &[ToolCall]) -> bool {
     let mut left = calls;
     for body in bodies(text) {
@@ -54,31 +54,31 @@ fn is_raw(call: &ToolCall, body: &str) -> bool {
         .is_some_and(|map| map.values().any(|v| v.as_str().is_some_and(|text| text.trim() == body.trim())))
 }
 
-/// How many JSON objects a text consists of; 0 if there is anything else in it.
+/// The number of JSON objects in a text; 0 if it holds anything else.
 fn objects(text: &str) -> usize {
     let mut values = Deserializer::from_str(text).into_iter::<Value>();
     values.try_fold(0, |n, value| if matches!(value, Ok(Value::Object(_))) { Some(n + 1) } else { None }).unwrap_or(0)
 }
 
-/// Whether the assistant message at `at` holds calls that could all be read, or text without a trace of a call.
+/// Whether the assistant message at `at` holds only readable calls, or text without call tags.
 pub(crate) fn turn_is_formed(messages: &[Message], at: usize) -> bool {
     let Some(turn) = messages.get(at) else { return false };
     let acted = turn.content.split_once(THOUGHT_ENDS).map(|(_, acted)| acted);
     let mut texts = [Some(turn.content.as_str()), acted].into_iter().flatten();
     match turn.tool_calls.as_deref() {
         Some(calls) => calls::read(calls).is_some_and(|calls| texts.any(|text| all_were_read(text, &calls))),
-        // A turn that a tool answers wrote a call, be it one that nobody could read.
+        // A tool answered, so there was a call, and nobody could read it.
         None if messages.get(at + 1).is_some_and(|m| m.role == "tool") => false,
         None => texts.any(|text| !text.trim().is_empty() && !text.contains(OPEN) && !text.contains(CLOSE)),
     }
 }
 
-/// Whether all turns of the agent are well formed; none if no turn is recorded.
+/// Whether all turns of the agent are well formed; `None` if no turn is recorded.
 pub(crate) fn well_formed(r: &Trajectory, p: &Problem) -> Option<bool> {
     formed(r, p).map(|formed| formed.iter().all(|ok| *ok))
 }
 
-/// The same of each turn.
+/// Whether each turn is well formed.
 fn formed(r: &Trajectory, p: &Problem) -> Option<Vec<bool>> {
     let mut formed: Vec<bool> = own_turns(r, p).iter().map(|(at, _)| turn_is_formed(&r.messages, *at)).collect();
     *formed.last_mut()? &= r.stop_reason == StopReason::Answer;
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn turns_are_judged_one_by_one() {
+    fn each_turn_is_judged() {
         let call = ("<tool_call>1+1</tool_call>", Some(r#"[{"name":"python","arguments":{"code":"1+1"}}]"#));
         let broken = ("<tool_call>1+1", None);
         let score =
@@ -124,18 +124,14 @@ mod tests {
         );
         assert_eq!(score(&[call, call], StopReason::Turns).per_turn, [1.0, 0.0]);
         assert_eq!(score(&[("", None)], StopReason::End).value, Some(0.0));
-        assert_eq!(
-            score(&[call, call], StopReason::Answer).per_turn,
-            [1.0, 1.0],
-            "a world may take calls for the answer"
-        );
+        assert_eq!(score(&[call, call], StopReason::Answer).per_turn, [1.0, 1.0], "a call may be the answer");
         assert_eq!(score(&[("which one?", None), ("2", None)], StopReason::Answer).per_turn, [1.0, 1.0]);
         assert_eq!(score(&[("2</tool_call>", None)], StopReason::Answer).per_turn, [0.0]);
         assert_eq!(score(&[], StopReason::Answer).value, None);
     }
 
     #[test]
-    fn blocks_are_compared_with_what_was_read() {
+    fn blocks_are_compared_with_parsed_calls() {
         let formed = |text: &str, calls: Option<&str>| {
             turn_is_formed(&episode(&[(text, calls)], StopReason::Answer).messages, 0)
         };
@@ -147,10 +143,10 @@ mod tests {
         assert!(formed(&format!("<tool_call>{object}</tool_call><tool_call>{{}}</tool_call>"), Some(two)));
         assert!(
             formed(&format!("<think><tool_call></think><tool_call>{object}</tool_call>"), Some(one)),
-            "thoughts are free"
+            "thoughts may hold anything"
         );
         assert!(formed("<think><tool_call></think>no", None));
-        // A second object, a half one, or one that is not closed was not read.
+        // A second, partial or unclosed object was not read.
         for rest in
             [format!("{object}</tool_call>"), "{</tool_call>".to_string(), "</tool_call><tool_call>".to_string()]
         {
@@ -160,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn a_turn_that_a_tool_answers_is_no_text() {
+    fn a_turn_answered_by_a_tool_is_not_text() {
         let mut messages = episode(&[("<tool_call>{</think>", None)], StopReason::Answer).messages;
         messages.push(Message::new("tool", "error: the tool call is not closed by </tool_call>"));
         assert!(!turn_is_formed(&messages, 0));

@@ -1,7 +1,5 @@
-//! `hierarchical`: format before answer before use of several tools, the reward of Tool-Star (arXiv 2505.16410).
-//!
-//! Why so: levels that build on each other cannot be traded: no bonus makes up for a wrong answer, and no answer for a broken turn.
-//! Refuses: a bonus for calls that ran nothing.
+//! `hierarchical`: format first, then the answer, then the use of several tools; from Tool-Star (arXiv 2505.16410). The
+//! levels cannot be traded: no bonus makes up for a wrong answer, and no answer for a malformed turn.
 
 use crate::rewards::format::well_formed;
 use crate::rewards::reward::tools_that_ran;
@@ -13,21 +11,22 @@ use trainyard_api::PartOptions;
 use trainyard_core::OptionProblem;
 use trainyard_tables::{Problem, Trajectory};
 
+/// Options of the reward `hierarchical`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct HierarchicalOptions {
-    /// Value if a turn is not well formed.
+    /// Value if a turn is malformed.
     pub bad_format: f64,
     /// Value of a wrong or missing answer.
     pub wrong: f64,
     /// Value of a right answer.
     pub right: f64,
-    /// What several tools add to a right answer.
+    /// Added to a right answer that used several tools.
     pub bonus: f64,
     /// How many different tools earn the bonus.
     #[schemars(range(min = 1))]
     pub tools: u32,
-    /// Tools that count for the bonus; empty = all.
+    /// Tools that count toward the bonus; empty = all.
     pub bonus_tools: Vec<String>,
 }
 
@@ -39,26 +38,27 @@ impl Default for HierarchicalOptions {
 
 impl PartOptions for HierarchicalOptions {
     const KIND: &'static str = "hierarchical";
-    const SUMMARY: &'static str = "format before answer before use of several tools";
-    const DOC: &'static str = "value = bad_format if a turn is not well formed (−1);\n\
-        = wrong if all are, but the answer is wrong (0);\n\
+    const SUMMARY: &'static str = "format, then the answer, then a bonus for several tools";
+    const DOC: &'static str = "value = bad_format if a turn is malformed (−1);\n\
+        = wrong if all turns are well formed but the answer is wrong (0);\n\
         = right for a right answer (1);\n\
-        = right + bonus if, moreover, at least `tools` different tools were really called (1.1).\n\n\
-        Well formed is what the reward `format` means by it. A call counts if its tool gave a result: names that are no tool, and calls beyond a\n\
-        limit, earn nothing. The paper's two tools are search and Python; `bonus_tools` names those that count here. Not applicable to records\n\
-        without messages. Source: 2505.16410.";
+        = right + bonus if also at least `tools` different tools ran (1.1).\n\n\
+        Well formed means what it means in the reward `format`. A call counts if its tool returned a result: unknown\n\
+        tools and calls beyond a limit earn nothing. The paper's two tools are search and Python; `bonus_tools` names\n\
+        those that count here. Does not apply to records without messages. Source: 2505.16410.";
     fn check(&self) -> Vec<OptionProblem> {
         let mut problems: Vec<OptionProblem> = OptionProblem::outside("/tools", self.tools, 1..).into_iter().collect();
         let named: BTreeSet<&String> = self.bonus_tools.iter().collect();
         if !named.is_empty() && (self.tools as usize) > named.len() {
             let message =
-                format!("{} different tools can never be called: bonus_tools names {}", self.tools, named.len());
+                format!("the bonus needs {} different tools, but bonus_tools names only {}", self.tools, named.len());
             problems.push(OptionProblem::new("/tools", message).help("name more tools, or ask for fewer"));
         }
         problems
     }
 }
 
+/// The reward `hierarchical`.
 pub struct Hierarchical(pub HierarchicalOptions);
 
 impl Reward for Hierarchical {
@@ -91,21 +91,25 @@ mod tests {
     }
 
     #[test]
-    fn the_levels_in_order() {
+    fn levels_in_order() {
         let default = HierarchicalOptions::default;
         let both = [called(&["search"]), called(&["python"])].concat();
         assert_eq!(value(default(), &episode(&[both.clone(), answer("7")])), Some(1.1));
-        assert_eq!(value(default(), &episode(&[called(&["search", "python"]), answer("7")])), Some(1.1), "in one turn");
+        assert_eq!(
+            value(default(), &episode(&[called(&["search", "python"]), answer("7")])),
+            Some(1.1),
+            "both in one turn"
+        );
         assert_eq!(value(default(), &episode(&[called(&["search"]), called(&["search"]), answer("7")])), Some(1.0));
         assert_eq!(value(default(), &episode(&[both.clone(), answer("8")])), Some(0.0), "no bonus for a wrong answer");
         let mut broken = episode(&[both, answer("7")]);
         broken.messages[0].content.push_str("<tool_call>");
-        assert_eq!(value(default(), &broken), Some(-1.0), "not even for a right answer");
+        assert_eq!(value(default(), &broken), Some(-1.0), "a right answer does not make up for it");
         assert_eq!(value(default(), &Trajectory::default()), None);
     }
 
     #[test]
-    fn only_real_calls_of_the_named_tools_count() {
+    fn only_executed_calls_of_named_tools_count() {
         let named = |names: &[&str]| HierarchicalOptions {
             bonus_tools: names.iter().map(|n| (*n).to_string()).collect(),
             ..HierarchicalOptions::default()
@@ -119,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bonus_out_of_reach_is_refused() {
+    fn unreachable_bonus_is_rejected() {
         assert_eq!(HierarchicalOptions::default().check(), []);
         assert_eq!(HierarchicalOptions { tools: 0, ..HierarchicalOptions::default() }.check()[0].pointer, "/tools");
         let twice =

@@ -1,7 +1,5 @@
-//! `knowledge_boundary`: search only for what is not known, the reward of IKEA (arXiv 2505.07596).
-//!
-//! Why so: a model that knows should answer, and one that does not should at least look; a right answer is worth more the fewer
-//! searches it took, and a wrong one behind a search a little more than one without. Refuses: a search that pays without an answer.
+//! `knowledge_boundary`: search only for what the model does not know; from IKEA (arXiv 2505.07596). A right answer is
+//! worth more the fewer searches it took, and a wrong answer slightly more if the model at least searched.
 
 use crate::rewards::format::well_formed;
 use crate::rewards::reward::tools_that_ran;
@@ -12,21 +10,22 @@ use trainyard_api::PartOptions;
 use trainyard_core::OptionProblem;
 use trainyard_tables::{Problem, Trajectory};
 
+/// Options of the reward `knowledge_boundary`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct KnowledgeBoundaryOptions {
-    /// Value if a turn is not well formed.
+    /// Value if a turn is malformed.
     pub bad_format: f64,
-    /// Value of a right answer, before what is added for searches that were spared.
+    /// Value of a right answer, before the bonus for saved searches.
     pub right: f64,
-    /// r⁺: what a right answer without a search gets on top.
+    /// r⁺: bonus of a right answer without any search.
     pub known: f64,
-    /// r⁻: value of a wrong answer after at least one search. Small, or searching pays without an answer.
+    /// r⁻: value of a wrong answer after at least one search. Keep it small, or searching alone pays.
     pub searched: f64,
-    /// Searches from which on nothing is added.
+    /// Number of searches at which the bonus reaches 0.
     #[schemars(range(min = 1))]
     pub most_searches: u32,
-    /// Tools that search; empty = all.
+    /// Names of the search tools; empty = all tools.
     pub search_tools: Vec<String>,
 }
 
@@ -38,24 +37,27 @@ impl Default for KnowledgeBoundaryOptions {
 
 impl PartOptions for KnowledgeBoundaryOptions {
     const KIND: &'static str = "knowledge_boundary";
-    const SUMMARY: &'static str = "right answers with few searches, and a little for looking";
-    const DOC: &'static str = "With RT = calls of search tools that gave a result and M = `most_searches`:\n\
-        value = bad_format if a turn is not well formed (−1);\n\
+    const SUMMARY: &'static str = "right answers with few searches, and a little for trying";
+    const DOC: &'static str = "With RT = calls of search tools that returned a result and M = `most_searches`:\n\
+        value = bad_format if a turn is malformed (−1);\n\
         = right + known·(1 − min(RT, M)/M) for a right answer;\n\
         = 0 for a wrong answer without a search, `searched` for one after a search (0.05).\n\n\
-        With the defaults, those of the released code, a right answer gets 1.6, 1.4, 1.2 and 1 for 0, 1, 2 and more searches. Well formed is what\n\
-        the reward `format` means by it. Not applicable to records without messages. Source: 2505.07596.";
+        The defaults are those of the released code: a right answer gets 1.6, 1.4, 1.2 and 1 for 0, 1, 2 and more\n\
+        searches. Well formed means what it means in the reward `format`. Does not apply to records without messages.\n\
+        Source: 2505.07596.";
     fn check(&self) -> Vec<OptionProblem> {
         let mut problems: Vec<OptionProblem> =
             OptionProblem::outside("/most_searches", self.most_searches, 1..).into_iter().collect();
         if self.searched >= self.right {
-            let message = format!("a wrong answer would get {}, a right one {}", self.searched, self.right);
+            let message =
+                format!("a wrong answer after a search would get {}, a right one {}", self.searched, self.right);
             problems.push(OptionProblem::new("/searched", message).help("use a value below `right`"));
         }
         problems
     }
 }
 
+/// The reward `knowledge_boundary`.
 pub struct KnowledgeBoundary(pub KnowledgeBoundaryOptions);
 
 impl Reward for KnowledgeBoundary {
@@ -90,7 +92,7 @@ mod tests {
         score_alone(&KnowledgeBoundary(options), r, &p).value
     }
 
-    /// So many searches, then the answer.
+    /// An episode with `times` searches and then an answer.
     fn searching(times: usize, text: &str) -> Trajectory {
         let mut turns: Vec<Vec<Message>> = vec![called(&["search"]); times];
         turns.push(answer(text));
@@ -98,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn the_values_of_the_released_code() {
+    fn defaults_match_the_released_code() {
         let default = KnowledgeBoundaryOptions::default;
         for (times, expected) in [(0, 1.6), (1, 1.4), (2, 1.2), (3, 1.0), (5, 1.0)] {
             let found = value(default(), &searching(times, "7")).unwrap();
@@ -114,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn only_search_tools_count_where_they_are_named() {
+    fn only_named_search_tools_count() {
         let named = || KnowledgeBoundaryOptions {
             search_tools: vec!["search".to_string()],
             ..KnowledgeBoundaryOptions::default()
@@ -126,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn every_search_that_is_spared_pays_and_a_right_answer_always_pays_more() {
+    fn fewer_searches_pay_and_right_answers_pay_more() {
         for most_searches in 1..6 {
             let options = || KnowledgeBoundaryOptions { most_searches, ..KnowledgeBoundaryOptions::default() };
             let right: Vec<f64> = (0..8).map(|times| value(options(), &searching(times, "7")).unwrap()).collect();
@@ -137,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn impossible_options_are_refused() {
+    fn impossible_options_are_rejected() {
         assert_eq!(KnowledgeBoundaryOptions::default().check(), []);
         let bad = KnowledgeBoundaryOptions { most_searches: 0, searched: 1.0, ..KnowledgeBoundaryOptions::default() };
         assert_eq!(bad.check().iter().map(|p| p.pointer.as_str()).collect::<Vec<_>>(), ["/most_searches", "/searched"]);

@@ -1,7 +1,5 @@
-//! `length`: the soft overlong punishment of DAPO (arXiv 2503.14476, equation 13).
-//!
-//! Why so: a cut at a hard limit punishes the last token for all before it; a slope before the limit says where it comes. Refuses:
-//! counting tokens that the policy did not sample.
+//! `length`: the soft overlong punishment of DAPO (arXiv 2503.14476, equation 13). The penalty grows before the limit,
+//! so the policy sees it coming. Only sampled tokens count.
 
 use crate::rewards::{GroupView, Reward, Score};
 use schemars::JsonSchema;
@@ -10,13 +8,14 @@ use trainyard_api::PartOptions;
 use trainyard_core::OptionProblem;
 use trainyard_tables::{Problem, StopReason, Trajectory};
 
+/// Options of the reward `length`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct LengthOptions {
-    /// L, in tokens sampled by the policy over the whole episode.
+    /// L: limit in sampled tokens over the whole episode.
     #[schemars(range(min = 1))]
     pub max_tokens: u32,
-    /// b: the stretch before L in which the penalty grows.
+    /// b: number of tokens before L over which the penalty grows.
     #[schemars(range(min = 1))]
     pub buffer_tokens: u32,
 }
@@ -30,9 +29,10 @@ impl Default for LengthOptions {
 impl PartOptions for LengthOptions {
     const KIND: &'static str = "length";
     const SUMMARY: &'static str = "a penalty that grows near the length limit";
-    const DOC: &'static str = "With n = tokens sampled by the policy, L = `max_tokens`, b = `buffer_tokens`:\n\
-        value = 0 if n ≤ L − b; (L − b − n)/b if L − b < n ≤ L; −1 if n > L or the episode was cut (`stop_reason` is `length`).\n\n\
-        Dimensionless, in [−1, 0]. Source: 2503.14476, equation 13.";
+    const DOC: &'static str = "With n = sampled tokens, L = `max_tokens`, b = `buffer_tokens`:\n\
+        value = 0 if n ≤ L − b; (L − b − n)/b if L − b < n ≤ L; −1 if n > L or the episode was cut\n\
+        (`stop_reason` is `length`).\n\n\
+        In [−1, 0]. Source: 2503.14476, equation 13.";
     fn check(&self) -> Vec<OptionProblem> {
         let crossed = OptionProblem::crossed(("/buffer_tokens", self.buffer_tokens), ("/max_tokens", self.max_tokens));
         let problems = [
@@ -44,6 +44,7 @@ impl PartOptions for LengthOptions {
     }
 }
 
+/// The reward `length`.
 pub struct Length(pub LengthOptions);
 
 impl Reward for Length {
@@ -68,7 +69,7 @@ mod tests {
     use crate::rewards::reward::score_alone;
 
     #[test]
-    fn the_penalty_grows_over_the_buffer() {
+    fn penalty_grows_over_the_buffer() {
         let reward = Length(LengthOptions { max_tokens: 10, buffer_tokens: 4 });
         let value = |own: usize, stop_reason| {
             let mut loss_mask = vec![false; 5];
@@ -83,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn a_buffer_longer_than_the_limit_is_refused() {
+    fn buffer_longer_than_the_limit_is_rejected() {
         assert_eq!(LengthOptions { max_tokens: 4, buffer_tokens: 5 }.check().len(), 1);
         assert_eq!(LengthOptions { max_tokens: 0, buffer_tokens: 0 }.check().len(), 2);
     }

@@ -1,4 +1,4 @@
-//! All rewards of this build: one line each, sorted; their weighted sum; and their state.
+//! All rewards, sorted by kind; their weighted sum; and their state.
 
 use crate::rewards::{
     GroupView, Reward, answer, call_match, format, hierarchical, knowledge_boundary, length, rubric, tool_efficiency,
@@ -38,11 +38,13 @@ pub fn kinds() -> Kinds<Build> {
 pub struct WeightedReward {
     /// Its name in records: the kind; from the second of a kind in a list on with its number (`answer_2`).
     pub component: String,
+    /// Factor in the sum.
     pub weight: f64,
+    /// The reward.
     pub reward: Box<dyn Reward>,
 }
 
-/// A list of rewards, each with its weight if it is no bare name; for options of stages, by `schema_with`.
+/// JSON Schema of a list of rewards, each with an optional weight; for stage options, by `schema_with`.
 pub fn schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
     let mut entry = kinds().schema();
     for branch in entry["oneOf"].as_array_mut().into_iter().flatten().filter(|branch| branch["properties"].is_object())
@@ -114,7 +116,8 @@ pub struct Total {
     pub per_turn: Vec<f64>,
 }
 
-/// The reward of one episode, without anything new being observed. An infrastructure failure has none: what broke was not the agent's.
+/// Scores one episode without observing anything new. An infrastructure failure gets no reward: it was not the agent's
+/// fault.
 pub fn score(rewards: &[WeightedReward], r: &Trajectory, p: &Problem, g: &GroupView<'_>) -> Total {
     let mut total = Total::default();
     if r.status == Status::Infrastructure {

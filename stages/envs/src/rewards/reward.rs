@@ -1,8 +1,8 @@
-//! What a reward is, and what it may see.
+//! The trait of rewards and what they may see.
 //!
-//! Why a view of the group: some published rewards compare an episode with the others of its problem, or change over the run. Values
-//! that a reward keeps across steps are taken in [`Reward::observe`] and travel through [`Reward::save`], so scoring itself is pure
-//! and a resumed run scores as the unbroken one. Refuses: ambient chance and hidden state.
+//! Rewards see the whole group because some published ones compare an episode with the others of its problem. Scoring
+//! is pure: values kept across steps enter through [`Reward::observe`] and travel through [`Reward::save`], so a
+//! resumed run scores as the uninterrupted one.
 
 use crate::calls::executed;
 use crate::verifiers;
@@ -10,19 +10,21 @@ use serde_json::Value;
 use trainyard_core::{Error, Result};
 use trainyard_tables::{Message, Problem, Trajectory};
 
-/// What one reward says about one episode.
+/// A reward's score of one episode.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Score {
-    /// None = not applicable (no tool call to judge, no messages recorded); it enters no sum.
+    /// `None` = not applicable (no tool call to judge, no messages recorded): counts in no sum.
     pub value: Option<f64>,
     /// One value per agent turn, or empty.
     pub per_turn: Vec<f64>,
 }
 
 impl Score {
+    /// A value for the whole episode.
     pub fn of(value: f64) -> Self {
         Self { value: Some(value), ..Self::default() }
     }
+    /// The reward does not apply to this episode.
     pub fn not_applicable() -> Self {
         Self::default()
     }
@@ -31,22 +33,22 @@ impl Score {
 /// What a reward may see besides its own episode.
 #[derive(Debug, Clone, Copy)]
 pub struct GroupView<'a> {
-    /// From 0.
+    /// Current step, from 0.
     pub step: u64,
-    /// Steps of the whole run.
+    /// Number of steps of the run.
     pub steps: u64,
-    /// All finished episodes of the problem in this step, infrastructure failures left out, in order of sample.
+    /// All finished episodes of the problem in this step, in sample order, without infrastructure failures.
     pub members: &'a [&'a Trajectory],
-    /// Verified answers, same order.
+    /// Whether each member's answer is right.
     pub correct: &'a [bool],
 }
 
 impl<'a> GroupView<'a> {
-    /// The view outside of RL: the first step of one, and no other episode.
+    /// The view outside of RL: a single episode in the first of one step.
     pub fn alone(member: &'a [&'a Trajectory; 1], correct: &'a [bool; 1]) -> Self {
         Self { step: 0, steps: 1, members: member, correct }
     }
-    /// Whether the answer of `r` is right: the group's word for its members, that of the problem's verifier for other episodes.
+    /// Whether the answer of `r` is right: from the group for members, from the problem's verifier for other episodes.
     pub fn right(&self, r: &Trajectory, p: &Problem) -> bool {
         let member = self.members.iter().position(|m| std::ptr::eq(*m, r));
         member.and_then(|at| self.correct.get(at).copied()).unwrap_or_else(|| verified(r, p))
@@ -59,23 +61,23 @@ impl<'a> GroupView<'a> {
 
 /// One reward with its options.
 pub trait Reward: Send + Sync {
-    /// The `kind` it is registered under; also the name of its component in the rollout record.
+    /// The registered `kind`, which also names the component in the rollout record.
     fn name(&self) -> &str;
-    /// Pure: equal episodes in equal groups give equal scores, as long as nothing new is observed. Not asked about infrastructure
-    /// failures: no reward applies to them.
+    /// Pure: equal episodes in equal groups score equally until something new is observed. Never called for
+    /// infrastructure failures.
     fn score(&self, r: &Trajectory, p: &Problem, g: &GroupView<'_>) -> Score;
-    /// Called once per group before any of its members is scored: for values kept across steps.
+    /// Called once per group before any member is scored, to update values kept across steps.
     fn observe(&mut self, _p: &Problem, _g: &GroupView<'_>) {}
-    /// Everything that later scores depend on; null for rewards without state.
+    /// Everything that later scores depend on; null if the reward is stateless.
     fn save(&self) -> Value {
         Value::Null
     }
-    /// Takes back what [`Reward::save`] gave; null = the state of a new reward. Errors: data, when the value is of another shape.
+    /// Restores what [`Reward::save`] returned; null = the initial state. Fails with kind `data` on any other value.
     fn load(&mut self, state: Value) -> Result<()> {
         if state.is_null() {
             Ok(())
         } else {
-            Err(Error::data("this reward keeps no state, but the checkpoint holds some for it"))
+            Err(Error::data("this reward has no state, but the checkpoint holds some for it"))
         }
     }
 }
@@ -85,19 +87,19 @@ pub fn verified(r: &Trajectory, p: &Problem) -> bool {
     r.answer.as_deref().is_some_and(|answer| verifiers::verify(p, answer))
 }
 
-/// The agent's turns with their places in `messages`. Assistant messages that the problem's prompt holds are not the agent's.
+/// The agent's turns with their positions in `messages`, without assistant messages of the prompt.
 pub(crate) fn own_turns<'a>(r: &'a Trajectory, p: &Problem) -> Vec<(usize, &'a Message)> {
     let given = p.messages.iter().filter(|m| m.role == "assistant").count();
     r.messages.iter().enumerate().filter(|(_, m)| m.role == "assistant").skip(given).collect()
 }
 
-/// The tools that the agent's calls ran, one name per call that got a result; only those of these names, or all if there are none.
+/// Names of the tools that ran, one per call with a result; limited to the names in `of` unless it is empty.
 pub(crate) fn tools_that_ran(r: &Trajectory, p: &Problem, of: &[String]) -> Vec<String> {
     let names = own_turns(r, p).into_iter().flat_map(|(at, _)| executed(&r.messages, at)).map(|call| call.name);
     names.filter(|name| of.is_empty() || of.contains(name)).collect()
 }
 
-/// The score of an episode that stands alone, judged by its problem's verifier.
+/// The score of a single episode, judged by its problem's verifier.
 #[cfg(test)]
 pub(crate) fn score_alone(reward: &dyn Reward, r: &Trajectory, p: &Problem) -> Score {
     reward.score(r, p, &GroupView::alone(&[r], &[verified(r, p)]))
@@ -123,26 +125,26 @@ mod tests {
     }
 
     #[test]
-    fn members_are_judged_by_the_group_and_others_by_the_verifier() {
+    fn group_judges_members_and_verifier_judges_others() {
         let p = Problem { answer: "7".to_string(), ..Problem::default() };
         let (right, wrong) = (answering("7"), answering("8"));
         assert_eq!(score_alone(&Plain, &right, &p).value, Some(1.0));
         assert_eq!(score_alone(&Plain, &wrong, &p).value, Some(0.0));
         let g = GroupView { step: 0, steps: 1, members: &[&right, &wrong], correct: &[false, true] };
         assert!(!g.right(&right, &p) && g.right(&wrong, &p));
-        assert!(g.right(&right.clone(), &p), "a copy is no member");
+        assert!(g.right(&right.clone(), &p), "a copy is not a member");
         assert_eq!(g.right_ones().collect::<Vec<_>>(), [&wrong]);
     }
 
     #[test]
-    fn a_reward_without_state_refuses_one() {
+    fn stateless_reward_rejects_state() {
         assert!(Plain.save().is_null());
         assert!(Plain.load(Value::Null).is_ok());
         assert_eq!(Plain.load(Value::from(1)).unwrap_err().kind, trainyard_core::ErrorKind::Data);
     }
 
     #[test]
-    fn turns_of_the_prompt_are_not_the_agents() {
+    fn prompt_turns_are_not_the_agents() {
         let shown = [Message::new("user", "1+1?"), Message::new("assistant", "2"), Message::new("user", "2+2?")];
         let p = Problem { messages: shown.to_vec(), ..Problem::default() };
         let mut messages = vec![Message::new("system", "")];

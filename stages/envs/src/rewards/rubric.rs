@@ -1,8 +1,7 @@
-//! `rubric`: the share of a checklist that an episode fulfills, the form of RuscaRL's reward (arXiv 2508.16949), judged by rule.
+//! `rubric`: the share of a checklist that an episode fulfills, after RuscaRL (arXiv 2508.16949).
 //!
-//! Why so: in the paper a judge model decides about each criterion. Here a rule does: it is exact and cheap, but it rewards the
-//! reference's words only, so it fits references whose lines are what an agent would write (programs, equations), not free prose.
-//! Refuses: a judge model; credit for meaning.
+//! The paper's criteria are judged by a model; here a rule looks for the reference's own words. That is exact and
+//! cheap, but fits only references whose lines an agent would write itself (programs, equations), not prose.
 
 use crate::calls;
 use crate::rewards::reward::own_turns;
@@ -15,6 +14,7 @@ use trainyard_api::PartOptions;
 use trainyard_core::OptionProblem;
 use trainyard_tables::{Message, Problem, Trajectory};
 
+/// Options of the reward `rubric`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct RubricOptions {
@@ -34,20 +34,23 @@ impl Default for RubricOptions {
 
 impl PartOptions for RubricOptions {
     const KIND: &'static str = "rubric";
-    const SUMMARY: &'static str = "the share of the reference's lines that occur, and of the answer";
-    const DOC: &'static str = "value = points of the fulfilled criteria / points of all. The criteria are the different lines of the problem's `reference`, each worth\n\
-        `line_points`, and the right answer, worth `answer_points`. A line is fulfilled if its text stands in one of the agent's turns or in a text\n\
-        argument of its calls. Case, white space and GSM8K's `<<…>>` annotations do not matter; a line must not be a part of a longer word or\n\
-        number there (`x+=7` is not in `x+=70`). The line `####` of GSM8K is the answer, not a criterion.\n\n\
-        Dimensionless, in [0, 1]. Not applicable to records without messages and to problems without a criterion that has points. The paper's\n\
-        criteria are judged by a model; here a rule judges, so references should be lines that an agent would write. Source: 2508.16949.";
+    const SUMMARY: &'static str = "share of the reference's lines found in the episode, plus the answer";
+    const DOC: &'static str = "value = points of the fulfilled criteria / points of all criteria.\n\n\
+        Each distinct line of the problem's `reference` is a criterion worth `line_points`; the right answer is one\n\
+        worth `answer_points`. A line is fulfilled if it occurs in one of the agent's turns or in a text argument of\n\
+        its calls. Case, white space and GSM8K's `<<…>>` annotations are ignored. A match must not be part of a\n\
+        longer word or number (`x+=7` is not in `x+=70`). GSM8K's line `####` holds the answer and is not a\n\
+        criterion.\n\n\
+        In [0, 1]. Does not apply to records without messages or to problems where no criterion has points. The paper\n\
+        judges criteria by a model; this rule needs references made of lines that an agent would write.\n\
+        Source: 2508.16949.";
     fn check(&self) -> Vec<OptionProblem> {
         let named = [("/line_points", self.line_points), ("/answer_points", self.answer_points)];
         let mut problems: Vec<OptionProblem> =
             named.into_iter().filter_map(|(at, points)| OptionProblem::outside(at, points, 0.0..)).collect();
         if self.line_points == 0.0 && self.answer_points == 0.0 {
             problems.push(
-                OptionProblem::new("", "no criterion has points")
+                OptionProblem::new("", "no criterion has any points")
                     .help("give line_points or answer_points a value above 0"),
             );
         }
@@ -55,9 +58,10 @@ impl PartOptions for RubricOptions {
     }
 }
 
+/// The reward `rubric`.
 pub struct Rubric(pub RubricOptions);
 
-/// Lower case, words joined by single spaces, annotations left out.
+/// Lower case, single spaces, without annotations.
 fn folded(text: &str) -> String {
     let mut kept = String::with_capacity(text.len());
     let mut rest = text;
@@ -70,13 +74,13 @@ fn folded(text: &str) -> String {
     kept.split_whitespace().map(str::to_lowercase).collect::<Vec<_>>().join(" ")
 }
 
-/// The different lines of the reference.
+/// The distinct lines of the reference.
 fn criteria(p: &Problem) -> BTreeSet<String> {
     let lines = p.reference.as_deref().unwrap_or_default().lines().map(folded);
     lines.filter(|line| !line.is_empty() && !line.starts_with("####")).collect()
 }
 
-/// The agent's texts: each turn, and each text among the arguments of its calls.
+/// The agent's texts: each turn and each string among its call arguments.
 fn texts(turns: &[(usize, &Message)]) -> Vec<String> {
     let mut found = Vec::new();
     for (_, turn) in turns {
@@ -97,7 +101,7 @@ fn strings(value: &Value, found: &mut Vec<String>) {
     }
 }
 
-/// Whether a line stands in a text as more than a part of a longer word or number.
+/// Whether a line occurs in a text other than inside a longer word or number.
 fn stands_in(line: &str, text: &str) -> bool {
     let mut from = 0;
     while let Some(at) = text[from..].find(line).map(|found| from + found) {
@@ -109,13 +113,13 @@ fn stands_in(line: &str, text: &str) -> bool {
     false
 }
 
-/// Whether the border between two texts lies inside of a word or number.
+/// Whether the boundary between two texts lies inside a word or number.
 fn joined(left: &str, right: &str) -> bool {
     let (mut before, mut after) = (left.chars().rev(), right.chars());
     let digit = |c: Option<char>| c.is_some_and(|c| c.is_ascii_digit());
     match (before.next(), after.next()) {
         (Some(a), Some(b)) if a.is_alphanumeric() && b.is_alphanumeric() => true,
-        // `1` and `.5`, `1.` and `5`: the point belongs to a number.
+        // `1` and `.5`, or `1.` and `5`: the point belongs to a number.
         (Some(a), Some('.' | ',')) => a.is_ascii_digit() && digit(after.next()),
         (Some('.' | ','), Some(b)) => b.is_ascii_digit() && digit(before.next()),
         _ => false,

@@ -14,14 +14,14 @@ fn value(p: &Problem, turns: &[&str]) -> f64 {
 }
 
 #[test]
-fn points_are_counted_line_by_line() {
+fn points_are_counted_per_line() {
     let p = problem("x=12\nx+=7\n\nx+=7\nprint(x)");
-    // Three different lines and the answer.
+    // Three distinct lines and the answer.
     assert_eq!(value(&p, &["x=12\nx+=7\nprint(x)", "19"]), 1.0);
     assert_eq!(value(&p, &["X=12", "then  x+=7", "18"]), 0.5);
     assert_eq!(value(&p, &["19"]), 0.25);
     assert_eq!(value(&p, &["x=123; x+=7.5; 1x=12", "18"]), 0.0, "parts of longer words and numbers");
-    assert_eq!(value(&p, &["x=123 x=12.", "18"]), 0.25, "a full stop is no decimal point");
+    assert_eq!(value(&p, &["x=123 x=12.", "18"]), 0.25, "a full stop is not a decimal point");
 }
 
 #[test]
@@ -36,7 +36,7 @@ fn weights_shift_between_lines_and_answer() {
 }
 
 #[test]
-fn arguments_of_calls_are_read_as_the_agent_meant_them() {
+fn call_arguments_are_read_as_text() {
     let p = problem("x=12\nx+=7");
     let call = ToolCall { name: "python".to_string(), arguments: json!({"code": "x=12\nx+=7", "more": [1]}) };
     let r = episode(&[vec![calling(&[call])], answer("19")]);
@@ -44,7 +44,7 @@ fn arguments_of_calls_are_read_as_the_agent_meant_them() {
 }
 
 #[test]
-fn annotations_and_the_answer_line_of_gsm8k_are_no_criteria() {
+fn gsm8k_annotations_and_answer_line_are_not_criteria() {
     let p = problem("She sold 48/2 = <<48/2=24>>24 clips.\n#### 19");
     assert_eq!(criteria(&p).into_iter().collect::<Vec<_>>(), ["she sold 48/2 = 24 clips."]);
     assert_eq!(value(&p, &["She sold 48/2 = 24 clips.", "19"]), 1.0);
@@ -55,14 +55,14 @@ fn annotations_and_the_answer_line_of_gsm8k_are_no_criteria() {
 fn nothing_to_judge() {
     let reward = Rubric(RubricOptions::default());
     let bare = Problem { answer: "19".to_string(), ..Problem::default() };
-    assert_eq!(value(&bare, &["19"]), 1.0, "the answer is a criterion of its own");
+    assert_eq!(value(&bare, &["19"]), 1.0, "the answer alone is a criterion");
     let lines_only = Rubric(RubricOptions { line_points: 1.0, answer_points: 0.0 });
     assert_eq!(score_alone(&lines_only, &episode(&[answer("19")]), &bare).value, None);
     assert_eq!(score_alone(&reward, &Trajectory::default(), &problem("x")).value, None);
 }
 
 #[test]
-fn a_line_stands_in_a_text_that_overlaps_itself() {
+fn overlapping_matches_are_found() {
     assert!(stands_in("1 1", "11 1 1"));
     assert!(stands_in("é", "é é1") && !stands_in("é", "éé"));
     assert!(!stands_in("1.5", "21.5") && !stands_in("5", "1.5") && stands_in("5", "1. 5"));
@@ -79,7 +79,7 @@ fn more_lines_never_lower_the_value() {
 }
 
 #[test]
-fn options_without_points_are_refused() {
+fn options_without_points_are_rejected() {
     assert_eq!(RubricOptions::default().check(), []);
     assert_eq!(RubricOptions { line_points: 0.0, answer_points: 0.0 }.check()[0].pointer, "");
     assert_eq!(RubricOptions { line_points: -1.0, answer_points: 1.0 }.check()[0].pointer, "/line_points");

@@ -1,7 +1,7 @@
-//! `tool_efficiency`: right answers with few tool calls, the reward of OTC-PO (arXiv 2504.14870).
+//! `tool_efficiency`: right answers with few tool calls, from OTC-PO (arXiv 2504.14870).
 //!
-//! Why so: a call costs time and money, but how many a problem needs nobody knows beforehand; the fewest that ever led to a right
-//! answer are the measure. The product takes the place of the reward `answer`. Refuses: credit for what a wrong answer saved.
+//! Nobody knows beforehand how many calls a problem needs, so the fewest calls of any right answer so far set the
+//! standard. It already contains the answer's correctness and replaces the reward `answer`.
 
 use crate::rewards::{GroupView, Reward, Score};
 use schemars::JsonSchema;
@@ -13,25 +13,27 @@ use trainyard_api::PartOptions;
 use trainyard_core::{Error, OptionProblem, Result, above};
 use trainyard_tables::{Problem, Trajectory};
 
-/// How calls are weighed.
+/// How the number of calls is weighed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[schemars(inline)]
 pub enum Form {
     /// Fewer is always better (OTC-PPO).
     Smooth,
-    /// As few as the best right episode of the problem is best (OTC-GRPO).
+    /// Best is the number of calls of the best right episode of the problem (OTC-GRPO).
     Optimal,
 }
 
+/// Options of the reward `tool_efficiency`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct ToolEfficiencyOptions {
+    /// How the number of calls is weighed.
     pub form: Form,
     /// α: value of a right answer with the best number of calls. Above 0.
     #[schemars(range(min = 0))]
     pub alpha: f64,
-    /// c: the larger, the slower the value falls with calls where none was needed. Above 0.
+    /// c: a larger value makes the reward fall more slowly with the calls when none is needed. Above 0.
     #[schemars(range(min = 0))]
     pub smoothing: f64,
 }
@@ -45,29 +47,34 @@ impl Default for ToolEfficiencyOptions {
 impl PartOptions for ToolEfficiencyOptions {
     const KIND: &'static str = "tool_efficiency";
     const SUMMARY: &'static str = "right answers, worth less the more tool calls they took";
-    const DOC: &'static str = "value = alpha·r_tool·r_correct, r_correct = 1 for a right answer and 0 otherwise; with m = tool calls of the episode, c = `smoothing`:\n\
+    const DOC: &'static str = "value = alpha·r_tool·r_correct, with r_correct = 1 for a right answer and 0\n\
+        otherwise. With m = tool calls of the episode and c = `smoothing`:\n\
         form `smooth` (OTC-PPO): r_tool = cos(m·π/(2m + c));\n\
-        form `optimal` (OTC-GRPO): r_tool = 1 if m = n = 0; cos(m·π/(2m + c)) if n = 0; else sin(f·π/(2n)) with f = 2nm/(m + n).\n\n\
-        n = fewest calls of any right episode of the problem so far, in this step or an earlier one; it is the state of this reward. So `optimal`\n\
-        is alpha exactly at m = n and falls for more calls, and tools that are needed cost nothing. Unreadable calls count. Dimensionless, in\n\
-        [0, alpha]. Outside of RL, where nothing is known of n, a right episode is its own measure. Source: 2504.14870.";
+        form `optimal` (OTC-GRPO): r_tool = 1 if m = n = 0; cos(m·π/(2m + c)) if n = 0; else sin(f·π/(2n)) with\n\
+        f = 2nm/(m + n).\n\n\
+        n = fewest calls of any right episode of the problem in this step or an earlier one; it is this reward's\n\
+        state. `optimal` is alpha exactly at m = n and falls with more calls, so necessary calls cost nothing.\n\
+        Unreadable calls count. In [0, alpha]. Use it instead of the reward `answer`. Outside of RL a right episode\n\
+        sets its own n. Source: 2504.14870.";
     fn check(&self) -> Vec<OptionProblem> {
         let named = [("/alpha", self.alpha), ("/smoothing", self.smoothing)];
         named.into_iter().filter_map(|(at, value)| OptionProblem::outside(at, value, above(0.0))).collect()
     }
 }
 
+/// The reward `tool_efficiency` and its state.
 pub struct ToolEfficiency {
     options: ToolEfficiencyOptions,
-    /// Problem → fewest calls of a right episode so far.
+    /// Problem id → fewest calls of a right episode so far.
     fewest: BTreeMap<String, u32>,
 }
 
 impl ToolEfficiency {
+    /// A reward that has seen no episode yet.
     pub fn new(options: ToolEfficiencyOptions) -> Self {
         Self { options, fewest: BTreeMap::new() }
     }
-    /// r_tool of a right episode with m calls.
+    /// r_tool of a right episode with m calls where the fewest are n.
     fn share(&self, m: u32, n: u32) -> f64 {
         match self.options.form {
             Form::Smooth => smooth(m, self.options.smoothing),

@@ -10,7 +10,7 @@ fn problem(id: &str) -> Problem {
     Problem { id: id.to_string(), answer: "7".to_string(), ..Problem::default() }
 }
 
-/// A right episode with so many calls.
+/// A right episode with `tool_calls` calls.
 fn episode(tool_calls: u32) -> Trajectory {
     Trajectory { answer: Some("7".to_string()), tool_calls, ..Trajectory::default() }
 }
@@ -19,7 +19,7 @@ fn near(a: f64, b: f64) -> bool {
     (a - b).abs() < 1e-12
 }
 
-/// Observes and scores one group; the counts are calls, the flags right answers.
+/// Observes and scores one group of (calls, right answer).
 fn group(reward: &mut ToolEfficiency, id: &str, episodes: &[(u32, bool)]) -> Vec<f64> {
     let rows: Vec<Trajectory> = episodes.iter().map(|(calls, _)| episode(*calls)).collect();
     let members: Vec<&Trajectory> = rows.iter().collect();
@@ -30,7 +30,7 @@ fn group(reward: &mut ToolEfficiency, id: &str, episodes: &[(u32, bool)]) -> Vec
 }
 
 #[test]
-fn values_worked_out_by_hand() {
+fn values_match_hand_computation() {
     // cos 0, cos(π/3), cos(2π/5); with c = 2: cos(π/4).
     for (m, value) in [(0, 1.0), (1, 0.5), (2, 0.309_016_994_374_947_4)] {
         assert!(near(smooth(m, 1.0), value), "{m}");
@@ -42,15 +42,15 @@ fn values_worked_out_by_hand() {
 }
 
 #[test]
-fn the_fewest_calls_of_a_right_episode_are_the_measure() {
+fn fewest_calls_of_a_right_episode_set_the_standard() {
     let mut reward = reward(Form::Optimal);
     // The wrong episode without calls does not count: n = 1.
     let values = group(&mut reward, "p", &[(1, true), (2, true), (0, false)]);
     assert!(near(values[0], 1.0) && near(values[1], 0.75_f64.sqrt()) && values[2] == 0.0);
-    // n = 1 is kept for later steps of the same problem, and for no other.
+    // n = 1 holds for later steps of the same problem and for no other problem.
     assert!(near(group(&mut reward, "p", &[(2, true)])[0], 0.75_f64.sqrt()));
     assert!(near(group(&mut reward, "q", &[(2, true)])[0], 1.0));
-    // A better episode moves it: n = 0.
+    // A better episode lowers it: n = 0.
     let values = group(&mut reward, "p", &[(0, true), (1, true)]);
     assert!(near(values[0], 1.0) && near(values[1], 0.5));
     assert_eq!(group(&mut reward, "r", &[(0, false), (3, false)]), [0.0, 0.0]);
@@ -58,7 +58,7 @@ fn the_fewest_calls_of_a_right_episode_are_the_measure() {
 }
 
 #[test]
-fn a_resumed_reward_scores_as_the_unbroken_one() {
+fn resumed_reward_scores_as_the_uninterrupted_one() {
     let mut reward = reward(Form::Optimal);
     assert!(reward.save().is_null());
     group(&mut reward, "p", &[(1, true)]);
@@ -73,7 +73,7 @@ fn a_resumed_reward_scores_as_the_unbroken_one() {
 }
 
 #[test]
-fn alone_and_wrong() {
+fn wrong_answers_outside_rl_score_zero() {
     let (smooth, optimal, p) = (reward(Form::Smooth), reward(Form::Optimal), problem("p"));
     assert!(near(score_alone(&smooth, &episode(1), &p).value.unwrap(), 0.5));
     assert!(near(score_alone(&optimal, &episode(3), &p).value.unwrap(), 1.0));
@@ -92,22 +92,22 @@ fn factors_must_be_positive() {
 
 proptest! {
     #[test]
-    fn the_peak_is_at_the_fewest_calls(n in 0_u32..20, more in 1_u32..20, c in 0.1_f64..10.0) {
+    fn value_peaks_at_the_fewest_calls(n in 0_u32..20, more in 1_u32..20, c in 0.1_f64..10.0) {
         prop_assert!(near(optimal(n, n, c), 1.0));
         prop_assert!(optimal(n + more, n, c) < optimal(n + more - 1, n, c));
         prop_assert!(optimal(n + more, n, c) > 0.0);
     }
 
     #[test]
-    fn the_mapping_is_the_angle_between_the_counts(m in 0_u32..40, n in 1_u32..40) {
-        // f·π/(2n) = π·m/(m + n): only the ratio of the counts matters.
+    fn optimal_depends_only_on_the_ratio_of_counts(m in 0_u32..40, n in 1_u32..40) {
+        // f·π/(2n) = π·m/(m + n).
         let angle = PI * f64::from(m) / f64::from(m + n);
         prop_assert!(near(optimal(m, n, 1.0), angle.sin()));
         prop_assert!(near(optimal(2 * m, 2 * n, 1.0), optimal(m, n, 1.0)));
     }
 
     #[test]
-    fn without_need_every_call_costs(m in 0_u32..40, c in 0.1_f64..10.0) {
+    fn every_call_costs_when_none_is_needed(m in 0_u32..40, c in 0.1_f64..10.0) {
         prop_assert!(smooth(m + 1, c) < smooth(m, c));
         prop_assert_eq!(optimal(m, 0, c), smooth(m, c));
     }

@@ -1,6 +1,4 @@
 //! `tool_success`: the share of tool calls that did not fail.
-//!
-//! Why so: whether calls work can be said of every episode that has one, right or wrong. Refuses: a value without a call.
 
 use crate::rewards::{GroupView, Reward, Score};
 use schemars::JsonSchema;
@@ -8,16 +6,19 @@ use serde::{Deserialize, Serialize};
 use trainyard_api::PartOptions;
 use trainyard_tables::{Problem, Trajectory};
 
+/// The reward `tool_success` has no options.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct ToolSuccessOptions {}
 
 impl PartOptions for ToolSuccessOptions {
     const KIND: &'static str = "tool_success";
-    const SUMMARY: &'static str = "the share of tool calls without an error";
-    const DOC: &'static str = "value = 1 − errors / calls, in [0, 1]. Calls that cannot be read count as failed. Not applicable to episodes without a call.";
+    const SUMMARY: &'static str = "share of tool calls without an error";
+    const DOC: &'static str = "value = 1 − errors / calls, in [0, 1]. Unreadable calls count as failed. Does not\n\
+        apply to episodes without a call.";
 }
 
+/// The reward `tool_success`.
 pub struct ToolSuccess(pub ToolSuccessOptions);
 
 impl Reward for ToolSuccess {
@@ -38,7 +39,7 @@ mod tests {
     use crate::rewards::reward::score_alone;
 
     #[test]
-    fn the_share_of_calls_that_worked() {
+    fn value_is_the_share_of_successful_calls() {
         let value = |tool_calls, tool_errors| {
             let r = Trajectory { tool_calls, tool_errors, ..Trajectory::default() };
             score_alone(&ToolSuccess(ToolSuccessOptions {}), &r, &Problem::default()).value

@@ -1,6 +1,5 @@
-//! `tool_turns`: a reward for calling tools at all that fades out, the tool-call reward of SPEAR (arXiv 2509.22601, released code).
-//!
-//! Why so: early in the run exploration with tools pays, later only the other rewards count. Refuses: turns none of whose calls ran.
+//! `tool_turns`: a reward for calling tools at all that fades out over the run, as in the released code of SPEAR
+//! (arXiv 2509.22601): it pays for exploration early and leaves the later steps to the other rewards.
 
 use crate::calls::executed;
 use crate::rewards::reward::own_turns;
@@ -12,16 +11,17 @@ use trainyard_api::PartOptions;
 use trainyard_core::OptionProblem;
 use trainyard_tables::{Problem, Trajectory};
 
+/// Options of the reward `tool_turns`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct ToolTurnsOptions {
-    /// Value of one turn that calls a tool.
+    /// Value of each turn that calls a tool.
     #[schemars(range(min = 0))]
     pub per_turn: f64,
-    /// Most that an episode can get.
+    /// Maximum for one episode.
     #[schemars(range(min = 0))]
     pub cap: f64,
-    /// T: the step from which on the value is 0.
+    /// T: step from which the value is 0.
     #[schemars(range(min = 1))]
     pub decay_steps: u64,
 }
@@ -34,11 +34,11 @@ impl Default for ToolTurnsOptions {
 
 impl PartOptions for ToolTurnsOptions {
     const KIND: &'static str = "tool_turns";
-    const SUMMARY: &'static str = "turns that call a tool, worth less from step to step";
+    const SUMMARY: &'static str = "turns that call a tool, fading out over the run";
     const DOC: &'static str = "With k = agent turns that called a tool, t = step of the run, T = `decay_steps`:\n\
         value = min(cap, per_turn·k)·(1 + cos(π·min(t, T)/T))/2.\n\n\
-        A turn counts if at least one of its calls got a result from its tool. Dimensionless, in [0, cap]. Outside of RL t is 0. Source: released\n\
-        code of 2509.22601.";
+        A turn counts if at least one of its calls got a result from its tool. In [0, cap]. Outside of RL t is 0.\n\
+        Source: released code of 2509.22601.";
     fn check(&self) -> Vec<OptionProblem> {
         let problems = [
             OptionProblem::outside("/per_turn", self.per_turn, 0.0..),
@@ -49,10 +49,11 @@ impl PartOptions for ToolTurnsOptions {
     }
 }
 
+/// The reward `tool_turns`.
 pub struct ToolTurns(pub ToolTurnsOptions);
 
 impl ToolTurns {
-    /// From 1 at step 0 to 0 at step T, as half a cosine wave.
+    /// The remaining share: half a cosine wave from 1 at step 0 to 0 at step T.
     fn left(&self, step: u64) -> f64 {
         if step >= self.0.decay_steps {
             return 0.0;
@@ -77,7 +78,7 @@ mod tests {
     use crate::rewards::kit::{answer, called, episode};
     use trainyard_tables::Message;
 
-    /// So many turns with two calls each, then an answer.
+    /// An episode of `turns` turns with two calls each, then an answer.
     fn calling(turns: usize) -> Trajectory {
         let mut all: Vec<Vec<Message>> = vec![called(&["python", "python"]); turns];
         all.push(answer("7"));
@@ -90,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn turns_pay_up_to_the_cap() {
+    fn value_is_capped() {
         for (turns, expected) in [(0, 0.0), (1, 0.1), (3, 0.3), (10, 1.0), (12, 1.0)] {
             assert!((value(ToolTurnsOptions::default(), &calling(turns), 0) - expected).abs() < 1e-12, "{turns}");
         }
@@ -99,9 +100,9 @@ mod tests {
     }
 
     #[test]
-    fn the_value_fades_as_half_a_cosine() {
+    fn value_fades_as_half_a_cosine() {
         let at = |step| value(ToolTurnsOptions::default(), &calling(10), step);
-        // (1 + cos 0)/2, (1 + cos π/2)/2, (1 + cos π)/2; behind T nothing.
+        // (1 + cos 0)/2, (1 + cos π/2)/2, (1 + cos π)/2; 0 after T.
         for (step, expected) in [(0, 1.0), (100, 0.5), (200, 0.0), (201, 0.0), (100_000, 0.0)] {
             assert!((at(step) - expected).abs() < 1e-12, "{step}");
         }
@@ -110,7 +111,7 @@ mod tests {
         assert!((short(1) - 0.75).abs() < 1e-12 && (short(2) - 0.25).abs() < 1e-12);
         for step in 0..200 {
             assert!(at(step) > at(step + 1));
-            assert!((at(step) + at(200 - step) - 1.0).abs() < 1e-12, "the two halves mirror each other");
+            assert!((at(step) + at(200 - step) - 1.0).abs() < 1e-12, "the two halves are symmetric");
         }
     }
 
@@ -122,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn options_out_of_range_are_refused() {
+    fn options_out_of_range_are_rejected() {
         assert_eq!(ToolTurnsOptions::default().check(), []);
         let bad = ToolTurnsOptions { per_turn: -0.1, cap: f64::NAN, decay_steps: 0 };
         assert_eq!(

@@ -1,8 +1,7 @@
 //! The parent side of tools that run in worker processes.
 //!
-//! A host has `workers` processes for each set of limits in use, started when the first call comes. It may be shared by any
-//! number of threads; sessions are spread evenly and calls go to the workers in batches. Refuses: running a program in this
-//! process.
+//! A host keeps up to `workers` processes for each set of limits in use and starts them with the first call. Threads
+//! may share it: sessions are spread evenly, and calls reach the workers in batches.
 
 use crate::tools::pool::{Pool, Program};
 use crate::tools::{Ticket, ToolLimits};
@@ -11,27 +10,27 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use trainyard_core::Result;
 
-/// Names the worker program where it is set; otherwise this executable is started with the argument `tool-worker`.
+/// Environment variable with the worker's path. Without it this executable is started with the argument `tool-worker`.
 pub const WORKER_VARIABLE: &str = "TRAINYARD_TOOL_WORKER";
 
-/// Worker processes by limits. Dropping the last handle ends them.
+/// Worker processes by limits. They end when the last handle is dropped.
 pub struct ToolHost {
     workers: usize,
-    /// None = found when the first pool starts.
+    /// `None` = looked up when the first pool starts.
     program: Option<Program>,
     pools: Mutex<BTreeMap<ToolLimits, Arc<Pool>>>,
 }
 
 impl ToolHost {
-    /// A host that uses up to `workers` processes (at least one) per set of limits. Starts none yet.
+    /// A host with up to `workers` processes (at least one) per set of limits. Starts none yet.
     pub fn new(workers: usize) -> Arc<Self> {
         Arc::new(Self { workers: workers.max(1), program: None, pools: Mutex::default() })
     }
-    /// A host whose workers are this program, started with the argument `tool-worker`.
+    /// A host whose workers run `program tool-worker`.
     pub fn with_program(workers: usize, program: impl Into<PathBuf>) -> Arc<Self> {
         Arc::new(Self { workers: workers.max(1), program: Some(Program(program.into())), pools: Mutex::default() })
     }
-    /// An interpreter session under these limits.
+    /// Opens an interpreter session under these limits.
     pub fn open(&self, limits: &ToolLimits) -> Result<ProgramSession> {
         let mut pools = self.pools.lock().unwrap_or_else(PoisonError::into_inner);
         let pool = match pools.get(limits) {
@@ -47,14 +46,14 @@ impl ToolHost {
         let id = pool.open();
         Ok(ProgramSession { pool, id })
     }
-    /// Process ids of the workers that live now; for tests that kill them.
+    /// Process ids of the living workers; for tests that kill them.
     pub fn worker_ids(&self) -> Vec<u32> {
         let pools = self.pools.lock().unwrap_or_else(PoisonError::into_inner);
         pools.values().flat_map(|pool| pool.worker_ids()).collect()
     }
 }
 
-/// An interpreter session in some worker. Dropping it closes it.
+/// An interpreter session in some worker; closes when dropped.
 pub struct ProgramSession {
     pool: Arc<Pool>,
     id: u64,
@@ -65,7 +64,7 @@ impl ProgramSession {
     pub fn submit(&self, code: &str) -> Ticket {
         self.pool.submit(self.id, code)
     }
-    /// A session with the state after the last completed call.
+    /// A new session with the state after the last completed call.
     pub fn fork(&self) -> Self {
         Self { pool: Arc::clone(&self.pool), id: self.pool.fork(self.id) }
     }

@@ -1,8 +1,8 @@
-//! One interpreter session: monty's REPL with our limits and a text for the agent. Lives in worker processes only.
+//! One interpreter session: monty's REPL under our limits. Runs only in worker processes, because monty enforces memory
+//! per process and a native stack overflow or abort would take the trainer down.
 //!
-//! Why not in the trainer's process: monty enforces memory by the process (its own limit acts on single large results only), and
-//! a native stack overflow or an abort must not take the model with it. Host requests (files, clock, unknown functions) are
-//! answered with the Python error that a program can catch, and counted, because monty only stores that limit.
+//! Requests to the host (files, clock, unknown functions) raise Python errors that a program can catch. We count them
+//! ourselves: monty stores that limit but does not enforce it.
 
 use crate::tools::ToolLimits;
 use monty::{Dump, MontyRepl, ReplProgress, ReplStartError, Session, SessionRef, dump};
@@ -13,20 +13,21 @@ use monty_types::{
 use std::borrow::Cow;
 use std::time::Duration;
 
-/// Bytes that the last line of an exception may have.
+/// Maximum length in bytes of an exception's last line.
 const MAX_ERROR_BYTES: usize = 400;
 
 /// How a call ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ending {
+    /// No error.
     Fine,
-    /// An exception, or a limit that acts the same way every time.
+    /// An exception, or a limit that is hit the same way every time.
     Failed,
-    /// The wall-clock limit. The session's state is no longer a function of its calls.
+    /// The wall-clock limit. The session's state no longer depends on its calls alone.
     TimedOut,
 }
 
-/// What a call left.
+/// The result of a call.
 pub struct Ran {
     pub ending: Ending,
     pub text: String,
@@ -34,7 +35,7 @@ pub struct Ran {
     pub cost: Duration,
 }
 
-/// A session; none inside once a panic or a time limit tore it.
+/// An interpreter session.
 pub struct Interpreter {
     repl: MontyRepl,
 }
@@ -48,7 +49,7 @@ impl Interpreter {
             .max_suspensions(limits.suspensions as usize);
         Self { repl: MontyRepl::new("<python>", ResourceTracker::new(resources), CompileOptions::default()) }
     }
-    /// The session's state as bytes. They hold the text of every program so far and grow with it.
+    /// The session's state as bytes. They contain the text of every program so far, so they grow with each call.
     pub fn save(&self) -> Option<Vec<u8>> {
         dump("<python>", None, SessionRef::Idle(&self.repl)).ok()
     }
@@ -58,7 +59,7 @@ impl Interpreter {
             Session::Suspended(_) | Session::Running(_) => None,
         }
     }
-    /// Runs one program. Gives the session back unless it timed out.
+    /// Runs one program. Returns the session unless the program timed out.
     pub fn run(mut self, code: &str, limits: &ToolLimits) -> (Option<Self>, Ran) {
         self.repl.tracker_mut().set_max_duration(limits.time());
         let mut output = Output { text: String::new(), limit: limits.output_bytes as usize, overflow: false };
@@ -74,7 +75,7 @@ impl Interpreter {
     }
 }
 
-/// Runs a program to its end, refusing whatever it asks of the host.
+/// Runs a program to its end and denies every request to the host.
 fn drive(
     repl: MontyRepl,
     code: &str,
@@ -116,7 +117,7 @@ fn drive(
     }
 }
 
-/// Collects what is printed, up to the limit.
+/// Collects printed text up to the limit.
 struct Output {
     text: String,
     limit: usize,
@@ -133,7 +134,7 @@ impl Output {
         self.overflow = true;
         Err(MontyException::new(ExcType::RuntimeError, Some("output limit".to_string())))
     }
-    /// Output, value and error line as one text.
+    /// Joins printed text, value and error line.
     fn finish(mut self, value: Result<MontyObject, MontyException>) -> (Ending, String) {
         let mut last = String::new();
         let mut ending = Ending::Fine;
@@ -174,7 +175,7 @@ impl PrintWriterCallback for Output {
     }
 }
 
-/// The `repr` of a value if it fits in `room` bytes. Values that cannot fit are not written out at all.
+/// The `repr` of a value if it fits in `room` bytes. Values that are certainly too large are not rendered at all.
 fn shown(value: &MontyObject, room: usize) -> Option<String> {
     if value.deep_host_size() > 128 * room + 8192 {
         return None;
@@ -183,7 +184,7 @@ fn shown(value: &MontyObject, room: usize) -> Option<String> {
     (text.len() <= room).then_some(text)
 }
 
-/// The longest start of `text` with at most `bytes` bytes.
+/// The longest prefix of `text` with at most `bytes` bytes.
 fn cut(text: &str, bytes: usize) -> &str {
     let mut end = bytes.min(text.len());
     while !text.is_char_boundary(end) {

@@ -1,27 +1,27 @@
-//! Limits of one tool call. They stand in the environment's options, because all but the time can change a result.
+//! Limits of one tool call. They are options of the environment because all but time can change a result.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 use trainyard_core::OptionProblem;
 
-/// Limits of one call. Time is the only one that is not repeatable: an episode that hits it is an infrastructure failure.
+/// Limits of one call. Only time is not deterministic: an episode that hits it is an infrastructure failure.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct ToolLimits {
-    /// Milliseconds that one call may run. The worker is killed one second later if it does not stop by itself.
+    /// Milliseconds that one call may run. A worker that does not stop by itself is killed one second later.
     #[schemars(range(min = 10, max = 600_000))]
     pub time_millis: u64,
-    /// Bytes of address space that a worker may add to what it has at its start, for all its sessions together.
+    /// Bytes of address space that a worker may add after its start, for all its sessions together.
     #[schemars(range(min = 33_554_432u64))]
     pub memory_bytes: u64,
     /// Bytes of output and value that a call may return; more is an error.
     #[schemars(range(min = 16, max = 1_048_576))]
     pub output_bytes: u64,
-    /// Nested calls of functions.
+    /// Maximum depth of nested function calls.
     #[schemars(range(min = 10, max = 1000))]
     pub recursion_depth: u32,
-    /// Requests to the host (unknown names, files, clocks) that one call may make; all are refused.
+    /// Requests to the host (unknown names, files, clocks) that one call may make. All are denied.
     #[schemars(range(min = 1, max = 1000))]
     pub suspensions: u32,
 }
@@ -39,10 +39,11 @@ impl Default for ToolLimits {
 }
 
 impl ToolLimits {
+    /// The time limit.
     pub fn time(&self) -> Duration {
         Duration::from_millis(self.time_millis)
     }
-    /// Everything out of range; `pointer` is the place of these options.
+    /// All values out of range; `pointer` is the place of these options.
     pub fn check(&self, pointer: &str) -> Vec<OptionProblem> {
         let ranges = [
             ("/time_millis", self.time_millis, 10, 600_000),

@@ -1,8 +1,8 @@
 //! Tools an agent can call, and where they run.
 //!
-//! A tool is a file here and a line in [`registry`]. In-process tools answer at once ([`calculator`]); programs run in worker
-//! processes ([`pool`], [`worker`]) that speak the frames of [`wire`]. [`search`] and [`sql`] need a corpus and a database, so their
-//! sessions are opened by the environments that have one, and the registry does not list them. Refuses: network, files, clocks.
+//! [`calculator`] answers in this process; programs run in worker processes (`pool`, [`worker`]) that exchange the
+//! frames of `wire`. [`search`] and [`sql`] need a corpus or a database, so the environments that have one open their
+//! sessions and the registry does not list them. No tool can reach the network, files or clocks.
 
 pub mod calculator;
 pub mod confinement;

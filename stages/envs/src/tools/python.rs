@@ -1,9 +1,9 @@
 //! The `python` tool: an interpreter session in a worker process.
 //!
-//! The interpreter is monty, a subset of Python written in Rust; the description tells the model which. What a program prints
-//! comes back, then the value of a last expression as its `repr`, then the last line of an exception. Variables stay from call to
-//! call; after an exception, too. A call that hits its time or memory limit leaves the session as it was before the call.
-//! Refuses: files, network, clocks (a Python error), programs longer than 64 KiB.
+//! The interpreter is monty, a subset of Python written in Rust; the description tells the model which subset. A result
+//! is what the program prints, the `repr` of its last expression, and the last line of an exception. Variables persist
+//! across calls, also after an exception. A call that hits its time or memory limit leaves the session as it was
+//! before.
 
 use crate::tools::host::ProgramSession;
 use crate::tools::tool::text_argument;
@@ -12,14 +12,16 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 use trainyard_core::Result;
 
-/// Bytes of one program.
+/// Maximum length of one program in bytes.
 pub const MAX_PROGRAM_BYTES: usize = 64 << 10;
 
-const DESCRIPTION: &str = "Runs a Python program and returns what it prints and the value of its last expression. Variables stay \
-between calls. The Python is a subset of Python 3: functions, lambdas, comprehensions, f-strings, exceptions, simple classes; no \
-inheritance, generators (yield), match, del, or complex numbers. Modules: sys, typing, math, json, re, datetime, unicodedata, \
-itertools (count, repeat), dataclasses, collections, functools (reduce, partial), base64, binascii. No files, network or clock.";
+const DESCRIPTION: &str = "Runs a Python program and returns what it prints and the value of its last expression. \
+Variables stay between calls. The Python is a subset of Python 3: functions, lambdas, comprehensions, f-strings, \
+exceptions, simple classes; no inheritance, generators (yield), match, del, or complex numbers. Modules: sys, typing, \
+math, json, re, datetime, unicodedata, itertools (count, repeat), dataclasses, collections, functools (reduce, \
+partial), base64, binascii. No files, network or clock.";
 
+/// The tool `python`.
 pub struct Python;
 
 impl Tool for Python {

@@ -1,4 +1,4 @@
-//! A claim on the result of a submitted call.
+//! A claim on the result of a submitted call, like a future that can also be polled without a runtime.
 
 use crate::tools::ToolResult;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -16,25 +16,25 @@ impl Slot {
     }
 }
 
-/// The caller's side. The result stays until the ticket is dropped.
+/// The caller's side. The result stays available until the ticket is dropped.
 #[derive(Clone)]
 pub struct Ticket(Arc<Slot>);
 
-/// The side that answers.
-pub(crate) struct Answer(Arc<Slot>);
+/// The answering side.
+pub(crate) struct Responder(Arc<Slot>);
 
 impl Ticket {
-    pub(crate) fn new() -> (Self, Answer) {
+    pub(crate) fn new() -> (Self, Responder) {
         let slot = Arc::new(Slot::default());
-        (Self(Arc::clone(&slot)), Answer(slot))
+        (Self(Arc::clone(&slot)), Responder(slot))
     }
-    /// A ticket whose result is there already.
+    /// A ticket that is answered already.
     pub fn ready(result: ToolResult) -> Self {
         let (ticket, answer) = Self::new();
         answer.give(result);
         ticket
     }
-    /// The result, if it is there.
+    /// The result, if it has arrived.
     pub fn poll(&self) -> Option<ToolResult> {
         self.0.lock().clone()
     }
@@ -47,7 +47,7 @@ impl Ticket {
     }
 }
 
-impl Answer {
+impl Responder {
     pub(crate) fn give(self, result: ToolResult) {
         *self.0.lock() = Some(result);
         self.0.filled.notify_all();

@@ -1,7 +1,7 @@
-//! What a tool is: a description for the model, and sessions that take calls.
+//! The traits of tools: a description for the model, and sessions that take calls.
 //!
-//! Why sessions: an interpreter keeps variables from call to call, and a rollout may be forked at any token, so state belongs to
-//! a session that can be copied. Refuses: results that depend on time; a limit on time marks the result as `timed_out`.
+//! State lives in a session that can be copied, because an interpreter keeps variables and a rollout may be forked at
+//! any token.
 
 use crate::tools::{Ticket, ToolHost, ToolLimits};
 use serde::{Deserialize, Serialize};
@@ -9,17 +9,19 @@ use serde_json::Value;
 use std::sync::Arc;
 use trainyard_core::Result;
 
-/// A tool as the model is told about it.
+/// A tool as described to the model.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ToolSpec {
+    /// The name in calls.
     pub name: String,
+    /// What the tool does, in a sentence or two.
     pub description: String,
-    /// JSON Schema of the arguments, an object; the first entry of `required` is what raw code fills in.
+    /// JSON Schema of the arguments, an object. The first entry of `required` is the argument that raw code fills.
     pub parameters: Value,
 }
 
 impl ToolSpec {
-    /// The argument that one raw text stands for (`code`, `expression`).
+    /// The argument that a single raw text fills (`code`, `expression`).
     pub fn main_argument(&self) -> Option<&str> {
         self.parameters.get("required")?.get(0)?.as_str()
     }
@@ -28,46 +30,51 @@ impl ToolSpec {
 /// One call as the agent wrote it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ToolCall {
+    /// The tool's name.
     pub name: String,
     /// A JSON object.
     pub arguments: Value,
 }
 
-/// What the agent sees of a call.
+/// The result of a call.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct ToolResult {
-    /// Output, then the value of a last expression, then the last line of an exception; `\n` between, none at the end.
+    /// Printed output, the value of the last expression and the exception's last line, separated by `\n`.
     pub text: String,
-    /// The call failed, by the program's fault or ours.
+    /// Whether the call failed, by the program's fault or ours.
     pub error: bool,
-    /// The call was lost for reasons that it did not cause (a worker that was killed again and again, no worker at all).
+    /// Whether the call was lost for a reason it did not cause: its workers were killed, or none could start.
     pub infrastructure: bool,
-    /// The call ran into its wall-clock limit. Such a result is not repeatable: the episode must not enter an update.
+    /// Whether the call hit its wall-clock limit. Such a result is not repeatable and must not enter an update.
     pub timed_out: bool,
 }
 
-/// How the result of a call begins whose tool is not there. Recorded episodes are read by it.
+/// How the result of a call to an unknown tool begins. Stored episodes are recognized by it.
 const UNKNOWN_TOOL: &str = "error: no tool `";
 
 impl ToolResult {
-    /// Of a call whose tool is not there; `known` are those that are, as far as the agent is told.
+    /// The result of a call to an unknown tool; `known` are the tools that the agent has.
     pub fn unknown_tool(name: &str, known: &[&str]) -> Self {
         let hint = if known.is_empty() { String::new() } else { format!("; use one of: {}", known.join(", ")) };
         Self::error(format!("{UNKNOWN_TOOL}{name}`{hint}"))
     }
-    /// Whether the text of a result is that of [`ToolResult::unknown_tool`].
+    /// Whether a result is one of [`ToolResult::unknown_tool`].
     pub fn names_unknown_tool(text: &str) -> bool {
         text.starts_with(UNKNOWN_TOOL)
     }
+    /// A successful result.
     pub fn ok(text: impl Into<String>) -> Self {
         Self { text: text.into(), ..Self::default() }
     }
+    /// A failed call.
     pub fn error(text: impl Into<String>) -> Self {
         Self { text: text.into(), error: true, ..Self::default() }
     }
+    /// A call that hit its wall-clock limit.
     pub fn timed_out(text: impl Into<String>) -> Self {
         Self { text: text.into(), error: true, timed_out: true, ..Self::default() }
     }
+    /// A call lost for a reason it did not cause.
     pub fn infrastructure(text: impl Into<String>) -> Self {
         Self { text: text.into(), error: true, infrastructure: true, ..Self::default() }
     }
@@ -77,17 +84,18 @@ impl ToolResult {
 pub trait Tool: Send + Sync {
     /// The name in the registry and in calls.
     fn name(&self) -> &'static str;
+    /// The description for the model.
     fn spec(&self) -> ToolSpec;
-    /// A fresh session. Tools that run programs take a place in `host`; others ignore it.
+    /// Opens a fresh session. Tools that run programs use a worker of `host`; others ignore it.
     fn open(&self, host: &Arc<ToolHost>, limits: &ToolLimits) -> Result<Box<dyn ToolSession>>;
 }
 
-/// The state of a tool for one episode. Dropping it closes it.
+/// The state of a tool in one episode. Dropping it closes it.
 pub trait ToolSession: Send {
-    /// Hands over a call; calls of one session run in the order of submission. `arguments` that do not fit the tool give a ready
-    /// ticket with an error that the agent sees.
+    /// Submits a call. Calls of one session run in order. `arguments` that do not fit the tool give a ready ticket with
+    /// an error for the agent.
     fn submit(&mut self, arguments: &Value) -> Ticket;
-    /// A session with the state after the last *completed* call.
+    /// A new session with the state after the last *completed* call.
     fn fork(&self) -> Result<Box<dyn ToolSession>>;
 }
 

@@ -1,8 +1,8 @@
-//! The frames between a pool and its workers: `u32` length, then fields in little-endian order.
+//! The frames between a pool and its workers: a `u32` length, then fields in little-endian order, up to 256 MiB.
 //!
-//! The first frame is the limits. Then each request frame is a batch of jobs, which a worker reads whole before it starts, so
-//! neither side ever writes while the other one does. Replies come in the order of the calls, several to a frame. Why binary: a
-//! call costs tens of microseconds in all; JSON on both sides would be a good part of it. Refuses: frames above 256 MiB.
+//! The first frame holds the limits. Each later request frame is a batch of jobs, which a worker reads whole before it
+//! starts, so the two sides never write at the same time. Replies come in call order, several to a frame. The format is
+//! binary because a call takes tens of microseconds, and JSON would be a large part of that.
 
 use crate::tools::ToolLimits;
 use std::io::{self, Read, Write};
@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 const MAX_FRAME: u32 = 256 << 20;
 
-/// How a session comes back: from a snapshot, then by the calls that followed it.
+/// How to rebuild a session: a snapshot, then the calls that followed it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Recipe {
     pub snapshot: Option<Arc<[u8]>>,
@@ -22,7 +22,7 @@ pub enum Job {
     Close {
         session: u64,
     },
-    /// Makes the session anew; an empty recipe is a fresh one.
+    /// Rebuilds a session; an empty recipe opens a fresh one.
     Open {
         session: u64,
         recipe: Recipe,
@@ -37,11 +37,11 @@ pub enum Job {
 pub enum Answered {
     Fine,
     Failed,
-    /// By the wall clock; the session is gone.
+    /// The wall-clock limit was hit; the session is gone.
     TimedOut,
     /// The interpreter panicked; the session is gone.
     Panicked,
-    /// There is no such session here (it is gone, or its recipe failed).
+    /// The worker does not have this session: it is gone, or its recipe failed.
     Missing,
 }
 
@@ -50,9 +50,9 @@ pub enum Answered {
 pub struct Reply {
     pub answered: Answered,
     pub text: String,
-    /// Nanoseconds in the program.
+    /// Nanoseconds spent in the program.
     pub cost: u64,
-    /// The session after this call, when replaying it would cost more than a snapshot.
+    /// The session after this call, sent when replaying it would cost more.
     pub snapshot: Option<Vec<u8>>,
 }
 
@@ -65,7 +65,7 @@ pub fn write_frame(to: &mut impl Write, payload: &[u8]) -> io::Result<()> {
     to.flush()
 }
 
-/// Reads one frame; none at a clean end.
+/// Reads one frame; `None` at a clean end.
 pub fn read_frame(from: &mut impl Read) -> io::Result<Option<Vec<u8>>> {
     let mut length = [0; 4];
     match from.read_exact(&mut length) {
@@ -82,7 +82,7 @@ pub fn read_frame(from: &mut impl Read) -> io::Result<Option<Vec<u8>>> {
     Ok(Some(payload))
 }
 
-/// Takes the first whole frame off a buffer that grows from reads.
+/// Takes the first complete frame off a growing buffer.
 pub fn take_frame(buffer: &mut Vec<u8>) -> Option<Vec<u8>> {
     let length = u32::from_le_bytes(buffer.get(..4)?.try_into().ok()?) as usize;
     let payload = buffer.get(4..4 + length)?.to_vec();
@@ -195,7 +195,7 @@ pub fn encode_jobs(jobs: &[Job]) -> Vec<u8> {
     out.0
 }
 
-/// None if the payload is no batch of jobs.
+/// `None` if the payload is not a batch of jobs.
 pub fn decode_jobs(payload: &[u8]) -> Option<Vec<Job>> {
     let mut from = In(payload);
     let mut jobs = Vec::new();
@@ -218,7 +218,7 @@ pub fn decode_jobs(payload: &[u8]) -> Option<Vec<Job>> {
     from.0.is_empty().then_some(jobs)
 }
 
-/// Appends one reply to a frame's payload; a payload is any number of replies.
+/// Appends one reply to a frame's payload, which holds any number of replies.
 pub fn encode_reply(reply: &Reply, payload: &mut Vec<u8>) {
     let mut out = Out(std::mem::take(payload));
     out.byte(match reply.answered {
@@ -234,7 +234,7 @@ pub fn encode_reply(reply: &Reply, payload: &mut Vec<u8>) {
     *payload = out.0;
 }
 
-/// None if the payload is no list of replies.
+/// `None` if the payload is not a list of replies.
 pub fn decode_replies(payload: &[u8]) -> Option<Vec<Reply>> {
     let mut from = In(payload);
     let mut replies = Vec::new();
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn jobs_and_replies_survive_the_pipe() {
+    fn jobs_and_replies_round_trip() {
         assert_eq!(decode_jobs(&encode_jobs(&jobs())), Some(jobs()));
         let replies = vec![
             Reply { answered: Answered::Fine, text: "1".to_string(), cost: 5, snapshot: None },
@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn frames_are_taken_whole_or_not_at_all() {
+    fn frames_are_taken_whole() {
         let mut pipe = Vec::new();
         write_frame(&mut pipe, b"abc").unwrap();
         write_frame(&mut pipe, b"").unwrap();
@@ -307,7 +307,10 @@ mod tests {
 
     proptest! {
         #[test]
-        fn garbage_is_refused_without_a_panic(bytes in proptest::collection::vec(any::<u8>(), 0..64), cut in 0usize..60) {
+        fn garbage_is_rejected_without_a_panic(
+            bytes in proptest::collection::vec(any::<u8>(), 0..64),
+            cut in 0usize..60,
+        ) {
             let _ = decode_jobs(&bytes);
             let _ = decode_replies(&bytes);
             let whole = encode_jobs(&jobs());

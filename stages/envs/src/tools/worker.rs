@@ -1,8 +1,7 @@
-//! The worker process: reads batches of calls on stdin, runs them in interpreter sessions, answers on stdout.
+//! The worker process: reads batches of calls on stdin, runs them in interpreter sessions, and replies on stdout.
 //!
-//! It confines itself before the first call ([`confine`]) and ends when stdin ends. Replies are flushed when the last flush is older
-//! than a fifth of a millisecond or the batch is done, so that a batch of short calls costs few writes and a long call holds back
-//! nothing. Refuses: state shared between sessions.
+//! It confines itself before the first call ([`confine`]) and ends when stdin ends. Replies are flushed at the end of a
+//! batch, or once the last flush is older than 0.2 ms: short calls cost few writes, and a long call holds nothing back.
 
 use crate::tools::ToolLimits;
 use crate::tools::confinement::confine;
@@ -14,19 +13,19 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 use trainyard_core::{Clock, SystemClock};
 
-/// Native stack of the thread that interprets: deep nesting in values and sources recurses natively.
+/// Native stack of the interpreting thread: deeply nested values and sources recurse natively.
 const STACK_BYTES: usize = 64 << 20;
-/// Calls after which a session could be replayed in less time than this need no snapshot.
+/// A session that can be replayed within this time is not snapshotted.
 const REPLAY_BUDGET: Duration = Duration::from_millis(2);
-/// Larger snapshots are not sent: replaying is cheaper than keeping them.
+/// Larger snapshots are not sent; replaying is cheaper than keeping them.
 const MAX_SNAPSHOT: usize = 1 << 20;
-/// What reading and compiling one more program costs a replay, on top of its own time.
+/// Assumed cost of reading and compiling one program in a replay, on top of its run time.
 const REPLAY_CALL: Duration = Duration::from_micros(20);
 const FLUSH_AFTER: Duration = Duration::from_micros(200);
 
-/// The whole life of a worker; the exit status is 0 when stdin ended, 2 when what it said was not understood.
+/// Runs a worker until stdin ends. Returns the exit status: 0 at the end of stdin, 2 if the input was not understood.
 pub fn main() -> i32 {
-    // A panic is reported to the parent as such; its text has no reader here.
+    // The parent learns of panics from the reply; nobody reads their text here.
     std::panic::set_hook(Box::new(|_| {}));
     let thread = std::thread::Builder::new().name("interpreter".to_string()).stack_size(STACK_BYTES);
     let served = thread.spawn(|| serve(&mut io::stdin().lock(), &mut io::stdout().lock()));
@@ -83,7 +82,7 @@ impl Worker {
         }
         if payload.is_empty() { Ok(()) } else { wire::write_frame(output, &payload) }
     }
-    /// Makes a session by its recipe; one that fails is left out, and its next call is answered `Missing`.
+    /// Rebuilds a session from its recipe. If that fails, its next call is answered `Missing`.
     fn open(&mut self, session: u64, recipe: &Recipe) {
         self.sessions.remove(&session);
         let limits = &self.limits;

@@ -1,11 +1,12 @@
-//! `calls`: the same tool calls in any order, each as often ([`crate::calls::equal`]).
+//! `calls`: the same tool calls in any order, with repetitions ([`crate::calls::equal`]).
 //!
-//! Expected and given answer are JSON lists, `[{"name": …, "arguments": {…}}]`, as `function-calling` makes them from a turn. Refuses:
-//! near misses (the reward `call_match` grades them) and text that is no such list: with either, no answer is right.
+//! Both answers are JSON lists, `[{"name": …, "arguments": {…}}]`, as `function-calling` makes them from a turn;
+//! other text is wrong. The reward `call_match` grades near misses.
 
 use crate::calls::{equal, read};
 use crate::verifiers::Verifier;
 
+/// The verifier `calls`.
 pub struct Calls;
 
 impl Verifier for Calls {
@@ -13,7 +14,7 @@ impl Verifier for Calls {
         "calls"
     }
     fn summary(&self) -> &'static str {
-        "the same tool calls in any order, each as often"
+        "the same tool calls in any order"
     }
     fn matches(&self, expected: &str, answer: &str) -> bool {
         match (read(expected), read(answer)) {
@@ -28,7 +29,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn order_does_not_matter_but_every_call_does() {
+    fn order_is_ignored_but_every_call_counts() {
         let (a, b) = (r#"{"name":"f","arguments":{"x":1,"y":"s"}}"#, r#"{"name":"g","arguments":{}}"#);
         let gold = format!("[{a},{b}]");
         assert!(Calls.matches(&gold, &format!("[{b}, {a}]")));
@@ -45,6 +46,6 @@ mod tests {
         ] {
             assert!(!Calls.matches(&gold, &wrong), "{wrong}");
         }
-        assert!(!Calls.matches("", "") && !Calls.matches("f()", "f()"), "no list, no right answer");
+        assert!(!Calls.matches("", "") && !Calls.matches("f()", "f()"), "other text is never right");
     }
 }

@@ -1,14 +1,15 @@
 //! `countdown`: an expression that makes the target from the given numbers.
 //!
-//! What is expected is an expression, too: its value is the target, its numbers are the given ones. An answer is right if it has
-//! the same value and uses no number more often than it is given; not all need be used. Signs are `+ - * /` (or `× ÷ −`) and
-//! parentheses, numbers are whole; values are exact fractions, so `8/(3-8/3)` is 24. A claim may follow (`3*8=24`) and must then
-//! hold. Refuses: powers, `//`, `%`, decimals, names.
+//! The expected answer is itself an expression: its value is the target, its numbers are the given ones. An answer is
+//! right if it has the same value and uses no number more often than given; numbers may be left over. It may use whole
+//! numbers, parentheses and `+ - * /` (or `× ÷ −`); values are exact fractions, so `8/(3-8/3)` is 24. A claim may
+//! follow (`3*8=24`) and must then be true.
 
 use crate::number::Number;
 use crate::tools::calculator::evaluate;
 use crate::verifiers::Verifier;
 
+/// The verifier `countdown`.
 pub struct Countdown;
 
 impl Verifier for Countdown {
@@ -30,7 +31,7 @@ impl Verifier for Countdown {
     }
 }
 
-/// The value of an expression and the numbers in it, in order; none if it holds anything else, or has no value.
+/// The value of an expression and its numbers, in order; `None` if it holds anything else or has no value.
 pub fn read(text: &str) -> Option<(Number, Vec<u64>)> {
     let text = text.replace('×', "*").replace('÷', "/").replace('−', "-");
     let known = |c: char| c.is_ascii_digit() || c.is_ascii_whitespace() || "+-*/()".contains(c);
@@ -47,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_value_decides_and_no_number_is_used_twice() {
+    fn value_decides_and_no_number_is_used_twice() {
         let right = |answer: &str| Countdown.matches("(3+5)*7-8", answer);
         for answer in ["(3+5)*7-8", "7*(5+3)-8", " 7 × (5 + 3) − 8\n", "5*7+3*7-8"] {
             assert_eq!(right(answer), answer.matches('7').count() == 1, "{answer}");
@@ -61,7 +62,7 @@ mod tests {
     }
 
     #[test]
-    fn equal_numbers_count_and_digits_do_not_join() {
+    fn repeated_numbers_count_and_digits_do_not_join() {
         assert!(Countdown.matches("2+2", "2*2"));
         assert!(!Countdown.matches("2+6", "2+2+2+2"));
         assert!(!Countdown.matches("1*2*6", "12"));

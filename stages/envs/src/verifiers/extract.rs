@@ -1,9 +1,8 @@
-//! The final answer in an agent's last message.
-//!
-//! In order: what follows the last `####` on its line (GSM8K, arXiv 2110.14168); the last `\boxed{…}`; the whole message if it is
-//! one line; otherwise the last number in it. Refuses: an empty message.
+//! Extracts the final answer from an agent's last message: what follows the last `####` on its line (GSM8K, arXiv
+//! 2110.14168), else the last `\boxed{…}`, else the whole message if it is one line of at most 64 bytes, else the
+//! last number in it.
 
-/// The answer as text, trimmed; none if there is nothing to read.
+/// The answer as trimmed text; `None` if there is nothing to read.
 pub fn final_answer(message: &str) -> Option<String> {
     let message = message.trim();
     if message.is_empty() {
@@ -22,7 +21,7 @@ pub fn final_answer(message: &str) -> Option<String> {
     Some(last_number(message).unwrap_or(message).to_string())
 }
 
-/// The inside of the last `\boxed{…}`, braces balanced.
+/// The contents of the last `\boxed{…}` with balanced braces.
 fn boxed(message: &str) -> Option<&str> {
     const OPEN: &str = "\\boxed{";
     let inside = &message[message.rfind(OPEN)? + OPEN.len()..];
@@ -40,7 +39,7 @@ fn boxed(message: &str) -> Option<&str> {
     None
 }
 
-/// The last run of digits with its sign, separators and point.
+/// The last run of digits, with its sign, separators and point.
 fn last_number(message: &str) -> Option<&str> {
     let end = message.rfind(|c: char| c.is_ascii_digit())? + 1;
     let head = &message[..end];
@@ -60,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn answers_are_read_where_they_stand() {
+    fn answers_are_found_in_messages() {
         for (message, answer) in [
             ("7", "7"),
             (" 7 \n", "7"),

@@ -1,4 +1,4 @@
-//! Whether a final answer is right. A file each, a line each in [`registry`].
+//! Verifiers: whether a final answer is right.
 //!
 //! A problem names its verifier in `verifier` as JSON (`{"kind": "numeric"}`); `{}` or an empty text means `numeric`.
 

@@ -1,15 +1,16 @@
 //! `numeric`: equal as numbers, within 1e-6.
 //!
-//! Reads what GSM8K and its users write (arXiv 2110.14168): `1,234`, `$5`, `12.0`, `3/4`, `\frac{3}{4}`, `25%` (as 25), a unit
-//! after the number (`5 apples`), a period at the end. Numbers are compared exactly as fractions, so `0.333333` is `1/3` within the
-//! tolerance and nothing is rounded before. Refuses: texts with no number, or with two (`3 or 4`).
+//! Reads what GSM8K and its users write (arXiv 2110.14168): `1,234`, `$5`, `12.0`, `3/4`, `\frac{3}{4}`, `25%` (as 25),
+//! a unit after the number (`5 apples`), a period at the end. Numbers are compared as exact fractions, so `0.333333`
+//! equals `1/3`. A text with two numbers (`3 or 4`) is wrong.
 
 use crate::number::Number;
 use crate::verifiers::Verifier;
 
-/// The largest difference of equal answers.
+/// The largest difference between equal answers.
 pub const TOLERANCE: f64 = 1e-6;
 
+/// The verifier `numeric`.
 pub struct Numeric;
 
 impl Verifier for Numeric {
@@ -35,12 +36,12 @@ pub fn near(a: Number, b: Number) -> bool {
             let size = if difference < Number::ZERO { difference.negate() } else { Some(difference) };
             size.is_some_and(|size| size <= tolerance)
         }
-        // Too many digits for exact parts; floats are near enough there.
+        // Too many digits for exact fractions; floats are close enough there.
         _ => (a.to_f64() - b.to_f64()).abs() <= TOLERANCE,
     }
 }
 
-/// The one number of a text.
+/// The number in a text; `None` if there is none or more than one.
 pub fn read_number(text: &str) -> Option<Number> {
     let text = text.trim();
     let text =
@@ -58,7 +59,7 @@ pub fn read_number(text: &str) -> Option<Number> {
     };
     let length = body.find(|c: char| !(c.is_ascii_digit() || matches!(c, '.' | ',' | '/'))).unwrap_or(body.len());
     let (number, unit) = body.split_at(length);
-    // A unit may follow, a second number may not.
+    // A unit may follow, but not a second number.
     if unit.chars().any(|c| c.is_ascii_digit()) {
         return None;
     }
@@ -89,7 +90,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn forms_of_one_number_are_equal() {
+    fn notations_of_one_number_are_equal() {
         for (expected, answer) in [
             ("1234", "1,234"),
             ("1234", "#### 1,234"),
@@ -112,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn other_numbers_and_no_numbers_are_not() {
+    fn other_numbers_and_non_numbers_differ() {
         for (expected, answer) in [
             ("5", "6"),
             ("5", ""),

@@ -22,7 +22,7 @@ pub fn of_problem(problem: &Problem) -> Result<&'static dyn Verifier> {
     let data = match problem.verifier.trim() {
         "" => Value::Null,
         text => serde_json::from_str(text)
-            .map_err(|e| Error::data(format!("problem `{}`: its verifier is no JSON: {e}", problem.id)))?,
+            .map_err(|e| Error::data(format!("problem `{}`: its verifier is not JSON: {e}", problem.id)))?,
     };
     let kind = data.get("kind").and_then(Value::as_str).unwrap_or("numeric");
     let found = VERIFIERS.iter().find(|v| v.kind() == kind).copied();

@@ -1,7 +1,8 @@
-//! `text`: equal texts after trimming, folding case and joining white space. Refuses: an empty expectation.
+//! `text`: equal after trimming, folding case and joining white space. An empty expected answer matches nothing.
 
 use crate::verifiers::Verifier;
 
+/// The verifier `text`.
 pub struct Text;
 
 fn folded(text: &str) -> String {
@@ -26,7 +27,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn case_and_space_do_not_matter_but_words_do() {
+    fn case_and_space_are_ignored() {
         assert!(Text.matches("New York", " new\n york "));
         assert!(!Text.matches("New York", "York"));
         assert!(!Text.matches("", ""));

@@ -1,11 +1,11 @@
-//! What a verifier is.
+//! The trait of verifiers.
 
-/// Compares an answer with the expected one. Pure.
+/// Compares an answer with the expected one. Implementations are pure.
 pub trait Verifier: Send + Sync {
-    /// The `kind` it is registered under.
+    /// The registered `kind`.
     fn kind(&self) -> &'static str;
     /// One line for lists.
     fn summary(&self) -> &'static str;
-    /// Whether `answer` is right, given what is expected.
+    /// Whether `answer` is right when `expected` is the right one.
     fn matches(&self, expected: &str, answer: &str) -> bool;
 }

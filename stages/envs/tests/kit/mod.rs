@@ -1,4 +1,5 @@
-//! What the integration tests share: hosts whose workers are this crate's own binary, or the one that the environment names.
+//! Shared by the integration tests: tool hosts whose workers are this crate's binary or the one named by the
+//! environment.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,7 +1,4 @@
-//! The discounted return of each token: REINFORCE without a group.
-//!
-//! Why so: REINFORCE++ (2501.03262) is this part followed by the modulation `whiten`: one rollout per problem is enough, the batch is the
-//! baseline. Refuses: discounting over tokens that the policy did not sample; observations take no time.
+//! `discounted_return`: the discounted return of each token, that is REINFORCE without groups.
 
 use crate::batch::{Batch, Grid, Rollout};
 use crate::part::{Advantage, Part};
@@ -14,7 +11,7 @@ use trainyard_core::OptionProblem;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct DiscountedReturn {
-    /// What a reward is worth one sampled token earlier.
+    /// Discount factor per sampled token.
     #[schemars(range(min = 0, max = 1))]
     pub gamma: f64,
 }
@@ -28,8 +25,10 @@ impl Default for DiscountedReturn {
 impl PartOptions for DiscountedReturn {
     const KIND: &'static str = "discounted_return";
     const SUMMARY: &'static str = "discounted return of each token; with `whiten` REINFORCE++";
-    const DOC: &'static str = "A_t = Σ_{k ≥ t} gamma^(k−t)·r_k over the tokens in the loss only (k − t counts those); the rollout's reward stands at its last one.\n\
-        REINFORCE++ (2501.03262): gamma 1 and the modulation `whiten`.";
+    const DOC: &'static str = "A_t = Σ_{k ≥ t} gamma^(k−t)·r_k, where only tokens in the loss are counted and\n\
+        the rollout's reward is that of its last one. Observations therefore cost no discount.\n\n\
+        One rollout per problem is enough. With gamma 1 and the modulation `whiten`, which makes the batch the\n\
+        baseline, this is REINFORCE++ (2501.03262).";
     fn check(&self) -> Vec<OptionProblem> {
         OptionProblem::outside("/gamma", self.gamma, 0.0..=1.0).into_iter().collect()
     }
@@ -43,7 +42,7 @@ impl Advantage for DiscountedReturn {
     }
 }
 
-/// The rollout's reward at its last token in the loss.
+/// The rollout's reward at its last token in the loss, 0 elsewhere.
 pub fn outcome_rewards(rollout: &Rollout) -> Vec<f64> {
     let mut rewards = vec![0.0; rollout.mask.len()];
     if let Some(last) = rollout.mask.iter().rposition(|m| *m) {
@@ -52,7 +51,7 @@ pub fn outcome_rewards(rollout: &Rollout) -> Vec<f64> {
     rewards
 }
 
-/// Discounted sums from each token in the loss on; 0 elsewhere.
+/// Discounted sums from each token in the loss onward; 0 where the mask is false.
 pub fn returns(rewards: &[f64], mask: &[bool], gamma: f64) -> Vec<f64> {
     let mut sums = vec![0.0; rewards.len()];
     let mut after = 0.0;
@@ -68,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn observations_take_no_time() {
+    fn observations_are_not_discounted() {
         assert_eq!(returns(&[0.0, 9.0, 0.0, 8.0], &[true, false, true, true], 0.5), [2.0, 0.0, 4.0, 8.0]);
         let rollout = Rollout { reward: 3.0, mask: vec![true, true, false], ..Rollout::default() };
         assert_eq!(outcome_rewards(&rollout), [0.0, 3.0, 0.0]);

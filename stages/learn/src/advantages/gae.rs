@@ -1,8 +1,5 @@
-//! Generalized advantage estimation over several turns.
-//!
-//! Why so: with a value head each token gets credit of its own. Tokens that the policy did not sample are skipped: the value behind
-//! an observation is that of the next sampled token (1506.02438; the form for agents as in the golden vectors). Refuses: rollouts
-//! without value predictions.
+//! `gae`: generalized advantage estimation over several turns. Tokens that the policy did not sample are skipped: the
+//! value after an observation is that of the next sampled token.
 
 use super::discounted_return::outcome_rewards;
 use crate::batch::{Batch, Grid};
@@ -16,10 +13,10 @@ use trainyard_core::OptionProblem;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Gae {
-    /// What a reward is worth one sampled token earlier.
+    /// Discount factor per sampled token.
     #[schemars(range(min = 0, max = 1))]
     pub gamma: f64,
-    /// 0 = one-step differences, 1 = whole returns minus values.
+    /// 0 = one-step differences, 1 = full returns minus values.
     #[schemars(range(min = 0, max = 1))]
     pub lambda: f64,
 }
@@ -33,9 +30,11 @@ impl Default for Gae {
 impl PartOptions for Gae {
     const KIND: &'static str = "gae";
     const SUMMARY: &'static str = "generalized advantage estimation with a value head, observations skipped";
-    const DOC: &'static str = "δ_t = r_t + gamma·V_{t+1} − V_t and A_t = δ_t + gamma·lambda·A_{t+1}, where t+1 is the next token in the loss (0 after the last). The\n\
-        rollout's reward stands at its last one. Returns for the value head: A + V, before modulations. PPO adds the modulation `whiten`.\n\
-        Needs a value head. Source: 1506.02438.";
+    const DOC: &'static str = "δ_t = r_t + gamma·V_{t+1} − V_t and A_t = δ_t + gamma·lambda·A_{t+1}, where t+1\n\
+        is the next token in the loss (V and A are 0 after the last). The rollout's reward is that of its last token\n\
+        in the loss. Targets of the value head: A + V, before modulations.\n\n\
+        Use it with a value head to give each token its own credit; PPO adds the modulation `whiten`. Needs a value\n\
+        head. Source: 1506.02438.";
     fn check(&self) -> Vec<OptionProblem> {
         let shares = [("/gamma", self.gamma), ("/lambda", self.lambda)];
         shares.into_iter().filter_map(|(at, share)| OptionProblem::outside(at, share, 0.0..=1.0)).collect()
@@ -66,7 +65,7 @@ impl Advantage for Gae {
 }
 
 impl Gae {
-    /// Of one sequence; 0 where the mask is false.
+    /// Advantages of one sequence; 0 where the mask is false.
     pub fn advantages(&self, rewards: &[f64], values: &[f64], mask: &[bool]) -> Vec<f64> {
         let mut advantages = vec![0.0; rewards.len()];
         let (mut value_after, mut after) = (0.0, 0.0);

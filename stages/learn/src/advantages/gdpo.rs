@@ -1,8 +1,7 @@
-//! GDPO: every reward component is normalized within its group before the components are added.
+//! `gdpo`: normalizes each reward component within its group before adding the components.
 //!
-//! Why so: the normalized weighted sum of GRPO gives different mixtures of rewards the same advantage, and the component with the largest
-//! spread rules the others; normalized one by one they stay apart, and a weight means what it says (2601.05242). Refuses: the weights of
-//! the reward list; they make the plain sum, the weights of this part are its own.
+//! Normalizing the sum, as GRPO does, gives different mixtures of rewards the same advantage and lets the component
+//! with the largest spread dominate (2601.05242). The reward list's own weights do not apply here.
 
 use crate::batch::{Batch, Grid, Rollout};
 use crate::part::{Advantage, Needs, Part};
@@ -16,9 +15,9 @@ use trainyard_core::OptionProblem;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Gdpo {
-    /// Weight of a component by its name; components that are not named weigh 1.
+    /// Weight of each component by name; 1 for components not listed.
     pub weights: BTreeMap<String, f64>,
-    /// In the end, zero mean and unit deviation over the rollouts of the batch.
+    /// Normalize the sums to zero mean and unit deviation over all rollouts of the batch.
     pub whiten: bool,
     /// 1 = sample standard deviation, 0 = population.
     #[schemars(range(min = 0, max = 1))]
@@ -36,12 +35,14 @@ impl Default for Gdpo {
 
 impl PartOptions for Gdpo {
     const KIND: &'static str = "gdpo";
-    const SUMMARY: &'static str = "every reward component normalized in its group, then added and whitened (GDPO)";
-    const DOC: &'static str = "A = Σ_c weights[c]·(r_c − mean_c) / (std_c + epsilon), mean and std over the rollouts of the group that have component c;\n\
-        components by name, as the reward list records them, unweighted. Then, with `whiten`, (A − mean) / (std + epsilon) over all\n\
-        rollouts of the batch, as in the paper (one number per rollout; for a whitening by tokens turn it off and add the modulation\n\
-        `whiten`). The same for every token of a rollout. A rollout without a component gets 0 from it, a component without spread gives\n\
-        0. A name in `weights` that no reward has does nothing. Source: 2601.05242.";
+    const SUMMARY: &'static str = "each reward component normalized in its group, then summed and whitened (GDPO)";
+    const DOC: &'static str = "A = Σ_c weights[c]·(r_c − mean_c) / (std_c + epsilon), with mean and std over the\n\
+        rollouts of the group that have component c. Components are unweighted and named as the reward list records\n\
+        them. With `whiten`, A becomes (A − mean) / (std + epsilon) over all rollouts of the batch, as in the\n\
+        paper; to whiten over tokens instead, turn it off and add the modulation `whiten`. Every token of a rollout\n\
+        gets the same advantage.\n\n\
+        A rollout without a component gets 0 for it, and so does everyone if the component has no spread. Names in\n\
+        `weights` that no reward has are ignored. Source: 2601.05242.";
     fn check(&self) -> Vec<OptionProblem> {
         let weights =
             self.weights.iter().filter_map(|(name, w)| OptionProblem::not_finite(format!("/weights/{name}"), *w));
@@ -104,7 +105,7 @@ mod tests {
     }
     fn assign(part: &mut impl Advantage, batch: &Batch) -> Vec<f64> {
         let grid = part.assign(batch);
-        assert!(grid.iter().all(|row| row[0] == 0.0), "masked tokens get nothing");
+        assert!(grid.iter().all(|row| row[0] == 0.0), "masked tokens get 0");
         grid.iter().map(|row| row[1]).collect()
     }
     fn plain() -> Gdpo {
@@ -112,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn components_are_normalized_then_weighed() {
+    fn components_are_normalized_then_weighted() {
         let two = batch(&[&[&[("a", 1.0), ("b", 0.0)], &[("a", 0.0), ("b", 10.0)]]]);
         assert_eq!(assign(&mut plain(), &two), [0.0, 0.0]);
         let mut weighed = Gdpo { weights: BTreeMap::from([("b".to_string(), 0.5)]), ..plain() };
@@ -122,18 +123,18 @@ mod tests {
     }
 
     #[test]
-    fn mixtures_that_the_sum_confuses_stay_apart() {
+    fn mixtures_with_equal_sums_stay_distinct() {
         let one = [("a", 1.0), ("b", 0.0)];
         let both = [("a", 1.0), ("b", 1.0)];
         let none = [("a", 0.0), ("b", 0.0)];
         let groups = batch(&[&[&none, &one], &[&none, &both]]);
         let grpo = assign(&mut Group { ddof: 0, epsilon: 0.0, ..Group::default() }, &groups);
-        assert_eq!(grpo, [-1.0, 1.0, -1.0, 1.0], "one reward is worth as much as two");
+        assert_eq!(grpo, [-1.0, 1.0, -1.0, 1.0], "one reward counts as much as two");
         assert_eq!(assign(&mut plain(), &groups), [-1.0, 1.0, -2.0, 2.0]);
     }
 
     #[test]
-    fn the_unit_of_a_component_does_not_matter() {
+    fn component_scale_does_not_matter() {
         for unit in [0.01, 1.0, 1000.0] {
             let scaled = [[0.0, 3.0 * unit], [1.0, unit], [1.0, 2.0 * unit]];
             let rows: Vec<Vec<(&str, f64)>> = scaled.iter().map(|r| vec![("a", r[0]), ("b", r[1])]).collect();
@@ -148,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_component_gives_nothing_and_does_not_enter_the_mean() {
+    fn missing_component_gives_zero_and_is_left_out_of_the_mean() {
         let three = batch(&[&[&[("a", 1.0), ("b", 5.0)], &[("a", 0.0), ("b", 3.0)], &[("a", 0.5)]]]);
         let a = assign(&mut plain(), &three);
         let outer = 0.5 / (0.5f64 / 3.0).sqrt();
@@ -171,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn weights_are_numbers() {
+    fn weights_must_be_finite() {
         let weights = BTreeMap::from([("a".to_string(), f64::NAN)]);
         assert_eq!(Gdpo { weights, ..Gdpo::default() }.check()[0].pointer, "/weights/a");
         assert!(!Gdpo { ddof: 2, ..Gdpo::default() }.check().is_empty());

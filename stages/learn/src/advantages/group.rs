@@ -1,30 +1,30 @@
-//! Group-relative advantages: the reward of a rollout against the others of its group.
-//!
-//! Why so: GRPO, Dr.GRPO, RLOO and their mixtures differ in the baseline and the scale only, so they are one part with every
-//! constant explicit. Refuses: hidden defaults; the divisor and epsilon of the standard deviation are options.
+//! `group`: the reward of a rollout relative to its group. GRPO, Dr.GRPO, RLOO and their mixtures differ only in
+//! baseline and scale, so they are one part with every constant explicit.
 
 use crate::batch::{Batch, Grid};
 use crate::part::{Advantage, Needs, Part};
+use crate::statistics::deviation;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use trainyard_api::PartOptions;
 use trainyard_core::OptionProblem;
 
-/// What is subtracted from a reward.
+/// The baseline that is subtracted from a reward.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Center {
     /// The mean of its group.
     #[default]
     Group,
-    /// The mean of the others of its group; a lone rollout keeps its reward.
+    /// The mean of the other rollouts of its group; a single rollout keeps its reward.
     LeaveOneOut,
     /// The mean of the batch.
     Batch,
+    /// 0.
     None,
 }
 
-/// What the centered reward is divided by.
+/// The divisor of the centered reward.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Scale {
@@ -33,6 +33,7 @@ pub enum Scale {
     Group,
     /// The standard deviation of the batch plus epsilon.
     Batch,
+    /// 1.
     None,
 }
 
@@ -40,7 +41,7 @@ pub enum Scale {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Group {
-    /// Baseline: the mean of the group, of the others (leave_one_out), of the batch, or none.
+    /// Baseline: the mean of the group, of the group's other rollouts (leave_one_out), of the batch, or none.
     pub center: Center,
     /// Divisor: standard deviation of the group, of the batch, or none.
     pub scale: Scale,
@@ -60,11 +61,13 @@ impl Default for Group {
 
 impl PartOptions for Group {
     const KIND: &'static str = "group";
-    const SUMMARY: &'static str = "reward against the other rollouts of the group (GRPO, Dr.GRPO, RLOO)";
+    const SUMMARY: &'static str = "reward relative to the group (GRPO, Dr.GRPO, RLOO)";
     const DOC: &'static str = "A = (r − center) / (std + epsilon), the same for every token of a rollout.\n\n\
-        GRPO (2402.03300): center group, scale group, ddof 1, epsilon 1e-6. Dr.GRPO (2503.20783): scale none. RLOO (2402.14740):\n\
-        center leave_one_out, scale none, equal to G/(G−1)·(r − mean). Lite PPO: center group, scale batch. A group of one is no\n\
-        baseline and has no spread: its own center is 0 and its own scale 1; those of the batch hold for it as for the others.";
+        GRPO (2402.03300): center group, scale group, ddof 1, epsilon 1e-6. Dr.GRPO (2503.20783): scale none. RLOO\n\
+        (2402.14740): center leave_one_out, scale none, which equals G/(G−1)·(r − mean). Lite PPO (2508.08221):\n\
+        center group, scale batch.\n\n\
+        In a group of one, center group and leave_one_out are 0 and scale group is 1. Where all rewards are equal and\n\
+        epsilon is 0, A is 0.";
     fn check(&self) -> Vec<OptionProblem> {
         super::deviation_options(self.ddof, self.epsilon)
     }
@@ -105,19 +108,9 @@ impl Group {
             Center::Batch => all.iter().sum::<f64>() / all.len() as f64,
             Center::None => 0.0,
         };
-        // A degenerate scale (all equal, epsilon 0) gives 0/0; the advantage of equal rewards is 0.
+        // Equal rewards without epsilon give 0/0; their advantage is 0.
         rewards.iter().map(|&r| (r - center(r)) / scale).map(|a| if a.is_nan() { 0.0 } else { a }).collect()
     }
-}
-
-/// Standard deviation; none with fewer than two values.
-pub(super) fn deviation(values: &[f64], ddof: u8) -> Option<f64> {
-    if values.len() < 2 {
-        return None;
-    }
-    let n = values.len() as f64;
-    let mean = values.iter().sum::<f64>() / n;
-    Some((values.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / (n - f64::from(ddof))).sqrt())
 }
 
 #[cfg(test)]
@@ -137,12 +130,12 @@ mod tests {
     }
     fn assign(mut part: Group, groups: &[&[f64]]) -> Vec<f64> {
         let grid = part.assign(&batch(groups));
-        assert!(grid.iter().all(|row| row[0] == 0.0), "masked tokens get nothing");
+        assert!(grid.iter().all(|row| row[0] == 0.0), "masked tokens get 0");
         grid.iter().map(|row| row[1]).collect()
     }
 
     #[test]
-    fn grpo_by_hand() {
+    fn grpo_matches_hand_computation() {
         let a = assign(Group { epsilon: 0.0, ..Group::default() }, &[&[1.0, 0.0], &[3.0, 3.0]]);
         let half = 0.5 / 0.5f64.sqrt();
         assert_eq!(a, [half, -half, 0.0, 0.0]);
@@ -159,13 +152,13 @@ mod tests {
     }
 
     #[test]
-    fn a_lone_rollout_keeps_its_reward() {
+    fn single_rollout_keeps_its_reward() {
         assert_eq!(assign(Group { scale: Scale::None, ..Group::default() }, &[&[0.7]]), [0.7]);
         assert_eq!(assign(Group { center: Center::LeaveOneOut, ..Group::default() }, &[&[0.7]]), [0.7]);
     }
 
     #[test]
-    fn group_mean_batch_scale() {
+    fn group_mean_with_batch_scale() {
         let a = assign(
             Group { scale: Scale::Batch, ddof: 0, epsilon: 0.0, ..Group::default() },
             &[&[1.0, 0.0], &[1.0, 1.0]],

@@ -1,8 +1,7 @@
-//! IGPO: a turn is rewarded by how much likelier it made the gold answer.
+//! `information_gain` (IGPO): rewards each turn by how much more likely it made the gold answer.
 //!
-//! Why so: an outcome says nothing about the turns before it; the policy's own probability of the gold answer, before and after a turn,
-//! does, and needs no judge (2510.14967). Groups whose outcomes are all equal still teach something. Refuses: problems without a gold
-//! answer in words; their turns before the last get no reward of their own.
+//! An outcome says nothing about the turns before it. The policy's own probability of the gold answer before and after
+//! a turn does, without a judge, and teaches even in groups with equal outcomes (2510.14967).
 
 use crate::batch::{Batch, Grid, Rollout};
 use crate::part::{Advantage, Needs, Part};
@@ -11,14 +10,14 @@ use serde::{Deserialize, Serialize};
 use trainyard_api::PartOptions;
 use trainyard_core::OptionProblem;
 
-/// What turn rewards of a group are normalized with.
+/// Over which values turn rewards are normalized.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Normalize {
-    /// Gains and outcomes together.
+    /// Gains and outcomes of the group together.
     #[default]
     Joint,
-    /// Gains with gains, outcomes with outcomes.
+    /// Gains and outcomes separately.
     Separate,
 }
 
@@ -26,9 +25,9 @@ pub enum Normalize {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct InformationGain {
-    /// Gains and outcomes of a group are normalized together (joint) or each by themselves (separate).
+    /// Whether gains and outcomes of a group are normalized together (joint) or separately (separate).
     pub normalize: Normalize,
-    /// What a reward is worth one turn earlier.
+    /// Discount factor per turn.
     #[schemars(range(min = 0, max = 1))]
     pub gamma: f64,
     /// 1 = sample standard deviation, 0 = population.
@@ -37,27 +36,28 @@ pub struct InformationGain {
     /// Added to the standard deviation.
     #[schemars(range(min = 0))]
     pub epsilon: f64,
-    /// Mean gain of the last batch; none if no turn had one.
+    /// Mean gain of the last batch; `None` if no turn had one.
     #[serde(skip)]
-    gain: Option<f64>,
+    last_gain: Option<f64>,
 }
 
 impl Default for InformationGain {
     fn default() -> Self {
-        Self { normalize: Normalize::Joint, gamma: 1.0, ddof: 0, epsilon: 1e-6, gain: None }
+        Self { normalize: Normalize::Joint, gamma: 1.0, ddof: 0, epsilon: 1e-6, last_gain: None }
     }
 }
 
 impl PartOptions for InformationGain {
     const KIND: &'static str = "information_gain";
     const SUMMARY: &'static str = "turns rewarded by the gain in probability of the gold answer (IGPO)";
-    const DOC: &'static str = "p_k = exp(mean logprob of the gold answer at the start of turn k), under the policy that sampled. Turn rewards: r_k = p_{k+1} −\n\
-        p_k for all turns but the last, which gets the rollout's reward. r~ = (r − mean) / (std + epsilon) over all turn rewards of the\n\
-        group (joint) or over its gains and its outcomes apart (separate); A_k = r~_k + gamma·A_{k+1}, for every token of turn k in the\n\
-        loss.\n\n\
-        A turn whose gain is not known has r~ = 0 and does not enter mean and std; a gain of exactly 0 does (the released code leaves it\n\
-        out, there as here ddof is 0 and gamma 1). Needs forced scores, several turns, groups. Metric: information_gain, the mean of all\n\
-        gains of the batch before they are normalized. Source: 2510.14967.";
+    const DOC: &'static str = "p_k = exp(mean logprob of the gold answer at the start of turn k) under the sampling\n\
+        policy. Turn rewards: r_k = p_{k+1} − p_k for all turns but the last, whose reward is that of the rollout.\n\
+        r~ = (r − mean) / (std + epsilon) over all turn rewards of the group (joint), or over its gains and its\n\
+        outcomes separately (separate). A_k = r~_k + gamma·A_{k+1} for every token of turn k in the loss.\n\n\
+        A turn with an unknown gain has r~ = 0 and does not enter mean and std. A gain of exactly 0 does, while the\n\
+        released code leaves it out; ddof 0 and gamma 1 are the released code's values. Needs forced scores, several\n\
+        turns, and groups. Metric: information_gain, the mean of all gains of the batch before normalization.\n\
+        Source: 2510.14967.";
     fn check(&self) -> Vec<OptionProblem> {
         let gamma = OptionProblem::outside("/gamma", self.gamma, 0.0..=1.0);
         gamma.into_iter().chain(super::deviation_options(self.ddof, self.epsilon)).collect()
@@ -81,11 +81,11 @@ impl Advantage for InformationGain {
             let turns = self.of_group(&gains, &outcomes);
             grid.extend(group.rollouts.iter().zip(turns).map(|(r, turns)| spread(r, &turns)));
         }
-        self.gain = if known.is_empty() { None } else { Some(super::mean(&known)) };
+        self.last_gain = if known.is_empty() { None } else { Some(super::mean(&known)) };
         grid
     }
     fn metrics(&self) -> Vec<(&'static str, f64)> {
-        self.gain.map(|gain| ("information_gain", gain)).into_iter().collect()
+        self.last_gain.map(|gain| ("information_gain", gain)).into_iter().collect()
     }
 }
 
@@ -114,13 +114,13 @@ impl InformationGain {
     }
 }
 
-/// The gain of every turn but the last; none where the gold answer has no score on one side of it.
+/// The gain of every turn but the last; `None` where the gold answer was not scored before or after the turn.
 fn gains(rollout: &Rollout) -> Vec<Option<f64>> {
     let gold = rollout.gold_logprobs.as_ref().expect("`needs` asked for forced scores");
     (1..rollout.turns.len()).map(|k| Some(gold.get(k)?.exp() - gold.get(k - 1)?.exp())).collect()
 }
 
-/// One number per turn, spread over its tokens in the loss.
+/// One number per turn, for each of its tokens in the loss.
 fn spread(rollout: &Rollout, turns: &[f64]) -> Vec<f64> {
     let mut row = vec![0.0; rollout.mask.len()];
     for (turn, &a) in rollout.turns.iter().zip(turns) {
@@ -136,7 +136,7 @@ mod tests {
     use super::*;
     use crate::batch::{Group, TurnSummary};
 
-    /// A prompt token, then per turn two sampled tokens and an observation.
+    /// A prompt token, then two sampled tokens and an observation per turn.
     fn rollout(reward: f64, probabilities: &[f64], turns: usize) -> Rollout {
         let turn = |k: usize| TurnSummary { first: 1 + 3 * k, end: 3 + 3 * k, ..TurnSummary::default() };
         Rollout {
@@ -153,7 +153,7 @@ mod tests {
         let grid = part.assign(&Batch { step: 0, groups });
         for (row, mask) in grid.iter().zip(&masks) {
             assert_eq!(row.len(), mask.len());
-            assert!(row.iter().zip(mask).all(|(a, m)| *m || *a == 0.0), "masked tokens get nothing");
+            assert!(row.iter().zip(mask).all(|(a, m)| *m || *a == 0.0), "masked tokens get 0");
             assert!(row[1..].chunks(3).all(|turn| turn[0] == turn[1]), "one number per turn");
         }
         grid.iter().map(|row| row[1..].iter().step_by(3).copied().collect()).collect()
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn joint_normalization_by_hand() {
+    fn joint_normalization_matches_hand_computation() {
         // Gains 0.3 and −0.1, outcomes 1 and 0: mean 0.3, variance 0.185.
         let s = 0.185f64.sqrt();
         let mut part = InformationGain { epsilon: 0.0, ..InformationGain::default() };
@@ -182,23 +182,23 @@ mod tests {
     }
 
     #[test]
-    fn separate_normalization_by_hand() {
+    fn separate_normalization_matches_hand_computation() {
         let mut part = InformationGain { normalize: Normalize::Separate, epsilon: 0.0, ..InformationGain::default() };
         near(&assign(&mut part, vec![two()]), &[&[2.0, 1.0], &[-2.0, -1.0]]);
-        // Equal outcomes: only the gains speak.
+        // Equal outcomes: only the gains count.
         let equal = vec![rollout(1.0, &[0.2, 0.5], 2), rollout(1.0, &[0.2, 0.1], 2)];
         near(&assign(&mut part, vec![equal]), &[&[1.0, 0.0], &[-1.0, 0.0]]);
     }
 
     #[test]
-    fn gains_add_up_to_the_change_over_all_turns() {
+    fn gains_sum_to_the_change_over_all_turns() {
         let four = rollout(0.0, &[0.1, 0.4, 0.3, 0.9], 4);
         let sum: f64 = gains(&four).into_iter().flatten().sum();
         assert!((sum - 0.8).abs() < 1e-12);
     }
 
     #[test]
-    fn without_gains_it_is_grpo() {
+    fn equals_grpo_without_gains() {
         let one_turn = vec![rollout(1.0, &[0.5], 1), rollout(0.0, &[0.5], 1)];
         let unscored = vec![rollout(1.0, &[], 3), rollout(0.0, &[], 3)];
         for normalize in [Normalize::Joint, Normalize::Separate] {
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn gamma_is_a_share() {
+    fn gamma_is_between_zero_and_one() {
         assert_eq!(InformationGain { gamma: -0.1, ..InformationGain::default() }.check()[0].pointer, "/gamma");
         assert!(!InformationGain { ddof: 2, ..InformationGain::default() }.check().is_empty());
     }

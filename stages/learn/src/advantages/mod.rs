@@ -1,4 +1,4 @@
-//! From rewards to a number per token. One file per form; the list is in [`crate::registry`].
+//! Advantages: from the rewards of rollouts to a number per token.
 
 pub mod discounted_return;
 pub mod gae;
@@ -16,9 +16,10 @@ pub use information_gain::InformationGain;
 pub use opo::Opo;
 pub use stratified::Stratified;
 
+use crate::statistics;
 use trainyard_core::OptionProblem;
 
-/// Refuses a divisor or an epsilon that no standard deviation has.
+/// Problems with the options that describe a standard deviation.
 fn deviation_options(ddof: u8, epsilon: f64) -> Vec<OptionProblem> {
     [OptionProblem::outside("/ddof", ddof, 0..=1), OptionProblem::outside("/epsilon", epsilon, 0.0..)]
         .into_iter()
@@ -26,23 +27,23 @@ fn deviation_options(ddof: u8, epsilon: f64) -> Vec<OptionProblem> {
         .collect()
 }
 
-/// 0 for no values.
+/// The mean, 0 if empty.
 fn mean(values: &[f64]) -> f64 {
-    values.iter().sum::<f64>() / values.len().max(1) as f64
+    statistics::mean(values).unwrap_or(0.0)
 }
 
-/// The mean, and the standard deviation plus epsilon; fewer than two values have no spread: their divisor is 1.
+/// The mean, and the standard deviation plus epsilon as divisor; 1 for fewer than two values.
 fn moments(values: &[f64], ddof: u8, epsilon: f64) -> (f64, f64) {
-    (mean(values), group::deviation(values, ddof).map_or(1.0, |d| d + epsilon))
+    (mean(values), statistics::deviation(values, ddof).map_or(1.0, |d| d + epsilon))
 }
 
-/// (value − mean) / divisor. Equal values without epsilon give 0/0, which is 0 here.
+/// (value − mean) / divisor, where 0/0 (equal values without epsilon) is 0.
 fn standard(value: f64, (mean, divisor): (f64, f64)) -> f64 {
     let z = (value - mean) / divisor;
     if z.is_nan() { 0.0 } else { z }
 }
 
-/// Every value against the others: (v − mean) / (std + epsilon).
+/// (v − mean) / (std + epsilon) of every value.
 fn standardize(values: &[f64], ddof: u8, epsilon: f64) -> Vec<f64> {
     let moments = moments(values, ddof, epsilon);
     values.iter().map(|&v| standard(v, moments)).collect()

@@ -1,7 +1,5 @@
-//! OPO: the reward against the length-weighted mean of its group.
-//!
-//! Why so: the baseline that minimizes the variance of the gradient weighs each rollout by the squared norm of its gradient, which grows with
-//! its length (2505.23585). Refuses: a scale; OPO has none.
+//! `opo`: the reward relative to the length-weighted mean of its group. The baseline of least gradient variance weighs
+//! each rollout by the squared norm of its gradient, which grows with its length (2505.23585).
 
 use crate::batch::{Batch, Grid};
 use crate::part::{Advantage, Needs, Part};
@@ -9,15 +7,16 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use trainyard_api::PartOptions;
 
-/// Options of `opo`: none.
+/// `opo` has no options.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Opo {}
 
 impl PartOptions for Opo {
     const KIND: &'static str = "opo";
-    const SUMMARY: &'static str = "reward against the length-weighted mean of the group (OPO)";
-    const DOC: &'static str = "A = r − Σ_j n_j·r_j / Σ_j n_j over the group, n = tokens in the loss; the same for every token of a rollout. Source: 2505.23585.";
+    const SUMMARY: &'static str = "reward relative to the length-weighted mean of the group (OPO)";
+    const DOC: &'static str = "A = r − Σ_j n_j·r_j / Σ_j n_j over the group, with n = tokens in the loss; the\n\
+        same for every token of a rollout. There is no scale. Source: 2505.23585.";
 }
 
 impl Part for Opo {

@@ -1,8 +1,8 @@
-//! Stratified GRPO: a rollout is compared with those of its group that called tools as often as it did.
+//! `stratified` (Stratified GRPO): compares a rollout with those of its group that made as many tool calls.
 //!
-//! Why so: rollouts with no, one and three tool calls answer in different ways and have different reward distributions; one mean for all
-//! of them adds the same offset to every rollout of a stratum, whatever it did (2510.06214, cross-stratum bias). Small strata are noisy, so
-//! the comparison with the whole group is blended in. Refuses: strata over several problems; they live inside of a group.
+//! Rollouts with no, one and three calls have different reward distributions; a common mean adds the same offset to
+//! every rollout of a stratum, whatever it did (2510.06214, cross-stratum bias). Small strata are noisy, so the
+//! comparison with the whole group is blended in.
 
 use crate::batch::{Batch, Grid};
 use crate::part::{Advantage, Needs, Part};
@@ -16,10 +16,10 @@ use trainyard_core::OptionProblem;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Stratified {
-    /// Share of the comparison inside of the stratum; the rest compares with the whole group.
+    /// Weight of the comparison within the stratum; the rest goes to the comparison with the whole group.
     #[schemars(range(min = 0, max = 1))]
     pub alpha: f64,
-    /// Divide by standard deviations: that of the stratum, and that of the group.
+    /// Divide by standard deviations: of the stratum and of the group.
     pub scale: bool,
     /// 1 = sample standard deviation, 0 = population.
     #[schemars(range(min = 0, max = 1))]
@@ -27,26 +27,28 @@ pub struct Stratified {
     /// Added to every standard deviation.
     #[schemars(range(min = 0))]
     pub epsilon: f64,
-    /// Of the last batch; none if no group had two strata.
+    /// Gap of the last batch; `None` if no group had two strata.
     #[serde(skip)]
-    gap: Option<f64>,
+    last_gap: Option<f64>,
 }
 
 impl Default for Stratified {
     fn default() -> Self {
-        Self { alpha: 0.8, scale: true, ddof: 1, epsilon: 1e-6, gap: None }
+        Self { alpha: 0.8, scale: true, ddof: 1, epsilon: 1e-6, last_gap: None }
     }
 }
 
 impl PartOptions for Stratified {
     const KIND: &'static str = "stratified";
     const SUMMARY: &'static str =
-        "reward against rollouts with as many tool calls, blended with the group (Stratified GRPO)";
-    const DOC: &'static str = "A = alpha·(R − μ_k)/(σ_k + epsilon) + (1 − alpha)·(R − μ)/(σ + epsilon), stratum k = the rollouts of the group with k tool\n\
-        calls, μ and σ without index of the whole group; the same for every token of a rollout. Without `scale` the divisors are 1, and\n\
-        R − μ = (R − μ_k) + (μ_k − μ) holds exactly: alpha 1 takes the second summand away. Alpha 0, or one stratum, is GRPO (`group`).\n\
-        A lone member of a stratum gets 0 from its stratum. Metric: stratum_gap, the largest minus the smallest mean advantage among the\n\
-        strata of a group, averaged over groups with at least two strata (absent if there is none); 0 with alpha 1. Source: 2510.06214.";
+        "reward relative to rollouts with as many tool calls, blended with the group (Stratified GRPO)";
+    const DOC: &'static str = "A = alpha·(R − μ_k)/(σ_k + epsilon) + (1 − alpha)·(R − μ)/(σ + epsilon).\n\
+        Stratum k holds the rollouts of the group with k tool calls; μ and σ without index are those of the whole\n\
+        group. Every token of a rollout gets the same advantage. Without `scale` the divisors are 1.\n\n\
+        Without scales R − μ = (R − μ_k) + (μ_k − μ) holds exactly, and alpha 1 removes the second term.\n\
+        Alpha 0, or a single stratum, is GRPO (`group`). The only member of a stratum gets 0 from it. Metric:\n\
+        stratum_gap, the largest minus the smallest mean advantage among the strata of a group, averaged over groups\n\
+        with at least two strata (absent if there are none); 0 with alpha 1. Source: 2510.06214.";
     fn check(&self) -> Vec<OptionProblem> {
         let alpha = OptionProblem::outside("/alpha", self.alpha, 0.0..=1.0);
         alpha.into_iter().chain(super::deviation_options(self.ddof, self.epsilon)).collect()
@@ -70,11 +72,11 @@ impl Advantage for Stratified {
             gaps.extend(gap(&advantages, &strata));
             values.extend(advantages);
         }
-        self.gap = if gaps.is_empty() { None } else { Some(super::mean(&gaps)) };
+        self.last_gap = if gaps.is_empty() { None } else { Some(super::mean(&gaps)) };
         batch.spread(&values)
     }
     fn metrics(&self) -> Vec<(&'static str, f64)> {
-        self.gap.map(|gap| ("stratum_gap", gap)).into_iter().collect()
+        self.last_gap.map(|gap| ("stratum_gap", gap)).into_iter().collect()
     }
 }
 
@@ -98,8 +100,8 @@ impl Stratified {
     }
 }
 
-/// The advantage without scales taken apart, per rollout of one group: (R − μ_k, μ_k − μ). The sum of both is R − μ; the second is the
-/// same for all rollouts of a stratum (2510.06214, the decomposition of the advantage).
+/// Decomposes the unscaled advantage R − μ of each rollout of a group into (R − μ_k, μ_k − μ). The second
+/// term is equal for all rollouts of a stratum (2510.06214).
 pub fn decompose(rewards: &[f64], strata: &[u32]) -> Vec<(f64, f64)> {
     let mean = super::mean(rewards);
     let mut parts = vec![(0.0, 0.0); rewards.len()];
@@ -112,7 +114,7 @@ pub fn decompose(rewards: &[f64], strata: &[u32]) -> Vec<(f64, f64)> {
     parts
 }
 
-/// Stratum → places in the group.
+/// Stratum → indexes of its rollouts in the group.
 fn members(strata: &[u32]) -> BTreeMap<u32, Vec<usize>> {
     let mut members: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
     for (i, &stratum) in strata.iter().enumerate() {
@@ -121,7 +123,7 @@ fn members(strata: &[u32]) -> BTreeMap<u32, Vec<usize>> {
     members
 }
 
-/// Distance between the strata with the largest and the smallest mean; none if there is only one.
+/// The difference between the largest and the smallest mean of a stratum; `None` if there is only one stratum.
 fn gap(advantages: &[f64], strata: &[u32]) -> Option<f64> {
     let strata = members(strata);
     if strata.len() < 2 {
@@ -156,7 +158,7 @@ mod tests {
     }
     fn assign(part: &mut impl Advantage, groups: &[(&[f64], &[u32])]) -> Vec<f64> {
         let grid = part.assign(&batch(groups));
-        assert!(grid.iter().all(|row| row[0] == 0.0), "masked tokens get nothing");
+        assert!(grid.iter().all(|row| row[0] == 0.0), "masked tokens get 0");
         grid.iter().map(|row| row[1]).collect()
     }
     fn near(found: &[f64], wanted: &[f64]) {
@@ -165,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn the_global_advantage_is_the_stratum_s_plus_an_offset() {
+    fn group_advantage_is_the_stratums_plus_an_offset() {
         let within =
             assign(&mut Stratified { alpha: 1.0, scale: false, ..Stratified::default() }, &[(&REWARDS, &CALLS)]);
         let global =
@@ -181,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn every_stratum_has_mean_zero_and_variance_one() {
+    fn strata_have_mean_zero_and_variance_one() {
         for ddof in [0, 1] {
             let a = assign(
                 &mut Stratified { alpha: 1.0, ddof, epsilon: 0.0, ..Stratified::default() },
@@ -192,12 +194,12 @@ mod tests {
                 let variance = own.iter().map(|x| x * x).sum::<f64>() / (own.len() as f64 - f64::from(ddof));
                 assert!(own.iter().sum::<f64>().abs() < 1e-12 && (variance - 1.0).abs() < 1e-12, "{own:?}");
             }
-            assert_eq!(a[5], 0.0, "a lone member has no peers");
+            assert_eq!(a[5], 0.0, "a single member has no peers");
         }
     }
 
     #[test]
-    fn one_stratum_or_alpha_zero_is_grpo() {
+    fn equals_grpo_with_one_stratum_or_alpha_zero() {
         let grpo = assign(&mut Group::default(), &[(&REWARDS, &CALLS)]);
         near(&assign(&mut Stratified { alpha: 0.0, ..Stratified::default() }, &[(&REWARDS, &CALLS)]), &grpo);
         for alpha in [0.0, 0.3, 0.8, 1.0] {
@@ -206,8 +208,8 @@ mod tests {
     }
 
     #[test]
-    fn the_blend_by_hand() {
-        // Strata (1, 0) and (1): within ±1 and 0; the group has mean 2/3 and population deviation √2/3.
+    fn blend_matches_hand_computation() {
+        // Strata (1, 0) and (1): ±1 and 0 within; the group has mean 2/3 and population deviation √2/3.
         let mut part = Stratified { alpha: 0.5, ddof: 0, epsilon: 0.0, ..Stratified::default() };
         let a = assign(&mut part, &[(&[1.0, 0.0, 1.0], &[0, 0, 2])]);
         let root = 2.0f64.sqrt();
@@ -215,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn the_gap_between_strata_closes_with_alpha_one() {
+    fn gap_between_strata_is_zero_with_alpha_one() {
         let groups: [(&[f64], &[u32]); 3] =
             [(&[1.0, 0.0, 1.0, 1.0], &[0, 0, 1, 1]), (&[0.0, 1.0], &[0, 4]), (&[1.0, 0.0], &[1, 1])];
         let mut part = Stratified { alpha: 0.0, scale: false, ..Stratified::default() };
@@ -229,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn alpha_is_a_share() {
+    fn alpha_is_between_zero_and_one() {
         assert_eq!(Stratified { alpha: 1.1, ..Stratified::default() }.check()[0].pointer, "/alpha");
         assert!(!Stratified { epsilon: f64::NAN, ..Stratified::default() }.check().is_empty());
     }

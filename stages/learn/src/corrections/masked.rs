@@ -1,8 +1,7 @@
-//! Importance weights per token, 0 outside a band: masked importance sampling (IcePop).
+//! `masked` (IcePop): importance weights per token, 0 outside a band.
 //!
-//! Why so: where training and sampling disagree by a large factor, in either direction, the token's gradient is noise; a cap would keep
-//! that noise at the cap's size, a mask drops it (2512.16144; first in the Ring models' reports). Refuses: bands that do not hold 1, for
-//! they would drop what both policies agree on.
+//! Where training and sampling disagree by a large factor in either direction, the token's gradient is noise. A cap
+//! would keep the noise at the cap's size; a mask drops it (2512.16144, first in the reports of the Ring models).
 
 use super::{Correction, each, ratio};
 use crate::batch::Grid;
@@ -12,14 +11,14 @@ use serde::{Deserialize, Serialize};
 use trainyard_api::PartOptions;
 use trainyard_core::OptionProblem;
 
-/// w = π_prox/μ per token if that lies within low..high, else 0; no gradient.
+/// Options of `masked`: w = π_prox/μ per token if it lies in low..=high, else 0; no gradient.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Masked {
-    /// Smallest weight that is kept.
+    /// Smallest weight kept; at most 1.
     #[schemars(range(min = 0, max = 1))]
     pub low: f64,
-    /// Largest weight that is kept.
+    /// Largest weight kept; at least 1.
     #[schemars(range(min = 1))]
     pub high: f64,
 }
@@ -33,8 +32,9 @@ impl Default for Masked {
 impl PartOptions for Masked {
     const KIND: &'static str = "masked";
     const SUMMARY: &'static str = "importance weights per token, 0 outside a band (IcePop)";
-    const DOC: &'static str = "k_t = exp(log π_prox − log μ), log-ratio clamped to ±20; w_t = k_t if low ≤ k_t ≤ high, else 0, constant in the gradient;\n\
-        ratio = π_θ/π_prox. The aggregation still counts masked tokens. Source: 2512.16144 (low 0.5, high 5).";
+    const DOC: &'static str = "k_t = exp(log π_prox − log μ), with the log-ratio clamped to ±20. w_t = k_t if\n\
+        low ≤ k_t ≤ high, else 0, constant in the gradient; the ratio of the loss is π_θ/π_prox. The\n\
+        aggregation still counts masked tokens. The band must contain 1. Source: 2512.16144 (low 0.5, high 5).";
     fn check(&self) -> Vec<OptionProblem> {
         let problems =
             [OptionProblem::outside("/low", self.low, 0.0..=1.0), OptionProblem::outside("/high", self.high, 1.0..)];
@@ -59,7 +59,7 @@ mod tests {
     use crate::corrections::Truncated;
 
     #[test]
-    fn outside_the_band_the_weight_is_zero() {
+    fn weight_is_zero_outside_the_band() {
         let ratios: [f64; 6] = [0.49, 0.51, 1.0, 4.9, 5.1, 1.0];
         let proximal = vec![ratios.iter().map(|r| r.ln()).collect()];
         let mask = vec![vec![true, true, true, true, true, false]];
@@ -69,9 +69,9 @@ mod tests {
         }
     }
 
-    /// Within the band it is the ratio itself, which a cap above the band would not touch either.
+    /// Inside the band it is the ratio itself, which a cap above the band would not change either.
     #[test]
-    fn inside_the_band_it_is_the_truncated_weight() {
+    fn weight_is_the_truncated_one_inside_the_band() {
         fn grid(f: fn(f64) -> f64) -> Grid {
             vec![(0..40).map(|n| f(f64::from(n))).collect()]
         }
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn the_band_must_hold_one() {
+    fn band_must_contain_one() {
         assert!(Masked::default().check().is_empty());
         for (low, high) in [(1.1, 5.0), (0.5, 0.9), (-0.1, 5.0), (0.5, f64::NAN)] {
             assert!(!Masked { low, high }.check().is_empty());

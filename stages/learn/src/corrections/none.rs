@@ -1,6 +1,4 @@
-//! No correction: the sampling policy is the ratio's denominator.
-//!
-//! Why so: fresh samples of the weights that are trained need none, and the recomputation of their logprobs is saved. Refuses: nothing.
+//! `none`: no correction; the sampling policy is the ratio's denominator, which saves recomputing logprobs.
 
 use super::{Correction, each};
 use crate::batch::Grid;
@@ -16,8 +14,8 @@ pub struct None {}
 
 impl PartOptions for None {
     const KIND: &'static str = "none";
-    const SUMMARY: &'static str = "ratio against the sampling policy, weight 1";
-    const DOC: &'static str = "ratio = π_θ/μ. Right for fresh samples of the same weights.";
+    const SUMMARY: &'static str = "ratio to the sampling policy, weight 1";
+    const DOC: &'static str = "ratio = π_θ/μ. For fresh samples from the weights that are trained.";
 }
 
 impl Part for None {}
@@ -36,7 +34,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_token_in_the_loss_weighs_one() {
+    fn tokens_in_the_loss_have_weight_one() {
         let grid = vec![vec![-1.0, -3.0, 0.0], vec![-2.0]];
         let behavior = vec![vec![-3.0, -1.0, 0.0], vec![-0.5]];
         let weights = None {}.weights(&grid, &behavior, &[vec![true, true, false], vec![true]]);

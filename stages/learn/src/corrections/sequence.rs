@@ -1,8 +1,7 @@
-//! One importance weight for a whole sequence, truncated from above.
+//! `sequence`: one importance weight per sequence, truncated from above.
 //!
-//! Why so: a reward is given to the sequence, so the exact weight of its gradient is that of the sequence; weights per token are biased.
-//! The product over tokens is exact, but its variance grows with length; the geometric mean's does not, and it is biased again. Refuses:
-//! caps that leave nothing.
+//! A reward belongs to a sequence, so the exact weight of its gradient is the sequence's; weights per token are biased.
+//! The product over tokens is exact, but its variance grows with length; the geometric mean is biased, but stable.
 
 use super::{Correction, each, ratio};
 use crate::batch::Grid;
@@ -12,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use trainyard_api::PartOptions;
 use trainyard_core::{OptionProblem, above};
 
-/// How a sequence's ratio comes from those of its tokens.
+/// How token ratios become the ratio of a sequence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Reduction {
@@ -23,11 +22,11 @@ pub enum Reduction {
     GeometricMean,
 }
 
-/// w = min(reduction over tokens of π_prox/μ, cap) for every token of a sequence, no gradient.
+/// Options of `sequence`: w = min(reduction over tokens of π_prox/μ, cap) for every token of a sequence; no gradient.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Sequence {
-    /// `product` or `geometric_mean`, over the tokens in the loss.
+    /// How token ratios become the ratio of a sequence: `product` or `geometric_mean`.
     pub reduction: Reduction,
     /// Largest weight.
     pub cap: f64,
@@ -42,10 +41,11 @@ impl Default for Sequence {
 impl PartOptions for Sequence {
     const KIND: &'static str = "sequence";
     const SUMMARY: &'static str = "one truncated importance weight per sequence";
-    const DOC: &'static str = "s = Σ_t (log π_prox − log μ) over the n tokens in the loss, or s/n with `reduction: geometric_mean`, clamped to ±20;\n\
-        w = min(exp(s), cap) for every token of the sequence, constant in the gradient; ratio = π_θ/π_prox. The product is unbiased\n\
-        below the cap and noisy for long sequences; the geometric mean is biased and calm. The objective is that of 2505.24298; cap 2 as for\n\
-        weights per token.";
+    const DOC: &'static str = "s = Σ_t (log π_prox − log μ) over the n tokens in the loss, or s/n with\n\
+        `reduction: geometric_mean`, clamped to ±20. w = min(exp(s), cap) for every token of the sequence, constant\n\
+        in the gradient; the ratio of the loss is π_θ/π_prox.\n\n\
+        The product is unbiased below the cap but noisy for long sequences; the geometric mean is biased but stable.\n\
+        The objective is that of 2505.24298, with cap 2 as for weights per token.";
     fn check(&self) -> Vec<OptionProblem> {
         OptionProblem::outside("/cap", self.cap, above(0.0)).into_iter().collect()
     }
@@ -78,7 +78,7 @@ mod tests {
     use super::*;
     use crate::corrections::Truncated;
 
-    /// Token ratios 3 and 1/2 in the first sequence, 1/4 in the second; what is masked would change both.
+    /// Token ratios 3 and 1/2 in the first sequence, 1/4 in the second; masked tokens would change both.
     fn weights(part: &Sequence) -> Grid {
         let proximal = vec![vec![3f64.ln(), 9.0, 0.5f64.ln()], vec![-9.0, 0.25f64.ln()]];
         let behavior = vec![vec![0.0; 3], vec![0.0; 2]];
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn by_hand() {
+    fn weights_match_hand_computation() {
         close(&weights(&Sequence::default()), [&[1.5, 0.0, 1.5], &[0.0, 0.25]]);
         close(&weights(&Sequence { cap: 1.2, ..Sequence::default() }), [&[1.2, 0.0, 1.2], &[0.0, 0.25]]);
         let mean = 1.5f64.sqrt();
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn for_sequences_of_one_token_it_is_the_weight_of_the_token() {
+    fn single_token_sequences_have_the_tokens_weight() {
         let proximal: Grid = (0..10).map(|n| vec![0.0, (f64::from(n) * 0.9).sin()]).collect();
         let behavior: Grid = vec![vec![0.0, -0.2]; 10];
         let mask = vec![vec![false, true]; 10];
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn long_sequences_and_empty_ones_stay_finite() {
+    fn long_and_empty_sequences_stay_finite() {
         let part = Sequence { cap: 1e30, ..Sequence::default() };
         let weights =
             part.weights(&vec![vec![9.0; 100], vec![]], &vec![vec![0.0; 100], vec![]], &[vec![true; 100], vec![]]);

@@ -1,7 +1,6 @@
-//! Importance weights per token, truncated from above.
-//!
-//! Why so: a token that the present policy likes much better than the one that sampled it would dominate its batch; the cap trades that
-//! variance for a bias (decoupled objective, 2505.24298). Refuses: caps that leave nothing.
+//! `truncated`: importance weights per token, truncated from above. Without the cap, a token that the current policy
+//! likes much better than the one that sampled it would dominate its batch; the cap trades that variance for bias
+//! (2505.24298).
 
 use super::{Correction, each, ratio};
 use crate::batch::Grid;
@@ -11,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use trainyard_api::PartOptions;
 use trainyard_core::{OptionProblem, above};
 
-/// w = min(π_prox/μ, cap) per token, no gradient.
+/// Options of `truncated`: w = min(π_prox/μ, cap) per token; no gradient.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Truncated {
@@ -28,8 +27,9 @@ impl Default for Truncated {
 impl PartOptions for Truncated {
     const KIND: &'static str = "truncated";
     const SUMMARY: &'static str = "truncated importance weights per token";
-    const DOC: &'static str = "w_t = min(exp(log π_prox − log μ), cap), constant in the gradient; ratio = π_θ/π_prox. cap 2 as in published runs.\n\
-        Source: decoupled objective 2505.24298. The log-ratio is clamped to ±20.";
+    const DOC: &'static str = "w_t = min(exp(log π_prox − log μ), cap), with the log-ratio clamped to ±20,\n\
+        constant in the gradient; the ratio of the loss is π_θ/π_prox. Cap 2 as in published runs. Source:\n\
+        decoupled objective, 2505.24298.";
     fn check(&self) -> Vec<OptionProblem> {
         OptionProblem::outside("/cap", self.cap, above(0.0)).into_iter().collect()
     }
@@ -48,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn weights_are_truncated_above_only() {
+    fn weights_are_truncated_from_above_only() {
         let mask = vec![vec![true, true, false]];
         let proximal = vec![vec![-1.0, -3.0, 0.0]];
         let behavior = vec![vec![-3.0, -1.0, 0.0]];

@@ -1,25 +1,23 @@
-//! A shuffled deck of problems: drawn without repetition, shuffled anew when it is empty.
-//!
-//! Why so: every problem is seen once per pass, and the state is two numbers. Refuses: hidden order; the order of a pass is a pure
-//! function of (chance, name, pass).
+//! A shuffled deck of problems: dealt without repetition and reshuffled when it runs out. The order of a pass is a pure
+//! function of (seed, name, pass), so the state is three numbers.
 
 use serde::{Deserialize, Serialize};
 use trainyard_core::Chance;
 
-/// Where a deck stands.
+/// The position in a deck.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Deck {
-    /// Passes finished.
+    /// Finished passes.
     pass: u64,
     /// Cards drawn since the start.
     total: u64,
-    /// Cards drawn of the present pass.
+    /// Cards drawn in the current pass.
     drawn: usize,
 }
 
 impl Deck {
-    /// The next `count` cards; a card repeats within them only if the deck ends. `name` separates decks
-    /// that share a chance; `cards` must not change between calls.
+    /// Deals the next `count` cards. A card repeats within them only if the deck runs out. `name` separates decks that
+    /// share a seed; `cards` must not change between calls.
     pub fn deal(&mut self, cards: &[usize], count: usize, name: u64, chance: &Chance) -> Vec<usize> {
         let mut dealt = Vec::with_capacity(count);
         while dealt.len() < count && !cards.is_empty() {
@@ -47,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_pass_sees_every_card_once_and_resumes() {
+    fn passes_deal_every_card_once_and_resume() {
         let cards: Vec<usize> = (10..17).collect();
         let chance = Chance::new(5);
         let mut deck = Deck::default();

@@ -1,8 +1,7 @@
-//! ScalingInter-RL: the turn limit grows by stages; problems come as in `uniform`.
+//! `interaction_stages` (ScalingInter-RL): the turn limit grows in stages.
 //!
-//! Why so: a long horizon from the start wastes turns and collapses, a short one forever never learns to go on; short episodes first teach
-//! to use what is there, later ones to explore (AgentGym-RL, 2509.08755). Refuses: limits that fall, and limits above the environment's
-//! own, which stays in force.
+//! A long horizon from the start wastes turns and collapses, and a short one never teaches the agent to go on. Short
+//! episodes first teach it to use what it sees, longer ones to explore (AgentGym-RL, 2509.08755).
 
 use super::Deck;
 use crate::part::{Curriculum, Draw, Needs, Part, Pool};
@@ -17,40 +16,42 @@ use trainyard_core::{Chance, Error, OptionProblem, Result};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct InteractionStages {
-    /// Turn limit of every stage, in order; none may be below the one before it.
+    /// Turn limit of each stage, in order, never falling.
     pub turns: Vec<u32>,
-    /// Steps of a stage; the last stage goes on to the end of the run.
+    /// Steps per stage; the last stage lasts until the end of the run.
     #[schemars(range(min = 1))]
     pub every: u64,
     /// Only problems of these levels; empty = all.
     pub levels: Vec<u32>,
+    /// Deck and current limit; saved in checkpoints.
     #[serde(skip)]
-    state: State,
+    state: Position,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-struct State {
+struct Position {
     deck: Deck,
-    /// Of the last draw.
+    /// Turn limit of the last draw.
     limit: Option<u32>,
 }
 
 impl Default for InteractionStages {
     fn default() -> Self {
-        Self { turns: vec![2, 3, 4], every: 10, levels: Vec::new(), state: State::default() }
+        Self { turns: vec![2, 3, 4], every: 10, levels: Vec::new(), state: Position::default() }
     }
 }
 
 impl PartOptions for InteractionStages {
     const KIND: &'static str = "interaction_stages";
-    const SUMMARY: &'static str = "turn limit grows by stages, problems in shuffled passes (ScalingInter-RL)";
-    const DOC: &'static str = "Turn limit at step s (from 0): turns[min(s / every, last)]; the environment's own limit stays in force above it. Every problem\n\
-        of the chosen levels once per pass. Needs several turns. State: pass and place in it. Metric: turn_limit. Source: 2509.08755\n\
-        (released code: a list of rounds, stepwise).";
+    const SUMMARY: &'static str = "turn limit grows in stages, problems in shuffled passes (ScalingInter-RL)";
+    const DOC: &'static str = "Turn limit at step s (from 0): turns[min(s / every, last)]; the environment's own\n\
+        limit still applies. Every problem of the chosen levels is drawn once per pass, as in `uniform`. Needs\n\
+        several turns. State: pass and place in it. Metric: turn_limit. Source: 2509.08755 (released code: a list of\n\
+        rounds, stepwise).";
     fn check(&self) -> Vec<OptionProblem> {
         let mut problems: Vec<OptionProblem> = OptionProblem::outside("/every", self.every, 1..).into_iter().collect();
         if self.turns.is_empty() || self.turns[0] == 0 || self.turns.windows(2).any(|w| w[1] < w[0]) {
-            let message = format!("{:?} is no list of limits of at least 1 that never fall", self.turns);
+            let message = format!("{:?} must be a non-falling list of limits of at least 1", self.turns);
             problems.push(OptionProblem::new("/turns", message).help("write for example [2, 3, 4]"));
         }
         problems
@@ -103,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn the_limit_grows_by_stages_and_stays() {
+    fn limit_grows_in_stages_and_stays() {
         let mut part = InteractionStages { turns: vec![1, 4, 4, 9], every: 3, ..InteractionStages::default() };
         let limits: Vec<u32> = (0..14).map(|step| next(&mut part, step, 1).max_turns.unwrap()).collect();
         assert_eq!(limits, [1, 1, 1, 4, 4, 4, 4, 4, 4, 9, 9, 9, 9, 9]);
@@ -113,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn problems_come_once_per_pass_whatever_the_stage() {
+    fn problems_come_once_per_pass_in_any_stage() {
         let mut part = InteractionStages { every: 1, levels: vec![2], ..InteractionStages::default() };
         let mut drawn: Vec<usize> = (0..3).flat_map(|step| next(&mut part, step, 2).problems).collect();
         drawn.sort_unstable();
@@ -134,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn limits_neither_fall_nor_vanish() {
+    fn falling_or_missing_limits_are_rejected() {
         for turns in [vec![], vec![0, 1], vec![3, 2]] {
             assert_eq!(InteractionStages { turns, ..InteractionStages::default() }.check()[0].pointer, "/turns");
         }

@@ -1,8 +1,8 @@
-//! RIF-RFT's filter: every problem is tried once, then only those are drawn that the policy can learn from.
+//! `learnable` (RIF-RFT): tries every problem once, then draws only those the policy can learn from.
 //!
-//! Why so: a problem that no rollout solves gives no gradient and only drift; dropping it before training keeps what the model already can
-//! (2507.05386, rollout-based instance filtering). The trial is the first pass of training itself, so it costs no extra rollouts.
-//! Refuses: estimates; a problem counts by its own rollouts only.
+//! A problem that no rollout solves gives no gradient, only drift; dropping it preserves what the model can already do
+//! (2507.05386, rollout-based instance filtering). The trial is the first pass of training, so it costs no extra
+//! rollouts.
 
 use crate::part::{Curriculum, Draw, Part, Pool};
 use crate::pass_rates::PassRates;
@@ -19,49 +19,53 @@ use trainyard_core::{Chance, Error, OptionProblem, Result};
 pub struct Learnable {
     /// Only problems of these levels; empty = all.
     pub levels: Vec<u32>,
-    /// A problem is learnable if its pass rate is above this (0: at least one rollout passed) …
+    /// A problem is learnable if its pass rate is above this (0 = at least one rollout passed) …
     #[schemars(range(min = 0, max = 1))]
     pub above: f64,
-    /// … and not above this; below 1, problems leave once they are mastered.
+    /// … and at most this. Below 1, problems leave once they are mastered.
     #[schemars(range(min = 0, max = 1))]
     pub below_or_equal: f64,
+    /// Position and measured share; saved in checkpoints.
     #[serde(skip)]
-    state: State,
+    state: Position,
 }
 
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-struct State {
+struct Position {
     /// 0 = the trial.
     pass: u64,
-    /// Problems of the present pass that were drawn or passed over.
+    /// Problems of the current pass that were drawn or skipped.
     place: usize,
-    /// Share of the tried problems that was learnable at the last draw.
+    /// Share of the tried problems that were learnable at the last draw.
     share: Option<f64>,
 }
 
 impl Default for Learnable {
     fn default() -> Self {
-        Self { levels: Vec::new(), above: 0.0, below_or_equal: 1.0, state: State::default() }
+        Self { levels: Vec::new(), above: 0.0, below_or_equal: 1.0, state: Position::default() }
     }
 }
 
 impl PartOptions for Learnable {
     const KIND: &'static str = "learnable";
     const SUMMARY: &'static str = "one pass over all problems, then only those that some rollout solved (RIF-RFT)";
-    const DOC: &'static str = "First pass: every problem of the chosen levels once, shuffled. Later passes, shuffled anew: those with above < pass rate ≤\n\
-        below_or_equal, measured over all their rollouts since the start (those that filters dropped included). A problem without a\n\
-        finished rollout is not learnable yet. As long as no problem is learnable, passes go on over all. A problem repeats within a\n\
-        step only if fewer are learnable than drawn, or where a pass ends. State: pass and place in it. Metric: learnable_share, of the\n\
-        problems with a finished rollout. Source: 2507.05386, which tries before training: instances on which no rollout earns a reward\n\
-        are dropped (`above` 0).";
+    const DOC: &'static str = "The first pass draws every problem of the chosen levels once, shuffled. Later passes,\n\
+        each shuffled anew, draw those with above < pass rate ≤ below_or_equal, measured over all their rollouts\n\
+        since the start, including those that filters dropped. A problem without a finished rollout is not learnable\n\
+        yet. While no problem is learnable, all are drawn. A problem repeats within a step only if fewer are\n\
+        learnable than drawn, or where a pass ends.\n\n\
+        State: pass and place in it. Metric: learnable_share, over the problems with a finished rollout.\n\
+        Source: 2507.05386, which tries before training and drops instances on which no rollout earns a reward\n\
+        (`above` 0).";
     fn check(&self) -> Vec<OptionProblem> {
         let shares = [("/above", self.above), ("/below_or_equal", self.below_or_equal)];
         let mut problems: Vec<OptionProblem> =
             shares.into_iter().filter_map(|(at, share)| OptionProblem::outside(at, share, 0.0..=1.0)).collect();
         if self.above >= self.below_or_equal {
-            let message = format!("{} is not below `below_or_equal`, which is {}", self.above, self.below_or_equal);
+            let message = format!("{} is not below `below_or_equal` ({})", self.above, self.below_or_equal);
             problems.push(
-                OptionProblem::new("/above", message).help("0 and 1 keep every problem that some rollout solved"),
+                OptionProblem::new("/above", message)
+                    .help("use 0 and 1 to keep every problem that some rollout solved"),
             );
         }
         problems
@@ -133,7 +137,7 @@ mod tests {
     fn next(part: &mut Learnable, count: usize, rates: &PassRates) -> Vec<usize> {
         part.next(0, count, &pool(), rates, &Chance::new(9)).problems
     }
-    /// Four rollouts each; of problem i, i mod 5 of them pass.
+    /// Four rollouts each; i mod 5 of them pass for problem i.
     fn observe(rates: &mut PassRates, problems: &[usize]) {
         for &problem in problems {
             for sample in 0..4 {
@@ -147,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn all_once_then_only_what_some_rollout_solved() {
+    fn all_problems_once_then_only_solved_ones() {
         let (mut part, mut rates, mut drawn) = (Learnable::default(), PassRates::default(), Vec::new());
         for _ in 0..5 {
             let problems = next(&mut part, 2, &rates);
@@ -163,30 +167,27 @@ mod tests {
     }
 
     #[test]
-    fn drawing_again_within_a_step_goes_on_with_the_trial() {
+    fn drawing_again_within_a_step_continues_the_trial() {
         let (mut part, mut rates) = (Learnable::default(), PassRates::default());
         assert!(part.metrics().is_empty());
         let first: Vec<usize> = [next(&mut part, 4, &rates), next(&mut part, 3, &rates)].concat();
         assert_eq!(
             first.iter().collect::<BTreeSet<_>>().len(),
             7,
-            "nothing comes twice before its rollouts are counted"
+            "no problem comes twice before its rollouts are counted"
         );
         observe(&mut rates, &first);
         let second = next(&mut part, 5, &rates);
         assert!(second[..3].iter().all(|p| !first.contains(p)), "the rest of the trial");
-        assert!(
-            second[3..].iter().all(|p| first.contains(p) && p % 5 > 0),
-            "then what is known to be learnable: {second:?}"
-        );
+        assert!(second[3..].iter().all(|p| first.contains(p) && p % 5 > 0), "then known learnable ones: {second:?}");
     }
 
     #[test]
-    fn mastered_problems_leave_below_the_upper_bound() {
+    fn mastered_problems_leave() {
         let (mut part, mut rates) =
             (Learnable { above: 0.25, below_or_equal: 0.75, ..Learnable::default() }, PassRates::default());
         observe(&mut rates, &next(&mut part, SIZE, &PassRates::default()));
-        assert_eq!(sorted(next(&mut part, 4, &rates)), [2, 3, 7, 8], "rates of one half and three quarters");
+        assert_eq!(sorted(next(&mut part, 4, &rates)), [2, 3, 7, 8], "pass rates 1/2 and 3/4");
         for _ in 0..12 {
             rates.observe(1, 8, true);
         }
@@ -195,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn while_nothing_is_learnable_all_problems_come() {
+    fn all_problems_come_while_none_is_learnable() {
         let (mut part, mut rates) = (Learnable { levels: vec![2], ..Learnable::default() }, PassRates::default());
         for _ in 0..3 {
             let problems = next(&mut part, 5, &rates);
@@ -226,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn bounds_are_shares_in_order() {
+    fn bounds_are_ordered_shares() {
         for (above, below_or_equal) in [(0.5, 0.5), (-0.1, 1.0), (0.0, 1.1), (f64::NAN, 1.0), (0.0, f64::NAN)] {
             assert!(!Learnable { above, below_or_equal, ..Learnable::default() }.check().is_empty());
         }

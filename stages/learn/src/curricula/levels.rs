@@ -1,8 +1,8 @@
-//! Levels unlock by measured pass rate: easy problems first, the next level once the present one is passed often enough.
+//! `levels`: levels unlock by measured pass rate.
 //!
-//! Why so: group-relative RL learns only where some rollouts pass and some fail, so problems are drawn where that is likely: among
-//! the unlocked levels in proportion to p(1−p) of the recent pass rate, with a floor that keeps old levels alive and an extra
-//! share for the frontier. Refuses: schedules by step count; promotion rests on what the policy did.
+//! Group-relative RL learns only where some rollouts pass and some fail. Problems are therefore drawn among the
+//! unlocked levels in proportion to p(1−p) of the recent pass rate, with a floor that keeps old levels alive and an
+//! extra share for the frontier. Promotion depends on what the policy did, never on the step count.
 
 use super::Deck;
 use crate::part::{Curriculum, Draw, Part, Pool};
@@ -23,39 +23,41 @@ pub struct Levels {
     /// The next level unlocks when the frontier's recent pass rate reaches this.
     #[schemars(range(min = 0, max = 1))]
     pub promote_at: f64,
-    /// Rollouts of the frontier that the rate is measured on.
+    /// Number of rollouts of the frontier over which the rate is measured.
     #[schemars(range(min = 1, max = 1024))]
     pub window: usize,
-    /// Share of the draws that the frontier gets before the rest is divided by p(1−p).
+    /// Share of the draws reserved for the frontier before the rest is divided by p(1−p).
     #[schemars(range(min = 0, max = 1))]
     pub frontier_share: f64,
-    /// Least weight of an unlocked level beside p(1−p), which is at most 0.25.
+    /// Smallest weight of an unlocked level, compared with p(1−p), which is at most 0.25.
     #[schemars(range(min = 0))]
     pub floor: f64,
+    /// Frontier and decks; saved in checkpoints.
     #[serde(skip)]
-    state: State,
+    state: Progression,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-struct State {
-    /// None before the first draw.
+struct Progression {
+    /// `None` before the first draw.
     frontier: Option<u32>,
     decks: BTreeMap<u32, Deck>,
 }
 
 impl Default for Levels {
     fn default() -> Self {
-        Self { start: 0, promote_at: 0.7, window: 64, frontier_share: 0.3, floor: 0.02, state: State::default() }
+        Self { start: 0, promote_at: 0.7, window: 64, frontier_share: 0.3, floor: 0.02, state: Progression::default() }
     }
 }
 
 impl PartOptions for Levels {
     const KIND: &'static str = "levels";
     const SUMMARY: &'static str = "levels unlock by measured pass rate";
-    const DOC: &'static str = "The frontier level f is promoted when the pass rate over its last `window` rollouts is at least `promote_at`. Of n problems,\n\
-        frontier_share·n come from f, the others from levels ≤ f in proportion to max(p(1−p), floor), p = recent pass rate (0.5 if\n\
-        unmeasured), by systematic sampling. Within a level problems come in shuffled passes. State: frontier and one deck per level.\n\
-        Metric: curriculum_level.";
+    const DOC: &'static str = "The frontier level f is promoted when the pass rate over its last `window` rollouts\n\
+        reaches `promote_at`. Of n problems, frontier_share·n come from f and the others from levels ≤ f in\n\
+        proportion to max(p(1−p), floor), with p = recent pass rate (0.5 if unmeasured), by systematic sampling.\n\
+        Within a level, problems come in shuffled passes.\n\n\
+        State: frontier and one deck per level. Metric: curriculum_level.";
     fn check(&self) -> Vec<OptionProblem> {
         [
             OptionProblem::outside("/promote_at", self.promote_at, 0.0..=1.0),
@@ -103,11 +105,11 @@ impl Curriculum for Levels {
 }
 
 impl Levels {
-    /// Unlocks as many levels as the rates allow; none if the pool is empty.
+    /// Unlocks as many levels as the rates allow; `None` if the pool is empty.
     fn promote(&mut self, levels: &BTreeMap<u32, Vec<usize>>, rates: &PassRates) -> Option<u32> {
         let lowest = *levels.keys().next()?;
         let highest = *levels.keys().next_back()?;
-        // The nearest level at or below `start` that has problems: one without any would never be passed.
+        // The nearest level at or below `start` that has problems: an empty one could never be passed.
         let first = *levels.range(..=self.start.max(lowest)).next_back()?.0;
         let mut frontier = self.state.frontier.unwrap_or(first);
         while frontier < highest && rates.recent(frontier, self.window).is_some_and(|p| p >= self.promote_at) {
@@ -116,7 +118,7 @@ impl Levels {
         self.state.frontier = Some(frontier);
         Some(frontier)
     }
-    /// Weight of each unlocked level; they sum to 1.
+    /// The weight of each unlocked level, summing to 1.
     fn weights(&self, frontier: u32, levels: &BTreeMap<u32, Vec<usize>>, rates: &PassRates) -> Vec<(u32, f64)> {
         let learnable = |level: u32| {
             let p = rates.estimate(level, self.window).unwrap_or(0.5);
@@ -157,23 +159,23 @@ mod tests {
     }
 
     #[test]
-    fn it_starts_easy_and_promotes_by_measured_rate_only() {
+    fn starts_easy_and_promotes_by_measured_rate() {
         let (chance, mut rates, mut part) = (Chance::new(1), PassRates::default(), Levels::default());
         assert!(levels_of(&part.next(0, 8, &pool(), &rates, &chance)).iter().all(|&l| l == 1));
         for _ in 0..63 {
             rates.observe(1, 0, true);
         }
         part.next(1, 8, &pool(), &rates, &chance);
-        assert_eq!(part.metrics(), [("curriculum_level", 1.0)], "the window is not full");
+        assert_eq!(part.metrics(), [("curriculum_level", 1.0)], "the window is not full yet");
         rates.observe(1, 0, true);
         let draw = part.next(2, 20, &pool(), &rates, &chance);
         assert_eq!(part.metrics(), [("curriculum_level", 2.0)]);
         let hard = levels_of(&draw).iter().filter(|&&l| l == 2).count();
-        assert!((15..20).contains(&hard), "the frontier gets most, the passed level some: {hard}");
+        assert!((15..20).contains(&hard), "the frontier gets most, the passed level a few: {hard}");
     }
 
     #[test]
-    fn a_start_between_levels_is_the_level_below_and_goes_on() {
+    fn start_between_levels_uses_the_level_below() {
         let problem = |level: u32| PoolProblem { level, ..PoolProblem::default() };
         let gap = Pool { problems: vec![problem(1), problem(4)] };
         for (start, expected) in [(0, 1.0), (2, 1.0), (4, 4.0), (9, 4.0)] {

@@ -1,4 +1,4 @@
-//! Which problems come next. One file per curriculum; the list is in [`crate::registry`].
+//! Curricula: which problems come next.
 
 pub mod deck;
 pub mod interaction_stages;
@@ -14,7 +14,7 @@ pub use uniform::Uniform;
 
 use crate::part::Pool;
 
-/// Places of the problems of these levels, ascending; no levels = all.
+/// Indexes of the problems of these levels, ascending; no levels = all.
 fn of_levels(pool: &Pool, levels: &[u32]) -> Vec<usize> {
     pool.problems
         .iter()

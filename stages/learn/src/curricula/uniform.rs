@@ -1,4 +1,4 @@
-//! All problems of the pool in shuffled passes, whatever their level.
+//! `uniform`: all problems of the pool in shuffled passes, whatever their level.
 
 use super::Deck;
 use crate::part::{Curriculum, Draw, Part, Pool};
@@ -15,14 +15,15 @@ use trainyard_core::{Chance, Error, Result};
 pub struct Uniform {
     /// Only problems of these levels; empty = all.
     pub levels: Vec<u32>,
+    /// Position in the deck; saved in checkpoints.
     #[serde(skip)]
     deck: Deck,
 }
 
 impl PartOptions for Uniform {
     const KIND: &'static str = "uniform";
-    const SUMMARY: &'static str = "all problems alike, in shuffled passes";
-    const DOC: &'static str = "Every problem once per pass. State: pass and place in it.";
+    const SUMMARY: &'static str = "all problems equally often, in shuffled passes";
+    const DOC: &'static str = "Every problem of the chosen levels is drawn once per pass. State: pass and place in it.";
 }
 
 impl Part for Uniform {

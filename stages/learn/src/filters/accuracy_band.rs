@@ -1,8 +1,8 @@
-//! Keeps the groups that pass sometimes: neither nearly always nor nearly never.
+//! `accuracy_band`: keeps groups that pass sometimes, neither nearly always nor nearly never.
 //!
-//! Why so: the gradient of a group-relative update is largest where successes and failures are mixed; at the ends a single rollout,
-//! often a lucky one, carries the whole group (the released recipe of SimpleTIR, 2509.02479). Refuses: rewards; what counts is the
-//! verified answer, so shaped rewards cannot move a group into the band.
+//! A group-relative gradient is largest where successes and failures are mixed; at the ends a single, often lucky
+//! rollout carries the whole group (released recipe of SimpleTIR, 2509.02479). Verified answers count, not rewards, so
+//! shaped rewards cannot move a group into the band.
 
 use crate::batch::Group;
 use crate::part::{Filter, Needs, Part, Verdict};
@@ -15,10 +15,10 @@ use trainyard_core::OptionProblem;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct AccuracyBand {
-    /// Least share of verified answers of a group that stays.
+    /// Smallest share of verified answers in a group that stays.
     #[schemars(range(min = 0, max = 1))]
     pub low: f64,
-    /// Largest share.
+    /// Largest share of verified answers in a group that stays.
     #[schemars(range(min = 0, max = 1))]
     pub high: f64,
 }
@@ -32,8 +32,9 @@ impl Default for AccuracyBand {
 impl PartOptions for AccuracyBand {
     const KIND: &'static str = "accuracy_band";
     const SUMMARY: &'static str = "drop groups that pass nearly always or nearly never";
-    const DOC: &'static str = "A group stays when low ≤ passes / rollouts ≤ high, over the rollouts that earlier filters left in it, masked ones included.\n\
-        With `resample` the loop draws other problems in its place. Source: released recipe of 2509.02479.";
+    const DOC: &'static str = "A group stays if low ≤ passes / rollouts ≤ high, over the rollouts that earlier\n\
+        filters left in it, including masked ones. With `resample` the loop draws other problems in its place.\n\
+        Source: released recipe of 2509.02479.";
     fn check(&self) -> Vec<OptionProblem> {
         let shares = [("/low", self.low), ("/high", self.high)];
         let outside = shares.into_iter().filter_map(|(at, share)| OptionProblem::outside(at, share, 0.0..=1.0));
@@ -60,7 +61,7 @@ impl AccuracyBand {
         if (self.low..=self.high).contains(&accuracy) {
             Verdict::Keep
         } else {
-            Verdict::Drop(format!("{passes} of {} rollouts of the group pass", group.rollouts.len()))
+            Verdict::Drop(format!("{passes} of {} rollouts in the group pass", group.rollouts.len()))
         }
     }
 }
@@ -81,17 +82,17 @@ mod tests {
     }
 
     #[test]
-    fn the_band_is_closed() {
+    fn band_includes_its_bounds() {
         let groups =
             [group(0, 10), group(1, 10), group(5, 10), group(9, 10), group(10, 10), group(1, 11), group(15, 16)];
         assert_eq!(kept(&mut AccuracyBand::default(), &groups), [false, true, true, true, false, false, false]);
         assert_eq!(kept(&mut AccuracyBand { low: 0.0, high: 0.0 }, &groups[..2]), [true, false]);
         let verdicts = AccuracyBand::default().judge(&[group(0, 3), Group::default()]);
-        assert_eq!((verdicts[0].len(), verdicts[1].len()), (3, 0), "whole groups leave; an emptied one has no verdict");
+        assert_eq!((verdicts[0].len(), verdicts[1].len()), (3, 0), "whole groups leave; an empty one has no verdicts");
     }
 
     #[test]
-    fn an_empty_band_is_refused() {
+    fn empty_band_is_rejected() {
         for (low, high) in [(0.9, 0.1), (-0.1, 0.5), (0.5, 1.1), (f64::NAN, 0.5)] {
             assert!(!AccuracyBand { low, high }.check().is_empty());
         }

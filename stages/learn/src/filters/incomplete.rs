@@ -1,8 +1,8 @@
-//! Keeps rollouts that ended without an answer out of the update.
+//! `incomplete`: keeps rollouts that ended without an answer out of the update.
 //!
-//! Why so: an episode that a limit of turns or tools cut off in the middle has the reward of a failure, though its steps may have
-//! been right (SPEAR's baseline, 2509.22601). `void_turn` sees the turn that neither called nor answered, `overlong` the token limit;
-//! an episode whose last turn is a proper call is neither, and ends here. Refuses: nothing.
+//! An episode cut off by a limit of turns or tool calls is rewarded as a failure, though its steps may have been right
+//! (SPEAR's baseline, 2509.22601). `void_turn` catches turns that neither call nor answer and `overlong` the token
+//! limit; an episode whose last turn is a proper call is caught only here.
 
 use super::{Objection, each};
 use crate::batch::Group;
@@ -15,14 +15,15 @@ use trainyard_api::PartOptions;
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Incomplete {
-    /// `mask` keeps the rollout in the baseline; `drop` takes it out of the group.
+    /// `mask` keeps the rollout in the baseline; `drop` removes it from the group.
     pub action: Objection,
 }
 
 impl PartOptions for Incomplete {
     const KIND: &'static str = "incomplete";
-    const SUMMARY: &'static str = "no rollout without an answer reaches the update";
-    const DOC: &'static str = "A rollout none of whose turns gave a final answer is masked or dropped, whatever ended it. Source: 2509.22601.";
+    const SUMMARY: &'static str = "keeps rollouts without an answer out of the update";
+    const DOC: &'static str = "Masks or drops every rollout in which no turn gave a final answer, whatever ended it.\n\
+        Source: 2509.22601.";
 }
 
 impl Part for Incomplete {}
@@ -48,7 +49,7 @@ mod tests {
     use crate::filters::{Overlong, VoidTurn};
 
     #[test]
-    fn an_episode_cut_behind_a_call_is_seen_by_this_filter_only() {
+    fn only_this_filter_catches_episodes_cut_after_a_call() {
         let call = TurnSummary { calls: 1, ..TurnSummary::default() };
         let answer = TurnSummary { answered: true, ..TurnSummary::default() };
         let rollout = |turns: &[&TurnSummary]| Rollout {

@@ -1,4 +1,4 @@
-//! Which rollouts enter the update. One file per filter; the list is in [`crate::registry`].
+//! Filters: which rollouts enter the update.
 
 pub mod accuracy_band;
 pub mod incomplete;
@@ -23,11 +23,11 @@ use crate::part::Verdict;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// What happens to a rollout that a filter objects to.
+/// What happens to a rollout that a filter rejects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Objection {
-    /// It stays in the group's baseline, but none of its tokens enters the loss.
+    /// It stays in the group's baseline, but none of its tokens enter the loss.
     #[default]
     Mask,
     /// It leaves the group.
@@ -43,7 +43,7 @@ impl Objection {
     }
 }
 
-/// One verdict per rollout by a rule that looks at rollouts one by one.
+/// Applies a rule that judges rollouts one by one.
 fn each(groups: &[Group], rule: impl Fn(&Rollout) -> Verdict) -> Vec<Vec<Verdict>> {
     groups.iter().map(|g| g.rollouts.iter().map(&rule).collect()).collect()
 }

@@ -1,7 +1,6 @@
-//! Keeps truncated trajectories out of the loss.
-//!
-//! Why so: a cut episode has the reward of a failure though its tokens may be right; punishing them is noise (overlong filtering,
-//! 2503.14476). It still counts in every measured rate. Refuses: nothing.
+//! `overlong`: keeps truncated trajectories out of the loss. A truncated episode is rewarded as a failure though its
+//! tokens may be right; punishing them is noise (overlong filtering, 2503.14476). It still counts in every measured
+//! rate.
 
 use super::{Objection, each};
 use crate::batch::Group;
@@ -14,14 +13,14 @@ use trainyard_api::PartOptions;
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Overlong {
-    /// `mask` keeps the rollout in the baseline; `drop` takes it out of the group.
+    /// `mask` keeps the rollout in the baseline; `drop` removes it from the group.
     pub action: Objection,
 }
 
 impl PartOptions for Overlong {
     const KIND: &'static str = "overlong";
-    const SUMMARY: &'static str = "no truncated trajectory reaches the update";
-    const DOC: &'static str = "A rollout that ended at a token limit is masked or dropped. Source: 2503.14476.";
+    const SUMMARY: &'static str = "keeps truncated trajectories out of the update";
+    const DOC: &'static str = "Masks or drops every rollout that ended at a token limit. Source: 2503.14476.";
 }
 
 impl Part for Overlong {}

@@ -1,8 +1,8 @@
-//! Of the tokens that a demonstration gave, only the most uncertain ones enter the loss (Prefix-RFT, 2507.01679).
+//! `prefix_entropy`: of the tokens given by a demonstration, only the most uncertain ones enter the loss (Prefix-RFT,
+//! 2507.01679).
 //!
-//! Why so: a given token that the policy did not expect has a very large gradient, and one that it is sure of has nothing to teach;
-//! learned alike, they drown the policy's own tokens and copy the demonstration's surface. Uncertain places are where following it
-//! changes what happens next. Refuses: given tokens whose entropy was not measured; they are masked.
+//! A given token that the policy did not expect has a very large gradient, and one it is sure of has nothing to teach.
+//! Learned alike, they drown the policy's own tokens and copy the demonstration's surface.
 
 use super::each;
 use crate::batch::{Group, Rollout};
@@ -16,7 +16,7 @@ use trainyard_core::OptionProblem;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct PrefixEntropy {
-    /// Share of a rollout's given tokens that stays.
+    /// Share of a rollout's given tokens that stay in the loss.
     #[schemars(range(min = 0, max = 1))]
     pub share: f64,
 }
@@ -29,9 +29,10 @@ impl Default for PrefixEntropy {
 
 impl PartOptions for PrefixEntropy {
     const KIND: &'static str = "prefix_entropy";
-    const SUMMARY: &'static str = "only the most uncertain tokens of a given prefix are learned";
-    const DOC: &'static str = "Of the n tokens before `given` that the mask holds, the share·n (rounded up) with the largest entropy under the policy that\n\
-        sampled stay; of equal ones the earlier. The others are masked. Tokens from `given` on are left alone. For the strategy\n\
+    const SUMMARY: &'static str = "learns only the most uncertain tokens of a given prefix";
+    const DOC: &'static str = "Of the n tokens before `given` that are in the mask, the share·n (rounded up) with\n\
+        the largest entropy under the sampling policy stay, earlier ones first among equals; the others are masked.\n\
+        Tokens from `given` on are untouched. Given tokens without a measured entropy are masked. For the strategy\n\
         `demonstration_prefix`. Source: 2507.01679.";
     fn check(&self) -> Vec<OptionProblem> {
         OptionProblem::outside("/share", self.share, 0.0..=1.0).into_iter().collect()
@@ -54,7 +55,7 @@ impl Filter for PrefixEntropy {
             }
             Verdict::Mask(
                 ranges(&masked),
-                format!("of {} given tokens the {learned} most uncertain are learned", learned + masked.len()),
+                format!("of {} given tokens only the {learned} most uncertain are learned", learned + masked.len()),
             )
         })
     }
@@ -64,18 +65,18 @@ impl Filter for PrefixEntropy {
 }
 
 impl PrefixEntropy {
-    /// How many given tokens stay, and the places of the others.
+    /// The number of given tokens that stay, and the positions of the others.
     fn split(&self, rollout: &Rollout) -> (usize, Vec<usize>) {
         let mut given: Vec<usize> = (0..rollout.given.min(rollout.mask.len())).filter(|&t| rollout.mask[t]).collect();
         let Some(entropies) = &rollout.entropies else { return (0, given) };
         given.sort_by(|&a, &b| entropies[b].total_cmp(&entropies[a]));
-        // A share like 0.2 of five must not become two by its last bit.
+        // Rounding errors must not turn 0.2 of five into two.
         let stay = ((self.share * given.len() as f64 - 1e-9).ceil() as usize).min(given.len());
         (stay, given.split_off(stay))
     }
 }
 
-/// Half-open ranges that hold exactly these ascending places.
+/// Half-open ranges that hold exactly these ascending positions.
 fn ranges(places: &[usize]) -> Vec<(usize, usize)> {
     let mut ranges: Vec<(usize, usize)> = Vec::new();
     for &t in places {
@@ -91,7 +92,7 @@ fn ranges(places: &[usize]) -> Vec<(usize, usize)> {
 mod tests {
     use super::*;
 
-    /// A prompt token, five given tokens around an observation at 3, two own tokens.
+    /// A prompt token, five given tokens around an observation at 3, and two of the policy's own.
     fn rollout(entropies: Option<Vec<f64>>) -> Rollout {
         let mask = vec![false, true, true, false, true, true, true, true, true];
         Rollout { mask, given: 7, entropies, ..Rollout::default() }
@@ -108,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn the_most_uncertain_given_tokens_stay_by_hand() {
+    fn most_uncertain_given_tokens_stay() {
         let entropies = || Some(vec![9.0, 0.1, 0.8, 9.0, 0.3, 0.2, 0.9, 0.0, 0.0]);
         assert_eq!(masked(judged(0.2, rollout(entropies()))), [(1, 3), (4, 6)], "one of five: token 6");
         assert_eq!(masked(judged(0.4, rollout(entropies()))), [(1, 2), (4, 6)], "two: 2 and 6");
@@ -118,19 +119,19 @@ mod tests {
     }
 
     #[test]
-    fn of_equal_tokens_the_earlier_stay() {
+    fn earlier_tokens_stay_among_equals() {
         assert_eq!(masked(judged(0.4, rollout(Some(vec![0.5; 9])))), [(4, 7)]);
     }
 
     #[test]
-    fn rollouts_of_the_policy_alone_stay_and_unmeasured_tokens_do_not() {
+    fn own_tokens_stay_and_unmeasured_given_tokens_do_not() {
         assert_eq!(judged(0.2, Rollout { given: 0, ..rollout(Some(vec![0.5; 9])) }), Verdict::Keep);
         assert_eq!(judged(0.2, Rollout { given: 0, ..rollout(None) }), Verdict::Keep);
         assert_eq!(masked(judged(0.2, rollout(None))), [(1, 3), (4, 7)]);
     }
 
     #[test]
-    fn a_share_beyond_all_is_refused() {
+    fn share_above_one_is_rejected() {
         assert!([-0.1, 1.1, f64::NAN].iter().all(|&share| !PrefixEntropy { share }.check().is_empty()));
         assert!(PrefixEntropy::default().check().is_empty());
     }

@@ -1,8 +1,8 @@
-//! Keeps rollouts that repeat themselves out of the update.
+//! `repetition`: keeps rollouts that repeat themselves out of the update.
 //!
-//! Why so: a policy that has fallen into a loop writes the same stretch until a limit ends it; such text may still end in a reward,
-//! and learning from it deepens the loop (SPEAR, 2509.22601). Refuses: stretches across turns; what a tool answered in between is
-//! not the agent's text.
+//! A policy in a loop writes the same sequence until a limit ends it. Such text may still earn a reward, and learning
+//! from it deepens the loop (SPEAR, 2509.22601). Sequences do not span turns: a tool's answer in between is not the
+//! agent's text.
 
 use super::{Objection, each};
 use crate::batch::{Group, Rollout};
@@ -17,13 +17,13 @@ use trainyard_core::OptionProblem;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Repetition {
-    /// Tokens in a stretch.
+    /// Length of a sequence in tokens.
     #[schemars(range(min = 1))]
     pub ngram: usize,
-    /// How often one stretch may not occur.
+    /// How many occurrences of one sequence are too many.
     #[schemars(range(min = 2))]
     pub times: u32,
-    /// `mask` keeps the rollout in the baseline; `drop` takes it out of the group.
+    /// `mask` keeps the rollout in the baseline; `drop` removes it from the group.
     pub action: Objection,
 }
 
@@ -35,9 +35,9 @@ impl Default for Repetition {
 
 impl PartOptions for Repetition {
     const KIND: &'static str = "repetition";
-    const SUMMARY: &'static str = "no rollout that repeats a stretch of tokens reaches the update";
-    const DOC: &'static str = "A rollout is masked or dropped when any `ngram` tokens in a row of its agent turns occur at least `times` times in it,\n\
-        overlaps included: 29 equal tokens hold ten stretches of 20. Source: 2509.22601.";
+    const SUMMARY: &'static str = "keeps rollouts that repeat a sequence of tokens out of the update";
+    const DOC: &'static str = "Masks or drops a rollout if any `ngram` consecutive tokens of its agent turns occur at\n\
+        least `times` times in it, overlaps included: 29 equal tokens contain ten sequences of 20. Source: 2509.22601.";
     fn check(&self) -> Vec<OptionProblem> {
         [OptionProblem::outside("/ngram", self.ngram, 1..), OptionProblem::outside("/times", self.times, 2..)]
             .into_iter()
@@ -52,7 +52,7 @@ impl Filter for Repetition {
     fn judge(&mut self, groups: &[Group]) -> Vec<Vec<Verdict>> {
         each(groups, |r| match self.most(r) {
             most if most >= self.times => {
-                self.action.verdict(r, format!("{} tokens in a row occur {most} times", self.ngram))
+                self.action.verdict(r, format!("a sequence of {} tokens occurs {most} times", self.ngram))
             }
             _ => Verdict::Keep,
         })
@@ -63,7 +63,7 @@ impl Filter for Repetition {
 }
 
 impl Repetition {
-    /// How often the most frequent stretch occurs.
+    /// How often the most frequent sequence occurs.
     fn most(&self, rollout: &Rollout) -> u32 {
         let mut counts: BTreeMap<&[u32], u32> = BTreeMap::new();
         for turn in &rollout.turns {
@@ -81,7 +81,7 @@ mod tests {
     use super::*;
     use crate::batch::TurnSummary;
 
-    /// A prompt of two tokens, then turns with an observation of one token between them.
+    /// A prompt of two tokens, then turns separated by an observation of one token.
     fn rollout(turns: &[&[u32]]) -> Rollout {
         let mut tokens = vec![1, 2];
         let mut summaries = Vec::new();
@@ -98,14 +98,14 @@ mod tests {
     }
 
     #[test]
-    fn stretches_are_counted_over_all_turns_but_not_across_them() {
+    fn sequences_are_counted_over_all_turns_but_not_across_them() {
         let mut part = Repetition { ngram: 2, times: 3, ..Repetition::default() };
-        // (1, 2) stands in the prompt, too, which is not the agent's.
+        // (1, 2) also occurs in the prompt, which does not count.
         assert_eq!(judged(&mut part, &[&[1, 2, 1, 2]]), Verdict::Keep);
         assert!(matches!(judged(&mut part, &[&[1, 2, 1, 2, 1, 2]]), Verdict::Mask(ranges, _) if ranges == [(0, 9)]));
         assert!(matches!(judged(&mut part, &[&[1, 2], &[3, 1, 2], &[1, 2, 4]]), Verdict::Mask(..)));
         assert_eq!(judged(&mut part, &[&[2, 1], &[2, 1, 1], &[2, 2]]), Verdict::Keep);
-        assert_eq!(judged(&mut part, &[&[7], &[], &[7], &[7]]), Verdict::Keep, "no stretch of two");
+        assert_eq!(judged(&mut part, &[&[7], &[], &[7], &[7]]), Verdict::Keep, "no sequence of two");
         part.action = Objection::Drop;
         assert!(
             matches!(judged(&mut part, &[&[5, 5, 5, 5]]), Verdict::Drop(reason) if reason.contains("3 times")),
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn the_defaults_are_ten_times_twenty() {
+    fn defaults_are_ten_times_twenty() {
         let mut part = Repetition::default();
         assert_eq!(judged(&mut part, &[&[5; 28]]), Verdict::Keep);
         assert!(matches!(judged(&mut part, &[&[5; 29]]), Verdict::Mask(..)));
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_repeat_is_refused() {
+    fn options_without_repetition_are_rejected() {
         assert!(!Repetition { ngram: 0, ..Repetition::default() }.check().is_empty());
         assert!(!Repetition { times: 1, ..Repetition::default() }.check().is_empty());
         assert!(Repetition::default().check().is_empty());

@@ -1,11 +1,12 @@
-//! Keeps the groups whose rewards differ most.
+//! `reward_spread`: keeps the groups whose rewards differ most.
 //!
-//! Why so: where rewards hardly differ, dividing by their deviation blows up noise, and without the division there is little to
-//! learn; a share of the batch adapts to whatever the rewards' scale is (SPEAR, 2509.22601). Refuses: to draw again in place of what
-//! it dropped: a part of every draw is always last, and a small later draw would be measured against itself only.
+//! Where rewards hardly differ, dividing by their deviation amplifies noise, and without the division there is little
+//! to learn. A share of the batch adapts to any scale of rewards (SPEAR, 2509.22601). Dropped groups are not drawn
+//! again: some groups always come last, and a small later draw would only be compared with itself.
 
 use crate::batch::Group;
 use crate::part::{Filter, Needs, Part, Verdict};
+use crate::statistics::deviation;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::ops::Bound;
@@ -16,7 +17,7 @@ use trainyard_core::OptionProblem;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct RewardSpread {
-    /// Share of the groups that stays.
+    /// Share of the groups to keep.
     #[schemars(range(max = 1), extend("exclusiveMinimum" = 0))]
     pub share: f64,
 }
@@ -30,9 +31,9 @@ impl Default for RewardSpread {
 impl PartOptions for RewardSpread {
     const KIND: &'static str = "reward_spread";
     const SUMMARY: &'static str = "keep the groups whose rewards differ most";
-    const DOC: &'static str = "Of the n groups that have rollouts, the share·n (rounded up) with the largest standard deviation of rewards stay; of equal\n\
-        ones the earlier. Deviations are those of the population (ddof 0), over the rollouts that earlier filters left. Dropped groups\n\
-        are not drawn again. Source: 2509.22601.";
+    const DOC: &'static str = "Of the n groups with rollouts, keeps the share·n (rounded up) with the largest\n\
+        standard deviation of rewards, earlier ones first among equals. Deviations are population deviations (ddof 0)\n\
+        over the rollouts that earlier filters left. Dropped groups are not drawn again. Source: 2509.22601.";
     fn check(&self) -> Vec<OptionProblem> {
         OptionProblem::outside("/share", self.share, (Bound::Excluded(0.0), Bound::Included(1.0))).into_iter().collect()
     }
@@ -49,14 +50,12 @@ impl Filter for RewardSpread {
         let spreads: Vec<f64> = groups.iter().map(spread).collect();
         let mut places: Vec<usize> = (0..groups.len()).filter(|&g| !groups[g].rollouts.is_empty()).collect();
         places.sort_by(|&a, &b| spreads[b].total_cmp(&spreads[a]));
-        // A share like 0.7 of ten must not become eight by its last bit.
+        // Rounding errors must not turn 0.7 of ten into eight.
         let keep = (self.share * places.len() as f64 - 1e-9).ceil().max(1.0) as usize;
         let mut verdicts: Vec<Vec<Verdict>> = groups.iter().map(|g| vec![Verdict::Keep; g.rollouts.len()]).collect();
         for &g in places.iter().skip(keep) {
-            verdicts[g].fill(Verdict::Drop(format!(
-                "{keep} groups have rewards that differ at least as much: {} here",
-                spreads[g]
-            )));
+            verdicts[g]
+                .fill(Verdict::Drop(format!("{keep} groups have a reward deviation of at least {}", spreads[g])));
         }
         verdicts
     }
@@ -65,11 +64,10 @@ impl Filter for RewardSpread {
     }
 }
 
-/// Population standard deviation of the rewards.
+/// Population standard deviation of the rewards; 0 with fewer than two.
 fn spread(group: &Group) -> f64 {
-    let n = group.rollouts.len().max(1) as f64;
-    let mean = group.rollouts.iter().map(|r| r.reward).sum::<f64>() / n;
-    (group.rollouts.iter().map(|r| (r.reward - mean).powi(2)).sum::<f64>() / n).sqrt()
+    let rewards: Vec<f64> = group.rollouts.iter().map(|r| r.reward).collect();
+    deviation(&rewards, 0).unwrap_or(0.0)
 }
 
 #[cfg(test)]
@@ -88,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn the_least_spread_quarter_leaves() {
+    fn least_spread_quarter_leaves() {
         // Deviations 0.5, 0, 1 and √2/3.
         let groups = [group(&[0.0, 1.0]), group(&[7.0, 7.0]), group(&[0.0, 2.0]), group(&[0.0, 0.0, 1.0])];
         assert_eq!(kept(0.75, &groups), [true, false, true, true]);
@@ -102,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn of_equal_groups_the_earlier_stay_and_emptied_ones_do_not_count() {
+    fn earlier_groups_stay_among_equals_and_empty_ones_do_not_count() {
         let equal = || group(&[0.0, 1.0]);
         assert_eq!(kept(0.5, &[equal(), equal(), equal(), equal()]), [true, true, false, false]);
         let groups = [group(&[]), equal(), group(&[]), group(&[3.0, 3.0])];
@@ -113,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn counts_are_rounded_up_without_the_noise_of_the_last_bit() {
+    fn counts_are_rounded_up_without_rounding_errors() {
         for n in 1..=40 {
             let groups: Vec<Group> = (0..n).map(|i| group(&[0.0, f64::from(i)])).collect();
             for tenths in 1..=10 {
@@ -124,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn no_share_and_more_than_all_are_refused() {
+    fn shares_outside_zero_to_one_are_rejected() {
         for share in [0.0, -1.0, 1.1, f64::NAN] {
             assert!(!RewardSpread { share }.check().is_empty());
         }

@@ -1,7 +1,6 @@
-//! Keeps trajectories with a void turn out of the update.
-//!
-//! Why so: a turn with neither a complete tool call nor a final answer is where multi-turn training diverges: its tokens are very
-//! unlikely and its gradients large (SimpleTIR, 2509.02479). Refuses: nothing.
+//! `void_turn`: keeps trajectories with a void turn out of the update. A turn with neither a complete tool call nor a
+//! final answer is where multi-turn training diverges: its tokens are very unlikely and its gradients large (SimpleTIR,
+//! 2509.02479).
 
 use super::{Objection, each};
 use crate::batch::{Group, TurnSummary};
@@ -14,15 +13,15 @@ use trainyard_api::PartOptions;
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct VoidTurn {
-    /// `mask` keeps the rollout in the baseline; `drop` takes it out of the group.
+    /// `mask` keeps the rollout in the baseline; `drop` removes it from the group.
     pub action: Objection,
 }
 
 impl PartOptions for VoidTurn {
     const KIND: &'static str = "void_turn";
-    const SUMMARY: &'static str = "no trajectory with a void turn reaches the update";
-    const DOC: &'static str =
-        "A turn is void when it holds neither a complete tool call nor a final answer. Source: 2509.02479.";
+    const SUMMARY: &'static str = "keeps trajectories with a void turn out of the update";
+    const DOC: &'static str = "Masks or drops a rollout with a void turn, one with neither a complete tool call nor a\n\
+        final answer. In environments with a user, words to the user are not void. Source: 2509.02479.";
 }
 
 impl Part for VoidTurn {}
@@ -45,13 +44,13 @@ mod tests {
     use crate::batch::Rollout;
 
     #[test]
-    fn words_that_a_user_replied_to_are_no_void_turn() {
+    fn words_to_a_user_are_not_a_void_turn() {
         let said = TurnSummary { spoken: true, ..TurnSummary::default() };
         assert!(!said.is_void() && TurnSummary::default().is_void());
     }
 
     #[test]
-    fn a_void_turn_masks_the_whole_rollout() {
+    fn void_turn_masks_the_whole_rollout() {
         let call = TurnSummary { calls: 1, ..TurnSummary::default() };
         let answer = TurnSummary { answered: true, ..TurnSummary::default() };
         let rollout = |turns: Vec<TurnSummary>| Rollout { mask: vec![true; 5], turns, ..Rollout::default() };

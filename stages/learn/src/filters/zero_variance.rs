@@ -1,7 +1,5 @@
-//! Drops groups whose rewards are all equal: their group advantage is zero, so they only dilute the batch.
-//!
-//! Why so: dynamic sampling (DAPO, 2503.14476) keeps the number of informative groups constant by drawing again. Refuses: groups
-//! of one, which have no variance by construction (they are dropped too).
+//! `zero_variance`: drops groups whose rewards are all equal. Their group advantage is zero, so they only dilute the
+//! batch; drawing again keeps the number of informative groups constant (dynamic sampling, DAPO, 2503.14476).
 
 use crate::batch::Group;
 use crate::part::{Filter, Needs, Part, Verdict};
@@ -14,7 +12,7 @@ use trainyard_core::OptionProblem;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct ZeroVariance {
-    /// Rewards that differ by no more than this are equal.
+    /// Rewards that differ by at most this count as equal.
     #[schemars(range(min = 0))]
     pub epsilon: f64,
 }
@@ -28,7 +26,8 @@ impl Default for ZeroVariance {
 impl PartOptions for ZeroVariance {
     const KIND: &'static str = "zero_variance";
     const SUMMARY: &'static str = "drop groups whose rewards are all equal";
-    const DOC: &'static str = "A group leaves when max(r) − min(r) ≤ epsilon. With `resample` the loop draws other problems in its place. Source: 2503.14476.";
+    const DOC: &'static str = "Drops a group if max(r) − min(r) ≤ epsilon, so groups of one always. With\n\
+        `resample` the loop draws other problems in its place. Source: 2503.14476.";
     fn check(&self) -> Vec<OptionProblem> {
         OptionProblem::outside("/epsilon", self.epsilon, 0.0..).into_iter().collect()
     }
@@ -54,7 +53,7 @@ impl ZeroVariance {
         if most - least > self.epsilon {
             Verdict::Keep
         } else {
-            Verdict::Drop(format!("all rewards of the group are {most}"))
+            Verdict::Drop(format!("all rewards in the group are {most}"))
         }
     }
 }
@@ -65,7 +64,7 @@ mod tests {
     use crate::batch::Rollout;
 
     #[test]
-    fn equal_rewards_leave() {
+    fn groups_with_equal_rewards_leave() {
         let group = |rewards: &[f64]| Group {
             rollouts: rewards.iter().map(|&reward| Rollout { reward, ..Rollout::default() }).collect(),
             ..Group::default()

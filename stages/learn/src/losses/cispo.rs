@@ -1,7 +1,5 @@
-//! CISPO: the importance weight is clipped, the gradient of no token is.
-//!
-//! Why so: clipping the loss silences rare but decisive tokens after their first update; clipping the weight of a REINFORCE term keeps
-//! all of them learning (MiniMax-M1, 2506.13585). Refuses: a gradient through the weight.
+//! `cispo`: REINFORCE with a clipped importance weight. Clipping the loss silences rare but decisive tokens after their
+//! first update; clipping the weight instead keeps all tokens learning (MiniMax-M1, 2506.13585).
 
 use super::{RatioSums, ratio};
 use crate::batch::TokenBatch;
@@ -15,10 +13,10 @@ use trainyard_core::OptionProblem;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Cispo {
-    /// The weight is held above 1 − clip_low.
+    /// The weight is at least 1 − clip_low.
     #[schemars(range(min = 0, max = 1))]
     pub clip_low: f64,
-    /// The weight is held below 1 + clip_high.
+    /// The weight is at most 1 + clip_high.
     #[schemars(range(min = 0))]
     pub clip_high: f64,
 }
@@ -32,9 +30,10 @@ impl Default for Cispo {
 impl PartOptions for Cispo {
     const KIND: &'static str = "cispo";
     const SUMMARY: &'static str = "REINFORCE with a clipped importance weight (CISPO)";
-    const DOC: &'static str = "Token loss = −w·A·logπ with w = clip(ρ, 1−clip_low, 1+clip_high) held constant, ρ = exp(logπ − logπ_old), log-ratio clamped\n\
-        to ±20; its gradient is −w·A for every token. Times the importance weight, if any. Source: 2506.13585.\n\
-        Metrics: clip_fraction (tokens whose weight was clipped), kl (k3 estimate), ratio.";
+    const DOC: &'static str = "Token loss = −w·A·logπ with w = clip(ρ, 1−clip_low, 1+clip_high) held constant\n\
+        and ρ = exp(logπ − logπ_old), log-ratio clamped to ±20. The gradient of every token is −w·A.\n\
+        Multiplied by the importance weight of a correction, if any. Source: 2506.13585. Metrics: clip_fraction\n\
+        (tokens with a clipped weight), kl (k3 estimate), ratio.";
     fn check(&self) -> Vec<OptionProblem> {
         super::bounds(self.clip_low, self.clip_high)
     }
@@ -65,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_clipped_token_still_learns() {
+    fn clipped_tokens_still_learn() {
         let one = |ratio: f64, advantage: f64| {
             let b = TokenBatch {
                 mask: vec![vec![true]],
@@ -82,7 +81,7 @@ mod tests {
             for advantage in [2.0, -2.0] {
                 let (gradient, slope) = one(ratio, advantage);
                 assert!((gradient + 0.5 * weight * advantage).abs() < 1e-12);
-                assert!((gradient - slope).abs() < 1e-12, "the loss is its gradient times logπ");
+                assert!((gradient - slope).abs() < 1e-12, "the loss equals the gradient times logπ");
             }
         }
     }

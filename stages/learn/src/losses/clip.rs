@@ -1,7 +1,5 @@
-//! The clipped policy-gradient loss of PPO, with separate bounds (clip-higher) and the optional dual clip.
-//!
-//! Why so: bounds of its own on each side keep exploration alive (DAPO, 2503.14476); the dual bound limits what one very unlikely
-//! bad token can do. Refuses: a gradient beyond the bounds; exactly at a bound it passes, as in the golden vectors.
+//! `clip`: PPO's clipped policy-gradient loss with separate bounds (clip-higher) and optional dual clip. Exactly at a
+//! bound the gradient passes, as in the golden vectors.
 
 use super::{RatioSums, ratio};
 use crate::batch::TokenBatch;
@@ -15,13 +13,13 @@ use trainyard_core::{OptionProblem, above};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Clip {
-    /// The ratio is held above 1 − clip_low.
+    /// The ratio is at least 1 − clip_low.
     #[schemars(range(min = 0, max = 1))]
     pub clip_low: f64,
-    /// The ratio is held below 1 + clip_high.
+    /// The ratio is at most 1 + clip_high.
     #[schemars(range(min = 0))]
     pub clip_high: f64,
-    /// Dual clip: for negative advantages the loss is at most −c·A. Must be above 1; null = off.
+    /// Dual clip: with a negative advantage the loss is at most −c·A. Above 1; null = off.
     pub dual_clip: Option<f64>,
 }
 
@@ -34,10 +32,13 @@ impl Default for Clip {
 impl PartOptions for Clip {
     const KIND: &'static str = "clip";
     const SUMMARY: &'static str = "PPO's clipped ratio, with clip-higher and optional dual clip";
-    const DOC: &'static str = "ρ = exp(logπ − logπ_old), log-ratio clamped to ±20. Token loss = max(−ρA, −clip(ρ, 1−clip_low, 1+clip_high)A);\n\
-        with dual_clip c and A < 0: min(that, −cA). Times the importance weight, if any. Sources: 1707.06347; clip-higher 2503.14476;\n\
-        dual clip 1912.09729. Metrics: clip_fraction (tokens whose gradient the clip removed), kl (k3 estimate against the sampling policy), ratio,\n\
-        clip_higher_fraction (tokens that have a gradient only because clip_high is above clip_low).";
+    const DOC: &'static str = "ρ = exp(logπ − logπ_old), log-ratio clamped to ±20. Token loss = max(−ρA,\n\
+        −clip(ρ, 1−clip_low, 1+clip_high)A); with dual_clip c and A < 0, min(that, −cA). Multiplied by the\n\
+        importance weight of a correction, if any.\n\n\
+        A larger clip_high keeps exploration alive; the dual clip limits the effect of one very unlikely bad token.\n\
+        Sources: 1707.06347; clip-higher 2503.14476; dual clip 1912.09729. Metrics: clip_fraction (tokens whose\n\
+        gradient the clip removed), kl (k3 estimate against the sampling policy), ratio, clip_higher_fraction (tokens\n\
+        that have a gradient only because clip_high exceeds clip_low).";
     fn check(&self) -> Vec<OptionProblem> {
         let dual_clip = self.dual_clip.and_then(|c| OptionProblem::outside("/dual_clip", c, above(1.0)));
         let dual_clip = dual_clip.map(|p| p.help("use a value above 1; 3 is usual, null turns it off"));
@@ -70,14 +71,14 @@ impl LossTerm for Clip {
 /// One token's loss, unweighted.
 pub(super) struct Token {
     pub(super) loss: f64,
-    /// By the current logprob.
+    /// d loss / d current logprob.
     pub(super) gradient: f64,
-    /// The clip removed its gradient.
+    /// Whether the clip removed the gradient.
     pub(super) clipped: bool,
 }
 
 impl Clip {
-    /// The token has a gradient that bounds of equal width would have taken.
+    /// Whether the token has a gradient that bounds of equal width would have removed.
     fn only_higher(&self, log_ratio: f64, advantage: f64) -> bool {
         let rho = ratio(log_ratio).0;
         advantage > 0.0 && rho > 1.0 + self.clip_low && rho <= 1.0 + self.clip_high
@@ -120,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn by_hand() {
+    fn loss_matches_hand_computation() {
         let part = Clip::default();
         let close =
             |(a, b): (f64, f64), (x, y): (f64, f64)| assert!((a - x).abs() < 1e-12 && (b - y).abs() < 1e-12, "{a} {b}");

@@ -1,8 +1,7 @@
-//! The clipped loss whose upper bound keeps a gradient: AEPO's entropy-balanced clip.
+//! `clip_balanced` (AEPO's entropy-balanced clip): like `clip`, but tokens above the upper bound keep a gradient.
 //!
-//! Why so: right tokens that were unlikely, often the first after a tool result, leave the upper bound after one update and learn no
-//! more; here they go on with the gradient that they had at the bound (2510.14545). Refuses: to change what lies below the lower bound;
-//! exactly at a bound the plain gradient passes.
+//! Right but unlikely tokens, often the first after a tool result, cross the upper bound after one update and would
+//! learn no more; here they keep the gradient they had at the bound (2510.14545).
 
 use super::{Clip, RatioSums, ratio};
 use crate::batch::TokenBatch;
@@ -16,10 +15,10 @@ use trainyard_core::OptionProblem;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct ClipBalanced {
-    /// The ratio is held above 1 − clip_low.
+    /// The ratio is at least 1 − clip_low.
     #[schemars(range(min = 0, max = 1))]
     pub clip_low: f64,
-    /// The ratio is held below 1 + clip_high; its gradient there is scaled, not removed.
+    /// The ratio is at most 1 + clip_high; the gradient there is scaled, not removed.
     #[schemars(range(min = 0))]
     pub clip_high: f64,
 }
@@ -33,10 +32,11 @@ impl Default for ClipBalanced {
 impl PartOptions for ClipBalanced {
     const KIND: &'static str = "clip_balanced";
     const SUMMARY: &'static str = "clipped ratio whose upper bound keeps a scaled gradient (AEPO)";
-    const DOC: &'static str = "The loss of `clip`; its gradient too, but for ρ > 1 + clip_high and A > 0, where the term is ρ/sg(ρ)·(1 + clip_high)·A (sg =\n\
-        constant in the gradient): the value is the held one, the gradient by the logprob −(1 + clip_high)·A instead of 0. Times the\n\
-        importance weight, if any. Source: 2510.14545. Metrics: clip_fraction (tokens whose gradient the lower bound removed), kl (k3\n\
-        estimate), ratio, rescued (tokens that `clip` would have silenced at the upper bound).";
+    const DOC: &'static str = "Loss and gradient of `clip`, except where ρ > 1 + clip_high and A > 0. There the term\n\
+        is ρ/sg(ρ)·(1 + clip_high)·A (sg = constant in the gradient): the value is the clipped one, and the\n\
+        gradient by the logprob is −(1 + clip_high)·A instead of 0. Multiplied by the importance weight of a\n\
+        correction, if any. Source: 2510.14545. Metrics: clip_fraction (tokens whose gradient the lower bound\n\
+        removed), kl (k3 estimate), ratio, rescued (tokens that `clip` would have silenced at the upper bound).";
     fn check(&self) -> Vec<OptionProblem> {
         super::bounds(self.clip_low, self.clip_high)
     }
@@ -54,7 +54,8 @@ impl LossTerm for ClipBalanced {
             let log_ratio = b.logprobs[i][t] - b.old_logprobs[i][t];
             let advantage = b.advantages[i][t];
             let mut token = clip.token(log_ratio, advantage);
-            // With a positive advantage only the upper bound clips, and the held loss is the slope of ρ/sg(ρ) at ρ.
+            // With a positive advantage only the upper bound clips; the slope of ρ/sg(ρ)·held at ρ is the held
+            // loss.
             if token.clipped && advantage > 0.0 {
                 token.gradient = token.loss;
                 token.clipped = false;
@@ -90,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn by_hand() {
+    fn loss_matches_hand_computation() {
         for (ratio, advantage, loss, gradient, rescued) in [
             (1.0, 2.0, -2.0, -2.0, 0.0),
             (1.5, 2.0, -2.56, -2.56, 1.0),
@@ -110,9 +111,9 @@ mod tests {
         assert_eq!(one(1.5, 2.0).sums[0], ("clip_fraction", 0.0));
     }
 
-    /// Rescued tokens learn as under `cispo`, all others as under `clip`; the loss is that of `clip` everywhere.
+    /// Rescued tokens learn as in `cispo`, all others as in `clip`; the loss is always that of `clip`.
     #[test]
-    fn it_is_clip_and_cispo_above_the_upper_bound() {
+    fn equals_clip_and_cispo_above_the_upper_bound() {
         let mut rescued = 0.0;
         for seed in 0..8 {
             let b = batch(seed);
@@ -126,11 +127,11 @@ mod tests {
             }
             rescued += term.sums[3].1;
         }
-        assert!(rescued > 0.0, "some tokens were beyond the bound");
+        assert!(rescued > 0.0, "some tokens must be above the bound");
     }
 
     #[test]
-    fn where_nothing_is_rescued_gradients_are_finite_differences() {
+    fn gradients_are_finite_differences_where_nothing_is_rescued() {
         let mut b = batch(11);
         b.advantages.iter_mut().flatten().for_each(|a| *a = -a.abs());
         assert_gradients(&ClipBalanced::default(), &b);

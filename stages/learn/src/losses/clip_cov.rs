@@ -1,8 +1,8 @@
-//! Clip-Cov: the clipped loss, silent on a few tokens whose logprob and advantage rise together.
+//! `clip_cov` (Clip-Cov): the clipped loss without a few tokens whose logprob and advantage rise together.
 //!
-//! Why so: a policy loses entropy through the tokens where a high probability meets a high advantage; taking a small random share of
-//! them out of the gradient keeps it exploring (2505.22617). The choice is a function of the minibatch's seed and the token's place, so
-//! micro-batches do not change it. Refuses: bands without inside; tokens that the clip has silenced already are never chosen.
+//! A policy loses entropy through tokens where a high probability meets a high advantage; removing a small random share
+//! of them keeps it exploring (2505.22617). The choice depends on the minibatch's seed and the token's position, so
+//! micro-batches do not change it.
 
 use super::{Clip, RatioSums, covariances, ratio, share_of};
 use crate::batch::TokenBatch;
@@ -17,18 +17,18 @@ use trainyard_core::{Chance, OptionProblem};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct ClipCov {
-    /// The ratio is held above 1 − clip_low.
+    /// The ratio is at least 1 − clip_low.
     #[schemars(range(min = 0, max = 1))]
     pub clip_low: f64,
-    /// The ratio is held below 1 + clip_high.
+    /// The ratio is at most 1 + clip_high.
     #[schemars(range(min = 0))]
     pub clip_high: f64,
-    /// Tokens that are silenced, as a share of all tokens in the loss of a minibatch; 0 = none, anything above = at least one.
+    /// Share of the minibatch's tokens in the loss that is silenced; 0 = none, anything above = at least one token.
     #[schemars(range(min = 0, max = 1))]
     pub share: f64,
-    /// Only tokens of a covariance above this are candidates.
+    /// Only tokens with a covariance above this are candidates.
     pub low: f64,
-    /// Only tokens of a covariance below this are candidates.
+    /// Only tokens with a covariance below this are candidates.
     pub high: f64,
 }
 
@@ -41,11 +41,12 @@ impl Default for ClipCov {
 impl PartOptions for ClipCov {
     const KIND: &'static str = "clip_cov";
     const SUMMARY: &'static str = "clipped ratio without a few tokens of high covariance (Clip-Cov)";
-    const DOC: &'static str = "The loss of `clip`, but 0 (loss and gradient) on max(⌊share·N⌋, 1) of the minibatch's N tokens, drawn at random among those\n\
-        that the clip leaves a gradient and whose covariance (A − mean A)·(logπ − mean logπ) lies between `low` and `high`; means over the\n\
-        N tokens, logπ current. Fewer candidates: all of them. Sources: 2505.22617 (share 2e-4, band 1..5); SPEAR, 2509.22601 (share 0.02,\n\
-        band 1..40). Metrics: clip_fraction (tokens whose gradient the clip removed), kl (k3 estimate), ratio, clip_cov_fraction (tokens\n\
-        silenced).";
+    const DOC: &'static str = "The loss of `clip`, but loss and gradient are 0 on max(⌊share·N⌋, 1) of the\n\
+        minibatch's N tokens. These are drawn at random among the tokens that the clip leaves a gradient and whose\n\
+        covariance (A − mean A)·(logπ − mean logπ) lies strictly between `low` and `high`; means are over the\n\
+        N tokens, logπ is current. With fewer candidates, all of them are silenced. Sources: 2505.22617 (share 2e-4,\n\
+        band 1..5); SPEAR, 2509.22601 (share 0.02, band 1..40). Metrics: clip_fraction (tokens whose gradient the\n\
+        clip removed), kl (k3 estimate), ratio, clip_cov_fraction (tokens silenced).";
     fn check(&self) -> Vec<OptionProblem> {
         let mut problems = super::bounds(self.clip_low, self.clip_high);
         problems.extend(OptionProblem::outside("/share", self.share, 0.0..=1.0));
@@ -83,7 +84,7 @@ impl LossTerm for ClipCov {
 }
 
 impl ClipCov {
-    /// Places whose tokens are silenced.
+    /// Positions of the silenced tokens.
     fn silenced(&self, b: &TokenBatch, clip: &Clip) -> BTreeSet<(usize, usize)> {
         let covariances = covariances(b);
         let count = share_of(self.share, covariances.len());
@@ -107,7 +108,7 @@ mod tests {
     use crate::aggregate::Aggregate;
     use crate::losses::differences::{assert_gradients, batch};
 
-    /// Eight tokens on the policy, all of covariance (±1)·(±1) = 1.
+    /// Eight tokens on the policy, all with covariance (±1)·(±1) = 1.
     fn even(seed: u64) -> TokenBatch {
         let mask = vec![vec![true; 4]; 2];
         let logprobs = vec![vec![-1.0; 4], vec![-3.0; 4]];
@@ -126,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn a_share_of_the_band_is_silent_and_the_rest_is_the_clipped_loss() {
+    fn share_of_the_band_is_silent_and_the_rest_is_clip() {
         let part = ClipCov { share: 0.25, low: 0.5, high: 2.0, ..ClipCov::default() };
         let (b, plain) = (even(3), Clip::default().value(&even(3)));
         let term = part.value(&b);
@@ -135,26 +136,26 @@ mod tests {
         for (have, want) in term.d_logprobs.iter().flatten().zip(plain.d_logprobs.iter().flatten()) {
             assert!(*have == 0.0 || have == want);
         }
-        // Each token's loss is −A/8 at ratio 1; what is missing is that of the silenced ones.
+        // Each token's loss is −A/8 at ratio 1; only that of the silenced ones is missing.
         let missing: f64 = silent(&term).iter().map(|n| if *n < 4 { -0.125 } else { 0.125 }).sum();
         assert!((plain.loss - term.loss - missing).abs() < 1e-12);
     }
 
     #[test]
-    fn the_choice_is_drawn_anew_with_every_seed_and_never_outside_the_band() {
+    fn choice_depends_on_the_seed_and_stays_in_the_band() {
         let part = ClipCov { share: 0.1, low: 0.5, high: 2.0, ..ClipCov::default() };
         let chosen: BTreeSet<Vec<usize>> = (0..200).map(|seed| silent(&part.value(&even(seed)))).collect();
-        assert!(chosen.iter().all(|c| c.len() == 1), "at least one, though a tenth of eight is less");
-        assert_eq!(chosen.len(), 8, "every candidate has its turn");
+        assert!(chosen.iter().all(|c| c.len() == 1), "at least one, although a tenth of eight is less");
+        assert_eq!(chosen.len(), 8, "every candidate is chosen sometimes");
         assert_eq!(part.value(&even(5)), part.value(&even(5)));
         for band in [(1.0, 2.0), (0.0, 1.0)] {
             let term = ClipCov { share: 1.0, low: band.0, high: band.1, ..ClipCov::default() }.value(&even(1));
-            assert_eq!(silent(&term), Vec::<usize>::new(), "the bounds are outside");
+            assert_eq!(silent(&term), Vec::<usize>::new(), "the bounds are exclusive");
         }
     }
 
     #[test]
-    fn clipped_tokens_are_no_candidates() {
+    fn clipped_tokens_are_not_candidates() {
         let mut b = even(1);
         for row in &mut b.old_logprobs {
             row[0] -= if row[0] == -1.0 { 1.0 } else { -1.0 };
@@ -165,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn share_zero_is_the_clipped_loss() {
+    fn share_zero_equals_clip() {
         for seed in 0..5 {
             let (plain, term) =
                 (Clip::default().value(&batch(seed)), ClipCov { share: 0.0, ..ClipCov::default() }.value(&batch(seed)));

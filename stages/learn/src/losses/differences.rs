@@ -1,11 +1,11 @@
-//! The test that every loss term must pass: its gradients are its finite differences, masked tokens move nothing.
+//! The test for every loss term: gradients equal finite differences, and masked tokens have none.
 
 use crate::aggregate::Aggregate;
 use crate::batch::{Grid, TokenBatch};
 use crate::part::LossTerm;
 use trainyard_core::Chance;
 
-/// Three sequences of unequal length with holes in the mask, all lists filled.
+/// Three sequences of unequal length with gaps in the mask and all lists filled.
 pub fn batch(seed: u64) -> TokenBatch {
     let mut d = Chance::new(seed).at("finite differences", &[]);
     let mask: Vec<Vec<bool>> = [4usize, 6, 3].iter().map(|n| (0..*n).map(|t| t != 1).collect()).collect();

@@ -1,8 +1,7 @@
-//! DPO on pairs of rollouts of one problem: the better one against the worse one.
+//! `dpo`: DPO on pairs of rollouts of one problem.
 //!
-//! Why so: rewards within a group order its rollouts, so the policy's own samples are preference pairs without a judge; done every few
-//! steps between policy-gradient steps this is the self-critic phase of Tool-Star (2505.16410), with the loss of 2305.18290. Refuses:
-//! pairs of equal reward, and rollouts without a token in the loss.
+//! Rewards order the rollouts of a group, so the policy's own samples are preference pairs without a judge. Run every
+//! few steps between policy-gradient steps, this is the self-critic phase of Tool-Star (2505.16410).
 
 use crate::batch::{Batch, TokenBatch};
 use crate::part::{LossTerm, Needs, Part, Progress, Scope, Term};
@@ -12,14 +11,14 @@ use std::collections::BTreeMap;
 use trainyard_api::PartOptions;
 use trainyard_core::{OptionProblem, above};
 
-/// Which rollouts of a group are compared.
+/// Which rollouts of a group form pairs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Pairs {
-    /// The best against the worst; of equal ones the first in the minibatch.
+    /// The best and the worst; the first in the minibatch among equals.
     #[default]
     Extremes,
-    /// Every two whose rewards differ.
+    /// Every two with different rewards.
     All,
 }
 
@@ -30,15 +29,15 @@ pub struct Dpo {
     /// Multiplies the loss.
     #[schemars(range(min = 0))]
     pub weight: f64,
-    /// How closely the policy is held to the reference.
+    /// How strongly the policy is held to the reference.
     #[schemars(extend("exclusiveMinimum" = 0))]
     pub beta: f64,
-    /// `extremes` or `all`.
+    /// Which rollouts of a group form pairs: `extremes` or `all`.
     pub pairs: Pairs,
-    /// Acts in every n-th step only, the n-th being the first; 1 = in all.
+    /// Acts only in every n-th step, first in the n-th; 1 = in every step.
     #[schemars(range(min = 1))]
     pub every: u64,
-    /// This step is an n-th one.
+    /// Whether the current step is an n-th one.
     #[serde(skip)]
     due: bool,
 }
@@ -51,14 +50,16 @@ impl Default for Dpo {
 
 impl PartOptions for Dpo {
     const KIND: &'static str = "dpo";
-    const SUMMARY: &'static str = "better against worse rollouts of a group (DPO, self-critic phase)";
-    const DOC: &'static str = "Loss = weight·mean over pairs of −log σ(beta·(S_b − S_w)), S = Σ_t (logπ − logπ_ref) over the tokens in the loss, b the\n\
-        better and w the worse rollout of one group by reward. It has a scale of its own: neither the aggregation nor importance weights\n\
-        apply, and the mean is over the pairs of the minibatch. With `every: n` it acts in steps n−1, 2n−1, … (counted from 0), elsewhere\n\
-        loss and gradient are 0; a step that was never announced counts as elsewhere unless n is 1. Needs groups and the reference, the\n\
-        weights this stage began with. Sources: 2305.18290; pairs by reward in a group and interleaving: Tool-Star, 2505.16410.\n\
-        Metrics, means over minibatches weighted by their tokens: dpo_pairs (pairs of a minibatch) and, in steps with pairs, dpo_accuracy\n\
-        (share of them that the policy, against the reference, has in the right order; a minibatch without pairs counts as 0).";
+    const SUMMARY: &'static str = "better versus worse rollouts of a group (DPO, self-critic phase)";
+    const DOC: &'static str = "Loss = weight·mean over pairs of −log σ(beta·(S_b − S_w)), with S = Σ_t (logπ\n\
+        − logπ_ref) over the tokens in the loss; b is the better and w the worse rollout of one group by reward.\n\
+        Neither the aggregation nor importance weights apply: the mean is over the pairs of the minibatch. With\n\
+        `every: n` it acts in steps n−1, 2n−1, … (counted from 0); in other steps loss and gradient are 0.\n\
+        Pairs of equal reward and rollouts without a token in the loss do not count.\n\n\
+        Needs groups and the reference, which is the model this stage started from. Sources: 2305.18290; pairs by\n\
+        reward within a group, and interleaving: Tool-Star, 2505.16410. Metrics, as means over minibatches weighted\n\
+        by their tokens: dpo_pairs (pairs per minibatch) and, in steps with pairs, dpo_accuracy (share of pairs that\n\
+        the policy, relative to the reference, orders correctly; a minibatch without pairs counts as 0).";
     fn check(&self) -> Vec<OptionProblem> {
         [
             OptionProblem::outside("/weight", self.weight, 0.0..),
@@ -89,7 +90,7 @@ impl LossTerm for Dpo {
         for (i, t) in b.places() {
             gains[i] += b.logprobs[i][t] - reference[i][t];
         }
-        // d loss / d gain of each sequence; every token of it has that gradient.
+        // d loss / d gain per sequence, which is also the gradient of each of its tokens.
         let mut slopes = vec![0.0; b.mask.len()];
         let share = self.weight / pairs.len().max(1) as f64;
         let mut ordered = 0.0;
@@ -104,7 +105,7 @@ impl LossTerm for Dpo {
         for (i, t) in b.places() {
             term.d_logprobs[i][t] = slopes[i];
         }
-        // The loop divides sums by tokens; so these become means over minibatches.
+        // The loop divides sums by tokens, which turns these into means over minibatches.
         let tokens = b.places().count() as f64;
         term.sums.push(("dpo_pairs", pairs.len() as f64 * tokens));
         if !pairs.is_empty() {
@@ -118,7 +119,7 @@ impl LossTerm for Dpo {
 }
 
 impl Dpo {
-    /// (better, worse) by place in the minibatch, group by group.
+    /// (better, worse) as indexes in the minibatch, group by group.
     fn pairs_of(&self, b: &TokenBatch) -> Vec<(usize, usize)> {
         let mut groups: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
         for (i, _) in b.mask.iter().enumerate().filter(|(_, mask)| mask.contains(&true)) {

@@ -1,7 +1,7 @@
 use super::*;
 use crate::losses::differences::{assert_gradients, batch};
 
-/// One-token sequences with the given logprobs under a reference of −1 everywhere.
+/// One-token sequences with these logprobs; the reference is −1 everywhere.
 fn tokens(logprobs: &[f64], groups: &[usize], rewards: &[f64]) -> TokenBatch {
     let n = logprobs.len();
     TokenBatch {
@@ -16,7 +16,7 @@ fn tokens(logprobs: &[f64], groups: &[usize], rewards: &[f64]) -> TokenBatch {
 }
 
 #[test]
-fn by_hand() {
+fn loss_matches_hand_computation() {
     // Gains 0.5 and −0.5, beta 2: margin 2.
     let b = tokens(&[-0.5, -1.5], &[7, 7], &[1.0, 0.0]);
     let part = Dpo { beta: 2.0, weight: 3.0, ..Dpo::default() };
@@ -32,22 +32,22 @@ fn by_hand() {
 }
 
 #[test]
-fn extremes_are_the_first_best_and_the_first_worst_of_every_group() {
+fn extremes_are_the_first_best_and_first_worst() {
     let b = tokens(&[-1.0; 7], &[0, 0, 1, 0, 1, 0, 2], &[0.5, 1.0, 2.0, 1.0, 2.0, 0.5, 9.0]);
-    assert_eq!(Dpo::default().pairs_of(&b), [(1, 0)], "group 1 has no gap, group 2 no second");
+    assert_eq!(Dpo::default().pairs_of(&b), [(1, 0)], "group 1 has equal rewards, group 2 a single rollout");
     let all = Dpo { pairs: Pairs::All, ..Dpo::default() };
     assert_eq!(all.pairs_of(&b), [(1, 0), (1, 5), (3, 0), (3, 5)]);
 }
 
 #[test]
-fn rollouts_without_tokens_in_the_loss_are_no_partners() {
+fn rollouts_without_tokens_in_the_loss_form_no_pairs() {
     let mut b = tokens(&[-1.0; 3], &[0, 0, 0], &[1.0, 0.5, 0.0]);
     b.mask[2] = vec![false];
     assert_eq!(Dpo::default().pairs_of(&b), [(0, 1)]);
 }
 
 #[test]
-fn at_the_reference_the_loss_is_log_two_and_without_pairs_nothing() {
+fn loss_is_log_two_at_the_reference_and_zero_without_pairs() {
     let at = |rewards: &[f64]| Dpo::default().value(&tokens(&[-1.0, -1.0], &[0, 0], rewards));
     assert!((at(&[1.0, 0.0]).loss - 2f64.ln()).abs() < 1e-12);
     let none = at(&[1.0, 1.0]);
@@ -55,10 +55,10 @@ fn at_the_reference_the_loss_is_log_two_and_without_pairs_nothing() {
 }
 
 #[test]
-fn it_acts_in_every_nth_step() {
+fn acts_in_every_nth_step() {
     let b = tokens(&[-0.5, -1.5], &[0, 0], &[1.0, 0.0]);
     let mut part = Dpo { every: 3, ..Dpo::default() };
-    assert_eq!(part.value(&b).loss, 0.0, "no step was announced");
+    assert_eq!(part.value(&b).loss, 0.0, "no step has begun");
     let acts: Vec<bool> = (0..7)
         .map(|step| {
             part.begin(&Batch::default(), Progress { step, steps: 7 });
@@ -81,7 +81,7 @@ fn gradients_are_finite_differences() {
 }
 
 #[test]
-fn a_hopeless_pair_stays_finite() {
+fn extreme_pairs_stay_finite() {
     let term = Dpo { beta: 10.0, ..Dpo::default() }.value(&tokens(&[-900.0, -0.5], &[0, 0], &[1.0, 0.0]));
     assert!((term.loss - 8995.0).abs() < 1e-9 && (term.d_logprobs[0][0] + 10.0).abs() < 1e-12);
 }

@@ -1,7 +1,4 @@
-//! Entropy bonus: a reward for staying undecided.
-//!
-//! Why so: small policies collapse early; the bonus is the oldest remedy. Refuses: negative weights (a penalty on entropy would be
-//! another method and should say so).
+//! `entropy`: a bonus on the entropy of the policy, against early collapse.
 
 use crate::batch::TokenBatch;
 use crate::part::{LossTerm, Needs, Part, Term};
@@ -14,7 +11,7 @@ use trainyard_core::OptionProblem;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Entropy {
-    /// Multiplies the bonus.
+    /// Weight of the bonus.
     #[schemars(range(min = 0))]
     pub weight: f64,
 }
@@ -28,7 +25,8 @@ impl Default for Entropy {
 impl PartOptions for Entropy {
     const KIND: &'static str = "entropy";
     const SUMMARY: &'static str = "bonus on the entropy of the current policy";
-    const DOC: &'static str = "Token loss = −weight·H(π) in nats, H of the current policy at the token's place, under the sampling temperature.";
+    const DOC: &'static str = "Token loss = −weight·H(π) in nats, with H the entropy of the current policy at the\n\
+        token's position, under the sampling temperature.";
     fn check(&self) -> Vec<OptionProblem> {
         OptionProblem::outside("/weight", self.weight, 0.0..).into_iter().collect()
     }
@@ -66,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn more_entropy_is_less_loss() {
+    fn more_entropy_means_less_loss() {
         let b = batch(7);
         let mut higher = b.clone();
         higher.entropies.as_mut().unwrap().iter_mut().flatten().for_each(|h| *h += 1.0);

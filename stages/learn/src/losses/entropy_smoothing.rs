@@ -1,9 +1,8 @@
-//! EPO: an entropy bonus whose tokens are held to a band around what the policy's entropy used to be.
+//! `entropy_smoothing` (EPO): an entropy bonus held to a band around the policy's past entropy.
 //!
-//! Why so: over many turns with a reward at the end, entropy swings: it explodes early or collapses late, and a plain bonus feeds the
-//! first. Here the running mean over all past steps, turn by turn, anchors it (2509.22576). The released penalty is a constant per token
-//! outside the band, whose gradient is 0; this is the distance to the band, which is differentiable. Refuses: a band before there is a
-//! past (the first step, or a turn that no episode has reached): such tokens have the bonus only.
+//! Over many turns with a reward at the end, entropy explodes early or collapses late, and a plain bonus feeds the
+//! former. A running mean over all past steps, per turn, anchors it (2509.22576). The released penalty is a constant
+//! per token outside the band and has no gradient; this one is the distance to the band.
 
 use crate::batch::{Batch, TokenBatch};
 use crate::part::{LossTerm, Needs, Part, Progress, Term};
@@ -18,7 +17,7 @@ use trainyard_core::{Error, OptionProblem, Result};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct EntropySmoothing {
-    /// Multiplies the bonus and the penalty.
+    /// Weight of bonus and penalty.
     #[schemars(range(min = 0))]
     pub weight: f64,
     /// Lower end of the band, as a multiple of the running mean.
@@ -27,35 +26,35 @@ pub struct EntropySmoothing {
     /// Upper end of the band, as a multiple of the running mean.
     #[schemars(range(min = 0))]
     pub high: f64,
-    /// Weight of the penalty against the bonus in the first step.
+    /// Weight of the penalty relative to the bonus in the first step.
     #[schemars(range(min = 0))]
     pub beta_start: f64,
-    /// Weight of the penalty against the bonus in the last step. Above the band entropy falls only while it is above 1.
+    /// Weight of the penalty relative to the bonus in the last step. Above 1, entropy above the band falls.
     #[schemars(range(min = 0))]
     pub beta_end: f64,
-    /// Null: the weight goes in a straight line from beta_start to beta_end. A number: the difference to beta_end decays by
-    /// exp(−decay) within half the run.
+    /// Null: the penalty's weight moves linearly from beta_start to beta_end. A number: its difference to beta_end
+    /// decays by exp(−decay) within half the run.
     pub decay: Option<f64>,
     #[serde(skip)]
-    state: State,
+    state: RunningMeans,
 }
 
-/// What later steps depend on.
+/// State that later steps depend on.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-struct State {
+struct RunningMeans {
     /// Turn → mean entropies of past steps.
     turns: BTreeMap<usize, Past>,
-    /// Turn → running mean, as it was before this step.
+    /// Turn → running mean before this step.
     anchors: BTreeMap<usize, f64>,
-    /// The penalty's weight in this step.
+    /// Weight of the penalty in this step.
     beta: f64,
 }
 
-/// The steps in which a turn was sampled.
+/// The past steps in which a turn was sampled.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 struct Past {
     steps: u64,
-    /// Of their mean entropies.
+    /// Sum of per-step mean entropies.
     sum: f64,
 }
 
@@ -68,7 +67,7 @@ impl Default for EntropySmoothing {
             beta_start: 2.0,
             beta_end: 1.0,
             decay: None,
-            state: State::default(),
+            state: RunningMeans::default(),
         }
     }
 }
@@ -76,14 +75,17 @@ impl Default for EntropySmoothing {
 impl PartOptions for EntropySmoothing {
     const KIND: &'static str = "entropy_smoothing";
     const SUMMARY: &'static str = "entropy bonus held to a band around its running mean per turn (EPO)";
-    const DOC: &'static str = "Token loss = −weight·(H − β·P), P = [low·H̄ − H]⁺ + [H − high·H̄]⁺ in nats, H of the current policy at the token's place, H̄ the\n\
-        mean over all past steps of the mean entropy at sampling time of the token's turn (each step counts the same; tokens of\n\
-        demonstrations do not count). No H̄ yet: P = 0. β goes from beta_start in the first step to beta_end in the last, or with `decay`\n\
-        γ: β = beta_end + (beta_start − beta_end)·exp(−γ·k/⌊K/2⌋), k of K steps; published: 1 + exp(−γ·k/⌊K/2⌋), so beta_start 2, beta_end\n\
-        1. The paper's α is in β. The released code gives a constant instead of P, which has no gradient; the paper writes P with one H̄ for\n\
-        all turns, the code and this one have one per turn. Source: 2509.22576 (band 0..2 in the reported runs, weight 0.001). State: the\n\
-        running means. Metrics: outside_band (tokens outside), entropy_lowered (tokens whose entropy the term\n\
-        lowers; a plain bonus lowers none).";
+    const DOC: &'static str = "Token loss = −weight·(H − β·P) with P = [low·H̄ − H]⁺ + [H −\n\
+        high·H̄]⁺ in nats. H is the entropy of the current policy at the token's position; H̄ is the mean, over\n\
+        all past steps with equal weight, of the mean entropy at sampling time of the token's turn, without tokens of\n\
+        demonstrations. Where there is no H̄ yet, P = 0. β moves linearly from beta_start in the first step to\n\
+        beta_end in the last; with `decay` γ it is β = beta_end + (beta_start −\n\
+        beta_end)·exp(−γ·k/⌊K/2⌋) in step k of K. Published: 1 + exp(−γ·k/⌊K/2⌋), that is beta_start\n\
+        2 and beta_end 1.\n\n\
+        The paper's α is part of β. The released code gives a constant instead of P, which has no gradient. The\n\
+        paper writes P with one H̄ for all turns; its code and this part have one per turn. Source: 2509.22576 (band\n\
+        0..2 and weight 0.001 in the reported runs). State: the running means. Metrics: outside_band (tokens outside\n\
+        the band), entropy_lowered (tokens whose entropy the term lowers; a plain bonus lowers none).";
     fn check(&self) -> Vec<OptionProblem> {
         let named = [
             ("/weight", self.weight),
@@ -153,7 +155,7 @@ impl EntropySmoothing {
         };
         self.beta_end + (self.beta_start - self.beta_end) * left
     }
-    /// Distance to the band around a mean, and its derivative.
+    /// The distance to the band around a mean, and its derivative.
     fn outside(&self, entropy: f64, mean: f64) -> (f64, f64) {
         let (low, high) = (self.low * mean, self.high * mean);
         if entropy < low {
@@ -166,7 +168,7 @@ impl EntropySmoothing {
     }
 }
 
-/// Mean entropy, when sampled, of every turn's tokens in the loss, over the whole batch.
+/// Mean entropy at sampling time of each turn's tokens in the loss, over the whole batch.
 fn means(batch: &Batch) -> BTreeMap<usize, f64> {
     let mut sums: BTreeMap<usize, (f64, f64)> = BTreeMap::new();
     for rollout in batch.rollouts() {

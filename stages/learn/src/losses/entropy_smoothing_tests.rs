@@ -3,7 +3,7 @@ use crate::batch::{Group, Rollout, TurnSummary};
 use crate::losses::Entropy;
 use crate::losses::differences::{assert_gradients, batch};
 
-/// One rollout of two turns (tokens 1..3 and 4..6 of seven) with the given entropies.
+/// One rollout with two turns (tokens 1..3 and 4..6 of seven) and these entropies.
 fn rollout(entropies: [f64; 7]) -> Rollout {
     let turn = |first: usize, end: usize| TurnSummary { first, end, ..TurnSummary::default() };
     Rollout {
@@ -22,7 +22,7 @@ fn at(step: u64) -> Progress {
     Progress { step, steps: 5 }
 }
 
-/// A part that has seen two steps: turn 0 at means 1 and 2, turn 1 at 0.5 in the second only.
+/// A part that has seen two steps: turn 0 with means 1 and 2, turn 1 with 0.5 in the second only.
 fn taught(mut part: EntropySmoothing) -> EntropySmoothing {
     let mut short = rollout([9.0, 0.5, 1.5, 9.0, 0.0, 0.0, 9.0]);
     short.turns.truncate(1);
@@ -32,7 +32,7 @@ fn taught(mut part: EntropySmoothing) -> EntropySmoothing {
     part
 }
 
-/// One token at each given entropy, in turn 0, 1 or 2 (which was never seen).
+/// One token per entropy, in turn 0, 1 or 2 (which was never seen).
 fn tokens(entropies: &[f64], turn: usize) -> TokenBatch {
     let n = entropies.len();
     let turns = [vec![(0, n)], vec![(0, 0), (0, n)], vec![(0, 0), (0, 0), (0, n)]];
@@ -47,8 +47,8 @@ fn tokens(entropies: &[f64], turn: usize) -> TokenBatch {
 }
 
 #[test]
-fn bands_by_hand() {
-    // Anchors: 1.5 at turn 0, 0.5 at turn 1; the third step itself does not count yet. β in step 2 of 5 is 3.
+fn bands_match_hand_computation() {
+    // Anchors: 1.5 at turn 0, 0.5 at turn 1; the third step does not count yet. β in step 2 of 5 is 3.
     let part = taught(EntropySmoothing {
         weight: 0.1,
         low: 0.8,
@@ -75,7 +75,7 @@ fn bands_by_hand() {
 }
 
 #[test]
-fn the_first_step_and_an_endless_band_are_the_plain_bonus() {
+fn first_step_and_infinite_band_equal_the_plain_bonus() {
     let mut fresh = EntropySmoothing { weight: 0.3, ..EntropySmoothing::default() };
     fresh.begin(&step(vec![rollout([1.0; 7])]), at(0));
     let wide = taught(EntropySmoothing { weight: 0.3, low: 0.0, high: 1e9, ..EntropySmoothing::default() });
@@ -92,7 +92,7 @@ fn the_first_step_and_an_endless_band_are_the_plain_bonus() {
 }
 
 #[test]
-fn the_penalty_goes_from_start_to_end_in_a_line_or_decays() {
+fn penalty_weight_is_linear_or_decays() {
     let line = EntropySmoothing { beta_start: 1.0, beta_end: 3.0, ..EntropySmoothing::default() };
     let betas: Vec<f64> = (0..5).map(|step| line.beta(at(step))).collect();
     assert_eq!(betas, [1.0, 1.5, 2.0, 2.5, 3.0]);
@@ -118,7 +118,7 @@ fn gradients_are_finite_differences() {
     let part = taught(EntropySmoothing { weight: 0.7, low: 0.4, high: 0.6, ..EntropySmoothing::default() });
     for seed in 0..4 {
         assert_gradients(&part, &batch(seed));
-        assert!(part.value(&batch(seed)).sums[0].1 > 0.0, "some tokens are outside");
+        assert!(part.value(&batch(seed)).sums[0].1 > 0.0, "some tokens must be outside");
     }
 }
 

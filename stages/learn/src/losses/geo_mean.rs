@@ -1,7 +1,5 @@
-//! GMPO: the geometric mean of token-clipped ratios, one value per sequence.
-//!
-//! Why so: a geometric mean is not led by one token of an extreme ratio, so the bounds can be wide (2507.20673). Each token is clipped by
-//! the sign of its own advantage. Refuses: a gradient beyond the bounds; exactly at a bound it passes.
+//! `geo_mean` (GMPO): the geometric mean of token-clipped ratios, one value per sequence. A single extreme ratio does
+//! not dominate a geometric mean, so the bounds can be wide (2507.20673). Exactly at a bound the gradient passes.
 
 use super::RatioSums;
 use crate::aggregate::EPSILON;
@@ -16,10 +14,10 @@ use trainyard_core::OptionProblem;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct GeoMean {
-    /// Log-ratios are held above −clip_low.
+    /// Log-ratios are at least −clip_low.
     #[schemars(range(min = 0))]
     pub clip_low: f64,
-    /// Log-ratios are held below clip_high.
+    /// Log-ratios are at most clip_high.
     #[schemars(range(min = 0))]
     pub clip_high: f64,
 }
@@ -33,10 +31,11 @@ impl Default for GeoMean {
 impl PartOptions for GeoMean {
     const KIND: &'static str = "geo_mean";
     const SUMMARY: &'static str = "geometric mean of clipped token ratios (GMPO)";
-    const DOC: &'static str = "d = logπ − logπ_old; held d = the one of d and clamp(d, −clip_low, clip_high) that is worse for the sign of A.\n\
-        Sequence loss = −Ā·exp(Σ_t held d / (n + 1e-8)), Ā = Σ_t A / (n + 1e-8). Its weight is the sum of its tokens' weights (1/B under\n\
-        `aggregate: sequence_mean_token_mean`). Source: 2507.20673 (bounds ±0.4 on the log-ratio).\n\
-        Metrics: clip_fraction (tokens), kl (k3 estimate per token), ratio (of the sequence).";
+    const DOC: &'static str = "d = logπ − logπ_old per token; held d = whichever of d and clamp(d, −clip_low,\n\
+        clip_high) is worse for the sign of A. Sequence loss = −Ā·exp(Σ_t held d / (n + 1e-8)) with Ā = Σ_t A\n\
+        / (n + 1e-8). Its weight is the sum of its tokens' weights (1/B with `aggregate: sequence_mean_token_mean`).\n\
+        Source: 2507.20673 (bounds ±0.4 on the log-ratio). Metrics: clip_fraction (tokens), kl (k3 estimate per\n\
+        token), ratio (of the sequence).";
     fn check(&self) -> Vec<OptionProblem> {
         let bounds = [("/clip_low", self.clip_low), ("/clip_high", self.clip_high)];
         bounds.into_iter().filter_map(|(at, bound)| OptionProblem::outside(at, bound, 0.0..)).collect()
@@ -98,7 +97,7 @@ mod tests {
     use crate::losses::differences::{assert_gradients, batch};
 
     #[test]
-    fn by_hand() {
+    fn loss_matches_hand_computation() {
         let b = TokenBatch {
             mask: vec![vec![true, true]],
             logprobs: vec![vec![1.0, -0.2]],
@@ -107,7 +106,7 @@ mod tests {
             weights: vec![vec![0.5, 0.5]],
             ..TokenBatch::default()
         };
-        // The first token is held at 0.4: exp((0.4 − 0.2) / 2).
+        // The first token is clipped to 0.4: exp((0.4 − 0.2) / 2).
         let term = GeoMean::default().value(&b);
         assert!((term.loss + 2.0 * 0.1f64.exp()).abs() < 1e-7);
         assert_eq!(term.d_logprobs[0][0], 0.0);

@@ -1,8 +1,6 @@
-//! GSPO: the clipped loss with one ratio per sequence.
-//!
-//! Why so: rewards are given to sequences, so the ratio is the sequence's, normalized by its length (2507.18071). Each token keeps its
-//! own advantage and its own gradient (the form GSPO-token), which is the same where all tokens share one. Refuses: a gradient beyond
-//! the bounds; exactly at a bound it passes.
+//! `gspo`: the clipped loss with one length-normalized ratio per sequence (2507.18071), because rewards are given to
+//! sequences. Each token keeps its own advantage and gradient (the form GSPO-token), which makes no difference where
+//! all tokens share one. Exactly at a bound the gradient passes.
 
 use super::RatioSums;
 use crate::aggregate::EPSILON;
@@ -13,17 +11,17 @@ use serde::{Deserialize, Serialize};
 use trainyard_api::PartOptions;
 use trainyard_core::OptionProblem;
 
-/// The mean log-ratio of a sequence is held below this before the exponential; beyond it the gradient is 0.
+/// The mean log-ratio of a sequence is limited to this before the exponential; beyond it the gradient is 0.
 pub const LOG_RATIO_LIMIT: f64 = 10.0;
 
 /// Options of `gspo`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Gspo {
-    /// The sequence's ratio is held above 1 − clip_low.
+    /// The sequence's ratio is at least 1 − clip_low.
     #[schemars(range(min = 0, max = 1))]
     pub clip_low: f64,
-    /// The sequence's ratio is held below 1 + clip_high.
+    /// The sequence's ratio is at most 1 + clip_high.
     #[schemars(range(min = 0))]
     pub clip_high: f64,
 }
@@ -36,11 +34,12 @@ impl Default for Gspo {
 
 impl PartOptions for Gspo {
     const KIND: &'static str = "gspo";
-    const SUMMARY: &'static str = "the clipped ratio of whole sequences (GSPO)";
-    const DOC: &'static str = "s = exp(Σ_t (logπ − logπ_old) / (n + 1e-8)) over the n tokens in the loss, mean log-ratio at most 10. Token loss =\n\
-        max(−sA, −clip(s, 1−clip_low, 1+clip_high)A), its gradient by the token's logprob −sA where not clipped (GSPO-token). Times the\n\
-        importance weight, if any. Meant for `aggregate: sequence_mean_token_mean`. Source: 2507.18071 (bounds 3e-4 and 4e-4).\n\
-        Metrics: clip_fraction (tokens), kl (k3 estimate per token), ratio (s).";
+    const SUMMARY: &'static str = "clipped ratio of whole sequences (GSPO)";
+    const DOC: &'static str = "s = exp(Σ_t (logπ − logπ_old) / (n + 1e-8)) over the n tokens in the loss, with a\n\
+        mean log-ratio of at most 10. Token loss = max(−sA, −clip(s, 1−clip_low, 1+clip_high)A); its gradient\n\
+        by the token's logprob is −sA where it is not clipped (GSPO-token). Multiplied by the importance weight of\n\
+        a correction, if any. Use it with `aggregate: sequence_mean_token_mean`. Source: 2507.18071 (bounds 3e-4 and\n\
+        4e-4). Metrics: clip_fraction (tokens), kl (k3 estimate per token), ratio (s).";
     fn check(&self) -> Vec<OptionProblem> {
         super::bounds(self.clip_low, self.clip_high)
     }
@@ -81,7 +80,7 @@ mod tests {
     use crate::aggregate::Aggregate;
     use crate::losses::differences::{assert_gradients, batch};
 
-    /// Two tokens with the given log-ratios and one advantage.
+    /// Two tokens with these log-ratios and one advantage.
     fn pair(ratios: [f64; 2], advantage: f64) -> TokenBatch {
         let mask = vec![vec![true, true]];
         TokenBatch {
@@ -95,18 +94,18 @@ mod tests {
     }
 
     #[test]
-    fn the_ratio_is_the_geometric_mean() {
+    fn ratio_is_the_geometric_mean() {
         let part = Gspo { clip_low: 0.5, clip_high: 0.5 };
-        // Token ratios 2 and 1/2: the sequence has not moved, though both tokens have.
+        // Token ratios 2 and 1/2: both tokens have moved, the sequence has not.
         let even = part.value(&pair([2f64.ln(), -(2f64.ln())], 3.0));
         assert!((even.loss + 6.0).abs() < 1e-7 && (even.d_logprobs[0][0] + 3.0).abs() < 1e-7);
         let high = part.value(&pair([4f64.ln(), 4f64.ln()], 1.0));
-        assert!((high.loss + 3.0).abs() < 1e-7, "held at 1.5 for each of two tokens");
+        assert!((high.loss + 3.0).abs() < 1e-7, "clipped to 1.5 for each of two tokens");
         assert_eq!((high.d_logprobs[0][0], high.sums[0]), (0.0, ("clip_fraction", 2.0)));
     }
 
     #[test]
-    fn with_one_advantage_for_a_sequence_gradients_are_finite_differences() {
+    fn gradients_are_finite_differences_with_one_advantage_per_sequence() {
         let mut b = batch(6);
         for (row, mask) in b.advantages.iter_mut().zip(&b.mask) {
             let first = row[0];

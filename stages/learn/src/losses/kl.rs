@@ -1,7 +1,5 @@
-//! A penalty on the distance from the reference policy, in three estimators.
-//!
-//! Why so: d = logπ − logπ_ref on sampled tokens gives k1 (unbiased, noisy), k2 (its half square) and k3 (unbiased, never
-//! negative); each has its own gradient and its users. Refuses: reference logprobs that were not computed.
+//! `kl`: a penalty on the distance from the reference policy. With d = logπ − logπ_ref on sampled tokens, k1 is
+//! unbiased but noisy, k2 is half its square, and k3 is unbiased and never negative; each has its own gradient.
 
 use super::LOG_RATIO_LIMIT;
 use crate::batch::TokenBatch;
@@ -11,10 +9,10 @@ use serde::{Deserialize, Serialize};
 use trainyard_api::PartOptions;
 use trainyard_core::OptionProblem;
 
-/// k3 itself is clamped to this.
+/// The value of k3 is clamped to ± this.
 pub const K3_LIMIT: f64 = 10.0;
 
-/// The estimator of a token's KL.
+/// Estimator of a token's KL divergence, with d = logπ − logπ_ref.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Estimator {
@@ -30,7 +28,7 @@ pub enum Estimator {
 }
 
 impl Estimator {
-    /// Value and derivative by the current logprob.
+    /// The value and its derivative by the current logprob.
     pub fn value(self, logprob: f64, reference: f64) -> (f64, f64) {
         let d = logprob - reference;
         match self {
@@ -53,9 +51,10 @@ fn k3(d: f64) -> (f64, f64) {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Kl {
-    /// Multiplies the penalty.
+    /// Weight of the penalty.
     #[schemars(range(min = 0))]
     pub weight: f64,
+    /// Estimator of the divergence: `k1`, `absolute`, `k2` or `k3`.
     pub estimator: Estimator,
 }
 
@@ -67,9 +66,10 @@ impl Default for Kl {
 
 impl PartOptions for Kl {
     const KIND: &'static str = "kl";
-    const SUMMARY: &'static str = "distance from the reference policy (k1, k2, k3)";
-    const DOC: &'static str = "Token loss = weight·k(d), d = logπ − logπ_ref, logπ_ref of the weights this stage began with. k1 = d, k2 = d²/2,\n\
-        k3 = e^{−d} + d − 1 (log-ratio clamped to ±20, value to ±10), absolute = |d|. Metric: kl_reference (the estimator's mean).";
+    const SUMMARY: &'static str = "penalty on the distance from the reference policy (k1, k2, k3)";
+    const DOC: &'static str = "Token loss = weight·k(d) with d = logπ − logπ_ref, where logπ_ref is that of the\n\
+        model this stage started from. k1 = d, k2 = d²/2, k3 = e^{−d} + d − 1 (log-ratio clamped to ±20, value\n\
+        to ±10), absolute = |d|. Needs the reference. Metric: kl_reference (mean of the estimator).";
     fn check(&self) -> Vec<OptionProblem> {
         OptionProblem::outside("/weight", self.weight, 0.0..).into_iter().collect()
     }
@@ -104,7 +104,7 @@ mod tests {
     use crate::losses::differences::{assert_gradients, batch};
 
     #[test]
-    fn estimators_by_hand() {
+    fn estimators_match_hand_computation() {
         let close = |e: Estimator, value: f64| assert!((e.value(-1.0, -1.5).0 - value).abs() < 1e-12);
         close(Estimator::K1, 0.5);
         close(Estimator::Absolute, 0.5);

@@ -1,7 +1,7 @@
-//! KL-Cov: the tokens whose logprob and advantage rise together most pay for every move.
+//! `kl_cov` (KL-Cov): a penalty on moving the tokens whose logprob and advantage rise together most.
 //!
-//! Why so: a few tokens of high covariance drain the policy's entropy; instead of silencing them (`clip_cov`) their distance from the
-//! sampling policy is penalized, so they still learn, slowly (2505.22617). Refuses: a negative coefficient.
+//! A few tokens of high covariance drain the policy's entropy. Where `clip_cov` silences them, this penalizes their
+//! distance from the sampling policy, so they still learn, slowly (2505.22617).
 
 use super::clip::Token;
 use super::{Clip, RatioSums, covariances, ratio, share_of};
@@ -13,11 +13,11 @@ use std::collections::BTreeSet;
 use trainyard_api::PartOptions;
 use trainyard_core::OptionProblem;
 
-/// The loss of the tokens that are not penalized.
+/// The loss of tokens that are not penalized.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Others {
-    /// That of `clip`.
+    /// The loss of `clip`.
     #[default]
     Clipped,
     /// −ρA, as published.
@@ -28,18 +28,18 @@ pub enum Others {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct KlCov {
-    /// Tokens that are penalized, as a share of all tokens in the loss of a minibatch; 0 = none, anything above = at least one.
+    /// Share of the minibatch's tokens in the loss that is penalized; 0 = none, anything above = at least one token.
     #[schemars(range(min = 0, max = 1))]
     pub share: f64,
-    /// Multiplies the penalty.
+    /// Weight of the penalty.
     #[schemars(range(min = 0))]
     pub coefficient: f64,
-    /// `clipped` or `free` (as published).
+    /// The loss of the other tokens: `clipped` or `free` (as published).
     pub others: Others,
-    /// With `others: clipped`: the ratio is held above 1 − clip_low.
+    /// With `others: clipped`, the ratio is at least 1 − clip_low.
     #[schemars(range(min = 0, max = 1))]
     pub clip_low: f64,
-    /// With `others: clipped`: the ratio is held below 1 + clip_high.
+    /// With `others: clipped`, the ratio is at most 1 + clip_high.
     #[schemars(range(min = 0))]
     pub clip_high: f64,
 }
@@ -52,12 +52,14 @@ impl Default for KlCov {
 
 impl PartOptions for KlCov {
     const KIND: &'static str = "kl_cov";
-    const SUMMARY: &'static str = "a penalty on moving the tokens of highest covariance (KL-Cov)";
-    const DOC: &'static str = "The max(⌊share·N⌋, 1) of the minibatch's N tokens with the largest covariance (A − mean A)·(logπ − mean logπ) have the loss\n\
-        −ρA + coefficient·|logπ − logπ_old|, unclipped; equal ones by place. All others have that of `clip` (`others: clipped`) or −ρA\n\
-        (`others: free`, the published form, which has no clip at all). Means over the N tokens, logπ current; where it has not moved the\n\
-        penalty's gradient is 0. Source: 2505.22617 (share 2e-4; coefficient 1 in the paper, 0.1 in common use).\n\
-        Metrics: clip_fraction (tokens whose gradient the clip removed), kl (k3 estimate), ratio, kl_cov_fraction (tokens penalized).";
+    const SUMMARY: &'static str = "penalty on moving the tokens of highest covariance (KL-Cov)";
+    const DOC: &'static str = "The max(⌊share·N⌋, 1) of the minibatch's N tokens with the largest covariance (A\n\
+        − mean A)·(logπ − mean logπ), earlier ones first among equals, have the loss −ρA +\n\
+        coefficient·|logπ − logπ_old|, unclipped. All others have that of `clip` (`others: clipped`) or −ρA\n\
+        (`others: free`, the published form, which has no clip at all). Means are over the N tokens; logπ is\n\
+        current. Where logπ has not moved, the penalty's gradient is 0. Source: 2505.22617 (share 2e-4; coefficient\n\
+        1 in the paper, 0.1 in common use). Metrics: clip_fraction (tokens whose gradient the clip removed), kl (k3\n\
+        estimate), ratio, kl_cov_fraction (tokens penalized).";
     fn check(&self) -> Vec<OptionProblem> {
         let mut problems = super::bounds(self.clip_low, self.clip_high);
         problems.extend(OptionProblem::outside("/share", self.share, 0.0..=1.0));
@@ -106,7 +108,7 @@ impl LossTerm for KlCov {
 }
 
 impl KlCov {
-    /// Places whose tokens pay.
+    /// Positions of the penalized tokens.
     fn penalized(&self, b: &TokenBatch) -> BTreeSet<(usize, usize)> {
         let mut tokens = covariances(b);
         let count = share_of(self.share, tokens.len());
@@ -121,7 +123,7 @@ mod tests {
     use super::*;
     use crate::losses::differences::{assert_gradients, batch};
 
-    /// Covariances 2, 0 and 1; the first token's ratio is e^0.5, beyond the bound of `clip`.
+    /// Covariances 2, 0 and 1; the first token's ratio is e^0.5, above the bound of `clip`.
     fn three() -> TokenBatch {
         TokenBatch {
             mask: vec![vec![true; 3]],
@@ -134,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn the_token_of_highest_covariance_pays_and_is_not_clipped() {
+    fn token_of_highest_covariance_is_penalized_and_not_clipped() {
         let b = three();
         let term = KlCov { share: 0.4, ..KlCov::default() }.value(&b);
         assert!((term.loss - (-3.0 * 0.5f64.exp() + 0.05)).abs() < 1e-12);
@@ -147,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn the_penalty_pulls_back_from_either_side() {
+    fn penalty_pulls_back_from_either_side() {
         let mut b = three();
         b.advantages = vec![vec![0.0; 3]];
         b.old_logprobs = vec![vec![-1.5, -1.5, -3.0]];
@@ -157,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_share_it_is_the_clipped_loss() {
+    fn share_zero_equals_clip() {
         for seed in 0..5 {
             let (plain, term) =
                 (Clip::default().value(&batch(seed)), KlCov { share: 0.0, ..KlCov::default() }.value(&batch(seed)));

@@ -1,8 +1,7 @@
-//! Loss terms: pure functions of current logprobs, entropies and values that return their own gradient. One file per term; the
-//! list is in [`crate::registry`].
+//! Loss terms: pure functions of current logprobs, entropies and values that return their own gradient.
 //!
-//! Why so: the trainer backpropagates Σ stop_gradient(d/dlogprob)·logprob + …, so no term needs a tensor, and every one is held to
-//! its finite differences by [`crate::losses::differences`].
+//! The trainer backpropagates Σ stop_gradient(d/dlogprob)·logprob + …, so no term needs a tensor. The tests hold
+//! every term to its finite differences (`differences`).
 
 pub mod cispo;
 pub mod clip;
@@ -37,24 +36,24 @@ pub use value::Value;
 use crate::batch::{Grid, TokenBatch};
 use trainyard_core::OptionProblem;
 
-/// Log-ratios are clamped to this before the exponential; beyond it the gradient is 0.
+/// Log-ratios are clamped to ± this before the exponential; beyond it the gradient is 0.
 pub const LOG_RATIO_LIMIT: f64 = 20.0;
 
-/// exp of a clamped log-ratio, and its derivative.
+/// exp of the clamped log-ratio, and its derivative.
 pub(crate) fn ratio(log_ratio: f64) -> (f64, f64) {
     let value = log_ratio.clamp(-LOG_RATIO_LIMIT, LOG_RATIO_LIMIT).exp();
     (value, if log_ratio.abs() <= LOG_RATIO_LIMIT { value } else { 0.0 })
 }
 
-/// Refuses clip bounds around a ratio of 1 that are no bounds.
+/// Problems with clip bounds around a ratio of 1.
 pub(crate) fn bounds(low: f64, high: f64) -> Vec<OptionProblem> {
     let problems =
         [OptionProblem::outside("/clip_low", low, 0.0..=1.0), OptionProblem::outside("/clip_high", high, 0.0..)];
     problems.into_iter().flatten().collect()
 }
 
-/// How advantage and logprob of each token in the loss move together: (sequence, token, (A − mean A)·(logπ − mean logπ)), in index order;
-/// means over the tokens in the loss, logπ current (2505.22617).
+/// The covariance of advantage and logprob per token in the loss: (sequence, token, (A − mean A)·(logπ − mean
+/// logπ)), in index order, with means over the tokens in the loss and current logπ (2505.22617).
 pub(crate) fn covariances(b: &TokenBatch) -> Vec<(usize, usize, f64)> {
     let tokens = b.places().count().max(1) as f64;
     let mean = |grid: &Grid| b.places().map(|(i, t)| grid[i][t]).sum::<f64>() / tokens;
@@ -62,12 +61,13 @@ pub(crate) fn covariances(b: &TokenBatch) -> Vec<(usize, usize, f64)> {
     b.places().map(|(i, t)| (i, t, (b.advantages[i][t] - advantage) * (b.logprobs[i][t] - logprob))).collect()
 }
 
-/// How many of `tokens` a share is: rounded down, but at least one unless the share is 0.
+/// `share` of `tokens`, rounded down, but at least one unless the share is 0.
 pub(crate) fn share_of(share: f64, tokens: usize) -> usize {
     if share > 0.0 { ((share * tokens as f64) as usize).max(1) } else { 0 }
 }
 
-/// What every loss on ratios tells: metrics `clip_fraction`, `kl` (k3 estimate against the sampling policy) and `ratio`, as sums.
+/// Sums behind the metrics of every ratio-based loss: `clip_fraction`, `kl` (k3 estimate against the sampling policy)
+/// and `ratio`.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct RatioSums {
     clipped: f64,
@@ -76,7 +76,7 @@ pub(crate) struct RatioSums {
 }
 
 impl RatioSums {
-    /// One token: its own log-ratio, the ratio that its loss used, whether the clip changed it.
+    /// Adds a token: its log-ratio, the ratio that its loss used, and whether the clip changed it.
     pub fn add(&mut self, log_ratio: f64, used: f64, clipped: bool) {
         self.clipped += f64::from(u8::from(clipped));
         self.kl += ratio(log_ratio).0 - 1.0 - log_ratio;

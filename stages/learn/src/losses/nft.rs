@@ -1,9 +1,9 @@
-//! NFT: maximum likelihood on right answers, and on wrong ones the likelihood of an implicit negative policy.
+//! `nft`: maximum likelihood of right answers and, for wrong ones, of an implicit negative policy.
 //!
-//! Why so: the sampling policy is a mixture π_old = r·π⁺ + (1 − r)·π⁻ of what is right and what is wrong, r the pass rate of the problem,
-//! so a model of the right answers is one of the wrong ones too, and both kinds can be learned by supervision (2505.18116). On the
-//! sampling policy its gradient is that of GRPO or Dr.GRPO, by the weight; it never reads advantages. Refuses: to drop groups; those
-//! without spread are the filter `zero_variance`'s work.
+//! The sampling policy is a mixture π_old = r·π⁺ + (1 − r)·π⁻ of right and wrong, with r the pass rate of
+//! the problem. A model of the right answers therefore is also one of the wrong ones, and both can be learned by
+//! supervision (2505.18116). On the sampling policy the gradient equals that of GRPO or Dr.GRPO, depending on the
+//! weight. Advantages are never read.
 
 use super::{RatioSums, ratio};
 use crate::batch::TokenBatch;
@@ -14,13 +14,13 @@ use std::ops::Bound;
 use trainyard_api::PartOptions;
 use trainyard_core::{OptionProblem, above};
 
-/// What the tokens of a problem of pass rate r weigh.
+/// Weight of the tokens of a problem with pass rate r.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Weight {
-    /// sqrt((1 − r)/r): GRPO's advantages.
+    /// sqrt((1 − r)/r), as in GRPO's advantages.
     Sqrt,
-    /// 1 − r: Dr.GRPO's advantages.
+    /// 1 − r, as in Dr.GRPO's advantages.
     #[default]
     Linear,
     /// 1.
@@ -28,7 +28,7 @@ pub enum Weight {
 }
 
 impl Weight {
-    /// Of a pass rate in (0, 1).
+    /// The weight for a pass rate in (0, 1).
     pub fn of(self, rate: f64) -> f64 {
         match self {
             Self::Sqrt => ((1.0 - rate) / rate).sqrt(),
@@ -42,16 +42,16 @@ impl Weight {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Nft {
-    /// `sqrt`, `linear` or `none`.
+    /// Weight by pass rate r: `sqrt` (sqrt((1 − r)/r)), `linear` (1 − r) or `none` (1).
     pub weight: Weight,
-    /// Pass rates are held above this.
+    /// Pass rates are clamped to at least this.
     #[schemars(extend("exclusiveMinimum" = 0, "exclusiveMaximum" = 1))]
     pub rate_low: f64,
-    /// Pass rates are held below this.
+    /// Pass rates are clamped to at most this.
     #[schemars(extend("exclusiveMinimum" = 0, "exclusiveMaximum" = 1))]
     pub rate_high: f64,
-    /// The negative ratio of a wrong answer's token is held above this. A small value punishes a rising likelihood of wrong answers
-    /// more.
+    /// The negative ratio of a wrong answer's token is at least this. A small value punishes a rising likelihood of
+    /// wrong answers more.
     #[schemars(extend("exclusiveMinimum" = 0))]
     pub floor: f64,
 }
@@ -65,12 +65,16 @@ impl Default for Nft {
 impl PartOptions for Nft {
     const KIND: &'static str = "nft";
     const SUMMARY: &'static str = "likelihood of right answers and of an implicit negative policy (NFT)";
-    const DOC: &'static str = "R = π/π_old per token, r = pass rate of the group, held within rate_low..rate_high. Token loss = w(r)·(−log R) if the final\n\
-        answer is correct, else w(r)·(−log q), q = max((1 − r·R)/(1 − r), floor); w = sqrt((1 − r)/r), 1 − r (`linear`) or 1. The maximum\n\
-        is straight-through, as released: a held q keeps the gradient r·R/((1 − r)·q) of its argument, so the loss is not the gradient's\n\
-        integral there. For wrong answers the log-ratio is clamped to ±20. Times the importance weight, if any. At R = 1 the gradient is\n\
-        minus GRPO's advantages with population standard deviation (`sqrt`) or Dr.GRPO's (`linear`). Needs groups; ignores advantages.\n\
-        Source: 2505.18116 (floor 1, linear in the released runs). Metrics: clip_fraction (tokens with a held q), kl (k3 estimate), ratio.";
+    const DOC: &'static str = "R = π/π_old per token; r = pass rate of the group, clamped to rate_low..rate_high.\n\
+        Token loss = w(r)·(−log R) if the final answer is correct, else w(r)·(−log q) with q = max((1 −\n\
+        r·R)/(1 − r), floor). w = sqrt((1 − r)/r) (`sqrt`), 1 − r (`linear`) or 1 (`none`). The maximum is\n\
+        straight-through, as released: a clamped q keeps the gradient r·R/((1 − r)·q) of its argument, so there\n\
+        the loss is not the gradient's integral. For wrong answers the log-ratio is clamped to ±20. Multiplied by\n\
+        the importance weight of a correction, if any.\n\n\
+        At R = 1 the gradient is minus GRPO's advantages with population standard deviation (`sqrt`) or Dr.GRPO's\n\
+        (`linear`). Needs groups; ignores advantages; leaves dropping groups without spread to the filter\n\
+        `zero_variance`. Source: 2505.18116 (floor 1, linear in the released runs). Metrics: clip_fraction (tokens\n\
+        with a clamped q), kl (k3 estimate), ratio.";
     fn check(&self) -> Vec<OptionProblem> {
         let rates = [("/rate_low", self.rate_low), ("/rate_high", self.rate_high)];
         let inside = (Bound::Excluded(0.0), Bound::Excluded(1.0));
@@ -106,7 +110,7 @@ impl LossTerm for Nft {
     }
 }
 
-/// One token's loss and gradient by its logprob, unweighted.
+/// One token's unweighted loss and its gradient by the logprob.
 struct Token {
     loss: f64,
     gradient: f64,
@@ -137,7 +141,7 @@ mod tests {
     use crate::losses::differences::{assert_gradients, batch};
     use crate::part::Advantage as _;
 
-    /// One token of a given ratio.
+    /// One token with this ratio.
     fn one(ratio: f64, rate: f64, correct: bool) -> TokenBatch {
         TokenBatch {
             mask: vec![vec![true]],
@@ -151,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn by_hand() {
+    fn loss_matches_hand_computation() {
         let part = Nft { weight: Weight::None, floor: 0.1, ..Nft::default() };
         let close = |b: TokenBatch, loss: f64, gradient: f64, held: f64| {
             let term = part.value(&b);
@@ -161,14 +165,14 @@ mod tests {
         close(one(2.0, 0.25, true), -(2f64.ln()), -1.0, 0.0);
         // q = (1 − 0.25·2)/0.75 = 2/3, gradient 0.25·2/(0.75·2/3) = 1.
         close(one(2.0, 0.25, false), -(2f64 / 3.0).ln(), 1.0, 0.0);
-        // (1 − 0.25·5)/0.75 is negative: held at 0.1, gradient 0.25·5/(0.75·0.1).
+        // (1 − 0.25·5)/0.75 is negative: clamped to 0.1, gradient 0.25·5/(0.75·0.1).
         close(one(5.0, 0.25, false), -(0.1f64.ln()), 1.25 / 0.075, 1.0);
-        // Wrong answers that became unlikely push less.
+        // Wrong answers that became unlikely are pushed less.
         close(one(0.5, 0.5, false), -(1.5f64.ln()), 0.25 / 0.75, 0.0);
     }
 
     #[test]
-    fn pass_rates_are_held() {
+    fn pass_rates_are_clamped() {
         for (rate, held) in [(0.0, 0.02), (1.0, 0.98)] {
             for correct in [true, false] {
                 let of = |rate: f64| Nft { weight: Weight::Sqrt, ..Nft::default() }.value(&one(0.9, rate, correct));
@@ -178,9 +182,9 @@ mod tests {
         }
     }
 
-    /// Groups of `size` with `right` passes on the policy: gradient against minus the advantages of the group part.
+    /// Groups of `size` with `right` passes on the policy: the gradient against minus the advantages of `group`.
     #[test]
-    fn on_the_policy_the_gradient_is_grpo_or_dr_grpo() {
+    fn gradient_on_the_policy_equals_grpo_or_dr_grpo() {
         for (size, right) in [(2usize, 1usize), (8, 1), (8, 3), (8, 7), (16, 5)] {
             let passed: Vec<bool> = (0..size).map(|s| s < right).collect();
             let rollout = |&p: &bool| Rollout {
@@ -218,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn where_nothing_is_held_gradients_are_finite_differences() {
+    fn gradients_are_finite_differences_where_nothing_is_clamped() {
         // r·R is at most 0.1·e^1.9 < 0.7.
         for (seed, weight) in [(1, Weight::Sqrt), (2, Weight::Linear), (3, Weight::None)] {
             let part = Nft { weight, floor: 0.01, ..Nft::default() };
@@ -229,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn advantages_do_not_matter() {
+    fn advantages_are_ignored() {
         let b = batch(4);
         let other = TokenBatch { advantages: b.zeros(), ..b.clone() };
         assert_eq!(Nft::default().value(&b), Nft::default().value(&other));

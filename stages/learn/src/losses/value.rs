@@ -1,7 +1,5 @@
-//! The clipped squared error of a value head.
-//!
-//! Why so: PPO trains its critic with the same caution as its policy: a prediction that moved further than `clip` from the one made
-//! while sampling has no gradient if that makes its error larger than the held one's (1707.06347). Refuses: batches without values.
+//! `value`: the clipped squared error of a value head. PPO trains its critic as cautiously as its policy: a prediction
+//! that moved further than `clip` has no gradient where the clipped prediction's error is larger (1707.06347).
 
 use crate::batch::TokenBatch;
 use crate::part::{LossTerm, Needs, Part, Term};
@@ -14,10 +12,10 @@ use trainyard_core::{OptionProblem, above};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Value {
-    /// Multiplies the loss.
+    /// Weight of the loss.
     #[schemars(range(min = 0))]
     pub weight: f64,
-    /// Predictions are held within this of the old ones.
+    /// Predictions are clipped to this distance from the old ones.
     #[schemars(extend("exclusiveMinimum" = 0))]
     pub clip: f64,
 }
@@ -31,9 +29,10 @@ impl Default for Value {
 impl PartOptions for Value {
     const KIND: &'static str = "value";
     const SUMMARY: &'static str = "clipped squared error of a value head";
-    const DOC: &'static str = "Token loss = weight·½·max((V − R)², (clamp(V, V_old − clip, V_old + clip) − R)²), V of the current weights, V_old of the\n\
-        sampling ones, R the return that the advantage part gives (`gae`). Source: 1707.06347. Metrics: value_clip_fraction (tokens whose held\n\
-        error is the larger one), value_loss (½·(V − R)², unweighted).";
+    const DOC: &'static str = "Token loss = weight·½·max((V − R)², (clamp(V, V_old − clip, V_old + clip) −\n\
+        R)²), with V of the current weights, V_old of the sampling ones, and R the return from the advantage part\n\
+        (`gae`). Needs a value head. Source: 1707.06347. Metrics: value_clip_fraction (tokens whose clipped error is\n\
+        larger), value_loss (½·(V − R)², unweighted).";
     fn check(&self) -> Vec<OptionProblem> {
         let problems = [
             OptionProblem::outside("/weight", self.weight, 0.0..),
@@ -63,7 +62,7 @@ impl LossTerm for Value {
             let (free_error, held_error) = ((v - target).powi(2), (held - target).powi(2));
             let weight = self.weight * b.weights[i][t];
             term.loss += weight * 0.5 * free_error.max(held_error);
-            // Where the held error is larger, the prediction was moved, and a held prediction has no slope.
+            // The clipped error is larger only if the prediction was clipped, and then it has no slope.
             slopes[i][t] = if held_error > free_error { 0.0 } else { weight * (v - target) };
             error += 0.5 * free_error;
             clipped += f64::from(u8::from(held_error > free_error));

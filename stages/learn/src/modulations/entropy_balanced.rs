@@ -1,24 +1,23 @@
-//! AEPO's entropy-aware advantage: uncertain tokens learn more.
-//!
-//! Why so: tokens of high entropy, often the first after a tool's answer, are where an agent decides; an advantage that grows with the
-//! token's entropy puts the weight there (2510.14545). Refuses: gradients through the entropy; it only scales a constant.
+//! `entropy_balanced` (AEPO): larger advantages for uncertain tokens. Tokens of high entropy, often the first after a
+//! tool result, are where an agent decides (2510.14545). The entropy only scales a constant; it has no gradient.
 
 use crate::batch::{Batch, Grid};
 use crate::part::{Modulation, Needs, Part};
+use crate::statistics;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
 use trainyard_api::PartOptions;
 use trainyard_core::OptionProblem;
 
-/// Which tokens an entropy is compared with.
+/// The tokens whose entropies are compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Over {
-    /// Those of its group.
+    /// Tokens of the group.
     #[default]
     Group,
-    /// Those of the batch.
+    /// Tokens of the batch.
     Batch,
 }
 
@@ -26,29 +25,30 @@ pub enum Over {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct EntropyBalanced {
-    /// What one standard deviation of entropy adds to the factor; 0 = factor 1.
+    /// Increase of the factor per standard deviation of entropy; 0 = factor 1.
     pub a: f64,
-    /// Mean and deviation of entropies are those of the group or of the batch.
+    /// Whether mean and deviation of entropies are those of the group or of the batch.
     pub over: Over,
-    /// Of the last batch; none if no entropy differed from another.
+    /// Metric of the last batch; `None` if all entropies were equal.
     #[serde(skip)]
-    tilt: Option<f64>,
+    last_tilt: Option<f64>,
 }
 
 impl Default for EntropyBalanced {
     fn default() -> Self {
-        Self { a: 0.2, over: Over::Group, tilt: None }
+        Self { a: 0.2, over: Over::Group, last_tilt: None }
     }
 }
 
 impl PartOptions for EntropyBalanced {
     const KIND: &'static str = "entropy_balanced";
-    const SUMMARY: &'static str = "advantages scaled by how uncertain their token is (AEPO)";
-    const DOC: &'static str = "A ← A·(1 + a·A_H), A_H = (H − mean)/std of the token's entropy over all tokens of its group in the loss (std with ddof 1; A_H =\n\
-        0 where nothing differs). The paper normalizes inside of the group; public code takes all tokens of the batch at hand (`over:\n\
-        batch`) and an `a` of 0.2. A token more than 1/a deviations below the mean would change its sign; entropies are at least 0, so\n\
-        with 0.2 this needs a mean above five deviations. Needs entropies. Metric: entropy_tilt, the mean factor of tokens above the mean\n\
-        entropy minus that of the others. Source: 2510.14545.";
+    const SUMMARY: &'static str = "advantages scaled by the uncertainty of their token (AEPO)";
+    const DOC: &'static str = "A ← A·(1 + a·A_H), where A_H = (H − mean)/std of the token's entropy over all\n\
+        tokens of its group in the loss (std with ddof 1; A_H = 0 where all entropies are equal). The paper\n\
+        normalizes within the group; public code uses all tokens of the batch (`over: batch`) and an `a` of 0.2. A\n\
+        token more than 1/a deviations below the mean would change its sign; entropies are at least 0, so with 0.2\n\
+        the mean would have to exceed five deviations. Needs entropies. Metric: entropy_tilt, the mean factor of\n\
+        tokens above the mean entropy minus that of the others. Source: 2510.14545.";
     fn check(&self) -> Vec<OptionProblem> {
         OptionProblem::not_finite("/a", self.a).into_iter().collect()
     }
@@ -74,15 +74,15 @@ impl Modulation for EntropyBalanced {
                 if z > 0.0 { above.add(factor) } else { others.add(factor) }
             }
         }
-        self.tilt = above.value().zip(others.value()).map(|(above, others)| above - others);
+        self.last_tilt = above.value().zip(others.value()).map(|(above, others)| above - others);
     }
     fn metrics(&self) -> Vec<(&'static str, f64)> {
-        self.tilt.map(|t| ("entropy_tilt", t)).into_iter().collect()
+        self.last_tilt.map(|t| ("entropy_tilt", t)).into_iter().collect()
     }
 }
 
 impl EntropyBalanced {
-    /// Rows of the grid whose tokens are compared with each other.
+    /// Ranges of grid rows whose tokens are compared with each other.
     fn comparable(&self, batch: &Batch) -> Vec<Range<usize>> {
         if self.over == Over::Batch {
             return std::iter::once(0..batch.len()).collect();
@@ -116,12 +116,11 @@ fn tokens(batch: &Batch, rows: Range<usize>) -> Vec<Token> {
     tokens
 }
 
-/// Mean and standard deviation; none where there is no spread.
+/// Mean and standard deviation (ddof 1) of the entropies; `None` without spread.
 fn moments(tokens: &[Token]) -> Option<(f64, f64)> {
-    let n = tokens.len() as f64;
-    let mean = tokens.iter().map(|t| t.entropy).sum::<f64>() / n;
-    let squares: f64 = tokens.iter().map(|t| (t.entropy - mean).powi(2)).sum();
-    if n > 1.0 && squares > 0.0 { Some((mean, (squares / (n - 1.0)).sqrt())) } else { None }
+    let entropies: Vec<f64> = tokens.iter().map(|t| t.entropy).collect();
+    let deviation = statistics::deviation(&entropies, 1).filter(|d| *d > 0.0)?;
+    Some((statistics::mean(&entropies)?, deviation))
 }
 
 #[derive(Default)]
@@ -163,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn one_group_by_hand() {
+    fn one_group_matches_hand_computation() {
         let batch = batch(&[&[&[0.0, 2.0], &[1.0, 1.0]]]);
         let mut a = batch.spread(&[1.0, -3.0]);
         let mut part = EntropyBalanced::default();
@@ -177,11 +176,11 @@ mod tests {
     }
 
     #[test]
-    fn the_group_s_sum_of_equal_advantages_stays() {
+    fn sum_of_equal_advantages_in_a_group_is_unchanged() {
         let batch = batch(&[&[&[0.1, 0.9, 0.4], &[2.0]], &[&[0.0, 5.0], &[1.0, 1.0, 0.2]]]);
         for (a, over) in [(0.2, Over::Group), (1.0, Over::Group), (-0.3, Over::Group), (0.2, Over::Batch)] {
             let mut grid = batch.spread(&[1.0; 4]);
-            EntropyBalanced { a, over, tilt: None }.apply(&batch, &mut grid);
+            EntropyBalanced { a, over, last_tilt: None }.apply(&batch, &mut grid);
             let sums: Vec<f64> = grid.iter().map(|row| row.iter().sum()).collect();
             assert!((sums.iter().sum::<f64>() - 9.0).abs() < 1e-9, "{sums:?}");
             assert_eq!((sums[0] + sums[1] - 4.0).abs() < 1e-9, over == Over::Group, "{sums:?}");
@@ -189,12 +188,12 @@ mod tests {
     }
 
     #[test]
-    fn the_batch_compares_across_groups() {
+    fn batch_compares_across_groups() {
         let batch = batch(&[&[&[0.0], &[0.0]], &[&[2.0], &[2.0]]]);
         let mut grid = batch.spread(&[1.0; 4]);
         let mut part = EntropyBalanced::default();
         part.apply(&batch, &mut grid);
-        assert_eq!(grid, batch.spread(&[1.0; 4]), "no spread inside of the groups");
+        assert_eq!(grid, batch.spread(&[1.0; 4]), "no spread within the groups");
         assert!(part.metrics().is_empty());
         EntropyBalanced { over: Over::Batch, ..EntropyBalanced::default() }.apply(&batch, &mut grid);
         let z = 0.75f64.sqrt();
@@ -203,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn the_constant_is_a_number() {
+    fn factor_must_be_finite() {
         assert!(!EntropyBalanced { a: f64::INFINITY, ..EntropyBalanced::default() }.check().is_empty());
         assert!(EntropyBalanced::default().needs().groups);
         assert!(!EntropyBalanced { over: Over::Batch, ..EntropyBalanced::default() }.needs().groups);

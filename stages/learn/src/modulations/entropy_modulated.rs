@@ -1,11 +1,12 @@
-//! EMPG: confident turns get a larger advantage, uncertain ones a smaller one, and a turn that leads to a confident one a bonus.
+//! `entropy_modulated` (EMPG): larger advantages for confident turns, smaller ones for uncertain turns, and a bonus for
+//! turns that lead to a confident one.
 //!
-//! Why so: the gradient of a softmax policy grows with its entropy, so plain advantages move uncertain turns most and confident ones least,
-//! right or wrong; the factor turns that around and keeps the mean size of the update (2509.09265). Refuses: scales of its own over
-//! time; every batch calibrates itself.
+//! The gradient of a softmax policy grows with its entropy, so plain advantages move uncertain turns most, right or
+//! wrong. The factor reverses that and keeps the mean size of the update (2509.09265).
 
 use crate::batch::{Batch, Grid, Rollout};
 use crate::part::{Modulation, Needs, Part};
+use crate::statistics::mean;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use trainyard_api::PartOptions;
@@ -15,38 +16,40 @@ use trainyard_core::OptionProblem;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct EntropyModulated {
-    /// How fast the factor falls with the entropy of the turn; 0 = factor 1.
+    /// How fast the factor falls with the turn's entropy; 0 = factor 1.
     #[schemars(range(min = 0))]
     pub k: f64,
-    /// How fast the bonus falls with the entropy of the next turn.
+    /// How fast the bonus falls with the next turn's entropy.
     #[schemars(range(min = 0))]
     pub future_k: f64,
     /// Size of the bonus; 0 = none.
     #[schemars(range(min = 0))]
     pub zeta: f64,
-    /// Standard deviation of the last batch's factors; none without turns.
+    /// Standard deviation of the last batch's factors, reported as a metric; `None` without turns.
     #[serde(skip)]
-    spread: Option<f64>,
-    /// Of the last call.
+    last_spread: Option<f64>,
+    /// Factor difference of the last batch, reported as a metric.
     #[serde(skip)]
-    tilt: Option<f64>,
+    last_tilt: Option<f64>,
 }
 
 impl Default for EntropyModulated {
     fn default() -> Self {
-        Self { k: 1.0, future_k: 1.0, zeta: 0.05, spread: None, tilt: None }
+        Self { k: 1.0, future_k: 1.0, zeta: 0.05, last_spread: None, last_tilt: None }
     }
 }
 
 impl PartOptions for EntropyModulated {
     const KIND: &'static str = "entropy_modulated";
     const SUMMARY: &'static str = "larger advantages for confident turns, and a bonus for clarity ahead (EMPG)";
-    const DOC: &'static str = "H_t = mean entropy of the tokens of turn t in the loss, H~ = (H − min)/(max − min) over all turns of the batch (0 if all are\n\
-        equal). g_t = exp(−k·H~_t) / mean of exp(−k·H~) over all turns: its mean is 1. f_t = exp(−future_k·H~_t). Every token of turn t:\n\
-        A ← A·g_t + zeta·f_{t+1}, without the second summand at the last turn of a rollout; then the mean over all turns of the batch is\n\
-        subtracted (each turn counts once, however long: so in the paper's code). Turns without a token in the loss are no turns here.\n\
-        Needs entropies. Metrics: modulation_spread, the standard deviation of g over turns; modulation_tilt, the mean g\n\
-        of turns of at most mean entropy minus that of the others. Source: 2509.09265.";
+    const DOC: &'static str = "H_t = mean entropy of the tokens of turn t in the loss; H~ = (H − min)/(max − min)\n\
+        over all turns of the batch (0 if all are equal). g_t = exp(−k·H~_t) / mean of exp(−k·H~) over all\n\
+        turns, so its mean is 1. f_t = exp(−future_k·H~_t). For every token of turn t, A ← A·g_t +\n\
+        zeta·f_{t+1}, without the second term in the last turn of a rollout. Then the mean over all turns of the\n\
+        batch is subtracted; each turn counts once whatever its length, as in the paper's code. Turns without a token\n\
+        in the loss are ignored.\n\n\
+        Needs entropies. Metrics: modulation_spread, the standard deviation of g over turns; modulation_tilt, the\n\
+        mean g of turns with at most mean entropy minus that of the others. Source: 2509.09265.";
     fn check(&self) -> Vec<OptionProblem> {
         let named = [("/k", self.k), ("/future_k", self.future_k), ("/zeta", self.zeta)];
         named.into_iter().filter_map(|(at, value)| OptionProblem::outside(at, value, 0.0..)).collect()
@@ -64,13 +67,13 @@ impl Modulation for EntropyModulated {
         let steps: Vec<Vec<Step>> = batch.rollouts().map(steps).collect();
         let entropies = normalized(&steps.iter().flatten().map(|s| s.entropy).collect::<Vec<_>>());
         if entropies.is_empty() {
-            (self.spread, self.tilt) = (None, None);
+            (self.last_spread, self.last_tilt) = (None, None);
             return;
         }
         let factors = self.factors(&entropies);
         let n = factors.len() as f64;
-        self.spread = Some((factors.iter().map(|g| (g - 1.0).powi(2)).sum::<f64>() / n).sqrt());
-        self.tilt = tilt(&entropies, &factors);
+        self.last_spread = Some((factors.iter().map(|g| (g - 1.0).powi(2)).sum::<f64>() / n).sqrt());
+        self.last_tilt = tilt(&entropies, &factors);
         let mut sum = 0.0;
         let mut place = 0;
         for (steps, row) in steps.iter().zip(advantages.iter_mut()) {
@@ -91,38 +94,38 @@ impl Modulation for EntropyModulated {
         }
     }
     fn metrics(&self) -> Vec<(&'static str, f64)> {
-        self.spread
+        self.last_spread
             .map(|s| ("modulation_spread", s))
             .into_iter()
-            .chain(self.tilt.map(|t| ("modulation_tilt", t)))
+            .chain(self.last_tilt.map(|t| ("modulation_tilt", t)))
             .collect()
     }
 }
 
 impl EntropyModulated {
-    /// One per normalized entropy; their mean is 1.
+    /// One factor per normalized entropy, with mean 1.
     fn factors(&self, entropies: &[f64]) -> Vec<f64> {
         let raw: Vec<f64> = entropies.iter().map(|h| (-self.k * h).exp()).collect();
-        let mean = raw.iter().sum::<f64>() / raw.len() as f64;
+        let mean = mean(&raw).unwrap_or(1.0);
         raw.iter().map(|g| g / mean).collect()
     }
 }
 
-/// Mean factor of the turns of at most mean entropy, minus that of the others; none where all are equal.
+/// Mean factor of turns with at most mean entropy minus that of the others; `None` if all entropies are equal.
 fn tilt(entropies: &[f64], factors: &[f64]) -> Option<f64> {
-    let center = entropies.iter().sum::<f64>() / entropies.len() as f64;
-    let mean = |low: bool| {
+    let center = mean(entropies)?;
+    let mean_of = |low: bool| {
         let of: Vec<f64> =
             entropies.iter().zip(factors).filter(|(h, _)| (**h <= center) == low).map(|(_, g)| *g).collect();
-        if of.is_empty() { None } else { Some(of.iter().sum::<f64>() / of.len() as f64) }
+        mean(&of)
     };
-    Some(mean(true)? - mean(false)?)
+    Some(mean_of(true)? - mean_of(false)?)
 }
 
 /// A turn with tokens in the loss.
 struct Step {
     tokens: Vec<usize>,
-    /// Mean over its tokens.
+    /// Mean entropy of its tokens.
     entropy: f64,
 }
 
@@ -136,7 +139,7 @@ fn steps(rollout: &Rollout) -> Vec<Step> {
     rollout.turns.iter().filter_map(|t| step((t.first, t.end))).collect()
 }
 
-/// From the least to the largest onto 0..1; all 0 if they are equal.
+/// Maps the entropies linearly onto 0..1; all 0 if they are equal.
 fn normalized(entropies: &[f64]) -> Vec<f64> {
     let least = entropies.iter().copied().fold(f64::INFINITY, f64::min);
     let range = entropies.iter().copied().fold(f64::NEG_INFINITY, f64::max) - least;
@@ -148,7 +151,7 @@ mod tests {
     use super::*;
     use crate::batch::{Group, TurnSummary};
 
-    /// A prompt token, then turns with an observation token between them.
+    /// A prompt token, then turns separated by an observation token.
     fn rollout(turns: &[&[f64]]) -> Rollout {
         let mut r = Rollout { mask: vec![false], entropies: Some(vec![0.0]), ..Rollout::default() };
         let entropies = r.entropies.as_mut().unwrap();
@@ -173,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn two_rollouts_of_two_turns_by_hand() {
+    fn two_rollouts_of_two_turns_match_hand_computation() {
         // Entropies of turns 0.1, 0.9 and 0.9, 0.1; with k = ln 2 the factors are 1, ½, ½, 1 over their mean ¾.
         let batch = batch(vec![rollout(&[&[0.0, 0.2], &[0.9]]), rollout(&[&[0.9], &[0.1]])]);
         let mut a = batch.spread(&[1.0, -1.0]);
@@ -211,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn equal_entropies_change_nothing_but_the_mean() {
+    fn equal_entropies_only_subtract_the_mean() {
         let batch = batch(vec![rollout(&[&[0.4], &[0.4, 0.4]]), rollout(&[&[0.4]])]);
         let mut a = batch.spread(&[1.0, -2.0]);
         let mut part = EntropyModulated { zeta: 0.0, ..EntropyModulated::default() };
@@ -222,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn turns_outside_of_the_loss_do_not_count() {
+    fn turns_outside_the_loss_do_not_count() {
         let mut masked = rollout(&[&[0.0], &[9.0]]);
         masked.mask[3] = false;
         let batch = batch(vec![masked, rollout(&[&[1.0]])]);
@@ -237,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn constants_are_not_negative() {
+    fn negative_constants_are_rejected() {
         assert_eq!(EntropyModulated { zeta: -0.1, ..EntropyModulated::default() }.check()[0].pointer, "/zeta");
         assert!(!EntropyModulated { k: f64::NAN, ..EntropyModulated::default() }.check().is_empty());
     }

@@ -1,4 +1,4 @@
-//! Changes of advantages after they were assigned. One file per form; the list is in [`crate::registry`].
+//! Modulations: changes of advantages after they were assigned.
 
 pub mod entropy_balanced;
 pub mod entropy_modulated;

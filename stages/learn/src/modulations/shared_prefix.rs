@@ -1,8 +1,9 @@
-//! ARPO's hard attribution: tokens that several rollouts share through forks get the mean advantage of all rollouts through them.
+//! `shared_prefix` (ARPO's hard attribution): tokens that rollouts share through forks get the mean advantage of all
+//! rollouts that contain them.
 //!
-//! Why so: a token before a fork led to every branch, so no branch's outcome alone is its merit; a branch's own tokens keep its advantage
-//! (2507.19849). The soft form is no part: with equal ratios the sum over the copies of a shared token already is that of the means.
-//! Refuses: guessing; tokens are shared only where a fork says so, however equal two rollouts look.
+//! A token before a fork led to every branch, so no branch's outcome alone is its merit (2507.19849). The soft form
+//! needs no part: with equal ratios, the sum over the copies of a shared token equals that of the means. Only forks
+//! make tokens shared, however similar two rollouts look.
 
 use crate::batch::{Batch, Grid, Rollout};
 use crate::part::{Modulation, Needs, Part};
@@ -11,23 +12,24 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use trainyard_api::PartOptions;
 
-/// Options of `shared_prefix`: none.
+/// `shared_prefix` has no options.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct SharedPrefix {
-    /// Of the last batch; none without tokens in the loss.
+    /// Metric of the last batch; `None` without tokens in the loss.
     #[serde(skip)]
-    share: Option<f64>,
+    last_share: Option<f64>,
 }
 
 impl PartOptions for SharedPrefix {
     const KIND: &'static str = "shared_prefix";
     const SUMMARY: &'static str = "tokens shared through forks get the mean advantage of their rollouts (ARPO, hard)";
-    const DOC: &'static str = "A fork shares its tokens before `fork_at` with the rollout it was forked from, and with that one's ancestors as far as they\n\
-        share them in turn. A of a shared token ← mean of A over all rollouts of the group that hold it in the loss; the sum over them\n\
-        stays. A parent that left the group (dropped by a filter or a selection) still ties its own forks together, but its ancestors\n\
-        are not known any more. Needs forks and groups. Metric: shared_prefix_share, the share of tokens in the loss that several\n\
-        rollouts hold. Source: 2507.19849.";
+    const DOC: &'static str = "A fork shares its tokens before `fork_at` with the rollout it was forked from, and\n\
+        with that rollout's ancestors as far as they share them in turn. A of a shared token ← mean of A over all\n\
+        rollouts of the group that have it in the loss; the sum over them does not change. If a parent left the group\n\
+        (dropped by a filter or a selection), its forks still share with each other, but not with its ancestors.\n\
+        Needs forks and groups. Metric: shared_prefix_share, the share of tokens in the loss that several rollouts\n\
+        have. Source: 2507.19849.";
 }
 
 impl Part for SharedPrefix {
@@ -46,17 +48,17 @@ impl Modulation for SharedPrefix {
             shared += attribute(&group.rollouts, rows);
             all += group.rollouts.iter().map(Rollout::loss_tokens).sum::<usize>();
         }
-        self.share = if all > 0 { Some(shared as f64 / all as f64) } else { None };
+        self.last_share = if all > 0 { Some(shared as f64 / all as f64) } else { None };
     }
     fn metrics(&self) -> Vec<(&'static str, f64)> {
-        self.share.map(|s| ("shared_prefix_share", s)).into_iter().collect()
+        self.last_share.map(|s| ("shared_prefix_share", s)).into_iter().collect()
     }
 }
 
-/// Gives shared tokens of one group their mean; returns how many tokens in the loss are shared.
+/// Sets shared tokens of one group to their mean advantage; returns how many tokens in the loss are shared.
 fn attribute(rollouts: &[Rollout], rows: &mut [Vec<f64>]) -> usize {
     let family: BTreeMap<u32, &Rollout> = rollouts.iter().map(|r| (r.sample, r)).collect();
-    // Sample that made the token, and its place → every copy of it.
+    // Sample that made the token and its position → rollouts that have it.
     let mut copies: BTreeMap<(u32, usize), Vec<usize>> = BTreeMap::new();
     for (i, rollout) in rollouts.iter().enumerate() {
         for t in (0..rollout.mask.len()).filter(|&t| rollout.mask[t]) {
@@ -74,11 +76,11 @@ fn attribute(rollouts: &[Rollout], rows: &mut [Vec<f64>]) -> usize {
     shared
 }
 
-/// The sample that token `t` of a rollout was first sampled for.
+/// The sample for which token `t` of a rollout was first sampled.
 fn maker(family: &BTreeMap<u32, &Rollout>, rollout: &Rollout, t: usize) -> u32 {
     let mut sample = rollout.sample;
     let mut at = Some(rollout);
-    // No ancestry is longer than the family: records that form a circle end, too.
+    // No ancestry is longer than the group, so records that form a cycle terminate, too.
     for _ in 0..family.len() {
         match at.and_then(|r| r.fork_of.zip(r.fork_at)) {
             Some((parent, first)) if t < first => {
@@ -114,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn nested_forks_by_hand() {
+    fn nested_forks_match_hand_computation() {
         let batch = batch(vec![nested()]);
         let mut a = batch.spread(&[3.0, 0.0, -6.0]);
         let mut part = SharedPrefix::default();
@@ -123,7 +125,7 @@ mod tests {
         let wanted =
             [[0.0, -1.0, -1.0, 3.0, 3.0, 3.0], [0.0, -1.0, -1.0, -3.0, -3.0, 0.0], [0.0, -1.0, -1.0, -3.0, -3.0, -6.0]];
         assert_eq!(a, wanted);
-        assert_eq!(a.iter().flatten().sum::<f64>(), 5.0 * (3.0 + 0.0 - 6.0), "the sum stays");
+        assert_eq!(a.iter().flatten().sum::<f64>(), 5.0 * (3.0 + 0.0 - 6.0), "the sum does not change");
         assert_eq!(part.metrics(), [("shared_prefix_share", 10.0 / 15.0)]);
     }
 
@@ -138,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn tokens_outside_of_the_loss_are_no_copies() {
+    fn tokens_outside_the_loss_are_not_shared() {
         let mut group = nested();
         group[1].mask[2] = false;
         let batch = batch(vec![group]);
@@ -149,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn a_parent_that_left_still_ties_its_forks() {
+    fn forks_of_a_dropped_parent_still_share() {
         let batch = batch(vec![vec![rollout(0, None), rollout(2, Some((1, 5))), rollout(3, Some((1, 4)))]]);
         let mut a = batch.spread(&[3.0, 1.0, -1.0]);
         SharedPrefix::default().apply(&batch, &mut a);
@@ -159,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn a_circle_of_forks_ends() {
+    fn cyclic_forks_terminate() {
         let batch = batch(vec![vec![rollout(0, Some((1, 9))), rollout(1, Some((0, 9)))]]);
         let mut a = batch.spread(&[1.0, 0.0]);
         SharedPrefix::default().apply(&batch, &mut a);

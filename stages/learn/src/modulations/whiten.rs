@@ -1,10 +1,9 @@
-//! Masked whitening of advantages over the whole batch, token by token.
-//!
-//! Why so: REINFORCE++'s baseline form is the group-centered reward, whitened over the batch (2501.03262); so it is this part after
-//! `group` with `scale: none`. Refuses: whitening of fewer than two tokens (they stay as they are).
+//! `whiten`: whitens advantages over all tokens of the batch in the loss. REINFORCE++ with baseline (2501.03262) is
+//! this after `group` with `scale: none`. Fewer than two tokens are left as they are.
 
 use crate::batch::{Batch, Grid};
 use crate::part::{Modulation, Part};
+use crate::statistics::{mean, variance};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use trainyard_api::PartOptions;
@@ -14,7 +13,7 @@ use trainyard_core::OptionProblem;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Whiten {
-    /// Added to the variance, under the root.
+    /// Added to the variance under the root.
     #[schemars(range(min = 0))]
     pub epsilon: f64,
     /// 1 = sample variance, 0 = population.
@@ -31,8 +30,8 @@ impl Default for Whiten {
 impl PartOptions for Whiten {
     const KIND: &'static str = "whiten";
     const SUMMARY: &'static str = "zero mean and unit variance over all tokens of the batch";
-    const DOC: &'static str =
-        "A ← (A − mean) / sqrt(var + epsilon) over the tokens in the loss; variance with ddof 1. Source: 2501.03262.";
+    const DOC: &'static str = "A ← (A − mean) / sqrt(var + epsilon) over the tokens in the loss, with the\n\
+     variance by ddof. Source: 2501.03262.";
     fn check(&self) -> Vec<OptionProblem> {
         let problems = [
             OptionProblem::outside("/epsilon", self.epsilon, 0.0..),
@@ -52,12 +51,7 @@ impl Modulation for Whiten {
             .zip(advantages.iter())
             .flat_map(|(m, a)| m.iter().zip(a).filter(|(m, _)| **m).map(|(_, a)| *a))
             .collect();
-        let n = values.len() as f64;
-        if n < 2.0 {
-            return;
-        }
-        let mean = values.iter().sum::<f64>() / n;
-        let variance = values.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / (n - f64::from(self.ddof));
+        let (Some(mean), Some(variance)) = (mean(&values), variance(&values, self.ddof)) else { return };
         let scale = 1.0 / (variance + self.epsilon).sqrt();
         for (mask, row) in masks.iter().zip(advantages) {
             for (m, a) in mask.iter().zip(row) {

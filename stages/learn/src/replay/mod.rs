@@ -1,4 +1,4 @@
-//! Keeping rollouts of earlier steps. One file per form; the list is in [`crate::registry`].
+//! Replay: learning again from rollouts of earlier steps.
 
 pub mod none;
 pub mod self_imitation;

@@ -1,4 +1,4 @@
-//! No replay: every update sees fresh rollouts only.
+//! `none`: no replay; updates see only fresh rollouts.
 
 use crate::batch::{Batch, Grid};
 use crate::part::{Part, Replay, Replayed};
@@ -14,8 +14,8 @@ pub struct None {}
 
 impl PartOptions for None {
     const KIND: &'static str = "none";
-    const SUMMARY: &'static str = "fresh rollouts only";
-    const DOC: &'static str = "Offers nothing to later steps.";
+    const SUMMARY: &'static str = "only fresh rollouts";
+    const DOC: &'static str = "Replays nothing.";
 }
 
 impl Part for None {}

@@ -1,11 +1,12 @@
-//! SPEAR's self-imitation: own rollouts that did better than expected are learned from again, as long as they still would.
+//! `self_imitation` (SPEAR): learns again from own rollouts that did better than expected, as long as they still would.
 //!
-//! Why so: with sparse rewards a good episode is too rare to be seen once; but an old one is only worth imitating while the policy is not
-//! better anyway, so its advantage is taken anew against the median of recent rewards, and old ones go. The weight grows over the run,
-//! first explore, then trust (2509.22601). Refuses: rollouts of the present step, which are in the update already.
+//! With sparse rewards a good episode is too rare to be used once, but an old one is worth imitating only while the
+//! policy is not better anyway. Its advantage is therefore recomputed against the median of recent rewards, and old
+//! rollouts leave. The weight grows over the run: first explore, then trust (2509.22601).
 
 use crate::batch::{Batch, Grid, Group, Rollout};
 use crate::part::{Part, Replay, Replayed};
+use crate::statistics::mean;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -13,14 +14,14 @@ use std::collections::{BTreeSet, VecDeque};
 use trainyard_api::PartOptions;
 use trainyard_core::{Chance, Error, OptionProblem, Result};
 
-/// What the median is taken over.
+/// The rewards over which the median is taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Baseline {
-    /// The mean reward of every group.
+    /// Mean rewards of groups.
     #[default]
     Groups,
-    /// The reward of every rollout.
+    /// Rewards of rollouts.
     Rollouts,
 }
 
@@ -28,37 +29,37 @@ pub enum Baseline {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct SelfImitation {
-    /// Kept are rollouts whose advantage, averaged over their tokens in the loss, is above this.
+    /// Keeps rollouts whose advantage, averaged over their tokens in the loss, is above this.
     pub threshold: f64,
-    /// Rollouts kept at most; the oldest leave first.
+    /// Largest number of rollouts kept; the oldest leave first.
     #[schemars(range(min = 1))]
     pub capacity: usize,
     /// Steps after which a rollout leaves.
     pub max_age: u64,
-    /// The baseline is the median of mean group rewards, or of the rewards of all rollouts.
+    /// The baseline is the median of groups' mean rewards, or of the rewards of all rollouts.
     pub baseline: Baseline,
-    /// Rewards that the median is taken over; the newest.
+    /// Number of newest rewards over which the median is taken.
     #[schemars(range(min = 1))]
     pub baseline_capacity: usize,
-    /// Weight of replayed rollouts once the ramp is over.
+    /// Weight of replayed rollouts after the ramp.
     #[schemars(range(min = 0))]
     pub coefficient: f64,
-    /// Steps of the ramp from 0 to the coefficient; 0 = none.
+    /// Steps over which the weight rises from 0 to the coefficient; 0 = no ramp.
     pub warmup: u64,
-    /// Rollouts replayed at most in one step.
+    /// Largest number of rollouts replayed in one step.
     #[schemars(range(min = 1))]
     pub per_step: usize,
     #[serde(skip)]
-    state: State,
+    state: Buffers,
 }
 
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-struct State {
+struct Buffers {
     /// Oldest first.
     kept: VecDeque<Kept>,
     /// Oldest first.
     rewards: VecDeque<f64>,
-    /// Of the last draw.
+    /// Number of rollouts and their weight in the last draw, reported as metrics.
     replayed: usize,
     weight: f64,
 }
@@ -80,23 +81,26 @@ impl Default for SelfImitation {
             coefficient: 1.0,
             warmup: 200,
             per_step: 64,
-            state: State::default(),
+            state: Buffers::default(),
         }
     }
 }
 
 impl PartOptions for SelfImitation {
     const KIND: &'static str = "self_imitation";
-    const SUMMARY: &'static str = "own good rollouts again, rechecked against the median of recent rewards (SPEAR)";
-    const DOC: &'static str = "Keeps, first in first out, rollouts whose mean advantage was above `threshold`, for `max_age` steps. At a draw A~ = R −\n\
-        median(recent rewards), the same for every token in the loss; only rollouts of earlier steps with A~ > 0 are replayed, at most\n\
-        `per_step`, by chance without replacement, and a replayed one leaves the buffer. Weight = coefficient·(1 − cos(π·min(step,\n\
-        warmup)/warmup))/2; at weight 0 nothing is replayed.\n\n\
-        As in the released code: group means as baseline, no division by a deviation, each rollout replayed once, capacity 2048,\n\
-        baseline_capacity 10240. Its scripts set warmup 100, 200 or 300 and max_age 5 (its documentation 10, as here). They name a\n\
-        threshold of 1, but its buffer takes every advantage above 0, and unscaled advantages of a 0/1 reward never exceed 1: hence 0\n\
-        here. It replays the whole buffer whenever that is one and a half times full; `per_step` spreads this over the steps. State:\n\
-        both buffers, whole rollouts included. Metrics: replayed, replay_weight, replay_buffer (after the draw). Source: 2509.22601.";
+    const SUMMARY: &'static str = "replays own good rollouts, rechecked against the median of recent rewards (SPEAR)";
+    const DOC: &'static str = "Keeps rollouts whose mean advantage was above `threshold` for `max_age` steps, first\n\
+        in first out. At a draw, A~ = R − median(recent rewards) for every token in the loss. Only rollouts of\n\
+        earlier steps with A~ > 0 are replayed, at most `per_step`, drawn without replacement; a replayed rollout\n\
+        leaves the buffer. Weight = coefficient·(1 − cos(π·min(step, warmup)/warmup))/2; at weight 0 nothing is\n\
+        replayed.\n\n\
+        As in the released code, the baseline uses group means, advantages are not divided by a deviation, each\n\
+        rollout is replayed once, capacity is 2048 and baseline_capacity 10240. Its scripts set warmup 100, 200 or\n\
+        300 and max_age 5 (its documentation 10, as here). They name a threshold of 1, but its buffer takes every\n\
+        advantage above 0, and unscaled advantages of a 0/1 reward never exceed 1: hence 0 here. It replays the whole\n\
+        buffer whenever that is one and a half times full; `per_step` spreads this over the steps.\n\n\
+        State: both buffers, including whole rollouts. Metrics: replayed, replay_weight, replay_buffer (after the\n\
+        draw). Source: 2509.22601.";
     fn check(&self) -> Vec<OptionProblem> {
         [
             OptionProblem::not_finite("/threshold", self.threshold),
@@ -164,16 +168,15 @@ impl Replay for SelfImitation {
 }
 
 impl SelfImitation {
-    /// What one group adds to the rewards that the median is taken over.
+    /// What a group adds to the rewards over which the median is taken.
     fn baselines(&self, group: &Group) -> Vec<f64> {
         let rewards: Vec<f64> = group.rollouts.iter().map(|r| r.reward).collect();
         match self.baseline {
             Baseline::Rollouts => rewards,
-            Baseline::Groups if rewards.is_empty() => Vec::new(),
-            Baseline::Groups => vec![rewards.iter().sum::<f64>() / rewards.len() as f64],
+            Baseline::Groups => mean(&rewards).into_iter().collect(),
         }
     }
-    /// Places in the buffer of what is replayed.
+    /// Positions in the buffer of the rollouts to replay.
     fn choose(&self, step: u64, baseline: f64, chance: &Chance) -> BTreeSet<usize> {
         let good = |k: &Kept| k.step < step && k.rollout.reward > baseline;
         let mut places: Vec<usize> =
@@ -199,14 +202,14 @@ fn replayed(rollout: Rollout, baseline: f64, weight: f64) -> Replayed {
     Replayed { rollout, advantages, weight }
 }
 
-/// Mean over the tokens in the loss; none without any.
+/// Mean advantage over the tokens in the loss; `None` if there are none.
 fn advantage(rollout: &Rollout, row: &[f64]) -> Option<f64> {
     let tokens = rollout.loss_tokens();
     let sum: f64 = rollout.mask.iter().zip(row).filter(|(m, _)| **m).map(|(_, a)| *a).sum();
     if tokens > 0 { Some(sum / tokens as f64) } else { None }
 }
 
-/// Adds the newest; the oldest make room.
+/// Appends an item and drops the oldest beyond the capacity.
 fn push<T>(queue: &mut VecDeque<T>, item: T, capacity: usize) {
     while queue.len() >= capacity.max(1) {
         queue.pop_front();
@@ -214,7 +217,7 @@ fn push<T>(queue: &mut VecDeque<T>, item: T, capacity: usize) {
     queue.push_back(item);
 }
 
-/// Between the two in the middle if there is no one; none of nothing.
+/// The median, with the mean of the middle two for an even count; `None` if empty.
 fn median(values: &VecDeque<f64>) -> Option<f64> {
     let mut sorted: Vec<f64> = values.iter().copied().collect();
     sorted.sort_by(f64::total_cmp);

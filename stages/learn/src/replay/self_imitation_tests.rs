@@ -1,6 +1,6 @@
 use super::*;
 
-/// Groups of rewards; rollouts are called by step, group and place.
+/// Groups of rewards; rollouts are named by step, group and position.
 fn batch(step: u64, groups: &[&[f64]]) -> Batch {
     let rollout = |id: String, reward: f64| Rollout { id, reward, mask: vec![false, true, true], ..Rollout::default() };
     let group = |(g, rewards): (usize, &&[f64])| Group {
@@ -9,7 +9,7 @@ fn batch(step: u64, groups: &[&[f64]]) -> Batch {
     };
     Batch { step, groups: groups.iter().enumerate().map(group).collect() }
 }
-/// Offers the rollouts with their reward minus the mean of their group as advantage.
+/// Offers the rollouts with their reward minus the group mean as advantage.
 fn offer(part: &mut SelfImitation, step: u64, groups: &[&[f64]]) {
     let batch = batch(step, groups);
     let mean = |g: &&[f64]| g.iter().sum::<f64>() / g.len() as f64;
@@ -30,7 +30,7 @@ fn ready() -> SelfImitation {
 }
 
 #[test]
-fn only_advantages_above_the_threshold_are_kept_and_the_oldest_leave() {
+fn advantages_above_the_threshold_are_kept_and_the_oldest_leave() {
     let mut part = SelfImitation { capacity: 2, threshold: 0.25, ..ready() };
     offer(&mut part, 0, &[&[1.0, 0.0], &[0.5, 0.0]]);
     assert_eq!(kept(&part), ["0/0/0"], "an advantage of exactly the threshold is not above it");
@@ -39,14 +39,14 @@ fn only_advantages_above_the_threshold_are_kept_and_the_oldest_leave() {
 }
 
 #[test]
-fn tokens_outside_of_the_loss_do_not_count() {
+fn tokens_outside_the_loss_do_not_count() {
     let rollout = Rollout { mask: vec![true, false, true], ..Rollout::default() };
     assert_eq!(advantage(&rollout, &[1.0, -9.0, 0.5]), Some(0.75));
     assert_eq!(advantage(&Rollout { mask: vec![false], ..Rollout::default() }, &[3.0]), None);
 }
 
 #[test]
-fn rollouts_of_the_present_step_wait_and_old_ones_go() {
+fn rollouts_of_the_current_step_wait_and_old_ones_leave() {
     let mut part = SelfImitation { max_age: 2, ..ready() };
     offer(&mut part, 5, &[&[1.0, 0.0]]);
     assert!(draw(&mut part, 5).is_empty());
@@ -57,7 +57,7 @@ fn rollouts_of_the_present_step_wait_and_old_ones_go() {
 }
 
 #[test]
-fn the_median_of_recent_rewards_rechecks() {
+fn rollouts_are_rechecked_against_the_median() {
     let mut part = ready();
     offer(&mut part, 0, &[&[1.0, 0.0], &[0.6, 0.0]]);
     let drawn = draw(&mut part.clone(), 1);
@@ -68,12 +68,12 @@ fn the_median_of_recent_rewards_rechecks() {
     // Means 0.3, 0.5, 0.7, 0.7, 0.7: the median overtakes the second rollout.
     offer(&mut part, 1, &[&[0.7, 0.7], &[0.7, 0.7], &[0.7, 0.7]]);
     assert_eq!(ids(&draw(&mut part, 2)), ["0/0/0"]);
-    assert_eq!(kept(&part), ["0/1/0"], "it may come back until it is too old");
-    // The rewards of single rollouts: 0, 0, 0.6, 1.
+    assert_eq!(kept(&part), ["0/1/0"], "it may return until it is too old");
+    // With single rollouts: 0, 0, 0.6, 1.
     let mut part = SelfImitation { baseline: Baseline::Rollouts, ..ready() };
     offer(&mut part, 0, &[&[1.0, 0.0], &[0.6, 0.0]]);
     assert!(close(&draw(&mut part, 1)[0].advantages, 0.7));
-    // Only the newest count.
+    // Only the newest rewards count.
     let mut part = SelfImitation { baseline_capacity: 1, ..ready() };
     offer(&mut part, 0, &[&[1.0, 0.0], &[0.2, 0.0]]);
     assert!(close(&draw(&mut part, 1)[0].advantages, 0.9));
@@ -88,7 +88,7 @@ fn medians() {
 }
 
 #[test]
-fn the_weight_ramps_along_half_a_cosine() {
+fn weight_follows_half_a_cosine() {
     let part = SelfImitation { coefficient: 2.0, warmup: 4, ..SelfImitation::default() };
     let half = 0.5f64.sqrt();
     for (step, weight) in [(0, 0.0), (1, 1.0 - half), (2, 1.0), (3, 1.0 + half), (4, 2.0), (9, 2.0)] {
@@ -98,7 +98,7 @@ fn the_weight_ramps_along_half_a_cosine() {
 }
 
 #[test]
-fn at_weight_zero_the_buffer_stays() {
+fn buffer_is_unchanged_at_weight_zero() {
     let mut part = SelfImitation { coefficient: 0.0, ..ready() };
     offer(&mut part, 0, &[&[1.0, 0.0]]);
     assert!(draw(&mut part, 1).is_empty());
@@ -106,7 +106,7 @@ fn at_weight_zero_the_buffer_stays() {
 }
 
 #[test]
-fn each_is_replayed_once_and_at_most_per_step() {
+fn rollouts_are_replayed_once_and_at_most_per_step() {
     let mut part = SelfImitation { per_step: 2, ..ready() };
     offer(&mut part, 0, &[&[1.0, 1.0, 1.0, 1.0, 1.0, 0.0]]);
     let mut seen = Vec::new();
@@ -123,7 +123,7 @@ fn each_is_replayed_once_and_at_most_per_step() {
 }
 
 #[test]
-fn going_on_from_a_checkpoint_changes_nothing() {
+fn resuming_from_a_checkpoint_changes_nothing() {
     let fresh = || SelfImitation { per_step: 1, warmup: 6, max_age: 3, capacity: 5, ..SelfImitation::default() };
     let play = |part: &mut SelfImitation, steps: std::ops::Range<u64>| -> Vec<Replayed> {
         let step = |step: u64| {

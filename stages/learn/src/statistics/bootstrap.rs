@@ -1,13 +1,13 @@
-//! Percentile bootstrap over clusters, for statistics without a formula of their own (AUC, calibration error).
+//! Percentile bootstrap over clusters, for statistics without a formula for their error (AUC, calibration error).
 //!
-//! Whole clusters are drawn with replacement, so samples of one problem stay together. Deterministic: resample `i` draws from
-//! `chance.at("bootstrap", &[i])`. Refuses: fewer than two clusters; resamples on which the statistic is undefined are left out,
-//! and if more than half are, there is no interval (`None`).
+//! Whole clusters are drawn with replacement, which keeps samples of one problem together. Resample `i` draws from
+//! `chance.at("bootstrap", &[i])`, so results repeat. Resamples on which the statistic is undefined are skipped; if
+//! more than half are, or with fewer than two clusters, there is no interval.
 
 use std::collections::BTreeMap;
 use trainyard_core::Chance;
 
-/// The 95% interval of `statistic`, which is given the indices of the items in a resample (repeats included).
+/// The 95% interval of `statistic`, which gets the indexes of the items in a resample (with repeats).
 pub fn bootstrap_interval<K: Ord>(
     clusters: &[K],
     resamples: usize,
@@ -53,7 +53,7 @@ mod tests {
     use crate::statistics::clustered_mean;
 
     #[test]
-    fn for_a_mean_it_agrees_with_the_formula() {
+    fn interval_of_a_mean_agrees_with_the_formula() {
         let mut draws = Chance::new(2).at("data", &[]);
         let values: Vec<f64> = (0..400).map(|_| draws.uniform()).collect();
         let clusters: Vec<usize> = (0..400).map(|i| i / 2).collect();
@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn it_repeats_and_refuses() {
+    fn results_repeat_and_undefined_cases_are_none() {
         let run = || bootstrap_interval(&[1, 2, 3], 50, &Chance::new(4), |i| Some(i[0] as f64));
         assert_eq!(run(), run());
         assert_eq!(bootstrap_interval(&[1, 1], 50, &Chance::new(4), |_| Some(1.0)), None);

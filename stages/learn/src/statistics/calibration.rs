@@ -1,13 +1,17 @@
-//! Calibration of predicted chances: expected calibration error over equal-width bins (arXiv 1706.04599) and the Brier score.
+//! Calibration of predicted probabilities: expected calibration error over equal-width bins (arXiv 1706.04599) and the
+//! Brier score.
 //!
-//! Bin b of B holds predictions in [b/B, (b+1)/B), the last one also 1. ECE = Σ_b n_b/n · |share right − mean prediction|.
-//! Refuses: predictions outside [0, 1] or NaN, and empty input (`None`); labels may be soft (Monte-Carlo shares).
+//! Bin b of B holds predictions in [b/B, (b+1)/B), the last one also 1. ECE = Σ_b n_b/n · |share right − mean
+//! prediction|. Labels may be soft (Monte-Carlo shares). Empty input and predictions outside [0, 1] give `None`.
 
 /// One bin of the reliability table.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Bin {
+    /// Lower bound, inclusive.
     pub low: f64,
+    /// Upper bound, exclusive except for the last bin.
     pub high: f64,
+    /// Number of predictions in the bin.
     pub n: usize,
     /// Mean prediction; 0 in an empty bin.
     pub predicted: f64,
@@ -18,7 +22,9 @@ pub struct Bin {
 /// Expected calibration error with its bins.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Calibration {
+    /// Expected calibration error.
     pub ece: f64,
+    /// The bins, in order.
     pub bins: Vec<Bin>,
 }
 
@@ -76,8 +82,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_case_by_hand() {
-        // Bin [0, .5): .2 and .4, labels 0 and 1 → |.5 − .3| = .2, weight 2/4. Bin [.5, 1]: .8 and 1, labels 1 and 1 → .1, weight 2/4.
+    fn ece_matches_hand_computation() {
+        // Bin [0, .5): .2 and .4, labels 0 and 1 → |.5 − .3| = .2, weight 2/4.
+        // Bin [.5, 1]: .8 and 1, labels 1 and 1 → .1, weight 2/4.
         let c = calibration(&[0.2, 0.4, 0.8, 1.0], &[0.0, 1.0, 1.0, 1.0], 2).unwrap();
         assert!((c.ece - 0.15).abs() < 1e-12);
         assert_eq!((c.bins[0].n, c.bins[1].n), (2, 2));
@@ -85,14 +92,14 @@ mod tests {
     }
 
     #[test]
-    fn perfect_predictions_have_no_error_and_empty_bins_weigh_nothing() {
+    fn perfect_predictions_have_no_error_and_empty_bins_do_not_count() {
         let c = calibration(&[0.0, 1.0], &[0.0, 1.0], 10).unwrap();
         assert_eq!(c.ece, 0.0);
         assert_eq!(c.bins.iter().filter(|b| b.n == 0).count(), 8);
     }
 
     #[test]
-    fn what_is_no_chance_is_refused() {
+    fn invalid_probabilities_give_none() {
         assert_eq!(brier(&[1.2], &[1.0]), None);
         assert_eq!(brier(&[f64::NAN], &[1.0]), None);
         assert!(calibration(&[], &[], 10).is_none());

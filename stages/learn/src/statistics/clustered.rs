@@ -1,23 +1,24 @@
 //! Means with clustered standard errors, and paired differences (Miller, arXiv 2411.00640).
 //!
-//! Why so: samples of one problem are not independent; an interval that ignores this is too narrow. With residuals
-//! r_i = s_i − s̄, n values and clusters c:
+//! Samples of one problem are not independent; an interval that ignores this is too narrow. With residuals r_i = s_i
+//! − s̄, n values and clusters c:
 //!
 //! ```text
 //! SE²_CLT       = Σ r_i² / (n (n − 1))
-//! SE²_clustered = SE²_CLT + n⁻² Σ_c Σ_{i≠j ∈ c} r_i r_j  =  n⁻² [ Σ_c (Σ_{i∈c} r_i)² + Σ r_i² / (n − 1) ]
+//! SE²_clustered = SE²_CLT + n⁻² Σ_c Σ_{i≠j∈c} r_i r_j = n⁻² [Σ_c (Σ_{i∈c} r_i)² + Σ r_i² / (n − 1)]
 //! SE²_paired    = SE²_A + SE²_B − 2 Cov(A, B)            =  SE² of the differences a_i − b_i
 //! ```
 //!
-//! The right-hand forms are sums of squares, so rounding can never make a variance negative. Refuses: a standard error from one
-//! value or one cluster (nothing to estimate it from): the interval is `None`.
+//! The right-hand forms are sums of squares, so rounding never makes a variance negative. With one value or one cluster
+//! there is nothing to estimate an error from, and the interval is `None`.
 
-use super::Z_95;
+use super::{Z_95, mean};
 use std::collections::BTreeMap;
 
-/// A mean and how well it is known.
+/// A mean and its uncertainty.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Estimate {
+    /// The mean.
     pub value: f64,
     /// `None` with fewer than two clusters.
     pub standard_error: Option<f64>,
@@ -28,18 +29,13 @@ pub struct Estimate {
 }
 
 impl Estimate {
-    /// value ± 1.96 SE; not cut at 0 or 1 (use [`super::wilson`] for one proportion near an end).
+    /// value ± 1.96 SE, not limited to [0, 1]; for a single proportion near an end use [`super::wilson`].
     pub fn interval(&self) -> Option<(f64, f64)> {
         self.standard_error.map(|se| (self.value - Z_95 * se, self.value + Z_95 * se))
     }
 }
 
-/// The arithmetic mean in index order; `None` of nothing.
-pub fn mean(values: &[f64]) -> Option<f64> {
-    (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
-}
-
-/// The mean of `values` with its standard error clustered by `clusters` (same length, any labels). `None` of nothing.
+/// The mean of `values` with its standard error clustered by `clusters` (any labels, same length). `None` if empty.
 ///
 /// # Panics
 /// If the lengths differ.
@@ -61,7 +57,7 @@ pub fn clustered_mean<K: Ord>(values: &[f64], clusters: &[K]) -> Option<Estimate
     Some(Estimate { value, standard_error, n, clusters: sums.len() })
 }
 
-/// The mean within each cluster, in label order: with K samples per problem, take this first; every problem then counts once.
+/// The mean within each cluster, by label. With K samples per problem, take this first: every problem then counts once.
 ///
 /// # Panics
 /// If the lengths differ.
@@ -76,7 +72,7 @@ pub fn cluster_means<K: Ord + Clone>(values: &[f64], clusters: &[K]) -> BTreeMap
     sums.into_iter().map(|(c, (sum, n))| (c, sum / n)).collect()
 }
 
-/// Two models on the same items.
+/// A paired comparison of two models on the same items.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Difference {
     /// Mean of the first.
@@ -87,7 +83,7 @@ pub struct Difference {
     pub difference: Estimate,
 }
 
-/// The mean difference a − b of matched items, clustered by `clusters` (all of one length). `None` of nothing.
+/// The mean difference a − b of matched items, clustered by `clusters` (all of one length). `None` if empty.
 ///
 /// # Panics
 /// If the lengths differ.
@@ -115,8 +111,9 @@ mod tests {
     }
 
     #[test]
-    fn clustered_case_by_hand() {
-        // Clusters {1, 1} and {0, 0}: mean 1/2, r = ±1/2, cluster sums ±1, so Σ_c = 2, Σr²/(n−1) = 1/3, SE² = (7/3)/16.
+    fn clustered_error_matches_hand_computation() {
+        // Clusters {1, 1} and {0, 0}: mean 1/2, r = ±1/2, cluster sums ±1, so Σ_c = 2, Σr²/(n−1) = 1/3, SE² =
+        // (7/3)/16.
         let e = clustered_mean(&[1.0, 1.0, 0.0, 0.0], &["a", "a", "b", "b"]).unwrap();
         close(e.standard_error.unwrap().powi(2), 7.0 / 48.0);
         // The paper's form of the same number: 1/(4·3) + (2·(1/4)·2)/16.
@@ -125,19 +122,19 @@ mod tests {
     }
 
     #[test]
-    fn one_cluster_has_no_interval_and_nothing_has_no_mean() {
+    fn one_cluster_has_no_interval_and_empty_input_no_mean() {
         assert_eq!(clustered_mean(&[1.0, 0.0], &[5, 5]).unwrap().interval(), None);
         assert!(clustered_mean::<u8>(&[], &[]).is_none() && mean(&[]).is_none());
     }
 
     #[test]
-    fn cluster_means_weigh_every_problem_once() {
+    fn cluster_means_count_every_problem_once() {
         let means = cluster_means(&[1.0, 0.0, 1.0, 1.0, 1.0], &[1, 1, 2, 2, 2]);
         assert_eq!(means.into_iter().collect::<Vec<_>>(), [(1, 0.5), (2, 1.0)]);
     }
 
     #[test]
-    fn the_paired_error_is_the_papers() {
+    fn paired_error_matches_the_paper() {
         let a = [1.0, 0.0, 1.0, 1.0, 0.0];
         let b = [1.0, 0.0, 0.0, 1.0, 1.0];
         let ids = [0, 1, 2, 3, 4];
@@ -151,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn equal_arms_differ_by_exactly_nothing() {
+    fn equal_arms_differ_by_exactly_zero() {
         let d = paired_difference(&[0.3, 0.7, 1.0], &[0.3, 0.7, 1.0], &[1, 2, 3]).unwrap();
         assert_eq!((d.difference.value, d.difference.standard_error), (0.0, Some(0.0)));
     }

@@ -1,16 +1,19 @@
 //! maj@k: the answer that most of k samples give (self-consistency, arXiv 2203.11171).
 //!
-//! Ties are declared, not hidden in the order of the samples: the value is the expectation when one of the tied answers is
-//! drawn uniformly, and the number of tied answers is returned. Samples without an answer do not vote; if nobody votes, the
-//! value is 0. Answers are compared as given: make equivalent answers equal (the verifier's normal form) before. Refuses: one
-//! answer that is right in one vote and wrong in another (a verifier must not contradict itself; debug builds assert it).
+//! Ties do not depend on the order of samples: the value is the expectation over a uniform choice among the tied
+//! answers, whose number is returned. Samples without an answer do not vote; without any vote the value is 0. Answers
+//! are compared as given, so normalize them first. One answer must not be right in one vote and wrong in another (debug
+//! builds assert it).
 
+use super::mean;
 use std::collections::BTreeMap;
 
-/// One sample's answer in normal form (`None`: it gave none), and whether the verifier accepts it.
+/// One sample's vote.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Vote<'a> {
+    /// The normalized answer; `None` if the sample gave none.
     pub answer: Option<&'a str>,
+    /// Whether the verifier accepts it.
     pub correct: bool,
 }
 
@@ -19,9 +22,9 @@ pub struct Vote<'a> {
 pub struct Majority {
     /// Expected correctness under uniform tie breaking.
     pub value: f64,
-    /// How many answers share the first place: 1 = no tie, 0 = nobody voted.
+    /// Number of answers that share first place: 1 = no tie, 0 = no votes.
     pub tied: usize,
-    /// Votes of each of them.
+    /// Votes for each of them.
     pub votes: usize,
 }
 
@@ -42,7 +45,8 @@ pub fn majority(votes: &[Vote<'_>]) -> Majority {
     Majority { value, tied: first.len(), votes: most }
 }
 
-/// The mean value over the ⌊n/k⌋ disjoint blocks of k consecutive votes, and the share of blocks with a tie. `None` if k = 0 or k > n.
+/// The mean value over the ⌊n/k⌋ disjoint blocks of k consecutive votes, and the share of blocks with a tie. `None`
+/// if k = 0 or k > n.
 pub fn majority_at_k(votes: &[Vote<'_>], k: usize) -> Option<(f64, f64)> {
     if k == 0 || k > votes.len() {
         return None;
@@ -54,9 +58,8 @@ pub fn majority_at_k(votes: &[Vote<'_>], k: usize) -> Option<(f64, f64)> {
     Some((value, ties))
 }
 
-/// The answer with the largest sum of its votes' weights (arXiv 2206.02336: scores of a verifier), as the mean value over the ⌊n/k⌋
-/// disjoint blocks of k consecutive votes. Equal weights give [`majority_at_k`]. `None` if k = 0, k > n, or a weight is negative
-/// or no number.
+/// Like [`majority_at_k`], but answers are ranked by the sum of their votes' weights (arXiv 2206.02336: scores of a
+/// verifier). Equal weights give the same value. `None` if k = 0, k > n, or a weight is negative or NaN.
 ///
 /// # Panics
 /// If the lengths differ.
@@ -67,7 +70,7 @@ pub fn weighted_majority_at_k(votes: &[Vote<'_>], weights: &[f64], k: usize) -> 
     }
     let blocks = votes.chunks_exact(k).zip(weights.chunks_exact(k));
     let values: Vec<f64> = blocks.map(|(votes, weights)| weighted_majority(votes, weights)).collect();
-    Some(values.iter().sum::<f64>() / values.len() as f64)
+    mean(&values)
 }
 
 fn weighted_majority(votes: &[Vote<'_>], weights: &[f64]) -> f64 {
@@ -87,13 +90,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn weights_can_outvote_numbers() {
+    fn weights_can_outvote_counts() {
         let v = votes(&["7", "5", "5", ""]);
         assert_eq!(weighted_majority_at_k(&v, &[0.9, 0.4, 0.4, 5.0], 4), Some(1.0));
-        assert_eq!(weighted_majority_at_k(&v, &[0.5, 0.25, 0.25, 0.0], 4), Some(0.5), "a tie is worth its share");
+        assert_eq!(weighted_majority_at_k(&v, &[0.5, 0.25, 0.25, 0.0], 4), Some(0.5), "a tie counts by its share");
         assert_eq!(weighted_majority_at_k(&v, &[1.0; 4], 4), majority_at_k(&v, 4).map(|m| m.0));
         assert_eq!(weighted_majority_at_k(&v, &[1.0, 1.0, f64::NAN, 1.0], 4), None);
-        assert_eq!(weighted_majority_at_k(&v, &[0.0; 4], 4), Some(0.5), "nobody has a weight: all answers tie");
+        assert_eq!(weighted_majority_at_k(&v, &[0.0; 4], 4), Some(0.5), "without any weight all answers tie");
     }
 
     fn votes<'a>(answers: &[&'a str]) -> Vec<Vote<'a>> {
@@ -101,19 +104,19 @@ mod tests {
     }
 
     #[test]
-    fn a_clear_majority_wins() {
+    fn clear_majority_wins() {
         assert_eq!(majority(&votes(&["7", "5", "7"])), Majority { value: 1.0, tied: 1, votes: 2 });
         assert_eq!(majority(&votes(&["7", "5", "5"])), Majority { value: 0.0, tied: 1, votes: 2 });
     }
 
     #[test]
-    fn ties_are_worth_their_share_and_declared() {
+    fn ties_count_by_their_share_and_are_reported() {
         assert_eq!(majority(&votes(&["7", "5"])), Majority { value: 0.5, tied: 2, votes: 1 });
         assert_eq!(majority(&votes(&["1", "2", "7"])), Majority { value: 1.0 / 3.0, tied: 3, votes: 1 });
     }
 
     #[test]
-    fn silence_does_not_vote() {
+    fn missing_answers_do_not_vote() {
         assert_eq!(majority(&votes(&["", "", "7"])), Majority { value: 1.0, tied: 1, votes: 1 });
         assert_eq!(majority(&votes(&["", ""])), Majority { value: 0.0, tied: 0, votes: 0 });
     }

@@ -1,14 +1,15 @@
-//! Statistics of evaluation, on plain `f64` slices.
+//! Evaluation statistics on `f64` slices, so that evaluation, comparison, curricula and reports share one definition of
+//! every number.
 //!
-//! Why here: evaluation, comparison, level promotion and reports must agree on one definition of every number, and pure
-//! functions can be held against hand computations. One file per subject; conventions: shares lie in [0, 1], intervals are 95%
-//! and normal unless the file says otherwise, and what cannot be estimated is `None`, never 0. Refuses: NaN as a score (leave
-//! unscored items out before), ambient chance (the bootstrap takes a [`trainyard_core::Chance`]).
+//! Shares lie in [0, 1]. Intervals are 95% and normal unless a file says otherwise. What cannot be estimated is `None`,
+//! never
+//! 0. Leave unscored items out first: NaN is not a score.
 
 pub mod bootstrap;
 pub mod calibration;
 pub mod clustered;
 pub mod majority;
+pub mod moments;
 pub mod pass_at_k;
 pub mod proportion;
 pub mod ranking;
@@ -16,8 +17,9 @@ pub mod selection;
 
 pub use bootstrap::bootstrap_interval;
 pub use calibration::{Calibration, brier, calibration};
-pub use clustered::{Difference, Estimate, cluster_means, clustered_mean, mean, paired_difference};
+pub use clustered::{Difference, Estimate, cluster_means, clustered_mean, paired_difference};
 pub use majority::{Majority, Vote, majority, majority_at_k, weighted_majority_at_k};
+pub use moments::{deviation, mean, variance};
 pub use pass_at_k::{pass_at_k, pass_hat_k};
 pub use proportion::wilson;
 pub use ranking::auc;

@@ -1,9 +1,9 @@
-//! pass@k and pass^k from n samples with c right (Chen et al., arXiv 2107.03374; tau-bench, arXiv 2406.12045).
+//! pass@k and pass^k from n samples of which c are right (Chen et al., arXiv 2107.03374; tau-bench, arXiv 2406.12045).
 //!
-//! Why so: drawing k of the n samples without replacement gives unbiased estimates with less variance than k samples alone.
-//! Both are products of ratios, so no binomial coefficient overflows. Refuses: k > n or c > n or k = 0 (`None`).
+//! Averaging over all k-subsets of the n samples gives unbiased estimates with less variance than k samples alone.
+//! Products of ratios avoid overflowing binomial coefficients. k = 0, k > n and c > n give `None`.
 
-/// The chance that at least one of k samples is right: 1 − C(n − c, k) / C(n, k).
+/// Probability that at least one of k samples is right: 1 − C(n − c, k) / C(n, k).
 pub fn pass_at_k(n: usize, c: usize, k: usize) -> Option<f64> {
     valid(n, c, k)?;
     if n - c < k {
@@ -13,7 +13,7 @@ pub fn pass_at_k(n: usize, c: usize, k: usize) -> Option<f64> {
     Some(1.0 - all_wrong)
 }
 
-/// The chance that all of k samples are right (pass^k): C(c, k) / C(n, k).
+/// Probability that all of k samples are right (pass^k): C(c, k) / C(n, k).
 pub fn pass_hat_k(n: usize, c: usize, k: usize) -> Option<f64> {
     valid(n, c, k)?;
     if c < k {
@@ -44,7 +44,7 @@ mod tests {
     }
 
     #[test]
-    fn both_agree_with_counting_every_subset() {
+    fn both_agree_with_enumerating_subsets() {
         for n in 1..=8 {
             for c in 0..=n {
                 for k in 1..=n {
@@ -59,7 +59,7 @@ mod tests {
     }
 
     #[test]
-    fn cases_by_hand() {
+    fn values_match_hand_computation() {
         assert_eq!(pass_at_k(8, 0, 8), Some(0.0));
         assert_eq!(pass_at_k(8, 1, 8), Some(1.0));
         assert!((pass_at_k(4, 1, 2).unwrap() - 0.5).abs() < 1e-15);

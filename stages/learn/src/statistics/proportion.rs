@@ -1,10 +1,12 @@
-//! The Wilson score interval of one proportion (Wilson 1927): honest near 0 and 1, where the normal interval is not.
+//! The Wilson score interval of a proportion (Wilson 1927), which is accurate near 0 and 1, where the normal interval
+//! is not.
 //!
-//! Center (p + z²/2n) / (1 + z²/n), half-width z/(1 + z²/n) · √(p(1−p)/n + z²/4n²). Assumes independent trials: one per problem.
+//! Center (p + z²/2n) / (1 + z²/n), half-width z/(1 + z²/n) · √(p(1−p)/n + z²/4n²). Assumes independent
+//! trials: one per problem.
 
 use super::Z_95;
 
-/// The 95% interval of `successes` of `n`; `None` if n = 0 or successes > n.
+/// The 95% interval of `successes` in `n` trials; `None` if n = 0 or successes > n.
 pub fn wilson(successes: usize, n: usize) -> Option<(f64, f64)> {
     if n == 0 || successes > n {
         return None;
@@ -34,7 +36,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_symmetric_and_holds_the_share() {
+    fn interval_is_symmetric_and_contains_the_share() {
         for n in 1..30 {
             for s in 0..=n {
                 let (low, high) = wilson(s, n).unwrap();

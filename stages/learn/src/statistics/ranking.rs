@@ -1,6 +1,8 @@
-//! AUC: the chance that a random positive is scored above a random negative (Mann–Whitney), ties counting one half.
+//! AUC: the probability that a random positive is scored above a random negative (Mann–Whitney), ties counting one
+//! half.
 //!
-//! By midranks: AUC = (Σ ranks of positives − P(P+1)/2) / (P·N), in O(n log n). Refuses: one class only, or a NaN score (`None`).
+//! By midranks, AUC = (Σ ranks of positives − P(P+1)/2) / (P·N), in O(n log n). `None` with only one class or a NaN
+//! score.
 
 /// The area under the ROC curve.
 ///
@@ -20,7 +22,7 @@ pub fn auc(scores: &[f64], positive: &[bool]) -> Option<f64> {
     while low < order.len() {
         let score = scores[order[low]];
         let high = low + order[low..].iter().take_while(|i| scores[**i] == score).count();
-        // Ranks low+1 ..= high share their mean.
+        // Equal scores on ranks low+1 ..= high share their mean rank.
         let midrank = (low + 1 + high) as f64 / 2.0;
         rank_sum += midrank * order[low..high].iter().filter(|i| positive[**i]).count() as f64;
         low = high;
@@ -62,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn it_agrees_with_counting_pairs() {
+    fn agrees_with_counting_pairs() {
         let mut draws = trainyard_core::Chance::new(5).at("auc", &[]);
         for _ in 0..50 {
             let scores: Vec<f64> = (0..40).map(|_| draws.below(8) as f64).collect();

@@ -1,13 +1,14 @@
-//! Best-of-k: how good is the sample that a scorer (a process reward model) ranks first?
+//! Best-of-k: how good is the sample that a scorer (such as a process reward model) ranks first?
 //!
-//! Step scores become one score per sample by a reduction (minimum, product, last, mean: which one is best depends on how the
-//! scorer was trained, so all can be reported). From n scored samples the expectation over all k-subsets is exact: with scores
-//! in ascending order, the group of equal scores on ranks l+1..h is on top with chance [C(h,k) − C(l,k)] / C(n,k), and within
-//! it every sample is equally likely. Refuses: NaN scores (`None`): leave unscored samples out and say how many.
+//! Step scores become one score per sample by a reduction; which one is best depends on how the scorer was trained. The
+//! expectation over all k-subsets of n scored samples is exact: with scores ascending, the group of equal scores on
+//! ranks l+1..h is on top with probability [C(h,k) − C(l,k)] / C(n,k), and within it every sample is equally likely.
+//! NaN scores give `None`: leave unscored samples out and report how many.
 
+use super::mean;
 use serde::{Deserialize, Serialize};
 
-/// How the scores of a sample's steps become one.
+/// How the scores of a sample's steps become one score.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum StepReduction {
@@ -23,7 +24,9 @@ pub enum StepReduction {
 }
 
 impl StepReduction {
+    /// All reductions.
     pub const ALL: [Self; 4] = [Self::Min, Self::Product, Self::Last, Self::Mean];
+    /// The name in options and metrics.
     pub fn name(self) -> &'static str {
         match self {
             Self::Min => "min",
@@ -32,19 +35,20 @@ impl StepReduction {
             Self::Mean => "mean",
         }
     }
-    /// `None` for a sample without steps.
+    /// The score of a sample; `None` without steps.
     pub fn reduce(self, steps: &[f64]) -> Option<f64> {
         let last = *steps.last()?;
         Some(match self {
             Self::Min => steps.iter().copied().fold(f64::INFINITY, f64::min),
             Self::Product => steps.iter().product(),
             Self::Last => last,
-            Self::Mean => steps.iter().sum::<f64>() / steps.len() as f64,
+            Self::Mean => mean(steps)?,
         })
     }
 }
 
-/// Expected correctness of the best-scored of all samples, ties broken uniformly. `None` for no samples or a NaN score.
+/// Expected correctness of the best-scored of all samples, with ties broken uniformly. `None` without samples or with a
+/// NaN score.
 ///
 /// # Panics
 /// If the lengths differ.
@@ -52,7 +56,7 @@ pub fn best_of(scores: &[f64], correct: &[f64]) -> Option<f64> {
     best_at_k(scores, correct, scores.len())
 }
 
-/// Expected correctness of the best-scored among k samples drawn from all without replacement, ties broken uniformly.
+/// Expected correctness of the best-scored of k samples drawn without replacement, with ties broken uniformly.
 /// `None` if k = 0, k > n or a score is NaN.
 ///
 /// # Panics
@@ -69,7 +73,7 @@ pub fn best_at_k(scores: &[f64], correct: &[f64], k: usize) -> Option<f64> {
     let mut low = 0;
     while low < n {
         let score = scores[order[low]];
-        // `==`, not `total_cmp`: −0 and 0 are one score.
+        // `==` rather than `total_cmp`: −0 and 0 are equal scores.
         let high = low + order[low..].iter().take_while(|i| scores[**i] == score).count();
         let chance = share(high, n, k) - share(low, n, k);
         let right = order[low..high].iter().map(|i| correct[*i]).sum::<f64>() / (high - low) as f64;
@@ -90,7 +94,7 @@ mod tests {
     use crate::statistics::pass_at_k;
 
     #[test]
-    fn the_top_score_decides_and_ties_share() {
+    fn top_score_decides_and_ties_share() {
         assert_eq!(best_of(&[0.1, 0.9, 0.5], &[0.0, 1.0, 0.0]), Some(1.0));
         assert_eq!(best_of(&[0.9, 0.9, 0.5], &[0.0, 1.0, 1.0]), Some(0.5));
         assert_eq!(best_of(&[0.0, -0.0], &[1.0, 0.0]), Some(0.5));
@@ -98,13 +102,13 @@ mod tests {
     }
 
     #[test]
-    fn one_of_three_by_hand() {
-        // Ranks 1, 2, 3 right, wrong, right; pairs {1,2}→wrong, {1,3}→right, {2,3}→right.
+    fn best_of_two_matches_hand_computation() {
+        // Ranks 1, 2, 3 are right, wrong, right; pairs {1,2}→wrong, {1,3}→right, {2,3}→right.
         assert!((best_at_k(&[1.0, 2.0, 3.0], &[1.0, 0.0, 1.0], 2).unwrap() - 2.0 / 3.0).abs() < 1e-12);
     }
 
     #[test]
-    fn a_constant_scorer_is_the_mean_and_an_oracle_is_pass_at_k() {
+    fn constant_scorer_gives_the_mean_and_an_oracle_pass_at_k() {
         let correct = [1.0, 0.0, 0.0, 1.0, 0.0, 0.0];
         for k in 1..=6 {
             assert!((best_at_k(&[0.5; 6], &correct, k).unwrap() - 1.0 / 3.0).abs() < 1e-12);

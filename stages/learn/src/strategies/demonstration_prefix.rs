@@ -1,10 +1,9 @@
-//! One rollout of every group begins with the first part of a demonstration, and the policy goes on from there (Prefix-RFT,
-//! 2507.01679).
+//! `demonstration_prefix` (Prefix-RFT, 2507.01679): some rollouts of every group begin with part of a demonstration,
+//! and the policy continues from there.
 //!
-//! Why so: where no rollout of a group succeeds there is nothing to learn from; a beginning that somebody else made right shows the
-//! way, and the group's baseline decides whether it helped, so a demonstration is followed only as far as it pays. The part that is
-//! given shrinks over the run, from nearly all to nearly nothing. Refuses: whole demonstrations; the policy writes at least the
-//! last token itself. Problems without a demonstration get a plain group.
+//! Where no rollout succeeds there is nothing to learn from; a given beginning shows the way, and the group's baseline
+//! decides whether it helped. The given part shrinks over the run from nearly all to nearly nothing, and the policy
+//! always writes at least the last token itself. Problems without a demonstration get a plain group.
 
 use super::{Tally, from_root};
 use crate::part::{Draw, Needs, Part, Pool, Prefix, Progress, Spawn, Strategy};
@@ -17,10 +16,10 @@ use trainyard_core::{Chance, OptionProblem};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum PrefixLength {
-    /// The share of the schedule.
+    /// The scheduled share.
     #[default]
     Schedule,
-    /// A share drawn evenly between that of the schedule and `first_share`.
+    /// A share drawn uniformly between the scheduled one and `first_share`.
     Uniform,
 }
 
@@ -28,16 +27,16 @@ pub enum PrefixLength {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct DemonstrationPrefix {
-    /// Rollouts of a group that begin with a demonstration.
+    /// Number of rollouts per group that begin with a demonstration.
     #[schemars(range(min = 1))]
     pub hybrids: u32,
-    /// Share of a demonstration's own tokens that is given at the first step.
+    /// Share of a demonstration's own tokens given at the first step.
     #[schemars(range(min = 0, max = 1))]
     pub first_share: f64,
-    /// The share that the schedule ends at.
+    /// Share at which the schedule ends.
     #[schemars(range(min = 0, max = 1))]
     pub last_share: f64,
-    /// Whether the share is that of the schedule, or drawn down to it.
+    /// Whether the scheduled share is given, or one drawn between it and `first_share`.
     pub length: PrefixLength,
     #[serde(skip)]
     tally: Tally,
@@ -57,20 +56,21 @@ impl Default for DemonstrationPrefix {
 
 impl PartOptions for DemonstrationPrefix {
     const KIND: &'static str = "demonstration_prefix";
-    const SUMMARY: &'static str =
-        "one rollout per group goes on from a part of a demonstration (Prefix-RFT, 2507.01679)";
-    const DOC: &'static str = "The first `hybrids` rollouts of a group begin with the first round(s·n) of the n own tokens of a demonstration of their\n\
-        problem, at most n − 1: whole turns are replayed in the environment, the rest opens the next turn. s = last + (first −\n\
-        last)·(1 + cos πt)/2 with t = share of the run that is done; with length `uniform`, s is drawn between that and first_share.\n\
-        Of several demonstrations each hybrid takes another one, beginning at one by chance. The given tokens stay in the mask; the\n\
-        filter `prefix_entropy` chooses which of them are learned.\n\n\
-        The paper's appendix is reported to draw evenly between a bound with this schedule and 0.95: that is length `uniform`. Metrics\n\
-        of the last step: prefix_share (mean share of its demonstration that a hybrid was given; left out if there was none), hybrids\n\
-        (per group). Source: 2507.01679.";
+    const SUMMARY: &'static str = "some rollouts per group continue part of a demonstration (Prefix-RFT, 2507.01679)";
+    const DOC: &'static str = "The first `hybrids` rollouts of a group begin with the first round(s·n) of the n own\n\
+        tokens of a demonstration of their problem, at most n − 1: whole turns are replayed in the environment, the\n\
+        rest opens the next turn. s = last_share + (first_share − last_share)·(1 + cos πt)/2 with t = finished\n\
+        share of the run; with length `uniform`, s is drawn between that and first_share. With several demonstrations\n\
+        each hybrid takes a different one, starting at random. The given tokens stay in the mask; the filter\n\
+        `prefix_entropy` chooses which of them are learned.\n\n\
+        The paper's appendix is reported to draw uniformly between a bound with this schedule and 0.95, which is\n\
+        length `uniform`. Needs demonstrations, an altered start, and groups. Metrics of the last step: prefix_share\n\
+        (mean share of its demonstration that a hybrid was given; absent without hybrids), hybrids (per group).\n\
+        Source: 2507.01679.";
     fn check(&self) -> Vec<OptionProblem> {
         let hybrids = OptionProblem::outside("/hybrids", self.hybrids, 1..);
         let mut problems: Vec<OptionProblem> =
-            hybrids.map(|p| p.help("for none, take the strategy `independent`")).into_iter().collect();
+            hybrids.map(|p| p.help("for no hybrids use the strategy `independent`")).into_iter().collect();
         let shares = [("/first_share", self.first_share), ("/last_share", self.last_share)];
         problems.extend(shares.into_iter().filter_map(|(at, share)| OptionProblem::outside(at, share, 0.0..=1.0)));
         problems.extend(OptionProblem::crossed(("/last_share", self.last_share), ("/first_share", self.first_share)));
@@ -118,13 +118,13 @@ impl Strategy for DemonstrationPrefix {
 }
 
 impl DemonstrationPrefix {
-    /// Cosine from first_share to last_share.
+    /// Half a cosine from `first_share` to `last_share`.
     fn scheduled(&self, done: f64) -> f64 {
         self.last_share + (self.first_share - self.last_share) * (1.0 + (std::f64::consts::PI * done).cos()) / 2.0
     }
 }
 
-/// The first `share` of a demonstration's tokens, and what share they really are. None if that is no token at all.
+/// The first `share` of a demonstration's tokens, and the exact share. `None` if that is no token.
 fn beginning(demonstration: &[Vec<u32>], share: f64) -> Option<(Prefix, f64)> {
     let all: usize = demonstration.iter().map(Vec::len).sum();
     let given = ((share * all as f64).round() as usize).min(all.saturating_sub(1));
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn whole_turns_and_the_beginning_of_the_next_by_hand() {
+    fn prefix_has_whole_turns_and_part_of_the_next() {
         let turns = demonstration(100);
         let of = |share: f64| beginning(&turns, share);
         let (first, second) = (turns[0].clone(), &turns[1]);
@@ -182,7 +182,7 @@ mod tests {
         assert_eq!(
             of(1.0),
             Some((Prefix { turns: vec![first], partial: second[..6].to_vec() }, 0.9)),
-            "one token is left"
+            "one token remains"
         );
         assert_eq!(of(0.04), None, "0.4 of a token");
         assert_eq!(beginning(&[vec![1]], 1.0), None);
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn the_schedule_is_a_cosine() {
+    fn schedule_is_a_cosine() {
         let part = DemonstrationPrefix::default();
         for (done, share) in [(0.0, 0.95), (0.5, 0.5), (1.0, 0.05), (1.0 / 3.0, 0.725)] {
             assert!((part.scheduled(done) - share).abs() < 1e-12, "{done}");
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn one_rollout_of_a_group_with_a_demonstration() {
+    fn one_hybrid_per_group_with_a_demonstration() {
         let mut part = fixed(0.5);
         let spawns = started(&mut part, &[1, 0, 1], 0);
         assert_eq!(spawns.len(), 12);
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn given_shares_shrink_and_stay_within_their_bounds() {
+    fn given_shares_shrink_and_stay_in_bounds() {
         let mut last = 1.0;
         for step in 0..10 {
             let mut part = DemonstrationPrefix::default();
@@ -238,12 +238,12 @@ mod tests {
             given(&mut uniform).count();
             let drawn = uniform.metrics().iter().find(|(n, _)| *n == "prefix_share").unwrap().1;
             assert!(drawn >= lowest - 0.051 && drawn < 0.9001, "{drawn} at step {step}");
-            assert!(step < 7 || drawn > lowest + 0.1, "the mean of a draw lies between its bounds: {drawn}");
+            assert!(step < 7 || drawn > lowest + 0.1, "the mean draw lies between its bounds: {drawn}");
         }
     }
 
     #[test]
-    fn what_cannot_work_is_refused() {
+    fn impossible_options_are_rejected() {
         let ok = DemonstrationPrefix::default();
         assert!(ok.check().is_empty());
         let wrong = [

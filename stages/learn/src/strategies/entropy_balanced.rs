@@ -1,12 +1,11 @@
-//! Divides a group's budget between roots and branches by where its problem is uncertain, and tires of branching in a row (AEPO,
-//! 2510.14545).
+//! `entropy_balanced` (AEPO, 2510.14545): divides a group's budget between roots and branches by where its problem is
+//! uncertain, and penalizes consecutive branching.
 //!
-//! Why so: branches help where tool results open the next step, whole rollouts where the problem itself does; and without a penalty
-//! a few sequences that stay uncertain eat the budget of all. The paper measures the two entropies of each problem by an episode
-//! sampled beforehand and thrown away. Here that episode is the group's first rollout: it starts alone, is never forked, and stays
-//! in the group; when it has ended, the other roots start. So the measure costs no token, only a wait, and it is of this problem
-//! under these weights, which a running mean over earlier steps would not be; nothing is carried from step to step. Refuses: more
-//! sequences than the group size.
+//! Branches help where tool results open the next step, whole rollouts where the problem itself does; without a
+//! penalty, a few sequences that stay uncertain use up the budget. The paper measures both entropies by sampling an
+//! episode beforehand and discarding it. Here the group's first rollout measures them: it starts alone, is never
+//! forked, and stays in the group; the other roots start when it has ended. The measurement costs time but no tokens,
+//! and no state crosses steps.
 
 use super::{ForkRule, Tally, check_forking, from_root, jumps, opening};
 use crate::part::{Action, Draw, GroupView, Live, Needs, Part, Pool, Progress, Spawn, Strategy};
@@ -26,48 +25,48 @@ pub struct EntropyBalanced {
     pub alpha: f64,
     /// Weight of the change of entropy in the propensity.
     pub gamma: f64,
-    /// A node is uncertain where alpha + gamma·ΔH is above this, and forked where the penalized propensity still is.
+    /// A node is uncertain if alpha + gamma·ΔH is above this, and forked if the penalized propensity still is.
     pub threshold: f64,
-    /// What each uncertain node directly before takes off the propensity, as a share of it.
+    /// Share of the propensity lost for each uncertain node directly before.
     #[schemars(range(min = 0, max = 1))]
     pub penalty: f64,
-    /// Whether penalized propensities are held against the threshold or drawn.
+    /// Whether penalized propensities are compared with the threshold or drawn.
     pub rule: ForkRule,
-    /// Sequences that leave a forked node, the original included; 1 = never fork.
+    /// Sequences that continue from a forked node, including the original; 1 = never fork.
     #[schemars(range(min = 1))]
     pub beam: u32,
-    /// Tokens at the beginning of a turn whose entropies are averaged.
+    /// Tokens at the beginning of a turn over which the entropy is averaged.
     #[schemars(range(min = 1))]
     pub window: usize,
     /// Nats that count as 1 in differences of entropy.
     #[schemars(extend("exclusiveMinimum" = 0))]
     pub normalizer: f64,
     #[serde(skip)]
-    state: State,
+    state: StepState,
 }
 
-/// Of one draw; nothing here outlives it but the step's means.
+/// State of one draw. Only the step's means outlive it.
 #[derive(Debug, Clone, PartialEq, Default)]
-struct State {
-    /// By group, while only its first rollout has been started.
+struct StepState {
+    /// First rollouts by group, until the other roots start.
     pilots: BTreeMap<usize, Pilot>,
-    /// Of the step: (H_root − H_tool, roots) of every group.
+    /// (H_root − H_tool, roots) of every group in this step.
     plans: Vec<(f64, f64)>,
     step: Option<u64>,
     tally: Tally,
 }
 
-/// What the first rollout of a group has shown.
+/// What the first rollout of a group has measured.
 #[derive(Debug, Clone, PartialEq, Default)]
 struct Pilot {
     /// Mean entropy at the opening of turn 0, in nats.
     root: Option<f64>,
-    /// The same behind each tool result.
+    /// Mean entropies at the openings of turns after tool results.
     tools: Vec<f64>,
 }
 
 impl Pilot {
-    /// H_root − H_tool in nats; 0 where one of them was never seen.
+    /// H_root − H_tool in nats; 0 if one of them is missing.
     fn difference(&self) -> f64 {
         match self.root {
             Some(root) if !self.tools.is_empty() => root - self.tools.iter().sum::<f64>() / self.tools.len() as f64,
@@ -88,7 +87,7 @@ impl Default for EntropyBalanced {
             beam: 2,
             window: 20,
             normalizer: 1.0,
-            state: State::default(),
+            state: StepState::default(),
         }
     }
 }
@@ -96,17 +95,20 @@ impl Default for EntropyBalanced {
 impl PartOptions for EntropyBalanced {
     const KIND: &'static str = "entropy_balanced";
     const SUMMARY: &'static str =
-        "roots and branches by measured entropy, with a penalty on branching in a row (AEPO, 2510.14545)";
-    const DOC: &'static str = "H = mean entropy of the first `window` tokens of a turn. Of k = group size sequences, m = k·σ(beta·(H_root − H_tool) /\n\
-        normalizer) start from the root, rounded, at least 2: H_root is H of turn 0 and H_tool the mean H of the turns behind tool\n\
-        results, both of the group's first rollout, which runs alone and is not forked (without a tool result: half of k). At a turn\n\
-        t ≥ 1 of the others, ΔH = (H_t − H_0) / normalizer and P = (alpha + gamma·ΔH)·(1 − min(1, penalty·l)), l = number of turns\n\
-        directly before, behind tool results, with alpha + gamma·ΔH > threshold; where P > threshold (rule `chance`: with probability\n\
-        P), beam − 1 copies go on from behind the tool result. What branches leave of the budget is filled from the root.\n\n\
-        The released code penalizes by 0.05 per branch and draws; H_tool there also counts turn 0. Its entropies are sums over 20\n\
-        tokens divided by the log of the vocabulary, about 1.7 times the mean in nats, with beta 0.5.\n\n\
-        Metrics of the last step: roots (planned per group), roots_slope (roots per unit of H_root − H_tool, over groups), forks (copies per group), fork_chain (mean l + 1 of forked nodes).\n\
-        Source: 2510.14545.";
+        "roots and branches by measured entropy, with a penalty on consecutive branching (AEPO, 2510.14545)";
+    const DOC: &'static str = "H = mean entropy of the first `window` tokens of a turn. Of k = group size sequences,\n\
+        m = k·σ(beta·(H_root − H_tool) / normalizer), rounded and at least 2, start from the root. H_root is H\n\
+        of turn 0 and H_tool the mean H of turns after tool results, both of the group's first rollout, which runs\n\
+        alone and is not forked; without a tool result m is half of k. At turn t ≥ 1 of the others, ΔH = (H_t −\n\
+        H_0) / normalizer and P = (alpha + gamma·ΔH)·(1 − min(1, penalty·l)), with l = number of turns directly\n\
+        before, after tool results, with alpha + gamma·ΔH > threshold. If P > threshold (rule `chance`: with\n\
+        probability P), beam − 1 copies continue from the end of the tool result. Budget that branches leave over\n\
+        is filled from the root.\n\n\
+        The released code penalizes by 0.05 per branch and draws; its H_tool also counts turn 0. Its entropies are\n\
+        sums over 20 tokens divided by the log of the vocabulary, about 1.7 times the mean in nats, with beta 0.5.\n\n\
+        Needs forks, entropies, several turns, and groups. Metrics of the last step: roots (planned per group),\n\
+        roots_slope (roots per unit of H_root − H_tool, over groups), forks (copies per group), fork_chain (mean l\n\
+        + 1 of forked nodes). Source: 2510.14545.";
     fn check(&self) -> Vec<OptionProblem> {
         let free =
             [("/beta", self.beta), ("/alpha", self.alpha), ("/gamma", self.gamma), ("/threshold", self.threshold)];
@@ -146,7 +148,7 @@ impl Strategy for EntropyBalanced {
             return Action::Continue;
         }
         let copies = self.beam.saturating_sub(1).min(group.budget.saturating_sub(group.started));
-        // A copy's first turn is the node that it was forked at: that was judged when the copy was made.
+        // A copy's first turn is the node it was forked at, which was judged then.
         if copies == 0 || live.since_fork == Some(0) {
             return Action::Continue;
         }
@@ -176,10 +178,10 @@ impl Strategy for EntropyBalanced {
     }
 }
 
-/// Slope of the second number over the first; none where the first are all equal.
+/// Regression slope of the second number on the first; `None` if the first numbers are all equal.
 fn slope(pairs: &[(f64, f64)]) -> Option<f64> {
     let mut pairs = pairs.to_vec();
-    // In order of size, not of arrival.
+    // Sorted by size, because groups arrive in no fixed order.
     pairs.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.total_cmp(&b.1)));
     let n = pairs.len().max(1) as f64;
     let mean = (pairs.iter().map(|p| p.0).sum::<f64>() / n, pairs.iter().map(|p| p.1).sum::<f64>() / n);
@@ -192,7 +194,7 @@ impl EntropyBalanced {
     fn propensity(&self, jump: f64) -> f64 {
         self.alpha + self.gamma * jump
     }
-    /// m of k, the first rollout included. At least one more than it, for it is not forked itself.
+    /// m of k, including the first rollout, and at least one more, because the first is not forked.
     fn roots(&self, budget: u32, difference: f64) -> u32 {
         let share = 1.0 / (1.0 + (-self.beta * difference / self.normalizer).exp());
         ((f64::from(budget) * share).round() as u32).max(2).min(budget)

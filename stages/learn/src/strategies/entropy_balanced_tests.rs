@@ -8,7 +8,7 @@ fn started(part: &mut EntropyBalanced, problems: usize) -> Vec<Spawn> {
     let draw = Draw { problems: vec![0; problems], ..Draw::default() };
     part.start(&draw, &Pool::default(), 8, Progress { step: 0, steps: 1 }, &Chance::new(0))
 }
-/// The roots that a group of 8 gets when its first rollout has these entropies, turn by turn.
+/// The roots that a group of 8 gets if its first rollout has these entropies per turn.
 fn planned(part: &mut EntropyBalanced, turns: &[&[f64]]) -> u32 {
     started(part, 1);
     for upto in 1..=turns.len() {
@@ -19,10 +19,10 @@ fn planned(part: &mut EntropyBalanced, turns: &[&[f64]]) -> u32 {
         );
     }
     let more = part.refill(0, &PILOT_DONE);
-    assert_eq!(part.refill(0, &GroupView { started: 1 + more, ..OPEN }), 7 - more, "the rest is filled up");
+    assert_eq!(part.refill(0, &GroupView { started: 1 + more, ..OPEN }), 7 - more, "the rest is filled from the root");
     more + 1
 }
-/// A part whose group 0 has its roots.
+/// A part whose group 0 already has its roots.
 fn branching(options: EntropyBalanced) -> EntropyBalanced {
     let mut part = options;
     started(&mut part, 1);
@@ -31,7 +31,7 @@ fn branching(options: EntropyBalanced) -> EntropyBalanced {
 }
 
 #[test]
-fn roots_by_the_first_rollout_by_hand() {
+fn roots_match_hand_computation() {
     // σ(ln 3) = 3/4 and σ(−ln 3) = 1/4 of 8.
     let mut part = EntropyBalanced { beta: 3.0f64.ln(), ..EntropyBalanced::default() };
     assert_eq!(planned(&mut part, &[&[2.0], &[1.0]]), 6);
@@ -39,14 +39,14 @@ fn roots_by_the_first_rollout_by_hand() {
     assert_eq!(planned(&mut part, &[&[1.0], &[2.0]]), 2);
     assert_eq!(planned(&mut part, &[&[2.0]]), 4, "no tool result: half");
     assert_eq!(planned(&mut part, &[]), 4, "an episode without a turn: half");
-    assert_eq!(planned(&mut part, &[&[1.0], &[99.0]]), 2, "one that may be forked stays");
+    assert_eq!(planned(&mut part, &[&[1.0], &[99.0]]), 2, "at least one that may be forked");
     assert_eq!(planned(&mut part, &[&[99.0], &[1.0]]), 8);
     part.normalizer = 2.0;
     assert_eq!(planned(&mut part, &[&[3.0], &[1.0]]), 6, "two nats count as one");
 }
 
 #[test]
-fn every_group_is_measured_by_itself() {
+fn groups_are_measured_separately() {
     let mut part = EntropyBalanced { beta: 3.0f64.ln(), ..EntropyBalanced::default() };
     assert_eq!(started(&mut part, 2).iter().map(|s| (s.group, s.sample)).collect::<Vec<_>>(), [(0, 0), (1, 0)]);
     for (group, turns) in [(0, [[2.0], [1.0]]), (1, [[1.0], [2.0]])] {
@@ -61,10 +61,10 @@ fn every_group_is_measured_by_itself() {
 }
 
 #[test]
-fn uncertain_turns_in_a_row_tire() {
+fn consecutive_uncertain_turns_are_penalized() {
     let asked = |part: &mut EntropyBalanced, turns: &[&[f64]]| part.at_turn(&live(turns), &OPEN, &Chance::new(0));
     let mut part = branching(EntropyBalanced { penalty: 0.25, ..EntropyBalanced::default() });
-    // ΔH = 1: 0.7 alone, 0.7·0.75 = 0.525 behind one uncertain turn, 0.7·0.5 = 0.35 behind two.
+    // ΔH = 1: 0.7 alone, 0.7·0.75 = 0.525 after one uncertain turn, 0.7·0.5 = 0.35 after two.
     assert_eq!(asked(&mut part, &[&[1.0], &[2.0]]), Action::Fork { at: 8, copies: 1 });
     assert_eq!(asked(&mut part, &[&[1.0], &[2.0], &[2.0]]), Action::Fork { at: 9, copies: 1 });
     assert_eq!(asked(&mut part, &[&[1.0], &[2.0], &[2.0], &[2.0]]), Action::Continue);
@@ -81,7 +81,7 @@ fn uncertain_turns_in_a_row_tire() {
 }
 
 #[test]
-fn no_fork_of_a_fresh_copy_or_beyond_the_budget() {
+fn fresh_copies_and_full_groups_are_not_forked() {
     let mut part = branching(EntropyBalanced::default());
     let risen = live(&[&[0.0], &[5.0]]);
     let copy = Live { forks: 1, since_fork: Some(0), ..risen.clone() };
@@ -91,7 +91,7 @@ fn no_fork_of_a_fresh_copy_or_beyond_the_budget() {
 }
 
 #[test]
-fn every_group_is_filled_and_never_beyond_its_budget() {
+fn groups_are_filled_exactly() {
     for seed in 0..40 {
         let (size, beam) = (2 + (seed % 7) as u32, 2 + (seed % 3) as u32);
         for rule in [ForkRule::Threshold, ForkRule::Chance] {
@@ -109,7 +109,7 @@ fn every_group_is_filled_and_never_beyond_its_budget() {
 }
 
 #[test]
-fn no_state_crosses_a_draw() {
+fn no_state_crosses_draws() {
     let mut part = EntropyBalanced::default();
     planned(&mut part, &[&[2.0], &[1.0]]);
     assert!(part.save().is_null());
@@ -118,7 +118,7 @@ fn no_state_crosses_a_draw() {
 }
 
 #[test]
-fn what_cannot_work_is_refused() {
+fn impossible_options_are_rejected() {
     let ok = EntropyBalanced::default();
     assert!(ok.check().is_empty());
     let wrong = [

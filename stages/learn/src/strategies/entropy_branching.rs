@@ -1,9 +1,9 @@
-//! Forks a sequence behind a tool result that left the policy uncertain (ARPO, 2507.19849).
+//! `entropy_branching` (ARPO, 2507.19849): forks a sequence after a tool result that left the policy uncertain.
 //!
-//! Why so: a tool result is where an agent's next tokens are most open, so a part of the budget is spent there instead of on whole
-//! episodes from the root; what stands before the fork is shared and costs nothing twice. A node is judged once, when its turn has
-//! been sampled: its copies go on from behind the tool result and are not judged there again. Refuses: more sequences than the
-//! group size; what branches leave over is filled up from the root.
+//! An agent's next tokens are most open after a tool result, so part of the budget is spent there instead of on whole
+//! episodes; what precedes the fork is shared. A node is judged once, when its turn has been sampled: copies continue
+//! from the end of the tool result and are not judged there again. Budget that branches leave over is filled from the
+//! root.
 
 use super::{ForkRule, Tally, check_forking, from_root, jumps};
 use crate::part::{Action, Draw, GroupView, Live, Needs, Part, Pool, Progress, Spawn, Strategy};
@@ -16,20 +16,20 @@ use trainyard_core::{Chance, OptionProblem};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct EntropyBranching {
-    /// Sequences that start from the root, of the group size; null = half of it, rounded up.
+    /// Number of sequences that start from the root; null = half of the group size, rounded up.
     pub roots: Option<u32>,
     /// Propensity to fork where the entropy has not changed.
     pub alpha: f64,
-    /// Weight of the change of entropy.
+    /// Weight of the change of entropy in the propensity.
     pub beta: f64,
-    /// Rule `threshold`: a node is forked where its propensity is above this.
+    /// With rule `threshold`, a node is forked if its propensity is above this.
     pub threshold: f64,
-    /// Whether propensities are held against a threshold or drawn.
+    /// Whether propensities are compared with the threshold or drawn.
     pub rule: ForkRule,
-    /// Sequences that leave a forked node, the original included; 1 = never fork.
+    /// Sequences that continue from a forked node, including the original; 1 = never fork.
     #[schemars(range(min = 1))]
     pub beam: u32,
-    /// Tokens at the beginning of a turn whose entropies are averaged.
+    /// Tokens at the beginning of a turn over which the entropy is averaged.
     #[schemars(range(min = 1))]
     pub window: usize,
     /// Nats that count as 1 in the change of entropy.
@@ -57,19 +57,22 @@ impl Default for EntropyBranching {
 
 impl PartOptions for EntropyBranching {
     const KIND: &'static str = "entropy_branching";
-    const SUMMARY: &'static str = "forks behind tool results where entropy rose (ARPO, 2507.19849)";
-    const DOC: &'static str = "Of a budget M = group size, `roots` sequences start from the root. At the end of every turn t ≥ 1, ΔH = (H_t − H_0) /\n\
-        normalizer, with H the mean entropy of the first `window` tokens of a turn in nats; P = alpha + beta·ΔH. Where P > threshold\n\
-        (rule `chance`: with probability P), beam − 1 copies go on from behind the tool result. The budget that branches leave is\n\
-        filled from the root. Advantages are left to the advantage part: group advantages are ARPO's soft form.\n\n\
-        The paper does not say how ΔH is normalized. The released code sums over 20 tokens and divides by the log of the vocabulary\n\
-        (about 11.9), which equals normalizer 0.6 here up to the truncation of its sums to the likeliest tokens; the default of one nat\n\
-        needs no vocabulary. With the defaults a node is forked where entropy rose at all.\n\n\
-        Metrics of the last step: forks (copies per group), fork_entropy_jump (mean ΔH of forked nodes), nonfork_entropy_jump (mean\n\
-        ΔH of the nodes that could have been forked within the budget and were not). Source: 2507.19849.";
+    const SUMMARY: &'static str = "forks after tool results where entropy rose (ARPO, 2507.19849)";
+    const DOC: &'static str = "Of a budget M = group size, `roots` sequences start from the root. At the end of every\n\
+        turn t ≥ 1, ΔH = (H_t − H_0) / normalizer, with H the mean entropy of the first `window` tokens of a\n\
+        turn in nats, and P = alpha + beta·ΔH. If P > threshold (rule `chance`: with probability P), beam − 1\n\
+        copies continue from the end of the tool result. Budget that branches leave over is filled from the root.\n\
+        With group advantages this is ARPO's soft form; the modulation `shared_prefix` is the hard form.\n\n\
+        The paper does not say how ΔH is normalized. The released code sums over 20 tokens and divides by the log of\n\
+        the vocabulary (about 11.9), which equals normalizer 0.6 here up to the truncation of its sums to the\n\
+        likeliest tokens; the default of one nat needs no vocabulary. With the defaults a node is forked wherever\n\
+        entropy rose.\n\n\
+        Needs forks, entropies, several turns, and groups. Metrics of the last step: forks (copies per group),\n\
+        fork_entropy_jump (mean ΔH of forked nodes), nonfork_entropy_jump (mean ΔH of nodes that could have been\n\
+        forked within the budget but were not). Source: 2507.19849.";
     fn check(&self) -> Vec<OptionProblem> {
         let roots = self.roots.and_then(|roots| OptionProblem::outside("/roots", roots, 1..));
-        let roots = roots.map(|p| p.help("leave it out for half of the group"));
+        let roots = roots.map(|p| p.help("leave it out to use half of the group"));
         let free = [("/alpha", self.alpha), ("/beta", self.beta), ("/threshold", self.threshold)];
         let free = free.into_iter().filter_map(|(at, value)| OptionProblem::not_finite(at, value));
         roots.into_iter().chain(free).chain(check_forking(self.window, self.normalizer, self.beam)).collect()
@@ -90,9 +93,9 @@ impl Strategy for EntropyBranching {
     }
     fn at_turn(&mut self, live: &Live, group: &GroupView, chance: &Chance) -> Action {
         let copies = self.beam.saturating_sub(1).min(group.budget.saturating_sub(group.started));
-        let behind_own_fork = live.since_fork == Some(0);
+        let at_own_fork = live.since_fork == Some(0);
         let Some(jump) =
-            jumps(live, self.window, self.normalizer).pop().flatten().filter(|_| copies > 0 && !behind_own_fork)
+            jumps(live, self.window, self.normalizer).pop().flatten().filter(|_| copies > 0 && !at_own_fork)
         else {
             return Action::Continue;
         };
@@ -121,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rise_of_entropy_behind_a_tool_result_forks_there() {
+    fn rising_entropy_after_a_tool_result_forks() {
         let mut part = EntropyBranching { window: 2, ..EntropyBranching::default() };
         let draw = Draw { problems: vec![5, 6], ..Draw::default() };
         let roots = part.start(&draw, &Pool::default(), 7, Progress::default(), &Chance::new(0));
@@ -129,7 +132,7 @@ mod tests {
             roots.iter().map(|s| (s.group, s.sample)).collect::<Vec<_>>(),
             [0, 1].map(|g| [0, 1, 2, 3].map(|s| (g, s))).concat()
         );
-        // Means of the first two tokens: 1 and 2, so ΔH = 1 and P = 0.7; the third token is beyond the window.
+        // Means of the first two tokens: 1 and 2, so ΔH = 1 and P = 0.7; the third token is outside the window.
         let risen = live(&[&[1.0, 1.0], &[1.5, 2.5, 0.0]]);
         assert_eq!(asked(&mut part, &risen, OPEN), Action::Fork { at: risen.first, copies: 1 });
         // P = 0.5 is not above the threshold, nor is 0.4.
@@ -140,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn no_fork_without_a_tool_result_a_budget_or_a_node_of_its_own() {
+    fn no_fork_without_tool_result_budget_or_own_node() {
         let mut part = EntropyBranching::default();
         let risen = live(&[&[0.0], &[5.0]]);
         let inherited = Live { forks: 1, since_fork: Some(0), ..risen.clone() };
@@ -163,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn every_group_is_filled_and_never_beyond_its_budget() {
+    fn groups_are_filled_exactly() {
         for seed in 0..40 {
             let (size, beam) = (2 + (seed % 7) as u32, 2 + (seed % 3) as u32);
             for rule in [ForkRule::Threshold, ForkRule::Chance] {
@@ -184,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn the_rule_of_chance_forks_in_proportion() {
+    fn rule_chance_forks_in_proportion() {
         let mut part = EntropyBranching { rule: ForkRule::Chance, beta: 0.25, ..EntropyBranching::default() };
         let risen = live(&[&[0.0], &[1.0]]);
         let forks = |part: &mut EntropyBranching| {
@@ -199,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn metrics_forget_other_steps_but_not_other_draws() {
+    fn metrics_cover_all_draws_of_one_step() {
         let mut part = EntropyBranching::default();
         let draw = Draw { problems: vec![0], ..Draw::default() };
         let start = |part: &mut EntropyBranching, step: u64| {
@@ -214,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_work_is_refused() {
+    fn impossible_options_are_rejected() {
         let ok = EntropyBranching::default();
         assert!(ok.check().is_empty());
         let wrong = [

@@ -1,6 +1,4 @@
-//! Every rollout starts from the root and goes its own way; all are kept.
-//!
-//! Why so: the plain strategy of GRPO, and the baseline for every branching one. Refuses: nothing.
+//! `independent`: every rollout starts from the root, and all are kept; GRPO's plain strategy.
 
 use crate::part::{Draw, Part, Pool, Progress, Spawn, Strategy};
 use schemars::JsonSchema;
@@ -16,7 +14,7 @@ pub struct Independent {}
 impl PartOptions for Independent {
     const KIND: &'static str = "independent";
     const SUMMARY: &'static str = "group_size rollouts per problem, each from the root";
-    const DOC: &'static str = "Starts `group_size` sequences per problem, never forks, keeps all.";
+    const DOC: &'static str = "Starts `group_size` sequences per problem, never forks, and keeps all.";
 }
 
 impl Part for Independent {}

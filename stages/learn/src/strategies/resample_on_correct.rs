@@ -1,9 +1,9 @@
-//! Samples more than a group holds and keeps failures as they come, successes by how cleanly they came about (GRPO-RoC of
-//! rStar2-Agent, 2508.20722).
+//! `resample_on_correct` (GRPO-RoC of rStar2-Agent, 2508.20722): samples more rollouts than a group holds and keeps
+//! failures at random and successes by how clean they are.
 //!
-//! Why so: a right answer behind failed tool calls gets the same outcome reward as a clean one and teaches the failures too; a
-//! penalty in the reward would be gamed, a choice among successes is not. Failures keep all their variety. The group keeps its pass
-//! rate: both classes shrink alike. Refuses: to keep another number than the group size where that many have ended.
+//! A right answer after failed tool calls earns the same outcome reward as a clean one and teaches the failures, too. A
+//! penalty in the reward would be gamed; a choice among successes is not. Failures keep their variety, and the group
+//! keeps its pass rate, because both classes shrink alike.
 
 use super::{Tally, from_root};
 use crate::batch::Rollout;
@@ -17,12 +17,12 @@ use trainyard_core::{Chance, OptionProblem, above};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct ResampleOnCorrect {
-    /// Rollouts that are sampled for each one that is kept.
+    /// Rollouts sampled for each one kept.
     #[schemars(range(min = 1))]
     pub oversample: u32,
-    /// Of failures and of successes at least this many are kept, as far as there are any and half of the group has room.
+    /// Failures and successes to keep at least, as far as there are any and they fit into half of the group.
     pub least: u32,
-    /// Added to the penalty of a success before its inverse is taken; small = the cleanest nearly always come first.
+    /// Added to the penalty of a success before inverting it; a small value nearly always prefers the cleanest.
     #[schemars(extend("exclusiveMinimum" = 0))]
     pub smoothing: f64,
     #[serde(skip)]
@@ -38,18 +38,21 @@ impl Default for ResampleOnCorrect {
 impl PartOptions for ResampleOnCorrect {
     const KIND: &'static str = "resample_on_correct";
     const SUMMARY: &'static str = "oversamples, then keeps clean successes (GRPO-RoC, 2508.20722)";
-    const DOC: &'static str = "Samples oversample·G rollouts from the root and keeps G of them: of n failures (not `correct`) n·G/(oversample·G),\n\
-        rounded half up, uniformly; the rest from the successes, one after another without replacement with probability in\n\
-        proportion to 1/(p_err + p_fmt + smoothing). p_err = failed / all tool calls, 0.5 without a call; p_fmt = 1 without a turn\n\
-        that answered, else min(1, (answers − 1) / turns). At least `least` of each class are kept as far as there are any. If no\n\
-        more than G ended, all stay. The order of samples is kept.\n\n\
-        The paper leaves the inverse of a zero penalty open and the released code takes the least penalized in order, with `least` 2;\n\
-        `smoothing` stands between the two. Metrics of the last step: sampled_error_rate and selected_error_rate (mean p_err of all\n\
-        and of the kept successes). Source: 2508.20722.";
+    const DOC: &'static str = "Samples oversample·G rollouts from the root and keeps G of them. Of n failures (not\n\
+        `correct`) it keeps n·G/(oversample·G), rounded half up, chosen uniformly. The rest are successes, drawn\n\
+        one by one without replacement with probability proportional to 1/(p_err + p_fmt + smoothing), where p_err =\n\
+        failed / all tool calls (0.5 without a call) and p_fmt = 1 without a turn that answered, else min(1, (answers\n\
+        − 1) / turns). At least `least` of each class are kept as far as there are any. If at most G ended, all are\n\
+        kept. The order of samples does not change.\n\n\
+        The paper leaves the inverse of a zero penalty open, and the released code takes the least penalized in\n\
+        order, with `least` 2; `smoothing` lies between the two. Metrics of the last step: sampled_error_rate and\n\
+        selected_error_rate (mean p_err of all and of the kept successes), error_rate_removed (their difference).\n\
+        Source: 2508.20722.";
     fn check(&self) -> Vec<OptionProblem> {
         let oversample = OptionProblem::outside("/oversample", self.oversample, 1..);
         let smoothing = OptionProblem::outside("/smoothing", self.smoothing, above(0.0));
-        let smoothing = smoothing.map(|p| p.help("use a value above 0: it keeps the inverse of a penalty of 0 finite"));
+        let smoothing =
+            smoothing.map(|p| p.help("use a value above 0, which keeps the inverse of a zero penalty finite"));
         oversample.into_iter().chain(smoothing).collect()
     }
 }
@@ -90,7 +93,7 @@ impl Strategy for ResampleOnCorrect {
 }
 
 impl ResampleOnCorrect {
-    /// One flag per rollout.
+    /// Whether each rollout is kept.
     fn kept(&self, done: &[Rollout], size: usize, chance: &Chance) -> Vec<bool> {
         if done.len() <= size {
             return vec![true; done.len()];
@@ -111,7 +114,7 @@ impl ResampleOnCorrect {
         }
         kept
     }
-    /// How many failures stay so that `size` of all can: their share, within what both classes have and are owed.
+    /// How many failures to keep so that `size` rollouts stay: their share, within what each class has and must keep.
     fn failures(&self, bad: usize, good: usize, size: usize) -> usize {
         let all = bad + good;
         let share = (2 * bad * size + all) / (2 * all);
@@ -120,7 +123,7 @@ impl ResampleOnCorrect {
     }
 }
 
-/// p_err: failed tool calls of all, in [0, 1]; 0.5 without a call.
+/// p_err: the share of tool calls that failed; 0.5 without a call.
 fn error_rate(rollout: &Rollout) -> f64 {
     let calls = rollout.tool_calls.max(rollout.tool_errors);
     if calls == 0 { 0.5 } else { f64::from(rollout.tool_errors) / f64::from(calls) }
@@ -142,13 +145,13 @@ mod tests {
         let turns = vec![TurnSummary::default(), TurnSummary { answered: correct, ..TurnSummary::default() }];
         Rollout { sample, correct, tool_calls, tool_errors, turns, ..Rollout::default() }
     }
-    /// Failures first.
+    /// Failures come first.
     fn group(bad: u32, good: u32) -> Vec<Rollout> {
         (0..bad + good).map(|i| rollout(i, i >= bad, 2, i % 3)).collect()
     }
 
     #[test]
-    fn penalties_by_hand() {
+    fn penalties_match_hand_computation() {
         assert_eq!(error_rate(&rollout(0, true, 4, 1)), 0.25);
         assert_eq!(error_rate(&rollout(0, true, 0, 0)), 0.5);
         assert_eq!(penalty(&rollout(0, true, 4, 1)), 0.25);
@@ -176,13 +179,13 @@ mod tests {
             assert_eq!(part.failures(bad, good, size), expected, "{bad} failures, {good} successes, {size} kept");
         }
         let strict = ResampleOnCorrect { least: 2, ..ResampleOnCorrect::default() };
-        assert_eq!(strict.failures(1, 15, 8), 1, "there is but one");
+        assert_eq!(strict.failures(1, 15, 8), 1, "there is only one");
         assert_eq!(strict.failures(2, 14, 8), 2);
         assert_eq!(ResampleOnCorrect { least: 0, ..strict }.failures(15, 1, 8), 8, "7.5 of 15, rounded half up");
     }
 
     #[test]
-    fn exactly_the_group_size_is_kept_in_order() {
+    fn group_size_rollouts_are_kept_in_order() {
         for seed in 0..6 {
             for (bad, good) in (0..=9).flat_map(|b| (0..=9).map(move |g| (b, g))) {
                 for (size, least) in [(1, 0), (3, 1), (4, 2), (6, 5), (20, 1)] {
@@ -196,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn clean_successes_come_first_and_failures_by_chance() {
+    fn clean_successes_are_preferred_and_failures_are_random() {
         let mut part = ResampleOnCorrect::default();
         let done = || (0..16).map(|i| rollout(i, i >= 8, 2, i % 2)).collect::<Vec<Rollout>>();
         let mut bad = [0; 8];
@@ -210,7 +213,8 @@ mod tests {
                 }
             }
         }
-        // Weights 100 against 1.96: the last of four clean ones is taken before four dirty ones in more than nine of ten draws.
+        // Weights 100 against 1.96: in over nine of ten draws the last of four clean ones is taken before four dirty
+        // ones.
         assert!(dirty > 0 && dirty < 200, "of 1600 successes {dirty} had an error");
         assert!(
             bad.iter().all(|&n| (140..260).contains(&n)),
@@ -239,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn it_starts_more_than_it_keeps() {
+    fn starts_more_than_it_keeps() {
         let mut part = ResampleOnCorrect { oversample: 3, ..ResampleOnCorrect::default() };
         let draw = Draw { problems: vec![4, 5], ..Draw::default() };
         assert_eq!(part.start(&draw, &Pool::default(), 4, Progress::default(), &Chance::new(0)).len(), 24);
@@ -247,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_work_is_refused() {
+    fn impossible_options_are_rejected() {
         assert!(!ResampleOnCorrect { oversample: 0, ..ResampleOnCorrect::default() }.check().is_empty());
         assert!(!ResampleOnCorrect { smoothing: 0.0, ..ResampleOnCorrect::default() }.check().is_empty());
         assert!(!ResampleOnCorrect { smoothing: f64::NAN, ..ResampleOnCorrect::default() }.check().is_empty());

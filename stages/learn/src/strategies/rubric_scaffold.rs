@@ -1,8 +1,9 @@
-//! Shows each rollout of a group another share of its problem's hints, and none of them later in the run (RuscaRL, 2508.16949).
+//! `rubric_scaffold` (RuscaRL, 2508.16949): shows each rollout of a group a different share of its problem's hints, and
+//! fewer as the run goes on.
 //!
-//! Why so: a hint makes a success likely where the policy alone finds none; shares that differ within a group keep its rewards
-//! apart, and shares that vanish make the policy stand alone. The update sees the prompt without the hints, so what is learned is to
-//! do without them. Refuses: hints for problems that have none; their groups are plain.
+//! A hint makes success likely where the policy alone finds none; different shares within a group keep its rewards
+//! apart. The update sees the prompt without the hints, so the policy learns to do without them. Problems without hints
+//! get a plain group.
 
 use super::{Tally, from_root};
 use crate::part::{Draw, Needs, Part, Pool, Progress, Spawn, Strategy};
@@ -15,7 +16,7 @@ use trainyard_core::{Chance, OptionProblem};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum HintChoice {
-    /// Any of them, drawn for each rollout.
+    /// Random ones, drawn for each rollout.
     #[default]
     Random,
     /// The first ones.
@@ -26,15 +27,15 @@ pub enum HintChoice {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct RubricScaffold {
-    /// Share of the run at which half of the hints are left: t₀.
+    /// t₀: share of the run at which half of the hints are left.
     #[schemars(range(min = 0, max = 1))]
     pub midpoint: f64,
-    /// How suddenly they vanish around it: a.
+    /// a: how suddenly hints vanish around the midpoint.
     #[schemars(range(min = 0))]
     pub steepness: f64,
-    /// Put before the hints.
+    /// Text before the hints.
     pub heading: String,
-    /// Which hints are shown; they keep their order.
+    /// Which hints are shown, in their original order.
     pub choice: HintChoice,
     #[serde(skip)]
     tally: Tally,
@@ -55,15 +56,18 @@ impl Default for RubricScaffold {
 impl PartOptions for RubricScaffold {
     const KIND: &'static str = "rubric_scaffold";
     const SUMMARY: &'static str = "hints that differ within a group and vanish over the run (RuscaRL, 2508.16949)";
-    const DOC: &'static str = "Rollout i of G (from 1) is shown round(λ·n) of its problem's n hints, λ = (G − i)/(G − 1) · 1/(1 + exp(steepness·(t −\n\
-        midpoint))), t = share of the run that is done, ties to even as in the released code; a group of one has (G − i)/(G − 1) = 1.\n\
-        The text is `heading` and the hints, one a line, behind a text of the curriculum if there is one.\n\n\
-        The paper shows criteria of a judge's rubric, drawn anew for each rollout (choice `random`); its variant for mathematics shows\n\
-        them from the first one on (choice `first`), which suits the lines of a worked solution. Metric of the last step:\n\
-        scaffold_share (mean share of the hints shown, over the rollouts of problems that have any). Source: 2508.16949.";
+    const DOC: &'static str = "Rollout i of G (from 1) is shown round(λ·n) of its problem's n hints, with λ = (G\n\
+        − i)/(G − 1) · 1/(1 + exp(steepness·(t − midpoint))) and t = finished share of the run; ties round to\n\
+        even as in the released code, and in a group of one (G − i)/(G − 1) = 1. The text is `heading` and the\n\
+        hints, one per line, after the curriculum's text if there is one.\n\n\
+        The paper shows criteria of a judge's rubric, drawn for each rollout (choice `random`); its variant for\n\
+        mathematics shows them from the first one on (choice `first`), which suits the lines of a worked solution.\n\
+        Needs an altered start and groups. Metric of the last step: scaffold_share (mean share of hints shown, over\n\
+        rollouts of problems with hints). Source: 2508.16949.";
     fn check(&self) -> Vec<OptionProblem> {
         let steepness = OptionProblem::outside("/steepness", self.steepness, 0.0..);
-        let steepness = steepness.map(|p| p.help("use at least 0, which shows half as much throughout the run"));
+        let steepness =
+            steepness.map(|p| p.help("use at least 0; at 0 half of the hints are shown throughout the run"));
         OptionProblem::outside("/midpoint", self.midpoint, 0.0..=1.0).into_iter().chain(steepness).collect()
     }
 }
@@ -102,11 +106,11 @@ impl Strategy for RubricScaffold {
 }
 
 impl RubricScaffold {
-    /// From 1 to 0 around the midpoint.
+    /// Falls from 1 to 0 around the midpoint.
     fn decay(&self, done: f64) -> f64 {
         1.0 / (1.0 + (self.steepness * (done - self.midpoint)).exp())
     }
-    /// Places of `count` hints of `all`, ascending.
+    /// Indexes of `count` of `all` hints, ascending.
     fn shown(&self, all: usize, count: usize, chance: &Chance, place: [u64; 2]) -> Vec<usize> {
         let mut places: Vec<usize> = (0..all).collect();
         if self.choice == HintChoice::Random {
@@ -118,7 +122,7 @@ impl RubricScaffold {
     }
 }
 
-/// (G − i)/(G − 1), i = sample + 1: from 1 for the first to 0 for the last.
+/// (G − i)/(G − 1) with i = sample + 1: from 1 for the first to 0 for the last rollout.
 fn within_group(sample: u32, size: u32) -> f64 {
     if size < 2 { 1.0 } else { f64::from(size - 1 - sample) / f64::from(size - 1) }
 }
@@ -140,17 +144,17 @@ mod tests {
     }
 
     #[test]
-    fn shares_fall_within_the_group_by_hand() {
+    fn shares_fall_within_the_group() {
         let mut part = RubricScaffold { choice: HintChoice::First, ..RubricScaffold::default() };
         let texts = scaffolds(&mut part, 0, 3, 0);
         assert_eq!(texts, ["Hints:\nline 0\nline 1\nline 2\nline 3", "Hints:\nline 0\nline 1", ""]);
         assert_eq!(part.metrics(), [("scaffold_share", 0.5)]);
         assert_eq!(scaffolds(&mut part, 1, 3, 0), ["", "", ""], "no hints to show");
-        assert_eq!(part.metrics(), [("scaffold_share", 0.5)], "they do not count");
+        assert_eq!(part.metrics(), [("scaffold_share", 0.5)], "problems without hints do not count");
     }
 
     #[test]
-    fn they_vanish_over_the_run() {
+    fn hints_vanish_over_the_run() {
         let mut part = RubricScaffold::default();
         for step in 3..10 {
             assert!(scaffolds(&mut part, 0, 4, step).iter().all(String::is_empty));
@@ -165,11 +169,12 @@ mod tests {
     #[test]
     fn counts_are_rounded_half_to_even() {
         let mut part = RubricScaffold { choice: HintChoice::First, ..RubricScaffold::default() };
-        // At the midpoint the first of two is shown half of four, and of five shares 1, 3/4, … times 1/2 of four: 2, 1.5, 1, 0.5, 0.
+        // At the midpoint the first of two is shown half of four, and of five shares 1, 3/4, … times 1/2 of four: 2,
+        // 1.5, 1, 0.5, 0.
         let lines = |texts: Vec<String>| texts.iter().map(|t| t.matches("line").count()).collect::<Vec<_>>();
         assert_eq!(lines(scaffolds(&mut part, 0, 2, 2)), [2, 0]);
         assert_eq!(lines(scaffolds(&mut part, 0, 5, 2)), [2, 2, 1, 0, 0]);
-        assert_eq!(lines(scaffolds(&mut part, 0, 1, 0)), [4], "a group of one is shown all");
+        assert_eq!(lines(scaffolds(&mut part, 0, 1, 0)), [4], "a group of one sees all");
     }
 
     #[test]
@@ -186,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn the_curriculums_text_stays() {
+    fn curriculum_text_is_kept() {
         let draw = Draw { problems: vec![0], scaffold: "Be brief.".into(), ..Draw::default() };
         let mut part = RubricScaffold { heading: "Steps: ".into(), ..RubricScaffold::default() };
         let spawns = part.start(&draw, &pool(), 2, Progress { step: 0, steps: 10 }, &Chance::new(1));
@@ -195,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_work_is_refused() {
+    fn impossible_options_are_rejected() {
         assert!(RubricScaffold::default().check().is_empty());
         assert!(!RubricScaffold { midpoint: 1.1, ..RubricScaffold::default() }.check().is_empty());
         assert!(!RubricScaffold { steepness: -1.0, ..RubricScaffold::default() }.check().is_empty());

@@ -1,4 +1,4 @@
-//! A group driven as the loop does it, for strategies that fork.
+//! A driver for groups of forking strategies, like the loop's.
 
 use super::*;
 use crate::part::{Action, GroupView, Pool, Strategy};
@@ -14,16 +14,16 @@ pub fn live(entropies: &[&[f64]]) -> Live {
     }
 }
 
-/// What became of a group.
+/// The result of a group.
 pub struct Played {
-    /// Sequences that were started from the root, wave by wave.
+    /// Sequences started from the root, per wave.
     pub waves: Vec<u32>,
     pub forked: u32,
-    /// Sequences that came to their last turn.
+    /// Sequences that reached their last turn.
     ended: u32,
 }
 
-/// One group of `size` sequences with episodes of `turns` turns; entropies by chance. A fork beyond the budget fails the test.
+/// Runs one group of `size` sequences with `turns` turns and random entropies. A fork beyond the budget fails the test.
 pub fn play(strategy: &mut dyn Strategy, size: u32, turns: u32, chance: Chance) -> Played {
     let draw = Draw { problems: vec![0], ..Draw::default() };
     let first = strategy.start(&draw, &Pool::default(), size, Progress { step: 0, steps: 1 }, &chance).len() as u32;
@@ -44,7 +44,7 @@ pub fn play(strategy: &mut dyn Strategy, size: u32, turns: u32, chance: Chance) 
     played
 }
 
-/// All living sequences sample a turn, and the strategy is asked about each.
+/// Every living sequence samples a turn, and the strategy is asked about each.
 fn round(
     strategy: &mut dyn Strategy,
     living: Vec<Live>,
@@ -80,7 +80,7 @@ fn round(
 }
 
 #[test]
-fn openings_and_jumps_by_hand() {
+fn openings_and_jumps_match_hand_computation() {
     assert_eq!(opening(&[1.0, 2.0, 9.0], 2), Some(1.5));
     assert_eq!(opening(&[1.0], 20), Some(1.0));
     assert_eq!(opening(&[], 20), None);

@@ -1,9 +1,11 @@
-//! Format `tau2`: tasks of tau2-bench's retail domain (github.com/sierra-research/tau2-bench), for environment `customer-service`.
+//! Format `tau2`: tasks of tau2-bench's retail domain (github.com/sierra-research/tau2-bench), for environment
+//! `customer-service`.
 //!
-//! A task becomes a user's script ([`script`]), gold actions and facts to be told; what a language model would have to judge
-//! (`nl_assertions`) is left out. The level is the number of gold actions that change the database, at least 1; `reference` holds the gold
-//! actions, one JSON line each. If `split_tasks.json` stands beside the file, only the tasks of the wanted split are read (`train`,
-//! `test`, or `base` for all). Refuses: tasks of other domains, with a state of their own, or with actions of the user.
+//! A task becomes a user's script ([`script`]), gold actions and facts to tell; what a language model would have to
+//! judge (`nl_assertions`) is left out. The level is the number of gold actions that change the database, at least 1;
+//! `reference` has one gold action per line, as JSON. If `split_tasks.json` lies beside the file, only tasks of the
+//! wanted split are read (`train`, `test`, or `base` for all). Tasks of other domains, with an initial state, or with
+//! user actions are errors.
 
 pub mod script;
 
@@ -18,7 +20,7 @@ use trainyard_envs::environments::customer_service::task::{GoldAction, RESOLVED,
 use trainyard_envs::environments::customer_service::tools::tool;
 use trainyard_tables::{Message, Problem};
 
-/// The file that says which tasks a split has.
+/// The file that lists the tasks of each split.
 const SPLITS: &str = "split_tasks.json";
 
 /// Fills `problems`.
@@ -91,10 +93,10 @@ impl Format for Tau2 {
 }
 
 fn read_row(row: Map<String, Value>) -> Result<Row> {
-    serde_json::from_value(Value::Object(row)).map_err(|e| Error::data(format!("no task of tau2-bench: {e}")))
+    serde_json::from_value(Value::Object(row)).map_err(|e| Error::data(format!("not a tau2-bench task: {e}")))
 }
 
-/// The ids of a split, if there is a file of splits.
+/// The ids of a split; `None` without a file of splits.
 fn split_of(file: &Path, split: &str) -> Result<Option<BTreeSet<String>>> {
     let path = file.with_file_name(SPLITS);
     if !path.is_file() {
@@ -102,7 +104,7 @@ fn split_of(file: &Path, split: &str) -> Result<Option<BTreeSet<String>>> {
     }
     let text = std::fs::read_to_string(&path).map_err(|e| io_error(&path, &e))?;
     let mut splits: BTreeMap<String, BTreeSet<String>> = serde_json::from_str(&text)
-        .map_err(|e| Error::data(format!("{}: no lists of task ids by split: {e}", path.display())))?;
+        .map_err(|e| Error::data(format!("{}: not lists of task ids by split: {e}", path.display())))?;
     let known = splits.keys().cloned().collect::<Vec<_>>().join(", ");
     match splits.remove(split) {
         Some(ids) => Ok(Some(ids)),
@@ -115,11 +117,11 @@ fn split_of(file: &Path, split: &str) -> Result<Option<BTreeSet<String>>> {
 fn problem(row: Row, reading: &Reading) -> Result<Problem> {
     let Row { id, user_scenario: Scenario { instructions }, initial_state, evaluation_criteria } = row;
     if instructions.domain != "retail" {
-        return Err(Error::data(format!("task `{id}` is of domain `{}`", instructions.domain))
-            .help("only retail has its tools here"));
+        return Err(Error::data(format!("task `{id}` belongs to domain `{}`", instructions.domain))
+            .help("import tasks of the domain `retail`"));
     }
     if initial_state.is_some() {
-        return Err(Error::data(format!("task `{id}` begins with a state of its own, which is not read")));
+        return Err(Error::data(format!("task `{id}` has an initial state, which cannot be imported")));
     }
     let actions = evaluation_criteria
         .actions
@@ -152,24 +154,24 @@ fn gold(id: &str, action: Action) -> Result<GoldAction> {
     let Action { name, arguments, requestor } = action;
     if requestor == Some(Requestor::User) {
         return Err(Error::data(format!(
-            "task `{id}`: action `{name}` is the user's, and tau2-bench keeps users' tools in its program"
+            "task `{id}`: action `{name}` is the user's, but users' tools cannot be imported"
         )));
     }
     if tool(&name).is_none() {
-        return Err(Error::data(format!("task `{id}`: there is no tool `{name}`"))
-            .help("only the tools of the retail domain are there"));
+        return Err(Error::data(format!("task `{id}`: unknown tool `{name}`"))
+            .help("only tools of the retail domain are supported"));
     }
     Ok(GoldAction { name, arguments, requestor: Requestor::Assistant })
 }
 
-/// One gold action as a line of JSON. Its keys have one order in every build.
+/// One gold action as a line of JSON with a fixed key order.
 fn line(action: &GoldAction) -> Result<String> {
     #[derive(serde::Serialize)]
-    struct Line<'a> {
+    struct Reference<'a> {
         name: &'a str,
         arguments: &'a BTreeMap<String, Value>,
     }
-    let line = Line { name: &action.name, arguments: &action.arguments };
+    let line = Reference { name: &action.name, arguments: &action.arguments };
     serde_json::to_string(&line).map_err(|e| Error::bug(format!("a gold action has no JSON form: {e}")))
 }
 

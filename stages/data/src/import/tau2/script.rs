@@ -1,33 +1,39 @@
-//! The script of a user from a task's instructions, which tell a language model what to play ("You are …, you want …").
+//! Turns a task's instructions, which tell a language model what to play ("You are …, you want …"), into a user's
+//! script.
 //!
-//! The user says the instructions themselves, turned into the first person word by word, so their grammar may limp; conditions are
-//! said as they stand, for a script cannot act on them. What tau2-bench's users know and say only when they are asked (means of payment,
-//! reason of a cancellation, new address) is taken from the gold actions. Refuses: rewording.
+//! The user says the instructions themselves, word by word in the first person, so the grammar may limp. Conditions are
+//! said unchanged, because a script cannot act on them. What tau2-bench's users say only when asked (payment method,
+//! reason of a cancellation, new address) is taken from the gold actions.
 
 use serde::Deserialize;
 use serde_json::Value;
-use trainyard_envs::environments::customer_service::task::{GoldAction, Line, UserScript};
+use trainyard_envs::environments::customer_service::task::{GoldAction, ScriptedAnswer, UserScript};
 
-/// What a task tells the one who plays its user.
+/// A task's instructions to the player of its user.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 pub struct Instructions {
+    /// The domain; only `retail` can be imported.
     pub domain: String,
+    /// Why the user calls.
     pub reason_for_call: Option<String>,
+    /// What the user knows.
     pub known_info: Option<String>,
+    /// What the user does not know.
     pub unknown_info: Option<String>,
+    /// Manner and conditions.
     pub task_instructions: Option<String>,
 }
 
-/// Words after which "you" is "me".
+/// Words after which "you" becomes "me".
 const BEFORE_ME: [&str; 26] = [
     "to", "for", "with", "from", "of", "by", "on", "at", "tell", "tells", "told", "ask", "asks", "asked", "give",
     "gives", "let", "lets", "help", "helps", "offer", "offers", "show", "shows", "refund", "charge",
 ];
-/// The parts of an address in the order in which people say them.
+/// The parts of an address, in the order in which people say them.
 const ADDRESS: [&str; 6] = ["address1", "address2", "city", "state", "zip", "country"];
 
-/// The script for these instructions.
+/// The script for instructions and gold actions.
 pub fn user(instructions: &Instructions, actions: &[GoldAction]) -> UserScript {
     let said = |text: &Option<String>| first_person(sentence(text.as_deref().unwrap_or("")));
     UserScript {
@@ -40,19 +46,19 @@ pub fn user(instructions: &Instructions, actions: &[GoldAction]) -> UserScript {
     }
 }
 
-/// Tasks write a lone period for nothing.
+/// Tasks write a single period for an empty text.
 fn sentence(text: &str) -> &str {
     let text = text.trim();
     if text == "." { "" } else { text }
 }
 
-/// What the user says when asked for details of the actions that they want.
-fn answers(actions: &[GoldAction]) -> Vec<Line> {
+/// Answers to questions about details of the gold actions.
+fn answers(actions: &[GoldAction]) -> Vec<ScriptedAnswer> {
     let text =
         |action: &GoldAction, key: &str| action.arguments.get(key).and_then(Value::as_str).unwrap_or("").to_string();
     let line = |when: &[&str], says: Vec<String>| {
         let when = when.iter().map(ToString::to_string).collect();
-        (!says.is_empty()).then(|| Line { when, says: says.join(" ") })
+        (!says.is_empty()).then(|| ScriptedAnswer { when, says: says.join(" ") })
     };
     let with = |key: &'static str| actions.iter().filter(move |action| action.arguments.contains_key(key));
     let payment = with("payment_method_id")
@@ -70,7 +76,7 @@ fn answers(actions: &[GoldAction]) -> Vec<Line> {
     lines.into_iter().flatten().collect()
 }
 
-/// Without repeats, in order.
+/// The texts without repeats, in order.
 fn distinct(texts: impl Iterator<Item = String>) -> Vec<String> {
     let mut kept: Vec<String> = Vec::new();
     for text in texts {
@@ -81,7 +87,7 @@ fn distinct(texts: impl Iterator<Item = String>) -> Vec<String> {
     kept
 }
 
-/// "You are Ada and want your lamp" as Ada says it: "I am Ada and want my lamp".
+/// Turns "You are Ada and want your lamp" into "I am Ada and want my lamp".
 pub fn first_person(text: &str) -> String {
     let pieces = pieces(text);
     let words: Vec<usize> = (0..pieces.len()).filter(|i| is_word(pieces[*i])).collect();
@@ -98,10 +104,10 @@ pub fn first_person(text: &str) -> String {
     said.concat()
 }
 
-/// What a word becomes between its neighbors; none = it stays.
+/// What a word becomes between its neighbors; `None` if it stays.
 fn turned(word: &str, before: &str, after: &str) -> Option<&'static str> {
     Some(match word {
-        // "You name is Ada" stands in some tasks.
+        // Some tasks say "You name is Ada".
         "you" if after == "name" => "my",
         "you" if BEFORE_ME.contains(&before) => "me",
         "you" => "I",
@@ -127,7 +133,7 @@ fn is_word(piece: &str) -> bool {
     piece.starts_with(|c: char| c.is_alphanumeric() || c == '\'')
 }
 
-/// Words and what stands between them, in turn; an apostrophe belongs to its word.
+/// Splits a text into words and the separators between them. An apostrophe belongs to its word.
 fn pieces(text: &str) -> Vec<&str> {
     let inside = |c: char| c.is_alphanumeric() || c == '\'';
     let mut pieces = Vec::new();

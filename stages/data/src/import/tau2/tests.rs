@@ -4,7 +4,7 @@ use crate::import::registry::format;
 use crate::testing::real;
 use serde_json::json;
 use std::sync::Arc;
-use trainyard_envs::environments::customer_service::database::Database;
+use trainyard_envs::environments::customer_service::database::ShopDatabase;
 use trainyard_envs::environments::customer_service::score::replay;
 use trainyard_envs::{Environment, Step};
 use trainyard_tables::StopReason;
@@ -21,11 +21,12 @@ fn task(id: &str, actions: Value) -> Value {
             "known_info": "You name is Ada.", "unknown_info": null,
         }},
         "initial_state": null,
-        "evaluation_criteria": {"actions": actions, "communicate_info": ["10"], "nl_assertions": null, "reward_basis": ["DB"]},
+        "evaluation_criteria": {"actions": actions, "communicate_info": ["10"], "nl_assertions": null,
+            "reward_basis": ["DB"]},
     })
 }
 
-/// Tasks in a file, with or without splits beside it.
+/// Reads tasks from a file, with or without splits beside it.
 fn read(tasks: &[Value], splits: Option<Value>, split: &str) -> Result<Vec<Problem>> {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("tasks.json");
@@ -40,8 +41,10 @@ fn read(tasks: &[Value], splits: Option<Value>, split: &str) -> Result<Vec<Probl
 fn a_task_becomes_a_script_with_gold_actions() {
     let actions = json!([
         {"action_id": "0", "name": "get_order_details", "arguments": {"order_id": "#W1"}, "info": null},
-        {"action_id": "1", "name": "cancel_pending_order", "arguments": {"order_id": "#W1", "reason": "no longer needed"}, "info": null},
-        {"action_id": "2", "name": "return_delivered_order_items", "arguments": {"order_id": "#W2", "item_ids": ["5"], "payment_method_id": "paypal_1"}},
+        {"action_id": "1", "name": "cancel_pending_order", "arguments": {"order_id": "#W1",
+            "reason": "no longer needed"}, "info": null},
+        {"action_id": "2", "name": "return_delivered_order_items", "arguments": {"order_id": "#W2", "item_ids": ["5"],
+            "payment_method_id": "paypal_1"}},
     ]);
     let problem = read(&[task("7", actions)], None, "train").unwrap().remove(0);
     assert_eq!(
@@ -63,7 +66,7 @@ fn a_task_becomes_a_script_with_gold_actions() {
 }
 
 #[test]
-fn splits_choose_tasks_where_there_are_splits() {
+fn splits_select_tasks() {
     let tasks = [task("0", json!([])), task("1", json!(null))];
     let splits = json!({"train": ["1"], "test": ["0"]});
     let ids =
@@ -75,7 +78,7 @@ fn splits_choose_tasks_where_there_are_splits() {
 }
 
 #[test]
-fn what_cannot_be_played_is_named() {
+fn unsupported_tasks_are_named() {
     let with = |pointer: &str, value: Value| {
         let mut bad = task("9", json!([{"name": "get_user_details", "arguments": {"user_id": "a"}}]));
         *bad.pointer_mut(pointer).unwrap() = value;
@@ -83,7 +86,7 @@ fn what_cannot_be_played_is_named() {
     };
     for (bad, word) in [
         (with("/user_scenario/instructions/domain", json!("airline")), "airline"),
-        (with("/initial_state", json!({"initialization_data": {}})), "state of its own"),
+        (with("/initial_state", json!({"initialization_data": {}})), "has an initial state"),
         (with("/evaluation_criteria/actions/0/name", json!("book_flight")), "book_flight"),
         (
             with(
@@ -92,7 +95,7 @@ fn what_cannot_be_played_is_named() {
             ),
             "the user's",
         ),
-        (with("/id", json!(null)), "no task of tau2-bench"),
+        (with("/id", json!(null)), "not a tau2-bench task"),
     ] {
         let e = read(&[task("0", json!([])), bad], None, "train").unwrap_err();
         assert!(e.message.contains("line 2") && e.message.contains(word), "{}", e.message);
@@ -100,7 +103,7 @@ fn what_cannot_be_played_is_named() {
 }
 
 #[test]
-fn instructions_are_turned_word_by_word() {
+fn instructions_are_converted_word_by_word() {
     for (told, said) in [
         ("You are Yusuf Rossi in zip code 19122.", "I am Yusuf Rossi in zip code 19122."),
         ("If the agent asks you for confirmation, you're fine.", "If the agent asks me for confirmation, I'm fine."),
@@ -113,16 +116,16 @@ fn instructions_are_turned_word_by_word() {
     }
 }
 
-/// Gold actions that fail on the real database, by task: lookups that the reference tries in vain (an email that is not known, an id
-/// with a letter missing, a product of an older database), and two changes that tau2-bench's own tools refuse, too: an exchange of a
-/// pending order, mended by the next action, and a gift card with too little on it.
+/// Gold actions that fail on the real database, by task: lookups that the reference tries in vain (an unknown email, an
+/// id with a letter missing, a product of an older database), and two changes that tau2-bench's own tools reject, too:
+/// an exchange of a pending order, mended by the next action, and a gift card with too little on it.
 #[test]
-fn the_gold_actions_of_the_real_tasks_replay() {
+fn gold_actions_of_the_real_tasks_replay() {
     let Some(folder) = real("tau2-retail") else { return };
     let read = |split: &str| format("tau2").unwrap().read(&folder.join("tasks.json"), &named(split)).unwrap().problems;
     let problems = read("base");
     assert_eq!((problems.len(), read("train").len(), read("test").len()), (114, 74, 40));
-    let base = Arc::new(Database::load(&folder.join("db.json")).unwrap());
+    let base = Arc::new(ShopDatabase::load(&folder.join("db.json")).unwrap());
     let (mut lookups, mut changes) = (Vec::new(), Vec::new());
     for problem in &problems {
         let failed = replay(&base, &Task::of_problem(problem).unwrap()).failed;
@@ -142,10 +145,10 @@ fn the_gold_actions_of_the_real_tasks_replay() {
     assert_eq!(lookups, ["2", "3", "4", "35", "37", "38", "39", "46", "47", "54", "55", "67", "68"]);
 }
 
-/// An agent that calls the gold actions and says what must be told is right on every real task; one that only says goodbye is right
-/// where nothing is to be changed or told.
+/// An agent that calls the gold actions and tells what is required is right on every real task; one that only says
+/// goodbye is right where nothing must be changed or told.
 #[test]
-fn the_gold_agent_resolves_every_real_task() {
+fn gold_agent_resolves_every_real_task() {
     let Some(folder) = real("tau2-retail") else { return };
     let problems = format("tau2").unwrap().read(&folder.join("tasks.json"), &named("base")).unwrap().problems;
     let options =
@@ -159,14 +162,15 @@ fn the_gold_agent_resolves_every_real_task() {
             idle.push(problem.id.trim_start_matches("tau2-"));
         }
     }
-    // Nothing is to be changed and nothing to be told; the one change of 105 fails.
+    // Nothing to change and nothing to tell; the only change of 105 fails.
     assert_eq!(idle, ["10", "12", "25", "50", "57", "65", "105"]);
 }
 
-/// The same on a task of the shop that the environment brings along.
+/// The same on a task of the built-in shop.
 #[test]
-fn the_gold_agent_resolves_a_task_of_the_made_up_shop() {
-    let lookup = json!({"name": "find_user_id_by_name_zip", "arguments": {"first_name": "Ada", "last_name": "Moss", "zip": "12207"}});
+fn gold_agent_resolves_a_task_of_the_fictional_shop() {
+    let lookup = json!({"name": "find_user_id_by_name_zip", "arguments": {"first_name": "Ada", "last_name": "Moss",
+        "zip": "12207"}});
     let cancel =
         json!({"name": "cancel_pending_order", "arguments": {"order_id": "#W1000001", "reason": "no longer needed"}});
     let problem = read(&[task("0", json!([lookup, cancel]))], None, "train").unwrap().remove(0);
@@ -176,7 +180,7 @@ fn the_gold_agent_resolves_a_task_of_the_made_up_shop() {
     assert_eq!(idle, "not as wanted: order `#W1000001`; not told: 10");
 }
 
-/// Plays the gold actions, then says what must be told.
+/// Plays the gold actions, then tells what is required.
 fn play_gold(environment: &dyn Environment, problem: &Problem) -> String {
     let task = Task::of_problem(problem).unwrap();
     let call =
@@ -195,8 +199,8 @@ fn play<'a>(environment: &dyn Environment, problem: &Problem, turns: impl Iterat
                 assert_eq!(outcome.stop, StopReason::Answer, "{}", problem.id);
                 return outcome.answer.unwrap();
             }
-            Step::Pending => panic!("these tools answer at once"),
+            Step::Pending => panic!("these tools answer immediately"),
         }
     }
-    panic!("the episode of {} goes on", problem.id);
+    panic!("the episode of {} continues", problem.id);
 }

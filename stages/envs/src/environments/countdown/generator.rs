@@ -1,7 +1,8 @@
-//! Numbers that can be joined to make a target.
+//! Generates countdown puzzles.
 //!
-//! An expression is drawn first, by joining two terms at a time as a player does, and its value is the target; so every puzzle has
-//! a solution, and the one that is known uses all numbers. Values on the way are positive integers, divisions are exact.
+//! An expression is drawn first, by joining two terms at a time as a player does, and its value becomes the target. So
+//! every puzzle has a solution that uses all its numbers. Intermediate values are positive integers; divisions are
+//! exact.
 //!
 //! | level | numbers | largest number | largest target |
 //! |---|---|---|---|
@@ -11,32 +12,33 @@
 //! | 4 | 5 | 50 | 499 |
 //! | 5 | 6 | 100 | 999 |
 //!
-//! Two numbers must be large, or there are too few pairs. A level has its own count of numbers, so no puzzle belongs to two. The
-//! canonical form is the sorted numbers with the target. Refuses: a target that is one of the numbers or, of three numbers and
-//! more, that two of them make.
+//! Level 1 needs large numbers, or there would be too few pairs. Levels differ in the count of numbers, so no puzzle
+//! belongs to two. The canonical form is the sorted numbers and the target. Puzzles are too easy and drawn again if the
+//! target is among the numbers or, with three or more numbers, two of them make it.
 
 use crate::environments::mistakes::broken;
 use trainyard_core::chance::Draws;
 use trainyard_core::{Chance, Digest};
 use trainyard_tables::{Message, Problem};
 
-/// Levels are 1 to this.
+/// Levels are 1 to `MAX_LEVEL`.
 pub const MAX_LEVEL: u32 = 5;
-/// Products on the way stay below.
+/// Intermediate products are at most this.
 const MOST: i64 = 1_000_000;
 
 /// A puzzle with its known solution.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Puzzle {
-    /// Sorted.
+    /// The given numbers, sorted.
     pub numbers: Vec<i64>,
+    /// The number to make.
     pub target: i64,
-    /// Makes the target and uses every number.
+    /// A solution that uses every number.
     pub expression: String,
 }
 
 impl Puzzle {
-    /// The puzzle number `index` of a level under this chance. `level` is clamped to 1..=[`MAX_LEVEL`].
+    /// Puzzle number `index` of a level under this seed. `level` is clamped to 1..=[`MAX_LEVEL`].
     pub fn at(level: u32, index: u64, chance: &Chance) -> Self {
         let level = level.clamp(1, MAX_LEVEL);
         Self::draw(level, &mut chance.at("countdown", &[u64::from(level), index]))
@@ -58,10 +60,11 @@ impl Puzzle {
             }
         }
     }
-    /// `3,5,7,8=48`.
+    /// The canonical form: `3,5,7,8=48`.
     pub fn canonical(&self) -> String {
         format!("{}={}", self.listed(","), self.target)
     }
+    /// The puzzle as a problem of `level`.
     pub fn problem(&self, level: u32) -> Problem {
         let canonical = self.canonical();
         let question =
@@ -79,7 +82,7 @@ impl Puzzle {
             reference: Some(self.expression.clone()),
         }
     }
-    /// What a careless player tries first: the numbers joined to something else, or an expression that cannot be read.
+    /// A careless first try: an expression that makes something else, or one that cannot be read.
     pub fn mistake(&self, draws: &mut Draws) -> String {
         let tries = if draws.below(2) == 0 { 0 } else { 100 };
         let other = (0..tries).map(|_| joined(&self.numbers, draws)).find(|term| term.value != self.target);
@@ -90,22 +93,22 @@ impl Puzzle {
     }
 }
 
-/// What has been joined so far.
+/// An intermediate expression.
 struct Term {
     value: i64,
     text: String,
-    /// How tightly it holds together: 0 a sum or difference, 1 a product or quotient, 2 a number.
+    /// Precedence: 0 = sum or difference, 1 = product or quotient, 2 = number.
     rank: u8,
 }
 
 impl Term {
-    /// In parentheses unless it holds at least so tightly.
+    /// The text, in parentheses if its precedence is below `rank`.
     fn within(&self, rank: u8) -> String {
         if self.rank < rank { format!("({})", self.text) } else { self.text.clone() }
     }
 }
 
-/// All numbers joined in an order and by signs that chance picks. `numbers` must not be empty.
+/// Joins all numbers in random order with random operators. `numbers` must not be empty.
 fn joined(numbers: &[i64], draws: &mut Draws) -> Term {
     let mut terms: Vec<Term> = numbers.iter().map(|n| Term { value: *n, text: n.to_string(), rank: 2 }).collect();
     while terms.len() > 1 {
@@ -138,7 +141,7 @@ fn join(left: &Term, right: &Term, draws: &mut Draws) -> Term {
     Term { value, text: format!("{}{sign}{}", left.within(rank), right.within(behind)), rank }
 }
 
-/// Whether one number, or two of three and more, make the target.
+/// Whether one number, or two of three or more, make the target.
 fn easy(numbers: &[i64], target: i64) -> bool {
     let makes = |a: i64, b: i64| [a + b, a - b, a * b].contains(&target) || a == b * target;
     let mut pairs = numbers.iter().enumerate().flat_map(|(i, a)| {

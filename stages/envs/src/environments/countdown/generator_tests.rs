@@ -12,7 +12,7 @@ fn term(value: i64, text: &str, rank: u8) -> Term {
 }
 
 #[test]
-fn every_solution_makes_its_target_from_all_numbers_within_bounds() {
+fn solutions_use_all_numbers_within_bounds() {
     let bounds = [(99, 999), (20, 99), (25, 199), (50, 499), (100, 999)];
     for (level, (largest, most)) in (1..=MAX_LEVEL).zip(bounds) {
         for puzzle in some(level, 500) {
@@ -32,7 +32,7 @@ fn every_solution_makes_its_target_from_all_numbers_within_bounds() {
 }
 
 #[test]
-fn there_are_enough_puzzles_of_every_level() {
+fn every_level_has_enough_puzzles() {
     for level in 1..=MAX_LEVEL {
         let forms: BTreeSet<String> = some(level, 3000).map(|p| p.canonical()).collect();
         assert!(forms.len() > 2300, "level {level}: {}", forms.len());
@@ -40,7 +40,7 @@ fn there_are_enough_puzzles_of_every_level() {
 }
 
 #[test]
-fn parentheses_stand_only_where_they_are_needed() {
+fn parentheses_are_written_only_where_needed() {
     let (sum, product, number) = (|| term(5, "2+3", 0), || term(6, "2*3", 1), || term(7, "7", 2));
     assert_eq!(number().within(2), "7");
     assert_eq!(product().within(1), "2*3");
@@ -56,14 +56,14 @@ fn parentheses_stand_only_where_they_are_needed() {
 }
 
 #[test]
-fn targets_that_are_there_already_are_refused() {
+fn easy_targets_are_drawn_again() {
     assert!(easy(&[3, 5, 7], 5));
     assert!(easy(&[3, 5, 7], 35) && easy(&[3, 5, 7], 4) && easy(&[3, 6, 7], 2));
     assert!(!easy(&[3, 5], 15) && !easy(&[3, 5, 7], 22));
 }
 
 #[test]
-fn mistakes_make_something_else_and_both_kinds_occur() {
+fn mistakes_of_both_kinds_occur() {
     let (mut wrong, mut unreadable) = (0, 0);
     for (i, puzzle) in some(3, 200).enumerate() {
         match evaluate(&puzzle.mistake(&mut Chance::new(i as u64).at("mistake", &[]))) {
@@ -77,9 +77,9 @@ fn mistakes_make_something_else_and_both_kinds_occur() {
     assert!(wrong > 50 && unreadable > 50, "{wrong} {unreadable}");
 }
 
-/// A fixed sample, so that a change of the wording is seen.
+/// A fixed sample, to notice changes of the wording.
 #[test]
-fn a_puzzle_reads_as_it_should() {
+fn puzzle_wording() {
     let puzzle = Puzzle { numbers: vec![3, 5, 7, 8], target: 48, expression: "(3+5)*7-8".to_string() };
     let problem = puzzle.problem(3);
     assert_eq!(problem.question(), "Make 48 from 3 5 7 8, each at most once, with + - * / and ( ).");

@@ -1,14 +1,12 @@
-//! `countdown`: make a target from given numbers, each used at most once, with `+ - * /` and parentheses.
-//!
-//! Why so: a problem that is hard to solve and trivial to check, without a word of knowledge. Exact evaluation judges the answer, so
-//! any expression that makes the target is right. Refuses: an answer that is the target and not a way to it.
+//! `countdown`: make a target from given numbers, each used at most once, with `+ - * /` and parentheses. The problems
+//! are hard to solve, trivial to check and need no knowledge.
 
 pub mod generator;
 
 use crate::environments::answer::marked_or_last_line;
 use crate::environments::dialogue::Dialogue;
 use crate::environments::{
-    Demonstration, DialogueEnvironment, DialogueOptions, InDialogue, OwnOptions, ProblemGenerator, ScriptedTurn,
+    Demonstration, DialogueEnvironment, DialogueOptions, ExtraOptions, ProblemGenerator, ScriptedTurn, WithDialogue,
 };
 use crate::tools::ToolHost;
 use generator::Puzzle;
@@ -18,17 +16,18 @@ use std::sync::Arc;
 use trainyard_core::{Chance, Result};
 use trainyard_tables::Problem;
 
-/// `countdown` has no options beside those of a dialogue.
+/// `countdown` has no options besides those of a dialogue.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub struct CountdownOwn {}
+pub struct CountdownExtra {}
 
-impl OwnOptions for CountdownOwn {
+impl ExtraOptions for CountdownExtra {
     const KIND: &'static str = "countdown";
-    const SUMMARY: &'static str = "make a target from given numbers, with tools, judged by evaluation";
-    const DOC: &'static str = "The agent may try expressions with its tools; a turn without a call is the answer: what follows `####`, or `\\boxed{}`, or else the last\n\
-        line. The verifier `countdown` evaluates it exactly, so any expression that makes the target is right. The rule is the game's: numbers may\n\
-        be left over. (The data of TinyZero, github.com/Jiayi-Pan/TinyZero, wants every number used.) Makes its own problems.";
+    const SUMMARY: &'static str = "make a target number from given numbers, with tools";
+    const DOC: &'static str = "The agent may try expressions with its tools. A turn without a call is the answer:\n\
+        what follows `####`, or `\\boxed{}`, or else the last line. The verifier `countdown` evaluates it exactly and\n\
+        accepts any expression that makes the target. As in the game, numbers may be left over; the data of TinyZero\n\
+        (github.com/Jiayi-Pan/TinyZero) requires every number. Generates its own problems.";
     fn dialogue() -> DialogueOptions {
         DialogueOptions {
             tools: vec!["calculator".to_string()],
@@ -39,19 +38,21 @@ impl OwnOptions for CountdownOwn {
     }
 }
 
-/// Options of `countdown`: those of a dialogue, with the calculator and 8 turns as default.
-pub type CountdownOptions = InDialogue<CountdownOwn>;
+/// Options of `countdown`: those of a dialogue, by default with the calculator and 8 turns.
+pub type CountdownOptions = WithDialogue<CountdownExtra>;
 
+/// The environment `countdown`.
 pub struct Countdown(Arc<Dialogue>);
 
 impl Countdown {
+    /// An environment whose tools run in `host`.
     pub fn new(options: CountdownOptions, host: &Arc<ToolHost>) -> Result<Self> {
         Ok(Self(Dialogue::new(options.dialogue, host, marked_or_last_line)?))
     }
 }
 
 impl DialogueEnvironment for Countdown {
-    const KIND: &'static str = CountdownOwn::KIND;
+    const KIND: &'static str = CountdownExtra::KIND;
     fn dialogue(&self) -> &Arc<Dialogue> {
         &self.0
     }
@@ -60,8 +61,7 @@ impl DialogueEnvironment for Countdown {
     }
 }
 
-/// The demonstrator tries the known solution and answers with it; a mistake is an expression whose result is not the target, or an
-/// error.
+/// Demonstrations try the known solution and answer with it; a mistake is an expression with another value or an error.
 impl ProblemGenerator for Countdown {
     fn max_level(&self) -> u32 {
         generator::MAX_LEVEL

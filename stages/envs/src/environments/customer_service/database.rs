@@ -1,7 +1,7 @@
-//! A shop's database, and the shop of one episode: the shared database with the records that were changed laid over it.
+//! A shop's database, and one episode's view of it: the shared database overlaid with the records that changed.
 //!
-//! Why so: an episode changes a handful of records out of thousands, and a rollout may be forked at any turn, so a copy must cost what
-//! was changed, not what there is. Refuses: new users, orders and products; tools only change records that are there.
+//! An episode changes a handful of records out of thousands and may be forked at any turn, so a copy costs only what
+//! was changed. Tools never add users, orders or products.
 
 use super::records::{Order, Product, User, Variant};
 use serde::{Deserialize, Serialize};
@@ -11,52 +11,57 @@ use std::sync::Arc;
 use trainyard_core::error::io_error;
 use trainyard_core::{Error, Result};
 
-/// A small made-up shop: two customers, four orders, three products.
+/// A small fictional shop: two customers, four orders, three products.
 const MADE_UP: &str = include_str!("made_up_shop.json");
 
 /// All records, by id.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Database {
+pub struct ShopDatabase {
+    /// Products by id.
     pub products: BTreeMap<String, Product>,
+    /// Users by id.
     pub users: BTreeMap<String, User>,
+    /// Orders by id.
     pub orders: BTreeMap<String, Order>,
 }
 
-impl Database {
+impl ShopDatabase {
     /// Reads a file in the form of tau2-bench's retail `db.json`.
     pub fn load(path: &Path) -> Result<Self> {
         let text = std::fs::read_to_string(path).map_err(|e| io_error(path, &e))?;
         Self::read(&text).map_err(|e| e.at(path.display()))
     }
-    /// The shop that is used where no database is given.
+    /// The shop used when no database is given.
     pub fn made_up() -> Result<Self> {
         Self::read(MADE_UP)
     }
     fn read(text: &str) -> Result<Self> {
         serde_json::from_str(text).map_err(|e| {
-            Error::data(format!("no database of a shop: {e}"))
-                .help("give a file with `products`, `users` and `orders`, as tau2-bench's retail domain has it")
+            Error::data(format!("not a shop database: {e}"))
+                .help("use a file with `products`, `users` and `orders`, like tau2-bench's retail `db.json`")
         })
     }
 }
 
-/// The shop as one episode has made it.
+/// The shop as one episode has changed it.
 #[derive(Debug, Clone)]
 pub struct Shop {
-    base: Arc<Database>,
+    base: Arc<ShopDatabase>,
     users: BTreeMap<String, User>,
     orders: BTreeMap<String, Order>,
 }
 
 impl Shop {
-    /// Nothing is changed yet.
-    pub fn new(base: Arc<Database>) -> Self {
+    /// An unchanged shop.
+    pub fn new(base: Arc<ShopDatabase>) -> Self {
         Self { base, users: BTreeMap::new(), orders: BTreeMap::new() }
     }
+    /// The order with this id.
     pub fn order(&self, id: &str) -> Option<&Order> {
         self.orders.get(id).or_else(|| self.base.orders.get(id))
     }
+    /// The user with this id.
     pub fn user(&self, id: &str) -> Option<&User> {
         self.users.get(id).or_else(|| self.base.users.get(id))
     }
@@ -64,6 +69,7 @@ impl Shop {
     pub fn users(&self) -> impl Iterator<Item = &User> {
         self.base.users.keys().filter_map(|id| self.user(id))
     }
+    /// The product with this id.
     pub fn product(&self, id: &str) -> Option<&Product> {
         self.base.products.get(id)
     }
@@ -71,18 +77,19 @@ impl Shop {
     pub fn products(&self) -> impl Iterator<Item = &Product> {
         self.base.products.values()
     }
+    /// The variant with this item id, of any product.
     pub fn variant(&self, item_id: &str) -> Option<&Variant> {
         self.products().find_map(|product| product.variants.get(item_id))
     }
-    /// Changes an order.
+    /// Replaces an order.
     pub fn put_order(&mut self, order: Order) {
         self.orders.insert(order.order_id.clone(), order);
     }
-    /// Changes a user.
+    /// Replaces a user.
     pub fn put_user(&mut self, user: User) {
         self.users.insert(user.user_id.clone(), user);
     }
-    /// The records in which two shops of one database differ, by name.
+    /// Names of the records in which two shops on one database differ.
     pub fn differences(&self, other: &Self) -> Vec<String> {
         let users: BTreeSet<&String> = self.users.keys().chain(other.users.keys()).collect();
         let orders: BTreeSet<&String> = self.orders.keys().chain(other.orders.keys()).collect();

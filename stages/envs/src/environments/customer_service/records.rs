@@ -1,13 +1,13 @@
-//! Records of a shop, in the form of tau2-bench's retail domain (github.com/sierra-research/tau2-bench, `db.json`).
+//! Records of a shop, in the format of tau2-bench's retail domain (github.com/sierra-research/tau2-bench, `db.json`).
 //!
-//! Money is whole cents here, so that a sum does not depend on its order; JSON shows decimals. Fields stand in one order whatever
-//! features a build has, so a tool's result is one text. Refuses: fields that it does not know, which a tool would lose.
+//! Money is whole cents in memory, so that sums are exact, and decimals in JSON. Field order is fixed, so that a tool's
+//! result is always the same text. Unknown fields are errors because a tool would lose them.
 
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::collections::BTreeMap;
 
-/// The largest amount that a decimal in JSON holds exactly to the cent.
+/// Amounts at or above this many cents are not exact as JSON numbers.
 const MOST: f64 = 1e15;
 
 /// Money in cents.
@@ -31,8 +31,10 @@ impl<'de> Deserialize<'de> for Cents {
     }
 }
 
+/// A postal address.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[expect(missing_docs, reason = "the fields of the data set")]
 pub struct Address {
     pub address1: String,
     pub address2: String,
@@ -42,124 +44,169 @@ pub struct Address {
     pub zip: String,
 }
 
+/// A person's name.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[expect(missing_docs, reason = "the fields of the data set")]
 pub struct Name {
     pub first_name: String,
     pub last_name: String,
 }
 
+/// A way to pay.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PaymentMethod {
     /// `credit_card`, `gift_card` or `paypal`.
     pub source: String,
+    /// Key in [`User::payment_methods`].
     pub id: String,
+    /// Brand of a credit card.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub brand: Option<String>,
+    /// Last digits of a credit card.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_four: Option<String>,
-    /// What is left on a gift card; others have none.
+    /// Balance of a gift card.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub balance: Option<Cents>,
 }
 
+/// A customer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct User {
+    /// Such as `ada_moss_1001`.
     pub user_id: String,
+    /// First and last name.
     pub name: Name,
+    /// Default address.
     pub address: Address,
+    /// Email address; unique.
     pub email: String,
-    /// By id.
+    /// Payment methods by id.
     pub payment_methods: BTreeMap<String, PaymentMethod>,
+    /// Ids of the user's orders.
     pub orders: Vec<String>,
 }
 
-/// One form of a product that can be bought.
+/// A variant of a product that can be bought.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Variant {
+    /// Id of the variant.
     pub item_id: String,
+    /// Option name → value (`color` → `red`).
     pub options: BTreeMap<String, String>,
+    /// Whether it is in stock.
     pub available: bool,
+    /// Price of one piece.
     pub price: Cents,
 }
 
+/// A product with its variants.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Product {
+    /// Such as `Mug`.
     pub name: String,
+    /// Id of the product.
     pub product_id: String,
-    /// By item id.
+    /// Variants by item id.
     pub variants: BTreeMap<String, Variant>,
 }
 
-/// A variant as it was ordered.
+/// A variant as ordered.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Item {
+    /// Name of the product.
     pub name: String,
+    /// Id of the product.
     pub product_id: String,
+    /// Id of the variant.
     pub item_id: String,
+    /// Price when it was ordered.
     pub price: Cents,
+    /// Option name → value.
     pub options: BTreeMap<String, String>,
 }
 
+/// A shipment.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Fulfillment {
+    /// Tracking ids.
     pub tracking_id: Vec<String>,
+    /// Ids of the items it contains.
     pub item_ids: Vec<String>,
 }
 
+/// An entry of an order's payment history.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Payment {
     /// `payment` or `refund`.
     pub transaction_type: String,
+    /// Always positive.
     pub amount: Cents,
+    /// Id of the user's payment method.
     pub payment_method_id: String,
 }
 
 impl Payment {
+    /// A payment by the customer.
     pub fn charge(amount: Cents, method: &str) -> Self {
         Self { transaction_type: "payment".to_string(), amount, payment_method_id: method.to_string() }
     }
+    /// A refund to the customer.
     pub fn refund(amount: Cents, method: &str) -> Self {
         Self { transaction_type: "refund".to_string(), amount, payment_method_id: method.to_string() }
     }
+    /// Whether this entry is a refund.
     pub fn is_refund(&self) -> bool {
         self.transaction_type == "refund"
     }
 }
 
+/// An order.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Order {
+    /// With its sign, such as `#W1000001`.
     pub order_id: String,
+    /// Id of the customer.
     pub user_id: String,
+    /// Where it is delivered.
     pub address: Address,
+    /// The items; two equal pieces are two items.
     pub items: Vec<Item>,
-    /// `pending`, `pending (item modified)`, `processed`, `delivered`, `cancelled`, `exchange requested` or `return requested`.
+    /// `pending`, `pending (item modified)`, `processed`, `delivered`, `cancelled`, `exchange requested` or
+    /// `return requested`.
     pub status: String,
+    /// Shipments.
     pub fulfillments: Vec<Fulfillment>,
+    /// Payments and refunds, oldest first.
     pub payment_history: Vec<Payment>,
+    /// Why a cancelled order was cancelled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cancel_reason: Option<String>,
-    /// Sorted, as is the next.
+    /// Ids of the items given back in an exchange, sorted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exchange_items: Option<Vec<String>>,
+    /// Ids of the items received in an exchange, sorted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exchange_new_items: Option<Vec<String>>,
+    /// How the price difference of an exchange is settled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exchange_payment_method_id: Option<String>,
-    /// What the customer pays more; below 0 what they get back.
+    /// What the customer pays for an exchange; negative = what they get back.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exchange_price_difference: Option<Cents>,
-    /// Sorted.
+    /// Ids of the returned items, sorted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub return_items: Option<Vec<String>>,
+    /// Where the refund of a return goes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub return_payment_method_id: Option<String>,
 }

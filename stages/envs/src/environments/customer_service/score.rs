@@ -1,11 +1,11 @@
-//! Whether a customer got what they wanted: the database, and the user's own things, must end as the gold actions leave them, and
-//! what the user must be told must have been said.
+//! Whether a customer got what they wanted: the database and the user's own state must end as the gold actions leave
+//! them, and the user must have been told what the task requires. There is no partial credit.
 //!
-//! This is tau2-bench's database check, with its older check of `communicate_info` by text in place of an assertion that a language
-//! model judges. A gold action that fails changes nothing; references hold such actions (an email that is not known, an order that
-//! has another status). Refuses: partial credit.
+//! This is tau2-bench's database check together with its older textual check of `communicate_info`, in place of the
+//! assertions that a language model judges. A gold action that fails changes nothing; the data set contains such
+//! actions (an unknown email, an order with another status).
 
-use super::database::{Database, Shop};
+use super::database::{Shop, ShopDatabase};
 use super::task::{RESOLVED, Requestor, Task};
 use super::tools::tool;
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,30 +13,34 @@ use std::sync::Arc;
 
 /// A gold action that failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Failed {
-    /// Its place among the actions.
+pub struct FailedAction {
+    /// Its index among the actions.
     pub index: usize,
+    /// Name of its tool.
     pub name: String,
+    /// Why it failed.
     pub message: String,
-    /// It would have changed the database or the user's things.
+    /// Whether its tool changes the database or the user's state.
     pub changes: bool,
 }
 
-/// What the gold actions leave.
+/// The result of the gold actions.
 #[derive(Debug, Clone)]
 pub struct Replayed {
+    /// The shop afterwards.
     pub shop: Shop,
-    /// The user's own things.
+    /// The user's own state afterwards.
     pub state: BTreeMap<String, String>,
-    pub failed: Vec<Failed>,
+    /// Actions that failed.
+    pub failed: Vec<FailedAction>,
 }
 
 /// Runs the gold actions of a task on a fresh shop.
-pub fn replay(base: &Arc<Database>, task: &Task) -> Replayed {
+pub fn replay(base: &Arc<ShopDatabase>, task: &Task) -> Replayed {
     let mut after = Replayed { shop: Shop::new(Arc::clone(base)), state: task.user.state.clone(), failed: Vec::new() };
     for (index, action) in task.actions.iter().enumerate() {
         let mut fails = |message: String, changes: bool| {
-            after.failed.push(Failed { index, name: action.name.clone(), message, changes })
+            after.failed.push(FailedAction { index, name: action.name.clone(), message, changes })
         };
         match action.requestor {
             Requestor::Assistant => match tool(&action.name) {
@@ -59,7 +63,7 @@ pub fn replay(base: &Arc<Database>, task: &Task) -> Replayed {
     after
 }
 
-/// Which of the wanted texts a message tells: case and thousands separators aside, as a part of it.
+/// Indexes of the wanted texts that occur in a message, ignoring case and commas.
 pub fn told(message: &str, wanted: &[String]) -> BTreeSet<usize> {
     let message = message.to_lowercase().replace(',', "");
     (0..wanted.len()).filter(|i| message.contains(&wanted[*i].to_lowercase())).collect()

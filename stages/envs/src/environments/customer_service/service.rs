@@ -1,58 +1,62 @@
-//! One conversation: the shop, the user, and what has been said; a [`World`] for the dialogue.
+//! One conversation as a [`EpisodeState`] of the dialogue: the shop, the user, and what has been said.
 
-use super::database::{Database, Shop};
+use super::database::{Shop, ShopDatabase};
 use super::score::{replay, told, verdict};
 use super::task::Task;
 use super::tools::{TRANSFER, tool};
 use super::user::{Reaction, SimulatedUser};
-use crate::environments::{Reply, World};
+use crate::environments::{AfterTurn, EpisodeState};
 use crate::tools::{Ticket, ToolCall, ToolResult};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use trainyard_core::Result;
 use trainyard_tables::Message;
 
-/// What an episode does not change.
+/// What is fixed during an episode.
 pub struct Case {
-    pub base: Arc<Database>,
+    /// The database at the start.
+    pub base: Arc<ShopDatabase>,
+    /// What the customer wants.
     pub task: Task,
-    /// Whether what the user must be told counts.
+    /// Whether it counts what the user was told.
     pub communication: bool,
 }
 
+/// The state of one conversation.
 pub struct Service {
     case: Arc<Case>,
     shop: Shop,
     user: Box<dyn SimulatedUser>,
-    /// Places in the task's `communicate` that were said to the user.
+    /// Indexes into the task's `communicate` that the user has been told.
     told: BTreeSet<usize>,
-    /// The database was changed since the user last spoke.
+    /// Whether the database changed since the user last spoke.
     changed: bool,
-    /// A person has taken over; the agent's next message ends the conversation.
+    /// Whether a person has taken over; the agent's next message then ends the conversation.
     transferred: bool,
 }
 
 impl Service {
+    /// The start of a conversation with this user.
     pub fn new(case: Arc<Case>, user: Box<dyn SimulatedUser>) -> Self {
         let shop = Shop::new(Arc::clone(&case.base));
         Self { case, shop, user, told: BTreeSet::new(), changed: false, transferred: false }
     }
-    fn end(&self) -> Reply {
+    fn end(&self) -> AfterTurn {
         let wanted = &self.case.task.communicate;
         let untold = wanted.iter().enumerate().filter(|(i, _)| self.case.communication && !self.told.contains(i));
         let untold: Vec<&str> = untold.map(|(_, text)| text.as_str()).collect();
-        Reply::End(Some(verdict(&self.shop, self.user.state(), &untold, &replay(&self.case.base, &self.case.task))))
+        AfterTurn::End(Some(verdict(&self.shop, self.user.state(), &untold, &replay(&self.case.base, &self.case.task))))
     }
 }
 
-/// What the user hears of a turn: no thoughts, no markup around a response.
+/// What the user hears of a turn: no thoughts and no response tags.
 fn spoken(text: &str) -> &str {
     let text = text.rsplit_once("</think>").map_or(text, |(_, rest)| rest);
     let text = text.split_once("<response>").map_or(text, |(_, rest)| rest);
     text.split_once("</response>").map_or(text, |(inside, _)| inside).trim()
 }
 
-impl World for Service {
+impl EpisodeState for Service {
     fn submit(&mut self, call: &ToolCall) -> Ticket {
         let Some(tool) = tool(&call.name) else { return Ticket::ready(ToolResult::unknown_tool(&call.name, &[])) };
         Ticket::ready(match tool.call(&mut self.shop, &call.arguments) {
@@ -64,10 +68,10 @@ impl World for Service {
             Err(message) => ToolResult::error(format!("error: {message}")),
         })
     }
-    fn after_text(&mut self, text: &str) -> Option<Reply> {
+    fn after_text(&mut self, text: &str) -> Option<AfterTurn> {
         let message = spoken(text);
         if message.is_empty() {
-            return Some(Reply::End(None));
+            return Some(AfterTurn::End(None));
         }
         self.told.extend(told(message, &self.case.task.communicate));
         if self.transferred {
@@ -75,11 +79,11 @@ impl World for Service {
         }
         let reaction = self.user.answer(message, std::mem::take(&mut self.changed));
         Some(match reaction {
-            Reaction::Says(text) => Reply::GoOn(vec![Message::new("user", text)]),
+            Reaction::Says(text) => AfterTurn::Continue(vec![Message::new("user", text)]),
             Reaction::Leaves => self.end(),
         })
     }
-    fn fork(&self) -> Result<Box<dyn World>> {
+    fn fork(&self) -> Result<Box<dyn EpisodeState>> {
         let Self { case, shop, user, told, changed, transferred } = self;
         Ok(Box::new(Self {
             case: Arc::clone(case),

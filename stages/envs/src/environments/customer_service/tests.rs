@@ -20,13 +20,15 @@ fn problem(task: Value) -> Problem {
     }
 }
 
-/// Ada wants order #W1000001 cancelled and wants to hear what she gets back.
+/// Ada wants order #W1000001 cancelled and to hear what she gets back.
 fn cancelling() -> Problem {
     problem(json!({
-        "user": {"reason": "Cancel #W1000001. How much do I get back?", "known": "I am Ada Moss, 12207.", "unknown": "I do not know my email."},
+        "user": {"reason": "Cancel #W1000001. How much do I get back?", "known": "I am Ada Moss, 12207.",
+            "unknown": "I do not know my email."},
         "actions": [
             {"name": "find_user_id_by_email", "arguments": {"email": "ada@example.com"}},
-            {"name": "find_user_id_by_name_zip", "arguments": {"first_name": "Ada", "last_name": "Moss", "zip": "12207"}},
+            {"name": "find_user_id_by_name_zip", "arguments": {"first_name": "Ada", "last_name": "Moss",
+                "zip": "12207"}},
             {"name": "cancel_pending_order", "arguments": {"order_id": "#W1000001", "reason": "no longer needed"}},
         ],
         "communicate": ["47"],
@@ -41,7 +43,7 @@ fn cancel(reason: &str) -> String {
     call("cancel_pending_order", json!({"order_id": "#W1000001", "reason": reason}))
 }
 
-/// The observations before the end, and the end.
+/// The observations before the end, and the outcome.
 fn play(environment: &CustomerService, problem: &Problem, turns: &[&str]) -> (Vec<Observation>, Outcome) {
     let mut episode = environment.start(problem, 0).unwrap();
     let mut seen = Vec::new();
@@ -49,14 +51,14 @@ fn play(environment: &CustomerService, problem: &Problem, turns: &[&str]) -> (Ve
         match episode.step(&environment.format().parse(text)).unwrap() {
             Step::Observe(observation) => seen.push(observation),
             Step::Done(outcome) => return (seen, outcome),
-            Step::Pending => panic!("these tools answer at once"),
+            Step::Pending => panic!("these tools answer immediately"),
         }
     }
     panic!("the episode goes on: {seen:?}");
 }
 
 #[test]
-fn a_conversation_is_judged_by_what_was_done_and_said() {
+fn conversation_is_judged_by_actions_and_words() {
     let environment = environment(&json!({}));
     let problem = cancelling();
     let (asks, bye) = ("May I have your name and zip code?", "You get $47.00 back. Is there anything else?");
@@ -79,12 +81,12 @@ fn a_conversation_is_judged_by_what_was_done_and_said() {
     let other = cancel("ordered by mistake");
     assert_eq!(answer(&[&other, "Done. Anything else?"]), "not as wanted: order `#W1000001`; not told: 47");
     assert!(!environment.verify(&problem, &answer(&[bye])));
-    // An agent that says so has not done so.
+    // Saying so does not make it so.
     assert_eq!(answer(&["resolved. Anything else?"]), "not as wanted: order `#W1000001`; not told: 47");
 }
 
 #[test]
-fn what_was_told_counts_only_if_it_is_asked_for() {
+fn communication_counts_only_if_enabled() {
     let environment = environment(&json!({"communication": false}));
     let cancels = cancel("no longer needed");
     assert_eq!(play(&environment, &cancelling(), &[&cancels, "It is cancelled."]).1.answer.as_deref(), Some(RESOLVED));
@@ -93,7 +95,8 @@ fn what_was_told_counts_only_if_it_is_asked_for() {
 #[test]
 fn a_transfer_ends_with_the_next_message() {
     let environment = environment(&json!({}));
-    let task = json!({"user": {"reason": "I want my cancelled order back."}, "actions": [{"name": "transfer_to_human_agents", "arguments": {"summary": "s"}}]});
+    let task = json!({"user": {"reason": "I want my cancelled order back."},
+        "actions": [{"name": "transfer_to_human_agents", "arguments": {"summary": "s"}}]});
     let transfer = call("transfer_to_human_agents", json!({"summary": "cannot be undone"}));
     let (seen, done) =
         play(&environment, &problem(task), &[&transfer, "YOU ARE BEING TRANSFERRED TO A HUMAN AGENT. PLEASE HOLD ON."]);
@@ -116,7 +119,7 @@ fn limits_and_silence_end_without_an_answer() {
 }
 
 #[test]
-fn the_agent_sees_what_was_wrong_with_its_call() {
+fn agent_sees_what_is_wrong_with_its_call() {
     let environment = environment(&json!({}));
     let turns = [
         call("get_order_details", json!({"order_id": "#W9"})),
@@ -130,7 +133,7 @@ fn the_agent_sees_what_was_wrong_with_its_call() {
 }
 
 #[test]
-fn the_user_hears_no_thoughts() {
+fn user_does_not_hear_thoughts() {
     let environment = environment(&json!({"format": "toolrl"}));
     let turns = [
         "<think> I ask: anything else? </think>\n<response> What is your email? </response>",
@@ -140,16 +143,17 @@ fn the_user_hears_no_thoughts() {
     assert_eq!(seen[0].messages[0].content, "I am Ada Moss, 12207. I do not know my email.");
 }
 
-/// Dual control: the agent can only ask, the user acts on things that no tool of the agent reaches.
+/// Dual control: only the user can change the lamp; the agent must ask.
 #[test]
-fn what_the_user_does_counts_too() {
+fn user_actions_count() {
     let environment = environment(&json!({}));
     let task = json!({
         "user": {
             "reason": "My lamp of #W1000002 stays dark.",
             "tools": [
                 {"name": "plug_in", "when": ["plug"], "sets": {"plug": "in"}, "says": "It is plugged in."},
-                {"name": "switch_on", "when": ["switch"], "needs": {"plug": "in"}, "sets": {"lamp": "on"}, "says": "It shines!", "refuses": "Nothing happens."},
+                {"name": "switch_on", "when": ["switch"], "needs": {"plug": "in"}, "sets": {"lamp": "on"},
+                    "says": "It shines!", "refuses": "Nothing happens."},
             ],
             "state": {"lamp": "off", "plug": "out"},
         },
@@ -168,7 +172,7 @@ fn what_the_user_does_counts_too() {
 }
 
 #[test]
-fn gold_actions_that_fail_are_named() {
+fn failing_gold_actions_are_reported() {
     let task = Task::of_problem(&problem(json!({
         "actions": [
             {"name": "find_user_id_by_email", "arguments": {"email": "nobody@example.com"}},
@@ -178,7 +182,7 @@ fn gold_actions_that_fail_are_named() {
         ],
     })))
     .unwrap();
-    let base = Arc::new(Database::made_up().unwrap());
+    let base = Arc::new(ShopDatabase::made_up().unwrap());
     let after = score::replay(&base, &task);
     assert_eq!(
         after.failed.iter().map(|f| (f.index, f.changes)).collect::<Vec<_>>(),
@@ -188,7 +192,7 @@ fn gold_actions_that_fail_are_named() {
 }
 
 #[test]
-fn wrong_files_and_problems_are_named() {
+fn errors_name_files_and_problems() {
     let environment = environment(&json!({}));
     let e = environment
         .start(&Problem { id: "q7".to_string(), verifier: "{}".to_string(), ..Problem::default() }, 0)
@@ -203,7 +207,7 @@ fn wrong_files_and_problems_are_named() {
             .contains("mood")
     );
     let mut missing = CustomerServiceOptions::default();
-    missing.own.database = "no/such/db.json".to_string();
+    missing.extra.database = "no/such/db.json".to_string();
     let e = CustomerService::new(missing, &ToolHost::new(1)).err().unwrap();
     assert!(e.kind == ErrorKind::Invalid && e.message.contains("no/such/db.json"), "{e}");
     let checked = crate::environments::check(&json!({"kind": "customer-service", "format": "code", "max_turns": 0}));
@@ -211,7 +215,7 @@ fn wrong_files_and_problems_are_named() {
 }
 
 #[test]
-fn the_prompt_has_policy_tools_and_the_users_first_words() {
+fn prompt_has_policy_tools_and_first_user_message() {
     let prompt = environment(&json!({})).prompt(&cancelling());
     assert_eq!(prompt.iter().map(|m| m.role.as_str()).collect::<Vec<_>>(), ["system", "user"]);
     assert!(

@@ -1,27 +1,28 @@
-//! The customer, as a script plays them.
+//! A customer played by a script, which is free and repeatable; a language model would make episodes depend on its
+//! samples.
 //!
-//! Why scripted: a user that a language model plays needs a second model, and makes an episode depend on its samples. A script is
-//! free, repeatable and dumb; its rules are here. In this order, by the words of the agent's message (case aside):
+//! The first rule that fits decides, by the words of the agent's message (ignoring case):
 //!
-//! 1. asked for something that a tool of theirs does, they do it and say so;
-//! 2. asked who they are for the first time, they say what they know, and what they do not know if it is their email;
-//! 3. asked whether there is anything else (and not to confirm), they thank and the conversation is over;
-//! 4. asked to confirm, they say yes, unless it is asked as an open question (which, what) that the script answers;
-//! 5. asked what the script has an answer for, they give it;
+//! 1. asked for something that one of their tools does, they do it and say so;
+//! 2. asked who they are for the first time, they say what they know, and what they do not know if asked for their
+//!    email;
+//! 3. asked whether there is anything else (and not to confirm), they leave;
+//! 4. asked to confirm, they say yes, unless it is an open question (which, what) that the script answers;
+//! 5. asked something that the script answers, they answer;
 //! 6. asked again who they are, they say what they do not know;
-//! 7. any other question: they say again why they are here;
-//! 8. told something: if the agent changed anything since they last spoke, or refuses, they thank and the conversation is over;
-//!    otherwise they wait.
+//! 7. asked anything else, they repeat why they are here;
+//! 8. told something, they leave if the agent changed anything since they last spoke, or declines; otherwise they wait.
 //!
-//! After [`PATIENCE`] messages in a row that got nothing but rule 7 or 8 out of them they leave. So a scripted user tells all wishes at
-//! once, consents to whatever is asked, and does not act on conditions ("if that is too dear, then …"): tasks are easier in some ways
-//! and harder in others than with tau2-bench's simulated users, and success rates cannot be compared with its. Refuses: chance.
+//! They also leave after [`PATIENCE`] messages in a row that triggered only rule 7 or 8. A scripted user states all
+//! wishes at once, consents to whatever is asked, and ignores conditions ("if that is too expensive, then …"). That
+//! makes tasks easier in some ways and harder in others than with tau2-bench's simulated users; success rates are not
+//! comparable.
 
-use super::task::{Line, UserScript};
+use super::task::{ScriptedAnswer, UserScript};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Messages in a row without progress, after which the user leaves.
+/// Messages in a row without progress that the user tolerates.
 pub const PATIENCE: u32 = 3;
 
 const WHO: [&str; 8] = ["email", "e-mail", "zip", "your name", "full name", "first name", "identity", "authenticat"];
@@ -31,25 +32,26 @@ const CONFIRM: [&str; 8] =
 const OPEN: [&str; 5] = ["which", "what ", "how would", "please provide", "could you provide"];
 const REFUSAL: [&str; 6] = ["cannot", "can't", "unable", "not able", "not possible", "unfortunately"];
 
-/// What a user does after a message of the agent.
+/// A user's reaction to a message of the agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Reaction {
+    /// The user answers.
     Says(String),
-    /// The conversation is over.
+    /// The user ends the conversation.
     Leaves,
 }
 
-/// Someone who answers the agent.
+/// A user who talks with the agent.
 pub trait SimulatedUser: Send {
-    /// Answers a message. `changed`: the agent has changed the database since the last one.
+    /// Answers a message. `changed` = the agent has changed the database since the last one.
     fn answer(&mut self, message: &str, changed: bool) -> Reaction;
-    /// The state of their own things.
+    /// The state of the user's own things.
     fn state(&self) -> &BTreeMap<String, String>;
-    /// A copy that goes on as this one would.
+    /// A copy that continues as this one would.
     fn copy(&self) -> Box<dyn SimulatedUser>;
 }
 
-/// A user by script.
+/// A user who follows a script.
 #[derive(Debug, Clone)]
 pub struct ScriptedUser {
     script: Arc<UserScript>,
@@ -59,6 +61,7 @@ pub struct ScriptedUser {
 }
 
 impl ScriptedUser {
+    /// A user at the start of a conversation.
     pub fn new(script: Arc<UserScript>) -> Self {
         let state = script.state.clone();
         Self { script, state, introduced: false, idle: 0 }
@@ -89,10 +92,14 @@ impl ScriptedUser {
     }
 
     fn scripted(&self, message: &str) -> Option<String> {
-        self.script.answers.iter().find(|line: &&Line| mentions(message, &line.when)).map(|line| line.says.clone())
+        self.script
+            .answers
+            .iter()
+            .find(|line: &&ScriptedAnswer| mentions(message, &line.when))
+            .map(|line| line.says.clone())
     }
 
-    /// Rules 7 and 8, for a message that led nowhere.
+    /// Rules 7 and 8, for a message without progress.
     fn idles(&mut self, says: String) -> Reaction {
         self.idle += 1;
         if self.idle > PATIENCE { Reaction::Leaves } else { Reaction::Says(says) }

@@ -6,7 +6,7 @@ fn script() -> UserScript {
         reason: "I want to return the lamp of #W1.".to_string(),
         known: "I am Ada Moss in 12207.".to_string(),
         unknown: "I do not remember my email.".to_string(),
-        answers: vec![Line {
+        answers: vec![ScriptedAnswer {
             when: vec!["payment".to_string(), "refund".to_string()],
             says: "Use gift_card_1.".to_string(),
         }],
@@ -22,7 +22,7 @@ fn says(user: &mut ScriptedUser, message: &str, changed: bool) -> String {
 }
 
 #[test]
-fn a_conversation_takes_its_course() {
+fn a_whole_conversation() {
     let mut user = ScriptedUser::new(Arc::new(script()));
     let mut hears = |message: &str, changed: bool| says(&mut user, message, changed);
     assert_eq!(hears("Hello, what can I do for you?", false), "I want to return the lamp of #W1.");
@@ -36,7 +36,7 @@ fn a_conversation_takes_its_course() {
 }
 
 #[test]
-fn who_they_are_is_said_first_when_it_is_asked() {
+fn identity_questions_are_answered_first() {
     let mut user = ScriptedUser::new(Arc::new(script()));
     assert_eq!(
         says(&mut user, "To confirm your identity, please tell me your name and zip.", false),
@@ -49,7 +49,7 @@ fn who_they_are_is_said_first_when_it_is_asked() {
 }
 
 #[test]
-fn statements_end_the_conversation_if_something_was_done_or_refused() {
+fn statements_after_a_change_or_refusal_end_the_conversation() {
     let user = || ScriptedUser::new(Arc::new(script()));
     assert_eq!(says(&mut user(), "The lamp is returned.", true), "(leaves)");
     assert_eq!(says(&mut user(), "I cannot do that.", false), "(leaves)");
@@ -57,7 +57,7 @@ fn statements_end_the_conversation_if_something_was_done_or_refused() {
 }
 
 #[test]
-fn patience_ends_and_progress_restores_it() {
+fn patience_runs_out_and_progress_restores_it() {
     let mut user = ScriptedUser::new(Arc::new(script()));
     for _ in 0..PATIENCE {
         assert_eq!(says(&mut user, "Hm?", false), script().reason);
@@ -70,7 +70,7 @@ fn patience_ends_and_progress_restores_it() {
 }
 
 #[test]
-fn users_act_with_their_own_tools_and_a_copy_acts_alone() {
+fn users_use_their_tools_and_copies_are_independent() {
     let pair = |a: &str, b: &str| BTreeMap::from([(a.to_string(), b.to_string())]);
     let tool = |name: &str, when: &str, needs: BTreeMap<String, String>, sets: BTreeMap<String, String>| UserTool {
         name: name.to_string(),

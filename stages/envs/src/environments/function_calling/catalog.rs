@@ -1,37 +1,46 @@
-//! A made-up catalog of functions, and the words in which people ask for them.
+//! A fictional catalog of functions, and the phrases in which people ask for them.
 //!
-//! Why so: every value that a call needs stands in the request, as digits, as a number word or as a word of a short list, so the right
-//! call is certain and a small model can copy it. Parameters stand in alphabetical order, so that JSON objects have one form whether
-//! or not maps keep their order. Refuses: functions that a request could confuse; no two share a phrase.
+//! Every value that a call needs occurs in the request as digits, a number word or a word of a short list, so the right
+//! call is unambiguous and a small model can copy it. No two functions share a phrase. Parameters are in alphabetical
+//! order, so that JSON objects look the same whether or not maps keep their order.
 
 use crate::tools::ToolSpec;
 use serde_json::{Value, json};
 
-/// What values a parameter takes.
+/// The values of a parameter.
 #[derive(Debug, PartialEq)]
 pub enum Domain {
-    /// Whole numbers; said in digits, those up to twenty also in words.
+    /// Integers in this range, said in digits or, up to twenty, in words.
+    #[expect(missing_docs, reason = "the bounds of the range")]
     Count { least: i64, most: i64 },
-    /// Hours of a clock, 1 to 12; said like counts.
+    /// Hours, 1 to 12, said like counts.
     Hour,
     /// One of these words.
     Word(&'static [&'static str]),
-    /// True and false, each with the phrase that says it.
+    /// True and false, with the phrases that say them.
+    #[expect(missing_docs, reason = "the two phrases")]
     Flag { yes: &'static str, no: &'static str },
 }
 
+/// A required parameter of a function.
 #[derive(Debug, PartialEq)]
 pub struct Parameter {
+    /// Its name in calls and, in braces, in requests.
     pub name: &'static str,
+    /// Its values.
     pub domain: Domain,
 }
 
+/// A function of the catalog.
 #[derive(Debug, PartialEq)]
 pub struct Function {
+    /// Its name in calls.
     pub name: &'static str,
+    /// What it does.
     pub description: &'static str,
+    /// Its parameters, sorted by name.
     pub parameters: &'static [Parameter],
-    /// Requests, each with `{parameter}` once for every parameter.
+    /// Phrases that ask for it, each with `{parameter}` once for every parameter.
     pub requests: &'static [&'static str],
 }
 
@@ -196,7 +205,7 @@ pub static CATALOG: [Function; 14] = [
 ];
 
 impl Domain {
-    /// As a signature names it.
+    /// The type in a signature.
     fn type_name(&self) -> &'static str {
         match self {
             Self::Count { .. } | Self::Hour => "int",
@@ -215,12 +224,13 @@ impl Domain {
 }
 
 impl Function {
-    /// `book_table(people: int, time: int)`.
+    /// The signature, `book_table(people: int, time: int)`.
     pub fn signature(&self) -> String {
         let parameters: Vec<String> =
             self.parameters.iter().map(|p| format!("{}: {}", p.name, p.domain.type_name())).collect();
         format!("{}({})", self.name, parameters.join(", "))
     }
+    /// The function as a tool description.
     pub fn spec(&self) -> ToolSpec {
         let properties: serde_json::Map<String, Value> =
             self.parameters.iter().map(|p| (p.name.to_string(), p.domain.schema())).collect();

@@ -1,13 +1,10 @@
-//! `function-calling`: one turn of tool calls, held against gold calls ([`crate::calls::equal`]).
+//! `function-calling`: one turn of tool calls, compared with gold calls ([`crate::calls::equal`]). Nothing is executed.
 //!
-//! Why so: which function to call with which arguments can be learned and judged without running any. [`requests`] makes requests for
-//! the functions of a made-up [`catalog`].
+//! - An empty turn, or one with an unreadable call, has no answer and ends with `end`; a truncated turn ends with
+//!   `length`.
+//! - The outcome counts the calls that were written; unreadable ones are errors.
 //!
-//! - A turn with a call that cannot be read, and an empty one, have no answer: the episode ends with `end`. A truncated turn ends it
-//!   with `length`.
-//! - The outcome counts the calls that were written; those that could not be read are errors.
-//!
-//! Refuses: tools of its own, and a second turn.
+//! [`requests`] generates problems about the functions of a fictional [`catalog`].
 
 pub mod catalog;
 pub mod requests;
@@ -31,11 +28,11 @@ use trainyard_tables::{Message, Problem, Status, StopReason};
 #[serde(rename_all = "snake_case")]
 #[schemars(inline)]
 pub enum Listing {
-    /// Not at all: a model that is trained on the catalog knows it.
+    /// No description: a model trained on the catalog knows it.
     None,
-    /// One line for each: `book_table(people: int, time: int)`.
+    /// One line per function: `book_table(people: int, time: int)`.
     Signatures,
-    /// As a tool format describes tools, with the way to write a call.
+    /// The tool format's own description, which also says how to write a call.
     Full,
 }
 
@@ -46,9 +43,10 @@ pub struct FunctionCallingOptions {
     /// How calls are written: `toolrl` or `hermes` (JSON).
     #[schemars(schema_with = "formats::schema_for_any_tools")]
     pub format: String,
-    /// Text put before the system message of a problem; empty = none.
+    /// Text added before a problem's system message; empty = none.
     pub system: String,
-    /// What generated problems say about their functions: `none`, `signatures` or `full`. Problems of data sets say it themselves.
+    /// How generated problems describe their functions: `none`, `signatures` or `full`. Imported problems bring their
+    /// own descriptions.
     pub listing: Listing,
 }
 
@@ -60,12 +58,13 @@ impl Default for FunctionCallingOptions {
 
 impl PartOptions for FunctionCallingOptions {
     const KIND: &'static str = "function-calling";
-    const SUMMARY: &'static str = "one turn of tool calls, judged by gold calls";
-    const DOC: &'static str = "The problem's messages hold the descriptions of the tools and the conversation; the agent writes its calls, or only words where no call is\n\
-        wanted, and the episode is over: nothing runs. The answer is the JSON list of the calls; it is right if it equals the gold calls in any\n\
-        order (verifier `calls`; the reward `call_match` grades near misses).\n\n\
-        Data sets: ToolRL's prompts (2504.13958) and API-Bank (2304.08244), by `data/import` with format `toolrl`. Makes its own problems, of a\n\
-        made-up catalog of functions.";
+    const SUMMARY: &'static str = "one turn of tool calls, compared with gold calls";
+    const DOC: &'static str = "The problem's messages describe the tools and hold the conversation. The agent writes\n\
+        its calls, or only words where no call is wanted, and the episode ends; no tool runs. The answer is the JSON\n\
+        list of the calls. It is right if it equals the gold calls in any order (verifier `calls`); the reward\n\
+        `call_match` grades near misses.\n\n\
+        Data sets: ToolRL's prompts (2504.13958) and API-Bank (2304.08244), imported by `data/import` with format\n\
+        `toolrl`. Generates its own problems from a fictional catalog of functions.";
     fn check(&self) -> Vec<OptionProblem> {
         match formats::build(&self.format, &[]) {
             Ok(_) => Vec::new(),
@@ -74,12 +73,14 @@ impl PartOptions for FunctionCallingOptions {
     }
 }
 
+/// The environment `function-calling`.
 pub struct FunctionCalling {
     options: FunctionCallingOptions,
     format: Box<dyn ToolFormat>,
 }
 
 impl FunctionCalling {
+    /// Fails if `format` is unknown or needs a fixed tool.
     pub fn new(options: FunctionCallingOptions) -> Result<Self> {
         let format = formats::build(&options.format, &[])?;
         Ok(Self { options, format })
@@ -90,7 +91,7 @@ impl Environment for FunctionCalling {
     fn kind(&self) -> &'static str {
         FunctionCallingOptions::KIND
     }
-    /// None: every problem brings its own in its messages.
+    /// Empty: each problem describes its tools in its messages.
     fn tools(&self) -> Vec<ToolSpec> {
         Vec::new()
     }
@@ -124,7 +125,7 @@ impl Environment for FunctionCalling {
     }
 }
 
-/// The calls of a turn as JSON; none if one of them cannot be read or if there is nothing at all.
+/// The calls of a turn as JSON; `None` if one of them is unreadable or the turn is empty.
 fn answer(turn: &AgentTurn) -> Option<String> {
     if turn.text.trim().is_empty() || turn.calls.iter().any(|call| call.is_err()) {
         return None;
@@ -139,7 +140,7 @@ struct OneTurn {
 impl Episode for OneTurn {
     fn step(&mut self, turn: &AgentTurn) -> Result<Step> {
         if self.over {
-            return Err(Error::bug("a turn was handed over after the end of the episode"));
+            return Err(Error::bug("a turn was taken after the end of the episode"));
         }
         self.over = true;
         let answer = if turn.truncated { None } else { answer(turn) };
@@ -171,7 +172,7 @@ impl Episode for OneTurn {
     }
 }
 
-/// The demonstrator writes the right calls. There is no second turn, so it makes no mistake.
+/// Demonstrations write the right calls. There is no second turn in which to correct a mistake, so they make none.
 impl ProblemGenerator for FunctionCalling {
     fn max_level(&self) -> u32 {
         requests::MAX_LEVEL

@@ -1,4 +1,4 @@
-//! Requests in words whose right calls are known, by level.
+//! Generated requests with known right calls, by level.
 //!
 //! | level | calls | parameters of each | functions shown |
 //! |---|---|---|---|
@@ -8,9 +8,9 @@
 //! | 4 | 2 | 1 or 2 | 4 |
 //! | 5 | 3 | 1 to 3 | 5 |
 //!
-//! Which further functions are shown, how the request opens and how its parts are joined is decoration: it does not enter the
-//! canonical form. Functions, phrases and values do, and whether a number is written in words. Refuses: chance of its own; two calls
-//! of one function; one word for two parameters of a call.
+//! The canonical form is made of functions, phrases and values, including whether a number is written in words. The
+//! other functions shown, the opening and the joining words are decoration and do not enter it. No request calls a
+//! function twice or uses a word for two parameters of a call.
 
 use super::catalog::{CATALOG, Domain, Function, Parameter};
 use crate::tools::ToolCall;
@@ -18,10 +18,10 @@ use serde_json::Value;
 use trainyard_core::Chance;
 use trainyard_core::chance::Draws;
 
-/// Levels are 1 to this.
+/// Levels are 1 to `MAX_LEVEL`.
 pub const MAX_LEVEL: u32 = 5;
 
-/// The numbers that are also said in words.
+/// Numbers that may also be said in words.
 static WORDS: [&str; 21] = [
     "zero",
     "one",
@@ -45,38 +45,39 @@ static WORDS: [&str; 21] = [
     "nineteen",
     "twenty",
 ];
-/// What stands before and after a request.
+/// Text before and after a request.
 const OPENINGS: [(&str, &str); 4] = [("", "."), ("please ", "."), ("could you ", "?"), ("I want you to ", ".")];
 const JOINTS: [&str; 3] = [", then ", " and ", ", and also "];
 
-/// A value and the way it is said.
+/// A value and how it is said.
 #[derive(Debug, Clone, PartialEq)]
-struct Said {
+struct SpokenValue {
     value: Value,
     text: String,
 }
 
-/// One call that is asked for.
+/// One requested call.
 #[derive(Debug, Clone, PartialEq)]
 struct Request {
     function: &'static Function,
     phrase: usize,
     /// In the order of the function's parameters.
-    said: Vec<Said>,
+    said: Vec<SpokenValue>,
 }
 
-/// A request with what its author knows.
+/// A generated request with its right calls.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Generated {
+    /// Its level, from 1.
     pub level: u32,
     requests: Vec<Request>,
-    /// The functions that are wanted among others, shuffled.
+    /// The wanted functions among others, shuffled.
     pub shown: Vec<&'static Function>,
     opening: usize,
     joints: Vec<usize>,
 }
 
-/// The request number `index` of a level under this chance. `level` is clamped to 1..=[`MAX_LEVEL`].
+/// Request number `index` of a level under this seed. `level` is clamped to 1..=[`MAX_LEVEL`].
 pub fn generate(level: u32, index: u64, chance: &Chance) -> Generated {
     let level = level.clamp(1, MAX_LEVEL);
     let mut draws = chance.at("function-call", &[u64::from(level), index]);
@@ -102,7 +103,7 @@ pub fn generate(level: u32, index: u64, chance: &Chance) -> Generated {
 
 fn request(function: &'static Function, draws: &mut Draws) -> Request {
     let phrase = draws.below(function.requests.len() as u64) as usize;
-    let mut said: Vec<Said> = Vec::with_capacity(function.parameters.len());
+    let mut said: Vec<SpokenValue> = Vec::with_capacity(function.parameters.len());
     for parameter in function.parameters {
         let drawn = say(parameter, &said, draws);
         said.push(drawn);
@@ -110,26 +111,26 @@ fn request(function: &'static Function, draws: &mut Draws) -> Request {
     Request { function, phrase, said }
 }
 
-fn say(parameter: &Parameter, before: &[Said], draws: &mut Draws) -> Said {
+fn say(parameter: &Parameter, before: &[SpokenValue], draws: &mut Draws) -> SpokenValue {
     match &parameter.domain {
         Domain::Count { least, most } => number(draws.between(*least, *most), draws),
         Domain::Hour => number(draws.between(1, 12), draws),
         Domain::Word(words) => {
             let free: Vec<&str> = words.iter().copied().filter(|w| before.iter().all(|s| s.text != *w)).collect();
             let word = *draws.choose(&free);
-            Said { value: Value::from(word), text: word.to_string() }
+            SpokenValue { value: Value::from(word), text: word.to_string() }
         }
         Domain::Flag { yes, no } => {
             let flag = draws.below(2) == 1;
-            Said { value: Value::from(flag), text: (if flag { *yes } else { *no }).to_string() }
+            SpokenValue { value: Value::from(flag), text: (if flag { *yes } else { *no }).to_string() }
         }
     }
 }
 
-/// In digits, or, half the time where there is a word, in words.
-fn number(value: i64, draws: &mut Draws) -> Said {
+/// In words half the time where there is a word, otherwise in digits.
+fn number(value: i64, draws: &mut Draws) -> SpokenValue {
     let word = usize::try_from(value).ok().and_then(|n| WORDS.get(n)).filter(|_| draws.below(2) == 1);
-    Said { value: Value::from(value), text: word.map_or_else(|| value.to_string(), |w| (*w).to_string()) }
+    SpokenValue { value: Value::from(value), text: word.map_or_else(|| value.to_string(), |w| (*w).to_string()) }
 }
 
 impl Request {
@@ -140,7 +141,7 @@ impl Request {
         }
         text
     }
-    /// `book_table/0:four,7`.
+    /// The canonical form: `book_table/0:four,7`.
     fn canonical(&self) -> String {
         let said: Vec<&str> = self.said.iter().map(|s| s.text.as_str()).collect();
         format!("{}/{}:{}", self.function.name, self.phrase, said.join(","))
@@ -153,7 +154,7 @@ impl Request {
 }
 
 impl Generated {
-    /// What the user says.
+    /// The user's message.
     pub fn text(&self) -> String {
         let (before, after) = OPENINGS[self.opening];
         let mut text = before.to_string();
@@ -176,7 +177,7 @@ impl Generated {
             self.calls().into_iter().map(|c| serde_json::json!({"arguments": c.arguments, "name": c.name})).collect();
         Value::Array(calls).to_string()
     }
-    /// Functions, phrases and values in one form.
+    /// Functions, phrases and values as one text.
     pub fn canonical(&self) -> String {
         self.requests.iter().map(Request::canonical).collect::<Vec<_>>().join(";")
     }

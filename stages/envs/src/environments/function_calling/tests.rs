@@ -23,14 +23,15 @@ fn outcome(environment: &FunctionCalling, text: &str) -> Outcome {
     let mut episode = environment.start(&Problem::default(), 0).unwrap();
     match episode.step(&environment.format().parse(text)).unwrap() {
         Step::Done(outcome) => outcome,
-        other => panic!("the episode goes on: {other:?}"),
+        other => panic!("the episode continues: {other:?}"),
     }
 }
 
 #[test]
 fn the_turn_is_the_answer() {
     let environment = environment(&json!({}));
-    let text = "<think> Two calls. </think>\n<tool_call>\n{\"name\": \"a\", \"parameters\": {\"x\": 1}}\n{\"name\": \"b\", \"parameters\": {}}\n</tool_call>";
+    let text = "<think> Two calls. </think>\n<tool_call>\n{\"name\": \"a\", \"parameters\": {\"x\": 1}}\n{\"name\": \
+     \"b\", \"parameters\": {}}\n</tool_call>";
     let done = outcome(&environment, text);
     assert_eq!((done.stop, done.turns, done.tool_calls, done.tool_errors), (StopReason::Answer, 1, 2, 0));
     let problem = gold(r#"[{"name":"b","arguments":{}},{"name":"a","arguments":{"x":1.0}}]"#);
@@ -48,7 +49,7 @@ fn words_are_right_where_no_call_is_wanted() {
 }
 
 #[test]
-fn what_cannot_be_read_has_no_answer() {
+fn unreadable_calls_have_no_answer() {
     let environment = environment(&json!({}));
     let end = |text: &str| {
         let done = outcome(&environment, text);
@@ -59,13 +60,13 @@ fn what_cannot_be_read_has_no_answer() {
     assert_eq!(end(half), (None, StopReason::End, 2, 1));
     let mut episode = environment.start(&Problem::default(), 0).unwrap();
     let cut = AgentTurn { truncated: true, ..environment.format().parse("<response> I") };
-    let Step::Done(done) = episode.step(&cut).unwrap() else { panic!("the episode goes on") };
+    let Step::Done(done) = episode.step(&cut).unwrap() else { panic!("the episode continues") };
     assert_eq!((done.answer, done.stop), (None, StopReason::Length));
     assert!(episode.step(&cut).is_err() && episode.fork().is_err() && episode.poll(Duration::ZERO).is_none());
 }
 
 #[test]
-fn own_words_come_before_those_of_the_problem() {
+fn system_option_precedes_the_problems_system_message() {
     let environment = environment(&json!({"system": "Be quick."}));
     let user = Message::new("user", "Hi");
     let bare = Problem { messages: vec![user.clone()], ..Problem::default() };
@@ -75,14 +76,14 @@ fn own_words_come_before_those_of_the_problem() {
 }
 
 #[test]
-fn a_format_for_one_tool_is_refused() {
+fn single_tool_format_is_rejected() {
     let problems = crate::environments::check(&json!({"kind": "function-calling", "format": "code"}));
     assert_eq!(problems.iter().map(|p| p.pointer.as_str()).collect::<Vec<_>>(), ["/format"]);
     assert!(build(&json!({"kind": "function-calling", "listing": "some"}), &ToolHost::new(1)).is_err());
 }
 
 #[test]
-fn the_catalog_is_sorted_and_its_phrases_name_every_parameter_once() {
+fn catalog_is_sorted_and_phrases_name_every_parameter_once() {
     assert!(CATALOG.iter().map(|f| f.name).is_sorted());
     let mut phrases = BTreeSet::new();
     for function in &CATALOG {
@@ -133,7 +134,7 @@ fn requests_say_every_value_and_show_every_function() {
             assert_eq!(names.len(), calls.len(), "one call of each function");
             assert_eq!(calls::gold_calls(&problem.verifier).unwrap(), calls);
             assert_eq!(calls::read(&problem.answer).unwrap(), calls);
-            // The demonstration is the problem's answer, in every format.
+            // The demonstration gives the problem's answer in every format.
             let demonstration = generator.demonstration(level, index, &chance, 1.0, &chance);
             assert_eq!(
                 demonstration,
@@ -146,7 +147,7 @@ fn requests_say_every_value_and_show_every_function() {
 }
 
 #[test]
-fn equal_canonical_forms_are_equal_problems_and_levels_are_disjoint() {
+fn canonical_forms_identify_problems_and_levels_are_disjoint() {
     let environment = environment(&json!({"listing": "none"}));
     let chance = Chance::new(9);
     let mut seen: std::collections::BTreeMap<String, (String, String, u32)> = std::collections::BTreeMap::new();
@@ -163,7 +164,7 @@ fn equal_canonical_forms_are_equal_problems_and_levels_are_disjoint() {
 }
 
 #[test]
-fn a_full_listing_describes_the_functions_in_the_format() {
+fn full_listing_describes_functions_in_the_format() {
     let environment = environment(&json!({"listing": "full", "format": "hermes"}));
     let problem = environment.problem(1, 0, &Chance::new(1));
     let generated = generate(1, 0, &Chance::new(1));

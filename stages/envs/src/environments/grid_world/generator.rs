@@ -1,4 +1,4 @@
-//! Grids by level, each with a way to the goal.
+//! Generates solvable grids by level.
 //!
 //! | level | size | walls | key and door | fewest actions |
 //! |---|---|---|---|---|
@@ -8,9 +8,9 @@
 //! | 4 | 8 × 8 | 8 | yes | 12 to 20 |
 //! | 5 | 10 × 10 | 14 | yes | 18 to 40 |
 //!
-//! Single walls stand anywhere. With a door, a wall from edge to edge parts the grid: start and key on one side, goal on the other.
-//! The canonical form is the layout. A level has its own size or parts, so no grid belongs to two. The problem's text tells where
-//! things are, but no wall: those are found by walking. Refuses: grids whose goal cannot be reached.
+//! Single walls are placed at random. With a door, a wall from edge to edge divides the grid, with start and key on one
+//! side and the goal on the other. The canonical form is the layout; levels differ in size or parts, so no grid belongs
+//! to two. The problem's text says where things are but not where walls are.
 
 use super::layout::{Action, Layout, Place, shown};
 use serde_json::json;
@@ -18,25 +18,28 @@ use trainyard_core::chance::Draws;
 use trainyard_core::{Chance, Digest};
 use trainyard_tables::{Message, Problem};
 
-/// Levels are 1 to this.
+/// Levels are 1 to `MAX_LEVEL`.
 pub const MAX_LEVEL: u32 = 5;
-/// What the world answers when the goal is reached.
+/// The answer of an episode that reached the goal.
 pub const REACHED: &str = "reached";
 
 /// A grid with the shortest way through it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Grid {
+    /// The layout as text.
     pub text: String,
+    /// The layout.
     pub layout: Layout,
+    /// The shortest path from start to goal.
     pub way: Vec<Action>,
 }
 
-/// What a level is made of.
+/// The parameters of a level.
 struct Shape {
     size: usize,
     walls: usize,
     door: bool,
-    /// Fewest actions, at least and at most.
+    /// Bounds on the length of the shortest path in actions.
     actions: (usize, usize),
 }
 
@@ -54,7 +57,7 @@ impl Shape {
 }
 
 impl Grid {
-    /// The grid number `index` of a level under this chance. `level` is clamped to 1..=[`MAX_LEVEL`].
+    /// Grid number `index` of a level under this seed. `level` is clamped to 1..=[`MAX_LEVEL`].
     pub fn at(level: u32, index: u64, chance: &Chance) -> Self {
         let level = level.clamp(1, MAX_LEVEL);
         let (shape, mut draws) = (Shape::of(level), chance.at("grid-world", &[u64::from(level), index]));
@@ -68,6 +71,7 @@ impl Grid {
             }
         }
     }
+    /// The grid as a problem of `level`.
     pub fn problem(&self, level: u32) -> Problem {
         let canonical = self.text.replace('\n', "/");
         Problem {
@@ -83,12 +87,12 @@ impl Grid {
             reference: Some(self.way.iter().map(|action| action.name()).collect::<Vec<_>>().join("\n")),
         }
     }
-    /// The shortest way with one action more, at a place that chance picks, that the world refuses: nothing is lost but a turn.
+    /// The shortest path with one extra, impossible action at a random place, which costs only a turn.
     pub fn stumbling(&self, draws: &mut Draws) -> Vec<Action> {
         let at = draws.below(self.way.len() as u64) as usize;
         let taken = &self.way[..at];
         let state = taken.iter().try_fold(self.layout.first(), |state, action| self.layout.act(state, *action));
-        // `open` is refused without the key, `pick up` with it, so there is always one.
+        // `open` fails without the key and `pick up` with it, so some action always fails.
         let refuses = |action: &Action| state.is_ok_and(|state| self.layout.act(state, *action).is_err());
         let refused: Vec<Action> = Action::ALL.into_iter().filter(refuses).collect();
         let stumble = if refused.is_empty() { Action::Look } else { *draws.choose(&refused) };
@@ -96,7 +100,7 @@ impl Grid {
     }
 }
 
-/// Where things are, told without the walls.
+/// The problem's text: where things are, without walls.
 fn question(layout: &Layout) -> String {
     let (columns, rows) = layout.size();
     let thing = |name: &str, place: Option<Place>| {
@@ -111,11 +115,11 @@ fn question(layout: &Layout) -> String {
     )
 }
 
-/// The text of a grid that need not have a way.
+/// The text of a random grid, possibly unsolvable.
 fn draw(shape: &Shape, draws: &mut Draws) -> String {
     let size = shape.size;
     let mut rows = vec![vec!['.'; size]; size];
-    // The first sides of the parting wall: all columns if there is none.
+    // Column of the dividing wall; without one, all columns are on its near side.
     let mut parting = size;
     if shape.door {
         parting = draws.between(1, size as i64 - 2) as usize;

@@ -6,7 +6,7 @@ fn some(level: u32, count: u64) -> impl Iterator<Item = Grid> {
 }
 
 #[test]
-fn every_grid_has_its_parts_and_a_way_of_its_length() {
+fn grids_have_their_parts_and_path_length() {
     let sizes = [5, 6, 6, 8, 10];
     let lengths = [(2, 4), (5, 9), (6, 11), (12, 20), (18, 40)];
     for level in 1..=MAX_LEVEL {
@@ -31,7 +31,7 @@ fn every_grid_has_its_parts_and_a_way_of_its_length() {
 }
 
 #[test]
-fn grids_hardly_repeat() {
+fn grids_rarely_repeat() {
     for level in 1..=MAX_LEVEL {
         let texts: BTreeSet<String> = some(level, 300).map(|grid| grid.text).collect();
         assert!(texts.len() > 290, "level {level}: {}", texts.len());
@@ -39,7 +39,7 @@ fn grids_hardly_repeat() {
 }
 
 #[test]
-fn a_stumble_is_refused_and_the_way_still_leads_to_the_goal() {
+fn mistaken_paths_still_reach_the_goal() {
     let mut kinds = BTreeSet::new();
     for (i, grid) in some(3, 200).enumerate() {
         let actions = grid.stumbling(&mut Chance::new(i as u64).at("mistake", &[]));
@@ -57,9 +57,9 @@ fn a_stumble_is_refused_and_the_way_still_leads_to_the_goal() {
     assert_eq!(kinds.len(), 6, "{kinds:?}");
 }
 
-/// A fixed sample, so that a change of the wording is seen.
+/// A fixed sample, to notice changes of the wording.
 #[test]
-fn a_grid_reads_as_it_should() {
+fn grid_wording() {
     let text = "A.K\n##D\nG..".to_string();
     let layout = Layout::parse(&text).unwrap();
     let way = layout.shortest().unwrap();

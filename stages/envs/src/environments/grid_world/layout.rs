@@ -1,20 +1,21 @@
-//! The grid: what stands where, what an action does, what an agent sees, and the shortest way.
+//! A grid: its cells, what actions do, what the agent sees, and the shortest path.
 //!
-//! A layout is text, one character a cell: `.` floor, `#` wall, `A` the agent's start, `G` the goal, `K` a key, `D` a locked door.
-//! Beyond the edge is wall. The agent sees its own cell and the four next to it. Keys are picked up where they lie, a door is opened
-//! from a cell next to it and then stays open. Refuses: texts without exactly one start and one goal; more than one key or door.
+//! A layout is text with one character per cell: `.` floor, `#` wall, `A` start, `G` goal, `K` key, `D` locked door,
+//! with exactly one start and goal and at most one key and door. Walls surround it. The agent sees its own cell and the
+//! four next to it. It picks up a key where it lies and opens a door from a neighboring cell; the door then stays open.
 
 use std::collections::VecDeque;
 use std::collections::btree_map::{BTreeMap, Entry};
 use trainyard_core::{Error, Result};
 
-/// Cells in one direction at most.
+/// The largest number of cells in one direction.
 const MOST: usize = 64;
 
-/// (column, row), from the northwest corner, from 0.
+/// (column, row) from the northwest corner, starting at 0.
 pub type Place = (usize, usize);
 
-/// What an agent can do in one call.
+/// An action, one per call.
+#[expect(missing_docs, reason = "named like the actions")]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Action {
     North,
@@ -27,9 +28,12 @@ pub enum Action {
 }
 
 impl Action {
+    /// All actions, in the order in which the agent is told about them.
     pub const ALL: [Self; 7] = [Self::North, Self::East, Self::South, Self::West, Self::PickUp, Self::Open, Self::Look];
+    /// The four moves.
     pub const DIRECTIONS: [Self; 4] = [Self::North, Self::East, Self::South, Self::West];
 
+    /// The name that the agent writes.
     pub fn name(self) -> &'static str {
         match self {
             Self::North => "north",
@@ -41,7 +45,7 @@ impl Action {
             Self::Look => "look",
         }
     }
-    /// The action of a name; case, space around it, `_` and a `move ` or `go ` before it do not matter.
+    /// Parses an action's name, ignoring case, surrounding space, `_`, and a leading `move ` or `go `.
     pub fn read(text: &str) -> Option<Self> {
         let text = text.trim().to_lowercase().replace('_', " ");
         let name = text.strip_prefix("move ").or_else(|| text.strip_prefix("go ")).unwrap_or(&text);
@@ -58,27 +62,33 @@ enum Cell {
     Goal,
 }
 
-/// All that changes during an episode.
+/// What changes during an episode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct State {
+    /// Where the agent is.
     pub at: Place,
+    /// Whether it carries the key.
     pub has_key: bool,
-    /// The door is open.
+    /// Whether the door is open.
     pub open: bool,
 }
 
-/// What never changes.
+/// A grid, fixed during an episode.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Layout {
     rows: Vec<Vec<Cell>>,
+    /// Where the agent starts.
     pub start: Place,
+    /// Where it must go.
     pub goal: Place,
+    /// Where the key lies, if there is one.
     pub key: Option<Place>,
+    /// Where the door is, if there is one.
     pub door: Option<Place>,
 }
 
 impl Layout {
-    /// Reads the text of a layout.
+    /// Parses a layout. Fails with kind `data` and says what is wrong.
     pub fn parse(text: &str) -> Result<Self> {
         let mut rows = Vec::new();
         let (mut starts, mut goals, mut keys, mut doors) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
@@ -107,7 +117,7 @@ impl Layout {
         let width = rows.first().map_or(0, Vec::len);
         if rows.len() > MOST || width > MOST || rows.iter().any(|row| row.len() != width) {
             return Err(bad(format!(
-                "its rows are not of one length, or there are more than {MOST} cells in a direction"
+                "rows must have equal length and at most {MOST} cells, and there may be at most {MOST} rows"
             )));
         }
         match (starts.as_slice(), goals.as_slice(), keys.as_slice(), doors.as_slice()) {
@@ -117,14 +127,15 @@ impl Layout {
             _ => Err(bad("it needs one `A` and one `G`, and at most one `K` and one `D`".to_string())),
         }
     }
-    /// Columns and rows.
+    /// Numbers of columns and rows.
     pub fn size(&self) -> (usize, usize) {
         (self.rows.first().map_or(0, Vec::len), self.rows.len())
     }
+    /// The state at the start of an episode.
     pub fn first(&self) -> State {
         State { at: self.start, has_key: false, open: false }
     }
-    /// The cell in a direction; none beyond the edge and for actions that are no direction.
+    /// The neighboring cell in a direction; `None` beyond the edge and for actions that are not moves.
     fn ahead(&self, (x, y): Place, direction: Action) -> Option<(Place, Cell)> {
         let place = match direction {
             Action::North => (x, y.checked_sub(1)?),
@@ -135,7 +146,7 @@ impl Layout {
         };
         Some((place, *self.rows.get(place.1)?.get(place.0)?))
     }
-    /// The state after an action, or why nothing changes.
+    /// The state after an action, or why it is impossible.
     pub fn act(&self, state: State, action: Action) -> Result<State, &'static str> {
         match action {
             Action::Look => Ok(state),
@@ -158,7 +169,7 @@ impl Layout {
             },
         }
     }
-    /// What the agent sees: `at 2,3: north floor, east wall, south key, west locked door`; places count from 1.
+    /// What the agent sees: `at 2,3: north floor, east wall, south key, west locked door`. Coordinates start at 1.
     pub fn view(&self, state: State) -> String {
         let sees = |d: &Action| {
             format!("{} {}", d.name(), self.look(state, self.ahead(state.at, *d).map_or(Cell::Wall, |(_, cell)| cell)))
@@ -178,8 +189,8 @@ impl Layout {
             Cell::Key | Cell::Floor => "floor",
         }
     }
-    /// The fewest actions that reach the goal, by breadth-first search; among equally few the first in the order of
-    /// [`Action::ALL`]. None if there is no way.
+    /// The shortest path to the goal by breadth-first search; ties go to the first action in [`Action::ALL`]. `None` if
+    /// the goal cannot be reached.
     pub fn shortest(&self) -> Option<Vec<Action>> {
         let first = self.first();
         let mut came_by: BTreeMap<State, Option<(State, Action)>> = BTreeMap::from([(first, None)]);
@@ -212,13 +223,13 @@ fn way(came_by: &BTreeMap<State, Option<(State, Action)>>, mut state: State) -> 
     actions
 }
 
-/// `2,3`, counted from 1.
+/// A place as shown to the agent: `2,3`, starting at 1.
 pub fn shown((x, y): Place) -> String {
     format!("{},{}", x + 1, y + 1)
 }
 
 fn bad(why: String) -> Error {
-    Error::data(format!("the layout cannot be read: {why}")).help("a layout is lines of `.#AGKD`, one character a cell")
+    Error::data(format!("invalid layout: {why}")).help("write lines of `.#AGKD`, one character per cell")
 }
 
 #[cfg(test)]

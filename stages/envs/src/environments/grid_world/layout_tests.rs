@@ -1,6 +1,6 @@
 use super::*;
 
-/// The goal is behind a door; the key lies in the other corner.
+/// The goal is behind a door, the key in the opposite corner.
 const LOCKED: &str = "A.K\n##D\nG..";
 
 fn locked() -> Layout {
@@ -12,7 +12,7 @@ fn walk(layout: &Layout, actions: &[Action]) -> State {
 }
 
 #[test]
-fn a_layout_is_read_cell_by_cell() {
+fn layouts_are_parsed_cell_by_cell() {
     let layout = locked();
     assert_eq!((layout.start, layout.key, layout.door, layout.goal), ((0, 0), Some((2, 0)), Some((2, 1)), (0, 2)));
     assert_eq!(layout.size(), (3, 3));
@@ -24,7 +24,7 @@ fn a_layout_is_read_cell_by_cell() {
 }
 
 #[test]
-fn actions_do_what_they_say_or_say_why_not() {
+fn actions_work_or_explain_why_not() {
     use Action::{East, Look, North, Open, PickUp, South, West};
     let layout = locked();
     let first = layout.first();
@@ -51,7 +51,7 @@ fn actions_do_what_they_say_or_say_why_not() {
 }
 
 #[test]
-fn the_agent_sees_four_cells_and_what_it_has() {
+fn agent_sees_four_cells_and_what_it_has() {
     use Action::{East, Open, PickUp};
     let layout = locked();
     assert_eq!(layout.view(layout.first()), "at 1,1: north wall, east floor, south wall, west wall");
@@ -71,7 +71,7 @@ fn the_agent_sees_four_cells_and_what_it_has() {
 }
 
 #[test]
-fn the_shortest_way_is_found_and_none_where_there_is_none() {
+fn shortest_path_is_found_if_there_is_one() {
     use Action::{East, Open, PickUp, South, West};
     assert_eq!(locked().shortest().unwrap(), [East, East, PickUp, Open, South, South, West, West]);
     let open = Layout::parse("A..\n...\n..G").unwrap();
@@ -82,7 +82,7 @@ fn the_shortest_way_is_found_and_none_where_there_is_none() {
 }
 
 #[test]
-fn names_are_read_back_and_spelled_freely() {
+fn action_names_parse_in_free_spelling() {
     for action in Action::ALL {
         assert_eq!(Action::read(action.name()), Some(action));
     }

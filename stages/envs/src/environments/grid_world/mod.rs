@@ -1,15 +1,14 @@
-//! `grid-world`: walk through a grid of which only the next cells are seen, past a locked door if there is one, to a goal.
-//!
-//! Why so: an agent must remember what it saw over a long episode, and nothing but walking shows it. The world makes the answer when
-//! the goal is reached, so nobody can claim it. Refuses: words instead of calls; a turn without a call gives up.
+//! `grid-world`: walk to a goal through a grid of which only neighboring cells are visible, past a locked door if there
+//! is one. The agent must remember what it saw over a long episode. The environment itself produces the answer at the
+//! goal, so it cannot be claimed in words.
 
 pub mod generator;
 pub mod layout;
 
 use crate::environments::dialogue::Dialogue;
 use crate::environments::{
-    Demonstration, DialogueEnvironment, DialogueOptions, Episode, InDialogue, OwnOptions, ProblemGenerator, Reply,
-    ScriptedTurn, World,
+    AfterTurn, Demonstration, DialogueEnvironment, DialogueOptions, Episode, EpisodeState, ExtraOptions,
+    ProblemGenerator, ScriptedTurn, WithDialogue,
 };
 use crate::tools::tool::text_argument;
 use crate::tools::{Ticket, ToolCall, ToolHost, ToolResult, ToolSpec};
@@ -25,20 +24,21 @@ use trainyard_tables::Problem;
 
 const TOOL: &str = "act";
 
-/// `grid-world` has no options beside those of a dialogue.
+/// `grid-world` has no options besides those of a dialogue.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub struct GridWorldOwn {}
+pub struct GridWorldExtra {}
 
-impl OwnOptions for GridWorldOwn {
+impl ExtraOptions for GridWorldExtra {
     const KIND: &'static str = "grid-world";
-    const SUMMARY: &'static str = "walk to a goal in a grid that is only seen nearby, judged by the world";
-    const DOC: &'static str = "The kind of task that MiniGrid (2306.13831) and BabyAI (1810.08272) set, in text and with long episodes: one tool `act` takes one action\n\
-        (`north`, `east`, `south`, `west`, `pick up`, `open`, `look`) and returns what is seen then. An action that the world refuses is an error of the\n\
-        call and changes nothing. The problem tells where things are, walls are found by walking; its verifier's data hold the layout. The episode\n\
-        ends when the goal is reached, and the world makes the answer then; a turn without a call gives up. With the format `code` a call is the bare\n\
-        action. Makes its own problems.";
-    /// The one tool is the world's, and it runs no program.
+    const SUMMARY: &'static str = "walk to a goal in a grid that is only partly visible";
+    const DOC: &'static str = "Text tasks like those of MiniGrid (2306.13831) and BabyAI (1810.08272), with long\n\
+        episodes. The one tool `act` takes an action (`north`, `east`, `south`, `west`, `pick up`, `open`, `look`)\n\
+        and returns what the agent sees afterwards. An impossible action is an error of the call and changes nothing.\n\
+        The problem says where things are; walls are found by walking. The layout is in the verifier's data. The\n\
+        episode ends with a right answer when the agent reaches the goal; a turn without a call gives up. In format\n\
+        `code` a call is the bare action. Generates its own problems.";
+    /// The one tool belongs to the environment and runs no programs.
     const HIDDEN: &'static [&'static str] = &["limits", "tools"];
     fn dialogue() -> DialogueOptions {
         DialogueOptions { tools: Vec::new(), max_turns: 64, max_tool_calls: 64, ..DialogueOptions::default() }
@@ -48,15 +48,16 @@ impl OwnOptions for GridWorldOwn {
     }
 }
 
-/// Options of `grid-world`: those of a dialogue whose one tool is `act`; the format `code` is the bare action.
-pub type GridWorldOptions = InDialogue<GridWorldOwn>;
+/// Options of `grid-world`: those of a dialogue whose only tool is `act`.
+pub type GridWorldOptions = WithDialogue<GridWorldExtra>;
 
 fn spec() -> ToolSpec {
     let actions: Vec<&str> = Action::ALL.iter().map(|action| action.name()).collect();
     ToolSpec {
         name: TOOL.to_string(),
-        description: "Does one thing in a grid and returns what is then next to you. Walk north, east, south or west; pick up the key \
-                      where it lies; open a locked door next to you if you have the key; or look. Walls and locked doors are in the way."
+        description: "Does one thing in a grid and returns what is then next to you. Walk north, east, south or west; \
+                      pick up the key where it lies; open a locked door next to you if you have the key; or look. \
+                      Walls and locked doors are in the way."
             .to_string(),
         parameters: json!({
             "type": "object",
@@ -70,28 +71,29 @@ fn call(action: Action) -> ToolCall {
     ToolCall { name: TOOL.to_string(), arguments: json!({"action": action.name()}) }
 }
 
+/// The environment `grid-world`.
 pub struct GridWorld(Arc<Dialogue>);
 
 impl GridWorld {
+    /// An environment with these options.
     pub fn new(options: GridWorldOptions, host: &Arc<ToolHost>) -> Result<Self> {
-        Ok(Self(Dialogue::with_tools(options.dialogue, host, &GridWorldOwn::tools(), |_| None)?))
+        Ok(Self(Dialogue::with_tools(options.dialogue, host, &GridWorldExtra::tools(), |_| None)?))
     }
 }
 
-/// The layout that a problem's verifier holds.
+/// The layout in a problem's verifier data.
 fn layout(problem: &Problem) -> Result<Layout> {
     let place = || format!("problem `{}`", problem.id);
     let data =
-        serde_json::from_str(&problem.verifier).map_err(|e| Error::data(format!("its verifier is no JSON: {e}")));
+        serde_json::from_str(&problem.verifier).map_err(|e| Error::data(format!("its verifier is not JSON: {e}")));
     let data: Value = data.at(place())?;
     let text = data.get("layout").and_then(Value::as_str);
-    let text = text.ok_or_else(|| {
-        Error::data("its verifier holds no `layout`").help("take problems that were made for `grid-world`")
-    });
+    let text = text
+        .ok_or_else(|| Error::data("its verifier holds no `layout`").help("use problems generated for `grid-world`"));
     Layout::parse(text.at(place())?).at(place())
 }
 
-/// An agent in its grid.
+/// The state of one walk.
 struct Walk {
     layout: Arc<Layout>,
     state: State,
@@ -119,24 +121,24 @@ impl Walk {
     }
 }
 
-impl World for Walk {
+impl EpisodeState for Walk {
     fn submit(&mut self, call: &ToolCall) -> Ticket {
         let action = text_argument(TOOL, "action", &call.arguments);
         Ticket::ready(action.map_or_else(|refused| refused, |text| self.act(text)))
     }
-    fn after_calls(&mut self, _results: &[ToolResult]) -> Reply {
-        if self.arrived() { Reply::End(Some(REACHED.to_string())) } else { Reply::GoOn(Vec::new()) }
+    fn after_calls(&mut self, _results: &[ToolResult]) -> AfterTurn {
+        if self.arrived() { AfterTurn::End(Some(REACHED.to_string())) } else { AfterTurn::Continue(Vec::new()) }
     }
-    fn after_text(&mut self, _text: &str) -> Option<Reply> {
-        Some(Reply::End(None))
+    fn after_text(&mut self, _text: &str) -> Option<AfterTurn> {
+        Some(AfterTurn::End(None))
     }
-    fn fork(&self) -> Result<Box<dyn World>> {
+    fn fork(&self) -> Result<Box<dyn EpisodeState>> {
         Ok(Box::new(Self { layout: Arc::clone(&self.layout), state: self.state }))
     }
 }
 
 impl DialogueEnvironment for GridWorld {
-    const KIND: &'static str = GridWorldOwn::KIND;
+    const KIND: &'static str = GridWorldExtra::KIND;
     fn dialogue(&self) -> &Arc<Dialogue> {
         &self.0
     }
@@ -150,7 +152,7 @@ impl DialogueEnvironment for GridWorld {
     }
 }
 
-/// The demonstrator walks the shortest way, one call a turn; a mistake is one action more that the world refuses.
+/// Demonstrations walk the shortest path, one call per turn; a mistake is one extra, impossible action.
 impl ProblemGenerator for GridWorld {
     fn max_level(&self) -> u32 {
         generator::MAX_LEVEL

@@ -1,21 +1,21 @@
 //! `multi-hop-questions`: questions whose answer takes several facts, and a search tool that finds them one by one.
 //!
-//! Why so: the facts are those of a closed fictional [`world`], which seed and size decide, so no model knows them beforehand and every
-//! answer can be checked; or they are passages of a file. A share of the world may be declared known, so that an agent can learn where
-//! its knowledge ends. Refuses: questions about another world than the corpus tells of; problems of its own for a corpus that it did
-//! not make.
+//! The facts belong to a fictional [`knowledge_base`], so no model knows them beforehand and every answer can be
+//! checked; or they are passages of a file. Part of the facts may be declared known, so that an agent can learn where
+//! its knowledge ends.
 
+pub mod knowledge_base;
 pub mod questions;
-pub mod world;
 
 use crate::environments::answer::marked_or_last_line;
 use crate::environments::dialogue::Dialogue;
 use crate::environments::{
-    Demonstration, DialogueEnvironment, DialogueOptions, Episode, InDialogue, OwnOptions, ProblemGenerator,
-    ScriptedTurn,
+    Demonstration, DialogueEnvironment, DialogueOptions, Episode, ExtraOptions, ProblemGenerator, ScriptedTurn,
+    WithDialogue,
 };
 use crate::tools::search::{self, SearchIndex, SearchSession, read_passages};
 use crate::tools::{ToolCall, ToolHost, ToolSpec};
+use knowledge_base::KnowledgeBase;
 use questions::{MAX_LEVEL, Question, misspelled};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -24,28 +24,27 @@ use std::path::Path;
 use std::sync::{Arc, OnceLock};
 use trainyard_core::{Chance, Error, OptionProblem, Result};
 use trainyard_tables::Problem;
-use world::World;
 
-/// Entities of a world at most.
+/// The largest knowledge base, in entities.
 const MOST_FACTS: u32 = 100_000;
-/// Passages of a result at most.
+/// The largest number of passages in a result.
 const MOST_PASSAGES: u32 = 100;
 
-/// The world and the search.
+/// Options that `multi-hop-questions` adds to those of a dialogue.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub struct MultiHopQuestionsOwn {
-    /// Seed of the fictional world. All stages that share problems need the same.
+pub struct MultiHopQuestionsExtra {
+    /// Seed of the fictional facts. Must be the same in all stages that share problems.
     pub facts_seed: u64,
-    /// People, towns, companies and rivers in the world, with 2 or 3 facts each.
+    /// Number of people, towns, companies and rivers, with 2 or 3 facts each.
     #[schemars(range(min = 20, max = 100_000))]
     pub facts_size: u32,
-    /// Share of them whose facts the agent is to know by heart, from 0 to 1. The demonstrator does not search for these; a question
-    /// about them alone is demonstrated closed-book. Facts, passages and questions do not depend on it.
+    /// Share of them, from 0 to 1, whose facts the agent is to know by heart. Demonstrations do not search for these; a
+    /// question about them alone is demonstrated closed-book. Does not change facts, passages or questions.
     #[schemars(range(min = 0.0, max = 1.0))]
     pub known_share: f64,
-    /// A JSON Lines file of passages, `{"id": …, "title": …, "text": …}`, to be searched in place of the world; empty = the world.
-    /// Such an environment makes no problems.
+    /// A JSON Lines file of passages, `{"id": …, "title": …, "text": …}`, to search instead of the fictional
+    /// facts. Empty = the fictional facts. With a corpus the environment generates no problems.
     #[schemars(extend("format" = "source"))]
     pub corpus: String,
     /// Passages in the result of one search.
@@ -53,24 +52,25 @@ pub struct MultiHopQuestionsOwn {
     pub top_k: u32,
 }
 
-impl Default for MultiHopQuestionsOwn {
+impl Default for MultiHopQuestionsExtra {
     fn default() -> Self {
         Self { facts_seed: 0, facts_size: 1000, known_share: 0.0, corpus: String::new(), top_k: 3 }
     }
 }
 
-/// Options of `multi-hop-questions`: its own, and those of a dialogue, where `tools` are those beside `search`. The format `code` is the bare
-/// query and for `search` alone. Of the limits of a call only `output_bytes` counts for a search: passages beyond it are left out.
-pub type MultiHopQuestionsOptions = InDialogue<MultiHopQuestionsOwn>;
+/// Options of `multi-hop-questions`: its own and those of a dialogue, where `tools` are those besides `search`.
+pub type MultiHopQuestionsOptions = WithDialogue<MultiHopQuestionsExtra>;
 
-impl OwnOptions for MultiHopQuestionsOwn {
+impl ExtraOptions for MultiHopQuestionsExtra {
     const KIND: &'static str = "multi-hop-questions";
-    const SUMMARY: &'static str = "several facts found one by one by search, judged by text";
-    const DOC: &'static str = "The agent searches with the tool `search`, then answers with a name in a turn without a call: what is marked by `####` or `\\boxed{}`, or else\n\
-        the last line; the verifier is `text`. A share of the fictional world may be declared known (`known_share`): the demonstrator answers from\n\
-        memory what it knows and searches for the rest, so that an agent can learn where its knowledge ends (IKEA, 2505.07596).\n\n\
-        `tools` are those beside `search`. The format `code` is the bare query and for `search` alone. Of the limits of a call only `output_bytes` counts\n\
-        for a search: passages beyond it are left out. Makes its own problems, unless a `corpus` of passages takes the world's place.";
+    const SUMMARY: &'static str = "questions that take several searches to answer";
+    const DOC: &'static str = "The agent searches with the tool `search`, then answers with a name in a turn without\n\
+        a call: what is marked by `####` or `\\boxed{}`, or else the last line. The verifier is `text`. With\n\
+        `known_share` part of the facts count as known: demonstrations answer those from memory and search for the\n\
+        rest, so that an agent can learn where its knowledge ends (IKEA, 2505.07596).\n\n\
+        `tools` are those besides `search`. Format `code` works for `search` alone; a call is then the bare query. Of\n\
+        the limits of a call only `output_bytes` applies to a search: passages beyond it are left out. Generates its\n\
+        own problems unless a `corpus` replaces the fictional facts.";
     fn dialogue() -> DialogueOptions {
         DialogueOptions { tools: Vec::new(), max_turns: 8, max_tool_calls: 8, ..DialogueOptions::default() }
     }
@@ -79,11 +79,11 @@ impl OwnOptions for MultiHopQuestionsOwn {
     }
     fn check(&self) -> Vec<OptionProblem> {
         let known_by_nobody = || {
-            OptionProblem::new("/known_share", "a corpus of passages has no facts that could be known")
+            OptionProblem::new("/known_share", "facts of a corpus cannot be declared known")
                 .help("remove `known_share`, or remove `corpus`")
         };
         let problems = [
-            OptionProblem::outside("/facts_size", self.facts_size, World::LEAST..=MOST_FACTS),
+            OptionProblem::outside("/facts_size", self.facts_size, KnowledgeBase::MIN_SIZE..=MOST_FACTS),
             OptionProblem::outside("/known_share", self.known_share, 0.0..=1.0),
             (self.known_share > 0.0 && !self.corpus.is_empty()).then(known_by_nobody),
             OptionProblem::outside("/top_k", self.top_k, 1..=MOST_PASSAGES),
@@ -92,51 +92,56 @@ impl OwnOptions for MultiHopQuestionsOwn {
     }
 }
 
+/// The environment `multi-hop-questions`.
 pub struct MultiHopQuestions {
     dialogue: Arc<Dialogue>,
-    options: MultiHopQuestionsOwn,
-    /// Both are made when they are first needed; a check of options needs neither.
-    world: OnceLock<World>,
+    options: MultiHopQuestionsExtra,
+    /// Built when first needed, as is the index: checking options needs neither.
+    knowledge: OnceLock<KnowledgeBase>,
     index: OnceLock<Result<Arc<SearchIndex>>>,
 }
 
 impl MultiHopQuestions {
+    /// An environment whose knowledge base and index are built on first use.
     pub fn new(options: MultiHopQuestionsOptions, host: &Arc<ToolHost>) -> Result<Self> {
         let dialogue =
-            Dialogue::with_tools(options.dialogue, host, &MultiHopQuestionsOwn::tools(), marked_or_last_line)?;
-        Ok(Self { dialogue, options: options.own, world: OnceLock::new(), index: OnceLock::new() })
+            Dialogue::with_tools(options.dialogue, host, &MultiHopQuestionsExtra::tools(), marked_or_last_line)?;
+        Ok(Self { dialogue, options: options.extra, knowledge: OnceLock::new(), index: OnceLock::new() })
     }
-    fn world(&self) -> &World {
-        let MultiHopQuestionsOwn { facts_seed, facts_size, known_share, .. } = self.options;
-        self.world.get_or_init(|| World::new(facts_seed, facts_size, known_share))
+    fn knowledge(&self) -> &KnowledgeBase {
+        let MultiHopQuestionsExtra { facts_seed, facts_size, known_share, .. } = self.options;
+        self.knowledge.get_or_init(|| KnowledgeBase::new(facts_seed, facts_size, known_share))
     }
     fn index(&self) -> Result<Arc<SearchIndex>> {
         let passages = || match self.options.corpus.as_str() {
-            "" => Ok(self.world().passages()),
+            "" => Ok(self.knowledge().passages()),
             file => read_passages(Path::new(file)),
         };
         self.index.get_or_init(|| Ok(Arc::new(SearchIndex::build(passages()?)?))).clone()
     }
-    /// A question about another world has its answer nowhere in this corpus.
-    fn check_world(&self, problem: &Problem) -> Result<()> {
+    /// Fails if a problem was generated from other facts, whose answers this corpus does not contain.
+    fn check_facts(&self, problem: &Problem) -> Result<()> {
         let data: Value = serde_json::from_str(&problem.verifier).unwrap_or_default();
         let Some(asked) = data.get("world").and_then(Value::as_str) else { return Ok(()) };
-        let has = if self.options.corpus.is_empty() { self.world().label.as_str() } else { "a file" };
+        let has = if self.options.corpus.is_empty() { self.knowledge().label.as_str() } else { "a file" };
         if asked == has {
             return Ok(());
         }
-        Err(Error::invalid(format!("problem `{}` is about the facts {asked} (seed/size), the environment has those of {has}", problem.id))
-            .help("give the environment the `facts_seed` and `facts_size` of the stage that made the problems, and no `corpus`"))
+        Err(Error::invalid(format!(
+            "problem `{}` is about the facts {asked} (seed/size), but the environment has those of {has}",
+            problem.id
+        ))
+        .help("use the `facts_seed` and `facts_size` of the stage that generated the problems, and no `corpus`"))
     }
 }
 
 impl DialogueEnvironment for MultiHopQuestions {
-    const KIND: &'static str = MultiHopQuestionsOwn::KIND;
+    const KIND: &'static str = MultiHopQuestionsExtra::KIND;
     fn dialogue(&self) -> &Arc<Dialogue> {
         &self.dialogue
     }
     fn open(&self, problem: &Problem, seed: u64) -> Result<Box<dyn Episode>> {
-        self.check_world(problem)?;
+        self.check_facts(problem)?;
         let output_bytes = self.dialogue.options().limits.output_bytes as usize;
         let session = SearchSession::new(self.index()?, self.options.top_k as usize, output_bytes);
         self.dialogue.start_with(vec![Box::new(session)], seed)
@@ -146,14 +151,14 @@ impl DialogueEnvironment for MultiHopQuestions {
     }
 }
 
-/// The demonstrator looks up the facts that it does not know, one a turn and in order, then answers. A mistake is a search for a
-/// misspelled name, which finds nothing.
+/// Demonstrations look up the facts that are not known, one per turn and in order, then answer. A mistake is a search
+/// for a misspelled name, which finds nothing.
 impl ProblemGenerator for MultiHopQuestions {
     fn max_level(&self) -> u32 {
         MAX_LEVEL
     }
     fn problem(&self, level: u32, index: u64, chance: &Chance) -> Problem {
-        Question::at(self.world(), level, index, chance).problem()
+        Question::at(self.knowledge(), level, index, chance).problem()
     }
     fn demonstration(
         &self,
@@ -163,12 +168,13 @@ impl ProblemGenerator for MultiHopQuestions {
         mistakes: f64,
         mistake_chance: &Chance,
     ) -> Demonstration {
-        let question = Question::at(self.world(), level, index, chance);
+        let question = Question::at(self.knowledge(), level, index, chance);
         let mut draws = mistake_chance.at("mistake", &[]);
         let wanted = draws.uniform() < mistakes;
-        // Who does not search cannot misspell.
+        // Without a search there is nothing to misspell.
         let mistake = question.unknown().next().filter(|_| wanted);
-        let mistake = mistake.map(|hop| misspelled(&self.world().entities[hop.subject].name, self.world(), &mut draws));
+        let knowledge = self.knowledge();
+        let mistake = mistake.map(|hop| misspelled(&knowledge.entities[hop.subject].name, knowledge, &mut draws));
         let mistaken = mistake.is_some();
         let queries = mistake.into_iter().chain(question.unknown().map(|hop| question.query(hop)));
         let calls =

@@ -1,73 +1,83 @@
-//! Questions about a world: an entity and a chain of relations, as long as the level.
+//! Questions about a knowledge base: an entity and a chain of relations, as many as the level.
 //!
-//! `Who is the mayor of the birthplace of the founder of Brixel?` has three hops. The entities on the way are different from one
-//! another, so no hop can be left out. The canonical form is the world, the entity and the relations; how the question is put does
-//! not count. A question is known if the facts of every entity that it passes are known by heart. Refuses: questions with two right
-//! answers; a relation has one object.
+//! `Who is the mayor of the birthplace of the founder of Brixel?` has three hops. All entities on the way differ, so no
+//! hop can be skipped, and every relation has one object, so there is one right answer. The canonical form is the
+//! knowledge base, the entity and the relations, whatever the wording. A question is known if all entities it passes
+//! are.
 
-use super::world::{Kind, Relation, World, relations};
+use super::knowledge_base::{Kind, KnowledgeBase, Relation, relations};
 use crate::environments::names::capitalized;
 use serde_json::json;
 use trainyard_core::chance::Draws;
 use trainyard_core::{Chance, Digest};
 use trainyard_tables::{Message, Problem};
 
-/// Levels are 1 to this; a level is a number of hops.
+/// Levels are 1 to `MAX_LEVEL`; a level is a number of hops.
 pub const MAX_LEVEL: u32 = 4;
-/// Chains that are drawn before one that passes an entity twice is taken; only the smallest worlds need many.
+/// Chains drawn before one that passes an entity twice is accepted; only the smallest knowledge bases need many.
 const TRIES: usize = 200;
 
-/// One step of a chain.
+/// One step of a chain. Entities are given by their indexes.
 #[derive(Debug, Clone, Copy)]
 pub struct Hop {
+    /// The entity asked about.
     pub subject: usize,
+    /// The relation asked for.
     pub relation: &'static Relation,
+    /// The entity it leads to.
     pub object: usize,
 }
 
-/// A question with what its author knows.
+/// A question with its chain of facts.
 #[derive(Debug, Clone)]
 pub struct Question<'a> {
-    world: &'a World,
-    /// At least one.
+    knowledge: &'a KnowledgeBase,
+    /// The chain, at least one hop.
     pub hops: Vec<Hop>,
-    /// How it is put.
+    /// The wording.
     form: u64,
 }
 
 impl<'a> Question<'a> {
-    /// The question number `index` of a level under this chance. `level` is clamped to 1..=[`MAX_LEVEL`].
-    pub fn at(world: &'a World, level: u32, index: u64, chance: &Chance) -> Self {
+    /// Question number `index` of a level under this seed. `level` is clamped to 1..=[`MAX_LEVEL`].
+    pub fn at(knowledge: &'a KnowledgeBase, level: u32, index: u64, chance: &Chance) -> Self {
         let level = level.clamp(1, MAX_LEVEL);
         let mut draws = chance.at("multi-hop-question", &[u64::from(level), index]);
-        let mut hops = chain(world, level, &mut draws);
+        let mut hops = chain(knowledge, level, &mut draws);
         for _ in 0..TRIES {
             if !returns(&hops) {
                 break;
             }
-            hops = chain(world, level, &mut draws);
+            hops = chain(knowledge, level, &mut draws);
         }
-        Self { world, hops, form: draws.below(2) }
+        Self { knowledge, hops, form: draws.below(2) }
     }
+    /// The name that answers the question.
     pub fn answer(&self) -> &'a str {
         self.hops.last().map_or("", |hop| self.name(hop.object))
     }
-    /// The facts that must be looked up, in order: those of entities that are not known by heart.
+    /// The hops that must be looked up, in order: those of unknown entities.
     pub fn unknown(&self) -> impl Iterator<Item = &Hop> {
-        self.hops.iter().filter(|hop| !self.world.entities[hop.subject].known)
+        self.hops.iter().filter(|hop| !self.knowledge.entities[hop.subject].known)
     }
-    /// `founder of Brixel`: what finds the fact of a hop.
+    /// The query that finds the fact of a hop: `founder of Brixel`.
     pub fn query(&self, hop: &Hop) -> String {
         format!("{} of {}", hop.relation.noun, self.name(hop.subject))
     }
+    /// The question as a problem.
     pub fn problem(&self) -> Problem {
         let (level, canonical, searches) = (self.hops.len() as u32, self.canonical(), self.unknown().count());
         Problem {
             id: format!("mh{level}-{}", Digest::of(canonical.as_bytes()).short()),
             messages: vec![Message::new("user", self.text())],
             answer: self.answer().to_string(),
-            verifier: json!({"kind": "text", "world": self.world.label, "known": searches == 0, "searches": searches})
-                .to_string(),
+            verifier: json!({
+                "kind": "text",
+                "world": self.knowledge.label,
+                "known": searches == 0,
+                "searches": searches,
+            })
+            .to_string(),
             environment: "multi-hop-questions".to_string(),
             level,
             source: "multi-hop-questions".to_string(),
@@ -77,7 +87,7 @@ impl<'a> Question<'a> {
         }
     }
     fn name(&self, entity: usize) -> &'a str {
-        &self.world.entities[entity].name
+        &self.knowledge.entities[entity].name
     }
     fn text(&self) -> String {
         let asks_for = self.hops.last().map(|hop| hop.relation.to);
@@ -92,39 +102,39 @@ impl<'a> Question<'a> {
             _ => format!("Name the {phrase}."),
         }
     }
-    /// `7/1000:Brixel>founder>birthplace`.
+    /// The canonical form: `7/1000:Brixel>founder>birthplace`.
     fn canonical(&self) -> String {
         let start = self.hops.first().map_or("", |hop| self.name(hop.subject));
         let relations: Vec<&str> = self.hops.iter().map(|hop| hop.relation.noun).collect();
-        format!("{}:{start}>{}", self.world.label, relations.join(">"))
+        format!("{}:{start}>{}", self.knowledge.label, relations.join(">"))
     }
-    /// The facts in the order in which they are needed.
+    /// The facts, in the order in which they are needed.
     fn reference(&self) -> String {
         let fact = |hop: &Hop| format!("The {} is {}.", self.query(hop), self.name(hop.object));
         self.hops.iter().map(fact).collect::<Vec<_>>().join(" ")
     }
 }
 
-fn chain(world: &World, level: u32, draws: &mut Draws) -> Vec<Hop> {
-    let mut subject = draws.below(world.entities.len() as u64) as usize;
+fn chain(knowledge: &KnowledgeBase, level: u32, draws: &mut Draws) -> Vec<Hop> {
+    let mut subject = draws.below(knowledge.entities.len() as u64) as usize;
     let mut hops = Vec::with_capacity(level as usize);
     for _ in 0..level {
-        let relation: &'static Relation = draws.choose(relations(world.entities[subject].kind));
-        // The relation is one of the subject's kind, so it has an object.
-        let object = world.object(subject, relation).unwrap_or(subject);
+        let relation: &'static Relation = draws.choose(relations(knowledge.entities[subject].kind));
+        // The relation belongs to the subject's kind, so it has an object.
+        let object = knowledge.object(subject, relation).unwrap_or(subject);
         hops.push(Hop { subject, relation, object });
         subject = object;
     }
     hops
 }
 
-/// Whether some entity is passed twice.
+/// Whether some entity occurs twice.
 fn returns(hops: &[Hop]) -> bool {
     hops.iter().enumerate().any(|(i, hop)| hops[..=i].iter().any(|earlier| earlier.subject == hop.object))
 }
 
-/// The name with two of its letters swapped, such that nobody is called so.
-pub fn misspelled(name: &str, world: &World, draws: &mut Draws) -> String {
+/// The name with two letters swapped, such that no entity has it.
+pub fn misspelled(name: &str, knowledge: &KnowledgeBase, draws: &mut Draws) -> String {
     let letters: Vec<char> = name.to_lowercase().chars().collect();
     let places = letters.len().saturating_sub(1);
     let first = draws.below(places.max(1) as u64) as usize;
@@ -133,8 +143,8 @@ pub fn misspelled(name: &str, world: &World, draws: &mut Draws) -> String {
         letters.swap(at, at + 1);
         capitalized(&letters.into_iter().collect::<String>())
     });
-    // No name has the letter q.
-    swapped.find(|wrong| wrong != name && !world.has(wrong)).unwrap_or_else(|| format!("{name}q"))
+    // Names never contain the letter q.
+    swapped.find(|wrong| wrong != name && !knowledge.has(wrong)).unwrap_or_else(|| format!("{name}q"))
 }
 
 #[cfg(test)]
@@ -143,12 +153,12 @@ mod tests {
     use std::collections::{BTreeMap, BTreeSet};
 
     #[test]
-    fn a_question_has_the_hops_of_its_level_and_one_answer() {
-        let world = World::new(1, 300, 0.0);
+    fn questions_have_the_hops_of_their_level_and_one_answer() {
+        let knowledge = KnowledgeBase::new(1, 300, 0.0);
         let mut of_canonical = BTreeMap::new();
         for level in 1..=MAX_LEVEL {
             for index in 0..200 {
-                let question = Question::at(&world, level, index, &Chance::new(5));
+                let question = Question::at(&knowledge, level, index, &Chance::new(5));
                 let problem = question.problem();
                 assert_eq!((problem.level, question.hops.len() as u32), (level, level));
                 for pair in question.hops.windows(2) {
@@ -170,17 +180,17 @@ mod tests {
     }
 
     #[test]
-    fn a_question_reads_from_the_last_relation_to_the_first() {
-        let world = World::new(1, 100, 0.0);
+    fn questions_read_from_the_last_relation_to_the_first() {
+        let knowledge = KnowledgeBase::new(1, 100, 0.0);
         let of = |subject: usize, noun: &str| {
-            let relation = relations(world.entities[subject].kind).iter().find(|r| r.noun == noun).unwrap();
-            Hop { subject, relation, object: world.object(subject, relation).unwrap() }
+            let relation = relations(knowledge.entities[subject].kind).iter().find(|r| r.noun == noun).unwrap();
+            Hop { subject, relation, object: knowledge.object(subject, relation).unwrap() }
         };
         // Entity 3 is a company.
         let first = of(3, "founder");
         let second = of(first.object, "birthplace");
-        let name = |entity: usize| world.entities[entity].name.as_str();
-        let question = Question { world: &world, hops: vec![first, second], form: 0 };
+        let name = |entity: usize| knowledge.entities[entity].name.as_str();
+        let question = Question { knowledge: &knowledge, hops: vec![first, second], form: 0 };
         let problem = question.problem();
         assert_eq!(problem.question(), format!("What is the birthplace of the founder of {}?", name(3)));
         assert_eq!(problem.answer, name(second.object));
@@ -199,12 +209,12 @@ mod tests {
     }
 
     #[test]
-    fn a_question_is_known_if_every_entity_on_the_way_is() {
-        let world = World::new(2, 300, 0.6);
+    fn question_is_known_if_all_its_entities_are() {
+        let knowledge = KnowledgeBase::new(2, 300, 0.6);
         let mut counts = BTreeMap::new();
         for index in 0..300 {
-            let question = Question::at(&world, 2, index, &Chance::new(9));
-            let unknown = question.hops.iter().filter(|hop| !world.entities[hop.subject].known).count();
+            let question = Question::at(&knowledge, 2, index, &Chance::new(9));
+            let unknown = question.hops.iter().filter(|hop| !knowledge.entities[hop.subject].known).count();
             let data: serde_json::Value = serde_json::from_str(&question.problem().verifier).unwrap();
             assert_eq!(data["known"], unknown == 0);
             assert_eq!(data["searches"], unknown);
@@ -215,11 +225,11 @@ mod tests {
     }
 
     #[test]
-    fn a_misspelled_name_is_nobodys() {
-        let world = World::new(3, 2_000, 0.0);
-        for (i, entity) in world.entities.iter().enumerate() {
-            let wrong = misspelled(&entity.name, &world, &mut Chance::new(1).at("m", &[i as u64]));
-            assert!(wrong != entity.name && !world.has(&wrong), "{wrong}");
+    fn misspelled_names_are_unused() {
+        let knowledge = KnowledgeBase::new(3, 2_000, 0.0);
+        for (i, entity) in knowledge.entities.iter().enumerate() {
+            let wrong = misspelled(&entity.name, &knowledge, &mut Chance::new(1).at("m", &[i as u64]));
+            assert!(wrong != entity.name && !knowledge.has(&wrong), "{wrong}");
             assert!(wrong.starts_with(|c: char| c.is_uppercase()));
         }
     }

@@ -1,4 +1,4 @@
-//! Rules of the environment: what the demonstrator searches for, worlds that do not fit, corpora of users.
+//! What demonstrations search for, problems that do not fit, and users' corpora.
 
 use super::*;
 use crate::environments::{Environment, Step};
@@ -12,7 +12,7 @@ fn environment(options: Value) -> MultiHopQuestions {
     MultiHopQuestions::new(options, &ToolHost::new(1)).unwrap()
 }
 
-/// The tool messages and the final answer of these turns.
+/// The tool results and the final answer of these turns.
 fn play(environment: &MultiHopQuestions, problem: &Problem, turns: &[ScriptedTurn]) -> (Vec<String>, Option<String>) {
     let mut episode = environment.start(problem, 0).unwrap();
     let mut results: Vec<String> = Vec::new();
@@ -24,14 +24,14 @@ fn play(environment: &MultiHopQuestions, problem: &Problem, turns: &[ScriptedTur
                 assert_eq!(outcome.stop, StopReason::Answer);
                 return (results, outcome.answer);
             }
-            Step::Pending => panic!("a search is answered at once"),
+            Step::Pending => panic!("a search is answered immediately"),
         }
     }
-    panic!("the episode goes on");
+    panic!("the episode continues");
 }
 
 #[test]
-fn the_demonstrator_searches_for_what_it_does_not_know() {
+fn demonstrations_search_for_what_is_not_known() {
     let (chance, mistakes) = (Chance::new(4), Chance::new(5));
     for (share, tool_turns) in [(0.0, 3), (1.0, 0)] {
         let environment = environment(json!({"facts_size": 200, "known_share": share, "top_k": 1}));
@@ -42,14 +42,14 @@ fn the_demonstrator_searches_for_what_it_does_not_know() {
             let (results, answer) = play(&environment, &problem, &demonstration.turns);
             assert_eq!((results.len(), answer.as_deref()), (tool_turns, Some(problem.answer.as_str())));
             assert!(environment.verify(&problem, &answer.unwrap()));
-            // Each result tells what the next search or the answer needs.
-            let question = Question::at(environment.world(), 3, index, &chance);
+            // Each result holds what the next search or the answer needs.
+            let question = Question::at(environment.knowledge(), 3, index, &chance);
             for (hop, result) in question.unknown().zip(&results) {
-                assert!(result.contains(&environment.world().entities[hop.object].name), "{result}");
+                assert!(result.contains(&environment.knowledge().entities[hop.object].name), "{result}");
             }
         }
     }
-    // Between the two, one search for each unknown entity on the way.
+    // In between: one search for each unknown entity on the way.
     let environment = environment(json!({"facts_size": 200, "known_share": 0.5}));
     for index in 0..40 {
         let problem = environment.problem(2, index, &chance);
@@ -61,7 +61,7 @@ fn the_demonstrator_searches_for_what_it_does_not_know() {
 }
 
 #[test]
-fn a_mistake_is_a_search_that_finds_nothing() {
+fn mistakes_are_searches_that_find_nothing() {
     let environment = environment(json!({"facts_size": 200, "known_share": 0.3}));
     let (chance, mistakes) = (Chance::new(4), Chance::new(6));
     let mut mistaken = 0;
@@ -70,7 +70,7 @@ fn a_mistake_is_a_search_that_finds_nothing() {
         let demonstration = environment.demonstration(1, index, &chance, 1.0, &mistakes);
         let (results, answer) = play(&environment, &problem, &demonstration.turns);
         assert_eq!(answer.as_deref(), Some(problem.answer.as_str()));
-        assert_eq!(demonstration.mistaken, !results.is_empty(), "who does not search makes no mistake");
+        assert_eq!(demonstration.mistaken, !results.is_empty(), "without a search there is no mistake");
         if demonstration.mistaken {
             mistaken += 1;
             assert_eq!((results.len(), results[0].as_str()), (2, search::NOTHING));
@@ -80,7 +80,7 @@ fn a_mistake_is_a_search_that_finds_nothing() {
 }
 
 #[test]
-fn problems_of_another_world_are_refused() {
+fn problems_about_other_facts_are_rejected() {
     let environment = environment(json!({"facts_seed": 1, "facts_size": 100}));
     let problem = environment.problem(1, 0, &Chance::new(0));
     assert!(environment.start(&problem, 0).is_ok());
@@ -88,16 +88,16 @@ fn problems_of_another_world_are_refused() {
         let other = self::environment(options);
         let error = other.start(&problem, 0).err().unwrap();
         assert!(error.message.contains("1/100") && error.help.is_some(), "{error}");
-        // A problem that names no world may be anybody's.
+        // A problem that names no facts fits anywhere.
         assert!(other.start(&Problem { verifier: "{}".to_string(), ..problem.clone() }, 0).is_ok());
     }
-    // What is known by heart is no fact.
+    // What is known by heart does not change the facts.
     let known = self::environment(json!({"facts_seed": 1, "facts_size": 100, "known_share": 1.0}));
     assert!(known.start(&problem, 0).is_ok());
 }
 
 #[test]
-fn a_corpus_of_ones_own_is_searched_and_makes_no_problems() {
+fn a_corpus_is_searched_and_generates_no_problems() {
     let file = NamedTempFile::new().unwrap();
     let passages = [
         json!({"id": "1", "title": "Oslo", "text": "Oslo lies on a fjord."}),
@@ -121,7 +121,7 @@ fn a_corpus_of_ones_own_is_searched_and_makes_no_problems() {
 }
 
 #[test]
-fn every_mistake_in_the_options_has_its_place() {
+fn every_mistake_in_the_options_is_located() {
     let pointers = |options: Value| -> Vec<String> {
         let options: MultiHopQuestionsOptions = serde_json::from_value(options).unwrap();
         PartOptions::check(&options).into_iter().map(|p| p.pointer).collect()
@@ -132,7 +132,7 @@ fn every_mistake_in_the_options_has_its_place() {
         ["/facts_size", "/known_share", "/top_k"]
     );
     assert_eq!(pointers(json!({"corpus": "x.jsonl", "known_share": 0.5})), ["/known_share"]);
-    assert_eq!(pointers(json!({"tools": ["python"]})), ["/format"], "raw code is for one tool");
+    assert_eq!(pointers(json!({"tools": ["python"]})), ["/format"], "raw code works for one tool");
     assert_eq!(pointers(json!({"tools": ["python"], "format": "hermes"})), Vec::<String>::new());
     assert!(serde_json::from_value::<MultiHopQuestionsOptions>(json!({"seed": 3})).is_err());
 }

@@ -1,8 +1,7 @@
 //! `sql-questions`: questions over a small SQLite database, and a tool that queries it.
 //!
-//! Why so: every problem brings its database in its verifier data ([`crate::tools::sql::DatabaseData`]), so problems of any source can
-//! be asked; [`questions`] makes some. The database is built in memory for each episode and is read-only. Refuses: problems without a
-//! database; queries as answers, for only what they give is judged.
+//! Every problem brings its database in its verifier data ([`crate::tools::sql::DatabaseData`]), so problems may come
+//! from any source; [`questions`] generates some. Only the value counts, not the query that found it.
 
 pub mod questions;
 pub mod tables;
@@ -10,8 +9,8 @@ pub mod tables;
 use crate::environments::answer::marked_or_last_line;
 use crate::environments::dialogue::Dialogue;
 use crate::environments::{
-    Demonstration, DialogueEnvironment, DialogueOptions, Episode, InDialogue, OwnOptions, ProblemGenerator,
-    ScriptedTurn,
+    Demonstration, DialogueEnvironment, DialogueOptions, Episode, ExtraOptions, ProblemGenerator, ScriptedTurn,
+    WithDialogue,
 };
 use crate::tools::sql::{self, Database, DatabaseData, SqlLimits, SqlSession};
 use crate::tools::{ToolCall, ToolHost, ToolSpec};
@@ -27,15 +26,15 @@ use trainyard_tables::Problem;
 const FORM: &str =
     r#"write "database": {"schema": "CREATE TABLE …", "rows": {"table": [[1, "a"]]}} into the problem's `verifier`"#;
 
-/// The tables of its own problems and the limits of a query.
+/// Options that `sql-questions` adds to those of a dialogue.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub struct SqlQuestionsOwn {
-    /// People on the staff in a generated problem; there are twice as many sales. Problems from elsewhere have their own tables.
+pub struct SqlQuestionsExtra {
+    /// Number of staff in a generated problem; there are twice as many sales. Imported problems bring their own tables.
     #[schemars(range(min = 2, max = 200))]
     pub rows: u32,
-    /// Steps of SQLite's machine that one query may take, counted in thousands. A query beyond them is an error that the agent sees,
-    /// the same in every run.
+    /// SQLite instructions that one query may take, checked every thousand. A query beyond them is an error that the
+    /// agent sees, the same in every run.
     #[schemars(range(min = 10_000, max = 100_000_000))]
     pub max_steps: u64,
     /// Rows in the result of one query.
@@ -43,24 +42,25 @@ pub struct SqlQuestionsOwn {
     pub max_rows: u32,
 }
 
-impl Default for SqlQuestionsOwn {
+impl Default for SqlQuestionsExtra {
     fn default() -> Self {
         Self { rows: 12, max_steps: 1_000_000, max_rows: 50 }
     }
 }
 
-/// Options of `sql-questions`: its own, and those of a dialogue, where `tools` are those beside `sql`. The format `code` is the bare query
-/// and for `sql` alone. Of the limits of a call only `output_bytes` counts for a query: rows beyond it are left out.
-pub type SqlQuestionsOptions = InDialogue<SqlQuestionsOwn>;
+/// Options of `sql-questions`: its own and those of a dialogue, where `tools` are those besides `sql`.
+pub type SqlQuestionsOptions = WithDialogue<SqlQuestionsExtra>;
 
-impl OwnOptions for SqlQuestionsOwn {
+impl ExtraOptions for SqlQuestionsExtra {
     const KIND: &'static str = "sql-questions";
-    const SUMMARY: &'static str = "questions over a database that the agent queries, judged by a value";
-    const DOC: &'static str = "Every problem brings its database in its verifier data, `{\"kind\": \"numeric\", \"database\": {\"schema\": …, \"rows\": {table: [[…]]}}}`. The agent\n\
-        queries it with the tool `sql`, then answers with a value in a turn without a call: what is marked by `####` or `\\boxed{}`, or else the last\n\
-        line. The database is built in memory for each episode and is read-only.\n\n\
-        `tools` are those beside `sql`. The format `code` is the bare query and for `sql` alone. Of the limits of a call only `output_bytes` counts for a\n\
-        query: rows beyond it are left out. Makes its own problems.";
+    const SUMMARY: &'static str = "questions over a database that the agent queries";
+    const DOC: &'static str = "Every problem brings its database in its verifier data,\n\
+        `{\"kind\": \"numeric\", \"database\": {\"schema\": …, \"rows\": {table: [[…]]}}}`. The agent queries it\n\
+        with the tool `sql`, then answers with a value in a turn without a call: what is marked by `####` or\n\
+        `\\boxed{}`, or else the last line. The database is built in memory for each episode and is read-only.\n\n\
+        `tools` are those besides `sql`. Format `code` works for `sql` alone; a call is then the bare query. Of the\n\
+        limits of a call only `output_bytes` applies to a query: rows beyond it are left out. Generates its own\n\
+        problems.";
     fn dialogue() -> DialogueOptions {
         DialogueOptions { tools: Vec::new(), max_turns: 6, max_tool_calls: 6, ..DialogueOptions::default() }
     }
@@ -77,18 +77,20 @@ impl OwnOptions for SqlQuestionsOwn {
     }
 }
 
+/// The environment `sql-questions`.
 pub struct SqlQuestions {
     dialogue: Arc<Dialogue>,
-    /// People in a generated problem.
+    /// Number of staff in a generated problem.
     rows: usize,
     limits: SqlLimits,
 }
 
 impl SqlQuestions {
+    /// An environment with these options.
     pub fn new(options: SqlQuestionsOptions, host: &Arc<ToolHost>) -> Result<Self> {
-        let SqlQuestionsOwn { rows, max_steps, max_rows } = options.own;
+        let SqlQuestionsExtra { rows, max_steps, max_rows } = options.extra;
         let output_bytes = options.dialogue.limits.output_bytes as usize;
-        let dialogue = Dialogue::with_tools(options.dialogue, host, &SqlQuestionsOwn::tools(), marked_or_last_line)?;
+        let dialogue = Dialogue::with_tools(options.dialogue, host, &SqlQuestionsExtra::tools(), marked_or_last_line)?;
         Ok(Self {
             dialogue,
             rows: rows as usize,
@@ -100,10 +102,10 @@ impl SqlQuestions {
     }
 }
 
-/// The database that a problem brings.
+/// The database in a problem's verifier data.
 fn database_of(problem: &Problem) -> Result<DatabaseData> {
     let data: Value = serde_json::from_str(&problem.verifier)
-        .map_err(|e| Error::data(format!("its verifier is no JSON: {e}")).help(FORM))?;
+        .map_err(|e| Error::data(format!("its verifier is not JSON: {e}")).help(FORM))?;
     let Some(database) = data.get("database") else {
         return Err(Error::data("its verifier has no `database`").help(FORM));
     };
@@ -112,7 +114,7 @@ fn database_of(problem: &Problem) -> Result<DatabaseData> {
 }
 
 impl DialogueEnvironment for SqlQuestions {
-    const KIND: &'static str = SqlQuestionsOwn::KIND;
+    const KIND: &'static str = SqlQuestionsExtra::KIND;
     fn dialogue(&self) -> &Arc<Dialogue> {
         &self.dialogue
     }
@@ -126,7 +128,7 @@ impl DialogueEnvironment for SqlQuestions {
     }
 }
 
-/// The demonstrator sends the gold query and repeats its result; a mistake is a query that SQLite refuses.
+/// Demonstrations send the gold query and repeat its result; a mistake is a query that SQLite rejects.
 impl ProblemGenerator for SqlQuestions {
     fn max_level(&self) -> u32 {
         MAX_LEVEL

@@ -1,4 +1,4 @@
-//! Questions about the tables, each with the query that answers it.
+//! Generated questions about the tables, each with the query that answers it.
 //!
 //! | level | query |
 //! |---|---|
@@ -8,9 +8,9 @@
 //! | 4 | a count or sum over a join, with two conditions |
 //! | 5 | how many groups of a join reach a total |
 //!
-//! The answer is computed from the rows here, not by the query, so that the query can be held against it. Conditions are drawn
-//! from rows, so something always matches. Every problem has tables of its own. The canonical form is the query and the digest of
-//! the tables. Refuses: floats and ties.
+//! The answer is computed from the rows in Rust, so that the gold query can be checked against it. Conditions are drawn
+//! from rows, so something always matches, and there are no floats or ties. Every problem has its own tables. The
+//! canonical form is the query and the digest of the tables.
 
 use super::tables::{DESCRIPTION, Sale, Tables, Worker};
 use serde_json::json;
@@ -19,22 +19,26 @@ use trainyard_core::chance::Draws;
 use trainyard_core::{Chance, Digest};
 use trainyard_tables::{Message, Problem};
 
-/// Levels are 1 to this.
+/// Levels are 1 to `MAX_LEVEL`.
 pub const MAX_LEVEL: u32 = 5;
 
-/// A problem before it becomes a row.
+/// A generated question with its tables.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Question {
+    /// Its level, from 1.
     pub level: u32,
+    /// The question in words.
     pub text: String,
     /// The gold query.
     pub query: String,
+    /// The right answer.
     pub answer: String,
+    /// The tables it is about.
     pub tables: Tables,
 }
 
 impl Question {
-    /// The question number `index` of a level under this chance, on `rows` people. `level` is clamped to 1..=[`MAX_LEVEL`].
+    /// Question number `index` of a level under this seed, about `rows` staff. `level` is clamped to 1..=[`MAX_LEVEL`].
     pub fn at(rows: usize, level: u32, index: u64, chance: &Chance) -> Self {
         let level = level.clamp(1, MAX_LEVEL);
         let mut draws = chance.at("sql-question", &[u64::from(level), index]);
@@ -48,6 +52,7 @@ impl Question {
         };
         Self { level, text, query, answer, tables }
     }
+    /// The question as a problem.
     pub fn problem(&self) -> Problem {
         let data = json!(self.tables.data());
         let canonical = format!("{}|{}", self.query, Digest::of(data.to_string().as_bytes()).short());
@@ -65,7 +70,7 @@ impl Question {
             reference: Some(self.query.clone()),
         }
     }
-    /// The query with a mistake that SQLite reports: a table that is not there, or a word out of order.
+    /// The query with a mistake that SQLite reports: an unknown table or a misplaced word.
     pub fn mistake(&self, draws: &mut Draws) -> String {
         if draws.below(2) == 0 {
             self.query.replace("staff", "staffs")
@@ -75,7 +80,7 @@ impl Question {
     }
 }
 
-/// What a level makes of the tables.
+/// A question before its tables are attached.
 struct Asked {
     text: String,
     query: String,
@@ -88,7 +93,7 @@ impl Asked {
     }
 }
 
-/// Who of the staff is meant.
+/// Which staff are meant.
 enum Condition {
     Town(String),
     Age(i64),
@@ -96,7 +101,7 @@ enum Condition {
 }
 
 impl Condition {
-    /// One that holds for this row.
+    /// A condition that holds for this row.
     fn of(worker: &Worker, draws: &mut Draws) -> Self {
         match draws.below(3) {
             0 => Self::Town(worker.town.clone()),
@@ -121,7 +126,7 @@ impl Condition {
             Self::Pay(pay) => format!("pay >= {pay}"),
         }
     }
-    /// After `staff who` and `How many staff`.
+    /// The condition in words, after `staff who` or `How many staff`.
     fn words(&self) -> String {
         match self {
             Self::Town(town) => format!("live in {town}"),
@@ -151,7 +156,7 @@ fn aggregate(tables: &Tables, draws: &mut Draws) -> Asked {
     };
     let text = format!("What is the {word} {column} of staff who {}?", condition.words());
     let query = format!("SELECT {function}({column}) FROM staff WHERE {}", condition.sql());
-    // The condition holds for the row that it was drawn from.
+    // At least the row that the condition was drawn from matches.
     Asked::new(text, query, answer.unwrap_or(0))
 }
 
@@ -191,7 +196,7 @@ fn groups(tables: &Tables, draws: &mut Draws) -> Asked {
     let mut totals: BTreeMap<&str, i64> = BTreeMap::new();
     for sale in &tables.sales {
         let seller = tables.seller(sale);
-        // Names are different, as ids are.
+        // Names are as unique as ids.
         let group = if by_town { seller.town.as_str() } else { seller.name.as_str() };
         *totals.entry(group).or_insert(0) += if by_amount { sale.amount } else { 1 };
     }
@@ -227,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn the_gold_query_gives_the_answer_on_the_real_database() {
+    fn gold_queries_give_the_answers_on_a_real_database() {
         let mut canonical = BTreeSet::new();
         for rows in [2, 12, 60] {
             for level in 1..=MAX_LEVEL {
@@ -242,17 +247,14 @@ mod tests {
                     assert!(!question.answer.is_empty() && question.answer != "0", "{}", question.query);
                     let problem = question.problem();
                     assert_eq!(problem.level, level);
-                    assert!(
-                        canonical.insert(problem.canonical) || rows == 2,
-                        "tables of {rows} rows are hardly ever the same"
-                    );
+                    assert!(canonical.insert(problem.canonical) || rows == 2, "tables of {rows} rows rarely repeat");
                 }
             }
         }
     }
 
     #[test]
-    fn every_level_has_its_own_form_of_query() {
+    fn levels_differ_in_the_form_of_their_queries() {
         let shape = |query: &str| {
             (query.contains("JOIN"), query.contains("GROUP BY"), query.contains("ORDER BY"), query.contains("(*)"))
         };
@@ -266,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mistake_is_an_error_of_the_database() {
+    fn mistakes_are_database_errors() {
         let mut draws = Chance::new(1).at("mistakes", &[]);
         let mut said = BTreeSet::new();
         for level in 1..=MAX_LEVEL {
@@ -280,9 +282,9 @@ mod tests {
         assert_eq!(said.into_iter().collect::<Vec<_>>(), ["near \"FROM\": syntax error", "no such table: staffs"]);
     }
 
-    /// Three people, four sales; answers by hand.
+    /// Three people, four sales; answers worked out by hand.
     #[test]
-    fn conditions_and_groups_are_those_that_are_said() {
+    fn conditions_and_groups_match_their_words() {
         let worker = |id: i64, town: &str, age: i64, pay: i64| Worker {
             id,
             name: format!("W{id}"),

@@ -1,7 +1,5 @@
-//! The tables of a generated problem: who is on the staff, and what they sold.
-//!
-//! Names and towns are invented. Everybody's pay is different, so the highest and the lowest have one owner; everybody sold
-//! something. Refuses: nulls and empty texts; what they mean is another lesson.
+//! The tables of a generated problem: the staff and what they sold. Names and towns are invented. All pays differ, so
+//! that the highest and the lowest are unique; everybody sold something; there are no nulls and no empty texts.
 
 use crate::environments::names::names;
 use crate::tools::sql::DatabaseData;
@@ -9,50 +7,60 @@ use serde_json::json;
 use std::collections::BTreeMap;
 use trainyard_core::chance::Draws;
 
-/// How the tables are described to the agent.
+/// What the agent is told about the tables.
 pub const DESCRIPTION: &str = "staff(id, name, town, age, pay)\nsales(id, seller, item, amount), seller is a staff.id";
 const SCHEMA: &str = "CREATE TABLE staff(id INTEGER PRIMARY KEY, name TEXT, town TEXT, age INTEGER, pay INTEGER);\n\
                       CREATE TABLE sales(id INTEGER PRIMARY KEY, seller INTEGER, item TEXT, amount INTEGER);";
 const ITEMS: [&str; 5] = ["cups", "figs", "keys", "nuts", "pens"];
-/// Staff for one town.
+/// Number of staff per town.
 const CROWD: usize = 4;
 
 /// A row of `staff`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Worker {
+    /// From 1.
     pub id: i64,
+    /// Unique.
     pub name: String,
+    /// Where they live.
     pub town: String,
+    /// In years.
     pub age: i64,
+    /// Unique.
     pub pay: i64,
 }
 
 /// A row of `sales`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sale {
+    /// From 1.
     pub id: i64,
-    /// Place of the seller in `staff`, whose id is one more.
+    /// Index of the seller in `staff`; the id in the database is one more.
     pub seller: usize,
+    /// What was sold.
     pub item: &'static str,
+    /// How many.
     pub amount: i64,
 }
 
-/// All rows.
+/// All rows of a problem's database.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Tables {
+    /// Rows of `staff`.
     pub staff: Vec<Worker>,
+    /// Rows of `sales`.
     pub sales: Vec<Sale>,
 }
 
 impl Tables {
-    /// `rows` people, at least two, and twice as many sales.
+    /// `rows` staff, at least two, and twice as many sales.
     pub fn draw(rows: usize, draws: &mut Draws) -> Self {
         let rows = rows.max(2);
         let towns = (rows / CROWD).max(2);
-        // One draw, so that nobody is called like a town.
+        // Drawn together, so that no person is called like a town.
         let mut all = names(rows + towns, &ITEMS, draws);
         let towns = all.split_off(rows);
-        // Different numbers: a shuffled range that is three times as long.
+        // Unique values: a shuffled range three times as long.
         let mut pays: Vec<i64> = (0..3 * rows as i64).map(|i| 100 + 5 * i).collect();
         draws.shuffle(&mut pays);
         let mut staff = Vec::with_capacity(rows);
@@ -72,7 +80,7 @@ impl Tables {
         }
         Self { staff, sales }
     }
-    /// The database that the agent queries.
+    /// The contents of the database that the agent queries.
     pub fn data(&self) -> DatabaseData {
         let staff = self
             .staff
@@ -87,6 +95,7 @@ impl Tables {
         let rows = BTreeMap::from([("staff".to_string(), staff), ("sales".to_string(), sales)]);
         DatabaseData { schema: SCHEMA.to_string(), rows }
     }
+    /// Who made a sale.
     pub fn seller(&self, sale: &Sale) -> &Worker {
         &self.staff[sale.seller]
     }
@@ -99,7 +108,7 @@ mod tests {
     use trainyard_core::Chance;
 
     #[test]
-    fn rows_are_as_many_as_asked_for_and_pays_are_different() {
+    fn row_counts_match_and_pays_are_unique() {
         for rows in [2, 12, 200] {
             let tables = Tables::draw(rows, &mut Chance::new(rows as u64).at("tables", &[]));
             assert_eq!((tables.staff.len(), tables.sales.len()), (rows, 2 * rows));

@@ -1,4 +1,4 @@
-//! Rules of the environment: demonstrations, problems from elsewhere, problems without a database.
+//! Demonstrations, imported problems, and problems without a database.
 
 use super::*;
 use crate::environments::{Environment, Step};
@@ -15,7 +15,7 @@ fn call(query: &str) -> ScriptedTurn {
     ScriptedTurn::Call(ToolCall { name: "sql".to_string(), arguments: json!({"query": query}) })
 }
 
-/// The tool messages, the failed calls and the final answer of these turns.
+/// The tool results, the number of failed calls and the final answer of these turns.
 fn play(environment: &SqlQuestions, problem: &Problem, turns: &[ScriptedTurn]) -> (Vec<String>, u32, Option<String>) {
     let mut episode = environment.start(problem, 0).unwrap();
     let mut results: Vec<String> = Vec::new();
@@ -27,10 +27,10 @@ fn play(environment: &SqlQuestions, problem: &Problem, turns: &[ScriptedTurn]) -
                 assert_eq!(outcome.stop, StopReason::Answer);
                 return (results, outcome.tool_errors, outcome.answer);
             }
-            Step::Pending => panic!("a query is answered at once"),
+            Step::Pending => panic!("a query is answered immediately"),
         }
     }
-    panic!("the episode goes on");
+    panic!("the episode continues");
 }
 
 #[test]
@@ -53,7 +53,7 @@ fn demonstrations_solve_their_problems_with_and_without_a_mistake() {
 }
 
 #[test]
-fn any_problem_with_a_database_can_be_asked() {
+fn any_problem_with_a_database_works() {
     let database = json!({"schema": "CREATE TABLE t(x TEXT)", "rows": {"t": [["Oslo"], ["Rome"]]}});
     let problem = Problem {
         answer: "oslo".to_string(),
@@ -73,7 +73,7 @@ fn any_problem_with_a_database_can_be_asked() {
 }
 
 #[test]
-fn an_endless_query_is_an_error_and_no_infrastructure_failure() {
+fn endless_query_is_an_error_not_an_infrastructure_failure() {
     let environment = environment(json!({"max_steps": 10_000}));
     let problem = environment.problem(1, 0, &Chance::new(0));
     let endless = call("WITH RECURSIVE t(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM t) SELECT MAX(n) FROM t");
@@ -83,13 +83,13 @@ fn an_endless_query_is_an_error_and_no_infrastructure_failure() {
 }
 
 #[test]
-fn a_problem_without_a_database_is_refused_with_its_name() {
+fn problem_without_a_database_is_named_in_the_error() {
     let environment = environment(json!({}));
     for (verifier, said) in [
         ("{", "no JSON"),
         ("{}", "no `database`"),
         (r#"{"database": {"tables": {}}}"#, "cannot be read"),
-        (r#"{"database": {"schema": "CREATE TABL"}}"#, "cannot be made"),
+        (r#"{"database": {"schema": "CREATE TABL"}}"#, "cannot create the database"),
     ] {
         let problem = Problem { id: "p7".to_string(), verifier: verifier.to_string(), ..Problem::default() };
         let error = environment.start(&problem, 0).err().unwrap();
@@ -98,7 +98,7 @@ fn a_problem_without_a_database_is_refused_with_its_name() {
 }
 
 #[test]
-fn every_mistake_in_the_options_has_its_place() {
+fn every_mistake_in_the_options_is_located() {
     let pointers = |options: Value| -> Vec<String> {
         let options: SqlQuestionsOptions = serde_json::from_value(options).unwrap();
         PartOptions::check(&options).into_iter().map(|p| p.pointer).collect()

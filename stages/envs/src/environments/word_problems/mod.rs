@@ -1,13 +1,11 @@
-//! `word-problems`: generated arithmetic stories that need a tool, and the world that poses them.
-//!
-//! Why so: stories of any number and level, with reference programs and plausible mistakes, cost nothing and are in no data set
-//! ([`generator`]). Refuses: an answer that must be searched for in prose.
+//! `word-problems`: generated arithmetic stories that need a tool ([`generator`]). They come in any number and level,
+//! with reference programs and plausible mistakes, and are in no data set.
 
 pub mod generator;
 
 use crate::environments::dialogue::Dialogue;
 use crate::environments::{
-    Demonstration, DialogueEnvironment, DialogueOptions, InDialogue, OwnOptions, ProblemGenerator, ScriptedTurn,
+    Demonstration, DialogueEnvironment, DialogueOptions, ExtraOptions, ProblemGenerator, ScriptedTurn, WithDialogue,
     mistakes,
 };
 use crate::tools::ToolHost;
@@ -18,33 +16,35 @@ use std::sync::Arc;
 use trainyard_core::{Chance, Result};
 use trainyard_tables::Problem;
 
-/// `word-problems` has no options beside those of a dialogue.
+/// `word-problems` has no options besides those of a dialogue.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub struct WordProblemsOwn {}
+pub struct WordProblemsExtra {}
 
-impl OwnOptions for WordProblemsOwn {
+impl ExtraOptions for WordProblemsExtra {
     const KIND: &'static str = "word-problems";
-    const SUMMARY: &'static str = "generated arithmetic stories, with tools, judged by a number";
-    const DOC: &'static str = "The agent may call its tools, then answers with a number in a turn without a call: the whole turn is the answer (`7`), or what follows `####`;\n\
-        the verifier is `numeric`. Makes its own problems; demonstrations send the reference program to the first tool and repeat\n\
-        its result.";
+    const SUMMARY: &'static str = "generated arithmetic stories, with tools";
+    const DOC: &'static str = "The agent may call its tools, then answers with a number in a turn without a call:\n\
+        what follows `####`, or the whole turn (`7`). The verifier is `numeric`. Generates its own problems;\n\
+        demonstrations send the reference program to the first tool and repeat its result.";
     fn dialogue() -> DialogueOptions {
         DialogueOptions::default()
     }
 }
 
-/// Options of `word-problems`: those of a dialogue with its own defaults.
-pub type WordProblemsOptions = InDialogue<WordProblemsOwn>;
+/// Options of `word-problems`: those of a dialogue.
+pub type WordProblemsOptions = WithDialogue<WordProblemsExtra>;
 
-/// What a stage that names no environment poses: word problems with a Python tool, four turns at most.
+/// The environment of stages that name none: word problems with a Python tool and up to four turns.
 pub fn default_options() -> Value {
-    json!({ "kind": <WordProblemsOwn as OwnOptions>::KIND })
+    json!({ "kind": <WordProblemsExtra as ExtraOptions>::KIND })
 }
 
+/// The environment `word-problems`.
 pub struct WordProblems(Arc<Dialogue>);
 
 impl WordProblems {
+    /// An environment whose tools run in `host`.
     pub fn new(options: WordProblemsOptions, host: &Arc<ToolHost>) -> Result<Self> {
         Ok(Self(Dialogue::new(options.dialogue, host, read_answer)?))
     }
@@ -61,7 +61,7 @@ fn read_answer(text: &str) -> Option<String> {
 }
 
 impl DialogueEnvironment for WordProblems {
-    const KIND: &'static str = WordProblemsOwn::KIND;
+    const KIND: &'static str = WordProblemsExtra::KIND;
     fn dialogue(&self) -> &Arc<Dialogue> {
         &self.0
     }
@@ -70,7 +70,7 @@ impl DialogueEnvironment for WordProblems {
     }
 }
 
-/// The demonstrator sends the reference program to the first tool and repeats the result, so the answer is the tool's own.
+/// Demonstrations send the reference program to the first tool and repeat its result.
 impl ProblemGenerator for WordProblems {
     fn max_level(&self) -> u32 {
         generator::MAX_LEVEL
@@ -94,7 +94,7 @@ impl ProblemGenerator for WordProblems {
             mistakes::attempts(&generated.expression(), mistakes, mistake_chance)
         };
         let first = programs.iter().filter_map(|program| self.0.call(program));
-        // With a second tool, half of the demonstrations check the result with it.
+        // With a second tool, half of the demonstrations verify the result with it.
         let second = self.0.options().tools.get(1).filter(|_| mistake_chance.at("second tool", &[]).below(2) == 0);
         let check = second.and_then(|name| {
             let text = if name == "python" { generated.program() } else { generated.expression() };

@@ -8,14 +8,14 @@
 //! atom    = number | '(' sum ')'
 //! ```
 //!
-//! Python's grammar for the same signs: `-2**2` is -4, `2**-1` is 0.5, `2**3**2` is 512.
+//! As in Python, `-2**2` is -4, `2**-1` is 0.5 and `2**3**2` is 512.
 
 use crate::number::Number;
 
 const MAX_DEPTH: usize = 64;
 const MAX_BYTES: usize = 4096;
 
-/// The value of an expression, or the line that the agent sees.
+/// Evaluates an expression; the error is the line that the agent sees.
 pub fn evaluate(text: &str) -> Result<Number, String> {
     if text.len() > MAX_BYTES {
         return Err(format!("SyntaxError: the expression is longer than {MAX_BYTES} bytes"));
@@ -44,7 +44,7 @@ impl Parser<'_> {
             Some(c) => format!("SyntaxError: unexpected '{c}'"),
         }
     }
-    /// Takes one of the operators, longest first.
+    /// Consumes the first of `operators` that comes next; list longer ones first.
     fn operator(&mut self, operators: &[&'static str]) -> Option<&'static str> {
         let found = operators.iter().find(|o| self.rest.starts_with(**o))?;
         self.rest = self.rest[found.len()..].trim_start();
@@ -107,7 +107,7 @@ impl Parser<'_> {
     }
 }
 
-/// Bytes of the number that `text` starts with: digits, points, inner underscores, an exponent with a sign.
+/// Length in bytes of the number literal that `text` starts with.
 fn literal_length(text: &str) -> usize {
     let bytes = text.as_bytes();
     if !matches!(bytes.first(), Some(b'0'..=b'9' | b'.')) {
@@ -158,9 +158,9 @@ mod tests {
         }
     }
 
-    /// Values as CPython 3 prints them, with a trailing `.0` cut.
+    /// Values as CPython 3 prints them, without a trailing `.0`.
     #[test]
-    fn precedence_and_signs_are_those_of_python() {
+    fn precedence_and_signs_match_python() {
         for (text, value) in [
             ("1+2*3", "7"),
             ("(1+2)*3", "9"),
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_name_themselves() {
+    fn errors_name_the_mistake() {
         for (text, message) in [
             ("", "SyntaxError: the expression is empty"),
             ("3+", "SyntaxError: the expression ends too early"),
@@ -216,7 +216,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_text_gets_an_answer(text in "[-0-9+*/%(). ex]{0,40}") {
+        fn any_text_is_handled(text in "[-0-9+*/%(). ex]{0,40}") {
             let _ = evaluate(&text);
         }
 

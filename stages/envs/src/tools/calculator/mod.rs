@@ -1,8 +1,7 @@
-//! The `calculator` tool: one arithmetic expression, evaluated exactly in this process.
+//! The `calculator` tool: evaluates one arithmetic expression exactly, in this process.
 //!
-//! `+ - * / // % **`, parentheses, decimals, with Python's precedence and signs. Results agree with Python's as numbers; `/` is
-//! exact here (`0.1+0.2` is `0.3`), and a whole result has no `.0`. Refuses: names, functions, fractional exponents, results that
-//! need more than 38 digits.
+//! Precedence and signs of `+ - * / // % **` are Python's. Unlike Python's, results are exact (`0.1+0.2` is `0.3`) and
+//! whole results have no `.0`.
 
 mod expression;
 
@@ -14,6 +13,7 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 use trainyard_core::Result;
 
+/// The tool `calculator`.
 pub struct Calculator;
 
 impl Tool for Calculator {
@@ -23,9 +23,10 @@ impl Tool for Calculator {
     fn spec(&self) -> ToolSpec {
         ToolSpec {
             name: self.name().to_string(),
-            description: "Evaluates one arithmetic expression exactly: + - * / // % ** and parentheses on integers and decimals. \
-                          No names, no functions."
-                .to_string(),
+            description:
+                "Evaluates one arithmetic expression exactly: + - * / // % ** and parentheses on integers and \
+                          decimals. No names, no functions."
+                    .to_string(),
             parameters: json!({
                 "type": "object",
                 "properties": {"expression": {"type": "string", "description": "for example (12+7)*3/4"}},
@@ -38,7 +39,7 @@ impl Tool for Calculator {
     }
 }
 
-/// There is nothing to remember.
+/// Stateless.
 struct CalculatorSession;
 
 impl ToolSession for CalculatorSession {

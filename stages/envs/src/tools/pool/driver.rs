@@ -1,9 +1,9 @@
-//! The thread that owns one worker: sends batches, deals out replies, and finds out whose fault a death was.
+//! The thread that owns one worker: sends batches, distributes replies, and finds out which call killed a worker.
 //!
-//! A worker that dies takes a whole batch with it, and nobody can say which call did it. So every call without an answer is run
-//! again by itself; a call whose worker dies of it *alone in a fresh process* is at fault and gets a tool error, and that verdict
-//! depends on nothing but the call and its session. Deaths from outside are repaired silently up to [`MAX_LOSSES`] times, since
-//! sessions come back from their recipes exactly. Refuses: telling the agent about a neighbor's accident.
+//! A dying worker takes a whole batch with it, so each unanswered call is run again alone. A call that kills a fresh
+//! process *alone* is at fault and gets a tool error; this depends only on the call and its session. Deaths from
+//! outside are repaired silently up to [`MAX_LOSSES`] times: sessions are rebuilt exactly from their recipes, and no
+//! agent learns of another's crash.
 
 use super::lane::{Call, Lane, Work};
 use super::process::{Death, Process, Program};
@@ -13,9 +13,9 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Workers that may die under a call without a reason of its own before it is given up as an infrastructure failure.
+/// How many workers may die under a call by no fault of its own before it becomes an infrastructure failure.
 const MAX_LOSSES: u32 = 3;
-/// How long after a call's limit its worker is killed.
+/// Time after a call's limit at which its worker is killed.
 const GRACE: Duration = Duration::from_secs(1);
 
 pub struct Driver {
@@ -23,11 +23,11 @@ pub struct Driver {
     program: Program,
     limits: ToolLimits,
     worker: Option<Process>,
-    /// Counts the processes; a session is held by the process of the same number.
+    /// Number of the current process; sessions record the number of the process that holds them.
     incarnation: u64,
 }
 
-/// The process died: why, and the calls it had not answered.
+/// A dead process: the cause, and the calls it had not answered.
 struct Lost {
     death: Death,
     unanswered: Vec<Call>,
@@ -37,7 +37,7 @@ impl Driver {
     pub fn new(lane: Arc<Lane>, program: Program, limits: ToolLimits) -> Self {
         Self { lane, program, limits, worker: None, incarnation: 0 }
     }
-    /// Works until the lane is shut.
+    /// Works until the lane is shut down.
     pub fn run(mut self) {
         loop {
             let batch = self.lane.take();
@@ -57,7 +57,7 @@ impl Driver {
             self.settle(call);
         }
     }
-    /// Runs one call by itself until it has an answer.
+    /// Runs one call alone until it is answered.
     fn settle(&mut self, mut call: Call) {
         let mut alone = false;
         loop {
@@ -67,7 +67,7 @@ impl Driver {
             let lost = match self.attempt(vec![Work::Call(call)]) {
                 Ok(mut again) => match again.pop() {
                     None => return,
-                    // Its session did not come back in this process.
+                    // This process failed to rebuild the session.
                     Some(missing) => Lost { death: Death::Foreign, unanswered: vec![missing] },
                 },
                 Err(lost) => lost,
@@ -95,8 +95,8 @@ impl Driver {
     fn out_of_memory(&self) -> ToolResult {
         ToolResult::error("MemoryError: the program needs more memory than there is")
     }
-    /// Sends a batch and deals out its replies. Gives back the calls whose sessions the worker did not have (they are to be run
-    /// again, in order), or what was lost with the process.
+    /// Sends a batch and distributes its replies. Returns the calls whose sessions the worker did not have, to be run
+    /// again in order, or what was lost with the process.
     fn attempt(&mut self, batch: Vec<Work>) -> Result<Vec<Call>, Lost> {
         let has_calls = batch.iter().any(|work| matches!(work, Work::Call(_)));
         if has_calls && let Err(message) = self.ensure_worker() {
@@ -129,7 +129,7 @@ impl Driver {
         }
         self.exchange(&jobs, waiting, patience)
     }
-    /// The recipe of a session that the present process does not hold; it is taken as held from now on.
+    /// The recipe of a session that the current process does not hold. Marks it as held from now on.
     fn missing_session(&self, session: u64) -> Option<(Recipe, Duration)> {
         let incarnation = self.incarnation;
         let opened = self.lane.with(session, |record| {
@@ -143,7 +143,7 @@ impl Driver {
         if jobs.is_empty() {
             return Ok(Vec::new());
         }
-        // A failed write means a dead worker; reading then finds out why.
+        // A failed write means a dead worker; reading will tell why.
         let _ = worker.send(&wire::encode_jobs(jobs));
         let mut again = Vec::new();
         while !waiting.is_empty() {
@@ -164,7 +164,7 @@ impl Driver {
         }
         Ok(again)
     }
-    /// Answers a call by its reply, after its session's record; gives it back if the worker did not have the session.
+    /// Updates the session's record and answers the call. Returns the call if the worker did not have the session.
     fn settle_reply(&self, call: Call, reply: Reply) -> Option<Call> {
         let Reply { answered, text, cost, snapshot } = reply;
         self.lane.with(call.session, |record| match answered {
@@ -198,13 +198,13 @@ impl Driver {
         self.worker = Some(worker);
         Ok(())
     }
-    /// Ends the process; the sessions it held come back from their recipes.
+    /// Ends the process; its sessions will be rebuilt from their recipes.
     fn stop(&mut self) {
         if self.worker.take().is_some() {
             self.lane.set_worker(None);
         }
     }
-    /// The calls of a batch that no worker will see; its closes are carried out.
+    /// The calls of a batch that no worker will see. Closes are carried out.
     fn take_calls(&self, batch: Vec<Work>) -> Vec<Call> {
         let mut calls = Vec::new();
         for work in batch {

@@ -1,39 +1,39 @@
-//! The shared side of one worker: a queue of calls and the records of its sessions.
+//! State shared with one worker's driver: a queue of calls and the records of its sessions.
 
-use crate::tools::ticket::Answer;
+use crate::tools::ticket::Responder;
 use crate::tools::wire::Recipe;
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// Calls in one batch; enough to hide a round trip, few enough that a lost worker costs little.
+/// Calls per batch: enough to hide a round trip, few enough that losing a worker costs little.
 const MAX_BATCH: usize = 256;
 
 #[derive(Default)]
 pub struct Lane {
-    state: Mutex<State>,
+    state: Mutex<LaneState>,
     wake: Condvar,
 }
 
 #[derive(Default)]
-struct State {
+struct LaneState {
     queue: VecDeque<Work>,
     sessions: HashMap<u64, Record>,
     worker: Option<u32>,
     shut: bool,
 }
 
-/// What a session is made of.
+/// What it takes to rebuild a session, and who holds it.
 #[derive(Default)]
 pub struct Record {
     pub recipe: Recipe,
     /// Program time of the recipe's history.
     pub cost: Duration,
-    /// The incarnation of the worker that holds the session; 0 = none does.
+    /// Number of the worker process that holds the session; 0 = none.
     pub held_by: u64,
 }
 
-/// One entry of the queue.
+/// An entry of the queue.
 pub enum Work {
     Call(Call),
     Close(u64),
@@ -42,13 +42,13 @@ pub enum Work {
 pub struct Call {
     pub session: u64,
     pub code: Arc<str>,
-    pub answer: Answer,
-    /// Workers that died under it without a reason of its own.
+    pub answer: Responder,
+    /// Workers that died under this call by no fault of its own.
     pub losses: u32,
 }
 
 impl Lane {
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, LaneState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
     pub fn enter(&self, session: u64, recipe: Recipe) {
@@ -57,8 +57,8 @@ impl Lane {
     pub fn recipe(&self, session: u64) -> Recipe {
         self.lock().sessions.get(&session).map(|r| r.recipe.clone()).unwrap_or_default()
     }
-    /// Queues a call; gives the answer back when the lane is shut.
-    pub fn submit(&self, session: u64, code: &str, answer: Answer) -> Result<(), Answer> {
+    /// Queues a call; returns `answer` if the lane is shut down.
+    pub fn submit(&self, session: u64, code: &str, answer: Responder) -> Result<(), Responder> {
         let mut state = self.lock();
         if state.shut {
             return Err(answer);
@@ -68,11 +68,11 @@ impl Lane {
         self.wake.notify_one();
         Ok(())
     }
-    /// Queues the end of a session behind its calls.
+    /// Queues the end of a session after its calls.
     pub fn leave(&self, session: u64) {
         let mut state = self.lock();
         state.queue.push_back(Work::Close(session));
-        // No wake: closing can wait for the next call, unless sessions pile up.
+        // No wake-up: closing can wait for the next call unless sessions pile up.
         let pile = state.queue.len() >= MAX_BATCH;
         drop(state);
         if pile {
@@ -86,11 +86,12 @@ impl Lane {
     pub fn is_shut(&self) -> bool {
         self.lock().shut
     }
-    /// Blocks for work; empty when the lane is shut and nothing is left.
+    /// Blocks until there is work; empty once the lane is shut down and drained.
     pub fn take(&self) -> Vec<Work> {
         let state = self.lock();
-        let idle =
-            |s: &mut State| !s.shut && s.queue.len() < MAX_BATCH && !s.queue.iter().any(|w| matches!(w, Work::Call(_)));
+        let idle = |s: &mut LaneState| {
+            !s.shut && s.queue.len() < MAX_BATCH && !s.queue.iter().any(|w| matches!(w, Work::Call(_)))
+        };
         let mut state = self.wake.wait_while(state, idle).unwrap_or_else(PoisonError::into_inner);
         let count = state.queue.len().min(MAX_BATCH);
         state.queue.drain(..count).collect()

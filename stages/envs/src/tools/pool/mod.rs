@@ -1,8 +1,8 @@
-//! Worker processes under one set of limits, and the sessions on them.
+//! Worker processes under one set of limits, and their sessions.
 //!
-//! Every worker is a lane: a queue, the records of its sessions, and a thread that owns the process. A session belongs to one
-//! lane for life, so its calls stay in order. A record holds the recipe of the session (snapshot and later calls), which is all
-//! that a fork or a new process needs. Refuses: sharing a session between lanes.
+//! Each worker is a lane: a queue, the records of its sessions, and a thread that owns the process. A session stays in
+//! its lane for life, which keeps its calls in order. Its record holds a recipe (a snapshot and the later calls), which
+//! is all that a fork or a new process needs.
 
 mod driver;
 mod lane;
@@ -24,7 +24,7 @@ pub(crate) struct Pool {
 }
 
 impl Pool {
-    /// Starts the threads; the processes start with their first call.
+    /// Starts the threads. Processes start with their first call.
     pub fn start(workers: usize, limits: ToolLimits, program: &Program) -> Result<Self> {
         let mut pool = Self { lanes: Vec::new(), drivers: Vec::new(), next: AtomicU64::new(0) };
         for index in 0..workers {
@@ -39,15 +39,15 @@ impl Pool {
         }
         Ok(pool)
     }
-    /// A fresh session.
+    /// Opens a fresh session.
     pub fn open(&self) -> u64 {
         self.enter(Recipe::default())
     }
-    /// A session with the state of `id` after its last completed call.
+    /// Opens a session with the state of `id` after its last completed call.
     pub fn fork(&self, id: u64) -> u64 {
         self.enter(self.lane(id).recipe(id))
     }
-    /// Session ids count up, and their remainder names the lane: sessions are spread evenly without a lock.
+    /// Session ids count up, and their remainder selects the lane, which spreads sessions evenly without a lock.
     fn enter(&self, recipe: Recipe) -> u64 {
         let id = self.next.fetch_add(1, Ordering::Relaxed);
         self.lane(id).enter(id, recipe);
@@ -78,7 +78,7 @@ impl Drop for Pool {
             lane.shut();
         }
         for driver in self.drivers.drain(..) {
-            // A driver that panicked has nothing left to end; its worker dies with the thread.
+            // After a panic there is nothing left to end; the worker dies with its thread.
             let _ = driver.join();
         }
     }

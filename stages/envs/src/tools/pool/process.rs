@@ -1,4 +1,4 @@
-//! A worker process as its owner sees it: started clean, spoken to in frames, killed when it is late.
+//! A worker process from its owner's side: started clean, spoken to in frames, killed when late.
 
 use crate::tools::ToolLimits;
 use crate::tools::confinement::{ENVIRONMENT, died_of_its_work};
@@ -11,7 +11,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
 use std::time::Duration;
 use trainyard_core::{Error, Result};
 
-/// Which executable serves as worker.
+/// The executable that serves as worker.
 #[derive(Debug, Clone)]
 pub struct Program(pub PathBuf);
 
@@ -22,7 +22,7 @@ impl Program {
         }
         let own = std::env::current_exe()
             .map_err(|e| Error::invalid(format!("cannot find this program's own file for tool workers: {e}")))?;
-        // A file that was replaced while it runs is still to be had under this name.
+        // This name still works after the file was replaced on disk.
         Ok(Self(if own.exists() { own } else { PathBuf::from("/proc/self/exe") }))
     }
 }
@@ -30,11 +30,11 @@ impl Program {
 /// Why a worker gave no reply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Death {
-    /// It did not answer in time and was killed by us.
+    /// It did not answer in time, and we killed it.
     Late,
-    /// It ended itself by an abort, a bad memory access or a failed allocation: what it ran did that.
+    /// It died of what it ran: an abort, a bad memory access or a failed allocation.
     Own,
-    /// Anything else: killed from outside, or it never understood us.
+    /// Anything else: it was killed from outside or never understood us.
     Foreign,
     /// The pool is shutting down.
     Shut,
@@ -48,7 +48,7 @@ pub struct Process {
 }
 
 impl Process {
-    /// Starts a worker with an empty environment, so that no secret of this process is within reach of a program.
+    /// Starts a worker with an empty environment, so that no program can read this process's secrets.
     pub fn start(program: &Program, limits: &ToolLimits) -> Result<Self> {
         let mut command = Command::new(&program.0);
         command.arg("tool-worker").env_clear().envs(ENVIRONMENT);
@@ -61,21 +61,21 @@ impl Process {
         let (Some(stdin), Some(stdout)) = (child.stdin.take(), child.stdout.take()) else {
             return Err(Error::bug("a tool worker was started without pipes"));
         };
-        Self { child, stdin, stdout, buffer: Vec::new() }.told(limits).map_err(failed)
+        Self { child, stdin, stdout, buffer: Vec::new() }.with_limits(limits).map_err(failed)
     }
-    /// A fresh worker that knows its limits. One that does not listen is killed and waited for, as every worker is that goes away.
-    fn told(mut self, limits: &ToolLimits) -> io::Result<Self> {
+    /// Sends the limits to a fresh worker. On failure the drop kills it and waits for it.
+    fn with_limits(mut self, limits: &ToolLimits) -> io::Result<Self> {
         wire::write_frame(&mut self.stdin, &wire::encode_limits(limits))?;
         Ok(self)
     }
     pub fn id(&self) -> u32 {
         self.child.id()
     }
-    /// Hands over a batch. An error means that the worker is dead, which [`Process::replies`] then explains.
+    /// Sends a batch. On an error the worker is dead, and [`Process::replies`] says why.
     pub fn send(&mut self, payload: &[u8]) -> io::Result<()> {
         wire::write_frame(&mut self.stdin, payload)
     }
-    /// The next replies, within `patience`. `shut` is asked now and then.
+    /// Waits up to `patience` for the next replies, polling `shut`.
     pub fn replies(&mut self, patience: Duration, shut: impl Fn() -> bool) -> Result<Vec<Reply>, Death> {
         let mut left = patience;
         loop {
@@ -112,13 +112,13 @@ impl Process {
         self.buffer.extend_from_slice(&chunk[..count]);
         Ok(count)
     }
-    /// Kills the worker for a reason that is known.
+    /// Kills the worker for a known reason.
     fn end(&mut self, reason: Death) -> Death {
         let _ = self.child.kill();
         let _ = self.child.wait();
         reason
     }
-    /// Reads from its end why a worker died.
+    /// Determines from its exit status why a worker died.
     fn autopsy(&mut self) -> Death {
         match self.child.wait() {
             Ok(status) if died_of_its_program(status) => Death::Own,
@@ -127,7 +127,7 @@ impl Process {
     }
 }
 
-/// By its own doing, or by the exit status of an interpreter that ran out of memory.
+/// By its own doing, or with the exit status of an interpreter that ran out of memory.
 fn died_of_its_program(status: ExitStatus) -> bool {
     died_of_its_work(status) || status.code() == Some(monty_types::OOM_EXIT_CODE)
 }
@@ -144,16 +144,16 @@ mod tests {
     use std::path::Path;
 
     #[test]
-    fn a_worker_that_does_not_listen_is_killed_and_waited_for() {
+    fn unresponsive_worker_is_killed_and_reaped() {
         let mut command = Command::new("sh");
         command.args(["-c", "exec <&-; echo; exec sleep 1000"]).stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = command.spawn().unwrap();
         let (stdin, stdout) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
         let mut process = Process { child, stdin, stdout, buffer: Vec::new() };
         let entry = format!("/proc/{}", process.id());
-        // Its line says that it has closed its end of the pipe.
+        // This line is printed once it has closed its end of the pipe.
         assert_eq!(process.fill().unwrap(), 1);
-        assert!(process.told(&ToolLimits::default()).is_err());
+        assert!(process.with_limits(&ToolLimits::default()).is_err());
         assert!(!Path::new(&entry).exists(), "it is neither running nor a zombie");
     }
 }

@@ -1,9 +1,9 @@
-//! An index of passages in memory, ranked by BM25 (Robertson and Zaragoza, 2009; k1 = 1.2, b = 0.75 as tantivy has them).
+//! An in-memory index of passages, ranked by BM25 (Robertson and Zaragoza, 2009; k1 = 1.2 and b = 0.75, tantivy's
+//! values).
 //!
-//! Why so: a result must be a function of corpus and query alone. One writer without threads makes one segment, so the number of
-//! a document is the number of its passage and nothing depends on merges; equal scores are ordered by that number. Words are runs
-//! of letters and digits, folded to lower case; a word that a query has twice counts once. Refuses: query syntax, stemming, stop
-//! words; there is nothing to configure that a data set would have to name.
+//! Results depend only on corpus and query: a single-threaded writer makes one segment, so document numbers are passage
+//! numbers, and ties are broken by them. Words are runs of letters and digits in lower case, without stemming or stop
+//! words; a repeated word counts once. There is no query syntax.
 
 use crate::tools::search::Passage;
 use std::collections::BTreeSet;
@@ -18,32 +18,33 @@ use tantivy::{
 };
 use trainyard_core::{Error, Result};
 
-/// Bytes from which the size of the writer's first table follows; it grows beyond them.
+/// Initial memory budget of the writer in bytes.
 const ARENA: usize = 16 << 20;
 
-/// Passages and the index over them. Shared by any number of sessions and threads.
+/// Passages and their index, shared by any number of sessions and threads.
 pub struct SearchIndex {
-    /// By document number.
+    /// Indexed by document number.
     passages: Vec<Passage>,
     searcher: Searcher,
     field: Field,
 }
 
 impl SearchIndex {
-    /// An index over these passages, in this order.
+    /// Indexes passages in this order.
     pub fn build(passages: Vec<Passage>) -> Result<Self> {
         let (searcher, field) = index(&passages).map_err(|e| ours(&e))?;
         Ok(Self { passages, searcher, field })
     }
-    /// How many passages there are.
+    /// Number of passages.
     pub fn len(&self) -> usize {
         self.passages.len()
     }
+    /// Whether there are no passages.
     pub fn is_empty(&self) -> bool {
         self.passages.is_empty()
     }
-    /// The best passages for a query, at most `most` of them, by falling score and then in corpus order; none where the query has
-    /// no word at all.
+    /// The best `most` passages for a query, by falling score and then in corpus order. `None` if the query has no
+    /// word.
     pub fn search(&self, query: &str, most: usize) -> Result<Option<Vec<&Passage>>> {
         let terms = self.terms(query).map_err(|e| ours(&e))?;
         if terms.is_empty() {
@@ -55,7 +56,7 @@ impl SearchIndex {
         found.sort_by(|(a, at), (b, other)| b.total_cmp(a).then_with(|| at.cmp(other)));
         Ok(Some(found.into_iter().filter_map(|(_, at)| self.passages.get(at.doc_id as usize)).collect()))
     }
-    /// The words of a query, sorted, so that their order does not reach a sum of scores.
+    /// The words of a query, sorted so that their order does not change the sum of scores.
     fn terms(&self, query: &str) -> tantivy::Result<Vec<Term>> {
         let mut analyzer = self.searcher.index().tokenizer_for_field(self.field)?;
         let mut words = BTreeSet::new();
@@ -70,7 +71,7 @@ fn index(passages: &[Passage]) -> tantivy::Result<(Searcher, Field)> {
     let mut schema = Schema::builder();
     let words = TextFieldIndexing::default().set_tokenizer("default").set_index_option(IndexRecordOption::WithFreqs);
     let field = schema.add_text_field("text", TextOptions::default().set_indexing_options(words));
-    // Passages are kept here, so nothing is stored there, and no thread is needed for it.
+    // Nothing is stored in tantivy, so no compression thread is needed.
     let settings = IndexSettings { docstore_compress_dedicated_thread: false, ..IndexSettings::default() };
     let builder = Index::builder().schema(schema.build()).settings(settings);
     let mut writer: SingleSegmentIndexWriter = builder.single_segment_index_writer(RamDirectory::create(), ARENA)?;
@@ -83,7 +84,7 @@ fn index(passages: &[Passage]) -> tantivy::Result<(Searcher, Field)> {
     Ok((reader.searcher(), field))
 }
 
-/// An index in memory fails by our own mistake only.
+/// An in-memory index fails only through a bug of ours.
 fn ours(error: &TantivyError) -> Error {
     Error::bug(format!("search index: {error}"))
 }
@@ -103,11 +104,11 @@ mod tests {
     }
 
     #[test]
-    fn rare_words_frequent_words_and_short_passages_count_more() {
+    fn ranking_prefers_rare_words_frequent_words_and_short_passages() {
         let texts = ["red green", "red blue", "red red blue", "red yellow with many other words behind it", "white"];
         let index = index(&texts);
         assert_eq!(index.len(), 5);
-        // The rare word decides; of equal words, the shorter passage; of equal lengths, the number of the word.
+        // Rare words rank first, then shorter passages, then the word's frequency.
         assert_eq!(ids(&index, "red green", 1), [0]);
         assert_eq!(ids(&index, "yellow", 5), [3]);
         assert_eq!(ids(&index, "red", 5).last(), Some(&3));
@@ -116,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn ties_keep_the_order_of_the_corpus_at_every_cut() {
+    fn ties_keep_corpus_order_at_every_limit() {
         let texts: Vec<String> =
             (0..300).map(|i| format!("same words {}", if i % 3 == 0 { "here" } else { "there" })).collect();
         let index = index(&texts.iter().map(String::as_str).collect::<Vec<_>>());
@@ -140,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn two_indices_of_one_corpus_agree() {
+    fn two_indexes_of_one_corpus_agree() {
         let texts: Vec<String> = (0..200u32).map(|i| format!("w{} w{} w{} shared", i % 7, i % 11, i % 13)).collect();
         let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
         let (one, other) = (index(&texts), index(&texts));

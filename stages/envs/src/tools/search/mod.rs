@@ -1,8 +1,7 @@
 //! The `search` tool: the passages of a local corpus that fit a query best.
 //!
-//! A result has one passage a line, the best one first (`title: text`). Passages are ranked by BM25 over their words
-//! ([`index`]); a query is words, never an expression. The tool makes sense with a corpus only, so an environment that has one
-//! opens the sessions itself. Refuses: queries without a word, queries beyond [`MAX_QUERY_BYTES`], the network.
+//! A result has one passage per line (`title: text`), best first, ranked by BM25 ([`index`]). The tool needs a corpus,
+//! so the environment that has one opens the sessions.
 
 pub mod index;
 pub mod passages;
@@ -16,17 +15,17 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 use trainyard_core::Result;
 
-/// The name in calls.
+/// The tool's name in calls.
 pub const NAME: &str = "search";
-/// Bytes of one query.
+/// Maximum length of a query in bytes.
 pub const MAX_QUERY_BYTES: usize = 1 << 10;
-/// What the agent sees where no passage has a word of the query.
+/// The result when no passage contains a word of the query.
 pub const NOTHING: &str = "no passages found";
 
 const DESCRIPTION: &str = "Searches a collection of passages and returns those that fit the query best, one a line. \
 A query is plain words.";
 
-/// The tool as the model is told about it.
+/// The tool's description for the model.
 pub fn spec() -> ToolSpec {
     ToolSpec {
         name: NAME.to_string(),
@@ -39,7 +38,7 @@ pub fn spec() -> ToolSpec {
     }
 }
 
-/// Reads one index, which all sessions share; there is nothing to remember.
+/// A stateless session that reads an index shared by all sessions.
 pub struct SearchSession {
     index: Arc<SearchIndex>,
     top_k: usize,
@@ -47,7 +46,7 @@ pub struct SearchSession {
 }
 
 impl SearchSession {
-    /// Results have up to `top_k` passages and `output_bytes` bytes.
+    /// A session whose results have up to `top_k` passages and `output_bytes` bytes.
     pub fn new(index: Arc<SearchIndex>, top_k: usize, output_bytes: usize) -> Self {
         Self { index, top_k, output_bytes }
     }
@@ -76,7 +75,8 @@ impl ToolSession for SearchSession {
     }
 }
 
-/// A passage a line. One that does not fit ends the page; the first is cut instead, so that a result is never empty.
+/// One passage per line. A passage that does not fit ends the result; a first one that does not fit is cut, so that a
+/// result is never empty.
 fn page(found: &[&Passage], most: usize) -> String {
     let mut page = String::new();
     for passage in found {
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn a_result_has_a_passage_a_line_the_best_one_first() {
+    fn results_have_one_passage_per_line_best_first() {
         let mut two = session(2, 2048);
         let found = ask(&mut two, &json!({"query": "Oslo fjord"}));
         assert_eq!(found, ToolResult::ok("Oslo: Oslo lies on a fjord.\nBergen lies on a fjord, too."));
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn bad_queries_are_errors_that_the_agent_sees() {
+    fn agent_sees_errors_for_bad_queries() {
         for (arguments, said) in [
             (json!({"query": " ?! "}), "no word"),
             (json!({"query": "a".repeat(2000)}), "longer than"),

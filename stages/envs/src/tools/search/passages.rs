@@ -1,7 +1,6 @@
-//! What is searched: passages, and the JSON Lines files that hold them.
+//! Passages, and the JSON Lines files that hold them: `{"id": …, "title": …, "text": …}` per line.
 //!
-//! A line is `{"id": …, "title": …, "text": …}`; the title may be left out, other keys are passed over, blank lines too. Refuses:
-//! a line that is no such object, a passage without text, two passages of one id, a file without a passage.
+//! The title is optional; other keys and blank lines are ignored. Ids must be unique, and every passage needs a text.
 
 use serde::Deserialize;
 use std::collections::BTreeSet;
@@ -16,14 +15,16 @@ const FORM: &str = r#"write {"id": "…", "title": "…", "text": "…"} on ever
 /// One passage of a corpus.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
 pub struct Passage {
+    /// Unique within the corpus.
     pub id: String,
-    /// Searched like the text; empty = none.
+    /// Searched together with the text; empty = none.
     #[serde(default)]
     pub title: String,
+    /// What is searched and shown.
     pub text: String,
 }
 
-/// All passages of a JSON Lines file, in file order.
+/// Reads all passages of a JSON Lines file, in file order. Fails with kind `data` and the line that is wrong.
 pub fn read_passages(file: &Path) -> Result<Vec<Passage>> {
     let opened = File::open(file).map_err(|e| io_error(file, &e))?;
     let (mut passages, mut ids) = (Vec::new(), BTreeSet::new());
@@ -33,22 +34,21 @@ pub fn read_passages(file: &Path) -> Result<Vec<Passage>> {
             continue;
         }
         let wrong = |what: String| Error::data(format!("{}:{}: {what}", file.display(), number + 1));
-        let passage: Passage = serde_json::from_str(&line).map_err(|e| wrong(format!("no passage: {e}")).help(FORM))?;
+        let passage: Passage =
+            serde_json::from_str(&line).map_err(|e| wrong(format!("not a passage: {e}")).help(FORM))?;
         if passage.text.trim().is_empty() {
             return Err(
                 wrong(format!("passage `{}` has no text", passage.id)).help("remove the line, or give it a text")
             );
         }
         if !ids.insert(passage.id.clone()) {
-            return Err(
-                wrong(format!("the id `{}` was used before", passage.id)).help("give every passage its own `id`")
-            );
+            return Err(wrong(format!("the id `{}` is used twice", passage.id)).help("give every passage its own `id`"));
         }
         passages.push(passage);
     }
     if passages.is_empty() {
-        return Err(Error::data(format!("{}: no passage", file.display()))
-            .help("give a file of JSON Lines with one passage a line"));
+        return Err(Error::data(format!("{}: no passages", file.display()))
+            .help("use a JSON Lines file with one passage per line"));
     }
     Ok(passages)
 }
@@ -75,12 +75,12 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_said_with_its_line() {
+    fn errors_name_the_line() {
         let good = "{\"id\": \"a\", \"text\": \"one\"}\n";
         for (text, said) in [
             (format!("{good}{{\n"), ":2: no passage"),
             (format!("{good}{{\"id\": \"b\", \"text\": \" \"}}\n"), ":2: passage `b` has no text"),
-            (format!("{good}{good}"), ":2: the id `a` was used before"),
+            (format!("{good}{good}"), ":2: the id `a` is used twice"),
             ("\n".to_string(), "no passage"),
         ] {
             let error = read_passages(file(&text).path()).unwrap_err();

@@ -1,9 +1,8 @@
-//! A database in memory: made once from data, then read within limits.
+//! An in-memory SQLite database: filled once from data, then only read, within limits.
 //!
-//! Why steps: SQLite's machine counts its instructions, so a query that would never end is stopped at the same place on every
-//! machine, and its result may enter an update; a wall-clock limit could not. One value may have [`MOST_VALUE_BYTES`], so what a
-//! query holds in memory is bounded with its steps. A connection serves one query at a time; queries of several episodes run on
-//! connections of their own. Refuses: data that names another file, results beyond the limits without saying so.
+//! Queries are limited by SQLite's instruction count rather than time, so that an endless query stops at the same place
+//! on every machine and its result may enter an update. Values are limited to [`MOST_VALUE_BYTES`], which also bounds
+//! memory. A connection serves one query at a time; each episode has its own.
 
 use crate::tools::sql::{dates, guard};
 use rusqlite::limits::Limit;
@@ -16,27 +15,27 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use trainyard_core::{Error, Result};
 
-/// Steps between two looks at the counter.
+/// SQLite instructions between two checks of the limit.
 pub const TICK: u64 = 1_000;
-/// Bytes of one text, blob or row.
+/// Maximum size of one text, blob or row in bytes.
 const MOST_VALUE_BYTES: i32 = 1 << 16;
-/// Bytes of one query.
+/// Maximum length of a query in bytes.
 const MOST_QUERY_BYTES: i32 = 1 << 14;
-/// The last line of a result that is cut.
+/// Last line of a truncated result.
 const MORE: &str = "... (more rows)";
-/// The whole result of a query that finds nothing.
+/// The result of a query without rows.
 const NO_ROWS: &str = "(no rows)";
 
-/// What is said of a query that is none.
+/// Error for text that is not a single reading query.
 const ONLY_READING: &str = "only one SELECT is allowed; nothing can be changed";
 
-/// What a database is made of.
+/// The contents of a database.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DatabaseData {
-    /// SQL that makes tables, indices and views; it may insert rows, too.
+    /// SQL that creates tables, indexes and views; it may insert rows.
     pub schema: String,
-    /// Rows by table, values in the order of the columns: numbers, texts, booleans (as 0 and 1) and nulls.
+    /// Rows by table, values in column order: numbers, texts, booleans (stored as 0 and 1) or nulls.
     #[serde(default)]
     pub rows: BTreeMap<String, Vec<Vec<Value>>>,
 }
@@ -44,42 +43,43 @@ pub struct DatabaseData {
 /// Limits of one query. None depends on time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SqlLimits {
-    /// Instructions of SQLite's machine, counted in thousands.
+    /// Maximum number of SQLite instructions, checked every thousand.
     pub steps: u64,
-    /// Rows of a result; more are left out, and a last line says so.
+    /// Maximum number of rows; a last line says that more were left out.
     pub rows: usize,
-    /// Bytes of a result; rows beyond them are left out, and a last line says so.
+    /// Maximum size of the result in bytes; a last line says that rows were left out.
     pub output_bytes: usize,
 }
 
-/// Why a query has no result.
+/// Why a query failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Failure {
-    /// The query's fault; the agent sees it.
+    /// The query is wrong; the agent sees the message.
     Query(String),
-    /// This machine's fault.
+    /// The machine failed.
     Lost(String),
 }
 
-/// A loaded database. Shared by the forks of an episode.
+/// A filled database, shared by the forks of an episode.
 pub struct Database {
     connection: Mutex<Connection>,
     limits: SqlLimits,
-    /// Thousands of steps of the query in progress.
+    /// Thousands of instructions that the current query has used.
     spent: Arc<AtomicU64>,
 }
 
 impl Database {
-    /// Makes the database and locks it. An error of kind data says what the data has wrong.
+    /// Creates the database and makes it read-only. Fails with kind `data` if the contents are wrong.
     pub fn load(data: &DatabaseData, limits: SqlLimits) -> Result<Self> {
         let connection = Connection::open_in_memory()
-            .map_err(|e| Error::retryable(format!("a database could not be opened: {e}")))?;
+            .map_err(|e| Error::retryable(format!("cannot open an in-memory database: {e}")))?;
         fill(&connection, data)?;
         let spent = Arc::new(AtomicU64::new(0));
-        lock(&connection, &limits, &spent).map_err(|e| Error::bug(format!("a database could not be locked: {e}")))?;
+        lock(&connection, &limits, &spent)
+            .map_err(|e| Error::bug(format!("cannot make the database read-only: {e}")))?;
         Ok(Self { connection: Mutex::new(connection), limits, spent })
     }
-    /// Runs one query; the rows as text.
+    /// Runs one query and returns its rows as text.
     pub fn query(&self, query: &str) -> Result<String, Failure> {
         let connection = self.connection.lock().unwrap_or_else(PoisonError::into_inner);
         self.spent.store(0, Ordering::Relaxed);
@@ -128,7 +128,7 @@ impl Database {
                 ErrorCode::OutOfMemory => return Failure::Lost("out of memory".to_string()),
                 _ => said.clone().unwrap_or_else(|| e.to_string()),
             },
-            // The text of this error has the whole query in it.
+            // `Display` of this error repeats the whole query.
             Sqlite::SqlInputError { msg, .. } => msg.clone(),
             Sqlite::MultipleStatement => "one query at a time".to_string(),
             other => other.to_string(),
@@ -137,8 +137,8 @@ impl Database {
 }
 
 fn fill(connection: &Connection, data: &DatabaseData) -> Result<()> {
-    let wrong = |e: Sqlite| Error::data(format!("the database cannot be made: {e}"));
-    // Tables come in any order, and nothing is written to a disk.
+    let wrong = |e: Sqlite| Error::data(format!("cannot create the database: {e}"));
+    // Tables may come in any order; temporary data stays off the disk.
     connection.execute_batch("PRAGMA foreign_keys = OFF; PRAGMA temp_store = MEMORY;").map_err(wrong)?;
     dates::install(connection).map_err(wrong)?;
     connection.authorizer(Some(guard::loading)).map_err(wrong)?;
@@ -152,9 +152,10 @@ fn fill(connection: &Connection, data: &DatabaseData) -> Result<()> {
             let cells = row.iter().map(cell).collect::<Option<Vec<_>>>();
             let cells = cells.filter(|cells| cells.len() == first.len()).ok_or_else(|| {
                 Error::data(format!(
-                    "row {number} of table `{table}` has other columns than the first, or a value that is a list or map"
+                    "row {number} of table `{table}` has a different number of columns than the first row, or a value \
+                     that is a list or map"
                 ))
-                .help("give every row the same number of numbers, texts, booleans or nulls")
+                .help("give every row the same number of values: numbers, texts, booleans or nulls")
             })?;
             statement.execute(params_from_iter(cells)).map_err(wrong)?;
         }
@@ -172,7 +173,7 @@ fn cell(value: &Value) -> Option<Cell> {
     }
 }
 
-/// From here on: reading alone, within the limits.
+/// Allows only reading from here on, within the limits.
 fn lock(connection: &Connection, limits: &SqlLimits, spent: &Arc<AtomicU64>) -> rusqlite::Result<()> {
     connection.authorizer(Some(guard::reading))?;
     for (limit, most) in [
@@ -189,7 +190,7 @@ fn lock(connection: &Connection, limits: &SqlLimits, spent: &Arc<AtomicU64>) -> 
     connection.progress_handler(TICK as i32, Some(move || spent.fetch_add(1, Ordering::Relaxed) + 1 >= most))
 }
 
-/// One row: values joined by `|`.
+/// One row, values joined by `|`.
 fn line(row: &Row<'_>, columns: usize) -> rusqlite::Result<String> {
     let mut line = String::new();
     for column in 0..columns {
@@ -199,7 +200,7 @@ fn line(row: &Row<'_>, columns: usize) -> rusqlite::Result<String> {
         match row.get_ref(column)? {
             ValueRef::Null => line.push_str("NULL"),
             ValueRef::Integer(n) => line.push_str(&n.to_string()),
-            // The shortest text of this float, with a point: 2.0, 0.1, 1e21.
+            // The shortest text that reads back as this float, with a point or exponent: 2.0, 0.1, 1e21.
             ValueRef::Real(x) => line.push_str(&format!("{x:?}")),
             ValueRef::Text(text) => line.push_str(&String::from_utf8_lossy(text)),
             ValueRef::Blob(bytes) => {

@@ -1,16 +1,15 @@
-//! SQLite's functions of dates, without the clock and the time zone of this machine.
+//! SQLite's date functions without the clock and the time zone of this machine.
 //!
-//! Why so: `strftime('%Y', born)` is what questions about dates need, but the same functions read the clock when their time value
-//! is `now` or missing, and no setting of SQLite turns that off. So each is replaced by one that looks at its arguments, refuses
-//! those, and hands the rest to the built-in function on a connection of its own. Refuses: `now`, a missing time value, `localtime`,
-//! `utc`.
+//! Questions about dates need `strftime('%Y', born)`, but these functions read the clock when the time value is `now`
+//! or missing, and SQLite has no setting against that. Each is therefore replaced by one that rejects `now`, a missing
+//! time value, `localtime` and `utc`, and hands everything else to the built-in function on a separate connection.
 
 use rusqlite::functions::{Context, FunctionFlags};
 use rusqlite::types::Value;
 use rusqlite::{Connection, Error, Result, params_from_iter};
 use std::sync::{LazyLock, Mutex, PoisonError};
 
-/// Each with the places of its time values.
+/// The functions, each with the positions of its time values.
 const FUNCTIONS: [(&str, &[usize]); 7] = [
     ("date", &[0]),
     ("time", &[0]),
@@ -21,16 +20,16 @@ const FUNCTIONS: [(&str, &[usize]); 7] = [
     ("timediff", &[0, 1]),
 ];
 
-/// A time value that means the clock.
+/// Time values that read the clock.
 const CLOCK: [&str; 3] = ["now", "subsec", "subsecond"];
-/// What means the clock or the time zone in any place.
+/// Words that read the clock or the time zone in any position.
 const AMBIENT: [&str; 3] = ["now", "localtime", "utc"];
 
-/// Has the built-in functions, and nothing to read.
+/// A connection with the built-in functions and no data.
 static CALENDAR: LazyLock<Option<Mutex<Connection>>> =
     LazyLock::new(|| Connection::open_in_memory().ok().map(Mutex::new));
 
-/// Replaces the functions in this connection.
+/// Replaces the functions in `connection`.
 pub fn install(connection: &Connection) -> Result<()> {
     let flags = FunctionFlags::SQLITE_UTF8 | FunctionFlags::SQLITE_DETERMINISTIC;
     for (name, time_values) in FUNCTIONS {
@@ -60,7 +59,7 @@ fn evaluate(name: &str, time_values: &[usize], context: &Context<'_>) -> Result<
     calendar.query_row(&format!("SELECT {name}({marks})"), params_from_iter(arguments), |row| row.get(0))
 }
 
-/// What SQLite reads of a value as text: up to the first zero byte, blobs too.
+/// The text that SQLite reads from a value: up to the first zero byte, also in blobs.
 fn text(value: &Value) -> &[u8] {
     let bytes = match value {
         Value::Text(text) => text.as_bytes(),

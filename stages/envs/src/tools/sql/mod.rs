@@ -1,9 +1,8 @@
-//! The `sql` tool: one query on a small SQLite database, read-only.
+//! The `sql` tool: one read-only query on a small SQLite database.
 //!
-//! A result has one row a line, values joined by `|`, no header, as SQLite's own shell prints it. The database is an environment's
-//! ([`database`]), so the environment opens the sessions itself. Forks of an episode share one database, because nobody can change
-//! it. A query is stopped after a number of steps of SQLite's machine, never by a clock, and sees neither clock nor chance
-//! ([`guard`], [`dates`]): the same query gives the same text always. Refuses: everything but one `SELECT`, `WITH` or `VALUES`.
+//! A result has one row per line, values joined by `|`, without a header, as SQLite's shell prints it. The same query
+//! always gives the same text: queries are limited by SQLite's instruction count and see neither clock nor chance
+//! (`guard`, `dates`). The database belongs to an environment, which opens the sessions; forks of an episode share it.
 
 pub mod database;
 pub(crate) mod dates;
@@ -17,13 +16,13 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 use trainyard_core::Result;
 
-/// The name in calls.
+/// The tool's name in calls.
 pub const NAME: &str = "sql";
 
-const DESCRIPTION: &str = "Runs one SELECT on the SQLite database and returns its rows, one a line, values joined by `|`. \
-Read-only; no current time, no random numbers.";
+const DESCRIPTION: &str = "Runs one SELECT on the SQLite database and returns its rows, one a line, values joined by \
+`|`. Read-only; no current time, no random numbers.";
 
-/// The tool as the model is told about it.
+/// The tool's description for the model.
 pub fn spec() -> ToolSpec {
     ToolSpec {
         name: NAME.to_string(),
@@ -36,10 +35,11 @@ pub fn spec() -> ToolSpec {
     }
 }
 
-/// Reads one database; there is nothing to remember.
+/// A stateless session on one database.
 pub struct SqlSession(Arc<Database>);
 
 impl SqlSession {
+    /// A session on this database.
     pub fn new(database: Arc<Database>) -> Self {
         Self(database)
     }

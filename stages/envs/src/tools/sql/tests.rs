@@ -1,11 +1,11 @@
-//! Rules and limits of the `sql` tool, on a real database.
+//! Tests of the `sql` tool on a real database.
 
 use super::*;
 use std::collections::BTreeSet;
 
 fn data() -> DatabaseData {
-    let schema = "CREATE TABLE staff(id INTEGER PRIMARY KEY, name TEXT, pay REAL, born TEXT); CREATE VIEW rich AS SELECT name FROM staff \
-                  WHERE pay > 15; CREATE TABLE empty(x);";
+    let schema = "CREATE TABLE staff(id INTEGER PRIMARY KEY, name TEXT, pay REAL, born TEXT); CREATE VIEW rich AS \
+                  SELECT name FROM staff WHERE pay > 15; CREATE TABLE empty(x);";
     serde_json::from_value(json!({
         "schema": schema,
         "rows": {"staff": [[1, "Ann", 10, "1990-05-06"], [2, "Bo|b", 20.5, "1985-01-31"], [3, null, true, null]]},
@@ -48,7 +48,7 @@ fn rows_are_lines_and_values_are_joined() {
 }
 
 #[test]
-fn a_bad_query_is_an_error_that_the_agent_sees() {
+fn agent_sees_errors_of_bad_queries() {
     for (query, said) in [
         ("SELECT pays FROM staff", "no such column: pays"),
         ("SELECT * FROM staffs", "no such table: staffs"),
@@ -69,7 +69,7 @@ fn a_bad_query_is_an_error_that_the_agent_sees() {
 }
 
 #[test]
-fn writing_and_leaving_the_database_are_refused() {
+fn writing_and_leaving_the_database_are_denied() {
     let database = database(LIMITS);
     let before = database.query("SELECT COUNT(*), SUM(pay) FROM staff").unwrap();
     for query in [
@@ -100,7 +100,7 @@ fn writing_and_leaving_the_database_are_refused() {
 }
 
 #[test]
-fn clock_and_chance_are_refused_and_dates_are_not() {
+fn clock_and_chance_are_denied_but_dates_work() {
     for query in [
         "SELECT random()",
         "SELECT hex(randomblob(4))",
@@ -133,10 +133,10 @@ fn clock_and_chance_are_refused_and_dates_are_not() {
 }
 
 #[test]
-fn a_query_without_end_is_stopped_at_the_same_place_every_time() {
+fn endless_query_stops_at_the_same_place_every_time() {
     let endless = "WITH RECURSIVE t(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM t) SELECT COUNT(*) FROM t";
     assert_eq!(refused(endless), "the query was stopped after 100000 steps; ask for less");
-    // How far a recursion gets under a limit is the same in every run, and grows with the limit.
+    // The depth that a recursion reaches is the same in every run and grows with the limit.
     let reaches = |steps: u64, most: u32| {
         let query = format!(
             "WITH RECURSIVE t(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM t WHERE n < {most}) SELECT COUNT(*) FROM t"
@@ -147,7 +147,7 @@ fn a_query_without_end_is_stopped_at_the_same_place_every_time() {
     let few = farthest(20_000);
     assert_eq!(few, farthest(20_000));
     assert!(few.is_some() && few < farthest(200_000), "{few:?}");
-    // The next query has its whole allowance again.
+    // The next query starts with its full allowance.
     let database = database(SqlLimits { steps: 20_000, ..LIMITS });
     for _ in 0..3 {
         assert!(database.query(endless).is_err());
@@ -171,7 +171,7 @@ fn results_and_values_are_bounded() {
 }
 
 #[test]
-fn data_that_makes_no_database_says_why() {
+fn errors_in_the_data_are_explained() {
     let load = |value: Value| Database::load(&serde_json::from_value(value).unwrap(), LIMITS).err().map(|e| e.message);
     for (value, said) in [
         (json!({"schema": "CREATE TABL t(x)"}), "syntax error"),
@@ -189,7 +189,7 @@ fn data_that_makes_no_database_says_why() {
 }
 
 #[test]
-fn forks_share_a_database_and_threads_have_their_own() {
+fn forks_share_a_database_and_threads_do_not() {
     let session = SqlSession::new(Arc::new(database(LIMITS)));
     let ask = |session: &mut dyn ToolSession, i: usize| {
         session.submit(&json!({"query": format!("SELECT {i} + COUNT(*) FROM staff")})).poll().unwrap().text

@@ -1,13 +1,13 @@
-//! Delivered orders, of which items can be returned or exchanged, once.
+//! Tools for delivered orders, whose items can be returned or exchanged once.
 
 use super::items::{covers, exchange, method, order_with_status, places};
-use super::{Arguments, METHOD, ORDER, Said, ServiceTool, shown, texts};
+use super::{Arguments, METHOD, ORDER, ServiceTool, ToolOutput, shown, texts};
 use crate::environments::customer_service::database::Shop;
 
 pub static EXCHANGE: ServiceTool = ServiceTool {
     name: "exchange_delivered_order_items",
-    description: "Exchanges items of a delivered order for other variants of the same products: once for each order, so all at once. \
-                  The customer must have confirmed it.",
+    description: "Exchanges items of a delivered order for other variants of the same products: once for each order, \
+                  so all at once. The customer must have confirmed it.",
     parameters: &[
         ORDER,
         texts("item_ids", "ids of the items that are given back; one that is given back twice stands twice"),
@@ -20,7 +20,8 @@ pub static EXCHANGE: ServiceTool = ServiceTool {
 
 pub static RETURN: ServiceTool = ServiceTool {
     name: "return_delivered_order_items",
-    description: "Returns items of a delivered order. The customer must have confirmed it, and gets an email about the way back.",
+    description: "Returns items of a delivered order. The customer must have confirmed it, and gets an email about the \
+                  way back.",
     parameters: &[ORDER, texts("item_ids", "ids of the items; one that is given back twice stands twice"), METHOD],
     changes: true,
     run: return_items,
@@ -32,7 +33,7 @@ fn sorted(ids: &[&str]) -> Vec<String> {
     sorted
 }
 
-fn exchange_items(shop: &mut Shop, arguments: &Arguments<'_>) -> Said {
+fn exchange_items(shop: &mut Shop, arguments: &Arguments<'_>) -> ToolOutput {
     let mut order = order_with_status(shop, arguments.text("order_id")?, "delivered")?;
     let (old, new) = (arguments.texts("item_ids")?, arguments.texts("new_item_ids")?);
     let change = exchange(shop, &order, &old, &new)?;
@@ -48,7 +49,7 @@ fn exchange_items(shop: &mut Shop, arguments: &Arguments<'_>) -> Said {
     said
 }
 
-fn return_items(shop: &mut Shop, arguments: &Arguments<'_>) -> Said {
+fn return_items(shop: &mut Shop, arguments: &Arguments<'_>) -> ToolOutput {
     let mut order = order_with_status(shop, arguments.text("order_id")?, "delivered")?;
     let method_id = arguments.text("payment_method_id")?;
     let gift_card = method(shop, &order.user_id, method_id)?.source == "gift_card";

@@ -1,10 +1,10 @@
-//! What has nothing to do with records: arithmetic, and handing the conversation to a person.
+//! Tools without records: arithmetic, and handing the conversation to a person.
 
-use super::{Arguments, Said, ServiceTool, text};
+use super::{Arguments, ServiceTool, ToolOutput, text};
 use crate::environments::customer_service::database::Shop;
 use crate::tools::calculator::evaluate;
 
-/// The name of the tool that ends the agent's part.
+/// The tool that hands the conversation to a person.
 pub const TRANSFER: &str = "transfer_to_human_agents";
 
 pub static CALCULATE: ServiceTool = ServiceTool {
@@ -17,23 +17,24 @@ pub static CALCULATE: ServiceTool = ServiceTool {
 
 pub static TRANSFER_TOOL: ServiceTool = ServiceTool {
     name: TRANSFER,
-    description: "Hands the conversation to a person, if the customer asks for one or if rules and tools do not allow what they need.",
+    description: "Hands the conversation to a person, if the customer asks for one or if rules and tools do not allow \
+                  what they need.",
     parameters: &[text("summary", "what the customer wants")],
     changes: false,
     run: transfer,
 };
 
-fn calculate(_shop: &mut Shop, arguments: &Arguments<'_>) -> Said {
+fn calculate(_shop: &mut Shop, arguments: &Arguments<'_>) -> ToolOutput {
     let expression = arguments.text("expression")?;
     if let Some(c) = expression.chars().find(|c| !(c.is_ascii_digit() || "+-*/(). ".contains(*c))) {
         return Err(format!("`{c}` cannot stand in an expression"));
     }
     let value = evaluate(expression)?.to_f64();
-    // Always with a point, as Python writes floats.
+    // Always with a point, as Python prints floats.
     Ok(format!("{:?}", (value * 100.0).round() / 100.0))
 }
 
-fn transfer(_shop: &mut Shop, arguments: &Arguments<'_>) -> Said {
+fn transfer(_shop: &mut Shop, arguments: &Arguments<'_>) -> ToolOutput {
     arguments.text("summary")?;
     Ok("Transfer successful".to_string())
 }

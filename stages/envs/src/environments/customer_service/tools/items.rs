@@ -1,15 +1,15 @@
-//! What changes of items and of means of payment have in common.
+//! Shared by the tools that change items or payment methods.
 
 use crate::environments::customer_service::database::Shop;
 use crate::environments::customer_service::records::{Cents, Order, PaymentMethod, Variant};
 
-/// An order that has this status.
+/// The order with this id, if it has this status.
 pub fn order_with_status(shop: &Shop, id: &str, status: &str) -> Result<Order, String> {
     let order = shop.order(id).ok_or("order not found")?;
     if order.status == status { Ok(order.clone()) } else { Err(format!("the order is {}, not {status}", order.status)) }
 }
 
-/// The places in an order of the items with these ids. An id that is listed twice stands for two items.
+/// Positions in an order of the items with these ids. An id that is listed twice means two items.
 pub fn places(order: &Order, ids: &[&str]) -> Result<Vec<usize>, String> {
     let mut places: Vec<usize> = Vec::with_capacity(ids.len());
     for id in ids {
@@ -19,13 +19,13 @@ pub fn places(order: &Order, ids: &[&str]) -> Result<Vec<usize>, String> {
     Ok(places)
 }
 
-/// Which items of an order become which variants, and what the customer pays more for all together.
+/// Which items of an order become which variants, and what the customer pays for it in total.
 pub struct Exchange {
     pub pairs: Vec<(usize, Variant)>,
     pub difference: Cents,
 }
 
-/// Pairs of old items and new variants of the same products, which must be available.
+/// Pairs old items with available variants of the same products.
 pub fn exchange(shop: &Shop, order: &Order, old: &[&str], new: &[&str]) -> Result<Exchange, String> {
     let places = places(order, old)?;
     if old.len() != new.len() {
@@ -46,13 +46,13 @@ pub fn exchange(shop: &Shop, order: &Order, old: &[&str], new: &[&str]) -> Resul
     Ok(Exchange { pairs, difference: Cents(difference) })
 }
 
-/// One of a user's means of payment.
+/// One of a user's payment methods.
 pub fn method<'a>(shop: &'a Shop, user_id: &str, id: &str) -> Result<&'a PaymentMethod, String> {
     let user = shop.user(user_id).ok_or("user not found")?;
     user.payment_methods.get(id).ok_or_else(|| format!("the user has no means of payment `{id}`"))
 }
 
-/// Refuses a gift card with less than `amount` on it.
+/// Fails if a gift card holds less than `amount`.
 pub fn covers(method: &PaymentMethod, amount: Cents) -> Result<(), String> {
     match method.balance {
         Some(balance) if balance < amount => Err(format!("there is too little on gift card `{}`", method.id)),
@@ -60,7 +60,7 @@ pub fn covers(method: &PaymentMethod, amount: Cents) -> Result<(), String> {
     }
 }
 
-/// Puts an amount on a gift card (below 0: takes it off). Other means of payment keep no balance.
+/// Adds an amount to a gift card; a negative amount is taken off. Other payment methods have no balance.
 pub fn credit(shop: &mut Shop, user_id: &str, id: &str, amount: Cents) {
     let Some(mut user) = shop.user(user_id).cloned() else { return };
     if let Some(balance) = user.payment_methods.get_mut(id).and_then(|method| method.balance.as_mut()) {

@@ -1,6 +1,6 @@
-//! Finding and reading records. Names and emails are compared without case, ids and zip codes as they stand.
+//! Tools that find and show records. Names and emails ignore case; ids and zip codes do not.
 
-use super::{Arguments, ORDER, Said, ServiceTool, shown, text};
+use super::{Arguments, ORDER, ServiceTool, ToolOutput, shown, text};
 use crate::environments::customer_service::database::Shop;
 use crate::environments::customer_service::records::User;
 use std::collections::BTreeMap;
@@ -65,17 +65,17 @@ pub static PRODUCT_TYPES: ServiceTool = ServiceTool {
     run: product_types,
 };
 
-fn find(shop: &Shop, is_it: impl Fn(&User) -> bool) -> Said {
+fn find(shop: &Shop, is_it: impl Fn(&User) -> bool) -> ToolOutput {
     let found = shop.users().find(|user| is_it(user)).map(|user| user.user_id.clone());
     found.ok_or_else(|| "user not found".to_string())
 }
 
-fn user_by_email(shop: &mut Shop, arguments: &Arguments<'_>) -> Said {
+fn user_by_email(shop: &mut Shop, arguments: &Arguments<'_>) -> ToolOutput {
     let email = arguments.text("email")?.to_lowercase();
     find(shop, |user| user.email.to_lowercase() == email)
 }
 
-fn user_by_name(shop: &mut Shop, arguments: &Arguments<'_>) -> Said {
+fn user_by_name(shop: &mut Shop, arguments: &Arguments<'_>) -> ToolOutput {
     let (first, last) = (arguments.text("first_name")?.to_lowercase(), arguments.text("last_name")?.to_lowercase());
     let zip = arguments.text("zip")?;
     find(shop, |user| {
@@ -85,23 +85,23 @@ fn user_by_name(shop: &mut Shop, arguments: &Arguments<'_>) -> Said {
     })
 }
 
-fn user(shop: &mut Shop, arguments: &Arguments<'_>) -> Said {
+fn user(shop: &mut Shop, arguments: &Arguments<'_>) -> ToolOutput {
     shown(shop.user(arguments.text("user_id")?).ok_or("user not found")?)
 }
 
-fn order(shop: &mut Shop, arguments: &Arguments<'_>) -> Said {
+fn order(shop: &mut Shop, arguments: &Arguments<'_>) -> ToolOutput {
     shown(shop.order(arguments.text("order_id")?).ok_or("order not found")?)
 }
 
-fn product(shop: &mut Shop, arguments: &Arguments<'_>) -> Said {
+fn product(shop: &mut Shop, arguments: &Arguments<'_>) -> ToolOutput {
     shown(shop.product(arguments.text("product_id")?).ok_or("product not found")?)
 }
 
-fn item(shop: &mut Shop, arguments: &Arguments<'_>) -> Said {
+fn item(shop: &mut Shop, arguments: &Arguments<'_>) -> ToolOutput {
     shown(shop.variant(arguments.text("item_id")?).ok_or("item not found")?)
 }
 
-fn product_types(shop: &mut Shop, _arguments: &Arguments<'_>) -> Said {
+fn product_types(shop: &mut Shop, _arguments: &Arguments<'_>) -> ToolOutput {
     let types: BTreeMap<&str, &str> = shop.products().map(|p| (p.name.as_str(), p.product_id.as_str())).collect();
     shown(&types)
 }

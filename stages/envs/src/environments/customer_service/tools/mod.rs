@@ -1,10 +1,10 @@
-//! The tools of the shop: names, arguments and effects as in tau2-bench's retail domain, written anew from its policy, database and
-//! tasks. A file for each subject, a line for each tool in [`TOOLS`].
+//! The shop's tools: names, arguments and effects as in tau2-bench's retail domain, written anew from its policy,
+//! database and tasks.
 //!
-//! Three results are other than those of its program, which is at odds with its policy there: several items that are changed at once get
-//! their own prices and options (there, those of the last one); of two equal items that are changed to different ones each gets its own
-//! (there, the first is changed twice); a cancelled order is refunded what is still paid (there, refunds are refunded, too). The tools allow
-//! what the policy leaves to the agent (confirmation, identity). Refuses: arguments that a tool does not know.
+//! Three results differ from its program, which contradicts its own policy there. When several items change at once,
+//! each gets its own price and options (there, those of the last one). Two equal items that change to different
+//! variants each get theirs (there, the first changes twice). A cancelled order refunds what is still paid (there,
+//! refunds are refunded, too). The tools do not enforce what the policy leaves to the agent: confirmation and identity.
 
 mod arguments;
 mod delivered;
@@ -20,24 +20,30 @@ use super::database::Shop;
 use crate::tools::ToolSpec;
 use serde_json::{Map, Value, json};
 
-/// What a tool says, or why it did nothing.
-pub type Said = Result<String, String>;
+/// What a tool returns, or why it did nothing.
+pub type ToolOutput = Result<String, String>;
 
 /// One tool.
 pub struct ServiceTool {
+    /// The name in calls.
     pub name: &'static str,
+    /// What the agent is told about it.
     pub description: &'static str,
+    /// Its arguments, all required.
     pub parameters: &'static [Parameter],
     /// Whether it changes the database.
     pub changes: bool,
-    pub run: fn(&mut Shop, &Arguments<'_>) -> Said,
+    /// The implementation; arguments are checked first.
+    pub run: fn(&mut Shop, &Arguments<'_>) -> ToolOutput,
 }
 
-/// One argument; all are required.
+/// A required argument.
 pub struct Parameter {
+    /// The name in calls.
     pub name: &'static str,
-    /// A list of texts; otherwise one text.
+    /// Whether it is a list of strings instead of a string.
     pub list: bool,
+    /// What the agent is told about it.
     pub description: &'static str,
 }
 
@@ -72,19 +78,19 @@ pub static TOOLS: [&ServiceTool; 16] = [
     &general::TRANSFER_TOOL,
 ];
 
-/// The tool of a name.
+/// The tool with this name.
 pub fn tool(name: &str) -> Option<&'static ServiceTool> {
     TOOLS.into_iter().find(|t| t.name == name)
 }
 
-/// As the agent is told about them.
+/// Descriptions of all tools for the agent.
 pub fn specs() -> Vec<ToolSpec> {
     TOOLS.iter().map(|t| t.spec()).collect()
 }
 
 impl ServiceTool {
-    /// Runs a call. A call that fails changes nothing.
-    pub fn call(&self, shop: &mut Shop, arguments: &Value) -> Said {
+    /// Runs a call. A failed call changes nothing.
+    pub fn call(&self, shop: &mut Shop, arguments: &Value) -> ToolOutput {
         let Some(map) = arguments.as_object() else {
             return Err(format!("the arguments of `{}` must be an object", self.name));
         };
@@ -110,7 +116,7 @@ impl ServiceTool {
 }
 
 /// A record as the agent sees it.
-fn shown(record: &impl serde::Serialize) -> Said {
+fn shown(record: &impl serde::Serialize) -> ToolOutput {
     serde_json::to_string(record).map_err(|e| format!("the record has no JSON form: {e}"))
 }
 

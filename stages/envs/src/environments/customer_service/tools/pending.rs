@@ -1,12 +1,12 @@
-//! Pending orders, which can be cancelled or changed, and the user's own address.
+//! Tools for pending orders, which can be cancelled or changed, and for the user's own address.
 
 use super::items::{covers, credit, exchange, method, order_with_status};
-use super::{Arguments, METHOD, ORDER, Parameter, Said, ServiceTool, shown, text, texts};
+use super::{Arguments, METHOD, ORDER, Parameter, ServiceTool, ToolOutput, shown, text, texts};
 use crate::environments::customer_service::database::Shop;
 use crate::environments::customer_service::records::{Cents, Payment};
 
 const REASONS: [&str; 2] = ["no longer needed", "ordered by mistake"];
-/// The status after the items were changed: no second change, no cancelling.
+/// The status after items were changed, which rules out another change and cancelling.
 const ITEMS_CHANGED: &str = "pending (item modified)";
 
 const LINE_1: Parameter = text("address1", "first line of the address");
@@ -34,8 +34,8 @@ pub static ADDRESS: ServiceTool = ServiceTool {
 
 pub static ITEMS: ServiceTool = ServiceTool {
     name: "modify_pending_order_items",
-    description: "Changes items of a pending order to other variants of the same products: once for each order, so all at once. The \
-                  customer must have confirmed it.",
+    description: "Changes items of a pending order to other variants of the same products: once for each order, so all \
+                  at once. The customer must have confirmed it.",
     parameters: &[
         ORDER,
         texts("item_ids", "ids of the items that are changed; one that is changed twice stands twice"),
@@ -62,13 +62,13 @@ pub static USER_ADDRESS: ServiceTool = ServiceTool {
     run: user_address,
 };
 
-fn cancel(shop: &mut Shop, arguments: &Arguments<'_>) -> Said {
+fn cancel(shop: &mut Shop, arguments: &Arguments<'_>) -> ToolOutput {
     let mut order = order_with_status(shop, arguments.text("order_id")?, "pending")?;
     let reason = arguments.text("reason")?;
     if !REASONS.contains(&reason) {
         return Err(format!("`{reason}` is no reason; use one of: {}", REASONS.join(", ")));
     }
-    // What each means of payment has paid and not got back, in the order of the first payments.
+    // What was paid by each payment method and not refunded, in order of first payment.
     let mut paid: Vec<(String, i64)> = Vec::new();
     for entry in &order.payment_history {
         let amount = if entry.is_refund() { -entry.amount.0 } else { entry.amount.0 };
@@ -88,7 +88,7 @@ fn cancel(shop: &mut Shop, arguments: &Arguments<'_>) -> Said {
     said
 }
 
-fn address(shop: &mut Shop, arguments: &Arguments<'_>) -> Said {
+fn address(shop: &mut Shop, arguments: &Arguments<'_>) -> ToolOutput {
     let mut order = shop.order(arguments.text("order_id")?).ok_or("order not found")?.clone();
     if !order.status.starts_with("pending") {
         return Err(format!("the order is {}, not pending", order.status));
@@ -99,7 +99,7 @@ fn address(shop: &mut Shop, arguments: &Arguments<'_>) -> Said {
     said
 }
 
-fn items(shop: &mut Shop, arguments: &Arguments<'_>) -> Said {
+fn items(shop: &mut Shop, arguments: &Arguments<'_>) -> ToolOutput {
     let mut order = order_with_status(shop, arguments.text("order_id")?, "pending")?;
     let (old, new) = (arguments.texts("item_ids")?, arguments.texts("new_item_ids")?);
     let change = exchange(shop, &order, &old, &new)?;
@@ -123,7 +123,7 @@ fn items(shop: &mut Shop, arguments: &Arguments<'_>) -> Said {
     said
 }
 
-fn payment(shop: &mut Shop, arguments: &Arguments<'_>) -> Said {
+fn payment(shop: &mut Shop, arguments: &Arguments<'_>) -> ToolOutput {
     let mut order = shop.order(arguments.text("order_id")?).ok_or("order not found")?.clone();
     if !order.status.starts_with("pending") {
         return Err(format!("the order is {}, not pending", order.status));
@@ -146,7 +146,7 @@ fn payment(shop: &mut Shop, arguments: &Arguments<'_>) -> Said {
     said
 }
 
-fn user_address(shop: &mut Shop, arguments: &Arguments<'_>) -> Said {
+fn user_address(shop: &mut Shop, arguments: &Arguments<'_>) -> ToolOutput {
     let mut user = shop.user(arguments.text("user_id")?).ok_or("user not found")?.clone();
     user.address = arguments.address()?;
     let said = shown(&user);

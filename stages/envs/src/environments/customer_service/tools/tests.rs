@@ -1,13 +1,13 @@
 use super::*;
-use crate::environments::customer_service::database::Database;
+use crate::environments::customer_service::database::ShopDatabase;
 use crate::environments::customer_service::records::{Cents, Order};
 use std::sync::Arc;
 
 fn shop() -> Shop {
-    Shop::new(Arc::new(Database::made_up().unwrap()))
+    Shop::new(Arc::new(ShopDatabase::made_up().unwrap()))
 }
 
-fn call(shop: &mut Shop, name: &str, arguments: Value) -> Said {
+fn call(shop: &mut Shop, name: &str, arguments: Value) -> ToolOutput {
     tool(name).unwrap().call(shop, &arguments)
 }
 
@@ -19,7 +19,7 @@ fn balance(shop: &Shop, user: &str, card: &str) -> i64 {
     shop.user(user).unwrap().payment_methods[card].balance.unwrap().0
 }
 
-/// (type, cents, means) of every payment.
+/// (type, cents, payment method) of every payment.
 fn payments(order: &Order) -> Vec<(&str, i64, &str)> {
     order
         .payment_history
@@ -40,7 +40,7 @@ fn tools_are_sorted_and_described() {
 }
 
 #[test]
-fn users_are_found_by_what_they_know() {
+fn users_are_found_by_email_or_name() {
     let mut shop = shop();
     assert_eq!(
         call(&mut shop, "find_user_id_by_email", json!({"email": "Ada.Moss@example.com"})).unwrap(),
@@ -53,7 +53,7 @@ fn users_are_found_by_what_they_know() {
 }
 
 #[test]
-fn records_are_shown_as_they_are_now() {
+fn records_are_shown_with_changes() {
     let mut shop = shop();
     let shown: Value =
         serde_json::from_str(&call(&mut shop, "get_order_details", json!({"order_id": "#W2000002"})).unwrap()).unwrap();
@@ -81,7 +81,7 @@ fn records_are_shown_as_they_are_now() {
 }
 
 #[test]
-fn arguments_must_fit() {
+fn arguments_are_checked() {
     let mut shop = shop();
     for (arguments, message) in [
         (json!([]), "must be an object"),
@@ -125,7 +125,7 @@ fn a_cancelled_order_is_refunded_as_it_was_paid() {
 }
 
 #[test]
-fn only_what_is_still_paid_is_refunded() {
+fn refunds_are_not_refunded_again() {
     let mut shop = shop();
     let pay = json!({"order_id": "#W2000001", "payment_method_id": "paypal_2002"});
     call(&mut shop, "modify_pending_order_payment", pay.clone()).unwrap();
@@ -139,11 +139,11 @@ fn only_what_is_still_paid_is_refunded() {
         ("refund", 475, "paypal_2002"),
     ];
     assert_eq!(payments(&order(&shop, "#W2000001")), expected);
-    assert_eq!(balance(&shop, "ben_reed_2002", "gift_card_2002"), 1075, "the card was refunded before");
+    assert_eq!(balance(&shop, "ben_reed_2002", "gift_card_2002"), 1075, "the card was refunded already");
 }
 
 #[test]
-fn another_means_of_payment_must_cover_the_order() {
+fn new_payment_method_must_cover_the_order() {
     let mut shop = shop();
     let mut pay = |id: &str| {
         call(&mut shop, "modify_pending_order_payment", json!({"order_id": "#W1000001", "payment_method_id": id}))
@@ -156,7 +156,10 @@ fn another_means_of_payment_must_cover_the_order() {
 #[test]
 fn items_change_once_each_to_its_own_variant() {
     let mut shop = shop();
-    let change = |old: Value, new: Value, method: &str| json!({"order_id": "#W1000001", "item_ids": old, "new_item_ids": new, "payment_method_id": method});
+    let change = |old: Value, new: Value, method: &str| {
+        json!({"order_id": "#W1000001", "item_ids": old,
+        "new_item_ids": new, "payment_method_id": method})
+    };
     for (old, new, message) in [
         (json!(["1001"]), json!(["1003"]), "not available"),
         (json!(["1001"]), json!(["2002"]), "no variant of Mug"),
@@ -193,18 +196,23 @@ fn items_change_once_each_to_its_own_variant() {
 #[test]
 fn cheaper_items_give_money_back() {
     let mut shop = shop();
-    let change = json!({"order_id": "#W1000001", "item_ids": ["1001"], "new_item_ids": ["1004"], "payment_method_id": "credit_card_1001"});
+    let change = json!({"order_id": "#W1000001", "item_ids": ["1001"], "new_item_ids": ["1004"],
+        "payment_method_id": "credit_card_1001"});
     call(&mut shop, "modify_pending_order_items", change).unwrap();
     assert_eq!(payments(&order(&shop, "#W1000001"))[1..], [("refund", 75, "credit_card_1001")]);
-    // The dearer pair costs 50 cents more, which the card has.
-    let socks = json!({"order_id": "#W2000001", "item_ids": ["3001"], "new_item_ids": ["3002"], "payment_method_id": "gift_card_2002"});
+    // The new pair costs 50 cents more, which the card covers.
+    let socks = json!({"order_id": "#W2000001", "item_ids": ["3001"], "new_item_ids": ["3002"],
+        "payment_method_id": "gift_card_2002"});
     call(&mut shop, "modify_pending_order_items", socks).unwrap();
     assert_eq!(balance(&shop, "ben_reed_2002", "gift_card_2002"), 550);
 }
 
 #[test]
 fn delivered_items_are_exchanged_or_returned_once() {
-    let exchange = |method: &str| json!({"order_id": "#W1000002", "item_ids": ["3001", "2001"], "new_item_ids": ["3002", "2002"], "payment_method_id": method});
+    let exchange = |method: &str| {
+        json!({"order_id": "#W1000002", "item_ids": ["3001", "2001"], "new_item_ids": ["3002",
+        "2002"], "payment_method_id": method})
+    };
     let mut first = shop();
     call(&mut first, "exchange_delivered_order_items", exchange("gift_card_1001")).unwrap();
     let exchanged = order(&first, "#W1000002");
@@ -212,7 +220,7 @@ fn delivered_items_are_exchanged_or_returned_once() {
     assert_eq!(exchanged.exchange_items.as_deref().unwrap(), ["2001", "3001"]);
     assert_eq!(exchanged.exchange_new_items.as_deref().unwrap(), ["2002", "3002"]);
     assert_eq!(exchanged.exchange_price_difference, Some(Cents(1300)));
-    assert_eq!(balance(&first, "ada_moss_1001", "gift_card_1001"), 4000, "nothing is paid before the items are back");
+    assert_eq!(balance(&first, "ada_moss_1001", "gift_card_1001"), 4000, "nothing is paid before the items come back");
     assert!(call(&mut first, "exchange_delivered_order_items", exchange("gift_card_1001")).is_err());
 
     let mut second = shop();
@@ -241,7 +249,10 @@ fn delivered_items_are_exchanged_or_returned_once() {
 #[test]
 fn addresses_change_on_orders_and_users() {
     let mut shop = shop();
-    let to = |key: &str, id: &str| json!({key: id, "address1": "9 Hill", "address2": "", "city": "Reno", "country": "USA", "state": "NV", "zip": "89501"});
+    let to = |key: &str, id: &str| {
+        json!({key: id, "address1": "9 Hill", "address2": "", "city": "Reno",
+        "country": "USA", "state": "NV", "zip": "89501"})
+    };
     call(&mut shop, "modify_pending_order_address", to("order_id", "#W1000001")).unwrap();
     assert_eq!(order(&shop, "#W1000001").address.city, "Reno");
     assert_eq!(shop.user("ada_moss_1001").unwrap().address.city, "Albany");

@@ -1,9 +1,9 @@
-//! The numbers and the shape of a story, without its words.
+//! Draws the numbers and structure of a story, without its words.
 
 use super::phrases::{self, FORMS};
 use trainyard_core::chance::Draws;
 
-/// What a sentence does to the amount.
+/// What a sentence does to the running amount.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Operation {
     Add,
@@ -14,7 +14,7 @@ pub enum Operation {
 
 impl Operation {
     pub const ALL: [Self; 4] = [Self::Add, Self::Subtract, Self::Multiply, Self::Divide];
-    /// In front of the `=` of an augmented assignment, and in expressions.
+    /// The Python operator, in expressions and before the `=` of an assignment.
     pub fn sign(self) -> &'static str {
         match self {
             Self::Add => "+",
@@ -33,7 +33,7 @@ impl Operation {
     }
 }
 
-/// One operation with its number and the form of its sentence.
+/// One operation with its number and the template of its sentence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StoryStep {
     pub operation: Operation,
@@ -41,10 +41,10 @@ pub struct StoryStep {
     pub form: usize,
 }
 
-/// A sentence that does not matter.
+/// An irrelevant sentence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Distractor {
-    /// It stands before this step (`steps.len()` = before the question).
+    /// The index of the step it precedes (`steps.len()` = the question).
     pub before: usize,
     pub number: i64,
     pub form: usize,
@@ -61,11 +61,11 @@ pub struct Story {
 
 /// What a level allows.
 struct Bounds {
-    /// Largest number to add, to take away, or to start with.
+    /// Largest number to start with, add or subtract.
     given: i64,
-    /// Largest amount on the way.
+    /// Largest intermediate amount.
     amount: i64,
-    /// Largest factor and divisor.
+    /// Largest factor or divisor.
     factor: i64,
     distractors: (i64, i64),
 }
@@ -109,7 +109,7 @@ impl Story {
     pub fn amount(&self) -> i64 {
         self.steps.iter().fold(self.start, |amount, step| step.operation.apply(amount, step.number))
     }
-    /// Template ids, numbers and question form in one text: `s0=12;+1=7;d2=41;q1`.
+    /// The canonical form of templates and numbers: `s0=12;+1=7;d2=41;q1`.
     pub fn canonical(&self) -> String {
         let mut parts = vec![format!("s{}={}", self.start_form, self.start)];
         for place in 0..=self.steps.len() {
@@ -122,8 +122,8 @@ impl Story {
     }
 }
 
-/// An operation that is possible at this amount, each kind equally likely; not the inverse of a product just made, so that
-/// programs do not undo themselves.
+/// An operation that is possible at this amount, each kind equally likely. A division never follows a multiplication,
+/// so that stories do not undo themselves.
 fn next_step(amount: i64, last: Option<Operation>, bounds: &Bounds, draws: &mut Draws) -> StoryStep {
     let mut possible: Vec<(Operation, Vec<i64>)> = Vec::new();
     for operation in Operation::ALL {
@@ -147,7 +147,7 @@ fn next_step(amount: i64, last: Option<Operation>, bounds: &Bounds, draws: &mut 
     StoryStep { operation, number, form: draws.below(FORMS) as usize }
 }
 
-/// A range as its two ends; empty if it is.
+/// The two ends of a range; empty if the range is.
 fn ends(low: i64, high: i64) -> Vec<i64> {
     if low <= high { vec![low, high] } else { Vec::new() }
 }

@@ -1,31 +1,33 @@
-//! Programs as a careless agent would write them first: each is one slip away from the reference.
+//! Mistaken programs for demonstrations, each one slip away from the reference.
 //!
-//! Why so: only slips that the tool reports are made. After a plain result an agent without the answer cannot know that its program
-//! was wrong, and fine-tuning, which leaves failed turns out of what it imitates, would teach the wrong program and a second one after
-//! any result. They are run for real when demonstrations are made, so the messages are the tool's own.
+//! Only slips that the tool reports are made. After a plain result an agent without the answer cannot know that its
+//! program was wrong; fine-tuning, which does not imitate failed turns, would then teach the wrong program and a second
+//! one after any result. The programs really run when demonstrations are made, so the error messages are the tool's
+//! own.
 
 use super::draw::Story;
 use super::program_lines;
 use trainyard_core::chance::Draws;
 
-/// What went wrong.
+/// The kind of a slip.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Mistake {
-    /// A line uses a name that does not exist: NameError.
+    /// A line uses an undefined name: NameError.
     UnknownName,
-    /// A line cannot be read: SyntaxError; nothing ran.
+    /// A line does not parse: SyntaxError, and nothing runs.
     Syntax,
 }
 
-/// One program that a demonstrator sends.
+/// A program that a demonstration sends.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Attempt {
+    /// Its lines.
     pub lines: Vec<String>,
-    /// None = the reference.
+    /// `None` = the reference.
     pub mistake: Option<Mistake>,
 }
 
-/// A mistaken program; one half are unknown names, the other syntax slips.
+/// A mistaken program: an unknown name or a syntax slip, equally likely.
 pub fn mistaken(story: &Story, draws: &mut Draws) -> Attempt {
     let mut lines = program_lines(story);
     let mistake = if draws.below(2) == 0 {
@@ -38,14 +40,14 @@ pub fn mistaken(story: &Story, draws: &mut Draws) -> Attempt {
     Attempt { lines, mistake: Some(mistake) }
 }
 
-/// `y+=7`, or `y` at the end.
+/// `y+=7` instead of `x+=7`, or a final `y`.
 fn unknown_name(lines: &mut [String], draws: &mut Draws) {
     let at = 1 + draws.below(lines.len() as u64 - 1) as usize;
     let name = *draws.choose(&["y", "n", "a"]);
     lines[at] = lines[at].replacen('x', name, 1);
 }
 
-/// A doubled or missing sign, or a stray parenthesis, on any line but the last.
+/// A garbled sign, a trailing operator or a stray parenthesis on any line but the last.
 fn syntax(lines: &mut [String], draws: &mut Draws) {
     let at = draws.below(lines.len() as u64 - 1) as usize;
     let line = &lines[at];

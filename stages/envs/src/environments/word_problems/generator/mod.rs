@@ -1,8 +1,8 @@
-//! Arithmetic stories with a running amount: one sentence, one operation, one line of code.
+//! Generates arithmetic stories with a running amount: one sentence, one operation, one line of code.
 //!
-//! Why so terse: a character-level model of a tenth of a million parameters must learn to translate each sentence into one line
-//! (`x+=7`), which it can; the arithmetic itself it cannot, so the tool is needed. A problem of level L has exactly L operations,
-//! so no problem belongs to two levels. Every amount on the way is a positive integer; divisions are exact.
+//! They are terse because a character-level model with 100,000 parameters must learn to translate each sentence into a
+//! line (`x+=7`). It can; the arithmetic itself it cannot, so it needs the tool. A problem of level L has exactly L
+//! operations, so no problem belongs to two levels. Intermediate amounts are positive integers; divisions are exact.
 //!
 //! | level | operations | given numbers | largest amount | distractors |
 //! |---|---|---|---|---|
@@ -12,8 +12,8 @@
 //! | 4 | 4 | up to 3 digits | 999,999 | 1 |
 //! | 5 | 5 | up to 4 digits | 9,999,999 | 1 or 2 |
 //!
-//! Names and items are decoration: they do not enter the canonical form, so two stories that differ in them only count as one
-//! problem. Refuses: chance of its own (a problem is a function of level, index and the given [`Chance`]).
+//! Names and items are decoration: stories that differ only in them have the same canonical form and count as one
+//! problem.
 
 mod draw;
 mod mistakes;
@@ -26,22 +26,23 @@ use phrases::Words;
 use trainyard_core::{Chance, Digest};
 use trainyard_tables::{Message, Problem};
 
-/// Levels are 1 to this.
+/// Levels are 1 to `MAX_LEVEL`.
 pub const MAX_LEVEL: u32 = 5;
 
-/// A problem with what its author knows.
+/// A generated problem with its solution.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GeneratedProblem {
+    /// The problem as a row.
     pub problem: Problem,
     /// The reference program: `["x=12", "x+=7", "x-=5", "x"]`.
     pub solution_lines: Vec<String>,
-    /// The same as one expression for a calculator: `12+7-5`.
+    /// The reference as one expression for a calculator: `12+7-5`.
     pub one_expression: String,
     story: Story,
 }
 
 impl GeneratedProblem {
-    /// The reference program, one line per sentence that matters, the last one `x`.
+    /// The reference program: one line per relevant sentence, then `x`.
     pub fn program(&self) -> String {
         self.solution_lines.join("\n")
     }
@@ -49,12 +50,12 @@ impl GeneratedProblem {
     pub fn expression(&self) -> String {
         self.one_expression.clone()
     }
-    /// The programs that a demonstrator sends, one per turn: with probability `mistake_rate` a mistaken one first, then the
-    /// reference.
+    /// The programs of a demonstration, one per turn: the reference, with probability `mistake_rate` preceded by a
+    /// mistaken one.
     pub fn demonstration(&self, mistake_rate: f64, chance: &Chance) -> Vec<String> {
         self.attempts(mistake_rate, chance).into_iter().map(|attempt| attempt.lines.join("\n")).collect()
     }
-    /// Like [`GeneratedProblem::demonstration`], saying which mistake was made.
+    /// Like [`GeneratedProblem::demonstration`], with the kind of mistake.
     pub fn attempts(&self, mistake_rate: f64, chance: &Chance) -> Vec<Attempt> {
         let mut draws = chance.at("mistake", &[]);
         let mistaken = (draws.uniform() < mistake_rate).then(|| mistakes::mistaken(&self.story, &mut draws));
@@ -62,7 +63,7 @@ impl GeneratedProblem {
     }
 }
 
-/// The problem number `index` of a level under this chance. `level` is clamped to 1..=[`MAX_LEVEL`].
+/// Problem number `index` of a level under this seed. `level` is clamped to 1..=[`MAX_LEVEL`].
 pub fn generate(level: u32, index: u64, chance: &Chance) -> GeneratedProblem {
     let level = level.clamp(1, MAX_LEVEL);
     let mut draws = chance.at("word-problem", &[u64::from(level), index]);
@@ -89,7 +90,7 @@ fn program_lines(story: &Story) -> Vec<String> {
     std::iter::once(format!("x={}", story.start)).chain(steps).chain(["x".to_string()]).collect()
 }
 
-/// Parentheses only around a sum that is then multiplied or divided.
+/// The reference as one expression, with parentheses only around a sum that is multiplied or divided.
 fn expression(story: &Story) -> String {
     let mut text = story.start.to_string();
     let mut is_sum = false;

@@ -1,15 +1,16 @@
-//! The words of a story, short enough that five steps with two distractors stay within 200 characters. Every sentence has one form per template id; ids enter the canonical form, so their order is fixed.
+//! The words of a story, short enough that five steps with two distractors stay within 200 characters. Template ids
+//! enter the canonical form, so the order of templates is fixed.
 
 use super::draw::{Operation, Story};
 use trainyard_core::chance::Draws;
 
-/// Forms of the first sentence.
+/// Templates of the first sentence.
 pub const STARTS: u64 = 3;
-/// Forms of a sentence of each operation.
+/// Templates per operation.
 pub const FORMS: u64 = 3;
-/// Forms of a sentence that does not matter.
+/// Templates of irrelevant sentences.
 pub const DISTRACTORS: u64 = 4;
-/// Forms of the question.
+/// Templates of the question.
 pub const QUESTIONS: u64 = 3;
 
 const NAMES: [(&str, &str); 12] = [
@@ -29,13 +30,13 @@ const NAMES: [(&str, &str); 12] = [
 const ITEMS: [&str; 12] =
     ["figs", "pens", "nuts", "cards", "eggs", "coins", "books", "shells", "plums", "bolts", "stamps", "seeds"];
 
-/// Who and what a story is about.
+/// The names and items of a story.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Words {
     name: &'static str,
     pronoun: &'static str,
     item: &'static str,
-    /// Somebody else, for sentences that do not matter.
+    /// Another person, for irrelevant sentences.
     other: &'static str,
     other_item: &'static str,
 }
@@ -59,7 +60,7 @@ impl Words {
     }
 }
 
-/// The whole text of a problem.
+/// The text of a problem.
 pub fn question(story: &Story, words: &Words) -> String {
     let mut sentences = vec![start(story, words)];
     for place in 0..=story.steps.len() {

@@ -6,7 +6,7 @@ fn some(level: u32, count: u64) -> impl Iterator<Item = GeneratedProblem> {
     (0..count).map(move |index| generate(level, index, &Chance::new(11)))
 }
 
-/// The amounts after the start and after each step.
+/// The amounts after the start and each step.
 fn amounts(story: &Story) -> Vec<i64> {
     let mut amounts = vec![story.start];
     for step in &story.steps {
@@ -15,7 +15,7 @@ fn amounts(story: &Story) -> Vec<i64> {
     amounts
 }
 
-/// What the reference program computes, line by line, each by the calculator.
+/// Runs the reference program line by line in the calculator.
 fn run_lines(lines: &[String]) -> String {
     let mut x = String::new();
     for line in lines {
@@ -32,7 +32,7 @@ fn run_lines(lines: &[String]) -> String {
 }
 
 #[test]
-fn thousands_of_references_give_their_answers_both_ways() {
+fn references_give_their_answers_both_ways() {
     for level in 1..=MAX_LEVEL {
         for generated in some(level, 2000) {
             let answer = &generated.problem.answer;
@@ -49,7 +49,7 @@ fn thousands_of_references_give_their_answers_both_ways() {
 }
 
 #[test]
-fn numbers_amounts_and_lengths_keep_their_bounds() {
+fn numbers_amounts_and_lengths_stay_in_bounds() {
     let amount_limits = [999, 9_999, 99_999, 999_999, 9_999_999];
     let given_limits = [99, 99, 999, 999, 9_999];
     for level in 1..=MAX_LEVEL {
@@ -75,7 +75,7 @@ fn numbers_amounts_and_lengths_keep_their_bounds() {
 }
 
 #[test]
-fn the_canonical_form_decides_identity_and_no_level_shares_one() {
+fn canonical_forms_identify_problems_and_levels_are_disjoint() {
     let mut seen: BTreeMap<String, (u32, String, String)> = BTreeMap::new();
     let mut repeated = 0;
     for level in 1..=MAX_LEVEL {
@@ -92,12 +92,12 @@ fn the_canonical_form_decides_identity_and_no_level_shares_one() {
         }
     }
     let ids: BTreeSet<&String> = seen.values().map(|(_, _, id)| id).collect();
-    assert_eq!(ids.len(), seen.len(), "an id stands for one canonical form");
+    assert_eq!(ids.len(), seen.len(), "ids and canonical forms correspond");
     assert!(repeated < 150, "{repeated} of 15000 were drawn twice");
 }
 
 #[test]
-fn equal_places_give_equal_problems_and_names_do_not_matter() {
+fn problems_repeat_and_names_do_not_matter() {
     let chance = Chance::new(3);
     assert_eq!(generate(4, 9, &chance), generate(4, 9, &chance));
     assert_ne!(generate(4, 9, &chance), generate(4, 10, &chance));
@@ -122,9 +122,9 @@ fn every_sentence_form_and_operation_occurs() {
     assert!(counts.values().all(|c| *c > 1000), "{counts:?}");
 }
 
-/// A fixed sample, so that a change of the wording is seen.
+/// A fixed sample, to notice changes of the wording.
 #[test]
-fn a_story_reads_as_it_should() {
+fn story_wording() {
     let story = Story {
         start: 12,
         start_form: 0,
@@ -146,7 +146,7 @@ fn a_story_reads_as_it_should() {
 }
 
 #[test]
-fn mistakes_differ_from_the_reference_in_one_line_and_all_kinds_occur() {
+fn mistakes_change_one_line_and_all_kinds_occur() {
     let mut kinds = BTreeMap::new();
     for (i, generated) in some(3, 1000).enumerate() {
         let attempts = generated.attempts(1.0, &Chance::new(i as u64));

@@ -1,4 +1,4 @@
-//! A closed fictional world: people, towns, companies and rivers, and what they are to one another.
+//! A closed, fictional knowledge base: people, towns, companies and rivers, and how they are related.
 //!
 //! | of | to | relations |
 //! |---|---|---|
@@ -7,17 +7,17 @@
 //! | company | person, town | founder, seat |
 //! | river | town, person | source, discoverer |
 //!
-//! Every relation has exactly one object, so a chain of relations has exactly one end. Every entity has one passage, which tells its
-//! own facts and nothing else. Names are invented, so what a model says about them it has from the passages or from training on
-//! them. Half of the entities are people; a fifth each are towns and companies. Refuses: facts that the seed and the size do not
-//! decide.
+//! Every relation has exactly one object, so a chain of relations has exactly one end. Each entity has one passage with
+//! its own facts. Names are invented, so a model can know them only from the passages or from training on them. Half of
+//! the entities are people; a fifth each are towns and companies.
 
 use crate::environments::names::names;
 use crate::tools::search::Passage;
 use std::collections::BTreeSet;
 use trainyard_core::Chance;
 
-/// What an entity is.
+/// The kind of an entity.
+#[expect(missing_docs, reason = "named like the kinds")]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
     Person,
@@ -26,17 +26,20 @@ pub enum Kind {
     River,
 }
 
-/// The kinds of ten entities in turn.
+/// The kinds of ten consecutive entities.
 const KINDS: [Kind; 10] = {
     use Kind::{Company, Person, River, Town};
     [Person, Town, Person, Company, Person, River, Person, Town, Person, Company]
 };
 
-/// One thing that can be said about all entities of a kind.
+/// A relation that all entities of a kind have.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Relation {
+    /// How questions and passages call it.
     pub noun: &'static str,
+    /// The kind of its subjects.
     pub of: Kind,
+    /// The kind of its objects.
     pub to: Kind,
 }
 
@@ -44,7 +47,7 @@ const fn relation(noun: &'static str, of: Kind, to: Kind) -> Relation {
     Relation { noun, of, to }
 }
 
-/// All relations, those of one kind side by side.
+/// All relations, grouped by the kind of their subjects.
 pub static RELATIONS: [Relation; 9] = [
     relation("birthplace", Kind::Person, Kind::Town),
     relation("employer", Kind::Person, Kind::Company),
@@ -57,45 +60,48 @@ pub static RELATIONS: [Relation; 9] = [
     relation("discoverer", Kind::River, Kind::Person),
 ];
 
-/// Words of the passages and questions that no entity may be called; nouns come on top.
+/// Words of passages and questions that no entity may be called, besides the nouns of relations.
 const WORDS: [&str; 8] = ["the", "of", "is", "has", "as", "who", "what", "name"];
 
-/// Somebody or something.
+/// A person, town, company or river.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entity {
+    /// Unique name.
     pub name: String,
+    /// What it is.
     pub kind: Kind,
-    /// The agent is to know its facts by heart.
+    /// Whether the agent is to know its facts by heart.
     pub known: bool,
-    /// Its facts: objects, as indices of entities, in the order of the relations of its kind.
+    /// Its facts: indexes of the objects, in the order of its kind's relations.
     objects: Vec<usize>,
-    /// How each fact is told.
+    /// The wording of each fact.
     forms: Vec<u64>,
 }
 
-/// All entities.
+/// All entities and their facts.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct World {
+pub struct KnowledgeBase {
+    /// The entities; facts refer to their indexes.
     pub entities: Vec<Entity>,
     names: BTreeSet<String>,
-    /// `seed/size`: names the facts, in problems and in messages.
+    /// `seed/size`: identifies the facts in problems and messages.
     pub label: String,
 }
 
-/// The relations that entities of a kind have.
+/// The relations of entities of a kind.
 pub fn relations(of: Kind) -> &'static [Relation] {
     let start = RELATIONS.iter().position(|r| r.of == of).unwrap_or(RELATIONS.len());
     let count = RELATIONS[start..].iter().take_while(|r| r.of == of).count();
     &RELATIONS[start..start + count]
 }
 
-impl World {
-    /// Fewer entities than this would leave a kind with one.
-    pub const LEAST: u32 = 20;
+impl KnowledgeBase {
+    /// The smallest number of entities; with fewer, some kind would have only one.
+    pub const MIN_SIZE: u32 = 20;
 
-    /// The world of a seed with `size` entities, at least [`World::LEAST`]. `known_share` marks entities and changes no fact.
+    /// The facts of a seed, with `size` entities, at least [`KnowledgeBase::MIN_SIZE`]. `known_share` changes no fact.
     pub fn new(seed: u64, size: u32, known_share: f64) -> Self {
-        let (chance, size) = (Chance::new(seed), size.max(Self::LEAST));
+        let (chance, size) = (Chance::new(seed), size.max(Self::MIN_SIZE));
         let words: Vec<&str> = WORDS.iter().copied().chain(RELATIONS.iter().map(|r| r.noun)).collect();
         let names = names(size as usize, &words, &mut chance.at("names", &[]));
         let kind = |index: usize| KINDS[index % KINDS.len()];
@@ -112,7 +118,7 @@ impl World {
                     Kind::Company => &companies,
                     Kind::River => &rivers,
                 };
-                // Nobody is their own teacher; every kind has two entities and more.
+                // No person is their own teacher; every kind has at least two entities.
                 objects.push(loop {
                     let object = *draws.choose(pool);
                     if object != index {
@@ -127,17 +133,17 @@ impl World {
         let entities: Vec<Entity> = names.iter().enumerate().map(entity).collect();
         Self { entities, names: names.into_iter().collect(), label: format!("{seed}/{size}") }
     }
-    /// The entity to which a relation leads from `subject`; none if such entities do not have it.
+    /// Where a relation leads from `subject`; `None` if entities of its kind do not have the relation.
     pub fn object(&self, subject: usize, relation: &Relation) -> Option<usize> {
         let subject = &self.entities[subject];
         let place = relations(subject.kind).iter().position(|r| r == relation)?;
         Some(subject.objects[place])
     }
-    /// Whether some entity has this name.
+    /// Whether an entity has this name.
     pub fn has(&self, name: &str) -> bool {
         self.names.contains(name)
     }
-    /// A passage for each entity, in their order.
+    /// One passage per entity, in their order.
     pub fn passages(&self) -> Vec<Passage> {
         self.entities.iter().map(|e| Passage { id: e.name.clone(), title: String::new(), text: self.told(e) }).collect()
     }
@@ -145,7 +151,7 @@ impl World {
         let facts = relations(entity.kind).iter().zip(&entity.objects).zip(&entity.forms);
         let sentence = |((relation, object), form): ((&Relation, &usize), &u64)| {
             let (subject, noun, object) = (&entity.name, relation.noun, &self.entities[*object].name);
-            // Both forms have the noun, so that a search for it finds the fact.
+            // Both wordings contain the noun, so that a search for it finds the fact.
             if *form == 0 {
                 format!("The {noun} of {subject} is {object}.")
             } else {
@@ -162,47 +168,47 @@ mod tests {
     use crate::tools::search::SearchIndex;
 
     #[test]
-    fn every_entity_has_its_facts_about_others_of_the_right_kind() {
-        let world = World::new(7, 200, 0.0);
-        assert_eq!(world.entities.len(), 200);
-        for (index, entity) in world.entities.iter().enumerate() {
+    fn entities_have_facts_about_others_of_the_right_kind() {
+        let knowledge = KnowledgeBase::new(7, 200, 0.0);
+        assert_eq!(knowledge.entities.len(), 200);
+        for (index, entity) in knowledge.entities.iter().enumerate() {
             assert!(relations(entity.kind).len() >= 2);
             for relation in relations(entity.kind) {
-                let object = world.object(index, relation).unwrap();
-                assert_eq!(world.entities[object].kind, relation.to);
+                let object = knowledge.object(index, relation).unwrap();
+                assert_eq!(knowledge.entities[object].kind, relation.to);
                 assert_ne!(object, index);
             }
         }
-        assert_eq!(world.object(0, &RELATIONS[5]), None, "a person has no founder");
-        let people = world.entities.iter().filter(|e| e.kind == Kind::Person).count();
+        assert_eq!(knowledge.object(0, &RELATIONS[5]), None, "a person has no founder");
+        let people = knowledge.entities.iter().filter(|e| e.kind == Kind::Person).count();
         assert_eq!(people, 100);
     }
 
     #[test]
-    fn seed_and_size_decide_the_facts_and_the_share_what_is_known() {
-        let facts = |world: &World| world.passages();
-        let world = World::new(7, 100, 0.0);
-        assert_eq!(world, World::new(7, 100, 0.0));
-        assert_eq!(world.label, "7/100");
-        assert_ne!(facts(&world), facts(&World::new(8, 100, 0.0)));
-        assert!(world.entities.iter().all(|e| !e.known));
-        let half = World::new(7, 100, 0.5);
-        assert_eq!(facts(&world), facts(&half));
+    fn facts_depend_on_seed_and_size_only() {
+        let facts = |knowledge: &KnowledgeBase| knowledge.passages();
+        let knowledge = KnowledgeBase::new(7, 100, 0.0);
+        assert_eq!(knowledge, KnowledgeBase::new(7, 100, 0.0));
+        assert_eq!(knowledge.label, "7/100");
+        assert_ne!(facts(&knowledge), facts(&KnowledgeBase::new(8, 100, 0.0)));
+        assert!(knowledge.entities.iter().all(|e| !e.known));
+        let half = KnowledgeBase::new(7, 100, 0.5);
+        assert_eq!(facts(&knowledge), facts(&half));
         let known = half.entities.iter().filter(|e| e.known).count();
         assert!((30..=70).contains(&known), "{known}");
-        // A larger share knows all that a smaller one knows.
-        let most = World::new(7, 100, 0.8);
+        // A larger share includes everything that a smaller one knows.
+        let most = KnowledgeBase::new(7, 100, 0.8);
         assert!(half.entities.iter().zip(&most.entities).all(|(a, b)| !a.known || b.known));
-        assert!(World::new(7, 100, 1.0).entities.iter().all(|e| e.known));
+        assert!(KnowledgeBase::new(7, 100, 1.0).entities.iter().all(|e| e.known));
     }
 
-    /// What the demonstrator relies on: the first passage for `founder of Brixel` is Brixel's.
+    /// Demonstrations rely on it: the first passage for `founder of Brixel` is Brixel's.
     #[test]
-    fn a_search_for_a_fact_finds_its_passage_first() {
-        for size in [World::LEAST, 300] {
-            let world = World::new(u64::from(size), size, 0.0);
-            let index = SearchIndex::build(world.passages()).unwrap();
-            for entity in &world.entities {
+    fn searching_a_fact_finds_its_passage_first() {
+        for size in [KnowledgeBase::MIN_SIZE, 300] {
+            let knowledge = KnowledgeBase::new(u64::from(size), size, 0.0);
+            let index = SearchIndex::build(knowledge.passages()).unwrap();
+            for entity in &knowledge.entities {
                 for relation in relations(entity.kind) {
                     let query = format!("{} of {}", relation.noun, entity.name);
                     let found = index.search(&query, 1).unwrap().unwrap();

@@ -1,0 +1,59 @@
+//! What an environment adds to one episode of a dialogue: tools of its own, and a say in what follows a turn.
+//!
+//! [`crate::environments::dialogue`] has the rules that are the same everywhere (limits, unreadable calls, lost calls),
+//! so implementations only hold state. The tools of one environment share it, and a fork copies it once. An environment
+//! that judges the final state produces the answer itself: an agent cannot claim what it has not done.
+
+use crate::tools::{Ticket, ToolCall, ToolResult, ToolSession};
+use trainyard_core::Result;
+use trainyard_tables::Message;
+
+/// What follows a turn.
+#[derive(Debug, Clone, PartialEq)]
+pub enum AfterTurn {
+    /// The agent's turn again, after the results of its calls and these messages.
+    Continue(Vec<Message>),
+    /// The end of the episode, with an answer (stop `answer`) or without (stop `end`).
+    End(Option<String>),
+}
+
+/// The environment's state of one episode. Any randomness comes from the seed it was made with. Dropping it closes it.
+pub trait EpisodeState: Send {
+    /// Submits a call of one of the environment's own tools. Arguments that do not fit the tool give a ready ticket
+    /// with an error for the agent.
+    fn submit(&mut self, call: &ToolCall) -> Ticket;
+    /// What follows a turn whose calls, of any tools, have these results. Not called when a call was lost.
+    fn after_calls(&mut self, _results: &[ToolResult]) -> AfterTurn {
+        AfterTurn::Continue(Vec::new())
+    }
+    /// What follows a turn without calls, possibly empty. `None` = the text is the answer, as the dialogue reads it.
+    fn after_text(&mut self, _text: &str) -> Option<AfterTurn> {
+        None
+    }
+    /// A copy with the state after the last completed call, which continues as the original would.
+    fn fork(&self) -> Result<Box<dyn EpisodeState>>;
+}
+
+/// The state of environments whose tools are independent: one session per tool name.
+pub struct Sessions(Vec<(String, Box<dyn ToolSession>)>);
+
+impl Sessions {
+    /// Sessions by tool name.
+    pub fn new(sessions: impl IntoIterator<Item = (String, Box<dyn ToolSession>)>) -> Self {
+        Self(sessions.into_iter().collect())
+    }
+}
+
+impl EpisodeState for Sessions {
+    fn submit(&mut self, call: &ToolCall) -> Ticket {
+        match self.0.iter_mut().find(|(name, _)| *name == call.name) {
+            Some((_, session)) => session.submit(&call.arguments),
+            None => Ticket::ready(ToolResult::unknown_tool(&call.name, &[])),
+        }
+    }
+    fn fork(&self) -> Result<Box<dyn EpisodeState>> {
+        let copies =
+            self.0.iter().map(|(name, session)| Ok((name.clone(), session.fork()?))).collect::<Result<Vec<_>>>()?;
+        Ok(Box::new(Self(copies)))
+    }
+}
