@@ -173,6 +173,18 @@ pub enum Event {
         pool: String,
         grant: GrantSummary,
     },
+    /// The attempt has its grant, but other runs hold this machine. Work begins with [`Event::AttemptWorking`].
+    AttemptWaiting {
+        stage: StageKey,
+        attempt: AttemptNumber,
+        /// Who holds it.
+        why: String,
+    },
+    /// An attempt that had to wait has begun its work.
+    AttemptWorking {
+        stage: StageKey,
+        attempt: AttemptNumber,
+    },
     AttemptEnded {
         stage: StageKey,
         attempt: AttemptNumber,
@@ -247,6 +259,8 @@ impl Event {
             | Self::CacheHit { stage, .. }
             | Self::Queued { stage, .. }
             | Self::AttemptStarted { stage, .. }
+            | Self::AttemptWaiting { stage, .. }
+            | Self::AttemptWorking { stage, .. }
             | Self::AttemptEnded { stage, .. }
             | Self::RetryScheduled { stage, .. }
             | Self::Published { stage, .. }

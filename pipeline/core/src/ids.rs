@@ -64,6 +64,13 @@ pub type AttemptNumber = u32;
 /// Writers of one run's journal, counted from 1; it only grows.
 pub type Epoch = u64;
 
+/// `2026-11-21T04:15:30.250Z`: a Unix time in milliseconds as RFC 3339 in UTC.
+pub fn rfc3339(unix_millis: i64) -> String {
+    let (year, month, day, hour, minute, second) = civil_from_unix(unix_millis.div_euclid(1_000));
+    let millis = unix_millis.rem_euclid(1_000);
+    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{millis:03}Z")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -74,6 +81,8 @@ mod tests {
         assert_eq!(civil_from_unix(951_782_400), (2000, 2, 29, 0, 0, 0));
         assert_eq!(civil_from_unix(1_795_234_530), (2026, 11, 21, 4, 15, 30));
         assert_eq!(civil_from_unix(-1), (1969, 12, 31, 23, 59, 59));
+        assert_eq!(rfc3339(1_795_234_530_250), "2026-11-21T04:15:30.250Z");
+        assert_eq!(rfc3339(-1), "1969-12-31T23:59:59.999Z");
     }
 
     #[test]

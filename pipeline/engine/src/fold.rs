@@ -1,11 +1,12 @@
-//! The journal folded to what a run is now: status of every stage with times, attempts, errors and metrics.
+//! The journal folded into the present state of a run: status of every stage with times, attempts, errors and metrics.
 //!
 //! `runs show`, resume and `explain` read this and nothing else. The fold accepts any prefix of a journal, several writers and
-//! events of later versions. Refuses: deciding; an attempt whose writer was replaced is shown as lost, nothing more.
+//! events of later versions. It decides nothing: an attempt whose writer was replaced is shown as lost.
 
 mod stage;
 #[cfg(test)]
 mod tests;
+mod time;
 
 pub use stage::{AttemptView, Key, StageStatus, StageView};
 
@@ -25,12 +26,14 @@ pub struct RunView {
     pub params: BTreeMap<String, Value>,
     pub selection: Selection,
     /// Unix milliseconds.
+    #[serde(serialize_with = "time::time")]
     pub created: i64,
     pub writer: WriterView,
     /// In plan order; instances of a late fan-out stand behind their stage.
     pub stages: Vec<StageView>,
     /// Why the run was asked to stop, if it was.
     pub cancel_requested: Option<String>,
+    #[serde(serialize_with = "time::ending")]
     pub finished: Option<(i64, RunOutcome)>,
     #[serde(skip)]
     index: HashMap<StageKey, usize>,
@@ -42,6 +45,7 @@ pub struct WriterView {
     pub epoch: Epoch,
     pub name: String,
     /// Time of the last record, heartbeats included; unix milliseconds.
+    #[serde(serialize_with = "time::time")]
     pub last_seen: i64,
 }
 
@@ -86,7 +90,12 @@ impl RunView {
             let why = attempt.error.as_ref().map(|error| format!(": {error} ({})", error.kind)).unwrap_or_default();
             lines.push(format!("attempt {} on {}: {outcome}{why}", attempt.number, attempt.pool));
         }
-        lines.extend(stage.error.iter().map(|e| format!("{} ({})", e, e.kind)));
+        // The error of the last attempt is mostly the stage's own, and that of failed checks stands above.
+        let is_news = |e: &&Error| {
+            let last = stage.attempts.last().and_then(|attempt| attempt.error.as_ref());
+            last.is_none_or(|told| told.message != e.message) && stage.checks.iter().all(|c| c.passed || !c.gates)
+        };
+        lines.extend(stage.error.iter().filter(is_news).map(|e| format!("{} ({})", e, e.kind)));
         lines.extend(stage.digest.iter().map(|d| format!("stage digest {d}")));
         lines
     }

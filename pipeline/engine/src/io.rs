@@ -21,6 +21,8 @@ pub enum Input {
     Looked { node: NodeId, answer: Result<Looked> },
     /// The answer to [`Command::ReadRows`].
     Rows { node: NodeId, rows: Result<Vec<Value>> },
+    /// A launched attempt waits for the machine, and why; without a reason it has what it waited for.
+    Waits { node: NodeId, attempt: AttemptNumber, why: Option<String> },
     /// A launched attempt ended.
     Ended { node: NodeId, attempt: AttemptNumber, finished: Finished },
     /// The answer to [`Command::Recover`]; `None`: nothing of that attempt is left.

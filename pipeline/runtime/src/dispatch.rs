@@ -203,10 +203,13 @@ impl Dispatch {
                     Input::Published { node, attempt, answer: publish::publish(&world.store, &manifest).await }
                 });
             }
-            Command::Launch { node, spec, grant } => self.attempt(node, move |world, wish| async move {
-                let attempt = spec.attempt;
-                Input::Ended { node, attempt, finished: launch::launch(&world, spec, grant, wish).await }
-            }),
+            Command::Launch { node, spec, grant } => {
+                let engine = (self.happened.clone(), node);
+                self.attempt(node, move |world, wish| async move {
+                    let attempt = spec.attempt;
+                    Input::Ended { node, attempt, finished: launch::launch(&world, spec, grant, wish, engine).await }
+                });
+            }
             Command::Recover { node, spec, pool } => self.attempt(node, move |world, wish| async move {
                 let attempt = spec.attempt;
                 Input::Recovered { node, attempt, finished: launch::recover(&world, spec, &pool, wish).await }

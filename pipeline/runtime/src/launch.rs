@@ -7,12 +7,13 @@ use crate::world::World;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::watch;
 use trainyard_core::attempt::AttemptSpec;
 use trainyard_core::error::Context;
 use trainyard_core::event::AttemptOutcome;
 use trainyard_core::{Error, ErrorKind, Result};
-use trainyard_engine::{Finished, Grant};
+use trainyard_engine::{Finished, Grant, Input, NodeId};
 use trainyard_store::layout;
 
 /// Runs the attempt where its grant says.
@@ -21,6 +22,7 @@ pub(crate) async fn launch(
     spec: Arc<AttemptSpec>,
     grant: Grant,
     wish: watch::Receiver<Wish>,
+    engine: (UnboundedSender<Input>, NodeId),
 ) -> Finished {
     if grant.is_in_process() {
         return in_process(world, spec).await;
@@ -32,7 +34,7 @@ pub(crate) async fn launch(
     };
     match prepared.await {
         Ok(executor) => {
-            let (sink, emptying) = Sink::open(world, &spec);
+            let (sink, emptying) = Sink::open(world, &spec, Some(engine));
             let reports: Arc<dyn Reports> = sink.clone();
             let ended = executor.run(task(world, &spec, grant), wish, reports).await;
             sink.close();
@@ -52,7 +54,7 @@ pub(crate) async fn recover(
     wish: watch::Receiver<Wish>,
 ) -> Option<Finished> {
     let executor = executor_of(world, pool).ok()?;
-    let (sink, emptying) = Sink::open(world, &spec);
+    let (sink, emptying) = Sink::open(world, &spec, None);
     let reports: Arc<dyn Reports> = sink.clone();
     let grant = Grant { pool: pool.to_string(), executor: executor.name().to_string(), shares: Vec::new() };
     let ended = executor.reattach(task(world, &spec, grant), wish, reports).await;

@@ -1,11 +1,10 @@
-//! This machine's slots, shared by every run of one user through a folder of locked files.
+//! This machine's slots, shared by all runs of one user through a folder of locked files.
 //!
-//! Each holding is a file, `<host>.<number>`, under an exclusive `flock` of its holder, and counts exactly as long as that lock is
-//! held: the kernel drops it when the holder ends, however it ends, and unlike a process id it means the same in every container
-//! and after every boot. What stands there without a lock is a leftover, removed by whoever looks next. A home may be shared by
-//! several machines, so only files of this host's name count. Looking and taking go one after the other, under the lock of the
-//! file `lock`. Refuses: a share larger than the machine, which would be waited for without end; fairness between runs, since
-//! whoever asks when there is room gets it. The engine of each run sees what others hold and plans around it.
+//! A holding is a file, `<host>.<number>`, under an exclusive `flock`, and counts exactly as long as that lock is held: the kernel
+//! drops it when the holder ends, however it ends, and unlike a process id it means the same in every container and after every
+//! boot. Files without a lock are leftovers, removed by whoever looks next. Several machines may share a home, so only files with
+//! this host's name count. Looking and taking happen under the lock of the file `lock`. There is no fairness between runs: whoever
+//! asks when there is room gets it.
 
 use crate::executors::Wish;
 use rustix::fs::{FlockOperation, flock};
@@ -19,8 +18,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::watch;
 use trainyard_core::error::io_error;
-use trainyard_core::units::format_size;
-use trainyard_core::{Error, Result};
+use trainyard_core::units::{format_duration, format_size};
+use trainyard_core::{Clock as _, Error, Result, SystemClock};
 use trainyard_engine::{Machine, Outside, Share};
 
 /// How often a waiting attempt asks again.
@@ -40,12 +39,38 @@ struct Inner {
     own: Mutex<BTreeSet<u64>>,
 }
 
+/// Who holds slots, for the people who wait for them.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Holder {
+    pub run: String,
+    pub workflow: String,
+    pub stage: String,
+}
+
 /// Content of a holding's file.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 struct Holding {
     cpus: u32,
     memory: u64,
     gpus: Vec<u32>,
+    /// Unknown in files of earlier versions.
+    #[serde(default)]
+    holder: Holder,
+    /// Unix milliseconds.
+    #[serde(default)]
+    since: i64,
+}
+
+impl Holding {
+    /// `run 20261122-… (quickstart, rl) for 4m`.
+    fn describe(&self, now: i64) -> String {
+        let Holder { run, workflow, stage } = &self.holder;
+        if run.is_empty() {
+            return "another run".into();
+        }
+        let age = Duration::from_millis(u64::try_from(now - self.since).unwrap_or(0));
+        format!("run {run} ({workflow}, {stage}) for {}", format_duration(age))
+    }
 }
 
 /// Slots in use; dropping it gives them back.
@@ -62,18 +87,24 @@ impl Slots {
         Self(Arc::new(Inner { folder: folder.into(), host: host(), machine, own: Mutex::default() }))
     }
 
-    /// Waits until the share is free and takes it; `waits` is called once if it is not free at once. Errors: invalid (more than the
-    /// machine has), cancelled (the wish rose), those of the folder.
-    pub async fn acquire(&self, share: &Share, wish: &mut watch::Receiver<Wish>, waits: impl FnOnce()) -> Result<Held> {
+    /// Waits until the share is free and takes it; `waits` is called once if it is not free at once, with who holds the machine.
+    /// Errors: invalid (more than the machine has), cancelled (the wish rose), those of the folder.
+    pub async fn acquire(
+        &self,
+        share: &Share,
+        holder: &Holder,
+        wish: &mut watch::Receiver<Wish>,
+        waits: impl FnOnce(String),
+    ) -> Result<Held> {
         let mut waits = Some(waits);
         loop {
-            let (slots, share) = (self.clone(), share.clone());
-            let taken = tokio::task::spawn_blocking(move || slots.try_take(&share)).await;
+            let (slots, share, holder) = (self.clone(), share.clone(), holder.clone());
+            let taken = tokio::task::spawn_blocking(move || slots.try_take(&share, &holder)).await;
             if let Some(held) = taken.map_err(|e| Error::bug(format!("taking slots: {e}")))?? {
                 return Ok(held);
             }
             if let Some(waits) = waits.take() {
-                waits();
+                waits(self.holders().unwrap_or_default());
             }
             tokio::select! {
                 () = tokio::time::sleep(ASK_AGAIN) => {}
@@ -83,7 +114,7 @@ impl Slots {
     }
 
     /// Takes the share if it is free. Errors: invalid (more than the machine has), those of the folder.
-    pub fn try_take(&self, share: &Share) -> Result<Option<Held>> {
+    pub fn try_take(&self, share: &Share, holder: &Holder) -> Result<Option<Held>> {
         let Inner { folder, machine, .. } = self.0.as_ref();
         refuse_too_large(share, machine)?;
         std::fs::create_dir_all(folder).map_err(|e| fault(folder, &e))?;
@@ -98,10 +129,25 @@ impl Slots {
         }
         let Some(number) = (0..u64::MAX).find(|n| !living.contains_key(n)) else { return Ok(None) };
         let path = self.path(number);
-        let file = hold(&path, &Holding { cpus: share.cpus, memory: share.memory, gpus: share.gpus.clone() })
-            .map_err(|e| fault(&path, &e))?;
+        let holding = Holding {
+            cpus: share.cpus,
+            memory: share.memory,
+            gpus: share.gpus.clone(),
+            holder: holder.clone(),
+            since: SystemClock::new().unix_millis(),
+        };
+        let file = hold(&path, &holding).map_err(|e| fault(&path, &e))?;
         self.own().insert(number);
         Ok(Some(Held { slots: self.clone(), number, _file: file }))
+    }
+
+    /// `held by run … (workflow, stage) for 4m`, of the attempts that hold slots now.
+    fn holders(&self) -> Result<String> {
+        let _turn = self.turn()?;
+        let now = SystemClock::new().unix_millis();
+        let mut names: Vec<String> = self.living()?.values().map(|holding| holding.describe(now)).collect();
+        names.dedup();
+        Ok(format!("held by {}", names.join(", and by ")))
     }
 
     /// What other runs hold.

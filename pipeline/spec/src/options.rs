@@ -1,19 +1,20 @@
-//! The options of a stage kind: reads them by the types its JSON Schema declares, and reports every violation at its place.
+//! The options of a stage kind, read by the types that its JSON Schema declares.
 //!
-//! Why two steps: the schema is generated from the stage's own structs, so it can say *all* that is wrong with names and hints;
-//! serde (through the catalogue) runs last and must then succeed. What is still late is left out of the judgment and comes again,
-//! complete, in the engine ([`KindOptions::settle`]). Refuses: expressions inside of longer text, artifacts as options.
+//! There are two steps. The schema, generated from the stage's own structs, finds *everything* that is wrong, with names and hints;
+//! serde (through the catalogue) runs last and must then succeed. Values that are not known yet are not judged here: the engine
+//! judges the complete options later ([`KindOptions::settle`]).
 
 mod explain;
 mod view;
 
 pub use view::SchemaView;
 
-use crate::diagnostic::{Diagnostic, Span, suggest};
+use crate::diagnostic::{Diagnostic, Span};
 use crate::expand::params::whole;
 use crate::read::{Bound, BoundContent, BoundEntry, locate};
 use crate::template::Template;
 use crate::tree::{Scalar, core_value};
+use crate::vocabulary;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use trainyard_core::{KindInfo, OptionProblem};
@@ -323,11 +324,11 @@ pub fn source_pointers(value: &Value, view: &SchemaView<'_>, pointer: &str, foun
 
 /// A key that a kind does not know.
 pub fn unknown_option(entry: &BoundEntry, kind: &KindInfo, options: &[String]) -> Diagnostic {
-    let known = kind.inputs.iter().map(|p| p.name).chain(options.iter().map(String::as_str));
+    let known: Vec<&str> = kind.inputs.iter().map(|p| p.name).chain(options.iter().map(String::as_str)).collect();
     Diagnostic::error(
         "unknown-option",
         entry.key_span,
         format!("`{}` has no option or input `{}`", kind.name, entry.key),
     )
-    .help_if(suggest(&entry.key, known))
+    .help_if(vocabulary::option(&entry.key, &known))
 }

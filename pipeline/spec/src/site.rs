@@ -11,6 +11,7 @@ use crate::yaml;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
+use trainyard_core::Result;
 use trainyard_core::units::format_size;
 
 /// What the file says; relative store paths are made absolute against its folder.
@@ -147,6 +148,8 @@ pub struct Surroundings<'a> {
     pub this_machine: &'a Pool,
     /// Names of the executors that the build has.
     pub executors: &'a [&'a str],
+    /// Whether a store URL could ever be opened, judged by its text.
+    pub check_store: fn(&str) -> Result<()>,
 }
 
 /// Reads a site file.
@@ -184,9 +187,7 @@ fn read_site(bound: &Bound, folder: &Path, surroundings: Surroundings<'_>, reade
         reader.integer(b, "`version`", 1, 1);
     }
     if let Some(b) = fields.get("store") {
-        site.store = reader
-            .string(b, "`store`")
-            .map(|s| if s.contains("://") { s } else { crate::files::absolute(folder, &s).display().to_string() });
+        site.store = read_store(b, folder, surroundings, reader);
     }
     if let Some(b) = fields.get("durability")
         && reader.word(b, "`durability`", &["process", "fsync"]) == Some("fsync")
@@ -220,6 +221,15 @@ fn read_site(bound: &Bound, folder: &Path, surroundings: Surroundings<'_>, reade
         site.notifications = list.iter().filter_map(|b| read_notification(b, reader)).collect();
     }
     Some(site)
+}
+
+/// A URL as written, or a path made absolute.
+fn read_store(bound: &Bound, folder: &Path, surroundings: Surroundings<'_>, reader: &mut Reader<'_>) -> Option<String> {
+    let text = reader.string(bound, "`store`")?;
+    if let Err(error) = (surroundings.check_store)(&text) {
+        reader.report(Diagnostic::error("wrong-value", bound.span, error.message).help_if(error.help));
+    }
+    Some(if text.contains("://") { text } else { crate::files::absolute(folder, &text).display().to_string() })
 }
 
 fn read_pool(bound: &Bound, surroundings: Surroundings<'_>, reader: &mut Reader<'_>) -> Option<Pool> {

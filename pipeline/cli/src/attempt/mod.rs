@@ -35,7 +35,7 @@ use trainyard_store::{Created, Store, StoreOptions};
 /// Runs the attempt named by the URL. The error, if any, was already reported on stdout.
 pub fn main(url: &str) -> Result<()> {
     let reporter: Arc<dyn Reporter> = Arc::new(LineReporter::default());
-    let outcome = attempt(url, &reporter);
+    let outcome = attempt(url, &reporter).map_err(supervision::name_timeout);
     if let Err(error) = &outcome {
         reporter.report(AttemptMessage::Error { error: error.clone() });
     }

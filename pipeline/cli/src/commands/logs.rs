@@ -1,13 +1,13 @@
-//! `trainyard logs RUN [STAGE]`: what the attempts of a run's stages wrote. As JSON, one document for each line that was written,
-//! so that a log may be filtered as it comes. The store keeps no times of lines, so none are shown.
+//! `trainyard logs RUN [STAGE]`: what the attempts of a run's stages wrote; as JSON, one document a line.
 
 use crate::args::{Format, LogsArgs};
 use crate::exit::Exit;
 use crate::names;
-use crate::output::human::print_text;
+use crate::output::human::{print_raw, print_text};
 use crate::session::{Access, Session};
 use serde_json::json;
 use trainyard_core::{AttemptNumber, Result, StageKey};
+use trainyard_engine::fold::{RunView, StageStatus};
 use trainyard_store::{Chunk, Store};
 
 /// What one attempt wrote.
@@ -20,14 +20,14 @@ struct Log {
 /// Prints the log of every attempt, in the order of stages and attempts.
 pub fn run(args: &LogsArgs) -> Result<Exit> {
     let session = Session::open(&args.site, Access::Look)?;
-    let logs = session.block_on(read(&session.store, args))?;
+    let (logs, view) = session.block_on(read(&session.store, args))?;
     match args.format {
         Format::Json => logs.iter().for_each(print_lines),
-        Format::Text if logs.is_empty() => print_text("no log lines"),
+        Format::Text if logs.is_empty() => print_text(&nothing(&view)),
         Format::Text => {
             let pages: Vec<String> =
                 logs.iter().map(|log| format!("== {} attempt {}\n{}", log.stage, log.attempt, log.text)).collect();
-            print_text(pages.concat().trim_end());
+            print_raw(pages.concat().trim_end());
         }
     }
     Ok(Exit::Done)
@@ -35,12 +35,12 @@ pub fn run(args: &LogsArgs) -> Result<Exit> {
 
 fn print_lines(log: &Log) {
     for line in log.text.lines() {
-        print_text(&json!({"stage": log.stage, "attempt": log.attempt, "text": line}).to_string());
+        print_raw(&json!({"stage": log.stage, "attempt": log.attempt, "text": line}).to_string());
     }
 }
 
 /// The logs of the attempts that wrote something, in plan order.
-async fn read(store: &Store, args: &LogsArgs) -> Result<Vec<Log>> {
+async fn read(store: &Store, args: &LogsArgs) -> Result<(Vec<Log>, RunView)> {
     let run = names::run(store, &args.run).await?;
     let view = names::view(store, &run).await?;
     let wanted = match &args.stage {
@@ -56,5 +56,17 @@ async fn read(store: &Store, args: &LogsArgs) -> Result<Vec<Log>> {
             }
         }
     }
-    Ok(logs)
+    Ok((logs, view))
+}
+
+/// Why there is nothing to print.
+fn nothing(view: &RunView) -> String {
+    let hits = view.stages.iter().filter(|s| s.status == StageStatus::Hit).count();
+    let of = view.stages.len();
+    match hits {
+        0 => "no log lines".into(),
+        _ => format!(
+            "no log lines: {hits} of {of} stages came from the cache; `trainyard explain RUN STAGE` names the run that made one"
+        ),
+    }
 }

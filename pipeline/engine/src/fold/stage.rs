@@ -1,5 +1,6 @@
 //! One stage of a run's fold: where it is, its attempts, what it published.
 
+use super::time::{optional_time, time};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use trainyard_core::event::{AttemptOutcome, CheckResult, Event, GrantSummary, OutputSummary};
@@ -17,6 +18,8 @@ pub enum StageStatus {
     /// Ready; no pool can take it yet.
     Queued,
     Running,
+    /// Its attempt has a grant, but other runs hold the machine.
+    Waiting,
     /// Waits before its next attempt.
     Retrying,
     /// Its attempt is done; not yet published.
@@ -43,6 +46,7 @@ impl StageStatus {
             Self::Expanded => "expanded",
             Self::Queued => "queued",
             Self::Running => "running",
+            Self::Waiting => "waiting",
             Self::Retrying => "retrying",
             Self::Publishing => "publishing",
             Self::Done => "done",
@@ -75,9 +79,16 @@ pub struct StageView {
     /// Why it runs, waits, was skipped or is blocked.
     pub why: Option<String>,
     /// Start of the first attempt; unix milliseconds.
+    #[serde(serialize_with = "optional_time")]
     pub started: Option<i64>,
     /// When its status became final; unix milliseconds.
+    #[serde(serialize_with = "optional_time")]
     pub ended: Option<i64>,
+    /// Milliseconds after `started` in which it waited for the machine.
+    pub waited: i64,
+    /// Since when it waits, if it does; unix milliseconds.
+    #[serde(serialize_with = "optional_time")]
+    pub waiting_since: Option<i64>,
 }
 
 /// A stage key with a default, so that views can be built piece by piece.
@@ -99,7 +110,9 @@ pub struct AttemptView {
     pub pool: String,
     pub grant: GrantSummary,
     /// Unix milliseconds.
+    #[serde(serialize_with = "time")]
     pub started: i64,
+    #[serde(serialize_with = "optional_time")]
     pub ended: Option<i64>,
     pub outcome: Option<AttemptOutcome>,
     pub error: Option<Error>,
@@ -109,9 +122,10 @@ impl StageView {
     pub fn key(&self) -> &StageKey {
         &self.stage.0
     }
-    /// Seconds from the start of the first attempt to the end of the stage; 0 if the clock was set back between them.
+    /// Seconds from the start of the first attempt to the end of the stage, without those in which it waited for the machine; 0 if the
+    /// clock was set back between them.
     pub fn seconds(&self) -> Option<f64> {
-        Some((self.ended? - self.started?).max(0) as f64 / 1_000.0)
+        Some((self.ended? - self.started? - self.waited).max(0) as f64 / 1_000.0)
     }
 }
 
@@ -134,7 +148,18 @@ impl StageView {
             Event::AttemptStarted { attempt, digest, pool, grant, .. } => {
                 self.attempt_started(at, *attempt, digest, pool, grant)
             }
+            Event::AttemptWaiting { why, .. } => {
+                self.status = StageStatus::Waiting;
+                self.why = Some(why.clone());
+                self.waiting_since.get_or_insert(at);
+            }
+            Event::AttemptWorking { .. } => {
+                self.status = StageStatus::Running;
+                self.why = None;
+                self.stop_waiting(at);
+            }
             Event::AttemptEnded { attempt, outcome, error, .. } => {
+                self.stop_waiting(at);
                 self.attempt_ended(at, *attempt, *outcome, error.as_ref())
             }
             Event::RetryScheduled { attempt, .. } => {
@@ -164,7 +189,14 @@ impl StageView {
         }
     }
 
+    fn stop_waiting(&mut self, at: i64) {
+        if let Some(since) = self.waiting_since.take() {
+            self.waited += (at - since).max(0);
+        }
+    }
+
     fn end(&mut self, at: i64, status: StageStatus) {
+        self.stop_waiting(at);
         self.status = status;
         self.ended = Some(at);
         if matches!(status, StageStatus::Done | StageStatus::Hit) {

@@ -59,8 +59,10 @@ pub enum Wish {
 pub trait Reports: Send + Sync {
     /// A line of the message protocol.
     fn message(&self, message: AttemptMessage);
-    /// A line that is no message (stderr, or stray stdout); kept as log.
+    /// Any other line (stderr, or stray stdout); kept as log.
     fn raw(&self, line: &str);
+    /// The attempt waits for its machine, and why; without a reason it has what it waited for.
+    fn waits(&self, why: Option<&str>);
 }
 
 /// How an attempt ended.

@@ -1,4 +1,4 @@
-//! A tree whose expressions are parsed, whose names are resolved and whose known parts are computed.
+//! A tree with its expressions parsed, its names resolved and its known parts computed.
 
 use crate::diagnostic::{Diagnostic, Sources, Span};
 use crate::expression::{Expression, Fault, Reference, Term, parse_embedded};
@@ -105,6 +105,10 @@ impl Binder<'_> {
 
     fn scalar(&mut self, scalar: &Scalar, span: Span) -> Option<BoundContent> {
         if !scalar.text.contains("${{") {
+            if let Some(inner) = foreign_expression(&scalar.text).filter(|_| !self.text) {
+                let d = Diagnostic::warning("no-expression", span, format!("`{}` is plain text here", scalar.text));
+                self.diagnostics.push(d.help(format!("an expression is written `${{{{ {inner} }}}}`")));
+            }
             return Some(BoundContent::Scalar(scalar.clone()));
         }
         let pieces = self.pieces(&scalar.text, span)?;
@@ -194,6 +198,14 @@ impl Binder<'_> {
         }
         Ok(resolved)
     }
+}
+
+/// What stands inside of `${x}`, `$(x)` or `{{ x }}`: expressions of shells, Argo and Jinja. A bare name becomes `params.name`.
+fn foreign_expression(text: &str) -> Option<String> {
+    let inside = |open: &str, close: &str| text.strip_prefix(open)?.strip_suffix(close);
+    let inner = inside("{{", "}}").or_else(|| inside("${", "}")).or_else(|| inside("$(", ")"))?.trim();
+    let named = inner.split('.').all(crate::expression::is_name) && !inner.is_empty();
+    named.then(|| if inner.contains('.') { inner.to_string() } else { format!("params.{inner}") })
 }
 
 fn known_text(piece: &Piece) -> String {

@@ -2,12 +2,19 @@
 
 use crate::compiles::Memory;
 use std::path::Path;
+use trainyard_core::Error;
 use trainyard_spec::plan::Request;
 use trainyard_spec::site::{Durability, Gpu, Pool, Site, Surroundings, read};
 
 fn parse(text: &str) -> (Option<Site>, Vec<String>) {
-    let surroundings =
-        Surroundings { this_machine: &Pool::local(2, 8 << 30, Vec::new()), executors: &["local", "slurm"] };
+    let check_store = |url: &str| {
+        if url.starts_with("s3:/b") { Err(Error::invalid("not a store URL").help("write s3://b")) } else { Ok(()) }
+    };
+    let surroundings = Surroundings {
+        this_machine: &Pool::local(2, 8 << 30, Vec::new()),
+        executors: &["local", "slurm"],
+        check_store,
+    };
     let (site, diagnostics, sources) =
         read(&Memory::of(&[("/s/trainyard.yaml", text)]), Path::new("/s/trainyard.yaml"), surroundings);
     (site, diagnostics.iter().map(|d| sources.line(d)).collect())
@@ -26,6 +33,13 @@ fn a_site_is_read() {
     assert_eq!(site.pools[0].gpus, [Gpu { index: 0, memory: 80 << 30 }, Gpu { index: 3, memory: 40 << 30 }]);
     assert_eq!((site.pools[1].cpus, site.pools[1].memory), (2, 8 << 30), "the amounts of this machine");
     assert_eq!(site.notifications[0].on, ["failed"]);
+}
+
+#[test]
+fn a_wrong_store_url_is_reported_at_its_place() {
+    let (site, diagnostics) = parse("store: s3:/bucket/x\n");
+    assert!(site.is_none());
+    assert_eq!(diagnostics, ["/s/trainyard.yaml:1:8: error[wrong-value]: not a store URL; write s3://b"]);
 }
 
 #[test]
