@@ -84,7 +84,7 @@ fn a_statement_that_runs_away_ends_at_its_time_limit() {
         |sql: &str, timeout: &str| s.run(&["artifacts", "query", "latest/import/problems", sql, "--timeout", timeout]);
     query(&endless(), "1s").code(1).says("limit of 1.0s").says("`--timeout 5m`");
     query(COUNT, "10m").code(0).prints("20000");
-    query(COUNT, "10").code(2).says("is no duration");
+    query(COUNT, "10").code(2).says("is not a duration");
 }
 
 #[test]
@@ -95,7 +95,7 @@ fn a_statement_that_needs_too_much_memory_ends_at_its_limit() {
     let pairs = "select a.id as x, b.id as y from self a cross join self b order by y";
     query(pairs, "64MiB").code(1).says("limit of 64.0 MiB").says("`--memory 8GiB`");
     query(COUNT, "64MiB").code(0).prints("20000");
-    query(COUNT, "much").code(2).says("is no size");
+    query(COUNT, "much").code(2).says("is not a size");
 }
 
 #[test]

@@ -36,7 +36,7 @@ fn runs_with_damaged_or_newer_journals_are_listed_as_such_beside_the_others() {
     let status: Vec<_> = rows.as_array().unwrap().iter().map(|r| r["status"].as_str().unwrap()).collect();
     assert_eq!(status, ["succeeded", "damaged", "damaged"], "{rows}");
     assert_eq!((&rows[0]["workflow"], &rows[0]["why"]), (&"small".into(), &Value::Null), "{rows}");
-    for (row, why) in [(1_usize, "newer than this program"), (2, "its first line is no header")] {
+    for (row, why) in [(1_usize, "newer than this program"), (2, "its first line is not a header")] {
         assert!(rows[row]["why"].as_str().unwrap().contains(why), "{rows}");
         assert_eq!(rows[row]["stages"], Value::Null, "nothing is known of it: {rows}");
     }
@@ -86,7 +86,7 @@ fn a_wrong_url_is_the_callers_mistake_and_anything_else_a_store_out_of_reach() {
     // The name of a place says nothing about what is wrong with it.
     s.run(&["runs", "list", "--store", "scheme"]).code(3);
     s.write("file", "");
-    s.run(&["runs", "list", "--store", "file"]).code(3).says("is no folder");
+    s.run(&["runs", "list", "--store", "file"]).code(3).says("is not a folder");
     s.run(&["run", "small.yaml", "--store", "file/scheme"]).code(3).says("file/scheme");
 }
 

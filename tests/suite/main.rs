@@ -12,6 +12,7 @@ mod caching;
 mod check;
 mod docs;
 mod faults;
+mod first_hour;
 mod healing;
 mod looking;
 mod notifications;

@@ -108,7 +108,7 @@ impl OptionProblem {
         if value.is_finite() {
             None
         } else {
-            Some(Self::new(pointer, format!("{value} is no finite number")).help("use any other number"))
+            Some(Self::new(pointer, format!("{value} is not a finite number")).help("use any other number"))
         }
     }
     /// The problem of a lower end above its upper end, each with its pointer; none if they are in order.

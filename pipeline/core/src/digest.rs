@@ -43,7 +43,7 @@ impl TryFrom<String> for Digest {
         if valid {
             Ok(Self(text))
         } else {
-            Err(format!("`{text}` is no SHA-256 digest: expected 64 characters 0-9a-f"))
+            Err(format!("`{text}` is not a SHA-256 digest: expected 64 characters 0-9a-f"))
         }
     }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 /// `1h30m`, `90s`, `500ms`, `2d`.
 pub fn parse_duration(text: &str) -> Result<Duration, String> {
-    let fail = || format!("`{text}` is no duration: write a number with ms, s, m, h or d, as in `90s` or `1h30m`");
+    let fail = || format!("`{text}` is not a duration: write a number with ms, s, m, h or d, as in `90s` or `1h30m`");
     let mut rest = text.trim();
     if rest.is_empty() {
         return Err(fail());
@@ -33,8 +33,9 @@ pub fn parse_duration(text: &str) -> Result<Duration, String> {
 
 /// `40GiB` (powers of 1024), `40GB` (powers of 1000), or bytes.
 pub fn parse_size(text: &str) -> Result<u64, String> {
-    let fail =
-        || format!("`{text}` is no size: write a number with B, kB, MB, GB, TB, KiB, MiB, GiB or TiB, as in `40GiB`");
+    let fail = || {
+        format!("`{text}` is not a size: write a number with B, kB, MB, GB, TB, KiB, MiB, GiB or TiB, as in `40GiB`")
+    };
     let text_ = text.trim();
     let digits = text_.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text_.len());
     let number: f64 = text_[..digits].parse().map_err(|_| fail())?;

@@ -30,7 +30,7 @@ impl Files for DiskFiles {
         let bytes = std::fs::read(path).map_err(|e| io_error(path, &e))?;
         String::from_utf8(bytes).map_err(|e| {
             let at = e.utf8_error().valid_up_to();
-            Error::invalid(format!("{}: this is no UTF-8 text (see byte {at})", path.display()))
+            Error::invalid(format!("{}: this is not UTF-8 text (see byte {at})", path.display()))
                 .help("save it as UTF-8")
         })
     }
@@ -88,7 +88,7 @@ fn collect(root: &Path, relative: &str, files: &mut Vec<String>, depth: usize) -
     for entry in std::fs::read_dir(&folder).map_err(|e| io_error(&folder, &e))? {
         let entry = entry.map_err(|e| io_error(&folder, &e))?;
         let Some(name) = entry.file_name().to_str().map(str::to_string) else {
-            return Err(Error::invalid(format!("{}: a file name is no UTF-8", folder.display())));
+            return Err(Error::invalid(format!("{}: a file name is not UTF-8", folder.display())));
         };
         if name.starts_with('.') || name == "__pycache__" {
             continue;

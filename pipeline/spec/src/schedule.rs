@@ -75,7 +75,7 @@ pub fn read(bound: &Bound, reader: &mut Reader<'_>) -> Option<Schedule> {
     };
     let cron = reader.string(cron_bound, "`cron`")?;
     if let Err(e) = Cron::from_str(&cron) {
-        let d = Diagnostic::error("schedule", cron_bound.span, format!("`{cron}` is no cron pattern: {e}"));
+        let d = Diagnostic::error("schedule", cron_bound.span, format!("`{cron}` is not a cron pattern: {e}"));
         reader.report(d.help("minute, hour, day of month, month, day of week, as in `0 2 * * *`"));
         return None;
     }

@@ -296,7 +296,7 @@ fn read_secrets(bound: &Bound, reader: &mut Reader<'_>) -> BTreeMap<String, Stri
         let Some(provider) = reader.string(&entry.value, &format!("the secret `{}`", entry.key)) else { continue };
         if !provider.starts_with("env:") || provider.len() == 4 {
             let d =
-                Diagnostic::error("wrong-value", entry.value.span, format!("`{provider}` is no provider of a secret"));
+                Diagnostic::error("wrong-value", entry.value.span, format!("`{provider}` is not a secret provider"));
             reader.report(d.help(format!("name an environment variable: `env:{}`", entry.key)));
         }
         secrets.insert(entry.key.clone(), provider);
@@ -323,7 +323,7 @@ fn read_notification(bound: &Bound, reader: &mut Reader<'_>) -> Option<Notificat
         .iter()
         .any(|start| address.strip_prefix(start).is_some_and(|rest| !rest.is_empty()));
     if !known {
-        let d = Diagnostic::error("wrong-value", webhook.span, "`webhook` is no address");
+        let d = Diagnostic::error("wrong-value", webhook.span, "`webhook` is not an address");
         reader.report(d.help("write `https://…`, or `env:WEBHOOK` for an address that is kept in a variable"));
     }
     Some(Notification { on, webhook: address })

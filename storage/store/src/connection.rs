@@ -92,7 +92,9 @@ impl Connection {
         let root = match std::fs::canonicalize(folder) {
             Ok(root) if root.is_dir() => root,
             Ok(_) => {
-                return Err(Error::invalid(format!("the store {place} is no folder")).help("give `--store` a folder"));
+                return Err(
+                    Error::invalid(format!("the store {place} is not a folder")).help("give `--store` a folder")
+                );
             }
             Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(io_fault("open the store", &place, &e)),
             // Only for looking: what is put into memory would be lost.
@@ -216,7 +218,7 @@ fn parse_name(path: &str) -> object_store::Result<Name> {
 
 /// A path of ours as `object_store` names it.
 pub(crate) fn parse(path: &str) -> Result<Name> {
-    Name::parse(path).map_err(|e| Error::bug(format!("`{path}` is no path of a store: {e}")))
+    Name::parse(path).map_err(|e| Error::bug(format!("`{path}` is not a path of a store: {e}")))
 }
 
 /// A short cut's error in `object_store`'s words, so that one rule judges both.

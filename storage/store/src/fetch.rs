@@ -101,7 +101,9 @@ fn make_room(to: &Path) -> Result<()> {
 fn target(folder: &Path, path: &str) -> Result<PathBuf> {
     let relative = Path::new(path);
     if path.is_empty() || !relative.components().all(|part| matches!(part, Component::Normal(_))) {
-        return Err(Error::data(format!("the manifest names the file `{path}`, which is no path inside its folder")));
+        return Err(Error::data(format!(
+            "the manifest names the file `{path}`, which is not a path inside its folder"
+        )));
     }
     Ok(folder.join(relative))
 }

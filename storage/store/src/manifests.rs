@@ -2,7 +2,7 @@
 //!
 //! Generation 0 is the normal one; g+1 is written only with a reason. The highest generation is found by reading forward, never
 //! by a listing. A manifest that cannot be read (a power loss may leave it empty) is damage like a missing object: it still takes
-//! its generation, and the stage publishes the next one. Refuses: a metric that is no finite number, a generation with a hole
+//! its generation, and the stage publishes the next one. Refuses: a metric that is not a finite number, a generation with a hole
 //! before it, an object that is not there, and taking for damage what a newer program wrote.
 
 use crate::connection::Created;
@@ -21,7 +21,7 @@ pub enum Newest {
     /// Nothing was published yet.
     Missing,
     Sound(Box<Manifest>),
-    /// Its bytes are no manifest of this stage and generation.
+    /// Its bytes are not a manifest of this stage and generation.
     Damaged {
         generation: u32,
         error: Error,
@@ -59,7 +59,7 @@ impl Store {
             Newest::Damaged { error, .. } => Err(error),
         }
     }
-    /// The manifest of one generation. Errors: data (the bytes are no manifest, or that of another stage), invalid (a newer
+    /// The manifest of one generation. Errors: data (the bytes are not a manifest, or that of another stage), invalid (a newer
     /// program wrote it).
     pub async fn manifest_at(&self, stage: &Digest, generation: u32) -> Result<Option<Manifest>> {
         let path = layout::manifest(stage, generation);

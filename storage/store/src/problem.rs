@@ -1,4 +1,4 @@
-//! What a storage fault means: an `object_store` or file error as one of the house's error kinds, naming the path.
+//! Turns an `object_store` or file error into an error of a kind that callers can act on, with the path in it.
 
 use std::error::Error as StdError;
 use std::io::{self, ErrorKind as Io};
@@ -7,6 +7,10 @@ use trainyard_core::Error;
 /// `action` is what failed: `write`, `read`, `list`, `delete`.
 pub(crate) fn fault(action: &str, url: &str, path: &str, error: &object_store::Error) -> Error {
     use object_store::Error as E;
+    if lacks_credentials(error) {
+        return Error::invalid(format!("cannot {action} {url}/{path}: no AWS credentials"))
+            .help("set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or run where a role gives them");
+    }
     if let Some(io) = find_io(error) {
         return io_fault(action, &format!("{url}/{path}"), io);
     }
@@ -40,6 +44,9 @@ pub(crate) fn io_fault(action: &str, place: &str, error: &io::Error) -> Error {
 /// Whether the fault says for sure that nothing was written and that trying again at once is in vain.
 pub(crate) fn is_final(error: &object_store::Error) -> bool {
     use object_store::Error as E;
+    if lacks_credentials(error) {
+        return true;
+    }
     if let Some(io) = find_io(error) {
         let kinds = [
             Io::StorageFull,
@@ -60,6 +67,20 @@ pub(crate) fn is_final(error: &object_store::Error) -> bool {
             | E::InvalidPath { .. }
             | E::NotFound { .. }
     )
+}
+
+/// Without credentials in the environment the client asks the metadata service of a cloud machine. Elsewhere nobody answers, and
+/// that service's address would only mislead.
+fn lacks_credentials(error: &object_store::Error) -> bool {
+    let mut source: Option<&(dyn StdError + 'static)> = Some(error);
+    while let Some(this) = source {
+        let text = this.to_string();
+        if ["/latest/api/token", "/latest/meta-data", "169.254.169.254"].iter().any(|mark| text.contains(mark)) {
+            return true;
+        }
+        source = this.source();
+    }
+    false
 }
 
 fn find_io(error: &object_store::Error) -> Option<&io::Error> {

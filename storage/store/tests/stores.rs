@@ -96,7 +96,7 @@ async fn a_folder_that_is_not_there_is_made_refused_or_empty() {
     std::fs::write(folder.path().join("file"), "").unwrap();
     let options = StoreOptions { read_only: true, ..StoreOptions::default() };
     let error = Store::open(folder.path().join("file").to_str().unwrap(), options).await.unwrap_err();
-    assert!(error.message.contains("is no folder"), "{error}");
+    assert!(error.message.contains("is not a folder"), "{error}");
 }
 
 #[tokio::test]

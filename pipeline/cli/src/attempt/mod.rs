@@ -87,7 +87,7 @@ fn attempt(url: &str, reporter: &Arc<dyn Reporter>) -> Result<()> {
 async fn open(url: &str) -> Result<(Store, AttemptSpec)> {
     // The folder of an attempt holds no `#`; the path of a store may.
     let (store_url, folder) = url.rsplit_once('#').ok_or_else(|| {
-        Error::invalid(format!("`{url}` is no attempt URL"))
+        Error::invalid(format!("`{url}` is not an attempt URL"))
             .help("executors start this command with `<store-url>#<attempt-folder>`")
     })?;
     // The engine that started this attempt proved the store.

@@ -216,7 +216,7 @@ impl<'v> View<'v> {
         !group.axes.is_empty() && own.is_some_and(|own| own.identity == group.identity)
     }
 
-    /// What an expression under a port (or a param of artifact kind) stands for. `None`: it is no artifact reference.
+    /// What an expression under a port (or a param of artifact kind) stands for. `None`: it is not an artifact reference.
     pub fn targets(&self, bound: &Bound) -> Option<Result<Targets, Trouble>> {
         match &bound.content {
             BoundContent::Expression(Expression {
@@ -251,9 +251,9 @@ impl<'v> View<'v> {
                     let outer = View::at(self.expanded, parent.space, Some(parent.stage), &parent.coordinates);
                     outer.all_targets(bound)
                 }
-                _ => Err(Trouble::new("not-an-artifact", format!("`params.{name}` is no artifact"))),
+                _ => Err(Trouble::new("not-an-artifact", format!("`params.{name}` is not an artifact"))),
             },
-            other => Err(Trouble::new("not-an-artifact", format!("`{other}` is no artifact"))),
+            other => Err(Trouble::new("not-an-artifact", format!("`{other}` is not an artifact"))),
         }
     }
 

@@ -175,7 +175,7 @@ pub fn compare(x: &Number, y: &Number) -> Option<Ordering> {
 
 /// A float as a value; a fault if it is infinite or no number.
 pub fn finite(value: f64) -> Result<Value, String> {
-    Number::from_f64(value).map(Value::Number).ok_or_else(|| "the result is no finite number".to_string())
+    Number::from_f64(value).map(Value::Number).ok_or_else(|| "the result is not a finite number".to_string())
 }
 
 fn overflow() -> String {

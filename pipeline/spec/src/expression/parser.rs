@@ -168,7 +168,7 @@ impl Parser {
             "outputs" => Term::Reference(Reference::Output(self.member(range, "outputs.<port>")?)),
             "stages" => Term::Reference(self.stage(range)?),
             _ => {
-                let fault = Fault::new(range, format!("`{name}` is no root of an expression"));
+                let fault = Fault::new(range, format!("`{name}` is not a root of an expression"));
                 let functions = Function::ALL.map(Function::name);
                 return Err(Fault { help: suggest(name, ROOTS.into_iter().chain(functions)), ..fault });
             }

@@ -53,12 +53,12 @@ fn all_mistakes_of_a_site_are_reported() {
         "/s/trainyard.yaml:1:1: error[unknown-key]: the site file has no key `stor`; did you mean `store`?\n\
          /s/trainyard.yaml:2:13: error[wrong-value]: `durability` cannot be `fsyncc`; did you mean `fsync`?\n\
          /s/trainyard.yaml:5:21: error[out-of-range]: `cpus` is 0, but must be at least 1\n\
-         /s/trainyard.yaml:6:23: error[wrong-value]: `memory`: `lots` is no size: write a number with B, kB, MB, GB, TB, KiB, MiB, GiB or TiB, as in `40GiB`\n\
+         /s/trainyard.yaml:6:23: error[wrong-value]: `memory`: `lots` is not a size: write a number with B, kB, MB, GB, TB, KiB, MiB, GiB or TiB, as in `40GiB`\n\
          /s/trainyard.yaml:7:5: error[missing-key]: a pool has no `name`\n\
          /s/trainyard.yaml:6:5: error[duplicate-name]: two pools are called `a`\n\
-         /s/trainyard.yaml:3:14: error[wrong-value]: `plain` is no provider of a secret; name an environment variable: `env:A`\n\
+         /s/trainyard.yaml:3:14: error[wrong-value]: `plain` is not a secret provider; name an environment variable: `env:A`\n\
          /s/trainyard.yaml:8:23: error[wrong-value]: `on` cannot be `done`; valid here: succeeded, failed, cancelled\n\
-         /s/trainyard.yaml:8:39: error[wrong-value]: `webhook` is no address; write `https://…`, or `env:WEBHOOK` for an address that is kept in a variable"
+         /s/trainyard.yaml:8:39: error[wrong-value]: `webhook` is not an address; write `https://…`, or `env:WEBHOOK` for an address that is kept in a variable"
     );
 }
 

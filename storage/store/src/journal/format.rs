@@ -45,7 +45,7 @@ pub(super) fn encode(header: &Header, events: &[Value]) -> Result<Bytes> {
 pub(super) fn decode_header(path: &str, bytes: &[u8]) -> Result<Header> {
     let line = bytes.split(|b| *b == b'\n').next().unwrap_or_default();
     let header: Header =
-        serde_json::from_slice(line).map_err(|e| corrupt(path, format!("its first line is no header: {e}")))?;
+        serde_json::from_slice(line).map_err(|e| corrupt(path, format!("its first line is not a header: {e}")))?;
     if header.format != 1 {
         return Err(Error::invalid(format!("{path}: journal format {} is newer than this program", header.format))
             .help("use a newer trainyard"));
@@ -61,7 +61,7 @@ pub(super) fn decode(path: &str, bytes: &[u8]) -> Result<Batch> {
     }
     let lines = bytes[..bytes.len() - 1].split(|b| *b == b'\n').enumerate().skip(1);
     let events = lines.map(|(i, line)| {
-        serde_json::from_slice(line).map_err(|e| corrupt(path, format!("line {} is no JSON: {e}", i + 1)))
+        serde_json::from_slice(line).map_err(|e| corrupt(path, format!("line {} is not JSON: {e}", i + 1)))
     });
     Ok(Batch { events: events.collect::<Result<_>>()?, header })
 }
