@@ -1,4 +1,4 @@
-//! The only place where everything meets: stage rooms, store, pools, executors.
+//! Where stage rooms, store, pools and executors meet.
 
 use trainyard_api::Registry;
 use trainyard_core::Result;

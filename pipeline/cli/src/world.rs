@@ -1,4 +1,4 @@
-//! Builds the world of a run: store, pools, executors, stage kinds, time and chance.
+//! Builds what a run needs: store, pools, executors, stage kinds, time and chance.
 
 use crate::in_process::InProcessStages;
 use crate::session::{self, Session};

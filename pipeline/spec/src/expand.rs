@@ -1,8 +1,8 @@
-//! From raw files to stage instances: parameters, `matrix`, `for_each` and embedded workflows become a flat list of [`Draft`]s.
+//! From raw files to stage instances: parameters, `matrix`, `for_each` and embedded workflows become a flat list of
+//! [`Draft`]s.
 //!
-//! Why in two steps: a stage may refer to one that stands below it, so all instances exist before any reference is bound
-//! ([`references`]). Each embedding instance is its own [`Space`]: its stages are named `parent/child` and inherit the parent's
-//! axes. Refuses: files that embed themselves, more than 100,000 instances, lists that are not known where they must be.
+//! A stage may refer to one further down, so all instances exist before any reference is bound ([`references`]). Each
+//! embedding instance is its own [`Space`]: its stages are named `parent/child` and inherit the parent's axes.
 
 pub mod axes;
 mod embed;

@@ -1,12 +1,12 @@
 //! Expressions inside `${{ … }}`: parse, print, rewrite, evaluate. `docs/workflows.md` is the language's reference.
 //!
-//! What: operators `|| && ! == != < <= > >= + - * / %`, `a[i]`, `a.b`, list literals, the functions of [`Function`], and the roots
-//! `params`, `matrix`, `item`, `inputs`, `outputs`, `stages.<id>.<port>`, `stages.<id>.metrics.<name>`, `stages.<id>.status`.
-//! Why so: a file's logic must be checkable before anything runs, so there are no loops, no assignment and no ambient values.
-//! Refuses: mixing types (only int and float compare and compute with each other), non-finite numbers, nesting deeper than 64.
+//! The language has operators `|| && ! == != < <= > >= + - * / %`, `a[i]`, `a.b`, list literals, the functions of
+//! [`Function`], and the roots `params`, `matrix`, `item`, `inputs`, `outputs`, `stages.<id>.<port>`,
+//! `stages.<id>.metrics.<name>`, `stages.<id>.status`. There are no loops, no assignment and no ambient values, so a
+//! file's logic can be checked before anything runs.
 //!
-//! In a plan, the stage of a reference is the key of an instance (`rl[seed=1]`), printed `stages["rl[seed=1]"]`; everything that
-//! was known is already a literal, so what is left reads metrics, status, or the `item` of a late fan-out.
+//! In a plan, the stage of a reference is the key of an instance (`rl[seed=1]`), printed `stages["rl[seed=1]"]`.
+//! Everything known is a literal by then; what is left reads metrics, status, or the `item` of a late fan-out.
 
 mod evaluate;
 mod fold;

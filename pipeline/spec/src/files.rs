@@ -1,6 +1,4 @@
-//! Where texts and digests of source files come from. Injected, so that `check` can be tested without a disk.
-//!
-//! Refuses: following `..` out of nothing, digests of anything but regular files and folders of them.
+//! Reads texts and digests of source files. Injected, so that `check` can be tested without a disk.
 
 use std::path::{Component, Path, PathBuf};
 use trainyard_core::digest::Hasher;

@@ -1,7 +1,7 @@
-//! The checked plan: what `spec` hands to `engine`. Plain data; every expression that was known is already replaced.
+//! The checked plan that `spec` hands to `engine`: plain data, with every known expression replaced.
 //!
-//! Refuses: unknown names, mismatched ports, cycles. A plan that exists is valid; what is still late (metrics, status, lists that
-//! come from an artifact) is typed as such.
+//! A plan that exists is valid. What is still unknown (metrics, status, lists that come from an artifact) is typed as
+//! such.
 
 use crate::expression::Expression;
 use crate::recipe::Recipe;

@@ -16,8 +16,8 @@
 //! or `{"$text": [word, …]}`, the words joined. Metrics are read from the JSON Lines file at `$TRAINYARD_METRICS`, one
 //! `{"name": "accuracy", "value": 0.5}` a line, the last one of a name counts.
 //!
-//! Refuses: computing with paths (`inputs.a + "/x"`: write `${{ inputs.a }}/x`), expressions inside of here-documents, backquotes,
-//! `${…}` and `$((…))`, where a shell would parse them.
+//! Paths cannot be computed with (`inputs.a + "/x"`: write `${{ inputs.a }}/x`), and expressions cannot stand inside here-documents,
+//! backquotes, `${…}` and `$((…))`, where a shell would parse them.
 
 mod quoting;
 

@@ -1,7 +1,6 @@
 //! When a workflow starts by itself: a cron pattern in a time zone.
 //!
-//! A schedule is validated here and handed on in the plan; nothing in this build fires it yet, and `check` says so. Refuses: patterns
-//! that never come true (30 February), unknown time zones.
+//! Schedules are validated here and handed on in the plan. Nothing in this build fires them yet, and `check` says so.
 
 use crate::diagnostic::Diagnostic;
 use crate::read::{Bound, Reader};

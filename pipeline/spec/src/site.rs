@@ -1,7 +1,7 @@
-//! The site file `trainyard.yaml`: where artifacts live, what there is to run on, where secrets come from.
+//! The site file `trainyard.yaml`: where artifacts live, which machines there are, where secrets come from.
 //!
-//! Everything about a place, so that workflow files hold nothing about it. Without a site file the caller gives the amounts of
-//! this machine. Refuses: two pools of one name, executors that the build does not have, unknown keys, relative amounts.
+//! It holds everything about a place, so workflow files need nothing about it. Without a site file the caller gives the
+//! amounts of this machine.
 
 use crate::diagnostic::{Diagnostic, Sources, suggest};
 use crate::files::Files;

@@ -1,8 +1,8 @@
 //! One attempt of one stage: `trainyard attempt <store-url>#<attempt-folder>`.
 //!
-//! The way of the data: `spec.json` → inputs fetched into scratch → the stage, which sees local folders only → outputs hashed,
-//! summarized and stored as objects → `result.json`, create-only. What it says goes to stdout as JSON Lines. Why here: only the
-//! command line sees stages and store together. Refuses: publishing; that is the engine's.
+//! `spec.json` → inputs fetched into scratch → the stage, which sees local folders only → outputs hashed, summarized
+//! and stored as objects → `result.json`, create-only. Messages go to stdout as JSON Lines. Publication is the
+//! engine's.
 
 mod checkpoints;
 mod child;

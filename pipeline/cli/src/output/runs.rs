@@ -1,4 +1,4 @@
-//! How a run looks: one line in a list, a page with every stage.
+//! How a run looks: one line in a list, or a page with every stage.
 
 use crate::output::human::table;
 use crate::output::metrics::number;

@@ -1,4 +1,4 @@
-//! The owner's side of a statement: starts its process, waits no longer than the limit, and says why there is no answer.
+//! The owner's side of a statement: starts the worker, waits up to the limit, and says why there is no answer.
 
 use super::{Answer, Order};
 use crate::world;

@@ -1,7 +1,7 @@
-//! `matrix` and `for_each`: the axes along which a stage becomes many, and the names of the instances.
+//! `matrix` and `for_each`: the axes along which one stage becomes many, and the names of the instances.
 //!
-//! An instance's key holds its axes in file order: `rl[seed=1,size=small]`, `eval[item=0]`. Refuses: an axis without values or with
-//! a value twice, lists longer than their cap (100 for `for_each` unless raised).
+//! An instance's key holds its axes in file order: `rl[seed=1,size=small]`, `eval[item=0]`. `for_each` takes at most
+//! 100 rows unless its cap is raised.
 
 use crate::diagnostic::Diagnostic;
 use crate::read::{Bound, BoundContent, Reader};

@@ -1,8 +1,9 @@
-//! Parameters: declared types, ranges and choices; values from defaults, `-p k=v`, `-p @file`, or an embedding stage's `with`.
+//! Parameters: declared types, ranges and choices; values from defaults, `-p k=v`, `-p @file`, or an embedding stage's
+//! `with`.
 //!
-//! A value is read by its declared type: `-p name=7` gives a string parameter the text `7`. A `path` default is relative to the
-//! workflow file's folder, a `-p` path to the working directory; both become absolute, so a run does not depend on where it starts.
-//! Refuses: unknown parameters, values out of range, a missing value without a default.
+//! A value is read by its declared type: `-p name=7` gives a string parameter the text `7`. A `path` default is
+//! relative to the workflow file's folder, a `-p` path to the working directory; both become absolute, so a run does
+//! not depend on where it starts.
 
 use crate::diagnostic::{Diagnostic, Span, suggest};
 use crate::expression::Expression;

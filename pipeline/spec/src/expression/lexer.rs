@@ -1,5 +1,4 @@
-//! Text → tokens with byte ranges. Refuses: characters outside the language, open strings, integers beyond 64 bits, numbers that
-//! are not finite.
+//! Text → tokens with byte ranges.
 
 use super::Fault;
 use serde_json::Value;

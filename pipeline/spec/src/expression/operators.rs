@@ -1,7 +1,7 @@
 //! Operators on values, and how tightly they bind.
 //!
-//! Null compares with everything for equality, so that `params.model == null` works. `/` always gives a float; `%` keeps the sign
-//! of its left side. Refuses: mixed types, division by zero, overflow, non-finite results.
+//! Null compares with everything for equality, so that `params.model == null` works; other mixed types are errors. `/`
+//! always gives a float; `%` keeps the sign of its left side.
 
 use serde_json::{Number, Value};
 use std::cmp::Ordering;

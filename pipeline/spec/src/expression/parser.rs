@@ -1,5 +1,6 @@
-//! Tokens → expression, by precedence climbing. Refuses: chained comparisons (`a < b < c`), unknown roots and functions, nesting
-//! deeper than 64.
+//! Tokens → expression, by precedence climbing.
+//!
+//! Chained comparisons (`a < b < c`) are errors rather than surprises, and nesting ends at 64 levels.
 
 use super::lexer::{Placed, Token, tokens};
 use super::{Binary, Expression, Fault, Function, Reference, Term, Unary};
