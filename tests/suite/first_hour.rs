@@ -1,4 +1,5 @@
-//! What people meet in their first hour: typing mistakes, words of other tools, runs that wait or fail, and results to look at.
+//! What people meet in their first hour: typing mistakes, words of other tools, runs that wait or fail, and results to
+//! look at.
 
 use crate::kit::{Ran, Sandbox, ran, wait_for};
 use serde_json::Value;

@@ -20,8 +20,8 @@ use clap::Parser as _;
 use exit::Exit;
 use std::process::ExitCode;
 
-// Training allocates and frees the same large buffers at every step; the system allocator gives them back to the kernel each
-// time and pays for zeroed pages again. One global allocator serves all subcommands.
+// Training allocates and frees the same large buffers at every step; the system allocator gives them back to the kernel
+// each time and pays for zeroed pages again. One global allocator serves all subcommands.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 

@@ -1,8 +1,9 @@
 //! Tells the webhooks of the site file that a run has ended.
 //!
-//! One POST for each notification whose `on` names the outcome. The body is JSON: `text` is the closing line, which chat services show as
-//! it is, beside the run, its workflow, its status and what failed. A notification that cannot be delivered is a warning and leaves
-//! the exit code alone. Of an address only the host is ever printed: many such addresses are secrets.
+//! One POST for each notification whose `on` names the outcome. The body is JSON: `text` is the closing line, which
+//! chat services show as it is, beside the run, its workflow, its status and what failed. A notification that cannot be
+//! delivered is a warning and leaves the exit code alone. Of an address only the host is ever printed: many such
+//! addresses are secrets.
 
 use crate::output::human::print_warning;
 use crate::output::runs;

@@ -38,7 +38,8 @@ pub struct Session {
 }
 
 impl Session {
-    /// Opens the store of the site. Errors: invalid (the site file, the store's URL), lost (a store out of reach: exit 3).
+    /// Opens the store of the site. Errors: invalid (the site file, the store's URL), lost (a store out of reach: exit
+    /// 3).
     pub fn open(args: &SiteArgs, access: Access) -> Result<Self> {
         let site = site(args)?;
         let url = store_url(args, &site);
@@ -77,8 +78,8 @@ fn store_url(args: &SiteArgs, site: &Site) -> String {
     args.store.clone().or_else(|| site.store.clone()).unwrap_or_else(|| LOCAL_STORE.to_string())
 }
 
-/// The site file named or found, else this machine alone. A site file without a store has one beside it, so that a command means
-/// the same store in every folder below.
+/// The site file named or found, else this machine alone. A site file without a store has one beside it, so that a
+/// command means the same store in every folder below.
 pub fn site(args: &SiteArgs) -> Result<Site> {
     let Some(path) = args.site.clone().or_else(find_site) else {
         return Ok(Site::of_this_machine(machine::pool()));

@@ -1,7 +1,7 @@
 //! The journal folded into the present state of a run: status of every stage with times, attempts, errors and metrics.
 //!
-//! `runs show`, resume and `explain` read this and nothing else. The fold accepts any prefix of a journal, several writers and
-//! events of later versions. It decides nothing: an attempt whose writer was replaced is shown as lost.
+//! `runs show`, resume and `explain` read this and nothing else. The fold accepts any prefix of a journal, several
+//! writers and events of later versions. It decides nothing: an attempt whose writer was replaced is shown as lost.
 
 mod stage;
 #[cfg(test)]

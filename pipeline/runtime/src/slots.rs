@@ -1,10 +1,10 @@
 //! This machine's slots, shared by all runs of one user through a folder of locked files.
 //!
-//! A holding is a file, `<host>.<number>`, under an exclusive `flock`, and counts exactly as long as that lock is held: the kernel
-//! drops it when the holder ends, however it ends, and unlike a process id it means the same in every container and after every
-//! boot. Files without a lock are leftovers, removed by whoever looks next. Several machines may share a home, so only files with
-//! this host's name count. Looking and taking happen under the lock of the file `lock`. There is no fairness between runs: whoever
-//! asks when there is room gets it.
+//! A holding is a file, `<host>.<number>`, under an exclusive `flock`, and counts exactly as long as that lock is held:
+//! the kernel drops it when the holder ends, however it ends, and unlike a process id it means the same in every
+//! container and after every boot. Files without a lock are leftovers, removed by whoever looks next. Several machines
+//! may share a home, so only files with this host's name count. Looking and taking happen under the lock of the file
+//! `lock`. There is no fairness between runs: whoever asks when there is room gets it.
 
 use crate::executors::Wish;
 use rustix::fs::{FlockOperation, flock};
@@ -87,8 +87,8 @@ impl Slots {
         Self(Arc::new(Inner { folder: folder.into(), host: host(), machine, own: Mutex::default() }))
     }
 
-    /// Waits until the share is free and takes it; `waits` is called once if it is not free at once, with who holds the machine.
-    /// Errors: invalid (more than the machine has), cancelled (the wish rose), those of the folder.
+    /// Waits until the share is free and takes it; `waits` is called once if it is not free at once, with who holds the
+    /// machine. Errors: invalid (more than the machine has), cancelled (the wish rose), those of the folder.
     pub async fn acquire(
         &self,
         share: &Share,
@@ -170,7 +170,8 @@ impl Slots {
         Ok(file)
     }
 
-    /// All holdings of this host whose holders live. In one's turn only: a file without a lock must not be one that is being made.
+    /// All holdings of this host whose holders live. In one's turn only: a file without a lock must not be one that is
+    /// being made.
     fn living(&self) -> Result<BTreeMap<u64, Holding>> {
         let folder = &self.0.folder;
         let mut living = BTreeMap::new();

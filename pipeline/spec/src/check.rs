@@ -1,7 +1,7 @@
 //! From drafts to nodes: binds every reference, validates every option, and looks at the graph as a whole.
 //!
-//! Each pass appends to one list of diagnostics and leaves out what it could not read, so one call reports all mistakes. Whatever
-//! depends on something broken stays silent: no mistake is reported twice.
+//! Each pass appends to one list of diagnostics and leaves out what it could not read, so one call reports all
+//! mistakes. Whatever depends on something broken stays silent: no mistake is reported twice.
 
 mod condition;
 mod config;

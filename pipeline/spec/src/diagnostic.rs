@@ -148,8 +148,8 @@ impl Sources {
     }
 }
 
-/// The valid name that was most likely meant, if one is close enough: by spelling, by its last part (`train/sft` → `sft`), or as the
-/// only name that begins so (`eval` → `evaluate`).
+/// The valid name that was most likely meant, if one is close enough: by spelling, by its last part (`train/sft` →
+/// `sft`), or as the only name that begins so (`eval` → `evaluate`).
 pub fn nearest<'a>(wrong: &str, valid: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let names: Vec<&str> = valid.into_iter().filter(|name| *name != wrong).collect();
     by_last_part(wrong, &names).or_else(|| by_spelling(wrong, &names)).or_else(|| by_beginning(wrong, &names))

@@ -5,12 +5,12 @@ use trainyard_core::digest::Hasher;
 use trainyard_core::error::io_error;
 use trainyard_core::{Digest, Error, Result};
 
-/// The texts and contents that a compilation may read, and nothing else of the world.
+/// The files that a compilation may read; it reads nothing else.
 pub trait Files {
-    /// A whole text file. An error of kind invalid if it is missing or no UTF-8.
+    /// A whole text file. Errors: invalid (missing, not UTF-8).
     fn read(&self, path: &Path) -> Result<String>;
     fn exists(&self, path: &Path) -> bool;
-    /// Content digest of a file or folder (absolute path), or of what a URL names. An error of kind invalid if nothing can fetch it.
+    /// Content digest of a file or folder (absolute path) or of a URL. Errors: invalid (nothing can fetch it).
     fn digest(&self, location: &str) -> Result<Digest>;
 }
 
@@ -46,8 +46,9 @@ impl Files for DiskFiles {
     }
 }
 
-/// A file: SHA-256 of its bytes. A folder: SHA-256 of the JSON list of (relative path with `/`, digest), sorted by path; names that
-/// start with a dot are left out, and so is `__pycache__`, which Python writes beside whatever a stage imports.
+/// A file: SHA-256 of its bytes. A folder: SHA-256 of the JSON list of (relative path with `/`, digest), sorted by
+/// path; names that start with a dot are left out, and so is `__pycache__`, which Python writes beside whatever a stage
+/// imports.
 pub fn digest_path(path: &Path) -> Result<Digest> {
     let meta = std::fs::metadata(path).map_err(|e| io_error(path, &e))?;
     if meta.is_file() {

@@ -1,8 +1,8 @@
 //! From a workflow file to a checked plan: YAML → tree with spans → expanded → checked → [`plan::Plan`].
 //!
-//! [`compile::compile`] is the way in. It reports every mistake that can be known from the file, the site and the catalogue at once,
-//! each with its place and the fix. The crate does no I/O of its own (files come through [`files::Files`]), knows no stage code
-//! (kinds come through `trainyard_core::Catalogue`) and reads no clock.
+//! [`compile::compile`] is the way in. It reports every mistake that can be known from the file, the site and the
+//! catalogue at once, each with its place and the fix. The crate does no I/O of its own (files come through
+//! [`files::Files`]), knows no stage code (kinds come through `trainyard_core::Catalogue`) and reads no clock.
 //!
 //! | module | what |
 //! |---|---|

@@ -9,8 +9,9 @@
 //!   limits: Collapse needs long episodes of a large model.
 //! ```
 //!
-//! The table of all systems is generated from these words. They are facts about the file, so expressions are not allowed, and no
-//! digest sees them. `trainyard recipes` looks the parts up and checks the form of a recipe (two arms, checks with roles).
+//! The table of all systems is generated from these words. They are facts about the file, so expressions are not
+//! allowed, and no digest sees them. `trainyard recipes` looks the parts up and checks the form of a recipe (two arms,
+//! checks with roles).
 
 use crate::diagnostic::Diagnostic;
 use crate::read::has_expression;

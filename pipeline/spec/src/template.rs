@@ -21,7 +21,7 @@ pub enum Template {
     Map(BTreeMap<String, Template>),
 }
 
-/// A stretch of text, or an expression inside of it.
+/// A stretch of text, or an expression inside it.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Piece {
     Literal(String),

@@ -1,7 +1,7 @@
 //! The tree that every pass after the YAML reader works on: lists, maps and scalars, each with its place.
 //!
-//! A scalar keeps its text and whether it was quoted, because numbers, durations and sizes are read later, by the type that is
-//! declared where they stand.
+//! A scalar keeps its text and whether it was quoted, because numbers, durations and sizes are read later, by the type
+//! that is declared where they stand.
 
 use crate::diagnostic::Span;
 use serde_json::Value;
@@ -98,8 +98,8 @@ fn is_null(text: &str) -> bool {
     matches!(text, "" | "~" | "null")
 }
 
-/// What a scalar is by YAML 1.2's core schema, where no type is declared. Bools are `true` and `false` only; `.inf` and `.nan`
-/// have no JSON form and stay text.
+/// What a scalar is by YAML 1.2's core schema, where no type is declared. Bools are `true` and `false` only; `.inf` and
+/// `.nan` have no JSON form and stay text.
 pub fn core_value(scalar: &Scalar) -> Value {
     if !scalar.plain {
         return Value::String(scalar.text.clone());

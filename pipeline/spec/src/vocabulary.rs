@@ -1,7 +1,8 @@
 //! Words of other tools and what they are called here.
 //!
-//! Whoever comes from GitHub Actions, Airflow, Argo or dstack writes `depends_on` and `command`, and whoever comes from TRL or verl
-//! writes `num_generations` and `beta`. The nearest name by spelling is no help there, so these tables are asked first.
+//! Whoever comes from GitHub Actions, Airflow, Argo or dstack writes `depends_on` and `command`, and whoever comes from
+//! TRL or verl writes `num_generations` and `beta`. The nearest name by spelling is no help there, so these tables are
+//! asked first.
 
 use crate::diagnostic::suggest;
 

@@ -1,7 +1,7 @@
 //! The raw workflow: one file's tree sorted into its parts, before any expression is read.
 //!
-//! [`FILE_KEYS`] lists the top level and [`STAGE_KEYS`] what a stage may say. Keys that a stage's body would ignore (`env` beside
-//! `uses`) are errors here, so later passes never see them.
+//! [`FILE_KEYS`] lists the top level and [`STAGE_KEYS`] what a stage may say. Keys that a stage's body would ignore
+//! (`env` beside `uses`) are errors here, so later passes never see them.
 
 use crate::diagnostic::{Diagnostic, Span};
 use crate::expression::is_name;
@@ -48,10 +48,10 @@ pub const STAGE_KEYS: [&str; 17] = [
 pub const DEFAULT_KEYS: [&str; 6] = ["cache", "env", "resources", "retry", "secrets", "timeout"];
 /// What an embedding stage may say.
 pub const EMBED_KEYS: [&str; 7] = ["uses", "with", "needs", "matrix", "for_each", "when", "description"];
-/// What only a command can heed: a kind is told everything by its options and inputs.
+/// Keys for commands only; a kind gets everything through its options and inputs.
 const ONLY_RUN: [&str; 4] = ["env", "files", "outputs", "secrets"];
 
-/// A whole file, sorted. Values are still nodes: expressions are looked at later.
+/// A whole file, sorted into its parts. Values are still nodes; expressions are read later.
 #[derive(Debug)]
 pub struct Workflow {
     pub path: PathBuf,
@@ -330,7 +330,7 @@ fn lay_over(base: &[Entry], own: &[Entry]) -> Vec<Entry> {
     merged
 }
 
-/// Names that can stand behind a dot in an expression.
+/// Reports a name that could not follow a dot in an expression.
 pub fn check_id(id: &str, span: Span, what: &str, diagnostics: &mut Vec<Diagnostic>) {
     if !is_name(id) || id.len() > 64 {
         let fixed: String =

@@ -1,7 +1,8 @@
 //! YAML text → [`Node`] tree in one pass; the only module that knows the YAML crate.
 //!
-//! The dialect is YAML 1.2 core in one document, without tags, merge keys and directives. Keys are unique scalars. The limits
-//! ([`MOST_BYTES`], [`DEEPEST`], [`MOST_NODES`], [`MOST_ALIASES`], [`MOST_REPLAYED`]) stop files that were built to exhaust memory.
+//! The dialect is YAML 1.2 core in one document, without tags, merge keys and directives. Keys are unique scalars. The
+//! limits ([`MOST_BYTES`], [`DEEPEST`], [`MOST_NODES`], [`MOST_ALIASES`], [`MOST_REPLAYED`]) stop files that were built
+//! to exhaust memory.
 
 mod advice;
 
@@ -22,7 +23,8 @@ pub const MOST_ALIASES: usize = 1_000;
 /// Nodes that are kept or repeated for anchors and aliases.
 pub const MOST_REPLAYED: usize = 100_000;
 
-/// The tree of a text that `sources` holds as `file`. With errors in the list, the tree is what could be read (or none).
+/// The tree of a text that `sources` holds as `file`. With errors in the list, the tree is what could be read (or
+/// none).
 pub fn read(sources: &Sources, file: u32) -> (Option<Node>, Vec<Diagnostic>) {
     let text = sources.get(file).map_or("", |s| s.text.as_str());
     let mut builder = Builder::new(text, file);
@@ -217,12 +219,7 @@ impl<'a> Builder<'a> {
             return self.limit(span, format!("the file uses more than {MOST_ALIASES} aliases"));
         }
         let Some(Anchored { node, size, height }) = self.anchors.get(&id) else {
-            self.report(
-                "yaml-alias",
-                span,
-                "this alias stands inside of its own anchor",
-                "a value cannot contain itself",
-            );
+            self.report("yaml-alias", span, "this alias stands inside its own anchor", "a value cannot contain itself");
             return self.place(null(span), 0, 1, 1);
         };
         let (size, height) = (*size, *height);

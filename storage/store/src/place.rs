@@ -1,7 +1,8 @@
 //! Where a store URL points, judged by its text alone.
 //!
-//! Nothing is opened here: a wrong URL stays wrong (exit 2), while a place out of reach may be back tomorrow (exit 3). Text that
-//! only looks like a URL (`s3:/bucket`, `s3//bucket`) is an error, because taken as a folder it would quietly become one.
+//! Nothing is opened here: a wrong URL stays wrong (exit 2), while a place out of reach may be back tomorrow (exit 3).
+//! Text that only looks like a URL (`s3:/bucket`, `s3//bucket`) is an error, because taken as a folder it would quietly
+//! become one.
 
 use object_store::path::Path as Name;
 use trainyard_core::{Error, Result};

@@ -69,8 +69,8 @@ pub(crate) fn is_final(error: &object_store::Error) -> bool {
     )
 }
 
-/// Without credentials in the environment the client asks the metadata service of a cloud machine. Elsewhere nobody answers, and
-/// that service's address would only mislead.
+/// Without credentials in the environment the client asks the metadata service of a cloud machine. Elsewhere nobody
+/// answers, and that service's address would only mislead.
 fn lacks_credentials(error: &object_store::Error) -> bool {
     let mut source: Option<&(dyn StdError + 'static)> = Some(error);
     while let Some(this) = source {

@@ -1,8 +1,8 @@
 //! The process of a `run:` stage, from its start to the end of all that it started.
 //!
-//! What it prints is the stage's log, line by line, each bounded. The command is over when its own process is. What it left in the
-//! background may hold the pipes and write into outputs that are being stored, so it gets a moment for its last lines and is then
-//! killed. The last line on stderr becomes a part of the error.
+//! What it prints is the stage's log, line by line, each bounded. The command is over when its own process is. What it
+//! left in the background may hold the pipes and write into outputs that are being stored, so it gets a moment for its
+//! last lines and is then killed. The last line on stderr becomes a part of the error.
 
 use std::io::{ErrorKind, Read};
 use std::os::unix::process::ExitStatusExt as _;
@@ -25,7 +25,8 @@ const GRACE: Duration = Duration::from_secs(5);
 /// What the pipes get to run empty once the process has ended.
 const DRAIN: Duration = Duration::from_secs(2);
 
-/// Carries the process to its end; `mark` is that of the attempt. Errors: cancelled, data (another exit code than 0, a signal).
+/// Carries the process to its end; `mark` is that of the attempt. Errors: cancelled, data (another exit code than 0, a
+/// signal).
 pub fn wait(mut child: Child, mark: &str, spec: &AttemptSpec, context: &StageContext) -> Result<()> {
     let last = Arc::new(Mutex::new(String::new()));
     let stdout = child.stdout.take().map(|pipe| follow(pipe, context.reporter.clone(), None));
@@ -82,7 +83,8 @@ fn ask_to_stop(child: &Child) {
     }
 }
 
-/// Ends what the command left behind. Its last lines often say what went wrong, so they are waited for, but not for ever.
+/// Ends what the command left behind. Its last lines often say what went wrong, so they are waited for, but not for
+/// ever.
 fn settle(readers: &[JoinHandle<()>], mark: &str, context: &StageContext) {
     let cancelled = context.cancel.is_cancelled();
     if !cancelled {
@@ -104,7 +106,8 @@ fn drain(readers: &[JoinHandle<()>]) {
     }
 }
 
-/// Reports every line of a pipe as log; `last` keeps the last line that says something, which mostly tells why a program failed.
+/// Reports every line of a pipe as log; `last` keeps the last line that says something, which mostly tells why a
+/// program failed.
 fn follow(
     mut pipe: impl Read + Send + 'static,
     reporter: Arc<dyn Reporter>,

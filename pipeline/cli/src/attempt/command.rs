@@ -17,7 +17,8 @@ use trainyard_runtime::executors::MARK;
 /// What a line of metrics looks like.
 const METRIC: &str = "write lines like {\"name\": \"accuracy\", \"value\": 0.5}";
 
-/// Starts the process, waits for it, reads its metrics. `url` is the attempt's, which marks the process and all that it starts.
+/// Starts the process, waits for it, reads its metrics. `url` is the attempt's, which marks the process and all that it
+/// starts.
 pub fn run(spec: &AttemptSpec, context: &mut StageContext, url: &str) -> Result<()> {
     let metrics = context.scratch.join("metrics.jsonl");
     let mut command = command(spec, context)?;

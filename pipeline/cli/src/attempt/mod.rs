@@ -82,8 +82,8 @@ fn attempt(url: &str, reporter: &Arc<dyn Reporter>) -> Result<()> {
     Ok(())
 }
 
-/// The store and the spec that an attempt's URL names. How durable the store has to be stands in the spec, so that it is the same
-/// wherever the attempt runs.
+/// The store and the spec that an attempt's URL names. How durable the store has to be stands in the spec, so that it
+/// is the same wherever the attempt runs.
 async fn open(url: &str) -> Result<(Store, AttemptSpec)> {
     // The folder of an attempt holds no `#`; the path of a store may.
     let (store_url, folder) = url.rsplit_once('#').ok_or_else(|| {

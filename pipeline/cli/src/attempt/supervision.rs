@@ -1,8 +1,8 @@
 //! The attempt's side of being supervised: the lines `cancel` and `timeout`, and the end of stdin.
 //!
-//! The end of stdin means that the engine died: within 2 s the whole process group ends, the commands of a `run:` stage included,
-//! even if the stage ignores its token. A parent-death signal would be faster, but it kills this process before it can end its
-//! children.
+//! The end of stdin means that the engine died: within 2 s the whole process group ends, the commands of a `run:` stage
+//! included, even if the stage ignores its token. A parent-death signal would be faster, but it kills this process
+//! before it can end its children.
 
 use std::io::BufRead as _;
 use std::sync::atomic::{AtomicBool, Ordering};

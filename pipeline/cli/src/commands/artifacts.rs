@@ -29,7 +29,8 @@ pub fn run(args: &ArtifactsArgs) -> Result<Exit> {
     }
 }
 
-/// The table of an artifact, in a folder that goes away with the first value. Errors: invalid (it is not a table), those of the store.
+/// The table of an artifact, in a folder that goes away with the first value. Errors: invalid (it is not a table),
+/// those of the store.
 fn table_of(session: &Session, artifact: &str, found: &Found) -> Result<(TempDir, PathBuf)> {
     let output = found.output();
     if output.table.is_none() {

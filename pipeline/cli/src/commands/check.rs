@@ -62,7 +62,8 @@ fn judge(path: &Path, args: &CheckArgs, registry: &Registry, site: &Site) -> Res
     Ok(Judged { what, diagnostics: found.diagnostics, sources: found.sources })
 }
 
-/// By its name, or because it has keys of a site file and no stages. A file that cannot be read is judged as a workflow.
+/// By its name, or because it has keys of a site file and no stages. A file that cannot be read is judged as a
+/// workflow.
 fn is_site_file(path: &Path) -> bool {
     if path.file_name().is_some_and(|name| name == session::SITE_FILE) {
         return path.is_file();
@@ -74,8 +75,10 @@ fn is_site_file(path: &Path) -> bool {
 
 /// A wrong site file has been told on stderr; programs get its error as a diagnostic without a place.
 fn site_is_wrong(error: &Error) -> Result<Exit> {
-    let wrong = json!({"file": Value::Null, "line": Value::Null, "column": Value::Null, "code": "site", "severity": "error",
-        "message": error.message, "help": error.help});
+    let wrong = json!({
+        "file": Value::Null, "line": Value::Null, "column": Value::Null, "code": "site", "severity": "error",
+        "message": error.message, "help": error.help,
+    });
     print_json(&json!({"errors": 1, "diagnostics": [wrong]}))?;
     Ok(Exit::Invalid)
 }

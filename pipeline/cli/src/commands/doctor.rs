@@ -80,7 +80,8 @@ fn kinds() -> Result<Finding> {
     Ok(Finding::new("stage kinds", true, registry.names().join(", ")))
 }
 
-/// Compares a local pool with this machine. Executors were judged with the site file; whether remote machines answer is not asked.
+/// Compares a local pool with this machine. Executors were judged with the site file; whether remote machines answer is
+/// not asked.
 fn pool(pool: &Pool, here: &Pool) -> Finding {
     let detail = format!("{} ({} × {} cpus, {} gpus)", pool.name, pool.nodes, pool.cpus, pool.gpus.len());
     let mut excess = Vec::new();

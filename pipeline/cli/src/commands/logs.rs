@@ -65,8 +65,9 @@ fn nothing(view: &RunView) -> String {
     let of = view.stages.len();
     match hits {
         0 => "no log lines".into(),
-        _ => format!(
-            "no log lines: {hits} of {of} stages came from the cache; `trainyard explain RUN STAGE` names the run that made one"
-        ),
+        _ => {
+            let told = format!("no log lines: {hits} of {of} stages came from the cache");
+            format!("{told}; `trainyard explain RUN STAGE` names the run that made one")
+        }
     }
 }

@@ -1,4 +1,5 @@
-//! `trainyard plan FILE`: what a run would do, stage by stage, and why. Writes nothing; a store that does not exist is empty.
+//! `trainyard plan FILE`: what a run would do, stage by stage, and why. Writes nothing; a store that does not exist is
+//! empty.
 
 use crate::args::{PlanArgs, PlanFormat};
 use crate::exit::Exit;

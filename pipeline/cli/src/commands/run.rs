@@ -58,7 +58,8 @@ fn execute(site: &SiteArgs, workflow: &WorkflowArgs, options: RunOptions, format
     exit(&summary)
 }
 
-/// The headline table of the last report, the closing line, and what to look at next: what people want to see last stands last.
+/// The headline table of the last report, the closing line, and what to look at next: what people want to see last
+/// stands last.
 fn print_summary(session: &Session, summary: &RunSummary, clock: &dyn Clock, format: Format) -> Result<()> {
     let (run, view) = (&summary.run, &summary.view);
     if format == Format::Json {

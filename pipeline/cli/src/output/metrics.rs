@@ -1,7 +1,7 @@
 //! Which metrics of a stage are worth a place on its line, and how they are written.
 //!
-//! A stage reports dozens; a line has room for four. First comes what the stage is for, with the value that it started from, then
-//! what tells whether the number can be trusted.
+//! A stage reports dozens; a line has room for four. First comes what the stage is for, with the value that it started
+//! from, then what tells whether the number can be trusted.
 
 use std::collections::BTreeMap;
 
@@ -25,8 +25,8 @@ const TELLING: [&str; 14] = [
     "accuracy_mean",
 ];
 
-/// Metrics as `  reward_mean 0.749  validation_accuracy 0.770→0.910`, the main one first. `models`: names of an evaluation's models, whose
-/// accuracies are then all that is told.
+/// Metrics as `  reward_mean 0.749  validation_accuracy 0.770→0.910`, the main one first. `models`: names of an
+/// evaluation's models, whose accuracies are then all that is told.
 pub fn line(metrics: &BTreeMap<String, f64>, main: Option<&str>, models: &[String]) -> String {
     let accuracies: Vec<(&str, String)> = models
         .iter()

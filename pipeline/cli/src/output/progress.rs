@@ -1,8 +1,8 @@
 //! What a running workflow shows on stderr.
 //!
-//! On a terminal: a live line for each running stage (rate, time left, main metric) below one line for each stage that ended; a
-//! workflow of many stages has a line of totals instead, so that a run never fills more than a screen. Piped: plain lines when
-//! something happens.
+//! On a terminal: a live line for each running stage (rate, time left, main metric) below one line for each stage that
+//! ended; a workflow of many stages has a line of totals instead, so that a run never fills more than a screen. Piped:
+//! plain lines when something happens.
 
 mod words;
 
@@ -58,8 +58,8 @@ struct State {
 struct Running {
     bar: Option<ProgressBar>,
     started: Duration,
-    /// What is counted, and the first progress seen of it: a resumed stage's rate is its own, and each part of a stage (rollouts,
-    /// then steps) has its own.
+    /// What is counted, and the first progress seen of it: a resumed stage's rate is its own, and each part of a stage
+    /// (rollouts, then steps) has its own.
     origin: Option<Origin>,
     last_plain: Duration,
 }
@@ -247,7 +247,8 @@ impl Observer for Progress {
                 let adopted = if *adopted { " (another run published it first)" } else { "" };
                 self.published(&state, stage, "done", &format!("{}{adopted}", digest.short()), metrics);
             }
-            // A check with a role is told whatever came of it, since a recipe claims both; another failed one is the stage's error.
+            // A check with a role is told whatever came of it, since a recipe claims both; another failed one is the
+            // stage's error.
             Event::ChecksEvaluated { stage, results } => {
                 let told = results.iter().filter(|r| r.role.is_some() || (!r.passed && !r.gates));
                 told.for_each(|r| self.say(&format!("{stage}: {}", check_text(r))));

@@ -1,5 +1,5 @@
-//! What the reports of a run say in short: title and first table of every report that no other stage of the run reads. The rest is
-//! one `artifacts export` away; printed whole, it would bury the numbers that people wait for.
+//! What the reports of a run say in short: title and first table of every report that no other stage of the run reads.
+//! The rest is one `artifacts export` away; printed whole, it would bury the numbers that people wait for.
 
 use trainyard_core::artifact::FileEntry;
 use trainyard_core::event::RunOutcome;

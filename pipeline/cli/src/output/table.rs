@@ -10,8 +10,8 @@ const NARROWEST: usize = 12;
 /// Headers of columns that say how something stands.
 const STATUS: [&str; 3] = ["", "decision", "status"];
 
-/// Columns padded to their widest cell, two spaces between; columns of numbers to the right. On a terminal, cells that do not fit go
-/// on below, broken between words.
+/// Columns padded to their widest cell, two spaces between; columns of numbers to the right. On a terminal, cells that
+/// do not fit go on below, broken between words.
 pub fn table(header: &[&str], rows: &[Vec<String>]) -> String {
     draw(header, rows, width::of_stdout(), Style::of_stdout())
 }

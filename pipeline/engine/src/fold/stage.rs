@@ -122,8 +122,8 @@ impl StageView {
     pub fn key(&self) -> &StageKey {
         &self.stage.0
     }
-    /// Seconds from the start of the first attempt to the end of the stage, without those in which it waited for the machine; 0 if the
-    /// clock was set back between them.
+    /// Seconds from the start of the first attempt to the end of the stage, without those in which it waited for the
+    /// machine; 0 if the clock was set back between them.
     pub fn seconds(&self) -> Option<f64> {
         Some((self.ended? - self.started? - self.waited).max(0) as f64 / 1_000.0)
     }

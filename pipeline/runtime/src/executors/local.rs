@@ -1,8 +1,8 @@
 //! Attempts as processes of this machine: `<program> attempt <store-url>#<attempt-folder>`.
 //!
-//! Each attempt leads a process group of its own. It writes JSON Lines to stdout ([`AttemptMessage`]; any other line is log, and so
-//! is stderr) and reads `cancel` or `timeout` from stdin, whose end tells it that the engine died. However an attempt ends, its whole
-//! process tree is killed before its slots are given back.
+//! Each attempt leads a process group of its own. It writes JSON Lines to stdout ([`AttemptMessage`]; any other line is
+//! log, and so is stderr) and reads `cancel` or `timeout` from stdin, whose end tells it that the engine died. However
+//! an attempt ends, its whole process tree is killed before its slots are given back.
 
 use super::lines::for_each_line;
 use super::{Ended, Executor, MARK, Reports, Task, Wish};

@@ -1,7 +1,7 @@
 //! Stages of a scheduled workflow that run once and are cache hits ever after.
 //!
-//! A command without inputs usually reads something that the cache cannot see (a database, a web page, the date). On a schedule it
-//! would do so the first time only, and every later run would succeed without doing anything.
+//! A command without inputs usually reads something that the cache cannot see (a database, a web page, the date). On a
+//! schedule it would do so the first time only, and every later run would succeed without doing anything.
 
 use super::Checker;
 use crate::diagnostic::Diagnostic;

@@ -1,7 +1,7 @@
 //! Scripts that a command names but `files` does not.
 //!
-//! Commands run in an empty folder, and only what `files` lists is linked into it and enters the stage digest. Without this check
-//! a forgotten entry shows up as "can't open file" in the log of a run.
+//! Commands run in an empty folder, and only what `files` lists is linked into it and enters the stage digest. Without
+//! this check a forgotten entry shows up as "can't open file" in the log of a run.
 
 use super::Checker;
 use crate::diagnostic::{Diagnostic, Span};

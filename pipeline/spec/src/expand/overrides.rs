@@ -23,7 +23,8 @@ struct Override {
 }
 
 impl Overrides {
-    /// Reads arguments (without `-p`). Paths in `k=v` are relative to `working_directory`, those of an `@file` to its folder.
+    /// Reads arguments (without `-p`). Paths in `k=v` are relative to `working_directory`, those of an `@file` to its
+    /// folder.
     pub fn read(
         arguments: &[String],
         working_directory: &Path,

@@ -4,7 +4,7 @@ use super::Fault;
 use serde_json::Value;
 use std::ops::Range;
 
-/// A word or sign of the language.
+/// A word or symbol of the language.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Token {
     Number(Value),
@@ -23,7 +23,8 @@ const SYMBOLS: [&str; 22] = [
     "||", "&&", "==", "!=", "<=", ">=", "<", ">", "!", "+", "-", "*", "/", "%", "(", ")", "[", "]", ",", ".", "{", "}",
 ];
 
-/// Tokens of `text` from `start` on. With `embedded`, stops at the first `}}` outside of strings and returns its position.
+/// Tokens of `text` from `start` on. With `embedded`, stops at the first `}}` outside of strings and returns its
+/// position.
 pub fn tokens(text: &str, start: usize, embedded: bool) -> Result<(Vec<Placed>, usize), Fault> {
     let mut found = Vec::new();
     let mut at = start;

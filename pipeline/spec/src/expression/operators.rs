@@ -173,7 +173,7 @@ pub fn compare(x: &Number, y: &Number) -> Option<Ordering> {
     }
 }
 
-/// A float as a value; a fault if it is infinite or no number.
+/// A float as a value; a fault if it is not finite.
 pub fn finite(value: f64) -> Result<Value, String> {
     Number::from_f64(value).map(Value::Number).ok_or_else(|| "the result is not a finite number".to_string())
 }
@@ -182,7 +182,7 @@ fn overflow() -> String {
     "the result is too large for a 64-bit integer".into()
 }
 
-/// As the language calls it.
+/// The name in the language.
 pub fn type_name(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",

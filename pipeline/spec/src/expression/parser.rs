@@ -13,7 +13,7 @@ const DEEPEST: usize = 64;
 const MOST_TOKENS: usize = 1_000;
 const ROOTS: [&str; 9] = ["params", "matrix", "item", "inputs", "outputs", "stages", "true", "false", "null"];
 
-/// The whole text is one expression.
+/// Parses a text that is one expression.
 pub fn parse(text: &str) -> Result<Expression, Fault> {
     let (found, end) = tokens(text, 0, false)?;
     Parser::new(found, end).whole()
@@ -23,7 +23,7 @@ pub fn parse(text: &str) -> Result<Expression, Fault> {
 pub fn parse_embedded(text: &str, start: usize) -> (Result<Expression, Fault>, usize) {
     match tokens(text, start, true) {
         Ok((found, end)) => (Parser::new(found, end).whole(), end + 2),
-        // A wrong character: go on behind the next `}}`, so that later expressions are still checked.
+        // Continue after the next `}}`, so that later expressions are checked as well.
         Err(fault) => (Err(fault), text[start..].find("}}").map_or(text.len(), |i| start + i + 2)),
     }
 }
@@ -31,7 +31,7 @@ pub fn parse_embedded(text: &str, start: usize) -> (Result<Expression, Fault>, u
 struct Parser {
     tokens: Vec<Placed>,
     next: usize,
-    /// Where the text ends, for messages.
+    /// The end of the text, for messages.
     end: usize,
     depth: usize,
     /// Ranges of parts in parentheses.

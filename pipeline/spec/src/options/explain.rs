@@ -1,7 +1,7 @@
 //! Puts a schema violation into words: what was found, what was expected, and the nearest valid name.
 //!
-//! Of an `anyOf` or `oneOf` only the best-fitting branch is reported (no wrong type or word at its top, then fewest violations), so a
-//! part is judged as the `kind` it names.
+//! Of an `anyOf` or `oneOf` only the best-fitting branch is reported (no wrong type or word at its top, then fewest
+//! violations), so a part is judged as the `kind` it names.
 
 use super::view::SchemaView;
 use super::{Problem, escape};
@@ -129,7 +129,7 @@ fn best_branch(
     }
 }
 
-/// No branch was meant: say which types or words are possible.
+/// No branch fits: say which types or words are possible.
 fn all_foreign(
     context: &[Vec<ValidationError<'static>>],
     error: &ValidationError<'_>,

@@ -8,7 +8,7 @@ use serde_json::Value;
 use std::time::Duration;
 use trainyard_core::units::{parse_duration, parse_size};
 
-/// Reads bound values by type; what is wrong goes to its list.
+/// Reads bound values by type and collects mistakes.
 pub struct Reader<'a> {
     pub diagnostics: &'a mut Vec<Diagnostic>,
 }
@@ -42,8 +42,8 @@ impl Reader<'_> {
             false => d.help_if(number_help(wanted, text)),
         });
     }
-    /// Reads a key that may be left out: `Some(None)` without it, `None` after a mistake. Callers read all keys before they look
-    /// at the answers, so that one mistake does not hide another.
+    /// Reads a key that may be left out: `Some(None)` without it, `None` after a mistake. Callers read all keys before
+    /// they look at the answers, so that one mistake does not hide another.
     pub fn optional<T>(
         &mut self,
         bound: Option<&Bound>,
@@ -81,7 +81,7 @@ impl Reader<'_> {
             }
         }
     }
-    /// Plain or quoted text, whatever it looks like.
+    /// Text, quoted or not, whatever it looks like.
     pub fn string(&mut self, bound: &Bound, what: &str) -> Option<String> {
         match &bound.content {
             BoundContent::Scalar(s) if !bound.is_null() => Some(s.text.clone()),

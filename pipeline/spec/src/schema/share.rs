@@ -13,7 +13,8 @@ const MAPS: [&str; 3] = ["properties", "patternProperties", "$defs"];
 const SINGLE: [&str; 6] = ["items", "additionalProperties", "if", "then", "else", "not"];
 const LISTS: [&str; 4] = ["anyOf", "oneOf", "allOf", "prefixItems"];
 
-/// Replaces equal sub-schemas by references to new entries of the root's `$defs`. What the schema accepts stays the same.
+/// Replaces equal sub-schemas by references to new entries of the root's `$defs`. What the schema accepts stays the
+/// same.
 pub fn share(root: &mut Value) {
     let mut sharing = Sharing::default();
     sharing.count(root);

@@ -1,8 +1,8 @@
 //! What to do about text that is not YAML.
 //!
-//! A parser names the place where it gave up, which is often a line after the mistake, and speaks of its own grammar. This module
-//! looks at the text around that place for the mistakes that people make: tabs, bare expressions inside brackets, indentation that
-//! fits no line above, colons inside of text, brackets that stay open.
+//! A parser names the place where it gave up, which is often a line after the mistake, and speaks of its own grammar.
+//! This module looks at the text around that place for the mistakes that people make: tabs, bare expressions inside
+//! brackets, indentation that fits no line above, colons inside text, brackets that stay open.
 
 /// A better place, message and help than the parser's own, as far as the text tells.
 #[derive(Debug, PartialEq, Eq)]
@@ -124,8 +124,8 @@ fn fits(levels: &[(usize, usize)], indent: usize) -> bool {
     levels.is_empty() || levels.iter().any(|(level, _)| *level == indent)
 }
 
-/// Indentations that a line may have: those of the lines above that are still open, each with the last line of its kind. A line
-/// that ends with a colon, or opens an item, also allows deeper ones; then nothing is said.
+/// Indentations that a line may have: those of the lines above that are still open, each with the last line of its
+/// kind. A line that ends with a colon, or opens an item, also allows deeper ones; then nothing is said.
 fn open_levels(lines: &Lines<'_>, line: usize) -> Vec<(usize, usize)> {
     let mut levels: Vec<(usize, usize)> = Vec::new();
     for above in (0..line).rev().filter(|l| lines.is_filled(*l)) {
@@ -155,7 +155,7 @@ fn open_bracket(text: &str, lines: &Lines<'_>, at: usize) -> Option<String> {
     Some(format!("close the `{bracket}` of line {}", lines.of(opened) + 1))
 }
 
-/// What stands open at the end of a text, and every expression inside of brackets and outside of quotes.
+/// What stands open at the end of a text, and every expression inside brackets and outside of quotes.
 #[derive(Default)]
 struct Scan {
     open: Vec<(char, usize)>,

@@ -1,4 +1,5 @@
-//! Copies an artifact out of the store: its files into a folder, or a table into one `.csv`, `.jsonl` or `.parquet` file.
+//! Copies an artifact out of the store: its files into a folder, or a table into one `.csv`, `.jsonl` or `.parquet`
+//! file.
 
 use super::table_of;
 use crate::args::{ExportArgs, Format};
@@ -61,8 +62,8 @@ fn text(exported: &Exported, to: &Path) -> String {
     text
 }
 
-/// Rows of a table as one file. CSV and JSON Lines leave out the columns of tokens unless they are asked for: they are most of the
-/// bytes and mean nothing without the tokenizer.
+/// Rows of a table as one file. CSV and JSON Lines leave out the columns of tokens unless they are asked for: they are
+/// most of the bytes and mean nothing without the tokenizer.
 fn table(session: &Session, args: &ExportArgs, found: &Found, ending: &str) -> Result<Exported> {
     let (_folder, table) = table_of(session, &args.artifact, found)?;
     let all: Vec<String> = trainyard_tables::read_schema(&table)?.fields().iter().map(|f| f.name().clone()).collect();

@@ -1,5 +1,5 @@
-//! One artifact: what made it, from what, its files, its columns as SQL sees them and a preview, all from the manifest; or one of its
-//! rows in full.
+//! One artifact: what made it, from what, its files, its columns as SQL sees them and a preview, all from the manifest;
+//! or one of its rows in full.
 
 use super::table_of;
 use crate::args::Format;
@@ -92,7 +92,8 @@ fn columns(text: &mut String, summary: &TableSummary) {
     let _ = write!(text, "\n\n{} rows, for SQL:\n\n{table}", summary.rows);
 }
 
-/// What a statement calls a column: the parts of structs and maps are columns of their own, as far as the preview shows them.
+/// What a statement calls a column: the parts of structs and maps are columns of their own, as far as the preview shows
+/// them.
 fn sql_names(column: &ColumnStats, preview: &[Value]) -> Vec<String> {
     if !column.r#type.starts_with("Struct") && !column.r#type.starts_with("Map") {
         return vec![column.name.clone()];
