@@ -227,14 +227,14 @@ mod tests {
 
     #[test]
     fn foreign_keys_name_ours() {
-        let key = |place, word| super::key(place, word, &["needs", "run", "retry"]).unwrap();
-        assert!(key(Place::Stage, "depends_on").contains("`needs: [stage]`"));
-        assert!(key(Place::Stage, "dependsOn").contains("`needs: [stage]`"));
-        assert!(key(Place::Stage, "timeout-minutes").contains("`timeout: 30m`"));
-        assert!(key(Place::Stage, "command").contains("`run: [program, argument]`"));
-        assert!(key(Place::File, "jobs").contains("`stages:`"));
-        assert_eq!(key(Place::Stage, "neeeds"), "did you mean `needs`?");
-        assert!(key(Place::Retry, "depends_on").starts_with("valid here"));
+        let help = |place, word| key(place, word, &["needs", "run", "retry"]).unwrap();
+        assert!(help(Place::Stage, "depends_on").contains("`needs: [stage]`"));
+        assert!(help(Place::Stage, "dependsOn").contains("`needs: [stage]`"));
+        assert!(help(Place::Stage, "timeout-minutes").contains("`timeout: 30m`"));
+        assert!(help(Place::Stage, "command").contains("`run: [program, argument]`"));
+        assert!(help(Place::File, "jobs").contains("`stages:`"));
+        assert_eq!(help(Place::Stage, "neeeds"), "did you mean `needs`?");
+        assert!(help(Place::Retry, "depends_on").starts_with("valid here"));
     }
 
     #[test]

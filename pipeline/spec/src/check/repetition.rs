@@ -17,7 +17,9 @@ impl Checker<'_> {
         let known: Option<Vec<&Node>> = nodes.iter().map(Option::as_ref).collect();
         let mut commands = false;
         for (draft, node) in nodes.iter().enumerate() {
-            let Some(node) = node.as_ref().filter(|n| n.kind == run_stage::KIND && is_fixed(n)) else { continue };
+            if !node.as_ref().is_some_and(|n| n.kind == run_stage::KIND && is_fixed(n)) {
+                continue;
+            }
             commands = true;
             let raw = self.expanded.raw(draft);
             let message = format!("`{}` has no inputs and will not run again after its first success", raw.id);
