@@ -43,14 +43,13 @@ fn execute(site: &SiteArgs, workflow: &WorkflowArgs, options: RunOptions, format
     let plan = compiled::plan_or_json(workflow, &wiring::registry()?, &session.site, format == Format::Json)?;
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
     let observer: Arc<dyn Observer> = Arc::new(Progress::new(clock.clone()).comparing(&plan));
-    let clock_of_the_end = clock.clone();
-    let world = world::build(&session, clock, observer)?;
+    let world = world::build(&session, clock.clone(), observer)?;
     let interrupt = options.interrupt.clone();
     let summary = session.block_on(async {
         interrupt.on_signals();
         trainyard_runtime::run(options, plan, world).await
     })?;
-    print_summary(&session, &summary, clock_of_the_end.as_ref(), format)?;
+    print_summary(&session, &summary, clock.as_ref(), format)?;
     session.block_on(async {
         notifications::send(&session.site.notifications, &summary.run, &summary.view).await;
         Ok(())
