@@ -188,7 +188,7 @@ fn a_truncated_or_corrupt_parquet_file_is_named() {
     let before = publish(&s);
     let sound = std::fs::read(repository().join("stages/data/src/import/samples/verl.parquet")).unwrap();
     s.write("import.yaml", import("rows.parquet", "verl"));
-    let words = ["import: failed: ", "rows.parquet is corrupt, truncated or no Parquet file"];
+    let words = ["import: failed: ", "rows.parquet is corrupt, truncated or not a Parquet file"];
     for keep in [0, 3, sound.len() / 2, sound.len() - 1] {
         s.write("rows.parquet", &sound[..keep]);
         fails(&s, &before, "import.yaml", &words);

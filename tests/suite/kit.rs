@@ -14,6 +14,7 @@ pub struct Sandbox {
 }
 
 /// What one call of the binary left.
+#[derive(Debug)]
 pub struct Ran {
     pub code: i32,
     pub stdout: String,

@@ -102,7 +102,10 @@ fn programs_can_read_what_people_can() {
     let lines = s.run(&["logs", "latest", "--format", "json"]).code(0).stdout;
     let lines: Vec<Value> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     for text in ["First", "second"] {
-        assert!(lines.contains(&json!({"stage": "say", "attempt": 1, "text": text})), "{lines:?}");
+        let line = lines.iter().find(|line| line["text"] == text).unwrap_or_else(|| panic!("{text}: {lines:?}"));
+        assert_eq!((&line["stage"], &line["attempt"], &line["level"]), (&json!("say"), &json!(1), &json!("info")));
+        let at = line["at"].as_str().unwrap();
+        assert!(at.starts_with("20") && at.ends_with('Z') && at.len() == 24, "RFC 3339 with milliseconds: {at}");
     }
     let exported = s.run(&["artifacts", "export", "latest/say/o", "out", "--format", "json"]).code(0).json();
     assert_eq!(exported, json!({"artifact": "latest/say/o", "files": ["out/x"], "rows": null}));

@@ -95,7 +95,7 @@ fn on_the_run_succeeds_and_off_it_fails_by_its_mechanism_alone() {
     off.says("mechanism check failed: difference_void is 0, must be at most -1")
         .says("mechanism check failed: a_void is 4, must be at most 3")
         .says("guard check holds: difference_reward is 0, must be at least -0.5")
-        .says("difference_void is 0, at most -1 is asked; mechanism check failed: a_void is 4, at most 3 is asked");
+        .says("difference_void is 0, must be at most -1; mechanism check failed: a_void is 4, must be at most 3");
     assert_eq!(s.read("log").lines().count(), 2, "off, the treatment is the baseline: a cache hit");
     let shown = s.run(&["runs", "show", "latest", "--format", "json"]).code(0).json();
     let arms: Vec<_> = shown["stages"]
@@ -150,8 +150,8 @@ fn both_directions_are_run_and_judged() {
     write(&s, "harmful", |text| text.replace("min: -0.5,", "min: -0.1,"));
     let ran = s.run(&["recipes", "run"]).code(1);
     ran.prints("blind: on ok (3 checks, ")
-        .prints("off: compare: mechanism check holds: difference_void is 0, at most 1 is asked")
-        .prints("on: compare: guard check failed: difference_reward is -0.25, at least -0.1 is asked")
+        .prints("off: compare: mechanism check holds: difference_void is 0, must be at most 1")
+        .prints("on: compare: guard check failed: difference_reward is -0.25, must be at least -0.1")
         .prints("1 of 3 recipes behave both ways");
     let one = s.run(&["recipes", "run", "harmful", "--format", "json"]).code(1).json();
     assert_eq!(one.as_array().unwrap().len(), 1);

@@ -89,7 +89,9 @@ fn a_line_without_an_end_is_cut() {
     s.write("wide.yaml", "version: 1\nname: wide\nstages:\n  wide:\n    run: head -c 3000000 /dev/zero | tr '\\0' x\n");
     s.run(&["run", "wide.yaml"]).code(0);
     let log = s.run(&["logs", "latest", "wide"]).code(0).stdout;
-    assert_eq!(log, format!("== wide attempt 1\n{}\n", "x".repeat(128 << 10)));
+    let (head, line) = log.split_once('\n').unwrap();
+    assert_eq!(head, "== wide attempt 1");
+    assert_eq!(line.split_once(" info  ").unwrap().1, "x".repeat(128 << 10) + "\n");
 }
 
 #[test]

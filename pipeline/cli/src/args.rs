@@ -18,8 +18,29 @@ use std::path::PathBuf;
   trainyard artifacts show latest/rl/trajectories --row 0
   trainyard stages rl                       options, ports and parts of a stage kind")]
 pub struct Cli {
+    #[command(flatten)]
+    pub log: LogArgs,
     #[command(subcommand)]
     pub command: Command,
+}
+
+/// Diagnostics on stderr.
+#[derive(Debug, Clone, Default, Args)]
+pub struct LogArgs {
+    /// What to write to stderr about the program's work: a level, or levels for single modules, as in
+    /// `info,trainyard_store=debug`. Attempts inherit it. [env: TRAINYARD_LOG] [default: warn]
+    #[arg(long, value_name = "FILTER", global = true)]
+    pub log: Option<String>,
+    /// How to write it: lines of text, or of JSON. [env: TRAINYARD_LOG_FORMAT] [default: text]
+    #[arg(long, value_name = "FORMAT", value_enum, global = true, hide_possible_values = false)]
+    pub log_format: Option<LogFormat>,
+}
+
+/// Form of the diagnostics on stderr.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum LogFormat {
+    Text,
+    Json,
 }
 
 #[derive(Debug, Subcommand)]
@@ -232,7 +253,7 @@ pub struct LogsArgs {
     pub stage: Option<String>,
     #[command(flatten)]
     pub site: SiteArgs,
-    /// `json` prints one document a line: stage, attempt, text.
+    /// `json` prints one document for each record: stage, attempt, at, level, text.
     #[arg(long, value_enum, default_value_t)]
     pub format: Format,
 }

@@ -6,6 +6,7 @@ mod commands;
 mod compiled;
 mod exit;
 mod in_process;
+mod logging;
 mod machine;
 mod names;
 mod notifications;
@@ -35,6 +36,10 @@ fn main() -> ExitCode {
             return ExitCode::from(code as u8);
         }
     };
+    if let Err(error) = logging::init(&cli.log) {
+        output::human::print_error(&error);
+        return ExitCode::from(Exit::from(&error) as u8);
+    }
     let outcome = match cli.command {
         Command::Run(args) => commands::run::run(&args),
         Command::Check(args) => commands::check::run(&args),

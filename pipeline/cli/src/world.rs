@@ -1,4 +1,4 @@
-//! Builds what a run needs: store, pools, executors, stage kinds, time and chance.
+//! Builds what a run uses: store, pools, executors, stage kinds, time and chance.
 
 use crate::in_process::InProcessStages;
 use crate::session::{self, Session};
@@ -9,17 +9,17 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use trainyard_core::{Chance, Clock, Error, Output, Result};
-use trainyard_engine::{Gpu, Machine, Pool};
+use trainyard_engine::{Gpu, Machine, MachinePool};
 use trainyard_runtime::executors::{Launcher, standard};
 use trainyard_runtime::slots::Slots;
-use trainyard_runtime::{Observer, RowReader, World};
+use trainyard_runtime::{Observer, RowReader, RunContext};
 use trainyard_spec::site;
 use trainyard_store::Store;
 
 /// This program, as the attempts of its stages; `run` stages get the same environment.
 fn launcher(program: PathBuf) -> Launcher {
-    let env = trainyard_lm::threads::ENVIRONMENT.iter().map(|(name, value)| (name.into(), value.into())).collect();
-    Launcher { env, ..Launcher::new(program) }
+    let threads = trainyard_lm::threads::ENVIRONMENT.iter().map(|(name, value)| (name.into(), value.into()));
+    Launcher { env: threads.chain(crate::logging::environment()).collect(), ..Launcher::new(program) }
 }
 
 /// The file of this program, to start it again as another process.
@@ -27,13 +27,13 @@ pub fn program() -> Result<PathBuf> {
     std::env::current_exe().map_err(|e| Error::bug(format!("this program does not know where it is: {e}")))
 }
 
-/// The world of this session's runs. `observer` sees what happens.
-pub fn build(session: &Session, clock: Arc<dyn Clock>, observer: Arc<dyn Observer>) -> Result<World> {
+/// What this session's runs use. `observer` sees what happens.
+pub fn build(session: &Session, clock: Arc<dyn Clock>, observer: Arc<dyn Observer>) -> Result<RunContext> {
     let registry = Arc::new(wiring::registry()?);
-    let pools: Vec<Pool> = session.site.pools.iter().map(pool).collect();
+    let pools: Vec<MachinePool> = session.site.pools.iter().map(pool).collect();
     let slots =
         this_machine(&pools, machine::cpus(), machine::memory()).map(|m| Slots::new(session::home().join("slots"), m));
-    Ok(World {
+    Ok(RunContext {
         store: session.store.clone(),
         pools,
         executors: standard(&launcher(program()?), slots.as_ref()),
@@ -53,7 +53,7 @@ pub fn chance(clock: &dyn Clock) -> Chance {
 }
 
 /// The engine's form of a site's pool.
-fn pool(pool: &site::Pool) -> Pool {
+fn pool(pool: &site::Pool) -> MachinePool {
     let gpus: Vec<Gpu> = pool.gpus.iter().map(|g| Gpu { index: g.index, memory: g.memory }).collect();
     let machine = |i: u32| Machine {
         name: if pool.nodes == 1 { pool.name.clone() } else { format!("{}-{i}", pool.name) },
@@ -61,7 +61,7 @@ fn pool(pool: &site::Pool) -> Pool {
         memory: pool.memory,
         gpus: gpus.clone(),
     };
-    Pool {
+    MachinePool {
         name: pool.name.clone(),
         executor: pool.executor.clone(),
         priority: pool.priority,
@@ -73,7 +73,7 @@ fn pool(pool: &site::Pool) -> Pool {
 /// What the runs of this user may use of this machine: what its local pools have together. Where they overlap, that is
 /// no more than the machine has, but never less than one pool has, or what the engine grants could not be had. `None`
 /// without a local pool.
-fn this_machine(pools: &[Pool], cpus: u32, memory: u64) -> Option<Machine> {
+fn this_machine(pools: &[MachinePool], cpus: u32, memory: u64) -> Option<Machine> {
     let machines: Vec<&Machine> = pools.iter().filter(|p| p.executor == "local").flat_map(|p| &p.machines).collect();
     let largest = machines.iter().map(|m| m.cpus).max()?;
     let together = machines.iter().fold(0, |sum: u32, m| sum.saturating_add(m.cpus));
@@ -117,12 +117,12 @@ impl RowReader for TableRows {
 mod tests {
     use super::*;
 
-    fn local(name: &str, cpus: u32, memory: u64, gpus: &[u32]) -> Pool {
+    fn local(name: &str, cpus: u32, memory: u64, gpus: &[u32]) -> MachinePool {
         let gpus = gpus.iter().map(|index| Gpu { index: *index, memory: 1 }).collect();
-        Pool { name: name.into(), ..Pool::of_this_machine(cpus, memory, gpus) }
+        MachinePool { name: name.into(), ..MachinePool::of_this_machine(cpus, memory, gpus) }
     }
     /// Cpus and bytes of this machine with 16 cpus and 100 bytes.
-    fn amounts(pools: &[Pool]) -> (u32, u64) {
+    fn amounts(pools: &[MachinePool]) -> (u32, u64) {
         let machine = this_machine(pools, 16, 100).unwrap();
         (machine.cpus, machine.memory)
     }
@@ -150,7 +150,7 @@ mod tests {
 
     #[test]
     fn pools_elsewhere_are_no_part_of_this_machine() {
-        let elsewhere = Pool { executor: "slurm".into(), ..local("a", 64, 0, &[]) };
+        let elsewhere = MachinePool { executor: "slurm".into(), ..local("a", 64, 0, &[]) };
         assert!(this_machine(std::slice::from_ref(&elsewhere), 16, 100).is_none());
         assert_eq!(amounts(&[elsewhere, local("b", 2, 20, &[])]), (2, 20));
     }

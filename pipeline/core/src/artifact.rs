@@ -1,9 +1,10 @@
-//! What a stage leaves behind: outputs made of immutable files, and the manifest that publishes them (`docs/design/0004`).
+//! What a stage leaves behind: outputs made of immutable files, and the manifest that publishes them
+//! (`docs/design/0004`).
 //!
-//! Refuses: anything measured or ambient inside an output; times, rates and hosts stand in [`Manifest::measured`].
+//! Times, rates and hosts go to [`Manifest::measured`] alone; an output holds nothing that differs between equal runs.
 
 use crate::digest::Digest;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::ids::{AttemptNumber, RunId, StageKey};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -15,9 +16,9 @@ use std::fmt;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum ArtifactKind {
-    /// What to solve (Parquet).
+    /// Problems to solve (Parquet).
     Problems,
-    /// What happened: rollout records with verdicts and labels (Parquet).
+    /// Rollout records with verdicts and labels (Parquet).
     Trajectories,
     /// A Hugging Face folder.
     Model,
@@ -25,13 +26,15 @@ pub enum ArtifactKind {
     Report,
     /// Any other rows (Parquet).
     Table,
-    /// A folder, as is.
+    /// A folder of any files.
     Files,
 }
 
 impl ArtifactKind {
+    /// All six kinds.
     pub const ALL: [Self; 6] =
         [Self::Problems, Self::Trajectories, Self::Model, Self::Report, Self::Table, Self::Files];
+    /// The lower-case name, as workflow files and manifests spell it.
     pub fn name(self) -> &'static str {
         match self {
             Self::Problems => "problems",
@@ -53,45 +56,55 @@ impl fmt::Display for ArtifactKind {
 /// One file of an output; its bytes are `objects/<aa>/<digest>` in the store.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct FileEntry {
-    /// Relative path with `/`, never `..`.
+    /// Relative path with `/` and without `..`.
     pub path: String,
+    /// SHA-256 of its bytes.
     pub digest: Digest,
-    /// Bytes.
+    /// Size in bytes.
     pub size: u64,
 }
 
 /// Statistics of one column, enough to inspect a table without downloading it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ColumnStats {
+    /// Column name.
     pub name: String,
     /// The Arrow type, as Arrow prints it.
     pub r#type: String,
+    /// Number of nulls.
     pub nulls: u64,
+    /// Smallest value of a column of numbers, booleans or text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub min: Option<Value>,
+    /// Largest value, as `min`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max: Option<Value>,
+    /// Mean of a column of numbers or booleans; nulls and NaN do not count.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mean: Option<f64>,
 }
 
-/// What is known of a Parquet output without reading it again.
+/// What is known about a Parquet output without reading it again.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TableSummary {
+    /// Number of rows.
     pub rows: u64,
+    /// Statistics of every column, in the file's order.
     pub columns: Vec<ColumnStats>,
-    /// At most 100 rows and 256 KiB, as JSON objects; long cells are cut with `…`.
+    /// The first rows as JSON objects, at most 100 rows and 256 KiB; long cells are cut with `…`.
     pub preview: Vec<Value>,
 }
 
-/// One output port's content.
+/// The content of one output port.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Output {
+    /// Kind of artifact.
     pub kind: ArtifactKind,
-    /// Content digest: over kind and files only, so equal bytes are equal artifacts whoever made them.
+    /// Content digest over kind, files and metadata: equal bytes are equal artifacts, whichever stage made them.
     pub digest: Digest,
-    /// Sorted by path.
+    /// Its files, sorted by path.
     pub files: Vec<FileEntry>,
+    /// Summary of its table, for kinds that are one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub table: Option<TableSummary>,
     /// Facts that downstream stages and `check` read: tokenizer digest, role of an evaluation set, …
@@ -100,7 +113,7 @@ pub struct Output {
 }
 
 impl Output {
-    /// Builds an output and computes its content digest; files are sorted by path.
+    /// Makes an output: sorts its files by path and computes its content digest.
     pub fn new(
         kind: ArtifactKind,
         mut files: Vec<FileEntry>,
@@ -111,7 +124,7 @@ impl Output {
         let digest = Digest::of_json(&(kind, &files, &metadata))?;
         Ok(Self { kind, digest, files, table, metadata })
     }
-    /// Sum of the file sizes in bytes.
+    /// Size of all files in bytes.
     pub fn size(&self) -> u64 {
         self.files.iter().map(|f| f.size).sum()
     }
@@ -120,64 +133,79 @@ impl Output {
 /// A published output, named by the manifest that published it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 pub struct ArtifactRef {
+    /// Digest of the stage.
     pub stage_digest: Digest,
+    /// Generation of the manifest.
     pub generation: u32,
     /// Output port name.
     pub output: String,
+    /// Kind of artifact.
     pub kind: ArtifactKind,
     /// Content digest of the output.
     pub digest: Digest,
 }
 
-/// Why a manifest of generation above 0 was written.
+/// Why a manifest of a generation above 0 was written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum GenerationReason {
-    /// An object of the generation before is missing or corrupt.
+    /// An object or manifest of the previous generation is missing or corrupt.
     Lost,
-    /// The user asked for it (`--rerun`).
+    /// The user asked for it with `--rerun`.
     Rerun,
-    /// The stage says `cache: false`.
+    /// The stage has `cache: false`.
     Uncached,
 }
 
-/// Who made it.
+/// The attempt that made an artifact.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Provenance {
+    /// Name of the workflow.
     pub workflow: String,
+    /// Its run.
     pub run: RunId,
+    /// Its stage instance.
     pub stage: StageKey,
+    /// Its number.
     pub attempt: AttemptNumber,
 }
 
-/// The published record of a stage: putting it IS the publication.
+/// The record that publishes the outputs of a stage. Putting it into the store is the publication.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Manifest {
-    /// 1.
+    /// Version of this form: 1.
     pub format: u32,
+    /// Digest of the stage: what it is published under.
     pub stage_digest: Digest,
+    /// 0, or one more than the generation that it replaces.
     pub generation: u32,
+    /// Why there is more than one generation; none for generation 0.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<GenerationReason>,
+    /// Stage kind.
     pub kind: String,
+    /// Version of the kind.
     pub kind_version: u32,
-    /// The complete config, defaults filled.
+    /// The complete config, with defaults filled in.
     pub config: Value,
-    /// Port → what was read.
+    /// The artifacts that each input port read, in order.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub inputs: BTreeMap<String, Vec<ArtifactRef>>,
+    /// The outputs by port.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub outputs: BTreeMap<String, Output>,
+    /// Metrics by name; all finite.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub metrics: BTreeMap<String, f64>,
+    /// The attempt that made it.
     pub provenance: Provenance,
-    /// Times, rates, hosts, peak memory: facts of this attempt that no digest sees.
+    /// Times, rates, hosts and peak memory of that attempt; no digest sees them.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub measured: BTreeMap<String, Value>,
 }
 
 impl Manifest {
-    /// The reference to one of this manifest's outputs.
+    /// A reference to one of its outputs; none if there is no output of this name.
     pub fn reference(&self, output: &str) -> Option<ArtifactRef> {
         self.outputs.get(output).map(|o| ArtifactRef {
             stage_digest: self.stage_digest.clone(),
@@ -189,9 +217,27 @@ impl Manifest {
     }
 }
 
+/// Refuses metrics that are NaN or infinite, before anything is published. Errors: data, naming the metric.
+pub fn require_finite(metrics: &BTreeMap<String, f64>) -> Result<()> {
+    match metrics.iter().find(|(_, value)| !value.is_finite()) {
+        Some((name, value)) => Err(Error::data(format!("metric `{name}` is {value}, not a finite number"))
+            .help("look at the stage's log for the first step that went wrong")),
+        None => Ok(()),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_finite_metrics_pass() {
+        assert_eq!(require_finite(&BTreeMap::from([("loss".to_string(), -1e300)])), Ok(()));
+        for bad in [f64::NAN, f64::INFINITY] {
+            let error = require_finite(&BTreeMap::from([("loss".to_string(), bad)])).unwrap_err();
+            assert!(error.message.starts_with("metric `loss` is "), "{error}");
+        }
+    }
 
     #[test]
     fn the_content_digest_depends_on_files_not_on_their_order() {

@@ -1,8 +1,8 @@
-//! The contract of one attempt: what it is told (`spec.json`), what it says while it runs (JSON Lines on stdout), and what it
-//! leaves (`result.json`). One command line on any executor: `trainyard attempt <url>` (`docs/design/0004`).
+//! The contract of one attempt: what it is told (`spec.json`), what it says while it runs (JSON Lines on stdout), and
+//! what it leaves (`result.json`).
 //!
-//! Why so: an executor carries nothing but that URL and lines of text, so attempts run the same wherever they run. Refuses: values of
-//! secrets (a spec says where they come from), and publication, which is the engine's.
+//! An executor carries nothing but the attempt's URL and these lines, so `trainyard attempt <url>` is the same command
+//! everywhere (`docs/design/0004`). A spec names where secrets come from and never holds their values.
 
 use crate::artifact::{ArtifactKind, Manifest, Output};
 use crate::digest::Digest;
@@ -12,20 +12,24 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// One input artifact as an attempt sees it: the reference, and the output's files.
+/// One input artifact as an attempt sees it: where it was published, and its files.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct AttemptInput {
+    /// Digest of the stage that published it.
     pub stage_digest: Digest,
     /// Generation of the manifest that was read.
     #[serde(default)]
     pub generation: u32,
+    /// Name of the output port in that manifest.
     pub output_name: String,
+    /// Its kind, content digest and files; the table's preview is left out.
     pub output: Output,
 }
 
 /// An output port that the attempt must fill.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AttemptOutput {
+    /// Kind of artifact that the port holds.
     pub kind: ArtifactKind,
     /// A missing optional output is not an error.
     #[serde(default)]
@@ -35,33 +39,42 @@ pub struct AttemptOutput {
 /// What the attempt may use.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct AttemptResources {
-    /// Threads that compute.
+    /// Number of compute threads.
     pub cpus: u32,
-    /// Bytes; 0 = no limit.
+    /// Bytes of memory; 0 = no limit.
     #[serde(default)]
     pub memory: u64,
-    /// Indices of the GPUs given.
+    /// Indices of the GPUs it may use.
     #[serde(default)]
     pub gpus: Vec<u32>,
 }
 
-/// `spec.json`.
+/// Everything that an attempt is told: `spec.json` in its folder of the store.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct AttemptSpec {
-    /// 1.
+    /// Version of this form: 1.
     pub format: u32,
+    /// Name of the workflow.
     pub workflow: String,
+    /// The run that it belongs to.
     pub run: RunId,
+    /// The stage instance that it computes.
     pub stage: StageKey,
+    /// Its number among the stage's attempts in this run.
     pub attempt: AttemptNumber,
+    /// The digest under which its result will be published.
     pub stage_digest: Digest,
+    /// Stage kind, as in `uses`.
     pub kind: String,
+    /// Version of the kind.
     pub kind_version: u32,
-    /// Complete: defaults filled, expressions replaced, `source` values as absolute paths or URLs.
+    /// Complete: defaults filled in, expressions replaced, `source` values as absolute paths or URLs.
     pub config: Value,
-    /// Port → artifacts, in order.
+    /// Artifacts of each input port, in order.
     pub inputs: BTreeMap<String, Vec<AttemptInput>>,
+    /// The output ports it must fill.
     pub outputs: BTreeMap<String, AttemptOutput>,
+    /// What it may use.
     pub resources: AttemptResources,
     /// Milliseconds from the start of the attempt; none = no limit.
     #[serde(default)]
@@ -69,70 +82,145 @@ pub struct AttemptSpec {
     /// Environment for `run:` stages.
     #[serde(default)]
     pub env: BTreeMap<String, String>,
-    /// Secret name → where its value comes from (`env:HF_TOKEN`); the values never stand in this file.
+    /// Secret name → where its value comes from (`env:HF_TOKEN`), never the value itself.
     #[serde(default)]
     pub secrets: BTreeMap<String, String>,
-    /// Absolute path of a source on a disk → the content digest that the stage digest was made of. With other content there, what
-    /// the attempt computes would be published under a wrong name.
+    /// Absolute path of a source on a disk → the content digest that entered the stage digest. If the content has
+    /// changed since, the result would be published under a wrong name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub sources: BTreeMap<String, Digest>,
-    /// Whether everything that is stored is flushed to the disk before a put returns (the site file's `durability: fsync`).
+    /// Flush every put to the disk before it returns (the site file's `durability: fsync`).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub fsync: bool,
 }
 
-/// `result.json`, written once at the end of a successful attempt.
+/// What a successful attempt leaves, written once at its end: `result.json`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct AttemptResult {
-    /// 1.
+    /// Version of this form: 1.
     pub format: u32,
+    /// Copied from the spec, as are the next three.
     pub run: RunId,
+    /// The stage instance.
     pub stage: StageKey,
+    /// The attempt's number.
     pub attempt: AttemptNumber,
+    /// The stage digest.
     pub stage_digest: Digest,
+    /// Stored outputs by port; optional ones may be missing.
     pub outputs: BTreeMap<String, Output>,
+    /// Metrics by name; all finite.
     pub metrics: BTreeMap<String, f64>,
+    /// Times, rates, hosts and peak memory of this attempt.
     pub measured: BTreeMap<String, Value>,
 }
 
 /// Severity of a log line.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum LogLevel {
+    /// Normal progress.
     Info,
+    /// Something to look at that did not stop the attempt.
     Warn,
+    /// The attempt failed because of it.
     Error,
+}
+
+impl LogLevel {
+    /// The lower-case name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Info => "info",
+            Self::Warn => "warn",
+            Self::Error => "error",
+        }
+    }
+}
+
+/// One entry of an attempt's stored log: a line of JSON in a log chunk.
+///
+/// ```
+/// use trainyard_core::attempt::{LogLevel, LogRecord};
+///
+/// let record = LogRecord { at: Some(1_700_000_000_000), level: LogLevel::Warn, text: "slow store".into() };
+/// assert_eq!(LogRecord::parse(&record.to_line()), record);
+/// let old = LogRecord::parse("warning: slow store");
+/// assert_eq!((old.at, old.level, old.text.as_str()), (None, LogLevel::Warn, "slow store"));
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LogRecord {
+    /// When the engine received it, in milliseconds since 1970-01-01 UTC; none in logs written before version 0.2.
+    pub at: Option<i64>,
+    /// Its severity.
+    pub level: LogLevel,
+    /// What was said; may have several lines.
+    pub text: String,
+}
+
+impl LogRecord {
+    /// The stored form: one line of JSON without the line feed.
+    pub fn to_line(&self) -> String {
+        serde_json::json!({"at": self.at, "level": self.level.name(), "text": self.text}).to_string()
+    }
+    /// Reads a line of a log chunk. Chunks of earlier versions hold plain text without times, with `warning: ` or
+    /// `error: ` in front of lines above [`LogLevel::Info`].
+    pub fn parse(line: &str) -> Self {
+        match serde_json::from_str::<Self>(line) {
+            Ok(record) if record.at.is_some() => record,
+            _ => Self::plain(line),
+        }
+    }
+    fn plain(line: &str) -> Self {
+        let levels = [("warning: ", LogLevel::Warn), ("error: ", LogLevel::Error)];
+        let marked = levels.into_iter().find_map(|(mark, level)| Some((level, line.strip_prefix(mark)?)));
+        let (level, text) = marked.unwrap_or((LogLevel::Info, line));
+        Self { at: None, level, text: text.to_string() }
+    }
 }
 
 /// One line of an attempt's stdout.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum AttemptMessage {
-    /// `done` of `total` units (`steps`, `rows`, `problems`), with the stage's main metric.
+    /// How far the attempt is.
     Progress {
+        /// Units done.
         done: u64,
+        /// Units in all; 0 = unknown.
         total: u64,
+        /// What is counted: `steps`, `rows`, `problems`.
         unit: String,
+        /// The stage's main metric, as name and value.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         metric: Option<(String, f64)>,
     },
     /// A point of a learning curve.
     Metric {
+        /// Name of the curve.
         name: String,
+        /// Step, from 1.
         step: u64,
+        /// Value at that step.
         value: f64,
     },
+    /// A line for the log.
     Log {
+        /// Its severity.
         level: LogLevel,
+        /// What to say.
         text: String,
     },
-    /// A resume point of this step is stored.
+    /// A resume point is stored.
     Checkpoint {
+        /// Steps done at that point.
         step: u64,
     },
     /// `result.json` is stored.
     Result {},
+    /// The attempt failed.
     Error {
+        /// Why.
         error: Error,
     },
 }
@@ -140,16 +228,20 @@ pub enum AttemptMessage {
 /// A resume point: `checkpoints/<aa>/<stage-digest>/<step>-<attempt>.json`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct CheckpointRecord {
-    /// 1.
+    /// Version of this form: 1.
     pub format: u32,
+    /// The stage it belongs to.
     pub stage_digest: Digest,
+    /// Steps done.
     pub step: u64,
+    /// The attempt that stored it.
     pub attempt: AttemptNumber,
+    /// Everything that the remaining steps need.
     pub files: Vec<crate::artifact::FileEntry>,
 }
 
 impl AttemptSpec {
-    /// The inputs of a manifest that this attempt's result will become.
+    /// The manifest that publishes this attempt's result as the given generation.
     pub fn manifest(
         &self,
         result: AttemptResult,

@@ -1,7 +1,6 @@
-//! What `spec` asks about stage kinds, and what the stage registry answers: ports, option schema, defaults, validation.
+//! What `check` and `plan` ask about stage kinds: ports, option schema, defaults, validation.
 //!
-//! Why so: `check` and `plan` need neither GPU nor candle nor the stage code; they see this trait only, and the registry that
-//! implements it is wired in by the command line. Parts are dispatched on `kind` by registries, never by tagged enums.
+//! They see this trait alone, so they need neither a GPU nor the code of any stage.
 
 use crate::artifact::ArtifactKind;
 use crate::error::Result;
@@ -15,18 +14,24 @@ use std::ops::{Bound, RangeBounds};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Cardinality {
+    /// Exactly one.
     One,
+    /// One or none.
     Optional,
+    /// Any number, in order.
     Many,
 }
 
 /// An input or output port.
 #[derive(Debug, Clone, Serialize)]
 pub struct PortInfo {
+    /// Its name under `with`, or after the stage id in a reference.
     pub name: &'static str,
+    /// Kind of artifact that it takes or gives.
     pub kind: ArtifactKind,
+    /// How many artifacts it takes.
     pub cardinality: Cardinality,
-    /// One sentence.
+    /// One sentence of documentation.
     pub doc: &'static str,
 }
 
@@ -49,15 +54,18 @@ pub struct KindInfo {
     pub version: u32,
     /// One line.
     pub summary: &'static str,
-    /// Markdown: what it does, formulas, source, what it refuses.
+    /// Its page in Markdown: what it does, formulas, source, limits.
     pub doc: &'static str,
+    /// Input ports.
     pub inputs: Vec<PortInfo>,
+    /// Output ports.
     pub outputs: Vec<PortInfo>,
-    /// JSON Schema of the options under `with`, without the ports. A string with `"format": "source"` names a file or folder
-    /// whose content digest enters the stage digest.
+    /// JSON Schema of the options under `with`, without the ports. A string with `"format": "source"` names a file or
+    /// folder whose content digest enters the stage digest.
     pub options: Value,
+    /// Where its attempts run.
     pub placement: Placement,
-    /// True: the whole pool's cpus by default (sft, rl, prm, evaluate); false: one.
+    /// Whether it gets all CPUs of a machine by default (sft, rl, prm, evaluate) rather than one.
     pub all_cpus: bool,
     /// A `with:` block that works.
     pub example: &'static str,
@@ -68,9 +76,11 @@ pub struct KindInfo {
 }
 
 impl KindInfo {
+    /// The input port of this name.
     pub fn input(&self, name: &str) -> Option<&PortInfo> {
         self.inputs.iter().find(|p| p.name == name)
     }
+    /// The output port of this name.
     pub fn output(&self, name: &str) -> Option<&PortInfo> {
         self.outputs.iter().find(|p| p.name == name)
     }
@@ -79,22 +89,26 @@ impl KindInfo {
 /// Something wrong with a value under `with`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct OptionProblem {
-    /// RFC 6901 pointer into the config, e.g. `/loss/terms/0/clip_low`.
+    /// RFC 6901 pointer into the config, such as `/loss/terms/0/clip_low`.
     pub pointer: String,
+    /// What is wrong, lower-case.
     pub message: String,
+    /// What to do about it.
     pub help: Option<String>,
 }
 
 impl OptionProblem {
+    /// A problem without help.
     pub fn new(pointer: impl Into<String>, message: impl Into<String>) -> Self {
         Self { pointer: pointer.into(), message: message.into(), help: None }
     }
+    /// Says what to do about it.
     #[must_use]
     pub fn help(mut self, help: impl Into<String>) -> Self {
         self.help = Some(help.into());
         self
     }
-    /// The problem of a value outside of its range, in one form for all options; none if it lies inside. NaN lies in no range.
+    /// A value outside its range; none if it lies inside. NaN lies in no range.
     pub fn outside<T: PartialOrd + Display>(
         pointer: impl Into<String>,
         value: T,
@@ -103,7 +117,7 @@ impl OptionProblem {
         let problem = || Self::new(pointer, format!("{value} is out of range")).help(allowed(&range));
         if range.contains(&value) { None } else { Some(problem()) }
     }
-    /// The problem of a number that is infinite or none at all, where any other will do.
+    /// A number that is NaN or infinite; none for any other.
     pub fn not_finite(pointer: impl Into<String>, value: f64) -> Option<Self> {
         if value.is_finite() {
             None
@@ -111,13 +125,13 @@ impl OptionProblem {
             Some(Self::new(pointer, format!("{value} is not a finite number")).help("use any other number"))
         }
     }
-    /// The problem of a lower end above its upper end, each with its pointer; none if they are in order.
+    /// A lower bound above its upper bound, each given with its pointer; none if they are in order.
     pub fn crossed<T: PartialOrd + Display>(low: (&str, T), high: (&str, T)) -> Option<Self> {
         let name = high.0.rsplit('/').next().unwrap_or(high.0);
         let problem = || Self::new(low.0, format!("{} is more than `{name}`, which is {}", low.1, high.1));
         if low.1 > high.1 { Some(problem().help(format!("use at most the value of `{name}`"))) } else { None }
     }
-    /// The same problem, seen from what holds these options at `place`.
+    /// The same problem as seen from the options that hold these at `place`.
     #[must_use]
     pub fn within(mut self, place: &str) -> Self {
         self.pointer.insert_str(0, place);
@@ -125,7 +139,7 @@ impl OptionProblem {
     }
 }
 
-/// Every value above `low`: a range that Rust has no sign for.
+/// The range of all values above `low`, for which Rust has no syntax.
 pub fn above<T>(low: T) -> (Bound<T>, Bound<T>) {
     (Bound::Excluded(low), Bound::Unbounded)
 }
@@ -144,21 +158,22 @@ fn allowed<T: Display>(range: &impl RangeBounds<T>) -> String {
     }
 }
 
-/// How many artifacts every input port gets.
+/// Input port → number of artifacts wired to it.
 pub type Wired = BTreeMap<String, usize>;
 
 /// All stage kinds of this build.
 pub trait Catalogue: Send + Sync {
-    /// Sorted names.
+    /// Their names, sorted.
     fn names(&self) -> Vec<&str>;
+    /// The kind of this name.
     fn kind(&self, name: &str) -> Option<&KindInfo>;
-    /// Everything wrong with a config whose expressions are all known: typed parsing, ranges, contradictions between parts.
+    /// Everything wrong with a config whose expressions are all replaced: types, ranges, contradictions between parts.
     fn validate(&self, kind: &str, config: &Value) -> Vec<OptionProblem>;
-    /// Everything wrong between a complete config and what is wired to the ports. A pointer may also name a port.
+    /// Every contradiction between a complete config and the inputs wired to its ports. A pointer may also name a port.
     fn validate_inputs(&self, _kind: &str, _config: &Value, _inputs: &Wired) -> Vec<OptionProblem> {
         Vec::new()
     }
-    /// The complete config: defaults filled, named compositions expanded, values in their declared types.
+    /// The complete config: defaults filled in, named compositions expanded, values in their declared types.
     fn complete(&self, kind: &str, config: &Value) -> Result<Value>;
 }
 
@@ -167,7 +182,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_outside_of_a_range_are_told_in_one_form() {
+    fn values_outside_a_range_have_one_wording() {
         let problem = OptionProblem::outside("/share", 1.5, 0.0..=1.0).unwrap();
         assert_eq!(problem, OptionProblem::new("/share", "1.5 is out of range").help("use a value from 0 to 1"));
         assert_eq!(OptionProblem::outside("/share", 1.0, 0.0..=1.0), None);
@@ -179,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_number_is_in_no_range() {
+    fn nan_is_in_no_range() {
         assert!(
             OptionProblem::outside("/x", f64::NAN, 0.0..).is_some()
                 && OptionProblem::outside("/x", f64::NAN, ..=0.0).is_some()
@@ -192,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn ends_in_the_wrong_order_are_told_at_the_lower_one() {
+    fn crossed_bounds_are_reported_at_the_lower_one() {
         let problem = OptionProblem::crossed(("/band/low", 3), ("/band/high", 2)).unwrap();
         assert_eq!(
             (problem.pointer.as_str(), problem.message.as_str()),

@@ -1,26 +1,36 @@
-//! Counter-based chance: every draw is a pure function of (seed, purpose, indices).
+//! Counter-based random numbers: every draw is a pure function of (seed, purpose, indices).
 //!
-//! Why so: a rollout's tokens must not depend on what shared its batch, on the number of threads or on how often the process was
-//! killed; with counters there is no stream to save or to share. The generator is Philox 4x32-10 (Salmon et
-//! al., SC 2011): the key is a hash of seed and purpose, the counter a hash of the indices and the draw number. Refuses: ambient
-//! seeds.
+//! So a rollout's tokens do not depend on what shares its batch, on the number of threads or on how often the process
+//! was killed, and there is no stream to save or share. The generator is Philox 4x32-10 (Salmon et al., SC 2011); its
+//! key is a hash of seed and purpose, its counter a hash of the indices and the number of the draw.
 
 use sha2::{Digest as _, Sha256};
 
-/// A source of chance for one seed. Cheap to copy.
+/// A source of random numbers for one seed. Cheap to copy.
+///
+/// ```
+/// use trainyard_core::Chance;
+///
+/// let chance = Chance::new(7);
+/// let draw = |turn, token| chance.at("sample", &[turn, token]).uniform();
+/// assert_eq!(draw(0, 3), draw(0, 3), "the same place gives the same number");
+/// assert_ne!(draw(0, 3), draw(3, 0));
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Chance {
     seed: u64,
 }
 
 impl Chance {
+    /// The source of this seed.
     pub fn new(seed: u64) -> Self {
         Self { seed }
     }
+    /// Its seed.
     pub fn seed(&self) -> u64 {
         self.seed
     }
-    /// The draws for one purpose at one place, e.g. `at("sample", &[problem, sample, turn, token])`.
+    /// The draws for one purpose at one place, such as `at("sample", &[problem, sample, turn, token])`.
     pub fn at(&self, purpose: &str, indices: &[u64]) -> Draws {
         let mut hash = Sha256::new();
         hash.update(self.seed.to_le_bytes());
@@ -33,13 +43,13 @@ impl Chance {
         let word = |i: usize| u32::from_le_bytes([h[4 * i], h[4 * i + 1], h[4 * i + 2], h[4 * i + 3]]);
         Draws { key: [word(0), word(1)], block: [word(2), word(3)], counter: 0, buffer: [0; 4], used: 4 }
     }
-    /// A child source, for a part that numbers its own places (a stage, an arm, an epoch).
+    /// A source of its own for a part that numbers its own places (a stage, an arm, an epoch).
     pub fn child(&self, purpose: &str, indices: &[u64]) -> Self {
         Self { seed: self.at(purpose, indices).next_u64() }
     }
 }
 
-/// An endless sequence of draws; two equal places give two equal sequences.
+/// An endless sequence of draws; equal places give equal sequences.
 #[derive(Debug, Clone)]
 pub struct Draws {
     key: [u32; 2],
@@ -50,6 +60,7 @@ pub struct Draws {
 }
 
 impl Draws {
+    /// 32 random bits.
     pub fn next_u32(&mut self) -> u32 {
         if self.used == 4 {
             let counter = [self.counter as u32, (self.counter >> 32) as u32, self.block[0], self.block[1]];
@@ -60,14 +71,15 @@ impl Draws {
         self.used += 1;
         self.buffer[self.used - 1]
     }
+    /// 64 random bits.
     pub fn next_u64(&mut self) -> u64 {
         u64::from(self.next_u32()) | (u64::from(self.next_u32()) << 32)
     }
-    /// Uniform in [0, 1) with 53 bits.
+    /// A uniform number in [0, 1) with 53 bits.
     pub fn uniform(&mut self) -> f64 {
         (self.next_u64() >> 11) as f64 * (1.0 / (1u64 << 53) as f64)
     }
-    /// Uniform integer in `0..n` without bias (Lemire 2019). `n` must not be 0.
+    /// A uniform integer in `0..n` without bias (Lemire 2019). Panics if `n` is 0.
     pub fn below(&mut self, n: u64) -> u64 {
         assert!(n > 0, "below(0) has no value");
         let threshold = n.wrapping_neg() % n;
@@ -78,12 +90,12 @@ impl Draws {
             }
         }
     }
-    /// Uniform integer in `low..=high`.
+    /// A uniform integer in `low..=high`. Panics if `low` is larger than `high`.
     pub fn between(&mut self, low: i64, high: i64) -> i64 {
         assert!(low <= high, "between({low}, {high}) has no value");
         low + self.below((high - low) as u64 + 1) as i64
     }
-    /// Standard normal (Box–Muller).
+    /// A standard normal number (Box–Muller).
     pub fn normal(&mut self) -> f64 {
         let radius = (-2.0 * (1.0 - self.uniform()).ln()).sqrt();
         radius * (std::f64::consts::TAU * self.uniform()).cos()
@@ -105,13 +117,13 @@ impl Draws {
         }
         last
     }
-    /// Fisher–Yates.
+    /// Puts the items in random order (Fisher–Yates).
     pub fn shuffle<T>(&mut self, items: &mut [T]) {
         for i in (1..items.len()).rev() {
             items.swap(i, self.below(i as u64 + 1) as usize);
         }
     }
-    /// One of the items; panics on an empty slice.
+    /// One of the items. Panics if there is none.
     pub fn choose<'a, T>(&mut self, items: &'a [T]) -> &'a T {
         &items[self.below(items.len() as u64) as usize]
     }

@@ -1,4 +1,4 @@
-//! Time is injected. Everything that needs an instant takes a [`Clock`]; `clippy.toml` bans the ambient ones elsewhere.
+//! Time is injected: code that needs an instant takes a [`Clock`], and `clippy.toml` bans every other source.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -11,10 +11,11 @@ pub trait Clock: Send + Sync {
     fn monotonic(&self) -> Duration;
 }
 
-/// The machine's clock: the only place in the house that reads it.
+/// The machine's clock. Nothing else in Trainyard reads it.
 pub struct SystemClock(Instant);
 
 impl SystemClock {
+    /// A clock whose monotonic time starts now.
     #[expect(clippy::disallowed_methods, reason = "this is the substitute that the ban names")]
     pub fn new() -> Self {
         Self(Instant::now())
@@ -37,14 +38,16 @@ impl Clock for SystemClock {
     }
 }
 
-/// A clock that stands still until it is moved; for tests and simulation.
+/// A clock that stands still until it is advanced; for tests and simulation.
 #[derive(Default)]
 pub struct ManualClock(AtomicI64);
 
 impl ManualClock {
+    /// A clock at this many milliseconds since 1970-01-01 UTC.
     pub fn at_millis(millis: i64) -> Self {
         Self(AtomicI64::new(millis))
     }
+    /// Moves wall-clock and monotonic time forward.
     pub fn advance(&self, by: Duration) {
         self.0.fetch_add(i64::try_from(by.as_millis()).unwrap_or(i64::MAX), Ordering::SeqCst);
     }

@@ -1,7 +1,5 @@
-//! Content digests: SHA-256 in lower-case hex, and RFC 8785 canonical JSON for everything that is hashed as data.
-//!
-//! Why so: a stage digest must not depend on key order, number spelling or white space. Refuses: non-finite numbers (RFC 8785
-//! has no form for them).
+//! Content digests: SHA-256 in lower-case hex, and canonical JSON (RFC 8785) for everything that is hashed as data, so
+//! that a digest does not depend on the order of keys, the spelling of numbers or white space.
 
 use crate::error::{Error, Result};
 use schemars::JsonSchema;
@@ -10,6 +8,17 @@ use sha2::{Digest as _, Sha256};
 use std::fmt;
 
 /// A SHA-256 digest as 64 lower-case hexadecimal characters.
+///
+/// ```
+/// use trainyard_core::Digest;
+///
+/// let digest = Digest::of(b"");
+/// assert_eq!(digest.short(), "e3b0c44298fc");
+/// assert_eq!(Digest::try_from(digest.to_string()), Ok(digest));
+///
+/// let (a, b) = (serde_json::json!({"x": 1.0, "y": 2}), serde_json::json!({"y": 2, "x": 1}));
+/// assert_eq!(Digest::of_json(&a), Digest::of_json(&b), "neither order nor spelling matters");
+/// ```
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(try_from = "String", into = "String")]
 pub struct Digest(String);
@@ -19,18 +28,19 @@ impl Digest {
     pub fn of(bytes: &[u8]) -> Self {
         Self(hex::encode(Sha256::digest(bytes)))
     }
-    /// The digest of a value's RFC 8785 form.
+    /// The digest of a value's canonical JSON. Errors: those of [`canonical_json`].
     pub fn of_json(value: &impl Serialize) -> Result<Self> {
         Ok(Self::of(&canonical_json(value)?))
     }
+    /// All 64 characters.
     pub fn as_str(&self) -> &str {
         &self.0
     }
-    /// The first two characters, the folder under which the store keeps it.
+    /// The first two characters: the folder in which the store keeps it.
     pub fn shard(&self) -> &str {
         &self.0[..2]
     }
-    /// The first twelve characters, for people.
+    /// The first twelve characters, for messages.
     pub fn short(&self) -> &str {
         &self.0[..12]
     }
@@ -66,23 +76,28 @@ impl fmt::Debug for Digest {
     }
 }
 
-/// A digest that is fed piece by piece, for files larger than memory.
+/// Computes a digest piece by piece, for files larger than memory.
 #[derive(Default, Clone)]
 pub struct Hasher(Sha256);
 
 impl Hasher {
+    /// Starts from no bytes.
     pub fn new() -> Self {
         Self::default()
     }
+    /// Adds the next bytes.
     pub fn update(&mut self, bytes: &[u8]) {
         self.0.update(bytes);
     }
+    /// The digest of all bytes given.
     pub fn finish(self) -> Digest {
         Digest(hex::encode(self.0.finalize()))
     }
 }
 
-/// RFC 8785: sorted keys, ECMAScript numbers, no white space.
+/// The RFC 8785 form of a value: sorted keys, ECMAScript numbers, no white space.
+///
+/// Errors: bug, if the value holds NaN or an infinity, for which RFC 8785 has no form.
 pub fn canonical_json(value: &impl Serialize) -> Result<Vec<u8>> {
     serde_json_canonicalizer::to_vec(value).map_err(|e| Error::bug(format!("no canonical JSON for this value: {e}")))
 }

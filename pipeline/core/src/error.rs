@@ -1,9 +1,9 @@
-//! One error type for the whole house: a kind that says what to do next, a message that says what happened.
+//! The error type of every crate: a kind that tells the caller what to do, a message, and what caused it.
 //!
-//! Why so: retry policy, exit codes and blame are decided by the kind alone (`docs/workflows.md`), so every crate that can fail
-//! returns this type at its edge. Refuses: matching on message text.
+//! Retry policy and exit codes depend on the kind alone, never on the text (`docs/workflows.md`).
 
 use serde::{Deserialize, Serialize};
+use std::error::Error as StdError;
 use std::fmt;
 
 /// What a caller should do about an error. Retry policy reads nothing else.
@@ -12,15 +12,15 @@ use std::fmt;
 pub enum ErrorKind {
     /// The file, an option or an argument is wrong; running again changes nothing.
     Invalid,
-    /// A passing fault (network, a busy resource); the same call may succeed.
+    /// A passing fault (network, a busy resource); the same call may succeed later.
     Retryable,
-    /// The attempt's process, machine or an object it needs disappeared.
+    /// The attempt's process, its machine or an object it needs has disappeared.
     Lost,
     /// Someone asked for the work to stop.
     Cancelled,
-    /// An input holds something that it must not hold (corrupt file, wrong schema, NaN).
+    /// An input has bad content (corrupt file, wrong schema, NaN).
     Data,
-    /// Our own mistake.
+    /// A bug in Trainyard.
     Bug,
 }
 
@@ -37,52 +37,128 @@ impl fmt::Display for ErrorKind {
     }
 }
 
-/// An error with its kind, a lower-case message that names the thing and the place, and optionally what to do next.
+/// An error: its kind, a message that names the thing and the place, what to do next, and what caused it.
+///
+/// ```
+/// use trainyard_core::{Error, ErrorKind};
+///
+/// let refused = std::io::Error::other("connection refused");
+/// let error = Error::retryable("cannot write s3://bucket/x").help("run the same command again").caused_by(&refused);
+/// let error = error.at("stage `sft`");
+/// assert_eq!(error.to_string(), "stage `sft`: cannot write s3://bucket/x; run the same command again");
+/// assert_eq!(error.kind, ErrorKind::Retryable);
+/// assert_eq!(error.causes().collect::<Vec<_>>(), ["connection refused"]);
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Error {
+    /// What a caller should do about it.
     pub kind: ErrorKind,
+    /// Lower-case, one sentence without a full stop.
     pub message: String,
+    /// What to do next.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub help: Option<String>,
+    /// What caused it, as text: a chain must survive the way from an attempt's process to the journal. In JSON it is
+    /// the list `causes`, nearest cause first.
+    #[serde(default, rename = "causes", skip_serializing_if = "Option::is_none")]
+    pub source: Option<Box<Cause>>,
 }
 
-/// What everything in this house returns that can fail.
+/// One link in a chain of causes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "Vec<String>", into = "Vec<String>")]
+pub struct Cause {
+    message: String,
+    source: Option<Box<Self>>,
+}
+
+/// The result of everything in Trainyard that can fail.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 impl Error {
+    /// An error without help or cause.
     pub fn new(kind: ErrorKind, message: impl fmt::Display) -> Self {
-        Self { kind, message: message.to_string(), help: None }
+        Self { kind, message: message.to_string(), help: None, source: None }
     }
+    /// An error of kind [`ErrorKind::Invalid`].
     pub fn invalid(message: impl fmt::Display) -> Self {
         Self::new(ErrorKind::Invalid, message)
     }
+    /// An error of kind [`ErrorKind::Retryable`].
     pub fn retryable(message: impl fmt::Display) -> Self {
         Self::new(ErrorKind::Retryable, message)
     }
+    /// An error of kind [`ErrorKind::Lost`].
     pub fn lost(message: impl fmt::Display) -> Self {
         Self::new(ErrorKind::Lost, message)
     }
+    /// An error of kind [`ErrorKind::Cancelled`].
     pub fn cancelled(message: impl fmt::Display) -> Self {
         Self::new(ErrorKind::Cancelled, message)
     }
+    /// An error of kind [`ErrorKind::Data`].
     pub fn data(message: impl fmt::Display) -> Self {
         Self::new(ErrorKind::Data, message)
     }
+    /// An error of kind [`ErrorKind::Bug`].
     pub fn bug(message: impl fmt::Display) -> Self {
         Self::new(ErrorKind::Bug, message)
     }
-    /// Adds what to do next.
+    /// Says what to do next; replaces earlier help.
     #[must_use]
     pub fn help(mut self, help: impl fmt::Display) -> Self {
         self.help = Some(help.to_string());
         self
     }
-    /// Puts the place in front of the message: `context: message`.
+    /// Puts the place in front of the message: `context: message`. Help and causes stay.
     #[must_use]
     pub fn at(mut self, context: impl fmt::Display) -> Self {
         self.message = format!("{context}: {}", self.message);
         self
     }
+    /// Adds an error and all its sources to the end of the chain of causes. What a link repeats of the message or of
+    /// another link is left out.
+    #[must_use]
+    pub fn caused_by(mut self, cause: &(dyn StdError + 'static)) -> Self {
+        let mut known = vec![self.message.clone()];
+        known.extend(self.causes().map(str::to_string));
+        let old = known.len();
+        for words in own_words(cause) {
+            if !known.iter().any(|k| k.contains(&words)) {
+                known.push(words);
+            }
+        }
+        let mut end = &mut self.source;
+        while let Some(cause) = end {
+            end = &mut cause.source;
+        }
+        *end = Cause::chain(known.split_off(old));
+        self
+    }
+    /// The messages of its causes, nearest first.
+    pub fn causes(&self) -> impl Iterator<Item = &str> {
+        std::iter::successors(self.source.as_deref(), |cause| cause.source.as_deref()).map(|c| c.message.as_str())
+    }
+}
+
+impl Cause {
+    fn chain(messages: Vec<String>) -> Option<Box<Self>> {
+        let link = |source, message| Some(Box::new(Self { message, source }));
+        messages.into_iter().rev().fold(None, link)
+    }
+}
+
+/// The messages of an error and its sources, each without what it repeats of the next one. Many libraries print the
+/// source as the end of the message.
+fn own_words(error: &(dyn StdError + 'static)) -> Vec<String> {
+    let chain = std::iter::successors(Some(error), |e| (*e).source());
+    let texts: Vec<String> =
+        chain.map(|e| e.downcast_ref::<Error>().map_or_else(|| e.to_string(), |e| e.message.clone())).collect();
+    let own = |(at, text): (usize, &String)| {
+        let without = texts.get(at + 1).and_then(|next| text.strip_suffix(next.as_str())).unwrap_or(text);
+        without.trim_end_matches([':', '-', ' ', '(']).to_string()
+    };
+    texts.iter().enumerate().map(own).filter(|words| !words.is_empty()).collect()
 }
 
 impl fmt::Display for Error {
@@ -95,10 +171,40 @@ impl fmt::Display for Error {
     }
 }
 
-impl std::error::Error for Error {}
+impl StdError for Error {
+    fn source(&self) -> Option<&(dyn StdError + 'static)> {
+        self.source.as_deref().map(|cause| cause as _)
+    }
+}
 
-/// Puts a place in front of an error's message.
+impl fmt::Display for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl StdError for Cause {
+    fn source(&self) -> Option<&(dyn StdError + 'static)> {
+        self.source.as_deref().map(|cause| cause as _)
+    }
+}
+
+impl TryFrom<Vec<String>> for Cause {
+    type Error = &'static str;
+    fn try_from(messages: Vec<String>) -> Result<Self, &'static str> {
+        Self::chain(messages).map(|chain| *chain).ok_or("an error's list of causes is empty")
+    }
+}
+
+impl From<Cause> for Vec<String> {
+    fn from(cause: Cause) -> Self {
+        std::iter::successors(Some(&cause), |c| c.source.as_deref()).map(|c| c.message.clone()).collect()
+    }
+}
+
+/// Adds the place to the error of a [`Result`].
 pub trait Context<T> {
+    /// Puts `context` in front of the error's message, as [`Error::at`] does.
     fn at(self, context: impl fmt::Display) -> Result<T>;
 }
 
@@ -108,7 +214,8 @@ impl<T> Context<T> for Result<T> {
     }
 }
 
-/// A file error becomes: missing → invalid, no space or interrupted → retryable, anything else → data.
+/// The error of a file operation: a missing file is invalid, a full disk or an interruption retryable, anything else
+/// data.
 pub fn io_error(path: &std::path::Path, error: &std::io::Error) -> Error {
     use std::io::ErrorKind as Io;
     let message = format!("{}: {error}", path.display());
@@ -117,5 +224,62 @@ pub fn io_error(path: &std::path::Path, error: &std::io::Error) -> Error {
         Io::StorageFull => Error::retryable(message).help("free some space, then run the same command again"),
         Io::Interrupted | Io::TimedOut | Io::WouldBlock => Error::retryable(message),
         _ => Error::data(message),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// An error that prints its source as the end of its own message, as many libraries do.
+    #[derive(Debug)]
+    struct Layer(&'static str, Option<Box<Self>>);
+
+    impl fmt::Display for Layer {
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            match &self.1 {
+                Some(source) => write!(f, "{}: {source}", self.0),
+                None => f.write_str(self.0),
+            }
+        }
+    }
+
+    impl StdError for Layer {
+        fn source(&self) -> Option<&(dyn StdError + 'static)> {
+            self.1.as_deref().map(|source| source as _)
+        }
+    }
+
+    fn failed() -> Error {
+        let layers = Layer("request failed", Some(Box::new(Layer("connect", Some(Box::new(Layer("refused", None)))))));
+        Error::retryable("cannot read s3://b/x").caused_by(&layers)
+    }
+
+    #[test]
+    fn every_cause_is_listed_once() {
+        assert_eq!(failed().causes().collect::<Vec<_>>(), ["request failed", "connect", "refused"]);
+        let told = Error::data("cannot read: refused").caused_by(&Layer("refused", None));
+        assert_eq!(told.causes().count(), 0, "the message says it already");
+        assert_eq!(failed().caused_by(&Layer("refused", None)), failed());
+    }
+
+    #[test]
+    fn causes_survive_context_and_json() {
+        let error = failed().at("stage `a`").help("try again");
+        let json = serde_json::to_value(&error).unwrap();
+        assert_eq!(json["causes"], serde_json::json!(["request failed", "connect", "refused"]));
+        assert_eq!(serde_json::from_value::<Error>(json).unwrap(), error);
+        let plain = serde_json::json!({"kind": "data", "message": "x"});
+        assert_eq!(serde_json::from_value::<Error>(plain.clone()).unwrap(), Error::data("x"));
+        assert_eq!(serde_json::to_value(Error::data("x")).unwrap(), plain, "without causes nothing is added");
+    }
+
+    #[test]
+    fn the_chain_is_that_of_std() {
+        let error = failed();
+        let chain = std::iter::successors(error.source(), |e| (*e).source()).map(ToString::to_string);
+        assert_eq!(chain.collect::<Vec<_>>(), ["request failed", "connect", "refused"]);
+        let outer = Error::lost("the run stopped").caused_by(&error);
+        assert_eq!(outer.causes().collect::<Vec<_>>()[..2], ["cannot read s3://b/x", "request failed"]);
     }
 }

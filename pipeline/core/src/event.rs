@@ -1,8 +1,8 @@
-//! The journal's events: the run is what they fold to (resume, `runs show`, the web page and `explain` read nothing else).
+//! The events of a run's journal. Resume, `runs show` and `explain` read nothing else.
 //!
-//! Shape: a journal batch holds records, one JSON object each: `{"at": <unix ms>, "type": "attempt_started", …}`. Events are
-//! only ever added, and fields only with a default; a reader meets an event it does not know as [`Event::Unknown`] and goes on.
-//! Refuses: payloads. A record names manifests, digests and small metrics; logs, rows and curves live in objects of their own.
+//! A journal batch holds records, one JSON object each: `{"at": <unix ms>, "type": "attempt_started", …}`. Events are
+//! only ever added, and fields only with a default; a reader skips events it does not know ([`Event::Unknown`]).
+//! Records stay small: logs, rows and curves are objects of their own.
 
 use crate::artifact::{ArtifactKind, GenerationReason, Manifest};
 use crate::digest::Digest;
@@ -12,39 +12,43 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// The version of the event vocabulary; written into `run_created`.
+/// Version of the set of events; written into `run_created`.
 pub const EVENT_FORMAT: u32 = 1;
 
-/// An event with the time at which its writer decided it.
+/// An event and the time at which its writer decided it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Record {
     /// Milliseconds since 1970-01-01 UTC, by the writer's clock.
     pub at: i64,
+    /// What happened.
     pub event: Event,
 }
 
 /// A stage of the plan, as `run_created` lists it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PlannedStage {
+    /// The stage instance.
     pub stage: StageKey,
+    /// Its kind.
     pub kind: String,
+    /// The metric that progress shows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub main_metric: Option<String>,
-    /// What must have ended first.
+    /// Stages that must end first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub after: Vec<StageKey>,
 }
 
-/// Which part of the plan a run covers; part of what makes two commands "the same run".
+/// Which part of the plan a run covers. Two commands continue the same run only if plan and selection are equal.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Selection {
-    /// Run these and what they need, nothing else. Empty: everything.
+    /// Run these stages and what they need, nothing else. Empty: everything.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub until: Vec<String>,
     /// Run only these; what they need must be published already.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub only: Vec<String>,
-    /// Run these even if they are published; each gets a new generation.
+    /// Run these even if they are published; each publishes a new generation.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub rerun: Vec<String>,
 }
@@ -52,12 +56,13 @@ pub struct Selection {
 /// One published output, small enough for the journal.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OutputSummary {
+    /// Kind of artifact.
     pub kind: ArtifactKind,
     /// Content digest.
     pub digest: Digest,
-    /// Bytes.
+    /// Size of all files in bytes.
     pub size: u64,
-    /// Rows of a table.
+    /// Number of rows, for tables.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rows: Option<u64>,
 }
@@ -68,42 +73,51 @@ pub struct OutputSummary {
 pub enum AttemptOutcome {
     /// Its result is stored; publication follows.
     Succeeded,
+    /// It reported an error, or its process ended badly.
     Failed,
+    /// It did not end within its `timeout`.
     TimedOut,
+    /// It was asked to stop.
     Cancelled,
     /// Its process, machine or engine disappeared.
     Lost,
 }
 
-/// What an attempt was given.
+/// The resources that an attempt was given.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GrantSummary {
+    /// CPUs on each machine.
     pub cpus: u32,
-    /// Bytes; 0 = does not say.
+    /// Bytes on each machine; 0 = not limited.
     #[serde(default)]
     pub memory: u64,
     /// GPU indices on the first machine.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub gpus: Vec<u32>,
-    /// Machines of the pool, by name.
+    /// Names of the pool's machines.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub machines: Vec<String>,
 }
 
-/// A bound that was compared with a metric.
+/// The result of one check: a metric compared with its bounds.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct CheckResult {
+    /// Name of the metric.
     pub metric: String,
-    /// None: the manifest has no such metric, which fails the check.
+    /// Its value; none if the manifest has no such metric, which fails the check.
     pub value: Option<f64>,
+    /// Lower bound, inclusive.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub min: Option<f64>,
+    /// Upper bound, inclusive.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max: Option<f64>,
-    /// True: a failure fails the stage; false: a failure is a warning.
+    /// Whether a failure fails the stage; otherwise it is a warning.
     pub gates: bool,
+    /// What the check is for (`premise`, `mechanism`, `effect`, …), if the file says so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub role: Option<String>,
+    /// Whether the value lies within the bounds.
     pub passed: bool,
 }
 
@@ -111,8 +125,11 @@ pub struct CheckResult {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RunOutcome {
+    /// Every stage was published, a hit, or skipped.
     Succeeded,
+    /// At least one stage failed.
     Failed,
+    /// Someone stopped it before its end.
     Cancelled,
 }
 
@@ -120,19 +137,27 @@ pub enum RunOutcome {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum Event {
+    /// The run begins.
     RunCreated {
+        /// [`EVENT_FORMAT`] of the program that wrote it.
         format: u32,
+        /// Name of the workflow.
         workflow: String,
-        /// The workflow file.
+        /// Path of the workflow file.
         source: String,
+        /// Digest of the plan.
         plan_digest: Digest,
+        /// Parameters after defaults.
         params: BTreeMap<String, Value>,
+        /// Which part of the plan runs.
         #[serde(default)]
         selection: Selection,
+        /// Every stage instance known so far, in topological order.
         stages: Vec<PlannedStage>,
     },
-    /// A writer owns the journal from here on. The store writes it when a journal is opened.
+    /// A writer owns the journal from here on. It is the first event of every epoch.
     WriterOpened {
+        /// Number of the writer.
         epoch: Epoch,
         /// `<host>:<pid>:<start>` of the process, or another unique name.
         #[serde(default)]
@@ -140,118 +165,167 @@ pub enum Event {
     },
     /// A late `for_each` became these instances.
     StageExpanded {
+        /// The fan-out.
         stage: StageKey,
+        /// Its instances, in row order.
         instances: Vec<StageKey>,
     },
-    /// The stage's digest is known and the stage must run.
+    /// The stage's digest is known, and it must run.
     StageDigested {
+        /// The stage instance.
         stage: StageKey,
+        /// Its digest.
         digest: Digest,
-        /// Why it is no hit.
+        /// Why it is not a cache hit.
         why: String,
     },
-    /// The artifact is there already (published by another run, or by a stage of equal digest in this one).
+    /// The stage was published before, by another run or by a stage of equal digest in this one.
     CacheHit {
+        /// The stage instance.
         stage: StageKey,
+        /// Its digest.
         digest: Digest,
+        /// Generation of the manifest found.
         generation: u32,
+        /// Metrics of that manifest.
         #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
         metrics: BTreeMap<String, f64>,
+        /// Outputs of that manifest.
         #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
         outputs: BTreeMap<String, OutputSummary>,
     },
     /// The stage is ready, but no pool can take it now.
     Queued {
+        /// The stage instance.
         stage: StageKey,
+        /// What is missing, pool by pool.
         why: String,
     },
+    /// An attempt was given resources and is launched.
     AttemptStarted {
+        /// The stage instance.
         stage: StageKey,
+        /// The attempt's number.
         attempt: AttemptNumber,
+        /// The stage's digest.
         digest: Digest,
-        /// `in_process`, or the pool's name.
+        /// Name of the pool; `in_process` for kinds that run inside the engine's process.
         pool: String,
+        /// The resources.
         grant: GrantSummary,
     },
     /// The attempt has its grant, but other runs hold this machine. Work begins with [`Event::AttemptWorking`].
     AttemptWaiting {
+        /// The stage instance.
         stage: StageKey,
+        /// The attempt's number.
         attempt: AttemptNumber,
-        /// Who holds it.
+        /// Who holds the machine.
         why: String,
     },
-    /// An attempt that had to wait has begun its work.
+    /// An attempt that had to wait begins its work.
     AttemptWorking {
+        /// The stage instance.
         stage: StageKey,
+        /// The attempt's number.
         attempt: AttemptNumber,
     },
+    /// An attempt ended.
     AttemptEnded {
+        /// The stage instance.
         stage: StageKey,
+        /// The attempt's number.
         attempt: AttemptNumber,
+        /// How it ended.
         outcome: AttemptOutcome,
-        /// Why it did not succeed; of a success: why it is not published yet.
+        /// Why it did not succeed, or, if it succeeded, why its result is not published yet.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         error: Option<Error>,
     },
+    /// The stage will be tried again.
     RetryScheduled {
+        /// The stage instance.
         stage: StageKey,
-        /// The number that the next attempt will have.
+        /// Number of the next attempt.
         attempt: AttemptNumber,
-        /// Not before this time, in milliseconds since 1970-01-01 UTC.
+        /// Earliest start, in milliseconds since 1970-01-01 UTC.
         not_before: i64,
     },
+    /// The stage's manifest is in the store.
     Published {
+        /// The stage instance.
         stage: StageKey,
+        /// The attempt whose result it is.
         attempt: AttemptNumber,
+        /// The stage's digest.
         digest: Digest,
+        /// Generation of the manifest.
         generation: u32,
+        /// Why the generation is above 0.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reason: Option<GenerationReason>,
-        /// True: another writer was first; its outputs were taken.
+        /// Whether another writer published first, so that its outputs were taken.
         #[serde(default)]
         adopted: bool,
+        /// Metrics of the manifest.
         #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
         metrics: BTreeMap<String, f64>,
+        /// Outputs of the manifest.
         #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
         outputs: BTreeMap<String, OutputSummary>,
     },
+    /// The stage's checks were compared with its metrics.
     ChecksEvaluated {
+        /// The stage instance.
         stage: StageKey,
+        /// One result for each check, in file order.
         results: Vec<CheckResult>,
     },
+    /// The stage does not run: its condition is false, or an input was skipped.
     Skipped {
+        /// The stage instance.
         stage: StageKey,
+        /// Why.
         why: String,
     },
-    /// Never started: something it needs did not succeed.
+    /// The stage never starts, because something it needs did not succeed.
     Blocked {
+        /// The stage instance.
         stage: StageKey,
+        /// What it needs.
         by: StageKey,
     },
-    /// The stage will not be tried again in this run.
+    /// The stage failed and is not tried again in this run.
     StageFailed {
+        /// The stage instance.
         stage: StageKey,
+        /// Why.
         error: Error,
     },
     /// The stage was stopped, or never started, because the run stops.
     StageCancelled {
+        /// The stage instance.
         stage: StageKey,
     },
+    /// Someone asked for the run to stop.
     CancelRequested {
+        /// Who or what asked.
         why: String,
     },
     /// An idle writer is alive.
     Heartbeat {},
+    /// The run is over.
     RunFinished {
+        /// How it ended.
         outcome: RunOutcome,
     },
-    /// Written by a later version.
+    /// An event of a later version.
     #[serde(other)]
     Unknown,
 }
 
 impl Event {
-    /// The stage that the event is about.
+    /// The stage that the event is about; none for events about the whole run.
     pub fn stage(&self) -> Option<&StageKey> {
         match self {
             Self::StageExpanded { stage, .. }
@@ -279,7 +353,7 @@ impl Event {
     }
 }
 
-/// The journal's view of a manifest's outputs.
+/// The outputs of a manifest in the journal's short form.
 pub fn summarize_outputs(manifest: &Manifest) -> BTreeMap<String, OutputSummary> {
     let one = |o: &crate::Output| OutputSummary {
         kind: o.kind,
@@ -291,7 +365,7 @@ pub fn summarize_outputs(manifest: &Manifest) -> BTreeMap<String, OutputSummary>
 }
 
 impl Record {
-    /// The journal's form: the event's object with `at` beside its `type`.
+    /// The journal's form: the event's JSON object with `at` beside its `type`.
     pub fn to_value(&self) -> Result<Value> {
         match serde_json::to_value(&self.event) {
             Ok(Value::Object(mut object)) => {
@@ -302,7 +376,7 @@ impl Record {
             Err(e) => Err(Error::bug(format!("an event has no JSON form: {e}"))),
         }
     }
-    /// Reads the journal's form. A missing `at` reads as 0; an event type of a later version as [`Event::Unknown`].
+    /// Reads the journal's form. A missing `at` reads as 0, an event of a later version as [`Event::Unknown`].
     ///
     /// Errors: data, if a known event lacks a field or has one of another type.
     pub fn from_value(value: &Value) -> Result<Self> {
@@ -317,47 +391,4 @@ impl Record {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use serde_json::json;
-
-    #[test]
-    fn records_survive_the_journal() {
-        let record = Record {
-            at: 12,
-            event: Event::AttemptEnded {
-                stage: StageKey("rl[seed=1]".into()),
-                attempt: 2,
-                outcome: AttemptOutcome::TimedOut,
-                error: Some(Error::retryable("6h were up")),
-            },
-        };
-        let value = record.to_value().unwrap();
-        assert_eq!(value["type"], "attempt_ended");
-        assert_eq!(value["at"], 12);
-        assert_eq!(Record::from_value(&value).unwrap(), record);
-        let beat = Record { at: 1, event: Event::Heartbeat {} };
-        assert_eq!(Record::from_value(&beat.to_value().unwrap()).unwrap(), beat);
-    }
-
-    #[test]
-    fn later_events_and_fields_are_met_with_patience() {
-        assert_eq!(
-            Record::from_value(&json!({"at": 3, "type": "invented_later", "x": 1})).unwrap(),
-            Record { at: 3, event: Event::Unknown }
-        );
-        let skipped = json!({"at": 3, "type": "skipped", "stage": "a", "why": "when", "more": [1]});
-        assert!(matches!(Record::from_value(&skipped).unwrap().event, Event::Skipped { .. }));
-        let opened = json!({"type": "writer_opened", "epoch": 4});
-        assert_eq!(
-            Record::from_value(&opened).unwrap(),
-            Record { at: 0, event: Event::WriterOpened { epoch: 4, writer: String::new() } }
-        );
-    }
-
-    #[test]
-    fn a_broken_event_names_itself() {
-        let error = Record::from_value(&json!({"type": "attempt_started", "stage": "a"})).unwrap_err();
-        assert!(error.message.contains("attempt_started"), "{error}");
-    }
-}
+mod tests;

@@ -1,28 +1,39 @@
-//! Names of runs, stage instances and attempts. Refuses: making a run id out of ambient time or chance; the caller injects both.
+//! Names of runs, stage instances and attempts.
 
 use crate::{Chance, Clock};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// `20261121-041530-2a17f3a`: UTC time of creation, its milliseconds in hexadecimal, four characters of injected chance. Sorts by time.
+/// Name of a run: UTC time of creation, its milliseconds in hexadecimal, and four random characters
+/// (`20261121-041530-2a17f3a`). Sorts by time.
+///
+/// ```
+/// use trainyard_core::{Chance, RunId, clock::ManualClock};
+///
+/// let run = RunId::new(&ManualClock::at_millis(1_795_234_530_042), &Chance::new(7));
+/// assert!(run.0.starts_with("20261121-041530-02a"));
+/// assert_eq!(run.month(), "2026-11");
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 pub struct RunId(pub String);
 
 impl RunId {
+    /// A fresh name from an injected time and seed.
     pub fn new(clock: &dyn Clock, chance: &Chance) -> Self {
         let (y, mo, d, h, mi, s) = civil_from_unix(clock.unix_millis() / 1000);
         let millis = clock.unix_millis().rem_euclid(1000);
         let tail = chance.at("run_id", &[]).next_u64() & 0xffff;
         Self(format!("{y:04}{mo:02}{d:02}-{h:02}{mi:02}{s:02}-{millis:03x}{tail:04x}"))
     }
-    /// `yyyy-mm`, the folder under `runs/`.
+    /// `yyyy-mm`: the folder under `runs/` in the store.
     pub fn month(&self) -> String {
         format!("{}-{}", self.0.get(..4).unwrap_or("0000"), self.0.get(4..6).unwrap_or("00"))
     }
 }
 
-/// Proleptic Gregorian date and time of a Unix time in seconds (Howard Hinnant's days algorithm).
+/// Year, month, day, hour, minute and second (UTC) of a Unix time in seconds, by Howard Hinnant's algorithm for the
+/// proleptic Gregorian calendar.
 pub fn civil_from_unix(seconds: i64) -> (i64, i64, i64, i64, i64, i64) {
     let (days, rest) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
     let z = days + 719_468;
@@ -59,17 +70,10 @@ impl fmt::Display for StageKey {
     }
 }
 
-/// Attempts of one stage in one run, counted from 1; it only grows.
+/// Number of an attempt among those of one stage in one run, from 1. It only grows.
 pub type AttemptNumber = u32;
-/// Writers of one run's journal, counted from 1; it only grows.
+/// Number of a writer among those of one run's journal, from 1. It only grows.
 pub type Epoch = u64;
-
-/// `2026-11-21T04:15:30.250Z`: a Unix time in milliseconds as RFC 3339 in UTC.
-pub fn rfc3339(unix_millis: i64) -> String {
-    let (year, month, day, hour, minute, second) = civil_from_unix(unix_millis.div_euclid(1_000));
-    let millis = unix_millis.rem_euclid(1_000);
-    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{millis:03}Z")
-}
 
 #[cfg(test)]
 mod tests {
@@ -81,12 +85,10 @@ mod tests {
         assert_eq!(civil_from_unix(951_782_400), (2000, 2, 29, 0, 0, 0));
         assert_eq!(civil_from_unix(1_795_234_530), (2026, 11, 21, 4, 15, 30));
         assert_eq!(civil_from_unix(-1), (1969, 12, 31, 23, 59, 59));
-        assert_eq!(rfc3339(1_795_234_530_250), "2026-11-21T04:15:30.250Z");
-        assert_eq!(rfc3339(-1), "1969-12-31T23:59:59.999Z");
     }
 
     #[test]
-    fn the_stage_id_is_what_stands_before_the_axes() {
+    fn the_stage_id_leaves_out_the_axes() {
         assert_eq!(StageKey("rl[seed=1]".into()).stage_id(), "rl");
         assert_eq!(StageKey("sft".into()).stage_id(), "sft");
     }

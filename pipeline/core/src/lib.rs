@@ -1,9 +1,9 @@
-//! The bottom of the house: plain data that every other crate speaks.
+//! Plain data that every other crate of Trainyard shares: identifiers, digests, the records of artifacts, attempts and
+//! runs, error kinds, the catalogue of stage kinds, units, and the two injected effects (clock and chance).
 //!
-//! What: identifiers, digests, the artifact and attempt records, error kinds, the catalogue of stage kinds, units, and the two
-//! injected effects (clock and chance). Why here: `spec`, `engine`, `store` and the stage rooms must agree on these types without
-//! seeing each other. Refuses: I/O, async runtimes, arrow, candle, polars. Nothing in this crate reads the wall clock except
-//! [`clock::SystemClock`], and nothing draws ambient chance.
+//! The crates above agree on these types without seeing each other. There is no I/O here: only [`clock::SystemClock`]
+//! reads the machine's clock, and no random number comes from the machine.
+#![warn(missing_docs)]
 
 pub mod artifact;
 pub mod attempt;
@@ -14,6 +14,7 @@ pub mod digest;
 pub mod error;
 pub mod event;
 pub mod ids;
+pub mod resources;
 pub mod units;
 
 pub use artifact::{ArtifactKind, ArtifactRef, FileEntry, Manifest, Output};

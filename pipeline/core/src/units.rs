@@ -1,11 +1,22 @@
-//! Durations and sizes as people write them: `90s`, `2m`, `1h30m`, `5s..2m`; `40GiB`, `512MB`, `1024`.
+//! Durations, sizes and times as people write them: `90s`, `1h30m`, `5s..2m`; `40GiB`, `512MB`, `1024`.
 //!
-//! Refuses: a bare number as a duration (seconds or milliseconds?), negative values, unknown units; the message lists the units.
+//! A bare number is not a duration, since it could mean seconds or milliseconds.
 
+use crate::ids::civil_from_unix;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-/// `1h30m`, `90s`, `500ms`, `2d`.
+/// Reads a duration: numbers with `ms`, `s`, `m`, `h` or `d`, added up.
+///
+/// Errors: a message that lists the units.
+///
+/// ```
+/// use std::time::Duration;
+/// use trainyard_core::units::parse_duration;
+///
+/// assert_eq!(parse_duration("1h30m"), Ok(Duration::from_secs(5_400)));
+/// assert!(parse_duration("90").is_err(), "a bare number has no unit");
+/// ```
 pub fn parse_duration(text: &str) -> Result<Duration, String> {
     let fail = || format!("`{text}` is not a duration: write a number with ms, s, m, h or d, as in `90s` or `1h30m`");
     let mut rest = text.trim();
@@ -31,7 +42,16 @@ pub fn parse_duration(text: &str) -> Result<Duration, String> {
     Duration::try_from_secs_f64(total).map_err(|_| fail())
 }
 
-/// `40GiB` (powers of 1024), `40GB` (powers of 1000), or bytes.
+/// Reads a size in bytes: `40GiB` counts in powers of 1024, `40GB` in powers of 1000, a bare number in bytes.
+///
+/// Errors: a message that lists the units.
+///
+/// ```
+/// use trainyard_core::units::{format_size, parse_size};
+///
+/// assert_eq!(parse_size("1.5 kB"), Ok(1_500));
+/// assert_eq!(parse_size("40GiB").map(format_size), Ok("40.0 GiB".to_string()));
+/// ```
 pub fn parse_size(text: &str) -> Result<u64, String> {
     let fail = || {
         format!("`{text}` is not a size: write a number with B, kB, MB, GB, TB, KiB, MiB, GiB or TiB, as in `40GiB`")
@@ -55,7 +75,7 @@ pub fn parse_size(text: &str) -> Result<u64, String> {
     if bytes < u64::MAX as f64 { Ok(bytes.round() as u64) } else { Err(fail()) }
 }
 
-/// Bytes for people: `1.5 GiB`.
+/// Prints bytes with a binary unit and one digit: `1.5 GiB`, `12 B`.
 pub fn format_size(bytes: u64) -> String {
     let mut value = bytes as f64;
     for unit in ["B", "KiB", "MiB", "GiB"] {
@@ -67,7 +87,7 @@ pub fn format_size(bytes: u64) -> String {
     format!("{value:.1} TiB")
 }
 
-/// A duration for people: `1h02m`, `3m05s`, `12.3s`, `450ms`.
+/// Prints a duration with two units at most: `1h02m`, `3m05s`, `12.3s`, `450ms`.
 pub fn format_duration(duration: Duration) -> String {
     let seconds = duration.as_secs();
     match seconds {
@@ -78,14 +98,29 @@ pub fn format_duration(duration: Duration) -> String {
     }
 }
 
+/// Prints a time as RFC 3339 in UTC with milliseconds: `2026-11-21T04:15:30.042Z`.
+///
+/// `unix_millis` counts milliseconds since 1970-01-01 UTC.
+///
+/// ```
+/// assert_eq!(trainyard_core::units::format_time(1_795_234_530_042), "2026-11-21T04:15:30.042Z");
+/// ```
+pub fn format_time(unix_millis: i64) -> String {
+    let (y, mo, d, h, mi, s) = civil_from_unix(unix_millis.div_euclid(1_000));
+    format!("{y:04}-{mo:02}-{d:02}T{h:02}:{mi:02}:{s:02}.{:03}Z", unix_millis.rem_euclid(1_000))
+}
+
 /// Exponential backoff between attempts: `5s..2m` starts at 5 s and doubles up to 2 min; `10s` is constant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Backoff {
+    /// Wait before the first retry.
     pub first: Duration,
+    /// The longest wait.
     pub most: Duration,
 }
 
 impl Backoff {
+    /// Reads `FIRST..MOST` or one duration. Errors: a message that says how to write it.
     pub fn parse(text: &str) -> Result<Self, String> {
         let (first, most) = text.split_once("..").unwrap_or((text, text));
         let backoff = Self { first: parse_duration(first)?, most: parse_duration(most)? };
@@ -123,6 +158,11 @@ mod tests {
         for bad in ["", "GiB", "-1", "5 GIB", "1e999"] {
             assert!(parse_size(bad).is_err(), "{bad}");
         }
+    }
+
+    #[test]
+    fn times_before_1970_are_whole_milliseconds_too() {
+        assert_eq!(format_time(-1), "1969-12-31T23:59:59.999Z");
     }
 
     #[test]

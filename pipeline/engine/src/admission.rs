@@ -1,4 +1,4 @@
-//! From ready to running: pools for processes, a bounded number of places for kinds that run inside this process.
+//! From ready to running: processes get a share of a pool, kinds that run inside this process one of a few places.
 
 use crate::engine::Engine;
 use crate::io::{Command, NodeId};
@@ -11,7 +11,7 @@ use trainyard_core::Placement;
 use trainyard_core::attempt::{AttemptResources, AttemptSpec};
 use trainyard_core::event::Event;
 
-/// Trivial kinds take no slot of a pool; this many run at once.
+/// How many kinds that take no share of a pool run at once.
 const IN_PROCESS_PLACES: usize = 64;
 
 impl Engine {
@@ -89,7 +89,7 @@ impl Engine {
         self.command(Command::Launch { node, spec, grant });
     }
 
-    /// The attempt that held the grant is over.
+    /// Returns the grant of an attempt that is over.
     pub(crate) fn release(&mut self, node: NodeId) {
         let Some(grant) = self.state_mut(node).grant.take() else { return };
         if grant.is_in_process() {

@@ -1,12 +1,12 @@
-//! Checks gate the run, not the artifact: they are compared with the manifest's metrics each time, on a hit as on a fresh
-//! result, and are no part of the stage digest.
+//! Checks gate the run, not the artifact: they are compared with the manifest's metrics every time, on a cache hit as
+//! on a fresh result, and are not part of the stage digest.
 
 use std::collections::BTreeMap;
 use trainyard_core::Error;
 use trainyard_core::event::CheckResult;
 use trainyard_spec::plan::{Check, Severity};
 
-/// Every check with its verdict. A metric that is missing fails its check; bounds are inclusive.
+/// Compares every check with the metrics. A missing metric fails its check; bounds are inclusive.
 pub fn evaluate(checks: &[Check], metrics: &BTreeMap<String, f64>) -> Vec<CheckResult> {
     let one = |check: &Check| {
         let value = metrics.get(&check.metric).copied();
@@ -24,24 +24,25 @@ pub fn evaluate(checks: &[Check], metrics: &BTreeMap<String, f64>) -> Vec<CheckR
     checks.iter().map(one).collect()
 }
 
-/// `mechanism check failed: accuracy is 0.1, at least 0.2 is asked`; the role only where there is one.
+/// One line about a check, with its role if it has one:
+/// `mechanism check failed: accuracy is 0.1, must be at least 0.2`.
 pub fn describe(check: &CheckResult) -> String {
     let bounds = match (check.min, check.max) {
-        (Some(min), Some(max)) => format!("{min} to {max} is asked"),
-        (Some(min), None) => format!("at least {min} is asked"),
-        (None, Some(max)) => format!("at most {max} is asked"),
-        (None, None) => "it must be there".to_string(),
+        (Some(min), Some(max)) => format!("must be from {min} to {max}"),
+        (Some(min), None) => format!("must be at least {min}"),
+        (None, Some(max)) => format!("must be at most {max}"),
+        (None, None) => "must be reported".to_string(),
     };
     let word = if check.gates || check.passed { "check" } else { "warning" };
     let role = check.role.as_ref().map(|role| format!("{role} ")).unwrap_or_default();
-    let verdict = if check.passed { "holds" } else { "failed" };
+    let outcome = if check.passed { "holds" } else { "failed" };
     match check.value {
-        Some(value) => format!("{role}{word} {verdict}: {} is {value}, {bounds}", check.metric),
-        None => format!("{role}{word} {verdict}: the manifest has no metric `{}`, {bounds}", check.metric),
+        Some(value) => format!("{role}{word} {outcome}: {} is {value}, {bounds}", check.metric),
+        None => format!("{role}{word} {outcome}: the manifest has no metric `{}`, which {bounds}", check.metric),
     }
 }
 
-/// The error of a stage whose gating checks did not hold; `None` if they did.
+/// The error of a stage whose gating checks failed; `None` if they hold.
 pub fn gate(results: &[CheckResult]) -> Option<Error> {
     let failed: Vec<String> = results.iter().filter(|c| c.gates && !c.passed).map(describe).collect();
     let error =
@@ -67,20 +68,21 @@ mod tests {
         ];
         let results = evaluate(&checks, &metrics);
         assert_eq!(results.iter().map(|r| r.passed).collect::<Vec<_>>(), [true, false, false]);
-        assert_eq!(describe(&results[1]), "warning failed: a is 0.5, at least 0.6 is asked");
+        assert_eq!(describe(&results[1]), "warning failed: a is 0.5, must be at least 0.6");
         let error = gate(&results).unwrap();
-        assert_eq!(error.message, "check failed: the manifest has no metric `b`, at most 1 is asked");
+        assert_eq!(error.message, "check failed: the manifest has no metric `b`, which must be at most 1");
         assert!(gate(&results[..2]).is_none(), "a warning gates nothing");
     }
 
     #[test]
-    fn every_failed_check_is_told_with_its_role() {
+    fn every_failed_check_is_named_with_its_role() {
         let with_role =
             |role: &str, max: f64| Check { role: Some(role.into()), ..check("a", None, Some(max), Severity::Error) };
         let checks = [with_role("mechanism", 0.1), with_role("guard", 1.0), with_role("mechanism", 0.2)];
         let results = evaluate(&checks, &BTreeMap::from([("a".to_string(), 0.5)]));
-        assert_eq!(describe(&results[1]), "guard check holds: a is 0.5, at most 1 is asked");
-        let expected = "mechanism check failed: a is 0.5, at most 0.1 is asked; mechanism check failed: a is 0.5, at most 0.2 is asked";
+        assert_eq!(describe(&results[1]), "guard check holds: a is 0.5, must be at most 1");
+        let expected = "mechanism check failed: a is 0.5, must be at most 0.1; \
+                        mechanism check failed: a is 0.5, must be at most 0.2";
         assert_eq!(gate(&results).unwrap().message, expected);
     }
 

@@ -1,9 +1,8 @@
-//! A stage's config once everything that it reads is known.
+//! A stage's config once everything it reads is known.
 //!
-//! A literal config was completed by `check`; one that read a metric, a status or a row is judged and completed here in the same
-//! way: values in their declared types, the schema's and the kind's own checks in the same words, defaults filled. Why here: an
-//! attempt that would refuse its options must not wait for a place first. Refuses: files and folders that were named late; the
-//! digest holds the content of those alone that `check` found.
+//! `check` completes a literal config. One that reads a metric, a status or a row is validated and completed here, with
+//! the same rules and messages, before its attempt waits for a place. A late value cannot name a source, because the
+//! digest holds the content of sources that `check` found.
 
 use crate::engine::Engine;
 use crate::io::NodeId;
@@ -25,7 +24,7 @@ impl Engine {
         let catalogue = self.setup.catalogue.clone();
         let Some(info) = catalogue.kind(&plan.kind) else { return Ok(config) };
         let wrong = |problems: Vec<OptionProblem>| refused(&plan, &stage, &problems);
-        // A schema takes long to compile, and a fan-out may have many instances.
+        // Compiling a schema is slow, and a fan-out may have many instances.
         let options = self.options.entry(info.name).or_insert_with(|| KindOptions::new(info));
         let config = options.settle(config, &format!("`{}`", info.name)).map_err(wrong)?;
         let problems = catalogue.validate(info.name, &config);
@@ -42,7 +41,7 @@ impl Engine {
     }
 }
 
-/// All of them in one error.
+/// All problems in one error.
 fn refused(plan: &Node, stage: &StageKey, problems: &[OptionProblem]) -> Error {
     let all: Vec<String> = problems.iter().map(in_words).collect();
     let error = Error::invalid(format!("{}: options of `{stage}`: {}", plan.place, all.join("; ")));
@@ -52,14 +51,14 @@ fn refused(plan: &Node, stage: &StageKey, problems: &[OptionProblem]) -> Error {
     }
 }
 
-/// Sources that came with a late value, inside of a row for instance.
+/// Sources that came with a late value, for instance in a row.
 fn late_sources(plan: &Node, options: &KindOptions, config: &Value) -> Vec<OptionProblem> {
     let mut found = Vec::new();
     source_pointers(config, &options.view(), "", &mut found);
     let late = found.into_iter().filter(|(_, location)| !plan.sources.values().any(|s| s.location == *location));
     late.map(|(pointer, location)| {
         OptionProblem::new(pointer, format!("the source `{location}` must be known before the run"))
-            .help("its content is a part of the stage digest: use `params` or `matrix`")
+            .help("its content is part of the stage digest: use `params` or `matrix`")
     })
     .collect()
 }

@@ -1,9 +1,10 @@
 //! The stage digest: what makes two stages the same computation.
 //!
-//! SHA-256 of the RFC 8785 form of `{format, kind, version, config, inputs, env}` (and `salt`, where the file gives one, and
-//! `outputs`, where the file and not the kind declares them: `run` stages). Config is complete, with `source` values replaced by content digests; inputs are content digests by port, empty ports left out. So a
-//! rerun upstream that gives the same bytes changes nothing here. Not in it: stage id, checks, resources, retry, timeout,
-//! secrets, pools.
+//! It is the SHA-256 of the RFC 8785 form of `{format, kind, version, config, inputs, env}`, with `salt` if the file
+//! gives one, and `outputs` if the file declares them rather than the kind (`run` stages). The config is complete, with
+//! `source` values replaced by content digests; inputs are content digests by port, without empty ports. So a rerun
+//! upstream that gives the same bytes changes nothing. Stage id, checks, resources, retry, timeout, secrets and pools
+//! are not part of it.
 
 use serde::Serialize;
 use serde_json::Value;
@@ -12,21 +13,26 @@ use trainyard_core::attempt::{AttemptInput, AttemptOutput};
 use trainyard_core::{Digest, Result};
 use trainyard_spec::plan::Source;
 
-/// Version of the definition above; part of the digest.
+/// Version of this definition; part of the digest.
 pub const STAGE_DIGEST_FORMAT: u32 = 1;
 
-/// Everything that a stage's digest is made of.
+/// Everything that a stage's digest is computed from.
 pub struct Identity<'a> {
+    /// Stage kind.
     pub kind: &'a str,
+    /// Version of the kind.
     pub kind_version: u32,
-    /// Complete, with locations where sources stand.
+    /// Complete config, with sources as locations.
     pub config: &'a Value,
-    /// JSON pointer in the config → source.
+    /// JSON pointer in the config → source there.
     pub sources: &'a BTreeMap<String, Source>,
+    /// Artifacts of each input port, in order.
     pub inputs: &'a BTreeMap<String, Vec<AttemptInput>>,
+    /// Environment of a `run` stage.
     pub env: &'a BTreeMap<String, String>,
-    /// Only of kinds whose outputs the file declares.
+    /// Output ports, if the file declares them rather than the kind.
     pub outputs: Option<&'a BTreeMap<String, AttemptOutput>>,
+    /// `cache: {salt: …}`, if given.
     pub salt: Option<&'a str>,
 }
 
@@ -44,7 +50,7 @@ struct Form<'a> {
     salt: Option<&'a str>,
 }
 
-/// The stage digest. Errors: bug (the config holds a number without a canonical form).
+/// Computes the stage digest. Errors: bug, if the config holds a number without canonical form.
 pub fn stage_digest(identity: &Identity<'_>) -> Result<Digest> {
     let config = content_config(identity.config, identity.sources);
     let inputs = identity.inputs.iter().filter(|(_, list)| !list.is_empty());
@@ -61,7 +67,7 @@ pub fn stage_digest(identity: &Identity<'_>) -> Result<Digest> {
     })
 }
 
-/// The config with the content digest in place of every source.
+/// The config with every source replaced by its content digest.
 fn content_config(config: &Value, sources: &BTreeMap<String, Source>) -> Value {
     let mut config = config.clone();
     for (pointer, source) in sources {
@@ -107,8 +113,12 @@ mod tests {
         let inputs = BTreeMap::from([("in".to_string(), vec![input("a")])]);
         let content = &inputs["in"][0].output.digest;
         let expected = format!(
-            r#"{{"config":{{"path":"{}","steps":2}},"env":{{}},"format":1,"inputs":{{"in":["{content}"]}},"kind":"k","version":1}}"#,
-            Digest::of(b"bytes")
+            concat!(
+                r#"{{"config":{{"path":"{}","steps":2}},"env":{{}},"format":1,"inputs":{{"in":["{}"]}},"#,
+                r#""kind":"k","version":1}}"#
+            ),
+            Digest::of(b"bytes"),
+            content
         );
         assert_eq!(digest(&json!({"steps": 2.0, "path": "/x"}), "bytes", &inputs), Digest::of(expected.as_bytes()));
     }

@@ -5,6 +5,7 @@ use crate::io::{Command, Finished, NodeId, Publication};
 use crate::node::{Ending, Phase};
 use std::cmp::Reverse;
 use std::sync::Arc;
+use trainyard_core::artifact::require_finite;
 use trainyard_core::event::{AttemptOutcome, Event, summarize_outputs};
 use trainyard_core::{AttemptNumber, Error, ErrorKind, Manifest, Placement, Result};
 
@@ -59,7 +60,8 @@ impl Engine {
         }
     }
 
-    /// The manifest that a successful attempt becomes; a result of another attempt is refused.
+    /// Turns a successful attempt into its manifest. Errors: bug (it is the result of another attempt, or an output has
+    /// another kind), data (an output is missing, a metric is not finite), lost (there is no result).
     fn accept(&self, node: NodeId, attempt: AttemptNumber, finished: Finished) -> Result<(Finished, Option<Manifest>)> {
         let state = self.state(node);
         let (AttemptOutcome::Succeeded, Some(result), Some(spec)) = (finished.outcome, &finished.result, &state.spec)
@@ -75,29 +77,28 @@ impl Engine {
             || result.run != self.setup.run
         {
             return Err(Error::bug(format!(
-                "the result is that of attempt {} of `{}` in run {}",
+                "the result belongs to attempt {} of `{}` in run {}",
                 result.attempt, result.stage, result.run
             )));
         }
         for (name, output) in &spec.outputs {
             match result.outputs.get(name) {
                 None if !output.optional => {
-                    return Err(Error::data(format!("the attempt left no output `{name}`"))
-                        .help("`trainyard logs` shows what it did; an output that a `run` stage may leave out says `optional: true`"));
+                    return Err(Error::data(format!("the attempt left no output `{name}`")).help(
+                        "`trainyard logs` shows what it did; \
+                         mark an output that a `run` stage may leave out with `optional: true`",
+                    ));
                 }
                 Some(found) if found.kind != output.kind => {
                     return Err(Error::bug(format!(
-                        "output `{name}` is of kind {}, declared is {}",
+                        "output `{name}` has kind {}, but {} was declared",
                         found.kind, output.kind
                     )));
                 }
                 _ => {}
             }
         }
-        if let Some((name, value)) = result.metrics.iter().find(|(_, v)| !v.is_finite()) {
-            return Err(Error::data(format!("metric `{name}` is {value}, not a finite number"))
-                .help("look at the stage's log for the first step that went wrong"));
-        }
+        require_finite(&result.metrics)?;
         let spec = trainyard_core::attempt::AttemptSpec { attempt, ..spec.as_ref().clone() };
         let manifest = spec.manifest(result.as_ref().clone(), state.generation, state.reason);
         Ok((finished, Some(manifest)))
@@ -133,8 +134,9 @@ impl Engine {
         self.published(node, manifest, Ending::Done);
     }
 
-    /// The store did not take the manifest. If the fault is the store's, the attempt stays a success: the next try puts the same
-    /// manifest again, and a later writer of this run finds the attempt's result. Any other fault is one of the result itself.
+    /// The store did not take the manifest. If the store is at fault, the attempt stays a success: the next try puts
+    /// the same manifest again, and a later writer of this run finds the result. Otherwise the result itself is at
+    /// fault.
     fn not_published(&mut self, node: NodeId, attempt: AttemptNumber, manifest: Arc<Manifest>, error: Error) {
         let error = error.at("publishing the attempt's result");
         let (outcome, error) = match error.kind {
@@ -148,7 +150,7 @@ impl Engine {
         self.unsuccessful(node, error);
     }
 
-    /// Says how the result gets published after all. A kind that runs inside this process left none.
+    /// Adds how the result can still be published. Kinds that run inside this process leave none.
     fn result_is_kept(&self, node: NodeId, error: Error) -> Error {
         if self.state(node).plan.placement == Placement::InProcess {
             return error;
@@ -160,7 +162,7 @@ impl Engine {
         }
     }
 
-    /// A wait is over: a result that was not published is published, else another attempt gets in line.
+    /// After a wait: publishes a result that the store did not take, or queues another attempt.
     pub(crate) fn try_again(&mut self, node: NodeId) {
         let state = self.state_mut(node);
         match state.unpublished.take() {
@@ -172,7 +174,7 @@ impl Engine {
         }
     }
 
-    /// Retry policy: the kind of the error, and how often this engine tried.
+    /// Retries or fails the stage, by the kind of the error and the number of tries by this engine.
     fn unsuccessful(&mut self, node: NodeId, error: Error) {
         if self.stopping.is_some() {
             return self.cancel_node(node);
@@ -205,7 +207,7 @@ impl Engine {
         }
     }
 
-    /// Nothing new starts; what runs is asked to stop; what is being published is let through.
+    /// Starts nothing new and asks running attempts to stop. A publication on its way goes through.
     pub(crate) fn stop(&mut self, how: Stopping) {
         self.stopping = Some(how);
         let kill = how == Stopping::Cancel { kill: true };
@@ -215,7 +217,7 @@ impl Engine {
                 Phase::Running { attempt } | Phase::Recovering { attempt } => {
                     self.command(Command::Stop { node, attempt, kill })
                 }
-                // A fan-out ends with its instances; its dependents are cancelled when their turn comes, so that order holds.
+                // A fan-out ends with its instances, and dependents are cancelled in their turn.
                 Phase::Waiting | Phase::Expanded | Phase::Publishing { .. } | Phase::Ended(_) => {}
                 Phase::Queued => {
                     self.dequeue(node);

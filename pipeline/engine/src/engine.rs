@@ -1,8 +1,8 @@
 //! The state of a run and the one function that moves it.
 //!
-//! Why so: [`Engine::step`] takes one happening to its end (whoever waited for what ended is told, until nothing more follows) before it
-//! admits and finishes, so nothing is half done between two steps and any order of happenings can be tested. Refuses: answers that come too
-//! late (a stage that ended, an attempt that is not current); they change nothing.
+//! A step follows one input to its end before it admits new attempts: every dependent of what ended is told, and their
+//! dependents, until nothing more follows. So nothing is half done between two steps. Answers that come too late (for a
+//! stage that ended, or an attempt that is not current) change nothing.
 
 use crate::io::{Command, Input, NodeId, Step};
 use crate::ledger::Ledger;
@@ -22,30 +22,31 @@ pub struct Engine {
     pub(crate) setup: Setup,
     pub(crate) states: Vec<State>,
     pub(crate) index: HashMap<StageKey, NodeId>,
-    /// Who was first with a digest and has not ended.
+    /// For each digest the first node that has it and has not ended.
     pub(crate) leaders: HashMap<Digest, NodeId>,
     pub(crate) ledger: Ledger,
     pub(crate) queue: Queue,
-    /// Ready kinds that run inside this process, in order.
+    /// Ready nodes of kinds that run inside this process, in order.
     pub(crate) in_process: VecDeque<NodeId>,
     pub(crate) in_process_running: usize,
-    /// Ready, and not yet journaled as waiting for a pool.
+    /// Nodes that are queued for a pool and not yet journaled as such.
     pub(crate) newly_queued: Vec<NodeId>,
     pub(crate) wakes: BinaryHeap<Reverse<(i64, NodeId)>>,
-    /// Nodes that ended and whose dependents were not told yet.
+    /// Nodes that ended and whose dependents have not been told yet.
     pub(crate) ended: VecDeque<NodeId>,
     /// Nodes that have not ended.
     pub(crate) open: usize,
     pub(crate) stopping: Option<Stopping>,
-    /// Endings that make the run fail, and those that stopping caused.
+    /// Nodes that failed or are blocked.
     pub(crate) failed: usize,
+    /// Nodes that were stopped or never started because the run stops.
     pub(crate) cancelled: usize,
     pub(crate) now: i64,
     pub(crate) out: Step,
     pub(crate) finished: bool,
-    /// Only looks; a miss ends its node.
+    /// Only looks up digests; a miss ends its node.
     pub(crate) forecasting: bool,
-    /// By kind: schemas of configs that had to be completed late.
+    /// Compiled schemas of the kinds whose configs were completed late.
     pub(crate) options: HashMap<&'static str, KindOptions>,
 }
 
@@ -95,8 +96,7 @@ impl Engine {
         }
     }
 
-    /// Moves the run by one happening. `now` is in Unix milliseconds. Answers that come late (to a stage that ended, about an
-    /// attempt that is not current) change nothing.
+    /// Applies one input. `now` is in Unix milliseconds. An answer that comes too late changes nothing.
     pub fn step(&mut self, now: i64, input: Input) -> Step {
         self.now = now;
         if !self.finished {
@@ -108,16 +108,17 @@ impl Engine {
         std::mem::take(&mut self.out)
     }
 
-    /// When [`Input::Tick`] is due at the latest, in Unix milliseconds.
+    /// When the next [`Input::Tick`] is due, in Unix milliseconds; none if nothing waits for time.
     pub fn next_wake(&self) -> Option<i64> {
         self.wakes.peek().map(|Reverse((at, _))| *at)
     }
 
-    /// How many stages wait for a pool.
+    /// Number of stages that wait for a pool.
     pub fn queued(&self) -> usize {
         self.queue.len()
     }
 
+    /// Whether the run is over.
     pub fn is_finished(&self) -> bool {
         self.finished
     }
@@ -127,7 +128,7 @@ impl Engine {
         &self.state(node).key
     }
 
-    /// Why a stage is not running right now, as of this moment; `None` if there is no such stage or it waits for nothing.
+    /// Why a stage is not running at this moment; `None` if there is no such stage or it waits for nothing.
     pub fn explain(&self, key: &StageKey) -> Option<String> {
         let state = self.state(*self.index.get(key)?);
         match state.phase {
@@ -145,13 +146,13 @@ impl Engine {
                 Some(format!("waits for {} of {} instances", state.open_instances, state.instances.len()))
             }
             Phase::Looking => Some("waits for the store's answer".into()),
-            Phase::Following => Some("waits for a stage of equal digest".into()),
+            Phase::Following => Some("waits for a stage with the same digest".into()),
             Phase::Queued => Some(self.ledger.why_not(&state.asks)),
             Phase::Backoff => Some(match &state.unpublished {
                 Some((attempt, _)) => format!("waits before it publishes attempt {attempt} again"),
                 None => format!("waits before attempt {}", state.attempt + 1),
             }),
-            Phase::Recovering { attempt } => Some(format!("asks what became of attempt {attempt}")),
+            Phase::Recovering { attempt } => Some(format!("looks for the result of attempt {attempt}")),
             Phase::Running { .. } | Phase::Publishing { .. } | Phase::Ended(_) => None,
         }
     }
@@ -201,8 +202,8 @@ impl Engine {
         }
     }
 
-    /// Tells the dependents, followers and fan-outs of all that ended, until nothing more follows. A loop, not recursion: a
-    /// chain may be as long as the plan.
+    /// Tells the dependents, followers and fan-outs of every node that ended, until nothing more follows. A loop rather
+    /// than recursion, since a chain may be as long as the plan.
     fn settle(&mut self) {
         while let Some(node) = self.ended.pop_front() {
             if let Some(digest) = self.state(node).digest().cloned()
@@ -240,7 +241,7 @@ impl Engine {
         self.command(Command::Finish { outcome });
     }
 
-    /// The node will not change any more. The event that says so was emitted.
+    /// Ends a node for good. The caller has emitted the event that says so.
     pub(crate) fn end(&mut self, node: NodeId, ending: Ending) {
         let state = self.state_mut(node);
         debug_assert!(state.ending().is_none(), "{} ended twice", state.key);

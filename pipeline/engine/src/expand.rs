@@ -1,4 +1,4 @@
-//! Late fan-out: one instance for each row of an upstream table.
+//! Late fan-out: one instance for each row of a table that an upstream stage made.
 
 use crate::engine::Engine;
 use crate::io::{Command, NodeId};
@@ -8,7 +8,7 @@ use trainyard_core::event::Event;
 use trainyard_core::{Error, Output, Result, StageKey};
 
 impl Engine {
-    /// Takes the rows from the manifest's preview if that is the whole table, else asks for them.
+    /// Takes the rows from the manifest's preview if that is the whole table, and asks for them otherwise.
     pub(crate) fn read_rows(&mut self, node: NodeId) {
         match self.table_of(node) {
             Ok((output, cap)) => match whole_preview(&output) {
@@ -25,7 +25,7 @@ impl Engine {
     fn table_of(&self, node: NodeId) -> Result<(Output, u32)> {
         let state = self.state(node);
         let Some(fan_out) = &state.plan.fan_out else {
-            return Err(Error::bug(format!("`{}` is no fan-out", state.key)));
+            return Err(Error::bug(format!("`{}` is not a fan-out", state.key)));
         };
         let of = &fan_out.rows_of;
         let manifest = self.find(&of.stage.0).and_then(|found| self.state(found).manifest.as_ref());
@@ -93,7 +93,7 @@ impl Engine {
         }
     }
 
-    /// A fan-out ends as the worst of its instances; it is skipped if all of them were.
+    /// Ends a fan-out like the worst of its instances; it is skipped if all of them were.
     fn end_group(&mut self, group: NodeId) {
         let endings: Vec<Ending> = self.state(group).instances.iter().filter_map(|i| self.state(*i).ending()).collect();
         let any = |wanted: &[Ending]| endings.iter().any(|e| wanted.contains(e));
@@ -120,7 +120,7 @@ fn too_many(stage: &StageKey, list: &StageKey, cap: u32) -> Error {
         .help("raise `cap` under `for_each`, or filter the list first")
 }
 
-/// `eval[item=3]`; `eval[seed=1,item=3]` if there are axes already.
+/// `eval[item=3]`, or `eval[seed=1,item=3]` if there are axes already.
 fn instance_key(group: &StageKey, at: usize) -> StageKey {
     StageKey(match group.0.strip_suffix(']') {
         Some(axes) => format!("{axes},item={at}]"),
@@ -128,7 +128,7 @@ fn instance_key(group: &StageKey, at: usize) -> StageKey {
     })
 }
 
-/// The preview, if it is the whole table and no cell was cut; of anything else the rows must be read from the table itself.
+/// The preview, if it has all rows and no cell was cut.
 fn whole_preview(output: &Output) -> Option<Vec<Value>> {
     let table = output.table.as_ref()?;
     let whole = table.preview.len() as u64 == table.rows && !table.preview.iter().any(was_cut);
@@ -139,7 +139,7 @@ fn was_cut(value: &Value) -> bool {
     match value {
         Value::String(text) => text.ends_with('…'),
         Value::Array(items) => items.iter().any(was_cut),
-        // A map that was cut holds `…: null` in place of what is missing.
+        // A cut map has the key `…` with null in place of what is missing.
         Value::Object(entries) => entries.get("…").is_some_and(Value::is_null) || entries.values().any(was_cut),
         Value::Null | Value::Bool(_) | Value::Number(_) => false,
     }
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn a_preview_with_a_cut_cell_does_not_stand_for_the_table() {
+    fn a_preview_with_a_cut_cell_is_not_the_whole_table() {
         assert!(is_whole(json!({"text": "a", "list": [1, "b"], "map": {"k": null}})));
         assert!(!is_whole(json!({"text": "a…"})));
         assert!(!is_whole(json!({"list": [1, "…"]})));

@@ -1,7 +1,7 @@
-//! The journal folded into the present state of a run: status of every stage with times, attempts, errors and metrics.
+//! A journal folded into the present state of its run: the status of every stage, with times, attempts, errors and
+//! metrics. `runs show`, resume and `explain` read nothing else.
 //!
-//! `runs show`, resume and `explain` read this and nothing else. The fold accepts any prefix of a journal, several
-//! writers and events of later versions. It decides nothing: an attempt whose writer was replaced is shown as lost.
+//! The fold accepts any prefix of a journal, several writers, and events of later versions.
 
 mod stage;
 #[cfg(test)]
@@ -16,23 +16,29 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use trainyard_core::event::{AttemptOutcome, Event, Record, RunOutcome, Selection};
 use trainyard_core::{Digest, Epoch, Error, Result, StageKey};
 
-/// A run as its journal tells it.
+/// The present state of a run.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct RunView {
+    /// Name of the workflow.
     pub workflow: String,
+    /// Path of the workflow file.
     pub source: String,
-    /// None only if the journal has no `run_created` yet.
+    /// Digest of the plan; none only if the journal has no `run_created` yet.
     pub plan_digest: Option<Digest>,
+    /// Parameters after defaults.
     pub params: BTreeMap<String, Value>,
+    /// Which part of the plan runs.
     pub selection: Selection,
-    /// Unix milliseconds.
+    /// When it was created, in Unix milliseconds.
     #[serde(serialize_with = "time::time")]
     pub created: i64,
+    /// The present writer of its journal.
     pub writer: WriterView,
-    /// In plan order; instances of a late fan-out stand behind their stage.
+    /// In plan order; the instances of a late fan-out follow their stage.
     pub stages: Vec<StageView>,
     /// Why the run was asked to stop, if it was.
     pub cancel_requested: Option<String>,
+    /// When it ended, in Unix milliseconds, and how.
     #[serde(serialize_with = "time::ending")]
     pub finished: Option<(i64, RunOutcome)>,
     #[serde(skip)]
@@ -42,9 +48,11 @@ pub struct RunView {
 /// Who writes the journal.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct WriterView {
+    /// Its number; 0 = there was none yet.
     pub epoch: Epoch,
+    /// Its unique name, usually `<host>:<pid>:<start>:<nonce>`.
     pub name: String,
-    /// Time of the last record, heartbeats included; unix milliseconds.
+    /// Time of its last record, heartbeats included, in Unix milliseconds.
     #[serde(serialize_with = "time::time")]
     pub last_seen: i64,
 }
@@ -61,6 +69,7 @@ impl RunView {
         Ok(view)
     }
 
+    /// The stage of this key.
     pub fn stage(&self, key: &StageKey) -> Option<&StageView> {
         self.index.get(key).map(|at| &self.stages[*at])
     }
@@ -74,7 +83,7 @@ impl RunView {
         counts
     }
 
-    /// Why a stage is where it is, in lines for people; empty if there is no such stage.
+    /// Why a stage is in its state, in lines for people; empty if there is no such stage.
     pub fn explain(&self, key: &StageKey) -> Vec<String> {
         let Some(stage) = self.stage(key) else { return Vec::new() };
         let mut lines = vec![format!("{key} is {}", stage.status.name())];
@@ -89,18 +98,24 @@ impl RunView {
                 attempt.outcome.map_or_else(|| "runs".to_string(), |outcome| format!("{outcome:?}").to_lowercase());
             let why = attempt.error.as_ref().map(|error| format!(": {error} ({})", error.kind)).unwrap_or_default();
             lines.push(format!("attempt {} on {}: {outcome}{why}", attempt.number, attempt.pool));
+            // A stage that failed with the same error shows the causes below.
+            if attempt.error != stage.error {
+                lines.extend(causes(attempt.error.as_ref()));
+            }
         }
         // The error of the last attempt is mostly the stage's own, and that of failed checks stands above.
         let is_news = |e: &&Error| {
             let last = stage.attempts.last().and_then(|attempt| attempt.error.as_ref());
             last.is_none_or(|told| told.message != e.message) && stage.checks.iter().all(|c| c.passed || !c.gates)
         };
-        lines.extend(stage.error.iter().filter(is_news).map(|e| format!("{} ({})", e, e.kind)));
+        let news = stage.error.as_ref().filter(is_news);
+        lines.extend(news.map(|e| format!("{} ({})", e, e.kind)));
+        lines.extend(causes(news));
         lines.extend(stage.digest.iter().map(|d| format!("stage digest {d}")));
         lines
     }
 
-    /// Takes one more record.
+    /// Adds one more record.
     pub fn apply(&mut self, record: &Record) {
         let at = record.at;
         self.writer.last_seen = self.writer.last_seen.max(at);
@@ -140,7 +155,8 @@ impl RunView {
         &mut self.stages[at]
     }
 
-    /// A new writer: what the old one left open is lost, and whatever had not ended well is open again.
+    /// A new writer opened the journal: attempts that the old one left open are lost, and stages that had not ended
+    /// well are pending again.
     fn writer_opened(&mut self, at: i64, epoch: Epoch, name: &str) {
         self.writer = WriterView { epoch, name: name.to_string(), last_seen: at.max(self.writer.last_seen) };
         self.finished = None;
@@ -160,6 +176,7 @@ impl RunView {
         }
     }
 
+    /// Inserts the instances of a fan-out behind it.
     fn expanded(&mut self, key: &StageKey, instances: &[StageKey]) {
         let group = self.entry(key);
         group.status = StageStatus::Expanded;
@@ -180,4 +197,9 @@ impl RunView {
             self.index = self.stages.iter().enumerate().map(|(i, s)| (s.stage.0.clone(), i)).collect();
         }
     }
+}
+
+/// `caused by: …` for every cause of an error.
+fn causes(error: Option<&Error>) -> Vec<String> {
+    error.into_iter().flat_map(Error::causes).map(|cause| format!("caused by: {cause}")).collect()
 }

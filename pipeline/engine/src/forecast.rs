@@ -1,7 +1,7 @@
-//! What a run would do, without running: every stage a hit, a run, or deferred, and why.
+//! What a run would do without running it: every stage is a hit, runs, or is deferred, and why.
 //!
-//! It is the engine itself with every miss ending its stage, so `plan` and `run` cannot disagree. Stages that stand behind a
-//! miss are deferred: their digests depend on what the miss will give.
+//! This is the engine itself with every miss ending its stage, so `plan` and `run` cannot disagree. Stages that depend
+//! on a miss are deferred, since their digests depend on its outputs.
 
 use crate::engine::Engine;
 use crate::io::{Command, Input, Looked, NodeId};
@@ -14,16 +14,19 @@ use trainyard_core::attempt::AttemptSpec;
 use trainyard_core::{Digest, Output, Result, StageKey};
 use trainyard_spec::plan::Plan;
 
-/// What will become of a stage.
+/// What a run would do with a stage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Verdict {
+pub enum Decision {
+    /// Take the published outputs.
     Hit,
+    /// Compute it.
     Run,
-    /// Known only after a stage before it ran.
+    /// Known only after an upstream stage ran.
     Deferred,
+    /// Leave it out: its condition is false, or an input is skipped.
     Skipped,
-    /// A check on the published artifact fails, or a late value is wrong.
+    /// A check on the published metrics fails, or a late value is wrong.
     Fails,
     /// Something it needs fails.
     Blocked,
@@ -31,7 +34,8 @@ pub enum Verdict {
     NotSelected,
 }
 
-impl Verdict {
+impl Decision {
+    /// The lower-case name, for people.
     pub fn name(self) -> &'static str {
         match self {
             Self::Hit => "hit",
@@ -48,17 +52,21 @@ impl Verdict {
 /// The forecast for one stage instance.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Forecast {
+    /// The stage instance.
     pub stage: StageKey,
+    /// Its kind.
     pub kind: String,
-    pub verdict: Verdict,
+    /// What would happen to it.
+    pub decision: Decision,
+    /// Why.
     pub why: String,
-    /// Known for hits and runs.
+    /// Its digest, known for hits and runs.
     pub digest: Option<Digest>,
-    /// Of a hit.
+    /// Generation of the manifest, for hits.
     pub generation: Option<u32>,
-    /// Expected seconds of a run; the engine leaves it open, whoever knows earlier runs fills it.
+    /// Expected seconds of a run. The engine leaves it open; a caller that knows earlier runs fills it in.
     pub seconds: Option<f64>,
-    /// What the attempt would be told; for comparing it with an earlier manifest.
+    /// The spec of its attempt, for comparison with an earlier manifest.
     #[serde(skip)]
     pub spec: Option<Arc<AttemptSpec>>,
 }
@@ -66,19 +74,28 @@ pub struct Forecast {
 /// A question to the store.
 #[derive(Debug, Clone)]
 pub enum Question {
+    /// What is published under this digest?
     Lookup(Digest),
-    Rows { output: Box<Output>, limit: u64 },
+    /// The rows of a table.
+    Rows {
+        /// The table.
+        output: Box<Output>,
+        /// How many rows at most.
+        limit: u64,
+    },
 }
 
-/// The answer, in kind.
+/// The answer to a [`Question`].
 #[derive(Debug, Clone)]
 pub enum Answer {
+    /// What is published.
     Looked(Result<Looked>),
+    /// The rows.
     Rows(Result<Vec<Value>>),
 }
 
-/// Forecasts every stage, in plan order with instances behind their fan-out. `ask` gets questions that may be answered at the
-/// same time, and gives as many answers in the same order.
+/// Forecasts every stage, in plan order with instances after their fan-out. `ask` gets questions that may be answered
+/// concurrently, and returns one answer for each, in the same order.
 ///
 /// Errors: those of [`Engine::new`], and those of `ask`.
 pub fn forecast(
@@ -104,6 +121,7 @@ pub struct Session {
 }
 
 impl Session {
+    /// Begins a forecast. Errors: those of [`Engine::new`].
     pub fn begin(plan: &Plan, setup: Setup) -> Result<Self> {
         let mut engine = Engine::new(plan, setup)?;
         engine.forecasting = true;
@@ -126,6 +144,7 @@ impl Session {
             });
         }
     }
+    /// The forecast of every stage, in plan order.
     pub fn finish(self) -> Vec<Forecast> {
         let mut forecasts = Vec::with_capacity(self.engine.states.len());
         for at in 0..self.engine.states.len() {
@@ -152,23 +171,23 @@ impl Session {
 impl Engine {
     fn forecast_of(&self, node: NodeId) -> Forecast {
         let state = self.state(node);
-        let (verdict, why) = match state.ending() {
-            Some(Ending::Hit) => (Verdict::Hit, "its digest is published".to_string()),
-            Some(Ending::Done) => (Verdict::Hit, "all its instances are hits".to_string()),
-            Some(Ending::WouldRun) => (Verdict::Run, String::new()),
-            Some(Ending::Skipped) => (Verdict::Skipped, String::new()),
+        let (decision, why) = match state.ending() {
+            Some(Ending::Hit) => (Decision::Hit, "its digest is published".to_string()),
+            Some(Ending::Done) => (Decision::Hit, "all its instances are hits".to_string()),
+            Some(Ending::WouldRun) => (Decision::Run, String::new()),
+            Some(Ending::Skipped) => (Decision::Skipped, String::new()),
             Some(Ending::Failed) => {
-                (Verdict::Fails, state.error.as_ref().map_or_else(String::new, ToString::to_string))
+                (Decision::Fails, state.error.as_ref().map_or_else(String::new, ToString::to_string))
             }
-            Some(Ending::Blocked) => (Verdict::Blocked, String::new()),
-            Some(Ending::Excluded) => (Verdict::NotSelected, "not part of the selection".to_string()),
-            Some(Ending::Cancelled | Ending::Deferred) | None => (Verdict::Deferred, self.deferred_by(node)),
+            Some(Ending::Blocked) => (Decision::Blocked, String::new()),
+            Some(Ending::Excluded) => (Decision::NotSelected, "not part of the selection".to_string()),
+            Some(Ending::Cancelled | Ending::Deferred) | None => (Decision::Deferred, self.deferred_by(node)),
         };
-        let known = matches!(verdict, Verdict::Hit | Verdict::Run | Verdict::Fails);
+        let known = matches!(decision, Decision::Hit | Decision::Run | Decision::Fails);
         Forecast {
             stage: state.key.clone(),
             kind: state.plan.kind.clone(),
-            verdict,
+            decision,
             why: if why.is_empty() { state.why.clone().unwrap_or_default() } else { why },
             digest: state.digest().filter(|_| known).cloned(),
             generation: state.manifest.as_ref().map(|m| m.generation),

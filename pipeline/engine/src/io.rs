@@ -1,4 +1,4 @@
-//! What goes into the engine and what comes out.
+//! The engine's inputs and outputs.
 
 use crate::pool::{Grant, Outside};
 use serde::Serialize;
@@ -12,26 +12,27 @@ use trainyard_core::{AttemptNumber, Digest, Error, Manifest, Output, Result};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 pub struct NodeId(pub u32);
 
-/// Something that happened.
+/// Something that happened. `node` is the stage instance concerned, `attempt` the number of its attempt.
 #[derive(Debug, Clone)]
+#[expect(missing_docs, reason = "the variants' docs say what their fields are")]
 pub enum Input {
-    /// Once, before everything else.
+    /// The run begins: the first input, given once.
     Begin,
     /// The store's answer to [`Command::Lookup`].
     Looked { node: NodeId, answer: Result<Looked> },
-    /// The answer to [`Command::ReadRows`].
+    /// The rows asked for by [`Command::ReadRows`].
     Rows { node: NodeId, rows: Result<Vec<Value>> },
     /// A launched attempt waits for the machine, and why; without a reason it has what it waited for.
     Waits { node: NodeId, attempt: AttemptNumber, why: Option<String> },
     /// A launched attempt ended.
     Ended { node: NodeId, attempt: AttemptNumber, finished: Finished },
-    /// The answer to [`Command::Recover`]; `None`: nothing of that attempt is left.
+    /// The answer to [`Command::Recover`]: how the attempt ended, or `None` if nothing of it is left.
     Recovered { node: NodeId, attempt: AttemptNumber, finished: Option<Finished> },
     /// The answer to [`Command::Publish`].
     Published { node: NodeId, attempt: AttemptNumber, answer: Result<Publication> },
     /// What other runs hold of a machine from now on.
     Outside { pool: String, machine: String, held: Outside },
-    /// Someone wants the run to stop; again: at once.
+    /// Someone wants the run to stop. Given a second time, attempts are killed rather than asked to stop.
     Cancel { why: String },
     /// Time passed; see [`crate::Engine::next_wake`].
     Tick,
@@ -40,12 +41,15 @@ pub enum Input {
 /// What the store has under a stage digest.
 #[derive(Debug, Clone)]
 pub enum Looked {
-    /// The highest generation; every object of it exists with its size.
+    /// The manifest of the highest generation; all its objects exist with their sizes.
     Hit(Arc<Manifest>),
+    /// Nothing is published.
     Miss,
-    /// The highest generation is not whole: an object of it is missing, or its manifest cannot be read.
+    /// The highest generation is damaged: one of its objects is missing, or its manifest cannot be read.
     Lost {
+        /// That generation.
         generation: u32,
+        /// What is missing or cannot be read.
         what: String,
     },
 }
@@ -53,17 +57,20 @@ pub enum Looked {
 /// How an attempt ended.
 #[derive(Debug, Clone)]
 pub struct Finished {
+    /// The outcome for the journal.
     pub outcome: AttemptOutcome,
-    /// Set if and only if it succeeded.
+    /// Its result, if and only if it succeeded.
     pub result: Option<Arc<AttemptResult>>,
-    /// Why, unless it succeeded.
+    /// Why it did not succeed.
     pub error: Option<Error>,
 }
 
 impl Finished {
+    /// A success.
     pub fn succeeded(result: AttemptResult) -> Self {
         Self { outcome: AttemptOutcome::Succeeded, result: Some(Arc::new(result)), error: None }
     }
+    /// Any other outcome.
     pub fn failed(outcome: AttemptOutcome, error: Error) -> Self {
         Self { outcome, result: None, error: Some(error) }
     }
@@ -72,34 +79,37 @@ impl Finished {
 /// What became of a publication.
 #[derive(Debug, Clone)]
 pub enum Publication {
-    /// Our manifest stands.
+    /// Our manifest is the published one.
     Ours,
-    /// Another writer was first; this is its manifest.
+    /// Another writer published first; this is its manifest.
     Theirs(Arc<Manifest>),
 }
 
-/// Something to do.
+/// Something for the caller to do. `node` is the stage instance concerned.
 #[derive(Debug, Clone)]
+#[expect(missing_docs, reason = "the variants' docs say what their fields are")]
 pub enum Command {
-    /// Read the manifest of the highest generation and see whether its objects exist.
+    /// Read the manifest of the highest generation and check that its objects exist.
     Lookup { node: NodeId, digest: Digest },
     /// Read at most `limit` rows of a table.
     ReadRows { node: NodeId, output: Box<Output>, limit: u64 },
-    /// Run an attempt.
+    /// Run an attempt with the resources of its grant.
     Launch { node: NodeId, spec: Arc<AttemptSpec>, grant: Grant },
-    /// Find an attempt that an earlier writer of this run left behind.
+    /// Find an attempt that an earlier writer of this run left in a pool.
     Recover { node: NodeId, spec: Arc<AttemptSpec>, pool: String },
-    /// Stop a running attempt; its end is still reported.
+    /// Ask a running attempt to stop, or kill it. Its end is still reported.
     Stop { node: NodeId, attempt: AttemptNumber, kill: bool },
     /// Put the manifest.
     Publish { node: NodeId, attempt: AttemptNumber, manifest: Box<Manifest> },
-    /// The run is over: nothing runs any more, nothing more will be commanded.
+    /// The run is over: nothing runs any more, and no command follows.
     Finish { outcome: RunOutcome },
 }
 
-/// What one input led to. The commands may leave once the records are durable.
+/// What one input led to. Carry the commands out once the records are durable.
 #[derive(Debug, Default)]
 pub struct Step {
+    /// Events for the journal, in order.
     pub records: Vec<Record>,
+    /// Commands, in order.
     pub commands: Vec<Command>,
 }

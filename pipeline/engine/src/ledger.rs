@@ -1,13 +1,14 @@
-//! The ledger of a run's pools: what is free, whether a request fits, and why not.
+//! The books of a run's pools: what is free, whether a request fits, and why not.
 //!
-//! GPUs have identity, cpus and memory are sums. A request for several machines is all or nothing. What other runs hold
-//! ([`Outside`]) is subtracted from what is free, never from what could be.
+//! CPUs and memory are sums, GPUs are given by index. A request for several machines is all or nothing. What other runs
+//! hold ([`Outside`]) reduces what is free now, but not what could ever be given.
 
-use crate::pool::{Grant, Machine, Outside, Pool, Share};
+use crate::pool::{Grant, Machine, MachinePool, Outside, Share};
 use std::collections::BTreeSet;
+use trainyard_core::resources::{Amounts, missing_tags, shortfalls};
 use trainyard_spec::plan::Request;
 
-/// Pools with what is taken of them.
+/// Pools with what is taken from them.
 #[derive(Debug, Clone)]
 pub struct Ledger {
     /// By priority, highest first; ties in the order given.
@@ -16,7 +17,7 @@ pub struct Ledger {
 
 #[derive(Debug, Clone)]
 struct PoolState {
-    pool: Pool,
+    pool: MachinePool,
     machines: Vec<Taken>,
 }
 
@@ -28,10 +29,10 @@ struct Taken {
     outside: Outside,
 }
 
-/// A stage's request with the defaults of its kind.
+/// A stage's request with the defaults of its kind filled in.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Ask {
-    /// None: all cpus of a machine.
+    /// None: all CPUs of a machine.
     cpus: Option<u32>,
     memory: u64,
     gpus: u32,
@@ -52,13 +53,13 @@ impl Ask {
 }
 
 impl Ledger {
-    pub fn new(mut pools: Vec<Pool>) -> Self {
+    pub fn new(mut pools: Vec<MachinePool>) -> Self {
         pools.sort_by_key(|pool| std::cmp::Reverse(pool.priority));
-        let state = |pool: Pool| PoolState { machines: vec![Taken::default(); pool.machines.len()], pool };
+        let state = |pool: MachinePool| PoolState { machines: vec![Taken::default(); pool.machines.len()], pool };
         Self { pools: pools.into_iter().map(state).collect() }
     }
 
-    /// Takes the first alternative that fits now, on the first pool that can give it; closed pools are passed over.
+    /// Takes the first alternative that fits now, from the first pool that can give it. Skips closed pools.
     pub fn take(&mut self, alternatives: &[Ask], closed: &BTreeSet<usize>) -> Option<Grant> {
         for ask in alternatives {
             for (at, state) in self.pools.iter_mut().enumerate() {
@@ -72,7 +73,7 @@ impl Ledger {
         None
     }
 
-    /// Gives back what [`Ledger::take`] gave.
+    /// Returns what [`Ledger::take`] gave.
     pub fn give_back(&mut self, grant: &Grant) {
         let Some(state) = self.pools.iter_mut().find(|s| s.pool.name == grant.pool) else { return };
         for share in &grant.shares {
@@ -86,7 +87,7 @@ impl Ledger {
         }
     }
 
-    /// What other runs hold of a machine from now on. Returns whether that changed anything.
+    /// Sets what other runs hold of a machine from now on. Returns whether anything changed.
     pub fn outside(&mut self, pool: &str, machine: &str, held: Outside) -> bool {
         let Some(state) = self.pools.iter_mut().find(|s| s.pool.name == pool) else { return false };
         let Some(at) = state.pool.machines.iter().position(|m| m.name == machine) else { return false };
@@ -126,7 +127,7 @@ impl Ledger {
         unique.join("; ")
     }
 
-    /// Checks that the sums of the grants in force are what is taken, and within what there is.
+    /// Checks that what is taken equals the sum of all grants in force, and that no machine is overbooked.
     #[cfg(test)]
     pub fn audit<'a>(&self, grants: impl Iterator<Item = &'a Grant> + Clone) {
         for state in &self.pools {
@@ -179,9 +180,8 @@ impl PoolState {
     /// Why the pool can never give it, even when idle.
     fn never(&self, ask: &Ask) -> Option<String> {
         let name = &self.pool.name;
-        let missing: Vec<&str> = ask.tags.iter().filter(|t| !self.pool.tags.contains(t)).map(String::as_str).collect();
-        if !missing.is_empty() {
-            return Some(format!("pool `{name}` has no tag `{}`", missing.join("`, `")));
+        if let Some(missing) = missing_tags(&ask.tags, &self.pool.tags) {
+            return Some(format!("pool `{name}` {missing}"));
         }
         let idle = Taken::default();
         let able = self.pool.machines.iter().filter(|m| idle.share(m, ask).is_some()).count();
@@ -189,7 +189,8 @@ impl PoolState {
             return None;
         }
         let why = if ask.machines > 1 && able > 0 {
-            format!("{} machines are asked, {able} are large enough", ask.machines)
+            let enough = if able == 1 { "1 is" } else { &format!("{able} are") };
+            format!("needs {} machines; {enough} large enough", ask.machines)
         } else {
             self.pool.machines.iter().map(|m| idle.lacks(m, ask)).min().unwrap_or_else(|| "it has no machine".into())
         };
@@ -201,8 +202,8 @@ impl PoolState {
         let lacks = self.pool.machines.iter().zip(&self.machines).map(|(m, t)| t.lacks(m, ask)).find(|l| !l.is_empty());
         match (ask.machines, lacks) {
             (1, Some(lacks)) => format!("pool `{}` is busy: {lacks}", self.pool.name),
-            (1, None) => format!("pool `{}` is kept for a stage that waits longer", self.pool.name),
-            (n, _) => format!("pool `{}` is busy: {n} machines are asked, {free} are free", self.pool.name),
+            (1, None) => format!("pool `{}` is kept for a stage that has waited longer", self.pool.name),
+            (n, _) => format!("pool `{}` is busy: needs {n} machines; {free} free", self.pool.name),
         }
     }
 }
@@ -211,50 +212,32 @@ impl Taken {
     fn free_cpus(&self, machine: &Machine) -> u32 {
         machine.cpus.saturating_sub(self.cpus).saturating_sub(self.outside.cpus)
     }
-    fn free_memory(&self, machine: &Machine) -> u64 {
-        // 0 = unknown, admits any request.
-        let all = if machine.memory == 0 { u64::MAX } else { machine.memory };
-        all.saturating_sub(self.memory).saturating_sub(self.outside.memory)
-    }
     fn free_gpus<'a>(&'a self, machine: &'a Machine, ask: &'a Ask) -> impl Iterator<Item = u32> + 'a {
         let usable = machine.gpus.iter().filter(|g| g.memory == 0 || g.memory >= ask.gpu_memory);
         usable.map(|g| g.index).filter(|i| !self.gpus.contains(i) && !self.outside.gpus.contains(i))
     }
     fn share(&self, machine: &Machine, ask: &Ask) -> Option<Share> {
-        let cpus = ask.cpus_on(machine);
-        let gpus: Vec<u32> = self.free_gpus(machine, ask).take(ask.gpus as usize).collect();
-        let fits = cpus <= self.free_cpus(machine)
-            && ask.memory <= self.free_memory(machine)
-            && gpus.len() == ask.gpus as usize;
-        fits.then(|| Share { machine: machine.name.clone(), cpus, memory: ask.memory, gpus })
+        self.shortfalls(machine, ask).is_empty().then(|| Share {
+            machine: machine.name.clone(),
+            cpus: ask.cpus_on(machine),
+            memory: ask.memory,
+            gpus: self.free_gpus(machine, ask).take(ask.gpus as usize).collect(),
+        })
     }
     /// What is missing on this machine; empty if nothing is.
     fn lacks(&self, machine: &Machine, ask: &Ask) -> String {
-        let mut lacks = Vec::new();
-        let (cpus, free) = (ask.cpus_on(machine), self.free_cpus(machine));
-        if cpus > free {
-            lacks.push(format!("{cpus} cpus are asked, {free} of {} are free", machine.cpus));
-        }
-        let free = self.free_memory(machine);
-        if ask.memory > free {
-            let size = trainyard_core::units::format_size;
-            lacks.push(format!(
-                "{} of memory are asked, {} of {} are free",
-                size(ask.memory),
-                size(free),
-                size(machine.memory)
-            ));
-        }
-        let free = self.free_gpus(machine, ask).count();
-        if ask.gpus as usize > free {
-            let of = if ask.gpu_memory > 0 {
-                format!(" with {}", trainyard_core::units::format_size(ask.gpu_memory))
-            } else {
-                String::new()
-            };
-            lacks.push(format!("{} GPUs{of} are asked, {free} of {} are free", ask.gpus, machine.gpus.len()));
-        }
-        lacks.join(", ")
+        self.shortfalls(machine, ask).join(", ")
+    }
+    fn shortfalls(&self, machine: &Machine, ask: &Ask) -> Vec<String> {
+        let gpus = |taken: &Self| u32::try_from(taken.free_gpus(machine, ask).count()).unwrap_or(u32::MAX);
+        let need = Amounts { cpus: ask.cpus_on(machine), memory: ask.memory, gpus: ask.gpus };
+        let total = Amounts { cpus: machine.cpus, memory: machine.memory, gpus: gpus(&Self::default()) };
+        let free = Amounts {
+            cpus: self.free_cpus(machine),
+            memory: machine.memory.saturating_sub(self.memory).saturating_sub(self.outside.memory),
+            gpus: gpus(self),
+        };
+        shortfalls(need, ask.gpu_memory, free, total)
     }
 }
 
@@ -267,8 +250,8 @@ mod tests {
         let gpus = gpus.iter().zip(0..).map(|(gib, index)| Gpu { index, memory: gib << 30 }).collect();
         Machine { name: name.into(), cpus, memory: 8 << 30, gpus }
     }
-    fn pool(name: &str, priority: i32, tags: &[&str], machines: Vec<Machine>) -> Pool {
-        Pool {
+    fn pool(name: &str, priority: i32, tags: &[&str], machines: Vec<Machine>) -> MachinePool {
+        MachinePool {
             name: name.into(),
             executor: "local".into(),
             priority,
@@ -294,7 +277,7 @@ mod tests {
         assert!(ledger.take(std::slice::from_ref(&large), &none()).is_none());
         assert_eq!(
             ledger.why_not(std::slice::from_ref(&large)),
-            "pool `p` is busy: 1 GPUs with 60.0 GiB are asked, 0 of 3 are free"
+            "pool `p` is busy: needs 1 GPU with 60.0 GiB; 0 of 2 are free"
         );
         ledger.give_back(&first);
         ledger.audit([&two].into_iter());
@@ -316,7 +299,7 @@ mod tests {
         let both = ledger.take(&[pair], &none()).unwrap();
         assert_eq!(both.shares.iter().map(|s| s.machine.as_str()).collect::<Vec<_>>(), ["a", "b"]);
         let three = Ask::new(&Request { cpus: Some(3), nodes: 3, ..Request::default() }, false);
-        assert_eq!(ledger.unsatisfiable(&[three]).unwrap(), "pool `p`: 3 machines are asked, 2 are large enough");
+        assert_eq!(ledger.unsatisfiable(&[three]).unwrap(), "pool `p`: needs 3 machines; 2 are large enough");
     }
 
     #[test]
@@ -339,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn other_runs_take_from_what_is_free_only() {
+    fn other_runs_reduce_only_what_is_free() {
         let mut ledger = Ledger::new(vec![pool("p", 0, &[], vec![machine("m", 4, &[])])]);
         assert!(ledger.outside("p", "m", Outside { cpus: 3, ..Outside::default() }));
         assert!(ledger.take(&[ask(2, 0)], &none()).is_none());
@@ -348,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn the_whole_machine_is_what_a_kind_may_default_to() {
+    fn a_kind_may_default_to_the_whole_machine() {
         let mut ledger = Ledger::new(vec![pool("p", 0, &[], vec![machine("m", 6, &[])])]);
         assert_eq!(ledger.take(&[Ask::new(&Request::default(), true)], &none()).unwrap().shares[0].cpus, 6);
         assert!(ledger.take(&[Ask::new(&Request::default(), false)], &none()).is_none());

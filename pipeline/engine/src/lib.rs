@@ -1,11 +1,11 @@
 //! The engine: a synchronous state machine that decides what a run does next.
 //!
-//! What: [`Engine::step`] takes the time and one thing that happened ([`Input`]) and gives the events to journal and the
-//! commands to carry out ([`Step`]). Readiness by per-node counters, cache decisions by stage digest, late conditions and
-//! fan-outs, retries, admission to pools, checks. Why so: everything that can go wrong in a run goes wrong in the order of
-//! happenings, so the order is an argument here, and tests permute it. Refuses: clocks, disks, threads, stage code.
+//! [`Engine::step`] takes the time and one thing that happened ([`Input`]) and returns the events to journal and the
+//! commands to carry out ([`Step`]). It reads no clock and touches no disk, so tests can try any order of inputs, and
+//! the order of inputs is what goes wrong in a run.
 //!
-//! The caller keeps one rule: a command is carried out only after the step's events are durable in the journal.
+//! The caller must carry out a command only after the events of its step are durable in the journal.
+#![warn(missing_docs)]
 
 mod admission;
 pub mod checks;
@@ -30,7 +30,7 @@ mod setup;
 mod tests;
 
 pub use engine::Engine;
-pub use forecast::{Forecast, Verdict, forecast};
+pub use forecast::{Decision, Forecast, forecast};
 pub use io::{Command, Finished, Input, Looked, NodeId, Publication, Step};
-pub use pool::{Gpu, Grant, Machine, Outside, Pool, Share};
+pub use pool::{Gpu, Grant, Machine, MachinePool, Outside, Share};
 pub use setup::{LastAttempt, Resumed, Setup};

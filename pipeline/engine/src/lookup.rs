@@ -1,4 +1,4 @@
-//! Cache decisions: a hit, a run (and why), or the result of a stage of equal digest in this run.
+//! Cache decisions: a hit, a run (and why), or the result of another stage of this run with the same digest.
 
 use crate::engine::Engine;
 use crate::io::{Command, Looked, NodeId};
@@ -9,7 +9,7 @@ use trainyard_core::event::{Event, summarize_outputs};
 use trainyard_core::{Error, ErrorKind, Manifest, Placement, Result};
 
 impl Engine {
-    /// Asks for the digest that was just prepared, unless a stage of the same digest is on its way already.
+    /// Looks up the digest that was just prepared, unless another stage with this digest is on its way already.
     pub(crate) fn look_up(&mut self, node: NodeId) {
         let Some(digest) = self.state(node).digest().cloned() else { return };
         if let Some(leader) = self.leaders.get(&digest).copied().filter(|l| *l != node) {
@@ -30,27 +30,27 @@ impl Engine {
         match (answer, forced) {
             (Err(error), _) => self.fail(node, error.at("asking the store for this stage")),
             (Ok(Looked::Hit(manifest)), None) => self.hit(node, manifest),
-            // The generation that was asked for exists: this run published it, perhaps before a crash.
+            // The forced generation exists already: this run published it, perhaps before a crash.
             (Ok(Looked::Hit(manifest)), Some(_)) if manifest.provenance.run == self.setup.run => {
                 self.hit(node, manifest)
             }
             (Ok(Looked::Hit(manifest)), Some(reason)) => {
                 let why = match reason {
-                    GenerationReason::Rerun => "a rerun was asked for",
-                    GenerationReason::Uncached => "the stage says `cache: false`",
+                    GenerationReason::Rerun => "`--rerun` names it",
+                    GenerationReason::Uncached => "the stage has `cache: false`",
                     GenerationReason::Lost => "its objects are gone",
                 };
                 self.miss(node, manifest.generation + 1, Some(reason), why.into());
             }
             (Ok(Looked::Miss), _) => self.miss(node, 0, None, "nothing is published under its digest".into()),
             (Ok(Looked::Lost { generation, what }), forced) => {
-                let why = format!("generation {generation} is not whole: {what}");
+                let why = format!("generation {generation} is damaged: {what}");
                 self.miss(node, generation + 1, forced.or(Some(GenerationReason::Lost)), why);
             }
         }
     }
 
-    /// The artifact is there; checks are evaluated on it as on a fresh one.
+    /// The stage was published before; its checks are evaluated as on a fresh result.
     pub(crate) fn hit(&mut self, node: NodeId, manifest: Arc<Manifest>) {
         self.emit(Event::CacheHit {
             stage: self.key(node).clone(),
@@ -62,7 +62,7 @@ impl Engine {
         self.published(node, manifest, Ending::Hit);
     }
 
-    /// The stage has a manifest: the checks decide whether it ends well.
+    /// The stage has a manifest; its checks decide whether it succeeds.
     pub(crate) fn published(&mut self, node: NodeId, manifest: Arc<Manifest>, ending: Ending) {
         let results = crate::checks::evaluate(&self.state(node).plan.checks, &manifest.metrics);
         self.state_mut(node).manifest = Some(manifest);
@@ -105,7 +105,7 @@ impl Engine {
         }
     }
 
-    /// The leader of `node`'s digest ended.
+    /// Goes on with a node whose digest's leader ended.
     pub(crate) fn follow(&mut self, node: NodeId, leader: NodeId) {
         if self.state(node).phase != Phase::Following {
             return;
@@ -115,7 +115,7 @@ impl Engine {
         let forced = self.state(node).forced.is_some();
         match (manifest, lead.ending(), &lead.error) {
             (Some(manifest), _, _) if !forced || manifest.provenance.run == self.setup.run => self.hit(node, manifest),
-            // Equal stages fail equally; only a stop or a lookup-only leader says nothing about this one.
+            // Equal stages fail alike, except if the leader was stopped or could only be looked up.
             (None, Some(Ending::Failed), Some(error))
                 if lead.mode == Mode::Run && error.kind != ErrorKind::Cancelled =>
             {

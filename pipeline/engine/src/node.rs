@@ -11,32 +11,34 @@ use trainyard_core::attempt::AttemptSpec;
 use trainyard_core::{AttemptNumber, Digest, Error, Manifest, StageKey};
 use trainyard_spec::plan::{Cache, Node};
 
-/// What the selection allows a node to do.
+/// What the selection allows for a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Mode {
     Run,
-    /// Stands before an `--only` stage: it must be published already.
+    /// An `--only` stage needs it, so it must be published already.
     LookupOnly,
     /// Not part of this run.
     Excluded,
 }
 
-/// Where a node is.
+/// What a node is doing, or waiting for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Phase {
-    /// For `waits_for` others.
+    /// Waits for `waits_for` other nodes.
     Waiting,
-    /// For the rows of its fan-out.
+    /// Waits for the rows of its fan-out.
     Reading,
-    /// For its instances.
+    /// Waits for its instances.
     Expanded,
-    /// For the store's answer.
+    /// Waits for the store's answer.
     Looking,
-    /// For a node of equal digest that was first.
+    /// Waits for the node that was first with the same digest.
     Following,
+    /// Waits for a pool.
     Queued,
+    /// Waits before it tries again.
     Backoff,
-    /// For news of an earlier writer's attempt.
+    /// Waits for what became of an earlier writer's attempt.
     Recovering {
         attempt: AttemptNumber,
     },
@@ -52,7 +54,7 @@ pub(crate) enum Phase {
 /// How a node ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Ending {
-    /// Published by this run (or, of a fan-out, every instance ended well).
+    /// Published by this run; for a fan-out, every instance ended well.
     Done,
     Hit,
     Skipped,
@@ -62,12 +64,12 @@ pub(crate) enum Ending {
     Excluded,
     /// Forecast only: a miss.
     WouldRun,
-    /// Forecast only: stands behind a miss.
+    /// Forecast only: depends on a miss.
     Deferred,
 }
 
 impl Ending {
-    /// What `stages.<id>.status` reads.
+    /// The value of `stages.<id>.status`.
     pub fn status(self) -> &'static str {
         match self {
             Self::Done | Self::Hit => "succeeded",
@@ -83,34 +85,34 @@ impl Ending {
 pub(crate) struct State {
     pub key: StageKey,
     pub plan: Arc<Node>,
-    /// Of an instance of a late fan-out: its number, its row, and the fan-out itself.
+    /// For an instance of a late fan-out: its number, its row, and the fan-out itself.
     pub item: Option<(usize, Value, NodeId)>,
     pub instances: Vec<NodeId>,
     pub open_instances: usize,
     pub mode: Mode,
-    /// Why a new generation is asked even on a hit.
+    /// Why a new generation is published even on a hit.
     pub forced: Option<GenerationReason>,
     pub after: Vec<NodeId>,
     pub dependents: Vec<NodeId>,
     pub waits_for: usize,
-    /// Stages on the longest chain behind this one.
+    /// Length of the longest chain of nodes that depend on this one.
     pub height: u32,
     pub phase: Phase,
     pub asks: Arc<Vec<Ask>>,
-    /// Prepared once its inputs are known; attempt 0.
+    /// Set once its inputs are known; its attempt number is 0.
     pub spec: Option<Arc<AttemptSpec>>,
     pub generation: u32,
     pub reason: Option<GenerationReason>,
-    /// Number of the last attempt in this run, earlier writers included.
+    /// Number of the last attempt in this run, those of earlier writers included.
     pub attempt: AttemptNumber,
-    /// Attempts of this engine.
+    /// Number of attempts by this engine.
     pub tried: u32,
-    /// An attempt that an earlier writer left open, and its digest.
+    /// An attempt that an earlier writer left open: number, digest and pool.
     pub open: Option<(AttemptNumber, Digest, String)>,
     pub grant: Option<Grant>,
     pub followers: Vec<NodeId>,
     pub manifest: Option<Arc<Manifest>>,
-    /// Of an attempt that succeeded, but whose manifest the store did not take: put again instead of computed again.
+    /// A successful attempt whose manifest the store did not take: it is put again, not computed again.
     pub unpublished: Option<(AttemptNumber, Arc<Manifest>)>,
     pub error: Option<Error>,
     pub why: Option<String>,
@@ -163,7 +165,7 @@ impl State {
             _ => None,
         }
     }
-    /// A late fan-out itself, not one of its instances.
+    /// Whether this is a late fan-out itself, not one of its instances.
     pub fn is_group(&self) -> bool {
         self.plan.fan_out.is_some() && self.item.is_none()
     }
@@ -172,12 +174,12 @@ impl State {
     }
 }
 
-/// Whether a list of the command line names this stage: by id, or by the key of an instance.
+/// Whether a list of the command line names this stage, by id or by instance key.
 pub(crate) fn names(list: &[String], key: &StageKey) -> bool {
     list.iter().any(|name| *name == key.0 || name == key.stage_id())
 }
 
-/// Node ids in order, each once.
+/// The ids sorted, without duplicates.
 pub(crate) fn unique(ids: impl IntoIterator<Item = NodeId>) -> Vec<NodeId> {
     ids.into_iter().collect::<BTreeSet<_>>().into_iter().collect()
 }

@@ -1,42 +1,46 @@
-//! What there is to run on: pools of machines with amounts and tags, and what an attempt gets of them.
-//!
-//! Amounts are a ledger (cpus, memory) except GPUs, which are given by index. Refuses: guessing; a machine has what the site
-//! file or the probe of this machine says.
+//! Pools of machines with amounts and tags, and what an attempt gets from them.
 
 use serde::Serialize;
 
-/// Machines of one executor that are alike enough to be asked for together.
+/// Machines that one executor reaches and that carry the same tags.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Pool {
+pub struct MachinePool {
+    /// Its name in the site file.
     pub name: String,
-    /// Name in the executors' registry, e.g. `local`.
+    /// Name of the executor, such as `local`.
     pub executor: String,
-    /// Higher is tried first.
+    /// Pools of higher priority are tried first.
     pub priority: i32,
+    /// What a request may ask for by name.
     pub tags: Vec<String>,
+    /// Its machines; a request for several is given from the first that fit.
     pub machines: Vec<Machine>,
 }
 
 /// One machine of a pool.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Machine {
+    /// Unique within its pool.
     pub name: String,
+    /// Number of CPUs.
     pub cpus: u32,
-    /// Bytes; 0 = unknown, admits any request.
+    /// Bytes of memory; 0 = unknown, admits any request.
     pub memory: u64,
+    /// Its GPUs.
     pub gpus: Vec<Gpu>,
 }
 
 /// One GPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Gpu {
+    /// Its index on the machine.
     pub index: u32,
-    /// Bytes; 0 = unknown, admits any request.
+    /// Bytes of memory; 0 = unknown, admits any request.
     pub memory: u64,
 }
 
-impl Pool {
-    /// The pool of one machine, as there is without a site file.
+impl MachinePool {
+    /// The pool `local` with one machine, which is what there is without a site file. `memory` is in bytes.
     pub fn of_this_machine(cpus: u32, memory: u64, gpus: Vec<Gpu>) -> Self {
         Self {
             name: "local".into(),
@@ -53,6 +57,7 @@ impl Pool {
 pub struct Grant {
     /// Name of the pool; `in_process` for kinds that run inside the engine's process.
     pub pool: String,
+    /// Name of the executor that launches it.
     pub executor: String,
     /// One entry for each machine; empty in-process.
     pub shares: Vec<Share>,
@@ -61,34 +66,40 @@ pub struct Grant {
 /// A part of one machine.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Share {
+    /// Name of the machine.
     pub machine: String,
+    /// Number of CPUs.
     pub cpus: u32,
-    /// Bytes; 0 = did not ask.
+    /// Bytes of memory; 0 = none was asked for.
     pub memory: u64,
-    /// Indices.
+    /// Indices of the GPUs.
     pub gpus: Vec<u32>,
 }
 
-/// What others (other runs of this user) hold of a machine.
+/// What other runs of this user hold of a machine.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Outside {
+    /// Number of CPUs.
     pub cpus: u32,
+    /// Bytes of memory.
     pub memory: u64,
+    /// Indices of the GPUs.
     pub gpus: Vec<u32>,
 }
 
-/// The name that stands for the engine's own process where a pool is expected.
+/// Pool and executor name of attempts inside the engine's own process.
 pub const IN_PROCESS: &str = "in_process";
 
 impl Grant {
-    /// Runs inside the engine's process.
+    /// The grant of a kind that runs inside the engine's process: no pool, no shares.
     pub fn in_process() -> Self {
         Self { pool: IN_PROCESS.into(), executor: IN_PROCESS.into(), shares: Vec::new() }
     }
+    /// Whether the attempt runs inside the engine's process.
     pub fn is_in_process(&self) -> bool {
         self.executor == IN_PROCESS
     }
-    /// The journal's form.
+    /// The journal's short form.
     pub fn summary(&self) -> trainyard_core::event::GrantSummary {
         let first = self.shares.first();
         trainyard_core::event::GrantSummary {

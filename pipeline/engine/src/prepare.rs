@@ -1,4 +1,4 @@
-//! From a node whose inputs are known to the spec of its attempts, and with it its digest.
+//! Prepares a node whose inputs are known: the spec of its attempts, and with it the stage digest.
 
 use crate::digest::{Identity, stage_digest};
 use crate::engine::Engine;
@@ -25,7 +25,7 @@ impl Engine {
         }
     }
 
-    /// Why a skipped upstream stage skips this one; optional ports simply get nothing.
+    /// Why a skipped upstream stage skips this one; `None` if only optional ports are affected.
     pub(crate) fn skipped_input(&self, node: NodeId) -> Option<String> {
         let state = self.state(node);
         let rows = state.plan.fan_out.iter().filter(|_| state.is_group()).map(|f| &f.rows_of);
@@ -60,7 +60,8 @@ impl Engine {
             Cache::Salt(salt) => Some(salt.as_str()),
             Cache::Enabled | Cache::Disabled => None,
         };
-        // Kinds of the catalogue fix their outputs; of others (`run`) the file declares them, so they are part of what is computed.
+        // The catalogue fixes the outputs of its kinds. Those of `run` stages are declared in the file, so they are
+        // part of what is computed.
         let outputs = if self.setup.catalogue.kind(&plan.kind).is_none() { Some(&plan.outputs) } else { None };
         let identity = Identity {
             kind: &plan.kind,
@@ -134,7 +135,7 @@ impl Engine {
         let producer = self.state(producer);
         let Some(manifest) = &producer.manifest else { return Ok(None) };
         let Some(found) = manifest.outputs.get(output) else {
-            // An output that its kind may leave out counts as nothing, which a `one` port cannot take.
+            // An optional output that was left out counts as nothing, which a `one` port cannot take.
             return match binding.cardinality {
                 Cardinality::Optional | Cardinality::Many => Ok(None),
                 Cardinality::One => Err(Error::invalid(format!(
@@ -145,7 +146,7 @@ impl Engine {
         };
         let mut lean = found.clone();
         if let Some(table) = &mut lean.table {
-            // Previews are for people; an attempt reads the table itself.
+            // An attempt reads the table itself.
             table.preview.clear();
         }
         Ok(Some(AttemptInput {
@@ -157,7 +158,7 @@ impl Engine {
     }
 }
 
-/// The sources that an attempt can hold against what they were when the plan was made.
+/// The sources whose content an attempt can compare with what it was when the plan was made.
 fn local_sources(plan: &Node) -> BTreeMap<String, Digest> {
     plan.sources.values().filter(|s| s.is_local()).map(|s| (s.location.clone(), s.digest.clone())).collect()
 }

@@ -1,9 +1,10 @@
-//! Who is admitted next: priority first, then fair share, then the order of the file.
+//! Which stage is admitted next: by priority, then by fair share, then in file order.
 //!
-//! Priority is the length of the longest chain behind a stage, so the critical path is never late. Fair share is between stage
-//! ids: of two equal ones the id with fewer running attempts goes first, so a wide matrix does not starve its neighbor. A
-//! stage that was overtaken [`PATIENCE`] times closes its pools to others until it gets in: large requests do not starve.
-//! Stages wait in groups of one request and one id, so a decision costs the number of distinct requests, never of stages.
+//! Priority is the length of the longest chain of stages behind one, so the critical path is not delayed. Fair share is
+//! between stage ids: the id with fewer running attempts goes first, so a wide matrix does not starve its neighbor. A
+//! request that was overtaken [`PATIENCE`] times closes its pools to others until it gets in, so large requests do not
+//! starve. Stages wait in groups of one request and one id, so the cost of a decision grows with the number of distinct
+//! requests, not of stages.
 
 use crate::NodeId;
 use crate::ledger::{Ask, Ledger};
@@ -14,7 +15,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// How often a waiting request may be overtaken.
 const PATIENCE: u32 = 32;
 
-/// Position of a family: priority, running attempts of the id, first node in file order.
+/// Position of a family in line: priority, running attempts of its id, first node in file order.
 type Rank = (Reverse<u32>, u32, NodeId);
 
 /// Stages that are ready and wait for a pool, and how many attempts of each stage id run.
@@ -26,8 +27,10 @@ pub struct Queue {
     waiting: usize,
 }
 
+/// Everything that waits with the same request.
 #[derive(Debug, Default)]
 struct Shape {
+    /// Stage id → its waiting nodes by priority.
     families: BTreeMap<String, BTreeSet<(Reverse<u32>, NodeId)>>,
     order: BTreeSet<(Rank, String)>,
     overtaken: u32,
@@ -64,7 +67,7 @@ impl Queue {
         self.waiting += 1;
     }
 
-    /// Takes a node out of line without admission.
+    /// Takes a node out of line without admitting it.
     pub fn remove(&mut self, node: NodeId, id: &str, priority: u32, asks: &[Ask]) {
         let running = self.running.get(id).copied().unwrap_or(0);
         let Some(shape) = self.shapes.get_mut(asks) else { return };
@@ -83,7 +86,7 @@ impl Queue {
         self.count(id, |n| n.saturating_sub(1));
     }
 
-    /// Everything that the ledger can take now, in order.
+    /// Admits everything that fits now, in order.
     pub fn admit(&mut self, ledger: &mut Ledger) -> Vec<(NodeId, Grant)> {
         let mut admitted = Vec::new();
         let mut full: BTreeSet<Vec<Ask>> = BTreeSet::new();
@@ -92,7 +95,7 @@ impl Queue {
             let candidates = self.shapes.iter().filter(|(asks, _)| !full.contains(*asks));
             let best = candidates.filter_map(|(asks, s)| s.order.first().map(|o| (o.clone(), asks))).min();
             let Some(((rank, id), asks)) = best.map(|(o, asks)| (o, asks.clone())) else { return admitted };
-            // A shape that waited too long passes over the closed pools only if it did not close them itself.
+            // A pool stays closed to a shape unless that shape closed it.
             match ledger.take(&asks, &closed) {
                 Some(grant) => {
                     self.overtake(&asks, rank.0, &full);
@@ -109,7 +112,7 @@ impl Queue {
         }
     }
 
-    /// Every shape of the `full` ones was just overtaken, unless what went in has a higher priority.
+    /// Counts an overtaking for every shape in `full`, unless what was admitted has a higher priority.
     fn overtake(&mut self, by: &[Ask], priority: Reverse<u32>, full: &BTreeSet<Vec<Ask>>) {
         for asks in full {
             if let Some(shape) = self.shapes.get_mut(asks)
@@ -136,7 +139,7 @@ impl Queue {
         self.count(id, |n| n + 1);
     }
 
-    /// Changes the running count of an id, and with it the rank of its family in every shape.
+    /// Changes the number of running attempts of an id, and with it the rank of its family in every shape.
     fn count(&mut self, id: &str, change: impl Fn(u32) -> u32) {
         let before = self.running.get(id).copied().unwrap_or(0);
         let after = change(before);
@@ -166,14 +169,14 @@ impl Queue {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::pool::Pool;
+    use crate::pool::MachinePool;
     use trainyard_spec::plan::Request;
 
     fn asks(cpus: u32) -> Vec<Ask> {
         vec![Ask::new(&Request { cpus: Some(cpus), ..Request::default() }, false)]
     }
     fn ledger(cpus: u32) -> Ledger {
-        Ledger::new(vec![Pool::of_this_machine(cpus, 0, Vec::new())])
+        Ledger::new(vec![MachinePool::of_this_machine(cpus, 0, Vec::new())])
     }
     fn nodes(admitted: &[(NodeId, Grant)]) -> Vec<u32> {
         admitted.iter().map(|(n, _)| n.0).collect()

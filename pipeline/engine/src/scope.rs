@@ -1,6 +1,6 @@
-//! What late expressions read: metrics and status of the stages that ended, and the row of an instance.
+//! What late expressions read: metrics and status of stages that ended, and the row of an instance.
 //!
-//! A metric that no manifest holds is not known, never null: an expression then says so, and `default` can take over.
+//! A metric that no manifest has is unknown rather than null: the expression fails, unless `default` gives a value.
 
 use crate::engine::Engine;
 use crate::io::NodeId;
@@ -23,19 +23,20 @@ impl Engine {
         let rows = |s: &State| s.plan.fan_out.as_ref().map(|f| f.rows_of.clone());
         self.state(dep).is_group() && rows(state).is_some() && rows(state) == rows(self.state(dep))
     }
-    /// What a reference to `dep` means to `state`: of two fan-outs over the same rows, instance is bound to instance.
+    /// What a reference to `dep` means for `state`: between two fan-outs over the same rows, instance binds to
+    /// instance.
     pub(crate) fn bound(&self, state: &State, dep: NodeId) -> NodeId {
         match &state.item {
             Some((at, ..)) if self.same_axes(state, dep) => self.state(dep).instances.get(*at).copied().unwrap_or(dep),
             _ => dep,
         }
     }
-    /// `None`: the stage has no manifest, or its manifest does not say.
+    /// `None` if the stage has no manifest, or its manifest lacks the metric.
     fn metric_of(&self, node: NodeId, name: &str) -> Option<Value> {
         let metric = self.state(node).manifest.as_ref()?.metrics.get(name)?;
         Number::from_f64(*metric).map(Value::Number)
     }
-    /// In order; instances that were skipped are left out, as among inputs.
+    /// The metric of every instance in order. Skipped instances are left out, as they are among inputs.
     fn metrics_of(&self, instances: &[NodeId], name: &str) -> Option<Value> {
         let ran = instances.iter().filter(|i| self.state(**i).ending() != Some(Ending::Skipped));
         ran.map(|i| self.metric_of(*i, name)).collect()
@@ -53,7 +54,7 @@ impl Scope for LateScope<'_> {
         if !state.is_group() {
             return self.engine.metric_of(found, name);
         }
-        // A fan-out over the same rows that was skipped as a whole has no instance to be bound to.
+        // A fan-out over the same rows that was skipped as a whole has no instances to bind to.
         let unbound = own.item.is_some() && self.engine.same_axes(own, found);
         if unbound { None } else { self.engine.metrics_of(&state.instances, name) }
     }

@@ -1,47 +1,55 @@
-//! From a plan to an engine that has not begun: selection, dependents, heights, and what can be refused at once.
+//! Builds an engine from a plan: selection, dependents, chain lengths, and every error that can be known at once.
 
 use crate::engine::{Engine, Parts};
 use crate::fold::RunView;
 use crate::ledger::Ledger;
 use crate::node::{Mode, State, names, unique};
-use crate::{NodeId, Pool};
+use crate::{MachinePool, NodeId};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use trainyard_core::event::{AttemptOutcome, Selection};
 use trainyard_core::{AttemptNumber, Catalogue, Digest, Error, Placement, Result, RunId, StageKey};
 use trainyard_spec::plan::Plan;
 
-/// What a run is made of, besides its plan.
+/// What an engine needs besides the plan.
 #[derive(Clone)]
 pub struct Setup {
+    /// The run.
     pub run: RunId,
+    /// Which part of the plan runs.
     pub selection: Selection,
+    /// Stop the run at the first failed stage.
     pub fail_fast: bool,
-    pub pools: Vec<Pool>,
+    /// The machines that there are.
+    pub pools: Vec<MachinePool>,
+    /// All stage kinds.
     pub catalogue: Arc<dyn Catalogue>,
     /// Secret name → where its value comes from.
     pub secrets: BTreeMap<String, String>,
-    /// Attempts flush what they store, as the engine's own store does.
+    /// Attempts flush every put to the disk, as the engine's own store does.
     pub fsync: bool,
+    /// What earlier writers of the run left.
     pub resumed: Resumed,
 }
 
-/// What earlier writers of the same run left: attempt numbers only grow.
+/// What earlier writers of the same run left; attempt numbers only grow.
 #[derive(Debug, Clone, Default)]
 pub struct Resumed {
+    /// The last attempt of each stage that had one.
     pub attempts: BTreeMap<StageKey, LastAttempt>,
 }
 
 /// The last attempt of a stage.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LastAttempt {
+    /// Its number.
     pub number: AttemptNumber,
-    /// Stage digest and pool, if its end was never journaled (or it succeeded and was never published).
+    /// Stage digest and pool, if its end was never journaled, or it succeeded and was never published.
     pub open: Option<(Digest, String)>,
 }
 
 impl Resumed {
-    /// From the journal's fold.
+    /// Reads it from the fold of the journal.
     pub fn from_view(view: &RunView) -> Self {
         let last = |stage: &crate::fold::StageView| {
             let attempt = stage.attempts.last()?;
@@ -58,7 +66,9 @@ impl Resumed {
 }
 
 impl Engine {
-    /// Errors: invalid (the selection names no stage; a selected stage can never be placed).
+    /// An engine that has not begun; its first input must be `Begin`.
+    ///
+    /// Errors: invalid (the selection names an unknown stage, or a selected stage can never be placed).
     pub fn new(plan: &Plan, setup: Setup) -> Result<Self> {
         let nodes: Vec<_> = plan.nodes.iter().cloned().map(Arc::new).collect();
         let index: HashMap<StageKey, NodeId> = nodes.iter().zip(0..).map(|(n, i)| (n.key.clone(), NodeId(i))).collect();
@@ -114,7 +124,7 @@ fn select(selection: &Selection, keys: &[&StageKey], after: &[Vec<NodeId>]) -> R
             let mut ids: Vec<&str> = keys.iter().map(|k| k.stage_id()).collect();
             ids.dedup();
             ids.truncate(20);
-            return Err(Error::invalid(format!("{option} names `{unknown}`, which is no stage of this workflow"))
+            return Err(Error::invalid(format!("{option} names `{unknown}`, which is not a stage of this workflow"))
                 .help(format!("stages are {}", ids.join(", "))));
         }
     }

@@ -1,8 +1,10 @@
-//! Cancelling a run from another process: a wish in the store that its writer looks for, or, if the writer is gone or silent for as
-//! long as a takeover asks, the end of the run written in its place (which fences it, should it live after all).
+//! Cancelling a run from another process.
+//!
+//! The request is an object in the store that the run's writer looks for. If the writer is gone, or silent long enough
+//! for a takeover, the end of the run is written in its place, which fences the writer should it still live.
 
+use crate::context::RunContext;
 use crate::resume::{WriterState, writer_name, writer_state};
-use crate::world::World;
 use bytes::Bytes;
 use std::time::Duration;
 use tokio::sync::mpsc::UnboundedSender;
@@ -11,18 +13,18 @@ use trainyard_core::{Chance, Clock, Epoch, Error, Result, RunId};
 use trainyard_engine::Input;
 use trainyard_store::{JournalWriter, Store, layout};
 
-/// How often a writer looks for a wish: a disk is cheap to ask, a bucket is not.
+/// How often a writer looks for a request: a disk is cheap to ask, a bucket is not.
 const LOOK_LOCAL: Duration = Duration::from_secs(1);
 const LOOK_REMOTE: Duration = Duration::from_secs(10);
 
-/// What a request came to.
+/// What a request to cancel did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cancelled {
-    /// The writer will see it within seconds.
+    /// The writer will see the request within seconds.
     Requested,
-    /// There was no writer any more, or none that was heard; the run is ended.
+    /// The writer was gone or silent; the run is ended.
     Ended,
-    /// The run was finished before.
+    /// The run had finished before.
     AlreadyFinished,
 }
 
@@ -33,7 +35,7 @@ pub async fn cancel_run(store: &Store, run: &RunId, clock: &dyn Clock, chance: &
         return Ok(Cancelled::AlreadyFinished);
     }
     if let WriterState::Alive(_) = writer_state(&view.writer, clock) {
-        // A wish is for one writer: the next one of a resumed run starts without it.
+        // The request is for this writer alone: if the run is resumed, the next one starts without it.
         store.create(&layout::cancel(run, view.writer.epoch), Bytes::from_static(b"{}\n")).await?;
         return Ok(Cancelled::Requested);
     }
@@ -49,14 +51,14 @@ pub async fn cancel_run(store: &Store, run: &RunId, clock: &dyn Clock, chance: &
     Ok(Cancelled::Ended)
 }
 
-/// Looks for a wish until there is one or nobody listens.
-pub(crate) async fn watch(world: World, run: RunId, epoch: Epoch, happened: UnboundedSender<Input>) {
-    let every = if world.store.local_root().is_some() { LOOK_LOCAL } else { LOOK_REMOTE };
+/// Looks for a request until there is one or the run is over.
+pub(crate) async fn watch(context: RunContext, run: RunId, epoch: Epoch, happened: UnboundedSender<Input>) {
+    let every = if context.store.local_root().is_some() { LOOK_LOCAL } else { LOOK_REMOTE };
     let path = layout::cancel(&run, epoch);
     while !happened.is_closed() {
         tokio::time::sleep(every).await;
-        // A store that cannot be read now is asked again; the journal notices if it is gone for good.
-        if let Ok(Some(_)) = world.store.get(&path).await {
+        // If the store cannot be read, look again later; the journal notices if it is gone for good.
+        if let Ok(Some(_)) = context.store.get(&path).await {
             let _ = happened.send(Input::Cancel { why: "asked for by another process".into() });
             return;
         }

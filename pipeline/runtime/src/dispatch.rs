@@ -1,15 +1,14 @@
-//! The dispatch loop: feeds the engine what happened, journals what it decided, carries out what it commands.
+//! The dispatch loop: feeds the engine what happened, journals what it decides, and carries out what it commands.
 //!
-//! Questions to the store (lookups, rows) and stops leave at once, since they change nothing; launches, publications and the
-//! end leave only after the journal batch with their events is durable.
-//!
-//! Why one loop: the engine is synchronous, so whatever happens at once is put into one order here. Refuses: deciding anything itself, and
-//! carrying anything out once the run belongs to another writer or its journal cannot be written; attempts are then stopped.
+//! Everything that happens concurrently is put into one order here, because the engine is synchronous. Lookups, rows
+//! and stops are carried out at once, since they change nothing; launches, publications and the end wait until the
+//! journal batch with their events is durable. When another writer owns the run, or its journal cannot be written,
+//! nothing more is carried out and all attempts are stopped.
 
-use crate::executors::Wish;
+use crate::context::RunContext;
+use crate::executors::Control;
 use crate::journal::{Ack, Entry};
 use crate::options::{Ending, Interrupt};
-use crate::world::World;
 use crate::{journal, launch, lookup, publish};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -17,32 +16,34 @@ use std::time::Duration;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
+use tracing::Instrument as _;
+use trainyard_core::attempt::AttemptSpec;
 use trainyard_core::event::{Record, RunOutcome};
 use trainyard_core::{Error, Result};
 use trainyard_engine::fold::RunView;
 use trainyard_engine::{Command, Engine, Input, NodeId, Step};
 use trainyard_store::{Fenced, JournalWriter};
 
-/// Questions and publications on their way to the store at once.
+/// Questions and publications to the store at the same time.
 const CONCURRENT: usize = 48;
-/// Happenings taken up before the next batch is handed to the journal.
+/// Inputs taken up before the next batch goes to the journal.
 const TAKE: usize = 1_024;
-/// How often other runs' slots are looked at while a stage waits for a pool.
+/// How often the slots of other runs are looked at while a stage waits for a pool.
 const LOOK_AROUND: Duration = Duration::from_millis(500);
-/// After a fencing or a failure, how long attempts get to end before they are killed.
+/// How long attempts get to end before they are killed, when the run is no longer ours.
 const LAST_GRACE: Duration = Duration::from_secs(15);
 
-/// A run in motion.
+/// A run while it is carried out.
 pub(crate) struct Dispatch {
-    world: World,
+    context: RunContext,
     engine: Engine,
     view: RunView,
     happened: UnboundedSender<Input>,
     happenings: UnboundedReceiver<Input>,
     journal: UnboundedSender<Entry>,
     acks: UnboundedReceiver<Ack>,
-    /// Running attempts, and how to stop them.
-    running: HashMap<NodeId, watch::Sender<Wish>>,
+    /// The running attempts, and how to stop each.
+    running: HashMap<NodeId, watch::Sender<Control>>,
     attempts: JoinSet<()>,
     concurrent: Arc<Semaphore>,
     interrupt: Interrupt,
@@ -57,13 +58,19 @@ enum Over {
 }
 
 impl Dispatch {
-    pub fn new(world: World, engine: Engine, view: RunView, writer: JournalWriter, interrupt: Interrupt) -> Self {
+    pub fn new(
+        context: RunContext,
+        engine: Engine,
+        view: RunView,
+        writer: JournalWriter,
+        interrupt: Interrupt,
+    ) -> Self {
         let (happened, happenings) = unbounded_channel();
         let (journal, entries) = unbounded_channel();
         let (acked, acks) = unbounded_channel();
-        tokio::spawn(journal::write(writer, world.clone(), entries, acked));
+        tokio::spawn(journal::write(writer, context.clone(), entries, acked));
         Self {
-            world,
+            context,
             engine,
             view,
             happened,
@@ -79,12 +86,12 @@ impl Dispatch {
         }
     }
 
-    /// A way to tell the engine something from outside.
+    /// A sender of inputs for the engine.
     pub fn sender(&self) -> UnboundedSender<Input> {
         self.happened.clone()
     }
 
-    /// Runs to the end. `first`: records that stand before the engine's own.
+    /// Runs to the end. `first` are records to journal before the engine's own.
     pub async fn run(mut self, first: Vec<Record>) -> Result<(Ending, RunView)> {
         let mut entry = Entry { records: first, commands: Vec::new() };
         self.step(Input::Begin, &mut entry);
@@ -97,7 +104,8 @@ impl Dispatch {
         match over {
             Over::Finished(outcome) => Ok((Ending::Finished(outcome), self.view)),
             Over::Fenced(fenced) => {
-                self.world.observer.note(&fenced.to_string());
+                tracing::info!(owner = %fenced.owner, epoch = fenced.epoch, "another writer took this run over");
+                self.context.observer.note(&fenced.to_string());
                 self.abandon().await;
                 Ok((Ending::Fenced { by: fenced.owner }, self.view))
             }
@@ -130,13 +138,13 @@ impl Dispatch {
         None
     }
 
-    /// Milliseconds until the engine wants to be woken.
+    /// Milliseconds until the engine's next tick.
     fn until_wake(&self) -> Option<u64> {
         let at = self.engine.next_wake()?;
-        Some(u64::try_from(at.saturating_sub(self.world.clock.unix_millis())).unwrap_or(0))
+        Some(u64::try_from(at.saturating_sub(self.context.clock.unix_millis())).unwrap_or(0))
     }
 
-    /// Takes up one happening and those that are there already.
+    /// Takes up one input and those that are there already.
     fn take(&mut self, input: Input) {
         let mut entry = Entry::default();
         self.step(input, &mut entry);
@@ -157,7 +165,7 @@ impl Dispatch {
             Input::Outside { .. } => self.looking_around = false,
             _ => {}
         }
-        let Step { records, commands } = self.engine.step(self.world.clock.unix_millis(), input);
+        let Step { records, commands } = self.engine.step(self.context.clock.unix_millis(), input);
         entry.records.extend(records);
         for command in commands {
             match command {
@@ -171,15 +179,16 @@ impl Dispatch {
 
     fn hand_in(&mut self, entry: Entry) {
         if !entry.records.is_empty() || !entry.commands.is_empty() {
-            // If the writer is gone, its last ack says why and ends the loop.
+            // If the journal's writer is gone, its last answer says why and ends the loop.
             let _ = self.journal.send(entry);
         }
     }
 
     fn durable(&mut self, entry: Entry) -> Option<Over> {
         for record in &entry.records {
+            tracing::debug!(event = ?record.event, "journaled");
             self.view.apply(record);
-            self.world.observer.event(record);
+            self.context.observer.event(record);
         }
         for command in entry.commands {
             if let Command::Finish { outcome } = command {
@@ -192,32 +201,38 @@ impl Dispatch {
 
     fn carry_out(&mut self, command: Command) {
         match command {
-            Command::Lookup { node, digest } => self.ask(move |world| async move {
-                Input::Looked { node, answer: lookup::look_up(&world.store, &digest).await }
+            Command::Lookup { node, digest } => self.ask(move |context| async move {
+                Input::Looked { node, answer: lookup::look_up(&context.store, &digest).await }
             }),
             Command::ReadRows { node, output, limit } => {
-                self.ask(move |world| async move { Input::Rows { node, rows: world.rows.rows(&output, limit).await } });
+                self.ask(
+                    move |context| async move { Input::Rows { node, rows: context.rows.rows(&output, limit).await } },
+                );
             }
             Command::Publish { node, attempt, manifest, .. } => {
-                self.ask(move |world| async move {
-                    Input::Published { node, attempt, answer: publish::publish(&world.store, &manifest).await }
+                self.ask(move |context| async move {
+                    Input::Published { node, attempt, answer: publish::publish(&context.store, &manifest).await }
                 });
             }
             Command::Launch { node, spec, grant } => {
-                let engine = (self.happened.clone(), node);
-                self.attempt(node, move |world, wish| async move {
+                let (span, engine) = (attempt_span(&spec, &grant.pool), (self.happened.clone(), node));
+                self.attempt(node, span, move |context, control| async move {
                     let attempt = spec.attempt;
-                    Input::Ended { node, attempt, finished: launch::launch(&world, spec, grant, wish, engine).await }
+                    let finished = launch::launch(&context, spec, grant, control, engine).await;
+                    Input::Ended { node, attempt, finished }
                 });
             }
-            Command::Recover { node, spec, pool } => self.attempt(node, move |world, wish| async move {
-                let attempt = spec.attempt;
-                Input::Recovered { node, attempt, finished: launch::recover(&world, spec, &pool, wish).await }
-            }),
+            Command::Recover { node, spec, pool } => {
+                let span = attempt_span(&spec, &pool);
+                self.attempt(node, span, move |context, control| async move {
+                    let attempt = spec.attempt;
+                    Input::Recovered { node, attempt, finished: launch::recover(&context, spec, &pool, control).await }
+                });
+            }
             Command::Stop { node, kill, .. } => {
-                if let Some(wish) = self.running.get(&node) {
-                    wish.send_if_modified(|w| {
-                        let wanted = if kill { Wish::Kill } else { Wish::Cancel };
+                if let Some(control) = self.running.get(&node) {
+                    control.send_if_modified(|w| {
+                        let wanted = if kill { Control::Kill } else { Control::Cancel };
                         let rises = wanted > *w;
                         *w = wanted.max(*w);
                         rises
@@ -228,35 +243,44 @@ impl Dispatch {
         }
     }
 
-    /// Asks the store something; bounded, since a plan may have very many questions at once.
-    fn ask<F: Future<Output = Input> + Send + 'static>(&self, question: impl FnOnce(World) -> F + Send + 'static) {
-        let (world, happened, concurrent) = (self.world.clone(), self.happened.clone(), self.concurrent.clone());
-        tokio::spawn(async move {
+    /// Asks the store something, with a bound on questions at the same time.
+    fn ask<F: Future<Output = Input> + Send + 'static>(&self, question: impl FnOnce(RunContext) -> F + Send + 'static) {
+        let (context, happened, concurrent) = (self.context.clone(), self.happened.clone(), self.concurrent.clone());
+        let asking = async move {
             let _permit = concurrent.acquire().await;
-            // Nobody listens any more only when the run is over.
-            let _ = happened.send(question(world).await);
-        });
+            // Sending fails only when the run is over.
+            let _ = happened.send(question(context).await);
+        };
+        tokio::spawn(asking.in_current_span());
     }
 
     fn attempt<F: Future<Output = Input> + Send + 'static>(
         &mut self,
         node: NodeId,
-        run: impl FnOnce(World, watch::Receiver<Wish>) -> F,
+        span: tracing::Span,
+        run: impl FnOnce(RunContext, watch::Receiver<Control>) -> F,
     ) {
-        let (wish, wishes) = watch::channel(Wish::Run);
-        self.running.insert(node, wish);
-        let (running, happened) = (run(self.world.clone(), wishes), self.happened.clone());
-        self.attempts.spawn(async move {
-            let _ = happened.send(running.await);
-        });
-        // Those that ended are taken out, so that a long run does not gather them.
+        let (control, controls) = watch::channel(Control::Run);
+        self.running.insert(node, control);
+        let (running, happened) = (run(self.context.clone(), controls), self.happened.clone());
+        let to_its_end = async move {
+            tracing::info!("attempt started");
+            let input = running.await;
+            if let Input::Ended { finished, .. } = &input {
+                let error = finished.error.as_ref().map(tracing::field::display);
+                tracing::info!(outcome = ?finished.outcome, error, "attempt ended");
+            }
+            let _ = happened.send(input);
+        };
+        self.attempts.spawn(to_its_end.instrument(span));
+        // Reap those that ended, so that a long run does not collect them.
         while self.attempts.try_join_next().is_some() {}
     }
 
-    /// Learns what other runs hold of this machine.
+    /// Asks the executors what other runs hold of their machines.
     fn look_around(&mut self) {
-        for pool in &self.world.pools {
-            let Ok(executor) = self.world.executors.get(&pool.executor) else { continue };
+        for pool in &self.context.pools {
+            let Ok(executor) = self.context.executors.get(&pool.executor) else { continue };
             let (happened, name, machines) = (self.happened.clone(), pool.name.clone(), pool.machines.clone());
             self.looking_around = true;
             tokio::task::spawn_blocking(move || {
@@ -271,20 +295,26 @@ impl Dispatch {
         }
     }
 
-    /// Stops every attempt without telling anyone: the run belongs to somebody else, or its journal cannot be written.
+    /// Stops every attempt without journaling it: the run belongs to another writer, or its journal cannot be written.
     async fn abandon(&mut self) {
-        for wish in self.running.values() {
-            wish.send_replace(Wish::Cancel);
+        for control in self.running.values() {
+            control.send_replace(Control::Cancel);
         }
         let all = async { while self.attempts.join_next().await.is_some() {} };
         if tokio::time::timeout(LAST_GRACE, all).await.is_err() {
-            for wish in self.running.values() {
-                wish.send_replace(Wish::Kill);
+            for control in self.running.values() {
+                control.send_replace(Control::Kill);
             }
             let rest = async { while self.attempts.join_next().await.is_some() {} };
             let _ = tokio::time::timeout(LAST_GRACE, rest).await;
         }
     }
+}
+
+/// The span of an attempt inside that of its stage.
+fn attempt_span(spec: &AttemptSpec, pool: &str) -> tracing::Span {
+    let stage = tracing::info_span!("stage", stage = %spec.stage, digest = spec.stage_digest.short());
+    tracing::info_span!(parent: &stage, "attempt", attempt = spec.attempt, pool)
 }
 
 async fn sleep(millis: Option<u64>) {

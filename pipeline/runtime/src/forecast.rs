@@ -1,58 +1,58 @@
-//! What a run would do, asked of the real store: the engine's forecast with its questions answered many at a time, reasons
-//! compared with the last run, and times expected from it.
+//! The engine's forecast against a real store, with what changed since the last run and how long it took then.
 
+use crate::context::RunContext;
 use crate::lookup;
 use crate::options::RunOptions;
-use crate::world::World;
 use futures::StreamExt;
 use futures::stream;
 use trainyard_core::attempt::AttemptSpec;
 use trainyard_core::{Manifest, Result, RunId};
 use trainyard_engine::Resumed;
 use trainyard_engine::fold::RunView;
-use trainyard_engine::forecast::{Answer, Forecast, Question, Session, Verdict};
+use trainyard_engine::forecast::{Answer, Decision, Forecast, Question, Session};
 use trainyard_spec::plan::Plan;
 use trainyard_store::manifests::Newest;
 
-/// Questions on their way at once.
+/// Questions to the store at the same time.
 const CONCURRENT: usize = 48;
-/// How many of the newest runs are looked through for one of the same workflow.
+/// How many of the newest runs are searched for one of the same workflow.
 const RUNS_BACK: usize = 20;
 
-/// Forecasts every stage of the plan. Writes nothing. Errors: those of [`crate::run`] that need no attempt.
-pub async fn forecast(options: &RunOptions, plan: &Plan, world: &World) -> Result<Vec<Forecast>> {
-    let setup = crate::run::setup(options, world, RunId(String::new()), Resumed::default());
+/// Forecasts every stage of the plan. Writes nothing. Errors: those of [`crate::run`] that come before the first
+/// attempt.
+pub async fn forecast(options: &RunOptions, plan: &Plan, context: &RunContext) -> Result<Vec<Forecast>> {
+    let setup = crate::run::setup(options, context, RunId(String::new()), Resumed::default());
     let mut session = Session::begin(plan, setup)?;
     loop {
         let questions = session.questions();
         if questions.is_empty() {
             break;
         }
-        let answers = stream::iter(questions).map(|question| answer(world, question)).buffered(CONCURRENT);
+        let answers = stream::iter(questions).map(|question| answer(context, question)).buffered(CONCURRENT);
         session.answer(answers.collect().await);
     }
     let mut forecasts = session.finish();
-    if forecasts.iter().any(|f| f.verdict == Verdict::Run)
-        && let Some(last) = last_run(world, &plan.workflow).await?
+    if forecasts.iter().any(|f| f.decision == Decision::Run)
+        && let Some(last) = last_run(context, &plan.workflow).await?
     {
         for forecast in &mut forecasts {
-            compare(world, &last, forecast).await?;
+            compare(context, &last, forecast).await?;
         }
     }
     Ok(forecasts)
 }
 
-async fn answer(world: &World, question: Question) -> Answer {
+async fn answer(context: &RunContext, question: Question) -> Answer {
     match question {
-        Question::Lookup(digest) => Answer::Looked(lookup::look_up(&world.store, &digest).await),
-        Question::Rows { output, limit } => Answer::Rows(world.rows.rows(&output, limit).await),
+        Question::Lookup(digest) => Answer::Looked(lookup::look_up(&context.store, &digest).await),
+        Question::Rows { output, limit } => Answer::Rows(context.rows.rows(&output, limit).await),
     }
 }
 
-async fn last_run(world: &World, workflow: &str) -> Result<Option<RunView>> {
-    for run in world.store.list_runs().await?.iter().rev().take(RUNS_BACK) {
-        // A damaged journal of some run says nothing about this plan.
-        if let Ok(view) = crate::resume::read_run(&world.store, run).await
+async fn last_run(context: &RunContext, workflow: &str) -> Result<Option<RunView>> {
+    for run in context.store.list_runs().await?.iter().rev().take(RUNS_BACK) {
+        // A damaged journal says nothing about this plan.
+        if let Ok(view) = crate::resume::read_run(&context.store, run).await
             && view.workflow == workflow
         {
             return Ok(Some(view));
@@ -61,20 +61,20 @@ async fn last_run(world: &World, workflow: &str) -> Result<Option<RunView>> {
     Ok(None)
 }
 
-/// Adds expected seconds, and what changed since the last run of the same stage.
-async fn compare(world: &World, last: &RunView, forecast: &mut Forecast) -> Result<()> {
+/// Adds the expected seconds, and what changed since the last run of the same stage.
+async fn compare(context: &RunContext, last: &RunView, forecast: &mut Forecast) -> Result<()> {
     let Some(before) = last.stage(&forecast.stage) else { return Ok(()) };
-    if forecast.verdict != Verdict::Hit {
+    if forecast.decision != Decision::Hit {
         forecast.seconds = before.seconds();
     }
-    let (Verdict::Run, Some(spec), Some(digest)) = (forecast.verdict, &forecast.spec, &before.digest) else {
+    let (Decision::Run, Some(spec), Some(digest)) = (forecast.decision, &forecast.spec, &before.digest) else {
         return Ok(());
     };
     if *digest == spec.stage_digest {
         return Ok(());
     }
-    // One that cannot be read only leaves the reason shorter.
-    if let Newest::Sound(manifest) = world.store.newest(digest).await? {
+    // Without a readable manifest the reason is only shorter.
+    if let Newest::Sound(manifest) = context.store.newest(digest).await? {
         let changes = differences(spec, &manifest);
         if !changes.is_empty() {
             forecast.why = format!("{}; since the last run: {}", forecast.why, changes.join(", "));
@@ -83,7 +83,7 @@ async fn compare(world: &World, last: &RunView, forecast: &mut Forecast) -> Resu
     Ok(())
 }
 
-/// What makes the two digests differ, one phrase each.
+/// What makes the two digests differ, as short phrases.
 fn differences(spec: &AttemptSpec, manifest: &Manifest) -> Vec<String> {
     let mut found = Vec::new();
     if (spec.kind.as_str(), spec.kind_version) != (manifest.kind.as_str(), manifest.kind_version) {
@@ -98,7 +98,7 @@ fn differences(spec: &AttemptSpec, manifest: &Manifest) -> Vec<String> {
         let now: Vec<_> = spec.inputs.get(port).into_iter().flatten().map(|i| &i.output.digest).collect();
         let before: Vec<_> = manifest.inputs.get(port).into_iter().flatten().map(|i| &i.digest).collect();
         if now != before {
-            found.push(format!("input `{port}` has other content"));
+            found.push(format!("the content of input `{port}` changed"));
         }
     }
     if found.is_empty() {

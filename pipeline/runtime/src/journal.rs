@@ -1,10 +1,10 @@
-//! The journal's writer: gathers what the dispatch loop decided, puts it as one batch, and only then lets the commands go.
+//! The journal's writer: collects the engine's events, puts them as one batch, and only then releases the commands.
 //!
-//! While one batch is on its way the next gathers, so a slow store makes batches larger, not the run slower. An idle writer
-//! puts a heartbeat every 10 s. A put that fails is tried again for a while (the batch keeps its number); fencing ends it all.
+//! While one batch is on its way the next one collects, so a slow store makes batches larger rather than the run
+//! slower. An idle writer puts a heartbeat every 10 s. A failed put is repeated for a while under the same number.
 
+use crate::context::RunContext;
 use crate::patience::WAITS;
-use crate::world::World;
 use std::time::Duration;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
 use trainyard_core::event::{Event, Record};
@@ -12,12 +12,12 @@ use trainyard_core::{Error, ErrorKind};
 use trainyard_engine::Command;
 use trainyard_store::{AppendError, Fenced, JournalWriter};
 
-/// Between the heartbeats of an idle writer.
+/// Time between the heartbeats of an idle writer.
 const HEARTBEAT: Duration = Duration::from_secs(10);
-/// Records of one batch, about.
+/// Number of records from which a batch takes no more.
 const BATCH: usize = 4_096;
 
-/// Records to put, and commands that wait for them.
+/// Records to put, and the commands that wait for them.
 #[derive(Default)]
 pub(crate) struct Entry {
     pub records: Vec<Record>,
@@ -26,8 +26,9 @@ pub(crate) struct Entry {
 
 /// What the writer reports.
 pub(crate) enum Ack {
-    /// The records are durable; the commands may leave.
+    /// The records are durable; the commands may be carried out.
     Durable(Entry),
+    /// Another writer took the run over.
     Fenced(Fenced),
     /// The store does not take the journal any more.
     Failed(Error),
@@ -36,7 +37,7 @@ pub(crate) enum Ack {
 /// Writes until the sender is dropped, fencing, or a failure.
 pub(crate) async fn write(
     mut writer: JournalWriter,
-    world: World,
+    context: RunContext,
     mut entries: UnboundedReceiver<Entry>,
     acks: UnboundedSender<Ack>,
 ) {
@@ -45,7 +46,7 @@ pub(crate) async fn write(
             Ok(Some(entry)) => entry,
             Ok(None) => return,
             Err(_) => Entry {
-                records: vec![Record { at: world.clock.unix_millis(), event: Event::Heartbeat {} }],
+                records: vec![Record { at: context.clock.unix_millis(), event: Event::Heartbeat {} }],
                 commands: Vec::new(),
             },
         };
@@ -89,7 +90,7 @@ async fn put(writer: &mut JournalWriter, records: &[Record]) -> Result<(), Appen
     answer
 }
 
-/// Whatever the store's reason, a journal that cannot be written means that the store is out of reach for this run.
+/// Whatever the reason, a journal that cannot be written means that the store is out of reach for this run.
 fn unreachable(error: Error) -> Error {
     Error { kind: ErrorKind::Lost, ..error.at("writing the run's journal") }
 }

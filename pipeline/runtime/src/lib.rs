@@ -1,11 +1,12 @@
-//! The tokio shell around the engine: it does what the engine commands and tells it what happened.
+//! The tokio shell around the engine: it carries out the engine's commands and tells it what happened.
 //!
-//! What: the dispatch loop, the journal writer, takeover and resume, cancellation, executors, machine slots, logs and curves,
-//! publication. Why so: the engine decides and is pure; everything here is effects, injected through [`World`], so that the
-//! whole run is testable against a memory store and a fake executor. Refuses: deciding what happens next; stage code; sending
-//! a command before the journal batch that holds its event is acknowledged.
+//! It holds the dispatch loop, the journal's writer, takeover and resume, cancellation, executors, this machine's
+//! slots, logs and publication. All effects come through [`RunContext`], so a whole run can be tested with a store in
+//! memory and a fake executor. No command is carried out before the journal batch with its event is acknowledged.
+#![warn(missing_docs)]
 
 pub mod cancel;
+mod context;
 mod dispatch;
 pub mod executors;
 pub mod forecast;
@@ -19,12 +20,11 @@ mod publish;
 pub mod resume;
 mod run;
 pub mod slots;
-mod world;
 
+pub use context::{InProcess, Observer, RowReader, RunContext, Silent};
 pub use forecast::forecast;
 pub use options::{Ending, Interrupt, RunOptions, RunSummary};
 pub use run::run;
-pub use world::{InProcess, Observer, RowReader, Silent, World};
 
 #[cfg(test)]
 mod tests;

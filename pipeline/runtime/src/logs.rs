@@ -1,34 +1,34 @@
-//! Logs and learning curves of an attempt, kept in the store in chunks while it runs.
+//! Logs and learning curves of an attempt, stored in chunks while it runs.
 //!
-//! A chunk is put every few seconds or when it is large, so `trainyard logs` sees a running stage and a crash loses little. One
-//! that the store does not take is kept and put again under its number, and what follows gathers behind it, up to a bound. A store
-//! that stays away loses the end of the log, not the attempt.
+//! A chunk is put every few seconds or when it is large, so `trainyard logs` can show a running stage and a crash
+//! loses little. A chunk that the store does not take is put again under its number, and what follows collects behind
+//! it up to a bound. If the store stays away, the end of the log is lost, but not the attempt.
 
+use crate::context::RunContext;
 use crate::executors::Reports;
 use crate::patience::{SHORT_WAITS, patiently};
-use crate::world::World;
 use bytes::Bytes;
-use std::fmt::Write as _;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::task::JoinHandle;
+use tracing::Instrument as _;
 use trainyard_core::Result;
-use trainyard_core::attempt::{AttemptMessage, AttemptSpec, LogLevel};
+use trainyard_core::attempt::{AttemptMessage, AttemptSpec, LogLevel, LogRecord};
 use trainyard_engine::{Input, NodeId};
 use trainyard_store::{Chunk, Created};
 
-/// Between chunks, unless one is full before.
+/// Time between chunks, unless one is full earlier.
 const EVERY: Duration = Duration::from_secs(2);
 /// Bytes after which a chunk is put at once.
 const FULL: usize = 256 * 1024;
-/// Bytes that may wait for a slow store; what comes beyond is dropped and counted.
+/// Bytes that may wait for a slow store; anything beyond is dropped and counted.
 const LIMIT: usize = 8 << 20;
 
-/// Receives what an attempt says.
+/// Receives the messages of an attempt.
 pub(crate) struct Sink {
-    world: World,
+    context: RunContext,
     spec: Arc<AttemptSpec>,
     buffers: Mutex<Buffers>,
     full: Notify,
@@ -42,7 +42,7 @@ pub(crate) struct Sink {
 struct Stream {
     /// Not yet cut into a chunk.
     text: String,
-    /// Cut, and not known to be stored. It is put again as it is, since a put that failed may have landed.
+    /// Cut, and not known to be stored. It is put again unchanged, since a failed put may have landed.
     chunk: Option<Bytes>,
     /// Number of that chunk, or of the next one.
     number: u32,
@@ -69,11 +69,12 @@ impl Buffers {
         }
     }
 
-    /// The chunk to put next and its number: the one that is not stored yet, else all that waits.
-    fn cut(&mut self, which: Chunk) -> Option<(u32, Bytes)> {
+    /// The chunk to put next and its number: the one that is not stored yet, else everything that waits. `now` dates a
+    /// record about dropped bytes.
+    fn cut(&mut self, which: Chunk, now: i64) -> Option<(u32, Bytes)> {
         if which == Chunk::Log && self.dropped > 0 && self.log.chunk.is_none() {
-            let line = format!("[{} bytes of log were dropped: the store was too slow]\n", self.dropped);
-            self.log.text.push_str(&line);
+            let text = format!("[{} bytes of log were dropped: the store was too slow]", self.dropped);
+            push(&mut self.log.text, now, LogLevel::Warn, &text);
             self.dropped = 0;
         }
         let stream = self.stream(which);
@@ -85,19 +86,19 @@ impl Buffers {
 }
 
 impl Sink {
-    /// A sink and the task that empties it; the task ends after [`Sink::close`].
+    /// A sink, and the task that empties it until [`Sink::close`].
     pub fn open(
-        world: &World,
+        context: &RunContext,
         spec: &Arc<AttemptSpec>,
         engine: Option<(UnboundedSender<Input>, NodeId)>,
     ) -> (Arc<Self>, JoinHandle<()>) {
-        let sink = Arc::new(Self { engine, ..Self::new(world, spec) });
-        let task = tokio::spawn(sink.clone().empty_until_closed());
+        let sink = Arc::new(Self { engine, ..Self::new(context, spec) });
+        let task = tokio::spawn(sink.clone().empty_until_closed().in_current_span());
         (sink, task)
     }
-    fn new(world: &World, spec: &Arc<AttemptSpec>) -> Self {
+    fn new(context: &RunContext, spec: &Arc<AttemptSpec>) -> Self {
         Self {
-            world: world.clone(),
+            context: context.clone(),
             spec: spec.clone(),
             buffers: Mutex::default(),
             full: Notify::new(),
@@ -115,7 +116,7 @@ impl Sink {
         loop {
             tokio::select! {
                 () = tokio::time::sleep(EVERY) => {}
-                // A store that fails is asked at its time, not at every line.
+                // While the store fails, it is tried on schedule, not at every line.
                 () = self.full.notified(), if !failing => {}
                 () = self.closed.notified() => break,
             }
@@ -123,22 +124,22 @@ impl Sink {
                 Ok(()) => failing = false,
                 Err(error) => {
                     if !failing {
-                        self.note(&format!("the log of {} is not kept for now: {error}", self.spec.stage));
+                        self.note(&format!("the log of {} cannot be stored for now: {error}", self.spec.stage));
                     }
                     failing = true;
                 }
             }
         }
         if let Err(error) = patiently(&SHORT_WAITS, || self.put()).await {
-            self.note(&format!("the end of the log of {} was not kept: {error}", self.spec.stage));
+            self.note(&format!("the end of the log of {} was not stored: {error}", self.spec.stage));
         }
     }
 
     fn note(&self, text: &str) {
-        self.world.observer.note(text);
+        self.context.observer.note(text);
     }
 
-    /// Puts all that waits. Errors: those of the store; what it did not take waits for the next time.
+    /// Puts everything that waits. Errors: those of the store; what it did not take waits for the next time.
     async fn put(&self) -> Result<()> {
         let log = self.put_stream(Chunk::Log).await;
         self.put_stream(Chunk::Metrics).await.and(log)
@@ -148,7 +149,7 @@ impl Sink {
         let left_over = self.buffers().stream(which).chunk.is_some();
         self.put_chunk(which).await?;
         if left_over {
-            // What gathered behind it.
+            // What collected behind it.
             self.put_chunk(which).await?;
         }
         Ok(())
@@ -157,20 +158,29 @@ impl Sink {
     async fn put_chunk(&self, which: Chunk) -> Result<()> {
         let spec = &self.spec;
         loop {
-            let next = self.buffers().cut(which);
+            let next = self.buffers().cut(which, self.now());
             let Some((number, chunk)) = next else { return Ok(()) };
             let created =
-                self.world.store.put_chunk(&spec.run, &spec.stage, spec.attempt, which, number, chunk).await?;
+                self.context.store.put_chunk(&spec.run, &spec.stage, spec.attempt, which, number, chunk).await?;
             let mut buffers = self.buffers();
             let stream = buffers.stream(which);
-            // Readers stop at the first number that is missing, so it grows only past a chunk that stands.
+            // Readers stop at the first missing number, so it may only grow past a chunk that is stored.
             stream.number += 1;
             if created == Created::Ours {
                 stream.chunk = None;
                 return Ok(());
             }
-            // An earlier engine's chunk stands there; ours goes behind it.
+            // An earlier engine stored a chunk under this number; ours goes behind it.
         }
+    }
+
+    fn now(&self) -> i64 {
+        self.context.clock.unix_millis()
+    }
+
+    fn log(&self, level: LogLevel, text: &str) {
+        let now = self.now();
+        self.append(|b| push(&mut b.log.text, now, level, text));
     }
 
     fn append(&self, write: impl FnOnce(&mut Buffers) -> usize) {
@@ -194,9 +204,10 @@ impl Sink {
 impl Reports for Sink {
     fn message(&self, message: AttemptMessage) {
         match &message {
-            AttemptMessage::Log { level, text } => self.append(|b| push(&mut b.log.text, *level, text)),
+            AttemptMessage::Log { level, text } => self.log(*level, text),
             AttemptMessage::Error { error } => {
-                self.append(|b| push(&mut b.log.text, LogLevel::Error, &error.to_string()))
+                let causes = error.causes().map(|cause| format!("\n  caused by: {cause}"));
+                self.log(LogLevel::Error, &format!("{error}{}", causes.collect::<String>()));
             }
             AttemptMessage::Metric { .. } => {
                 if let Ok(line) = serde_json::to_string(&message) {
@@ -209,7 +220,7 @@ impl Reports for Sink {
             }
             AttemptMessage::Progress { .. } | AttemptMessage::Checkpoint { .. } | AttemptMessage::Result {} => {}
         }
-        self.world.observer.message(&self.spec.stage, self.spec.attempt, &message);
+        self.context.observer.message(&self.spec.stage, self.spec.attempt, &message);
     }
     fn raw(&self, line: &str) {
         self.message(AttemptMessage::Log { level: LogLevel::Info, text: line.to_string() });
@@ -223,25 +234,21 @@ impl Reports for Sink {
     }
 }
 
-/// Warnings and errors say so in front.
-fn push(log: &mut String, level: LogLevel, text: &str) -> usize {
+/// Appends a record; returns its size in bytes.
+fn push(log: &mut String, now: i64, level: LogLevel, text: &str) -> usize {
     let before = log.len();
-    let mark = match level {
-        LogLevel::Info => "",
-        LogLevel::Warn => "warning: ",
-        LogLevel::Error => "error: ",
-    };
-    // Writing to a string cannot fail.
-    let _ = writeln!(log, "{mark}{text}");
+    log.push_str(&LogRecord { at: Some(now), level, text: text.to_string() }.to_line());
+    log.push('\n');
     log.len() - before
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tests::{Act, Watcher, fake, world};
+    use crate::tests::{Act, Watcher, context, fake};
     use serde_json::json;
-    use trainyard_core::Digest;
+    use trainyard_core::clock::ManualClock;
+    use trainyard_core::{Digest, Error};
     use trainyard_store::faults::{Fault, Faulty};
     use trainyard_store::{Store, StoreOptions};
 
@@ -250,17 +257,43 @@ mod tests {
         let faulty = Faulty::new(Arc::new(object_store::memory::InMemory::new()));
         let store = Store::over(faulty.clone(), "memory://faulty", StoreOptions::default()).await.unwrap();
         let spec = json!({
-            "format": 1, "workflow": "w", "run": "20261121-000000-000000", "stage": "a", "attempt": 1, "stage_digest": Digest::of(b"a"),
-            "kind": "test", "kind_version": 1, "config": null, "inputs": {}, "outputs": {}, "resources": {"cpus": 1},
+            "format": 1, "workflow": "w", "run": "20261121-000000-000000", "stage": "a", "attempt": 1,
+            "stage_digest": Digest::of(b"a"), "kind": "test", "kind_version": 1, "config": null, "inputs": {},
+            "outputs": {}, "resources": {"cpus": 1},
         });
         let spec: Arc<AttemptSpec> = Arc::new(serde_json::from_value(spec).unwrap());
-        let sink = Sink::new(&world(&store, fake(|_| Act::Succeed), &Arc::new(Watcher::default())), &spec);
-        (faulty, store, sink)
+        let mut context = context(&store, fake(|_| Act::Succeed), &Arc::new(Watcher::default()));
+        context.clock = Arc::new(ManualClock::at_millis(NOW));
+        (faulty, store, Sink::new(&context, &spec))
     }
 
-    async fn kept(store: &Store, sink: &Sink) -> String {
+    const NOW: i64 = 1_795_234_530_042;
+
+    /// What the store has of the log.
+    async fn stored(store: &Store, sink: &Sink) -> Vec<LogRecord> {
         let (text, _) = store.read_chunks(&sink.spec.run, &sink.spec.stage, 1, Chunk::Log, 0).await.unwrap();
-        String::from_utf8(text).unwrap()
+        String::from_utf8(text).unwrap().lines().map(LogRecord::parse).collect()
+    }
+
+    async fn texts(store: &Store, sink: &Sink) -> Vec<String> {
+        stored(store, sink).await.into_iter().map(|record| record.text).collect()
+    }
+
+    #[tokio::test]
+    async fn records_have_the_clocks_time_and_their_level() {
+        let (_, store, sink) = sink().await;
+        sink.raw("two\nlines");
+        sink.message(AttemptMessage::Log { level: LogLevel::Warn, text: "careful".into() });
+        let error = Error::lost("gone").caused_by(&std::io::Error::other("reset by peer"));
+        sink.message(AttemptMessage::Error { error });
+        sink.put().await.unwrap();
+        let record = |level, text: &str| LogRecord { at: Some(NOW), level, text: text.to_string() };
+        let expected = [
+            record(LogLevel::Info, "two\nlines"),
+            record(LogLevel::Warn, "careful"),
+            record(LogLevel::Error, "gone\n  caused by: reset by peer"),
+        ];
+        assert_eq!(stored(&store, &sink).await, expected);
     }
 
     #[tokio::test]
@@ -272,9 +305,9 @@ mod tests {
         faulty.inject(Fault::Denied, "/log/", 1);
         sink.put().await.unwrap_err();
         sink.raw("three");
-        assert_eq!(kept(&store, &sink).await, "one\n");
+        assert_eq!(texts(&store, &sink).await, ["one"]);
         sink.put().await.unwrap();
-        assert_eq!(kept(&store, &sink).await, "one\ntwo\nthree\n");
+        assert_eq!(texts(&store, &sink).await, ["one", "two", "three"]);
     }
 
     #[tokio::test]
@@ -286,7 +319,8 @@ mod tests {
         assert_eq!(before, Created::Ours);
         sink.raw("after");
         sink.put().await.unwrap();
-        assert_eq!(kept(&store, &sink).await, "before\nafter\n");
+        assert_eq!(texts(&store, &sink).await, ["before", "after"]);
+        assert_eq!(stored(&store, &sink).await[0].at, None, "chunks of earlier versions have no times");
     }
 
     #[tokio::test]
@@ -299,12 +333,13 @@ mod tests {
         for _ in 0..20 {
             sink.raw(&line);
         }
+        let record = push(&mut String::new(), NOW, LogLevel::Info, &line);
         let waiting = sink.buffers().log.waiting();
-        assert!((LIMIT..=LIMIT + line.len() + 1).contains(&waiting), "{waiting}");
+        assert!((LIMIT..=LIMIT + record).contains(&waiting), "{waiting}");
         sink.put().await.unwrap();
-        let text = kept(&store, &sink).await;
-        let lines = text.lines().filter(|l| *l == line).count();
-        let dropped = format!("[{} bytes of log were dropped", (21 - lines) * (line.len() + 1));
-        assert!(text.lines().last().unwrap().starts_with(&dropped), "the log says what it lacks");
+        let texts = texts(&store, &sink).await;
+        let lines = texts.iter().filter(|l| **l == line).count();
+        let dropped = format!("[{} bytes of log were dropped", (21 - lines) * record);
+        assert!(texts.last().unwrap().starts_with(&dropped), "the log says what it lacks");
     }
 }

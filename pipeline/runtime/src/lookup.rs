@@ -1,4 +1,5 @@
-//! What the store has: under a stage digest, and of an attempt that ended. Asked patiently, since much work may hang on an answer.
+//! What the store has under a stage digest, and the result of an attempt. Both are asked for again if the store fails,
+//! since much work may depend on the answer.
 
 use crate::patience::{WAITS, patiently};
 use std::sync::Arc;
@@ -8,13 +9,13 @@ use trainyard_engine::Looked;
 use trainyard_store::Store;
 use trainyard_store::manifests::Newest;
 
-/// The highest generation, whole or not. Objects are checked for existence and size, not read: whoever reads one verifies it, and
-/// removes it if it is damaged, so that it is missing here the next time.
+/// The highest generation, sound or damaged. Objects are checked for existence and size, but not read: a reader that
+/// finds one damaged removes it, so it is missing here the next time.
 pub(crate) async fn look_up(store: &Store, digest: &Digest) -> Result<Looked> {
     patiently(&WAITS, || look_once(store, digest)).await
 }
 
-/// The result that an attempt left.
+/// The result that an attempt left; none if it left none.
 pub(crate) async fn result(store: &Store, spec: &AttemptSpec) -> Result<Option<AttemptResult>> {
     patiently(&WAITS, || store.result(&spec.run, &spec.stage, spec.attempt)).await
 }

@@ -1,4 +1,4 @@
-//! What the caller of a run may choose, and what comes back.
+//! What the caller of a run can choose, and what comes back.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -10,20 +10,21 @@ use trainyard_engine::fold::RunView;
 /// How to run a plan.
 #[derive(Debug, Clone, Default)]
 pub struct RunOptions {
+    /// Which part of the plan runs.
     pub selection: Selection,
-    /// The first failed stage stops the run.
+    /// Stop the run at the first failed stage.
     pub fail_fast: bool,
-    /// Starts afresh even if an unfinished run of the same plan exists.
+    /// Start a new run even if an unfinished one of the same plan exists.
     pub new: bool,
-    /// Takes an unfinished run over even if its writer seems alive.
+    /// Take over an unfinished run even if its writer seems alive.
     pub take_over: bool,
-    /// Resumes this run instead of looking for one (also a finished one that failed or was cancelled).
+    /// Resume this run instead of looking for one; it may also be one that failed or was cancelled.
     pub resume: Option<RunId>,
-    /// Ctrl-C, or any other wish to stop.
+    /// Raised by Ctrl-C, or by anything else that asks the run to stop.
     pub interrupt: Interrupt,
 }
 
-/// A wish to stop that can be raised from a signal handler's task: once = stop gracefully, twice = kill.
+/// A request to stop that any task can raise: once to stop cleanly, twice to kill.
 #[derive(Debug, Clone, Default)]
 pub struct Interrupt(Arc<(AtomicU8, Notify)>);
 
@@ -33,11 +34,11 @@ impl Interrupt {
         let _ = self.0.0.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |n| Some(n.saturating_add(1)));
         self.0.1.notify_waiters();
     }
-    /// How often it was raised.
+    /// How often it has been raised.
     pub fn level(&self) -> u8 {
         self.0.0.load(Ordering::SeqCst)
     }
-    /// Returns once it was raised more often than `seen`.
+    /// Waits until it has been raised more often than `seen`.
     pub async fn beyond(&self, seen: u8) {
         loop {
             let notified = self.0.1.notified();
@@ -49,7 +50,7 @@ impl Interrupt {
             notified.await;
         }
     }
-    /// Raises it at every Ctrl-C (SIGINT) and SIGTERM of this process, as long as the tokio runtime lives.
+    /// Raises it at every Ctrl-C (SIGINT) and SIGTERM that this process gets, as long as the tokio runtime lives.
     pub fn on_signals(&self) {
         let this = self.clone();
         tokio::spawn(async move {
@@ -86,15 +87,20 @@ pub enum Ending {
     /// The run finished.
     Finished(RunOutcome),
     /// Another writer owns the run now; this one stopped its attempts and published nothing more.
-    Fenced { by: String },
+    Fenced {
+        /// Name of the new writer.
+        by: String,
+    },
 }
 
-/// What a run came to.
+/// The result of a run.
 #[derive(Debug, Clone)]
 pub struct RunSummary {
+    /// The run.
     pub run: RunId,
+    /// How it ended.
     pub ending: Ending,
-    /// True: an unfinished run was taken over.
+    /// Whether an unfinished run was taken over.
     pub resumed: bool,
     /// The fold of the whole journal.
     pub view: RunView,

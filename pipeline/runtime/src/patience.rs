@@ -1,29 +1,32 @@
-//! Patience with a store that fails for a passing reason: how often it is asked again, and after which waits.
+//! Retries of store operations: how often, and after which waits.
 //!
-//! One measure for lookups, results, publication and the journal, so that an outage which the journal outlives costs no finished
-//! attempt. Refuses: trying again after an error that is not retryable.
+//! Lookups, results, publication and the journal use the same waits, so an outage that the journal survives costs no
+//! finished attempt. Only retryable errors are retried.
 
 use std::time::Duration;
 use trainyard_core::{ErrorKind, Result};
 
-/// Waits between the tries, 17 seconds together; each try is several requests already.
+/// Waits between the tries, 17 seconds in all. Each try makes several requests already.
 pub(crate) const WAITS: [Duration; 6] =
     [millis(100), millis(300), millis(1_000), millis(3_000), millis(5_000), millis(8_000)];
-/// For what is not worth the wait.
+/// Waits for what is not worth 17 seconds.
 pub(crate) const SHORT_WAITS: [Duration; 3] = [millis(100), millis(300), millis(1_000)];
 
 const fn millis(n: u64) -> Duration {
     Duration::from_millis(n)
 }
 
-/// Asks until the answer is no retryable error or the waits are over; gives the last answer.
+/// Asks until the answer is not a retryable error or the waits are used up. Returns the last answer.
 pub(crate) async fn patiently<T, F: Future<Output = Result<T>>>(
     waits: &[Duration],
     mut ask: impl FnMut() -> F,
 ) -> Result<T> {
     for wait in waits {
         match ask().await {
-            Err(error) if error.kind == ErrorKind::Retryable => tokio::time::sleep(*wait).await,
+            Err(error) if error.kind == ErrorKind::Retryable => {
+                tracing::info!(wait_ms = wait.as_millis() as u64, %error, "the store failed, trying again");
+                tokio::time::sleep(*wait).await;
+            }
             answer => return answer,
         }
     }
@@ -48,7 +51,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn only_what_may_pass_is_tried_again_and_not_for_ever() {
+    async fn only_retryable_errors_are_retried_and_not_forever() {
         let passing = Error::retryable("503");
         assert_eq!(tries(2, passing.clone()).await, (3, Ok(3)));
         assert_eq!(tries(9, passing.clone()).await, (4, Err(passing)));

@@ -1,6 +1,8 @@
-//! Publication: the put of the manifest. The engine made sure that the attempt is current and its metrics are numbers; the
-//! store makes sure that every object exists; the create-only put makes sure that there is one winner. So a put that failed may be
-//! tried again with the same manifest, whether it landed or not.
+//! Publication: the put of the manifest.
+//!
+//! The engine has checked that the attempt is current and its metrics are finite, the store checks that every object
+//! exists, and the create-only put decides who wins. So a failed put can be repeated with the same manifest, whether it
+//! landed or not.
 
 use crate::patience::{WAITS, patiently};
 use std::sync::Arc;

@@ -1,56 +1,60 @@
-//! The entry: open or resume the run, set the engine up, and carry it to its end.
+//! The entry point: opens or resumes a run, sets up the engine, and carries the run to its end.
 
+use crate::context::RunContext;
 use crate::dispatch::Dispatch;
 use crate::options::{RunOptions, RunSummary};
 use crate::resume::{Opened, open};
-use crate::world::World;
+use tracing::Instrument as _;
 use trainyard_core::event::{EVENT_FORMAT, Event, PlannedStage, Record};
 use trainyard_core::{Result, RunId};
 use trainyard_engine::{Engine, Resumed, Setup};
 use trainyard_spec::plan::Plan;
 
-/// Runs a plan to its end, or to the point where another writer takes it over. Must be called inside a multi-threaded tokio
-/// runtime (processes are tied to the threads that start them).
+/// Runs a plan to its end, or until another writer takes the run over. Must be called in a multi-threaded tokio
+/// runtime, because child processes are tied to the thread that starts them.
 ///
-/// Errors: invalid (the selection names no stage, a stage can never be placed, the run to resume does not fit the plan),
-/// retryable (the store cannot be reached; another writer of this plan is alive), data (a damaged journal). A failed stage is no
-/// error: see [`RunSummary::ending`].
-pub async fn run(options: RunOptions, plan: Plan, world: World) -> Result<RunSummary> {
-    // What can be refused without a trace in the store is refused first.
-    Engine::new(&plan, setup(&options, &world, RunId(String::new()), Resumed::default()))?;
-    for pool in &world.pools {
-        world.executors.get(&pool.executor)?;
+/// A failed stage is not an error: see [`RunSummary::ending`]. Errors: invalid (the selection names an unknown stage, a
+/// stage can never be placed, the run to resume has another plan), retryable (the store cannot be reached, another
+/// writer of this plan is alive), data (a damaged journal).
+pub async fn run(options: RunOptions, plan: Plan, context: RunContext) -> Result<RunSummary> {
+    // Before anything is written: mistakes that need no store.
+    Engine::new(&plan, setup(&options, &context, RunId(String::new()), Resumed::default()))?;
+    for pool in &context.pools {
+        context.executors.get(&pool.executor)?;
     }
-    let Opened { run, writer, mut view, resumed } = open(&options, &plan, &world).await?;
-    let engine = Engine::new(&plan, setup(&options, &world, run.clone(), Resumed::from_view(&view)))?;
+    let Opened { run, writer, mut view, resumed } = open(&options, &plan, &context).await?;
+    let engine = Engine::new(&plan, setup(&options, &context, run.clone(), Resumed::from_view(&view)))?;
     let mut first = Vec::new();
     if view.plan_digest.is_none() {
-        first.push(created(&options, &plan, &world));
+        first.push(created(&options, &plan, &context));
     }
     view.cancel_requested = None;
     let epoch = writer.epoch();
-    let dispatch = Dispatch::new(world.clone(), engine, view, writer, options.interrupt.clone());
-    let watching = tokio::spawn(crate::cancel::watch(world, run.clone(), epoch, dispatch.sender()));
-    let ended = dispatch.run(first).await;
+    let span = tracing::info_span!("run", %run, workflow = %plan.workflow);
+    tracing::info!(parent: &span, resumed, epoch, "run opened");
+    let dispatch = Dispatch::new(context.clone(), engine, view, writer, options.interrupt.clone());
+    let watching = crate::cancel::watch(context, run.clone(), epoch, dispatch.sender());
+    let watching = tokio::spawn(watching.instrument(span.clone()));
+    let ended = dispatch.run(first).instrument(span).await;
     watching.abort();
     let (ending, view) = ended?;
     Ok(RunSummary { run, ending, resumed, view })
 }
 
-pub(crate) fn setup(options: &RunOptions, world: &World, run: RunId, resumed: Resumed) -> Setup {
+pub(crate) fn setup(options: &RunOptions, context: &RunContext, run: RunId, resumed: Resumed) -> Setup {
     Setup {
         run,
         selection: options.selection.clone(),
         fail_fast: options.fail_fast,
-        pools: world.pools.clone(),
-        catalogue: world.catalogue.clone(),
-        secrets: world.secrets.clone(),
-        fsync: world.store.options().durability_fsync,
+        pools: context.pools.clone(),
+        catalogue: context.catalogue.clone(),
+        secrets: context.secrets.clone(),
+        fsync: context.store.options().durability_fsync,
         resumed,
     }
 }
 
-fn created(options: &RunOptions, plan: &Plan, world: &World) -> Record {
+fn created(options: &RunOptions, plan: &Plan, context: &RunContext) -> Record {
     let planned = |node: &trainyard_spec::plan::Node| PlannedStage {
         stage: node.key.clone(),
         kind: node.kind.clone(),
@@ -66,5 +70,5 @@ fn created(options: &RunOptions, plan: &Plan, world: &World) -> Record {
         selection: options.selection.clone(),
         stages: plan.nodes.iter().map(planned).collect(),
     };
-    Record { at: world.clock.unix_millis(), event }
+    Record { at: context.clock.unix_millis(), event }
 }

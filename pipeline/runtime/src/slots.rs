@@ -1,12 +1,12 @@
 //! This machine's slots, shared by all runs of one user through a folder of locked files.
 //!
-//! A holding is a file, `<host>.<number>`, under an exclusive `flock`, and counts exactly as long as that lock is held:
-//! the kernel drops it when the holder ends, however it ends, and unlike a process id it means the same in every
-//! container and after every boot. Files without a lock are leftovers, removed by whoever looks next. Several machines
-//! may share a home, so only files with this host's name count. Looking and taking happen under the lock of the file
-//! `lock`. There is no fairness between runs: whoever asks when there is room gets it.
+//! Each holding is a file, `<host>.<number>`, with an exclusive `flock` of its holder, and counts as long as that lock
+//! is held. The kernel drops the lock when the holder ends, however it ends, and unlike a process id it means the same
+//! in every container and after every boot. A file without a lock is a leftover, removed by whoever looks next.
+//! Several machines may share a home, so only files with this host's name count. Looking and taking are serialized by
+//! the file `lock`. There is no fairness between runs: whoever asks when there is room gets it.
 
-use crate::executors::Wish;
+use crate::executors::Control;
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
@@ -18,7 +18,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::watch;
 use trainyard_core::error::io_error;
-use trainyard_core::units::{format_duration, format_size};
+use trainyard_core::resources::{Amounts, shortfalls};
+use trainyard_core::units::format_duration;
 use trainyard_core::{Clock as _, Error, Result, SystemClock};
 use trainyard_engine::{Machine, Outside, Share};
 
@@ -35,19 +36,22 @@ struct Inner {
     folder: PathBuf,
     host: String,
     machine: Machine,
-    /// Numbers of what was taken through this object.
+    /// Numbers of the holdings taken through this object.
     own: Mutex<BTreeSet<u64>>,
 }
 
 /// Who holds slots, for the people who wait for them.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Holder {
+    /// Id of the run.
     pub run: String,
+    /// Name of its workflow.
     pub workflow: String,
+    /// Key of the stage.
     pub stage: String,
 }
 
-/// Content of a holding's file.
+/// The content of a holding's file.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 struct Holding {
     cpus: u32,
@@ -77,23 +81,24 @@ impl Holding {
 pub struct Held {
     slots: Slots,
     number: u64,
-    /// Locked as long as it is open.
+    /// Holds the lock while it is open.
     _file: File,
 }
 
 impl Slots {
-    /// The slots of `machine`. The folder appears when something is taken.
+    /// The slots of `machine`, kept in a folder that is made when something is taken.
     pub fn new(folder: impl Into<PathBuf>, machine: Machine) -> Self {
         Self(Arc::new(Inner { folder: folder.into(), host: host(), machine, own: Mutex::default() }))
     }
 
-    /// Waits until the share is free and takes it; `waits` is called once if it is not free at once, with who holds the
-    /// machine. Errors: invalid (more than the machine has), cancelled (the wish rose), those of the folder.
+    /// Waits until the share is free and takes it; calls `waits` once if it must wait, with who holds the machine.
+    ///
+    /// Errors: invalid (more than the machine has), cancelled (`control` rose), those of the folder.
     pub async fn acquire(
         &self,
         share: &Share,
         holder: &Holder,
-        wish: &mut watch::Receiver<Wish>,
+        control: &mut watch::Receiver<Control>,
         waits: impl FnOnce(String),
     ) -> Result<Held> {
         let mut waits = Some(waits);
@@ -108,7 +113,9 @@ impl Slots {
             }
             tokio::select! {
                 () = tokio::time::sleep(ASK_AGAIN) => {}
-                _ = wish.wait_for(|w| *w > Wish::Run) => return Err(Error::cancelled("stopped while it waited for slots of this machine")),
+                _ = control.wait_for(|w| *w > Control::Run) => {
+                    return Err(Error::cancelled("stopped while it waited for slots of this machine"));
+                }
             }
         }
     }
@@ -150,9 +157,9 @@ impl Slots {
         Ok(format!("held by {}", names.join(", and by ")))
     }
 
-    /// What other runs hold.
+    /// What other runs hold. Errors: those of the folder.
     pub fn others(&self) -> Result<Outside> {
-        // Where nobody ever took anything, looking leaves no trace.
+        // If nothing was ever taken here, looking must leave no trace.
         if !self.0.folder.join(LOCK).exists() {
             return Ok(Outside::default());
         }
@@ -161,7 +168,7 @@ impl Slots {
         Ok(sum(self.living()?.iter().filter(|(number, _)| !own.contains(*number)).map(|(_, holding)| holding)))
     }
 
-    /// Waits for the folder, which is ours alone until the file is closed.
+    /// Waits for the folder's lock, which is held until the file is closed.
     fn turn(&self) -> Result<File> {
         let path = self.0.folder.join(LOCK);
         let file =
@@ -170,8 +177,8 @@ impl Slots {
         Ok(file)
     }
 
-    /// All holdings of this host whose holders live. In one's turn only: a file without a lock must not be one that is
-    /// being made.
+    /// All holdings of this host whose holders are alive. The folder's lock must be held: otherwise a file without a
+    /// lock may be one that is being made.
     fn living(&self) -> Result<BTreeMap<u64, Holding>> {
         let folder = &self.0.folder;
         let mut living = BTreeMap::new();
@@ -200,14 +207,14 @@ impl Slots {
 
 impl Drop for Held {
     fn drop(&mut self) {
-        // First, since the number may be taken again as soon as its file is gone.
+        // First, because the number may be taken again as soon as its file is gone.
         self.slots.own().remove(&self.number);
-        // A file that cannot be removed loses its lock all the same, and whoever looks next tries again.
+        // If the file cannot be removed it loses its lock all the same, and whoever looks next removes it.
         let _ = std::fs::remove_file(self.slots.path(self.number));
     }
 }
 
-/// Makes a holding's file, locked by the handle that comes back.
+/// Makes a holding's file, locked by the returned handle.
 fn hold(path: &Path, holding: &Holding) -> std::io::Result<File> {
     let text = serde_json::to_vec(holding)?;
     let mut file = OpenOptions::new().write(true).create(true).truncate(true).open(path)?;
@@ -216,9 +223,9 @@ fn hold(path: &Path, holding: &Holding) -> std::io::Result<File> {
     Ok(file)
 }
 
-/// What a living holder has; `None` if there is none, and then the file is removed.
+/// What a holder has; `None` if the holder is gone, and then the file is removed.
 fn look(path: &Path) -> std::io::Result<Option<Holding>> {
-    // Opened for writing too: an exclusive lock on a network's file system asks for it.
+    // Opened for writing too, since network file systems demand it for an exclusive lock.
     let mut file = match OpenOptions::new().read(true).write(true).open(path) {
         Ok(file) => file,
         Err(e) if e.kind() == ErrorKind::NotFound => return Ok(None),
@@ -226,35 +233,27 @@ fn look(path: &Path) -> std::io::Result<Option<Holding>> {
     };
     match flock(&file, FlockOperation::NonBlockingLockExclusive) {
         Ok(()) => {
-            // One that stays is looked at again, and its number may be used.
+            // If the removal fails, the next look tries again.
             let _ = std::fs::remove_file(path);
             Ok(None)
         }
         Err(Errno::WOULDBLOCK) => {
             let mut text = String::new();
             file.read_to_string(&mut text)?;
-            // What cannot be read is of another version: its number is taken, its amounts are unknown.
+            // A file of another version: its number is taken, its amounts are unknown.
             Ok(Some(serde_json::from_str(&text).unwrap_or_default()))
         }
         Err(e) => Err(e.into()),
     }
 }
 
-/// What can never be free is refused, not waited for.
+/// Refuses a share that can never be free, instead of waiting for it forever.
 fn refuse_too_large(share: &Share, machine: &Machine) -> Result<()> {
-    let mut lacks = Vec::new();
-    if share.cpus > machine.cpus {
-        lacks.push(format!("{} cpus are asked, it has {}", share.cpus, machine.cpus));
-    }
-    if machine.memory > 0 && share.memory > machine.memory {
-        lacks.push(format!(
-            "{} of memory are asked, it has {}",
-            format_size(share.memory),
-            format_size(machine.memory)
-        ));
-    }
+    let need = Amounts { cpus: share.cpus, memory: share.memory, gpus: 0 };
+    let total = Amounts { cpus: machine.cpus, memory: machine.memory, gpus: 0 };
+    let mut lacks = shortfalls(need, 0, total, total);
     for gpu in share.gpus.iter().filter(|index| !machine.gpus.iter().any(|g| g.index == **index)) {
-        lacks.push(format!("GPU {gpu} is asked, it has none of that index"));
+        lacks.push(format!("needs GPU {gpu}; it has no GPU of this index"));
     }
     if lacks.is_empty() {
         return Ok(());
@@ -286,8 +285,8 @@ fn sum<'a>(list: impl Iterator<Item = &'a Holding>) -> Outside {
 
 fn fault(path: &Path, error: &std::io::Error) -> Error {
     let error = io_error(path, error);
-    let help = "the slots of this machine are kept there: it takes a folder that can be written and a file system that locks files; \
-                TRAINYARD_HOME names another place";
+    let help = "the slots of this machine are kept there: the folder must be writable, on a file system that locks \
+                files; TRAINYARD_HOME names another place";
     if error.help.is_some() { error } else { error.help(help) }
 }
 

@@ -12,7 +12,7 @@ use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use trainyard_core::Result;
-use trainyard_core::units::format_size;
+use trainyard_core::resources::{Amounts, missing_tags, shortfalls};
 
 /// What the file says; relative store paths are made absolute against its folder.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -87,39 +87,14 @@ impl Pool {
     }
     /// Why this pool, even when idle, cannot take the request; empty if it can.
     pub fn misfit(&self, request: &Request) -> Vec<String> {
-        let mut reasons = Vec::new();
-        let missing: Vec<&str> = request.tags.iter().filter(|t| !self.tags.contains(t)).map(String::as_str).collect();
-        if !missing.is_empty() {
-            reasons.push(format!(
-                "it lacks the tag{} {}",
-                if missing.len() > 1 { "s" } else { "" },
-                missing.join(", ")
-            ));
-        }
-        if request.cpus.unwrap_or(1) > self.cpus {
-            reasons.push(format!("{} cpus are asked for, it has {}", request.cpus.unwrap_or(1), self.cpus));
-        }
-        if self.memory > 0 && request.memory > self.memory {
-            reasons.push(format!(
-                "{} of memory are asked for, it has {}",
-                format_size(request.memory),
-                format_size(self.memory)
-            ));
-        }
-        if request.gpus as usize > self.gpus.len() {
-            reasons.push(format!("{} gpus are asked for, it has {}", request.gpus, self.gpus.len()));
-        } else if request.gpus > 0 {
-            let large = self.gpus.iter().filter(|g| g.memory == 0 || g.memory >= request.gpu_memory).count();
-            if large < request.gpus as usize {
-                reasons.push(format!(
-                    "{} gpus with {} each are asked for, it has {large} of that size",
-                    request.gpus,
-                    format_size(request.gpu_memory)
-                ));
-            }
-        }
+        let mut reasons: Vec<String> =
+            missing_tags(&request.tags, &self.tags).into_iter().map(|missing| format!("it {missing}")).collect();
+        let large = self.gpus.iter().filter(|g| g.memory == 0 || g.memory >= request.gpu_memory).count();
+        let total = Amounts { cpus: self.cpus, memory: self.memory, gpus: u32::try_from(large).unwrap_or(u32::MAX) };
+        let need = Amounts { cpus: request.cpus.unwrap_or(1), memory: request.memory, gpus: request.gpus };
+        reasons.extend(shortfalls(need, request.gpu_memory, total, total));
         if request.nodes.max(1) > self.nodes {
-            reasons.push(format!("{} machines are asked for, it has {}", request.nodes, self.nodes));
+            reasons.push(format!("needs {} machines; it has {}", request.nodes, self.nodes));
         }
         reasons
     }

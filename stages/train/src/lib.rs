@@ -14,6 +14,7 @@ pub mod problems;
 pub mod registry;
 pub mod results;
 pub mod rollouts;
+mod spans;
 pub mod stages;
 #[cfg(test)]
 mod testing;

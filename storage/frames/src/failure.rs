@@ -1,10 +1,10 @@
-//! Turns a fault of Polars into an error for the writer of the query, who is nearly always the one to fix it.
+//! Errors of Polars, which nearly always mean that the query is wrong.
 
 use polars::prelude::PolarsError;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use trainyard_core::{Error, Result};
 
-/// Runs a step of Polars. Its errors say what is wrong with the query; its panics mean a corner that this build leaves out.
+/// Runs a step of Polars. Its errors say what is wrong with the query; its panics mean that this build lacks a feature.
 pub(crate) fn guarded<T>(what: &str, step: impl FnOnce() -> Result<T, PolarsError>) -> Result<T> {
     match catch_unwind(AssertUnwindSafe(step)) {
         Ok(Ok(value)) => Ok(value),

@@ -1,8 +1,8 @@
-//! Filter expressions: one boolean SQL expression over the columns of a table, judged for every row.
+//! Filter expressions: one boolean SQL expression over the columns of a table, evaluated for every row.
 //!
-//! An expression cannot multiply rows: it has no joins, and subqueries are refused. It can still ask for much: cells as wide as
-//! `lpad` or nested `replace` make them, for every row a copy of its group (`array_agg(…) over (…)`). Time and memory of that are
-//! not bounded here: filters stand in workflow files, and the attempt that judges one is a process of its own, which `timeout` ends.
+//! An expression has no joins or subqueries, so it cannot multiply rows. Its time and memory are still not bounded here
+//! (`lpad`, `array_agg(…) over (…)`): filters come from workflow files, and the attempt that evaluates one is a process
+//! with a `timeout`.
 
 use crate::failure::guarded;
 use crate::handover::{QueryLimits, load};
@@ -13,11 +13,13 @@ use polars::sql::sql_expr;
 use std::path::Path;
 use trainyard_core::{Error, Result};
 
-/// The name under which Polars computes the mask; no table may have such a column.
+/// Name of the mask's column in Polars; no table may have a column of this name.
 const MASK: &str = "__mask__";
 
-/// For each row of a table whether `expression` holds (`reward > 0.5 AND level >= 2`); null counts as false. Aggregates speak of
-/// the whole table (`reward > avg(reward)`). Errors: invalid (syntax, unknown column, not boolean), data (corrupt file).
+/// Whether `expression` holds for each row of a table (`reward > 0.5 AND level >= 2`). Null counts as false; aggregates
+/// cover the whole table (`reward > avg(reward)`).
+///
+/// Errors: invalid (syntax, unknown column, not boolean), data (corrupt file).
 pub fn filter_mask(path: &Path, expression: &str) -> Result<Vec<bool>> {
     let what = format!("the filter `{expression}`");
     let mut left = QueryLimits::default().bytes;
@@ -28,12 +30,12 @@ pub fn filter_mask(path: &Path, expression: &str) -> Result<Vec<bool>> {
         frame.lazy().with_column(mask).collect()
     });
     let masked = masked.map_err(|e| {
-        if e.help.is_some() { e } else { e.help(format!("of the names in it these are columns: {known}")) }
+        if e.help.is_some() { e } else { e.help(format!("of the names in it, these are columns: {known}")) }
     })?;
     let mask = guarded(&what, || masked.column(MASK).cloned())?;
     if *mask.dtype() != DataType::Boolean {
         return Err(Error::invalid(format!("{what} gives {}, not true or false", mask.dtype()))
-            .help("compare it with something, e.g. `reward > 0.5`"));
+            .help("compare it with something, as in `reward > 0.5`"));
     }
     guarded(&what, || Ok(mask.bool()?.iter().map(|keep| keep == Some(true)).collect()))
 }

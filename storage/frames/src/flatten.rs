@@ -25,7 +25,7 @@ pub(crate) struct Flattening {
 struct Flat {
     root: usize,
     steps: Vec<Step>,
-    shape: Shape,
+    shape: Target,
 }
 
 #[derive(Clone)]
@@ -34,15 +34,15 @@ enum Step {
     Key(String),
 }
 
-enum Shape {
+enum Target {
     As(DataType),
     Text,
 }
 
 impl Flattening {
-    /// Plans the flattening of a file's schema; `keys` holds those of its maps.
+    /// Plans the flattening of a schema. `keys` are the keys of its map columns.
     pub fn new(schema: &Schema, keys: &BTreeMap<String, BTreeSet<String>>) -> Self {
-        let mut plan = Plan {
+        let mut plan = Planner {
             taken: schema.fields().iter().map(|f| f.name().clone()).collect(),
             keys,
             fields: Vec::new(),
@@ -72,14 +72,14 @@ fn no_form(error: &ArrowError) -> Error {
     Error::bug(format!("a table has no flat form: {error}"))
 }
 
-struct Plan<'a> {
+struct Planner<'a> {
     taken: BTreeSet<String>,
     keys: &'a BTreeMap<String, BTreeSet<String>>,
     fields: Vec<Field>,
     columns: Vec<Flat>,
 }
 
-impl Plan<'_> {
+impl Planner<'_> {
     fn add(&mut self, root: usize, name: String, kind: &DataType, steps: Vec<Step>) {
         match kind {
             DataType::Struct(parts) => {
@@ -96,8 +96,8 @@ impl Plan<'_> {
                 }
             }
             kind => {
-                let shape = simple(kind).map_or(Shape::Text, Shape::As);
-                let flat = if let Shape::As(kind) = &shape { kind.clone() } else { DataType::Utf8 };
+                let shape = simple(kind).map_or(Target::Text, Target::As);
+                let flat = if let Target::As(kind) = &shape { kind.clone() } else { DataType::Utf8 };
                 self.taken.insert(name.clone());
                 self.fields.push(Field::new(name, flat, true));
                 self.columns.push(Flat { root, steps, shape });
@@ -111,7 +111,7 @@ impl Plan<'_> {
     }
 }
 
-/// The type in which Polars holds a column; none if only text will do.
+/// The type in which Polars holds a column; none if it must become text.
 fn simple(kind: &DataType) -> Option<DataType> {
     use DataType::{
         Boolean, Date32, Dictionary, Float16, Float32, Float64, Int8, Int16, Int32, Int64, LargeList, LargeUtf8, List,
@@ -141,9 +141,9 @@ impl Flat {
             };
         }
         match &self.shape {
-            Shape::As(kind) if column.data_type() == kind => Ok(column),
-            Shape::As(kind) => cast(&column, kind),
-            Shape::Text => Ok(Arc::new((0..column.len()).map(|row| as_text(&column, row)).collect::<StringArray>())),
+            Target::As(kind) if column.data_type() == kind => Ok(column),
+            Target::As(kind) => cast(&column, kind),
+            Target::Text => Ok(Arc::new((0..column.len()).map(|row| as_text(&column, row)).collect::<StringArray>())),
         }
     }
 }
@@ -156,7 +156,7 @@ fn as_text(column: &ArrayRef, row: usize) -> Option<String> {
     }
 }
 
-/// A field of a struct, null where the struct is.
+/// A field of a struct, null where the struct is null.
 fn part(column: &ArrayRef, i: usize) -> Result<ArrayRef, ArrowError> {
     let whole = column.as_struct();
     match whole.nulls() {
@@ -165,7 +165,7 @@ fn part(column: &ArrayRef, i: usize) -> Result<ArrayRef, ArrowError> {
     }
 }
 
-/// The values of a map under one key, null where it is not there.
+/// The values of a map under one key, null where the key is missing.
 fn at_key(column: &ArrayRef, key: &str) -> Result<ArrayRef, ArrowError> {
     let map = column.as_map();
     let keys = map.keys().as_string::<i32>();
@@ -179,7 +179,7 @@ fn at_key(column: &ArrayRef, key: &str) -> Result<ArrayRef, ArrowError> {
     take(map.values(), &places, None)
 }
 
-/// The keys of each text-keyed map column of a file, where they are few enough.
+/// The keys of every map column with text keys, if there are few enough.
 pub(crate) fn map_keys(path: &Path, schema: &Schema) -> Result<BTreeMap<String, BTreeSet<String>>> {
     let maps: Vec<_> = schema
         .fields()
@@ -213,7 +213,8 @@ pub(crate) fn map_keys(path: &Path, schema: &Schema) -> Result<BTreeMap<String, 
 fn has_text_keys(kind: &DataType) -> bool {
     match kind {
         DataType::Map(entries, _) => {
-            matches!(entries.data_type(), DataType::Struct(pair) if pair.len() == 2 && *pair[0].data_type() == DataType::Utf8)
+            let DataType::Struct(pair) = entries.data_type() else { return false };
+            pair.len() == 2 && *pair[0].data_type() == DataType::Utf8
         }
         _ => false,
     }

@@ -1,4 +1,4 @@
-//! A table as a Polars frame: Arrow IPC streams, one batch at a time, so that no second whole copy ever stands in memory.
+//! Hands a table to Polars as Arrow IPC streams, one batch at a time, so that memory never holds two whole copies.
 
 use crate::failure::guarded;
 use crate::flatten::{Flattening, map_keys};
@@ -15,27 +15,28 @@ use trainyard_tables::{BatchReader, Part, read_schema};
 /// Bounds of a query.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct QueryLimits {
-    /// Rows of the result; more are cut off and the result says so.
+    /// Number of rows of the result; more are cut off, and the result says so.
     pub rows: usize,
-    /// Bytes of the columns that are read, uncompressed, all tables together.
+    /// Uncompressed bytes of the columns that are read, over all tables.
     pub bytes: u64,
 }
 
 impl Default for QueryLimits {
-    /// 1,000 rows out of 2 GiB.
+    /// 1,000 rows from 2 GiB.
     fn default() -> Self {
         Self { rows: 1_000, bytes: 2 << 30 }
     }
 }
 
-/// The wanted columns of a table. `left` is the number of bytes that may still be read.
-/// Errors: those of reading; invalid when the columns are larger than what is left.
+/// Loads the wanted columns of a table. `left` is the number of bytes that may still be read.
+///
+/// Errors: those of reading; invalid, if the columns are larger than what is left.
 pub(crate) fn load(path: &Path, wanted: &Wanted, left: &mut u64) -> Result<DataFrame> {
     let whole = read_schema(path)?;
     let mut names: Vec<_> =
         whole.fields().iter().map(|field| field.name().clone()).filter(|name| wanted.includes(name)).collect();
     if names.is_empty() {
-        // Something must carry the number of rows.
+        // One column is needed for the number of rows.
         names.extend(whole.fields().first().map(|field| field.name().clone()));
     }
     let reader = BatchReader::open_part(path, &Part { columns: Some(&names), ..Part::default() })?;
@@ -75,6 +76,6 @@ fn encode(batch: &RecordBatch) -> Result<Vec<u8>, ArrowError> {
 }
 
 fn too_large(path: &Path) -> Error {
-    Error::invalid(format!("the columns that this needs of {} are larger than the limit", path.display()))
+    Error::invalid(format!("the columns that this query needs from {} are larger than the limit", path.display()))
         .help("name the columns instead of `*`, or export the table and use another program")
 }

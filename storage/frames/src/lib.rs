@@ -1,15 +1,31 @@
-//! Tables as Polars frames: one read-only SQL statement, and filter expressions.
+//! Tables as Polars frames: one read-only SQL statement, and filter expressions. No other crate depends on Polars.
 //!
-//! Why so: people ask tables questions, and filters are written as expressions; a query engine answers both, and this crate is
-//! its only home, so nothing else pays for it. Rows are handed over as Arrow IPC streams batch by batch, only the columns that a
-//! query can name. Polars' own readers of Parquet and CSV are left out of the build, so a query reaches no other file.
+//! Rows are handed over as Arrow IPC streams, batch by batch, with only the columns that the query can name. Polars'
+//! own file readers are not built in, so a query reaches no other file.
 //!
-//! Nested columns are flattened for SQL: a struct `sampling` becomes `sampling_temperature`, …, a map `rewards` one column for
-//! each key (`rewards_answer`), lists of structs (`messages`, `verdicts`) JSON text; lists of numbers stay lists.
+//! Nested columns are flattened for SQL: a struct `sampling` becomes `sampling_temperature` and so on, a map `rewards`
+//! one column for each key (`rewards_answer`), lists of structs (`messages`, `verdicts`) JSON text; lists of numbers
+//! stay.
 //!
-//! Refuses: every statement but one SELECT; results and inputs beyond the limits; a result order that depends on threads: what a
-//! grouping query leaves unordered is sorted by its columns. What a statement takes between its input and its result, in time and
-//! memory, is not bounded here: nothing stops a join but the end of its process.
+//! Results must not depend on threads, so what a grouping query leaves unordered is sorted by its columns. Inputs and
+//! results are bounded, but not what a statement such as a join uses in between: run it in a process that can be
+//! killed.
+//!
+//! ```
+//! use trainyard_frames::{QueryLimits, filter_mask, query};
+//! use trainyard_tables::TableBuilder;
+//!
+//! # fn main() -> trainyard_core::Result<()> {
+//! # let folder = tempfile::tempdir().expect("a folder");
+//! let path = folder.path().join("data.parquet");
+//! TableBuilder::new().string("model", ["sft", "rl"]).f64("accuracy", [0.2, 0.9]).write(&path)?;
+//! let best = query(&[("self", &path)], "SELECT model FROM self WHERE accuracy > 0.5", QueryLimits::default())?;
+//! assert_eq!(best.rows, [[serde_json::json!("rl")]]);
+//! assert_eq!(filter_mask(&path, "accuracy > 0.5")?, [false, true]);
+//! # Ok(())
+//! # }
+//! ```
+#![warn(missing_docs)]
 
 mod failure;
 pub mod filter;

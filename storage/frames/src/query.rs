@@ -12,10 +12,10 @@ use trainyard_core::{Error, Result};
 
 /// Runs one read-only SELECT. `tables` are the names that the statement may use (`self`, …) and their Parquet files.
 ///
-/// A result that a grouping query leaves unordered is sorted by its columns, so equal tables give equal answers. Blocks. The
-/// limits bound what is read and what is returned; what the statement multiplies in between (a cross join) is bounded only by the
-/// process it runs in.
-/// Errors: invalid (no SELECT, unknown column or function, more input than allowed), data (corrupt file).
+/// A result that a grouping query leaves unordered is sorted by its columns, so equal tables give equal answers. The
+/// call blocks. The limits bound what is read and returned, but not what a cross join makes in between.
+///
+/// Errors: invalid (not one SELECT, unknown column or function, too much input), data (corrupt file).
 pub fn query(tables: &[(&str, &Path)], sql: &str, limits: QueryLimits) -> Result<QueryResult> {
     let accepted = accept(sql)?;
     let mut context = SQLContext::new();

@@ -1,4 +1,4 @@
-//! The answer to a query, as JSON and as aligned text.
+//! The result of a query, as JSON and as aligned text.
 
 use polars::prelude::{AnyValue, DataFrame, DataType};
 use serde::{Deserialize, Serialize};
@@ -6,23 +6,26 @@ use serde_json::{Map, Number, Value};
 use std::fmt;
 use trainyard_core::Result;
 
-/// Characters of a cell in the text table.
+/// Number of characters of a cell in the text table.
 const CELL: usize = 60;
 
 /// A column of a result.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ResultColumn {
+    /// Its name.
     pub name: String,
     /// `int`, `float`, `string`, `bool`, or Polars' name of a rarer type.
     pub r#type: String,
 }
 
-/// Columns, and rows of cells in their order.
+/// The rows that a query returned.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct QueryResult {
+    /// The columns in order.
     pub columns: Vec<ResultColumn>,
+    /// The rows: one cell for each column.
     pub rows: Vec<Vec<Value>>,
-    /// There were more rows than the limit.
+    /// Whether there were more rows than the limit.
     pub truncated: bool,
 }
 
@@ -36,7 +39,7 @@ impl QueryResult {
         let cells = (0..rows).map(|row| frame.columns().iter().map(|column| cell(column, row)).collect());
         Ok(Self { columns: columns.collect(), rows: cells.collect(), truncated: frame.height() > limit })
     }
-    /// One JSON object a row.
+    /// One JSON object for each row.
     pub fn objects(&self) -> Vec<Value> {
         let object = |row: &Vec<Value>| {
             self.columns.iter().map(|c| c.name.clone()).zip(row.iter().cloned()).collect::<Map<_, _>>()
@@ -75,7 +78,7 @@ fn cell_value(value: &AnyValue<'_>) -> Value {
 }
 
 impl fmt::Display for QueryResult {
-    /// Names, a rule, rows; numbers to the right. Ends with a line that says how many rows there are.
+    /// Names, a rule, and rows with numbers aligned right. The last line says how many rows there are.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let cells: Vec<Vec<String>> = self.rows.iter().map(|row| row.iter().map(shown).collect()).collect();
         let width = |i: usize| {
@@ -118,7 +121,7 @@ fn shown(cell: &Value) -> String {
     if text.chars().count() > CELL { text.chars().take(CELL - 1).chain(['…']).collect() } else { text }
 }
 
-/// At most six digits behind the point, without trailing zeros; very small and very large ones with an exponent.
+/// At most six digits after the point without trailing zeros; very small and very large numbers with an exponent.
 fn short_float(value: f64) -> String {
     let size = value.abs();
     if size != 0.0 && !(1e-4..1e15).contains(&size) {

@@ -1,4 +1,4 @@
-//! The gate before Polars: is this text one SELECT, and which columns can it touch?
+//! Checks SQL before Polars sees it: is it one SELECT, and which columns can it touch?
 
 use sqlparser::ast::{Query, Select, SetExpr, Statement, Visit, Visitor};
 use sqlparser::dialect::GenericDialect;
@@ -11,7 +11,7 @@ use trainyard_core::{Error, Result};
 /// A statement that may run.
 pub(crate) struct Accepted {
     pub columns: Wanted,
-    /// Its result has no order of its own: it groups or combines, and says no ORDER BY.
+    /// It groups or combines rows without ORDER BY, so its result has no order of its own.
     pub unordered: bool,
 }
 
@@ -19,12 +19,12 @@ pub(crate) struct Accepted {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Wanted {
     All,
-    /// Every word in the text; columns are among them.
+    /// Every word in the text; the columns are among them.
     Words(BTreeSet<String>),
 }
 
 impl Wanted {
-    /// Whether the column, or a flattened part of it, may be meant.
+    /// Whether the text may mean this column, or a flattened part of it.
     pub fn includes(&self, column: &str) -> bool {
         match self {
             Self::All => true,
@@ -35,9 +35,9 @@ impl Wanted {
     }
 }
 
-/// Accepts exactly one query. Errors: invalid, saying what stands there instead.
+/// Accepts exactly one query. Errors: invalid, saying what was found instead.
 pub(crate) fn accept(sql: &str) -> Result<Accepted> {
-    let wrong = |e: &dyn std::fmt::Display| Error::invalid(format!("this SQL cannot be read: {e}"));
+    let wrong = |e: &dyn std::fmt::Display| Error::invalid(format!("cannot parse this SQL: {e}"));
     let options = ParserOptions { trailing_commas: true, ..ParserOptions::default() };
     let parser = Parser::new(&GenericDialect {}).with_options(options).try_with_sql(sql).map_err(|e| wrong(&e))?;
     let statements = { parser }.parse_statements().map_err(|e| wrong(&e))?;
@@ -52,11 +52,11 @@ pub(crate) fn accept(sql: &str) -> Result<Accepted> {
     Ok(Accepted { columns: wanted(sql)?, unordered: query.order_by.is_none() && combines(query) })
 }
 
-/// The columns that a text can touch: all if it says `*` (but for `count(*)`) or joins by unnamed columns.
+/// The columns that a text can touch: all if it has `*` (except in `count(*)`) or joins by unnamed columns.
 pub(crate) fn wanted(text: &str) -> Result<Wanted> {
     let tokens = Tokenizer::new(&GenericDialect {}, text)
         .tokenize()
-        .map_err(|e| Error::invalid(format!("`{text}` cannot be read: {e}")))?;
+        .map_err(|e| Error::invalid(format!("cannot parse `{text}`: {e}")))?;
     let tokens: Vec<_> = tokens.into_iter().filter(|token| !matches!(token, Token::Whitespace(_))).collect();
     let mut words = BTreeSet::new();
     for (i, token) in tokens.iter().enumerate() {
@@ -99,7 +99,7 @@ impl Visitor for Refuse {
 
 fn only_select(found: &str) -> Error {
     Error::invalid(format!("only one read-only SELECT is allowed here, found {found}"))
-        .help("tables are immutable; a new one is made by a stage")
+        .help("tables are immutable; only stages make new ones")
 }
 
 fn first_word(text: &str) -> String {

@@ -4,7 +4,8 @@ use std::path::{Path, PathBuf};
 use trainyard_core::ErrorKind;
 use trainyard_tables::{Message, Sampling, Trajectory, write_trajectories};
 
-/// 3,000 trajectories of levels 1 to 3: the reward is level/10 for even rows, null-free; every third has a format reward.
+/// 3,000 trajectories of levels 1 to 3: the reward is level/10 for even rows, null-free; every third has a format
+/// reward.
 fn table() -> (tempfile::TempDir, PathBuf) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("data.parquet");
@@ -51,7 +52,8 @@ fn nested_columns_are_flat() {
     let (_folder, path) = table();
     let answer = ask(
         &path,
-        "SELECT rewards_answer, rewards_format, sampling_top_p, messages, token_ids, turn, logprobs, status FROM self LIMIT 2",
+        "SELECT rewards_answer, rewards_format, sampling_top_p, messages, token_ids, turn, logprobs, status \
+         FROM self LIMIT 2",
     );
     let expected = json!([[
         1.0,
@@ -80,7 +82,8 @@ fn all_columns_can_be_asked_for_and_counted() {
 fn joins_conditions_and_subqueries_work() {
     let (_folder, path) = table();
     let sql = "with best as (select level, max(reward) as top from self group by level) \
-               select s.level, count(*) as n from self s join best b on s.level = b.level where s.reward = b.top group by s.level order by s.level desc";
+               select s.level, count(*) as n from self s join best b on s.level = b.level where s.reward = b.top \
+               group by s.level order by s.level desc";
     assert_eq!(ask(&path, sql).rows, [[json!(3), json!(500)], [json!(2), json!(500)], [json!(1), json!(500)]]);
     assert_eq!(ask(&path, "select distinct status, stop_reason from self").rows, [[json!("ok"), json!("answer")]]);
     let two = query(

@@ -1,7 +1,6 @@
-//! What an attempt is told and leaves behind: `spec.json`, `result.json`, chunks of log and metrics.
+//! The files of an attempt: `spec.json`, `result.json`, and numbered chunks of log and metrics.
 //!
-//! `result.json` is create-only: of two processes that claim one attempt number, one ends it. Chunks are numbered, so a log is
-//! their concatenation. An attempt is addressed by one URL: the store's, and the attempt's folder behind it.
+//! `result.json` is create-only, so of two processes that claim the same attempt number only one ends it.
 
 use crate::connection::Created;
 use crate::layout;
@@ -12,10 +11,10 @@ use serde::de::DeserializeOwned;
 use trainyard_core::attempt::{AttemptResult, AttemptSpec};
 use trainyard_core::{AttemptNumber, Error, Result, RunId, StageKey};
 
-/// The streams of an attempt that are kept in chunks.
+/// The streams of an attempt that are stored in chunks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Chunk {
-    /// Lines for people.
+    /// `LogRecord`s as JSON Lines; plain text in chunks of earlier versions.
     Log,
     /// `AttemptMessage::Metric` as JSON Lines.
     Metrics,
@@ -31,15 +30,15 @@ impl Chunk {
 }
 
 impl Store {
-    /// Puts `spec.json`; putting the same again is fine. Errors: bug (another spec stands under this attempt number).
+    /// Puts `spec.json`; putting it again is harmless. Errors: bug (this attempt number has another spec).
     pub async fn put_spec(&self, spec: &AttemptSpec) -> Result<()> {
         let path = format!("{}/spec.json", layout::attempt(&spec.run, &spec.stage, spec.attempt));
         match self.create(&path, encode(&path, spec)?).await? {
             Created::Ours => Ok(()),
-            Created::Theirs(_) => Err(Error::bug(format!("{path}: another spec stands under this attempt number"))),
+            Created::Theirs(_) => Err(Error::bug(format!("{path}: this attempt number has another spec already"))),
         }
     }
-    /// The spec of an attempt.
+    /// The spec of an attempt; none if there is no such attempt.
     pub async fn spec(&self, run: &RunId, stage: &StageKey, attempt: AttemptNumber) -> Result<Option<AttemptSpec>> {
         self.json(&format!("{}/spec.json", layout::attempt(run, stage, attempt))).await
     }
@@ -48,7 +47,7 @@ impl Store {
         let path = format!("{}/result.json", layout::attempt(&result.run, &result.stage, result.attempt));
         self.create(&path, encode(&path, result)?).await
     }
-    /// The result of an attempt, once it ended well.
+    /// The result of an attempt; none unless it succeeded.
     pub async fn result(&self, run: &RunId, stage: &StageKey, attempt: AttemptNumber) -> Result<Option<AttemptResult>> {
         self.json(&format!("{}/result.json", layout::attempt(run, stage, attempt))).await
     }
@@ -64,7 +63,7 @@ impl Store {
     ) -> Result<Created> {
         self.create(&chunk_path(run, stage, attempt, stream, number), bytes).await
     }
-    /// A stream of an attempt, chunks joined, from chunk `first` on; also the number of the chunk to ask for next.
+    /// A stream of an attempt from chunk `first` on, joined, and the number of the chunk to ask for next.
     pub async fn read_chunks(
         &self,
         run: &RunId,
@@ -80,7 +79,7 @@ impl Store {
         }
         Ok((text, number))
     }
-    /// The attempt numbers of a stage that left something, sorted.
+    /// Numbers of the attempts of a stage that left files, sorted.
     pub async fn list_attempts(&self, run: &RunId, stage: &StageKey) -> Result<Vec<AttemptNumber>> {
         let folder = format!("{}/{}", layout::attempts(run), layout::segment(&stage.0));
         let mut numbers: Vec<_> =
@@ -88,7 +87,7 @@ impl Store {
         numbers.sort_unstable();
         Ok(numbers)
     }
-    /// The spec in an attempt folder. Errors: lost (there is none).
+    /// The spec in an attempt's folder. Errors: lost (there is none).
     pub async fn spec_in(&self, folder: &str) -> Result<AttemptSpec> {
         let path = format!("{folder}/spec.json");
         self.json(&path).await?.ok_or_else(|| Error::lost(format!("{}/{path} does not exist", self.url())))

@@ -1,8 +1,7 @@
 //! Resume points of long stages: a record that lists files, put after the files. The newest two are kept.
 //!
-//! A listing proposes candidates; what counts is that a record's bytes can be read and all its objects are there, undamaged: one
-//! that does not hold costs the steps since the one before, never the stage. Deleting old records is a courtesy: one that stays is
-//! only older than the newest.
+//! A listing proposes candidates, but a resume point is used only if its record and all its objects are readable and
+//! undamaged. A broken one costs the steps since the previous one, never the stage.
 
 use crate::fetch::FetchMode;
 use crate::layout;
@@ -16,8 +15,9 @@ use trainyard_core::{Digest, Error, ErrorKind, Result};
 const KEPT: usize = 2;
 
 impl Store {
-    /// Puts a resume point whose objects are all stored, and removes those before the newest two. If this step of this attempt
-    /// number is already there (another run's attempt), that one stands.
+    /// Puts a resume point whose objects are all stored, and removes those before the newest two. If another run's
+    /// attempt of the same number has stored this step already, its record stays.
+    ///
     /// Errors: lost (an object is missing), retryable, invalid.
     pub async fn save_checkpoint(&self, record: &CheckpointRecord) -> Result<()> {
         self.require_objects(&record.files).await?;
@@ -30,8 +30,8 @@ impl Store {
         }
         Ok(())
     }
-    /// Brings the files of the newest complete resume point to a folder of its own below `scratch`: incomplete, unreadable and
-    /// damaged ones are passed over.
+    /// Fetches the files of the newest complete resume point into a folder below `scratch`. Skips incomplete,
+    /// unreadable and damaged ones; none if there is no complete one.
     pub async fn fetch_checkpoint(
         &self,
         stage: &Digest,
@@ -49,7 +49,7 @@ impl Store {
         }
         Ok(None)
     }
-    /// The record at a path, if it is one of this stage and its objects are there.
+    /// The record at a path, if it belongs to this stage and its objects are there.
     async fn complete_checkpoint(&self, path: &str, stage: &Digest) -> Result<Option<CheckpointRecord>> {
         let Some(bytes) = self.get(path).await? else { return Ok(None) };
         let Ok(record) = serde_json::from_slice::<CheckpointRecord>(&bytes) else { return Ok(None) };

@@ -1,7 +1,6 @@
-//! What every store owes, as one suite: it begins with 64 writers racing for one name.
+//! The tests that every store must pass, whether a disk, memory or a bucket: the promises of `docs/design/0004`.
 //!
-//! Why so: the promises of `docs/design/0004` rest on the store, so a disk, memory and a bucket must pass the same tests. Call
-//! [`suite`] with a fresh prefix; every check panics with what it expected.
+//! Call [`suite`] with a fresh prefix; a check that fails panics with what it expected.
 
 use crate::attempts::Chunk;
 use crate::connection::Created;
@@ -26,7 +25,8 @@ use trainyard_core::{ArtifactKind, Digest, ErrorKind, FileEntry, Manifest, Outpu
 /// Writers in the opening race.
 const RACERS: usize = 64;
 
-/// Runs every check on the store at `url`, whose prefix must be fresh; `scratch` is an empty local folder. Panics on a breach.
+/// Runs every check on the store at `url`, whose prefix must be fresh. `scratch` is an empty local folder. Panics if a
+/// check fails.
 pub async fn suite(url: &str, scratch: &Path) {
     let store = open(url, false).await;
     race_for_one_name(url).await;
@@ -219,11 +219,7 @@ async fn damaged_objects_are_noticed_by_readers(url: &str, store: &Store, scratc
     assert_eq!(store.read_object(digest).await.expect_err("damaged").kind, ErrorKind::Data);
     assert_eq!(store.read_object(digest).await.expect_err("gone").kind, ErrorKind::Lost);
     store.put_object(Bytes::from_static(b"sound bytes")).await.expect("stores");
-    assert_eq!(
-        store.damaged(digest).await.kind,
-        ErrorKind::Retryable,
-        "what stands there whole was damaged on the way"
-    );
+    assert_eq!(store.damaged(digest).await.kind, ErrorKind::Retryable, "a sound object was damaged in transit");
     assert_eq!(store.has_objects(&output.files).await, Ok(true));
 }
 

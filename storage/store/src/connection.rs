@@ -1,5 +1,5 @@
-//! One connection to one place: reads, create-only puts by the rule, listings. All that touches `object_store` stands here and
-//! in [`crate::upload`].
+//! One connection to one place: reads, create-only puts and listings. Only this module and [`crate::upload`] call
+//! `object_store`.
 
 use crate::local;
 use crate::options::{Missing, StoreOptions};
@@ -23,16 +23,16 @@ use trainyard_core::{Error, Result};
 /// Puts of one name before giving up. Requests to a bucket are retried within each, too.
 const CREATE_TRIES: u32 = 4;
 
-/// Whose bytes stand under a name after a create-only put.
+/// Whose bytes are under a name after a create-only put.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Created {
     /// Ours, by this put or an earlier try of it.
     Ours,
-    /// Somebody else was first; these are the bytes that stand.
+    /// Those of somebody else who was first.
     Theirs(Bytes),
 }
 
-/// A file of the store as a listing shows it.
+/// An object as a listing shows it.
 pub(crate) struct Entry {
     pub path: String,
     pub size: u64,
@@ -44,7 +44,7 @@ pub(crate) struct Connection {
     url: String,
     /// The folder of a store on a disk.
     root: Option<PathBuf>,
-    /// Puts may take the short cut past `object_store`.
+    /// Whether puts may bypass `object_store`.
     direct: bool,
     objects: Arc<dyn ObjectStore>,
 }
@@ -52,7 +52,7 @@ pub(crate) struct Connection {
 /// Stores by name for `memory://name`.
 static SHARED_MEMORY: Mutex<BTreeMap<String, Arc<InMemory>>> = Mutex::new(BTreeMap::new());
 
-/// The store that only its opener has.
+/// URL of a store that only its opener can reach.
 const PRIVATE_MEMORY: &str = "memory://";
 
 impl Connection {
@@ -122,13 +122,17 @@ impl Connection {
         &self.objects
     }
 
-    /// The create-only rule: after `AlreadyExists` or any unclear error the name is read: our own bytes are
-    /// success, other bytes mean that somebody else won, nothing there means that the put is tried again.
+    /// The create-only rule: after `AlreadyExists` or any unclear error, read the name. Our own bytes are success,
+    /// other bytes mean that somebody else won, and if nothing is there the put is tried again.
     pub async fn create(&self, path: &str, bytes: Bytes) -> Result<Created> {
         let name = parse(path)?;
         let mut turn = 0;
         loop {
-            let Err(error) = self.put_new(&name, &bytes).await else { return Ok(Created::Ours) };
+            let Err(error) = self.put_new(&name, &bytes).await else {
+                tracing::debug!(path, bytes = bytes.len(), "created");
+                return Ok(Created::Ours);
+            };
+            tracing::debug!(path, turn, error = &error as &dyn std::error::Error, "a put did not succeed at once");
             match self.get(path).await {
                 Ok(Some(found)) if found == bytes => return Ok(Created::Ours),
                 Ok(Some(found)) => return Ok(Created::Theirs(found)),
@@ -165,7 +169,7 @@ impl Connection {
             Err(e) => Err(fault("read", &self.url, path, &e)),
         }
     }
-    /// The size in bytes of what stands under a name.
+    /// The size in bytes of the object of this name.
     pub async fn size(&self, path: &str) -> Result<Option<u64>> {
         if let Some(root) = &self.root {
             return local::size(&root.join(path)).map_err(|e| io_fault("read", &format!("{}/{path}", self.url), &e));
@@ -218,7 +222,7 @@ fn parse_name(path: &str) -> object_store::Result<Name> {
 
 /// A path of ours as `object_store` names it.
 pub(crate) fn parse(path: &str) -> Result<Name> {
-    Name::parse(path).map_err(|e| Error::bug(format!("`{path}` is not a path of a store: {e}")))
+    Name::parse(path).map_err(|e| Error::bug(format!("`{path}` is not a path in a store: {e}")))
 }
 
 /// A short cut's error in `object_store`'s words, so that one rule judges both.

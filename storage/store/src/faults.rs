@@ -1,4 +1,4 @@
-//! An `object_store` that fails on command, for tests of what must survive a full disk, a read-only store or a lost answer.
+//! An `object_store` that fails on command, for tests of full disks, read-only stores and lost answers.
 
 use async_trait::async_trait;
 use futures::StreamExt;
@@ -20,7 +20,7 @@ pub enum Fault {
     DiskFull,
     /// The store became read-only; nothing is written.
     ReadOnly,
-    /// The credentials lost their right; nothing is written.
+    /// The credentials lost their permission; nothing is written.
     Denied,
     /// The request is lost: nothing is written, the error is unclear.
     LostRequest,
@@ -39,7 +39,7 @@ struct Rule {
     times: u32,
 }
 
-/// Passes everything on, but lets puts fail by rules.
+/// Passes everything on to another store, but fails puts by rules.
 #[derive(Debug)]
 pub struct Faulty {
     inner: Arc<dyn ObjectStore>,
@@ -47,14 +47,15 @@ pub struct Faulty {
 }
 
 impl Faulty {
+    /// Wraps a store, without rules.
     pub fn new(inner: Arc<dyn ObjectStore>) -> Arc<Self> {
         Arc::new(Self { inner, rules: Mutex::new(Vec::new()) })
     }
-    /// The next `times` puts of paths that contain `part` fail so.
+    /// Makes the next `times` puts of paths that contain `part` fail.
     pub fn inject(&self, fault: Fault, part: &str, times: u32) {
         self.lock().push(Rule { fault, part: part.to_string(), times });
     }
-    /// Takes all rules back.
+    /// Removes all rules.
     pub fn heal(&self) {
         self.lock().clear();
     }
@@ -76,7 +77,7 @@ impl fmt::Display for Faulty {
     }
 }
 
-/// A fault that a disk reports, as `object_store` wraps it.
+/// A disk's fault, as `object_store` wraps it.
 fn disk(kind: i32) -> StoreError {
     StoreError::Generic { store: "faulty", source: io::Error::from_raw_os_error(kind).into() }
 }

@@ -1,8 +1,7 @@
-//! Bringing an output's files to a folder, every byte verified.
+//! Fetches an output's files into a folder and verifies every byte.
 //!
-//! Why so: a stage that reads wrong weights gives wrong numbers and no error, and a size says nothing about a flipped bit. Hashing
-//! runs at the speed of a disk and warms the cache for the stage, so nothing is remembered between readings that could be wrong in
-//! turn. Refuses: bytes that do not have their digest (`damage.rs` says what follows), and a path out of the folder.
+//! A stage that reads wrong weights gives wrong numbers and no error, and sizes do not show a flipped bit. Hashing
+//! runs at the speed of a disk and warms the cache for the stage, so it is done every time.
 
 use crate::damage::missing;
 use crate::layout;
@@ -17,26 +16,27 @@ use std::path::{Component, Path, PathBuf};
 use trainyard_core::attempt::AttemptInput;
 use trainyard_core::{Digest, Error, ErrorKind, FileEntry, Output, Result};
 
-/// Files in flight.
+/// Files fetched at the same time.
 const CONCURRENT: usize = 4;
 
-/// How a file of a store on a disk gets to its folder.
+/// How a file of a store on a disk gets into its folder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FetchMode {
-    /// Read-only, without its bytes being written again.
+    /// As a read-only link: its bytes are not written again.
     Link,
-    /// Whatever is done to the file, the store keeps its own.
+    /// As a copy: changes to the file do not reach the store.
     Copy,
 }
 
 impl Store {
-    /// Fills `folder` with an output's files, digests verified: links into a store on a disk (read-only; hard, else symbolic),
-    /// downloads from any other. Errors: lost (an object is missing), data (damaged at rest), retryable (damaged in transit,
-    /// network, disk full).
+    /// Fills `folder` with an output's verified files: read-only links into a store on a disk, downloads from any
+    /// other.
+    ///
+    /// Errors: lost (an object is missing), data (damaged at rest), retryable (damaged in transit, network, disk full).
     pub async fn fetch_output(&self, output: &Output, folder: &Path) -> Result<()> {
         self.fetch_files(&output.files, folder, FetchMode::Link).await
     }
-    /// The same for an input of an attempt; an object that does not hold is told with the stage that made it.
+    /// The same for an input of an attempt. The error of a missing or damaged object names the stage that made it.
     pub async fn fetch_input(&self, input: &AttemptInput, folder: &Path, mode: FetchMode) -> Result<()> {
         let Err(error) = self.fetch_files(&input.output.files, folder, mode).await else { return Ok(()) };
         if !matches!(error.kind, ErrorKind::Lost | ErrorKind::Data) {
@@ -44,7 +44,7 @@ impl Store {
         }
         Err(match self.manifest_at(&input.stage_digest, input.generation).await {
             Ok(Some(made)) => error.at(format!("output `{}` of stage `{}`", input.output_name, made.provenance.stage)),
-            // Without its manifest the name of the object must do.
+            // Without the manifest, the name of the object must do.
             Ok(None) | Err(_) => error,
         })
     }
@@ -61,12 +61,12 @@ impl Store {
             let found = self.download(&file.digest, to).await?;
             let judged = self.judge(file, found).await;
             if judged.is_err() {
-                // The error says it all; this only keeps wrong bytes from whoever looks into the folder.
+                // Keeps wrong bytes out of the folder; if that fails too, the error still says what is wrong.
                 let _ = fs::remove_file(to);
             }
             return judged;
         };
-        // Judged before it is linked, so that no wrong byte enters the folder.
+        // Verified before it is linked, so that no wrong byte enters the folder.
         let found = self.object_digest(&file.digest).await?;
         self.judge(file, found).await?;
         let to = to.to_path_buf();
@@ -76,7 +76,7 @@ impl Store {
         };
         blocking(move || place(&from, &to).map_err(|e| io_fault("write", &to.display().to_string(), &e))).await
     }
-    /// Whether what was found under a file's object is that file.
+    /// Checks that what was found under an object's name is the file.
     async fn judge(&self, file: &FileEntry, found: Option<(Digest, u64)>) -> Result<()> {
         match found {
             Some((digest, size)) if size == file.size && digest == file.digest => Ok(()),
@@ -84,7 +84,7 @@ impl Store {
             _ => Err(missing(self.url(), &layout::object(&file.digest))),
         }
     }
-    /// Writes an object's bytes to a file. Digest and size of what arrived, or none if there is no such object.
+    /// Writes an object to a file. Returns digest and size of what arrived; none if there is no such object.
     async fn download(&self, digest: &Digest, to: &Path) -> Result<Option<(Digest, u64)>> {
         let unwritable = |e: &std::io::Error| io_fault("write", &to.display().to_string(), e);
         let mut out = fs::File::create(to).map_err(|e| unwritable(&e))?;
@@ -97,7 +97,7 @@ fn make_room(to: &Path) -> Result<()> {
     fs::create_dir_all(folder).map_err(|e| io_fault("make", &folder.display().to_string(), &e))
 }
 
-/// A file's place in the folder; a manifest may not point out of it.
+/// Path of a file in the folder. Errors: data, if it points out of the folder.
 fn target(folder: &Path, path: &str) -> Result<PathBuf> {
     let relative = Path::new(path);
     if path.is_empty() || !relative.components().all(|part| matches!(part, Component::Normal(_))) {

@@ -1,10 +1,10 @@
-//! Garbage: payload files that no manifest and no resume point names. First a plan to look at, then the removal.
+//! Garbage collection: payload files that no manifest and no resume point names. First a plan, then the removal.
 //!
-//! Why so: publication is a put of the manifest after its objects, so an object without a name may belong to an attempt that is
-//! about to publish; only objects older than `min_age` are garbage, and references are read again before anything is removed.
-//! A put that finds an old object skips the upload, so an object may be reused in the moment it is removed: publication checks
-//! every object, and a later reader meets a missing one as `lost`, which runs the stage again. Refuses: a store with a manifest
-//! that cannot be read, for its references are not known, unless its stage published again since: then nobody reads it any more.
+//! Objects are stored before their manifest, so an unreferenced one may belong to an attempt that is about to publish.
+//! Only objects older than `min_age` count, and references are read again before anything is removed. An object may
+//! still be reused at the moment it is removed: publication checks every object, and a reader that misses one makes
+//! its stage run again. Nothing is removed while a manifest cannot be read, unless its stage has published again
+//! since.
 
 use crate::layout;
 use crate::local;
@@ -19,24 +19,27 @@ use trainyard_core::{Digest, Error, ErrorKind, Result};
 
 const CONCURRENT: usize = 16;
 
-/// What could be removed.
+/// What can be removed.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct GarbagePlan {
-    /// Objects without a reference: path in the store and size in bytes, sorted.
+    /// Unreferenced objects: path in the store and size in bytes, sorted.
     pub objects: Vec<(String, u64)>,
-    /// Half-written files of dead processes on a disk, with their sizes.
+    /// Half-written files of dead processes on a disk, with their sizes in bytes.
     pub staged: Vec<(PathBuf, u64)>,
-    /// Objects that are referenced, and their bytes.
+    /// Number of referenced objects.
     pub kept: u64,
+    /// Their size in bytes.
     pub kept_bytes: u64,
-    /// Objects without a reference that are younger than the age asked for.
+    /// Number of unreferenced objects that are still too young.
     pub young: u64,
 }
 
 /// What was removed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct GarbageDone {
+    /// Number of files.
     pub files: u64,
+    /// Their size in bytes.
     pub bytes: u64,
 }
 
@@ -48,7 +51,7 @@ impl GarbagePlan {
 }
 
 impl Store {
-    /// Finds garbage at least `min_age` old; removes nothing.
+    /// Finds garbage that is at least `min_age` old. Removes nothing.
     pub async fn garbage_plan(&self, min_age: Duration) -> Result<GarbagePlan> {
         let now = self.options().clock.unix_millis();
         let age = i64::try_from(min_age.as_millis()).unwrap_or(i64::MAX);
@@ -72,7 +75,7 @@ impl Store {
         }
         Ok(plan)
     }
-    /// Removes what a plan lists and is still garbage.
+    /// Removes what a plan lists, unless it is referenced by now.
     pub async fn collect_garbage(&self, plan: &GarbagePlan) -> Result<GarbageDone> {
         self.writable(layout::OBJECTS)?;
         let referenced = self.referenced().await?;
@@ -93,7 +96,7 @@ impl Store {
         Ok(done)
     }
 
-    /// The digests of all objects that manifests (of any generation) and resume points name.
+    /// Digests of all objects that manifests of any generation and resume points name.
     async fn referenced(&self) -> Result<BTreeSet<String>> {
         let mut digests = self.named_by_manifests().await.map_err(unknown)?;
         for path in self.list(layout::CHECKPOINTS).await? {
@@ -113,7 +116,7 @@ impl Store {
         let reads: Vec<_> = reads.buffered(CONCURRENT).collect().await;
         let mut digests = BTreeSet::new();
         let mut published = None;
-        // Newest generation first: what a damaged one named was made again if one after it can be read.
+        // Newest generation first: if it is readable, nobody reads a damaged one before it.
         for (stage, read) in reads.into_iter().rev() {
             match read {
                 Ok(Some(manifest)) => {

@@ -1,8 +1,7 @@
 //! Every path of the store, in one place (`docs/design/0004`).
 //!
-//! Why so: two spellings of one path would be two protocols. Paths are relative to the store's root, with `/`, and hold only
-//! characters that disks, buckets and `object_store` spell alike: what comes from users is escaped by [`segment`]. Refuses:
-//! nothing; it only names.
+//! Paths are relative to the store's root, with `/`, and contain only characters that disks, buckets and `object_store`
+//! spell alike; names from users are escaped by [`segment`].
 
 use trainyard_core::{AttemptNumber, Digest, Epoch, RunId, StageKey};
 
@@ -16,9 +15,9 @@ pub const CHECKPOINTS: &str = "checkpoints";
 pub const RUNS: &str = "runs";
 /// Fired ticks.
 pub const SCHEDULES: &str = "schedules";
-/// Index of runs by what makes two commands the same run; a hint, never a decision.
+/// Index of runs by plan and selection; a hint, never the base of a decision.
 pub const PLANS: &str = "plans";
-/// Names of the opening probe; each is removed right after, and a left-over one means nothing.
+/// Objects of the opening probe, removed right after; one that is left over means nothing.
 pub const PROBES: &str = "probes";
 
 /// The longest escaped segment; file systems take 255 bytes, and staged names add a suffix.
@@ -59,7 +58,7 @@ pub fn journal(run: &RunId, seq: u64) -> String {
     format!("{}/journal/{seq:010}", self::run(run))
 }
 
-/// The wish that the writer of this epoch ends a run.
+/// The request that the writer of this epoch ends a run.
 pub fn cancel(run: &RunId, epoch: Epoch) -> String {
     format!("{}/cancel/{epoch}", self::run(run))
 }
@@ -84,8 +83,12 @@ pub fn tick(schedule: &str, tick: &str) -> String {
     format!("{SCHEDULES}/{}/{}", segment(schedule), segment(tick))
 }
 
-/// A file or folder name made of anything: `A-Z a-z 0-9 _ = , -` and inner dots stay, every other byte becomes `@xx`; what is
-/// too long is cut and ends in its digest. Different texts give different segments.
+/// A file or folder name made of any text: `A-Z a-z 0-9 _ = , -` and inner dots stay, every other byte becomes `@xx`,
+/// and long names are cut and end in a digest. Different texts give different segments.
+///
+/// ```
+/// assert_eq!(trainyard_store::layout::segment("rl[seed=1]"), "rl@5bseed=1@5d");
+/// ```
 pub fn segment(text: &str) -> String {
     let mut name = String::with_capacity(text.len());
     for (i, byte) in text.bytes().enumerate() {

@@ -1,9 +1,9 @@
-//! Artifacts and journal by URL over `object_store`: create-only puts, manifests, publication, fencing, garbage collection.
+//! Artifacts and journals by URL: create-only puts, manifests, publication, fencing, garbage collection.
 //!
-//! Why so: a laptop's folder and a bucket must keep the same promises with the same code (`docs/design/0004`). Everything that
-//! decides anything is one create-only put; nothing is decided by a listing alone and no protocol relies on deletion. Refuses: a
-//! store that lets two writers create one name (proved by a probe when it is opened), and a second storage trait above
-//! `object_store`: tests inject faults by wrapping that one ([`faults`]).
+//! A laptop's folder and a bucket keep the same promises with the same code (`docs/design/0004`). Every decision is
+//! one create-only put; no decision rests on a listing, and no protocol relies on deletion. A probe when the store is
+//! opened proves that two writers cannot create one name. `object_store` is the only storage trait; tests inject
+//! faults by wrapping it ([`faults`]).
 //!
 //! ```text
 //! objects/<aa>/<sha256>                                   payload files
@@ -13,6 +13,25 @@
 //! runs/<yyyy-mm>/<run-id>/attempts/<stage>/<n>/…          spec.json, result.json, log and metric chunks
 //! schedules/<name>/<tick>                                 one object per fired tick
 //! ```
+//!
+//! ```
+//! use trainyard_store::{Created, Store, StoreOptions};
+//!
+//! # fn main() -> trainyard_core::Result<()> {
+//! # let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime");
+//! # runtime.block_on(async {
+//! let store = Store::open("memory://", StoreOptions::default()).await?;
+//! let (digest, size) = store.put_object("weights".into()).await?;
+//! assert_eq!(store.read_object(&digest).await?, "weights");
+//! assert!(store.has_object(&digest, size).await?);
+//!
+//! assert_eq!(store.create("schedules/nightly/1", "us".into()).await?, Created::Ours);
+//! assert_eq!(store.create("schedules/nightly/1", "them".into()).await?, Created::Theirs("us".into()));
+//! # Ok(())
+//! # })
+//! # }
+//! ```
+#![warn(missing_docs)]
 
 pub mod attempts;
 pub mod checkpoints;

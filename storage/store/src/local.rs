@@ -1,8 +1,8 @@
-//! Short cuts for a store on a disk, with the same meaning as `object_store`'s way but no thread hop, which costs more than the
-//! file operations themselves for the small records that a run is made of.
+//! Shortcuts for a store on a disk. They do what `object_store` does but without its thread hop, which for a run's
+//! small records costs more than the file operations.
 //!
-//! Refuses: durability (`fsync` goes through `object_store`), and names that its listings would show half-written: staged files
-//! end in `#` and digits, which `object_store` hides too.
+//! They do not flush; with `fsync`, puts go through `object_store`. Staged files end in `#` and digits, which hides
+//! them from its listings.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, ErrorKind, Write};
@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 static STAGED: AtomicU64 = AtomicU64::new(0);
 
-/// Puts bytes under a new name: a staged file gets its second name by a hard link, which fails if the name is taken.
+/// Creates a file with these bytes. A staged file gets its real name by a hard link, which fails if the name is taken.
 pub(crate) fn create(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let staged = stage(path, bytes)?;
     let linked = fs::hard_link(&staged, path);
@@ -19,7 +19,7 @@ pub(crate) fn create(path: &Path, bytes: &[u8]) -> io::Result<()> {
     linked
 }
 
-/// The bytes of a file, or none if there is no such file.
+/// The bytes of a file; none if there is no such file.
 pub(crate) fn read(path: &Path) -> io::Result<Option<Vec<u8>>> {
     match fs::read(path) {
         Ok(bytes) => Ok(Some(bytes)),
@@ -28,7 +28,7 @@ pub(crate) fn read(path: &Path) -> io::Result<Option<Vec<u8>>> {
     }
 }
 
-/// The size of a file, or none if there is no such file.
+/// The size of a file in bytes; none if there is no such file.
 pub(crate) fn size(path: &Path) -> io::Result<Option<u64>> {
     match fs::metadata(path) {
         Ok(meta) if meta.is_file() => Ok(Some(meta.len())),
@@ -38,17 +38,17 @@ pub(crate) fn size(path: &Path) -> io::Result<Option<u64>> {
     }
 }
 
-/// Takes the write permission away, so that an input folder linked to the store cannot change it by accident.
+/// Removes the write permission, so that nobody changes the store by accident through a link in an input folder.
 pub(crate) fn protect(path: &Path) {
     if let Ok(meta) = fs::metadata(path) {
         let mut permissions = meta.permissions();
         permissions.set_readonly(true);
-        // A file system without permissions only loses this courtesy.
+        // Best effort: some file systems have no permissions.
         let _ = fs::set_permissions(path, permissions);
     }
 }
 
-/// Gives a stored file a second place: a hard link, else a symbolic link, else a copy.
+/// Links a stored file to a second place: a hard link if possible, otherwise a symbolic link or a copy.
 pub(crate) fn link(from: &Path, to: &Path) -> io::Result<()> {
     clear(to)?;
     fs::hard_link(from, to)
@@ -56,13 +56,13 @@ pub(crate) fn link(from: &Path, to: &Path) -> io::Result<()> {
         .or_else(|_| fs::copy(from, to).map(|_| ()))
 }
 
-/// Puts the bytes of a stored file into a file of their own, which costs nothing where the file system shares blocks.
+/// Copies a stored file.
 pub(crate) fn copy(from: &Path, to: &Path) -> io::Result<()> {
     clear(to)?;
     fs::copy(from, to).map(|_| ())
 }
 
-/// Makes a name free. An earlier fetch may have left a link there, and writing through it would change the store.
+/// Frees a name. An earlier fetch may have left a link there, and writing through it would change the store.
 fn clear(to: &Path) -> io::Result<()> {
     match fs::remove_file(to) {
         Err(e) if e.kind() != ErrorKind::NotFound => Err(e),
@@ -70,7 +70,8 @@ fn clear(to: &Path) -> io::Result<()> {
     }
 }
 
-/// Staged files under a folder that a dead process left, at least `min_age` old at `now_millis`; sorted, with their sizes.
+/// Staged files under a folder that are at least `min_age_millis` old, sorted, with their sizes in bytes. Dead
+/// processes leave them.
 pub(crate) fn stale_staged(folder: &Path, now_millis: i64, min_age_millis: i64) -> io::Result<Vec<(PathBuf, u64)>> {
     let mut found = Vec::new();
     let mut open = vec![folder.to_path_buf()];
@@ -109,7 +110,7 @@ fn is_missing(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory)
 }
 
-/// Writes bytes to a fresh staged name beside `path`, with the folders above it.
+/// Writes bytes to a staged file beside `path`, and makes the folders above it.
 fn stage(path: &Path, bytes: &[u8]) -> io::Result<PathBuf> {
     let mut folders_made = false;
     loop {

@@ -1,29 +1,33 @@
-//! Manifests: the put of one IS the publication of a stage's outputs.
+//! Manifests: putting one publishes the outputs of a stage.
 //!
-//! Generation 0 is the normal one; g+1 is written only with a reason. The highest generation is found by reading forward, never
-//! by a listing. A manifest that cannot be read (a power loss may leave it empty) is damage like a missing object: it still takes
-//! its generation, and the stage publishes the next one. Refuses: a metric that is not a finite number, a generation with a hole
-//! before it, an object that is not there, and taking for damage what a newer program wrote.
+//! Generation 0 is the normal one; the next is written only with a reason. The highest generation is found by reading
+//! forward, never by a listing. A manifest that cannot be read (a power loss may leave it empty) still takes its
+//! generation, and the stage publishes the next one. What a newer program wrote is not treated as damage.
 
 use crate::connection::Created;
 use crate::layout;
 use crate::store::Store;
 use bytes::Bytes;
 use serde::Deserialize;
+use trainyard_core::artifact::require_finite;
+use trainyard_core::error::Context as _;
 use trainyard_core::{Digest, Error, ErrorKind, Manifest, Result};
 
-/// Version of the manifest's form.
+/// Version of the manifest format.
 const FORMAT: u32 = 1;
 
-/// What stands at the highest generation of a stage digest.
+/// The highest generation of a stage digest.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Newest {
-    /// Nothing was published yet.
+    /// Nothing is published.
     Missing,
+    /// Its manifest.
     Sound(Box<Manifest>),
     /// Its bytes are not a manifest of this stage and generation.
     Damaged {
+        /// The generation.
         generation: u32,
+        /// What is wrong with its bytes.
         error: Error,
     },
 }
@@ -31,14 +35,14 @@ pub enum Newest {
 /// The outcome of a publication.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Published {
-    /// Our manifest stands.
+    /// Our manifest is the published one.
     Ours,
-    /// Another writer was first; this is what it published.
+    /// Another writer published first; this is its manifest.
     Theirs(Box<Manifest>),
 }
 
 impl Store {
-    /// The highest generation, whether it can be read or not. Errors: invalid (a newer program wrote one), retryable (network).
+    /// The highest generation, readable or not. Errors: invalid (a newer program wrote one), retryable (network).
     pub async fn newest(&self, stage: &Digest) -> Result<Newest> {
         let mut newest = Newest::Missing;
         for generation in 0.. {
@@ -59,8 +63,9 @@ impl Store {
             Newest::Damaged { error, .. } => Err(error),
         }
     }
-    /// The manifest of one generation. Errors: data (the bytes are not a manifest, or that of another stage), invalid (a newer
-    /// program wrote it).
+    /// The manifest of one generation; none if it was never published.
+    ///
+    /// Errors: data (the bytes are not a manifest, or belong to another stage), invalid (a newer program wrote it).
     pub async fn manifest_at(&self, stage: &Digest, generation: u32) -> Result<Option<Manifest>> {
         let path = layout::manifest(stage, generation);
         match self.get(&path).await? {
@@ -68,10 +73,12 @@ impl Store {
             None => Ok(None),
         }
     }
-    /// Puts the manifest at its digest and generation, after a check that every object exists with its size.
-    /// Errors: lost (an object is missing), data (a metric is not finite), bug (generation without the one before or a reason).
+    /// Puts the manifest under its digest and generation, after checking that every object exists with its size.
+    ///
+    /// Errors: lost (an object is missing), data (a metric is not finite), bug (a generation without a reason, or
+    /// without the one before it).
     pub async fn publish(&self, manifest: &Manifest) -> Result<Published> {
-        refuse_bad_numbers(manifest)?;
+        require_finite(&manifest.metrics).at(format!("stage `{}`", manifest.provenance.stage))?;
         self.refuse_hole(manifest).await?;
         for output in manifest.outputs.values() {
             self.require_objects(&output.files).await?;
@@ -84,7 +91,7 @@ impl Store {
             }
         }
     }
-    /// Stage digest and generation of every manifest, sorted. For people and garbage collection; it decides nothing.
+    /// Stage digest and generation of every manifest, sorted; for people and garbage collection, not for decisions.
     pub async fn list_manifests(&self) -> Result<Vec<(Digest, u32)>> {
         let names = self.list(layout::ARTIFACTS).await?;
         let mut found: Vec<_> = names.iter().filter_map(|name| split_name(name)).collect();
@@ -133,7 +140,7 @@ fn parse(path: &str, bytes: &[u8], stage: &Digest, generation: u32) -> Result<Ma
     Ok(manifest)
 }
 
-/// A form that this program does not know may be a later one rather than damage.
+/// Unknown bytes may be a later format rather than damage.
 fn unreadable(path: &str, bytes: &[u8], error: &serde_json::Error) -> Error {
     #[derive(Deserialize)]
     struct Header {
@@ -153,16 +160,6 @@ fn damaged(message: String) -> Error {
     Error::data(message).help(
         "the store is damaged there; run the workflow again: the stage runs again and publishes the next generation",
     )
-}
-
-fn refuse_bad_numbers(manifest: &Manifest) -> Result<()> {
-    match manifest.metrics.iter().find(|(_, value)| !value.is_finite()) {
-        Some((name, value)) => Err(Error::data(format!(
-            "stage {}: metric `{name}` is {value}, not a finite number",
-            manifest.provenance.stage
-        ))),
-        None => Ok(()),
-    }
 }
 
 fn split_name(path: &str) -> Option<(Digest, u32)> {

@@ -1,9 +1,9 @@
 //! Payload files by content: `objects/<aa>/<sha256>`.
 //!
-//! Why so: equal bytes are stored once, whoever makes them, and a name never changes its meaning; so puts need no create-only
-//! rule and may be repeated. What stands under a name already is read before a put is skipped: a name and a size say nothing about
-//! damage, and whoever stores the same bytes again heals it. Refuses: nothing but read-only stores; bytes are hashed twice, so a
-//! file that changes while it is stored is an error, never a wrong object.
+//! Equal bytes are stored once and a name never changes its meaning, so puts need no create-only rule and may be
+//! repeated. Before a put is skipped, the object that is there is read to its end: name and size say nothing about
+//! damage, and storing the same bytes again heals it. Bytes are hashed twice, so a file that changes while it is stored
+//! is an error and never becomes a wrong object.
 
 use crate::connection::parse;
 use crate::damage::missing;
@@ -23,7 +23,7 @@ use trainyard_core::{Digest, Error, FileEntry, Result};
 const CONCURRENT: usize = 16;
 
 impl Store {
-    /// Stores bytes under their digest. Skips the put when they are there already, undamaged.
+    /// Stores bytes under their digest, unless they are there already undamaged. Returns digest and size in bytes.
     pub async fn put_object(&self, bytes: Bytes) -> Result<(Digest, u64)> {
         let (digest, size) = (Digest::of(&bytes), bytes.len() as u64);
         if !self.is_sound(&digest, size).await? {
@@ -49,26 +49,26 @@ impl Store {
         }
         Ok(bytes)
     }
-    /// Where an object lies on a store that is a folder.
+    /// Path of an object in a store that is a folder; none in any other.
     pub fn object_path(&self, digest: &Digest) -> Option<PathBuf> {
         self.local_root().map(|root| root.join(layout::object(digest)))
     }
 
-    /// Whether the object is there with this size and, read to its end, with its digest. One that cannot be read is not sound.
+    /// Whether the object is there with this size and, when read to its end, has its digest.
     pub(crate) async fn is_sound(&self, digest: &Digest, size: u64) -> Result<bool> {
         if !self.has_object(digest, size).await? {
             return Ok(false);
         }
         Ok(matches!(self.object_digest(digest).await, Ok(Some((found, _))) if found == *digest))
     }
-    /// Digest and size of the bytes that stand under an object's name.
+    /// Digest and size of the bytes under an object's name.
     pub(crate) async fn object_digest(&self, digest: &Digest) -> Result<Option<(Digest, u64)>> {
         if let Some(path) = self.object_path(digest) {
             return blocking(move || hash_local(&path)).await;
         }
         self.stream_object(digest, |_| Ok(())).await
     }
-    /// Reads an object's bytes piece by piece. Digest and size of what arrived, or none if there is no such object.
+    /// Reads an object piece by piece. Returns digest and size of what arrived; none if there is no such object.
     pub(crate) async fn stream_object(
         &self,
         digest: &Digest,
@@ -89,7 +89,7 @@ impl Store {
         }
         Ok(Some((hasher.finish(), size)))
     }
-    /// Errors: lost, naming the first object that is not there.
+    /// Checks that all objects are there. Errors: lost, naming the first file whose object is missing.
     pub(crate) async fn require_objects(&self, files: &[FileEntry]) -> Result<()> {
         match self.first_missing(files).await? {
             Some(file) => Err(missing(self.url(), &layout::object(&file.digest)).at(format!("file `{}`", file.path))),
@@ -97,7 +97,7 @@ impl Store {
         }
     }
     async fn first_missing<'a>(&self, files: &'a [FileEntry]) -> Result<Option<&'a FileEntry>> {
-        // Made before they are streamed: a stream that holds the closure is not `Send` for every lifetime, so no task could run it.
+        // Collected first: a stream that holds the closure is not `Send` for every lifetime, so no task could run it.
         let checks: Vec<_> = files
             .iter()
             .map(|file| async move { Ok::<_, Error>((self.has_object(&file.digest, file.size).await?, file)) })
@@ -107,7 +107,7 @@ impl Store {
     }
 }
 
-/// Digest and size of a file on a disk, if there is one.
+/// Digest and size of a file; none if there is no such file.
 fn hash_local(path: &Path) -> Result<Option<(Digest, u64)>> {
     match local::size(path) {
         Ok(Some(_)) => hash_file(path).map(Some),

@@ -6,14 +6,16 @@ use std::hash::{BuildHasher, Hasher};
 use std::sync::Arc;
 use trainyard_core::{Chance, Clock, SystemClock};
 
-/// What opening does about a folder that does not exist. A bucket is not asked: there, an empty prefix is an empty store.
+/// What to do if the store's folder does not exist. It does not apply to buckets, where an empty prefix is an empty
+/// store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Missing {
-    /// Makes it; refuses if the store is opened read-only.
+    /// Make it. Fails if the store is opened read-only.
     #[default]
     Make,
+    /// Fail.
     Refuse,
-    /// Takes it for an empty store if the store is opened read-only, else refuses; makes nothing.
+    /// Treat it as an empty store if opened read-only, and fail otherwise.
     Empty,
 }
 
@@ -22,21 +24,22 @@ pub enum Missing {
 pub struct StoreOptions {
     /// Local stores: flush files and folders to the disk before a put returns (the site file's `durability: fsync`).
     pub durability_fsync: bool,
-    /// Refuses every put; opens without the probe.
+    /// Refuse every put, and skip the probe.
     pub read_only: bool,
-    /// Proves at opening that the store is create-only. Only a process whose parent proved it on the same store may leave it out.
+    /// Prove at opening that puts are create-only. Only a process whose parent has proved it for the same store may
+    /// skip this.
     pub probe: bool,
     /// Local stores: what to do if the folder does not exist.
     pub missing: Missing,
-    /// Names the probe and dates garbage.
+    /// Names the probe, and tells the age of garbage.
     pub clock: Arc<dyn Clock>,
-    /// Makes the probe's name fresh.
+    /// Makes the name of the probe unique.
     pub chance: Chance,
 }
 
 impl Default for StoreOptions {
-    /// No flush, writable, probed, made if it is missing; the machine's clock, and a seed of the machine's, since a probe's name must differ from that
-    /// of any other process on any host. No output depends on it.
+    /// No flush, writable, probed, made if it is missing, with the machine's clock. The seed comes from the machine
+    /// too, since the probe's name must differ from that of any process on any host; no output depends on it.
     fn default() -> Self {
         let seed = RandomState::new().build_hasher().finish();
         Self {

@@ -1,8 +1,7 @@
-//! Where a store URL points, judged by its text alone.
+//! Where a store's URL points, by its text alone.
 //!
-//! Nothing is opened here: a wrong URL stays wrong (exit 2), while a place out of reach may be back tomorrow (exit 3).
-//! Text that only looks like a URL (`s3:/bucket`, `s3//bucket`) is an error, because taken as a folder it would quietly
-//! become one.
+//! A wrong URL stays wrong, while a place out of reach may be there tomorrow; exit codes tell the two apart. Text that only
+//! looks like a URL (`s3:/bucket`, `s3//bucket`) is an error: taken for a folder, it would quietly become one.
 
 use object_store::path::Path as Name;
 use trainyard_core::{Error, Result};
@@ -19,7 +18,7 @@ pub(crate) enum Place<'a> {
         name: &'a str,
         prefix: Option<Name>,
     },
-    /// An empty name is a store that only its opener sees.
+    /// An empty name gives each opener a store of its own.
     Memory(&'a str),
 }
 

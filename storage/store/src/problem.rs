@@ -1,34 +1,41 @@
-//! Turns an `object_store` or file error into an error of a kind that callers can act on, with the path in it.
+//! Errors of `object_store` and of files as Trainyard's own: one sentence that names the path, with the causes below
+//! it.
 
 use std::error::Error as StdError;
 use std::io::{self, ErrorKind as Io};
 use trainyard_core::Error;
 
-/// `action` is what failed: `write`, `read`, `list`, `delete`.
+/// The error of a failed request. `action` is what failed: `write`, `read`, `list` or `delete`.
 pub(crate) fn fault(action: &str, url: &str, path: &str, error: &object_store::Error) -> Error {
     use object_store::Error as E;
     if lacks_credentials(error) {
         return Error::invalid(format!("cannot {action} {url}/{path}: no AWS credentials"))
             .help("set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or run where a role gives them");
     }
-    if let Some(io) = find_io(error) {
+    if let Some(io) = find_io(error).filter(|io| is_disk(io)) {
         return io_fault(action, &format!("{url}/{path}"), io);
     }
-    let message = format!("cannot {action} {url}/{path}: {}", innermost(error));
-    match error {
-        E::PermissionDenied { .. } | E::Unauthenticated { .. } => Error::invalid(message)
-            .help(format!("give this user the right to {action} there, or choose another store with `--store`")),
+    let because = |why: &str| format!("cannot {action} {url}/{path}: {why}");
+    let rights = format!("give this user the right to {action} there, or choose another store with `--store`");
+    let again = "run the same command again; `trainyard doctor` checks the store";
+    let found = match error {
+        E::PermissionDenied { .. } => Error::invalid(because("the store denied access")).help(rights),
+        E::Unauthenticated { .. } => Error::invalid(because("the store rejected the credentials")).help(rights),
         E::NotSupported { .. } | E::NotImplemented { .. } | E::UnknownConfigurationKey { .. } => {
-            Error::invalid(message)
+            Error::invalid(because("the store does not support this request"))
         }
-        E::InvalidPath { .. } => Error::bug(message),
-        E::NotFound { .. } if action == "write" => Error::invalid(message).help("the folder or bucket must exist"),
-        E::NotFound { .. } => Error::lost(message),
-        _ => Error::retryable(message).help("the store did not answer as it should; run the same command again"),
-    }
+        E::InvalidPath { .. } => Error::bug(because("this is not a valid path")),
+        E::NotFound { .. } if action == "write" => {
+            Error::invalid(because("it does not exist")).help("the folder or bucket must exist")
+        }
+        E::NotFound { .. } => Error::lost(because("it does not exist")),
+        _ if find_io(error).is_some() => Error::retryable(because("the store cannot be reached")).help(again),
+        _ => Error::retryable(because("the store did not answer as expected")).help(again),
+    };
+    found.caused_by(error)
 }
 
-/// The same for a file operation. `place` names the file.
+/// The error of a failed file operation. `place` names the file.
 pub(crate) fn io_fault(action: &str, place: &str, error: &io::Error) -> Error {
     let message = format!("cannot {action} {place}: {error}");
     match error.kind() {
@@ -41,13 +48,13 @@ pub(crate) fn io_fault(action: &str, place: &str, error: &io::Error) -> Error {
     }
 }
 
-/// Whether the fault says for sure that nothing was written and that trying again at once is in vain.
+/// Whether nothing was written for sure, and trying again at once would fail in the same way.
 pub(crate) fn is_final(error: &object_store::Error) -> bool {
     use object_store::Error as E;
     if lacks_credentials(error) {
         return true;
     }
-    if let Some(io) = find_io(error) {
+    if let Some(io) = find_io(error).filter(|io| is_disk(io)) {
         let kinds = [
             Io::StorageFull,
             Io::QuotaExceeded,
@@ -83,12 +90,12 @@ fn lacks_credentials(error: &object_store::Error) -> bool {
     false
 }
 
+/// The first `io::Error` in the chain: of a disk, or of an HTTP client's connection.
 fn find_io(error: &object_store::Error) -> Option<&io::Error> {
     let mut source: Option<&(dyn StdError + 'static)> = Some(error);
     while let Some(this) = source {
-        // An HTTP client's broken connection is an io::Error too; only faults of a disk are told apart here.
         if let Some(io) = this.downcast_ref::<io::Error>() {
-            return is_disk(io).then_some(io);
+            return Some(io);
         }
         source = this.source();
     }
@@ -103,12 +110,28 @@ fn is_disk(error: &io::Error) -> bool {
         )
 }
 
-/// The cause at the end of the chain says most; what stands before it repeats it.
-fn innermost(error: &object_store::Error) -> String {
-    let mut this: &dyn StdError = error;
-    while let Some(source) = this.source() {
-        this = source;
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use trainyard_core::ErrorKind;
+
+    #[test]
+    fn a_refusal_is_one_sentence_with_its_causes() {
+        let refused = object_store::Error::PermissionDenied { path: "a/b".into(), source: "403 Forbidden".into() };
+        let error = fault("write", "s3://bucket", "a/b", &refused);
+        assert_eq!(error.message, "cannot write s3://bucket/a/b: the store denied access");
+        assert_eq!(error.kind, ErrorKind::Invalid);
+        assert_eq!(error.causes().last(), Some("403 Forbidden"));
     }
-    let (outer, inner) = (error.to_string(), this.to_string());
-    if outer.contains(&inner) { outer } else { format!("{outer} ({inner})") }
+
+    #[test]
+    fn a_broken_connection_is_not_a_broken_disk() {
+        let io = |kind: Io| object_store::Error::Generic { store: "S3", source: io::Error::from(kind).into() };
+        let error = fault("read", "s3://bucket", "x", &io(Io::ConnectionRefused));
+        assert_eq!(error.message, "cannot read s3://bucket/x: the store cannot be reached");
+        assert_eq!((error.kind, error.causes().last()), (ErrorKind::Retryable, Some("connection refused")));
+        let full = object_store::Error::Generic { store: "local", source: io::Error::from_raw_os_error(28).into() };
+        assert!(fault("write", "file:///s", "x", &full).message.contains("No space left on device"));
+        assert!(is_final(&full) && !is_final(&io(Io::ConnectionReset)));
+    }
 }

@@ -1,29 +1,33 @@
-//! S3 and what speaks like it, path style, configured by the environment alone.
+//! S3 and compatible stores, with path-style URLs, configured by environment variables alone.
 //!
-//! TLS is rustls with ring, for signatures and transport alike: the other provider, aws-lc, would add a long C build.
+//! TLS and signatures use ring, because rustls' other provider, aws-lc, would add a long C build.
 
 use object_store::RetryConfig;
 use object_store::aws::{AmazonS3, AmazonS3Builder, S3ConditionalPut};
 use std::time::Duration;
 use trainyard_core::{Error, Result};
 
-/// How long one request may be retried inside `object_store`, in seconds. Few tries: the create-only rule retries above it, and
-/// a store that is not there should be reported within seconds.
+/// How long `object_store` may retry one request, in seconds. Few tries, because the create-only rule retries above it,
+/// and a store that is not there should be reported within seconds.
 const RETRY_SECONDS: u64 = 30;
 const RETRIES: usize = 4;
 
 /// A connection to a bucket. Credentials, region, `AWS_ENDPOINT_URL` and `AWS_ALLOW_HTTP` come from the environment.
 pub(crate) fn connect(bucket: &str) -> Result<AmazonS3> {
     builder(bucket, RETRIES).build().map_err(|e| {
-        Error::invalid(format!("cannot use the bucket s3://{bucket}: {e}")).help(
-            "see the variables AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_REGION, AWS_ENDPOINT_URL, AWS_ALLOW_HTTP",
-        )
+        Error::invalid(format!("cannot connect to the bucket s3://{bucket}"))
+            .help(
+                "check AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_REGION, AWS_ENDPOINT_URL and AWS_ALLOW_HTTP \
+                 in the environment",
+            )
+            .caused_by(&e)
     })
 }
 
-/// Gives this process its TLS provider. Every HTTP client needs one before it is built; calling again changes nothing.
+/// Installs this process's TLS provider, which every HTTP client needs before it is built. Calling it again is
+/// harmless.
 pub fn install_tls() {
-    // An error means that this process has a provider already, which is as good.
+    // An error means that this process has a provider already.
     let _ = rustls::crypto::ring::default_provider().install_default();
 }
 
@@ -43,7 +47,7 @@ mod tests {
     use crate::{Store, StoreOptions};
     use trainyard_core::ErrorKind;
 
-    /// A client for https is built and reaches its handshake: without a TLS provider either step would panic or say so.
+    /// A client for https is built and begins a handshake; without a TLS provider either step would panic or fail.
     #[tokio::test]
     async fn tls_has_its_provider() {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
@@ -61,5 +65,6 @@ mod tests {
         let error = store.get("x").await.unwrap_err();
         assert_eq!(error.kind, ErrorKind::Retryable, "{error}");
         assert!(error.message.contains("s3://bucket/x"), "{error}");
+        assert!(error.causes().count() > 0, "the client's errors are its causes: {error}");
     }
 }

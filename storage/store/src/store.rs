@@ -1,4 +1,4 @@
-//! The store: one place by URL, opened and proved. The operations on it stand in the files named after what they store.
+//! The store: one place by URL, opened and probed. Its operations are in the files named after what they store.
 
 use crate::connection::{Connection, Created};
 use crate::layout;
@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use trainyard_core::{Error, Result};
 
-/// Names tried for a fresh probe before the store is called unusable.
+/// How many names are tried for the probe.
 const PROBE_NAMES: u32 = 3;
 /// Openings of this process.
 static OPENINGS: AtomicU64 = AtomicU64::new(0);
@@ -27,16 +27,19 @@ struct Inner {
 }
 
 impl Store {
-    /// Whether a URL can name a store at all, told from its text. Errors: invalid (unknown scheme, no bucket, a prefix that is none).
+    /// Whether a URL can name a store at all, by its text. Errors: invalid (unknown scheme, no bucket, bad prefix).
     pub fn check_url(url: &str) -> Result<()> {
         Place::parse(url).map(|_| ())
     }
-    /// Opens a store by URL: a file path or `file://` (the folder is made unless the options say otherwise), `s3://bucket/prefix` (credentials,
-    /// region and endpoint from `AWS_*`, `AWS_ENDPOINT_URL` and `AWS_ALLOW_HTTP` included; path style), `memory://` (its own) or
-    /// `memory://name` (shared by this process). Proves create-only puts by two puts of one fresh name from two connections.
+    /// Opens a store by URL and proves that its puts are create-only, by two puts of one fresh name from two
+    /// connections:
     ///
-    /// Errors: invalid (those of [`Store::check_url`], no permission, not create-only, a folder that does not exist and may not be
-    /// made), retryable (network).
+    /// - a path or `file://…`: a folder, made unless the options say otherwise
+    /// - `s3://bucket/prefix`: credentials, region and endpoint come from the `AWS_*` environment variables
+    /// - `memory://`: a store of its own; `memory://name`: one shared by this process
+    ///
+    /// Errors: invalid (those of [`Store::check_url`], no permission, not create-only, a folder that does not exist and
+    /// may not be made), retryable (network).
     pub async fn open(url: &str, options: StoreOptions) -> Result<Self> {
         let connection = Connection::open(url, &options)?;
         let store = Self(Arc::new(Inner { connection, options }));
@@ -46,7 +49,7 @@ impl Store {
         }
         Ok(store)
     }
-    /// A store over any `object_store`; `name` stands in messages. For tests that inject faults.
+    /// A store over any `object_store`, for tests that inject faults. `name` is used in messages.
     pub async fn over(objects: Arc<dyn ObjectStore>, name: &str, options: StoreOptions) -> Result<Self> {
         let connection = Connection::over(objects, name);
         let store = Self(Arc::new(Inner { connection: connection.clone(), options }));
@@ -59,20 +62,23 @@ impl Store {
     pub fn url(&self) -> &str {
         self.0.connection.url()
     }
-    /// The folder of a store on a disk.
+    /// The folder of a store on a disk; none for any other.
     pub fn local_root(&self) -> Option<&Path> {
         self.0.connection.root()
     }
+    /// How it was opened.
     pub fn options(&self) -> &StoreOptions {
         &self.0.options
     }
-    /// Puts `bytes` under a name that nobody else has, by the create-only rule: `Ours` also when an earlier try of ours landed.
-    /// Errors: retryable (disk full, network), invalid (read-only, no permission); the message names the path.
+    /// Puts `bytes` under a name that must not exist yet. It is `Ours` if these very bytes are there in the end, even
+    /// if an earlier try put them.
+    ///
+    /// Errors, naming the path: retryable (disk full, network), invalid (read-only, no permission).
     pub async fn create(&self, path: &str, bytes: Bytes) -> Result<Created> {
         self.writable(path)?;
         self.0.connection.create(path, bytes).await
     }
-    /// The bytes under a name, if there are any.
+    /// The bytes under a name; none if there is no such object.
     pub async fn get(&self, path: &str) -> Result<Option<Bytes>> {
         self.0.connection.get(path).await
     }
@@ -84,7 +90,7 @@ impl Store {
     pub async fn list_folders(&self, prefix: &str) -> Result<Vec<String>> {
         self.0.connection.list_folders(prefix).await
     }
-    /// Fires a schedule's tick: one object per tick, so of N daemons one gets `Ours`.
+    /// Fires a schedule's tick: one object per tick, so exactly one of several daemons gets `Ours`.
     pub async fn fire_tick(&self, schedule: &str, tick: &str, body: Bytes) -> Result<Created> {
         self.create(&layout::tick(schedule, tick), body).await
     }
@@ -99,7 +105,7 @@ impl Store {
         }
         Ok(())
     }
-    /// Removes a name; missing is fine. Nothing may rely on it.
+    /// Removes an object; it may be missing already. No protocol may rely on removal.
     pub(crate) async fn delete(&self, path: &str) -> Result<()> {
         self.writable(path)?;
         self.0.connection.delete(path).await
@@ -109,7 +115,7 @@ impl Store {
         let first = &self.0.connection;
         let millis = self.0.options.clock.unix_millis();
         for _ in 0..PROBE_NAMES {
-            // The count tells apart openings that share clock and chance.
+            // The count distinguishes openings that share clock and chance.
             let opening = OPENINGS.fetch_add(1, Ordering::Relaxed);
             let mark = self.0.options.chance.at("store_probe", &[millis as u64, opening]).next_u64();
             let path = format!("{}/{millis}-{opening}-{mark:016x}", layout::PROBES);
@@ -118,7 +124,7 @@ impl Store {
                 continue;
             }
             let answer = second.create(&path, theirs).await;
-            // A probe that stays behind harms nobody.
+            // A probe that stays behind does no harm.
             let _ = first.delete(&path).await;
             return match answer? {
                 Created::Theirs(bytes) if bytes == ours => Ok(()),
@@ -129,7 +135,7 @@ impl Store {
                 .help("use a bucket that honors `If-None-Match: *` on puts, or a file system with hard links")),
             };
         }
-        Err(Error::retryable(format!("the store {} had no fresh name for the opening probe", self.url()))
+        Err(Error::retryable(format!("found no unused name for a probe in the store {}", self.url()))
             .help("run the same command again"))
     }
 }

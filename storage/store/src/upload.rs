@@ -1,4 +1,4 @@
-//! Putting payloads: whole when small, in parts when large, always under a name that the second reading of the bytes confirms.
+//! Stores payload files: small ones whole, large ones in parts, under a digest that a second reading confirms.
 
 use crate::connection::parse;
 use crate::layout;
@@ -13,16 +13,19 @@ use std::path::Path;
 use trainyard_core::digest::Hasher;
 use trainyard_core::{Digest, Error, Result};
 
-/// Bytes of one part; S3 wants at least 5 MiB for all but the last.
+/// Bytes of one part; S3 demands at least 5 MiB for all but the last.
 const PART: usize = 8 << 20;
-/// S3 takes 10,000 parts; larger files get larger parts.
+/// S3 allows 10,000 parts, so very large files get larger parts.
 const PARTS: u64 = 9_000;
-/// Puts of one payload before giving up.
+/// How often one payload is put before giving up.
 const TRIES: u32 = 4;
 
 impl Store {
-    /// Stores a file under its digest, streaming. Skips the upload when the object is there already, undamaged.
-    /// Errors: invalid (no such file, read-only store), data (the file changed meanwhile), retryable (disk full, network).
+    /// Stores a file under its digest, streaming, unless it is there already undamaged. Returns digest and size in
+    /// bytes.
+    ///
+    /// Errors: invalid (no such file, read-only store), data (the file changed meanwhile), retryable (disk full,
+    /// network).
     pub async fn put_object_file(&self, file: &Path) -> Result<(Digest, u64)> {
         let path = file.to_path_buf();
         let (digest, size) = blocking(move || hash_file(&path)).await?;
@@ -48,7 +51,7 @@ impl Store {
         let name = parse(place)?;
         let mut turn = 0;
         loop {
-            // Overwriting is right: the same name means the same bytes, and a damaged object is healed.
+            // Overwriting is safe: the same name means the same bytes, and it heals a damaged object.
             match self.connection().objects().put(&name, PutPayload::from(bytes.clone())).await {
                 Ok(_) => break,
                 Err(e) if crate::problem::is_final(&e) || turn + 1 == TRIES => {
@@ -68,7 +71,7 @@ impl Store {
         match self.send_parts(upload.as_mut(), place, file, digest, size).await {
             Ok(()) => {}
             Err(e) => {
-                // Parts that stay behind are garbage that the bucket's own rules remove.
+                // Parts that stay behind are removed by the bucket's own rules.
                 let _ = upload.abort().await;
                 return Err(e);
             }

@@ -1,4 +1,4 @@
-//! The conformance suite on every kind of store, and what each owes when it fails.
+//! The conformance suite on every kind of store, and how stores behave when they fail.
 
 use bytes::Bytes;
 use object_store::local::LocalFileSystem;
@@ -179,7 +179,7 @@ async fn a_damaged_object_is_found_and_healed() {
     std::fs::set_permissions(&path, open).unwrap();
     std::fs::write(&path, b"bad!!").unwrap();
     assert_eq!(store.read_object(&digest).await.unwrap_err().kind, ErrorKind::Data);
-    assert!(!path.exists(), "no lookup takes it for whole again");
+    assert!(!path.exists(), "the next lookup finds it missing");
     assert_eq!(store.put_object(Bytes::from_static(b"sound")).await.unwrap().0, digest);
     assert_eq!(store.read_object(&digest).await.unwrap().as_ref(), b"sound");
 }
@@ -210,7 +210,7 @@ async fn garbage_is_left_alone_when_a_manifest_cannot_be_read() {
 }
 
 #[tokio::test]
-async fn a_manifest_of_a_newer_program_is_no_damage() {
+async fn a_manifest_of_a_newer_program_is_not_damage() {
     let (_, store) = faulty().await;
     let stage = Digest::of(b"s");
     store.create(&layout::manifest(&stage, 0), Bytes::from_static(br#"{"format": 2}"#)).await.unwrap();
@@ -219,7 +219,7 @@ async fn a_manifest_of_a_newer_program_is_no_damage() {
     assert!(error.message.contains("manifest format 2"), "{error}");
 }
 
-/// Speed by eye: `cargo test --release -p trainyard-store -- --ignored --nocapture`.
+/// Prints times: `cargo test --release -p trainyard-store -- --ignored --nocapture`.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "prints times, checks nothing"]
 async fn times_of_ten_thousand_puts() {

@@ -1,7 +1,7 @@
-//! What a Parquet fault means to the user.
+//! Errors of Parquet files.
 //!
-//! The decoder checks lengths but not every invariant, so damage inside a page may end in a panic; it is caught at the edge of
-//! this crate and becomes the same error as any other damage.
+//! The decoder does not check every invariant, so damage inside a page may make it panic. The panic is caught here and
+//! becomes the same error as any other damage.
 
 use parquet::errors::ParquetError;
 use std::fmt::Display;
@@ -13,7 +13,7 @@ use trainyard_core::{Error, Result};
 
 /// The error of a file that cannot be read as Parquet.
 pub(crate) fn unreadable(path: &Path, why: impl Display) -> Error {
-    Error::data(format!("{} is corrupt, truncated or no Parquet file: {why}", path.display()))
+    Error::data(format!("{} is corrupt, truncated or not a Parquet file: {why}", path.display()))
         .help("give another file, or run the stage that made it again")
 }
 
@@ -25,12 +25,12 @@ pub(crate) fn unwritable(path: &Path, error: ParquetError) -> Error {
     }
 }
 
-/// Runs a reading step; errors and panics of the decoder become one error that names the file.
+/// Runs a step of reading. Errors and panics of the decoder become an error that names the file.
 pub(crate) fn guarded<T, E: Display>(path: &Path, step: impl FnOnce() -> Result<T, E>) -> Result<T> {
     match catch_unwind(AssertUnwindSafe(step)) {
         Ok(Ok(value)) => Ok(value),
         Ok(Err(e)) => Err(unreadable(path, e)),
-        Err(_) => Err(unreadable(path, "its pages do not decode")),
+        Err(_) => Err(unreadable(path, "its pages cannot be decoded")),
     }
 }
 

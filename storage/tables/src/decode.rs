@@ -1,4 +1,4 @@
-//! Rows out of columns. Types were compared before; what is left to find here are nulls and unknown words.
+//! Rows made of Arrow columns. Types have been compared before, so only nulls and unknown words can still be wrong.
 
 use crate::schema::conform;
 use arrow_array::cast::AsArray;
@@ -67,7 +67,7 @@ impl<'a> Columns<'a> {
         let values = self.items(name, lists)?.as_string::<i32>();
         Ok(ranges(lists).map(|range| range.map(|i| values.value(i).to_string()).collect()).collect())
     }
-    /// Lists of structs: the range of each row, and the joined fields as columns of their own.
+    /// Lists of structs: the range of each row, and the concatenated fields as columns.
     pub(crate) fn struct_lists(
         &self,
         name: &str,
@@ -77,7 +77,7 @@ impl<'a> Columns<'a> {
         let parts = self.items(name, lists)?.as_struct();
         Ok((ranges(lists).collect(), self.inner(name, parts, fields)))
     }
-    /// A struct a row, as columns of their own.
+    /// One struct per row, as columns.
     pub(crate) fn structs(&self, name: &str, fields: &Schema) -> Result<Columns<'a>> {
         Ok(self.inner(name, self.whole(name)?.as_struct(), fields))
     }

@@ -1,4 +1,4 @@
-//! Columns out of rows.
+//! Arrow columns made of rows.
 
 use crate::schema::{item, map_fields, required};
 use arrow_array::types::ArrowPrimitiveType;
@@ -30,14 +30,14 @@ pub(crate) fn bools(values: impl Iterator<Item = bool>) -> ArrayRef {
     Arc::new(BooleanArray::from(values.collect::<Vec<_>>()))
 }
 
-/// One list of numbers a row.
+/// One list of numbers per row.
 pub(crate) fn lists<'a, T: ArrowPrimitiveType>(rows: impl Iterator<Item = &'a [T::Native]>) -> ArrayRef {
     let rows: Vec<_> = rows.collect();
     let values: Vec<T::Native> = rows.iter().flat_map(|row| row.iter().copied()).collect();
     nested(rows.iter().map(|row| row.len()), primitive::<T>(values), None)
 }
 
-/// One list of numbers a row, or none.
+/// One list of numbers per row, or null.
 pub(crate) fn optional_lists<'a, T: ArrowPrimitiveType>(
     rows: impl Iterator<Item = Option<&'a [T::Native]>>,
 ) -> ArrayRef {
@@ -52,7 +52,7 @@ pub(crate) fn bool_lists<'a>(rows: impl Iterator<Item = &'a [bool]>) -> ArrayRef
     nested(rows.iter().map(|row| row.len()), bools(rows.iter().flat_map(|row| row.iter().copied())), None)
 }
 
-/// Lists of the given lengths over their joined values.
+/// Lists of the given lengths over their concatenated values.
 pub(crate) fn nested(lengths: impl Iterator<Item = usize>, values: ArrayRef, valid: Option<NullBuffer>) -> ArrayRef {
     Arc::new(ListArray::new(item(values.data_type().clone()), OffsetBuffer::from_lengths(lengths), values, valid))
 }
@@ -62,7 +62,7 @@ pub(crate) fn structs(fields: &DataType, columns: Vec<ArrayRef>) -> ArrayRef {
     Arc::new(StructArray::new(fields, columns, None))
 }
 
-/// One map a row; a `BTreeMap` has its keys sorted.
+/// One map per row, with sorted keys.
 pub(crate) fn maps<'a>(rows: impl Iterator<Item = &'a BTreeMap<String, f64>>) -> ArrayRef {
     let rows: Vec<_> = rows.collect();
     let keys = strings(rows.iter().flat_map(|row| row.keys().map(String::as_str)));

@@ -1,7 +1,7 @@
 //! Tables for other programs: CSV (RFC 4180) and JSON Lines.
 //!
-//! CSV has one line of names; nested cells are JSON text, nulls are empty, an empty text is `""`. JSON Lines has one
-//! object a row.
+//! CSV has one header line; nested cells are JSON text, nulls are empty, and an empty text is `""`. JSON Lines has one
+//! object per row.
 
 use crate::file::{BatchReader, Part};
 use crate::json::{Cut, cell_as_json, row_as_json};
@@ -10,8 +10,8 @@ use std::io::{self, Write};
 use std::path::Path;
 use trainyard_core::{Error, Result};
 
-/// Writes a table as CSV, or some of its columns; gives the number of rows. Errors: those of reading, and retryable
-/// when `out` cannot take more.
+/// Writes a table as CSV, or some of its columns. Returns the number of rows. Errors: those of reading; retryable, if
+/// `out` takes no more.
 pub fn export_csv(path: &Path, columns: Option<&[String]>, out: &mut dyn Write) -> Result<u64> {
     let reader = BatchReader::open_part(path, &Part { columns, ..Part::default() })?;
     let names: Vec<_> = reader.schema().fields().iter().map(|field| quoted(field.name())).collect();
@@ -29,7 +29,7 @@ pub fn export_csv(path: &Path, columns: Option<&[String]>, out: &mut dyn Write) 
     Ok(rows)
 }
 
-/// Writes a table as JSON Lines, or some of its columns; gives the number of rows. Errors as [`export_csv`].
+/// Writes a table as JSON Lines, or some of its columns. Returns the number of rows. Errors: those of [`export_csv`].
 pub fn export_jsonl(path: &Path, columns: Option<&[String]>, out: &mut dyn Write) -> Result<u64> {
     let mut rows = 0;
     for batch in BatchReader::open_part(path, &Part { columns, ..Part::default() })? {

@@ -1,7 +1,7 @@
 //! Parquet files as Arrow batches.
 //!
-//! Why so: the bytes must be a function of the rows alone, so batches are cut anew into fixed pieces before they reach the
-//! encoder, whose page limits look at pieces. Refuses: a writer's version, time or host in the file.
+//! The bytes of a file depend on its rows alone: batches are cut into pieces of a fixed size before they reach the
+//! encoder, which decides about pages per piece.
 
 use crate::damage::{guarded, unreadable, unwritable};
 use arrow_array::RecordBatch;
@@ -17,7 +17,7 @@ use std::sync::Arc;
 use trainyard_core::error::io_error;
 use trainyard_core::{Error, Result};
 
-/// Rows that reach the encoder at once.
+/// Rows given to the encoder at once.
 const PIECE: usize = 1024;
 /// Rows of a row group.
 const ROW_GROUP: usize = 16 * PIECE;
@@ -35,27 +35,24 @@ pub struct BatchWriter {
 }
 
 impl BatchWriter {
-    /// Makes the file. Errors: invalid (no such folder), retryable (disk full).
+    /// Creates the file. Errors: invalid (no such folder), retryable (disk full).
     pub fn create(path: &Path, schema: SchemaRef) -> Result<Self> {
         let file = File::create(path).map_err(|e| io_error(path, &e))?;
         let writer =
             ArrowWriter::try_new(file, schema.clone(), Some(properties()?)).map_err(|e| unwritable(path, e))?;
         Ok(Self { path: path.to_path_buf(), schema, writer, pending: Vec::new(), pending_rows: 0, rows: 0 })
     }
-    /// Adds rows. Errors: bug (another schema), retryable (disk full).
+    /// Appends rows. Errors: bug (another schema), retryable (disk full).
     pub fn write(&mut self, batch: &RecordBatch) -> Result<()> {
         if batch.schema_ref().fields() != self.schema.fields() {
-            return Err(Error::bug(format!(
-                "{}: a batch with another schema was given to its writer",
-                self.path.display()
-            )));
+            return Err(Error::bug(format!("{}: a batch does not have the schema of its file", self.path.display())));
         }
         self.rows += batch.num_rows() as u64;
         self.pending_rows += batch.num_rows();
         self.pending.push(batch.clone());
         if self.pending_rows >= PIECE { self.write_pieces(false) } else { Ok(()) }
     }
-    /// Writes the footer; without it the file cannot be read. Gives the number of rows.
+    /// Writes the footer, without which the file cannot be read. Returns the number of rows.
     pub fn finish(mut self) -> Result<u64> {
         self.write_pieces(true)?;
         self.writer.close().map_err(|e| unwritable(&self.path, e))?;
@@ -64,7 +61,7 @@ impl BatchWriter {
 
     fn write_pieces(&mut self, all: bool) -> Result<()> {
         let joined = concat_batches(&self.schema, &self.pending)
-            .map_err(|e| Error::bug(format!("{}: batches do not join: {e}", self.path.display())))?;
+            .map_err(|e| Error::bug(format!("{}: batches cannot be joined: {e}", self.path.display())))?;
         let mut at = 0;
         while joined.num_rows() - at >= PIECE || (all && at < joined.num_rows()) {
             let length = PIECE.min(joined.num_rows() - at);
@@ -87,14 +84,14 @@ fn properties() -> Result<WriterProperties> {
         .build())
 }
 
-/// What of a file is read.
+/// Which part of a file is read.
 #[derive(Debug, Clone, Default)]
 pub struct Part<'a> {
-    /// First row.
+    /// Number of rows to skip.
     pub offset: usize,
-    /// Rows at most.
+    /// Number of rows to read at most; none = all.
     pub limit: Option<usize>,
-    /// Columns by name, in the file's order; all if none. Unknown names are passed over.
+    /// Columns by name, read in the file's order; none = all. Unknown names are ignored.
     pub columns: Option<&'a [String]>,
 }
 
@@ -108,15 +105,15 @@ pub struct BatchReader {
 }
 
 impl BatchReader {
-    /// Errors: invalid (no such file), data (corrupt or truncated; names the file).
+    /// Opens a whole file. Errors: invalid (no such file), data (corrupt or truncated), naming the file.
     pub fn open(path: &Path) -> Result<Self> {
         Self::open_part(path, &Part::default())
     }
-    /// Only some rows or columns.
+    /// Opens some rows or columns of a file. Errors: those of [`BatchReader::open`].
     pub fn open_part(path: &Path, part: &Part<'_>) -> Result<Self> {
         let builder = open(path)?;
         let rows = u64::try_from(builder.metadata().file_metadata().num_rows()).unwrap_or(0);
-        // The reader's own schema leaves the file's metadata out.
+        // The reader's own schema lacks the file's metadata.
         let mut schema = builder.schema().clone();
         let mut builder = builder.with_batch_size(PIECE).with_offset(part.offset);
         if let Some(limit) = part.limit {
@@ -134,6 +131,7 @@ impl BatchReader {
         let reader = guarded(path, || builder.build())?;
         Ok(Self { path: path.to_path_buf(), rows, schema, reader, failed: false })
     }
+    /// Path of the file.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -141,7 +139,7 @@ impl BatchReader {
     pub fn schema(&self) -> SchemaRef {
         self.schema.clone()
     }
-    /// Rows in the whole file.
+    /// Number of rows in the whole file.
     pub fn rows(&self) -> u64 {
         self.rows
     }
@@ -169,14 +167,14 @@ fn open(path: &Path) -> Result<ParquetRecordBatchReaderBuilder<File>> {
     guarded(path, || ParquetRecordBatchReaderBuilder::try_new(file))
 }
 
-/// Writes batches as one file; gives the number of rows.
+/// Writes batches as one file. Returns the number of rows.
 pub fn write_batches(path: &Path, schema: SchemaRef, batches: &[RecordBatch]) -> Result<u64> {
     let mut writer = BatchWriter::create(path, schema)?;
     batches.iter().try_for_each(|batch| writer.write(batch))?;
     writer.finish()
 }
 
-/// Reads a whole file.
+/// Reads a whole file: its schema and its batches.
 pub fn read_batches(path: &Path) -> Result<(SchemaRef, Vec<RecordBatch>)> {
     let reader = BatchReader::open(path)?;
     Ok((reader.schema(), reader.collect::<Result<_>>()?))
@@ -187,7 +185,7 @@ pub fn read_schema(path: &Path) -> Result<SchemaRef> {
     Ok(open(path)?.schema().clone())
 }
 
-/// The number of rows, from the footer.
+/// The number of rows of a file, from its footer.
 pub fn row_count(path: &Path) -> Result<u64> {
     Ok(u64::try_from(open(path)?.metadata().file_metadata().num_rows()).unwrap_or(0))
 }

@@ -1,7 +1,7 @@
 //! Cells and rows as JSON, whole or cut for a preview.
 //!
-//! Numbers keep their value (an f32 prints as the shortest text that is it); what JSON has no form for (NaN, infinities) becomes
-//! null; bytes become lower-case hexadecimal; dates and other rare types become their Arrow text.
+//! Numbers keep their value (an f32 prints as its shortest text), NaN and infinities become null, bytes become
+//! lower-case hexadecimal, and dates and other rare types become their Arrow text.
 
 use crate::file::{BatchReader, Part};
 use arrow_array::cast::AsArray;
@@ -18,18 +18,20 @@ use trainyard_core::Result;
 /// How much of a cell is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cut {
-    /// Characters of a text.
+    /// Number of characters of a text.
     pub text: usize,
-    /// Items of a list or map.
+    /// Number of items of a list or map.
     pub items: usize,
 }
 
 impl Cut {
+    /// Everything.
     pub const NONE: Self = Self { text: usize::MAX, items: usize::MAX };
+    /// What a manifest's preview shows.
     pub const PREVIEW: Self = Self { text: 240, items: 24 };
 }
 
-/// `limit` rows from row `offset` on, as JSON objects with all columns, uncut.
+/// At most `limit` rows from row `offset` on, as uncut JSON objects with all columns.
 pub fn rows_as_json(path: &Path, offset: usize, limit: usize) -> Result<Vec<Value>> {
     let mut rows = Vec::new();
     for batch in BatchReader::open_part(path, &Part { offset, limit: Some(limit), columns: None })? {
@@ -45,7 +47,7 @@ pub fn row_as_json(batch: &RecordBatch, row: usize, cut: Cut) -> Value {
     Value::Object(names.zip(batch.columns()).map(|(name, column)| (name, cell_as_json(column, row, cut))).collect())
 }
 
-/// One cell.
+/// One cell as JSON.
 pub fn cell_as_json(column: &dyn Array, row: usize, cut: Cut) -> Value {
     if column.is_null(row) {
         return Value::Null;
@@ -83,7 +85,7 @@ pub fn cell_as_json(column: &dyn Array, row: usize, cut: Cut) -> Value {
     }
 }
 
-/// An f32 as the f64 with the same shortest text, so that 0.1 stays 0.1.
+/// An f32 as the f64 with the same shortest text, so 0.1 stays 0.1.
 fn single(value: f32) -> Value {
     value.to_string().parse().ok().and_then(Number::from_f64).map_or(Value::Null, Value::Number)
 }

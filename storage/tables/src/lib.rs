@@ -1,8 +1,22 @@
-//! Parquet/Arrow reading and writing, and the schemas of the artifact kinds `problems` and `trajectories`.
+//! Parquet and Arrow: reading, writing, and the schemas of the artifact kinds `problems` and `trajectories`.
 //!
-//! Why so: rows are typed structs everywhere in the house; only this crate knows their Arrow form. Files are written with a fixed
-//! `created_by`, fixed row-group size and compression, and are cut into the same pieces however rows arrive, so equal rows give
-//! equal bytes. Refuses: nullability or type drift; a file whose schema differs is an error that names the column and both types.
+//! Other crates see rows as typed structs; only this one knows their Arrow form. Equal rows give equal bytes: files
+//! have a fixed `created_by`, row-group size and compression, and are cut into the same pieces however rows arrive.
+//!
+//! ```
+//! use trainyard_tables::{Message, Problem, read_problems, write_problems};
+//!
+//! # fn main() -> trainyard_core::Result<()> {
+//! # let folder = tempfile::tempdir().expect("a folder");
+//! let path = folder.path().join("data.parquet");
+//! let messages = vec![Message::new("user", "What is 2 + 3?")];
+//! let row = Problem { messages, answer: "5".into(), ..Problem::default() };
+//! assert_eq!(write_problems(&path, &[row.clone()])?, 1);
+//! assert_eq!(read_problems(&path)?, [row]);
+//! # Ok(())
+//! # }
+//! ```
+#![warn(missing_docs)]
 
 pub mod builder;
 mod damage;

@@ -1,12 +1,13 @@
-//! The row of a `problems` artifact: what to solve.
+//! The row of a `problems` artifact.
 
 use serde::{Deserialize, Serialize};
 
-/// One chat message. Also the form inside trajectories.
+/// One chat message, in problems and trajectories.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Message {
     /// `system`, `user`, `assistant` or `tool`.
     pub role: String,
+    /// Its text.
     pub content: String,
     /// Tool calls of an assistant message as JSON text: `[{"name": …, "arguments": {…}}]`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -14,33 +15,34 @@ pub struct Message {
 }
 
 impl Message {
+    /// A message without tool calls.
     pub fn new(role: &str, content: impl Into<String>) -> Self {
         Self { role: role.to_string(), content: content.into(), tool_calls: None }
     }
 }
 
-/// What to solve.
+/// A problem to solve.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Problem {
-    /// Unique within its source; stable over runs.
+    /// Unique within its source, and the same in every run.
     pub id: String,
-    /// The prompt, without what the environment adds (tool descriptions).
+    /// The prompt, without what the environment adds to it, such as tool descriptions.
     pub messages: Vec<Message>,
     /// The expected final answer.
     pub answer: String,
     /// Data for the verifier as JSON text (`{}` if none).
     pub verifier: String,
-    /// Kind of the environment that poses it, e.g. `word-problems`.
+    /// Kind of the environment that poses it, such as `word-problems`.
     pub environment: String,
     /// Difficulty, from 1; 0 = unknown.
     pub level: u32,
-    /// Where it comes from: a generator or a data set.
+    /// The generator or data set that it comes from.
     pub source: String,
     /// `demonstrations`, `rl`, `prm`, `validation`, `test`, …
     pub split: String,
-    /// Two problems are the same exactly if this is: template, numbers and question in one form.
+    /// Template, numbers and question in one form: two problems are the same exactly if this is.
     pub canonical: String,
-    /// A worked solution where the source has one (GSM8K: with `<<48/2=24>>` annotations).
+    /// A worked solution, if the source has one (in GSM8K with `<<48/2=24>>` annotations).
     pub reference: Option<String>,
 }
 

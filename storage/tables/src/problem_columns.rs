@@ -25,7 +25,7 @@ static SCHEMA: LazyLock<SchemaRef> = LazyLock::new(|| {
         required("canonical", DataType::Utf8),
         optional("reference", DataType::Utf8),
     ];
-    // One key only: the order of a hash map must not reach the file.
+    // Only one key: the order of a hash map must not reach the file.
     Arc::new(Schema::new_with_metadata(columns, HashMap::from([("problem_format".to_string(), "1".to_string())])))
 });
 
@@ -80,7 +80,7 @@ static MESSAGE: LazyLock<Vec<Field>> = LazyLock::new(|| {
     vec![required("role", DataType::Utf8), required("content", DataType::Utf8), optional("tool_calls", DataType::Utf8)]
 });
 
-/// list<struct{role, content, tool_calls?}>
+/// `list<struct{role, content, tool_calls?}>`
 pub(crate) fn messages_type() -> DataType {
     list(structure(&MESSAGE))
 }

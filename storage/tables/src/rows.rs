@@ -1,4 +1,4 @@
-//! Typed rows to and from Parquet: whole files, and streams for tables larger than memory.
+//! Typed rows in Parquet files: whole files, and streams for tables larger than memory.
 
 use crate::decode::Columns;
 use crate::file::{BatchReader, BatchWriter};
@@ -15,6 +15,7 @@ const ROWS: usize = 1024;
 
 /// A struct that has an Arrow form. Implemented by [`Problem`] and [`Trajectory`].
 pub trait TableRow: Sized {
+    /// The Arrow schema.
     fn schema() -> SchemaRef;
     /// The columns of some rows, in the schema's order.
     fn encode(rows: &[Self]) -> Vec<ArrayRef>;
@@ -29,10 +30,11 @@ pub struct RowWriter<R> {
 }
 
 impl<R: TableRow> RowWriter<R> {
-    /// Makes the file. Errors: invalid (no such folder), retryable (disk full).
+    /// Creates the file. Errors: invalid (no such folder), retryable (disk full).
     pub fn create(path: &Path) -> Result<Self> {
         Ok(Self { file: BatchWriter::create(path, R::schema())?, row: PhantomData })
     }
+    /// Appends rows. Errors: retryable (disk full).
     pub fn write(&mut self, rows: &[R]) -> Result<()> {
         for piece in rows.chunks(ROWS) {
             let batch = RecordBatch::try_new(R::schema(), R::encode(piece))
@@ -41,7 +43,7 @@ impl<R: TableRow> RowWriter<R> {
         }
         Ok(())
     }
-    /// Writes the footer; without it the file cannot be read. Gives the number of rows.
+    /// Writes the footer, without which the file cannot be read. Returns the number of rows.
     pub fn finish(self) -> Result<u64> {
         self.file.finish()
     }
@@ -54,13 +56,13 @@ pub struct RowReader<R> {
 }
 
 impl<R: TableRow> RowReader<R> {
-    /// Errors: invalid (no such file), data (corrupt, truncated, or another schema: names the column and both types).
+    /// Opens a file. Errors: invalid (no such file), data (corrupt, truncated, or with another schema).
     pub fn open(path: &Path) -> Result<Self> {
         let file = BatchReader::open(path)?;
         conform(path, &file.schema(), &R::schema())?;
         Ok(Self { file, row: PhantomData })
     }
-    /// Rows in the file.
+    /// Number of rows in the file.
     pub fn rows(&self) -> u64 {
         self.file.rows()
     }
@@ -77,7 +79,7 @@ impl<R: TableRow> Iterator for RowReader<R> {
     }
 }
 
-/// Writes rows as one Parquet file; equal rows give equal bytes. Gives the number of rows.
+/// Writes rows as one Parquet file; equal rows give equal bytes. Returns the number of rows.
 pub fn write_rows<R: TableRow>(path: &Path, rows: &[R]) -> Result<u64> {
     let mut writer = RowWriter::create(path)?;
     writer.write(rows)?;

@@ -1,8 +1,8 @@
-//! Schemas: shorthands to write them, and the comparison of a file's with what is expected.
+//! Schemas: shorthands to write them, and the comparison of a file's schema with the expected one.
 //!
-//! Two types are the same if their shape is: names of list items and nullability are spelled differently by other writers and do
-//! not matter here; a null where none is allowed is found when rows are read. Columns are only ever added: a column that is not
-//! expected is ignored, a nullable one that is missing reads as nulls.
+//! Types are compared by shape: other writers choose other names for list items and other nullability, and forbidden
+//! nulls are found when rows are read. Since columns are only ever added, unexpected columns are ignored and missing
+//! nullable ones read as nulls.
 
 use arrow_schema::{DataType, Field, FieldRef, Fields, Schema};
 use std::path::Path;
@@ -31,7 +31,7 @@ pub(crate) fn structure(fields: &[Field]) -> DataType {
     DataType::Struct(Fields::from(fields.to_vec()))
 }
 
-/// map<string, f64> with sorted keys.
+/// `map<string, f64>` with sorted keys.
 pub(crate) fn sorted_map() -> DataType {
     DataType::Map(Arc::new(required("entries", DataType::Struct(map_fields()))), true)
 }
@@ -40,7 +40,8 @@ pub(crate) fn map_fields() -> Fields {
     Fields::from(vec![required("keys", DataType::Utf8), required("values", DataType::Float64)])
 }
 
-/// For each expected column its index in the file, none where a nullable one is missing.
+/// The index in the file of each expected column; none for a nullable one that is missing.
+///
 /// Errors: data, naming the file, the column and both types.
 pub fn conform(path: &Path, found: &Schema, expected: &Schema) -> Result<Vec<Option<usize>>> {
     expected.fields().iter().map(|field| find(path, found, field)).collect()
@@ -62,7 +63,7 @@ fn find(path: &Path, found: &Schema, expected: &Field) -> Result<Option<usize>> 
 
 fn mismatch(message: String) -> Error {
     Error::data(message)
-        .help("is this file of the kind that the port expects? `trainyard artifacts show` prints its columns")
+        .help("check that the file is of the kind that the port expects; `trainyard artifacts show` prints its columns")
 }
 
 fn same_shape(a: &DataType, b: &DataType) -> bool {

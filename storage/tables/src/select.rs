@@ -1,4 +1,4 @@
-//! Copies of a table with some of its rows, whatever its schema.
+//! Copies some rows of a table, whatever its schema.
 
 use crate::file::{BatchReader, BatchWriter, read_batches, write_batches};
 use arrow_array::{BooleanArray, RecordBatch, UInt64Array};
@@ -8,7 +8,9 @@ use arrow_select::take::take_record_batch;
 use std::path::Path;
 use trainyard_core::{Error, Result};
 
-/// Copies the rows whose entry in `keep` is true, in order, streaming; gives how many. Errors: bug (`keep` has another length).
+/// Copies the rows whose entry in `keep` is true, in order and streaming. Returns how many.
+///
+/// Errors: bug (`keep` has another length than the table).
 pub fn select_rows(from: &Path, to: &Path, keep: &[bool]) -> Result<u64> {
     let reader = BatchReader::open(from)?;
     if reader.rows() != keep.len() as u64 {
@@ -30,12 +32,18 @@ pub fn select_rows(from: &Path, to: &Path, keep: &[bool]) -> Result<u64> {
     writer.finish()
 }
 
-/// Copies rows by number in any order, repeats allowed; holds the table in memory. Errors: bug (a number beyond the end).
+/// Copies rows by number, in any order and with repetitions. Holds the table in memory.
+///
+/// Errors: bug (a number beyond the end).
 pub fn take_rows(from: &Path, to: &Path, rows: &[u64]) -> Result<u64> {
     let (schema, batches) = read_batches(from)?;
     let whole: RecordBatch = concat_batches(&schema, &batches).map_err(|e| no_copy(from, &e))?;
     if let Some(row) = rows.iter().find(|row| **row >= whole.num_rows() as u64) {
-        return Err(Error::bug(format!("{} has {} rows, row {row} was asked for", from.display(), whole.num_rows())));
+        return Err(Error::bug(format!(
+            "{} has {} rows, but row {row} was requested",
+            from.display(),
+            whole.num_rows()
+        )));
     }
     let taken = take_record_batch(&whole, &UInt64Array::from(rows.to_vec())).map_err(|e| no_copy(from, &e))?;
     write_batches(to, schema, &[taken])

@@ -1,4 +1,4 @@
-//! What a manifest tells of a table: rows, statistics of each column, and a preview.
+//! What a manifest says about a table: number of rows, statistics of each column, and a preview.
 
 use crate::file::BatchReader;
 use crate::json::{Cut, cell_as_json, row_as_json};
@@ -13,12 +13,14 @@ use trainyard_core::artifact::{ColumnStats, TableSummary};
 const PREVIEW_ROWS: usize = 100;
 /// Bytes of a preview as JSON.
 const PREVIEW_BYTES: usize = 256 << 10;
-/// Characters of a smallest or largest text.
+/// How much of a smallest or largest text is kept.
 const EXTREME: Cut = Cut { text: 64, items: 0 };
 
-/// Reads a table once and sums it up: nulls of every column; smallest and largest of numbers, booleans and texts; mean of
-/// numbers and booleans (NaN is left out of all three). The preview holds the first rows, at most 100 and 256 KiB, long cells
-/// cut with `…`. Errors: invalid (no such file), data (corrupt).
+/// Reads a table once and summarizes it: nulls of every column; smallest and largest number, boolean or text; mean of
+/// numbers and booleans. NaN does not count. The preview holds the first rows, at most 100 and 256 KiB, with long cells
+/// cut with `…`.
+///
+/// Errors: invalid (no such file), data (corrupt).
 pub fn summarize(path: &Path) -> Result<TableSummary> {
     let reader = BatchReader::open(path)?;
     let mut columns: Vec<_> =
@@ -57,7 +59,7 @@ impl Preview {
     }
 }
 
-/// Statistics of one column as they grow.
+/// Statistics of one column, row by row.
 struct Column {
     name: String,
     kind: DataType,

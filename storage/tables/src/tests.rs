@@ -21,10 +21,14 @@ fn message() -> impl Strategy<Value = Message> {
 }
 
 prop_compose! {
-    fn problem()(id in ".{0,8}", messages in vec(message(), 0..3), answer in ".{0,8}", level in any::<u32>(), reference in any::<Option<u16>>()) -> Problem {
+    fn problem()(
+        id in ".{0,8}", messages in vec(message(), 0..3), answer in ".{0,8}", level in any::<u32>(),
+        reference in any::<Option<u16>>(),
+    ) -> Problem {
         Problem {
-            id, messages, answer, level, verifier: "{}".into(), environment: "word-problems".into(), source: "s".into(), split: "rl".into(),
-            canonical: "c".into(), reference: reference.map(|r| r.to_string()),
+            id, messages, answer, level, verifier: "{}".into(), environment: "word-problems".into(),
+            source: "s".into(), split: "rl".into(), canonical: "c".into(),
+            reference: reference.map(|r| r.to_string()),
         }
     }
 }
@@ -51,19 +55,24 @@ prop_compose! {
 
 prop_compose! {
     fn trajectory()(
-        tokens in tokens(), id in ".{0,8}", messages in vec(message(), 0..3), rewards in btree_map("[a-z_]{1,6}", -1e6f64..1e6, 0..4),
-        turn_rewards in vec(any::<f64>().prop_filter("equal to itself", |x| !x.is_nan()), 0..3), numbers in any::<[u32; 6]>(), seed in any::<u64>(),
-        stop in 0usize..7, infrastructure in any::<bool>(), verdicts in vec((".{0,5}", any::<bool>(), ".{0,9}"), 0..3),
+        tokens in tokens(), id in ".{0,8}", messages in vec(message(), 0..3),
+        rewards in btree_map("[a-z_]{1,6}", -1e6f64..1e6, 0..4),
+        turn_rewards in vec(any::<f64>().prop_filter("equal to itself", |x| !x.is_nan()), 0..3),
+        numbers in any::<[u32; 6]>(), seed in any::<u64>(), stop in 0usize..7,
+        infrastructure in any::<bool>(), verdicts in vec((".{0,5}", any::<bool>(), ".{0,9}"), 0..3),
         parents in vec(".{0,6}", 0..3), some in any::<Option<u32>>(), temperature in 0.0f64..2.0,
     ) -> Trajectory {
         use StopReason::{Answer, Cancelled, End, Error, Length, ToolLimit, Turns};
         Trajectory {
             id, messages, rewards, turn_rewards, seed, parents,
-            problem_id: "p".into(), group: numbers[0], sample: numbers[1], reward: -0.0, turns: numbers[2], tool_calls: numbers[3], tool_errors: numbers[4],
-            level: numbers[5], stop_reason: [Answer, End, Length, Turns, ToolLimit, Error, Cancelled][stop],
+            problem_id: "p".into(), group: numbers[0], sample: numbers[1], reward: -0.0, turns: numbers[2],
+            tool_calls: numbers[3], tool_errors: numbers[4], level: numbers[5],
+            stop_reason: [Answer, End, Length, Turns, ToolLimit, Error, Cancelled][stop],
             status: if infrastructure { Status::Infrastructure } else { Status::Ok },
-            answer: some.map(|s| s.to_string()), fork_of: some.map(|s| s.to_string()), fork_at: some, model_digest: some.map(|s| s.to_string()),
-            sampling: Sampling { temperature, top_p: 1.0, top_k: 3 }, environment: "e".into(), tokenizer_digest: "t".into(), template_digest: "m".into(),
+            answer: some.map(|s| s.to_string()), fork_of: some.map(|s| s.to_string()), fork_at: some,
+            model_digest: some.map(|s| s.to_string()), environment: "e".into(),
+            sampling: Sampling { temperature, top_p: 1.0, top_k: 3 }, tokenizer_digest: "t".into(),
+            template_digest: "m".into(),
             verdicts: verdicts.into_iter().map(|(rule, keep, reason)| Verdict { rule, keep, reason }).collect(),
             ..tokens
         }

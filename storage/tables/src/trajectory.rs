@@ -1,4 +1,5 @@
-//! The row of a `trajectories` artifact: the rollout record, `rollout_format: 1` (`docs/design/0005`). Columns are only ever added.
+//! The row of a `trajectories` artifact: the rollout record, `rollout_format: 1` (`docs/design/0005`). Columns are only
+//! ever added.
 
 use crate::problem::Message;
 use serde::{Deserialize, Serialize};
@@ -8,19 +9,20 @@ use std::collections::BTreeMap;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StopReason {
-    /// A final answer was given.
+    /// The agent gave a final answer.
     #[default]
     Answer,
-    /// The agent ended its turn with neither call nor answer.
+    /// The agent ended its turn with neither a tool call nor an answer.
     End,
-    /// The token limit of the episode or turn.
+    /// It reached the token limit of the episode or turn.
     Length,
-    /// The turn limit.
+    /// It reached the turn limit.
     Turns,
-    /// The tool-call limit.
+    /// It reached the limit of tool calls.
     ToolLimit,
     /// The environment failed.
     Error,
+    /// The attempt was stopped.
     Cancelled,
 }
 
@@ -28,13 +30,15 @@ pub enum StopReason {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Status {
+    /// It counts.
     #[default]
     Ok,
-    /// Not the agent's fault (a wall-clock limit, a lost worker): counted apart, never scored 0, never trained on.
+    /// Something failed that is not the agent's fault (a wall-clock limit, a lost worker). Such episodes are counted
+    /// apart, never scored 0 and never trained on.
     Infrastructure,
 }
 
-/// The distribution that was sampled from.
+/// The distribution that tokens were sampled from.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct Sampling {
     /// 0 = greedy.
@@ -48,66 +52,92 @@ pub struct Sampling {
 /// A filter's judgment of one row.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Verdict {
+    /// The rule that judged.
     pub rule: String,
+    /// Whether it keeps the row.
     pub keep: bool,
+    /// Why.
     pub reason: String,
 }
 
-/// What happened in one episode. All per-token lists have one length, prompt included.
+/// One episode. All per-token lists have the same length, prompt included.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Trajectory {
+    /// Unique within the artifact.
     pub id: String,
+    /// Id of the problem.
     pub problem_id: String,
-    /// Rollouts of one group share a baseline.
+    /// Number of the group; its rollouts share a baseline.
     pub group: u32,
     /// Index within the group.
     pub sample: u32,
 
+    /// Token ids of the whole episode.
     pub token_ids: Vec<u32>,
-    /// True = sampled by the policy (or written by the demonstrator).
+    /// True for tokens that the policy sampled or the demonstrator wrote.
     pub loss_mask: Vec<bool>,
     /// Agent turn of each token, from 0.
     pub turn: Vec<u16>,
-    /// Natural log of the probability under the distribution that was sampled from; 0 where the mask is false; none if never recorded.
+    /// Natural logarithm of the token's probability under the distribution it was sampled from; 0 where the mask is
+    /// false; none if never recorded.
     pub logprobs: Option<Vec<f32>>,
-    /// Entropy in nats of that distribution; 0 where the mask is false.
+    /// Entropy of that distribution in nats; 0 where the mask is false; none if never recorded.
     pub entropies: Option<Vec<f32>>,
-    /// Weights that sampled each token; none for demonstrations.
+    /// Version of the weights that sampled each token; none for demonstrations.
     pub weights_version: Option<Vec<u32>>,
+    /// Advantage of each token; 0 where the mask is false; none before an update used the row.
     pub advantages: Option<Vec<f32>>,
+    /// Number of prompt tokens at the beginning.
     pub prompt_tokens: u32,
 
     /// The rollout this one was forked from; none at roots.
     pub fork_of: Option<String>,
-    /// The first token of its own.
+    /// Index of the first token of its own.
     pub fork_at: Option<u32>,
 
     /// Exclusive end token of each step.
     pub step_ends: Vec<u32>,
-    /// Probability or 0/1 that a step is right; NaN = unlabeled.
+    /// Label of each step: the probability that it is right, or 0 or 1; NaN = unlabeled.
     pub step_labels: Option<Vec<f32>>,
+    /// Score of each step by a process reward model.
     pub step_scores: Option<Vec<f32>>,
 
+    /// The conversation.
     pub messages: Vec<Message>,
     /// Every reward component by name.
     pub rewards: BTreeMap<String, f64>,
+    /// The weighted sum of the components.
     pub reward: f64,
+    /// Reward of each turn, if the environment gives any.
     pub turn_rewards: Vec<f64>,
+    /// Why it ended.
     pub stop_reason: StopReason,
+    /// Whether it counts.
     pub status: Status,
+    /// Number of agent turns.
     pub turns: u32,
+    /// Number of tool calls.
     pub tool_calls: u32,
+    /// Number of tool calls that failed.
     pub tool_errors: u32,
     /// The final answer as the environment read it.
     pub answer: Option<String>,
+    /// Difficulty of the problem, from 1; 0 = unknown.
     pub level: u32,
+    /// What it was sampled from.
     pub sampling: Sampling,
+    /// Kind of the environment.
     pub environment: String,
+    /// Seed of the stage that made it.
     pub seed: u64,
+    /// Content digest of the model; none for demonstrations.
     pub model_digest: Option<String>,
+    /// Digest of the tokenizer.
     pub tokenizer_digest: String,
+    /// Digest of the chat template.
     pub template_digest: String,
+    /// What filters said about it.
     pub verdicts: Vec<Verdict>,
-    /// Rows this one was made from.
+    /// Ids of the rows that it was made from.
     pub parents: Vec<String>,
 }

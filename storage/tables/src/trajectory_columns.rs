@@ -63,7 +63,7 @@ static SCHEMA: LazyLock<SchemaRef> = LazyLock::new(|| {
         required("verdicts", list(structure(&VERDICT))),
         required("parents", list(Utf8)),
     ];
-    // One key only: the order of a hash map must not reach the file.
+    // Only one key: the order of a hash map must not reach the file.
     Arc::new(Schema::new_with_metadata(columns, HashMap::from([("rollout_format".to_string(), "1".to_string())])))
 });
 
@@ -124,7 +124,7 @@ impl TableRow for Trajectory {
     }
 }
 
-/// Moves a column into a field of every row.
+/// Moves the values of a column into a field of every row.
 fn fill<V>(rows: &mut [Trajectory], values: Vec<V>, set: impl Fn(&mut Trajectory, V)) {
     rows.iter_mut().zip(values).for_each(|(row, value)| set(row, value));
 }
@@ -177,7 +177,7 @@ fn decode_origin(columns: &Columns<'_>, rows: &mut [Trajectory]) -> Result<()> {
     Ok(())
 }
 
-/// The serde name of each value: one spelling for JSON and Parquet.
+/// The serde name of each value, so JSON and Parquet spell it alike.
 fn words<'a, T: Serialize + 'a>(values: impl Iterator<Item = &'a T>) -> ArrayRef {
     let name = |value: &T| match serde_json::to_value(value) {
         Ok(Value::String(name)) => name,

@@ -50,6 +50,8 @@ fn attempt(url: &str, reporter: &Arc<dyn Reporter>) -> Result<()> {
         .map_err(|e| Error::retryable(format!("no runtime: {e}")))?;
     let handle = runtime.handle().clone();
     let (store, spec) = runtime.block_on(open(url))?;
+    let _span = tracing::info_span!("attempt", run = %spec.run, stage = %spec.stage, attempt = spec.attempt).entered();
+    tracing::info!(kind = spec.kind, cpus = spec.resources.cpus, "attempt opened");
     let cancel = CancelToken::default();
     supervision::follow_stdin(cancel.clone());
 

@@ -4,7 +4,7 @@
 
 use std::path::{Path, PathBuf};
 use trainyard_api::StageContext;
-use trainyard_core::artifact::{FileEntry, TableSummary};
+use trainyard_core::artifact::{FileEntry, TableSummary, require_finite};
 use trainyard_core::attempt::{AttemptResult, AttemptSpec};
 use trainyard_core::error::{Context as _, io_error};
 use trainyard_core::{ArtifactKind, Error, Output, Result};
@@ -12,7 +12,7 @@ use trainyard_store::Store;
 
 /// Stores everything the stage left and makes its result.
 pub async fn store(store: &Store, spec: &AttemptSpec, mut context: StageContext) -> Result<AttemptResult> {
-    refuse_broken_metrics(&context)?;
+    require_finite(&context.metrics)?;
     let mut outputs = std::collections::BTreeMap::new();
     for (port, declared) in &spec.outputs {
         let folder = context.output(port)?.to_path_buf();
@@ -43,14 +43,6 @@ pub async fn store(store: &Store, spec: &AttemptSpec, mut context: StageContext)
         metrics: context.metrics,
         measured: context.measured,
     })
-}
-
-fn refuse_broken_metrics(context: &StageContext) -> Result<()> {
-    match context.metrics.iter().find(|(_, v)| !v.is_finite()) {
-        Some((name, value)) => Err(Error::data(format!("metric `{name}` is {value}"))
-            .help("look at the stage's log for the first step that went wrong")),
-        None => Ok(()),
-    }
 }
 
 fn summarize(kind: ArtifactKind, folder: &Path) -> Result<Option<TableSummary>> {

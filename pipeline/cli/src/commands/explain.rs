@@ -7,7 +7,7 @@ use crate::output::human::{print_json, print_text};
 use crate::session::{Access, Session};
 use serde_json::json;
 use trainyard_core::Result;
-use trainyard_core::ids::rfc3339;
+use trainyard_core::units::format_time;
 use trainyard_engine::fold::{StageStatus, StageView};
 use trainyard_store::Store;
 
@@ -37,7 +37,7 @@ async fn origin(store: &Store, stage: &StageView) -> Result<Option<String>> {
     let Some(manifest) = store.manifest_at(digest, generation).await? else { return Ok(None) };
     let by = &manifest.provenance;
     let when = match names::view(store, &by.run).await {
-        Ok(view) => view.stage(&by.stage).and_then(|s| s.ended).map(|at| format!(" at {}", rfc3339(at))),
+        Ok(view) => view.stage(&by.stage).and_then(|s| s.ended).map(|at| format!(" at {}", format_time(at))),
         // The run that made it may have been removed; the manifest stays.
         Err(_) => None,
     };

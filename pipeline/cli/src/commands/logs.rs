@@ -1,4 +1,5 @@
-//! `trainyard logs RUN [STAGE]`: what the attempts of a run's stages wrote; as JSON, one document a line.
+//! `trainyard logs RUN [STAGE]`: what the attempts of a run's stages wrote, with times and levels. As JSON, one document
+//! for each record, so that a log can be filtered while it is read. Logs of earlier versions have no times.
 
 use crate::args::{Format, LogsArgs};
 use crate::exit::Exit;
@@ -6,6 +7,8 @@ use crate::names;
 use crate::output::human::{print_raw, print_text};
 use crate::session::{Access, Session};
 use serde_json::json;
+use trainyard_core::attempt::LogRecord;
+use trainyard_core::units::format_time;
 use trainyard_core::{AttemptNumber, Result, StageKey};
 use trainyard_engine::fold::{RunView, StageStatus};
 use trainyard_store::{Chunk, Store};
@@ -14,7 +17,7 @@ use trainyard_store::{Chunk, Store};
 struct Log {
     stage: StageKey,
     attempt: AttemptNumber,
-    text: String,
+    records: Vec<LogRecord>,
 }
 
 /// Prints the log of every attempt, in the order of stages and attempts.
@@ -22,20 +25,35 @@ pub fn run(args: &LogsArgs) -> Result<Exit> {
     let session = Session::open(&args.site, Access::Look)?;
     let (logs, view) = session.block_on(read(&session.store, args))?;
     match args.format {
-        Format::Json => logs.iter().for_each(print_lines),
+        Format::Json => logs.iter().for_each(print_records),
         Format::Text if logs.is_empty() => print_text(&nothing(&view)),
         Format::Text => {
-            let pages: Vec<String> =
-                logs.iter().map(|log| format!("== {} attempt {}\n{}", log.stage, log.attempt, log.text)).collect();
+            let pages: Vec<String> = logs.iter().map(page).collect();
             print_raw(pages.concat().trim_end());
         }
     }
     Ok(Exit::Done)
 }
 
-fn print_lines(log: &Log) {
-    for line in log.text.lines() {
-        print_raw(&json!({"stage": log.stage, "attempt": log.attempt, "text": line}).to_string());
+fn page(log: &Log) -> String {
+    let lines: String = log.records.iter().map(line).collect();
+    format!("== {} attempt {}\n{lines}", log.stage, log.attempt)
+}
+
+/// `2026-11-21T04:15:30.042Z info  text`.
+fn line(record: &LogRecord) -> String {
+    let level = record.level.name();
+    match record.at {
+        Some(at) => format!("{} {level:<5} {}\n", format_time(at), record.text),
+        None => format!("{level:<5} {}\n", record.text),
+    }
+}
+
+fn print_records(log: &Log) {
+    for record in &log.records {
+        let at = record.at.map(format_time);
+        let (stage, attempt, level, text) = (&log.stage, log.attempt, record.level, &record.text);
+        print_raw(&json!({"stage": stage, "attempt": attempt, "at": at, "level": level, "text": text}).to_string());
     }
 }
 
@@ -51,8 +69,9 @@ async fn read(store: &Store, args: &LogsArgs) -> Result<(Vec<Log>, RunView)> {
     for stage in wanted.into_iter().map(|view| view.key()) {
         for attempt in store.list_attempts(&run, stage).await? {
             let (log, _) = store.read_chunks(&run, stage, attempt, Chunk::Log, 0).await?;
-            if !log.is_empty() {
-                logs.push(Log { stage: stage.clone(), attempt, text: String::from_utf8_lossy(&log).into_owned() });
+            let records: Vec<_> = String::from_utf8_lossy(&log).lines().map(LogRecord::parse).collect();
+            if !records.is_empty() {
+                logs.push(Log { stage: stage.clone(), attempt, records });
             }
         }
     }
@@ -69,5 +88,18 @@ fn nothing(view: &RunView) -> String {
             let told = format!("no log lines: {hits} of {of} stages came from the cache");
             format!("{told}; `trainyard explain RUN STAGE` names the run that made one")
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use trainyard_core::attempt::LogLevel;
+
+    #[test]
+    fn lines_have_times_and_levels_unless_they_are_old() {
+        let record = LogRecord { at: Some(1_795_234_530_042), level: LogLevel::Warn, text: "slow".into() };
+        assert_eq!(line(&record), "2026-11-21T04:15:30.042Z warn  slow\n");
+        assert_eq!(line(&LogRecord::parse("error: no space")), "error no space\n");
     }
 }

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use trainyard_core::units::format_duration;
 use trainyard_core::{Result, SystemClock};
-use trainyard_engine::forecast::{Forecast, Verdict};
+use trainyard_engine::forecast::{Decision, Forecast};
 use trainyard_runtime::{RunOptions, Silent};
 
 /// Compiles the file and asks the store about every stage; a stage that would fail leaves the exit code at 0.
@@ -36,7 +36,7 @@ pub fn run(args: &PlanArgs) -> Result<Exit> {
 
 fn stage_json(forecast: &Forecast) -> Value {
     json!({
-        "stage": forecast.stage, "kind": forecast.kind, "decision": forecast.verdict, "why": forecast.why,
+        "stage": forecast.stage, "kind": forecast.kind, "decision": forecast.decision, "why": forecast.why,
         "digest": forecast.digest, "generation": forecast.generation, "seconds": forecast.seconds,
     })
 }
@@ -45,26 +45,26 @@ fn text(forecasts: &[Forecast]) -> String {
     let row = |f: &Forecast| {
         let estimate = f
             .seconds
-            .filter(|_| f.verdict == Verdict::Run)
+            .filter(|_| f.decision == Decision::Run)
             .map(|s| format!("~{}", format_duration(Duration::from_secs_f64(s))));
         let digest = f.digest.as_ref().map(|d| d.short().to_string());
         vec![
             f.stage.to_string(),
             f.kind.clone(),
-            f.verdict.name().into(),
+            f.decision.name().into(),
             digest.unwrap_or_default(),
             estimate.unwrap_or_default(),
             f.why.clone(),
         ]
     };
     let rows: Vec<Vec<String>> = forecasts.iter().map(row).collect();
-    let count = |verdict| forecasts.iter().filter(|f| f.verdict == verdict).count();
+    let count = |decision| forecasts.iter().filter(|f| f.decision == decision).count();
     let summary = format!(
         "{} stages: {} hits, {} to run, {} deferred",
         forecasts.len(),
-        count(Verdict::Hit),
-        count(Verdict::Run),
-        count(Verdict::Deferred)
+        count(Decision::Hit),
+        count(Decision::Run),
+        count(Decision::Deferred)
     );
     format!("{}\n\n{summary}", table(&["stage", "kind", "decision", "digest", "takes", "why"], &rows))
 }

@@ -6,14 +6,19 @@ use super::width;
 use std::io::Write as _;
 use trainyard_core::Error;
 
-/// `error: message`, then `help: what to do` on stderr.
+/// Prints `error: message`, its causes, and what to do about it to stderr.
 pub fn print_error(error: &Error) {
     print_problem(&Style::of_stderr().red("error"), error);
 }
 
-/// `warning: message`, then its help: something went wrong that changes nothing about the result.
+/// Prints `warning: message`, its causes and its help: something went wrong that does not change the result.
 pub fn print_warning(error: &Error) {
     print_problem(&Style::of_stderr().yellow("warning"), error);
+}
+
+/// Message and help on one line, and each cause on a line of its own below.
+pub fn with_causes(error: &Error) -> String {
+    std::iter::once(error.to_string()).chain(error.causes().map(|c| format!("\n  caused by: {c}"))).collect()
 }
 
 fn print_problem(word: &str, error: &Error) {
@@ -48,4 +53,15 @@ pub fn print_text(text: &str) {
 pub fn print_raw(text: &str) {
     let mut out = std::io::stdout().lock();
     let _ = writeln!(out, "{text}");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn causes_stand_below_the_message() {
+        let error = Error::lost("cannot read s3://b/x").help("try again").caused_by(&std::io::Error::other("refused"));
+        assert_eq!(with_causes(&error), "cannot read s3://b/x; try again\n  caused by: refused");
+    }
 }

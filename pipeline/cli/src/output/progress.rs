@@ -6,6 +6,7 @@
 
 mod words;
 
+use crate::output::human::with_causes;
 use crate::output::metrics;
 use crate::output::style::Style;
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
@@ -172,7 +173,7 @@ impl Progress {
     fn failed(&self, state: &mut State, stage: &StageKey, error: &Error) {
         let attempts = state.failures.remove(stage).map_or(0, |(attempt, _)| attempt);
         let after = if attempts > 1 { format!(" after {attempts} attempts") } else { String::new() };
-        self.say(&format!("{stage}: {}{after}: {error}", Style::of_stderr().red("failed")));
+        self.say(&format!("{stage}: {}{after}: {}", Style::of_stderr().red("failed"), with_causes(error)));
         let is_command = state.kinds.get(stage.stage_id()).is_some_and(|(kind, _)| kind == run_stage::KIND);
         for line in state.logs.remove(stage).filter(|_| is_command).into_iter().flatten() {
             self.say(&format!("  | {line}"));

@@ -1,14 +1,13 @@
 //! How a run looks: one line in a list, or a page with every stage.
 
-use crate::output::human::table;
+use crate::output::human::{table, with_causes};
 use crate::output::metrics::number;
 use serde::Serialize;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::time::Duration;
 use trainyard_core::event::{CheckResult, RunOutcome};
-use trainyard_core::ids::rfc3339;
-use trainyard_core::units::format_duration;
+use trainyard_core::units::{format_duration, format_time};
 use trainyard_core::{Clock, Error, Result, RunId};
 use trainyard_engine::fold::{RunView, StageStatus, StageView};
 use trainyard_runtime::resume::{WriterState, writer_state};
@@ -46,7 +45,7 @@ impl RunSummaryRow {
         let count = |status: StageStatus| view.stages.iter().filter(|s| s.status == status).count();
         let told = Told {
             workflow: view.workflow.clone(),
-            created: rfc3339(view.created),
+            created: format_time(view.created),
             seconds: elapsed(view).as_secs_f64(),
             stages: view.stages.len(),
             done: count(StageStatus::Done),
@@ -169,7 +168,7 @@ fn bounds(min: Option<f64>, max: Option<f64>) -> String {
 
 fn explain_one(text: &mut String, stage: &StageView) {
     if let Some(error) = &stage.error {
-        let _ = write!(text, "\n{}: {error}", stage.stage.0);
+        let _ = write!(text, "\n{}: {}", stage.stage.0, with_causes(error));
     } else if let Some(why) = &stage.why {
         let _ = write!(text, "\n{}: {why}", stage.stage.0);
     }

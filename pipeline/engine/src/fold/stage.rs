@@ -1,4 +1,4 @@
-//! One stage of a run's fold: where it is, its attempts, what it published.
+//! One stage of a run's fold: its status, its attempts, and what it published.
 
 use super::time::{optional_time, time};
 use serde::Serialize;
@@ -6,40 +6,45 @@ use std::collections::BTreeMap;
 use trainyard_core::event::{AttemptOutcome, CheckResult, Event, GrantSummary, OutputSummary};
 use trainyard_core::{AttemptNumber, Digest, Error, StageKey};
 
-/// Where a stage is.
+/// Status of a stage.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StageStatus {
     /// Waits for other stages, or for the store's answer.
     #[default]
     Pending,
-    /// A fan-out whose instances are listed behind it.
+    /// A fan-out whose instances follow it in the list.
     Expanded,
-    /// Ready; no pool can take it yet.
+    /// Ready, but no pool can take it yet.
     Queued,
+    /// An attempt runs.
     Running,
     /// Its attempt has a grant, but other runs hold the machine.
     Waiting,
     /// Waits before its next attempt.
     Retrying,
-    /// Its attempt is done; not yet published.
+    /// An attempt succeeded and is not published yet.
     Publishing,
     /// Published by this run.
     Done,
     /// Published before.
     Hit,
+    /// Did not run: its condition is false, or an input was skipped.
     Skipped,
+    /// Failed for good in this run.
     Failed,
     /// Something it needs did not succeed.
     Blocked,
+    /// Stopped, or never started, because the run stops.
     Cancelled,
 }
 
 impl StageStatus {
-    /// Nothing will happen to the stage any more in this run.
+    /// Whether the stage is over in this run.
     pub fn is_final(self) -> bool {
         matches!(self, Self::Done | Self::Hit | Self::Skipped | Self::Failed | Self::Blocked | Self::Cancelled)
     }
+    /// The lower-case name.
     pub fn name(self) -> &'static str {
         match self {
             Self::Pending => "pending",
@@ -62,26 +67,38 @@ impl StageStatus {
 /// One stage of a run.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct StageView {
+    /// The stage instance.
     pub stage: Key,
+    /// Its kind.
     pub kind: String,
+    /// The metric that progress shows.
     pub main_metric: Option<String>,
+    /// Stages that must end first.
     pub after: Vec<StageKey>,
+    /// Its status.
     pub status: StageStatus,
+    /// Its digest, once known.
     pub digest: Option<Digest>,
+    /// Generation of its manifest, once published or hit.
     pub generation: Option<u32>,
-    /// True: another writer published first.
+    /// Whether another writer published first.
     pub adopted: bool,
+    /// Its attempts in order, those of earlier writers included.
     pub attempts: Vec<AttemptView>,
+    /// Metrics of its manifest.
     pub metrics: BTreeMap<String, f64>,
+    /// Outputs of its manifest.
     pub outputs: BTreeMap<String, OutputSummary>,
+    /// Results of its checks.
     pub checks: Vec<CheckResult>,
+    /// Why it failed.
     pub error: Option<Error>,
     /// Why it runs, waits, was skipped or is blocked.
     pub why: Option<String>,
-    /// Start of the first attempt; unix milliseconds.
+    /// Start of its first attempt, in Unix milliseconds.
     #[serde(serialize_with = "optional_time")]
     pub started: Option<i64>,
-    /// When its status became final; unix milliseconds.
+    /// When its status became final, in Unix milliseconds.
     #[serde(serialize_with = "optional_time")]
     pub ended: Option<i64>,
     /// Milliseconds after `started` in which it waited for the machine.
@@ -91,7 +108,7 @@ pub struct StageView {
     pub waiting_since: Option<i64>,
 }
 
-/// A stage key with a default, so that views can be built piece by piece.
+/// A stage key with an empty default, so that views can be built field by field.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(transparent)]
 pub struct Key(pub StageKey);
@@ -105,20 +122,28 @@ impl Default for Key {
 /// One attempt of a stage.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct AttemptView {
+    /// Its number.
     pub number: AttemptNumber,
+    /// Digest of the stage when it started.
     pub digest: Digest,
+    /// Name of its pool.
     pub pool: String,
+    /// What it was given.
     pub grant: GrantSummary,
-    /// Unix milliseconds.
+    /// Its start, in Unix milliseconds.
     #[serde(serialize_with = "time")]
     pub started: i64,
+    /// Its end, in Unix milliseconds.
     #[serde(serialize_with = "optional_time")]
     pub ended: Option<i64>,
+    /// How it ended; none while it runs.
     pub outcome: Option<AttemptOutcome>,
+    /// Why it did not succeed.
     pub error: Option<Error>,
 }
 
 impl StageView {
+    /// The stage instance.
     pub fn key(&self) -> &StageKey {
         &self.stage.0
     }
@@ -130,7 +155,7 @@ impl StageView {
 }
 
 impl StageView {
-    /// Takes one more event about this stage.
+    /// Adds one more event about this stage.
     pub(super) fn apply(&mut self, at: i64, event: &Event) {
         match event {
             Event::StageDigested { digest, why, .. } => {

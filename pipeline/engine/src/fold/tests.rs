@@ -48,7 +48,7 @@ fn a_new_writer_finds_open_attempts_lost_and_failures_open_again() {
 }
 
 #[test]
-fn instances_stand_behind_their_stage() {
+fn instances_follow_their_stage() {
     let expand = || Event::StageExpanded { stage: key("a"), instances: vec![key("a[item=0]"), key("a[item=1]")] };
     let view = fold(vec![created(&["a", "b"]), expand(), expand()]);
     let order: Vec<&str> = view.stages.iter().map(|s| s.key().0.as_str()).collect();
@@ -68,14 +68,29 @@ fn a_clock_that_is_set_back_takes_no_time() {
 
 #[test]
 fn explanations_keep_the_case_of_errors() {
-    let error = Some(Error::data("/Data/Rows.jsonl: line 2 is no JSON"));
+    let error = Some(Error::data("/Data/Rows.jsonl: line 2 is not JSON"));
     let ended = Event::AttemptEnded { stage: key("a"), attempt: 1, outcome: AttemptOutcome::Failed, error };
     let view = fold(vec![created(&["a"]), started("a", 1), ended]);
-    assert_eq!(view.explain(&key("a"))[1], "attempt 1 on local: failed: /Data/Rows.jsonl: line 2 is no JSON (data)");
+    assert_eq!(view.explain(&key("a"))[1], "attempt 1 on local: failed: /Data/Rows.jsonl: line 2 is not JSON (data)");
 }
 
 #[test]
-fn a_stage_carries_its_times_and_numbers() {
+fn explanations_name_every_cause_once() {
+    let error = Error::lost("cannot read s3://b/x").caused_by(&std::io::Error::other("connection refused"));
+    let ended = Event::AttemptEnded {
+        stage: key("a"),
+        attempt: 1,
+        outcome: AttemptOutcome::Failed,
+        error: Some(error.clone()),
+    };
+    let failed = Event::StageFailed { stage: key("a"), error };
+    let view = fold(vec![created(&["a"]), started("a", 1), ended, failed]);
+    let lines = view.explain(&key("a"));
+    assert_eq!(lines.iter().filter(|l| *l == "caused by: connection refused").count(), 1, "{lines:?}");
+}
+
+#[test]
+fn a_stage_has_its_times_and_numbers() {
     let ended = Event::AttemptEnded {
         stage: key("a"),
         attempt: 1,

@@ -3,10 +3,10 @@
 use serde::Serializer;
 use serde::ser::SerializeStruct as _;
 use trainyard_core::event::RunOutcome;
-use trainyard_core::ids::rfc3339;
+use trainyard_core::units::format_time;
 
 pub(super) fn time<S: Serializer>(unix_millis: &i64, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.serialize_str(&rfc3339(*unix_millis))
+    serializer.serialize_str(&format_time(*unix_millis))
 }
 
 pub(super) fn optional_time<S: Serializer>(unix_millis: &Option<i64>, serializer: S) -> Result<S::Ok, S::Error> {
@@ -20,7 +20,7 @@ pub(super) fn optional_time<S: Serializer>(unix_millis: &Option<i64>, serializer
 pub(super) fn ending<S: Serializer>(ending: &Option<(i64, RunOutcome)>, serializer: S) -> Result<S::Ok, S::Error> {
     let Some((at, outcome)) = ending else { return serializer.serialize_none() };
     let mut object = serializer.serialize_struct("Ending", 2)?;
-    object.serialize_field("at", &rfc3339(*at))?;
+    object.serialize_field("at", &format_time(*at))?;
     object.serialize_field("outcome", outcome)?;
     object.end()
 }

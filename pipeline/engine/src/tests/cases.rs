@@ -1,23 +1,23 @@
 //! Exact cases, one rule each.
 
-use super::world::World;
+use super::simulation::Simulation;
 use super::{Build, key, node, plan, setup};
-use crate::fold::StageStatus::{Blocked, Cancelled, Done, Failed, Hit, Publishing, Skipped};
-use crate::forecast::{Answer, Question, Verdict, forecast};
-use crate::{Command, Engine, Input, Looked, Resumed, Setup};
+use crate::fold::StageStatus::{Blocked, Cancelled, Done, Failed, Hit, Skipped};
+use crate::forecast::{Answer, Decision, Question, forecast};
+use crate::{Command, Engine, Input, Looked, Setup};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use trainyard_core::attempt::AttemptSpec;
 use trainyard_core::event::{AttemptOutcome, Event, RunOutcome};
 use trainyard_core::{Cardinality, Digest, Error, Placement};
 use trainyard_spec::expression::Expression;
-use trainyard_spec::plan::{Cache, Plan, Request, Severity, Source, When};
+use trainyard_spec::plan::{Cache, Request, Severity, Source, When};
 use trainyard_spec::template::Template;
 
-type Metrics = BTreeMap<String, f64>;
-type Outcome = Result<Metrics, (AttemptOutcome, Error)>;
+pub type Metrics = BTreeMap<String, f64>;
+pub type Outcome = Result<Metrics, (AttemptOutcome, Error)>;
 
-fn metrics(accuracy: f64) -> Outcome {
+pub fn metrics(accuracy: f64) -> Outcome {
     Ok(BTreeMap::from([("accuracy".to_string(), accuracy)]))
 }
 fn retryable() -> Outcome {
@@ -30,10 +30,10 @@ fn failing(stage: &'static str, error: Error) -> impl Fn(&AttemptSpec) -> Outcom
 #[test]
 fn a_chain_runs_in_order_and_again_is_all_hits() {
     let plan = plan(vec![node("a"), node("b").reads(&["a"]), node("c").reads(&["b"])]);
-    let mut first = World::new(&plan, setup());
+    let mut first = Simulation::new(&plan, setup());
     assert_eq!(first.finish(), RunOutcome::Succeeded);
     assert_eq!(first.launched, ["a", "b", "c"]);
-    let mut again = World::new(&plan, setup());
+    let mut again = Simulation::new(&plan, setup());
     again.store = first.store.clone();
     assert_eq!(again.finish(), RunOutcome::Succeeded);
     assert!(again.launched.is_empty());
@@ -44,12 +44,12 @@ fn a_chain_runs_in_order_and_again_is_all_hits() {
 #[test]
 fn a_rerun_upstream_with_equal_bytes_leaves_downstream_a_hit() {
     let plan = plan(vec![node("a"), node("b").reads(&["a"])]);
-    let mut first = World::new(&plan, setup());
+    let mut first = Simulation::new(&plan, setup());
     first.finish();
     let mut setup = setup();
     setup.run.0 = "20261121-000000-000001".into();
     setup.selection.rerun = vec!["a".into()];
-    let mut again = World::new(&plan, setup);
+    let mut again = Simulation::new(&plan, setup);
     again.store = first.store.clone();
     again.finish();
     assert_eq!(again.launched, ["a"]);
@@ -64,15 +64,15 @@ fn uncached_stages_publish_a_new_generation_in_every_run_but_once_in_each() {
     let mut uncached = node("a");
     uncached.cache = Cache::Disabled;
     let plan = plan(vec![uncached]);
-    let mut first = World::new(&plan, setup());
+    let mut first = Simulation::new(&plan, setup());
     first.finish();
-    let mut resumed = World::new(&plan, setup());
+    let mut resumed = Simulation::new(&plan, setup());
     resumed.store = first.store.clone();
     resumed.finish();
     assert!(resumed.launched.is_empty(), "the same run published it before");
     let mut next = setup();
     next.run.0 = "20261121-000000-000001".into();
-    let mut again = World::new(&plan, next);
+    let mut again = Simulation::new(&plan, next);
     again.store = first.store.clone();
     again.finish();
     assert_eq!(again.launched, ["a"]);
@@ -82,9 +82,9 @@ fn uncached_stages_publish_a_new_generation_in_every_run_but_once_in_each() {
 #[test]
 fn a_lost_object_gives_a_new_generation_with_that_reason() {
     let plan = plan(vec![node("a")]);
-    let mut first = World::new(&plan, setup());
+    let mut first = Simulation::new(&plan, setup());
     first.finish();
-    let mut again = World::new(&plan, setup());
+    let mut again = Simulation::new(&plan, setup());
     again.store = first.store.clone();
     again.feed(Input::Begin);
     let Some(Command::Lookup { node, .. }) = again.pending.pop() else { panic!("no lookup") };
@@ -97,21 +97,19 @@ fn a_lost_object_gives_a_new_generation_with_that_reason() {
 #[test]
 fn a_failure_blocks_what_is_behind_it_and_nothing_else() {
     let plan = plan(vec![node("a"), node("b").reads(&["a"]), node("c").needs(&["b"]), node("d")]);
-    let mut world = World::new(&plan, setup()).with(failing("a", Error::invalid("no such option")));
-    assert_eq!(world.finish(), RunOutcome::Failed);
-    assert_eq!(
-        (world.status("a"), world.status("b"), world.status("c"), world.status("d")),
-        (Failed, Blocked, Blocked, Done)
-    );
-    assert_eq!(world.launched.iter().filter(|s| *s == "a").count(), 1, "an invalid stage is not tried again");
+    let mut sim = Simulation::new(&plan, setup()).with(failing("a", Error::invalid("no such option")));
+    assert_eq!(sim.finish(), RunOutcome::Failed);
+    assert_eq!((sim.status("a"), sim.status("b"), sim.status("c"), sim.status("d")), (Failed, Blocked, Blocked, Done));
+    assert_eq!(sim.launched.iter().filter(|s| *s == "a").count(), 1, "an invalid stage is not tried again");
 }
 
 #[test]
 fn retries_follow_the_kind_and_wait_longer_each_time() {
     let plan = plan(vec![node("a")]);
-    let mut world = World::new(&plan, setup()).with(|spec| if spec.attempt < 3 { retryable() } else { metrics(0.5) });
-    assert_eq!(world.finish(), RunOutcome::Succeeded);
-    let waits: Vec<i64> = world
+    let mut sim =
+        Simulation::new(&plan, setup()).with(|spec| if spec.attempt < 3 { retryable() } else { metrics(0.5) });
+    assert_eq!(sim.finish(), RunOutcome::Succeeded);
+    let waits: Vec<i64> = sim
         .journal
         .iter()
         .filter_map(
@@ -119,9 +117,9 @@ fn retries_follow_the_kind_and_wait_longer_each_time() {
         )
         .collect();
     assert_eq!(waits, [5_000, 10_000]);
-    let mut world = World::new(&plan, setup()).with(|_| retryable());
-    assert_eq!(world.finish(), RunOutcome::Failed);
-    assert_eq!(world.launched.len(), 3);
+    let mut sim = Simulation::new(&plan, setup()).with(|_| retryable());
+    assert_eq!(sim.finish(), RunOutcome::Failed);
+    assert_eq!(sim.launched.len(), 3);
 }
 
 #[test]
@@ -130,28 +128,28 @@ fn a_timeout_is_an_outcome_and_may_be_tried_again() {
     let timeout = |spec: &AttemptSpec| {
         if spec.attempt == 1 { Err((AttemptOutcome::TimedOut, Error::retryable("6h were up"))) } else { metrics(1.0) }
     };
-    let mut world = World::new(&plan, setup()).with(timeout);
-    assert_eq!(world.finish(), RunOutcome::Succeeded);
-    let view = world.view();
+    let mut sim = Simulation::new(&plan, setup()).with(timeout);
+    assert_eq!(sim.finish(), RunOutcome::Succeeded);
+    let view = sim.view();
     assert_eq!(view.stage(&key("a")).unwrap().attempts[0].outcome, Some(AttemptOutcome::TimedOut));
 }
 
 #[test]
 fn checks_gate_the_run_on_fresh_results_and_on_hits() {
     let strict = plan(vec![node("a").check("accuracy", 0.9), node("b").reads(&["a"])]);
-    let mut world = World::new(&strict, setup());
-    assert_eq!(world.finish(), RunOutcome::Failed);
-    assert_eq!((world.status("a"), world.status("b")), (Failed, Blocked));
-    assert!(world.error("a").contains("check failed: accuracy is 0.5, at least 0.9 is asked"), "{}", world.error("a"));
-    assert_eq!(world.store.len(), 1, "the manifest stays");
-    let mut again = World::new(&strict, setup());
-    again.store = world.store.clone();
+    let mut sim = Simulation::new(&strict, setup());
+    assert_eq!(sim.finish(), RunOutcome::Failed);
+    assert_eq!((sim.status("a"), sim.status("b")), (Failed, Blocked));
+    assert!(sim.error("a").contains("check failed: accuracy is 0.5, must be at least 0.9"), "{}", sim.error("a"));
+    assert_eq!(sim.store.len(), 1, "the manifest stays");
+    let mut again = Simulation::new(&strict, setup());
+    again.store = sim.store.clone();
     assert_eq!(again.finish(), RunOutcome::Failed);
     assert!(again.launched.is_empty());
     let mut lenient = plan(vec![node("a").check("accuracy", 0.9), node("b").reads(&["a"])]);
     lenient.nodes[0].checks[0].severity = Severity::Warn;
-    let mut again = World::new(&lenient, setup());
-    again.store = world.store.clone();
+    let mut again = Simulation::new(&lenient, setup());
+    again.store = sim.store.clone();
     assert_eq!(again.finish(), RunOutcome::Succeeded);
     assert_eq!(again.launched, ["b"], "a corrected threshold costs nothing");
 }
@@ -165,17 +163,14 @@ fn late_conditions_skip_and_skips_travel_along_data_only() {
         node("c").needs(&["a"]),
         node("d").reads_as("in", Cardinality::Optional, &["a"]),
     ];
-    let mut world = World::new(&plan(nodes), setup());
-    assert_eq!(world.finish(), RunOutcome::Succeeded);
-    assert_eq!(
-        (world.status("a"), world.status("b"), world.status("c"), world.status("d")),
-        (Skipped, Skipped, Done, Done)
-    );
+    let mut sim = Simulation::new(&plan(nodes), setup());
+    assert_eq!(sim.finish(), RunOutcome::Succeeded);
+    assert_eq!((sim.status("a"), sim.status("b"), sim.status("c"), sim.status("d")), (Skipped, Skipped, Done, Done));
     let mut never = node("a");
     never.when = When::Never("`params.rl` is false".into());
-    let mut world = World::new(&plan(vec![never, node("b").reads(&["a"])]), setup());
-    assert_eq!(world.finish(), RunOutcome::Succeeded);
-    assert_eq!((world.status("a"), world.status("b")), (Skipped, Skipped));
+    let mut sim = Simulation::new(&plan(vec![never, node("b").reads(&["a"])]), setup());
+    assert_eq!(sim.finish(), RunOutcome::Succeeded);
+    assert_eq!((sim.status("a"), sim.status("b")), (Skipped, Skipped));
 }
 
 #[test]
@@ -185,9 +180,9 @@ fn whoever_reads_only_the_status_is_not_blocked() {
         node("alarm").needs(&["a"]).when("stages.a.status == \"failed\""),
         node("after").needs(&["a"]).when("stages.a.metrics.accuracy > 0.1"),
     ];
-    let mut world = World::new(&plan(nodes), setup()).with(failing("a", Error::data("corrupt")));
-    assert_eq!(world.finish(), RunOutcome::Failed);
-    assert_eq!((world.status("alarm"), world.status("after")), (Done, Blocked));
+    let mut sim = Simulation::new(&plan(nodes), setup()).with(failing("a", Error::data("corrupt")));
+    assert_eq!(sim.finish(), RunOutcome::Failed);
+    assert_eq!((sim.status("alarm"), sim.status("after")), (Done, Blocked));
 }
 
 #[test]
@@ -198,9 +193,9 @@ fn late_values_enter_config_and_digest() {
         Template::Expression(Expression::parse("stages.a.metrics.accuracy * 2").unwrap()),
     )]));
     let plan = plan(vec![node("a"), late]);
-    let mut world = World::new(&plan, setup());
-    assert_eq!(world.finish(), RunOutcome::Succeeded);
-    let manifest = world.store.values().find(|m| m.provenance.stage == key("b")).unwrap();
+    let mut sim = Simulation::new(&plan, setup());
+    assert_eq!(sim.finish(), RunOutcome::Succeeded);
+    let manifest = sim.store.values().find(|m| m.provenance.stage == key("b")).unwrap();
     assert_eq!(manifest.config, serde_json::json!({"threshold": 1.0}));
 }
 
@@ -209,112 +204,14 @@ fn equal_digests_run_once() {
     let mut twin = node("b");
     twin.config = node("a").config;
     let plan = plan(vec![node("a"), twin.check("accuracy", 0.9)]);
-    let mut world = World::new(&plan, setup());
-    assert_eq!(world.finish(), RunOutcome::Failed);
-    assert_eq!(world.launched, ["a"]);
-    assert_eq!((world.status("a"), world.status("b")), (Done, Failed), "checks are each stage's own");
-    let mut world = World::new(&plan, setup()).with(failing("a", Error::data("x")));
-    world.finish();
-    assert_eq!(world.launched, ["a"]);
-    assert!(world.error("b").starts_with("as in `a`"), "{}", world.error("b"));
-}
-
-#[test]
-fn another_writers_publication_is_adopted() {
-    let plan = plan(vec![node("a"), node("b").reads(&["a"])]);
-    let mut world = World::new(&plan, setup());
-    world.feed(Input::Begin);
-    world.carry_out(0);
-    world.carry_out(0);
-    let Some(Command::Publish { manifest, .. }) = world.pending.first().cloned() else { panic!("no publication") };
-    let mut theirs = *manifest;
-    theirs.provenance.run.0 = "other".into();
-    theirs.metrics.insert("accuracy".into(), 0.75);
-    world.put(theirs);
-    assert_eq!(world.finish(), RunOutcome::Succeeded);
-    let view = world.view();
-    let a = view.stage(&key("a")).unwrap();
-    assert!(a.adopted);
-    assert_eq!(a.metrics["accuracy"], 0.75);
-}
-
-/// The store's answer to the publication that waits.
-fn answer_publication(world: &mut World, error: Error) {
-    let Some(Command::Publish { node, attempt, .. }) = world.pending.pop() else { panic!("no publication") };
-    world.feed(Input::Published { node, attempt, answer: Err(error) });
-}
-
-/// Up to the publication of the first stage.
-fn begun(plan: &Plan) -> World {
-    let mut world = World::new(plan, setup());
-    world.feed(Input::Begin);
-    world.carry_out(0);
-    world.carry_out(0);
-    world
-}
-
-#[test]
-fn a_manifest_that_the_store_does_not_take_is_put_again_and_nothing_computed_again() {
-    let plan = plan(vec![node("a"), node("b").reads(&["a"])]);
-    let mut world = begun(&plan);
-    answer_publication(&mut world, Error::retryable("503"));
-    assert_eq!(world.status("a"), Publishing);
-    assert_eq!(world.engine.explain(&key("a")).unwrap(), "waits before it publishes attempt 1 again");
-    assert_eq!(world.finish(), RunOutcome::Succeeded);
-    assert_eq!(world.launched, ["a", "b"]);
-}
-
-#[test]
-fn a_result_that_was_never_published_is_published_by_the_next_writer() {
-    let plan = plan(vec![node("a")]);
-    let mut world = begun(&plan);
-    for _ in 0..3 {
-        answer_publication(&mut world, Error::retryable("503").help("wait"));
-        if let Some(at) = world.engine.next_wake() {
-            world.now = at;
-            world.feed(Input::Tick);
-        }
-    }
-    assert_eq!(world.finish(), RunOutcome::Failed);
-    assert!(world.error("a").contains("503; wait; the result is kept, `trainyard runs resume"), "{}", world.error("a"));
-    let mut resumed = World::new(&plan, Setup { resumed: Resumed::from_view(&world.view()), ..setup() });
-    resumed.results = world.results.clone();
-    assert_eq!(resumed.finish(), RunOutcome::Succeeded);
-    assert!(resumed.launched.is_empty());
-    assert_eq!(resumed.store.len(), 1);
-}
-
-#[test]
-fn a_result_whose_objects_are_gone_is_computed_again() {
-    let plan = plan(vec![node("a")]);
-    let mut world = begun(&plan);
-    answer_publication(&mut world, Error::lost("an object is missing"));
-    assert_eq!(world.finish(), RunOutcome::Succeeded);
-    assert_eq!(world.launched, ["a", "a"]);
-}
-
-#[test]
-fn not_a_number_is_never_published() {
-    let plan = plan(vec![node("a")]);
-    let mut world = World::new(&plan, setup()).with(|_| metrics(f64::NAN));
-    assert_eq!(world.finish(), RunOutcome::Failed);
-    assert!(world.store.is_empty());
-    assert!(world.error("a").contains("metric `accuracy` is NaN"), "{}", world.error("a"));
-    assert!(world.error("a").contains("look at the stage's log"), "{}", world.error("a"));
-}
-
-#[test]
-fn a_missing_output_is_named_with_where_to_look() {
-    let plan = plan(vec![node("a")]);
-    let mut world = World::new(&plan, setup());
-    world.feed(Input::Begin);
-    world.carry_out(0);
-    let Some(Command::Launch { spec, node, .. }) = world.pending.pop() else { panic!("no launch") };
-    let mut result = world.result(&spec, BTreeMap::new());
-    result.outputs.clear();
-    world.feed(Input::Ended { node, attempt: 1, finished: crate::Finished::succeeded(result) });
-    assert_eq!(world.finish(), RunOutcome::Failed);
-    assert!(world.error("a").contains("left no output `out`; `trainyard logs` shows"), "{}", world.error("a"));
+    let mut sim = Simulation::new(&plan, setup());
+    assert_eq!(sim.finish(), RunOutcome::Failed);
+    assert_eq!(sim.launched, ["a"]);
+    assert_eq!((sim.status("a"), sim.status("b")), (Done, Failed), "checks are each stage's own");
+    let mut sim = Simulation::new(&plan, setup()).with(failing("a", Error::data("x")));
+    sim.finish();
+    assert_eq!(sim.launched, ["a"]);
+    assert!(sim.error("b").starts_with("as in `a`"), "{}", sim.error("b"));
 }
 
 #[test]
@@ -322,25 +219,25 @@ fn fail_fast_stops_the_rest() {
     let mut fast = setup();
     fast.fail_fast = true;
     let plan = plan(vec![node("a"), node("b"), node("c").reads(&["b"])]);
-    let mut world = World::new(&plan, fast).with(failing("a", Error::data("x")));
-    assert_eq!(world.finish(), RunOutcome::Failed);
-    assert_eq!((world.status("a"), world.status("b"), world.status("c")), (Failed, Cancelled, Cancelled));
+    let mut sim = Simulation::new(&plan, fast).with(failing("a", Error::data("x")));
+    assert_eq!(sim.finish(), RunOutcome::Failed);
+    assert_eq!((sim.status("a"), sim.status("b"), sim.status("c")), (Failed, Cancelled, Cancelled));
 }
 
 #[test]
 fn a_cancelled_run_stops_what_runs_and_starts_nothing() {
     let plan = plan(vec![node("a"), node("b"), node("c"), node("d").reads(&["a"])]);
-    let mut world = World::new(&plan, setup());
-    world.feed(Input::Begin);
+    let mut sim = Simulation::new(&plan, setup());
+    sim.feed(Input::Begin);
     for _ in 0..3 {
-        world.carry_out(0);
+        sim.carry_out(0);
     }
-    assert_eq!(world.launched, ["a", "b"]);
-    world.feed(Input::Cancel { why: "Ctrl-C".into() });
-    assert_eq!(world.finish(), RunOutcome::Cancelled);
-    assert_eq!(world.launched, ["a", "b"]);
-    assert!(["a", "b", "c", "d"].iter().all(|s| world.status(s) == Cancelled));
-    assert!(world.store.is_empty());
+    assert_eq!(sim.launched, ["a", "b"]);
+    sim.feed(Input::Cancel { why: "Ctrl-C".into() });
+    assert_eq!(sim.finish(), RunOutcome::Cancelled);
+    assert_eq!(sim.launched, ["a", "b"]);
+    assert!(["a", "b", "c", "d"].iter().all(|s| sim.status(s) == Cancelled));
+    assert!(sim.store.is_empty());
 }
 
 #[test]
@@ -348,16 +245,16 @@ fn until_runs_what_is_needed_and_only_runs_one() {
     let plan = plan(vec![node("a"), node("b").reads(&["a"]), node("c").reads(&["b"]), node("d")]);
     let mut until = setup();
     until.selection.until = vec!["b".into()];
-    let mut world = World::new(&plan, until);
-    assert_eq!(world.finish(), RunOutcome::Succeeded);
-    assert_eq!(world.launched, ["a", "b"]);
+    let mut sim = Simulation::new(&plan, until);
+    assert_eq!(sim.finish(), RunOutcome::Succeeded);
+    assert_eq!(sim.launched, ["a", "b"]);
     let mut only = setup();
     only.selection.only = vec!["c".into()];
-    let mut with = World::new(&plan, only.clone());
-    with.store = world.store.clone();
+    let mut with = Simulation::new(&plan, only.clone());
+    with.store = sim.store.clone();
     assert_eq!(with.finish(), RunOutcome::Succeeded);
     assert_eq!(with.launched, ["c"]);
-    let mut without = World::new(&plan, only);
+    let mut without = Simulation::new(&plan, only);
     assert_eq!(without.finish(), RunOutcome::Failed);
     assert!(without.launched.is_empty());
     assert!(without.error("a").contains("leave out `--only`"), "{}", without.error("a"));
@@ -372,7 +269,7 @@ fn what_can_never_be_placed_is_refused_at_once() {
     large.resources = vec![Request { gpus: 8, ..Request::default() }];
     let error = Engine::new(&plan(vec![large]), setup()).err().unwrap();
     assert!(
-        error.message.contains("w.yaml:1:1: stage `a` can never be placed: pool `local`: 8 GPUs are asked"),
+        error.message.contains("w.yaml:1:1: stage `a` can never be placed: pool `local`: needs 8 GPUs; it has 0"),
         "{error}"
     );
 }
@@ -380,14 +277,14 @@ fn what_can_never_be_placed_is_refused_at_once() {
 #[test]
 fn waiting_stages_say_what_they_wait_for() {
     let plan = plan(vec![node("a"), node("b"), node("c"), node("d").reads(&["a"])]);
-    let mut world = World::new(&plan, setup());
-    world.feed(Input::Begin);
+    let mut sim = Simulation::new(&plan, setup());
+    sim.feed(Input::Begin);
     for _ in 0..3 {
-        world.carry_out(0);
+        sim.carry_out(0);
     }
-    assert_eq!(world.engine.explain(&key("c")).unwrap(), "pool `local` is busy: 1 cpus are asked, 0 of 2 are free");
-    assert_eq!(world.engine.explain(&key("d")).unwrap(), "waits for a");
-    assert!(world.view().explain(&key("c"))[1].contains("is busy"), "the journal explains it as well");
+    assert_eq!(sim.engine.explain(&key("c")).unwrap(), "pool `local` is busy: needs 1 CPU; 0 of 2 are free");
+    assert_eq!(sim.engine.explain(&key("d")).unwrap(), "waits for a");
+    assert!(sim.view().explain(&key("c"))[1].contains("is busy"), "the journal explains it as well");
 }
 
 #[test]
@@ -398,39 +295,39 @@ fn kinds_inside_the_process_take_no_slot() {
         node
     };
     let names: Vec<String> = (0..100).map(|i| format!("n{i}")).collect();
-    let mut world = World::new(&plan(names.iter().map(|n| inside(n)).collect()), setup());
-    world.feed(Input::Begin);
+    let mut sim = Simulation::new(&plan(names.iter().map(|n| inside(n)).collect()), setup());
+    sim.feed(Input::Begin);
     for _ in 0..100 {
-        world.carry_out(0);
+        sim.carry_out(0);
     }
-    assert_eq!(world.launched.len(), 64, "bounded all the same");
-    assert_eq!(world.finish(), RunOutcome::Succeeded);
+    assert_eq!(sim.launched.len(), 64, "bounded all the same");
+    assert_eq!(sim.finish(), RunOutcome::Succeeded);
 }
 
 #[test]
 fn stale_attempts_change_nothing() {
     let plan = plan(vec![node("a")]);
-    let mut world = World::new(&plan, setup())
+    let mut sim = Simulation::new(&plan, setup())
         .with(|spec| if spec.attempt == 1 { Err((AttemptOutcome::Lost, Error::lost("gone"))) } else { metrics(0.5) });
-    world.feed(Input::Begin);
-    world.carry_out(0);
-    let Some(Command::Launch { spec, node, .. }) = world.pending.first().cloned() else { panic!("no launch") };
-    world.carry_out(0);
-    world.now += 60_000;
-    world.feed(Input::Tick);
-    let before = world.journal.len();
-    let late = world.result(&spec, BTreeMap::new());
-    world.feed(Input::Ended { node, attempt: 1, finished: crate::Finished::succeeded(late) });
-    assert_eq!(world.journal.len(), before);
-    assert_eq!(world.finish(), RunOutcome::Succeeded);
-    assert_eq!(world.store.values().next().unwrap().provenance.attempt, 2);
+    sim.feed(Input::Begin);
+    sim.carry_out(0);
+    let Some(Command::Launch { spec, node, .. }) = sim.pending.first().cloned() else { panic!("no launch") };
+    sim.carry_out(0);
+    sim.now += 60_000;
+    sim.feed(Input::Tick);
+    let before = sim.journal.len();
+    let late = sim.result(&spec, BTreeMap::new());
+    sim.feed(Input::Ended { node, attempt: 1, finished: crate::Finished::succeeded(late) });
+    assert_eq!(sim.journal.len(), before);
+    assert_eq!(sim.finish(), RunOutcome::Succeeded);
+    assert_eq!(sim.store.values().next().unwrap().provenance.attempt, 2);
 }
 
 #[test]
 fn a_forecast_says_what_a_run_would_do() {
     let nodes = vec![node("a"), node("b").reads(&["a"]), node("c").reads(&["b"]), node("d")];
     let plan = plan(nodes);
-    let mut first = World::new(&plan, setup());
+    let mut first = Simulation::new(&plan, setup());
     first.finish();
     let mut store = first.store.clone();
     store.retain(|_, m| m.provenance.stage != key("b"));
@@ -443,10 +340,10 @@ fn a_forecast_says_what_a_run_would_do() {
         };
         Ok(questions.into_iter().map(answer).collect())
     };
-    let verdicts: Vec<(String, Verdict)> =
-        forecast(&plan, setup(), ask).unwrap().into_iter().map(|f| (f.stage.0, f.verdict)).collect();
-    let expected = [("a", Verdict::Hit), ("b", Verdict::Run), ("c", Verdict::Deferred), ("d", Verdict::Hit)];
-    assert_eq!(verdicts, expected.map(|(s, v)| (s.to_string(), v)));
+    let decisions: Vec<(String, Decision)> =
+        forecast(&plan, setup(), ask).unwrap().into_iter().map(|f| (f.stage.0, f.decision)).collect();
+    let expected = [("a", Decision::Hit), ("b", Decision::Run), ("c", Decision::Deferred), ("d", Decision::Hit)];
+    assert_eq!(decisions, expected.map(|(s, v)| (s.to_string(), v)));
 }
 
 #[test]
@@ -454,12 +351,12 @@ fn a_missing_secret_is_named() {
     let mut secret = node("a");
     secret.secrets = vec!["HF_TOKEN".into()];
     let plan = plan(vec![secret]);
-    let mut world = World::new(&plan, setup());
-    assert_eq!(world.finish(), RunOutcome::Failed);
-    assert!(world.error("a").contains("secret `HF_TOKEN`"), "{}", world.error("a"));
+    let mut sim = Simulation::new(&plan, setup());
+    assert_eq!(sim.finish(), RunOutcome::Failed);
+    assert!(sim.error("a").contains("secret `HF_TOKEN`"), "{}", sim.error("a"));
     let mut provided = setup();
     provided.secrets.insert("HF_TOKEN".into(), "env:HF_TOKEN".into());
-    assert_eq!(World::new(&plan, provided).finish(), RunOutcome::Succeeded);
+    assert_eq!(Simulation::new(&plan, provided).finish(), RunOutcome::Succeeded);
 }
 
 #[test]
@@ -469,10 +366,10 @@ fn attempts_are_told_what_local_sources_held_and_whether_to_flush() {
     reader.sources =
         BTreeMap::from([("/data".to_string(), source("/x/data")), ("/model".to_string(), source("hf://a/b@1"))]);
     let plan = plan(vec![reader]);
-    let mut world = World::new(&plan, Setup { fsync: true, ..setup() });
-    world.feed(Input::Begin);
-    world.carry_out(0);
-    let Some(Command::Launch { spec, .. }) = world.pending.first() else { panic!("no launch") };
+    let mut sim = Simulation::new(&plan, Setup { fsync: true, ..setup() });
+    sim.feed(Input::Begin);
+    sim.carry_out(0);
+    let Some(Command::Launch { spec, .. }) = sim.pending.first() else { panic!("no launch") };
     assert_eq!(spec.sources, BTreeMap::from([("/x/data".to_string(), Digest::of(b"/x/data"))]));
     assert!(spec.fsync);
 }

@@ -1,6 +1,6 @@
 //! Late fan-out: rows from a preview or from the table, instance bound to instance, all instances to `many`.
 
-use super::world::World;
+use super::simulation::Simulation;
 use super::{Build, key, node, plan, setup};
 use crate::fold::StageStatus::{Blocked, Done, Failed, Skipped};
 use serde_json::json;
@@ -35,59 +35,59 @@ fn rows(n: u32) -> Vec<serde_json::Value> {
 #[test]
 fn one_instance_for_each_row_bound_one_to_one() {
     for preview in [true, false] {
-        let mut world = World::new(&fanned(), setup());
-        world.rows = rows(3);
-        world.preview = preview;
-        assert_eq!(world.finish(), RunOutcome::Succeeded);
-        assert_eq!(world.launched.len(), 1 + 3 + 3 + 1);
-        let then = world.store.values().find(|m| m.provenance.stage == key("then[item=1]")).unwrap();
-        let each = world.store.values().find(|m| m.provenance.stage == key("each[item=1]")).unwrap();
+        let mut sim = Simulation::new(&fanned(), setup());
+        sim.rows = rows(3);
+        sim.preview = preview;
+        assert_eq!(sim.finish(), RunOutcome::Succeeded);
+        assert_eq!(sim.launched.len(), 1 + 3 + 3 + 1);
+        let then = sim.store.values().find(|m| m.provenance.stage == key("then[item=1]")).unwrap();
+        let each = sim.store.values().find(|m| m.provenance.stage == key("each[item=1]")).unwrap();
         assert_eq!(then.inputs["in"].len(), 1);
         assert_eq!(then.inputs["in"][0].stage_digest, each.stage_digest);
         assert_eq!(then.config["x"], 1);
-        let all = world.store.values().find(|m| m.provenance.stage == key("all")).unwrap();
+        let all = sim.store.values().find(|m| m.provenance.stage == key("all")).unwrap();
         assert_eq!(all.inputs["in"].len(), 3);
     }
 }
 
 #[test]
-fn a_list_beyond_its_cap_fails_with_the_way_out() {
+fn a_list_beyond_its_cap_fails_with_what_to_do() {
     let mut plan = fanned();
     plan.nodes[1].fan_out.as_mut().unwrap().cap = 2;
     for preview in [true, false] {
-        let mut world = World::new(&plan, setup());
-        world.rows = rows(3);
-        world.preview = preview;
-        assert_eq!(world.finish(), RunOutcome::Failed);
-        assert!(world.error("each").contains("more than 2 rows"), "{}", world.error("each"));
-        assert_eq!(world.status("all"), Blocked);
+        let mut sim = Simulation::new(&plan, setup());
+        sim.rows = rows(3);
+        sim.preview = preview;
+        assert_eq!(sim.finish(), RunOutcome::Failed);
+        assert!(sim.error("each").contains("more than 2 rows"), "{}", sim.error("each"));
+        assert_eq!(sim.status("all"), Blocked);
     }
 }
 
 #[test]
 fn an_empty_list_is_no_instances_and_no_failure() {
-    let mut world = World::new(&fanned(), setup());
-    world.preview = false;
-    assert_eq!(world.finish(), RunOutcome::Succeeded);
-    assert_eq!(world.launched, ["list", "all"]);
+    let mut sim = Simulation::new(&fanned(), setup());
+    sim.preview = false;
+    assert_eq!(sim.finish(), RunOutcome::Succeeded);
+    assert_eq!(sim.launched, ["list", "all"]);
 }
 
 #[test]
 fn one_failed_instance_blocks_its_own_followers_and_what_needs_all() {
-    let mut world = World::new(&fanned(), setup()).with(|spec| {
+    let mut sim = Simulation::new(&fanned(), setup()).with(|spec| {
         if spec.stage.0 == "each[item=1]" {
             Err((AttemptOutcome::Failed, Error::data("bad row")))
         } else {
             Ok(BTreeMap::new())
         }
     });
-    world.rows = rows(3);
-    assert_eq!(world.finish(), RunOutcome::Failed);
+    sim.rows = rows(3);
+    assert_eq!(sim.finish(), RunOutcome::Failed);
     assert_eq!(
-        (world.status("each[item=1]"), world.status("then[item=1]"), world.status("then[item=2]")),
+        (sim.status("each[item=1]"), sim.status("then[item=1]"), sim.status("then[item=2]")),
         (Failed, Blocked, Done)
     );
-    assert_eq!((world.status("each"), world.status("all")), (Failed, Blocked));
+    assert_eq!((sim.status("each"), sim.status("all")), (Failed, Blocked));
 }
 
 #[test]
@@ -96,17 +96,17 @@ fn a_condition_on_the_row_skips_single_instances() {
     plan.nodes.truncate(2);
     plan.nodes[1] = plan.nodes[1].clone().when("item.x > 0");
     plan.nodes.push(node("all").reads(&["each"]));
-    let mut world = World::new(&plan, setup());
-    world.rows = rows(3);
-    assert_eq!(world.finish(), RunOutcome::Succeeded);
-    assert_eq!((world.status("each[item=0]"), world.status("each[item=1]")), (Skipped, Done));
-    let all = world.store.values().find(|m| m.provenance.stage == key("all")).unwrap();
+    let mut sim = Simulation::new(&plan, setup());
+    sim.rows = rows(3);
+    assert_eq!(sim.finish(), RunOutcome::Succeeded);
+    assert_eq!((sim.status("each[item=0]"), sim.status("each[item=1]")), (Skipped, Done));
+    let all = sim.store.values().find(|m| m.provenance.stage == key("all")).unwrap();
     assert_eq!(all.inputs["in"].len(), 2);
     plan.nodes[1] = plan.nodes[1].clone().when("item.x > 5");
-    let mut world = World::new(&plan, setup());
-    world.rows = rows(3);
-    assert_eq!(world.finish(), RunOutcome::Succeeded);
-    assert_eq!(world.status("all"), Skipped);
+    let mut sim = Simulation::new(&plan, setup());
+    sim.rows = rows(3);
+    assert_eq!(sim.finish(), RunOutcome::Succeeded);
+    assert_eq!(sim.status("all"), Skipped);
 }
 
 #[test]
@@ -115,15 +115,15 @@ fn a_condition_on_a_fan_out_over_the_same_rows_is_asked_of_every_instance() {
     plan.nodes[1] = plan.nodes[1].clone().when("item.x > 0");
     plan.nodes[2] = plan.nodes[2].clone().when("stages.each.metrics.accuracy > 0.5");
     plan.nodes[3] = plan.nodes[3].clone().needs(&["each"]).when("min(stages.each.metrics.accuracy) < 0.2");
-    let mut world = World::new(&plan, setup()).with(|spec| {
+    let mut sim = Simulation::new(&plan, setup()).with(|spec| {
         let accuracy = if spec.stage.0 == "each[item=2]" { 0.9 } else { 0.1 };
         Ok(BTreeMap::from([("accuracy".to_string(), accuracy)]))
     });
-    world.rows = rows(3);
-    assert_eq!(world.finish(), RunOutcome::Succeeded, "{}", world.error("then"));
-    let then = |item: u32| world.status(&format!("then[item={item}]"));
+    sim.rows = rows(3);
+    assert_eq!(sim.finish(), RunOutcome::Succeeded, "{}", sim.error("then"));
+    let then = |item: u32| sim.status(&format!("then[item={item}]"));
     assert_eq!((then(0), then(1), then(2)), (Skipped, Skipped, Done), "a skipped row has no accuracy, and needs none");
-    let all = world.store.values().find(|m| m.provenance.stage == key("all")).unwrap();
+    let all = sim.store.values().find(|m| m.provenance.stage == key("all")).unwrap();
     assert_eq!(all.inputs["in"].len(), 1, "asked once, of the instances that ran");
 }
 
@@ -135,21 +135,21 @@ fn instances_without_a_counterpart_know_none_of_its_metrics() {
         with_item(node("then").over("list", 100).needs(&["each"]), "item.x")
             .when("default(stages.each.metrics.accuracy, 1) > 0.5"),
     ]);
-    let mut world = World::new(&plan, setup());
-    world.rows = rows(2);
-    assert_eq!(world.finish(), RunOutcome::Succeeded, "{}", world.error("then[item=0]"));
-    assert_eq!((world.status("each"), world.status("then[item=1]")), (Skipped, Done));
+    let mut sim = Simulation::new(&plan, setup());
+    sim.rows = rows(2);
+    assert_eq!(sim.finish(), RunOutcome::Succeeded, "{}", sim.error("then[item=0]"));
+    assert_eq!((sim.status("each"), sim.status("then[item=1]")), (Skipped, Done));
 }
 
 #[test]
 fn a_condition_that_is_neither_true_nor_false_fails_with_what_to_do() {
     let plan = plan(vec![node("list"), with_item(node("each").over("list", 100), "item.x").when("item.x")]);
-    let mut world = World::new(&plan, setup());
-    world.rows = rows(1);
-    assert_eq!(world.finish(), RunOutcome::Failed);
+    let mut sim = Simulation::new(&plan, setup());
+    sim.rows = rows(1);
+    assert_eq!(sim.finish(), RunOutcome::Failed);
     assert!(
-        world.error("each[item=0]").contains("gives 0, not true or false; compare it"),
+        sim.error("each[item=0]").contains("gives 0, not true or false; compare it"),
         "{}",
-        world.error("each[item=0]")
+        sim.error("each[item=0]")
     );
 }

@@ -1,6 +1,6 @@
-//! What is published and does not hold is made again under the next generation, once, and nothing else is.
+//! A damaged generation is computed again as the next one, once, and nothing else is.
 
-use super::world::World;
+use super::simulation::Simulation;
 use super::{Build, key, node, plan, setup};
 use crate::fold::StageStatus::{Blocked, Done, Failed, Hit};
 use serde_json::json;
@@ -18,30 +18,30 @@ fn chain(tail: &str) -> Plan {
     plan(vec![node("a"), consumer])
 }
 
-/// Run number `run`, on the store that the world before left.
-fn after(before: &World, run: u32, plan: &Plan, selection: Selection) -> World {
+/// Run number `run`, on the store that an earlier simulation left.
+fn after(before: &Simulation, run: u32, plan: &Plan, selection: Selection) -> Simulation {
     let mut setup = setup();
     setup.run.0 = format!("20261121-000000-{run:06}");
     setup.selection = selection;
-    let mut world = World::new(plan, setup);
-    world.store = before.store.clone();
-    world.damaged = before.damaged.clone();
-    world
+    let mut sim = Simulation::new(plan, setup);
+    sim.store = before.store.clone();
+    sim.damaged = before.damaged.clone();
+    sim
 }
 
-/// From now on the newest generation of a stage does not hold.
-fn damage(world: &mut World, stage: &str) {
-    let newest = world.store.iter().rfind(|(_, m)| m.provenance.stage == key(stage)).map(|(name, _)| name.clone());
-    world.damaged.extend(newest);
+/// Damages the newest generation of a stage.
+fn damage(sim: &mut Simulation, stage: &str) {
+    let newest = sim.store.iter().rfind(|(_, m)| m.provenance.stage == key(stage)).map(|(name, _)| name.clone());
+    sim.damaged.extend(newest);
 }
 
-fn generations(world: &World, stage: &str) -> Vec<(u32, Option<GenerationReason>)> {
-    world.store.values().filter(|m| m.provenance.stage == key(stage)).map(|m| (m.generation, m.reason)).collect()
+fn generations(sim: &Simulation, stage: &str) -> Vec<(u32, Option<GenerationReason>)> {
+    sim.store.values().filter(|m| m.provenance.stage == key(stage)).map(|m| (m.generation, m.reason)).collect()
 }
 
 /// A first run, whose `a` is damaged afterwards.
-fn damaged() -> World {
-    let mut first = World::new(&chain("one"), setup());
+fn damaged() -> Simulation {
+    let mut first = Simulation::new(&chain("one"), setup());
     assert_eq!(first.finish(), RunOutcome::Succeeded);
     damage(&mut first, "a");
     first
@@ -74,13 +74,13 @@ fn a_stage_that_may_only_be_looked_up_is_not_healed_and_says_why() {
     let mut again = after(&damaged(), 1, &chain("one"), only);
     assert_eq!(again.finish(), RunOutcome::Failed);
     assert!(again.launched.is_empty());
-    assert!(again.error("a").contains("generation 0 is not whole: it is damaged"), "{}", again.error("a"));
+    assert!(again.error("a").contains("generation 0 is damaged: it is unreadable"), "{}", again.error("a"));
     assert_eq!((again.status("a"), again.status("b")), (Failed, Blocked));
 }
 
 #[test]
 fn damage_that_only_a_reader_finds_fails_the_reader_at_once_and_the_next_run_heals() {
-    let mut first = World::new(&chain("one"), setup());
+    let mut first = Simulation::new(&chain("one"), setup());
     first.finish();
     // Names and sizes are right, so `a` is a hit; the attempt of `b` reads the bytes.
     let mut finds = after(&first, 1, &chain("two"), Selection::default()).with(|spec| match spec.stage.0.as_str() {

@@ -1,6 +1,6 @@
-//! Values that are known only during the run: judged and completed as `check` does with those that are known before.
+//! Values known only during the run are validated and completed like those that `check` knows.
 
-use super::world::World;
+use super::simulation::Simulation;
 use super::{Build, key, node, plan, setup};
 use crate::fold::StageStatus::{Done, Failed};
 use serde_json::{Value, json};
@@ -50,7 +50,7 @@ impl Catalogue for OneKind {
     fn kind(&self, name: &str) -> Option<&KindInfo> {
         (name == "test").then_some(&self.0)
     }
-    /// Something that no schema knows.
+    /// A rule that no schema can express.
     fn validate(&self, _: &str, config: &Value) -> Vec<OptionProblem> {
         if config["steps"] == 3 {
             vec![OptionProblem::new("/steps", "three is one too many").help("two will do")]
@@ -67,7 +67,7 @@ impl Catalogue for OneKind {
     }
 }
 
-/// A stage behind `a`, which reports an accuracy of 0.5.
+/// A stage after `a`, which reports an accuracy of 0.5.
 fn late(option: &str, expression: &str) -> Node {
     let mut late = node("b").needs(&["a"]);
     let value = Template::Expression(Expression::parse(expression).unwrap());
@@ -75,12 +75,12 @@ fn late(option: &str, expression: &str) -> Node {
     late
 }
 
-fn ran(late: Node) -> World {
+fn ran(late: Node) -> Simulation {
     let mut setup = setup();
     setup.catalogue = Arc::new(OneKind::new());
-    let mut world = World::new(&plan(vec![node("a"), late]), setup);
-    world.finish();
-    world
+    let mut sim = Simulation::new(&plan(vec![node("a"), late]), setup);
+    sim.finish();
+    sim
 }
 
 #[test]
@@ -90,14 +90,14 @@ fn late_options_get_their_declared_types_and_defaults() {
         entries.insert("folder".into(), Template::Literal(json!("/data")));
     }
     b.sources.insert("/folder".into(), Source { location: "/data".into(), digest: Digest::of(b"data") });
-    let world = ran(b);
-    assert_eq!(world.status("b"), Done, "{}", world.error("b"));
-    let manifest = world.store.values().find(|m| m.provenance.stage == key("b")).unwrap();
+    let sim = ran(b);
+    assert_eq!(sim.status("b"), Done, "{}", sim.error("b"));
+    let manifest = sim.store.values().find(|m| m.provenance.stage == key("b")).unwrap();
     assert_eq!(manifest.config, json!({"steps": 2, "seed": 7, "folder": "/data"}));
 }
 
 #[test]
-fn late_options_are_judged_at_their_place_before_an_attempt_starts() {
+fn late_options_are_validated_before_an_attempt_starts() {
     let cases = [
         ("steps", "stages.a.metrics.accuracy * 0", "`steps` is `0`, but must be at least 1"),
         ("steps", "stages.a.metrics.accuracy", "`steps` must be a whole number, found `0.5`"),
@@ -108,26 +108,26 @@ fn late_options_are_judged_at_their_place_before_an_attempt_starts() {
         ("folder", "stages.a.status", "`folder`: the source `succeeded` must be known before the run"),
     ];
     for (option, expression, message) in cases {
-        let world = ran(late(option, expression));
-        assert_eq!((world.status("b"), world.outcome()), (Failed, RunOutcome::Failed), "{expression}");
-        let error = world.error("b");
+        let sim = ran(late(option, expression));
+        assert_eq!((sim.status("b"), sim.outcome()), (Failed, RunOutcome::Failed), "{expression}");
+        let error = sim.error("b");
         assert!(error.starts_with("w.yaml:1:1: options of `b`: ") && error.contains(message), "{error}");
-        assert_eq!(world.launched, ["a"], "{expression}");
+        assert_eq!(sim.launched, ["a"], "{expression}");
     }
 }
 
 #[test]
-fn a_metric_that_was_not_reported_is_named_with_the_way_out() {
+fn an_unreported_metric_is_named_with_what_to_do() {
     let nodes = vec![
         node("a"),
         node("b").needs(&["a"]).when("stages.a.metrics.f1 > 0.5"),
         node("c").needs(&["a"]).when("default(stages.a.metrics.f1, 1) > 0.5"),
         node("d").needs(&["a"]).when("stages.a.metrics.f1 == null"),
     ];
-    let mut world = World::new(&plan(nodes), setup());
-    assert_eq!(world.finish(), RunOutcome::Failed);
-    assert!(world.error("b").contains("the stage did not report this metric; `default(…, 0)`"), "{}", world.error("b"));
-    assert_eq!((world.status("b"), world.status("c"), world.status("d")), (Failed, Done, Done));
-    let world = ran(late("steps", "stages.a.metrics.f1"));
-    assert!(world.error("b").starts_with("w.yaml:1:1: in `stages.a.metrics.f1`"), "{}", world.error("b"));
+    let mut sim = Simulation::new(&plan(nodes), setup());
+    assert_eq!(sim.finish(), RunOutcome::Failed);
+    assert!(sim.error("b").contains("the stage did not report this metric; `default(…, 0)`"), "{}", sim.error("b"));
+    assert_eq!((sim.status("b"), sim.status("c"), sim.status("d")), (Failed, Done, Done));
+    let sim = ran(late("steps", "stages.a.metrics.f1"));
+    assert!(sim.error("b").starts_with("w.yaml:1:1: in `stages.a.metrics.f1`"), "{}", sim.error("b"));
 }

@@ -1,13 +1,14 @@
-//! The engine under test: plans built by hand, a world that is a map, and invariants checked after every step.
+//! The engine under test: plans built by hand, a simulated store and executor, invariants checked after every step.
 
 mod cases;
 mod fan_out;
 mod healing;
 mod late;
+mod publication;
 mod random;
-mod world;
+mod simulation;
 
-use crate::{Pool, Resumed, Setup};
+use crate::{MachinePool, Resumed, Setup};
 use petgraph::graph::DiGraph;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -149,7 +150,7 @@ pub fn setup() -> Setup {
         run: RunId("20261121-000000-000000".into()),
         selection: Selection::default(),
         fail_fast: false,
-        pools: vec![Pool::of_this_machine(2, 1 << 30, Vec::new())],
+        pools: vec![MachinePool::of_this_machine(2, 1 << 30, Vec::new())],
         catalogue: Arc::new(NoKinds),
         secrets: BTreeMap::new(),
         fsync: false,

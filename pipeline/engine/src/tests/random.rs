@@ -1,7 +1,7 @@
-//! Random plans, random orders, random faults, and a crash after any journal write: the invariants hold after every step, the
-//! published set is that of a quiet run, and nothing is published twice.
+//! Random plans, orders, faults, and a crash after any journal write: the invariants hold after every step, the same
+//! artifacts are published as in a quiet run, and nothing is published twice.
 
-use super::world::World;
+use super::simulation::Simulation;
 use super::{Build, node, plan, setup};
 use crate::fold::RunView;
 use crate::{Command, Input, Resumed, Setup};
@@ -37,7 +37,8 @@ fn random_plan(d: &mut Draws) -> Plan {
     plan(nodes)
 }
 
-/// Faults by stage digest and attempt, so that they are the same in every order; a stage that gets lost succeeds the next time.
+/// Faults by stage digest and attempt, so that they are the same in every order. A stage that gets lost succeeds the
+/// next time.
 fn faults(seed: u64) -> impl Fn(&AttemptSpec) -> Result<BTreeMap<String, f64>, (AttemptOutcome, Error)> + Clone {
     move |spec| {
         let mut name = [0u8; 8];
@@ -51,39 +52,36 @@ fn faults(seed: u64) -> impl Fn(&AttemptSpec) -> Result<BTreeMap<String, f64>, (
     }
 }
 
-fn run_randomly(world: &mut World, d: &mut Draws) {
-    if world.journal.is_empty()
-        || matches!(world.journal.last(), Some(Record { event: Event::WriterOpened { .. }, .. }))
-    {
-        world.feed(Input::Begin);
+fn run_randomly(sim: &mut Simulation, d: &mut Draws) {
+    if sim.journal.is_empty() || matches!(sim.journal.last(), Some(Record { event: Event::WriterOpened { .. }, .. })) {
+        sim.feed(Input::Begin);
     }
-    while !world.engine.is_finished() {
-        random_step(world, d);
+    while !sim.engine.is_finished() {
+        random_step(sim, d);
     }
 }
 
-fn random_step(world: &mut World, d: &mut Draws) {
-    // Now and then something old is heard again.
-    if d.below(6) == 0 && world.seen.len() > 1 {
-        let old = world.seen[1 + d.below(world.seen.len() as u64 - 1) as usize].clone();
+fn random_step(sim: &mut Simulation, d: &mut Draws) {
+    // Now and then an old input comes again.
+    if d.below(6) == 0 && sim.seen.len() > 1 {
+        let old = sim.seen[1 + d.below(sim.seen.len() as u64 - 1) as usize].clone();
         if matches!(old, Input::Ended { .. } | Input::Published { .. } | Input::Tick | Input::Recovered { .. }) {
-            world.feed(old);
+            sim.feed(old);
         }
-    } else if !world.pending.is_empty() {
-        let at = d.below(world.pending.len() as u64) as usize;
-        world.carry_out(at);
-    } else if let Some(wake) = world.engine.next_wake() {
-        world.now = world.now.max(wake);
-        world.feed(Input::Tick);
+    } else if !sim.pending.is_empty() {
+        let at = d.below(sim.pending.len() as u64) as usize;
+        sim.carry_out(at);
+    } else if let Some(wake) = sim.engine.next_wake() {
+        sim.now = sim.now.max(wake);
+        sim.feed(Input::Tick);
     } else {
-        assert!(world.engine.is_finished(), "stuck: {:?}", world.view().counts());
+        assert!(sim.engine.is_finished(), "stuck: {:?}", sim.view().counts());
     }
 }
 
 /// Digest, number of generations, and content of each output.
-fn published(world: &World) -> BTreeSet<(Digest, u32, Vec<Digest>)> {
-    world
-        .store
+fn published(sim: &Simulation) -> BTreeSet<(Digest, u32, Vec<Digest>)> {
+    sim.store
         .values()
         .map(|m| (m.stage_digest.clone(), m.generation, m.outputs.values().map(|o| o.digest.clone()).collect()))
         .collect()
@@ -95,9 +93,9 @@ fn resumed_setup(journal: &[Record]) -> Setup {
     Setup { resumed: Resumed::from_view(&view), ..setup() }
 }
 
-/// The engine dies: of the commands on their way some take effect, none is heard of. A new one takes over.
-fn crash(world: World, plan: &Plan, seed: u64, d: &mut Draws) -> World {
-    let mut dying = world;
+/// The engine dies: some commands on their way take effect, but no answer is heard. A new engine takes over.
+fn crash(sim: Simulation, plan: &Plan, seed: u64, d: &mut Draws) -> Simulation {
+    let mut dying = sim;
     for command in std::mem::take(&mut dying.pending) {
         if matches!(command, Command::Publish { .. } | Command::Launch { .. }) && d.below(2) == 0 {
             let _ = dying.effect(command);
@@ -105,7 +103,7 @@ fn crash(world: World, plan: &Plan, seed: u64, d: &mut Draws) -> World {
     }
     let mut journal = dying.journal;
     journal.push(Record { at: dying.now, event: Event::WriterOpened { epoch: 2, writer: "next".into() } });
-    let mut next = World::new(plan, resumed_setup(&journal)).with(faults(seed));
+    let mut next = Simulation::new(plan, resumed_setup(&journal)).with(faults(seed));
     next.store = dying.store;
     next.results = dying.results;
     next.journal = journal;
@@ -121,9 +119,9 @@ proptest! {
         let chance = Chance::new(seed);
         let plan = random_plan(&mut chance.at("plan", &[]));
         let mut orders = (0..3).map(|order| {
-            let mut world = World::new(&plan, setup()).with(faults(seed));
-            run_randomly(&mut world, &mut chance.at("order", &[order]));
-            (published(&world), world.outcome())
+            let mut sim = Simulation::new(&plan, setup()).with(faults(seed));
+            run_randomly(&mut sim, &mut chance.at("order", &[order]));
+            (published(&sim), sim.outcome())
         });
         let first = orders.next();
         for other in orders {
@@ -135,22 +133,22 @@ proptest! {
     fn a_crash_after_any_journal_write_loses_and_doubles_nothing(seed in any::<u64>()) {
         let chance = Chance::new(seed);
         let plan = random_plan(&mut chance.at("plan", &[]));
-        let mut quiet = World::new(&plan, setup()).with(faults(seed));
+        let mut quiet = Simulation::new(&plan, setup()).with(faults(seed));
         run_randomly(&mut quiet, &mut chance.at("order", &[0]));
         let writes = quiet.journal.len();
         for crash_at in 0..writes {
             let mut d = chance.at("crash", &[crash_at as u64]);
-            let mut world = World::new(&plan, setup()).with(faults(seed));
-            world.feed(Input::Begin);
-            while world.journal.len() < crash_at && !world.engine.is_finished() {
-                random_step(&mut world, &mut d);
+            let mut sim = Simulation::new(&plan, setup()).with(faults(seed));
+            sim.feed(Input::Begin);
+            while sim.journal.len() < crash_at && !sim.engine.is_finished() {
+                random_step(&mut sim, &mut d);
             }
-            if world.engine.is_finished() {
+            if sim.engine.is_finished() {
                 continue;
             }
-            let mut world = crash(world, &plan, seed, &mut d);
-            run_randomly(&mut world, &mut d);
-            prop_assert_eq!(published(&world), published(&quiet), "crash after {} of {} records", crash_at, writes);
+            let mut sim = crash(sim, &plan, seed, &mut d);
+            run_randomly(&mut sim, &mut d);
+            prop_assert_eq!(published(&sim), published(&quiet), "crash after {} of {} records", crash_at, writes);
         }
     }
 
@@ -159,20 +157,20 @@ proptest! {
         let chance = Chance::new(seed);
         let plan = random_plan(&mut chance.at("plan", &[]));
         let mut d = chance.at("order", &[]);
-        let mut world = World::new(&plan, setup()).with(faults(seed));
-        world.feed(Input::Begin);
+        let mut sim = Simulation::new(&plan, setup()).with(faults(seed));
+        sim.feed(Input::Begin);
         for _ in 0..steps {
-            if !world.engine.is_finished() {
-                random_step(&mut world, &mut d);
+            if !sim.engine.is_finished() {
+                random_step(&mut sim, &mut d);
             }
         }
-        let launched = world.launched.len();
-        if !world.engine.is_finished() {
-            world.feed(Input::Cancel { why: "test".into() });
-            run_randomly(&mut world, &mut d);
-            prop_assert_eq!(world.launched.len(), launched, "nothing starts after a cancel");
+        let launched = sim.launched.len();
+        if !sim.engine.is_finished() {
+            sim.feed(Input::Cancel { why: "test".into() });
+            run_randomly(&mut sim, &mut d);
+            prop_assert_eq!(sim.launched.len(), launched, "nothing starts after a cancel");
         }
-        let view = world.view();
+        let view = sim.view();
         prop_assert!(view.stages.iter().all(|s| s.attempts.iter().all(|a| a.outcome.is_some())));
     }
 }

@@ -1,23 +1,24 @@
-//! Lines of a pipe, bounded: a process that writes without line ends must not eat anybody's memory.
+//! Lines of a pipe, each bounded in size: a process that writes no line ends must not fill the engine's memory.
 
 use tokio::io::{AsyncRead, AsyncReadExt};
 
-/// Bytes of a line that the engine keeps; the rest of it is dropped.
+/// Bytes of a line that the engine keeps; the rest is dropped.
 const LINE_LIMIT: usize = 1 << 20;
-/// Bytes of a line that an attempt passes on as a log message: its JSON form, at worst six bytes for one, must fit into a line.
+/// Bytes of text that an attempt puts into one log message. As JSON, at worst six bytes for one, it must fit a line.
 pub const TEXT_LIMIT: usize = LINE_LIMIT / 8;
 
-/// Cuts what a pipe gives, piece by piece, into lines of at most `limit` bytes. Bytes that are no UTF-8 are replaced.
+/// Splits what a pipe gives, piece by piece, into lines of at most `limit` bytes. Invalid UTF-8 is replaced.
 pub struct Lines {
     line: Vec<u8>,
     limit: usize,
 }
 
 impl Lines {
+    /// Starts at the beginning of a line.
     pub fn new(limit: usize) -> Self {
         Self { line: Vec::new(), limit }
     }
-    /// Takes the next bytes, and calls `see` for every line that ends in them.
+    /// Adds the next bytes and calls `see` for every line that ends in them.
     pub fn feed(&mut self, mut bytes: &[u8], see: &mut impl FnMut(&str)) {
         while let Some(end) = bytes.iter().position(|b| *b == b'\n') {
             self.keep(&bytes[..end]);
@@ -27,7 +28,7 @@ impl Lines {
         }
         self.keep(bytes);
     }
-    /// The last line needs no end.
+    /// Calls `see` for the last line if it has no line end.
     pub fn finish(self, see: &mut impl FnMut(&str)) {
         if !self.line.is_empty() {
             see(&String::from_utf8_lossy(&self.line));
@@ -44,7 +45,7 @@ impl Lines {
 pub(super) async fn for_each_line(mut pipe: impl AsyncRead + Unpin, mut see: impl FnMut(&str)) {
     let mut lines = Lines::new(LINE_LIMIT);
     let mut piece = vec![0; 64 * 1024];
-    // A broken pipe ends the stream like any other end; how the process ended is told by its exit status.
+    // A broken pipe is an end like any other; the exit status says how the process ended.
     while let Ok(size) = pipe.read(&mut piece).await
         && size > 0
     {

@@ -1,11 +1,11 @@
 //! Attempts as processes of this machine: `<program> attempt <store-url>#<attempt-folder>`.
 //!
-//! Each attempt leads a process group of its own. It writes JSON Lines to stdout ([`AttemptMessage`]; any other line is
-//! log, and so is stderr) and reads `cancel` or `timeout` from stdin, whose end tells it that the engine died. However
-//! an attempt ends, its whole process tree is killed before its slots are given back.
+//! Each leads a process group of its own and sends [`AttemptMessage`] lines on stdout; anything else on stdout, and
+//! all of stderr, goes to the log. `cancel` or `timeout` is written to its stdin, and the end of stdin tells it that the
+//! engine died. When an attempt ends, however it ends, its whole process tree is killed before its slots are given back.
 
 use super::lines::for_each_line;
-use super::{Ended, Executor, MARK, Reports, Task, Wish};
+use super::{Control, Ended, Executor, MARK, Reports, Task};
 use crate::lookup;
 use crate::slots::{Holder, Slots};
 use futures::future::{BoxFuture, FutureExt};
@@ -25,35 +25,37 @@ use trainyard_engine::Outside;
 
 /// Time between a `cancel` line and the kill of the tree.
 const CANCEL_GRACE: Duration = Duration::from_secs(10);
-/// The same after a timeout: the attempt had its time.
+/// The same after a timeout, when the attempt has had its time.
 const TIMEOUT_GRACE: Duration = Duration::from_secs(2);
-/// How long pipes may stay open after everything was killed.
+/// How long pipes may stay open after everything is killed.
 const DRAIN: Duration = Duration::from_secs(2);
 
 /// The program that carries out attempts.
 #[derive(Debug, Clone)]
 pub struct Launcher {
+    /// Path of the program.
     pub program: PathBuf,
-    /// Before the attempt's URL; usually `attempt`.
+    /// Arguments before the attempt's URL; usually `attempt`.
     pub arguments: Vec<OsString>,
     /// Added to the environment.
     pub env: Vec<(OsString, OsString)>,
 }
 
 impl Launcher {
-    /// `<program> attempt <url>`.
+    /// Starts attempts with `<program> attempt <url>`.
     pub fn new(program: impl Into<PathBuf>) -> Self {
         Self { program: program.into(), arguments: vec!["attempt".into()], env: Vec::new() }
     }
 }
 
-/// The executor.
+/// The executor `local`: processes of this machine.
 pub struct Local {
     launcher: Launcher,
     slots: Option<Slots>,
 }
 
 impl Local {
+    /// An executor whose attempts wait for `slots`, if there are any, before they start.
     pub fn new(launcher: Launcher, slots: Option<Slots>) -> Self {
         Self { launcher, slots }
     }
@@ -63,7 +65,12 @@ impl Executor for Local {
     fn name(&self) -> &'static str {
         "local"
     }
-    fn run(&self, task: Task, mut wish: watch::Receiver<Wish>, reports: Arc<dyn Reports>) -> BoxFuture<'static, Ended> {
+    fn run(
+        &self,
+        task: Task,
+        mut control: watch::Receiver<Control>,
+        reports: Arc<dyn Reports>,
+    ) -> BoxFuture<'static, Ended> {
         let (launcher, slots) = (self.launcher.clone(), self.slots.clone());
         async move {
             // The stage counts as started, so people have to be told why nothing happens.
@@ -75,7 +82,7 @@ impl Executor for Local {
                 reports.message(AttemptMessage::Log { level: LogLevel::Warn, text });
             };
             let held = match (&slots, task.grant.shares.first()) {
-                (Some(slots), Some(share)) => match slots.acquire(share, &holder(&task), &mut wish, waits).await {
+                (Some(slots), Some(share)) => match slots.acquire(share, &holder(&task), &mut control, waits).await {
                     Ok(held) => {
                         if waited {
                             reports.waits(None);
@@ -86,20 +93,22 @@ impl Executor for Local {
                 },
                 _ => None,
             };
-            let ended = attempt(&launcher, &task, wish, reports).await;
+            let ended = attempt(&launcher, &task, control, reports).await;
             drop(held);
             ended
         }
         .boxed()
     }
-    fn reattach(&self, task: Task, _: watch::Receiver<Wish>, _: Arc<dyn Reports>) -> BoxFuture<'static, Option<Ended>> {
+    fn reattach(
+        &self,
+        task: Task,
+        _: watch::Receiver<Control>,
+        _: Arc<dyn Reports>,
+    ) -> BoxFuture<'static, Option<Ended>> {
         async move {
-            // Its stdin ended with its engine, so it stops by itself; this makes sure before anything else is decided.
+            // It stops by itself when its stdin ends with its engine; this makes sure of it.
             kill_tree(None, &mark(&task)).await;
-            match lookup::result(&task.store, &task.spec).await {
-                Ok(Some(_)) => Some(Ended::succeeded()),
-                Ok(None) | Err(_) => None,
-            }
+            lookup::result(&task.store, &task.spec).await.ok().flatten().map(Ended::succeeded)
         }
         .boxed()
     }
@@ -113,7 +122,7 @@ fn holder(task: &Task) -> Holder {
     Holder { run: spec.run.0.clone(), workflow: spec.workflow.clone(), stage: spec.stage.0.clone() }
 }
 
-/// The attempt's URL, which is its mark as well.
+/// The attempt's URL, which is also its mark.
 fn mark(task: &Task) -> String {
     format!("{}#{}", task.store.url(), task.folder)
 }
@@ -140,7 +149,7 @@ fn command(launcher: &Launcher, task: &Task, mark: &str) -> Command {
     let threads = task.spec.resources.cpus.to_string();
     let gpus: Vec<String> = task.spec.resources.gpus.iter().map(u32::to_string).collect();
     command.args(&launcher.arguments).arg(mark);
-    // Read by the numeric libraries when the process starts; later is too late.
+    // Numeric libraries read these when the process starts.
     for name in ["RAYON_NUM_THREADS", "OMP_NUM_THREADS"] {
         command.env(name, &threads);
     }
@@ -151,28 +160,34 @@ fn command(launcher: &Launcher, task: &Task, mark: &str) -> Command {
     command
 }
 
-/// What the attempt said about its end.
+/// What the attempt reported about its end.
 #[derive(Default)]
 struct LastWords {
     result: bool,
     error: Option<Error>,
 }
 
-async fn attempt(launcher: &Launcher, task: &Task, wish: watch::Receiver<Wish>, reports: Arc<dyn Reports>) -> Ended {
+async fn attempt(
+    launcher: &Launcher,
+    task: &Task,
+    control: watch::Receiver<Control>,
+    reports: Arc<dyn Reports>,
+) -> Ended {
     let mark = mark(task);
     let mut child = match command(launcher, task, &mark).spawn() {
         Ok(child) => child,
         Err(e) => {
             let error = Error::lost(format!("cannot start {}: {e}", launcher.program.display()))
-                .help("see that the program exists and may be executed");
+                .help("check that the program exists and is executable");
             return Ended::with(AttemptOutcome::Lost, error);
         }
     };
     let root = child.id();
+    tracing::debug!(pid = root, url = mark, "process started");
     let words = Arc::new(Mutex::new(LastWords::default()));
     let readers = read_pipes(&mut child, &words, &reports);
     let stdin = child.stdin.take();
-    let (status, stopped) = supervise(&mut child, stdin, root, &mark, task.timeout, wish).await;
+    let (status, stopped) = supervise(&mut child, stdin, root, &mark, task.timeout, control).await;
     kill_tree(root, &mark).await;
     for reader in readers {
         let abort = reader.abort_handle();
@@ -181,7 +196,7 @@ async fn attempt(launcher: &Launcher, task: &Task, wish: watch::Receiver<Wish>, 
         }
     }
     let words = std::mem::take(&mut *words.lock().unwrap_or_else(std::sync::PoisonError::into_inner));
-    verdict(task, &status, stopped, words).await
+    end_of(task, &status, stopped, words).await
 }
 
 fn read_pipes(child: &mut Child, words: &Arc<Mutex<LastWords>>, reports: &Arc<dyn Reports>) -> Vec<JoinHandle<()>> {
@@ -219,34 +234,35 @@ enum Stopped {
     Cancelled,
 }
 
-/// Waits for the end; carries out timeout and wishes meanwhile.
+/// Waits for the process to end, and enforces the timeout and the engine's requests.
 async fn supervise(
     child: &mut Child,
     mut stdin: Option<ChildStdin>,
     root: Option<u32>,
     mark: &str,
     timeout: Option<Duration>,
-    mut wish: watch::Receiver<Wish>,
+    mut control: watch::Receiver<Control>,
 ) -> (std::io::Result<ExitStatus>, Option<Stopped>) {
     let mut stopped = None;
     let mut limit = timeout;
-    let mut wishes_open = true;
+    let mut control_open = true;
     loop {
         let expiry = after(limit);
         tokio::pin!(expiry);
-        // Wishes that change nothing must not restart the limit, so they are waited for inside.
+        // A request that changes nothing must not restart the limit, so it is waited for in an inner loop.
+        let rises = |c: &Control| *c > Control::Run && (stopped.is_none() || *c == Control::Kill);
         let next = loop {
             tokio::select! {
                 status = child.wait() => return (status, stopped),
                 () = &mut expiry => break None,
-                changed = wish.wait_for(|w| *w > Wish::Run && (stopped.is_none() || *w == Wish::Kill)), if wishes_open => match changed {
-                    Ok(wish) => break Some(*wish),
-                    Err(_) => wishes_open = false,
+                changed = control.wait_for(rises), if control_open => match changed {
+                    Ok(control) => break Some(*control),
+                    Err(_) => control_open = false,
                 },
             }
         };
         match (next, stopped) {
-            (Some(Wish::Cancel), _) => {
+            (Some(Control::Cancel), _) => {
                 stopped = Some(Stopped::Cancelled);
                 ask_to_stop(&mut stdin, "cancel\n").await;
                 limit = Some(CANCEL_GRACE);
@@ -276,21 +292,22 @@ async fn after(limit: Option<Duration>) {
 /// `cancel`, or `timeout` where the attempt's time is up; the attempt stops either way and its log tells which.
 async fn ask_to_stop(stdin: &mut Option<ChildStdin>, line: &str) {
     if let Some(stdin) = stdin {
-        // A process that does not read any more is killed after its grace.
+        // If the process does not read any more, it is killed after its grace.
         let _ = tokio::time::timeout(Duration::from_secs(1), stdin.write_all(line.as_bytes())).await;
     }
 }
 
-async fn verdict(
+async fn end_of(
     task: &Task,
     status: &std::io::Result<ExitStatus>,
     stopped: Option<Stopped>,
     words: LastWords,
 ) -> Ended {
+    tracing::debug!(?status, ?stopped, "process ended");
     let done = words.result || status.as_ref().is_ok_and(ExitStatus::success);
     if done && stopped != Some(Stopped::TimedOut) {
         match lookup::result(&task.store, &task.spec).await {
-            Ok(Some(_)) => return Ended::succeeded(),
+            Ok(Some(result)) => return Ended::succeeded(result),
             Ok(None) => {}
             Err(error) => return Ended::with(AttemptOutcome::Failed, error.at("reading the attempt's result")),
         }
@@ -315,12 +332,12 @@ async fn verdict(
     }
 }
 
-/// An end without a result and without an error message.
+/// The error of a process that left neither a result nor an error message.
 fn unexplained(status: &std::io::Result<ExitStatus>) -> Error {
     use std::os::unix::process::ExitStatusExt;
     let status = match status {
         Ok(status) => status,
-        Err(e) => return Error::lost(format!("the attempt's process cannot be waited for: {e}")),
+        Err(e) => return Error::lost(format!("cannot wait for the attempt's process: {e}")),
     };
     match (status.code(), status.signal()) {
         (_, Some(9)) => Error::lost("the attempt's process was killed (signal 9)")
@@ -328,10 +345,10 @@ fn unexplained(status: &std::io::Result<ExitStatus>) -> Error {
         (_, Some(signal @ (4 | 6 | 7 | 8 | 11 | 31))) => {
             Error::bug(format!("the attempt's process crashed (signal {signal})")).help("see its log")
         }
-        (_, Some(signal)) => Error::lost(format!("the attempt's process was ended from outside (signal {signal})")),
+        (_, Some(signal)) => Error::lost(format!("the attempt's process was stopped from outside (signal {signal})")),
         (Some(0), _) => Error::lost("the attempt ended without a result").help("see its log"),
         (code, _) => {
-            Error::bug(format!("the attempt's process ended with code {} and said nothing", code.unwrap_or(-1)))
+            Error::bug(format!("the attempt's process ended with code {} without an error", code.unwrap_or(-1)))
                 .help("see its log")
         }
     }

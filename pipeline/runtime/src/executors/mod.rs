@@ -1,6 +1,7 @@
-//! Where attempts run. An executor carries one attempt from launch to its end; adding one is a file here and a line in
-//! `registry.rs`. All speak the same contract: `spec.json` is in the store before the launch, `result.json` is there after a
-//! success, and in between the attempt talks in [`AttemptMessage`] lines.
+//! Where attempts run: an executor carries one attempt from launch to its end.
+//!
+//! All keep the same contract: `spec.json` is in the store before the launch, `result.json` is there after a success,
+//! and in between the attempt talks in lines of [`AttemptMessage`].
 
 mod lines;
 mod local;
@@ -18,7 +19,7 @@ use futures::future::BoxFuture;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
-use trainyard_core::attempt::{AttemptMessage, AttemptSpec};
+use trainyard_core::attempt::{AttemptMessage, AttemptResult, AttemptSpec};
 use trainyard_core::event::AttemptOutcome;
 use trainyard_core::{Error, Result};
 use trainyard_engine::{Grant, Outside};
@@ -27,7 +28,7 @@ use trainyard_store::Store;
 /// Environment variable that marks every process of an attempt; its value is the attempt's URL.
 pub const MARK: &str = "TRAINYARD_ATTEMPT";
 
-/// Without `/proc` there is no finding what carries an attempt's mark; it ends with the attempt's process group.
+/// Does nothing: without `/proc` the processes with an attempt's mark cannot be found.
 #[cfg(not(target_os = "linux"))]
 pub fn kill_marked(_: &str) -> usize {
     0
@@ -36,18 +37,22 @@ pub fn kill_marked(_: &str) -> usize {
 /// One attempt to carry out.
 #[derive(Clone)]
 pub struct Task {
+    /// What the attempt is told.
     pub spec: Arc<AttemptSpec>,
+    /// What it may use.
     pub grant: Grant,
+    /// The store that holds its folder.
     pub store: Store,
     /// Folder of the attempt in the store, without a trailing `/`.
     pub folder: String,
-    /// Counted from when the attempt really starts.
+    /// Limit from the moment the attempt starts; the wait for slots does not count.
     pub timeout: Option<Duration>,
 }
 
-/// What the engine wishes of a running attempt; only ever goes up.
+/// What the engine wants from a running attempt. It only ever goes up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Wish {
+pub enum Control {
+    /// Go on.
     Run,
     /// Stop soon and cleanly.
     Cancel,
@@ -57,9 +62,9 @@ pub enum Wish {
 
 /// Receives what an attempt says.
 pub trait Reports: Send + Sync {
-    /// A line of the message protocol.
+    /// A message.
     fn message(&self, message: AttemptMessage);
-    /// Any other line (stderr, or stray stdout); kept as log.
+    /// A line that is not a message (stderr, or stray stdout); it goes to the log.
     fn raw(&self, line: &str);
     /// The attempt waits for its machine, and why; without a reason it has what it waited for.
     fn waits(&self, why: Option<&str>);
@@ -68,37 +73,45 @@ pub trait Reports: Send + Sync {
 /// How an attempt ended.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Ended {
-    /// `Succeeded` means that `result.json` is in the store.
+    /// The outcome for the journal.
     pub outcome: AttemptOutcome,
-    /// Why, unless it succeeded.
+    /// Its `result.json`, if it succeeded.
+    pub result: Option<Box<AttemptResult>>,
+    /// Why it did not succeed.
     pub error: Option<Error>,
 }
 
 impl Ended {
-    pub fn succeeded() -> Self {
-        Self { outcome: AttemptOutcome::Succeeded, error: None }
+    /// A success with the result that the attempt left in the store.
+    pub fn succeeded(result: AttemptResult) -> Self {
+        Self { outcome: AttemptOutcome::Succeeded, result: Some(Box::new(result)), error: None }
     }
+    /// Any other outcome.
     pub fn with(outcome: AttemptOutcome, error: Error) -> Self {
-        Self { outcome, error: Some(error) }
+        Self { outcome, result: None, error: Some(error) }
     }
 }
 
 /// A way to run attempts.
 pub trait Executor: Send + Sync {
-    /// As pools name it.
+    /// Its name in the site file's pools.
     fn name(&self) -> &'static str;
-    /// Launches the attempt and carries it to its end: launch, relay, timeout, cancel, kill of the whole process tree. When the
-    /// future is done nothing of the attempt runs any more.
-    fn run(&self, task: Task, wish: watch::Receiver<Wish>, reports: Arc<dyn Reports>) -> BoxFuture<'static, Ended>;
-    /// Finds an attempt that an engine that died left behind: `None` if it is gone, else its end (which may take a while).
+    /// Runs the attempt to its end: launches it, relays its messages, enforces the timeout, and cancels or kills its
+    /// whole process tree on request. When the future completes, nothing of the attempt runs any more.
+    fn run(
+        &self,
+        task: Task,
+        control: watch::Receiver<Control>,
+        reports: Arc<dyn Reports>,
+    ) -> BoxFuture<'static, Ended>;
+    /// Finds an attempt that a dead engine left behind, and waits for its end; `None` if nothing of it is left.
     fn reattach(
         &self,
         task: Task,
-        wish: watch::Receiver<Wish>,
+        control: watch::Receiver<Control>,
         reports: Arc<dyn Reports>,
     ) -> BoxFuture<'static, Option<Ended>>;
-    /// What other runs hold of the machines of this executor's pools right now; `None` if it knows nothing of others. May block
-    /// for a moment.
+    /// What other runs hold of this executor's machines now; `None` if it does not know. May block for a moment.
     fn outside(&self) -> Option<Result<Outside>> {
         None
     }

@@ -10,7 +10,8 @@ use trainyard_core::{Error, Result};
 #[derive(Clone, Default)]
 pub struct Executors(BTreeMap<&'static str, Arc<dyn Executor>>);
 
-/// All executors. `slots`: this machine's slots, shared by every run of this user; `None` leaves other runs out of account.
+/// All executors of this build. `slots` are this machine's, shared by every run of this user; with `None` other runs
+/// are ignored.
 pub fn standard(launcher: &Launcher, slots: Option<&Slots>) -> Executors {
     Executors::new(vec![
         Arc::new(Local::new(launcher.clone(), slots.cloned())), // local
@@ -18,17 +19,18 @@ pub fn standard(launcher: &Launcher, slots: Option<&Slots>) -> Executors {
 }
 
 impl Executors {
+    /// Registers executors under their names.
     pub fn new(executors: Vec<Arc<dyn Executor>>) -> Self {
         Self(executors.into_iter().map(|e| (e.name(), e)).collect())
     }
-    /// Errors: invalid (no such executor in this build; names those there are).
+    /// The executor of this name. Errors: invalid, listing the executors of this build.
     pub fn get(&self, name: &str) -> Result<Arc<dyn Executor>> {
         self.0.get(name).cloned().ok_or_else(|| {
             Error::invalid(format!("no executor `{name}` in this build"))
                 .help(format!("pools may use {}", self.names().join(", ")))
         })
     }
-    /// Sorted names.
+    /// Their names, sorted.
     pub fn names(&self) -> Vec<&'static str> {
         self.0.keys().copied().collect()
     }

@@ -1,8 +1,7 @@
-//! Finding and killing all that an attempt started, also what left its process group or lost its parent.
+//! Finds and kills everything that an attempt started, even what left its process group or lost its parent (Linux).
 //!
-//! Three signs make a process part of an attempt: it descends from the attempt's process, it is in its process group, or it
-//! carries the attempt's mark in its environment (children inherit it, whatever group or parent they have). Linux only: it
-//! reads `/proc`. What hides from all three on purpose is out of reach here; a sandbox is the place for that.
+//! A process belongs to an attempt if it descends from the attempt's process, is in its process group, or has the
+//! attempt's mark in its environment, which children inherit. A process that avoids all three on purpose is not found.
 
 use super::MARK;
 use rustix::process::{Pid, Signal, kill_process};
@@ -13,8 +12,8 @@ const ROUNDS: u32 = 100;
 /// Between rounds.
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// Kills until nothing is left; the attempt's own process is left to its parent to reap. Returns how many were found alive
-/// besides the attempt's own process.
+/// Kills until nothing is left. The caller still has to wait for the attempt's own process. Returns how many others
+/// were found alive.
 pub(super) async fn kill_all(root: Option<u32>, mark: &str) -> usize {
     let mut seen = BTreeSet::new();
     for _ in 0..ROUNDS {
@@ -28,8 +27,8 @@ pub(super) async fn kill_all(root: Option<u32>, mark: &str) -> usize {
     seen.iter().filter(|pid| Some(**pid) != root).count()
 }
 
-/// The same from inside of the attempt, which blocks meanwhile and spares itself: what carries the mark, and what descends from
-/// that. Returns how many were found alive.
+/// Kills what an attempt started, called by the attempt itself: every process with this mark and its descendants,
+/// except the caller. Blocks until nothing is left. Returns how many were found alive.
 pub fn kill_marked(mark: &str) -> usize {
     let mut seen = BTreeSet::new();
     for _ in 0..ROUNDS {
@@ -43,12 +42,12 @@ pub fn kill_marked(mark: &str) -> usize {
     seen.len()
 }
 
-/// Signals everything that is alive now, and returns it.
+/// Kills everything that is alive now, and returns it.
 fn kill_round(root: Option<u32>, mark: &str) -> BTreeSet<u32> {
     let members = members(root, mark);
     for pid in &members {
         if let Some(pid) = i32::try_from(*pid).ok().and_then(Pid::from_raw) {
-            // It may be gone already; the next round tells.
+            // It may be gone already; the next round will tell.
             let _ = kill_process(pid, Signal::KILL);
         }
     }
@@ -99,7 +98,7 @@ fn parse_stat(stat: &str) -> Option<Process> {
 }
 
 fn is_marked(pid: u32, mark: &str) -> bool {
-    // Unreadable means another user's process, which no attempt of ours started.
+    // If unreadable, it belongs to another user, so no attempt of ours started it.
     let Ok(environment) = std::fs::read(format!("/proc/{pid}/environ")) else { return false };
     let wanted = format!("{MARK}={mark}");
     environment.split(|b| *b == 0).any(|entry| entry == wanted.as_bytes())

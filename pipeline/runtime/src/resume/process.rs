@@ -1,4 +1,4 @@
-//! Naming a process so that it can be told from any other, and asking whether it still lives.
+//! A name for a process that no other process has, and whether that process is still alive.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,10 +7,11 @@ use trainyard_core::Digest;
 /// A process of some machine: host, process id and start time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProcessId {
-    /// Host name, and a mark of its boot and process namespace: equal only where process ids mean the same.
+    /// Host name with a mark of its boot and process namespace: equal only where process ids mean the same.
     pub host: String,
+    /// Process id.
     pub pid: u32,
-    /// Clock ticks from boot to start, as the system counts them; 0 = unknown.
+    /// Start in clock ticks since boot; 0 = unknown.
     pub start: u64,
 }
 
@@ -23,7 +24,7 @@ impl ProcessId {
     pub fn of(pid: u32) -> Self {
         Self { host: host(), pid, start: start_of(pid).unwrap_or(0) }
     }
-    /// Whether it lives; `None` if it is of another host.
+    /// Whether it is alive; `None` if it runs on another host.
     pub fn is_alive(&self) -> Option<bool> {
         if self.host != host() {
             return None;
@@ -44,7 +45,7 @@ impl fmt::Display for ProcessId {
 
 impl FromStr for ProcessId {
     type Err = ();
-    /// The first three fields; more may follow.
+    /// Reads the first three fields; more may follow.
     fn from_str(text: &str) -> Result<Self, ()> {
         let mut fields = text.split(':');
         let mut next = || fields.next().ok_or(());
@@ -65,7 +66,7 @@ fn host() -> String {
     format!("{name}-{}", &mark.short()[..8])
 }
 
-/// Field 22 of `/proc/<pid>/stat`; `None` if there is no such process, or it is a zombie.
+/// Field 22 of `/proc/<pid>/stat`; `None` if there is no such process or it is a zombie.
 fn start_of(pid: u32) -> Option<u64> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     let (_, rest) = stat.rsplit_once(") ")?;
@@ -86,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_process_is_told_from_a_later_one_of_the_same_number() {
+    fn a_process_differs_from_a_later_one_with_the_same_id() {
         let own = ProcessId::own();
         assert_eq!(own.is_alive(), Some(true));
         assert_eq!(format!("{own}:nonce").parse(), Ok(own.clone()));

@@ -1,4 +1,5 @@
-//! Slots taken and given back; holders are handles of this process, since a lock belongs to the handle, not to the process.
+//! Slots taken and given back; holders are handles of this process, since a lock belongs to the handle, not to the
+//! process.
 
 use super::*;
 use tempfile::TempDir;
@@ -54,11 +55,11 @@ fn another_run_sees_what_is_held_and_waits() {
 }
 
 #[test]
-fn a_holding_counts_as_long_as_its_lock_is_held_and_no_longer() {
+fn a_holding_counts_only_while_its_lock_is_held() {
     let folder = tempfile::tempdir().unwrap();
     let slots = slots(&folder);
     drop(slots.try_take(&share(1, &[]), &Holder::default()).unwrap());
-    // As of a process in another container: nothing says which one it is, but it holds the lock.
+    // Like a process in another container: nobody knows which one it is, but it holds the lock.
     let holder = hold(&slots.path(7), &whole()).unwrap();
     assert_eq!(slots.others().unwrap(), Outside { cpus: 2, memory: 0, gpus: vec![1] });
     assert!(slots.try_take(&share(1, &[]), &Holder::default()).unwrap().is_none());
@@ -107,11 +108,11 @@ async fn a_share_larger_than_the_machine_is_refused_at_once() {
     let folder = tempfile::tempdir().unwrap();
     let slots = slots(&folder);
     let large = Share { memory: 101, ..share(3, &[0, 5]) };
-    let (_sender, mut wish) = watch::channel(Wish::Run);
+    let (_sender, mut control) = watch::channel(Control::Run);
     let error =
-        slots.acquire(&large, &Holder::default(), &mut wish, |_| panic!("it waits")).await.map(|_| ()).unwrap_err();
+        slots.acquire(&large, &Holder::default(), &mut control, |_| panic!("it waits")).await.map(|_| ()).unwrap_err();
     assert_eq!(error.kind, ErrorKind::Invalid);
-    for word in ["3 cpus are asked, it has 2", "memory", "GPU 5", "site file"] {
+    for word in ["needs 3 CPUs; it has 2", "memory", "GPU 5", "site file"] {
         assert!(error.to_string().contains(word), "{error}");
     }
     let unknown = Slots::new(folder.path(), Machine { memory: 0, ..machine() });
@@ -122,17 +123,17 @@ async fn a_share_larger_than_the_machine_is_refused_at_once() {
 }
 
 #[tokio::test]
-async fn waiting_is_told_and_ends_with_a_wish_to_stop() {
+async fn waiting_is_reported_and_ends_with_a_request_to_stop() {
     let folder = tempfile::tempdir().unwrap();
     let slots = slots(&folder);
     let first = Holder { run: "20261122-1".into(), workflow: "quickstart".into(), stage: "rl".into() };
     let _held = slots.try_take(&share(2, &[]), &first).unwrap().unwrap();
-    let (sender, mut wish) = watch::channel(Wish::Run);
+    let (sender, mut control) = watch::channel(Control::Run);
     let (told, mut heard) = watch::channel(String::new());
     let (slots, share) = (slots.clone(), share(1, &[]));
     let waiting = tokio::spawn(async move {
         slots
-            .acquire(&share, &Holder::default(), &mut wish, move |holders| {
+            .acquire(&share, &Holder::default(), &mut control, move |holders| {
                 let _ = told.send(holders);
             })
             .await
@@ -140,6 +141,6 @@ async fn waiting_is_told_and_ends_with_a_wish_to_stop() {
     });
     let holders = heard.wait_for(|told| !told.is_empty()).await.unwrap().clone();
     assert!(holders.starts_with("held by run 20261122-1 (quickstart, rl) for "), "{holders}");
-    sender.send(Wish::Cancel).unwrap();
+    sender.send(Control::Cancel).unwrap();
     assert_eq!(waiting.await.unwrap().unwrap_err().kind, ErrorKind::Cancelled);
 }

@@ -1,6 +1,6 @@
 //! Manifests that cannot be read: their stages publish again, and a forecast goes on.
 
-use super::{Act, SUCCEEDED, Watcher, fake, key, node, options, plan, world};
+use super::{Act, SUCCEEDED, Watcher, context, fake, key, node, options, plan};
 use crate::{RunOptions, forecast, run};
 use serde_json::json;
 use std::path::Path;
@@ -9,7 +9,7 @@ use trainyard_core::Digest;
 use trainyard_core::artifact::GenerationReason;
 use trainyard_core::event::Selection;
 use trainyard_engine::fold::StageStatus;
-use trainyard_engine::forecast::Verdict;
+use trainyard_engine::forecast::Decision;
 use trainyard_spec::template::Template;
 use trainyard_store::{Store, StoreOptions, layout};
 
@@ -29,17 +29,18 @@ async fn an_empty_manifest_is_followed_by_the_next_generation() {
     let folder = tempfile::tempdir().unwrap();
     let store = folder_store(folder.path()).await;
     let plan = plan(vec![node("a", &[]), node("b", &["a"])]);
-    let world = world(&store, fake(|_| Act::Succeed), &Arc::new(Watcher::default()));
-    let first = run(options(), plan.clone(), world.clone()).await.unwrap();
+    let context = context(&store, fake(|_| Act::Succeed), &Arc::new(Watcher::default()));
+    let first = run(options(), plan.clone(), context.clone()).await.unwrap();
     let stage = first.view.stage(&key("a")).unwrap().digest.clone().unwrap();
     let cases = [(Vec::new(), GenerationReason::Lost), (vec!["a".to_string()], GenerationReason::Rerun)];
     for (rerun, reason) in cases {
         let before = store.manifest(&stage).await.unwrap().unwrap().generation;
         empty(folder.path(), &stage, before);
         let asked = RunOptions { selection: Selection { rerun, ..Selection::default() }, ..options() };
-        let verdicts: Vec<Verdict> = forecast(&asked, &plan, &world).await.unwrap().iter().map(|f| f.verdict).collect();
-        assert_eq!(verdicts, [Verdict::Run, Verdict::Deferred]);
-        let again = run(asked, plan.clone(), world.clone()).await.unwrap();
+        let decisions: Vec<Decision> =
+            forecast(&asked, &plan, &context).await.unwrap().iter().map(|f| f.decision).collect();
+        assert_eq!(decisions, [Decision::Run, Decision::Deferred]);
+        let again = run(asked, plan.clone(), context.clone()).await.unwrap();
         let status = |name: &str| again.view.stage(&key(name)).unwrap().status;
         assert_eq!((&again.ending, status("a"), status("b")), (&SUCCEEDED, StageStatus::Done, StageStatus::Hit));
         let manifest = store.manifest(&stage).await.unwrap().unwrap();
@@ -52,10 +53,10 @@ async fn a_forecast_does_without_the_manifest_that_it_would_compare_with() {
     let folder = tempfile::tempdir().unwrap();
     let store = folder_store(folder.path()).await;
     let mut plan = plan(vec![node("a", &[])]);
-    let world = world(&store, fake(|_| Act::Succeed), &Arc::new(Watcher::default()));
-    let first = run(options(), plan.clone(), world.clone()).await.unwrap();
+    let context = context(&store, fake(|_| Act::Succeed), &Arc::new(Watcher::default()));
+    let first = run(options(), plan.clone(), context.clone()).await.unwrap();
     empty(folder.path(), first.view.stage(&key("a")).unwrap().digest.as_ref().unwrap(), 0);
     plan.nodes[0].config = Template::Literal(json!({"name": "changed"}));
-    let forecasts = forecast(&options(), &plan, &world).await.unwrap();
-    assert_eq!(forecasts[0].verdict, Verdict::Run);
+    let forecasts = forecast(&options(), &plan, &context).await.unwrap();
+    assert_eq!(forecasts[0].decision, Decision::Run);
 }

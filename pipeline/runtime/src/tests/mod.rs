@@ -5,8 +5,8 @@ mod processes;
 mod runs;
 mod takeover;
 
-use crate::executors::{Ended, Executor, Executors, Reports, Task, Wish};
-use crate::{Ending, InProcess, Observer, RowReader, RunOptions, World};
+use crate::executors::{Control, Ended, Executor, Executors, Reports, Task};
+use crate::{Ending, InProcess, Observer, RowReader, RunContext, RunOptions};
 use futures::future::{BoxFuture, FutureExt};
 use petgraph::graph::DiGraph;
 use serde_json::{Value, json};
@@ -22,7 +22,7 @@ use trainyard_core::{
     ArtifactKind, AttemptNumber, Cardinality, Catalogue, Chance, Digest, Error, ErrorKind, KindInfo, OptionProblem,
     Output, Placement, Result, StageKey, SystemClock,
 };
-use trainyard_engine::Pool;
+use trainyard_engine::MachinePool;
 use trainyard_spec::plan::{Cache, InputBinding, Node, OutputOf, Plan, Request, Retry, When};
 use trainyard_spec::template::Template;
 use trainyard_store::{Store, StoreOptions};
@@ -84,7 +84,7 @@ impl RowReader for Empty {
     }
 }
 
-/// Attempts that do as they are told, without processes.
+/// An executor without processes, whose attempts do as the test says.
 #[derive(Clone)]
 pub struct Fake(pub Arc<dyn Fn(&AttemptSpec) -> Act + Send + Sync>);
 
@@ -102,7 +102,12 @@ impl Executor for Fake {
     fn name(&self) -> &'static str {
         "local"
     }
-    fn run(&self, task: Task, mut wish: watch::Receiver<Wish>, reports: Arc<dyn Reports>) -> BoxFuture<'static, Ended> {
+    fn run(
+        &self,
+        task: Task,
+        mut control: watch::Receiver<Control>,
+        reports: Arc<dyn Reports>,
+    ) -> BoxFuture<'static, Ended> {
         let act = (self.0)(&task.spec);
         async move {
             reports.message(AttemptMessage::Metric { name: "loss".into(), step: 1, value: 0.5 });
@@ -110,7 +115,7 @@ impl Executor for Fake {
             match act {
                 Act::Fail(error) => return Ended::with(AttemptOutcome::Failed, error),
                 Act::Hang => {
-                    let _ = wish.wait_for(|w| *w > Wish::Run).await;
+                    let _ = control.wait_for(|w| *w > Control::Run).await;
                     return Ended::with(AttemptOutcome::Cancelled, Error::cancelled("stopped"));
                 }
                 Act::WaitFor(mut gate) => {
@@ -118,19 +123,25 @@ impl Executor for Fake {
                 }
                 Act::Succeed => {}
             }
-            task.store.put_result(&empty_result(&task.spec)).await.unwrap();
-            Ended::succeeded()
+            let result = empty_result(&task.spec);
+            task.store.put_result(&result).await.unwrap();
+            Ended::succeeded(result)
         }
         .boxed()
     }
-    fn reattach(&self, task: Task, _: watch::Receiver<Wish>, _: Arc<dyn Reports>) -> BoxFuture<'static, Option<Ended>> {
+    fn reattach(
+        &self,
+        task: Task,
+        _: watch::Receiver<Control>,
+        _: Arc<dyn Reports>,
+    ) -> BoxFuture<'static, Option<Ended>> {
         async move {
             task.store
                 .result(&task.spec.run, &task.spec.stage, task.spec.attempt)
                 .await
                 .ok()
                 .flatten()
-                .map(|_| Ended::succeeded())
+                .map(Ended::succeeded)
         }
         .boxed()
     }
@@ -160,10 +171,10 @@ pub async fn memory() -> Store {
     Store::open("memory://", StoreOptions::default()).await.unwrap()
 }
 
-pub fn world(store: &Store, executors: Executors, watcher: &Arc<Watcher>) -> World {
-    World {
+pub fn context(store: &Store, executors: Executors, watcher: &Arc<Watcher>) -> RunContext {
+    RunContext {
         store: store.clone(),
-        pools: vec![Pool::of_this_machine(2, 1 << 30, Vec::new())],
+        pools: vec![MachinePool::of_this_machine(2, 1 << 30, Vec::new())],
         executors,
         catalogue: Arc::new(NoKinds),
         in_process: Arc::new(Empty),

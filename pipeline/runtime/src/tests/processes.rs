@@ -1,16 +1,16 @@
 //! Attempts as real processes of `sh`: outcomes, logs, cancel, and the kill of the whole tree.
 
-use super::{CANCELLED, FAILED, SUCCEEDED, Watcher, inside, key, node, options, plan, world};
+use super::{CANCELLED, FAILED, SUCCEEDED, Watcher, context, inside, key, node, options, plan};
 use crate::executors::{Executors, Launcher, standard};
 use crate::slots::{Holder, Slots};
-use crate::{RunSummary, World, run};
+use crate::{RunContext, RunSummary, run};
 use std::sync::Arc;
 use std::time::Duration;
 use tempfile::TempDir;
-use trainyard_core::attempt::AttemptMessage;
+use trainyard_core::attempt::{AttemptMessage, LogRecord};
 use trainyard_core::event::{AttemptOutcome, Event};
 use trainyard_core::{Error, ErrorKind};
-use trainyard_engine::{Pool, Share};
+use trainyard_engine::{MachinePool, Share};
 use trainyard_spec::plan::Node;
 use trainyard_store::{Chunk, Store, StoreOptions};
 
@@ -19,7 +19,9 @@ const SUCCEED: &str = r#"
 store=${1%%#*}; store=${store#file://}; folder="$store/${1#*#}"
 digest=$(sed 's/.*"stage_digest":"\([0-9a-f]*\)".*/\1/' "$folder/spec.json")
 run=$(sed 's/.*"run":"\([0-9a-f-]*\)".*/\1/' "$folder/spec.json")
-printf '{"format":1,"run":"%s","stage":"a","attempt":1,"stage_digest":"%s","outputs":{},"metrics":{"loss":0.5},"measured":{}}' "$run" "$digest" > "$folder/result.json"
+head='"format":1,"stage":"a","attempt":1'
+rest='"outputs":{},"metrics":{"loss":0.5},"measured":{}'
+printf '{%s,"run":"%s","stage_digest":"%s",%s}' "$head" "$run" "$digest" "$rest" > "$folder/result.json"
 echo '{"type":"result"}'
 "#;
 
@@ -35,25 +37,25 @@ impl Bench {
         let store = Store::open(folder.path().join("store").to_str().unwrap(), StoreOptions::default()).await.unwrap();
         Self { folder, store, watcher: Arc::new(Watcher::default()) }
     }
-    fn world(&self, script: &str) -> World {
+    fn context(&self, script: &str) -> RunContext {
         let launcher = Launcher {
             program: "sh".into(),
             arguments: vec!["-c".into(), script.into(), "attempt".into()],
             env: vec![("TEST_FOLDER".into(), self.folder.path().into())],
         };
-        world(&self.store, standard(&launcher, Some(&self.slots())), &self.watcher)
+        context(&self.store, standard(&launcher, Some(&self.slots())), &self.watcher)
     }
     /// Those that every run of this bench shares.
     fn slots(&self) -> Slots {
-        let machine = world(&self.store, Executors::default(), &self.watcher).pools[0].machines[0].clone();
+        let machine = context(&self.store, Executors::default(), &self.watcher).pools[0].machines[0].clone();
         Slots::new(self.folder.path().join("slots"), machine)
     }
     async fn run(&self, script: &str, stage: Node) -> RunSummary {
-        run(options(), plan(vec![stage]), self.world(script)).await.unwrap()
+        run(options(), plan(vec![stage]), self.context(script)).await.unwrap()
     }
     async fn log(&self, summary: &RunSummary) -> String {
         let (log, _) = self.store.read_chunks(&summary.run, &key("a"), 1, Chunk::Log, 0).await.unwrap();
-        String::from_utf8(log).unwrap()
+        String::from_utf8(log).unwrap().lines().map(|line| LogRecord::parse(line).text + "\n").collect()
     }
 }
 
@@ -70,10 +72,12 @@ fn end_of(summary: &RunSummary) -> (AttemptOutcome, Error) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_process_publishes_and_its_words_are_kept() {
+async fn a_process_publishes_and_its_output_is_logged() {
     let bench = Bench::new().await;
-    let talk = r#"echo plain; echo careful >&2; echo '{"type":"progress","done":1,"total":2,"unit":"steps"}'; echo "threads $RAYON_NUM_THREADS""#;
-    let summary = bench.run(&format!("{talk}; {SUCCEED}"), stage()).await;
+    let talk = r#"
+    echo plain; echo careful >&2; echo "threads $RAYON_NUM_THREADS"
+    echo '{"type":"progress","done":1,"total":2,"unit":"steps"}'"#;
+    let summary = bench.run(&format!("{talk}\n{SUCCEED}"), stage()).await;
     assert_eq!(summary.ending, SUCCEEDED, "{:?}", summary.view);
     assert_eq!(summary.view.stage(&key("a")).unwrap().metrics["loss"], 0.5);
     let log = bench.log(&summary).await;
@@ -109,9 +113,9 @@ async fn every_bad_end_has_its_kind() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_program_that_is_not_there_is_lost_not_stuck() {
     let bench = Bench::new().await;
-    let mut world = bench.world("");
-    world.executors = standard(&Launcher::new("/no/such/program"), None);
-    let (outcome, error) = end_of(&run(options(), plan(vec![stage()]), world).await.unwrap());
+    let mut context = bench.context("");
+    context.executors = standard(&Launcher::new("/no/such/program"), None);
+    let (outcome, error) = end_of(&run(options(), plan(vec![stage()]), context).await.unwrap());
     assert_eq!(outcome, AttemptOutcome::Lost);
     assert!(error.message.contains("/no/such/program"), "{error}");
 }
@@ -169,7 +173,7 @@ async fn a_cancelled_process_is_asked_before_it_is_killed() {
         interrupt.raise();
     });
     let script = r#"echo ready; read line; echo "heard $line"; exit 0"#;
-    let summary = run(options, plan(vec![stage()]), bench.world(script)).await.unwrap();
+    let summary = run(options, plan(vec![stage()]), bench.context(script)).await.unwrap();
     assert_eq!(summary.ending, CANCELLED);
     assert!(bench.log(&summary).await.contains("heard cancel"));
     let events = bench.watcher.events.lock().unwrap();
@@ -186,9 +190,9 @@ async fn two_runs_of_one_user_share_the_slots_of_the_machine() {
     whole.resources[0].cpus = Some(2);
     let mut other = whole.clone();
     other.key = key("b");
-    let (first, second) = tokio::join!(run(options(), plan(vec![whole]), bench.world(script)), async {
-        // Another process would have its own slots; here one process stands for both, since each holding has its own lock.
-        run(options(), plan(vec![other]), bench.world(script)).await
+    let (first, second) = tokio::join!(run(options(), plan(vec![whole]), bench.context(script)), async {
+        // One process can play both runs, since each holding has a lock of its own.
+        run(options(), plan(vec![other]), bench.context(script)).await
     });
     assert_eq!((first.unwrap().ending, second.unwrap().ending), (FAILED, FAILED));
     assert!(!bench.folder.path().join("overlap").exists(), "both held the whole machine at once");
@@ -199,7 +203,7 @@ async fn an_attempt_that_waits_for_slots_says_so_and_one_inside_the_engine_waits
     let bench = Bench::new().await;
     let share = Share { machine: "this".into(), cpus: 2, memory: 0, gpus: Vec::new() };
     let held = bench.slots().try_take(&share, &Holder::default()).unwrap().unwrap();
-    let summary = run(options(), plan(vec![inside("trivial", &[])]), bench.world("exit 1")).await.unwrap();
+    let summary = run(options(), plan(vec![inside("trivial", &[])]), bench.context("exit 1")).await.unwrap();
     assert_eq!(summary.ending, SUCCEEDED);
     let watcher = bench.watcher.clone();
     tokio::spawn(async move {
@@ -220,11 +224,11 @@ async fn an_attempt_that_waits_for_slots_says_so_and_one_inside_the_engine_waits
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_grant_larger_than_the_machine_fails_at_once() {
     let bench = Bench::new().await;
-    let mut world = bench.world(SUCCEED);
-    world.pools = vec![Pool::of_this_machine(64, 1 << 30, Vec::new())];
+    let mut context = bench.context(SUCCEED);
+    context.pools = vec![MachinePool::of_this_machine(64, 1 << 30, Vec::new())];
     let mut large = stage();
     large.resources[0].cpus = Some(64);
-    let (outcome, error) = end_of(&run(options(), plan(vec![large]), world).await.unwrap());
+    let (outcome, error) = end_of(&run(options(), plan(vec![large]), context).await.unwrap());
     assert_eq!((outcome, error.kind), (AttemptOutcome::Failed, ErrorKind::Invalid));
-    assert!(error.message.contains("64 cpus are asked, it has 2"), "{error}");
+    assert!(error.message.contains("needs 64 CPUs; it has 2"), "{error}");
 }

@@ -1,13 +1,13 @@
 //! Whole runs without processes.
 
-use super::{Act, CANCELLED, FAILED, SUCCEEDED, Watcher, fake, inside, key, memory, node, options, plan, world};
+use super::{Act, CANCELLED, FAILED, SUCCEEDED, Watcher, context, fake, inside, key, memory, node, options, plan};
 use crate::{RunOptions, forecast, run};
 use std::sync::Arc;
-use trainyard_core::attempt::AttemptMessage;
+use trainyard_core::attempt::{AttemptMessage, LogLevel, LogRecord};
 use trainyard_core::event::{AttemptOutcome, Event};
 use trainyard_core::{Error, ErrorKind};
 use trainyard_engine::fold::StageStatus;
-use trainyard_engine::forecast::Verdict;
+use trainyard_engine::forecast::Decision;
 use trainyard_spec::template::Template;
 use trainyard_store::faults::{Fault, Faulty};
 use trainyard_store::{Chunk, JournalReader, Store, StoreOptions};
@@ -17,15 +17,16 @@ async fn a_chain_runs_and_then_hits() {
     let store = memory().await;
     let watcher = Arc::new(Watcher::default());
     let plan = plan(vec![node("a", &[]), inside("b", &["a"]), node("c", &["b"])]);
-    let world = world(&store, fake(|_| Act::Succeed), &watcher);
-    let first = run(options(), plan.clone(), world.clone()).await.unwrap();
+    let context = context(&store, fake(|_| Act::Succeed), &watcher);
+    let first = run(options(), plan.clone(), context.clone()).await.unwrap();
     assert_eq!((&first.ending, first.resumed), (&SUCCEEDED, false));
     assert!(first.view.stages.iter().all(|s| s.status == StageStatus::Done));
-    let again = run(options(), plan.clone(), world.clone()).await.unwrap();
+    let again = run(options(), plan.clone(), context.clone()).await.unwrap();
     assert_ne!(again.run, first.run, "a finished run is not resumed");
     assert!(again.view.stages.iter().all(|s| s.status == StageStatus::Hit));
-    let verdicts: Vec<Verdict> = forecast(&options(), &plan, &world).await.unwrap().iter().map(|f| f.verdict).collect();
-    assert_eq!(verdicts, [Verdict::Hit; 3]);
+    let decisions: Vec<Decision> =
+        forecast(&options(), &plan, &context).await.unwrap().iter().map(|f| f.decision).collect();
+    assert_eq!(decisions, [Decision::Hit; 3]);
     assert_eq!(
         store
             .manifest(first.view.stage(&key("c")).unwrap().digest.as_ref().unwrap())
@@ -38,11 +39,11 @@ async fn a_chain_runs_and_then_hits() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_journal_tells_the_whole_run() {
+async fn the_journal_holds_the_whole_run() {
     let store = memory().await;
     let watcher = Arc::new(Watcher::default());
     let summary =
-        run(options(), plan(vec![node("a", &[])]), world(&store, fake(|_| Act::Succeed), &watcher)).await.unwrap();
+        run(options(), plan(vec![node("a", &[])]), context(&store, fake(|_| Act::Succeed), &watcher)).await.unwrap();
     assert_eq!(crate::resume::read_run(&store, &summary.run).await.unwrap(), summary.view);
     let batches = JournalReader::read_all(&store, &summary.run).await.unwrap();
     let types: Vec<&str> = batches.iter().flat_map(|b| &b.events).filter_map(|e| e["type"].as_str()).collect();
@@ -59,7 +60,8 @@ async fn the_journal_tells_the_whole_run() {
         ]
     );
     let (log, _) = store.read_chunks(&summary.run, &key("a"), 1, Chunk::Log, 0).await.unwrap();
-    assert_eq!(log, b"hello\n");
+    let record = LogRecord::parse(std::str::from_utf8(&log).unwrap());
+    assert_eq!((record.level, record.text.as_str(), record.at.is_some()), (LogLevel::Info, "hello", true));
     let (metrics, _) = store.read_chunks(&summary.run, &key("a"), 1, Chunk::Metrics, 0).await.unwrap();
     assert!(String::from_utf8(metrics).unwrap().contains("\"loss\""));
     assert!(watcher.messages.lock().unwrap().iter().any(|m| matches!(m, AttemptMessage::Metric { .. })));
@@ -73,21 +75,21 @@ async fn attempts_are_told_how_durable_their_store_is() {
         let folder = tempfile::tempdir().unwrap();
         let options_of_store = StoreOptions { durability_fsync, ..StoreOptions::default() };
         let store = Store::open(folder.path().to_str().unwrap(), options_of_store).await.unwrap();
-        let world = world(&store, fake(|_| Act::Succeed), &Arc::new(Watcher::default()));
-        let summary = run(options(), plan(vec![node("a", &[])]), world).await.unwrap();
+        let context = context(&store, fake(|_| Act::Succeed), &Arc::new(Watcher::default()));
+        let summary = run(options(), plan(vec![node("a", &[])]), context).await.unwrap();
         assert_eq!(store.spec(&summary.run, &key("a"), 1).await.unwrap().unwrap().fsync, durability_fsync);
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_failed_stage_is_an_ending_and_no_error() {
+async fn a_failed_stage_is_not_an_error_of_the_run() {
     let store = memory().await;
     let watcher = Arc::new(Watcher::default());
     let mut broken = inside("b", &[]);
     broken.config = Template::Literal(serde_json::json!({"panic": true}));
     let fails = |_: &_| Act::Fail(Error::data("row 7 is damaged"));
     let summary =
-        run(options(), plan(vec![node("a", &[]), broken, node("c", &["a"])]), world(&store, fake(fails), &watcher))
+        run(options(), plan(vec![node("a", &[]), broken, node("c", &["a"])]), context(&store, fake(fails), &watcher))
             .await
             .unwrap();
     assert_eq!(summary.ending, FAILED);
@@ -113,7 +115,7 @@ async fn an_interrupt_stops_attempts_and_ends_the_run() {
         interrupt.raise();
     });
     let summary =
-        run(options, plan(vec![node("a", &[]), node("b", &["a"])]), world(&store, fake(|_| Act::Hang), &watcher))
+        run(options, plan(vec![node("a", &[]), node("b", &["a"])]), context(&store, fake(|_| Act::Hang), &watcher))
             .await
             .unwrap();
     assert_eq!(summary.ending, CANCELLED);
@@ -132,11 +134,11 @@ async fn a_store_that_turns_read_only_ends_the_run_and_keeps_what_was_published(
         Act::Succeed
     };
     let plan = plan(vec![node("a", &[]), node("b", &["a"])]);
-    let world = world(&store, fake(act), &watcher);
-    let error = run(options(), plan.clone(), world.clone()).await.unwrap_err();
+    let context = context(&store, fake(act), &watcher);
+    let error = run(options(), plan.clone(), context.clone()).await.unwrap_err();
     assert!(error.message.contains("journal"), "{error}");
     faulty.heal();
-    let resumed = run(RunOptions { take_over: true, ..options() }, plan, world).await.unwrap();
+    let resumed = run(RunOptions { take_over: true, ..options() }, plan, context).await.unwrap();
     assert!(resumed.resumed);
     assert_eq!(resumed.ending, SUCCEEDED);
     assert_eq!(resumed.view.stage(&key("a")).unwrap().attempts.len(), 1, "what was published is a hit");
@@ -161,7 +163,7 @@ async fn a_manifest_that_is_not_taken_at_once_costs_no_attempt() {
     faulty.inject(Fault::LostRequest, "artifacts/", 6);
     let watcher = Arc::new(Watcher::default());
     let summary =
-        run(options(), plan(vec![node("a", &[])]), world(&store, fake(|_| Act::Succeed), &watcher)).await.unwrap();
+        run(options(), plan(vec![node("a", &[])]), context(&store, fake(|_| Act::Succeed), &watcher)).await.unwrap();
     assert_eq!(summary.ending, SUCCEEDED);
     let attempts = &summary.view.stage(&key("a")).unwrap().attempts;
     assert_eq!((attempts.len(), &attempts[0].error), (1, &None));
@@ -172,15 +174,15 @@ async fn a_result_that_could_not_be_published_is_published_by_a_resume() {
     let (faulty, store) = faulty().await;
     faulty.inject(Fault::Denied, "artifacts/", u32::MAX);
     let watcher = Arc::new(Watcher::default());
-    let (plan, world) = (plan(vec![node("a", &[])]), world(&store, fake(|_| Act::Succeed), &watcher));
-    let first = run(options(), plan.clone(), world.clone()).await.unwrap();
+    let (plan, context) = (plan(vec![node("a", &[])]), context(&store, fake(|_| Act::Succeed), &watcher));
+    let first = run(options(), plan.clone(), context.clone()).await.unwrap();
     assert_eq!(first.ending, FAILED);
     let a = first.view.stage(&key("a")).unwrap();
     assert_eq!(a.attempts[0].outcome, Some(AttemptOutcome::Succeeded), "the attempt did its part");
     let error = a.error.clone().unwrap();
     assert!(error.to_string().contains("artifacts/") && error.to_string().contains("runs resume"), "{error}");
     faulty.heal();
-    let resumed = run(RunOptions { resume: Some(first.run.clone()), ..options() }, plan, world).await.unwrap();
+    let resumed = run(RunOptions { resume: Some(first.run.clone()), ..options() }, plan, context).await.unwrap();
     assert_eq!((&resumed.run, &resumed.ending), (&first.run, &SUCCEEDED));
     assert_eq!(resumed.view.stage(&key("a")).unwrap().attempts.len(), 1, "nothing is computed again");
 }
@@ -191,7 +193,7 @@ async fn a_plan_that_cannot_be_placed_leaves_no_run() {
     let watcher = Arc::new(Watcher::default());
     let mut large = node("a", &[]);
     large.resources[0].gpus = 4;
-    let error = run(options(), plan(vec![large]), world(&store, fake(|_| Act::Succeed), &watcher)).await.unwrap_err();
+    let error = run(options(), plan(vec![large]), context(&store, fake(|_| Act::Succeed), &watcher)).await.unwrap_err();
     assert_eq!(error.kind, ErrorKind::Invalid);
     assert!(store.list_runs().await.unwrap().is_empty());
 }
@@ -213,7 +215,7 @@ async fn many_stages() {
     for round in 0..3 {
         let folder = tempfile::tempdir().unwrap();
         let store = Store::open(folder.path().to_str().unwrap(), StoreOptions::default()).await.unwrap();
-        let world = world(&store, fake(|_| Act::Succeed), &Arc::new(Watcher::default()));
+        let context = context(&store, fake(|_| Act::Succeed), &Arc::new(Watcher::default()));
         for (name, plan, stages) in [
             ("wide", &wide_plan, 10_000.0),
             ("wide, all hits", &wide_plan, 10_000.0),
@@ -221,7 +223,7 @@ async fn many_stages() {
             ("chain, all hits", &chain_plan, 1_000.0),
         ] {
             let start = clock.monotonic();
-            assert_eq!(run(options(), plan.clone(), world.clone()).await.unwrap().ending, SUCCEEDED);
+            assert_eq!(run(options(), plan.clone(), context.clone()).await.unwrap().ending, SUCCEEDED);
             let seconds = (clock.monotonic() - start).as_secs_f64();
             println!("round {round}: {name}: {seconds:.3} s, {:.3} ms a stage", seconds * 1_000.0 / stages);
         }

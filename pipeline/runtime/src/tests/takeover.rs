@@ -1,9 +1,9 @@
 //! Who may write a run: takeover, fencing, cancelling from outside.
 
-use super::{Act, CANCELLED, SUCCEEDED, Watcher, fake, key, memory, node, options, plan, world};
+use super::{Act, CANCELLED, SUCCEEDED, Watcher, context, fake, key, memory, node, options, plan};
 use crate::cancel::{Cancelled, cancel_run};
 use crate::resume::{ProcessId, SILENCE_MILLIS, WriterState, read_run, writer_state};
-use crate::{Ending, RunOptions, World, run};
+use crate::{Ending, RunContext, RunOptions, run};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
@@ -23,18 +23,19 @@ async fn wait_for_start(watcher: &Watcher) -> () {
 /// Starts a run whose only attempt hangs until the gate opens.
 async fn hanging(
     store: &Store,
-) -> (tokio::task::JoinHandle<trainyard_core::Result<crate::RunSummary>>, watch::Sender<bool>, Plan, World, RunId) {
+) -> (tokio::task::JoinHandle<trainyard_core::Result<crate::RunSummary>>, watch::Sender<bool>, Plan, RunContext, RunId)
+{
     let watcher = Arc::new(Watcher::default());
     let (gate, open) = watch::channel(false);
     let plan = plan(vec![node("a", &[]), node("b", &["a"])]);
-    let world = world(store, fake(move |_| Act::WaitFor(open.clone())), &watcher);
-    let running = tokio::spawn(run(options(), plan.clone(), world.clone()));
+    let context = context(store, fake(move |_| Act::WaitFor(open.clone())), &watcher);
+    let running = tokio::spawn(run(options(), plan.clone(), context.clone()));
     wait_for_start(&watcher).await;
     let id = store.list_runs().await.unwrap().pop().unwrap();
-    (running, gate, plan, world, id)
+    (running, gate, plan, context, id)
 }
 
-/// The journal of a run whose writer died: everything up to the first attempt, under the name of a process that is gone.
+/// The journal of a run whose writer died: everything up to the first attempt, by a process that is gone.
 async fn left_by_the_dead(store: &Store) -> (Plan, RunId) {
     let (running, _gate, plan, _, id) = hanging(store).await;
     running.abort();
@@ -71,7 +72,7 @@ async fn the_same_command_takes_over_a_run_whose_writer_is_gone() {
     let store = memory().await;
     let (plan, id) = left_by_the_dead(&store).await;
     let watcher = Arc::new(Watcher::default());
-    let summary = run(options(), plan, world(&store, fake(|_| Act::Succeed), &watcher)).await.unwrap();
+    let summary = run(options(), plan, context(&store, fake(|_| Act::Succeed), &watcher)).await.unwrap();
     assert_eq!((summary.run.clone(), summary.resumed, summary.ending.clone()), (id, true, SUCCEEDED));
     assert!(watcher.notes.lock().unwrap().iter().any(|n| n.contains("is gone")));
     let numbers: Vec<u32> = summary.view.stage(&key("a")).unwrap().attempts.iter().map(|a| a.number).collect();
@@ -83,7 +84,7 @@ async fn a_living_writer_is_left_alone_unless_asked() {
     let store = memory().await;
     let (running, gate, plan, _, id) = hanging(&store).await;
     let watcher = Arc::new(Watcher::default());
-    let second = world(&store, fake(|_| Act::Succeed), &watcher);
+    let second = context(&store, fake(|_| Act::Succeed), &watcher);
     let error = run(options(), plan.clone(), second.clone()).await.unwrap_err();
     assert_eq!(error.kind, ErrorKind::Retryable);
     assert!(error.to_string().contains("--take-over"), "{error}");
@@ -100,7 +101,7 @@ async fn a_fenced_writer_stops_and_says_who_owns_the_run() {
     let store = memory().await;
     let (running, gate, plan, _, id) = hanging(&store).await;
     let watcher = Arc::new(Watcher::default());
-    let second = world(&store, fake(|_| Act::Succeed), &watcher);
+    let second = context(&store, fake(|_| Act::Succeed), &watcher);
     let taken = run(RunOptions { take_over: true, ..options() }, plan, second).await.unwrap();
     assert_eq!((taken.run.clone(), taken.ending.clone()), (id, SUCCEEDED));
     gate.send(true).unwrap();
@@ -122,12 +123,13 @@ async fn a_dead_run_is_cancelled_by_whoever_asks() {
     assert_eq!(cancel_run(&store, &id, &clock, &chance).await.unwrap(), Cancelled::AlreadyFinished);
     assert_eq!(read_run(&store, &id).await.unwrap().finished.unwrap().1, RunOutcome::Cancelled);
     let watcher = Arc::new(Watcher::default());
-    let world = world(&store, fake(|_| Act::Succeed), &watcher);
-    let next = run(options(), plan.clone(), world.clone()).await.unwrap();
+    let context = context(&store, fake(|_| Act::Succeed), &watcher);
+    let next = run(options(), plan.clone(), context.clone()).await.unwrap();
     assert_ne!(next.run, id, "a cancelled run is finished");
-    let by_name = run(RunOptions { resume: Some(id.clone()), ..options() }, plan.clone(), world.clone()).await.unwrap();
+    let by_name =
+        run(RunOptions { resume: Some(id.clone()), ..options() }, plan.clone(), context.clone()).await.unwrap();
     assert_eq!((by_name.run.clone(), by_name.ending.clone()), (id.clone(), SUCCEEDED));
-    let again = run(RunOptions { resume: Some(id), ..options() }, plan, world).await.unwrap_err();
+    let again = run(RunOptions { resume: Some(id), ..options() }, plan, context).await.unwrap_err();
     assert!(again.message.contains("nothing to resume"), "{again}");
     assert!(again.help.is_some_and(|h| h.contains("trainyard run")), "what to do instead");
 }
@@ -153,14 +155,14 @@ async fn a_run_whose_writer_fell_silent_on_another_host_is_cancelled_by_whoever_
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_living_run_sees_the_wish_to_cancel() {
+async fn a_living_run_sees_the_request_to_cancel() {
     let store = memory().await;
     let watcher = Arc::new(Watcher::default());
     let folder = tempfile::tempdir().unwrap();
     let local = Store::open(folder.path().to_str().unwrap(), trainyard_store::StoreOptions::default()).await.unwrap();
     drop(store);
     let running =
-        tokio::spawn(run(options(), plan(vec![node("a", &[])]), world(&local, fake(|_| Act::Hang), &watcher)));
+        tokio::spawn(run(options(), plan(vec![node("a", &[])]), context(&local, fake(|_| Act::Hang), &watcher)));
     wait_for_start(&watcher).await;
     let id = local.list_runs().await.unwrap().pop().unwrap();
     assert_eq!(cancel_run(&local, &id, &SystemClock::new(), &Chance::new(7)).await.unwrap(), Cancelled::Requested);
@@ -179,11 +181,11 @@ async fn a_run_is_not_resumed_with_another_plan() {
     let (_, id) = left_by_the_dead(&store).await;
     let watcher = Arc::new(Watcher::default());
     let other = plan(vec![node("x", &[])]);
-    let world = world(&store, fake(|_| Act::Succeed), &watcher);
-    let error = run(RunOptions { resume: Some(id), ..options() }, other, world.clone()).await.unwrap_err();
+    let context = context(&store, fake(|_| Act::Succeed), &watcher);
+    let error = run(RunOptions { resume: Some(id), ..options() }, other, context.clone()).await.unwrap_err();
     assert!(error.message.contains("another plan"), "{error}");
     let missing = RunOptions { resume: Some(RunId("20200101-000000-000000".into())), ..options() };
-    let error = run(missing, plan(vec![node("x", &[])]), world).await.unwrap_err();
+    let error = run(missing, plan(vec![node("x", &[])]), context).await.unwrap_err();
     assert!(error.message.contains("there is no run"), "{error}");
     assert!(error.help.is_some_and(|h| h.contains("runs list")), "where to look");
 }

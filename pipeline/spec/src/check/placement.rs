@@ -40,7 +40,7 @@ impl Checker<'_> {
             }
         }
         Some(match nearest {
-            Some((_, pool, reasons)) => format!("nearest is pool `{}`: {}", pool.name, reasons.join("; ")),
+            Some((_, pool, reasons)) => format!("nearest is pool `{}`: {}", pool.name, reasons.join(", ")),
             None => "the site has no pools".to_string(),
         })
     }

@@ -1,4 +1,4 @@
-//! The bytes of one batch: a header line, then one event a line. Every line ends in a line feed.
+//! The bytes of one batch: a header line, then one line for each event. Every line ends in a line feed.
 
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
@@ -8,14 +8,15 @@ use trainyard_core::{Digest, Epoch, Error, Result, RunId};
 /// The first line of a batch.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Header {
-    /// 1.
+    /// Version of the batch format: 1.
     pub format: u32,
+    /// The run.
     pub run: RunId,
-    /// From 0, without gaps.
+    /// Number of the batch, from 0 without gaps.
     pub seq: u64,
-    /// Writers of this run are counted from 1.
+    /// Number of its writer, from 1.
     pub epoch: Epoch,
-    /// Unique to the writing process.
+    /// Name of its writer, unique to the process.
     pub writer: String,
     /// SHA-256 of the bytes of all batches before this one, concatenated.
     pub sha256_before: Digest,
@@ -24,7 +25,9 @@ pub struct Header {
 /// One acknowledged put of events.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Batch {
+    /// Who wrote it, and its number.
     pub header: Header,
+    /// The events in order.
     pub events: Vec<Value>,
 }
 
@@ -41,7 +44,7 @@ pub(super) fn encode(header: &Header, events: &[Value]) -> Result<Bytes> {
     Ok(text.into())
 }
 
-/// The header alone, for naming the owner of a number.
+/// The header alone, to name the owner of a batch.
 pub(super) fn decode_header(path: &str, bytes: &[u8]) -> Result<Header> {
     let line = bytes.split(|b| *b == b'\n').next().unwrap_or_default();
     let header: Header =
@@ -66,8 +69,10 @@ pub(super) fn decode(path: &str, bytes: &[u8]) -> Result<Batch> {
     Ok(Batch { events: events.collect::<Result<_>>()?, header })
 }
 
-/// What to say of a damaged journal.
+/// The error of a damaged journal.
 pub(super) fn corrupt(path: &str, what: String) -> Error {
-    Error::data(format!("journal batch {path} is damaged: {what}"))
-        .help("published artifacts are not touched by this; start the workflow again with `run --new`, finished stages are cache hits")
+    Error::data(format!("journal batch {path} is damaged: {what}")).help(
+        "published artifacts are not affected; start the workflow again with `run --new`, \
+         and finished stages are cache hits",
+    )
 }

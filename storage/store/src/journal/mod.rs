@@ -1,8 +1,7 @@
-//! The journal of a run: one numbered sequence of batches for all writers, chained by SHA-256, fenced by create-only puts.
+//! The journal of a run: one numbered sequence of batches for all its writers, chained by SHA-256.
 //!
-//! Why so: the run IS its journal, so the order of events must be one fact. Whoever puts number n first wrote it; a writer that
-//! finds other bytes at its number knows that another took the run over. Events are JSON values here; their meaning is the
-//! engine's. Refuses: gaps, a broken chain, a batch of another run, an epoch that runs backwards, half a batch.
+//! Whoever creates batch number n has written it. A writer that finds other bytes at its number is fenced: another
+//! writer took the run over. Events are JSON values here; the engine knows what they mean.
 
 mod format;
 mod reader;

@@ -1,4 +1,4 @@
-//! Reading a journal forward, with the chain checked batch by batch.
+//! Reads a journal forward and checks its chain batch by batch.
 
 use super::format::{Batch, corrupt, decode};
 use super::writer::{AppendError, JournalWriter};
@@ -10,10 +10,10 @@ use serde_json::Value;
 use trainyard_core::digest::Hasher;
 use trainyard_core::{Epoch, Result, RunId};
 
-/// Batches asked for at once from a store that is not a disk; those behind the end cost one empty answer each.
+/// Batches asked for at once from a store that is not a disk; each beyond the end costs one empty answer.
 const READ_AHEAD: u64 = 16;
 
-/// A position in a run's journal: all batches before it were read and hold together.
+/// A position in a run's journal. All batches before it have been read and checked.
 #[derive(Clone)]
 pub struct JournalReader {
     pub(super) store: Store,
@@ -24,11 +24,11 @@ pub struct JournalReader {
 }
 
 impl JournalReader {
-    /// At the beginning of a run's journal.
+    /// Starts at the beginning of a run's journal.
     pub fn new(store: &Store, run: &RunId) -> Self {
         Self { store: store.clone(), run: run.clone(), next: 0, before: Hasher::new(), epoch: 0 }
     }
-    /// All batches of a run, in order; none if there is no such run. Errors: data (damaged; names the batch and what is wrong).
+    /// All batches of a run in order; none if there is no such run. Errors: data (damaged), naming the batch.
     pub async fn read_all(store: &Store, run: &RunId) -> Result<Vec<Batch>> {
         Self::new(store, run).read_to_end().await
     }
@@ -40,7 +40,7 @@ impl JournalReader {
     pub fn epoch(&self) -> Epoch {
         self.epoch
     }
-    /// The next batch if it is there; ask again later to follow a run.
+    /// The next batch; none if it is not there yet. Ask again later to follow a run.
     pub async fn next(&mut self) -> Result<Option<Batch>> {
         let path = layout::journal(&self.run, self.next);
         match self.store.get(&path).await? {
@@ -48,7 +48,7 @@ impl JournalReader {
             None => Ok(None),
         }
     }
-    /// All batches that are there from here on.
+    /// All remaining batches.
     pub async fn read_to_end(&mut self) -> Result<Vec<Batch>> {
         let ahead = if self.store.local_root().is_some() { 1 } else { READ_AHEAD };
         let mut batches = Vec::new();
@@ -63,8 +63,10 @@ impl JournalReader {
             }
         }
     }
-    /// Opens the journal for writing at this position: puts the event that `opened(epoch)` gives, with epoch = last + 1, as the
-    /// next batch. `writer` must be unique to this process. Errors: [`AppendError::Fenced`] if somebody else wrote meanwhile.
+    /// Opens the journal for writing at this position: the next batch is the event `opened(epoch)`, with the epoch
+    /// after the last one seen. `writer` must be unique to this process.
+    ///
+    /// Errors: [`AppendError::Fenced`] if somebody else has written meanwhile.
     pub async fn open_writer(
         self,
         writer: &str,
@@ -73,7 +75,7 @@ impl JournalReader {
         JournalWriter::begin(self, writer, opened).await
     }
 
-    /// Checks a batch against all before it and steps over it.
+    /// Checks a batch against those before it and moves past it.
     fn accept(&mut self, path: &str, bytes: &Bytes) -> Result<Batch> {
         let batch = decode(path, bytes)?;
         let header = &batch.header;

@@ -1,4 +1,4 @@
-//! Writing a journal: one writer at a time, fenced by whoever opens the run after it.
+//! Writes a journal: one writer at a time, fenced by whoever opens the run after it.
 
 use super::format::{Header, decode_header, encode};
 use super::reader::JournalReader;
@@ -10,29 +10,31 @@ use serde_json::Value;
 use std::fmt;
 use trainyard_core::{Epoch, Error, Result, RunId};
 
-/// Another writer owns the run now. Whoever gets this dispatches and publishes nothing more.
+/// Another writer owns the run now. The caller must not dispatch or publish anything more.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fenced {
+    /// The run.
     pub run: RunId,
     /// The writer that took the run over.
     pub owner: String,
     /// Its epoch.
     pub epoch: Epoch,
-    /// The number that it has and we wanted.
+    /// Number of the batch that both wanted to write.
     pub seq: u64,
 }
 
 /// Why a batch was not acknowledged.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AppendError {
+    /// Another writer took the run over.
     Fenced(Fenced),
-    /// The store failed. The batch is kept: [`JournalWriter::flush`], or the next append, puts it again.
+    /// The store failed. The batch is kept; [`JournalWriter::flush`] or the next append puts it again.
     Failed(Error),
 }
 
 /// The right to append to a run's journal, until someone else takes it.
 pub struct JournalWriter {
-    /// Behind the last acknowledged batch.
+    /// After the last acknowledged batch.
     at: JournalReader,
     writer: String,
     epoch: Epoch,
@@ -42,9 +44,10 @@ pub struct JournalWriter {
 }
 
 impl JournalWriter {
-    /// Reads a run's journal forward, then opens it with `opened(epoch)` as the first event of the new epoch. Gives all events
-    /// before that one. `writer` must be unique to this process (host, process id and chance). For the takeover rule read with
-    /// [`JournalReader`] first, decide, then [`JournalReader::open_writer`].
+    /// Reads a run's journal, then opens it with `opened(epoch)` as the first event of the new epoch. Returns all
+    /// events before that one. `writer` must be unique to this process (host, process id and chance).
+    ///
+    /// To decide about a takeover first, read with [`JournalReader`] and then call [`JournalReader::open_writer`].
     pub async fn open(
         store: &Store,
         run: &RunId,
@@ -66,12 +69,15 @@ impl JournalWriter {
         this.append(&[opened(epoch)]).await?;
         Ok(this)
     }
+    /// The run.
     pub fn run(&self) -> &RunId {
         &self.at.run
     }
+    /// Number of this writer.
     pub fn epoch(&self) -> Epoch {
         self.epoch
     }
+    /// Name of this writer.
     pub fn writer(&self) -> &str {
         &self.writer
     }
@@ -79,8 +85,10 @@ impl JournalWriter {
     pub fn position(&self) -> u64 {
         self.at.next
     }
-    /// Puts events as one batch and returns its number once it is acknowledged. After [`AppendError::Failed`] don't give the
-    /// same events again: they are kept and put by the next call. After [`AppendError::Fenced`] every call says so again.
+    /// Puts events as one batch and returns its number once it is acknowledged.
+    ///
+    /// After [`AppendError::Failed`] do not append the same events again: they are kept, and the next call puts them.
+    /// After [`AppendError::Fenced`] every call fails in the same way.
     pub async fn append(&mut self, events: &[Value]) -> Result<u64, AppendError> {
         self.flush().await?;
         let header = Header {
@@ -95,7 +103,7 @@ impl JournalWriter {
         self.flush().await?;
         Ok(header.seq)
     }
-    /// Puts a batch again whose put failed; does nothing if there is none.
+    /// Puts a batch again whose put has failed. Does nothing if there is none.
     pub async fn flush(&mut self) -> Result<(), AppendError> {
         if let Some(fenced) = &self.fenced {
             return Err(AppendError::Fenced(fenced.clone()));

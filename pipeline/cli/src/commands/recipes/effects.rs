@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use trainyard_core::event::CheckResult;
 use trainyard_core::{Digest, Result};
 use trainyard_engine::checks;
-use trainyard_runtime::{RunOptions, World};
+use trainyard_runtime::{RunContext, RunOptions};
 use trainyard_spec::Plan;
 use trainyard_spec::plan::Node;
 use trainyard_train::stages::report::numbers::number;
@@ -23,7 +23,7 @@ pub struct Effects {
 }
 
 /// The effects of the checks with a role; none if one of their stages is not in the store.
-pub async fn effects(plan: &Plan, world: &World) -> Result<Option<Effects>> {
+pub async fn effects(plan: &Plan, world: &RunContext) -> Result<Option<Effects>> {
     let forecasts = trainyard_runtime::forecast(&RunOptions::default(), plan, world).await?;
     let mut found: Option<Effects> = None;
     for node in plan.nodes.iter().filter(|n| n.checks.iter().any(|c| c.role.is_some())) {

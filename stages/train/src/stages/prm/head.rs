@@ -9,6 +9,7 @@ use super::contrast;
 use crate::curves::{Curves, finite};
 use crate::optimize::trainer::tensor;
 use crate::optimize::{Trainer, epoch_batches, micro_batches};
+use crate::spans::step_span;
 use candle_core::{Device, Tensor};
 use std::collections::BTreeMap;
 use trainyard_api::StageContext;
@@ -213,6 +214,7 @@ pub fn train(
     let total = plan.len() as u64;
     let mut head = Head::new(config, model, total)?;
     for (n, batch) in plan.iter().enumerate() {
+        let _span = step_span(n as u64);
         context.stop_if_cancelled()?;
         let members: Vec<&Example> = batch.iter().flat_map(|&i| groups[i].iter().copied()).collect();
         let losses = head.step(&members)?;

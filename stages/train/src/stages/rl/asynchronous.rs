@@ -9,6 +9,7 @@
 use super::collect::{Collected, job};
 use super::run::{Progress, Run};
 use crate::rollouts::{Driver, Finished, Flow, Job, Limits, Schedule, rescore};
+use crate::spans::step_span;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, VecDeque};
@@ -183,6 +184,7 @@ impl Run<'_> {
             });
             let mut intake = Intake::default();
             while progress.state.step < self.config.steps {
+                let _span = step_span(progress.state.step);
                 context.stop_if_cancelled()?;
                 let mut collected = self.take(options, progress, &mut intake, &commands, &ready)?;
                 self.fresh_generator(progress)?;
@@ -326,6 +328,7 @@ impl Run<'_> {
         let mut updates = updates(record, self.config.steps, size)?;
         let mut ended: BTreeMap<u32, Vec<Finished>> = BTreeMap::new();
         while progress.state.step < self.config.steps {
+            let _span = step_span(progress.state.step);
             let version = u32::try_from(progress.state.step).unwrap_or(u32::MAX);
             for row in record.iter().filter(|t| t.status == Status::Ok && Schedule::first_version(t) == version) {
                 flow.submit(self.recorded_job(row)?);

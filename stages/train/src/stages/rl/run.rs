@@ -17,6 +17,7 @@ use crate::checkpoint;
 use crate::curves::Curves;
 use crate::model::Policy;
 use crate::optimize::Trainer;
+use crate::spans::step_span;
 use crate::world::{Rewards, World};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -134,6 +135,7 @@ impl<'a> Run<'a> {
     }
     fn run_synchronous(&mut self, context: &StageContext, progress: &mut Progress) -> Result<()> {
         while progress.state.step < self.config.steps {
+            let _span = step_span(progress.state.step);
             context.stop_if_cancelled()?;
             let version = u32::try_from(progress.trainer.steps()).unwrap_or(u32::MAX);
             progress.generator.update(&progress.trainer.decoder.weights()?, version)?;

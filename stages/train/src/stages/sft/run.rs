@@ -9,6 +9,7 @@ use super::data::Example;
 use crate::checkpoint;
 use crate::curves::{Curves, finite};
 use crate::optimize::{Place, Trainer, epoch_batches, micro_batches};
+use crate::spans::step_span;
 use serde::{Deserialize, Serialize};
 use trainyard_api::StageContext;
 use trainyard_core::{Chance, Error, Result};
@@ -62,6 +63,7 @@ pub fn run(
         validate(config, &trainer, held, &mut state, &mut best, context)?;
     }
     while state.step < total && !stopped(config, &state) {
+        let _span = step_span(state.step);
         context.stop_if_cancelled()?;
         let batch = &plan[state.step as usize];
         step(config, &mut trainer, train, batch, &mut state, context)?;

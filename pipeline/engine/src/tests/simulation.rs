@@ -1,4 +1,4 @@
-//! A world that is a map: a store, attempts that do as they are told, a journal, and the invariants of a run.
+//! A simulated store, executor and journal around the engine, with the invariants of a run.
 
 use crate::fold::{RunView, StageStatus};
 use crate::node::{Ending, Phase};
@@ -15,7 +15,7 @@ use trainyard_spec::plan::Plan;
 /// How a stage's attempts go; called with the spec.
 pub type Script = Box<dyn Fn(&AttemptSpec) -> Result<BTreeMap<String, f64>, (AttemptOutcome, Error)>>;
 
-pub struct World {
+pub struct Simulation {
     pub engine: Engine,
     pub store: BTreeMap<(Digest, u32), Manifest>,
     /// Manifests that cannot be read, or whose objects are gone.
@@ -39,7 +39,7 @@ pub fn succeed() -> Script {
     Box::new(|_| Ok(BTreeMap::from([("accuracy".to_string(), 0.5)])))
 }
 
-impl World {
+impl Simulation {
     pub fn new(plan: &Plan, setup: Setup) -> Self {
         let engine = Engine::new(plan, setup).unwrap();
         Self {
@@ -65,7 +65,7 @@ impl World {
         self
     }
 
-    /// Gives the engine one input, keeps what it says, and checks everything that must always hold.
+    /// Gives the engine one input, records the step, and checks the invariants.
     pub fn feed(&mut self, input: Input) {
         self.seen.push(input.clone());
         let Step { records, commands } = self.engine.step(self.now, input);
@@ -75,7 +75,10 @@ impl World {
             }
             if let Command::Stop { node, attempt, .. } = command {
                 // A stopped attempt ends cancelled, whatever its script says.
-                let stopped = |c: &Command| matches!(c, Command::Launch { node: n, spec, .. } if n == node && spec.attempt == *attempt);
+                let stopped = |c: &Command| match c {
+                    Command::Launch { node: n, spec, .. } => n == node && spec.attempt == *attempt,
+                    _ => false,
+                };
                 if let Some(at) = self.pending.iter().position(stopped) {
                     self.pending.remove(at);
                     self.pending.push(command.clone());
@@ -95,7 +98,7 @@ impl World {
         }
     }
 
-    /// What a command does to the world, and what the engine hears of it.
+    /// Carries out a command and returns the engine's next input.
     pub fn effect(&mut self, command: Command) -> Option<Input> {
         match command {
             Command::Lookup { node, digest } => Some(Input::Looked { node, answer: Ok(self.look_up(&digest)) }),
@@ -126,7 +129,7 @@ impl World {
         match self.store.iter().rfind(|((d, _), _)| d == digest) {
             None => Looked::Miss,
             Some((name, _)) if self.damaged.contains(name) => {
-                Looked::Lost { generation: name.1, what: "it is damaged".into() }
+                Looked::Lost { generation: name.1, what: "it is unreadable".into() }
             }
             Some((_, manifest)) => Looked::Hit(Arc::new(manifest.clone())),
         }
@@ -188,7 +191,7 @@ impl World {
         }
     }
 
-    /// Carries everything out in order, waking the engine when nothing else is left.
+    /// Carries out everything in order, and wakes the engine when nothing else is left.
     pub fn finish(&mut self) -> RunOutcome {
         if self.journal.is_empty() {
             self.feed(Input::Begin);
@@ -227,7 +230,7 @@ impl World {
         self.view().stage(&super::key(stage)).and_then(|s| s.error.clone()).map_or_else(String::new, |e| e.to_string())
     }
 
-    /// What must hold after every step.
+    /// The invariants that hold after every step.
     fn audit(&self) {
         let engine = &self.engine;
         let running = engine.states.iter().filter_map(|s| s.grant.as_ref()).filter(|g| !g.is_in_process());

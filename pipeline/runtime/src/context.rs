@@ -1,4 +1,4 @@
-//! Everything that a run touches, injected: store, pools, executors, stage kinds, time, chance, and who watches.
+//! Everything that a run uses, injected: store, pools, executors, stage kinds, time, chance, and an observer.
 
 use crate::executors::Executors;
 use futures::future::BoxFuture;
@@ -8,53 +8,59 @@ use std::sync::Arc;
 use trainyard_core::attempt::{AttemptMessage, AttemptResult, AttemptSpec};
 use trainyard_core::event::Record;
 use trainyard_core::{AttemptNumber, Catalogue, Chance, Clock, Output, Result, StageKey};
-use trainyard_engine::Pool;
+use trainyard_engine::MachinePool;
 use trainyard_store::Store;
 
-/// The outside of a run.
+/// Everything that a run uses.
 #[derive(Clone)]
-pub struct World {
+pub struct RunContext {
+    /// Where artifacts and the journal are kept.
     pub store: Store,
-    pub pools: Vec<Pool>,
+    /// The machines that there are.
+    pub pools: Vec<MachinePool>,
     /// One for each executor name that the pools use; see [`crate::executors::standard`].
     pub executors: Executors,
+    /// All stage kinds.
     pub catalogue: Arc<dyn Catalogue>,
     /// Runs kinds whose placement is in-process.
     pub in_process: Arc<dyn InProcess>,
-    /// Reads the table of a late `for_each` when the manifest's preview is not the whole of it.
+    /// Reads the table of a late `for_each` when the manifest's preview is not the whole table.
     pub rows: Arc<dyn RowReader>,
     /// Secret name → where its value comes from (`env:HF_TOKEN`).
     pub secrets: BTreeMap<String, String>,
+    /// Dates events and log records.
     pub clock: Arc<dyn Clock>,
-    /// Only for run ids and writer names.
+    /// Used only for run ids and writer names.
     pub chance: Chance,
+    /// Sees what happens.
     pub observer: Arc<dyn Observer>,
 }
 
-/// Runs an attempt of a trivial kind inside the engine's process, on a thread that may block. Outputs are stored as objects
-/// before it returns; no attempt objects are written. Must be deterministic in the spec, like any stage.
+/// Runs attempts of trivial kinds inside the engine's process, on a thread that may block.
 pub trait InProcess: Send + Sync {
+    /// Runs one attempt and stores its outputs as objects before it returns. It writes no attempt objects, and like any
+    /// stage its outputs depend on the spec alone.
     fn run(&self, spec: AttemptSpec) -> Result<AttemptResult>;
 }
 
 /// Reads the rows of a table output as JSON objects, in order.
 pub trait RowReader: Send + Sync {
-    /// At most `limit` rows, so that a caller who wants to know whether there are more than `n` asks for `n + 1`.
+    /// Reads at most `limit` rows. To learn whether there are more than `n`, ask for `n + 1`.
     fn rows<'a>(&'a self, output: &'a Output, limit: u64) -> BoxFuture<'a, Result<Vec<Value>>>;
 }
 
-/// Sees what happens while it happens. Events come from the dispatch loop, messages from the tasks of attempts, several at once:
-/// return quickly.
+/// Sees what happens as it happens. Events come from the dispatch loop, messages from the tasks of attempts, several at
+/// once; implementations must return quickly.
 pub trait Observer: Send + Sync {
     /// An event was journaled (and is acknowledged).
     fn event(&self, record: &Record);
     /// An attempt said something.
     fn message(&self, stage: &StageKey, attempt: AttemptNumber, message: &AttemptMessage);
-    /// Something about the run as a whole that is no event (a takeover, a log that is not kept for now): one line for people.
+    /// One line for people about the run as a whole that is not an event: a takeover, a log that cannot be stored now.
     fn note(&self, text: &str);
 }
 
-/// Watches nothing.
+/// An observer that ignores everything.
 pub struct Silent;
 
 impl Observer for Silent {

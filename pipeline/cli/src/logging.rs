@@ -1,0 +1,93 @@
+//! Diagnostics on stderr: the spans and events of `tracing`, chosen by `--log` or `TRAINYARD_LOG`.
+//!
+//! Attempts inherit the choice through their environment; what they write goes to their log.
+
+use crate::args::{LogArgs, LogFormat};
+use std::ffi::OsString;
+use std::sync::OnceLock;
+use tracing_subscriber::Layer as _;
+use tracing_subscriber::filter::{LevelFilter, Targets};
+use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::util::SubscriberInitExt as _;
+use trainyard_core::{Error, Result};
+
+const FILTER: &str = "TRAINYARD_LOG";
+const FORMAT: &str = "TRAINYARD_LOG_FORMAT";
+
+/// What the command line or the environment chose; like the subscriber it holds for the whole process.
+static CHOSEN: OnceLock<Vec<(OsString, OsString)>> = OnceLock::new();
+
+/// Starts to write diagnostics to stderr, with times and levels. Only warnings of Trainyard itself are written unless
+/// the user asks for more. Errors: invalid (not a filter, not a format).
+pub fn init(args: &LogArgs) -> Result<()> {
+    let filter = args.log.clone().or_else(|| std::env::var(FILTER).ok().filter(|text| !text.is_empty()));
+    let format = match (args.log_format, std::env::var(FORMAT).ok().as_deref()) {
+        (Some(format), _) => format,
+        (None, None | Some("" | "text")) => LogFormat::Text,
+        (None, Some("json")) => LogFormat::Json,
+        (None, Some(other)) => {
+            return Err(Error::invalid(format!("{FORMAT} is `{other}`")).help("use text or json"));
+        }
+    };
+    let targets = match &filter {
+        Some(text) => parse(text)?,
+        None => Targets::new().with_target("trainyard", LevelFilter::WARN),
+    };
+    let chosen = filter.map(|text| (FILTER.into(), text.into()));
+    let name = match format {
+        LogFormat::Text => "text",
+        LogFormat::Json => "json",
+    };
+    let _ = CHOSEN.set(chosen.into_iter().chain([(FORMAT.into(), name.into())]).collect());
+    let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);
+    let lines = match format {
+        LogFormat::Text => lines.boxed(),
+        LogFormat::Json => lines.json().flatten_event(true).boxed(),
+    };
+    tracing_subscriber::registry()
+        .with(lines.with_filter(targets))
+        .try_init()
+        .map_err(|e| Error::bug("diagnostics were started twice").caused_by(&e))
+}
+
+/// The environment that gives an attempt the same diagnostics.
+pub fn environment() -> Vec<(OsString, OsString)> {
+    CHOSEN.get().cloned().unwrap_or_default()
+}
+
+/// `LEVEL` or `TARGET=LEVEL`, separated by commas. A bare word that is not a level would be read as a target, which is
+/// nearly always a typing mistake.
+fn parse(text: &str) -> Result<Targets> {
+    let wrong = |what: String| {
+        Error::invalid(what)
+            .help("use error, warn, info, debug, trace or off, alone or for a module: `info,trainyard_store=debug`")
+    };
+    let words = text.split(',').map(str::trim);
+    if let Some(word) = words.into_iter().find(|w| !w.contains('=') && w.parse::<LevelFilter>().is_err()) {
+        return Err(wrong(format!("`{word}` is not a log level")));
+    }
+    text.parse().map_err(|e| wrong(format!("`{text}` is not a log filter: {e}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tracing_subscriber::filter::LevelFilter as Level;
+
+    #[test]
+    fn filters_name_levels_and_modules() {
+        let targets = parse("info,trainyard_store=debug").unwrap();
+        assert_eq!(targets.default_level(), Some(Level::INFO));
+        assert!(targets.would_enable("trainyard_store::connection", &tracing::Level::DEBUG));
+        assert!(!targets.would_enable("trainyard_runtime", &tracing::Level::DEBUG));
+        assert_eq!(parse("off").unwrap().default_level(), Some(Level::OFF));
+    }
+
+    #[test]
+    fn a_typing_mistake_is_not_a_module() {
+        for (text, word) in [("inof", "`inof`"), ("trainyard_store=debgu", "debgu"), ("", "``")] {
+            let error = parse(text).unwrap_err();
+            assert!(error.message.contains(word) && error.help.is_some(), "{text}: {error}");
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! Whether a machine can take a request, and the words that say why not.
+//!
+//! `check`, the engine's admission and the slots of this machine ask the same question and must give the same answer.
+
+use crate::units::format_size;
+
+/// Amounts of one machine: what it has, what is free, or what is asked of it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Amounts {
+    /// CPUs.
+    pub cpus: u32,
+    /// Bytes of memory. As what a machine has, 0 means unknown and admits any request.
+    pub memory: u64,
+    /// GPUs that are large enough for the request.
+    pub gpus: u32,
+}
+
+/// What one machine lacks for a request, one phrase for each amount; empty if the request fits.
+///
+/// `gpu_memory` is the memory that each GPU must have in bytes, 0 for any. `free` is what is left of `total`; give
+/// `total` twice to ask about an idle machine.
+///
+/// ```
+/// use trainyard_core::resources::{Amounts, shortfalls};
+///
+/// let total = Amounts { cpus: 4, memory: 0, gpus: 0 };
+/// let need = Amounts { cpus: 3, ..Amounts::default() };
+/// assert_eq!(shortfalls(need, 0, Amounts { cpus: 2, ..total }, total), ["needs 3 CPUs; 2 of 4 are free"]);
+/// assert_eq!(shortfalls(Amounts { cpus: 8, ..need }, 0, total, total), ["needs 8 CPUs; it has 4"]);
+/// assert!(shortfalls(need, 0, total, total).is_empty());
+/// ```
+pub fn shortfalls(need: Amounts, gpu_memory: u64, free: Amounts, total: Amounts) -> Vec<String> {
+    let mut found = Vec::new();
+    if need.cpus > free.cpus {
+        found.push(format!("needs {}; {}", count(need.cpus, "CPU"), available(need.cpus, free.cpus, total.cpus)));
+    }
+    if total.memory > 0 && need.memory > free.memory {
+        let left = if need.memory > total.memory {
+            format!("it has {}", format_size(total.memory))
+        } else {
+            format!("{} of {} are free", format_size(free.memory), format_size(total.memory))
+        };
+        found.push(format!("needs {} of memory; {left}", format_size(need.memory)));
+    }
+    if need.gpus > free.gpus {
+        let size = if gpu_memory > 0 { format!(" with {}", format_size(gpu_memory)) } else { String::new() };
+        let left = available(need.gpus, free.gpus, total.gpus);
+        found.push(format!("needs {}{size}; {left}", count(need.gpus, "GPU")));
+    }
+    found
+}
+
+/// Which of the tags `need` are not among `tags`, as the end of a sentence: ``has no tag `spot` ``.
+pub fn missing_tags(need: &[String], tags: &[String]) -> Option<String> {
+    let missing: Vec<String> = need.iter().filter(|t| !tags.contains(t)).map(|t| format!("`{t}`")).collect();
+    match missing.as_slice() {
+        [] => None,
+        [one] => Some(format!("has no tag {one}")),
+        several => Some(format!("has no tags {}", several.join(", "))),
+    }
+}
+
+/// `1 CPU`, `3 CPUs`.
+fn count(number: u32, unit: &str) -> String {
+    format!("{number} {unit}{}", if number == 1 { "" } else { "s" })
+}
+
+fn available(need: u32, free: u32, total: u32) -> String {
+    match (need > total, free) {
+        (true, _) => format!("it has {total}"),
+        (false, 1) => format!("1 of {total} is free"),
+        (false, free) => format!("{free} of {total} are free"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TOTAL: Amounts = Amounts { cpus: 4, memory: 8 << 30, gpus: 2 };
+
+    #[test]
+    fn every_shortfall_is_named() {
+        let need = Amounts { cpus: 2, memory: 6 << 30, gpus: 1 };
+        let free = Amounts { cpus: 1, memory: 2 << 30, gpus: 0 };
+        assert_eq!(
+            shortfalls(need, 40 << 30, free, TOTAL),
+            [
+                "needs 2 CPUs; 1 of 4 is free",
+                "needs 6.0 GiB of memory; 2.0 GiB of 8.0 GiB are free",
+                "needs 1 GPU with 40.0 GiB; 0 of 2 are free"
+            ]
+        );
+        let large = Amounts { cpus: 5, memory: 9 << 30, gpus: 3 };
+        let lacks = ["needs 5 CPUs; it has 4", "needs 9.0 GiB of memory; it has 8.0 GiB", "needs 3 GPUs; it has 2"];
+        assert_eq!(shortfalls(large, 0, TOTAL, TOTAL), lacks);
+    }
+
+    #[test]
+    fn unknown_memory_admits_any_request() {
+        let unknown = Amounts { memory: 0, ..TOTAL };
+        assert!(shortfalls(Amounts { memory: 1 << 50, ..Amounts::default() }, 0, unknown, unknown).is_empty());
+    }
+
+    #[test]
+    fn missing_tags_are_named() {
+        let tags = |list: &[&str]| list.iter().map(ToString::to_string).collect::<Vec<_>>();
+        assert_eq!(missing_tags(&tags(&["a"]), &tags(&["a", "b"])), None);
+        assert_eq!(missing_tags(&tags(&["a", "c"]), &tags(&["a"])).unwrap(), "has no tag `c`");
+        assert_eq!(missing_tags(&tags(&["c", "d"]), &[]).unwrap(), "has no tags `c`, `d`");
+    }
+}

@@ -1,0 +1,109 @@
+//! Results on their way to publication: adopted, put again, recovered, or refused.
+
+use super::cases::metrics;
+use super::simulation::Simulation;
+use super::{Build, key, node, plan, setup};
+use crate::fold::StageStatus::Publishing;
+use crate::{Command, Input, Resumed, Setup};
+use std::collections::BTreeMap;
+use trainyard_core::Error;
+use trainyard_core::event::RunOutcome;
+use trainyard_spec::plan::Plan;
+
+#[test]
+fn another_writers_publication_is_adopted() {
+    let plan = plan(vec![node("a"), node("b").reads(&["a"])]);
+    let mut sim = Simulation::new(&plan, setup());
+    sim.feed(Input::Begin);
+    sim.carry_out(0);
+    sim.carry_out(0);
+    let Some(Command::Publish { manifest, .. }) = sim.pending.first().cloned() else { panic!("no publication") };
+    let mut theirs = *manifest;
+    theirs.provenance.run.0 = "other".into();
+    theirs.metrics.insert("accuracy".into(), 0.75);
+    sim.put(theirs);
+    assert_eq!(sim.finish(), RunOutcome::Succeeded);
+    let view = sim.view();
+    let a = view.stage(&key("a")).unwrap();
+    assert!(a.adopted);
+    assert_eq!(a.metrics["accuracy"], 0.75);
+}
+
+/// The store's answer to the publication that waits.
+fn answer_publication(sim: &mut Simulation, error: Error) {
+    let Some(Command::Publish { node, attempt, .. }) = sim.pending.pop() else { panic!("no publication") };
+    sim.feed(Input::Published { node, attempt, answer: Err(error) });
+}
+
+/// Up to the publication of the first stage.
+fn begun(plan: &Plan) -> Simulation {
+    let mut sim = Simulation::new(plan, setup());
+    sim.feed(Input::Begin);
+    sim.carry_out(0);
+    sim.carry_out(0);
+    sim
+}
+
+#[test]
+fn a_manifest_that_the_store_does_not_take_is_put_again_and_nothing_computed_again() {
+    let plan = plan(vec![node("a"), node("b").reads(&["a"])]);
+    let mut sim = begun(&plan);
+    answer_publication(&mut sim, Error::retryable("503"));
+    assert_eq!(sim.status("a"), Publishing);
+    assert_eq!(sim.engine.explain(&key("a")).unwrap(), "waits before it publishes attempt 1 again");
+    assert_eq!(sim.finish(), RunOutcome::Succeeded);
+    assert_eq!(sim.launched, ["a", "b"]);
+}
+
+#[test]
+fn a_result_that_was_never_published_is_published_by_the_next_writer() {
+    let plan = plan(vec![node("a")]);
+    let mut sim = begun(&plan);
+    for _ in 0..3 {
+        answer_publication(&mut sim, Error::retryable("503").help("wait"));
+        if let Some(at) = sim.engine.next_wake() {
+            sim.now = at;
+            sim.feed(Input::Tick);
+        }
+    }
+    assert_eq!(sim.finish(), RunOutcome::Failed);
+    assert!(sim.error("a").contains("503; wait; the result is kept, `trainyard runs resume"), "{}", sim.error("a"));
+    let mut resumed = Simulation::new(&plan, Setup { resumed: Resumed::from_view(&sim.view()), ..setup() });
+    resumed.results = sim.results.clone();
+    assert_eq!(resumed.finish(), RunOutcome::Succeeded);
+    assert!(resumed.launched.is_empty());
+    assert_eq!(resumed.store.len(), 1);
+}
+
+#[test]
+fn a_result_whose_objects_are_gone_is_computed_again() {
+    let plan = plan(vec![node("a")]);
+    let mut sim = begun(&plan);
+    answer_publication(&mut sim, Error::lost("an object is missing"));
+    assert_eq!(sim.finish(), RunOutcome::Succeeded);
+    assert_eq!(sim.launched, ["a", "a"]);
+}
+
+#[test]
+fn not_a_number_is_never_published() {
+    let plan = plan(vec![node("a")]);
+    let mut sim = Simulation::new(&plan, setup()).with(|_| metrics(f64::NAN));
+    assert_eq!(sim.finish(), RunOutcome::Failed);
+    assert!(sim.store.is_empty());
+    assert!(sim.error("a").contains("metric `accuracy` is NaN"), "{}", sim.error("a"));
+    assert!(sim.error("a").contains("look at the stage's log"), "{}", sim.error("a"));
+}
+
+#[test]
+fn a_missing_output_is_named_with_where_to_look() {
+    let plan = plan(vec![node("a")]);
+    let mut sim = Simulation::new(&plan, setup());
+    sim.feed(Input::Begin);
+    sim.carry_out(0);
+    let Some(Command::Launch { spec, node, .. }) = sim.pending.pop() else { panic!("no launch") };
+    let mut result = sim.result(&spec, BTreeMap::new());
+    result.outputs.clear();
+    sim.feed(Input::Ended { node, attempt: 1, finished: crate::Finished::succeeded(result) });
+    assert_eq!(sim.finish(), RunOutcome::Failed);
+    assert!(sim.error("a").contains("left no output `out`; `trainyard logs` shows"), "{}", sim.error("a"));
+}
