@@ -5,8 +5,41 @@ use crate::kit::{Ran, Sandbox, ran, wait_for};
 use serde_json::Value;
 
 const SMALL: &str = "version: 1\nname: small\nstages:\n  one: {uses: noop}\n";
-const TALKS: &str = "version: 1\nname: talks\nstages:\n  say:\n    run: echo first >&2; printf 1 > ${{ outputs.o }}/x\n    outputs: {o: {kind: files}}\n";
-const PROBLEMS: &str = "version: 1\nname: problems\nstages:\n  data:\n    uses: data/synthesize\n    with: {method: procedural, splits: {demonstrations: {levels: {1: 4}}}}\n";
+const TALKS: &str = r#"
+version: 1
+name: talks
+stages:
+  say:
+    run: echo first >&2; printf 1 > ${{ outputs.o }}/x
+    outputs: {o: {kind: files}}
+"#;
+const PROBLEMS: &str = r#"
+version: 1
+name: problems
+stages:
+  data:
+    uses: data/synthesize
+    with: {method: procedural, splits: {demonstrations: {levels: {1: 4}}}}
+"#;
+const NIGHTLY: &str = r#"version: 1
+name: nightly
+schedule: {cron: "0 2 * * *"}
+params: {day: {type: int, default: 1}}
+stages:
+  extract:
+    run: date > ${{ outputs.o }}/x
+    outputs: {o: files}
+"#;
+const FOREIGN: &str = r#"version: 1
+name: x
+stages:
+  a:
+    uses: rl
+    depends_on: [b]
+    with: {num_generations: 8, optimizer: {weight_decay: "0,01"}}
+  b: {uses: eval}
+  c: {uses: train/sft}
+"#;
 
 fn with(file: &str, text: &str) -> Sandbox {
     let s = Sandbox::new();
@@ -39,13 +72,12 @@ fn a_mistyped_store_is_an_error_and_not_a_folder() {
 
 #[test]
 fn a_schedule_over_a_command_without_inputs_is_warned_about() {
-    let text = "version: 1\nname: nightly\nschedule: {cron: \"0 2 * * *\"}\nparams: {day: {type: int, default: 1}}\nstages:\n  extract:\n    run: date > ${{ outputs.o }}/x\n    outputs: {o: files}\n";
-    let s = with("nightly.yaml", text);
+    let s = with("nightly.yaml", NIGHTLY);
     s.run(&["check", "nightly.yaml"])
         .code(0)
         .says("`extract` has no inputs and will not run again")
         .says("`cache: false`");
-    s.write("nightly.yaml", format!("{text}    cache: {{salt: \"${{{{ params.day }}}}\"}}\n"));
+    s.write("nightly.yaml", format!("{NIGHTLY}    cache: {{salt: \"${{{{ params.day }}}}\"}}\n"));
     silent_about(&s.run(&["check", "nightly.yaml"]).code(0), "will not run again");
     s.run(&["run", "nightly.yaml"]).code(0);
     s.run(&["run", "nightly.yaml"]).code(0).says("extract: hit");
@@ -267,10 +299,7 @@ fn help_has_examples_and_shells_complete() {
 
 #[test]
 fn words_of_other_tools_are_understood() {
-    let s = with(
-        "x.yaml",
-        "version: 1\nname: x\nstages:\n  a:\n    uses: rl\n    depends_on: [b]\n    with: {num_generations: 8, optimizer: {weight_decay: \"0,01\"}}\n  b: {uses: eval}\n  c: {uses: train/sft}\n",
-    );
+    let s = with("x.yaml", FOREIGN);
     let told = s.run(&["check", "x.yaml"]).code(2);
     told.says("write `needs: [stage]`")
         .says("write `rollout: {group_size: …}`")
