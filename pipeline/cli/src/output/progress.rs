@@ -58,7 +58,6 @@ struct State {
 
 struct Running {
     bar: Option<ProgressBar>,
-    started: Duration,
     /// What is counted, and the first progress seen of it: a resumed stage's rate is its own, and each part of a stage
     /// (rollouts, then steps) has its own.
     origin: Option<Origin>,
@@ -112,7 +111,7 @@ impl Progress {
             let again = if attempt > 1 { format!(" (attempt {attempt})") } else { String::new() };
             self.say(&format!("{stage}: started{again}"));
         }
-        state.running.insert(stage.clone(), Running { bar, started: now, origin: None, last_plain: now });
+        state.running.insert(stage.clone(), Running { bar, origin: None, last_plain: now });
     }
 
     fn end(&self, state: &mut State, stage: &StageKey) {

@@ -16,9 +16,6 @@ impl Style {
     pub fn bold(self, text: &str) -> String {
         self.paint("1", text)
     }
-    pub fn dim(self, text: &str) -> String {
-        self.paint("2", text)
-    }
     pub fn red(self, text: &str) -> String {
         self.paint("31;1", text)
     }
