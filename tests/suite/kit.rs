@@ -54,7 +54,7 @@ impl Ran {
     #[track_caller]
     pub fn json(&self) -> serde_json::Value {
         serde_json::from_str(&self.stdout)
-            .unwrap_or_else(|e| panic!("stdout is no JSON: {e}\n{}\n--- stderr\n{}", self.stdout, self.stderr))
+            .unwrap_or_else(|e| panic!("stdout is not JSON: {e}\n{}\n--- stderr\n{}", self.stdout, self.stderr))
     }
 }
 

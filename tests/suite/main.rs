@@ -13,6 +13,7 @@ mod check;
 mod diagnostics;
 mod docs;
 mod faults;
+mod first_hour;
 mod healing;
 mod looking;
 mod notifications;

@@ -50,6 +50,21 @@ fn failed_run_is_reported_and_busy_servers_are_retried() {
 }
 
 #[test]
+fn a_failed_check_is_told_once() {
+    let (url, heard) = server(&["200 OK"]);
+    let s = Sandbox::new();
+    s.write("trainyard.yaml", format!("version: 1\nnotifications: [{{webhook: \"{url}\"}}]\n"));
+    s.write(
+        "low.yaml",
+        "version: 1\nname: low\nstages:\n  one:\n    run: printf '{\"name\":\"x\",\"value\":0}\\n' >> \"$TRAINYARD_METRICS\"\n    checks: [{metric: x, min: 1}]\n",
+    );
+    s.run(&["run", "low.yaml"]).code(1);
+    let failed = heard.join().unwrap()[0]["failed"].clone();
+    assert_eq!(failed.as_array().unwrap().len(), 1, "{failed}");
+    assert!(failed[0]["error"].as_str().unwrap().contains("x is 0"), "{failed}");
+}
+
+#[test]
 fn unsubscribed_outcomes_are_not_sent() {
     let (url, heard) = server(&["200 OK"]);
     let s = Sandbox::new();

@@ -101,7 +101,7 @@ fn metrics_that_are_no_text_fail_the_stage() {
         "bytes.yaml",
         "version: 1\nname: bytes\nstages:\n  bytes:\n    run: printf '\\377' > \"$TRAINYARD_METRICS\"\n",
     );
-    s.run(&["run", "bytes.yaml"]).code(1).says("$TRAINYARD_METRICS is no UTF-8 text");
+    s.run(&["run", "bytes.yaml"]).code(1).says("$TRAINYARD_METRICS is not UTF-8 text");
 }
 
 #[test]

@@ -1,14 +1,22 @@
-//! The command line's grammar. Doc comments are the help texts. Refuses: behavior; each command is a file in `commands/`.
+//! The grammar of the command line; doc comments are the help texts. Each command is a file in `commands/`.
+
+mod artifacts;
+
+pub use artifacts::{ArtifactsArgs, ArtifactsCommand, ExportArgs, QueryArgs};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
-use std::time::Duration;
-use trainyard_core::units::{parse_duration, parse_size};
 
 /// Turns a base language model into a tool-using agent by one YAML file.
 #[derive(Debug, Parser)]
 #[command(name = "trainyard", version, about, propagate_version = true, arg_required_else_help = true)]
+#[command(after_help = "Examples:
+  trainyard init agent                      write a first workflow into the folder agent
+  trainyard check agent/workflow.yaml       report every mistake at once
+  trainyard run agent/workflow.yaml         run it; the second time all comes from the cache
+  trainyard artifacts show latest/rl/trajectories --row 0
+  trainyard stages rl                       options, ports and parts of a stage kind")]
 pub struct Cli {
     #[command(flatten)]
     pub log: LogArgs,
@@ -37,23 +45,45 @@ pub enum LogFormat {
 
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Run a workflow; what is unchanged comes from the cache, what was interrupted goes on.
+    /// Run a workflow; unchanged stages come from the cache, an interrupted run goes on.
+    #[command(after_help = "Examples:
+  trainyard run agent.yaml -p steps=400 -p seed=2
+  trainyard run agent.yaml --until sft --store s3://bucket/agent
+  trainyard run agent.yaml --rerun rl")]
     Run(RunArgs),
-    /// Report every mistake of one or more workflow files at once.
+    /// Report every mistake in workflow and site files at once.
+    #[command(after_help = "Example:
+  trainyard check *.yaml --format json")]
     Check(CheckArgs),
     /// Show for every stage whether it would run or come from the cache, and why.
+    #[command(after_help = "Example:
+  trainyard plan agent.yaml -p steps=400")]
     Plan(PlanArgs),
-    /// Look at runs: list, show, cancel, resume.
+    /// List, show, cancel and resume runs.
     Runs(RunsArgs),
     /// Print what a run's stages logged.
     Logs(LogsArgs),
-    /// Say why a stage is in the state it is in.
+    /// Say why a stage is in the state that it is in.
+    #[command(after_help = "Example:
+  trainyard explain latest rl")]
     Explain(ExplainArgs),
-    /// Look at artifacts: list, show, query, export, collect garbage.
+    /// List, show, query and export artifacts; collect garbage.
+    #[command(after_help = "Examples:
+  trainyard artifacts show latest/rl/trajectories --row 0
+  trainyard artifacts query latest/rl/trajectories \"select level, avg(reward) from self group by level\"
+  trainyard artifacts export latest/rl/model model
+  trainyard artifacts export latest/rl/trajectories rollouts.jsonl --columns id,messages,reward
+
+An artifact is named RUN/STAGE/OUTPUT, where RUN may be `latest`, or DIGEST/OUTPUT with a stage digest.")]
     Artifacts(ArtifactsArgs),
-    /// Documentation of every stage kind, its options, ports and parts.
+    /// Document stage kinds and their parts: options, ports, formulas, sources.
+    #[command(after_help = "Examples:
+  trainyard stages
+  trainyard stages sft
+  trainyard stages losses/clip")]
     Stages(StagesArgs),
-    /// Published systems, each a recipe that shows its mechanism act: list them, run them both ways, write the table of effects.
+    /// Published systems, each a recipe that shows its mechanism act: list them, run them both ways, write the table of
+    /// effects.
     Recipes(RecipesArgs),
     /// Print the JSON Schema of workflow files for editors.
     Schema(SchemaArgs),
@@ -63,6 +93,10 @@ pub enum Command {
     Doctor(DoctorArgs),
     /// Recompute stored vectors of RL algorithms with the parts of this build.
     Parity(ParityArgs),
+    /// Print completions for a shell.
+    #[command(after_help = "Example:
+  trainyard completions bash > ~/.local/share/bash-completion/completions/trainyard")]
+    Completions(CompletionsArgs),
     /// Run one attempt of a stage (started by executors).
     #[command(hide = true)]
     Attempt(AttemptArgs),
@@ -85,10 +119,10 @@ pub enum Format {
 /// The site: which store, which pools.
 #[derive(Debug, Clone, Default, Args)]
 pub struct SiteArgs {
-    /// Store URL: a folder, `file://…`, `s3://bucket/prefix`. Overrides the site file.
+    /// Store: a folder, `file://…` or `s3://bucket/prefix`. Overrides the site file.
     #[arg(long, value_name = "URL", global = true)]
     pub store: Option<String>,
-    /// Site file; otherwise `trainyard.yaml` is looked for upward from the working directory.
+    /// Site file. Without it, `trainyard.yaml` in the working directory or the nearest folder above.
     #[arg(long, value_name = "FILE", global = true)]
     pub site: Option<PathBuf>,
 }
@@ -115,7 +149,7 @@ pub struct RunArgs {
     pub workflow: WorkflowArgs,
     #[command(flatten)]
     pub site: SiteArgs,
-    /// Run this stage and what it needs, nothing after it. May be repeated.
+    /// Run this stage and what it needs, but nothing after it. May be repeated.
     #[arg(long, value_name = "STAGE")]
     pub until: Vec<String>,
     /// Run only this stage; what it reads must be in the cache. May be repeated.
@@ -139,13 +173,13 @@ pub struct RunArgs {
 
 #[derive(Debug, Clone, Args)]
 pub struct CheckArgs {
-    /// Workflow files.
-    #[arg(required = true)]
+    /// Workflow files; a site file among them is judged as one.
+    #[arg(required = true, value_name = "FILE")]
     pub files: Vec<PathBuf>,
     #[command(flatten)]
     pub params: ParamArgs,
-    #[arg(long, value_name = "FILE")]
-    pub site: Option<PathBuf>,
+    #[command(flatten)]
+    pub site: SiteArgs,
     #[arg(long, value_enum, default_value_t)]
     pub format: Format,
 }
@@ -190,17 +224,22 @@ pub enum RunsCommand {
     },
     /// One run: every stage, its state, time, attempts and metrics.
     Show {
+        /// Run id, a unique beginning of it, or `latest`.
         run: String,
         /// Print again whenever it changes, until the run ends.
         #[arg(long)]
         watch: bool,
     },
-    /// Ask the writer of a run to stop it.
-    Cancel { run: String },
+    /// Stop a run.
+    Cancel {
+        /// Run id, a unique beginning of it, or `latest`.
+        run: String,
+    },
     /// Go on with an interrupted run.
     Resume {
+        /// Run id, a unique beginning of it, or `latest`.
         run: String,
-        /// Although its writer may still be alive.
+        /// Even if its writer may still be alive.
         #[arg(long)]
         take_over: bool,
     },
@@ -223,6 +262,7 @@ pub struct LogsArgs {
 pub struct ExplainArgs {
     /// Run id, a unique beginning of it, or `latest`.
     pub run: String,
+    /// Stage key, e.g. `rl` or `rl[seed=1]`.
     pub stage: String,
     #[command(flatten)]
     pub site: SiteArgs,
@@ -231,61 +271,8 @@ pub struct ExplainArgs {
 }
 
 #[derive(Debug, Clone, Args)]
-pub struct ArtifactsArgs {
-    #[command(subcommand)]
-    pub command: ArtifactsCommand,
-    #[command(flatten)]
-    pub site: SiteArgs,
-    #[arg(long, value_enum, default_value_t, global = true)]
-    pub format: Format,
-}
-
-/// An artifact is named `RUN/STAGE/OUTPUT` (`latest/rl/model`), or `DIGEST/OUTPUT` with a stage digest.
-#[derive(Debug, Clone, Subcommand)]
-pub enum ArtifactsCommand {
-    /// All artifacts of a run.
-    List {
-        /// Run id, a unique beginning of it, or `latest`.
-        #[arg(default_value = "latest")]
-        run: String,
-    },
-    /// Files, schema, column statistics, provenance and a preview.
-    Show {
-        artifact: String,
-        /// Rows of the preview.
-        #[arg(long, default_value_t = 5)]
-        rows: usize,
-    },
-    /// One read-only SQL statement over a table artifact, called `self`.
-    Query(QueryArgs),
-    /// Copy an artifact's files into a folder, or a table into a `.csv` or `.jsonl` file.
-    Export { artifact: String, to: PathBuf },
-    /// List objects that no manifest or checkpoint names, and delete them with `--delete`.
-    Gc {
-        #[arg(long)]
-        delete: bool,
-    },
-}
-
-#[derive(Debug, Clone, Args)]
-pub struct QueryArgs {
-    /// The artifact and the statement.
-    #[arg(required = true, num_args = 2, value_names = ["ARTIFACT", "SQL"])]
-    pub words: Vec<String>,
-    /// Most rows returned.
-    #[arg(long, default_value_t = 1000)]
-    pub limit: usize,
-    /// Most time for the statement, e.g. `5m`.
-    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = parse_duration)]
-    pub timeout: Duration,
-    /// Most memory for the statement, e.g. `8GiB`; half of this machine's if not given.
-    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
-    pub memory: Option<u64>,
-}
-
-#[derive(Debug, Clone, Args)]
 pub struct StagesArgs {
-    /// Stage kind, e.g. `sft`; all in one line each without it.
+    /// Kind or part, e.g. `sft` or `losses/clip`; without it, one line for each kind.
     pub kind: Option<String>,
     #[arg(long, value_enum, default_value_t)]
     pub format: Format,
@@ -312,8 +299,8 @@ pub struct RecipesArgs {
 
 #[derive(Debug, Clone, Subcommand)]
 pub enum RecipesCommand {
-    /// Run recipes with their mechanism on, then off: on, every check must hold; off, every mechanism check must fail, every guard
-    /// must hold, and nothing may be trained again.
+    /// Run recipes with their mechanism on, then off: on, every check must hold; off, every mechanism check must fail,
+    /// every guard must hold, and nothing may be trained again.
     Run {
         /// File names without `.yaml`; all without any.
         names: Vec<String>,
@@ -356,6 +343,13 @@ pub struct ParityArgs {
     pub file: PathBuf,
     #[arg(long, value_enum, default_value_t)]
     pub format: Format,
+}
+
+#[derive(Debug, Clone, Args)]
+pub struct CompletionsArgs {
+    /// Shell to complete for.
+    #[arg(value_enum)]
+    pub shell: clap_complete::Shell,
 }
 
 #[derive(Debug, Clone, Args)]

@@ -2,6 +2,7 @@
 
 use crate::args::WorkflowArgs;
 use crate::output::diagnostics;
+use crate::output::human::print_json;
 use std::path::Path;
 use trainyard_core::{Catalogue, Error, Result};
 use trainyard_spec::compile::{Compiled, Request, compile};
@@ -13,17 +14,30 @@ use trainyard_spec::{DiskFiles, Severity};
 pub fn file(path: &Path, params: &[String], catalogue: &dyn Catalogue, site: &Site) -> Result<Compiled> {
     let working_directory =
         std::env::current_dir().map_err(|e| Error::invalid(format!("there is no working directory: {e}")))?;
+    if !path.is_file() {
+        let what = if path.is_dir() { "a folder, not a workflow file" } else { "not there" };
+        return Err(Error::invalid(format!("{} is {what}", path.display()))
+            .help("name a workflow file; `trainyard init FOLDER` writes a first one"));
+    }
     Ok(compile(&Request { files: &DiskFiles, path, working_directory: &working_directory, params, catalogue, site }))
 }
 
 /// A plan, or all mistakes on stderr and an error of kind invalid. Warnings are printed, notes are left to `check`.
 pub fn plan(args: &WorkflowArgs, catalogue: &dyn Catalogue, site: &Site) -> Result<Plan> {
+    plan_or_json(args, catalogue, site, false)
+}
+
+/// The same; with `json`, the mistakes of a file that does not compile are a document on stdout as well.
+pub fn plan_or_json(args: &WorkflowArgs, catalogue: &dyn Catalogue, site: &Site, json: bool) -> Result<Plan> {
     let mut compiled = file(&args.file, &args.params.params, catalogue, site)?;
     compiled.diagnostics.retain(|d| d.severity != Severity::Note);
     diagnostics::print(&compiled.diagnostics, &compiled.sources);
     let found = diagnostics::count(&compiled.diagnostics);
+    if json && compiled.plan.is_none() {
+        print_json(&diagnostics::document(&compiled.diagnostics, &compiled.sources))?;
+    }
     compiled.plan.ok_or_else(|| {
         Error::invalid(format!("{} has {found}", args.file.display()))
-            .help("mend them, then run the same command again")
+            .help("correct the file, then run the same command again")
     })
 }

@@ -1,5 +1,5 @@
-//! Exit codes (`docs/workflows.md`): 0 done; 1 the run failed; 2 the file or the arguments are wrong, or a stage can never be
-//! placed; 3 the store or executor could not be reached, or this writer was fenced; 130 interrupted.
+//! Exit codes (`docs/workflows.md`): 0 done; 1 the run failed; 2 the file or the arguments are wrong, or a stage can
+//! never be placed; 3 the store or executor could not be reached, or this writer was fenced; 130 interrupted.
 
 use trainyard_core::{Error, ErrorKind};
 

@@ -1,4 +1,4 @@
-//! Trivial kinds run inside the engine's process, without attempt objects; what they leave is stored the same way.
+//! Runs trivial kinds inside the engine's process, without attempt objects; their outputs are stored like any other.
 
 use crate::attempt::{context, guard_sources, materialize, store_outputs};
 use std::collections::BTreeMap;

@@ -1,4 +1,4 @@
-//! What this machine has: cpus, memory, GPUs. A container's limits count, not the host's amounts.
+//! What this machine has: cpus, memory, GPUs. Inside a container the container's limits count.
 
 use std::process::Command;
 use trainyard_spec::site::{Gpu, Pool};

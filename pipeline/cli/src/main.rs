@@ -21,8 +21,8 @@ use clap::Parser as _;
 use exit::Exit;
 use std::process::ExitCode;
 
-// Training allocates and frees the same large buffers at every step; the system allocator gives them back to the kernel each
-// time and pays for zeroed pages again. One global allocator serves all subcommands.
+// Training allocates and frees the same large buffers at every step; the system allocator gives them back to the kernel
+// each time and pays for zeroed pages again. One global allocator serves all subcommands.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
@@ -30,7 +30,7 @@ fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => {
-            // `--help` and `--version` are no mistakes.
+            // `--help` and `--version` are not mistakes.
             let code = if error.use_stderr() { Exit::Invalid } else { Exit::Done };
             let _ = error.print();
             return ExitCode::from(code as u8);
@@ -54,6 +54,7 @@ fn main() -> ExitCode {
         Command::Init(args) => commands::init::run(&args),
         Command::Doctor(args) => commands::doctor::run(&args),
         Command::Parity(args) => commands::parity::run(&args),
+        Command::Completions(args) => commands::completions::run(&args),
         Command::Attempt(args) => return exit_of_attempt(attempt::main(&args.url)),
         Command::QueryWorker => return ExitCode::from(query_process::worker::main()),
         Command::ToolWorker => return ExitCode::from(u8::try_from(trainyard_envs::tools::worker::main()).unwrap_or(1)),

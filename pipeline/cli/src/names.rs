@@ -1,6 +1,6 @@
 //! How people name runs and artifacts: `latest`, the beginning of a run id, `RUN/STAGE/OUTPUT`, `DIGEST/OUTPUT`.
 //!
-//! Refuses: guessing. A name that fits nothing, or more than one thing, is an error that lists what there is.
+//! A name that fits nothing, or more than one thing, is an error that lists what there is.
 
 use trainyard_core::{Digest, Error, Manifest, Output, Result, RunId};
 use trainyard_engine::fold::{RunView, StageView};

@@ -1,9 +1,9 @@
 //! Tells the webhooks of the site file that a run has ended.
 //!
-//! One POST for each notification whose `on` names the outcome. The body is JSON: `text` is the closing line, which chat services show as
-//! it is; beside it stand the run, its workflow, its status and what failed. A notification is news about a run and no part of it:
-//! one that cannot be delivered is a warning, and the exit code stays. Refuses: to print more of an address than its host, since
-//! such addresses are secrets themselves.
+//! One POST for each notification whose `on` names the outcome. The body is JSON: `text` is the closing line, which
+//! chat services show as it is, beside the run, its workflow, its status and what failed. A notification that cannot be
+//! delivered is a warning and leaves the exit code alone. Of an address only the host is ever printed: many such
+//! addresses are secrets.
 
 use crate::output::human::print_warning;
 use crate::output::runs;
@@ -45,11 +45,14 @@ fn body(run: &RunId, view: &RunView) -> Value {
     })
 }
 
-/// The error of a stage, and its checks that made the run fail.
-fn failures(stage: &StageView) -> impl Iterator<Item = Value> + '_ {
-    let error = stage.error.iter().map(|error| error.message.clone());
+/// The checks that made a stage fail, or else its error, which would only repeat them.
+fn failures(stage: &StageView) -> Vec<Value> {
     let checks = stage.checks.iter().filter(|c| c.gates && !c.passed).map(trainyard_engine::checks::describe);
-    error.chain(checks).map(|message| json!({"stage": stage.stage.0, "error": message}))
+    let mut messages: Vec<String> = checks.collect();
+    if messages.is_empty() {
+        messages.extend(stage.error.iter().map(|error| error.message.clone()));
+    }
+    messages.into_iter().map(|message| json!({"stage": stage.stage.0, "error": message})).collect()
 }
 
 async fn deliver(notification: &Notification, body: &str) -> Result<()> {
@@ -80,7 +83,7 @@ pub fn address(webhook: &str) -> Result<Url> {
             Error::invalid(format!("the variable {variable} is not set")).help("set it to the webhook's address")
         })?,
     };
-    Url::parse(&text).map_err(|e| Error::invalid(format!("its webhook is no address: {e}")))
+    Url::parse(&text).map_err(|e| Error::invalid(format!("its webhook is not an address: {e}")))
 }
 
 fn client() -> std::result::Result<Client, reqwest::Error> {

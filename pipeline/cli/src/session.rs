@@ -1,4 +1,4 @@
-//! What most commands begin with: the site, the store, a runtime for both.
+//! What most commands start with: the site, the store, and a runtime for both.
 
 use crate::args::SiteArgs;
 use crate::machine;
@@ -8,12 +8,12 @@ use std::future::Future;
 use std::path::{Path, PathBuf};
 use tokio::runtime::Runtime;
 use trainyard_core::{Error, ErrorKind, Result};
-use trainyard_spec::DiskFiles;
 use trainyard_spec::site::{self, Durability, Site, Surroundings};
+use trainyard_spec::{Diagnostic, DiskFiles, Sources};
 use trainyard_store::{Missing, Store, StoreOptions};
 
 /// The name that is looked for upward from the working directory.
-const SITE_FILE: &str = "trainyard.yaml";
+pub const SITE_FILE: &str = "trainyard.yaml";
 /// The store if nobody names one.
 const LOCAL_STORE: &str = ".trainyard";
 
@@ -38,7 +38,8 @@ pub struct Session {
 }
 
 impl Session {
-    /// Opens the store of the site. Errors: invalid (the site file, the store's URL), lost (a store out of reach: exit 3).
+    /// Opens the store of the site. Errors: invalid (the site file, the store's URL), lost (a store out of reach: exit
+    /// 3).
     pub fn open(args: &SiteArgs, access: Access) -> Result<Self> {
         let site = site(args)?;
         let url = store_url(args, &site);
@@ -77,19 +78,26 @@ fn store_url(args: &SiteArgs, site: &Site) -> String {
     args.store.clone().or_else(|| site.store.clone()).unwrap_or_else(|| LOCAL_STORE.to_string())
 }
 
-/// The site file named or found, else this machine alone. A site file without a store has one beside it, so that a command means
-/// the same store in every folder below.
+/// The site file named or found, else this machine alone. A site file without a store has one beside it, so that a
+/// command means the same store in every folder below.
 pub fn site(args: &SiteArgs) -> Result<Site> {
-    let this_machine = machine::pool();
-    let Some(path) = args.site.clone().or_else(find_site) else { return Ok(Site::of_this_machine(this_machine)) };
-    let surroundings = Surroundings { this_machine: &this_machine, executors: &wiring::executors() };
-    let (site, found, sources) = site::read(&DiskFiles, &path, surroundings);
+    let Some(path) = args.site.clone().or_else(find_site) else {
+        return Ok(Site::of_this_machine(machine::pool()));
+    };
+    let (site, found, sources) = read_site(&path);
     let mut site = site.ok_or_else(|| {
         diagnostics::print(&found, &sources);
         Error::invalid(format!("the site file {} has {}", path.display(), diagnostics::count(&found)))
     })?;
     site.store.get_or_insert_with(|| path.with_file_name(LOCAL_STORE).display().to_string());
     Ok(site)
+}
+
+/// A site file, and everything that is wrong with it.
+pub fn read_site(path: &Path) -> (Option<Site>, Vec<Diagnostic>, Sources) {
+    let surroundings =
+        Surroundings { this_machine: &machine::pool(), executors: &wiring::executors(), check_store: Store::check_url };
+    site::read(&DiskFiles, path, surroundings)
 }
 
 fn find_site() -> Option<PathBuf> {

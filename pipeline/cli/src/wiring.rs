@@ -1,4 +1,4 @@
-//! The only place where everything meets: stage rooms, store, pools, executors.
+//! Where stage rooms, store, pools and executors meet.
 
 use trainyard_api::Registry;
 use trainyard_core::Result;
@@ -13,7 +13,8 @@ pub fn registry() -> Result<Registry> {
     ])
 }
 
-/// Names of the executors that pools may use. They are asked of the executors themselves, which launch nothing for that.
+/// Names of the executors that pools may use. They are asked of the executors themselves, which launch nothing for
+/// that.
 pub fn executors() -> Vec<&'static str> {
     standard(&Launcher::new(""), None).names()
 }

@@ -70,8 +70,9 @@ fn pool(pool: &site::Pool) -> MachinePool {
     }
 }
 
-/// What the runs of this user may use of this machine: what its local pools have together. Where they overlap, that is no more than
-/// the machine has, but never less than one pool has, or what the engine grants could not be had. `None` without a local pool.
+/// What the runs of this user may use of this machine: what its local pools have together. Where they overlap, that is
+/// no more than the machine has, but never less than one pool has, or what the engine grants could not be had. `None`
+/// without a local pool.
 fn this_machine(pools: &[MachinePool], cpus: u32, memory: u64) -> Option<Machine> {
     let machines: Vec<&Machine> = pools.iter().filter(|p| p.executor == "local").flat_map(|p| &p.machines).collect();
     let largest = machines.iter().map(|m| m.cpus).max()?;

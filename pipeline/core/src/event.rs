@@ -214,6 +214,22 @@ pub enum Event {
         /// The resources.
         grant: GrantSummary,
     },
+    /// The attempt has its grant, but other runs hold this machine. Work begins with [`Event::AttemptWorking`].
+    AttemptWaiting {
+        /// The stage instance.
+        stage: StageKey,
+        /// The attempt's number.
+        attempt: AttemptNumber,
+        /// Who holds the machine.
+        why: String,
+    },
+    /// An attempt that had to wait begins its work.
+    AttemptWorking {
+        /// The stage instance.
+        stage: StageKey,
+        /// The attempt's number.
+        attempt: AttemptNumber,
+    },
     /// An attempt ended.
     AttemptEnded {
         /// The stage instance.
@@ -317,6 +333,8 @@ impl Event {
             | Self::CacheHit { stage, .. }
             | Self::Queued { stage, .. }
             | Self::AttemptStarted { stage, .. }
+            | Self::AttemptWaiting { stage, .. }
+            | Self::AttemptWorking { stage, .. }
             | Self::AttemptEnded { stage, .. }
             | Self::RetryScheduled { stage, .. }
             | Self::Published { stage, .. }

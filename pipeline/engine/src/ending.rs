@@ -10,6 +10,17 @@ use trainyard_core::event::{AttemptOutcome, Event, summarize_outputs};
 use trainyard_core::{AttemptNumber, Error, ErrorKind, Manifest, Placement, Result};
 
 impl Engine {
+    /// Notes that a running attempt waits for its machine, or no longer does.
+    pub(crate) fn attempt_waits(&mut self, node: NodeId, attempt: AttemptNumber, why: Option<String>) {
+        if self.state(node).phase == (Phase::Running { attempt }) {
+            let stage = self.key(node).clone();
+            self.emit(match why {
+                Some(why) => Event::AttemptWaiting { stage, attempt, why },
+                None => Event::AttemptWorking { stage, attempt },
+            });
+        }
+    }
+
     pub(crate) fn attempt_ended(&mut self, node: NodeId, attempt: AttemptNumber, finished: Finished) {
         if self.state(node).phase == (Phase::Running { attempt }) {
             self.release(node);

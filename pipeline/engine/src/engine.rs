@@ -162,6 +162,7 @@ impl Engine {
             Input::Begin => self.begin(),
             Input::Looked { node, answer } => self.looked(node, answer),
             Input::Rows { node, rows } => self.expand(node, rows),
+            Input::Waits { node, attempt, why } => self.attempt_waits(node, attempt, why),
             Input::Ended { node, attempt, finished } => self.attempt_ended(node, attempt, finished),
             Input::Recovered { node, attempt, finished } => self.recovered(node, attempt, finished),
             Input::Published { node, attempt, answer } => self.publication(node, attempt, answer),

@@ -6,6 +6,7 @@
 mod stage;
 #[cfg(test)]
 mod tests;
+mod time;
 
 pub use stage::{AttemptView, Key, StageStatus, StageView};
 
@@ -29,6 +30,7 @@ pub struct RunView {
     /// Which part of the plan runs.
     pub selection: Selection,
     /// When it was created, in Unix milliseconds.
+    #[serde(serialize_with = "time::time")]
     pub created: i64,
     /// The present writer of its journal.
     pub writer: WriterView,
@@ -37,6 +39,7 @@ pub struct RunView {
     /// Why the run was asked to stop, if it was.
     pub cancel_requested: Option<String>,
     /// When it ended, in Unix milliseconds, and how.
+    #[serde(serialize_with = "time::ending")]
     pub finished: Option<(i64, RunOutcome)>,
     #[serde(skip)]
     index: HashMap<StageKey, usize>,
@@ -50,6 +53,7 @@ pub struct WriterView {
     /// Its unique name, usually `<host>:<pid>:<start>:<nonce>`.
     pub name: String,
     /// Time of its last record, heartbeats included, in Unix milliseconds.
+    #[serde(serialize_with = "time::time")]
     pub last_seen: i64,
 }
 
@@ -99,8 +103,14 @@ impl RunView {
                 lines.extend(causes(attempt.error.as_ref()));
             }
         }
-        lines.extend(stage.error.iter().map(|e| format!("{} ({})", e, e.kind)));
-        lines.extend(causes(stage.error.as_ref()));
+        // The error of the last attempt is mostly the stage's own, and that of failed checks stands above.
+        let is_news = |e: &&Error| {
+            let last = stage.attempts.last().and_then(|attempt| attempt.error.as_ref());
+            last.is_none_or(|told| told.message != e.message) && stage.checks.iter().all(|c| c.passed || !c.gates)
+        };
+        let news = stage.error.as_ref().filter(is_news);
+        lines.extend(news.map(|e| format!("{} ({})", e, e.kind)));
+        lines.extend(causes(news));
         lines.extend(stage.digest.iter().map(|d| format!("stage digest {d}")));
         lines
     }

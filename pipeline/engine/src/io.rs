@@ -22,6 +22,8 @@ pub enum Input {
     Looked { node: NodeId, answer: Result<Looked> },
     /// The rows asked for by [`Command::ReadRows`].
     Rows { node: NodeId, rows: Result<Vec<Value>> },
+    /// A launched attempt waits for the machine, and why; without a reason it has what it waited for.
+    Waits { node: NodeId, attempt: AttemptNumber, why: Option<String> },
     /// A launched attempt ended.
     Ended { node: NodeId, attempt: AttemptNumber, finished: Finished },
     /// The answer to [`Command::Recover`]: how the attempt ended, or `None` if nothing of it is left.

@@ -215,10 +215,11 @@ impl Dispatch {
                 });
             }
             Command::Launch { node, spec, grant } => {
-                let span = attempt_span(&spec, &grant.pool);
+                let (span, engine) = (attempt_span(&spec, &grant.pool), (self.happened.clone(), node));
                 self.attempt(node, span, move |context, control| async move {
                     let attempt = spec.attempt;
-                    Input::Ended { node, attempt, finished: launch::launch(&context, spec, grant, control).await }
+                    let finished = launch::launch(&context, spec, grant, control, engine).await;
+                    Input::Ended { node, attempt, finished }
                 });
             }
             Command::Recover { node, spec, pool } => {

@@ -6,12 +6,13 @@ use crate::logs::Sink;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::watch;
 use trainyard_core::attempt::AttemptSpec;
 use trainyard_core::error::Context;
 use trainyard_core::event::AttemptOutcome;
 use trainyard_core::{Error, ErrorKind, Result};
-use trainyard_engine::{Finished, Grant};
+use trainyard_engine::{Finished, Grant, Input, NodeId};
 use trainyard_store::layout;
 
 /// Runs the attempt where its grant says.
@@ -20,6 +21,7 @@ pub(crate) async fn launch(
     spec: Arc<AttemptSpec>,
     grant: Grant,
     control: watch::Receiver<Control>,
+    engine: (UnboundedSender<Input>, NodeId),
 ) -> Finished {
     if grant.is_in_process() {
         return in_process(context, spec).await;
@@ -31,7 +33,7 @@ pub(crate) async fn launch(
     };
     match prepared.await {
         Ok(executor) => {
-            let (sink, emptying) = Sink::open(context, &spec);
+            let (sink, emptying) = Sink::open(context, &spec, Some(engine));
             let reports: Arc<dyn Reports> = sink.clone();
             let ended = executor.run(task(context, &spec, grant), control, reports).await;
             sink.close();
@@ -51,7 +53,7 @@ pub(crate) async fn recover(
     control: watch::Receiver<Control>,
 ) -> Option<Finished> {
     let executor = executor_of(context, pool).ok()?;
-    let (sink, emptying) = Sink::open(context, &spec);
+    let (sink, emptying) = Sink::open(context, &spec, None);
     let reports: Arc<dyn Reports> = sink.clone();
     let grant = Grant { pool: pool.to_string(), executor: executor.name().to_string(), shares: Vec::new() };
     let ended = executor.reattach(task(context, &spec, grant), control, reports).await;

@@ -11,10 +11,12 @@ use bytes::Bytes;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::Notify;
+use tokio::sync::mpsc::UnboundedSender;
 use tokio::task::JoinHandle;
 use tracing::Instrument as _;
 use trainyard_core::Result;
 use trainyard_core::attempt::{AttemptMessage, AttemptSpec, LogLevel, LogRecord};
+use trainyard_engine::{Input, NodeId};
 use trainyard_store::{Chunk, Created};
 
 /// Time between chunks, unless one is full earlier.
@@ -31,6 +33,8 @@ pub(crate) struct Sink {
     buffers: Mutex<Buffers>,
     full: Notify,
     closed: Notify,
+    /// Where the engine hears of waiting.
+    engine: Option<(UnboundedSender<Input>, NodeId)>,
 }
 
 /// One stream of an attempt on its way to the store.
@@ -83,8 +87,12 @@ impl Buffers {
 
 impl Sink {
     /// A sink, and the task that empties it until [`Sink::close`].
-    pub fn open(context: &RunContext, spec: &Arc<AttemptSpec>) -> (Arc<Self>, JoinHandle<()>) {
-        let sink = Arc::new(Self::new(context, spec));
+    pub fn open(
+        context: &RunContext,
+        spec: &Arc<AttemptSpec>,
+        engine: Option<(UnboundedSender<Input>, NodeId)>,
+    ) -> (Arc<Self>, JoinHandle<()>) {
+        let sink = Arc::new(Self { engine, ..Self::new(context, spec) });
         let task = tokio::spawn(sink.clone().empty_until_closed().in_current_span());
         (sink, task)
     }
@@ -95,6 +103,7 @@ impl Sink {
             buffers: Mutex::default(),
             full: Notify::new(),
             closed: Notify::new(),
+            engine: None,
         }
     }
     /// Puts what is left and ends the task.
@@ -215,6 +224,13 @@ impl Reports for Sink {
     }
     fn raw(&self, line: &str) {
         self.message(AttemptMessage::Log { level: LogLevel::Info, text: line.to_string() });
+    }
+    fn waits(&self, why: Option<&str>) {
+        if let Some((happened, node)) = &self.engine {
+            let input = Input::Waits { node: *node, attempt: self.spec.attempt, why: why.map(str::to_string) };
+            // Nobody listens any more only when the run is over.
+            let _ = happened.send(input);
+        }
     }
 }
 

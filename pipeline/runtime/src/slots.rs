@@ -1,4 +1,4 @@
-//! This machine's slots, shared by every run of one user through a folder of locked files.
+//! This machine's slots, shared by all runs of one user through a folder of locked files.
 //!
 //! Each holding is a file, `<host>.<number>`, with an exclusive `flock` of its holder, and counts as long as that lock
 //! is held. The kernel drops the lock when the holder ends, however it ends, and unlike a process id it means the same
@@ -19,7 +19,8 @@ use std::time::Duration;
 use tokio::sync::watch;
 use trainyard_core::error::io_error;
 use trainyard_core::resources::{Amounts, shortfalls};
-use trainyard_core::{Error, Result};
+use trainyard_core::units::format_duration;
+use trainyard_core::{Clock as _, Error, Result, SystemClock};
 use trainyard_engine::{Machine, Outside, Share};
 
 /// How often a waiting attempt asks again.
@@ -39,12 +40,41 @@ struct Inner {
     own: Mutex<BTreeSet<u64>>,
 }
 
+/// Who holds slots, for the people who wait for them.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Holder {
+    /// Id of the run.
+    pub run: String,
+    /// Name of its workflow.
+    pub workflow: String,
+    /// Key of the stage.
+    pub stage: String,
+}
+
 /// The content of a holding's file.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 struct Holding {
     cpus: u32,
     memory: u64,
     gpus: Vec<u32>,
+    /// Unknown in files of earlier versions.
+    #[serde(default)]
+    holder: Holder,
+    /// Unix milliseconds.
+    #[serde(default)]
+    since: i64,
+}
+
+impl Holding {
+    /// `run 20261122-… (quickstart, rl) for 4m`.
+    fn describe(&self, now: i64) -> String {
+        let Holder { run, workflow, stage } = &self.holder;
+        if run.is_empty() {
+            return "another run".into();
+        }
+        let age = Duration::from_millis(u64::try_from(now - self.since).unwrap_or(0));
+        format!("run {run} ({workflow}, {stage}) for {}", format_duration(age))
+    }
 }
 
 /// Slots in use; dropping it gives them back.
@@ -61,24 +91,25 @@ impl Slots {
         Self(Arc::new(Inner { folder: folder.into(), host: host(), machine, own: Mutex::default() }))
     }
 
-    /// Waits until the share is free and takes it; calls `waits` once if it must wait.
+    /// Waits until the share is free and takes it; calls `waits` once if it must wait, with who holds the machine.
     ///
     /// Errors: invalid (more than the machine has), cancelled (`control` rose), those of the folder.
     pub async fn acquire(
         &self,
         share: &Share,
+        holder: &Holder,
         control: &mut watch::Receiver<Control>,
-        waits: impl FnOnce(),
+        waits: impl FnOnce(String),
     ) -> Result<Held> {
         let mut waits = Some(waits);
         loop {
-            let (slots, share) = (self.clone(), share.clone());
-            let taken = tokio::task::spawn_blocking(move || slots.try_take(&share)).await;
+            let (slots, share, holder) = (self.clone(), share.clone(), holder.clone());
+            let taken = tokio::task::spawn_blocking(move || slots.try_take(&share, &holder)).await;
             if let Some(held) = taken.map_err(|e| Error::bug(format!("taking slots: {e}")))?? {
                 return Ok(held);
             }
             if let Some(waits) = waits.take() {
-                waits();
+                waits(self.holders().unwrap_or_default());
             }
             tokio::select! {
                 () = tokio::time::sleep(ASK_AGAIN) => {}
@@ -90,7 +121,7 @@ impl Slots {
     }
 
     /// Takes the share if it is free. Errors: invalid (more than the machine has), those of the folder.
-    pub fn try_take(&self, share: &Share) -> Result<Option<Held>> {
+    pub fn try_take(&self, share: &Share, holder: &Holder) -> Result<Option<Held>> {
         let Inner { folder, machine, .. } = self.0.as_ref();
         refuse_too_large(share, machine)?;
         std::fs::create_dir_all(folder).map_err(|e| fault(folder, &e))?;
@@ -105,10 +136,25 @@ impl Slots {
         }
         let Some(number) = (0..u64::MAX).find(|n| !living.contains_key(n)) else { return Ok(None) };
         let path = self.path(number);
-        let file = hold(&path, &Holding { cpus: share.cpus, memory: share.memory, gpus: share.gpus.clone() })
-            .map_err(|e| fault(&path, &e))?;
+        let holding = Holding {
+            cpus: share.cpus,
+            memory: share.memory,
+            gpus: share.gpus.clone(),
+            holder: holder.clone(),
+            since: SystemClock::new().unix_millis(),
+        };
+        let file = hold(&path, &holding).map_err(|e| fault(&path, &e))?;
         self.own().insert(number);
         Ok(Some(Held { slots: self.clone(), number, _file: file }))
+    }
+
+    /// `held by run … (workflow, stage) for 4m`, of the attempts that hold slots now.
+    fn holders(&self) -> Result<String> {
+        let _turn = self.turn()?;
+        let now = SystemClock::new().unix_millis();
+        let mut names: Vec<String> = self.living()?.values().map(|holding| holding.describe(now)).collect();
+        names.dedup();
+        Ok(format!("held by {}", names.join(", and by ")))
     }
 
     /// What other runs hold. Errors: those of the folder.

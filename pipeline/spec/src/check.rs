@@ -1,7 +1,7 @@
 //! From drafts to nodes: binds every reference, validates every option, and looks at the graph as a whole.
 //!
-//! Each pass appends to one list of diagnostics and leaves out what it could not read, so one run reports all mistakes. Refuses to
-//! report a mistake twice: what hangs on something broken is silent.
+//! Each pass appends to one list of diagnostics and leaves out what it could not read, so one call reports all
+//! mistakes. Whatever depends on something broken stays silent: no mistake is reported twice.
 
 mod condition;
 mod config;
@@ -11,6 +11,8 @@ mod graph;
 mod inputs;
 mod outputs;
 mod placement;
+mod repetition;
+mod scripts;
 mod stage;
 
 pub(crate) use envelope::has_metric;
@@ -56,6 +58,7 @@ pub fn check(expanded: &Expanded<'_>, site: &Site) -> Checked {
     let order = checker.order();
     checker.evaluation_sets();
     checker.placement(&nodes);
+    checker.repetition(&nodes);
     let outputs = checker.outputs();
     let schedule = checker.schedule();
     Checked { nodes, links: checker.links, order, outputs, schedule, diagnostics: checker.diagnostics }

@@ -1,4 +1,4 @@
-//! The one way from a path to a plan: read, expand, check, order.
+//! From a path to a plan: read, expand, check, order.
 //!
 //! ```text
 //! text ─yaml→ tree ─workflow→ raw file ─expand→ drafts ─check→ nodes ─order→ Plan

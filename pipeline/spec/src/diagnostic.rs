@@ -1,7 +1,6 @@
-//! What is wrong with a file, where, and what to do about it. Passes return lists of these; the command line renders them.
+//! What is wrong with a file, where, and what to do about it.
 //!
-//! Why so: one type for every pass lets `check` show all mistakes at once, in file order, as text or JSON. Refuses: a message
-//! without a place.
+//! Every pass returns a list of these, so `check` can show all mistakes at once, in file order, as text or JSON.
 
 use serde::Serialize;
 use std::fmt;
@@ -149,22 +148,38 @@ impl Sources {
     }
 }
 
-/// The nearest of some valid names, if one is near enough to be meant.
+/// The valid name that was most likely meant, if one is close enough: by spelling, by its last part (`train/sft` →
+/// `sft`), or as the only name that begins so (`eval` → `evaluate`).
 pub fn nearest<'a>(wrong: &str, valid: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    let lower = wrong.to_lowercase();
-    let mut best: Option<(usize, &str)> = None;
-    for name in valid {
-        let distance = strsim::damerau_levenshtein(&lower, &name.to_lowercase());
-        if best.is_none_or(|(d, _)| distance < d) {
-            best = Some((distance, name));
-        }
-    }
-    let near = |d: usize, name: &str| {
-        let shorter = name.chars().count().min(wrong.chars().count());
-        d < shorter && d <= 1 + shorter / 3
-    };
-    best.filter(|(d, name)| near(*d, name)).map(|(_, name)| name)
+    let names: Vec<&str> = valid.into_iter().filter(|name| *name != wrong).collect();
+    by_last_part(wrong, &names).or_else(|| by_spelling(wrong, &names)).or_else(|| by_beginning(wrong, &names))
 }
+
+fn by_last_part<'a>(wrong: &str, names: &[&'a str]) -> Option<&'a str> {
+    let last = |name: &str| name.rsplit('/').next().unwrap_or_default().to_lowercase();
+    let part = last(wrong);
+    let mut found = names.iter().filter(|name| (wrong.contains('/') || name.contains('/')) && last(name) == part);
+    found.next().copied().filter(|_| found.next().is_none())
+}
+
+fn by_spelling<'a>(wrong: &str, names: &[&'a str]) -> Option<&'a str> {
+    let lower = wrong.to_lowercase();
+    let distance = |name: &str| strsim::damerau_levenshtein(&lower, &name.to_lowercase());
+    let (distance, name) = names.iter().map(|name| (distance(name), *name)).min_by_key(|(d, _)| *d)?;
+    let shorter = name.chars().count().min(wrong.chars().count());
+    (distance < shorter && distance <= 1 + shorter / 3).then_some(name)
+}
+
+fn by_beginning<'a>(wrong: &str, names: &[&'a str]) -> Option<&'a str> {
+    let lower = wrong.to_lowercase();
+    let mut found = names.iter().filter(|name| wrong.len() >= 3 && name.to_lowercase().starts_with(&lower));
+    found.next().copied().filter(|_| found.next().is_none())
+}
+
+/// Characters of a list of names that is shown in full.
+const LIST: usize = 240;
+/// Names shown of a longer one.
+const FIRST: usize = 12;
 
 /// `did you mean `x`?`, or the list of what is valid.
 pub fn suggest<'a>(wrong: &str, valid: impl IntoIterator<Item = &'a str>) -> Option<String> {
@@ -172,10 +187,11 @@ pub fn suggest<'a>(wrong: &str, valid: impl IntoIterator<Item = &'a str>) -> Opt
     if let Some(name) = nearest(wrong, names.iter().copied()) {
         return Some(format!("did you mean `{name}`?"));
     }
+    let all = names.join(", ");
     match names.len() {
         0 => None,
-        1..=12 => Some(format!("valid here: {}", names.join(", "))),
-        n => Some(format!("valid here: {}, … ({n} in all)", names[..12].join(", "))),
+        n if n <= FIRST || all.len() <= LIST => Some(format!("valid here: {all}")),
+        n => Some(format!("valid here: {}, … ({n} in all)", names[..FIRST].join(", "))),
     }
 }
 
@@ -190,6 +206,16 @@ mod tests {
         assert_eq!(nearest("modle", names), Some("model"));
         assert_eq!(nearest("Temprature", names), Some("temperature"));
         assert_eq!(nearest("x", names), None);
+        assert_eq!(nearest("model", names), None, "a name is not a correction of itself");
+    }
+
+    #[test]
+    fn parts_and_beginnings_of_names_are_understood() {
+        let kinds = ["data/import", "data/filter", "evaluate", "rl", "sft"];
+        assert_eq!(nearest("train/sft", kinds), Some("sft"));
+        assert_eq!(nearest("filter", kinds), Some("data/filter"));
+        assert_eq!(nearest("eval", kinds), Some("evaluate"));
+        assert_eq!(nearest("data", kinds), None, "two begin so");
     }
 
     #[test]

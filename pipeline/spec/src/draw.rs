@@ -1,6 +1,7 @@
 //! A drawing of a plan as Mermaid text, which GitHub and editors render.
 //!
-//! Instances of one stage are one box (`rl ×3`). Solid arrows are artifacts, labeled by their port; dotted ones are order.
+//! Instances of one stage are one box (`rl ×3`). Solid arrows are artifacts, labeled by their port; dotted ones are
+//! order.
 
 use crate::plan::{Edge, Plan, When};
 use std::collections::{BTreeMap, BTreeSet};

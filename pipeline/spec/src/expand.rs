@@ -1,8 +1,8 @@
-//! From raw files to stage instances: parameters, `matrix`, `for_each` and embedded workflows become a flat list of [`Draft`]s.
+//! From raw files to stage instances: parameters, `matrix`, `for_each` and embedded workflows become a flat list of
+//! [`Draft`]s.
 //!
-//! Why in two steps: a stage may refer to one that stands below it, so all instances exist before any reference is bound
-//! ([`references`]). Each embedding instance is its own [`Space`]: its stages are named `parent/child` and inherit the parent's
-//! axes. Refuses: files that embed themselves, more than 100,000 instances, lists that are not known where they must be.
+//! A stage may refer to one further down, so all instances exist before any reference is bound ([`references`]). Each
+//! embedding instance is its own [`Space`]: its stages are named `parent/child` and inherit the parent's axes.
 
 pub mod axes;
 mod embed;
@@ -29,7 +29,7 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use trainyard_core::{Catalogue, StageKey};
 
-/// Everything after expansion.
+/// The result of expansion.
 pub struct Expanded<'a> {
     pub files: &'a dyn Files,
     pub catalogue: &'a dyn Catalogue,
@@ -40,7 +40,7 @@ pub struct Expanded<'a> {
     /// Ports of `run` stages, by the span of the stage's id.
     pub run_ports: HashMap<Span, RunPorts>,
     pub diagnostics: Vec<Diagnostic>,
-    /// Names of files are shown relative to it.
+    /// File names are shown relative to it.
     working_directory: PathBuf,
     workflows: HashMap<PathBuf, Option<Rc<Workflow>>>,
 }
@@ -75,7 +75,7 @@ pub fn expand<'a>(
 type Params = (BTreeMap<String, ParamValue>, Vec<String>);
 
 impl Expanded<'_> {
-    /// Reads a file once. `from` is where it was named.
+    /// Reads a file once. `from` is the place that names it.
     fn load(&mut self, path: &Path, from: Option<Span>) -> Option<Rc<Workflow>> {
         if let Some(known) = self.workflows.get(path) {
             return known.clone();
@@ -111,7 +111,7 @@ impl Expanded<'_> {
         }
     }
 
-    /// Values of a file's parameters; `given` answers with what the caller says.
+    /// Values of a file's parameters; `given` looks up the caller's.
     fn params<'g>(&mut self, workflow: &Workflow, given: &dyn Fn(&str) -> Option<Given<'g>>) -> Params {
         let mut values = BTreeMap::new();
         let mut broken = Vec::new();
@@ -197,7 +197,7 @@ impl Expanded<'_> {
                         *span,
                         "an embedded workflow cannot be repeated over a list that is not known before the run",
                     );
-                    self.diagnostics.push(d.help("put `for_each` on a stage inside of it"));
+                    self.diagnostics.push(d.help("put `for_each` on a stage inside it"));
                     return Group::broken();
                 }
                 let draft = self.draft(space, index, stage, Vec::new(), Some(LateList { rows, cap }));

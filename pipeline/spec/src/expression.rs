@@ -1,12 +1,12 @@
 //! Expressions inside `${{ … }}`: parse, print, rewrite, evaluate. `docs/workflows.md` is the language's reference.
 //!
-//! What: operators `|| && ! == != < <= > >= + - * / %`, `a[i]`, `a.b`, list literals, the functions of [`Function`], and the roots
-//! `params`, `matrix`, `item`, `inputs`, `outputs`, `stages.<id>.<port>`, `stages.<id>.metrics.<name>`, `stages.<id>.status`.
-//! Why so: a file's logic must be checkable before anything runs, so there are no loops, no assignment and no ambient values.
-//! Refuses: mixing types (only int and float compare and compute with each other), non-finite numbers, nesting deeper than 64.
+//! The language has operators `|| && ! == != < <= > >= + - * / %`, `a[i]`, `a.b`, list literals, the functions of
+//! [`Function`], and the roots `params`, `matrix`, `item`, `inputs`, `outputs`, `stages.<id>.<port>`,
+//! `stages.<id>.metrics.<name>`, `stages.<id>.status`. There are no loops, no assignment and no ambient values, so a
+//! file's logic can be checked before anything runs.
 //!
-//! In a plan, the stage of a reference is the key of an instance (`rl[seed=1]`), printed `stages["rl[seed=1]"]`; everything that
-//! was known is already a literal, so what is left reads metrics, status, or the `item` of a late fan-out.
+//! In a plan, the stage of a reference is the key of an instance (`rl[seed=1]`), printed `stages["rl[seed=1]"]`.
+//! Everything known is a literal by then; what is left reads metrics, status, or the `item` of a late fan-out.
 
 mod evaluate;
 mod fold;
@@ -38,7 +38,7 @@ pub struct Expression {
     pub range: Range<usize>,
 }
 
-/// Equality is of meaning: places do not count.
+/// Equal in meaning; places do not count.
 impl PartialEq for Expression {
     fn eq(&self, other: &Self) -> bool {
         self.term == other.term
@@ -91,8 +91,8 @@ pub trait Scope {
     fn item(&self) -> Option<Value> {
         None
     }
-    /// A metric of a stage instance's manifest (a list of numbers, in order, if `stage` is a late fan-out; instances that were
-    /// skipped are left out). `None` also where the stage did not report it.
+    /// A metric of a stage instance's manifest (a list of numbers, in order, if `stage` is a late fan-out; instances
+    /// that were skipped are left out). `None` also where the stage did not report it.
     fn metric(&self, _stage: &str, _name: &str) -> Option<Value> {
         None
     }
@@ -121,7 +121,7 @@ impl Fault {
     }
 }
 
-/// What stands for a reference (with its place): a term, `None` to keep it, or a fault.
+/// Replaces a reference (with its place): a term, `None` to keep it, or a fault.
 pub type Replace<'a> = &'a mut dyn FnMut(&Reference, &Range<usize>) -> Replaced;
 pub type Replaced = std::result::Result<Option<Term>, Fault>;
 
@@ -153,7 +153,8 @@ impl Expression {
         });
         found
     }
-    /// Replaces references by what `replace` gives (`None` keeps one), then computes all that is known. The error is the first one.
+    /// Replaces references by what `replace` gives (`None` keeps one), then computes all that is known. The error is
+    /// the first one.
     pub fn rewrite(&self, replace: Replace<'_>) -> std::result::Result<Self, Fault> {
         fold::rewrite(self, replace)
     }

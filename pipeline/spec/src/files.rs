@@ -1,18 +1,16 @@
-//! Where texts and digests of source files come from. Injected, so that `check` can be tested without a disk.
-//!
-//! Refuses: following `..` out of nothing, digests of anything but regular files and folders of them.
+//! Reads texts and digests of source files. Injected, so that `check` can be tested without a disk.
 
 use std::path::{Component, Path, PathBuf};
 use trainyard_core::digest::Hasher;
 use trainyard_core::error::io_error;
 use trainyard_core::{Digest, Error, Result};
 
-/// The texts and contents that a compilation may read, and nothing else of the world.
+/// The files that a compilation may read; it reads nothing else.
 pub trait Files {
-    /// A whole text file. An error of kind invalid if it is missing or no UTF-8.
+    /// A whole text file. Errors: invalid (missing, not UTF-8).
     fn read(&self, path: &Path) -> Result<String>;
     fn exists(&self, path: &Path) -> bool;
-    /// Content digest of a file or folder (absolute path), or of what a URL names. An error of kind invalid if nothing can fetch it.
+    /// Content digest of a file or folder (absolute path) or of a URL. Errors: invalid (nothing can fetch it).
     fn digest(&self, location: &str) -> Result<Digest>;
 }
 
@@ -30,7 +28,7 @@ impl Files for DiskFiles {
         let bytes = std::fs::read(path).map_err(|e| io_error(path, &e))?;
         String::from_utf8(bytes).map_err(|e| {
             let at = e.utf8_error().valid_up_to();
-            Error::invalid(format!("{}: this is no UTF-8 text (see byte {at})", path.display()))
+            Error::invalid(format!("{}: this is not UTF-8 text (see byte {at})", path.display()))
                 .help("save it as UTF-8")
         })
     }
@@ -48,8 +46,9 @@ impl Files for DiskFiles {
     }
 }
 
-/// A file: SHA-256 of its bytes. A folder: SHA-256 of the JSON list of (relative path with `/`, digest), sorted by path; names that
-/// start with a dot are left out, and so is `__pycache__`, which Python writes beside whatever a stage imports.
+/// A file: SHA-256 of its bytes. A folder: SHA-256 of the JSON list of (relative path with `/`, digest), sorted by
+/// path; names that start with a dot are left out, and so is `__pycache__`, which Python writes beside whatever a stage
+/// imports.
 pub fn digest_path(path: &Path) -> Result<Digest> {
     let meta = std::fs::metadata(path).map_err(|e| io_error(path, &e))?;
     if meta.is_file() {
@@ -88,7 +87,7 @@ fn collect(root: &Path, relative: &str, files: &mut Vec<String>, depth: usize) -
     for entry in std::fs::read_dir(&folder).map_err(|e| io_error(&folder, &e))? {
         let entry = entry.map_err(|e| io_error(&folder, &e))?;
         let Some(name) = entry.file_name().to_str().map(str::to_string) else {
-            return Err(Error::invalid(format!("{}: a file name is no UTF-8", folder.display())));
+            return Err(Error::invalid(format!("{}: a file name is not UTF-8", folder.display())));
         };
         if name.starts_with('.') || name == "__pycache__" {
             continue;

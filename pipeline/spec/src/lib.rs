@@ -1,13 +1,13 @@
 //! From a workflow file to a checked plan: YAML → tree with spans → expanded → checked → [`plan::Plan`].
 //!
-//! Why so: every mistake that can be known from the file, the site and the catalogue is reported at once, with its place and the
-//! fix, before anything runs. [`compile::compile`] is the only way in. Refuses: I/O of its own (files come through
-//! [`files::Files`]), knowledge of stage code (kinds come through `trainyard_core::Catalogue`), the clock.
+//! [`compile::compile`] is the way in. It reports every mistake that can be known from the file, the site and the
+//! catalogue at once, each with its place and the fix. The crate does no I/O of its own (files come through
+//! [`files::Files`]), knows no stage code (kinds come through `trainyard_core::Catalogue`) and reads no clock.
 //!
 //! | module | what |
 //! |---|---|
 //! | [`yaml`], [`tree`] | text → our own tree, a span on every node |
-//! | [`diagnostic`] | what is wrong, where, and what to do |
+//! | [`diagnostic`], [`vocabulary`] | what is wrong, where, and what to do; words of other tools |
 //! | [`expression`], [`template`] | `${{ … }}` |
 //! | [`workflow`], [`recipe`] | the typed raw file |
 //! | [`expand`] | params, matrix, `for_each`, embedded workflows |
@@ -32,6 +32,7 @@ pub mod schema;
 pub mod site;
 pub mod template;
 pub mod tree;
+pub mod vocabulary;
 pub mod workflow;
 pub mod yaml;
 

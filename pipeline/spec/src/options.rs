@@ -1,19 +1,20 @@
-//! The options of a stage kind: reads them by the types its JSON Schema declares, and reports every violation at its place.
+//! The options of a stage kind, read by the types that its JSON Schema declares.
 //!
-//! Why two steps: the schema is generated from the stage's own structs, so it can say *all* that is wrong with names and hints;
-//! serde (through the catalogue) runs last and must then succeed. What is still late is left out of the judgment and comes again,
-//! complete, in the engine ([`KindOptions::settle`]). Refuses: expressions inside of longer text, artifacts as options.
+//! There are two steps. The schema, generated from the stage's own structs, finds *everything* that is wrong, with
+//! names and hints; serde (through the catalogue) runs last and must then succeed. Values that are not known yet are
+//! not judged here: the engine judges the complete options later ([`KindOptions::settle`]).
 
 mod explain;
 mod view;
 
 pub use view::SchemaView;
 
-use crate::diagnostic::{Diagnostic, Span, suggest};
+use crate::diagnostic::{Diagnostic, Span};
 use crate::expand::params::whole;
 use crate::read::{Bound, BoundContent, BoundEntry, locate};
 use crate::template::Template;
 use crate::tree::{Scalar, core_value};
+use crate::vocabulary;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use trainyard_core::{KindInfo, OptionProblem};
@@ -26,7 +27,7 @@ pub struct KindOptions {
     pub names: Vec<String>,
 }
 
-/// A `source` value found in a config.
+/// A value of type `source` in a config.
 #[derive(Debug, Clone)]
 pub struct FoundSource {
     pub pointer: String,
@@ -34,7 +35,7 @@ pub struct FoundSource {
     pub span: Span,
 }
 
-/// Options as a template, with what was found on the way.
+/// Sources and late values found while reading options.
 #[derive(Debug, Default)]
 pub struct ReadOptions {
     pub sources: Vec<FoundSource>,
@@ -70,15 +71,15 @@ impl KindOptions {
         (config, found)
     }
 
-    /// Everything wrong with a config as far as it is known. `with` is where it stands.
+    /// Everything wrong with the known part of a config. `with` is its place in the file.
     pub fn judge(&self, config: &Template, read: &ReadOptions, with: &Bound, what: &str) -> Vec<Diagnostic> {
         let mut problems = self.problems(&known_part(config));
         problems.retain(|p| !p.is_due_to_late(&read.late));
         problems.into_iter().map(|p| p.into_diagnostic(with, what)).collect()
     }
 
-    /// A config whose late values came in: scalars by declared type as in [`Self::read`], or everything wrong with it in the words of
-    /// [`Self::judge`].
+    /// A config whose late values came in: scalars by declared type as in [`Self::read`], or everything wrong with it
+    /// in the words of [`Self::judge`].
     pub fn settle(&self, config: Value, what: &str) -> Result<Value, Vec<OptionProblem>> {
         let config = coerce_value(config, &self.view());
         let problems = self.problems(&config);
@@ -100,12 +101,12 @@ impl KindOptions {
     }
 }
 
-/// A problem at a pointer, before it has a place in a file.
+/// A problem at a pointer, not yet at a place in a file.
 #[derive(Debug)]
 pub(crate) struct Problem {
     pub code: &'static str,
     pub pointer: String,
-    /// The key itself is wrong, not its value.
+    /// The key is wrong, not its value.
     pub at_key: bool,
     /// Only the children's values decide (`anyOf`); a late child excuses it.
     pub by_children: bool,
@@ -135,7 +136,7 @@ impl Problem {
     }
 }
 
-/// A problem's message, behind the name of its option unless that stands in it already.
+/// A problem's message, with the option's name in front unless the message has it.
 pub fn in_words(problem: &OptionProblem) -> String {
     let name = readable(&problem.pointer);
     if name.is_empty() || problem.message.contains(&name) {
@@ -230,7 +231,7 @@ fn simplify(template: Template) -> Template {
     template.as_literal().map_or(template, Template::Literal)
 }
 
-/// What a scalar is where these types are declared: text stays text, `1e3` is a whole number where one is wanted.
+/// A scalar by the types declared at its place: text stays text, `1e3` is an integer where one is wanted.
 fn coerce_scalar(scalar: &Scalar, view: &SchemaView<'_>) -> Value {
     let value = core_value(scalar);
     if view.allows("string") && !view.allows_value(&value) && scalar.plain && !value.is_null() {
@@ -258,7 +259,7 @@ fn coerce_value(value: Value, view: &SchemaView<'_>) -> Value {
     }
 }
 
-/// The literal with null in place of what is late.
+/// The literal, with null for everything late.
 fn known_part(template: &Template) -> Value {
     match template {
         Template::Literal(value) => value.clone(),
@@ -268,7 +269,7 @@ fn known_part(template: &Template) -> Value {
     }
 }
 
-/// JSON Schema knows no `uint32`; serde does.
+/// JSON Schema has no `uint32`, but serde does.
 fn integer_ranges(value: &Value, view: &SchemaView<'_>, pointer: String, problems: &mut Vec<Problem>) {
     match value {
         Value::Number(n) if !n.is_f64() => {
@@ -321,13 +322,13 @@ pub fn source_pointers(value: &Value, view: &SchemaView<'_>, pointer: &str, foun
     }
 }
 
-/// A key that a kind does not know.
+/// The diagnostic for a key that a kind does not know.
 pub fn unknown_option(entry: &BoundEntry, kind: &KindInfo, options: &[String]) -> Diagnostic {
-    let known = kind.inputs.iter().map(|p| p.name).chain(options.iter().map(String::as_str));
+    let known: Vec<&str> = kind.inputs.iter().map(|p| p.name).chain(options.iter().map(String::as_str)).collect();
     Diagnostic::error(
         "unknown-option",
         entry.key_span,
         format!("`{}` has no option or input `{}`", kind.name, entry.key),
     )
-    .help_if(suggest(&entry.key, known))
+    .help_if(vocabulary::option(&entry.key, &known))
 }

@@ -1,7 +1,7 @@
-//! The checked plan: what `spec` hands to `engine`. Plain data; every expression that was known is already replaced.
+//! The checked plan that `spec` hands to `engine`: plain data, with every known expression replaced.
 //!
-//! Refuses: unknown names, mismatched ports, cycles. A plan that exists is valid; what is still late (metrics, status, lists that
-//! come from an artifact) is typed as such.
+//! A plan that exists is valid. What is still unknown (metrics, status, lists that come from an artifact) is typed as
+//! such.
 
 use crate::expression::Expression;
 use crate::recipe::Recipe;
@@ -55,11 +55,11 @@ pub struct Node {
     pub placement: Placement,
     pub all_cpus: bool,
     pub main_metric: Option<String>,
-    /// The config without ports. A literal is complete (defaults filled) and validated; a late one is completed by the engine
-    /// through the catalogue once its expressions are known.
+    /// The config without ports. A literal is complete (defaults filled) and validated; a late one is completed by the
+    /// engine through the catalogue once its expressions are known.
     pub config: Template,
-    /// RFC 6901 pointers of `source` values in the config → (absolute path or URL, content digest). The config holds the path;
-    /// the stage digest takes the digest instead.
+    /// RFC 6901 pointers of `source` values in the config → (absolute path or URL, content digest). The config holds
+    /// the path; the stage digest takes the digest instead.
     pub sources: BTreeMap<String, Source>,
     pub inputs: Vec<InputBinding>,
     pub outputs: BTreeMap<String, AttemptOutput>,

@@ -1,7 +1,7 @@
 //! Reads values out of the tree by the type that is declared where they stand.
 //!
-//! First [`Bound`]: the tree with its expressions parsed, names resolved and everything known computed. Then [`Reader`]: typed
-//! access that reports every mistake at its place. Refuses: guessing a type from the text where another is declared.
+//! First [`Bound`]: the tree with its expressions parsed, names resolved and everything known computed. Then
+//! [`Reader`]: typed access that reports every mistake at its place.
 
 mod bound;
 mod typed;

@@ -9,13 +9,14 @@
 //!   limits: Collapse needs long episodes of a large model.
 //! ```
 //!
-//! Why here: the table of all systems is generated, so its words must stand beside what they describe. `trainyard recipes` looks the
-//! parts up and holds the file to the form of a recipe (two arms, checks with roles). Refuses: expressions; these are facts about the
-//! file. No digest sees them.
+//! The table of all systems is generated from these words. They are facts about the file, so expressions are not
+//! allowed, and no digest sees them. `trainyard recipes` looks the parts up and checks the form of a recipe (two arms,
+//! checks with roles).
 
 use crate::diagnostic::Diagnostic;
 use crate::read::has_expression;
 use crate::tree::{Content, Entry, Node};
+use crate::vocabulary::Place;
 use crate::workflow::unknown_keys;
 use serde::Serialize;
 
@@ -48,7 +49,7 @@ pub fn read(entry: &Entry, diagnostics: &mut Vec<Diagnostic>) -> Recipe {
         diagnostics.push(d.help(format!("it holds {}", KEYS.join(", "))));
         return Recipe::default();
     };
-    unknown_keys(entries, &KEYS, "`recipe`", diagnostics);
+    unknown_keys(entries, &KEYS, "`recipe`", Place::Other, diagnostics);
     let missing: Vec<&str> = KEYS.into_iter().filter(|key| !entries.iter().any(|e| e.key == *key)).collect();
     if !missing.is_empty() {
         let d = Diagnostic::error("missing-key", entry.key_span, format!("the recipe lacks {}", missing.join(", ")));

@@ -1,7 +1,6 @@
 //! When a workflow starts by itself: a cron pattern in a time zone.
 //!
-//! A schedule is validated here and handed on in the plan; nothing in this build fires it yet, and `check` says so. Refuses: patterns
-//! that never come true (30 February), unknown time zones.
+//! Schedules are validated here and handed on in the plan. Nothing in this build fires them yet, and `check` says so.
 
 use crate::diagnostic::Diagnostic;
 use crate::read::{Bound, Reader};
@@ -75,7 +74,7 @@ pub fn read(bound: &Bound, reader: &mut Reader<'_>) -> Option<Schedule> {
     };
     let cron = reader.string(cron_bound, "`cron`")?;
     if let Err(e) = Cron::from_str(&cron) {
-        let d = Diagnostic::error("schedule", cron_bound.span, format!("`{cron}` is no cron pattern: {e}"));
+        let d = Diagnostic::error("schedule", cron_bound.span, format!("`{cron}` is not a cron pattern: {e}"));
         reader.report(d.help("minute, hour, day of month, month, day of week, as in `0 2 * * *`"));
         return None;
     }

@@ -1,6 +1,7 @@
 //! The JSON Schema of a workflow file, for editors: the envelope, and every kind's options and ports under `with`.
 //!
-//! Every typed value may also be an expression, so each option's schema is widened by that. Refuses to be the judge: `check` is.
+//! Each typed value may also be an expression, so every option's schema is widened by that. The schema helps while
+//! typing; `check` is the judge.
 
 mod share;
 

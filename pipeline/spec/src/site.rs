@@ -1,7 +1,7 @@
-//! The site file `trainyard.yaml`: where artifacts live, what there is to run on, where secrets come from.
+//! The site file `trainyard.yaml`: where artifacts live, which machines there are, where secrets come from.
 //!
-//! Everything about a place, so that workflow files hold nothing about it. Without a site file the caller gives the amounts of
-//! this machine. Refuses: two pools of one name, executors that the build does not have, unknown keys, relative amounts.
+//! It holds everything about a place, so workflow files need nothing about it. Without a site file the caller gives the
+//! amounts of this machine.
 
 use crate::diagnostic::{Diagnostic, Sources, suggest};
 use crate::files::Files;
@@ -11,6 +11,7 @@ use crate::yaml;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
+use trainyard_core::Result;
 use trainyard_core::resources::{Amounts, missing_tags, shortfalls};
 
 /// What the file says; relative store paths are made absolute against its folder.
@@ -122,6 +123,8 @@ pub struct Surroundings<'a> {
     pub this_machine: &'a Pool,
     /// Names of the executors that the build has.
     pub executors: &'a [&'a str],
+    /// Whether a store URL could ever be opened, judged by its text.
+    pub check_store: fn(&str) -> Result<()>,
 }
 
 /// Reads a site file.
@@ -159,9 +162,7 @@ fn read_site(bound: &Bound, folder: &Path, surroundings: Surroundings<'_>, reade
         reader.integer(b, "`version`", 1, 1);
     }
     if let Some(b) = fields.get("store") {
-        site.store = reader
-            .string(b, "`store`")
-            .map(|s| if s.contains("://") { s } else { crate::files::absolute(folder, &s).display().to_string() });
+        site.store = read_store(b, folder, surroundings, reader);
     }
     if let Some(b) = fields.get("durability")
         && reader.word(b, "`durability`", &["process", "fsync"]) == Some("fsync")
@@ -195,6 +196,15 @@ fn read_site(bound: &Bound, folder: &Path, surroundings: Surroundings<'_>, reade
         site.notifications = list.iter().filter_map(|b| read_notification(b, reader)).collect();
     }
     Some(site)
+}
+
+/// A URL as written, or a path made absolute.
+fn read_store(bound: &Bound, folder: &Path, surroundings: Surroundings<'_>, reader: &mut Reader<'_>) -> Option<String> {
+    let text = reader.string(bound, "`store`")?;
+    if let Err(error) = (surroundings.check_store)(&text) {
+        reader.report(Diagnostic::error("wrong-value", bound.span, error.message).help_if(error.help));
+    }
+    Some(if text.contains("://") { text } else { crate::files::absolute(folder, &text).display().to_string() })
 }
 
 fn read_pool(bound: &Bound, surroundings: Surroundings<'_>, reader: &mut Reader<'_>) -> Option<Pool> {
@@ -261,7 +271,7 @@ fn read_secrets(bound: &Bound, reader: &mut Reader<'_>) -> BTreeMap<String, Stri
         let Some(provider) = reader.string(&entry.value, &format!("the secret `{}`", entry.key)) else { continue };
         if !provider.starts_with("env:") || provider.len() == 4 {
             let d =
-                Diagnostic::error("wrong-value", entry.value.span, format!("`{provider}` is no provider of a secret"));
+                Diagnostic::error("wrong-value", entry.value.span, format!("`{provider}` is not a secret provider"));
             reader.report(d.help(format!("name an environment variable: `env:{}`", entry.key)));
         }
         secrets.insert(entry.key.clone(), provider);
@@ -288,7 +298,7 @@ fn read_notification(bound: &Bound, reader: &mut Reader<'_>) -> Option<Notificat
         .iter()
         .any(|start| address.strip_prefix(start).is_some_and(|rest| !rest.is_empty()));
     if !known {
-        let d = Diagnostic::error("wrong-value", webhook.span, "`webhook` is no address");
+        let d = Diagnostic::error("wrong-value", webhook.span, "`webhook` is not an address");
         reader.report(d.help("write `https://…`, or `env:WEBHOOK` for an address that is kept in a variable"));
     }
     Some(Notification { on, webhook: address })

@@ -1,6 +1,6 @@
-//! A value with expressions in it: what a config is until every metric and status it reads is known.
+//! A value with expressions in it: a config until every metric and status that it reads is known.
 //!
-//! Refuses: resolving by halves; [`Template::resolve`] gives the whole value or an error that names what is unknown.
+//! [`Template::resolve`] gives the whole value, or an error that names what is unknown.
 
 use crate::expression::{Expression, Reference, Scope};
 use serde::ser::{SerializeMap, SerializeSeq};
@@ -21,7 +21,7 @@ pub enum Template {
     Map(BTreeMap<String, Template>),
 }
 
-/// A stretch of text, or an expression inside of it.
+/// A stretch of text, or an expression inside it.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Piece {
     Literal(String),

@@ -1,7 +1,7 @@
 //! The tree that every pass after the YAML reader works on: lists, maps and scalars, each with its place.
 //!
-//! Why so: numbers, durations and sizes are read later, by the type that is declared where they stand, so a scalar keeps its text
-//! and whether it was quoted. Refuses: tags, merge keys, keys that are not scalars (the reader reports them).
+//! A scalar keeps its text and whether it was quoted, because numbers, durations and sizes are read later, by the type
+//! that is declared where they stand.
 
 use crate::diagnostic::Span;
 use serde_json::Value;
@@ -82,12 +82,24 @@ pub fn shorten(text: &str) -> String {
     if line.chars().count() <= 60 { line } else { format!("{}…", line.chars().take(59).collect::<String>()) }
 }
 
+/// What is wrong with a text where a number is wanted, if that can be told.
+pub fn number_help(wanted: &str, text: &str) -> Option<String> {
+    if !wanted.contains("number") {
+        return None;
+    }
+    if text.matches(',').count() == 1 && number(&text.replace(',', ".")).is_some() {
+        return Some(format!("decimals take a point: write `{}`", text.replace(',', ".")));
+    }
+    let digits = text.replace(['_', ' ', ','], "");
+    (digits != text && number(&digits).is_some()).then(|| format!("write `{digits}`"))
+}
+
 fn is_null(text: &str) -> bool {
     matches!(text, "" | "~" | "null")
 }
 
-/// What a scalar is by YAML 1.2's core schema, where no type is declared. Bools are `true` and `false` only; `.inf` and `.nan`
-/// have no JSON form and stay text.
+/// What a scalar is by YAML 1.2's core schema, where no type is declared. Bools are `true` and `false` only; `.inf` and
+/// `.nan` have no JSON form and stay text.
 pub fn core_value(scalar: &Scalar) -> Value {
     if !scalar.plain {
         return Value::String(scalar.text.clone());
@@ -132,6 +144,14 @@ fn float(text: &str) -> Option<Value> {
 mod tests {
     use super::*;
     use serde_json::json;
+
+    #[test]
+    fn numbers_in_other_notations_are_understood() {
+        assert_eq!(number_help("a number", "0,01").unwrap(), "decimals take a point: write `0.01`");
+        assert_eq!(number_help("a whole number", "10_000").unwrap(), "write `10000`");
+        assert_eq!(number_help("a whole number", "many"), None);
+        assert_eq!(number_help("text", "0,01"), None);
+    }
 
     #[test]
     fn scalars_are_read_by_the_core_schema() {

@@ -1,13 +1,13 @@
-//! The typed raw file: the tree of one workflow sorted into its parts, before any expression is looked at.
+//! The raw workflow: one file's tree sorted into its parts, before any expression is read.
 //!
-//! Top level: `version`, `name`, `description`, `recipe`, `params`, `defaults`, `schedule`, `stages`, `outputs`, `evaluation_sets`. A
-//! stage's envelope: [`STAGE_KEYS`]. Refuses: unknown keys, names that are no identifiers, a stage with both or neither of `uses` and `run`,
-//! keys that the body of a stage would not heed.
+//! [`FILE_KEYS`] lists the top level and [`STAGE_KEYS`] what a stage may say. Keys that a stage's body would ignore
+//! (`env` beside `uses`) are errors here, so later passes never see them.
 
-use crate::diagnostic::{Diagnostic, Span, suggest};
+use crate::diagnostic::{Diagnostic, Span};
 use crate::expression::is_name;
 use crate::recipe::{self, Recipe};
 use crate::tree::{Content, Entry, Node};
+use crate::vocabulary::{self, Place};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
@@ -48,10 +48,10 @@ pub const STAGE_KEYS: [&str; 17] = [
 pub const DEFAULT_KEYS: [&str; 6] = ["cache", "env", "resources", "retry", "secrets", "timeout"];
 /// What an embedding stage may say.
 pub const EMBED_KEYS: [&str; 7] = ["uses", "with", "needs", "matrix", "for_each", "when", "description"];
-/// What only a command can heed: a kind is told everything by its options and inputs.
+/// Keys for commands only; a kind gets everything through its options and inputs.
 const ONLY_RUN: [&str; 4] = ["env", "files", "outputs", "secrets"];
 
-/// A whole file, sorted. Values are still nodes: expressions are looked at later.
+/// A whole file, sorted into its parts. Values are still nodes; expressions are read later.
 #[derive(Debug)]
 pub struct Workflow {
     pub path: PathBuf,
@@ -124,13 +124,13 @@ pub fn read(tree: &Node, path: &Path, diagnostics: &mut Vec<Diagnostic>) -> Opti
         ));
         return None;
     };
-    unknown_keys(entries, &FILE_KEYS, "a workflow file", diagnostics);
+    unknown_keys(entries, &FILE_KEYS, "a workflow file", Place::File, diagnostics);
     let find = |key: &str| entries.iter().find(|e| e.key == key);
     let top = entries.first().map_or(tree.span, |e| e.key_span);
     let name = read_name(find("name"), top, diagnostics);
     read_version(find("version"), top, diagnostics);
     let defaults = map_of(find("defaults"), diagnostics);
-    unknown_keys(defaults, &DEFAULT_KEYS, "`defaults`", diagnostics);
+    unknown_keys(defaults, &DEFAULT_KEYS, "`defaults`", Place::Stage, diagnostics);
     let stages = read_stages(find("stages"), top, defaults, diagnostics);
     if let Some(description) = find("description").filter(|e| e.value.scalar().is_none()) {
         diagnostics.push(Diagnostic::error("wrong-type", description.value.span, "`description` must be text"));
@@ -188,7 +188,7 @@ fn read_name(entry: Option<&Entry>, top: Span, diagnostics: &mut Vec<Diagnostic>
         let d = Diagnostic::error(
             "wrong-value",
             entry.value.span,
-            format!("{} is no name of a workflow", entry.value.describe()),
+            format!("{} is not a valid workflow name", entry.value.describe()),
         );
         diagnostics.push(d.help("use letters, digits, `_`, `-` and `.`"));
     }
@@ -223,7 +223,7 @@ fn read_stage(entry: &Entry, defaults: &[Entry], diagnostics: &mut Vec<Diagnosti
         diagnostics.push(d.help("give it at least `uses:` or `run:`"));
         return None;
     };
-    unknown_keys(own, &STAGE_KEYS, &format!("stage `{}`", entry.key), diagnostics);
+    unknown_keys(own, &STAGE_KEYS, &format!("stage `{}`", entry.key), Place::Stage, diagnostics);
     let body = read_body(entry, own, diagnostics)?;
     let misplaced = |key: &str| match &body {
         Body::Kind { .. } => ONLY_RUN.contains(&key),
@@ -330,7 +330,7 @@ fn lay_over(base: &[Entry], own: &[Entry]) -> Vec<Entry> {
     merged
 }
 
-/// Names that can stand behind a dot in an expression.
+/// Reports a name that could not follow a dot in an expression.
 pub fn check_id(id: &str, span: Span, what: &str, diagnostics: &mut Vec<Diagnostic>) {
     if !is_name(id) || id.len() > 64 {
         let fixed: String =
@@ -341,17 +341,15 @@ pub fn check_id(id: &str, span: Span, what: &str, diagnostics: &mut Vec<Diagnost
     }
 }
 
-/// Reports every key that is not allowed, with the nearest one that is.
-pub fn unknown_keys(entries: &[Entry], allowed: &[&str], what: &str, diagnostics: &mut Vec<Diagnostic>) {
+/// Reports every key that is not allowed, with what to write instead.
+pub fn unknown_keys(entries: &[Entry], allowed: &[&str], what: &str, place: Place, diagnostics: &mut Vec<Diagnostic>) {
     for entry in entries.iter().filter(|e| !allowed.contains(&e.key.as_str())) {
-        let mut help = suggest(&entry.key, allowed.iter().copied());
-        if what.starts_with("stage") && help.as_ref().is_some_and(|h| !h.starts_with("did")) {
+        let mut help = vocabulary::key(place, &entry.key, allowed);
+        if place == Place::Stage && help.as_ref().is_some_and(|h| h.starts_with("valid here")) {
             help = Some("options of a stage kind stand under `with`".to_string());
         }
-        diagnostics.push(
-            Diagnostic::error("unknown-key", entry.key_span, format!("{what} has no key `{}`", entry.key))
-                .help_if(help),
-        );
+        let d = Diagnostic::error("unknown-key", entry.key_span, format!("{what} has no key `{}`", entry.key));
+        diagnostics.push(d.help_if(help));
     }
 }
 

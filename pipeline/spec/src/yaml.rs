@@ -1,11 +1,14 @@
-//! YAML text → [`Node`] tree in one pass. The only module that knows the YAML crate.
+//! YAML text → [`Node`] tree in one pass; the only module that knows the YAML crate.
 //!
-//! The dialect is YAML 1.2 core, one document. Refuses, with the place: tags, merge keys, directives, keys that are not scalars,
-//! duplicate keys (both places are shown), and inputs built to exhaust memory: 16 MiB, depth 32, 2 million nodes, 1,000 aliases that
-//! replay at most 100,000 nodes.
+//! The dialect is YAML 1.2 core in one document, without tags, merge keys and directives. Keys are unique scalars. The
+//! limits ([`MOST_BYTES`], [`DEEPEST`], [`MOST_NODES`], [`MOST_ALIASES`], [`MOST_REPLAYED`]) stop files that were built
+//! to exhaust memory.
+
+mod advice;
 
 use crate::diagnostic::{Diagnostic, Sources, Span};
-use crate::tree::{Content, Entry, Node, Scalar};
+use crate::tree::{Content, Entry, Node, Scalar, shorten};
+use advice::{Advice, advise};
 use serde_yaml::granit_parser::{self, Event, Parser, ScalarStyle};
 use std::collections::HashMap;
 
@@ -20,7 +23,8 @@ pub const MOST_ALIASES: usize = 1_000;
 /// Nodes that are kept or repeated for anchors and aliases.
 pub const MOST_REPLAYED: usize = 100_000;
 
-/// The tree of a text that `sources` holds as `file`. With errors in the list, the tree is what could be read (or none).
+/// The tree of a text that `sources` holds as `file`. With errors in the list, the tree is what could be read (or
+/// none).
 pub fn read(sources: &Sources, file: u32) -> (Option<Node>, Vec<Diagnostic>) {
     let text = sources.get(file).map_or("", |s| s.text.as_str());
     let mut builder = Builder::new(text, file);
@@ -96,7 +100,7 @@ impl<'a> Builder<'a> {
                 }
                 Err(error) => {
                     let place = self.marker(error.marker());
-                    self.diagnostics.push(Diagnostic::error("yaml-syntax", place, error.info().to_string()));
+                    self.syntax(place, &error.info().to_string());
                     self.root = None;
                     return;
                 }
@@ -114,6 +118,22 @@ impl<'a> Builder<'a> {
                 "start with `version: 1`, `name:` and `stages:`",
             );
         }
+    }
+
+    /// Reports a syntax error where the mistake is, which need not be where the parser noticed it.
+    fn syntax(&mut self, place: Span, info: &str) {
+        let Advice { at, message, help } = advise(self.text, place.start as usize, info);
+        let before = &self.text[..at];
+        let line_start = before.rfind('\n').map_or(0, |i| i + 1);
+        let moved = Span {
+            file: self.file,
+            start: at as u32,
+            end: at as u32,
+            line: before.bytes().filter(|b| *b == b'\n').count() as u32 + 1,
+            column: before[line_start..].chars().count() as u32 + 1,
+        };
+        let place = if at == place.start as usize { place } else { moved };
+        self.diagnostics.push(Diagnostic::error("yaml-syntax", place, message).help_if(help));
     }
 
     fn event(&mut self, event: Event<'_>, span: Span, tagged: bool) {
@@ -156,6 +176,11 @@ impl<'a> Builder<'a> {
 
     fn scalar(&mut self, text: &str, style: ScalarStyle, anchor: usize, span: Span) {
         let plain = matches!(style, ScalarStyle::Plain);
+        if plain && let Some(inside) = typographic(text) {
+            let message = format!("the quotes of `{}` are typographic, which YAML reads as letters", shorten(text));
+            let d = Diagnostic::warning("yaml-quotes", span, message);
+            self.diagnostics.push(d.help(format!("write straight quotes: \"{inside}\"")));
+        }
         let node = Node { span, content: Content::Scalar(Scalar { text: text.to_string(), plain }) };
         self.count(1, span);
         self.place(node, anchor, 1, 1);
@@ -194,12 +219,7 @@ impl<'a> Builder<'a> {
             return self.limit(span, format!("the file uses more than {MOST_ALIASES} aliases"));
         }
         let Some(Anchored { node, size, height }) = self.anchors.get(&id) else {
-            self.report(
-                "yaml-alias",
-                span,
-                "this alias stands inside of its own anchor",
-                "a value cannot contain itself",
-            );
+            self.report("yaml-alias", span, "this alias stands inside its own anchor", "a value cannot contain itself");
             return self.place(null(span), 0, 1, 1);
         };
         let (size, height) = (*size, *height);
@@ -238,7 +258,9 @@ impl<'a> Builder<'a> {
                     Ok(text) => *key = Some((text, node.span)),
                     Err(message) => {
                         *key = Some((String::new(), node.span));
-                        self.diagnostics.push(Diagnostic::error("yaml-key", node.span, message));
+                        let doubled = self.text[..node.span.start as usize].ends_with('{') && node.map().is_some();
+                        let help = doubled.then(|| "an expression is written `${{ … }}`, with a `$` in front".into());
+                        self.diagnostics.push(Diagnostic::error("yaml-key", node.span, message).help_if(help));
                     }
                 },
                 Some((text, key_span)) => match seen.get(&text) {
@@ -288,6 +310,12 @@ impl<'a> Builder<'a> {
         let at = marker.byte_offset().unwrap_or(0).min(self.text.len()) as u32;
         Span { file: self.file, start: at, end: at, line: marker.line().max(1) as u32, column: marker.col() as u32 + 1 }
     }
+}
+
+/// The text between typographic quotes.
+fn typographic(text: &str) -> Option<&str> {
+    let inside = text.strip_prefix(['“', '”', '„', '‘', '’', '«'])?.strip_suffix(['“', '”', '‘', '’', '»'])?;
+    (!inside.is_empty()).then_some(inside)
 }
 
 fn null(span: Span) -> Node {

@@ -16,12 +16,29 @@ pub(crate) fn guarded<T>(what: &str, step: impl FnOnce() -> Result<T, PolarsErro
 
 fn wrong(what: &str, error: &PolarsError) -> Error {
     match error {
-        PolarsError::ColumnNotFound(name) => Error::invalid(format!("{what}: there is no column {name}")),
+        PolarsError::ColumnNotFound(text) => Error::invalid(format!("{what}: there is no column `{}`", quoted(text))),
         PolarsError::OutOfBounds(m)
         | PolarsError::ShapeMismatch(m)
         | PolarsError::SchemaMismatch(m)
         | PolarsError::InvalidOperation(m) => Error::invalid(format!("{what}: {m}")),
+        PolarsError::SQLInterface(m) | PolarsError::SQLSyntax(m) if is_dump(m) => unsupported(what),
         PolarsError::SQLInterface(m) | PolarsError::SQLSyntax(m) => Error::invalid(format!("{what}: {m}")),
         other => Error::invalid(format!("{what}: {other}")),
     }
+}
+
+/// What stands in quotes, which is the column; the whole text if nothing does. Polars also lists the columns it was given, which are
+/// only those that the statement could name.
+fn quoted(text: &str) -> &str {
+    text.split(['"', '`']).nth(1).unwrap_or(text)
+}
+
+/// Whether a message shows the parser's own structures instead of words.
+fn is_dump(message: &str) -> bool {
+    ["Ident {", "CompoundFieldAccess", "Subscript", "Span("].iter().any(|mark| message.contains(mark))
+}
+
+fn unsupported(what: &str) -> Error {
+    Error::invalid(format!("{what}: a part of this statement is not supported, such as `a[1]` or `a.b` on nested values"))
+        .help("lists of structs (`messages`) are JSON text here: search them with `like`, or print a row with `artifacts show --row N`")
 }

@@ -54,6 +54,13 @@ pub(crate) fn load(path: &Path, wanted: &Wanted, left: &mut u64) -> Result<DataF
     Ok(frame)
 }
 
+/// What statements call the columns of a table.
+pub(crate) fn columns(path: &Path) -> Result<Vec<String>> {
+    let schema = read_schema(path)?;
+    let flattening = Flattening::new(&schema, &map_keys(path, &schema)?);
+    Ok(flattening.schema().fields().iter().map(|field| field.name().clone()).collect())
+}
+
 fn hand_over(batch: &RecordBatch) -> Result<DataFrame> {
     let stream = encode(batch).map_err(|e| Error::bug(format!("a batch has no IPC form: {e}")))?;
     guarded("reading a batch", || IpcStreamReader::new(Cursor::new(stream)).finish())

@@ -1,7 +1,7 @@
 //! `artifacts query`: one SELECT over one or more tables.
 
 use crate::failure::guarded;
-use crate::handover::{QueryLimits, load};
+use crate::handover::{QueryLimits, columns, load};
 use crate::result::QueryResult;
 use crate::statement::accept;
 use polars::lazy::frame::IntoLazy;
@@ -20,10 +20,8 @@ pub fn query(tables: &[(&str, &Path)], sql: &str, limits: QueryLimits) -> Result
     let accepted = accept(sql)?;
     let mut context = SQLContext::new();
     let mut left = limits.bytes;
-    let mut known = Vec::new();
     for (name, path) in tables {
         let frame = load(path, &accepted.columns, &mut left)?;
-        known.push(format!("`{name}` ({})", path.display()));
         context.register(name, frame.lazy());
     }
     let frame = guarded("this query", || {
@@ -36,7 +34,9 @@ pub fn query(tables: &[(&str, &Path)], sql: &str, limits: QueryLimits) -> Result
         if e.help.is_some() {
             e
         } else {
-            e.help(format!("tables here: {}; `artifacts show` prints their columns", known.join(", ")))
+            let known = tables.iter().filter_map(|(name, path)| Some((name, columns(path).ok()?)));
+            let told = known.map(|(name, columns)| format!("the columns of `{name}` are {}", columns.join(", ")));
+            e.help(told.collect::<Vec<_>>().join("; "))
         }
     })?;
     QueryResult::new(&frame, limits.rows)

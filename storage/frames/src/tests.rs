@@ -215,3 +215,18 @@ fn corrupt_tables_are_named() {
     assert_eq!(error.kind, ErrorKind::Data);
     assert!(error.message.contains("data.parquet"), "{error}");
 }
+
+#[test]
+fn what_a_statement_gets_wrong_is_told_in_words() {
+    let (_folder, path) = table();
+    let error = |sql: &str| query(&[("self", path.as_path())], sql, QueryLimits::default()).unwrap_err();
+    let unknown = error("select foo from self").to_string();
+    assert!(
+        unknown.contains("there is no column `foo`") && unknown.contains("the columns of `self` are id, "),
+        "{unknown}"
+    );
+    assert!(unknown.contains("rewards_answer"), "as statements name them: {unknown}");
+    assert!(!unknown.contains("data.parquet"), "{unknown}");
+    let nested = error("select messages[1].content from self").to_string();
+    assert!(nested.contains("JSON text") && !nested.contains("Ident"), "{nested}");
+}

@@ -73,7 +73,7 @@ async fn puts_repeat_and_list(store: &Store) {
     assert_eq!(put("runs/2026-01/a/x", "two").await, Ok(Created::Theirs(Bytes::from_static(b"one"))));
     assert_eq!(put("runs/2026-02/b@5bc=1@5d/y", "").await, Ok(Created::Ours), "an empty file and escaped names");
     assert_eq!(store.get("runs/2026-01/a/none").await, Ok(None));
-    assert_eq!(store.get("runs/2026-01/a").await, Ok(None), "a folder is no file");
+    assert_eq!(store.get("runs/2026-01/a").await, Ok(None), "a folder is not a file");
     assert_eq!(store.list("runs").await.expect("lists"), ["runs/2026-01/a/x", "runs/2026-02/b@5bc=1@5d/y"]);
     assert_eq!(store.list("nowhere").await, Ok(vec![]));
     assert_eq!(store.list_folders("runs").await.expect("lists"), ["2026-01", "2026-02"]);

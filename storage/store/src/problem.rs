@@ -8,6 +8,10 @@ use trainyard_core::Error;
 /// The error of a failed request. `action` is what failed: `write`, `read`, `list` or `delete`.
 pub(crate) fn fault(action: &str, url: &str, path: &str, error: &object_store::Error) -> Error {
     use object_store::Error as E;
+    if lacks_credentials(error) {
+        return Error::invalid(format!("cannot {action} {url}/{path}: no AWS credentials"))
+            .help("set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or run where a role gives them");
+    }
     if let Some(io) = find_io(error).filter(|io| is_disk(io)) {
         return io_fault(action, &format!("{url}/{path}"), io);
     }
@@ -47,6 +51,9 @@ pub(crate) fn io_fault(action: &str, place: &str, error: &io::Error) -> Error {
 /// Whether nothing was written for sure, and trying again at once would fail in the same way.
 pub(crate) fn is_final(error: &object_store::Error) -> bool {
     use object_store::Error as E;
+    if lacks_credentials(error) {
+        return true;
+    }
     if let Some(io) = find_io(error).filter(|io| is_disk(io)) {
         let kinds = [
             Io::StorageFull,
@@ -67,6 +74,20 @@ pub(crate) fn is_final(error: &object_store::Error) -> bool {
             | E::InvalidPath { .. }
             | E::NotFound { .. }
     )
+}
+
+/// Without credentials in the environment the client asks the metadata service of a cloud machine. Elsewhere nobody
+/// answers, and that service's address would only mislead.
+fn lacks_credentials(error: &object_store::Error) -> bool {
+    let mut source: Option<&(dyn StdError + 'static)> = Some(error);
+    while let Some(this) = source {
+        let text = this.to_string();
+        if ["/latest/api/token", "/latest/meta-data", "169.254.169.254"].iter().any(|mark| text.contains(mark)) {
+            return true;
+        }
+        source = this.source();
+    }
+    false
 }
 
 /// The first `io::Error` in the chain: of a disk, or of an HTTP client's connection.

@@ -3,16 +3,17 @@
 //! CSV has one header line; nested cells are JSON text, nulls are empty, and an empty text is `""`. JSON Lines has one
 //! object per row.
 
-use crate::file::BatchReader;
+use crate::file::{BatchReader, Part};
 use crate::json::{Cut, cell_as_json, row_as_json};
 use serde_json::Value;
 use std::io::{self, Write};
 use std::path::Path;
 use trainyard_core::{Error, Result};
 
-/// Writes a table as CSV. Returns the number of rows. Errors: those of reading; retryable, if `out` takes no more.
-pub fn export_csv(path: &Path, out: &mut dyn Write) -> Result<u64> {
-    let reader = BatchReader::open(path)?;
+/// Writes a table as CSV, or some of its columns. Returns the number of rows. Errors: those of reading; retryable, if
+/// `out` takes no more.
+pub fn export_csv(path: &Path, columns: Option<&[String]>, out: &mut dyn Write) -> Result<u64> {
+    let reader = BatchReader::open_part(path, &Part { columns, ..Part::default() })?;
     let names: Vec<_> = reader.schema().fields().iter().map(|field| quoted(field.name())).collect();
     writeln!(out, "{}", names.join(",")).map_err(|e| no_room(path, &e))?;
     let mut rows = 0;
@@ -28,10 +29,10 @@ pub fn export_csv(path: &Path, out: &mut dyn Write) -> Result<u64> {
     Ok(rows)
 }
 
-/// Writes a table as JSON Lines. Returns the number of rows. Errors: those of [`export_csv`].
-pub fn export_jsonl(path: &Path, out: &mut dyn Write) -> Result<u64> {
+/// Writes a table as JSON Lines, or some of its columns. Returns the number of rows. Errors: those of [`export_csv`].
+pub fn export_jsonl(path: &Path, columns: Option<&[String]>, out: &mut dyn Write) -> Result<u64> {
     let mut rows = 0;
-    for batch in BatchReader::open(path)? {
+    for batch in BatchReader::open_part(path, &Part { columns, ..Part::default() })? {
         let batch = batch?;
         for row in 0..batch.num_rows() {
             writeln!(out, "{}", row_as_json(&batch, row, Cut::NONE)).map_err(|e| no_room(path, &e))?;

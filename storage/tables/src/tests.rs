@@ -358,8 +358,8 @@ fn exports_are_csv_and_json_lines() {
         .write(&path)
         .unwrap();
     let (mut csv, mut jsonl) = (Vec::new(), Vec::new());
-    assert_eq!(export_csv(&path, &mut csv).unwrap(), 3);
-    assert_eq!(export_jsonl(&path, &mut jsonl).unwrap(), 3);
+    assert_eq!(export_csv(&path, None, &mut csv).unwrap(), 3);
+    assert_eq!(export_jsonl(&path, None, &mut jsonl).unwrap(), 3);
     assert_eq!(
         String::from_utf8(csv).unwrap(),
         "text,x,n\nplain,0.5,1\n\"a,\"\"b\"\"\n\",,-2\n\"\",,9223372036854775807\n"

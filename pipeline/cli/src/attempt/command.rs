@@ -1,7 +1,6 @@
-//! Runs a `run:` stage: the config of kind `run` (documented in `trainyard_spec::run_stage`) becomes one process.
+//! Runs a `run:` stage: its config (documented in `trainyard_spec::run_stage`) becomes one process.
 //!
-//! Words that name ports become local paths; metrics are read from the JSON Lines file at `$TRAINYARD_METRICS`. Refuses: secrets
-//! without a value, lines that are no metrics.
+//! Words that name ports become local paths; metrics are read from the JSON Lines file at `$TRAINYARD_METRICS`.
 
 use super::child;
 use serde_json::Value;
@@ -18,7 +17,8 @@ use trainyard_runtime::executors::MARK;
 /// What a line of metrics looks like.
 const METRIC: &str = "write lines like {\"name\": \"accuracy\", \"value\": 0.5}";
 
-/// Starts the process, waits for it, reads its metrics. `url` is the attempt's, which marks the process and all that it starts.
+/// Starts the process, waits for it, reads its metrics. `url` is the attempt's, which marks the process and all that it
+/// starts.
 pub fn run(spec: &AttemptSpec, context: &mut StageContext, url: &str) -> Result<()> {
     let metrics = context.scratch.join("metrics.jsonl");
     let mut command = command(spec, context)?;
@@ -126,7 +126,8 @@ fn read_metrics(path: &Path, context: &mut StageContext) -> Result<()> {
         Err(e) if e.kind() == ErrorKind::NotFound => return Ok(()),
         Err(e) => return Err(io_error(path, &e)),
     };
-    let text = String::from_utf8(bytes).map_err(|_| Error::data("$TRAINYARD_METRICS is no UTF-8 text").help(METRIC))?;
+    let text =
+        String::from_utf8(bytes).map_err(|_| Error::data("$TRAINYARD_METRICS is not UTF-8 text").help(METRIC))?;
     for (number, line) in text.lines().enumerate().filter(|(_, l)| !l.trim().is_empty()) {
         let (name, value) = metric(line).at(format!("$TRAINYARD_METRICS line {}", number + 1))?;
         context.metric(name, value);
@@ -135,7 +136,7 @@ fn read_metrics(path: &Path, context: &mut StageContext) -> Result<()> {
 }
 
 fn metric(line: &str) -> Result<(String, f64)> {
-    let fail = || Error::data(format!("`{line}` is no metric")).help(METRIC);
+    let fail = || Error::data(format!("`{line}` is not a metric")).help(METRIC);
     let parsed: Value = serde_json::from_str(line).map_err(|_| fail())?;
     match (parsed.get("name").and_then(Value::as_str), parsed.get("value").and_then(Value::as_f64)) {
         (Some(name), Some(value)) => Ok((name.to_string(), value)),

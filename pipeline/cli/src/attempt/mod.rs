@@ -1,8 +1,8 @@
 //! One attempt of one stage: `trainyard attempt <store-url>#<attempt-folder>`.
 //!
-//! The way of the data: `spec.json` → inputs fetched into scratch → the stage, which sees local folders only → outputs hashed,
-//! summarized and stored as objects → `result.json`, create-only. What it says goes to stdout as JSON Lines. Why here: only the
-//! command line sees stages and store together. Refuses: publishing; that is the engine's.
+//! `spec.json` → inputs fetched into scratch → the stage, which sees local folders only → outputs hashed, summarized
+//! and stored as objects → `result.json`, create-only. Messages go to stdout as JSON Lines. Publication is the
+//! engine's.
 
 mod checkpoints;
 mod child;
@@ -35,7 +35,7 @@ use trainyard_store::{Created, Store, StoreOptions};
 /// Runs the attempt named by the URL. The error, if any, was already reported on stdout.
 pub fn main(url: &str) -> Result<()> {
     let reporter: Arc<dyn Reporter> = Arc::new(LineReporter::default());
-    let outcome = attempt(url, &reporter);
+    let outcome = attempt(url, &reporter).map_err(supervision::name_timeout);
     if let Err(error) = &outcome {
         reporter.report(AttemptMessage::Error { error: error.clone() });
     }
@@ -84,12 +84,12 @@ fn attempt(url: &str, reporter: &Arc<dyn Reporter>) -> Result<()> {
     Ok(())
 }
 
-/// The store and the spec that an attempt's URL names. How durable the store has to be stands in the spec, so that it is the same
-/// wherever the attempt runs.
+/// The store and the spec that an attempt's URL names. How durable the store has to be stands in the spec, so that it
+/// is the same wherever the attempt runs.
 async fn open(url: &str) -> Result<(Store, AttemptSpec)> {
     // The folder of an attempt holds no `#`; the path of a store may.
     let (store_url, folder) = url.rsplit_once('#').ok_or_else(|| {
-        Error::invalid(format!("`{url}` is no attempt URL"))
+        Error::invalid(format!("`{url}` is not an attempt URL"))
             .help("executors start this command with `<store-url>#<attempt-folder>`")
     })?;
     // The engine that started this attempt proved the store.

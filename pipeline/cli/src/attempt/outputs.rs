@@ -1,7 +1,6 @@
 //! Turns filled output folders into stored outputs: every file hashed and put as an object, every table summarized.
 //!
-//! Refuses: a required output that stayed empty, a table without `data.parquet`, a model with a weight that is no number, a
-//! metric that is no number.
+//! Required outputs must be filled, tables need a `data.parquet`, and weights and metrics must be finite numbers.
 
 use std::path::{Path, PathBuf};
 use trainyard_api::StageContext;

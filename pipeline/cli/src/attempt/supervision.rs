@@ -1,14 +1,19 @@
-//! The attempt's side of being supervised: `cancel` lines and the end of stdin.
+//! The attempt's side of being supervised: the lines `cancel` and `timeout`, and the end of stdin.
 //!
-//! The end of stdin means that the engine died: within 2 s the whole process group ends, the commands of a `run:` stage included,
-//! even if the stage does not look at its token. A parent-death signal would be faster, but it kills this process before it can
-//! end its children.
+//! The end of stdin means that the engine died: within 2 s the whole process group ends, the commands of a `run:` stage
+//! included, even if the stage ignores its token. A parent-death signal would be faster, but it kills this process
+//! before it can end its children.
 
 use std::io::BufRead as _;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use trainyard_api::CancelToken;
+use trainyard_core::{Error, ErrorKind};
 
-/// What the stage gets to stop by itself.
+/// Set when the engine stops the attempt because its time is up.
+static TIMED_OUT: AtomicBool = AtomicBool::new(false);
+
+/// How long the stage gets to stop by itself.
 const GRACE: Duration = Duration::from_millis(1_500);
 
 /// Watches stdin on a thread of its own.
@@ -17,6 +22,10 @@ pub fn follow_stdin(cancel: CancelToken) {
         for line in std::io::stdin().lock().lines() {
             match line {
                 Ok(line) if line.trim() == "cancel" => cancel.cancel(),
+                Ok(line) if line.trim() == "timeout" => {
+                    TIMED_OUT.store(true, Ordering::SeqCst);
+                    cancel.cancel();
+                }
                 Ok(_) => {}
                 Err(_) => break,
             }
@@ -25,6 +34,14 @@ pub fn follow_stdin(cancel: CancelToken) {
         std::thread::sleep(GRACE);
         end_group();
     });
+}
+
+/// A stage only knows that it was stopped; this names the timeout where that was the reason.
+pub fn name_timeout(error: Error) -> Error {
+    if error.kind == ErrorKind::Cancelled && TIMED_OUT.load(Ordering::SeqCst) {
+        return Error::cancelled("the attempt was stopped at its timeout").help("raise `timeout`");
+    }
+    error
 }
 
 /// Ends this process, and its group if it leads one (executors start attempts so).

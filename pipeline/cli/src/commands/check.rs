@@ -1,27 +1,40 @@
 //! `trainyard check FILE…`: every mistake of every file at once.
 
-use crate::args::{CheckArgs, Format, SiteArgs};
+use crate::args::{CheckArgs, Format};
 use crate::exit::Exit;
 use crate::output::diagnostics;
 use crate::output::human::{print_json, print_text};
 use crate::{compiled, session, wiring};
-use serde_json::json;
-use trainyard_core::Result;
+use serde_json::{Value, json};
+use std::path::Path;
+use trainyard_api::Registry;
+use trainyard_core::{Error, Result};
+use trainyard_spec::site::Site;
+use trainyard_spec::{Diagnostic, Sources};
+use trainyard_store::Store;
+
+/// Keys that only a site file has at its top.
+const SITE_KEYS: [&str; 5] = ["store:", "pools:", "secrets:", "durability:", "notifications:"];
 
 /// Exit 2 if any file has an error; warnings and notes leave it at 0.
 pub fn run(args: &CheckArgs) -> Result<Exit> {
     let registry = wiring::registry()?;
-    let site = session::site(&SiteArgs { store: None, site: args.site.clone() })?;
+    if let Some(url) = &args.site.store {
+        Store::check_url(url)?;
+    }
+    let site = match (session::site(&args.site), args.format) {
+        (Err(error), Format::Json) => return site_is_wrong(&error),
+        (site, _) => site?,
+    };
     let (mut all, mut errors) = (Vec::new(), 0);
     for path in &args.files {
-        let found = compiled::file(path, &args.params.params, &registry, &site)?;
-        errors += found.errors();
+        let Judged { what, diagnostics: found, sources } = judge(path, args, &registry, &site)?;
+        errors += found.iter().filter(|d| d.is_error()).count();
         match args.format {
-            Format::Json => all.extend(found.diagnostics.iter().map(|d| diagnostics::json(d, &found.sources))),
+            Format::Json => all.extend(found.iter().map(|d| diagnostics::json(d, &sources))),
             Format::Text => {
-                diagnostics::print(&found.diagnostics, &found.sources);
-                let stages = found.plan.as_ref().map(|p| format!("{} stages, ", p.nodes.len())).unwrap_or_default();
-                print_text(&format!("{}: {stages}{}", path.display(), diagnostics::count(&found.diagnostics)));
+                diagnostics::print(&found, &sources);
+                print_text(&format!("{}: {what}{}", path.display(), diagnostics::count(&found)));
             }
         }
     }
@@ -29,4 +42,43 @@ pub fn run(args: &CheckArgs) -> Result<Exit> {
         print_json(&json!({"errors": errors, "diagnostics": all}))?;
     }
     Ok(if errors == 0 { Exit::Done } else { Exit::Invalid })
+}
+
+/// What is known of a file.
+struct Judged {
+    /// `3 stages, `, or what else it is.
+    what: String,
+    diagnostics: Vec<Diagnostic>,
+    sources: Sources,
+}
+
+fn judge(path: &Path, args: &CheckArgs, registry: &Registry, site: &Site) -> Result<Judged> {
+    if is_site_file(path) {
+        let (_, diagnostics, sources) = session::read_site(path);
+        return Ok(Judged { what: "a site file, ".into(), diagnostics, sources });
+    }
+    let found = compiled::file(path, &args.params.params, registry, site)?;
+    let what = found.plan.as_ref().map(|p| format!("{} stages, ", p.nodes.len())).unwrap_or_default();
+    Ok(Judged { what, diagnostics: found.diagnostics, sources: found.sources })
+}
+
+/// By its name, or because it has keys of a site file and no stages. A file that cannot be read is judged as a
+/// workflow.
+fn is_site_file(path: &Path) -> bool {
+    if path.file_name().is_some_and(|name| name == session::SITE_FILE) {
+        return path.is_file();
+    }
+    let text = std::fs::read_to_string(path).unwrap_or_default();
+    let has = |key: &str| text.lines().any(|line| line.starts_with(key));
+    SITE_KEYS.iter().any(|key| has(key)) && !has("stages:")
+}
+
+/// A wrong site file has been told on stderr; programs get its error as a diagnostic without a place.
+fn site_is_wrong(error: &Error) -> Result<Exit> {
+    let wrong = json!({
+        "file": Value::Null, "line": Value::Null, "column": Value::Null, "code": "site", "severity": "error",
+        "message": error.message, "help": error.help,
+    });
+    print_json(&json!({"errors": 1, "diagnostics": [wrong]}))?;
+    Ok(Exit::Invalid)
 }

@@ -1,4 +1,4 @@
-//! `trainyard doctor`: is this machine fit, is the site file right, does the store keep its promises?
+//! `trainyard doctor`: checks this machine, the site file and the promises of the store.
 
 use crate::args::{DoctorArgs, Format};
 use crate::exit::Exit;
@@ -20,30 +20,45 @@ const TOOL_PATIENCE: Duration = Duration::from_secs(10);
 struct Finding {
     what: &'static str,
     good: bool,
+    /// Nothing is broken, but it is probably not meant so.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    warning: bool,
     detail: String,
+}
+
+impl Finding {
+    fn new(what: &'static str, good: bool, detail: String) -> Self {
+        Self { what, good, warning: false, detail }
+    }
+    fn mark(&self) -> &'static str {
+        match (self.good, self.warning) {
+            (false, _) => "BAD",
+            (true, true) => "warning",
+            (true, false) => "ok",
+        }
+    }
 }
 
 /// Exit 3 if the store is out of reach, 2 if anything else is not as it should be.
 pub fn run(args: &DoctorArgs) -> Result<Exit> {
     let mut findings = vec![machine_finding(), kinds()?, tool()];
     let site = session::site(&args.site)?;
-    findings.extend(site.pools.iter().map(pool));
+    let here = machine::pool();
+    findings.extend(site.pools.iter().map(|p| pool(p, &here)));
     findings.extend(site.secrets.iter().map(|(name, provider)| secret(name, provider)));
     findings.extend(site.notifications.iter().map(notification));
     // Opening proves that of two puts of one name only one succeeds.
     let store = Session::open(&args.site, Access::Run);
     findings.push(match &store {
-        Ok(session) => Finding { what: "store", good: true, detail: format!("{} is create-only", session.store.url()) },
-        Err(error) => Finding { what: "store", good: false, detail: error.to_string() },
+        Ok(session) => Finding::new("store", true, format!("{} is create-only", session.store.url())),
+        Err(error) => Finding::new("store", false, error.to_string()),
     });
     let good = findings.iter().all(|f| f.good);
     match args.format {
         Format::Json => print_json(&json!({"good": good, "findings": findings}))?,
         Format::Text => {
-            let rows: Vec<Vec<String>> = findings
-                .iter()
-                .map(|f| vec![if f.good { "ok" } else { "BAD" }.into(), f.what.into(), f.detail.clone()])
-                .collect();
+            let rows: Vec<Vec<String>> =
+                findings.iter().map(|f| vec![f.mark().into(), f.what.into(), f.detail.clone()]).collect();
             print_text(&table(&["", "what", "found"], &rows));
         }
     }
@@ -56,22 +71,34 @@ pub fn run(args: &DoctorArgs) -> Result<Exit> {
 
 fn machine_finding() -> Finding {
     let pool = machine::pool();
-    Finding {
-        what: "machine",
-        good: true,
-        detail: format!("{} cpus, {}, {} gpus", pool.cpus, format_size(pool.memory), pool.gpus.len()),
-    }
+    let detail = format!("{} cpus, {}, {} gpus", pool.cpus, format_size(pool.memory), pool.gpus.len());
+    Finding::new("machine", true, detail)
 }
 
 fn kinds() -> Result<Finding> {
     let registry = wiring::registry()?;
-    Ok(Finding { what: "stage kinds", good: true, detail: registry.names().join(", ") })
+    Ok(Finding::new("stage kinds", true, registry.names().join(", ")))
 }
 
-/// Its executor was judged with the site file; that its machines answer is not asked.
-fn pool(pool: &Pool) -> Finding {
+/// Compares a local pool with this machine. Executors were judged with the site file; whether remote machines answer is
+/// not asked.
+fn pool(pool: &Pool, here: &Pool) -> Finding {
     let detail = format!("{} ({} × {} cpus, {} gpus)", pool.name, pool.nodes, pool.cpus, pool.gpus.len());
-    Finding { what: "pool", good: true, detail }
+    let mut excess = Vec::new();
+    if pool.cpus > here.cpus {
+        excess.push(format!("{} cpus", here.cpus));
+    }
+    if here.memory > 0 && pool.memory > here.memory {
+        excess.push(format!("{} of memory", format_size(here.memory)));
+    }
+    if pool.gpus.len() > here.gpus.len() {
+        excess.push(format!("{} gpus", here.gpus.len()));
+    }
+    if pool.executor != "local" || excess.is_empty() {
+        return Finding::new("pool", true, detail);
+    }
+    let detail = format!("{detail}: this machine has only {}; correct the amounts in the site file", excess.join(", "));
+    Finding { warning: true, ..Finding::new("pool", true, detail) }
 }
 
 /// Shows the host alone: the address is a secret.
@@ -81,16 +108,12 @@ fn notification(notification: &Notification) -> Finding {
         Ok(url) => (true, format!("{outcomes} to {}", url.host_str().unwrap_or("a webhook"))),
         Err(error) => (false, format!("{outcomes}: {error}")),
     };
-    Finding { what: "notification", good, detail }
+    Finding::new("notification", good, detail)
 }
 
 fn secret(name: &str, provider: &str) -> Finding {
     let set = provider.strip_prefix("env:").is_some_and(|v| std::env::var_os(v).is_some());
-    Finding {
-        what: "secret",
-        good: set,
-        detail: format!("{name} from {provider}{}", if set { "" } else { ", which is not set" }),
-    }
+    Finding::new("secret", set, format!("{name} from {provider}{}", if set { "" } else { ", which is not set" }))
 }
 
 /// Starts a tool worker, lets it compute and stops it.
@@ -103,5 +126,5 @@ fn tool() -> Finding {
         Ok(None) => (false, "the worker process does not answer".into()),
         Err(error) => (false, error.to_string()),
     };
-    Finding { what: "python tool", good, detail }
+    Finding::new("python tool", good, detail)
 }

@@ -1,4 +1,4 @@
-//! `trainyard explain RUN STAGE`: why a stage is in the state it is in, told from the journal alone.
+//! `trainyard explain RUN STAGE`: why a stage is in its present state. The journal tells it, and the manifest of a hit.
 
 use crate::args::{ExplainArgs, Format};
 use crate::exit::Exit;
@@ -7,6 +7,9 @@ use crate::output::human::{print_json, print_text};
 use crate::session::{Access, Session};
 use serde_json::json;
 use trainyard_core::Result;
+use trainyard_core::units::format_time;
+use trainyard_engine::fold::{StageStatus, StageView};
+use trainyard_store::Store;
 
 /// Reads the run's journal and tells what it says of the stage.
 pub fn run(args: &ExplainArgs) -> Result<Exit> {
@@ -15,11 +18,34 @@ pub fn run(args: &ExplainArgs) -> Result<Exit> {
         let run = names::run(&session.store, &args.run).await?;
         let view = names::view(&session.store, &run).await?;
         let stage = names::stage(&view, &args.stage)?;
-        Ok((stage.clone(), view.explain(&stage.stage.0)))
+        let mut lines = view.explain(&stage.stage.0);
+        if stage.status == StageStatus::Hit {
+            lines.extend(origin(&session.store, stage).await?);
+        }
+        Ok((stage.clone(), lines))
     })?;
     match args.format {
         Format::Json => print_json(&json!({"stage": stage, "explanation": lines}))?,
         Format::Text => print_text(&lines.join("\n")),
     }
     Ok(Exit::Done)
+}
+
+/// Who published what a hit took, and when.
+async fn origin(store: &Store, stage: &StageView) -> Result<Option<String>> {
+    let (Some(digest), Some(generation)) = (&stage.digest, stage.generation) else { return Ok(None) };
+    let Some(manifest) = store.manifest_at(digest, generation).await? else { return Ok(None) };
+    let by = &manifest.provenance;
+    let when = match names::view(store, &by.run).await {
+        Ok(view) => view.stage(&by.stage).and_then(|s| s.ended).map(|at| format!(" at {}", format_time(at))),
+        // The run that made it may have been removed; the manifest stays.
+        Err(_) => None,
+    };
+    Ok(Some(format!(
+        "taken from the manifest {}, generation {generation}, which run {} published from stage {}{}",
+        digest.short(),
+        by.run,
+        by.stage,
+        when.unwrap_or_default()
+    )))
 }

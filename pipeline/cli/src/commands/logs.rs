@@ -4,12 +4,13 @@
 use crate::args::{Format, LogsArgs};
 use crate::exit::Exit;
 use crate::names;
-use crate::output::human::print_text;
+use crate::output::human::{print_raw, print_text};
 use crate::session::{Access, Session};
 use serde_json::json;
 use trainyard_core::attempt::LogRecord;
 use trainyard_core::units::format_time;
 use trainyard_core::{AttemptNumber, Result, StageKey};
+use trainyard_engine::fold::{RunView, StageStatus};
 use trainyard_store::{Chunk, Store};
 
 /// What one attempt wrote.
@@ -22,13 +23,13 @@ struct Log {
 /// Prints the log of every attempt, in the order of stages and attempts.
 pub fn run(args: &LogsArgs) -> Result<Exit> {
     let session = Session::open(&args.site, Access::Look)?;
-    let logs = session.block_on(read(&session.store, args))?;
+    let (logs, view) = session.block_on(read(&session.store, args))?;
     match args.format {
         Format::Json => logs.iter().for_each(print_records),
-        Format::Text if logs.is_empty() => print_text("no log lines"),
+        Format::Text if logs.is_empty() => print_text(&nothing(&view)),
         Format::Text => {
             let pages: Vec<String> = logs.iter().map(page).collect();
-            print_text(pages.concat().trim_end());
+            print_raw(pages.concat().trim_end());
         }
     }
     Ok(Exit::Done)
@@ -52,12 +53,12 @@ fn print_records(log: &Log) {
     for record in &log.records {
         let at = record.at.map(format_time);
         let (stage, attempt, level, text) = (&log.stage, log.attempt, record.level, &record.text);
-        print_text(&json!({"stage": stage, "attempt": attempt, "at": at, "level": level, "text": text}).to_string());
+        print_raw(&json!({"stage": stage, "attempt": attempt, "at": at, "level": level, "text": text}).to_string());
     }
 }
 
 /// The logs of the attempts that wrote something, in plan order.
-async fn read(store: &Store, args: &LogsArgs) -> Result<Vec<Log>> {
+async fn read(store: &Store, args: &LogsArgs) -> Result<(Vec<Log>, RunView)> {
     let run = names::run(store, &args.run).await?;
     let view = names::view(store, &run).await?;
     let wanted = match &args.stage {
@@ -74,7 +75,20 @@ async fn read(store: &Store, args: &LogsArgs) -> Result<Vec<Log>> {
             }
         }
     }
-    Ok(logs)
+    Ok((logs, view))
+}
+
+/// Why there is nothing to print.
+fn nothing(view: &RunView) -> String {
+    let hits = view.stages.iter().filter(|s| s.status == StageStatus::Hit).count();
+    let of = view.stages.len();
+    match hits {
+        0 => "no log lines".into(),
+        _ => {
+            let told = format!("no log lines: {hits} of {of} stages came from the cache");
+            format!("{told}; `trainyard explain RUN STAGE` names the run that made one")
+        }
+    }
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 pub mod artifacts;
 pub mod check;
+pub mod completions;
 pub mod doctor;
 pub mod explain;
 pub mod init;

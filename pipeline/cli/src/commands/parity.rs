@@ -1,4 +1,5 @@
-//! `trainyard parity FILE`: recomputes stored vectors of RL algorithms with this build's parts, in float64, gradients included.
+//! `trainyard parity FILE`: recomputes stored vectors of RL algorithms with the parts of this build, in float64, with
+//! gradients.
 
 use crate::args::{Format, ParityArgs};
 use crate::exit::Exit;

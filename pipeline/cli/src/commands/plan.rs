@@ -1,8 +1,9 @@
-//! `trainyard plan FILE`: what a run would do, stage by stage, and why. Writes nothing; a store that is not there yet holds nothing.
+//! `trainyard plan FILE`: what a run would do, stage by stage, and why. Writes nothing; a store that does not exist is
+//! empty.
 
 use crate::args::{PlanArgs, PlanFormat};
 use crate::exit::Exit;
-use crate::output::human::{print_json, print_text, table};
+use crate::output::human::{print_json, print_raw, print_text, table};
 use crate::session::{Access, Session};
 use crate::{compiled, wiring, world};
 use serde_json::{Value, json};
@@ -16,9 +17,10 @@ use trainyard_runtime::{RunOptions, Silent};
 /// Compiles the file and asks the store about every stage; a stage that would fail leaves the exit code at 0.
 pub fn run(args: &PlanArgs) -> Result<Exit> {
     let session = Session::open(&args.site, Access::LookOrEmpty)?;
-    let plan = compiled::plan(&args.workflow, &wiring::registry()?, &session.site)?;
+    let plan =
+        compiled::plan_or_json(&args.workflow, &wiring::registry()?, &session.site, args.format == PlanFormat::Json)?;
     if args.format == PlanFormat::Mermaid {
-        print_text(&trainyard_spec::draw::mermaid(&plan));
+        print_raw(&trainyard_spec::draw::mermaid(&plan));
         return Ok(Exit::Done);
     }
     let world = world::build(&session, Arc::new(SystemClock::new()), Arc::new(Silent))?;

@@ -1,5 +1,5 @@
-//! `trainyard recipes`: published systems as recipe files. Without a subcommand a list, with `--write` the table of their effects,
-//! with `run` every recipe in both directions.
+//! `trainyard recipes`: published systems as recipe files. Without a subcommand a list, with `--write` the table of
+//! their effects, with `run` every recipe in both directions.
 
 mod directions;
 mod effects;

@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use trainyard_core::event::{RunOutcome, Selection};
 use trainyard_core::{Clock, Error, Result, RunId, SystemClock};
-use trainyard_engine::fold::RunView;
+use trainyard_engine::fold::{RunView, StageStatus};
 use trainyard_runtime::{Ending, Interrupt, Observer, RunOptions, RunSummary};
 
 /// A new run, or the unfinished one of the same plan and selection.
@@ -40,16 +40,16 @@ pub fn resume(site: &SiteArgs, run: RunId, view: &RunView, take_over: bool, form
 
 fn execute(site: &SiteArgs, workflow: &WorkflowArgs, options: RunOptions, format: Format) -> Result<Exit> {
     let session = Session::open(site, Access::Run)?;
-    let plan = compiled::plan(workflow, &wiring::registry()?, &session.site)?;
+    let plan = compiled::plan_or_json(workflow, &wiring::registry()?, &session.site, format == Format::Json)?;
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
-    let observer: Arc<dyn Observer> = Arc::new(Progress::new(clock.clone()));
-    let world = world::build(&session, clock, observer)?;
+    let observer: Arc<dyn Observer> = Arc::new(Progress::new(clock.clone()).comparing(&plan));
+    let world = world::build(&session, clock.clone(), observer)?;
     let interrupt = options.interrupt.clone();
     let summary = session.block_on(async {
         interrupt.on_signals();
         trainyard_runtime::run(options, plan, world).await
     })?;
-    print_summary(&session, &summary, format)?;
+    print_summary(&session, &summary, clock.as_ref(), format)?;
     session.block_on(async {
         notifications::send(&session.site.notifications, &summary.run, &summary.view).await;
         Ok(())
@@ -57,16 +57,33 @@ fn execute(site: &SiteArgs, workflow: &WorkflowArgs, options: RunOptions, format
     exit(&summary)
 }
 
-fn print_summary(session: &Session, summary: &RunSummary, format: Format) -> Result<()> {
+/// The headline table of the last report, the closing line, and what to look at next: what people want to see last
+/// stands last.
+fn print_summary(session: &Session, summary: &RunSummary, clock: &dyn Clock, format: Format) -> Result<()> {
+    let (run, view) = (&summary.run, &summary.view);
     if format == Format::Json {
-        let value: Value = serde_json::from_str(&runs::json(&summary.run, &summary.view)?).map_err(Error::bug)?;
+        let value = runs::json(run, view, clock)?;
         return print_json(&json!({"resumed": summary.resumed, "run": value}));
     }
-    for report in session.block_on(reports::of_run(&session.store, &summary.run, &summary.view))? {
-        print_text(&format!("\n{report}"));
+    let reports = session.block_on(reports::of_run(&session.store, run, view))?;
+    for report in &reports {
+        print_text(&format!("\n{}", report.headline));
     }
-    print_text(&format!("\n{}", runs::closing_line(&summary.run, &summary.view)));
+    print_text(&format!("\n{}", runs::closing_line(run, view)));
+    print_text(&format!("next: {}", next(run, view, reports.last())));
     Ok(())
+}
+
+/// The command that shows most of how a run ended.
+fn next(run: &RunId, view: &RunView, report: Option<&reports::Shown>) -> String {
+    let failed = view.stages.iter().find(|stage| stage.status == StageStatus::Failed);
+    match (failed, report) {
+        (Some(stage), _) if !stage.attempts.is_empty() && stage.digest.is_some() && stage.generation.is_none() => {
+            format!("trainyard logs {run} {}", stage.stage.0)
+        }
+        (_, Some(report)) => format!("trainyard artifacts export {} report", report.artifact),
+        _ => format!("trainyard runs show {run}"),
+    }
 }
 
 fn exit(summary: &RunSummary) -> Result<Exit> {

@@ -2,7 +2,7 @@
 
 use crate::args::{Format, RunsArgs, RunsCommand};
 use crate::exit::Exit;
-use crate::output::human::{print_json, print_text, table};
+use crate::output::human::{json, print_json, print_raw, print_text, table};
 use crate::output::runs::{self, RunSummaryRow};
 use crate::session::{Access, Session};
 use crate::{commands, names, world};
@@ -28,12 +28,13 @@ pub fn run(args: &RunsArgs) -> Result<Exit> {
 }
 
 fn list(session: &Session, limit: usize, format: Format) -> Result<Exit> {
+    let clock = SystemClock::new();
     let rows = session.block_on(async {
         let mut rows = Vec::new();
         for run in session.store.list_runs().await?.into_iter().rev().take(limit) {
             rows.push(match names::view(&session.store, &run).await {
-                Ok(view) => RunSummaryRow::new(&run, &view),
-                // A store that does not answer is no matter of one run.
+                Ok(view) => RunSummaryRow::new(&run, &view, &clock),
+                // A store that does not answer fails the whole list.
                 Err(error) if error.kind == ErrorKind::Retryable => return Err(error),
                 Err(error) => RunSummaryRow::damaged(&run, &error),
             });
@@ -54,6 +55,7 @@ fn list(session: &Session, limit: usize, format: Format) -> Result<Exit> {
 }
 
 fn show(session: &Session, name: &str, watch: bool, format: Format) -> Result<Exit> {
+    let clock = SystemClock::new();
     let mut last = String::new();
     loop {
         let (run, view) = session.block_on(async {
@@ -62,11 +64,14 @@ fn show(session: &Session, name: &str, watch: bool, format: Format) -> Result<Ex
             Ok((run, view))
         })?;
         let text = match format {
-            Format::Json => runs::json(&run, &view)?,
-            Format::Text => runs::text(&run, &view),
+            Format::Json => json(&runs::json(&run, &view, &clock)?)?,
+            Format::Text => runs::text(&run, &view, &clock),
         };
         if text != last {
-            print_text(&text);
+            match format {
+                Format::Json => print_raw(&text),
+                Format::Text => print_text(&text),
+            }
             last = text;
         }
         if !watch || view.finished.is_some() {

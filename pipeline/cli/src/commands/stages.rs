@@ -1,4 +1,5 @@
-//! `trainyard stages [KIND]`: the documentation of every stage kind, generated from its own config structs; `losses/clip` is a part.
+//! `trainyard stages [KIND]`: the documentation of every stage kind, generated from its own config structs;
+//! `losses/clip` is a part.
 
 mod parts;
 
@@ -123,7 +124,8 @@ fn options(text: &mut String, root: &Value, schema: &Value, depth: usize) {
     }
 }
 
-/// Follows a `$ref` into the schema's definitions, also through a single-member `anyOf`/`allOf` (an `Option` of a struct).
+/// Follows a `$ref` into the schema's definitions, also through a single-member `anyOf`/`allOf` (an `Option` of a
+/// struct).
 fn resolve<'a>(root: &'a Value, schema: &'a Value) -> &'a Value {
     if let Some(target) =
         schema.get("$ref").and_then(Value::as_str).and_then(|r| root.pointer(r.trim_start_matches('#')))

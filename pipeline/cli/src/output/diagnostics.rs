@@ -7,9 +7,10 @@ use trainyard_spec::{Diagnostic, Severity, Sources};
 
 /// Prints all of them on stderr, with snippets.
 pub fn print(diagnostics: &[Diagnostic], sources: &Sources) {
-    let color = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
+    let color = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty());
+    let width = terminal_size::terminal_size_of(std::io::stderr()).map_or(120, |(width, _)| usize::from(width.0));
     let theme = if color { GraphicalTheme::unicode() } else { GraphicalTheme::unicode_nocolor() };
-    let handler = GraphicalReportHandler::new_themed(theme).with_width(120).with_context_lines(1);
+    let handler = GraphicalReportHandler::new_themed(theme).with_width(width).with_context_lines(1);
     let mut err = std::io::stderr().lock();
     for diagnostic in diagnostics {
         let mut text = String::new();
@@ -66,6 +67,13 @@ fn report(diagnostic: &Diagnostic, sources: &Sources) -> miette::Report {
 /// Whether one snippet shows both places; it holds every line between them.
 fn is_near(a: trainyard_spec::Span, b: trainyard_spec::Span) -> bool {
     a.file == b.file && a.line.abs_diff(b.line) <= 10
+}
+
+/// What `check` prints as JSON: the number of errors, and every diagnostic.
+pub fn document(diagnostics: &[Diagnostic], sources: &Sources) -> Value {
+    let errors = diagnostics.iter().filter(|d| d.is_error()).count();
+    let all: Vec<Value> = diagnostics.iter().map(|d| json(d, sources)).collect();
+    json!({"errors": errors, "diagnostics": all})
 }
 
 /// One diagnostic as JSON: place, code, message, help.

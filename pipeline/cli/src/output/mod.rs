@@ -1,7 +1,12 @@
 //! What people and programs see.
 
+pub mod conversation;
 pub mod diagnostics;
 pub mod human;
+pub mod metrics;
 pub mod progress;
 pub mod reports;
 pub mod runs;
+pub mod style;
+pub mod table;
+pub mod width;

@@ -1,29 +1,43 @@
-//! What a running workflow shows: on a terminal one line for each running stage with rate, time left and its main metric; piped,
-//! plain lines when something happens.
+//! What a running workflow shows on stderr.
 //!
-//! Reads the same events and messages as every other observer. Refuses: deciding anything.
+//! On a terminal: a live line for each running stage (rate, time left, main metric) below one line for each stage that
+//! ended; a workflow of many stages has a line of totals instead, so that a run never fills more than a screen. Piped:
+//! plain lines when something happens.
+
+mod words;
 
 use crate::output::human::with_causes;
+use crate::output::metrics;
+use crate::output::style::Style;
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
-use std::collections::BTreeMap;
+use serde_json::Value;
+use std::collections::{BTreeMap, VecDeque};
 use std::io::{IsTerminal as _, Write as _};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use trainyard_core::attempt::{AttemptMessage, LogLevel};
-use trainyard_core::event::{AttemptOutcome, CheckResult, Event, Record};
-use trainyard_core::units::format_duration;
-use trainyard_core::{AttemptNumber, Clock, StageKey};
+use trainyard_core::event::{AttemptOutcome, Event, Record};
+use trainyard_core::{AttemptNumber, Clock, Error, StageKey};
 use trainyard_runtime::Observer;
+use trainyard_spec::plan::Plan;
+use trainyard_spec::{Template, run_stage};
+use words::{check_text, progress_text};
 
 /// Piped output shows progress at most this often for each stage.
 const PLAIN_EVERY: Duration = Duration::from_secs(10);
-/// Runs with more stages than this show totals instead of a line for each finished stage.
-const MANY_STAGES: usize = 200;
+/// Piped runs with more stages than this say nothing of stages that went well.
+const MANY_PIPED: usize = 200;
+/// The same on a terminal, where a line of totals says it.
+const MANY_SHOWN: usize = 18;
+/// Lines of a failed command's log that are shown.
+const LAST_LINES: usize = 8;
 
 /// Shows a run on stderr.
 pub struct Progress {
     clock: Arc<dyn Clock>,
     bars: Option<MultiProgress>,
+    /// Names of the models that each evaluation compares, by stage id.
+    models: BTreeMap<String, Vec<String>>,
     state: Mutex<State>,
 }
 
@@ -31,16 +45,21 @@ pub struct Progress {
 struct State {
     stages: usize,
     ended: usize,
+    hits: usize,
+    totals: Option<ProgressBar>,
     running: BTreeMap<StageKey, Running>,
-    /// The metric that a stage showed while it ran; told first when it is done.
-    main_metrics: BTreeMap<StageKey, String>,
+    /// Kind and main metric by stage id.
+    kinds: BTreeMap<String, (String, Option<String>)>,
+    /// Last log lines of running commands.
+    logs: BTreeMap<StageKey, VecDeque<String>>,
+    /// Attempts that failed and of which it is not known yet whether another follows.
+    failures: BTreeMap<StageKey, (AttemptNumber, String)>,
 }
 
 struct Running {
     bar: Option<ProgressBar>,
-    started: Duration,
-    /// What is counted, and the first progress seen of it: a resumed stage's rate is its own, and each part of a stage (rollouts,
-    /// then steps) has its own.
+    /// What is counted, and the first progress seen of it: a resumed stage's rate is its own, and each part of a stage
+    /// (rollouts, then steps) has its own.
     origin: Option<Origin>,
     last_plain: Duration,
 }
@@ -55,7 +74,14 @@ struct Origin {
 impl Progress {
     pub fn new(clock: Arc<dyn Clock>) -> Self {
         let bars = std::io::stderr().is_terminal().then(MultiProgress::new);
-        Self { clock, bars, state: Mutex::default() }
+        Self { clock, bars, models: BTreeMap::new(), state: Mutex::default() }
+    }
+    /// Tells the accuracy of every model that the evaluations of this plan compare.
+    #[must_use]
+    pub fn comparing(mut self, plan: &Plan) -> Self {
+        let named = plan.nodes.iter().map(|node| (node.key.stage_id().to_string(), compared_models(&node.config)));
+        self.models = named.collect();
+        self
     }
 
     fn say(&self, line: &str) {
@@ -66,14 +92,16 @@ impl Progress {
         }
     }
 
+    /// Whether stages that went well have lines of their own.
+    fn is_detailed(&self, state: &State) -> bool {
+        state.stages <= if self.bars.is_some() { MANY_SHOWN } else { MANY_PIPED }
+    }
+
     fn start(&self, state: &mut State, stage: &StageKey, attempt: AttemptNumber) {
         let now = self.clock.monotonic();
         let bar = self.bars.as_ref().map(|bars| {
             let bar = bars.add(ProgressBar::new_spinner());
-            bar.set_style(
-                ProgressStyle::with_template("{spinner} {prefix:18} {wide_msg}")
-                    .unwrap_or_else(|_| ProgressStyle::default_spinner()),
-            );
+            bar.set_style(template("{spinner} {prefix:18} {wide_msg}"));
             bar.set_prefix(stage.to_string());
             bar.set_message("starting");
             bar.enable_steady_tick(Duration::from_millis(120));
@@ -83,31 +111,41 @@ impl Progress {
             let again = if attempt > 1 { format!(" (attempt {attempt})") } else { String::new() };
             self.say(&format!("{stage}: started{again}"));
         }
-        state.running.insert(stage.clone(), Running { bar, started: now, origin: None, last_plain: now });
+        state.running.insert(stage.clone(), Running { bar, origin: None, last_plain: now });
     }
 
-    fn end(&self, state: &mut State, stage: &StageKey) -> Option<Duration> {
-        let running = state.running.remove(stage)?;
-        if let Some(bar) = running.bar {
+    fn end(&self, state: &mut State, stage: &StageKey) {
+        if let Some(bar) = state.running.remove(stage).and_then(|running| running.bar) {
             bar.finish_and_clear();
         }
-        Some(self.clock.monotonic() - running.started)
+    }
+
+    /// One more stage needs nothing any more; shows the totals of a workflow of many stages.
+    fn count(&self, state: &mut State) {
+        state.ended += 1;
+        let Some(bars) = self.bars.as_ref().filter(|_| !self.is_detailed(state)) else { return };
+        let bar = state.totals.get_or_insert_with(|| {
+            let bar = bars.insert(0, ProgressBar::new_spinner());
+            bar.set_style(template("  {wide_msg}"));
+            bar
+        });
+        bar.set_message(format!("{} of {} stages ended, {} hits", state.ended, state.stages, state.hits));
+        if state.ended == state.stages {
+            bar.finish();
+        }
     }
 
     fn progress(&self, stage: &StageKey, done: u64, total: u64, unit: &str, metric: Option<&(String, f64)>) {
         let now = self.clock.monotonic();
         let Ok(mut state) = self.state.lock() else { return };
-        if let Some((name, _)) = metric {
-            state.main_metrics.entry(stage.clone()).or_insert_with(|| name.clone());
-        }
         let Some(running) = state.running.get_mut(stage) else { return };
         let same = |o: &Origin| o.unit == unit && o.total == total;
         let origin = match running.origin.take().filter(same) {
             Some(origin) => origin,
             None => Origin { unit: unit.to_string(), total, at: now, done },
         };
-        let text =
-            progress_text(done, total, unit, metric, (now - origin.at).as_secs_f64(), done.saturating_sub(origin.done));
+        let seconds = (now - origin.at).as_secs_f64();
+        let text = progress_text(done, total, unit, metric, seconds, done.saturating_sub(origin.done));
         running.origin = Some(origin);
         match &running.bar {
             Some(bar) => bar.set_message(text),
@@ -118,80 +156,125 @@ impl Progress {
             None => {}
         }
     }
-}
 
-/// `120/400 steps  12.5 steps/s  22.4s left  loss 0.4312`.
-fn progress_text(
-    done: u64,
-    total: u64,
-    unit: &str,
-    metric: Option<&(String, f64)>,
-    seconds: f64,
-    since: u64,
-) -> String {
-    let mut text = if total > 0 { format!("{done}/{total} {unit}") } else { format!("{done} {unit}") };
-    if since > 0 && seconds > 0.0 {
-        let rate = since as f64 / seconds;
-        text.push_str(&format!(
-            "  {} {unit}/s",
-            if rate >= 100.0 { format!("{rate:.0}") } else { format!("{rate:.1}") }
-        ));
-        if total > done {
-            text.push_str(&format!(
-                "  {} left",
-                format_duration(Duration::from_secs_f64((total - done) as f64 / rate))
-            ));
+    /// `rl: done 1a2b3c  reward_mean 0.749 …`.
+    fn published(&self, state: &State, stage: &StageKey, word: &str, note: &str, values: &BTreeMap<String, f64>) {
+        if !self.is_detailed(state) {
+            return;
+        }
+        let id = stage.stage_id();
+        let main = state.kinds.get(id).and_then(|(_, main)| main.as_deref());
+        let models = self.models.get(id).map_or(&[][..], Vec::as_slice);
+        let word = Style::of_stderr().status(word);
+        self.say(&format!("{stage}: {word} {note}{}", metrics::line(values, main, models)));
+    }
+
+    fn failed(&self, state: &mut State, stage: &StageKey, error: &Error) {
+        let attempts = state.failures.remove(stage).map_or(0, |(attempt, _)| attempt);
+        let after = if attempts > 1 { format!(" after {attempts} attempts") } else { String::new() };
+        self.say(&format!("{stage}: {}{after}: {}", Style::of_stderr().red("failed"), with_causes(error)));
+        let is_command = state.kinds.get(stage.stage_id()).is_some_and(|(kind, _)| kind == run_stage::KIND);
+        for line in state.logs.remove(stage).filter(|_| is_command).into_iter().flatten() {
+            self.say(&format!("  | {line}"));
         }
     }
-    if let Some((name, value)) = metric {
-        text.push_str(&format!("  {name} {value:.4}"));
+
+    fn keep_line(&self, stage: &StageKey, text: &str) {
+        let Ok(mut state) = self.state.lock() else { return };
+        let lines = state.logs.entry(stage.clone()).or_default();
+        lines.extend(text.lines().map(str::to_string));
+        while lines.len() > LAST_LINES {
+            lines.pop_front();
+        }
     }
-    text
+}
+
+fn template(text: &str) -> ProgressStyle {
+    ProgressStyle::with_template(text).unwrap_or_else(|_| ProgressStyle::default_spinner())
+}
+
+/// The option `names` of an evaluation; empty for whatever has none.
+fn compared_models(config: &Template) -> Vec<String> {
+    let names = match config {
+        Template::Literal(config) => config.get("names").cloned(),
+        Template::Map(entries) => entries.get("names").and_then(Template::as_literal),
+        _ => None,
+    };
+    let names = names.as_ref().and_then(Value::as_array).into_iter().flatten();
+    names.filter_map(|name| name.as_str().map(str::to_string)).collect()
 }
 
 impl Observer for Progress {
     fn event(&self, record: &Record) {
         let Ok(mut state) = self.state.lock() else { return };
         match &record.event {
-            Event::RunCreated { stages, .. } => state.stages = stages.len(),
+            Event::RunCreated { stages, .. } => {
+                state.stages = stages.len();
+                let kinds =
+                    stages.iter().map(|s| (s.stage.stage_id().to_string(), (s.kind.clone(), s.main_metric.clone())));
+                state.kinds = kinds.collect();
+            }
             Event::StageExpanded { instances, .. } => state.stages += instances.len(),
             Event::AttemptStarted { stage, attempt, pool, .. } if pool != "in_process" => {
                 self.start(&mut state, stage, *attempt)
+            }
+            Event::AttemptWaiting { stage, why, .. } => {
+                if let Some(bar) = state.running.get(stage).and_then(|running| running.bar.as_ref()) {
+                    bar.set_message(format!("waits for this machine, {why}"));
+                }
+            }
+            Event::AttemptWorking { stage, .. } => {
+                if let Some(bar) = state.running.get(stage).and_then(|running| running.bar.as_ref()) {
+                    bar.set_message("starting");
+                }
             }
             Event::AttemptEnded { stage, attempt, outcome, error } => {
                 self.end(&mut state, stage);
                 if *outcome != AttemptOutcome::Succeeded {
                     let why = error.as_ref().map_or_else(|| format!("{outcome:?}").to_lowercase(), ToString::to_string);
-                    self.say(&format!("{stage}: attempt {attempt} failed: {why}"));
+                    state.failures.insert(stage.clone(), (*attempt, why));
                 } else if let Some(why) = error {
                     self.say(&format!("{stage}: attempt {attempt} is done, but not published: {why}"));
                 }
             }
             Event::CacheHit { stage, digest, metrics, .. } => {
-                state.ended += 1;
-                if state.stages <= MANY_STAGES {
-                    self.say(&format!("{stage}: hit {}{}", digest.short(), metrics_text(metrics, None)));
-                }
+                state.hits += 1;
+                self.count(&mut state);
+                self.published(&state, stage, "hit", digest.short(), metrics);
             }
             Event::Published { stage, digest, metrics, adopted, .. } => {
-                state.ended += 1;
-                if state.stages <= MANY_STAGES {
-                    let adopted = if *adopted { " (another run published it first)" } else { "" };
-                    let main = state.main_metrics.get(stage).map(String::as_str);
-                    self.say(&format!("{stage}: done {}{adopted}{}", digest.short(), metrics_text(metrics, main)));
-                }
+                self.count(&mut state);
+                let adopted = if *adopted { " (another run published it first)" } else { "" };
+                self.published(&state, stage, "done", &format!("{}{adopted}", digest.short()), metrics);
             }
-            // A check with a role is told whatever came of it: a recipe claims that both roles behave.
+            // A check with a role is told whatever came of it, since a recipe claims both; another failed one is the
+            // stage's error.
             Event::ChecksEvaluated { stage, results } => {
-                let told = results.iter().filter(|r| !r.passed || r.role.is_some());
+                let told = results.iter().filter(|r| r.role.is_some() || (!r.passed && !r.gates));
                 told.for_each(|r| self.say(&format!("{stage}: {}", check_text(r))));
             }
             Event::RetryScheduled { stage, attempt, .. } => {
-                self.say(&format!("{stage}: attempt {attempt} will follow"))
+                if let Some((failed, why)) = state.failures.remove(stage) {
+                    self.say(&format!("{stage}: attempt {failed} failed: {why}; attempt {attempt} follows"));
+                }
             }
-            Event::Skipped { stage, why } => self.say(&format!("{stage}: skipped: {why}")),
-            Event::Blocked { stage, by } => self.say(&format!("{stage}: blocked by {by}")),
-            Event::StageFailed { stage, error } => self.say(&format!("{stage}: failed: {}", with_causes(error))),
+            Event::Skipped { stage, why } => {
+                self.count(&mut state);
+                self.say(&format!("{stage}: skipped: {why}"));
+            }
+            Event::Blocked { stage, by } => {
+                self.count(&mut state);
+                self.say(&format!("{stage}: blocked by {by}"));
+            }
+            Event::StageFailed { stage, error } => {
+                self.count(&mut state);
+                self.failed(&mut state, stage, error);
+            }
+            Event::StageCancelled { stage } => {
+                if state.failures.remove(stage).is_some() {
+                    self.say(&format!("{stage}: stopped"));
+                }
+            }
             Event::CancelRequested { why } => self.say(&format!("stopping: {why}")),
             _ => {}
         }
@@ -205,87 +288,12 @@ impl Observer for Progress {
             AttemptMessage::Log { level: LogLevel::Warn | LogLevel::Error, text } => {
                 self.say(&format!("{stage}: {text}"))
             }
+            AttemptMessage::Log { level: LogLevel::Info, text } => self.keep_line(stage, text),
             _ => {}
         }
     }
 
     fn note(&self, text: &str) {
         self.say(text);
-    }
-}
-
-/// Up to four metrics, the main one first, as `  accuracy 0.7312`.
-fn metrics_text(metrics: &BTreeMap<String, f64>, main: Option<&str>) -> String {
-    let first = main.and_then(|name| metrics.get_key_value(name));
-    let others = metrics.iter().filter(|(name, _)| Some(name.as_str()) != main);
-    first.into_iter().chain(others).take(4).map(|(name, value)| format!("  {name} {}", short(*value))).collect()
-}
-
-fn short(value: f64) -> String {
-    if value.fract() == 0.0 && value.abs() < 1e15 { format!("{value}") } else { format!("{value:.4}") }
-}
-
-/// `mechanism check failed: void is 0.25, must be at most 0`.
-fn check_text(check: &CheckResult) -> String {
-    let value = check.value.map_or_else(|| "missing".to_string(), short);
-    let bound = match (check.min, check.max) {
-        (Some(min), Some(max)) if check.passed => format!("from {min} to {max}"),
-        (Some(min), max) if max.is_none() || check.value.is_none_or(|v| v < min) => format!("at least {min}"),
-        (_, Some(max)) => format!("at most {max}"),
-        _ => "a value".into(),
-    };
-    let grade = match (check.passed, check.gates) {
-        (true, _) => "check holds",
-        (false, true) => "check failed",
-        (false, false) => "warning",
-    };
-    let role = check.role.as_ref().map(|role| format!("{role} ")).unwrap_or_default();
-    format!("{role}{grade}: {} is {value}, must be {bound}", check.metric)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn progress_shows_rate_time_left_and_metric() {
-        let text = progress_text(120, 400, "steps", Some(&("loss".into(), 0.43)), 10.0, 100);
-        assert_eq!(text, "120/400 steps  10.0 steps/s  28.0s left  loss 0.4300");
-        assert_eq!(progress_text(5, 0, "rows", None, 0.0, 0), "5 rows");
-    }
-
-    #[test]
-    fn a_check_is_told_with_its_role_value_and_bound() {
-        let check = |value: Option<f64>, min: Option<f64>, max: Option<f64>, passed: bool| CheckResult {
-            metric: "void".into(),
-            value,
-            min,
-            max,
-            gates: true,
-            role: Some("mechanism".into()),
-            passed,
-        };
-        assert_eq!(
-            check_text(&check(Some(0.25), None, Some(0.0), false)),
-            "mechanism check failed: void is 0.2500, must be at most 0"
-        );
-        assert_eq!(
-            check_text(&check(Some(0.0), Some(0.0), None, true)),
-            "mechanism check holds: void is 0, must be at least 0"
-        );
-        assert_eq!(
-            check_text(&check(Some(1.0), Some(0.0), Some(2.0), true)),
-            "mechanism check holds: void is 1, must be from 0 to 2"
-        );
-        let plain = CheckResult { role: None, ..check(None, Some(1.0), None, false) };
-        assert_eq!(check_text(&plain), "check failed: void is missing, must be at least 1");
-    }
-
-    #[test]
-    fn the_main_metric_comes_first() {
-        let metrics: BTreeMap<String, f64> =
-            ["a", "b", "c", "d", "loss"].iter().map(|n| ((*n).to_string(), 1.5)).collect();
-        assert_eq!(metrics_text(&metrics, Some("loss")), "  loss 1.5000  a 1.5000  b 1.5000  c 1.5000");
-        assert_eq!(metrics_text(&metrics, Some("absent")), "  a 1.5000  b 1.5000  c 1.5000  d 1.5000");
     }
 }

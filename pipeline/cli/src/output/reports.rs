@@ -1,4 +1,5 @@
-//! The reports that a run ends with: `report.md` of every report artifact that no other stage of the run reads.
+//! What the reports of a run say in short: title and first table of every report that no other stage of the run reads.
+//! The rest is one `artifacts export` away; printed whole, it would bury the numbers that people wait for.
 
 use trainyard_core::artifact::FileEntry;
 use trainyard_core::event::RunOutcome;
@@ -8,11 +9,19 @@ use trainyard_store::Store;
 
 /// The text that people see.
 const TEXT: &str = "report.md";
-/// The page that they may open.
-const PAGE: &str = "report.html";
+/// Rows of a table that are shown of a longer one.
+const ROWS: usize = 14;
 
-/// Markdown texts, in plan order; none of a run that failed before its last stage.
-pub async fn of_run(store: &Store, run: &RunId, view: &RunView) -> Result<Vec<String>> {
+/// A report in short.
+pub struct Shown {
+    /// `RUN/STAGE/OUTPUT`.
+    pub artifact: String,
+    /// Its title and its first table.
+    pub headline: String,
+}
+
+/// In plan order; none of a run that failed before its last stage.
+pub async fn of_run(store: &Store, run: &RunId, view: &RunView) -> Result<Vec<Shown>> {
     if view.finished.is_some_and(|(_, outcome)| outcome == RunOutcome::Cancelled) {
         return Ok(Vec::new());
     }
@@ -27,7 +36,7 @@ fn is_last(view: &RunView, stage: &StageView) -> bool {
     view.stages.iter().all(|other| !other.after.contains(&stage.stage.0))
 }
 
-async fn texts_of(store: &Store, run: &RunId, stage: &StageView) -> Result<Vec<String>> {
+async fn texts_of(store: &Store, run: &RunId, stage: &StageView) -> Result<Vec<Shown>> {
     let (Some(digest), Some(generation)) = (&stage.digest, stage.generation) else { return Ok(Vec::new()) };
     if stage.outputs.values().all(|o| o.kind != ArtifactKind::Report) {
         return Ok(Vec::new());
@@ -37,14 +46,46 @@ async fn texts_of(store: &Store, run: &RunId, stage: &StageView) -> Result<Vec<S
     for (port, output) in manifest.outputs.iter().filter(|(_, o)| o.kind == ArtifactKind::Report) {
         let file = |name: &str| -> Option<&FileEntry> { output.files.iter().find(|f| f.path == name) };
         let Some(text) = file(TEXT) else { continue };
-        let mut shown = String::from_utf8_lossy(&store.read_object(&text.digest).await?).trim_end().to_string();
-        if file(PAGE).is_some() {
-            shown.push_str(&format!(
-                "\n\nthe same with curves: trainyard artifacts export {run}/{}/{port} report, then open report/{PAGE}",
-                stage.stage.0
-            ));
-        }
-        texts.push(shown);
+        let markdown = String::from_utf8_lossy(&store.read_object(&text.digest).await?).into_owned();
+        texts.push(Shown { artifact: format!("{run}/{}/{port}", stage.stage.0), headline: headline(&markdown) });
     }
     Ok(texts)
+}
+
+/// Everything up to the end of the first table, without what stands between the title and the table but headings.
+fn headline(markdown: &str) -> String {
+    let lines: Vec<&str> = markdown.lines().collect();
+    let is_row = |line: &&str| line.starts_with('|');
+    let Some(start) = lines.iter().position(|line| is_row(line)) else {
+        return lines.iter().take(ROWS).copied().collect::<Vec<_>>().join("\n").trim_end().to_string();
+    };
+    let rows: Vec<&str> = lines[start..].iter().copied().take_while(|line| is_row(line)).collect();
+    let mut shown: Vec<String> = Vec::new();
+    let headings = lines[..start].iter().filter(|line| line.starts_with('#'));
+    shown.extend(headings.map(|line| line.trim_start_matches('#').trim().to_string()));
+    shown.dedup();
+    let mut text = format!("{}\n\n", shown.join(" · "));
+    // The head and its rule are not counted.
+    text.push_str(&rows.iter().take(ROWS + 2).copied().collect::<Vec<_>>().join("\n"));
+    if rows.len() > ROWS + 2 {
+        text.push_str(&format!("\n… {} more rows", rows.len() - ROWS - 2));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_headline_is_the_title_and_the_first_table() {
+        let report = "# Quickstart\n\n## Evaluation\n\nTexts.\n\n### Models\n\n| metric | rl |\n|---|---|\n| accuracy | 0.9 |\n\n### Levels\n\n| level |\n|---|\n";
+        assert_eq!(
+            headline(report),
+            "Quickstart · Evaluation · Models\n\n| metric | rl |\n|---|---|\n| accuracy | 0.9 |"
+        );
+        let long: String = (0..20).map(|i| format!("| {i} |\n")).collect();
+        assert!(headline(&format!("| n |\n|---|\n{long}")).ends_with("| 13 |\n… 6 more rows"));
+        assert_eq!(headline("# Only words\n\ntext\n"), "# Only words\n\ntext");
+    }
 }

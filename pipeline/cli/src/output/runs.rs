@@ -1,15 +1,16 @@
-//! How a run looks: one line in a list, a page with every stage.
+//! How a run looks: one line in a list, or a page with every stage.
 
 use crate::output::human::{table, with_causes};
+use crate::output::metrics::number;
 use serde::Serialize;
-use serde_json::json;
+use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::time::Duration;
-use trainyard_core::event::RunOutcome;
-use trainyard_core::ids::civil_from_unix;
-use trainyard_core::units::format_duration;
-use trainyard_core::{Error, Result, RunId};
+use trainyard_core::event::{CheckResult, RunOutcome};
+use trainyard_core::units::{format_duration, format_time};
+use trainyard_core::{Clock, Error, Result, RunId};
 use trainyard_engine::fold::{RunView, StageStatus, StageView};
+use trainyard_runtime::resume::{WriterState, writer_state};
 
 /// A run in a list.
 #[derive(Debug, Serialize)]
@@ -28,6 +29,7 @@ pub struct RunSummaryRow {
 #[derive(Debug, Serialize)]
 struct Told {
     workflow: String,
+    /// RFC 3339, UTC.
     created: String,
     seconds: f64,
     stages: usize,
@@ -39,18 +41,18 @@ struct Told {
 impl RunSummaryRow {
     pub const HEADER: [&str; 7] = ["run", "workflow", "status", "created (UTC)", "took", "stages", "hits"];
 
-    pub fn new(run: &RunId, view: &RunView) -> Self {
+    pub fn new(run: &RunId, view: &RunView, clock: &dyn Clock) -> Self {
         let count = |status: StageStatus| view.stages.iter().filter(|s| s.status == status).count();
         let told = Told {
             workflow: view.workflow.clone(),
-            created: time(view.created),
+            created: format_time(view.created),
             seconds: elapsed(view).as_secs_f64(),
             stages: view.stages.len(),
             done: count(StageStatus::Done),
             hits: count(StageStatus::Hit),
             failed: count(StageStatus::Failed),
         };
-        Self { run: run.0.clone(), status: status(view), why: None, told: Some(told) }
+        Self { run: run.0.clone(), status: state(view, clock), why: None, told: Some(told) }
     }
     /// A run whose journal is damaged, or newer than this program.
     pub fn damaged(run: &RunId, error: &Error) -> Self {
@@ -68,12 +70,22 @@ impl RunSummaryRow {
 impl Told {
     fn cells(&self) -> [String; 5] {
         let took = format_duration(Duration::from_secs_f64(self.seconds));
-        [self.workflow.clone(), self.created.clone(), took, self.stages.to_string(), self.hits.to_string()]
+        // To the second, and the header names the zone.
+        let created = self.created.get(..19).unwrap_or_default().replace('T', " ");
+        [self.workflow.clone(), created, took, self.stages.to_string(), self.hits.to_string()]
     }
 }
 
 /// The status of a run whose journal cannot be read.
 const DAMAGED: &str = "damaged";
+
+/// The status of a run for people: one without an end is `running` while its writer lives.
+pub fn state(view: &RunView, clock: &dyn Clock) -> &'static str {
+    match (view.finished, writer_state(&view.writer, clock)) {
+        (None, WriterState::Alive(_)) => "running",
+        _ => status(view),
+    }
+}
 
 /// `succeeded`, `failed`, `cancelled` (the names that `on` of a notification knows), or `unfinished`.
 pub fn status(view: &RunView) -> &'static str {
@@ -94,34 +106,38 @@ fn millis(millis: i64) -> Duration {
     Duration::from_millis(u64::try_from(millis).unwrap_or(0))
 }
 
-fn time(unix_millis: i64) -> String {
-    let (y, mo, d, h, mi, s) = civil_from_unix(unix_millis / 1000);
-    format!("{y:04}-{mo:02}-{d:02} {h:02}:{mi:02}:{s:02}")
-}
-
 /// The whole view as JSON, with the run's id.
-pub fn json(run: &RunId, view: &RunView) -> Result<String> {
+pub fn json(run: &RunId, view: &RunView, clock: &dyn Clock) -> Result<Value> {
     let mut value = serde_json::to_value(view).map_err(|e| Error::bug(format!("no JSON for this run: {e}")))?;
     value["run"] = json!(run.0);
-    value["status"] = json!(status(view));
-    serde_json::to_string_pretty(&value).map_err(|e| Error::bug(format!("no JSON for this run: {e}")))
+    value["status"] = json!(state(view, clock));
+    Ok(value)
 }
 
 /// A page for people.
-pub fn text(run: &RunId, view: &RunView) -> String {
-    let mut text = format!("run {run} of {}: {}, {}\n", view.workflow, status(view), format_duration(elapsed(view)));
+pub fn text(run: &RunId, view: &RunView, clock: &dyn Clock) -> String {
+    let state = state(view, clock);
+    let mut text = format!("run {run} of {}: {state}, {}\n", view.workflow, format_duration(elapsed(view)));
     let _ = writeln!(text, "file {}", view.source);
     for (name, value) in &view.params {
         let _ = writeln!(text, "  {name} = {value}");
     }
-    let rows: Vec<Vec<String>> = view.stages.iter().map(stage_row).collect();
-    let _ =
-        write!(text, "\n{}", table(&["stage", "kind", "status", "took", "attempts", "outputs", "main metric"], &rows));
+    let now = clock.unix_millis();
+    let mut header = vec!["stage", "kind", "status", "took", "waited", "attempts", "outputs", "main metric"];
+    let mut rows: Vec<Vec<String>> = view.stages.iter().map(|stage| stage_row(stage, now)).collect();
+    let waited = header.iter().position(|name| *name == "waited").filter(|at| rows.iter().all(|r| r[*at].is_empty()));
+    if let Some(column) = waited {
+        header.remove(column);
+        rows.iter_mut().for_each(|row| drop(row.remove(column)));
+    }
+    let _ = write!(text, "\n{}", table(&header, &rows));
     for stage in view.stages.iter().filter(|s| s.status != StageStatus::Done && s.status != StageStatus::Hit) {
         explain_one(&mut text, stage);
     }
     for stage in &view.stages {
-        for check in stage.checks.iter().filter(|c| !c.passed || c.role.is_some()) {
+        // A failed check that stands in the stage's error was told above.
+        let told = |c: &&CheckResult| c.role.is_some() || (!c.passed && (!c.gates || stage.error.is_none()));
+        for check in stage.checks.iter().filter(told) {
             let value = check.value.map_or_else(|| "missing".to_string(), |v| format!("{v:.4}"));
             let grade = match (check.passed, check.gates) {
                 (true, _) => "holds",
@@ -158,19 +174,22 @@ fn explain_one(text: &mut String, stage: &StageView) {
     }
 }
 
-fn stage_row(stage: &StageView) -> Vec<String> {
+fn stage_row(stage: &StageView, now: i64) -> Vec<String> {
+    let waited = stage.waited + stage.waiting_since.map_or(0, |since| (now - since).max(0));
     let took = match (stage.started, stage.ended) {
-        (Some(a), Some(b)) => format_duration(millis(b - a)),
+        (Some(a), Some(b)) => format_duration(millis(b - a - waited)),
         _ => String::new(),
     };
+    let waited = if waited > 0 { format_duration(millis(waited)) } else { String::new() };
     let outputs: Vec<String> =
         stage.outputs.iter().map(|(n, o)| o.rows.map_or_else(|| n.clone(), |r| format!("{n} ({r} rows)"))).collect();
-    let metric = stage.main_metric.as_ref().and_then(|m| stage.metrics.get(m).map(|v| format!("{m} {v:.4}")));
+    let metric = stage.main_metric.as_ref().and_then(|m| stage.metrics.get(m).map(|v| format!("{m} {}", number(*v))));
     vec![
         stage.stage.0.to_string(),
         stage.kind.clone(),
         stage.status.name().into(),
         took,
+        waited,
         stage.attempts.len().to_string(),
         outputs.join(", "),
         metric.unwrap_or_default(),

@@ -1,4 +1,4 @@
-//! The owner's side of a statement: starts its process, waits no longer than the limit, and says why there is no answer.
+//! The owner's side of a statement: starts the worker, waits up to the limit, and says why there is no answer.
 
 use super::{Answer, Order};
 use crate::world;
@@ -12,8 +12,8 @@ use trainyard_core::units::{format_duration, format_size};
 use trainyard_core::{Error, Result};
 use trainyard_envs::tools::confinement;
 
-/// What a statement prints. Errors: those of the statement; data (more time or memory than allowed); lost (killed from outside).
-/// The worker dies with the calling thread.
+/// What a statement prints. Errors: those of the statement; data (more time or memory than allowed); lost (killed from
+/// outside). The worker dies with the calling thread.
 pub async fn ask(order: &Order, timeout: Duration) -> Result<String> {
     let text = serde_json::to_vec(order).map_err(|e| Error::bug(format!("no JSON for this statement: {e}")))?;
     let mut worker = start()?;

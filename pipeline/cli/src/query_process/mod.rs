@@ -1,9 +1,9 @@
 //! A statement of `artifacts query` in a process of its own: this binary again, as `trainyard query-worker`.
 //!
-//! Why so: a join multiplies its inputs, and a query engine that is at it neither looks at a clock nor gives up memory. What bounds
-//! a statement is the end of its process, which takes nothing else with it. The [`host`] writes one [`Order`] to the worker's stdin
-//! as JSON; the [`worker`] writes what is to be printed, or an error, to its stdout. Finished text and not cells, so that a number
-//! is printed as it was computed. Refuses: more than one statement a process.
+//! A join multiplies its inputs, and a query engine at work neither looks at a clock nor gives up memory. Only the end
+//! of its process bounds a statement, and takes nothing else with it. The [`host`] writes one [`Order`] to the worker's
+//! stdin as JSON; the [`worker`] writes finished text, or an error, to its stdout, so that a number is printed as it
+//! was computed.
 
 pub mod host;
 pub mod worker;

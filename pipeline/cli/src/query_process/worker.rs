@@ -21,8 +21,8 @@ pub fn main() -> u8 {
 
 fn serve() -> io::Result<()> {
     let order: Order = serde_json::from_reader(io::stdin().lock())?;
-    // Polars starts its threads with the first statement. Their stacks are not this statement's memory, and a limit that they meet
-    // would look like a fault of Polars.
+    // Polars starts its threads with the first statement. Their stacks are not this statement's memory, and a limit
+    // that they meet would look like a fault of Polars.
     let _ = query(&[], "select 1", QueryLimits::default());
     confine(order.memory)?;
     // An owner that died before the line above sends no signal any more.

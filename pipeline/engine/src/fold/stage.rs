@@ -1,5 +1,6 @@
 //! One stage of a run's fold: its status, its attempts, and what it published.
 
+use super::time::{optional_time, time};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use trainyard_core::event::{AttemptOutcome, CheckResult, Event, GrantSummary, OutputSummary};
@@ -18,6 +19,8 @@ pub enum StageStatus {
     Queued,
     /// An attempt runs.
     Running,
+    /// Its attempt has a grant, but other runs hold the machine.
+    Waiting,
     /// Waits before its next attempt.
     Retrying,
     /// An attempt succeeded and is not published yet.
@@ -48,6 +51,7 @@ impl StageStatus {
             Self::Expanded => "expanded",
             Self::Queued => "queued",
             Self::Running => "running",
+            Self::Waiting => "waiting",
             Self::Retrying => "retrying",
             Self::Publishing => "publishing",
             Self::Done => "done",
@@ -92,9 +96,16 @@ pub struct StageView {
     /// Why it runs, waits, was skipped or is blocked.
     pub why: Option<String>,
     /// Start of its first attempt, in Unix milliseconds.
+    #[serde(serialize_with = "optional_time")]
     pub started: Option<i64>,
     /// When its status became final, in Unix milliseconds.
+    #[serde(serialize_with = "optional_time")]
     pub ended: Option<i64>,
+    /// Milliseconds after `started` in which it waited for the machine.
+    pub waited: i64,
+    /// Since when it waits, if it does; unix milliseconds.
+    #[serde(serialize_with = "optional_time")]
+    pub waiting_since: Option<i64>,
 }
 
 /// A stage key with an empty default, so that views can be built field by field.
@@ -120,8 +131,10 @@ pub struct AttemptView {
     /// What it was given.
     pub grant: GrantSummary,
     /// Its start, in Unix milliseconds.
+    #[serde(serialize_with = "time")]
     pub started: i64,
     /// Its end, in Unix milliseconds.
+    #[serde(serialize_with = "optional_time")]
     pub ended: Option<i64>,
     /// How it ended; none while it runs.
     pub outcome: Option<AttemptOutcome>,
@@ -134,9 +147,10 @@ impl StageView {
     pub fn key(&self) -> &StageKey {
         &self.stage.0
     }
-    /// Seconds from the start of the first attempt to the end of the stage; 0 if the clock was set back in between.
+    /// Seconds from the start of the first attempt to the end of the stage, without those in which it waited for the
+    /// machine; 0 if the clock was set back between them.
     pub fn seconds(&self) -> Option<f64> {
-        Some((self.ended? - self.started?).max(0) as f64 / 1_000.0)
+        Some((self.ended? - self.started? - self.waited).max(0) as f64 / 1_000.0)
     }
 }
 
@@ -159,7 +173,18 @@ impl StageView {
             Event::AttemptStarted { attempt, digest, pool, grant, .. } => {
                 self.attempt_started(at, *attempt, digest, pool, grant)
             }
+            Event::AttemptWaiting { why, .. } => {
+                self.status = StageStatus::Waiting;
+                self.why = Some(why.clone());
+                self.waiting_since.get_or_insert(at);
+            }
+            Event::AttemptWorking { .. } => {
+                self.status = StageStatus::Running;
+                self.why = None;
+                self.stop_waiting(at);
+            }
             Event::AttemptEnded { attempt, outcome, error, .. } => {
+                self.stop_waiting(at);
                 self.attempt_ended(at, *attempt, *outcome, error.as_ref())
             }
             Event::RetryScheduled { attempt, .. } => {
@@ -189,7 +214,14 @@ impl StageView {
         }
     }
 
+    fn stop_waiting(&mut self, at: i64) {
+        if let Some(since) = self.waiting_since.take() {
+            self.waited += (at - since).max(0);
+        }
+    }
+
     fn end(&mut self, at: i64, status: StageStatus) {
+        self.stop_waiting(at);
         self.status = status;
         self.ended = Some(at);
         if matches!(status, StageStatus::Done | StageStatus::Hit) {

@@ -1,13 +1,13 @@
 //! Attempts as processes of this machine: `<program> attempt <store-url>#<attempt-folder>`.
 //!
 //! Each leads a process group of its own and sends [`AttemptMessage`] lines on stdout; anything else on stdout, and
-//! all of stderr, goes to the log. `cancel` is written to its stdin, and the end of stdin tells it that the engine
-//! died. When an attempt ends, however it ends, its whole process tree is killed before its slots are given back.
+//! all of stderr, goes to the log. `cancel` or `timeout` is written to its stdin, and the end of stdin tells it that the
+//! engine died. When an attempt ends, however it ends, its whole process tree is killed before its slots are given back.
 
 use super::lines::for_each_line;
 use super::{Control, Ended, Executor, MARK, Reports, Task};
 use crate::lookup;
-use crate::slots::Slots;
+use crate::slots::{Holder, Slots};
 use futures::future::{BoxFuture, FutureExt};
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -73,14 +73,22 @@ impl Executor for Local {
     ) -> BoxFuture<'static, Ended> {
         let (launcher, slots) = (self.launcher.clone(), self.slots.clone());
         async move {
-            // The stage shows as running by now, so the log must say why nothing happens.
-            let waits = || {
-                let text = "waits for slots of this machine, which other attempts hold".to_string();
+            // The stage counts as started, so people have to be told why nothing happens.
+            let mut waited = false;
+            let waits = |holders: String| {
+                waited = true;
+                reports.waits(Some(&holders));
+                let text = format!("waits for slots of this machine, {holders}");
                 reports.message(AttemptMessage::Log { level: LogLevel::Warn, text });
             };
             let held = match (&slots, task.grant.shares.first()) {
-                (Some(slots), Some(share)) => match slots.acquire(share, &mut control, waits).await {
-                    Ok(held) => Some(held),
+                (Some(slots), Some(share)) => match slots.acquire(share, &holder(&task), &mut control, waits).await {
+                    Ok(held) => {
+                        if waited {
+                            reports.waits(None);
+                        }
+                        Some(held)
+                    }
                     Err(error) => return Ended::with(outcome_of(&error), error),
                 },
                 _ => None,
@@ -107,6 +115,11 @@ impl Executor for Local {
     fn outside(&self) -> Option<Result<Outside>> {
         self.slots.as_ref().map(Slots::others)
     }
+}
+
+fn holder(task: &Task) -> Holder {
+    let spec = &task.spec;
+    Holder { run: spec.run.0.clone(), workflow: spec.workflow.clone(), stage: spec.stage.0.clone() }
 }
 
 /// The attempt's URL, which is also its mark.
@@ -251,12 +264,12 @@ async fn supervise(
         match (next, stopped) {
             (Some(Control::Cancel), _) => {
                 stopped = Some(Stopped::Cancelled);
-                ask_to_stop(&mut stdin).await;
+                ask_to_stop(&mut stdin, "cancel\n").await;
                 limit = Some(CANCEL_GRACE);
             }
             (None, None) => {
                 stopped = Some(Stopped::TimedOut);
-                ask_to_stop(&mut stdin).await;
+                ask_to_stop(&mut stdin, "timeout\n").await;
                 limit = Some(TIMEOUT_GRACE);
             }
             (Some(_), _) | (None, Some(_)) => {
@@ -276,10 +289,11 @@ async fn after(limit: Option<Duration>) {
     }
 }
 
-async fn ask_to_stop(stdin: &mut Option<ChildStdin>) {
+/// `cancel`, or `timeout` where the attempt's time is up; the attempt stops either way and its log tells which.
+async fn ask_to_stop(stdin: &mut Option<ChildStdin>, line: &str) {
     if let Some(stdin) = stdin {
         // If the process does not read any more, it is killed after its grace.
-        let _ = tokio::time::timeout(Duration::from_secs(1), stdin.write_all(b"cancel\n")).await;
+        let _ = tokio::time::timeout(Duration::from_secs(1), stdin.write_all(line.as_bytes())).await;
     }
 }
 

@@ -66,6 +66,8 @@ pub trait Reports: Send + Sync {
     fn message(&self, message: AttemptMessage);
     /// A line that is not a message (stderr, or stray stdout); it goes to the log.
     fn raw(&self, line: &str);
+    /// The attempt waits for its machine, and why; without a reason it has what it waited for.
+    fn waits(&self, why: Option<&str>);
 }
 
 /// How an attempt ended.

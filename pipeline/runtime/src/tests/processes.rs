@@ -2,7 +2,7 @@
 
 use super::{CANCELLED, FAILED, SUCCEEDED, Watcher, context, inside, key, node, options, plan};
 use crate::executors::{Executors, Launcher, standard};
-use crate::slots::Slots;
+use crate::slots::{Holder, Slots};
 use crate::{RunContext, RunSummary, run};
 use std::sync::Arc;
 use std::time::Duration;
@@ -202,7 +202,7 @@ async fn two_runs_of_one_user_share_the_slots_of_the_machine() {
 async fn an_attempt_that_waits_for_slots_says_so_and_one_inside_the_engine_waits_for_none() {
     let bench = Bench::new().await;
     let share = Share { machine: "this".into(), cpus: 2, memory: 0, gpus: Vec::new() };
-    let held = bench.slots().try_take(&share).unwrap().unwrap();
+    let held = bench.slots().try_take(&share, &Holder::default()).unwrap().unwrap();
     let summary = run(options(), plan(vec![inside("trivial", &[])]), bench.context("exit 1")).await.unwrap();
     assert_eq!(summary.ending, SUCCEEDED);
     let watcher = bench.watcher.clone();

@@ -65,8 +65,8 @@ impl Checker<'_> {
         None
     }
 
-    /// What contradicts between a complete config and the number of artifacts at the ports. Silent where a list is not known before
-    /// the run: the stage looks again.
+    /// What contradicts between a complete config and the number of artifacts at the ports. Silent where a list is not
+    /// known before the run: the stage looks again.
     pub(super) fn wiring(&mut self, info: &KindInfo, config: &Value, inputs: &[InputBinding], with: &Bound) {
         let late = |of: &OutputOf| {
             self.index.get(of.stage.0.as_str()).is_some_and(|draft| self.expanded.drafts[*draft].late.is_some())
@@ -176,7 +176,7 @@ impl Checker<'_> {
     }
 }
 
-/// Replaces a string inside of a template.
+/// Replaces a string inside a template.
 fn set(template: &mut Template, path: &[String], location: &str) {
     match (template, path.split_first()) {
         (Template::Literal(value), _) => {

@@ -1,7 +1,6 @@
-//! The rest of the envelope: resources, retry, timeout, checks, cache, env, secrets, description.
+//! The envelope of a stage: resources, retry, timeout, checks, cache, env, secrets, description.
 //!
-//! Values may be expressions, but must be known before the run; only `env` may read metrics. `env` and `secrets` stand on stages
-//! with `run` alone; elsewhere they were refused when the file was read.
+//! Values may be expressions but must be known before the run; only `env` may read metrics.
 
 use super::Checker;
 use super::stage::no_request;
@@ -11,6 +10,7 @@ use crate::plan::{Cache, Check, Request, Retry, Severity};
 use crate::read::{Binder, Bound, BoundContent, Fields, Reader};
 use crate::run_stage::{self, names_paths};
 use crate::template::Template;
+use crate::vocabulary::Place;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -75,9 +75,10 @@ impl Checker<'_> {
         get: impl FnOnce(&Bound, &mut Reader<'_>) -> Option<T>,
     ) -> Option<Option<T>> {
         let node = self.expanded.raw(draft).get(key)?;
-        let bound =
-            Binder { sources: &self.expanded.sources, names: view, text: false, diagnostics: &mut self.diagnostics }
-                .bind(node);
+        // A salt is text, so expressions may be a part of it.
+        let text = key == "cache";
+        let bound = Binder { sources: &self.expanded.sources, names: view, text, diagnostics: &mut self.diagnostics }
+            .bind(node);
         Some(bound.and_then(|b| get(&b, &mut Reader { diagnostics: &mut self.diagnostics })))
     }
 
@@ -165,7 +166,7 @@ impl Checker<'_> {
 }
 
 fn retry(bound: &Bound, reader: &mut Reader<'_>) -> Option<Retry> {
-    let fields = reader.map(bound, "`retry`", &["attempts", "backoff", "on"])?;
+    let fields = reader.map_at(Place::Retry, bound, "`retry`", &["attempts", "backoff", "on"])?;
     let default = default_retry();
     let attempts = reader.optional(fields.get("attempts"), |r, b| r.integer(b, "`attempts`", 1, 1_000));
     let backoff = reader.optional(fields.get("backoff"), |r, b| {
@@ -192,7 +193,7 @@ fn retry_kinds(bound: &Bound, reader: &mut Reader<'_>) -> Option<Vec<ErrorKind>>
 fn cache(bound: &Bound, reader: &mut Reader<'_>) -> Option<Cache> {
     if matches!(bound.content, BoundContent::Map(_)) {
         let fields = reader.map(bound, "`cache`", &["salt"])?;
-        return fields.get("salt").map_or(Some(Cache::Enabled), |b| reader.string(b, "`salt`").map(Cache::Salt));
+        return fields.get("salt").map_or(Some(Cache::Enabled), |b| salt(b, reader).map(Cache::Salt));
     }
     match bound.value() {
         Some(Value::Bool(true)) => Some(Cache::Enabled),
@@ -204,8 +205,16 @@ fn cache(bound: &Bound, reader: &mut Reader<'_>) -> Option<Cache> {
     }
 }
 
+/// Any value that is known before the run, as text: `{salt: "${{ params.day }}"}`, `{salt: 3}`.
+fn salt(bound: &Bound, reader: &mut Reader<'_>) -> Option<String> {
+    match &bound.content {
+        BoundContent::Value(value @ (Value::Bool(_) | Value::Number(_))) => Some(value.to_string()),
+        _ => reader.string(bound, "`salt`"),
+    }
+}
+
 fn requests(bound: &Bound, reader: &mut Reader<'_>) -> Option<Vec<Request>> {
-    let fields = reader.map(bound, "`resources`", &REQUEST_KEYS)?;
+    let fields = reader.map_at(Place::Resources, bound, "`resources`", &REQUEST_KEYS)?;
     let base = request(&fields, &no_request(), reader)?;
     let Some(any_of) = fields.get("any_of") else { return Some(vec![base]) };
     let alternatives = reader.list(any_of, "`any_of`")?;
@@ -219,7 +228,7 @@ fn requests(bound: &Bound, reader: &mut Reader<'_>) -> Option<Vec<Request>> {
     let laid: Vec<Option<Request>> = alternatives
         .iter()
         .map(|b| {
-            let fields = reader.map(b, "an entry of `any_of`", &REQUEST_KEYS[..6])?;
+            let fields = reader.map_at(Place::Resources, b, "an entry of `any_of`", &REQUEST_KEYS[..6])?;
             request(&fields, &base, reader)
         })
         .collect();

@@ -5,9 +5,10 @@
 //!   half_b: {artifact: "${{ stages.halves.b }}", excluded_from: [prm]}
 //! ```
 //!
-//! Refuses every data edge from that artifact into an excluded stage, also by way of other stages: what a stage hands on as
-//! problems, trajectories, table or files counts as that data; a model or a report does not. One port is exempt, also of an excluded
-//! stage: an input called `evaluation` is compared or measured against, nothing of it is learned from or handed on.
+//! Every data edge from that artifact into an excluded stage is an error, also by way of other stages: problems,
+//! trajectories, tables and files that a stage hands on count as that data, models and reports do not. One port is
+//! exempt: an input called `evaluation` is compared or measured against, and nothing of it is learned from or handed
+//! on.
 
 use super::{Checker, Link};
 use crate::diagnostic::{Diagnostic, Span};

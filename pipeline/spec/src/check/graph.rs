@@ -1,7 +1,7 @@
 //! The graph of all instances: cycles, and an order that follows the file.
 //!
-//! Cycles are found by strongly connected components (a topological sort names only one stage of a cycle) and shown whole. Both
-//! algorithms are iterative: a chain of any length does not touch the stack.
+//! Cycles are found by strongly connected components (a topological sort names only one stage of a cycle) and shown
+//! whole. Both algorithms are iterative: a chain of any length does not touch the stack.
 
 use super::{Checker, Link};
 use crate::diagnostic::Diagnostic;

@@ -1,14 +1,15 @@
-//! One instance: its kind, inputs, config and envelope put together.
+//! One stage instance: its kind, inputs, config and envelope put together.
 
 use super::Checker;
 use super::envelope::Envelope;
-use crate::diagnostic::{Diagnostic, suggest};
+use crate::diagnostic::Diagnostic;
 use crate::expand::View;
 use crate::plan::{FanOut, InputBinding, Node, OutputOf, Request, Source, When};
 use crate::read::{Binder, Bound, BoundContent, BoundEntry};
 use crate::run_stage::{self, RunPorts};
 use crate::template::Template;
 use crate::tree;
+use crate::vocabulary;
 use crate::workflow::Body;
 use std::collections::BTreeMap;
 use trainyard_core::attempt::AttemptOutput;
@@ -84,7 +85,7 @@ impl<'e> Checker<'e> {
             Body::Kind { name, span } => {
                 let info = expanded.catalogue.kind(name);
                 if info.is_none() {
-                    let help = suggest(name, expanded.catalogue.names());
+                    let help = vocabulary::kind(name, &expanded.catalogue.names());
                     self.report(
                         Diagnostic::error("unknown-kind", *span, format!("there is no stage kind `{name}`"))
                             .help_if(help),
@@ -267,6 +268,7 @@ impl<'e> Checker<'e> {
             config.insert("env".into(), Template::Map(all));
         }
         let (files, sources) = self.run_files(draft, view)?;
+        self.scripts(draft, &files);
         if !files.is_empty() {
             config.insert("files".into(), Template::Literal(files.into()));
         }

@@ -1,7 +1,7 @@
-//! `matrix` and `for_each`: the axes along which a stage becomes many, and the names of the instances.
+//! `matrix` and `for_each`: the axes along which one stage becomes many, and the names of the instances.
 //!
-//! An instance's key holds its axes in file order: `rl[seed=1,size=small]`, `eval[item=0]`. Refuses: an axis without values or with
-//! a value twice, lists longer than their cap (100 for `for_each` unless raised).
+//! An instance's key holds its axes in file order: `rl[seed=1,size=small]`, `eval[item=0]`. `for_each` takes at most
+//! 100 rows unless its cap is raised.
 
 use crate::diagnostic::Diagnostic;
 use crate::read::{Bound, BoundContent, Reader};
@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 
 /// Stage instances of a whole workflow, and of one matrix.
 pub const MOST_INSTANCES: usize = 100_000;
-/// Items that `for_each` takes unless the file raises it.
+/// Most items of `for_each` unless the file raises the cap.
 pub const CAP: u32 = 100;
 
 /// One axis of a fan-out.
@@ -18,7 +18,7 @@ pub const CAP: u32 = 100;
 pub struct Axis {
     pub name: String,
     pub values: Vec<Value>,
-    /// How each value stands in a key; unique.
+    /// How each value is written in a key; unique.
     pub labels: Vec<String>,
 }
 
@@ -36,7 +36,7 @@ pub struct Coordinate {
 #[derive(Debug, Clone, PartialEq)]
 pub enum Fan {
     Known(Vec<Axis>),
-    /// The list comes from an artifact; this many rows at most.
+    /// The list comes from an artifact and has at most this many rows.
     Late {
         rows: Bound,
         cap: u32,
@@ -131,7 +131,7 @@ fn known_list(bound: &Bound, what: &str, reader: &mut Reader<'_>) -> Option<Vec<
     Some(values)
 }
 
-/// Scalars as they are, with letters that paths and keys do not like replaced; the position where that is not unique.
+/// Scalars as written, with characters replaced that paths and keys cannot hold; positions where that is not unique.
 fn labels(values: &[Value]) -> Vec<String> {
     let plain: Vec<Option<String>> = values.iter().map(label).collect();
     let mut counts = std::collections::BTreeMap::new();
@@ -180,7 +180,7 @@ pub fn position(axes: &[Axis], coordinates: &[Coordinate]) -> Option<usize> {
     })
 }
 
-/// Equal for axes of the same names and values, in any order; empty without axes.
+/// Equal for axes with the same names and values, in any order; empty without axes.
 pub fn identity(axes: &[Axis]) -> String {
     let mut parts: Vec<String> =
         axes.iter().map(|a| format!("{}={}", a.name, Value::Array(a.values.clone()))).collect();

@@ -1,6 +1,4 @@
-//! `uses: ./other.yaml`: a file inside of a file, once for each instance of the embedding stage.
-//!
-//! Refuses: files that embed themselves, `with` keys that the file declares no parameter for.
+//! `uses: ./other.yaml`: a workflow inside another, once for each instance of the embedding stage.
 
 use super::axes::Coordinate;
 use super::params::Given;

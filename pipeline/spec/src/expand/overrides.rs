@@ -1,6 +1,4 @@
-//! `-p k=v` and `-p @file` arguments. Later ones win; the place of a mistake is the argument or the file itself.
-//!
-//! Refuses: expressions, an argument without `=`.
+//! `-p k=v` and `-p @file` arguments. Later ones win; a mistake is reported in the argument or the file itself.
 
 use super::params::Given;
 use crate::diagnostic::{Diagnostic, Sources, Span};
@@ -25,7 +23,8 @@ struct Override {
 }
 
 impl Overrides {
-    /// Reads arguments (without `-p`). Paths in `k=v` are relative to `working_directory`, those of an `@file` to its folder.
+    /// Reads arguments (without `-p`). Paths in `k=v` are relative to `working_directory`, those of an `@file` to its
+    /// folder.
     pub fn read(
         arguments: &[String],
         working_directory: &Path,

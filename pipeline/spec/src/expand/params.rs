@@ -1,8 +1,9 @@
-//! Parameters: declared types, ranges and choices; values from defaults, `-p k=v`, `-p @file`, or an embedding stage's `with`.
+//! Parameters: declared types, ranges and choices; values from defaults, `-p k=v`, `-p @file`, or an embedding stage's
+//! `with`.
 //!
-//! A value is read by its declared type: `-p name=7` gives a string parameter the text `7`. A `path` default is relative to the
-//! workflow file's folder, a `-p` path to the working directory; both become absolute, so a run does not depend on where it starts.
-//! Refuses: unknown parameters, values out of range, a missing value without a default.
+//! A value is read by its declared type: `-p name=7` gives a string parameter the text `7`. A `path` default is
+//! relative to the workflow file's folder, a `-p` path to the working directory; both become absolute, so a run does
+//! not depend on where it starts.
 
 use crate::diagnostic::{Diagnostic, Span, suggest};
 use crate::expression::Expression;
@@ -89,7 +90,7 @@ pub struct Param {
     pub name: String,
     pub span: Span,
     pub kind: ParamType,
-    /// Of the items of a list.
+    /// The type of a list's items.
     pub items: Option<ParamType>,
     pub default: Option<Bound>,
     pub min: Option<f64>,
@@ -97,7 +98,7 @@ pub struct Param {
     pub choices: Vec<Value>,
 }
 
-/// What a parameter stands for.
+/// The value of a parameter.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ParamValue {
     Known(Value),
@@ -108,7 +109,7 @@ pub enum ParamValue {
     },
 }
 
-/// A value that a caller gives, and against what its paths are relative.
+/// A value from a caller, and the folder that its paths are relative to.
 #[derive(Debug, Clone)]
 pub struct Given<'a> {
     pub bound: Bound,
@@ -177,7 +178,7 @@ fn read_range(param: &mut Param, fields: &Fields<'_>, reader: &mut Reader<'_>) {
     }
 }
 
-/// The value of a parameter: what is given, else its default.
+/// The value of a parameter: the given one, or its default.
 pub fn value(param: &Param, given: Option<&Given<'_>>, folder: &Path, reader: &mut Reader<'_>) -> Option<ParamValue> {
     let what = format!("param `{}`", param.name);
     let optional = param.default.as_ref().is_some_and(Bound::is_null);

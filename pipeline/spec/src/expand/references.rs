@@ -1,7 +1,7 @@
 //! What a reference means at a place: values of params and axes, artifacts of stage instances, late metrics and status.
 //!
-//! The binding rule: a stage with the same axes (names and values) binds instance to instance; any other reference to a fan-out is
-//! the list of all its instances in matrix order.
+//! The binding rule: a stage with the same axes (names and values) binds instance to instance; any other reference to a
+//! fan-out is the list of all its instances in matrix order.
 
 use super::axes::{self, Coordinate};
 use super::params::ParamValue;
@@ -22,7 +22,7 @@ pub struct Target {
     pub kind: ArtifactKind,
 }
 
-/// What an artifact reference stands for.
+/// The artifacts that a reference means.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Targets {
     pub items: Vec<Target>,
@@ -30,7 +30,7 @@ pub struct Targets {
     pub list: bool,
 }
 
-/// The names that can be used by one instance.
+/// The names that one instance may use.
 pub struct View<'v> {
     pub expanded: &'v Expanded<'v>,
     pub space: usize,
@@ -41,7 +41,7 @@ pub struct View<'v> {
     pub late_item: bool,
     /// Local paths of a `run` stage.
     pub run: Option<&'v RunPorts>,
-    /// Instances are still being made: no stage can be looked up.
+    /// Instances are still being created, so no stage can be looked up.
     pub early: bool,
 }
 
@@ -77,7 +77,7 @@ impl Names for View<'_> {
 }
 
 impl<'v> View<'v> {
-    /// The names of a draft, all instances being made.
+    /// The names of a draft, once all instances exist.
     pub fn of(expanded: &'v Expanded<'v>, draft: &'v Draft, run: Option<&'v RunPorts>) -> Self {
         Self {
             expanded,
@@ -89,7 +89,7 @@ impl<'v> View<'v> {
             early: false,
         }
     }
-    /// The names of a place that is no draft: an embedding stage, or a file's top level.
+    /// The names outside of drafts: for an embedding stage or a file's top level.
     pub fn at(expanded: &'v Expanded<'v>, space: usize, stage: Option<usize>, coordinates: &'v [Coordinate]) -> Self {
         Self { expanded, space, stage, coordinates, late_item: false, run: None, early: false }
     }
@@ -101,7 +101,7 @@ impl<'v> View<'v> {
         match self.home().params.get(name) {
             Some(ParamValue::Known(value)) => Ok(Some(Term::Literal(value.clone()))),
             Some(ParamValue::Artifacts { .. }) => Ok(None),
-            // Its own mistake is reported; null would make a second one.
+            // Its mistake is reported already; null would cause a second one.
             None if self.home().broken.iter().any(|b| b == name) => Err(Trouble::new(SILENT, "")),
             None => {
                 let names = self.home().workflow.params.iter().map(|e| e.key.as_str());
@@ -148,7 +148,7 @@ impl<'v> View<'v> {
         Err(Trouble::new("unknown-port", format!("this stage has no `{root}.{port}`")).help(Some(help)))
     }
 
-    /// Whether the stage's kind reports such a metric; what a `run` stage reports is not known.
+    /// Whether the stage's kind reports this metric; metrics of `run` stages are unknown.
     fn reported(&self, stage: &str, name: &str) -> Result<(), Trouble> {
         let raw = self.home().workflow.stage(stage).map(|i| &self.home().workflow.stages[i].body);
         let Some(info) =
@@ -172,7 +172,7 @@ impl<'v> View<'v> {
         let drafts: Option<Vec<usize>> =
             members.iter().map(|m| if let MemberBody::Draft(d) = m.body { Some(d) } else { None }).collect();
         let Some(drafts) = drafts else {
-            let help = "only artifacts leave it, by its `outputs`; put the condition inside of it".to_string();
+            let help = "only artifacts leave it, by its `outputs`; put the condition inside it".to_string();
             return Err(Trouble::new(
                 "unknown-metric",
                 format!("`{stage}` is an embedded workflow: it has no metrics and no status"),
@@ -216,7 +216,8 @@ impl<'v> View<'v> {
         !group.axes.is_empty() && own.is_some_and(|own| own.identity == group.identity)
     }
 
-    /// What an expression under a port (or a param of artifact kind) stands for. `None`: it is no artifact reference.
+    /// What an expression under a port (or a param of artifact kind) stands for. `None`: it is not an artifact
+    /// reference.
     pub fn targets(&self, bound: &Bound) -> Option<Result<Targets, Trouble>> {
         match &bound.content {
             BoundContent::Expression(Expression {
@@ -251,9 +252,9 @@ impl<'v> View<'v> {
                     let outer = View::at(self.expanded, parent.space, Some(parent.stage), &parent.coordinates);
                     outer.all_targets(bound)
                 }
-                _ => Err(Trouble::new("not-an-artifact", format!("`params.{name}` is no artifact"))),
+                _ => Err(Trouble::new("not-an-artifact", format!("`params.{name}` is not an artifact"))),
             },
-            other => Err(Trouble::new("not-an-artifact", format!("`{other}` is no artifact"))),
+            other => Err(Trouble::new("not-an-artifact", format!("`{other}` is not an artifact"))),
         }
     }
 
@@ -272,7 +273,7 @@ impl<'v> View<'v> {
     }
 }
 
-/// A trouble whose cause is reported elsewhere.
+/// Trouble whose cause is reported elsewhere.
 pub const SILENT: &str = "";
 
 impl Expanded<'_> {

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use trainyard_core::StageKey;
 
-/// One stage instance, its references not yet bound.
+/// One stage instance before its references are bound.
 #[derive(Debug)]
 pub struct Draft {
     pub key: StageKey,
@@ -17,11 +17,11 @@ pub struct Draft {
     pub stage: usize,
     /// The stage's own axes.
     pub coordinates: Vec<Coordinate>,
-    /// Where a list that is not known yet comes from.
+    /// Where a list comes from that is only known during the run.
     pub late: Option<LateList>,
 }
 
-/// A list under `for_each` that an artifact gives: its reference, and the most rows it may have.
+/// A list for `for_each` that comes from an artifact: its reference, and the most rows it may have.
 #[derive(Debug, Clone)]
 pub struct LateList {
     pub rows: Bound,
@@ -37,7 +37,7 @@ pub struct Space {
     /// Axes of the embedding stages, outermost first.
     pub inherited: Vec<Coordinate>,
     pub params: BTreeMap<String, ParamValue>,
-    /// Declared, but without a usable value (reported): references to them are no second mistake.
+    /// Declared, but without a usable value (reported): references to them are not reported again.
     pub broken: Vec<String>,
     /// As many as the workflow has stages.
     pub groups: Vec<Group>,

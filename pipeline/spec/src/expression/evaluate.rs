@@ -1,7 +1,8 @@
 //! The value of an expression under a scope that knows everything it reads.
 //!
-//! `||`, `&&` and `default` do not look at their second side unless they need it. A metric or status that is not known is a fault, so
-//! that nothing is computed from what was never measured; only `default` takes over there, and `== null` asks for it.
+//! `||`, `&&` and `default` do not look at their second side unless they need it. A metric or status that is not known
+//! is a fault, so that nothing is computed from what was never measured; only `default` takes over there, and `== null`
+//! asks for it.
 
 use super::operators::type_name;
 use super::{Binary, Expression, Fault, Function, Reference, Scope, Term};
@@ -53,7 +54,7 @@ fn is_null(e: &Expression) -> bool {
     e.as_literal().is_some_and(Value::is_null)
 }
 
-/// What only a stage that ran can tell.
+/// What only a finished stage can tell.
 fn is_reported(e: &Expression) -> bool {
     match &e.term {
         Term::Reference(reference) => matches!(reference, Reference::Metric { .. } | Reference::Status { .. }),

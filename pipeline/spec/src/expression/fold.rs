@@ -67,7 +67,7 @@ pub fn rewrite(e: &Expression, replace: Replace<'_>) -> Result<Expression, Fault
     Ok(Expression { term, range: e.range.clone() })
 }
 
-/// What is never computed still must not name what there is not.
+/// Branches that are never computed must still name existing things.
 fn names(e: &Expression, replace: Replace<'_>) -> Result<(), Fault> {
     let mut held = Ok(());
     e.visit(&mut |e| {

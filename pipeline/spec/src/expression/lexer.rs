@@ -1,11 +1,10 @@
-//! Text → tokens with byte ranges. Refuses: characters outside the language, open strings, integers beyond 64 bits, numbers that
-//! are not finite.
+//! Text → tokens with byte ranges.
 
 use super::Fault;
 use serde_json::Value;
 use std::ops::Range;
 
-/// A word or sign of the language.
+/// A word or symbol of the language.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Token {
     Number(Value),
@@ -24,7 +23,8 @@ const SYMBOLS: [&str; 22] = [
     "||", "&&", "==", "!=", "<=", ">=", "<", ">", "!", "+", "-", "*", "/", "%", "(", ")", "[", "]", ",", ".", "{", "}",
 ];
 
-/// Tokens of `text` from `start` on. With `embedded`, stops at the first `}}` outside of strings and returns its position.
+/// Tokens of `text` from `start` on. With `embedded`, stops at the first `}}` outside of strings and returns its
+/// position.
 pub fn tokens(text: &str, start: usize, embedded: bool) -> Result<(Vec<Placed>, usize), Fault> {
     let mut found = Vec::new();
     let mut at = start;

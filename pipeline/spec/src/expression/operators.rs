@@ -1,7 +1,7 @@
 //! Operators on values, and how tightly they bind.
 //!
-//! Null compares with everything for equality, so that `params.model == null` works. `/` always gives a float; `%` keeps the sign
-//! of its left side. Refuses: mixed types, division by zero, overflow, non-finite results.
+//! Null compares with everything for equality, so that `params.model == null` works; other mixed types are errors. `/`
+//! always gives a float; `%` keeps the sign of its left side.
 
 use serde_json::{Number, Value};
 use std::cmp::Ordering;
@@ -173,16 +173,16 @@ pub fn compare(x: &Number, y: &Number) -> Option<Ordering> {
     }
 }
 
-/// A float as a value; a fault if it is infinite or no number.
+/// A float as a value; a fault if it is not finite.
 pub fn finite(value: f64) -> Result<Value, String> {
-    Number::from_f64(value).map(Value::Number).ok_or_else(|| "the result is no finite number".to_string())
+    Number::from_f64(value).map(Value::Number).ok_or_else(|| "the result is not a finite number".to_string())
 }
 
 fn overflow() -> String {
     "the result is too large for a 64-bit integer".into()
 }
 
-/// As the language calls it.
+/// The name in the language.
 pub fn type_name(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",

@@ -1,5 +1,6 @@
-//! Tokens → expression, by precedence climbing. Refuses: chained comparisons (`a < b < c`), unknown roots and functions, nesting
-//! deeper than 64.
+//! Tokens → expression, by precedence climbing.
+//!
+//! Chained comparisons (`a < b < c`) are errors rather than surprises, and nesting ends at 64 levels.
 
 use super::lexer::{Placed, Token, tokens};
 use super::{Binary, Expression, Fault, Function, Reference, Term, Unary};
@@ -12,7 +13,7 @@ const DEEPEST: usize = 64;
 const MOST_TOKENS: usize = 1_000;
 const ROOTS: [&str; 9] = ["params", "matrix", "item", "inputs", "outputs", "stages", "true", "false", "null"];
 
-/// The whole text is one expression.
+/// Parses a text that is one expression.
 pub fn parse(text: &str) -> Result<Expression, Fault> {
     let (found, end) = tokens(text, 0, false)?;
     Parser::new(found, end).whole()
@@ -22,7 +23,7 @@ pub fn parse(text: &str) -> Result<Expression, Fault> {
 pub fn parse_embedded(text: &str, start: usize) -> (Result<Expression, Fault>, usize) {
     match tokens(text, start, true) {
         Ok((found, end)) => (Parser::new(found, end).whole(), end + 2),
-        // A wrong character: go on behind the next `}}`, so that later expressions are still checked.
+        // Continue after the next `}}`, so that later expressions are checked as well.
         Err(fault) => (Err(fault), text[start..].find("}}").map_or(text.len(), |i| start + i + 2)),
     }
 }
@@ -30,7 +31,7 @@ pub fn parse_embedded(text: &str, start: usize) -> (Result<Expression, Fault>, u
 struct Parser {
     tokens: Vec<Placed>,
     next: usize,
-    /// Where the text ends, for messages.
+    /// The end of the text, for messages.
     end: usize,
     depth: usize,
     /// Ranges of parts in parentheses.
@@ -168,7 +169,7 @@ impl Parser {
             "outputs" => Term::Reference(Reference::Output(self.member(range, "outputs.<port>")?)),
             "stages" => Term::Reference(self.stage(range)?),
             _ => {
-                let fault = Fault::new(range, format!("`{name}` is no root of an expression"));
+                let fault = Fault::new(range, format!("`{name}` is not a root of an expression"));
                 let functions = Function::ALL.map(Function::name);
                 return Err(Fault { help: suggest(name, ROOTS.into_iter().chain(functions)), ..fault });
             }

@@ -1,13 +1,14 @@
-//! Types of what is still unknown, so that a comparison of a metric with a string fails at `check` and not after the GPU-hours.
+//! Types of what is still unknown, so that a comparison of a metric with a string fails at `check` and not after the
+//! GPU-hours.
 //!
-//! Metrics are floats, a status is a string, the `item` of a late list can be anything. Known parts are literals by then and were
-//! computed, so only unknown operands are judged here.
+//! Metrics are floats, a status is a string, the `item` of a late list can be anything. Known parts are literals by
+//! then and were computed, so only unknown operands are judged here.
 
 use super::{Binary, Expression, Fault, Function, Reference, Term, Unary};
 use serde_json::Value;
 use std::fmt;
 
-/// What a value is, or will be once it is known.
+/// The type of a value that may not be known yet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Type {
     Null,
@@ -80,7 +81,7 @@ impl Type {
     }
 }
 
-/// The type of an expression as far as it can be told; the first thing that does not fit is the fault.
+/// The type of an expression as far as it is known; the first mismatch is the fault.
 pub fn infer(e: &Expression) -> Result<Type, Fault> {
     Ok(match &e.term {
         Term::Literal(value) => Type::of(value),

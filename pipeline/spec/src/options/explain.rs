@@ -1,12 +1,13 @@
-//! A schema violation in words: what stands there, what should, and the nearest valid name.
+//! Puts a schema violation into words: what was found, what was expected, and the nearest valid name.
 //!
-//! Of the branches of an `anyOf` or `oneOf`, the one that fits best speaks (no wrong type or word at its top, then fewest
-//! violations); so a part dispatched on `kind` is judged as the part it names.
+//! Of an `anyOf` or `oneOf` only the best-fitting branch is reported (no wrong type or word at its top, then fewest
+//! violations), so a part is judged as the `kind` it names.
 
 use super::view::SchemaView;
 use super::{Problem, escape};
 use crate::diagnostic::suggest;
-use crate::tree::shorten;
+use crate::tree::{number_help, shorten};
+use crate::vocabulary;
 use jsonschema::ValidationError;
 use jsonschema::error::{TypeKind, ValidationErrorKind as Kind};
 use serde_json::Value;
@@ -37,7 +38,7 @@ pub(crate) fn collect(error: &ValidationError<'_>, root: &SchemaView<'_>, proble
                     } else {
                         "there is no option {}".into()
                     },
-                    help: suggest(key, names.iter().map(String::as_str)),
+                    help: unknown_help(key, &names, error.instance()),
                 });
             }
             return;
@@ -63,6 +64,9 @@ pub(crate) fn collect(error: &ValidationError<'_>, root: &SchemaView<'_>, proble
                 })
             {
                 p.help = Some("YAML 1.2 knows `true` and `false` only, in small letters and without quotes".into());
+            }
+            if let Some(text) = error.instance().as_str() {
+                p.help = p.help.or_else(|| number_help(&wanted, text));
             }
             p
         }
@@ -92,6 +96,16 @@ pub(crate) fn collect(error: &ValidationError<'_>, root: &SchemaView<'_>, proble
     });
 }
 
+/// Help for an option that is not known where it stands. One that other parts of the place take is no typing mistake.
+fn unknown_help(key: &str, names: &[String], instance: &Value) -> Option<String> {
+    match instance.get("kind").and_then(Value::as_str) {
+        Some(kind) if names.iter().any(|name| name == key) => {
+            Some(format!("`{kind}` has no such option, other kinds have"))
+        }
+        _ => vocabulary::option(key, &names.iter().map(String::as_str).collect::<Vec<_>>()),
+    }
+}
+
 fn best_branch(
     context: &[Vec<ValidationError<'static>>],
     error: &ValidationError<'_>,
@@ -115,7 +129,7 @@ fn best_branch(
     }
 }
 
-/// No branch was meant: say which types or words are possible.
+/// No branch fits: say which types or words are possible.
 fn all_foreign(
     context: &[Vec<ValidationError<'static>>],
     error: &ValidationError<'_>,

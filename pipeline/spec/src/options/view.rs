@@ -1,5 +1,5 @@
-//! What a JSON Schema says about one place: its types, properties and format, with `$ref`, `allOf`, `anyOf`, `oneOf` and
-//! `if/then/else` flattened into one set of alternatives.
+//! What a JSON Schema says about one place: its types, properties and format, with `$ref`, `allOf`, `anyOf`, `oneOf`
+//! and `if/then/else` flattened into one set of alternatives.
 //!
 //! Good for reading and for hints; whether a value is valid is for the validator alone to say.
 
@@ -12,7 +12,7 @@ pub struct SchemaView<'s> {
     alternatives: Vec<&'s Value>,
 }
 
-/// More alternatives than this say nothing useful.
+/// With more alternatives than this, hints would be useless.
 const MOST: usize = 256;
 
 impl<'s> SchemaView<'s> {
@@ -53,7 +53,7 @@ impl<'s> SchemaView<'s> {
         }
     }
 
-    /// What stands under a key.
+    /// The schemas of the value under a key.
     pub fn property(&self, key: &str) -> Self {
         let mut found = Vec::new();
         for schema in &self.alternatives {
@@ -63,7 +63,7 @@ impl<'s> SchemaView<'s> {
         Self::of(self.root, found)
     }
 
-    /// What stands at an index.
+    /// The schemas of the item at an index.
     pub fn item(&self, index: usize) -> Self {
         let at = |schema: &&'s Value| {
             let tuple = schema.get("prefixItems").and_then(|p| p.get(index));
@@ -81,7 +81,7 @@ impl<'s> SchemaView<'s> {
         names
     }
 
-    /// Whether a type is named; nothing named allows everything.
+    /// Whether a type is allowed; a schema that names none allows all.
     pub fn allows(&self, wanted: &str) -> bool {
         let mut any = false;
         for schema in &self.alternatives {
@@ -108,7 +108,7 @@ impl<'s> SchemaView<'s> {
             || (value.as_f64().is_some_and(|f| f.fract() == 0.0) && self.allows("integer"))
     }
 
-    /// Names a file or folder whose content enters the stage digest.
+    /// Whether the value is a file or folder whose content enters the stage digest.
     pub fn is_source(&self) -> bool {
         self.format_is("source")
     }

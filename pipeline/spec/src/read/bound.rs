@@ -1,4 +1,4 @@
-//! A tree whose expressions are parsed, whose names are resolved and whose known parts are computed.
+//! A tree with its expressions parsed, its names resolved and its known parts computed.
 
 use crate::diagnostic::{Diagnostic, Sources, Span};
 use crate::expression::{Expression, Fault, Reference, Term, parse_embedded};
@@ -7,22 +7,22 @@ use crate::tree::{Content, Node, Scalar, core_value, shorten};
 use serde_json::{Map, Value};
 use std::ops::Range;
 
-/// A node of the tree with its expressions resolved, still at its place.
+/// A node of the tree with its expressions resolved and its place kept.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Bound {
     pub span: Span,
     pub content: BoundContent,
 }
 
-/// What became of a node.
+/// The content of a bound node.
 #[derive(Debug, Clone, PartialEq)]
 pub enum BoundContent {
     Scalar(Scalar),
-    /// What a known expression gave.
+    /// The value of a known expression.
     Value(Value),
     /// Still late, or a reference to an artifact or a local path.
     Expression(Expression),
-    /// Text with something late in it.
+    /// Text with late expressions in it.
     Text(Vec<Piece>),
     List(Vec<Bound>),
     Map(Vec<BoundEntry>),
@@ -36,7 +36,7 @@ pub struct BoundEntry {
     pub value: Bound,
 }
 
-/// Why a reference means nothing here.
+/// Why a reference cannot be resolved here.
 #[derive(Debug, Clone)]
 pub struct Trouble {
     pub code: &'static str,
@@ -55,17 +55,17 @@ impl Trouble {
     }
 }
 
-/// What references mean at a place of the file.
+/// Resolves references at a place of the file.
 pub trait Names {
     /// A value, a resolved late reference, or `None` to leave it as it is.
     fn resolve(&self, reference: &Reference) -> Result<Option<Term>, Trouble>;
-    /// Whether a stage key stands for the rows of a list that is not known yet.
+    /// Whether a stage key stands for the rows of a late list.
     fn is_late_list(&self, _stage: &str) -> bool {
         false
     }
 }
 
-/// Nothing may be referred to.
+/// A place where nothing may be referred to.
 pub struct NoNames(pub &'static str);
 
 impl Names for NoNames {
@@ -74,7 +74,7 @@ impl Names for NoNames {
     }
 }
 
-/// Turns nodes into bound trees; faults go to the list.
+/// Turns nodes into bound trees and collects faults.
 pub struct Binder<'a> {
     pub sources: &'a Sources,
     pub names: &'a dyn Names,
@@ -105,6 +105,10 @@ impl Binder<'_> {
 
     fn scalar(&mut self, scalar: &Scalar, span: Span) -> Option<BoundContent> {
         if !scalar.text.contains("${{") {
+            if let Some(inner) = foreign_expression(&scalar.text).filter(|_| !self.text) {
+                let d = Diagnostic::warning("no-expression", span, format!("`{}` is plain text here", scalar.text));
+                self.diagnostics.push(d.help(format!("an expression is written `${{{{ {inner} }}}}`")));
+            }
             return Some(BoundContent::Scalar(scalar.clone()));
         }
         let pieces = self.pieces(&scalar.text, span)?;
@@ -124,7 +128,7 @@ impl Binder<'_> {
                 pieces.iter().find_map(|p| if let Piece::Expression(e) = p { Some(e.range.clone()) } else { None });
             let place = expression_span(self.sources, span, &scalar.text, &first.unwrap_or(0..0));
             let d = Diagnostic::error("expression-in-text", place, "an expression must be the whole value here");
-            self.diagnostics.push(d.help("join texts inside of one expression: `${{ \"a-\" + params.b }}`"));
+            self.diagnostics.push(d.help("join texts inside one expression: `${{ \"a-\" + params.b }}`"));
             return None;
         }
         if pieces
@@ -196,6 +200,15 @@ impl Binder<'_> {
     }
 }
 
+/// What stands inside `${x}`, `$(x)` or `{{ x }}`: expressions of shells, Argo and Jinja. A bare name becomes
+/// `params.name`.
+fn foreign_expression(text: &str) -> Option<String> {
+    let inside = |open: &str, close: &str| text.strip_prefix(open)?.strip_suffix(close);
+    let inner = inside("{{", "}}").or_else(|| inside("${", "}")).or_else(|| inside("$(", ")"))?.trim();
+    let named = inner.split('.').all(crate::expression::is_name) && !inner.is_empty();
+    named.then(|| if inner.contains('.') { inner.to_string() } else { format!("params.{inner}") })
+}
+
 fn known_text(piece: &Piece) -> String {
     match piece {
         Piece::Literal(text) => text.clone(),
@@ -212,8 +225,8 @@ pub fn has_expression(node: &Node) -> bool {
     }
 }
 
-/// Where a part of a scalar's text stands in the file: exact for plain and simply quoted text, and wherever the part's own text
-/// can be found again; the whole scalar otherwise.
+/// Where a part of a scalar's text stands in the file: exact for plain and simply quoted text, and wherever the part's
+/// own text can be found again; the whole scalar otherwise.
 pub fn expression_span(sources: &Sources, scalar: Span, text: &str, part: &Range<usize>) -> Span {
     let raw = sources.slice(scalar);
     let shift = raw.find(text).or_else(|| raw.find(text.trim_end()));
@@ -281,8 +294,8 @@ impl Bound {
     }
 }
 
-/// The place of an RFC 6901 pointer: the value's span, or the nearest thing around it that stands in the file. For the last part
-/// also the key's span.
+/// The place of an RFC 6901 pointer: the value's span, or the nearest thing around it that stands in the file. For the
+/// last part also the key's span.
 pub fn locate(root: &Bound, pointer: &str) -> (Span, Option<Span>) {
     let mut at = root;
     let mut key = None;

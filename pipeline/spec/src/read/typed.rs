@@ -1,12 +1,14 @@
-//! Typed access to bound values. Every method reports what is wrong at its place and returns `None` then.
+//! Typed access to bound values. Every method reports a mistake at its place and then returns `None`.
 
 use super::bound::{Bound, BoundContent, BoundEntry};
 use crate::diagnostic::{Diagnostic, Span, suggest};
+use crate::tree::number_help;
+use crate::vocabulary::{self, Place};
 use serde_json::Value;
 use std::time::Duration;
 use trainyard_core::units::{parse_duration, parse_size};
 
-/// Reads bound values by type; what is wrong goes to its list.
+/// Reads bound values by type and collects mistakes.
 pub struct Reader<'a> {
     pub diagnostics: &'a mut Vec<Diagnostic>,
 }
@@ -34,10 +36,14 @@ impl Reader<'_> {
         let late = matches!(bound.content, BoundContent::Expression(_) | BoundContent::Text(_));
         let d =
             Diagnostic::error("wrong-type", bound.span, format!("{what} must be {wanted}, found {}", bound.describe()));
-        self.report(if late { d.help("this must be known before the run: use `params` or `matrix`") } else { d });
+        let text = if let BoundContent::Scalar(scalar) = &bound.content { scalar.text.as_str() } else { "" };
+        self.report(match late {
+            true => d.help("this must be known before the run: use `params` or `matrix`"),
+            false => d.help_if(number_help(wanted, text)),
+        });
     }
-    /// Reads a key that may be left out: `Some(None)` without it, `None` after a mistake. Callers read all keys before they look
-    /// at the answers, so that one mistake does not hide another.
+    /// Reads a key that may be left out: `Some(None)` without it, `None` after a mistake. Callers read all keys before
+    /// they look at the answers, so that one mistake does not hide another.
     pub fn optional<T>(
         &mut self,
         bound: Option<&Bound>,
@@ -50,6 +56,10 @@ impl Reader<'_> {
     }
     /// A map with these keys only.
     pub fn map<'b>(&mut self, bound: &'b Bound, what: &str, allowed: &[&str]) -> Option<Fields<'b>> {
+        self.map_at(Place::Other, bound, what, allowed)
+    }
+    /// The same; words that other tools use at this place are understood.
+    pub fn map_at<'b>(&mut self, place: Place, bound: &'b Bound, what: &str, allowed: &[&str]) -> Option<Fields<'b>> {
         let BoundContent::Map(entries) = &bound.content else {
             self.wrong(bound, what, &format!("a map of {}", allowed.join(", ")));
             return None;
@@ -57,7 +67,7 @@ impl Reader<'_> {
         for entry in entries {
             if !allowed.contains(&entry.key.as_str()) {
                 let d = Diagnostic::error("unknown-key", entry.key_span, format!("{what} has no key `{}`", entry.key));
-                self.report(d.help_if(suggest(&entry.key, allowed.iter().copied())));
+                self.report(d.help_if(vocabulary::key(place, &entry.key, allowed)));
             }
         }
         Some(Fields { span: bound.span, entries })
@@ -71,7 +81,7 @@ impl Reader<'_> {
             }
         }
     }
-    /// Plain or quoted text, whatever it looks like.
+    /// Text, quoted or not, whatever it looks like.
     pub fn string(&mut self, bound: &Bound, what: &str) -> Option<String> {
         match &bound.content {
             BoundContent::Scalar(s) if !bound.is_null() => Some(s.text.clone()),

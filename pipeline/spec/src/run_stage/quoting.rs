@@ -1,7 +1,7 @@
-//! Where in a shell script we are, so that a variable can be put there without ever being split, expanded again or parsed.
+//! Tracks quoting in a shell script, so that a variable can be inserted without being split, expanded again or parsed.
 //!
-//! Follows POSIX quoting: plain, `'…'`, `"…"`, `$(…)` nested in either, comments. Refuses to write into here-documents, backquotes,
-//! `${…}` and `$((…))`, where quotes mean something else.
+//! Follows POSIX quoting: plain, `'…'`, `"…"`, `$(…)` nested in either, comments. In here-documents, backquotes, `${…}`
+//! and `$((…))` quotes mean something else, so no variable may be inserted there.
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {

@@ -1,8 +1,8 @@
-//! Moves what a JSON Schema says several times to one definition.
+//! Moves what a JSON Schema says several times into one definition.
 //!
-//! Why so: stage kinds take the same options (environments, rewards, sampling), and each brings them whole, so that a kind can be
-//! read by itself. The schema of all kinds together would repeat them for every kind. Refuses: to touch anything but schemas (a
-//! map of `properties` is none), and small ones, where a reference would be longer than what it stands for.
+//! Stage kinds take the same options (environments, rewards, sampling), and each kind's schema is complete in itself.
+//! Without this pass the schema of all kinds would repeat them for every kind. Only schemas are moved (a map of
+//! `properties` is not one), and only those larger than the reference to them.
 
 use serde_json::{Map, Value, json};
 use std::collections::HashMap;
@@ -13,7 +13,8 @@ const MAPS: [&str; 3] = ["properties", "patternProperties", "$defs"];
 const SINGLE: [&str; 6] = ["items", "additionalProperties", "if", "then", "else", "not"];
 const LISTS: [&str; 4] = ["anyOf", "oneOf", "allOf", "prefixItems"];
 
-/// Replaces equal sub-schemas by references to new entries of the root's `$defs`. What the schema accepts stays the same.
+/// Replaces equal sub-schemas by references to new entries of the root's `$defs`. What the schema accepts stays the
+/// same.
 pub fn share(root: &mut Value) {
     let mut sharing = Sharing::default();
     sharing.count(root);

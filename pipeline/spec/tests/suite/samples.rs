@@ -1,5 +1,6 @@
-//! Every file under `tests/valid` and `tests/invalid`, against the `.expected` file beside it. Set `TRAINYARD_UPDATE_EXPECTED=1` to
-//! write those files anew, then read the difference. A line `# -p name=value` in a sample is an argument.
+//! Every file under `tests/valid` and `tests/invalid`, against the `.expected` file beside it. Set
+//! `TRAINYARD_UPDATE_EXPECTED=1` to write those files anew, then read the difference. A line `# -p name=value` in a
+//! sample is an argument.
 
 use crate::catalogue::Kinds;
 use std::fmt::Write;

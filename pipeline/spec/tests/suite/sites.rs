@@ -2,12 +2,19 @@
 
 use crate::compiles::Memory;
 use std::path::Path;
+use trainyard_core::Error;
 use trainyard_spec::plan::Request;
 use trainyard_spec::site::{Durability, Gpu, Pool, Site, Surroundings, read};
 
 fn parse(text: &str) -> (Option<Site>, Vec<String>) {
-    let surroundings =
-        Surroundings { this_machine: &Pool::local(2, 8 << 30, Vec::new()), executors: &["local", "slurm"] };
+    let check_store = |url: &str| {
+        if url.starts_with("s3:/b") { Err(Error::invalid("not a store URL").help("write s3://b")) } else { Ok(()) }
+    };
+    let surroundings = Surroundings {
+        this_machine: &Pool::local(2, 8 << 30, Vec::new()),
+        executors: &["local", "slurm"],
+        check_store,
+    };
     let (site, diagnostics, sources) =
         read(&Memory::of(&[("/s/trainyard.yaml", text)]), Path::new("/s/trainyard.yaml"), surroundings);
     (site, diagnostics.iter().map(|d| sources.line(d)).collect())
@@ -29,6 +36,13 @@ fn a_site_is_read() {
 }
 
 #[test]
+fn a_wrong_store_url_is_reported_at_its_place() {
+    let (site, diagnostics) = parse("store: s3:/bucket/x\n");
+    assert!(site.is_none());
+    assert_eq!(diagnostics, ["/s/trainyard.yaml:1:8: error[wrong-value]: not a store URL; write s3://b"]);
+}
+
+#[test]
 fn all_mistakes_of_a_site_are_reported() {
     let (site, diagnostics) = parse(
         "stor: x\ndurability: fsyncc\nsecrets: {A: plain}\npools:\n  - {name: a, cpus: 0}\n  - {name: a, memory: lots}\n  - {tags: [x]}\nnotifications: [{on: [done], webhook: example.org}]\n",
@@ -42,9 +56,9 @@ fn all_mistakes_of_a_site_are_reported() {
          /s/trainyard.yaml:6:23: error[wrong-value]: `memory`: `lots` is not a size: write a number with B, kB, MB, GB, TB, KiB, MiB, GiB or TiB, as in `40GiB`\n\
          /s/trainyard.yaml:7:5: error[missing-key]: a pool has no `name`\n\
          /s/trainyard.yaml:6:5: error[duplicate-name]: two pools are called `a`\n\
-         /s/trainyard.yaml:3:14: error[wrong-value]: `plain` is no provider of a secret; name an environment variable: `env:A`\n\
+         /s/trainyard.yaml:3:14: error[wrong-value]: `plain` is not a secret provider; name an environment variable: `env:A`\n\
          /s/trainyard.yaml:8:23: error[wrong-value]: `on` cannot be `done`; valid here: succeeded, failed, cancelled\n\
-         /s/trainyard.yaml:8:39: error[wrong-value]: `webhook` is no address; write `https://…`, or `env:WEBHOOK` for an address that is kept in a variable"
+         /s/trainyard.yaml:8:39: error[wrong-value]: `webhook` is not an address; write `https://…`, or `env:WEBHOOK` for an address that is kept in a variable"
     );
 }
 

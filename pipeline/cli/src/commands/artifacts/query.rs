@@ -1,8 +1,9 @@
 //! One read-only SQL statement over a table artifact.
 
+use super::table_of;
 use crate::args::{Format, QueryArgs};
 use crate::exit::Exit;
-use crate::output::human::print_text;
+use crate::output::human::print_raw;
 use crate::query_process::{Order, host};
 use crate::session::Session;
 use crate::{machine, names};
@@ -18,17 +19,11 @@ pub fn run(session: &Session, asked: &QueryArgs, format: Format) -> Result<Exit>
             .help("e.g. `trainyard artifacts query latest/rl/trajectories \"select level, avg(reward) from self group by level\"`"));
     };
     let found = session.block_on(names::artifact(&session.store, artifact))?;
-    let folder = tempfile::tempdir().map_err(|e| Error::retryable(format!("no scratch folder: {e}")))?;
-    session.block_on(session.store.fetch_output(found.output(), folder.path()))?;
-    let table = folder.path().join("data.parquet");
-    if !table.is_file() {
-        return Err(Error::invalid(format!("{artifact} is a {}, no table", found.output().kind))
-            .help("`trainyard artifacts show` lists its files"));
-    }
+    let (_folder, table) = table_of(session, artifact, &found)?;
     let memory = asked.memory.unwrap_or_else(usual_memory);
     let order =
         Order { owner: std::process::id(), table, statement: statement.clone(), rows: asked.limit, format, memory };
-    print_text(&session.block_on(host::ask(&order, asked.timeout))?);
+    print_raw(&session.block_on(host::ask(&order, asked.timeout))?);
     Ok(Exit::Done)
 }
 

@@ -1,15 +1,19 @@
-//! One artifact: what made it, from what, its files, columns and a preview; all from the manifest, nothing is downloaded.
+//! One artifact: what made it, from what, its files, its columns as SQL sees them and a preview, all from the manifest;
+//! or one of its rows in full.
 
+use super::table_of;
 use crate::args::Format;
 use crate::exit::Exit;
 use crate::names::{self, Found};
+use crate::output::conversation;
 use crate::output::human::{print_json, print_text, table};
 use crate::session::Session;
 use serde_json::{Value, json};
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
-use trainyard_core::Result;
-use trainyard_core::artifact::TableSummary;
+use trainyard_core::artifact::{ColumnStats, TableSummary};
 use trainyard_core::units::format_size;
+use trainyard_core::{Error, Result};
 
 /// Longest cell of a preview, in characters.
 const CELL: usize = 60;
@@ -21,12 +25,28 @@ pub fn run(session: &Session, artifact: &str, rows: usize, format: Format) -> Re
         Format::Json => {
             let manifest = &found.manifest;
             print_json(&json!({
-                "stage_digest": manifest.stage_digest, "generation": manifest.generation, "kind": manifest.kind, "config": manifest.config,
-                "inputs": manifest.inputs, "metrics": manifest.metrics, "provenance": manifest.provenance, "measured": manifest.measured,
-                "output": found.output(),
+                "stage_digest": manifest.stage_digest, "generation": manifest.generation, "kind": manifest.kind,
+                "config": manifest.config, "inputs": manifest.inputs, "metrics": manifest.metrics,
+                "provenance": manifest.provenance, "measured": manifest.measured, "output": found.output(),
             }))?;
         }
         Format::Text => print_text(&text(&found, rows)),
+    }
+    Ok(Exit::Done)
+}
+
+/// Prints one row in full, counted from 0: a trajectory as a conversation, any other row as a record.
+pub fn row(session: &Session, artifact: &str, row: usize, format: Format) -> Result<Exit> {
+    let found = session.block_on(names::artifact(&session.store, artifact))?;
+    let (_folder, table) = table_of(session, artifact, &found)?;
+    let Some(cells) = trainyard_tables::rows_as_json(&table, row, 1)?.pop() else {
+        let rows = trainyard_tables::row_count(&table)?;
+        return Err(Error::invalid(format!("{artifact} has {rows} rows, row {row} was asked for"))
+            .help("rows are counted from 0"));
+    };
+    match format {
+        Format::Json => print_json(&cells)?,
+        Format::Text => print_text(&conversation::row(&cells)),
     }
     Ok(Exit::Done)
 }
@@ -52,6 +72,7 @@ fn text(found: &Found, rows: usize) -> String {
     if let Some(summary) = &output.table {
         columns(&mut text, summary);
         preview(&mut text, summary, rows);
+        text.push_str("\n\n`--row N` prints one row in full");
     }
     text
 }
@@ -61,23 +82,44 @@ fn columns(text: &mut String, summary: &TableSummary) {
     let rows: Vec<Vec<String>> = summary
         .columns
         .iter()
-        .map(|c| {
-            vec![
-                c.name.clone(),
-                cut(&c.r#type),
-                c.nulls.to_string(),
-                show(&c.min),
-                show(&c.max),
-                c.mean.map(|m| format!("{m:.4}")).unwrap_or_default(),
-            ]
+        .flat_map(|c| sql_names(c, &summary.preview).into_iter().map(move |name| (c, name)))
+        .map(|(c, name)| {
+            let mean = c.mean.map(|m| format!("{m:.4}")).unwrap_or_default();
+            vec![name, sql_type(&c.r#type), c.nulls.to_string(), show(&c.min), show(&c.max), mean]
         })
         .collect();
-    let _ = write!(
-        text,
-        "\n\n{} rows\n\n{}",
-        summary.rows,
-        table(&["column", "type", "nulls", "min", "max", "mean"], &rows)
-    );
+    let table = table(&["column", "type", "nulls", "min", "max", "mean"], &rows);
+    let _ = write!(text, "\n\n{} rows, for SQL:\n\n{table}", summary.rows);
+}
+
+/// What a statement calls a column: the parts of structs and maps are columns of their own, as far as the preview shows
+/// them.
+fn sql_names(column: &ColumnStats, preview: &[Value]) -> Vec<String> {
+    if !column.r#type.starts_with("Struct") && !column.r#type.starts_with("Map") {
+        return vec![column.name.clone()];
+    }
+    let objects = preview.iter().filter_map(|row| row.get(&column.name)?.as_object());
+    let parts: BTreeSet<&String> = objects.flat_map(|object| object.keys()).collect();
+    if parts.is_empty() {
+        return vec![column.name.clone()];
+    }
+    parts.into_iter().map(|part| format!("{}_{part}", column.name)).collect()
+}
+
+/// The type that a statement meets, in plain words.
+fn sql_type(arrow: &str) -> String {
+    let is = |starts: &[&str]| starts.iter().any(|start| arrow.starts_with(start));
+    let word = match arrow {
+        _ if is(&["Struct", "Map"]) => "by part",
+        _ if is(&["List", "LargeList", "FixedSizeList"]) && arrow.contains("Struct") => "text (JSON)",
+        _ if is(&["List", "LargeList", "FixedSizeList"]) => "list",
+        _ if is(&["Utf8", "LargeUtf8"]) => "text",
+        _ if is(&["Boolean"]) => "bool",
+        _ if is(&["Int", "UInt"]) => "integer",
+        _ if is(&["Float"]) => "number",
+        other => other,
+    };
+    cut(word)
 }
 
 fn preview(text: &mut String, summary: &TableSummary, rows: usize) {
@@ -95,4 +137,26 @@ fn cell(value: &Value) -> String {
 
 fn cut(text: &str) -> String {
     if text.chars().count() <= CELL { text.to_string() } else { text.chars().take(CELL - 1).chain(['…']).collect() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_are_named_as_sql_names_them() {
+        let column = |name: &str, kind: &str| ColumnStats {
+            name: name.into(),
+            r#type: kind.into(),
+            nulls: 0,
+            min: None,
+            max: None,
+            mean: None,
+        };
+        let preview = [json!({"rewards": {"answer": 1, "format": 0}})];
+        assert_eq!(sql_names(&column("rewards", "Map(…)"), &preview), ["rewards_answer", "rewards_format"]);
+        assert_eq!(sql_names(&column("messages", "List(Struct(…))"), &preview), ["messages"]);
+        assert_eq!(sql_type("List(Struct(role Utf8))"), "text (JSON)");
+        assert_eq!(sql_type("List(Float32)"), "list");
+    }
 }

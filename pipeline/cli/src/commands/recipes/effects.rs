@@ -1,7 +1,7 @@
 //! What a recipe's checks came to, read from the manifests that this store holds under the recipe's own digests.
 //!
-//! Why so: a table of effects must not be typed, and must not show the numbers of another version. The digests that a run would have
-//! now are forecast, so a recipe that changed since has no result. Refuses: running anything.
+//! Why so: a table of effects must not be typed, and must not show the numbers of another version. The digests that a
+//! run would have now are forecast, so a recipe that changed since has no result. Refuses: running anything.
 
 use std::collections::BTreeMap;
 use trainyard_core::event::CheckResult;

@@ -1,7 +1,7 @@
 //! Names of parts as recipes write them, by folder and kind (`filters/void_turn`), and the files that they stand in.
 //!
-//! Why here: only the command line sees all registries. Refuses: guessing; a name that no registry holds is a mistake, with the nearest
-//! valid one.
+//! Why here: only the command line sees all registries. Refuses: guessing; a name that no registry holds is a mistake,
+//! with the nearest valid one.
 
 use std::path::Path;
 use trainyard_core::Catalogue;

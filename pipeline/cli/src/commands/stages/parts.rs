@@ -1,7 +1,7 @@
 //! The documentation of parts, by folder and kind (`losses/clip`): what stages compose, from the registries.
 //!
-//! Why here: a method is a composition of parts, so whoever writes one reads the parts' formulas, options and sources where the stages'
-//! are. Refuses: nothing; an unknown name is not found.
+//! Why here: a method is a composition of parts, so whoever writes one reads the parts' formulas, options and sources
+//! where the stages' are. Refuses: nothing; an unknown name is not found.
 
 use serde_json::Value;
 use trainyard_api::{Kinds, PartKind};

@@ -1,0 +1,79 @@
+//! Arguments of `trainyard artifacts`.
+
+use super::{Format, SiteArgs};
+use clap::{Args, Subcommand};
+use std::path::PathBuf;
+use std::time::Duration;
+use trainyard_core::units::{parse_duration, parse_size};
+
+#[derive(Debug, Clone, Args)]
+pub struct ArtifactsArgs {
+    #[command(subcommand)]
+    pub command: ArtifactsCommand,
+    #[command(flatten)]
+    pub site: SiteArgs,
+    #[arg(long, value_enum, default_value_t, global = true)]
+    pub format: Format,
+}
+
+/// An artifact is named `RUN/STAGE/OUTPUT` (`latest/rl/model`), or `DIGEST/OUTPUT` with a stage digest.
+#[derive(Debug, Clone, Subcommand)]
+pub enum ArtifactsCommand {
+    /// All artifacts of a run.
+    List {
+        /// Run id, a unique beginning of it, or `latest`.
+        #[arg(default_value = "latest")]
+        run: String,
+    },
+    /// Files, schema, column statistics, provenance and a preview.
+    Show {
+        /// RUN/STAGE/OUTPUT, e.g. `latest/rl/trajectories`, or DIGEST/OUTPUT.
+        artifact: String,
+        /// Rows of the preview.
+        #[arg(long, default_value_t = 5)]
+        rows: usize,
+        /// Print this row in full, counted from 0; a trajectory as a conversation.
+        #[arg(long, value_name = "N", conflicts_with = "rows")]
+        row: Option<usize>,
+    },
+    /// One read-only SQL statement over a table artifact, which it calls `self`.
+    Query(QueryArgs),
+    /// Copy an artifact's files into a folder, or a table into a `.csv`, `.jsonl` or `.parquet` file.
+    Export(ExportArgs),
+    /// List objects that no manifest or checkpoint names, and delete them with `--delete`.
+    Gc {
+        /// Delete them.
+        #[arg(long)]
+        delete: bool,
+    },
+}
+
+#[derive(Debug, Clone, Args)]
+pub struct ExportArgs {
+    /// RUN/STAGE/OUTPUT, e.g. `latest/rl/model`, or DIGEST/OUTPUT.
+    pub artifact: String,
+    /// A new folder, or a file that ends in .csv, .jsonl or .parquet.
+    pub to: PathBuf,
+    /// Columns of a table file, separated by commas. Without it .csv and .jsonl leave out those with a value per token.
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    pub columns: Vec<String>,
+    /// Write into a folder that is not empty.
+    #[arg(long)]
+    pub force: bool,
+}
+
+#[derive(Debug, Clone, Args)]
+pub struct QueryArgs {
+    /// The artifact and the statement.
+    #[arg(required = true, num_args = 2, value_names = ["ARTIFACT", "SQL"])]
+    pub words: Vec<String>,
+    /// Most rows returned.
+    #[arg(long, default_value_t = 1000)]
+    pub limit: usize,
+    /// Most time for the statement, e.g. `5m`.
+    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = parse_duration)]
+    pub timeout: Duration,
+    /// Most memory for the statement, e.g. `8GiB`; half of this machine's if not given.
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    pub memory: Option<u64>,
+}

@@ -1,0 +1,196 @@
+//! One row of a table for people: a trajectory as the conversation that it was, any other row as a record.
+
+use serde_json::{Map, Value};
+use std::fmt::Write as _;
+
+/// Items of a list that are shown of a longer one.
+const ITEMS: usize = 12;
+/// Columns of a trajectory that the head and the verdicts tell; the rest is listed below.
+const TOLD: [&str; 12] = [
+    "messages",
+    "rewards",
+    "reward",
+    "outcome",
+    "verdicts",
+    "stop_reason",
+    "status",
+    "turns",
+    "tool_calls",
+    "tool_errors",
+    "id",
+    "problem_id",
+];
+/// Columns with a value for each token; they say nothing to a reader.
+pub const PER_TOKEN: [&str; 7] =
+    ["advantages", "entropies", "logprobs", "loss_mask", "token_ids", "turn", "weights_version"];
+
+/// The text of a row.
+pub fn row(row: &Value) -> String {
+    let Some(cells) = row.as_object() else { return row.to_string() };
+    match (cells.get("messages").and_then(Value::as_array), cells.contains_key("stop_reason")) {
+        (Some(messages), true) => trajectory(cells, messages),
+        _ => record(cells, &[]),
+    }
+}
+
+fn trajectory(cells: &Map<String, Value>, messages: &[Value]) -> String {
+    let mut text = String::new();
+    for name in ["id", "problem_id"] {
+        let _ = writeln!(text, "{name}: {}", plain(cells.get(name).unwrap_or(&Value::Null)));
+    }
+    for message in messages {
+        write_message(&mut text, message);
+    }
+    let _ = writeln!(text, "\n── end: {}", plain(cells.get("stop_reason").unwrap_or(&Value::Null)));
+    let of = |name: &str| cells.get(name).filter(|v| !v.is_null()).map(plain);
+    let _ = writeln!(text, "reward {}{}", of("reward").unwrap_or_default(), components(cells.get("rewards")));
+    let counts = ["outcome", "status", "turns", "tool_calls", "tool_errors"];
+    let counts: Vec<String> =
+        counts.iter().filter_map(|n| Some(format!("{} {}", n.replace('_', " "), of(n)?))).collect();
+    let _ = writeln!(text, "{}", counts.join("  "));
+    for verdict in cells.get("verdicts").and_then(Value::as_array).into_iter().flatten() {
+        let kept = verdict.get("keep").and_then(Value::as_bool).unwrap_or(true);
+        let of = |name: &str| verdict.get(name).map(plain).unwrap_or_default();
+        let _ = writeln!(text, "{} by {}: {}", if kept { "kept" } else { "dropped" }, of("rule"), of("reason"));
+    }
+    let hidden: Vec<&str> = TOLD.iter().chain(&PER_TOKEN).copied().collect();
+    let _ = write!(text, "\n{}", record(cells, &hidden));
+    text.trim_end().to_string()
+}
+
+fn write_message(text: &mut String, message: &Value) {
+    let role = message.get("role").map(plain).unwrap_or_default();
+    let _ = writeln!(text, "\n── {role}");
+    let body = message.get("content").map(plain).unwrap_or_default();
+    // What a tool gave back is set apart from what was said.
+    let margin = if role == "tool" { "  | " } else { "" };
+    for line in body.lines() {
+        let _ = writeln!(text, "{margin}{line}");
+    }
+    for call in calls(message) {
+        let _ = writeln!(text, "  → {call}");
+    }
+}
+
+/// Tool calls as `name(arguments)`; they are stored as JSON text.
+fn calls(message: &Value) -> Vec<String> {
+    let stored = message.get("tool_calls").cloned().unwrap_or(Value::Null);
+    let list = match &stored {
+        Value::String(text) => serde_json::from_str(text).unwrap_or_else(|_| stored.clone()),
+        _ => stored,
+    };
+    let one = |call: &Value| {
+        let function = call.get("function").unwrap_or(call);
+        let name = function.get("name").map(plain)?;
+        Some(format!("{name}({})", function.get("arguments").map(plain).unwrap_or_default()))
+    };
+    match list {
+        Value::Array(items) => items.iter().map(|call| one(call).unwrap_or_else(|| plain(call))).collect(),
+        Value::Null => Vec::new(),
+        Value::String(text) if text.is_empty() => Vec::new(),
+        other => vec![one(&other).unwrap_or_else(|| plain(&other))],
+    }
+}
+
+/// ` = answer 1, format 0.1`, from a map or from a list of names and values.
+fn components(rewards: Option<&Value>) -> String {
+    let named: Vec<String> = match rewards {
+        Some(Value::Object(map)) => map.iter().map(|(name, value)| format!("{name} {}", plain(value))).collect(),
+        Some(Value::Array(items)) => {
+            items.iter().filter_map(|i| Some(format!("{} {}", plain(i.get("name")?), plain(i.get("value")?)))).collect()
+        }
+        _ => Vec::new(),
+    };
+    if named.is_empty() { String::new() } else { format!(" = {}", named.join(", ")) }
+}
+
+/// `name: value` for each column that holds something; long texts stand below their names.
+fn record(cells: &Map<String, Value>, hidden: &[&str]) -> String {
+    let mut text = String::new();
+    for (name, value) in cells.iter().filter(|(name, value)| !value.is_null() && !hidden.contains(&name.as_str())) {
+        match value {
+            Value::Array(items) if items.iter().any(Value::is_object) => {
+                let _ = writeln!(text, "{name}:");
+                items.iter().for_each(|item| {
+                    let _ = writeln!(text, "  - {}", inline(item));
+                });
+            }
+            _ => {
+                let shown = plain(value);
+                if shown.contains('\n') {
+                    let _ = writeln!(text, "{name}:");
+                    shown.lines().for_each(|line| {
+                        let _ = writeln!(text, "  {line}");
+                    });
+                } else {
+                    let _ = writeln!(text, "{name}: {shown}");
+                }
+            }
+        }
+    }
+    text.trim_end().to_string()
+}
+
+/// `role: user, content: …`.
+fn inline(value: &Value) -> String {
+    match value {
+        Value::Object(map) => {
+            let parts =
+                map.iter().filter(|(_, v)| !v.is_null()).map(|(k, v)| format!("{k}: {}", plain(v).replace('\n', " ")));
+            parts.collect::<Vec<_>>().join(", ")
+        }
+        other => plain(other),
+    }
+}
+
+/// A text without quotes, a long list by its beginning and length.
+fn plain(value: &Value) -> String {
+    match value {
+        Value::Null => String::new(),
+        Value::String(text) => text.clone(),
+        Value::Array(items) if items.len() > ITEMS => {
+            let first: Vec<String> = items.iter().take(ITEMS).map(plain).collect();
+            format!("[{}, … {} in all]", first.join(", "), items.len())
+        }
+        other => other.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_trajectory_reads_as_a_conversation() {
+        let told = row(&json!({
+            "id": "r1", "problem_id": "p1", "token_ids": [1, 2], "level": 2, "turns": 1, "status": "ok",
+            "messages": [
+                {"role": "user", "content": "2+3?", "tool_calls": null},
+                {"role": "assistant", "content": "I compute.", "tool_calls": "[{\"name\": \"python\", \"arguments\": {\"code\": \"2+3\"}}]"},
+                {"role": "tool", "content": "5", "tool_calls": null},
+            ],
+            "reward": 1.1, "rewards": {"answer": 1.0, "format": 0.1}, "stop_reason": "answer",
+            "verdicts": [{"rule": "void_turn", "keep": false, "reason": "no call in turn 2"}],
+        }));
+        let expected = "id: r1\nproblem_id: p1\n\n── user\n2+3?\n\n── assistant\nI compute.\n  → python({\"code\":\"2+3\"})\n\n── tool\n  | 5\n\n\
+                        ── end: answer\nreward 1.1 = answer 1.0, format 0.1\nstatus ok  turns 1\ndropped by void_turn: no call in turn 2\n\nlevel: 2";
+        assert_eq!(told, expected);
+    }
+
+    #[test]
+    fn other_rows_are_records() {
+        let told = row(
+            &json!({"id": "p1", "prompt": [{"role": "user", "content": "a\nb"}], "numbers": (0..20).collect::<Vec<_>>(), "x": null}),
+        );
+        assert_eq!(
+            told,
+            "id: p1\nnumbers: [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, … 20 in all]\nprompt:\n  - content: a b, role: user"
+        );
+    }
+
+    #[test]
+    fn rewards_may_be_a_list_of_names_and_values() {
+        assert_eq!(components(Some(&json!([{"name": "answer", "value": 1.0}]))), " = answer 1.0");
+    }
+}

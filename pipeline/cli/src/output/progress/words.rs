@@ -1,0 +1,97 @@
+//! The words of a running workflow: progress of a stage, verdict of a check.
+
+use crate::output::metrics::number;
+use std::time::Duration;
+use trainyard_core::event::CheckResult;
+use trainyard_core::units::format_duration;
+
+/// `120/400 steps  12.5 steps/s  22.4s left  loss 0.4312`.
+pub fn progress_text(
+    done: u64,
+    total: u64,
+    unit: &str,
+    metric: Option<&(String, f64)>,
+    seconds: f64,
+    since: u64,
+) -> String {
+    let mut text = if total > 0 { format!("{done}/{total} {unit}") } else { format!("{done} {unit}") };
+    if since > 0 && seconds > 0.0 {
+        let rate = since as f64 / seconds;
+        text.push_str(&format!(
+            "  {} {unit}/s",
+            if rate >= 100.0 { format!("{rate:.0}") } else { format!("{rate:.1}") }
+        ));
+        if total > done {
+            text.push_str(&format!(
+                "  {} left",
+                format_duration(Duration::from_secs_f64((total - done) as f64 / rate))
+            ));
+        }
+    }
+    if let Some((name, value)) = metric {
+        text.push_str(&format!("  {name} {}", number(*value)));
+    }
+    text
+}
+
+/// `mechanism check failed: void is 0.25, must be at most 0`.
+pub fn check_text(check: &CheckResult) -> String {
+    let value = check.value.map_or_else(|| "missing".to_string(), exact);
+    let bound = match (check.min, check.max) {
+        (Some(min), Some(max)) if check.passed => format!("from {min} to {max}"),
+        (Some(min), max) if max.is_none() || check.value.is_none_or(|v| v < min) => format!("at least {min}"),
+        (_, Some(max)) => format!("at most {max}"),
+        _ => "a value".into(),
+    };
+    let grade = match (check.passed, check.gates) {
+        (true, _) => "check holds",
+        (false, true) => "check failed",
+        (false, false) => "warning",
+    };
+    let role = check.role.as_ref().map(|role| format!("{role} ")).unwrap_or_default();
+    format!("{role}{grade}: {} is {value}, must be {bound}", check.metric)
+}
+
+/// With four decimals: bounds are compared with such numbers.
+fn exact(value: f64) -> String {
+    if value.fract() == 0.0 && value.abs() < 1e15 { format!("{value}") } else { format!("{value:.4}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn progress_shows_rate_time_left_and_metric() {
+        let text = progress_text(120, 400, "steps", Some(&("loss".into(), 0.43)), 10.0, 100);
+        assert_eq!(text, "120/400 steps  10.0 steps/s  28.0s left  loss 0.430");
+        assert_eq!(progress_text(5, 0, "rows", None, 0.0, 0), "5 rows");
+    }
+
+    #[test]
+    fn a_check_is_told_with_its_role_value_and_bound() {
+        let check = |value: Option<f64>, min: Option<f64>, max: Option<f64>, passed: bool| CheckResult {
+            metric: "void".into(),
+            value,
+            min,
+            max,
+            gates: true,
+            role: Some("mechanism".into()),
+            passed,
+        };
+        assert_eq!(
+            check_text(&check(Some(0.25), None, Some(0.0), false)),
+            "mechanism check failed: void is 0.2500, must be at most 0"
+        );
+        assert_eq!(
+            check_text(&check(Some(0.0), Some(0.0), None, true)),
+            "mechanism check holds: void is 0, must be at least 0"
+        );
+        assert_eq!(
+            check_text(&check(Some(1.0), Some(0.0), Some(2.0), true)),
+            "mechanism check holds: void is 1, must be from 0 to 2"
+        );
+        let plain = CheckResult { role: None, ..check(None, Some(1.0), None, false) };
+        assert_eq!(check_text(&plain), "check failed: void is missing, must be at least 1");
+    }
+}

@@ -1,0 +1,60 @@
+//! Colors, only where the output is a terminal and `NO_COLOR` is not set.
+
+use std::io::IsTerminal as _;
+
+/// Wraps texts in terminal colors, or leaves them as they are.
+#[derive(Debug, Clone, Copy)]
+pub struct Style(bool);
+
+impl Style {
+    pub fn of_stdout() -> Self {
+        Self(std::io::stdout().is_terminal() && is_wanted())
+    }
+    pub fn of_stderr() -> Self {
+        Self(std::io::stderr().is_terminal() && is_wanted())
+    }
+    pub fn bold(self, text: &str) -> String {
+        self.paint("1", text)
+    }
+    pub fn red(self, text: &str) -> String {
+        self.paint("31;1", text)
+    }
+    pub fn yellow(self, text: &str) -> String {
+        self.paint("33;1", text)
+    }
+    pub fn green(self, text: &str) -> String {
+        self.paint("32", text)
+    }
+    /// A cell or word in the color of what it says: `done` green, `failed` red, `waiting` yellow.
+    pub fn status(self, text: &str) -> String {
+        match text.trim() {
+            "done" | "hit" | "ok" | "succeeded" => self.green(text),
+            "BAD" | "blocked" | "cancelled" | "damaged" | "failed" => self.red(text),
+            "interrupted" | "queued" | "retrying" | "running" | "unfinished" | "waiting" | "warning" => {
+                self.yellow(text)
+            }
+            _ => text.to_string(),
+        }
+    }
+
+    fn paint(self, code: &str, text: &str) -> String {
+        if self.0 { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_string() }
+    }
+}
+
+/// <https://no-color.org>: set and not empty means no.
+fn is_wanted() -> bool {
+    std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_stays_as_it_is_without_color() {
+        assert_eq!(Style(false).status("failed"), "failed");
+        assert_eq!(Style(true).status("failed"), "\x1b[31;1mfailed\x1b[0m");
+        assert_eq!(Style(true).status("rl"), "rl", "a word without a color");
+    }
+}

@@ -1,0 +1,64 @@
+//! How wide the terminal is, and text that fits into it without breaking words.
+
+use terminal_size::{Width, terminal_size_of};
+
+/// Columns of the terminal that stdout is; none if it is a pipe or a file, whose lines are never wrapped.
+pub fn of_stdout() -> Option<usize> {
+    terminal_size_of(std::io::stdout()).map(|(Width(columns), _)| usize::from(columns))
+}
+
+/// A text whose longer lines go on below, under their own indentation. A word that is wider than a line stays whole.
+pub fn wrap(text: &str, width: usize) -> String {
+    text.lines().map(|line| wrap_line(line, width)).collect::<Vec<_>>().join("\n")
+}
+
+fn wrap_line(line: &str, width: usize) -> String {
+    // Rows of a Markdown table lose more by wrapping than by length; colored lines belong to tables that fit already.
+    if line.chars().count() <= width || line.trim_start().starts_with('|') || line.contains('\x1b') {
+        return line.to_string();
+    }
+    let body = line.trim_start();
+    let behind_bullet = if body.starts_with("- ") { 2 } else { 0 };
+    let indent = line.len() - body.len();
+    let rest = " ".repeat(indent + behind_bullet);
+    let lines = break_words(body, width.saturating_sub(indent), width.saturating_sub(indent + behind_bullet));
+    let joined = lines.join(&format!("\n{rest}"));
+    format!("{}{joined}", &line[..indent])
+}
+
+/// Lines of a cell that is at most so wide.
+pub fn break_cell(text: &str, width: usize) -> Vec<String> {
+    break_words(text, width, width)
+}
+
+fn break_words(text: &str, first: usize, others: usize) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    for word in text.split(' ') {
+        let limit = if lines.len() == 1 { first } else { others };
+        let Some(line) = lines.last_mut() else { break };
+        let length = line.chars().count();
+        if length > 0 && length + 1 + word.chars().count() > limit {
+            lines.push(word.to_string());
+        } else {
+            if !line.is_empty() {
+                line.push(' ');
+            }
+            line.push_str(word);
+        }
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_lines_break_between_words_and_keep_their_indentation() {
+        assert_eq!(wrap("  one two three", 9), "  one two\n  three");
+        assert_eq!(wrap("- one two three", 10), "- one two\n  three");
+        assert_eq!(wrap("short\n\nnext", 9), "short\n\nnext");
+        assert_eq!(wrap("unbreakableword x", 5), "unbreakableword\nx");
+        assert_eq!(wrap("| a long | row |", 5), "| a long | row |");
+    }
+}

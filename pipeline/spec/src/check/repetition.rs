@@ -1,0 +1,45 @@
+//! Stages of a scheduled workflow that run once and are cache hits ever after.
+//!
+//! A command without inputs usually reads something that the cache cannot see (a database, a web page, the date). On a
+//! schedule it would do so the first time only, and every later run would succeed without doing anything.
+
+use super::Checker;
+use crate::diagnostic::Diagnostic;
+use crate::plan::{Cache, Node};
+use crate::run_stage;
+
+impl Checker<'_> {
+    /// Warns where a schedule repeats what cannot change.
+    pub(super) fn repetition(&mut self, nodes: &[Option<Node>]) {
+        let Some(schedule) = &self.expanded.spaces.first().and_then(|main| main.workflow.schedule.clone()) else {
+            return;
+        };
+        let known: Option<Vec<&Node>> = nodes.iter().map(Option::as_ref).collect();
+        let mut commands = false;
+        for (draft, node) in nodes.iter().enumerate() {
+            if !node.as_ref().is_some_and(|n| n.kind == run_stage::KIND && is_fixed(n)) {
+                continue;
+            }
+            commands = true;
+            let raw = self.expanded.raw(draft);
+            let message = format!("`{}` has no inputs and will not run again after its first success", raw.id);
+            let help = "set `cache: false`, or `cache: {salt: …}` to something that changes, such as a param";
+            self.report(Diagnostic::warning("never-again", raw.id_span, message).help(help));
+        }
+        if !commands && known.is_some_and(|all| all.iter().all(|n| !n.inputs.is_empty() || is_without_source(n))) {
+            let message = "nothing that this file reads can change: after the first run all stages come from the cache";
+            let help = "import a file that changes, or set `cache: false` on the first stage";
+            self.report(Diagnostic::warning("never-again", schedule.key_span, message).help(help));
+        }
+    }
+}
+
+/// Its digest is the same every time.
+fn is_fixed(node: &Node) -> bool {
+    let env_is_known = node.env.values().all(|value| value.as_literal().is_some());
+    node.inputs.is_empty() && node.cache == Cache::Enabled && node.fan_out.is_none() && env_is_known
+}
+
+fn is_without_source(node: &Node) -> bool {
+    is_fixed(node) && node.sources.is_empty()
+}

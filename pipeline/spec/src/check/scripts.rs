@@ -1,0 +1,51 @@
+//! Scripts that a command names but `files` does not.
+//!
+//! Commands run in an empty folder, and only what `files` lists is linked into it and enters the stage digest. Without
+//! this check a forgotten entry shows up as "can't open file" in the log of a run.
+
+use super::Checker;
+use crate::diagnostic::{Diagnostic, Span};
+use crate::files::absolute;
+use crate::tree::Node;
+use serde_json::{Map, Value};
+
+/// Endings of programs that an interpreter is given.
+const SCRIPTS: [&str; 8] = [".bash", ".jl", ".js", ".pl", ".py", ".r", ".rb", ".sh"];
+
+impl Checker<'_> {
+    /// Warns of every word of a command that names a file beside the workflow without an entry in `files`.
+    pub(super) fn scripts(&mut self, draft: usize, files: &Map<String, Value>) {
+        let expanded = self.expanded;
+        let raw = expanded.raw(draft);
+        let Some(run) = raw.get("run") else { return };
+        let folder = &expanded.spaces[expanded.drafts[draft].space].workflow.folder;
+        for (word, span, is_argument) in words(run) {
+            let name = word.trim_start_matches("./");
+            let listed =
+                files.keys().any(|f| name == f || name.strip_prefix(f.as_str()).is_some_and(|r| r.starts_with('/')));
+            // A shell script may write the files that it calls; an argument is taken by its ending.
+            let is_script = is_argument && SCRIPTS.iter().any(|ending| name.to_lowercase().ends_with(ending));
+            let exists = name.contains('.') && expanded.files.exists(&absolute(folder, name));
+            if is_path(name) && !listed && (exists || is_script) {
+                let d = Diagnostic::warning("unlisted-file", span, format!("`{name}` is not in `files`"));
+                self.report(d.help(format!("add `files: [{name}]`; a command sees no other file of this folder")));
+            }
+        }
+    }
+}
+
+/// Relative, below the folder, and without anything that a shell or an expression would replace.
+fn is_path(word: &str) -> bool {
+    let plain = |c: char| c.is_alphanumeric() || matches!(c, '/' | '.' | '_' | '-');
+    !word.starts_with(['/', '-', '.']) && word.chars().all(plain) && !word.split('/').any(|part| part == "..")
+}
+
+/// The words of a command, and whether each is an argument of its own.
+fn words(run: &Node) -> Vec<(String, Span, bool)> {
+    if let Some(items) = run.list() {
+        return items.iter().filter_map(|n| n.scalar().map(|s| (s.text.clone(), n.span, true))).collect();
+    }
+    let text = run.scalar().map_or("", |s| s.text.as_str());
+    let split = text.split(|c: char| c.is_whitespace() || matches!(c, '"' | '\'' | ';' | '&' | '|' | '(' | ')'));
+    split.filter(|w| !w.is_empty()).map(|w| (w.to_string(), run.span, false)).collect()
+}

@@ -1,0 +1,261 @@
+//! Words of other tools and what they are called here.
+//!
+//! Whoever comes from GitHub Actions, Airflow, Argo or dstack writes `depends_on` and `command`, and whoever comes from
+//! TRL or verl writes `num_generations` and `beta`. The nearest name by spelling is no help there, so these tables are
+//! asked first.
+
+use crate::diagnostic::suggest;
+
+/// Where a key stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Place {
+    File,
+    Stage,
+    Retry,
+    Resources,
+    Other,
+}
+
+/// Words and the help that they get.
+type Words = &'static [(&'static [&'static str], &'static str)];
+
+const FILE: Words = &[
+    (
+        &["jobs", "steps", "tasks", "templates", "nodes", "pipeline", "dag"],
+        "write `stages:`, a map from names to stages",
+    ),
+    (&["on", "trigger", "triggers", "cron", "schedule_interval"], "write `schedule: {cron: \"0 2 * * *\"}`"),
+    (&["inputs", "arguments", "parameters", "vars", "variables"], "write `params:`, as in `params: {steps: 100}`"),
+    (&["default_args", "global"], "write `defaults:`"),
+    (
+        &["env", "environment", "resources", "retry", "secrets", "timeout"],
+        "what all stages share stands under `defaults`",
+    ),
+    (&["id", "dag_id", "title"], "write `name:`"),
+    (&["apiversion"], "write `version: 1`"),
+];
+
+const STAGE: Words = &[
+    (
+        &["after", "depends", "depends_on", "dependson", "dependencies", "requires", "upstream"],
+        "write `needs: [stage]`; a stage that reads another's output needs no `needs`",
+    ),
+    (
+        &["args", "bash", "bash_command", "cmd", "command", "commands", "entrypoint", "script", "shell"],
+        "write `run: [program, argument]` or `run: shell script`",
+    ),
+    (&["python"], "write `run: [python, script.py]` and `files: [script.py]`"),
+    (&["max_retries", "retries", "retry_policy", "retrystrategy"], "write `retry: {attempts: 3}`"),
+    (&["retry_delay", "backoff"], "write `retry: {backoff: 10s..5m}`"),
+    (&["condition", "if", "trigger_rule"], "write `when: ${{ … }}`"),
+    (&["strategy", "parallel"], "write `matrix: {name: [values]}`"),
+    (&["expand", "foreach", "items", "loop", "with_items", "withitems", "withparam"], "write `for_each: [values]`"),
+    (
+        &["environment", "env_vars", "envs", "variables"],
+        "write `env:`; the environment of an `rl` stage stands under `with`",
+    ),
+    (
+        &["activedeadlineseconds", "execution_timeout", "max_duration", "timeout_minutes", "timeout_seconds"],
+        "write `timeout: 30m`",
+    ),
+    (&["accelerators", "cpu", "cpus", "gpu", "gpus", "memory"], "write `resources: {cpus: 4, gpus: 1, memory: 16GiB}`"),
+    (
+        &["pool", "queue", "runs_on", "nodeselector"],
+        "write `resources: {tags: [name]}` with a tag of the pool in trainyard.yaml",
+    ),
+    (&["container", "docker", "image"], "stages run on the machine itself; there are no container images"),
+    (&["arguments", "config", "inputs", "options", "parameters", "params"], "write `with:`"),
+    (
+        &["action", "kind", "operator", "stage", "task", "template", "type"],
+        "write `uses: kind`; `trainyard stages` lists the kinds",
+    ),
+    (&["artifacts", "produces"], "write `outputs: {name: {kind: files}}`; only stages with `run` declare outputs"),
+    (&["cache_key", "salt"], "write `cache: {salt: text}`"),
+    (&["assert", "asserts", "metrics", "thresholds"], "write `checks: [{metric: name, min: 0.5}]`"),
+    (&["name", "title"], "the key above is the stage's name; a text for people is `description`"),
+];
+
+const RETRY: Words = &[
+    (&["count", "limit", "max_attempts", "retries", "times"], "write `attempts: 3`, the first one included"),
+    (&["delay", "interval", "retry_delay", "wait"], "write `backoff: 10s..5m`"),
+];
+
+const RESOURCES: Words = &[
+    (&["cpu", "cores"], "write `cpus: 4`"),
+    (&["gpu", "accelerators"], "write `gpus: 1`"),
+    (&["gpu_mem", "vram"], "write `gpu_memory: 40GiB`"),
+    (&["mem", "ram"], "write `memory: 16GiB`"),
+    (&["labels", "pool", "queue"], "write `tags: [name]`"),
+    (&["num_nodes", "hosts", "replicas"], "write `nodes: 2`"),
+];
+
+/// Options of TRL, verl and OpenRLHF: their words, the path of ours, and a value where one has to be seen.
+pub const OPTIONS: &[(&[&str], &str, &str)] = &[
+    (
+        &["num_generations", "num_samples", "n_samples_per_prompt", "rollouts_per_prompt", "samples_per_prompt"],
+        "rollout.group_size",
+        "",
+    ),
+    (&["max_completion_length", "max_response_length", "response_length"], "rollout.max_episode_tokens", ""),
+    (&["max_new_tokens", "max_tokens_per_turn"], "rollout.max_turn_tokens", ""),
+    (&["max_seq_len", "max_seq_length", "max_length", "cutoff_len"], "max_tokens", ""),
+    (&["lr", "learning_rate"], "optimizer.learning_rate", ""),
+    (&["weight_decay"], "optimizer.weight_decay", ""),
+    (&["clip_grad", "grad_clip", "gradient_clipping", "max_grad_norm"], "optimizer.clip_norm", ""),
+    (&["lr_warmup_steps_ratio", "warmup_ratio", "warmup_steps"], "optimizer.warmup_share", ""),
+    (&["lr_scheduler", "lr_scheduler_type", "scheduler", "warmup_style"], "optimizer.decay", ""),
+    (&["min_lr_ratio"], "optimizer.final_share", ""),
+    (&["max_steps", "num_steps", "total_steps", "total_training_steps"], "steps", ""),
+    (&["num_train_epochs", "num_epochs", "total_epochs"], "steps", ""),
+    (&["num_iterations", "ppo_epochs"], "epochs", ""),
+    (&["per_device_train_batch_size", "train_batch_size", "batch_size", "rollout_batch_size"], "problems_per_step", ""),
+    (&["per_device_train_batch_size", "train_batch_size", "batch_size"], "batch_tokens", ""),
+    (&["mini_batch_size", "num_mini_batches", "ppo_mini_batch_size"], "minibatches", ""),
+    (
+        &["gradient_accumulation_steps", "micro_batch_size", "ppo_micro_batch_size", "ppo_micro_batch_size_per_gpu"],
+        "micro_batch_tokens",
+        "",
+    ),
+    (
+        &["beta", "init_kl_coef", "kl_coef", "kl_coeff", "kl_loss_coef", "kl_penalty", "use_kl_loss"],
+        "loss.terms",
+        "[{kind: clip}, {kind: kl, weight: 0.01}]",
+    ),
+    (
+        &[
+            "clip_eps",
+            "clip_range",
+            "clip_ratio",
+            "clip_ratio_high",
+            "clip_ratio_low",
+            "cliprange",
+            "epsilon",
+            "epsilon_high",
+        ],
+        "loss.terms",
+        "[{kind: clip, clip_low: 0.2, clip_high: 0.28}]",
+    ),
+    (&["entropy_coef", "entropy_coeff"], "loss.terms", "[{kind: clip}, {kind: entropy, weight: 0.01}]"),
+    (&["loss_agg_mode", "loss_type"], "loss.aggregate", ""),
+    (&["adv_estimator", "advantage_estimator"], "algorithm", ""),
+    (&["scale_rewards", "norm_adv_by_std_in_grpo"], "advantage.scale", ""),
+    (
+        &["reward", "reward_fn", "reward_func", "reward_funcs", "reward_function", "reward_functions", "reward_model"],
+        "rewards",
+        "[{kind: answer}]",
+    ),
+    (&["dynamic_sampling", "filter_groups"], "filters", "[{kind: zero_variance}]"),
+    (&["max_assistant_turns", "max_turns"], "environment.max_turns", ""),
+    (&["tools"], "environment.tools", "[python]"),
+    (&["data", "dataset", "dataset_name", "prompts", "train_dataset", "train_files"], "problems", ""),
+    (&["data", "dataset", "dataset_name", "train_dataset", "train_files"], "trajectories", ""),
+    (&["eval_dataset", "val_files", "validation_dataset"], "validation", ""),
+    (&["base_model", "model_name", "model_name_or_path", "model_path", "pretrain"], "model", ""),
+    (&["eval_every", "eval_steps", "test_freq"], "validate_every", ""),
+    (&["save_every", "save_freq", "save_steps"], "checkpoint_every", ""),
+    (&["early_stopping_patience"], "patience", ""),
+    (&["random_seed", "data_seed"], "seed", ""),
+];
+
+/// Names of algorithms that people look for among the stage kinds.
+const ALGORITHMS: [&str; 9] = ["dapo", "dr_grpo", "grpo", "gspo", "nft", "ppo", "reinforce", "rloo", "cispo"];
+/// Ways to say "run a command".
+const COMMANDS: [&str; 7] = ["bash", "command", "exec", "python", "run", "script", "shell"];
+
+/// Lower case with `_`, as all tables are.
+fn plain(word: &str) -> String {
+    word.to_lowercase().replace('-', "_")
+}
+
+/// What to write instead of a key that is not known at its place.
+pub fn key(place: Place, word: &str, valid: &[&str]) -> Option<String> {
+    let table = match place {
+        Place::File => FILE,
+        Place::Stage => STAGE,
+        Place::Retry => RETRY,
+        Place::Resources => RESOURCES,
+        Place::Other => &[],
+    };
+    let word_here = plain(word);
+    let found = table.iter().find(|(words, _)| words.contains(&word_here.as_str()));
+    found.map(|(_, help)| (*help).to_string()).or_else(|| suggest(word, valid.iter().copied()))
+}
+
+/// What to write instead of an option, where `valid` are the options at its place.
+pub fn option(word: &str, valid: &[&str]) -> Option<String> {
+    if !word.is_empty() && word.bytes().all(|b| b.is_ascii_digit()) {
+        return Some("decimals take a point, as in `0.01`".into());
+    }
+    let last = plain(word.rsplit('.').next().unwrap_or(word));
+    let rows = OPTIONS.iter().filter(|(words, ..)| words.contains(&last.as_str()));
+    rows.filter_map(|(_, path, value)| translate(path, value, valid))
+        .next()
+        .or_else(|| suggest(word, valid.iter().copied()))
+}
+
+/// The part of a path that starts at a valid name, as it is written.
+fn translate(path: &str, value: &str, valid: &[&str]) -> Option<String> {
+    let parts: Vec<&str> = path.split('.').collect();
+    let start = parts.iter().rposition(|part| valid.contains(part))?;
+    let rest = &parts[start..];
+    if rest.len() == 1 && value.is_empty() {
+        return Some(format!("did you mean `{}`?", rest[0]));
+    }
+    let inner = if value.is_empty() { "…" } else { value };
+    let written = rest.iter().rev().fold(inner.to_string(), |inside, part| match inside.as_str() {
+        text if text == inner => format!("{part}: {text}"),
+        text => format!("{part}: {{{text}}}"),
+    });
+    Some(format!("write `{written}`"))
+}
+
+/// What to write instead of a stage kind.
+pub fn kind(word: &str, valid: &[&str]) -> Option<String> {
+    let name = plain(word.rsplit('/').next().unwrap_or(word));
+    if ALGORITHMS.contains(&name.as_str()) {
+        return Some(format!("write `uses: rl` with `algorithm: {name}`"));
+    }
+    if COMMANDS.contains(&name.as_str()) {
+        return Some("a command is a stage with `run: [program, argument]` and without `uses`".into());
+    }
+    suggest(word, valid.iter().copied())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn foreign_keys_name_ours() {
+        let help = |place, word| key(place, word, &["needs", "run", "retry"]).unwrap();
+        assert!(help(Place::Stage, "depends_on").contains("`needs: [stage]`"));
+        assert!(help(Place::Stage, "dependsOn").contains("`needs: [stage]`"));
+        assert!(help(Place::Stage, "timeout-minutes").contains("`timeout: 30m`"));
+        assert!(help(Place::Stage, "command").contains("`run: [program, argument]`"));
+        assert!(help(Place::File, "jobs").contains("`stages:`"));
+        assert_eq!(help(Place::Stage, "neeeds"), "did you mean `needs`?");
+        assert!(help(Place::Retry, "depends_on").starts_with("valid here"));
+    }
+
+    #[test]
+    fn options_of_trl_and_verl_name_ours_from_where_they_stand() {
+        let (root, inner) = (["loss", "optimizer", "rollout"], ["group_size", "temperature"]);
+        assert_eq!(option("num_generations", &root).unwrap(), "write `rollout: {group_size: …}`");
+        assert_eq!(option("num_generations", &inner).unwrap(), "did you mean `group_size`?");
+        assert_eq!(option("actor.optim.lr", &root).unwrap(), "write `optimizer: {learning_rate: …}`");
+        assert_eq!(option("beta", &root).unwrap(), "write `loss: {terms: [{kind: clip}, {kind: kl, weight: 0.01}]}`");
+        assert_eq!(option("beta", &["terms"]).unwrap(), "write `terms: [{kind: clip}, {kind: kl, weight: 0.01}]`");
+        assert_eq!(option("num_generations", &["seed"]).unwrap(), "valid here: seed", "a stage without such an option");
+        assert_eq!(option("01", &root).unwrap(), "decimals take a point, as in `0.01`");
+    }
+
+    #[test]
+    fn algorithms_and_commands_are_not_kinds() {
+        let valid = ["data/import", "evaluate", "rl", "sft"];
+        assert_eq!(kind("grpo", &valid).unwrap(), "write `uses: rl` with `algorithm: grpo`");
+        assert!(kind("bash", &valid).unwrap().contains("`run: [program, argument]`"));
+        for (wrong, right) in [("eval", "evaluate"), ("train/sft", "sft"), ("import", "data/import"), ("rll", "rl")] {
+            assert_eq!(kind(wrong, &valid).unwrap(), format!("did you mean `{right}`?"));
+        }
+    }
+}
