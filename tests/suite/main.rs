@@ -20,3 +20,4 @@ mod resume;
 mod run_stages;
 mod s3;
 mod shipped;
+mod shipped_recipes;

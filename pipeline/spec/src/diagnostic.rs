@@ -1,7 +1,8 @@
-//! What is wrong with a file, where, and what to do about it. Passes return lists of these; the command line renders them.
+//! What is wrong with a file, where, and what to do about it. Passes return lists of these; the command line renders
+//! them.
 //!
-//! Why so: one type for every pass lets `check` show all mistakes at once, in file order, as text or JSON. Refuses: a message
-//! without a place.
+//! Why so: one type for every pass lets `check` show all mistakes at once, in file order, as text or JSON. Refuses: a
+//! message without a place.
 
 use serde::Serialize;
 use std::fmt;
@@ -120,6 +121,10 @@ impl Sources {
     }
     pub fn get(&self, file: u32) -> Option<&SourceFile> {
         self.0.get(file as usize)
+    }
+    /// The folder of the file that a span lies in: relative paths that are written there are relative to it.
+    pub fn folder(&self, span: Span) -> &Path {
+        self.get(span.file).and_then(|s| s.path.as_deref()).and_then(Path::parent).unwrap_or(Path::new("/"))
     }
     /// The text under a span; empty if the span lies outside.
     pub fn slice(&self, span: Span) -> &str {

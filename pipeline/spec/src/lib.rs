@@ -1,18 +1,20 @@
 //! From a workflow file to a checked plan: YAML → tree with spans → expanded → checked → [`plan::Plan`].
 //!
-//! Why so: every mistake that can be known from the file, the site and the catalogue is reported at once, with its place and the
-//! fix, before anything runs. [`compile::compile`] is the only way in. Refuses: I/O of its own (files come through
-//! [`files::Files`]), knowledge of stage code (kinds come through `trainyard_core::Catalogue`), the clock.
+//! Every mistake that can be known from the file, the site and the catalogue is reported at once, with its place and
+//! the fix, before anything runs. [`compile::compile`] is the only way in. Texts come through [`files::Files`], stage
+//! kinds through `trainyard_core::Catalogue`.
 //!
 //! | module | what |
 //! |---|---|
 //! | [`yaml`], [`tree`] | text → our own tree, a span on every node |
 //! | [`diagnostic`] | what is wrong, where, and what to do |
 //! | [`expression`], [`template`] | `${{ … }}` |
+//! | [`extends`], [`merge`] | a file over its parents |
 //! | [`workflow`], [`recipe`] | the typed raw file |
 //! | [`expand`] | params, matrix, `for_each`, embedded workflows |
 //! | [`check`] | ports, options, cycles, evaluation sets, resources |
 //! | [`plan`] | the result |
+//! | [`merged`], [`print`] | a file with its parents as YAML again |
 //! | [`site`], [`schedule`], [`schema`], [`draw`] | the site file, schedules, the editor's JSON Schema, a drawing |
 
 pub mod check;
@@ -21,9 +23,13 @@ pub mod diagnostic;
 pub mod draw;
 pub mod expand;
 pub mod expression;
+pub mod extends;
 pub mod files;
+pub mod merge;
+pub mod merged;
 pub mod options;
 pub mod plan;
+pub mod print;
 pub mod read;
 pub mod recipe;
 pub mod run_stage;

@@ -7,17 +7,17 @@
 //! - `{"shell": "script", …}` — `run: text`: goes to `sh -eu -c`. Every expression is the value of an environment variable
 //!   `TRAINYARD_ARG_<n>` and stands in the script as `"${TRAINYARD_ARG_<n>}"`, so no shell ever parses a value;
 //!
-//! and optionally `"env": {name: word}` (those variables, and `env:` entries that name local paths) and
-//! `"files": {relative name: absolute path}` (links in the working folder; each is a source, so its content enters the digest, and
-//! an attempt that finds other content before or after its work fails).
+//! and optionally `"env": {name: word}` (those variables, and `env:` entries that name local paths) and `"files":
+//! {relative name: absolute path}` (links in the working folder; each is a source, so its content enters the digest,
+//! and an attempt that finds other content before or after its work fails).
 //!
-//! A **word** is a string, or what an attempt replaces by local paths: `{"$input": "port"}` (the artifact's folder; for a port that
-//! holds a list, a folder with `0`, `1`, … in it), `{"$input": "port", "index": 2}`, `{"$output": "port"}` (an existing empty folder),
-//! or `{"$text": [word, …]}`, the words joined. Metrics are read from the JSON Lines file at `$TRAINYARD_METRICS`, one
-//! `{"name": "accuracy", "value": 0.5}` a line, the last one of a name counts.
+//! A **word** is a string, or what an attempt replaces by local paths: `{"$input": "port"}` (the artifact's folder; for
+//! a port that holds a list, a folder with `0`, `1`, … in it), `{"$input": "port", "index": 2}`, `{"$output": "port"}`
+//! (an existing empty folder), or `{"$text": [word, …]}`, the words joined. Metrics are read from the JSON Lines file
+//! at `$TRAINYARD_METRICS`, one `{"name": "accuracy", "value": 0.5}` a line, the last one of a name counts.
 //!
-//! Refuses: computing with paths (`inputs.a + "/x"`: write `${{ inputs.a }}/x`), expressions inside of here-documents, backquotes,
-//! `${…}` and `$((…))`, where a shell would parse them.
+//! Refuses: computing with paths (`inputs.a + "/x"`: write `${{ inputs.a }}/x`), expressions inside of here-documents,
+//! backquotes, `${…}` and `$((…))`, where a shell would parse them.
 
 mod quoting;
 
@@ -38,6 +38,12 @@ pub const KIND: &str = "run";
 pub const VERSION: u32 = 1;
 /// Environment variables of shell scripts are called this and a number.
 pub const VARIABLE: &str = "TRAINYARD_ARG_";
+
+/// The name in the working folder of a path under `files:`: the path itself, or its last part if it leads outside.
+pub fn file_name(path: &str) -> &str {
+    let inside = !path.starts_with('/') && !path.split('/').any(|part| part == "..");
+    if inside { path.trim_start_matches("./") } else { path.rsplit('/').next().unwrap_or(path) }
+}
 
 /// What a `run` stage declares.
 #[derive(Debug, Clone, Default)]

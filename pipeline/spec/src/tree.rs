@@ -1,7 +1,7 @@
 //! The tree that every pass after the YAML reader works on: lists, maps and scalars, each with its place.
 //!
-//! Why so: numbers, durations and sizes are read later, by the type that is declared where they stand, so a scalar keeps its text
-//! and whether it was quoted. Refuses: tags, merge keys, keys that are not scalars (the reader reports them).
+//! Numbers, durations and sizes are read later, by the type that is declared for them, so a scalar keeps its text and
+//! whether it was quoted.
 
 use crate::diagnostic::Span;
 use serde_json::Value;
@@ -61,6 +61,19 @@ impl Node {
     pub fn get(&self, key: &str) -> Option<&Node> {
         self.map()?.iter().find(|e| e.key == key).map(|e| &e.value)
     }
+    pub fn get_mut(&mut self, key: &str) -> Option<&mut Self> {
+        match &mut self.content {
+            Content::Map(entries) => entries.iter_mut().find(|e| e.key == key).map(|e| &mut e.value),
+            _ => None,
+        }
+    }
+    /// The node of an RFC 6901 pointer.
+    pub fn at_mut(&mut self, pointer: &str) -> Option<&mut Self> {
+        pointer.split('/').skip(1).try_fold(self, |node, part| match node.content {
+            Content::List(ref mut items) => items.get_mut(part.parse::<usize>().ok()?),
+            _ => node.get_mut(&part.replace("~1", "/").replace("~0", "~")),
+        })
+    }
     /// Plain `null`, `~` or nothing.
     pub fn is_null(&self) -> bool {
         self.scalar().is_some_and(|s| s.plain && is_null(&s.text))
@@ -86,8 +99,8 @@ fn is_null(text: &str) -> bool {
     matches!(text, "" | "~" | "null")
 }
 
-/// What a scalar is by YAML 1.2's core schema, where no type is declared. Bools are `true` and `false` only; `.inf` and `.nan`
-/// have no JSON form and stay text.
+/// What a scalar is by YAML 1.2's core schema, where no type is declared. Bools are `true` and `false` only; `.inf` and
+/// `.nan` have no JSON form and stay text.
 pub fn core_value(scalar: &Scalar) -> Value {
     if !scalar.plain {
         return Value::String(scalar.text.clone());

@@ -5,9 +5,10 @@
 //!   half_b: {artifact: "${{ stages.halves.b }}", excluded_from: [prm]}
 //! ```
 //!
-//! Refuses every data edge from that artifact into an excluded stage, also by way of other stages: what a stage hands on as
-//! problems, trajectories, table or files counts as that data; a model or a report does not. One port is exempt, also of an excluded
-//! stage: an input called `evaluation` is compared or measured against, nothing of it is learned from or handed on.
+//! Refuses every data edge from that artifact into an excluded stage, also by way of other stages: what a stage hands
+//! on as problems, trajectories, table or files counts as that data; a model or a report does not. One port is exempt,
+//! also of an excluded stage: an input called `evaluation` is compared or measured against, nothing of it is learned
+//! from or handed on.
 
 use super::{Checker, Link};
 use crate::diagnostic::{Diagnostic, Span};
@@ -140,7 +141,7 @@ impl Checker<'_> {
                 outputs.iter().filter(|p| rows(p.kind)).map(|p| p.name.to_string()).collect()
             }
             _ => {
-                let outputs = self.expanded.run_ports.get(&raw.id_span).map(|r| &r.outputs);
+                let outputs = raw.run_ports.get().map(|r| &r.outputs);
                 outputs.into_iter().flatten().filter(|(_, o)| rows(o.kind)).map(|(n, _)| n.clone()).collect()
             }
         }

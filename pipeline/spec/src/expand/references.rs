@@ -1,7 +1,7 @@
 //! What a reference means at a place: values of params and axes, artifacts of stage instances, late metrics and status.
 //!
-//! The binding rule: a stage with the same axes (names and values) binds instance to instance; any other reference to a fan-out is
-//! the list of all its instances in matrix order.
+//! The binding rule: a stage with the same axes (names and values) binds instance to instance; any other reference to a
+//! fan-out is the list of all its instances in matrix order.
 
 use super::axes::{self, Coordinate};
 use super::params::ParamValue;
@@ -293,7 +293,7 @@ impl Expanded<'_> {
         };
         let kind = match &raw.body {
             Body::Run => {
-                let ports = self.run_ports.get(&raw.id_span).ok_or_else(|| Trouble::new(SILENT, ""))?;
+                let ports = raw.run_ports.get().ok_or_else(|| Trouble::new(SILENT, ""))?;
                 let found = ports.outputs.get(port).map(|o| o.kind);
                 found.ok_or_else(|| unknown(ports.outputs.keys().map(String::as_str).collect(), "run".into()))?
             }
