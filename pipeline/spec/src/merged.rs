@@ -10,7 +10,7 @@ use crate::options::{SchemaView, source_pointers};
 use crate::print;
 use crate::run_stage::file_name;
 use crate::tree::{Content, Entry, Node, core_value};
-use crate::workflow::is_file;
+use crate::workflow::{FILE_KEYS, is_file};
 use serde_json::Value;
 use std::path::{Component, Path, PathBuf};
 use trainyard_core::Catalogue;
@@ -42,9 +42,17 @@ pub fn merged(
     let tree = loader.merged(path, None);
     let text = tree.map(|mut tree| {
         Mover { sources: &sources, catalogue, place }.file(&mut tree);
+        in_order(&mut tree);
         print::yaml(&tree, &sources)
     });
     Merged { text, diagnostics, sources }
+}
+
+/// A child's own keys among its parent's, as one would write the whole file.
+fn in_order(tree: &mut Node) {
+    if let Content::Map(entries) = &mut tree.content {
+        entries.sort_by_key(|e| FILE_KEYS.iter().position(|key| *key == e.key).unwrap_or(FILE_KEYS.len()));
+    }
 }
 
 /// How `path` is written in a file of `folder`, both absolute.

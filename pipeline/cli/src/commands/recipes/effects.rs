@@ -162,16 +162,16 @@ impl Sides {
     pub fn sides(&self) -> String {
         let treatment = shown(self.a);
         match self.b {
-            Some(b) => format!("`{}` {} → {treatment}", self.subject, number(b)),
+            Some(b) => format!("`{}` {} → {treatment}", self.subject, rounded(b)),
             None => format!("`{}` {treatment}", self.subject),
         }
     }
 
     /// `-0.11 [-0.2, -0.03]`.
     pub fn difference(&self) -> Option<String> {
-        let difference = number(self.difference?);
+        let difference = rounded(self.difference?);
         Some(match self.interval {
-            Some((low, high)) => format!("{difference} [{}, {}]", number(low), number(high)),
+            Some((low, high)) => format!("{difference} [{}, {}]", rounded(low), rounded(high)),
             None => difference,
         })
     }
@@ -183,7 +183,12 @@ impl Sides {
 
 /// A number, or a dash where there is none.
 pub fn shown(value: Option<f64>) -> String {
-    value.map_or_else(|| "–".to_string(), number)
+    value.map_or_else(|| "–".to_string(), rounded)
+}
+
+/// Means of equal numbers differ from them by the last bits, which are no effect.
+fn rounded(value: f64) -> String {
+    number(if value.abs() < 1e-12 { 0.0 } else { value })
 }
 
 #[cfg(test)]
@@ -221,6 +226,11 @@ mod tests {
             assert_eq!(sides.sides(), "`void` 0.25 → 0", "{name}");
             assert_eq!(sides.difference().unwrap(), "-0.25 [-0.5, -0.125]", "{name}");
         }
+        let noise = metrics(&[("b_spread", 2e-16), ("a_spread", 0.5)]);
+        assert_eq!(
+            check("mechanism", "a_spread", (Some(0.1), None), &noise).sides.unwrap().sides(),
+            "`spread` 0 → 0.5"
+        );
         let alone = metrics(&[("a_forks", 7.0)]);
         let forks = check("mechanism", "a_forks", (None, Some(9.0)), &alone);
         assert_eq!((forks.sides.unwrap().sides(), forks.passed), ("`forks` 7".to_string(), true));

@@ -100,10 +100,11 @@ fn index(rows: &[(&Found, Option<Effects>)], pages: &Path, params: &[String]) ->
     text.trim_end().to_string() + "\n"
 }
 
-/// The first effect of the mechanism, and every guard that moved.
+/// The first number of the mechanism, if possible one that both arms have, and every guard that moved.
 fn shown(effects: &Effects) -> String {
-    let first = effects.checks.iter().find(|c| c.role == "mechanism");
-    let mut clauses: Vec<String> = first.and_then(|c| c.sides.as_ref()).map(|s| s.sides()).into_iter().collect();
+    let mechanism = || effects.checks.iter().filter(|c| c.role == "mechanism").filter_map(|c| c.sides.as_ref());
+    let first = mechanism().find(|s| s.b.is_some()).or_else(|| mechanism().next());
+    let mut clauses: Vec<String> = first.map(|s| s.sides()).into_iter().collect();
     clauses.extend(effects.changes());
     if !effects.hold() {
         clauses.push("**not all checks hold**".into());
