@@ -20,7 +20,7 @@ test:
 quickstart:
     cargo run --release -- run workflows/quickstart.yaml
 
-# Every recipe in full size, its mechanism on and off, then the table of their effects.
+# Every recipe in full size, its mechanism on and off, then the pages about them.
 recipes:
     cargo run --release -- recipes run
     cargo run --release -- recipes --write docs/systems.md

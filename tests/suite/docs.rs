@@ -44,7 +44,20 @@ fn every_workflow_in_the_reference_passes_check() {
 }
 
 #[test]
-fn every_shipped_recipe_passes_check() {
+fn the_example_of_a_parent_in_the_reference_checks() {
+    let text = std::fs::read_to_string(repository().join("docs/workflows.md")).unwrap();
+    let section = text.split_once("\n## A parent\n").unwrap().1.split_once("\n## ").unwrap().0;
+    let blocks: Vec<&str> =
+        section.split("```yaml\n").skip(1).filter_map(|rest| rest.split_once("```").map(|(block, _)| block)).collect();
+    let s = Sandbox::new();
+    s.write("parent.yaml", blocks[0]);
+    s.write("child.yaml", blocks[1]);
+    s.run(&["check", "child.yaml"]).code(0);
+    s.run(&["plan", "child.yaml", "--show-file"]).code(0).prints("total: 4000").prints("default: 900");
+}
+
+#[test]
+fn every_shipped_recipe_is_sound() {
     let s = Sandbox::new();
     let folder = repository().join("workflows/recipes");
     s.run(&["recipes", "--folder", folder.to_str().unwrap()]).code(0);

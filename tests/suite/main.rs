@@ -22,3 +22,4 @@ mod resume;
 mod run_stages;
 mod s3;
 mod shipped;
+mod shipped_recipes;

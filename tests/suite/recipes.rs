@@ -1,4 +1,5 @@
-//! A recipe shows that its mechanism acts: on, its checks hold; off, its arms are one computation and every mechanism check fails.
+//! A recipe shows that its mechanism acts: on, its checks hold; off, its arms are one computation and every mechanism
+//! check fails.
 
 use crate::kit::Sandbox;
 
@@ -10,7 +11,6 @@ recipe:
   system: Tiny
   source: nowhere
   mechanism: It halves | the voids.
-  parts: [filters/void_turn]
   limits: Everything.
 params:
   mechanism: {type: string, choices: [on, off], default: on}
@@ -77,6 +77,35 @@ fn sandbox() -> Sandbox {
     s
 }
 
+/// A recipe of the real stage, as short as a parent makes it.
+const CHILD: &str = r#"
+extends: ../arms.yaml
+name: child
+recipe: {system: Child, source: arXiv 1234.56789, mechanism: It filters., limits: Everything.}
+params: {mechanism: {type: string, choices: [on, off], default: on}}
+stages:
+  arms:
+    with:
+      filters: [{kind: zero_variance}]
+      mechanism:
+        enabled: ${{ matrix.arm == "treatment" && params.mechanism == "on" }}
+        with: {algorithm: null, filters: [{kind: void_turn}, {kind: zero_variance}], advantage: {scale: none}}
+  compare:
+    uses: compare
+    with: {reports: "${{ stages.arms.report }}", metrics: [reward]}
+    checks:
+      - {metric: difference_reward, max: -0.1, role: mechanism}
+      - {metric: a_reward, min: 0, role: guard}
+"#;
+
+/// The folder of recipe files that a sandbox has.
+const FOLDER: [&str; 2] = ["--folder", "workflows/recipes"];
+
+/// `trainyard recipes …` on the sandbox's own folder.
+fn recipes(s: &Sandbox, args: &[&str]) -> crate::kit::Ran {
+    s.run(&[&["recipes"], args, &FOLDER].concat())
+}
+
 /// A recipe file, changed.
 fn write(s: &Sandbox, name: &str, change: impl Fn(String) -> String) {
     let text = TINY.replace("LOGPATH", s.path("log").to_str().unwrap()).replace("name: tiny", &format!("name: {name}"));
@@ -111,8 +140,8 @@ fn on_the_run_succeeds_and_off_it_fails_by_its_mechanism_alone() {
 #[test]
 fn recipes_are_listed_and_parts_of_recipes_are_not() {
     let s = sandbox();
-    s.run(&["recipes"]).code(0).prints("Tiny").prints("filters/void_turn");
-    let listed = s.run(&["recipes", "--format", "json"]).code(0).json();
+    recipes(&s, &[]).code(0).prints("Tiny");
+    let listed = recipes(&s, &["--format", "json"]).code(0).json();
     assert_eq!(listed.as_array().unwrap().len(), 1);
     assert_eq!(listed[0]["name"], "tiny");
     assert_eq!(listed[0]["limits"], "Everything.");
@@ -120,19 +149,36 @@ fn recipes_are_listed_and_parts_of_recipes_are_not() {
 }
 
 #[test]
+fn parts_are_derived_from_the_mechanism_and_folders_are_subjects() {
+    let s = sandbox();
+    s.write("workflows/recipes/arms.yaml", ARMS);
+    s.write("workflows/recipes/credit/child.yaml", CHILD);
+    recipes(&s, &[]).code(0).prints("filters/void_turn, advantages/group");
+    for switch in ["on", "off"] {
+        let listed = recipes(&s, &["--format", "json", "-p", &format!("mechanism={switch}")]).code(0).json();
+        let child = &listed[1];
+        assert_eq!((&child["name"], &child["subject"]), (&"child".into(), &"credit".into()), "{listed}");
+        assert_eq!(child["parts"], serde_json::json!(["filters/void_turn", "advantages/group"]), "{switch}");
+    }
+    s.write("workflows/recipes/losses/child.yaml", CHILD);
+    recipes(&s, &[]).code(2).says("two recipes are called `child`");
+}
+
+#[test]
 fn every_mistake_of_every_recipe_is_told_at_once() {
     let s = sandbox();
     write(&s, "renamed", |text| text.replace("name: renamed", "name: other"));
-    write(&s, "partless", |text| text.replace("filters/void_turn", "filters/voidturn"));
+    write(&s, "typed", |text| text.replace("  limits:", "  parts: [filters/void_turn]\n  limits:"));
     write(&s, "unguarded", |text| text.replace(", role: guard", ""));
     write(&s, "mild", |text| text.replace("min: -0.5,", "min: -0.5, severity: warn,"));
     write(&s, "wordless", |text| text.replace("  limits: Everything.\n", ""));
     write(&s, "switchless", |text| text.replace("choices: [on, off], default: on", "default: maybe"));
     s.write("workflows/recipes/torn.yaml", "version: 1\nrecipe: {system: [\n");
-    s.run(&["recipes"])
+    recipes(&s, &[])
         .code(2)
         .says("renamed: its `name` is `other`")
-        .says("partless: there is no part `filters/voidturn` in this build; did you mean `void_turn`?")
+        .says("`recipe` has no key `parts`")
+        .says("typed: the file has 1 error")
         .says("unguarded: no check has the role `guard`")
         .says("mild: the check of `difference_reward` has a role, but only warns")
         .says("the recipe lacks limits")
@@ -143,64 +189,86 @@ fn every_mistake_of_every_recipe_is_told_at_once() {
 #[test]
 fn both_directions_are_run_and_judged() {
     let s = sandbox();
-    let ran = s.run(&["recipes", "run", "-p", "size=quick"]).code(0);
+    let ran = recipes(&s, &["run", "-p", "size=quick"]).code(0);
     ran.prints("tiny: on ok (3 checks, ").prints(", off ok (3 checks, ").prints("1 of 1 recipes behave both ways");
     // A check that also holds without the mechanism, and harm that only the mechanism does.
     write(&s, "blind", |text| text.replace("max: -1,", "max: 1,"));
     write(&s, "harmful", |text| text.replace("min: -0.5,", "min: -0.1,"));
-    let ran = s.run(&["recipes", "run"]).code(1);
+    let ran = recipes(&s, &["run"]).code(1);
     ran.prints("blind: on ok (3 checks, ")
         .prints("off: compare: mechanism check holds: difference_void is 0, must be at most 1")
         .prints("on: compare: guard check failed: difference_reward is -0.25, must be at least -0.1")
         .prints("1 of 3 recipes behave both ways");
-    let one = s.run(&["recipes", "run", "harmful", "--format", "json"]).code(1).json();
+    let one = recipes(&s, &["run", "harmful", "--format", "json"]).code(1).json();
     assert_eq!(one.as_array().unwrap().len(), 1);
     assert_eq!(one[0]["recipe"], "harmful");
     assert_eq!(one[0]["off"]["problems"], serde_json::json!([]), "off there is no harm");
-    s.run(&["recipes", "run", "tini"]).code(2).says("did you mean `tiny`?");
-    s.run(&["recipes", "run", "start"]).code(2).says("no key `recipe`");
+    recipes(&s, &["run", "tini"]).code(2).says("did you mean `tiny`?");
+    recipes(&s, &["run", "start"]).code(2).says("no key `recipe`");
 }
 
 #[test]
 fn a_broken_arm_is_no_effect() {
     let s = sandbox();
     write(&s, "tiny", |text| text.replace("echo ran", "exit 7; echo ran"));
-    let ran = s.run(&["recipes", "run"]).code(1);
+    let ran = recipes(&s, &["run"]).code(1);
     ran.prints("tiny: on WRONG (0 checks, ").prints("off not run").prints("exit code 7");
 }
 
 #[test]
-fn the_table_of_systems_is_generated_from_results() {
+fn the_pages_of_systems_are_generated_from_results() {
     let s = sandbox();
-    s.write("stages/learn/src/filters/void_turn.rs", "");
+    s.write("workflows/recipes/arms.yaml", ARMS);
+    s.write("workflows/recipes/filters/child.yaml", CHILD);
     s.write("docs/other.md", "");
-    s.run(&["recipes", "--write", "docs/systems.md"]).code(0).prints("1 recipes, 0 with results");
+    s.write("docs/systems/gone.md", "<!-- Written by `trainyard recipes --write`; do not edit. -->");
+    s.write("docs/systems/mine.md", "");
+    recipes(&s, &["--write", "docs/systems.md"]).code(0).prints("2 recipes, 0 with results");
     assert!(!s.store().exists(), "looking makes no store");
-    let before = s.read("docs/systems.md");
-    assert!(
-        before.contains("| Tiny (nowhere) | It halves \\| the voids. |")
-            && before.contains("| not run | Everything. |"),
-        "{before}"
-    );
-    s.run(&["run", "workflows/recipes/tiny.yaml"]).code(0);
-    s.run(&["recipes", "--write", "docs/systems.md"]).code(0).prints("1 recipes, 1 with results");
-    let after = s.read("docs/systems.md");
+    let index = s.read("docs/systems.md");
     for wanted in [
-        "mechanism: `void` 4 → 2, difference -2; asked: `difference_void` at most -1<br>",
-        "guard: `reward` 1 → 0.75, difference -0.25; asked: `difference_reward` at least -0.5 |",
-        "[`filters/void_turn`](../stages/learn/src/filters/void_turn.rs)",
-        "[`tiny`](../workflows/recipes/tiny.yaml)",
-        "Stage digests of these results: `tiny` ",
+        "## Filters\n",
+        "| Tiny | nowhere |  | not run | [tiny](systems/tiny.md) |",
+        "| Child | [1234.56789](https://arxiv.org/abs/1234.56789) | ",
+        " | `filters/void_turn`, `advantages/group` | not run | [child](systems/child.md) |",
     ] {
-        assert!(after.contains(wanted), "lacks {wanted}\n{after}");
+        assert!(index.contains(wanted), "lacks {wanted}\n{index}");
     }
-    assert!(!after.contains("Not all checks hold"));
+    assert_eq!(s.files("docs"), ["other.md", "systems.md", "systems/child.md", "systems/mine.md", "systems/tiny.md"]);
+    let child = s.read("docs/systems/child.md");
+    for wanted in [
+        "It filters.",
+        "Switched: `filters/void_turn`, `advantages/group`.",
+        "[child.yaml](../../workflows/recipes/filters/child.yaml)",
+        "```diff\n  advantage:\n    kind: group\n-   scale: group\n+   scale: none\n  filters:\n",
+        "  filters:\n+   - {kind: void_turn, action: mask}\n    - {kind: zero_variance, ",
+        "Not run.",
+        "trainyard recipes run child",
+    ] {
+        assert!(child.contains(wanted), "lacks {wanted}\n{child}");
+    }
+    assert!(s.read("docs/systems/tiny.md").contains("It halves | the voids."));
+
+    s.run(&["run", "workflows/recipes/tiny.yaml"]).code(0);
+    recipes(&s, &["--write", "docs/systems.md"]).code(0).prints("2 recipes, 1 with results");
+    let index = s.read("docs/systems.md");
+    assert!(index.contains("| Tiny | nowhere |  | `void` 4 → 2 |"), "{index}");
+    assert!(!index.contains("not all checks hold"));
+    let tiny = s.read("docs/systems/tiny.md");
+    for wanted in [
+        "| mechanism | `void` | 4 | 2 | -2 | `difference_void` at most -1 | yes |",
+        "| guard | `reward` | 1 | 0.75 | -0.25 | `difference_reward` at least -0.5 | yes |",
+        "Stage digest `",
+        "## Limits\n\nEverything.",
+    ] {
+        assert!(tiny.contains(wanted), "lacks {wanted}\n{tiny}");
+    }
     // Another version of the recipe has no results.
     write(&s, "tiny", |text| text.replace("void=2", "void=1"));
-    let told = s.run(&["recipes", "--write", "docs/systems.md", "--format", "json"]).code(0).json();
+    let told = recipes(&s, &["--write", "docs/systems.md", "--format", "json"]).code(0).json();
     assert_eq!(
         (&told["wrote"], &told["recipes"], &told["measured"]),
-        (&"docs/systems.md".into(), &1.into(), &0.into())
+        (&"docs/systems.md".into(), &2.into(), &0.into())
     );
 }
 

@@ -188,6 +188,9 @@ pub struct CheckArgs {
 pub struct PlanArgs {
     #[command(flatten)]
     pub workflow: WorkflowArgs,
+    /// Print the file with its parents (`extends`) merged in, instead of the plan.
+    #[arg(long)]
+    pub show_file: bool,
     #[command(flatten)]
     pub site: SiteArgs,
     #[arg(long, value_enum, default_value_t)]
@@ -282,10 +285,10 @@ pub struct StagesArgs {
 pub struct RecipesArgs {
     #[command(subcommand)]
     pub command: Option<RecipesCommand>,
-    /// Folder of recipe files.
-    #[arg(long, value_name = "FOLDER", default_value = "workflows/recipes", global = true)]
-    pub folder: PathBuf,
-    /// Write the table of all systems with the effects that this store holds into a Markdown file.
+    /// Folder of your own recipe files, with its subfolders; without it, the recipes of this build.
+    #[arg(long, value_name = "FOLDER", global = true)]
+    pub folder: Option<PathBuf>,
+    /// Write an index of all systems with the effects that this store holds into a Markdown file, and a page for each beside it.
     #[arg(long, value_name = "FILE")]
     pub write: Option<PathBuf>,
     /// Parameter of every recipe, `name=value` or `@file`. May be repeated.
@@ -304,6 +307,14 @@ pub enum RecipesCommand {
     Run {
         /// File names without `.yaml`; all without any.
         names: Vec<String>,
+    },
+    /// Print the file of a recipe.
+    Show {
+        /// Its file name without `.yaml`.
+        name: String,
+        /// With its parents (`extends`) merged in.
+        #[arg(long)]
+        merged: bool,
     },
 }
 
@@ -325,6 +336,9 @@ pub struct InitArgs {
     /// Folder to write into.
     #[arg(default_value = ".")]
     pub folder: PathBuf,
+    /// Start from this recipe; `trainyard recipes` lists them.
+    #[arg(long, value_name = "NAME")]
+    pub recipe: Option<String>,
     #[arg(long, value_enum, default_value_t)]
     pub format: Format,
 }

@@ -3,23 +3,30 @@
 use crate::args::WorkflowArgs;
 use crate::output::diagnostics;
 use crate::output::human::print_json;
-use std::path::Path;
+use crate::shipped::ShippedFiles;
+use std::path::{Path, PathBuf};
 use trainyard_core::{Catalogue, Error, Result};
+use trainyard_spec::Severity;
+use trainyard_spec::Files as _;
+use trainyard_spec::files::absolute;
 use trainyard_spec::compile::{Compiled, Request, compile};
 use trainyard_spec::plan::Plan;
 use trainyard_spec::site::Site;
-use trainyard_spec::{DiskFiles, Severity};
 
 /// Compiles one file; relative paths and `-p` values are those of the working directory.
 pub fn file(path: &Path, params: &[String], catalogue: &dyn Catalogue, site: &Site) -> Result<Compiled> {
-    let working_directory =
-        std::env::current_dir().map_err(|e| Error::invalid(format!("there is no working directory: {e}")))?;
-    if !path.is_file() {
+    let working_directory = working_directory()?;
+    if !ShippedFiles.exists(&absolute(&working_directory, &path.to_string_lossy())) || path.is_dir() {
         let what = if path.is_dir() { "a folder, not a workflow file" } else { "not there" };
         return Err(Error::invalid(format!("{} is {what}", path.display()))
             .help("name a workflow file; `trainyard init FOLDER` writes a first one"));
     }
-    Ok(compile(&Request { files: &DiskFiles, path, working_directory: &working_directory, params, catalogue, site }))
+    Ok(compile(&Request { files: &ShippedFiles, path, working_directory: &working_directory, params, catalogue, site }))
+}
+
+/// Absolute.
+pub fn working_directory() -> Result<PathBuf> {
+    std::env::current_dir().map_err(|e| Error::invalid(format!("there is no working directory: {e}")))
 }
 
 /// A plan, or all mistakes on stderr and an error of kind invalid. Warnings are printed, notes are left to `check`.

@@ -13,6 +13,7 @@ mod notifications;
 mod output;
 mod query_process;
 mod session;
+mod shipped;
 mod wiring;
 mod world;
 

@@ -120,6 +120,10 @@ impl Sources {
     pub fn get(&self, file: u32) -> Option<&SourceFile> {
         self.0.get(file as usize)
     }
+    /// The folder of the file that a span lies in: relative paths that are written there are relative to it.
+    pub fn folder(&self, span: Span) -> &Path {
+        self.get(span.file).and_then(|s| s.path.as_deref()).and_then(Path::parent).unwrap_or(Path::new("/"))
+    }
     /// The text under a span; empty if the span lies outside.
     pub fn slice(&self, span: Span) -> &str {
         self.get(span.file).and_then(|s| s.text.get(span.start as usize..span.end as usize)).unwrap_or("")

@@ -15,12 +15,12 @@ pub use references::{Target, Targets, View};
 pub use space::{Draft, Group, LateList, Member, MemberBody, Parent, Space};
 
 use crate::diagnostic::{Diagnostic, Sources, Span, suggest};
+use crate::extends::{Loader, Trees};
 use crate::files::{Files, absolute};
 use crate::read::{Binder, Bound, NoNames, Reader};
-use crate::run_stage::{self, RunPorts};
+use crate::run_stage;
 use crate::tree::Node;
 use crate::workflow::{self, Body, RawStage, Workflow};
-use crate::yaml;
 use axes::{Coordinate, Fan, MOST_INSTANCES};
 use overrides::Overrides;
 use params::{Given, Param, ParamValue};
@@ -37,11 +37,10 @@ pub struct Expanded<'a> {
     pub spaces: Vec<Space>,
     /// In file order, then matrix order.
     pub drafts: Vec<Draft>,
-    /// Ports of `run` stages, by the span of the stage's id.
-    pub run_ports: HashMap<Span, RunPorts>,
     pub diagnostics: Vec<Diagnostic>,
     /// File names are shown relative to it.
     working_directory: PathBuf,
+    trees: Trees,
     workflows: HashMap<PathBuf, Option<Rc<Workflow>>>,
 }
 
@@ -59,9 +58,9 @@ pub fn expand<'a>(
         sources: Sources::default(),
         spaces: Vec::new(),
         drafts: Vec::new(),
-        run_ports: HashMap::new(),
         diagnostics: Vec::new(),
         working_directory: working_directory.to_path_buf(),
+        trees: Trees::new(),
         workflows: HashMap::new(),
     };
     let Some(workflow) = expanded.load(path, None) else { return expanded };
@@ -80,23 +79,15 @@ impl Expanded<'_> {
         if let Some(known) = self.workflows.get(path) {
             return known.clone();
         }
-        let name = path.strip_prefix(&self.working_directory).unwrap_or(path).display().to_string();
-        let read = match self.files.read(path) {
-            Ok(text) => {
-                let file = self.sources.add(name, Some(path), text);
-                let (tree, found) = yaml::read(&self.sources, file);
-                self.diagnostics.extend(found);
-                tree.and_then(|tree| workflow::read(&tree, path, &mut self.diagnostics)).map(Rc::new)
-            }
-            Err(e) => {
-                let span = from.unwrap_or_else(|| {
-                    let file = self.sources.add(name, Some(path), "");
-                    self.sources.span(file, 0, 0)
-                });
-                self.diagnostics.push(Diagnostic::error("missing-file", span, e.message).help_if(e.help));
-                None
-            }
+        let mut loader = Loader {
+            files: self.files,
+            sources: &mut self.sources,
+            diagnostics: &mut self.diagnostics,
+            working_directory: &self.working_directory,
+            trees: &mut self.trees,
         };
+        let tree = loader.merged(path, from);
+        let read = tree.and_then(|tree| workflow::read(&tree, path, &mut self.diagnostics)).map(Rc::new);
         self.workflows.insert(path.to_path_buf(), read.clone());
         read
     }
@@ -123,8 +114,8 @@ impl Expanded<'_> {
                     .bind(&entry.value);
             let mut reader = Reader { diagnostics: &mut self.diagnostics };
             let param: Option<Param> =
-                bound.and_then(|b| params::declare(&entry.key, entry.key_span, &b, &workflow.folder, &mut reader));
-            let value = param.and_then(|p| params::value(&p, given(&p.name).as_ref(), &workflow.folder, &mut reader));
+                bound.and_then(|b| params::declare(&entry.key, entry.key_span, &b, &self.sources, &mut reader));
+            let value = param.and_then(|p| params::value(&p, given(&p.name).as_ref(), &self.sources, &mut reader));
             match value {
                 Some(value) => {
                     values.insert(entry.key.clone(), value);
@@ -164,9 +155,8 @@ impl Expanded<'_> {
 
     fn group(&mut self, space: usize, index: usize, stage: &RawStage, chain: &mut Vec<PathBuf>) -> Group {
         let Some(fan) = self.fan(space, stage) else { return Group::broken() };
-        if stage.body == Body::Run && !self.run_ports.contains_key(&stage.id_span) {
-            let ports = run_stage::ports(stage, &self.sources, &mut self.diagnostics);
-            self.run_ports.insert(stage.id_span, ports);
+        if stage.body == Body::Run {
+            stage.run_ports.get_or_init(|| run_stage::ports(stage, &self.sources, &mut self.diagnostics));
         }
         match fan {
             Fan::Known(axes) => {
@@ -243,7 +233,7 @@ impl Expanded<'_> {
     ) -> Option<Member> {
         let body = match &stage.body {
             Body::Embed { path, span } => {
-                let path = absolute(&self.spaces[space].workflow.folder, path);
+                let path = absolute(self.sources.folder(*span), path);
                 MemberBody::Space(self.embed(space, index, stage, &coordinates, &path, *span, chain)?)
             }
             _ => MemberBody::Draft(self.draft(space, index, stage, coordinates.clone(), None)),

@@ -9,10 +9,12 @@
 //! | [`yaml`], [`tree`] | text → our own tree, a span on every node |
 //! | [`diagnostic`], [`vocabulary`] | what is wrong, where, and what to do; words of other tools |
 //! | [`expression`], [`template`] | `${{ … }}` |
+//! | [`extends`], [`merge`] | a file over its parents |
 //! | [`workflow`], [`recipe`] | the typed raw file |
 //! | [`expand`] | params, matrix, `for_each`, embedded workflows |
 //! | [`check`] | ports, options, cycles, evaluation sets, resources |
 //! | [`plan`] | the result |
+//! | [`merged`], [`print`] | a file with its parents as YAML again |
 //! | [`site`], [`schedule`], [`schema`], [`draw`] | the site file, schedules, the editor's JSON Schema, a drawing |
 
 pub mod check;
@@ -21,9 +23,13 @@ pub mod diagnostic;
 pub mod draw;
 pub mod expand;
 pub mod expression;
+pub mod extends;
 pub mod files;
+pub mod merge;
+pub mod merged;
 pub mod options;
 pub mod plan;
+pub mod print;
 pub mod read;
 pub mod recipe;
 pub mod run_stage;

@@ -5,7 +5,6 @@
 //!   system: SimpleTIR
 //!   source: arXiv 2509.02479
 //!   mechanism: No trajectory with a void turn reaches the update.
-//!   parts: [filters/void_turn]
 //!   limits: Collapse needs long episodes of a large model.
 //! ```
 //!
@@ -21,7 +20,7 @@ use crate::workflow::unknown_keys;
 use serde::Serialize;
 
 /// All are required.
-pub const KEYS: [&str; 5] = ["system", "source", "mechanism", "parts", "limits"];
+pub const KEYS: [&str; 4] = ["system", "source", "mechanism", "limits"];
 
 /// What a recipe says about itself.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
@@ -32,8 +31,6 @@ pub struct Recipe {
     pub source: String,
     /// One sentence: what distinguishes the treatment from the baseline.
     pub mechanism: String,
-    /// By folder and kind: `filters/void_turn`. Never empty in a checked plan.
-    pub parts: Vec<String>,
     /// What the toy scale cannot show.
     pub limits: String,
 }
@@ -59,19 +56,7 @@ pub fn read(entry: &Entry, diagnostics: &mut Vec<Diagnostic>) -> Recipe {
     let mut words =
         |key: &str| find(key).and_then(|e| text(&e.value, &format!("`{key}`"), diagnostics)).unwrap_or_default();
     let (system, source, mechanism, limits) = (words("system"), words("source"), words("mechanism"), words("limits"));
-    let parts = find("parts").map(|e| part_names(e, diagnostics)).unwrap_or_default();
-    Recipe { system, source, mechanism, parts, limits }
-}
-
-fn part_names(entry: &Entry, diagnostics: &mut Vec<Diagnostic>) -> Vec<String> {
-    let wrong = match entry.value.list() {
-        Some([]) => ("wrong-value", "`parts` is empty".to_string()),
-        Some(items) => return items.iter().filter_map(|item| text(item, "an item of `parts`", diagnostics)).collect(),
-        None => ("wrong-type", format!("`parts` must be a list, found {}", entry.value.describe())),
-    };
-    let d = Diagnostic::error(wrong.0, entry.value.span, wrong.1);
-    diagnostics.push(d.help("name at least one by folder and kind: `[filters/void_turn]`"));
-    Vec::new()
+    Recipe { system, source, mechanism, limits }
 }
 
 /// Text without expressions, not empty.

@@ -39,6 +39,12 @@ pub const VERSION: u32 = 1;
 /// Environment variables of shell scripts are called this and a number.
 pub const VARIABLE: &str = "TRAINYARD_ARG_";
 
+/// The name in the working folder of a path under `files:`: the path itself, or its last part if it leads outside.
+pub fn file_name(path: &str) -> &str {
+    let inside = !path.starts_with('/') && !path.split('/').any(|part| part == "..");
+    if inside { path.trim_start_matches("./") } else { path.rsplit('/').next().unwrap_or(path) }
+}
+
 /// What a `run` stage declares.
 #[derive(Debug, Clone, Default)]
 pub struct RunPorts {

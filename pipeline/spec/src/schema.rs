@@ -34,14 +34,16 @@ pub fn workflow_schema(catalogue: &dyn Catalogue) -> Value {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "Trainyard workflow",
         "type": "object",
-        "required": ["version", "name", "stages"],
         "additionalProperties": false,
+        "if": {"required": ["extends"]},
+        "else": whole_file(),
         "properties": {
+            "extends": {"type": "string", "description": "a workflow file that this one is laid over: ./parent.yaml"},
             "version": {"const": 1},
             "name": {"type": "string", "pattern": "^[A-Za-z0-9_.-]{1,100}$"},
             "description": {"type": "string"},
             "recipe": recipe_schema(),
-            "params": {"type": "object", "additionalProperties": {"$ref": "#/$defs/param"}},
+            "params": {"type": "object", "additionalProperties": or_null("param")},
             "defaults": {"type": "object", "additionalProperties": false, "properties": {
                 "retry": {"$ref": "#/$defs/retry"}, "resources": {"$ref": "#/$defs/resources"}, "timeout": {"$ref": "#/$defs/text"},
                 "cache": {"$ref": "#/$defs/cache"}, "env": {"$ref": "#/$defs/env"}, "secrets": {"$ref": "#/$defs/texts"},
@@ -50,7 +52,7 @@ pub fn workflow_schema(catalogue: &dyn Catalogue) -> Value {
                 "cron": {"type": "string"}, "timezone": {"type": "string"},
                 "catchup": {"enum": ["latest", "all", "none"]}, "overlap": {"enum": ["skip", "queue", "allow"]},
             }},
-            "stages": {"type": "object", "additionalProperties": {"$ref": "#/$defs/stage"}},
+            "stages": {"type": "object", "additionalProperties": or_null("stage")},
             "outputs": {"type": "object", "additionalProperties": {"$ref": "#/$defs/artifacts"}},
             "evaluation_sets": {"type": "object", "additionalProperties": {
                 "type": "object", "required": ["artifact", "excluded_from"], "additionalProperties": false,
@@ -71,7 +73,6 @@ fn recipe_schema() -> Value {
             "system": {"$ref": "#/$defs/text", "description": "its name"},
             "source": {"$ref": "#/$defs/text", "description": "where it was published, e.g. arXiv 2509.02479"},
             "mechanism": {"$ref": "#/$defs/text", "description": "one sentence: what distinguishes the treatment from the baseline"},
-            "parts": {"type": "array", "items": {"type": "string"}, "minItems": 1, "description": "by folder and kind, e.g. filters/void_turn"},
             "limits": {"$ref": "#/$defs/text", "description": "what the toy scale cannot show"},
         },
     })
@@ -99,14 +100,30 @@ fn stage_schema(kinds: &[Value]) -> Value {
             "cache": {"$ref": "#/$defs/cache"},
             "env": {"$ref": "#/$defs/env"},
             "secrets": {"$ref": "#/$defs/texts"},
-            "files": {"$ref": "#/$defs/texts"},
+            "files": {"anyOf": [{"$ref": "#/$defs/texts"}, {"$ref": "#/$defs/env"}]},
             "outputs": {"type": "object", "additionalProperties": {"anyOf": [{"$ref": "#/$defs/kind"}, {
                 "type": "object", "required": ["kind"], "additionalProperties": false,
                 "properties": {"kind": {"$ref": "#/$defs/kind"}, "optional": {"type": "boolean"}},
             }]}},
             "description": {"type": "string"},
         },
-        "oneOf": [{"required": ["uses"]}, {"required": ["run"]}],
+    })
+}
+
+/// A definition, or the `null` that removes it from a parent.
+fn or_null(name: &str) -> Value {
+    json!({"anyOf": [{"$ref": format!("#/$defs/{name}")}, {"type": "null"}]})
+}
+
+/// What a file must hold that has no parent to take it from.
+fn whole_file() -> Value {
+    let stage = json!({"type": "object", "oneOf": [{"required": ["uses"]}, {"required": ["run"]}]});
+    json!({
+        "required": ["version", "name", "stages"],
+        "properties": {
+            "params": {"additionalProperties": {"type": "object", "required": ["type"]}},
+            "stages": {"additionalProperties": stage},
+        },
     })
 }
 
@@ -135,7 +152,7 @@ fn envelope_definitions() -> Map<String, Value> {
             "on": {"type": "array", "items": {"enum": ["retryable", "lost", "data", "bug", "invalid"]}},
         }},
         "resources": {"type": "object", "additionalProperties": false, "properties": resources},
-        "param": {"type": "object", "required": ["type"], "additionalProperties": false, "properties": {
+        "param": {"type": "object", "additionalProperties": false, "properties": {
             "type": {"enum": crate::expand::params::TYPE_NAMES}, "default": {}, "min": {}, "max": {}, "choices": {"type": "array"},
             "items": {"enum": crate::expand::params::TYPE_NAMES}, "description": {"type": "string"},
         }},

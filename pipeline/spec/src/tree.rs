@@ -61,6 +61,19 @@ impl Node {
     pub fn get(&self, key: &str) -> Option<&Node> {
         self.map()?.iter().find(|e| e.key == key).map(|e| &e.value)
     }
+    pub fn get_mut(&mut self, key: &str) -> Option<&mut Self> {
+        match &mut self.content {
+            Content::Map(entries) => entries.iter_mut().find(|e| e.key == key).map(|e| &mut e.value),
+            _ => None,
+        }
+    }
+    /// The node of an RFC 6901 pointer.
+    pub fn at_mut(&mut self, pointer: &str) -> Option<&mut Self> {
+        pointer.split('/').skip(1).try_fold(self, |node, part| match node.content {
+            Content::List(ref mut items) => items.get_mut(part.parse::<usize>().ok()?),
+            _ => node.get_mut(&part.replace("~1", "/").replace("~0", "~")),
+        })
+    }
     /// Plain `null`, `~` or nothing.
     pub fn is_null(&self) -> bool {
         self.scalar().is_some_and(|s| s.plain && is_null(&s.text))

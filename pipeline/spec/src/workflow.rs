@@ -6,13 +6,16 @@
 use crate::diagnostic::{Diagnostic, Span};
 use crate::expression::is_name;
 use crate::recipe::{self, Recipe};
+use crate::run_stage::RunPorts;
 use crate::tree::{Content, Entry, Node};
 use crate::vocabulary::{self, Place};
+use std::cell::OnceCell;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 /// Keys of a workflow file.
-pub const FILE_KEYS: [&str; 10] = [
+pub const FILE_KEYS: [&str; 11] = [
+    "extends",
     "version",
     "name",
     "description",
@@ -55,9 +58,8 @@ const ONLY_RUN: [&str; 4] = ["env", "files", "outputs", "secrets"];
 #[derive(Debug)]
 pub struct Workflow {
     pub path: PathBuf,
-    pub folder: PathBuf,
     pub name: String,
-    /// Of the whole file's first key; a place for what has no better one.
+    /// Of the first key that the file itself writes; a place for what has no better one.
     pub span: Span,
     /// What published system it shows, if it is a recipe. Incomplete after a mistake (reported).
     pub recipe: Option<Recipe>,
@@ -79,6 +81,8 @@ pub struct RawStage {
     pub body: Body,
     /// The envelope, with the file's `defaults` laid under it.
     entries: Vec<Entry>,
+    /// Ports of a command; read when the stage is expanded.
+    pub(crate) run_ports: OnceCell<RunPorts>,
 }
 
 /// What a stage does.
@@ -116,17 +120,11 @@ impl Workflow {
 
 /// Sorts a tree into a workflow. Reports what does not fit and keeps the rest.
 pub fn read(tree: &Node, path: &Path, diagnostics: &mut Vec<Diagnostic>) -> Option<Workflow> {
-    let Content::Map(entries) = &tree.content else {
-        diagnostics.push(Diagnostic::error(
-            "wrong-type",
-            tree.span,
-            format!("a workflow file is a map of {}", FILE_KEYS.join(", ")),
-        ));
-        return None;
-    };
+    let entries = file_keys(tree, diagnostics)?;
     unknown_keys(entries, &FILE_KEYS, "a workflow file", Place::File, diagnostics);
     let find = |key: &str| entries.iter().find(|e| e.key == key);
-    let top = entries.first().map_or(tree.span, |e| e.key_span);
+    let own = entries.iter().find(|e| e.key_span.file == tree.span.file);
+    let top = own.map_or(tree.span, |e| e.key_span);
     let name = read_name(find("name"), top, diagnostics);
     read_version(find("version"), top, diagnostics);
     let defaults = map_of(find("defaults"), diagnostics);
@@ -143,7 +141,6 @@ pub fn read(tree: &Node, path: &Path, diagnostics: &mut Vec<Diagnostic>) -> Opti
     }
     Some(Workflow {
         path: path.to_path_buf(),
-        folder: path.parent().unwrap_or(Path::new("/")).to_path_buf(),
         name,
         span: top,
         recipe: find("recipe").map(|e| recipe::read(e, diagnostics)),
@@ -155,6 +152,23 @@ pub fn read(tree: &Node, path: &Path, diagnostics: &mut Vec<Diagnostic>) -> Opti
         unreadable,
         index,
     })
+}
+
+/// What must hold of a parent by itself, since the file that extends it may hide it. `None` if it is no map.
+pub fn check_parent(tree: &Node, diagnostics: &mut Vec<Diagnostic>) -> Option<()> {
+    let entries = file_keys(tree, diagnostics)?;
+    if let Some(version) = entries.iter().find(|e| e.key == "version") {
+        read_version(Some(version), version.key_span, diagnostics);
+    }
+    Some(())
+}
+
+fn file_keys<'t>(tree: &'t Node, diagnostics: &mut Vec<Diagnostic>) -> Option<&'t [Entry]> {
+    if tree.map().is_none() {
+        let keys = FILE_KEYS.join(", ");
+        diagnostics.push(Diagnostic::error("wrong-type", tree.span, format!("a workflow file is a map of {keys}")));
+    }
+    tree.map()
 }
 
 fn read_version(entry: Option<&Entry>, top: Span, diagnostics: &mut Vec<Diagnostic>) {
@@ -247,7 +261,7 @@ fn read_stage(entry: &Entry, defaults: &[Entry], diagnostics: &mut Vec<Diagnosti
     };
     // What is not heeded is not judged either, be it the stage's own or a default.
     entries.retain(|e| !misplaced(&e.key));
-    Some(RawStage { id: entry.key.clone(), id_span: entry.key_span, body, entries })
+    Some(RawStage { id: entry.key.clone(), id_span: entry.key_span, body, entries, run_ports: OnceCell::new() })
 }
 
 fn read_body(stage: &Entry, own: &[Entry], diagnostics: &mut Vec<Diagnostic>) -> Option<Body> {
@@ -284,15 +298,18 @@ fn read_body(stage: &Entry, own: &[Entry], diagnostics: &mut Vec<Diagnostic>) ->
                 return None;
             };
             let span = uses.value.span;
-            let is_path =
-                text.starts_with('.') || text.starts_with('/') || text.ends_with(".yaml") || text.ends_with(".yml");
-            Some(if is_path {
+            Some(if is_file(text) {
                 Body::Embed { path: text.to_string(), span }
             } else {
                 Body::Kind { name: text.to_string(), span }
             })
         }
     }
+}
+
+/// Whether a `uses` names a file and not a kind.
+pub fn is_file(uses: &str) -> bool {
+    uses.starts_with(['.', '/']) || uses.ends_with(".yaml") || uses.ends_with(".yml")
 }
 
 /// Defaults that reach no stage, because all that could heed them is a command.

@@ -4,6 +4,8 @@
 mod catalogue;
 #[path = "suite/compiles.rs"]
 mod compiles;
+#[path = "suite/merging.rs"]
+mod merging;
 #[path = "suite/options.rs"]
 mod options;
 #[path = "suite/properties.rs"]

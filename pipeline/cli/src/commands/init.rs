@@ -1,23 +1,35 @@
-//! `trainyard init [FOLDER]`: a first workflow, a site file and the schema for editors. Refuses to overwrite anything.
+//! `trainyard init [FOLDER]`: a first workflow, or a recipe as the start of one, with a site file and the schema for
+//! editors. Nothing is written over.
 
+use super::recipes::library::Library;
 use crate::args::{Format, InitArgs};
 use crate::exit::Exit;
 use crate::output::human::{print_json, print_text};
-use crate::wiring;
+use crate::shipped::ShippedFiles;
+use crate::{compiled, wiring};
 use serde_json::json;
+use std::path::{Path, PathBuf};
 use trainyard_core::error::io_error;
-use trainyard_core::{Error, Result};
+use trainyard_core::{Catalogue, Error, Result};
+use trainyard_spec::merged::merged;
 
 const WORKFLOW: &str = include_str!("../templates/workflow.yaml");
 const SITE: &str = include_str!("../templates/trainyard.yaml");
+/// Tells editors where the schema is.
+const SCHEMA_LINE: &str = "# yaml-language-server: $schema=schema.json\n";
 
-/// Writes all three files or, if one of them is there already, none.
+/// Writes all files or, if one of them is there already, none.
 pub fn run(args: &InitArgs) -> Result<Exit> {
-    let schema = trainyard_spec::schema::workflow_schema(&wiring::registry()?);
+    let registry = wiring::registry()?;
+    let schema = trainyard_spec::schema::workflow_schema(&registry);
     let schema = serde_json::to_string_pretty(&schema)
         .map_err(|e| Error::bug(format!("the schema has no JSON form: {e}")))?
         + "\n";
-    let files = [("workflow.yaml", WORKFLOW), ("trainyard.yaml", SITE), ("schema.json", &schema)];
+    let mut files = match &args.recipe {
+        Some(name) => recipe(name, &registry)?,
+        None => vec![("workflow.yaml".to_string(), WORKFLOW.to_string())],
+    };
+    files.extend([("trainyard.yaml".to_string(), SITE.to_string()), ("schema.json".to_string(), schema)]);
     if let Some((name, _)) = files.iter().find(|(name, _)| args.folder.join(name).exists()) {
         return Err(
             Error::invalid(format!("{} exists already", args.folder.join(name).display())).help("name an empty folder")
@@ -30,7 +42,8 @@ pub fn run(args: &InitArgs) -> Result<Exit> {
         std::fs::write(&path, content).map_err(|e| io_error(&path, &e))?;
         wrote.push(path.display().to_string());
     }
-    let next = format!("trainyard run {}", args.folder.join("workflow.yaml").display());
+    let quick = if args.recipe.is_some() { " -p size=quick" } else { "" };
+    let next = format!("trainyard run {}{quick}", args.folder.join("workflow.yaml").display());
     match args.format {
         Format::Json => print_json(&json!({"wrote": wrote, "next": next}))?,
         Format::Text => {
@@ -39,4 +52,34 @@ pub fn run(args: &InitArgs) -> Result<Exit> {
         }
     }
     Ok(Exit::Done)
+}
+
+/// A shipped recipe as `workflow.yaml` and, beside it, the files that it embeds; each with its parents merged in, so
+/// that a reader has all of it before the eyes and can change any line.
+fn recipe(name: &str, catalogue: &dyn Catalogue) -> Result<Vec<(String, String)>> {
+    let working_directory = compiled::working_directory()?;
+    let library = Library::open(None, &working_directory)?;
+    let mut names: Vec<(PathBuf, String)> = vec![(library.recipe(name)?.path.clone(), "workflow.yaml".into())];
+    let mut files = Vec::new();
+    while let Some((path, name)) = names.get(files.len()).cloned() {
+        let mut place = |target: &Path| format!("./{}", beside(&mut names, target));
+        let found = merged(&ShippedFiles, catalogue, &path, &working_directory, &mut place);
+        let text = found.text.ok_or_else(|| Error::bug(format!("the shipped file {} is broken", path.display())))?;
+        files.push((name, format!("{SCHEMA_LINE}{text}")));
+    }
+    Ok(files)
+}
+
+/// The name under which `target` is written; a new one is remembered.
+fn beside(names: &mut Vec<(PathBuf, String)>, target: &Path) -> String {
+    if let Some((_, name)) = names.iter().find(|(path, _)| path == target) {
+        return name.clone();
+    }
+    let stem = target.file_stem().unwrap_or_default().to_string_lossy();
+    let numbered = (2..).map(|n| format!("{stem}-{n}.yaml"));
+    let mut candidates = std::iter::once(format!("{stem}.yaml")).chain(numbered);
+    let taken = |name: &String| name == "trainyard.yaml" || names.iter().any(|(_, known)| known == name);
+    let name = candidates.find(|name| !taken(name)).unwrap_or_default();
+    names.push((target.to_path_buf(), name.clone()));
+    name
 }

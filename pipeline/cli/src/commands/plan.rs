@@ -1,10 +1,12 @@
 //! `trainyard plan FILE`: what a run would do, stage by stage, and why. Writes nothing; a store that does not exist is
 //! empty.
 
+use super::recipes::show::{merged_text, write_text};
 use crate::args::{PlanArgs, PlanFormat};
 use crate::exit::Exit;
 use crate::output::human::{print_json, print_raw, print_text, table};
-use crate::session::{Access, Session};
+use crate::session::{self, Access, Session};
+use crate::shipped::ShippedFiles;
 use crate::{compiled, wiring, world};
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -13,9 +15,14 @@ use trainyard_core::units::format_duration;
 use trainyard_core::{Result, SystemClock};
 use trainyard_engine::forecast::{Decision, Forecast};
 use trainyard_runtime::{RunOptions, Silent};
+use trainyard_spec::Files as _;
+use trainyard_spec::files::absolute;
 
 /// Compiles the file and asks the store about every stage; a stage that would fail leaves the exit code at 0.
 pub fn run(args: &PlanArgs) -> Result<Exit> {
+    if args.show_file {
+        return show_file(args);
+    }
     let session = Session::open(&args.site, Access::LookOrEmpty)?;
     let plan =
         compiled::plan_or_json(&args.workflow, &wiring::registry()?, &session.site, args.format == PlanFormat::Json)?;
@@ -26,12 +33,27 @@ pub fn run(args: &PlanArgs) -> Result<Exit> {
     let world = world::build(&session, Arc::new(SystemClock::new()), Arc::new(Silent))?;
     let forecasts = session.block_on(trainyard_runtime::forecast::forecast(&RunOptions::default(), &plan, &world))?;
     match args.format {
-        PlanFormat::Json => print_json(
-            &json!({"workflow": plan.workflow, "stages": forecasts.iter().map(stage_json).collect::<Vec<_>>()}),
-        )?,
+        PlanFormat::Json => {
+            let stages: Vec<Value> = forecasts.iter().map(stage_json).collect();
+            print_json(&json!({"workflow": plan.workflow, "digest": plan.digest, "stages": stages}))?;
+        }
         PlanFormat::Text | PlanFormat::Mermaid => print_text(&text(&forecasts)),
     }
     Ok(Exit::Done)
+}
+
+/// The file with its parents merged in, whatever else is wrong with it; mistakes go to stderr and make the exit code 2.
+fn show_file(args: &PlanArgs) -> Result<Exit> {
+    let (registry, site) = (wiring::registry()?, session::site(&args.site)?);
+    let path = absolute(&compiled::working_directory()?, &args.workflow.file.to_string_lossy());
+    let header = ShippedFiles
+        .read(&path)?
+        .lines()
+        .next()
+        .filter(|l| l.contains("yaml-language-server"))
+        .map(|l| l.to_string() + "\n");
+    write_text(&(header.unwrap_or_default() + &merged_text(&path, &registry)?));
+    compiled::plan(&args.workflow, &registry, &site).map(|_| Exit::Done)
 }
 
 fn stage_json(forecast: &Forecast) -> Value {

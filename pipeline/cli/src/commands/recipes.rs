@@ -1,24 +1,30 @@
 //! `trainyard recipes`: published systems as recipe files. Without a subcommand a list, with `--write` the table of
 //! their effects, with `run` every recipe in both directions.
 
+mod arms;
+mod difference;
 mod directions;
 mod effects;
 mod found;
-mod parts;
+pub mod library;
+mod page;
+pub mod show;
 mod systems;
 
 use crate::args::{Format, RecipesArgs, RecipesCommand};
 use crate::exit::Exit;
 use crate::output::human::{print_json, print_text, table};
-use crate::{session, wiring};
+use crate::{compiled, session, wiring};
 use found::Found;
+use library::Library;
 use serde_json::{Value, json};
 use trainyard_core::Result;
 
-/// Lists the recipes, runs them, or writes their table.
+/// Lists the recipes, shows or runs them, or writes their pages.
 pub fn run(args: &RecipesArgs) -> Result<Exit> {
     match (&args.command, &args.write) {
         (Some(RecipesCommand::Run { names }), _) => directions::run(args, names),
+        (Some(RecipesCommand::Show { name, merged }), _) => show::run(args, name, *merged),
         (None, Some(file)) => systems::run(args, file),
         (None, None) => list(args),
     }
@@ -27,19 +33,21 @@ pub fn run(args: &RecipesArgs) -> Result<Exit> {
 /// Exit 2 if a file does not compile or is no sound recipe.
 fn list(args: &RecipesArgs) -> Result<Exit> {
     let site = session::site(&args.site)?;
-    let recipes = found::find(&args.folder, &[], &args.params, &wiring::registry()?, &site)?;
+    let library = Library::open(args.folder.as_deref(), &compiled::working_directory()?)?;
+    let mut recipes = found::find(&library, &[], &args.params, &wiring::registry()?, &site)?;
+    recipes.sort_by(|a, b| (&a.subject, &a.name).cmp(&(&b.subject, &b.name)));
     match args.format {
         Format::Json => print_json(&recipes.iter().map(as_json).collect::<Vec<Value>>())?,
-        Format::Text if recipes.is_empty() => print_text(&format!("no recipes in {}", args.folder.display())),
+        Format::Text if recipes.is_empty() => print_text(&format!("no recipes in {}", library.place())),
         Format::Text => {
             let row = |f: &Found| {
                 let r = &f.recipe;
-                vec![f.name.clone(), r.system.clone(), r.source.clone(), r.parts.join(", "), r.mechanism.clone()]
+                let subject = f.subject.clone().unwrap_or_default();
+                vec![f.name.clone(), subject, r.system.clone(), r.source.clone(), f.parts.join(", ")]
             };
-            print_text(&table(
-                &["recipe", "system", "source", "parts", "mechanism"],
-                &recipes.iter().map(row).collect::<Vec<_>>(),
-            ));
+            let rows: Vec<Vec<String>> = recipes.iter().map(row).collect();
+            print_text(&table(&["recipe", "subject", "system", "source", "switched"], &rows));
+            print_text("\nnext: trainyard recipes show NAME, or trainyard recipes run NAME -p size=quick");
         }
     }
     Ok(Exit::Done)
@@ -48,7 +56,7 @@ fn list(args: &RecipesArgs) -> Result<Exit> {
 fn as_json(found: &Found) -> Value {
     let r = &found.recipe;
     json!({
-        "name": found.name, "file": found.path, "system": r.system, "source": r.source, "mechanism": r.mechanism, "parts": r.parts,
-        "limits": r.limits,
+        "name": found.name, "subject": found.subject, "file": found.path, "system": r.system, "source": r.source,
+        "mechanism": r.mechanism, "parts": found.parts, "limits": r.limits,
     })
 }

@@ -8,7 +8,8 @@ use crate::expand::View;
 use crate::files::absolute;
 use crate::options::{ReadOptions, escape, in_words, source_pointers, unknown_option};
 use crate::plan::{InputBinding, OutputOf, Source};
-use crate::read::{Binder, Bound, Reader, locate};
+use crate::read::{Binder, Bound, BoundContent, BoundEntry, Reader, locate};
+use crate::run_stage;
 use crate::template::Template;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
@@ -28,7 +29,7 @@ impl Checker<'_> {
             }
         }
         let (mut config, read) = options.read(&given, &mut self.diagnostics);
-        let sources = self.resolve_sources(draft, &mut config, &read);
+        let sources = self.resolve_sources(&mut config, &read);
         let template = Template::Map(config);
         let template = template.as_literal().map_or(template, Template::Literal);
         self.diagnostics.extend(options.judge(&template, &read, with, &format!("`{}`", info.name)));
@@ -89,13 +90,12 @@ impl Checker<'_> {
     /// Makes source paths absolute in the config and looks up their content.
     fn resolve_sources(
         &mut self,
-        draft: usize,
         config: &mut BTreeMap<String, Template>,
         read: &ReadOptions,
     ) -> BTreeMap<String, Source> {
         let mut sources = BTreeMap::new();
         for found in &read.sources {
-            let location = self.location(draft, &found.text);
+            let location = self.location(&found.text, found.span);
             let Some(source) = self.source(&location, found.span) else { continue };
             let parts: Vec<String> =
                 found.pointer.split('/').skip(1).map(|p| p.replace("~1", "/").replace("~0", "~")).collect();
@@ -109,13 +109,12 @@ impl Checker<'_> {
         sources
     }
 
-    /// A path against the folder of the file that the stage stands in; URLs as they are.
-    fn location(&self, draft: usize, text: &str) -> String {
+    /// A path against the folder of the file that it is written in; URLs as they are.
+    fn location(&self, text: &str, span: Span) -> String {
         if text.contains("://") {
             return text.to_string();
         }
-        let folder = &self.expanded.spaces[self.expanded.drafts[draft].space].workflow.folder;
-        absolute(folder, text).display().to_string()
+        absolute(self.expanded.sources.folder(span), text).display().to_string()
     }
 
     /// What a location holds; reported if it holds nothing.
@@ -124,7 +123,8 @@ impl Checker<'_> {
         let looked_up = self.digests.entry(location.to_string()).or_insert_with(|| {
             if !location.contains("://") && !files.exists(std::path::Path::new(location)) {
                 return Err(Error::invalid(format!("there is no file or folder {location}")).help(
-                    "paths are relative to the workflow file; those given by `-p` to a param of `type: path`, to the working directory",
+                    "paths are relative to the file they are written in; those given by `-p` to a param of `type: path`, \
+                     to the working directory",
                 ));
             }
             files.digest(location)
@@ -151,17 +151,22 @@ impl Checker<'_> {
         let Some(node) = expanded.raw(draft).get("files") else { return Some((files, sources)) };
         let bound = Binder { sources: &expanded.sources, names: view, text: false, diagnostics: &mut self.diagnostics }
             .bind(node)?;
-        let names = Reader { diagnostics: &mut self.diagnostics }.strings(&bound, "`files`")?;
         let mut good = true;
-        for (i, name) in names.iter().enumerate() {
-            let span = locate(&bound, &format!("/{i}")).0;
-            let location = self.location(draft, name);
+        for (name, path, span) in self.named_files(&bound)? {
+            let relative = name.as_deref().unwrap_or_else(|| run_stage::file_name(&path));
+            if relative.starts_with('/') || relative.split('/').any(|part| part == "..") {
+                good = false;
+                let message = format!("`{relative}` lies outside of the working folder");
+                self.report(
+                    Diagnostic::error("wrong-value", span, message).help("name it by a path inside, as in `lib/a.py`"),
+                );
+                continue;
+            }
+            let location = self.location(&path, span);
             let Some(source) = self.source(&location, span) else {
                 good = false;
                 continue;
             };
-            let inside = !name.starts_with('/') && !name.split('/').any(|part| part == "..");
-            let relative = if inside { name.trim_start_matches("./") } else { name.rsplit('/').next().unwrap_or(name) };
             sources.insert(format!("/files/{}", escape(relative)), source);
             if files.insert(relative.to_string(), Value::String(location)).is_some() {
                 good = false;
@@ -173,6 +178,18 @@ impl Checker<'_> {
             }
         }
         good.then_some((files, sources))
+    }
+
+    /// The entries of `files:`: a name of its own if the map form gives one, the path, and where it stands.
+    fn named_files(&mut self, bound: &Bound) -> Option<Vec<(Option<String>, String, Span)>> {
+        let mut reader = Reader { diagnostics: &mut self.diagnostics };
+        if let BoundContent::Map(entries) = &bound.content {
+            let path = |e: &BoundEntry| Some((Some(e.key.clone()), reader.string(&e.value, "a file")?, e.value.span));
+            return entries.iter().map(path).collect();
+        }
+        let paths = reader.strings(bound, "`files`")?;
+        let span = |i: usize| locate(bound, &format!("/{i}")).0;
+        Some(paths.into_iter().enumerate().map(|(i, path)| (None, path, span(i))).collect())
     }
 }
 

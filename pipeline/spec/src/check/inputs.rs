@@ -196,7 +196,7 @@ impl Checker<'_> {
                 outputs.iter().filter(|p| p.kind == kind).map(|p| p.name.to_string()).collect()
             }
             _ => {
-                let outputs = self.expanded.run_ports.get(&raw.id_span).map(|r| &r.outputs);
+                let outputs = raw.run_ports.get().map(|r| &r.outputs);
                 outputs.into_iter().flatten().filter(|(_, o)| o.kind == kind).map(|(n, _)| n.clone()).collect()
             }
         }

@@ -93,7 +93,7 @@ impl<'e> Checker<'e> {
                 }
                 info.map(Kind::Known)
             }
-            Body::Run => expanded.run_ports.get(&raw.id_span).map(Kind::Run),
+            Body::Run => raw.run_ports.get().map(Kind::Run),
             Body::Embed { .. } => None,
         }
     }

@@ -40,9 +40,15 @@ impl Expanded<'_> {
         let home = &self.spaces[space];
         let prefix = format!("{}{}/", home.prefix, stage.id);
         let inherited: Vec<Coordinate> = home.inherited.iter().chain(coordinates).cloned().collect();
-        let folder = home.workflow.folder.clone();
-        let params =
-            self.params(&workflow, &|name| with.get(name).map(|b| Given { bound: b.clone(), folder: &folder }));
+        let with: BTreeMap<String, (Bound, PathBuf)> = with
+            .into_iter()
+            .map(|(name, bound)| {
+                let folder = self.sources.folder(bound.span).to_path_buf();
+                (name, (bound, folder))
+            })
+            .collect();
+        let given = |name: &str| with.get(name).map(|(bound, folder)| Given { bound: bound.clone(), folder });
+        let params = self.params(&workflow, &given);
         let parent = Some(Parent { space, stage: index, coordinates: coordinates.to_vec() });
         chain.push(path.to_path_buf());
         let opened = self.open(workflow, prefix, inherited, params, parent, chain);

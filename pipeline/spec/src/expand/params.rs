@@ -5,7 +5,7 @@
 //! relative to the workflow file's folder, a `-p` path to the working directory; both become absolute, so a run does
 //! not depend on where it starts.
 
-use crate::diagnostic::{Diagnostic, Span, suggest};
+use crate::diagnostic::{Diagnostic, Sources, Span, suggest};
 use crate::expression::Expression;
 use crate::files::absolute;
 use crate::read::{Bound, BoundContent, Fields, Reader};
@@ -119,7 +119,7 @@ pub struct Given<'a> {
 const KEYS: [&str; 7] = ["type", "default", "min", "max", "choices", "items", "description"];
 
 /// Reads the declarations.
-pub fn declare(name: &str, span: Span, bound: &Bound, folder: &Path, reader: &mut Reader<'_>) -> Option<Param> {
+pub fn declare(name: &str, span: Span, bound: &Bound, sources: &Sources, reader: &mut Reader<'_>) -> Option<Param> {
     if !matches!(bound.content, BoundContent::Map(_)) {
         let d = Diagnostic::error(
             "wrong-type",
@@ -152,7 +152,7 @@ pub fn declare(name: &str, span: Span, bound: &Bound, folder: &Path, reader: &mu
     };
     read_range(&mut param, &fields, reader);
     if let Some(choices) = fields.get("choices").and_then(|b| reader.list(b, "`choices`")) {
-        param.choices = choices.iter().filter_map(|b| typed(kind, b, folder, &what, reader)).collect();
+        param.choices = choices.iter().filter_map(|b| typed(kind, b, sources.folder(b.span), &what, reader)).collect();
     }
     Some(param)
 }
@@ -178,13 +178,18 @@ fn read_range(param: &mut Param, fields: &Fields<'_>, reader: &mut Reader<'_>) {
     }
 }
 
-/// The value of a parameter: the given one, or its default.
-pub fn value(param: &Param, given: Option<&Given<'_>>, folder: &Path, reader: &mut Reader<'_>) -> Option<ParamValue> {
+/// The value of a parameter: what is given, else its default.
+pub fn value(
+    param: &Param,
+    given: Option<&Given<'_>>,
+    sources: &Sources,
+    reader: &mut Reader<'_>,
+) -> Option<ParamValue> {
     let what = format!("param `{}`", param.name);
     let optional = param.default.as_ref().is_some_and(Bound::is_null);
     let (bound, folder) = match (given, &param.default) {
         (Some(given), _) => (&given.bound, given.folder),
-        (None, Some(default)) => (default, folder),
+        (None, Some(default)) => (default, sources.folder(default.span)),
         (None, None) => {
             let d = Diagnostic::error("missing-param", param.span, format!("{what} has no value"));
             reader.report(match param.kind {

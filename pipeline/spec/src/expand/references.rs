@@ -294,7 +294,7 @@ impl Expanded<'_> {
         };
         let kind = match &raw.body {
             Body::Run => {
-                let ports = self.run_ports.get(&raw.id_span).ok_or_else(|| Trouble::new(SILENT, ""))?;
+                let ports = raw.run_ports.get().ok_or_else(|| Trouble::new(SILENT, ""))?;
                 let found = ports.outputs.get(port).map(|o| o.kind);
                 found.ok_or_else(|| unknown(ports.outputs.keys().map(String::as_str).collect(), "run".into()))?
             }

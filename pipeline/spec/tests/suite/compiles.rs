@@ -178,7 +178,9 @@ fn a_missing_file_is_a_diagnostic() {
 fn the_editor_schema_accepts_the_samples_and_refuses_unknown_options() {
     let schema = schema::workflow_schema(&Kinds::new());
     let validator = jsonschema::validator_for(&schema).unwrap();
-    for name in ["pipeline", "matrix", "embed", "run_stage", "late_list", "recipe"] {
+    for name in
+        ["pipeline", "matrix", "embed", "run_stage", "late_list", "recipe", "extends", "parts/trial", "parts/base"]
+    {
         let text = std::fs::read_to_string(crate::samples::folder("valid").join(format!("{name}.yaml"))).unwrap();
         let value = crate::properties::plain(&text);
         let errors: Vec<String> =
@@ -187,4 +189,9 @@ fn the_editor_schema_accepts_the_samples_and_refuses_unknown_options() {
     }
     let wrong = serde_json::json!({"version": 1, "name": "x", "stages": {"a": {"uses": "rl", "with": {"stepps": 3}}}});
     assert!(!validator.is_valid(&wrong));
+    let whole = serde_json::json!({"version": 1, "name": "x", "stages": {"a": {"with": {}}}});
+    assert!(!validator.is_valid(&whole), "without a parent a stage says what it is");
+    let child = serde_json::json!({"extends": "./x.yaml", "stages": {"a": {"with": {}}, "b": null}});
+    assert!(validator.is_valid(&child));
+    assert!(!validator.is_valid(&serde_json::json!({"extends": ["./x.yaml"]})), "a file has one parent");
 }

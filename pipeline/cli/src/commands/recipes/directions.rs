@@ -1,11 +1,11 @@
 //! `trainyard recipes run`: every recipe with its mechanism on, then off.
 //!
-//! Why both: a check that holds with the mechanism and without it says nothing about the mechanism. On, every check
-//! holds. Off, the arms are one computation, so every mechanism check fails, every guard holds, the run fails for no
-//! other reason, and nothing is trained again. Refuses: a second direction after an interrupt, or after a run that
-//! failed for another reason than a check.
+//! A check that holds with the mechanism and without it says nothing about the mechanism. On, every check holds. Off,
+//! the arms are one computation, so every mechanism check fails, every guard holds, the run fails for no other reason,
+//! and nothing is trained again.
 
 use super::found::{self, Found, SWITCH};
+use super::library::Library;
 use crate::args::{Format, ParamArgs, RecipesArgs, WorkflowArgs};
 use crate::exit::Exit;
 use crate::output::human::{print_json, print_text};
@@ -28,10 +28,12 @@ const TRAINING: [&str; 3] = ["prm", "rl", "sft"];
 pub fn run(args: &RecipesArgs, names: &[String]) -> Result<Exit> {
     let session = Session::open(&args.site, Access::Run)?;
     let registry = wiring::registry()?;
-    let recipes = found::find(&args.folder, names, &args.params, &registry, &session.site)?;
+    let library = Library::open(args.folder.as_deref(), &compiled::working_directory()?)?;
+    let recipes = found::find(&library, names, &args.params, &registry, &session.site)?;
     if recipes.is_empty() {
-        return Err(Error::invalid(format!("no recipes in {}", args.folder.display()))
-            .help("say where they are with `--folder`"));
+        return Err(
+            Error::invalid(format!("no recipes in {}", library.place())).help("say where they are with `--folder`")
+        );
     }
     let interrupt = Interrupt::default();
     let raised = interrupt.clone();

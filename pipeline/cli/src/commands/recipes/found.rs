@@ -1,17 +1,15 @@
-//! The recipe files of a folder, compiled and held to the form of a recipe.
+//! Recipes, compiled and held to the form of a recipe: named after the file, switched by a param, with checks of either
+//! role.
 //!
-//! Why so: a recipe is a workflow file with more to keep: it is named after its file, switches its mechanism by a
-//! param, has a check of either role, and names parts that exist. Files without the key `recipe` (a shared cold start)
-//! are parts of recipes and are passed over. Refuses: nothing by halves; all mistakes of all files are told at once.
+//! All mistakes of all files are reported at once.
 
-use super::parts::Parts;
+use super::arms;
+use super::library::{Library, RecipeFile};
 use crate::compiled;
 use crate::output::diagnostics;
 use serde_json::Value;
-use std::path::{Path, PathBuf};
-use trainyard_core::error::io_error;
+use std::path::PathBuf;
 use trainyard_core::{Catalogue, Error, Result};
-use trainyard_spec::diagnostic::suggest;
 use trainyard_spec::plan::Severity;
 use trainyard_spec::site::Site;
 use trainyard_spec::{Plan, Recipe};
@@ -25,38 +23,41 @@ pub const ROLES: [&str; 2] = ["mechanism", "guard"];
 pub struct Found {
     /// The file's name without `.yaml`.
     pub name: String,
+    /// The folder that it lies in.
+    pub subject: Option<String>,
     pub path: PathBuf,
     pub recipe: Recipe,
+    /// What the mechanism switches, by folder and kind (`filters/void_turn`).
+    pub parts: Vec<String>,
     pub plan: Plan,
 }
 
-/// The recipes called `names`, or all of the folder, sorted by name. Mistakes in files are printed.
+/// The recipes called `names`, or all of the library, sorted by name. Mistakes in files are printed.
 ///
-/// Errors: invalid (no such folder or recipe, files with mistakes).
+/// Errors: invalid (no such recipe, files with mistakes).
 pub fn find(
-    folder: &Path,
+    library: &Library,
     names: &[String],
     params: &[String],
     catalogue: &dyn Catalogue,
     site: &Site,
 ) -> Result<Vec<Found>> {
-    let files = files(folder)?;
-    if let Some(unknown) = names.iter().find(|n| !files.iter().any(|(stem, _)| stem == *n)) {
-        let error = Error::invalid(format!("there is no recipe `{unknown}` in {}", folder.display()));
-        return Err(suggest(unknown, files.iter().map(|(stem, _)| stem.as_str())).into_iter().fold(error, Error::help));
+    for name in names {
+        library.recipe(name)?;
     }
-    let parts = Parts::of_this_build(catalogue);
-    let mut found = Vec::new();
+    let mut found: Vec<Found> = Vec::new();
     let mut wrong = Vec::new();
-    for (name, path) in files.into_iter().filter(|(stem, _)| names.is_empty() || names.contains(stem)) {
-        let asked = !names.is_empty();
-        match one(&name, &path, params, catalogue, site, &parts)? {
-            One::Recipe(recipe) => found.push(*recipe),
-            One::Other if asked => wrong.push(format!("{name}: the file has no key `recipe`")),
-            One::Other => {}
-            One::Wrong(problems) => wrong.extend(problems.into_iter().map(|p| format!("{name}: {p}"))),
+    for file in library.recipes().filter(|f| names.is_empty() || names.contains(&f.name)) {
+        if let Err(twice) = library.recipe(&file.name) {
+            wrong.push(twice.message);
+            continue;
+        }
+        match one(file, params, catalogue, site)? {
+            Ok(recipe) => found.push(recipe),
+            Err(problems) => wrong.extend(problems.into_iter().map(|p| format!("{}: {p}", file.name))),
         }
     }
+    wrong.dedup();
     if wrong.is_empty() {
         Ok(found)
     } else {
@@ -64,44 +65,38 @@ pub fn find(
     }
 }
 
-/// What one file is.
-enum One {
-    Recipe(Box<Found>),
-    Other,
-    Wrong(Vec<String>),
-}
-
+/// A recipe, or what is wrong with it.
 fn one(
-    name: &str,
-    path: &Path,
+    file: &RecipeFile,
     params: &[String],
     catalogue: &dyn Catalogue,
     site: &Site,
-    parts: &Parts,
-) -> Result<One> {
-    let mut compiled = compiled::file(path, params, catalogue, site)?;
-    let unreadable = compiled.diagnostics.iter().any(|d| d.is_error() && d.code.starts_with("yaml-"));
-    let Some(recipe) = compiled.recipe.filter(|_| !unreadable) else {
-        if !unreadable {
-            return Ok(One::Other);
-        }
-        diagnostics::print(&compiled.diagnostics, &compiled.sources);
-        return Ok(One::Wrong(vec!["the file cannot be read".into()]));
-    };
+) -> Result<Result<Found, Vec<String>>> {
+    let mut compiled = compiled::file(&file.path, params, catalogue, site)?;
     compiled.diagnostics.retain(|d| d.severity != trainyard_spec::Severity::Note);
     diagnostics::print(&compiled.diagnostics, &compiled.sources);
-    let Some(plan) = compiled.plan else {
-        return Ok(One::Wrong(vec![format!("the file has {}", diagnostics::count(&compiled.diagnostics))]));
+    let (Some(plan), Some(recipe)) = (compiled.plan, compiled.recipe) else {
+        let unreadable = compiled.diagnostics.iter().any(|d| d.is_error() && d.code.starts_with("yaml-"));
+        let count = diagnostics::count(&compiled.diagnostics);
+        let problem = if unreadable { "the file cannot be read".into() } else { format!("the file has {count}") };
+        return Ok(Err(vec![problem]));
     };
-    let problems = form(name, &recipe, &plan, parts);
+    let problems = form(&file.name, &plan);
     if !problems.is_empty() {
-        return Ok(One::Wrong(problems));
+        return Ok(Err(problems));
     }
-    Ok(One::Recipe(Box::new(Found { name: name.to_string(), path: path.to_path_buf(), recipe, plan })))
+    let parts = if plan.params[SWITCH] == "on" {
+        arms::switched(&plan)
+    } else {
+        let on: Vec<String> = params.iter().cloned().chain([format!("{SWITCH}=on")]).collect();
+        compiled::file(&file.path, &on, catalogue, site)?.plan.map(|plan| arms::switched(&plan)).unwrap_or_default()
+    };
+    let (name, subject, path) = (file.name.clone(), file.subject.clone(), file.path.clone());
+    Ok(Ok(Found { name, subject, path, recipe, parts, plan }))
 }
 
 /// What a workflow lacks to be a recipe.
-fn form(name: &str, recipe: &Recipe, plan: &Plan, parts: &Parts) -> Vec<String> {
+fn form(name: &str, plan: &Plan) -> Vec<String> {
     let mut problems = Vec::new();
     if plan.workflow != name {
         problems.push(format!("its `name` is `{}`, but the file is called `{name}`", plan.workflow));
@@ -118,21 +113,5 @@ fn form(name: &str, recipe: &Recipe, plan: &Plan, parts: &Parts) -> Vec<String> 
     for check in checks().filter(|c| c.role.is_some() && c.severity == Severity::Warn) {
         problems.push(format!("the check of `{}` has a role, but only warns", check.metric));
     }
-    problems.extend(recipe.parts.iter().filter_map(|part| parts.problem(part)));
     problems
-}
-
-/// File names without their extension, and paths; sorted.
-fn files(folder: &Path) -> Result<Vec<(String, PathBuf)>> {
-    let help = "say where the recipes are with `--folder`, or go to the repository's root";
-    let entries = std::fs::read_dir(folder).map_err(|e| io_error(folder, &e).help(help))?;
-    let mut files = Vec::new();
-    for entry in entries {
-        let path = entry.map_err(|e| io_error(folder, &e))?.path();
-        let stem = path.file_stem().and_then(|s| s.to_str()).map(str::to_string);
-        let yaml = path.extension().and_then(|e| e.to_str()).is_some_and(|e| matches!(e, "yaml" | "yml"));
-        files.extend(stem.filter(|_| yaml).map(|stem| (stem, path)));
-    }
-    files.sort();
-    Ok(files)
 }

@@ -1,33 +1,44 @@
-//! `trainyard recipes --write FILE`: the table of all systems, with the effects that this store holds.
+//! `trainyard recipes --write FILE`: an index of all systems, and a page for each in a folder called like the file.
 
 use super::effects::{Effects, effects};
 use super::found::{self, Found};
-use super::parts::Parts;
+use super::library::Library;
+use super::page::{self, cell, paper};
 use crate::args::{Format, RecipesArgs};
+use crate::compiled;
 use crate::exit::Exit;
 use crate::output::human::{print_json, print_text};
 use crate::session::{Access, Session};
 use crate::{wiring, world};
 use serde_json::json;
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use trainyard_core::error::io_error;
 use trainyard_core::{Result, SystemClock};
 use trainyard_runtime::Silent;
 
-/// Writes the table over `file`, with the effects of the recipes whose runs this store holds.
+/// Marks files that may be written over.
+pub const MARK: &str = "<!-- Written by `trainyard recipes --write`; do not edit. -->";
+
+/// Writes the index over `file`, and the pages, with the effects of the recipes whose runs this store holds.
 pub fn run(args: &RecipesArgs, file: &Path) -> Result<Exit> {
     let session = Session::open(&args.site, Access::LookOrEmpty)?;
-    let registry = wiring::registry()?;
-    let recipes = found::find(&args.folder, &[], &args.params, &registry, &session.site)?;
+    let library = Library::open(args.folder.as_deref(), &compiled::working_directory()?)?;
+    let recipes = found::find(&library, &[], &args.params, &wiring::registry()?, &session.site)?;
     let world = world::build(&session, Arc::new(SystemClock::new()), Arc::new(Silent))?;
     let mut rows = Vec::new();
     for recipe in &recipes {
         rows.push((recipe, session.block_on(effects(&recipe.plan, &world))?));
     }
-    let page = page(&rows, &Links::new(&args.folder, file, Parts::of_this_build(&registry)), &args.params);
-    std::fs::write(file, page).map_err(|e| io_error(file, &e).help("the folder of the file must exist"))?;
+    let folder = file.with_extension("");
+    write(file, &index(&rows, &folder, &args.params))?;
+    std::fs::create_dir_all(&folder).map_err(|e| io_error(&folder, &e))?;
+    for (recipe, effects) in &rows {
+        write(&folder.join(format!("{}.md", recipe.name)), &page::page(recipe, effects.as_ref(), &folder))?;
+    }
+    remove_stale(&folder, &recipes)?;
     let measured = rows.iter().filter(|(_, effects)| effects.is_some()).count();
     let (file, store) = (file.display().to_string(), session.store.url());
     match args.format {
@@ -41,92 +52,77 @@ pub fn run(args: &RecipesArgs, file: &Path) -> Result<Exit> {
     Ok(Exit::Done)
 }
 
-fn page(rows: &[(&Found, Option<Effects>)], links: &Links, params: &[String]) -> String {
-    let mut text = String::from(HEAD);
+fn write(file: &Path, text: &str) -> Result<()> {
+    std::fs::write(file, text).map_err(|e| io_error(file, &e).help("the folder of the file must exist"))
+}
+
+/// Deletes generated pages of recipes that are no more.
+fn remove_stale(folder: &Path, recipes: &[Found]) -> Result<()> {
+    for entry in std::fs::read_dir(folder).map_err(|e| io_error(folder, &e))? {
+        let path = entry.map_err(|e| io_error(folder, &e))?.path();
+        let known = recipes.iter().any(|r| path.file_stem().is_some_and(|stem| stem == r.name.as_str()));
+        let page = path.extension().is_some_and(|e| e == "md") && !known;
+        if page && std::fs::read_to_string(&path).is_ok_and(|text| text.contains(MARK)) {
+            std::fs::remove_file(&path).map_err(|e| io_error(&path, &e))?;
+        }
+    }
+    Ok(())
+}
+
+fn index(rows: &[(&Found, Option<Effects>)], pages: &Path, params: &[String]) -> String {
+    let mut text = format!("# Published systems\n\n{MARK}\n\n{HEAD}");
     if !params.is_empty() {
         let _ = writeln!(text, "Parameters of these runs: `{}`.\n", params.join("`, `"));
     }
-    text.push_str(
-        "| system | mechanism | parts | recipe | measured: baseline → treatment | what the toy scale cannot show |\n",
-    );
-    text.push_str("|---|---|---|---|---|---|\n");
-    for (found, effects) in rows {
-        let recipe = &found.recipe;
-        let parts: Vec<String> = recipe.parts.iter().map(|p| links.part(p)).collect();
-        let cells = [
-            format!("{} ({})", cell(&recipe.system), cell(&recipe.source)),
-            cell(&recipe.mechanism),
-            parts.join("<br>"),
-            links.recipe(found),
-            effects.as_ref().map_or_else(
-                || "not run".to_string(),
-                |e| e.lines.iter().map(|l| cell(l)).collect::<Vec<_>>().join("<br>"),
-            ),
-            cell(&recipe.limits),
-        ];
-        let _ = writeln!(text, "| {} |", cells.join(" | "));
+    let mut subjects: BTreeMap<Option<&str>, Vec<&(&Found, Option<Effects>)>> = BTreeMap::new();
+    for row in rows {
+        subjects.entry(row.0.subject.as_deref()).or_default().push(row);
     }
-    let digests: Vec<String> = rows
-        .iter()
-        .filter_map(|(found, e)| e.as_ref().map(|e| format!("`{}` {}", found.name, e.digest.short())))
-        .collect();
-    if !digests.is_empty() {
-        let _ = writeln!(text, "\nStage digests of these results: {}.", digests.join(", "));
+    let pages = pages.file_name().unwrap_or_default().to_string_lossy();
+    for (subject, rows) in subjects {
+        if let Some(subject) = subject {
+            let _ = writeln!(text, "## {}\n", title(subject));
+        }
+        text.push_str("| system | paper | switched | shown | page |\n|---|---|---|---|---|\n");
+        for (found, effects) in rows {
+            let parts: Vec<String> = found.parts.iter().map(|p| format!("`{p}`")).collect();
+            let cells = [
+                cell(&found.recipe.system),
+                paper(&found.recipe.source),
+                parts.join(", "),
+                effects.as_ref().map_or_else(|| "not run".to_string(), |e| cell(&shown(e))),
+                format!("[{0}]({pages}/{0}.md)", found.name),
+            ];
+            let _ = writeln!(text, "| {} |", cells.join(" | "));
+        }
+        text.push('\n');
     }
-    let failing: Vec<&str> = rows
-        .iter()
-        .filter(|(_, e)| e.as_ref().is_some_and(|e| !e.hold))
-        .map(|(found, _)| found.name.as_str())
-        .collect();
-    if !failing.is_empty() {
-        let _ = writeln!(text, "\nNot all checks hold for: {}.", failing.join(", "));
-    }
-    text
+    text.trim_end().to_string() + "\n"
 }
 
-const HEAD: &str = "# Published systems\n\n\
-    <!-- Written by `trainyard recipes --write`; do not edit. -->\n\n\
-    Each system is a recipe: two arms of one training, equal but for the system's mechanism, and checks on what differs. A `mechanism` \
-    check says that the mechanism acts, a `guard` that it does no harm; with `-p mechanism=off` the arms are one computation and every \
-    mechanism check fails. Intervals are at 95%, paired by problem.\n\n";
-
-/// Text inside a table.
-fn cell(text: &str) -> String {
-    text.replace('|', "\\|").split_whitespace().collect::<Vec<_>>().join(" ")
+/// The first number of the mechanism, if possible one that both arms have, and every guard that moved.
+fn shown(effects: &Effects) -> String {
+    let mechanism = || effects.checks.iter().filter(|c| c.role == "mechanism").filter_map(|c| c.sides.as_ref());
+    let first = mechanism().find(|s| s.b.is_some()).or_else(|| mechanism().next());
+    let mut clauses: Vec<String> = first.map(|s| s.sides()).into_iter().collect();
+    clauses.extend(effects.changes());
+    if !effects.hold() {
+        clauses.push("**not all checks hold**".into());
+    }
+    clauses.join("; ")
 }
 
-/// Links from the written file to files of the repository.
-struct Links {
-    parts: Parts,
-    /// The repository, and the way to it from the written file.
-    root: Option<(PathBuf, String)>,
+/// `filters-and-curricula` → `Filters and curricula`.
+fn title(subject: &str) -> String {
+    let words = subject.replace(['-', '_'], " ");
+    let mut chars = words.chars();
+    chars.next().map(|first| first.to_uppercase().chain(chars).collect()).unwrap_or_default()
 }
 
-impl Links {
-    fn new(recipes: &Path, file: &Path, parts: Parts) -> Self {
-        let root = recipes
-            .canonicalize()
-            .ok()
-            .and_then(|f| f.ancestors().find(|a| a.join("stages").is_dir()).map(Path::to_path_buf));
-        let home = file.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new(".")).canonicalize().ok();
-        let root = root.zip(home).and_then(|(root, home)| {
-            let up = "../".repeat(home.strip_prefix(&root).ok()?.components().count());
-            Some((root, up))
-        });
-        Self { parts, root }
-    }
+const HEAD: &str = "\
+Each system is a recipe: one training with two arms, equal but for the system's mechanism. `shown` is the first
+number that the mechanism moved (baseline → treatment) and every guard that moved, with its 95% interval paired by
+problem. Harm is written as harm, even where the recipe's bound tolerates it. The pages have all checks.
+`trainyard recipes run NAME` runs one; with `-p mechanism=off` its arms are one computation.
 
-    fn part(&self, part: &str) -> String {
-        let target = self.root.as_ref().and_then(|(root, up)| Some(format!("{up}{}", self.parts.file(root, part)?)));
-        target.map_or_else(|| format!("`{part}`"), |target| format!("[`{part}`]({target})"))
-    }
-
-    fn recipe(&self, found: &Found) -> String {
-        let path = found.path.canonicalize().ok();
-        let target = self.root.as_ref().zip(path).and_then(|((root, up), path)| {
-            let inside = path.strip_prefix(root).ok()?;
-            Some(format!("{up}{}", inside.display()))
-        });
-        target.map_or_else(|| format!("`{}`", found.name), |target| format!("[`{}`]({target})", found.name))
-    }
-}
+";

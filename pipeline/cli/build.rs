@@ -1,0 +1,34 @@
+//! Lists the files under `workflows/recipes`, so that the binary holds all of them (`src/shipped.rs`).
+
+use std::fmt::Write as _;
+use std::io;
+use std::path::{Path, PathBuf};
+
+fn main() -> io::Result<()> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../workflows/recipes").canonicalize()?;
+    println!("cargo::rerun-if-changed={}", root.display());
+    let mut files = Vec::new();
+    collect(&root, &mut files)?;
+    files.sort();
+    let mut list = String::from("&[\n");
+    for file in &files {
+        let name = file.strip_prefix(&root).map_err(io::Error::other)?;
+        let _ =
+            writeln!(list, "    ({:?}, include_str!({:?})),", name.display().to_string(), file.display().to_string());
+    }
+    list.push_str("]\n");
+    let out = std::env::var_os("OUT_DIR").ok_or_else(|| io::Error::other("cargo sets OUT_DIR"))?;
+    std::fs::write(PathBuf::from(out).join("recipes.rs"), list)
+}
+
+fn collect(folder: &Path, files: &mut Vec<PathBuf>) -> io::Result<()> {
+    for entry in std::fs::read_dir(folder)? {
+        let path = entry?.path();
+        if path.is_dir() {
+            collect(&path, files)?;
+        } else if path.extension().is_some_and(|e| e == "yaml") {
+            files.push(path);
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,120 @@
+//! The two arms of a recipe, and what the mechanism switches between them.
+
+use serde_json::Value;
+use trainyard_spec::Plan;
+
+/// Where a config holds parts, and the folder of these parts.
+const PARTS: [(&str, &str); 10] = [
+    ("/rollout/strategy", "strategies"),
+    ("/filters", "filters"),
+    ("/advantage", "advantages"),
+    ("/advantage/modulations", "modulations"),
+    ("/loss/correction", "corrections"),
+    ("/loss/terms", "losses"),
+    ("/rewards", "rewards"),
+    ("/environment", "environments"),
+    ("/curriculum", "curricula"),
+    ("/replay", "replay"),
+];
+
+/// The stage that has two arms: the first with an axis `arm` of `baseline` and `treatment`.
+pub struct Arms {
+    pub kind: String,
+    /// Complete configs.
+    pub baseline: Value,
+    pub treatment: Value,
+}
+
+impl Arms {
+    pub fn of(plan: &Plan) -> Option<Self> {
+        plan.nodes.iter().find_map(|baseline| {
+            let key = baseline
+                .key
+                .0
+                .contains("arm=baseline")
+                .then(|| baseline.key.0.replace("arm=baseline", "arm=treatment"))?;
+            let treatment = plan.nodes.iter().find(|n| n.key.0 == key)?;
+            let (a, b) = (baseline.config.as_literal()?, treatment.config.as_literal()?);
+            Some(Self { kind: baseline.kind.clone(), baseline: a, treatment: b })
+        })
+    }
+
+    /// The parts that the treatment names anew or sets otherwise, by folder and kind; the stage itself if it changes no
+    /// part. A part that the treatment weighs with 0 acts no more and is left out.
+    pub fn switched(&self) -> Vec<String> {
+        let mut names = Vec::new();
+        for (pointer, folder) in PARTS {
+            let old = parts(&self.baseline, pointer);
+            for part in parts(&self.treatment, pointer) {
+                let silent = part.get("weight").and_then(Value::as_f64) == Some(0.0);
+                let kind = part.get("kind").and_then(Value::as_str).or(part.as_str());
+                if let Some(kind) = kind.filter(|_| !silent && !old.contains(&part)) {
+                    names.push(format!("{folder}/{kind}"));
+                }
+            }
+        }
+        if names.is_empty() && self.baseline != self.treatment && self.kind != "run" {
+            names.push(format!("stages/{}", self.kind));
+        }
+        names
+    }
+}
+
+/// [`Arms::switched`] of a plan; empty without arms.
+pub fn switched(plan: &Plan) -> Vec<String> {
+    Arms::of(plan).map(|arms| arms.switched()).unwrap_or_default()
+}
+
+/// The parts at a place of a config: one, or a list of them. An advantage is judged without its modulations, which are
+/// parts themselves.
+fn parts(config: &Value, pointer: &str) -> Vec<Value> {
+    match config.pointer(pointer) {
+        Some(Value::Array(items)) => items.clone(),
+        Some(Value::Object(map)) => {
+            let mut part = map.clone();
+            part.remove("modulations");
+            vec![Value::Object(part)]
+        }
+        Some(name @ Value::String(_)) => vec![name.clone()],
+        _ => Vec::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn switched(baseline: Value, treatment: Value) -> Vec<String> {
+        Arms { kind: "rl".into(), baseline, treatment }.switched()
+    }
+
+    #[test]
+    fn parts_that_are_named_or_changed_are_switched() {
+        let filters = |list: Value| json!({"filters": list});
+        let (void, zero) = (json!({"kind": "void_turn"}), json!({"kind": "zero_variance"}));
+        assert_eq!(switched(filters(json!([zero])), filters(json!([void, zero]))), ["filters/void_turn"]);
+        let advantage = |alpha: f64, k: f64| {
+            let modulations = json!([{"kind": "tilt", "k": k}]);
+            json!({"advantage": {"kind": "group", "alpha": alpha, "modulations": modulations}})
+        };
+        assert_eq!(switched(advantage(0.0, 1.0), advantage(0.5, 1.0)), ["advantages/group"]);
+        assert_eq!(switched(advantage(0.0, 1.0), advantage(0.0, 2.0)), ["modulations/tilt"]);
+    }
+
+    #[test]
+    fn a_part_of_weight_0_acts_no_more() {
+        let rewards = |answer: f64, calls: f64| {
+            let (answer, calls) =
+                (json!({"kind": "answer", "weight": answer}), json!({"kind": "calls", "weight": calls}));
+            json!({"rewards": [answer, calls]})
+        };
+        assert_eq!(switched(rewards(1.0, 0.0), rewards(0.0, 1.0)), ["rewards/calls"]);
+    }
+
+    #[test]
+    fn without_a_part_the_stage_itself_is_switched() {
+        assert_eq!(switched(json!({"epochs": 1}), json!({"epochs": 2})), ["stages/rl"]);
+        assert!(switched(json!({"epochs": 1}), json!({"epochs": 1})).is_empty(), "switched off");
+    }
+}

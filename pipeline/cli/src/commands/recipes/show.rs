@@ -1,0 +1,42 @@
+//! `trainyard recipes show NAME`: the file of a recipe, or the file with its parents merged in.
+
+use super::library::Library;
+use crate::args::{Format, RecipesArgs};
+use crate::exit::Exit;
+use crate::output::human::print_json;
+use crate::shipped::ShippedFiles;
+use crate::{compiled, wiring};
+use serde_json::json;
+use std::io::Write as _;
+use std::path::Path;
+use trainyard_core::{Catalogue, Error, Result};
+use trainyard_spec::Files as _;
+use trainyard_spec::merged::{merged, relative};
+
+/// Prints it on stdout.
+pub fn run(args: &RecipesArgs, name: &str, is_merged: bool) -> Result<Exit> {
+    let library = Library::open(args.folder.as_deref(), &compiled::working_directory()?)?;
+    let path = &library.recipe(name)?.path;
+    let text = if is_merged { merged_text(path, &wiring::registry()?)? } else { ShippedFiles.read(path)? };
+    match args.format {
+        Format::Json => print_json(&json!({"name": name, "file": path, "text": text}))?,
+        Format::Text => write_text(&text),
+    }
+    Ok(Exit::Done)
+}
+
+/// Prints a text as it is. Nothing is left to do if stdout is closed.
+pub fn write_text(text: &str) {
+    let _ = std::io::stdout().lock().write_all(text.as_bytes());
+}
+
+/// A file over its parents, its paths as one would write them beside it. Errors: invalid (a file cannot be read;
+/// printed).
+pub fn merged_text(path: &Path, catalogue: &dyn Catalogue) -> Result<String> {
+    let home = path.parent().unwrap_or(Path::new("/")).to_path_buf();
+    let found = merged(&ShippedFiles, catalogue, path, &compiled::working_directory()?, &mut |p| relative(&home, p));
+    found.text.ok_or_else(|| {
+        crate::output::diagnostics::print(&found.diagnostics, &found.sources);
+        Error::invalid(format!("{} cannot be read", path.display())).help("fix it, then run the same command again")
+    })
+}

@@ -1,0 +1,70 @@
+//! The recipes that the binary holds, as files of a folder that is on no disk.
+//!
+//! Their paths are absolute, like all paths of a plan, so a run of a recipe can be resumed from its journal.
+
+use std::path::{Path, PathBuf};
+use trainyard_core::{Digest, Error, Result};
+use trainyard_spec::{DiskFiles, Files};
+
+/// The folder of the shipped recipes.
+pub const FOLDER: &str = "/trainyard:/recipes";
+
+/// Paths under [`FOLDER`] and texts, sorted; written by `build.rs`.
+const RECIPES: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/recipes.rs"));
+
+/// The shipped files and the local disk.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct ShippedFiles;
+
+impl Files for ShippedFiles {
+    fn read(&self, path: &Path) -> Result<String> {
+        match name(path) {
+            None => DiskFiles.read(path),
+            Some(name) => text(name).map(str::to_string).ok_or_else(|| {
+                Error::invalid(format!("{}: this build ships no such file", path.display()))
+                    .help("`trainyard recipes` lists the recipes of this build")
+            }),
+        }
+    }
+    fn exists(&self, path: &Path) -> bool {
+        name(path).map_or_else(|| DiskFiles.exists(path), |name| text(name).is_some())
+    }
+    /// Stages read sources from a disk, so a shipped file cannot be one.
+    fn digest(&self, location: &str) -> Result<Digest> {
+        if name(Path::new(location)).is_none() {
+            return DiskFiles.digest(location);
+        }
+        Err(Error::invalid(format!("{location}: a shipped recipe cannot be the source of a stage"))
+            .help("write the recipe to a folder first: `trainyard init --recipe NAME FOLDER`"))
+    }
+}
+
+/// Paths of all shipped files, sorted.
+pub fn paths() -> impl Iterator<Item = PathBuf> {
+    RECIPES.iter().map(|(name, _)| Path::new(FOLDER).join(name))
+}
+
+fn name(path: &Path) -> Option<&str> {
+    path.strip_prefix(FOLDER).ok()?.to_str()
+}
+
+fn text(name: &str) -> Option<&'static str> {
+    RECIPES.iter().find(|(known, _)| *known == name).map(|(_, text)| *text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_file_of_the_folder_is_shipped_as_it_is() {
+        let folder = Path::new("../../workflows/recipes").canonicalize().unwrap();
+        for path in paths() {
+            let on_disk = folder.join(path.strip_prefix(FOLDER).unwrap());
+            assert_eq!(ShippedFiles.read(&path).unwrap(), std::fs::read_to_string(on_disk).unwrap());
+        }
+        assert!(paths().any(|p| p.ends_with("filters-and-curricula/simpletir.yaml")));
+        assert!(!ShippedFiles.exists(&Path::new(FOLDER).join("absent.yaml")));
+        assert!(ShippedFiles.exists(&folder), "other paths are those of the disk");
+    }
+}

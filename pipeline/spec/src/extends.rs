@@ -1,0 +1,108 @@
+//! `extends: ./parent.yaml`: reads a file and its parents and lays them over each other.
+//!
+//! A text is read once, however many files extend it, so its mistakes are reported once. Spans keep the file that they
+//! point into, which is also what relative paths are relative to ([`Sources::folder`]).
+
+use crate::diagnostic::{Diagnostic, Sources, Span};
+use crate::files::{Files, absolute};
+use crate::merge;
+use crate::tree::{Content, Node};
+use crate::{workflow, yaml};
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+
+/// The key; no merged file holds it.
+pub const KEY: &str = "extends";
+/// Parents above a file.
+pub const DEEPEST: usize = 4;
+
+/// What was read already, by path; `None` could not be read.
+pub type Trees = HashMap<PathBuf, Option<Node>>;
+
+/// Reads files for a compilation, whose lists it fills.
+pub struct Loader<'a> {
+    pub files: &'a dyn Files,
+    pub sources: &'a mut Sources,
+    pub diagnostics: &'a mut Vec<Diagnostic>,
+    /// Names of files are shown relative to it.
+    pub working_directory: &'a Path,
+    pub trees: &'a mut Trees,
+}
+
+impl Loader<'_> {
+    /// The file at `path` (absolute) over its parents; `from` is where it was named. `None` if one of them cannot be
+    /// read (reported).
+    pub fn merged(&mut self, path: &Path, from: Option<Span>) -> Option<Node> {
+        let mut chain = vec![path.to_path_buf()];
+        let mut layers = vec![self.tree(path, from)?];
+        while let Some((parent, span)) = self.parent(layers.last_mut()?)? {
+            let known = chain.contains(&parent);
+            chain.push(parent.clone());
+            if known || chain.len() > DEEPEST + 1 {
+                self.refuse(&chain, span, known);
+                return None;
+            }
+            let tree = self.tree(&parent, Some(span))?;
+            workflow::check_parent(&tree, self.diagnostics)?;
+            layers.push(tree);
+        }
+        layers.into_iter().rev().reduce(merge::workflow)
+    }
+
+    /// The text of one file as a tree.
+    fn tree(&mut self, path: &Path, from: Option<Span>) -> Option<Node> {
+        if let Some(known) = self.trees.get(path) {
+            return known.clone();
+        }
+        let name = self.shown(path);
+        let tree = match self.files.read(path) {
+            Ok(text) => {
+                let file = self.sources.add(name, Some(path), text);
+                let (tree, found) = yaml::read(self.sources, file);
+                self.diagnostics.extend(found);
+                tree
+            }
+            Err(e) => {
+                let span = from.unwrap_or_else(|| {
+                    let file = self.sources.add(name, Some(path), "");
+                    self.sources.span(file, 0, 0)
+                });
+                self.diagnostics.push(Diagnostic::error("missing-file", span, e.message).help_if(e.help));
+                None
+            }
+        };
+        self.trees.insert(path.to_path_buf(), tree.clone());
+        tree
+    }
+
+    /// Takes the key out of a tree: `None` after a mistake, `Some(None)` without a parent.
+    fn parent(&mut self, tree: &mut Node) -> Option<Option<(PathBuf, Span)>> {
+        let Content::Map(entries) = &mut tree.content else { return Some(None) };
+        let Some(at) = entries.iter().position(|e| e.key == KEY) else { return Some(None) };
+        let value = entries.remove(at).value;
+        let text = value.scalar().filter(|s| !s.text.is_empty() && !value.is_null() && !s.text.contains("${{"));
+        let Some(text) = text else {
+            let found = value.describe();
+            let d = Diagnostic::error("wrong-type", value.span, format!("`extends` must name a file, found {found}"));
+            self.diagnostics.push(d.help("a file has one parent: `extends: ./parent.yaml`"));
+            return None;
+        };
+        Some(Some((absolute(self.sources.folder(value.span), &text.text), value.span)))
+    }
+
+    fn refuse(&mut self, chain: &[PathBuf], span: Span, cycle: bool) {
+        let shown: Vec<String> = chain.iter().map(|path| self.shown(path)).collect();
+        let shown = shown.join(" → ");
+        self.diagnostics.push(if cycle {
+            Diagnostic::error("cycle", span, format!("these files extend each other: {shown}"))
+                .help("remove `extends` from one of them")
+        } else {
+            Diagnostic::error("too-deep", span, format!("a file has at most {DEEPEST} parents above it: {shown}"))
+                .help("merge two of these files into one")
+        });
+    }
+
+    fn shown(&self, path: &Path) -> String {
+        path.strip_prefix(self.working_directory).unwrap_or(path).display().to_string()
+    }
+}
