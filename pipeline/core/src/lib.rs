@@ -17,7 +17,7 @@ pub mod ids;
 pub mod units;
 
 pub use artifact::{ArtifactKind, ArtifactRef, FileEntry, Manifest, Output};
-pub use catalogue::{Cardinality, Catalogue, KindInfo, OptionProblem, Placement, PortInfo, Wired, above};
+pub use catalogue::{Cardinality, Catalogue, Facts, KindInfo, OptionProblem, Placement, PortInfo, Wired, above};
 pub use chance::Chance;
 pub use clock::{Clock, SystemClock};
 pub use digest::Digest;

@@ -12,6 +12,7 @@ mod inputs;
 mod outputs;
 mod placement;
 mod stage;
+mod wiring;
 
 pub(crate) use envelope::has_metric;
 pub use graph::Order;
@@ -54,6 +55,7 @@ pub fn check(expanded: &Expanded<'_>, site: &Site) -> Checked {
     let mut checker = Checker::new(expanded, site);
     let nodes: Vec<Option<Node>> = (0..expanded.drafts.len()).map(|draft| checker.stage(draft)).collect();
     let order = checker.order();
+    checker.wiring(order.as_ref());
     checker.evaluation_sets();
     checker.placement(&nodes);
     let outputs = checker.outputs();
@@ -70,6 +72,8 @@ pub(crate) struct Checker<'e> {
     digests: HashMap<String, Result<Digest, Error>>,
     /// Key → draft.
     index: HashMap<&'e str, usize>,
+    /// By draft: the stages whose options and inputs are whole.
+    wired: HashMap<usize, wiring::Whole>,
 }
 
 impl<'e> Checker<'e> {
@@ -83,6 +87,7 @@ impl<'e> Checker<'e> {
             options: HashMap::new(),
             digests: HashMap::new(),
             index,
+            wired: HashMap::new(),
         }
     }
 

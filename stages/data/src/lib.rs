@@ -6,6 +6,7 @@
 //! row that is not kept is counted and, in `data/filter`, kept with its reason), and results of tools that no tool returned.
 
 pub mod annotation;
+pub mod facts;
 pub mod filter;
 pub mod hash;
 pub mod identity;

@@ -1,8 +1,9 @@
-//! Weights at rest: the `config.json` and safetensors of a Hugging Face folder, and named tensors of any kind (optimizer state).
+//! Weights at rest: `config.json` and safetensors of a Hugging Face folder, and named tensors of any kind (optimizer
+//! state).
 //!
-//! Why so: files are written here and not by candle, so that the metadata is exactly `{"format": "pt"}`, which transformers looks
-//! for, and equal weights give equal bytes. Reads one file or the shards that an index names; bf16 and f16 become f32. Refuses,
-//! naming the file and the tensor: truncated or malformed files, types that are no numbers, weights that are not finite.
+//! Files are written here and not by candle, so that their metadata is exactly `{"format": "pt"}`, which transformers
+//! looks for, and equal weights give equal bytes. Reads one file or the shards that an index names; bf16 and f16
+//! become f32. Errors name the file and the tensor.
 
 use crate::config::ModelConfig;
 use crate::decoder::{Weights, candle};
@@ -26,8 +27,8 @@ pub fn read_config(folder: &Path) -> Result<ModelConfig> {
     ModelConfig::from_json(&read_json(&path)?).map_err(|e| e.at(folder.display()))
 }
 
-/// Reads config and weights. Missing, misshapen and non-finite tensors are named; tensors that the config does not ask for are
-/// left out.
+/// Reads config and weights. Errors name a missing, misshapen or non-finite tensor; tensors that the config does not
+/// ask for are ignored.
 pub fn load_model(folder: &Path) -> Result<(ModelConfig, Weights)> {
     let config = read_config(folder)?;
     let mut found = Weights::new();
@@ -119,7 +120,8 @@ fn read_json(path: &Path) -> Result<Value> {
     serde_json::from_str(&text).map_err(|e| Error::data(format!("{}: no valid JSON: {e}", path.display())))
 }
 
-/// Writes tensors (f32, f64, u32) as one safetensors file with metadata `{"format": "pt"}`. Equal tensors give equal bytes.
+/// Writes tensors (f32, f64, u32) as one safetensors file with metadata `{"format": "pt"}`. Equal tensors give equal
+/// bytes.
 pub fn save_tensors(path: &Path, tensors: &BTreeMap<String, Tensor>) -> Result<()> {
     let raw: Vec<(&str, Raw)> =
         tensors.iter().map(|(name, tensor)| Ok((name.as_str(), Raw::of(name, tensor)?))).collect::<Result<_>>()?;

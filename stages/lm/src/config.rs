@@ -1,7 +1,8 @@
-//! The shape of a decoder, read from and written to the `config.json` of Hugging Face.
+//! The shape of a decoder, read from and written to Hugging Face's `config.json`.
 //!
-//! Why so: one struct for the families llama, qwen2 and qwen3, which differ only in biases and in the norm of queries and keys.
-//! Refuses, with the key's name: other families, rotary scaling, sliding windows, activations other than SiLU, biases in the MLP.
+//! One struct serves llama, qwen2 and qwen3, which differ only in biases and in the norm of queries and keys. Other
+//! families, rotary scaling, sliding windows, activations other than SiLU and biases in the MLP are errors that name
+//! the key.
 
 use serde_json::{Map, Value, json};
 use trainyard_core::{Error, Result};
@@ -143,7 +144,7 @@ impl ModelConfig {
         self.parameters().iter().map(|(_, shape)| shape.iter().product::<usize>()).sum()
     }
 
-    /// Sizes that no decoder can have are errors that name the key.
+    /// Checks the sizes; errors name the key.
     pub fn validate(&self) -> Result<()> {
         let positive = [
             ("vocab_size", self.vocab_size),
@@ -177,7 +178,7 @@ impl ModelConfig {
         Ok(())
     }
 
-    /// From the content of `config.json`; missing optional keys get the family's defaults.
+    /// Reads the content of `config.json`; missing optional keys get the family's defaults.
     pub fn from_json(value: &Value) -> Result<Self> {
         let object = value.as_object().ok_or_else(|| Error::data("config.json is no JSON object"))?;
         let keys = Keys(object);

@@ -68,9 +68,12 @@ pub struct Trajectory {
     pub loss_mask: Vec<bool>,
     /// Agent turn of each token, from 0.
     pub turn: Vec<u16>,
-    /// Natural log of the probability under the distribution that was sampled from; 0 where the mask is false; none if never recorded.
+    /// Natural log of the probability under the distribution that was sampled from, after temperature and truncation; 0
+    /// where the mask is false; none if never recorded. Greedy rollouts (temperature 0) record the model's own
+    /// log-probabilities, at temperature 1 and without truncation: they say how likely the model finds the text, not
+    /// how it was drawn, so no importance ratio may use them.
     pub logprobs: Option<Vec<f32>>,
-    /// Entropy in nats of that distribution; 0 where the mask is false.
+    /// Entropy in nats of the same distribution; 0 where the mask is false.
     pub entropies: Option<Vec<f32>>,
     /// Weights that sampled each token; none for demonstrations.
     pub weights_version: Option<Vec<u32>>,

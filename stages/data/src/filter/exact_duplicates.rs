@@ -1,7 +1,7 @@
 //! Rule `exact_duplicates`: a row equal to an earlier kept row.
 //!
-//! Conversations are compared character by character, because code that differs in an operator is other code; questions by their
-//! words, because they are prose.
+//! Conversations are compared character by character, because code that differs in one operator is different code.
+//! Questions are compared as problems: by their words, and by the canonical form of the problem where it is known.
 
 use super::rule::{Judgment, Part, Rule, World};
 use crate::text::normal;
@@ -16,7 +16,8 @@ use trainyard_tables::Trajectory;
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ExactDuplicates {
-    /// What must be equal: `conversation` (all messages, symbols included) or `question` (the words of the first user message).
+    /// What must be equal: `conversation` (all messages, symbols included) or `question` (the problem: the words of the
+    /// first user message, or its canonical form).
     #[serde(default)]
     pub on: Part,
 }
@@ -24,31 +25,42 @@ pub struct ExactDuplicates {
 impl PartOptions for ExactDuplicates {
     const KIND: &'static str = "exact_duplicates";
     const SUMMARY: &'static str = "the first of equal rows";
-    const DOC: &'static str = "Rejects all but the first of equal rows: `on: conversation` compares all messages character by character, `on: question` the words of the\n\
-        first user message. Reason: duplicate.";
+    const DOC: &'static str = "Rejects all but the first of equal rows: `on: conversation` compares all messages character by character, `on: question` the problem:\n\
+        the words of the first user message, or the canonical form where the input `problems` holds one. Reason: duplicate.";
 }
 
 impl Rule for ExactDuplicates {
     fn kind(&self) -> &'static str {
         Self::KIND
     }
-    fn judge(&self, rows: &[&Trajectory], _world: &World<'_>) -> Result<Vec<Judgment>> {
-        let mut first: BTreeMap<String, &str> = BTreeMap::new();
-        Ok(rows
-            .iter()
-            .map(|row| {
-                let key = match self.on {
-                    Part::Conversation => self.on.of(row),
-                    Part::Question => normal(&self.on.of(row)),
-                };
-                match first.get(&key) {
-                    Some(id) => Judgment::reject("duplicate", format!("of {id}")),
-                    None => {
-                        first.insert(key, &row.id);
-                        Judgment::Keep
-                    }
-                }
-            })
-            .collect())
+    fn judge(&self, rows: &[&Trajectory], world: &World<'_>) -> Result<Vec<Judgment>> {
+        let mut first: BTreeMap<Key, &str> = BTreeMap::new();
+        let judge = |row: &&Trajectory| {
+            let keys = self.keys(row, world);
+            if let Some(id) = keys.iter().find_map(|key| first.get(key)) {
+                return Judgment::reject("duplicate", format!("of {id}"));
+            }
+            first.extend(keys.into_iter().map(|key| (key, row.id.as_str())));
+            Judgment::Keep
+        };
+        Ok(rows.iter().map(judge).collect())
+    }
+}
+
+/// What two rows must share to be duplicates.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+enum Key {
+    Text(String),
+    Canonical(String),
+}
+
+impl ExactDuplicates {
+    fn keys(&self, row: &Trajectory, world: &World<'_>) -> Vec<Key> {
+        if self.on == Part::Conversation {
+            return vec![Key::Text(self.on.of(row))];
+        }
+        let problem = world.problems.get(&row.problem_id).filter(|p| !p.canonical.is_empty());
+        let canonical = problem.map(|p| Key::Canonical(p.canonical.clone()));
+        std::iter::once(Key::Text(normal(&self.on.of(row)))).chain(canonical).collect()
     }
 }

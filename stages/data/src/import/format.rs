@@ -53,6 +53,8 @@ pub struct Imported {
     pub problems: Vec<Problem>,
     pub trajectories: Vec<Trajectory>,
     pub solutions: Vec<Solution>,
+    /// Rows whose tool schemas were dropped: trajectories have no column for them.
+    pub tools_dropped: usize,
 }
 
 /// A JSON object with its line number, counted from 1.

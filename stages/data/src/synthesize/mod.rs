@@ -1,8 +1,8 @@
 //! Stage `data/synthesize`: problems from generators, and demonstrations whose tool calls were executed.
 //!
 //! Methods are one file each, listed in `registry.rs`. Every demonstration is played in the environment itself
-//! ([`play`]), so it has the form of a rollout and its tool results are the tool's. Refuses: overlapping splits (decided on the
-//! canonical problem), demonstrations whose answer the environment's verifier rejects.
+//! ([`play`]), so it has the form of a rollout and its tool results are real. Splits share no problem, decided on the
+//! canonical form.
 
 pub mod annotated;
 pub mod coverage;
@@ -14,6 +14,7 @@ pub mod splits;
 
 pub use method::{Method, Synthesized};
 
+use crate::facts::ENVIRONMENT;
 use crate::io;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -21,7 +22,7 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use trainyard_api::stage::Ports;
 use trainyard_api::{Stage, StageContext, port};
-use trainyard_core::{ArtifactKind, Cardinality, Error, OptionProblem, Result};
+use trainyard_core::{ArtifactKind, Cardinality, Error, Facts, OptionProblem, Result, Wired};
 use trainyard_envs::tools::ToolHost;
 use trainyard_envs::{Environment, environments};
 
@@ -56,7 +57,7 @@ pub struct Synthesize;
 impl Stage for Synthesize {
     type Config = Config;
     const NAME: &'static str = "data/synthesize";
-    const VERSION: u32 = 2;
+    const VERSION: u32 = 3;
     const SUMMARY: &'static str = "Make problems and demonstrations; every tool call in them is executed.";
     const DOC: &'static str = include_str!("synthesize.md");
     const EXAMPLE: &'static str = r#"{"method": "procedural", "seed": 1, "splits": {"demonstrations": {"levels": {"1": 600, "2": 600}}, "test": {"total": 300}}}"#;
@@ -135,6 +136,16 @@ impl Stage for Synthesize {
             ),
         }
         problems
+    }
+
+    /// New problems are of the environment that makes them; given ones stay what they are.
+    fn facts(config: &Config, inputs: &Wired) -> BTreeMap<String, Facts> {
+        let kind = match config.method.as_str() {
+            "procedural" => config.environment.get("kind"),
+            _ => inputs.shared_fact("problems", ENVIRONMENT),
+        };
+        let facts: Facts = kind.map(|kind| (ENVIRONMENT.to_string(), kind.clone())).into_iter().collect();
+        ["problems", "demonstrations"].map(|port| (port.to_string(), facts.clone())).into()
     }
 
     fn run(config: Config, context: &mut StageContext) -> Result<()> {

@@ -1,9 +1,9 @@
 //! Method `procedural`: problems of an environment's generator in disjoint splits, and demonstrations of one of them.
 //!
-//! The environment's generator gives problems with their canonical forms, and the turns of a demonstrator. Each split draws from
-//! chance of its own; a canonical form that an earlier problem has is passed over. The turns are played in the environment, so
-//! every result is the tool's own, and the verifier holds the answer that comes out against the generator's. Refuses: an
-//! environment without a generator; levels that have too few distinct problems for what is asked.
+//! The environment's generator makes the problems with their canonical forms, and scripts the turns of a demonstrator.
+//! Each split draws from its own chance, and a problem whose canonical form was drawn before is passed over. The turns
+//! are played in the environment, so every result is the tool's, and the verifier compares the answer with the
+//! generator's.
 
 use super::Config;
 use super::coverage::coverage;
@@ -115,11 +115,16 @@ struct Drawn {
     chance: Chance,
 }
 
-/// All splits, in order of name, level and number; no canonical form occurs twice.
+/// All splits, in order of name, level and number; no canonical form occurs twice. The smallest split draws first: a
+/// level has few problems of some sorts, and a test split must not get what training has left over.
 fn draw_all(splits: &BTreeMap<String, Split>, generator: &dyn ProblemGenerator, chance: &Chance) -> Result<Vec<Drawn>> {
     let mut seen = BTreeSet::new();
-    let mut all = Vec::new();
-    for (name, split) in splits {
+    let mut all: BTreeMap<&String, Vec<Drawn>> = BTreeMap::new();
+    let size = |split: &Split| split.counts(generator.max_level()).values().sum::<u64>();
+    let mut order: Vec<(&String, &Split)> = splits.iter().collect();
+    order.sort_by_key(|(name, split)| (size(split), *name));
+    for (name, split) in order {
+        let own = all.entry(name).or_default();
         // A split keeps its draws when another one is added, but for problems that the other one has, too.
         let chance = chance.child("split", &[xxh64(name.as_bytes(), 0)]);
         for (level, count) in split.counts(generator.max_level()) {
@@ -132,11 +137,11 @@ fn draw_all(splits: &BTreeMap<String, Split>, generator: &dyn ProblemGenerator, 
                         .help(format!("{i} were found; ask for fewer"))
                 })?;
                 drawn.problem.split.clone_from(name);
-                all.push(drawn);
+                own.push(drawn);
             }
         }
     }
-    Ok(all)
+    Ok(all.into_values().flatten().collect())
 }
 
 fn scripts<'a>(

@@ -32,6 +32,14 @@ impl Estimate {
     pub fn interval(&self) -> Option<(f64, f64)> {
         self.standard_error.map(|se| (self.value - Z_95 * se, self.value + Z_95 * se))
     }
+    /// The interval of a mean of counts, which cannot be below 0: value · exp(± 1.96 SE / value), the normal interval
+    /// of its logarithm by the delta method. `None` where the value is 0: counts of 0 alone say nothing about their
+    /// spread.
+    pub fn positive_interval(&self) -> Option<(f64, f64)> {
+        let se = self.standard_error.filter(|_| self.value > 0.0)?;
+        let factor = (Z_95 * se / self.value).exp();
+        Some((self.value / factor, self.value * factor))
+    }
 }
 
 /// The arithmetic mean in index order; `None` of nothing.
@@ -122,6 +130,21 @@ mod tests {
         // The paper's form of the same number: 1/(4·3) + (2·(1/4)·2)/16.
         close(e.standard_error.unwrap().powi(2), 1.0 / 12.0 + 1.0 / 16.0);
         assert_eq!((e.n, e.clusters), (4, 2));
+    }
+
+    #[test]
+    fn intervals_of_counts_stay_above_0() {
+        let counts: Vec<f64> = (0..40).map(|i| f64::from(u8::from(i == 7)) * 3.0).collect();
+        let ids: Vec<usize> = (0..40).collect();
+        let e = clustered_mean(&counts, &ids).unwrap();
+        assert!(e.interval().unwrap().0 < 0.0);
+        let (low, high) = e.positive_interval().unwrap();
+        assert!(0.0 < low && low < e.value && e.value < high);
+        close(low * high, e.value * e.value);
+        assert_eq!(clustered_mean(&[0.0, 0.0], &[1, 2]).unwrap().positive_interval(), None);
+        // Far from 0 both intervals agree.
+        let e = clustered_mean(&[100.0, 101.0, 99.0, 100.0], &[1, 2, 3, 4]).unwrap();
+        assert!((e.interval().unwrap().1 - e.positive_interval().unwrap().1).abs() < 0.01);
     }
 
     #[test]

@@ -1,9 +1,9 @@
-//! The language head: log-probability and entropy of chosen tokens straight from hidden rows, as one node of candle's graph.
+//! The language head: log-probability and entropy of chosen tokens straight from hidden rows, as one node of candle's
+//! graph.
 //!
-//! Why so: the logits of all rows are never held; both directions compute them again for a few rows at a time. Gradients flow
-//! from both results to the hidden states and to the head's matrix. With p = softmax(z), z = logits / temperature:
-//! ∂ log p_t / ∂ z_j = [j = t] - p_j and ∂ H / ∂ z_j = -p_j (log p_j + H). Refuses: rows or tokens out of range, temperatures
-//! that are not positive.
+//! The logits of all rows are never held; both directions compute them again for a few rows at a time. Gradients flow
+//! from both results to the hidden states and to the head's matrix. With p = softmax(z), z = logits / temperature: ∂
+//! log p_t / ∂ z_j = [j = t] - p_j and ∂ H / ∂ z_j = -p_j (log p_j + H).
 
 use super::vector::{exp_sum, largest, transpose};
 use super::{Matrix, Scalar, product};
@@ -20,7 +20,8 @@ const LOGITS: usize = 1 << 24;
 /// Rows of the head's matrix whose gradient is one task.
 const TILE: usize = 32;
 
-/// Log-probability of `targets[j]` and entropy at `rows[j]` of `hidden` `[R, H]`, under the head `weight` `[V, H]`: `([n], [n])`.
+/// Log-probability of `targets[j]` and entropy at `rows[j]` of `hidden` `[R, H]`, under the head `weight` `[V, H]`:
+/// `([n], [n])`.
 pub fn logprobs(
     hidden: &Tensor,
     weight: &Tensor,

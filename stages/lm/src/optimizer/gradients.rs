@@ -1,7 +1,7 @@
 //! Gradients by parameter name: collected from a graph, added over micro-batches, measured, clipped.
 //!
-//! Why so: sums are made in name order and element order on one fixed lane pattern, so a norm has the same bits for any number
-//! of threads.
+//! Sums run in name order and element order on one fixed lane pattern, so a norm has the same bits for any number of
+//! threads.
 
 use crate::ops::vector::{add_into, sum_of_squares};
 use candle_core::backprop::GradStore;

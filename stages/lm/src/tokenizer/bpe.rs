@@ -1,7 +1,8 @@
 //! Training of a byte-level byte-pair tokenizer (arXiv 1508.07909; bytes as in GPT-2).
 //!
-//! Digits are split one by one before merging, so that numbers read alike at any length. All 256 bytes are in the alphabet:
-//! nothing is unknown. The result depends on the corpus only: the trainer counts pairs exactly and breaks ties by the pair.
+//! Digits are split one by one before merging, so that numbers read alike at any length. All 256 bytes are in the
+//! alphabet: nothing is unknown. The result depends on the corpus only: the trainer counts pairs exactly and breaks
+//! ties by the pair.
 
 use super::text::Tokenizer;
 use tokenizers::models::bpe::{BPE, BpeTrainerBuilder};

@@ -1,13 +1,14 @@
 //! Options of `rl`: the parts that a method is composed of, the loop around them, and what contradicts what.
 //!
-//! Why so: parts stand here as plain values, so that their registries alone know their options and a method stays a composition
-//! (`docs/design/0005`); the schema is joined from theirs. `algorithm` and `mechanism` are gone before this is parsed. Refuses: unknown
-//! keys, counts of 0, greedy rollouts, and what asynchronous rollouts cannot go with. Parts whose needs are not met are refused by
-//! [`super::parts`].
+//! Why so: parts stand here as plain values, so that their registries alone know their options and a method stays a
+//! composition (`docs/design/0005`); the schema is joined from theirs. `algorithm` and `mechanism` are gone before this
+//! is parsed. Refuses: unknown keys, counts of 0, greedy rollouts, and what asynchronous rollouts cannot go with. Parts
+//! whose needs are not met are refused by [`super::parts`].
 
 use super::asynchronous::Asynchronous;
 use crate::config::SamplingOptions;
 use crate::optimize::OptimizerOptions;
+use crate::own_defaults::{self, OwnDefaults};
 use crate::rollouts::ToolWait;
 use crate::world;
 use schemars::JsonSchema;
@@ -17,8 +18,8 @@ use trainyard_core::OptionProblem;
 use trainyard_learn::{Aggregate, registry};
 use trainyard_lm::optimizer::Decay;
 
-/// Options of `rl`. `algorithm` (a named composition, default `grpo`) gives the parts; every key here overrides it: maps merge key
-/// by key, lists replace, another `kind` drops the old one's siblings.
+/// Options of `rl`. `algorithm` (a named composition, default `grpo`) gives the parts; every key here overrides it:
+/// maps merge key by key, lists replace, another `kind` drops the old one's siblings.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Config {
@@ -67,14 +68,16 @@ pub struct Config {
     #[serde(default = "defaults::micro_batch_tokens")]
     #[schemars(range(min = 1))]
     pub micro_batch_tokens: usize,
-    #[serde(default = "defaults::optimizer")]
+    #[serde(default = "Optimizer::defaults", deserialize_with = "own_defaults::read::<Optimizer, _>")]
+    #[schemars(schema_with = "own_defaults::schema::<Optimizer>")]
     pub optimizer: OptimizerOptions,
     /// The value model, where a part needs one.
     #[serde(default)]
     pub critic: Critic,
-    /// Steps between greedy evaluations on the problems of `validation`; 0 = only before the first and after the last step.
-    #[serde(default = "defaults::validate_every")]
-    pub validate_every: u64,
+    /// Steps between greedy evaluations on the problems of `validation`; 0 = only before the first and after the last
+    /// step; null = 5.
+    #[serde(default)]
+    pub validate_every: Option<u64>,
     /// At most this many problems of `validation`, in equal numbers per level.
     #[serde(default = "defaults::validate_problems")]
     #[schemars(range(min = 1))]
@@ -128,12 +131,40 @@ pub struct Rollout {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Critic {
+    #[serde(deserialize_with = "own_defaults::read::<CriticOptimizer, _>")]
+    #[schemars(schema_with = "own_defaults::schema::<CriticOptimizer>")]
     pub optimizer: OptimizerOptions,
 }
 
 impl Default for Critic {
     fn default() -> Self {
-        Self { optimizer: OptimizerOptions { learning_rate: 1e-3, ..defaults::optimizer() } }
+        Self { optimizer: CriticOptimizer::defaults() }
+    }
+}
+
+/// The optimizer of the policy.
+pub struct Optimizer;
+
+impl OwnDefaults for Optimizer {
+    type Options = OptimizerOptions;
+    fn defaults() -> OptimizerOptions {
+        OptimizerOptions { learning_rate: 5e-4, ..OptimizerOptions::default() }
+    }
+}
+
+/// The optimizer of the value model: it forgets nothing, and its rate falls in a straight line.
+pub struct CriticOptimizer;
+
+impl OwnDefaults for CriticOptimizer {
+    type Options = OptimizerOptions;
+    fn defaults() -> OptimizerOptions {
+        OptimizerOptions {
+            learning_rate: 1e-3,
+            decay: Decay::Linear,
+            final_share: 0.2,
+            weight_decay: 0.0,
+            ..OptimizerOptions::default()
+        }
     }
 }
 
@@ -171,7 +202,6 @@ pub struct Loss {
 }
 
 mod defaults {
-    use super::{Decay, OptimizerOptions};
     pub fn steps() -> u64 {
         40
     }
@@ -186,19 +216,6 @@ mod defaults {
     }
     pub fn micro_batch_tokens() -> usize {
         8192
-    }
-    pub fn optimizer() -> OptimizerOptions {
-        OptimizerOptions {
-            learning_rate: 5e-4,
-            decay: Decay::Linear,
-            warmup_share: 0.05,
-            final_share: 0.2,
-            weight_decay: 0.0,
-            ..OptimizerOptions::default()
-        }
-    }
-    pub fn validate_every() -> u64 {
-        5
     }
     pub fn validate_problems() -> usize {
         200
@@ -315,6 +332,10 @@ impl Config {
             max_episode_tokens: self.rollout.max_episode_tokens,
             max_running: self.rollout.max_running,
         }
+    }
+    /// Steps between validations; 0 = none in between.
+    pub fn validation_interval(&self) -> u64 {
+        self.validate_every.unwrap_or(5)
     }
     /// Optimizer steps of the whole stage.
     pub fn updates(&self) -> u64 {

@@ -1,8 +1,9 @@
 //! Arithmetic stories with a running amount: one sentence, one operation, one line of code.
 //!
-//! Why so terse: a character-level model of a tenth of a million parameters must learn to translate each sentence into one line
-//! (`x+=7`), which it can; the arithmetic itself it cannot, so the tool is needed. A problem of level L has exactly L operations,
-//! so no problem belongs to two levels. Every amount on the way is a positive integer; divisions are exact.
+//! Why so terse: a character-level model of a tenth of a million parameters must learn to translate each sentence into
+//! one line (`x+=7`), which it can; the arithmetic itself it cannot, so the tool is needed. A problem of level L has
+//! exactly L operations, so no problem belongs to two levels. Every amount on the way is a positive integer; divisions
+//! are exact.
 //!
 //! | level | operations | given numbers | largest amount | distractors |
 //! |---|---|---|---|---|
@@ -12,14 +13,16 @@
 //! | 4 | 4 | up to 3 digits | 999,999 | 1 |
 //! | 5 | 5 | up to 4 digits | 9,999,999 | 1 or 2 |
 //!
-//! Names and items are decoration: they do not enter the canonical form, so two stories that differ in them only count as one
-//! problem. Refuses: chance of its own (a problem is a function of level, index and the given [`Chance`]).
+//! Identity is the program: two stories with the same operations and numbers are one problem, however they are told.
+//! Names, items, sentence forms and distractors do not enter the canonical form. A problem is a function of level,
+//! index and the given [`Chance`].
 
 mod draw;
 mod mistakes;
 mod phrases;
 
 pub use mistakes::{Attempt, Mistake};
+pub use phrases::ITEMS;
 
 use draw::{Operation, Story};
 use phrases::Words;
@@ -49,8 +52,8 @@ impl GeneratedProblem {
     pub fn expression(&self) -> String {
         self.one_expression.clone()
     }
-    /// The programs that a demonstrator sends, one per turn: with probability `mistake_rate` a mistaken one first, then the
-    /// reference.
+    /// The programs that a demonstrator sends, one per turn: with probability `mistake_rate` a mistaken one first, then
+    /// the reference.
     pub fn demonstration(&self, mistake_rate: f64, chance: &Chance) -> Vec<String> {
         self.attempts(mistake_rate, chance).into_iter().map(|attempt| attempt.lines.join("\n")).collect()
     }

@@ -1,4 +1,5 @@
-//! The words of a story, short enough that five steps with two distractors stay within 200 characters. Every sentence has one form per template id; ids enter the canonical form, so their order is fixed.
+//! The words of a story, short enough that five steps with two distractors stay within 200 characters. Every sentence
+//! has a few forms.
 
 use super::draw::{Operation, Story};
 use trainyard_core::chance::Draws;
@@ -26,7 +27,8 @@ const NAMES: [(&str, &str); 12] = [
     ("Rosa", "She"),
     ("Tom", "He"),
 ];
-const ITEMS: [&str; 12] =
+/// What is counted.
+pub const ITEMS: [&str; 12] =
     ["figs", "pens", "nuts", "cards", "eggs", "coins", "books", "shells", "plums", "bolts", "stamps", "seeds"];
 
 /// Who and what a story is about.
