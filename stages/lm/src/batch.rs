@@ -19,7 +19,7 @@ impl TokenBatch {
     /// At least one sequence, each with at least one token.
     pub fn new(sequences: Vec<Vec<u32>>) -> Result<Self> {
         if sequences.is_empty() {
-            return Err(Error::invalid("a batch without sequences").help("give at least one sequence"));
+            return Err(Error::invalid("a batch without sequences").help("pass at least one sequence"));
         }
         let mut starts = Vec::with_capacity(sequences.len() + 1);
         let mut rows = 0;

@@ -39,12 +39,12 @@ pub fn load_model(folder: &Path) -> Result<(ModelConfig, Weights)> {
     for (name, shape) in config.parameters() {
         let tensor = found.remove(&name).ok_or_else(|| {
             Error::data(format!("{}: the tensor `{name}` of shape {shape:?} is missing", folder.display()))
-                .help("config.json and the weights must belong together")
+                .help("use the config.json and the weights of one model")
         })?;
         if tensor.dims() != shape {
             let message =
                 format!("{}: `{name}` has shape {:?}, config.json asks for {shape:?}", folder.display(), tensor.dims());
-            return Err(Error::data(message).help("config.json and the weights must belong together"));
+            return Err(Error::data(message).help("use the config.json and the weights of one model"));
         }
         weights.insert(name, tensor);
     }
@@ -74,7 +74,7 @@ pub fn expect_finite(weights: &Weights) -> Result<()> {
             _ => None,
         };
         if let Some(place) = bad {
-            return Err(Error::data(format!("`{name}` holds a number that is not finite at element {place}"))
+            return Err(Error::data(format!("element {place} of `{name}` is not finite"))
                 .help("the training diverged: lower the learning rate or clip gradients"));
         }
     }
@@ -100,8 +100,8 @@ fn weight_files(folder: &Path) -> Result<Vec<PathBuf>> {
         return Ok(vec![single]);
     }
     if !index.exists() {
-        return Err(Error::invalid(format!("{}: neither `{SINGLE}` nor `{INDEX}` is there", folder.display()))
-            .help("give a Hugging Face folder with safetensors weights"));
+        return Err(Error::invalid(format!("{}: there is neither `{SINGLE}` nor `{INDEX}`", folder.display()))
+            .help("use a Hugging Face folder with safetensors weights"));
     }
     let value = read_json(&index)?;
     let map = value
@@ -117,7 +117,7 @@ fn weight_files(folder: &Path) -> Result<Vec<PathBuf>> {
 
 fn read_json(path: &Path) -> Result<Value> {
     let text = fs::read_to_string(path).map_err(|e| io_error(path, &e))?;
-    serde_json::from_str(&text).map_err(|e| Error::data(format!("{}: no valid JSON: {e}", path.display())))
+    serde_json::from_str(&text).map_err(|e| Error::data(format!("{}: not valid JSON: {e}", path.display())))
 }
 
 /// Writes tensors (f32, f64, u32) as one safetensors file with metadata `{"format": "pt"}`. Equal tensors give equal
@@ -153,7 +153,7 @@ impl Raw {
             DType::U32 => {
                 (Dtype::U32, flat.to_vec1::<u32>().map_err(candle)?.iter().flat_map(|x| x.to_le_bytes()).collect())
             }
-            other => return Err(Error::bug(format!("`{name}` of type {other:?} has no place in a checkpoint"))),
+            other => return Err(Error::bug(format!("`{name}` is of type {other:?}, which a checkpoint cannot hold"))),
         };
         Ok(Self { dtype, shape: tensor.dims().to_vec(), bytes })
     }
@@ -222,7 +222,7 @@ fn read(name: &str, view: &TensorView<'_>) -> Result<Tensor> {
         }
         other => {
             return Err(
-                Error::data(format!("`{name}` is of type {other:?}")).help("weights must be f32, f64, f16 or bf16")
+                Error::data(format!("`{name}` is of type {other:?}")).help("use weights of type f32, f64, f16 or bf16")
             );
         }
     };

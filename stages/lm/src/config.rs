@@ -157,18 +157,18 @@ impl ModelConfig {
             ("max_position_embeddings", self.max_position_embeddings),
         ];
         if let Some((name, _)) = positive.iter().find(|(_, v)| *v == 0) {
-            return Err(Error::invalid(format!("model config: `{name}` is 0")).help("give a positive number"));
+            return Err(Error::invalid(format!("model config: `{name}` is 0")).help("use a positive number"));
         }
         if !self.num_attention_heads.is_multiple_of(self.num_key_value_heads) {
             let message = format!(
                 "model config: {} attention heads cannot share {} key-value heads",
                 self.num_attention_heads, self.num_key_value_heads
             );
-            return Err(Error::invalid(message).help("let `num_key_value_heads` divide `num_attention_heads`"));
+            return Err(Error::invalid(message).help("use a `num_key_value_heads` that divides `num_attention_heads`"));
         }
         if !self.head_dim.is_multiple_of(2) {
             return Err(Error::invalid(format!("model config: `head_dim` {} is odd", self.head_dim))
-                .help("rotary embedding turns pairs: give an even number"));
+                .help("rotary embeddings rotate pairs: use an even number"));
         }
         if !(self.rms_norm_eps > 0.0 && self.rope_theta > 1.0 && self.initializer_range > 0.0) {
             return Err(Error::invalid(
@@ -180,7 +180,7 @@ impl ModelConfig {
 
     /// Reads the content of `config.json`; missing optional keys get the family's defaults.
     pub fn from_json(value: &Value) -> Result<Self> {
-        let object = value.as_object().ok_or_else(|| Error::data("config.json is no JSON object"))?;
+        let object = value.as_object().ok_or_else(|| Error::data("config.json is not a JSON object"))?;
         let keys = Keys(object);
         let model_type = match keys.text("model_type")? {
             "llama" => ModelType::Llama,

@@ -127,7 +127,7 @@ impl ModelFolder {
                 "the tokenizer has {tokens} tokens, the model's vocabulary only {}",
                 config.vocab_size
             ))
-            .help("the model's folder must hold its own tokenizer.json"));
+            .help("use the tokenizer.json of the model's own folder"));
         }
         let chat = chat.with_stop_tokens(&generation.eos_token_id);
         Ok(Self { config, weights, chat, generation })

@@ -5,6 +5,6 @@
 //! element-wise pool would spin on the same cores, so it gets one thread. The allocator is told to keep freed pages:
 //! tensors of the same size come back at every step.
 
-/// Variables for the command of such a process, beside `RAYON_NUM_THREADS`.
+/// Variables for the command of such a process, besides `RAYON_NUM_THREADS`.
 pub const ENVIRONMENT: [(&str, &str); 3] =
     [("CANDLE_NUM_THREADS", "1"), ("MIMALLOC_PURGE_DELAY", "-1"), ("TOKENIZERS_PARALLELISM", "false")];

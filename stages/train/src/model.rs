@@ -30,7 +30,7 @@ pub fn save(context: &mut StageContext, port: &str, model: &ModelFolder) -> Resu
     Ok(())
 }
 
-/// Refuses rows with tokens of another tokenizer or template. Rows without tokens (demonstrations) have nothing to
+/// Errors: rows with tokens of another tokenizer or template. Rows without tokens (demonstrations) have nothing to
 /// compare.
 pub fn expect_same_text(model: &ModelFolder, rows: &[Trajectory], what: &str) -> Result<()> {
     for row in rows.iter().filter(|r| !r.token_ids.is_empty()) {

@@ -69,14 +69,14 @@ impl Decoder {
         for (name, shape) in config.parameters() {
             let tensor = weights.remove(&name).ok_or_else(|| {
                 Error::data(format!("the weights lack `{name}` of shape {shape:?}"))
-                    .help("the folder's config.json and model.safetensors must belong together")
+                    .help("use the config.json and the model.safetensors of one model")
             })?;
             if tensor.dims() != shape {
                 return Err(Error::data(format!(
                     "`{name}` has shape {:?}, the config asks for {shape:?}",
                     tensor.dims()
                 ))
-                .help("the folder's config.json and model.safetensors must belong together"));
+                .help("use the config.json and the model.safetensors of one model"));
             }
             let kind = *dtype.get_or_insert(tensor.dtype());
             if kind != tensor.dtype() || !matches!(kind, DType::F32 | DType::F64) {
@@ -168,7 +168,7 @@ impl Decoder {
             .ok_or_else(|| Error::invalid("the model has no score head").help("train one with the `prm` stage"))?;
         let total = hidden.dims().first().copied().unwrap_or(0);
         if let Some(row) = rows.iter().find(|r| **r as usize >= total) {
-            return Err(Error::bug(format!("row {row} of {total} hidden rows")));
+            return Err(Error::bug(format!("there is no row {row} among {total} hidden rows")));
         }
         let index = Tensor::from_slice(rows, rows.len(), &Device::Cpu).map_err(candle)?;
         hidden.index_select(&index, 0).and_then(|h| h.matmul(&weight.t()?)).map_err(candle)
@@ -206,7 +206,7 @@ impl Decoder {
                 "token {token} is outside the model's vocabulary of {}",
                 self.config.vocab_size
             ))
-            .help("the data was made with another tokenizer")),
+            .help("use data that was made with this model's tokenizer")),
             None => Ok(()),
         }
     }

@@ -60,7 +60,7 @@ impl Generator {
         let pool = if threads == 1 {
             None
         } else {
-            Some(build().map_err(|e| Error::retryable(format!("no threads to decode with: {e}")))?)
+            Some(build().map_err(|e| Error::retryable(format!("cannot start threads for decoding: {e}")))?)
         };
         Ok(Self {
             model: Model::pack(config, weights)?,
@@ -125,7 +125,7 @@ impl Generator {
     }
     /// Adds observation tokens to a finished turn and samples on: the next turn, a new limit.
     ///
-    /// Errors (kind invalid): the sequence still samples or ended with NaN, no tokens, tokens outside the vocabulary,
+    /// Errors (kind invalid): the sequence is still sampling or ended with NaN, no tokens, tokens outside the vocabulary,
     /// or more than [`Self::room`] tokens; the sequence is then unchanged.
     pub fn append(&mut self, id: SequenceId, tokens: &[u32], max_new_tokens: usize) -> Result<()> {
         self.check_tokens(tokens)?;
@@ -135,11 +135,11 @@ impl Generator {
         }
         match state.finish {
             None => {
-                return Err(Error::invalid(format!("sequence {} still samples", id.0))
+                return Err(Error::invalid(format!("sequence {} is still sampling", id.0))
                     .help("append after its turn has finished"));
             }
             Some(Finish::Nan) => {
-                return Err(Error::data(format!("sequence {} ended with logits that are not numbers", id.0)));
+                return Err(Error::data(format!("sequence {} ended with logits that are not finite", id.0)));
             }
             Some(Finish::Stop(_) | Finish::Length) => {}
         }
@@ -190,11 +190,14 @@ impl Generator {
     }
     /// Resumes a turn that ended at its limit, with a new limit.
     ///
-    /// Errors (kind invalid): the turn still samples, or ended with a stop token.
+    /// Errors (kind invalid): the turn is still sampling, or ended with a stop token.
     pub fn resume(&mut self, id: SequenceId, max_new_tokens: usize) -> Result<()> {
         let entry = self.entry_mut(id);
         if entry.state.finish != Some(Finish::Length) {
-            return Err(Error::invalid(format!("sequence {} did not end at a limit: its turn cannot go on", id.0)));
+            return Err(Error::invalid(format!(
+                "sequence {} did not end at a limit, so its turn cannot be resumed",
+                id.0
+            )));
         }
         entry.state.finish = None;
         entry.max_new_tokens = max_new_tokens;
@@ -280,7 +283,7 @@ impl Generator {
             return Ok(());
         }
         Err(Error::invalid("the model has no language head: it can score, not sample")
-            .help("use a model of a kind `…ForCausalLM`"))
+            .help("use a `…ForCausalLM` model"))
     }
     fn check_length(&self, length: usize) -> Result<()> {
         if length < self.model.positions {

@@ -88,7 +88,7 @@ impl Source<'_> {
     fn values(&self, name: &str, shape: &[usize]) -> Result<Vec<f32>> {
         let tensor = self.weights.get(name).ok_or_else(|| {
             Error::invalid(format!("the model has no tensor `{name}`"))
-                .help("config.json and model.safetensors must belong together")
+                .help("use the config.json and the model.safetensors of one model")
         })?;
         if tensor.dims() != shape {
             return Err(Error::invalid(format!(

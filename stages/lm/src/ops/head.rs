@@ -38,18 +38,18 @@ pub fn logprobs(
         )));
     }
     if width != depth {
-        return Err(Error::bug(format!("hidden rows of {width} numbers meet a head of {depth}")));
+        return Err(Error::bug(format!("hidden rows are {width} wide, but the head takes {depth}")));
     }
     if let Some(row) = rows.iter().find(|r| **r as usize >= total) {
-        return Err(Error::bug(format!("row {row} of {total} hidden rows")));
+        return Err(Error::bug(format!("there is no row {row} among {total} hidden rows")));
     }
     if let Some(token) = targets.iter().find(|t| **t as usize >= vocabulary) {
-        return Err(Error::data(format!("target token {token} is outside the vocabulary of {vocabulary}"))
-            .help("the data was made with another tokenizer"));
+        return Err(Error::data(format!("target token {token} is outside the vocabulary of {vocabulary} tokens"))
+            .help("use data that was made with this model's tokenizer"));
     }
     if !(temperature > 0.0 && temperature.is_finite()) {
         return Err(
-            Error::invalid(format!("temperature {temperature} is not positive")).help("give a temperature above 0")
+            Error::invalid(format!("temperature {temperature} is out of range")).help("use a temperature above 0")
         );
     }
     let places = rows.iter().zip(targets).map(|(r, t)| (*r as usize, *t as usize)).collect();

@@ -22,7 +22,7 @@ impl Gradients {
         for (name, var) in parameters {
             let gradient = store.get(var.as_tensor()).ok_or_else(|| {
                 Error::bug(format!("no gradient reached `{name}`"))
-                    .help("the loss must depend on every parameter that the optimizer holds")
+                    .help("let the loss depend on every parameter of the optimizer")
             })?;
             let flat = gradient.flatten_all().and_then(|g| g.to_dtype(DType::F32)?.to_vec1::<f32>());
             values.insert(name.clone(), flat.map_err(crate::decoder::candle)?);

@@ -89,7 +89,7 @@ impl ChatTemplate {
         context.insert("add_generation_prompt".into(), add_generation_prompt.into());
         context.insert("tools".into(), options.tools.clone().unwrap_or(Value::Null));
         context.insert(CLOCK.into(), options.unix_seconds.into());
-        let failed = |e: minijinja::Error| Error::data(format!("the chat template refuses these messages: {e:#}"));
+        let failed = |e: minijinja::Error| Error::data(format!("the chat template rejects these messages: {e:#}"));
         self.environment.get_template(NAME).and_then(|t| t.render(Serde(&context))).map_err(failed)
     }
 }

@@ -64,7 +64,7 @@ impl<'a> Conversation<'a> {
     }
     /// A whole conversation, as supervised training needs it.
     ///
-    /// Errors (kind data): a message that the tokenizer cannot express or the template refuses, an assistant message
+    /// Errors (kind data): a message that the tokenizer cannot express or the template rejects, an assistant message
     /// that holds the end token; (kind invalid) a template whose earlier text changes when messages are added.
     pub fn encode(chat: &'a Chat, messages: &[Message], options: RenderOptions) -> Result<Encoded> {
         let mut conversation = Self::new(chat, options);

@@ -23,12 +23,13 @@ pub fn train_bpe<'t>(
 ) -> Result<Tokenizer> {
     let least = 256 + special.len();
     if vocabulary_size <= least {
-        return Err(Error::invalid(format!("a vocabulary of {vocabulary_size} leaves no merge"))
-            .help(format!("bytes and special tokens take {least}: ask for more, or for `kind: characters`")));
+        return Err(Error::invalid(format!("a vocabulary of {vocabulary_size} tokens has no room for merges")).help(
+            format!("bytes and special tokens take {least}: use a larger `vocabulary_size`, or `kind: characters`"),
+        ));
     }
     let texts: Vec<String> = corpus.into_iter().flat_map(|t| between(t, special)).collect();
     if texts.is_empty() {
-        return Err(Error::invalid("there is no text to train a tokenizer on").help("give a `corpus`"));
+        return Err(Error::invalid("there is no text to train a tokenizer on").help("wire the input `corpus`"));
     }
     train(texts, vocabulary_size, special).map_err(|e| Error::bug(format!("training the tokenizer: {e}")))
 }

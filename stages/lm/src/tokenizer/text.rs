@@ -36,7 +36,7 @@ impl Tokenizer {
     /// Reads the text of a `tokenizer.json`. Truncation and padding that it may ask for are not applied.
     pub fn from_json(text: &str) -> Result<Self> {
         let json: Value =
-            serde_json::from_str(text).map_err(|e| Error::data(format!("the tokenizer is no JSON: {e}")))?;
+            serde_json::from_str(text).map_err(|e| Error::data(format!("the tokenizer is not valid JSON: {e}")))?;
         let mut inner: Inner = text.parse().map_err(|e| Error::data(format!("the tokenizer cannot be read: {e}")))?;
         inner.with_padding(None);
         inner.with_truncation(None).map_err(|e| Error::data(format!("the tokenizer cannot be read: {e}")))?;
@@ -61,7 +61,7 @@ impl Tokenizer {
     pub fn load(folder: &Path) -> Result<Self> {
         let path = folder.join("tokenizer.json");
         let text = std::fs::read_to_string(&path)
-            .map_err(|e| io_error(&path, &e).help("the folder needs a fast tokenizer (`tokenizer.json`)"))?;
+            .map_err(|e| io_error(&path, &e).help("save the model with a fast tokenizer (`tokenizer.json`)"))?;
         let mut tokenizer = Self::from_json(&text).map_err(|e| e.at(path.display()))?;
         if let Some(config) = read_object(&folder.join("tokenizer_config.json"))? {
             tokenizer.config = config;

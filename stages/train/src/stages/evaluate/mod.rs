@@ -35,25 +35,30 @@ use twins::Twins;
 
 pub struct Evaluate;
 
-const DOC: &str = "Every model plays every problem once greedily and `samples` times at the sampling temperature, with the tool in the loop.\n\n\
-accuracy: greedy. avg@k: mean of all samples. pass@k: 1 − C(n−c,k)/C(n,k) per problem (2107.03374). maj@k: the most frequent answer, ties by \
-expectation. weighted maj@k: the answer whose samples have the largest sum of the process reward model's scores (2206.02336). \
-best-of-k: the sample that the process reward model scores highest, by the least, the product or the last of its step scores. All are \
-means over problems with 95% intervals clustered by problem; every later model is compared with every earlier one, paired (2411.00640). \
+const DOC: &str = "Every model plays every problem once greedily and `samples` times at the sampling temperature, with the tool in \
+the loop.\n\n\
+accuracy: greedy. avg@k: mean of all samples. pass@k: 1 − C(n−c,k)/C(n,k) per problem (2107.03374). maj@k: the \
+most frequent answer, ties by expectation. weighted maj@k: the answer whose samples have the largest sum of the \
+process reward model's scores (2206.02336). best-of-k: the sample that the process reward model scores highest, \
+by the least, the product or the last of its step scores. All are means over problems with 95% intervals \
+clustered by problem; every later model is compared with every earlier one, paired (2411.00640). \
 `problems_limit` keeps the same number of problems of every level.\n\n\
 Choosing a sample (best-of-k, the likeliest of k) is also compared with taking a random one, paired by problem: \
 `best_of_<k>_<how>_over_avg_<name>`.\n\n\
-With `training` (the problems that the models were demonstrated or practiced on) the report says how many test problems have a training \
-twin: a question that is equal once numbers, names and the generator's exchangeable words are masked. `training_twins` is their share, \
-`accuracy_without_twins_<name>` and `difference_without_twins_<later>_<earlier>` leave them out, and `training_repeats` is the share of \
-test problems that are training problems themselves.\n\n\
-Metrics: `accuracy_<name>`, `avg_at_<k>_<name>`, `pass_at_<k>_<name>`, `maj_at_<k>_<name>`, `weighted_maj_at_<k>_min_<name>`, `best_of_<k>_<min|product|last>_<name>`, \
-`difference_<later>_<earlier>` with `_low` and `_high`; `accuracy` is that of the last model. All but the differences also by level: \
+With `training` (the problems that the models were demonstrated or practiced on) the report says how many test \
+problems have a training twin: a question that is equal once numbers, names and the generator's exchangeable \
+words are masked. `training_twins` is their share, `accuracy_without_twins_<name>` and \
+`difference_without_twins_<later>_<earlier>` leave them out, and `training_repeats` is the share of test \
+problems that are training problems themselves.\n\n\
+Metrics: `accuracy_<name>`, `avg_at_<k>_<name>`, `pass_at_<k>_<name>`, `maj_at_<k>_<name>`, \
+`weighted_maj_at_<k>_min_<name>`, `best_of_<k>_<min|product|last>_<name>`, `difference_<later>_<earlier>` with \
+`_low` and `_high`; `accuracy` is that of the last model. All but the differences also by level: \
 `<metric>_<name>_level_<l>` and, with equal weights of the levels, `<metric>_<name>_mean_of_levels`.\n\n\
-Every rollout is kept unless `keep_rollouts` limits them, and the column `rollout` of `results` names the rollout of each row. A problem's draws depend on \
-its id, not on its place, so a part of the problems is sampled as it was among all of them.\n\n\
-Errors: a process reward model with another tokenizer or template, two problems with one id, problems made for another environment. Infrastructure \
-failures are counted apart, not scored 0.";
+Every rollout is kept unless `keep_rollouts` limits them, and the column `rollout` of `results` names the \
+rollout of each row. A problem's draws depend on its id, not on its place, so a part of the problems is sampled \
+as it was among all of them.\n\n\
+Errors: a process reward model with another tokenizer or template, two problems with one id, problems made for \
+another environment. Infrastructure failures are counted apart, not scored 0.";
 
 impl Stage for Evaluate {
     type Config = Config;

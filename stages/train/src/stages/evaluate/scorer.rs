@@ -26,7 +26,7 @@ impl Scorer {
                 .help("give the output `model` of a `prm` stage")),
         }
     }
-    /// Refuses a policy of another tokenizer or template.
+    /// Errors: a policy with another tokenizer or template.
     pub fn expect_same_text(&self, model: &ModelFolder) -> Result<()> {
         let chat = &model.chat;
         self.policy.folder.expect_digests(

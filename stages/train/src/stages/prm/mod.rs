@@ -36,20 +36,25 @@ use trainyard_tables::{Trajectory, read_trajectories, write_trajectories};
 
 pub struct Prm;
 
-const DOC: &str = "Trains `score.weight`, one output per token, to predict success at the end of each step (a line that the agent writes, or a turn).\n\n\
-With `problems`: the policy plays each `rollouts` times; from the end of every step `continuations` more episodes are sampled, and the label is the \
-share that succeeds (Math-Shepherd, 2312.08935); the last step's label is the outcome. With `trajectories`: their `step_labels` are taken as they are \
-(NaN = unlabeled); rows without tokens are encoded with the model's template. With `contrast` (finished episodes, such as those of `rl`): \
-right and wrong ones of one problem are contrasted.\n\n\
-Loss: binary cross-entropy against the soft label, on the last token of each labeled step, plus `ranking_weight` times \
-ln(1 + exp(z_wrong − z_right)) at the last step of right and wrong rollouts of one problem, where the problem's difficulty cancels. `train: all` also trains the decoder under the head.\n\n\
-Metrics are over the steps of held-out problems (those of `evaluation` if given, else a share of the problems): `auc` (labels above ½ against labels below), `ece` (expected calibration error), `brier`, and \
-`brier_constant` (always predicting the training mean) beside it.\n\n\
-Rows longer than the model's positions are left out: `rows_too_long` counts them, `rows_left_out` also counts given rows without labels.\n\n\
-Errors: both of `problems` and `trajectories` or neither, labels outside 0..1, rows of another tokenizer or template, a problem that is trained on \
-and measured on, problems made for another environment.";
+const DOC: &str = "Trains `score.weight`, one output per token, to predict success at the end of each step (a line that the agent \
+writes, or a turn).\n\n\
+With `problems`: the policy plays each `rollouts` times; from the end of every step `continuations` more \
+episodes are sampled, and the label is the share that succeeds (Math-Shepherd, 2312.08935); the last step's \
+label is the outcome. With `trajectories`: their `step_labels` are taken as they are (NaN = unlabeled); rows \
+without tokens are encoded with the model's template. With `contrast` (finished episodes, such as those of \
+`rl`): right and wrong ones of one problem are contrasted.\n\n\
+Loss: binary cross-entropy against the soft label, on the last token of each labeled step, plus `ranking_weight` \
+times ln(1 + exp(z_wrong − z_right)) at the last step of right and wrong rollouts of one problem, where the \
+problem's difficulty cancels. `train: all` also trains the decoder under the head.\n\n\
+Metrics are over the steps of held-out problems (those of `evaluation` if given, else a share of the problems): \
+`auc` (labels above ½ against labels below), `ece` (expected calibration error), `brier`, and `brier_constant` \
+(always predicting the training mean) beside it.\n\n\
+Rows longer than the model's positions are left out: `rows_too_long` counts them, `rows_left_out` also counts \
+given rows without labels.\n\n\
+Errors: both of `problems` and `trajectories` or neither, labels outside 0..1, rows of another tokenizer or \
+template, a problem that is trained on and measured on, problems made for another environment.";
 
-/// What a checkpoint holds beside the labeled rows.
+/// What a checkpoint holds besides the labeled rows.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 struct State {
     prefixes: usize,

@@ -152,7 +152,7 @@ impl OwnDefaults for Optimizer {
     }
 }
 
-/// The optimizer of the value model: it forgets nothing, and its rate falls in a straight line.
+/// The optimizer of the value model: no weight decay, and a rate that falls in a straight line.
 pub struct CriticOptimizer;
 
 impl OwnDefaults for CriticOptimizer {

@@ -77,7 +77,7 @@ fn answers_in_prompt(row: &Trajectory) -> usize {
     if row.token_ids.is_empty() { 0 } else { all.saturating_sub(row.turns as usize) }
 }
 
-/// Agent turns (from 0) that a failed tool result follows; the first `skipped` assistant messages are none.
+/// Agent turns (from 0) followed by a failed tool result. The first `skipped` assistant messages do not count as turns.
 fn errored_turns(messages: &[Message], skipped: usize) -> BTreeSet<u16> {
     let mut said = 0;
     let mut errored = BTreeSet::new();

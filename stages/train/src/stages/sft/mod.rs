@@ -20,13 +20,16 @@ use trainyard_tables::{Trajectory, read_trajectories};
 
 pub struct Sft;
 
-const DOC: &str = "Minimizes the mean negative log-probability of the agent's tokens (content, tool calls and the token that ends a turn) given all \
-before them. Demonstrations (rows without tokens) are encoded piece by piece with the model's chat template; rollouts are used as they are.\n\n\
-A turn whose tool call failed is context, not an example (`mask_errored_turns`). Sequences of similar length share a step of about \
-`batch_tokens`; the optimizer is AdamW with warm-up, decay and clipping. The loss on held-out trajectories (the input `validation`, or a share of \
-the problems) is measured before the first step, every `validate_every` steps and after the last, and the weights with the lowest loss are kept.\n\n\
+const DOC: &str = "Minimizes the mean negative log-probability of the agent's tokens (content, tool calls and the token that ends a \
+turn) given all before them. Demonstrations (rows without tokens) are encoded piece by piece with the model's \
+chat template; rollouts are used as they are.\n\n\
+A turn whose tool call failed is context, not an example (`mask_errored_turns`). Sequences of similar length \
+share a step of about `batch_tokens`; the optimizer is AdamW with warm-up, decay and clipping. The loss on \
+held-out trajectories (the input `validation`, or a share of the problems) is measured before the first step, \
+every `validate_every` steps and after the last, and the weights with the lowest loss are kept.\n\n\
 Checkpoints hold weights, moments, step and curves, so a killed stage resumes and ends in the same bytes.\n\n\
-Errors: trajectories of another tokenizer or template, a loss or gradient that is not finite, an empty training set.";
+Errors: trajectories of another tokenizer or template, a loss or gradient that is not finite, an empty training \
+set.";
 
 impl Stage for Sft {
     type Config = Config;
