@@ -140,9 +140,9 @@ impl Stage for Prm {
         let chance = Chance::new(config.seed).child("prm", &[]);
         let (train, held) = match context.optional("evaluation") {
             Some(evaluation) => {
-                let rows = read_trajectories(&evaluation.parquet())?;
+                let measured = read_trajectories(&evaluation.parquet())?;
                 let (held, without) =
-                    given(&config, &policy.folder, rows, "evaluation", context).at("input `evaluation`")?;
+                    given(&config, &policy.folder, measured, "evaluation", context).at("input `evaluation`")?;
                 left_out += without;
                 disjoint(&rows, &held)?;
                 (rows, held)
