@@ -161,7 +161,8 @@ impl<T: Scalar> Chunk<T> {
     fn cover(&mut self, sizes: Sizes, keep: bool) {
         let layers = if keep { sizes.layers } else { 1 };
         self.layers.resize_with(layers.max(self.layers.len()), Layer::default);
-        self.residual.resize_with((layers + 1).max(self.residual.len()), Vec::new); // two at least: they take turns without a backward
+        // At least two: without a backward they alternate.
+        self.residual.resize_with((layers + 1).max(self.residual.len()), Vec::new);
         let rows = self.rows;
         for residual in &mut self.residual[..=layers] {
             fit(residual, rows * sizes.hidden);

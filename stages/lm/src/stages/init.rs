@@ -109,17 +109,19 @@ impl Stage for Init {
     const DOC: &'static str = "\
 Makes a model folder: `config.json`, `model.safetensors`, tokenizer, chat template, `generation_config.json`.
 
-Without `from`, a decoder with tied embeddings gets random weights (normal, `initializer_range`; projections into the residual stream divided by
-the square root of twice the number of layers) and a tokenizer made from the `corpus` and `problems` inputs: `characters` (one token
-per character; printable ASCII is always included) or `bpe` (byte-level byte pairs, digits one by one). The template decides the
-special tokens: `compact` has one per role, `chatml` is the format of Qwen and Hermes models.
+Without `from`, a decoder with tied embeddings gets random weights (normal, `initializer_range`; projections into
+the residual stream divided by the square root of twice the number of layers) and a tokenizer made from the `corpus`
+and `problems` inputs: `characters` (one token per character; printable ASCII is always included) or `bpe`
+(byte-level byte pairs, digits one by one). The template decides the special tokens: `compact` has one per role,
+`chatml` is the format of Qwen and Hermes models.
 
-With `from`, a Hugging Face folder of the llama, qwen2 or qwen3 family is read, checked and written as float32; `template` replaces its
-chat template, for base models that have none.
+With `from`, a Hugging Face folder of the llama, qwen2 or qwen3 family is read, checked and written as float32;
+`template` replaces its chat template, for base models that have none.
 
-Errors: sizes that no decoder can have, `bpe` without a corpus or a vocabulary size, a tokenizer that does not fit the weights, templates
-that cannot be encoded piece by piece.";
-    const EXAMPLE: &'static str = "{hidden_size: 96, layers: 3, heads: 4, intermediate_size: 256, tokenizer: {kind: characters}, template: compact}";
+Errors: sizes that no decoder can have, `bpe` without a corpus or a vocabulary size, a tokenizer that does not fit
+the weights, templates that cannot be encoded piece by piece.";
+    const EXAMPLE: &'static str = "{hidden_size: 96, layers: 3, heads: 4, intermediate_size: 256, \
+        tokenizer: {kind: characters}, template: compact}";
     const METRICS: &'static [&'static str] = &["parameters", "vocabulary"];
 
     fn ports() -> Ports {

@@ -256,8 +256,10 @@ impl<'a> Conversation<'a> {
         })
     }
     fn violated(&self, place: &str, what: &str) -> Error {
-        Error::invalid(format!("the chat template cannot be encoded piece by piece: at {place} {what}"))
-            .help("use a template that only appends (`compact`, `chatml`), or switch off what removes earlier text, such as stripping old reasoning")
+        Error::invalid(format!("the chat template cannot be encoded piece by piece: at {place} {what}")).help(
+            "use a template that only appends (`compact`, `chatml`), or switch off what removes earlier text, \
+                such as stripping old reasoning",
+        )
     }
     fn mark_prompt(&mut self) {
         if self.turn == 0 {

@@ -35,7 +35,8 @@ use twins::Twins;
 
 pub struct Evaluate;
 
-const DOC: &str = "Every model plays every problem once greedily and `samples` times at the sampling temperature, with the tool in \
+const DOC: &str = "\
+Every model plays every problem once greedily and `samples` times at the sampling temperature, with the tool in \
 the loop.\n\n\
 accuracy: greedy. avg@k: mean of all samples. pass@k: 1 − C(n−c,k)/C(n,k) per problem (2107.03374). maj@k: the \
 most frequent answer, ties by expectation. weighted maj@k: the answer whose samples have the largest sum of the \
@@ -99,7 +100,8 @@ impl Stage for Evaluate {
                     "training",
                     Problems,
                     Many,
-                    "What the models were demonstrated or practiced on; the report counts the test problems that resemble it.",
+                    "What the models were demonstrated or practiced on; the report counts the test problems that \
+                        resemble it.",
                 ),
             ],
             outputs: vec![

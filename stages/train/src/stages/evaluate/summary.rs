@@ -61,13 +61,25 @@ impl<'a> Summary<'a> {
             twins.write(self.names, self.rows, context, &mut report)?;
         }
         self.counts(context, &mut report);
-        report.note("Intervals are 95%: of greedy accuracy by Wilson's score, of samples clustered by problem (2411.00640); differences are paired by problem.");
-        report.note("Counts (tool calls, tool errors, tokens) have an interval on the log scale, m·exp(±1.96·SE/m), which cannot go below 0; where all counts are 0 there is none.");
-        report.note("pass@k is the unbiased estimate (2107.03374); maj@k breaks ties by expectation and counts them; infrastructure failures are left out, never scored 0.");
+        report.note(
+            "Intervals are 95%: of greedy accuracy by Wilson's score, of samples clustered by problem \
+            (2411.00640); differences are paired by problem.",
+        );
+        report.note(
+            "Counts (tool calls, tool errors, tokens) have an interval on the log scale, m·exp(±1.96·SE/m), \
+            which cannot go below 0; where all counts are 0 there is none.",
+        );
+        report.note(
+            "pass@k is the unbiased estimate (2107.03374); maj@k breaks ties by expectation and counts them; \
+            infrastructure failures are left out, never scored 0.",
+        );
         report.note("likeliest of k takes the sample that the model itself gave the highest probability.");
         if self.with_prm {
             report.note("weighted maj@k takes the answer whose samples' scores have the largest sum (2206.02336).");
-            report.note("best-of-k takes the sample with the highest score: the least of its steps (min), their product, or the last.");
+            report.note(
+                "best-of-k takes the sample with the highest score: the least of its steps (min), their \
+                product, or the last.",
+            );
         }
         report.write(context.output("report")?)
     }

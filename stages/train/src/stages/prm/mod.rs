@@ -36,7 +36,8 @@ use trainyard_tables::{Trajectory, read_trajectories, write_trajectories};
 
 pub struct Prm;
 
-const DOC: &str = "Trains `score.weight`, one output per token, to predict success at the end of each step (a line that the agent \
+const DOC: &str = "\
+Trains `score.weight`, one output per token, to predict success at the end of each step (a line that the agent \
 writes, or a turn).\n\n\
 With `problems`: the policy plays each `rollouts` times; from the end of every step `continuations` more \
 episodes are sampled, and the label is the share that succeeds (Math-Shepherd, 2312.08935); the last step's \
@@ -270,7 +271,8 @@ fn drop_too_long(rows: &mut Vec<Trajectory>, model: &ModelFolder, port: &str, co
     let dropped = all - rows.len();
     if let Some(first) = first {
         context.warn(format!(
-            "{dropped} of {all} rows of `{port}` are longer than the model's {positions} positions and are left out; the first is `{first}`"
+            "{dropped} of {all} rows of `{port}` are longer than the model's {positions} positions and are left out; \
+                the first is `{first}`"
         ));
     }
     dropped

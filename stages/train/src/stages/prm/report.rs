@@ -58,7 +58,8 @@ pub fn write(
     }
     curves.draw(&mut report, "Loss", "nats per step", &[("training", "loss")]);
     report.note(
-        "Labels are success shares of continuations, or given; AUC separates labels above one half from labels below, ties left out.",
+        "Labels are success shares of continuations, or given; AUC separates labels above one half from labels \
+            below, ties left out.",
     );
     if let Some((_, n)) = counts.iter().find(|(name, n)| *name == "rows_too_long" && *n > 0) {
         report.note(format!("{n} given rows are longer than the model's positions and were left out."));

@@ -20,7 +20,8 @@ use trainyard_tables::{Trajectory, read_trajectories};
 
 pub struct Sft;
 
-const DOC: &str = "Minimizes the mean negative log-probability of the agent's tokens (content, tool calls and the token that ends a \
+const DOC: &str = "\
+Minimizes the mean negative log-probability of the agent's tokens (content, tool calls and the token that ends a \
 turn) given all before them. Demonstrations (rows without tokens) are encoded piece by piece with the model's \
 chat template; rollouts are used as they are.\n\n\
 A turn whose tool call failed is context, not an example (`mask_errored_turns`). Sequences of similar length \
