@@ -138,6 +138,12 @@ mod tests {
         for key in ["decay", "final_share", "weight_decay", "warmup_share"] {
             assert_eq!(rated[key], plain[key], "{key}");
         }
+        // What every shipped workflow was tuned with.
+        let tuned = json!({
+            "learning_rate": 6e-4, "decay": "cosine", "warmup_share": 0.05, "final_share": 0.1, "beta1": 0.9,
+            "beta2": 0.95, "epsilon": 1e-8, "weight_decay": 0.01, "clip_norm": 1.0,
+        });
+        assert_eq!(rated, tuned);
         let wrong = stages().into_iter().find(|s| s.info().name == "rl").unwrap();
         let problems = wrong.validate(&json!({"optimizer": {"learning": 1}}));
         assert!(problems[0].message.contains("learning"), "{problems:?}");
