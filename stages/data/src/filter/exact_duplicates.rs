@@ -35,15 +35,18 @@ impl Rule for ExactDuplicates {
     }
     fn judge(&self, rows: &[&Trajectory], world: &World<'_>) -> Result<Vec<Judgment>> {
         let mut first: BTreeMap<Key, &str> = BTreeMap::new();
-        let judge = |row: &&Trajectory| {
+        let mut judgments = Vec::with_capacity(rows.len());
+        for row in rows {
             let keys = self.keys(row, world);
-            if let Some(id) = keys.iter().find_map(|key| first.get(key)) {
-                return Judgment::reject("duplicate", format!("of {id}"));
+            match keys.iter().find_map(|key| first.get(key)) {
+                Some(id) => judgments.push(Judgment::reject("duplicate", format!("of {id}"))),
+                None => {
+                    first.extend(keys.into_iter().map(|key| (key, row.id.as_str())));
+                    judgments.push(Judgment::Keep);
+                }
             }
-            first.extend(keys.into_iter().map(|key| (key, row.id.as_str())));
-            Judgment::Keep
-        };
-        Ok(rows.iter().map(judge).collect())
+        }
+        Ok(judgments)
     }
 }
 
