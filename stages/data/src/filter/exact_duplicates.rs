@@ -38,7 +38,8 @@ impl Rule for ExactDuplicates {
         let mut judgments = Vec::with_capacity(rows.len());
         for row in rows {
             let keys = self.keys(row, world);
-            match keys.iter().find_map(|key| first.get(key)) {
+            let earlier = keys.iter().find_map(|key| first.get(key).copied());
+            match earlier {
                 Some(id) => judgments.push(Judgment::reject("duplicate", format!("of {id}"))),
                 None => {
                     first.extend(keys.into_iter().map(|key| (key, row.id.as_str())));
