@@ -78,6 +78,31 @@ pub const SAMPLES: &[(&str, &str, &[&str])] = &[
         &["x.yaml:7:44", "x.yaml:8:46"],
     ),
     ("tags are refused", "version: 1\nname: !!str x\nstages:\n  a: {uses: noop}\n", &["tag", "x.yaml:2:"]),
+    (
+        "no reward, and a turn longer than its episode",
+        "version: 1\nname: x\nstages:\n  r:\n    uses: rl\n    with:\n      rewards: []\n      rollout: {max_turn_tokens: 4096, max_episode_tokens: 100}\n",
+        &["nothing is learned", "x.yaml:7:", "4096 is more than `max_episode_tokens`, which is 100", "x.yaml:8:"],
+    ),
+    (
+        "a learning rate that cannot train",
+        "version: 1\nname: x\nstages:\n  s:\n    uses: sft\n    with:\n      optimizer: {learning_rate: 5}\n",
+        &["learning_rate", "at most 1", "x.yaml:7:"],
+    ),
+    (
+        "validation without validation problems",
+        "version: 1\nname: x\nstages:\n  d: {uses: data/synthesize, with: {method: procedural}}\n  m: {uses: model/init}\n  r:\n    uses: rl\n    with:\n      model: ${{ stages.m.model }}\n      problems: ${{ stages.d.problems }}\n      validate_every: 5\n",
+        &["no `validation` input", "x.yaml:11:"],
+    ),
+    (
+        "an environment that does not fit the problems, behind a selection, before its producer in the file",
+        "version: 1\nname: x\nstages:\n  r:\n    uses: rl\n    with:\n      model: ${{ stages.m.model }}\n      problems: ${{ stages.t.problems }}\n      environment: {kind: math-problems}\n  e:\n    uses: evaluate\n    with: {models: [\"${{ stages.m.model }}\"], problems: \"${{ stages.c.problems }}\"}\n  t: {uses: data/select, with: {problems: [\"${{ stages.d.problems }}\"], splits: [test]}}\n  d: {uses: data/synthesize, with: {method: procedural}}\n  c: {uses: data/synthesize, with: {method: procedural, environment: countdown}}\n  m: {uses: model/init}\n",
+        &[
+            "made for `word-problems`, but this stage plays `math-problems`",
+            "set `environment: {kind: word-problems}`",
+            "x.yaml:9:",
+            "made for `countdown`, but this stage plays `word-problems`",
+        ],
+    ),
 ];
 
 #[test]

@@ -158,8 +158,58 @@ fn allowed<T: Display>(range: &impl RangeBounds<T>) -> String {
     }
 }
 
-/// Input port → number of artifacts wired to it.
-pub type Wired = BTreeMap<String, usize>;
+/// What is known about an artifact before it exists, such as `environment` → `math-problems`.
+pub type Facts = BTreeMap<String, Value>;
+
+/// What is wired to the input ports of a stage: how many artifacts each gets, and what is known about them.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Wired {
+    counts: BTreeMap<String, usize>,
+    facts: BTreeMap<String, Vec<Facts>>,
+}
+
+impl Wired {
+    pub fn new() -> Self {
+        Self::default()
+    }
+    /// Wires artifacts, in order, to a port.
+    pub fn wire(&mut self, port: impl Into<String>, artifacts: Vec<Facts>) {
+        let port = port.into();
+        self.counts.insert(port.clone(), artifacts.len());
+        self.facts.insert(port, artifacts);
+    }
+    /// How many artifacts a port gets. None: there is no such port.
+    pub fn get(&self, port: &str) -> Option<&usize> {
+        self.counts.get(port)
+    }
+    /// The values of one fact at a port, of those artifacts that have it.
+    pub fn fact<'a>(&'a self, port: &str, key: &'a str) -> impl Iterator<Item = &'a Value> {
+        self.facts.get(port).into_iter().flatten().filter_map(move |facts| facts.get(key))
+    }
+    /// The value of a fact that every artifact of a port has and agrees on.
+    pub fn shared_fact(&self, port: &str, key: &str) -> Option<&Value> {
+        let artifacts = self.facts.get(port)?;
+        let first = artifacts.first()?.get(key)?;
+        artifacts.iter().all(|facts| facts.get(key) == Some(first)).then_some(first)
+    }
+}
+
+impl FromIterator<(String, usize)> for Wired {
+    /// Counts alone; nothing is known about the artifacts.
+    fn from_iter<I: IntoIterator<Item = (String, usize)>>(ports: I) -> Self {
+        let mut wired = Self::default();
+        for (port, count) in ports {
+            wired.wire(port, vec![Facts::new(); count]);
+        }
+        wired
+    }
+}
+
+impl<const N: usize> From<[(String, usize); N]> for Wired {
+    fn from(ports: [(String, usize); N]) -> Self {
+        ports.into_iter().collect()
+    }
+}
 
 /// All stage kinds of this build.
 pub trait Catalogue: Send + Sync {
@@ -173,7 +223,11 @@ pub trait Catalogue: Send + Sync {
     fn validate_inputs(&self, _kind: &str, _config: &Value, _inputs: &Wired) -> Vec<OptionProblem> {
         Vec::new()
     }
-    /// The complete config: defaults filled in, named compositions expanded, values in their declared types.
+    /// What is known about the outputs of a stage before it runs, by output port.
+    fn facts(&self, _kind: &str, _config: &Value, _inputs: &Wired) -> BTreeMap<String, Facts> {
+        BTreeMap::new()
+    }
+    /// The complete config: defaults filled, named compositions expanded, values in their declared types.
     fn complete(&self, kind: &str, config: &Value) -> Result<Value>;
 }
 
@@ -207,7 +261,20 @@ mod tests {
     }
 
     #[test]
-    fn crossed_bounds_are_reported_at_the_lower_one() {
+    fn a_fact_is_shared_only_if_every_artifact_has_it() {
+        let of = |kind: &str| Facts::from([("environment".to_string(), Value::from(kind))]);
+        let mut wired = Wired::from([("models".to_string(), 2)]);
+        wired.wire("problems", vec![of("countdown"), of("countdown")]);
+        wired.wire("validation", vec![of("countdown"), Facts::new()]);
+        assert_eq!((wired.get("models"), wired.get("problems"), wired.get("prm")), (Some(&2), Some(&2), None));
+        assert_eq!(wired.shared_fact("problems", "environment"), Some(&Value::from("countdown")));
+        assert_eq!(wired.shared_fact("validation", "environment"), None);
+        assert_eq!(wired.fact("validation", "environment").count(), 1);
+        assert_eq!(wired.shared_fact("models", "environment"), None);
+    }
+
+    #[test]
+    fn ends_in_the_wrong_order_are_told_at_the_lower_one() {
         let problem = OptionProblem::crossed(("/band/low", 3), ("/band/high", 2)).unwrap();
         assert_eq!(
             (problem.pointer.as_str(), problem.message.as_str()),

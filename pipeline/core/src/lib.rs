@@ -18,7 +18,7 @@ pub mod resources;
 pub mod units;
 
 pub use artifact::{ArtifactKind, ArtifactRef, FileEntry, Manifest, Output};
-pub use catalogue::{Cardinality, Catalogue, KindInfo, OptionProblem, Placement, PortInfo, Wired, above};
+pub use catalogue::{Cardinality, Catalogue, Facts, KindInfo, OptionProblem, Placement, PortInfo, Wired, above};
 pub use chance::Chance;
 pub use clock::{Clock, SystemClock};
 pub use digest::Digest;

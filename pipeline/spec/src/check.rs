@@ -14,6 +14,7 @@ mod placement;
 mod repetition;
 mod scripts;
 mod stage;
+mod wiring;
 
 pub(crate) use envelope::has_metric;
 pub use graph::Order;
@@ -56,6 +57,7 @@ pub fn check(expanded: &Expanded<'_>, site: &Site) -> Checked {
     let mut checker = Checker::new(expanded, site);
     let nodes: Vec<Option<Node>> = (0..expanded.drafts.len()).map(|draft| checker.stage(draft)).collect();
     let order = checker.order();
+    checker.wiring(order.as_ref());
     checker.evaluation_sets();
     checker.placement(&nodes);
     checker.repetition(&nodes);
@@ -73,6 +75,8 @@ pub(crate) struct Checker<'e> {
     digests: HashMap<String, Result<Digest, Error>>,
     /// Key → draft.
     index: HashMap<&'e str, usize>,
+    /// By draft: the stages whose options and inputs are whole.
+    wired: HashMap<usize, wiring::Whole>,
 }
 
 impl<'e> Checker<'e> {
@@ -86,6 +90,7 @@ impl<'e> Checker<'e> {
             options: HashMap::new(),
             digests: HashMap::new(),
             index,
+            wired: HashMap::new(),
         }
     }
 

@@ -93,9 +93,13 @@ impl StageContext {
     pub fn many(&self, port: &str) -> &[InputArtifact] {
         self.inputs.get(port).map_or(&[], Vec::as_slice)
     }
-    /// How many artifacts every input port got.
+    /// What every input port got; the facts are what the producers described.
     pub fn wired(&self) -> Wired {
-        self.inputs.iter().map(|(port, list)| (port.clone(), list.len())).collect()
+        let mut wired = Wired::default();
+        for (port, list) in &self.inputs {
+            wired.wire(port, list.iter().map(|artifact| artifact.metadata.clone()).collect());
+        }
+        wired
     }
     /// The folder of an output port.
     pub fn output(&self, port: &str) -> Result<&Path> {

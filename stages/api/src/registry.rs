@@ -3,7 +3,7 @@
 use crate::stage::DynStage;
 use serde_json::Value;
 use std::collections::BTreeMap;
-use trainyard_core::{Catalogue, Error, KindInfo, OptionProblem, Result, Wired};
+use trainyard_core::{Catalogue, Error, Facts, KindInfo, OptionProblem, Result, Wired};
 
 /// Stage kinds by name.
 #[derive(Default)]
@@ -41,6 +41,9 @@ impl Catalogue for Registry {
     }
     fn validate_inputs(&self, kind: &str, config: &Value, inputs: &Wired) -> Vec<OptionProblem> {
         self.0.get(kind).map_or_else(Vec::new, |s| s.validate_inputs(config, inputs))
+    }
+    fn facts(&self, kind: &str, config: &Value, inputs: &Wired) -> BTreeMap<String, Facts> {
+        self.0.get(kind).map_or_else(BTreeMap::new, |s| s.facts(config, inputs))
     }
     fn complete(&self, kind: &str, config: &Value) -> Result<Value> {
         self.stage(kind)?.complete(config)

@@ -5,8 +5,11 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
+use std::collections::BTreeMap;
 use std::marker::PhantomData;
-use trainyard_core::{ArtifactKind, Cardinality, Error, KindInfo, OptionProblem, Placement, PortInfo, Result, Wired};
+use trainyard_core::{
+    ArtifactKind, Cardinality, Error, Facts, KindInfo, OptionProblem, Placement, PortInfo, Result, Wired,
+};
 
 /// Shorthand for a port.
 pub const fn port(name: &'static str, kind: ArtifactKind, cardinality: Cardinality, doc: &'static str) -> PortInfo {
@@ -52,9 +55,15 @@ pub trait Stage: Send + Sync + 'static {
     fn check(_config: &Self::Config) -> Vec<OptionProblem> {
         Vec::new()
     }
-    /// What the options and the number of artifacts at the ports contradict in. Not asked while a list is not known before the run.
+    /// What the options and the artifacts at the ports contradict in: their number, and what is known about them. Not
+    /// asked while a list is not known before the run.
     fn check_inputs(_config: &Self::Config, _inputs: &Wired) -> Vec<OptionProblem> {
         Vec::new()
+    }
+    /// What is known about the outputs before the run, by output port: `problems` → `environment` → `countdown`. The
+    /// stages behind this one get it in `check_inputs`.
+    fn facts(_config: &Self::Config, _inputs: &Wired) -> BTreeMap<String, Facts> {
+        BTreeMap::new()
     }
     /// Does the work. Must be deterministic in (config, inputs).
     fn run(config: Self::Config, context: &mut StageContext) -> Result<()>;
@@ -65,6 +74,7 @@ pub trait DynStage: Send + Sync {
     fn info(&self) -> &KindInfo;
     fn validate(&self, config: &Value) -> Vec<OptionProblem>;
     fn validate_inputs(&self, config: &Value, inputs: &Wired) -> Vec<OptionProblem>;
+    fn facts(&self, config: &Value, inputs: &Wired) -> BTreeMap<String, Facts>;
     fn complete(&self, config: &Value) -> Result<Value>;
     fn run(&self, config: Value, context: &mut StageContext) -> Result<()>;
 }
@@ -114,6 +124,9 @@ impl<S: Stage> DynStage for Erased<S> {
     /// Silent about a config that does not parse: `validate` says what is wrong with it.
     fn validate_inputs(&self, config: &Value, inputs: &Wired) -> Vec<OptionProblem> {
         Self::parse(config).map_or_else(|_| Vec::new(), |parsed| S::check_inputs(&parsed, inputs))
+    }
+    fn facts(&self, config: &Value, inputs: &Wired) -> BTreeMap<String, Facts> {
+        Self::parse(config).map_or_else(|_| BTreeMap::new(), |parsed| S::facts(&parsed, inputs))
     }
     fn complete(&self, config: &Value) -> Result<Value> {
         serde_json::to_value(Self::parse(config)?)

@@ -6,6 +6,7 @@
 #![warn(missing_docs)]
 
 pub mod annotation;
+pub mod facts;
 pub mod filter;
 pub mod hash;
 pub mod identity;

@@ -4,6 +4,7 @@
 //! Later stages (rl, prm, evaluate) take one table of problems and have no selection options, so what they saw is an
 //! artifact with a digest. Training problems are decontaminated like demonstrations, by the same rule.
 
+use crate::facts::ENVIRONMENT;
 use crate::filter::decontaminate::Decontaminate;
 use crate::identity::{Half, half_of};
 use crate::io;
@@ -13,7 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use trainyard_api::stage::Ports;
 use trainyard_api::{Stage, StageContext, port};
-use trainyard_core::{ArtifactKind, Cardinality, Error, OptionProblem, Result, Wired};
+use trainyard_core::{ArtifactKind, Cardinality, Error, Facts, OptionProblem, Result, Wired};
 use trainyard_tables::Problem;
 
 /// Options of `data/select`. A row must pass all of them; `per_level` and `limit` come last, in this order.
@@ -48,6 +49,7 @@ pub struct Select;
 impl Stage for Select {
     type Config = Config;
     const NAME: &'static str = "data/select";
+    const VERSION: u32 = 2;
     const SUMMARY: &'static str = "Select problems by split, level, half, expression, overlap and number.";
     const DOC: &'static str = "Passes on the problems that meet every option, unchanged and in order. `half` is the \
         first bit of the SHA-256 of the question (0 is `a`), so a test split can be halved the same way everywhere. \
@@ -110,6 +112,12 @@ impl Stage for Select {
             }
             _ => Vec::new(),
         }
+    }
+
+    fn facts(_config: &Config, inputs: &Wired) -> BTreeMap<String, Facts> {
+        let environment = inputs.shared_fact("problems", ENVIRONMENT).cloned();
+        let facts = environment.map(|kind| (ENVIRONMENT.to_string(), kind)).into_iter().collect();
+        BTreeMap::from([("problems".to_string(), facts)])
     }
 
     fn run(config: Config, context: &mut StageContext) -> Result<()> {
@@ -240,7 +248,19 @@ mod tests {
     }
 
     #[test]
-    fn halves_partition_the_problems() {
+    fn the_environment_of_all_inputs_is_known_of_the_output() {
+        let of = |kind: &str| Facts::from([(ENVIRONMENT.to_string(), serde_json::json!(kind))]);
+        let known = |problems: Vec<Facts>| {
+            let mut inputs = Wired::default();
+            inputs.wire("problems", problems);
+            Select::facts(&Config::default(), &inputs)["problems"].get(ENVIRONMENT).cloned()
+        };
+        assert_eq!(known(vec![of("countdown"), of("countdown")]), Some(serde_json::json!("countdown")));
+        assert_eq!((known(vec![of("countdown"), of("x")]), known(vec![of("countdown"), Facts::new()])), (None, None));
+    }
+
+    #[test]
+    fn halves_part_the_whole() {
         let half = |h| ids(Config { half: Some(h), ..Config::default() });
         let mut all = [half(Half::A), half(Half::B)].concat();
         all.sort_by_key(|id| id[1..].parse::<u32>().unwrap());

@@ -1,14 +1,14 @@
 //! Token sequences of different lengths as one batch, and the fixed division of that batch into chunks of work.
 //!
-//! Why so: sequences are laid one after another without padding, so nothing is ever computed for a padded place and padding
-//! cannot influence a result. Chunks are whole sequences and depend on the batch alone, never on the number of threads: that is
-//! what keeps every sum in the same order. Refuses: empty batches, empty sequences.
+//! Sequences lie one after another without padding, so padding can neither cost time nor change a result. Chunks are
+//! whole sequences and depend on the batch alone, not on the number of threads, which keeps every sum in the same
+//! order.
 
 use std::ops::Range;
 use trainyard_core::{Error, Result};
 
-/// Sequences of token ids. Row `batch.row(i, t)` of the hidden states belongs to token `t` of sequence `i`; rows are consecutive
-/// within a sequence and there are exactly [`TokenBatch::rows`] of them.
+/// Sequences of token ids. Row `batch.row(i, t)` of the hidden states belongs to token `t` of sequence `i`; rows are
+/// consecutive within a sequence and there are exactly [`TokenBatch::rows`] of them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TokenBatch {
     sequences: Vec<Vec<u32>>,
@@ -19,7 +19,7 @@ impl TokenBatch {
     /// At least one sequence, each with at least one token.
     pub fn new(sequences: Vec<Vec<u32>>) -> Result<Self> {
         if sequences.is_empty() {
-            return Err(Error::invalid("a batch without sequences").help("give at least one sequence"));
+            return Err(Error::invalid("a batch without sequences").help("pass at least one sequence"));
         }
         let mut starts = Vec::with_capacity(sequences.len() + 1);
         let mut rows = 0;

@@ -1,8 +1,9 @@
-//! Weights at rest: the `config.json` and safetensors of a Hugging Face folder, and named tensors of any kind (optimizer state).
+//! Weights at rest: `config.json` and safetensors of a Hugging Face folder, and named tensors of any kind (optimizer
+//! state).
 //!
-//! Why so: files are written here and not by candle, so that the metadata is exactly `{"format": "pt"}`, which transformers looks
-//! for, and equal weights give equal bytes. Reads one file or the shards that an index names; bf16 and f16 become f32. Refuses,
-//! naming the file and the tensor: truncated or malformed files, types that are no numbers, weights that are not finite.
+//! Files are written here and not by candle, so that their metadata is exactly `{"format": "pt"}`, which transformers
+//! looks for, and equal weights give equal bytes. Reads one file or the shards that an index names; bf16 and f16
+//! become f32. Errors name the file and the tensor.
 
 use crate::config::ModelConfig;
 use crate::decoder::{Weights, candle};
@@ -26,8 +27,8 @@ pub fn read_config(folder: &Path) -> Result<ModelConfig> {
     ModelConfig::from_json(&read_json(&path)?).map_err(|e| e.at(folder.display()))
 }
 
-/// Reads config and weights. Missing, misshapen and non-finite tensors are named; tensors that the config does not ask for are
-/// left out.
+/// Reads config and weights. Errors name a missing, misshapen or non-finite tensor; tensors that the config does not
+/// ask for are ignored.
 pub fn load_model(folder: &Path) -> Result<(ModelConfig, Weights)> {
     let config = read_config(folder)?;
     let mut found = Weights::new();
@@ -38,12 +39,12 @@ pub fn load_model(folder: &Path) -> Result<(ModelConfig, Weights)> {
     for (name, shape) in config.parameters() {
         let tensor = found.remove(&name).ok_or_else(|| {
             Error::data(format!("{}: the tensor `{name}` of shape {shape:?} is missing", folder.display()))
-                .help("config.json and the weights must belong together")
+                .help("use the config.json and the weights of one model")
         })?;
         if tensor.dims() != shape {
             let message =
                 format!("{}: `{name}` has shape {:?}, config.json asks for {shape:?}", folder.display(), tensor.dims());
-            return Err(Error::data(message).help("config.json and the weights must belong together"));
+            return Err(Error::data(message).help("use the config.json and the weights of one model"));
         }
         weights.insert(name, tensor);
     }
@@ -73,7 +74,7 @@ pub fn expect_finite(weights: &Weights) -> Result<()> {
             _ => None,
         };
         if let Some(place) = bad {
-            return Err(Error::data(format!("`{name}` holds a number that is not finite at element {place}"))
+            return Err(Error::data(format!("element {place} of `{name}` is not finite"))
                 .help("the training diverged: lower the learning rate or clip gradients"));
         }
     }
@@ -99,8 +100,8 @@ fn weight_files(folder: &Path) -> Result<Vec<PathBuf>> {
         return Ok(vec![single]);
     }
     if !index.exists() {
-        return Err(Error::invalid(format!("{}: neither `{SINGLE}` nor `{INDEX}` is there", folder.display()))
-            .help("give a Hugging Face folder with safetensors weights"));
+        return Err(Error::invalid(format!("{}: there is neither `{SINGLE}` nor `{INDEX}`", folder.display()))
+            .help("use a Hugging Face folder with safetensors weights"));
     }
     let value = read_json(&index)?;
     let map = value
@@ -116,10 +117,11 @@ fn weight_files(folder: &Path) -> Result<Vec<PathBuf>> {
 
 fn read_json(path: &Path) -> Result<Value> {
     let text = fs::read_to_string(path).map_err(|e| io_error(path, &e))?;
-    serde_json::from_str(&text).map_err(|e| Error::data(format!("{}: no valid JSON: {e}", path.display())))
+    serde_json::from_str(&text).map_err(|e| Error::data(format!("{}: not valid JSON: {e}", path.display())))
 }
 
-/// Writes tensors (f32, f64, u32) as one safetensors file with metadata `{"format": "pt"}`. Equal tensors give equal bytes.
+/// Writes tensors (f32, f64, u32) as one safetensors file with metadata `{"format": "pt"}`. Equal tensors give equal
+/// bytes.
 pub fn save_tensors(path: &Path, tensors: &BTreeMap<String, Tensor>) -> Result<()> {
     let raw: Vec<(&str, Raw)> =
         tensors.iter().map(|(name, tensor)| Ok((name.as_str(), Raw::of(name, tensor)?))).collect::<Result<_>>()?;
@@ -151,7 +153,7 @@ impl Raw {
             DType::U32 => {
                 (Dtype::U32, flat.to_vec1::<u32>().map_err(candle)?.iter().flat_map(|x| x.to_le_bytes()).collect())
             }
-            other => return Err(Error::bug(format!("`{name}` of type {other:?} has no place in a checkpoint"))),
+            other => return Err(Error::bug(format!("`{name}` is of type {other:?}, which a checkpoint cannot hold"))),
         };
         Ok(Self { dtype, shape: tensor.dims().to_vec(), bytes })
     }
@@ -220,7 +222,7 @@ fn read(name: &str, view: &TensorView<'_>) -> Result<Tensor> {
         }
         other => {
             return Err(
-                Error::data(format!("`{name}` is of type {other:?}")).help("weights must be f32, f64, f16 or bf16")
+                Error::data(format!("`{name}` is of type {other:?}")).help("use weights of type f32, f64, f16 or bf16")
             );
         }
     };

@@ -1,7 +1,8 @@
-//! The shape of a decoder, read from and written to the `config.json` of Hugging Face.
+//! The shape of a decoder, read from and written to Hugging Face's `config.json`.
 //!
-//! Why so: one struct for the families llama, qwen2 and qwen3, which differ only in biases and in the norm of queries and keys.
-//! Refuses, with the key's name: other families, rotary scaling, sliding windows, activations other than SiLU, biases in the MLP.
+//! One struct serves llama, qwen2 and qwen3, which differ only in biases and in the norm of queries and keys. Other
+//! families, rotary scaling, sliding windows, activations other than SiLU and biases in the MLP are errors that name
+//! the key.
 
 use serde_json::{Map, Value, json};
 use trainyard_core::{Error, Result};
@@ -143,7 +144,7 @@ impl ModelConfig {
         self.parameters().iter().map(|(_, shape)| shape.iter().product::<usize>()).sum()
     }
 
-    /// Sizes that no decoder can have are errors that name the key.
+    /// Checks the sizes; errors name the key.
     pub fn validate(&self) -> Result<()> {
         let positive = [
             ("vocab_size", self.vocab_size),
@@ -156,18 +157,18 @@ impl ModelConfig {
             ("max_position_embeddings", self.max_position_embeddings),
         ];
         if let Some((name, _)) = positive.iter().find(|(_, v)| *v == 0) {
-            return Err(Error::invalid(format!("model config: `{name}` is 0")).help("give a positive number"));
+            return Err(Error::invalid(format!("model config: `{name}` is 0")).help("use a positive number"));
         }
         if !self.num_attention_heads.is_multiple_of(self.num_key_value_heads) {
             let message = format!(
                 "model config: {} attention heads cannot share {} key-value heads",
                 self.num_attention_heads, self.num_key_value_heads
             );
-            return Err(Error::invalid(message).help("let `num_key_value_heads` divide `num_attention_heads`"));
+            return Err(Error::invalid(message).help("use a `num_key_value_heads` that divides `num_attention_heads`"));
         }
         if !self.head_dim.is_multiple_of(2) {
             return Err(Error::invalid(format!("model config: `head_dim` {} is odd", self.head_dim))
-                .help("rotary embedding turns pairs: give an even number"));
+                .help("rotary embeddings rotate pairs: use an even number"));
         }
         if !(self.rms_norm_eps > 0.0 && self.rope_theta > 1.0 && self.initializer_range > 0.0) {
             return Err(Error::invalid(
@@ -177,9 +178,9 @@ impl ModelConfig {
         Ok(())
     }
 
-    /// From the content of `config.json`; missing optional keys get the family's defaults.
+    /// Reads the content of `config.json`; missing optional keys get the family's defaults.
     pub fn from_json(value: &Value) -> Result<Self> {
-        let object = value.as_object().ok_or_else(|| Error::data("config.json is no JSON object"))?;
+        let object = value.as_object().ok_or_else(|| Error::data("config.json is not a JSON object"))?;
         let keys = Keys(object);
         let model_type = match keys.text("model_type")? {
             "llama" => ModelType::Llama,

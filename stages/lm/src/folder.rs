@@ -1,8 +1,8 @@
-//! A Hugging Face model folder as every stage uses it: config, weights, tokenizer, chat template, generation config.
+//! A Hugging Face model folder as every stage uses it: config, weights, tokenizer, chat template and generation
+//! config.
 //!
-//! Why so: the five belong together, and what does not fit is refused when the folder is read, not after an hour of training.
-//! Refuses: a tokenizer with more tokens than the model has rows, a template that the tokenizer's tokens cannot end, data made
-//! with another tokenizer or template.
+//! The five belong together. Parts that do not fit each other, and data made with another tokenizer or template, are
+//! errors when the folder is read, not after an hour of training.
 
 use crate::config::ModelConfig;
 use crate::decoder::Weights;
@@ -15,7 +15,7 @@ use std::path::Path;
 use trainyard_core::error::io_error;
 use trainyard_core::{Digest, Error, Result};
 
-/// `generation_config.json`: how a model wants to be sampled.
+/// `generation_config.json`: the sampling that a model recommends.
 #[derive(Debug, Clone, PartialEq)]
 pub struct GenerationConfig {
     pub eos_token_id: Vec<u32>,
@@ -119,7 +119,7 @@ pub struct ModelFolder {
 }
 
 impl ModelFolder {
-    /// Joins the parts; refuses those that do not fit.
+    /// Joins the parts. Errors: parts that do not fit each other.
     pub fn new(config: ModelConfig, weights: Weights, chat: Chat, generation: GenerationConfig) -> Result<Self> {
         let tokens = chat.tokenizer().vocabulary_size();
         if tokens > config.vocab_size {
@@ -127,7 +127,7 @@ impl ModelFolder {
                 "the tokenizer has {tokens} tokens, the model's vocabulary only {}",
                 config.vocab_size
             ))
-            .help("the model's folder must hold its own tokenizer.json"));
+            .help("use the tokenizer.json of the model's own folder"));
         }
         let chat = chat.with_stop_tokens(&generation.eos_token_id);
         Ok(Self { config, weights, chat, generation })
@@ -154,7 +154,7 @@ impl ModelFolder {
         self.chat.template().save(folder)?;
         self.generation.save(folder)
     }
-    /// The same model after training.
+    /// The same model with other weights.
     #[must_use]
     pub fn with_weights(&self, weights: Weights) -> Self {
         Self { weights, ..self.clone() }
@@ -172,7 +172,7 @@ impl ModelFolder {
     pub fn template_digest(&self) -> &Digest {
         self.chat.template().digest()
     }
-    /// Refuses data (`what`) whose tokens were made with another tokenizer or template.
+    /// Errors: data (`what`) whose tokens were made with another tokenizer or template.
     pub fn expect_digests(&self, tokenizer: &str, template: &str, what: &str) -> Result<()> {
         for (part, own, theirs) in
             [("tokenizer", self.tokenizer_digest(), tokenizer), ("chat template", self.template_digest(), template)]

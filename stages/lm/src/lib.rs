@@ -1,11 +1,9 @@
-//! Language models on candle: the decoder family Llama / Qwen2 / Qwen3, its training, its checkpoints, tokenizers, chat
-//! templates and generation.
+//! Language models on candle: the decoder family Llama / Qwen2 / Qwen3, its training, checkpoints, tokenizers, chat
+//! templates and generation. CPU only.
 //!
-//! Why so: training runs through a few custom operations with a hand-written backward ([`ops`], [`decoder`]) because composed
-//! tensor operations spend most of their time on memory traffic, and several of candle's fused ones have no backward at all.
-//! Generation has its own kernels, whose result for a sequence does not depend on what shares its batch. Refuses: ambient chance
-//! (initialization draws from an injected `Chance`), silent gradients (a parameter without one is an error), devices other than
-//! the CPU.
+//! Training runs through a few custom operations with a hand-written backward ([`ops`], [`decoder`]): composed tensor
+//! operations spend most of their time on memory traffic, and several of candle's fused ones have no backward.
+//! Generation has its own kernels, whose result for a sequence does not depend on what shares its batch.
 
 pub mod batch;
 pub mod checkpoint;

@@ -1,4 +1,4 @@
-//! The stage kinds of this room: one line each, sorted.
+//! The stage kinds of this crate: one line each, sorted.
 
 use trainyard_api::DynStage;
 use trainyard_api::stage::erase;

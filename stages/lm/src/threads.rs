@@ -1,10 +1,10 @@
-//! What must stand in the environment of a process that trains, before it starts.
+//! Environment variables that must be set before a training process starts.
 //!
-//! Why so: candle reads its thread count once, when its pool is first used, and the allocator its options when it initializes; both
-//! are process-wide, so the parent that starts the process sets them. This crate computes on rayon's pool only; candle's own
-//! element-wise pool would spin on the same cores, so it is held at one thread. The allocator is told to keep freed pages: tensors
-//! of the same size come back at every step. Refuses: reading or changing the environment of the running process.
+//! candle reads its thread count when its pool is first used, and the allocator reads its options when it initializes;
+//! both are process-wide, so the parent process sets them. This crate computes on rayon's pool only, and candle's
+//! element-wise pool would spin on the same cores, so it gets one thread. The allocator is told to keep freed pages:
+//! tensors of the same size come back at every step.
 
-/// Variables for the command of such a process, beside `RAYON_NUM_THREADS`.
+/// Variables for the command of such a process, besides `RAYON_NUM_THREADS`.
 pub const ENVIRONMENT: [(&str, &str); 3] =
     [("CANDLE_NUM_THREADS", "1"), ("MIMALLOC_PURGE_DELAY", "-1"), ("TOKENIZERS_PARALLELISM", "false")];

@@ -1,8 +1,4 @@
-//! Option structs that several stages share, and schemas composed from the part registries.
-//!
-//! Why so: a workflow author meets the same words for sampling, validation and environments in every stage. Parts arrive as maps
-//! with a `kind` ([`Part`], [`Parts`]); their schema is the registry's, so `check` points at a wrong part option itself. Refuses:
-//! tagged enums over parts.
+//! Option structs that several stages share, so that sampling means the same in each of them.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -16,18 +12,18 @@ pub struct SamplingOptions {
     /// 0 = greedy.
     #[schemars(range(min = 0))]
     pub temperature: f64,
-    /// Smallest set of tokens with at least this probability; 1 = all.
+    /// Sample from the smallest set of most probable tokens that reaches this probability; 1 = all.
     #[schemars(range(max = 1), extend("exclusiveMinimum" = 0))]
     pub top_p: f64,
-    /// The most probable tokens; 0 = all.
+    /// Sample from this many most probable tokens; 0 = all.
     pub top_k: u32,
-    /// Most tokens that one agent turn may sample.
+    /// Limit of tokens sampled in one turn of the agent.
     #[schemars(range(min = 1))]
     pub max_turn_tokens: usize,
-    /// Most tokens of an episode: prompt, turns and observations.
+    /// Limit of tokens of an episode: prompt, turns and observations.
     #[schemars(range(min = 2))]
     pub max_episode_tokens: usize,
-    /// Sequences decoded together; bounds memory, changes no result.
+    /// Sequences decoded together: limits memory, changes no result.
     #[schemars(range(min = 1))]
     pub max_running: usize,
 }
@@ -62,6 +58,10 @@ impl SamplingOptions {
                 "an episode of fewer than 2 tokens has no room for a prompt and an answer".into(),
             );
         }
+        problems.extend(OptionProblem::crossed(
+            (&format!("{at}/max_turn_tokens"), self.max_turn_tokens),
+            (&format!("{at}/max_episode_tokens"), self.max_episode_tokens),
+        ));
         problems
     }
 }

@@ -10,6 +10,7 @@ pub mod config;
 pub mod curves;
 pub mod model;
 pub mod optimize;
+pub mod own_defaults;
 pub mod problems;
 pub mod registry;
 pub mod results;

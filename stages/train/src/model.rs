@@ -1,7 +1,6 @@
-//! Models at a stage's ports: loading, checking, saving with their digests.
+//! Models at a stage's ports: loading, checking, and saving with their digests.
 //!
-//! Why so: data and models carry the digests of tokenizer and template, and every stage compares them before it computes. Refuses:
-//! trajectories of another tokenizer or template.
+//! Data and models carry the digests of their tokenizer and template; every stage compares them before it computes.
 
 use trainyard_api::{InputArtifact, StageContext};
 use trainyard_core::error::Context as _;
@@ -31,7 +30,8 @@ pub fn save(context: &mut StageContext, port: &str, model: &ModelFolder) -> Resu
     Ok(())
 }
 
-/// Refuses rows with tokens of another tokenizer or template. Rows without tokens (demonstrations) have nothing to compare.
+/// Errors: rows with tokens of another tokenizer or template. Rows without tokens (demonstrations) have nothing to
+/// compare.
 pub fn expect_same_text(model: &ModelFolder, rows: &[Trajectory], what: &str) -> Result<()> {
     for row in rows.iter().filter(|r| !r.token_ids.is_empty()) {
         model.expect_digests(&row.tokenizer_digest, &row.template_digest, &format!("row `{}` of {what}", row.id))?;

@@ -1,11 +1,12 @@
-//! The problems at a stage's port: none of them twice.
+//! The problems at a stage's port: none of them twice, all of the environment that the stage plays.
 //!
-//! Why so: results, draws and paired differences know a problem by its id, so two of one id would be one with twice the samples. That
-//! is said before the first episode, not after the last. Refuses: a repeated id, with both rows.
+//! Results, draws and paired differences know a problem by its id, so two with one id would be one problem with twice
+//! the samples. Both mistakes are reported before the first episode.
 
-use std::collections::BTreeMap;
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
 use trainyard_api::InputArtifact;
-use trainyard_core::{Error, Result};
+use trainyard_core::{Error, OptionProblem, Result, Wired};
 use trainyard_tables::{Problem, read_problems};
 
 /// All rows of an artifact. Errors: data, when two rows have one id.
@@ -22,11 +23,47 @@ pub fn read(artifact: &InputArtifact, port: &str) -> Result<Vec<Problem>> {
     Ok(problems)
 }
 
+/// The fact and the column that name the environment of problems.
+const ENVIRONMENT: &str = "environment";
+
+/// What `check` can tell: the environments that producers name for these ports, where they differ from the stage's.
+pub fn misfits(environment: &Value, inputs: &Wired, ports: &[&str]) -> Vec<OptionProblem> {
+    let Some(own) = environment["kind"].as_str() else { return Vec::new() };
+    let of_port = |port: &&str| {
+        let named: BTreeSet<&str> = inputs.fact(port, ENVIRONMENT).filter_map(Value::as_str).collect();
+        let foreign = named.into_iter().find(|kind| *kind != own)?;
+        Some(OptionProblem::new("/environment", misfit(port, foreign, own)).help(mend(foreign)))
+    };
+    ports.iter().filter_map(of_port).collect()
+}
+
+/// What only the rows tell. Problems that name no environment fit every one. Errors: invalid, with the first row that
+/// does not fit.
+pub fn expect_environment(environment: &Value, problems: &[Problem], port: &str) -> Result<()> {
+    let own = environment["kind"].as_str().unwrap_or_default();
+    match problems.iter().find(|p| !p.environment.is_empty() && p.environment != own) {
+        None => Ok(()),
+        Some(problem) => {
+            let message = format!("{} (first: `{}`)", misfit(port, &problem.environment, own), problem.id);
+            Err(Error::invalid(message).help(mend(&problem.environment)))
+        }
+    }
+}
+
+fn misfit(port: &str, foreign: &str, own: &str) -> String {
+    format!("the problems of `{port}` are made for `{foreign}`, but this stage plays `{own}`")
+}
+
+fn mend(foreign: &str) -> String {
+    format!("set `environment: {{kind: {foreign}}}`, or wire other problems")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::testing::{context, input_problems, sums};
-    use trainyard_core::ErrorKind;
+    use serde_json::json;
+    use trainyard_core::{ErrorKind, Facts};
 
     #[test]
     fn a_repeated_problem_is_named_with_both_rows() {
@@ -41,5 +78,23 @@ mod tests {
             e.kind == ErrorKind::Data && e.message == "input `again` holds problem `sum-1` twice, in rows 2 and 4",
             "{e}"
         );
+    }
+    #[test]
+    fn problems_of_another_environment_are_found_by_fact_and_by_row() {
+        let own = json!({"kind": "math-problems"});
+        let of = |kind: &str| Facts::from([("environment".to_string(), json!(kind))]);
+        let mut inputs = Wired::default();
+        inputs.wire("problems", vec![of("math-problems"), of("word-problems")]);
+        inputs.wire("validation", vec![of("math-problems"), Facts::new()]);
+        let found = misfits(&own, &inputs, &["problems", "validation", "demonstrations"]);
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert!(found[0].pointer == "/environment" && found[0].message.contains("`word-problems`"), "{found:?}");
+        assert!(found[0].help.as_ref().unwrap().contains("kind: word-problems"));
+        let row = |id: &str, kind: &str| Problem { id: id.into(), environment: kind.into(), ..Problem::default() };
+        let mut rows = vec![row("a", "math-problems"), row("b", "")];
+        expect_environment(&own, &rows, "problems").unwrap();
+        rows.push(row("c", "countdown"));
+        let e = expect_environment(&own, &rows, "problems").unwrap_err();
+        assert!(e.kind == ErrorKind::Invalid && e.message.contains("`c`") && e.message.contains("`countdown`"), "{e}");
     }
 }

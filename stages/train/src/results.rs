@@ -1,6 +1,7 @@
-//! The `results` table of an evaluation: one row per model × problem × sample, the base of every metric and of paired comparisons.
+//! The `results` table of an evaluation: one row per model × problem × sample, the base of every metric and of paired
+//! comparisons.
 //!
-//! Why so: numbers in a report must be recomputable, and two models are compared problem by problem. Columns, in this order:
+//! Columns, in this order:
 //!
 //! | column | type | meaning |
 //! |---|---|---|
@@ -17,7 +18,7 @@
 //! | `prm_min`, `prm_product`, `prm_last` | f64, null | step scores reduced, where a process reward model was given |
 //! | `rollout` | string, null | id in the output `trajectories`; null = not kept |
 //!
-//! Refuses: scoring an infrastructure failure 0; a table with other columns or types, by name.
+//! An infrastructure failure is a null, never a 0.
 
 use arrow_array::types::{ArrowPrimitiveType, Float64Type, Int64Type};
 use arrow_array::{Array, BooleanArray, PrimitiveArray, RecordBatch, StringArray};

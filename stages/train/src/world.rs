@@ -69,6 +69,15 @@ impl World {
                 OptionProblem::new("/rewards", "the rewards must be a list").help("write for example [{kind: answer}]"),
             );
         }
+        if list.as_array().is_some_and(Vec::is_empty) {
+            problems.push(
+                OptionProblem::new(
+                    "/rewards",
+                    "without a reward all episodes are worth the same, and nothing is learned",
+                )
+                .help("write for example [{kind: answer}]"),
+            );
+        }
         for (i, reward) in list.as_array().into_iter().flatten().enumerate() {
             let place = format!("/rewards/{i}");
             problems.extend(rewards::check(reward).into_iter().map(|p| p.within(&place)));

@@ -7,7 +7,7 @@ use crate::diagnostic::{Diagnostic, Span};
 use crate::expand::View;
 use crate::files::absolute;
 use crate::options::{ReadOptions, escape, in_words, source_pointers, unknown_option};
-use crate::plan::{InputBinding, OutputOf, Source};
+use crate::plan::Source;
 use crate::read::{Binder, Bound, BoundContent, BoundEntry, Reader, locate};
 use crate::run_stage;
 use crate::template::Template;
@@ -66,21 +66,7 @@ impl Checker<'_> {
         None
     }
 
-    /// What contradicts between a complete config and the number of artifacts at the ports. Silent where a list is not
-    /// known before the run: the stage looks again.
-    pub(super) fn wiring(&mut self, info: &KindInfo, config: &Value, inputs: &[InputBinding], with: &Bound) {
-        let late = |of: &OutputOf| {
-            self.index.get(of.stage.0.as_str()).is_some_and(|draft| self.expanded.drafts[*draft].late.is_some())
-        };
-        if inputs.iter().flat_map(|i| &i.from).any(late) {
-            return;
-        }
-        let wired = inputs.iter().map(|i| (i.port.clone(), i.from.len())).collect();
-        let problems = self.expanded.catalogue.validate_inputs(info.name, config, &wired);
-        self.wrong_options(problems, with);
-    }
-
-    fn wrong_options(&mut self, problems: Vec<OptionProblem>, with: &Bound) {
+    pub(super) fn wrong_options(&mut self, problems: Vec<OptionProblem>, with: &Bound) {
         for problem in problems {
             let span = locate(with, &problem.pointer).0;
             self.report(Diagnostic::error("wrong-option", span, in_words(&problem)).help_if(problem.help));

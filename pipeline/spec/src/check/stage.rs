@@ -106,8 +106,8 @@ impl<'e> Checker<'e> {
             Kind::Known(info) => {
                 let inputs = with.as_ref().and_then(|w| self.kind_inputs(draft, &view, info, w));
                 let config = with.as_ref().and_then(|w| self.kind_config(draft, info, w));
-                if let (Some(with), Some(inputs), Some((Template::Literal(config), _))) = (&with, &inputs, &config) {
-                    self.wiring(info, config, inputs, with);
+                if let (Some(with), Some(inputs), Some((Template::Literal(config), _))) = (with, &inputs, &config) {
+                    self.remember(draft, info, config, inputs, with);
                 }
                 (inputs, config, Nature::of(info))
             }

@@ -24,30 +24,46 @@ impl PartOptions for ExactDuplicates {
     const KIND: &'static str = "exact_duplicates";
     const SUMMARY: &'static str = "keeps the first of equal rows";
     const DOC: &'static str = "Rejects all but the first of equal rows. `on: conversation` compares all messages\n\
-        character by character, `on: question` the words of the first user message. Reason: duplicate.";
+        character by character, `on: question` the problem: the words of the first user message, or the canonical form\n\
+        where the input `problems` holds one. Reason: duplicate.";
 }
 
 impl Rule for ExactDuplicates {
     fn kind(&self) -> &'static str {
         Self::KIND
     }
-    fn judge(&self, rows: &[&Trajectory], _world: &RuleContext<'_>) -> Result<Vec<Judgment>> {
-        let mut first: BTreeMap<String, &str> = BTreeMap::new();
-        Ok(rows
-            .iter()
-            .map(|row| {
-                let key = match self.on {
-                    ComparedText::Conversation => self.on.of(row),
-                    ComparedText::Question => normal(&self.on.of(row)),
-                };
-                match first.get(&key) {
-                    Some(id) => Judgment::reject("duplicate", format!("of {id}")),
-                    None => {
-                        first.insert(key, &row.id);
-                        Judgment::Keep
-                    }
+    fn judge(&self, rows: &[&Trajectory], context: &RuleContext<'_>) -> Result<Vec<Judgment>> {
+        let mut first: BTreeMap<Key, &str> = BTreeMap::new();
+        let mut judgments = Vec::with_capacity(rows.len());
+        for row in rows {
+            let keys = self.keys(row, context);
+            let earlier = keys.iter().find_map(|key| first.get(key).copied());
+            match earlier {
+                Some(id) => judgments.push(Judgment::reject("duplicate", format!("of {id}"))),
+                None => {
+                    first.extend(keys.into_iter().map(|key| (key, row.id.as_str())));
+                    judgments.push(Judgment::Keep);
                 }
-            })
-            .collect())
+            }
+        }
+        Ok(judgments)
+    }
+}
+
+/// What two rows must share to be duplicates.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+enum Key {
+    Text(String),
+    Canonical(String),
+}
+
+impl ExactDuplicates {
+    fn keys(&self, row: &Trajectory, context: &RuleContext<'_>) -> Vec<Key> {
+        if self.on == ComparedText::Conversation {
+            return vec![Key::Text(self.on.of(row))];
+        }
+        let problem = context.problems.get(&row.problem_id).filter(|p| !p.canonical.is_empty());
+        let canonical = problem.map(|p| Key::Canonical(p.canonical.clone()));
+        std::iter::once(Key::Text(normal(&self.on.of(row)))).chain(canonical).collect()
     }
 }

@@ -55,7 +55,7 @@ pub struct Filter;
 impl Stage for Filter {
     type Config = Config;
     const NAME: &'static str = "data/filter";
-    const VERSION: u32 = 2;
+    const VERSION: u32 = 3;
     const SUMMARY: &'static str = "Judge trajectories by rules; keep the verdict and reason of every row.";
     const DOC: &'static str = include_str!("filter.md");
     const EXAMPLE: &'static str = concat!(

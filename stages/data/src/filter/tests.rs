@@ -118,6 +118,21 @@ fn exact_duplicates_keep_the_first() {
         judge(json!({"kind": "exact_duplicates", "on": "question"}), &rows, &[], &[]),
         ["", "duplicate", "duplicate"]
     );
+    // One program told in two ways is one problem.
+    let told = [
+        asked("a", "Ann has 3 figs. She buys 4."),
+        asked("b", "Bob owns 3 pens. He gets 4."),
+        asked("c", "Bob has 9."),
+    ];
+    let problem = |id: &str, canonical: &str| Problem {
+        id: format!("problem of {id}"),
+        canonical: canonical.into(),
+        ..Problem::default()
+    };
+    let problems = [problem("a", "3;+4"), problem("b", "3;+4"), problem("c", "9")];
+    let rule = json!({"kind": "exact_duplicates", "on": "question"});
+    assert_eq!(judge(rule.clone(), &told, &problems, &[]), ["", "duplicate", ""]);
+    assert_eq!(judge(rule, &told, &[], &[]), ["", "", ""]);
 }
 
 #[test]

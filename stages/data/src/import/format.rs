@@ -63,6 +63,8 @@ pub struct Imported {
     pub trajectories: Vec<Trajectory>,
     /// Graded solutions, in file order.
     pub solutions: Vec<Solution>,
+    /// Rows whose tool schemas were dropped: trajectories have no column for them.
+    pub tools_dropped: usize,
 }
 
 /// A JSON object with its line number, from 1.

@@ -16,15 +16,17 @@ pub mod verl;
 
 pub use format::{Format, Imported, Reading};
 
+use crate::facts::ENVIRONMENT;
 use crate::identity::Half;
 use crate::io;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use trainyard_api::stage::Ports;
 use trainyard_api::{Stage, StageContext, port};
-use trainyard_core::{ArtifactKind, Cardinality, Error, OptionProblem, Result};
+use trainyard_core::{ArtifactKind, Cardinality, Error, Facts, OptionProblem, Result, Wired};
 
 /// Options of `data/import`.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
@@ -62,11 +64,12 @@ pub struct Import;
 impl Stage for Import {
     type Config = Config;
     const NAME: &'static str = "data/import";
+    const VERSION: u32 = 2;
     const SUMMARY: &'static str = "Read problems, conversations or solutions from a file of another format.";
     const DOC: &'static str = include_str!("import.md");
     const EXAMPLE: &'static str = r#"{"source": "data/gsm8k", "format": "gsm8k", "split": "train"}"#;
     const MAIN_METRIC: Option<&'static str> = Some("rows");
-    const METRICS: &'static [&'static str] = &["rows", "problems", "trajectories", "solutions"];
+    const METRICS: &'static [&'static str] = &["rows", "problems", "trajectories", "solutions", "tools_dropped"];
 
     fn ports() -> Ports {
         let output = |name, kind, doc| port(name, kind, Cardinality::Optional, doc);
@@ -106,6 +109,13 @@ impl Stage for Import {
         problems
     }
 
+    /// Known where the option names it; a format may give every row its own.
+    fn facts(config: &Config, _inputs: &Wired) -> BTreeMap<String, Facts> {
+        let named = config.environment.as_ref().map(|kind| (ENVIRONMENT.to_string(), json!(kind)));
+        let facts: Facts = named.into_iter().collect();
+        ["problems", "trajectories"].map(|port| (port.to_string(), facts.clone())).into()
+    }
+
     fn run(config: Config, context: &mut StageContext) -> Result<()> {
         let format =
             registry::format(&config.format).ok_or_else(|| Error::invalid(format!("no format `{}`", config.format)))?;
@@ -137,7 +147,7 @@ fn locate(source: &Path, format: &dyn Format, split: &str) -> Result<PathBuf> {
 
 /// Writes every output that the format yields; an output that is always empty for a format is not written.
 fn publish(imported: Imported, format: &dyn Format, context: &mut StageContext) -> Result<()> {
-    let Imported { problems, trajectories, solutions } = imported;
+    let Imported { problems, trajectories, solutions, tools_dropped } = imported;
     let rows = problems.len().max(trajectories.len()).max(solutions.len());
     if rows == 0 {
         return Err(Error::data(format!("no row of format `{}` is left to import", format.name()))
@@ -151,6 +161,13 @@ fn publish(imported: Imported, format: &dyn Format, context: &mut StageContext) 
         }
     }
     context.metric("rows", rows as f64);
+    if tools_dropped > 0 {
+        context.metric("tools_dropped", tools_dropped as f64);
+        context.warn(format!(
+            "the tool schemas of {tools_dropped} of {rows} rows were dropped: trajectories have no column for them yet, so a model \
+             trained on these rows does not see which tools it is offered"
+        ));
+    }
     if format.yields().contains(&"problems") {
         io::write_problems(&context.output_parquet("problems")?, &problems)?;
     }

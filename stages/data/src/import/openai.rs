@@ -2,6 +2,7 @@
 
 use super::chat::{messages, question, trajectory};
 use super::format::{Format, Imported, Reading, names, read_objects, row_error};
+use serde_json::{Map, Value};
 use std::path::Path;
 use trainyard_core::{Error, Result};
 
@@ -27,9 +28,17 @@ impl Format for OpenAi {
             })?;
             let messages = messages(list).map_err(at)?;
             if reading.wants(question(&messages)) {
+                imported.tools_dropped += usize::from(offers_tools(&row));
                 imported.trajectories.push(trajectory(messages, line, reading).map_err(at)?);
             }
         }
         Ok(imported)
     }
+}
+
+fn offers_tools(row: &Map<String, Value>) -> bool {
+    ["tools", "functions"]
+        .iter()
+        .filter_map(|key| row.get(*key))
+        .any(|list| list.as_array().is_some_and(|l| !l.is_empty()))
 }

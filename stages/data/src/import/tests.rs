@@ -163,7 +163,20 @@ fn chat_formats_give_the_same_conversation() {
     );
 }
 
-/// Three rows, written by pandas as verl's trainers read them.
+#[test]
+fn dropped_tool_schemas_are_counted() {
+    let row = |more: &str| {
+        format!(
+            r#"{{"messages": [{{"role": "user", "content": "q"}}, {{"role": "assistant", "content": "5"}}]{more}}}"#
+        )
+    };
+    let tool = r#", "tools": [{"type": "function", "function": {"name": "add"}}]"#;
+    let text = [row(tool), row(""), row(r#", "tools": []"#), row(r#", "functions": [{"name": "add"}]"#)].join("\n");
+    let imported = read("openai", &text, named("x")).unwrap();
+    assert_eq!((imported.trajectories.len(), imported.tools_dropped), (4, 2));
+}
+
+/// A file of three rows, as pandas writes what verl's trainers read.
 #[test]
 fn verl_rows_keep_what_trainers_wrote() {
     let file = Path::new("src/import/samples/verl.parquet");

@@ -13,6 +13,7 @@ pub mod splits;
 
 pub use method::{Method, Synthesized};
 
+use crate::facts::ENVIRONMENT;
 use crate::io;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -20,7 +21,7 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use trainyard_api::stage::Ports;
 use trainyard_api::{Stage, StageContext, port};
-use trainyard_core::{ArtifactKind, Cardinality, Error, OptionProblem, Result};
+use trainyard_core::{ArtifactKind, Cardinality, Error, Facts, OptionProblem, Result, Wired};
 use trainyard_envs::tools::ToolHost;
 use trainyard_envs::{Environment, environments};
 
@@ -56,7 +57,7 @@ pub struct Synthesize;
 impl Stage for Synthesize {
     type Config = Config;
     const NAME: &'static str = "data/synthesize";
-    const VERSION: u32 = 2;
+    const VERSION: u32 = 3;
     const SUMMARY: &'static str = "Make problems and demonstrations; every tool call in them is executed.";
     const DOC: &'static str = include_str!("synthesize.md");
     const EXAMPLE: &'static str = concat!(
@@ -138,6 +139,16 @@ impl Stage for Synthesize {
             ),
         }
         problems
+    }
+
+    /// New problems are of the environment that makes them; given ones stay what they are.
+    fn facts(config: &Config, inputs: &Wired) -> BTreeMap<String, Facts> {
+        let kind = match config.method.as_str() {
+            "procedural" => config.environment.get("kind"),
+            _ => inputs.shared_fact("problems", ENVIRONMENT),
+        };
+        let facts: Facts = kind.map(|kind| (ENVIRONMENT.to_string(), kind.clone())).into_iter().collect();
+        ["problems", "demonstrations"].map(|port| (port.to_string(), facts.clone())).into()
     }
 
     fn run(config: Config, context: &mut StageContext) -> Result<()> {

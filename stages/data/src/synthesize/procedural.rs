@@ -117,9 +117,13 @@ struct Drawn {
 /// Draws all splits, in order of name, level and number; no canonical form occurs twice.
 fn draw_all(splits: &BTreeMap<String, Split>, generator: &dyn ProblemGenerator, chance: &Chance) -> Result<Vec<Drawn>> {
     let mut seen = BTreeSet::new();
-    let mut all = Vec::new();
-    for (name, split) in splits {
-        // Adding a split does not change the draws of others, except for problems that both contain.
+    let mut all: BTreeMap<&String, Vec<Drawn>> = BTreeMap::new();
+    let size = |split: &Split| split.counts(generator.max_level()).values().sum::<u64>();
+    let mut order: Vec<(&String, &Split)> = splits.iter().collect();
+    order.sort_by_key(|(name, split)| (size(split), *name));
+    for (name, split) in order {
+        let own = all.entry(name).or_default();
+        // A split keeps its draws when another one is added, but for problems that the other one has, too.
         let chance = chance.child("split", &[xxh64(name.as_bytes(), 0)]);
         for (level, count) in split.counts(generator.max_level()) {
             let mut fresh = (0..count.saturating_mul(20) + MOST_MISSES)
@@ -131,11 +135,11 @@ fn draw_all(splits: &BTreeMap<String, Split>, generator: &dyn ProblemGenerator, 
                         .help(format!("only {i} were found; ask for fewer"))
                 })?;
                 drawn.problem.split.clone_from(name);
-                all.push(drawn);
+                own.push(drawn);
             }
         }
     }
-    Ok(all)
+    Ok(all.into_values().flatten().collect())
 }
 
 fn scripts<'a>(

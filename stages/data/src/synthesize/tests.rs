@@ -41,7 +41,24 @@ fn splits_have_their_numbers_and_share_no_problem() {
     assert!((0.0..=1.0).contains(&coverage));
 }
 
-/// The questions of the RL split count as learned from, too.
+/// Level 1 has 170 programs that divide. The splits that train ask for more than there are, and the test split has its
+/// share all the same.
+#[test]
+fn a_test_split_keeps_its_distribution_beside_large_training_splits() {
+    let mut config = config("procedural");
+    config.splits = BTreeMap::from([
+        ("demonstrations".to_string(), splits::Split::by_level([(1, 800)])),
+        ("rl".to_string(), splits::Split::by_level([(1, 400)])),
+        ("test".to_string(), splits::Split::by_level([(1, 100)])),
+    ]);
+    let made = make(&config, Vec::new()).unwrap();
+    let divisions = made.problems.iter().filter(|p| p.split == "test" && p.canonical.contains("//")).count();
+    assert!(divisions > 12, "{divisions} of 100 test problems divide");
+    let splits: Vec<&str> = made.problems.iter().map(|p| p.split.as_str()).collect();
+    assert!(splits.is_sorted(), "splits follow each other by name");
+}
+
+/// The questions of practice are learned from, too.
 #[test]
 fn coverage_counts_demonstrations_and_rl_questions() {
     let coverage = |practiced: u64| {

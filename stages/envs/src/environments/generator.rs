@@ -62,7 +62,11 @@ pub trait ProblemGenerator: Send + Sync {
         mistakes: f64,
         mistake_chance: &Chance,
     ) -> Demonstration;
-    /// What reports call its problems, in the plural.
+    /// Words of questions that are exchanged freely and change nothing about a solution, such as what is counted.
+    fn decoration(&self) -> &'static [&'static str] {
+        &[]
+    }
+    /// What reports call many of its problems.
     fn plural(&self) -> &'static str {
         "problems"
     }

@@ -33,6 +33,14 @@ impl Estimate {
     pub fn interval(&self) -> Option<(f64, f64)> {
         self.standard_error.map(|se| (self.value - Z_95 * se, self.value + Z_95 * se))
     }
+    /// The interval of a mean of counts, which cannot be below 0: value · exp(± 1.96 SE / value), the normal interval
+    /// of its logarithm by the delta method. `None` where the value is 0: counts of 0 alone say nothing about their
+    /// spread.
+    pub fn positive_interval(&self) -> Option<(f64, f64)> {
+        let se = self.standard_error.filter(|_| self.value > 0.0)?;
+        let factor = (Z_95 * se / self.value).exp();
+        Some((self.value / factor, self.value * factor))
+    }
 }
 
 /// The mean of `values` with its standard error clustered by `clusters` (any labels, same length). `None` if empty.
@@ -122,7 +130,22 @@ mod tests {
     }
 
     #[test]
-    fn one_cluster_has_no_interval_and_empty_input_no_mean() {
+    fn intervals_of_counts_stay_above_0() {
+        let counts: Vec<f64> = (0..40).map(|i| f64::from(u8::from(i == 7)) * 3.0).collect();
+        let ids: Vec<usize> = (0..40).collect();
+        let e = clustered_mean(&counts, &ids).unwrap();
+        assert!(e.interval().unwrap().0 < 0.0);
+        let (low, high) = e.positive_interval().unwrap();
+        assert!(0.0 < low && low < e.value && e.value < high);
+        close(low * high, e.value * e.value);
+        assert_eq!(clustered_mean(&[0.0, 0.0], &[1, 2]).unwrap().positive_interval(), None);
+        // Far from 0 both intervals agree.
+        let e = clustered_mean(&[100.0, 101.0, 99.0, 100.0], &[1, 2, 3, 4]).unwrap();
+        assert!((e.interval().unwrap().1 - e.positive_interval().unwrap().1).abs() < 0.01);
+    }
+
+    #[test]
+    fn one_cluster_has_no_interval_and_nothing_has_no_mean() {
         assert_eq!(clustered_mean(&[1.0, 0.0], &[5, 5]).unwrap().interval(), None);
         assert!(clustered_mean::<u8>(&[], &[]).is_none() && mean(&[]).is_none());
     }

@@ -101,7 +101,7 @@ fn damaged_files_are_named_and_are_bad_data() {
     fs::remove_file(&path).unwrap();
     assert_eq!(load_model(&folder.0).unwrap_err().kind, ErrorKind::Invalid);
     fs::write(folder.0.join("config.json"), "{").unwrap();
-    assert!(load_model(&folder.0).unwrap_err().message.contains("no valid JSON"));
+    assert!(load_model(&folder.0).unwrap_err().message.contains("not valid JSON"));
 }
 
 #[test]

@@ -1,8 +1,8 @@
-//! Gradient of the hidden states to gradients of all parameters below the head.
+//! The gradient of the hidden states, taken to the gradients of all parameters below the head.
 //!
-//! Why so: a layer has two phases. First every chunk takes the gradient through the layer on its own; then the weight gradients
-//! are computed tile by tile, each tile summing over the chunks in order. So no two threads ever add to one number, and the
-//! order of every sum is that of the batch.
+//! A layer has two phases. First every chunk takes the gradient through the layer on its own; then the weight
+//! gradients are computed tile by tile, each tile summing over the chunks in order. No two threads add to one number,
+//! and every sum has the order of the batch.
 
 use super::forward::scaled;
 use super::state::{Chunk, Partial, Sizes, Workspace, fit};
@@ -18,7 +18,8 @@ use std::collections::BTreeMap;
 /// Rows of a weight matrix whose gradient is one task.
 const TILE: usize = 64;
 
-/// `d_out` is `[batch.rows(), hidden]`; the workspace holds the forward pass of the same batch. Returns the gradients by name.
+/// `d_out` is `[batch.rows(), hidden]`; the workspace holds the forward pass of the same batch. Returns the gradients
+/// by name.
 pub(super) fn run<T: Scalar>(
     config: &ModelConfig,
     view: &View<'_, T>,

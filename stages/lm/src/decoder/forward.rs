@@ -69,7 +69,7 @@ impl<T: Scalar> Pass<'_, T> {
     fn layer(&self, i: usize, chunk: &mut Chunk<T>) {
         let (sizes, rows) = (self.sizes, chunk.rows);
         let (view, turned) = (&self.view.layers[i], &self.turned[i]);
-        // without a backward two residual buffers take turns, and one layer's memory serves all
+        // Without a backward, two residual buffers alternate and all layers share one layer's memory.
         let (from, to) = if self.keep { (i, i + 1) } else { (i % 2, (i + 1) % 2) };
         let [x, next] = chunk.residual.get_disjoint_mut([from, to]).expect("two different buffers");
         let (x, next) = (&x[..rows * sizes.hidden], &mut next[..rows * sizes.hidden]);
@@ -180,7 +180,8 @@ pub(super) fn scaled(range: &Range<usize>, width: usize) -> Range<usize> {
     range.start * width..range.end * width
 }
 
-/// Turns every layer's matrices to `[in, out]`, queries, keys and values side by side, gate and up side by side.
+/// Transposes every layer's matrices to `[in, out]`, with queries, keys and values side by side, and gate and up side
+/// by side.
 fn turn_weights<T: Scalar>(sizes: Sizes, view: &View<'_, T>, turned: &mut Vec<TurnedLayer<T>>) {
     turned.resize_with(sizes.layers, TurnedLayer::default);
     turned.par_iter_mut().zip(&view.layers).for_each(|(turned, layer)| {

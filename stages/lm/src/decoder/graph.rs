@@ -1,9 +1,9 @@
 //! The decoder's body as nodes of candle's graph.
 //!
-//! Why so: a custom operation of candle takes at most three tensors, a decoder has hundreds of parameters. So a chain of
-//! `Attach` nodes, one number wide, leads from the parameters to the `Body` node. The backward of `Body` computes all gradients
-//! and lays them into a shared shelf; the `Attach` nodes, which come after it in the order of the backward, hand them to candle
-//! under the right variables. Nothing is packed or copied for it.
+//! A custom operation of candle takes at most three tensors, but a decoder has hundreds of parameters. So a chain of
+//! `Attach` nodes, one number wide, leads from the parameters to the `Body` node. The backward of `Body` computes all
+//! gradients and leaves them on a shared shelf; the `Attach` nodes, which come later in the backward, hand them to
+//! candle under the right variables. Nothing is copied.
 
 use super::state::Workspace;
 use super::view::{body_names, with_view};
@@ -160,7 +160,7 @@ impl CustomOp3 for Attach {
         _: &Tensor,
         _: &Tensor,
     ) -> candle_core::Result<(Option<Tensor>, Option<Tensor>, Option<Tensor>)> {
-        // an odd last parameter stands in both places and is taken once
+        // An odd last parameter fills both places and is only taken once.
         Ok((Some(token.zeros_like()?), self.take(&self.first), self.take(&self.last)))
     }
 }

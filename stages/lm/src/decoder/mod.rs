@@ -1,11 +1,9 @@
 //! The decoder (Llama, Qwen2, Qwen3) as a trainable function: tokens to hidden states to log-probabilities.
 //!
-//! Why so: the whole stack of layers is one node of candle's graph with a hand-written backward. Work is cut into chunks of
-//! whole sequences; a chunk runs through all layers on one thread while its rows are hot in the cache, and the gradient of a
-//! weight is summed over the chunks in their order, so the bits do not depend on the number of threads. The backward keeps few
-//! activations and computes the rest again. Refuses: tokens outside the vocabulary, sequences beyond
-//! `max_position_embeddings`, weights of another shape (with both shapes named), a backward after the weights were changed
-//! (the caller's duty: step only after all graphs of the step have run).
+//! The whole stack of layers is one node of candle's graph with a hand-written backward. A chunk of whole sequences
+//! runs through all layers on one thread while its rows are in the cache; weight gradients are summed over the chunks
+//! in order, so the bits do not depend on the number of threads. The backward keeps few activations and computes the
+//! rest again. Change weights only after all graphs of a step have run their backward.
 
 mod backward;
 mod forward;
@@ -39,8 +37,8 @@ pub(crate) fn candle(error: candle_core::Error) -> Error {
 }
 
 impl Decoder {
-    /// Random float32 weights: normal with `initializer_range`, the two projections that write to the residual stream divided by
-    /// √(2 · layers) (Radford et al. 2019), norms 1, biases 0. Each parameter draws at its own name.
+    /// Random float32 weights: normal with `initializer_range`, the two projections that write to the residual stream
+    /// divided by √(2 · layers) (Radford et al. 2019), norms 1, biases 0. Each parameter draws at its own name.
     pub fn initialize(config: &ModelConfig, chance: &Chance) -> Result<Self> {
         config.validate()?;
         let residual = 1.0 / (2.0 * config.num_hidden_layers as f64).sqrt();
@@ -62,8 +60,8 @@ impl Decoder {
         Self::from_weights(config, weights)
     }
 
-    /// Copies the weights. A missing, misshapen or superfluous tensor is an error that names it (an `lm_head.weight` beside tied
-    /// embeddings, or in a classifier, is left out).
+    /// Copies the weights. A missing, misshapen or unexpected tensor is an error that names it (an `lm_head.weight`
+    /// beside tied embeddings, or in a classifier, is ignored).
     pub fn from_weights(config: &ModelConfig, mut weights: Weights) -> Result<Self> {
         config.validate()?;
         let mut parameters = BTreeMap::new();
@@ -71,14 +69,14 @@ impl Decoder {
         for (name, shape) in config.parameters() {
             let tensor = weights.remove(&name).ok_or_else(|| {
                 Error::data(format!("the weights lack `{name}` of shape {shape:?}"))
-                    .help("the folder's config.json and model.safetensors must belong together")
+                    .help("use the config.json and the model.safetensors of one model")
             })?;
             if tensor.dims() != shape {
                 return Err(Error::data(format!(
                     "`{name}` has shape {:?}, the config asks for {shape:?}",
                     tensor.dims()
                 ))
-                .help("the folder's config.json and model.safetensors must belong together"));
+                .help("use the config.json and the model.safetensors of one model"));
             }
             let kind = *dtype.get_or_insert(tensor.dtype());
             if kind != tensor.dtype() || !matches!(kind, DType::F32 | DType::F64) {
@@ -104,7 +102,7 @@ impl Decoder {
     pub fn config(&self) -> &ModelConfig {
         &self.config
     }
-    /// The variables in name order; what the optimizer updates.
+    /// The variables that the optimizer updates, in name order.
     pub fn parameters(&self) -> &BTreeMap<String, Var> {
         &self.parameters
     }
@@ -134,8 +132,8 @@ impl Decoder {
         self.parameters.values().next().map_or(DType::F32, |v| v.dtype())
     }
 
-    /// Hidden states after the last norm, `[batch.rows(), hidden]`, with gradient to every parameter below the head. Row
-    /// `batch.row(i, t)` belongs to token t of sequence i; there are no padded rows.
+    /// Hidden states after the last norm, `[batch.rows(), hidden]`, with gradient to every parameter below the head.
+    /// Row `batch.row(i, t)` belongs to token t of sequence i; there are no padded rows.
     pub fn hidden(&self, batch: &TokenBatch) -> Result<Tensor> {
         self.check(batch)?;
         graph::hidden(self, batch, true)
@@ -146,8 +144,8 @@ impl Decoder {
         graph::hidden(self, batch, false)
     }
 
-    /// Log-probability of `targets[j]` and entropy (nats) of the distribution softmax(logits / temperature) at hidden row
-    /// `rows[j]`: two tensors `[n]`, both with gradient. The token at position t is predicted by row t - 1.
+    /// Log-probability of `targets[j]` and entropy (nats) of the distribution softmax(logits / temperature) at hidden
+    /// row `rows[j]`: two tensors `[n]`, both with gradient. The token at position t is predicted by row t - 1.
     pub fn logprobs(
         &self,
         hidden: &Tensor,
@@ -170,13 +168,14 @@ impl Decoder {
             .ok_or_else(|| Error::invalid("the model has no score head").help("train one with the `prm` stage"))?;
         let total = hidden.dims().first().copied().unwrap_or(0);
         if let Some(row) = rows.iter().find(|r| **r as usize >= total) {
-            return Err(Error::bug(format!("row {row} of {total} hidden rows")));
+            return Err(Error::bug(format!("there is no row {row} among {total} hidden rows")));
         }
         let index = Tensor::from_slice(rows, rows.len(), &Device::Cpu).map_err(candle)?;
         hidden.index_select(&index, 0).and_then(|h| h.matmul(&weight.t()?)).map_err(candle)
     }
 
-    /// The same body with a fresh score head of `labels` rows instead of the language head (zeros: all scores start at 0).
+    /// The same body with a fresh score head of `labels` rows instead of the language head (zeros: all scores start at
+    /// 0).
     pub fn into_classifier(self, labels: usize) -> Result<Self> {
         let mut config = self.config.clone();
         config.num_labels = Some(labels);
@@ -207,7 +206,7 @@ impl Decoder {
                 "token {token} is outside the model's vocabulary of {}",
                 self.config.vocab_size
             ))
-            .help("the data was made with another tokenizer")),
+            .help("use data that was made with this model's tokenizer")),
             None => Ok(()),
         }
     }

@@ -1,7 +1,7 @@
-//! The memory of one pass: activations that the backward reads, and scratch, per chunk of sequences.
+//! The memory of one pass: the activations that the backward reads, and scratch, per chunk of sequences.
 //!
-//! Why so: a workspace goes back to its decoder when the graph that holds it is dropped, and the next pass takes it again, so a
-//! training loop allocates its activations once. Slices only grow; their old content is always overwritten before it is read.
+//! A workspace returns to its decoder when the graph that holds it is dropped, so a training loop allocates its
+//! activations once. Buffers only grow, and old content is overwritten before it is read.
 
 use crate::batch::TokenBatch;
 use crate::config::ModelConfig;
@@ -12,7 +12,7 @@ use std::ops::Range;
 
 /// Rows of a chunk, at most, unless one sequence is longer.
 const CHUNK_ROWS: usize = 256;
-/// Chunks that a batch should have, so that several threads share it evenly.
+/// Chunks per batch to aim for, so that several threads share it evenly.
 const CHUNKS: usize = 16;
 
 /// The sizes that the kernels ask for.
@@ -161,7 +161,8 @@ impl<T: Scalar> Chunk<T> {
     fn cover(&mut self, sizes: Sizes, keep: bool) {
         let layers = if keep { sizes.layers } else { 1 };
         self.layers.resize_with(layers.max(self.layers.len()), Layer::default);
-        self.residual.resize_with((layers + 1).max(self.residual.len()), Vec::new); // two at least: they take turns without a backward
+        // At least two: without a backward they alternate.
+        self.residual.resize_with((layers + 1).max(self.residual.len()), Vec::new);
         let rows = self.rows;
         for residual in &mut self.residual[..=layers] {
             fit(residual, rows * sizes.hidden);

@@ -8,7 +8,8 @@ use candle_core::{D, DType, Device, Tensor};
 use std::collections::BTreeMap;
 use trainyard_core::Chance;
 
-/// Three shapes that between them have every option: tied embeddings, biases, grouped keys, query/key norms, wide heads.
+/// Three shapes that between them have every option: tied embeddings, biases, grouped keys, query/key norms, wide
+/// heads.
 fn shapes() -> Vec<ModelConfig> {
     let mut llama = ModelConfig::llama(13, 8, 12, 2, 2, 2);
     llama.attention_bias = true;
@@ -36,7 +37,8 @@ fn batch_of(lengths: &[usize], vocabulary: usize) -> TokenBatch {
     TokenBatch::new(lengths.iter().enumerate().map(sequence).collect()).unwrap()
 }
 
-/// A loss that reads log-probabilities and entropies of every token but the first of each sequence, all with different weights.
+/// A loss that reads log-probabilities and entropies of every token but the first of each sequence, all with different
+/// weights.
 fn loss(decoder: &Decoder, batch: &TokenBatch) -> Tensor {
     let (mut rows, mut targets) = (Vec::new(), Vec::new());
     for (i, sequence) in batch.sequences().iter().enumerate() {
@@ -199,7 +201,8 @@ fn a_tiny_model_gives_the_numbers_derived_by_hand() {
         .collect();
     let decoder = Decoder::from_weights(&config, weights).unwrap();
     let hidden = decoder.hidden(&TokenBatch::new(vec![vec![0]]).unwrap()).unwrap();
-    // embedding (3, 4), root mean square √12.5; the value swaps the two, the output multiplies by 5: + 5 · (4, 3) / √12.5
+    // embedding (3, 4), root mean square √12.5; the value swaps the two, the output multiplies by 5: + 5 · (4, 3) /
+    // √12.5
     let r = 12.5f64.sqrt();
     let (a, b) = (3.0 + 20.0 / r, 4.0 + 15.0 / r);
     let s = ((a * a + b * b) / 2.0).sqrt();

@@ -1,4 +1,4 @@
-//! Cached keys and values in blocks of 16 positions that sequences share until one of them writes.
+//! Cached keys and values in blocks of 16 positions. Sequences share a block until one of them writes to it.
 
 use super::kernels::AttentionShape;
 use std::sync::Arc;

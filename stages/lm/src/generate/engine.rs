@@ -1,14 +1,10 @@
-//! The generator: which sequences there are, and one decoding step for all that sample.
+//! The generator: the sequences it holds, and one decoding step for all that sample.
 //!
-//! Every sequence knows how many of its tokens have cached keys and values; a step computes those that have none (a new prompt,
-//! an observation, the token of the step before), then draws one token each. Sequences that start with equal tokens in one step
-//! are computed once and share cache blocks. Rows are spread over threads by sequence, without any synchronization inside a
-//! step.
-//!
-//! Why so: rollouts, labels and evaluation ask for tokens in one way, and a sequence is a function of what it was given, its [`DrawKey`]
-//! and the weights, so callers may batch as they like. Stop tokens, limits and forks are the engine's; text and tools are its callers'.
-//! Refuses: tokens outside the vocabulary, a prompt or an observation that leaves no position to sample, appending to a sequence that still
-//! samples. Logits that are not numbers draw no token ([`Finish::Nan`]).
+//! A sequence is a function of its tokens, its [`DrawKey`] and the weights, so callers may batch as they like. A step
+//! computes the tokens without cached keys and values (a new prompt, an observation, the token drawn before), then
+//! draws one token per sequence. Sequences that start with equal tokens in one step are computed once and share cache
+//! blocks. Rows are spread over threads by sequence. Stop tokens, limits and forks are handled here; text and tools
+//! are the callers' business.
 
 use super::cache::Blocks;
 use super::forward::{Scratch, Work, forward};
@@ -26,7 +22,7 @@ use trainyard_tables::Sampling;
 /// Rows whose logits are in memory at once.
 pub(super) const LOGIT_ROWS: usize = 64;
 
-/// A sequence and what sampling it needs.
+/// A sequence with its sampling state.
 struct Entry {
     state: SequenceState,
     draw: DrawKey,
@@ -64,7 +60,7 @@ impl Generator {
         let pool = if threads == 1 {
             None
         } else {
-            Some(build().map_err(|e| Error::retryable(format!("no threads to decode with: {e}")))?)
+            Some(build().map_err(|e| Error::retryable(format!("cannot start threads for decoding: {e}")))?)
         };
         Ok(Self {
             model: Model::pack(config, weights)?,
@@ -77,8 +73,8 @@ impl Generator {
             version: 0,
         })
     }
-    /// Replaces the weights. Sequences in flight keep their cached keys and values, as the weights before computed them; tokens
-    /// sampled from now on carry `version`. The first weights have version 0.
+    /// Replaces the weights. Sequences in flight keep their cached keys and values, as the weights before computed
+    /// them; tokens sampled from now on carry `version`. The first weights have version 0.
     pub fn update(&mut self, weights: &Weights, version: u32) -> Result<()> {
         self.model = Model::pack(&self.config, weights)?;
         self.version = version;
@@ -87,11 +83,11 @@ impl Generator {
     pub fn version(&self) -> u32 {
         self.version
     }
-    /// Sets the version that tokens carry from now on, with the same weights (a run that goes on from a checkpoint).
+    /// Sets the version that tokens carry from now on, for the same weights (when a run resumes from a checkpoint).
     pub fn set_version(&mut self, version: u32) {
         self.version = version;
     }
-    /// Most tokens of a sequence.
+    /// The longest sequence in tokens.
     pub fn positions(&self) -> usize {
         self.model.positions
     }
@@ -102,8 +98,8 @@ impl Generator {
 
     /// Adds a sequence that samples from the next [`Self::step`] on.
     ///
-    /// Errors (kind invalid): no tokens, tokens outside the vocabulary, a prompt that leaves no position to sample, a sampling
-    /// that is none (see [`sampling::check`]).
+    /// Errors (kind invalid): no tokens, tokens outside the vocabulary, a prompt that leaves no position to sample,
+    /// sampling options out of range (see [`sampling::check`]).
     pub fn add(&mut self, request: Request) -> Result<SequenceId> {
         self.check_head()?;
         if request.tokens.is_empty() {
@@ -129,8 +125,8 @@ impl Generator {
     }
     /// Adds observation tokens to a finished turn and samples on: the next turn, a new limit.
     ///
-    /// Errors (kind invalid): the sequence still samples or ended with NaN, no tokens, tokens outside the vocabulary, or more
-    /// than [`Self::room`] tokens; the sequence is then unchanged.
+    /// Errors (kind invalid): the sequence is still sampling or ended with NaN, no tokens, tokens outside the vocabulary,
+    /// or more than [`Self::room`] tokens; the sequence is then unchanged.
     pub fn append(&mut self, id: SequenceId, tokens: &[u32], max_new_tokens: usize) -> Result<()> {
         self.check_tokens(tokens)?;
         let state = &self.entry(id).state;
@@ -139,11 +135,11 @@ impl Generator {
         }
         match state.finish {
             None => {
-                return Err(Error::invalid(format!("sequence {} still samples", id.0))
+                return Err(Error::invalid(format!("sequence {} is still sampling", id.0))
                     .help("append after its turn has finished"));
             }
             Some(Finish::Nan) => {
-                return Err(Error::data(format!("sequence {} ended with logits that are not numbers", id.0)));
+                return Err(Error::data(format!("sequence {} ended with logits that are not finite", id.0)));
             }
             Some(Finish::Stop(_) | Finish::Length) => {}
         }
@@ -160,9 +156,9 @@ impl Generator {
     pub fn room(&self, id: SequenceId) -> usize {
         self.model.positions.saturating_sub(self.entry(id).state.token_ids.len() + 1)
     }
-    /// A new sequence that shares the first `at` tokens (`1..=len`) and goes on with its own draws, under the parent's sampling,
-    /// stop tokens and turn limit (inherited tokens of the turn count). If the prefix ends with a stop token that was sampled,
-    /// the turn is over: the fork is finished and waits for `append`.
+    /// A new sequence that shares the first `at` tokens (`1..=len`) and goes on with its own draws, under the parent's
+    /// sampling, stop tokens and turn limit (inherited tokens of the turn count). If the prefix ends with a stop token
+    /// that was sampled, the turn is over: the fork is finished and waits for `append`.
     pub fn fork(&mut self, id: SequenceId, at: usize, draw: DrawKey) -> Result<SequenceId> {
         let parent = self.entry(id);
         let length = parent.state.token_ids.len();
@@ -192,23 +188,26 @@ impl Generator {
     pub fn stop(&mut self, id: SequenceId) {
         self.entry_mut(id).state.finish.get_or_insert(Finish::Length);
     }
-    /// Goes on with a turn that ended at its limit, up to another one.
+    /// Resumes a turn that ended at its limit, with a new limit.
     ///
-    /// Errors (kind invalid): the turn still samples, or ended with a stop token.
+    /// Errors (kind invalid): the turn is still sampling, or ended with a stop token.
     pub fn resume(&mut self, id: SequenceId, max_new_tokens: usize) -> Result<()> {
         let entry = self.entry_mut(id);
         if entry.state.finish != Some(Finish::Length) {
-            return Err(Error::invalid(format!("sequence {} did not end at a limit: its turn cannot go on", id.0)));
+            return Err(Error::invalid(format!(
+                "sequence {} did not end at a limit, so its turn cannot be resumed",
+                id.0
+            )));
         }
         entry.state.finish = None;
         entry.max_new_tokens = max_new_tokens;
         Ok(())
     }
-    /// Another limit for the current turn.
+    /// Changes the limit of the current turn.
     pub fn set_limit(&mut self, id: SequenceId, max_new_tokens: usize) {
         self.entry_mut(id).max_new_tokens = max_new_tokens;
     }
-    /// Panics if the id was removed or is another generator's.
+    /// Panics if the id was removed or belongs to another generator.
     pub fn sequence(&self, id: SequenceId) -> &SequenceState {
         &self.entry(id).state
     }
@@ -216,18 +215,18 @@ impl Generator {
     pub fn remove(&mut self, id: SequenceId) -> SequenceState {
         self.entries.remove(&id).unwrap_or_else(|| panic!("sequence {} is not here", id.0)).state
     }
-    /// Number of sequences that sample.
+    /// Number of sequences that are sampling.
     pub fn running(&self) -> usize {
         self.entries.values().filter(|e| e.state.finish.is_none()).count()
     }
-    /// Steps until nothing samples.
+    /// Steps until no sequence is sampling.
     pub fn run(&mut self) -> Result<()> {
         while self.running() > 0 {
             self.step()?;
         }
         Ok(())
     }
-    /// Adds all, runs to the end and takes them out, in the order of the requests. Other sequences run along.
+    /// Adds all requests, runs them to the end and takes them out in their order. Other sequences advance too.
     pub fn generate(&mut self, requests: Vec<Request>) -> Result<Vec<SequenceState>> {
         let ids: Vec<_> = requests.into_iter().map(|r| self.add(r)).collect::<Result<_>>()?;
         self.run()?;
@@ -284,7 +283,7 @@ impl Generator {
             return Ok(());
         }
         Err(Error::invalid("the model has no language head: it can score, not sample")
-            .help("use a model of a kind `…ForCausalLM`"))
+            .help("use a `…ForCausalLM` model"))
     }
     fn check_length(&self, length: usize) -> Result<()> {
         if length < self.model.positions {

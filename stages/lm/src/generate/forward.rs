@@ -1,22 +1,22 @@
 //! The decoder on rows: one row is one token of one sequence at its position.
 //!
-//! Prompts, observations and single new tokens go through the same code, so a token's numbers do not depend on how it came in:
-//! appending an observation gives the same bits as a prompt that holds everything.
+//! Prompts, observations and single new tokens go through the same code, so a token's numbers do not depend on how it
+//! came in: appending an observation gives the same bits as a prompt that holds everything.
 
 use super::cache::Blocks;
 use super::kernels::{AttentionScratch, Isa, attention, matmul, rms_norm, silu_times};
 use super::pack::{Layer, Model};
 
-/// Rows that are computed together at most; bounds the buffers, never the results.
+/// Limit of rows computed together; limits memory, never changes results.
 const CHUNK: usize = 96;
 
-/// What is to be computed of one sequence.
+/// What to compute for one sequence.
 pub struct Work<'a> {
     pub tokens: &'a [u32],
     /// Tokens before this one are in the cache.
     pub cached: usize,
     pub blocks: &'a mut Blocks,
-    /// Positions, ascending and not below `cached`, whose final hidden states are wanted.
+    /// Positions whose final hidden states are returned: ascending, none below `cached`.
     pub wanted: &'a [u32],
 }
 
@@ -30,7 +30,7 @@ pub struct Scratch {
     gate_up: Vec<f32>,
     inner: Vec<f32>,
     attention: AttentionScratch,
-    /// The hidden states that were wanted, in order.
+    /// The requested hidden states, in order.
     pub hidden: Vec<f32>,
     pub logits: Vec<f32>,
     pub probabilities: super::sampling::Buffer,
@@ -42,8 +42,8 @@ struct Row {
     position: usize,
 }
 
-/// Computes keys and values of all tokens that are not cached; appends the wanted hidden states (after the last norm) to
-/// `scratch.hidden`, by work and position.
+/// Computes keys and values of all tokens that are not cached; appends the wanted hidden states (after the last norm)
+/// to `scratch.hidden`, by work and position.
 pub fn forward(model: &Model, isa: Isa, works: &mut [Work<'_>], scratch: &mut Scratch) {
     let mut rows = Vec::new();
     for (work, w) in works.iter_mut().enumerate() {

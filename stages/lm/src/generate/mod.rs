@@ -1,10 +1,8 @@
-//! The inference engine of every stage: batched decoding with a KV cache, shared prefixes, forks, observations, teacher forcing.
+//! Batched decoding with a KV cache: shared prefixes, forks, observations, teacher forcing.
 //!
-//! Why so: rollouts, evaluation and Monte-Carlo labels must be reproducible whatever shares a batch, so the kernels give every
-//! row its result in one fixed order of operations: the bits of a sequence do not depend on the batch size, its neighbors, the
-//! number of threads or the vector width of the machine ([`kernels`]). Tokens are only appended, never decoded and encoded
-//! again. Refuses: tokens outside the vocabulary, appending to a sequence that still samples, positions beyond the model's
-//! limit, a silent token from logits that are not numbers ([`Finish::Nan`]).
+//! Rollouts, evaluation and Monte-Carlo labels must be reproducible whatever shares a batch, so the bits of a sequence
+//! do not depend on the batch size, its neighbors, the number of threads or the vector width of the machine
+//! ([`kernels`]). Tokens are only appended, never decoded and encoded again.
 
 mod cache;
 mod engine;

@@ -1,4 +1,4 @@
-//! A model's weights as the kernels want them.
+//! A model's weights in the layout of the kernels.
 
 use super::kernels::{AttentionShape, Packed};
 use crate::config::ModelConfig;
@@ -69,7 +69,7 @@ impl Model {
             rotary: Rotary::new(head_dim, config.rope_theta),
         })
     }
-    /// Makes sure that the rotation of positions below `length` is known.
+    /// Computes the rotation of all positions below `length`, if it is not there yet.
     pub fn reserve(&mut self, length: usize) {
         self.rotary.reserve(length);
     }
@@ -88,7 +88,7 @@ impl Source<'_> {
     fn values(&self, name: &str, shape: &[usize]) -> Result<Vec<f32>> {
         let tensor = self.weights.get(name).ok_or_else(|| {
             Error::invalid(format!("the model has no tensor `{name}`"))
-                .help("config.json and model.safetensors must belong together")
+                .help("use the config.json and the model.safetensors of one model")
         })?;
         if tensor.dims() != shape {
             return Err(Error::invalid(format!(

@@ -1,14 +1,15 @@
-//! The distribution that a token is drawn from: logits after temperature, top-k and top-p (in this order, as Hugging Face's
-//! `generate` applies them), its log-probabilities and its entropy.
+//! The distribution that a token is drawn from: logits after temperature, top-k and top-p (in this order, as Hugging
+//! Face's `generate` applies them), with log-probabilities and entropy.
 //!
-//! Temperature 0 is the point mass on the highest logit (the lowest id among equals). Top-k keeps exactly k tokens, top-p the
-//! shortest list of most probable tokens that reaches p; equal logits are ordered by id. Refuses: logits that are not finite.
+//! Temperature 0 takes the highest logit (the lowest id among equals). It records the model's own log-probability and
+//! entropy, at temperature 1 and without truncation, because those of a certain choice would say nothing. Top-k keeps
+//! exactly k tokens, top-p the shortest list of most probable tokens that reaches p; equal logits are ordered by id.
 
 use super::kernels::{Isa, exp_shifted};
 use trainyard_core::{Error, Result};
 use trainyard_tables::Sampling;
 
-/// Reused memory of distributions.
+/// Memory that distributions reuse.
 #[derive(Debug, Default)]
 pub struct Buffer {
     scaled: Vec<f32>,
@@ -23,20 +24,21 @@ pub struct Distribution<'a> {
     /// `exp(scaled)`, 0 where truncated.
     masses: &'a [f32],
     total: f64,
-    /// For temperature 0.
+    /// The token that temperature 0 takes.
     only: Option<u32>,
-    /// Nothing was truncated: a mass of 0 is only too small to be stored.
+    /// Nothing is truncated: a mass of 0 is a probability too small for f32.
     whole: bool,
 }
 
-/// Checks that a sampling is one: finite `temperature >= 0`, `0 < top_p <= 1`.
+/// Checks the ranges: a finite `temperature >= 0` and `0 < top_p <= 1`.
 pub fn check(sampling: &Sampling) -> Result<()> {
     if !(sampling.temperature.is_finite() && sampling.temperature >= 0.0) {
-        return Err(Error::invalid(format!("temperature {} is no temperature", sampling.temperature))
-            .help("give 0 (greedy) or more"));
+        return Err(Error::invalid(format!("temperature {} is out of range", sampling.temperature))
+            .help("use 0 (greedy) or more"));
     }
     if !(sampling.top_p > 0.0 && sampling.top_p <= 1.0) {
-        return Err(Error::invalid(format!("top_p {} is outside (0, 1]", sampling.top_p)).help("1 means no truncation"));
+        return Err(Error::invalid(format!("top_p {} is outside (0, 1]", sampling.top_p))
+            .help("use a value above 0, at most 1 (no truncation)"));
     }
     Ok(())
 }
@@ -59,7 +61,8 @@ impl<'a> Distribution<'a> {
         if !greedy {
             truncate(sampling, buffer);
         }
-        let whole = sampling.top_p >= 1.0 && (sampling.top_k == 0 || sampling.top_k as usize >= logits.len());
+        let all = sampling.top_p >= 1.0 && (sampling.top_k == 0 || sampling.top_k as usize >= logits.len());
+        let whole = greedy || all;
         let Buffer { scaled, masses, .. } = buffer;
         Some(Self { scaled, masses, total: sum(masses), only: greedy.then_some(best as u32), whole })
     }
@@ -79,22 +82,16 @@ impl<'a> Distribution<'a> {
         }
         last
     }
-    /// Natural log of a token's probability; negative infinity where truncated.
+    /// Natural log of a token's probability; negative infinity where truncated. Of greedy choices: at temperature 1.
     pub fn logprob(&self, token: u32) -> f32 {
-        match self.only {
-            Some(only) if only == token => 0.0,
-            Some(_) => f32::NEG_INFINITY,
-            None if self.whole || self.masses[token as usize] > 0.0 => {
-                (f64::from(self.scaled[token as usize]) - self.total.ln()) as f32
-            }
-            None => f32::NEG_INFINITY,
+        if self.whole || self.masses[token as usize] > 0.0 {
+            (f64::from(self.scaled[token as usize]) - self.total.ln()) as f32
+        } else {
+            f32::NEG_INFINITY
         }
     }
-    /// In nats.
+    /// In nats. Of greedy choices: at temperature 1.
     pub fn entropy(&self) -> f32 {
-        if self.only.is_some() {
-            return 0.0;
-        }
         let mut lanes = [0.0f64; 8];
         let terms =
             self.masses.iter().zip(self.scaled).map(|(&m, &z)| if m > 0.0 { f64::from(m) * f64::from(z) } else { 0.0 });
@@ -179,7 +176,23 @@ mod tests {
         near(&probabilities(&logits(), 1.0, 0.57, 2), &[0.0, 1.0, 0.0, 0.0]);
         // Squares at temperature 1/2: 0.01, 0.16, 0.04, 0.09 of 0.30.
         near(&probabilities(&logits(), 0.5, 1.0, 0), &[1.0 / 30.0, 16.0 / 30.0, 4.0 / 30.0, 9.0 / 30.0]);
-        near(&probabilities(&logits(), 0.0, 1.0, 0), &[0.0, 1.0, 0.0, 0.0]);
+        // Greedy choices record the model's own probabilities, whatever is truncated.
+        near(&probabilities(&logits(), 0.0, 1.0, 0), &[0.1, 0.4, 0.2, 0.3]);
+        near(&probabilities(&logits(), 0.0, 0.5, 1), &[0.1, 0.4, 0.2, 0.3]);
+    }
+
+    #[test]
+    fn temperature_0_takes_the_highest_logit_and_the_lowest_id_among_equals() {
+        let of = |logits: &[f32]| {
+            let mut buffer = Buffer::default();
+            let greedy = Sampling { temperature: 0.0, top_p: 1.0, top_k: 0 };
+            let d = Distribution::new(Isa::detect(), logits, &greedy, &mut buffer).unwrap();
+            ([0.0, 0.5, 0.999].map(|u| d.draw(u)), d.entropy())
+        };
+        let expected: f32 = [0.1f32, 0.4, 0.2, 0.3].iter().map(|p| -p * p.ln()).sum();
+        let (drawn, entropy) = of(&logits());
+        assert!(drawn == [1; 3] && (entropy - expected).abs() < 1e-6, "{drawn:?} {entropy}");
+        assert_eq!(of(&[1.0; 4]).0, [0; 3]);
     }
 
     #[test]
@@ -200,7 +213,7 @@ mod tests {
     fn equal_logits_are_cut_by_id() {
         near(&probabilities(&[1.0; 4], 1.0, 1.0, 3), &[1.0 / 3.0, 1.0 / 3.0, 1.0 / 3.0, 0.0]);
         near(&probabilities(&[1.0; 4], 1.0, 0.5, 0), &[0.5, 0.5, 0.0, 0.0]);
-        near(&probabilities(&[1.0; 4], 0.0, 1.0, 0), &[1.0, 0.0, 0.0, 0.0]);
+        near(&probabilities(&[1.0; 4], 0.0, 1.0, 0), &[0.25; 4]);
     }
 
     #[test]
@@ -216,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn logits_that_are_no_numbers_give_no_distribution() {
+    fn logits_that_are_not_finite_give_no_distribution() {
         for bad in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
             let mut buffer = Buffer::default();
             assert!(
@@ -232,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn samplings_that_are_none_are_refused() {
+    fn values_out_of_range_are_errors() {
         let check = |temperature, top_p| check(&Sampling { temperature, top_p, top_k: 0 });
         assert!(check(0.0, 1.0).is_ok() && check(1.0, 0.1).is_ok());
         for (t, p) in [(-1.0, 1.0), (f64::NAN, 1.0), (1.0, 0.0), (1.0, 1.5), (1.0, f64::NAN)] {

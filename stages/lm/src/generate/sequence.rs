@@ -1,13 +1,14 @@
-//! What is asked of the engine and what it keeps per sequence: the token-level half of the rollout record (`docs/design/0005`).
+//! Requests to the generator, and what it keeps per sequence: the token-level half of the rollout record
+//! (`docs/design/0005`).
 
 use trainyard_core::Chance;
 use trainyard_tables::Sampling;
 
-/// A sequence within one generator; never used twice.
+/// Identifies a sequence within one generator; ids are not reused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct SequenceId(pub u64);
 
-/// Names the draws of a sequence: the token at position `i` of turn `t` is drawn with
+/// Identifies the draws of a sequence: the token at position `i` of turn `t` is drawn with
 /// `chance.at("sample", &[problem, sample, t, i])`, so it is a function of this key and of the tokens before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DrawKey {
@@ -49,16 +50,16 @@ pub struct SequenceState {
     pub loss_mask: Vec<bool>,
     /// Agent turn from 0. The prompt belongs to turn 0, an observation to the turn that it opens.
     pub turn: Vec<u16>,
-    /// Natural log of the probability under the distribution that was drawn from, after temperature and truncation (so 0 for
-    /// greedy tokens); 0 where the mask is false.
+    /// Natural log of the probability under the distribution that was drawn from, after temperature and truncation; of
+    /// greedy tokens under the model's own distribution (temperature 1, no truncation). 0 where the mask is false.
     pub logprobs: Vec<f32>,
     /// Entropy of that distribution in nats; 0 where the mask is false.
     pub entropies: Vec<f32>,
-    /// Version of the weights that sampled the token; for given tokens the version that computed their keys and values. (Those of a
-    /// sampled token are computed together with the token after it.)
+    /// Version of the weights that sampled the token; for given tokens the version that computed their keys and values.
+    /// (Those of a sampled token are computed together with the token after it.)
     pub weights_version: Vec<u32>,
     pub prompt_tokens: usize,
-    /// None while it samples.
+    /// None while it is sampling.
     pub finish: Option<Finish>,
     /// The parent and the number of tokens shared with it.
     pub fork_of: Option<(SequenceId, usize)>,
@@ -100,7 +101,7 @@ impl SequenceState {
         self.entropies.resize(length, 0.0);
         self.weights_version.resize(length, version);
     }
-    /// The given tokens from `first` on are computed now.
+    /// Marks the given tokens from `first` on as computed by these weights.
     pub(super) fn computed_by(&mut self, version: u32, first: usize) {
         for i in first..self.token_ids.len() {
             if !self.loss_mask[i] {

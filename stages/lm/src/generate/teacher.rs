@@ -1,4 +1,4 @@
-//! Given sequences through the engine's kernels: log-probabilities, hidden states, scores of a reward head.
+//! Given sequences through the engine's kernels: log-probabilities, hidden states, and scores of a reward head.
 
 use super::cache::Blocks;
 use super::engine::{Generator, LOGIT_ROWS};
@@ -19,8 +19,8 @@ pub struct Scored {
 }
 
 impl Generator {
-    /// Teacher-forced log-probabilities and entropies under `sampling`, by the same kernels as decoding: bit-equal to what
-    /// sampling these tokens recorded.
+    /// Teacher-forced log-probabilities and entropies under `sampling`, by the same kernels as decoding: bit-equal to
+    /// what sampling these tokens recorded.
     pub fn logprobs_of(&mut self, sequences: &[&[u32]], sampling: &Sampling) -> Result<Vec<Scored>> {
         sampling::check(sampling)?;
         self.check_head()?;
@@ -46,7 +46,8 @@ impl Generator {
             scored
         })
     }
-    /// Hidden states after the last norm at the given positions (ascending): `positions.len() * hidden_size` values per sequence.
+    /// Hidden states after the last norm at the given positions (ascending): `positions.len() * hidden_size` values per
+    /// sequence.
     pub fn hidden_of(&mut self, sequences: &[&[u32]], positions: &[&[u32]]) -> Result<Vec<Vec<f32>>> {
         self.teach(sequences, positions, |_, _, _, hidden, _| hidden.to_vec())
     }

@@ -1,8 +1,8 @@
 //! Causal attention over one sequence, with grouped key-value heads (Ainslie et al., arXiv 2305.13245).
 //!
-//! Why so: queries are taken in blocks; a block sees only the keys up to its own end, so about half of the square is never
-//! computed. Only the log-sum-exp of each row is kept; the backward computes the probabilities again block by block (Dao et al.,
-//! arXiv 2205.14135). A row of `qkv` is `[query heads | key heads | value heads]`, already rotated.
+//! A block of queries sees only the keys up to its own end, so about half of the square is never computed. Only the
+//! log-sum-exp of each row is kept; the backward computes the probabilities again block by block (Dao et al., arXiv
+//! 2205.14135). A row of `qkv` is `[query heads | key heads | value heads]`, already rotated.
 
 use super::vector::{dot, exp_sum, largest, transpose};
 use super::{Matrix, Scalar, product};
@@ -63,8 +63,8 @@ impl<T: Scalar> Scratch<T> {
     }
 }
 
-/// Attention of a sequence of `qkv.len() / heads.width()` tokens: `out` gets `queries · dim` per row, `log_sums` one number per
-/// row and query head.
+/// Attention of a sequence of `qkv.len() / heads.width()` tokens: `out` gets `queries · dim` per row, `log_sums` one
+/// number per row and query head.
 pub fn forward<T: Scalar>(heads: Heads, qkv: &[T], scratch: &mut Scratch<T>, out: &mut [T], log_sums: &mut [T]) {
     let (width, dim, out_width) = (heads.width(), heads.dim, heads.queries * heads.dim);
     let length = qkv.len() / width;
@@ -142,7 +142,8 @@ pub fn backward<T: Scalar>(
 }
 
 vectorized! {
-    /// Each row of scores becomes probabilities over its first `first + r + 1` columns, 0 elsewhere; keeps the log-sum-exp.
+    /// Each row of scores becomes probabilities over its first `first + r + 1` columns, 0 elsewhere; keeps the
+    /// log-sum-exp.
     fn softmax(scores: &mut [T], width: usize, first: usize, scale: T, log_sums: &mut [T], stride: usize) {
         for (r, row) in scores.chunks_exact_mut(width).enumerate() {
             let (seen, future) = row.split_at_mut(first + r + 1);

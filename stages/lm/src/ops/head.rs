@@ -1,9 +1,9 @@
-//! The language head: log-probability and entropy of chosen tokens straight from hidden rows, as one node of candle's graph.
+//! The language head: log-probability and entropy of chosen tokens straight from hidden rows, as one node of candle's
+//! graph.
 //!
-//! Why so: the logits of all rows are never held; both directions compute them again for a few rows at a time. Gradients flow
-//! from both results to the hidden states and to the head's matrix. With p = softmax(z), z = logits / temperature:
-//! ∂ log p_t / ∂ z_j = [j = t] - p_j and ∂ H / ∂ z_j = -p_j (log p_j + H). Refuses: rows or tokens out of range, temperatures
-//! that are not positive.
+//! The logits of all rows are never held; both directions compute them again for a few rows at a time. Gradients flow
+//! from both results to the hidden states and to the head's matrix. With p = softmax(z), z = logits / temperature: ∂
+//! log p_t / ∂ z_j = [j = t] - p_j and ∂ H / ∂ z_j = -p_j (log p_j + H).
 
 use super::vector::{exp_sum, largest, transpose};
 use super::{Matrix, Scalar, product};
@@ -20,7 +20,8 @@ const LOGITS: usize = 1 << 24;
 /// Rows of the head's matrix whose gradient is one task.
 const TILE: usize = 32;
 
-/// Log-probability of `targets[j]` and entropy at `rows[j]` of `hidden` `[R, H]`, under the head `weight` `[V, H]`: `([n], [n])`.
+/// Log-probability of `targets[j]` and entropy at `rows[j]` of `hidden` `[R, H]`, under the head `weight` `[V, H]`:
+/// `([n], [n])`.
 pub fn logprobs(
     hidden: &Tensor,
     weight: &Tensor,
@@ -37,18 +38,18 @@ pub fn logprobs(
         )));
     }
     if width != depth {
-        return Err(Error::bug(format!("hidden rows of {width} numbers meet a head of {depth}")));
+        return Err(Error::bug(format!("hidden rows are {width} wide, but the head takes {depth}")));
     }
     if let Some(row) = rows.iter().find(|r| **r as usize >= total) {
-        return Err(Error::bug(format!("row {row} of {total} hidden rows")));
+        return Err(Error::bug(format!("there is no row {row} among {total} hidden rows")));
     }
     if let Some(token) = targets.iter().find(|t| **t as usize >= vocabulary) {
-        return Err(Error::data(format!("target token {token} is outside the vocabulary of {vocabulary}"))
-            .help("the data was made with another tokenizer"));
+        return Err(Error::data(format!("target token {token} is outside the vocabulary of {vocabulary} tokens"))
+            .help("use data that was made with this model's tokenizer"));
     }
     if !(temperature > 0.0 && temperature.is_finite()) {
         return Err(
-            Error::invalid(format!("temperature {temperature} is not positive")).help("give a temperature above 0")
+            Error::invalid(format!("temperature {temperature} is out of range")).help("use a temperature above 0")
         );
     }
     let places = rows.iter().zip(targets).map(|(r, t)| (*r as usize, *t as usize)).collect();

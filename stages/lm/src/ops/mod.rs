@@ -1,10 +1,9 @@
-//! The arithmetic of training on slices: matrix products, norms, rotary embedding, causal attention, SwiGLU and the language
-//! head, each with its hand-written backward.
+//! The arithmetic of training on slices: matrix products, norms, rotary embedding, causal attention, SwiGLU and the
+//! language head, each with its hand-written backward.
 //!
-//! Why so: on two cores a training step of a small decoder is bound by memory traffic and by the element-wise part, so each
-//! kernel reads its rows once, in wide vectors, and works on a chunk that stays in the cache. Every reduction has one fixed lane
-//! pattern. Generic over f32 and f64, so that finite differences test the very code that trains. Refuses: nothing at run time;
-//! lengths are asserted at the edge of each kernel.
+//! On two cores a training step of a small decoder is limited by memory traffic and element-wise work, so each kernel
+//! reads its rows once, in wide vectors, and works on a chunk that stays in the cache. Every reduction has one fixed
+//! lane pattern. The code is generic over f32 and f64, so finite differences test the very code that trains.
 
 #[macro_use]
 mod simd;

@@ -1,7 +1,7 @@
 //! Matrix products on strided views, over the `gemm` crate on one thread.
 //!
-//! Why so: parallelism is over chunks of rows and tiles of weights, chosen by the caller from shapes alone; a product that
-//! splits itself over threads would compete with that. Refuses (by panic): views that reach beyond their slice.
+//! Callers parallelize over chunks of rows and tiles of weights, chosen from shapes alone; a product that split itself
+//! over threads would compete with that. Views that reach beyond their slice panic.
 
 use super::Scalar;
 use gemm::Parallelism;
@@ -27,8 +27,8 @@ impl<'a, T> Matrix<'a, T> {
     }
 }
 
-/// `out = a · b`, or `out += a · b` with `add`. `size` is (rows of out, columns of out, depth); `out` has rows `out_row` apart.
-/// Fastest where `b` has adjacent columns.
+/// `out = a · b`, or `out += a · b` with `add`. `size` is (rows of out, columns of out, depth); `out` has rows
+/// `out_row` apart. Fastest where `b` has adjacent columns.
 pub fn product<T: Scalar>(
     size: (usize, usize, usize),
     a: Matrix<'_, T>,
@@ -44,8 +44,8 @@ pub fn product<T: Scalar>(
     assert!(k > 0 && a.holds(m, k) && b.holds(k, n), "a factor of the product is too small for {size:?}");
     assert!(n <= out_row && (m - 1) * out_row + n <= out.len(), "the result of the product is too small for {size:?}");
     #[expect(unsafe_code, reason = "the gemm crate takes raw pointers")]
-    // SAFETY: the assertions above keep every element that (m, n, k) and the strides reach inside its slice; `out` is borrowed
-    // mutably, so it overlaps neither factor, and with n ≤ out_row its rows do not overlap each other.
+    // SAFETY: the assertions above keep every element that (m, n, k) and the strides reach inside its slice; `out` is
+    // borrowed mutably, so it overlaps neither factor, and with n ≤ out_row its rows do not overlap each other.
     unsafe {
         gemm::gemm(
             m,

@@ -1,5 +1,5 @@
-//! Rotary position embedding (Su et al., arXiv 2104.09864) in the half-split form of Hugging Face: dimension i turns with
-//! dimension i + d/2 by the angle position · θ^(-2i/d).
+//! Rotary position embedding (Su et al., arXiv 2104.09864) in the half-split form of Hugging Face: dimension i turns
+//! with dimension i + d/2 by the angle position · θ^(-2i/d).
 
 use super::Scalar;
 

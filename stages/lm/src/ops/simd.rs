@@ -1,7 +1,7 @@
 //! Compiles a portable loop several times, for wider vectors than the baseline, and picks the widest at run time.
 //!
-//! Why so: the binary targets any x86-64, whose baseline has neither wide vectors nor fused multiply-add. Other architectures
-//! get the loop as it is.
+//! The binary targets any x86-64, whose baseline has neither wide vectors nor fused multiply-add. Other architectures
+//! run the plain loop.
 
 /// What the running processor offers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -14,7 +14,8 @@ vectorized! {
 }
 
 vectorized! {
-    /// From the gradient `dy` of y: writes the gradients of gate and up in place of `d_gate_up`, and y once more in place of `y`.
+    /// From the gradient `dy` of y: writes the gradients of gate and up in place of `d_gate_up`, and y once more in
+    /// place of `y`.
     pub fn backward(gate_up: &[T], width: usize, dy: &[T], d_gate_up: &mut [T], y: &mut [T]) {
         assert!(gate_up.len() == 2 * y.len() && dy.len() == y.len() && d_gate_up.len() == gate_up.len());
         let rows = gate_up.chunks_exact(2 * width).zip(d_gate_up.chunks_exact_mut(2 * width));

@@ -115,7 +115,8 @@ vectorized! {
 }
 
 vectorized! {
-    /// Writes the transpose of `rows` × `columns` numbers (row stride `stride`) so that `out[c · out_stride + r] = from[r · stride + c]`.
+    /// Writes the transpose of `rows` × `columns` numbers (row stride `stride`) so that `out[c · out_stride + r] =
+    /// from[r · stride + c]`.
     pub fn transpose(from: &[T], stride: usize, rows: usize, columns: usize, out: &mut [T], out_stride: usize) {
         const BLOCK: usize = 16;
         let mut first = 0;

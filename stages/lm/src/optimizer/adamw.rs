@@ -17,7 +17,7 @@ pub struct AdamWConfig {
     pub epsilon: f64,
     /// Applied to matrices only: vectors (norms, biases) never decay.
     pub weight_decay: f64,
-    /// Gradients are scaled down to this global norm before the step; none = never.
+    /// Gradients are scaled down to this global norm before the step; none = no clipping.
     pub max_norm: Option<f64>,
 }
 
@@ -27,7 +27,7 @@ impl Default for AdamWConfig {
     }
 }
 
-/// What a step saw.
+/// What one step did.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct StepReport {
     /// Global norm before clipping.
@@ -51,7 +51,7 @@ pub struct AdamW {
     steps: u64,
 }
 
-/// Elements per task of the update; it only cuts work, every element is computed alone.
+/// Elements per task of the update. Every element is computed on its own, so this does not change results.
 const PIECE: usize = 16_384;
 
 impl AdamW {
@@ -69,7 +69,8 @@ impl AdamW {
         self.steps
     }
 
-    /// One update with learning rate `rate`. Gradients that are not finite change nothing and are an error of kind data.
+    /// One update with learning rate `rate`. Gradients that are not finite change nothing and are an error of kind
+    /// data.
     pub fn step(&mut self, gradients: &Gradients, rate: f64) -> Result<StepReport> {
         let norm = gradients.global_norm();
         if !norm.is_finite() {

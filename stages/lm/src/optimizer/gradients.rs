@@ -1,7 +1,7 @@
 //! Gradients by parameter name: collected from a graph, added over micro-batches, measured, clipped.
 //!
-//! Why so: sums are made in name order and element order on one fixed lane pattern, so a norm has the same bits for any number
-//! of threads.
+//! Sums run in name order and element order on one fixed lane pattern, so a norm has the same bits for any number of
+//! threads.
 
 use crate::ops::vector::{add_into, sum_of_squares};
 use candle_core::backprop::GradStore;
@@ -22,7 +22,7 @@ impl Gradients {
         for (name, var) in parameters {
             let gradient = store.get(var.as_tensor()).ok_or_else(|| {
                 Error::bug(format!("no gradient reached `{name}`"))
-                    .help("the loss must depend on every parameter that the optimizer holds")
+                    .help("let the loss depend on every parameter of the optimizer")
             })?;
             let flat = gradient.flatten_all().and_then(|g| g.to_dtype(DType::F32)?.to_vec1::<f32>());
             values.insert(name.clone(), flat.map_err(crate::decoder::candle)?);

@@ -1,4 +1,4 @@
-//! Learning rate as a pure function of the step.
+//! The learning rate as a function of the step.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -1,4 +1,4 @@
-//! `model/init`: a model to begin with, from random weights or from a Hugging Face folder.
+//! `model/init`: a model to start from, with random weights or from a Hugging Face folder.
 
 use crate::config::{ModelConfig, ModelType};
 use crate::decoder::Decoder;
@@ -17,7 +17,7 @@ use trainyard_core::{ArtifactKind, Cardinality, Chance, Error, OptionProblem, Re
 pub enum Family {
     #[default]
     Llama,
-    /// With a norm on every query and key head.
+    /// Like Llama, with a norm on every query and key head.
     Qwen3,
 }
 
@@ -37,7 +37,7 @@ pub enum TokenizerKind {
 #[serde(deny_unknown_fields, default)]
 pub struct TokenizerOptions {
     pub kind: TokenizerKind,
-    /// Of `bpe`: at most so many tokens, special tokens and the 256 bytes included.
+    /// For `bpe`: the largest number of tokens, special tokens and the 256 bytes included.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 1_000_000))]
     pub vocabulary_size: Option<usize>,
@@ -47,8 +47,8 @@ pub struct TokenizerOptions {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Config {
-    /// A Hugging Face folder to start from (llama, qwen2 or qwen3 family); the options of a new model are then not used, except
-    /// `template`.
+    /// A Hugging Face folder to start from (llama, qwen2 or qwen3 family). All other options except `template` are then
+    /// unused.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("format" = "source"))]
     pub from: Option<String>,
@@ -59,7 +59,7 @@ pub struct Config {
     pub layers: usize,
     #[schemars(range(min = 1))]
     pub heads: usize,
-    /// Key-value heads; as many as `heads` if not given.
+    /// Key-value heads; as many as `heads` if left out.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1))]
     pub kv_heads: Option<usize>,
@@ -69,13 +69,14 @@ pub struct Config {
     #[schemars(range(min = 2))]
     pub max_position_embeddings: usize,
     pub tokenizer: TokenizerOptions,
-    /// `compact` for a new model, the folder's own for a given one, unless set.
+    /// The chat template. If left out, a new model gets `compact` and a given one keeps its own.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub template: Option<Builtin>,
-    /// Standard deviation of the initial weights. Hugging Face's 0.02 suits wide models; 0.06 lets widths around 100 learn sooner.
+    /// Standard deviation of the initial weights. Hugging Face's 0.02 suits wide models; 0.06 lets widths around 100
+    /// learn sooner.
     #[schemars(extend("exclusiveMinimum" = 0))]
     pub initializer_range: f64,
-    /// Of the initial weights.
+    /// Seed of the initial weights.
     pub seed: u64,
 }
 
@@ -104,22 +105,23 @@ pub struct Init;
 impl Stage for Init {
     type Config = Config;
     const NAME: &'static str = "model/init";
-    const SUMMARY: &'static str =
-        "a model to begin with: random weights and a fresh tokenizer, or a Hugging Face folder";
+    const SUMMARY: &'static str = "a model to start from: random weights and a new tokenizer, or a Hugging Face folder";
     const DOC: &'static str = "\
 Makes a model folder: `config.json`, `model.safetensors`, tokenizer, chat template, `generation_config.json`.
 
-Without `from`, a decoder with tied embeddings gets random weights (normal, `initializer_range`; projections into the residual stream divided by
-the square root of twice the number of layers) and a tokenizer made from the `corpus` and `problems` inputs: `characters` (one token
-per character; printable ASCII is always included) or `bpe` (byte-level byte pairs, digits one by one). The template decides the
-special tokens: `compact` has one per role, `chatml` is the format of Qwen and Hermes models.
+Without `from`, a decoder with tied embeddings gets random weights (normal, `initializer_range`; projections into
+the residual stream divided by the square root of twice the number of layers) and a tokenizer made from the `corpus`
+and `problems` inputs: `characters` (one token per character; printable ASCII is always included) or `bpe`
+(byte-level byte pairs, digits one by one). The template decides the special tokens: `compact` has one per role,
+`chatml` is the format of Qwen and Hermes models.
 
-With `from`, a Hugging Face folder of the llama, qwen2 or qwen3 family is read, checked and written as float32; `template` replaces its
-chat template, for base models that have none.
+With `from`, a Hugging Face folder of the llama, qwen2 or qwen3 family is read, checked and written as float32;
+`template` replaces its chat template, for base models that have none.
 
-Refuses: sizes that are no decoder, `bpe` without a corpus or without a vocabulary size, a tokenizer that does not fit the weights,
-templates that cannot be encoded piece by piece.";
-    const EXAMPLE: &'static str = "{hidden_size: 96, layers: 3, heads: 4, intermediate_size: 256, tokenizer: {kind: characters}, template: compact}";
+Errors: sizes that no decoder can have, `bpe` without a corpus or a vocabulary size, a tokenizer that does not fit
+the weights, templates that cannot be encoded piece by piece.";
+    const EXAMPLE: &'static str = "{hidden_size: 96, layers: 3, heads: 4, intermediate_size: 256, \
+        tokenizer: {kind: characters}, template: compact}";
     const METRICS: &'static [&'static str] = &["parameters", "vocabulary"];
 
     fn ports() -> Ports {
@@ -129,11 +131,11 @@ templates that cannot be encoded piece by piece.";
                     "corpus",
                     ArtifactKind::Trajectories,
                     Cardinality::Many,
-                    "texts that a new tokenizer is made from",
+                    "Texts that a new tokenizer is made from.",
                 ),
-                port("problems", ArtifactKind::Problems, Cardinality::Many, "more texts for the tokenizer"),
+                port("problems", ArtifactKind::Problems, Cardinality::Many, "More texts for the tokenizer."),
             ],
-            outputs: vec![port("model", ArtifactKind::Model, Cardinality::One, "the model folder")],
+            outputs: vec![port("model", ArtifactKind::Model, Cardinality::One, "The model folder.")],
         }
     }
 
@@ -200,7 +202,7 @@ templates that cannot be encoded piece by piece.";
 }
 
 impl Config {
-    /// An empty `from` is none, so that a parameter can switch between both.
+    /// An empty `from` counts as left out, so that a workflow parameter can switch between the two.
     fn is_new(&self) -> bool {
         self.from.as_deref().is_none_or(str::is_empty)
     }
@@ -223,7 +225,7 @@ fn import(folder: &Path, template: Option<Builtin>) -> Result<ModelFolder> {
         Some(builtin) => ModelFolder::load_with_template(folder, builtin.template()?)?,
         None => ModelFolder::load(folder)?,
     };
-    // Every tensor that the config names is there, has its shape, and no other.
+    // Exactly the tensors that the config names, with their shapes.
     Decoder::from_weights(&model.config, model.weights.clone()).map_err(|e| e.at(folder.display()))?;
     Ok(model)
 }

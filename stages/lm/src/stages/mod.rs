@@ -1,4 +1,4 @@
-//! Stage kinds that need nothing but language models.
+//! Stage kinds that need only language models.
 
 pub mod init;
 #[cfg(test)]

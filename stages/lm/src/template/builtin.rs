@@ -1,4 +1,4 @@
-//! The templates that come with the house.
+//! The built-in chat templates.
 
 use super::chat::ChatTemplate;
 use crate::tokenizer::special;
@@ -6,15 +6,16 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use trainyard_core::Result;
 
-/// A built-in template.
+/// A built-in chat template.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Builtin {
-    /// One special token per role and one that ends a message: `<|user|>2+2?<|end|><|assistant|>4<|end|>`. For tiny models.
+    /// One special token per role and one that ends a message: `<|user|>2+2?<|end|><|assistant|>4<|end|>`. For tiny
+    /// models.
     #[default]
     Compact,
-    /// `<|im_start|>role … <|im_end|>` with calls as JSON in `<tool_call>` and results in `<tool_response>`, as models of the
-    /// Qwen and Hermes families write them.
+    /// `<|im_start|>role … <|im_end|>` with calls as JSON in `<tool_call>` and results in `<tool_response>`, as models
+    /// of the Qwen and Hermes families write them.
     Chatml,
 }
 

@@ -1,4 +1,4 @@
-//! A chat template, and its union with a tokenizer.
+//! A chat template, and the pair of a tokenizer and a template that fit each other.
 
 use super::environment::{CLOCK, NAME, environment};
 use crate::tokenizer::Tokenizer;
@@ -12,7 +12,7 @@ use trainyard_core::error::io_error;
 use trainyard_core::{Digest, Error, Result};
 use trainyard_tables::Message;
 
-/// What a template sees besides the messages.
+/// What a template is given besides the messages.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct RenderOptions {
     /// JSON schemas of tools, for templates that describe tools themselves.
@@ -44,7 +44,8 @@ impl ChatTemplate {
             environment(&source).map_err(|e| Error::data(format!("the chat template does not parse: {e:#}")))?;
         Ok(Self { digest: Digest::of(source.as_bytes()), source: source.into(), environment: Arc::new(compiled) })
     }
-    /// `chat_template.jinja`, else `chat_template` in `tokenizer_config.json` (the entry called `default` where it is a list).
+    /// `chat_template.jinja`, else `chat_template` in `tokenizer_config.json` (the entry called `default` where it is a
+    /// list).
     pub fn load(folder: &Path) -> Result<Self> {
         let path = folder.join("chat_template.jinja");
         match std::fs::read_to_string(&path) {
@@ -79,8 +80,8 @@ impl ChatTemplate {
     }
     /// The text of a conversation; with `add_generation_prompt` up to where the assistant's next message begins.
     ///
-    /// A message's content is rendered as it stands; its parsed `tool_calls` are handed to the template only where the content is
-    /// empty, since the content of a sampled message holds its calls already.
+    /// A message's content is rendered as it stands; its parsed `tool_calls` are handed to the template only where the
+    /// content is empty, since the content of a sampled message holds its calls already.
     pub fn render(&self, messages: &[Message], add_generation_prompt: bool, options: &RenderOptions) -> Result<String> {
         let messages: Vec<Value> = messages.iter().map(message_json).collect::<Result<_>>()?;
         let mut context: Map<String, Value> = options.variables.clone().into_iter().collect();
@@ -88,7 +89,7 @@ impl ChatTemplate {
         context.insert("add_generation_prompt".into(), add_generation_prompt.into());
         context.insert("tools".into(), options.tools.clone().unwrap_or(Value::Null));
         context.insert(CLOCK.into(), options.unix_seconds.into());
-        let failed = |e: minijinja::Error| Error::data(format!("the chat template refuses these messages: {e:#}"));
+        let failed = |e: minijinja::Error| Error::data(format!("the chat template rejects these messages: {e:#}"));
         self.environment.get_template(NAME).and_then(|t| t.render(Serde(&context))).map_err(failed)
     }
 }
@@ -120,14 +121,14 @@ pub struct Chat {
     defaults: BTreeMap<String, Value>,
 }
 
-/// Stands for content that must not be looked at.
+/// Placeholder for content that templates must not depend on.
 pub(super) const SENTINEL: &str = "x";
 
 impl Chat {
     /// Templates that open a turn with an empty thought only if `enable_thinking` is false (Qwen3) are rendered so.
     ///
-    /// Errors (kind invalid): the template does not continue its generation prompt, or ends an assistant message with no token
-    /// of the tokenizer's own.
+    /// Errors (kind invalid): the template does not continue its generation prompt, or ends an assistant message with
+    /// no token of the tokenizer's own.
     pub fn new(tokenizer: Tokenizer, template: ChatTemplate) -> Result<Self> {
         let mut chat = Self {
             tokenizer,
@@ -161,7 +162,8 @@ impl Chat {
         chat.stop_tokens = vec![chat.end_token];
         Ok(chat)
     }
-    /// What stands after an assistant's content; none if the generation prompt is not followed by it.
+    /// What the template writes after an assistant's content. None if its generation prompt is not followed by that
+    /// content.
     fn closing_text(&self) -> Result<Option<String>> {
         let probe = [Message::new("user", SENTINEL), Message::new("assistant", SENTINEL)];
         let options = RenderOptions::default();

@@ -1,8 +1,8 @@
 //! A conversation that grows by messages and by sampled tokens, and its tokens, piece by piece.
 //!
-//! Each piece is what the template adds to its rendering of everything before; that the earlier text is a prefix of the later is
-//! verified at every piece. Sampled turns are never encoded again: for the template they are a placeholder, so nothing that it
-//! might do to their text matters, and their tokens stay as sampled.
+//! Each piece is what the template adds to its rendering of everything before; every piece verifies that the earlier
+//! text is a prefix of the later one. Sampled turns are never encoded again: the template sees a placeholder, so
+//! whatever it would do to their text does not matter, and their tokens stay as sampled.
 
 use super::chat::{Chat, RenderOptions, SENTINEL};
 use std::ops::Range;
@@ -31,7 +31,7 @@ impl Encoded {
     }
 }
 
-/// See the module.
+/// Messages and their tokens, as far as the conversation has come.
 #[derive(Debug, Clone)]
 pub struct Conversation<'a> {
     chat: &'a Chat,
@@ -64,14 +64,15 @@ impl<'a> Conversation<'a> {
     }
     /// A whole conversation, as supervised training needs it.
     ///
-    /// Errors (kind data): a message that the tokenizer cannot express or the template refuses, an assistant message that holds
-    /// the end token; (kind invalid) a template whose earlier text changes when messages are added.
+    /// Errors (kind data): a message that the tokenizer cannot express or the template rejects, an assistant message
+    /// that holds the end token; (kind invalid) a template whose earlier text changes when messages are added.
     pub fn encode(chat: &'a Chat, messages: &[Message], options: RenderOptions) -> Result<Encoded> {
         let mut conversation = Self::new(chat, options);
         conversation.extend(messages)?;
         Ok(conversation.into_parts().1)
     }
-    /// Adds messages. Consecutive messages that are not the assistant's form one piece. Returns where the new tokens are.
+    /// Adds messages. Consecutive messages that are not the assistant's form one piece. Returns where the new tokens
+    /// are.
     pub fn extend(&mut self, messages: &[Message]) -> Result<Range<usize>> {
         if self.open {
             return Err(Error::bug("a turn is open: give it its sampled tokens first"));
@@ -100,16 +101,16 @@ impl<'a> Conversation<'a> {
         self.mark_prompt();
         Ok(())
     }
-    /// Ends the prompt and opens the agent's first turn. Whoever is made to speak in a prompt: no token of it is the agent's, and turns
-    /// are counted from here.
+    /// Ends the prompt and opens the agent's first turn. No token of the prompt is the agent's, even where an assistant
+    /// speaks in it, and turns are counted from here.
     pub fn open_first_turn(&mut self) -> Result<()> {
         self.encoded.loss_mask.fill(false);
         self.encoded.turn.fill(0);
         self.turn = 0;
         self.open_turn()
     }
-    /// Adds a turn as it was sampled after [`Self::open_turn`]; the ids are kept as they are. Returns its text without the end
-    /// token, which is also the content of the new message.
+    /// Adds a turn as it was sampled after [`Self::open_turn`]; the ids are kept as they are. Returns its text without
+    /// the end token, which is also the content of the new message.
     pub fn sampled(&mut self, ids: &[u32]) -> Result<String> {
         if !self.open {
             return Err(Error::bug("no turn is open for sampled tokens"));
@@ -137,9 +138,9 @@ impl<'a> Conversation<'a> {
             last.tool_calls = calls;
         }
     }
-    /// Adds observations after a sampled turn and opens the next. Returns the new tokens for `Generator::append`: they close the
-    /// turn if its sampling was cut, and end with the generation prompt. Characters that the tokenizer cannot express are
-    /// written as `\uXXXX`, in the tokens and in the messages.
+    /// Adds observations after a sampled turn and opens the next. Returns the new tokens for `Generator::append`: they
+    /// close the turn if its sampling was cut, and end with the generation prompt. Characters that the tokenizer cannot
+    /// express are written as `\uXXXX`, in the tokens and in the messages.
     pub fn observe(&mut self, messages: &[Message]) -> Result<Vec<u32>> {
         let start = self.encoded.token_ids.len();
         let escape =
@@ -205,8 +206,8 @@ impl<'a> Conversation<'a> {
         self.turn += 1;
         Ok(())
     }
-    /// Tokens of a piece, which the last `run` messages add, where markup inside user and tool messages is ordinary text. Such
-    /// messages are found by rendering the piece a second time with placeholders instead of them.
+    /// Tokens of a piece, which the last `run` messages add, where markup inside user and tool messages is ordinary
+    /// text. Such messages are found by rendering the piece a second time with placeholders instead of them.
     fn encode_foreign(&self, piece: &str, run: usize, place: &str) -> Result<Vec<u32>> {
         let tokenizer = self.chat.tokenizer();
         let mut masked = self.shown.clone();
@@ -255,8 +256,10 @@ impl<'a> Conversation<'a> {
         })
     }
     fn violated(&self, place: &str, what: &str) -> Error {
-        Error::invalid(format!("the chat template cannot be encoded piece by piece: at {place} {what}"))
-            .help("use a template that only appends (`compact`, `chatml`), or switch off what removes earlier text, such as stripping old reasoning")
+        Error::invalid(format!("the chat template cannot be encoded piece by piece: at {place} {what}")).help(
+            "use a template that only appends (`compact`, `chatml`), or switch off what removes earlier text, \
+                such as stripping old reasoning",
+        )
     }
     fn mark_prompt(&mut self) {
         if self.turn == 0 {

@@ -1,7 +1,7 @@
 //! JSON as Python's `json.dumps(value, ensure_ascii=False)` prints it, which is what Hugging Face's `tojson` does.
 //!
-//! Separators are `", "` and `": "`, nothing is escaped for HTML, floats print as Python's `repr`. Keys come sorted, since
-//! values pass through maps that sort.
+//! Separators are `", "` and `": "`, nothing is escaped for HTML, floats print as Python's `repr`. Keys come sorted,
+//! since values pass through maps that sort.
 
 use serde_json::Value;
 

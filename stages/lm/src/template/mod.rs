@@ -1,8 +1,8 @@
 //! Chat templates: messages to text as Hugging Face renders them, and text to tokens piece by piece.
 //!
-//! Why so: a rollout's tokens are only ever appended, so what a template adds for each message is encoded on its own; the prefix
-//! property that this needs is verified at every message, and a template that violates it is refused with the place. Refuses:
-//! rendering that reads the wall clock (`strftime_now` takes an injected time), unknown roles.
+//! A rollout's tokens are only ever appended, so what a template adds for each message is encoded on its own. This
+//! needs the rendering of fewer messages to be a prefix of the rendering of more; that is verified at every message.
+//! `strftime_now` takes an injected time.
 
 mod builtin;
 mod chat;

@@ -1,7 +1,8 @@
 //! Training of a byte-level byte-pair tokenizer (arXiv 1508.07909; bytes as in GPT-2).
 //!
-//! Digits are split one by one before merging, so that numbers read alike at any length. All 256 bytes are in the alphabet:
-//! nothing is unknown. The result depends on the corpus only: the trainer counts pairs exactly and breaks ties by the pair.
+//! Digits are split one by one before merging, so that numbers read alike at any length. All 256 bytes are in the
+//! alphabet: nothing is unknown. The result depends on the corpus only: the trainer counts pairs exactly and breaks
+//! ties by the pair.
 
 use super::text::Tokenizer;
 use tokenizers::models::bpe::{BPE, BpeTrainerBuilder};
@@ -22,12 +23,13 @@ pub fn train_bpe<'t>(
 ) -> Result<Tokenizer> {
     let least = 256 + special.len();
     if vocabulary_size <= least {
-        return Err(Error::invalid(format!("a vocabulary of {vocabulary_size} leaves no merge"))
-            .help(format!("bytes and special tokens take {least}: ask for more, or for `kind: characters`")));
+        return Err(Error::invalid(format!("a vocabulary of {vocabulary_size} tokens has no room for merges")).help(
+            format!("bytes and special tokens take {least}: use a larger `vocabulary_size`, or `kind: characters`"),
+        ));
     }
     let texts: Vec<String> = corpus.into_iter().flat_map(|t| between(t, special)).collect();
     if texts.is_empty() {
-        return Err(Error::invalid("there is no text to train a tokenizer on").help("give a `corpus`"));
+        return Err(Error::invalid("there is no text to train a tokenizer on").help("wire the input `corpus`"));
     }
     train(texts, vocabulary_size, special).map_err(|e| Error::bug(format!("training the tokenizer: {e}")))
 }

@@ -1,8 +1,8 @@
 //! A tokenizer with one token per character, for tiny models.
 //!
-//! It is a byte-pair model without merges, so every `tokenizers` implementation reads it. The alphabet holds the characters of a
-//! corpus, all printable ASCII, tab and newline: a tool may print what no demonstration contains. Refuses: at encoding, any
-//! other character (see [`Tokenizer::escape`]).
+//! It is a byte-pair model without merges, so every `tokenizers` implementation reads it. The alphabet holds the
+//! characters of a corpus, all printable ASCII, tab and newline, because a tool may print what no demonstration
+//! contains. Encoding any other character is an error (see [`Tokenizer::escape`]).
 
 use super::text::Tokenizer;
 use serde_json::{Map, Value, json};

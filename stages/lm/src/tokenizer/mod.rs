@@ -1,8 +1,8 @@
-//! Tokenizers in the `tokenizer.json` format of Hugging Face: loading, building, encoding, decoding, digests.
+//! Tokenizers in Hugging Face's `tokenizer.json` format: loading, building, encoding, decoding, digests.
 //!
-//! Why so: the data carries token ids, so a tokenizer is identified by the digest of its canonical JSON and travels with the
-//! model. Encoding adds no token of its own (no BOS, no EOS). Refuses: text that the vocabulary cannot express (never a silent
-//! loss), ids outside the vocabulary.
+//! Data carries token ids, so a tokenizer is identified by the digest of its canonical JSON and travels with the
+//! model. Encoding adds no token of its own (no BOS, no EOS) and never drops text: what the vocabulary cannot express
+//! is an error.
 
 mod bpe;
 mod characters;

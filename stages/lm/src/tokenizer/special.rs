@@ -1,4 +1,4 @@
-//! The special tokens of tokenizers that are built here.
+//! Special tokens of the tokenizers that `model/init` builds.
 
 /// Fills up batches; never part of a sequence.
 pub const PAD: &str = "<pad>";
@@ -12,7 +12,7 @@ pub const USER: &str = "<|user|>";
 pub const ASSISTANT: &str = "<|assistant|>";
 /// Opens the result of a tool in the `compact` template.
 pub const TOOL: &str = "<|tool|>";
-/// Opens a tool call inside of a turn.
+/// Opens a tool call inside a turn.
 pub const CALL: &str = "<tool_call>";
 /// Closes a tool call.
 pub const CALL_END: &str = "</tool_call>";

@@ -18,7 +18,7 @@ pub struct Tokenizer {
     digest: Digest,
     /// Contents of all added tokens, the longest first.
     added: Vec<String>,
-    /// All characters that can be expressed, where the model would drop others without a word.
+    /// The characters that can be expressed, where the model would silently drop others.
     alphabet: Option<BTreeSet<char>>,
     vocabulary_size: usize,
     /// Other files of its folder, by name.
@@ -36,7 +36,7 @@ impl Tokenizer {
     /// Reads the text of a `tokenizer.json`. Truncation and padding that it may ask for are not applied.
     pub fn from_json(text: &str) -> Result<Self> {
         let json: Value =
-            serde_json::from_str(text).map_err(|e| Error::data(format!("the tokenizer is no JSON: {e}")))?;
+            serde_json::from_str(text).map_err(|e| Error::data(format!("the tokenizer is not valid JSON: {e}")))?;
         let mut inner: Inner = text.parse().map_err(|e| Error::data(format!("the tokenizer cannot be read: {e}")))?;
         inner.with_padding(None);
         inner.with_truncation(None).map_err(|e| Error::data(format!("the tokenizer cannot be read: {e}")))?;
@@ -61,7 +61,7 @@ impl Tokenizer {
     pub fn load(folder: &Path) -> Result<Self> {
         let path = folder.join("tokenizer.json");
         let text = std::fs::read_to_string(&path)
-            .map_err(|e| io_error(&path, &e).help("the folder needs a fast tokenizer (`tokenizer.json`)"))?;
+            .map_err(|e| io_error(&path, &e).help("save the model with a fast tokenizer (`tokenizer.json`)"))?;
         let mut tokenizer = Self::from_json(&text).map_err(|e| e.at(path.display()))?;
         if let Some(config) = read_object(&folder.join("tokenizer_config.json"))? {
             tokenizer.config = config;
@@ -118,13 +118,13 @@ impl Tokenizer {
         self.check_coverage(text, &encoding)?;
         Ok(encoding.get_ids().to_vec())
     }
-    /// Encodes text that others wrote: added tokens written in it become ordinary characters, so a tool's output cannot close a
-    /// message or open a role.
+    /// Encodes text that others wrote: added tokens written in it become ordinary characters, so a tool's output cannot
+    /// close a message or open a role.
     pub fn encode_plain(&self, text: &str) -> Result<Vec<u32>> {
         let mut ids = Vec::new();
         let mut rest = text;
         while let Some((start, token)) = self.first_added(rest) {
-            // Cut inside the marker: neither side holds it.
+            // Cut inside the marker, so that neither half contains it.
             let cut = start + token.chars().next().map_or(1, char::len_utf8);
             ids.extend(self.encode(&rest[..cut])?);
             rest = &rest[cut..];
@@ -168,11 +168,11 @@ impl Tokenizer {
         let id = |name: &str| self.named(name).and_then(|id| self.token(id));
         names.into_iter().filter_map(|name| Some((name.to_string(), id(name)?))).collect()
     }
-    /// The first added token in a text, and where.
+    /// The first added token in a text, and its place.
     pub(crate) fn first_added(&self, text: &str) -> Option<(usize, &str)> {
         self.added.iter().filter_map(|t| text.find(t.as_str()).map(|at| (at, t.as_str()))).min_by_key(|(at, _)| *at)
     }
-    /// Every character must belong to a token; white space that a pre-tokenizer drops is its own choice.
+    /// Every character must belong to a token, except white space that a pre-tokenizer drops on purpose.
     fn check_coverage(&self, text: &str, encoding: &tokenizers::Encoding) -> Result<()> {
         let unknown_token = self.json["model"]["unk_token"].as_str().and_then(|t| self.token_id(t));
         let mut covered = 0;
@@ -192,7 +192,7 @@ impl Tokenizer {
         let content = value.as_str().or_else(|| value["content"].as_str())?;
         self.token_id(content)
     }
-    /// Fills the companion files of a tokenizer that was built here.
+    /// Sets the companion files of a new tokenizer.
     fn describe(&mut self) {
         let end = [special::END, special::CHATML[1]].into_iter().find(|t| self.token_id(t).is_some());
         let pad = Some(special::PAD).filter(|t| self.token_id(t).is_some());

@@ -1,12 +1,12 @@
-//! Cutting sequences into batches by length and token budget.
+//! Cuts sequences into batches by length and token budget.
 //!
-//! Why so: a step's memory and time follow its tokens, and sequences of one length share their work best; sorting is by (length,
-//! index), so batches are a pure function of the lengths. Refuses: empty sequences.
+//! The time and memory of a step follow its tokens, and sequences of one length share their work best. Sorting is by
+//! (length, index), so batches are a function of the lengths alone.
 
 use trainyard_core::Chance;
 
-/// Indices of `lengths`, sorted by length and cut so that no batch holds more than `budget` tokens (a longer sequence stands
-/// alone). Within a batch and among batches the order is by (length, index).
+/// Indices of `lengths`, sorted by length and cut so that no batch holds more than `budget` tokens (a longer sequence
+/// stands alone). Within a batch and among batches the order is by (length, index).
 pub fn micro_batches(lengths: &[usize], budget: usize) -> Vec<Vec<usize>> {
     let mut order: Vec<usize> = (0..lengths.len()).collect();
     order.sort_by_key(|&i| (lengths[i], i));
@@ -27,8 +27,8 @@ fn cut(order: &[usize], lengths: &[usize], budget: usize) -> Vec<Vec<usize>> {
     batches
 }
 
-/// The batches of one epoch: shuffled, then sorted by length within windows of about 16 batches, cut by budget, and the batches
-/// shuffled. Each sequence is in exactly one.
+/// The batches of one epoch: shuffled, then sorted by length within windows of about 16 batches, cut by budget, and the
+/// batches shuffled. Each sequence is in exactly one.
 pub fn epoch_batches(lengths: &[usize], budget: usize, chance: &Chance, epoch: u64) -> Vec<Vec<usize>> {
     let mut draws = chance.at("epoch", &[epoch]);
     let mut order: Vec<usize> = (0..lengths.len()).collect();

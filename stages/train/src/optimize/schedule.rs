@@ -1,19 +1,21 @@
-//! Learning rate by step: linear warm-up, then constant, linear or cosine decay; and the optimizer's options.
+//! The optimizer's options, and the learning rate by step: linear warm-up, then constant, linear or cosine decay.
 //!
-//! Why so: the rate is a pure function of the step, so a resumed run needs no scheduler state. Refuses: schedules that depend on
-//! measured losses.
+//! The rate is a function of the step alone, so a resumed run needs no scheduler state.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use trainyard_core::OptionProblem;
 use trainyard_lm::optimizer::{AdamWConfig, Decay, Schedule};
 
+/// AdamW moves every weight by about the learning rate per step: above 1 nothing of a model is left.
+const HIGHEST_RATE: f64 = 1.0;
+
 /// AdamW (1711.05101) with warm-up, decay and clipping by the global norm.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct OptimizerOptions {
     /// Highest learning rate, reached at the end of warm-up.
-    #[schemars(extend("exclusiveMinimum" = 0))]
+    #[schemars(range(max = 1), extend("exclusiveMinimum" = 0))]
     pub learning_rate: f64,
     /// How the rate falls after warm-up: to `final_share` along half a cosine, in a straight line, or not at all.
     pub decay: Decay,
@@ -73,8 +75,10 @@ impl OptimizerOptions {
     pub fn problems(&self, at: &str) -> Vec<OptionProblem> {
         let mut problems = Vec::new();
         let mut bad = |key: &str, message: String| problems.push(OptionProblem::new(format!("{at}/{key}"), message));
-        if !(self.learning_rate > 0.0 && self.learning_rate.is_finite()) {
-            bad("learning_rate", format!("the learning rate is {}, but must be above 0", self.learning_rate));
+        if !(self.learning_rate > 0.0 && self.learning_rate <= HIGHEST_RATE) {
+            let message =
+                format!("a learning rate of {} does not train: use a value above 0, at most 1", self.learning_rate);
+            bad("learning_rate", message);
         }
         for (key, value) in [("warmup_share", self.warmup_share), ("final_share", self.final_share)] {
             if !(0.0..=1.0).contains(&value) {

@@ -1,4 +1,4 @@
-//! `noop`: does nothing, for measuring the orchestrator and for joining branches of a workflow.
+//! `noop`: does nothing. For measuring the orchestrator and for joining branches of a workflow.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -9,11 +9,11 @@ use trainyard_core::{ArtifactKind, Cardinality, Placement, Result};
 /// The stage kind `noop`.
 pub struct Noop;
 
-/// Options of `noop`; they only enter the digest.
+/// Options of `noop`. They only change the digest.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Config {
-    /// Any value; another one makes another digest.
+    /// Any value; a different one gives a different digest.
     pub value: Value,
 }
 
@@ -21,8 +21,7 @@ impl Stage for Noop {
     type Config = Config;
     const NAME: &'static str = "noop";
     const SUMMARY: &'static str = "does nothing";
-    const DOC: &'static str =
-        "Runs inside the engine's process, reads nothing and writes nothing. Equal `value`s have equal digests.";
+    const DOC: &'static str = "Does nothing and writes nothing, inside the engine's process: for measuring the orchestrator, or for joining branches. Equal values have equal digests.";
     const EXAMPLE: &'static str = r#"{"value": 1}"#;
     const PLACEMENT: Placement = Placement::InProcess;
 
@@ -30,8 +29,8 @@ impl Stage for Noop {
         use ArtifactKind::{Files, Table};
         Ports {
             inputs: vec![
-                port("tables", Table, Cardinality::Many, "Ignored; makes it wait."),
-                port("files", Files, Cardinality::Many, "Ignored; makes it wait."),
+                port("tables", Table, Cardinality::Many, "Ignored; the stage waits for them."),
+                port("files", Files, Cardinality::Many, "Ignored; the stage waits for them."),
             ],
             outputs: Vec::new(),
         }

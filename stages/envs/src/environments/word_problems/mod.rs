@@ -103,6 +103,9 @@ impl ProblemGenerator for WordProblems {
         let calls = first.chain(check).map(ScriptedTurn::Call);
         Demonstration { turns: calls.chain([ScriptedTurn::RepeatResult]).collect(), mistaken: programs.len() > 1 }
     }
+    fn decoration(&self) -> &'static [&'static str] {
+        &generator::ITEMS
+    }
     fn plural(&self) -> &'static str {
         "word problems"
     }

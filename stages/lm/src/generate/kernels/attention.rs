@@ -40,8 +40,8 @@ pub struct AttentionScratch {
 kernel! {
     /// `out[h] = softmax(query[h] · keys) values` over the first `length` positions, for every head `h`.
     ///
-    /// `query` (`heads * head_dim`, already scaled) and `out` (the same) are one row. Scores are one chain over the head's
-    /// dimensions; values are four chains by position modulo 4, added in pairs.
+    /// `query` (`heads * head_dim`, already scaled) and `out` (the same) are one row. Scores are one chain over the
+    /// head's dimensions; values are four chains by position modulo 4, added in pairs.
     attention = attention_body(shape: AttentionShape, query: &[f32], blocks: &[Arc<Block>], length: usize, scratch: &mut AttentionScratch, out: &mut [f32])
 }
 
@@ -98,7 +98,8 @@ fn weigh<L: Lanes>(
     let width = shape.padded();
     assert!(padded.len() >= width);
     for column in (0..width).step_by(16) {
-        // SAFETY: each block holds 16 positions of `width` values from `values_at(kv)`, `column + 16 <= width <= padded.len()`.
+        // SAFETY: each block holds 16 positions of `width` values from `values_at(kv)`, `column + 16 <= width <=
+        // padded.len()`.
         unsafe {
             let mut sums = [L::splat(0.0); 4];
             for (block, weights) in blocks.iter().zip(weights.chunks(BLOCK)) {

@@ -1,8 +1,8 @@
 //! Exponential, SiLU and root-mean-square norm.
 //!
-//! The exponential splits `x = n ln 2 + r` (Cody and Waite, two constants) and evaluates a polynomial of degree 6 in `r`
-//! (coefficients of Cephes `expf`): within 2 units in the last place for results that are normal numbers. Below -87 the result
-//! is 0, above 88 infinity; NaN stays NaN.
+//! The exponential splits `x = n ln 2 + r` (Cody and Waite, two constants) and evaluates a polynomial of degree 6 in
+//! `r` (coefficients of Cephes `expf`): within 2 units in the last place for results that are normal numbers. Below -87
+//! the result is 0, above 88 infinity; NaN stays NaN.
 #![expect(unsafe_code, reason = "the kernel macro calls feature-gated code")]
 
 use super::lanes::{Lanes, kernel, tree};

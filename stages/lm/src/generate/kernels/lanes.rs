@@ -1,7 +1,7 @@
 //! Sixteen `f32` lanes in three instruction sets, and the choice between them.
 #![expect(unsafe_code, reason = "vector loads and stores take pointers; callers prove the bounds")]
 
-/// The instruction set that a generator uses. Values other than `portable()` come from detection only, which is what makes the
+/// The instruction set that a generator uses. Values other than `portable()` only come from detection, which makes
 /// calls into feature-gated kernels sound.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Isa(pub(super) Level);
@@ -16,7 +16,7 @@ pub(super) enum Level {
 }
 
 impl Isa {
-    /// All that this machine can run, the widest first.
+    /// All instruction sets of this machine, the widest first.
     pub fn available() -> Vec<Self> {
         let mut levels = Vec::new();
         #[cfg(target_arch = "x86_64")]
@@ -191,7 +191,8 @@ mod x86 {
     }
 }
 
-/// Defines `pub fn $name(isa, args…)`, which runs the generic `$body::<L>(args…)` compiled for the instruction set of `isa`.
+/// Defines `pub fn $name(isa, args…)`, which runs the generic `$body::<L>(args…)` compiled for the instruction set of
+/// `isa`.
 macro_rules! kernel {
     ($(#[$meta:meta])* $name:ident = $body:ident($($arg:ident: $type:ty),* $(,)?) $(-> $result:ty)?) => {
         $(#[$meta])*

@@ -16,8 +16,8 @@ pub struct Packed {
 }
 
 impl Packed {
-    /// Stacks row-major parts `([n_i, k], bias)` on top of each other, each padded to whole panels: part `i` of the output
-    /// starts at the sum of the padded sizes before it.
+    /// Stacks row-major parts `([n_i, k], bias)` on top of each other, each padded to whole panels: part `i` of the
+    /// output starts at the sum of the padded sizes before it.
     pub fn new(k: usize, parts: &[(&[f32], Option<&[f32]>)]) -> Self {
         let mut packed = Self { k, ..Self::default() };
         let biased = parts.iter().any(|p| p.1.is_some());
@@ -49,8 +49,8 @@ impl Packed {
 kernel! {
     /// `out[r] = bias + W x[r]`, or with `accumulate` `out[r] += bias + W x[r]`, for `rows` rows.
     ///
-    /// `x` has rows of `x_stride >= k` values, `out` rows of exactly `columns()`. Each element starts from the bias and the old
-    /// value and adds its products in ascending `k`.
+    /// `x` has rows of `x_stride >= k` values, `out` rows of exactly `columns()`. Each element starts from the bias and
+    /// the old value and adds its products in ascending `k`.
     matmul = matmul_body(weights: &Packed, x: &[f32], x_stride: usize, rows: usize, accumulate: bool, out: &mut [f32])
 }
 
@@ -75,8 +75,9 @@ fn matmul_body<L: Lanes>(weights: &Packed, x: &[f32], x_stride: usize, rows: usi
             let mut row = 0;
             while row < rows {
                 let left = rows - row;
-                // SAFETY: `x` holds rows row..row+R of k values at x_stride, `out` the same rows of `columns` values with
-                // p * PANEL + column + step <= columns, the panel k rows of PANEL values with column + step <= PANEL.
+                // SAFETY: `x` holds rows row..row+R of k values at x_stride, `out` the same rows of `columns` values
+                // with p * PANEL + column + step <= columns, the panel k rows of PANEL values with column + step <=
+                // PANEL.
                 unsafe {
                     let x = x.as_ptr().add(row * x_stride);
                     let w = panel.as_ptr().add(column);

@@ -45,7 +45,7 @@ fn bad_requests_are_refused_with_the_reason() {
     assert!(refused(&mut generator, &|r| r.sampling.temperature = -1.0).contains("temperature"));
     assert!(refused(&mut generator, &|r| r.sampling.top_p = 0.0).contains("top_p"));
     let id = generator.add(request(1, 5, 5)).unwrap();
-    assert!(generator.append(id, &[1], 5).unwrap_err().message.contains("still samples"));
+    assert!(generator.append(id, &[1], 5).unwrap_err().message.contains("is still sampling"));
     generator.run().unwrap();
     assert!(generator.append(id, &[], 5).is_err() && generator.append(id, &[99], 5).is_err());
     assert!(

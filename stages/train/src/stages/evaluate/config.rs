@@ -1,4 +1,4 @@
-//! Options of `evaluate`, and what contradicts in them or with what is wired.
+//! Options of `evaluate`, and checks of them against each other and against the inputs.
 
 use crate::config::SamplingOptions;
 use crate::rollouts::StepKind;
@@ -13,21 +13,22 @@ use trainyard_core::{OptionProblem, Wired};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Config {
-    /// One per model, in their order: lower-case letters, digits and `_`. `model_1`, … if empty.
+    /// A name for each model, in their order: lower-case letters, digits and `_`. `model_1`, … if empty.
     pub names: Vec<String>,
-    /// The world that poses the problems.
+    /// The environment that the problems are made for.
     #[schemars(schema_with = "trainyard_envs::environments::registry::schema")]
     pub environment: Value,
-    /// Samples per problem beside the greedy one; 0 = greedy only.
+    /// Samples per problem besides the greedy one; 0 = greedy only.
     pub samples: u32,
-    /// Models (by name) that are sampled; empty = all. The others are evaluated greedily only.
+    /// Names of the models that are sampled; empty = all. The others are only evaluated greedily.
     pub sampled: Vec<String>,
     pub sampling: SamplingOptions,
-    /// Which k of pass@k, each from 1 to `samples`; 2, 4, 8, … up to `samples` if empty. avg, maj and best-of use all samples.
+    /// Which k of pass@k, each from 1 to `samples`; 2, 4, 8, … up to `samples` if empty. avg, maj and best-of use all
+    /// samples.
     pub pass_at: Vec<u32>,
     /// At most this many problems, in equal numbers per level; null = all.
     pub problems_limit: Option<usize>,
-    /// Where the steps end that a process reward model scores, if its artifact does not say.
+    /// What a step is for the process reward model, if its artifact does not say.
     pub steps: StepKind,
     /// Rollouts per model written to the output `trajectories`, the greedy ones first; null = all.
     pub keep_rollouts: Option<usize>,
@@ -65,7 +66,9 @@ impl Config {
             }
         }
         if self.names.iter().collect::<BTreeSet<_>>().len() < self.names.len() {
-            problems.push(OptionProblem::new("/names", "two models have one name"));
+            problems.push(
+                OptionProblem::new("/names", "two models have the same name").help("give every model its own name"),
+            );
         }
         if !self.names.is_empty() {
             problems.extend(self.strangers(&self.names));
@@ -86,11 +89,14 @@ impl Config {
             );
         }
         if self.problems_limit == Some(0) {
-            problems.push(OptionProblem::new("/problems_limit", "must be at least 1, or null"));
+            problems.push(
+                OptionProblem::new("/problems_limit", "a limit of 0 leaves no problem")
+                    .help("use at least 1, or null for all"),
+            );
         }
         problems
     }
-    /// What contradicts between the options and the number of models.
+    /// Options that do not fit the number of models.
     pub fn wiring(&self, inputs: &Wired) -> Vec<OptionProblem> {
         let models = inputs.get("models").copied().unwrap_or(0);
         if models == 0 {
@@ -108,7 +114,7 @@ impl Config {
         let problem = OptionProblem::new("/names", format!("{models} models, but {} names", self.names.len()));
         vec![problem.help("give one name per model, in their order")]
     }
-    /// Those of `sampled` that are none of these names.
+    /// Entries of `sampled` that name no model.
     fn strangers(&self, names: &[String]) -> Vec<OptionProblem> {
         let unknown = self.sampled.iter().enumerate().filter(|(_, name)| !names.contains(name));
         unknown

@@ -1,7 +1,7 @@
-//! What an evaluation leaves behind as its episodes end: rows of results, and rollouts, which go to their file at once.
+//! Takes the episodes of an evaluation as they end: result rows in memory, rollouts straight to their file.
 //!
-//! Why so: every number leads back to the rollouts that it was counted from, so all of them are kept unless an option bounds them, and
-//! they may be more than memory holds. Refuses: nothing.
+//! Every number leads back to the rollouts behind it, so all of them are kept unless an option limits them, and they
+//! may be more than memory holds.
 
 use crate::results::ResultRow;
 use trainyard_api::StageContext;
@@ -36,7 +36,8 @@ impl<'a> Ledger<'a> {
         self.room = self.most;
     }
 
-    /// Takes finished episodes of the present model: a row and a rollout of each, in one order. A row whose rollout is kept names it.
+    /// Takes finished episodes of the present model: a row and a rollout of each, in one order. A row whose rollout is
+    /// kept names it.
     pub fn take(&mut self, mut rows: Vec<ResultRow>, mut rollouts: Vec<Trajectory>) -> Result<()> {
         self.done += rows.len() as u64;
         rollouts.truncate(self.room);

@@ -1,8 +1,9 @@
-//! `evaluate`: greedy accuracy, avg@k, pass@k, maj@k, best-of-k by a process reward model, for several models on the same problems.
+//! `evaluate`: greedy accuracy, avg@k, pass@k, maj@k and best-of-k by a process reward model, for several models on the
+//! same problems.
 //!
-//! Why so: models are compared on the same problems with the same draws, so differences are paired. Refuses: a process reward model
-//! of another tokenizer or template; counting an infrastructure failure as wrong.
+//! All models see the same problems with the same draws, so differences between them are paired.
 
+pub mod choices;
 pub mod config;
 pub mod ledger;
 pub mod run;
@@ -10,6 +11,7 @@ pub mod scorer;
 pub mod summary;
 #[cfg(test)]
 mod tests;
+pub mod twins;
 
 pub use config::Config;
 
@@ -27,26 +29,42 @@ use summary::Summary;
 use trainyard_api::{Ports, Stage, StageContext, port};
 use trainyard_core::error::Context as _;
 use trainyard_core::{ArtifactKind, Cardinality, Chance, Error, OptionProblem, Result, Wired};
+use trainyard_envs::Environment;
+use trainyard_tables::{Problem, read_problems};
+use twins::Twins;
 
 pub struct Evaluate;
 
-const DOC: &str = "Every model plays every problem once greedily and `samples` times at the sampling temperature, with the tool in the loop.\n\n\
-accuracy: greedy. avg@k: mean of all samples. pass@k: 1 − C(n−c,k)/C(n,k) per problem (2107.03374). maj@k: the most frequent answer, ties by \
-expectation. weighted maj@k: the answer whose samples have the largest sum of the process reward model's scores (2206.02336). \
-best-of-k: the sample that the process reward model scores highest, by the least, the product or the last of its step scores. All are \
-means over problems with 95% intervals clustered by problem; every later model is compared with every earlier one, paired (2411.00640). Levels have \
-equal shares when `problems_limit` cuts.\n\n\
-Metrics: `accuracy_<name>`, `avg_at_<k>_<name>`, `pass_at_<k>_<name>`, `maj_at_<k>_<name>`, `weighted_maj_at_<k>_min_<name>`, `best_of_<k>_<min|product|last>_<name>`, \
-`difference_<later>_<earlier>` with `_low` and `_high`; `accuracy` is that of the last model. All but the differences also by level: \
+const DOC: &str = "\
+Every model plays every problem once greedily and `samples` times at the sampling temperature, with the tool in \
+the loop.\n\n\
+accuracy: greedy. avg@k: mean of all samples. pass@k: 1 − C(n−c,k)/C(n,k) per problem (2107.03374). maj@k: the \
+most frequent answer, ties by expectation. weighted maj@k: the answer whose samples have the largest sum of the \
+process reward model's scores (2206.02336). best-of-k: the sample that the process reward model scores highest, \
+by the least, the product or the last of its step scores. All are means over problems with 95% intervals \
+clustered by problem; every later model is compared with every earlier one, paired (2411.00640). \
+`problems_limit` keeps the same number of problems of every level.\n\n\
+Choosing a sample (best-of-k, the likeliest of k) is also compared with taking a random one, paired by problem: \
+`best_of_<k>_<how>_over_avg_<name>`.\n\n\
+With `training` (the problems that the models were demonstrated or practiced on) the report says how many test \
+problems have a training twin: a question that is equal once numbers, names and the generator's exchangeable \
+words are masked. `training_twins` is their share, `accuracy_without_twins_<name>` and \
+`difference_without_twins_<later>_<earlier>` leave them out, and `training_repeats` is the share of test \
+problems that are training problems themselves.\n\n\
+Metrics: `accuracy_<name>`, `avg_at_<k>_<name>`, `pass_at_<k>_<name>`, `maj_at_<k>_<name>`, \
+`weighted_maj_at_<k>_min_<name>`, `best_of_<k>_<min|product|last>_<name>`, `difference_<later>_<earlier>` with \
+`_low` and `_high`; `accuracy` is that of the last model. All but the differences also by level: \
 `<metric>_<name>_level_<l>` and, with equal weights of the levels, `<metric>_<name>_mean_of_levels`.\n\n\
-Every rollout is kept unless `keep_rollouts` bounds them, and a row of `results` names its own in the column `rollout`. A problem's draws depend on its \
-id, not on its place: fewer problems, or a half of them, are sampled alike.\n\n\
-Refuses: a process reward model of another tokenizer or template, two problems of one id. Infrastructure failures are counted apart, not scored 0.";
+Every rollout is kept unless `keep_rollouts` limits them, and the column `rollout` of `results` names the \
+rollout of each row. A problem's draws depend on its id, not on its place, so a part of the problems is sampled \
+as it was among all of them.\n\n\
+Errors: a process reward model with another tokenizer or template, two problems with one id, problems made for \
+another environment. Infrastructure failures are counted apart, not scored 0.";
 
 impl Stage for Evaluate {
     type Config = Config;
     const NAME: &'static str = "evaluate";
-    const VERSION: u32 = 2;
+    const VERSION: u32 = 3;
     const SUMMARY: &'static str = "accuracy, pass@k, maj@k and best-of-k of several models on the same problems";
     const DOC: &'static str = DOC;
     const EXAMPLE: &'static str = r#"{"names": ["sft", "rl"], "samples": 8, "problems_limit": 300}"#;
@@ -65,6 +83,8 @@ impl Stage for Evaluate {
         "tokens_*",
         "tool_calls_*",
         "tool_errors_*",
+        "training_repeats",
+        "training_twins",
         "weighted_maj_at_*",
     ];
 
@@ -76,6 +96,13 @@ impl Stage for Evaluate {
                 port("models", Model, Many, "The models, in the order of `names`; the last is the pipeline's result."),
                 port("problems", Problems, One, "What they are tested on."),
                 port("prm", Model, Optional, "A model with a scoring head, for best-of-k."),
+                port(
+                    "training",
+                    Problems,
+                    Many,
+                    "What the models were demonstrated or practiced on; the report counts the test problems that \
+                        resemble it.",
+                ),
             ],
             outputs: vec![
                 port("report", Report, One, "Metrics, intervals, paired differences."),
@@ -91,25 +118,27 @@ impl Stage for Evaluate {
         config.problems().into_iter().chain(World::check(&config.environment, None)).collect()
     }
     fn check_inputs(config: &Config, inputs: &Wired) -> Vec<OptionProblem> {
-        config.wiring(inputs)
+        let mut problems = config.wiring(inputs);
+        problems.extend(problems::misfits(&config.environment, inputs, &["problems"]));
+        problems
     }
 
     fn run(config: Config, context: &mut StageContext) -> Result<()> {
-        // A list that was not known before the run is seen here first.
+        // A list that was only known at run time was not checked before.
         if let Some(problem) = config.wiring(&context.wired()).into_iter().next() {
             let error = Error::invalid(problem.message);
             return Err(problem.help.into_iter().fold(error, Error::help));
         }
         let models = context.many("models");
         let names = config.model_names(models.len());
-        let problems = equal_shares(
-            problems::read(context.input("problems")?, "problems")?,
-            config.problems_limit.unwrap_or(usize::MAX),
-        );
+        let problems = problems::read(context.input("problems")?, "problems")?;
+        problems::expect_environment(&config.environment, &problems, "problems")?;
+        let problems = equal_shares(problems, config.problems_limit.unwrap_or(usize::MAX));
         if problems.is_empty() {
             return Err(Error::data("input `problems` has no rows").help("give at least one problem"));
         }
         let environment = World::new(context.cpus).environment(&config.environment)?;
+        let twins = twins(&problems, &*environment, context)?;
         let mut scorer = scorer(&config, context)?;
         let chance = Chance::new(config.seed).child("evaluate", &[]);
         let evaluation = Evaluation { config: &config, environment: &*environment, problems: &problems, chance };
@@ -126,8 +155,18 @@ impl Stage for Evaluate {
         }
         let rows = ledger.finish()?;
         write_results(&context.output_parquet("results")?, &rows.concat())?;
-        Summary::new(&config, &names, &rows, scorer.is_some()).write(context)
+        Summary::new(&config, &names, &rows, scorer.is_some(), twins.as_ref()).write(context)
     }
+}
+
+/// What training problems the tested ones resemble, if training problems are given.
+fn twins(tested: &[Problem], environment: &dyn Environment, context: &StageContext) -> Result<Option<Twins>> {
+    let mut training = Vec::new();
+    for artifact in context.many("training") {
+        training.extend(read_problems(&artifact.parquet())?);
+    }
+    let decoration = environment.generator().map_or(&[] as &[&str], |generator| generator.decoration());
+    Ok((!training.is_empty()).then(|| Twins::find(tested, &training, decoration)))
 }
 
 /// The process reward model, if one is given; its artifact says where steps end.

@@ -1,4 +1,5 @@
-//! Episodes of every model on every problem: one greedy, `samples` drawn; scored by the process reward model where there is one.
+//! Plays every model on every problem, once greedily and `samples` times at the sampling temperature, and scores the
+//! episodes if there is a process reward model.
 
 use super::config::Config;
 use super::ledger::Ledger;

@@ -1,8 +1,7 @@
-//! Scores of a process reward model for finished episodes.
+//! Scores of a process reward model for finished episodes: the logit of `score.weight` at the last token of each step,
+//! through a sigmoid.
 //!
-//! Why so: ranking samples, labeling rollouts and measuring the head must read the same place with the same kernels: the logit of
-//! `score.weight` at the last token of each step, through a sigmoid. Refuses: a model without a scoring head, or of another
-//! tokenizer or template.
+//! Ranking samples, labeling rollouts and measuring the head use the same places and the same kernels.
 
 use crate::model::Policy;
 use crate::rollouts::StepKind;
@@ -27,7 +26,7 @@ impl Scorer {
                 .help("give the output `model` of a `prm` stage")),
         }
     }
-    /// Refuses a policy of another tokenizer or template.
+    /// Errors: a policy with another tokenizer or template.
     pub fn expect_same_text(&self, model: &ModelFolder) -> Result<()> {
         let chat = &model.chat;
         self.policy.folder.expect_digests(

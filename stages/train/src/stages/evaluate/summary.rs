@@ -1,9 +1,11 @@
 //! From result rows to metrics, tables and paired differences.
 //!
-//! Why so: everything is computed from the rows that are also the output, problem by problem; intervals are clustered by problem,
-//! differences are paired. Refuses: counting an infrastructure failure as wrong.
+//! Everything is computed from the rows that are also the output `results`, so each number can be recomputed.
+//! Infrastructure failures are left out of every metric, never counted as wrong.
 
+use super::choices::{self, Choice};
 use super::config::Config;
+use super::twins::Twins;
 use crate::results::ResultRow;
 use crate::stages::compare::{Metric, Pairs};
 use std::collections::{BTreeMap, BTreeSet};
@@ -26,11 +28,19 @@ pub struct Summary<'a> {
     /// Rows of each model, in the order of `names`.
     rows: &'a [Vec<ResultRow>],
     with_prm: bool,
+    /// None without training problems.
+    twins: Option<&'a Twins>,
 }
 
 impl<'a> Summary<'a> {
-    pub fn new(config: &'a Config, names: &'a [String], rows: &'a [Vec<ResultRow>], with_prm: bool) -> Self {
-        Self { config, names, rows, with_prm }
+    pub fn new(
+        config: &'a Config,
+        names: &'a [String],
+        rows: &'a [Vec<ResultRow>],
+        with_prm: bool,
+        twins: Option<&'a Twins>,
+    ) -> Self {
+        Self { config, names, rows, with_prm, twins }
     }
 
     /// Sets all metrics and writes the report.
@@ -46,13 +56,30 @@ impl<'a> Summary<'a> {
         self.models(context, &mut report)?;
         self.levels(context, &mut report)?;
         self.differences(context, &mut report)?;
+        choices::write(&self.choices(), self.names, self.rows, context, &mut report)?;
+        if let Some(twins) = self.twins {
+            twins.write(self.names, self.rows, context, &mut report)?;
+        }
         self.counts(context, &mut report);
-        report.note("Intervals are 95%: of greedy accuracy by Wilson's score, of samples clustered by problem (2411.00640); differences are paired by problem.");
-        report.note("pass@k is the unbiased estimate (2107.03374); maj@k breaks ties by expectation and counts them; infrastructure failures are left out, never scored 0.");
+        report.note(
+            "Intervals are 95%: of greedy accuracy by Wilson's score, of samples clustered by problem \
+            (2411.00640); differences are paired by problem.",
+        );
+        report.note(
+            "Counts (tool calls, tool errors, tokens) have an interval on the log scale, m·exp(±1.96·SE/m), \
+            which cannot go below 0; where all counts are 0 there is none.",
+        );
+        report.note(
+            "pass@k is the unbiased estimate (2107.03374); maj@k breaks ties by expectation and counts them; \
+            infrastructure failures are left out, never scored 0.",
+        );
         report.note("likeliest of k takes the sample that the model itself gave the highest probability.");
         if self.with_prm {
             report.note("weighted maj@k takes the answer whose samples' scores have the largest sum (2206.02336).");
-            report.note("best-of-k takes the sample with the highest score: the least of its steps (min), their product, or the last.");
+            report.note(
+                "best-of-k takes the sample with the highest score: the least of its steps (min), their \
+                product, or the last.",
+            );
         }
         report.write(context.output("report")?)
     }
@@ -77,6 +104,23 @@ impl<'a> Summary<'a> {
         }
         list.extend(["tool_calls", "tool_errors", "tokens"].map(|c| column(c.into(), c.replace('_', " "))));
         list.into_iter().collect()
+    }
+
+    /// The ways to choose one of the samples.
+    fn choices(&self) -> Vec<Choice> {
+        let n = self.config.samples;
+        let choice = |name: String, head: String, by_prm| Choice { name, head, by_prm };
+        if n == 0 {
+            return Vec::new();
+        }
+        let mut list = vec![choice(format!("likeliest_of_{n}"), format!("likeliest of {n}"), false)];
+        if self.with_prm {
+            list.extend(
+                ["min", "product", "last"]
+                    .map(|how| choice(format!("best_of_{n}_{how}"), format!("best of {n} by PRM ({how})"), true)),
+            );
+        }
+        list
     }
 
     /// A row for each metric, so that a terminal shows all of them.
@@ -194,12 +238,12 @@ impl<'a> Summary<'a> {
     }
 }
 
-/// One trial for each problem has an exact enough interval near 0 and 1 too; several samples are clustered by problem. A share lies
-/// between 0 and 1, and so does its interval.
+/// Intervals stay where the metric can be: Wilson's for one trial per problem, a log scale for counts, a cut at 0 and 1
+/// for shares.
 fn interval(metric: Metric, e: &Estimate) -> Option<(f64, f64)> {
     match metric {
         Metric::Accuracy => wilson((e.value * e.n as f64).round() as usize, e.n),
-        Metric::Mean(_) => e.interval(),
+        Metric::Mean(_) => e.positive_interval(),
         _ => e.interval().map(|(low, high)| (low.max(0.0), high.min(1.0))),
     }
 }

@@ -8,7 +8,7 @@ use serde_json::json;
 use std::path::Path;
 use trainyard_core::ErrorKind;
 use trainyard_lm::ModelFolder;
-use trainyard_tables::{Problem, read_trajectories};
+use trainyard_tables::{Message, Problem, read_trajectories};
 
 fn options() -> Value {
     json!({
@@ -67,6 +67,8 @@ fn every_number_follows_from_the_rows() {
     assert!((m["avg_at_4_sft"] - m["pass_at_1_sft"]).abs() < 1e-12, "avg@n is pass@1");
     assert!(m["pass_at_4_sft"] >= m["avg_at_4_sft"] && m["pass_at_4_sft"] > 0.0);
     assert!((m["best_of_4_last_sft"] - m["avg_at_4_sft"]).abs() < 1e-12, "equal scores choose at random");
+    assert!(m["best_of_4_last_over_avg_sft"].abs() < 1e-12 && !m.contains_key("training_twins"));
+    assert!((m["likeliest_of_4_over_avg_sft"] - (m["likeliest_of_4_sft"] - m["avg_at_4_sft"])).abs() < 1e-12);
     assert!(!m.contains_key("pass_at_8_sft") && !m.contains_key("avg_at_4_untrained"));
     assert_eq!((m["problems"], m["infrastructure_failures"]), (12.0, 0.0));
     for name in m.keys() {
@@ -132,6 +134,34 @@ fn every_row_leads_to_its_rollout_and_fewer_problems_are_sampled_alike() {
     let (fewer, _) = run(Some(4));
     assert_eq!(fewer.len(), 24);
     assert!(fewer.iter().all(|row| rows.contains(row)), "the problems that are left have the samples that they had");
+}
+
+#[test]
+fn training_problems_are_compared_with_the_tested_ones() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut context = context(folder.path(), 1);
+    let unlike = Problem { messages: vec![Message::new("user", "How much is two and two?")], ..problems()[0].clone() };
+    input_problems(&mut context, folder.path(), "training", &[unlike]);
+    run_stage::<Evaluate>(
+        json!({"names": ["a", "b"], "environment": environment_options(), "samples": 0}),
+        &mut context,
+    )
+    .unwrap();
+    let m = &context.metrics;
+    assert_eq!(m["training_twins"], 0.0);
+    let equal = problems().iter().filter(|p| p.canonical == problems()[0].canonical).count();
+    assert!((m["training_repeats"] - equal as f64 / 12.0).abs() < 1e-12);
+    assert_eq!(m["accuracy_without_twins_b"], m["accuracy_b"]);
+    assert!((m["difference_without_twins_b_a"] - m["difference_b_a"]).abs() < 1e-12);
+}
+
+#[test]
+fn problems_of_another_environment_are_refused_before_the_first_episode() {
+    let folder = tempfile::tempdir().unwrap();
+    let foreign: Vec<Problem> =
+        problems().into_iter().map(|p| Problem { environment: "countdown".into(), ..p }).collect();
+    let e = run_stage::<Evaluate>(options(), &mut context_on(&foreign, folder.path(), 1)).unwrap_err();
+    assert!(e.kind == ErrorKind::Invalid && e.message.contains("made for `countdown`"), "{e}");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Options of `forgetting`, and what contradicts in them or with what is wired.
+//! Options of `forgetting`, and checks of them against each other and against the inputs.
 
 use crate::results::ResultRow;
 use crate::stages::compare::Metric;
@@ -12,17 +12,17 @@ use trainyard_core::{OptionProblem, Wired};
 pub struct Config {
     /// The tasks in the order of training, at least two.
     pub tasks: Vec<Task>,
-    /// The models in the same order: the first was trained on the first task, the second then on the second one, and so on. Write
-    /// `2/rl` for the model `rl` of the second table if several tables use the name.
+    /// The models in the same order: the first was trained on the first task, the second then on the second one, and so
+    /// on. Write `2/rl` for the model `rl` of the second table if several tables use the name.
     pub models: Vec<String>,
-    /// The model before the first task. With it, what every task's training added is reported too.
+    /// The model before the first task. With it, the report also says what training on each task added.
     pub initial: Option<String>,
-    /// What the matrix holds: `accuracy`, `avg`, `pass_at_<k>`, `pass_hat_<k>`, `maj_at_<k>`, `weighted_maj_at_<k>_<min|product|last>`
-    /// or `best_of_<k>_<min|product|last>`, as in `compare`.
+    /// The metric of the matrix: `accuracy`, `avg`, `pass_at_<k>`, `pass_hat_<k>`, `maj_at_<k>`,
+    /// `weighted_maj_at_<k>_<min|product|last>` or `best_of_<k>_<min|product|last>`, as in `compare`.
     pub metric: String,
 }
 
-/// A set of problems: those of some levels, those whose id begins in one way, or, with both, those that meet both.
+/// A set of problems: those of some levels, those whose id begins with a prefix, or those that meet both conditions.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Task {
@@ -30,7 +30,7 @@ pub struct Task {
     pub name: String,
     /// The levels of its problems; empty = all.
     pub levels: Vec<u32>,
-    /// How the ids of its problems begin; empty = in any way.
+    /// What the ids of its problems begin with; empty = all.
     pub id_prefix: String,
 }
 
@@ -45,7 +45,7 @@ impl Task {
     pub fn holds(&self, row: &ResultRow) -> bool {
         (self.levels.is_empty() || self.levels.contains(&row.level)) && row.problem_id.starts_with(&self.id_prefix)
     }
-    /// Whether the options alone say that both have problems in common. What they leave open is found in the tables.
+    /// Whether the options alone prove that two tasks share problems. What they leave open is checked in the tables.
     fn overlaps(&self, other: &Self) -> bool {
         let inside = |a: &Self, b: &Self| a.id_prefix.starts_with(&b.id_prefix);
         let nested = inside(self, other) || inside(other, self);
@@ -105,7 +105,7 @@ impl Config {
         }
         if task.levels.is_empty() && task.id_prefix.is_empty() {
             let problem =
-                OptionProblem::new(format!("/tasks/{i}"), format!("nothing says which problems task `{name}` has"));
+                OptionProblem::new(format!("/tasks/{i}"), format!("task `{name}` does not say which problems it has"));
             return Some(problem.help("give `levels`, `id_prefix` or both"));
         }
         let earlier = &self.tasks[..i];
@@ -123,14 +123,14 @@ impl Config {
         Some(problem.help("a problem belongs to one task; give them other levels or prefixes"))
     }
 
-    /// Everything that the options and the wired artifacts contradict in.
+    /// What the wired artifacts lack.
     pub fn wiring(&self, inputs: &Wired) -> Vec<OptionProblem> {
         if inputs.get("results").copied().unwrap_or(0) > 0 {
             return Vec::new();
         }
         vec![
-            OptionProblem::new("/results", "no table of results is wired")
-                .help("wire it to the output `results` of `evaluate`"),
+            OptionProblem::new("/results", "there is no table of results")
+                .help("wire `results` to the output `results` of `evaluate`"),
         ]
     }
 }

@@ -1,9 +1,8 @@
-//! The matrix a[t][i]: what the model after task t gets right of task i, and what follows from it (arXiv 2507.05386).
+//! The matrix a[t][i] (how well the model after task t does on task i) and what follows from it (arXiv 2507.05386).
 //!
-//! Why so: forgetting is a difference of two models on the same problems, so it is taken problem by problem and its interval is that of
-//! paired differences clustered by problem (arXiv 2411.00640). Every task counts the same, whatever its number of problems; tasks share
-//! no problem, so the errors of their means are independent and their squares add up. Refuses: a problem in two tasks, a model without
-//! a value on a task that it was trained on.
+//! Forgetting is the difference of two models on the same problems: it is taken problem by problem, with the interval
+//! of paired differences clustered by problem (arXiv 2411.00640). Every task counts the same, whatever its number of
+//! problems. Tasks share no problem, so the errors of their means are independent and their squares add up.
 
 use super::config::{Config, Task};
 use crate::results::ResultRow;
@@ -17,7 +16,7 @@ use trainyard_learn::statistics::{Difference, Estimate, clustered_mean, mean, pa
 /// Values of single problems: of every model on every task.
 pub struct Matrix {
     metric: Metric,
-    /// `[task]`, of the model before the first task; none if it is not named.
+    /// `[task]`: the model before the first task, if it is named.
     initial: Option<Vec<ByProblem>>,
     /// `[model][task]` in the order of training, a square.
     after: Vec<Vec<ByProblem>>,
@@ -26,7 +25,8 @@ pub struct Matrix {
 }
 
 impl Matrix {
-    /// Errors: data, when a value is missing that the numbers need, or a problem is in two tasks; invalid, for unknown models.
+    /// Errors: data, when a value is missing that the numbers need, or a problem is in two tasks; invalid, for unknown
+    /// models.
     pub fn new(config: &Config, tables: &[Vec<ResultRow>]) -> Result<Self> {
         let metric = Metric::parse(&config.metric)?;
         let of_model = |name: &String| -> Result<Vec<ByProblem>> {
@@ -45,7 +45,7 @@ impl Matrix {
         Ok(matrix)
     }
 
-    /// Later tasks need not be tried before they are trained; earlier ones must still be tried afterwards.
+    /// Every model needs values on the tasks it was trained on; values on later tasks are optional.
     fn expect_values(&self, config: &Config) -> Result<()> {
         let all = self.tasks.len();
         let initial = self.initial.iter().zip(&config.initial).map(|(row, name)| (row, name, all));
@@ -60,12 +60,12 @@ impl Matrix {
         Ok(())
     }
 
-    /// Values of the model after task `t` (0 = before the first) on task `i` (from 0). None if it was not tried.
+    /// The model after task `t` (0 = before the first) on task `i` (from 0). None if it was not evaluated there.
     pub fn cell(&self, t: usize, i: usize) -> Option<Estimate> {
         let row = if t == 0 { self.initial.as_ref()? } else { &self.after[t - 1] };
         estimate(&row[i])
     }
-    /// Stages that have a row: 1 to the number of tasks, from 0 where the initial model is known.
+    /// Rows of the matrix: 1 to the number of tasks, from 0 if there is an initial model.
     pub fn stages(&self) -> std::ops::RangeInclusive<usize> {
         usize::from(self.initial.is_none())..=self.tasks.len()
     }
@@ -82,19 +82,19 @@ impl Matrix {
         let last = self.tasks.len();
         over_tasks(&(0..last).map(|i| self.cell(last, i)).collect::<Option<Vec<_>>>()?)
     }
-    /// Of every task but the last: just after its training (a) and at the end (b), on the problems that both have a value for.
+    /// For every task but the last: just after its training (a) against the end (b), on problems with both values.
     pub fn forgetting(&self) -> Result<Vec<Change>> {
         let last = self.tasks.len() - 1;
         (0..last).map(|i| self.change(i, &self.after[i][i], &self.after[last][i])).collect()
     }
-    /// The highest value since task `i` was trained minus the one at the end; never negative. The highest of several measured values
-    /// is above the truth by chance, so this number is biased upwards and has no interval.
+    /// The highest value since task `i` was trained minus the one at the end; never negative. The highest of several
+    /// measured values is above the truth by chance, so this number is biased upwards and has no interval.
     pub fn from_best(&self, i: usize) -> f64 {
         let last = self.tasks.len();
         let since: Vec<f64> = (i + 1..=last).filter_map(|t| self.cell(t, i)).map(|e| e.value).collect();
         since.last().map_or(0.0, |end| since.iter().copied().fold(*end, f64::max) - end)
     }
-    /// Of every task: just after its training (a) and before the first task (b). None without the initial model.
+    /// For every task: just after its training (a) against the initial model (b). None without one.
     pub fn learned(&self) -> Result<Option<Vec<Change>>> {
         let Some(initial) = &self.initial else { return Ok(None) };
         (0..self.tasks.len()).map(|i| self.change(i, &self.after[i][i], &initial[i])).collect::<Result<_>>().map(Some)
@@ -117,7 +117,7 @@ impl Matrix {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Change {
     pub difference: Difference,
-    /// Problems with a value of one model only.
+    /// Problems with a value for only one of the models.
     pub left_out: usize,
 }
 

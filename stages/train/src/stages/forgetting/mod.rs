@@ -1,8 +1,7 @@
 //! `forgetting`: what a model that was trained on one task after another still knows of the earlier ones.
 //!
-//! Why so: continual post-training is judged by the matrix of all models on all tasks (arXiv 2507.05386), and that is a fold over the
-//! tables of `evaluate`: no model is loaded here, so methods (fine-tuning, RL, RL on filtered problems) are compared on equal terms.
-//! Refuses: fewer than two tasks, problems that belong to two of them, a model that was not tried on what it was trained on.
+//! Continual post-training is judged by the matrix of all models on all tasks (arXiv 2507.05386). It is computed from
+//! the tables of `evaluate`; no model is loaded here.
 
 pub mod config;
 pub mod matrix;
@@ -65,7 +64,7 @@ impl Stage for Forgetting {
     }
 
     fn run(config: Config, context: &mut StageContext) -> Result<()> {
-        // A list that was not known before the run is seen here first.
+        // A list that was only known at run time was not checked before.
         if let Some(problem) = config.wiring(&context.wired()).into_iter().next() {
             let error = Error::invalid(problem.message);
             return Err(problem.help.into_iter().fold(error, Error::help));

@@ -142,10 +142,15 @@ fn notes(lost: &[Change], gained: &[Change], report: &mut Report) {
          2507.05386); below 0, later training helped. From the best: the highest value since its training instead; the highest of several \
          measured values lies too high by chance, so it has no interval.",
     );
-    report.note("Intervals are 95%: of differences paired and clustered by problem (2411.00640), of greedy accuracy by Wilson's score; tasks count the same.");
+    report.note(
+        "Intervals are 95%: of differences paired and clustered by problem (2411.00640), of greedy accuracy \
+        by Wilson's score; tasks count the same.",
+    );
     let left_out: usize = lost.iter().chain(gained).map(|c| c.left_out).sum();
     if left_out > 0 {
-        report
-            .note(format!("{left_out} times a problem has a value for one of two models only (infrastructure failures) and is left out."));
+        report.note(format!(
+            "{left_out} times a problem has a value for one of two models only (infrastructure \
+                failures) and is left out."
+        ));
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::config::SamplingOptions;
 use crate::optimize::OptimizerOptions;
+use crate::own_defaults::{self, OwnDefaults};
 use crate::rollouts::StepKind;
 use crate::world;
 use schemars::JsonSchema;
@@ -24,27 +25,27 @@ pub enum Trained {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Config {
-    /// The world that poses the problems.
+    /// The environment that the problems are made for.
     #[schemars(schema_with = "trainyard_envs::environments::registry::schema")]
     pub environment: Value,
     /// How rollouts and their continuations are sampled.
     pub sampling: SamplingOptions,
     /// At most this many problems, in equal numbers per level; null = all.
     pub problems_limit: Option<usize>,
-    /// Rollouts per problem, whose steps are labeled.
+    /// Rollouts per problem; all their steps are labeled.
     #[schemars(range(min = 1))]
     pub rollouts: u32,
-    /// Continuations per step; the label is the share of them that succeeds.
+    /// Continuations per step; a step's label is the share of them that succeeds.
     #[schemars(range(min = 1))]
     pub continuations: u32,
-    /// What one step is: `lines` that the agent writes (lines of code), or whole `turns`.
+    /// What one step is: a line that the agent writes (`lines`), or a whole turn (`turns`).
     pub steps: StepKind,
     /// The head alone, or the decoder too.
     pub train: Trained,
     /// The reward component that says whether an episode is right (1 or more).
     pub outcome: String,
-    /// Weight of the ranking loss ln(1 + exp(z_wrong − z_right)) between right and wrong rollouts of one problem, at their last step,
-    /// beside the loss on labels; 0 = none.
+    /// Weight of the ranking loss ln(1 + exp(z_wrong − z_right)) between right and wrong rollouts of one problem, at
+    /// their last step, beside the loss on labels; 0 = none.
     #[schemars(range(min = 0))]
     pub ranking_weight: f64,
     /// Passes over the labeled rollouts.
@@ -53,17 +54,29 @@ pub struct Config {
     /// Tokens per optimizer step, prompts included.
     #[schemars(range(min = 1))]
     pub batch_tokens: usize,
-    /// Tokens computed together; bounds memory, changes only rounding.
+    /// Tokens computed together: limits memory, and changes results by rounding only.
     #[schemars(range(min = 1))]
     pub micro_batch_tokens: usize,
+    #[serde(deserialize_with = "own_defaults::read::<Optimizer, _>")]
+    #[schemars(schema_with = "own_defaults::schema::<Optimizer>")]
     pub optimizer: OptimizerOptions,
-    /// Share of the problems whose steps are never trained on; all quality metrics are over them.
+    /// Share of the problems that are not trained on; all quality metrics are measured on them.
     #[schemars(extend("exclusiveMinimum" = 0), range(max = 0.5))]
     pub held_out_share: f64,
     /// Bins of the calibration table.
     #[schemars(range(min = 1))]
     pub bins: usize,
     pub seed: u64,
+}
+
+/// The optimizer of `prm`.
+pub struct Optimizer;
+
+impl OwnDefaults for Optimizer {
+    type Options = OptimizerOptions;
+    fn defaults() -> OptimizerOptions {
+        OptimizerOptions { learning_rate: 5e-4, ..OptimizerOptions::default() }
+    }
 }
 
 impl Default for Config {
@@ -81,7 +94,7 @@ impl Default for Config {
             epochs: 4,
             batch_tokens: 8192,
             micro_batch_tokens: 8192,
-            optimizer: OptimizerOptions { learning_rate: 5e-4, ..OptimizerOptions::default() },
+            optimizer: Optimizer::defaults(),
             held_out_share: 0.2,
             bins: 10,
             seed: 0,
@@ -108,7 +121,10 @@ impl Config {
             ("/bins", self.bins),
         ];
         problems.extend(
-            counts.iter().filter(|(_, n)| *n == 0).map(|(at, _)| OptionProblem::new(*at, "must be at least 1")),
+            counts
+                .iter()
+                .filter(|(_, n)| *n == 0)
+                .map(|(at, _)| OptionProblem::new(*at, "0 is out of range").help("use at least 1")),
         );
         if !(self.held_out_share > 0.0 && self.held_out_share <= 0.5) {
             problems.push(OptionProblem::new(
@@ -123,7 +139,10 @@ impl Config {
             ));
         }
         if self.problems_limit == Some(0) {
-            problems.push(OptionProblem::new("/problems_limit", "must be at least 1, or null"));
+            problems.push(
+                OptionProblem::new("/problems_limit", "a limit of 0 leaves no problem")
+                    .help("use at least 1, or null for all"),
+            );
         }
         problems
     }

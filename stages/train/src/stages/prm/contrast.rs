@@ -1,9 +1,9 @@
 //! Right and wrong rollouts of one problem, side by side: what they teach, and how well a head tells them apart.
 //!
-//! Why so: labels of steps are won mostly by seeing how hard a problem is, which says nothing about two answers to one problem, and that
-//! is what best-of-k asks. In the difference of two scores of one problem its difficulty cancels: the ranking loss is
-//! ln(1 + exp(z_wrong − z_right)) at the last step (Bradley-Terry, as for outcome reward models in 2203.02155), averaged over the
-//! pairs of a batch. Refuses: problems with one outcome only, equal rollouts twice, rollouts without an outcome.
+//! A head learns step labels mostly by seeing how hard a problem is, which does not help best-of-k to choose between
+//! two answers to one problem. In the difference of two scores of one problem its difficulty cancels: the ranking loss
+//! is ln(1 + exp(z_wrong − z_right)) at the last step (Bradley-Terry, as for outcome reward models in 2203.02155),
+//! averaged over the pairs of a batch.
 
 use super::head::{Example, sigmoid};
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,14 +14,16 @@ use trainyard_tables::{Status, Trajectory};
 const RIGHT: usize = 2;
 const WRONG: usize = 4;
 
-/// Whether a row ended right: its reward component is 1 (or more). None: it has no such component, or the infrastructure lost it.
+/// Whether a row ended right: its reward component is 1 (or more). None: it has no such component, or the
+/// infrastructure lost it.
 pub fn outcome(row: &Trajectory, component: &str) -> Option<bool> {
     let counts = row.status == Status::Ok && !row.token_ids.is_empty();
     row.rewards.get(component).filter(|_| counts).map(|value| *value >= 1.0)
 }
 
-/// The rows worth contrasting, by problem: distinct ones of problems with both outcomes, those with the fewest tool errors and calls
-/// first, since a rollout that fails for all to see needs no judge. Errors: data, if no row has the component.
+/// The rows worth contrasting, by problem: distinct ones of problems with both outcomes, those with the fewest tool
+/// errors and calls first, since a rollout that fails for all to see needs no judge. Errors: data, if no row has the
+/// component.
 pub fn select(rows: Vec<Trajectory>, component: &str) -> Result<Vec<Trajectory>> {
     if !rows.is_empty() && rows.iter().all(|r| outcome(r, component).is_none()) {
         let names: BTreeSet<&str> = rows.iter().flat_map(|r| r.rewards.keys().map(String::as_str)).collect();
@@ -41,8 +43,8 @@ pub fn select(rows: Vec<Trajectory>, component: &str) -> Result<Vec<Trajectory>>
     Ok(both.flat_map(|[wrong, right]| [distinct(wrong, WRONG), distinct(right, RIGHT)].concat()).collect())
 }
 
-/// Rows to train on, and rows to measure on. A problem stands on one side: on that of its labels, if it has any, else where `hold_out`
-/// puts it.
+/// Rows to train on, and rows to measure on. A problem stands on one side: on that of its labels, if it has any, else
+/// where `hold_out` puts it.
 pub fn split(
     rows: Vec<Trajectory>,
     train: &[Trajectory],
@@ -97,8 +99,8 @@ pub struct Ranking {
     pub problems: Vec<String>,
 }
 
-/// `scores`: the last score of every example. With `alike`, only pairs with equally many tool calls and tool errors, which differ in
-/// what they say alone.
+/// `scores`: the last score of every example. With `alike`, only pairs with equally many tool calls and tool errors,
+/// which differ in what they say alone.
 pub fn ranking(examples: &[&Example], scores: &[f64], alike: bool) -> Ranking {
     let mut found = Ranking::default();
     for (right, wrong) in pairs(examples) {

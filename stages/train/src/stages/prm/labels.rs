@@ -1,8 +1,9 @@
 //! Step labels by Monte-Carlo rollouts: how often the policy succeeds from each prefix of its own episodes.
 //!
-//! Why so: no person and no stronger model is needed (Math-Shepherd, 2312.08935). A prefix ends at the end of a step, so its
-//! continuations replay the turns before it in a fresh environment and go on sampling in the middle of a turn. The last step's label
-//! is the outcome itself. Equal prefixes are continued once. Refuses: an environment that answers a replay in another way.
+//! No person and no stronger model is needed (Math-Shepherd, 2312.08935). A prefix ends at the end of a step, so its
+//! continuations replay the turns before it in a fresh environment and go on sampling in the middle of a turn. The
+//! label of the last step is the outcome itself. Equal prefixes are continued once. An environment that answers a
+//! replay differently is an error.
 
 use super::config::Config;
 use crate::model::Policy;
@@ -23,8 +24,23 @@ pub struct Labeled {
     /// Distinct prefixes that were continued.
     pub prefixes: usize,
     pub failures: usize,
-    /// Given rows without labels, or longer than the model.
-    pub left_out: usize,
+    pub left_out: LeftOut,
+}
+
+/// Given rows that nothing is learned from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct LeftOut {
+    /// Without step labels.
+    pub unlabeled: usize,
+    /// Longer than the model's positions.
+    pub too_long: usize,
+}
+
+impl std::ops::AddAssign for LeftOut {
+    fn add_assign(&mut self, other: Self) {
+        self.unlabeled += other.unlabeled;
+        self.too_long += other.too_long;
+    }
 }
 
 /// What Monte-Carlo labels are made with.
@@ -59,7 +75,7 @@ impl Labeler<'_> {
         let problems: Vec<usize> = rollouts.iter().map(|(p, _)| *p).collect();
         let prefixes = prefixes(&rows, &problems);
         self.label(&mut generator, &prefixes, &mut rows, context)?;
-        Ok(Labeled { rows, prefixes: prefixes.len(), failures, left_out: 0 })
+        Ok(Labeled { rows, prefixes: prefixes.len(), failures, left_out: LeftOut::default() })
     }
 
     /// `rollouts` episodes per problem, with the place of their problem.

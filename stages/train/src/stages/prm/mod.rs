@@ -1,7 +1,8 @@
-//! `prm`: a process reward model: a scoring head that tells, at the end of each step, how likely the episode is to succeed.
+//! `prm`: a process reward model, a scoring head that predicts at the end of each step how likely the episode is to
+//! succeed.
 //!
-//! Why so: best-of-k and step rewards need a judge of prefixes; labels come from the policy's own Monte-Carlo rollouts, or are given.
-//! Refuses: both inputs at once or none, labels that do not fit the steps, quality measured on problems that were trained on.
+//! Labels come from the policy's own Monte-Carlo rollouts, or are given. Quality is only measured on problems that were
+//! not trained on.
 
 pub mod config;
 pub mod contrast;
@@ -16,36 +17,45 @@ pub use config::Config;
 use crate::checkpoint;
 use crate::curves::Curves;
 use crate::model::{self, Policy, expect_same_text};
+use crate::problems;
 use crate::stages::evaluate::scorer::sigmoid;
 use crate::stages::rl::validate::equal_shares;
 use crate::stages::sft::data::hold_out;
 use crate::world::World;
 use head::{Example, Head};
-use labels::{Labeled, Labeler};
+use labels::{Labeled, Labeler, LeftOut};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use trainyard_api::{Ports, Stage, StageContext, port};
 use trainyard_core::error::Context as _;
-use trainyard_core::{ArtifactKind, Cardinality, Chance, Error, OptionProblem, Result};
+use trainyard_core::{ArtifactKind, Cardinality, Chance, Error, OptionProblem, Result, Wired};
 use trainyard_lm::ModelFolder;
 use trainyard_lm::template::{Conversation, RenderOptions};
 use trainyard_tables::{Trajectory, read_trajectories, write_trajectories};
 
 pub struct Prm;
 
-const DOC: &str = "Trains `score.weight`, one output per token, to predict success at the end of each step (a line that the agent writes, or a turn).\n\n\
-With `problems`: the policy plays each `rollouts` times; from the end of every step `continuations` more episodes are sampled, and the label is the \
-share that succeeds (Math-Shepherd, 2312.08935); the last step's label is the outcome. With `trajectories`: their `step_labels` are taken as they are \
-(NaN = unlabeled); rows without tokens are encoded with the model's template. With `contrast` (finished episodes, such as those of `rl`): \
-right and wrong ones of one problem are contrasted.\n\n\
-Loss: binary cross-entropy against the soft label, on the last token of each labeled step, plus `ranking_weight` times \
-ln(1 + exp(z_wrong − z_right)) at the last step of right and wrong rollouts of one problem, where the problem's difficulty cancels. `train: all` also trains the decoder under the head.\n\n\
-Metrics are over the steps of held-out problems (those of `evaluation` if given, else a share of the problems): `auc` (labels above ½ against labels below), `ece` (expected calibration error), `brier`, and \
-`brier_constant` (always predicting the training mean) beside it.\n\n\
-Refuses: both inputs or none, labels outside 0..1, rows of another tokenizer or template, a problem that is trained on and measured on.";
+const DOC: &str = "\
+Trains `score.weight`, one output per token, to predict success at the end of each step (a line that the agent \
+writes, or a turn).\n\n\
+With `problems`: the policy plays each `rollouts` times; from the end of every step `continuations` more \
+episodes are sampled, and the label is the share that succeeds (Math-Shepherd, 2312.08935); the last step's \
+label is the outcome. With `trajectories`: their `step_labels` are taken as they are (NaN = unlabeled); rows \
+without tokens are encoded with the model's template. With `contrast` (finished episodes, such as those of \
+`rl`): right and wrong ones of one problem are contrasted.\n\n\
+Loss: binary cross-entropy against the soft label, on the last token of each labeled step, plus `ranking_weight` \
+times ln(1 + exp(z_wrong − z_right)) at the last step of right and wrong rollouts of one problem, where the \
+problem's difficulty cancels. `train: all` also trains the decoder under the head.\n\n\
+Metrics are over the steps of held-out problems (those of `evaluation` if given, else a share of the problems): \
+`auc` (labels above ½ against labels below), `ece` (expected calibration error), `brier`, and `brier_constant` \
+(always predicting the training mean) beside it.\n\n\
+Rows longer than the model's positions are left out: `rows_too_long` counts them, `rows_left_out` also counts \
+given rows without labels.\n\n\
+Errors: both of `problems` and `trajectories` or neither, labels outside 0..1, rows of another tokenizer or \
+template, a problem that is trained on and measured on, problems made for another environment.";
 
-/// What a checkpoint holds beside the labeled rows.
+/// What a checkpoint holds besides the labeled rows.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 struct State {
     prefixes: usize,
@@ -57,7 +67,7 @@ const ROWS: &str = "labeled.parquet";
 impl Stage for Prm {
     type Config = Config;
     const NAME: &'static str = "prm";
-    const VERSION: u32 = 2;
+    const VERSION: u32 = 3;
     const SUMMARY: &'static str = "a process reward model from Monte-Carlo or given step labels";
     const DOC: &'static str = DOC;
     const EXAMPLE: &'static str = r#"{"rollouts": 4, "continuations": 4, "steps": "lines", "train": "all"}"#;
@@ -76,6 +86,7 @@ impl Stage for Prm {
         "ranking*",
         "rollouts",
         "rows_left_out",
+        "rows_too_long",
         "steps*",
         "training_auc",
         "training_ranking*",
@@ -120,6 +131,9 @@ impl Stage for Prm {
     fn check(config: &Config) -> Vec<OptionProblem> {
         config.problems().into_iter().chain(World::check(&config.environment, None)).collect()
     }
+    fn check_inputs(config: &Config, inputs: &Wired) -> Vec<OptionProblem> {
+        problems::misfits(&config.environment, inputs, &["problems"])
+    }
 
     fn run(config: Config, context: &mut StageContext) -> Result<()> {
         let policy = Policy::load(context.input("model")?, "model")?;
@@ -127,15 +141,17 @@ impl Stage for Prm {
         let chance = Chance::new(config.seed).child("prm", &[]);
         let (train, held) = match context.optional("evaluation") {
             Some(evaluation) => {
-                let (held, without) = given(&config, &policy.folder, read_trajectories(&evaluation.parquet())?)
-                    .at("input `evaluation`")?;
+                let measured = read_trajectories(&evaluation.parquet())?;
+                let (held, without) =
+                    given(&config, &policy.folder, measured, "evaluation", context).at("input `evaluation`")?;
                 left_out += without;
                 disjoint(&rows, &held)?;
                 (rows, held)
             }
             None => hold_out(rows, config.held_out_share, &chance),
         };
-        let contrasted = contrasted(&config, &policy.folder, context)?;
+        let (contrasted, too_long) = contrasted(&config, &policy.folder, context)?;
+        left_out.too_long += too_long;
         let (pairs, held_pairs) =
             contrast::split(contrasted, &train, &held, |rows| hold_out(rows, config.held_out_share, &chance));
         let example = |row: &Trajectory| head::example(row, contrast::outcome(row, &config.outcome));
@@ -159,7 +175,8 @@ impl Stage for Prm {
             ("rollouts", rows.len()),
             ("prefixes", prefixes),
             ("infrastructure_failures", failures),
-            ("rows_left_out", left_out),
+            ("rows_left_out", left_out.unlabeled + left_out.too_long),
+            ("rows_too_long", left_out.too_long),
         ];
         report::write(context, &config, &head, &train_examples, &held_examples, &curves, &counts)
     }
@@ -171,10 +188,12 @@ fn labeled(config: &Config, policy: &Policy, context: &StageContext) -> Result<L
         (Some(problems), None) => {
             if let Some((state, folder)) = checkpoint::latest::<State>(context)? {
                 let rows = read_trajectories(&folder.join(ROWS))?;
-                return Ok(Labeled { rows, prefixes: state.prefixes, failures: state.failures, left_out: 0 });
+                let State { prefixes, failures } = state;
+                return Ok(Labeled { rows, prefixes, failures, left_out: LeftOut::default() });
             }
-            let problems =
-                equal_shares(crate::problems::read(problems, "problems")?, config.problems_limit.unwrap_or(usize::MAX));
+            let problems = problems::read(problems, "problems")?;
+            problems::expect_environment(&config.environment, &problems, "problems")?;
+            let problems = equal_shares(problems, config.problems_limit.unwrap_or(usize::MAX));
             let environment = World::new(context.cpus).environment(&config.environment)?;
             let chance = Chance::new(config.seed).child("prm", &[]);
             let labeled =
@@ -186,7 +205,8 @@ fn labeled(config: &Config, policy: &Policy, context: &StageContext) -> Result<L
             Ok(labeled)
         }
         (None, Some(rows)) => {
-            let (rows, left_out) = given(config, &policy.folder, read_trajectories(&rows.parquet())?)?;
+            let rows = read_trajectories(&rows.parquet())?;
+            let (rows, left_out) = given(config, &policy.folder, rows, "trajectories", context)?;
             Ok(Labeled { rows, prefixes: 0, failures: 0, left_out })
         }
         (both, _) => {
@@ -197,23 +217,28 @@ fn labeled(config: &Config, policy: &Policy, context: &StageContext) -> Result<L
     }
 }
 
-/// Rows of `contrast` with their steps, worth contrasting.
-fn contrasted(config: &Config, model: &ModelFolder, context: &StageContext) -> Result<Vec<Trajectory>> {
-    let Some(rollouts) = context.optional("contrast") else { return Ok(Vec::new()) };
+/// Rows of `contrast` with their steps, worth contrasting, and how many are too long.
+fn contrasted(config: &Config, model: &ModelFolder, context: &StageContext) -> Result<(Vec<Trajectory>, usize)> {
+    let Some(rollouts) = context.optional("contrast") else { return Ok((Vec::new(), 0)) };
     let mut rows = read_trajectories(&rollouts.parquet())?;
     expect_same_text(model, &rows, "`contrast`")?;
-    rows.retain(|r| r.token_ids.len() <= model.config.max_position_embeddings);
+    let too_long = drop_too_long(&mut rows, model, "contrast", context);
     let mut rows = contrast::select(rows, &config.outcome)?;
     for row in &mut rows {
         row.step_ends = config.steps.ends(model.chat.tokenizer(), &row.token_ids, &row.loss_mask, &row.turn)?;
         row.step_labels = None;
     }
-    Ok(rows)
+    Ok((rows, too_long))
 }
 
-/// Rows as given, with tokens and steps where they lack them, and how many are left out: those without labels, and those longer than the
-/// model's positions.
-fn given(config: &Config, model: &ModelFolder, rows: Vec<Trajectory>) -> Result<(Vec<Trajectory>, usize)> {
+/// Rows as given, with tokens and steps where they lack them, and what is left out of them.
+fn given(
+    config: &Config,
+    model: &ModelFolder,
+    rows: Vec<Trajectory>,
+    port: &str,
+    context: &StageContext,
+) -> Result<(Vec<Trajectory>, LeftOut)> {
     expect_same_text(model, &rows, "`trajectories`")?;
     let all = rows.len();
     let mut ready = Vec::with_capacity(all);
@@ -230,12 +255,27 @@ fn given(config: &Config, model: &ModelFolder, rows: Vec<Trajectory>) -> Result<
         if row.step_ends.is_empty() {
             row.step_ends = config.steps.ends(model.chat.tokenizer(), &row.token_ids, &row.loss_mask, &row.turn)?;
         }
-        if row.token_ids.len() <= model.config.max_position_embeddings {
-            ready.push(row);
-        }
+        ready.push(row);
     }
-    let left_out = all - ready.len();
-    Ok((ready, left_out))
+    let unlabeled = all - ready.len();
+    let too_long = drop_too_long(&mut ready, model, port, context);
+    Ok((ready, LeftOut { unlabeled, too_long }))
+}
+
+/// Drops the rows that the model has no positions for, and says so in the log. Returns their number.
+fn drop_too_long(rows: &mut Vec<Trajectory>, model: &ModelFolder, port: &str, context: &StageContext) -> usize {
+    let positions = model.config.max_position_embeddings;
+    let all = rows.len();
+    let first = rows.iter().find(|r| r.token_ids.len() > positions).map(|r| r.id.clone());
+    rows.retain(|r| r.token_ids.len() <= positions);
+    let dropped = all - rows.len();
+    if let Some(first) = first {
+        context.warn(format!(
+            "{dropped} of {all} rows of `{port}` are longer than the model's {positions} positions and are left out; \
+                the first is `{first}`"
+        ));
+    }
+    dropped
 }
 
 /// Quality counts only on problems that nothing was learned from.

@@ -58,8 +58,12 @@ pub fn write(
     }
     curves.draw(&mut report, "Loss", "nats per step", &[("training", "loss")]);
     report.note(
-        "Labels are success shares of continuations, or given; AUC separates labels above one half from labels below, ties left out.",
+        "Labels are success shares of continuations, or given; AUC separates labels above one half from labels \
+            below, ties left out.",
     );
+    if let Some((_, n)) = counts.iter().find(|(name, n)| *name == "rows_too_long" && *n > 0) {
+        report.note(format!("{n} given rows are longer than the model's positions and were left out."));
+    }
     report.note(
         "Held-out problems share no problem with training; brier_constant predicts the mean training label everywhere.",
     );
@@ -77,7 +81,8 @@ fn labeled(head: &Head, examples: &[Example]) -> Result<(Vec<f64>, Vec<f64>)> {
     Ok(steps.filter(|(label, _)| !label.is_nan()).map(|(label, p)| (p, label)).unzip())
 }
 
-/// Share of the pairs of one problem that are ranked rightly, with its interval and their number; nothing without a pair.
+/// Share of the pairs of one problem that are ranked rightly, with its interval and their number; nothing without a
+/// pair.
 fn within_problems(head: &Head, examples: &[Example], name: &str, alike: bool) -> Result<Vec<(String, f64)>> {
     let examples: Vec<&Example> = examples.iter().filter(|e| e.right.is_some()).collect();
     let scores: Vec<f64> = head.logits(&examples)?.iter().map(|z| z.last().copied().unwrap_or(0.0)).collect();

@@ -101,6 +101,14 @@ fn quality_is_measured_on_the_evaluation_rows_alone() {
     assert_eq!((metrics["held_out_steps"], metrics["steps_labeled"]), (3.0, 15.0));
     assert_eq!(metrics["label_mean"], 0.5, "the training rows alone");
     assert_eq!(rows.len(), 12, "nothing of `evaluation` is handed on");
+    assert_eq!(metrics["rows_too_long"], 0.0);
+    let endless = Trajectory {
+        id: "endless".into(),
+        messages: vec![Message::new("user", "1+".repeat(2_000)), Message::new("assistant", "7")],
+        ..row("31+1", 0.0)
+    };
+    let (metrics, _) = run(&[measured.to_vec(), vec![endless]].concat()).unwrap();
+    assert_eq!((metrics["rows_too_long"], metrics["rows_left_out"], metrics["held_out_steps"]), (1.0, 1.0, 3.0));
     let e = run(&[measured[0].clone(), train[3].clone()]).unwrap_err();
     assert!(e.kind == ErrorKind::Data && e.message.contains("3+1"), "{}", e.message);
 }

@@ -1,13 +1,14 @@
-//! Options of `rl`: the parts that a method is composed of, the loop around them, and what contradicts what.
+//! Options of `rl`: the parts that a method is composed of, the loop around them, and the checks of options that stand
+//! alone.
 //!
-//! Why so: parts stand here as plain values, so that their registries alone know their options and a method stays a composition
-//! (`docs/design/0005`); the schema is joined from theirs. `algorithm` and `mechanism` are gone before this is parsed. Refuses: unknown
-//! keys, counts of 0, greedy rollouts, and what asynchronous rollouts cannot go with. Parts whose needs are not met are refused by
-//! [`super::parts`].
+//! Parts are plain values here, because only their registries know their options (`docs/design/0005`); the schema is
+//! joined from theirs. `algorithm` and `mechanism` are already expanded when this is parsed. Parts whose needs are not
+//! met are reported by [`super::parts`].
 
 use super::asynchronous::Asynchronous;
 use crate::config::SamplingOptions;
 use crate::optimize::OptimizerOptions;
+use crate::own_defaults::{self, OwnDefaults};
 use crate::rollouts::ToolWait;
 use crate::world;
 use schemars::JsonSchema;
@@ -17,34 +18,34 @@ use trainyard_core::OptionProblem;
 use trainyard_learn::{Aggregate, registry};
 use trainyard_lm::optimizer::Decay;
 
-/// Options of `rl`. `algorithm` (a named composition, default `grpo`) gives the parts; every key here overrides it: maps merge key
-/// by key, lists replace, another `kind` drops the old one's siblings.
+/// Options of `rl`. `algorithm` (a named composition, default `grpo`) gives the parts; every key here overrides it:
+/// maps merge key by key, lists replace, another `kind` drops the old one's siblings.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Config {
-    /// The world that poses the problems.
+    /// The environment that the problems are made for.
     #[serde(default = "world::default_environment")]
     #[schemars(schema_with = "trainyard_envs::environments::registry::schema")]
     pub environment: Value,
     /// How episodes are sampled.
     pub rollout: Rollout,
-    /// Components of the reward; their weighted sum is what is maximized.
+    /// Components of the reward; their weighted sum is maximized.
     #[serde(default = "world::default_rewards")]
     #[schemars(schema_with = "trainyard_envs::rewards::registry::schema")]
     pub rewards: Value,
-    /// Which rollouts enter the update, in this order.
+    /// Which rollouts enter the update; filters are applied in order.
     #[schemars(schema_with = "filters_schema")]
     pub filters: Vec<Value>,
     #[serde(default)]
     pub resample: Resample,
-    /// From rewards to a number per token, and `modulations` of it.
+    /// How rewards become a number per token, and its `modulations`.
     #[schemars(schema_with = "advantage_schema")]
     pub advantage: Value,
     pub loss: Loss,
     /// Which problems come next.
     #[schemars(schema_with = "curriculum_schema")]
     pub curriculum: Value,
-    /// Earlier rollouts that enter again.
+    /// Earlier rollouts that enter the update again.
     #[schemars(schema_with = "replay_schema")]
     pub replay: Value,
     /// Rounds of sampling and updating.
@@ -63,18 +64,20 @@ pub struct Config {
     #[serde(default = "defaults::minibatches")]
     #[schemars(range(min = 1))]
     pub minibatches: usize,
-    /// Tokens computed together; bounds memory, changes only rounding.
+    /// Tokens computed together: limits memory, and changes results by rounding only.
     #[serde(default = "defaults::micro_batch_tokens")]
     #[schemars(range(min = 1))]
     pub micro_batch_tokens: usize,
-    #[serde(default = "defaults::optimizer")]
+    #[serde(default = "Optimizer::defaults", deserialize_with = "own_defaults::read::<Optimizer, _>")]
+    #[schemars(schema_with = "own_defaults::schema::<Optimizer>")]
     pub optimizer: OptimizerOptions,
-    /// The value model, where a part needs one.
+    /// The value model, if a part needs one.
     #[serde(default)]
     pub critic: Critic,
-    /// Steps between greedy evaluations on the problems of `validation`; 0 = only before the first and after the last step.
-    #[serde(default = "defaults::validate_every")]
-    pub validate_every: u64,
+    /// Steps between greedy evaluations on the problems of `validation`; 0 = only before the first and after the last
+    /// step; null = 5.
+    #[serde(default)]
+    pub validate_every: Option<u64>,
     /// At most this many problems of `validation`, in equal numbers per level.
     #[serde(default = "defaults::validate_problems")]
     #[schemars(range(min = 1))]
@@ -100,19 +103,19 @@ pub struct Rollout {
     #[serde(default = "defaults::group_size")]
     #[schemars(range(min = 1))]
     pub group_size: u32,
-    /// Above 0; the loss uses the same.
+    /// Sampling temperature, above 0; the loss uses the same.
     #[serde(default = "defaults::temperature")]
     #[schemars(extend("exclusiveMinimum" = 0))]
     pub temperature: f64,
-    /// Most tokens that one agent turn may sample.
+    /// Limit of tokens sampled in one turn of the agent.
     #[serde(default = "defaults::turn_tokens")]
     #[schemars(range(min = 1))]
     pub max_turn_tokens: usize,
-    /// Most tokens of an episode: prompt, turns and observations.
+    /// Limit of tokens of an episode: prompt, turns and observations.
     #[serde(default = "defaults::episode_tokens")]
     #[schemars(range(min = 2))]
     pub max_episode_tokens: usize,
-    /// Sequences decoded together; bounds memory, changes no result.
+    /// Sequences decoded together: limits memory, changes no result.
     #[serde(default = "defaults::running")]
     #[schemars(range(min = 1))]
     pub max_running: usize,
@@ -128,20 +131,48 @@ pub struct Rollout {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Critic {
+    #[serde(deserialize_with = "own_defaults::read::<CriticOptimizer, _>")]
+    #[schemars(schema_with = "own_defaults::schema::<CriticOptimizer>")]
     pub optimizer: OptimizerOptions,
 }
 
 impl Default for Critic {
     fn default() -> Self {
-        Self { optimizer: OptimizerOptions { learning_rate: 1e-3, ..defaults::optimizer() } }
+        Self { optimizer: CriticOptimizer::defaults() }
     }
 }
 
-/// Drawing again in place of groups that filters dropped.
+/// The optimizer of the policy.
+pub struct Optimizer;
+
+impl OwnDefaults for Optimizer {
+    type Options = OptimizerOptions;
+    fn defaults() -> OptimizerOptions {
+        OptimizerOptions { learning_rate: 5e-4, ..OptimizerOptions::default() }
+    }
+}
+
+/// The optimizer of the value model: no weight decay, and a rate that falls in a straight line.
+pub struct CriticOptimizer;
+
+impl OwnDefaults for CriticOptimizer {
+    type Options = OptimizerOptions;
+    fn defaults() -> OptimizerOptions {
+        OptimizerOptions {
+            learning_rate: 1e-3,
+            decay: Decay::Linear,
+            final_share: 0.2,
+            weight_decay: 0.0,
+            ..OptimizerOptions::default()
+        }
+    }
+}
+
+/// Sampling again to replace groups that filters dropped.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Resample {
-    /// Rounds of sampling per step, the first included; 1 = never again.
+    /// Rounds of sampling per step, the first included; 1 = no second round.
     #[schemars(range(min = 1))]
     pub max_draws: u64,
 }
@@ -171,7 +202,6 @@ pub struct Loss {
 }
 
 mod defaults {
-    use super::{Decay, OptimizerOptions};
     pub fn steps() -> u64 {
         40
     }
@@ -186,19 +216,6 @@ mod defaults {
     }
     pub fn micro_batch_tokens() -> usize {
         8192
-    }
-    pub fn optimizer() -> OptimizerOptions {
-        OptimizerOptions {
-            learning_rate: 5e-4,
-            decay: Decay::Linear,
-            warmup_share: 0.05,
-            final_share: 0.2,
-            weight_decay: 0.0,
-            ..OptimizerOptions::default()
-        }
-    }
-    pub fn validate_every() -> u64 {
-        5
     }
     pub fn validate_problems() -> usize {
         200
@@ -316,6 +333,10 @@ impl Config {
             max_running: self.rollout.max_running,
         }
     }
+    /// Steps between validations; 0 = none in between.
+    pub fn validation_interval(&self) -> u64 {
+        self.validate_every.unwrap_or(5)
+    }
     /// Optimizer steps of the whole stage.
     pub fn updates(&self) -> u64 {
         self.steps * self.epochs * self.minibatches as u64
@@ -326,7 +347,7 @@ impl Config {
         problems.extend(self.critic.optimizer.problems("/critic/optimizer"));
         if self.rollout.temperature <= 0.0 {
             problems.push(
-                OptionProblem::new("/rollout/temperature", "greedy rollouts of one problem are all equal")
+                OptionProblem::new("/rollout/temperature", "greedy rollouts of one problem are all the same")
                     .help("use a temperature above 0"),
             );
         }
@@ -347,14 +368,14 @@ impl Config {
         problems.extend(self.loss.horizon.and_then(|horizon| OptionProblem::outside("/loss/horizon", horizon, 1..)));
         if self.rollout.asynchronous.is_some() && self.rollout.tool_wait == ToolWait::Batch {
             problems.push(
-                OptionProblem::new("/rollout/tool_wait", "asynchronous rollouts never wait for a batch")
+                OptionProblem::new("/rollout/tool_wait", "asynchronous rollouts cannot wait for a batch")
                     .help("use `trajectory`"),
             );
         }
         if self.loss.terms.is_empty() {
             problems.push(
-                OptionProblem::new("/loss/terms", "a loss without terms changes nothing")
-                    .help("give at least {kind: clip}"),
+                OptionProblem::new("/loss/terms", "a loss without terms trains nothing")
+                    .help("use at least {kind: clip}"),
             );
         }
         problems

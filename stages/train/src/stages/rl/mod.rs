@@ -63,7 +63,7 @@ two problems of one id.";
 impl Stage for Rl {
     type Config = Config;
     const NAME: &'static str = "rl";
-    const VERSION: u32 = 2;
+    const VERSION: u32 = 3;
     const SUMMARY: &'static str = "reinforcement learning with tools in the loop and verifiable rewards";
     const DOC: &'static str = DOC;
     const EXAMPLE: &'static str = r#"{"algorithm": "grpo", "steps": 40, "problems_per_step": 32, "rollout": {"group_size": 8, "temperature": 1.0}}"#;
@@ -172,10 +172,15 @@ impl Stage for Rl {
 
     fn check_inputs(config: &Config, inputs: &Wired) -> Vec<OptionProblem> {
         let wired = |port: &str| inputs.get(port).is_some_and(|n| *n > 0);
-        let mut problems = Vec::new();
+        let mut problems = problems::misfits(&config.environment, inputs, &["problems", "validation"]);
         if !wired("demonstrations") && Parts::build(config).is_ok_and(|parts| parts.needs().demonstrations) {
             let problem = OptionProblem::new("/demonstrations", "a part needs demonstrations, but none are connected");
             problems.push(problem.help("connect `demonstrations` to the trajectories that solve these problems"));
+        }
+        if !wired("validation") && config.validate_every.is_some_and(|every| every > 0) {
+            let problem =
+                OptionProblem::new("/validate_every", "there is nothing to validate on: no `validation` input");
+            problems.push(problem.help("wire `validation` to held-out problems, or leave `validate_every` out"));
         }
         if wired("record") && config.rollout.asynchronous.is_none() {
             let problem = OptionProblem::new(
@@ -202,6 +207,8 @@ impl Stage for Rl {
         }
         let validation =
             context.optional("validation").map(|a| problems::read(a, "validation")).transpose()?.unwrap_or_default();
+        problems::expect_environment(&config.environment, &problems, "problems")?;
+        problems::expect_environment(&config.environment, &validation, "validation")?;
         let demonstrations = context
             .optional("demonstrations")
             .map(|a| read_trajectories(&a.parquet()))

@@ -148,7 +148,7 @@ impl<'a> Run<'a> {
     }
     /// What follows a step: validation, progress, a resume point.
     pub(super) fn after_step(&mut self, context: &StageContext, progress: &mut Progress) -> Result<()> {
-        let (step, every) = (progress.state.step, self.config.validate_every);
+        let (step, every) = (progress.state.step, self.config.validation_interval());
         if step == self.config.steps || (every > 0 && step % every == 0) {
             self.validate(context, progress)?;
         }

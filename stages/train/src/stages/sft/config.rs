@@ -1,9 +1,10 @@
 //! Options of `sft`.
 
 use crate::optimize::OptimizerOptions;
+use crate::own_defaults::{self, OwnDefaults};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use trainyard_core::OptionProblem;
+use trainyard_core::{OptionProblem, Wired};
 
 /// Options of `sft`. Training ends at the first of `epochs`, `steps` and `tokens` that is given; 3 epochs if none is.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -18,16 +19,19 @@ pub struct Config {
     /// Tokens per optimizer step, prompts included; sequences of similar length share a step.
     #[schemars(range(min = 1))]
     pub batch_tokens: usize,
-    /// Tokens computed together; bounds memory, changes only rounding. Gradients of a step add up over its parts.
+    /// Tokens computed together: limits memory, and changes results by rounding only. Gradients of a step add up over
+    /// its parts.
     #[schemars(range(min = 1))]
     pub micro_batch_tokens: usize,
-    /// Longer trajectories are left out and counted; 0 = as long as the model's positions.
+    /// Longer trajectories are left out and counted; 0 = as many as the model has positions.
     pub max_tokens: usize,
-    /// Turns whose tool call failed teach what follows them, but are not imitated.
+    /// Leave turns whose tool call failed out of the loss; they stay in the context.
     pub mask_errored_turns: bool,
+    #[serde(deserialize_with = "own_defaults::read::<Optimizer, _>")]
+    #[schemars(schema_with = "own_defaults::schema::<Optimizer>")]
     pub optimizer: OptimizerOptions,
-    /// Steps between measurements of the validation loss; 0 = only before the first step and after the last.
-    pub validate_every: u64,
+    /// Steps between measurements of the validation loss; 0 = only before the first step and after the last; null = 25.
+    pub validate_every: Option<u64>,
     /// Share of the problems held out where no `validation` input is given; 0 = none.
     #[schemars(range(min = 0, max = 0.5))]
     pub validation_share: f64,
@@ -36,6 +40,16 @@ pub struct Config {
     /// Steps between resume points; 0 = none.
     pub checkpoint_every: u64,
     pub seed: u64,
+}
+
+/// The optimizer of `sft`.
+pub struct Optimizer;
+
+impl OwnDefaults for Optimizer {
+    type Options = OptimizerOptions;
+    fn defaults() -> OptimizerOptions {
+        OptimizerOptions { learning_rate: 2e-3, ..OptimizerOptions::default() }
+    }
 }
 
 impl Default for Config {
@@ -48,8 +62,8 @@ impl Default for Config {
             micro_batch_tokens: 8192,
             max_tokens: 0,
             mask_errored_turns: true,
-            optimizer: OptimizerOptions { learning_rate: 2e-3, ..OptimizerOptions::default() },
-            validate_every: 25,
+            optimizer: Optimizer::defaults(),
+            validate_every: None,
             validation_share: 0.05,
             patience: None,
             checkpoint_every: 50,
@@ -59,6 +73,26 @@ impl Default for Config {
 }
 
 impl Config {
+    /// Steps between measurements; 0 = none in between.
+    pub fn validation_interval(&self) -> u64 {
+        self.validate_every.unwrap_or(25)
+    }
+    /// Options that measure on held-out rows, where no row is held out.
+    pub fn wiring(&self, inputs: &Wired) -> Vec<OptionProblem> {
+        let held_out = self.validation_share > 0.0 || inputs.get("validation").is_some_and(|n| *n > 0);
+        let measured = [
+            ("/validate_every", self.validate_every.is_some_and(|every| every > 0)),
+            ("/patience", self.patience.is_some()),
+        ];
+        let problem = |at: &str| {
+            OptionProblem::new(
+                at,
+                "there is nothing to validate on: no `validation` input, and `validation_share` is 0",
+            )
+            .help("wire `validation`, set `validation_share` above 0, or leave this out")
+        };
+        measured.iter().filter(|(_, set)| *set && !held_out).map(|(at, _)| problem(at)).collect()
+    }
     pub fn problems(&self) -> Vec<OptionProblem> {
         let mut problems = self.optimizer.problems("/optimizer");
         let counts = [("/batch_tokens", self.batch_tokens), ("/micro_batch_tokens", self.micro_batch_tokens)];

@@ -1,8 +1,8 @@
 //! From trajectories to token sequences with a loss mask.
 //!
-//! Why so: rows with tokens (rollouts) are used as they are; rows without (demonstrations) are encoded piece by piece with the
-//! model's own template. Only the agent's tokens are in the loss, and turns whose tool call failed are context, not example.
-//! Refuses: rows of another tokenizer or template, and rows without any token to learn from.
+//! Rows with tokens (rollouts) are used as they are; rows without (demonstrations) are encoded piece by piece with the
+//! model's template. Only the agent's tokens are in the loss, and a turn whose tool call failed is context to read,
+//! not an example to imitate.
 
 use crate::model::expect_same_text;
 use std::collections::BTreeSet;
@@ -70,14 +70,14 @@ fn encode(model: &ModelFolder, row: &Trajectory) -> Result<(Example, Vec<u16>)> 
     Ok((Example { tokens: encoded.token_ids, mask: encoded.loss_mask }, encoded.turn))
 }
 
-/// Assistant messages that belong to the prompt of a rollout, whose turns are counted behind it. A row without tokens is encoded here,
-/// and every one is a turn.
+/// Assistant messages that belong to the prompt of a rollout, whose turns are counted behind it. A row without tokens
+/// is encoded here, and every one is a turn.
 fn answers_in_prompt(row: &Trajectory) -> usize {
     let all = row.messages.iter().filter(|m| m.role == "assistant").count();
     if row.token_ids.is_empty() { 0 } else { all.saturating_sub(row.turns as usize) }
 }
 
-/// Agent turns (from 0) that a failed tool result follows; the first `skipped` assistant messages are none.
+/// Agent turns (from 0) followed by a failed tool result. The first `skipped` assistant messages do not count as turns.
 fn errored_turns(messages: &[Message], skipped: usize) -> BTreeSet<u16> {
     let mut said = 0;
     let mut errored = BTreeSet::new();
@@ -93,8 +93,8 @@ fn errored_turns(messages: &[Message], skipped: usize) -> BTreeSet<u16> {
     errored
 }
 
-/// Whether a tool's result ends like an error: `error: …`, or the last line of an exception (`NameError: …`, `Exception`). Asked only
-/// of rows that count failed calls, since a program may print such a line on purpose.
+/// Whether a tool's result ends like an error: `error: …`, or the last line of an exception (`NameError: …`,
+/// `Exception`). Asked only of rows that count failed calls, since a program may print such a line on purpose.
 fn reads_as_error(content: &str) -> bool {
     let last = content.trim_end().lines().next_back().unwrap_or("").trim_start();
     let name = last.split([':', ' ', '(']).next().unwrap_or("");
@@ -113,7 +113,8 @@ fn mask_turns(example: &mut Example, turns: &[u16], errored: &BTreeSet<u16>) -> 
     hit.len()
 }
 
-/// Splits rows by problem: (training, held out). About `share` of the problems are held out, at least one if there are two.
+/// Splits rows by problem: (training, held out). About `share` of the problems are held out, at least one if there are
+/// two.
 pub fn hold_out(rows: Vec<Trajectory>, share: f64, chance: &Chance) -> (Vec<Trajectory>, Vec<Trajectory>) {
     let mut problems: Vec<String> =
         rows.iter().map(|r| r.problem_id.clone()).collect::<BTreeSet<_>>().into_iter().collect();

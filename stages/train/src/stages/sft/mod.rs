@@ -1,7 +1,7 @@
 //! `sft`: supervised fine-tuning on trajectories.
 //!
-//! Why so: a cold start teaches the format of turns and tool calls; only the agent's own tokens are in the loss, never what a tool
-//! answered. Refuses: rows of another tokenizer or template, NaN (the stage stops and names the step).
+//! It teaches the format of turns and tool calls. Only the agent's own tokens are in the loss, never what a tool
+//! answered.
 
 pub mod config;
 pub mod data;
@@ -15,23 +15,27 @@ use crate::model::{self, Policy};
 use data::{Prepared, hold_out, prepare};
 use trainyard_api::report::Report;
 use trainyard_api::{Ports, Stage, StageContext, port};
-use trainyard_core::{ArtifactKind, Cardinality, Chance, OptionProblem, Result};
+use trainyard_core::{ArtifactKind, Cardinality, Chance, OptionProblem, Result, Wired};
 use trainyard_tables::{Trajectory, read_trajectories};
 
 pub struct Sft;
 
-const DOC: &str = "Minimizes the mean negative log-probability of the agent's tokens (content, tool calls and the token that ends a turn) given all \
-before them. Demonstrations (rows without tokens) are encoded piece by piece with the model's chat template; rollouts are used as they are.\n\n\
-Turns that a failed tool result follows are context and no example (`mask_errored_turns`). Sequences of similar length share a step of about \
-`batch_tokens`; AdamW with warm-up, decay and clipping. With `validation` trajectories, or a share of the problems held out, the loss on them is \
-measured before the first step, every `validate_every` steps and after the last, and the best weights are kept.\n\n\
-Checkpoints hold weights, moments, step and curves: a killed stage ends in the same bytes.\n\n\
-Refuses: trajectories of another tokenizer or template, NaN anywhere, an empty training set.";
+const DOC: &str = "\
+Minimizes the mean negative log-probability of the agent's tokens (content, tool calls and the token that ends a \
+turn) given all before them. Demonstrations (rows without tokens) are encoded piece by piece with the model's \
+chat template; rollouts are used as they are.\n\n\
+A turn whose tool call failed is context, not an example (`mask_errored_turns`). Sequences of similar length \
+share a step of about `batch_tokens`; the optimizer is AdamW with warm-up, decay and clipping. The loss on \
+held-out trajectories (the input `validation`, or a share of the problems) is measured before the first step, \
+every `validate_every` steps and after the last, and the weights with the lowest loss are kept.\n\n\
+Checkpoints hold weights, moments, step and curves, so a killed stage resumes and ends in the same bytes.\n\n\
+Errors: trajectories of another tokenizer or template, a loss or gradient that is not finite, an empty training \
+set.";
 
 impl Stage for Sft {
     type Config = Config;
     const NAME: &'static str = "sft";
-    const VERSION: u32 = 2;
+    const VERSION: u32 = 3;
     const SUMMARY: &'static str = "supervised fine-tuning on the agent's tokens of trajectories";
     const DOC: &'static str = DOC;
     const EXAMPLE: &'static str = r#"{"epochs": 3, "batch_tokens": 8192, "optimizer": {"learning_rate": 2e-3}}"#;
@@ -68,6 +72,9 @@ impl Stage for Sft {
     }
     fn check(config: &Config) -> Vec<OptionProblem> {
         config.problems()
+    }
+    fn check_inputs(config: &Config, inputs: &Wired) -> Vec<OptionProblem> {
+        config.wiring(inputs)
     }
 
     fn run(config: Config, context: &mut StageContext) -> Result<()> {

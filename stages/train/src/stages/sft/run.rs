@@ -1,8 +1,8 @@
 //! The loop: batches by length, one optimizer step each, validation, best weights, checkpoints.
 //!
-//! Why so: the members of every step are planned before the first one, as a function of lengths, budget and seed, so a resume point needs
-//! the step alone to go on in the same bytes. The input model is measured first: if no step beats it, it is what is kept. Refuses: an empty
-//! training set, a loss that is not finite.
+//! The batches of all steps are planned before the first one, from lengths, budget and seed, so a resume point needs
+//! only the step number to go on to the same bytes. The input model is measured first and is what is kept if no step
+//! beats it.
 
 use super::config::Config;
 use super::data::Example;
@@ -27,15 +27,15 @@ pub struct State {
     pub curves: Curves,
     /// Step and loss of the best validation; step 0 is the input model.
     pub best: Option<(u64, f64)>,
-    /// Measurements since then.
+    /// Validations since the best one.
     pub stale: u64,
 }
 
-/// What the training ends with.
+/// The result of training.
 pub struct Outcome {
     pub weights: Weights,
     pub state: State,
-    /// Steps that the budget allowed.
+    /// Steps that the budget allows.
     pub planned: u64,
 }
 
@@ -49,6 +49,7 @@ pub fn run(
 ) -> Result<Outcome> {
     let plan = plan(config, train)?;
     let total = plan.len() as u64;
+    let every = config.validation_interval();
     let mut trainer = Trainer::new(&model.config, model.weights.clone(), &config.optimizer, total)?;
     let mut state = State::default();
     let mut best: Option<Weights> = None;
@@ -68,7 +69,7 @@ pub fn run(
         let batch = &plan[state.step as usize];
         step(config, &mut trainer, train, batch, &mut state, context)?;
         let last = state.step == total;
-        if !held.is_empty() && (last || (config.validate_every > 0 && state.step % config.validate_every == 0)) {
+        if !held.is_empty() && (last || (every > 0 && state.step % every == 0)) {
             validate(config, &trainer, held, &mut state, &mut best, context)?;
         }
         context.progress(state.step, total, "steps", state.curves.last("loss").map(|l| ("loss", l)));

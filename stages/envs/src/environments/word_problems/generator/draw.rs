@@ -111,14 +111,8 @@ impl Story {
     }
     /// The canonical form of templates and numbers: `s0=12;+1=7;d2=41;q1`.
     pub fn canonical(&self) -> String {
-        let mut parts = vec![format!("s{}={}", self.start_form, self.start)];
-        for place in 0..=self.steps.len() {
-            let here = self.distractors.iter().filter(|d| d.before == place);
-            parts.extend(here.map(|d| format!("d{}={}", d.form, d.number)));
-            parts.extend(self.steps.get(place).map(|s| format!("{}{}={}", s.operation.sign(), s.form, s.number)));
-        }
-        parts.push(format!("q{}", self.question_form));
-        parts.join(";")
+        let steps = self.steps.iter().map(|s| format!("{}{}", s.operation.sign(), s.number));
+        std::iter::once(self.start.to_string()).chain(steps).collect::<Vec<_>>().join(";")
     }
 }
 

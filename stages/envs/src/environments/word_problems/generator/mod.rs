@@ -20,6 +20,7 @@ mod mistakes;
 mod phrases;
 
 pub use mistakes::{Attempt, Mistake};
+pub use phrases::ITEMS;
 
 use draw::{Operation, Story};
 use phrases::Words;

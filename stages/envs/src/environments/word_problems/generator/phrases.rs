@@ -27,7 +27,8 @@ const NAMES: [(&str, &str); 12] = [
     ("Rosa", "She"),
     ("Tom", "He"),
 ];
-const ITEMS: [&str; 12] =
+/// What is counted.
+pub const ITEMS: [&str; 12] =
     ["figs", "pens", "nuts", "cards", "eggs", "coins", "books", "shells", "plums", "bolts", "stamps", "seeds"];
 
 /// The names and items of a story.
