@@ -5,7 +5,8 @@
 //! naming the file and the tensor: truncated or malformed files, types that are no numbers, weights that are not finite.
 
 use crate::config::ModelConfig;
-use crate::decoder::{Weights, candle};
+use crate::decoder::Weights;
+use crate::tensor::candle;
 use candle_core::{DType, Device, Tensor};
 use safetensors::tensor::{Dtype, TensorView};
 use safetensors::{SafeTensorError, SafeTensors};

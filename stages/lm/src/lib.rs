@@ -7,6 +7,7 @@
 //! (initialization draws from an injected `Chance`), silent gradients (a parameter without one is an error), devices other than
 //! the CPU.
 
+pub mod backend;
 pub mod batch;
 pub mod checkpoint;
 pub mod config;
@@ -18,6 +19,7 @@ pub mod optimizer;
 pub mod registry;
 pub mod stages;
 pub mod template;
+mod tensor;
 pub mod threads;
 pub mod tokenizer;
 

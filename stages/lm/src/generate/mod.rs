@@ -7,6 +7,7 @@
 //! limit, a silent token from logits that are not numbers ([`Finish::Nan`]).
 
 mod cache;
+mod decode;
 mod engine;
 mod forward;
 pub mod kernels;
@@ -18,6 +19,7 @@ mod teacher;
 mod tests;
 
 pub use engine::Generator;
+pub use pack::WeightSource;
 pub use sampling::Distribution;
 pub use sequence::{DrawKey, Finish, Request, SequenceId, SequenceState};
 pub use teacher::Scored;
