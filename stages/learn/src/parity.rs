@@ -19,6 +19,7 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use trainyard_core::error::Context as _;
 use trainyard_core::{Error, Result};
+use trainyard_tables::Trajectory;
 
 /// A case agrees when its largest error is at most this, relative or absolute.
 pub const TOLERANCE: f64 = 1e-9;
@@ -133,7 +134,11 @@ fn batch(case: &Value) -> Result<(Batch, Vec<usize>)> {
     for (row, g) in group.iter().enumerate() {
         groups.entry(*g).or_default().push(row);
     }
-    let rollout = |&row: &usize| Rollout { reward: rewards[row], mask: mask[row].clone(), ..Rollout::default() };
+    let rollout = |&row: &usize| Rollout {
+        trajectory: Trajectory { reward: rewards[row], ..Trajectory::default() },
+        mask: mask[row].clone(),
+        ..Rollout::default()
+    };
     let batch = Batch {
         step: 0,
         groups: groups

@@ -1,24 +1,28 @@
-//! Models at a stage's ports: loading, checking, saving with their digests.
-//!
-//! Why so: data and models carry the digests of tokenizer and template, and every stage compares them before it computes. Refuses:
-//! trajectories of another tokenizer or template.
+//! Models at a stage's ports: loading, checking, saving with their digests; and the backend that computes them.
 
+use std::sync::Arc;
 use trainyard_api::{InputArtifact, StageContext};
 use trainyard_core::error::Context as _;
 use trainyard_core::{Error, Result};
 use trainyard_lm::ModelFolder;
+use trainyard_lm::backend::{Backend, Sampler, SamplerOptions, registry};
 use trainyard_tables::Trajectory;
 
-/// A model with the content digest of its artifact.
+/// A model with the content digest of its artifact, and where it is computed.
 pub struct Policy {
     pub folder: ModelFolder,
     pub digest: String,
+    pub backend: Arc<dyn Backend>,
 }
 
 impl Policy {
     pub fn load(artifact: &InputArtifact, port: &str) -> Result<Self> {
         let folder = ModelFolder::load(&artifact.folder).at(format!("input `{port}`"))?;
-        Ok(Self { folder, digest: artifact.digest.to_string() })
+        Ok(Self { folder, digest: artifact.digest.to_string(), backend: registry::find(registry::DEFAULT)? })
+    }
+    /// Decodes with the model's weights.
+    pub fn sampler(&self, threads: usize) -> Result<Box<dyn Sampler>> {
+        self.backend.sampler(&self.folder, &SamplerOptions { threads })
     }
 }
 
@@ -31,7 +35,7 @@ pub fn save(context: &mut StageContext, port: &str, model: &ModelFolder) -> Resu
     Ok(())
 }
 
-/// Refuses rows with tokens of another tokenizer or template. Rows without tokens (demonstrations) have nothing to compare.
+/// Fails on rows with tokens of another tokenizer or template. Rows without tokens (demonstrations) have nothing to compare.
 pub fn expect_same_text(model: &ModelFolder, rows: &[Trajectory], what: &str) -> Result<()> {
     for row in rows.iter().filter(|r| !r.token_ids.is_empty()) {
         model.expect_digests(&row.tokenizer_digest, &row.template_digest, &format!("row `{}` of {what}", row.id))?;

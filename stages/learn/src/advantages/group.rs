@@ -79,11 +79,11 @@ impl Part for Group {
 
 impl Advantage for Group {
     fn assign(&mut self, batch: &Batch) -> Grid {
-        let all: Vec<f64> = batch.rollouts().map(|r| r.reward).collect();
+        let all: Vec<f64> = batch.rollouts().map(|r| r.trajectory.reward).collect();
         let values: Vec<f64> = batch
             .groups
             .iter()
-            .flat_map(|g| self.of_group(&g.rollouts.iter().map(|r| r.reward).collect::<Vec<_>>(), &all))
+            .flat_map(|g| self.of_group(&g.rollouts.iter().map(|r| r.trajectory.reward).collect::<Vec<_>>(), &all))
             .collect();
         batch.spread(&values)
     }
@@ -92,8 +92,8 @@ impl Advantage for Group {
 impl Group {
     fn of_group(&self, rewards: &[f64], all: &[f64]) -> Vec<f64> {
         let scale = match self.scale {
-            Scale::Group => deviation(rewards, self.ddof).map_or(1.0, |d| d + self.epsilon),
-            Scale::Batch => deviation(all, self.ddof).map_or(1.0, |d| d + self.epsilon),
+            Scale::Group => super::deviation(rewards, self.ddof).map_or(1.0, |d| d + self.epsilon),
+            Scale::Batch => super::deviation(all, self.ddof).map_or(1.0, |d| d + self.epsilon),
             Scale::None => 1.0,
         };
         let n = rewards.len() as f64;
@@ -110,23 +110,18 @@ impl Group {
     }
 }
 
-/// Standard deviation; none with fewer than two values.
-pub(super) fn deviation(values: &[f64], ddof: u8) -> Option<f64> {
-    if values.len() < 2 {
-        return None;
-    }
-    let n = values.len() as f64;
-    let mean = values.iter().sum::<f64>() / n;
-    Some((values.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / (n - f64::from(ddof))).sqrt())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::batch::{Group as Rollouts, Rollout};
+    use trainyard_tables::Trajectory;
 
     fn batch(groups: &[&[f64]]) -> Batch {
-        let rollout = |&reward: &f64| Rollout { reward, mask: vec![false, true], ..Rollout::default() };
+        let rollout = |&reward: &f64| Rollout {
+            trajectory: Trajectory { reward, ..Trajectory::default() },
+            mask: vec![false, true],
+            ..Rollout::default()
+        };
         Batch {
             step: 0,
             groups: groups

@@ -68,18 +68,25 @@ impl Filter for RewardSpread {
 /// Population standard deviation of the rewards.
 fn spread(group: &Group) -> f64 {
     let n = group.rollouts.len().max(1) as f64;
-    let mean = group.rollouts.iter().map(|r| r.reward).sum::<f64>() / n;
-    (group.rollouts.iter().map(|r| (r.reward - mean).powi(2)).sum::<f64>() / n).sqrt()
+    let mean = group.rollouts.iter().map(|r| r.trajectory.reward).sum::<f64>() / n;
+    (group.rollouts.iter().map(|r| (r.trajectory.reward - mean).powi(2)).sum::<f64>() / n).sqrt()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::batch::Rollout;
+    use trainyard_tables::Trajectory;
 
     fn group(rewards: &[f64]) -> Group {
         Group {
-            rollouts: rewards.iter().map(|&reward| Rollout { reward, ..Rollout::default() }).collect(),
+            rollouts: rewards
+                .iter()
+                .map(|&reward| Rollout {
+                    trajectory: Trajectory { reward, ..Trajectory::default() },
+                    ..Rollout::default()
+                })
+                .collect(),
             ..Group::default()
         }
     }

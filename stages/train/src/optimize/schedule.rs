@@ -1,7 +1,6 @@
-//! Learning rate by step: linear warm-up, then constant, linear or cosine decay; and the optimizer's options.
+//! Learning rate by step (linear warm-up, then constant, linear or cosine decay) and the optimizer's options.
 //!
-//! Why so: the rate is a pure function of the step, so a resumed run needs no scheduler state. Refuses: schedules that depend on
-//! measured losses.
+//! The rate depends on the step alone, so a resumed run needs no scheduler state.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

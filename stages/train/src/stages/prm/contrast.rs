@@ -5,7 +5,7 @@
 //! ln(1 + exp(z_wrong − z_right)) at the last step (Bradley-Terry, as for outcome reward models in 2203.02155), averaged over the
 //! pairs of a batch. Refuses: problems with one outcome only, equal rollouts twice, rollouts without an outcome.
 
-use super::head::{Example, sigmoid};
+use super::example::{Example, sigmoid};
 use std::collections::{BTreeMap, BTreeSet};
 use trainyard_core::{Error, Result};
 use trainyard_tables::{Status, Trajectory};

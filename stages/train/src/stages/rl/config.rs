@@ -5,7 +5,7 @@
 //! keys, counts of 0, greedy rollouts, and what asynchronous rollouts cannot go with. Parts whose needs are not met are refused by
 //! [`super::parts`].
 
-use super::asynchronous::Asynchronous;
+use super::sources::AsynchronousOptions as Asynchronous;
 use crate::config::SamplingOptions;
 use crate::optimize::OptimizerOptions;
 use crate::rollouts::ToolWait;

@@ -1,44 +1,33 @@
 //! The policy update: minibatches of rollouts, loss terms on plain numbers, gradients through the trainer.
 //!
-//! Why so: aggregation weights are computed once per minibatch, so micro-batches only bound memory. A term whose scope is the whole
-//! minibatch gets all logprobs first; others are evaluated micro-batch by micro-batch, without a second forward. Refuses: losses
-//! that are not finite, with the step.
+//! Aggregation weights are computed once per minibatch, so micro-batches only bound memory. A term whose scope is the whole minibatch
+//! gets all log-probabilities first; others are evaluated micro-batch by micro-batch, without a second forward.
 
-use super::critic::{self, Critic};
+mod columns;
+mod sums;
+#[cfg(test)]
+mod tests;
+
+pub use columns::Sample;
+pub use sums::UpdateReport;
+
+use super::critic::Critic;
 use crate::curves::finite;
-use crate::optimize::{Place, Trainer, micro_batches};
+use crate::optimize::{Trainer, micro_batches};
+use columns::{Current, Earlier, Minibatch, pick, places, token_batch};
 use std::collections::BTreeMap;
+use sums::{Sums, Total};
 use trainyard_core::{Chance, Result};
 use trainyard_learn::corrections::Correction;
-use trainyard_learn::{Aggregate, Grid, LossTerm, Scope, Term, TokenBatch};
-
-/// One rollout as the update sees it. Per-token lists have the length of `tokens`.
-#[derive(Debug, Clone, Default)]
-pub struct Sample {
-    pub tokens: Vec<u32>,
-    pub mask: Vec<bool>,
-    /// Under the sampling policy.
-    pub behavior: Vec<f64>,
-    pub advantages: Vec<f64>,
-    /// Multiplies its aggregation weights (replay).
-    pub weight: f64,
-    pub group: usize,
-    pub reward: f64,
-    pub correct: bool,
-    /// Share of verified answers in its group.
-    pub pass_rate: f64,
-    /// First and end token of every agent turn.
-    pub turns: Vec<(usize, usize)>,
-    /// Value predictions when it was sampled, and their targets, where there is a critic.
-    pub values: Option<Vec<f64>>,
-    pub returns: Option<Vec<f64>>,
-}
+use trainyard_learn::{Aggregate, Grid, LossTerm, Scope};
+use trainyard_lm::backend::Slopes;
 
 /// How to update.
 pub struct Update<'a> {
     pub terms: &'a [Box<dyn LossTerm>],
     pub correction: &'a dyn Correction,
     pub aggregate: Aggregate,
+    /// Denominator of `sum_over_horizon`-like aggregations, in tokens.
     pub horizon: Option<usize>,
     pub epochs: u64,
     pub minibatches: usize,
@@ -50,78 +39,43 @@ pub struct Update<'a> {
     pub step: u64,
 }
 
-/// Means over the tokens (or optimizer steps) of an update.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub struct UpdateReport {
-    pub metrics: BTreeMap<&'static str, f64>,
-    pub optimizer_steps: u64,
-}
-
-/// Sums while an update runs.
-#[derive(Default)]
-struct Sums {
-    terms: BTreeMap<&'static str, f64>,
-    tokens: f64,
-    entropy: f64,
-    loss: f64,
-    norm: f64,
-    largest_norm: f64,
-    /// Largest over smallest token weight, summed over minibatches.
-    weight_spread: f64,
-    /// Tokens in the loss whose logprob no term wants to change.
-    silent: f64,
-    steps: u64,
-}
-
-/// One minibatch: who is in it, and the weight of every token.
-struct Minibatch<'a> {
-    members: &'a [usize],
-    weights: Grid,
-    seed: u64,
-}
-
-/// What the models say of some samples at the places of their masks, in one order.
-struct Heard {
-    logprobs: Vec<f64>,
-    entropies: Vec<f64>,
-    values: Option<Vec<f64>>,
-}
-
 impl Update<'_> {
     /// Runs all epochs and minibatches. Samples without a token in the loss are left out.
+    ///
+    /// Errors: data, naming the step, if a loss or a gradient is not finite.
     pub fn run(
         &self,
         trainer: &mut Trainer,
         mut critic: Option<&mut Critic>,
-        samples: &[Sample],
+        samples: &[Sample<'_>],
     ) -> Result<UpdateReport> {
-        let used: Vec<usize> = (0..samples.len()).filter(|&i| samples[i].mask.iter().skip(1).any(|m| *m)).collect();
+        let used: Vec<usize> = (0..samples.len()).filter(|&i| samples[i].learns()).collect();
         if used.is_empty() {
             return Ok(UpdateReport::default());
         }
         let proximal =
             if self.correction.recomputes() { Some(self.logprobs_of(trainer, samples, &used)?) } else { None };
         let reference = self.reference.map(|r| self.logprobs_of(r, samples, &used)).transpose()?;
-        let old = Old { proximal, reference };
+        let earlier = Earlier { proximal, reference };
         let mut sums = Sums::default();
         for epoch in 0..self.epochs {
             let order = self.order(samples, &used, epoch);
             for (n, members) in order.iter().enumerate() {
-                let masks: Vec<Vec<bool>> = members.iter().map(|&i| samples[i].mask.clone()).collect();
+                let masks: Vec<Vec<bool>> = members.iter().map(|&i| samples[i].rollout.mask.clone()).collect();
                 let mut weights = self.aggregate.weights(&masks, self.horizon);
                 for (row, &i) in weights.iter_mut().zip(members) {
                     row.iter_mut().for_each(|w| *w *= samples[i].weight);
                 }
                 let seed = self.chance.at("loss terms", &[self.step, epoch, n as u64]).next_u64();
                 let minibatch = Minibatch { members, weights, seed };
-                self.minibatch(trainer, critic.as_deref_mut(), samples, &minibatch, &old, &mut sums)?;
+                self.minibatch(trainer, critic.as_deref_mut(), samples, &minibatch, &earlier, &mut sums)?;
             }
         }
         Ok(sums.report())
     }
 
     /// Members of every minibatch of an epoch. A term that compares within groups gets whole groups.
-    fn order(&self, samples: &[Sample], used: &[usize], epoch: u64) -> Vec<Vec<usize>> {
+    fn order(&self, samples: &[Sample<'_>], used: &[usize], epoch: u64) -> Vec<Vec<usize>> {
         let mut draws = self.chance.at("minibatches", &[self.step, epoch]);
         let whole_groups = self.terms.iter().any(|t| t.scope() == Scope::Minibatch && t.needs().groups);
         let mut units: Vec<Vec<usize>> = used.iter().map(|&i| vec![i]).collect();
@@ -138,60 +92,51 @@ impl Update<'_> {
         &self,
         trainer: &mut Trainer,
         mut critic: Option<&mut Critic>,
-        samples: &[Sample],
+        samples: &[Sample<'_>],
         batch: &Minibatch<'_>,
-        old: &Old,
+        earlier: &Earlier,
         sums: &mut Sums,
     ) -> Result<()> {
         let members = batch.members;
-        let lengths: Vec<usize> = members.iter().map(|&i| samples[i].tokens.len()).collect();
-        let micro = micro_batches(&lengths, self.micro_batch_tokens);
+        let lengths: Vec<usize> = members.iter().map(|&i| samples[i].tokens().len()).collect();
         let whole = if self.terms.iter().any(|t| t.scope() == Scope::Minibatch) {
-            Some(self.whole(trainer, critic.as_deref(), samples, batch, old)?)
+            Some(self.whole(trainer, critic.as_deref(), samples, batch, earlier)?)
         } else {
             None
         };
-        sums.weight_spread += spread_of(&batch.weights);
+        sums.weigh(&batch.weights);
         let mut loss = 0.0;
-        for part in &micro {
+        for part in micro_batches(&lengths, self.micro_batch_tokens) {
             let ids: Vec<usize> = part.iter().map(|&k| members[k]).collect();
             let places = places(samples, &ids);
-            let tokens = || ids.iter().map(|&i| samples[i].tokens.clone()).collect::<Vec<_>>();
-            let forward = trainer.forward(tokens(), &places, self.temperature)?;
-            let judged = critic.as_deref().map(|c| c.forward(tokens(), &places)).transpose()?;
-            let (logprobs, entropies) = forward.values()?;
-            sums.tokens += places.len() as f64;
-            sums.entropy += entropies.iter().sum::<f64>();
+            let tokens: Vec<&[u32]> = ids.iter().map(|&i| samples[i].tokens()).collect();
+            let outputs = trainer.forward(&tokens, &places, self.temperature)?;
+            let values = critic.as_deref_mut().map(|c| c.forward(&tokens, &places)).transpose()?;
+            sums.sampled(&outputs.entropies);
             let total = match &whole {
-                Some(all) => all.rows(part),
+                Some(all) => all.rows(&part),
                 None => {
                     let weights: Grid = part.iter().map(|&k| batch.weights[k].clone()).collect();
-                    let heard =
-                        Heard { logprobs, entropies, values: judged.as_ref().map(critic::numbers).transpose()? };
-                    Total::of(self.terms, &self.batch(samples, &ids, weights, old, &places, &heard, batch.seed), sums)
+                    let now = Current { logprobs: outputs.logprobs, entropies: outputs.entropies, values };
+                    let batch =
+                        token_batch(samples, &ids, weights, &places, &now, earlier, self.correction, batch.seed);
+                    Total::of(self.terms, &batch, sums)
                 }
             };
-            loss += total.loss;
-            finite(total.loss, "the policy loss", self.step)?;
-            let pick = |grid: &Grid| -> Vec<f64> { places.iter().map(|p| grid[p.sequence][p.token]).collect() };
-            let entropy_slopes = total.entropies.as_ref().map(pick).unwrap_or_default();
-            let slopes = pick(&total.logprobs);
-            sums.silent += slopes.iter().filter(|s| **s == 0.0).count() as f64;
-            trainer.backward(&forward, &slopes, &entropy_slopes)?;
-            if let (Some(critic), Some(values), Some(slopes)) = (critic.as_deref_mut(), &judged, &total.values) {
-                critic.backward(values, &pick(slopes))?;
+            loss += finite(total.loss, "the policy loss", self.step)?;
+            let logprobs = pick(&total.logprobs, &places);
+            let entropies = total.entropies.as_ref().map(|grid| pick(grid, &places)).unwrap_or_default();
+            sums.silent(&logprobs);
+            trainer.backward(&Slopes { logprobs: &logprobs, entropies: &entropies, values: &[] })?;
+            if let (Some(critic), Some(slopes)) = (critic.as_deref_mut(), &total.values) {
+                critic.backward(&pick(slopes, &places))?;
             }
         }
         if let Some(all) = whole {
             loss = all.loss;
             all.add_to(sums);
         }
-        sums.loss += finite(loss, "the policy loss", self.step)?;
-        if let Some(report) = trainer.step()? {
-            sums.norm += report.gradient_norm;
-            sums.largest_norm = sums.largest_norm.max(report.gradient_norm);
-            sums.steps += 1;
-        }
+        sums.stepped(finite(loss, "the policy loss", self.step)?, trainer.step()?);
         critic.map_or(Ok(()), Critic::step)
     }
 
@@ -200,98 +145,43 @@ impl Update<'_> {
         &self,
         trainer: &Trainer,
         critic: Option<&Critic>,
-        samples: &[Sample],
+        samples: &[Sample<'_>],
         batch: &Minibatch<'_>,
-        old: &Old,
+        earlier: &Earlier,
     ) -> Result<Total> {
         let members = batch.members;
         let (logprobs, entropies) = self.evaluate(trainer, samples, members)?;
         let places = places(samples, members);
         let values = critic.map(|c| {
-            let tokens: Vec<&[u32]> = members.iter().map(|&i| samples[i].tokens.as_slice()).collect();
-            let masks: Vec<&[bool]> = members.iter().map(|&i| samples[i].mask.as_slice()).collect();
+            let tokens: Vec<&[u32]> = members.iter().map(|&i| samples[i].tokens()).collect();
+            let masks: Vec<&[bool]> = members.iter().map(|&i| samples[i].mask()).collect();
             c.values(&tokens, &masks)
         });
         let values = values.transpose()?.map(|grid| pick(&grid, &places));
-        let heard = Heard { logprobs: pick(&logprobs, &places), entropies: pick(&entropies, &places), values };
-        let mut sums = Sums::default();
-        let token_batch = self.batch(samples, members, batch.weights.clone(), old, &places, &heard, batch.seed);
-        let mut total = Total::of(self.terms, &token_batch, &mut sums);
-        total.sums = sums.terms;
-        Ok(total)
+        let now = Current { logprobs: pick(&logprobs, &places), entropies: pick(&entropies, &places), values };
+        let weights = batch.weights.clone();
+        let batch = token_batch(samples, members, weights, &places, &now, earlier, self.correction, batch.seed);
+        Ok(Total::apart(self.terms, &batch))
     }
 
-    #[expect(
-        clippy::too_many_arguments,
-        reason = "these are the columns of the batch; a struct would only rename them"
-    )]
-    fn batch(
-        &self,
-        samples: &[Sample],
-        ids: &[usize],
-        weights: Grid,
-        old: &Old,
-        places: &[Place],
-        heard: &Heard,
-        seed: u64,
-    ) -> TokenBatch {
-        let spread = |values: &[f64]| -> Grid {
-            let mut grid: Grid = ids.iter().map(|&i| vec![0.0; samples[i].tokens.len()]).collect();
-            for (p, v) in places.iter().zip(values) {
-                grid[p.sequence][p.token] = *v;
-            }
-            grid
-        };
-        let behavior: Grid = ids.iter().map(|&i| samples[i].behavior.clone()).collect();
-        let rows = |grid: &BTreeMap<usize, Vec<f64>>| -> Grid { ids.iter().map(|i| grid[i].clone()).collect() };
-        let mask: Vec<Vec<bool>> = ids.iter().map(|&i| samples[i].mask.clone()).collect();
-        let proximal = old.proximal.as_ref().map(rows);
-        let correction = proximal.as_ref().map(|p| self.correction.weights(p, &behavior, &mask));
-        let given = |list: fn(&Sample) -> Option<&Vec<f64>>| {
-            ids.iter().map(|&i| list(&samples[i]).cloned()).collect::<Option<Grid>>()
-        };
-        TokenBatch {
-            logprobs: spread(&heard.logprobs),
-            old_logprobs: proximal.unwrap_or(behavior),
-            advantages: ids.iter().map(|&i| samples[i].advantages.clone()).collect(),
-            weights,
-            correction,
-            reference: old.reference.as_ref().map(rows),
-            entropies: Some(spread(&heard.entropies)),
-            values: heard.values.as_deref().map(spread),
-            old_values: given(|s| s.values.as_ref()),
-            returns: given(|s| s.returns.as_ref()),
-            groups: ids.iter().map(|&i| samples[i].group).collect(),
-            rewards: ids.iter().map(|&i| samples[i].reward).collect(),
-            correct: ids.iter().map(|&i| samples[i].correct).collect(),
-            pass_rates: ids.iter().map(|&i| samples[i].pass_rate).collect(),
-            turns: ids.iter().map(|&i| samples[i].turns.clone()).collect(),
-            seed,
-            mask,
-        }
-    }
-
-    /// Logprobs of some samples under a model, by sample.
-    fn logprobs_of(&self, model: &Trainer, samples: &[Sample], ids: &[usize]) -> Result<BTreeMap<usize, Vec<f64>>> {
+    /// Log-probabilities of some samples under a model, by sample.
+    fn logprobs_of(&self, model: &Trainer, samples: &[Sample<'_>], ids: &[usize]) -> Result<BTreeMap<usize, Vec<f64>>> {
         let (logprobs, _) = self.evaluate(model, samples, ids)?;
         Ok(ids.iter().copied().zip(logprobs).collect())
     }
-    /// Logprobs and entropies, `[member][token]`, without gradients.
-    fn evaluate(&self, model: &Trainer, samples: &[Sample], ids: &[usize]) -> Result<(Grid, Grid)> {
-        let empty = || -> Grid { ids.iter().map(|&i| vec![0.0; samples[i].tokens.len()]).collect() };
+    /// Log-probabilities and entropies, `[member][token]`, without gradients.
+    fn evaluate(&self, model: &Trainer, samples: &[Sample<'_>], ids: &[usize]) -> Result<(Grid, Grid)> {
+        let empty = || -> Grid { ids.iter().map(|&i| vec![0.0; samples[i].tokens().len()]).collect() };
         let (mut logprobs, mut entropies) = (empty(), empty());
-        let lengths: Vec<usize> = ids.iter().map(|&i| samples[i].tokens.len()).collect();
+        let lengths: Vec<usize> = ids.iter().map(|&i| samples[i].tokens().len()).collect();
         for part in micro_batches(&lengths, self.micro_batch_tokens) {
-            let part_ids: Vec<usize> = part.iter().map(|&k| ids[k]).collect();
-            let places = places(samples, &part_ids);
-            let (l, e) = model.evaluate(
-                part_ids.iter().map(|&i| samples[i].tokens.clone()).collect(),
-                &places,
-                self.temperature,
-            )?;
+            let members: Vec<usize> = part.iter().map(|&k| ids[k]).collect();
+            let places = places(samples, &members);
+            let tokens: Vec<&[u32]> = members.iter().map(|&i| samples[i].tokens()).collect();
+            let outputs = model.evaluate(&tokens, &places, self.temperature)?;
             for (n, p) in places.iter().enumerate() {
-                logprobs[part[p.sequence]][p.token] = l[n];
-                entropies[part[p.sequence]][p.token] = e[n];
+                logprobs[part[p.sequence]][p.token] = outputs.logprobs[n];
+                entropies[part[p.sequence]][p.token] = outputs.entropies[n];
             }
         }
         Ok((logprobs, entropies))
@@ -312,99 +202,3 @@ fn shares<T>(items: &[T], parts: usize) -> Vec<&[T]> {
         })
         .collect()
 }
-
-/// Logprobs that do not change during the update, by sample.
-struct Old {
-    proximal: Option<BTreeMap<usize, Vec<f64>>>,
-    reference: Option<BTreeMap<usize, Vec<f64>>>,
-}
-
-/// The sum of all terms.
-struct Total {
-    loss: f64,
-    logprobs: Grid,
-    entropies: Option<Grid>,
-    values: Option<Grid>,
-    sums: BTreeMap<&'static str, f64>,
-}
-
-impl Total {
-    fn of(terms: &[Box<dyn LossTerm>], batch: &TokenBatch, sums: &mut Sums) -> Self {
-        let mut total =
-            Self { loss: 0.0, logprobs: batch.zeros(), entropies: None, values: None, sums: BTreeMap::new() };
-        for Term { loss, d_logprobs, d_entropies, d_values, sums: term_sums } in terms.iter().map(|t| t.value(batch)) {
-            total.loss += loss;
-            add(&mut total.logprobs, &d_logprobs);
-            if let Some(slopes) = d_entropies {
-                add(total.entropies.get_or_insert_with(|| batch.zeros()), &slopes);
-            }
-            if let Some(slopes) = d_values {
-                add(total.values.get_or_insert_with(|| batch.zeros()), &slopes);
-            }
-            for (name, value) in term_sums {
-                *sums.terms.entry(name).or_default() += value;
-            }
-        }
-        total
-    }
-    /// The rows of some members; their loss is counted with the whole.
-    fn rows(&self, members: &[usize]) -> Self {
-        let rows = |grid: &Grid| -> Grid { members.iter().map(|&k| grid[k].clone()).collect() };
-        Self {
-            loss: 0.0,
-            logprobs: rows(&self.logprobs),
-            entropies: self.entropies.as_ref().map(rows),
-            values: self.values.as_ref().map(rows),
-            sums: BTreeMap::new(),
-        }
-    }
-    fn add_to(&self, sums: &mut Sums) {
-        for (name, value) in &self.sums {
-            *sums.terms.entry(name).or_default() += value;
-        }
-    }
-}
-
-impl Sums {
-    fn report(self) -> UpdateReport {
-        let steps = self.steps.max(1) as f64;
-        let mut metrics: BTreeMap<&'static str, f64> =
-            self.terms.iter().map(|(name, sum)| (*name, sum / self.tokens.max(1.0))).collect();
-        metrics.insert("loss", self.loss / steps);
-        metrics.insert("grad_norm", self.norm / steps);
-        metrics.insert("grad_norm_max", self.largest_norm);
-        metrics.insert("policy_entropy", self.entropy / self.tokens.max(1.0));
-        metrics.insert("silent_tokens", self.silent / self.tokens.max(1.0));
-        metrics.insert("token_weight_spread", self.weight_spread / steps);
-        metrics.insert("optimizer_steps", self.steps as f64);
-        UpdateReport { metrics, optimizer_steps: self.steps }
-    }
-}
-
-/// Largest over smallest weight of a token in the loss.
-fn spread_of(weights: &Grid) -> f64 {
-    let (low, high) = weights
-        .iter()
-        .flatten()
-        .filter(|w| **w > 0.0)
-        .fold((f64::MAX, 0.0), |(l, h): (f64, f64), w| (l.min(*w), h.max(*w)));
-    if high > 0.0 { high / low } else { 1.0 }
-}
-
-fn add(sum: &mut Grid, term: &Grid) {
-    for (s, t) in sum.iter_mut().flatten().zip(term.iter().flatten()) {
-        *s += t;
-    }
-}
-
-fn places(samples: &[Sample], ids: &[usize]) -> Vec<Place> {
-    Place::of_mask(&ids.iter().map(|&i| samples[i].mask.as_slice()).collect::<Vec<_>>())
-}
-
-fn pick(grid: &Grid, places: &[Place]) -> Vec<f64> {
-    places.iter().map(|p| grid[p.sequence][p.token]).collect()
-}
-
-#[cfg(test)]
-#[path = "update_tests.rs"]
-mod tests;
