@@ -9,7 +9,6 @@ use object_store::ObjectStore;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
 use trainyard_core::{Error, Result};
 
 /// Names tried for a fresh probe before the store is called unusable.
@@ -132,11 +131,6 @@ impl Store {
         Err(Error::retryable(format!("the store {} had no fresh name for the opening probe", self.url()))
             .help("run the same command again"))
     }
-}
-
-/// Waits before the next try of a put, doubling from 20 ms.
-pub(crate) async fn back_off(turn: u32) {
-    tokio::time::sleep(Duration::from_millis(20 << turn.min(6))).await;
 }
 
 impl std::fmt::Debug for Store {

@@ -1,7 +1,6 @@
 //! Reading a journal forward, with the chain checked batch by batch.
 
 use super::format::{Batch, corrupt, decode};
-use super::writer::{AppendError, JournalWriter};
 use crate::layout;
 use crate::store::Store;
 use bytes::Bytes;
@@ -62,15 +61,6 @@ impl JournalReader {
                 }
             }
         }
-    }
-    /// Opens the journal for writing at this position: puts the event that `opened(epoch)` gives, with epoch = last + 1, as the
-    /// next batch. `writer` must be unique to this process. Errors: [`AppendError::Fenced`] if somebody else wrote meanwhile.
-    pub async fn open_writer(
-        self,
-        writer: &str,
-        opened: impl FnOnce(Epoch) -> Value,
-    ) -> Result<JournalWriter, AppendError> {
-        JournalWriter::begin(self, writer, opened).await
     }
 
     /// Checks a batch against all before it and steps over it.
