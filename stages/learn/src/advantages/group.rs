@@ -92,8 +92,8 @@ impl Advantage for Group {
 impl Group {
     fn of_group(&self, rewards: &[f64], all: &[f64]) -> Vec<f64> {
         let scale = match self.scale {
-            Scale::Group => super::deviation(rewards, self.ddof).map_or(1.0, |d| d + self.epsilon),
-            Scale::Batch => super::deviation(all, self.ddof).map_or(1.0, |d| d + self.epsilon),
+            Scale::Group => deviation(rewards, self.ddof).map_or(1.0, |d| d + self.epsilon),
+            Scale::Batch => deviation(all, self.ddof).map_or(1.0, |d| d + self.epsilon),
             Scale::None => 1.0,
         };
         let n = rewards.len() as f64;
@@ -108,6 +108,16 @@ impl Group {
         // A degenerate scale (all equal, epsilon 0) gives 0/0; the advantage of equal rewards is 0.
         rewards.iter().map(|&r| (r - center(r)) / scale).map(|a| if a.is_nan() { 0.0 } else { a }).collect()
     }
+}
+
+/// Standard deviation; none with fewer than two values.
+pub(super) fn deviation(values: &[f64], ddof: u8) -> Option<f64> {
+    if values.len() < 2 {
+        return None;
+    }
+    let n = values.len() as f64;
+    let mean = values.iter().sum::<f64>() / n;
+    Some((values.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / (n - f64::from(ddof))).sqrt())
 }
 
 #[cfg(test)]

@@ -33,7 +33,7 @@ fn mean(values: &[f64]) -> f64 {
 
 /// The mean, and the standard deviation plus epsilon; fewer than two values have no spread: their divisor is 1.
 fn moments(values: &[f64], ddof: u8, epsilon: f64) -> (f64, f64) {
-    (mean(values), deviation(values, ddof).map_or(1.0, |d| d + epsilon))
+    (mean(values), group::deviation(values, ddof).map_or(1.0, |d| d + epsilon))
 }
 
 /// (value − mean) / divisor. Equal values without epsilon give 0/0, which is 0 here.
@@ -46,14 +46,4 @@ fn standard(value: f64, (mean, divisor): (f64, f64)) -> f64 {
 fn standardize(values: &[f64], ddof: u8, epsilon: f64) -> Vec<f64> {
     let moments = moments(values, ddof, epsilon);
     values.iter().map(|&v| standard(v, moments)).collect()
-}
-
-/// Standard deviation; none with fewer than two values.
-fn deviation(values: &[f64], ddof: u8) -> Option<f64> {
-    if values.len() < 2 {
-        return None;
-    }
-    let n = values.len() as f64;
-    let mean = values.iter().sum::<f64>() / n;
-    Some((values.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / (n - f64::from(ddof))).sqrt())
 }

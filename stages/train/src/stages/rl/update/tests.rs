@@ -32,9 +32,9 @@ struct Data {
 
 impl Data {
     fn samples(&self) -> Vec<Sample<'_>> {
-        let sample = |(i, rollout)| Sample {
+        let sample = |(i, rollout): (usize, _)| Sample {
             rollout,
-            advantages: &self.advantages[i],
+            advantages: self.advantages[i].as_slice(),
             returns: None,
             weight: 1.0,
             group: i / 2,
