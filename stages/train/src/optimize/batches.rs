@@ -1,11 +1,11 @@
 //! Cutting sequences into batches by length and token budget.
 //!
-//! A step's memory and time follow its tokens, and sequences of one length share their work best. The order is by (length, index), so
-//! batches depend on the lengths alone.
+//! Why so: a step's memory and time follow its tokens, and sequences of one length share their work best; sorting is by (length,
+//! index), so batches are a pure function of the lengths. Refuses: empty sequences.
 
 use trainyard_core::Chance;
 
-/// Indices of `lengths`, sorted by length and cut so that no batch holds more than `budget` tokens (a longer sequence is
+/// Indices of `lengths`, sorted by length and cut so that no batch holds more than `budget` tokens (a longer sequence stands
 /// alone). Within a batch and among batches the order is by (length, index).
 pub fn micro_batches(lengths: &[usize], budget: usize) -> Vec<Vec<usize>> {
     let mut order: Vec<usize> = (0..lengths.len()).collect();

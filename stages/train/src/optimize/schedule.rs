@@ -1,6 +1,7 @@
-//! Learning rate by step (linear warm-up, then constant, linear or cosine decay) and the optimizer's options.
+//! Learning rate by step: linear warm-up, then constant, linear or cosine decay; and the optimizer's options.
 //!
-//! The rate depends on the step alone, so a resumed run needs no scheduler state.
+//! Why so: the rate is a pure function of the step, so a resumed run needs no scheduler state. Refuses: schedules that depend on
+//! measured losses.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
