@@ -1,7 +1,6 @@
 //! What has nothing to do with records: arithmetic, and handing the conversation to a person.
 
-use super::arguments::Arguments;
-use super::tool::{Said, ServiceTool, text};
+use super::{Arguments, Said, ServiceTool, text};
 use crate::environments::customer_service::database::Shop;
 use crate::tools::calculator::evaluate;
 
