@@ -1,6 +1,7 @@
 //! What has nothing to do with records: arithmetic, and handing the conversation to a person.
 
-use super::{Arguments, Said, ServiceTool, text};
+use super::arguments::Arguments;
+use super::tool::{Said, ServiceTool, text};
 use crate::environments::customer_service::database::Shop;
 use crate::tools::calculator::evaluate;
 

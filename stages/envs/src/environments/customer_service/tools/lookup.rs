@@ -1,6 +1,7 @@
 //! Finding and reading records. Names and emails are compared without case, ids and zip codes as they stand.
 
-use super::{Arguments, ORDER, Said, ServiceTool, shown, text};
+use super::arguments::Arguments;
+use super::tool::{ORDER, Said, ServiceTool, shown, text};
 use crate::environments::customer_service::database::Shop;
 use crate::environments::customer_service::records::User;
 use std::collections::BTreeMap;

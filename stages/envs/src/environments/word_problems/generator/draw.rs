@@ -1,63 +1,8 @@
 //! The numbers and the shape of a story, without its words.
 
 use super::phrases::{self, FORMS};
+use super::story::{Distractor, Operation, Story, StoryStep};
 use trainyard_core::chance::Draws;
-
-/// What a sentence does to the amount.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Operation {
-    Add,
-    Subtract,
-    Multiply,
-    Divide,
-}
-
-impl Operation {
-    pub const ALL: [Self; 4] = [Self::Add, Self::Subtract, Self::Multiply, Self::Divide];
-    /// In front of the `=` of an augmented assignment, and in expressions.
-    pub fn sign(self) -> &'static str {
-        match self {
-            Self::Add => "+",
-            Self::Subtract => "-",
-            Self::Multiply => "*",
-            Self::Divide => "//",
-        }
-    }
-    pub fn apply(self, amount: i64, number: i64) -> i64 {
-        match self {
-            Self::Add => amount + number,
-            Self::Subtract => amount - number,
-            Self::Multiply => amount * number,
-            Self::Divide => amount / number,
-        }
-    }
-}
-
-/// One operation with its number and the form of its sentence.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct StoryStep {
-    pub operation: Operation,
-    pub number: i64,
-    pub form: usize,
-}
-
-/// A sentence that does not matter.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Distractor {
-    /// It stands before this step (`steps.len()` = before the question).
-    pub before: usize,
-    pub number: i64,
-    pub form: usize,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Story {
-    pub start: i64,
-    pub start_form: usize,
-    pub steps: Vec<StoryStep>,
-    pub distractors: Vec<Distractor>,
-    pub question_form: usize,
-}
 
 /// What a level allows.
 struct Bounds {
@@ -104,21 +49,6 @@ impl Story {
             .collect();
         distractors.sort_by_key(|d| d.before);
         Self { start, start_form, steps, distractors, question_form: draws.below(phrases::QUESTIONS) as usize }
-    }
-    /// The answer.
-    pub fn amount(&self) -> i64 {
-        self.steps.iter().fold(self.start, |amount, step| step.operation.apply(amount, step.number))
-    }
-    /// Template ids, numbers and question form in one text: `s0=12;+1=7;d2=41;q1`.
-    pub fn canonical(&self) -> String {
-        let mut parts = vec![format!("s{}={}", self.start_form, self.start)];
-        for place in 0..=self.steps.len() {
-            let here = self.distractors.iter().filter(|d| d.before == place);
-            parts.extend(here.map(|d| format!("d{}={}", d.form, d.number)));
-            parts.extend(self.steps.get(place).map(|s| format!("{}{}={}", s.operation.sign(), s.form, s.number)));
-        }
-        parts.push(format!("q{}", self.question_form));
-        parts.join(";")
     }
 }
 

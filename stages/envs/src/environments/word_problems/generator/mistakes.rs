@@ -4,8 +4,7 @@
 //! was wrong, and fine-tuning, which leaves failed turns out of what it imitates, would teach the wrong program and a second one after
 //! any result. They are run for real when demonstrations are made, so the messages are the tool's own.
 
-use super::draw::Story;
-use super::program_lines;
+use super::story::{Story, program_lines};
 use trainyard_core::chance::Draws;
 
 /// What went wrong.

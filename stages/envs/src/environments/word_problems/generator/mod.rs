@@ -18,11 +18,12 @@
 mod draw;
 mod mistakes;
 mod phrases;
+mod story;
 
 pub use mistakes::{Attempt, Mistake};
 
-use draw::{Operation, Story};
 use phrases::Words;
+use story::{Operation, Story, program_lines};
 use trainyard_core::{Chance, Digest};
 use trainyard_tables::{Message, Problem};
 
@@ -82,11 +83,6 @@ pub fn generate(level: u32, index: u64, chance: &Chance) -> GeneratedProblem {
         reference: Some(program_lines(&story).join("\n")),
     };
     GeneratedProblem { problem, solution_lines: program_lines(&story), one_expression: expression(&story), story }
-}
-
-fn program_lines(story: &Story) -> Vec<String> {
-    let steps = story.steps.iter().map(|step| format!("x{}={}", step.operation.sign(), step.number));
-    std::iter::once(format!("x={}", story.start)).chain(steps).chain(["x".to_string()]).collect()
 }
 
 /// Parentheses only around a sum that is then multiplied or divided.

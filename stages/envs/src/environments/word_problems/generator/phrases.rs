@@ -1,6 +1,6 @@
 //! The words of a story, short enough that five steps with two distractors stay within 200 characters. Every sentence has one form per template id; ids enter the canonical form, so their order is fixed.
 
-use super::draw::{Operation, Story};
+use super::story::{Operation, Story};
 use trainyard_core::chance::Draws;
 
 /// Forms of the first sentence.
