@@ -64,10 +64,6 @@ impl Generator {
     pub fn version(&self) -> u32 {
         self.version
     }
-    /// Sets the version that tokens carry from now on, with the same weights (a run that goes on from a checkpoint).
-    pub fn set_version(&mut self, version: u32) {
-        self.version = version;
-    }
     /// Most tokens of a sequence.
     pub fn positions(&self) -> usize {
         self.model.positions
