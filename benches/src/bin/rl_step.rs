@@ -7,14 +7,16 @@
 //! environment of [`trainyard_lm::threads`]; set it here too.
 
 use serde_json::json;
-use trainyard_benches::{peak, peak_memory};
+use trainyard_benches::{peak, peak_memory, random_model};
 use trainyard_core::{Chance, Clock, Error, Result, SystemClock};
 use trainyard_learn::corrections::Correction;
-use trainyard_learn::{Advantage, Aggregate, Batch, Group, LossTerm, Rollout, registry};
+use trainyard_learn::{Advantage, Aggregate, Batch, Grid, Group, LossTerm, Rollout, TurnSummary, registry};
+use trainyard_lm::backend::cpu::Cpu;
+use trainyard_lm::backend::{Backend, Sampler, SamplerOptions};
 use trainyard_lm::generate::{DrawKey, Request, SequenceState};
 use trainyard_lm::optimizer::Decay;
-use trainyard_lm::{Decoder, Generator, ModelConfig, threads};
-use trainyard_tables::Sampling;
+use trainyard_lm::{ModelConfig, threads};
+use trainyard_tables::{Sampling, Trajectory};
 use trainyard_train::optimize::{OptimizerOptions, Trainer};
 use trainyard_train::stages::rl::update::{Sample, Update};
 
@@ -36,7 +38,7 @@ const WARM_UP: u64 = 2;
 struct Loop {
     config: ModelConfig,
     trainer: Trainer,
-    generator: Generator,
+    sampler: Box<dyn Sampler>,
     advantage: Box<dyn Advantage>,
     terms: Vec<Box<dyn LossTerm>>,
     correction: Box<dyn Correction>,
@@ -62,8 +64,7 @@ impl Loop {
     fn new(vocabulary: usize, threads: usize) -> Result<Self> {
         let config = ModelConfig::llama(vocabulary, 128, 344, 4, 4, 4);
         let chance = Chance::new(1);
-        let weights = Decoder::initialize(&config, &chance)?.weights()?;
-        let generator = Generator::new(&config, &weights, threads)?;
+        let model = random_model(config.clone(), &chance)?;
         let options = OptimizerOptions {
             learning_rate: 1e-4,
             decay: Decay::Constant,
@@ -71,9 +72,9 @@ impl Loop {
             ..OptimizerOptions::default()
         };
         Ok(Self {
-            trainer: Trainer::new(&config, weights, &options, 1_000)?,
+            trainer: Trainer::new(&Cpu, &model, &options, 1_000)?,
+            sampler: Cpu.sampler(&model, &SamplerOptions { threads })?,
             config,
-            generator,
             advantage: registry::advantages().build(&json!({ "kind": "group", "epsilon": 1e-4 }))?,
             terms: vec![registry::loss_terms().build(&json!({ "kind": "clip", "clip_low": 0.2, "clip_high": 0.2 }))?],
             correction: registry::corrections().build(&json!("none"))?,
@@ -83,11 +84,11 @@ impl Loop {
 
     fn step(&mut self, clock: &dyn Clock, number: u64) -> Result<Times> {
         let start = clock.monotonic();
-        self.generator.update(&self.trainer.decoder.weights()?, u32::try_from(number).unwrap_or(u32::MAX))?;
+        self.sampler.set_weights(&self.trainer.weights()?, u32::try_from(number).unwrap_or(u32::MAX))?;
         let handed_over = clock.monotonic();
         let groups = self.generate(number)?;
         let generated = clock.monotonic();
-        let samples = self.score(number, groups);
+        let (batch, advantages) = self.score(number, groups);
         let scored = clock.monotonic();
         let update = Update {
             terms: &self.terms,
@@ -102,10 +103,10 @@ impl Loop {
             chance: self.chance,
             step: number,
         };
-        let report = update.run(&mut self.trainer, None, &samples)?;
+        let report = update.run(&mut self.trainer, None, &samples(&batch, &advantages))?;
         let end = clock.monotonic();
         assert_eq!(report.optimizer_steps, 1, "one optimizer step");
-        let sampled: usize = samples.iter().map(|s| s.mask.iter().filter(|m| **m).count()).sum();
+        let sampled: usize = batch.rollouts().map(Rollout::loss_tokens).sum();
         assert_eq!(sampled, SEQUENCES * NEW, "every sequence has its full length");
         Ok(Times {
             hand_over: (handed_over - start).as_secs_f64(),
@@ -128,24 +129,29 @@ impl Loop {
                 stop_tokens: Vec::new(),
                 max_new_tokens: NEW,
             };
-            groups.push(self.generator.add_group(&request, SAMPLES)?);
+            let numbered = |sample| DrawKey { sample, ..request.draw };
+            let requests = (0..SAMPLES as u64).map(|s| Request { draw: numbered(s), ..request.clone() });
+            groups.push(requests.map(|r| self.sampler.start(r)).collect::<Result<Vec<_>>>()?);
         }
-        self.generator.run()?;
-        Ok(groups.into_iter().map(|ids| ids.into_iter().map(|id| self.generator.remove(id)).collect()).collect())
+        while self.sampler.running() > 0 {
+            self.sampler.step()?;
+        }
+        Ok(groups.into_iter().map(|ids| ids.into_iter().map(|id| self.sampler.remove(id)).collect()).collect())
     }
 
-    /// Rewards, then advantages, as the update takes them.
-    fn score(&mut self, step: u64, groups: Vec<Vec<SequenceState>>) -> Vec<Sample> {
+    /// Rewards, then advantages.
+    fn score(&mut self, step: u64, groups: Vec<Vec<SequenceState>>) -> (Batch, Grid) {
         let rollout = |group: usize, state: SequenceState| {
             let letters = state.token_ids[state.prompt_tokens..].iter().filter(|t| **t == LETTER).count();
-            Rollout {
-                group,
+            let trajectory = Trajectory {
                 reward: letters as f64 / NEW as f64,
-                old_logprobs: state.logprobs.iter().map(|l| f64::from(*l)).collect(),
-                mask: state.loss_mask,
-                tokens: state.token_ids,
-                ..Rollout::default()
-            }
+                token_ids: state.token_ids,
+                loss_mask: state.loss_mask,
+                logprobs: Some(state.logprobs),
+                ..Trajectory::default()
+            };
+            let turns = vec![TurnSummary { first: PROMPT, end: LENGTH, ..TurnSummary::default() }];
+            Rollout { group, turns, ..Rollout::new(trajectory) }
         };
         let group = |(g, states): (usize, Vec<SequenceState>)| Group {
             problem: g,
@@ -154,18 +160,7 @@ impl Loop {
         };
         let batch = Batch { step, groups: groups.into_iter().enumerate().map(group).collect() };
         let advantages = self.advantage.assign(&batch);
-        let sample = |(r, advantages): (&Rollout, Vec<f64>)| Sample {
-            tokens: r.tokens.clone(),
-            mask: r.mask.clone(),
-            behavior: r.old_logprobs.clone(),
-            advantages,
-            weight: 1.0,
-            group: r.group,
-            reward: r.reward,
-            turns: vec![(PROMPT, LENGTH)],
-            ..Sample::default()
-        };
-        batch.rollouts().zip(advantages).map(sample).collect()
+        (batch, advantages)
     }
 
     /// Floating-point operations of (generation, update): 2 per weight of a matrix and token for a forward, 6 with the backward, and the
@@ -186,6 +181,19 @@ impl Loop {
             6 * body * SEQUENCES * LENGTH + 6 * head * SEQUENCES * NEW + 12 * width * SEQUENCES * pairs(LENGTH);
         (generation as f64, update as f64)
     }
+}
+
+/// The batch as the update takes it.
+fn samples<'a>(batch: &'a Batch, advantages: &'a Grid) -> Vec<Sample<'a>> {
+    let sample = |(rollout, advantages): (&'a Rollout, &'a Vec<f64>)| Sample {
+        rollout,
+        advantages,
+        returns: None,
+        weight: 1.0,
+        group: rollout.group,
+        pass_rate: 0.0,
+    };
+    batch.rollouts().zip(advantages).map(sample).collect()
 }
 
 fn report(run: &Loop, times: &mut [Times], threads: usize, peak: f64) {

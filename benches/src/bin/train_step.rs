@@ -4,10 +4,11 @@
 //! `cargo run --release -p trainyard-benches --bin train_step [seconds per shape]`; `peers/train_step.py` runs PyTorch on the
 //! same shapes. Threads: RAYON_NUM_THREADS.
 
-use candle_core::Tensor;
-use trainyard_benches::peak;
+use trainyard_benches::{peak, random_model};
 use trainyard_core::{Chance, Clock, Result, SystemClock};
-use trainyard_lm::{AdamW, Decoder, Gradients, ModelConfig, TokenBatch};
+use trainyard_lm::ModelConfig;
+use trainyard_lm::backend::cpu::Cpu;
+use trainyard_lm::backend::{Backend, Learner, LearnerOptions, Place, Slopes};
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
@@ -51,51 +52,40 @@ impl Shape {
     }
 }
 
-fn step(clock: &dyn Clock, decoder: &Decoder, optimizer: &mut AdamW, batch: &TokenBatch) -> Result<[f64; 5]> {
-    let (mut rows, mut targets) = (Vec::new(), Vec::new());
-    for (i, sequence) in batch.sequences().iter().enumerate() {
-        for (t, token) in sequence.iter().enumerate().skip(1) {
-            rows.push(batch.row(i, t - 1));
-            targets.push(*token);
-        }
-    }
-    let bug = |e: candle_core::Error| trainyard_core::Error::bug(e.to_string());
-    let mut marks = vec![clock.monotonic()];
-    let hidden = decoder.hidden(batch)?;
-    marks.push(clock.monotonic());
-    let (logprobs, _) = decoder.logprobs(&hidden, &rows, &targets, 1.0)?;
-    marks.push(clock.monotonic());
-    let loss: Tensor = logprobs.mean_all().and_then(|m| m.neg()).map_err(bug)?;
-    let store = loss.backward().map_err(bug)?;
-    marks.push(clock.monotonic());
-    let gradients = Gradients::collect(decoder.parameters(), &store)?;
-    marks.push(clock.monotonic());
-    optimizer.step(&gradients, 1e-3)?;
-    marks.push(clock.monotonic());
-    let seconds: Vec<f64> = marks.windows(2).map(|w| (w[1] - w[0]).as_secs_f64()).collect();
-    Ok([seconds[0], seconds[1], seconds[2], seconds[3], seconds[4]])
+fn step(clock: &dyn Clock, learner: &mut dyn Learner, sequences: &[&[u32]]) -> Result<[f64; 3]> {
+    let places = Place::of_masks(&sequences.iter().map(|s| vec![true; s.len()]).collect::<Vec<_>>());
+    let slopes = vec![-1.0 / places.len() as f64; places.len()];
+    let start = clock.monotonic();
+    learner.forward(sequences, &places, 1.0)?;
+    let forward = clock.monotonic();
+    learner.backward(&Slopes { logprobs: &slopes, ..Slopes::default() })?;
+    let backward = clock.monotonic();
+    learner.step(1e-3)?;
+    let end = clock.monotonic();
+    Ok([forward - start, backward - forward, end - backward].map(|d| d.as_secs_f64()))
 }
 
 fn measure(clock: &dyn Clock, shape: &Shape, seconds: f64, peak: f64) -> Result<()> {
     let chance = Chance::new(1);
-    let decoder = Decoder::initialize(&shape.config, &chance)?;
-    let mut optimizer = AdamW::new(decoder.parameters(), Default::default());
-    let sequence = |i: usize| {
+    let model = random_model(shape.config.clone(), &chance)?;
+    let mut learner = Cpu.learner(&model, &LearnerOptions::default())?;
+    let sequence = |i: usize| -> Vec<u32> {
         let mut draws = chance.at("tokens", &[i as u64]);
         (0..shape.length).map(|_| draws.below(shape.config.vocab_size as u64) as u32).collect()
     };
-    let batch = TokenBatch::new((0..shape.sequences).map(sequence).collect())?;
+    let sequences: Vec<Vec<u32>> = (0..shape.sequences).map(sequence).collect();
+    let sequences: Vec<&[u32]> = sequences.iter().map(Vec::as_slice).collect();
     for _ in 0..2 {
-        step(clock, &decoder, &mut optimizer, &batch)?;
+        step(clock, &mut *learner, &sequences)?;
     }
     let (end, mut steps) = (clock.monotonic().as_secs_f64() + seconds, Vec::new());
     while clock.monotonic().as_secs_f64() < end || steps.len() < 3 {
-        steps.push(step(clock, &decoder, &mut optimizer, &batch)?);
+        steps.push(step(clock, &mut *learner, &sequences)?);
     }
     steps.sort_by(|a, b| a.iter().sum::<f64>().total_cmp(&b.iter().sum()));
     let median = steps[steps.len() / 2];
     let total: f64 = median.iter().sum();
-    let [hidden, head, backward, collect, update] = median.map(|s| s * 1e3);
+    let [forward, backward, update] = median.map(|s| s * 1e3);
     let rate = shape.operations() / total;
     println!(
         "{}: {:.0} tokens/s, {:.1} ms a step (median of {})",
@@ -104,9 +94,7 @@ fn measure(clock: &dyn Clock, shape: &Shape, seconds: f64, peak: f64) -> Result<
         total * 1e3,
         steps.len()
     );
-    println!(
-        "  layers {hidden:.1}, head {head:.1}, backward {backward:.1}, collect {collect:.1}, AdamW {update:.1} ms"
-    );
+    println!("  forward {forward:.1}, backward {backward:.1}, AdamW {update:.1} ms");
     println!("  {:.1} GFLOP/s, {:.0}% of the peak", rate / 1e9, 100.0 * rate / peak);
     Ok(())
 }

@@ -1,11 +1,10 @@
-//! The data that parts see: rollouts, groups and batches as plain numbers.
+//! The data that parts see: rollouts, groups and batches.
 //!
-//! Why so: parts must not know tensors, files or chat text; the loop turns a rollout record into [`Rollout`] once. All per-token
-//! lists of one rollout have one length, the prompt included; a token counts exactly where `mask` is true. Refuses: padding (rows
-//! have their own lengths) and references by name (problems are numbered by their place in the pool).
+//! A [`Rollout`] is made once, when its episode ends. Parts read it by reference, and what they add lies in columns and grids beside
+//! the row. All per-token lists of a rollout have one length, the prompt included; a token counts where `mask` is true.
 
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use trainyard_tables::{Status, StopReason, Trajectory};
 
 /// `[sequence][token]`, rows of their own lengths.
 pub type Grid = Vec<Vec<f64>>;
@@ -36,57 +35,87 @@ impl TurnSummary {
     }
 }
 
-/// One finished episode. Parts that keep it save all of it.
+/// One finished episode: its row of the `trajectories` artifact, and beside it what the row does not hold.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Rollout {
-    /// Unique in its run; part state refers to it.
-    pub id: String,
+    /// What happened. Rewards and verdicts are entered here; it is written as it stands.
+    pub trajectory: Trajectory,
     /// Place of its problem in the pool.
     pub problem: usize,
-    pub level: u32,
     /// Place of its group in the batch.
     pub group: usize,
-    /// Index within the group.
-    pub sample: u32,
-    /// What was read and written, for the loop; no formula depends on it.
-    pub tokens: Vec<u32>,
-    /// True = sampled by the policy and part of the loss.
-    pub mask: Vec<bool>,
-    /// Natural log of the sampling probability; 0 where the mask is false.
-    pub old_logprobs: Vec<f64>,
-    /// Nats; 0 where the mask is false. None if not recorded.
-    pub entropies: Option<Vec<f64>>,
-    /// Old value predictions; none without a value head.
-    pub values: Option<Vec<f64>>,
-    /// First token of its own, and the sample it was forked from; none at roots.
-    pub fork_at: Option<usize>,
-    pub fork_of: Option<u32>,
+    /// Place among all rollouts of its step, in the order in which they are written.
+    pub place: usize,
+    pub turns: Vec<TurnSummary>,
+    /// The environment's verifier accepts the answer.
+    pub correct: bool,
     /// Tokens before this one that the mask holds come from a demonstration, not from the policy; 0 = none do.
     pub given: usize,
-    /// It was sampled with a text in its prompt (a rubric) that the update does not see.
+    /// It was sampled with a text in its prompt (a rubric) that neither the row nor the update shows.
     pub scaffolded: bool,
+    /// The sample that it was forked from; none at roots.
+    pub fork_of: Option<u32>,
+
+    /// Tokens in the loss: the row's mask without what filters took out.
+    pub mask: Vec<bool>,
+    /// Natural log of the sampling probability; 0 where the row's mask is false.
+    pub old_logprobs: Vec<f64>,
+    /// Nats; 0 where the row's mask is false. None if not recorded.
+    pub entropies: Option<Vec<f64>>,
+    /// Predictions of the value model before the update; none without one.
+    pub values: Option<Vec<f64>>,
     /// Mean logprob of the gold answer at the start of every turn, only where a part needs forced scores. Shorter than the turns where
     /// there is no answer, or no room for it.
     pub gold_logprobs: Option<Vec<f64>>,
-    /// Every reward component by name, unweighted.
-    pub rewards: BTreeMap<String, f64>,
-    /// Weighted sum.
-    pub reward: f64,
-    /// One per turn; empty if the rewards give none.
-    pub turn_rewards: Vec<f64>,
-    pub turns: Vec<TurnSummary>,
-    /// The final answer was verified.
-    pub correct: bool,
-    /// The episode ended at a token limit.
-    pub truncated: bool,
-    pub tool_calls: u32,
-    pub tool_errors: u32,
 }
 
 impl Rollout {
+    /// The rollout of a row, with the columns that formulas read.
+    pub fn new(trajectory: Trajectory) -> Self {
+        let mask = trajectory.loss_mask.clone();
+        let mut rollout = Self { trajectory, mask, ..Self::default() };
+        rollout.widen();
+        rollout
+    }
+    /// Replaces the log-probabilities and entropies that the row records.
+    pub fn set_scores(&mut self, logprobs: Vec<f32>, entropies: Vec<f32>) {
+        self.trajectory.logprobs = Some(logprobs);
+        self.trajectory.entropies = Some(entropies);
+        self.widen();
+    }
+    /// Formulas compute in double precision.
+    fn widen(&mut self) {
+        let wide = |list: &Vec<f32>| list.iter().map(|x| f64::from(*x)).collect::<Vec<f64>>();
+        self.old_logprobs = self.trajectory.logprobs.as_ref().map(wide).unwrap_or_default();
+        self.entropies = self.trajectory.entropies.as_ref().map(wide);
+    }
+
     /// Number of tokens in the loss.
     pub fn loss_tokens(&self) -> usize {
         self.mask.iter().filter(|m| **m).count()
+    }
+    /// The infrastructure ended it: it is recorded, but never scored and never learned from.
+    pub fn failed(&self) -> bool {
+        self.trajectory.status == Status::Infrastructure
+    }
+    /// The episode ended at a token limit.
+    pub fn truncated(&self) -> bool {
+        self.trajectory.stop_reason == StopReason::Length
+    }
+    /// The episode or one of its turns ended at a token limit.
+    pub fn cut_off(&self) -> bool {
+        self.truncated() || self.turns.iter().any(|t| t.truncated)
+    }
+    /// Tokens that the policy sampled, those shared with the rollout it was forked from included.
+    pub fn sampled(&self) -> usize {
+        self.masked_from(self.given)
+    }
+    /// Tokens that were sampled for this episode alone.
+    pub fn own(&self) -> usize {
+        self.masked_from(self.trajectory.fork_at.map_or(self.given, |at| at as usize))
+    }
+    fn masked_from(&self, first: usize) -> usize {
+        self.trajectory.loss_mask.iter().skip(first).filter(|m| **m).count()
     }
 }
 

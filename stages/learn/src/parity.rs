@@ -18,6 +18,7 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use trainyard_core::error::Context as _;
 use trainyard_core::{Error, Result};
+use trainyard_tables::Trajectory;
 
 /// A case agrees if its largest error, relative or absolute, is at most this.
 pub const TOLERANCE: f64 = 1e-9;
@@ -137,7 +138,11 @@ fn batch(case: &Value) -> Result<(Batch, Vec<usize>)> {
     for (row, g) in group.iter().enumerate() {
         groups.entry(*g).or_default().push(row);
     }
-    let rollout = |&row: &usize| Rollout { reward: rewards[row], mask: mask[row].clone(), ..Rollout::default() };
+    let rollout = |&row: &usize| Rollout {
+        trajectory: Trajectory { reward: rewards[row], ..Trajectory::default() },
+        mask: mask[row].clone(),
+        ..Rollout::default()
+    };
     let batch = Batch {
         step: 0,
         groups: groups

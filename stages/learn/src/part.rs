@@ -1,9 +1,8 @@
 //! The seven traits of RL parts, and what all parts have in common (`docs/design/0005`).
 //!
-//! Why so: the loop knows only these. Its order of a step: curriculum → strategy (start, at_turn, select) → rewards → filters in
-//! order, drawing again until the batch is full → advantage → modulations → replay → correction → loss terms, summed → updates.
-//! State of a part goes into every checkpoint through [`Part::save`], so a killed run ends in the same bytes. Rewards are the
-//! eighth kind; they read chat text and live with the environments. Refuses: parts that draw ambient chance or keep hidden state.
+//! Order of a step: curriculum → strategy (start, at_turn, select) → rewards → filters in order, drawing again until the batch is full
+//! → advantage → modulations → replay → correction → loss terms, summed → updates. State of a part goes into every checkpoint through
+//! [`Part::save`], so a killed run ends in the same bytes. Rewards read chat text and live with the environments.
 
 use crate::batch::{Batch, Grid, Group, Rollout, TokenBatch};
 use crate::pass_rates::PassRates;
@@ -254,9 +253,9 @@ pub trait Strategy: Part {
     fn refill(&mut self, _group: usize, view: &GroupView) -> u32 {
         view.budget.saturating_sub(view.started)
     }
-    /// The group that is kept, of those that were sampled.
-    fn select(&mut self, done: Vec<Rollout>, _size: u32, _chance: &Chance) -> Vec<Rollout> {
-        done
+    /// Which of the sampled rollouts of a group are kept: one flag each.
+    fn select(&mut self, done: &[Rollout], _size: u32, _chance: &Chance) -> Vec<bool> {
+        vec![true; done.len()]
     }
     /// Most sequences per group that `start`, `at_turn` and `refill` may make.
     fn most(&self, size: u32) -> u32 {

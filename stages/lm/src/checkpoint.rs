@@ -6,7 +6,8 @@
 //! become f32. Errors name the file and the tensor.
 
 use crate::config::ModelConfig;
-use crate::decoder::{Weights, candle};
+use crate::decoder::Weights;
+use crate::tensor::candle;
 use candle_core::{DType, Device, Tensor};
 use safetensors::tensor::{Dtype, TensorView};
 use safetensors::{SafeTensorError, SafeTensors};

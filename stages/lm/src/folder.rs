@@ -4,6 +4,7 @@
 //! The five belong together. Parts that do not fit each other, and data made with another tokenizer or template, are
 //! errors when the folder is read, not after an hour of training.
 
+use crate::backend::Parameters;
 use crate::config::ModelConfig;
 use crate::decoder::Weights;
 use crate::generate::Generator;
@@ -158,6 +159,10 @@ impl ModelFolder {
     #[must_use]
     pub fn with_weights(&self, weights: Weights) -> Self {
         Self { weights, ..self.clone() }
+    }
+    /// The same model with the weights that a learner gave.
+    pub fn with_parameters(&self, parameters: &Parameters) -> Result<Self> {
+        Ok(self.with_weights(parameters.to_weights()?))
     }
     pub fn generator(&self, threads: usize) -> Result<Generator> {
         Generator::new(&self.config, &self.weights, threads)

@@ -5,6 +5,7 @@
 //! operations spend most of their time on memory traffic, and several of candle's fused ones have no backward.
 //! Generation has its own kernels, whose result for a sequence does not depend on what shares its batch.
 
+pub mod backend;
 pub mod batch;
 pub mod checkpoint;
 pub mod config;
@@ -16,6 +17,7 @@ pub mod optimizer;
 pub mod registry;
 pub mod stages;
 pub mod template;
+mod tensor;
 pub mod threads;
 pub mod tokenizer;
 

@@ -1,8 +1,7 @@
 //! Resume points of the loops: files written into a scratch folder, stored as a whole, read back by the next attempt.
 //!
-//! Why so: a checkpoint holds all that the rest of the computation reads (weights, moments, counters, part states, curves, kept
-//! rollouts), is taken at step boundaries only, and floats pass through JSON unchanged, so a killed stage ends in the same bytes.
-//! Refuses: partial checkpoints (the store keeps complete ones only) and states of another form.
+//! A checkpoint holds all that the rest of the computation reads and is taken at step boundaries only. Floats pass through JSON
+//! unchanged, so a killed stage ends in the same bytes.
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -26,7 +25,8 @@ pub fn save(
     }
     std::fs::create_dir_all(&folder).map_err(|e| io_error(&folder, &e))?;
     write(&folder)?;
-    let text = serde_json::to_vec(state).map_err(|e| Error::bug(format!("a state without JSON form: {e}")))?;
+    let text =
+        serde_json::to_vec(state).map_err(|e| Error::bug(format!("the state cannot be written as JSON: {e}")))?;
     let path = folder.join(STATE);
     std::fs::write(&path, text).map_err(|e| io_error(&path, &e))?;
     context.checkpoints.save(step, &folder)?;

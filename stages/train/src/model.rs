@@ -2,22 +2,29 @@
 //!
 //! Data and models carry the digests of their tokenizer and template; every stage compares them before it computes.
 
+use std::sync::Arc;
 use trainyard_api::{InputArtifact, StageContext};
 use trainyard_core::error::Context as _;
 use trainyard_core::{Error, Result};
 use trainyard_lm::ModelFolder;
+use trainyard_lm::backend::{Backend, Sampler, SamplerOptions, registry};
 use trainyard_tables::Trajectory;
 
-/// A model with the content digest of its artifact.
+/// A model with the content digest of its artifact, and where it is computed.
 pub struct Policy {
     pub folder: ModelFolder,
     pub digest: String,
+    pub backend: Arc<dyn Backend>,
 }
 
 impl Policy {
     pub fn load(artifact: &InputArtifact, port: &str) -> Result<Self> {
         let folder = ModelFolder::load(&artifact.folder).at(format!("input `{port}`"))?;
-        Ok(Self { folder, digest: artifact.digest.to_string() })
+        Ok(Self { folder, digest: artifact.digest.to_string(), backend: registry::find(registry::DEFAULT)? })
+    }
+    /// Decodes with the model's weights.
+    pub fn sampler(&self, threads: usize) -> Result<Box<dyn Sampler>> {
+        self.backend.sampler(&self.folder, &SamplerOptions { threads })
     }
 }
 

@@ -6,7 +6,6 @@ use crate::options::{Missing, StoreOptions};
 use crate::place::Place;
 use crate::problem::{fault, io_fault, is_final};
 use crate::s3;
-use crate::store::back_off;
 use bytes::Bytes;
 use futures::TryStreamExt;
 use object_store::local::LocalFileSystem;
@@ -18,6 +17,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 use trainyard_core::{Error, Result};
 
 /// Puts of one name before giving up. Requests to a bucket are retried within each, too.
@@ -233,4 +233,9 @@ fn direct_error(name: &Name, source: io::Error) -> object_store::Error {
         }
         _ => object_store::Error::Generic { store: "disk", source: source.into() },
     }
+}
+
+/// Waits before the next try of a put, doubling from 20 ms.
+pub(crate) async fn back_off(turn: u32) {
+    tokio::time::sleep(Duration::from_millis(20 << turn.min(6))).await;
 }

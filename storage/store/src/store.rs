@@ -9,7 +9,6 @@ use object_store::ObjectStore;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
 use trainyard_core::{Error, Result};
 
 /// How many names are tried for the probe.
@@ -138,11 +137,6 @@ impl Store {
         Err(Error::retryable(format!("found no unused name for a probe in the store {}", self.url()))
             .help("run the same command again"))
     }
-}
-
-/// Waits before the next try of a put, doubling from 20 ms.
-pub(crate) async fn back_off(turn: u32) {
-    tokio::time::sleep(Duration::from_millis(20 << turn.min(6))).await;
 }
 
 impl std::fmt::Debug for Store {

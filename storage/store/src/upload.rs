@@ -1,10 +1,11 @@
 //! Stores payload files: small ones whole, large ones in parts, under a digest that a second reading confirms.
 
+use crate::connection::back_off;
 use crate::connection::parse;
 use crate::layout;
 use crate::local;
 use crate::problem::{fault, io_fault};
-use crate::store::{Store, back_off};
+use crate::store::Store;
 use bytes::Bytes;
 use object_store::{MultipartUpload, ObjectStoreExt, PutPayload};
 use std::fs::File;

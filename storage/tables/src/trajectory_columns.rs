@@ -62,6 +62,7 @@ static SCHEMA: LazyLock<SchemaRef> = LazyLock::new(|| {
         required("template_digest", Utf8),
         required("verdicts", list(structure(&VERDICT))),
         required("parents", list(Utf8)),
+        optional("update", UInt32),
     ];
     // Only one key: the order of a hash map must not reach the file.
     Arc::new(Schema::new_with_metadata(columns, HashMap::from([("rollout_format".to_string(), "1".to_string())])))
@@ -113,6 +114,7 @@ impl TableRow for Trajectory {
                 strings(rows.iter().flat_map(|r| r.parents.iter().map(String::as_str))),
                 None,
             ),
+            optional_numbers::<UInt32Type>(rows.iter().map(|r| r.update)),
         ]
     }
     fn decode(columns: &Columns<'_>) -> Result<Vec<Self>> {
@@ -174,6 +176,7 @@ fn decode_origin(columns: &Columns<'_>, rows: &mut [Trajectory]) -> Result<()> {
     fill(rows, columns.strings("tokenizer_digest")?, |r, v| r.tokenizer_digest = v);
     fill(rows, columns.strings("template_digest")?, |r, v| r.template_digest = v);
     fill(rows, columns.string_lists("parents")?, |r, v| r.parents = v);
+    fill(rows, columns.optional_numbers::<UInt32Type>("update")?, |r, v| r.update = v);
     Ok(())
 }
 

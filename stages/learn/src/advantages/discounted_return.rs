@@ -46,7 +46,7 @@ impl Advantage for DiscountedReturn {
 pub fn outcome_rewards(rollout: &Rollout) -> Vec<f64> {
     let mut rewards = vec![0.0; rollout.mask.len()];
     if let Some(last) = rollout.mask.iter().rposition(|m| *m) {
-        rewards[last] = rollout.reward;
+        rewards[last] = rollout.trajectory.reward;
     }
     rewards
 }
@@ -65,11 +65,16 @@ pub fn returns(rewards: &[f64], mask: &[bool], gamma: f64) -> Vec<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use trainyard_tables::Trajectory;
 
     #[test]
     fn observations_are_not_discounted() {
         assert_eq!(returns(&[0.0, 9.0, 0.0, 8.0], &[true, false, true, true], 0.5), [2.0, 0.0, 4.0, 8.0]);
-        let rollout = Rollout { reward: 3.0, mask: vec![true, true, false], ..Rollout::default() };
+        let rollout = Rollout {
+            trajectory: Trajectory { reward: 3.0, ..Trajectory::default() },
+            mask: vec![true, true, false],
+            ..Rollout::default()
+        };
         assert_eq!(outcome_rewards(&rollout), [0.0, 3.0, 0.0]);
         assert!(!DiscountedReturn { gamma: 1.5 }.check().is_empty());
     }

@@ -83,6 +83,7 @@ impl Gae {
 mod tests {
     use super::*;
     use crate::batch::{Group, Rollout};
+    use trainyard_tables::Trajectory;
 
     #[test]
     fn lambda_one_is_the_return_minus_the_value() {
@@ -100,7 +101,7 @@ mod tests {
     #[test]
     fn returns_are_advantages_plus_values() {
         let rollout = Rollout {
-            reward: 1.0,
+            trajectory: Trajectory { reward: 1.0, ..Trajectory::default() },
             mask: vec![false, true, true],
             values: Some(vec![9.0, 0.4, 0.6]),
             ..Rollout::default()

@@ -69,10 +69,11 @@ impl Advantage for Gdpo {
 impl Gdpo {
     fn of_group(&self, rollouts: &[Rollout]) -> Vec<f64> {
         let mut sums = vec![0.0; rollouts.len()];
-        let names: BTreeSet<&str> = rollouts.iter().flat_map(|r| r.rewards.keys().map(String::as_str)).collect();
+        let names: BTreeSet<&str> =
+            rollouts.iter().flat_map(|r| r.trajectory.rewards.keys().map(String::as_str)).collect();
         for name in names {
             let (places, rewards): (Vec<usize>, Vec<f64>) =
-                rollouts.iter().enumerate().filter_map(|(i, r)| Some((i, *r.rewards.get(name)?))).unzip();
+                rollouts.iter().enumerate().filter_map(|(i, r)| Some((i, *r.trajectory.rewards.get(name)?))).unzip();
             let weight = self.weights.get(name).copied().unwrap_or(1.0);
             for (i, a) in places.into_iter().zip(super::standardize(&rewards, self.ddof, self.epsilon)) {
                 sums[i] += weight * a;
@@ -87,11 +88,15 @@ mod tests {
     use super::*;
     use crate::advantages::Group;
     use crate::batch::Group as Rollouts;
+    use trainyard_tables::Trajectory;
 
     fn rollout(rewards: &[(&str, f64)]) -> Rollout {
         Rollout {
-            rewards: rewards.iter().map(|(n, r)| ((*n).to_string(), *r)).collect(),
-            reward: rewards.iter().map(|(_, r)| r).sum(),
+            trajectory: Trajectory {
+                rewards: rewards.iter().map(|(n, r)| ((*n).to_string(), *r)).collect(),
+                reward: rewards.iter().map(|(_, r)| r).sum(),
+                ..Trajectory::default()
+            },
             mask: vec![false, true],
             ..Rollout::default()
         }

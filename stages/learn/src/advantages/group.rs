@@ -82,11 +82,11 @@ impl Part for Group {
 
 impl Advantage for Group {
     fn assign(&mut self, batch: &Batch) -> Grid {
-        let all: Vec<f64> = batch.rollouts().map(|r| r.reward).collect();
+        let all: Vec<f64> = batch.rollouts().map(|r| r.trajectory.reward).collect();
         let values: Vec<f64> = batch
             .groups
             .iter()
-            .flat_map(|g| self.of_group(&g.rollouts.iter().map(|r| r.reward).collect::<Vec<_>>(), &all))
+            .flat_map(|g| self.of_group(&g.rollouts.iter().map(|r| r.trajectory.reward).collect::<Vec<_>>(), &all))
             .collect();
         batch.spread(&values)
     }
@@ -117,9 +117,14 @@ impl Group {
 mod tests {
     use super::*;
     use crate::batch::{Group as Rollouts, Rollout};
+    use trainyard_tables::Trajectory;
 
     fn batch(groups: &[&[f64]]) -> Batch {
-        let rollout = |&reward: &f64| Rollout { reward, mask: vec![false, true], ..Rollout::default() };
+        let rollout = |&reward: &f64| Rollout {
+            trajectory: Trajectory { reward, ..Trajectory::default() },
+            mask: vec![false, true],
+            ..Rollout::default()
+        };
         Batch {
             step: 0,
             groups: groups

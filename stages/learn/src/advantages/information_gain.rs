@@ -76,7 +76,7 @@ impl Advantage for InformationGain {
         let mut known: Vec<f64> = Vec::new();
         for group in &batch.groups {
             let gains: Vec<Vec<Option<f64>>> = group.rollouts.iter().map(gains).collect();
-            let outcomes: Vec<f64> = group.rollouts.iter().map(|r| r.reward).collect();
+            let outcomes: Vec<f64> = group.rollouts.iter().map(|r| r.trajectory.reward).collect();
             known.extend(gains.iter().flatten().flatten());
             let turns = self.of_group(&gains, &outcomes);
             grid.extend(group.rollouts.iter().zip(turns).map(|(r, turns)| spread(r, &turns)));
@@ -135,12 +135,13 @@ fn spread(rollout: &Rollout, turns: &[f64]) -> Vec<f64> {
 mod tests {
     use super::*;
     use crate::batch::{Group, TurnSummary};
+    use trainyard_tables::Trajectory;
 
     /// A prompt token, then two sampled tokens and an observation per turn.
     fn rollout(reward: f64, probabilities: &[f64], turns: usize) -> Rollout {
         let turn = |k: usize| TurnSummary { first: 1 + 3 * k, end: 3 + 3 * k, ..TurnSummary::default() };
         Rollout {
-            reward,
+            trajectory: Trajectory { reward, ..Trajectory::default() },
             mask: std::iter::once(false).chain([true, true, false].into_iter().cycle().take(3 * turns)).collect(),
             turns: (0..turns).map(turn).collect(),
             gold_logprobs: Some(probabilities.iter().map(|p| p.ln()).collect()),

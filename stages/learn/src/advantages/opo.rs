@@ -30,10 +30,10 @@ impl Advantage for Opo {
         let mut values = Vec::with_capacity(batch.len());
         for group in &batch.groups {
             let lengths = group.rollouts.iter().map(|r| r.loss_tokens() as f64);
-            let weighed: f64 = group.rollouts.iter().zip(lengths.clone()).map(|(r, n)| n * r.reward).sum();
+            let weighed: f64 = group.rollouts.iter().zip(lengths.clone()).map(|(r, n)| n * r.trajectory.reward).sum();
             let tokens: f64 = lengths.sum();
             let baseline = if tokens > 0.0 { weighed / tokens } else { 0.0 };
-            values.extend(group.rollouts.iter().map(|r| r.reward - baseline));
+            values.extend(group.rollouts.iter().map(|r| r.trajectory.reward - baseline));
         }
         batch.spread(&values)
     }
@@ -43,10 +43,15 @@ impl Advantage for Opo {
 mod tests {
     use super::*;
     use crate::batch::{Group, Rollout};
+    use trainyard_tables::Trajectory;
 
     #[test]
     fn long_rollouts_weigh_more() {
-        let rollout = |reward: f64, tokens: usize| Rollout { reward, mask: vec![true; tokens], ..Rollout::default() };
+        let rollout = |reward: f64, tokens: usize| Rollout {
+            trajectory: Trajectory { reward, ..Trajectory::default() },
+            mask: vec![true; tokens],
+            ..Rollout::default()
+        };
         let groups = vec![Group { rollouts: vec![rollout(1.0, 3), rollout(0.0, 1)], ..Group::default() }];
         let a = Opo {}.assign(&Batch { step: 0, groups });
         assert_eq!(a, vec![vec![0.25; 3], vec![-0.75]]);

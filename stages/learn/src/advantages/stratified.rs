@@ -66,8 +66,8 @@ impl Advantage for Stratified {
         let mut values = Vec::with_capacity(batch.len());
         let mut gaps = Vec::new();
         for group in &batch.groups {
-            let rewards: Vec<f64> = group.rollouts.iter().map(|r| r.reward).collect();
-            let strata: Vec<u32> = group.rollouts.iter().map(|r| r.tool_calls).collect();
+            let rewards: Vec<f64> = group.rollouts.iter().map(|r| r.trajectory.reward).collect();
+            let strata: Vec<u32> = group.rollouts.iter().map(|r| r.trajectory.tool_calls).collect();
             let advantages = self.of_group(&rewards, &strata);
             gaps.extend(gap(&advantages, &strata));
             values.extend(advantages);
@@ -139,14 +139,14 @@ mod tests {
     use super::*;
     use crate::advantages::Group;
     use crate::batch::{Group as Rollouts, Rollout};
+    use trainyard_tables::Trajectory;
 
     const REWARDS: [f64; 6] = [1.0, 0.0, 0.25, 2.0, -1.0, 0.5];
     const CALLS: [u32; 6] = [0, 3, 0, 3, 3, 1];
 
     fn batch(groups: &[(&[f64], &[u32])]) -> Batch {
         let rollout = |(&reward, &tool_calls): (&f64, &u32)| Rollout {
-            reward,
-            tool_calls,
+            trajectory: Trajectory { reward, tool_calls, ..Trajectory::default() },
             mask: vec![false, true],
             ..Rollout::default()
         };

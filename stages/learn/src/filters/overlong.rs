@@ -27,10 +27,9 @@ impl Part for Overlong {}
 
 impl Filter for Overlong {
     fn judge(&mut self, groups: &[Group]) -> Vec<Vec<Verdict>> {
-        each(
-            groups,
-            |r| if r.truncated { self.action.verdict(r, "ended at a token limit".into()) } else { Verdict::Keep },
-        )
+        each(groups, |r| {
+            if r.truncated() { self.action.verdict(r, "ended at a token limit".into()) } else { Verdict::Keep }
+        })
     }
     fn resamples(&self) -> bool {
         self.action == Objection::Drop
@@ -41,11 +40,16 @@ impl Filter for Overlong {
 mod tests {
     use super::*;
     use crate::batch::Rollout;
+    use trainyard_tables::{StopReason, Trajectory};
 
     #[test]
     fn truncated_rollouts_are_dropped_or_masked() {
         let group = || Group {
-            rollouts: vec![Rollout { truncated: true, mask: vec![true; 2], ..Rollout::default() }],
+            rollouts: vec![Rollout {
+                trajectory: Trajectory { stop_reason: StopReason::Length, ..Trajectory::default() },
+                mask: vec![true; 2],
+                ..Rollout::default()
+            }],
             ..Group::default()
         };
         assert!(matches!(Overlong { action: Objection::Drop }.judge(&[group()])[0][0], Verdict::Drop(_)));

@@ -67,8 +67,8 @@ impl Repetition {
     fn most(&self, rollout: &Rollout) -> u32 {
         let mut counts: BTreeMap<&[u32], u32> = BTreeMap::new();
         for turn in &rollout.turns {
-            let end = turn.end.min(rollout.tokens.len());
-            for stretch in rollout.tokens[turn.first.min(end)..end].windows(self.ngram) {
+            let end = turn.end.min(rollout.trajectory.token_ids.len());
+            for stretch in rollout.trajectory.token_ids[turn.first.min(end)..end].windows(self.ngram) {
                 *counts.entry(stretch).or_default() += 1;
             }
         }
@@ -80,6 +80,7 @@ impl Repetition {
 mod tests {
     use super::*;
     use crate::batch::TurnSummary;
+    use trainyard_tables::Trajectory;
 
     /// A prompt of two tokens, then turns separated by an observation of one token.
     fn rollout(turns: &[&[u32]]) -> Rollout {
@@ -91,7 +92,12 @@ mod tests {
             summaries.push(TurnSummary { first, end: tokens.len(), ..TurnSummary::default() });
             tokens.push(0);
         }
-        Rollout { mask: vec![true; tokens.len()], tokens, turns: summaries, ..Rollout::default() }
+        Rollout {
+            mask: vec![true; tokens.len()],
+            trajectory: Trajectory { token_ids: tokens, ..Trajectory::default() },
+            turns: summaries,
+            ..Rollout::default()
+        }
     }
     fn judged(part: &mut Repetition, turns: &[&[u32]]) -> Verdict {
         part.judge(&[Group { rollouts: vec![rollout(turns)], ..Group::default() }])[0][0].clone()

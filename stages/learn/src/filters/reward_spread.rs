@@ -66,7 +66,7 @@ impl Filter for RewardSpread {
 
 /// Population standard deviation of the rewards; 0 with fewer than two.
 fn spread(group: &Group) -> f64 {
-    let rewards: Vec<f64> = group.rollouts.iter().map(|r| r.reward).collect();
+    let rewards: Vec<f64> = group.rollouts.iter().map(|r| r.trajectory.reward).collect();
     deviation(&rewards, 0).unwrap_or(0.0)
 }
 
@@ -74,10 +74,17 @@ fn spread(group: &Group) -> f64 {
 mod tests {
     use super::*;
     use crate::batch::Rollout;
+    use trainyard_tables::Trajectory;
 
     fn group(rewards: &[f64]) -> Group {
         Group {
-            rollouts: rewards.iter().map(|&reward| Rollout { reward, ..Rollout::default() }).collect(),
+            rollouts: rewards
+                .iter()
+                .map(|&reward| Rollout {
+                    trajectory: Trajectory { reward, ..Trajectory::default() },
+                    ..Rollout::default()
+                })
+                .collect(),
             ..Group::default()
         }
     }

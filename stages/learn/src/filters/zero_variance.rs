@@ -47,7 +47,7 @@ impl Filter for ZeroVariance {
 
 impl ZeroVariance {
     fn of_group(&self, group: &Group) -> Verdict {
-        let rewards = group.rollouts.iter().map(|r| r.reward);
+        let rewards = group.rollouts.iter().map(|r| r.trajectory.reward);
         let most = rewards.clone().fold(f64::NEG_INFINITY, f64::max);
         let least = rewards.fold(f64::INFINITY, f64::min);
         if most - least > self.epsilon {
@@ -62,11 +62,18 @@ impl ZeroVariance {
 mod tests {
     use super::*;
     use crate::batch::Rollout;
+    use trainyard_tables::Trajectory;
 
     #[test]
     fn groups_with_equal_rewards_leave() {
         let group = |rewards: &[f64]| Group {
-            rollouts: rewards.iter().map(|&reward| Rollout { reward, ..Rollout::default() }).collect(),
+            rollouts: rewards
+                .iter()
+                .map(|&reward| Rollout {
+                    trajectory: Trajectory { reward, ..Trajectory::default() },
+                    ..Rollout::default()
+                })
+                .collect(),
             ..Group::default()
         };
         let verdicts = ZeroVariance::default().judge(&[group(&[1.0, 1.0]), group(&[0.0, 1.0]), group(&[0.5])]);

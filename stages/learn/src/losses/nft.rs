@@ -140,6 +140,7 @@ mod tests {
     use crate::batch::{Batch, Group, Rollout};
     use crate::losses::differences::{assert_gradients, batch};
     use crate::part::Advantage as _;
+    use trainyard_tables::Trajectory;
 
     /// One token with this ratio.
     fn one(ratio: f64, rate: f64, correct: bool) -> TokenBatch {
@@ -189,7 +190,7 @@ mod tests {
             let passed: Vec<bool> = (0..size).map(|s| s < right).collect();
             let rollout = |&p: &bool| Rollout {
                 mask: vec![true, true],
-                reward: f64::from(u8::from(p)),
+                trajectory: Trajectory { reward: f64::from(u8::from(p)), ..Trajectory::default() },
                 correct: p,
                 ..Rollout::default()
             };

@@ -57,8 +57,8 @@ impl Modulation for SharedPrefix {
 
 /// Sets shared tokens of one group to their mean advantage; returns how many tokens in the loss are shared.
 fn attribute(rollouts: &[Rollout], rows: &mut [Vec<f64>]) -> usize {
-    let family: BTreeMap<u32, &Rollout> = rollouts.iter().map(|r| (r.sample, r)).collect();
-    // Sample that made the token and its position → rollouts that have it.
+    let family: BTreeMap<u32, &Rollout> = rollouts.iter().map(|r| (r.trajectory.sample, r)).collect();
+    // Sample that made the token, and its place → every copy of it.
     let mut copies: BTreeMap<(u32, usize), Vec<usize>> = BTreeMap::new();
     for (i, rollout) in rollouts.iter().enumerate() {
         for t in (0..rollout.mask.len()).filter(|&t| rollout.mask[t]) {
@@ -78,12 +78,12 @@ fn attribute(rollouts: &[Rollout], rows: &mut [Vec<f64>]) -> usize {
 
 /// The sample for which token `t` of a rollout was first sampled.
 fn maker(family: &BTreeMap<u32, &Rollout>, rollout: &Rollout, t: usize) -> u32 {
-    let mut sample = rollout.sample;
+    let mut sample = rollout.trajectory.sample;
     let mut at = Some(rollout);
     // No ancestry is longer than the group, so records that form a cycle terminate, too.
     for _ in 0..family.len() {
-        match at.and_then(|r| r.fork_of.zip(r.fork_at)) {
-            Some((parent, first)) if t < first => {
+        match at.and_then(|r| r.fork_of.zip(r.trajectory.fork_at)) {
+            Some((parent, first)) if t < first as usize => {
                 sample = parent;
                 at = family.get(&parent).copied();
             }
@@ -97,13 +97,13 @@ fn maker(family: &BTreeMap<u32, &Rollout>, rollout: &Rollout, t: usize) -> u32 {
 mod tests {
     use super::*;
     use crate::batch::Group;
+    use trainyard_tables::Trajectory;
 
     /// A prompt token and five sampled ones.
     fn rollout(sample: u32, fork: Option<(u32, usize)>) -> Rollout {
         Rollout {
-            sample,
+            trajectory: Trajectory { sample, fork_at: fork.map(|f| f.1 as u32), ..Trajectory::default() },
             fork_of: fork.map(|f| f.0),
-            fork_at: fork.map(|f| f.1),
             mask: vec![false, true, true, true, true, true],
             ..Rollout::default()
         }

@@ -135,7 +135,10 @@ impl Replay for SelfImitation {
         }
         for (rollout, row) in batch.rollouts().zip(advantages) {
             if advantage(rollout, row).is_some_and(|a| a > self.threshold) {
-                push(&mut self.state.kept, Kept { step: batch.step, rollout: rollout.clone() }, self.capacity);
+                let mut rollout = rollout.clone();
+                // No formula reads the text, and it would be in every checkpoint.
+                rollout.trajectory.messages.clear();
+                push(&mut self.state.kept, Kept { step: batch.step, rollout }, self.capacity);
             }
         }
     }
@@ -170,7 +173,7 @@ impl Replay for SelfImitation {
 impl SelfImitation {
     /// What a group adds to the rewards over which the median is taken.
     fn baselines(&self, group: &Group) -> Vec<f64> {
-        let rewards: Vec<f64> = group.rollouts.iter().map(|r| r.reward).collect();
+        let rewards: Vec<f64> = group.rollouts.iter().map(|r| r.trajectory.reward).collect();
         match self.baseline {
             Baseline::Rollouts => rewards,
             Baseline::Groups => mean(&rewards).into_iter().collect(),
@@ -178,7 +181,7 @@ impl SelfImitation {
     }
     /// Positions in the buffer of the rollouts to replay.
     fn choose(&self, step: u64, baseline: f64, chance: &Chance) -> BTreeSet<usize> {
-        let good = |k: &Kept| k.step < step && k.rollout.reward > baseline;
+        let good = |k: &Kept| k.step < step && k.rollout.trajectory.reward > baseline;
         let mut places: Vec<usize> =
             self.state.kept.iter().enumerate().filter(|(_, k)| good(k)).map(|(place, _)| place).collect();
         if places.len() > self.per_step {
@@ -197,7 +200,7 @@ impl SelfImitation {
 }
 
 fn replayed(rollout: Rollout, baseline: f64, weight: f64) -> Replayed {
-    let a = rollout.reward - baseline;
+    let a = rollout.trajectory.reward - baseline;
     let advantages = rollout.mask.iter().map(|m| if *m { a } else { 0.0 }).collect();
     Replayed { rollout, advantages, weight }
 }

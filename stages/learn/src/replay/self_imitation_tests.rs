@@ -1,8 +1,13 @@
 use super::*;
+use trainyard_tables::Trajectory;
 
 /// Groups of rewards; rollouts are named by step, group and position.
 fn batch(step: u64, groups: &[&[f64]]) -> Batch {
-    let rollout = |id: String, reward: f64| Rollout { id, reward, mask: vec![false, true, true], ..Rollout::default() };
+    let rollout = |id: String, reward: f64| Rollout {
+        trajectory: Trajectory { id, reward, ..Trajectory::default() },
+        mask: vec![false, true, true],
+        ..Rollout::default()
+    };
     let group = |(g, rewards): (usize, &&[f64])| Group {
         rollouts: rewards.iter().enumerate().map(|(i, &r)| rollout(format!("{step}/{g}/{i}"), r)).collect(),
         ..Group::default()
@@ -20,10 +25,10 @@ fn draw(part: &mut SelfImitation, step: u64) -> Vec<Replayed> {
     part.draw(step, &Chance::new(4))
 }
 fn ids(drawn: &[Replayed]) -> Vec<&str> {
-    drawn.iter().map(|r| r.rollout.id.as_str()).collect()
+    drawn.iter().map(|r| r.rollout.trajectory.id.as_str()).collect()
 }
 fn kept(part: &SelfImitation) -> Vec<&str> {
-    part.state.kept.iter().map(|k| k.rollout.id.as_str()).collect()
+    part.state.kept.iter().map(|k| k.rollout.trajectory.id.as_str()).collect()
 }
 fn ready() -> SelfImitation {
     SelfImitation { warmup: 0, ..SelfImitation::default() }
@@ -115,7 +120,7 @@ fn rollouts_are_replayed_once_and_at_most_per_step() {
         assert_eq!(drawn.len(), count);
         assert_eq!(part.metrics()[0], ("replayed", count as f64));
         assert!(drawn.iter().all(|r| r.weight == 1.0));
-        seen.extend(drawn.into_iter().map(|r| r.rollout.id));
+        seen.extend(drawn.into_iter().map(|r| r.rollout.trajectory.id));
     }
     seen.sort();
     assert_eq!(seen, ["0/0/0", "0/0/1", "0/0/2", "0/0/3", "0/0/4"]);

@@ -68,8 +68,8 @@ impl Strategy for ResampleOnCorrect {
         self.tally.begin(progress);
         from_root(draw, self.most(size))
     }
-    fn select(&mut self, done: Vec<Rollout>, size: u32, chance: &Chance) -> Vec<Rollout> {
-        let kept = self.kept(&done, size as usize, chance);
+    fn select(&mut self, done: &[Rollout], size: u32, chance: &Chance) -> Vec<bool> {
+        let kept = self.kept(done, size as usize, chance);
         for (rollout, &kept) in done.iter().zip(&kept).filter(|(r, _)| r.correct) {
             let rate = error_rate(rollout);
             self.tally.add("sampled_error_rate", rate, 1);
@@ -77,7 +77,7 @@ impl Strategy for ResampleOnCorrect {
                 self.tally.add("selected_error_rate", rate, 1);
             }
         }
-        done.into_iter().zip(kept).filter(|(_, kept)| *kept).map(|(r, _)| r).collect()
+        kept
     }
     fn most(&self, size: u32) -> u32 {
         size.saturating_mul(self.oversample)
@@ -125,8 +125,9 @@ impl ResampleOnCorrect {
 
 /// p_err: the share of tool calls that failed; 0.5 without a call.
 fn error_rate(rollout: &Rollout) -> f64 {
-    let calls = rollout.tool_calls.max(rollout.tool_errors);
-    if calls == 0 { 0.5 } else { f64::from(rollout.tool_errors) / f64::from(calls) }
+    let (calls, errors) = (rollout.trajectory.tool_calls, rollout.trajectory.tool_errors);
+    let all = calls.max(errors);
+    if all == 0 { 0.5 } else { f64::from(errors) / f64::from(all) }
 }
 
 /// p_err + p_fmt.
@@ -140,10 +141,18 @@ fn penalty(rollout: &Rollout) -> f64 {
 mod tests {
     use super::*;
     use crate::batch::TurnSummary;
+    use trainyard_tables::Trajectory;
 
     fn rollout(sample: u32, correct: bool, tool_calls: u32, tool_errors: u32) -> Rollout {
         let turns = vec![TurnSummary::default(), TurnSummary { answered: correct, ..TurnSummary::default() }];
-        Rollout { sample, correct, tool_calls, tool_errors, turns, ..Rollout::default() }
+        let trajectory = Trajectory { sample, tool_calls, tool_errors, ..Trajectory::default() };
+        Rollout { trajectory, correct, turns, ..Rollout::default() }
+    }
+    /// The rollouts that the strategy keeps.
+    fn select(part: &mut ResampleOnCorrect, done: Vec<Rollout>, size: u32, seed: u64) -> Vec<Rollout> {
+        let kept = part.select(&done, size, &Chance::new(seed));
+        assert_eq!(kept.len(), done.len());
+        done.into_iter().zip(kept).filter(|(_, kept)| *kept).map(|(r, _)| r).collect()
     }
     /// Failures come first.
     fn group(bad: u32, good: u32) -> Vec<Rollout> {
@@ -190,9 +199,9 @@ mod tests {
             for (bad, good) in (0..=9).flat_map(|b| (0..=9).map(move |g| (b, g))) {
                 for (size, least) in [(1, 0), (3, 1), (4, 2), (6, 5), (20, 1)] {
                     let mut part = ResampleOnCorrect { least, ..ResampleOnCorrect::default() };
-                    let kept = part.select(group(bad, good), size, &Chance::new(seed));
+                    let kept = select(&mut part, group(bad, good), size, seed);
                     assert_eq!(kept.len() as u32, size.min(bad + good));
-                    assert!(kept.windows(2).all(|w| w[0].sample < w[1].sample));
+                    assert!(kept.windows(2).all(|w| w[0].trajectory.sample < w[1].trajectory.sample));
                 }
             }
         }
@@ -205,11 +214,11 @@ mod tests {
         let mut bad = [0; 8];
         let mut dirty = 0;
         for seed in 0..400 {
-            for r in part.select(done(), 8, &Chance::new(seed)) {
+            for r in select(&mut part, done(), 8, seed) {
                 if r.correct {
-                    dirty += r.tool_errors;
+                    dirty += r.trajectory.tool_errors;
                 } else {
-                    bad[r.sample as usize] += 1;
+                    bad[r.trajectory.sample as usize] += 1;
                 }
             }
         }
@@ -234,8 +243,8 @@ mod tests {
         );
         let done =
             vec![rollout(0, true, 2, 1), rollout(1, false, 2, 2), rollout(2, true, 2, 0), rollout(3, false, 0, 0)];
-        let kept = part.select(done, 2, &Chance::new(1));
-        assert_eq!(kept.iter().filter(|r| r.correct).map(|r| r.sample).collect::<Vec<_>>(), [2]);
+        let kept = select(&mut part, done, 2, 1);
+        assert_eq!(kept.iter().filter(|r| r.correct).map(|r| r.trajectory.sample).collect::<Vec<_>>(), [2]);
         assert_eq!(
             part.metrics(),
             [("sampled_error_rate", 0.25), ("selected_error_rate", 0.0), ("error_rate_removed", 0.25)]

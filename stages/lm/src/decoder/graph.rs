@@ -7,11 +7,12 @@
 
 use super::state::Workspace;
 use super::view::{body_names, with_view};
-use super::{Decoder, backward, candle, forward};
+use super::{backward, forward};
 use crate::batch::TokenBatch;
 use crate::config::ModelConfig;
 use crate::ops::Scalar;
-use candle_core::{CpuStorage, CustomOp1, CustomOp3, DType, Device, Layout, Shape, Storage, Tensor};
+use crate::tensor::candle;
+use candle_core::{CpuStorage, CustomOp1, CustomOp3, Device, Layout, Shape, Storage, Tensor, Var};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use trainyard_core::Result;
@@ -20,17 +21,16 @@ type Shelf = Arc<Mutex<BTreeMap<String, Tensor>>>;
 type Buffers<T> = Arc<Mutex<Vec<Workspace<T>>>>;
 
 /// Hidden states `[batch.rows(), hidden]`.
-pub(super) fn hidden(decoder: &Decoder, batch: &TokenBatch, train: bool) -> Result<Tensor> {
-    match decoder.dtype() {
-        DType::F64 => typed::<f64>(decoder, batch, train, decoder.f64_buffers.clone()),
-        _ => typed::<f32>(decoder, batch, train, decoder.f32_buffers.clone()),
-    }
-}
-
-fn typed<T: Scalar>(decoder: &Decoder, batch: &TokenBatch, train: bool, buffers: Buffers<T>) -> Result<Tensor> {
-    let names = body_names(&decoder.config);
+pub(super) fn hidden<T: Scalar>(
+    config: &ModelConfig,
+    parameters: &BTreeMap<String, Var>,
+    batch: &TokenBatch,
+    train: bool,
+    buffers: Buffers<T>,
+) -> Result<Tensor> {
+    let names = body_names(config);
     let tensors: BTreeMap<String, Tensor> =
-        names.iter().map(|n| (n.clone(), decoder.parameters[n].as_tensor().clone())).collect();
+        names.iter().map(|n| (n.clone(), parameters[n].as_tensor().clone())).collect();
     let shelf = Shelf::default();
     let mut token = Tensor::zeros(1, T::DTYPE, &Device::Cpu).map_err(candle)?;
     if train {
@@ -41,8 +41,7 @@ fn typed<T: Scalar>(decoder: &Decoder, batch: &TokenBatch, train: bool, buffers:
         }
     }
     let pass = Pass { workspace: Some(take(&buffers)), buffers };
-    let body =
-        Body { config: decoder.config.clone(), tensors, batch: batch.clone(), train, shelf, pass: Mutex::new(pass) };
+    let body = Body { config: config.clone(), tensors, batch: batch.clone(), train, shelf, pass: Mutex::new(pass) };
     if train { token.apply_op1(body) } else { token.apply_op1_no_bwd(&body) }.map_err(candle)
 }
 

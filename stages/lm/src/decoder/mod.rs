@@ -16,6 +16,7 @@ mod view;
 use crate::batch::TokenBatch;
 use crate::config::ModelConfig;
 use crate::ops::head;
+use crate::tensor::candle;
 use candle_core::{DType, Device, Tensor, Var};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -30,10 +31,6 @@ pub struct Decoder {
     parameters: BTreeMap<String, Var>,
     f32_buffers: Arc<Mutex<Vec<state::Workspace<f32>>>>,
     f64_buffers: Arc<Mutex<Vec<state::Workspace<f64>>>>,
-}
-
-pub(crate) fn candle(error: candle_core::Error) -> Error {
-    Error::bug(format!("tensor operation failed: {error}"))
 }
 
 impl Decoder {
@@ -136,12 +133,20 @@ impl Decoder {
     /// Row `batch.row(i, t)` belongs to token t of sequence i; there are no padded rows.
     pub fn hidden(&self, batch: &TokenBatch) -> Result<Tensor> {
         self.check(batch)?;
-        graph::hidden(self, batch, true)
+        self.run(batch, true)
     }
     /// The same numbers, bit for bit, without a gradient and with the memory of one layer.
     pub fn hidden_no_grad(&self, batch: &TokenBatch) -> Result<Tensor> {
         self.check(batch)?;
-        graph::hidden(self, batch, false)
+        self.run(batch, false)
+    }
+
+    fn run(&self, batch: &TokenBatch, train: bool) -> Result<Tensor> {
+        let (config, parameters) = (&self.config, &self.parameters);
+        match self.dtype() {
+            DType::F64 => graph::hidden::<f64>(config, parameters, batch, train, self.f64_buffers.clone()),
+            _ => graph::hidden::<f32>(config, parameters, batch, train, self.f32_buffers.clone()),
+        }
     }
 
     /// Log-probability of `targets[j]` and entropy (nats) of the distribution softmax(logits / temperature) at hidden

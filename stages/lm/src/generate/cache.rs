@@ -1,10 +1,33 @@
 //! Cached keys and values in blocks of 16 positions. Sequences share a block until one of them writes to it.
 
-use super::kernels::AttentionShape;
 use std::sync::Arc;
 
 /// Positions of a block.
 pub const BLOCK: usize = 16;
+
+/// Sizes of the attention of a layer, and which layer.
+#[derive(Debug, Clone, Copy)]
+pub struct AttentionShape {
+    pub layer: usize,
+    pub heads: usize,
+    pub kv_heads: usize,
+    pub head_dim: usize,
+}
+
+impl AttentionShape {
+    /// Values of one position and head in the cache: `head_dim` up to whole vectors.
+    pub fn padded(&self) -> usize {
+        self.head_dim.next_multiple_of(16)
+    }
+    /// Where the keys `[head_dim][16]` of a key-value head start in a block.
+    pub fn keys_at(&self, kv: usize) -> usize {
+        (self.layer * self.kv_heads + kv) * self.head_dim * BLOCK
+    }
+    /// Where the values `[16][padded]` of a key-value head start in a block.
+    pub fn values_at(&self, kv: usize) -> usize {
+        (self.layer * self.kv_heads + kv) * self.padded() * BLOCK
+    }
+}
 
 /// Keys and values of 16 positions, all layers.
 #[derive(Debug, Clone)]

@@ -7,32 +7,16 @@
 //! are the callers' business.
 
 use super::cache::Blocks;
-use super::forward::{Scratch, Work, forward};
-use super::kernels::{Isa, matmul};
-use super::pack::Model;
-use super::sampling::{self, Distribution};
+use super::decode::{Entry, decode, groups, share};
+use super::forward::Scratch;
+use super::kernels::Isa;
+use super::pack::{Model, WeightSource};
+use super::sampling;
 use super::sequence::{DrawKey, Finish, Request, SequenceId, SequenceState};
 use crate::config::ModelConfig;
-use crate::decoder::Weights;
 use rayon::prelude::*;
 use std::collections::BTreeMap;
 use trainyard_core::{Error, Result};
-use trainyard_tables::Sampling;
-
-/// Rows whose logits are in memory at once.
-pub(super) const LOGIT_ROWS: usize = 64;
-
-/// A sequence with its sampling state.
-struct Entry {
-    state: SequenceState,
-    draw: DrawKey,
-    sampling: Sampling,
-    stop_tokens: Vec<u32>,
-    max_new_tokens: usize,
-    /// Tokens with keys and values in `blocks`.
-    cached: usize,
-    blocks: Blocks,
-}
 
 /// The inference engine.
 pub struct Generator {
@@ -50,10 +34,10 @@ impl Generator {
     /// Packs the weights (names and shapes as in a Hugging Face folder). Results do not depend on `threads`.
     ///
     /// Errors: a tensor that is missing, has another shape than the config says, or cannot be read as f32.
-    pub fn new(config: &ModelConfig, weights: &Weights, threads: usize) -> Result<Self> {
+    pub fn new(config: &ModelConfig, weights: &dyn WeightSource, threads: usize) -> Result<Self> {
         Self::with_isa(config, weights, threads, Isa::detect())
     }
-    pub(super) fn with_isa(config: &ModelConfig, weights: &Weights, threads: usize, isa: Isa) -> Result<Self> {
+    pub(super) fn with_isa(config: &ModelConfig, weights: &dyn WeightSource, threads: usize, isa: Isa) -> Result<Self> {
         let threads = threads.max(1);
         let build =
             || rayon::ThreadPoolBuilder::new().num_threads(threads).thread_name(|i| format!("generate-{i}")).build();
@@ -73,9 +57,9 @@ impl Generator {
             version: 0,
         })
     }
-    /// Replaces the weights. Sequences in flight keep their cached keys and values, as the weights before computed
-    /// them; tokens sampled from now on carry `version`. The first weights have version 0.
-    pub fn update(&mut self, weights: &Weights, version: u32) -> Result<()> {
+    /// Replaces the weights. Sequences in flight keep their cached keys and values, as the weights before computed them; tokens
+    /// sampled from now on carry `version`. The first weights have version 0.
+    pub fn update(&mut self, weights: &dyn WeightSource, version: u32) -> Result<()> {
         self.model = Model::pack(&self.config, weights)?;
         self.version = version;
         Ok(())
@@ -83,11 +67,7 @@ impl Generator {
     pub fn version(&self) -> u32 {
         self.version
     }
-    /// Sets the version that tokens carry from now on, for the same weights (when a run resumes from a checkpoint).
-    pub fn set_version(&mut self, version: u32) {
-        self.version = version;
-    }
-    /// The longest sequence in tokens.
+    /// Most tokens of a sequence.
     pub fn positions(&self) -> usize {
         self.model.positions
     }
@@ -306,95 +286,5 @@ impl Generator {
     }
     fn entry_mut(&mut self, id: SequenceId) -> &mut Entry {
         self.entries.get_mut(&id).unwrap_or_else(|| panic!("sequence {} is not here", id.0))
-    }
-}
-
-/// Sequences with equal tokens and no cache form one group, computed once; all others are alone.
-fn groups<'a>(running: impl Iterator<Item = &'a mut Entry>) -> Vec<Vec<&'a mut Entry>> {
-    let mut groups: Vec<Vec<&'a mut Entry>> = Vec::new();
-    let mut first: BTreeMap<Vec<u32>, usize> = BTreeMap::new();
-    for entry in running {
-        if entry.cached == 0 {
-            if let Some(&group) = first.get(&entry.state.token_ids) {
-                groups[group].push(entry);
-                continue;
-            }
-            first.insert(entry.state.token_ids.clone(), groups.len());
-        }
-        groups.push(vec![entry]);
-    }
-    groups
-}
-
-/// At most `threads` shares of about equal numbers of rows.
-fn share(groups: Vec<Vec<&mut Entry>>, threads: usize) -> Vec<Vec<Vec<&mut Entry>>> {
-    let rows = |g: &[&mut Entry]| g[0].state.token_ids.len() - g[0].cached;
-    let total: usize = groups.iter().map(|g| rows(g)).sum();
-    let mut shares: Vec<Vec<_>> = (0..threads).map(|_| Vec::new()).collect();
-    let mut before = 0;
-    for group in groups {
-        let middle = 2 * before + rows(&group);
-        before += rows(&group);
-        shares[(middle * threads / (2 * total)).min(threads - 1)].push(group);
-    }
-    shares
-}
-
-/// One step of one thread's sequences.
-fn decode(model: &Model, isa: Isa, version: u32, mut share: Vec<Vec<&mut Entry>>, scratch: &mut Scratch) {
-    for entry in share.iter_mut().flatten() {
-        entry.state.computed_by(version, entry.cached);
-    }
-    let wanted: Vec<[u32; 1]> = share.iter().map(|g| [(g[0].state.token_ids.len() - 1) as u32]).collect();
-    let mut works: Vec<Work<'_>> = share
-        .iter_mut()
-        .zip(&wanted)
-        .map(|(group, wanted)| {
-            let Entry { state, cached, blocks, .. } = &mut *group[0];
-            Work { tokens: &state.token_ids, cached: *cached, blocks, wanted }
-        })
-        .collect();
-    scratch.hidden.clear();
-    forward(model, isa, &mut works, scratch);
-    drop(works);
-    let Some(head) = &model.head else { return };
-    let columns = head.columns();
-    for (chunk, groups) in share.chunks_mut(LOGIT_ROWS).enumerate() {
-        scratch.logits.resize(groups.len() * columns, 0.0);
-        let hidden = &scratch.hidden[chunk * LOGIT_ROWS * model.hidden..];
-        matmul(isa, head, hidden, model.hidden, groups.len(), false, &mut scratch.logits);
-        for (group, logits) in groups.iter_mut().zip(scratch.logits.chunks_exact(columns)) {
-            let cached = group[0].state.token_ids.len();
-            let blocks = group[0].blocks.clone();
-            for entry in group.iter_mut() {
-                if entry.cached < cached {
-                    entry.blocks = blocks.clone();
-                }
-                entry.cached = cached;
-                draw(model, isa, version, entry, &logits[..model.vocabulary], &mut scratch.probabilities);
-            }
-        }
-    }
-}
-
-/// Draws the next token of one sequence and decides whether it goes on.
-fn draw(model: &Model, isa: Isa, version: u32, entry: &mut Entry, logits: &[f32], buffer: &mut sampling::Buffer) {
-    let state = &mut entry.state;
-    if state.sampled_in_turn().len() >= entry.max_new_tokens {
-        state.finish = Some(Finish::Length);
-        return;
-    }
-    let Some(distribution) = Distribution::new(isa, logits, &entry.sampling, buffer) else {
-        state.finish = Some(Finish::Nan);
-        return;
-    };
-    let DrawKey { chance, problem, sample } = entry.draw;
-    let place = [problem, sample, u64::from(state.current_turn()), state.token_ids.len() as u64];
-    let token = distribution.draw(chance.at("sample", &place).uniform());
-    state.push(token, distribution.logprob(token), distribution.entropy(), version);
-    if entry.stop_tokens.contains(&token) {
-        state.finish = Some(Finish::Stop(token));
-    } else if state.sampled_in_turn().len() >= entry.max_new_tokens || state.token_ids.len() >= model.positions {
-        state.finish = Some(Finish::Length);
     }
 }

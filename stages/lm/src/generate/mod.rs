@@ -5,6 +5,7 @@
 //! ([`kernels`]). Tokens are only appended, never decoded and encoded again.
 
 mod cache;
+mod decode;
 mod engine;
 mod forward;
 pub mod kernels;
@@ -16,6 +17,7 @@ mod teacher;
 mod tests;
 
 pub use engine::Generator;
+pub use pack::WeightSource;
 pub use sampling::Distribution;
 pub use sequence::{DrawKey, Finish, Request, SequenceId, SequenceState};
 pub use teacher::Scored;

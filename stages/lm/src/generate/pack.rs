@@ -6,6 +6,24 @@ use crate::decoder::Weights;
 use candle_core::{DType, Tensor};
 use trainyard_core::{Error, Result};
 
+/// Named weights, whatever holds them.
+pub trait WeightSource {
+    fn shape(&self, name: &str) -> Option<&[usize]>;
+    /// The values in row order. Errors: invalid or data, if there is no such tensor or it cannot be read as float32.
+    fn values(&self, name: &str) -> Result<Vec<f32>>;
+}
+
+impl WeightSource for Weights {
+    fn shape(&self, name: &str) -> Option<&[usize]> {
+        self.get(name).map(Tensor::dims)
+    }
+    fn values(&self, name: &str) -> Result<Vec<f32>> {
+        let tensor = self.get(name).ok_or_else(|| Error::invalid(format!("the model has no tensor `{name}`")))?;
+        let read = |t: &Tensor| t.to_dtype(DType::F32)?.flatten_all()?.to_vec1::<f32>();
+        read(tensor).map_err(|e| Error::data(format!("tensor `{name}` cannot be read as f32: {e}")))
+    }
+}
+
 /// One decoder layer.
 pub struct Layer {
     pub input_norm: Vec<f32>,
@@ -40,7 +58,7 @@ pub struct Model {
 }
 
 impl Model {
-    pub fn pack(config: &ModelConfig, weights: &Weights) -> Result<Self> {
+    pub fn pack(config: &ModelConfig, weights: &dyn WeightSource) -> Result<Self> {
         let hidden = config.hidden_size;
         let (heads, kv_heads, head_dim) = (config.num_attention_heads, config.num_key_value_heads, config.head_dim);
         config.validate()?;
@@ -49,7 +67,7 @@ impl Model {
         let embedding = source.matrix("model.embed_tokens.weight", config.vocab_size, hidden)?;
         let head = if config.tie_word_embeddings {
             Some(Packed::new(hidden, &[(&embedding, None)]))
-        } else if config.num_labels.is_some() && !weights.contains_key("lm_head.weight") {
+        } else if config.num_labels.is_some() && weights.shape("lm_head.weight").is_none() {
             None
         } else {
             Some(source.packed(hidden, &[("lm_head".to_string(), config.vocab_size)])?)
@@ -81,23 +99,19 @@ impl Model {
 
 /// Named tensors with their expected shapes.
 struct Source<'a> {
-    weights: &'a Weights,
+    weights: &'a dyn WeightSource,
 }
 
 impl Source<'_> {
     fn values(&self, name: &str, shape: &[usize]) -> Result<Vec<f32>> {
-        let tensor = self.weights.get(name).ok_or_else(|| {
+        let found = self.weights.shape(name).ok_or_else(|| {
             Error::invalid(format!("the model has no tensor `{name}`"))
                 .help("use the config.json and the model.safetensors of one model")
         })?;
-        if tensor.dims() != shape {
-            return Err(Error::invalid(format!(
-                "tensor `{name}` has shape {:?}, the config says {shape:?}",
-                tensor.dims()
-            )));
+        if found != shape {
+            return Err(Error::invalid(format!("tensor `{name}` has shape {found:?}, the config says {shape:?}")));
         }
-        let read = |t: &Tensor| t.to_dtype(DType::F32)?.flatten_all()?.to_vec1::<f32>();
-        read(tensor).map_err(|e| Error::data(format!("tensor `{name}` cannot be read as f32: {e}")))
+        self.weights.values(name)
     }
     fn matrix(&self, name: &str, rows: usize, columns: usize) -> Result<Vec<f32>> {
         self.values(name, &[rows, columns])
@@ -106,7 +120,7 @@ impl Source<'_> {
         self.values(name, &[size])
     }
     fn optional(&self, name: &str, size: usize) -> Result<Option<Vec<f32>>> {
-        if self.weights.contains_key(name) { self.vector(name, size).map(Some) } else { Ok(None) }
+        if self.weights.shape(name).is_some() { self.vector(name, size).map(Some) } else { Ok(None) }
     }
     /// A linear map `{name}.weight` with `{name}.bias` where there is one.
     fn linear(&self, name: &str, rows: usize, columns: usize) -> Result<(Vec<f32>, Option<Vec<f32>>)> {
@@ -144,8 +158,8 @@ impl Source<'_> {
         })
     }
     fn score(&self, hidden: usize) -> Result<Option<(Packed, usize)>> {
-        let Some(tensor) = self.weights.get("score.weight") else { return Ok(None) };
-        let labels = tensor.dims().first().copied().unwrap_or(0);
+        let Some(shape) = self.weights.shape("score.weight") else { return Ok(None) };
+        let labels = shape.first().copied().unwrap_or(0);
         Ok(Some((self.packed(hidden, &[("score".to_string(), labels)])?, labels)))
     }
 }

@@ -1,7 +1,8 @@
 //! Given sequences through the engine's kernels: log-probabilities, hidden states, and scores of a reward head.
 
 use super::cache::Blocks;
-use super::engine::{Generator, LOGIT_ROWS};
+use super::decode::LOGIT_ROWS;
+use super::engine::Generator;
 use super::forward::{Scratch, Work, forward};
 use super::kernels::{Isa, matmul};
 use super::pack::Model;

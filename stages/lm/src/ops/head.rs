@@ -7,7 +7,7 @@
 
 use super::vector::{exp_sum, largest, transpose};
 use super::{Matrix, Scalar, product};
-use crate::decoder::candle;
+use crate::tensor::candle;
 use candle_core::{CpuStorage, CustomOp2, DType, Layout, Shape, Storage, Tensor};
 use rayon::prelude::*;
 use std::marker::PhantomData;

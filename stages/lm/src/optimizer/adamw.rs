@@ -2,7 +2,7 @@
 //! (arXiv 1412.6980).
 
 use super::Gradients;
-use crate::decoder::candle;
+use crate::tensor::candle;
 use candle_core::{CpuStorage, Device, InplaceOp1, Layout, Tensor, Var};
 use rayon::prelude::*;
 use std::collections::BTreeMap;

@@ -25,7 +25,7 @@ impl Gradients {
                     .help("let the loss depend on every parameter of the optimizer")
             })?;
             let flat = gradient.flatten_all().and_then(|g| g.to_dtype(DType::F32)?.to_vec1::<f32>());
-            values.insert(name.clone(), flat.map_err(crate::decoder::candle)?);
+            values.insert(name.clone(), flat.map_err(crate::tensor::candle)?);
         }
         Ok(Self { values })
     }

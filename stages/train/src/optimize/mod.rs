@@ -6,4 +6,4 @@ pub mod trainer;
 
 pub use batches::{epoch_batches, micro_batches};
 pub use schedule::OptimizerOptions;
-pub use trainer::{Place, Trainer};
+pub use trainer::Trainer;

@@ -1,56 +1,31 @@
-//! Where every episode of the loop stands: queued, decoding, waiting for tools, held, paused or done.
-//!
-//! Why so: the loop of [`super::driver`] only moves episodes from one place to the next, and asynchronous, forking and repeated runs differ in
-//! what may move. Refuses: deciding anything about an episode's content, which is [`Live`]'s.
+//! Where every episode of the loop is: queued, decoding, waiting for tools, held, or done.
 
 use super::forking::Forking;
 use super::job::Job;
 use super::live::{Live, Waiting};
-use super::record::Finished;
-use super::schedule::Schedule;
 use std::collections::{BTreeMap, VecDeque};
+use trainyard_learn::Rollout;
 use trainyard_lm::generate::SequenceId;
 
-/// Where every episode stands.
+/// The episodes of one call, by what they wait for.
 #[derive(Default)]
 pub struct Flow<'a> {
     pub(super) queue: VecDeque<(usize, Job)>,
     pub(super) decoding: BTreeMap<SequenceId, Box<Live<'a>>>,
     /// Their tools run.
     pub(super) waiting: Waiting<'a>,
-    /// Ready, but held until the batch is ([`ToolWait::Batch`]).
+    /// Ready, but held until the whole batch is ([`super::ToolWait::Batch`]).
     pub(super) held: Waiting<'a>,
     pub(super) forking: Option<Forking<'a>>,
-    /// Of a run that is repeated: how far each sequence may go under the present weights.
-    pub(super) schedule: Option<Schedule>,
-    /// As far as the schedule allows; true = in the middle of a turn.
-    pub(super) paused: Vec<(Box<Live<'a>>, bool)>,
     pub(super) submitted: usize,
-    pub(super) done: Vec<(usize, Finished)>,
+    pub(super) done: Vec<(usize, Rollout)>,
 }
 
 impl<'a> Flow<'a> {
     pub fn new(forking: Option<Forking<'a>>) -> Self {
         Self { forking, ..Self::default() }
     }
-    /// For a run that is repeated.
-    pub fn scheduled(schedule: Schedule) -> Self {
-        Self { schedule: Some(schedule), ..Self::default() }
-    }
-    /// The generator has new weights.
-    pub fn set_version(&mut self, version: u32) {
-        if let Some(schedule) = &mut self.schedule {
-            schedule.version = version;
-        }
-    }
-    /// Tokens that a sequence of this length may sample under the present weights.
-    pub(super) fn allowed(&self, job: &Job, length: usize) -> usize {
-        self.schedule.as_ref().map_or(usize::MAX, |s| s.allowed(job.group, job.sample, length))
-    }
-    /// Whether an episode can move before the weights change.
-    pub fn can_move(&self) -> bool {
-        !self.queue.is_empty() || self.decoding.len() + self.waiting.len() + self.held.len() > 0
-    }
+    /// Adds an episode to the end of the queue.
     pub fn submit(&mut self, job: Job) {
         if let Some(forking) = &mut self.forking {
             forking.started(&job);
@@ -58,21 +33,26 @@ impl<'a> Flow<'a> {
         self.queue.push_back((self.submitted, job));
         self.submitted += 1;
     }
-    /// Episodes that have not ended.
+    /// Whether an episode has not ended.
     pub fn unfinished(&self) -> bool {
         !self.queue.is_empty() || self.in_flight() > 0
     }
+    /// Whether an episode can go on without a token being sampled.
+    pub fn unsettled(&self) -> bool {
+        !self.queue.is_empty() || !self.waiting.is_empty() || !self.held.is_empty()
+    }
+    /// Episodes that have started and not ended.
     pub fn in_flight(&self) -> usize {
         let parked = self.forking.as_ref().map_or(0, Forking::parked);
-        self.decoding.len() + self.waiting.len() + self.held.len() + self.paused.len() + parked
+        self.decoding.len() + self.waiting.len() + self.held.len() + parked
     }
-    /// All that is in flight waits for members of its groups that have not started.
+    /// Everything in flight waits for members of its groups that have not started.
     pub(super) fn stuck(&self) -> bool {
         let parked = self.forking.as_ref().map_or(0, Forking::parked);
         parked > 0 && parked == self.in_flight()
     }
     /// What has ended since the last call, in the order of submission.
-    pub fn take_done(&mut self) -> Vec<Finished> {
+    pub fn take_done(&mut self) -> Vec<Rollout> {
         let mut done = std::mem::take(&mut self.done);
         done.sort_by_key(|(order, _)| *order);
         done.into_iter().map(|(_, f)| f).collect()

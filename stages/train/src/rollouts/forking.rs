@@ -1,8 +1,7 @@
 //! Groups whose sequences may fork: who lives, who waits for the others, what the strategy says.
 //!
-//! Why a meeting point per turn: a strategy shares a budget among the sequences of a group, and which of them asks first must not
-//! depend on how long a tool takes. So sequences that have sampled a turn wait until all living ones of their group have, and the
-//! strategy is asked in order of their sample numbers. Refuses: more sequences than the group's budget.
+//! A strategy shares a budget among the sequences of a group, and its answers must not depend on how long a tool takes. So sequences
+//! that have sampled a turn wait until all living ones of their group have, and the strategy is asked in order of sample numbers.
 
 use super::job::{Job, Start};
 use super::live::{Live, Waiting};
@@ -23,7 +22,7 @@ struct Members<'a> {
     started: u32,
     done: u32,
     parked: Waiting<'a>,
-    /// What a further sequence from the root looks like.
+    /// The job of one more sequence from the root.
     root: Job,
 }
 
@@ -70,7 +69,7 @@ impl<'a> Forking<'a> {
         members.started += 1;
         Some(members.started - 1)
     }
-    /// One sequence of the group has ended. When it was the last one: the jobs that fill the group up.
+    /// One sequence of the group has ended. If it was the last one: the jobs that fill the group up.
     pub(super) fn ended(&mut self, group: u32) -> Vec<Job> {
         let Some(members) = self.groups.get_mut(&group) else { return Vec::new() };
         members.done += 1;

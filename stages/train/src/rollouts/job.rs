@@ -1,6 +1,4 @@
-//! What is asked of the rollout loop: episodes to run, and their limits.
-//!
-//! Why so: everything that samples (practice, labels, evaluation) asks in the same words. Refuses: nothing by itself; the loop judges.
+//! What the rollout loop is asked for: episodes to run, and their limits.
 
 use trainyard_learn::Prefix;
 
@@ -33,7 +31,7 @@ pub enum Start {
     #[default]
     Root,
     /// In the middle of an earlier episode: whole turns as sampled (stop token included), then the first tokens of the next one. The
-    /// turns are replayed in a fresh environment, which answers as it did.
+    /// turns are replayed in a fresh environment, which answers as it did then.
     Prefix(Prefix),
 }
 
@@ -42,13 +40,13 @@ pub enum Start {
 pub struct Job {
     /// Place in the list of problems.
     pub problem: usize,
-    /// Tells several groups of one problem apart. The draws are named by the problem's id, this and `sample`, so that a problem is
-    /// sampled alike whatever stands beside it in its list.
+    /// Tells several groups of one problem apart. Draws are keyed by the problem's id, this and `sample`, so an episode does not depend
+    /// on what else is in the list of problems.
     pub draw: u64,
     pub group: u32,
     pub sample: u32,
     pub start: Start,
-    /// Text put before the problem while sampling; the record is without it. Empty = none.
+    /// Text put before the problem while sampling; the row does not show it. Empty = none.
     pub scaffold: String,
     /// Turn limit; none = the environment's.
     pub max_turns: Option<u32>,

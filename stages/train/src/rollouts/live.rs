@@ -1,11 +1,8 @@
-//! One episode in flight: its conversation, its environment, its sequence in the generator.
+//! One episode in flight: its conversation, its environment, its sequence in the sampler.
 //!
-//! Why so: who decodes next is the driver's; what an episode has said, seen and counted is here, so that a copy for a fork is one function.
-//! Refuses: a prefix that goes on behind the end of its episode. An observation that leaves no room is counted, but stands in no record.
+//! The driver decides who decodes next; what an episode has said, seen and counted is here, so a fork is a copy of this struct.
 
-use super::driver::Driver;
 use super::job::{Job, Limits, Start};
-use super::record::{self, Finished};
 use std::time::Duration;
 use trainyard_core::{Error, Result};
 use trainyard_envs::{AgentTurn, Environment, Episode, Observation, Outcome, Step};
@@ -39,15 +36,13 @@ pub struct Live<'a> {
     pub(super) sequence: Option<SequenceId>,
     /// Tokens to append before the next turn is decoded.
     pub(super) observation: Vec<u32>,
-    /// First tokens of the present turn that were given, not sampled.
+    /// First tokens of the current turn that were given, not sampled.
     forced: Vec<u32>,
-    /// The sampler ran into a limit in the present turn.
+    /// The sampler ran into a limit in the current turn.
     pub(super) cut: bool,
-    /// Tokens that the present turn may sample.
-    pub(super) limit: usize,
     pub(super) turns: Vec<TurnSummary>,
     pub(super) outcome: Option<Outcome>,
-    /// Set while the answer of `episode` to the last turn is outstanding.
+    /// What `episode` answered to the last turn, or that it has not answered yet.
     step: Option<Step>,
     pub(super) tool_calls: u32,
     pub(super) tool_errors: u32,
@@ -57,7 +52,7 @@ pub struct Live<'a> {
     pub(super) origin: Option<Origin>,
 }
 
-/// Episodes that wait for something. They stay in their boxes: they are large, and move from list to list.
+/// Episodes that wait for something; boxed, since they are large and move from list to list.
 pub(super) type Waiting<'a> = Vec<Box<Live<'a>>>;
 
 /// Where a fork comes from.
@@ -97,7 +92,6 @@ impl<'a> Live<'a> {
             observation: Vec::new(),
             forced: Vec::new(),
             cut: false,
-            limit: 0,
             turns: Vec::new(),
             outcome: None,
             step: None,
@@ -132,7 +126,6 @@ impl<'a> Live<'a> {
             observation: Vec::new(),
             forced: self.forced.clone(),
             cut: false,
-            limit: 0,
             turns: self.turns.clone(),
             outcome: None,
             step: None,
@@ -167,7 +160,7 @@ impl<'a> Live<'a> {
         }
     }
 
-    /// Hands over a whole turn of an earlier episode and waits for its observation. False = the infrastructure ended the episode.
+    /// Replays a turn of an earlier episode and waits for its observation. False = the infrastructure ended the episode.
     fn replay(&mut self, environment: &dyn Environment, turn: &[u32]) -> Result<bool> {
         self.turn_ended(environment, turn)?;
         loop {
@@ -271,8 +264,8 @@ impl<'a> Live<'a> {
         }
     }
 
-    /// Takes an observation in and opens the next turn. False = it leaves no room in the episode: it is counted, but stands in no
-    /// record, so that no sequence is longer than the episode may be.
+    /// Takes an observation in and opens the next turn. False = it leaves no room: its calls are counted, but its tokens are left out,
+    /// so no sequence is longer than the episode may be.
     fn observe(&mut self, observation: Observation, most: usize) -> Result<bool> {
         self.count(&observation);
         if let Some(turn) = self.turns.last_mut() {
@@ -316,11 +309,6 @@ impl<'a> Live<'a> {
             tool_errors: self.tool_errors,
             timed_out: false,
         });
-    }
-
-    /// The rollout record of a finished episode.
-    pub fn record(self: Box<Self>, state: Option<SequenceState>, driver: &Driver<'_>) -> Result<Finished> {
-        record::record(*self, state, driver)
     }
 }
 

@@ -1,29 +1,27 @@
-//! Logprobs of tokens that were not sampled under the prompt and the policy that the record shows: demonstrations, answers, and
+//! Log-probabilities of tokens that were not sampled under the prompt and the policy that the row shows: demonstrations, answers, and
 //! turns that were sampled with a scaffold.
 //!
-//! Why so: a ratio needs the probability under the policy that is updated, given what the update will see. The generator computes it by
-//! the kernels that sample, so a token that was sampled plainly would get its recorded bits back. Refuses: nothing.
+//! A ratio needs the probability under the policy that is updated, given what the update will see. The sampler computes it by the
+//! kernels that sample, so a token that was sampled plainly would get its recorded bits back.
 
-use super::record::Finished;
 use trainyard_core::Result;
-use trainyard_learn::TurnSummary;
-use trainyard_lm::Generator;
+use trainyard_learn::{Rollout, TurnSummary};
+use trainyard_lm::backend::Sampler;
 use trainyard_lm::template::Chat;
 use trainyard_tables::Sampling;
 
-/// Fills logprobs and entropies of records whose own tokens were given or sampled under another prompt.
-pub fn as_recorded(generator: &mut Generator, sampling: &Sampling, finished: &mut [Finished]) -> Result<()> {
+/// Fills log-probabilities and entropies of rollouts whose own tokens were given or sampled under another prompt.
+pub fn as_recorded(sampler: &mut dyn Sampler, sampling: &Sampling, rollouts: &mut [Rollout]) -> Result<()> {
     // A prompt that leaves no room for a turn may be longer than what the model can read.
-    let needed = |one: &Finished| one.needs_scores() && one.trajectory.loss_mask.contains(&true);
-    let places: Vec<usize> = (0..finished.len()).filter(|&i| needed(&finished[i])).collect();
-    let sequences: Vec<&[u32]> = places.iter().map(|&i| finished[i].trajectory.token_ids.as_slice()).collect();
-    let scored = generator.logprobs_of(&sequences, sampling)?;
-    for (&i, scored) in places.iter().zip(scored) {
-        let t = &mut finished[i].trajectory;
-        let of_mask =
-            |values: Vec<f32>| values.into_iter().zip(&t.loss_mask).map(|(v, m)| if *m { v } else { 0.0 }).collect();
-        t.logprobs = Some(of_mask(scored.logprobs));
-        t.entropies = Some(of_mask(scored.entropies));
+    let needed = |one: &Rollout| (one.given > 0 || one.scaffolded) && one.trajectory.loss_mask.contains(&true);
+    let mut rollouts: Vec<&mut Rollout> = rollouts.iter_mut().filter(|r| needed(r)).collect();
+    let sequences: Vec<&[u32]> = rollouts.iter().map(|r| r.trajectory.token_ids.as_slice()).collect();
+    let scored = sampler.logprobs_of(&sequences, sampling)?;
+    for (rollout, scored) in rollouts.iter_mut().zip(scored) {
+        let mask = &rollout.trajectory.loss_mask;
+        let of_mask = |values: Vec<f32>| values.into_iter().zip(mask).map(|(v, m)| if *m { v } else { 0.0 }).collect();
+        let (logprobs, entropies) = (of_mask(scored.logprobs), of_mask(scored.entropies));
+        rollout.set_scores(logprobs, entropies);
     }
     Ok(())
 }
@@ -33,9 +31,9 @@ pub type Episode<'a> = (&'a [u32], &'a [TurnSummary], &'a str);
 
 /// Mean logprob of the gold answer as the agent's next turn, at the start of every turn: `[episode][turn]`. Temperature 1.
 ///
-/// An answer that is empty or that the tokenizer cannot express has none: its episodes get empty lists. A turn that begins so late that
-/// the answer would not fit has none either, nor have those after it.
-pub fn gold_logprobs(generator: &mut Generator, chat: &Chat, episodes: &[Episode<'_>]) -> Result<Vec<Vec<f64>>> {
+/// Episodes whose answer is empty or cannot be expressed by the tokenizer get empty lists. Lists end before the first turn that begins
+/// so late that the answer would not fit.
+pub fn gold_logprobs(sampler: &mut dyn Sampler, chat: &Chat, episodes: &[Episode<'_>]) -> Result<Vec<Vec<f64>>> {
     let mut owners = Vec::new();
     let mut sequences: Vec<Vec<u32>> = Vec::new();
     for (e, (tokens, turns, answer)) in episodes.iter().enumerate() {
@@ -44,13 +42,13 @@ pub fn gold_logprobs(generator: &mut Generator, chat: &Chat, episodes: &[Episode
             continue;
         }
         gold.push(chat.end_token());
-        for turn in turns.iter().take_while(|t| t.first + gold.len() <= generator.positions()) {
+        for turn in turns.iter().take_while(|t| t.first + gold.len() <= sampler.positions()) {
             owners.push((e, gold.len()));
             sequences.push(tokens[..turn.first].iter().chain(&gold).copied().collect());
         }
     }
     let sequences: Vec<&[u32]> = sequences.iter().map(Vec::as_slice).collect();
-    let scored = generator.logprobs_of(&sequences, &Sampling { temperature: 1.0, top_p: 1.0, top_k: 0 })?;
+    let scored = sampler.logprobs_of(&sequences, &Sampling { temperature: 1.0, top_p: 1.0, top_k: 0 })?;
     let mut lists: Vec<Vec<f64>> = vec![Vec::new(); episodes.len()];
     for ((owner, length), scored) in owners.into_iter().zip(scored) {
         let gold = &scored.logprobs[scored.logprobs.len() - length..];

@@ -1,7 +1,6 @@
 //! Where the steps of an episode end: after every agent turn, or after every line that the agent writes.
 //!
-//! Why so: a process reward model scores prefixes, so a step must end at a token, and the same rule must hold when labels are made,
-//! when the head is trained and when samples are ranked. Refuses: steps inside observations.
+//! A process reward model scores prefixes, so a step ends at a token, and one rule holds for labels, training and ranking.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -20,7 +19,7 @@ pub enum StepKind {
 }
 
 impl StepKind {
-    /// Exclusive end tokens, ascending. A line ends behind the token that holds its line break; blank lines join the next one.
+    /// Exclusive end tokens, ascending. A line ends after the token that holds its line break; blank lines join the next one.
     pub fn ends(self, tokenizer: &Tokenizer, token_ids: &[u32], loss_mask: &[bool], turn: &[u16]) -> Result<Vec<u32>> {
         let mut ends = Vec::new();
         let mut written = false;

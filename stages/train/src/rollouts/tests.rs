@@ -5,8 +5,8 @@ use trainyard_api::CancelToken;
 use trainyard_core::{Chance, ErrorKind, Result};
 use trainyard_envs::{AgentTurn, Environment, Episode, Outcome, Step, ToolFormat, ToolSpec};
 use trainyard_learn::{
-    Action, Draw, GroupView, Live as LiveView, Needs, Part, Pool, Prefix, Progress as LearnProgress, Spawn, Strategy,
-    TurnSummary,
+    Action, Draw, GroupView, Live as LiveView, Needs, Part, Pool, Prefix, Progress as LearnProgress, Rollout, Spawn,
+    Strategy, TurnSummary,
 };
 use trainyard_lm::ModelFolder;
 use trainyard_tables::{Message, Problem, Sampling, Status, StopReason};
@@ -21,7 +21,7 @@ fn roll(
     jobs: &[Job],
     limits: Limits,
     threads: usize,
-) -> Result<Vec<Finished>> {
+) -> Result<Vec<Rollout>> {
     roll_in(&*environment(), model, problems, jobs, limits, threads)
 }
 
@@ -32,12 +32,12 @@ fn roll_in(
     jobs: &[Job],
     limits: Limits,
     threads: usize,
-) -> Result<Vec<Finished>> {
+) -> Result<Vec<Rollout>> {
     let mut generator = model.generator(threads)?;
     let cancel = CancelToken::default();
     let sampling = Sampling { temperature: 1.0, top_p: 1.0, top_k: 0 };
     let mut driver = Driver {
-        generator: &mut generator,
+        sampler: &mut generator,
         model,
         environment,
         limits,
@@ -68,7 +68,7 @@ fn a_problem_keeps_its_draws_in_another_list() {
     let problems = sums(6, 3, 7);
     let whole = roll(half_trained(), &problems, &jobs(6, 3), limits(64), 1).unwrap();
     let half = roll(half_trained(), &problems[3..], &jobs(3, 3), limits(64), 1).unwrap();
-    let drawn = |f: &Finished| (f.trajectory.id.clone(), f.trajectory.seed, f.trajectory.token_ids.clone());
+    let drawn = |f: &Rollout| (f.trajectory.id.clone(), f.trajectory.seed, f.trajectory.token_ids.clone());
     assert_eq!(half.iter().map(drawn).collect::<Vec<_>>(), whole[9..].iter().map(drawn).collect::<Vec<_>>());
     // Another group of the same problem, and another sample of the same group, are drawn afresh.
     let again: Vec<Job> = jobs(6, 3).into_iter().map(|job| Job { draw: 1, ..job }).collect();
@@ -129,7 +129,7 @@ fn limits_end_episodes() {
     let model = tiny_model(32, 2, 3);
     let finished = roll(&model, &problems, &jobs(4, 2), Limits { turn_tokens: 5, ..limits(8) }, 1).unwrap();
     assert!(finished.iter().all(|f| f.turns[0].end - f.turns[0].first <= 5));
-    assert!(finished.iter().any(Finished::truncated), "a random model does not end its turn by itself");
+    assert!(finished.iter().any(Rollout::cut_off), "a random model does not end its turn by itself");
     let none = roll(&model, &problems, &jobs(4, 1), Limits { episode_tokens: 2, ..limits(8) }, 1).unwrap();
     assert!(none.iter().all(|f| f.trajectory.stop_reason == StopReason::Length && f.turns.is_empty()));
 }
@@ -146,7 +146,7 @@ fn no_record_is_longer_than_an_episode_may_be() {
     assert!(tight.iter().all(|f| f.trajectory.token_ids.len() <= next));
     let cut = &tight[called];
     assert_eq!((cut.trajectory.token_ids.len(), cut.trajectory.stop_reason), (end, StopReason::Length));
-    assert!(cut.trajectory.tool_calls == 1 && cut.truncated(), "the call is counted, its result is not in the record");
+    assert!(cut.trajectory.tool_calls == 1 && cut.cut_off(), "the call is counted, its result is not in the record");
 }
 
 #[test]
@@ -266,7 +266,7 @@ fn a_cancelled_attempt_stops() {
     cancel.cancel();
     let sampling = Sampling { temperature: 1.0, top_p: 1.0, top_k: 0 };
     let mut driver = Driver {
-        generator: &mut generator,
+        sampler: &mut generator,
         model: &model,
         environment: &*environment,
         limits: limits(4),
@@ -316,7 +316,7 @@ impl Strategy for ForkOnce {
     }
 }
 
-fn fork_all(problems: &[Problem], limits: Limits, threads: usize) -> (Vec<Finished>, ForkOnce) {
+fn fork_all(problems: &[Problem], limits: Limits, threads: usize) -> (Vec<Rollout>, ForkOnce) {
     let model = half_trained();
     let mut generator = model.generator(threads).unwrap();
     let environment = environment();
@@ -325,7 +325,7 @@ fn fork_all(problems: &[Problem], limits: Limits, threads: usize) -> (Vec<Finish
     let chance = Chance::new(4);
     let sampling = Sampling { temperature: 1.0, top_p: 1.0, top_k: 0 };
     let mut driver = Driver {
-        generator: &mut generator,
+        sampler: &mut generator,
         model,
         environment: &*environment,
         limits,
@@ -345,7 +345,7 @@ fn forks_share_their_prefix_and_the_budget_holds() {
     let (finished, strategy) = fork_all(&problems, limits(64), 2);
     assert!(strategy.forks > 0);
     for group in 0..6 {
-        let members: Vec<&Finished> = finished.iter().filter(|f| f.trajectory.group == group).collect();
+        let members: Vec<&Rollout> = finished.iter().filter(|f| f.trajectory.group == group).collect();
         assert_eq!(
             members.iter().map(|f| f.trajectory.sample).collect::<Vec<_>>(),
             [0, 1, 2, 3],

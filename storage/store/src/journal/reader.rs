@@ -1,7 +1,6 @@
 //! Reads a journal forward and checks its chain batch by batch.
 
 use super::format::{Batch, corrupt, decode};
-use super::writer::{AppendError, JournalWriter};
 use crate::layout;
 use crate::store::Store;
 use bytes::Bytes;
@@ -62,17 +61,6 @@ impl JournalReader {
                 }
             }
         }
-    }
-    /// Opens the journal for writing at this position: the next batch is the event `opened(epoch)`, with the epoch
-    /// after the last one seen. `writer` must be unique to this process.
-    ///
-    /// Errors: [`AppendError::Fenced`] if somebody else has written meanwhile.
-    pub async fn open_writer(
-        self,
-        writer: &str,
-        opened: impl FnOnce(Epoch) -> Value,
-    ) -> Result<JournalWriter, AppendError> {
-        JournalWriter::begin(self, writer, opened).await
     }
 
     /// Checks a batch against those before it and moves past it.

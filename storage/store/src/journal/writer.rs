@@ -32,6 +32,18 @@ pub enum AppendError {
     Failed(Error),
 }
 
+impl JournalReader {
+    /// Opens the journal for writing at this position: puts the event that `opened(epoch)` gives, with epoch = last + 1, as the
+    /// next batch. `writer` must be unique to this process. Errors: [`AppendError::Fenced`] if somebody else wrote meanwhile.
+    pub async fn open_writer(
+        self,
+        writer: &str,
+        opened: impl FnOnce(Epoch) -> Value,
+    ) -> Result<JournalWriter, AppendError> {
+        JournalWriter::begin(self, writer, opened).await
+    }
+}
+
 /// The right to append to a run's journal, until someone else takes it.
 pub struct JournalWriter {
     /// After the last acknowledged batch.

@@ -3,32 +3,8 @@
 
 use super::elementwise::exp_shifted_body;
 use super::lanes::{Lanes, kernel};
-use crate::generate::cache::{BLOCK, Block};
+use crate::generate::cache::{AttentionShape, BLOCK, Block};
 use std::sync::Arc;
-
-/// Sizes of the attention of a layer, and which layer.
-#[derive(Debug, Clone, Copy)]
-pub struct AttentionShape {
-    pub layer: usize,
-    pub heads: usize,
-    pub kv_heads: usize,
-    pub head_dim: usize,
-}
-
-impl AttentionShape {
-    /// Values of one position and head in the cache: `head_dim` up to whole vectors.
-    pub fn padded(&self) -> usize {
-        self.head_dim.next_multiple_of(16)
-    }
-    /// Where the keys `[head_dim][16]` of a key-value head start in a block.
-    pub fn keys_at(&self, kv: usize) -> usize {
-        (self.layer * self.kv_heads + kv) * self.head_dim * BLOCK
-    }
-    /// Where the values `[16][padded]` of a key-value head start in a block.
-    pub fn values_at(&self, kv: usize) -> usize {
-        (self.layer * self.kv_heads + kv) * self.padded() * BLOCK
-    }
-}
 
 /// Buffers that are reused from row to row.
 #[derive(Debug, Default)]

@@ -12,7 +12,8 @@ mod matmul;
 #[cfg(test)]
 mod tests;
 
-pub use attention::{AttentionScratch, AttentionShape, attention};
+pub use super::cache::AttentionShape;
+pub use attention::{AttentionScratch, attention};
 pub use elementwise::{exp_shifted, rms_norm, silu_times};
 pub use lanes::Isa;
 pub use matmul::{PANEL, Packed, matmul};

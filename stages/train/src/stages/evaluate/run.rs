@@ -6,9 +6,10 @@ use super::ledger::Ledger;
 use super::scorer::Scorer;
 use crate::model::Policy;
 use crate::results::ResultRow;
-use crate::rollouts::{Driver, Finished, Job, Limits, ToolWait};
+use crate::rollouts::{Driver, Job, Limits, ToolWait};
 use trainyard_core::{Chance, Result};
 use trainyard_envs::Environment;
+use trainyard_learn::Rollout;
 use trainyard_learn::statistics::StepReduction;
 use trainyard_tables::{Problem, Sampling, Status, StopReason, Trajectory};
 
@@ -33,9 +34,9 @@ impl Evaluation<'_> {
         ledger: &mut Ledger<'_>,
     ) -> Result<()> {
         let context = ledger.context;
-        let mut generator = policy.folder.generator(context.cpus)?;
+        let mut sampler = policy.sampler(context.cpus)?;
         let mut driver = Driver {
-            generator: &mut generator,
+            sampler: &mut *sampler,
             model: &policy.folder,
             environment: self.environment,
             limits: self.limits(),
@@ -80,7 +81,7 @@ impl Evaluation<'_> {
 fn absorb(
     name: &str,
     policy: &Policy,
-    mut finished: Vec<Finished>,
+    mut finished: Vec<Rollout>,
     greedy: bool,
     scorer: Option<&mut Scorer>,
     ledger: &mut Ledger<'_>,
@@ -98,7 +99,7 @@ fn absorb(
     ledger.take(rows, finished.into_iter().map(|one| one.trajectory).collect())
 }
 
-fn row(name: &str, one: &Finished, greedy: bool) -> ResultRow {
+fn row(name: &str, one: &Rollout, greedy: bool) -> ResultRow {
     let t = &one.trajectory;
     let scores: Option<Vec<f64>> = t.step_scores.as_ref().map(|s| s.iter().map(|x| f64::from(*x)).collect());
     let reduce = |how: StepReduction| scores.as_ref().and_then(|s| how.reduce(s));

@@ -6,22 +6,23 @@
 use crate::model::Policy;
 use crate::rollouts::StepKind;
 use trainyard_core::{Error, Result};
-use trainyard_lm::{Generator, ModelFolder};
+use trainyard_lm::ModelFolder;
+use trainyard_lm::backend::Sampler;
 use trainyard_tables::Trajectory;
 
 /// A model with a scoring head, ready to score.
 pub struct Scorer {
     policy: Policy,
-    generator: Generator,
+    sampler: Box<dyn Sampler>,
     pub steps: StepKind,
 }
 
 impl Scorer {
     /// Errors: invalid, when the model has no head of one label.
     pub fn new(policy: Policy, steps: StepKind, threads: usize) -> Result<Self> {
-        let generator = policy.folder.generator(threads)?;
-        match generator.score_labels() {
-            1 => Ok(Self { policy, generator, steps }),
+        let sampler = policy.sampler(threads)?;
+        match sampler.score_labels() {
+            1 => Ok(Self { policy, sampler, steps }),
             n => Err(Error::invalid(format!("input `prm` has {n} score labels, expected 1"))
                 .help("give the output `model` of a `prm` stage")),
         }
@@ -44,7 +45,7 @@ impl Scorer {
         let positions: Vec<Vec<u32>> = rows.iter().map(|r| r.step_ends.iter().map(|e| e - 1).collect()).collect();
         let sequences: Vec<&[u32]> = rows.iter().map(|r| r.token_ids.as_slice()).collect();
         let places: Vec<&[u32]> = positions.iter().map(Vec::as_slice).collect();
-        let logits = self.generator.score(&sequences, &places)?;
+        let logits = self.sampler.score(&sequences, &places)?;
         for (row, logits) in rows.iter_mut().zip(logits) {
             if let Some(bad) = logits.iter().find(|x| !x.is_finite()) {
                 return Err(Error::data(format!("the process reward model scores {bad} on rollout `{}`", row.id))

@@ -5,7 +5,7 @@
 //! is ln(1 + exp(z_wrong − z_right)) at the last step (Bradley-Terry, as for outcome reward models in 2203.02155),
 //! averaged over the pairs of a batch.
 
-use super::head::{Example, sigmoid};
+use super::example::{Example, sigmoid};
 use std::collections::{BTreeMap, BTreeSet};
 use trainyard_core::{Error, Result};
 use trainyard_tables::{Status, Trajectory};

@@ -1,90 +1,34 @@
-//! Training the scoring head on step labels, and its quality on held-out problems.
+//! Training the scoring head on step labels.
 //!
-//! Why so: the label of a step is a probability, so the loss is binary cross-entropy against it: per step
-//! −y·log σ(z) − (1−y)·log(1−σ(z)) with gradient σ(z) − y by the logit z, beside the ranking loss of [`contrast`]. Unlabeled steps (NaN)
-//! are left out of the first. Refuses: labels outside 0..1, rows whose labels and steps differ in number.
+//! The label of a step is a probability, so the loss is binary cross-entropy against it: per step −y·log σ(z) − (1−y)·log(1−σ(z)), with
+//! slope σ(z) − y by the logit z, plus the ranking loss of [`contrast`]. Unlabeled steps (NaN) are left out of the first.
 
 use super::config::{Config, Trained};
 use super::contrast;
+use super::example::{Example, sigmoid};
 use crate::curves::{Curves, finite};
-use crate::optimize::trainer::tensor;
+use crate::model::Policy;
 use crate::optimize::{Trainer, epoch_batches, micro_batches};
 use crate::spans::step_span;
-use candle_core::{Device, Tensor};
 use std::collections::BTreeMap;
 use trainyard_api::StageContext;
 use trainyard_core::{Chance, Error, Result};
-use trainyard_lm::{Decoder, ModelFolder, TokenBatch};
-use trainyard_tables::Trajectory;
-
-/// One rollout with its labeled steps.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub struct Example {
-    pub tokens: Vec<u32>,
-    /// (last token of the step, label); NaN = read, but not labeled.
-    pub steps: Vec<(usize, f64)>,
-    pub problem: String,
-    /// Whether the rollout ended right, if that is known; then the last of `steps` is where it ends.
-    pub right: Option<bool>,
-    pub tool_calls: u32,
-    pub tool_errors: u32,
-}
-
-impl Example {
-    /// Steps that have a label.
-    pub fn labeled(&self) -> usize {
-        self.steps.iter().filter(|(_, label)| !label.is_nan()).count()
-    }
-}
-
-/// The labeled steps of a row, and its last one if the outcome is known. Errors: data, when lists do not fit.
-pub fn example(row: &Trajectory, right: Option<bool>) -> Result<Example> {
-    let unlabeled = vec![f32::NAN; row.step_ends.len()];
-    let labels = row.step_labels.as_deref().unwrap_or(&unlabeled);
-    if labels.len() != row.step_ends.len() {
-        let message =
-            format!("rollout `{}` has {} step labels, but {} steps", row.id, labels.len(), row.step_ends.len());
-        return Err(Error::data(message).help("set `steps` to what the labels were made for (`lines` or `turns`)"));
-    }
-    let mut steps = Vec::new();
-    for (i, (&end, &label)) in row.step_ends.iter().zip(labels).enumerate() {
-        if label.is_nan() && !(right.is_some() && i + 1 == labels.len()) {
-            continue;
-        }
-        if !(label.is_nan() || (0.0..=1.0).contains(&label)) || end == 0 || end as usize > row.token_ids.len() {
-            return Err(Error::data(format!("rollout `{}` has the label {label} at token {end}", row.id))
-                .help("labels are probabilities in 0..1"));
-        }
-        steps.push((end as usize - 1, f64::from(label)));
-    }
-    // Without a step there is no place that could tell the outcome.
-    let right = right.filter(|_| !steps.is_empty());
-    let (tool_calls, tool_errors) = (row.tool_calls, row.tool_errors);
-    Ok(Example {
-        tokens: row.token_ids.clone(),
-        steps,
-        problem: row.problem_id.clone(),
-        right,
-        tool_calls,
-        tool_errors,
-    })
-}
+use trainyard_lm::backend::{self, Learns, Place, Slopes};
 
 /// A model with a scoring head in training.
 pub struct Head {
     pub trainer: Trainer,
-    body: bool,
     budget: usize,
     ranking_weight: f64,
 }
 
 impl Head {
     /// A fresh head (all scores ½) on the model's decoder.
-    pub fn new(config: &Config, model: &ModelFolder, steps: u64) -> Result<Self> {
-        let decoder = Decoder::from_weights(&model.config, model.weights.clone())?.into_classifier(1)?;
-        let body = config.train == Trained::All;
-        let trainer = Trainer::of(decoder, &config.optimizer, steps, |name| body || name == "score.weight");
-        Ok(Self { trainer, body, budget: config.micro_batch_tokens, ranking_weight: config.ranking_weight })
+    pub fn new(config: &Config, policy: &Policy, steps: u64) -> Result<Self> {
+        let learns = if config.train == Trained::All { Learns::All } else { Learns::Scores };
+        let head = backend::Head::Scores(1);
+        let trainer = Trainer::with_head(&*policy.backend, &policy.folder, &config.optimizer, steps, head, learns)?;
+        Ok(Self { trainer, budget: config.micro_batch_tokens, ranking_weight: config.ranking_weight })
     }
 
     /// One optimizer step on some examples; returns the losses.
@@ -97,42 +41,22 @@ impl Head {
         let mut losses = whole.as_ref().map(|(losses, _)| *losses).unwrap_or_default();
         for part in parts {
             let examples: Vec<&Example> = part.iter().map(|&k| members[k]).collect();
-            let scores = self.scores(&examples, self.body)?;
+            let (sequences, places) = inputs(&examples);
+            let scores = self.trainer.forward(&sequences, &places, 1.0)?.values;
             let slopes: Vec<f64> = match &whole {
                 Some((_, slopes)) => part.iter().flat_map(|&k| slopes[k].iter().copied()).collect(),
                 None => {
-                    let (own, slopes) =
-                        gradients(&examples, &by_example(numbers(&scores)?, &examples), self.ranking_weight);
+                    let (own, slopes) = gradients(&examples, &by_example(scores, &examples), self.ranking_weight);
                     losses = own;
                     slopes.concat()
                 }
             };
-            let slopes: Vec<f32> = slopes.into_iter().map(|s| s as f32).collect();
-            let slopes = Tensor::from_slice(&slopes, slopes.len(), &Device::Cpu).map_err(tensor)?;
-            let surrogate = scores.mul(&slopes).and_then(|t| t.sum_all()).map_err(tensor)?;
-            self.trainer.accumulate(&surrogate)?;
+            self.trainer.backward(&Slopes { values: &slopes, ..Slopes::default() })?;
         }
         finite(losses.labels, "the loss", self.trainer.steps())?;
         finite(losses.ranking.unwrap_or(0.0), "the ranking loss", self.trainer.steps())?;
         self.trainer.step()?;
         Ok(losses)
-    }
-
-    /// Logits `[n]` at the steps of the examples.
-    fn scores(&self, examples: &[&Example], gradient: bool) -> Result<Tensor> {
-        let batch = TokenBatch::new(examples.iter().map(|e| e.tokens.clone()).collect())?;
-        let rows: Vec<u32> = examples
-            .iter()
-            .enumerate()
-            .flat_map(|(i, e)| e.steps.iter().map(move |s| (i, s.0)))
-            .map(|(i, t)| batch.row(i, t))
-            .collect();
-        let hidden = if gradient {
-            self.trainer.decoder.hidden(&batch)?
-        } else {
-            self.trainer.decoder.hidden_no_grad(&batch)?
-        };
-        self.trainer.decoder.scores(&hidden, &rows)?.flatten_all().map_err(tensor)
     }
 
     /// The logits at the steps of every example.
@@ -144,13 +68,23 @@ impl Head {
             if some.is_empty() {
                 continue;
             }
-            let mut values = by_example(numbers(&self.scores(&some, false)?)?, &some).into_iter();
+            let (sequences, places) = inputs(&some);
+            let scores = self.trainer.evaluate(&sequences, &places, 1.0)?.values;
+            let mut values = by_example(scores, &some).into_iter();
             for &i in part.iter().filter(|&&i| !examples[i].steps.is_empty()) {
                 logits[i] = values.next().unwrap_or_default();
             }
         }
         Ok(logits)
     }
+}
+
+/// The tokens of examples, and the places where their steps are over: a score is read after the last token of its step.
+fn inputs<'e>(examples: &[&'e Example]) -> (Vec<&'e [u32]>, Vec<Place>) {
+    let of = |(sequence, e): (usize, &&Example)| -> Vec<Place> {
+        e.steps.iter().map(|(last, _)| Place { sequence, token: last + 1 }).collect()
+    };
+    (examples.iter().map(|e| e.tokens.as_slice()).collect(), examples.iter().enumerate().flat_map(of).collect())
 }
 
 /// Losses of one optimizer step.
@@ -197,7 +131,7 @@ fn by_example(values: Vec<f64>, examples: &[&Example]) -> Vec<Vec<f64>> {
 /// Trains a head on the examples; those without a step to read are left out.
 pub fn train(
     config: &Config,
-    model: &ModelFolder,
+    policy: &Policy,
     examples: &[Example],
     curves: &mut Curves,
     context: &StageContext,
@@ -212,7 +146,7 @@ pub fn train(
     let plan: Vec<Vec<usize>> =
         (0..config.epochs).flat_map(|epoch| epoch_batches(&lengths, config.batch_tokens, &chance, epoch)).collect();
     let total = plan.len() as u64;
-    let mut head = Head::new(config, model, total)?;
+    let mut head = Head::new(config, policy, total)?;
     for (n, batch) in plan.iter().enumerate() {
         let _span = step_span(n as u64);
         context.stop_if_cancelled()?;
@@ -237,15 +171,6 @@ fn sharing_batches(examples: &[Example]) -> Vec<Vec<&Example>> {
     unknown.into_iter().map(|e| vec![e]).chain(problems.into_values()).collect()
 }
 
-fn numbers(scores: &Tensor) -> Result<Vec<f64>> {
-    Ok(scores.to_vec1::<f32>().map_err(tensor)?.into_iter().map(f64::from).collect())
-}
-
-/// 1 / (1 + e⁻ᶻ): the probability behind a logit.
-pub fn sigmoid(z: f64) -> f64 {
-    1.0 / (1.0 + (-z).exp())
-}
-
 /// Binary cross-entropy of a logit against a soft label, without overflow.
 pub fn cross_entropy(z: f64, y: f64) -> f64 {
     z.max(0.0) - z * y + (-z.abs()).exp().ln_1p()
@@ -254,6 +179,8 @@ pub fn cross_entropy(z: f64, y: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::stages::prm::example::example;
+    use trainyard_tables::Trajectory;
 
     #[test]
     fn the_gradient_of_the_loss_is_the_finite_difference() {
@@ -263,20 +190,6 @@ mod tests {
         }
         assert!((cross_entropy(0.0, 0.5) - std::f64::consts::LN_2).abs() < 1e-15);
         assert!(cross_entropy(800.0, 0.0).is_finite());
-    }
-
-    #[test]
-    fn unlabeled_steps_are_left_out_and_wrong_labels_refused() {
-        let row = |ends: &[u32], labels: &[f32]| Trajectory {
-            token_ids: vec![1; 9],
-            step_ends: ends.to_vec(),
-            step_labels: Some(labels.to_vec()),
-            ..Trajectory::default()
-        };
-        assert_eq!(example(&row(&[3, 6, 9], &[0.5, f32::NAN, 1.0]), None).unwrap().steps, [(2, 0.5), (8, 1.0)]);
-        assert!(example(&row(&[3], &[1.5]), None).is_err());
-        assert!(example(&row(&[3, 6], &[1.0]), None).unwrap_err().help.unwrap().contains("turns"));
-        assert!(example(&row(&[12], &[1.0]), None).is_err());
     }
 
     #[test]

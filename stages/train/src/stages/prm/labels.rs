@@ -1,4 +1,4 @@
-//! Step labels by Monte-Carlo rollouts: how often the policy succeeds from each prefix of its own episodes.
+//! Step labels by Monte-Carlo rollouts: how often the policy succeeds from each prefix of its own episodes (Math-Shepherd, 2312.08935).
 //!
 //! No person and no stronger model is needed (Math-Shepherd, 2312.08935). A prefix ends at the end of a step, so its
 //! continuations replay the turns before it in a fresh environment and go on sampling in the middle of a turn. The
@@ -7,12 +7,13 @@
 
 use super::config::Config;
 use crate::model::Policy;
-use crate::rollouts::{Driver, Finished, Job, Limits, Start, ToolWait};
+use crate::rollouts::{Driver, Job, Limits, Start, ToolWait};
 use std::collections::BTreeMap;
 use trainyard_api::StageContext;
 use trainyard_core::{Chance, Error, Result};
 use trainyard_envs::Environment;
-use trainyard_lm::Generator;
+use trainyard_learn::Rollout;
+use trainyard_lm::backend::Sampler;
 use trainyard_tables::{Problem, Trajectory};
 
 /// Prefixes whose continuations run in one call: many, since each call waits for its longest episode.
@@ -64,40 +65,34 @@ struct Prefix {
 
 impl Labeler<'_> {
     pub fn run(&self, context: &StageContext) -> Result<Labeled> {
-        let mut generator = self.policy.folder.generator(context.cpus)?;
-        let rollouts = self.rollouts(&mut generator, context)?;
-        let failures = rollouts.iter().filter(|(_, f)| f.failed()).count();
-        let rollouts: Vec<(usize, Finished)> = rollouts.into_iter().filter(|(_, f)| !f.failed()).collect();
-        let mut rows = Vec::with_capacity(rollouts.len());
-        for (_, one) in &rollouts {
-            rows.push(self.prepare(one)?);
-        }
-        let problems: Vec<usize> = rollouts.iter().map(|(p, _)| *p).collect();
+        let mut sampler = self.policy.sampler(context.cpus)?;
+        let rollouts = self.rollouts(&mut *sampler, context)?;
+        let failures = rollouts.iter().filter(|r| r.failed()).count();
+        let rollouts: Vec<Rollout> = rollouts.into_iter().filter(|r| !r.failed()).collect();
+        let problems: Vec<usize> = rollouts.iter().map(|r| r.problem).collect();
+        let mut rows = rollouts.into_iter().map(|r| self.prepare(r)).collect::<Result<Vec<Trajectory>>>()?;
         let prefixes = prefixes(&rows, &problems);
-        self.label(&mut generator, &prefixes, &mut rows, context)?;
+        self.label(&mut *sampler, &prefixes, &mut rows, context)?;
         Ok(Labeled { rows, prefixes: prefixes.len(), failures, left_out: LeftOut::default() })
     }
 
-    /// `rollouts` episodes per problem, with the place of their problem.
-    fn rollouts(&self, generator: &mut Generator, context: &StageContext) -> Result<Vec<(usize, Finished)>> {
+    /// `rollouts` episodes per problem.
+    fn rollouts(&self, sampler: &mut dyn Sampler, context: &StageContext) -> Result<Vec<Rollout>> {
         let jobs: Vec<Job> =
             (0..self.problems.len()).flat_map(|i| (0..self.config.rollouts).map(move |s| Job::root(i, s))).collect();
-        let finished = self
-            .driver(generator, "prm/rollout", self.chance.child("rollouts", &[]), context)
-            .run(self.problems, &jobs)?;
-        Ok(jobs.iter().map(|j| j.problem).zip(finished).collect())
+        self.driver(sampler, "prm/rollout", self.chance.child("rollouts", &[]), context).run(self.problems, &jobs)
     }
 
     fn driver<'b>(
         &'b self,
-        generator: &'b mut Generator,
+        sampler: &'b mut dyn Sampler,
         name: &str,
         chance: Chance,
         context: &'b StageContext,
-    ) -> Driver<'b> {
+    ) -> Driver<'b, 'b> {
         let s = &self.config.sampling;
         Driver {
-            generator,
+            sampler,
             model: &self.policy.folder,
             environment: self.environment,
             limits: Limits {
@@ -114,8 +109,8 @@ impl Labeler<'_> {
     }
 
     /// Steps and the last label of a rollout; the others are not known yet.
-    fn prepare(&self, one: &Finished) -> Result<Trajectory> {
-        let mut row = one.trajectory.clone();
+    fn prepare(&self, one: Rollout) -> Result<Trajectory> {
+        let mut row = one.trajectory;
         row.step_ends =
             self.config.steps.ends(self.policy.folder.chat.tokenizer(), &row.token_ids, &row.loss_mask, &row.turn)?;
         let mut labels = vec![f32::NAN; row.step_ends.len()];
@@ -130,7 +125,7 @@ impl Labeler<'_> {
 
     fn label(
         &self,
-        generator: &mut Generator,
+        sampler: &mut dyn Sampler,
         prefixes: &[Prefix],
         rows: &mut [Trajectory],
         context: &StageContext,
@@ -148,7 +143,7 @@ impl Labeler<'_> {
                 ..Job::default()
             };
             let jobs: Vec<Job> = some.iter().enumerate().flat_map(|(i, p)| (0..k).map(move |s| job(i, p, s))).collect();
-            let finished = self.driver(generator, "prm/continuation", chance, context).run(self.problems, &jobs)?;
+            let finished = self.driver(sampler, "prm/continuation", chance, context).run(self.problems, &jobs)?;
             for (prefix, group) in some.iter().zip(finished.chunks(k as usize)) {
                 let label = success_share(prefix, group)?;
                 for &(row, step) in &prefix.users {
@@ -164,7 +159,7 @@ impl Labeler<'_> {
 }
 
 /// Share of right ones among the continuations that count; NaN if none does.
-fn success_share(prefix: &Prefix, group: &[Finished]) -> Result<f32> {
+fn success_share(prefix: &Prefix, group: &[Rollout]) -> Result<f32> {
     for one in group.iter().filter(|f| !f.failed()) {
         if one.trajectory.token_ids.get(..prefix.end) != Some(prefix.tokens.as_slice()) {
             return Err(Error::data(format!(

@@ -6,6 +6,7 @@
 
 pub mod config;
 pub mod contrast;
+pub mod example;
 pub mod head;
 pub mod labels;
 mod report;
@@ -22,7 +23,7 @@ use crate::stages::evaluate::scorer::sigmoid;
 use crate::stages::rl::validate::equal_shares;
 use crate::stages::sft::data::hold_out;
 use crate::world::World;
-use head::{Example, Head};
+use example::Example;
 use labels::{Labeled, Labeler, LeftOut};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -31,6 +32,7 @@ use trainyard_api::{Ports, Stage, StageContext, port};
 use trainyard_core::error::Context as _;
 use trainyard_core::{ArtifactKind, Cardinality, Chance, Error, OptionProblem, Result, Wired};
 use trainyard_lm::ModelFolder;
+use trainyard_lm::backend::SamplerOptions;
 use trainyard_lm::template::{Conversation, RenderOptions};
 use trainyard_tables::{Trajectory, read_trajectories, write_trajectories};
 
@@ -154,20 +156,20 @@ impl Stage for Prm {
         left_out.too_long += too_long;
         let (pairs, held_pairs) =
             contrast::split(contrasted, &train, &held, |rows| hold_out(rows, config.held_out_share, &chance));
-        let example = |row: &Trajectory| head::example(row, contrast::outcome(row, &config.outcome));
+        let example = |row: &Trajectory| example::example(row, contrast::outcome(row, &config.outcome));
         let examples = |rows: &[Trajectory], pairs: &[Trajectory]| {
             rows.iter().chain(pairs).map(example).collect::<Result<Vec<Example>>>()
         };
         let (train_examples, held_examples) = (examples(&train, &pairs)?, examples(&held, &held_pairs)?);
         let mut curves = Curves::default();
-        let head = head::train(&config, &policy.folder, &train_examples, &mut curves, context)?;
-        let model = classifier(&policy.folder, &head)?;
+        let head = head::train(&config, &policy, &train_examples, &mut curves, context)?;
+        let model = head.trainer.model(&policy.folder)?;
         // Rows of `evaluation` are measured on, and not handed on.
         let mut rows = train;
         if context.optional("evaluation").is_none() {
             rows.extend(held);
         }
-        score(&model, &mut rows, context)?;
+        score(&policy, &model, &mut rows, context)?;
         model::save(context, "model", &model)?;
         context.describe("model", "steps", serde_json::to_value(config.steps).map_err(Error::bug)?);
         write_trajectories(&context.output_parquet("trajectories")?, &rows)?;
@@ -290,19 +292,13 @@ fn disjoint(train: &[Trajectory], held: &[Trajectory]) -> Result<()> {
     }
 }
 
-fn classifier(model: &ModelFolder, head: &Head) -> Result<ModelFolder> {
-    let mut scored = model.with_weights(head.trainer.decoder.weights()?);
-    scored.config = head.trainer.decoder.config().clone();
-    Ok(scored)
-}
-
 /// The head's scores at every step of every row, labeled or not, by the kernels that evaluation uses.
-fn score(model: &ModelFolder, rows: &mut [Trajectory], context: &StageContext) -> Result<()> {
-    let mut generator = model.generator(context.cpus)?;
+fn score(policy: &Policy, model: &ModelFolder, rows: &mut [Trajectory], context: &StageContext) -> Result<()> {
+    let mut sampler = policy.backend.sampler(model, &SamplerOptions { threads: context.cpus })?;
     let positions: Vec<Vec<u32>> = rows.iter().map(|r| r.step_ends.iter().map(|e| e - 1).collect()).collect();
     let sequences: Vec<&[u32]> = rows.iter().map(|r| r.token_ids.as_slice()).collect();
     let places: Vec<&[u32]> = positions.iter().map(Vec::as_slice).collect();
-    let logits = generator.score(&sequences, &places)?;
+    let logits = sampler.score(&sequences, &places)?;
     for (row, logits) in rows.iter_mut().zip(logits) {
         row.step_scores = Some(logits.into_iter().map(sigmoid).collect());
     }

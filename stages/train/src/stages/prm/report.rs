@@ -2,7 +2,8 @@
 
 use super::config::Config;
 use super::contrast;
-use super::head::{Example, Head, cross_entropy, sigmoid};
+use super::example::{Example, sigmoid};
+use super::head::{Head, cross_entropy};
 use crate::curves::Curves;
 use trainyard_api::StageContext;
 use trainyard_api::report::{Cell, Report, Table};

@@ -1,99 +1,88 @@
-//! Sampling one step's batch: problems, rollouts, selection, rewards, filters, drawing again until the batch is full.
+//! From sampled groups to a batch: selection, rewards, filters; and the draws of one synchronous step.
 //!
-//! Why so: synchronous and asynchronous rollouts differ in when groups come, not in what becomes of them, so both absorb a group here; a
-//! batch and its records are made in one pass, and every objection stays with its record. Refuses: scoring or learning from what the
-//! infrastructure ended, which is recorded and goes no further.
+//! All sources absorb their groups here, so they differ in when groups come and not in what becomes of them. A rollout is moved from
+//! list to list, never copied: it ends in the batch or among those that the update does not use, and both are written.
 
-use super::parts::Parts;
-use super::run::Run;
+use super::state::{Progress, Run};
 use super::tally::Tally;
-use std::collections::BTreeSet;
+use super::verdicts::{filter, kind_of, not_selected, rule_names};
+use crate::rollouts::{Driver, Forking, Job, Start, rescore};
 use trainyard_core::{Chance, Result};
-use trainyard_learn::{Batch, Draw, Group, PassRates, Progress, Rollout, Spawn, Verdict as Judgment};
-use trainyard_lm::Generator;
-use trainyard_tables::{StopReason, Trajectory, Verdict};
-
-use crate::rollouts::{Driver, Finished, Forking, Job, Limits, Start, rescore};
+use trainyard_learn::{Batch, Draw, Grid, Group, PassRates, Rollout, Spawn};
+use trainyard_tables::Trajectory;
 
 /// What one step sampled.
 #[derive(Default)]
 pub struct Collected {
     /// What enters the update.
     pub batch: Batch,
-    /// The records of all sampled rollouts, in order, with rewards and verdicts.
-    pub records: Vec<Trajectory>,
-    /// Place in `records` of every rollout of the batch.
-    pub places: Vec<usize>,
+    /// Sampled, but not in the batch: failed, not selected, dropped, or of a group without a token in the loss.
+    pub unused: Vec<Rollout>,
     /// Groups that are not drawn again, though a filter dropped them.
     pub left_out: usize,
+    /// Rollouts that have a place.
+    placed: usize,
     pub tally: Tally,
+}
+
+impl Collected {
+    pub fn of_step(step: u64) -> Self {
+        Self { batch: Batch { step, groups: Vec::new() }, ..Self::default() }
+    }
+    /// The next place in the order in which rollouts are written.
+    fn place(&mut self, rollout: &mut Rollout) {
+        rollout.place = self.placed;
+        self.placed += 1;
+    }
+    /// All rows in order, those of the batch with their advantages.
+    pub fn into_rows(self, advantages: Grid) -> Vec<Trajectory> {
+        let update = u32::try_from(self.batch.step).ok();
+        let learned = self.batch.groups.into_iter().flat_map(|g| g.rollouts).zip(advantages);
+        let learned = learned.map(|(mut rollout, row)| {
+            rollout.trajectory.advantages = Some(row.iter().map(|a| *a as f32).collect());
+            rollout
+        });
+        let mut all: Vec<Rollout> = learned.chain(self.unused).collect();
+        all.sort_by_key(|r| r.place);
+        all.into_iter().map(|r| Trajectory { update, ..r.trajectory }).collect()
+    }
 }
 
 impl Run<'_> {
     /// Draws until `problems_per_step` groups survive the filters, or the draws are used up.
-    pub(super) fn collect(
-        &mut self,
-        step: u64,
-        parts: &mut Parts,
-        rates: &mut PassRates,
-        generator: &mut Generator,
-    ) -> Result<Collected> {
-        let mut all = Collected { batch: Batch { step, groups: Vec::new() }, ..Collected::default() };
+    pub(super) fn collect(&self, progress: &mut Progress) -> Result<Collected> {
+        let step = progress.state.step;
+        let mut all = Collected::of_step(step);
         let chance = self.chance.child("step", &[step]);
         for draw_number in 0..self.config.resample.max_draws {
             let missing = self.config.problems_per_step.saturating_sub(all.batch.groups.len() + all.left_out);
             if missing == 0 {
                 break;
             }
-            let draw = parts.curriculum.next(step, missing, &self.pool, rates, &self.curriculum_chance());
+            let rates = &progress.state.rates;
+            let draw = progress.parts.curriculum.next(step, missing, &self.pool, rates, &self.curriculum_chance());
             if draw.problems.is_empty() {
                 break;
             }
-            let draw_chance = chance.child("draw", &[draw_number]);
-            let finished = self.sample(
-                &format!("rl/{step}/{draw_number}"),
-                &draw,
-                parts,
-                generator,
-                self.progress(step),
-                draw_chance,
-            )?;
+            let chance = chance.child("draw", &[draw_number]);
+            let rollouts = self.sample(&format!("rl/{step}/{draw_number}"), &draw, progress, chance)?;
             all.tally.draws += 1;
-            all.tally.critical_path(&finished, self.config.rollout.tool_wait);
-            self.absorb(finished, &draw, parts, rates, self.progress(step), draw_chance, &mut all)?;
+            all.tally.critical_path(&rollouts, self.config.rollout.tool_wait);
+            self.absorb(by_group(rollouts, draw.problems.len()), &draw, progress, chance, &mut all);
         }
-        self.complete(parts, generator, &mut all.batch)?;
+        self.complete(progress, &mut all.batch)?;
         Ok(all)
     }
-    /// One for the whole run: a curriculum's passes go on over steps and draws, and its state says where it is in them.
-    pub(super) fn curriculum_chance(&self) -> Chance {
-        self.chance.child("curriculum", &[])
-    }
-    /// What the parts must know of a full batch.
-    pub(super) fn complete(&self, parts: &Parts, generator: &mut Generator, batch: &mut Batch) -> Result<()> {
-        for (i, group) in batch.groups.iter_mut().enumerate() {
-            group.rollouts.iter_mut().for_each(|r| r.group = i);
-        }
-        if parts.needs().forced_scores { self.score_gold(generator, batch) } else { Ok(()) }
-    }
-    pub(super) fn progress(&self, step: u64) -> Progress {
-        Progress { step, steps: self.config.steps }
-    }
 
-    fn sample(
-        &self,
-        name: &str,
-        draw: &Draw,
-        parts: &mut Parts,
-        generator: &mut Generator,
-        progress: Progress,
-        chance: Chance,
-    ) -> Result<Vec<Finished>> {
+    /// Runs the episodes of one draw.
+    fn sample(&self, name: &str, draw: &Draw, progress: &mut Progress, chance: Chance) -> Result<Vec<Rollout>> {
         let size = self.config.rollout.group_size;
-        let spawns = parts.strategy.start(draw, &self.pool, size, progress, &chance.child("start", &[]));
+        let place = self.place(progress.state.step);
+        let strategy = &mut *progress.parts.strategy;
+        let spawns = strategy.start(draw, &self.pool, size, place, &chance.child("start", &[]));
         let jobs: Vec<Job> = spawns.into_iter().map(|s| job(draw, s)).collect();
         let mut driver = Driver {
-            generator,
+            sampler: &mut *progress.sampler,
             model: &self.policy.folder,
             environment: &*self.environment,
             limits: self.limits(),
@@ -102,13 +91,13 @@ impl Run<'_> {
             name: name.to_string(),
             cancel: &self.cancel,
         };
-        let mut finished = if parts.strategy.needs().fork {
-            let forking = Forking::new(&mut *parts.strategy, size, chance.child("strategy", &[]));
+        let mut rollouts = if strategy.needs().fork {
+            let forking = Forking::new(strategy, size, chance.child("strategy", &[]));
             driver.run_forking(&self.problems, &jobs, forking)?
         } else {
             driver.run(&self.problems, &jobs)?
         };
-        for one in &mut finished {
+        for one in &mut rollouts {
             let t = &mut one.trajectory;
             let before = repeats(draw, t.group as usize);
             if before > 0 {
@@ -116,107 +105,90 @@ impl Run<'_> {
                 t.fork_of = t.fork_of.as_ref().map(|id| format!("{id}+{before}"));
             }
         }
-        Ok(finished)
-    }
-    pub(super) fn limits(&self) -> Limits {
-        let rollout = &self.config.rollout;
-        Limits {
-            turn_tokens: rollout.max_turn_tokens,
-            episode_tokens: rollout.max_episode_tokens,
-            running: rollout.max_running,
-            tool_wait: rollout.tool_wait,
-        }
+        Ok(rollouts)
     }
 
-    /// Selects from every group, scores what is kept, counts it, filters it, keeps what survives.
-    #[expect(clippy::too_many_arguments, reason = "the state of a step, which its callers hold in these pieces")]
+    /// Selects from every group of a draw, scores what is kept, counts it, filters it, and puts what survives into the batch.
     pub(super) fn absorb(
-        &mut self,
-        finished: Vec<Finished>,
+        &self,
+        members: Vec<Vec<Rollout>>,
         draw: &Draw,
-        parts: &mut Parts,
-        rates: &mut PassRates,
-        progress: Progress,
+        progress: &mut Progress,
         chance: Chance,
         all: &mut Collected,
-    ) -> Result<()> {
-        let mut groups: Vec<Group> = draw
-            .problems
-            .iter()
-            .map(|&p| Group { problem: p, level: self.problems[p].level, rollouts: Vec::new() })
-            .collect();
-        let mut places: Vec<Vec<usize>> = vec![Vec::new(); groups.len()];
-        let hopeless = |p: &usize| matches!(rates.problem(*p), (1.., 0));
-        all.tally.hopeless_groups += draw.problems.iter().filter(|p| hopeless(p)).count() as u64;
-        for (g, members) in by_group(finished, groups.len()).into_iter().enumerate() {
-            let problem = draw.problems[g];
-            let mut members = self.counted(members, problem, rates, all);
-            let sampled = members.iter().map(|m| rollout(m, problem)).collect();
-            let kept =
-                parts.strategy.select(sampled, self.config.rollout.group_size, &chance.child("select", &[g as u64]));
-            let kept: BTreeSet<u32> = kept.iter().map(|r| r.sample).collect();
-            let (mut chosen, others): (Vec<Finished>, Vec<Finished>) =
-                members.drain(..).partition(|m| kept.contains(&m.trajectory.sample));
-            let correct: Vec<bool> = chosen.iter().map(|m| m.correct).collect();
-            let mut trajectories: Vec<&mut Trajectory> = chosen.iter_mut().map(|m| &mut m.trajectory).collect();
-            self.rewards.score_group(
-                &mut trajectories,
-                &correct,
-                &self.problems[problem],
-                progress.step,
-                progress.steps,
-            );
-            all.tally.scored(&chosen);
-            for one in chosen {
-                groups[g].rollouts.push(rollout(&one, problem));
-                places[g].push(all.records.len());
-                all.records.push(one.trajectory);
+    ) {
+        let at = self.place(progress.state.step);
+        let strategy = kind_of(&self.config.rollout.strategy);
+        let rates = &mut progress.state.rates;
+        let hopeless = |p: &&usize| matches!(rates.problem(**p), (1.., 0));
+        all.tally.hopeless_groups += draw.problems.iter().filter(hopeless).count() as u64;
+        let mut groups = Vec::with_capacity(members.len());
+        for (g, (members, &problem)) in members.into_iter().zip(&draw.problems).enumerate() {
+            let members = self.counted(members, g, rates, all);
+            let size = self.config.rollout.group_size;
+            let kept = progress.parts.strategy.select(&members, size, &chance.child("select", &[g as u64]));
+            let (mut chosen, mut others) = (Vec::new(), Vec::new());
+            for (rollout, kept) in members.into_iter().zip(kept) {
+                if kept { chosen.push(rollout) } else { others.push(rollout) }
             }
-            all.records.extend(others.into_iter().map(|m| not_selected(m.trajectory)));
+            let correct: Vec<bool> = chosen.iter().map(|r| r.correct).collect();
+            let mut rows: Vec<&mut Trajectory> = chosen.iter_mut().map(|r| &mut r.trajectory).collect();
+            progress.rewards.score_group(&mut rows, &correct, &self.problems[problem], at.step, at.steps);
+            all.tally.scored(&chosen);
+            chosen.iter_mut().for_each(|r| all.place(r));
+            for mut rollout in others {
+                all.place(&mut rollout);
+                not_selected(&mut rollout, strategy);
+                all.unused.push(rollout);
+            }
+            groups.push(Group { problem, level: self.problems[problem].level, rollouts: chosen });
         }
         all.tally.groups += groups.len() as u64;
-        all.left_out += filter(&mut groups, &mut places, parts, &mut all.records);
-        for (group, places) in groups.into_iter().zip(places) {
+        let names = rule_names(&self.config.filters);
+        all.left_out += filter(&mut groups, &mut progress.parts.filters, &names, &mut all.unused);
+        for group in groups {
             if group.rollouts.iter().any(|r| r.loss_tokens() > 0) {
                 all.batch.groups.push(group);
-                all.places.extend(places);
+            } else {
+                all.unused.extend(group.rollouts);
             }
         }
-        Ok(())
     }
 
-    /// The members that count. Those that the infrastructure lost are recorded and left out; pass rates are those of the policy by
-    /// itself, so members that were helped do not enter them.
-    fn counted(
-        &self,
-        members: Vec<Finished>,
-        problem: usize,
-        rates: &mut PassRates,
-        all: &mut Collected,
-    ) -> Vec<Finished> {
+    /// The members that count. Failures of the infrastructure are left out; pass rates are those of the policy by itself, so members
+    /// that were helped do not enter them.
+    fn counted(&self, members: Vec<Rollout>, group: usize, rates: &mut PassRates, all: &mut Collected) -> Vec<Rollout> {
         let mut counted = Vec::with_capacity(members.len());
         for mut one in members {
             one.trajectory.model_digest = Some(self.policy.digest.clone());
+            one.group = group;
             all.tally.count(&one);
             if one.failed() {
-                all.records.push(one.trajectory);
+                all.place(&mut one);
+                all.unused.push(one);
                 continue;
             }
             if one.given == 0 && !one.scaffolded {
-                rates.observe(one.trajectory.level, problem, one.correct);
+                rates.observe(one.trajectory.level, one.problem, one.correct);
             }
             counted.push(one);
         }
         counted
     }
 
-    /// Sets `gold_logprobs` of the whole batch.
-    fn score_gold(&self, generator: &mut Generator, batch: &mut Batch) -> Result<()> {
+    /// Adds what the parts need to know of a full batch. Gold answers are scored by the progress's sampler as it is.
+    pub(super) fn complete(&self, progress: &mut Progress, batch: &mut Batch) -> Result<()> {
+        for (i, group) in batch.groups.iter_mut().enumerate() {
+            group.rollouts.iter_mut().for_each(|r| r.group = i);
+        }
+        if !progress.parts.needs().forced_scores {
+            return Ok(());
+        }
         let episodes: Vec<_> = batch
             .rollouts()
-            .map(|r| (r.tokens.as_slice(), r.turns.as_slice(), self.problems[r.problem].answer.as_str()))
+            .map(|r| (r.trajectory.token_ids.as_slice(), r.turns.as_slice(), self.problems[r.problem].answer.as_str()))
             .collect();
-        let scores = rescore::gold_logprobs(generator, &self.policy.folder.chat, &episodes)?;
+        let scores = rescore::gold_logprobs(&mut *progress.sampler, &self.policy.folder.chat, &episodes)?;
         for (rollout, scores) in batch.groups.iter_mut().flat_map(|g| &mut g.rollouts).zip(scores) {
             rollout.gold_logprobs = Some(scores);
         }
@@ -224,10 +196,10 @@ impl Run<'_> {
     }
 }
 
+/// The job of a sequence that a strategy starts.
 pub(super) fn job(draw: &Draw, spawn: Spawn) -> Job {
-    let problem = draw.problems[spawn.group];
     Job {
-        problem,
+        problem: draw.problems[spawn.group],
         draw: repeats(draw, spawn.group),
         group: spawn.group as u32,
         sample: spawn.sample,
@@ -243,96 +215,11 @@ fn repeats(draw: &Draw, group: usize) -> u64 {
 }
 
 /// Members of each group in order of sample.
-fn by_group(finished: Vec<Finished>, groups: usize) -> Vec<Vec<Finished>> {
-    let mut lists: Vec<Vec<Finished>> = vec![Vec::new(); groups];
-    for one in finished {
+fn by_group(rollouts: Vec<Rollout>, groups: usize) -> Vec<Vec<Rollout>> {
+    let mut lists: Vec<Vec<Rollout>> = vec![Vec::new(); groups];
+    for one in rollouts {
         lists[one.trajectory.group as usize].push(one);
     }
-    lists.iter_mut().for_each(|l| l.sort_by_key(|f| f.trajectory.sample));
+    lists.iter_mut().for_each(|l| l.sort_by_key(|r| r.trajectory.sample));
     lists
-}
-
-fn not_selected(mut record: Trajectory) -> Trajectory {
-    record.verdicts.push(Verdict {
-        rule: "rollout/strategy".into(),
-        keep: false,
-        reason: "the strategy did not select it".into(),
-    });
-    record
-}
-
-/// Applies the filters in order. A later one sees what the earlier ones left; every objection is recorded. Returns how many groups were
-/// emptied by filters in whose place nothing is drawn again.
-fn filter(groups: &mut [Group], places: &mut [Vec<usize>], parts: &mut Parts, records: &mut [Trajectory]) -> usize {
-    let mut left_out = 0;
-    for (n, part) in parts.filters.iter_mut().enumerate() {
-        let verdicts = part.judge(groups);
-        for ((group, places), verdicts) in groups.iter_mut().zip(places.iter_mut()).zip(verdicts) {
-            let mut kept = Vec::with_capacity(group.rollouts.len());
-            let mut kept_places = Vec::with_capacity(places.len());
-            let had = !places.is_empty();
-            for ((mut rollout, place), verdict) in
-                std::mem::take(&mut group.rollouts).into_iter().zip(std::mem::take(places)).zip(verdicts)
-            {
-                let (keep, reason) = apply(&mut rollout, verdict);
-                if !reason.is_empty() {
-                    records[place].verdicts.push(Verdict { rule: format!("filters[{n}]"), keep, reason });
-                }
-                if keep {
-                    kept.push(rollout);
-                    kept_places.push(place);
-                }
-            }
-            left_out += usize::from(had && kept.is_empty() && !part.resamples());
-            group.rollouts = kept;
-            *places = kept_places;
-        }
-    }
-    left_out
-}
-
-/// Whether the rollout stays, and why not or why masked.
-fn apply(rollout: &mut Rollout, verdict: Judgment) -> (bool, String) {
-    match verdict {
-        Judgment::Keep => (true, String::new()),
-        Judgment::Drop(reason) => (false, reason),
-        Judgment::Mask(ranges, reason) => {
-            for (first, end) in ranges {
-                let end = end.min(rollout.mask.len());
-                rollout.mask[first.min(end)..end].fill(false);
-            }
-            (true, reason)
-        }
-    }
-}
-
-/// The rollout as parts see it.
-fn rollout(one: &Finished, problem: usize) -> Rollout {
-    let t = &one.trajectory;
-    let wide = |list: &Option<Vec<f32>>| list.as_ref().map(|l| l.iter().map(|x| f64::from(*x)).collect::<Vec<f64>>());
-    Rollout {
-        id: t.id.clone(),
-        problem,
-        level: t.level,
-        group: t.group as usize,
-        sample: t.sample,
-        tokens: t.token_ids.clone(),
-        mask: t.loss_mask.clone(),
-        old_logprobs: wide(&t.logprobs).unwrap_or_default(),
-        entropies: wide(&t.entropies),
-        values: None,
-        fork_at: t.fork_at.map(|f| f as usize),
-        fork_of: one.fork_of,
-        given: one.given,
-        scaffolded: one.scaffolded,
-        gold_logprobs: None,
-        rewards: t.rewards.clone(),
-        reward: t.reward,
-        turn_rewards: t.turn_rewards.clone(),
-        turns: one.turns.clone(),
-        correct: one.correct,
-        truncated: t.stop_reason == StopReason::Length,
-        tool_calls: t.tool_calls,
-        tool_errors: t.tool_errors,
-    }
 }

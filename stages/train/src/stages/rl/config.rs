@@ -5,7 +5,7 @@
 //! joined from theirs. `algorithm` and `mechanism` are already expanded when this is parsed. Parts whose needs are not
 //! met are reported by [`super::parts`].
 
-use super::asynchronous::Asynchronous;
+use super::sources::AsynchronousOptions as Asynchronous;
 use crate::config::SamplingOptions;
 use crate::optimize::OptimizerOptions;
 use crate::own_defaults::{self, OwnDefaults};

@@ -1,15 +1,14 @@
 //! The value model of actor-critic methods: a copy of the policy's decoder with one output per token, trained beside the policy.
 //!
-//! Why a model of its own: shared weights let the value loss pull on the policy, and how much is one more constant to tune. Its value
-//! at a token is read from the hidden state before that token, so it cannot know what was sampled. Refuses: nothing of its own.
+//! It is a model of its own, since shared weights let the value loss pull on the policy, and how much is one more constant to tune. Its
+//! value at a token is read from the hidden state before that token, so it cannot know what was sampled.
 
-use crate::optimize::trainer::tensor;
-use crate::optimize::{OptimizerOptions, Place, Trainer, micro_batches};
-use candle_core::{Device, Tensor};
+use crate::model::Policy;
+use crate::optimize::{OptimizerOptions, Trainer, micro_batches};
 use std::path::Path;
 use trainyard_core::Result;
 use trainyard_learn::Grid;
-use trainyard_lm::{Decoder, ModelFolder, TokenBatch};
+use trainyard_lm::backend::{Head, Learns, Place, Slopes};
 
 const PREFIX: &str = "critic-";
 
@@ -21,21 +20,15 @@ pub struct Critic {
 
 impl Critic {
     /// All values are 0 at first. `total` = optimizer steps of the whole stage.
-    pub fn new(model: &ModelFolder, options: &OptimizerOptions, total: u64, micro_batch_tokens: usize) -> Result<Self> {
-        let decoder = Decoder::from_weights(&model.config, model.weights.clone())?.into_classifier(1)?;
-        Ok(Self { trainer: Trainer::of(decoder, options, total, |_| true), micro_batch_tokens })
+    pub fn new(policy: &Policy, options: &OptimizerOptions, total: u64, micro_batch_tokens: usize) -> Result<Self> {
+        let head = Head::Scores(1);
+        let trainer = Trainer::with_head(&*policy.backend, &policy.folder, options, total, head, Learns::All)?;
+        Ok(Self { trainer, micro_batch_tokens })
     }
 
-    /// Values at places of some sequences, still connected to the weights.
-    pub fn forward(&self, sequences: Vec<Vec<u32>>, places: &[Place]) -> Result<Tensor> {
-        self.scores(sequences, places, true)
-    }
-    fn scores(&self, sequences: Vec<Vec<u32>>, places: &[Place], gradient: bool) -> Result<Tensor> {
-        let batch = TokenBatch::new(sequences)?;
-        let rows: Vec<u32> = places.iter().map(|p| batch.row(p.sequence, p.token - 1)).collect();
-        let decoder = &self.trainer.decoder;
-        let hidden = if gradient { decoder.hidden(&batch)? } else { decoder.hidden_no_grad(&batch)? };
-        decoder.scores(&hidden, &rows)?.flatten_all().map_err(tensor)
+    /// Values at places of some sequences; what the next [`Critic::backward`] needs is kept.
+    pub fn forward(&mut self, sequences: &[&[u32]], places: &[Place]) -> Result<Vec<f64>> {
+        Ok(self.trainer.forward(sequences, places, 1.0)?.values)
     }
     /// Values `[sequence][token]` where the masks are true, 0 elsewhere; no gradient.
     pub fn values(&self, sequences: &[&[u32]], masks: &[&[bool]]) -> Result<Grid> {
@@ -44,9 +37,9 @@ impl Critic {
         let lengths: Vec<usize> = used.iter().map(|&i| sequences[i].len()).collect();
         for part in micro_batches(&lengths, self.micro_batch_tokens) {
             let ids: Vec<usize> = part.iter().map(|&k| used[k]).collect();
-            let places = Place::of_mask(&ids.iter().map(|&i| masks[i]).collect::<Vec<_>>());
-            let values =
-                numbers(&self.scores(ids.iter().map(|&i| sequences[i].to_vec()).collect(), &places, false)?)?;
+            let places = Place::of_masks(&ids.iter().map(|&i| masks[i]).collect::<Vec<_>>());
+            let tokens: Vec<&[u32]> = ids.iter().map(|&i| sequences[i]).collect();
+            let values = self.trainer.evaluate(&tokens, &places, 1.0)?.values;
             for (place, value) in places.iter().zip(values) {
                 grid[ids[place.sequence]][place.token] = value;
             }
@@ -54,27 +47,19 @@ impl Critic {
         Ok(grid)
     }
 
-    /// Adds the gradient of Σ slope·value.
-    pub fn backward(&mut self, values: &Tensor, slopes: &[f64]) -> Result<()> {
-        let slopes: Vec<f32> = slopes.iter().map(|s| *s as f32).collect();
-        let slopes = Tensor::from_slice(&slopes, slopes.len(), &Device::Cpu).map_err(tensor)?;
-        let surrogate = values.mul(&slopes).and_then(|t| t.sum_all()).map_err(tensor)?;
-        self.trainer.accumulate(&surrogate)
+    /// Adds the gradient of Σ slope·value of the last forward.
+    pub fn backward(&mut self, slopes: &[f64]) -> Result<()> {
+        self.trainer.backward(&Slopes { values: slopes, ..Slopes::default() })
     }
-    /// One optimizer step with what was accumulated.
+    /// One optimizer step with what was added up.
     pub fn step(&mut self) -> Result<()> {
         self.trainer.step().map(|_| ())
     }
 
     pub fn save(&self, folder: &Path) -> Result<()> {
-        self.trainer.save_as(folder, PREFIX)
+        self.trainer.save(folder, PREFIX)
     }
     pub fn load(&mut self, folder: &Path) -> Result<()> {
-        self.trainer.load_as(folder, PREFIX)
+        self.trainer.load(folder, PREFIX)
     }
-}
-
-/// Values as plain numbers, without their graph.
-pub fn numbers(values: &Tensor) -> Result<Vec<f64>> {
-    Ok(values.to_vec1::<f32>().map_err(tensor)?.into_iter().map(f64::from).collect())
 }

@@ -1,7 +1,7 @@
 //! What a step hands to its update, as numbers: which rollouts, and how their advantages are spread.
 //!
-//! Why so: a mechanism that claims to keep something out of the update, or to give credit where another form gives none, must show it
-//! on any weights; these are the quantities that recipes check. Refuses: nothing.
+//! A mechanism that claims to keep something out of the update, or to give credit where another form gives none, must show it on any
+//! weights; these are the quantities that recipes check.
 
 use trainyard_learn::{Batch, Grid, Group, Rollout, TurnSummary};
 
@@ -19,7 +19,7 @@ pub fn metrics(batch: &Batch, advantages: &Grid) -> Vec<(&'static str, f64)> {
         ("trained_rollouts", trained.len() as f64),
         ("trained_tokens", trained_tokens as f64),
         ("void_in_update", share(&|r| r.turns.iter().any(TurnSummary::is_void))),
-        ("truncated_in_update", share(&|r| r.truncated)),
+        ("truncated_in_update", share(&|r| r.truncated())),
         ("trained_observations", trained.iter().map(|r| observed(r)).sum::<usize>() as f64),
         ("pass_rate_lopsidedness", batch.groups.iter().map(lopsidedness).fold(0.0, f64::max)),
         ("tool_errors_in_passes", tool_errors_in_passes(&trained)),
@@ -43,7 +43,7 @@ fn of_mask(rollout: &Rollout, advantages: &[f64]) -> Vec<f64> {
     advantages.iter().zip(&rollout.mask).filter(|(_, m)| **m).map(|(a, _)| *a).collect()
 }
 
-/// Tokens in the loss that stand in none of the agent's turns.
+/// Tokens in the loss that are in none of the agent's turns.
 fn observed(rollout: &Rollout) -> usize {
     let outside = |t: usize| rollout.turns.iter().all(|turn| !(turn.first..turn.end).contains(&t));
     rollout.mask.iter().enumerate().filter(|(t, m)| **m && outside(*t)).count()
@@ -60,7 +60,7 @@ fn tool_errors_in_passes(trained: &[&Rollout]) -> f64 {
     let (calls, errors) = trained
         .iter()
         .filter(|r| r.correct)
-        .fold((0, 0), |(c, e), r| (c + u64::from(r.tool_calls), e + u64::from(r.tool_errors)));
+        .fold((0, 0), |(c, e), r| (c + u64::from(r.trajectory.tool_calls), e + u64::from(r.trajectory.tool_errors)));
     errors as f64 / calls.max(1) as f64
 }
 
@@ -94,14 +94,14 @@ fn deviation(values: &[f64]) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use trainyard_tables::Trajectory;
 
     #[test]
     fn spreads_by_hand() {
         let rollout = |correct: bool, calls: u32, errors: u32| Rollout {
+            trajectory: Trajectory { tool_calls: calls, tool_errors: errors, ..Trajectory::default() },
             mask: vec![false, true, true],
             correct,
-            tool_calls: calls,
-            tool_errors: errors,
             ..Rollout::default()
         };
         let group = |rollouts: Vec<Rollout>| Group { rollouts, ..Group::default() };

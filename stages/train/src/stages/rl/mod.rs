@@ -3,20 +3,23 @@
 //! Why so: the loop knows only the traits of RL parts, so a published method is a composition in the config. Refuses: compositions
 //! whose parts need what the environment or the loop does not offer, with the reason, before anything is computed.
 
-mod asynchronous;
-pub mod collect;
+mod collect;
 pub mod config;
 mod critic;
 mod effects;
+mod learn;
 pub mod parts;
 mod pool;
 mod report;
 mod run;
+mod sources;
+mod state;
 mod tally;
 #[cfg(test)]
 mod tests;
 pub mod update;
 pub mod validate;
+mod verdicts;
 
 pub use config::Config;
 
@@ -51,7 +54,7 @@ update; given tokens are in the loss with the policy's own logprobs. Rollouts th
 `critic` holds the optimizer of the value model, which exists where a part needs values (`advantage: {kind: gae}`): a copy of the first policy with one \
 output per token, trained beside it, in resume points but not in the output `model`.\n\n\
 `rollout.asynchronous` samples while the policy is updated and needs a `loss.correction`. Groups whose oldest sampled token is more than \
-`max_staleness` updates old are left out (`stale_groups`). The records say which weights sampled each token and, in their ids, which update used \
+`max_staleness` updates old are left out (`stale_groups`). The records say which weights sampled each token and, in the column `update`, which update used \
 them: given as input `record` (whole, so `keep_rollouts` must be large enough) they repeat the run to the same weights and rollouts.\n\n\
 Metrics are means of the last tenth of the steps (`reward_mean`, `pass_rate`) or, where a mechanism shows on any weights, of all steps \
 (`void_in_update`, `sampled_tokens`, `forked_share`); `…_initial` is the value of the first step, under the input's weights. `kl` (k3 estimate against the \
@@ -221,7 +224,7 @@ impl Stage for Rl {
         let record = context.optional("record").map(|a| read_trajectories(&a.parquet())).transpose()?;
         let outcome = Run::new(&config, &policy, problems, validation, &demonstrations, context)?
             .run(record.as_deref(), context)?;
-        model::save(context, "model", &policy.folder.with_weights(outcome.weights))?;
+        model::save(context, "model", &policy.folder.with_parameters(&outcome.weights)?)?;
         write_trajectories(&context.output_parquet("trajectories")?, &outcome.rollouts)?;
         report::write(context, &config, &outcome.state)
     }

@@ -1,91 +1,33 @@
-//! The loop: sample, score, filter, assign, update; validate and keep the best; checkpoint at step boundaries.
+//! The loop: rollouts from a source, one update on them, validation, a resume point.
 //!
-//! Why so: what later steps depend on is [`State`] beside weights, moments and kept rollouts, and all of it goes into a resume point, so a
-//! killed stage ends in the same bytes. The order of a step (`docs/design/0005`) stands here; how a batch comes together stands in
-//! [`super::collect`], what becomes of it in [`super::update`], the formulas in the parts. Refuses: resume points inside of a step, and any
-//! at all for a run that repeats a record.
+//! [`super::sources`] says where rollouts come from, [`super::collect`] how a batch comes together, [`super::learn`] what a step makes of
+//! it, and the parts hold the formulas. What later steps depend on is in [`super::state`] and in every resume point, so a killed stage
+//! ends in the same bytes.
 
-use super::collect::Collected;
+pub use super::state::{Run, State};
+
 use super::config::Config;
 use super::critic::Critic;
-use super::effects;
 use super::parts::Parts;
-use super::pool;
-use super::tally::Tally;
-use super::update::{Sample, Update, UpdateReport};
+use super::sources::{Asynchronous, Recorded, Source, Synchronous};
+use super::state::Progress;
+use super::{pool, validate};
 use crate::checkpoint;
-use crate::curves::Curves;
 use crate::model::Policy;
 use crate::optimize::Trainer;
 use crate::spans::step_span;
-use crate::world::{Rewards, World};
-use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use crate::world::World;
 use std::collections::VecDeque;
-use std::path::Path;
-use std::sync::Arc;
-use trainyard_api::{CancelToken, StageContext};
+use trainyard_api::StageContext;
 use trainyard_core::{Chance, Result};
-use trainyard_envs::Environment;
-use trainyard_learn::{Batch, Grid, Group, PassRates, Pool, Replayed, Rollout};
-use trainyard_lm::{Generator, Weights};
-use trainyard_tables::{Problem, Trajectory, read_trajectories, write_trajectories};
-
-const ROLLOUTS: &str = "rollouts.parquet";
-const BEST: &str = "best.safetensors";
-
-/// What stays the same during the stage.
-pub struct Run<'a> {
-    pub config: &'a Config,
-    pub policy: &'a Policy,
-    pub environment: Arc<dyn Environment>,
-    pub rewards: Rewards,
-    pub problems: Arc<Vec<Problem>>,
-    pub validation: Vec<Problem>,
-    pub pool: Pool,
-    pub chance: Chance,
-    pub cancel: CancelToken,
-    pub threads: usize,
-    /// A recorded run is repeated.
-    repeats: bool,
-}
-
-/// What a checkpoint holds besides weights, moments and kept rollouts.
-#[derive(Debug, Clone, Default, Serialize, Deserialize)]
-pub struct State {
-    /// Steps done.
-    pub step: u64,
-    pub rates: PassRates,
-    pub parts: Value,
-    /// State of the rewards.
-    pub rewards: Value,
-    pub curves: Curves,
-    /// Step and greedy pass rate of the best validation so far.
-    pub best: Option<(u64, f64)>,
-    pub failures: u64,
-    /// Steps whose filters left nothing to learn from.
-    pub empty_steps: u64,
-    /// Asynchronous rollouts: groups started so far.
-    pub started_groups: u32,
-}
+use trainyard_lm::backend::Parameters;
+use trainyard_tables::{Problem, Trajectory};
 
 /// What the stage ends with.
 pub struct Outcome {
-    pub weights: Weights,
+    pub weights: Parameters,
     pub state: State,
     pub rollouts: Vec<Trajectory>,
-}
-
-/// What changes during the stage.
-pub(super) struct Progress {
-    pub state: State,
-    pub parts: Parts,
-    pub trainer: Trainer,
-    pub generator: Generator,
-    reference: Option<Trainer>,
-    critic: Option<Critic>,
-    best: Option<Weights>,
-    rollouts: VecDeque<Trajectory>,
 }
 
 impl<'a> Run<'a> {
@@ -97,178 +39,92 @@ impl<'a> Run<'a> {
         demonstrations: &[Trajectory],
         context: &StageContext,
     ) -> Result<Self> {
-        let world = World::new(context.cpus);
-        let pool =
-            pool::pool(&problems, demonstrations, &policy.folder.chat, policy.folder.config.max_position_embeddings)?;
+        let positions = policy.folder.config.max_position_embeddings;
         Ok(Self {
             config,
             policy,
-            environment: Arc::from(world.environment(&config.environment)?),
-            rewards: world.rewards(&config.rewards)?,
-            validation: super::validate::equal_shares(validation, config.validate_problems),
-            problems: Arc::new(problems),
-            pool,
+            environment: World::new(context.cpus).environment(&config.environment)?,
+            validation: validate::equal_shares(validation, config.validate_problems),
+            pool: pool::pool(&problems, demonstrations, &policy.folder.chat, positions)?,
+            problems,
             chance: Chance::new(config.seed).child("rl", &[]),
             cancel: context.cancel.clone(),
             threads: context.cpus,
-            repeats: false,
         })
     }
 
     /// `record` = the rollouts of an asynchronous run that is to be repeated.
-    pub fn run(mut self, record: Option<&[Trajectory]>, context: &StageContext) -> Result<Outcome> {
-        self.repeats = record.is_some();
-        let mut progress = self.start(context)?;
+    pub fn run(self, record: Option<&[Trajectory]>, context: &StageContext) -> Result<Outcome> {
+        // What is in flight at a step of a repeated run began before that step, so such a run always starts from its beginning.
+        let resumes = record.is_none();
+        let mut progress = self.start(resumes, context)?;
         if progress.state.step == 0 {
             self.validate(context, &mut progress)?;
         }
-        match (&self.config.rollout.asynchronous, record) {
-            (_, Some(record)) => self.run_recorded(record, context, &mut progress)?,
-            (Some(options), None) => self.run_asynchronous(options, context, &mut progress)?,
-            (None, None) => self.run_synchronous(context, &mut progress)?,
-        }
+        std::thread::scope(|scope| -> Result<()> {
+            let mut source: Box<dyn Source + '_> = match (record, &self.config.rollout.asynchronous) {
+                (Some(record), _) => Box::new(Recorded::new(&self, record, &progress)?),
+                (None, Some(options)) => Box::new(Asynchronous::start(&self, options, &progress, scope)?),
+                (None, None) => Box::new(Synchronous),
+            };
+            while progress.state.step < self.config.steps {
+                let _span = step_span(progress.state.step);
+                context.stop_if_cancelled()?;
+                let collected = source.next(&self, &mut progress)?;
+                self.learn(context, &mut progress, collected)?;
+                source.learned(&progress)?;
+                self.after_step(resumes, context, &mut progress)?;
+            }
+            Ok(())
+        })?;
         let weights = match progress.best {
             Some(best) => best,
-            None => progress.trainer.decoder.weights()?,
+            None => progress.trainer.weights()?,
         };
         Ok(Outcome { weights, state: progress.state, rollouts: progress.rollouts.into() })
     }
-    fn run_synchronous(&mut self, context: &StageContext, progress: &mut Progress) -> Result<()> {
-        while progress.state.step < self.config.steps {
-            let _span = step_span(progress.state.step);
-            context.stop_if_cancelled()?;
-            let version = u32::try_from(progress.trainer.steps()).unwrap_or(u32::MAX);
-            progress.generator.update(&progress.trainer.decoder.weights()?, version)?;
-            let Progress { parts, state, generator, .. } = progress;
-            let collected = self.collect(state.step, parts, &mut state.rates, generator)?;
-            self.learn(context, progress, collected)?;
-            self.after_step(context, progress)?;
-        }
-        Ok(())
-    }
-    /// What follows a step: validation, progress, a resume point.
-    pub(super) fn after_step(&mut self, context: &StageContext, progress: &mut Progress) -> Result<()> {
-        let (step, every) = (progress.state.step, self.config.validation_interval());
-        if step == self.config.steps || (every > 0 && step % every == 0) {
-            self.validate(context, progress)?;
-        }
-        let shown = progress.state.curves.last("reward_mean").map(|r| ("reward_mean", r));
-        context.progress(step, self.config.steps, "steps", shown);
-        // A run that is repeated starts from its beginning: what is in flight at a step is older than the step.
-        let every = if self.repeats { 0 } else { self.config.checkpoint_every };
-        if every > 0 && step % every == 0 && step < self.config.steps {
-            progress.state.parts = progress.parts.save();
-            progress.state.rewards = self.rewards.save();
-            checkpoint::save(context, step, &progress.state, |folder| progress.save(folder))?;
-        }
-        Ok(())
-    }
 
     /// From the newest checkpoint, or from the input model.
-    fn start(&mut self, context: &StageContext) -> Result<Progress> {
-        let folder = &self.policy.folder;
-        let trainer =
-            Trainer::new(&folder.config, folder.weights.clone(), &self.config.optimizer, self.config.updates())?;
-        let parts = Parts::build(self.config)?;
-        let reference = if parts.needs().reference {
-            Some(Trainer::new(&folder.config, folder.weights.clone(), &self.config.optimizer, 1)?)
-        } else {
-            None
-        };
-        let critic = if parts.needs().values {
-            let tokens = self.config.micro_batch_tokens;
-            Some(Critic::new(folder, &self.config.critic.optimizer, self.config.updates(), tokens)?)
-        } else {
-            None
-        };
+    fn start(&self, resumes: bool, context: &StageContext) -> Result<Progress> {
+        let (config, policy) = (self.config, self.policy);
+        let trainer = |total| Trainer::new(&*policy.backend, &policy.folder, &config.optimizer, total);
+        let parts = Parts::build(config)?;
+        let needs = parts.needs();
+        let critic = || Critic::new(policy, &config.critic.optimizer, config.updates(), config.micro_batch_tokens);
         let mut progress = Progress {
-            critic,
             state: State::default(),
+            rewards: World::new(context.cpus).rewards(&config.rewards)?,
+            trainer: trainer(config.updates())?,
+            sampler: policy.sampler(self.threads)?,
+            reference: if needs.reference { Some(trainer(1)?) } else { None },
+            critic: if needs.values { Some(critic()?) } else { None },
             parts,
-            trainer,
-            generator: Generator::new(&folder.config, &folder.weights, self.threads)?,
-            reference,
             best: None,
             rollouts: VecDeque::new(),
         };
-        if !self.repeats
-            && let Some((state, at)) = checkpoint::latest::<State>(context)?
-        {
-            self.rewards.load(&state.rewards)?;
-            progress.load(state, &at)?;
+        if resumes && let Some((state, folder)) = checkpoint::latest::<State>(context)? {
+            progress.load(state, &folder)?;
         }
         Ok(progress)
     }
 
-    /// One update on what was collected.
-    pub(super) fn learn(
-        &mut self,
-        context: &StageContext,
-        progress: &mut Progress,
-        mut collected: Collected,
-    ) -> Result<()> {
+    /// What follows an update: validation, progress, a resume point.
+    fn after_step(&self, resumes: bool, context: &StageContext, progress: &mut Progress) -> Result<()> {
         let step = progress.state.step;
-        if let Some(critic) = &progress.critic {
-            judge(critic, &mut collected.batch)?;
+        let last = step == self.config.steps;
+        let due = |every: u64| every > 0 && step.is_multiple_of(every);
+        if last || due(self.config.validation_interval()) {
+            self.validate(context, progress)?;
         }
-        let assigned = assign(&mut progress.parts, &collected.batch);
-        record_advantages(&mut collected, &assigned.advantages);
-        let samples =
-            samples(&mut progress.parts, &collected.batch, &assigned, step, &self.chance.child("replay", &[step]));
-        let at = self.progress(step);
-        progress.parts.terms.iter_mut().for_each(|t| t.begin(&collected.batch, at));
-        for (name, value) in effects::metrics(&collected.batch, &assigned.advantages) {
-            progress.state.curves.point(context, name, step, value)?;
+        let shown = progress.state.curves.last("reward_mean").map(|r| ("reward_mean", r));
+        context.progress(step, self.config.steps, "steps", shown);
+        if resumes && !last && due(self.config.checkpoint_every) {
+            progress.state.parts = progress.parts.save();
+            progress.state.rewards = progress.rewards.save();
+            let state = progress.state.clone();
+            checkpoint::save(context, step, &state, |folder| progress.save(folder))?;
         }
-        let rate = progress.trainer.rate();
-        let report = self.update(step, progress, &samples)?;
-        progress.state.empty_steps += u64::from(report.optimizer_steps == 0);
-        progress.state.failures += collected.tally.failures;
-        self.measure(context, progress, &collected.tally, collected.batch.groups.len(), &report, rate)?;
-        progress.keep(collected.records, self.config.keep_rollouts);
-        progress.state.step += 1;
         Ok(())
-    }
-
-    fn update(&self, step: u64, progress: &mut Progress, samples: &[Sample]) -> Result<UpdateReport> {
-        let update = Update {
-            terms: &progress.parts.terms,
-            correction: &*progress.parts.correction,
-            aggregate: self.config.loss.aggregate,
-            horizon: self.config.loss.horizon,
-            epochs: self.config.epochs,
-            minibatches: self.config.minibatches,
-            micro_batch_tokens: self.config.micro_batch_tokens,
-            temperature: self.config.rollout.temperature,
-            reference: progress.reference.as_ref(),
-            chance: self.chance,
-            step,
-        };
-        update.run(&mut progress.trainer, progress.critic.as_mut(), samples)
-    }
-
-    /// Points of all curves for this step.
-    fn measure(
-        &self,
-        context: &StageContext,
-        progress: &mut Progress,
-        tally: &Tally,
-        kept: usize,
-        report: &UpdateReport,
-        rate: f64,
-    ) -> Result<()> {
-        let step = progress.state.step;
-        let curves = &mut progress.state.curves;
-        for (name, value) in tally.metrics(kept) {
-            curves.point(context, &name, step, value)?;
-        }
-        for (name, value) in &report.metrics {
-            curves.point(context, name, step, *value)?;
-        }
-        for (name, value) in progress.parts.metrics() {
-            curves.point(context, name, step, value)?;
-        }
-        curves.point(context, "learning_rate", step, rate)
     }
 
     /// Greedy pass rate on the validation problems; the best weights are kept.
@@ -276,137 +132,17 @@ impl<'a> Run<'a> {
         if self.validation.is_empty() {
             return Ok(());
         }
-        let weights = progress.trainer.decoder.weights()?;
-        progress.generator.update(&weights, u32::try_from(progress.trainer.steps()).unwrap_or(u32::MAX))?;
+        progress.refresh_sampler()?;
         let step = progress.state.step;
-        let rates = self.greedy(&mut progress.generator)?;
+        let rates = self.greedy(&mut *progress.sampler)?;
         for (name, value) in &rates.metrics() {
             progress.state.curves.point(context, name, step, *value)?;
         }
-        // A tie goes to the later weights: they saw more.
+        // Of equally good weights the later ones are kept: they saw more.
         if progress.state.best.is_none_or(|(_, best)| rates.accuracy >= best) {
             progress.state.best = Some((step, rates.accuracy));
-            progress.best = Some(weights);
+            progress.best = Some(progress.trainer.weights()?);
         }
         Ok(())
-    }
-}
-
-impl Progress {
-    fn keep(&mut self, records: Vec<Trajectory>, most: usize) {
-        self.rollouts.extend(records);
-        while self.rollouts.len() > most {
-            self.rollouts.pop_front();
-        }
-    }
-    fn save(&self, folder: &Path) -> Result<()> {
-        self.trainer.save(folder)?;
-        if let Some(critic) = &self.critic {
-            critic.save(folder)?;
-        }
-        let rows: Vec<Trajectory> = self.rollouts.iter().cloned().collect();
-        write_trajectories(&folder.join(ROLLOUTS), &rows)?;
-        match &self.best {
-            Some(best) => trainyard_lm::checkpoint::save_tensors(&folder.join(BEST), best),
-            None => Ok(()),
-        }
-    }
-    fn load(&mut self, state: State, folder: &Path) -> Result<()> {
-        self.parts.load(&state.parts)?;
-        self.trainer.load(folder)?;
-        if let Some(critic) = &mut self.critic {
-            critic.load(folder)?;
-        }
-        self.rollouts = read_trajectories(&folder.join(ROLLOUTS))?.into();
-        if state.best.is_some() {
-            self.best = Some(trainyard_lm::checkpoint::load_tensors(&folder.join(BEST))?);
-        }
-        self.state = state;
-        Ok(())
-    }
-}
-
-/// Advantages after all modulations, and the targets of the value model before them.
-struct Assigned {
-    advantages: Grid,
-    returns: Option<Grid>,
-}
-
-/// Advantage part, then modulations.
-fn assign(parts: &mut Parts, batch: &Batch) -> Assigned {
-    let mut advantages = parts.advantage.assign(batch);
-    let returns = parts.advantage.returns(batch, &advantages);
-    for modulation in &mut parts.modulations {
-        modulation.apply(batch, &mut advantages);
-    }
-    Assigned { advantages, returns }
-}
-
-/// Sets the values of the whole batch.
-fn judge(critic: &Critic, batch: &mut Batch) -> Result<()> {
-    let tokens: Vec<&[u32]> = batch.rollouts().map(|r| r.tokens.as_slice()).collect();
-    let masks: Vec<&[bool]> = batch.rollouts().map(|r| r.mask.as_slice()).collect();
-    let values = critic.values(&tokens, &masks)?;
-    for (rollout, values) in batch.groups.iter_mut().flat_map(|g| &mut g.rollouts).zip(values) {
-        rollout.values = Some(values);
-    }
-    Ok(())
-}
-
-/// The fresh rollouts with their advantages, then those that the replay part draws. A replayed rollout is a group of its own.
-fn samples(parts: &mut Parts, batch: &Batch, assigned: &Assigned, step: u64, chance: &Chance) -> Vec<Sample> {
-    parts.replay.offer(batch, &assigned.advantages);
-    let again = parts.replay.draw(step, chance);
-    let targets = if assigned.returns.is_some() { returns_of(parts, step, &again) } else { None };
-    let pass_rates: Vec<f64> = batch.groups.iter().map(|g| pass_rate(&g.rollouts)).collect();
-    let mut list: Vec<Sample> = batch
-        .rollouts()
-        .zip(&assigned.advantages)
-        .map(|(r, a)| sample(r, a, 1.0, r.group, pass_rates[r.group]))
-        .collect();
-    for (sample, returns) in list.iter_mut().zip(assigned.returns.iter().flatten()) {
-        sample.returns = Some(returns.clone());
-    }
-    list.extend(again.iter().enumerate().map(|(i, r)| {
-        let own = f64::from(u8::from(r.rollout.correct));
-        let returns = targets.as_ref().map(|grid| grid[i].clone());
-        Sample { returns, ..sample(&r.rollout, &r.advantages, r.weight, batch.groups.len() + i, own) }
-    }));
-    list
-}
-
-/// Targets of the value model for replayed rollouts, by the values that they were sampled with.
-fn returns_of(parts: &mut Parts, step: u64, again: &[Replayed]) -> Option<Grid> {
-    let group =
-        |r: &Replayed| Group { problem: r.rollout.problem, level: r.rollout.level, rollouts: vec![r.rollout.clone()] };
-    let batch = Batch { step, groups: again.iter().map(group).collect() };
-    let advantages = parts.advantage.assign(&batch);
-    parts.advantage.returns(&batch, &advantages)
-}
-
-fn pass_rate(group: &[Rollout]) -> f64 {
-    group.iter().filter(|r| r.correct).count() as f64 / group.len().max(1) as f64
-}
-
-fn sample(rollout: &Rollout, advantages: &[f64], weight: f64, group: usize, pass_rate: f64) -> Sample {
-    Sample {
-        tokens: rollout.tokens.clone(),
-        mask: rollout.mask.clone(),
-        behavior: rollout.old_logprobs.clone(),
-        advantages: advantages.to_vec(),
-        weight,
-        group,
-        reward: rollout.reward,
-        correct: rollout.correct,
-        pass_rate,
-        turns: rollout.turns.iter().map(|t| (t.first, t.end)).collect(),
-        values: rollout.values.clone(),
-        returns: None,
-    }
-}
-
-fn record_advantages(collected: &mut Collected, advantages: &Grid) {
-    for (&place, row) in collected.places.iter().zip(advantages) {
-        collected.records[place].advantages = Some(row.iter().map(|a| *a as f32).collect());
     }
 }

@@ -1,10 +1,9 @@
-//! Counts over the rollouts of a step, and the metrics that they become.
-//!
-//! Why so: what is sampled and what is kept differ (selection, filters), so each count says which it is of. Refuses: nothing.
+//! Counts over the rollouts of a step, and the metrics that they become. What is sampled and what is kept differ, so each count says
+//! which it is of.
 
-use crate::rollouts::{Finished, ToolWait};
+use crate::rollouts::ToolWait;
 use std::collections::{BTreeMap, BTreeSet};
-use trainyard_learn::TurnSummary;
+use trainyard_learn::{Rollout, TurnSummary};
 
 /// Sums over a step. Failures of the infrastructure are counted apart from all else.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -85,7 +84,7 @@ impl Slope {
 
 impl Tally {
     /// One sampled rollout.
-    pub fn count(&mut self, one: &Finished) {
+    pub fn count(&mut self, one: &Rollout) {
         let t = &one.trajectory;
         self.rollouts += 1;
         if one.failed() {
@@ -99,7 +98,7 @@ impl Tally {
         self.tokens += one.sampled() as u64;
         self.own_tokens += one.own() as u64;
         self.entropy += t.entropies.iter().flatten().skip(one.given).map(|h| f64::from(*h)).sum::<f64>();
-        self.truncated += u64::from(one.truncated());
+        self.truncated += u64::from(one.cut_off());
         self.void += u64::from(one.turns.iter().any(TurnSummary::is_void));
         self.forks += u64::from(one.fork_of.is_some());
         let level = self.levels.entry(t.level).or_default();
@@ -107,7 +106,7 @@ impl Tally {
         level.1 += u64::from(one.correct);
     }
     /// The scored rollouts of one group.
-    pub fn scored(&mut self, group: &[Finished]) {
+    pub fn scored(&mut self, group: &[Rollout]) {
         let kept = &mut self.kept;
         kept.rollouts += group.len() as u64;
         kept.groups += u64::from(!group.is_empty());
@@ -124,7 +123,7 @@ impl Tally {
             group.iter().map(|o| o.trajectory.reward.to_bits()).collect::<BTreeSet<u64>>().len() as u64;
         kept.distinct_answers +=
             group.iter().map(|o| o.trajectory.answer.as_deref()).collect::<BTreeSet<_>>().len() as u64;
-        let of = |right: bool, count: fn(&Finished) -> f64| -> Vec<(f64, f64)> {
+        let of = |right: bool, count: fn(&Rollout) -> f64| -> Vec<(f64, f64)> {
             group.iter().filter(|o| o.correct == right).map(|o| (count(o), o.trajectory.reward)).collect()
         };
         let calls = of(true, |o| f64::from(o.trajectory.tool_calls));
@@ -138,8 +137,8 @@ impl Tally {
     }
     /// Tokens that must be decoded one after the other, if all episodes of the draw run together and tools take no time: the longest
     /// episode, or, in lockstep, the sum of the longest turns.
-    pub fn critical_path(&mut self, finished: &[Finished], wait: ToolWait) {
-        let lengths = |f: &Finished| {
+    pub fn critical_path(&mut self, finished: &[Rollout], wait: ToolWait) {
+        let lengths = |f: &Rollout| {
             f.turns.iter().map(|t| t.end.saturating_sub(t.first.max(f.given)) as u64).collect::<Vec<u64>>()
         };
         let episodes: Vec<Vec<u64>> = finished.iter().map(lengths).collect();
@@ -215,7 +214,7 @@ mod tests {
             ..Trajectory::default()
         };
         let turn = |first, end| TurnSummary { first, end, ..TurnSummary::default() };
-        let one = Finished { trajectory, given: 3, turns: vec![turn(1, 3), turn(4, 5)], ..Finished::default() };
+        let one = Rollout { trajectory, given: 3, turns: vec![turn(1, 3), turn(4, 5)], ..Rollout::default() };
         let mut tally = Tally::default();
         tally.count(&one);
         tally.critical_path(&[one], ToolWait::Trajectory);
@@ -228,7 +227,7 @@ mod tests {
     fn lockstep_takes_the_longest_turn_of_every_round() {
         let episode = |lengths: &[usize]| {
             let turn = |n: &usize| TurnSummary { first: 0, end: *n, ..TurnSummary::default() };
-            Finished { turns: lengths.iter().map(turn).collect(), ..Finished::default() }
+            Rollout { turns: lengths.iter().map(turn).collect(), ..Rollout::default() }
         };
         let batch = [episode(&[5, 1]), episode(&[1, 7]), episode(&[2])];
         let path = |wait| {

@@ -195,6 +195,27 @@ fn what_reward_spread_drops_is_not_drawn_again() {
 }
 
 #[test]
+fn rows_say_which_update_used_them_and_which_rule_spoke_against_them() {
+    let folder = tempfile::tempdir().unwrap();
+    let filters =
+        json!(["void_turn", {"kind": "reward_spread", "share": 0.5}, {"kind": "reward_spread", "share": 0.5}]);
+    let over = json!({"filters": filters, "checkpoint_every": 0, "resample": {"max_draws": 1}, "keep_rollouts": 1000});
+    let context = short(folder.path(), with(options(2), over), 2, None).unwrap();
+    let rows = rollouts_of(&context);
+    assert_eq!(rows.iter().map(|t| t.update).collect::<BTreeSet<_>>(), [Some(0), Some(1)].into());
+    assert!(rows.iter().all(|t| t.id.starts_with(&format!("rl/{}/", t.update.unwrap()))));
+    let rules: BTreeSet<&str> = rows.iter().flat_map(|t| &t.verdicts).map(|v| v.rule.as_str()).collect();
+    assert!(rules.is_subset(&["reward_spread", "reward_spread_2", "void_turn"].into()), "{rules:?}");
+    assert!(rules.contains("reward_spread") && rules.contains("reward_spread_2"), "{rules:?}");
+    let learned = rows.iter().filter(|t| t.advantages.is_some()).count();
+    assert!(learned > 0 && learned < rows.len(), "{learned} of {}", rows.len());
+    assert!(
+        rows.iter().all(|t| t.advantages.is_some() || t.verdicts.iter().any(|v| !v.keep)),
+        "or a rule says why not"
+    );
+}
+
+#[test]
 fn replayed_rollouts_have_targets_for_the_critic() {
     let folder = tempfile::tempdir().unwrap();
     let over = json!({
@@ -237,7 +258,8 @@ fn asynchronous_rollouts_keep_their_bound_and_repeat_from_their_record() {
     assert_eq!(made.metrics["optimizer_steps"], 2.0);
     assert!(made.metrics["staleness"] <= 1.0);
     let record = read_trajectories(&made.output("trajectories").unwrap().join("data.parquet")).unwrap();
-    let step = |t: &Trajectory| t.id.split('/').nth(1).unwrap().parse::<u32>().unwrap();
+    let step = |t: &Trajectory| t.update.unwrap();
+    assert!(record.iter().all(|t| t.id.starts_with(&format!("rl/{}/{}/", step(t), t.group))));
     for t in &record {
         let oldest =
             t.weights_version.as_ref().unwrap().iter().zip(&t.loss_mask).filter(|(_, m)| **m).map(|(v, _)| *v).min();

@@ -1,10 +1,10 @@
 //! Greedy pass rate on held-out problems: one episode each, temperature 0.
 
-use super::run::Run;
+use super::state::Run;
 use crate::rollouts::{Driver, Job};
 use std::collections::BTreeMap;
 use trainyard_core::Result;
-use trainyard_lm::Generator;
+use trainyard_lm::backend::Sampler;
 use trainyard_tables::{Problem, Sampling};
 
 /// What greedy decoding passes.
@@ -44,10 +44,10 @@ pub fn equal_shares(problems: Vec<Problem>, most: usize) -> Vec<Problem> {
 
 impl Run<'_> {
     /// Infrastructure failures are left out.
-    pub(super) fn greedy(&self, generator: &mut Generator) -> Result<GreedyRates> {
+    pub(super) fn greedy(&self, sampler: &mut dyn Sampler) -> Result<GreedyRates> {
         let jobs: Vec<Job> = (0..self.validation.len()).map(|i| Job::root(i, 0)).collect();
         let mut driver = Driver {
-            generator,
+            sampler,
             model: &self.policy.folder,
             environment: &*self.environment,
             limits: self.limits(),

@@ -84,8 +84,8 @@ impl Stage for Sft {
         let most = if config.max_tokens == 0 { positions } else { config.max_tokens.min(positions) };
         let prepared = prepare(&policy.folder, &train, config.mask_errored_turns, most)?;
         let held = prepare(&policy.folder, &held, config.mask_errored_turns, most)?;
-        let outcome = run::run(&config, &policy.folder, &prepared.examples, &held.examples, context)?;
-        model::save(context, "model", &policy.folder.with_weights(outcome.weights))?;
+        let outcome = run::run(&config, &policy, &prepared.examples, &held.examples, context)?;
+        model::save(context, "model", &policy.folder.with_parameters(&outcome.weights)?)?;
         write_report(context, &outcome.state, &prepared, held.examples.len())
     }
 }

@@ -8,12 +8,13 @@ use super::config::Config;
 use super::data::Example;
 use crate::checkpoint;
 use crate::curves::{Curves, finite};
-use crate::optimize::{Place, Trainer, epoch_batches, micro_batches};
+use crate::model::Policy;
+use crate::optimize::{Trainer, epoch_batches, micro_batches};
 use crate::spans::step_span;
 use serde::{Deserialize, Serialize};
 use trainyard_api::StageContext;
 use trainyard_core::{Chance, Error, Result};
-use trainyard_lm::{ModelFolder, Weights};
+use trainyard_lm::backend::{Parameters, Place, Slopes};
 
 const BEST: &str = "best.safetensors";
 
@@ -33,7 +34,7 @@ pub struct State {
 
 /// The result of training.
 pub struct Outcome {
-    pub weights: Weights,
+    pub weights: Parameters,
     pub state: State,
     /// Steps that the budget allows.
     pub planned: u64,
@@ -42,7 +43,7 @@ pub struct Outcome {
 /// Trains on `train`; `held` chooses the weights to keep (the last ones if empty).
 pub fn run(
     config: &Config,
-    model: &ModelFolder,
+    policy: &Policy,
     train: &[Example],
     held: &[Example],
     context: &StageContext,
@@ -50,14 +51,14 @@ pub fn run(
     let plan = plan(config, train)?;
     let total = plan.len() as u64;
     let every = config.validation_interval();
-    let mut trainer = Trainer::new(&model.config, model.weights.clone(), &config.optimizer, total)?;
+    let mut trainer = Trainer::new(&*policy.backend, &policy.folder, &config.optimizer, total)?;
     let mut state = State::default();
-    let mut best: Option<Weights> = None;
+    let mut best: Option<Parameters> = None;
     if let Some((saved, folder)) = checkpoint::latest::<State>(context)? {
-        trainer.load(&folder)?;
+        trainer.load(&folder, "")?;
         state = saved;
         if state.best.is_some() {
-            best = Some(trainyard_lm::checkpoint::load_tensors(&folder.join(BEST))?);
+            best = Some(Parameters::load(&folder.join(BEST))?);
         }
     }
     if state.step == 0 && !held.is_empty() {
@@ -75,14 +76,14 @@ pub fn run(
         context.progress(state.step, total, "steps", state.curves.last("loss").map(|l| ("loss", l)));
         if config.checkpoint_every > 0 && state.step % config.checkpoint_every == 0 && !last {
             checkpoint::save(context, state.step, &state, |folder| {
-                trainer.save(folder)?;
-                best.as_ref().map_or(Ok(()), |b| trainyard_lm::checkpoint::save_tensors(&folder.join(BEST), b))
+                trainer.save(folder, "")?;
+                best.as_ref().map_or(Ok(()), |best| best.save(&folder.join(BEST)))
             })?;
         }
     }
     let weights = match best {
         Some(best) => best,
-        None => trainer.decoder.weights()?,
+        None => trainer.weights()?,
     };
     Ok(Outcome { weights, state, planned: total })
 }
@@ -133,10 +134,11 @@ fn step(
     for part in micro_batches(&lengths, config.micro_batch_tokens) {
         let examples: Vec<&Example> = part.iter().map(|&k| members[k]).collect();
         let (sequences, places) = inputs(&examples);
-        let forward = trainer.forward(sequences, &places, 1.0)?;
-        sum -= forward.values()?.0.iter().sum::<f64>();
+        let outputs = trainer.forward(&sequences, &places, 1.0)?;
+        sum -= outputs.logprobs.iter().sum::<f64>();
         finite(sum, "the loss", state.step)?;
-        trainer.backward(&forward, &vec![-1.0 / targets as f64; places.len()], &[])?;
+        let slopes = vec![-1.0 / targets as f64; places.len()];
+        trainer.backward(&Slopes { logprobs: &slopes, ..Slopes::default() })?;
     }
     let report = trainer.step()?;
     let now = state.step;
@@ -155,7 +157,7 @@ fn validate(
     trainer: &Trainer,
     held: &[Example],
     state: &mut State,
-    best: &mut Option<Weights>,
+    best: &mut Option<Parameters>,
     context: &StageContext,
 ) -> Result<()> {
     let loss = mean_loss(trainer, held, config.micro_batch_tokens)?;
@@ -163,7 +165,7 @@ fn validate(
     if state.best.is_none_or(|(_, lowest)| loss < lowest) {
         state.best = Some((state.step, loss));
         state.stale = 0;
-        *best = Some(trainer.decoder.weights()?);
+        *best = Some(trainer.weights()?);
     } else {
         state.stale += 1;
     }
@@ -177,12 +179,12 @@ pub fn mean_loss(trainer: &Trainer, examples: &[Example], budget: usize) -> Resu
     let mut sum = 0.0;
     for part in micro_batches(&lengths, budget) {
         let (sequences, places) = inputs(&part.iter().map(|&i| &examples[i]).collect::<Vec<_>>());
-        sum -= trainer.evaluate(sequences, &places, 1.0)?.0.iter().sum::<f64>();
+        sum -= trainer.evaluate(&sequences, &places, 1.0)?.logprobs.iter().sum::<f64>();
     }
     Ok(sum / targets.max(1) as f64)
 }
 
-fn inputs(examples: &[&Example]) -> (Vec<Vec<u32>>, Vec<Place>) {
+fn inputs<'e>(examples: &[&'e Example]) -> (Vec<&'e [u32]>, Vec<Place>) {
     let masks: Vec<&[bool]> = examples.iter().map(|e| e.mask.as_slice()).collect();
-    (examples.iter().map(|e| e.tokens.clone()).collect(), Place::of_mask(&masks))
+    (examples.iter().map(|e| e.tokens.as_slice()).collect(), Place::of_masks(&masks))
 }

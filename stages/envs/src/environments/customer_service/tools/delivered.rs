@@ -1,7 +1,8 @@
 //! Tools for delivered orders, whose items can be returned or exchanged once.
 
+use super::arguments::Arguments;
 use super::items::{covers, exchange, method, order_with_status, places};
-use super::{Arguments, METHOD, ORDER, ServiceTool, ToolOutput, shown, texts};
+use super::tool::{METHOD, ORDER, ToolOutput, ServiceTool, shown, texts};
 use crate::environments::customer_service::database::Shop;
 
 pub static EXCHANGE: ServiceTool = ServiceTool {

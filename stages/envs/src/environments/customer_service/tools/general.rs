@@ -1,6 +1,7 @@
 //! Tools without records: arithmetic, and handing the conversation to a person.
 
-use super::{Arguments, ServiceTool, ToolOutput, text};
+use super::arguments::Arguments;
+use super::tool::{ToolOutput, ServiceTool, text};
 use crate::environments::customer_service::database::Shop;
 use crate::tools::calculator::evaluate;
 

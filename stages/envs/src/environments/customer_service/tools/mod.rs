@@ -12,51 +12,13 @@ mod general;
 mod items;
 mod lookup;
 mod pending;
+mod tool;
 
 pub use arguments::Arguments;
 pub use general::TRANSFER;
+pub use tool::{ToolOutput, ServiceTool};
 
-use super::database::Shop;
 use crate::tools::ToolSpec;
-use serde_json::{Map, Value, json};
-
-/// What a tool returns, or why it did nothing.
-pub type ToolOutput = Result<String, String>;
-
-/// One tool.
-pub struct ServiceTool {
-    /// The name in calls.
-    pub name: &'static str,
-    /// What the agent is told about it.
-    pub description: &'static str,
-    /// Its arguments, all required.
-    pub parameters: &'static [Parameter],
-    /// Whether it changes the database.
-    pub changes: bool,
-    /// The implementation; arguments are checked first.
-    pub run: fn(&mut Shop, &Arguments<'_>) -> ToolOutput,
-}
-
-/// A required argument.
-pub struct Parameter {
-    /// The name in calls.
-    pub name: &'static str,
-    /// Whether it is a list of strings instead of a string.
-    pub list: bool,
-    /// What the agent is told about it.
-    pub description: &'static str,
-}
-
-const fn text(name: &'static str, description: &'static str) -> Parameter {
-    Parameter { name, list: false, description }
-}
-const fn texts(name: &'static str, description: &'static str) -> Parameter {
-    Parameter { name, list: true, description }
-}
-
-const ORDER: Parameter = text("order_id", "id of the order with its sign, such as #W0000000");
-const METHOD: Parameter =
-    text("payment_method_id", "id of one of the customer's means of payment, such as gift_card_0000000");
 
 /// All tools, sorted.
 pub static TOOLS: [&ServiceTool; 16] = [
@@ -86,38 +48,6 @@ pub fn tool(name: &str) -> Option<&'static ServiceTool> {
 /// Descriptions of all tools for the agent.
 pub fn specs() -> Vec<ToolSpec> {
     TOOLS.iter().map(|t| t.spec()).collect()
-}
-
-impl ServiceTool {
-    /// Runs a call. A failed call changes nothing.
-    pub fn call(&self, shop: &mut Shop, arguments: &Value) -> ToolOutput {
-        let Some(map) = arguments.as_object() else {
-            return Err(format!("the arguments of `{}` must be an object", self.name));
-        };
-        if let Some(unknown) = map.keys().filter(|key| self.parameters.iter().all(|p| p.name != key.as_str())).min() {
-            let known: Vec<&str> = self.parameters.iter().map(|p| p.name).collect();
-            return Err(format!("tool `{}` has no argument `{unknown}`; it has: {}", self.name, known.join(", ")));
-        }
-        (self.run)(shop, &Arguments::new(self.name, map))
-    }
-    fn spec(&self) -> ToolSpec {
-        let schema = |p: &Parameter| match p.list {
-            true => json!({"description": p.description, "items": {"type": "string"}, "type": "array"}),
-            false => json!({"description": p.description, "type": "string"}),
-        };
-        let properties: Map<String, Value> = self.parameters.iter().map(|p| (p.name.to_string(), schema(p))).collect();
-        let required: Vec<&str> = self.parameters.iter().map(|p| p.name).collect();
-        ToolSpec {
-            name: self.name.to_string(),
-            description: self.description.to_string(),
-            parameters: json!({"properties": properties, "required": required, "type": "object"}),
-        }
-    }
-}
-
-/// A record as the agent sees it.
-fn shown(record: &impl serde::Serialize) -> ToolOutput {
-    serde_json::to_string(record).map_err(|e| format!("the record has no JSON form: {e}"))
 }
 
 #[cfg(test)]

@@ -1,7 +1,8 @@
 //! Tools for pending orders, which can be cancelled or changed, and for the user's own address.
 
+use super::arguments::Arguments;
 use super::items::{covers, credit, exchange, method, order_with_status};
-use super::{Arguments, METHOD, ORDER, Parameter, ServiceTool, ToolOutput, shown, text, texts};
+use super::tool::{METHOD, ORDER, Parameter, ToolOutput, ServiceTool, shown, text, texts};
 use crate::environments::customer_service::database::Shop;
 use crate::environments::customer_service::records::{Cents, Payment};
 

@@ -1,63 +1,8 @@
 //! Draws the numbers and structure of a story, without its words.
 
 use super::phrases::{self, FORMS};
+use super::story::{Distractor, Operation, Story, StoryStep};
 use trainyard_core::chance::Draws;
-
-/// What a sentence does to the running amount.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Operation {
-    Add,
-    Subtract,
-    Multiply,
-    Divide,
-}
-
-impl Operation {
-    pub const ALL: [Self; 4] = [Self::Add, Self::Subtract, Self::Multiply, Self::Divide];
-    /// The Python operator, in expressions and before the `=` of an assignment.
-    pub fn sign(self) -> &'static str {
-        match self {
-            Self::Add => "+",
-            Self::Subtract => "-",
-            Self::Multiply => "*",
-            Self::Divide => "//",
-        }
-    }
-    pub fn apply(self, amount: i64, number: i64) -> i64 {
-        match self {
-            Self::Add => amount + number,
-            Self::Subtract => amount - number,
-            Self::Multiply => amount * number,
-            Self::Divide => amount / number,
-        }
-    }
-}
-
-/// One operation with its number and the template of its sentence.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct StoryStep {
-    pub operation: Operation,
-    pub number: i64,
-    pub form: usize,
-}
-
-/// An irrelevant sentence.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Distractor {
-    /// The index of the step it precedes (`steps.len()` = the question).
-    pub before: usize,
-    pub number: i64,
-    pub form: usize,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Story {
-    pub start: i64,
-    pub start_form: usize,
-    pub steps: Vec<StoryStep>,
-    pub distractors: Vec<Distractor>,
-    pub question_form: usize,
-}
 
 /// What a level allows.
 struct Bounds {
@@ -104,15 +49,6 @@ impl Story {
             .collect();
         distractors.sort_by_key(|d| d.before);
         Self { start, start_form, steps, distractors, question_form: draws.below(phrases::QUESTIONS) as usize }
-    }
-    /// The answer.
-    pub fn amount(&self) -> i64 {
-        self.steps.iter().fold(self.start, |amount, step| step.operation.apply(amount, step.number))
-    }
-    /// The canonical form of templates and numbers: `s0=12;+1=7;d2=41;q1`.
-    pub fn canonical(&self) -> String {
-        let steps = self.steps.iter().map(|s| format!("{}{}", s.operation.sign(), s.number));
-        std::iter::once(self.start.to_string()).chain(steps).collect::<Vec<_>>().join(";")
     }
 }
 

@@ -5,8 +5,7 @@
 //! one after any result. The programs really run when demonstrations are made, so the error messages are the tool's
 //! own.
 
-use super::draw::Story;
-use super::program_lines;
+use super::story::{Story, program_lines};
 use trainyard_core::chance::Draws;
 
 /// The kind of a slip.

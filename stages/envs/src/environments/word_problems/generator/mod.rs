@@ -18,12 +18,13 @@
 mod draw;
 mod mistakes;
 mod phrases;
+mod story;
 
 pub use mistakes::{Attempt, Mistake};
 pub use phrases::ITEMS;
 
-use draw::{Operation, Story};
 use phrases::Words;
+use story::{Operation, Story, program_lines};
 use trainyard_core::{Chance, Digest};
 use trainyard_tables::{Message, Problem};
 
@@ -86,12 +87,7 @@ pub fn generate(level: u32, index: u64, chance: &Chance) -> GeneratedProblem {
     GeneratedProblem { problem, solution_lines: program_lines(&story), one_expression: expression(&story), story }
 }
 
-fn program_lines(story: &Story) -> Vec<String> {
-    let steps = story.steps.iter().map(|step| format!("x{}={}", step.operation.sign(), step.number));
-    std::iter::once(format!("x={}", story.start)).chain(steps).chain(["x".to_string()]).collect()
-}
-
-/// The reference as one expression, with parentheses only around a sum that is multiplied or divided.
+/// Parentheses only around a sum that is then multiplied or divided.
 fn expression(story: &Story) -> String {
     let mut text = story.start.to_string();
     let mut is_sum = false;

@@ -1,7 +1,7 @@
 //! The words of a story, short enough that five steps with two distractors stay within 200 characters. Template ids
 //! enter the canonical form, so the order of templates is fixed.
 
-use super::draw::{Operation, Story};
+use super::story::{Operation, Story};
 use trainyard_core::chance::Draws;
 
 /// Templates of the first sentence.

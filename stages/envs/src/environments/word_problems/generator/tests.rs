@@ -131,9 +131,9 @@ fn story_wording() {
         start: 12,
         start_form: 0,
         steps: [(Operation::Add, 7, 0), (Operation::Multiply, 3, 1), (Operation::Divide, 19, 1)]
-            .map(|(operation, number, form)| draw::StoryStep { operation, number, form })
+            .map(|(operation, number, form)| story::StoryStep { operation, number, form })
             .to_vec(),
-        distractors: vec![draw::Distractor { before: 0, number: 41, form: 2 }],
+        distractors: vec![story::Distractor { before: 0, number: 41, form: 2 }],
         question_form: 1,
     };
     assert_eq!(story.canonical(), "12;+7;*3;//19");

@@ -3,8 +3,10 @@ use crate::optimize::OptimizerOptions;
 use crate::testing::tiny_model;
 use serde_json::json;
 use trainyard_learn::part::{Needs, Part};
-use trainyard_learn::registry;
+use trainyard_learn::{Rollout, Term, TokenBatch, registry};
+use trainyard_lm::backend::{Place, cpu::Cpu};
 use trainyard_lm::optimizer::Decay;
+use trainyard_tables::Trajectory;
 
 fn trainer() -> Trainer {
     let model = tiny_model(16, 1, 5);
@@ -15,38 +17,49 @@ fn trainer() -> Trainer {
         weight_decay: 0.0,
         ..OptimizerOptions::default()
     };
-    Trainer::new(&model.config, model.weights, &options, 10).unwrap()
+    Trainer::new(&Cpu, &model, &options, 10).unwrap()
 }
 
 fn terms(list: serde_json::Value) -> Vec<Box<dyn LossTerm>> {
     list.as_array().unwrap().iter().map(|t| registry::loss_terms().build(t).unwrap()).collect()
 }
 
-/// Samples whose behavior logprobs are the trainer's own.
-fn samples(trainer: &Trainer) -> Vec<Sample> {
-    let make = |i: usize| {
-        let tokens: Vec<u32> = (0..5 + i).map(|t| (7 * i + 3 * t) as u32 % 50 + 10).collect();
-        let mask: Vec<bool> = (0..tokens.len()).map(|t| t > 1 && t != 3).collect();
-        let sign = if i.is_multiple_of(2) { 1.0 } else { -1.0 };
-        let places = Place::of_mask(&[&mask]);
-        let (logprobs, _) = trainer.evaluate(vec![tokens.clone()], &places, 1.0).unwrap();
-        let mut behavior = vec![0.0; tokens.len()];
-        places.iter().zip(logprobs).for_each(|(p, l)| behavior[p.token] = l);
-        let advantages = mask.iter().map(|m| if *m { sign } else { 0.0 }).collect();
-        Sample {
-            tokens,
-            mask,
-            behavior,
-            advantages,
+/// Rollouts with an advantage per token.
+struct Data {
+    rollouts: Vec<Rollout>,
+    advantages: Grid,
+}
+
+impl Data {
+    fn samples(&self) -> Vec<Sample<'_>> {
+        let sample = |(i, rollout): (usize, _)| Sample {
+            rollout,
+            advantages: self.advantages[i].as_slice(),
+            returns: None,
             weight: 1.0,
             group: i / 2,
-            reward: sign,
-            correct: sign > 0.0,
             pass_rate: 0.5,
-            ..Sample::default()
-        }
+        };
+        self.rollouts.iter().enumerate().map(sample).collect()
+    }
+}
+
+/// Four rollouts whose recorded log-probabilities are the trainer's own.
+fn data(trainer: &Trainer) -> Data {
+    let make = |i: usize| {
+        let token_ids: Vec<u32> = (0..5 + i).map(|t| (7 * i + 3 * t) as u32 % 50 + 10).collect();
+        let mask: Vec<bool> = (0..token_ids.len()).map(|t| t > 1 && t != 3).collect();
+        let sign = if i.is_multiple_of(2) { 1.0 } else { -1.0 };
+        let places = Place::of_masks(&[&mask]);
+        let logprobs = trainer.evaluate(&[&token_ids], &places, 1.0).unwrap().logprobs;
+        let mut old_logprobs = vec![0.0; token_ids.len()];
+        places.iter().zip(logprobs).for_each(|(p, l)| old_logprobs[p.token] = l);
+        let advantages = mask.iter().map(|m| if *m { sign } else { 0.0 }).collect();
+        let trajectory = Trajectory { token_ids, reward: sign, ..Trajectory::default() };
+        (Rollout { trajectory, mask, old_logprobs, correct: sign > 0.0, ..Rollout::default() }, advantages)
     };
-    (0..4).map(make).collect()
+    let (rollouts, advantages) = (0..4).map(make).unzip();
+    Data { rollouts, advantages }
 }
 
 struct Options<'a> {
@@ -56,7 +69,7 @@ struct Options<'a> {
     micro: usize,
 }
 
-fn run(trainer: &mut Trainer, samples: &[Sample], o: &Options<'_>) -> Result<UpdateReport> {
+fn run(trainer: &mut Trainer, data: &Data, o: &Options<'_>) -> Result<UpdateReport> {
     let update = Update {
         terms: o.terms,
         correction: o.correction,
@@ -70,17 +83,11 @@ fn run(trainer: &mut Trainer, samples: &[Sample], o: &Options<'_>) -> Result<Upd
         chance: Chance::new(1),
         step: 3,
     };
-    update.run(trainer, None, samples)
+    update.run(trainer, None, &data.samples())
 }
 
 fn weights(trainer: &Trainer) -> Vec<f32> {
-    trainer
-        .decoder
-        .weights()
-        .unwrap()
-        .values()
-        .flat_map(|t| t.flatten_all().unwrap().to_vec1::<f32>().unwrap())
-        .collect()
+    trainer.weights().unwrap().0.values().flat_map(|p| p.values.to_vec()).collect()
 }
 
 fn assert_close(a: &[f32], b: &[f32], by: f32) {
@@ -91,25 +98,23 @@ fn assert_close(a: &[f32], b: &[f32], by: f32) {
 #[test]
 fn good_tokens_become_likelier_and_bad_ones_less() {
     let mut t = trainer();
-    let samples = samples(&t);
-    let before: Vec<f64> = samples.iter().map(|s| s.behavior.iter().sum()).collect();
+    let data = data(&t);
+    let before: Vec<f64> = data.rollouts.iter().map(|r| r.old_logprobs.iter().sum()).collect();
     let none = registry::corrections().build(&json!("none")).unwrap();
-    let report = run(
-        &mut t,
-        &samples,
-        &Options { terms: &terms(json!(["clip"])), correction: &*none, reference: None, micro: 64 },
-    )
-    .unwrap();
+    let report =
+        run(&mut t, &data, &Options { terms: &terms(json!(["clip"])), correction: &*none, reference: None, micro: 64 })
+            .unwrap();
     assert_eq!(report.optimizer_steps, 1);
     assert!(
         report.metrics["kl"].abs() < 1e-6
             && report.metrics["clip_fraction"] == 0.0
             && report.metrics["grad_norm"] > 0.0
     );
-    for (sample, before) in samples.iter().zip(before) {
-        let (after, _) = t.evaluate(vec![sample.tokens.clone()], &Place::of_mask(&[&sample.mask]), 1.0).unwrap();
+    for (rollout, before) in data.rollouts.iter().zip(before) {
+        let places = Place::of_masks(&[&rollout.mask]);
+        let after = t.evaluate(&[&rollout.trajectory.token_ids], &places, 1.0).unwrap().logprobs;
         let change = after.iter().sum::<f64>() - before;
-        assert!(change * sample.reward > 0.0, "{change}");
+        assert!(change * rollout.trajectory.reward > 0.0, "{change}");
     }
 }
 
@@ -137,13 +142,13 @@ fn micro_batches_and_scopes_change_only_rounding() {
     let mut results = Vec::new();
     for (micro, whole) in [(1000, false), (8, false), (8, true)] {
         let mut t = trainer();
-        let samples = samples(&t);
+        let data = data(&t);
         let mut terms = terms(list.clone());
         if whole {
             terms = terms.into_iter().map(|t| Box::new(Whole(t)) as Box<dyn LossTerm>).collect();
         }
         let report =
-            run(&mut t, &samples, &Options { terms: &terms, correction: &*none, reference: None, micro }).unwrap();
+            run(&mut t, &data, &Options { terms: &terms, correction: &*none, reference: None, micro }).unwrap();
         results.push((
             weights(&t),
             report.metrics["loss"],
@@ -162,14 +167,14 @@ fn micro_batches_and_scopes_change_only_rounding() {
 #[test]
 fn corrections_use_the_policy_before_the_update() {
     let mut t = trainer();
-    let mut samples = samples(&t);
-    for s in &mut samples {
-        s.behavior.iter_mut().for_each(|l| *l -= 1.0);
+    let mut data = data(&t);
+    for rollout in &mut data.rollouts {
+        rollout.old_logprobs.iter_mut().for_each(|l| *l -= 1.0);
     }
     let truncated = registry::corrections().build(&json!("truncated")).unwrap();
     let report = run(
         &mut t,
-        &samples,
+        &data,
         &Options { terms: &terms(json!(["clip"])), correction: &*truncated, reference: None, micro: 64 },
     )
     .unwrap();
@@ -179,17 +184,14 @@ fn corrections_use_the_policy_before_the_update() {
 #[test]
 fn the_reference_is_measured() {
     let mut t = trainer();
-    let samples = samples(&t);
+    let data = data(&t);
     let none = registry::corrections().build(&json!("none")).unwrap();
     let reference = trainer();
     let list = terms(json!(["clip", {"kind": "kl", "weight": 0.1}]));
     for expected_zero in [true, false] {
-        let report = run(
-            &mut t,
-            &samples,
-            &Options { terms: &list, correction: &*none, reference: Some(&reference), micro: 64 },
-        )
-        .unwrap();
+        let report =
+            run(&mut t, &data, &Options { terms: &list, correction: &*none, reference: Some(&reference), micro: 64 })
+                .unwrap();
         assert_eq!(report.metrics["kl_reference"].abs() < 1e-9, expected_zero);
     }
 }
@@ -197,16 +199,13 @@ fn the_reference_is_measured() {
 #[test]
 fn a_loss_that_is_no_number_names_the_step_and_changes_nothing() {
     let mut t = trainer();
-    let mut samples = samples(&t);
-    samples[1].advantages[4] = f64::NAN;
+    let mut data = data(&t);
+    data.advantages[1][4] = f64::NAN;
     let before = weights(&t);
     let none = registry::corrections().build(&json!("none")).unwrap();
-    let e = run(
-        &mut t,
-        &samples,
-        &Options { terms: &terms(json!(["clip"])), correction: &*none, reference: None, micro: 64 },
-    )
-    .unwrap_err();
+    let e =
+        run(&mut t, &data, &Options { terms: &terms(json!(["clip"])), correction: &*none, reference: None, micro: 64 })
+            .unwrap_err();
     assert_eq!(e.kind, trainyard_core::ErrorKind::Data);
     assert!(e.message.contains("step 3"), "{e}");
     assert_eq!(weights(&t), before);
@@ -215,15 +214,12 @@ fn a_loss_that_is_no_number_names_the_step_and_changes_nothing() {
 #[test]
 fn nothing_in_the_loss_is_no_step() {
     let mut t = trainer();
-    let mut samples = samples(&t);
-    samples.iter_mut().for_each(|s| s.mask.fill(false));
+    let mut data = data(&t);
+    data.rollouts.iter_mut().for_each(|r| r.mask.fill(false));
     let none = registry::corrections().build(&json!("none")).unwrap();
-    let report = run(
-        &mut t,
-        &samples,
-        &Options { terms: &terms(json!(["clip"])), correction: &*none, reference: None, micro: 64 },
-    )
-    .unwrap();
+    let report =
+        run(&mut t, &data, &Options { terms: &terms(json!(["clip"])), correction: &*none, reference: None, micro: 64 })
+            .unwrap();
     assert_eq!(report, UpdateReport::default());
 }
 

@@ -1,0 +1,347 @@
+//! What every backend must do. [`suite`] runs all checks; each panics with what is wrong.
+//!
+//! Numbers are compared with tolerances that a float32 device keeps; what must be exact (sequences that share a batch, resumed state)
+//! is compared bit for bit.
+
+use super::{Backend, Head, Learner, LearnerOptions, Learns, Outputs, Place, Sampler, SamplerOptions, Slopes};
+use crate::config::ModelConfig;
+use crate::decoder::Decoder;
+use crate::folder::{GenerationConfig, ModelFolder};
+use crate::generate::{DrawKey, Finish, Request, SequenceId};
+use crate::optimizer::AdamWConfig;
+use crate::template::{Builtin, Chat};
+use crate::tokenizer::character_tokenizer;
+use std::path::PathBuf;
+use trainyard_core::{Chance, ErrorKind};
+use trainyard_tables::Sampling;
+
+const POSITIONS: usize = 64;
+const FULL: Sampling = Sampling { temperature: 1.0, top_p: 1.0, top_k: 0 };
+
+/// All checks on a small random model.
+pub fn suite(backend: &dyn Backend) {
+    outputs_are_probabilities(backend);
+    steps_lower_the_loss(backend);
+    gradients_of_parts_add_up(backend);
+    a_frozen_decoder_keeps_its_weights(backend);
+    a_saved_learner_goes_on_in_the_same_bits(backend);
+    mistakes_are_reported(backend);
+    sequences_do_not_depend_on_their_company(backend);
+    forks_and_observations_only_append(backend);
+    a_paused_turn_goes_on_as_if_it_had_not_stopped(backend);
+    samplers_and_learners_agree(backend);
+    new_weights_carry_their_version(backend);
+    scores_are_those_of_the_learner(backend);
+}
+
+/// The model of the suite: random weights, one character per token.
+pub fn model() -> ModelFolder {
+    let template = Builtin::Compact;
+    let tokenizer = character_tokenizer(["0123456789"], template.special_tokens()).expect("a tokenizer of characters");
+    let config = ModelConfig {
+        max_position_embeddings: POSITIONS,
+        initializer_range: 0.2,
+        ..ModelConfig::llama(tokenizer.vocabulary_size(), 16, 32, 2, 2, 2)
+    };
+    let weights = Decoder::initialize(&config, &Chance::new(7)).and_then(|d| d.weights()).expect("random weights");
+    let chat = Chat::new(tokenizer, template.template().expect("a built-in template")).expect("a chat format");
+    ModelFolder { config, weights, chat, generation: GenerationConfig::default() }
+}
+
+const SEQUENCES: [&[u32]; 3] = [&[10, 11, 12, 13, 14], &[20, 21, 22], &[30, 31, 32, 33]];
+
+fn places() -> Vec<Place> {
+    Place::of_masks(&SEQUENCES.map(|s| vec![true; s.len()]))
+}
+fn learner(backend: &dyn Backend, options: &LearnerOptions) -> Box<dyn Learner> {
+    backend.learner(&model(), options).expect("a learner of the model")
+}
+fn plain() -> LearnerOptions {
+    let optimizer = AdamWConfig { weight_decay: 0.0, max_norm: None, ..AdamWConfig::default() };
+    LearnerOptions { optimizer, ..LearnerOptions::default() }
+}
+fn evaluate(learner: &dyn Learner) -> Outputs {
+    learner.evaluate(&SEQUENCES, &places(), 1.0).expect("outputs")
+}
+fn sampler(backend: &dyn Backend) -> Box<dyn Sampler> {
+    backend.sampler(&model(), &SamplerOptions { threads: 2 }).expect("a sampler of the model")
+}
+fn request(first: u32, sample: u64, most: usize) -> Request {
+    Request {
+        tokens: vec![first, first + 1, first + 2],
+        draw: DrawKey { chance: Chance::new(3), problem: u64::from(first), sample },
+        sampling: FULL,
+        stop_tokens: Vec::new(),
+        max_new_tokens: most,
+    }
+}
+fn finish(sampler: &mut dyn Sampler) -> Vec<(SequenceId, Finish)> {
+    let mut ended = Vec::new();
+    while sampler.running() > 0 {
+        ended.extend(sampler.step().expect("a step"));
+    }
+    ended
+}
+
+/// Log-probabilities of all tokens sum to 1, entropies are theirs, and a forward gives the numbers of an evaluation.
+pub fn outputs_are_probabilities(backend: &dyn Backend) {
+    let mut learner = learner(backend, &plain());
+    let vocabulary = learner.config().vocab_size as u32;
+    for temperature in [1.0, 0.7] {
+        let endings: Vec<Vec<u32>> = (0..vocabulary).map(|last| vec![10, 11, last]).collect();
+        let sequences: Vec<&[u32]> = endings.iter().map(Vec::as_slice).collect();
+        let last: Vec<Place> = (0..sequences.len()).map(|sequence| Place { sequence, token: 2 }).collect();
+        let all = learner.evaluate(&sequences, &last, temperature).expect("outputs");
+        let total: f64 = all.logprobs.iter().map(|l| l.exp()).sum();
+        let entropy: f64 = all.logprobs.iter().map(|l| -l * l.exp()).sum();
+        assert!((total - 1.0).abs() < 1e-4, "probabilities sum to {total}");
+        assert!((entropy - all.entropies[0]).abs() < 1e-4, "entropy {} instead of {entropy}", all.entropies[0]);
+    }
+    assert!(evaluate(&*learner).values.is_empty(), "a language model has no values");
+    let forward = learner.forward(&SEQUENCES, &places(), 1.0).expect("outputs");
+    assert_eq!(forward, evaluate(&*learner), "a forward pass and an evaluation give the same bits");
+}
+
+/// Steps against the gradient lower the loss whose slopes were given, for every kind of output.
+pub fn steps_lower_the_loss(backend: &dyn Backend) {
+    for head in [Head::Own, Head::Scores(1)] {
+        let mut learner = learner(backend, &LearnerOptions { head, ..plain() });
+        let slopes: Vec<f64> = (0..places().len()).map(|i| 0.3 - 0.2 * (i % 3) as f64).collect();
+        let slopes = match head {
+            Head::Own => Slopes { logprobs: &slopes, entropies: &slopes, values: &[] },
+            Head::Scores(_) => Slopes { values: &slopes, ..Slopes::default() },
+        };
+        let before = surrogate(&evaluate(&*learner), &slopes);
+        for _ in 0..3 {
+            learner.forward(&SEQUENCES, &places(), 1.0).expect("outputs");
+            learner.backward(&slopes).expect("a backward pass");
+            let report = learner.step(1e-3).expect("a step").expect("there are gradients");
+            assert!(report.gradient_norm > 0.0, "{head:?}: the gradient is 0");
+        }
+        let after = surrogate(&evaluate(&*learner), &slopes);
+        assert!(after < before, "{head:?}: steps against the gradient raise the loss from {before} to {after}");
+        assert_eq!(learner.steps(), 3);
+    }
+}
+fn surrogate(outputs: &Outputs, slopes: &Slopes<'_>) -> f64 {
+    let dot = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(x, y)| x * y).sum::<f64>();
+    dot(&outputs.logprobs, slopes.logprobs)
+        + dot(&outputs.entropies, slopes.entropies)
+        + dot(&outputs.values, slopes.values)
+}
+
+/// Two micro-batches give the gradient of the whole batch.
+pub fn gradients_of_parts_add_up(backend: &dyn Backend) {
+    let norm = |cuts: &[std::ops::Range<usize>]| {
+        let mut learner = learner(backend, &plain());
+        for cut in cuts {
+            let sequences = &SEQUENCES[cut.clone()];
+            let places = Place::of_masks(&sequences.iter().map(|s| vec![true; s.len()]).collect::<Vec<_>>());
+            learner.forward(sequences, &places, 1.0).expect("outputs");
+            learner.backward(&Slopes { logprobs: &vec![-1.0; places.len()], ..Slopes::default() }).expect("backward");
+        }
+        learner.step(0.0).expect("a step").expect("there are gradients").gradient_norm
+    };
+    let (whole, parts) = (norm(&[0..3]), norm(&[0..1, 1..3]));
+    assert!((whole - parts).abs() < 1e-4 * whole, "the norm is {whole} at once and {parts} in two parts");
+}
+
+/// With [`Learns::Scores`] the head alone changes, and a new head starts at 0.
+pub fn a_frozen_decoder_keeps_its_weights(backend: &dyn Backend) {
+    let mut learner = learner(backend, &LearnerOptions { head: Head::Scores(1), learns: Learns::Scores, ..plain() });
+    let before = learner.weights().expect("weights");
+    let outputs = learner.forward(&SEQUENCES, &places(), 1.0).expect("outputs");
+    assert!(outputs.values.iter().all(|v| *v == 0.0) && outputs.logprobs.is_empty(), "a new head gives 0");
+    learner.backward(&Slopes { values: &vec![1.0; places().len()], ..Slopes::default() }).expect("backward");
+    learner.step(1e-2).expect("a step");
+    let after = learner.weights().expect("weights");
+    let changed: Vec<&String> = before.0.iter().filter(|(n, p)| after.0[*n] != **p).map(|(n, _)| n).collect();
+    let learned: Vec<String> = learner.parameters().into_iter().map(|(name, _)| name).collect();
+    assert_eq!(changed, ["score.weight"]);
+    assert_eq!(learned, ["score.weight"]);
+}
+
+/// Weights, moments and counters survive [`Learner::save`] and [`Learner::load`] exactly.
+pub fn a_saved_learner_goes_on_in_the_same_bits(backend: &dyn Backend) {
+    let train = |learner: &mut dyn Learner| {
+        learner.forward(&SEQUENCES, &places(), 1.0).expect("outputs");
+        learner.backward(&Slopes { logprobs: &vec![-0.1; places().len()], ..Slopes::default() }).expect("backward");
+        learner.step(1e-3).expect("a step");
+    };
+    let folder = Scratch::new(backend.kind());
+    let mut first = learner(backend, &plain());
+    train(&mut *first);
+    first.save(&folder.0, "a-").expect("saved");
+    let mut second = learner(backend, &plain());
+    second.load(&folder.0, "a-").expect("loaded");
+    assert_eq!(second.steps(), 1);
+    for learner in [&mut first, &mut second] {
+        train(&mut **learner);
+    }
+    assert_eq!(first.weights().expect("weights"), second.weights().expect("weights"));
+}
+
+/// Wrong calls are errors, and they change nothing.
+pub fn mistakes_are_reported(backend: &dyn Backend) {
+    let mut learner = learner(backend, &plain());
+    let before = learner.weights().expect("weights");
+    assert_eq!(learner.backward(&Slopes::default()).unwrap_err().kind, ErrorKind::Bug);
+    assert!(learner.evaluate(&[], &[], 1.0).is_err(), "no sequence");
+    assert!(learner.evaluate(&[&[][..]], &[], 1.0).is_err(), "an empty sequence");
+    assert!(learner.evaluate(&[&[u32::MAX][..]], &[], 1.0).is_err(), "a token outside of the vocabulary");
+    assert!(learner.evaluate(&[&[10; POSITIONS + 1][..]], &[], 1.0).is_err(), "a sequence longer than the model");
+    assert_eq!(learner.step(1.0).expect("a step without gradients"), None);
+    learner.forward(&SEQUENCES, &places(), 1.0).expect("outputs");
+    learner.backward(&Slopes { logprobs: &vec![f64::NAN; places().len()], ..Slopes::default() }).expect("backward");
+    assert_eq!(learner.step(1.0).unwrap_err().kind, ErrorKind::Data, "a gradient that is not finite");
+    assert_eq!(learner.weights().expect("weights"), before);
+    let mut sampler = sampler(backend);
+    assert!(sampler.start(Request { tokens: Vec::new(), ..request(10, 0, 4) }).is_err(), "no tokens");
+    assert!(sampler.start(Request { tokens: vec![u32::MAX], ..request(10, 0, 4) }).is_err(), "a foreign token");
+    assert!(sampler.start(Request { tokens: vec![10; POSITIONS], ..request(10, 0, 4) }).is_err(), "no position left");
+    let id = sampler.start(request(10, 0, 4)).expect("a sequence");
+    assert!(sampler.append(id, &[12], 4).is_err(), "an observation while the turn samples");
+    assert!(sampler.score(&[&[10]], &[&[0]]).is_err() && sampler.score_labels() == 0, "there is no scoring head");
+}
+
+/// A sequence is the same alone and beside others.
+pub fn sequences_do_not_depend_on_their_company(backend: &dyn Backend) {
+    let mut alone = sampler(backend);
+    let id = alone.start(request(10, 1, 8)).expect("a sequence");
+    assert_eq!(finish(&mut *alone), [(id, Finish::Length)]);
+    let mut together = sampler(backend);
+    let ids: Vec<SequenceId> = (0..5).map(|s| together.start(request(10, s, 8)).expect("a sequence")).collect();
+    together.start(request(40, 0, 20)).expect("a sequence");
+    finish(&mut *together);
+    assert_eq!(alone.sequence(id), together.sequence(ids[1]));
+    let tokens = |id: SequenceId| together.sequence(id).token_ids.clone();
+    assert!(ids[1..].iter().any(|id| tokens(*id) != tokens(ids[0])), "samples of one prompt differ");
+}
+
+/// Forks share their prefix, observations are not sampled, and every list has one length.
+pub fn forks_and_observations_only_append(backend: &dyn Backend) {
+    let mut sampler = sampler(backend);
+    let id = sampler.start(request(10, 0, 6)).expect("a sequence");
+    finish(&mut *sampler);
+    let parent = sampler.sequence(id).clone();
+    let child = sampler.fork(id, 5, DrawKey { sample: 9, ..request(10, 0, 6).draw }).expect("a fork");
+    finish(&mut *sampler);
+    let forked = sampler.sequence(child).clone();
+    assert_eq!(forked.token_ids[..5], parent.token_ids[..5]);
+    assert_eq!(
+        (forked.token_ids.len(), forked.sampled_in_turn().len()),
+        (9, 6),
+        "inherited tokens count as the turn's"
+    );
+    sampler.append(id, &[15, 16], 3).expect("an observation");
+    finish(&mut *sampler);
+    let state = sampler.remove(id);
+    assert_eq!(state.token_ids[..9], parent.token_ids[..]);
+    assert_eq!(state.token_ids[9..11], [15, 16]);
+    assert_eq!(state.loss_mask[9..], [false, false, true, true, true]);
+    assert_eq!((state.current_turn(), state.sampled_in_turn().len()), (1, 3));
+    let length = state.token_ids.len();
+    let lengths = [state.turn.len(), state.logprobs.len(), state.entropies.len(), state.weights_version.len()];
+    assert_eq!(lengths, [length; 4]);
+    assert_eq!(sampler.sequence(child), &forked, "a fork lives on when its parent is removed");
+}
+
+/// Pausing and resuming changes no token.
+pub fn a_paused_turn_goes_on_as_if_it_had_not_stopped(backend: &dyn Backend) {
+    let mut sampler = sampler(backend);
+    let (whole, cut) =
+        (sampler.start(request(10, 0, 6)).expect("a sequence"), sampler.start(request(10, 0, 2)).expect("a sequence"));
+    let late = sampler.start(request(10, 0, 6)).expect("a sequence");
+    sampler.pause(late);
+    finish(&mut *sampler);
+    for id in [cut, late] {
+        sampler.resume(id, 6).expect("a turn that ended at its limit");
+    }
+    assert!(sampler.resume(cut, 6).is_err(), "it samples");
+    finish(&mut *sampler);
+    for id in [cut, late] {
+        assert_eq!(sampler.sequence(id), sampler.sequence(whole));
+    }
+}
+
+/// Recorded log-probabilities and entropies are those of teacher forcing, bit for bit, and those of the learner up to rounding.
+pub fn samplers_and_learners_agree(backend: &dyn Backend) {
+    for sampling in [FULL, Sampling { temperature: 0.6, ..FULL }] {
+        let mut sampler = sampler(backend);
+        let id = sampler.start(Request { sampling, ..request(10, 2, 12) }).expect("a sequence");
+        finish(&mut *sampler);
+        let state = sampler.remove(id);
+        let forced = sampler.logprobs_of(&[&state.token_ids], &sampling).expect("scores").remove(0);
+        let places = Place::of_masks(&[&state.loss_mask]);
+        let learned =
+            learner(backend, &plain()).evaluate(&[&state.token_ids], &places, sampling.temperature).expect("outputs");
+        for (n, place) in places.iter().enumerate() {
+            let t = place.token;
+            assert_eq!((forced.logprobs[t], forced.entropies[t]), (state.logprobs[t], state.entropies[t]));
+            let off = (f64::from(state.logprobs[t]) - learned.logprobs[n]).abs();
+            let entropy_off = (f64::from(state.entropies[t]) - learned.entropies[n]).abs();
+            assert!(off < 1e-3 && entropy_off < 1e-3, "token {t} differs by {off} and {entropy_off}");
+        }
+    }
+}
+
+/// Tokens carry the version of the weights that sampled them, and the weights are the learner's.
+pub fn new_weights_carry_their_version(backend: &dyn Backend) {
+    let mut learner = learner(backend, &plain());
+    learner.forward(&SEQUENCES, &places(), 1.0).expect("outputs");
+    learner.backward(&Slopes { logprobs: &vec![-1.0; places().len()], ..Slopes::default() }).expect("backward");
+    learner.step(1e-2).expect("a step");
+    let mut sampler = sampler(backend);
+    assert_eq!(sampler.version(), 0);
+    let id = sampler.start(request(10, 0, 2)).expect("a sequence");
+    finish(&mut *sampler);
+    sampler.set_weights(&learner.weights().expect("weights"), 5).expect("weights of the same model");
+    sampler.resume(id, 4).expect("a turn that ended at its limit");
+    finish(&mut *sampler);
+    assert_eq!(sampler.version(), 5);
+    assert_eq!(sampler.sequence(id).weights_version[3..], [0, 0, 5, 5]);
+    let forced = sampler.logprobs_of(&[SEQUENCES[0]], &FULL).expect("scores").remove(0);
+    let learned =
+        learner.evaluate(&[SEQUENCES[0]], &Place::of_masks(&[vec![true; SEQUENCES[0].len()]]), 1.0).expect("outputs");
+    for (t, logprob) in learned.logprobs.iter().enumerate() {
+        let off = (f64::from(forced.logprobs[t + 1]) - logprob).abs();
+        assert!(off < 1e-3, "after new weights, token {} differs by {off}", t + 1);
+    }
+}
+
+/// A sampler of a model with a scoring head gives the learner's values, also after the last token.
+pub fn scores_are_those_of_the_learner(backend: &dyn Backend) {
+    let mut learner = learner(backend, &LearnerOptions { head: Head::Scores(1), ..plain() });
+    learner.forward(&SEQUENCES, &places(), 1.0).expect("outputs");
+    learner.backward(&Slopes { values: &vec![1.0; places().len()], ..Slopes::default() }).expect("backward");
+    learner.step(1e-2).expect("a step");
+    let mut scored = model().with_parameters(&learner.weights().expect("weights")).expect("a model");
+    scored.config = learner.config().clone();
+    let mut sampler = backend.sampler(&scored, &SamplerOptions { threads: 1 }).expect("a sampler");
+    assert_eq!(sampler.score_labels(), 1);
+    let tokens = SEQUENCES[0];
+    let values = sampler.score(&[tokens], &[&[0, 2, 4]]).expect("scores").remove(0);
+    let at = [1, 3, 5].map(|token| Place { sequence: 0, token });
+    let expected = learner.evaluate(&[tokens], &at, 1.0).expect("outputs").values;
+    assert!(expected.iter().all(|v| *v != 0.0), "the head has learned something");
+    for (value, expected) in values.iter().zip(expected) {
+        assert!((f64::from(*value) - expected).abs() < 1e-3, "{value} instead of {expected}");
+    }
+}
+
+/// A folder that goes away with the check.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new(name: &str) -> Self {
+        let folder = std::env::temp_dir().join(format!("trainyard-backend-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).expect("a folder for temporary files");
+        Self(folder)
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        std::fs::remove_dir_all(&self.0).ok();
+    }
+}

@@ -1,0 +1,54 @@
+//! The generator as a [`Sampler`].
+
+use crate::backend::{Parameters, Sampler};
+use crate::generate::{DrawKey, Finish, Generator, Request, Scored, SequenceId, SequenceState};
+use trainyard_core::Result;
+use trainyard_tables::Sampling;
+
+impl Sampler for Generator {
+    fn start(&mut self, request: Request) -> Result<SequenceId> {
+        self.add(request)
+    }
+    fn fork(&mut self, id: SequenceId, at: usize, draw: DrawKey) -> Result<SequenceId> {
+        Self::fork(self, id, at, draw)
+    }
+    fn append(&mut self, id: SequenceId, tokens: &[u32], max_new_tokens: usize) -> Result<()> {
+        Self::append(self, id, tokens, max_new_tokens)
+    }
+    fn pause(&mut self, id: SequenceId) {
+        self.stop(id);
+    }
+    fn resume(&mut self, id: SequenceId, max_new_tokens: usize) -> Result<()> {
+        Self::resume(self, id, max_new_tokens)
+    }
+    fn step(&mut self) -> Result<Vec<(SequenceId, Finish)>> {
+        Self::step(self)
+    }
+    fn running(&self) -> usize {
+        Self::running(self)
+    }
+    fn sequence(&self, id: SequenceId) -> &SequenceState {
+        Self::sequence(self, id)
+    }
+    fn remove(&mut self, id: SequenceId) -> SequenceState {
+        Self::remove(self, id)
+    }
+    fn positions(&self) -> usize {
+        Self::positions(self)
+    }
+    fn set_weights(&mut self, weights: &Parameters, version: u32) -> Result<()> {
+        self.update(weights, version)
+    }
+    fn version(&self) -> u32 {
+        Self::version(self)
+    }
+    fn logprobs_of(&mut self, sequences: &[&[u32]], sampling: &Sampling) -> Result<Vec<Scored>> {
+        Self::logprobs_of(self, sequences, sampling)
+    }
+    fn score_labels(&self) -> usize {
+        Self::score_labels(self)
+    }
+    fn score(&mut self, sequences: &[&[u32]], positions: &[&[u32]]) -> Result<Vec<Vec<f32>>> {
+        Self::score(self, sequences, positions)
+    }
+}

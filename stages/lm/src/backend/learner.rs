@@ -1,0 +1,106 @@
+//! The trait of whatever trains a model.
+
+use super::Parameters;
+use crate::config::ModelConfig;
+use crate::optimizer::{AdamWConfig, StepReport};
+use std::path::Path;
+use trainyard_core::Result;
+
+/// The token at `token` of sequence `sequence` of a batch.
+///
+/// Everything at a place is predicted from the tokens before it, so `token` is at least 1. A value may also be read after the last
+/// token, where `token` is the length of the sequence.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Place {
+    pub sequence: usize,
+    pub token: usize,
+}
+
+impl Place {
+    /// The places where masks are true, in index order. First tokens have no prediction and are left out.
+    pub fn of_masks<M: AsRef<[bool]>>(masks: &[M]) -> Vec<Self> {
+        let row = |(sequence, row): (usize, &M)| -> Vec<Self> {
+            let places = row.as_ref().iter().enumerate().skip(1).filter(|(_, m)| **m);
+            places.map(|(token, _)| Self { sequence, token }).collect()
+        };
+        masks.iter().enumerate().flat_map(row).collect()
+    }
+}
+
+/// What a model computes at places, one number per place. A language model gives `logprobs` and `entropies`, a model with a scoring
+/// head gives `values` (one list entry per place and output); what it does not give is empty.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Outputs {
+    /// Natural log of the probability of the token, after the temperature.
+    pub logprobs: Vec<f64>,
+    /// Entropy of that distribution, in nats.
+    pub entropies: Vec<f64>,
+    /// Output of the scoring head.
+    pub values: Vec<f64>,
+}
+
+/// Derivatives of a loss by the numbers of [`Outputs`], in the same order. An empty list stands for zeros.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Slopes<'a> {
+    pub logprobs: &'a [f64],
+    pub entropies: &'a [f64],
+    pub values: &'a [f64],
+}
+
+/// The head that a learner trains.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Head {
+    /// The one that the model has.
+    #[default]
+    Own,
+    /// A new scoring head with this many outputs per token, all 0 at first, instead of the language head.
+    Scores(usize),
+}
+
+/// Which parameters a learner changes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Learns {
+    #[default]
+    All,
+    /// Only the scoring head; the decoder under it is frozen.
+    Scores,
+}
+
+/// How a learner is set up.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct LearnerOptions {
+    pub optimizer: AdamWConfig,
+    pub head: Head,
+    pub learns: Learns,
+}
+
+/// A model with its optimizer.
+///
+/// One optimizer step is any number of `forward` and `backward` pairs, whose gradients add up in the order of the calls, and one `step`.
+/// The same calls give the same bits, for any number of threads.
+pub trait Learner: Send {
+    /// The config of the model that [`Learner::weights`] belong to, head included.
+    fn config(&self) -> &ModelConfig;
+    /// Names and shapes of the parameters that learn, in name order.
+    fn parameters(&self) -> Vec<(String, Vec<usize>)>;
+    /// Computes the outputs at `places` and keeps what [`Learner::backward`] needs. A later call replaces what an earlier one kept.
+    ///
+    /// Errors: no sequence or an empty one, tokens outside the vocabulary, a sequence longer than the model.
+    fn forward(&mut self, sequences: &[&[u32]], places: &[Place], temperature: f64) -> Result<Outputs>;
+    /// The same numbers, bit for bit, without memory for a backward pass.
+    fn evaluate(&self, sequences: &[&[u32]], places: &[Place], temperature: f64) -> Result<Outputs>;
+    /// Adds the gradient of Σ slope·output of the last forward. Errors: bug, without a forward before it.
+    fn backward(&mut self, slopes: &Slopes<'_>) -> Result<()>;
+    /// Changes the parameters by the gradients added up since the last step. None if there are none.
+    ///
+    /// Errors: data, if a gradient is not finite; nothing is changed then.
+    fn step(&mut self, rate: f64) -> Result<Option<StepReport>>;
+    /// Optimizer steps done.
+    fn steps(&self) -> u64;
+    /// A copy of all parameters, frozen ones included.
+    fn weights(&self) -> Result<Parameters>;
+    /// Writes weights and optimizer state into a folder, under names that begin with `prefix`.
+    fn save(&self, folder: &Path, prefix: &str) -> Result<()>;
+    /// Reads back what [`Learner::save`] wrote for the same model; everything goes on as if it had never stopped.
+    fn load(&mut self, folder: &Path, prefix: &str) -> Result<()>;
+}

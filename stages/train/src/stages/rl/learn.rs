@@ -1,0 +1,165 @@
+//! What a step makes of its rollouts: values, advantages, replay, the update, and the rows that are kept.
+
+use super::collect::Collected;
+use super::critic::Critic;
+use super::effects;
+use super::parts::Parts;
+use super::state::{Progress, Run};
+use super::tally::Tally;
+use super::update::{Sample, Update, UpdateReport};
+use trainyard_api::StageContext;
+use trainyard_core::{Chance, Result};
+use trainyard_learn::{Batch, Grid, Group, Replayed, Rollout};
+
+/// Advantages after all modulations, and the targets of the value model before them.
+struct Assigned {
+    advantages: Grid,
+    returns: Option<Grid>,
+}
+
+/// Rollouts of earlier steps that enter again, and the targets of the value model for them.
+struct Again {
+    rollouts: Vec<Replayed>,
+    returns: Option<Grid>,
+}
+
+impl Run<'_> {
+    /// One update on what was collected.
+    pub(super) fn learn(
+        &self,
+        context: &StageContext,
+        progress: &mut Progress,
+        mut collected: Collected,
+    ) -> Result<()> {
+        let step = progress.state.step;
+        if let Some(critic) = &progress.critic {
+            judge(critic, &mut collected.batch)?;
+        }
+        let batch = &collected.batch;
+        let assigned = assign(&mut progress.parts, batch);
+        let again = replay(&mut progress.parts, batch, &assigned, &self.chance.child("replay", &[step]));
+        for term in &mut progress.parts.terms {
+            term.begin(batch, self.place(step));
+        }
+        for (name, value) in effects::metrics(batch, &assigned.advantages) {
+            progress.state.curves.point(context, name, step, value)?;
+        }
+        let rate = progress.trainer.rate();
+        let report = self.update(progress, &samples(batch, &assigned, &again))?;
+        progress.state.empty_steps += u64::from(report.optimizer_steps == 0);
+        progress.state.failures += collected.tally.failures;
+        self.measure(context, progress, &collected.tally, batch.groups.len(), &report, rate)?;
+        let rows = collected.into_rows(assigned.advantages);
+        progress.keep(rows, self.config.keep_rollouts);
+        progress.state.step += 1;
+        Ok(())
+    }
+
+    fn update(&self, progress: &mut Progress, samples: &[Sample<'_>]) -> Result<UpdateReport> {
+        let update = Update {
+            terms: &progress.parts.terms,
+            correction: &*progress.parts.correction,
+            aggregate: self.config.loss.aggregate,
+            horizon: self.config.loss.horizon,
+            epochs: self.config.epochs,
+            minibatches: self.config.minibatches,
+            micro_batch_tokens: self.config.micro_batch_tokens,
+            temperature: self.config.rollout.temperature,
+            reference: progress.reference.as_ref(),
+            chance: self.chance,
+            step: progress.state.step,
+        };
+        update.run(&mut progress.trainer, progress.critic.as_mut(), samples)
+    }
+
+    /// Points of all curves for this step.
+    fn measure(
+        &self,
+        context: &StageContext,
+        progress: &mut Progress,
+        tally: &Tally,
+        kept: usize,
+        report: &UpdateReport,
+        rate: f64,
+    ) -> Result<()> {
+        let step = progress.state.step;
+        let curves = &mut progress.state.curves;
+        for (name, value) in tally.metrics(kept) {
+            curves.point(context, &name, step, value)?;
+        }
+        for (name, value) in &report.metrics {
+            curves.point(context, name, step, *value)?;
+        }
+        for (name, value) in progress.parts.metrics() {
+            curves.point(context, name, step, value)?;
+        }
+        curves.point(context, "learning_rate", step, rate)
+    }
+}
+
+/// Sets the values of the whole batch.
+fn judge(critic: &Critic, batch: &mut Batch) -> Result<()> {
+    let tokens: Vec<&[u32]> = batch.rollouts().map(|r| r.trajectory.token_ids.as_slice()).collect();
+    let masks: Vec<&[bool]> = batch.rollouts().map(|r| r.mask.as_slice()).collect();
+    let values = critic.values(&tokens, &masks)?;
+    for (rollout, values) in batch.groups.iter_mut().flat_map(|g| &mut g.rollouts).zip(values) {
+        rollout.values = Some(values);
+    }
+    Ok(())
+}
+
+/// Advantage part, then modulations.
+fn assign(parts: &mut Parts, batch: &Batch) -> Assigned {
+    let mut advantages = parts.advantage.assign(batch);
+    let returns = parts.advantage.returns(batch, &advantages);
+    for modulation in &mut parts.modulations {
+        modulation.apply(batch, &mut advantages);
+    }
+    Assigned { advantages, returns }
+}
+
+/// Offers the batch to the replay part and draws from it.
+fn replay(parts: &mut Parts, batch: &Batch, assigned: &Assigned, chance: &Chance) -> Again {
+    parts.replay.offer(batch, &assigned.advantages);
+    let rollouts = parts.replay.draw(batch.step, chance);
+    let returns = assigned.returns.as_ref().and_then(|_| returns_of(parts, batch.step, &rollouts));
+    Again { rollouts, returns }
+}
+
+/// Targets of the value model for replayed rollouts, by the values that they were sampled with.
+fn returns_of(parts: &mut Parts, step: u64, again: &[Replayed]) -> Option<Grid> {
+    let group = |r: &Replayed| Group {
+        problem: r.rollout.problem,
+        level: r.rollout.trajectory.level,
+        rollouts: vec![r.rollout.clone()],
+    };
+    let batch = Batch { step, groups: again.iter().map(group).collect() };
+    let advantages = parts.advantage.assign(&batch);
+    parts.advantage.returns(&batch, &advantages)
+}
+
+/// The fresh rollouts with their advantages, then the replayed ones, each a group of its own.
+fn samples<'a>(batch: &'a Batch, assigned: &'a Assigned, again: &'a Again) -> Vec<Sample<'a>> {
+    let pass_rates: Vec<f64> = batch.groups.iter().map(|g| pass_rate(&g.rollouts)).collect();
+    let fresh = batch.rollouts().enumerate().map(|(i, rollout)| Sample {
+        rollout,
+        advantages: &assigned.advantages[i],
+        returns: assigned.returns.as_ref().map(|grid| grid[i].as_slice()),
+        weight: 1.0,
+        group: rollout.group,
+        pass_rate: pass_rates[rollout.group],
+    });
+    let replayed = again.rollouts.iter().enumerate().map(|(i, r)| Sample {
+        rollout: &r.rollout,
+        advantages: &r.advantages,
+        returns: again.returns.as_ref().map(|grid| grid[i].as_slice()),
+        weight: r.weight,
+        group: batch.groups.len() + i,
+        pass_rate: f64::from(u8::from(r.rollout.correct)),
+    });
+    fresh.chain(replayed).collect()
+}
+
+fn pass_rate(group: &[Rollout]) -> f64 {
+    group.iter().filter(|r| r.correct).count() as f64 / group.len().max(1) as f64
+}

@@ -1,0 +1,192 @@
+//! Rollouts that are sampled while the policy is updated, on a thread of their own; they keep their tokens when its weights change.
+//!
+//! A slow tool or a long episode holds up its own group only. How far the data may lag is bounded on both sides (2505.24298): no more
+//! groups are open than can be used in time, and a group whose oldest token is older than `max_staleness` updates is left out. Which
+//! weights sampled which token depends on when two threads meet, and nothing else does; the rows hold it, so [`super::recorded`] can
+//! repeat a run.
+
+use super::Source;
+use super::intake::Intake;
+use super::options::Asynchronous as Options;
+use super::worker::Worker;
+use crate::rollouts::{Driver, Flow, Job, rescore};
+use crate::stages::rl::collect::{Collected, job};
+use crate::stages::rl::state::{Progress, Run};
+use std::collections::BTreeMap;
+use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
+use std::thread::Scope;
+use trainyard_core::{Error, Result};
+use trainyard_learn::Rollout;
+use trainyard_lm::backend::{Parameters, Sampler};
+
+/// To the thread that samples.
+enum Command {
+    Start(Vec<Job>),
+    Weights(Parameters, u32),
+}
+
+/// A group whose members have all ended.
+type Ended = Result<Vec<Rollout>>;
+
+/// The side of the loop: starts groups and takes them as they end.
+pub(in crate::stages::rl) struct Asynchronous<'o> {
+    options: &'o Options,
+    intake: Intake,
+    commands: Sender<Command>,
+    ready: Receiver<Ended>,
+}
+
+impl<'o> Asynchronous<'o> {
+    /// Starts the thread. It ends when the source is dropped.
+    pub fn start<'scope>(
+        run: &'scope Run<'_>,
+        options: &'o Options,
+        progress: &Progress,
+        scope: &'scope Scope<'scope, '_>,
+    ) -> Result<Self> {
+        let worker = Worker::of(run);
+        let mut sampler = run.policy.sampler(run.threads)?;
+        sampler.set_weights(&progress.trainer.weights()?, progress.version())?;
+        let (commands, inbox) = channel();
+        let (outbox, ready) = channel();
+        scope.spawn(move || {
+            if let Err(e) = sample(&worker, &mut *sampler, &inbox, &outbox) {
+                // Nobody listens any more if the loop has failed first.
+                outbox.send(Err(e)).ok();
+            }
+        });
+        Ok(Self { options, intake: Intake::default(), commands, ready })
+    }
+
+    /// Starts as many groups as the bound allows.
+    fn fill(&mut self, run: &Run<'_>, progress: &mut Progress, used: usize) -> Result<()> {
+        // Even behind so many others a group is used in time: every step takes `problems_per_step` of them.
+        let most = run.config.problems_per_step * (1 + self.options.max_staleness as usize);
+        while self.intake.open.len() + used < most {
+            let number = progress.state.started_groups;
+            let jobs = admit(run, progress, number)?;
+            self.commands.send(Command::Start(jobs)).map_err(|_| last_error(&self.ready))?;
+            self.intake.open.insert(number, progress.state.step);
+            progress.state.started_groups += 1;
+        }
+        Ok(())
+    }
+}
+
+impl Source for Asynchronous<'_> {
+    fn next(&mut self, run: &Run<'_>, progress: &mut Progress) -> Result<Collected> {
+        let (step, wanted) = (progress.state.step, run.config.problems_per_step);
+        let most = self.options.max_staleness;
+        let mut all = Collected::of_step(step);
+        // Filters that empty group after group must not be fed for ever.
+        let mut patience = wanted as u64 * run.config.resample.max_draws;
+        while all.batch.groups.len() < wanted && patience > 0 {
+            let used = all.batch.groups.len();
+            self.fill(run, progress, used)?;
+            let Some(members) = self.intake.next(step, most, wanted - used, wanted) else {
+                self.intake.ended.push_back(self.ready.recv().map_err(|_| last_error(&self.ready))??);
+                continue;
+            };
+            patience -= 1;
+            let oldest = members.iter().filter_map(oldest_version).min();
+            let age = step.saturating_sub(oldest.map_or(step, u64::from));
+            if age > most {
+                all.tally.stale_groups += 1;
+                continue;
+            }
+            run.use_group(members, progress, &mut all)?;
+            all.tally.staleness += if all.batch.groups.len() > used { age } else { 0 };
+        }
+        run.complete_fresh(progress, &mut all)?;
+        Ok(all)
+    }
+    fn learned(&mut self, progress: &Progress) -> Result<()> {
+        // If the thread is gone, the next group says why.
+        self.commands.send(Command::Weights(progress.trainer.weights()?, progress.version())).ok();
+        Ok(())
+    }
+}
+
+/// The jobs of the next group.
+fn admit(run: &Run<'_>, progress: &mut Progress, number: u32) -> Result<Vec<Job>> {
+    let chance = run.chance.child("admission", &[u64::from(number)]);
+    let Progress { parts, state, .. } = progress;
+    let draw = parts.curriculum.next(state.step, 1, &run.pool, &state.rates, &run.curriculum_chance());
+    if draw.problems.is_empty() {
+        return Err(Error::data("the curriculum has no problem left to give")
+            .help("use another curriculum, or give more problems"));
+    }
+    let (size, place) = (run.config.rollout.group_size, run.place(state.step));
+    let spawns = parts.strategy.start(&draw, &run.pool, size, place, &chance.child("start", &[]));
+    let numbered = |j: Job| Job { group: number, draw: u64::from(number), ..j };
+    Ok(spawns.into_iter().map(|s| numbered(job(&draw, s))).collect())
+}
+
+/// Version of the oldest sampled token.
+fn oldest_version(one: &Rollout) -> Option<u32> {
+    let t = &one.trajectory;
+    t.weights_version.as_ref()?.iter().zip(&t.loss_mask).skip(one.given).filter(|(_, m)| **m).map(|(v, _)| *v).min()
+}
+
+/// Why the thread that samples has ended.
+fn last_error(ready: &Receiver<Ended>) -> Error {
+    ready.iter().find_map(Result::err).unwrap_or_else(|| Error::bug("the thread that samples ended without an error"))
+}
+
+/// The other side: samples until the loop hangs up, and sends groups when their last member has ended.
+fn sample(
+    worker: &Worker<'_>,
+    sampler: &mut dyn Sampler,
+    commands: &Receiver<Command>,
+    ready: &Sender<Ended>,
+) -> Result<()> {
+    let mut driver = worker.driver(sampler);
+    let mut flow = Flow::default();
+    let mut open: BTreeMap<u32, (usize, Vec<Rollout>)> = BTreeMap::new();
+    loop {
+        if !obey(commands, &mut driver, &mut flow, &mut open)? {
+            return Ok(());
+        }
+        driver.pump(&mut flow, worker.problems)?;
+        for one in flow.take_done() {
+            let group = one.trajectory.group;
+            let Some((size, members)) = open.get_mut(&group) else { continue };
+            members.push(one);
+            if members.len() == *size
+                && let Some((_, mut members)) = open.remove(&group)
+            {
+                rescore::as_recorded(driver.sampler, &worker.sampling, &mut members)?;
+                if ready.send(Ok(members)).is_err() {
+                    return Ok(());
+                }
+            }
+        }
+    }
+}
+
+/// Takes all commands that have come; waits for one if there is nothing else to do. False = the loop has hung up.
+fn obey(
+    commands: &Receiver<Command>,
+    driver: &mut Driver<'_, '_>,
+    flow: &mut Flow<'_>,
+    open: &mut BTreeMap<u32, (usize, Vec<Rollout>)>,
+) -> Result<bool> {
+    loop {
+        let command = if flow.unfinished() {
+            commands.try_recv()
+        } else {
+            commands.recv().map_err(|_| TryRecvError::Disconnected)
+        };
+        match command {
+            Ok(Command::Start(jobs)) => {
+                if let Some(first) = jobs.first() {
+                    open.insert(first.group, (jobs.len(), Vec::new()));
+                }
+                jobs.into_iter().for_each(|job| flow.submit(job));
+            }
+            Ok(Command::Weights(weights, version)) => driver.sampler.set_weights(&weights, version)?,
+            Err(TryRecvError::Empty) => return Ok(true),
+            Err(TryRecvError::Disconnected) => return Ok(false),
+        }
+    }
+}

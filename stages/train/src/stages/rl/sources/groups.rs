@@ -1,0 +1,40 @@
+//! Groups that are sampled and used one by one, as asynchronous and repeated runs do.
+
+use crate::stages::rl::collect::Collected;
+use crate::stages::rl::state::{Progress, Run};
+use trainyard_core::{Error, Result};
+use trainyard_learn::{Draw, Rollout};
+
+impl Run<'_> {
+    /// Scores and filters one group. Its rows are named by the step that uses it, and by the group's number.
+    pub(super) fn use_group(
+        &self,
+        mut members: Vec<Rollout>,
+        progress: &mut Progress,
+        all: &mut Collected,
+    ) -> Result<()> {
+        let Some(first) = members.first() else { return Ok(()) };
+        let (number, step) = (first.trajectory.group, progress.state.step);
+        let draw = Draw { problems: vec![self.place_of(&first.trajectory.problem_id)?], ..Draw::default() };
+        for one in &mut members {
+            let t = &mut one.trajectory;
+            t.id = format!("rl/{step}/{number}/{}/{}", t.problem_id, t.sample);
+        }
+        self.absorb(vec![members], &draw, progress, self.chance.child("group", &[u64::from(number)]), all);
+        Ok(())
+    }
+    /// Adds what parts need to know of a full batch, under the current weights.
+    pub(super) fn complete_fresh(&self, progress: &mut Progress, all: &mut Collected) -> Result<()> {
+        if progress.parts.needs().forced_scores {
+            progress.refresh_sampler()?;
+        }
+        self.complete(progress, &mut all.batch)
+    }
+    /// Place in the pool of a problem.
+    pub(super) fn place_of(&self, id: &str) -> Result<usize> {
+        self.pool.problems.iter().position(|p| p.id == id).ok_or_else(|| {
+            Error::data(format!("a rollout is of problem `{id}`, which the input `problems` does not hold"))
+                .help("repeat a run on the problems that it was made on")
+        })
+    }
+}

@@ -1,0 +1,19 @@
+//! Options of asynchronous rollouts.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Options of asynchronous rollouts.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Asynchronous {
+    /// Updates that may lie between the weights of a rollout's oldest token and the update that uses it.
+    #[schemars(range(min = 0, max = 1000))]
+    pub max_staleness: u64,
+}
+
+impl Default for Asynchronous {
+    fn default() -> Self {
+        Self { max_staleness: 4 }
+    }
+}

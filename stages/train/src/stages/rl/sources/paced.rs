@@ -1,0 +1,124 @@
+//! A sampler that lets every sequence go exactly as far under each version of the weights as a record says.
+//!
+//! It stands between the driver and a real sampler, so neither knows that a run is repeated: a sequence that has come to its bound is
+//! paused until the weights change, and to the driver it is still sampling.
+
+use super::schedule::Schedule;
+use std::collections::{BTreeMap, BTreeSet};
+use trainyard_core::Result;
+use trainyard_lm::backend::{Parameters, Sampler};
+use trainyard_lm::generate::{DrawKey, Finish, Request, Scored, SequenceId, SequenceState};
+use trainyard_tables::Sampling;
+
+/// A sampler with a schedule.
+pub struct Paced {
+    inner: Box<dyn Sampler>,
+    schedule: Schedule,
+    /// The key of a sequence's draws, and the limit of its turn.
+    sequences: BTreeMap<SequenceId, (DrawKey, usize)>,
+    paused: BTreeSet<SequenceId>,
+}
+
+impl Paced {
+    pub fn new(inner: Box<dyn Sampler>, schedule: Schedule) -> Self {
+        Self { inner, schedule, sequences: BTreeMap::new(), paused: BTreeSet::new() }
+    }
+    /// Tokens that the open turn of a sequence may hold under the weights in use: at most its limit. None = it may not go on.
+    fn bound(&self, id: SequenceId) -> Option<usize> {
+        let (key, limit) = self.sequences.get(&id)?;
+        let state = self.inner.sequence(id);
+        let sampled = state.sampled_in_turn().len();
+        match self.schedule.allowed(key, self.inner.version(), state.token_ids.len()) {
+            0 => None,
+            allowed => Some((*limit).min(sampled.saturating_add(allowed))),
+        }
+    }
+    /// Lets a sequence go on whose turn has just begun, as far as it may.
+    fn begin(&mut self, id: SequenceId) -> Result<()> {
+        self.inner.pause(id);
+        match self.bound(id) {
+            Some(bound) => self.inner.resume(id, bound),
+            None => {
+                self.paused.insert(id);
+                Ok(())
+            }
+        }
+    }
+}
+
+impl Sampler for Paced {
+    fn start(&mut self, request: Request) -> Result<SequenceId> {
+        let (key, limit) = (request.draw, request.max_new_tokens);
+        let id = self.inner.start(request)?;
+        self.sequences.insert(id, (key, limit));
+        self.begin(id)?;
+        Ok(id)
+    }
+    fn fork(&mut self, id: SequenceId, at: usize, draw: DrawKey) -> Result<SequenceId> {
+        self.inner.fork(id, at, draw)
+    }
+    fn append(&mut self, id: SequenceId, tokens: &[u32], max_new_tokens: usize) -> Result<()> {
+        self.inner.append(id, tokens, max_new_tokens)?;
+        if let Some((_, limit)) = self.sequences.get_mut(&id) {
+            *limit = max_new_tokens;
+        }
+        self.begin(id)
+    }
+    fn pause(&mut self, id: SequenceId) {
+        self.inner.pause(id);
+    }
+    fn resume(&mut self, id: SequenceId, max_new_tokens: usize) -> Result<()> {
+        self.inner.resume(id, max_new_tokens)
+    }
+    fn step(&mut self) -> Result<Vec<(SequenceId, Finish)>> {
+        let mut ended = Vec::new();
+        for (id, finish) in self.inner.step()? {
+            let sampled = self.inner.sequence(id).sampled_in_turn().len();
+            let limit = self.sequences.get(&id).map_or(0, |(_, limit)| *limit);
+            if finish == Finish::Length && sampled < limit {
+                self.paused.insert(id);
+            } else {
+                ended.push((id, finish));
+            }
+        }
+        Ok(ended)
+    }
+    fn running(&self) -> usize {
+        self.inner.running()
+    }
+    fn sequence(&self, id: SequenceId) -> &SequenceState {
+        self.inner.sequence(id)
+    }
+    fn remove(&mut self, id: SequenceId) -> SequenceState {
+        self.sequences.remove(&id);
+        self.paused.remove(&id);
+        self.inner.remove(id)
+    }
+    fn positions(&self) -> usize {
+        self.inner.positions()
+    }
+    fn set_weights(&mut self, weights: &Parameters, version: u32) -> Result<()> {
+        self.inner.set_weights(weights, version)?;
+        for id in std::mem::take(&mut self.paused) {
+            match self.bound(id) {
+                Some(bound) => self.inner.resume(id, bound)?,
+                None => {
+                    self.paused.insert(id);
+                }
+            }
+        }
+        Ok(())
+    }
+    fn version(&self) -> u32 {
+        self.inner.version()
+    }
+    fn logprobs_of(&mut self, sequences: &[&[u32]], sampling: &Sampling) -> Result<Vec<Scored>> {
+        self.inner.logprobs_of(sequences, sampling)
+    }
+    fn score_labels(&self) -> usize {
+        self.inner.score_labels()
+    }
+    fn score(&mut self, sequences: &[&[u32]], positions: &[&[u32]]) -> Result<Vec<Vec<f32>>> {
+        self.inner.score(sequences, positions)
+    }
+}

@@ -1,0 +1,110 @@
+//! Rollouts as the loss terms see them: the columns of a [`TokenBatch`].
+
+use std::collections::BTreeMap;
+use trainyard_learn::corrections::Correction;
+use trainyard_learn::{Grid, Rollout, TokenBatch};
+use trainyard_lm::backend::Place;
+
+/// One rollout in the update, with what the update adds to it.
+#[derive(Debug, Clone, Copy)]
+pub struct Sample<'a> {
+    pub rollout: &'a Rollout,
+    /// One number per token.
+    pub advantages: &'a [f64],
+    /// Targets of the value model, one per token; none without one.
+    pub returns: Option<&'a [f64]>,
+    /// Multiplies its aggregation weights (replay).
+    pub weight: f64,
+    /// Rollouts of one group are compared with each other.
+    pub group: usize,
+    /// Share of verified answers in its group.
+    pub pass_rate: f64,
+}
+
+impl<'a> Sample<'a> {
+    pub fn tokens(&self) -> &'a [u32] {
+        &self.rollout.trajectory.token_ids
+    }
+    pub fn mask(&self) -> &'a [bool] {
+        &self.rollout.mask
+    }
+    /// Whether a token is in the loss. A first token has no prediction.
+    pub(super) fn learns(&self) -> bool {
+        self.mask().iter().skip(1).any(|m| *m)
+    }
+}
+
+/// One minibatch: who is in it, and the weight of every token.
+pub(super) struct Minibatch<'a> {
+    pub members: &'a [usize],
+    pub weights: Grid,
+    pub seed: u64,
+}
+
+/// What the models compute at the places of some samples under the current weights, in one order.
+pub(super) struct Current {
+    pub logprobs: Vec<f64>,
+    pub entropies: Vec<f64>,
+    pub values: Option<Vec<f64>>,
+}
+
+/// Log-probabilities that do not change during the update, by sample: of the policy before the update, of the reference policy.
+pub(super) struct Earlier {
+    pub proximal: Option<BTreeMap<usize, Vec<f64>>>,
+    pub reference: Option<BTreeMap<usize, Vec<f64>>>,
+}
+
+#[expect(clippy::too_many_arguments, reason = "these are the columns of the batch; a struct would only rename them")]
+pub(super) fn token_batch(
+    samples: &[Sample<'_>],
+    ids: &[usize],
+    weights: Grid,
+    places: &[Place],
+    now: &Current,
+    earlier: &Earlier,
+    correction: &dyn Correction,
+    seed: u64,
+) -> TokenBatch {
+    let members = || ids.iter().map(|&i| &samples[i]);
+    let spread = |values: &[f64]| -> Grid {
+        let mut grid: Grid = members().map(|s| vec![0.0; s.tokens().len()]).collect();
+        for (p, v) in places.iter().zip(values) {
+            grid[p.sequence][p.token] = *v;
+        }
+        grid
+    };
+    let rows = |grid: &BTreeMap<usize, Vec<f64>>| -> Grid { ids.iter().map(|i| grid[i].clone()).collect() };
+    let behavior: Grid = members().map(|s| s.rollout.old_logprobs.clone()).collect();
+    let mask: Vec<Vec<bool>> = members().map(|s| s.rollout.mask.clone()).collect();
+    let proximal = earlier.proximal.as_ref().map(rows);
+    let correction = proximal.as_ref().map(|p| correction.weights(p, &behavior, &mask));
+    TokenBatch {
+        logprobs: spread(&now.logprobs),
+        old_logprobs: proximal.unwrap_or(behavior),
+        advantages: members().map(|s| s.advantages.to_vec()).collect(),
+        weights,
+        correction,
+        reference: earlier.reference.as_ref().map(rows),
+        entropies: Some(spread(&now.entropies)),
+        values: now.values.as_deref().map(spread),
+        old_values: members().map(|s| s.rollout.values.clone()).collect(),
+        returns: members().map(|s| s.returns.map(<[f64]>::to_vec)).collect(),
+        groups: members().map(|s| s.group).collect(),
+        rewards: members().map(|s| s.rollout.trajectory.reward).collect(),
+        correct: members().map(|s| s.rollout.correct).collect(),
+        pass_rates: members().map(|s| s.pass_rate).collect(),
+        turns: members().map(|s| s.rollout.turns.iter().map(|t| (t.first, t.end)).collect()).collect(),
+        seed,
+        mask,
+    }
+}
+
+/// The places of the tokens in the loss.
+pub(super) fn places(samples: &[Sample<'_>], ids: &[usize]) -> Vec<Place> {
+    Place::of_masks(&ids.iter().map(|&i| samples[i].mask()).collect::<Vec<_>>())
+}
+
+/// The numbers of a grid at places.
+pub(super) fn pick(grid: &Grid, places: &[Place]) -> Vec<f64> {
+    places.iter().map(|p| grid[p.sequence][p.token]).collect()
+}

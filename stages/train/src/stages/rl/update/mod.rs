@@ -1,0 +1,204 @@
+//! The policy update: minibatches of rollouts, loss terms on plain numbers, gradients through the trainer.
+//!
+//! Aggregation weights are computed once per minibatch, so micro-batches only bound memory. A term whose scope is the whole minibatch
+//! gets all log-probabilities first; others are evaluated micro-batch by micro-batch, without a second forward.
+
+mod columns;
+mod sums;
+#[cfg(test)]
+mod tests;
+
+pub use columns::Sample;
+pub use sums::UpdateReport;
+
+use super::critic::Critic;
+use crate::curves::finite;
+use crate::optimize::{Trainer, micro_batches};
+use columns::{Current, Earlier, Minibatch, pick, places, token_batch};
+use std::collections::BTreeMap;
+use sums::{Sums, Total};
+use trainyard_core::{Chance, Result};
+use trainyard_learn::corrections::Correction;
+use trainyard_learn::{Aggregate, Grid, LossTerm, Scope};
+use trainyard_lm::backend::Slopes;
+
+/// How to update.
+pub struct Update<'a> {
+    pub terms: &'a [Box<dyn LossTerm>],
+    pub correction: &'a dyn Correction,
+    pub aggregate: Aggregate,
+    /// Denominator of `sum_over_horizon`-like aggregations, in tokens.
+    pub horizon: Option<usize>,
+    pub epochs: u64,
+    pub minibatches: usize,
+    pub micro_batch_tokens: usize,
+    pub temperature: f64,
+    /// The policy that `kl` measures the distance from, where a term needs it.
+    pub reference: Option<&'a Trainer>,
+    pub chance: Chance,
+    pub step: u64,
+}
+
+impl Update<'_> {
+    /// Runs all epochs and minibatches. Samples without a token in the loss are left out.
+    ///
+    /// Errors: data, naming the step, if a loss or a gradient is not finite.
+    pub fn run(
+        &self,
+        trainer: &mut Trainer,
+        mut critic: Option<&mut Critic>,
+        samples: &[Sample<'_>],
+    ) -> Result<UpdateReport> {
+        let used: Vec<usize> = (0..samples.len()).filter(|&i| samples[i].learns()).collect();
+        if used.is_empty() {
+            return Ok(UpdateReport::default());
+        }
+        let proximal =
+            if self.correction.recomputes() { Some(self.logprobs_of(trainer, samples, &used)?) } else { None };
+        let reference = self.reference.map(|r| self.logprobs_of(r, samples, &used)).transpose()?;
+        let earlier = Earlier { proximal, reference };
+        let mut sums = Sums::default();
+        for epoch in 0..self.epochs {
+            let order = self.order(samples, &used, epoch);
+            for (n, members) in order.iter().enumerate() {
+                let masks: Vec<Vec<bool>> = members.iter().map(|&i| samples[i].rollout.mask.clone()).collect();
+                let mut weights = self.aggregate.weights(&masks, self.horizon);
+                for (row, &i) in weights.iter_mut().zip(members) {
+                    row.iter_mut().for_each(|w| *w *= samples[i].weight);
+                }
+                let seed = self.chance.at("loss terms", &[self.step, epoch, n as u64]).next_u64();
+                let minibatch = Minibatch { members, weights, seed };
+                self.minibatch(trainer, critic.as_deref_mut(), samples, &minibatch, &earlier, &mut sums)?;
+            }
+        }
+        Ok(sums.report())
+    }
+
+    /// Members of every minibatch of an epoch. A term that compares within groups gets whole groups.
+    fn order(&self, samples: &[Sample<'_>], used: &[usize], epoch: u64) -> Vec<Vec<usize>> {
+        let mut draws = self.chance.at("minibatches", &[self.step, epoch]);
+        let whole_groups = self.terms.iter().any(|t| t.scope() == Scope::Minibatch && t.needs().groups);
+        let mut units: Vec<Vec<usize>> = used.iter().map(|&i| vec![i]).collect();
+        if whole_groups {
+            let mut groups: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+            used.iter().for_each(|&i| groups.entry(samples[i].group).or_default().push(i));
+            units = groups.into_values().collect();
+        }
+        draws.shuffle(&mut units);
+        shares(&units, self.minibatches).iter().map(|share| share.concat()).collect()
+    }
+
+    fn minibatch(
+        &self,
+        trainer: &mut Trainer,
+        mut critic: Option<&mut Critic>,
+        samples: &[Sample<'_>],
+        batch: &Minibatch<'_>,
+        earlier: &Earlier,
+        sums: &mut Sums,
+    ) -> Result<()> {
+        let members = batch.members;
+        let lengths: Vec<usize> = members.iter().map(|&i| samples[i].tokens().len()).collect();
+        let whole = if self.terms.iter().any(|t| t.scope() == Scope::Minibatch) {
+            Some(self.whole(trainer, critic.as_deref(), samples, batch, earlier)?)
+        } else {
+            None
+        };
+        sums.weigh(&batch.weights);
+        let mut loss = 0.0;
+        for part in micro_batches(&lengths, self.micro_batch_tokens) {
+            let ids: Vec<usize> = part.iter().map(|&k| members[k]).collect();
+            let places = places(samples, &ids);
+            let tokens: Vec<&[u32]> = ids.iter().map(|&i| samples[i].tokens()).collect();
+            let outputs = trainer.forward(&tokens, &places, self.temperature)?;
+            let values = critic.as_deref_mut().map(|c| c.forward(&tokens, &places)).transpose()?;
+            sums.sampled(&outputs.entropies);
+            let total = match &whole {
+                Some(all) => all.rows(&part),
+                None => {
+                    let weights: Grid = part.iter().map(|&k| batch.weights[k].clone()).collect();
+                    let now = Current { logprobs: outputs.logprobs, entropies: outputs.entropies, values };
+                    let batch =
+                        token_batch(samples, &ids, weights, &places, &now, earlier, self.correction, batch.seed);
+                    Total::of(self.terms, &batch, sums)
+                }
+            };
+            loss += finite(total.loss, "the policy loss", self.step)?;
+            let logprobs = pick(&total.logprobs, &places);
+            let entropies = total.entropies.as_ref().map(|grid| pick(grid, &places)).unwrap_or_default();
+            sums.silent(&logprobs);
+            trainer.backward(&Slopes { logprobs: &logprobs, entropies: &entropies, values: &[] })?;
+            if let (Some(critic), Some(slopes)) = (critic.as_deref_mut(), &total.values) {
+                critic.backward(&pick(slopes, &places))?;
+            }
+        }
+        if let Some(all) = whole {
+            loss = all.loss;
+            all.add_to(sums);
+        }
+        sums.stepped(finite(loss, "the policy loss", self.step)?, trainer.step()?);
+        critic.map_or(Ok(()), Critic::step)
+    }
+
+    /// All terms on the whole minibatch, for terms that compare its sequences.
+    fn whole(
+        &self,
+        trainer: &Trainer,
+        critic: Option<&Critic>,
+        samples: &[Sample<'_>],
+        batch: &Minibatch<'_>,
+        earlier: &Earlier,
+    ) -> Result<Total> {
+        let members = batch.members;
+        let (logprobs, entropies) = self.evaluate(trainer, samples, members)?;
+        let places = places(samples, members);
+        let values = critic.map(|c| {
+            let tokens: Vec<&[u32]> = members.iter().map(|&i| samples[i].tokens()).collect();
+            let masks: Vec<&[bool]> = members.iter().map(|&i| samples[i].mask()).collect();
+            c.values(&tokens, &masks)
+        });
+        let values = values.transpose()?.map(|grid| pick(&grid, &places));
+        let now = Current { logprobs: pick(&logprobs, &places), entropies: pick(&entropies, &places), values };
+        let weights = batch.weights.clone();
+        let batch = token_batch(samples, members, weights, &places, &now, earlier, self.correction, batch.seed);
+        Ok(Total::apart(self.terms, &batch))
+    }
+
+    /// Log-probabilities of some samples under a model, by sample.
+    fn logprobs_of(&self, model: &Trainer, samples: &[Sample<'_>], ids: &[usize]) -> Result<BTreeMap<usize, Vec<f64>>> {
+        let (logprobs, _) = self.evaluate(model, samples, ids)?;
+        Ok(ids.iter().copied().zip(logprobs).collect())
+    }
+    /// Log-probabilities and entropies, `[member][token]`, without gradients.
+    fn evaluate(&self, model: &Trainer, samples: &[Sample<'_>], ids: &[usize]) -> Result<(Grid, Grid)> {
+        let empty = || -> Grid { ids.iter().map(|&i| vec![0.0; samples[i].tokens().len()]).collect() };
+        let (mut logprobs, mut entropies) = (empty(), empty());
+        let lengths: Vec<usize> = ids.iter().map(|&i| samples[i].tokens().len()).collect();
+        for part in micro_batches(&lengths, self.micro_batch_tokens) {
+            let members: Vec<usize> = part.iter().map(|&k| ids[k]).collect();
+            let places = places(samples, &members);
+            let tokens: Vec<&[u32]> = members.iter().map(|&i| samples[i].tokens()).collect();
+            let outputs = model.evaluate(&tokens, &places, self.temperature)?;
+            for (n, p) in places.iter().enumerate() {
+                logprobs[part[p.sequence]][p.token] = outputs.logprobs[n];
+                entropies[part[p.sequence]][p.token] = outputs.entropies[n];
+            }
+        }
+        Ok((logprobs, entropies))
+    }
+}
+
+/// Cuts a list into `parts` pieces whose lengths differ by one at most, the longer ones first; fewer only where there are fewer items,
+/// so that the learning-rate schedule, which counts on `parts` steps, comes to its end.
+fn shares<T>(items: &[T], parts: usize) -> Vec<&[T]> {
+    let (short, longer) = (items.len() / parts, items.len() % parts);
+    let mut rest = items;
+    let lengths = (0..parts).map(|n| short + usize::from(n < longer)).filter(|length| *length > 0);
+    lengths
+        .map(|length| {
+            let (share, after) = rest.split_at(length);
+            rest = after;
+            share
+        })
+        .collect()
+}

@@ -1,0 +1,142 @@
+//! Sums over terms and minibatches, and the report that they become.
+
+use std::collections::BTreeMap;
+use trainyard_learn::{Grid, LossTerm, Term, TokenBatch};
+use trainyard_lm::optimizer::StepReport;
+
+/// Means over the tokens (or optimizer steps) of an update.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct UpdateReport {
+    pub metrics: BTreeMap<&'static str, f64>,
+    pub optimizer_steps: u64,
+}
+
+/// Sums while an update runs.
+#[derive(Default)]
+pub(super) struct Sums {
+    terms: BTreeMap<&'static str, f64>,
+    tokens: f64,
+    entropy: f64,
+    loss: f64,
+    norm: f64,
+    largest_norm: f64,
+    /// Largest over smallest token weight, summed over minibatches.
+    weight_spread: f64,
+    /// Tokens in the loss whose log-probability no term wants to change.
+    silent: f64,
+    steps: u64,
+}
+
+impl Sums {
+    /// The token weights of a minibatch.
+    pub fn weigh(&mut self, weights: &Grid) {
+        self.weight_spread += spread_of(weights);
+    }
+    /// The entropies of the tokens of a micro-batch.
+    pub fn sampled(&mut self, entropies: &[f64]) {
+        self.tokens += entropies.len() as f64;
+        self.entropy += entropies.iter().sum::<f64>();
+    }
+    /// The slopes of a micro-batch by log-probability.
+    pub fn silent(&mut self, slopes: &[f64]) {
+        self.silent += slopes.iter().filter(|s| **s == 0.0).count() as f64;
+    }
+    /// An optimizer step on a minibatch with this loss.
+    pub fn stepped(&mut self, loss: f64, report: Option<StepReport>) {
+        self.loss += loss;
+        if let Some(report) = report {
+            self.norm += report.gradient_norm;
+            self.largest_norm = self.largest_norm.max(report.gradient_norm);
+            self.steps += 1;
+        }
+    }
+    fn add_term(&mut self, name: &'static str, value: f64) {
+        *self.terms.entry(name).or_default() += value;
+    }
+
+    pub fn report(self) -> UpdateReport {
+        let (steps, tokens) = (self.steps.max(1) as f64, self.tokens.max(1.0));
+        let mut metrics: BTreeMap<&'static str, f64> =
+            self.terms.iter().map(|(name, sum)| (*name, sum / tokens)).collect();
+        metrics.insert("loss", self.loss / steps);
+        metrics.insert("grad_norm", self.norm / steps);
+        metrics.insert("grad_norm_max", self.largest_norm);
+        metrics.insert("policy_entropy", self.entropy / tokens);
+        metrics.insert("silent_tokens", self.silent / tokens);
+        metrics.insert("token_weight_spread", self.weight_spread / steps);
+        metrics.insert("optimizer_steps", self.steps as f64);
+        UpdateReport { metrics, optimizer_steps: self.steps }
+    }
+}
+
+/// The sum of all loss terms on a batch.
+pub(super) struct Total {
+    pub loss: f64,
+    /// Derivatives by log-probability, entropy and value, `[sequence][token]`.
+    pub logprobs: Grid,
+    pub entropies: Option<Grid>,
+    pub values: Option<Grid>,
+    /// Sums of the terms that are not in [`Sums`] yet.
+    sums: BTreeMap<&'static str, f64>,
+}
+
+impl Total {
+    /// All terms on a batch; their sums go into `sums`.
+    pub fn of(terms: &[Box<dyn LossTerm>], batch: &TokenBatch, sums: &mut Sums) -> Self {
+        let mut total =
+            Self { loss: 0.0, logprobs: batch.zeros(), entropies: None, values: None, sums: BTreeMap::new() };
+        for Term { loss, d_logprobs, d_entropies, d_values, sums: term_sums } in terms.iter().map(|t| t.value(batch)) {
+            total.loss += loss;
+            add(&mut total.logprobs, &d_logprobs);
+            if let Some(slopes) = d_entropies {
+                add(total.entropies.get_or_insert_with(|| batch.zeros()), &slopes);
+            }
+            if let Some(slopes) = d_values {
+                add(total.values.get_or_insert_with(|| batch.zeros()), &slopes);
+            }
+            for (name, value) in term_sums {
+                sums.add_term(name, value);
+            }
+        }
+        total
+    }
+    /// All terms on a batch; their sums stay here until [`Total::add_to`].
+    pub fn apart(terms: &[Box<dyn LossTerm>], batch: &TokenBatch) -> Self {
+        let mut sums = Sums::default();
+        let mut total = Self::of(terms, batch, &mut sums);
+        total.sums = sums.terms;
+        total
+    }
+    /// The rows of some members; their loss is counted with the whole.
+    pub fn rows(&self, members: &[usize]) -> Self {
+        let rows = |grid: &Grid| -> Grid { members.iter().map(|&k| grid[k].clone()).collect() };
+        Self {
+            loss: 0.0,
+            logprobs: rows(&self.logprobs),
+            entropies: self.entropies.as_ref().map(rows),
+            values: self.values.as_ref().map(rows),
+            sums: BTreeMap::new(),
+        }
+    }
+    pub fn add_to(&self, sums: &mut Sums) {
+        for (name, value) in &self.sums {
+            sums.add_term(name, *value);
+        }
+    }
+}
+
+/// Largest over smallest weight of a token in the loss.
+fn spread_of(weights: &Grid) -> f64 {
+    let (low, high) = weights
+        .iter()
+        .flatten()
+        .filter(|w| **w > 0.0)
+        .fold((f64::MAX, 0.0), |(l, h): (f64, f64), w| (l.min(*w), h.max(*w)));
+    if high > 0.0 { high / low } else { 1.0 }
+}
+
+fn add(sum: &mut Grid, term: &Grid) {
+    for (s, t) in sum.iter_mut().flatten().zip(term.iter().flatten()) {
+        *s += t;
+    }
+}
