@@ -18,7 +18,7 @@ const CONCURRENT: usize = 48;
 /// How many of the newest runs are searched for one of the same workflow.
 const RUNS_BACK: usize = 20;
 
-/// Forecasts every stage of the plan. Writes nothing. Errors: those of [`crate::run`] that come before the first
+/// Forecasts every stage of the plan. Writes nothing. Errors: those of [`crate::run()`] that come before the first
 /// attempt.
 pub async fn forecast(options: &RunOptions, plan: &Plan, context: &RunContext) -> Result<Vec<Forecast>> {
     let setup = crate::run::setup(options, context, RunId(String::new()), Resumed::default());

@@ -81,7 +81,7 @@ async fn wait_for_signal() {
     let _ = tokio::signal::ctrl_c().await;
 }
 
-/// How a call of [`crate::run`] ended.
+/// How a call of [`crate::run()`] ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Ending {
     /// The run finished.

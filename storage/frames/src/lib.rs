@@ -15,11 +15,13 @@
 //! use trainyard_frames::{QueryLimits, filter_mask, query};
 //! use trainyard_tables::TableBuilder;
 //!
+//! const SQL: &str = "SELECT model FROM self WHERE accuracy > 0.5";
+//!
 //! # fn main() -> trainyard_core::Result<()> {
 //! # let folder = tempfile::tempdir().expect("a folder");
 //! let path = folder.path().join("data.parquet");
 //! TableBuilder::new().string("model", ["sft", "rl"]).f64("accuracy", [0.2, 0.9]).write(&path)?;
-//! let best = query(&[("self", &path)], "SELECT model FROM self WHERE accuracy > 0.5", QueryLimits::default())?;
+//! let best = query(&[("self", path.as_path())], SQL, QueryLimits::default())?;
 //! assert_eq!(best.rows, [[serde_json::json!("rl")]]);
 //! assert_eq!(filter_mask(&path, "accuracy > 0.5")?, [false, true]);
 //! # Ok(())
