@@ -10,7 +10,7 @@ use trainyard_spec::plan::Plan;
 use trainyard_spec::site::Site;
 use trainyard_spec::{DiskFiles, Severity};
 
-/// Compiles one file; relative paths and `-p` values are those of the working directory.
+/// Compiles one file; its path and `-p` paths are relative to the working directory.
 pub fn file(path: &Path, params: &[String], catalogue: &dyn Catalogue, site: &Site) -> Result<Compiled> {
     let working_directory =
         std::env::current_dir().map_err(|e| Error::invalid(format!("there is no working directory: {e}")))?;
