@@ -79,7 +79,13 @@ fn next(run: &RunId, view: &RunView, report: Option<&reports::Shown>) -> String 
     let failed = view.stages.iter().find(|stage| stage.status == StageStatus::Failed);
     match (failed, report) {
         (Some(stage), _) if !stage.attempts.is_empty() && stage.digest.is_some() && stage.generation.is_none() => {
-            format!("trainyard logs {run} {}", stage.stage.0)
+            // Axes stand in brackets, which shells read as a pattern.
+            let key = &stage.stage.0.0;
+            if key.contains('[') {
+                format!("trainyard logs {run} '{key}'")
+            } else {
+                format!("trainyard logs {run} {key}")
+            }
         }
         (_, Some(report)) => format!("trainyard artifacts export {} report", report.artifact),
         _ => format!("trainyard runs show {run}"),
