@@ -13,7 +13,7 @@ use trainyard_spec::compile::{Compiled, Request, compile};
 use trainyard_spec::plan::Plan;
 use trainyard_spec::site::Site;
 
-/// Compiles one file; relative paths and `-p` values are those of the working directory.
+/// Compiles one file; its path and `-p` paths are relative to the working directory.
 pub fn file(path: &Path, params: &[String], catalogue: &dyn Catalogue, site: &Site) -> Result<Compiled> {
     let working_directory = working_directory()?;
     if !ShippedFiles.exists(&absolute(&working_directory, &path.to_string_lossy())) || path.is_dir() {

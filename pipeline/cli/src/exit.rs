@@ -3,7 +3,7 @@
 
 use trainyard_core::{Error, ErrorKind};
 
-/// How the process ends.
+/// Exit codes by name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exit {
     Done = 0,

@@ -46,14 +46,14 @@ impl InProcess for InProcessStages {
     }
 }
 
-/// Trivial stages say nothing.
+/// A reporter for stages that report nothing.
 struct Quiet;
 
 impl Reporter for Quiet {
     fn report(&self, _: AttemptMessage) {}
 }
 
-/// Trivial stages take no resume points.
+/// A checkpoint store for stages that take no resume points.
 struct NoCheckpoints;
 
 impl CheckpointStore for NoCheckpoints {

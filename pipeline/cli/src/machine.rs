@@ -3,18 +3,18 @@
 use std::process::Command;
 use trainyard_spec::site::{Gpu, Pool};
 
-/// The pool that a site without pools has.
+/// The pool of a site that names none.
 pub fn pool() -> Pool {
     Pool::local(cpus(), memory(), gpus())
 }
 
-/// Those that this process may use; 1 if the system does not say.
+/// CPUs that this process may use; 1 if the system does not say.
 pub fn cpus() -> u32 {
     // `available_parallelism` reads affinity and cgroup quotas.
     std::thread::available_parallelism().map_or(1, |n| u32::try_from(n.get()).unwrap_or(1))
 }
 
-/// Bytes; 0 = unknown.
+/// Bytes of memory; 0 = unknown.
 pub fn memory() -> u64 {
     let info = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
     let kib = info.lines().find_map(|l| l.strip_prefix("MemTotal:")?.split_whitespace().next()?.parse::<u64>().ok());
@@ -23,7 +23,7 @@ pub fn memory() -> u64 {
     limit.map_or(total, |l| l.min(total))
 }
 
-/// What the NVIDIA driver lists; none without one.
+/// The GPUs that the NVIDIA driver lists; none without a driver.
 fn gpus() -> Vec<Gpu> {
     let listed =
         Command::new("nvidia-smi").args(["--query-gpu=index,memory.total", "--format=csv,noheader,nounits"]).output();

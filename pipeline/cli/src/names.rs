@@ -6,7 +6,7 @@ use trainyard_core::{Digest, Error, Manifest, Output, Result, RunId};
 use trainyard_engine::fold::{RunView, StageView};
 use trainyard_store::{JournalReader, Store};
 
-/// The run that a name means.
+/// Finds a run by name.
 pub async fn run(store: &Store, name: &str) -> Result<RunId> {
     let mut runs = store.list_runs().await?;
     if name == "latest" {
@@ -24,13 +24,13 @@ pub async fn run(store: &Store, name: &str) -> Result<RunId> {
     }
 }
 
-/// A run's journal, folded.
+/// Reads and folds a run's journal.
 pub async fn view(store: &Store, run: &RunId) -> Result<RunView> {
     let batches = JournalReader::read_all(store, run).await?;
     RunView::from_values(batches.iter().flat_map(|b| &b.events))
 }
 
-/// A stage of a run.
+/// Finds a stage of a run by its key.
 pub fn stage<'a>(view: &'a RunView, name: &str) -> Result<&'a StageView> {
     view.stages.iter().find(|s| s.stage.0.0 == name).ok_or_else(|| {
         let names: Vec<&str> = view.stages.iter().map(|s| s.stage.0.0.as_str()).collect();

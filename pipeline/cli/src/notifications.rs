@@ -15,13 +15,13 @@ use trainyard_core::{Error, Result, RunId};
 use trainyard_engine::fold::{RunView, StageView};
 use trainyard_spec::site::Notification;
 
-/// For one try, connection included.
+/// Time for one try, connection included.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Between two tries.
+/// Pause between two tries.
 const PAUSE: Duration = Duration::from_millis(500);
 const TRIES: u32 = 3;
 
-/// Sends what the site asks for; a run that has not ended tells nobody.
+/// Sends the notifications that the site asks for; a run that has not ended sends none.
 pub async fn send(notifications: &[Notification], run: &RunId, view: &RunView) {
     if view.finished.is_none() {
         return;
@@ -75,7 +75,7 @@ async fn deliver(notification: &Notification, body: &str) -> Result<()> {
     }
 }
 
-/// An address, or that in the variable that holds it.
+/// The address, or the content of the variable that holds it.
 pub fn address(webhook: &str) -> Result<Url> {
     let text = match webhook.strip_prefix("env:") {
         None => webhook.to_string(),
@@ -96,7 +96,7 @@ async fn post(client: &Client, url: Url, body: &str) -> std::result::Result<Stat
     request.send().await.map(|response| response.status())
 }
 
-/// The cause that says something: the outer errors only say that a request failed.
+/// The innermost cause: the outer errors only say that a request failed.
 fn innermost(error: &dyn std::error::Error) -> String {
     let mut inner = error;
     while let Some(source) = inner.source() {

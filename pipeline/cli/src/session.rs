@@ -12,25 +12,25 @@ use trainyard_spec::site::{self, Durability, Site, Surroundings};
 use trainyard_spec::{Diagnostic, DiskFiles, Sources};
 use trainyard_store::{Missing, Store, StoreOptions};
 
-/// The name that is looked for upward from the working directory.
+/// The file that is searched for upward from the working directory.
 pub const SITE_FILE: &str = "trainyard.yaml";
-/// The store if nobody names one.
+/// The store if none is named.
 const LOCAL_STORE: &str = ".trainyard";
 
 /// What a command does with the store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Access {
-    /// Looks and makes nothing; a store that is not there is an error.
+    /// Reads only; a missing store is an error.
     Look,
-    /// Looks and makes nothing; a store that is not there is empty.
+    /// Reads only; a missing store counts as empty.
     LookOrEmpty,
-    /// Changes a store that is there.
+    /// Writes to an existing store.
     Change,
-    /// Makes the store if need be and proves that it is create-only.
+    /// Creates the store if it is missing, and proves that it is create-only.
     Run,
 }
 
-/// An open store and everything that belongs to the place.
+/// An open store, its site, and a runtime.
 pub struct Session {
     pub site: Site,
     pub store: Store,
@@ -50,7 +50,7 @@ impl Session {
             .build()
             .map_err(|e| Error::retryable(format!("no asynchronous runtime: {e}")))?;
         let store = runtime.block_on(Store::open(&url, options(&site, access)));
-        // The URL is sound, so whatever is wrong now is wrong with the place.
+        // The URL is valid, so the place itself is at fault.
         let store = store.map_err(|error| Error { kind: ErrorKind::Lost, ..error })?;
         Ok(Self { site, store, runtime })
     }
@@ -105,7 +105,7 @@ fn find_site() -> Option<PathBuf> {
     start.ancestors().map(|folder| folder.join(SITE_FILE)).find(|p| p.is_file())
 }
 
-/// Where this user's machine-wide files stand: `$TRAINYARD_HOME`, else `~/.cache/trainyard`, else the temporary folder.
+/// The folder of this user's machine-wide files: `$TRAINYARD_HOME`, else `~/.cache/trainyard`, else a temporary one.
 pub fn home() -> PathBuf {
     let cache = || std::env::var_os("HOME").map(|h| Path::new(&h).join(".cache/trainyard"));
     std::env::var_os("TRAINYARD_HOME")

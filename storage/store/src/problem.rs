@@ -9,7 +9,7 @@ use trainyard_core::Error;
 pub(crate) fn fault(action: &str, url: &str, path: &str, error: &object_store::Error) -> Error {
     use object_store::Error as E;
     if lacks_credentials(error) {
-        return Error::invalid(format!("cannot {action} {url}/{path}: no AWS credentials"))
+        return Error::lost(format!("cannot {action} {url}/{path}: no AWS credentials"))
             .help("set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or run where a role gives them");
     }
     if let Some(io) = find_io(error).filter(|io| is_disk(io)) {

@@ -18,11 +18,11 @@ use trainyard_runtime::executors::{Lines, TEXT_LIMIT, kill_marked};
 /// Characters of a program's last line that its error repeats.
 const REASON: usize = 300;
 
-/// How often a running process is looked at.
+/// How often a running process is polled.
 const LOOK: Duration = Duration::from_millis(10);
-/// What a process gets between the wish to stop and its end.
+/// Time between asking a process to stop and killing it.
 const GRACE: Duration = Duration::from_secs(5);
-/// What the pipes get to run empty once the process has ended.
+/// Time for the pipes to run empty once the process has ended.
 const DRAIN: Duration = Duration::from_secs(2);
 
 /// Carries the process to its end; `mark` is that of the attempt. Errors: cancelled, data (another exit code than 0, a
@@ -97,7 +97,7 @@ fn settle(readers: &[JoinHandle<()>], mark: &str, context: &StageContext) {
     }
 }
 
-/// Returns when the pipes are empty and closed, or have had their time.
+/// Returns when the pipes are empty and closed, or their time is up.
 fn drain(readers: &[JoinHandle<()>]) {
     let mut waited = Duration::ZERO;
     while waited < DRAIN && !readers.iter().all(JoinHandle::is_finished) {

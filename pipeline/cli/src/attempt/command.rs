@@ -14,7 +14,7 @@ use trainyard_core::error::{Context as _, io_error};
 use trainyard_core::{Error, Result};
 use trainyard_runtime::executors::MARK;
 
-/// What a line of metrics looks like.
+/// Help for a malformed line of metrics.
 const METRIC: &str = "write lines like {\"name\": \"accuracy\", \"value\": 0.5}";
 
 /// Starts the process, waits for it, reads its metrics. `url` is the attempt's, which marks the process and all that it
@@ -92,7 +92,7 @@ fn input_path(port: &str, index: Option<u64>, context: &StageContext) -> Result<
     }
 }
 
-/// Values of the declared secrets, from where the site file says.
+/// Values of the declared secrets, from the providers of the site file.
 fn secrets(spec: &AttemptSpec) -> Result<BTreeMap<String, String>> {
     let one = |(name, provider): (&String, &String)| {
         let variable = provider.strip_prefix("env:").ok_or_else(|| {

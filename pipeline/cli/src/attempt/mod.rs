@@ -104,7 +104,7 @@ async fn open(url: &str) -> Result<(Store, AttemptSpec)> {
     Ok((store, spec))
 }
 
-/// The stage's world: fetched inputs, one empty folder for each output.
+/// The context of a stage: fetched inputs, and one empty folder for each output.
 pub fn context(
     spec: &AttemptSpec,
     inputs: BTreeMap<String, Vec<trainyard_api::InputArtifact>>,
@@ -148,7 +148,7 @@ fn run_stage(spec: &AttemptSpec, context: &mut StageContext, url: &str) -> Resul
         .unwrap_or_else(|panic| Err(Error::bug(format!("stage `{}` panicked: {}", spec.kind, panic_text(&panic)))))
 }
 
-/// What a panic said.
+/// The message of a panic.
 pub fn panic_text(panic: &Box<dyn std::any::Any + Send>) -> String {
     let text =
         panic.downcast_ref::<&str>().map(ToString::to_string).or_else(|| panic.downcast_ref::<String>().cloned());

@@ -10,7 +10,7 @@ use trainyard_core::error::{Context as _, io_error};
 use trainyard_core::{ArtifactKind, Error, Output, Result};
 use trainyard_store::Store;
 
-/// Stores everything the stage left and makes its result.
+/// Stores everything that the stage left and builds its result.
 pub async fn store(store: &Store, spec: &AttemptSpec, mut context: StageContext) -> Result<AttemptResult> {
     require_finite(&context.metrics)?;
     let mut outputs = std::collections::BTreeMap::new();

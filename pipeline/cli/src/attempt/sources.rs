@@ -9,7 +9,7 @@ use trainyard_core::attempt::AttemptSpec;
 use trainyard_core::{Error, Result};
 use trainyard_spec::files::digest_path;
 
-/// Does the work between two looks at the sources.
+/// Runs the work between two checks of the sources.
 pub fn guard_sources(spec: &AttemptSpec, work: impl FnOnce() -> Result<()>) -> Result<()> {
     verify(spec, "run the command again: it makes a new plan")?;
     work()?;

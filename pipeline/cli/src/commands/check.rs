@@ -44,7 +44,7 @@ pub fn run(args: &CheckArgs) -> Result<Exit> {
     Ok(if errors == 0 { Exit::Done } else { Exit::Invalid })
 }
 
-/// What is known of a file.
+/// The result for one file.
 struct Judged {
     /// `3 stages, `, or what else it is.
     what: String,

@@ -13,14 +13,14 @@ use trainyard_core::{Catalogue, Result};
 use trainyard_envs::tools::{ToolHost, ToolLimits};
 use trainyard_spec::site::{Notification, Pool};
 
-/// How long a fresh worker may take for its first answer.
+/// Time for a fresh worker's first answer.
 const TOOL_PATIENCE: Duration = Duration::from_secs(10);
 
 #[derive(Serialize)]
 struct Finding {
     what: &'static str,
     good: bool,
-    /// Nothing is broken, but it is probably not meant so.
+    /// Nothing is broken, but this is probably a mistake.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     warning: bool,
     detail: String,
@@ -39,7 +39,7 @@ impl Finding {
     }
 }
 
-/// Exit 3 if the store is out of reach, 2 if anything else is not as it should be.
+/// Exit 3 if the store is out of reach, 2 if anything else is wrong.
 pub fn run(args: &DoctorArgs) -> Result<Exit> {
     let mut findings = vec![machine_finding(), kinds()?, tool()];
     let site = session::site(&args.site)?;
@@ -47,7 +47,7 @@ pub fn run(args: &DoctorArgs) -> Result<Exit> {
     findings.extend(site.pools.iter().map(|p| pool(p, &here)));
     findings.extend(site.secrets.iter().map(|(name, provider)| secret(name, provider)));
     findings.extend(site.notifications.iter().map(notification));
-    // Opening proves that of two puts of one name only one succeeds.
+    // Opening proves that only one of two puts of a name succeeds.
     let store = Session::open(&args.site, Access::Run);
     findings.push(match &store {
         Ok(session) => Finding::new("store", true, format!("{} is create-only", session.store.url())),
@@ -101,7 +101,7 @@ fn pool(pool: &Pool, here: &Pool) -> Finding {
     Finding { warning: true, ..Finding::new("pool", true, detail) }
 }
 
-/// Shows the host alone: the address is a secret.
+/// Shows the host only: the address may be a secret.
 fn notification(notification: &Notification) -> Finding {
     let outcomes = notification.on.join(", ");
     let (good, detail) = match notifications::address(&notification.webhook) {
@@ -116,7 +116,7 @@ fn secret(name: &str, provider: &str) -> Finding {
     Finding::new("secret", set, format!("{name} from {provider}{}", if set { "" } else { ", which is not set" }))
 }
 
-/// Starts a tool worker, lets it compute and stops it.
+/// Starts a tool worker, asks it for 6 × 7, and stops it.
 fn tool() -> Finding {
     let answer =
         ToolHost::new(1).open(&ToolLimits::default()).map(|session| session.submit("print(6 * 7)").wait(TOOL_PATIENCE));

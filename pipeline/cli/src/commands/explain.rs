@@ -11,7 +11,7 @@ use trainyard_core::units::format_time;
 use trainyard_engine::fold::{StageStatus, StageView};
 use trainyard_store::Store;
 
-/// Reads the run's journal and tells what it says of the stage.
+/// Reads the run's journal and prints what it says about the stage.
 pub fn run(args: &ExplainArgs) -> Result<Exit> {
     let session = Session::open(&args.site, Access::Look)?;
     let (stage, lines) = session.block_on(async {

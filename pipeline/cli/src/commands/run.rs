@@ -15,7 +15,7 @@ use trainyard_core::{Clock, Error, Result, RunId, SystemClock};
 use trainyard_engine::fold::{RunView, StageStatus};
 use trainyard_runtime::{Ending, Interrupt, Observer, RunOptions, RunSummary};
 
-/// A new run, or the unfinished one of the same plan and selection.
+/// Starts a run, or resumes the unfinished one of the same plan and selection.
 pub fn run(args: &RunArgs) -> Result<Exit> {
     let options = RunOptions {
         selection: Selection { until: args.until.clone(), only: args.only.clone(), rerun: args.rerun.clone() },
@@ -28,7 +28,7 @@ pub fn run(args: &RunArgs) -> Result<Exit> {
     execute(&args.site, &args.workflow, options, args.format)
 }
 
-/// Goes on with a run: its file and parameters, from its journal.
+/// Resumes a run with the file and parameters in its journal.
 pub fn resume(site: &SiteArgs, run: RunId, view: &RunView, take_over: bool, format: Format) -> Result<Exit> {
     let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), ToString::to_string);
     let params = view.params.iter().map(|(name, value)| format!("{name}={}", text(value))).collect();
@@ -79,7 +79,13 @@ fn next(run: &RunId, view: &RunView, report: Option<&reports::Shown>) -> String 
     let failed = view.stages.iter().find(|stage| stage.status == StageStatus::Failed);
     match (failed, report) {
         (Some(stage), _) if !stage.attempts.is_empty() && stage.digest.is_some() && stage.generation.is_none() => {
-            format!("trainyard logs {run} {}", stage.stage.0)
+            // Axes stand in brackets, which shells read as a pattern.
+            let key = &stage.stage.0.0;
+            if key.contains('[') {
+                format!("trainyard logs {run} '{key}'")
+            } else {
+                format!("trainyard logs {run} {key}")
+            }
         }
         (_, Some(report)) => format!("trainyard artifacts export {} report", report.artifact),
         _ => format!("trainyard runs show {run}"),

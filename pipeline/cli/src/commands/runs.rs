@@ -11,10 +11,10 @@ use std::time::Duration;
 use trainyard_core::{ErrorKind, Result, RunId, SystemClock};
 use trainyard_runtime::cancel::{Cancelled, cancel_run};
 
-/// How often `show --watch` looks.
+/// How often `show --watch` reads the journal.
 const WATCH_EVERY: Duration = Duration::from_millis(500);
 
-/// Opens the store, to look unless a run is to be cancelled, and hands over to the subcommand; a list without one.
+/// Opens the store, for reading unless a run is to be cancelled, and runs the subcommand (`list` without one).
 pub fn run(args: &RunsArgs) -> Result<Exit> {
     let command = args.command.clone().unwrap_or(RunsCommand::List { limit: 20 });
     let access = if matches!(command, RunsCommand::Cancel { .. }) { Access::Change } else { Access::Look };
@@ -97,7 +97,7 @@ fn cancel(session: &Session, name: &str, format: Format) -> Result<Exit> {
     Ok(Exit::Done)
 }
 
-/// Runs the file of an interrupted run again, with the same parameters, into the same run.
+/// Resumes an interrupted run: its file, with the same parameters.
 fn resume(session: &Session, args: &RunsArgs, name: &str, take_over: bool) -> Result<Exit> {
     let (run, view) = session.block_on(async {
         let run = names::run(&session.store, name).await?;

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value};
 use std::fmt::Write as _;
 
-/// Items of a list that are shown of a longer one.
+/// Most items of a list that are shown.
 const ITEMS: usize = 12;
 /// Columns of a trajectory that the head and the verdicts tell; the rest is listed below.
 const TOLD: [&str; 12] = [

@@ -5,9 +5,9 @@
 
 use std::collections::BTreeMap;
 
-/// Most metrics on a line.
+/// Most metrics on one line.
 const MOST: usize = 4;
-/// What is told before the rest, in this order.
+/// Metrics that come before all others, in this order.
 const TELLING: [&str; 14] = [
     "validation_accuracy",
     "accuracy",

@@ -7,12 +7,12 @@ use trainyard_core::{ArtifactKind, Result, RunId};
 use trainyard_engine::fold::{RunView, StageView};
 use trainyard_store::Store;
 
-/// The text that people see.
+/// The text for terminals.
 const TEXT: &str = "report.md";
-/// Rows of a table that are shown of a longer one.
+/// Most rows of a table that are shown.
 const ROWS: usize = 14;
 
-/// A report in short.
+/// The short form of a report.
 pub struct Shown {
     /// `RUN/STAGE/OUTPUT`.
     pub artifact: String,

@@ -17,15 +17,15 @@ use trainyard_runtime::resume::{WriterState, writer_state};
 pub struct RunSummaryRow {
     run: String,
     status: &'static str,
-    /// Why its journal cannot be read.
+    /// Why its journal cannot be read, if so.
     #[serde(skip_serializing_if = "Option::is_none")]
     why: Option<String>,
-    /// Nothing if its journal cannot be read: zeros would be lies.
+    /// None if its journal cannot be read: zeros would be wrong.
     #[serde(flatten)]
     told: Option<Told>,
 }
 
-/// What a journal tells of its run.
+/// What the journal says about its run.
 #[derive(Debug, Serialize)]
 struct Told {
     workflow: String,
@@ -54,7 +54,7 @@ impl RunSummaryRow {
         };
         Self { run: run.0.clone(), status: state(view, clock), why: None, told: Some(told) }
     }
-    /// A run whose journal is damaged, or newer than this program.
+    /// The row of a run whose journal is damaged, or newer than this program.
     pub fn damaged(run: &RunId, error: &Error) -> Self {
         Self { run: run.0.clone(), status: DAMAGED, why: Some(error.to_string()), told: None }
     }

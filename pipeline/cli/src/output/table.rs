@@ -3,11 +3,11 @@
 use super::style::Style;
 use super::width;
 
-/// Between two columns.
+/// Spaces between two columns.
 const GAP: usize = 2;
 /// No column is made narrower than this.
 const NARROWEST: usize = 12;
-/// Headers of columns that say how something stands.
+/// Headers of columns that hold a status.
 const STATUS: [&str; 3] = ["", "decision", "status"];
 
 /// Columns padded to their widest cell, two spaces between; columns of numbers to the right. On a terminal, cells that

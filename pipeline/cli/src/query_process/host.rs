@@ -42,10 +42,10 @@ fn start() -> Result<Child> {
     })
 }
 
-/// Carries the worker to its end.
+/// Sends the order and waits for the worker to end.
 async fn exchange(worker: &mut Child, order: &[u8]) -> io::Result<(ExitStatus, Vec<u8>)> {
     if let Some(mut stdin) = worker.stdin.take() {
-        // A worker that ended before it read this tells why by its end.
+        // If the worker ended before it read this, its exit status says why.
         let _ = stdin.write_all(order).await;
     }
     let mut reply = Vec::new();

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 use trainyard_core::Result;
 
-/// All that a worker is told.
+/// Everything that a worker needs to know.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Order {
     /// The process that waits for the answer.
@@ -28,5 +28,5 @@ pub struct Order {
     pub memory: u64,
 }
 
-/// All that it answers.
+/// The worker's answer.
 type Answer = Result<String>;

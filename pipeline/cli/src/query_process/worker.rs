@@ -14,7 +14,7 @@ use trainyard_frames::{QueryLimits, query};
 /// The table's name in statements.
 const SELF: &str = "self";
 
-/// The whole life of a worker; the exit code is 0 with an answer, be it an error, and 2 without one.
+/// Runs a worker. The exit code is 0 with an answer, which may be an error, and 2 without one.
 pub fn main() -> u8 {
     serve().map_or(2, |()| 0)
 }
@@ -25,7 +25,7 @@ fn serve() -> io::Result<()> {
     // that they meet would look like a fault of Polars.
     let _ = query(&[], "select 1", QueryLimits::default());
     confine(order.memory)?;
-    // An owner that died before the line above sends no signal any more.
+    // If the owner died before the line above, no signal will come.
     if std::os::unix::process::parent_id() != order.owner {
         return Err(io::Error::other("nobody waits for the answer"));
     }

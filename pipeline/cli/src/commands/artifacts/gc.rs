@@ -12,7 +12,7 @@ use trainyard_core::units::format_size;
 /// Younger objects may belong to an attempt that is about to publish.
 const MIN_AGE: Duration = Duration::from_secs(24 * 3600);
 
-/// Lists what could go; deletes it only if asked.
+/// Lists garbage; deletes it only if asked.
 pub fn run(session: &Session, delete: bool, format: Format) -> Result<Exit> {
     let plan = session.block_on(session.store.garbage_plan(MIN_AGE))?;
     let done = if delete { Some(session.block_on(session.store.collect_garbage(&plan))?) } else { None };

@@ -9,7 +9,7 @@ use crate::session::Session;
 use crate::{machine, names};
 use trainyard_core::{Error, Result};
 
-/// The memory of a statement where nobody knows what the machine has.
+/// Memory of a statement if the machine's memory is unknown.
 const MEMORY: u64 = 4 << 30;
 
 /// `asked.words` are the artifact and the statement.
@@ -27,7 +27,7 @@ pub fn run(session: &Session, asked: &QueryArgs, format: Format) -> Result<Exit>
     Ok(Exit::Done)
 }
 
-/// Half of this machine's.
+/// Half of this machine's memory.
 fn usual_memory() -> u64 {
     match machine::memory() {
         0 => MEMORY,

@@ -18,7 +18,7 @@ use trainyard_core::{Error, Result};
 /// Longest cell of a preview, in characters.
 const CELL: usize = 60;
 
-/// Prints what the manifest says of an output; `rows` bounds the preview.
+/// Prints what the manifest says about an output; `rows` limits the preview.
 pub fn run(session: &Session, artifact: &str, rows: usize, format: Format) -> Result<Exit> {
     let found = session.block_on(names::artifact(&session.store, artifact))?;
     match format {
