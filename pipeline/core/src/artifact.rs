@@ -170,6 +170,8 @@ pub struct Manifest {
     pub outputs: BTreeMap<String, Output>,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub metrics: BTreeMap<String, f64>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub comparisons: Vec<crate::metric::Comparison>,
     pub provenance: Provenance,
     /// Times, rates, hosts, peak memory: facts of this attempt that no digest sees.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]

@@ -92,6 +92,8 @@ pub struct AttemptResult {
     pub stage_digest: Digest,
     pub outputs: BTreeMap<String, Output>,
     pub metrics: BTreeMap<String, f64>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub comparisons: Vec<crate::metric::Comparison>,
     pub measured: BTreeMap<String, Value>,
 }
 
@@ -177,6 +179,7 @@ impl AttemptSpec {
             inputs: inputs.collect(),
             outputs: result.outputs,
             metrics: result.metrics,
+            comparisons: result.comparisons,
             provenance: crate::artifact::Provenance {
                 workflow: self.workflow.clone(),
                 run: self.run.clone(),

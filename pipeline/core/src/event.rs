@@ -94,6 +94,9 @@ pub struct GrantSummary {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct CheckResult {
     pub metric: String,
+    /// Which number of a comparison.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub of: Option<crate::metric::Of>,
     /// None: the manifest has no such metric, which fails the check.
     pub value: Option<f64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -157,6 +160,8 @@ pub enum Event {
         generation: u32,
         #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
         metrics: BTreeMap<String, f64>,
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        comparisons: Vec<crate::metric::Comparison>,
         #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
         outputs: BTreeMap<String, OutputSummary>,
     },
@@ -200,6 +205,8 @@ pub enum Event {
         adopted: bool,
         #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
         metrics: BTreeMap<String, f64>,
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        comparisons: Vec<crate::metric::Comparison>,
         #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
         outputs: BTreeMap<String, OutputSummary>,
     },

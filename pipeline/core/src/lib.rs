@@ -14,6 +14,7 @@ pub mod digest;
 pub mod error;
 pub mod event;
 pub mod ids;
+pub mod metric;
 pub mod units;
 
 pub use artifact::{ArtifactKind, ArtifactRef, FileEntry, Manifest, Output};
@@ -23,3 +24,4 @@ pub use clock::{Clock, SystemClock};
 pub use digest::Digest;
 pub use error::{Error, ErrorKind, Result};
 pub use ids::{AttemptNumber, Epoch, RunId, StageKey};
+pub use metric::{Comparison, Declared, Metric, MetricRead, Of, Producer, Producers, Reduce};

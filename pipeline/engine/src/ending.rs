@@ -87,6 +87,14 @@ impl Engine {
             return Err(Error::data(format!("metric `{name}` is {value}, not a finite number"))
                 .help("look at the stage's log for the first step that went wrong"));
         }
+        if let Some((row, (of, value))) = result.comparisons.iter().find_map(|c| Some((c, c.broken()?))) {
+            return Err(Error::data(format!(
+                "`{}` of metric `{}` is {value}, not a finite number",
+                of.name(),
+                row.metric
+            ))
+            .help("look at the reports that were compared"));
+        }
         let spec = trainyard_core::attempt::AttemptSpec { attempt, ..spec.as_ref().clone() };
         let manifest = spec.manifest(result.as_ref().clone(), state.generation, state.reason);
         Ok((finished, Some(manifest)))
@@ -117,6 +125,7 @@ impl Engine {
             reason: manifest.reason,
             adopted,
             metrics: manifest.metrics.clone(),
+            comparisons: manifest.comparisons.clone(),
             outputs: summarize_outputs(&manifest),
         });
         self.published(node, manifest, Ending::Done);

@@ -10,6 +10,7 @@ use crate::layout;
 use crate::store::Store;
 use bytes::Bytes;
 use serde::Deserialize;
+use trainyard_core::metric::address;
 use trainyard_core::{Digest, Error, ErrorKind, Manifest, Result};
 
 /// Version of the manifest's form.
@@ -156,7 +157,12 @@ fn damaged(message: String) -> Error {
 }
 
 fn refuse_bad_numbers(manifest: &Manifest) -> Result<()> {
-    match manifest.metrics.iter().find(|(_, value)| !value.is_finite()) {
+    let plain =
+        manifest.metrics.iter().map(|(name, value)| (name.clone(), *value)).find(|(_, value)| !value.is_finite());
+    let compared = || {
+        manifest.comparisons.iter().find_map(|c| c.broken().map(|(of, value)| (address(&c.metric, Some(of)), value)))
+    };
+    match plain.or_else(compared) {
         Some((name, value)) => Err(Error::data(format!(
             "stage {}: metric `{name}` is {value}, not a finite number",
             manifest.provenance.stage

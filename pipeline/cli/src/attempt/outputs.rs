@@ -42,12 +42,18 @@ pub async fn store(store: &Store, spec: &AttemptSpec, mut context: StageContext)
         stage_digest: spec.stage_digest.clone(),
         outputs,
         metrics: context.metrics,
+        comparisons: context.comparisons,
         measured: context.measured,
     })
 }
 
 fn refuse_broken_metrics(context: &StageContext) -> Result<()> {
-    match context.metrics.iter().find(|(_, v)| !v.is_finite()) {
+    let plain = context.metrics.iter().map(|(name, value)| (name.clone(), *value)).find(|(_, v)| !v.is_finite());
+    let compared = || {
+        let broken = |c: &Comparison| c.broken().map(|(of, value)| (address(&c.metric, Some(of)), value));
+        context.comparisons.iter().find_map(broken)
+    };
+    match plain.or_else(compared) {
         Some((name, value)) => Err(Error::data(format!("metric `{name}` is {value}"))
             .help("look at the stage's log for the first step that went wrong")),
         None => Ok(()),

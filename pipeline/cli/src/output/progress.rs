@@ -10,8 +10,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use trainyard_core::attempt::{AttemptMessage, LogLevel};
 use trainyard_core::event::{AttemptOutcome, CheckResult, Event, Record};
+use trainyard_core::metric::address;
 use trainyard_core::units::format_duration;
-use trainyard_core::{AttemptNumber, Clock, StageKey};
+use trainyard_core::{AttemptNumber, Clock, Comparison, StageKey};
 use trainyard_runtime::Observer;
 
 /// Piped output shows progress at most this often for each stage.
@@ -166,18 +167,19 @@ impl Observer for Progress {
                     self.say(&format!("{stage}: attempt {attempt} is done, but not published: {why}"));
                 }
             }
-            Event::CacheHit { stage, digest, metrics, .. } => {
+            Event::CacheHit { stage, digest, metrics, comparisons, .. } => {
                 state.ended += 1;
                 if state.stages <= MANY_STAGES {
-                    self.say(&format!("{stage}: hit {}{}", digest.short(), metrics_text(metrics, None)));
+                    self.say(&format!("{stage}: hit {}{}", digest.short(), reported(metrics, comparisons, None)));
                 }
             }
-            Event::Published { stage, digest, metrics, adopted, .. } => {
+            Event::Published { stage, digest, metrics, comparisons, adopted, .. } => {
                 state.ended += 1;
                 if state.stages <= MANY_STAGES {
                     let adopted = if *adopted { " (another run published it first)" } else { "" };
                     let main = state.main_metrics.get(stage).map(String::as_str);
-                    self.say(&format!("{stage}: done {}{adopted}{}", digest.short(), metrics_text(metrics, main)));
+                    let told = reported(metrics, comparisons, main);
+                    self.say(&format!("{stage}: done {}{adopted}{told}", digest.short()));
                 }
             }
             // A check with a role is told whatever came of it: a recipe claims that both roles behave.
@@ -220,6 +222,21 @@ fn metrics_text(metrics: &BTreeMap<String, f64>, main: Option<&str>) -> String {
     first.into_iter().chain(others).take(4).map(|(name, value)| format!("  {name} {}", short(*value))).collect()
 }
 
+/// The metrics of a stage; of one that compares, its first rows: `  accuracy 0.5000 → 0.7000 [0.1000, 0.3000]`.
+fn reported(metrics: &BTreeMap<String, f64>, comparisons: &[Comparison], main: Option<&str>) -> String {
+    if comparisons.is_empty() || main.is_some() {
+        return metrics_text(metrics, main);
+    }
+    comparisons.iter().take(4).map(|row| format!("  {}", row_text(row))).collect()
+}
+
+/// `accuracy 0.5000 → 0.7000 [0.1000, 0.3000]`: b, a, and the interval of the difference.
+pub fn row_text(row: &Comparison) -> String {
+    let side = |value: Option<f64>| value.map_or_else(|| "none".to_string(), short);
+    let interval = row.low.zip(row.high).map(|(low, high)| format!(" [{}, {}]", short(low), short(high)));
+    format!("{} {} → {}{}", row.metric, side(row.b), side(row.a), interval.unwrap_or_default())
+}
+
 fn short(value: f64) -> String {
     if value.fract() == 0.0 && value.abs() < 1e15 { format!("{value}") } else { format!("{value:.4}") }
 }
@@ -239,7 +256,7 @@ fn check_text(check: &CheckResult) -> String {
         (false, false) => "warning",
     };
     let role = check.role.as_ref().map(|role| format!("{role} ")).unwrap_or_default();
-    format!("{role}{grade}: {} is {value}, must be {bound}", check.metric)
+    format!("{role}{grade}: {} is {value}, must be {bound}", address(&check.metric, check.of))
 }
 
 #[cfg(test)]
@@ -257,6 +274,7 @@ mod tests {
     fn a_check_is_told_with_its_role_value_and_bound() {
         let check = |value: Option<f64>, min: Option<f64>, max: Option<f64>, passed: bool| CheckResult {
             metric: "void".into(),
+            of: None,
             value,
             min,
             max,

@@ -1,5 +1,6 @@
 //! How a run looks: one line in a list, a page with every stage.
 
+use super::progress::row_text;
 use crate::output::human::table;
 use serde::Serialize;
 use serde_json::json;
@@ -7,6 +8,7 @@ use std::fmt::Write as _;
 use std::time::Duration;
 use trainyard_core::event::RunOutcome;
 use trainyard_core::ids::civil_from_unix;
+use trainyard_core::metric::address;
 use trainyard_core::units::format_duration;
 use trainyard_core::{Error, Result, RunId};
 use trainyard_engine::fold::{RunView, StageStatus, StageView};
@@ -133,7 +135,7 @@ pub fn text(run: &RunId, view: &RunView) -> String {
                 text,
                 "\n{}: {role}check {grade}: {} is {value}{}",
                 stage.stage.0,
-                check.metric,
+                address(&check.metric, check.of),
                 bounds(check.min, check.max)
             );
         }
@@ -165,7 +167,9 @@ fn stage_row(stage: &StageView) -> Vec<String> {
     };
     let outputs: Vec<String> =
         stage.outputs.iter().map(|(n, o)| o.rows.map_or_else(|| n.clone(), |r| format!("{n} ({r} rows)"))).collect();
-    let metric = stage.main_metric.as_ref().and_then(|m| stage.metrics.get(m).map(|v| format!("{m} {v:.4}")));
+    let compared = || stage.comparisons.first().map(row_text);
+    let metric =
+        stage.main_metric.as_ref().and_then(|m| stage.metrics.get(m).map(|v| format!("{m} {v:.4}"))).or_else(compared);
     vec![
         stage.stage.0.to_string(),
         stage.kind.clone(),

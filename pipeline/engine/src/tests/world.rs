@@ -184,6 +184,7 @@ impl World {
             stage_digest: spec.stage_digest.clone(),
             outputs: spec.outputs.iter().map(make).collect(),
             metrics,
+            comparisons: Vec::new(),
             measured: BTreeMap::new(),
         }
     }

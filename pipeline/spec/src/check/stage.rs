@@ -107,6 +107,7 @@ impl<'e> Checker<'e> {
                 let config = with.as_ref().and_then(|w| self.kind_config(draft, info, w));
                 if let (Some(with), Some(inputs), Some((Template::Literal(config), _))) = (&with, &inputs, &config) {
                     self.wiring(info, config, inputs, with);
+                    self.keep_with(draft, with);
                 }
                 (inputs, config, Nature::of(info))
             }
@@ -125,7 +126,7 @@ impl<'e> Checker<'e> {
         let fan_out = d.late.as_ref().map(|late| self.fan_out(draft, &view, late));
         let when = self.when(draft);
         let needs_good = self.needs(draft);
-        let envelope = self.envelope(draft, &view, kind.info());
+        let envelope = self.envelope(draft, &view, kind.info().is_some());
         let fan_out = match fan_out {
             Some(found) => Some(found?),
             None => None,

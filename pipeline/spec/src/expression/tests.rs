@@ -15,7 +15,7 @@ impl Scope for Known {
             _ => None,
         }
     }
-    fn metric(&self, stage: &str, name: &str) -> Option<Value> {
+    fn metric(&self, stage: &str, name: &str, of: Option<trainyard_core::Of>) -> Option<Value> {
         (stage == "gate" && name == "accuracy").then(|| json!(0.25))
     }
     fn status(&self, stage: &str) -> Option<Value> {

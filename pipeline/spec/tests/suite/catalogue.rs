@@ -6,8 +6,13 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use trainyard_core::{
-    ArtifactKind, Cardinality, Catalogue, Error, KindInfo, OptionProblem, Placement, PortInfo, Result, Wired,
+    ArtifactKind, Cardinality, Catalogue, Declared, Error, KindInfo, Metric, OptionProblem, Placement, PortInfo,
+    Result, Wired,
 };
+
+fn declared(names: &[&'static str]) -> Declared {
+    names.iter().map(|name| Metric::new(*name, "share", "A metric of the tests.")).collect::<Vec<_>>().into()
+}
 
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema, PartialEq)]
 #[serde(deny_unknown_fields, default)]
@@ -193,7 +198,7 @@ impl Kinds {
             "evaluate",
             &[("models", Model, Many), ("problems", Problems, One), ("prm", Model, Optional)],
             &[("report", Report, One), ("results", Table, One), ("trajectories", Trajectories, One)],
-            &["accuracy", "accuracy_*"],
+            &["accuracy", "accuracy_<model>"],
             |_| Vec::new(),
         );
         kinds.add::<Plain>("report", &[("reports", Report, Many)], &[("report", Report, One)], &[], |_| Vec::new());
@@ -224,7 +229,7 @@ impl Kinds {
             all_cpus: false,
             example: "{}",
             main_metric: None,
-            metrics: metrics.to_vec(),
+            metrics: declared(metrics),
         };
         self.0.insert(name, (info, complete::<T>, check));
     }

@@ -26,7 +26,7 @@ use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use trainyard_api::stage::Ports;
 use trainyard_api::{Stage, StageContext, port};
-use trainyard_core::{ArtifactKind, Cardinality, Error, OptionProblem, Result};
+use trainyard_core::{ArtifactKind, Cardinality, Declared, Error, Metric, OptionProblem, Producers, Result};
 
 /// Options of `data/import`.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
@@ -68,8 +68,23 @@ impl Stage for Import {
     const DOC: &'static str = include_str!("import.md");
     const EXAMPLE: &'static str = r#"{"source": "data/gsm8k", "format": "gsm8k", "split": "train"}"#;
     const MAIN_METRIC: Option<&'static str> = Some("rows");
-    const METRICS: &'static [&'static str] = &["rows", "problems", "trajectories", "solutions"];
 
+    fn metrics() -> Declared {
+        vec![
+            Metric::new("rows", "rows", "Rows that were imported."),
+            Metric::new("problems", "rows", "Problems, of a format that yields them.").optional(),
+            Metric::new("trajectories", "rows", "Trajectories, of a format that yields them.").optional(),
+            Metric::new("solutions", "rows", "Graded solutions, of a format that yields them.").optional(),
+        ]
+        .into()
+    }
+    fn declared(config: &Config, _: &Producers) -> Declared {
+        let yields = registry::format(&config.format).map(|format| format.yields()).unwrap_or_default();
+        let mut declared = Self::metrics();
+        declared.metrics.retain(|m| m.name == "rows" || yields.contains(&m.name.as_str()));
+        declared.metrics.iter_mut().for_each(|m| m.optional = false);
+        declared
+    }
     fn ports() -> Ports {
         let output = |name, kind, doc| port(name, kind, Cardinality::Optional, doc);
         Ports {

@@ -9,7 +9,7 @@ use crate::part::{Advantage, Needs, Part};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use trainyard_api::PartOptions;
-use trainyard_core::OptionProblem;
+use trainyard_core::{Metric, OptionProblem, Reduce};
 
 /// What turn rewards of a group are normalized with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
@@ -56,8 +56,16 @@ impl PartOptions for InformationGain {
         group (joint) or over its gains and its outcomes apart (separate); A_k = r~_k + gamma·A_{k+1}, for every token of turn k in the\n\
         loss.\n\n\
         A turn whose gain is not known has r~ = 0 and does not enter mean and std; a gain of exactly 0 does (the released code leaves it\n\
-        out, there as here ddof is 0 and gamma 1). Needs forced scores, several turns, groups. Metric: information_gain, the mean of all\n\
-        gains of the batch before they are normalized. Source: 2510.14967.";
+        out, there as here ddof is 0 and gamma 1). Needs forced scores, several turns, groups. Source: 2510.14967.";
+    fn metrics() -> Vec<Metric> {
+        vec![
+            Metric::new("gain", "nats", "Mean gain of a turn, before normalization.")
+                .higher()
+                .over(Reduce::LastTenth)
+                .optional()
+                .formerly("information_gain"),
+        ]
+    }
     fn check(&self) -> Vec<OptionProblem> {
         let gamma = OptionProblem::outside("/gamma", self.gamma, 0.0..=1.0);
         gamma.into_iter().chain(super::deviation_options(self.ddof, self.epsilon)).collect()
@@ -85,7 +93,7 @@ impl Advantage for InformationGain {
         grid
     }
     fn metrics(&self) -> Vec<(&'static str, f64)> {
-        self.gain.map(|gain| ("information_gain", gain)).into_iter().collect()
+        self.gain.map(|gain| ("gain", gain)).into_iter().collect()
     }
 }
 

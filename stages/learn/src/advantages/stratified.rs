@@ -10,7 +10,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use trainyard_api::PartOptions;
-use trainyard_core::OptionProblem;
+use trainyard_core::{Metric, OptionProblem, Reduce};
 
 /// Options of `stratified`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -45,8 +45,19 @@ impl PartOptions for Stratified {
     const DOC: &'static str = "A = alpha·(R − μ_k)/(σ_k + epsilon) + (1 − alpha)·(R − μ)/(σ + epsilon), stratum k = the rollouts of the group with k tool\n\
         calls, μ and σ without index of the whole group; the same for every token of a rollout. Without `scale` the divisors are 1, and\n\
         R − μ = (R − μ_k) + (μ_k − μ) holds exactly: alpha 1 takes the second summand away. Alpha 0, or one stratum, is GRPO (`group`).\n\
-        A lone member of a stratum gets 0 from its stratum. Metric: stratum_gap, the largest minus the smallest mean advantage among the\n\
-        strata of a group, averaged over groups with at least two strata (absent if there is none); 0 with alpha 1. Source: 2510.06214.";
+        A lone member of a stratum gets 0 from its stratum. Source: 2510.06214.";
+    fn metrics() -> Vec<Metric> {
+        vec![
+            Metric::new(
+                "gap",
+                "advantage",
+                "Largest minus smallest mean advantage among the strata of a group, averaged over groups with several.",
+            )
+            .over(Reduce::Whole)
+            .optional()
+            .formerly("stratum_gap"),
+        ]
+    }
     fn check(&self) -> Vec<OptionProblem> {
         let alpha = OptionProblem::outside("/alpha", self.alpha, 0.0..=1.0);
         alpha.into_iter().chain(super::deviation_options(self.ddof, self.epsilon)).collect()
@@ -74,7 +85,7 @@ impl Advantage for Stratified {
         batch.spread(&values)
     }
     fn metrics(&self) -> Vec<(&'static str, f64)> {
-        self.gap.map(|gap| ("stratum_gap", gap)).into_iter().collect()
+        self.gap.map(|gap| ("gap", gap)).into_iter().collect()
     }
 }
 
@@ -220,10 +231,10 @@ mod tests {
             [(&[1.0, 0.0, 1.0, 1.0], &[0, 0, 1, 1]), (&[0.0, 1.0], &[0, 4]), (&[1.0, 0.0], &[1, 1])];
         let mut part = Stratified { alpha: 0.0, scale: false, ..Stratified::default() };
         assign(&mut part, &groups);
-        assert_eq!(part.metrics(), [("stratum_gap", 0.75)], "0.5 and 1; the third group has one stratum");
+        assert_eq!(part.metrics(), [("gap", 0.75)], "0.5 and 1; the third group has one stratum");
         part.alpha = 1.0;
         assign(&mut part, &groups);
-        assert_eq!(part.metrics(), [("stratum_gap", 0.0)]);
+        assert_eq!(part.metrics(), [("gap", 0.0)]);
         assign(&mut part, &groups[2..]);
         assert!(part.metrics().is_empty());
     }

@@ -11,7 +11,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use trainyard_api::PartOptions;
-use trainyard_core::{Chance, Error, OptionProblem, Result};
+use trainyard_core::{Chance, Error, Metric, OptionProblem, Reduce, Result};
 
 /// Options of `interaction_stages`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -45,8 +45,14 @@ impl PartOptions for InteractionStages {
     const KIND: &'static str = "interaction_stages";
     const SUMMARY: &'static str = "turn limit grows by stages, problems in shuffled passes (ScalingInter-RL)";
     const DOC: &'static str = "Turn limit at step s (from 0): turns[min(s / every, last)]; the environment's own limit stays in force above it. Every problem\n\
-        of the chosen levels once per pass. Needs several turns. State: pass and place in it. Metric: turn_limit. Source: 2509.08755\n\
+        of the chosen levels once per pass. Needs several turns. State: pass and place in it. Source: 2509.08755\n\
         (released code: a list of rounds, stepwise).";
+    fn metrics() -> Vec<Metric> {
+        let metric = Metric::new("turn_limit", "turns", "Turn limit of the step.")
+            .over(Reduce::LastTenth)
+            .formerly("turn_limit");
+        vec![metric.initial(), metric]
+    }
     fn check(&self) -> Vec<OptionProblem> {
         let mut problems: Vec<OptionProblem> = OptionProblem::outside("/every", self.every, 1..).into_iter().collect();
         if self.turns.is_empty() || self.turns[0] == 0 || self.turns.windows(2).any(|w| w[1] < w[0]) {

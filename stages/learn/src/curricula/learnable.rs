@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use trainyard_api::PartOptions;
-use trainyard_core::{Chance, Error, OptionProblem, Result};
+use trainyard_core::{Chance, Error, Metric, OptionProblem, Reduce, Result};
 
 /// Options of `learnable`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -51,9 +51,20 @@ impl PartOptions for Learnable {
     const DOC: &'static str = "First pass: every problem of the chosen levels once, shuffled. Later passes, shuffled anew: those with above < pass rate ≤\n\
         below_or_equal, measured over all their rollouts since the start (those that filters dropped included). A problem without a\n\
         finished rollout is not learnable yet. As long as no problem is learnable, passes go on over all. A problem repeats within a\n\
-        step only if fewer are learnable than drawn, or where a pass ends. State: pass and place in it. Metric: learnable_share, of the\n\
-        problems with a finished rollout. Source: 2507.05386, which tries before training: instances on which no rollout earns a reward\n\
+        step only if fewer are learnable than drawn, or where a pass ends. State: pass and place in it. Source: 2507.05386, which tries before training: instances on which no rollout earns a reward\n\
         are dropped (`above` 0).";
+    fn metrics() -> Vec<Metric> {
+        vec![
+            Metric::new(
+                "share",
+                "share",
+                "Share of the problems with a finished rollout whose pass rate lies in the range.",
+            )
+            .over(Reduce::LastTenth)
+            .optional()
+            .formerly("learnable_share"),
+        ]
+    }
     fn check(&self) -> Vec<OptionProblem> {
         let shares = [("/above", self.above), ("/below_or_equal", self.below_or_equal)];
         let mut problems: Vec<OptionProblem> =
@@ -108,7 +119,7 @@ impl Curriculum for Learnable {
         Draw { problems, ..Draw::default() }
     }
     fn metrics(&self) -> Vec<(&'static str, f64)> {
-        self.state.share.map(|s| ("learnable_share", s)).into_iter().collect()
+        self.state.share.map(|s| ("share", s)).into_iter().collect()
     }
 }
 
@@ -158,7 +169,7 @@ mod tests {
         for _ in 0..3 {
             assert_eq!(sorted(next(&mut part, 8, &rates)), [1, 2, 3, 4, 6, 7, 8, 9], "0 and 5 never pass");
         }
-        assert_eq!(part.metrics(), [("learnable_share", 0.8)]);
+        assert_eq!(part.metrics(), [("share", 0.8)]);
         assert_eq!(next(&mut part, 20, &rates).len(), 20, "passes repeat within a draw");
     }
 
@@ -191,7 +202,7 @@ mod tests {
             rates.observe(1, 8, true);
         }
         assert_eq!(sorted(next(&mut part, 3, &rates)), [2, 3, 7]);
-        assert_eq!(part.metrics(), [("learnable_share", 0.3)]);
+        assert_eq!(part.metrics(), [("share", 0.3)]);
     }
 
     #[test]
@@ -204,7 +215,7 @@ mod tests {
                 rates.observe(2, problem, false);
             }
         }
-        assert_eq!(part.metrics(), [("learnable_share", 0.0)]);
+        assert_eq!(part.metrics(), [("share", 0.0)]);
         let none = part.next(0, 3, &Pool::default(), &rates, &Chance::new(9));
         assert!(none.problems.is_empty());
     }

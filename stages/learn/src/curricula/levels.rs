@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use trainyard_api::PartOptions;
-use trainyard_core::{Chance, Error, OptionProblem, Result};
+use trainyard_core::{Chance, Error, Metric, OptionProblem, Reduce, Result};
 
 /// Options of `levels`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -54,8 +54,15 @@ impl PartOptions for Levels {
     const SUMMARY: &'static str = "levels unlock by measured pass rate";
     const DOC: &'static str = "The frontier level f is promoted when the pass rate over its last `window` rollouts is at least `promote_at`. Of n problems,\n\
         frontier_share·n come from f, the others from levels ≤ f in proportion to max(p(1−p), floor), p = recent pass rate (0.5 if\n\
-        unmeasured), by systematic sampling. Within a level problems come in shuffled passes. State: frontier and one deck per level.\n\
-        Metric: curriculum_level.";
+        unmeasured), by systematic sampling. Within a level problems come in shuffled passes. State: frontier and one deck per level.";
+    fn metrics() -> Vec<Metric> {
+        vec![
+            Metric::new("unlocked", "level", "Highest level that is unlocked.")
+                .higher()
+                .over(Reduce::LastTenth)
+                .formerly("curriculum_level"),
+        ]
+    }
     fn check(&self) -> Vec<OptionProblem> {
         [
             OptionProblem::outside("/promote_at", self.promote_at, 0.0..=1.0),
@@ -98,7 +105,7 @@ impl Curriculum for Levels {
         Draw { problems, ..Draw::default() }
     }
     fn metrics(&self) -> Vec<(&'static str, f64)> {
-        self.state.frontier.map(|f| ("curriculum_level", f64::from(f))).into_iter().collect()
+        self.state.frontier.map(|f| ("unlocked", f64::from(f))).into_iter().collect()
     }
 }
 
@@ -164,10 +171,10 @@ mod tests {
             rates.observe(1, 0, true);
         }
         part.next(1, 8, &pool(), &rates, &chance);
-        assert_eq!(part.metrics(), [("curriculum_level", 1.0)], "the window is not full");
+        assert_eq!(part.metrics(), [("unlocked", 1.0)], "the window is not full");
         rates.observe(1, 0, true);
         let draw = part.next(2, 20, &pool(), &rates, &chance);
-        assert_eq!(part.metrics(), [("curriculum_level", 2.0)]);
+        assert_eq!(part.metrics(), [("unlocked", 2.0)]);
         let hard = levels_of(&draw).iter().filter(|&&l| l == 2).count();
         assert!((15..20).contains(&hard), "the frontier gets most, the passed level some: {hard}");
     }
@@ -179,12 +186,12 @@ mod tests {
         for (start, expected) in [(0, 1.0), (2, 1.0), (4, 4.0), (9, 4.0)] {
             let mut part = Levels { start, ..Levels::default() };
             part.next(0, 1, &gap, &PassRates::default(), &Chance::new(1));
-            assert_eq!(part.metrics(), [("curriculum_level", expected)], "start {start}");
+            assert_eq!(part.metrics(), [("unlocked", expected)], "start {start}");
         }
         let (mut part, mut rates) = (Levels { start: 2, window: 1, ..Levels::default() }, PassRates::default());
         rates.observe(1, 0, true);
         part.next(0, 1, &gap, &rates, &Chance::new(1));
-        assert_eq!(part.metrics(), [("curriculum_level", 4.0)]);
+        assert_eq!(part.metrics(), [("unlocked", 4.0)]);
     }
 
     #[test]

@@ -3,13 +3,13 @@
 //! Why so: clipping the loss silences rare but decisive tokens after their first update; clipping the weight of a REINFORCE term keeps
 //! all of them learning (MiniMax-M1, 2506.13585). Refuses: a gradient through the weight.
 
-use super::{RatioSums, ratio};
+use super::{RatioSums, ratio, ratio_metrics};
 use crate::batch::TokenBatch;
 use crate::part::{LossTerm, Part, Term};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use trainyard_api::PartOptions;
-use trainyard_core::OptionProblem;
+use trainyard_core::{Metric, OptionProblem};
 
 /// Options of `cispo`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -33,8 +33,10 @@ impl PartOptions for Cispo {
     const KIND: &'static str = "cispo";
     const SUMMARY: &'static str = "REINFORCE with a clipped importance weight (CISPO)";
     const DOC: &'static str = "Token loss = −w·A·logπ with w = clip(ρ, 1−clip_low, 1+clip_high) held constant, ρ = exp(logπ − logπ_old), log-ratio clamped\n\
-        to ±20; its gradient is −w·A for every token. Times the importance weight, if any. Source: 2506.13585.\n\
-        Metrics: clip_fraction (tokens whose weight was clipped), kl (k3 estimate), ratio.";
+        to ±20; its gradient is −w·A for every token. Times the importance weight, if any. Source: 2506.13585.";
+    fn metrics() -> Vec<Metric> {
+        ratio_metrics()
+    }
     fn check(&self) -> Vec<OptionProblem> {
         super::bounds(self.clip_low, self.clip_high)
     }
@@ -53,7 +55,7 @@ impl LossTerm for Cispo {
             let slope = -b.weights[i][t] * b.importance(i, t) * held * b.advantages[i][t];
             term.loss += slope * b.logprobs[i][t];
             term.d_logprobs[i][t] = slope;
-            sums.add(log_ratio, rho, held != rho);
+            sums.add(rho, held != rho);
         }
         term.sums = sums.named();
         term

@@ -3,13 +3,13 @@
 //! Why so: bounds of its own on each side keep exploration alive (DAPO, 2503.14476); the dual bound limits what one very unlikely
 //! bad token can do. Refuses: a gradient beyond the bounds; exactly at a bound it passes, as in the golden vectors.
 
-use super::{RatioSums, ratio};
+use super::{RatioSums, ratio, ratio_metrics};
 use crate::batch::TokenBatch;
 use crate::part::{LossTerm, Part, Term};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use trainyard_api::PartOptions;
-use trainyard_core::{OptionProblem, above};
+use trainyard_core::{Metric, OptionProblem, Reduce, above};
 
 /// Options of `clip`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -36,8 +36,23 @@ impl PartOptions for Clip {
     const SUMMARY: &'static str = "PPO's clipped ratio, with clip-higher and optional dual clip";
     const DOC: &'static str = "ρ = exp(logπ − logπ_old), log-ratio clamped to ±20. Token loss = max(−ρA, −clip(ρ, 1−clip_low, 1+clip_high)A);\n\
         with dual_clip c and A < 0: min(that, −cA). Times the importance weight, if any. Sources: 1707.06347; clip-higher 2503.14476;\n\
-        dual clip 1912.09729. Metrics: clip_fraction (tokens whose gradient the clip removed), kl (k3 estimate against the sampling policy), ratio,\n\
-        clip_higher_fraction (tokens that have a gradient only because clip_high is above clip_low).";
+        dual clip 1912.09729.";
+    fn metrics() -> Vec<Metric> {
+        [
+            ratio_metrics(),
+            vec![
+                Metric::new(
+                    "higher_fraction",
+                    "share",
+                    "Share of tokens that have a gradient only because `clip_high` is above `clip_low`.",
+                )
+                .over(Reduce::Whole)
+                .optional()
+                .formerly("clip_higher_fraction"),
+            ],
+        ]
+        .concat()
+    }
     fn check(&self) -> Vec<OptionProblem> {
         let dual_clip = self.dual_clip.and_then(|c| OptionProblem::outside("/dual_clip", c, above(1.0)));
         let dual_clip = dual_clip.map(|p| p.help("use a value above 1; 3 is usual, null turns it off"));
@@ -59,10 +74,10 @@ impl LossTerm for Clip {
             let weight = b.weights[i][t] * b.importance(i, t);
             term.loss += weight * token.loss;
             term.d_logprobs[i][t] = weight * token.gradient;
-            sums.add(log_ratio, ratio(log_ratio).0, token.clipped);
+            sums.add(ratio(log_ratio).0, token.clipped);
         }
         term.sums = sums.named();
-        term.sums.push(("clip_higher_fraction", higher));
+        term.sums.push(("higher_fraction", higher));
         term
     }
 }

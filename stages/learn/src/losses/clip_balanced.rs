@@ -4,13 +4,13 @@
 //! more; here they go on with the gradient that they had at the bound (2510.14545). Refuses: to change what lies below the lower bound;
 //! exactly at a bound the plain gradient passes.
 
-use super::{Clip, RatioSums, ratio};
+use super::{Clip, RatioSums, ratio, ratio_metrics};
 use crate::batch::TokenBatch;
 use crate::part::{LossTerm, Part, Term};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use trainyard_api::PartOptions;
-use trainyard_core::OptionProblem;
+use trainyard_core::{Metric, OptionProblem, Reduce};
 
 /// Options of `clip_balanced`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -35,8 +35,19 @@ impl PartOptions for ClipBalanced {
     const SUMMARY: &'static str = "clipped ratio whose upper bound keeps a scaled gradient (AEPO)";
     const DOC: &'static str = "The loss of `clip`; its gradient too, but for ρ > 1 + clip_high and A > 0, where the term is ρ/sg(ρ)·(1 + clip_high)·A (sg =\n\
         constant in the gradient): the value is the held one, the gradient by the logprob −(1 + clip_high)·A instead of 0. Times the\n\
-        importance weight, if any. Source: 2510.14545. Metrics: clip_fraction (tokens whose gradient the lower bound removed), kl (k3\n\
-        estimate), ratio, rescued (tokens that `clip` would have silenced at the upper bound).";
+        importance weight, if any. Source: 2510.14545.";
+    fn metrics() -> Vec<Metric> {
+        [
+            ratio_metrics(),
+            vec![
+                Metric::new("rescued", "share", "Share of tokens that `clip` would have silenced at the upper bound.")
+                    .over(Reduce::Whole)
+                    .optional()
+                    .formerly("rescued"),
+            ],
+        ]
+        .concat()
+    }
     fn check(&self) -> Vec<OptionProblem> {
         super::bounds(self.clip_low, self.clip_high)
     }
@@ -63,7 +74,7 @@ impl LossTerm for ClipBalanced {
             let weight = b.weights[i][t] * b.importance(i, t);
             term.loss += weight * token.loss;
             term.d_logprobs[i][t] = weight * token.gradient;
-            sums.add(log_ratio, ratio(log_ratio).0, token.clipped);
+            sums.add(ratio(log_ratio).0, token.clipped);
         }
         term.sums = sums.named();
         term.sums.push(("rescued", rescued));
@@ -104,10 +115,10 @@ mod tests {
                 (term.loss - loss).abs() < 1e-12 && (term.d_logprobs[0][0] - gradient).abs() < 1e-12,
                 "ratio {ratio}: {term:?}"
             );
-            assert_eq!(term.sums[3], ("rescued", rescued));
+            assert_eq!(term.sums[2], ("rescued", rescued));
         }
-        assert_eq!(one(0.5, -2.0).sums[0], ("clip_fraction", 1.0));
-        assert_eq!(one(1.5, 2.0).sums[0], ("clip_fraction", 0.0));
+        assert_eq!(one(0.5, -2.0).sums[0], ("fraction", 1.0));
+        assert_eq!(one(1.5, 2.0).sums[0], ("fraction", 0.0));
     }
 
     /// Rescued tokens learn as under `cispo`, all others as under `clip`; the loss is that of `clip` everywhere.
@@ -124,7 +135,7 @@ mod tests {
                 let want = if above { cispo.d_logprobs[i][t] } else { clip.d_logprobs[i][t] };
                 assert!((term.d_logprobs[i][t] - want).abs() < 1e-12);
             }
-            rescued += term.sums[3].1;
+            rescued += term.sums[2].1;
         }
         assert!(rescued > 0.0, "some tokens were beyond the bound");
     }

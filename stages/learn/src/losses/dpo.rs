@@ -10,7 +10,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use trainyard_api::PartOptions;
-use trainyard_core::{OptionProblem, above};
+use trainyard_core::{Metric, OptionProblem, Reduce, above};
 
 /// Which rollouts of a group are compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
@@ -59,6 +59,19 @@ impl PartOptions for Dpo {
         weights this stage began with. Sources: 2305.18290; pairs by reward in a group and interleaving: Tool-Star, 2505.16410.\n\
         Metrics, means over minibatches weighted by their tokens: dpo_pairs (pairs of a minibatch) and, in steps with pairs, dpo_accuracy\n\
         (share of them that the policy, against the reference, has in the right order; a minibatch without pairs counts as 0).";
+    fn metrics() -> Vec<Metric> {
+        vec![
+            Metric::new("pairs", "pairs", "Pairs of a right and a wrong rollout that are contrasted.")
+                .over(Reduce::LastTenth)
+                .optional()
+                .formerly("pairs"),
+            Metric::new("accuracy", "share", "Share of the pairs whose right rollout has the larger margin.")
+                .higher()
+                .over(Reduce::LastTenth)
+                .optional()
+                .formerly("accuracy"),
+        ]
+    }
     fn check(&self) -> Vec<OptionProblem> {
         [
             OptionProblem::outside("/weight", self.weight, 0.0..),
@@ -106,9 +119,9 @@ impl LossTerm for Dpo {
         }
         // The loop divides sums by tokens; so these become means over minibatches.
         let tokens = b.places().count() as f64;
-        term.sums.push(("dpo_pairs", pairs.len() as f64 * tokens));
+        term.sums.push(("pairs", pairs.len() as f64 * tokens));
         if !pairs.is_empty() {
-            term.sums.push(("dpo_accuracy", ordered / pairs.len() as f64 * tokens));
+            term.sums.push(("accuracy", ordered / pairs.len() as f64 * tokens));
         }
         term
     }

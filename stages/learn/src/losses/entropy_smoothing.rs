@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use trainyard_api::PartOptions;
-use trainyard_core::{Error, OptionProblem, Result};
+use trainyard_core::{Error, Metric, OptionProblem, Reduce, Result};
 
 /// Options of `entropy_smoothing`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -82,8 +82,23 @@ impl PartOptions for EntropySmoothing {
         γ: β = beta_end + (beta_start − beta_end)·exp(−γ·k/⌊K/2⌋), k of K steps; published: 1 + exp(−γ·k/⌊K/2⌋), so beta_start 2, beta_end\n\
         1. The paper's α is in β. The released code gives a constant instead of P, which has no gradient; the paper writes P with one H̄ for\n\
         all turns, the code and this one have one per turn. Source: 2509.22576 (band 0..2 in the reported runs, weight 0.001). State: the\n\
-        running means. Metrics: outside_band (tokens outside), entropy_lowered (tokens whose entropy the term\n\
-        lowers; a plain bonus lowers none).";
+        running means.";
+    fn metrics() -> Vec<Metric> {
+        vec![
+            Metric::new("outside_band", "share", "Share of tokens whose entropy lies outside of the band.")
+                .over(Reduce::Whole)
+                .optional()
+                .formerly("outside_band"),
+            Metric::new(
+                "entropy_lowered",
+                "share",
+                "Share of tokens whose entropy the term lowers; a plain bonus lowers none.",
+            )
+            .over(Reduce::Whole)
+            .optional()
+            .formerly("entropy_lowered"),
+        ]
+    }
     fn check(&self) -> Vec<OptionProblem> {
         let named = [
             ("/weight", self.weight),

@@ -3,14 +3,14 @@
 //! Why so: a geometric mean is not led by one token of an extreme ratio, so the bounds can be wide (2507.20673). Each token is clipped by
 //! the sign of its own advantage. Refuses: a gradient beyond the bounds; exactly at a bound it passes.
 
-use super::RatioSums;
+use super::{RatioSums, ratio_metrics};
 use crate::aggregate::EPSILON;
 use crate::batch::TokenBatch;
 use crate::part::{LossTerm, Part, Term};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use trainyard_api::PartOptions;
-use trainyard_core::OptionProblem;
+use trainyard_core::{Metric, OptionProblem};
 
 /// Options of `geo_mean`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -35,8 +35,10 @@ impl PartOptions for GeoMean {
     const SUMMARY: &'static str = "geometric mean of clipped token ratios (GMPO)";
     const DOC: &'static str = "d = logπ − logπ_old; held d = the one of d and clamp(d, −clip_low, clip_high) that is worse for the sign of A.\n\
         Sequence loss = −Ā·exp(Σ_t held d / (n + 1e-8)), Ā = Σ_t A / (n + 1e-8). Its weight is the sum of its tokens' weights (1/B under\n\
-        `aggregate: sequence_mean_token_mean`). Source: 2507.20673 (bounds ±0.4 on the log-ratio).\n\
-        Metrics: clip_fraction (tokens), kl (k3 estimate per token), ratio (of the sequence).";
+        `aggregate: sequence_mean_token_mean`). Source: 2507.20673 (bounds ±0.4 on the log-ratio).";
+    fn metrics() -> Vec<Metric> {
+        ratio_metrics()
+    }
     fn check(&self) -> Vec<OptionProblem> {
         let bounds = [("/clip_low", self.clip_low), ("/clip_high", self.clip_high)];
         bounds.into_iter().filter_map(|(at, bound)| OptionProblem::outside(at, bound, 0.0..)).collect()
@@ -62,7 +64,7 @@ impl LossTerm for GeoMean {
             term.loss -= weight * advantage * s;
             for (&t, h) in tokens.iter().zip(&held) {
                 term.d_logprobs[i][t] = -weight * advantage * s / n * h.slope;
-                sums.add(b.logprobs[i][t] - b.old_logprobs[i][t], s, h.clipped);
+                sums.add(s, h.clipped);
             }
         }
         term.sums = sums.named();

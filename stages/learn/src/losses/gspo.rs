@@ -4,14 +4,14 @@
 //! own advantage and its own gradient (the form GSPO-token), which is the same where all tokens share one. Refuses: a gradient beyond
 //! the bounds; exactly at a bound it passes.
 
-use super::RatioSums;
+use super::{RatioSums, ratio_metrics};
 use crate::aggregate::EPSILON;
 use crate::batch::TokenBatch;
 use crate::part::{LossTerm, Part, Term};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use trainyard_api::PartOptions;
-use trainyard_core::OptionProblem;
+use trainyard_core::{Metric, OptionProblem};
 
 /// The mean log-ratio of a sequence is held below this before the exponential; beyond it the gradient is 0.
 pub const LOG_RATIO_LIMIT: f64 = 10.0;
@@ -39,8 +39,10 @@ impl PartOptions for Gspo {
     const SUMMARY: &'static str = "the clipped ratio of whole sequences (GSPO)";
     const DOC: &'static str = "s = exp(Σ_t (logπ − logπ_old) / (n + 1e-8)) over the n tokens in the loss, mean log-ratio at most 10. Token loss =\n\
         max(−sA, −clip(s, 1−clip_low, 1+clip_high)A), its gradient by the token's logprob −sA where not clipped (GSPO-token). Times the\n\
-        importance weight, if any. Meant for `aggregate: sequence_mean_token_mean`. Source: 2507.18071 (bounds 3e-4 and 4e-4).\n\
-        Metrics: clip_fraction (tokens), kl (k3 estimate per token), ratio (s).";
+        importance weight, if any. Meant for `aggregate: sequence_mean_token_mean`. Source: 2507.18071 (bounds 3e-4 and 4e-4).";
+    fn metrics() -> Vec<Metric> {
+        ratio_metrics()
+    }
     fn check(&self) -> Vec<OptionProblem> {
         super::bounds(self.clip_low, self.clip_high)
     }
@@ -67,7 +69,7 @@ impl LossTerm for Gspo {
                     term.d_logprobs[i][t] = -weight * slope * advantage;
                 }
                 term.loss += weight * free.max(held);
-                sums.add(log_ratio(t), s, held > free);
+                sums.add(s, held > free);
             }
         }
         term.sums = sums.named();
@@ -102,7 +104,7 @@ mod tests {
         assert!((even.loss + 6.0).abs() < 1e-7 && (even.d_logprobs[0][0] + 3.0).abs() < 1e-7);
         let high = part.value(&pair([4f64.ln(), 4f64.ln()], 1.0));
         assert!((high.loss + 3.0).abs() < 1e-7, "held at 1.5 for each of two tokens");
-        assert_eq!((high.d_logprobs[0][0], high.sums[0]), (0.0, ("clip_fraction", 2.0)));
+        assert_eq!((high.d_logprobs[0][0], high.sums[0]), (0.0, ("fraction", 2.0)));
     }
 
     #[test]

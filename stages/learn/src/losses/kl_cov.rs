@@ -4,14 +4,14 @@
 //! sampling policy is penalized, so they still learn, slowly (2505.22617). Refuses: a negative coefficient.
 
 use super::clip::Token;
-use super::{Clip, RatioSums, covariances, ratio, share_of};
+use super::{Clip, RatioSums, covariances, ratio, ratio_metrics, share_of};
 use crate::batch::TokenBatch;
 use crate::part::{LossTerm, Part, Scope, Term};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use trainyard_api::PartOptions;
-use trainyard_core::OptionProblem;
+use trainyard_core::{Metric, OptionProblem, Reduce};
 
 /// The loss of the tokens that are not penalized.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
@@ -56,8 +56,19 @@ impl PartOptions for KlCov {
     const DOC: &'static str = "The max(⌊share·N⌋, 1) of the minibatch's N tokens with the largest covariance (A − mean A)·(logπ − mean logπ) have the loss\n\
         −ρA + coefficient·|logπ − logπ_old|, unclipped; equal ones by place. All others have that of `clip` (`others: clipped`) or −ρA\n\
         (`others: free`, the published form, which has no clip at all). Means over the N tokens, logπ current; where it has not moved the\n\
-        penalty's gradient is 0. Source: 2505.22617 (share 2e-4; coefficient 1 in the paper, 0.1 in common use).\n\
-        Metrics: clip_fraction (tokens whose gradient the clip removed), kl (k3 estimate), ratio, kl_cov_fraction (tokens penalized).";
+        penalty's gradient is 0. Source: 2505.22617 (share 2e-4; coefficient 1 in the paper, 0.1 in common use).";
+    fn metrics() -> Vec<Metric> {
+        [
+            ratio_metrics(),
+            vec![
+                Metric::new("penalized", "share", "Share of tokens with a penalty for their covariance.")
+                    .over(Reduce::LastTenth)
+                    .optional()
+                    .formerly("kl_cov_fraction"),
+            ],
+        ]
+        .concat()
+    }
     fn check(&self) -> Vec<OptionProblem> {
         let mut problems = super::bounds(self.clip_low, self.clip_high);
         problems.extend(OptionProblem::outside("/share", self.share, 0.0..=1.0));
@@ -94,10 +105,10 @@ impl LossTerm for KlCov {
             let weight = b.weights[i][t] * b.importance(i, t);
             term.loss += weight * token.loss;
             term.d_logprobs[i][t] = weight * token.gradient;
-            sums.add(log_ratio, rho, token.clipped);
+            sums.add(rho, token.clipped);
         }
         term.sums = sums.named();
-        term.sums.push(("kl_cov_fraction", penalized.len() as f64));
+        term.sums.push(("penalized", penalized.len() as f64));
         term
     }
     fn scope(&self) -> Scope {
@@ -139,7 +150,7 @@ mod tests {
         let term = KlCov { share: 0.4, ..KlCov::default() }.value(&b);
         assert!((term.loss - (-3.0 * 0.5f64.exp() + 0.05)).abs() < 1e-12);
         assert!((term.d_logprobs[0][0] - (-3.0 * 0.5f64.exp() + 0.1)).abs() < 1e-12);
-        assert_eq!((&term.d_logprobs[0][1..], term.sums[3]), (&[0.0, 0.0][..], ("kl_cov_fraction", 1.0)));
+        assert_eq!((&term.d_logprobs[0][1..], term.sums[2]), (&[0.0, 0.0][..], ("penalized", 1.0)));
         let clipped = KlCov { share: 0.0, ..KlCov::default() }.value(&b);
         assert!((clipped.loss + 3.0 * 1.28).abs() < 1e-12 && clipped.d_logprobs[0][0] == 0.0);
         let free = KlCov { share: 0.0, others: Others::Free, ..KlCov::default() }.value(&b);

@@ -5,14 +5,14 @@
 //! sampling policy its gradient is that of GRPO or Dr.GRPO, by the weight; it never reads advantages. Refuses: to drop groups; those
 //! without spread are the filter `zero_variance`'s work.
 
-use super::{RatioSums, ratio};
+use super::{RatioSums, ratio, ratio_metrics};
 use crate::batch::TokenBatch;
 use crate::part::{LossTerm, Needs, Part, Term};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::ops::Bound;
 use trainyard_api::PartOptions;
-use trainyard_core::{OptionProblem, above};
+use trainyard_core::{Metric, OptionProblem, above};
 
 /// What the tokens of a problem of pass rate r weigh.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
@@ -70,7 +70,10 @@ impl PartOptions for Nft {
         is straight-through, as released: a held q keeps the gradient r·R/((1 − r)·q) of its argument, so the loss is not the gradient's\n\
         integral there. For wrong answers the log-ratio is clamped to ±20. Times the importance weight, if any. At R = 1 the gradient is\n\
         minus GRPO's advantages with population standard deviation (`sqrt`) or Dr.GRPO's (`linear`). Needs groups; ignores advantages.\n\
-        Source: 2505.18116 (floor 1, linear in the released runs). Metrics: clip_fraction (tokens with a held q), kl (k3 estimate), ratio.";
+        Source: 2505.18116 (floor 1, linear in the released runs).";
+    fn metrics() -> Vec<Metric> {
+        ratio_metrics()
+    }
     fn check(&self) -> Vec<OptionProblem> {
         let rates = [("/rate_low", self.rate_low), ("/rate_high", self.rate_high)];
         let inside = (Bound::Excluded(0.0), Bound::Excluded(1.0));
@@ -99,7 +102,7 @@ impl LossTerm for Nft {
             let weight = b.weights[i][t] * b.importance(i, t) * self.weight.of(rate);
             term.loss += weight * token.loss;
             term.d_logprobs[i][t] = weight * token.gradient;
-            sums.add(log_ratio, ratio(log_ratio).0, token.held);
+            sums.add(ratio(log_ratio).0, token.held);
         }
         term.sums = sums.named();
         term
@@ -156,7 +159,7 @@ mod tests {
         let close = |b: TokenBatch, loss: f64, gradient: f64, held: f64| {
             let term = part.value(&b);
             assert!((term.loss - loss).abs() < 1e-12 && (term.d_logprobs[0][0] - gradient).abs() < 1e-12, "{term:?}");
-            assert_eq!(term.sums[0], ("clip_fraction", held));
+            assert_eq!(term.sums[0], ("fraction", held));
         };
         close(one(2.0, 0.25, true), -(2f64.ln()), -1.0, 0.0);
         // q = (1 − 0.25·2)/0.75 = 2/3, gradient 0.25·2/(0.75·2/3) = 1.

@@ -8,7 +8,7 @@ use crate::part::{LossTerm, Needs, Part, Term};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use trainyard_api::PartOptions;
-use trainyard_core::{OptionProblem, above};
+use trainyard_core::{Metric, OptionProblem, Reduce, above};
 
 /// Options of `value`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -32,8 +32,20 @@ impl PartOptions for Value {
     const KIND: &'static str = "value";
     const SUMMARY: &'static str = "clipped squared error of a value head";
     const DOC: &'static str = "Token loss = weight·½·max((V − R)², (clamp(V, V_old − clip, V_old + clip) − R)²), V of the current weights, V_old of the\n\
-        sampling ones, R the return that the advantage part gives (`gae`). Source: 1707.06347. Metrics: value_clip_fraction (tokens whose held\n\
-        error is the larger one), value_loss (½·(V − R)², unweighted).";
+        sampling ones, R the return that the advantage part gives (`gae`). Source: 1707.06347.";
+    fn metrics() -> Vec<Metric> {
+        vec![
+            Metric::new("clip_fraction", "share", "Share of tokens whose clipped error is the larger one.")
+                .over(Reduce::LastTenth)
+                .optional()
+                .formerly("value_clip_fraction"),
+            Metric::new("loss", "reward²", "½·(V − R)² of the value model, a mean over tokens.")
+                .lower()
+                .over(Reduce::LastTenth)
+                .optional()
+                .formerly("value_loss"),
+        ]
+    }
     fn check(&self) -> Vec<OptionProblem> {
         let problems = [
             OptionProblem::outside("/weight", self.weight, 0.0..),
@@ -69,7 +81,7 @@ impl LossTerm for Value {
             clipped += f64::from(u8::from(held_error > free_error));
         }
         term.d_values = Some(slopes);
-        term.sums = vec![("value_clip_fraction", clipped), ("value_loss", error)];
+        term.sums = vec![("clip_fraction", clipped), ("loss", error)];
         term
     }
 }

@@ -9,7 +9,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
 use trainyard_api::PartOptions;
-use trainyard_core::OptionProblem;
+use trainyard_core::{Metric, OptionProblem, Reduce};
 
 /// Which tokens an entropy is compared with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
@@ -47,8 +47,15 @@ impl PartOptions for EntropyBalanced {
     const DOC: &'static str = "A ← A·(1 + a·A_H), A_H = (H − mean)/std of the token's entropy over all tokens of its group in the loss (std with ddof 1; A_H =\n\
         0 where nothing differs). The paper normalizes inside of the group; public code takes all tokens of the batch at hand (`over:\n\
         batch`) and an `a` of 0.2. A token more than 1/a deviations below the mean would change its sign; entropies are at least 0, so\n\
-        with 0.2 this needs a mean above five deviations. Needs entropies. Metric: entropy_tilt, the mean factor of tokens above the mean\n\
-        entropy minus that of the others. Source: 2510.14545.";
+        with 0.2 this needs a mean above five deviations. Needs entropies. Source: 2510.14545.";
+    fn metrics() -> Vec<Metric> {
+        vec![
+            Metric::new("tilt", "factor", "Mean factor of tokens above the mean entropy minus that of the others.")
+                .over(Reduce::LastTenth)
+                .optional()
+                .formerly("entropy_tilt"),
+        ]
+    }
     fn check(&self) -> Vec<OptionProblem> {
         OptionProblem::not_finite("/a", self.a).into_iter().collect()
     }
@@ -77,7 +84,7 @@ impl Modulation for EntropyBalanced {
         self.tilt = above.value().zip(others.value()).map(|(above, others)| above - others);
     }
     fn metrics(&self) -> Vec<(&'static str, f64)> {
-        self.tilt.map(|t| ("entropy_tilt", t)).into_iter().collect()
+        self.tilt.map(|t| ("tilt", t)).into_iter().collect()
     }
 }
 

@@ -9,7 +9,7 @@ use crate::part::{Modulation, Needs, Part};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use trainyard_api::PartOptions;
-use trainyard_core::OptionProblem;
+use trainyard_core::{Metric, OptionProblem, Reduce};
 
 /// Options of `entropy_modulated`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -45,8 +45,19 @@ impl PartOptions for EntropyModulated {
         equal). g_t = exp(−k·H~_t) / mean of exp(−k·H~) over all turns: its mean is 1. f_t = exp(−future_k·H~_t). Every token of turn t:\n\
         A ← A·g_t + zeta·f_{t+1}, without the second summand at the last turn of a rollout; then the mean over all turns of the batch is\n\
         subtracted (each turn counts once, however long: so in the paper's code). Turns without a token in the loss are no turns here.\n\
-        Needs entropies. Metrics: modulation_spread, the standard deviation of g over turns; modulation_tilt, the mean g\n\
-        of turns of at most mean entropy minus that of the others. Source: 2509.09265.";
+        Needs entropies. Source: 2509.09265.";
+    fn metrics() -> Vec<Metric> {
+        vec![
+            Metric::new("spread", "factor", "Standard deviation of the factor over turns.")
+                .over(Reduce::LastTenth)
+                .optional()
+                .formerly("modulation_spread"),
+            Metric::new("tilt", "factor", "Mean factor of turns of at most mean entropy minus that of the others.")
+                .over(Reduce::LastTenth)
+                .optional()
+                .formerly("modulation_tilt"),
+        ]
+    }
     fn check(&self) -> Vec<OptionProblem> {
         let named = [("/k", self.k), ("/future_k", self.future_k), ("/zeta", self.zeta)];
         named.into_iter().filter_map(|(at, value)| OptionProblem::outside(at, value, 0.0..)).collect()
@@ -91,11 +102,7 @@ impl Modulation for EntropyModulated {
         }
     }
     fn metrics(&self) -> Vec<(&'static str, f64)> {
-        self.spread
-            .map(|s| ("modulation_spread", s))
-            .into_iter()
-            .chain(self.tilt.map(|t| ("modulation_tilt", t)))
-            .collect()
+        self.spread.map(|s| ("spread", s)).into_iter().chain(self.tilt.map(|t| ("tilt", t))).collect()
     }
 }
 
@@ -218,7 +225,7 @@ mod tests {
         part.apply(&batch, &mut a);
         near(&a[0], &[0.0, 1.0, 0.0, 1.0, 1.0]);
         near(&a[1], &[0.0, -2.0]);
-        assert_eq!(part.metrics(), [("modulation_spread", 0.0)]);
+        assert_eq!(part.metrics(), [("spread", 0.0)]);
     }
 
     #[test]

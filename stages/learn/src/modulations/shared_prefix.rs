@@ -10,6 +10,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use trainyard_api::PartOptions;
+use trainyard_core::{Metric, Reduce};
 
 /// Options of `shared_prefix`: none.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
@@ -26,8 +27,15 @@ impl PartOptions for SharedPrefix {
     const DOC: &'static str = "A fork shares its tokens before `fork_at` with the rollout it was forked from, and with that one's ancestors as far as they\n\
         share them in turn. A of a shared token ← mean of A over all rollouts of the group that hold it in the loss; the sum over them\n\
         stays. A parent that left the group (dropped by a filter or a selection) still ties its own forks together, but its ancestors\n\
-        are not known any more. Needs forks and groups. Metric: shared_prefix_share, the share of tokens in the loss that several\n\
-        rollouts hold. Source: 2507.19849.";
+        are not known any more. Needs forks and groups. Source: 2507.19849.";
+    fn metrics() -> Vec<Metric> {
+        vec![
+            Metric::new("share", "share", "Share of the tokens in the loss that several rollouts hold.")
+                .over(Reduce::LastTenth)
+                .optional()
+                .formerly("share"),
+        ]
+    }
 }
 
 impl Part for SharedPrefix {
@@ -49,7 +57,7 @@ impl Modulation for SharedPrefix {
         self.share = if all > 0 { Some(shared as f64 / all as f64) } else { None };
     }
     fn metrics(&self) -> Vec<(&'static str, f64)> {
-        self.share.map(|s| ("shared_prefix_share", s)).into_iter().collect()
+        self.share.map(|s| ("share", s)).into_iter().collect()
     }
 }
 
@@ -124,7 +132,7 @@ mod tests {
             [[0.0, -1.0, -1.0, 3.0, 3.0, 3.0], [0.0, -1.0, -1.0, -3.0, -3.0, 0.0], [0.0, -1.0, -1.0, -3.0, -3.0, -6.0]];
         assert_eq!(a, wanted);
         assert_eq!(a.iter().flatten().sum::<f64>(), 5.0 * (3.0 + 0.0 - 6.0), "the sum stays");
-        assert_eq!(part.metrics(), [("shared_prefix_share", 10.0 / 15.0)]);
+        assert_eq!(part.metrics(), [("share", 10.0 / 15.0)]);
     }
 
     #[test]
@@ -134,7 +142,7 @@ mod tests {
         let mut part = SharedPrefix::default();
         part.apply(&batch, &mut a);
         assert_eq!(a, batch.spread(&[0.0, 0.0, 0.0, 2.0, -2.0]));
-        assert_eq!(part.metrics(), [("shared_prefix_share", 10.0 / 25.0)]);
+        assert_eq!(part.metrics(), [("share", 10.0 / 25.0)]);
     }
 
     #[test]

@@ -9,7 +9,7 @@ use crate::part::{Draw, Needs, Part, Pool, Progress, Spawn, Strategy};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use trainyard_api::PartOptions;
-use trainyard_core::{Chance, OptionProblem};
+use trainyard_core::{Chance, Metric, OptionProblem, Reduce};
 
 /// Which hints are shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
@@ -61,6 +61,13 @@ impl PartOptions for RubricScaffold {
         The paper shows criteria of a judge's rubric, drawn anew for each rollout (choice `random`); its variant for mathematics shows\n\
         them from the first one on (choice `first`), which suits the lines of a worked solution. Metric of the last step:\n\
         scaffold_share (mean share of the hints shown, over the rollouts of problems that have any). Source: 2508.16949.";
+    fn metrics() -> Vec<Metric> {
+        let metric = Metric::new("scaffold_share", "share", "Share of a problem's hints that are shown.")
+            .over(Reduce::LastTenth)
+            .optional()
+            .formerly("scaffold_share");
+        vec![metric.initial(), metric]
+    }
     fn check(&self) -> Vec<OptionProblem> {
         let steepness = OptionProblem::outside("/steepness", self.steepness, 0.0..);
         let steepness = steepness.map(|p| p.help("use at least 0, which shows half as much throughout the run"));

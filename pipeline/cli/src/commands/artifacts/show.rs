@@ -4,6 +4,7 @@ use crate::args::Format;
 use crate::exit::Exit;
 use crate::names::{self, Found};
 use crate::output::human::{print_json, print_text, table};
+use crate::output::progress::row_text;
 use crate::session::Session;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
@@ -22,7 +23,7 @@ pub fn run(session: &Session, artifact: &str, rows: usize, format: Format) -> Re
             let manifest = &found.manifest;
             print_json(&json!({
                 "stage_digest": manifest.stage_digest, "generation": manifest.generation, "kind": manifest.kind, "config": manifest.config,
-                "inputs": manifest.inputs, "metrics": manifest.metrics, "provenance": manifest.provenance, "measured": manifest.measured,
+                "inputs": manifest.inputs, "metrics": manifest.metrics, "comparisons": manifest.comparisons, "provenance": manifest.provenance, "measured": manifest.measured,
                 "output": found.output(),
             }))?;
         }
@@ -42,6 +43,9 @@ fn text(found: &Found, rows: usize) -> String {
     }
     for (name, value) in &manifest.metrics {
         let _ = writeln!(text, "metric {name} = {value}");
+    }
+    for row in &manifest.comparisons {
+        let _ = writeln!(text, "comparison {}", row_text(row));
     }
     for (name, value) in &output.metadata {
         let _ = writeln!(text, "{name} = {value}");

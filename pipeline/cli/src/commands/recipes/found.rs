@@ -10,6 +10,7 @@ use crate::output::diagnostics;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use trainyard_core::error::io_error;
+use trainyard_core::metric::address;
 use trainyard_core::{Catalogue, Error, Result};
 use trainyard_spec::diagnostic::suggest;
 use trainyard_spec::plan::Severity;
@@ -116,7 +117,7 @@ fn form(name: &str, recipe: &Recipe, plan: &Plan, parts: &Parts) -> Vec<String> 
         }
     }
     for check in checks().filter(|c| c.role.is_some() && c.severity == Severity::Warn) {
-        problems.push(format!("the check of `{}` has a role, but only warns", check.metric));
+        problems.push(format!("the check of `{}` has a role, but only warns", address(&check.metric, check.of)));
     }
     problems.extend(recipe.parts.iter().filter_map(|part| parts.problem(part)));
     problems

@@ -54,7 +54,7 @@ impl<'a> Summary<'a> {
             report.note("weighted maj@k takes the answer whose samples' scores have the largest sum (2206.02336).");
             report.note("best-of-k takes the sample with the highest score: the least of its steps (min), their product, or the last.");
         }
-        report.write(context.output("report")?)
+        context.write_report("report", report, &super::declared::any())
     }
 
     /// The metrics that a model of this evaluation can have.

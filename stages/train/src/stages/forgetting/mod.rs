@@ -5,6 +5,7 @@
 //! Refuses: fewer than two tasks, problems that belong to two of them, a model that was not tried on what it was trained on.
 
 pub mod config;
+mod declared;
 pub mod matrix;
 mod report;
 #[cfg(test)]
@@ -15,7 +16,7 @@ pub use matrix::Matrix;
 
 use crate::results::{ResultRow, read_results};
 use trainyard_api::{Ports, Stage, StageContext, port};
-use trainyard_core::{ArtifactKind, Cardinality, Error, OptionProblem, Result, Wired};
+use trainyard_core::{ArtifactKind, Cardinality, Declared, Error, OptionProblem, Producers, Result, Wired};
 
 /// The stage kind `forgetting`.
 pub struct Forgetting;
@@ -27,18 +28,13 @@ impl Stage for Forgetting {
     const DOC: &'static str = include_str!("forgetting.md");
     const EXAMPLE: &'static str = r#"{"results": "${{ stages.evaluate.results }}", "models": ["after_short", "after_long"], "tasks": [{"name": "short", "levels": [1, 2]}, {"name": "long", "levels": [3, 4]}]}"#;
     const MAIN_METRIC: Option<&'static str> = Some("forgetting");
-    const METRICS: &'static [&'static str] = &[
-        "accuracy_*",
-        "final_accuracy",
-        "final_accuracy_high",
-        "final_accuracy_low",
-        "forgetting",
-        "forgetting_*",
-        "learned",
-        "learned_*",
-        "problems_*",
-    ];
 
+    fn metrics() -> Declared {
+        declared::any().into()
+    }
+    fn declared(config: &Config, _: &Producers) -> Declared {
+        declared::of(config).into()
+    }
     fn ports() -> Ports {
         Ports {
             inputs: vec![port(
@@ -77,6 +73,6 @@ impl Stage for Forgetting {
             .collect::<Result<Vec<Vec<ResultRow>>>>()?;
         let matrix = Matrix::new(&config, &tables)?;
         let report = report::describe(&config, &matrix, context)?;
-        report.write(context.output("report")?)
+        context.write_report("report", report, &declared::of(&config).into())
     }
 }

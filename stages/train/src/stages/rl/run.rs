@@ -8,11 +8,12 @@
 use super::collect::Collected;
 use super::config::Config;
 use super::critic::Critic;
-use super::effects;
 use super::parts::Parts;
 use super::pool;
+use super::report::all_declared;
 use super::tally::Tally;
 use super::update::{Sample, Update, UpdateReport};
+use super::{declared, effects};
 use crate::checkpoint;
 use crate::curves::Curves;
 use crate::model::Policy;
@@ -24,7 +25,7 @@ use std::collections::VecDeque;
 use std::path::Path;
 use std::sync::Arc;
 use trainyard_api::{CancelToken, StageContext};
-use trainyard_core::{Chance, Result};
+use trainyard_core::{Chance, Metric, Result};
 use trainyard_envs::Environment;
 use trainyard_learn::{Batch, Grid, Group, PassRates, Pool, Replayed, Rollout};
 use trainyard_lm::{Generator, Weights};
@@ -45,6 +46,8 @@ pub struct Run<'a> {
     pub chance: Chance,
     pub cancel: CancelToken,
     pub threads: usize,
+    /// What the stage reports.
+    pub declared: Vec<Metric>,
     /// A recorded run is repeated.
     repeats: bool,
 }
@@ -110,6 +113,7 @@ impl<'a> Run<'a> {
             chance: Chance::new(config.seed).child("rl", &[]),
             cancel: context.cancel.clone(),
             threads: context.cpus,
+            declared: declared::of(config, &context.producers()).metrics,
             repeats: false,
         })
     }
@@ -231,6 +235,7 @@ impl<'a> Run<'a> {
     fn update(&self, step: u64, progress: &mut Progress, samples: &[Sample]) -> Result<UpdateReport> {
         let update = Update {
             terms: &progress.parts.terms,
+            prefixes: &progress.parts.prefixes.terms,
             correction: &*progress.parts.correction,
             aggregate: self.config.loss.aggregate,
             horizon: self.config.loss.horizon,
@@ -264,9 +269,10 @@ impl<'a> Run<'a> {
             curves.point(context, name, step, *value)?;
         }
         for (name, value) in progress.parts.metrics() {
-            curves.point(context, name, step, value)?;
+            curves.point(context, &name, step, value)?;
         }
-        curves.point(context, "learning_rate", step, rate)
+        curves.point(context, "learning_rate", step, rate)?;
+        if step == 0 { all_declared(&self.declared, &progress.state) } else { Ok(()) }
     }
 
     /// Greedy pass rate on the validation problems; the best weights are kept.

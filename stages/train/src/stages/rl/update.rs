@@ -10,6 +10,7 @@ use crate::optimize::{Place, Trainer, micro_batches};
 use std::collections::BTreeMap;
 use trainyard_core::{Chance, Result};
 use trainyard_learn::corrections::Correction;
+use trainyard_learn::losses::divergence;
 use trainyard_learn::{Aggregate, Grid, LossTerm, Scope, Term, TokenBatch};
 
 /// One rollout as the update sees it. Per-token lists have the length of `tokens`.
@@ -37,6 +38,8 @@ pub struct Sample {
 /// How to update.
 pub struct Update<'a> {
     pub terms: &'a [Box<dyn LossTerm>],
+    /// What stands before the metrics of each term.
+    pub prefixes: &'a [String],
     pub correction: &'a dyn Correction,
     pub aggregate: Aggregate,
     pub horizon: Option<usize>,
@@ -53,14 +56,17 @@ pub struct Update<'a> {
 /// Means over the tokens (or optimizer steps) of an update.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct UpdateReport {
-    pub metrics: BTreeMap<&'static str, f64>,
+    pub metrics: BTreeMap<String, f64>,
     pub optimizer_steps: u64,
 }
 
 /// Sums while an update runs.
 #[derive(Default)]
 struct Sums {
-    terms: BTreeMap<&'static str, f64>,
+    /// By the place of the term and the name of its metric.
+    terms: BTreeMap<(usize, &'static str), f64>,
+    /// Of the k3 estimates of all tokens.
+    divergence: f64,
     tokens: f64,
     entropy: f64,
     loss: f64,
@@ -117,7 +123,7 @@ impl Update<'_> {
                 self.minibatch(trainer, critic.as_deref_mut(), samples, &minibatch, &old, &mut sums)?;
             }
         }
-        Ok(sums.report())
+        Ok(sums.report(self.prefixes))
     }
 
     /// Members of every minibatch of an epoch. A term that compares within groups gets whole groups.
@@ -218,6 +224,7 @@ impl Update<'_> {
         let token_batch = self.batch(samples, members, batch.weights.clone(), old, &places, &heard, batch.seed);
         let mut total = Total::of(self.terms, &token_batch, &mut sums);
         total.sums = sums.terms;
+        total.divergence = sums.divergence;
         Ok(total)
     }
 
@@ -325,14 +332,23 @@ struct Total {
     logprobs: Grid,
     entropies: Option<Grid>,
     values: Option<Grid>,
-    sums: BTreeMap<&'static str, f64>,
+    sums: BTreeMap<(usize, &'static str), f64>,
+    divergence: f64,
 }
 
 impl Total {
     fn of(terms: &[Box<dyn LossTerm>], batch: &TokenBatch, sums: &mut Sums) -> Self {
-        let mut total =
-            Self { loss: 0.0, logprobs: batch.zeros(), entropies: None, values: None, sums: BTreeMap::new() };
-        for Term { loss, d_logprobs, d_entropies, d_values, sums: term_sums } in terms.iter().map(|t| t.value(batch)) {
+        let mut total = Self {
+            loss: 0.0,
+            logprobs: batch.zeros(),
+            entropies: None,
+            values: None,
+            sums: BTreeMap::new(),
+            divergence: 0.0,
+        };
+        sums.divergence += divergence(batch);
+        for (place, term) in terms.iter().enumerate() {
+            let Term { loss, d_logprobs, d_entropies, d_values, sums: term_sums } = term.value(batch);
             total.loss += loss;
             add(&mut total.logprobs, &d_logprobs);
             if let Some(slopes) = d_entropies {
@@ -342,7 +358,7 @@ impl Total {
                 add(total.values.get_or_insert_with(|| batch.zeros()), &slopes);
             }
             for (name, value) in term_sums {
-                *sums.terms.entry(name).or_default() += value;
+                *sums.terms.entry((place, name)).or_default() += value;
             }
         }
         total
@@ -356,27 +372,32 @@ impl Total {
             entropies: self.entropies.as_ref().map(rows),
             values: self.values.as_ref().map(rows),
             sums: BTreeMap::new(),
+            divergence: 0.0,
         }
     }
     fn add_to(&self, sums: &mut Sums) {
+        sums.divergence += self.divergence;
         for (name, value) in &self.sums {
-            *sums.terms.entry(name).or_default() += value;
+            *sums.terms.entry(*name).or_default() += value;
         }
     }
 }
 
 impl Sums {
-    fn report(self) -> UpdateReport {
+    fn report(self, prefixes: &[String]) -> UpdateReport {
         let steps = self.steps.max(1) as f64;
-        let mut metrics: BTreeMap<&'static str, f64> =
-            self.terms.iter().map(|(name, sum)| (*name, sum / self.tokens.max(1.0))).collect();
-        metrics.insert("loss", self.loss / steps);
-        metrics.insert("grad_norm", self.norm / steps);
-        metrics.insert("grad_norm_max", self.largest_norm);
-        metrics.insert("policy_entropy", self.entropy / self.tokens.max(1.0));
-        metrics.insert("silent_tokens", self.silent / self.tokens.max(1.0));
-        metrics.insert("token_weight_spread", self.weight_spread / steps);
-        metrics.insert("optimizer_steps", self.steps as f64);
+        let tokens = self.tokens.max(1.0);
+        let named = |place: usize, name: &str| format!("{}.{name}", prefixes[place]);
+        let mut metrics: BTreeMap<String, f64> =
+            self.terms.iter().map(|((place, name), sum)| (named(*place, name), sum / tokens)).collect();
+        metrics.insert("loss".into(), self.loss / steps);
+        metrics.insert("grad_norm".into(), self.norm / steps);
+        metrics.insert("grad_norm_max".into(), self.largest_norm);
+        metrics.insert("policy_entropy".into(), self.entropy / tokens);
+        metrics.insert("silent_tokens".into(), self.silent / tokens);
+        metrics.insert("token_weight_spread".into(), self.weight_spread / steps);
+        metrics.insert("kl".into(), self.divergence / tokens);
+        metrics.insert("optimizer_steps".into(), self.steps as f64);
         UpdateReport { metrics, optimizer_steps: self.steps }
     }
 }

@@ -57,8 +57,11 @@ struct Options<'a> {
 }
 
 fn run(trainer: &mut Trainer, samples: &[Sample], o: &Options<'_>) -> Result<UpdateReport> {
+    // Every list of these tests begins with a term on ratios.
+    let prefixes: Vec<String> = ["clip", "kl", "third"].map(String::from).into();
     let update = Update {
         terms: o.terms,
+        prefixes: &prefixes,
         correction: o.correction,
         aggregate: Aggregate::TokenMean,
         horizon: None,
@@ -103,7 +106,7 @@ fn good_tokens_become_likelier_and_bad_ones_less() {
     assert_eq!(report.optimizer_steps, 1);
     assert!(
         report.metrics["kl"].abs() < 1e-6
-            && report.metrics["clip_fraction"] == 0.0
+            && report.metrics["clip.fraction"] == 0.0
             && report.metrics["grad_norm"] > 0.0
     );
     for (sample, before) in samples.iter().zip(before) {
@@ -147,7 +150,7 @@ fn micro_batches_and_scopes_change_only_rounding() {
         results.push((
             weights(&t),
             report.metrics["loss"],
-            report.metrics["clip_fraction"],
+            report.metrics["clip.fraction"],
             report.metrics["policy_entropy"],
         ));
     }
@@ -173,7 +176,7 @@ fn corrections_use_the_policy_before_the_update() {
         &Options { terms: &terms(json!(["clip"])), correction: &*truncated, reference: None, micro: 64 },
     )
     .unwrap();
-    assert!((report.metrics["ratio"] - 1.0).abs() < 1e-5, "the ratio is taken against the recomputed policy");
+    assert!((report.metrics["clip.ratio"] - 1.0).abs() < 1e-5, "the ratio is taken against the recomputed policy");
 }
 
 #[test]
@@ -190,7 +193,7 @@ fn the_reference_is_measured() {
             &Options { terms: &list, correction: &*none, reference: Some(&reference), micro: 64 },
         )
         .unwrap();
-        assert_eq!(report.metrics["kl_reference"].abs() < 1e-9, expected_zero);
+        assert_eq!(report.metrics["kl.reference"].abs() < 1e-9, expected_zero);
     }
 }
 
