@@ -14,6 +14,7 @@ mod docs;
 mod faults;
 mod healing;
 mod looking;
+mod metrics;
 mod notifications;
 mod recipes;
 mod resume;

@@ -65,6 +65,7 @@ pub struct KindInfo {
     /// The main metric shown in progress, e.g. `loss`.
     pub main_metric: Option<&'static str>,
     /// Everything that it may report under any options. [`Catalogue::declared`] knows the exact names.
+    #[serde(flatten)]
     pub metrics: Declared,
 }
 

@@ -1,7 +1,7 @@
 //! Metrics as stages and parts declare them, and comparisons as manifests hold them.
 //!
-//! A declaration stands next to the code that reports the number. `check` compares the names in a workflow file with the
-//! declarations, so a misspelled metric fails before any training.
+//! A declaration stands next to the code that reports the number. `check` compares the names in a workflow file with
+//! the declarations, so a misspelled metric fails before any training.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -63,8 +63,9 @@ impl Reduce {
 /// One metric that a stage or part reports.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Metric {
-    /// As manifests and checks name it. `<int>` stands for a whole number that only the data tell (`pass_rate_level_<int>`); another
-    /// word in angle brackets stands for a name that the options give (`accuracy_<model>`).
+    /// As manifests and checks name it. `<int>` stands for a whole number that only the data tell
+    /// (`pass_rate_level_<int>`); another word in angle brackets stands for a name that the options give
+    /// (`accuracy_<model>`).
     pub name: String,
     /// `share`, `tokens`, `nats`, …
     pub unit: Cow<'static, str>,
@@ -172,7 +173,8 @@ impl Metric {
     }
 }
 
-/// Matches a name against a pattern whose `<int>` is a whole number and whose other `<words>` are names of letters, digits, `_` and `-`.
+/// Matches a name against a pattern whose `<int>` is a whole number and whose other `<words>` are names of letters,
+/// digits, `_` and `-`.
 fn fits(pattern: &str, name: &str) -> bool {
     let Some((before, rest)) = pattern.split_once('<') else { return pattern == name };
     let Some((word, after)) = rest.split_once('>') else { return pattern == name };
@@ -215,7 +217,8 @@ impl From<Vec<Metric>> for Declared {
 /// The stage behind an artifact at an input port.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Producer {
-    /// What it reports under its options; none if nobody declares that (a command), or if the number of its instances is not known.
+    /// What it reports under its options; none if nobody declares that (a command), or if the number of its instances
+    /// is not known.
     pub declared: Option<Declared>,
     /// What its kind may report under any options.
     pub kind: Declared,

@@ -1,7 +1,8 @@
 //! Expressions inside `${{ … }}`: parse, print, rewrite, evaluate. `docs/workflows.md` is the language's reference.
 //!
 //! What: operators `|| && ! == != < <= > >= + - * / %`, `a[i]`, `a.b`, list literals, the functions of [`Function`], and the roots
-//! `params`, `matrix`, `item`, `inputs`, `outputs`, `stages.<id>.<port>`, `stages.<id>.metrics.<name>` (of a comparison `.metrics.<name>.difference`),
+//! `params`, `matrix`, `item`, `inputs`, `outputs`, `stages.<id>.<port>`, `stages.<id>.metrics.<name>` (of a comparison
+//! `.metrics.<name>.difference`),
 //! `stages.<id>.status`.
 //! Why so: a file's logic must be checkable before anything runs, so there are no loops, no assignment and no ambient values.
 //! Refuses: mixing types (only int and float compare and compute with each other), non-finite numbers, nesting deeper than 64.

@@ -107,8 +107,9 @@ fn stage_schema(kinds: &[Value]) -> Value {
             "retry": {"$ref": "#/$defs/retry"},
             "timeout": {"$ref": "#/$defs/text"},
             "checks": {"type": "array", "items": {"type": "object", "required": ["metric"], "additionalProperties": false, "properties": {
-                "metric": {"type": "string", "description": "a metric that the stage reports; `trainyard stages KIND` lists them"},
-                "of": {"enum": Of::NAMES, "description": "which number of a comparison"}, "min": {"$ref": "#/$defs/number"}, "max": {"$ref": "#/$defs/number"},
+                "metric": {"type": "string", "description": "as `trainyard stages KIND` lists them"},
+                "of": {"enum": Of::NAMES, "description": "which number of a comparison"},
+                "min": {"$ref": "#/$defs/number"}, "max": {"$ref": "#/$defs/number"},
                 "severity": {"enum": ["error", "warn"]}, "role": {"enum": ["mechanism", "guard"]},
             }}},
             "cache": {"$ref": "#/$defs/cache"},

@@ -20,7 +20,8 @@ pub trait PartOptions: Serialize + DeserializeOwned + JsonSchema {
     const SUMMARY: &'static str;
     /// Markdown: formula, shapes, units, constants, errors, source.
     const DOC: &'static str;
-    /// What it reports, without its kind in front: the stage adds that (`clip.fraction`; `clip_2.fraction` of a second one).
+    /// What it reports, without its kind in front: the stage adds that (`clip.fraction`; `clip_2.fraction` of a second
+    /// one).
     fn metrics() -> Vec<Metric> {
         Vec::new()
     }
@@ -153,7 +154,8 @@ pub fn kind_of(options: &Value) -> Option<&str> {
     options.as_str().or_else(|| options.get("kind")?.as_str())
 }
 
-/// What stands before the metrics of each part of a list: its kind, from the second of a kind on with its number (`clip_2`).
+/// What stands before the metrics of each part of a list: its kind, from the second of a kind on with its number
+/// (`clip_2`).
 pub fn prefixes<'a>(list: impl IntoIterator<Item = &'a Value>) -> Vec<String> {
     let mut seen: BTreeMap<&str, usize> = BTreeMap::new();
     let one = |options: &'a Value| {

@@ -45,7 +45,8 @@ pub trait Stage: Send + Sync + 'static {
     fn metrics() -> Declared {
         Declared::default()
     }
-    /// Everything that it reports under these options, behind these producers: a function of both, so that `check` knows every name.
+    /// Everything that it reports under these options, behind these producers: a function of both, so that `check`
+    /// knows every name.
     fn declared(_config: &Self::Config, _producers: &Producers) -> Declared {
         Self::metrics()
     }

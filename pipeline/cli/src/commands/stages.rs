@@ -17,9 +17,10 @@ pub fn run(args: &StagesArgs) -> Result<Exit> {
     match &args.kind {
         None => list(&registry, args.format)?,
         Some(name) if let Some(part) = parts::all().into_iter().find(|p| p.name == *name) => match args.format {
-            Format::Json => print_json(
-                &json!({"name": part.name, "summary": part.summary, "doc": part.doc, "options": part.options, "metrics": part.metrics}),
-            )?,
+            Format::Json => print_json(&json!({
+                "name": part.name, "summary": part.summary, "doc": part.doc, "options": part.options,
+                "metrics": part.metrics,
+            }))?,
             Format::Text => print_text(&part_page(&part)),
         },
         Some(name) => {

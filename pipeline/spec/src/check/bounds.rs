@@ -1,5 +1,5 @@
-//! `checks`: bounds on metrics, as written. Whether the stage reports such a metric is judged in [`super::metrics`], once all stages
-//! have their options.
+//! `checks`: bounds on metrics, as written. Whether the stage reports such a metric is judged in [`super::metrics`],
+//! once all stages have their options.
 
 use crate::diagnostic::{Diagnostic, Span};
 use crate::plan::{Check, Severity};

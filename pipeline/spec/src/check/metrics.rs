@@ -1,7 +1,8 @@
 //! Names of metrics, in checks, late expressions and options, against what stages declare.
 //!
-//! What a stage reports may depend on its options and on the stages behind its inputs (`compare`, `report`), so this pass runs
-//! last, in topological order. A stage whose options are not known before the run is held to what its kind may report at all.
+//! What a stage reports may depend on its options and on the stages behind its inputs (`compare`, `report`), so this
+//! pass runs last, in topological order. A stage whose options are not known before the run is held to what its kind
+//! may report at all.
 
 use super::bounds::Placed;
 use super::{Checker, Order};

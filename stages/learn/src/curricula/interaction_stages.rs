@@ -49,6 +49,7 @@ impl PartOptions for InteractionStages {
         (released code: a list of rounds, stepwise).";
     fn metrics() -> Vec<Metric> {
         let metric = Metric::new("turn_limit", "turns", "Turn limit of the step.")
+            .optional()
             .over(Reduce::LastTenth)
             .formerly("turn_limit");
         vec![metric.initial(), metric]

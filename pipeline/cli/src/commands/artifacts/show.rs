@@ -22,8 +22,9 @@ pub fn run(session: &Session, artifact: &str, rows: usize, format: Format) -> Re
         Format::Json => {
             let manifest = &found.manifest;
             print_json(&json!({
-                "stage_digest": manifest.stage_digest, "generation": manifest.generation, "kind": manifest.kind, "config": manifest.config,
-                "inputs": manifest.inputs, "metrics": manifest.metrics, "comparisons": manifest.comparisons, "provenance": manifest.provenance, "measured": manifest.measured,
+                "stage_digest": manifest.stage_digest, "generation": manifest.generation, "kind": manifest.kind,
+                "config": manifest.config, "inputs": manifest.inputs, "metrics": manifest.metrics,
+                "comparisons": manifest.comparisons, "provenance": manifest.provenance, "measured": manifest.measured,
                 "output": found.output(),
             }))?;
         }

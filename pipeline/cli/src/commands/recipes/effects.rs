@@ -1,5 +1,6 @@
-//! What a recipe's checks came to, read from the manifests that this store holds under the recipe's own digests. A table of effects
-//! must not show the numbers of another version: the digests are forecast, so a recipe that changed since has no result.
+//! What a recipe's checks came to, read from the manifests that this store holds under the recipe's own digests. A
+//! table of effects must not show the numbers of another version: the digests are forecast, so a recipe that changed
+//! since has no result.
 
 use trainyard_core::event::CheckResult;
 use trainyard_core::metric::address;

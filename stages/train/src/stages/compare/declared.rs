@@ -1,4 +1,5 @@
-//! The rows that `compare` reports: of two models by the metrics of samples, of two arms by those of trajectories or of reports.
+//! The rows that `compare` reports: of two models by the metrics of samples, of two arms by those of trajectories or of
+//! reports.
 
 use super::arms::{Asked, Origin};
 use super::config::Config;

@@ -1,6 +1,9 @@
 use super::*;
 use crate::results::read_results;
-use crate::testing::{assert_declared, context_in, digest_of, environment_options, half_trained, input_model, input_problems, outputs, run_stage, sums, tiny_model};
+use crate::testing::{
+    assert_declared, context_in, digest_of, environment_options, half_trained, input_model, input_problems, outputs,
+    run_stage, sums, tiny_model,
+};
 use serde_json::json;
 use std::path::Path;
 use trainyard_core::ErrorKind;

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use trainyard_api::report::Report;
 use trainyard_core::{Comparison, Declared, Metric, Producer};
 
-/// Tables and curves get their report's title in front; metrics and comparisons keep their names unless several reports use one:
-/// then the place of the report stands in front, from 1 (`2.tokens`).
+/// Tables and curves get their report's title in front; metrics and comparisons keep their names unless several reports
+/// use one: then the place of the report stands in front, from 1 (`2.tokens`).
 pub fn merge(title: &str, summary: &str, reports: &[Report]) -> Report {
     let metrics = uses(reports.iter().flat_map(|r| r.metrics.keys()));
     let comparisons = uses(reports.iter().flat_map(|r| r.comparisons.iter().map(|c| &c.metric)));
@@ -42,8 +42,8 @@ fn uses<'a>(names: impl Iterator<Item = &'a String>) -> BTreeMap<String, usize> 
     uses
 }
 
-/// What the joined report has, from what the stages behind it declare. A name that several of them declare, but that one of them may
-/// leave out, is not known before the run; a check on it belongs to the stage that reports it.
+/// What the joined report has, from what the stages behind it declare. A name that several of them declare, but that
+/// one of them may leave out, is not known before the run; a check on it belongs to the stage that reports it.
 pub fn declared(producers: &[Producer]) -> Declared {
     let open = producers.iter().any(|p| p.declared.as_ref().is_none_or(|d| d.open));
     let of = |list: fn(&Declared) -> &[Metric]| join(producers, list);

@@ -61,7 +61,8 @@ fn once(state: &State) -> Vec<(String, f64)> {
     list
 }
 
-/// Fails on a series that nobody declared: it would be missing from the report without a word. Parts of other crates are found here.
+/// Fails on a series that nobody declared: it would be missing from the report without a word. Parts of other crates
+/// are found here.
 pub fn all_declared(declared: &[Metric], state: &State) -> Result<()> {
     let known = |name: &str| name.starts_with("validation_") || declared.iter().any(|m| covers(m, name));
     match state.curves.names("").find(|name| !known(name)) {

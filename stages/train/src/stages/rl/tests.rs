@@ -1,6 +1,9 @@
 use super::*;
 use crate::curves::Curves;
-use crate::testing::{assert_declared, context_in, demonstrations, digest_of, environment_options, half_trained, input_model, input_problems, input_trajectories, outputs, run_stage, sums};
+use crate::testing::{
+    assert_declared, context_in, demonstrations, digest_of, environment_options, half_trained, input_model,
+    input_problems, input_trajectories, outputs, run_stage, sums,
+};
 use serde_json::json;
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -110,8 +113,11 @@ fn every_composition_trains() {
 #[test]
 fn two_terms_of_one_kind_report_apart() {
     let folder = tempfile::tempdir().unwrap();
-    let terms = json!([{"kind": "clip", "clip_high": 0.0, "clip_low": 0.0}, {"kind": "clip", "clip_high": 100.0, "clip_low": 0.99}]);
-    let over = json!({"filters": [], "loss": {"terms": terms}, "epochs": 2, "checkpoint_every": 0, "rewards": ["answer", "answer"]});
+    let (tight, wide) = (json!({"clip_high": 0.0, "clip_low": 0.0}), json!({"clip_high": 100.0, "clip_low": 0.99}));
+    let terms = [tight, wide].map(|bounds| compose::merge(json!({"kind": "clip"}), bounds));
+    let over = json!({
+        "filters": [], "loss": {"terms": terms}, "epochs": 2, "checkpoint_every": 0, "rewards": ["answer", "answer"],
+    });
     let o = with(options(2), over);
     let context = short(folder.path(), o.clone(), 2, None).unwrap();
     let m = &context.metrics;
