@@ -1,9 +1,7 @@
 //! RIF-RFT's filter: every problem is tried once, then only those are drawn that the policy can learn from.
 //!
-//! Why so: a problem that no rollout solves gives no gradient and only drift; dropping it before training keeps what \
-the model already can
-//! (2507.05386, rollout-based instance filtering). The trial is the first pass of training itself, so it costs no \
-extra rollouts.
+//! Why so: a problem that no rollout solves gives no gradient and only drift; dropping it before training keeps what the model already can
+//! (2507.05386, rollout-based instance filtering). The trial is the first pass of training itself, so it costs no extra rollouts.
 //! Refuses: estimates; a problem counts by its own rollouts only.
 
 use crate::part::{Curriculum, Draw, Part, Pool};
@@ -50,14 +48,10 @@ impl Default for Learnable {
 impl PartOptions for Learnable {
     const KIND: &'static str = "learnable";
     const SUMMARY: &'static str = "one pass over all problems, then only those that some rollout solved (RIF-RFT)";
-    const DOC: &'static str = "First pass: every problem of the chosen levels once, shuffled. Later passes, shuffled \
-    anew: those with above < pass rate ≤\n\
-        below_or_equal, measured over all their rollouts since the start (those that filters dropped included). A \
-        problem without a\n\
-        finished rollout is not learnable yet. As long as no problem is learnable, passes go on over all. A problem \
-        repeats within a\n\
-        step only if fewer are learnable than drawn, or where a pass ends. State: pass and place in it. Source: \
-        2507.05386, which tries before training: instances on which no rollout earns a reward\n\
+    const DOC: &'static str = "First pass: every problem of the chosen levels once, shuffled. Later passes, shuffled anew: those with above < pass rate ≤\n\
+        below_or_equal, measured over all their rollouts since the start (those that filters dropped included). A problem without a\n\
+        finished rollout is not learnable yet. As long as no problem is learnable, passes go on over all. A problem repeats within a\n\
+        step only if fewer are learnable than drawn, or where a pass ends. State: pass and place in it. Source: 2507.05386, which tries before training: instances on which no rollout earns a reward\n\
         are dropped (`above` 0).";
     fn metrics() -> Vec<Metric> {
         vec![

@@ -1,10 +1,7 @@
-//! Levels unlock by measured pass rate: easy problems first, the next level once the present one is passed often \
-enough.
+//! Levels unlock by measured pass rate: easy problems first, the next level once the present one is passed often enough.
 //!
-//! Why so: group-relative RL learns only where some rollouts pass and some fail, so problems are drawn where that is \
-likely: among
-//! the unlocked levels in proportion to p(1−p) of the recent pass rate, with a floor that keeps old levels alive and \
-an extra
+//! Why so: group-relative RL learns only where some rollouts pass and some fail, so problems are drawn where that is likely: among
+//! the unlocked levels in proportion to p(1−p) of the recent pass rate, with a floor that keeps old levels alive and an extra
 //! share for the frontier. Refuses: schedules by step count; promotion rests on what the policy did.
 
 use super::Deck;
@@ -55,12 +52,9 @@ impl Default for Levels {
 impl PartOptions for Levels {
     const KIND: &'static str = "levels";
     const SUMMARY: &'static str = "levels unlock by measured pass rate";
-    const DOC: &'static str = "The frontier level f is promoted when the pass rate over its last `window` rollouts is \
-    at least `promote_at`. Of n problems,\n\
-        frontier_share·n come from f, the others from levels ≤ f in proportion to max(p(1−p), floor), p = recent pass \
-        rate (0.5 if\n\
-        unmeasured), by systematic sampling. Within a level problems come in shuffled passes. State: frontier and one \
-        deck per level.";
+    const DOC: &'static str = "The frontier level f is promoted when the pass rate over its last `window` rollouts is at least `promote_at`. Of n problems,\n\
+        frontier_share·n come from f, the others from levels ≤ f in proportion to max(p(1−p), floor), p = recent pass rate (0.5 if\n\
+        unmeasured), by systematic sampling. Within a level problems come in shuffled passes. State: frontier and one deck per level.";
     fn metrics() -> Vec<Metric> {
         vec![
             Metric::new("unlocked", "level", "Highest level that is unlocked.")

@@ -1,9 +1,7 @@
 //! GSPO: the clipped loss with one ratio per sequence.
 //!
-//! Why so: rewards are given to sequences, so the ratio is the sequence's, normalized by its length (2507.18071). \
-Each token keeps its
-//! own advantage and its own gradient (the form GSPO-token), which is the same where all tokens share one. Refuses: \
-a gradient beyond
+//! Why so: rewards are given to sequences, so the ratio is the sequence's, normalized by its length (2507.18071). Each token keeps its
+//! own advantage and its own gradient (the form GSPO-token), which is the same where all tokens share one. Refuses: a gradient beyond
 //! the bounds; exactly at a bound it passes.
 
 use super::{RatioSums, ratio_metrics};
@@ -39,12 +37,9 @@ impl Default for Gspo {
 impl PartOptions for Gspo {
     const KIND: &'static str = "gspo";
     const SUMMARY: &'static str = "the clipped ratio of whole sequences (GSPO)";
-    const DOC: &'static str = "s = exp(Σ_t (logπ − logπ_old) / (n + 1e-8)) over the n tokens in the loss, mean \
-    log-ratio at most 10. Token loss =\n\
-        max(−sA, −clip(s, 1−clip_low, 1+clip_high)A), its gradient by the token's logprob −sA where not clipped \
-        (GSPO-token). Times the\n\
-        importance weight, if any. Meant for `aggregate: sequence_mean_token_mean`. Source: 2507.18071 (bounds 3e-4 \
-        and 4e-4).";
+    const DOC: &'static str = "s = exp(Σ_t (logπ − logπ_old) / (n + 1e-8)) over the n tokens in the loss, mean log-ratio at most 10. Token loss =\n\
+        max(−sA, −clip(s, 1−clip_low, 1+clip_high)A), its gradient by the token's logprob −sA where not clipped (GSPO-token). Times the\n\
+        importance weight, if any. Meant for `aggregate: sequence_mean_token_mean`. Source: 2507.18071 (bounds 3e-4 and 4e-4).";
     fn metrics() -> Vec<Metric> {
         ratio_metrics()
     }
