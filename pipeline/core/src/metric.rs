@@ -80,7 +80,7 @@ pub struct Metric {
     pub optional: bool,
     /// The series that is reduced, where it is not called like the metric (`pass_rate` of `pass_rate_initial`).
     #[serde(skip)]
-    series: Option<String>,
+    pub series: Option<String>,
     /// What it was called before; errors about the old name say the new one.
     #[serde(skip)]
     pub former: Option<String>,
@@ -183,7 +183,7 @@ fn fits(pattern: &str, name: &str) -> bool {
         "int" => c.is_ascii_digit(),
         _ => c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '_' | '-'),
     };
-    let most = tail.find(|c| !allowed(c)).unwrap_or(tail.len());
+    let most = tail.find(|c: char| !allowed(c)).unwrap_or(tail.len());
     (1..=most).any(|length| fits(after, &tail[length..]))
 }
 

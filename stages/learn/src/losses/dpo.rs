@@ -64,12 +64,12 @@ impl PartOptions for Dpo {
             Metric::new("pairs", "pairs", "Pairs of a right and a wrong rollout that are contrasted.")
                 .over(Reduce::LastTenth)
                 .optional()
-                .formerly("pairs"),
+                .formerly("dpo_pairs"),
             Metric::new("accuracy", "share", "Share of the pairs whose right rollout has the larger margin.")
                 .higher()
                 .over(Reduce::LastTenth)
                 .optional()
-                .formerly("accuracy"),
+                .formerly("dpo_accuracy"),
         ]
     }
     fn check(&self) -> Vec<OptionProblem> {

@@ -33,7 +33,7 @@ impl PartOptions for SharedPrefix {
             Metric::new("share", "share", "Share of the tokens in the loss that several rollouts hold.")
                 .over(Reduce::LastTenth)
                 .optional()
-                .formerly("share"),
+                .formerly("shared_prefix_share"),
         ]
     }
 }

@@ -100,7 +100,7 @@ pub fn write(
     report.note(
         "Held-out problems share no problem with training; brier_constant predicts the mean training label everywhere.",
     );
-    context.write_report("report", report, &metrics().into())
+    context.write_report("report", report, &self::metrics().into())
 }
 
 /// (predicted probability, label) of every labeled step, in order of the examples.

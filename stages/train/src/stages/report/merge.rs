@@ -47,7 +47,7 @@ fn uses<'a>(names: impl Iterator<Item = &'a String>) -> BTreeMap<String, usize> 
 pub fn declared(producers: &[Producer]) -> Declared {
     let open = producers.iter().any(|p| p.declared.as_ref().is_none_or(|d| d.open));
     let of = |list: fn(&Declared) -> &[Metric]| join(producers, list);
-    Declared { metrics: of(|d| &d.metrics), comparisons: of(|d| &d.comparisons), open }
+    Declared { metrics: of(|d| d.metrics.as_slice()), comparisons: of(|d| d.comparisons.as_slice()), open }
 }
 
 fn join(producers: &[Producer], list: fn(&Declared) -> &[Metric]) -> Vec<Metric> {

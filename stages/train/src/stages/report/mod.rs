@@ -55,7 +55,7 @@ impl Stage for JoinReports {
         Declared { open: true, ..Declared::default() }
     }
     fn declared(_: &Config, producers: &Producers) -> Declared {
-        merge::declared(producers.get("reports").map_or(&[], Vec::as_slice))
+        merge::declared(producers.get("reports").map_or(&[][..], Vec::as_slice))
     }
     fn ports() -> Ports {
         Ports {

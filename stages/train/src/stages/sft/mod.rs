@@ -161,5 +161,5 @@ fn write_report(context: &mut StageContext, state: &run::State, prepared: &Prepa
             "The validation loss is over {held} held-out trajectories; the weights with the lowest are kept."
         ));
     }
-    context.write_report("report", report, &metrics().into())
+    context.write_report("report", report, &self::metrics().into())
 }
