@@ -186,7 +186,7 @@ mod tests {
         part.gamma = 0.5;
         near(&assign(&mut part, vec![two()]), &[&[0.35 / s, 0.7 / s], &[-0.55 / s, -0.3 / s]]);
         assert!((part.metrics()[0].1 - 0.1).abs() < 1e-12);
-        assert_eq!(part.metrics()[0].0, "information_gain");
+        assert_eq!(part.metrics()[0].0, "gain");
     }
 
     #[test]

@@ -180,7 +180,7 @@ mod tests {
         near(&a[0], &[0.0, 1.0 - 0.2 * z, 1.0 + 0.2 * z]);
         near(&a[1], &[0.0, -3.0, -3.0]);
         let tilt = 1.0 + 0.2 * z - (3.0 - 0.2 * z) / 3.0;
-        assert!((part.metrics()[0].1 - tilt).abs() < 1e-12 && part.metrics()[0].0 == "entropy_tilt");
+        assert!((part.metrics()[0].1 - tilt).abs() < 1e-12 && part.metrics()[0].0 == "tilt");
     }
 
     #[test]

@@ -191,7 +191,7 @@ mod tests {
         let c = 0.1125;
         near(&a[0], &[0.0, 4.0 / 3.0 + 0.15 - c, 4.0 / 3.0 + 0.15 - c, 0.0, 2.0 / 3.0 - c]);
         near(&a[1], &[0.0, -2.0 / 3.0 + 0.3 - c, 0.0, -4.0 / 3.0 - c]);
-        assert!((part.metrics()[0].1 - 1.0 / 3.0).abs() < 1e-12 && part.metrics()[0].0 == "modulation_spread");
+        assert!((part.metrics()[0].1 - 1.0 / 3.0).abs() < 1e-12 && part.metrics()[0].0 == "spread");
     }
 
     #[test]
