@@ -16,6 +16,7 @@ mod faults;
 mod first_hour;
 mod healing;
 mod looking;
+mod metrics;
 mod notifications;
 mod recipes;
 mod resume;

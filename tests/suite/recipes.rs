@@ -32,9 +32,9 @@ stages:
     uses: compare
     with: {reports: "${{ stages.arms.report }}", metrics: [void, reward]}
     checks:
-      - {metric: difference_void, max: -1, role: mechanism}
-      - {metric: a_void, max: 3, role: mechanism}
-      - {metric: difference_reward, min: -0.5, role: guard}
+      - {metric: void, of: difference, max: -1, role: mechanism}
+      - {metric: void, of: a, max: 3, role: mechanism}
+      - {metric: reward, of: difference, min: -0.5, role: guard}
 "#;
 
 /// What recipes share; no recipe itself.
@@ -94,8 +94,8 @@ stages:
     uses: compare
     with: {reports: "${{ stages.arms.report }}", metrics: [reward]}
     checks:
-      - {metric: difference_reward, max: -0.1, role: mechanism}
-      - {metric: a_reward, min: 0, role: guard}
+      - {metric: reward, of: difference, max: -0.1, role: mechanism}
+      - {metric: reward, of: a, min: 0, role: guard}
 "#;
 
 /// The folder of recipe files that a sandbox has.
@@ -116,15 +116,15 @@ fn write(s: &Sandbox, name: &str, change: impl Fn(String) -> String) {
 fn on_the_run_succeeds_and_off_it_fails_by_its_mechanism_alone() {
     let s = sandbox();
     let on = s.run(&["run", "workflows/recipes/tiny.yaml"]).code(0);
-    on.says("mechanism check holds: difference_void is -2, must be at most -1")
-        .says("guard check holds: difference_reward is -0.2500");
+    on.says("mechanism check holds: void.difference is -2, must be at most -1")
+        .says("guard check holds: reward.difference is -0.2500");
     assert_eq!(s.read("log").lines().count(), 2);
     let off = s.run(&["run", "workflows/recipes/tiny.yaml", "-p", "mechanism=off"]).code(1);
     // Every check is told, and the failure names all that failed.
-    off.says("mechanism check failed: difference_void is 0, must be at most -1")
-        .says("mechanism check failed: a_void is 4, must be at most 3")
-        .says("guard check holds: difference_reward is 0, must be at least -0.5")
-        .says("difference_void is 0, must be at most -1; mechanism check failed: a_void is 4, must be at most 3");
+    off.says("mechanism check failed: void.difference is 0, must be at most -1")
+        .says("mechanism check failed: void.a is 4, must be at most 3")
+        .says("guard check holds: reward.difference is 0, must be at least -0.5")
+        .says("void.difference is 0, must be at most -1; mechanism check failed: void.a is 4, must be at most 3");
     assert_eq!(s.read("log").lines().count(), 2, "off, the treatment is the baseline: a cache hit");
     let shown = s.run(&["runs", "show", "latest", "--format", "json"]).code(0).json();
     let arms: Vec<_> = shown["stages"]
@@ -180,7 +180,7 @@ fn every_mistake_of_every_recipe_is_told_at_once() {
         .says("`recipe` has no key `parts`")
         .says("typed: the file has 1 error")
         .says("unguarded: no check has the role `guard`")
-        .says("mild: the check of `difference_reward` has a role, but only warns")
+        .says("mild: the check of `reward.difference` has a role, but only warns")
         .says("the recipe lacks limits")
         .says("switchless: it has no param `mechanism")
         .says("torn: the file cannot be read");
@@ -196,8 +196,8 @@ fn both_directions_are_run_and_judged() {
     write(&s, "harmful", |text| text.replace("min: -0.5,", "min: -0.1,"));
     let ran = recipes(&s, &["run"]).code(1);
     ran.prints("blind: on ok (3 checks, ")
-        .prints("off: compare: mechanism check holds: difference_void is 0, must be at most 1")
-        .prints("on: compare: guard check failed: difference_reward is -0.25, must be at least -0.1")
+        .prints("off: compare: mechanism check holds: void.difference is 0, must be at most 1")
+        .prints("on: compare: guard check failed: reward.difference is -0.25, must be at least -0.1")
         .prints("1 of 3 recipes behave both ways");
     let one = recipes(&s, &["run", "harmful", "--format", "json"]).code(1).json();
     assert_eq!(one.as_array().unwrap().len(), 1);
@@ -256,8 +256,8 @@ fn the_pages_of_systems_are_generated_from_results() {
     assert!(!index.contains("not all checks hold"));
     let tiny = s.read("docs/systems/tiny.md");
     for wanted in [
-        "| mechanism | `void` | 4 | 2 | -2 | `difference_void` at most -1 | yes |",
-        "| guard | `reward` | 1 | 0.75 | -0.25 | `difference_reward` at least -0.5 | yes |",
+        "| mechanism | `void` | 4 | 2 | -2 | `void.difference` at most -1 | yes |",
+        "| guard | `reward` | 1 | 0.75 | -0.25 | `reward.difference` at least -0.5 | yes |",
         "Stage digest `",
         "## Limits\n\nEverything.",
     ] {

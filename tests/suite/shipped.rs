@@ -29,7 +29,7 @@ fn the_quickstart_reports_all_that_it_measures_whatever_its_gate_says() {
         assert!(text.contains(&format!("- ${{{{ stages.{stage}.report }}}}")), "{stage}");
     }
     let (before, page) = text.split_once("\n  report:\n").unwrap();
-    assert!(page.contains("checks: [{metric: difference_low, min: 0.001}]"), "the run is gated");
+    assert!(page.contains("checks: [{metric: accuracy, of: low, min: 0.001}]"), "the run is gated");
     assert!(!before.contains("checks:"), "the page must be there when the gate fails");
 }
 

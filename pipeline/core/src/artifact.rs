@@ -6,6 +6,7 @@
 use crate::digest::Digest;
 use crate::error::{Error, Result};
 use crate::ids::{AttemptNumber, RunId, StageKey};
+use crate::metric::{Comparison, address};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -197,7 +198,9 @@ pub struct Manifest {
     /// Metrics by name; all finite.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub metrics: BTreeMap<String, f64>,
-    /// The attempt that made it.
+    /// Comparisons of two models or arms; all numbers finite.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub comparisons: Vec<Comparison>,
     pub provenance: Provenance,
     /// Times, rates, hosts and peak memory of that attempt; no digest sees them.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -217,9 +220,12 @@ impl Manifest {
     }
 }
 
-/// Refuses metrics that are NaN or infinite, before anything is published. Errors: data, naming the metric.
-pub fn require_finite(metrics: &BTreeMap<String, f64>) -> Result<()> {
-    match metrics.iter().find(|(_, value)| !value.is_finite()) {
+/// Refuses metrics and comparisons that are NaN or infinite, before anything is published. Errors: data, naming the
+/// number.
+pub fn require_finite(metrics: &BTreeMap<String, f64>, comparisons: &[Comparison]) -> Result<()> {
+    let plain = metrics.iter().find(|(_, value)| !value.is_finite()).map(|(name, value)| (name.clone(), *value));
+    let of_row = |row: &Comparison| row.broken().map(|(of, value)| (address(&row.metric, Some(of)), value));
+    match plain.or_else(|| comparisons.iter().find_map(of_row)) {
         Some((name, value)) => Err(Error::data(format!("metric `{name}` is {value}, not a finite number"))
             .help("look at the stage's log for the first step that went wrong")),
         None => Ok(()),
@@ -232,10 +238,13 @@ mod tests {
 
     #[test]
     fn only_finite_metrics_pass() {
-        assert_eq!(require_finite(&BTreeMap::from([("loss".to_string(), -1e300)])), Ok(()));
+        assert_eq!(require_finite(&BTreeMap::from([("loss".to_string(), -1e300)]), &[]), Ok(()));
         for bad in [f64::NAN, f64::INFINITY] {
-            let error = require_finite(&BTreeMap::from([("loss".to_string(), bad)])).unwrap_err();
+            let error = require_finite(&BTreeMap::from([("loss".to_string(), bad)]), &[]).unwrap_err();
             assert!(error.message.starts_with("metric `loss` is "), "{error}");
+            let row = Comparison { low: Some(bad), ..Comparison::of("tokens") };
+            let error = require_finite(&BTreeMap::new(), &[row]).unwrap_err();
+            assert!(error.message.starts_with("metric `tokens.low` is "), "{error}");
         }
     }
 

@@ -111,7 +111,9 @@ pub struct AttemptResult {
     pub outputs: BTreeMap<String, Output>,
     /// Metrics by name; all finite.
     pub metrics: BTreeMap<String, f64>,
-    /// Times, rates, hosts and peak memory of this attempt.
+    /// Comparisons of two models or arms; all numbers finite.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub comparisons: Vec<crate::metric::Comparison>,
     pub measured: BTreeMap<String, Value>,
 }
 
@@ -269,6 +271,7 @@ impl AttemptSpec {
             inputs: inputs.collect(),
             outputs: result.outputs,
             metrics: result.metrics,
+            comparisons: result.comparisons,
             provenance: crate::artifact::Provenance {
                 workflow: self.workflow.clone(),
                 run: self.run.clone(),

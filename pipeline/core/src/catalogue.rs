@@ -4,6 +4,7 @@
 
 use crate::artifact::ArtifactKind;
 use crate::error::Result;
+use crate::metric::{Declared, MetricRead, Producers};
 use serde::Serialize;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -71,8 +72,9 @@ pub struct KindInfo {
     pub example: &'static str,
     /// The main metric shown in progress, e.g. `loss`.
     pub main_metric: Option<&'static str>,
-    /// Names of the metrics in its manifests that checks may use (a trailing `*` matches a family).
-    pub metrics: Vec<&'static str>,
+    /// Everything that it may report under any options. [`Catalogue::declared`] knows the exact names.
+    #[serde(flatten)]
+    pub metrics: Declared,
 }
 
 impl KindInfo {
@@ -226,6 +228,14 @@ pub trait Catalogue: Send + Sync {
     /// What is known about the outputs of a stage before it runs, by output port.
     fn facts(&self, _kind: &str, _config: &Value, _inputs: &Wired) -> BTreeMap<String, Facts> {
         BTreeMap::new()
+    }
+    /// Everything that a stage with this complete config reports, behind these producers.
+    fn declared(&self, kind: &str, _config: &Value, _producers: &Producers) -> Declared {
+        self.kind(kind).map(|info| info.metrics.clone()).unwrap_or_default()
+    }
+    /// The metrics of its inputs that a complete config names.
+    fn metrics_read(&self, _kind: &str, _config: &Value, _producers: &Producers) -> Vec<MetricRead> {
+        Vec::new()
     }
     /// The complete config: defaults filled, named compositions expanded, values in their declared types.
     fn complete(&self, kind: &str, config: &Value) -> Result<Value>;

@@ -104,7 +104,10 @@ pub struct GrantSummary {
 pub struct CheckResult {
     /// Name of the metric.
     pub metric: String,
-    /// Its value; none if the manifest has no such metric, which fails the check.
+    /// Which number of a comparison.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub of: Option<crate::metric::Of>,
+    /// None: the manifest has no such metric, which fails the check.
     pub value: Option<f64>,
     /// Lower bound, inclusive.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -190,7 +193,10 @@ pub enum Event {
         /// Metrics of that manifest.
         #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
         metrics: BTreeMap<String, f64>,
-        /// Outputs of that manifest.
+        /// Its comparisons.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        comparisons: Vec<crate::metric::Comparison>,
+        /// Its outputs.
         #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
         outputs: BTreeMap<String, OutputSummary>,
     },
@@ -270,7 +276,10 @@ pub enum Event {
         /// Metrics of the manifest.
         #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
         metrics: BTreeMap<String, f64>,
-        /// Outputs of the manifest.
+        /// Its comparisons.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        comparisons: Vec<crate::metric::Comparison>,
+        /// Its outputs.
         #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
         outputs: BTreeMap<String, OutputSummary>,
     },

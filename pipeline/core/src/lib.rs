@@ -14,6 +14,7 @@ pub mod digest;
 pub mod error;
 pub mod event;
 pub mod ids;
+pub mod metric;
 pub mod resources;
 pub mod units;
 
@@ -24,3 +25,4 @@ pub use clock::{Clock, SystemClock};
 pub use digest::Digest;
 pub use error::{Error, ErrorKind, Result};
 pub use ids::{AttemptNumber, Epoch, RunId, StageKey};
+pub use metric::{Comparison, Declared, Metric, MetricRead, Of, Producer, Producers, Reduce};

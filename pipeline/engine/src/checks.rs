@@ -2,17 +2,18 @@
 //! on a fresh result, and are not part of the stage digest.
 
 use std::collections::BTreeMap;
-use trainyard_core::Error;
 use trainyard_core::event::CheckResult;
+use trainyard_core::{Comparison, Error, metric};
 use trainyard_spec::plan::{Check, Severity};
 
-/// Compares every check with the metrics. A missing metric fails its check; bounds are inclusive.
-pub fn evaluate(checks: &[Check], metrics: &BTreeMap<String, f64>) -> Vec<CheckResult> {
+/// Every check with its verdict. A metric that is missing fails its check; bounds are inclusive.
+pub fn evaluate(checks: &[Check], metrics: &BTreeMap<String, f64>, comparisons: &[Comparison]) -> Vec<CheckResult> {
     let one = |check: &Check| {
-        let value = metrics.get(&check.metric).copied();
+        let value = metric::look_up(metrics, comparisons, &check.metric, check.of);
         let within = |v: f64| check.min.is_none_or(|m| v >= m) && check.max.is_none_or(|m| v <= m);
         CheckResult {
             metric: check.metric.clone(),
+            of: check.of,
             value,
             min: check.min,
             max: check.max,
@@ -36,9 +37,10 @@ pub fn describe(check: &CheckResult) -> String {
     let word = if check.gates || check.passed { "check" } else { "warning" };
     let role = check.role.as_ref().map(|role| format!("{role} ")).unwrap_or_default();
     let outcome = if check.passed { "holds" } else { "failed" };
+    let name = metric::address(&check.metric, check.of);
     match check.value {
-        Some(value) => format!("{role}{word} {outcome}: {} is {value}, {bounds}", check.metric),
-        None => format!("{role}{word} {outcome}: the manifest has no metric `{}`, which {bounds}", check.metric),
+        Some(value) => format!("{role}{word} {outcome}: {name} is {value}, {bounds}"),
+        None => format!("{role}{word} {outcome}: the manifest has no metric `{name}`, which {bounds}"),
     }
 }
 
@@ -55,7 +57,7 @@ mod tests {
     use super::*;
 
     fn check(metric: &str, min: Option<f64>, max: Option<f64>, severity: Severity) -> Check {
-        Check { metric: metric.into(), min, max, severity, role: None }
+        Check { metric: metric.into(), of: None, min, max, severity, role: None }
     }
 
     #[test]
@@ -66,7 +68,7 @@ mod tests {
             check("a", Some(0.6), None, Severity::Warn),
             check("b", None, Some(1.0), Severity::Error),
         ];
-        let results = evaluate(&checks, &metrics);
+        let results = evaluate(&checks, &metrics, &[]);
         assert_eq!(results.iter().map(|r| r.passed).collect::<Vec<_>>(), [true, false, false]);
         assert_eq!(describe(&results[1]), "warning failed: a is 0.5, must be at least 0.6");
         let error = gate(&results).unwrap();
@@ -79,7 +81,7 @@ mod tests {
         let with_role =
             |role: &str, max: f64| Check { role: Some(role.into()), ..check("a", None, Some(max), Severity::Error) };
         let checks = [with_role("mechanism", 0.1), with_role("guard", 1.0), with_role("mechanism", 0.2)];
-        let results = evaluate(&checks, &BTreeMap::from([("a".to_string(), 0.5)]));
+        let results = evaluate(&checks, &BTreeMap::from([("a".to_string(), 0.5)]), &[]);
         assert_eq!(describe(&results[1]), "guard check holds: a is 0.5, must be at most 1");
         let expected = "mechanism check failed: a is 0.5, must be at most 0.1; \
                         mechanism check failed: a is 0.5, must be at most 0.2";
@@ -89,6 +91,6 @@ mod tests {
     #[test]
     fn nan_fails_every_bound() {
         let metrics = BTreeMap::from([("a".to_string(), f64::NAN)]);
-        assert!(!evaluate(&[check("a", Some(0.0), None, Severity::Error)], &metrics)[0].passed);
+        assert!(!evaluate(&[check("a", Some(0.0), None, Severity::Error)], &metrics, &[])[0].passed);
     }
 }

@@ -98,7 +98,7 @@ impl Engine {
                 _ => {}
             }
         }
-        require_finite(&result.metrics)?;
+        require_finite(&result.metrics, &result.comparisons)?;
         let spec = trainyard_core::attempt::AttemptSpec { attempt, ..spec.as_ref().clone() };
         let manifest = spec.manifest(result.as_ref().clone(), state.generation, state.reason);
         Ok((finished, Some(manifest)))
@@ -129,6 +129,7 @@ impl Engine {
             reason: manifest.reason,
             adopted,
             metrics: manifest.metrics.clone(),
+            comparisons: manifest.comparisons.clone(),
             outputs: summarize_outputs(&manifest),
         });
         self.published(node, manifest, Ending::Done);

@@ -57,6 +57,7 @@ impl Engine {
             digest: manifest.stage_digest.clone(),
             generation: manifest.generation,
             metrics: manifest.metrics.clone(),
+            comparisons: manifest.comparisons.clone(),
             outputs: summarize_outputs(&manifest),
         });
         self.published(node, manifest, Ending::Hit);
@@ -64,7 +65,7 @@ impl Engine {
 
     /// The stage has a manifest; its checks decide whether it succeeds.
     pub(crate) fn published(&mut self, node: NodeId, manifest: Arc<Manifest>, ending: Ending) {
-        let results = crate::checks::evaluate(&self.state(node).plan.checks, &manifest.metrics);
+        let results = crate::checks::evaluate(&self.state(node).plan.checks, &manifest.metrics, &manifest.comparisons);
         self.state_mut(node).manifest = Some(manifest);
         let gate = crate::checks::gate(&results);
         if !results.is_empty() {

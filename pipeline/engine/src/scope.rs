@@ -6,7 +6,7 @@ use crate::engine::Engine;
 use crate::io::NodeId;
 use crate::node::{Ending, State};
 use serde_json::{Number, Value};
-use trainyard_core::StageKey;
+use trainyard_core::{Of, StageKey, metric};
 use trainyard_spec::expression::Scope;
 
 pub(crate) struct LateScope<'a> {
@@ -31,15 +31,16 @@ impl Engine {
             _ => dep,
         }
     }
-    /// `None` if the stage has no manifest, or its manifest lacks the metric.
-    fn metric_of(&self, node: NodeId, name: &str) -> Option<Value> {
-        let metric = self.state(node).manifest.as_ref()?.metrics.get(name)?;
-        Number::from_f64(*metric).map(Value::Number)
+    /// `None`: the stage has no manifest, or its manifest does not say.
+    fn metric_of(&self, node: NodeId, name: &str, of: Option<Of>) -> Option<Value> {
+        let manifest = self.state(node).manifest.as_ref()?;
+        let value = metric::look_up(&manifest.metrics, &manifest.comparisons, name, of)?;
+        Number::from_f64(value).map(Value::Number)
     }
-    /// The metric of every instance in order. Skipped instances are left out, as they are among inputs.
-    fn metrics_of(&self, instances: &[NodeId], name: &str) -> Option<Value> {
+    /// In order; instances that were skipped are left out, as among inputs.
+    fn metrics_of(&self, instances: &[NodeId], name: &str, of: Option<Of>) -> Option<Value> {
         let ran = instances.iter().filter(|i| self.state(**i).ending() != Some(Ending::Skipped));
-        ran.map(|i| self.metric_of(*i, name)).collect()
+        ran.map(|i| self.metric_of(*i, name, of)).collect()
     }
 }
 
@@ -47,16 +48,16 @@ impl Scope for LateScope<'_> {
     fn item(&self) -> Option<Value> {
         self.engine.state(self.node).item.as_ref().map(|(_, row, _)| row.clone())
     }
-    fn metric(&self, stage: &str, name: &str) -> Option<Value> {
+    fn metric(&self, stage: &str, name: &str, of: Option<Of>) -> Option<Value> {
         let own = self.engine.state(self.node);
         let found = self.engine.bound(own, self.engine.find(stage)?);
         let state = self.engine.state(found);
         if !state.is_group() {
-            return self.engine.metric_of(found, name);
+            return self.engine.metric_of(found, name, of);
         }
         // A fan-out over the same rows that was skipped as a whole has no instances to bind to.
         let unbound = own.item.is_some() && self.engine.same_axes(own, found);
-        if unbound { None } else { self.engine.metrics_of(&state.instances, name) }
+        if unbound { None } else { self.engine.metrics_of(&state.instances, name, of) }
     }
     fn status(&self, stage: &str) -> Option<Value> {
         let found = self.engine.bound(self.engine.state(self.node), self.engine.find(stage)?);

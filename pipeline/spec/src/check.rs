@@ -3,12 +3,14 @@
 //! Each pass appends to one list of diagnostics and leaves out what it could not read, so one call reports all
 //! mistakes. Whatever depends on something broken stays silent: no mistake is reported twice.
 
+mod bounds;
 mod condition;
 mod config;
 mod envelope;
 mod evaluation;
 mod graph;
 mod inputs;
+mod metrics;
 mod outputs;
 mod placement;
 mod repetition;
@@ -16,14 +18,15 @@ mod scripts;
 mod stage;
 mod wiring;
 
-pub(crate) use envelope::has_metric;
 pub use graph::Order;
+pub(crate) use metrics::judge;
 
 use crate::diagnostic::{Diagnostic, Span};
 use crate::expand::Expanded;
 use crate::expression::Reference;
 use crate::options::KindOptions;
 use crate::plan::{Edge, Node};
+use crate::read::Bound;
 use crate::schedule::Schedule;
 use crate::site::Site;
 use std::collections::{BTreeMap, HashMap};
@@ -58,6 +61,7 @@ pub fn check(expanded: &Expanded<'_>, site: &Site) -> Checked {
     let nodes: Vec<Option<Node>> = (0..expanded.drafts.len()).map(|draft| checker.stage(draft)).collect();
     let order = checker.order();
     checker.wiring(order.as_ref());
+    checker.metrics(&nodes, order.as_ref());
     checker.evaluation_sets();
     checker.placement(&nodes);
     checker.repetition(&nodes);
@@ -73,6 +77,10 @@ pub(crate) struct Checker<'e> {
     links: Vec<Link>,
     options: HashMap<String, Rc<KindOptions>>,
     digests: HashMap<String, Result<Digest, Error>>,
+    /// Metrics that checks and expressions name.
+    uses: Vec<metrics::Use>,
+    /// Options as written, by draft.
+    withs: HashMap<usize, Rc<Bound>>,
     /// Key → draft.
     index: HashMap<&'e str, usize>,
     /// By draft: the stages whose options and inputs are whole.
@@ -89,6 +97,8 @@ impl<'e> Checker<'e> {
             links: Vec::new(),
             options: HashMap::new(),
             digests: HashMap::new(),
+            uses: Vec::new(),
+            withs: HashMap::new(),
             index,
             wired: HashMap::new(),
         }
@@ -113,7 +123,12 @@ impl<'e> Checker<'e> {
             if let Reference::Metric { stage, .. } | Reference::Status { stage } = reference
                 && let Some(from) = self.index.get(stage.as_str())
             {
-                self.links.push(Link { from: *from, to: draft, edge: Edge::Order, ports: None, span });
+                let from = *from;
+                self.links.push(Link { from, to: draft, edge: Edge::Order, ports: None, span });
+                if let Reference::Metric { name, of, .. } = reference {
+                    let metric = name.clone();
+                    self.uses.push(metrics::Use { draft: from, metric, of: *of, metric_span: span, of_span: span });
+                }
             }
         }
     }

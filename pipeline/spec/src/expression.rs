@@ -28,7 +28,7 @@ pub use types::Type;
 use serde::{Serialize, Serializer};
 use serde_json::Value;
 use std::ops::Range;
-use trainyard_core::Result;
+use trainyard_core::{Of, Result};
 
 /// A parsed expression with the place of every part.
 #[derive(Debug, Clone)]
@@ -74,6 +74,8 @@ pub enum Reference {
     Metric {
         stage: String,
         name: String,
+        /// Which number of a comparison.
+        of: Option<Of>,
     },
     Status {
         stage: String,
@@ -93,7 +95,7 @@ pub trait Scope {
     }
     /// A metric of a stage instance's manifest (a list of numbers, in order, if `stage` is a late fan-out; instances
     /// that were skipped are left out). `None` also where the stage did not report it.
-    fn metric(&self, _stage: &str, _name: &str) -> Option<Value> {
+    fn metric(&self, _stage: &str, _name: &str, _of: Option<Of>) -> Option<Value> {
         None
     }
     /// How a stage instance ended: `succeeded`, `failed`, `skipped`, `blocked` or `cancelled`.

@@ -142,6 +142,9 @@ pub enum Severity {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Check {
     pub metric: String,
+    /// Which number, if the metric is a row of a comparison.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub of: Option<trainyard_core::Of>,
     pub min: Option<f64>,
     pub max: Option<f64>,
     pub severity: Severity,

@@ -6,7 +6,19 @@
 mod share;
 
 use serde_json::{Map, Value, json};
-use trainyard_core::{ArtifactKind, Catalogue, KindInfo};
+use trainyard_core::{ArtifactKind, Catalogue, Declared, KindInfo, Of};
+
+/// The names that a check of such a stage may use; any where the stages behind its inputs decide.
+fn names_of(declared: &Declared) -> Value {
+    let all = || declared.metrics.iter().chain(&declared.comparisons);
+    if declared.open || all().next().is_none() {
+        return json!({"type": "string"});
+    }
+    let plain: Vec<&str> = all().filter(|m| !m.is_family()).map(|m| m.name.as_str()).collect();
+    let families = all().filter(|m| m.is_family()).map(|m| json!({"type": "string", "pattern": m.pattern()}));
+    let enumerated = (!plain.is_empty()).then(|| json!({"enum": plain}));
+    json!({"anyOf": enumerated.into_iter().chain(families).collect::<Vec<Value>>()})
+}
 
 /// Draft 2020-12.
 pub fn workflow_schema(catalogue: &dyn Catalogue) -> Value {
@@ -23,7 +35,10 @@ pub fn workflow_schema(catalogue: &dyn Catalogue) -> Value {
         names.push(json!({"const": name, "description": info.summary}));
         branches.push(json!({
             "if": {"properties": {"uses": {"const": name}}, "required": ["uses"]},
-            "then": {"properties": {"with": {"$ref": format!("#/$defs/with.{slot}")}}},
+            "then": {"properties": {
+                "with": {"$ref": format!("#/$defs/with.{slot}")},
+                "checks": {"items": {"properties": {"metric": names_of(&info.metrics)}}},
+            }},
         }));
     }
     names.push(json!({"type": "string", "pattern": r"\.ya?ml$", "description": "a workflow file that is embedded"}));
@@ -94,7 +109,9 @@ fn stage_schema(kinds: &[Value]) -> Value {
             "retry": {"$ref": "#/$defs/retry"},
             "timeout": {"$ref": "#/$defs/text"},
             "checks": {"type": "array", "items": {"type": "object", "required": ["metric"], "additionalProperties": false, "properties": {
-                "metric": {"type": "string"}, "min": {"$ref": "#/$defs/number"}, "max": {"$ref": "#/$defs/number"},
+                "metric": {"type": "string", "description": "as `trainyard stages KIND` lists them"},
+                "of": {"enum": Of::NAMES, "description": "which number of a comparison"},
+                "min": {"$ref": "#/$defs/number"}, "max": {"$ref": "#/$defs/number"},
                 "severity": {"enum": ["error", "warn"]}, "role": {"enum": ["mechanism", "guard"]},
             }}},
             "cache": {"$ref": "#/$defs/cache"},

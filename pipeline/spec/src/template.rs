@@ -143,7 +143,7 @@ mod tests {
 
     struct Known;
     impl Scope for Known {
-        fn metric(&self, stage: &str, name: &str) -> Option<Value> {
+        fn metric(&self, stage: &str, name: &str, _of: Option<trainyard_core::Of>) -> Option<Value> {
             (stage == "gate" && name == "accuracy").then(|| json!(0.25))
         }
     }

@@ -1,12 +1,13 @@
 //! What a running stage is given: inputs as local folders, output folders, progress, metrics, checkpoints, cancellation.
 
+use crate::report::{Metric, Report};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use trainyard_core::attempt::{AttemptMessage, LogLevel};
-use trainyard_core::{ArtifactKind, Digest, Error, Result, Wired};
+use trainyard_core::{ArtifactKind, Comparison, Declared, Digest, Error, Producer, Producers, Result, Wired};
 
 /// Set from outside when the attempt must stop; checked by the stage at least once a second.
 #[derive(Debug, Clone, Default)]
@@ -67,8 +68,10 @@ pub struct StageContext {
     pub inputs: BTreeMap<String, Vec<InputArtifact>>,
     /// Port → an existing empty folder to fill. A table port is filled with `data.parquet`.
     pub output_folders: BTreeMap<String, PathBuf>,
-    /// Final metrics; names are prefixed by nothing, lower snake case.
+    /// Final metrics, under the names that the stage declares.
     pub metrics: BTreeMap<String, f64>,
+    /// Metrics of two models or arms, with their differences.
+    pub comparisons: Vec<Comparison>,
     /// Times and rates of this attempt; no digest sees them.
     pub measured: BTreeMap<String, Value>,
     /// Port → facts that downstream stages read.
@@ -101,6 +104,10 @@ impl StageContext {
         }
         wired
     }
+    /// The stages behind every input, as far as a running stage knows them: how many there are.
+    pub fn producers(&self) -> Producers {
+        self.inputs.iter().map(|(port, list)| (port.clone(), vec![Producer::default(); list.len()])).collect()
+    }
     /// The folder of an output port.
     pub fn output(&self, port: &str) -> Result<&Path> {
         self.output_folders
@@ -115,6 +122,22 @@ impl StageContext {
     /// A final metric. Not a number is refused when the manifest is published.
     pub fn metric(&mut self, name: impl Into<String>, value: f64) {
         self.metrics.insert(name.into(), value);
+    }
+    /// Writes `report.json` with every metric and comparison of this stage, each with the unit that the stage declares.
+    pub fn write_report(&self, port: &str, mut report: Report, declared: &Declared) -> Result<()> {
+        for (name, value) in &self.metrics {
+            let detail = || Metric { value: *value, detail: true, ..Metric::default() };
+            report.metrics.entry(name.clone()).or_insert_with(detail);
+        }
+        for (name, metric) in &mut report.metrics {
+            metric.unit = declared.metric(name).map(|m| m.unit.to_string()).unwrap_or_default();
+        }
+        report.comparisons.clone_from(&self.comparisons);
+        report.write(self.output(port)?)
+    }
+    /// A row of a comparison.
+    pub fn comparison(&mut self, row: Comparison) {
+        self.comparisons.push(row);
     }
     /// A fact of this attempt that no digest sees (seconds, tokens per second).
     pub fn measure(&mut self, name: impl Into<String>, value: impl Into<Value>) {

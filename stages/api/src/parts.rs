@@ -9,7 +9,8 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
-use trainyard_core::{Error, OptionProblem, Result};
+use std::collections::BTreeMap;
+use trainyard_core::{Error, Metric, OptionProblem, Result};
 
 /// A part's options: a plain struct with defaults that denies unknown fields. Its doc comments are their documentation.
 pub trait PartOptions: Serialize + DeserializeOwned + JsonSchema {
@@ -19,6 +20,11 @@ pub trait PartOptions: Serialize + DeserializeOwned + JsonSchema {
     const SUMMARY: &'static str;
     /// Markdown: formula, shapes, units, constants, errors, source.
     const DOC: &'static str;
+    /// What it reports, without its kind in front: the stage adds that (`clip.fraction`; `clip_2.fraction` of a second
+    /// one).
+    fn metrics() -> Vec<Metric> {
+        Vec::new()
+    }
     /// Ranges and contradictions that types cannot express, all of them; pointers are relative to the options.
     fn check(&self) -> Vec<OptionProblem> {
         Vec::new()
@@ -30,6 +36,8 @@ pub struct PartKind<B> {
     pub name: &'static str,
     pub summary: &'static str,
     pub doc: &'static str,
+    /// What it reports, without its kind in front.
+    pub metrics: Vec<Metric>,
     /// Of the options without `kind`, as those below.
     schema: fn() -> Value,
     complete: fn(Value) -> Result<Value>,
@@ -52,7 +60,16 @@ pub struct Kinds<B> {
 /// A registry's line for options `O`.
 pub fn part<O: PartOptions, B>(build: B) -> PartKind<B> {
     let (name, summary, doc) = (O::KIND, O::SUMMARY, O::DOC);
-    PartKind { name, summary, doc, schema: schema::<O>, complete: complete::<O>, check: check::<O>, build }
+    PartKind {
+        name,
+        summary,
+        doc,
+        metrics: O::metrics(),
+        schema: schema::<O>,
+        complete: complete::<O>,
+        check: check::<O>,
+        build,
+    }
 }
 
 /// Reads options without `kind` and refuses those that their check refuses.
@@ -129,6 +146,47 @@ impl<B> PartKind<B> {
         let properties = map.entry("properties").or_insert_with(|| json!({}));
         properties["kind"] = json!({ "const": self.name });
         schema
+    }
+}
+
+/// The kind that options name, if they name one.
+pub fn kind_of(options: &Value) -> Option<&str> {
+    options.as_str().or_else(|| options.get("kind")?.as_str())
+}
+
+/// What stands before the metrics of each part of a list: its kind, from the second of a kind on with its number
+/// (`clip_2`).
+pub fn prefixes<'a>(list: impl IntoIterator<Item = &'a Value>) -> Vec<String> {
+    let mut seen: BTreeMap<&str, usize> = BTreeMap::new();
+    let one = |options: &'a Value| {
+        let kind = kind_of(options).unwrap_or_default();
+        let number = seen.entry(kind).and_modify(|n| *n += 1).or_insert(1);
+        if *number == 1 { kind.to_string() } else { format!("{kind}_{number}") }
+    };
+    list.into_iter().map(one).collect()
+}
+
+impl<B> Kinds<B> {
+    /// What the parts of a list report, under the names that manifests have.
+    pub fn declared<'a>(&self, list: impl IntoIterator<Item = &'a Value> + Clone) -> Vec<Metric> {
+        let named = list.clone().into_iter().zip(prefixes(list));
+        let of = |options: &Value| self.list.iter().find(|kind| Some(kind.name) == kind_of(options));
+        named
+            .filter_map(|(options, prefix)| Some((of(options)?, prefix)))
+            .flat_map(|(kind, prefix)| kind.metrics.iter().map(move |m| m.clone().of(&prefix)).collect::<Vec<_>>())
+            .collect()
+    }
+    /// What any of these parts may report; with `several`, also under the names of a second one of its kind.
+    pub fn declarable(&self, several: bool) -> Vec<Metric> {
+        let prefixes = |name: &str| {
+            let numbered = several.then(|| format!("{name}_<int>"));
+            std::iter::once(name.to_string()).chain(numbered).collect::<Vec<String>>()
+        };
+        let of = |kind: &PartKind<B>| {
+            let under = |prefix: String| kind.metrics.iter().map(|m| m.clone().of(&prefix)).collect::<Vec<Metric>>();
+            prefixes(kind.name).into_iter().flat_map(under).collect::<Vec<Metric>>()
+        };
+        self.list.iter().flat_map(of).collect()
     }
 }
 

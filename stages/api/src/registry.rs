@@ -3,7 +3,7 @@
 use crate::stage::DynStage;
 use serde_json::Value;
 use std::collections::BTreeMap;
-use trainyard_core::{Catalogue, Error, Facts, KindInfo, OptionProblem, Result, Wired};
+use trainyard_core::{Catalogue, Declared, Error, Facts, KindInfo, MetricRead, OptionProblem, Producers, Result, Wired};
 
 /// Stage kinds by name.
 #[derive(Default)]
@@ -45,6 +45,10 @@ impl Catalogue for Registry {
     fn facts(&self, kind: &str, config: &Value, inputs: &Wired) -> BTreeMap<String, Facts> {
         self.0.get(kind).map_or_else(BTreeMap::new, |s| s.facts(config, inputs))
     }
+    fn declared(&self, kind: &str, config: &Value, producers: &Producers) -> Declared {
+        self.0.get(kind).map_or_else(Declared::default, |s| s.declared(config, producers))
+    fn metrics_read(&self, kind: &str, config: &Value, producers: &Producers) -> Vec<MetricRead> {
+        self.0.get(kind).map_or_else(Vec::new, |s| s.metrics_read(config, producers))
     fn complete(&self, kind: &str, config: &Value) -> Result<Value> {
         self.stage(kind)?.complete(config)
     }

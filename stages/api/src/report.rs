@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use trainyard_core::digest::canonical_json;
 use trainyard_core::error::io_error;
-use trainyard_core::{Error, Result};
+use trainyard_core::{Comparison, Error, Result};
 
 /// The name of the file in a report artifact's folder.
 pub const REPORT_FILE: &str = "report.json";
@@ -25,9 +25,12 @@ pub struct Report {
     /// One or two sentences: what was measured on what. May be empty.
     #[serde(default)]
     pub summary: String,
-    /// By name, lower snake case.
+    /// By the name that manifests have.
     #[serde(default)]
     pub metrics: BTreeMap<String, Metric>,
+    /// Two models or arms beside each other.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub comparisons: Vec<Comparison>,
     #[serde(default)]
     pub tables: Vec<Table>,
     #[serde(default)]
@@ -38,7 +41,7 @@ pub struct Report {
 }
 
 /// A number, with its 95% interval where one is known.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Metric {
     pub value: f64,
@@ -49,6 +52,12 @@ pub struct Metric {
     /// How many independent units (problems) it rests on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub n: Option<u64>,
+    /// As declared by the stage; empty if it did not say.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub unit: String,
+    /// True: a table shows it, so lists of the main metrics leave it out.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub detail: bool,
 }
 
 /// Rows under named columns.
@@ -105,6 +114,7 @@ impl Report {
             title: title.into(),
             summary: String::new(),
             metrics: BTreeMap::new(),
+            comparisons: Vec::new(),
             tables: Vec::new(),
             curves: Vec::new(),
             notes: Vec::new(),
@@ -113,14 +123,14 @@ impl Report {
 
     /// A metric without an interval.
     pub fn metric(&mut self, name: impl Into<String>, value: f64) -> &mut Self {
-        self.metrics.insert(name.into(), Metric { value, low: None, high: None, n: None });
+        self.metrics.insert(name.into(), Metric { value, ..Metric::default() });
         self
     }
 
     /// A metric with its 95% interval over `n` independent units; no interval if it could not be estimated.
     pub fn estimate(&mut self, name: impl Into<String>, value: f64, interval: Option<(f64, f64)>, n: u64) -> &mut Self {
         let (low, high) = interval.unzip();
-        self.metrics.insert(name.into(), Metric { value, low, high, n: Some(n) });
+        self.metrics.insert(name.into(), Metric { value, low, high, n: Some(n), ..Metric::default() });
         self
     }
 
@@ -156,6 +166,14 @@ impl Report {
                     self.title, m.value
                 )));
             }
+        }
+        if let Some((row, (of, value))) = self.comparisons.iter().find_map(|c| Some((c, c.broken()?))) {
+            return Err(Error::data(format!(
+                "report `{}`: `{}` of `{}` is not finite ({value})",
+                self.title,
+                of.name(),
+                row.metric
+            )));
         }
         for table in &self.tables {
             if let Some(row) = table.rows.iter().find(|r| r.len() != table.columns.len()) {

@@ -8,7 +8,8 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::marker::PhantomData;
 use trainyard_core::{
-    ArtifactKind, Cardinality, Error, Facts, KindInfo, OptionProblem, Placement, PortInfo, Result, Wired,
+    ArtifactKind, Cardinality, Declared, Error, Facts, KindInfo, MetricRead, OptionProblem, Placement, PortInfo,
+    Producers, Result, Wired,
 };
 
 /// Shorthand for a port.
@@ -39,10 +40,21 @@ pub trait Stage: Send + Sync + 'static {
     /// True: the whole pool's cpus unless the stage asks otherwise.
     const ALL_CPUS: bool = false;
     const MAIN_METRIC: Option<&'static str> = None;
-    /// Metrics that checks may name; a trailing `*` matches a family.
-    const METRICS: &'static [&'static str] = &[];
 
     fn ports() -> Ports;
+    /// Everything that it may report under any options, with unit and meaning.
+    fn metrics() -> Declared {
+        Declared::default()
+    }
+    /// Everything that it reports under these options, behind these producers: a function of both, so that `check`
+    /// knows every name.
+    fn declared(_config: &Self::Config, _producers: &Producers) -> Declared {
+        Self::metrics()
+    }
+    /// The metrics of its inputs that the options name.
+    fn metrics_read(_config: &Self::Config, _producers: &Producers) -> Vec<MetricRead> {
+        Vec::new()
+    }
     /// Adds what the derived schema cannot know (parts that registries dispatch on `kind`).
     fn schema() -> Value {
         schemars::schema_for!(Self::Config).to_value()
@@ -76,6 +88,8 @@ pub trait DynStage: Send + Sync {
     fn validate_inputs(&self, config: &Value, inputs: &Wired) -> Vec<OptionProblem>;
     fn facts(&self, config: &Value, inputs: &Wired) -> BTreeMap<String, Facts>;
     fn complete(&self, config: &Value) -> Result<Value>;
+    fn declared(&self, config: &Value, producers: &Producers) -> Declared;
+    fn metrics_read(&self, config: &Value, producers: &Producers) -> Vec<MetricRead>;
     fn run(&self, config: Value, context: &mut StageContext) -> Result<()>;
 }
 
@@ -99,7 +113,7 @@ pub fn erase<S: Stage>() -> Box<dyn DynStage> {
         all_cpus: S::ALL_CPUS,
         example: S::EXAMPLE,
         main_metric: S::MAIN_METRIC,
-        metrics: S::METRICS.to_vec(),
+        metrics: S::metrics(),
     };
     Box::new(Erased::<S> { info, stage: PhantomData })
 }
@@ -131,6 +145,13 @@ impl<S: Stage> DynStage for Erased<S> {
     fn complete(&self, config: &Value) -> Result<Value> {
         serde_json::to_value(Self::parse(config)?)
             .map_err(|e| Error::bug(format!("config of `{}` has no JSON form: {e}", S::NAME)))
+    }
+    /// What the kind may report at all, for a config that does not parse.
+    fn declared(&self, config: &Value, producers: &Producers) -> Declared {
+        Self::parse(config).map_or_else(|_| S::metrics(), |parsed| S::declared(&parsed, producers))
+    }
+    fn metrics_read(&self, config: &Value, producers: &Producers) -> Vec<MetricRead> {
+        Self::parse(config).map_or_else(|_| Vec::new(), |parsed| S::metrics_read(&parsed, producers))
     }
     fn run(&self, config: Value, context: &mut StageContext) -> Result<()> {
         S::run(Self::parse(&config)?, context)

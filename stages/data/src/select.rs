@@ -14,7 +14,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use trainyard_api::stage::Ports;
 use trainyard_api::{Stage, StageContext, port};
-use trainyard_core::{ArtifactKind, Cardinality, Error, Facts, OptionProblem, Result, Wired};
+use trainyard_core::{
+    ArtifactKind, Cardinality, Declared, Error, Facts, Metric, OptionProblem, Producers, Result, Wired,
+};
 use trainyard_tables::Problem;
 
 /// Options of `data/select`. A row must pass all of them; `per_level` and `limit` come last, in this order.
@@ -58,8 +60,21 @@ impl Stage for Select {
     const EXAMPLE: &'static str =
         r#"{"problems": "${{ stages.problems.problems }}", "splits": ["test"], "levels": [1, 2, 3], "limit": 300}"#;
     const MAIN_METRIC: Option<&'static str> = Some("problems");
-    const METRICS: &'static [&'static str] = &["problems", "problems_level_*", "rejected_decontaminate"];
 
+    fn metrics() -> Declared {
+        vec![
+            Metric::new("problems", "rows", "Problems that were selected."),
+            Metric::new("problems_level_<int>", "rows", "Selected problems of this level."),
+            Metric::new("rejected_decontaminate", "rows", "Problems that overlap the evaluation problems.").optional(),
+        ]
+        .into()
+    }
+    fn declared(config: &Config, _: &Producers) -> Declared {
+        let mut declared = Self::metrics();
+        declared.metrics.retain(|m| !m.optional || config.decontaminate.is_some());
+        declared.metrics.iter_mut().for_each(|m| m.optional = false);
+        declared
+    }
     fn ports() -> Ports {
         Ports {
             inputs: vec![

@@ -50,6 +50,7 @@ fn run(root: &Path, name: &str, kind: &str, config: Value, inputs: &[(&str, Path
         inputs: BTreeMap::new(),
         output_folders: BTreeMap::new(),
         metrics: BTreeMap::new(),
+        comparisons: Vec::new(),
         measured: BTreeMap::new(),
         metadata: BTreeMap::new(),
         env: BTreeMap::new(),

@@ -19,7 +19,7 @@ use std::collections::BTreeMap;
 use trainyard_api::report::{Cell, Report, Table};
 use trainyard_api::stage::Ports;
 use trainyard_api::{Stage, StageContext, port};
-use trainyard_core::{ArtifactKind, Cardinality, Error, OptionProblem, Result};
+use trainyard_core::{ArtifactKind, Cardinality, Declared, Error, Metric, OptionProblem, Result};
 use trainyard_envs::Environment;
 use trainyard_envs::environments::math_problems;
 use trainyard_tables::{Message, Problem, Trajectory};
@@ -56,22 +56,26 @@ impl Stage for StepLabels {
     const DOC: &'static str = include_str!("step_labels.md");
     const EXAMPLE: &'static str = r#"{"solutions": "${{ stages.solutions.solutions }}", "half": "a"}"#;
     const MAIN_METRIC: Option<&'static str> = Some("steps");
-    const METRICS: &'static [&'static str] = &[
-        "solutions",
-        "problems",
-        "steps",
-        "steps_labeled_calculation",
-        "steps_labeled_outcome",
-        "steps_unlabeled",
-        "outcomes_correct",
-        "annotations",
-        "annotations_executed",
-        "annotations_agreeing",
-        "annotations_failing",
-        "annotations_not_executable",
-        "dropped_time_limit",
-    ];
 
+    fn metrics() -> Declared {
+        let count = |name: &'static str, doc: &'static str| Metric::new(name, "count", doc);
+        vec![
+            count("solutions", "Graded solutions."),
+            count("problems", "Problems that they solve."),
+            count("steps", "Steps of all solutions."),
+            count("steps_labeled_calculation", "Steps with the label 0 for a calculation that does not hold."),
+            count("steps_labeled_outcome", "Last steps, which have the outcome as label."),
+            count("steps_unlabeled", "Steps without a label."),
+            count("outcomes_correct", "Solutions that end right."),
+            count("annotations", "Annotated calculations."),
+            count("annotations_executed", "Annotated calculations that were executed."),
+            count("annotations_agreeing", "Executed calculations that hold."),
+            count("annotations_failing", "Executed calculations that do not hold."),
+            count("annotations_not_executable", "Annotated calculations that cannot be executed."),
+            count("dropped_time_limit", "Solutions that were dropped at the time limit."),
+        ]
+        .into()
+    }
     fn ports() -> Ports {
         use Cardinality::One;
         Ports {
@@ -299,7 +303,7 @@ fn publish(
         "A step is one agent turn. Label 0: it states an annotated calculation that does not hold when executed.\n\
          The last step has the outcome. The others are unlabeled.",
     );
-    report.write(context.output("report")?)?;
+    context.write_report("report", report, &StepLabels::metrics())?;
     io::write_trajectories(&context.output_parquet("trajectories")?, trajectories)?;
     io::write_problems(&context.output_parquet("problems")?, problems)
 }

@@ -78,6 +78,7 @@ pub fn context_in(folder: &Path, cpus: usize, cancel_after: Option<usize>) -> St
         inputs: BTreeMap::new(),
         output_folders: BTreeMap::new(),
         metrics: BTreeMap::new(),
+        comparisons: Vec::new(),
         measured: BTreeMap::new(),
         metadata: BTreeMap::new(),
         env: BTreeMap::new(),
@@ -208,6 +209,28 @@ pub fn run_stage<S: trainyard_api::Stage>(options: serde_json::Value, context: &
     let config = stage.complete(&options)?;
     assert_eq!(stage.validate(&config), []);
     stage.run(config, context)
+}
+
+/// Every metric in the manifest is declared, and what is declared without reservation is there.
+pub fn assert_declared<S: trainyard_api::Stage>(options: &serde_json::Value, context: &StageContext) {
+    let stage = trainyard_api::stage::erase::<S>();
+    let config = stage.complete(options).unwrap();
+    let declared = stage.declared(&config, &context.producers());
+    let any = S::metrics();
+    for name in context.metrics.keys() {
+        assert!(declared.metric(name).is_some(), "metric `{name}` is not declared for these options");
+        assert!(any.open || any.metric(name).is_some(), "metric `{name}` is not declared for the kind");
+    }
+    for metric in declared.metrics.iter().filter(|m| !m.optional) {
+        let reported = context.metrics.keys().any(|name| metric.covers(name));
+        assert!(reported, "metric `{}` is declared, but not reported", metric.name);
+    }
+    for row in &context.comparisons {
+        assert!(declared.comparison(&row.metric).is_some(), "comparison `{}` is not declared", row.metric);
+    }
+    for row in &declared.comparisons {
+        assert!(context.comparisons.iter().any(|c| c.metric == row.name), "comparison `{}` is not reported", row.name);
+    }
 }
 
 /// Demonstrations of sums with operands below `most`.

@@ -119,6 +119,7 @@ async fn manifest(store: &Store, name: &str, generation: u32, payload: &'static 
         inputs: BTreeMap::new(),
         outputs: BTreeMap::from([("files".to_string(), output)]),
         metrics: BTreeMap::from([("accuracy".to_string(), 0.5)]),
+        comparisons: Vec::new(),
         provenance: Provenance { workflow: "w".into(), run: run_id(), stage: StageKey("s".into()), attempt: 1 },
         measured: BTreeMap::new(),
     }
@@ -315,6 +316,7 @@ async fn attempts_leave_files(store: &Store) {
         stage_digest: Digest::of(b"s"),
         outputs: BTreeMap::new(),
         metrics: BTreeMap::new(),
+        comparisons: Vec::new(),
         measured: BTreeMap::new(),
     };
     assert_eq!(store.result(&run, &stage, 2).await, Ok(None));

@@ -78,7 +78,8 @@ impl Store {
     /// Errors: lost (an object is missing), data (a metric is not finite), bug (a generation without a reason, or
     /// without the one before it).
     pub async fn publish(&self, manifest: &Manifest) -> Result<Published> {
-        require_finite(&manifest.metrics).at(format!("stage `{}`", manifest.provenance.stage))?;
+        require_finite(&manifest.metrics, &manifest.comparisons)
+            .at(format!("stage `{}`", manifest.provenance.stage))?;
         self.refuse_hole(manifest).await?;
         for output in manifest.outputs.values() {
             self.require_objects(&output.files).await?;

@@ -132,6 +132,7 @@ pub fn context(
         inputs,
         output_folders,
         metrics: BTreeMap::new(),
+        comparisons: Vec::new(),
         measured: BTreeMap::new(),
         metadata: BTreeMap::new(),
         env: spec.env.clone(),

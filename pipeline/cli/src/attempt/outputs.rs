@@ -12,7 +12,7 @@ use trainyard_store::Store;
 
 /// Stores everything that the stage left and builds its result.
 pub async fn store(store: &Store, spec: &AttemptSpec, mut context: StageContext) -> Result<AttemptResult> {
-    require_finite(&context.metrics)?;
+    require_finite(&context.metrics, &context.comparisons)?;
     let mut outputs = std::collections::BTreeMap::new();
     for (port, declared) in &spec.outputs {
         let folder = context.output(port)?.to_path_buf();
@@ -41,6 +41,7 @@ pub async fn store(store: &Store, spec: &AttemptSpec, mut context: StageContext)
         stage_digest: spec.stage_digest.clone(),
         outputs,
         metrics: context.metrics,
+        comparisons: context.comparisons,
         measured: context.measured,
     })
 }

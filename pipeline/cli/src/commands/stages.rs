@@ -9,6 +9,7 @@ use crate::output::human::{print_json, print_text, table};
 use crate::wiring;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
+use trainyard_core::metric::{Declared, Direction, Metric};
 use trainyard_core::{Cardinality, Catalogue, Error, KindInfo, PortInfo, Result};
 
 /// A list of all kinds, the page of one, or that of a part.
@@ -17,9 +18,10 @@ pub fn run(args: &StagesArgs) -> Result<Exit> {
     match &args.kind {
         None => list(&registry, args.format)?,
         Some(name) if let Some(part) = parts::all().into_iter().find(|p| p.name == *name) => match args.format {
-            Format::Json => print_json(
-                &json!({"name": part.name, "summary": part.summary, "doc": part.doc, "options": part.options}),
-            )?,
+            Format::Json => print_json(&json!({
+                "name": part.name, "summary": part.summary, "doc": part.doc, "options": part.options,
+                "metrics": part.metrics,
+            }))?,
             Format::Text => print_text(&part_page(&part)),
         },
         Some(name) => {
@@ -58,9 +60,7 @@ fn page(info: &KindInfo) -> String {
     ports(&mut text, "outputs", &info.outputs);
     text.push_str("\noptions\n");
     options(&mut text, &info.options, &info.options, 1);
-    if !info.metrics.is_empty() {
-        let _ = writeln!(text, "\nmetrics\n  {}", info.metrics.join(", "));
-    }
+    declared(&mut text, &info.metrics);
     let _ = write!(text, "\nexample\n{}", indent(info.example, 2));
     let parts = parts::of(info.name);
     if !parts.is_empty() {
@@ -84,7 +84,38 @@ fn part_page(part: &parts::PartPage) -> String {
         text.push_str("\noptions\n");
         options(&mut text, &part.options, &part.options, 1);
     }
+    metrics(&mut text, "metrics", &part.metrics);
     text
+}
+
+/// The metrics of a kind; those of its parts are on the parts' own pages.
+fn declared(text: &mut String, declared: &Declared) {
+    let (parts, own): (Vec<Metric>, Vec<Metric>) = declared.metrics.iter().cloned().partition(|m| m.name.contains('.'));
+    metrics(text, "metrics", &own);
+    if !parts.is_empty() {
+        text.push_str("\n  <kind>.<name>: metrics of a part, on the page of the part (`trainyard stages PART`)\n");
+    }
+    metrics(text, "comparisons", &declared.comparisons);
+    if declared.open {
+        text.push_str("\n  and those of the stages that are wired to its inputs\n");
+    }
+}
+
+fn metrics(text: &mut String, title: &str, list: &[Metric]) {
+    if list.is_empty() {
+        return;
+    }
+    let row = |m: &Metric| {
+        let better = match m.direction {
+            Direction::Higher => "higher",
+            Direction::Lower => "lower",
+            Direction::Neutral => "",
+        };
+        let over = m.reduce.map(|reduce| format!(" ({})", reduce.describe())).unwrap_or_default();
+        vec![format!("  {}", m.name), m.unit.to_string(), better.into(), format!("{}{over}", m.doc)]
+    };
+    let rows: Vec<Vec<String>> = list.iter().map(row).collect();
+    let _ = write!(text, "\n{}\n", table(&[title, "unit", "better", ""], &rows));
 }
 
 fn ports(text: &mut String, title: &str, ports: &[PortInfo]) {

@@ -4,15 +4,14 @@
 //! from, then what tells whether the number can be trusted.
 
 use std::collections::BTreeMap;
+use trainyard_core::Comparison;
 
 /// Most metrics on one line.
 const MOST: usize = 4;
 /// Metrics that come before all others, in this order.
-const TELLING: [&str; 14] = [
+const TELLING: [&str; 11] = [
     "validation_accuracy",
     "accuracy",
-    "difference",
-    "difference_low",
     "validation_loss",
     "kl",
     "loss",
@@ -22,12 +21,17 @@ const TELLING: [&str; 14] = [
     "dropped",
     "rows",
     "steps",
-    "accuracy_mean",
 ];
 
 /// Metrics as `  reward_mean 0.749  validation_accuracy 0.770→0.910`, the main one first. `models`: names of an
-/// evaluation's models, whose accuracies are then all that is told.
-pub fn line(metrics: &BTreeMap<String, f64>, main: Option<&str>, models: &[String]) -> String {
+/// evaluation's models, whose accuracies are then all that is told. A stage that compares and has no main metric tells
+/// its first rows.
+pub fn line(
+    metrics: &BTreeMap<String, f64>,
+    comparisons: &[Comparison],
+    main: Option<&str>,
+    models: &[String],
+) -> String {
     let accuracies: Vec<(&str, String)> = models
         .iter()
         .filter_map(|name| Some((name.as_str(), number(*metrics.get(&format!("accuracy_{name}"))?))))
@@ -36,7 +40,17 @@ pub fn line(metrics: &BTreeMap<String, f64>, main: Option<&str>, models: &[Strin
         let told: String = accuracies.iter().map(|(name, value)| format!(" {name} {value}")).collect();
         return format!("  accuracy:{told}");
     }
+    if main.is_none() && !comparisons.is_empty() {
+        return comparisons.iter().take(MOST).map(|row| format!("  {}", row_text(row))).collect();
+    }
     chosen(metrics, main).into_iter().map(|name| format!("  {name} {}", with_start(metrics, name))).collect()
+}
+
+/// `accuracy 0.500 → 0.700 [0.100, 0.300]`: b, a, and the interval of the difference. A side may have no number.
+pub fn row_text(row: &Comparison) -> String {
+    let side = |value: Option<f64>| value.map_or_else(|| "none".to_string(), number);
+    let interval = row.low.zip(row.high).map(|(low, high)| format!(" [{}, {}]", number(low), number(high)));
+    format!("{} {} → {}{}", row.metric, side(row.b), side(row.a), interval.unwrap_or_default())
 }
 
 fn chosen<'m>(metrics: &'m BTreeMap<String, f64>, main: Option<&str>) -> Vec<&'m str> {
@@ -95,10 +109,25 @@ mod tests {
             ("validation_accuracy_initial", 0.77),
         ]);
         assert_eq!(
-            line(&rl, Some("reward_mean"), &[]),
+            line(&rl, &[], Some("reward_mean"), &[]),
             "  reward_mean 0.500→0.749  validation_accuracy 0.770→0.910  kl 0.004  advantage_mean 0.100"
         );
-        assert_eq!(line(&metrics(&[("b", 2.0), ("a", 1e-4)]), Some("absent"), &[]), "  a 1.0e-4  b 2");
+        assert_eq!(line(&metrics(&[("b", 2.0), ("a", 1e-4)]), &[], Some("absent"), &[]), "  a 1.0e-4  b 2");
+    }
+
+    #[test]
+    fn a_comparison_tells_both_sides_and_the_interval_of_at_most_four_rows() {
+        let sides = |name: &str| Comparison { a: Some(0.7), b: Some(0.5), ..Comparison::of(name) };
+        let accuracy = Comparison { low: Some(0.1), high: Some(0.3), ..sides("accuracy") };
+        let forks = Comparison { a: Some(7.0), ..Comparison::of("forks") };
+        assert_eq!(
+            line(&BTreeMap::new(), &[accuracy.clone(), forks], None, &[]),
+            "  accuracy 0.500 → 0.700 [0.100, 0.300]  forks none → 7"
+        );
+        let many = ["a", "b", "c", "d", "e"].map(sides);
+        assert_eq!(line(&BTreeMap::new(), &many, None, &[]).matches('→').count(), 4);
+        let values = metrics(&[("accuracy", 0.7)]);
+        assert_eq!(line(&values, &[accuracy], Some("accuracy"), &[]), "  accuracy 0.700");
     }
 
     #[test]
@@ -106,6 +135,6 @@ mod tests {
         let all =
             metrics(&[("accuracy", 0.89), ("accuracy_rl", 0.89), ("accuracy_sft", 0.745), ("accuracy_untrained", 0.0)]);
         let names = ["untrained", "sft", "rl"].map(String::from);
-        assert_eq!(line(&all, Some("accuracy"), &names), "  accuracy: untrained 0 sft 0.745 rl 0.890");
+        assert_eq!(line(&all, &[], Some("accuracy"), &names), "  accuracy: untrained 0 sft 0.745 rl 0.890");
     }
 }

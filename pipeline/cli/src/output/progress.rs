@@ -17,7 +17,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use trainyard_core::attempt::{AttemptMessage, LogLevel};
 use trainyard_core::event::{AttemptOutcome, Event, Record};
-use trainyard_core::{AttemptNumber, Clock, Error, StageKey};
+use trainyard_core::{AttemptNumber, Clock, Comparison, Error, StageKey};
 use trainyard_runtime::Observer;
 use trainyard_spec::plan::Plan;
 use trainyard_spec::{Template, run_stage};
@@ -63,6 +63,9 @@ struct Running {
     origin: Option<Origin>,
     last_plain: Duration,
 }
+
+/// Metrics and comparisons of a stage.
+type Reported<'a> = (&'a BTreeMap<String, f64>, &'a [Comparison]);
 
 struct Origin {
     unit: String,
@@ -158,7 +161,7 @@ impl Progress {
     }
 
     /// `rl: done 1a2b3c  reward_mean 0.749 …`.
-    fn published(&self, state: &State, stage: &StageKey, word: &str, note: &str, values: &BTreeMap<String, f64>) {
+    fn published(&self, state: &State, stage: &StageKey, word: &str, note: &str, reported: Reported<'_>) {
         if !self.is_detailed(state) {
             return;
         }
@@ -166,7 +169,8 @@ impl Progress {
         let main = state.kinds.get(id).and_then(|(_, main)| main.as_deref());
         let models = self.models.get(id).map_or(&[][..], Vec::as_slice);
         let word = Style::of_stderr().status(word);
-        self.say(&format!("{stage}: {word} {note}{}", metrics::line(values, main, models)));
+        let (values, comparisons) = reported;
+        self.say(&format!("{stage}: {word} {note}{}", metrics::line(values, comparisons, main, models)));
     }
 
     fn failed(&self, state: &mut State, stage: &StageKey, error: &Error) {
@@ -237,15 +241,16 @@ impl Observer for Progress {
                     self.say(&format!("{stage}: attempt {attempt} is done, but not published: {why}"));
                 }
             }
-            Event::CacheHit { stage, digest, metrics, .. } => {
+            Event::CacheHit { stage, digest, metrics, comparisons, .. } => {
                 state.hits += 1;
                 self.count(&mut state);
-                self.published(&state, stage, "hit", digest.short(), metrics);
+                self.published(&state, stage, "hit", digest.short(), (metrics, comparisons));
             }
-            Event::Published { stage, digest, metrics, adopted, .. } => {
+            Event::Published { stage, digest, metrics, comparisons, adopted, .. } => {
                 self.count(&mut state);
                 let adopted = if *adopted { " (another run published it first)" } else { "" };
-                self.published(&state, stage, "done", &format!("{}{adopted}", digest.short()), metrics);
+                let note = format!("{}{adopted}", digest.short());
+                self.published(&state, stage, "done", &note, (metrics, comparisons));
             }
             // A check with a role is told whatever came of it, since a recipe claims both; another failed one is the
             // stage's error.

@@ -1,12 +1,13 @@
 //! How a run looks: one line in a list, or a page with every stage.
 
 use crate::output::human::{table, with_causes};
-use crate::output::metrics::number;
+use crate::output::metrics::{number, row_text};
 use serde::Serialize;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::time::Duration;
 use trainyard_core::event::{CheckResult, RunOutcome};
+use trainyard_core::metric::address;
 use trainyard_core::units::{format_duration, format_time};
 use trainyard_core::{Clock, Error, Result, RunId};
 use trainyard_engine::fold::{RunView, StageStatus, StageView};
@@ -149,7 +150,7 @@ pub fn text(run: &RunId, view: &RunView, clock: &dyn Clock) -> String {
                 text,
                 "\n{}: {role}check {grade}: {} is {value}{}",
                 stage.stage.0,
-                check.metric,
+                address(&check.metric, check.of),
                 bounds(check.min, check.max)
             );
         }
@@ -183,7 +184,8 @@ fn stage_row(stage: &StageView, now: i64) -> Vec<String> {
     let waited = if waited > 0 { format_duration(millis(waited)) } else { String::new() };
     let outputs: Vec<String> =
         stage.outputs.iter().map(|(n, o)| o.rows.map_or_else(|| n.clone(), |r| format!("{n} ({r} rows)"))).collect();
-    let metric = stage.main_metric.as_ref().and_then(|m| stage.metrics.get(m).map(|v| format!("{m} {}", number(*v))));
+    let main = stage.main_metric.as_ref().and_then(|m| stage.metrics.get(m).map(|v| format!("{m} {}", number(*v))));
+    let metric = main.or_else(|| stage.comparisons.first().map(row_text));
     vec![
         stage.stage.0.to_string(),
         stage.kind.clone(),

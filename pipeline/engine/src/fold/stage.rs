@@ -4,7 +4,7 @@ use super::time::{optional_time, time};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use trainyard_core::event::{AttemptOutcome, CheckResult, Event, GrantSummary, OutputSummary};
-use trainyard_core::{AttemptNumber, Digest, Error, StageKey};
+use trainyard_core::{AttemptNumber, Comparison, Digest, Error, StageKey};
 
 /// Status of a stage.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -87,7 +87,9 @@ pub struct StageView {
     pub attempts: Vec<AttemptView>,
     /// Metrics of its manifest.
     pub metrics: BTreeMap<String, f64>,
-    /// Outputs of its manifest.
+    /// Comparisons of its manifest.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub comparisons: Vec<Comparison>,
     pub outputs: BTreeMap<String, OutputSummary>,
     /// Results of its checks.
     pub checks: Vec<CheckResult>,
@@ -162,8 +164,9 @@ impl StageView {
                 self.digest = Some(digest.clone());
                 self.why = Some(why.clone());
             }
-            Event::CacheHit { digest, generation, metrics, outputs, .. } => {
-                self.published(digest, *generation, metrics, outputs);
+            Event::CacheHit { digest, generation, metrics, comparisons, outputs, .. } => {
+                self.published(digest, *generation, outputs);
+                self.reported(metrics, comparisons);
                 self.end(at, StageStatus::Hit);
             }
             Event::Queued { why, .. } => {
@@ -191,8 +194,9 @@ impl StageView {
                 self.status = StageStatus::Retrying;
                 self.why = Some(format!("waits before attempt {attempt}"));
             }
-            Event::Published { digest, generation, adopted, metrics, outputs, .. } => {
-                self.published(digest, *generation, metrics, outputs);
+            Event::Published { digest, generation, adopted, metrics, comparisons, outputs, .. } => {
+                self.published(digest, *generation, outputs);
+                self.reported(metrics, comparisons);
                 self.adopted = *adopted;
                 self.end(at, StageStatus::Done);
             }
@@ -230,17 +234,14 @@ impl StageView {
         }
     }
 
-    fn published(
-        &mut self,
-        digest: &Digest,
-        generation: u32,
-        metrics: &BTreeMap<String, f64>,
-        outputs: &BTreeMap<String, OutputSummary>,
-    ) {
+    fn published(&mut self, digest: &Digest, generation: u32, outputs: &BTreeMap<String, OutputSummary>) {
         self.digest = Some(digest.clone());
         self.generation = Some(generation);
-        self.metrics.clone_from(metrics);
         self.outputs.clone_from(outputs);
+    }
+    fn reported(&mut self, metrics: &BTreeMap<String, f64>, comparisons: &[Comparison]) {
+        self.metrics.clone_from(metrics);
+        self.comparisons = comparisons.to_vec();
     }
 
     fn attempt_started(&mut self, at: i64, number: AttemptNumber, digest: &Digest, pool: &str, grant: &GrantSummary) {

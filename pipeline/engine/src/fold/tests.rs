@@ -108,6 +108,7 @@ fn a_stage_has_its_times_and_numbers() {
         reason: None,
         adopted: false,
         metrics,
+        comparisons: Vec::new(),
         outputs: BTreeMap::new(),
     };
     let view = fold(vec![created(&["a"]), started("a", 1), ended, retry, started("a", 2), done, published]);

@@ -38,7 +38,7 @@ impl OneKind {
             all_cpus: false,
             example: "{}",
             main_metric: None,
-            metrics: Vec::new(),
+            metrics: trainyard_core::Declared::default(),
         })
     }
 }

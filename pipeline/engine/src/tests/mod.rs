@@ -117,6 +117,7 @@ impl Build for Node {
     fn check(mut self, metric: &str, min: f64) -> Self {
         self.checks.push(Check {
             metric: metric.into(),
+            of: None,
             min: Some(min),
             max: None,
             severity: Severity::Error,

@@ -187,6 +187,7 @@ impl Simulation {
             stage_digest: spec.stage_digest.clone(),
             outputs: spec.outputs.iter().map(make).collect(),
             metrics,
+            comparisons: Vec::new(),
             measured: BTreeMap::new(),
         }
     }

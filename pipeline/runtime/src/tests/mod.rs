@@ -65,6 +65,7 @@ pub fn empty_result(spec: &AttemptSpec) -> AttemptResult {
         stage_digest: spec.stage_digest.clone(),
         outputs: outputs.collect(),
         metrics: BTreeMap::new(),
+        comparisons: Vec::new(),
         measured: BTreeMap::new(),
     }
 }

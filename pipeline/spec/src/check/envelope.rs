@@ -2,11 +2,11 @@
 //!
 //! Values may be expressions but must be known before the run; only `env` may read metrics.
 
-use super::Checker;
 use super::stage::no_request;
+use super::{Checker, bounds};
 use crate::diagnostic::{Diagnostic, suggest};
 use crate::expand::View;
-use crate::plan::{Cache, Check, Request, Retry, Severity};
+use crate::plan::{Cache, Check, Request, Retry};
 use crate::read::{Binder, Bound, BoundContent, Fields, Reader};
 use crate::run_stage::{self, names_paths};
 use crate::template::Template;
@@ -14,8 +14,8 @@ use crate::vocabulary::Place;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::time::Duration;
+use trainyard_core::ErrorKind;
 use trainyard_core::units::Backoff;
-use trainyard_core::{ErrorKind, KindInfo};
 
 pub(super) struct Envelope {
     pub checks: Vec<Check>,
@@ -44,13 +44,14 @@ fn default_retry() -> Retry {
 }
 
 impl Checker<'_> {
-    pub(super) fn envelope(&mut self, draft: usize, view: &View<'_>, info: Option<&KindInfo>) -> Option<Envelope> {
+    pub(super) fn envelope(&mut self, draft: usize, view: &View<'_>, known: bool) -> Option<Envelope> {
         let resources = self.read(draft, view, "resources", requests).unwrap_or(Some(vec![no_request()]));
         let retry = self.read(draft, view, "retry", retry).unwrap_or_else(|| Some(default_retry()));
         let timeout =
             self.read(draft, view, "timeout", |b, r| r.duration(b, "`timeout`")).map_or(Some(None), |t| t.map(Some));
         let cache = self.read(draft, view, "cache", cache).unwrap_or(Some(Cache::Enabled));
-        let checks = self.read(draft, view, "checks", |b, r| checks(b, info, r)).unwrap_or_else(|| Some(Vec::new()));
+        let checks = self.read(draft, view, "checks", bounds::read).unwrap_or_else(|| Some(Vec::new()));
+        let checks = checks.map(|list| self.keep_uses(draft, known, list));
         let description = self.description(draft, view);
         let secrets = self.secrets(draft, view);
         let env = self.env(draft, view);
@@ -255,57 +256,4 @@ fn request(fields: &Fields<'_>, base: &Request, reader: &mut Reader<'_>) -> Opti
         nodes: nodes?.unwrap_or(base.nodes),
         tags: all_tags,
     })
-}
-
-fn checks(bound: &Bound, info: Option<&KindInfo>, reader: &mut Reader<'_>) -> Option<Vec<Check>> {
-    let items = reader.list(bound, "`checks`")?;
-    let checks: Vec<Option<Check>> = items.iter().map(|b| check(b, info, reader)).collect();
-    checks.into_iter().collect()
-}
-
-fn check(bound: &Bound, info: Option<&KindInfo>, reader: &mut Reader<'_>) -> Option<Check> {
-    let fields = reader.map(bound, "a check", &["metric", "min", "max", "severity", "role"])?;
-    let Some(metric_bound) = fields.get("metric") else {
-        reader.report(
-            Diagnostic::error("missing-key", bound.span, "a check has no `metric`")
-                .help("as in `{metric: accuracy, min: 0.5}`"),
-        );
-        return None;
-    };
-    let metric = reader.string(metric_bound, "`metric`")?;
-    if let Some(info) = info.filter(|i| !has_metric(i, &metric)) {
-        let d = Diagnostic::error(
-            "unknown-metric",
-            metric_bound.span,
-            format!("`{}` reports no metric `{metric}`", info.name),
-        );
-        reader.report(d.help_if(suggest(&metric, info.metrics.iter().copied())));
-    }
-    let min = reader.optional(fields.get("min").filter(|b| !b.is_null()), |r, b| r.float(b, "`min`"));
-    let max = reader.optional(fields.get("max").filter(|b| !b.is_null()), |r, b| r.float(b, "`max`"));
-    let severity = reader.optional(fields.get("severity"), |r, b| r.word(b, "`severity`", &["error", "warn"]));
-    let role = reader.optional(fields.get("role"), |r, b| r.word(b, "`role`", &["mechanism", "guard"]));
-    let (min, max) = (min?, max?);
-    if min.is_none() && max.is_none() {
-        reader.report(Diagnostic::error(
-            "missing-key",
-            bound.span,
-            format!("the check of `{metric}` has neither `min` nor `max`"),
-        ));
-        return None;
-    }
-    if min.zip(max).is_some_and(|(min, max)| min > max) {
-        reader.report(Diagnostic::error(
-            "out-of-range",
-            bound.span,
-            format!("the check of `{metric}` can never hold: `min` is above `max`"),
-        ));
-    }
-    let severity = if severity? == Some("warn") { Severity::Warn } else { Severity::Error };
-    Some(Check { metric, min, max, severity, role: role?.map(str::to_string) })
-}
-
-/// A trailing `*` in a kind's list matches a family.
-pub(crate) fn has_metric(info: &KindInfo, name: &str) -> bool {
-    info.metrics.iter().any(|m| m.strip_suffix('*').map_or(*m == name, |family| name.starts_with(family)))
 }

@@ -107,7 +107,8 @@ impl<'e> Checker<'e> {
                 let inputs = with.as_ref().and_then(|w| self.kind_inputs(draft, &view, info, w));
                 let config = with.as_ref().and_then(|w| self.kind_config(draft, info, w));
                 if let (Some(with), Some(inputs), Some((Template::Literal(config), _))) = (with, &inputs, &config) {
-                    self.remember(draft, info, config, inputs, with);
+                    self.keep_with(draft, with);
+                    self.keep_whole(draft, info, config, inputs);
                 }
                 (inputs, config, Nature::of(info))
             }
@@ -126,7 +127,7 @@ impl<'e> Checker<'e> {
         let fan_out = d.late.as_ref().map(|late| self.fan_out(draft, &view, late));
         let when = self.when(draft);
         let needs_good = self.needs(draft);
-        let envelope = self.envelope(draft, &view, kind.info());
+        let envelope = self.envelope(draft, &view, kind.info().is_some());
         let fan_out = match fan_out {
             Some(found) => Some(found?),
             None => None,

@@ -4,7 +4,6 @@
 
 use super::{Checker, Order};
 use crate::plan::{InputBinding, OutputOf};
-use crate::read::Bound;
 use serde_json::Value;
 use std::collections::{BTreeMap, HashMap};
 use trainyard_core::{Facts, KindInfo, Wired};
@@ -14,19 +13,11 @@ pub(super) struct Whole {
     kind: &'static str,
     config: Value,
     inputs: Vec<InputBinding>,
-    with: Bound,
 }
 
 impl Checker<'_> {
-    pub(super) fn remember(
-        &mut self,
-        draft: usize,
-        info: &KindInfo,
-        config: &Value,
-        inputs: &[InputBinding],
-        with: Bound,
-    ) {
-        let whole = Whole { kind: info.name, config: config.clone(), inputs: inputs.to_vec(), with };
+    pub(super) fn keep_whole(&mut self, draft: usize, info: &KindInfo, config: &Value, inputs: &[InputBinding]) {
+        let whole = Whole { kind: info.name, config: config.clone(), inputs: inputs.to_vec() };
         self.wired.insert(draft, whole);
     }
 
@@ -52,7 +43,9 @@ impl Checker<'_> {
                 wired.wire(&input.port, input.from.iter().map(|of| facts(of).unwrap_or_default()).collect());
             }
             let problems = catalogue.validate_inputs(stage.kind, &stage.config, &wired);
-            self.wrong_options(problems, &stage.with);
+            if let Some(with) = self.withs.get(&draft).cloned() {
+                self.wrong_options(problems, &with);
+            }
             known.insert(draft, catalogue.facts(stage.kind, &stage.config, &wired));
         }
     }

@@ -6,13 +6,13 @@
 use super::axes::{self, Coordinate};
 use super::params::ParamValue;
 use super::{Draft, Expanded, Group, Member, MemberBody, Space};
-use crate::check::has_metric;
+use crate::check::judge;
 use crate::diagnostic::suggest;
 use crate::expression::{Expression, Reference, Term};
 use crate::read::{Binder, Bound, BoundContent, Names, Trouble};
 use crate::run_stage::RunPorts;
 use crate::workflow::{Body, RawStage};
-use trainyard_core::{ArtifactKind, StageKey};
+use trainyard_core::{ArtifactKind, Of, StageKey};
 
 /// One output of one draft.
 #[derive(Debug, Clone, PartialEq)]
@@ -62,9 +62,9 @@ impl Names for View<'_> {
                     "what decides the shape of the workflow must be known before: use `params` or `matrix`".into(),
                 )))
             }
-            Reference::Metric { stage, name } => {
-                let term = self.late(stage, |key| Reference::Metric { stage: key, name: name.clone() })?;
-                self.reported(stage, name).map(|()| Some(term))
+            Reference::Metric { stage, name, of } => {
+                let term = self.late(stage, |key| Reference::Metric { stage: key, name: name.clone(), of: *of })?;
+                self.reported(stage, name, *of).map(|()| Some(term))
             }
             Reference::Status { stage } => self.late(stage, |key| Reference::Status { stage: key }).map(Some),
         }
@@ -148,20 +148,15 @@ impl<'v> View<'v> {
         Err(Trouble::new("unknown-port", format!("this stage has no `{root}.{port}`")).help(Some(help)))
     }
 
-    /// Whether the stage's kind reports this metric; metrics of `run` stages are unknown.
-    fn reported(&self, stage: &str, name: &str) -> Result<(), Trouble> {
+    /// Whether the stage's kind may report such a metric under any options; what a `run` stage reports is not known.
+    fn reported(&self, stage: &str, name: &str, of: Option<Of>) -> Result<(), Trouble> {
         let raw = self.home().workflow.stage(stage).map(|i| &self.home().workflow.stages[i].body);
         let Some(info) =
             raw.and_then(|b| if let Body::Kind { name, .. } = b { self.expanded.catalogue.kind(name) } else { None })
         else {
             return Ok(());
         };
-        if has_metric(info, name) {
-            return Ok(());
-        }
-        let help = suggest(name, info.metrics.iter().copied());
-        Err(Trouble::new("unknown-metric", format!("stage `{stage}` (`{}`) reports no metric `{name}`", info.name))
-            .help(help))
+        judge(&info.metrics, &format!("stage `{stage}`"), name, of).map_err(|(trouble, _)| trouble)
     }
 
     /// A metric or status: of one instance, or the list over all.

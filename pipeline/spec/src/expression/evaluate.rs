@@ -68,7 +68,7 @@ fn look_up(reference: &Reference, range: &Range<usize>, scope: &dyn Scope) -> Re
         Reference::Param(name) => scope.param(name),
         Reference::Matrix(axis) => scope.matrix(axis),
         Reference::Item => scope.item(),
-        Reference::Metric { stage, name } => scope.metric(stage, name),
+        Reference::Metric { stage, name, of } => scope.metric(stage, name, *of),
         Reference::Status { stage } => scope.status(stage),
         Reference::Input(_) | Reference::Output(_) | Reference::Artifact { .. } => None,
     };

@@ -7,6 +7,7 @@ use super::{Binary, Expression, Fault, Function, Reference, Term, Unary};
 use crate::diagnostic::suggest;
 use serde_json::Value;
 use std::ops::Range;
+use trainyard_core::Of;
 
 const DEEPEST: usize = 64;
 /// Bounds the depth of a chain such as `1 + 1 + …`, which nests to the left.
@@ -193,14 +194,31 @@ impl Parser {
         Ok(Term::Call(function, arguments))
     }
 
-    /// `stages.<id>.<port>`, `.metrics.<name>`, `.status`.
+    /// `stages.<id>.<port>`, `.metrics.<name>`, `.metrics.<name>.<number of a comparison>`, `.status`.
     fn stage(&mut self, root: &Range<usize>) -> Result<Reference, Fault> {
         let stage = self.member(root, "stages.<id>.<port>")?;
         let port = self.member(root, "stages.<id>.<port>, stages.<id>.metrics.<name> or stages.<id>.status")?;
         Ok(match port.as_str() {
-            "metrics" => Reference::Metric { stage, name: self.member(root, "stages.<id>.metrics.<name>")? },
+            "metrics" => {
+                let name = self.member(root, "stages.<id>.metrics.<name>")?;
+                Reference::Metric { stage, of: self.number_of(&name)?, name }
+            }
             "status" => Reference::Status { stage },
             _ => Reference::Artifact { stage, port },
+        })
+    }
+
+    /// `.difference` and the like after the name of a comparison.
+    fn number_of(&mut self, metric: &str) -> Result<Option<Of>, Fault> {
+        if self.take(".").is_none() {
+            return Ok(None);
+        }
+        let (word, range) = self.name("which number of a comparison")?;
+        Of::parse(&word).map(Some).ok_or_else(|| {
+            Fault::new(&range, format!("`{word}` is no number of a comparison")).help(format!(
+                "use one of {}; a name with a dot is written `metrics[\"{metric}.{word}\"]`",
+                Of::NAMES.join(", ")
+            ))
         })
     }
 

@@ -62,7 +62,10 @@ impl Display for Reference {
             Self::Input(port) => write!(f, "inputs{}", member(port)),
             Self::Output(port) => write!(f, "outputs{}", member(port)),
             Self::Artifact { stage, port } => write!(f, "stages{}{}", member(stage), member(port)),
-            Self::Metric { stage, name } => write!(f, "stages{}.metrics{}", member(stage), member(name)),
+            Self::Metric { stage, name, of } => {
+                write!(f, "stages{}.metrics{}", member(stage), member(name))?;
+                of.map_or(Ok(()), |of| write!(f, ".{}", of.name()))
+            }
             Self::Status { stage } => write!(f, "stages{}.status", member(stage)),
         }
     }

@@ -15,8 +15,11 @@ impl Scope for Known {
             _ => None,
         }
     }
-    fn metric(&self, stage: &str, name: &str) -> Option<Value> {
-        (stage == "gate" && name == "accuracy").then(|| json!(0.25))
+    fn metric(&self, stage: &str, name: &str, of: Option<trainyard_core::Of>) -> Option<Value> {
+        match of {
+            None => (stage == "gate" && name == "accuracy").then(|| json!(0.25)),
+            Some(of) => (stage == "compare" && name == "clip.fraction").then(|| json!(of.name())),
+        }
     }
     fn status(&self, stage: &str) -> Option<Value> {
         (stage == "gate").then(|| json!("succeeded"))
@@ -64,6 +67,7 @@ fn values() {
         ("default([stages.gate.metrics.accuracy, stages.gate.metrics.absent], 0)", json!(0)),
         ("stages.gate.metrics.absent == null && null != stages.gate.metrics.accuracy", json!(true)),
         ("stages.gate.metrics.accuracy > 0.2", json!(true)),
+        ("stages.compare.metrics[\"clip.fraction\"].low == 'low'", json!(true)),
         ("stages[\"gate\"].status == 'succeeded'", json!(true)),
         ("false && params.absent", json!(false)),
     ];
@@ -101,6 +105,7 @@ fn mistakes_are_named() {
         ("5s", "followed by letters"),
         ("params.absent", "not known here"),
         ("stages.gate.metrics.absent > 0.5", "not known here"),
+        ("stages.compare.metrics.clip.fraction", "`fraction` is no number of a comparison"),
         ("default(params.absent, 1)", "not known here"),
     ];
     for (text, part) in cases {
@@ -208,6 +213,8 @@ fn texts() -> impl Strategy<Value = String> {
         Just("item".to_string()),
         Just("matrix[\"odd name\"]".to_string()),
         Just("stages[\"rl[seed=1]\"].metrics.reward".to_string()),
+        Just("stages.a.metrics.tokens.low".to_string()),
+        Just("stages.a.metrics[\"clip.fraction\"].difference".to_string()),
         Just("stages.a.status".to_string()),
         Just("stages.a.port".to_string()),
         Just("null".to_string()),
@@ -254,7 +261,9 @@ proptest! {
     #[test]
     fn evaluating_at_once_and_in_two_steps_agree(text in texts()) {
         let e = Expression::parse(&text).unwrap();
-        let folded = e.rewrite(&mut |r, _| Ok(if let Reference::Param(p) = r { Known.param(p).map(Term::Literal) } else { None }));
+        let folded = e.rewrite(&mut |r, _| {
+            Ok(if let Reference::Param(p) = r { Known.param(p).map(Term::Literal) } else { None })
+        });
         if let (Ok(value), Ok(folded)) = (e.evaluate(&Known), &folded) {
             prop_assert_eq!(Some(value), folded.evaluate(&Known).ok());
         }

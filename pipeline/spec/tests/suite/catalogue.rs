@@ -6,8 +6,13 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use trainyard_core::{
-    ArtifactKind, Cardinality, Catalogue, Error, KindInfo, OptionProblem, Placement, PortInfo, Result, Wired,
+    ArtifactKind, Cardinality, Catalogue, Declared, Error, KindInfo, Metric, MetricRead, OptionProblem, Placement,
+    PortInfo, Producers, Result, Wired,
 };
+
+fn declared(names: &[&'static str]) -> Declared {
+    names.iter().map(|name| Metric::new(*name, "share", "A metric of the tests.")).collect::<Vec<_>>().into()
+}
 
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema, PartialEq)]
 #[serde(deny_unknown_fields, default)]
@@ -179,7 +184,7 @@ impl Kinds {
             "rl",
             &[("model", Model, One), ("problems", Problems, One), ("validation", Problems, Optional)],
             &[("model", Model, One), ("trajectories", Trajectories, One), ("report", Report, One)],
-            &["reward_mean", "pass_at_*"],
+            &["reward_mean", "pass_at_<int>"],
             check_rl,
         );
         kinds.add::<Plain>(
@@ -193,9 +198,11 @@ impl Kinds {
             "evaluate",
             &[("models", Model, Many), ("problems", Problems, One), ("prm", Model, Optional)],
             &[("report", Report, One), ("results", Table, One), ("trajectories", Trajectories, One)],
-            &["accuracy", "accuracy_*"],
+            &["accuracy", "accuracy_<model>"],
             |_| Vec::new(),
         );
+        kinds.add::<Plain>("compare", &[("reports", Report, Many)], &[("report", Report, One)], &[], |_| Vec::new());
+        kinds.0.get_mut("compare").unwrap().0.metrics.open = true;
         kinds.add::<Plain>("report", &[("reports", Report, Many)], &[("report", Report, One)], &[], |_| Vec::new());
         kinds.add::<Plain>("noop", &[], &[("report", Report, One)], &[], |_| Vec::new());
         kinds.0.get_mut("noop").unwrap().0.placement = Placement::InProcess;
@@ -224,7 +231,7 @@ impl Kinds {
             all_cpus: false,
             example: "{}",
             main_metric: None,
-            metrics: metrics.to_vec(),
+            metrics: declared(metrics),
         };
         self.0.insert(name, (info, complete::<T>, check));
     }
@@ -253,6 +260,26 @@ impl Catalogue for Kinds {
         } else {
             vec![OptionProblem::new("/names", format!("{} names for {models} models", plain.names.len()))]
         }
+    }
+    /// `compare` has a row for each of its names.
+    fn declared(&self, kind: &str, config: &Value, _: &Producers) -> Declared {
+        match read::<Plain>(config) {
+            Ok(plain) if kind == "compare" => {
+                let row = |name: &String| Metric::new(name.as_str(), "share", "A row of the tests.");
+                Declared { comparisons: plain.names.iter().map(row).collect(), ..Declared::default() }
+            }
+            _ => self.0.get(kind).map(|k| k.0.metrics.clone()).unwrap_or_default(),
+        }
+    }
+    /// They are metrics of the reports.
+    fn metrics_read(&self, kind: &str, config: &Value, _: &Producers) -> Vec<MetricRead> {
+        let (Ok(plain), "compare") = (read::<Plain>(config), kind) else { return Vec::new() };
+        let read = |(i, name): (usize, &String)| MetricRead {
+            pointer: format!("/names/{i}"),
+            port: "reports".into(),
+            name: name.clone(),
+        };
+        plain.names.iter().enumerate().map(read).collect()
     }
     fn complete(&self, kind: &str, config: &Value) -> Result<Value> {
         (self.0[kind].1)(config)

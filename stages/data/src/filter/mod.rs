@@ -21,9 +21,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
+use trainyard_api::parts::kind_of;
 use trainyard_api::stage::Ports;
 use trainyard_api::{Stage, StageContext, port};
-use trainyard_core::{ArtifactKind, Cardinality, Error, OptionProblem, Result};
+use trainyard_core::{ArtifactKind, Cardinality, Declared, Error, OptionProblem, Producers, Result};
 use trainyard_envs::environments::word_problems;
 use trainyard_tables::{Problem, Trajectory, Verdict};
 
@@ -63,8 +64,13 @@ impl Stage for Filter {
         r#""rules": [{"kind": "format"}, {"kind": "exact_duplicates"}]}"#,
     );
     const MAIN_METRIC: Option<&'static str> = Some("kept");
-    const METRICS: &'static [&'static str] = &["rows", "kept", "rejected", "rejected_*"];
 
+    fn metrics() -> Declared {
+        report::metrics(registry::rules().names()).into()
+    }
+    fn declared(config: &Config, _: &Producers) -> Declared {
+        report::metrics(config.rules.iter().filter_map(kind_of)).into()
+    }
     fn ports() -> Ports {
         use Cardinality::{Many, One};
         Ports {
@@ -209,7 +215,8 @@ fn publish(rows: Vec<Trajectory>, counts: &[Count], context: &mut StageContext) 
     for (name, n) in report::rejected_by_rule(counts) {
         context.metric(format!("rejected_{name}"), n as f64);
     }
-    report::report(total, kept.len(), counts).write(context.output("report")?)?;
+    let declared = report::metrics(counts.iter().map(|c| c.rule)).into();
+    context.write_report("report", report::report(total, kept.len(), counts), &declared)?;
     if kept.is_empty() {
         return Err(Error::data(format!("all {total} rows were rejected")).help(report::first_reasons(counts)));
     }

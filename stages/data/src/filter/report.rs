@@ -1,8 +1,9 @@
 //! The report of `data/filter`: counts by rule and by reason.
 
 use super::Count;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use trainyard_api::report::{Cell, Report, Table};
+use trainyard_core::Metric;
 
 /// Rejected rows by rule; a rule listed twice is summed.
 pub fn rejected_by_rule(counts: &[Count]) -> BTreeMap<&'static str, usize> {
@@ -11,6 +12,22 @@ pub fn rejected_by_rule(counts: &[Count]) -> BTreeMap<&'static str, usize> {
         *by_rule.entry(count.rule).or_insert(0) += count.rejected();
     }
     by_rule
+}
+
+/// What the stage reports under rules of these kinds.
+pub fn metrics<'a>(kinds: impl IntoIterator<Item = &'a str>) -> Vec<Metric> {
+    let mut list = vec![
+        Metric::new("rows", "rows", "Rows that were judged."),
+        Metric::new("kept", "rows", "Rows that no rule rejected."),
+        Metric::new("rejected", "rows", "Rows that a rule rejected."),
+    ];
+    let kinds: BTreeSet<&str> = kinds.into_iter().collect();
+    list.extend(
+        kinds.into_iter().map(|kind| {
+            Metric::new(format!("rejected_{kind}"), "rows", format!("Rows that the rule `{kind}` rejected."))
+        }),
+    );
+    list
 }
 
 /// The report.

@@ -26,7 +26,9 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use trainyard_api::stage::Ports;
 use trainyard_api::{Stage, StageContext, port};
-use trainyard_core::{ArtifactKind, Cardinality, Error, Facts, OptionProblem, Result, Wired};
+use trainyard_core::{
+    ArtifactKind, Cardinality, Declared, Error, Facts, Metric, OptionProblem, Producers, Result, Wired,
+};
 
 /// Options of `data/import`.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
@@ -69,8 +71,27 @@ impl Stage for Import {
     const DOC: &'static str = include_str!("import.md");
     const EXAMPLE: &'static str = r#"{"source": "data/gsm8k", "format": "gsm8k", "split": "train"}"#;
     const MAIN_METRIC: Option<&'static str> = Some("rows");
-    const METRICS: &'static [&'static str] = &["rows", "problems", "trajectories", "solutions", "tools_dropped"];
 
+    fn metrics() -> Declared {
+        vec![
+            Metric::new("rows", "rows", "Rows that were imported."),
+            Metric::new("problems", "rows", "Problems, of a format that yields them.").optional(),
+            Metric::new("trajectories", "rows", "Trajectories, of a format that yields them.").optional(),
+            Metric::new("solutions", "rows", "Graded solutions, of a format that yields them.").optional(),
+            Metric::new("tools_dropped", "rows", "Rows whose tool schemas were dropped.").lower().optional(),
+        ]
+        .into()
+    }
+    fn declared(config: &Config, _: &Producers) -> Declared {
+        let yields = registry::format(&config.format).map(|format| format.yields()).unwrap_or_default();
+        let mut declared = Self::metrics();
+        let any_format = |name: &str| ["rows", "tools_dropped"].contains(&name);
+        declared.metrics.retain(|m| any_format(&m.name) || yields.contains(&m.name.as_str()));
+        for metric in declared.metrics.iter_mut().filter(|m| m.name != "tools_dropped") {
+            metric.optional = false;
+        }
+        declared
+    }
     fn ports() -> Ports {
         let output = |name, kind, doc| port(name, kind, Cardinality::Optional, doc);
         Ports {

@@ -6,6 +6,7 @@
 pub mod annotated;
 pub mod coverage;
 pub mod method;
+mod metrics;
 pub mod play;
 pub mod procedural;
 pub mod registry;
@@ -21,7 +22,7 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use trainyard_api::stage::Ports;
 use trainyard_api::{Stage, StageContext, port};
-use trainyard_core::{ArtifactKind, Cardinality, Error, Facts, OptionProblem, Result, Wired};
+use trainyard_core::{ArtifactKind, Cardinality, Declared, Error, Facts, OptionProblem, Producers, Result, Wired};
 use trainyard_envs::tools::ToolHost;
 use trainyard_envs::{Environment, environments};
 
@@ -65,21 +66,13 @@ impl Stage for Synthesize {
         r#""test": {"total": 300}}}"#,
     );
     const MAIN_METRIC: Option<&'static str> = Some("demonstrations");
-    const METRICS: &'static [&'static str] = &[
-        "problems",
-        "problems_*",
-        "demonstrations",
-        "demonstrations_with_mistake",
-        "tool_calls",
-        "tool_errors",
-        "ngram_coverage",
-        "ngram_covered_problems",
-        "annotations_executed",
-        "annotations_agreeing",
-        "dropped",
-        "dropped_*",
-    ];
 
+    fn metrics() -> Declared {
+        metrics::any().into()
+    }
+    fn declared(config: &Config, _: &Producers) -> Declared {
+        metrics::of(config).into()
+    }
     fn ports() -> Ports {
         use Cardinality::{Many, One};
         Ports {
@@ -202,7 +195,7 @@ fn publish(mut made: Synthesized, context: &mut StageContext) -> Result<()> {
     for (name, metric) in &made.report.metrics {
         context.metric(name.clone(), metric.value);
     }
-    made.report.write(context.output("report")?)?;
+    context.write_report("report", made.report, &metrics::any().into())?;
     io::write_problems(&context.output_parquet("problems")?, &made.problems)?;
     io::write_trajectories(&context.output_parquet("demonstrations")?, &made.demonstrations)
 }

@@ -8,7 +8,7 @@ use crate::part::{Advantage, Needs, Part};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use trainyard_api::PartOptions;
-use trainyard_core::OptionProblem;
+use trainyard_core::{Metric, OptionProblem, Reduce};
 
 /// Over which values turn rewards are normalized.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
@@ -56,8 +56,16 @@ impl PartOptions for InformationGain {
         outcomes separately (separate). A_k = r~_k + gamma·A_{k+1} for every token of turn k in the loss.\n\n\
         A turn with an unknown gain has r~ = 0 and does not enter mean and std. A gain of exactly 0 does, while the\n\
         released code leaves it out; ddof 0 and gamma 1 are the released code's values. Needs forced scores, several\n\
-        turns, and groups. Metric: information_gain, the mean of all gains of the batch before normalization.\n\
-        Source: 2510.14967.";
+        turns, and groups. Source: 2510.14967.";
+    fn metrics() -> Vec<Metric> {
+        vec![
+            Metric::new("gain", "nats", "Mean gain of a turn, before normalization.")
+                .higher()
+                .over(Reduce::LastTenth)
+                .optional()
+                .formerly("information_gain"),
+        ]
+    }
     fn check(&self) -> Vec<OptionProblem> {
         let gamma = OptionProblem::outside("/gamma", self.gamma, 0.0..=1.0);
         gamma.into_iter().chain(super::deviation_options(self.ddof, self.epsilon)).collect()
@@ -85,7 +93,7 @@ impl Advantage for InformationGain {
         grid
     }
     fn metrics(&self) -> Vec<(&'static str, f64)> {
-        self.last_gain.map(|gain| ("information_gain", gain)).into_iter().collect()
+        self.last_gain.map(|gain| ("gain", gain)).into_iter().collect()
     }
 }
 
@@ -179,7 +187,7 @@ mod tests {
         part.gamma = 0.5;
         near(&assign(&mut part, vec![two()]), &[&[0.35 / s, 0.7 / s], &[-0.55 / s, -0.3 / s]]);
         assert!((part.metrics()[0].1 - 0.1).abs() < 1e-12);
-        assert_eq!(part.metrics()[0].0, "information_gain");
+        assert_eq!(part.metrics()[0].0, "gain");
     }
 
     #[test]

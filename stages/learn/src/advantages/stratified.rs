@@ -10,7 +10,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use trainyard_api::PartOptions;
-use trainyard_core::OptionProblem;
+use trainyard_core::{Metric, OptionProblem, Reduce};
 
 /// Options of `stratified`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -46,9 +46,20 @@ impl PartOptions for Stratified {
         Stratum k holds the rollouts of the group with k tool calls; μ and σ without index are those of the whole\n\
         group. Every token of a rollout gets the same advantage. Without `scale` the divisors are 1.\n\n\
         Without scales R − μ = (R − μ_k) + (μ_k − μ) holds exactly, and alpha 1 removes the second term.\n\
-        Alpha 0, or a single stratum, is GRPO (`group`). The only member of a stratum gets 0 from it. Metric:\n\
-        stratum_gap, the largest minus the smallest mean advantage among the strata of a group, averaged over groups\n\
-        with at least two strata (absent if there are none); 0 with alpha 1. Source: 2510.06214.";
+        Alpha 0, or a single stratum, is GRPO (`group`). The only member of a stratum gets 0 from it.\n\
+        Source: 2510.06214.";
+    fn metrics() -> Vec<Metric> {
+        vec![
+            Metric::new(
+                "gap",
+                "advantage",
+                "Largest minus smallest mean advantage among the strata of a group, averaged over groups with several.",
+            )
+            .over(Reduce::Whole)
+            .optional()
+            .formerly("stratum_gap"),
+        ]
+    }
     fn check(&self) -> Vec<OptionProblem> {
         let alpha = OptionProblem::outside("/alpha", self.alpha, 0.0..=1.0);
         alpha.into_iter().chain(super::deviation_options(self.ddof, self.epsilon)).collect()
@@ -76,7 +87,7 @@ impl Advantage for Stratified {
         batch.spread(&values)
     }
     fn metrics(&self) -> Vec<(&'static str, f64)> {
-        self.last_gap.map(|gap| ("stratum_gap", gap)).into_iter().collect()
+        self.last_gap.map(|gap| ("gap", gap)).into_iter().collect()
     }
 }
 
@@ -222,10 +233,10 @@ mod tests {
             [(&[1.0, 0.0, 1.0, 1.0], &[0, 0, 1, 1]), (&[0.0, 1.0], &[0, 4]), (&[1.0, 0.0], &[1, 1])];
         let mut part = Stratified { alpha: 0.0, scale: false, ..Stratified::default() };
         assign(&mut part, &groups);
-        assert_eq!(part.metrics(), [("stratum_gap", 0.75)], "0.5 and 1; the third group has one stratum");
+        assert_eq!(part.metrics(), [("gap", 0.75)], "0.5 and 1; the third group has one stratum");
         part.alpha = 1.0;
         assign(&mut part, &groups);
-        assert_eq!(part.metrics(), [("stratum_gap", 0.0)]);
+        assert_eq!(part.metrics(), [("gap", 0.0)]);
         assign(&mut part, &groups[2..]);
         assert!(part.metrics().is_empty());
     }

@@ -10,7 +10,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use trainyard_api::PartOptions;
-use trainyard_core::{Chance, Error, OptionProblem, Result};
+use trainyard_core::{Chance, Error, Metric, OptionProblem, Reduce, Result};
 
 /// Options of `interaction_stages`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -46,8 +46,14 @@ impl PartOptions for InteractionStages {
     const SUMMARY: &'static str = "turn limit grows in stages, problems in shuffled passes (ScalingInter-RL)";
     const DOC: &'static str = "Turn limit at step s (from 0): turns[min(s / every, last)]; the environment's own\n\
         limit still applies. Every problem of the chosen levels is drawn once per pass, as in `uniform`. Needs\n\
-        several turns. State: pass and place in it. Metric: turn_limit. Source: 2509.08755 (released code: a list of\n\
-        rounds, stepwise).";
+        several turns. State: pass and place in it. Source: 2509.08755 (released code: a list of rounds, stepwise).";
+    fn metrics() -> Vec<Metric> {
+        let metric = Metric::new("turn_limit", "turns", "Turn limit of the step.")
+            .optional()
+            .over(Reduce::LastTenth)
+            .formerly("turn_limit");
+        vec![metric.initial(), metric]
+    }
     fn check(&self) -> Vec<OptionProblem> {
         let mut problems: Vec<OptionProblem> = OptionProblem::outside("/every", self.every, 1..).into_iter().collect();
         if self.turns.is_empty() || self.turns[0] == 0 || self.turns.windows(2).any(|w| w[1] < w[0]) {

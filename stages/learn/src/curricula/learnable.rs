@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use trainyard_api::PartOptions;
-use trainyard_core::{Chance, Error, OptionProblem, Result};
+use trainyard_core::{Chance, Error, Metric, OptionProblem, Reduce, Result};
 
 /// Options of `learnable`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -54,9 +54,20 @@ impl PartOptions for Learnable {
         since the start, including those that filters dropped. A problem without a finished rollout is not learnable\n\
         yet. While no problem is learnable, all are drawn. A problem repeats within a step only if fewer are\n\
         learnable than drawn, or where a pass ends.\n\n\
-        State: pass and place in it. Metric: learnable_share, over the problems with a finished rollout.\n\
-        Source: 2507.05386, which tries before training and drops instances on which no rollout earns a reward\n\
-        (`above` 0).";
+        State: pass and place in it. Source: 2507.05386, which tries before training and drops instances on which no\n\
+        rollout earns a reward (`above` 0).";
+    fn metrics() -> Vec<Metric> {
+        vec![
+            Metric::new(
+                "share",
+                "share",
+                "Share of the problems with a finished rollout whose pass rate lies in the range.",
+            )
+            .over(Reduce::LastTenth)
+            .optional()
+            .formerly("learnable_share"),
+        ]
+    }
     fn check(&self) -> Vec<OptionProblem> {
         let shares = [("/above", self.above), ("/below_or_equal", self.below_or_equal)];
         let mut problems: Vec<OptionProblem> =
@@ -112,7 +123,7 @@ impl Curriculum for Learnable {
         Draw { problems, ..Draw::default() }
     }
     fn metrics(&self) -> Vec<(&'static str, f64)> {
-        self.state.share.map(|s| ("learnable_share", s)).into_iter().collect()
+        self.state.share.map(|s| ("share", s)).into_iter().collect()
     }
 }
 
@@ -162,7 +173,7 @@ mod tests {
         for _ in 0..3 {
             assert_eq!(sorted(next(&mut part, 8, &rates)), [1, 2, 3, 4, 6, 7, 8, 9], "0 and 5 never pass");
         }
-        assert_eq!(part.metrics(), [("learnable_share", 0.8)]);
+        assert_eq!(part.metrics(), [("share", 0.8)]);
         assert_eq!(next(&mut part, 20, &rates).len(), 20, "passes repeat within a draw");
     }
 
@@ -192,7 +203,7 @@ mod tests {
             rates.observe(1, 8, true);
         }
         assert_eq!(sorted(next(&mut part, 3, &rates)), [2, 3, 7]);
-        assert_eq!(part.metrics(), [("learnable_share", 0.3)]);
+        assert_eq!(part.metrics(), [("share", 0.3)]);
     }
 
     #[test]
@@ -205,7 +216,7 @@ mod tests {
                 rates.observe(2, problem, false);
             }
         }
-        assert_eq!(part.metrics(), [("learnable_share", 0.0)]);
+        assert_eq!(part.metrics(), [("share", 0.0)]);
         let none = part.next(0, 3, &Pool::default(), &rates, &Chance::new(9));
         assert!(none.problems.is_empty());
     }

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use trainyard_api::PartOptions;
-use trainyard_core::{Chance, Error, OptionProblem, Result};
+use trainyard_core::{Chance, Error, Metric, OptionProblem, Reduce, Result};
 
 /// Options of `levels`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -57,7 +57,16 @@ impl PartOptions for Levels {
         reaches `promote_at`. Of n problems, frontier_share·n come from f and the others from levels ≤ f in\n\
         proportion to max(p(1−p), floor), with p = recent pass rate (0.5 if unmeasured), by systematic sampling.\n\
         Within a level, problems come in shuffled passes.\n\n\
-        State: frontier and one deck per level. Metric: curriculum_level.";
+        State: frontier and one deck per level.";
+    fn metrics() -> Vec<Metric> {
+        vec![
+            Metric::new("unlocked", "level", "Highest level that is unlocked.")
+                .higher()
+                .over(Reduce::LastTenth)
+                .optional()
+                .formerly("curriculum_level"),
+        ]
+    }
     fn check(&self) -> Vec<OptionProblem> {
         [
             OptionProblem::outside("/promote_at", self.promote_at, 0.0..=1.0),
@@ -100,7 +109,7 @@ impl Curriculum for Levels {
         Draw { problems, ..Draw::default() }
     }
     fn metrics(&self) -> Vec<(&'static str, f64)> {
-        self.state.frontier.map(|f| ("curriculum_level", f64::from(f))).into_iter().collect()
+        self.state.frontier.map(|f| ("unlocked", f64::from(f))).into_iter().collect()
     }
 }
 
@@ -166,10 +175,10 @@ mod tests {
             rates.observe(1, 0, true);
         }
         part.next(1, 8, &pool(), &rates, &chance);
-        assert_eq!(part.metrics(), [("curriculum_level", 1.0)], "the window is not full yet");
+        assert_eq!(part.metrics(), [("unlocked", 1.0)], "the window is not full yet");
         rates.observe(1, 0, true);
         let draw = part.next(2, 20, &pool(), &rates, &chance);
-        assert_eq!(part.metrics(), [("curriculum_level", 2.0)]);
+        assert_eq!(part.metrics(), [("unlocked", 2.0)]);
         let hard = levels_of(&draw).iter().filter(|&&l| l == 2).count();
         assert!((15..20).contains(&hard), "the frontier gets most, the passed level a few: {hard}");
     }
@@ -181,12 +190,12 @@ mod tests {
         for (start, expected) in [(0, 1.0), (2, 1.0), (4, 4.0), (9, 4.0)] {
             let mut part = Levels { start, ..Levels::default() };
             part.next(0, 1, &gap, &PassRates::default(), &Chance::new(1));
-            assert_eq!(part.metrics(), [("curriculum_level", expected)], "start {start}");
+            assert_eq!(part.metrics(), [("unlocked", expected)], "start {start}");
         }
         let (mut part, mut rates) = (Levels { start: 2, window: 1, ..Levels::default() }, PassRates::default());
         rates.observe(1, 0, true);
         part.next(0, 1, &gap, &rates, &Chance::new(1));
-        assert_eq!(part.metrics(), [("curriculum_level", 4.0)]);
+        assert_eq!(part.metrics(), [("unlocked", 4.0)]);
     }
 
     #[test]

@@ -1,13 +1,13 @@
 //! `cispo`: REINFORCE with a clipped importance weight. Clipping the loss silences rare but decisive tokens after their
 //! first update; clipping the weight instead keeps all tokens learning (MiniMax-M1, 2506.13585).
 
-use super::{RatioSums, ratio};
+use super::{RatioSums, ratio, ratio_metrics};
 use crate::batch::TokenBatch;
 use crate::part::{LossTerm, Part, Term};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use trainyard_api::PartOptions;
-use trainyard_core::OptionProblem;
+use trainyard_core::{Metric, OptionProblem};
 
 /// Options of `cispo`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -32,8 +32,10 @@ impl PartOptions for Cispo {
     const SUMMARY: &'static str = "REINFORCE with a clipped importance weight (CISPO)";
     const DOC: &'static str = "Token loss = −w·A·logπ with w = clip(ρ, 1−clip_low, 1+clip_high) held constant\n\
         and ρ = exp(logπ − logπ_old), log-ratio clamped to ±20. The gradient of every token is −w·A.\n\
-        Multiplied by the importance weight of a correction, if any. Source: 2506.13585. Metrics: clip_fraction\n\
-        (tokens with a clipped weight), kl (k3 estimate), ratio.";
+        Multiplied by the importance weight of a correction, if any. Source: 2506.13585.";
+    fn metrics() -> Vec<Metric> {
+        ratio_metrics()
+    }
     fn check(&self) -> Vec<OptionProblem> {
         super::bounds(self.clip_low, self.clip_high)
     }
@@ -52,7 +54,7 @@ impl LossTerm for Cispo {
             let slope = -b.weights[i][t] * b.importance(i, t) * held * b.advantages[i][t];
             term.loss += slope * b.logprobs[i][t];
             term.d_logprobs[i][t] = slope;
-            sums.add(log_ratio, rho, held != rho);
+            sums.add(rho, held != rho);
         }
         term.sums = sums.named();
         term

@@ -1,13 +1,13 @@
 //! `clip`: PPO's clipped policy-gradient loss with separate bounds (clip-higher) and optional dual clip. Exactly at a
 //! bound the gradient passes, as in the golden vectors.
 
-use super::{RatioSums, ratio};
+use super::{RatioSums, ratio, ratio_metrics};
 use crate::batch::TokenBatch;
 use crate::part::{LossTerm, Part, Term};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use trainyard_api::PartOptions;
-use trainyard_core::{OptionProblem, above};
+use trainyard_core::{Metric, OptionProblem, Reduce, above};
 
 /// Options of `clip`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -36,9 +36,23 @@ impl PartOptions for Clip {
         −clip(ρ, 1−clip_low, 1+clip_high)A); with dual_clip c and A < 0, min(that, −cA). Multiplied by the\n\
         importance weight of a correction, if any.\n\n\
         A larger clip_high keeps exploration alive; the dual clip limits the effect of one very unlikely bad token.\n\
-        Sources: 1707.06347; clip-higher 2503.14476; dual clip 1912.09729. Metrics: clip_fraction (tokens whose\n\
-        gradient the clip removed), kl (k3 estimate against the sampling policy), ratio, clip_higher_fraction (tokens\n\
-        that have a gradient only because clip_high exceeds clip_low).";
+        Sources: 1707.06347; clip-higher 2503.14476; dual clip 1912.09729.";
+    fn metrics() -> Vec<Metric> {
+        [
+            ratio_metrics(),
+            vec![
+                Metric::new(
+                    "higher_fraction",
+                    "share",
+                    "Share of tokens that have a gradient only because `clip_high` is above `clip_low`.",
+                )
+                .over(Reduce::Whole)
+                .optional()
+                .formerly("clip_higher_fraction"),
+            ],
+        ]
+        .concat()
+    }
     fn check(&self) -> Vec<OptionProblem> {
         let dual_clip = self.dual_clip.and_then(|c| OptionProblem::outside("/dual_clip", c, above(1.0)));
         let dual_clip = dual_clip.map(|p| p.help("use a value above 1; 3 is usual, null turns it off"));
@@ -60,10 +74,10 @@ impl LossTerm for Clip {
             let weight = b.weights[i][t] * b.importance(i, t);
             term.loss += weight * token.loss;
             term.d_logprobs[i][t] = weight * token.gradient;
-            sums.add(log_ratio, ratio(log_ratio).0, token.clipped);
+            sums.add(ratio(log_ratio).0, token.clipped);
         }
         term.sums = sums.named();
-        term.sums.push(("clip_higher_fraction", higher));
+        term.sums.push(("higher_fraction", higher));
         term
     }
 }

@@ -3,13 +3,13 @@
 //! Right but unlikely tokens, often the first after a tool result, cross the upper bound after one update and would
 //! learn no more; here they keep the gradient they had at the bound (2510.14545).
 
-use super::{Clip, RatioSums, ratio};
+use super::{Clip, RatioSums, ratio, ratio_metrics};
 use crate::batch::TokenBatch;
 use crate::part::{LossTerm, Part, Term};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use trainyard_api::PartOptions;
-use trainyard_core::OptionProblem;
+use trainyard_core::{Metric, OptionProblem, Reduce};
 
 /// Options of `clip_balanced`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -35,8 +35,19 @@ impl PartOptions for ClipBalanced {
     const DOC: &'static str = "Loss and gradient of `clip`, except where ρ > 1 + clip_high and A > 0. There the term\n\
         is ρ/sg(ρ)·(1 + clip_high)·A (sg = constant in the gradient): the value is the clipped one, and the\n\
         gradient by the logprob is −(1 + clip_high)·A instead of 0. Multiplied by the importance weight of a\n\
-        correction, if any. Source: 2510.14545. Metrics: clip_fraction (tokens whose gradient the lower bound\n\
-        removed), kl (k3 estimate), ratio, rescued (tokens that `clip` would have silenced at the upper bound).";
+        correction, if any. Source: 2510.14545.";
+    fn metrics() -> Vec<Metric> {
+        [
+            ratio_metrics(),
+            vec![
+                Metric::new("rescued", "share", "Share of tokens that `clip` would have silenced at the upper bound.")
+                    .over(Reduce::Whole)
+                    .optional()
+                    .formerly("rescued"),
+            ],
+        ]
+        .concat()
+    }
     fn check(&self) -> Vec<OptionProblem> {
         super::bounds(self.clip_low, self.clip_high)
     }
@@ -64,7 +75,7 @@ impl LossTerm for ClipBalanced {
             let weight = b.weights[i][t] * b.importance(i, t);
             term.loss += weight * token.loss;
             term.d_logprobs[i][t] = weight * token.gradient;
-            sums.add(log_ratio, ratio(log_ratio).0, token.clipped);
+            sums.add(ratio(log_ratio).0, token.clipped);
         }
         term.sums = sums.named();
         term.sums.push(("rescued", rescued));
@@ -105,10 +116,10 @@ mod tests {
                 (term.loss - loss).abs() < 1e-12 && (term.d_logprobs[0][0] - gradient).abs() < 1e-12,
                 "ratio {ratio}: {term:?}"
             );
-            assert_eq!(term.sums[3], ("rescued", rescued));
+            assert_eq!(term.sums[2], ("rescued", rescued));
         }
-        assert_eq!(one(0.5, -2.0).sums[0], ("clip_fraction", 1.0));
-        assert_eq!(one(1.5, 2.0).sums[0], ("clip_fraction", 0.0));
+        assert_eq!(one(0.5, -2.0).sums[0], ("fraction", 1.0));
+        assert_eq!(one(1.5, 2.0).sums[0], ("fraction", 0.0));
     }
 
     /// Rescued tokens learn as in `cispo`, all others as in `clip`; the loss is always that of `clip`.
@@ -125,7 +136,7 @@ mod tests {
                 let want = if above { cispo.d_logprobs[i][t] } else { clip.d_logprobs[i][t] };
                 assert!((term.d_logprobs[i][t] - want).abs() < 1e-12);
             }
-            rescued += term.sums[3].1;
+            rescued += term.sums[2].1;
         }
         assert!(rescued > 0.0, "some tokens must be above the bound");
     }

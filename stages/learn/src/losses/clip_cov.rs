@@ -4,14 +4,14 @@
 //! of them keeps it exploring (2505.22617). The choice depends on the minibatch's seed and the token's position, so
 //! micro-batches do not change it.
 
-use super::{Clip, RatioSums, covariances, ratio, share_of};
+use super::{Clip, RatioSums, covariances, ratio, ratio_metrics, share_of};
 use crate::batch::TokenBatch;
 use crate::part::{LossTerm, Part, Scope, Term};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use trainyard_api::PartOptions;
-use trainyard_core::{Chance, OptionProblem};
+use trainyard_core::{Chance, Metric, OptionProblem, Reduce};
 
 /// Options of `clip_cov`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -45,8 +45,19 @@ impl PartOptions for ClipCov {
         minibatch's N tokens. These are drawn at random among the tokens that the clip leaves a gradient and whose\n\
         covariance (A − mean A)·(logπ − mean logπ) lies strictly between `low` and `high`; means are over the\n\
         N tokens, logπ is current. With fewer candidates, all of them are silenced. Sources: 2505.22617 (share 2e-4,\n\
-        band 1..5); SPEAR, 2509.22601 (share 0.02, band 1..40). Metrics: clip_fraction (tokens whose gradient the\n\
-        clip removed), kl (k3 estimate), ratio, clip_cov_fraction (tokens silenced).";
+        band 1..5); SPEAR, 2509.22601 (share 0.02, band 1..40).";
+    fn metrics() -> Vec<Metric> {
+        [
+            ratio_metrics(),
+            vec![
+                Metric::new("silenced", "share", "Share of tokens whose gradient is cut for their covariance.")
+                    .over(Reduce::LastTenth)
+                    .optional()
+                    .formerly("clip_cov_fraction"),
+            ],
+        ]
+        .concat()
+    }
     fn check(&self) -> Vec<OptionProblem> {
         let mut problems = super::bounds(self.clip_low, self.clip_high);
         problems.extend(OptionProblem::outside("/share", self.share, 0.0..=1.0));
@@ -67,7 +78,7 @@ impl LossTerm for ClipCov {
         for (i, t) in b.places() {
             let log_ratio = b.logprobs[i][t] - b.old_logprobs[i][t];
             let token = clip.token(log_ratio, b.advantages[i][t]);
-            sums.add(log_ratio, ratio(log_ratio).0, token.clipped);
+            sums.add(ratio(log_ratio).0, token.clipped);
             if !silenced.contains(&(i, t)) {
                 let weight = b.weights[i][t] * b.importance(i, t);
                 term.loss += weight * token.loss;
@@ -75,7 +86,7 @@ impl LossTerm for ClipCov {
             }
         }
         term.sums = sums.named();
-        term.sums.push(("clip_cov_fraction", silenced.len() as f64));
+        term.sums.push(("silenced", silenced.len() as f64));
         term
     }
     fn scope(&self) -> Scope {
@@ -132,7 +143,7 @@ mod tests {
         let (b, plain) = (even(3), Clip::default().value(&even(3)));
         let term = part.value(&b);
         assert_eq!(silent(&term).len(), 2, "a quarter of eight");
-        assert_eq!(term.sums[3], ("clip_cov_fraction", 2.0));
+        assert_eq!(term.sums[2], ("silenced", 2.0));
         for (have, want) in term.d_logprobs.iter().flatten().zip(plain.d_logprobs.iter().flatten()) {
             assert!(*have == 0.0 || have == want);
         }
@@ -162,7 +173,7 @@ mod tests {
         }
         // The first token of each sequence has moved beyond its bound; the other six have not.
         let term = ClipCov { share: 1.0, low: 0.5, high: 2.0, ..ClipCov::default() }.value(&b);
-        assert_eq!((term.sums[0], term.sums[3]), (("clip_fraction", 2.0), ("clip_cov_fraction", 6.0)));
+        assert_eq!((term.sums[0], term.sums[2]), (("fraction", 2.0), ("silenced", 6.0)));
     }
 
     #[test]

@@ -9,7 +9,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use trainyard_api::PartOptions;
-use trainyard_core::{OptionProblem, above};
+use trainyard_core::{Metric, OptionProblem, Reduce, above};
 
 /// Which rollouts of a group form pairs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
@@ -58,8 +58,21 @@ impl PartOptions for Dpo {
         Pairs of equal reward and rollouts without a token in the loss do not count.\n\n\
         Needs groups and the reference, which is the model this stage started from. Sources: 2305.18290; pairs by\n\
         reward within a group, and interleaving: Tool-Star, 2505.16410. Metrics, as means over minibatches weighted\n\
-        by their tokens: dpo_pairs (pairs per minibatch) and, in steps with pairs, dpo_accuracy (share of pairs that\n\
+        by their tokens: pairs (per minibatch) and, in steps with pairs, accuracy (share of pairs that\n\
         the policy, relative to the reference, orders correctly; a minibatch without pairs counts as 0).";
+    fn metrics() -> Vec<Metric> {
+        vec![
+            Metric::new("pairs", "pairs", "Pairs of a right and a wrong rollout that are contrasted.")
+                .over(Reduce::LastTenth)
+                .optional()
+                .formerly("dpo_pairs"),
+            Metric::new("accuracy", "share", "Share of the pairs whose right rollout has the larger margin.")
+                .higher()
+                .over(Reduce::LastTenth)
+                .optional()
+                .formerly("dpo_accuracy"),
+        ]
+    }
     fn check(&self) -> Vec<OptionProblem> {
         [
             OptionProblem::outside("/weight", self.weight, 0.0..),
@@ -107,9 +120,9 @@ impl LossTerm for Dpo {
         }
         // The loop divides sums by tokens, which turns these into means over minibatches.
         let tokens = b.places().count() as f64;
-        term.sums.push(("dpo_pairs", pairs.len() as f64 * tokens));
+        term.sums.push(("pairs", pairs.len() as f64 * tokens));
         if !pairs.is_empty() {
-            term.sums.push(("dpo_accuracy", ordered / pairs.len() as f64 * tokens));
+            term.sums.push(("accuracy", ordered / pairs.len() as f64 * tokens));
         }
         term
     }

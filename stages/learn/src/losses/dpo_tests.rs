@@ -25,9 +25,9 @@ fn loss_matches_hand_computation() {
     assert!((term.loss - 3.0 * (1.0 + (-2f64).exp()).ln()).abs() < 1e-12);
     assert!((term.d_logprobs[0][0] + 3.0 * 2.0 * sigma).abs() < 1e-12);
     assert!((term.d_logprobs[1][0] - 3.0 * 2.0 * sigma).abs() < 1e-12);
-    assert_eq!(term.sums, [("dpo_pairs", 2.0), ("dpo_accuracy", 2.0)], "one pair, in order, times two tokens");
+    assert_eq!(term.sums, [("pairs", 2.0), ("accuracy", 2.0)], "one pair, in order, times two tokens");
     let turned = part.value(&tokens(&[-0.5, -1.5], &[7, 7], &[0.0, 1.0]));
-    assert_eq!(turned.sums[1], ("dpo_accuracy", 0.0));
+    assert_eq!(turned.sums[1], ("accuracy", 0.0));
     assert!((turned.loss - term.loss - 3.0 * 2.0).abs() < 1e-12, "softplus(m) − softplus(−m) = m");
 }
 
@@ -51,7 +51,7 @@ fn loss_is_log_two_at_the_reference_and_zero_without_pairs() {
     let at = |rewards: &[f64]| Dpo::default().value(&tokens(&[-1.0, -1.0], &[0, 0], rewards));
     assert!((at(&[1.0, 0.0]).loss - 2f64.ln()).abs() < 1e-12);
     let none = at(&[1.0, 1.0]);
-    assert_eq!((none.loss, none.d_logprobs, none.sums), (0.0, vec![vec![0.0]; 2], vec![("dpo_pairs", 0.0)]));
+    assert_eq!((none.loss, none.d_logprobs, none.sums), (0.0, vec![vec![0.0]; 2], vec![("pairs", 0.0)]));
 }
 
 #[test]

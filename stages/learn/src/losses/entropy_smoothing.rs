@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use trainyard_api::PartOptions;
-use trainyard_core::{Error, OptionProblem, Result};
+use trainyard_core::{Error, Metric, OptionProblem, Reduce, Result};
 
 /// Options of `entropy_smoothing`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -84,8 +84,23 @@ impl PartOptions for EntropySmoothing {
         2 and beta_end 1.\n\n\
         The paper's α is part of β. The released code gives a constant instead of P, which has no gradient. The\n\
         paper writes P with one H̄ for all turns; its code and this part have one per turn. Source: 2509.22576 (band\n\
-        0..2 and weight 0.001 in the reported runs). State: the running means. Metrics: outside_band (tokens outside\n\
-        the band), entropy_lowered (tokens whose entropy the term lowers; a plain bonus lowers none).";
+        0..2 and weight 0.001 in the reported runs). State: the running means.";
+    fn metrics() -> Vec<Metric> {
+        vec![
+            Metric::new("outside_band", "share", "Share of tokens whose entropy lies outside of the band.")
+                .over(Reduce::Whole)
+                .optional()
+                .formerly("outside_band"),
+            Metric::new(
+                "entropy_lowered",
+                "share",
+                "Share of tokens whose entropy the term lowers; a plain bonus lowers none.",
+            )
+            .over(Reduce::Whole)
+            .optional()
+            .formerly("entropy_lowered"),
+        ]
+    }
     fn check(&self) -> Vec<OptionProblem> {
         let named = [
             ("/weight", self.weight),

@@ -1,14 +1,14 @@
 //! `geo_mean` (GMPO): the geometric mean of token-clipped ratios, one value per sequence. A single extreme ratio does
 //! not dominate a geometric mean, so the bounds can be wide (2507.20673). Exactly at a bound the gradient passes.
 
-use super::RatioSums;
+use super::{RatioSums, ratio_metrics};
 use crate::aggregate::EPSILON;
 use crate::batch::TokenBatch;
 use crate::part::{LossTerm, Part, Term};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use trainyard_api::PartOptions;
-use trainyard_core::OptionProblem;
+use trainyard_core::{Metric, OptionProblem};
 
 /// Options of `geo_mean`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -34,8 +34,10 @@ impl PartOptions for GeoMean {
     const DOC: &'static str = "d = logπ − logπ_old per token; held d = whichever of d and clamp(d, −clip_low,\n\
         clip_high) is worse for the sign of A. Sequence loss = −Ā·exp(Σ_t held d / (n + 1e-8)) with Ā = Σ_t A\n\
         / (n + 1e-8). Its weight is the sum of its tokens' weights (1/B with `aggregate: sequence_mean_token_mean`).\n\
-        Source: 2507.20673 (bounds ±0.4 on the log-ratio). Metrics: clip_fraction (tokens), kl (k3 estimate per\n\
-        token), ratio (of the sequence).";
+        Source: 2507.20673 (bounds ±0.4 on the log-ratio).";
+    fn metrics() -> Vec<Metric> {
+        ratio_metrics()
+    }
     fn check(&self) -> Vec<OptionProblem> {
         let bounds = [("/clip_low", self.clip_low), ("/clip_high", self.clip_high)];
         bounds.into_iter().filter_map(|(at, bound)| OptionProblem::outside(at, bound, 0.0..)).collect()
@@ -61,7 +63,7 @@ impl LossTerm for GeoMean {
             term.loss -= weight * advantage * s;
             for (&t, h) in tokens.iter().zip(&held) {
                 term.d_logprobs[i][t] = -weight * advantage * s / n * h.slope;
-                sums.add(b.logprobs[i][t] - b.old_logprobs[i][t], s, h.clipped);
+                sums.add(s, h.clipped);
             }
         }
         term.sums = sums.named();

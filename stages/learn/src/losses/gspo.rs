@@ -2,14 +2,14 @@
 //! sequences. Each token keeps its own advantage and gradient (the form GSPO-token), which makes no difference where
 //! all tokens share one. Exactly at a bound the gradient passes.
 
-use super::RatioSums;
+use super::{RatioSums, ratio_metrics};
 use crate::aggregate::EPSILON;
 use crate::batch::TokenBatch;
 use crate::part::{LossTerm, Part, Term};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use trainyard_api::PartOptions;
-use trainyard_core::OptionProblem;
+use trainyard_core::{Metric, OptionProblem};
 
 /// The mean log-ratio of a sequence is limited to this before the exponential; beyond it the gradient is 0.
 pub const LOG_RATIO_LIMIT: f64 = 10.0;
@@ -39,7 +39,10 @@ impl PartOptions for Gspo {
         mean log-ratio of at most 10. Token loss = max(−sA, −clip(s, 1−clip_low, 1+clip_high)A); its gradient\n\
         by the token's logprob is −sA where it is not clipped (GSPO-token). Multiplied by the importance weight of\n\
         a correction, if any. Use it with `aggregate: sequence_mean_token_mean`. Source: 2507.18071 (bounds 3e-4 and\n\
-        4e-4). Metrics: clip_fraction (tokens), kl (k3 estimate per token), ratio (s).";
+        4e-4).";
+    fn metrics() -> Vec<Metric> {
+        ratio_metrics()
+    }
     fn check(&self) -> Vec<OptionProblem> {
         super::bounds(self.clip_low, self.clip_high)
     }
@@ -66,7 +69,7 @@ impl LossTerm for Gspo {
                     term.d_logprobs[i][t] = -weight * slope * advantage;
                 }
                 term.loss += weight * free.max(held);
-                sums.add(log_ratio(t), s, held > free);
+                sums.add(s, held > free);
             }
         }
         term.sums = sums.named();
@@ -101,7 +104,7 @@ mod tests {
         assert!((even.loss + 6.0).abs() < 1e-7 && (even.d_logprobs[0][0] + 3.0).abs() < 1e-7);
         let high = part.value(&pair([4f64.ln(), 4f64.ln()], 1.0));
         assert!((high.loss + 3.0).abs() < 1e-7, "clipped to 1.5 for each of two tokens");
-        assert_eq!((high.d_logprobs[0][0], high.sums[0]), (0.0, ("clip_fraction", 2.0)));
+        assert_eq!((high.d_logprobs[0][0], high.sums[0]), (0.0, ("fraction", 2.0)));
     }
 
     #[test]

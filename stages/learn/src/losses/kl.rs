@@ -7,7 +7,7 @@ use crate::part::{LossTerm, Needs, Part, Term};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use trainyard_api::PartOptions;
-use trainyard_core::OptionProblem;
+use trainyard_core::{Metric, OptionProblem, Reduce};
 
 /// The value of k3 is clamped to ± this.
 pub const K3_LIMIT: f64 = 10.0;
@@ -69,7 +69,20 @@ impl PartOptions for Kl {
     const SUMMARY: &'static str = "penalty on the distance from the reference policy (k1, k2, k3)";
     const DOC: &'static str = "Token loss = weight·k(d) with d = logπ − logπ_ref, where logπ_ref is that of the\n\
         model this stage started from. k1 = d, k2 = d²/2, k3 = e^{−d} + d − 1 (log-ratio clamped to ±20, value\n\
-        to ±10), absolute = |d|. Needs the reference. Metric: kl_reference (mean of the estimator).";
+        to ±10), absolute = |d|. Needs the reference.";
+    fn metrics() -> Vec<Metric> {
+        vec![
+            Metric::new(
+                "reference",
+                "nats",
+                "Divergence from the reference policy by the chosen estimator, a mean over tokens.",
+            )
+            .lower()
+            .over(Reduce::LastTenth)
+            .optional()
+            .formerly("kl_reference"),
+        ]
+    }
     fn check(&self) -> Vec<OptionProblem> {
         OptionProblem::outside("/weight", self.weight, 0.0..).into_iter().collect()
     }
@@ -93,7 +106,7 @@ impl LossTerm for Kl {
             term.d_logprobs[i][t] = weight * slope;
             sum += value;
         }
-        term.sums = vec![("kl_reference", sum)];
+        term.sums = vec![("reference", sum)];
         term
     }
 }

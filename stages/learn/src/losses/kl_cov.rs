@@ -4,14 +4,14 @@
 //! distance from the sampling policy, so they still learn, slowly (2505.22617).
 
 use super::clip::Token;
-use super::{Clip, RatioSums, covariances, ratio, share_of};
+use super::{Clip, RatioSums, covariances, ratio, ratio_metrics, share_of};
 use crate::batch::TokenBatch;
 use crate::part::{LossTerm, Part, Scope, Term};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use trainyard_api::PartOptions;
-use trainyard_core::OptionProblem;
+use trainyard_core::{Metric, OptionProblem, Reduce};
 
 /// The loss of tokens that are not penalized.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
@@ -58,8 +58,19 @@ impl PartOptions for KlCov {
         coefficient·|logπ − logπ_old|, unclipped. All others have that of `clip` (`others: clipped`) or −ρA\n\
         (`others: free`, the published form, which has no clip at all). Means are over the N tokens; logπ is\n\
         current. Where logπ has not moved, the penalty's gradient is 0. Source: 2505.22617 (share 2e-4; coefficient\n\
-        1 in the paper, 0.1 in common use). Metrics: clip_fraction (tokens whose gradient the clip removed), kl (k3\n\
-        estimate), ratio, kl_cov_fraction (tokens penalized).";
+        1 in the paper, 0.1 in common use).";
+    fn metrics() -> Vec<Metric> {
+        [
+            ratio_metrics(),
+            vec![
+                Metric::new("penalized", "share", "Share of tokens with a penalty for their covariance.")
+                    .over(Reduce::LastTenth)
+                    .optional()
+                    .formerly("kl_cov_fraction"),
+            ],
+        ]
+        .concat()
+    }
     fn check(&self) -> Vec<OptionProblem> {
         let mut problems = super::bounds(self.clip_low, self.clip_high);
         problems.extend(OptionProblem::outside("/share", self.share, 0.0..=1.0));
@@ -96,10 +107,10 @@ impl LossTerm for KlCov {
             let weight = b.weights[i][t] * b.importance(i, t);
             term.loss += weight * token.loss;
             term.d_logprobs[i][t] = weight * token.gradient;
-            sums.add(log_ratio, rho, token.clipped);
+            sums.add(rho, token.clipped);
         }
         term.sums = sums.named();
-        term.sums.push(("kl_cov_fraction", penalized.len() as f64));
+        term.sums.push(("penalized", penalized.len() as f64));
         term
     }
     fn scope(&self) -> Scope {
@@ -141,7 +152,7 @@ mod tests {
         let term = KlCov { share: 0.4, ..KlCov::default() }.value(&b);
         assert!((term.loss - (-3.0 * 0.5f64.exp() + 0.05)).abs() < 1e-12);
         assert!((term.d_logprobs[0][0] - (-3.0 * 0.5f64.exp() + 0.1)).abs() < 1e-12);
-        assert_eq!((&term.d_logprobs[0][1..], term.sums[3]), (&[0.0, 0.0][..], ("kl_cov_fraction", 1.0)));
+        assert_eq!((&term.d_logprobs[0][1..], term.sums[2]), (&[0.0, 0.0][..], ("penalized", 1.0)));
         let clipped = KlCov { share: 0.0, ..KlCov::default() }.value(&b);
         assert!((clipped.loss + 3.0 * 1.28).abs() < 1e-12 && clipped.d_logprobs[0][0] == 0.0);
         let free = KlCov { share: 0.0, others: Others::Free, ..KlCov::default() }.value(&b);

@@ -34,7 +34,7 @@ pub use nft::Nft;
 pub use value::Value;
 
 use crate::batch::{Grid, TokenBatch};
-use trainyard_core::OptionProblem;
+use trainyard_core::{Metric, OptionProblem, Reduce};
 
 /// Log-ratios are clamped to ± this before the exponential; beyond it the gradient is 0.
 pub const LOG_RATIO_LIMIT: f64 = 20.0;
@@ -66,23 +66,39 @@ pub(crate) fn share_of(share: f64, tokens: usize) -> usize {
     if share > 0.0 { ((share * tokens as f64) as usize).max(1) } else { 0 }
 }
 
-/// Sums behind the metrics of every ratio-based loss: `clip_fraction`, `kl` (k3 estimate against the sampling policy)
-/// and `ratio`.
+/// What every loss on ratios reports.
+pub(crate) fn ratio_metrics() -> Vec<Metric> {
+    let fraction = Metric::new("fraction", "share", "Share of tokens in the loss that the clip acts on.")
+        .formerly("clip_fraction");
+    let ratio = Metric::new("ratio", "ratio", "Mean ratio of the probabilities of both policies, as the loss uses it.")
+        .formerly("ratio");
+    [fraction, ratio].map(|metric| metric.over(Reduce::LastTenth).optional()).into()
+}
+
+/// Σ over the tokens in the loss of the k3 estimate of the divergence from the policy that the update starts from.
+pub fn divergence(b: &TokenBatch) -> f64 {
+    b.places()
+        .map(|(i, t)| {
+            let log_ratio = b.logprobs[i][t] - b.old_logprobs[i][t];
+            ratio(log_ratio).0 - 1.0 - log_ratio
+        })
+        .sum()
+}
+
+/// Sums behind [`ratio_metrics`].
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct RatioSums {
     clipped: f64,
-    kl: f64,
     ratios: f64,
 }
 
 impl RatioSums {
-    /// Adds a token: its log-ratio, the ratio that its loss used, and whether the clip changed it.
-    pub fn add(&mut self, log_ratio: f64, used: f64, clipped: bool) {
+    /// One token: the ratio that its loss used, and whether the clip changed it.
+    pub fn add(&mut self, used: f64, clipped: bool) {
         self.clipped += f64::from(u8::from(clipped));
-        self.kl += ratio(log_ratio).0 - 1.0 - log_ratio;
         self.ratios += used;
     }
     pub fn named(self) -> Vec<(&'static str, f64)> {
-        vec![("clip_fraction", self.clipped), ("kl", self.kl), ("ratio", self.ratios)]
+        vec![("fraction", self.clipped), ("ratio", self.ratios)]
     }
 }

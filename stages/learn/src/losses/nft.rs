@@ -5,14 +5,14 @@
 //! supervision (2505.18116). On the sampling policy the gradient equals that of GRPO or Dr.GRPO, depending on the
 //! weight. Advantages are never read.
 
-use super::{RatioSums, ratio};
+use super::{RatioSums, ratio, ratio_metrics};
 use crate::batch::TokenBatch;
 use crate::part::{LossTerm, Needs, Part, Term};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::ops::Bound;
 use trainyard_api::PartOptions;
-use trainyard_core::{OptionProblem, above};
+use trainyard_core::{Metric, OptionProblem, above};
 
 /// Weight of the tokens of a problem with pass rate r.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
@@ -73,8 +73,10 @@ impl PartOptions for Nft {
         the importance weight of a correction, if any.\n\n\
         At R = 1 the gradient is minus GRPO's advantages with population standard deviation (`sqrt`) or Dr.GRPO's\n\
         (`linear`). Needs groups; ignores advantages; leaves dropping groups without spread to the filter\n\
-        `zero_variance`. Source: 2505.18116 (floor 1, linear in the released runs). Metrics: clip_fraction (tokens\n\
-        with a clamped q), kl (k3 estimate), ratio.";
+        `zero_variance`. Source: 2505.18116 (floor 1, linear in the released runs).";
+    fn metrics() -> Vec<Metric> {
+        ratio_metrics()
+    }
     fn check(&self) -> Vec<OptionProblem> {
         let rates = [("/rate_low", self.rate_low), ("/rate_high", self.rate_high)];
         let inside = (Bound::Excluded(0.0), Bound::Excluded(1.0));
@@ -103,7 +105,7 @@ impl LossTerm for Nft {
             let weight = b.weights[i][t] * b.importance(i, t) * self.weight.of(rate);
             term.loss += weight * token.loss;
             term.d_logprobs[i][t] = weight * token.gradient;
-            sums.add(log_ratio, ratio(log_ratio).0, token.held);
+            sums.add(ratio(log_ratio).0, token.held);
         }
         term.sums = sums.named();
         term
@@ -161,7 +163,7 @@ mod tests {
         let close = |b: TokenBatch, loss: f64, gradient: f64, held: f64| {
             let term = part.value(&b);
             assert!((term.loss - loss).abs() < 1e-12 && (term.d_logprobs[0][0] - gradient).abs() < 1e-12, "{term:?}");
-            assert_eq!(term.sums[0], ("clip_fraction", held));
+            assert_eq!(term.sums[0], ("fraction", held));
         };
         close(one(2.0, 0.25, true), -(2f64.ln()), -1.0, 0.0);
         // q = (1 − 0.25·2)/0.75 = 2/3, gradient 0.25·2/(0.75·2/3) = 1.

@@ -6,7 +6,7 @@ use crate::part::{LossTerm, Needs, Part, Term};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use trainyard_api::PartOptions;
-use trainyard_core::{OptionProblem, above};
+use trainyard_core::{Metric, OptionProblem, Reduce, above};
 
 /// Options of `value`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -31,8 +31,20 @@ impl PartOptions for Value {
     const SUMMARY: &'static str = "clipped squared error of a value head";
     const DOC: &'static str = "Token loss = weight·½·max((V − R)², (clamp(V, V_old − clip, V_old + clip) −\n\
         R)²), with V of the current weights, V_old of the sampling ones, and R the return from the advantage part\n\
-        (`gae`). Needs a value head. Source: 1707.06347. Metrics: value_clip_fraction (tokens whose clipped error is\n\
-        larger), value_loss (½·(V − R)², unweighted).";
+        (`gae`). Needs a value head. Source: 1707.06347.";
+    fn metrics() -> Vec<Metric> {
+        vec![
+            Metric::new("clip_fraction", "share", "Share of tokens whose clipped error is the larger one.")
+                .over(Reduce::LastTenth)
+                .optional()
+                .formerly("value_clip_fraction"),
+            Metric::new("loss", "reward²", "½·(V − R)² of the value model, a mean over tokens.")
+                .lower()
+                .over(Reduce::LastTenth)
+                .optional()
+                .formerly("value_loss"),
+        ]
+    }
     fn check(&self) -> Vec<OptionProblem> {
         let problems = [
             OptionProblem::outside("/weight", self.weight, 0.0..),
@@ -68,7 +80,7 @@ impl LossTerm for Value {
             clipped += f64::from(u8::from(held_error > free_error));
         }
         term.d_values = Some(slopes);
-        term.sums = vec![("value_clip_fraction", clipped), ("value_loss", error)];
+        term.sums = vec![("clip_fraction", clipped), ("loss", error)];
         term
     }
 }

@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
 use trainyard_api::PartOptions;
-use trainyard_core::OptionProblem;
+use trainyard_core::{Metric, OptionProblem, Reduce};
 
 /// The tokens whose entropies are compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
@@ -47,8 +47,15 @@ impl PartOptions for EntropyBalanced {
         tokens of its group in the loss (std with ddof 1; A_H = 0 where all entropies are equal). The paper\n\
         normalizes within the group; public code uses all tokens of the batch (`over: batch`) and an `a` of 0.2. A\n\
         token more than 1/a deviations below the mean would change its sign; entropies are at least 0, so with 0.2\n\
-        the mean would have to exceed five deviations. Needs entropies. Metric: entropy_tilt, the mean factor of\n\
-        tokens above the mean entropy minus that of the others. Source: 2510.14545.";
+        the mean would have to exceed five deviations. Needs entropies. Source: 2510.14545.";
+    fn metrics() -> Vec<Metric> {
+        vec![
+            Metric::new("tilt", "factor", "Mean factor of tokens above the mean entropy minus that of the others.")
+                .over(Reduce::LastTenth)
+                .optional()
+                .formerly("entropy_tilt"),
+        ]
+    }
     fn check(&self) -> Vec<OptionProblem> {
         OptionProblem::not_finite("/a", self.a).into_iter().collect()
     }
@@ -77,7 +84,7 @@ impl Modulation for EntropyBalanced {
         self.last_tilt = above.value().zip(others.value()).map(|(above, others)| above - others);
     }
     fn metrics(&self) -> Vec<(&'static str, f64)> {
-        self.last_tilt.map(|t| ("entropy_tilt", t)).into_iter().collect()
+        self.last_tilt.map(|t| ("tilt", t)).into_iter().collect()
     }
 }
 
@@ -172,7 +179,7 @@ mod tests {
         near(&a[0], &[0.0, 1.0 - 0.2 * z, 1.0 + 0.2 * z]);
         near(&a[1], &[0.0, -3.0, -3.0]);
         let tilt = 1.0 + 0.2 * z - (3.0 - 0.2 * z) / 3.0;
-        assert!((part.metrics()[0].1 - tilt).abs() < 1e-12 && part.metrics()[0].0 == "entropy_tilt");
+        assert!((part.metrics()[0].1 - tilt).abs() < 1e-12 && part.metrics()[0].0 == "tilt");
     }
 
     #[test]

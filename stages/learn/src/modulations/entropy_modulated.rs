@@ -10,7 +10,7 @@ use crate::statistics::mean;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use trainyard_api::PartOptions;
-use trainyard_core::OptionProblem;
+use trainyard_core::{Metric, OptionProblem, Reduce};
 
 /// Options of `entropy_modulated`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -48,8 +48,19 @@ impl PartOptions for EntropyModulated {
         zeta·f_{t+1}, without the second term in the last turn of a rollout. Then the mean over all turns of the\n\
         batch is subtracted; each turn counts once whatever its length, as in the paper's code. Turns without a token\n\
         in the loss are ignored.\n\n\
-        Needs entropies. Metrics: modulation_spread, the standard deviation of g over turns; modulation_tilt, the\n\
-        mean g of turns with at most mean entropy minus that of the others. Source: 2509.09265.";
+        Needs entropies. Source: 2509.09265.";
+    fn metrics() -> Vec<Metric> {
+        vec![
+            Metric::new("spread", "factor", "Standard deviation of the factor over turns.")
+                .over(Reduce::LastTenth)
+                .optional()
+                .formerly("modulation_spread"),
+            Metric::new("tilt", "factor", "Mean factor of turns of at most mean entropy minus that of the others.")
+                .over(Reduce::LastTenth)
+                .optional()
+                .formerly("modulation_tilt"),
+        ]
+    }
     fn check(&self) -> Vec<OptionProblem> {
         let named = [("/k", self.k), ("/future_k", self.future_k), ("/zeta", self.zeta)];
         named.into_iter().filter_map(|(at, value)| OptionProblem::outside(at, value, 0.0..)).collect()
@@ -94,11 +105,7 @@ impl Modulation for EntropyModulated {
         }
     }
     fn metrics(&self) -> Vec<(&'static str, f64)> {
-        self.last_spread
-            .map(|s| ("modulation_spread", s))
-            .into_iter()
-            .chain(self.last_tilt.map(|t| ("modulation_tilt", t)))
-            .collect()
+        self.last_spread.map(|s| ("spread", s)).into_iter().chain(self.last_tilt.map(|t| ("tilt", t))).collect()
     }
 }
 
@@ -187,7 +194,7 @@ mod tests {
         let c = 0.1125;
         near(&a[0], &[0.0, 4.0 / 3.0 + 0.15 - c, 4.0 / 3.0 + 0.15 - c, 0.0, 2.0 / 3.0 - c]);
         near(&a[1], &[0.0, -2.0 / 3.0 + 0.3 - c, 0.0, -4.0 / 3.0 - c]);
-        assert!((part.metrics()[0].1 - 1.0 / 3.0).abs() < 1e-12 && part.metrics()[0].0 == "modulation_spread");
+        assert!((part.metrics()[0].1 - 1.0 / 3.0).abs() < 1e-12 && part.metrics()[0].0 == "spread");
     }
 
     #[test]
@@ -221,7 +228,7 @@ mod tests {
         part.apply(&batch, &mut a);
         near(&a[0], &[0.0, 1.0, 0.0, 1.0, 1.0]);
         near(&a[1], &[0.0, -2.0]);
-        assert_eq!(part.metrics(), [("modulation_spread", 0.0)]);
+        assert_eq!(part.metrics(), [("spread", 0.0)]);
     }
 
     #[test]

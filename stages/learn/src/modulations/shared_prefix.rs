@@ -11,6 +11,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use trainyard_api::PartOptions;
+use trainyard_core::{Metric, Reduce};
 
 /// `shared_prefix` has no options.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
@@ -28,8 +29,15 @@ impl PartOptions for SharedPrefix {
         with that rollout's ancestors as far as they share them in turn. A of a shared token ← mean of A over all\n\
         rollouts of the group that have it in the loss; the sum over them does not change. If a parent left the group\n\
         (dropped by a filter or a selection), its forks still share with each other, but not with its ancestors.\n\
-        Needs forks and groups. Metric: shared_prefix_share, the share of tokens in the loss that several rollouts\n\
-        have. Source: 2507.19849.";
+        Needs forks and groups. Source: 2507.19849.";
+    fn metrics() -> Vec<Metric> {
+        vec![
+            Metric::new("share", "share", "Share of the tokens in the loss that several rollouts hold.")
+                .over(Reduce::LastTenth)
+                .optional()
+                .formerly("shared_prefix_share"),
+        ]
+    }
 }
 
 impl Part for SharedPrefix {
@@ -51,7 +59,7 @@ impl Modulation for SharedPrefix {
         self.last_share = if all > 0 { Some(shared as f64 / all as f64) } else { None };
     }
     fn metrics(&self) -> Vec<(&'static str, f64)> {
-        self.last_share.map(|s| ("shared_prefix_share", s)).into_iter().collect()
+        self.last_share.map(|s| ("share", s)).into_iter().collect()
     }
 }
 
@@ -126,7 +134,7 @@ mod tests {
             [[0.0, -1.0, -1.0, 3.0, 3.0, 3.0], [0.0, -1.0, -1.0, -3.0, -3.0, 0.0], [0.0, -1.0, -1.0, -3.0, -3.0, -6.0]];
         assert_eq!(a, wanted);
         assert_eq!(a.iter().flatten().sum::<f64>(), 5.0 * (3.0 + 0.0 - 6.0), "the sum does not change");
-        assert_eq!(part.metrics(), [("shared_prefix_share", 10.0 / 15.0)]);
+        assert_eq!(part.metrics(), [("share", 10.0 / 15.0)]);
     }
 
     #[test]
@@ -136,7 +144,7 @@ mod tests {
         let mut part = SharedPrefix::default();
         part.apply(&batch, &mut a);
         assert_eq!(a, batch.spread(&[0.0, 0.0, 0.0, 2.0, -2.0]));
-        assert_eq!(part.metrics(), [("shared_prefix_share", 10.0 / 25.0)]);
+        assert_eq!(part.metrics(), [("share", 10.0 / 25.0)]);
     }
 
     #[test]

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::collections::{BTreeSet, VecDeque};
 use trainyard_api::PartOptions;
-use trainyard_core::{Chance, Error, OptionProblem, Result};
+use trainyard_core::{Chance, Error, Metric, OptionProblem, Reduce, Result};
 
 /// The rewards over which the median is taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
@@ -99,8 +99,20 @@ impl PartOptions for SelfImitation {
         300 and max_age 5 (its documentation 10, as here). They name a threshold of 1, but its buffer takes every\n\
         advantage above 0, and unscaled advantages of a 0/1 reward never exceed 1: hence 0 here. It replays the whole\n\
         buffer whenever that is one and a half times full; `per_step` spreads this over the steps.\n\n\
-        State: both buffers, including whole rollouts. Metrics: replayed, replay_weight, replay_buffer (after the\n\
-        draw). Source: 2509.22601.";
+        State: both buffers, including whole rollouts. Source: 2509.22601.";
+    fn metrics() -> Vec<Metric> {
+        vec![
+            Metric::new("replayed", "rollouts", "Earlier rollouts that enter the update again.")
+                .over(Reduce::LastTenth)
+                .formerly("replayed"),
+            Metric::new("weight", "factor", "Weight of replayed rollouts in the loss.")
+                .over(Reduce::LastTenth)
+                .formerly("replay_weight"),
+            Metric::new("buffer", "rollouts", "Rollouts that are kept for replay, after the draw.")
+                .over(Reduce::LastTenth)
+                .formerly("replay_buffer"),
+        ]
+    }
     fn check(&self) -> Vec<OptionProblem> {
         [
             OptionProblem::not_finite("/threshold", self.threshold),
@@ -164,8 +176,8 @@ impl Replay for SelfImitation {
     fn metrics(&self) -> Vec<(&'static str, f64)> {
         vec![
             ("replayed", self.state.replayed as f64),
-            ("replay_weight", self.state.weight),
-            ("replay_buffer", self.state.kept.len() as f64),
+            ("weight", self.state.weight),
+            ("buffer", self.state.kept.len() as f64),
         ]
     }
 }

@@ -107,7 +107,7 @@ fn buffer_is_unchanged_at_weight_zero() {
     let mut part = SelfImitation { coefficient: 0.0, ..ready() };
     offer(&mut part, 0, &[&[1.0, 0.0]]);
     assert!(draw(&mut part, 1).is_empty());
-    assert_eq!(part.metrics(), [("replayed", 0.0), ("replay_weight", 0.0), ("replay_buffer", 1.0)]);
+    assert_eq!(part.metrics(), [("replayed", 0.0), ("weight", 0.0), ("buffer", 1.0)]);
 }
 
 #[test]
@@ -124,7 +124,7 @@ fn rollouts_are_replayed_once_and_at_most_per_step() {
     }
     seen.sort();
     assert_eq!(seen, ["0/0/0", "0/0/1", "0/0/2", "0/0/3", "0/0/4"]);
-    assert_eq!(part.metrics()[2], ("replay_buffer", 0.0));
+    assert_eq!(part.metrics()[2], ("buffer", 0.0));
 }
 
 #[test]

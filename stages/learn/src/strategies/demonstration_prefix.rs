@@ -10,7 +10,7 @@ use crate::part::{Draw, Needs, Part, Pool, Prefix, Progress, Spawn, Strategy};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use trainyard_api::PartOptions;
-use trainyard_core::{Chance, OptionProblem};
+use trainyard_core::{Chance, Metric, OptionProblem, Reduce};
 
 /// How much of a demonstration is given.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
@@ -67,6 +67,22 @@ impl PartOptions for DemonstrationPrefix {
         length `uniform`. Needs demonstrations, an altered start, and groups. Metrics of the last step: prefix_share\n\
         (mean share of its demonstration that a hybrid was given; absent without hybrids), hybrids (per group).\n\
         Source: 2507.01679.";
+    fn metrics() -> Vec<Metric> {
+        vec![
+            Metric::new("hybrids", "rollouts per group", "Rollouts that continue a demonstration.")
+                .over(Reduce::LastTenth)
+                .optional()
+                .formerly("hybrids"),
+            Metric::new(
+                "prefix_share",
+                "share",
+                "Share of a demonstration's tokens that is given to a rollout that continues one.",
+            )
+            .over(Reduce::LastTenth)
+            .optional()
+            .formerly("prefix_share"),
+        ]
+    }
     fn check(&self) -> Vec<OptionProblem> {
         let hybrids = OptionProblem::outside("/hybrids", self.hybrids, 1..);
         let mut problems: Vec<OptionProblem> =

@@ -13,7 +13,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use trainyard_api::PartOptions;
-use trainyard_core::{Chance, OptionProblem};
+use trainyard_core::{Chance, Metric, OptionProblem, Reduce};
 
 /// Options of `entropy_balanced`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -109,6 +109,30 @@ impl PartOptions for EntropyBalanced {
         Needs forks, entropies, several turns, and groups. Metrics of the last step: roots (planned per group),\n\
         roots_slope (roots per unit of H_root − H_tool, over groups), forks (copies per group), fork_chain (mean l\n\
         + 1 of forked nodes). Source: 2510.14545.";
+    fn metrics() -> Vec<Metric> {
+        vec![
+            Metric::new("forks", "forks per group", "Forks that were made.")
+                .over(Reduce::LastTenth)
+                .optional()
+                .formerly("forks"),
+            Metric::new("fork_chain", "forks", "Forks in a row at the place of a fork, itself included.")
+                .over(Reduce::LastTenth)
+                .optional()
+                .formerly("fork_chain"),
+            Metric::new("roots", "rollouts per group", "Rollouts that start from the prompt.")
+                .over(Reduce::LastTenth)
+                .optional()
+                .formerly("roots"),
+            Metric::new(
+                "roots_slope",
+                "rollouts per nat",
+                "Slope of the number of roots over the difference between root and tool entropy.",
+            )
+            .over(Reduce::Whole)
+            .optional()
+            .formerly("roots_slope"),
+        ]
+    }
     fn check(&self) -> Vec<OptionProblem> {
         let free =
             [("/beta", self.beta), ("/alpha", self.alpha), ("/gamma", self.gamma), ("/threshold", self.threshold)];

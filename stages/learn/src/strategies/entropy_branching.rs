@@ -10,7 +10,7 @@ use crate::part::{Action, Draw, GroupView, Live, Needs, Part, Pool, Progress, Sp
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use trainyard_api::PartOptions;
-use trainyard_core::{Chance, OptionProblem};
+use trainyard_core::{Chance, Metric, OptionProblem, Reduce};
 
 /// Options of `entropy_branching`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -70,6 +70,26 @@ impl PartOptions for EntropyBranching {
         Needs forks, entropies, several turns, and groups. Metrics of the last step: forks (copies per group),\n\
         fork_entropy_jump (mean ΔH of forked nodes), nonfork_entropy_jump (mean ΔH of nodes that could have been\n\
         forked within the budget but were not). Source: 2507.19849.";
+    fn metrics() -> Vec<Metric> {
+        vec![
+            Metric::new("forks", "forks per group", "Forks that were made.")
+                .over(Reduce::LastTenth)
+                .optional()
+                .formerly("forks"),
+            Metric::new("fork_entropy_jump", "normalized nats", "Mean entropy jump of the turns that were forked.")
+                .over(Reduce::Whole)
+                .optional()
+                .formerly("fork_entropy_jump"),
+            Metric::new(
+                "nonfork_entropy_jump",
+                "normalized nats",
+                "Mean entropy jump of the turns that were not forked.",
+            )
+            .over(Reduce::Whole)
+            .optional()
+            .formerly("nonfork_entropy_jump"),
+        ]
+    }
     fn check(&self) -> Vec<OptionProblem> {
         let roots = self.roots.and_then(|roots| OptionProblem::outside("/roots", roots, 1..));
         let roots = roots.map(|p| p.help("leave it out to use half of the group"));

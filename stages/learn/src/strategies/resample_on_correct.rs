@@ -11,7 +11,7 @@ use crate::part::{Draw, Needs, Part, Pool, Progress, Spawn, Strategy};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use trainyard_api::PartOptions;
-use trainyard_core::{Chance, OptionProblem, above};
+use trainyard_core::{Chance, Metric, OptionProblem, Reduce, above};
 
 /// Options of `resample_on_correct`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -48,6 +48,29 @@ impl PartOptions for ResampleOnCorrect {
         order, with `least` 2; `smoothing` lies between the two. Metrics of the last step: sampled_error_rate and\n\
         selected_error_rate (mean p_err of all and of the kept successes), error_rate_removed (their difference).\n\
         Source: 2508.20722.";
+    fn metrics() -> Vec<Metric> {
+        vec![
+            Metric::new(
+                "sampled_error_rate",
+                "share",
+                "Share of failed calls among the calls of the right rollouts that were sampled.",
+            )
+            .lower()
+            .over(Reduce::LastTenth)
+            .optional()
+            .formerly("sampled_error_rate"),
+            Metric::new("selected_error_rate", "share", "The same of those that were kept.")
+                .lower()
+                .over(Reduce::LastTenth)
+                .optional()
+                .formerly("selected_error_rate"),
+            Metric::new("error_rate_removed", "share", "Sampled minus selected error rate.")
+                .higher()
+                .over(Reduce::Whole)
+                .optional()
+                .formerly("error_rate_removed"),
+        ]
+    }
     fn check(&self) -> Vec<OptionProblem> {
         let oversample = OptionProblem::outside("/oversample", self.oversample, 1..);
         let smoothing = OptionProblem::outside("/smoothing", self.smoothing, above(0.0));

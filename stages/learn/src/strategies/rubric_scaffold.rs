@@ -10,7 +10,7 @@ use crate::part::{Draw, Needs, Part, Pool, Progress, Spawn, Strategy};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use trainyard_api::PartOptions;
-use trainyard_core::{Chance, OptionProblem};
+use trainyard_core::{Chance, Metric, OptionProblem, Reduce};
 
 /// Which hints are shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
@@ -64,6 +64,13 @@ impl PartOptions for RubricScaffold {
         mathematics shows them from the first one on (choice `first`), which suits the lines of a worked solution.\n\
         Needs an altered start and groups. Metric of the last step: scaffold_share (mean share of hints shown, over\n\
         rollouts of problems with hints). Source: 2508.16949.";
+    fn metrics() -> Vec<Metric> {
+        let metric = Metric::new("scaffold_share", "share", "Share of a problem's hints that are shown.")
+            .over(Reduce::LastTenth)
+            .optional()
+            .formerly("scaffold_share");
+        vec![metric.initial(), metric]
+    }
     fn check(&self) -> Vec<OptionProblem> {
         let steepness = OptionProblem::outside("/steepness", self.steepness, 0.0..);
         let steepness =

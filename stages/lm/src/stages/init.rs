@@ -9,7 +9,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 use trainyard_api::{Ports, Stage, StageContext, port};
-use trainyard_core::{ArtifactKind, Cardinality, Chance, Error, OptionProblem, Result};
+use trainyard_core::{ArtifactKind, Cardinality, Chance, Declared, Error, Metric, OptionProblem, Result};
 
 /// The architecture of a new model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
@@ -122,8 +122,14 @@ Errors: sizes that no decoder can have, `bpe` without a corpus or a vocabulary s
 the weights, templates that cannot be encoded piece by piece.";
     const EXAMPLE: &'static str = "{hidden_size: 96, layers: 3, heads: 4, intermediate_size: 256, \
         tokenizer: {kind: characters}, template: compact}";
-    const METRICS: &'static [&'static str] = &["parameters", "vocabulary"];
 
+    fn metrics() -> Declared {
+        vec![
+            Metric::new("parameters", "numbers", "Trainable numbers of the model."),
+            Metric::new("vocabulary", "tokens", "Tokens that the tokenizer knows."),
+        ]
+        .into()
+    }
     fn ports() -> Ports {
         Ports {
             inputs: vec![

@@ -55,6 +55,7 @@ fn run(config: serde_json::Value, text: &str) -> Result<(tempfile::TempDir, Stag
         inputs: BTreeMap::from([("problems".to_string(), vec![artifact])]),
         output_folders: BTreeMap::from([("model".to_string(), output)]),
         metrics: BTreeMap::new(),
+        comparisons: Vec::new(),
         measured: BTreeMap::new(),
         metadata: BTreeMap::new(),
         env: BTreeMap::new(),

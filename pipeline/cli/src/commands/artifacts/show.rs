@@ -7,6 +7,7 @@ use crate::exit::Exit;
 use crate::names::{self, Found};
 use crate::output::conversation;
 use crate::output::human::{print_json, print_text, table};
+use crate::output::metrics::row_text;
 use crate::session::Session;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -27,7 +28,8 @@ pub fn run(session: &Session, artifact: &str, rows: usize, format: Format) -> Re
             print_json(&json!({
                 "stage_digest": manifest.stage_digest, "generation": manifest.generation, "kind": manifest.kind,
                 "config": manifest.config, "inputs": manifest.inputs, "metrics": manifest.metrics,
-                "provenance": manifest.provenance, "measured": manifest.measured, "output": found.output(),
+                "comparisons": manifest.comparisons, "provenance": manifest.provenance, "measured": manifest.measured,
+                "output": found.output(),
             }))?;
         }
         Format::Text => print_text(&text(&found, rows)),
@@ -62,6 +64,9 @@ fn text(found: &Found, rows: usize) -> String {
     }
     for (name, value) in &manifest.metrics {
         let _ = writeln!(text, "metric {name} = {value}");
+    }
+    for row in &manifest.comparisons {
+        let _ = writeln!(text, "comparison {}", row_text(row));
     }
     for (name, value) in &output.metadata {
         let _ = writeln!(text, "{name} = {value}");

@@ -5,6 +5,7 @@ use trainyard_engine::fold::Key;
 fn check(role: &str, passed: bool) -> CheckResult {
     CheckResult {
         metric: "m".into(),
+        of: None,
         value: Some(0.0),
         min: Some(1.0),
         max: None,

@@ -2,13 +2,12 @@
 //!
 //! The digests that a run would have now are forecast, so a recipe that changed since has no result.
 
-use std::collections::BTreeMap;
 use trainyard_core::event::CheckResult;
-use trainyard_core::{Digest, Result};
+use trainyard_core::metric::address;
+use trainyard_core::{Comparison, Digest, Result};
 use trainyard_engine::checks;
 use trainyard_runtime::{RunContext, RunOptions};
 use trainyard_spec::Plan;
-use trainyard_spec::plan::Node;
 use trainyard_train::stages::report::numbers::number;
 
 /// The checks of a recipe with what was measured.
@@ -21,13 +20,13 @@ pub struct Effects {
 /// One check and the numbers that belong to it.
 pub struct Measured {
     pub role: String,
-    /// As the check names it.
+    /// As messages call it: `kl`, or `void.difference`.
     pub metric: String,
     pub value: Option<f64>,
     pub min: Option<f64>,
     pub max: Option<f64>,
     pub passed: bool,
-    /// None if the metric is none of `compare`'s.
+    /// None if the check is not on a comparison.
     pub sides: Option<Sides>,
 }
 
@@ -50,11 +49,10 @@ pub async fn effects(plan: &Plan, world: &RunContext) -> Result<Option<Effects>>
             forecasts.iter().find(|f| f.stage == node.key).and_then(|f| f.digest.as_ref().zip(f.generation));
         let Some((digest, generation)) = published else { return Ok(None) };
         let Some(manifest) = world.store.manifest_at(digest, generation).await? else { return Ok(None) };
-        let results = checks::evaluate(&node.checks, &manifest.metrics);
+        let results = checks::evaluate(&node.checks, &manifest.metrics, &manifest.comparisons);
         let all = found.get_or_insert_with(|| Effects { digest: digest.clone(), checks: Vec::new() });
-        let models = compared(node);
         let with_role = results.iter().filter(|r| r.role.is_some());
-        all.checks.extend(with_role.map(|r| Measured::of(r, &manifest.metrics, models.as_deref())));
+        all.checks.extend(with_role.map(|r| Measured::of(r, &manifest.comparisons)));
     }
     Ok(found)
 }
@@ -79,15 +77,15 @@ impl Effects {
 }
 
 impl Measured {
-    fn of(check: &CheckResult, metrics: &BTreeMap<String, f64>, models: Option<&str>) -> Self {
+    fn of(check: &CheckResult, comparisons: &[Comparison]) -> Self {
         Self {
             role: check.role.clone().unwrap_or_default(),
-            metric: check.metric.clone(),
+            metric: address(&check.metric, check.of),
             value: check.value,
             min: check.min,
             max: check.max,
             passed: check.passed,
-            sides: Sides::of(&check.metric, metrics, models),
+            sides: Sides::of(check, comparisons),
         }
     }
 
@@ -121,14 +119,6 @@ impl Measured {
     }
 }
 
-/// What a `compare` stage compares between two models.
-fn compared(node: &Node) -> Option<String> {
-    Some(node.config.as_literal()?.get("metric")?.as_str()?.to_string())
-}
-
-/// What `compare` calls its numbers of two models.
-const OF_MODELS: [&str; 5] = ["a", "b", "difference", "difference_low", "difference_high"];
-
 /// The numbers of a `compare` stage that belong to one check.
 pub struct Sides {
     /// The metric that both sides have.
@@ -142,20 +132,12 @@ pub struct Sides {
 }
 
 impl Sides {
-    /// None if the metric is none of `compare`'s.
-    fn of(metric: &str, metrics: &BTreeMap<String, f64>, models: Option<&str>) -> Option<Self> {
-        let arms = |base: &&str| ["a", "b"].iter().any(|side| metrics.contains_key(&format!("{side}_{base}")));
-        let prefixes = ["difference_low_", "difference_high_", "difference_", "a_", "b_"];
-        let base = prefixes.into_iter().filter_map(|p| metric.strip_prefix(p)).find(arms);
-        let of_models = OF_MODELS.contains(&metric) && metrics.contains_key("difference");
-        let subject = match (base, models) {
-            (Some(base), _) => base,
-            (None, Some(name)) if of_models => name,
-            _ => return None,
-        };
-        let get = |side: &str| metrics.get(&base.map_or_else(|| side.to_string(), |b| format!("{side}_{b}"))).copied();
-        let interval = get("difference_low").zip(get("difference_high"));
-        Some(Self { subject: subject.to_string(), a: get("a"), b: get("b"), difference: get("difference"), interval })
+    /// None if the check is not on a row of `comparisons`.
+    fn of(check: &CheckResult, comparisons: &[Comparison]) -> Option<Self> {
+        check.of?;
+        let row = comparisons.iter().find(|row| row.metric == check.metric)?;
+        let interval = row.low.zip(row.high);
+        Some(Self { subject: row.metric.clone(), a: row.a, b: row.b, difference: row.difference, interval })
     }
 
     /// `` `void` 0.31 → 0 ``, or the treatment's value alone.
@@ -194,85 +176,66 @@ fn rounded(value: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use trainyard_core::Of;
 
-    fn metrics(list: &[(&str, f64)]) -> BTreeMap<String, f64> {
-        list.iter().map(|(name, value)| ((*name).to_string(), *value)).collect()
+    fn row(metric: &str, a: f64, b: f64, interval: Option<(f64, f64)>) -> Comparison {
+        let (low, high) = interval.unzip();
+        Comparison { a: Some(a), b: Some(b), difference: Some(a - b), low, high, ..Comparison::of(metric) }
     }
 
     fn check(
         role: &str,
-        metric: &str,
-        bounds: (Option<f64>, Option<f64>),
-        metrics: &BTreeMap<String, f64>,
+        (metric, of): (&str, Option<Of>),
+        (min, max): (Option<f64>, Option<f64>),
+        value: Option<f64>,
+        comparisons: &[Comparison],
     ) -> Measured {
-        let value = metrics.get(metric).copied();
-        let (min, max) = bounds;
         let passed = value.is_some_and(|v| min.is_none_or(|m| v >= m) && max.is_none_or(|m| v <= m));
-        let role = Some(role.into());
-        Measured::of(&CheckResult { metric: metric.into(), value, min, max, gates: true, role, passed }, metrics, None)
+        let (metric, role) = (metric.to_string(), Some(role.to_string()));
+        Measured::of(&CheckResult { metric, of, value, min, max, gates: true, role, passed }, comparisons)
+    }
+
+    fn of_row(role: &str, row: &Comparison, of: Of, bounds: (Option<f64>, Option<f64>)) -> Measured {
+        check(role, (&row.metric, Some(of)), bounds, row.get(of), std::slice::from_ref(row))
     }
 
     #[test]
-    fn a_check_of_arms_has_both_sides_and_the_interval() {
-        let m = metrics(&[
-            ("b_void", 0.25),
-            ("a_void", 0.0),
-            ("difference_void", -0.25),
-            ("difference_low_void", -0.5),
-            ("difference_high_void", -0.125),
-        ]);
-        for name in ["difference_void", "difference_high_void", "a_void"] {
-            let sides = check("mechanism", name, (None, Some(-0.1)), &m).sides.unwrap();
+    fn a_check_of_a_comparison_has_both_sides_and_the_interval() {
+        let void = row("void", 0.0, 0.25, Some((-0.5, -0.125)));
+        for (of, name) in [(Of::Difference, "void.difference"), (Of::High, "void.high"), (Of::A, "void.a")] {
+            let check = of_row("mechanism", &void, of, (None, Some(-0.1)));
+            assert_eq!((check.metric.as_str(), check.bound().as_str()), (name, "at most -0.1"));
+            let sides = check.sides.unwrap();
             assert_eq!(sides.sides(), "`void` 0.25 → 0", "{name}");
             assert_eq!(sides.difference().unwrap(), "-0.25 [-0.5, -0.125]", "{name}");
         }
-        let noise = metrics(&[("b_spread", 2e-16), ("a_spread", 0.5)]);
-        assert_eq!(
-            check("mechanism", "a_spread", (Some(0.1), None), &noise).sides.unwrap().sides(),
-            "`spread` 0 → 0.5"
-        );
-        let alone = metrics(&[("a_forks", 7.0)]);
-        let forks = check("mechanism", "a_forks", (None, Some(9.0)), &alone);
+        let noise = row("spread", 0.5, 2e-16, None);
+        let spread = of_row("mechanism", &noise, Of::A, (Some(0.1), None));
+        assert_eq!(spread.sides.unwrap().sides(), "`spread` 0 → 0.5");
+        let alone = Comparison { a: Some(7.0), ..Comparison::of("forks") };
+        let forks = of_row("mechanism", &alone, Of::A, (None, Some(9.0)));
         assert_eq!((forks.sides.unwrap().sides(), forks.passed), ("`forks` 7".to_string(), true));
     }
 
     #[test]
-    fn a_check_of_models_is_called_after_their_metric() {
-        let m = metrics(&[
-            ("a", 0.5),
-            ("b", 0.75),
-            ("difference", -0.25),
-            ("difference_low", -0.5),
-            ("difference_high", 0.0),
-        ]);
-        let sides = Sides::of("difference_low", &m, Some("accuracy")).unwrap();
-        assert_eq!(sides.sides(), "`accuracy` 0.75 → 0.5");
-        assert_eq!(sides.difference().unwrap(), "-0.25 [-0.5, 0]");
-    }
-
-    #[test]
     fn any_other_metric_has_no_sides() {
-        let m = metrics(&[("kl", 0.5)]);
-        let kl = check("mechanism", "kl", (None, Some(1.0)), &m);
+        let bounds = (None, Some(1.0));
+        let kl = check("mechanism", ("kl", None), bounds, Some(0.5), &[row("kl", 0.5, 0.25, None)]);
         assert!(kl.sides.is_none() && kl.passed);
-        assert_eq!((kl.value, kl.bound()), (Some(0.5), "at most 1".to_string()));
-        let missing = check("mechanism", "difference_kl", (None, Some(1.0)), &m);
+        assert_eq!((kl.metric.as_str(), kl.value, kl.bound().as_str()), ("kl", Some(0.5), "at most 1"));
+        let missing = check("mechanism", ("kl", Some(Of::Difference)), bounds, None, &[]);
         assert!(missing.sides.is_none() && !missing.passed);
+        assert_eq!(missing.metric, "kl.difference");
     }
 
     /// Harm is written as harm, even where the bound lets it pass.
     #[test]
     fn a_guard_whose_interval_lies_on_the_bad_side_harms() {
-        let m = |low: f64, high: f64| {
-            metrics(&[
-                ("a_x", 1.0),
-                ("b_x", 1.0),
-                ("difference_x", (low + high) / 2.0),
-                ("difference_low_x", low),
-                ("difference_high_x", high),
-            ])
+        let x = |low: f64, high: f64| Comparison {
+            difference: Some((low + high) / 2.0),
+            ..row("x", 1.0, 1.0, Some((low, high)))
         };
-        let change = |role: &str, bounds, low, high| check(role, "difference_low_x", bounds, &m(low, high)).change();
+        let change = |role: &str, bounds, low, high| of_row(role, &x(low, high), Of::Low, bounds).change();
         let (must_not_fall, must_not_rise) = ((Some(-0.5), None), (None, Some(0.5)));
         assert_eq!(change("guard", must_not_fall, -0.2, -0.03), Some(Change::Harm));
         assert_eq!(change("guard", must_not_fall, 0.03, 0.2), Some(Change::Gain));
@@ -281,7 +244,7 @@ mod tests {
         assert_eq!(change("guard", must_not_rise, -0.2, -0.03), Some(Change::Gain));
         assert_eq!(change("guard", (Some(0.0), Some(0.0)), 0.0, 0.0), None);
         assert_eq!(change("mechanism", must_not_fall, -0.2, -0.03), None);
-        let checks = vec![check("guard", "difference_low_x", must_not_fall, &m(-0.2, -0.03))];
+        let checks = vec![of_row("guard", &x(-0.2, -0.03), Of::Low, must_not_fall)];
         let effects = Effects { digest: Digest::of(b""), checks };
         assert_eq!(effects.changes(), ["harms `x` by -0.115 [-0.2, -0.03]"]);
     }

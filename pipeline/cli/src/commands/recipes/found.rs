@@ -9,6 +9,7 @@ use crate::compiled;
 use crate::output::diagnostics;
 use serde_json::Value;
 use std::path::PathBuf;
+use trainyard_core::metric::address;
 use trainyard_core::{Catalogue, Error, Result};
 use trainyard_spec::plan::Severity;
 use trainyard_spec::site::Site;
@@ -111,7 +112,7 @@ fn form(name: &str, plan: &Plan) -> Vec<String> {
         }
     }
     for check in checks().filter(|c| c.role.is_some() && c.severity == Severity::Warn) {
-        problems.push(format!("the check of `{}` has a role, but only warns", check.metric));
+        problems.push(format!("the check of `{}` has a role, but only warns", address(&check.metric, check.of)));
     }
     problems
 }

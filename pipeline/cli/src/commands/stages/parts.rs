@@ -5,6 +5,7 @@
 
 use serde_json::Value;
 use trainyard_api::{Kinds, PartKind};
+use trainyard_core::Metric;
 use trainyard_data::filter;
 use trainyard_envs::{environments, formats, rewards, tools, verifiers};
 use trainyard_learn::registry;
@@ -18,6 +19,8 @@ pub struct PartPage {
     pub doc: String,
     /// Their schema; null for parts that are only named.
     pub options: Value,
+    /// As manifests name them.
+    pub metrics: Vec<Metric>,
 }
 
 /// All parts of this build.
@@ -56,13 +59,22 @@ fn of_rl() -> Vec<PartPage> {
 }
 
 fn listed<B>(folder: &str, kinds: &Kinds<B>) -> Vec<PartPage> {
-    let page =
-        |kind: &PartKind<B>| PartPage { options: kind.branch(), ..named(folder, kind.name, kind.summary, kind.doc) };
+    let page = |kind: &PartKind<B>| PartPage {
+        options: kind.branch(),
+        metrics: kind.metrics.iter().map(|m| m.clone().of(kind.name)).collect(),
+        ..named(folder, kind.name, kind.summary, kind.doc)
+    };
     kinds.list.iter().map(page).collect()
 }
 
 fn named(folder: &str, kind: &str, summary: &str, doc: &str) -> PartPage {
-    PartPage { name: format!("{folder}/{kind}"), summary: summary.into(), doc: doc.into(), options: Value::Null }
+    PartPage {
+        name: format!("{folder}/{kind}"),
+        summary: summary.into(),
+        doc: doc.into(),
+        options: Value::Null,
+        metrics: Vec::new(),
+    }
 }
 
 #[cfg(test)]

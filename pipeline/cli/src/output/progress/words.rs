@@ -3,6 +3,7 @@
 use crate::output::metrics::number;
 use std::time::Duration;
 use trainyard_core::event::CheckResult;
+use trainyard_core::metric::address;
 use trainyard_core::units::format_duration;
 
 /// `120/400 steps  12.5 steps/s  22.4s left  loss 0.4312`.
@@ -49,7 +50,7 @@ pub fn check_text(check: &CheckResult) -> String {
         (false, false) => "warning",
     };
     let role = check.role.as_ref().map(|role| format!("{role} ")).unwrap_or_default();
-    format!("{role}{grade}: {} is {value}, must be {bound}", check.metric)
+    format!("{role}{grade}: {} is {value}, must be {bound}", address(&check.metric, check.of))
 }
 
 /// With four decimals: bounds are compared with such numbers.
@@ -60,6 +61,7 @@ fn exact(value: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use trainyard_core::Of;
 
     #[test]
     fn progress_shows_rate_time_left_and_metric() {
@@ -72,6 +74,7 @@ mod tests {
     fn a_check_is_told_with_its_role_value_and_bound() {
         let check = |value: Option<f64>, min: Option<f64>, max: Option<f64>, passed: bool| CheckResult {
             metric: "void".into(),
+            of: None,
             value,
             min,
             max,
@@ -93,5 +96,7 @@ mod tests {
         );
         let plain = CheckResult { role: None, ..check(None, Some(1.0), None, false) };
         assert_eq!(check_text(&plain), "check failed: void is missing, must be at least 1");
+        let compared = CheckResult { of: Some(Of::Low), ..plain };
+        assert_eq!(check_text(&compared), "check failed: void.low is missing, must be at least 1");
     }
 }

@@ -6,11 +6,11 @@
 //! are the same artifact, where there is nothing to find; other than two arms.
 
 use super::config::{Config, Names};
-use super::trajectories::TrajectoryMetric;
+use super::trajectories::{self, TrajectoryMetric};
 use std::collections::BTreeSet;
 use trainyard_api::report::{Cell, Report, Table};
 use trainyard_api::{InputArtifact, StageContext};
-use trainyard_core::{Error, Result};
+use trainyard_core::{Comparison, Error, Result};
 use trainyard_learn::statistics::paired_difference;
 use trainyard_tables::{Trajectory, read_trajectories};
 
@@ -66,26 +66,6 @@ impl Asked {
             _ => None,
         }
     }
-    /// As it stands in the names of this stage's metrics.
-    pub fn key(&self) -> String {
-        self.name.replace(['.', '-'], "_")
-    }
-}
-
-/// What one metric came to. Any of it may be unknown.
-#[derive(Debug, Clone, PartialEq, Default)]
-struct Compared {
-    a: Option<f64>,
-    b: Option<f64>,
-    interval: Option<(f64, f64)>,
-    /// Problems that both arms have a value for; none of a report's metric.
-    problems: Option<usize>,
-}
-
-impl Compared {
-    fn difference(&self) -> Option<f64> {
-        Some(self.a? - self.b?)
-    }
 }
 
 /// What both arms left at one port.
@@ -96,32 +76,33 @@ struct Both<T> {
     same: bool,
 }
 
-/// Compares the arms; metrics go to the context, the rest to the report.
+/// Compares the arms; rows go to the context, the rest to the report.
 pub fn compare(config: &Config, context: &mut StageContext, report: &mut Report) -> Result<()> {
     let reports = both(context, "reports", |arm| Report::read(&arm.folder))?;
     let trajectories = both(context, "trajectories", |arm| read_trajectories(&arm.parquet()))?;
-    let mut table =
-        Table::new("Arms", ["metric", config.names.b.as_str(), config.names.a.as_str(), "difference", "problems"]);
+    let heads = ["metric", config.names.b.as_str(), config.names.a.as_str(), "difference", "problems", "unit"];
+    let mut table = Table::new("Arms", heads);
     for name in &config.metrics {
         let asked = Asked::parse(name)?;
         let origin = asked.origin(reports.is_some(), trajectories.is_some());
         let found = match (origin, &reports, &trajectories) {
             (Some(Origin::Trajectories(metric)), _, Some(both)) => of_trajectories(name, &metric, both, config)?,
-            (Some(Origin::Report(own)), Some(both), _) => of_reports(&own, both, &config.names)?,
+            (Some(Origin::Report(own)), Some(both), _) => of_reports(name, &own, both, &config.names)?,
             _ => {
                 let error = Error::invalid(format!("nothing that is wired has the metric `{name}`"));
                 return Err(error.help("wire `reports` or `trajectories` of both arms"));
             }
         };
-        publish(&asked.key(), &found, context, report);
         let cell = |value: Option<f64>| value.map_or(Cell::Empty, Cell::number);
         table.row([
             Cell::text(name),
             cell(found.b),
             cell(found.a),
-            found.difference().map_or(Cell::Empty, |d| Cell::interval(d, found.interval)),
-            cell(found.problems.map(|n| n as f64)),
+            found.difference.map_or(Cell::Empty, |d| Cell::interval(d, found.low.zip(found.high))),
+            cell(found.n.map(|n| n as f64)),
+            Cell::text(&found.unit),
         ]);
+        context.comparison(found);
     }
     let same = |a: Option<bool>, b: Option<bool>| a.or(b).is_some() && a.unwrap_or(true) && b.unwrap_or(true);
     if same(reports.as_ref().map(|r| r.same), trajectories.as_ref().map(|t| t.same)) {
@@ -142,17 +123,19 @@ fn both<T>(context: &StageContext, port: &str, read: impl Fn(&InputArtifact) -> 
 }
 
 /// A metric that one arm alone has is shown for that arm, without a difference: a mechanism may report what only it does.
-fn of_reports(name: &str, reports: &Both<Report>, names: &Names) -> Result<Compared> {
-    let value = |report: &Report| report.metrics.get(name).map(|m| m.value);
-    let (a, b) = (value(&reports.a), value(&reports.b));
-    if a.is_none() && b.is_none() && !reports.same {
+fn of_reports(name: &str, own: &str, reports: &Both<Report>, names: &Names) -> Result<Comparison> {
+    let found = [reports.a.metrics.get(own), reports.b.metrics.get(own)];
+    if found == [None, None] && !reports.same {
         let known: BTreeSet<&str> =
             reports.a.metrics.keys().chain(reports.b.metrics.keys()).map(String::as_str).collect();
         let known: Vec<&str> = known.into_iter().collect();
-        return Err(Error::data(format!("neither {} nor {} reports a metric `{name}`", names.a, names.b))
+        return Err(Error::data(format!("neither {} nor {} reports a metric `{own}`", names.a, names.b))
             .help(format!("they report: {}", known.join(", "))));
     }
-    Ok(Compared { a, b, ..Compared::default() })
+    let [a, b] = found.map(|m| m.map(|m| m.value));
+    let unit = found.into_iter().flatten().map(|m| m.unit.clone()).next().unwrap_or_default();
+    let difference = a.zip(b).map(|(a, b)| a - b);
+    Ok(Comparison { a, b, difference, unit, ..Comparison::of(name) })
 }
 
 fn of_trajectories(
@@ -160,17 +143,19 @@ fn of_trajectories(
     metric: &TrajectoryMetric,
     both: &Both<Vec<Trajectory>>,
     config: &Config,
-) -> Result<Compared> {
+) -> Result<Comparison> {
     let (a, b) = (metric.by_problem(&both.a, &config.correct)?, metric.by_problem(&both.b, &config.correct)?);
     let shared: Vec<(&str, f64, f64)> = a.iter().filter_map(|(id, x)| Some((id.as_str(), *x, *b.get(id)?))).collect();
     let ids: Vec<&str> = shared.iter().map(|s| s.0).collect();
     let values = |of: fn(&(&str, f64, f64)) -> f64| shared.iter().map(of).collect::<Vec<f64>>();
+    let unit = trajectories::declared().iter().find(|m| m.covers(name)).map(|m| m.unit.to_string());
+    let empty = Comparison { n: Some(ids.len() as u64), unit: unit.unwrap_or_default(), ..Comparison::of(name) };
     match paired_difference(&values(|s| s.1), &values(|s| s.2), &ids) {
         Some(d) => {
-            let interval = d.difference.interval().or(both.same.then_some((0.0, 0.0)));
-            Ok(Compared { a: Some(d.a), b: Some(d.b), interval, problems: Some(ids.len()) })
+            let (low, high) = d.difference.interval().or(both.same.then_some((0.0, 0.0))).unzip();
+            Ok(Comparison { a: Some(d.a), b: Some(d.b), difference: Some(d.a - d.b), low, high, ..empty })
         }
-        None if both.same => Ok(Compared { problems: Some(0), ..Compared::default() }),
+        None if both.same => Ok(empty),
         None => {
             let error = Error::data(format!(
                 "{} and {} share no problem with a value of `{name}`",
@@ -178,27 +163,6 @@ fn of_trajectories(
             ));
             Err(error.help("let both practice on the same problems with the same seed, and keep more of their rollouts (`keep_rollouts`)"))
         }
-    }
-}
-
-fn publish(key: &str, found: &Compared, context: &mut StageContext, report: &mut Report) {
-    for (name, value) in [("a", found.a), ("b", found.b), ("difference", found.difference())] {
-        if let Some(value) = value {
-            context.metric(format!("{name}_{key}"), value);
-        }
-    }
-    if let Some((low, high)) = found.interval {
-        context.metric(format!("difference_low_{key}"), low);
-        context.metric(format!("difference_high_{key}"), high);
-    }
-    if let Some(problems) = found.problems {
-        context.metric(format!("problems_{key}"), problems as f64);
-    }
-    if let Some(difference) = found.difference() {
-        match found.problems {
-            Some(n) => report.estimate(format!("difference_{key}"), difference, found.interval, n as u64),
-            None => report.metric(format!("difference_{key}"), difference),
-        };
     }
 }
 

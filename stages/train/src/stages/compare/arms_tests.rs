@@ -1,6 +1,6 @@
 use super::super::Compare;
 use super::*;
-use crate::testing::{context_in, input, input_trajectories, outputs, run_stage};
+use crate::testing::{assert_declared, context_in, input, input_trajectories, outputs, run_stage};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -39,6 +39,11 @@ fn context(folder: &Path) -> StageContext {
     context
 }
 
+/// The row of a metric.
+fn row<'c>(context: &'c StageContext, name: &str) -> &'c Comparison {
+    context.comparisons.iter().find(|row| row.metric == name).unwrap()
+}
+
 fn run(options: Value, context: &mut StageContext) -> Result<()> {
     run_stage::<Compare>(options, context)
 }
@@ -53,28 +58,25 @@ fn arms_are_paired_by_the_problems_that_both_practiced_on() {
         [rollout("p", 0, 1.0, 1), rollout("p", 1, 1.0, 1), rollout("q", 0, 1.0, 2), rollout("other", 0, 0.0, 9)];
     input_trajectories(&mut context, folder.path(), "trajectories", &baseline);
     input_trajectories(&mut context, folder.path(), "trajectories", &treatment);
-    run(json!({"metrics": ["correct", "tool_calls", "rewards.answer", "tool_calls_per_correct"]}), &mut context)
-        .unwrap();
-    let m = &context.metrics;
+    let options = json!({"metrics": ["correct", "tool_calls", "rewards.answer", "tool_calls_per_correct"]});
+    run(options.clone(), &mut context).unwrap();
     // Right: 0.5 and 1 against 1 and 1, so the differences are 0.5 and 0: mean 0.25, SE² = 2·0.25²/(2·1) = 0.0625.
-    assert_eq!(
-        (m["b_correct"], m["a_correct"], m["difference_correct"], m["problems_correct"]),
-        (0.75, 1.0, 0.25, 2.0)
-    );
-    assert!((m["difference_low_correct"] - (0.25 - 0.25 * trainyard_learn::statistics::Z_95)).abs() < 1e-12);
-    assert!((m["difference_high_correct"] - (0.25 + 0.25 * trainyard_learn::statistics::Z_95)).abs() < 1e-12);
+    let correct = row(&context, "correct");
+    assert_eq!((correct.b, correct.a, correct.difference, correct.n), (Some(0.75), Some(1.0), Some(0.25), Some(2)));
+    assert_eq!(correct.unit, "share");
+    assert!((correct.low.unwrap() - (0.25 - 0.25 * trainyard_learn::statistics::Z_95)).abs() < 1e-12);
+    assert!((correct.high.unwrap() - (0.25 + 0.25 * trainyard_learn::statistics::Z_95)).abs() < 1e-12);
     // Calls: 3 and 3 against 1 and 2.
-    assert_eq!((m["b_tool_calls"], m["a_tool_calls"], m["difference_tool_calls"]), (3.0, 1.5, -1.5));
+    let calls = row(&context, "tool_calls");
+    assert_eq!((calls.b, calls.a, calls.difference), (Some(3.0), Some(1.5), Some(-1.5)));
     // Calls per right answer: 6 and 3 against 1 and 2.
-    assert_eq!((m["b_tool_calls_per_correct"], m["a_tool_calls_per_correct"]), (4.5, 1.5));
-    assert_eq!(m["difference_rewards_answer"], m["difference_correct"]);
-    for name in m.keys() {
-        let known = |d: &&str| d.strip_suffix('*').map_or(*d == name, |p| name.starts_with(p));
-        assert!(<Compare as trainyard_api::Stage>::METRICS.iter().any(known), "metric `{name}` is not declared");
-    }
+    let per_correct = row(&context, "tool_calls_per_correct");
+    assert_eq!((per_correct.b, per_correct.a), (Some(4.5), Some(1.5)));
+    assert_eq!(row(&context, "rewards.answer").difference, correct.difference);
+    assert_declared::<Compare>(&options, &context);
     let written = Report::read(context.output("report").unwrap()).unwrap();
     assert_eq!(written.title, "treatment against baseline");
-    assert_eq!(written.metrics["difference_correct"].low, Some(m["difference_low_correct"]));
+    assert_eq!(written.comparisons, context.comparisons);
     assert_eq!(written.tables[0].rows[1][1..3], [Cell::Number(3.0), Cell::Number(1.5)], "the baseline stands first");
 }
 
@@ -87,18 +89,12 @@ fn one_artifact_differs_from_itself_by_exactly_nothing() {
     }
     with_reports(&mut context, folder.path(), &[report(&[("kl", 0.3)]), report(&[("kl", 0.3)])]);
     run(json!({"metrics": ["reward", "kl", "tool_calls_per_correct", "forks"]}), &mut context).unwrap();
-    let m = &context.metrics;
-    assert_eq!(
-        (m["difference_reward"], m["difference_low_reward"], m["difference_high_reward"]),
-        (0.0, 0.0, 0.0),
-        "even of one problem"
-    );
-    assert_eq!((m["difference_kl"], m.contains_key("difference_low_kl")), (0.0, false));
-    assert_eq!(m["problems_tool_calls_per_correct"], 0.0);
-    assert!(
-        !m.contains_key("difference_tool_calls_per_correct") && !m.contains_key("difference_forks"),
-        "nothing to compare"
-    );
+    let reward = row(&context, "reward");
+    assert_eq!((reward.difference, reward.low, reward.high), (Some(0.0), Some(0.0), Some(0.0)), "even of one problem");
+    assert_eq!((row(&context, "kl").difference, row(&context, "kl").low), (Some(0.0), None));
+    let per_correct = row(&context, "tool_calls_per_correct");
+    assert_eq!(per_correct.n, Some(0));
+    assert!(per_correct.difference.is_none() && row(&context, "forks").difference.is_none(), "nothing to compare");
     let written = Report::read(context.output("report").unwrap()).unwrap();
     assert!(written.notes.iter().any(|n| n.contains("the same artifacts")), "{:?}", written.notes);
 }
@@ -114,15 +110,15 @@ fn a_report_has_one_number_and_may_be_alone_with_it() {
     with_reports(&mut context, folder.path(), &arms);
     let options = json!({"metrics": ["grad_norm_max", "tokens", "report.tokens", "forks"], "names": {"a": "with", "b": "without"}});
     run(options, &mut context).unwrap();
-    let m = &context.metrics;
-    assert_eq!((m["b_grad_norm_max"], m["a_grad_norm_max"], m["difference_grad_norm_max"]), (8.0, 2.5, -5.5));
+    let norm = row(&context, "grad_norm_max");
+    assert_eq!((norm.b, norm.a, norm.difference, norm.low), (Some(8.0), Some(2.5), Some(-5.5), None));
     assert_eq!(
-        (m["difference_tokens"], m["difference_report_tokens"]),
-        (-10.0, -10.0),
+        (row(&context, "tokens").difference, row(&context, "report.tokens").difference),
+        (Some(-10.0), Some(-10.0)),
         "without trajectories the name is the report's"
     );
-    assert_eq!((m["a_forks"], m.contains_key("b_forks"), m.contains_key("difference_forks")), (7.0, false, false));
-    assert!(!m.contains_key("difference_low_grad_norm_max"));
+    let forks = row(&context, "forks");
+    assert_eq!((forks.a, forks.b, forks.difference), (Some(7.0), None, None));
     assert_eq!(Report::read(context.output("report").unwrap()).unwrap().title, "with against without");
 }
 
@@ -145,8 +141,8 @@ fn with_both_at_hand_a_name_is_the_trajectories() {
     with_reports(&mut context, folder.path(), &[report(&[("tool_calls", 1.0)]), report(&[("tool_calls", 9.0)])]);
     run(json!({"metrics": ["tool_calls", "report.tool_calls"]}), &mut context).unwrap();
     assert_eq!(
-        (context.metrics["difference_tool_calls"], context.metrics["difference_report_tool_calls"]),
-        (-2.0, 8.0)
+        (row(&context, "tool_calls").difference, row(&context, "report.tool_calls").difference),
+        (Some(-2.0), Some(8.0))
     );
 }
 

@@ -101,15 +101,12 @@ impl Config {
         }
         for (i, name) in self.metrics.iter().enumerate() {
             let at = format!("/metrics/{i}");
-            let asked = match Asked::parse(name) {
-                Ok(asked) => asked,
-                Err(e) => {
-                    problems.push(OptionProblem { pointer: at, message: e.message, help: e.help });
-                    continue;
-                }
-            };
-            let same = |other: &String| Asked::parse(other).is_ok_and(|o| o.key() == asked.key());
-            if self.metrics[..i].iter().any(same) {
+            if let Err(e) = Asked::parse(name) {
+                problems.push(OptionProblem { pointer: at, message: e.message, help: e.help });
+                continue;
+            }
+            let of_models = self.models().is_some() && *name == self.metric;
+            if of_models || self.metrics[..i].contains(name) {
                 problems.push(
                     OptionProblem::new(at, format!("metric `{name}` is asked for twice")).help("keep one of them"),
                 );
@@ -189,7 +186,7 @@ mod tests {
         assert_eq!(places(json!({"b": "rl"})), ["/b"]);
         assert_eq!(places(json!({"metric": "loss", "a": "x", "b": "y"})), ["/metric"]);
         let names = ["kl", "Kl", "kl", "rewards.answer", "rewards_answer", "report.kl", "report."];
-        assert_eq!(places(json!({"metrics": names})), ["/metrics/1", "/metrics/2", "/metrics/4", "/metrics/6"]);
+        assert_eq!(places(json!({"metrics": names})), ["/metrics/1", "/metrics/2", "/metrics/6"]);
         assert_eq!(places(json!({"metrics": ["kl"], "names": {"a": "x", "b": "x"}})), ["/names"]);
         assert_eq!(places(json!({"metrics": ["kl"], "a": "rl", "b": "sft"})), [""; 0]);
     }

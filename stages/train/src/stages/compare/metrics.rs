@@ -6,7 +6,7 @@
 
 use crate::results::ResultRow;
 use std::collections::BTreeMap;
-use trainyard_core::{Error, Result};
+use trainyard_core::{Error, Metric as Declaration, Result};
 use trainyard_learn::statistics::{
     StepReduction, Vote, best_at_k, majority_at_k, mean, pass_at_k, pass_hat_k, weighted_majority_at_k,
 };
@@ -47,6 +47,31 @@ const COLUMNS: [(&str, Column); 5] = [
     ("turns", Column::Turns),
     ("tokens", Column::Tokens),
 ];
+
+/// What may be compared, with unit and meaning: every value is a mean over problems.
+pub fn declared() -> Vec<Declaration> {
+    let share = |name: &'static str, doc: &'static str| Declaration::new(name, "share", doc).higher();
+    let mut list = vec![
+        share("accuracy", "Share of problems that the greedy episode solves."),
+        share("avg", "Share of the drawn samples that are right."),
+        share("pass_at_<int>", "Unbiased chance that one of so many samples is right."),
+        share("pass_hat_<int>", "Unbiased chance that all of so many samples are right."),
+        share("maj_at_<int>", "Share of problems whose most frequent answer is right."),
+        share("likeliest_of_<int>", "Share of problems whose likeliest sample is right."),
+        Declaration::new("reward", "reward", "Mean reward.").higher(),
+        Declaration::new("tool_calls", "calls per rollout", "Tool calls."),
+        Declaration::new("tool_errors", "calls per rollout", "Tool calls that failed.").lower(),
+        Declaration::new("turns", "turns per rollout", "Turns that the agent took."),
+        Declaration::new("tokens", "tokens per rollout", "Sampled tokens."),
+    ];
+    for how in ["min", "product", "last"] {
+        let voted = "Share of problems whose answer with the largest sum of scores is right.";
+        list.push(Declaration::new(format!("weighted_maj_at_<int>_{how}"), "share", voted).higher());
+        let best = "Share of problems whose best sample, by the process reward model, is right.";
+        list.push(Declaration::new(format!("best_of_<int>_{how}"), "share", best).higher());
+    }
+    list
+}
 
 /// Values by problem id.
 pub type ByProblem = BTreeMap<String, f64>;

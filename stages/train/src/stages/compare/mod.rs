@@ -6,6 +6,7 @@
 
 pub mod arms;
 pub mod config;
+mod declared;
 pub mod metrics;
 pub mod models;
 pub mod pairs;
@@ -18,7 +19,7 @@ pub use pairs::Pairs;
 use trainyard_api::report::Report;
 use trainyard_api::stage::Ports;
 use trainyard_api::{Stage, StageContext, port};
-use trainyard_core::{ArtifactKind, Cardinality, Error, OptionProblem, Result, Wired};
+use trainyard_core::{ArtifactKind, Cardinality, Declared, Error, MetricRead, OptionProblem, Producers, Result, Wired};
 
 /// The stage kind `compare`.
 pub struct Compare;
@@ -26,25 +27,22 @@ pub struct Compare;
 impl Stage for Compare {
     type Config = Config;
     const NAME: &'static str = "compare";
+    const VERSION: u32 = 2;
     const SUMMARY: &'static str =
         "The paired difference of two models, or of two arms of a recipe, with its 95% interval.";
     const DOC: &'static str = include_str!("compare.md");
     const EXAMPLE: &'static str =
         r#"{"results": "${{ stages.evaluate.results }}", "metric": "accuracy", "a": "rl", "b": "sft"}"#;
-    const MAIN_METRIC: Option<&'static str> = Some("difference");
-    const METRICS: &'static [&'static str] = &[
-        "a",
-        "b",
-        "difference",
-        "difference_low",
-        "difference_high",
-        "problems",
-        "a_*",
-        "b_*",
-        "difference_*",
-        "problems_*",
-    ];
 
+    fn metrics() -> Declared {
+        declared::any()
+    }
+    fn declared(config: &Config, producers: &Producers) -> Declared {
+        declared::of(config, producers)
+    }
+    fn metrics_read(config: &Config, producers: &Producers) -> Vec<MetricRead> {
+        declared::reads(config, producers)
+    }
     fn ports() -> Ports {
         use ArtifactKind::{Report, Table, Trajectories};
         use Cardinality::{Many, One};
@@ -86,7 +84,7 @@ impl Stage for Compare {
         if !config.metrics.is_empty() {
             arms::compare(&config, context, &mut report)?;
         }
-        report.write(context.output("report")?)
+        context.write_report("report", report, &Declared::default())
     }
 }
 

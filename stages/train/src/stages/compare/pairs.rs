@@ -5,16 +5,16 @@
 //! by problem, and the interval is that of paired differences clustered by problem (arXiv 2411.00640). Refuses: models that share
 //! no problem, and a metric that the results do not hold.
 
-use super::metrics::Metric;
+use super::metrics::{self, Metric};
 use super::models;
 use crate::results::{ResultRow, read_results};
 use std::collections::BTreeMap;
 use trainyard_api::StageContext;
 use trainyard_api::report::{Cell, Report, Table};
-use trainyard_core::{Error, Result};
+use trainyard_core::{Comparison, Error, Result};
 use trainyard_learn::statistics::{Difference, paired_difference};
 
-/// Compares the models `a` and `b` of the input `results`; metrics go to the context, the rest to the report.
+/// Compares the models `a` and `b` of the input `results`; the row goes to the context, the rest to the report.
 pub fn compare(metric: &str, (a, b): (&str, &str), context: &mut StageContext, report: &mut Report) -> Result<()> {
     let parsed = Metric::parse(metric)?;
     let tables =
@@ -28,16 +28,17 @@ pub fn compare(metric: &str, (a, b): (&str, &str), context: &mut StageContext, r
         .difference
         .interval()
         .ok_or_else(|| Error::data("one shared problem gives no interval").help("evaluate on at least two problems"))?;
-    for (name, value) in [
-        ("a", difference.a),
-        ("b", difference.b),
-        ("difference", difference.difference.value),
-        ("difference_low", low),
-        ("difference_high", high),
-        ("problems", difference.difference.n as f64),
-    ] {
-        context.metric(name, value);
-    }
+    let unit = metrics::declared().iter().find(|m| m.covers(metric)).map(|m| m.unit.to_string());
+    context.comparison(Comparison {
+        a: Some(difference.a),
+        b: Some(difference.b),
+        difference: Some(difference.difference.value),
+        low: Some(low),
+        high: Some(high),
+        n: Some(difference.difference.n as u64),
+        unit: unit.unwrap_or_default(),
+        ..Comparison::of(metric)
+    });
     describe(report, metric, (a, b), &pairs, &difference);
     Ok(())
 }
@@ -93,13 +94,6 @@ fn describe(report: &mut Report, metric: &str, (a, b): (&str, &str), pairs: &Pai
         "Difference of `{metric}` on {} shared problems; its 95% interval {} zero.",
         all.difference.n,
         if excludes { "excludes" } else { "includes" }
-    );
-    let n = all.difference.n as u64;
-    report.metric("a", all.a).metric("b", all.b).estimate(
-        "difference",
-        all.difference.value,
-        all.difference.interval(),
-        n,
     );
     let mut table = Table::new(format!("{metric} by level"), ["level", "problems", a, b, "difference"]);
     let row = |label: String, d: &Difference| {

@@ -8,7 +8,7 @@
 
 use super::metrics::ByProblem;
 use std::collections::{BTreeMap, BTreeSet};
-use trainyard_core::{Error, Result};
+use trainyard_core::{Error, Metric, Result};
 use trainyard_tables::{Status, StopReason, Trajectory};
 
 /// What is measured per problem.
@@ -45,7 +45,29 @@ const FIXED: [(&str, TrajectoryMetric); 9] = [
     ("void", TrajectoryMetric::Void),
 ];
 /// In front of a component's name.
-const COMPONENT: &str = "rewards.";
+pub(super) const COMPONENT: &str = "rewards.";
+
+/// What may be compared, with unit and meaning: every value is a mean over problems.
+pub fn declared() -> Vec<Metric> {
+    vec![
+        Metric::new("reward", "reward", "Mean reward of a problem's rollouts.").higher(),
+        Metric::new("correct", "share", "Share of a problem's rollouts that are right.").higher(),
+        Metric::new("tool_calls", "calls per rollout", "Tool calls."),
+        Metric::new("tool_errors", "calls per rollout", "Tool calls that failed.").lower(),
+        Metric::new("turns", "turns per rollout", "Turns that the agent took."),
+        Metric::new("tokens", "tokens per rollout", "Sampled tokens; a fork's count from where it left its parent."),
+        Metric::new(
+            "void",
+            "share",
+            "Share of a problem's rollouts with a turn that holds neither a tool call nor an answer.",
+        )
+        .lower(),
+        Metric::new("rewards.<component>", "reward", "Mean of this component of the reward.").higher(),
+        Metric::new("tokens_per_distinct_answer", "tokens", "Sampled tokens over the number of different answers.")
+            .lower(),
+        Metric::new("tool_calls_per_correct", "calls", "Tool calls over the number of right answers.").lower(),
+    ]
+}
 
 impl TrajectoryMetric {
     /// Reads a name such as `void` or `rewards.format`; none if trajectories have no such metric.

@@ -5,6 +5,7 @@
 
 pub mod choices;
 pub mod config;
+mod declared;
 pub mod ledger;
 pub mod run;
 pub mod scorer;
@@ -28,7 +29,9 @@ use serde_json::Value;
 use summary::Summary;
 use trainyard_api::{Ports, Stage, StageContext, port};
 use trainyard_core::error::Context as _;
-use trainyard_core::{ArtifactKind, Cardinality, Chance, Error, OptionProblem, Result, Wired};
+use trainyard_core::{
+    ArtifactKind, Cardinality, Chance, Declared, Error, OptionProblem, Producers, Result, Wired,
+};
 use trainyard_envs::Environment;
 use trainyard_tables::{Problem, read_problems};
 use twins::Twins;
@@ -70,24 +73,13 @@ impl Stage for Evaluate {
     const EXAMPLE: &'static str = r#"{"names": ["sft", "rl"], "samples": 8, "problems_limit": 300}"#;
     const ALL_CPUS: bool = true;
     const MAIN_METRIC: Option<&'static str> = Some("accuracy");
-    const METRICS: &'static [&'static str] = &[
-        "accuracy*",
-        "avg_at_*",
-        "best_of_*",
-        "difference_*",
-        "infrastructure_failures*",
-        "likeliest_of_*",
-        "maj_at_*",
-        "pass_at_*",
-        "problems",
-        "tokens_*",
-        "tool_calls_*",
-        "tool_errors_*",
-        "training_repeats",
-        "training_twins",
-        "weighted_maj_at_*",
-    ];
 
+    fn metrics() -> Declared {
+        declared::any()
+    }
+    fn declared(config: &Config, producers: &Producers) -> Declared {
+        declared::of(config, producers)
+    }
     fn ports() -> Ports {
         use ArtifactKind::{Model, Problems, Report, Table, Trajectories};
         use Cardinality::{Many, One, Optional};

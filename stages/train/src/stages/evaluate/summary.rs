@@ -81,7 +81,7 @@ impl<'a> Summary<'a> {
                 product, or the last.",
             );
         }
-        report.write(context.output("report")?)
+        context.write_report("report", report, &super::declared::any())
     }
 
     /// The metrics that a model of this evaluation can have.

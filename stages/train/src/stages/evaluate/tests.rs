@@ -1,8 +1,8 @@
 use super::*;
 use crate::results::read_results;
 use crate::testing::{
-    context_in, digest_of, environment_options, half_trained, input_model, input_problems, outputs, run_stage, sums,
-    tiny_model,
+    assert_declared, context_in, digest_of, environment_options, half_trained, input_model, input_problems, outputs,
+    run_stage, sums, tiny_model,
 };
 use serde_json::json;
 use std::path::Path;
@@ -71,10 +71,7 @@ fn every_number_follows_from_the_rows() {
     assert!((m["likeliest_of_4_over_avg_sft"] - (m["likeliest_of_4_sft"] - m["avg_at_4_sft"])).abs() < 1e-12);
     assert!(!m.contains_key("pass_at_8_sft") && !m.contains_key("avg_at_4_untrained"));
     assert_eq!((m["problems"], m["infrastructure_failures"]), (12.0, 0.0));
-    for name in m.keys() {
-        let known = |d: &&str| d.strip_suffix('*').map_or(*d == name, |p| name.starts_with(p));
-        assert!(Evaluate::METRICS.iter().any(known), "metric `{name}` is not declared");
-    }
+    assert_declared::<Evaluate>(&options(), &first);
     for name in [
         "accuracy",
         "avg_at_4",

@@ -4,6 +4,7 @@
 //! the tables of `evaluate`; no model is loaded here.
 
 pub mod config;
+mod declared;
 pub mod matrix;
 mod report;
 #[cfg(test)]
@@ -14,7 +15,7 @@ pub use matrix::Matrix;
 
 use crate::results::{ResultRow, read_results};
 use trainyard_api::{Ports, Stage, StageContext, port};
-use trainyard_core::{ArtifactKind, Cardinality, Error, OptionProblem, Result, Wired};
+use trainyard_core::{ArtifactKind, Cardinality, Declared, Error, OptionProblem, Producers, Result, Wired};
 
 /// The stage kind `forgetting`.
 pub struct Forgetting;
@@ -26,18 +27,13 @@ impl Stage for Forgetting {
     const DOC: &'static str = include_str!("forgetting.md");
     const EXAMPLE: &'static str = r#"{"results": "${{ stages.evaluate.results }}", "models": ["after_short", "after_long"], "tasks": [{"name": "short", "levels": [1, 2]}, {"name": "long", "levels": [3, 4]}]}"#;
     const MAIN_METRIC: Option<&'static str> = Some("forgetting");
-    const METRICS: &'static [&'static str] = &[
-        "accuracy_*",
-        "final_accuracy",
-        "final_accuracy_high",
-        "final_accuracy_low",
-        "forgetting",
-        "forgetting_*",
-        "learned",
-        "learned_*",
-        "problems_*",
-    ];
 
+    fn metrics() -> Declared {
+        declared::any().into()
+    }
+    fn declared(config: &Config, _: &Producers) -> Declared {
+        declared::of(config).into()
+    }
     fn ports() -> Ports {
         Ports {
             inputs: vec![port(
@@ -76,6 +72,6 @@ impl Stage for Forgetting {
             .collect::<Result<Vec<Vec<ResultRow>>>>()?;
         let matrix = Matrix::new(&config, &tables)?;
         let report = report::describe(&config, &matrix, context)?;
-        report.write(context.output("report")?)
+        context.write_report("report", report, &declared::of(&config).into())
     }
 }

@@ -1,6 +1,6 @@
 use super::*;
 use crate::results::write_results;
-use crate::testing::{context_in, input, outputs, run_stage};
+use crate::testing::{assert_declared, context_in, input, outputs, run_stage};
 use serde_json::{Value, json};
 use std::path::Path;
 use trainyard_api::report::{Cell, Report};
@@ -70,10 +70,7 @@ fn two_tasks_by_hand() {
     assert_eq!(report.metrics["forgetting"].n, Some(2));
     assert_eq!(report.metrics["accuracy_1_add"].high, Some(1.0), "Wilson's interval stays within 0..1");
     assert_eq!(report.tables[1].rows[0][..3], [Cell::text("add"), Cell::Number(1.0), Cell::Number(0.5)]);
-    for name in m.keys() {
-        let known = |d: &&str| d.strip_suffix('*').map_or(*d == name, |p| name.starts_with(p));
-        assert!(Forgetting::METRICS.iter().any(known), "metric `{name}` is not declared");
-    }
+    assert_declared::<Forgetting>(&options(2), &context);
 }
 
 #[test]

@@ -30,7 +30,7 @@ use serde_json::Value;
 use std::collections::BTreeSet;
 use trainyard_api::{Ports, Stage, StageContext, port};
 use trainyard_core::error::Context as _;
-use trainyard_core::{ArtifactKind, Cardinality, Chance, Error, OptionProblem, Result, Wired};
+use trainyard_core::{ArtifactKind, Cardinality, Chance, Declared, Error, OptionProblem, Result, Wired};
 use trainyard_lm::ModelFolder;
 use trainyard_lm::backend::SamplerOptions;
 use trainyard_lm::template::{Conversation, RenderOptions};
@@ -75,25 +75,10 @@ impl Stage for Prm {
     const EXAMPLE: &'static str = r#"{"rollouts": 4, "continuations": 4, "steps": "lines", "train": "all"}"#;
     const ALL_CPUS: bool = true;
     const MAIN_METRIC: Option<&'static str> = Some("loss");
-    const METRICS: &'static [&'static str] = &[
-        "auc",
-        "brier",
-        "brier_constant",
-        "ece",
-        "held_out_*",
-        "infrastructure_failures",
-        "label_mean",
-        "loss",
-        "prefixes",
-        "ranking*",
-        "rollouts",
-        "rows_left_out",
-        "rows_too_long",
-        "steps*",
-        "training_auc",
-        "training_ranking*",
-    ];
 
+    fn metrics() -> Declared {
+        report::metrics().into()
+    }
     fn ports() -> Ports {
         use ArtifactKind::{Model, Problems, Report, Trajectories};
         use Cardinality::{One, Optional};

@@ -7,8 +7,46 @@ use super::head::{Head, cross_entropy};
 use crate::curves::Curves;
 use trainyard_api::StageContext;
 use trainyard_api::report::{Cell, Report, Table};
-use trainyard_core::Result;
+use trainyard_core::{Metric, Reduce, Result};
 use trainyard_learn::statistics::{auc, brier, calibration, clustered_mean, mean};
+
+/// What the stage reports. What needs labels of both kinds, or right and wrong rollouts of one problem, may be absent.
+pub fn metrics() -> Vec<Metric> {
+    let mut list = vec![
+        Metric::new("rollouts", "rollouts", "Episodes with labeled steps."),
+        Metric::new("prefixes", "prefixes", "Step ends from which more episodes were sampled."),
+        Metric::new("infrastructure_failures", "rollouts", "Rollouts that the infrastructure broke.").lower(),
+        Metric::new("rows_left_out", "rows", "Rows that were left out.").lower(),
+        Metric::new("rows_too_long", "rows", "Rows that are longer than the model's context.").lower(),
+        Metric::new("steps_labeled", "steps", "Labeled steps, for training and measuring."),
+        Metric::new("held_out_steps", "steps", "Labeled steps of held-out problems."),
+        Metric::new("label_mean", "share", "Mean label of the training steps.").optional(),
+        Metric::new("loss", "nats per step", "Loss on the labeled steps.").lower().over(Reduce::LastTenth).optional(),
+        Metric::new("auc", "share", "Chance that a label above ½ scores above one below, on held-out problems.")
+            .higher()
+            .optional(),
+        Metric::new("training_auc", "share", "The same on the training problems.").higher().optional(),
+        Metric::new("brier", "squared error", "Mean squared error of held-out predictions.").lower().optional(),
+        Metric::new("brier_constant", "squared error", "The same of always predicting the mean training label.")
+            .optional(),
+        Metric::new("held_out_loss", "nats per step", "Loss on the labeled steps of held-out problems.")
+            .lower()
+            .optional(),
+        Metric::new("ece", "share", "Expected calibration error on held-out problems.").lower().optional(),
+    ];
+    for (name, of) in [
+        ("training_ranking", "rollouts of a training problem"),
+        ("ranking", "rollouts of a held-out problem"),
+        ("ranking_alike", "rollouts of a held-out problem that are equally long"),
+    ] {
+        let share = format!("Share of the pairs of a right and a wrong one among {of} that are ranked rightly.");
+        list.push(Metric::new(name, "share", share).higher().optional());
+        list.push(Metric::new(format!("{name}_low"), "share", "Lower end of its 95% interval.").higher().optional());
+        list.push(Metric::new(format!("{name}_high"), "share", "Upper end of its 95% interval.").higher().optional());
+        list.push(Metric::new(format!("{name}_pairs"), "pairs", "Pairs that it rests on.").optional());
+    }
+    list
+}
 
 /// Measures the head on both sets, sets all metrics and writes the report; `counts` are further metrics.
 pub fn write(
@@ -68,7 +106,7 @@ pub fn write(
     report.note(
         "Held-out problems share no problem with training; brier_constant predicts the mean training label everywhere.",
     );
-    report.write(context.output("report")?)
+    context.write_report("report", report, &self::metrics().into())
 }
 
 /// (predicted probability, label) of every labeled step, in order of the examples.

@@ -14,7 +14,7 @@ pub fn page(title: &str, summary: &str, reports: &[Report]) -> String {
             out.push_str(&format!("\n### {}\n\n", table.title));
             out.push_str(&render_table(table));
         }
-        if !report.metrics.is_empty() {
+        if report.metrics.values().any(|m| !m.detail) {
             out.push_str("\n### Metrics\n\n");
             out.push_str(&render_table(&metrics(report)));
         }
@@ -25,11 +25,11 @@ pub fn page(title: &str, summary: &str, reports: &[Report]) -> String {
     out
 }
 
-/// A report's metrics as a table.
+/// A report's metrics as a table, without those that another table shows.
 pub fn metrics(report: &Report) -> Table {
-    let mut table = Table::new("Metrics", ["metric", "value"]);
-    for (name, m) in &report.metrics {
-        table.row([Cell::text(name), Cell::interval(m.value, m.low.zip(m.high))]);
+    let mut table = Table::new("Metrics", ["metric", "value", "unit"]);
+    for (name, m) in report.metrics.iter().filter(|(_, m)| !m.detail) {
+        table.row([Cell::text(name), Cell::interval(m.value, m.low.zip(m.high)), Cell::text(&m.unit)]);
     }
     table
 }

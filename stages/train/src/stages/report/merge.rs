@@ -2,22 +2,25 @@
 
 use std::collections::BTreeMap;
 use trainyard_api::report::Report;
+use trainyard_core::{Comparison, Declared, Metric, Producer};
 
-/// Tables and curves get their report's title in front; metrics keep their names unless two reports use one.
+/// Tables and curves get their report's title in front; metrics and comparisons keep their names unless several reports
+/// use one: then the place of the report stands in front, from 1 (`2.tokens`).
 pub fn merge(title: &str, summary: &str, reports: &[Report]) -> Report {
-    let mut uses: BTreeMap<&str, usize> = BTreeMap::new();
-    for name in reports.iter().flat_map(|r| r.metrics.keys()) {
-        *uses.entry(name).or_insert(0) += 1;
-    }
+    let metrics = uses(reports.iter().flat_map(|r| r.metrics.keys()));
+    let comparisons = uses(reports.iter().flat_map(|r| r.comparisons.iter().map(|c| &c.metric)));
     let mut joined = Report::new(title);
     joined.summary = summary.to_string();
-    for report in reports {
-        let slug = slug(&report.title);
+    for (place, report) in reports.iter().enumerate() {
+        let numbered =
+            |name: &String, uses: usize| if uses > 1 { format!("{}.{name}", place + 1) } else { name.clone() };
         for (name, metric) in &report.metrics {
-            let wanted = if uses[name.as_str()] > 1 { format!("{slug}_{name}") } else { name.clone() };
-            let key = free(&joined, wanted);
-            joined.metrics.insert(key, *metric);
+            joined.metrics.insert(numbered(name, metrics[name]), metric.clone());
         }
+        joined.comparisons.extend(report.comparisons.iter().map(|row| {
+            let metric = numbered(&row.metric, comparisons[&row.metric]);
+            Comparison { metric, ..row.clone() }
+        }));
         let titled = |own: &str| if own.is_empty() { report.title.clone() } else { format!("{}: {own}", report.title) };
         joined.tables.extend(report.tables.iter().cloned().map(|mut table| {
             table.title = titled(&table.title);
@@ -32,15 +35,38 @@ pub fn merge(title: &str, summary: &str, reports: &[Report]) -> Report {
     joined
 }
 
-/// The name itself, or with `_2`, `_3`, … if two reports have one title, too.
-fn free(report: &Report, wanted: String) -> String {
-    let mut name = wanted.clone();
-    let mut n = 2;
-    while report.metrics.contains_key(&name) {
-        name = format!("{wanted}_{n}");
-        n += 1;
+/// How many reports use each name.
+fn uses<'a>(names: impl Iterator<Item = &'a String>) -> BTreeMap<String, usize> {
+    let mut uses: BTreeMap<String, usize> = BTreeMap::new();
+    names.for_each(|name| *uses.entry(name.clone()).or_default() += 1);
+    uses
+}
+
+/// What the joined report has, from what the stages behind it declare. A name that several of them declare, but that
+/// one of them may leave out, is not known before the run; a check on it belongs to the stage that reports it.
+pub fn declared(producers: &[Producer]) -> Declared {
+    let open = producers.iter().any(|p| p.declared.as_ref().is_none_or(|d| d.open));
+    let of = |list: fn(&Declared) -> &[Metric]| join(producers, list);
+    Declared { metrics: of(|d| d.metrics.as_slice()), comparisons: of(|d| d.comparisons.as_slice()), open }
+}
+
+fn join(producers: &[Producer], list: fn(&Declared) -> &[Metric]) -> Vec<Metric> {
+    let own = |p: &Producer| p.declared.as_ref().map(|d| list(d).to_vec()).unwrap_or_default();
+    let all: Vec<Vec<Metric>> = producers.iter().map(own).collect();
+    let mut joined = Vec::new();
+    for (place, metrics) in all.iter().enumerate() {
+        for metric in metrics {
+            let others = all.iter().enumerate().filter(|(other, _)| *other != place);
+            let same: Vec<&Metric> =
+                others.filter_map(|(_, list)| list.iter().find(|m| m.name == metric.name)).collect();
+            if same.is_empty() {
+                joined.push(metric.clone());
+            } else if !metric.optional && same.iter().any(|m| !m.optional) {
+                joined.push(metric.clone().of(&(place + 1).to_string()));
+            }
+        }
     }
-    name
+    joined
 }
 
 /// Lower-case words joined by `_`.

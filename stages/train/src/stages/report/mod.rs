@@ -17,7 +17,7 @@ use trainyard_api::report::Report;
 use trainyard_api::stage::Ports;
 use trainyard_api::{Stage, StageContext, port};
 use trainyard_core::error::io_error;
-use trainyard_core::{ArtifactKind, Cardinality, Error, Placement, Result};
+use trainyard_core::{ArtifactKind, Cardinality, Declared, Error, Placement, Producers, Result};
 
 /// Options of `report`.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
@@ -41,17 +41,22 @@ pub struct JoinReports;
 impl Stage for JoinReports {
     type Config = Config;
     const NAME: &'static str = "report";
-    const VERSION: u32 = 2;
+    const VERSION: u32 = 3;
     const SUMMARY: &'static str =
         "Join reports into one self-contained HTML page with learning curves, a Markdown file and a JSON file.";
     const DOC: &'static str = "Joins the reports in the order in which they are wired. Writes `report.html` (self-contained: no script, no external resource), \
-        `report.md`, `report.json` and one SVG per curve. Metrics keep their names, bounds of intervals have `_low` and `_high` behind; \
-        where two reports use one name, both get their report's title in front. A check here fails the run and leaves the page.";
+        `report.md`, `report.json` and one SVG per curve. Metrics and \
+        comparisons keep their names; where several reports use one, the place of the report stands in front, from 1 (`2.tokens`). A check here fails the run and leaves the page.";
     const EXAMPLE: &'static str =
         r#"{"reports": ["${{ stages.sft.report }}", "${{ stages.evaluate.report }}"], "title": "Quickstart"}"#;
     const PLACEMENT: Placement = Placement::Process;
-    const METRICS: &'static [&'static str] = &["*"];
 
+    fn metrics() -> Declared {
+        Declared { open: true, ..Declared::default() }
+    }
+    fn declared(_: &Config, producers: &Producers) -> Declared {
+        merge::declared(producers.get("reports").map_or(&[][..], Vec::as_slice))
+    }
     fn ports() -> Ports {
         Ports {
             inputs: vec![port(
@@ -77,13 +82,8 @@ impl Stage for JoinReports {
         let joined = merge::merge(&config.title, &config.summary, &reports);
         for (name, metric) in &joined.metrics {
             context.metric(name.clone(), metric.value);
-            for (bound, value) in [("low", metric.low), ("high", metric.high)] {
-                let bound = format!("{name}_{bound}");
-                if let Some(value) = value.filter(|_| !joined.metrics.contains_key(&bound)) {
-                    context.metric(bound, value);
-                }
-            }
         }
+        context.comparisons.clone_from(&joined.comparisons);
         write(&config, &reports, &joined, context.output("report")?)
     }
 }

@@ -4,6 +4,7 @@ use super::collect::Collected;
 use super::critic::Critic;
 use super::effects;
 use super::parts::Parts;
+use super::report::all_declared;
 use super::state::{Progress, Run};
 use super::tally::Tally;
 use super::update::{Sample, Update, UpdateReport};
@@ -58,6 +59,7 @@ impl Run<'_> {
     fn update(&self, progress: &mut Progress, samples: &[Sample<'_>]) -> Result<UpdateReport> {
         let update = Update {
             terms: &progress.parts.terms,
+            prefixes: &progress.parts.prefixes.terms,
             correction: &*progress.parts.correction,
             aggregate: self.config.loss.aggregate,
             horizon: self.config.loss.horizon,
@@ -91,9 +93,10 @@ impl Run<'_> {
             curves.point(context, name, step, *value)?;
         }
         for (name, value) in progress.parts.metrics() {
-            curves.point(context, name, step, value)?;
+            curves.point(context, &name, step, value)?;
         }
-        curves.point(context, "learning_rate", step, rate)
+        curves.point(context, "learning_rate", step, rate)?;
+        if step == 0 { all_declared(&self.declared, &progress.state) } else { Ok(()) }
     }
 }
 

@@ -6,6 +6,7 @@
 mod collect;
 pub mod config;
 mod critic;
+mod declared;
 mod effects;
 mod learn;
 pub mod parts;
@@ -30,7 +31,7 @@ use parts::Parts;
 use run::Run;
 use serde_json::Value;
 use trainyard_api::{Ports, Stage, StageContext, port};
-use trainyard_core::{ArtifactKind, Cardinality, Error, OptionProblem, Result, Wired};
+use trainyard_core::{ArtifactKind, Cardinality, Declared, Error, OptionProblem, Producers, Result, Wired};
 use trainyard_learn::compose;
 use trainyard_tables::{read_trajectories, write_trajectories};
 
@@ -56,10 +57,9 @@ output per token, trained beside it, in resume points but not in the output `mod
 `rollout.asynchronous` samples while the policy is updated and needs a `loss.correction`. Groups whose oldest sampled token is more than \
 `max_staleness` updates old are left out (`stale_groups`). The records say which weights sampled each token and, in the column `update`, which update used \
 them: given as input `record` (whole, so `keep_rollouts` must be large enough) they repeat the run to the same weights and rollouts.\n\n\
-Metrics are means of the last tenth of the steps (`reward_mean`, `pass_rate`) or, where a mechanism shows on any weights, of all steps \
-(`void_in_update`, `sampled_tokens`, `forked_share`); `…_initial` is the value of the first step, under the input's weights. `kl` (k3 estimate against the \
-sampling policy) and `grad_norm_max` are the largest of any step, `infrastructure_failures` is a sum, `validation_accuracy` is that of the kept weights. \
-Rates such as `pass_rate` are of all that was sampled, rewards of what the strategy kept, `…_in_update` and `trained_…` of what the filters left.\n\n\
+A metric of a part has the part's kind in front (`clip.fraction`; `clip_2.fraction` of a second term of that kind), a component of the reward is \
+`rewards.<component>`; `…_initial` is the value of the first step, under the input's weights. Rates such as `pass_rate` are of all that was sampled, \
+rewards of what the strategy kept, `…_in_update` and `trained_…` of what the filters left.\n\n\
 Refuses: greedy rollouts, parts whose needs are not met, NaN anywhere (the stage stops and names the step), problems without a level for a curriculum by level, \
 two problems of one id.";
 
@@ -72,62 +72,6 @@ impl Stage for Rl {
     const EXAMPLE: &'static str = r#"{"algorithm": "grpo", "steps": 40, "problems_per_step": 32, "rollout": {"group_size": 8, "temperature": 1.0}}"#;
     const ALL_CPUS: bool = true;
     const MAIN_METRIC: Option<&'static str> = Some("reward_mean");
-    const METRICS: &'static [&'static str] = &[
-        "advantage_*",
-        "clip_cov_fraction",
-        "clip_fraction",
-        "clip_higher_fraction",
-        "critical_path_tokens",
-        "curriculum_level",
-        "distinct_*",
-        "dpo_*",
-        "empty_steps",
-        "entropy*",
-        "error_rate_removed",
-        "fork*",
-        "given_*",
-        "grad_norm*",
-        "hopeless_groups_share",
-        "hybrids",
-        "infrastructure_failures",
-        "information_gain",
-        "kept_groups_share*",
-        "kl*",
-        "learnable_share",
-        "learning_rate",
-        "loss",
-        "modulation_*",
-        "nonfork_entropy_jump",
-        "optimizer_steps",
-        "outside_band",
-        "pass_rate*",
-        "policy_entropy",
-        "prefix_share",
-        "ratio",
-        "replay*",
-        "rescued",
-        "reward_*",
-        "roots*",
-        "sampled_*",
-        "scaffold_share*",
-        "selected_error_rate",
-        "silent_tokens",
-        "shared_prefix_share",
-        "stale*",
-        "steps",
-        "stratum_gap",
-        "token_weight_spread",
-        "tokens*",
-        "tool_calls*",
-        "tool_errors*",
-        "trained_*",
-        "truncated_*",
-        "turn_limit*",
-        "turns*",
-        "validation_*",
-        "value_*",
-        "void_*",
-    ];
 
     fn ports() -> Ports {
         use ArtifactKind::{Model, Problems, Report, Trajectories};
@@ -156,6 +100,12 @@ impl Stage for Rl {
                 port("report", Report, One, "Learning curves and final metrics."),
             ],
         }
+    }
+    fn metrics() -> Declared {
+        declared::any()
+    }
+    fn declared(config: &Config, producers: &Producers) -> Declared {
+        declared::of(config, producers)
     }
     fn schema() -> Value {
         config::schema()
@@ -222,10 +172,11 @@ impl Stage for Rl {
                 .help("connect `demonstrations` to the trajectories that solve these problems"));
         }
         let record = context.optional("record").map(|a| read_trajectories(&a.parquet())).transpose()?;
-        let outcome = Run::new(&config, &policy, problems, validation, &demonstrations, context)?
-            .run(record.as_deref(), context)?;
+        let run = Run::new(&config, &policy, problems, validation, &demonstrations, context)?;
+        let declared = run.declared.clone();
+        let outcome = run.run(record.as_deref(), context)?;
         model::save(context, "model", &policy.folder.with_parameters(&outcome.weights)?)?;
         write_trajectories(&context.output_parquet("trajectories")?, &outcome.rollouts)?;
-        report::write(context, &config, &outcome.state)
+        report::write(context, &config, &declared, &outcome.state)
     }
 }

@@ -3,6 +3,7 @@
 use super::config::Config;
 use serde_json::{Map, Value, json};
 use trainyard_api::Kinds;
+use trainyard_api::parts::{kind_of, prefixes};
 use trainyard_core::error::Context as _;
 use trainyard_core::{Error, OptionProblem, Result};
 use trainyard_envs::Environment;
@@ -21,6 +22,32 @@ pub struct Parts {
     pub replay: Box<dyn Replay>,
     pub correction: Box<dyn Correction>,
     pub terms: Vec<Box<dyn LossTerm>>,
+    /// What stands before their metrics.
+    pub prefixes: Prefixes,
+}
+
+/// What stands before the metrics of every part: its kind, numbered from the second of a kind on.
+pub struct Prefixes {
+    curriculum: String,
+    strategy: String,
+    advantage: String,
+    modulations: Vec<String>,
+    replay: String,
+    pub terms: Vec<String>,
+}
+
+impl Prefixes {
+    fn of(config: &Config, advantage: &Value, modulations: &[Value]) -> Self {
+        let kind = |options: &Value| kind_of(options).unwrap_or_default().to_string();
+        Self {
+            curriculum: kind(&config.curriculum),
+            strategy: kind(&config.rollout.strategy),
+            advantage: kind(advantage),
+            modulations: prefixes(modulations),
+            replay: kind(&config.replay),
+            terms: prefixes(&config.loss.terms),
+        }
+    }
 }
 
 /// Everything wrong with the options of the parts, each by itself; pointers are into the config.
@@ -54,6 +81,7 @@ impl Parts {
         let (advantage, modulations) = compose::split_advantage(&config.advantage);
         let modulations = modulations.as_array().cloned().unwrap_or_default();
         Ok(Self {
+            prefixes: Prefixes::of(config, &advantage, &modulations),
             curriculum: registry::curricula().build(&config.curriculum).at("curriculum")?,
             strategy: registry::strategies().build(&config.rollout.strategy).at("rollout.strategy")?,
             filters: config
@@ -116,13 +144,18 @@ impl Parts {
         list
     }
 
-    /// What the parts tell of the last step, each under its own name.
-    pub fn metrics(&self) -> Vec<(&'static str, f64)> {
-        let mut list = self.curriculum.metrics();
-        list.extend(self.strategy.metrics());
-        list.extend(self.advantage.metrics());
-        list.extend(self.modulations.iter().flat_map(|m| m.metrics()));
-        list.extend(self.replay.metrics());
+    /// What the parts report of the last step.
+    pub fn metrics(&self) -> Vec<(String, f64)> {
+        let under = |prefix: &str, list: Vec<(&'static str, f64)>| -> Vec<(String, f64)> {
+            list.into_iter().map(|(name, value)| (format!("{prefix}.{name}"), value)).collect()
+        };
+        let names = &self.prefixes;
+        let mut list = under(&names.curriculum, self.curriculum.metrics());
+        list.extend(under(&names.strategy, self.strategy.metrics()));
+        list.extend(under(&names.advantage, self.advantage.metrics()));
+        let modulations = self.modulations.iter().zip(&names.modulations);
+        list.extend(modulations.flat_map(|(part, prefix)| under(prefix, part.metrics())));
+        list.extend(under(&names.replay, self.replay.metrics()));
         list
     }
     pub fn needs(&self) -> Needs {

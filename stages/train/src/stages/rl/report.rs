@@ -1,52 +1,21 @@
-//! Final metrics and the report of an RL run.
+//! Final metrics and the report of an RL run, reduced over steps as [`super::declared`] and the parts say.
 
 use super::config::Config;
 use super::run::State;
 use crate::curves::Curves;
+use std::collections::BTreeSet;
 use trainyard_api::StageContext;
 use trainyard_api::report::{Cell, Report, Table};
-use trainyard_core::Result;
-
-/// Whose largest value of any step is the metric; of all others (but the next) it is the mean of the last tenth of the steps.
-const LARGEST: [&str; 2] = ["kl", "grad_norm_max"];
-/// Whose mean over all steps is the metric: what a mechanism does on any weights.
-const WHOLE: &[&str] = &[
-    "clip_higher_fraction",
-    "critical_path_tokens",
-    "entropy_lowered",
-    "error_rate_removed",
-    "fork_entropy_jump",
-    "forked_share",
-    "nonfork_entropy_jump",
-    "outside_band",
-    "pass_rate_lopsidedness",
-    "rescued",
-    "reward_per_call",
-    "reward_per_error",
-    "reward_per_token",
-    "roots_slope",
-    "sampled_tokens",
-    "silent_tokens",
-    "stale_groups",
-    "staleness",
-    "stratum_gap",
-    "tool_errors_in_passes",
-    "void_in_update",
-];
-/// Whose value at the first step is a metric of its own: there the weights are still those of the input.
-const INITIAL: [&str; 7] =
-    ["distinct_rewards", "kept_groups_share", "pass_rate", "reward_mean", "scaffold_share", "turn_limit", "turns"];
-/// Summed over all steps.
-const FAILURES: &str = "infrastructure_failures";
+use trainyard_core::{Error, Metric, Result};
 
 /// Sets all metrics of the stage and writes its report.
-pub fn write(context: &mut StageContext, config: &Config, state: &State) -> Result<()> {
+pub fn write(context: &mut StageContext, config: &Config, declared: &[Metric], state: &State) -> Result<()> {
     let mut report = Report::new("Reinforcement learning");
     report.summary = format!(
         "{} steps of {} groups of {} rollouts.",
         state.step, config.problems_per_step, config.rollout.group_size
     );
-    for (name, value) in metrics(config, state) {
+    for (name, value) in metrics(config, declared, state) {
         context.metric(&name, value);
         report.metric(name, value);
     }
@@ -55,32 +24,52 @@ pub fn write(context: &mut StageContext, config: &Config, state: &State) -> Resu
     report
         .note("Pass rates of training rollouts are at the sampling temperature, before filters; validation is greedy.");
     report.note("kl is the k3 estimate between the sampling policy and the policy at each update; its largest step mean is the metric.");
-    report.write(context.output("report")?)
+    context.write_report("report", report, &declared.to_vec().into())
 }
 
-fn metrics(config: &Config, state: &State) -> Vec<(String, f64)> {
+/// Every declared metric that was measured, by name.
+fn metrics(config: &Config, declared: &[Metric], state: &State) -> Vec<(String, f64)> {
     let tail = (config.steps as usize).div_ceil(10);
-    let curves = &state.curves;
-    let means = curves.names("").filter(|n| !n.starts_with("validation") && !LARGEST.contains(n) && *n != FAILURES);
-    let mut list: Vec<(String, f64)> = means
-        .filter_map(|n| Some((n.to_string(), curves.recent(n, if WHOLE.contains(&n) { usize::MAX } else { tail })?)))
-        .collect();
-    let largest = |name: &str| curves.series(name).iter().map(|p| p.1).reduce(f64::max);
-    list.extend(LARGEST.iter().filter_map(|n| Some((n.to_string(), largest(n)?))));
-    let first = |name: &str| curves.series(name).first().map(|p| p.1);
-    list.extend(INITIAL.iter().filter_map(|n| Some((format!("{n}_initial"), first(n)?))));
-    list.push(("steps".into(), state.step as f64));
-    list.push(("empty_steps".into(), state.empty_steps as f64));
-    list.push((FAILURES.into(), state.failures as f64));
-    if let Some((step, accuracy)) = state.best {
-        list.push(("validation_accuracy".into(), accuracy));
-        list.push(("validation_best_step".into(), step as f64));
-        list.extend(
-            curves.series("validation_accuracy").first().map(|p| ("validation_accuracy_initial".to_string(), p.1)),
-        );
-        list.extend(curves.last("validation_accuracy").map(|v| ("validation_accuracy_last".to_string(), v)));
+    let measured: BTreeSet<&str> = state.curves.names("").collect();
+    let mut list = once(state);
+    for metric in declared {
+        let Some(reduce) = metric.reduce else { continue };
+        for name in measured.iter().filter(|name| covers(metric, name)) {
+            let values: Vec<f64> = state.curves.series(name).iter().map(|point| point.1).collect();
+            let reported = if metric.is_family() { (*name).to_string() } else { metric.name.clone() };
+            list.extend(reduce.of(&values, tail).map(|value| (reported, value)));
+        }
     }
     list
+}
+
+/// Whether a metric reduces the steps of a series.
+fn covers(metric: &Metric, series: &str) -> bool {
+    if metric.is_family() { metric.covers(series) } else { metric.series() == series }
+}
+
+/// What is measured once.
+fn once(state: &State) -> Vec<(String, f64)> {
+    let mut list =
+        vec![("steps".to_string(), state.step as f64), ("empty_steps".to_string(), state.empty_steps as f64)];
+    let Some((step, accuracy)) = state.best else { return list };
+    let greedy = state.curves.series("validation_accuracy");
+    list.push(("validation_accuracy".into(), accuracy));
+    list.push(("validation_best_step".into(), step as f64));
+    list.extend(greedy.first().map(|p| ("validation_accuracy_initial".to_string(), p.1)));
+    list.extend(greedy.last().map(|p| ("validation_accuracy_last".to_string(), p.1)));
+    list
+}
+
+/// Fails on a series that nobody declared: it would be missing from the report without a word. Parts of other crates
+/// are found here.
+pub fn all_declared(declared: &[Metric], state: &State) -> Result<()> {
+    let known = |name: &str| name.starts_with("validation_") || declared.iter().any(|m| covers(m, name));
+    match state.curves.names("").find(|name| !known(name)) {
+        None => Ok(()),
+        Some(name) => Err(Error::bug(format!("metric `{name}` is measured, but its part does not declare it"))
+            .help("list it in `metrics` of the part's options")),
+    }
 }
 
 fn levels(state: &State) -> Table {
@@ -105,14 +94,9 @@ fn curves(report: &mut Report, curves: &Curves) {
     );
     family(report, curves, "Pass rate by level", "pass_rate_level_");
     family(report, curves, "Validation by level (greedy)", "validation_accuracy_level_");
-    curves.draw(report, "Curriculum", "level", &[("unlocked level", "curriculum_level")]);
+    curves.draw(report, "Curriculum", "level", &[("unlocked level", "levels.unlocked")]);
     curves.draw(report, "Entropy", "nats per token", &[("entropy", "entropy")]);
-    curves.draw(
-        report,
-        "Distance from the sampling policy",
-        "",
-        &[("kl", "kl"), ("clip fraction", "clip_fraction"), ("kl to the reference", "kl_reference")],
-    );
+    distance(report, curves);
     curves.draw(report, "Gradient norm", "", &[("mean", "grad_norm"), ("largest", "grad_norm_max")]);
     curves.draw(
         report,
@@ -121,6 +105,17 @@ fn curves(report: &mut Report, curves: &Curves) {
         &[("tool calls", "tool_calls"), ("tool errors", "tool_errors"), ("turns", "turns")],
     );
     curves.draw(report, "Sampled tokens", "per rollout", &[("tokens", "tokens")]);
+}
+
+/// How far the update goes, with the clipped share of every term.
+fn distance(report: &mut Report, curves: &Curves) {
+    let clipped: Vec<(String, String)> = curves
+        .names("")
+        .filter_map(|name| Some((format!("clipped by {}", name.strip_suffix(".fraction")?), name.to_string())))
+        .collect();
+    let mut series = vec![("kl", "kl"), ("kl to the reference", "kl.reference")];
+    series.extend(clipped.iter().map(|(label, name)| (label.as_str(), name.as_str())));
+    curves.draw(report, "Distance from the sampling policy", "", &series);
 }
 
 fn family(report: &mut Report, curves: &Curves, title: &str, prefix: &str) {

@@ -11,7 +11,7 @@ use super::critic::Critic;
 use super::parts::Parts;
 use super::sources::{Asynchronous, Recorded, Source, Synchronous};
 use super::state::Progress;
-use super::{pool, validate};
+use super::{declared, pool, validate};
 use crate::checkpoint;
 use crate::model::Policy;
 use crate::optimize::Trainer;
@@ -50,6 +50,7 @@ impl<'a> Run<'a> {
             chance: Chance::new(config.seed).child("rl", &[]),
             cancel: context.cancel.clone(),
             threads: context.cpus,
+            declared: declared::of(config, &context.producers()).metrics,
         })
     }
 

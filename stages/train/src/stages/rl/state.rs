@@ -13,7 +13,7 @@ use serde_json::Value;
 use std::collections::VecDeque;
 use std::path::Path;
 use trainyard_api::CancelToken;
-use trainyard_core::{Chance, Result};
+use trainyard_core::{Chance, Metric, Result};
 use trainyard_envs::Environment;
 use trainyard_learn::{PassRates, Pool, Progress as Place};
 use trainyard_lm::backend::{Parameters, Sampler};
@@ -34,6 +34,8 @@ pub struct Run<'a> {
     pub chance: Chance,
     pub cancel: CancelToken,
     pub threads: usize,
+    /// What the stage reports.
+    pub declared: Vec<Metric>,
 }
 
 impl Run<'_> {

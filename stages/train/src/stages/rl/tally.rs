@@ -185,7 +185,7 @@ impl Tally {
             ("infrastructure_failures".into(), self.failures as f64),
         ];
         list.extend(self.levels.iter().map(|(l, (n, p))| (format!("pass_rate_level_{l}"), *p as f64 / *n as f64)));
-        list.extend(kept.components.iter().map(|(name, (n, sum))| (format!("reward_{name}"), sum / *n as f64)));
+        list.extend(kept.components.iter().map(|(name, (n, sum))| (format!("rewards.{name}"), sum / *n as f64)));
         list
     }
 }

@@ -1,12 +1,13 @@
 use super::*;
 use crate::curves::Curves;
 use crate::testing::{
-    context_in, demonstrations, digest_of, environment_options, half_trained, input_model, input_problems,
-    input_trajectories, outputs, run_stage, sums,
+    assert_declared, context_in, demonstrations, digest_of, environment_options, half_trained, input_model,
+    input_problems, input_trajectories, outputs, run_stage, sums,
 };
 use serde_json::json;
 use std::collections::BTreeSet;
 use std::path::Path;
+use trainyard_api::Stage;
 use trainyard_api::report::Report;
 use trainyard_api::stage::erase;
 use trainyard_core::{Digest, ErrorKind};
@@ -52,7 +53,7 @@ fn reward_rises_and_the_best_weights_are_kept() {
     calm["minibatches"] = json!(1);
     calm["optimizer"] = json!({"learning_rate": 1e-3});
     calm["checkpoint_every"] = json!(0);
-    run_stage::<Rl>(calm, &mut context).unwrap();
+    run_stage::<Rl>(calm.clone(), &mut context).unwrap();
     let report = Report::read(context.output("report").unwrap()).unwrap();
     let series = |name: &str| {
         let all = report.curves.iter().flat_map(|c| &c.series);
@@ -63,11 +64,11 @@ fn reward_rises_and_the_best_weights_are_kept() {
     assert!(late > early + 0.10, "mean reward went from {early} to {late}");
     assert!(context.metrics["validation_accuracy"] >= context.metrics["validation_accuracy_initial"]);
     for name in
-        ["kl", "entropy", "clip_fraction", "grad_norm", "tool_calls", "tokens", "pass_rate_level_1", "reward_answer"]
+        ["kl", "entropy", "clip.fraction", "grad_norm", "tool_calls", "tokens", "pass_rate_level_1", "rewards.answer"]
     {
         assert!(context.metrics[name].is_finite(), "{name}");
     }
-    undeclared(&context);
+    assert_declared::<Rl>(&calm, &context);
 }
 
 #[test]
@@ -82,7 +83,7 @@ fn a_killed_run_ends_in_the_same_bytes_and_threads_do_not_matter() {
     run_stage::<Rl>(options(6), &mut second).unwrap();
     assert_eq!(digests(&uninterrupted), digests(&second));
     assert_eq!(uninterrupted.metrics, second.metrics);
-    assert!(second.metrics["curriculum_level"].is_finite());
+    assert!(second.metrics["levels.unlocked"].is_finite());
 }
 
 /// A short run of these parts on the half-trained model, with demonstrations of its problems.
@@ -103,17 +104,35 @@ fn every_composition_trains() {
     for composition in trainyard_learn::compositions::COMPOSITIONS {
         let folder = tempfile::tempdir().unwrap();
         let o = with(options(3), json!({"algorithm": composition.name, "checkpoint_every": 0, "problems_per_step": 6}));
-        let context = short(folder.path(), o, 2, None).unwrap_or_else(|e| panic!("{}: {e}", composition.name));
+        let context = short(folder.path(), o.clone(), 2, None).unwrap_or_else(|e| panic!("{}: {e}", composition.name));
         assert!(context.metrics["empty_steps"] < 3.0, "{}", composition.name);
-        undeclared(&context);
+        assert_declared::<Rl>(&o, &context);
     }
 }
 
-fn undeclared(context: &StageContext) {
-    for name in context.metrics.keys() {
-        let known = |d: &&str| d.strip_suffix('*').map_or(*d == name, |p| name.starts_with(p));
-        assert!(Rl::METRICS.iter().any(known), "metric `{name}` is not declared");
-    }
+#[test]
+fn two_terms_of_one_kind_report_apart() {
+    let folder = tempfile::tempdir().unwrap();
+    let (tight, wide) = (json!({"clip_high": 0.0, "clip_low": 0.0}), json!({"clip_high": 100.0, "clip_low": 0.99}));
+    let terms = [tight, wide].map(|bounds| compose::merge(json!({"kind": "clip"}), bounds));
+    let over = json!({
+        "filters": [], "loss": {"terms": terms}, "epochs": 2, "checkpoint_every": 0, "rewards": ["answer", "answer"],
+    });
+    let o = with(options(2), over);
+    let context = short(folder.path(), o.clone(), 2, None).unwrap();
+    let m = &context.metrics;
+    assert!(m["clip.fraction"] > 0.0 && m["clip_2.fraction"] == 0.0, "{m:?}");
+    assert_eq!(m["rewards.answer"], m["rewards.answer_2"]);
+    assert_declared::<Rl>(&o, &context);
+}
+
+#[test]
+fn names_of_different_parts_do_not_collide() {
+    let declared = Rl::metrics();
+    let mut names: Vec<&str> = declared.metrics.iter().map(|m| m.name.as_str()).collect();
+    names.sort_unstable();
+    let twice: Vec<&[&str]> = names.windows(2).filter(|pair| pair[0] == pair[1]).collect();
+    assert!(twice.is_empty(), "{twice:?}");
 }
 
 #[test]
@@ -223,7 +242,7 @@ fn replayed_rollouts_have_targets_for_the_critic() {
         "replay": {"kind": "self_imitation", "warmup": 1}, "checkpoint_every": 0,
     });
     let context = short(folder.path(), with(options(2), over), 2, None).unwrap();
-    assert!(context.metrics["replayed"] > 0.0 && context.metrics["value_loss"].is_finite());
+    assert!(context.metrics["self_imitation.replayed"] > 0.0 && context.metrics["value.loss"].is_finite());
 }
 
 #[test]
@@ -240,10 +259,10 @@ fn a_critic_learns_what_is_to_come() {
     // A tenth of the rollouts passes, so the best constant would reach nine tenths of the first loss.
     let (first, later) = (run(1), run(60));
     assert!(
-        first["value_loss"] > 0.0 && later["value_loss"] < 0.88 * first["value_loss"],
+        first["value.loss"] > 0.0 && later["value.loss"] < 0.88 * first["value.loss"],
         "{} then {}",
-        first["value_loss"],
-        later["value_loss"]
+        first["value.loss"],
+        later["value.loss"]
     );
     assert!(later["advantage_in_rollout"] > 0.0, "tokens of one rollout get credit of their own");
 }

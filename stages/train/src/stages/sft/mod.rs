@@ -15,7 +15,9 @@ use crate::model::{self, Policy};
 use data::{Prepared, hold_out, prepare};
 use trainyard_api::report::Report;
 use trainyard_api::{Ports, Stage, StageContext, port};
-use trainyard_core::{ArtifactKind, Cardinality, Chance, OptionProblem, Result, Wired};
+use trainyard_core::{
+    ArtifactKind, Cardinality, Chance, Declared, Metric, OptionProblem, Producers, Reduce, Result, Wired,
+};
 use trainyard_tables::{Trajectory, read_trajectories};
 
 pub struct Sft;
@@ -32,6 +34,34 @@ Checkpoints hold weights, moments, step and curves, so a killed stage resumes an
 Errors: trajectories of another tokenizer or template, a loss or gradient that is not finite, an empty training \
 set.";
 
+/// With every validation metric, whether anything is held out or not.
+fn metrics() -> Vec<Metric> {
+    let validation = Metric::new(
+        "validation_loss",
+        "nats per token",
+        "Loss on held-out trajectories, of the weights that are kept.",
+    );
+    let initial = Metric::new(
+        "validation_loss_initial",
+        "nats per token",
+        "Loss on held-out trajectories before the first step.",
+    );
+    vec![
+        Metric::new("loss", "nats per token", "Loss on the tokens that are learned.").lower().over(Reduce::LastTenth),
+        Metric::new("grad_norm", "norm", "Norm of the gradient before it is clipped.").over(Reduce::LastTenth),
+        Metric::new("steps", "steps", "Optimizer steps."),
+        Metric::new("tokens", "tokens", "Tokens that were read, prompts included."),
+        Metric::new("rows", "rows", "Trajectories that were learned from."),
+        Metric::new("rows_too_long", "rows", "Trajectories that do not fit into the context and were left out.")
+            .lower(),
+        Metric::new("rows_without_loss", "rows", "Trajectories without a token to learn.").lower(),
+        Metric::new("masked_turns", "turns", "Turns that are in the context but not in the loss."),
+        validation.lower().optional(),
+        initial.lower().optional(),
+        Metric::new("best_step", "step", "Step of the weights that are kept.").optional(),
+    ]
+}
+
 impl Stage for Sft {
     type Config = Config;
     const NAME: &'static str = "sft";
@@ -41,20 +71,18 @@ impl Stage for Sft {
     const EXAMPLE: &'static str = r#"{"epochs": 3, "batch_tokens": 8192, "optimizer": {"learning_rate": 2e-3}}"#;
     const ALL_CPUS: bool = true;
     const MAIN_METRIC: Option<&'static str> = Some("loss");
-    const METRICS: &'static [&'static str] = &[
-        "best_step",
-        "grad_norm",
-        "loss",
-        "masked_turns",
-        "rows",
-        "rows_too_long",
-        "rows_without_loss",
-        "steps",
-        "tokens",
-        "validation_loss",
-        "validation_loss_initial",
-    ];
 
+    fn metrics() -> Declared {
+        metrics().into()
+    }
+    fn declared(config: &Config, producers: &Producers) -> Declared {
+        let mut list = metrics();
+        let wired = producers.get("validation").is_some_and(|behind| !behind.is_empty());
+        if !wired && config.validation_share == 0.0 {
+            list.retain(|m| !m.name.starts_with("validation") && m.name != "best_step");
+        }
+        list.into()
+    }
     fn ports() -> Ports {
         use ArtifactKind::{Model, Report, Trajectories};
         use Cardinality::{Many, One, Optional};
@@ -142,5 +170,5 @@ fn write_report(context: &mut StageContext, state: &run::State, prepared: &Prepa
             "The validation loss is over {held} held-out trajectories; the weights with the lowest are kept."
         ));
     }
-    report.write(context.output("report")?)
+    context.write_report("report", report, &self::metrics().into())
 }

@@ -25,6 +25,8 @@ use trainyard_lm::backend::Slopes;
 /// How to update.
 pub struct Update<'a> {
     pub terms: &'a [Box<dyn LossTerm>],
+    /// The prefix of each term's metrics.
+    pub prefixes: &'a [String],
     pub correction: &'a dyn Correction,
     pub aggregate: Aggregate,
     /// Denominator of `sum_over_horizon`-like aggregations, in tokens.
@@ -71,7 +73,7 @@ impl Update<'_> {
                 self.minibatch(trainer, critic.as_deref_mut(), samples, &minibatch, &earlier, &mut sums)?;
             }
         }
-        Ok(sums.report())
+        Ok(sums.report(self.prefixes))
     }
 
     /// Members of every minibatch of an epoch. A term that compares within groups gets whole groups.

@@ -1,20 +1,24 @@
 //! Sums over terms and minibatches, and the report that they become.
 
 use std::collections::BTreeMap;
+use trainyard_learn::losses::divergence;
 use trainyard_learn::{Grid, LossTerm, Term, TokenBatch};
 use trainyard_lm::optimizer::StepReport;
 
 /// Means over the tokens (or optimizer steps) of an update.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct UpdateReport {
-    pub metrics: BTreeMap<&'static str, f64>,
+    pub metrics: BTreeMap<String, f64>,
     pub optimizer_steps: u64,
 }
 
 /// Sums while an update runs.
 #[derive(Default)]
 pub(super) struct Sums {
-    terms: BTreeMap<&'static str, f64>,
+    /// By the place of the term and the name of its metric.
+    terms: BTreeMap<(usize, &'static str), f64>,
+    /// k3 estimates of the divergence from the sampling policy, over all tokens.
+    divergence: f64,
     tokens: f64,
     entropy: f64,
     loss: f64,
@@ -50,21 +54,24 @@ impl Sums {
             self.steps += 1;
         }
     }
-    fn add_term(&mut self, name: &'static str, value: f64) {
-        *self.terms.entry(name).or_default() += value;
+    fn add_term(&mut self, place: usize, name: &'static str, value: f64) {
+        *self.terms.entry((place, name)).or_default() += value;
     }
 
-    pub fn report(self) -> UpdateReport {
+    /// `prefixes` stand before the metrics of each term.
+    pub fn report(self, prefixes: &[String]) -> UpdateReport {
         let (steps, tokens) = (self.steps.max(1) as f64, self.tokens.max(1.0));
-        let mut metrics: BTreeMap<&'static str, f64> =
-            self.terms.iter().map(|(name, sum)| (*name, sum / tokens)).collect();
-        metrics.insert("loss", self.loss / steps);
-        metrics.insert("grad_norm", self.norm / steps);
-        metrics.insert("grad_norm_max", self.largest_norm);
-        metrics.insert("policy_entropy", self.entropy / tokens);
-        metrics.insert("silent_tokens", self.silent / tokens);
-        metrics.insert("token_weight_spread", self.weight_spread / steps);
-        metrics.insert("optimizer_steps", self.steps as f64);
+        let named = |place: usize, name: &str| format!("{}.{name}", prefixes[place]);
+        let mut metrics: BTreeMap<String, f64> =
+            self.terms.iter().map(|((place, name), sum)| (named(*place, name), sum / tokens)).collect();
+        metrics.insert("loss".into(), self.loss / steps);
+        metrics.insert("grad_norm".into(), self.norm / steps);
+        metrics.insert("grad_norm_max".into(), self.largest_norm);
+        metrics.insert("policy_entropy".into(), self.entropy / tokens);
+        metrics.insert("silent_tokens".into(), self.silent / tokens);
+        metrics.insert("token_weight_spread".into(), self.weight_spread / steps);
+        metrics.insert("kl".into(), self.divergence / tokens);
+        metrics.insert("optimizer_steps".into(), self.steps as f64);
         UpdateReport { metrics, optimizer_steps: self.steps }
     }
 }
@@ -77,15 +84,24 @@ pub(super) struct Total {
     pub entropies: Option<Grid>,
     pub values: Option<Grid>,
     /// Sums of the terms that are not in [`Sums`] yet.
-    sums: BTreeMap<&'static str, f64>,
+    sums: BTreeMap<(usize, &'static str), f64>,
+    divergence: f64,
 }
 
 impl Total {
     /// All terms on a batch; their sums go into `sums`.
     pub fn of(terms: &[Box<dyn LossTerm>], batch: &TokenBatch, sums: &mut Sums) -> Self {
-        let mut total =
-            Self { loss: 0.0, logprobs: batch.zeros(), entropies: None, values: None, sums: BTreeMap::new() };
-        for Term { loss, d_logprobs, d_entropies, d_values, sums: term_sums } in terms.iter().map(|t| t.value(batch)) {
+        let mut total = Self {
+            loss: 0.0,
+            logprobs: batch.zeros(),
+            entropies: None,
+            values: None,
+            sums: BTreeMap::new(),
+            divergence: 0.0,
+        };
+        sums.divergence += divergence(batch);
+        for (place, term) in terms.iter().enumerate() {
+            let Term { loss, d_logprobs, d_entropies, d_values, sums: term_sums } = term.value(batch);
             total.loss += loss;
             add(&mut total.logprobs, &d_logprobs);
             if let Some(slopes) = d_entropies {
@@ -95,7 +111,7 @@ impl Total {
                 add(total.values.get_or_insert_with(|| batch.zeros()), &slopes);
             }
             for (name, value) in term_sums {
-                sums.add_term(name, value);
+                sums.add_term(place, name, value);
             }
         }
         total
@@ -105,6 +121,7 @@ impl Total {
         let mut sums = Sums::default();
         let mut total = Self::of(terms, batch, &mut sums);
         total.sums = sums.terms;
+        total.divergence = sums.divergence;
         total
     }
     /// The rows of some members; their loss is counted with the whole.
@@ -116,11 +133,13 @@ impl Total {
             entropies: self.entropies.as_ref().map(rows),
             values: self.values.as_ref().map(rows),
             sums: BTreeMap::new(),
+            divergence: 0.0,
         }
     }
     pub fn add_to(&self, sums: &mut Sums) {
-        for (name, value) in &self.sums {
-            sums.add_term(name, *value);
+        sums.divergence += self.divergence;
+        for ((place, name), value) in &self.sums {
+            sums.add_term(*place, name, *value);
         }
     }
 }

@@ -70,8 +70,11 @@ struct Options<'a> {
 }
 
 fn run(trainer: &mut Trainer, data: &Data, o: &Options<'_>) -> Result<UpdateReport> {
+    // Every list of these tests begins with a term on ratios.
+    let prefixes: Vec<String> = ["clip", "kl", "third"].map(String::from).into();
     let update = Update {
         terms: o.terms,
+        prefixes: &prefixes,
         correction: o.correction,
         aggregate: Aggregate::TokenMean,
         horizon: None,
@@ -107,7 +110,7 @@ fn good_tokens_become_likelier_and_bad_ones_less() {
     assert_eq!(report.optimizer_steps, 1);
     assert!(
         report.metrics["kl"].abs() < 1e-6
-            && report.metrics["clip_fraction"] == 0.0
+            && report.metrics["clip.fraction"] == 0.0
             && report.metrics["grad_norm"] > 0.0
     );
     for (rollout, before) in data.rollouts.iter().zip(before) {
@@ -152,7 +155,7 @@ fn micro_batches_and_scopes_change_only_rounding() {
         results.push((
             weights(&t),
             report.metrics["loss"],
-            report.metrics["clip_fraction"],
+            report.metrics["clip.fraction"],
             report.metrics["policy_entropy"],
         ));
     }
@@ -178,7 +181,7 @@ fn corrections_use_the_policy_before_the_update() {
         &Options { terms: &terms(json!(["clip"])), correction: &*truncated, reference: None, micro: 64 },
     )
     .unwrap();
-    assert!((report.metrics["ratio"] - 1.0).abs() < 1e-5, "the ratio is taken against the recomputed policy");
+    assert!((report.metrics["clip.ratio"] - 1.0).abs() < 1e-5, "the ratio is taken against the recomputed policy");
 }
 
 #[test]
@@ -192,7 +195,7 @@ fn the_reference_is_measured() {
         let report =
             run(&mut t, &data, &Options { terms: &list, correction: &*none, reference: Some(&reference), micro: 64 })
                 .unwrap();
-        assert_eq!(report.metrics["kl_reference"].abs() < 1e-9, expected_zero);
+        assert_eq!(report.metrics["kl.reference"].abs() < 1e-9, expected_zero);
     }
 }
 

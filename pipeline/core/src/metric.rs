@@ -1,0 +1,416 @@
+//! Metrics as stages and parts declare them, and comparisons as manifests hold them.
+//!
+//! A declaration stands next to the code that reports the number. `check` compares the names in a workflow file with
+//! the declarations, so a misspelled metric fails before any training.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+/// Which way a metric should move.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Direction {
+    /// More is better.
+    Higher,
+    /// Less is better.
+    Lower,
+    /// Neither way is better.
+    #[default]
+    Neutral,
+}
+
+/// How the values of all steps become one number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Reduce {
+    /// Mean over the last tenth of the steps.
+    LastTenth,
+    /// Mean over all steps.
+    Whole,
+    /// Largest value of any step.
+    Max,
+    /// Value of the first step.
+    First,
+    /// Sum over all steps.
+    Sum,
+}
+
+impl Reduce {
+    /// One number from the values of all steps, in order; none without a value. `tail` is a tenth of the steps.
+    pub fn of(self, values: &[f64], tail: usize) -> Option<f64> {
+        let mean = |part: &[f64]| part.iter().sum::<f64>() / part.len() as f64;
+        match self {
+            _ if values.is_empty() => None,
+            Self::LastTenth => Some(mean(&values[values.len() - tail.clamp(1, values.len())..])),
+            Self::Whole => Some(mean(values)),
+            Self::Max => values.iter().copied().reduce(f64::max),
+            Self::First => values.first().copied(),
+            Self::Sum => Some(values.iter().sum()),
+        }
+    }
+    /// In words, for the reference pages.
+    pub fn describe(self) -> &'static str {
+        match self {
+            Self::LastTenth => "mean of the last tenth of the steps",
+            Self::Whole => "mean of all steps",
+            Self::Max => "largest of any step",
+            Self::First => "first step",
+            Self::Sum => "sum over all steps",
+        }
+    }
+}
+
+/// One metric that a stage or part reports.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Metric {
+    /// As manifests and checks name it. `<int>` stands for a whole number that only the data tell
+    /// (`pass_rate_level_<int>`); another word in angle brackets stands for a name that the options give
+    /// (`accuracy_<model>`).
+    pub name: String,
+    /// `share`, `tokens`, `nats`, …
+    pub unit: Cow<'static, str>,
+    /// What it means, in one sentence.
+    pub doc: Cow<'static, str>,
+    /// Which way it should move.
+    pub direction: Direction,
+    /// How the steps are reduced; none for a number that is measured once.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reduce: Option<Reduce>,
+    /// True: some runs have nothing to report under this name.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub optional: bool,
+    /// The series that is reduced, where it is not called like the metric (`pass_rate` of `pass_rate_initial`).
+    #[serde(skip)]
+    pub series: Option<String>,
+    /// What it was called before; errors about the old name say the new one.
+    #[serde(skip)]
+    pub former: Option<String>,
+}
+
+impl Metric {
+    /// A metric that is measured once.
+    pub fn new(name: impl Into<String>, unit: impl Into<Cow<'static, str>>, doc: impl Into<Cow<'static, str>>) -> Self {
+        Self {
+            name: name.into(),
+            unit: unit.into(),
+            doc: doc.into(),
+            direction: Direction::Neutral,
+            reduce: None,
+            optional: false,
+            series: None,
+            former: None,
+        }
+    }
+    /// More is better.
+    #[must_use]
+    pub fn higher(mut self) -> Self {
+        self.direction = Direction::Higher;
+        self
+    }
+    /// Less is better.
+    #[must_use]
+    pub fn lower(mut self) -> Self {
+        self.direction = Direction::Lower;
+        self
+    }
+    /// Measured at every step.
+    #[must_use]
+    pub fn over(mut self, reduce: Reduce) -> Self {
+        self.reduce = Some(reduce);
+        self
+    }
+    /// Some runs have nothing to report under this name.
+    #[must_use]
+    pub fn optional(mut self) -> Self {
+        self.optional = true;
+        self
+    }
+    /// What it was called before metrics had the names of their parts.
+    #[must_use]
+    pub fn formerly(mut self, name: &str) -> Self {
+        self.former = Some(name.to_string());
+        self
+    }
+    /// A second metric of the same steps, `<name>_initial`: the value of the first one, under the weights of the input.
+    #[must_use]
+    pub fn initial(&self) -> Self {
+        Self {
+            name: format!("{}_initial", self.name),
+            doc: format!("{} At the first step.", self.doc).into(),
+            reduce: Some(Reduce::First),
+            series: Some(self.series().to_string()),
+            former: self.former.as_ref().map(|name| format!("{name}_initial")),
+            ..self.clone()
+        }
+    }
+    /// The metric of one part among several: `<prefix>.<name>`.
+    #[must_use]
+    pub fn of(mut self, prefix: &str) -> Self {
+        self.series = self.series.map(|series| format!("{prefix}.{series}"));
+        self.name = format!("{prefix}.{}", self.name);
+        self
+    }
+    /// The name under which the steps are measured.
+    pub fn series(&self) -> &str {
+        self.series.as_deref().unwrap_or(&self.name)
+    }
+    /// Whether this declaration covers a name.
+    pub fn covers(&self, name: &str) -> bool {
+        fits(&self.name, name)
+    }
+    /// The names that it covers, as a regular expression.
+    pub fn pattern(&self) -> String {
+        let mut text = String::from("^");
+        let mut rest = self.name.as_str();
+        while let Some((before, after)) = rest.split_once('<') {
+            let (word, after) = after.split_once('>').unwrap_or((after, ""));
+            text += &before.replace('.', "\\.");
+            text += if word == "int" { "[0-9]+" } else { "[a-z0-9_-]+" };
+            rest = after;
+        }
+        text + &rest.replace('.', "\\.") + "$"
+    }
+    /// True if data or options decide about the name.
+    pub fn is_family(&self) -> bool {
+        self.name.contains('<')
+    }
+}
+
+/// Matches a name against a pattern whose `<int>` is a whole number and whose other `<words>` are names of letters,
+/// digits, `_` and `-`.
+fn fits(pattern: &str, name: &str) -> bool {
+    let Some((before, rest)) = pattern.split_once('<') else { return pattern == name };
+    let Some((word, after)) = rest.split_once('>') else { return pattern == name };
+    let Some(tail) = name.strip_prefix(before) else { return false };
+    let allowed = |c: char| match word {
+        "int" => c.is_ascii_digit(),
+        _ => c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '_' | '-'),
+    };
+    let most = tail.find(|c: char| !allowed(c)).unwrap_or(tail.len());
+    (1..=most).any(|length| fits(after, &tail[length..]))
+}
+
+/// Everything that a stage reports.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
+pub struct Declared {
+    /// Metrics that are one number each.
+    pub metrics: Vec<Metric>,
+    /// Rows of a comparison; a check on one says which number of it it means.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub comparisons: Vec<Metric>,
+    /// True: something upstream (a command) reports names that nobody declares, and they pass through.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub open: bool,
+}
+
+impl Declared {
+    /// The declaration that covers a metric of this name.
+    pub fn metric(&self, name: &str) -> Option<&Metric> {
+        self.metrics.iter().find(|m| m.covers(name))
+    }
+    /// The declaration that covers a comparison of this name.
+    pub fn comparison(&self, name: &str) -> Option<&Metric> {
+        self.comparisons.iter().find(|m| m.covers(name))
+    }
+}
+
+impl From<Vec<Metric>> for Declared {
+    fn from(metrics: Vec<Metric>) -> Self {
+        Self { metrics, ..Self::default() }
+    }
+}
+
+/// The stage behind an artifact at an input port.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Producer {
+    /// What it reports under its options; none if nobody declares that (a command), or if the number of its instances
+    /// is not known.
+    pub declared: Option<Declared>,
+    /// What its kind may report under any options.
+    pub kind: Declared,
+}
+
+/// Port → the stages behind its artifacts, in order.
+pub type Producers = BTreeMap<String, Vec<Producer>>;
+
+/// A metric of an input that options name: `metrics: [kl]` of `compare`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MetricRead {
+    /// RFC 6901 pointer into the config.
+    pub pointer: String,
+    /// The input port.
+    pub port: String,
+    /// The metric's name.
+    pub name: String,
+}
+
+/// A metric of two models or arms, and the difference `a − b`. Any number may be missing.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Comparison {
+    /// What is compared.
+    pub metric: String,
+    /// Value of the first model, or of the treatment.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub a: Option<f64>,
+    /// Value of the second model, or of the baseline.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub b: Option<f64>,
+    /// `a − b`, paired by problem if both sides have values per problem.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub difference: Option<f64>,
+    /// Lower end of the 95% interval of the difference.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub low: Option<f64>,
+    /// Upper end of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub high: Option<f64>,
+    /// Problems that both sides have a value for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub n: Option<u64>,
+    /// Unit of the values and of the difference.
+    #[serde(default)]
+    pub unit: String,
+}
+
+/// One number of a comparison.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Of {
+    /// The first side.
+    A,
+    /// The second side.
+    B,
+    /// `a − b`.
+    Difference,
+    /// Lower end of the difference's interval.
+    Low,
+    /// Upper end of it.
+    High,
+    /// Number of problems that both sides have.
+    N,
+}
+
+impl Of {
+    /// All of them, the most used first.
+    pub const ALL: [Self; 6] = [Self::Difference, Self::Low, Self::High, Self::A, Self::B, Self::N];
+    /// Their names, in the order of [`Of::ALL`].
+    pub const NAMES: [&'static str; 6] = ["difference", "low", "high", "a", "b", "n"];
+
+    /// Its name in a workflow file.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::A => "a",
+            Self::B => "b",
+            Self::Difference => "difference",
+            Self::Low => "low",
+            Self::High => "high",
+            Self::N => "n",
+        }
+    }
+    /// The one of this name.
+    pub fn parse(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|of| of.name() == name)
+    }
+}
+
+impl Comparison {
+    /// A row without any number.
+    pub fn of(metric: &str) -> Self {
+        let (a, b, difference, low, high, n) = (None, None, None, None, None, None);
+        Self { metric: metric.to_string(), a, b, difference, low, high, n, unit: String::new() }
+    }
+    /// One of its numbers.
+    pub fn get(&self, of: Of) -> Option<f64> {
+        match of {
+            Of::A => self.a,
+            Of::B => self.b,
+            Of::Difference => self.difference,
+            Of::Low => self.low,
+            Of::High => self.high,
+            Of::N => self.n.map(|n| n as f64),
+        }
+    }
+    /// A number that is not finite, with its name.
+    pub fn broken(&self) -> Option<(Of, f64)> {
+        Of::ALL.into_iter().filter_map(|of| Some((of, self.get(of)?))).find(|(_, value)| !value.is_finite())
+    }
+}
+
+/// The number that a check or expression names, in what a stage reported.
+pub fn look_up(metrics: &BTreeMap<String, f64>, comparisons: &[Comparison], name: &str, of: Option<Of>) -> Option<f64> {
+    match of {
+        None => metrics.get(name).copied(),
+        Some(of) => comparisons.iter().find(|c| c.metric == name)?.get(of),
+    }
+}
+
+/// `kl`, or `tokens.difference`, as messages call a number.
+pub fn address(name: &str, of: Option<Of>) -> String {
+    of.map_or_else(|| name.to_string(), |of| format!("{name}.{}", of.name()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_family_covers_what_its_parameters_allow() {
+        let metric = |name: &str| Metric::new(name, "share", "A share.");
+        assert!(metric("kl").covers("kl") && !metric("kl").covers("kll"));
+        let level = metric("pass_rate_level_<int>");
+        assert!(level.covers("pass_rate_level_12"));
+        assert!(
+            !level.covers("pass_rate_level_")
+                && !level.covers("pass_rate_level_x")
+                && !level.covers("pass_rate_level_1x")
+        );
+        let model = metric("accuracy_<model>_level_<int>");
+        assert!(model.covers("accuracy_rl_2_level_3") && !model.covers("accuracy__level_"));
+        assert!(metric("<int>.kl").covers("3.kl") && !metric("<int>.kl").covers(".kl"));
+    }
+
+    #[test]
+    fn steps_are_reduced_as_declared() {
+        let values: Vec<f64> = (1..=20).map(f64::from).collect();
+        let of = |reduce: Reduce| reduce.of(&values, 2).unwrap();
+        assert_eq!((of(Reduce::LastTenth), of(Reduce::Whole), of(Reduce::Max)), (19.5, 10.5, 20.0));
+        assert_eq!((of(Reduce::First), of(Reduce::Sum)), (1.0, 210.0));
+        assert_eq!(Reduce::Whole.of(&[], 1), None);
+    }
+
+    #[test]
+    fn a_second_reduction_reads_the_same_series() {
+        let initial = Metric::new("share", "share", "A share.").over(Reduce::Whole).initial().of("clip");
+        assert_eq!(
+            (initial.name.as_str(), initial.series(), initial.reduce),
+            ("clip.share_initial", "clip.share", Some(Reduce::First))
+        );
+        assert_eq!(Metric::new("share", "share", "A share.").of("clip_2").series(), "clip_2.share");
+    }
+
+    #[test]
+    fn numbers_of_a_comparison_are_found_by_name() {
+        let row = Comparison {
+            metric: "tokens".into(),
+            a: Some(1.0),
+            b: None,
+            difference: None,
+            low: None,
+            high: None,
+            n: Some(3),
+            unit: "tokens".into(),
+        };
+        let metrics = BTreeMap::from([("tokens".to_string(), 9.0)]);
+        let get = |of| look_up(&metrics, std::slice::from_ref(&row), "tokens", of);
+        assert_eq!(
+            (get(None), get(Some(Of::A)), get(Some(Of::B)), get(Some(Of::N))),
+            (Some(9.0), Some(1.0), None, Some(3.0))
+        );
+        assert!(Of::ALL.iter().zip(Of::NAMES).all(|(of, name)| of.name() == name && Of::parse(name) == Some(*of)));
+        let nan = Comparison { low: Some(f64::NAN), ..row };
+        assert_eq!(nan.broken().unwrap().0, Of::Low);
+    }
+}

@@ -1,0 +1,72 @@
+//! What `data/synthesize` reports, by method.
+
+use super::Config;
+use trainyard_core::Metric;
+
+/// Under any options.
+pub fn any() -> Vec<Metric> {
+    let mut list = common();
+    list.push(of_split("<split>"));
+    list.extend(procedural());
+    list.extend(annotated());
+    list
+}
+
+/// Under these options.
+pub fn of(config: &Config) -> Vec<Metric> {
+    let mut list = common();
+    if config.method == "annotated" {
+        list.extend(annotated());
+    } else {
+        list.extend(config.splits.keys().map(|split| of_split(split)));
+        list.extend(procedural());
+    }
+    list
+}
+
+fn common() -> Vec<Metric> {
+    vec![
+        Metric::new("problems", "rows", "Problems of all splits."),
+        Metric::new("demonstrations", "rows", "Demonstrations."),
+        Metric::new("tool_calls", "calls", "Tool calls of all demonstrations."),
+        Metric::new("tool_errors", "calls", "Tool calls of demonstrations that failed."),
+    ]
+}
+
+/// A split without problems is not reported.
+fn of_split(split: &str) -> Metric {
+    Metric::new(format!("problems_{split}"), "rows", "Problems of this split.").optional()
+}
+
+fn procedural() -> Vec<Metric> {
+    vec![
+        Metric::new(
+            "demonstrations_with_mistake",
+            "rows",
+            "Demonstrations with a mistake from which the agent recovers.",
+        ),
+        Metric::new(
+            "ngram_coverage",
+            "share",
+            "Share of the n-grams of test questions that what is learned from holds.",
+        ),
+        Metric::new("ngram_covered_problems", "share", "Share of test questions whose n-grams are all covered."),
+    ]
+}
+
+fn annotated() -> Vec<Metric> {
+    let reasons = [
+        ("time_limit", "Solutions that were dropped because a tool ran into its time limit."),
+        ("ended_early", "Solutions that were dropped because the episode ended before its script."),
+        ("disagreement", "Solutions that were dropped because a calculation does not hold."),
+        ("wrong_answer", "Solutions that were dropped for a wrong answer."),
+    ];
+    let dropped = reasons.map(|(reason, doc)| Metric::new(format!("dropped_{reason}"), "rows", doc).optional());
+    let mut list = vec![
+        Metric::new("annotations_executed", "calculations", "Annotated calculations that were executed."),
+        Metric::new("annotations_agreeing", "calculations", "Executed calculations whose result is the annotated one."),
+        Metric::new("dropped", "rows", "Solutions that became no demonstration."),
+    ];
+    list.extend(dropped);
+    list
+}

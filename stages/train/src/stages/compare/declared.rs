@@ -1,0 +1,71 @@
+//! The rows that `compare` reports: of two models by the metrics of samples, of two arms by those of trajectories or of
+//! reports.
+
+use super::arms::{Asked, Origin};
+use super::config::Config;
+use super::{metrics, trajectories};
+use trainyard_core::{Declared, Metric, MetricRead, Producer, Producers};
+
+const REPORTS: &str = "reports";
+const TRAJECTORIES: &str = "trajectories";
+
+/// Under any options; the metrics of reports are those of the stages behind them, so the list is open.
+pub fn any() -> Declared {
+    let comparisons = metrics::declared().into_iter().chain(trajectories::declared()).collect();
+    Declared { comparisons, open: true, ..Declared::default() }
+}
+
+/// Under these options.
+pub fn of(config: &Config, producers: &Producers) -> Declared {
+    let models = config.models().map(|_| of_models(&config.metric));
+    let arms = config.metrics.iter().map(|name| of_arms(name, producers));
+    Declared { comparisons: models.into_iter().chain(arms).collect(), ..Declared::default() }
+}
+
+/// The metrics of the arms' reports, and the components of their rewards where the arms say which they have.
+pub fn reads(config: &Config, producers: &Producers) -> Vec<MetricRead> {
+    let behind = |port: &str| producers.get(port).is_some_and(|list| !list.is_empty());
+    let read = |(place, name): (usize, &String)| {
+        let (port, name) = match Asked::parse(name).ok()?.origin(behind(REPORTS), behind(TRAJECTORIES))? {
+            Origin::Report(own) => (REPORTS, own),
+            Origin::Trajectories(_) if name.starts_with(trajectories::COMPONENT) && says_components(producers) => {
+                (TRAJECTORIES, name.clone())
+            }
+            Origin::Trajectories(_) => return None,
+        };
+        Some(MetricRead { pointer: format!("/metrics/{place}"), port: port.to_string(), name })
+    };
+    config.metrics.iter().enumerate().filter_map(read).collect()
+}
+
+fn says_components(producers: &Producers) -> bool {
+    let says = |p: &Producer| {
+        p.declared.as_ref().is_some_and(|d| d.metrics.iter().any(|m| m.name.starts_with(trajectories::COMPONENT)))
+    };
+    producers.get(TRAJECTORIES).is_some_and(|list| list.iter().all(says))
+}
+
+/// Unit and meaning of a metric of two models, under the name in the options.
+fn of_models(name: &str) -> Metric {
+    named(name, metrics::declared().into_iter().find(|m| m.covers(name)))
+}
+
+fn of_arms(name: &str, producers: &Producers) -> Metric {
+    let behind = |port: &str| producers.get(port).map_or(&[][..], Vec::as_slice);
+    let asked = Asked::parse(name).ok();
+    let found = match asked.and_then(|a| a.origin(!behind(REPORTS).is_empty(), !behind(TRAJECTORIES).is_empty())) {
+        Some(Origin::Trajectories(_)) => trajectories::declared().into_iter().find(|m| m.covers(name)),
+        Some(Origin::Report(own)) => behind(REPORTS).iter().find_map(|p| {
+            let exact = p.declared.as_ref().and_then(|d| d.metric(&own));
+            exact.or_else(|| p.kind.metric(&own)).cloned()
+        }),
+        None => None,
+    };
+    named(name, found)
+}
+
+/// The row may be incomplete: an arm without the mechanism may not report the metric.
+fn named(name: &str, found: Option<Metric>) -> Metric {
+    let metric = found.unwrap_or_else(|| Metric::new(name, "", "A metric of the arms' reports."));
+    Metric { name: name.to_string(), reduce: None, ..metric }.optional()
+}

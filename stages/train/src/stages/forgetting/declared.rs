@@ -1,0 +1,72 @@
+//! What `forgetting` reports.
+
+use super::config::Config;
+use trainyard_core::Metric;
+
+/// Under any options.
+pub fn any() -> Vec<Metric> {
+    let mut list = averages();
+    list.extend(gains());
+    list.push(cell("<int>", "<task>"));
+    list.extend(lost("<task>"));
+    list.push(gain("<task>"));
+    list
+}
+
+/// Under these options.
+pub fn of(config: &Config) -> Vec<Metric> {
+    let names: Vec<&str> = config.tasks.iter().map(|t| t.name.as_str()).collect();
+    let first = usize::from(config.initial.is_none());
+    let mut list = averages();
+    for after in first..=names.len() {
+        list.extend(names.iter().map(|task| cell(&after.to_string(), task)));
+    }
+    let earlier = &names[..names.len().saturating_sub(1)];
+    list.extend(earlier.iter().flat_map(|task| lost(task)));
+    if config.initial.is_some() {
+        list.extend(gains());
+        list.extend(names.iter().map(|task| gain(task)));
+    }
+    list
+}
+
+/// A number with the ends of its 95% interval, which too few problems do not have.
+fn estimated(metric: Metric) -> [Metric; 3] {
+    let end = |name: &str, doc: &'static str| {
+        Metric { name: format!("{}_{name}", metric.name), doc: doc.into(), ..metric.clone() }.optional()
+    };
+    let (low, high) = (end("low", "Lower end of its 95% interval."), end("high", "Upper end of its 95% interval."));
+    [metric, low, high]
+}
+
+fn averages() -> Vec<Metric> {
+    let end = Metric::new("final_accuracy", "share", "Mean of all tasks at the end.").higher();
+    let lost =
+        Metric::new("forgetting", "share", "What is lost of a task from just after it to the end, a mean over tasks.")
+            .lower();
+    let best = Metric::new("forgetting_from_best", "share", "The same from the best value of every task.").lower();
+    [estimated(end).to_vec(), estimated(lost).to_vec(), vec![best]].concat()
+}
+
+/// With a model from before the first task.
+fn gains() -> Vec<Metric> {
+    let doc = "What the training on a task added to it, a mean over tasks.";
+    estimated(Metric::new("learned", "share", doc).higher().optional()).to_vec()
+}
+
+/// Some cells may have no problem with a value.
+fn cell(after: &str, task: &str) -> Metric {
+    let name = format!("accuracy_{after}_{task}");
+    Metric::new(name, "share", "What the model after so many tasks gets right of this task.").higher().optional()
+}
+
+fn lost(task: &str) -> [Metric; 2] {
+    [
+        Metric::new(format!("forgetting_of_{task}"), "share", "What is lost of this task.").lower(),
+        Metric::new(format!("problems_{task}"), "problems", "Problems of this task that both models have a value for."),
+    ]
+}
+
+fn gain(task: &str) -> Metric {
+    Metric::new(format!("learned_of_{task}"), "share", "What the training on this task added to it.").higher()
+}

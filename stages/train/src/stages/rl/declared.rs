@@ -1,0 +1,215 @@
+//! What `rl` reports: the metrics of the loop here, those of rewards and parts from their own declarations.
+
+use super::config::Config;
+use trainyard_api::parts::prefixes;
+use trainyard_core::{Declared, Metric, Producers, Reduce};
+use trainyard_envs::rewards::registry as rewards;
+use trainyard_learn::{compose, registry};
+
+/// Under any options.
+pub fn any() -> Declared {
+    let mut list = common();
+    list.extend(validation());
+    let component = |name: String| component(&name);
+    list.extend(
+        rewards::kinds().names().into_iter().flat_map(|n| [n.to_string(), format!("{n}_<int>")]).map(component),
+    );
+    list.extend(registry::curricula().declarable(false));
+    list.extend(registry::strategies().declarable(false));
+    list.extend(registry::filters().declarable(true));
+    list.extend(registry::advantages().declarable(false));
+    list.extend(registry::modulations().declarable(true));
+    list.extend(registry::replays().declarable(false));
+    list.extend(registry::corrections().declarable(false));
+    list.extend(registry::loss_terms().declarable(true));
+    list.into()
+}
+
+/// Under these options.
+pub fn of(config: &Config, producers: &Producers) -> Declared {
+    let mut list = common();
+    if producers.get("validation").is_some_and(|behind| !behind.is_empty()) {
+        list.extend(validation());
+    }
+    list.extend(parts(config));
+    list.into()
+}
+
+/// What the parts and rewards of a composition report.
+fn parts(config: &Config) -> Vec<Metric> {
+    let components = prefixes(config.rewards.as_array().into_iter().flatten());
+    let mut list: Vec<Metric> = components.iter().map(|name| component(name)).collect();
+    let (advantage, modulations) = compose::split_advantage(&config.advantage);
+    let modulations = modulations.as_array().cloned().unwrap_or_default();
+    list.extend(registry::curricula().declared([&config.curriculum]));
+    list.extend(registry::strategies().declared([&config.rollout.strategy]));
+    list.extend(registry::filters().declared(&config.filters));
+    list.extend(registry::advantages().declared([&advantage]));
+    list.extend(registry::modulations().declared(&modulations));
+    list.extend(registry::replays().declared([&config.replay]));
+    list.extend(registry::corrections().declared([&config.loss.correction]));
+    list.extend(registry::loss_terms().declared(&config.loss.terms));
+    list
+}
+
+/// A component of the reward applies to some rollouts only, perhaps to none.
+fn component(name: &str) -> Metric {
+    Metric::new(format!("rewards.{name}"), "reward", "Mean of this component of the reward, before its weight.")
+        .higher()
+        .over(Reduce::LastTenth)
+        .optional()
+        .formerly(&format!("reward_{name}"))
+}
+
+/// What every composition reports.
+fn common() -> Vec<Metric> {
+    [sampled(), per_level(), kept(), handed_to_the_update(), update(), counts()].concat()
+}
+
+/// Of all that was sampled.
+fn sampled() -> Vec<Metric> {
+    use Reduce::{LastTenth, Sum, Whole};
+    let pass_rate = Metric::new("pass_rate", "share", "Share of sampled rollouts with a right answer, before filters.");
+    let pass_rate = pass_rate.higher().over(LastTenth);
+    let turns = Metric::new("turns", "turns per rollout", "Turns that the agent took.").over(LastTenth);
+    let last = |name: &'static str, unit: &'static str, doc: &'static str| Metric::new(name, unit, doc).over(LastTenth);
+    let whole = |name: &'static str, unit: &'static str, doc: &'static str| Metric::new(name, unit, doc).over(Whole);
+    vec![
+        pass_rate.initial(),
+        pass_rate,
+        turns.initial(),
+        turns,
+        last("entropy", "nats per token", "Entropy of the sampling policy at sampled tokens."),
+        last("tool_calls", "calls per rollout", "Tool calls."),
+        last("tool_errors", "calls per rollout", "Tool calls that failed.").lower(),
+        last("tokens", "tokens per rollout", "Sampled tokens."),
+        whole(
+            "sampled_tokens",
+            "tokens per step",
+            "Sampled tokens of all rollouts; those that forks share count once.",
+        ),
+        last("sampled_rollouts", "rollouts per step", "Sampled rollouts without infrastructure failures."),
+        last("truncated_share", "share", "Share of rollouts that were cut off at a limit.").lower(),
+        last("void_share", "share", "Share of rollouts with a turn that holds neither a tool call nor an answer.")
+            .lower(),
+        whole("forked_share", "share", "Share of rollouts that are forks of another one."),
+        whole("critical_path_tokens", "tokens per step", "Tokens that must be decoded one after the other.").lower(),
+        whole("staleness", "updates", "Updates between the oldest token of a group and its own update.").lower(),
+        whole("stale_groups", "groups per step", "Groups that were left out for their age.").lower(),
+        Metric::new("infrastructure_failures", "rollouts", "Rollouts that the infrastructure broke.").lower().over(Sum),
+    ]
+}
+
+fn per_level() -> Vec<Metric> {
+    let doc = "Share of sampled rollouts of this level with a right answer.";
+    vec![Metric::new("pass_rate_level_<int>", "share", doc).higher().over(Reduce::LastTenth)]
+}
+
+/// Of what the strategy kept, before filters.
+fn kept() -> Vec<Metric> {
+    use Reduce::{LastTenth, Whole};
+    let last = |name: &'static str, unit: &'static str, doc: &'static str| Metric::new(name, unit, doc).over(LastTenth);
+    let slope = |name: &'static str, unit: &'static str, doc: &'static str| Metric::new(name, unit, doc).over(Whole);
+    let reward = last("reward_mean", "reward", "Mean reward of the rollouts that the strategy kept.").higher();
+    let groups = last("kept_groups_share", "share", "Share of groups that the filters left.").higher();
+    let distinct = last("distinct_rewards", "rewards per group", "Different rewards within a group.").higher();
+    vec![
+        reward.initial(),
+        reward,
+        groups.initial(),
+        groups,
+        distinct.initial(),
+        distinct,
+        last("hopeless_groups_share", "share", "Share of groups whose problem was tried before and never passed.")
+            .lower(),
+        last("distinct_answers", "answers per group", "Different final answers within a group.").higher(),
+        last("tokens_per_distinct_answer", "tokens", "Sampled tokens per different answer.").lower(),
+        last("tool_calls_per_pass", "calls per rollout", "Tool calls of rollouts with a right answer."),
+        slope("reward_per_call", "reward per call", "What one more call changes, among right rollouts of a group."),
+        slope(
+            "reward_per_error",
+            "reward per call",
+            "What one more failed call changes, among right rollouts of a group.",
+        ),
+        slope(
+            "reward_per_token",
+            "reward per token",
+            "What one more token changes, among equally right rollouts of a group.",
+        ),
+    ]
+}
+
+/// Of the rollouts and advantages that the update gets.
+fn handed_to_the_update() -> Vec<Metric> {
+    use Reduce::{LastTenth, Whole};
+    let last = |name: &'static str, unit: &'static str, doc: &'static str| Metric::new(name, unit, doc).over(LastTenth);
+    let whole = |name: &'static str, unit: &'static str, doc: &'static str| Metric::new(name, unit, doc).over(Whole);
+    vec![
+        last("given_in_update", "share", "Share of the tokens in the loss that come from a demonstration."),
+        last("given_learned_share", "share", "Share of the given tokens that are in the loss.").optional(),
+        last("trained_rollouts", "rollouts per step", "Rollouts with a token in the loss."),
+        last("trained_tokens", "tokens per step", "Tokens in the loss."),
+        last("trained_observations", "tokens per step", "Tokens in the loss that stand in none of the agent's turns.")
+            .lower(),
+        whole("void_in_update", "share", "Share of trained rollouts with a void turn.").lower(),
+        last("truncated_in_update", "share", "Share of trained rollouts that were cut off at a limit.").lower(),
+        whole("pass_rate_lopsidedness", "share", "Largest |2p − 1| of a group's pass rate p: 0 = half of it is right.")
+            .lower(),
+        whole("tool_errors_in_passes", "share", "Share of failed calls among the calls of right trained rollouts.")
+            .lower(),
+        last("advantage_abs", "advantage", "Mean absolute advantage of a token."),
+        last(
+            "advantage_in_rollout",
+            "advantage",
+            "Standard deviation of the advantage over a rollout's tokens, a mean.",
+        ),
+        last(
+            "advantage_between_groups",
+            "advantage",
+            "Standard deviation over groups of the spread of their advantages.",
+        ),
+    ]
+}
+
+/// Of the update itself; absent if no step left anything to learn from.
+fn update() -> Vec<Metric> {
+    use Reduce::{LastTenth, Max, Whole};
+    let last = |name: &'static str, unit: &'static str, doc: &'static str| Metric::new(name, unit, doc).over(LastTenth);
+    let mut list = vec![
+        last("loss", "loss", "Policy loss of an optimizer step."),
+        last("grad_norm", "norm", "Norm of the gradient before it is clipped."),
+        Metric::new("grad_norm_max", "norm", "Largest norm of a gradient.").lower().over(Max),
+        Metric::new(
+            "kl",
+            "nats per token",
+            "k3 estimate of the divergence from the policy that the update starts from.",
+        )
+        .lower()
+        .over(Max),
+        last("policy_entropy", "nats per token", "Entropy of the policy at the tokens in the loss."),
+        Metric::new("silent_tokens", "share", "Share of the tokens in the loss without a gradient.").over(Whole),
+        last("token_weight_spread", "ratio", "Largest over smallest weight of a token in a minibatch."),
+        last("optimizer_steps", "updates per step", "Optimizer steps."),
+    ];
+    list = list.into_iter().map(Metric::optional).collect();
+    list.push(last("learning_rate", "rate", "Learning rate at the beginning of the step."));
+    list
+}
+
+fn counts() -> Vec<Metric> {
+    vec![
+        Metric::new("steps", "steps", "Steps that were done."),
+        Metric::new("empty_steps", "steps", "Steps whose filters left nothing to learn from.").lower(),
+    ]
+}
+
+/// Greedy, on the problems of the input `validation`.
+fn validation() -> Vec<Metric> {
+    let metric = |name: &'static str, doc: &'static str| Metric::new(name, "share", doc).higher();
+    vec![
+        metric("validation_accuracy", "Greedy pass rate of the weights that are kept."),
+        metric("validation_accuracy_initial", "Greedy pass rate before the first step."),
+        metric("validation_accuracy_last", "Greedy pass rate after the last step."),
+        Metric::new("validation_best_step", "step", "Step of the weights that are kept."),
+    ]
+}
