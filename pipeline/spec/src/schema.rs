@@ -5,10 +5,10 @@
 mod share;
 
 use serde_json::{Map, Value, json};
-use trainyard_core::{ArtifactKind, Catalogue, KindInfo};
+use trainyard_core::{ArtifactKind, KindInfo, StageKinds};
 
 /// Draft 2020-12.
-pub fn workflow_schema(catalogue: &dyn Catalogue) -> Value {
+pub fn workflow_schema(catalogue: &dyn StageKinds) -> Value {
     let mut definitions = envelope_definitions();
     let mut names = Vec::new();
     let mut branches = Vec::new();

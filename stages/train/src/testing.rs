@@ -199,15 +199,18 @@ pub fn environment_options() -> serde_json::Value {
 }
 /// Built, with a tool host of its own.
 pub fn environment() -> Box<dyn trainyard_envs::Environment> {
-    crate::world::World::new(1).environment(&environment_options()).unwrap()
+    trainyard_envs::environments::family().build(&environment_options(), &trainyard_envs::ToolHost::new(1)).unwrap()
 }
 
-/// Runs a stage as the registry would: config completed, then run.
-pub fn run_stage<S: trainyard_api::Stage>(options: serde_json::Value, context: &mut StageContext) -> Result<()> {
-    let stage = trainyard_api::stage::erase::<S>();
+/// Runs a stage as an attempt does: config completed, then prepared again and run.
+pub fn run_stage<S: trainyard_api::Stage + Default>(
+    options: serde_json::Value,
+    context: &mut StageContext,
+) -> Result<()> {
+    let stage = trainyard_api::erase(S::default());
     let config = stage.complete(&options)?;
     assert_eq!(stage.validate(&config), []);
-    stage.run(config, context)
+    stage.run(&config, context)
 }
 
 /// Demonstrations of sums with operands below `most`.

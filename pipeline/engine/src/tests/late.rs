@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use trainyard_core::event::RunOutcome;
-use trainyard_core::{Catalogue, Digest, KindInfo, OptionProblem, Placement, Result};
+use trainyard_core::{Digest, KindInfo, OptionProblem, Placement, Result, StageKinds};
 use trainyard_spec::expression::Expression;
 use trainyard_spec::plan::{Node, Source};
 use trainyard_spec::template::Template;
@@ -36,14 +36,16 @@ impl OneKind {
             options,
             placement: Placement::Process,
             all_cpus: false,
+            trains: false,
             example: "{}",
             main_metric: None,
             metrics: Vec::new(),
+            families: Vec::new(),
         })
     }
 }
 
-impl Catalogue for OneKind {
+impl StageKinds for OneKind {
     fn names(&self) -> Vec<&str> {
         vec!["test"]
     }

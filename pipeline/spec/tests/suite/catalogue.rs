@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use trainyard_core::{
-    ArtifactKind, Cardinality, Catalogue, Error, KindInfo, OptionProblem, Placement, PortInfo, Result, Wired,
+    ArtifactKind, Cardinality, Error, KindInfo, OptionProblem, Placement, PortInfo, Result, StageKinds, Wired,
 };
 
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema, PartialEq)]
@@ -222,15 +222,17 @@ impl Kinds {
             options: schemars::schema_for!(T).to_value(),
             placement: Placement::Process,
             all_cpus: false,
+            trains: false,
             example: "{}",
             main_metric: None,
             metrics: metrics.to_vec(),
+            families: Vec::new(),
         };
         self.0.insert(name, (info, complete::<T>, check));
     }
 }
 
-impl Catalogue for Kinds {
+impl StageKinds for Kinds {
     fn names(&self) -> Vec<&str> {
         self.0.keys().copied().collect()
     }

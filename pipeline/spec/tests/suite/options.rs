@@ -4,7 +4,7 @@ use crate::catalogue::{Kinds, Rl, read};
 use crate::compiles::{Memory, compile_text};
 use proptest::prelude::*;
 use serde_json::{Value, json};
-use trainyard_core::Catalogue;
+use trainyard_core::StageKinds;
 use trainyard_spec::template::Template;
 
 fn scalar() -> impl Strategy<Value = Value> {

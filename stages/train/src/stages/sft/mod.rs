@@ -13,11 +13,13 @@ pub use config::Config;
 
 use crate::model::{self, Policy};
 use data::{Prepared, hold_out, prepare};
+use serde_json::Value;
 use trainyard_api::report::Report;
 use trainyard_api::{Ports, Stage, StageContext, port};
 use trainyard_core::{ArtifactKind, Cardinality, Chance, OptionProblem, Result};
 use trainyard_tables::{Trajectory, read_trajectories};
 
+#[derive(Default)]
 pub struct Sft;
 
 const DOC: &str = "Minimizes the mean negative log-probability of the agent's tokens (content, tool calls and the token that ends a turn) given all \
@@ -29,13 +31,14 @@ Checkpoints hold weights, moments, step and curves: a killed stage ends in the s
 Refuses: trajectories of another tokenizer or template, NaN anywhere, an empty training set.";
 
 impl Stage for Sft {
-    type Config = Config;
+    type Prepared = Config;
     const NAME: &'static str = "sft";
     const VERSION: u32 = 2;
     const SUMMARY: &'static str = "supervised fine-tuning on the agent's tokens of trajectories";
     const DOC: &'static str = DOC;
     const EXAMPLE: &'static str = r#"{"epochs": 3, "batch_tokens": 8192, "optimizer": {"learning_rate": 2e-3}}"#;
     const ALL_CPUS: bool = true;
+    const TRAINS: bool = true;
     const MAIN_METRIC: Option<&'static str> = Some("loss");
     const METRICS: &'static [&'static str] = &[
         "best_step",
@@ -51,7 +54,7 @@ impl Stage for Sft {
         "validation_loss_initial",
     ];
 
-    fn ports() -> Ports {
+    fn ports(&self) -> Ports {
         use ArtifactKind::{Model, Report, Trajectories};
         use Cardinality::{Many, One, Optional};
         Ports {
@@ -66,11 +69,22 @@ impl Stage for Sft {
             ],
         }
     }
-    fn check(config: &Config) -> Vec<OptionProblem> {
-        config.problems()
+    fn prepare(&self, options: Value) -> Result<Config> {
+        self.parse(options)
+    }
+}
+
+impl trainyard_api::Prepared for Config {
+    type Config = Self;
+    fn config(&self) -> &Self {
+        self
+    }
+    fn problems(&self) -> Vec<OptionProblem> {
+        self.problems()
     }
 
-    fn run(config: Config, context: &mut StageContext) -> Result<()> {
+    fn run(self, context: &mut StageContext) -> Result<()> {
+        let config = self;
         let policy = Policy::load(context.input("model")?, "model")?;
         let (train, held) = rows(&config, context)?;
         let positions = policy.folder.config.max_position_embeddings;

@@ -1,7 +1,7 @@
-//! What `spec` asks about stage kinds, and what the stage registry answers: ports, option schema, defaults, validation.
+//! What the workflow file, the plan and the engine ask about stage kinds: ports, option schema, defaults, validation.
 //!
-//! Why so: `check` and `plan` need neither GPU nor candle nor the stage code; they see this trait only, and the registry that
-//! implements it is wired in by the command line. Parts are dispatched on `kind` by registries, never by tagged enums.
+//! `check` and `plan` need no GPU and no stage code: they see [`StageKinds`] alone. The kinds of a build are put together in
+//! `trainyard-app`.
 
 use crate::artifact::ArtifactKind;
 use crate::error::Result;
@@ -49,7 +49,7 @@ pub struct KindInfo {
     pub version: u32,
     /// One line.
     pub summary: &'static str,
-    /// Markdown: what it does, formulas, source, what it refuses.
+    /// Markdown: what it does, formulas, source, what it does not accept.
     pub doc: &'static str,
     pub inputs: Vec<PortInfo>,
     pub outputs: Vec<PortInfo>,
@@ -59,12 +59,16 @@ pub struct KindInfo {
     pub placement: Placement,
     /// True: the whole pool's cpus by default (sft, rl, prm, evaluate); false: one.
     pub all_cpus: bool,
+    /// Fits weights to data, so that running it twice costs what nobody wants to pay twice.
+    pub trains: bool,
     /// A `with:` block that works.
     pub example: &'static str,
     /// The main metric shown in progress, e.g. `loss`.
     pub main_metric: Option<&'static str>,
     /// Names of the metrics in its manifests that checks may use (a trailing `*` matches a family).
     pub metrics: Vec<&'static str>,
+    /// Folders of the families whose parts the options may name.
+    pub families: Vec<&'static str>,
 }
 
 impl KindInfo {
@@ -147,8 +151,8 @@ fn allowed<T: Display>(range: &impl RangeBounds<T>) -> String {
 /// How many artifacts every input port gets.
 pub type Wired = BTreeMap<String, usize>;
 
-/// All stage kinds of this build.
-pub trait Catalogue: Send + Sync {
+/// The stage kinds of a build.
+pub trait StageKinds: Send + Sync {
     /// Sorted names.
     fn names(&self) -> Vec<&str>;
     fn kind(&self, name: &str) -> Option<&KindInfo>;
