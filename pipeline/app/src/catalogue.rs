@@ -70,13 +70,10 @@ impl StageKinds for Catalogue {
     fn kind(&self, name: &str) -> Option<&KindInfo> {
         self.stages.kind(name)
     }
-    fn validate(&self, kind: &str, config: &Value) -> Vec<OptionProblem> {
-        self.stages.validate(kind, config)
+    fn settle(&self, kind: &str, options: &Value) -> Result<Value, Vec<OptionProblem>> {
+        self.stages.settle(kind, options)
     }
     fn validate_inputs(&self, kind: &str, config: &Value, inputs: &Wired) -> Vec<OptionProblem> {
         self.stages.validate_inputs(kind, config, inputs)
-    }
-    fn complete(&self, kind: &str, config: &Value) -> Result<Value> {
-        self.stages.complete(kind, config)
     }
 }

@@ -2,7 +2,8 @@
 
 pub use serde_json::Value;
 pub use std::sync::Arc;
-pub use trainyard_api::{PartOptions, Ports, Prepared, Stage, StageContext, port};
+pub use trainyard_api::family::fill_schema;
+pub use trainyard_api::{PartOptions, Ports, Prepared, Slot, Stage, StageContext, port};
 pub use trainyard_app::Catalogue;
 pub use trainyard_core::{ArtifactKind, Cardinality, Chance, Error, OptionProblem, Result};
 pub use trainyard_envs::environments::dialogue::Dialogue;

@@ -4,7 +4,7 @@
 //! `trainyard-app`.
 
 use crate::artifact::ArtifactKind;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use serde::Serialize;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -129,6 +129,13 @@ impl OptionProblem {
     }
 }
 
+/// An error about the options as a whole.
+impl From<Error> for OptionProblem {
+    fn from(error: Error) -> Self {
+        Self { pointer: String::new(), message: error.message, help: error.help }
+    }
+}
+
 /// Every value above `low`: a range that Rust has no sign for.
 pub fn above<T>(low: T) -> (Bound<T>, Bound<T>) {
     (Bound::Excluded(low), Bound::Unbounded)
@@ -156,14 +163,13 @@ pub trait StageKinds: Send + Sync {
     /// Sorted names.
     fn names(&self) -> Vec<&str>;
     fn kind(&self, name: &str) -> Option<&KindInfo>;
-    /// Everything wrong with a config whose expressions are all known: typed parsing, ranges, contradictions between parts.
-    fn validate(&self, kind: &str, config: &Value) -> Vec<OptionProblem>;
+    /// The complete config of options whose expressions are all known: defaults filled in, named compositions expanded, values in
+    /// their declared types. Or everything wrong with them: types, ranges, contradictions between parts.
+    fn settle(&self, kind: &str, options: &Value) -> Result<Value, Vec<OptionProblem>>;
     /// Everything wrong between a complete config and what is wired to the ports. A pointer may also name a port.
     fn validate_inputs(&self, _kind: &str, _config: &Value, _inputs: &Wired) -> Vec<OptionProblem> {
         Vec::new()
     }
-    /// The complete config: defaults filled, named compositions expanded, values in their declared types.
-    fn complete(&self, kind: &str, config: &Value) -> Result<Value>;
 }
 
 #[cfg(test)]

@@ -48,13 +48,10 @@ impl StageKinds for Stages {
     fn kind(&self, name: &str) -> Option<&KindInfo> {
         self.0.get(name).map(|s| s.info())
     }
-    fn validate(&self, kind: &str, config: &Value) -> Vec<OptionProblem> {
-        self.0.get(kind).map_or_else(Vec::new, |s| s.validate(config))
+    fn settle(&self, kind: &str, options: &Value) -> Result<Value, Vec<OptionProblem>> {
+        self.stage(kind).map_err(|e| vec![e.into()])?.settle(options)
     }
     fn validate_inputs(&self, kind: &str, config: &Value, inputs: &Wired) -> Vec<OptionProblem> {
         self.0.get(kind).map_or_else(Vec::new, |s| s.validate_inputs(config, inputs))
-    }
-    fn complete(&self, kind: &str, config: &Value) -> Result<Value> {
-        self.stage(kind)?.complete(config)
     }
 }

@@ -90,12 +90,15 @@ pub trait DynStage: Send + Sync {
     /// As in [`Stage::prepare`].
     fn prepare(&self, options: &Value) -> Result<Box<dyn DynPrepared>>;
 
+    /// The complete config, or everything wrong with the options.
+    fn settle(&self, options: &Value) -> Result<Value, Vec<OptionProblem>> {
+        let prepared = self.prepare(options).map_err(|e| vec![e.into()])?;
+        let problems = prepared.problems();
+        if problems.is_empty() { prepared.config().map_err(|e| vec![e.into()]) } else { Err(problems) }
+    }
     /// Everything wrong with the options.
     fn validate(&self, options: &Value) -> Vec<OptionProblem> {
-        match self.prepare(options) {
-            Ok(prepared) => prepared.problems(),
-            Err(e) => vec![OptionProblem { pointer: String::new(), message: e.message, help: e.help }],
-        }
+        self.settle(options).err().unwrap_or_default()
     }
     /// Everything wrong between the options and what is wired to the ports. Silent about options that do not parse: `validate` says
     /// what is wrong with them.

@@ -8,7 +8,7 @@ mod show;
 
 use crate::args::{ArtifactsArgs, ArtifactsCommand};
 use crate::exit::Exit;
-use crate::session::{self, Access, Session};
+use crate::session::{self, Access};
 use std::sync::Arc;
 use trainyard_app::Catalogue;
 use trainyard_core::Result;

@@ -3,7 +3,7 @@
 use crate::args::{DoctorArgs, Format};
 use crate::exit::Exit;
 use crate::output::human::{print_json, print_text, table};
-use crate::session::{self, Access, Session};
+use crate::session::{self, Access};
 use serde::Serialize;
 use serde_json::json;
 use std::sync::Arc;

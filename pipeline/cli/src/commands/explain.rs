@@ -4,7 +4,7 @@ use crate::args::{ExplainArgs, Format};
 use crate::exit::Exit;
 use crate::names;
 use crate::output::human::{print_json, print_text};
-use crate::session::{self, Access, Session};
+use crate::session::{self, Access};
 use serde_json::json;
 use std::sync::Arc;
 use trainyard_app::Catalogue;

@@ -53,14 +53,10 @@ impl StageKinds for OneKind {
         (name == "test").then_some(&self.0)
     }
     /// Something that no schema knows.
-    fn validate(&self, _: &str, config: &Value) -> Vec<OptionProblem> {
+    fn settle(&self, _: &str, config: &Value) -> Result<Value, Vec<OptionProblem>> {
         if config["steps"] == 3 {
-            vec![OptionProblem::new("/steps", "three is one too many").help("two will do")]
-        } else {
-            Vec::new()
+            return Err(vec![OptionProblem::new("/steps", "three is one too many").help("two will do")]);
         }
-    }
-    fn complete(&self, _: &str, config: &Value) -> Result<Value> {
         let mut complete = json!({"seed": 7});
         for (option, value) in config.as_object().into_iter().flatten() {
             complete[option.as_str()] = value.clone();

@@ -35,11 +35,8 @@ impl StageKinds for NoKinds {
     fn kind(&self, _: &str) -> Option<&KindInfo> {
         None
     }
-    fn validate(&self, _: &str, _: &Value) -> Vec<OptionProblem> {
-        Vec::new()
-    }
-    fn complete(&self, _: &str, config: &Value) -> Result<Value> {
-        Ok(config.clone())
+    fn settle(&self, _: &str, options: &Value) -> Result<Value, Vec<OptionProblem>> {
+        Ok(options.clone())
     }
 }
 

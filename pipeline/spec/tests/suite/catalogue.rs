@@ -239,12 +239,11 @@ impl StageKinds for Kinds {
     fn kind(&self, name: &str) -> Option<&KindInfo> {
         self.0.get(name).map(|k| &k.0)
     }
-    fn validate(&self, kind: &str, config: &Value) -> Vec<OptionProblem> {
-        let Some((_, complete, check)) = self.0.get(kind) else { return Vec::new() };
-        match complete(config) {
-            Err(e) => vec![OptionProblem::new("", e.message)],
-            Ok(_) => check(config),
-        }
+    fn settle(&self, kind: &str, config: &Value) -> Result<Value, Vec<OptionProblem>> {
+        let (_, complete, check) = &self.0[kind];
+        let complete = complete(config).map_err(|e| vec![OptionProblem::new("", e.message)])?;
+        let problems = check(config);
+        if problems.is_empty() { Ok(complete) } else { Err(problems) }
     }
     fn validate_inputs(&self, kind: &str, config: &Value, inputs: &Wired) -> Vec<OptionProblem> {
         let (Ok(plain), "evaluate") = (read::<Plain>(config), kind) else { return Vec::new() };
@@ -255,8 +254,5 @@ impl StageKinds for Kinds {
         } else {
             vec![OptionProblem::new("/names", format!("{} names for {models} models", plain.names.len()))]
         }
-    }
-    fn complete(&self, kind: &str, config: &Value) -> Result<Value> {
-        (self.0[kind].1)(config)
     }
 }

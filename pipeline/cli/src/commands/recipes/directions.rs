@@ -1,8 +1,8 @@
 //! `trainyard recipes run`: every recipe with its mechanism on, then off.
 //!
-//! Why both: a check that holds with the mechanism and without it says nothing about the mechanism. On, every check holds. Off, the arms
-//! are one computation, so every mechanism check fails, every guard holds, the run fails for no other reason, and nothing is trained
-//! again. Refuses: a second direction after an interrupt, or after a run that failed for another reason than a check.
+//! A check that holds with the mechanism and without it says nothing about the mechanism. On, every check holds. Off, the arms are one
+//! computation: every mechanism check fails, every guard holds, the run fails for no other reason, and nothing is trained again. The
+//! second direction is left out after an interrupt, or after a run that failed for another reason than a check.
 
 use super::found::{self, Found, SWITCH};
 use crate::args::{Format, ParamArgs, RecipesArgs, WorkflowArgs};

@@ -1,8 +1,8 @@
 //! The recipe files of a folder, compiled and held to the form of a recipe.
 //!
-//! Why so: a recipe is a workflow file with more to keep: it is named after its file, switches its mechanism by a param, has a check
-//! of either role, and names parts that exist. Files without the key `recipe` (a shared cold start) are parts of recipes and are
-//! passed over. Refuses: nothing by halves; all mistakes of all files are told at once.
+//! A recipe is a workflow file with more to keep: it is named after its file, switches its mechanism by a param, has a check of either
+//! role, and names parts that exist. Files without the key `recipe` (a shared cold start) are passed over. All mistakes of all files
+//! are reported at once.
 
 use crate::compiled;
 use crate::output::diagnostics;
