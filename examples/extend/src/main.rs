@@ -8,7 +8,7 @@ use trainyard::prelude::*;
 fn main() -> ExitCode {
     let nice = ExecutorKind::new("nice", "attempts of low priority on this machine", nice).on_this_machine();
     let catalogue = Catalogue::builder().stage(Numbers).loss::<Plain>().reward::<Brief>().environment(parity);
-    trainyard::main(catalogue.executor(nice).build())
+    trainyard::main(catalogue.executor(nice))
 }
 
 struct Numbers;

@@ -1,7 +1,7 @@
 //! Everything that wires a run: which stage kinds, parts and executors a program has ([`Catalogue`]), the site and the store
 //! ([`session`]), what a run touches ([`wiring`]), and the attempts that its stages become ([`attempt`]).
 //!
-//! A program of its own builds a [`Catalogue`] and hands it to `trainyard::main`; nothing here prints or reads a command line.
+//! A program of its own hands the [`Builder`] of its catalogue to `trainyard::main`; nothing here prints or reads a command line.
 
 pub mod attempt;
 pub mod catalogue;
@@ -13,5 +13,5 @@ pub mod session;
 pub mod wiring;
 pub mod workflow;
 
-pub use catalogue::{Catalogue, Entry};
+pub use catalogue::{Builder, Catalogue, Entry};
 pub use session::{Access, Place, Refusal, Session};

@@ -4,7 +4,7 @@
 //! use trainyard::prelude::*;
 //!
 //! fn main() -> std::process::ExitCode {
-//!     trainyard::main(Catalogue::builder().build())
+//!     trainyard::main(Catalogue::builder())
 //! }
 //! ```
 
@@ -22,12 +22,12 @@ use clap::Parser as _;
 use exit::Exit;
 use std::process::ExitCode;
 use std::sync::Arc;
-use trainyard_app::{Catalogue, attempt, query_process};
-use trainyard_core::Result;
+use trainyard_app::{Builder, Catalogue, attempt, query_process};
+use trainyard_core::Error;
 
-/// Parses the command line, calls one command, and turns its outcome into an exit code (`docs/workflows.md`). This is also what starts
-/// again as an attempt, a query or a tool worker, so a program calls nothing else.
-pub fn main(catalogue: Result<Catalogue>) -> ExitCode {
+/// Parses the command line, calls one command, and turns its outcome into an exit code (`docs/workflows.md`). A program starts itself
+/// again as an attempt, a query or a tool worker, all of which come through here too, so it calls nothing else.
+pub fn main(builder: Builder) -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => {
@@ -37,12 +37,19 @@ pub fn main(catalogue: Result<Catalogue>) -> ExitCode {
             return ExitCode::from(code as u8);
         }
     };
-    let catalogue = match catalogue {
-        Ok(catalogue) => Arc::new(catalogue),
-        Err(error) => return ExitCode::from(failed(&error) as u8),
-    };
-    let catalogue = &catalogue;
-    let outcome = match cli.command {
+    match cli.command {
+        // Workers start often and need no catalogue.
+        Command::QueryWorker => ExitCode::from(query_process::worker::main()),
+        Command::ToolWorker => ExitCode::from(u8::try_from(trainyard_envs::tools::worker::main()).unwrap_or(1)),
+        command => match builder.build() {
+            Ok(catalogue) => run(command, &Arc::new(catalogue)),
+            Err(error) => ExitCode::from(failed(&error) as u8),
+        },
+    }
+}
+
+fn run(command: Command, catalogue: &Arc<Catalogue>) -> ExitCode {
+    let outcome = match command {
         Command::Run(args) => commands::run::run(&args, catalogue),
         Command::Check(args) => commands::check::run(&args, catalogue),
         Command::Plan(args) => commands::plan::run(&args, catalogue),
@@ -56,19 +63,16 @@ pub fn main(catalogue: Result<Catalogue>) -> ExitCode {
         Command::Init(args) => commands::init::run(&args, catalogue),
         Command::Doctor(args) => commands::doctor::run(&args, catalogue),
         Command::Parity(args) => commands::parity::run(&args),
-        Command::Attempt(args) => return exit_of_attempt(attempt::main(&args.url, catalogue)),
-        Command::QueryWorker => return ExitCode::from(query_process::worker::main()),
-        Command::ToolWorker => return ExitCode::from(u8::try_from(trainyard_envs::tools::worker::main()).unwrap_or(1)),
+        // The engine reads the error from stdout; the code only tells success.
+        Command::Attempt(args) => {
+            return ExitCode::from(attempt::main(&args.url, catalogue).map_or_else(|e| Exit::from(&e) as u8, |()| 0));
+        }
+        Command::QueryWorker | Command::ToolWorker => return ExitCode::from(Exit::Invalid as u8),
     };
     ExitCode::from(outcome.unwrap_or_else(|error| failed(&error)) as u8)
 }
 
-fn failed(error: &trainyard_core::Error) -> Exit {
+fn failed(error: &Error) -> Exit {
     output::human::print_error(error);
     Exit::from(error)
-}
-
-/// The engine reads the error from stdout; the code only tells success.
-fn exit_of_attempt(outcome: trainyard_core::Result<()>) -> ExitCode {
-    ExitCode::from(outcome.map_or_else(|e| Exit::from(&e) as u8, |()| 0))
 }

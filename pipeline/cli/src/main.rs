@@ -9,5 +9,5 @@ use trainyard::prelude::Catalogue;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
-    trainyard::main(Catalogue::builder().build())
+    trainyard::main(Catalogue::builder())
 }
