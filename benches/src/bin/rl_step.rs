@@ -74,9 +74,9 @@ impl Loop {
             trainer: Trainer::new(&config, weights, &options, 1_000)?,
             config,
             generator,
-            advantage: registry::advantages().build(&json!({ "kind": "group", "epsilon": 1e-4 }))?,
-            terms: vec![registry::loss_terms().build(&json!({ "kind": "clip", "clip_low": 0.2, "clip_high": 0.2 }))?],
-            correction: registry::corrections().build(&json!("none"))?,
+            advantage: registry::advantages().build(&json!({ "kind": "group", "epsilon": 1e-4 }), &())?,
+            terms: vec![registry::losses().build(&json!({ "kind": "clip", "clip_low": 0.2, "clip_high": 0.2 }), &())?],
+            correction: registry::corrections().build(&json!("none"), &())?,
             chance,
         })
     }

@@ -1,4 +1,4 @@
-//! The command line's grammar. Doc comments are the help texts. Refuses: behavior; each command is a file in `commands/`.
+//! The command line's grammar. Doc comments are the help texts.
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use serde::{Deserialize, Serialize};
@@ -30,7 +30,7 @@ pub enum Command {
     Explain(ExplainArgs),
     /// Look at artifacts: list, show, query, export, collect garbage.
     Artifacts(ArtifactsArgs),
-    /// Documentation of every stage kind, its options, ports and parts.
+    /// Documentation of stage kinds, parts and executors.
     Stages(StagesArgs),
     /// Published systems, each a recipe that shows its mechanism act: list them, run them both ways, write the table of effects.
     Recipes(RecipesArgs),
@@ -264,7 +264,7 @@ pub struct QueryArgs {
 
 #[derive(Debug, Clone, Args)]
 pub struct StagesArgs {
-    /// Stage kind, e.g. `sft`; all in one line each without it.
+    /// A stage kind (`sft`), a family (`losses`), a part (`losses/clip`, `grpo`) or an executor; all in one line each without it.
     pub kind: Option<String>,
     #[arg(long, value_enum, default_value_t)]
     pub format: Format,

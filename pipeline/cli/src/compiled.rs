@@ -2,23 +2,15 @@
 
 use crate::args::WorkflowArgs;
 use crate::output::diagnostics;
-use std::path::Path;
-use trainyard_core::{Catalogue, Error, Result};
-use trainyard_spec::compile::{Compiled, Request, compile};
+pub use trainyard_app::workflow::compiled as file;
+use trainyard_core::{Error, Result, StageKinds};
+use trainyard_spec::Severity;
 use trainyard_spec::plan::Plan;
 use trainyard_spec::site::Site;
-use trainyard_spec::{DiskFiles, Severity};
-
-/// Compiles one file; relative paths and `-p` values are those of the working directory.
-pub fn file(path: &Path, params: &[String], catalogue: &dyn Catalogue, site: &Site) -> Result<Compiled> {
-    let working_directory =
-        std::env::current_dir().map_err(|e| Error::invalid(format!("there is no working directory: {e}")))?;
-    Ok(compile(&Request { files: &DiskFiles, path, working_directory: &working_directory, params, catalogue, site }))
-}
 
 /// A plan, or all mistakes on stderr and an error of kind invalid. Warnings are printed, notes are left to `check`.
-pub fn plan(args: &WorkflowArgs, catalogue: &dyn Catalogue, site: &Site) -> Result<Plan> {
-    let mut compiled = file(&args.file, &args.params.params, catalogue, site)?;
+pub fn plan(args: &WorkflowArgs, kinds: &dyn StageKinds, site: &Site) -> Result<Plan> {
+    let mut compiled = file(&args.file, &args.params.params, kinds, site)?;
     compiled.diagnostics.retain(|d| d.severity != Severity::Note);
     diagnostics::print(&compiled.diagnostics, &compiled.sources);
     let found = diagnostics::count(&compiled.diagnostics);

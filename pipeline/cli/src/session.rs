@@ -1,107 +1,32 @@
-//! What most commands begin with: the site, the store, a runtime for both.
+//! Sessions from command-line arguments; the mistakes of a site file are drawn on stderr.
 
 use crate::args::SiteArgs;
-use crate::machine;
 use crate::output::diagnostics;
-use crate::wiring;
-use std::future::Future;
-use std::path::{Path, PathBuf};
-use tokio::runtime::Runtime;
-use trainyard_core::{Error, ErrorKind, Result};
-use trainyard_spec::DiskFiles;
-use trainyard_spec::site::{self, Durability, Site, Surroundings};
-use trainyard_store::{Missing, Store, StoreOptions};
+pub use trainyard_app::{Access, Session};
+use trainyard_app::{Catalogue, Place, Refusal};
+use trainyard_core::{Error, Result};
+use trainyard_spec::site::Site;
 
-/// The name that is looked for upward from the working directory.
-const SITE_FILE: &str = "trainyard.yaml";
-/// The store if nobody names one.
-const LOCAL_STORE: &str = ".trainyard";
-
-/// What a command does with the store.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Access {
-    /// Looks and makes nothing; a store that is not there is an error.
-    Look,
-    /// Looks and makes nothing; a store that is not there is empty.
-    LookOrEmpty,
-    /// Changes a store that is there.
-    Change,
-    /// Makes the store if need be and proves that it is create-only.
-    Run,
+/// Opens the store that the arguments mean. Errors: invalid (the site file, the store's URL), lost (a store out of reach: exit 3).
+pub fn open(args: &SiteArgs, access: Access, catalogue: &Catalogue) -> Result<Session> {
+    Session::open(&place(args), access, catalogue).map_err(drawn)
 }
 
-/// An open store and everything that belongs to the place.
-pub struct Session {
-    pub site: Site,
-    pub store: Store,
-    runtime: Runtime,
+/// The site that the arguments mean, without its store.
+pub fn site(args: &SiteArgs, catalogue: &Catalogue) -> Result<Site> {
+    trainyard_app::session::site(&place(args), catalogue).map_err(drawn)
 }
 
-impl Session {
-    /// Opens the store of the site. Errors: invalid (the site file, the store's URL), lost (a store out of reach: exit 3).
-    pub fn open(args: &SiteArgs, access: Access) -> Result<Self> {
-        let site = site(args)?;
-        let url = store_url(args, &site);
-        Store::check_url(&url)?;
-        let runtime = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(2)
-            .enable_all()
-            .build()
-            .map_err(|e| Error::retryable(format!("no asynchronous runtime: {e}")))?;
-        let store = runtime.block_on(Store::open(&url, options(&site, access)));
-        // The URL is sound, so whatever is wrong now is wrong with the place.
-        let store = store.map_err(|error| Error { kind: ErrorKind::Lost, ..error })?;
-        Ok(Self { site, store, runtime })
+fn place(args: &SiteArgs) -> Place {
+    Place { store: args.store.clone(), site: args.site.clone() }
+}
+
+fn drawn(refusal: Refusal) -> Error {
+    match refusal {
+        Refusal::Error(error) => error,
+        Refusal::Site { path, found, sources } => {
+            diagnostics::print(&found, &sources);
+            Error::invalid(format!("the site file {} has {}", path.display(), diagnostics::count(&found)))
+        }
     }
-    pub fn block_on<T>(&self, future: impl Future<Output = Result<T>>) -> Result<T> {
-        self.runtime.block_on(future)
-    }
-    pub fn handle(&self) -> tokio::runtime::Handle {
-        self.runtime.handle().clone()
-    }
-}
-
-fn options(site: &Site, access: Access) -> StoreOptions {
-    let (read_only, missing) = match access {
-        Access::Look => (true, Missing::Refuse),
-        Access::LookOrEmpty => (true, Missing::Empty),
-        Access::Change => (false, Missing::Refuse),
-        Access::Run => (false, Missing::Make),
-    };
-    let durability_fsync = site.durability == Durability::Fsync;
-    StoreOptions { durability_fsync, read_only, missing, probe: access == Access::Run, ..StoreOptions::default() }
-}
-
-/// The URL from the command line or the site file; without either, a folder in the working directory.
-fn store_url(args: &SiteArgs, site: &Site) -> String {
-    args.store.clone().or_else(|| site.store.clone()).unwrap_or_else(|| LOCAL_STORE.to_string())
-}
-
-/// The site file named or found, else this machine alone. A site file without a store has one beside it, so that a command means
-/// the same store in every folder below.
-pub fn site(args: &SiteArgs) -> Result<Site> {
-    let this_machine = machine::pool();
-    let Some(path) = args.site.clone().or_else(find_site) else { return Ok(Site::of_this_machine(this_machine)) };
-    let surroundings = Surroundings { this_machine: &this_machine, executors: &wiring::executors() };
-    let (site, found, sources) = site::read(&DiskFiles, &path, surroundings);
-    let mut site = site.ok_or_else(|| {
-        diagnostics::print(&found, &sources);
-        Error::invalid(format!("the site file {} has {}", path.display(), diagnostics::count(&found)))
-    })?;
-    site.store.get_or_insert_with(|| path.with_file_name(LOCAL_STORE).display().to_string());
-    Ok(site)
-}
-
-fn find_site() -> Option<PathBuf> {
-    let start = std::env::current_dir().ok()?;
-    start.ancestors().map(|folder| folder.join(SITE_FILE)).find(|p| p.is_file())
-}
-
-/// Where this user's machine-wide files stand: `$TRAINYARD_HOME`, else `~/.cache/trainyard`, else the temporary folder.
-pub fn home() -> PathBuf {
-    let cache = || std::env::var_os("HOME").map(|h| Path::new(&h).join(".cache/trainyard"));
-    std::env::var_os("TRAINYARD_HOME")
-        .map(PathBuf::from)
-        .or_else(cache)
-        .unwrap_or_else(|| std::env::temp_dir().join("trainyard"))
 }

@@ -8,7 +8,7 @@ use crate::{NodeId, Pool};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use trainyard_core::event::{AttemptOutcome, Selection};
-use trainyard_core::{AttemptNumber, Catalogue, Digest, Error, Placement, Result, RunId, StageKey};
+use trainyard_core::{AttemptNumber, Digest, Error, Placement, Result, RunId, StageKey, StageKinds};
 use trainyard_spec::plan::Plan;
 
 /// What a run is made of, besides its plan.
@@ -18,7 +18,7 @@ pub struct Setup {
     pub selection: Selection,
     pub fail_fast: bool,
     pub pools: Vec<Pool>,
-    pub catalogue: Arc<dyn Catalogue>,
+    pub catalogue: Arc<dyn StageKinds>,
     /// Secret name → where its value comes from.
     pub secrets: BTreeMap<String, String>,
     /// Attempts flush what they store, as the engine's own store does.

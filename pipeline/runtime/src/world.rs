@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use trainyard_core::attempt::{AttemptMessage, AttemptResult, AttemptSpec};
 use trainyard_core::event::Record;
-use trainyard_core::{AttemptNumber, Catalogue, Chance, Clock, Output, Result, StageKey};
+use trainyard_core::{AttemptNumber, Chance, Clock, Output, Result, StageKey, StageKinds};
 use trainyard_engine::Pool;
 use trainyard_store::Store;
 
@@ -16,9 +16,9 @@ use trainyard_store::Store;
 pub struct World {
     pub store: Store,
     pub pools: Vec<Pool>,
-    /// One for each executor name that the pools use; see [`crate::executors::standard`].
+    /// One for each executor name that the pools use; see [`crate::executors::kinds`].
     pub executors: Executors,
-    pub catalogue: Arc<dyn Catalogue>,
+    pub catalogue: Arc<dyn StageKinds>,
     /// Runs kinds whose placement is in-process.
     pub in_process: Arc<dyn InProcess>,
     /// Reads the table of a late `for_each` when the manifest's preview is not the whole of it.

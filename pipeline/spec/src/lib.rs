@@ -2,7 +2,7 @@
 //!
 //! Why so: every mistake that can be known from the file, the site and the catalogue is reported at once, with its place and the
 //! fix, before anything runs. [`compile::compile`] is the only way in. Refuses: I/O of its own (files come through
-//! [`files::Files`]), knowledge of stage code (kinds come through `trainyard_core::Catalogue`), the clock.
+//! [`files::Files`]), knowledge of stage code (kinds come through `trainyard_core::StageKinds`), the clock.
 //!
 //! | module | what |
 //! |---|---|

@@ -1,9 +1,7 @@
 //! Data for agents: import, synthesis, filtering, selection and step labels.
 //!
-//! Why so: everything that decides which rows a model sees stands in one room, and each stage is a pure function from tables to
-//! tables whose rejected rows and reasons are outputs too. Formats, synthesis methods and filter rules live one file each, with
-//! one line in the `registry.rs` beside them. Refuses: tokens (rows are text until `sft` tokenizes them), silent drops (every
-//! row that is not kept is counted and, in `data/filter`, kept with its reason), and results of tools that no tool returned.
+//! Each stage is a pure function from tables to tables whose rejected rows and reasons are outputs too. Rows are text until `sft`
+//! tokenizes them, and no result of a tool is written that no tool returned.
 
 pub mod annotation;
 pub mod filter;
@@ -11,6 +9,7 @@ pub mod hash;
 pub mod identity;
 pub mod import;
 pub mod io;
+pub mod parts;
 pub mod registry;
 pub mod select;
 pub mod solutions;
@@ -23,4 +22,5 @@ mod testing;
 pub mod text;
 pub mod tool_text;
 
+pub use parts::Parts;
 pub use registry::stages;

@@ -95,7 +95,7 @@ fn only_calls_with_a_result_from_a_tool_were_executed() {
 #[test]
 fn an_unknown_tool_is_answered_as_expected() {
     let options = json!({"kind": "math-problems", "tools": ["calculator"], "format": "hermes"});
-    let environment = environments::build(&options, &ToolHost::new(1)).unwrap();
+    let environment = environments::family().build(&options, &ToolHost::new(1)).unwrap();
     let mut episode = environment.start(&Problem::default(), 0).unwrap();
     let turn = environment.format().parse(r#"<tool_call>{"name": "abacus", "arguments": {}}</tool_call>"#);
     match episode.step(&turn).unwrap() {

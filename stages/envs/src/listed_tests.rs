@@ -30,8 +30,8 @@ fn every_part_has_a_file_and_every_file_a_line() {
         "names",
         "world",
     ];
-    assert_eq!(strays("environments", &shared, &environments::registry::kinds().names()), Vec::<String>::new());
-    assert_eq!(strays("rewards", &["kit", "reward"], &rewards::registry::kinds().names()), Vec::<String>::new());
+    assert_eq!(strays("environments", &shared, &environments::family().names()), Vec::<String>::new());
+    assert_eq!(strays("rewards", &["kit", "reward", "weighted"], &rewards::family().names()), Vec::<String>::new());
     assert_eq!(strays("formats", &["format", "markup"], &formats::registry::names()), Vec::<String>::new());
     assert_eq!(strays("verifiers", &["extract", "verifier"], &verifiers::registry::names()), Vec::<String>::new());
     // `search` and `sql` are opened by the environments that have a corpus or a database.

@@ -21,7 +21,7 @@ fn problem(answer: &str) -> Problem {
 }
 
 fn environment(options: Value) -> Box<dyn Environment> {
-    environments::build(&options, &host(1)).unwrap()
+    environments::family().build(&options, &host(1)).unwrap()
 }
 
 fn play(environment: &dyn Environment, turns: &[&str]) -> (Vec<Message>, Outcome) {
@@ -89,7 +89,7 @@ fn cases(kind: &str) -> Vec<Case> {
 
 #[test]
 fn every_environment_conforms_with_every_tool_and_format() {
-    for kind in environments::registry::kinds().names() {
+    for kind in environments::family().names() {
         let cases = cases(kind);
         assert!(!cases.is_empty(), "`{kind}` has no script: give it one in `cases`");
         for Case { options, problem, turns, disturbance } in cases {
@@ -233,7 +233,7 @@ fn the_world_says_when_the_goal_is_reached_and_nobody_else_can() {
 
 #[test]
 fn every_generator_holds_its_promises() {
-    let kinds = environments::registry::generating();
+    let kinds = environments::generating(&environments::family());
     assert!(
         ["countdown", "function-calling", "grid-world", "word-problems"].iter().all(|kind| kinds.contains(kind)),
         "{kinds:?}"

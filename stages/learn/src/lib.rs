@@ -1,10 +1,8 @@
 //! The pure mathematics of agentic reinforcement learning, on slices of f64: advantages, loss terms, filters, curricula, rollout
 //! strategies, replay, statistics.
 //!
-//! Why so: a published method is a composition of small named parts (`compose`), the loop in `trainyard-train` knows only the
-//! traits of [`part`], and every formula can be checked against stored vectors (`parity`) and by finite differences, because
-//! nothing here touches a tensor. Adding a part is one file and one line in [`registry`]. Refuses: candle, files, clocks, ambient
-//! chance.
+//! A published method is a composition of small named parts ([`compose`]), and the loop in `trainyard-train` knows only the traits of
+//! [`part`]. Nothing here touches a tensor, so every formula is held to stored vectors ([`parity`]) and to finite differences.
 
 pub mod advantages;
 pub mod aggregate;
@@ -32,3 +30,4 @@ pub use part::{
     Prefix, Progress, Replay, Replayed, Scope, Spawn, Strategy, Term, Verdict,
 };
 pub use pass_rates::PassRates;
+pub use registry::Parts;

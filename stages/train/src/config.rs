@@ -1,13 +1,16 @@
-//! Option structs that several stages share, and schemas composed from the part registries.
-//!
-//! Why so: a workflow author meets the same words for sampling, validation and environments in every stage. Parts arrive as maps
-//! with a `kind` ([`Part`], [`Parts`]); their schema is the registry's, so `check` points at a wrong part option itself. Refuses:
-//! tagged enums over parts.
+//! Options that several stages share: how episodes are sampled, and the environment and rewards of a stage that names none.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 use trainyard_core::OptionProblem;
+pub use trainyard_envs::environments::word_problems::default_options as default_environment;
 use trainyard_tables::Sampling;
+
+/// The final answer alone.
+pub fn default_rewards() -> Value {
+    json!([{ "kind": "answer" }])
+}
 
 /// Limits of an episode and its sampling.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]

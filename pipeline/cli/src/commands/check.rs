@@ -4,17 +4,18 @@ use crate::args::{CheckArgs, Format, SiteArgs};
 use crate::exit::Exit;
 use crate::output::diagnostics;
 use crate::output::human::{print_json, print_text};
-use crate::{compiled, session, wiring};
+use crate::{compiled, session};
 use serde_json::json;
+use std::sync::Arc;
+use trainyard_app::Catalogue;
 use trainyard_core::Result;
 
 /// Exit 2 if any file has an error; warnings and notes leave it at 0.
-pub fn run(args: &CheckArgs) -> Result<Exit> {
-    let registry = wiring::registry()?;
-    let site = session::site(&SiteArgs { store: None, site: args.site.clone() })?;
+pub fn run(args: &CheckArgs, catalogue: &Arc<Catalogue>) -> Result<Exit> {
+    let site = session::site(&SiteArgs { store: None, site: args.site.clone() }, catalogue)?;
     let (mut all, mut errors) = (Vec::new(), 0);
     for path in &args.files {
-        let found = compiled::file(path, &args.params.params, &registry, &site)?;
+        let found = compiled::file(path, &args.params.params, &**catalogue, &site)?;
         errors += found.errors();
         match args.format {
             Format::Json => all.extend(found.diagnostics.iter().map(|d| diagnostics::json(d, &found.sources))),

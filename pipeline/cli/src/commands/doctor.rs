@@ -3,13 +3,14 @@
 use crate::args::{DoctorArgs, Format};
 use crate::exit::Exit;
 use crate::output::human::{print_json, print_text, table};
-use crate::session::{self, Access, Session};
-use crate::{machine, notifications, wiring};
+use crate::session::{self, Access};
 use serde::Serialize;
 use serde_json::json;
+use std::sync::Arc;
 use std::time::Duration;
+use trainyard_app::{Catalogue, machine, notifications};
 use trainyard_core::units::format_size;
-use trainyard_core::{Catalogue, Result};
+use trainyard_core::{Result, StageKinds as _};
 use trainyard_envs::tools::{ToolHost, ToolLimits};
 use trainyard_spec::site::{Notification, Pool};
 
@@ -24,14 +25,14 @@ struct Finding {
 }
 
 /// Exit 3 if the store is out of reach, 2 if anything else is not as it should be.
-pub fn run(args: &DoctorArgs) -> Result<Exit> {
-    let mut findings = vec![machine_finding(), kinds()?, tool()];
-    let site = session::site(&args.site)?;
+pub fn run(args: &DoctorArgs, catalogue: &Arc<Catalogue>) -> Result<Exit> {
+    let mut findings = vec![machine_finding(), kinds(catalogue), executors(catalogue), tool()];
+    let site = session::site(&args.site, catalogue)?;
     findings.extend(site.pools.iter().map(pool));
     findings.extend(site.secrets.iter().map(|(name, provider)| secret(name, provider)));
     findings.extend(site.notifications.iter().map(notification));
     // Opening proves that of two puts of one name only one succeeds.
-    let store = Session::open(&args.site, Access::Run);
+    let store = session::open(&args.site, Access::Run, catalogue);
     findings.push(match &store {
         Ok(session) => Finding { what: "store", good: true, detail: format!("{} is create-only", session.store.url()) },
         Err(error) => Finding { what: "store", good: false, detail: error.to_string() },
@@ -63,9 +64,13 @@ fn machine_finding() -> Finding {
     }
 }
 
-fn kinds() -> Result<Finding> {
-    let registry = wiring::registry()?;
-    Ok(Finding { what: "stage kinds", good: true, detail: registry.names().join(", ") })
+fn kinds(catalogue: &Catalogue) -> Finding {
+    Finding { what: "stage kinds", good: true, detail: catalogue.names().join(", ") }
+}
+
+fn executors(catalogue: &Catalogue) -> Finding {
+    let names: Vec<&str> = catalogue.executors().iter().map(|kind| kind.name).collect();
+    Finding { what: "executors", good: true, detail: names.join(", ") }
 }
 
 /// Its executor was judged with the site file; that its machines answer is not asked.

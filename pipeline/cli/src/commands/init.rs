@@ -1,10 +1,11 @@
-//! `trainyard init [FOLDER]`: a first workflow, a site file and the schema for editors. Refuses to overwrite anything.
+//! `trainyard init [FOLDER]`: a first workflow, a site file and the schema for editors. Overwrites nothing.
 
 use crate::args::{Format, InitArgs};
 use crate::exit::Exit;
 use crate::output::human::{print_json, print_text};
-use crate::wiring;
 use serde_json::json;
+use std::sync::Arc;
+use trainyard_app::Catalogue;
 use trainyard_core::error::io_error;
 use trainyard_core::{Error, Result};
 
@@ -12,8 +13,8 @@ const WORKFLOW: &str = include_str!("../templates/workflow.yaml");
 const SITE: &str = include_str!("../templates/trainyard.yaml");
 
 /// Writes all three files or, if one of them is there already, none.
-pub fn run(args: &InitArgs) -> Result<Exit> {
-    let schema = trainyard_spec::schema::workflow_schema(&wiring::registry()?);
+pub fn run(args: &InitArgs, catalogue: &Arc<Catalogue>) -> Result<Exit> {
+    let schema = trainyard_spec::schema::workflow_schema(&**catalogue);
     let schema = serde_json::to_string_pretty(&schema)
         .map_err(|e| Error::bug(format!("the schema has no JSON form: {e}")))?
         + "\n";

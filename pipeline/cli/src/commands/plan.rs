@@ -1,27 +1,28 @@
 //! `trainyard plan FILE`: what a run would do, stage by stage, and why. Writes nothing; a store that is not there yet holds nothing.
 
 use crate::args::{PlanArgs, PlanFormat};
+use crate::compiled;
 use crate::exit::Exit;
 use crate::output::human::{print_json, print_text, table};
-use crate::session::{Access, Session};
-use crate::{compiled, wiring, world};
+use crate::session::{self, Access};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::Duration;
+use trainyard_app::{Catalogue, wiring};
 use trainyard_core::units::format_duration;
 use trainyard_core::{Result, SystemClock};
 use trainyard_engine::forecast::{Forecast, Verdict};
 use trainyard_runtime::{RunOptions, Silent};
 
 /// Compiles the file and asks the store about every stage; a stage that would fail leaves the exit code at 0.
-pub fn run(args: &PlanArgs) -> Result<Exit> {
-    let session = Session::open(&args.site, Access::LookOrEmpty)?;
-    let plan = compiled::plan(&args.workflow, &wiring::registry()?, &session.site)?;
+pub fn run(args: &PlanArgs, catalogue: &Arc<Catalogue>) -> Result<Exit> {
+    let session = session::open(&args.site, Access::LookOrEmpty, catalogue)?;
+    let plan = compiled::plan(&args.workflow, &**catalogue, &session.site)?;
     if args.format == PlanFormat::Mermaid {
         print_text(&trainyard_spec::draw::mermaid(&plan));
         return Ok(Exit::Done);
     }
-    let world = world::build(&session, Arc::new(SystemClock::new()), Arc::new(Silent))?;
+    let world = wiring::outside(&session, catalogue, Arc::new(SystemClock::new()), Arc::new(Silent))?;
     let forecasts = session.block_on(trainyard_runtime::forecast::forecast(&RunOptions::default(), &plan, &world))?;
     match args.format {
         PlanFormat::Json => print_json(

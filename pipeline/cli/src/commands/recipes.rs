@@ -4,30 +4,31 @@
 mod directions;
 mod effects;
 mod found;
-mod parts;
 mod systems;
 
 use crate::args::{Format, RecipesArgs, RecipesCommand};
 use crate::exit::Exit;
 use crate::output::human::{print_json, print_text, table};
-use crate::{session, wiring};
+use crate::session;
 use found::Found;
 use serde_json::{Value, json};
+use std::sync::Arc;
+use trainyard_app::Catalogue;
 use trainyard_core::Result;
 
 /// Lists the recipes, runs them, or writes their table.
-pub fn run(args: &RecipesArgs) -> Result<Exit> {
+pub fn run(args: &RecipesArgs, catalogue: &Arc<Catalogue>) -> Result<Exit> {
     match (&args.command, &args.write) {
-        (Some(RecipesCommand::Run { names }), _) => directions::run(args, names),
-        (None, Some(file)) => systems::run(args, file),
-        (None, None) => list(args),
+        (Some(RecipesCommand::Run { names }), _) => directions::run(args, names, catalogue),
+        (None, Some(file)) => systems::run(args, file, catalogue),
+        (None, None) => list(args, catalogue),
     }
 }
 
 /// Exit 2 if a file does not compile or is no sound recipe.
-fn list(args: &RecipesArgs) -> Result<Exit> {
-    let site = session::site(&args.site)?;
-    let recipes = found::find(&args.folder, &[], &args.params, &wiring::registry()?, &site)?;
+fn list(args: &RecipesArgs, catalogue: &Catalogue) -> Result<Exit> {
+    let site = session::site(&args.site, catalogue)?;
+    let recipes = found::find(&args.folder, &[], &args.params, catalogue, &site)?;
     match args.format {
         Format::Json => print_json(&recipes.iter().map(as_json).collect::<Vec<Value>>())?,
         Format::Text if recipes.is_empty() => print_text(&format!("no recipes in {}", args.folder.display())),

@@ -49,19 +49,27 @@ impl Launcher {
 
 /// The executor.
 pub struct Local {
+    name: &'static str,
     launcher: Launcher,
     slots: Option<Slots>,
 }
 
 impl Local {
+    /// As pools name it.
+    pub const NAME: &str = "local";
+
     pub fn new(launcher: Launcher, slots: Option<Slots>) -> Self {
-        Self { launcher, slots }
+        Self::named(Self::NAME, launcher, slots)
+    }
+    /// The same under another name, for executors that differ in how the process is started.
+    pub fn named(name: &'static str, launcher: Launcher, slots: Option<Slots>) -> Self {
+        Self { name, launcher, slots }
     }
 }
 
 impl Executor for Local {
     fn name(&self) -> &'static str {
-        "local"
+        self.name
     }
     fn run(&self, task: Task, mut wish: watch::Receiver<Wish>, reports: Arc<dyn Reports>) -> BoxFuture<'static, Ended> {
         let (launcher, slots) = (self.launcher.clone(), self.slots.clone());

@@ -1,7 +1,7 @@
 //! Attempts as real processes of `sh`: outcomes, logs, cancel, and the kill of the whole tree.
 
 use super::{CANCELLED, FAILED, SUCCEEDED, Watcher, inside, key, node, options, plan, world};
-use crate::executors::{Executors, Launcher, standard};
+use crate::executors::{Executors, Launcher, Launching, kinds};
 use crate::slots::Slots;
 use crate::{RunSummary, World, run};
 use std::sync::Arc;
@@ -41,7 +41,11 @@ impl Bench {
             arguments: vec!["-c".into(), script.into(), "attempt".into()],
             env: vec![("TEST_FOLDER".into(), self.folder.path().into())],
         };
-        world(&self.store, standard(&launcher, Some(&self.slots())), &self.watcher)
+        world(
+            &self.store,
+            Executors::build(&kinds(), &Launching { launcher, slots: Some(self.slots()) }),
+            &self.watcher,
+        )
     }
     /// Those that every run of this bench shares.
     fn slots(&self) -> Slots {
@@ -110,7 +114,8 @@ async fn every_bad_end_has_its_kind() {
 async fn a_program_that_is_not_there_is_lost_not_stuck() {
     let bench = Bench::new().await;
     let mut world = bench.world("");
-    world.executors = standard(&Launcher::new("/no/such/program"), None);
+    world.executors =
+        Executors::build(&kinds(), &Launching { launcher: Launcher::new("/no/such/program"), slots: None });
     let (outcome, error) = end_of(&run(options(), plan(vec![stage()]), world).await.unwrap());
     assert_eq!(outcome, AttemptOutcome::Lost);
     assert!(error.message.contains("/no/such/program"), "{error}");

@@ -12,6 +12,8 @@ use trainyard_tables::{Problem, Trajectory};
 /// A file format of rows. One file each; a line in `registry.rs`.
 pub trait Format: Send + Sync {
     fn name(&self) -> &'static str;
+    /// One line for lists: what such a file holds.
+    fn summary(&self) -> &'static str;
     /// Output ports that this format fills.
     fn yields(&self) -> &'static [&'static str];
     /// The file to read if `source` is a folder.

@@ -97,7 +97,7 @@ const COMMON: [&str; 8] =
     ["describe_tools", "format", "latency", "limits", "max_tool_calls", "max_turns", "system", "tools"];
 
 /// What an environment adds to the options of a dialogue: a plain struct with defaults that denies unknown fields.
-pub trait OwnOptions: Serialize + DeserializeOwned + JsonSchema + Default {
+pub trait OwnOptions: Clone + Send + Sync + Serialize + DeserializeOwned + JsonSchema + Default + 'static {
     /// As in [`PartOptions`].
     const KIND: &'static str;
     /// As in [`PartOptions`].

@@ -27,5 +27,5 @@ pub use dialogue_options::{DialogueOptions, InDialogue, OwnOptions};
 pub use environment::{AgentTurn, Environment, Episode, Observation, Outcome, Step};
 pub use generator::{Demonstration, ProblemGenerator, ScriptedTurn};
 pub use latency::Latency;
-pub use registry::{build, check, complete};
+pub use registry::{EnvironmentSlot, Environments, family, generating, read};
 pub use world::{Reply, World};

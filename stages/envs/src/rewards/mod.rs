@@ -1,4 +1,4 @@
-//! Rewards: functions from a finished episode, seen beside its group, to a number. A file each, a line each in [`registry`].
+//! Rewards: functions from a finished episode, seen beside its group, to a number. One file and one line in [`registry`] each.
 
 pub mod answer;
 pub mod call_match;
@@ -14,6 +14,8 @@ pub mod rubric;
 pub mod tool_efficiency;
 pub mod tool_success;
 pub mod tool_turns;
+pub mod weighted;
 
-pub use registry::{build, check, complete};
+pub use registry::family;
 pub use reward::{GroupView, Reward, Score, verified};
+pub use weighted::{RewardList, WeightedReward};

@@ -2,10 +2,11 @@
 
 use crate::args::{Format, QueryArgs};
 use crate::exit::Exit;
+use crate::names;
 use crate::output::human::print_text;
-use crate::query_process::{Order, host};
 use crate::session::Session;
-use crate::{machine, names};
+use trainyard_app::machine;
+use trainyard_app::query_process::{AnswerFormat, Order, host};
 use trainyard_core::{Error, Result};
 
 /// The memory of a statement where nobody knows what the machine has.
@@ -26,6 +27,10 @@ pub fn run(session: &Session, asked: &QueryArgs, format: Format) -> Result<Exit>
             .help("`trainyard artifacts show` lists its files"));
     }
     let memory = asked.memory.unwrap_or_else(usual_memory);
+    let format = match format {
+        Format::Text => AnswerFormat::Text,
+        Format::Json => AnswerFormat::Json,
+    };
     let order =
         Order { owner: std::process::id(), table, statement: statement.clone(), rows: asked.limit, format, memory };
     print_text(&session.block_on(host::ask(&order, asked.timeout))?);

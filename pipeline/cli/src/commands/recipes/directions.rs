@@ -1,33 +1,29 @@
 //! `trainyard recipes run`: every recipe with its mechanism on, then off.
 //!
-//! Why both: a check that holds with the mechanism and without it says nothing about the mechanism. On, every check holds. Off, the arms
-//! are one computation, so every mechanism check fails, every guard holds, the run fails for no other reason, and nothing is trained
-//! again. Refuses: a second direction after an interrupt, or after a run that failed for another reason than a check.
+//! A check that holds with the mechanism and without it says nothing about the mechanism. On, every check holds. Off, the arms are one
+//! computation: every mechanism check fails, every guard holds, the run fails for no other reason, and nothing is trained again. The
+//! second direction is left out after an interrupt, or after a run that failed for another reason than a check.
 
 use super::found::{self, Found, SWITCH};
 use crate::args::{Format, ParamArgs, RecipesArgs, WorkflowArgs};
+use crate::compiled;
 use crate::exit::Exit;
 use crate::output::human::{print_json, print_text};
 use crate::output::progress::Progress;
-use crate::session::{Access, Session};
-use crate::{compiled, wiring, world};
+use crate::session::{self, Access, Session};
 use serde::Serialize;
 use std::sync::Arc;
-use trainyard_api::Registry;
+use trainyard_app::{Catalogue, wiring};
 use trainyard_core::event::{CheckResult, RunOutcome};
-use trainyard_core::{Clock, Error, Result, RunId, SystemClock};
+use trainyard_core::{Clock, Error, Result, RunId, StageKinds, SystemClock};
 use trainyard_engine::checks::describe;
 use trainyard_engine::fold::{StageStatus, StageView};
 use trainyard_runtime::{Ending, Interrupt, RunOptions, RunSummary};
 
-/// Kinds that cost what a recipe may pay once.
-const TRAINING: [&str; 3] = ["prm", "rl", "sft"];
-
 /// Exit 0: all recipes behave both ways. 1: one does not.
-pub fn run(args: &RecipesArgs, names: &[String]) -> Result<Exit> {
-    let session = Session::open(&args.site, Access::Run)?;
-    let registry = wiring::registry()?;
-    let recipes = found::find(&args.folder, names, &args.params, &registry, &session.site)?;
+pub fn run(args: &RecipesArgs, names: &[String], catalogue: &Arc<Catalogue>) -> Result<Exit> {
+    let session = session::open(&args.site, Access::Run, catalogue)?;
+    let recipes = found::find(&args.folder, names, &args.params, catalogue, &session.site)?;
     if recipes.is_empty() {
         return Err(Error::invalid(format!("no recipes in {}", args.folder.display()))
             .help("say where they are with `--folder`"));
@@ -38,8 +34,13 @@ pub fn run(args: &RecipesArgs, names: &[String]) -> Result<Exit> {
         raised.on_signals();
         Ok(())
     })?;
-    let runner =
-        Runner { session, registry, clock: Arc::new(SystemClock::new()), interrupt, params: args.params.clone() };
+    let runner = Runner {
+        session,
+        catalogue: catalogue.clone(),
+        clock: Arc::new(SystemClock::new()),
+        interrupt,
+        params: args.params.clone(),
+    };
     let mut outcomes = Vec::new();
     for recipe in &recipes {
         let Some(outcome) = runner.both(recipe)? else { return Ok(Exit::Interrupted) };
@@ -59,7 +60,7 @@ pub fn run(args: &RecipesArgs, names: &[String]) -> Result<Exit> {
 /// What every run shares.
 struct Runner {
     session: Session,
-    registry: Registry,
+    catalogue: Arc<Catalogue>,
     clock: Arc<dyn Clock>,
     interrupt: Interrupt,
     params: Vec<String>,
@@ -89,8 +90,9 @@ impl Runner {
     /// None: interrupted.
     fn both(&self, recipe: &Found) -> Result<Option<Outcome>> {
         let Some((on, sound)) = self.direction(recipe, "on", on)? else { return Ok(None) };
+        let judge = |outcome: RunOutcome, stages: &[StageView]| off(outcome, stages, &*self.catalogue);
         let off = if sound {
-            let Some((off, _)) = self.direction(recipe, "off", off)? else { return Ok(None) };
+            let Some((off, _)) = self.direction(recipe, "off", judge)? else { return Ok(None) };
             Some(off)
         } else {
             None
@@ -103,13 +105,18 @@ impl Runner {
         &self,
         recipe: &Found,
         switch: &str,
-        judge: fn(RunOutcome, &[StageView]) -> Vec<String>,
+        judge: impl Fn(RunOutcome, &[StageView]) -> Vec<String>,
     ) -> Result<Option<(Direction, bool)>> {
         let mut params = self.params.clone();
         params.push(format!("{SWITCH}={switch}"));
         let workflow = WorkflowArgs { file: recipe.path.clone(), params: ParamArgs { params } };
-        let plan = compiled::plan(&workflow, &self.registry, &self.session.site)?;
-        let world = world::build(&self.session, self.clock.clone(), Arc::new(Progress::new(self.clock.clone())))?;
+        let plan = compiled::plan(&workflow, &*self.catalogue, &self.session.site)?;
+        let world = wiring::outside(
+            &self.session,
+            &self.catalogue,
+            self.clock.clone(),
+            Arc::new(Progress::new(self.clock.clone())),
+        )?;
         let options = RunOptions { interrupt: self.interrupt.clone(), ..RunOptions::default() };
         let started = self.clock.monotonic();
         let RunSummary { run, ending, view, .. } =
@@ -138,7 +145,7 @@ fn on(outcome: RunOutcome, stages: &[StageView]) -> Vec<String> {
 }
 
 /// What is wrong with a run whose mechanism is off.
-fn off(outcome: RunOutcome, stages: &[StageView]) -> Vec<String> {
+fn off(outcome: RunOutcome, stages: &[StageView], kinds: &dyn StageKinds) -> Vec<String> {
     let mut problems: Vec<String> = stages.iter().filter_map(broken).collect();
     for (stage, check) in stages.iter().flat_map(|s| s.checks.iter().map(move |c| (s, c))) {
         let wrong = match check.role.as_deref() {
@@ -152,7 +159,8 @@ fn off(outcome: RunOutcome, stages: &[StageView]) -> Vec<String> {
     if !stages.iter().flat_map(|s| &s.checks).any(|c| c.role.as_deref() == Some("mechanism")) {
         problems.push("no mechanism check was evaluated".into());
     }
-    let again = stages.iter().filter(|s| s.status == StageStatus::Done && TRAINING.contains(&s.kind.as_str()));
+    let trains = |s: &StageView| kinds.kind(&s.kind).is_some_and(|info| info.trains);
+    let again = stages.iter().filter(|s| s.status == StageStatus::Done && trains(s));
     problems.extend(
         again.map(|s| format!("{}: was trained again, so the arms are not equal with the mechanism off", s.key())),
     );

@@ -1,17 +1,17 @@
 //! The recipe files of a folder, compiled and held to the form of a recipe.
 //!
-//! Why so: a recipe is a workflow file with more to keep: it is named after its file, switches its mechanism by a param, has a check
-//! of either role, and names parts that exist. Files without the key `recipe` (a shared cold start) are parts of recipes and are
-//! passed over. Refuses: nothing by halves; all mistakes of all files are told at once.
+//! A recipe is a workflow file with more to keep: it is named after its file, switches its mechanism by a param, has a check of either
+//! role, and names parts that exist. Files without the key `recipe` (a shared cold start) are passed over. All mistakes of all files
+//! are reported at once.
 
-use super::parts::Parts;
 use crate::compiled;
 use crate::output::diagnostics;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
+use trainyard_app::Catalogue;
 use trainyard_core::error::io_error;
 use trainyard_core::metric::address;
-use trainyard_core::{Catalogue, Error, Result};
+use trainyard_core::{Error, Result};
 use trainyard_spec::diagnostic::suggest;
 use trainyard_spec::plan::Severity;
 use trainyard_spec::site::Site;
@@ -38,7 +38,7 @@ pub fn find(
     folder: &Path,
     names: &[String],
     params: &[String],
-    catalogue: &dyn Catalogue,
+    catalogue: &Catalogue,
     site: &Site,
 ) -> Result<Vec<Found>> {
     let files = files(folder)?;
@@ -46,12 +46,11 @@ pub fn find(
         let error = Error::invalid(format!("there is no recipe `{unknown}` in {}", folder.display()));
         return Err(suggest(unknown, files.iter().map(|(stem, _)| stem.as_str())).into_iter().fold(error, Error::help));
     }
-    let parts = Parts::of_this_build(catalogue);
     let mut found = Vec::new();
     let mut wrong = Vec::new();
     for (name, path) in files.into_iter().filter(|(stem, _)| names.is_empty() || names.contains(stem)) {
         let asked = !names.is_empty();
-        match one(&name, &path, params, catalogue, site, &parts)? {
+        match one(&name, &path, params, catalogue, site)? {
             One::Recipe(recipe) => found.push(*recipe),
             One::Other if asked => wrong.push(format!("{name}: the file has no key `recipe`")),
             One::Other => {}
@@ -72,14 +71,7 @@ enum One {
     Wrong(Vec<String>),
 }
 
-fn one(
-    name: &str,
-    path: &Path,
-    params: &[String],
-    catalogue: &dyn Catalogue,
-    site: &Site,
-    parts: &Parts,
-) -> Result<One> {
+fn one(name: &str, path: &Path, params: &[String], catalogue: &Catalogue, site: &Site) -> Result<One> {
     let mut compiled = compiled::file(path, params, catalogue, site)?;
     let unreadable = compiled.diagnostics.iter().any(|d| d.is_error() && d.code.starts_with("yaml-"));
     let Some(recipe) = compiled.recipe.filter(|_| !unreadable) else {
@@ -94,7 +86,7 @@ fn one(
     let Some(plan) = compiled.plan else {
         return Ok(One::Wrong(vec![format!("the file has {}", diagnostics::count(&compiled.diagnostics))]));
     };
-    let problems = form(name, &recipe, &plan, parts);
+    let problems = form(name, &recipe, &plan, catalogue);
     if !problems.is_empty() {
         return Ok(One::Wrong(problems));
     }
@@ -102,7 +94,7 @@ fn one(
 }
 
 /// What a workflow lacks to be a recipe.
-fn form(name: &str, recipe: &Recipe, plan: &Plan, parts: &Parts) -> Vec<String> {
+fn form(name: &str, recipe: &Recipe, plan: &Plan, catalogue: &Catalogue) -> Vec<String> {
     let mut problems = Vec::new();
     if plan.workflow != name {
         problems.push(format!("its `name` is `{}`, but the file is called `{name}`", plan.workflow));
@@ -119,7 +111,7 @@ fn form(name: &str, recipe: &Recipe, plan: &Plan, parts: &Parts) -> Vec<String> 
     for check in checks().filter(|c| c.role.is_some() && c.severity == Severity::Warn) {
         problems.push(format!("the check of `{}` has a role, but only warns", address(&check.metric, check.of)));
     }
-    problems.extend(recipe.parts.iter().filter_map(|part| parts.problem(part)));
+    problems.extend(recipe.parts.iter().filter_map(|part| catalogue.problem(part)));
     problems
 }
 

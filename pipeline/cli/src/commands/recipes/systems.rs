@@ -2,31 +2,29 @@
 
 use super::effects::{Effects, effects};
 use super::found::{self, Found};
-use super::parts::Parts;
 use crate::args::{Format, RecipesArgs};
 use crate::exit::Exit;
 use crate::output::human::{print_json, print_text};
-use crate::session::{Access, Session};
-use crate::{wiring, world};
+use crate::session::{self, Access};
 use serde_json::json;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use trainyard_app::{Catalogue, wiring};
 use trainyard_core::error::io_error;
 use trainyard_core::{Result, SystemClock};
 use trainyard_runtime::Silent;
 
 /// Writes the table over `file`, with the effects of the recipes whose runs this store holds.
-pub fn run(args: &RecipesArgs, file: &Path) -> Result<Exit> {
-    let session = Session::open(&args.site, Access::LookOrEmpty)?;
-    let registry = wiring::registry()?;
-    let recipes = found::find(&args.folder, &[], &args.params, &registry, &session.site)?;
-    let world = world::build(&session, Arc::new(SystemClock::new()), Arc::new(Silent))?;
+pub fn run(args: &RecipesArgs, file: &Path, catalogue: &Arc<Catalogue>) -> Result<Exit> {
+    let session = session::open(&args.site, Access::LookOrEmpty, catalogue)?;
+    let recipes = found::find(&args.folder, &[], &args.params, catalogue, &session.site)?;
+    let world = wiring::outside(&session, catalogue, Arc::new(SystemClock::new()), Arc::new(Silent))?;
     let mut rows = Vec::new();
     for recipe in &recipes {
         rows.push((recipe, session.block_on(effects(&recipe.plan, &world))?));
     }
-    let page = page(&rows, &Links::new(&args.folder, file, Parts::of_this_build(&registry)), &args.params);
+    let page = page(&rows, &Links::new(&args.folder, file), &args.params);
     std::fs::write(file, page).map_err(|e| io_error(file, &e).help("the folder of the file must exist"))?;
     let measured = rows.iter().filter(|(_, effects)| effects.is_some()).count();
     let (file, store) = (file.display().to_string(), session.store.url());
@@ -52,7 +50,7 @@ fn page(rows: &[(&Found, Option<Effects>)], links: &Links, params: &[String]) ->
     text.push_str("|---|---|---|---|---|---|\n");
     for (found, effects) in rows {
         let recipe = &found.recipe;
-        let parts: Vec<String> = recipe.parts.iter().map(|p| links.part(p)).collect();
+        let parts: Vec<String> = recipe.parts.iter().map(|part| format!("`{part}`")).collect();
         let cells = [
             format!("{} ({})", cell(&recipe.system), cell(&recipe.source)),
             cell(&recipe.mechanism),
@@ -97,13 +95,12 @@ fn cell(text: &str) -> String {
 
 /// Links from the written file to files of the repository.
 struct Links {
-    parts: Parts,
     /// The repository, and the way to it from the written file.
     root: Option<(PathBuf, String)>,
 }
 
 impl Links {
-    fn new(recipes: &Path, file: &Path, parts: Parts) -> Self {
+    fn new(recipes: &Path, file: &Path) -> Self {
         let root = recipes
             .canonicalize()
             .ok()
@@ -113,12 +110,7 @@ impl Links {
             let up = "../".repeat(home.strip_prefix(&root).ok()?.components().count());
             Some((root, up))
         });
-        Self { parts, root }
-    }
-
-    fn part(&self, part: &str) -> String {
-        let target = self.root.as_ref().and_then(|(root, up)| Some(format!("{up}{}", self.parts.file(root, part)?)));
-        target.map_or_else(|| format!("`{part}`"), |target| format!("[`{part}`]({target})"))
+        Self { root }
     }
 
     fn recipe(&self, found: &Found) -> String {

@@ -1,9 +1,8 @@
 //! Options of `prm`.
 
-use crate::config::SamplingOptions;
+use crate::config::{SamplingOptions, default_environment};
 use crate::optimize::OptimizerOptions;
 use crate::rollouts::StepKind;
-use crate::world;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -25,7 +24,7 @@ pub enum Trained {
 #[serde(deny_unknown_fields, default)]
 pub struct Config {
     /// The world that poses the problems.
-    #[schemars(schema_with = "trainyard_envs::environments::registry::schema")]
+    #[schemars(extend("x-family" = "environments"))]
     pub environment: Value,
     /// How rollouts and their continuations are sampled.
     pub sampling: SamplingOptions,
@@ -69,7 +68,7 @@ pub struct Config {
 impl Default for Config {
     fn default() -> Self {
         Self {
-            environment: world::default_environment(),
+            environment: default_environment(),
             sampling: SamplingOptions::default(),
             problems_limit: None,
             rollouts: 4,

@@ -8,17 +8,17 @@
 use super::collect::Collected;
 use super::config::Config;
 use super::critic::Critic;
+use super::effects;
 use super::parts::Parts;
 use super::pool;
 use super::report::all_declared;
 use super::tally::Tally;
 use super::update::{Sample, Update, UpdateReport};
-use super::{declared, effects};
 use crate::checkpoint;
 use crate::curves::Curves;
 use crate::model::Policy;
 use crate::optimize::Trainer;
-use crate::world::{Rewards, World};
+use crate::rewards::Rewards;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::VecDeque;
@@ -50,6 +50,14 @@ pub struct Run<'a> {
     pub declared: Vec<Metric>,
     /// A recorded run is repeated.
     repeats: bool,
+}
+
+/// What poses the problems and what scores the episodes.
+pub struct Episodes {
+    pub environment: Arc<dyn Environment>,
+    pub rewards: Rewards,
+    /// What the stage reports.
+    pub declared: Vec<Metric>,
 }
 
 /// What a checkpoint holds besides weights, moments and kept rollouts.
@@ -94,34 +102,34 @@ impl<'a> Run<'a> {
     pub fn new(
         config: &'a Config,
         policy: &'a Policy,
+        episodes: Episodes,
         problems: Vec<Problem>,
         validation: Vec<Problem>,
         demonstrations: &[Trajectory],
         context: &StageContext,
     ) -> Result<Self> {
-        let world = World::new(context.cpus);
         let pool =
             pool::pool(&problems, demonstrations, &policy.folder.chat, policy.folder.config.max_position_embeddings)?;
         Ok(Self {
             config,
             policy,
-            environment: Arc::from(world.environment(&config.environment)?),
-            rewards: world.rewards(&config.rewards)?,
+            environment: episodes.environment,
+            rewards: episodes.rewards,
             validation: super::validate::equal_shares(validation, config.validate_problems),
             problems: Arc::new(problems),
             pool,
             chance: Chance::new(config.seed).child("rl", &[]),
             cancel: context.cancel.clone(),
             threads: context.cpus,
-            declared: declared::of(config, &context.producers()).metrics,
+            declared: episodes.declared,
             repeats: false,
         })
     }
 
     /// `record` = the rollouts of an asynchronous run that is to be repeated.
-    pub fn run(mut self, record: Option<&[Trajectory]>, context: &StageContext) -> Result<Outcome> {
+    pub fn run(mut self, parts: Parts, record: Option<&[Trajectory]>, context: &StageContext) -> Result<Outcome> {
         self.repeats = record.is_some();
-        let mut progress = self.start(context)?;
+        let mut progress = self.start(parts, context)?;
         if progress.state.step == 0 {
             self.validate(context, &mut progress)?;
         }
@@ -167,11 +175,10 @@ impl<'a> Run<'a> {
     }
 
     /// From the newest checkpoint, or from the input model.
-    fn start(&mut self, context: &StageContext) -> Result<Progress> {
+    fn start(&mut self, parts: Parts, context: &StageContext) -> Result<Progress> {
         let folder = &self.policy.folder;
         let trainer =
             Trainer::new(&folder.config, folder.weights.clone(), &self.config.optimizer, self.config.updates())?;
-        let parts = Parts::build(self.config)?;
         let reference = if parts.needs().reference {
             Some(Trainer::new(&folder.config, folder.weights.clone(), &self.config.optimizer, 1)?)
         } else {

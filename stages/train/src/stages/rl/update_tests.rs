@@ -19,7 +19,7 @@ fn trainer() -> Trainer {
 }
 
 fn terms(list: serde_json::Value) -> Vec<Box<dyn LossTerm>> {
-    list.as_array().unwrap().iter().map(|t| registry::loss_terms().build(t).unwrap()).collect()
+    list.as_array().unwrap().iter().map(|t| registry::losses().build(t, &()).unwrap()).collect()
 }
 
 /// Samples whose behavior logprobs are the trainer's own.
@@ -96,7 +96,7 @@ fn good_tokens_become_likelier_and_bad_ones_less() {
     let mut t = trainer();
     let samples = samples(&t);
     let before: Vec<f64> = samples.iter().map(|s| s.behavior.iter().sum()).collect();
-    let none = registry::corrections().build(&json!("none")).unwrap();
+    let none = registry::corrections().build(&json!("none"), &()).unwrap();
     let report = run(
         &mut t,
         &samples,
@@ -135,7 +135,7 @@ impl LossTerm for Whole {
 
 #[test]
 fn micro_batches_and_scopes_change_only_rounding() {
-    let none = registry::corrections().build(&json!("none")).unwrap();
+    let none = registry::corrections().build(&json!("none"), &()).unwrap();
     let list = json!(["clip", {"kind": "entropy", "weight": 0.1}]);
     let mut results = Vec::new();
     for (micro, whole) in [(1000, false), (8, false), (8, true)] {
@@ -169,7 +169,7 @@ fn corrections_use_the_policy_before_the_update() {
     for s in &mut samples {
         s.behavior.iter_mut().for_each(|l| *l -= 1.0);
     }
-    let truncated = registry::corrections().build(&json!("truncated")).unwrap();
+    let truncated = registry::corrections().build(&json!("truncated"), &()).unwrap();
     let report = run(
         &mut t,
         &samples,
@@ -183,7 +183,7 @@ fn corrections_use_the_policy_before_the_update() {
 fn the_reference_is_measured() {
     let mut t = trainer();
     let samples = samples(&t);
-    let none = registry::corrections().build(&json!("none")).unwrap();
+    let none = registry::corrections().build(&json!("none"), &()).unwrap();
     let reference = trainer();
     let list = terms(json!(["clip", {"kind": "kl", "weight": 0.1}]));
     for expected_zero in [true, false] {
@@ -203,7 +203,7 @@ fn a_loss_that_is_no_number_names_the_step_and_changes_nothing() {
     let mut samples = samples(&t);
     samples[1].advantages[4] = f64::NAN;
     let before = weights(&t);
-    let none = registry::corrections().build(&json!("none")).unwrap();
+    let none = registry::corrections().build(&json!("none"), &()).unwrap();
     let e = run(
         &mut t,
         &samples,
@@ -220,7 +220,7 @@ fn nothing_in_the_loss_is_no_step() {
     let mut t = trainer();
     let mut samples = samples(&t);
     samples.iter_mut().for_each(|s| s.mask.fill(false));
-    let none = registry::corrections().build(&json!("none")).unwrap();
+    let none = registry::corrections().build(&json!("none"), &()).unwrap();
     let report = run(
         &mut t,
         &samples,

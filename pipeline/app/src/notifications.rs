@@ -1,12 +1,9 @@
 //! Tells the webhooks of the site file that a run has ended.
 //!
-//! One POST for each notification whose `on` names the outcome. The body is JSON: `text` is the closing line, which chat services show as
-//! it is; beside it stand the run, its workflow, its status and what failed. A notification is news about a run and no part of it:
-//! one that cannot be delivered is a warning, and the exit code stays. Refuses: to print more of an address than its host, since
-//! such addresses are secrets themselves.
+//! One POST for each notification whose `on` names the outcome. The body is JSON; its `text` is the closing line, which chat services
+//! show as it is. A notification that cannot be delivered is a warning and changes no exit code. Webhook addresses are secrets:
+//! messages name their host alone.
 
-use crate::output::human::print_warning;
-use crate::output::runs;
 use reqwest::{Client, StatusCode, Url};
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -21,26 +18,37 @@ const PATIENCE: Duration = Duration::from_secs(5);
 const PAUSE: Duration = Duration::from_millis(500);
 const TRIES: u32 = 3;
 
-/// Sends what the site asks for; a run that has not ended tells nobody.
-pub async fn send(notifications: &[Notification], run: &RunId, view: &RunView) {
-    if view.finished.is_none() {
-        return;
-    }
-    let (status, body) = (runs::status(view), body(run, view).to_string());
-    for notification in notifications.iter().filter(|n| n.on.iter().any(|name| name == status)) {
-        if let Err(error) = deliver(notification, &body).await {
-            print_warning(&error);
-        }
-    }
+/// How a run ended, in the words of its page.
+pub struct News<'a> {
+    pub run: &'a RunId,
+    pub view: &'a RunView,
+    /// `succeeded`, `failed`, `cancelled`.
+    pub status: &'static str,
+    /// One line.
+    pub text: String,
 }
 
-fn body(run: &RunId, view: &RunView) -> Value {
+/// Sends what the site asks for; a run that has not ended tells nobody. Gives one error for each that could not be delivered.
+pub async fn send(notifications: &[Notification], news: &News<'_>) -> Vec<Error> {
+    let mut failed = Vec::new();
+    if news.view.finished.is_none() {
+        return failed;
+    }
+    let body = body(news).to_string();
+    for notification in notifications.iter().filter(|n| n.on.iter().any(|name| name == news.status)) {
+        failed.extend(deliver(notification, &body).await.err());
+    }
+    failed
+}
+
+fn body(news: &News<'_>) -> Value {
+    let view = news.view;
     let failed: Vec<Value> = view.stages.iter().flat_map(failures).collect();
     json!({
-        "text": runs::closing_line(run, view),
-        "run": run.0,
+        "text": news.text,
+        "run": news.run.0,
         "workflow": view.workflow,
-        "status": runs::status(view),
+        "status": news.status,
         "failed": failed,
     })
 }

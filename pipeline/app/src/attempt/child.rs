@@ -1,8 +1,7 @@
 //! The process of a `run:` stage, from its start to the end of all that it started.
 //!
 //! What it prints is the stage's log, line by line, each bounded. The command is over when its own process is. What it left in the
-//! background may hold the pipes and write into outputs that are being stored, so it gets a moment for its last lines and is then
-//! killed. Refuses: success of a process that ended with another exit code than 0.
+//! background may hold the pipes and write into outputs that are being stored, so it gets a moment for its last lines and is killed.
 
 use std::io::{ErrorKind, Read};
 use std::os::unix::process::ExitStatusExt as _;

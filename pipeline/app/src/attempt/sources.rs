@@ -1,8 +1,7 @@
 //! Holds the sources of an attempt against the content that its stage digest was made of.
 //!
-//! Why so: hours may lie between plan and attempt, and people edit files meanwhile. What was computed from other bytes must never be
-//! published under the digest of the planned ones, so they are hashed, as the plan does it, before the work and after it: nobody
-//! knows when in between a stage reads them. Refuses: sources that changed or are gone.
+//! Hours may lie between plan and attempt, and people edit files meanwhile. What was computed from other bytes must never be published
+//! under the planned digest, so sources are hashed before the work and after it: nobody knows when a stage reads them.
 
 use std::path::Path;
 use trainyard_core::attempt::AttemptSpec;

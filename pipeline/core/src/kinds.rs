@@ -1,10 +1,10 @@
-//! What `spec` asks about stage kinds, and what the stage registry answers: ports, option schema, defaults, validation.
+//! What the workflow file, the plan and the engine ask about stage kinds: ports, option schema, defaults, validation.
 //!
-//! Why so: `check` and `plan` need neither GPU nor candle nor the stage code; they see this trait only, and the registry that
-//! implements it is wired in by the command line. Parts are dispatched on `kind` by registries, never by tagged enums.
+//! `check` and `plan` need no GPU and no stage code: they see [`StageKinds`] alone. The kinds of a build are put together in
+//! `trainyard-app`.
 
 use crate::artifact::ArtifactKind;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::metric::{Declared, MetricRead, Producers};
 use serde::Serialize;
 use serde_json::Value;
@@ -50,7 +50,7 @@ pub struct KindInfo {
     pub version: u32,
     /// One line.
     pub summary: &'static str,
-    /// Markdown: what it does, formulas, source, what it refuses.
+    /// Markdown: what it does, formulas, source, what it does not accept.
     pub doc: &'static str,
     pub inputs: Vec<PortInfo>,
     pub outputs: Vec<PortInfo>,
@@ -60,13 +60,17 @@ pub struct KindInfo {
     pub placement: Placement,
     /// True: the whole pool's cpus by default (sft, rl, prm, evaluate); false: one.
     pub all_cpus: bool,
+    /// Fits weights to data, so that running it twice costs what nobody wants to pay twice.
+    pub trains: bool,
     /// A `with:` block that works.
     pub example: &'static str,
     /// The main metric shown in progress, e.g. `loss`.
     pub main_metric: Option<&'static str>,
-    /// Everything that it may report under any options. [`Catalogue::declared`] knows the exact names.
+    /// Everything that it may report under any options. [`StageKinds::declared`] knows the exact names.
     #[serde(flatten)]
     pub metrics: Declared,
+    /// Folders of the families whose parts the options may name.
+    pub families: Vec<&'static str>,
 }
 
 impl KindInfo {
@@ -127,6 +131,13 @@ impl OptionProblem {
     }
 }
 
+/// An error about the options as a whole.
+impl From<Error> for OptionProblem {
+    fn from(error: Error) -> Self {
+        Self { pointer: String::new(), message: error.message, help: error.help }
+    }
+}
+
 /// Every value above `low`: a range that Rust has no sign for.
 pub fn above<T>(low: T) -> (Bound<T>, Bound<T>) {
     (Bound::Excluded(low), Bound::Unbounded)
@@ -149,13 +160,14 @@ fn allowed<T: Display>(range: &impl RangeBounds<T>) -> String {
 /// How many artifacts every input port gets.
 pub type Wired = BTreeMap<String, usize>;
 
-/// All stage kinds of this build.
-pub trait Catalogue: Send + Sync {
+/// The stage kinds of a build.
+pub trait StageKinds: Send + Sync {
     /// Sorted names.
     fn names(&self) -> Vec<&str>;
     fn kind(&self, name: &str) -> Option<&KindInfo>;
-    /// Everything wrong with a config whose expressions are all known: typed parsing, ranges, contradictions between parts.
-    fn validate(&self, kind: &str, config: &Value) -> Vec<OptionProblem>;
+    /// The complete config of options whose expressions are all known: defaults filled in, named compositions expanded, values in
+    /// their declared types. Or everything wrong with them: types, ranges, contradictions between parts.
+    fn settle(&self, kind: &str, options: &Value) -> Result<Value, Vec<OptionProblem>>;
     /// Everything wrong between a complete config and what is wired to the ports. A pointer may also name a port.
     fn validate_inputs(&self, _kind: &str, _config: &Value, _inputs: &Wired) -> Vec<OptionProblem> {
         Vec::new()
@@ -168,8 +180,6 @@ pub trait Catalogue: Send + Sync {
     fn metrics_read(&self, _kind: &str, _config: &Value, _producers: &Producers) -> Vec<MetricRead> {
         Vec::new()
     }
-    /// The complete config: defaults filled, named compositions expanded, values in their declared types.
-    fn complete(&self, kind: &str, config: &Value) -> Result<Value>;
 }
 
 #[cfg(test)]

@@ -1,7 +1,6 @@
 //! Runs a `run:` stage: the config of kind `run` (documented in `trainyard_spec::run_stage`) becomes one process.
 //!
-//! Words that name ports become local paths; metrics are read from the JSON Lines file at `$TRAINYARD_METRICS`. Refuses: secrets
-//! without a value, lines that are no metrics.
+//! Words that name ports become local paths; metrics are read from the JSON Lines file at `$TRAINYARD_METRICS`.
 
 use super::child;
 use serde_json::Value;

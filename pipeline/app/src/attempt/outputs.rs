@@ -1,7 +1,6 @@
-//! Turns filled output folders into stored outputs: every file hashed and put as an object, every table summarized.
+//! Turns filled output folders into stored outputs: every file is hashed and put as an object, every table summarized.
 //!
-//! Refuses: a required output that stayed empty, a table without `data.parquet`, a model with a weight that is no number, a
-//! metric that is no number.
+//! A required output that stayed empty, a weight that is NaN and a metric that is not finite fail the attempt here.
 
 use std::path::{Path, PathBuf};
 use trainyard_api::StageContext;

@@ -1,8 +1,9 @@
-//! Builds the world of a run: store, pools, executors, stage kinds, time and chance.
+//! What a run touches, put together: store, pools, executors, stage kinds, time and chance.
 
+use crate::catalogue::Catalogue;
 use crate::in_process::InProcessStages;
+use crate::machine;
 use crate::session::{self, Session};
-use crate::{machine, wiring};
 use futures::future::BoxFuture;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -10,7 +11,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use trainyard_core::{Chance, Clock, Error, Output, Result};
 use trainyard_engine::{Gpu, Machine, Pool};
-use trainyard_runtime::executors::{Launcher, standard};
+use trainyard_runtime::executors::{ExecutorKind, Executors, Launcher, Launching};
 use trainyard_runtime::slots::Slots;
 use trainyard_runtime::{Observer, RowReader, World};
 use trainyard_spec::site;
@@ -27,18 +28,25 @@ pub fn program() -> Result<PathBuf> {
     std::env::current_exe().map_err(|e| Error::bug(format!("this program does not know where it is: {e}")))
 }
 
-/// The world of this session's runs. `observer` sees what happens.
-pub fn build(session: &Session, clock: Arc<dyn Clock>, observer: Arc<dyn Observer>) -> Result<World> {
-    let registry = Arc::new(wiring::registry()?);
+/// What this session's runs touch. `observer` sees what happens.
+pub fn outside(
+    session: &Session,
+    catalogue: &Arc<Catalogue>,
+    clock: Arc<dyn Clock>,
+    observer: Arc<dyn Observer>,
+) -> Result<World> {
     let pools: Vec<Pool> = session.site.pools.iter().map(pool).collect();
+    let here = of_this_machine(&pools, catalogue.executors());
     let slots =
-        this_machine(&pools, machine::cpus(), machine::memory()).map(|m| Slots::new(session::home().join("slots"), m));
+        this_machine(&here, machine::cpus(), machine::memory()).map(|m| Slots::new(session::home().join("slots"), m));
+    let in_process =
+        InProcessStages { store: session.store.clone(), catalogue: catalogue.clone(), handle: session.handle() };
     Ok(World {
         store: session.store.clone(),
         pools,
-        executors: standard(&launcher(program()?), slots.as_ref()),
-        catalogue: registry.clone(),
-        in_process: Arc::new(InProcessStages { store: session.store.clone(), registry, handle: session.handle() }),
+        executors: Executors::build(catalogue.executors(), &Launching { launcher: launcher(program()?), slots }),
+        catalogue: catalogue.clone(),
+        in_process: Arc::new(in_process),
         rows: Arc::new(TableRows(session.store.clone())),
         secrets: session.site.secrets.clone(),
         chance: chance(clock.as_ref()),
@@ -70,10 +78,16 @@ fn pool(pool: &site::Pool) -> Pool {
     }
 }
 
-/// What the runs of this user may use of this machine: what its local pools have together. Where they overlap, that is no more than
-/// the machine has, but never less than one pool has, or what the engine grants could not be had. `None` without a local pool.
+/// The pools whose attempts run on this machine.
+fn of_this_machine(pools: &[Pool], executors: &[ExecutorKind]) -> Vec<Pool> {
+    let here = |pool: &&Pool| executors.iter().any(|kind| kind.on_this_machine && kind.name == pool.executor);
+    pools.iter().filter(here).cloned().collect()
+}
+
+/// What the runs of this user may use of this machine: what its pools have together. Where they overlap, that is at most what the
+/// machine has, but never less than one pool has: what the engine grants can always be had. `None` without a pool.
 fn this_machine(pools: &[Pool], cpus: u32, memory: u64) -> Option<Machine> {
-    let machines: Vec<&Machine> = pools.iter().filter(|p| p.executor == "local").flat_map(|p| &p.machines).collect();
+    let machines: Vec<&Machine> = pools.iter().flat_map(|p| &p.machines).collect();
     let largest = machines.iter().map(|m| m.cpus).max()?;
     let together = machines.iter().fold(0, |sum: u32, m| sum.saturating_add(m.cpus));
     let gpus: BTreeMap<u32, Gpu> = machines.iter().flat_map(|m| &m.gpus).map(|g| (g.index, *g)).collect();
@@ -149,8 +163,9 @@ mod tests {
 
     #[test]
     fn pools_elsewhere_are_no_part_of_this_machine() {
+        let executors = trainyard_runtime::executors::kinds();
         let elsewhere = Pool { executor: "slurm".into(), ..local("a", 64, 0, &[]) };
-        assert!(this_machine(std::slice::from_ref(&elsewhere), 16, 100).is_none());
-        assert_eq!(amounts(&[elsewhere, local("b", 2, 20, &[])]), (2, 20));
+        assert!(this_machine(&of_this_machine(std::slice::from_ref(&elsewhere), &executors), 16, 100).is_none());
+        assert_eq!(amounts(&of_this_machine(&[elsewhere, local("b", 2, 20, &[])], &executors)), (2, 20));
     }
 }

@@ -1,0 +1,39 @@
+//! A statement of `artifacts query` in a process of its own: this program again, as `trainyard query-worker`.
+//!
+//! A join multiplies its inputs, and a query engine in the middle of one neither looks at a clock nor gives up memory. What bounds a
+//! statement is the end of its process. The [`host`] writes one [`Order`] to the worker's stdin as JSON; the [`worker`] writes what is
+//! to be printed, or an error, to its stdout: finished text and not cells, so that a number is printed as it was computed.
+
+pub mod host;
+pub mod worker;
+
+use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
+use trainyard_core::Result;
+
+/// How an answer is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum AnswerFormat {
+    /// A table for people.
+    Text,
+    /// One document with columns and rows.
+    Json,
+}
+
+/// All that a worker is told.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Order {
+    /// The process that waits for the answer.
+    pub owner: u32,
+    /// A Parquet file; statements call it `self`.
+    pub table: PathBuf,
+    pub statement: String,
+    /// Most rows of the answer.
+    pub rows: usize,
+    pub format: AnswerFormat,
+    /// Bytes that the statement may add to the worker's address space.
+    pub memory: u64,
+}
+
+/// All that it answers.
+type Answer = Result<String>;
