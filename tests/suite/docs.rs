@@ -119,7 +119,10 @@ fn parts_are_listed_and_documented() {
     s.run(&["stages", "rules/near_duplicates"]).code(0).prints("MinHash").prints("threshold: number = 0.8");
     s.run(&["stages", "rl"]).code(0).prints("tools/calculator").prints("formats/toolrl").prints("verifiers/numeric");
     s.run(&["stages", "tools/python"]).code(0).prints("subset of Python 3");
-    s.run(&["stages", "losses/clap"]).code(2).says("no stage kind or part `losses/clap`");
+    s.run(&["stages", "losses/clap"])
+        .code(2)
+        .says("no stage kind or part `losses/clap`")
+        .says("did you mean `losses/clip`?");
 }
 
 #[test]
@@ -128,6 +131,23 @@ fn init_writes_a_workflow_that_passes_check_and_runs() {
     s.run(&["init", "new"]).code(0);
     s.run(&["check", "new/workflow.yaml"]).code(0);
     s.run(&["plan", "new/workflow.yaml"]).code(0);
+}
+
+#[test]
+fn pages_are_found_by_folder_and_by_bare_name() {
+    let s = Sandbox::new();
+    s.run(&["stages"]).code(0).prints("algorithms").prints("clip_balanced").prints("executors");
+    s.run(&["stages", "losses"]).code(0).prints("losses/clip").prints("losses/value");
+    s.run(&["stages", "grpo"])
+        .code(0)
+        .prints("algorithms/grpo")
+        .prints("stands for")
+        .prints("\"kind\": \"zero_variance\"");
+    s.run(&["stages", "algorithms/dapo"]).code(0).prints("2503.14476").prints("\"clip_high\": 0.28");
+    s.run(&["stages", "gae"]).code(0).prints("needs\n  values");
+    s.run(&["stages", "import/gsm8k"]).code(0).prints("problems of GSM8K");
+    s.run(&["stages", "executors/local"]).code(0).prints("processes of this machine");
+    s.run(&["stages", "none"]).code(2).says("corrections/none, replay/none");
 }
 
 #[test]

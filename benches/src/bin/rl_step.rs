@@ -75,9 +75,9 @@ impl Loop {
             trainer: Trainer::new(&Cpu, &model, &options, 1_000)?,
             sampler: Cpu.sampler(&model, &SamplerOptions { threads })?,
             config,
-            advantage: registry::advantages().build(&json!({ "kind": "group", "epsilon": 1e-4 }))?,
-            terms: vec![registry::loss_terms().build(&json!({ "kind": "clip", "clip_low": 0.2, "clip_high": 0.2 }))?],
-            correction: registry::corrections().build(&json!("none"))?,
+            advantage: registry::advantages().build(&json!({ "kind": "group", "epsilon": 1e-4 }), &())?,
+            terms: vec![registry::losses().build(&json!({ "kind": "clip", "clip_low": 0.2, "clip_high": 0.2 }), &())?],
+            correction: registry::corrections().build(&json!("none"), &())?,
             chance,
         })
     }

@@ -76,10 +76,11 @@ pub enum Command {
 
 An artifact is named RUN/STAGE/OUTPUT, where RUN may be `latest`, or DIGEST/OUTPUT with a stage digest.")]
     Artifacts(ArtifactsArgs),
-    /// Document stage kinds and their parts: options, ports, formulas, sources.
+    /// Document stage kinds, parts and executors: options, ports, formulas, sources.
     #[command(after_help = "Examples:
   trainyard stages
   trainyard stages sft
+  trainyard stages losses
   trainyard stages losses/clip")]
     Stages(StagesArgs),
     /// Published systems, each a recipe that shows its mechanism act: list them, run them both ways, write the table of
@@ -275,7 +276,7 @@ pub struct ExplainArgs {
 
 #[derive(Debug, Clone, Args)]
 pub struct StagesArgs {
-    /// Kind or part, e.g. `sft` or `losses/clip`; without it, one line for each kind.
+    /// Kind (`sft`), family (`losses`), part (`losses/clip`, `grpo`) or executor; without it, one line for each.
     pub kind: Option<String>,
     #[arg(long, value_enum, default_value_t)]
     pub format: Format,

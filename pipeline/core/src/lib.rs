@@ -1,5 +1,5 @@
 //! Plain data that every other crate of Trainyard shares: identifiers, digests, the records of artifacts, attempts and
-//! runs, error kinds, the catalogue of stage kinds, units, and the two injected effects (clock and chance).
+//! runs, error kinds, what stage kinds tell about themselves, units, and the two injected effects (clock and chance).
 //!
 //! The crates above agree on these types without seeing each other. There is no I/O here: only [`clock::SystemClock`]
 //! reads the machine's clock, and no random number comes from the machine.
@@ -7,22 +7,22 @@
 
 pub mod artifact;
 pub mod attempt;
-pub mod catalogue;
 pub mod chance;
 pub mod clock;
 pub mod digest;
 pub mod error;
 pub mod event;
 pub mod ids;
+pub mod kinds;
 pub mod metric;
 pub mod resources;
 pub mod units;
 
 pub use artifact::{ArtifactKind, ArtifactRef, FileEntry, Manifest, Output};
-pub use catalogue::{Cardinality, Catalogue, Facts, KindInfo, OptionProblem, Placement, PortInfo, Wired, above};
 pub use chance::Chance;
 pub use clock::{Clock, SystemClock};
 pub use digest::Digest;
 pub use error::{Error, ErrorKind, Result};
 pub use ids::{AttemptNumber, Epoch, RunId, StageKey};
+pub use kinds::{Cardinality, Facts, KindInfo, OptionProblem, Placement, PortInfo, StageKinds, Wired, above};
 pub use metric::{Comparison, Declared, Metric, MetricRead, Of, Producer, Producers, Reduce};

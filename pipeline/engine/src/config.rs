@@ -27,11 +27,7 @@ impl Engine {
         // Compiling a schema is slow, and a fan-out may have many instances.
         let options = self.options.entry(info.name).or_insert_with(|| KindOptions::new(info));
         let config = options.settle(config, &format!("`{}`", info.name)).map_err(wrong)?;
-        let problems = catalogue.validate(info.name, &config);
-        if !problems.is_empty() {
-            return Err(wrong(problems));
-        }
-        let complete = catalogue.complete(info.name, &config)?;
+        let complete = catalogue.settle(info.name, &config).map_err(wrong)?;
         let late = late_sources(&plan, options, &complete);
         if late.is_empty() { Ok(complete) } else { Err(wrong(late)) }
     }

@@ -8,7 +8,7 @@ use crate::{MachinePool, NodeId};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use trainyard_core::event::{AttemptOutcome, Selection};
-use trainyard_core::{AttemptNumber, Catalogue, Digest, Error, Placement, Result, RunId, StageKey};
+use trainyard_core::{AttemptNumber, Digest, Error, Placement, Result, RunId, StageKey, StageKinds};
 use trainyard_spec::plan::Plan;
 
 /// What an engine needs besides the plan.
@@ -23,7 +23,7 @@ pub struct Setup {
     /// The machines that there are.
     pub pools: Vec<MachinePool>,
     /// All stage kinds.
-    pub catalogue: Arc<dyn Catalogue>,
+    pub catalogue: Arc<dyn StageKinds>,
     /// Secret name → where its value comes from.
     pub secrets: BTreeMap<String, String>,
     /// Attempts flush every put to the disk, as the engine's own store does.

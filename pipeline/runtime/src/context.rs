@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use trainyard_core::attempt::{AttemptMessage, AttemptResult, AttemptSpec};
 use trainyard_core::event::Record;
-use trainyard_core::{AttemptNumber, Catalogue, Chance, Clock, Output, Result, StageKey};
+use trainyard_core::{AttemptNumber, Chance, Clock, Output, Result, StageKey, StageKinds};
 use trainyard_engine::MachinePool;
 use trainyard_store::Store;
 
@@ -18,10 +18,10 @@ pub struct RunContext {
     pub store: Store,
     /// The machines that there are.
     pub pools: Vec<MachinePool>,
-    /// One for each executor name that the pools use; see [`crate::executors::standard`].
+    /// One for each executor name that the pools use; see [`Executors::build`].
     pub executors: Executors,
     /// All stage kinds.
-    pub catalogue: Arc<dyn Catalogue>,
+    pub catalogue: Arc<dyn StageKinds>,
     /// Runs kinds whose placement is in-process.
     pub in_process: Arc<dyn InProcess>,
     /// Reads the table of a late `for_each` when the manifest's preview is not the whole table.

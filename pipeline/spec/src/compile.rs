@@ -14,7 +14,7 @@ use crate::site::Site;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
-use trainyard_core::{Catalogue, Digest, StageKey};
+use trainyard_core::{Digest, StageKey, StageKinds};
 
 /// What a compilation reads.
 pub struct Request<'a> {
@@ -25,7 +25,7 @@ pub struct Request<'a> {
     pub working_directory: &'a Path,
     /// What stands after `-p`, in order: `name=value` or `@file`.
     pub params: &'a [String],
-    pub catalogue: &'a dyn Catalogue,
+    pub catalogue: &'a dyn StageKinds,
     pub site: &'a Site,
 }
 

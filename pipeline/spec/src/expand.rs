@@ -27,12 +27,12 @@ use params::{Given, Param, ParamValue};
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
-use trainyard_core::{Catalogue, StageKey};
+use trainyard_core::{StageKey, StageKinds};
 
 /// The result of expansion.
 pub struct Expanded<'a> {
     pub files: &'a dyn Files,
-    pub catalogue: &'a dyn Catalogue,
+    pub catalogue: &'a dyn StageKinds,
     pub sources: Sources,
     pub spaces: Vec<Space>,
     /// In file order, then matrix order.
@@ -47,7 +47,7 @@ pub struct Expanded<'a> {
 /// Reads and expands the file at `path` (absolute) and everything it embeds.
 pub fn expand<'a>(
     files: &'a dyn Files,
-    catalogue: &'a dyn Catalogue,
+    catalogue: &'a dyn StageKinds,
     path: &Path,
     working_directory: &Path,
     arguments: &[String],

@@ -2,7 +2,7 @@
 //!
 //! [`compile::compile`] is the way in. It reports every mistake that can be known from the file, the site and the
 //! catalogue at once, each with its place and the fix. The crate does no I/O of its own (files come through
-//! [`files::Files`]), knows no stage code (kinds come through `trainyard_core::Catalogue`) and reads no clock.
+//! [`files::Files`]), knows no stage code (kinds come through `trainyard_core::StageKinds`) and reads no clock.
 //!
 //! | module | what |
 //! |---|---|

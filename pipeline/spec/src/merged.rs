@@ -13,7 +13,7 @@ use crate::tree::{Content, Entry, Node, core_value};
 use crate::workflow::{FILE_KEYS, is_file};
 use serde_json::Value;
 use std::path::{Component, Path, PathBuf};
-use trainyard_core::Catalogue;
+use trainyard_core::StageKinds;
 
 /// A merged file.
 pub struct Merged {
@@ -26,7 +26,7 @@ pub struct Merged {
 /// The file at `path` (absolute) over its parents. `place` says how a path (absolute) is to be written in the text.
 pub fn merged(
     files: &dyn Files,
-    catalogue: &dyn Catalogue,
+    catalogue: &dyn StageKinds,
     path: &Path,
     working_directory: &Path,
     place: &mut dyn FnMut(&Path) -> String,
@@ -69,7 +69,7 @@ pub fn relative(folder: &Path, path: &Path) -> String {
 /// Rewrites every path of a tree.
 struct Mover<'a> {
     sources: &'a Sources,
-    catalogue: &'a dyn Catalogue,
+    catalogue: &'a dyn StageKinds,
     place: &'a mut dyn FnMut(&Path) -> String,
 }
 

@@ -6,7 +6,7 @@
 mod share;
 
 use serde_json::{Map, Value, json};
-use trainyard_core::{ArtifactKind, Catalogue, Declared, KindInfo, Of};
+use trainyard_core::{ArtifactKind, Declared, KindInfo, Of, StageKinds};
 
 /// The names that a check of such a stage may use; any where the stages behind its inputs decide.
 fn names_of(declared: &Declared) -> Value {
@@ -21,7 +21,7 @@ fn names_of(declared: &Declared) -> Value {
 }
 
 /// Draft 2020-12.
-pub fn workflow_schema(catalogue: &dyn Catalogue) -> Value {
+pub fn workflow_schema(catalogue: &dyn StageKinds) -> Value {
     let mut definitions = envelope_definitions();
     let mut names = Vec::new();
     let mut branches = Vec::new();

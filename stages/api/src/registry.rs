@@ -1,43 +1,57 @@
-//! All stage kinds of a build: each room offers a list, the command line joins them. The only implementation of [`Catalogue`].
+//! Stage kinds by name: what `spec` and the engine ask through [`StageKinds`], and what attempts run.
 
 use crate::stage::DynStage;
 use serde_json::Value;
 use std::collections::BTreeMap;
-use trainyard_core::{Catalogue, Declared, Error, Facts, KindInfo, MetricRead, OptionProblem, Producers, Result, Wired};
+use trainyard_core::{
+    Declared, Error, Facts, KindInfo, MetricRead, OptionProblem, Producers, Result, StageKinds, Wired,
+};
 
-/// Stage kinds by name.
+/// Stage kinds, sorted by name.
 #[derive(Default)]
-pub struct Registry(BTreeMap<&'static str, Box<dyn DynStage>>);
+pub struct Stages(BTreeMap<&'static str, Box<dyn DynStage>>);
 
-impl Registry {
-    /// Joins the rooms' lists; two kinds of one name are a bug.
-    pub fn new(rooms: impl IntoIterator<Item = Vec<Box<dyn DynStage>>>) -> Result<Self> {
-        let mut kinds = BTreeMap::new();
-        for stage in rooms.into_iter().flatten() {
-            let name = stage.info().name;
-            if kinds.insert(name, stage).is_some() {
-                return Err(Error::bug(format!("two stage kinds are called `{name}`")));
+impl Stages {
+    /// Errors: invalid, if two kinds have one name.
+    pub fn new(kinds: impl IntoIterator<Item = Box<dyn DynStage>>) -> Result<Self> {
+        let mut stages = Self::default();
+        for kind in kinds {
+            stages.add(kind)?;
+        }
+        Ok(stages)
+    }
+    /// Errors: invalid, if the name is taken.
+    pub fn add(&mut self, kind: Box<dyn DynStage>) -> Result<()> {
+        let name = kind.info().name;
+        match self.0.insert(name, kind) {
+            None => Ok(()),
+            Some(_) => {
+                Err(Error::invalid(format!("two stage kinds are called `{name}`")).help("give yours another NAME"))
             }
         }
-        Ok(Self(kinds))
     }
+    /// Errors: invalid, if there is no such kind.
     pub fn stage(&self, name: &str) -> Result<&dyn DynStage> {
         self.0
             .get(name)
             .map(AsRef::as_ref)
             .ok_or_else(|| Error::invalid(format!("no stage kind `{name}` in this build")))
     }
+    /// Sorted by name.
+    pub fn infos(&self) -> impl Iterator<Item = &KindInfo> {
+        self.0.values().map(|kind| kind.info())
+    }
 }
 
-impl Catalogue for Registry {
+impl StageKinds for Stages {
     fn names(&self) -> Vec<&str> {
         self.0.keys().copied().collect()
     }
     fn kind(&self, name: &str) -> Option<&KindInfo> {
         self.0.get(name).map(|s| s.info())
     }
-    fn validate(&self, kind: &str, config: &Value) -> Vec<OptionProblem> {
-        self.0.get(kind).map_or_else(Vec::new, |s| s.validate(config))
+    fn settle(&self, kind: &str, options: &Value) -> Result<Value, Vec<OptionProblem>> {
+        self.stage(kind).map_err(|e| vec![e.into()])?.settle(options)
     }
     fn validate_inputs(&self, kind: &str, config: &Value, inputs: &Wired) -> Vec<OptionProblem> {
         self.0.get(kind).map_or_else(Vec::new, |s| s.validate_inputs(config, inputs))
@@ -47,9 +61,8 @@ impl Catalogue for Registry {
     }
     fn declared(&self, kind: &str, config: &Value, producers: &Producers) -> Declared {
         self.0.get(kind).map_or_else(Declared::default, |s| s.declared(config, producers))
+    }
     fn metrics_read(&self, kind: &str, config: &Value, producers: &Producers) -> Vec<MetricRead> {
         self.0.get(kind).map_or_else(Vec::new, |s| s.metrics_read(config, producers))
-    fn complete(&self, kind: &str, config: &Value) -> Result<Value> {
-        self.stage(kind)?.complete(config)
     }
 }

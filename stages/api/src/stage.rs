@@ -1,4 +1,6 @@
-//! The trait of a stage, and its object-safe form that registries hold.
+//! What a stage kind is: its documentation, its ports, and how its options become something that can be checked and run.
+//!
+//! A kind is a value, because some kinds hold the parts that they compose (`rl` its losses, rewards and environments).
 
 use crate::context::StageContext;
 use schemars::JsonSchema;
@@ -6,7 +8,6 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use std::collections::BTreeMap;
-use std::marker::PhantomData;
 use trainyard_core::{
     ArtifactKind, Cardinality, Declared, Error, Facts, KindInfo, MetricRead, OptionProblem, Placement, PortInfo,
     Producers, Result, Wired,
@@ -23,84 +24,173 @@ pub struct Ports {
     pub outputs: Vec<PortInfo>,
 }
 
-/// One stage kind. Implement this on a unit struct; the doc comments of `Config` are its documentation.
+/// One stage kind. The doc comments of its config are its documentation.
 pub trait Stage: Send + Sync + 'static {
-    /// Denies unknown fields, has defaults that work; one field per option under `with` (ports excluded).
-    type Config: DeserializeOwned + Serialize + JsonSchema;
+    /// Usually the config struct itself; a struct around it where parts are built from the options.
+    type Prepared: Prepared<Config: DeserializeOwned + JsonSchema>;
     /// As written after `uses:`.
     const NAME: &'static str;
     /// Raised when the meaning of a config changes.
     const VERSION: u32 = 1;
     const SUMMARY: &'static str;
-    /// Markdown: what it does, formulas, sources, what it refuses.
+    /// Markdown: what it does, formulas, sources, what it does not accept.
     const DOC: &'static str;
     /// A `with:` block that works.
     const EXAMPLE: &'static str = "{}";
     const PLACEMENT: Placement = Placement::Process;
-    /// True: the whole pool's cpus unless the stage asks otherwise.
+    /// True: the whole pool's cpus unless the stage asks otherwise. Such kinds are the ones that train or sample.
     const ALL_CPUS: bool = false;
+    /// Fits weights to data: what a recipe may pay for once.
+    const TRAINS: bool = false;
     const MAIN_METRIC: Option<&'static str> = None;
+    /// Folders of the families whose parts the options may name; sorted.
+    const FAMILIES: &'static [&'static str] = &[];
 
-    fn ports() -> Ports;
+    fn ports(&self) -> Ports;
     /// Everything that it may report under any options, with unit and meaning.
-    fn metrics() -> Declared {
+    fn metrics(&self) -> Declared {
         Declared::default()
     }
     /// Everything that it reports under these options, behind these producers: a function of both, so that `check`
     /// knows every name.
-    fn declared(_config: &Self::Config, _producers: &Producers) -> Declared {
-        Self::metrics()
+    fn declared(&self, _prepared: &Self::Prepared, _producers: &Producers) -> Declared {
+        self.metrics()
     }
     /// The metrics of its inputs that the options name.
-    fn metrics_read(_config: &Self::Config, _producers: &Producers) -> Vec<MetricRead> {
+    fn metrics_read(&self, _prepared: &Self::Prepared, _producers: &Producers) -> Vec<MetricRead> {
         Vec::new()
     }
-    /// Adds what the derived schema cannot know (parts that registries dispatch on `kind`).
-    fn schema() -> Value {
-        schemars::schema_for!(Self::Config).to_value()
+    /// The schema of the options, parts included ([`crate::family::fill_schema`]).
+    fn schema(&self) -> Value {
+        schemars::schema_for!(ConfigOf<Self>).to_value()
     }
-    /// Named compositions expanded before parsing (`algorithm: grpo`); the identity for most.
-    fn expand(config: Value) -> Result<Value> {
-        Ok(config)
+    /// Parses the options once: named compositions are expanded, defaults filled in, parts read. Ranges and contradictions are not
+    /// errors here but [`Prepared::problems`]. Errors: invalid.
+    fn prepare(&self, options: Value) -> Result<Self::Prepared>;
+    /// The config alone, for [`Stage::prepare`]. Errors: invalid, naming the kind and the option.
+    fn parse(&self, options: Value) -> Result<ConfigOf<Self>> {
+        serde_json::from_value(options).map_err(|e| Error::invalid(format!("options of `{}`: {e}", Self::NAME)))
     }
+}
+
+/// The config struct of a stage kind.
+pub type ConfigOf<S> = <<S as Stage>::Prepared as Prepared>::Config;
+
+/// Options of a stage, parsed once: what is checked is what runs.
+pub trait Prepared: Send + 'static {
+    /// Denies unknown fields, has defaults that work; one field per option under `with` (ports excluded).
+    type Config: Serialize;
+    /// Complete: every default filled in, parts included. Its JSON enters the stage digest.
+    fn config(&self) -> &Self::Config;
     /// Ranges and contradictions that types cannot express. All of them at once.
-    fn check(_config: &Self::Config) -> Vec<OptionProblem> {
+    fn problems(&self) -> Vec<OptionProblem> {
         Vec::new()
     }
     /// What the options and the artifacts at the ports contradict in: their number, and what is known about them. Not
     /// asked while a list is not known before the run.
-    fn check_inputs(_config: &Self::Config, _inputs: &Wired) -> Vec<OptionProblem> {
+    fn problems_with(&self, _inputs: &Wired) -> Vec<OptionProblem> {
+        Vec::new()
+    }
+    /// What the parts cannot do without, by name.
+    fn needs(&self) -> Vec<&'static str> {
         Vec::new()
     }
     /// What is known about the outputs before the run, by output port: `problems` → `environment` → `countdown`. The
-    /// stages behind this one get it in `check_inputs`.
-    fn facts(_config: &Self::Config, _inputs: &Wired) -> BTreeMap<String, Facts> {
+    /// stages behind this one get it in `problems_with`.
+    fn facts(&self, _inputs: &Wired) -> BTreeMap<String, Facts> {
         BTreeMap::new()
     }
     /// Does the work. Must be deterministic in (config, inputs).
-    fn run(config: Self::Config, context: &mut StageContext) -> Result<()>;
+    fn run(self, context: &mut StageContext) -> Result<()>;
 }
 
-/// A stage without its config type.
+/// A stage kind whose types are forgotten.
 pub trait DynStage: Send + Sync {
     fn info(&self) -> &KindInfo;
-    fn validate(&self, config: &Value) -> Vec<OptionProblem>;
-    fn validate_inputs(&self, config: &Value, inputs: &Wired) -> Vec<OptionProblem>;
-    fn facts(&self, config: &Value, inputs: &Wired) -> BTreeMap<String, Facts>;
-    fn complete(&self, config: &Value) -> Result<Value>;
-    fn declared(&self, config: &Value, producers: &Producers) -> Declared;
-    fn metrics_read(&self, config: &Value, producers: &Producers) -> Vec<MetricRead>;
-    fn run(&self, config: Value, context: &mut StageContext) -> Result<()>;
+    /// As in [`Stage::prepare`].
+    fn prepare(&self, options: &Value) -> Result<Box<dyn DynPrepared>>;
+
+    /// The complete config, or everything wrong with the options.
+    fn settle(&self, options: &Value) -> Result<Value, Vec<OptionProblem>> {
+        let prepared = self.prepare(options).map_err(|e| vec![e.into()])?;
+        let problems = prepared.problems();
+        if problems.is_empty() { prepared.config().map_err(|e| vec![e.into()]) } else { Err(problems) }
+    }
+    /// Everything that a stage with these options reports; what the kind may report at all, if they do not parse.
+    fn declared(&self, options: &Value, producers: &Producers) -> Declared;
+    /// The metrics of its inputs that the options name.
+    fn metrics_read(&self, options: &Value, producers: &Producers) -> Vec<MetricRead>;
+    /// Everything wrong with the options.
+    fn validate(&self, options: &Value) -> Vec<OptionProblem> {
+        self.settle(options).err().unwrap_or_default()
+    }
+    /// Everything wrong between the options and what is wired to the ports. Silent about options that do not parse: `validate` says
+    /// what is wrong with them.
+    fn validate_inputs(&self, options: &Value, inputs: &Wired) -> Vec<OptionProblem> {
+        self.prepare(options).map_or_else(|_| Vec::new(), |prepared| prepared.problems_with(inputs))
+    }
+    /// What is known about the outputs, by output port; nothing of options that do not parse.
+    fn facts(&self, options: &Value, inputs: &Wired) -> BTreeMap<String, Facts> {
+        self.prepare(options).map_or_else(|_| BTreeMap::new(), |prepared| prepared.facts(inputs))
+    }
+    /// The complete config.
+    fn complete(&self, options: &Value) -> Result<Value> {
+        self.prepare(options)?.config()
+    }
+    /// Prepares and runs.
+    fn run(&self, options: &Value, context: &mut StageContext) -> Result<()> {
+        self.prepare(options)?.run(context)
+    }
+}
+
+/// Prepared options whose types are forgotten; the methods are those of [`Prepared`].
+pub trait DynPrepared: Send {
+    /// Errors: bug, if the config has no JSON form.
+    fn config(&self) -> Result<Value>;
+    fn problems(&self) -> Vec<OptionProblem>;
+    fn problems_with(&self, inputs: &Wired) -> Vec<OptionProblem>;
+    fn facts(&self, inputs: &Wired) -> BTreeMap<String, Facts>;
+    fn needs(&self) -> Vec<&'static str>;
+    fn run(self: Box<Self>, context: &mut StageContext) -> Result<()>;
+}
+
+impl<P: Prepared> DynPrepared for P {
+    fn config(&self) -> Result<Value> {
+        serde_json::to_value(Prepared::config(self)).map_err(|e| Error::bug(format!("a config has no JSON form: {e}")))
+    }
+    fn problems(&self) -> Vec<OptionProblem> {
+        Prepared::problems(self)
+    }
+    fn problems_with(&self, inputs: &Wired) -> Vec<OptionProblem> {
+        Prepared::problems_with(self, inputs)
+    }
+    fn facts(&self, inputs: &Wired) -> BTreeMap<String, Facts> {
+        Prepared::facts(self, inputs)
+    }
+    fn needs(&self) -> Vec<&'static str> {
+        Prepared::needs(self)
+    }
+    fn run(self: Box<Self>, context: &mut StageContext) -> Result<()> {
+        Prepared::run(*self, context)
+    }
+}
+
+/// The first problem as the error of a stage that runs: what depends on the inputs is seen there first if a list was not known before.
+pub fn refuse(problems: Vec<OptionProblem>) -> Result<()> {
+    match problems.into_iter().next() {
+        None => Ok(()),
+        Some(problem) => Err(problem.help.into_iter().fold(Error::invalid(problem.message), Error::help)),
+    }
 }
 
 struct Erased<S: Stage> {
     info: KindInfo,
-    stage: PhantomData<S>,
+    stage: S,
 }
 
-/// The registry's form of a stage kind.
-pub fn erase<S: Stage>() -> Box<dyn DynStage> {
-    let Ports { inputs, outputs } = S::ports();
+/// The catalogue's form of a stage kind.
+pub fn erase<S: Stage>(stage: S) -> Box<dyn DynStage> {
+    let Ports { inputs, outputs } = stage.ports();
     let info = KindInfo {
         name: S::NAME,
         version: S::VERSION,
@@ -108,52 +198,31 @@ pub fn erase<S: Stage>() -> Box<dyn DynStage> {
         doc: S::DOC,
         inputs,
         outputs,
-        options: S::schema(),
+        options: stage.schema(),
         placement: S::PLACEMENT,
         all_cpus: S::ALL_CPUS,
+        trains: S::TRAINS,
         example: S::EXAMPLE,
         main_metric: S::MAIN_METRIC,
-        metrics: S::metrics(),
+        metrics: stage.metrics(),
+        families: S::FAMILIES.to_vec(),
     };
-    Box::new(Erased::<S> { info, stage: PhantomData })
-}
-
-impl<S: Stage> Erased<S> {
-    fn parse(config: &Value) -> Result<S::Config> {
-        serde_json::from_value(S::expand(config.clone())?)
-            .map_err(|e| Error::invalid(format!("options of `{}`: {e}", S::NAME)))
-    }
+    Box::new(Erased { info, stage })
 }
 
 impl<S: Stage> DynStage for Erased<S> {
     fn info(&self) -> &KindInfo {
         &self.info
     }
-    fn validate(&self, config: &Value) -> Vec<OptionProblem> {
-        match Self::parse(config) {
-            Ok(parsed) => S::check(&parsed),
-            Err(e) => vec![OptionProblem { pointer: String::new(), message: e.message, help: e.help }],
-        }
+    fn prepare(&self, options: &Value) -> Result<Box<dyn DynPrepared>> {
+        Ok(Box::new(self.stage.prepare(options.clone())?))
     }
-    /// Silent about a config that does not parse: `validate` says what is wrong with it.
-    fn validate_inputs(&self, config: &Value, inputs: &Wired) -> Vec<OptionProblem> {
-        Self::parse(config).map_or_else(|_| Vec::new(), |parsed| S::check_inputs(&parsed, inputs))
+    fn declared(&self, options: &Value, producers: &Producers) -> Declared {
+        let prepared = self.stage.prepare(options.clone());
+        prepared.map_or_else(|_| self.stage.metrics(), |prepared| self.stage.declared(&prepared, producers))
     }
-    fn facts(&self, config: &Value, inputs: &Wired) -> BTreeMap<String, Facts> {
-        Self::parse(config).map_or_else(|_| BTreeMap::new(), |parsed| S::facts(&parsed, inputs))
-    }
-    fn complete(&self, config: &Value) -> Result<Value> {
-        serde_json::to_value(Self::parse(config)?)
-            .map_err(|e| Error::bug(format!("config of `{}` has no JSON form: {e}", S::NAME)))
-    }
-    /// What the kind may report at all, for a config that does not parse.
-    fn declared(&self, config: &Value, producers: &Producers) -> Declared {
-        Self::parse(config).map_or_else(|_| S::metrics(), |parsed| S::declared(&parsed, producers))
-    }
-    fn metrics_read(&self, config: &Value, producers: &Producers) -> Vec<MetricRead> {
-        Self::parse(config).map_or_else(|_| Vec::new(), |parsed| S::metrics_read(&parsed, producers))
-    }
-    fn run(&self, config: Value, context: &mut StageContext) -> Result<()> {
-        S::run(Self::parse(&config)?, context)
+    fn metrics_read(&self, options: &Value, producers: &Producers) -> Vec<MetricRead> {
+        let prepared = self.stage.prepare(options.clone());
+        prepared.map_or_else(|_| Vec::new(), |prepared| self.stage.metrics_read(&prepared, producers))
     }
 }

@@ -12,6 +12,7 @@ pub mod hash;
 pub mod identity;
 pub mod import;
 pub mod io;
+pub mod parts;
 pub mod registry;
 pub mod select;
 pub mod solutions;
@@ -24,4 +25,5 @@ mod testing;
 pub mod text;
 pub mod tool_text;
 
+pub use parts::Parts;
 pub use registry::stages;

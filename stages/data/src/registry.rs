@@ -1,16 +1,17 @@
 //! The stage kinds of this room: one line each, sorted.
 
-use trainyard_api::DynStage;
-use trainyard_api::stage::erase;
+use crate::parts::Parts;
+use std::sync::Arc;
+use trainyard_api::{DynStage, erase};
 
-/// All stages of the data room.
-pub fn stages() -> Vec<Box<dyn DynStage>> {
+/// All stages of the data room, with the parts that they compose.
+pub fn stages(parts: &Arc<Parts>) -> Vec<Box<dyn DynStage>> {
     vec![
-        erase::<crate::filter::Filter>(),
-        erase::<crate::import::Import>(),
-        erase::<crate::select::Select>(),
-        erase::<crate::step_labels::StepLabels>(),
-        erase::<crate::synthesize::Synthesize>(),
+        erase(crate::filter::Filter { parts: parts.clone() }),
+        erase(crate::import::Import { parts: parts.clone() }),
+        erase(crate::select::Select),
+        erase(crate::step_labels::StepLabels { parts: parts.clone() }),
+        erase(crate::synthesize::Synthesize { parts: parts.clone() }),
     ]
 }
 
@@ -21,7 +22,7 @@ mod tests {
 
     #[test]
     fn kinds_are_sorted_documented_and_their_examples_hold() {
-        let stages = stages();
+        let stages = stages(&crate::testing::parts());
         let names: Vec<&str> = stages.iter().map(|s| s.info().name).collect();
         assert_eq!(names, ["data/filter", "data/import", "data/select", "data/step_labels", "data/synthesize"]);
         for stage in &stages {

@@ -10,10 +10,11 @@ use crate::identity::{Half, half_of};
 use crate::io;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
-use trainyard_api::stage::Ports;
-use trainyard_api::{Stage, StageContext, port};
+use trainyard_api::stage::refuse;
+use trainyard_api::{Ports, Prepared, Stage, StageContext, port};
 use trainyard_core::{
     ArtifactKind, Cardinality, Declared, Error, Facts, Metric, OptionProblem, Producers, Result, Wired,
 };
@@ -49,7 +50,7 @@ pub struct Config {
 pub struct Select;
 
 impl Stage for Select {
-    type Config = Config;
+    type Prepared = Config;
     const NAME: &'static str = "data/select";
     const VERSION: u32 = 2;
     const SUMMARY: &'static str = "Select problems by split, level, half, expression, overlap and number.";
@@ -61,7 +62,7 @@ impl Stage for Select {
         r#"{"problems": "${{ stages.problems.problems }}", "splits": ["test"], "levels": [1, 2, 3], "limit": 300}"#;
     const MAIN_METRIC: Option<&'static str> = Some("problems");
 
-    fn metrics() -> Declared {
+    fn metrics(&self) -> Declared {
         vec![
             Metric::new("problems", "rows", "Problems that were selected."),
             Metric::new("problems_level_<int>", "rows", "Selected problems of this level."),
@@ -69,13 +70,13 @@ impl Stage for Select {
         ]
         .into()
     }
-    fn declared(config: &Config, _: &Producers) -> Declared {
-        let mut declared = Self::metrics();
+    fn declared(&self, config: &Config, _: &Producers) -> Declared {
+        let mut declared = self.metrics();
         declared.metrics.retain(|m| !m.optional || config.decontaminate.is_some());
         declared.metrics.iter_mut().for_each(|m| m.optional = false);
         declared
     }
-    fn ports() -> Ports {
+    fn ports(&self) -> Ports {
         Ports {
             inputs: vec![
                 port("problems", ArtifactKind::Problems, Cardinality::Many, "What to select from."),
@@ -90,7 +91,18 @@ impl Stage for Select {
         }
     }
 
-    fn check(config: &Config) -> Vec<OptionProblem> {
+    fn prepare(&self, options: Value) -> Result<Config> {
+        self.parse(options)
+    }
+}
+
+impl Prepared for Config {
+    type Config = Self;
+    fn config(&self) -> &Self {
+        self
+    }
+    fn problems(&self) -> Vec<OptionProblem> {
+        let config = self;
         let mut problems = Vec::new();
         for (name, zero) in [("per_level", config.per_level == Some(0)), ("limit", config.limit == Some(0))] {
             if zero {
@@ -114,7 +126,8 @@ impl Stage for Select {
         problems
     }
 
-    fn check_inputs(config: &Config, inputs: &Wired) -> Vec<OptionProblem> {
+    fn problems_with(&self, inputs: &Wired) -> Vec<OptionProblem> {
+        let config = self;
         let evaluation = inputs.get("evaluation").is_some_and(|n| *n > 0);
         match (&config.decontaminate, evaluation) {
             (Some(_), false) => {
@@ -129,18 +142,16 @@ impl Stage for Select {
         }
     }
 
-    fn facts(_config: &Config, inputs: &Wired) -> BTreeMap<String, Facts> {
+    fn facts(&self, inputs: &Wired) -> BTreeMap<String, Facts> {
         let environment = inputs.shared_fact("problems", ENVIRONMENT).cloned();
         let facts = environment.map(|kind| (ENVIRONMENT.to_string(), kind)).into_iter().collect();
         BTreeMap::from([("problems".to_string(), facts)])
     }
 
-    fn run(config: Config, context: &mut StageContext) -> Result<()> {
+    fn run(self, context: &mut StageContext) -> Result<()> {
+        let config = self;
         // A list that was unknown before the run is first seen here.
-        if let Some(problem) = Self::check_inputs(&config, &context.wired()).into_iter().next() {
-            let error = Error::invalid(problem.message);
-            return Err(problem.help.into_iter().fold(error, Error::help));
-        }
+        refuse(config.problems_with(&context.wired()))?;
         let problems = io::read_many_problems(context.many("problems"))?;
         let evaluation = io::read_many_problems(context.many("evaluation"))?;
         let Selected { problems: selected, overlapping } = select(problems, &evaluation, &config, &context.scratch)?;
@@ -268,7 +279,7 @@ mod tests {
         let known = |problems: Vec<Facts>| {
             let mut inputs = Wired::default();
             inputs.wire("problems", problems);
-            Select::facts(&Config::default(), &inputs)["problems"].get(ENVIRONMENT).cloned()
+            Config::default().facts(&inputs)["problems"].get(ENVIRONMENT).cloned()
         };
         assert_eq!(known(vec![of("countdown"), of("countdown")]), Some(serde_json::json!("countdown")));
         assert_eq!((known(vec![of("countdown"), of("x")]), known(vec![of("countdown"), Facts::new()])), (None, None));
@@ -323,7 +334,7 @@ mod tests {
         let config = |text: &str| serde_json::from_str::<Config>(text).unwrap();
         let pointers = |config: &Config, evaluation: usize| {
             let wired = Wired::from([("problems".to_string(), 1), ("evaluation".to_string(), evaluation)]);
-            Select::check_inputs(config, &wired).into_iter().map(|p| p.pointer).collect::<Vec<_>>()
+            Prepared::problems_with(config, &wired).into_iter().map(|p| p.pointer).collect::<Vec<_>>()
         };
         let clean = config(r#"{"decontaminate": {"methods": ["canonical"]}}"#);
         assert_eq!((pointers(&clean, 0), pointers(&clean, 1)), (vec!["/decontaminate".to_string()], vec![]));
@@ -331,7 +342,7 @@ mod tests {
             (pointers(&Config::default(), 0), pointers(&Config::default(), 1)),
             (vec![], vec!["/evaluation".to_string()])
         );
-        let faults = Select::check(&config(r#"{"decontaminate": {"methods": []}}"#));
+        let faults = Prepared::problems(&config(r#"{"decontaminate": {"methods": []}}"#));
         assert_eq!(faults.iter().map(|p| p.pointer.as_str()).collect::<Vec<_>>(), ["/decontaminate"]);
         // Configs without the option keep their JSON and so their digest.
         assert!(serde_json::to_value(Config::default()).unwrap().get("decontaminate").is_none());

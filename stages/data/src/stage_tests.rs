@@ -2,6 +2,7 @@
 
 use crate::io;
 use crate::registry::stages;
+use crate::testing::parts;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -38,7 +39,7 @@ impl Done {
 }
 
 fn run(root: &Path, name: &str, kind: &str, config: Value, inputs: &[(&str, PathBuf)]) -> Result<Done> {
-    let stages = stages();
+    let stages = stages(&parts());
     let stage = stages.iter().find(|s| s.info().name == kind).unwrap();
     let folder = root.join(name);
     let mut context = StageContext {
@@ -72,7 +73,7 @@ fn run(root: &Path, name: &str, kind: &str, config: Value, inputs: &[(&str, Path
         context.inputs.entry((*port).to_string()).or_default().push(artifact);
     }
     assert_eq!(stage.validate(&config), []);
-    stage.run(stage.complete(&config).unwrap(), &mut context)?;
+    stage.run(&stage.complete(&config).unwrap(), &mut context)?;
     for metric in context.metrics.keys() {
         let declared = |m: &&'static str| {
             *m == metric.as_str() || m.strip_suffix('*').is_some_and(|prefix| metric.starts_with(prefix))

@@ -8,6 +8,7 @@
 
 use crate::annotation::Calculation;
 use crate::identity::{Half, half_of};
+use crate::parts::Parts;
 use crate::solutions::Solution;
 use crate::synthesize::annotated::{agreements, convert, tool};
 use crate::synthesize::play::{Played, Script, play};
@@ -16,12 +17,13 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
+use std::sync::Arc;
+use trainyard_api::family::fill_schema;
 use trainyard_api::report::{Cell, Report, Table};
-use trainyard_api::stage::Ports;
-use trainyard_api::{Stage, StageContext, port};
+use trainyard_api::{Ports, Prepared, Stage, StageContext, port};
 use trainyard_core::{ArtifactKind, Cardinality, Declared, Error, Metric, OptionProblem, Result};
-use trainyard_envs::Environment;
-use trainyard_envs::environments::math_problems;
+use trainyard_envs::environments::{self, EnvironmentSlot, math_problems};
+use trainyard_envs::{Environment, ToolHost};
 use trainyard_tables::{Message, Problem, Trajectory};
 
 /// Options of `data/step_labels`.
@@ -29,7 +31,7 @@ use trainyard_tables::{Message, Problem, Trajectory};
 #[serde(deny_unknown_fields, default)]
 pub struct Config {
     /// The environment in which solutions are played; its first tool executes the calculations.
-    #[schemars(schema_with = "trainyard_envs::environments::registry::schema")]
+    #[schemars(extend("x-family" = "environments"))]
     pub environment: Value,
     /// Keep the solutions to one half of the problems, by the first bit of the SHA-256 of the question: 0 is `a`, 1 is
     /// `b`.
@@ -46,10 +48,32 @@ impl Default for Config {
 }
 
 /// The stage kind `data/step_labels`.
-pub struct StepLabels;
+pub struct StepLabels {
+    /// The environments that it may play.
+    pub parts: Arc<Parts>,
+}
+
+fn metrics() -> Vec<Metric> {
+    let count = |name: &'static str, doc: &'static str| Metric::new(name, "count", doc);
+    vec![
+        count("solutions", "Graded solutions."),
+        count("problems", "Problems that they solve."),
+        count("steps", "Steps of all solutions."),
+        count("steps_labeled_calculation", "Steps with the label 0 for a calculation that does not hold."),
+        count("steps_labeled_outcome", "Last steps, which have the outcome as label."),
+        count("steps_unlabeled", "Steps without a label."),
+        count("outcomes_correct", "Solutions that end right."),
+        count("annotations", "Annotated calculations."),
+        count("annotations_executed", "Annotated calculations that were executed."),
+        count("annotations_agreeing", "Executed calculations that hold."),
+        count("annotations_failing", "Executed calculations that do not hold."),
+        count("annotations_not_executable", "Annotated calculations that cannot be executed."),
+        count("dropped_time_limit", "Solutions that were dropped at the time limit."),
+    ]
+}
 
 impl Stage for StepLabels {
-    type Config = Config;
+    type Prepared = PreparedLabels;
     const NAME: &'static str = "data/step_labels";
     const VERSION: u32 = 2;
     const SUMMARY: &'static str = "Label the steps of graded solutions by executing their annotated calculations.";
@@ -57,26 +81,12 @@ impl Stage for StepLabels {
     const EXAMPLE: &'static str = r#"{"solutions": "${{ stages.solutions.solutions }}", "half": "a"}"#;
     const MAIN_METRIC: Option<&'static str> = Some("steps");
 
-    fn metrics() -> Declared {
-        let count = |name: &'static str, doc: &'static str| Metric::new(name, "count", doc);
-        vec![
-            count("solutions", "Graded solutions."),
-            count("problems", "Problems that they solve."),
-            count("steps", "Steps of all solutions."),
-            count("steps_labeled_calculation", "Steps with the label 0 for a calculation that does not hold."),
-            count("steps_labeled_outcome", "Last steps, which have the outcome as label."),
-            count("steps_unlabeled", "Steps without a label."),
-            count("outcomes_correct", "Solutions that end right."),
-            count("annotations", "Annotated calculations."),
-            count("annotations_executed", "Annotated calculations that were executed."),
-            count("annotations_agreeing", "Executed calculations that hold."),
-            count("annotations_failing", "Executed calculations that do not hold."),
-            count("annotations_not_executable", "Annotated calculations that cannot be executed."),
-            count("dropped_time_limit", "Solutions that were dropped at the time limit."),
-        ]
-        .into()
+    const FAMILIES: &'static [&'static str] = &["environments", "formats", "tools", "verifiers"];
+
+    fn metrics(&self) -> Declared {
+        metrics().into()
     }
-    fn ports() -> Ports {
+    fn ports(&self) -> Ports {
         use Cardinality::One;
         Ports {
             inputs: vec![port(
@@ -98,22 +108,38 @@ impl Stage for StepLabels {
         }
     }
 
-    fn expand(mut config: Value) -> Result<Value> {
-        if let Some(options) = config.as_object_mut() {
-            let environment = options.entry("environment").or_insert_with(|| Config::default().environment);
-            crate::synthesize::complete_environment(environment);
-        }
-        Ok(config)
+    fn schema(&self) -> Value {
+        let mut schema = schemars::schema_for!(Config).to_value();
+        fill_schema(&mut schema, "environments", &self.parts.envs.environments.schema());
+        schema
+    }
+    fn prepare(&self, mut options: Value) -> Result<PreparedLabels> {
+        let known = &self.parts.envs.environments;
+        let environment = environments::read(known, &mut options, math_problems::default_options);
+        Ok(PreparedLabels { config: self.parse(options)?, environment })
+    }
+}
+
+/// Options of `data/step_labels` with the environment that they name.
+pub struct PreparedLabels {
+    config: Config,
+    environment: EnvironmentSlot,
+}
+
+impl Prepared for PreparedLabels {
+    type Config = Config;
+    fn config(&self) -> &Config {
+        &self.config
+    }
+    fn problems(&self) -> Vec<OptionProblem> {
+        self.environment.problems()
     }
 
-    fn check(config: &Config) -> Vec<OptionProblem> {
-        crate::synthesize::check_environment(&config.environment)
-    }
-
-    fn run(config: Config, context: &mut StageContext) -> Result<()> {
+    fn run(self, context: &mut StageContext) -> Result<()> {
+        let config = self.config;
         let mut rows = solutions::read(&context.input("solutions")?.parquet())?;
         rows.retain(|s| config.half.is_none_or(|half| half_of(&s.question) == half));
-        let environment = crate::synthesize::environment(&config.environment, context.cpus)?;
+        let environment = self.environment.build(&ToolHost::new(context.cpus))?;
         let mut problems = problems(&rows, environment.kind());
         problems.truncate(config.limit.map_or(usize::MAX, |n| n as usize));
         let by_id: BTreeMap<&str, &Problem> = problems.iter().map(|p| (p.id.as_str(), p)).collect();
@@ -303,7 +329,7 @@ fn publish(
         "A step is one agent turn. Label 0: it states an annotated calculation that does not hold when executed.\n\
          The last step has the outcome. The others are unlabeled.",
     );
-    context.write_report("report", report, &StepLabels::metrics())?;
+    context.write_report("report", report, &self::metrics().into())?;
     io::write_trajectories(&context.output_parquet("trajectories")?, trajectories)?;
     io::write_problems(&context.output_parquet("problems")?, problems)
 }

@@ -1,5 +1,6 @@
 //! Shared by the tests of this crate: where real data is, and a tool that is late or lost on request.
 
+use crate::Parts;
 use serde_json::{Value, json};
 use std::io::Write as _;
 use std::panic::Location;
@@ -8,8 +9,20 @@ use std::sync::Arc;
 use trainyard_core::Result;
 use trainyard_envs::environments::dialogue::Dialogue;
 use trainyard_envs::environments::{DialogueEnvironment, DialogueOptions};
-use trainyard_envs::{Environment, Episode, Ticket, ToolHost, ToolResult, ToolSession, ToolSpec, verifiers};
+use trainyard_envs::{
+    Environment, Episode, Ticket, ToolHost, ToolResult, ToolSession, ToolSpec, environments, verifiers,
+};
 use trainyard_tables::Problem;
+
+/// The parts of this build.
+pub fn parts() -> Arc<Parts> {
+    Arc::new(Parts::standard(Arc::new(trainyard_envs::Parts::standard())))
+}
+
+/// An environment of this build with a tool host of its own.
+pub fn environment(options: &Value, cpus: usize) -> Result<Box<dyn Environment>> {
+    environments::family().build(options, &ToolHost::new(cpus))
+}
 
 /// Names the folder of real data; see CONTRIBUTING.md for its contents.
 const FOLDER: &str = "TRAINYARD_TEST_DATA";

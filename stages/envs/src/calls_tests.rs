@@ -95,7 +95,7 @@ fn executed_calls_are_those_answered_by_a_tool() {
 #[test]
 fn unknown_tool_message_is_recognized() {
     let options = json!({"kind": "math-problems", "tools": ["calculator"], "format": "hermes"});
-    let environment = environments::build(&options, &ToolHost::new(1)).unwrap();
+    let environment = environments::family().build(&options, &ToolHost::new(1)).unwrap();
     let mut episode = environment.start(&Problem::default(), 0).unwrap();
     let turn = environment.format().parse(r#"<tool_call>{"name": "abacus", "arguments": {}}</tool_call>"#);
     match episode.step(&turn).unwrap() {

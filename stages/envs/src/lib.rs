@@ -13,12 +13,14 @@ pub mod formats;
 #[cfg(test)]
 mod listed_tests;
 pub mod number;
+pub mod parts;
 pub mod rewards;
 pub mod tools;
 pub mod verifiers;
 
 pub use environments::{AgentTurn, Environment, Episode, Observation, Outcome, Step};
 pub use formats::ToolFormat;
+pub use parts::Parts;
 pub use rewards::{GroupView, Reward, Score};
 pub use tools::{Ticket, Tool, ToolCall, ToolHost, ToolLimits, ToolResult, ToolSession, ToolSpec};
 pub use verifiers::Verifier;

@@ -30,8 +30,8 @@ fn files_and_registry_lines_match() {
         "mistakes",
         "names",
     ];
-    assert_eq!(strays("environments", &shared, &environments::registry::kinds().names()), Vec::<String>::new());
-    assert_eq!(strays("rewards", &["kit", "reward"], &rewards::registry::kinds().names()), Vec::<String>::new());
+    assert_eq!(strays("environments", &shared, &environments::family().names()), Vec::<String>::new());
+    assert_eq!(strays("rewards", &["kit", "reward", "weighted"], &rewards::family().names()), Vec::<String>::new());
     assert_eq!(strays("formats", &["format", "markup"], &formats::registry::names()), Vec::<String>::new());
     assert_eq!(strays("verifiers", &["extract", "verifier"], &verifiers::registry::names()), Vec::<String>::new());
     // Environments with a corpus or a database open `search` and `sql` themselves.

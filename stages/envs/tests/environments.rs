@@ -21,7 +21,7 @@ fn problem(answer: &str) -> Problem {
 }
 
 fn environment(options: Value) -> Box<dyn Environment> {
-    environments::build(&options, &host(1)).unwrap()
+    environments::family().build(&options, &host(1)).unwrap()
 }
 
 fn play(environment: &dyn Environment, turns: &[&str]) -> (Vec<Message>, Outcome) {
@@ -89,7 +89,7 @@ fn cases(kind: &str) -> Vec<Case> {
 
 #[test]
 fn every_environment_passes_conformance() {
-    for kind in environments::registry::kinds().names() {
+    for kind in environments::family().names() {
         let cases = cases(kind);
         assert!(!cases.is_empty(), "`{kind}` has no script: add one to `cases`");
         for Case { options, problem, turns, disturbance } in cases {
@@ -237,7 +237,7 @@ fn only_the_grid_decides_when_the_goal_is_reached() {
 
 #[test]
 fn every_generator_passes_conformance() {
-    let kinds = environments::registry::generating();
+    let kinds = environments::generating(&environments::family());
     assert!(
         ["countdown", "function-calling", "grid-world", "word-problems"].iter().all(|kind| kinds.contains(kind)),
         "{kinds:?}"

@@ -1,14 +1,14 @@
-//! How a config overrides a named composition, and what becomes of the two.
+//! How a config overrides a named composition, and the parts that come out of it.
 //!
-//! Why so: a workflow changes only what differs from a published method. Rules: maps merge key by key, lists replace, another `kind`
-//! drops the old one's siblings. The name itself is removed by the expansion, so two spellings of one method have one digest.
-//! Refuses: judging parts; one that is wrong stays as it is for the check of the stage.
+//! A workflow changes only what differs from a published method: maps merge key by key, lists replace, another `kind` drops the old
+//! one's siblings. The name itself is gone after the expansion, so two spellings of one method have one digest.
 
-use crate::compositions::{DEFAULT, composition};
-use crate::{mechanism, registry};
+use crate::corrections::Correction;
+use crate::part::{Advantage, Curriculum, Filter, LossTerm, Modulation, Replay, Strategy};
+use crate::{Parts, compositions, mechanism};
 use serde_json::{Map, Value, json};
-use trainyard_api::Kinds;
-use trainyard_core::{Error, Result};
+use trainyard_api::Slot;
+use trainyard_core::{Error, OptionProblem, Result};
 
 /// `over` laid on `base`. On either side of a map the bare name of a part stands for `{kind: name}`.
 pub fn merge(base: Value, over: Value) -> Value {
@@ -42,73 +42,109 @@ fn merge_maps(mut base: Map<String, Value>, over: Map<String, Value>) -> Map<Str
     base
 }
 
-/// Expands `algorithm` and `mechanism` and fills every part's defaults. A part that does not exist or does not parse stays as it is:
-/// the check of the stage says what is wrong with it, and with all others.
+/// Expands `algorithm` and `mechanism`; parts are not looked at, so their defaults are not filled in.
 ///
 /// Errors: invalid, naming what is wrong with one of the two keys.
-pub fn expand(config: Value) -> Result<Value> {
+pub fn lay(parts: &Parts, config: Value) -> Result<Value> {
     let Value::Object(mut config) = config else { return Err(Error::invalid("the options of `rl` must be a map")) };
     let mut mechanism = mechanism::take(&mut config)?;
     let own = config.remove("algorithm");
-    let base = match mechanism.as_mut().and_then(|with| with.remove("algorithm")).or(own) {
-        Some(Value::String(name)) => composition(&name)?,
+    let name = match mechanism.as_mut().and_then(|with| with.remove("algorithm")).or(own) {
+        Some(Value::String(name)) => name,
         Some(other) => return Err(Error::invalid(format!("`algorithm` must be a name, found {other}"))),
-        None => composition(DEFAULT)?,
+        None => compositions::DEFAULT.to_string(),
     };
+    let base = *parts.algorithms.build(&Value::String(name), &())?;
     let arm = merge(base, Value::Object(config));
     // Last, and over the whole arm: another `kind` must drop the composition's siblings and the config's alike.
-    Ok(complete(match mechanism {
+    Ok(match mechanism {
         Some(with) => merge(arm, Value::Object(with)),
         None => arm,
-    }))
+    })
 }
 
-/// Fills the defaults of every part of an expanded config.
-fn complete(mut config: Value) -> Value {
-    fill(config.pointer_mut("/rollout/strategy"), &registry::strategies());
-    fill_all(config.pointer_mut("/filters"), &registry::filters());
-    if let Some(advantage) = config.get_mut("advantage") {
-        fill_advantage(advantage);
+/// [`lay`], with every part's defaults filled in. A part that does not exist or does not parse stays as it is.
+pub fn expand(parts: &Parts, config: Value) -> Result<Value> {
+    let mut config = lay(parts, config)?;
+    Composed::read(parts, &mut config);
+    Ok(config)
+}
+
+/// The parts that a config names, each parsed once.
+pub struct Composed {
+    pub curriculum: Slot<dyn Curriculum>,
+    pub strategy: Slot<dyn Strategy>,
+    pub filters: Vec<Slot<dyn Filter>>,
+    pub advantage: Slot<dyn Advantage>,
+    pub modulations: Vec<Slot<dyn Modulation>>,
+    pub replay: Slot<dyn Replay>,
+    pub correction: Slot<dyn Correction>,
+    pub terms: Vec<Slot<dyn LossTerm>>,
+    /// `advantage.modulations` as it was given, where it is not a list.
+    not_a_list: Option<Value>,
+}
+
+impl Composed {
+    /// Reads the parts of a config that [`lay`] gave, and fills in their defaults there.
+    pub fn read(parts: &Parts, config: &mut Value) -> Self {
+        let (advantage, modulations, not_a_list) = read_advantage(parts, config.get_mut("advantage"));
+        Self {
+            curriculum: Slot::read_at(&parts.curricula, "/curriculum", config),
+            strategy: Slot::read_at(&parts.strategies, "/rollout/strategy", config),
+            filters: Slot::read_all(&parts.filters, "/filters", config.get_mut("filters")),
+            advantage,
+            modulations,
+            replay: Slot::read_at(&parts.replay, "/replay", config),
+            correction: Slot::read_at(&parts.corrections, "/loss/correction", config),
+            terms: Slot::read_all(&parts.losses, "/loss/terms", config.pointer_mut("/loss/terms")),
+            not_a_list,
+        }
     }
-    fill(config.pointer_mut("/loss/correction"), &registry::corrections());
-    fill_all(config.pointer_mut("/loss/terms"), &registry::loss_terms());
-    fill(config.get_mut("curriculum"), &registry::curricula());
-    fill(config.get_mut("replay"), &registry::replays());
-    config
-}
-
-fn fill<B>(part: Option<&mut Value>, kinds: &Kinds<B>) {
-    if let Some(part) = part
-        && let Ok(full) = kinds.complete(part)
-    {
-        *part = full;
+    /// Everything wrong with the options of the parts, each by itself; pointers are into the config.
+    pub fn problems(&self) -> Vec<OptionProblem> {
+        let mut problems = self.curriculum.problems();
+        problems.extend(self.strategy.problems());
+        problems.extend(self.filters.iter().flat_map(Slot::problems));
+        problems.extend(self.advantage.problems());
+        if let Some(other) = &self.not_a_list {
+            problems.push(
+                OptionProblem::new("/advantage/modulations", format!("{other} is not a list"))
+                    .help("write for example [{kind: whiten}]"),
+            );
+        }
+        problems.extend(self.modulations.iter().flat_map(Slot::problems));
+        problems.extend(self.replay.problems());
+        problems.extend(self.correction.problems());
+        problems.extend(self.terms.iter().flat_map(Slot::problems));
+        problems
     }
 }
 
-fn fill_all<B>(list: Option<&mut Value>, kinds: &Kinds<B>) {
-    list.and_then(Value::as_array_mut).into_iter().flatten().for_each(|part| fill(Some(part), kinds));
-}
+type ReadAdvantage = (Slot<dyn Advantage>, Vec<Slot<dyn Modulation>>, Option<Value>);
 
-fn fill_advantage(options: &mut Value) {
-    let (part, mut modulations) = split_advantage(options);
-    fill_all(Some(&mut modulations), &registry::modulations());
-    if let Ok(mut full) = registry::advantages().complete(&part) {
-        full["modulations"] = modulations;
-        *options = full;
-    }
-}
-
-/// The advantage map with its list of modulations taken apart: (part, modulations).
-pub fn split_advantage(options: &Value) -> (Value, Value) {
+/// The advantage's map holds the list of modulations beside the options of the part. Both are completed, or neither is.
+fn read_advantage(parts: &Parts, options: Option<&mut Value>) -> ReadAdvantage {
+    let mut missing = Value::Null;
+    let options = options.unwrap_or(&mut missing);
     let mut part = options.clone();
-    let modulations = part.as_object_mut().and_then(|m| m.remove("modulations")).unwrap_or_else(|| json!([]));
-    (part, modulations)
+    let mut list = part.as_object_mut().and_then(|map| map.remove("modulations")).unwrap_or_else(|| json!([]));
+    let advantage = Slot::read(&parts.advantages, "/advantage", &mut part);
+    let modulations = Slot::read_all(&parts.modulations, "/advantage/modulations", Some(&mut list));
+    let not_a_list = (!list.is_array()).then(|| list.clone());
+    if advantage.is_read() {
+        part["modulations"] = list;
+        *options = part;
+    }
+    (advantage, modulations, not_a_list)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::compositions::COMPOSITIONS;
+
+    fn expand(config: Value) -> Result<Value> {
+        super::expand(&Parts::standard(), config)
+    }
 
     #[test]
     fn maps_merge_lists_replace_and_another_kind_drops_siblings() {
@@ -137,11 +173,11 @@ mod tests {
 
     #[test]
     fn expansion_is_complete_and_idempotent() {
-        for c in COMPOSITIONS {
-            let once = expand(json!({"algorithm": c.name, "steps": 3})).unwrap();
+        for name in Parts::standard().algorithms.names() {
+            let once = expand(json!({"algorithm": name, "steps": 3})).unwrap();
             assert!(once.get("algorithm").is_none());
             assert_eq!(once["curriculum"]["promote_at"], json!(0.7));
-            assert_eq!(expand(once.clone()).unwrap(), once, "{}", c.name);
+            assert_eq!(expand(once.clone()).unwrap(), once, "{}", name);
         }
     }
 

@@ -1,21 +1,18 @@
-//! Published methods as compositions of parts: `algorithm: grpo`.
-//!
-//! Why so: a method is written down once, as plain data, beside its source; [`crate::compose`] lays a config over it. Refuses:
-//! compositions in code paths; the loop sees parts only.
+//! Published methods as compositions of parts (`algorithm: grpo`): each is plain data beside its source, and a config is laid over it.
 
 use crate::compose::merge;
 use serde_json::{Value, json};
-use trainyard_core::{Error, Result};
+use trainyard_api::{Family, PartKind};
 
 /// A named composition.
-pub struct Composition {
-    pub name: &'static str,
-    pub summary: &'static str,
+struct Composition {
+    name: &'static str,
+    summary: &'static str,
     config: fn() -> Value,
 }
 
 /// All of them, sorted by name.
-pub const COMPOSITIONS: &[Composition] = &[
+const COMPOSITIONS: &[Composition] = &[
     Composition {
         name: "aepo",
         summary: "measured shares of roots and branches, clip that keeps a scaled gradient (2510.14545)",
@@ -301,19 +298,27 @@ fn plain_clip() -> Value {
     json!({ "kind": "clip", "clip_low": 0.2, "clip_high": 0.2 })
 }
 
-/// The parts of a named composition. Errors: invalid, with the valid names.
-pub fn composition(name: &str) -> Result<Value> {
-    let found = COMPOSITIONS.iter().find(|c| c.name == name);
-    let names = || COMPOSITIONS.iter().map(|c| c.name).collect::<Vec<_>>().join(", ");
-    found.map(|c| (c.config)()).ok_or_else(|| {
-        Error::invalid(format!("no algorithm is called `{name}`")).help(format!("the valid names are: {}", names()))
-    })
+/// What every page of a composition says.
+const DOC: &str = "A named composition: the options of `rl` that it stands for. Other keys of `rl` are laid over it: maps merge key by key, lists \
+replace, another `kind` drops the old one's siblings.";
+
+/// Every composition as a part without options; building one gives its options of `rl`.
+pub fn algorithms() -> Family<Value> {
+    let member =
+        |c: &'static Composition| PartKind::plain(c.name, c.summary, DOC, move |()| Ok(Box::new((c.config)())));
+    Family::new("algorithms", "algorithm", COMPOSITIONS.iter().map(member).collect())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::compose::expand;
+    use crate::Parts;
+    use crate::compose;
+    use trainyard_core::Result;
+
+    fn expand(config: Value) -> Result<Value> {
+        compose::expand(&Parts::standard(), config)
+    }
 
     #[test]
     fn names_are_sorted_and_differ() {

@@ -31,3 +31,4 @@ pub use part::{
     Prefix, Progress, Replay, Replayed, Scope, Spawn, Strategy, Term, Verdict,
 };
 pub use pass_rates::PassRates;
+pub use registry::Parts;

@@ -1,9 +1,7 @@
-//! The key `mechanism` of `rl`: `{enabled: true, with: {…options of rl…}}`, the one difference between the two arms of a recipe.
+//! The key `mechanism` of `rl`, `{enabled: true, with: {…options of rl…}}`: the one difference between the two arms of a recipe.
 //!
-//! Why so: a recipe claims that one mechanism moves one quantity, so its arms must be equal but for that mechanism, and switched off
-//! they must be one computation. `with` is laid over everything else of the config (its own `algorithm` takes the place of the
-//! config's); disabled it vanishes. Either way the key itself is gone after the expansion, so a disabled treatment has the config,
-//! and with it the digest, of the baseline: it is a cache hit. Refuses: other keys, a mechanism inside of a mechanism.
+//! `with` is laid over everything else of the config (its own `algorithm` takes the place of the config's); disabled it vanishes. Either
+//! way the key itself is gone after the expansion, so a disabled treatment has the digest of the baseline and is a cache hit.
 
 use serde_json::{Map, Value};
 use trainyard_core::{Error, Result};
@@ -47,9 +45,13 @@ fn wrong(at: &str, wanted: &str, found: &Value) -> Error {
 
 #[cfg(test)]
 mod tests {
-    use crate::compose::expand;
-    use crate::compositions::COMPOSITIONS;
+    use crate::{Parts, compose};
     use serde_json::{Value, json};
+    use trainyard_core::Result;
+
+    fn expand(config: Value) -> Result<Value> {
+        compose::expand(&Parts::standard(), config)
+    }
 
     fn arm(enabled: bool, with: &Value) -> Value {
         json!({
@@ -97,9 +99,9 @@ mod tests {
 
     #[test]
     fn its_algorithm_takes_the_place_of_the_arms() {
-        for c in COMPOSITIONS {
-            let on = expand(json!({ "algorithm": "rloo", "mechanism": { "with": { "algorithm": c.name } } })).unwrap();
-            assert_eq!(on, expand(json!({ "algorithm": c.name })).unwrap(), "{}", c.name);
+        for name in Parts::standard().algorithms.names() {
+            let on = expand(json!({ "algorithm": "rloo", "mechanism": { "with": { "algorithm": name } } })).unwrap();
+            assert_eq!(on, expand(json!({ "algorithm": name })).unwrap(), "{}", name);
         }
         let kept = expand(arm(true, &json!({ "algorithm": "grpo" }))).unwrap();
         assert_eq!(kept["filters"].as_array().unwrap().len(), 1, "the arm's own overrides stay");

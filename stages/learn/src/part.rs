@@ -66,6 +66,10 @@ impl Needs {
             ("step_scores", self.step_scores),
         ]
     }
+    /// Names of what is needed.
+    pub fn names(self) -> Vec<&'static str> {
+        self.missing(Self::NONE)
+    }
     #[must_use]
     pub fn union(self, o: Self) -> Self {
         Self {

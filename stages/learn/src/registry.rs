@@ -1,96 +1,168 @@
-//! All parts of this build, one list per kind of part. Adding a part is one file beside its siblings and one line here.
-//!
-//! Why so: options arrive as maps with a `kind`; the list finds the part, checks the rest ([`trainyard_api::parts`]), and unknown
-//! kinds are answered with the valid names. Refuses: parts whose options are another type than the part itself.
+//! The parts of this room, one sorted list per family. Adding a part is one file beside its siblings and one line here.
 
 use crate::corrections::{self, Correction};
-use crate::part::{Advantage, Curriculum, Filter, LossTerm, Modulation, Replay, Strategy};
-use crate::{advantages, curricula, filters, losses, modulations, replay, strategies};
-use trainyard_api::parts::{self, Build, part, read};
+use crate::part::{Advantage, Curriculum, Filter, LossTerm, Modulation, Part, Replay, Strategy};
+use crate::{advantages, compositions, curricula, filters, losses, modulations, replay, strategies};
+use serde_json::Value;
+use trainyard_api::{AnyFamily, Family, PartKind, PartOptions};
 
-/// All parts of one trait.
-pub type Kinds<T> = parts::Kinds<Build<T>>;
+/// All families of RL parts. Programs add parts of their own before they give them to the stages.
+pub struct Parts {
+    pub advantages: Family<dyn Advantage>,
+    /// Named compositions: the options of `rl` that `algorithm: grpo` stands for.
+    pub algorithms: Family<Value>,
+    pub corrections: Family<dyn Correction>,
+    pub curricula: Family<dyn Curriculum>,
+    pub filters: Family<dyn Filter>,
+    pub losses: Family<dyn LossTerm>,
+    pub modulations: Family<dyn Modulation>,
+    pub replay: Family<dyn Replay>,
+    pub strategies: Family<dyn Strategy>,
+}
 
-macro_rules! kinds {
-    ($what:literal, dyn $part:ident: $($options:ty),* $(,)?) => {
-        parts::Kinds {
-            what: $what,
-            list: vec![$(part::<$options, Build<dyn $part>>(|options| Ok(Box::new(read::<$options>(options)?)))),*],
+impl Parts {
+    /// Those of this crate.
+    pub fn standard() -> Self {
+        Self {
+            advantages: advantages(),
+            algorithms: compositions::algorithms(),
+            corrections: corrections(),
+            curricula: curricula(),
+            filters: filters(),
+            losses: losses(),
+            modulations: modulations(),
+            replay: replay(),
+            strategies: strategies(),
         }
-    };
+    }
+    /// Sorted by folder.
+    pub fn families(&self) -> [&dyn AnyFamily; 9] {
+        [
+            &self.advantages,
+            &self.algorithms,
+            &self.corrections,
+            &self.curricula,
+            &self.filters,
+            &self.losses,
+            &self.modulations,
+            &self.replay,
+            &self.strategies,
+        ]
+    }
 }
 
-pub fn advantages() -> Kinds<dyn Advantage> {
-    kinds!("advantage", dyn Advantage:
-        advantages::DiscountedReturn,
-        advantages::Gae,
-        advantages::Gdpo,
-        advantages::Group,
-        advantages::InformationGain,
-        advantages::Opo,
-        advantages::Stratified,
-    )
+/// Each function makes the line of a part: its options are the part itself.
+macro_rules! lines {
+    ($($(#[$doc:meta])* $line:ident: $part:ident;)*) => {$(
+        $(#[$doc])*
+        pub fn $line<P: PartOptions + $part>() -> PartKind<dyn $part> {
+            PartKind::with_needs::<P>(|options, ()| Ok(Box::new(options)), |options| Part::needs(options).names())
+        }
+    )*};
 }
-pub fn modulations() -> Kinds<dyn Modulation> {
-    kinds!("modulation", dyn Modulation:
-        modulations::EntropyBalanced,
-        modulations::EntropyModulated,
-        modulations::SharedPrefix,
-        modulations::Whiten,
-    )
+
+lines! {
+    /// The line of an advantage.
+    advantage: Advantage;
+    /// The line of a correction.
+    correction: Correction;
+    /// The line of a curriculum.
+    curriculum: Curriculum;
+    /// The line of a filter.
+    filter: Filter;
+    /// The line of a loss term.
+    loss: LossTerm;
+    /// The line of a modulation.
+    modulation: Modulation;
+    /// The line of a replay.
+    replayed: Replay;
+    /// The line of a strategy.
+    strategy: Strategy;
 }
-pub fn loss_terms() -> Kinds<dyn LossTerm> {
-    kinds!("loss term", dyn LossTerm:
-        losses::Cispo,
-        losses::Clip,
-        losses::ClipBalanced,
-        losses::ClipCov,
-        losses::Dpo,
-        losses::Entropy,
-        losses::EntropySmoothing,
-        losses::GeoMean,
-        losses::Gspo,
-        losses::Kl,
-        losses::KlCov,
-        losses::Nft,
-        losses::Value,
-    )
+
+pub fn advantages() -> Family<dyn Advantage> {
+    let members = vec![
+        advantage::<advantages::DiscountedReturn>(),
+        advantage::<advantages::Gae>(),
+        advantage::<advantages::Gdpo>(),
+        advantage::<advantages::Group>(),
+        advantage::<advantages::InformationGain>(),
+        advantage::<advantages::Opo>(),
+        advantage::<advantages::Stratified>(),
+    ];
+    Family::new("advantages", "advantage", members)
 }
-pub fn filters() -> Kinds<dyn Filter> {
-    kinds!("filter", dyn Filter:
-        filters::AccuracyBand,
-        filters::Incomplete,
-        filters::Overlong,
-        filters::PrefixEntropy,
-        filters::Repetition,
-        filters::RewardSpread,
-        filters::VoidTurn,
-        filters::ZeroVariance,
-    )
+pub fn corrections() -> Family<dyn Correction> {
+    let members = vec![
+        correction::<corrections::Masked>(),
+        correction::<corrections::None>(),
+        correction::<corrections::Sequence>(),
+        correction::<corrections::Truncated>(),
+    ];
+    Family::new("corrections", "correction", members)
 }
-pub fn curricula() -> Kinds<dyn Curriculum> {
-    kinds!("curriculum", dyn Curriculum:
-        curricula::InteractionStages,
-        curricula::Learnable,
-        curricula::Levels,
-        curricula::Uniform,
-    )
+pub fn curricula() -> Family<dyn Curriculum> {
+    let members = vec![
+        curriculum::<curricula::InteractionStages>(),
+        curriculum::<curricula::Learnable>(),
+        curriculum::<curricula::Levels>(),
+        curriculum::<curricula::Uniform>(),
+    ];
+    Family::new("curricula", "curriculum", members)
 }
-pub fn strategies() -> Kinds<dyn Strategy> {
-    kinds!("strategy", dyn Strategy:
-        strategies::DemonstrationPrefix,
-        strategies::EntropyBalanced,
-        strategies::EntropyBranching,
-        strategies::Independent,
-        strategies::ResampleOnCorrect,
-        strategies::RubricScaffold,
-    )
+pub fn filters() -> Family<dyn Filter> {
+    let members = vec![
+        filter::<filters::AccuracyBand>(),
+        filter::<filters::Incomplete>(),
+        filter::<filters::Overlong>(),
+        filter::<filters::PrefixEntropy>(),
+        filter::<filters::Repetition>(),
+        filter::<filters::RewardSpread>(),
+        filter::<filters::VoidTurn>(),
+        filter::<filters::ZeroVariance>(),
+    ];
+    Family::new("filters", "filter", members)
 }
-pub fn corrections() -> Kinds<dyn Correction> {
-    kinds!("correction", dyn Correction: corrections::Masked, corrections::None, corrections::Sequence, corrections::Truncated)
+pub fn losses() -> Family<dyn LossTerm> {
+    let members = vec![
+        loss::<losses::Cispo>(),
+        loss::<losses::Clip>(),
+        loss::<losses::ClipBalanced>(),
+        loss::<losses::ClipCov>(),
+        loss::<losses::Dpo>(),
+        loss::<losses::Entropy>(),
+        loss::<losses::EntropySmoothing>(),
+        loss::<losses::GeoMean>(),
+        loss::<losses::Gspo>(),
+        loss::<losses::Kl>(),
+        loss::<losses::KlCov>(),
+        loss::<losses::Nft>(),
+        loss::<losses::Value>(),
+    ];
+    Family::new("losses", "loss term", members)
 }
-pub fn replays() -> Kinds<dyn Replay> {
-    kinds!("replay", dyn Replay: replay::None, replay::SelfImitation)
+pub fn modulations() -> Family<dyn Modulation> {
+    let members = vec![
+        modulation::<modulations::EntropyBalanced>(),
+        modulation::<modulations::EntropyModulated>(),
+        modulation::<modulations::SharedPrefix>(),
+        modulation::<modulations::Whiten>(),
+    ];
+    Family::new("modulations", "modulation", members)
+}
+pub fn replay() -> Family<dyn Replay> {
+    Family::new("replay", "replay", vec![replayed::<replay::None>(), replayed::<replay::SelfImitation>()])
+}
+pub fn strategies() -> Family<dyn Strategy> {
+    let members = vec![
+        strategy::<strategies::DemonstrationPrefix>(),
+        strategy::<strategies::EntropyBalanced>(),
+        strategy::<strategies::EntropyBranching>(),
+        strategy::<strategies::Independent>(),
+        strategy::<strategies::ResampleOnCorrect>(),
+        strategy::<strategies::RubricScaffold>(),
+    ];
+    Family::new("strategies", "strategy", members)
 }
 
 #[cfg(test)]

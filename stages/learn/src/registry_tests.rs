@@ -15,15 +15,16 @@ fn files(folder: &str) -> Vec<String> {
     names
 }
 
-fn check<T: ?Sized>(kinds: &Kinds<T>, folder: &str) {
+fn check<T: ?Sized + 'static>(kinds: &Family<T>) {
+    let folder = kinds.folder;
     assert_eq!(kinds.names(), files(folder), "every file of `{folder}` is listed, sorted");
-    for kind in &kinds.list {
+    for kind in kinds.members() {
         assert!(!kind.summary.is_empty() && !kind.doc.is_empty());
-        let full = kinds.complete(&json!({ "kind": kind.name })).unwrap();
+        let full = kinds.complete(&json!({ "kind": kind.kind })).unwrap();
         assert_eq!(kinds.complete(&full).unwrap(), full, "completing twice changes nothing");
-        assert_eq!(kinds.complete(&json!(kind.name)).unwrap(), full, "a bare name is the default");
+        assert_eq!(kinds.complete(&json!(kind.kind)).unwrap(), full, "a bare name is the default");
         assert_eq!(kinds.check(&full), []);
-        kinds.build(&full).unwrap();
+        kinds.build(&full, &()).unwrap();
         let branch = kind.branch();
         let named: Vec<&String> = branch["properties"].as_object().unwrap().keys().collect();
         let given: Vec<&String> = full.as_object().unwrap().keys().collect();
@@ -33,27 +34,32 @@ fn check<T: ?Sized>(kinds: &Kinds<T>, folder: &str) {
 
 #[test]
 fn every_part_is_listed_documented_and_has_working_defaults() {
-    check(&advantages(), "advantages");
-    check(&modulations(), "modulations");
-    check(&loss_terms(), "losses");
-    check(&filters(), "filters");
-    check(&curricula(), "curricula");
-    check(&strategies(), "strategies");
-    check(&replays(), "replay");
-    check(&corrections(), "corrections");
+    check(&advantages());
+    check(&modulations());
+    check(&losses());
+    check(&filters());
+    check(&curricula());
+    check(&strategies());
+    check(&replay());
+    check(&corrections());
 }
 
 #[test]
 fn unknown_kinds_and_options_are_rejected_with_the_valid_names() {
-    let e = filters().build(&json!({"kind": "overlng"})).err().unwrap();
+    let e = filters().build(&json!({"kind": "overlng"}), &()).err().unwrap();
     assert!(e.message.contains("overlng") && e.help.unwrap().contains("overlong, prefix_entropy, "));
-    let e = loss_terms().build(&json!({"kind": "clip", "clip_lw": 0.1})).err().unwrap();
+    let e = losses().build(&json!({"kind": "clip", "clip_lw": 0.1}), &()).err().unwrap();
     assert!(e.message.contains("clip_lw"), "{e}");
     assert!(
-        curricula().build(&json!({"kind": "levels", "promote_at": 7})).err().unwrap().message.contains("promote_at")
+        curricula()
+            .build(&json!({"kind": "levels", "promote_at": 7}), &())
+            .err()
+            .unwrap()
+            .message
+            .contains("promote_at")
     );
-    assert!(advantages().build(&json!(3)).is_err());
-    assert!(advantages().build(&json!({"center": "group"})).err().unwrap().message.contains("kind"));
+    assert!(advantages().build(&json!(3), &()).is_err());
+    assert!(advantages().build(&json!({"center": "group"}), &()).err().unwrap().message.contains("kind"));
 }
 
 #[test]
@@ -64,7 +70,7 @@ fn strategies_that_alter_the_start_declare_it() {
     };
     let draw = Draw { problems: vec![0], ..Draw::default() };
     for kind in strategies().names() {
-        let mut strategy = strategies().build(&json!(kind)).unwrap();
+        let mut strategy = strategies().build(&json!(kind), &()).unwrap();
         let spawns = strategy.start(&draw, &pool, 4, Progress { step: 0, steps: 10 }, &Chance::new(1));
         let altered = spawns.iter().any(|s| s.prefix.is_some() || !s.scaffold.is_empty());
         assert_eq!(strategy.needs().altered_start, altered, "{kind}");
@@ -73,7 +79,7 @@ fn strategies_that_alter_the_start_declare_it() {
 
 #[test]
 fn stateless_parts_reject_state() {
-    let mut part = replays().build(&json!("none")).unwrap();
+    let mut part = replay().build(&json!("none"), &()).unwrap();
     part.load(part.save()).unwrap();
     assert!(part.load(json!({"x": 1})).is_err());
 }

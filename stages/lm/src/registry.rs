@@ -1,11 +1,10 @@
 //! The stage kinds of this crate: one line each, sorted.
 
-use trainyard_api::DynStage;
-use trainyard_api::stage::erase;
+use trainyard_api::{DynStage, erase};
 
 /// All stages of the language-model room.
 pub fn stages() -> Vec<Box<dyn DynStage>> {
-    vec![erase::<crate::stages::init::Init>()]
+    vec![erase(crate::stages::init::Init)]
 }
 
 #[cfg(test)]

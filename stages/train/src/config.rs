@@ -2,8 +2,15 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 use trainyard_core::OptionProblem;
+pub use trainyard_envs::environments::word_problems::default_options as default_environment;
 use trainyard_tables::Sampling;
+
+/// The final answer alone.
+pub fn default_rewards() -> Value {
+    json!([{ "kind": "answer" }])
+}
 
 /// Limits of an episode and its sampling.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]

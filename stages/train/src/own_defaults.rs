@@ -54,6 +54,7 @@ fn lay_over(below: &mut Value, above: Value) {
 
 #[cfg(test)]
 mod tests {
+    use crate::parts::Parts;
     use crate::registry::stages;
     use serde_json::{Value, json};
 
@@ -76,7 +77,7 @@ mod tests {
     #[test]
     fn setting_one_key_changes_that_key_alone() {
         let mut looked_at = Vec::new();
-        for stage in stages() {
+        for stage in stages(&Parts::default()) {
             let Ok(default) = stage.complete(&json!({})) else { continue };
             let mut maps = Vec::new();
             option_maps(&default, "", &mut maps);
@@ -100,7 +101,7 @@ mod tests {
     #[test]
     fn the_schema_shows_the_defaults_that_apply() {
         let mut compared = 0;
-        for stage in stages() {
+        for stage in stages(&Parts::default()) {
             let Ok(default) = stage.complete(&json!({})) else { continue };
             let mut maps = Vec::new();
             option_maps(&default, "", &mut maps);
@@ -128,7 +129,7 @@ mod tests {
     #[test]
     fn what_is_set_is_kept_beside_the_stages_defaults() {
         let of = |kind: &str, options: Value| {
-            let stage = stages().into_iter().find(|s| s.info().name == kind).unwrap();
+            let stage = stages(&Parts::default()).into_iter().find(|s| s.info().name == kind).unwrap();
             stage.complete(&options).unwrap()["optimizer"].clone()
         };
         let sft = of("sft", json!({"optimizer": {"weight_decay": 0.0}}));
@@ -144,7 +145,7 @@ mod tests {
             "beta2": 0.95, "epsilon": 1e-8, "weight_decay": 0.01, "clip_norm": 1.0,
         });
         assert_eq!(rated, tuned);
-        let wrong = stages().into_iter().find(|s| s.info().name == "rl").unwrap();
+        let wrong = stages(&Parts::default()).into_iter().find(|s| s.info().name == "rl").unwrap();
         let problems = wrong.validate(&json!({"optimizer": {"learning": 1}}));
         assert!(problems[0].message.contains("learning"), "{problems:?}");
     }

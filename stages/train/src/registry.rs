@@ -1,20 +1,20 @@
 //! The stage kinds of this room: one line each, sorted.
 
+use crate::parts::Parts;
 use crate::stages::{compare, evaluate, forgetting, noop, prm, report, rl, sft};
-use trainyard_api::DynStage;
-use trainyard_api::stage::erase;
+use trainyard_api::{DynStage, erase};
 
-/// All stages of the training room.
-pub fn stages() -> Vec<Box<dyn DynStage>> {
+/// All stages of the training room, with the parts that they compose.
+pub fn stages(parts: &Parts) -> Vec<Box<dyn DynStage>> {
     vec![
-        erase::<compare::Compare>(),
-        erase::<evaluate::Evaluate>(),
-        erase::<forgetting::Forgetting>(),
-        erase::<noop::Noop>(),
-        erase::<prm::Prm>(),
-        erase::<report::JoinReports>(),
-        erase::<rl::Rl>(),
-        erase::<sft::Sft>(),
+        erase(compare::Compare),
+        erase(evaluate::Evaluate { parts: parts.clone() }),
+        erase(forgetting::Forgetting),
+        erase(noop::Noop),
+        erase(prm::Prm { parts: parts.clone() }),
+        erase(report::JoinReports),
+        erase(rl::Rl { parts: parts.clone() }),
+        erase(sft::Sft),
     ]
 }
 
@@ -25,7 +25,7 @@ mod tests {
 
     #[test]
     fn every_kind_is_listed_sorted_and_documented() {
-        let stages = stages();
+        let stages = stages(&Parts::default());
         let names: Vec<&str> = stages.iter().map(|s| s.info().name).collect();
         assert!(names.is_sorted());
         let folder = std::path::Path::new("src/stages");

@@ -200,23 +200,26 @@ pub fn environment_options() -> serde_json::Value {
 }
 /// Built, with a tool host of its own.
 pub fn environment() -> Box<dyn trainyard_envs::Environment> {
-    crate::world::World::new(1).environment(&environment_options()).unwrap()
+    trainyard_envs::environments::family().build(&environment_options(), &trainyard_envs::ToolHost::new(1)).unwrap()
 }
 
-/// Runs a stage as the registry would: config completed, then run.
-pub fn run_stage<S: trainyard_api::Stage>(options: serde_json::Value, context: &mut StageContext) -> Result<()> {
-    let stage = trainyard_api::stage::erase::<S>();
+/// Runs a stage as an attempt does: config completed, then prepared again and run.
+pub fn run_stage<S: trainyard_api::Stage + Default>(
+    options: serde_json::Value,
+    context: &mut StageContext,
+) -> Result<()> {
+    let stage = trainyard_api::erase(S::default());
     let config = stage.complete(&options)?;
     assert_eq!(stage.validate(&config), []);
-    stage.run(config, context)
+    stage.run(&config, context)
 }
 
 /// Every metric in the manifest is declared, and what is declared without reservation is there.
-pub fn assert_declared<S: trainyard_api::Stage>(options: &serde_json::Value, context: &StageContext) {
-    let stage = trainyard_api::stage::erase::<S>();
+pub fn assert_declared<S: trainyard_api::Stage + Default>(options: &serde_json::Value, context: &StageContext) {
+    let stage = trainyard_api::erase(S::default());
     let config = stage.complete(options).unwrap();
     let declared = stage.declared(&config, &context.producers());
-    let any = S::metrics();
+    let any = S::default().metrics();
     for name in context.metrics.keys() {
         assert!(declared.metric(name).is_some(), "metric `{name}` is not declared for these options");
         assert!(any.open || any.metric(name).is_some(), "metric `{name}` is not declared for the kind");

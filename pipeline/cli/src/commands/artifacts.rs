@@ -9,16 +9,18 @@ mod show;
 use crate::args::{ArtifactsArgs, ArtifactsCommand};
 use crate::exit::Exit;
 use crate::names::Found;
-use crate::session::{Access, Session};
+use crate::session::{self, Access, Session};
 use std::path::PathBuf;
+use std::sync::Arc;
 use tempfile::TempDir;
+use trainyard_app::Catalogue;
 use trainyard_core::{Error, Result};
 
-/// Opens the store, for reading unless something is to be deleted, and hands over to the subcommand.
-pub fn run(args: &ArtifactsArgs) -> Result<Exit> {
+/// Opens the store, to look unless something is to be deleted, and hands over to the subcommand.
+pub fn run(args: &ArtifactsArgs, catalogue: &Arc<Catalogue>) -> Result<Exit> {
     let access =
         if matches!(args.command, ArtifactsCommand::Gc { delete: true }) { Access::Change } else { Access::Look };
-    let session = Session::open(&args.site, access)?;
+    let session = session::open(&args.site, access, catalogue)?;
     match &args.command {
         ArtifactsCommand::List { run } => list::run(&session, run, args.format),
         ArtifactsCommand::Show { artifact, row: Some(row), .. } => show::row(&session, artifact, *row, args.format),

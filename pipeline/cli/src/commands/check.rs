@@ -4,10 +4,11 @@ use crate::args::{CheckArgs, Format};
 use crate::exit::Exit;
 use crate::output::diagnostics;
 use crate::output::human::{print_json, print_text};
-use crate::{compiled, session, wiring};
+use crate::{compiled, session};
 use serde_json::{Value, json};
 use std::path::Path;
-use trainyard_api::Registry;
+use std::sync::Arc;
+use trainyard_app::Catalogue;
 use trainyard_core::{Error, Result};
 use trainyard_spec::site::Site;
 use trainyard_spec::{Diagnostic, Sources};
@@ -17,18 +18,17 @@ use trainyard_store::Store;
 const SITE_KEYS: [&str; 5] = ["store:", "pools:", "secrets:", "durability:", "notifications:"];
 
 /// Exit 2 if any file has an error; warnings and notes leave it at 0.
-pub fn run(args: &CheckArgs) -> Result<Exit> {
-    let registry = wiring::registry()?;
+pub fn run(args: &CheckArgs, catalogue: &Arc<Catalogue>) -> Result<Exit> {
     if let Some(url) = &args.site.store {
         Store::check_url(url)?;
     }
-    let site = match (session::site(&args.site), args.format) {
+    let site = match (session::site(&args.site, catalogue), args.format) {
         (Err(error), Format::Json) => return site_is_wrong(&error),
         (site, _) => site?,
     };
     let (mut all, mut errors) = (Vec::new(), 0);
     for path in &args.files {
-        let Judged { what, diagnostics: found, sources } = judge(path, args, &registry, &site)?;
+        let Judged { what, diagnostics: found, sources } = judge(path, args, catalogue, &site)?;
         errors += found.iter().filter(|d| d.is_error()).count();
         match args.format {
             Format::Json => all.extend(found.iter().map(|d| diagnostics::json(d, &sources))),
@@ -52,12 +52,12 @@ struct Judged {
     sources: Sources,
 }
 
-fn judge(path: &Path, args: &CheckArgs, registry: &Registry, site: &Site) -> Result<Judged> {
+fn judge(path: &Path, args: &CheckArgs, catalogue: &Catalogue, site: &Site) -> Result<Judged> {
     if is_site_file(path) {
-        let (_, diagnostics, sources) = session::read_site(path);
+        let (_, diagnostics, sources) = session::read_site(path, catalogue);
         return Ok(Judged { what: "a site file, ".into(), diagnostics, sources });
     }
-    let found = compiled::file(path, &args.params.params, registry, site)?;
+    let found = compiled::file(path, &args.params.params, catalogue, site)?;
     let what = found.plan.as_ref().map(|p| format!("{} stages, ", p.nodes.len())).unwrap_or_default();
     Ok(Judged { what, diagnostics: found.diagnostics, sources: found.sources })
 }

@@ -3,13 +3,14 @@
 use crate::args::{DoctorArgs, Format};
 use crate::exit::Exit;
 use crate::output::human::{print_json, print_text, table};
-use crate::session::{self, Access, Session};
-use crate::{machine, notifications, wiring};
+use crate::session::{self, Access};
 use serde::Serialize;
 use serde_json::json;
+use std::sync::Arc;
 use std::time::Duration;
+use trainyard_app::{Catalogue, machine, notifications};
 use trainyard_core::units::format_size;
-use trainyard_core::{Catalogue, Result};
+use trainyard_core::{Result, StageKinds as _};
 use trainyard_envs::tools::{ToolHost, ToolLimits};
 use trainyard_spec::site::{Notification, Pool};
 
@@ -40,15 +41,15 @@ impl Finding {
 }
 
 /// Exit 3 if the store is out of reach, 2 if anything else is wrong.
-pub fn run(args: &DoctorArgs) -> Result<Exit> {
-    let mut findings = vec![machine_finding(), kinds()?, tool()];
-    let site = session::site(&args.site)?;
+pub fn run(args: &DoctorArgs, catalogue: &Arc<Catalogue>) -> Result<Exit> {
+    let mut findings = vec![machine_finding(), kinds(catalogue), executors(catalogue), tool()];
+    let site = session::site(&args.site, catalogue)?;
     let here = machine::pool();
-    findings.extend(site.pools.iter().map(|p| pool(p, &here)));
+    findings.extend(site.pools.iter().map(|p| pool(p, &here, catalogue)));
     findings.extend(site.secrets.iter().map(|(name, provider)| secret(name, provider)));
     findings.extend(site.notifications.iter().map(notification));
-    // Opening proves that only one of two puts of a name succeeds.
-    let store = Session::open(&args.site, Access::Run);
+    // Opening proves that of two puts of one name only one succeeds.
+    let store = session::open(&args.site, Access::Run, catalogue);
     findings.push(match &store {
         Ok(session) => Finding::new("store", true, format!("{} is create-only", session.store.url())),
         Err(error) => Finding::new("store", false, error.to_string()),
@@ -75,14 +76,18 @@ fn machine_finding() -> Finding {
     Finding::new("machine", true, detail)
 }
 
-fn kinds() -> Result<Finding> {
-    let registry = wiring::registry()?;
-    Ok(Finding::new("stage kinds", true, registry.names().join(", ")))
+fn kinds(catalogue: &Catalogue) -> Finding {
+    Finding::new("stage kinds", true, catalogue.names().join(", "))
+}
+
+fn executors(catalogue: &Catalogue) -> Finding {
+    let names: Vec<&str> = catalogue.executors().iter().map(|kind| kind.name).collect();
+    Finding::new("executors", true, names.join(", "))
 }
 
 /// Compares a local pool with this machine. Executors were judged with the site file; whether remote machines answer is
 /// not asked.
-fn pool(pool: &Pool, here: &Pool) -> Finding {
+fn pool(pool: &Pool, here: &Pool, catalogue: &Catalogue) -> Finding {
     let detail = format!("{} ({} × {} cpus, {} gpus)", pool.name, pool.nodes, pool.cpus, pool.gpus.len());
     let mut excess = Vec::new();
     if pool.cpus > here.cpus {
@@ -94,7 +99,8 @@ fn pool(pool: &Pool, here: &Pool) -> Finding {
     if pool.gpus.len() > here.gpus.len() {
         excess.push(format!("{} gpus", here.gpus.len()));
     }
-    if pool.executor != "local" || excess.is_empty() {
+    let is_here = catalogue.executors().iter().any(|kind| kind.on_this_machine && kind.name == pool.executor);
+    if !is_here || excess.is_empty() {
         return Finding::new("pool", true, detail);
     }
     let detail = format!("{detail}: this machine has only {}; correct the amounts in the site file", excess.join(", "));

@@ -4,16 +4,18 @@ use crate::args::{ExplainArgs, Format};
 use crate::exit::Exit;
 use crate::names;
 use crate::output::human::{print_json, print_text};
-use crate::session::{Access, Session};
+use crate::session::{self, Access};
 use serde_json::json;
+use std::sync::Arc;
+use trainyard_app::Catalogue;
 use trainyard_core::Result;
 use trainyard_core::units::format_time;
 use trainyard_engine::fold::{StageStatus, StageView};
 use trainyard_store::Store;
 
 /// Reads the run's journal and prints what it says about the stage.
-pub fn run(args: &ExplainArgs) -> Result<Exit> {
-    let session = Session::open(&args.site, Access::Look)?;
+pub fn run(args: &ExplainArgs, catalogue: &Arc<Catalogue>) -> Result<Exit> {
+    let session = session::open(&args.site, Access::Look, catalogue)?;
     let (stage, lines) = session.block_on(async {
         let run = names::run(&session.store, &args.run).await?;
         let view = names::view(&session.store, &run).await?;

@@ -3,14 +3,16 @@
 
 use super::recipes::library::Library;
 use crate::args::{Format, InitArgs};
+use crate::compiled;
 use crate::exit::Exit;
 use crate::output::human::{print_json, print_text};
 use crate::shipped::ShippedFiles;
-use crate::{compiled, wiring};
 use serde_json::json;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use trainyard_app::Catalogue;
 use trainyard_core::error::io_error;
-use trainyard_core::{Catalogue, Error, Result};
+use trainyard_core::{Error, Result};
 use trainyard_spec::merged::merged;
 
 const WORKFLOW: &str = include_str!("../templates/workflow.yaml");
@@ -19,14 +21,13 @@ const SITE: &str = include_str!("../templates/trainyard.yaml");
 const SCHEMA_LINE: &str = "# yaml-language-server: $schema=schema.json\n";
 
 /// Writes all files or, if one of them is there already, none.
-pub fn run(args: &InitArgs) -> Result<Exit> {
-    let registry = wiring::registry()?;
-    let schema = trainyard_spec::schema::workflow_schema(&registry);
+pub fn run(args: &InitArgs, catalogue: &Arc<Catalogue>) -> Result<Exit> {
+    let schema = trainyard_spec::schema::workflow_schema(&**catalogue);
     let schema = serde_json::to_string_pretty(&schema)
         .map_err(|e| Error::bug(format!("the schema has no JSON form: {e}")))?
         + "\n";
     let mut files = match &args.recipe {
-        Some(name) => recipe(name, &registry)?,
+        Some(name) => recipe(name, catalogue)?,
         None => vec![("workflow.yaml".to_string(), WORKFLOW.to_string())],
     };
     files.extend([("trainyard.yaml".to_string(), SITE.to_string()), ("schema.json".to_string(), schema)]);
@@ -56,7 +57,7 @@ pub fn run(args: &InitArgs) -> Result<Exit> {
 
 /// A shipped recipe as `workflow.yaml` and, beside it, the files that it embeds; each with its parents merged in, so
 /// that a reader has all of it before the eyes and can change any line.
-fn recipe(name: &str, catalogue: &dyn Catalogue) -> Result<Vec<(String, String)>> {
+fn recipe(name: &str, catalogue: &Catalogue) -> Result<Vec<(String, String)>> {
     let working_directory = compiled::working_directory()?;
     let library = Library::open(None, &working_directory)?;
     let mut names: Vec<(PathBuf, String)> = vec![(library.recipe(name)?.path.clone(), "workflow.yaml".into())];

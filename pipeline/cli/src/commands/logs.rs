@@ -5,8 +5,10 @@ use crate::args::{Format, LogsArgs};
 use crate::exit::Exit;
 use crate::names;
 use crate::output::human::{print_raw, print_text};
-use crate::session::{Access, Session};
+use crate::session::{self, Access};
 use serde_json::json;
+use std::sync::Arc;
+use trainyard_app::Catalogue;
 use trainyard_core::attempt::LogRecord;
 use trainyard_core::units::format_time;
 use trainyard_core::{AttemptNumber, Result, StageKey};
@@ -21,8 +23,8 @@ struct Log {
 }
 
 /// Prints the log of every attempt, in the order of stages and attempts.
-pub fn run(args: &LogsArgs) -> Result<Exit> {
-    let session = Session::open(&args.site, Access::Look)?;
+pub fn run(args: &LogsArgs, catalogue: &Arc<Catalogue>) -> Result<Exit> {
+    let session = session::open(&args.site, Access::Look, catalogue)?;
     let (logs, view) = session.block_on(read(&session.store, args))?;
     match args.format {
         Format::Json => logs.iter().for_each(print_records),

@@ -3,14 +3,15 @@
 
 use super::recipes::show::{merged_text, write_text};
 use crate::args::{PlanArgs, PlanFormat};
+use crate::compiled;
 use crate::exit::Exit;
 use crate::output::human::{print_json, print_raw, print_text, table};
-use crate::session::{self, Access, Session};
+use crate::session::{self, Access};
 use crate::shipped::ShippedFiles;
-use crate::{compiled, wiring, world};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::Duration;
+use trainyard_app::{Catalogue, wiring};
 use trainyard_core::units::format_duration;
 use trainyard_core::{Result, SystemClock};
 use trainyard_engine::forecast::{Decision, Forecast};
@@ -19,18 +20,18 @@ use trainyard_spec::Files as _;
 use trainyard_spec::files::absolute;
 
 /// Compiles the file and asks the store about every stage; a stage that would fail leaves the exit code at 0.
-pub fn run(args: &PlanArgs) -> Result<Exit> {
+pub fn run(args: &PlanArgs, catalogue: &Arc<Catalogue>) -> Result<Exit> {
     if args.show_file {
-        return show_file(args);
+        return show_file(args, catalogue);
     }
-    let session = Session::open(&args.site, Access::LookOrEmpty)?;
-    let plan =
-        compiled::plan_or_json(&args.workflow, &wiring::registry()?, &session.site, args.format == PlanFormat::Json)?;
+    let session = session::open(&args.site, Access::LookOrEmpty, catalogue)?;
+    let json = args.format == PlanFormat::Json;
+    let plan = compiled::plan_or_json(&args.workflow, &**catalogue, &session.site, json)?;
     if args.format == PlanFormat::Mermaid {
         print_raw(&trainyard_spec::draw::mermaid(&plan));
         return Ok(Exit::Done);
     }
-    let world = world::build(&session, Arc::new(SystemClock::new()), Arc::new(Silent))?;
+    let world = wiring::outside(&session, catalogue, Arc::new(SystemClock::new()), Arc::new(Silent))?;
     let forecasts = session.block_on(trainyard_runtime::forecast::forecast(&RunOptions::default(), &plan, &world))?;
     match args.format {
         PlanFormat::Json => {
@@ -43,8 +44,8 @@ pub fn run(args: &PlanArgs) -> Result<Exit> {
 }
 
 /// The file with its parents merged in, whatever else is wrong with it; mistakes go to stderr and make the exit code 2.
-fn show_file(args: &PlanArgs) -> Result<Exit> {
-    let (registry, site) = (wiring::registry()?, session::site(&args.site)?);
+fn show_file(args: &PlanArgs, catalogue: &Catalogue) -> Result<Exit> {
+    let site = session::site(&args.site, catalogue)?;
     let path = absolute(&compiled::working_directory()?, &args.workflow.file.to_string_lossy());
     let header = ShippedFiles
         .read(&path)?
@@ -52,8 +53,8 @@ fn show_file(args: &PlanArgs) -> Result<Exit> {
         .next()
         .filter(|l| l.contains("yaml-language-server"))
         .map(|l| l.to_string() + "\n");
-    write_text(&(header.unwrap_or_default() + &merged_text(&path, &registry)?));
-    compiled::plan(&args.workflow, &registry, &site).map(|_| Exit::Done)
+    write_text(&(header.unwrap_or_default() + &merged_text(&path, catalogue)?));
+    compiled::plan(&args.workflow, catalogue, &site).map(|_| Exit::Done)
 }
 
 fn stage_json(forecast: &Forecast) -> Value {

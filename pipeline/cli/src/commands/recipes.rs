@@ -14,27 +14,29 @@ mod systems;
 use crate::args::{Format, RecipesArgs, RecipesCommand};
 use crate::exit::Exit;
 use crate::output::human::{print_json, print_text, table};
-use crate::{compiled, session, wiring};
+use crate::{compiled, session};
 use found::Found;
 use library::Library;
 use serde_json::{Value, json};
+use std::sync::Arc;
+use trainyard_app::Catalogue;
 use trainyard_core::Result;
 
-/// Lists the recipes, shows or runs them, or writes their pages.
-pub fn run(args: &RecipesArgs) -> Result<Exit> {
+/// Lists the recipes, runs them, or writes their table.
+pub fn run(args: &RecipesArgs, catalogue: &Arc<Catalogue>) -> Result<Exit> {
     match (&args.command, &args.write) {
-        (Some(RecipesCommand::Run { names }), _) => directions::run(args, names),
-        (Some(RecipesCommand::Show { name, merged }), _) => show::run(args, name, *merged),
-        (None, Some(file)) => systems::run(args, file),
-        (None, None) => list(args),
+        (Some(RecipesCommand::Run { names }), _) => directions::run(args, names, catalogue),
+        (Some(RecipesCommand::Show { name, merged }), _) => show::run(args, name, *merged, catalogue),
+        (None, Some(file)) => systems::run(args, file, catalogue),
+        (None, None) => list(args, catalogue),
     }
 }
 
 /// Exit 2 if a file does not compile or is no sound recipe.
-fn list(args: &RecipesArgs) -> Result<Exit> {
-    let site = session::site(&args.site)?;
+fn list(args: &RecipesArgs, catalogue: &Catalogue) -> Result<Exit> {
+    let site = session::site(&args.site, catalogue)?;
     let library = Library::open(args.folder.as_deref(), &compiled::working_directory()?)?;
-    let mut recipes = found::find(&library, &[], &args.params, &wiring::registry()?, &site)?;
+    let mut recipes = found::find(&library, &[], &args.params, catalogue, &site)?;
     recipes.sort_by(|a, b| (&a.subject, &a.name).cmp(&(&b.subject, &b.name)));
     match args.format {
         Format::Json => print_json(&recipes.iter().map(as_json).collect::<Vec<Value>>())?,

@@ -1,22 +1,23 @@
 //! `trainyard run FILE`: compiles, runs, shows what came out.
 
 use crate::args::{Format, ParamArgs, RunArgs, SiteArgs, WorkflowArgs};
+use crate::compiled;
 use crate::exit::Exit;
-use crate::output::human::{print_json, print_text};
+use crate::output::human::{print_json, print_text, print_warning};
 use crate::output::progress::Progress;
 use crate::output::{reports, runs};
-use crate::session::{Access, Session};
-use crate::{compiled, notifications, wiring, world};
+use crate::session::{self, Access, Session};
 use serde_json::{Value, json};
 use std::path::PathBuf;
 use std::sync::Arc;
+use trainyard_app::{Catalogue, notifications, wiring};
 use trainyard_core::event::{RunOutcome, Selection};
 use trainyard_core::{Clock, Error, Result, RunId, SystemClock};
 use trainyard_engine::fold::{RunView, StageStatus};
 use trainyard_runtime::{Ending, Interrupt, Observer, RunOptions, RunSummary};
 
-/// Starts a run, or resumes the unfinished one of the same plan and selection.
-pub fn run(args: &RunArgs) -> Result<Exit> {
+/// A new run, or the unfinished one of the same plan and selection.
+pub fn run(args: &RunArgs, catalogue: &Arc<Catalogue>) -> Result<Exit> {
     let options = RunOptions {
         selection: Selection { until: args.until.clone(), only: args.only.clone(), rerun: args.rerun.clone() },
         fail_fast: args.fail_fast,
@@ -25,35 +26,48 @@ pub fn run(args: &RunArgs) -> Result<Exit> {
         resume: None,
         interrupt: Interrupt::default(),
     };
-    execute(&args.site, &args.workflow, options, args.format)
+    execute(&args.site, &args.workflow, options, args.format, catalogue)
 }
 
-/// Resumes a run with the file and parameters in its journal.
-pub fn resume(site: &SiteArgs, run: RunId, view: &RunView, take_over: bool, format: Format) -> Result<Exit> {
+/// Goes on with a run: its file and parameters, from its journal.
+pub fn resume(
+    site: &SiteArgs,
+    run: RunId,
+    view: &RunView,
+    take_over: bool,
+    format: Format,
+    catalogue: &Arc<Catalogue>,
+) -> Result<Exit> {
     let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), ToString::to_string);
     let params = view.params.iter().map(|(name, value)| format!("{name}={}", text(value))).collect();
     let workflow = WorkflowArgs { file: PathBuf::from(&view.source), params: ParamArgs { params } };
     let options =
         RunOptions { selection: view.selection.clone(), take_over, resume: Some(run), ..RunOptions::default() };
-    execute(site, &workflow, options, format)
+    execute(site, &workflow, options, format, catalogue)
 }
 
-fn execute(site: &SiteArgs, workflow: &WorkflowArgs, options: RunOptions, format: Format) -> Result<Exit> {
-    let session = Session::open(site, Access::Run)?;
-    let plan = compiled::plan_or_json(workflow, &wiring::registry()?, &session.site, format == Format::Json)?;
+fn execute(
+    site: &SiteArgs,
+    workflow: &WorkflowArgs,
+    options: RunOptions,
+    format: Format,
+    catalogue: &Arc<Catalogue>,
+) -> Result<Exit> {
+    let session = session::open(site, Access::Run, catalogue)?;
+    let plan = compiled::plan_or_json(workflow, &**catalogue, &session.site, format == Format::Json)?;
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
     let observer: Arc<dyn Observer> = Arc::new(Progress::new(clock.clone()).comparing(&plan));
-    let world = world::build(&session, clock.clone(), observer)?;
+    let world = wiring::outside(&session, catalogue, clock.clone(), observer)?;
     let interrupt = options.interrupt.clone();
     let summary = session.block_on(async {
         interrupt.on_signals();
         trainyard_runtime::run(options, plan, world).await
     })?;
     print_summary(&session, &summary, clock.as_ref(), format)?;
-    session.block_on(async {
-        notifications::send(&session.site.notifications, &summary.run, &summary.view).await;
-        Ok(())
-    })?;
+    let (run, view) = (&summary.run, &summary.view);
+    let news = notifications::News { run, view, status: runs::status(view), text: runs::closing_line(run, view) };
+    let failed = session.block_on(async { Ok(notifications::send(&session.site.notifications, &news).await) })?;
+    failed.iter().for_each(print_warning);
     exit(&summary)
 }
 

@@ -4,10 +4,12 @@ use crate::args::{Format, RunsArgs, RunsCommand};
 use crate::exit::Exit;
 use crate::output::human::{json, print_json, print_raw, print_text, table};
 use crate::output::runs::{self, RunSummaryRow};
-use crate::session::{Access, Session};
-use crate::{commands, names, world};
+use crate::session::{self, Access, Session};
+use crate::{commands, names};
 use serde_json::json;
+use std::sync::Arc;
 use std::time::Duration;
+use trainyard_app::{Catalogue, wiring};
 use trainyard_core::{ErrorKind, Result, RunId, SystemClock};
 use trainyard_runtime::cancel::{Cancelled, cancel_run};
 
@@ -15,15 +17,15 @@ use trainyard_runtime::cancel::{Cancelled, cancel_run};
 const WATCH_EVERY: Duration = Duration::from_millis(500);
 
 /// Opens the store, for reading unless a run is to be cancelled, and runs the subcommand (`list` without one).
-pub fn run(args: &RunsArgs) -> Result<Exit> {
+pub fn run(args: &RunsArgs, catalogue: &Arc<Catalogue>) -> Result<Exit> {
     let command = args.command.clone().unwrap_or(RunsCommand::List { limit: 20 });
     let access = if matches!(command, RunsCommand::Cancel { .. }) { Access::Change } else { Access::Look };
-    let session = Session::open(&args.site, access)?;
+    let session = session::open(&args.site, access, catalogue)?;
     match command {
         RunsCommand::List { limit } => list(&session, limit, args.format),
         RunsCommand::Show { run, watch } => show(&session, &run, watch, args.format),
         RunsCommand::Cancel { run } => cancel(&session, &run, args.format),
-        RunsCommand::Resume { run, take_over } => resume(&session, args, &run, take_over),
+        RunsCommand::Resume { run, take_over } => resume(&session, args, &run, take_over, catalogue),
     }
 }
 
@@ -84,7 +86,7 @@ fn show(session: &Session, name: &str, watch: bool, format: Format) -> Result<Ex
 fn cancel(session: &Session, name: &str, format: Format) -> Result<Exit> {
     let run: RunId = session.block_on(names::run(&session.store, name))?;
     let clock = SystemClock::new();
-    let outcome = session.block_on(cancel_run(&session.store, &run, &clock, &world::chance(&clock)))?;
+    let outcome = session.block_on(cancel_run(&session.store, &run, &clock, &wiring::chance(&clock)))?;
     let (outcome, text) = match outcome {
         Cancelled::Requested => ("requested", format!("asked run {run} to stop; it will within seconds")),
         Cancelled::Ended => ("ended", format!("run {run} had no writer any more; it is cancelled now")),
@@ -98,11 +100,11 @@ fn cancel(session: &Session, name: &str, format: Format) -> Result<Exit> {
 }
 
 /// Resumes an interrupted run: its file, with the same parameters.
-fn resume(session: &Session, args: &RunsArgs, name: &str, take_over: bool) -> Result<Exit> {
+fn resume(session: &Session, args: &RunsArgs, name: &str, take_over: bool, catalogue: &Arc<Catalogue>) -> Result<Exit> {
     let (run, view) = session.block_on(async {
         let run = names::run(&session.store, name).await?;
         let view = names::view(&session.store, &run).await?;
         Ok((run, view))
     })?;
-    commands::run::resume(&args.site, run, &view, take_over, args.format)
+    commands::run::resume(&args.site, run, &view, take_over, args.format, catalogue)
 }

@@ -3,12 +3,13 @@
 use crate::args::{SchemaArgs, SchemaFormat};
 use crate::exit::Exit;
 use crate::output::human::print_json;
-use crate::wiring;
+use std::sync::Arc;
+use trainyard_app::Catalogue;
 use trainyard_core::Result;
 
 /// Prints it as JSON, its only form.
-pub fn run(args: &SchemaArgs) -> Result<Exit> {
-    let schema = trainyard_spec::schema::workflow_schema(&wiring::registry()?);
+pub fn run(args: &SchemaArgs, catalogue: &Arc<Catalogue>) -> Result<Exit> {
+    let schema = trainyard_spec::schema::workflow_schema(&**catalogue);
     match args.format {
         SchemaFormat::Json => print_json(&schema)?,
     }

@@ -1,60 +1,61 @@
-//! `trainyard stages [KIND]`: the documentation of every stage kind, generated from its own config structs;
-//! `losses/clip` is a part.
-
-mod parts;
+//! `trainyard stages [NAME]`: the pages of stage kinds (`rl`), families (`losses`), parts (`losses/clip`, `grpo`) and
+//! executors, from the catalogue.
 
 use crate::args::{Format, StagesArgs};
 use crate::exit::Exit;
 use crate::output::human::{print_json, print_text, table};
-use crate::wiring;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
+use std::sync::Arc;
+use trainyard_api::PartPage;
+use trainyard_app::{Catalogue, Entry};
 use trainyard_core::metric::{Declared, Direction, Metric};
-use trainyard_core::{Cardinality, Catalogue, Error, KindInfo, PortInfo, Result};
+use trainyard_core::{Cardinality, KindInfo, PortInfo, Result};
 
-/// A list of all kinds, the page of one, or that of a part.
-pub fn run(args: &StagesArgs) -> Result<Exit> {
-    let registry = wiring::registry()?;
-    match &args.kind {
-        None => list(&registry, args.format)?,
-        Some(name) if let Some(part) = parts::all().into_iter().find(|p| p.name == *name) => match args.format {
-            Format::Json => print_json(&json!({
-                "name": part.name, "summary": part.summary, "doc": part.doc, "options": part.options,
-                "metrics": part.metrics,
-            }))?,
-            Format::Text => print_text(&part_page(&part)),
-        },
-        Some(name) => {
-            let info = registry.kind(name).ok_or_else(|| unknown(name, &registry))?;
-            match args.format {
-                Format::Json => print_json(info)?,
-                Format::Text => print_text(&page(info)),
-            }
+/// A list of all kinds and families, or the page of one name.
+pub fn run(args: &StagesArgs, catalogue: &Arc<Catalogue>) -> Result<Exit> {
+    let Some(name) = &args.kind else {
+        list(catalogue, args.format)?;
+        return Ok(Exit::Done);
+    };
+    match (catalogue.find(name)?, args.format) {
+        (Entry::Stage(info), Format::Json) => print_json(info)?,
+        (Entry::Stage(info), Format::Text) => print_text(&page(info, catalogue)),
+        (Entry::Part(page), Format::Json) => print_json(&*page)?,
+        (Entry::Part(page), Format::Text) => print_text(&part_page(&page)?),
+        (Entry::Family(pages), Format::Json) => print_json(&pages)?,
+        (Entry::Family(pages), Format::Text) => print_text(&family(name, &pages)),
+        (Entry::Executor(kind), Format::Json) => print_json(&json!({"name": kind.name, "summary": kind.summary}))?,
+        (Entry::Executor(kind), Format::Text) => {
+            print_text(&format!("executors/{}\n{}\n\nPools of the site file name it.", kind.name, kind.summary));
         }
     }
     Ok(Exit::Done)
 }
 
-fn unknown(name: &str, registry: &dyn Catalogue) -> Error {
-    Error::invalid(format!("there is no stage kind or part `{name}`")).help(format!(
-        "the kinds are {}; `trainyard stages rl` and `trainyard stages data/filter` list parts",
-        registry.names().join(", ")
-    ))
-}
-
-fn list(registry: &dyn Catalogue, format: Format) -> Result<()> {
-    let kinds: Vec<&KindInfo> = registry.names().iter().filter_map(|n| registry.kind(n)).collect();
+fn list(catalogue: &Catalogue, format: Format) -> Result<()> {
+    let kinds: Vec<&KindInfo> = catalogue.stages().collect();
     if format == Format::Json {
         return print_json(&kinds);
     }
     let rows: Vec<Vec<String>> = kinds.iter().map(|k| vec![k.name.to_string(), k.summary.to_string()]).collect();
     print_text(&table(&["kind", "what it does"], &rows));
-    print_text("\n`trainyard stages KIND` prints its ports, options and an example.");
+    let mut rows: Vec<Vec<String>> =
+        catalogue.families().iter().map(|f| vec![f.folder().to_string(), f.kinds().join(", ")]).collect();
+    let executors: Vec<&str> = catalogue.executors().iter().map(|kind| kind.name).collect();
+    rows.push(vec!["executors".into(), executors.join(", ")]);
+    print_text(&format!("\n{}", table(&["family", "parts"], &rows)));
+    print_text("\n`trainyard stages NAME` prints the page of a kind, a family or a part.");
     Ok(())
 }
 
+fn family(name: &str, pages: &[PartPage]) -> String {
+    let rows: Vec<Vec<String>> = pages.iter().map(|p| vec![p.name.clone(), p.summary.to_string()]).collect();
+    format!("{}\n\n`trainyard stages {name}/KIND` prints the page of one.", table(&["part", ""], &rows))
+}
+
 /// Everything about one kind, as Markdown-flavored text.
-fn page(info: &KindInfo) -> String {
+fn page(info: &KindInfo, catalogue: &Catalogue) -> String {
     let mut text = format!("{} (version {})\n{}\n\n{}\n", info.name, info.version, info.summary, info.doc.trim());
     ports(&mut text, "inputs", &info.inputs);
     ports(&mut text, "outputs", &info.outputs);
@@ -62,9 +63,9 @@ fn page(info: &KindInfo) -> String {
     options(&mut text, &info.options, &info.options, 1);
     declared(&mut text, &info.metrics);
     let _ = write!(text, "\nexample\n{}", indent(info.example, 2));
-    let parts = parts::of(info.name);
-    if !parts.is_empty() {
-        let rows: Vec<Vec<String>> = parts.into_iter().map(|p| vec![format!("  {}", p.name), p.summary]).collect();
+    let parts = info.families.iter().flat_map(|folder| catalogue.pages(folder).unwrap_or_default());
+    let rows: Vec<Vec<String>> = parts.map(|p| vec![format!("  {}", p.name), p.summary.to_string()]).collect();
+    if !rows.is_empty() {
         let _ = write!(
             text,
             "\n\n{}\n`trainyard stages PART` prints its formula, options and source.",
@@ -74,18 +75,23 @@ fn page(info: &KindInfo) -> String {
     text
 }
 
-/// Formula, constants, source and options of a part.
-fn part_page(part: &parts::PartPage) -> String {
-    let mut text = format!("{}\n{}\n", part.name, part.summary);
-    if !part.doc.is_empty() {
-        let _ = write!(text, "\n{}\n", part.doc.trim());
+/// Formula, constants, source, needs and options of a part; of a composition what it stands for.
+fn part_page(part: &PartPage) -> Result<String> {
+    let mut text = format!("{}\n{}\n\n{}\n", part.name, part.summary, part.doc.trim());
+    if !part.needs.is_empty() {
+        let _ = writeln!(text, "\nneeds\n  {}", part.needs.join(", "));
     }
-    if !part.options.is_null() {
+    let mut own = part.options.clone();
+    own["properties"].as_object_mut().map(|properties| properties.remove("kind"));
+    if own["properties"].as_object().is_some_and(|properties| !properties.is_empty()) {
         text.push_str("\noptions\n");
-        options(&mut text, &part.options, &part.options, 1);
+        options(&mut text, &own, &own, 1);
     }
     metrics(&mut text, "metrics", &part.metrics);
-    text
+    if let Some(expanded) = &part.expands_to {
+        let _ = writeln!(text, "\nstands for\n{}", indent(&crate::output::human::json(expanded)?, 2));
+    }
+    Ok(text)
 }
 
 /// The metrics of a kind; those of its parts are on the parts' own pages.

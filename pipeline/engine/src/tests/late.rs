@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use trainyard_core::event::RunOutcome;
-use trainyard_core::{Catalogue, Digest, KindInfo, OptionProblem, Placement, Result};
+use trainyard_core::{Digest, KindInfo, OptionProblem, Placement, Result, StageKinds};
 use trainyard_spec::expression::Expression;
 use trainyard_spec::plan::{Node, Source};
 use trainyard_spec::template::Template;
@@ -36,14 +36,16 @@ impl OneKind {
             options,
             placement: Placement::Process,
             all_cpus: false,
+            trains: false,
             example: "{}",
             main_metric: None,
             metrics: trainyard_core::Declared::default(),
+            families: Vec::new(),
         })
     }
 }
 
-impl Catalogue for OneKind {
+impl StageKinds for OneKind {
     fn names(&self) -> Vec<&str> {
         vec!["test"]
     }
@@ -51,14 +53,10 @@ impl Catalogue for OneKind {
         (name == "test").then_some(&self.0)
     }
     /// A rule that no schema can express.
-    fn validate(&self, _: &str, config: &Value) -> Vec<OptionProblem> {
+    fn settle(&self, _: &str, config: &Value) -> Result<Value, Vec<OptionProblem>> {
         if config["steps"] == 3 {
-            vec![OptionProblem::new("/steps", "three is one too many").help("two will do")]
-        } else {
-            Vec::new()
+            return Err(vec![OptionProblem::new("/steps", "three is one too many").help("two will do")]);
         }
-    }
-    fn complete(&self, _: &str, config: &Value) -> Result<Value> {
         let mut complete = json!({"seed": 7});
         for (option, value) in config.as_object().into_iter().flatten() {
             complete[option.as_str()] = value.clone();

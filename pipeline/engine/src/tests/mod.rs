@@ -19,8 +19,8 @@ use trainyard_core::attempt::AttemptOutput;
 use trainyard_core::event::Selection;
 use trainyard_core::units::Backoff;
 use trainyard_core::{
-    ArtifactKind, Cardinality, Catalogue, Digest, ErrorKind, KindInfo, OptionProblem, Placement, Result, RunId,
-    StageKey,
+    ArtifactKind, Cardinality, Digest, ErrorKind, KindInfo, OptionProblem, Placement, Result, RunId, StageKey,
+    StageKinds,
 };
 use trainyard_spec::expression::Expression;
 use trainyard_spec::plan::{Cache, Check, FanOut, InputBinding, Node, OutputOf, Plan, Request, Retry, Severity, When};
@@ -29,18 +29,15 @@ use trainyard_spec::template::Template;
 /// A catalogue without kinds: late configs are taken as they are.
 pub struct NoKinds;
 
-impl Catalogue for NoKinds {
+impl StageKinds for NoKinds {
     fn names(&self) -> Vec<&str> {
         Vec::new()
     }
     fn kind(&self, _: &str) -> Option<&KindInfo> {
         None
     }
-    fn validate(&self, _: &str, _: &Value) -> Vec<OptionProblem> {
-        Vec::new()
-    }
-    fn complete(&self, _: &str, config: &Value) -> Result<Value> {
-        Ok(config.clone())
+    fn settle(&self, _: &str, options: &Value) -> Result<Value, Vec<OptionProblem>> {
+        Ok(options.clone())
     }
 }
 

@@ -50,20 +50,28 @@ impl Launcher {
 
 /// The executor `local`: processes of this machine.
 pub struct Local {
+    name: &'static str,
     launcher: Launcher,
     slots: Option<Slots>,
 }
 
 impl Local {
+    /// As pools name it.
+    pub const NAME: &str = "local";
+
     /// An executor whose attempts wait for `slots`, if there are any, before they start.
     pub fn new(launcher: Launcher, slots: Option<Slots>) -> Self {
-        Self { launcher, slots }
+        Self::named(Self::NAME, launcher, slots)
+    }
+    /// The same under another name, for executors that differ in how the process is started.
+    pub fn named(name: &'static str, launcher: Launcher, slots: Option<Slots>) -> Self {
+        Self { name, launcher, slots }
     }
 }
 
 impl Executor for Local {
     fn name(&self) -> &'static str {
-        "local"
+        self.name
     }
     fn run(
         &self,

@@ -11,7 +11,7 @@ mod tree;
 
 pub use lines::{Lines, TEXT_LIMIT};
 pub use local::{Launcher, Local};
-pub use registry::{Executors, standard};
+pub use registry::{ExecutorKind, Executors, Launching, kinds};
 #[cfg(target_os = "linux")]
 pub use tree::kill_marked;
 

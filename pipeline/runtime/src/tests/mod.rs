@@ -19,8 +19,8 @@ use trainyard_core::attempt::{AttemptMessage, AttemptOutput, AttemptResult, Atte
 use trainyard_core::event::{AttemptOutcome, Record, RunOutcome};
 use trainyard_core::units::Backoff;
 use trainyard_core::{
-    ArtifactKind, AttemptNumber, Cardinality, Catalogue, Chance, Digest, Error, ErrorKind, KindInfo, OptionProblem,
-    Output, Placement, Result, StageKey, SystemClock,
+    ArtifactKind, AttemptNumber, Cardinality, Chance, Digest, Error, ErrorKind, KindInfo, OptionProblem, Output,
+    Placement, Result, StageKey, StageKinds, SystemClock,
 };
 use trainyard_engine::MachinePool;
 use trainyard_spec::plan::{Cache, InputBinding, Node, OutputOf, Plan, Request, Retry, When};
@@ -34,18 +34,15 @@ pub const CANCELLED: Ending = Ending::Finished(RunOutcome::Cancelled);
 
 pub struct NoKinds;
 
-impl Catalogue for NoKinds {
+impl StageKinds for NoKinds {
     fn names(&self) -> Vec<&str> {
         Vec::new()
     }
     fn kind(&self, _: &str) -> Option<&KindInfo> {
         None
     }
-    fn validate(&self, _: &str, _: &Value) -> Vec<OptionProblem> {
-        Vec::new()
-    }
-    fn complete(&self, _: &str, config: &Value) -> Result<Value> {
-        Ok(config.clone())
+    fn settle(&self, _: &str, options: &Value) -> Result<Value, Vec<OptionProblem>> {
+        Ok(options.clone())
     }
 }
 

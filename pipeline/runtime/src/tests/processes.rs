@@ -1,7 +1,7 @@
 //! Attempts as real processes of `sh`: outcomes, logs, cancel, and the kill of the whole tree.
 
 use super::{CANCELLED, FAILED, SUCCEEDED, Watcher, context, inside, key, node, options, plan};
-use crate::executors::{Executors, Launcher, standard};
+use crate::executors::{Executors, Launcher, Launching, kinds};
 use crate::slots::{Holder, Slots};
 use crate::{RunContext, RunSummary, run};
 use std::sync::Arc;
@@ -43,7 +43,8 @@ impl Bench {
             arguments: vec!["-c".into(), script.into(), "attempt".into()],
             env: vec![("TEST_FOLDER".into(), self.folder.path().into())],
         };
-        context(&self.store, standard(&launcher, Some(&self.slots())), &self.watcher)
+        let executors = Executors::build(&kinds(), &Launching { launcher, slots: Some(self.slots()) });
+        context(&self.store, executors, &self.watcher)
     }
     /// Those that every run of this bench shares.
     fn slots(&self) -> Slots {
@@ -114,7 +115,8 @@ async fn every_bad_end_has_its_kind() {
 async fn a_missing_program_is_lost_not_stuck() {
     let bench = Bench::new().await;
     let mut context = bench.context("");
-    context.executors = standard(&Launcher::new("/no/such/program"), None);
+    context.executors =
+        Executors::build(&kinds(), &Launching { launcher: Launcher::new("/no/such/program"), slots: None });
     let (outcome, error) = end_of(&run(options(), plan(vec![stage()]), context).await.unwrap());
     assert_eq!(outcome, AttemptOutcome::Lost);
     assert!(error.message.contains("/no/such/program"), "{error}");

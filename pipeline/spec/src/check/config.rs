@@ -51,19 +51,13 @@ impl Checker<'_> {
     }
 
     fn complete(&mut self, info: &KindInfo, value: &Value, with: &Bound) -> Option<Value> {
-        let catalogue = self.expanded.catalogue;
-        let problems = catalogue.validate(info.name, value);
-        if problems.is_empty() {
-            return match catalogue.complete(info.name, value) {
-                Ok(complete) => Some(complete),
-                Err(e) => {
-                    self.report(Diagnostic::error("wrong-option", with.span, e.message).help_if(e.help));
-                    None
-                }
-            };
+        match self.expanded.catalogue.settle(info.name, value) {
+            Ok(complete) => Some(complete),
+            Err(problems) => {
+                self.wrong_options(problems, with);
+                None
+            }
         }
-        self.wrong_options(problems, with);
-        None
     }
 
     pub(super) fn wrong_options(&mut self, problems: Vec<OptionProblem>, with: &Bound) {

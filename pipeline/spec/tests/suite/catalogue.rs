@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use trainyard_core::{
-    ArtifactKind, Cardinality, Catalogue, Declared, Error, KindInfo, Metric, MetricRead, OptionProblem, Placement,
-    PortInfo, Producers, Result, Wired,
+    ArtifactKind, Cardinality, Declared, Error, KindInfo, Metric, MetricRead, OptionProblem, Placement, PortInfo,
+    Producers, Result, StageKinds, Wired,
 };
 
 fn declared(names: &[&'static str]) -> Declared {
@@ -229,27 +229,28 @@ impl Kinds {
             options: schemars::schema_for!(T).to_value(),
             placement: Placement::Process,
             all_cpus: false,
+            trains: false,
             example: "{}",
             main_metric: None,
             metrics: declared(metrics),
+            families: Vec::new(),
         };
         self.0.insert(name, (info, complete::<T>, check));
     }
 }
 
-impl Catalogue for Kinds {
+impl StageKinds for Kinds {
     fn names(&self) -> Vec<&str> {
         self.0.keys().copied().collect()
     }
     fn kind(&self, name: &str) -> Option<&KindInfo> {
         self.0.get(name).map(|k| &k.0)
     }
-    fn validate(&self, kind: &str, config: &Value) -> Vec<OptionProblem> {
-        let Some((_, complete, check)) = self.0.get(kind) else { return Vec::new() };
-        match complete(config) {
-            Err(e) => vec![OptionProblem::new("", e.message)],
-            Ok(_) => check(config),
-        }
+    fn settle(&self, kind: &str, config: &Value) -> Result<Value, Vec<OptionProblem>> {
+        let (_, complete, check) = &self.0[kind];
+        let complete = complete(config).map_err(|e| vec![OptionProblem::new("", e.message)])?;
+        let problems = check(config);
+        if problems.is_empty() { Ok(complete) } else { Err(problems) }
     }
     fn validate_inputs(&self, kind: &str, config: &Value, inputs: &Wired) -> Vec<OptionProblem> {
         let (Ok(plain), "evaluate") = (read::<Plain>(config), kind) else { return Vec::new() };
@@ -280,8 +281,5 @@ impl Catalogue for Kinds {
             name: name.clone(),
         };
         plain.names.iter().enumerate().map(read).collect()
-    }
-    fn complete(&self, kind: &str, config: &Value) -> Result<Value> {
-        (self.0[kind].1)(config)
     }
 }

@@ -4,7 +4,7 @@ use crate::catalogue::{Kinds, Rl, read};
 use crate::compiles::{Memory, compile_text};
 use proptest::prelude::*;
 use serde_json::{Value, json};
-use trainyard_core::Catalogue;
+use trainyard_core::StageKinds;
 use trainyard_spec::template::Template;
 
 fn scalar() -> impl Strategy<Value = Value> {
@@ -80,7 +80,7 @@ proptest! {
             Some(plan) => {
                 let Template::Literal(complete) = &plan.nodes[0].config else { panic!("a literal config") };
                 prop_assert!(read::<Rl>(complete).is_ok(), "{}", complete);
-                prop_assert_eq!(&Kinds::new().complete("sft", complete).unwrap(), complete);
+                prop_assert_eq!(&Kinds::new().settle("sft", complete).unwrap(), complete);
             }
             None => {
                 let by_serde_alone = compiled.diagnostics.iter().filter(|d| d.code == "wrong-option").count();

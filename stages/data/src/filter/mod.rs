@@ -16,16 +16,17 @@ pub mod void_turn;
 pub use rule::{Judgment, Rule, RuleContext};
 
 use crate::io;
-use crate::synthesize::{check_environment, complete_environment, environment};
+use crate::parts::Parts;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
-use trainyard_api::parts::kind_of;
-use trainyard_api::stage::Ports;
-use trainyard_api::{Stage, StageContext, port};
+use std::sync::Arc;
+use trainyard_api::family::fill_schema;
+use trainyard_api::{Ports, Prepared, Slot, Stage, StageContext, port};
 use trainyard_core::{ArtifactKind, Cardinality, Declared, Error, OptionProblem, Producers, Result};
-use trainyard_envs::environments::word_problems;
+use trainyard_envs::ToolHost;
+use trainyard_envs::environments::{self, EnvironmentSlot, word_problems};
 use trainyard_tables::{Problem, Trajectory, Verdict};
 
 /// Options of `data/filter`.
@@ -35,11 +36,12 @@ pub struct Config {
     /// The rules, in order: `{kind: …}` with the rule's own options, or the bare name of a rule. A row is judged
     /// until a rule rejects it.
     #[serde(default = "default_rules")]
+    #[schemars(extend("x-family" = "rules"))]
     pub rules: Vec<Value>,
     /// The environment that the rows are from: the rules `format` and `void_turn` read its tool calls, `answer` asks
     /// its verifier.
     #[serde(default = "word_problems::default_options")]
-    #[schemars(schema_with = "trainyard_envs::environments::registry::schema")]
+    #[schemars(extend("x-family" = "environments"))]
     pub environment: Value,
 }
 
@@ -51,10 +53,13 @@ fn default_rules() -> Vec<Value> {
 }
 
 /// The stage kind `data/filter`.
-pub struct Filter;
+pub struct Filter {
+    /// The rules, and the environments that rows are from.
+    pub parts: Arc<Parts>,
+}
 
 impl Stage for Filter {
-    type Config = Config;
+    type Prepared = PreparedFilter;
     const NAME: &'static str = "data/filter";
     const VERSION: u32 = 3;
     const SUMMARY: &'static str = "Judge trajectories by rules; keep the verdict and reason of every row.";
@@ -65,13 +70,15 @@ impl Stage for Filter {
     );
     const MAIN_METRIC: Option<&'static str> = Some("kept");
 
-    fn metrics() -> Declared {
-        report::metrics(registry::rules().names()).into()
+    const FAMILIES: &'static [&'static str] = &["environments", "formats", "rules", "tools", "verifiers"];
+
+    fn metrics(&self) -> Declared {
+        report::metrics(self.parts.rules.names()).into()
     }
-    fn declared(config: &Config, _: &Producers) -> Declared {
-        report::metrics(config.rules.iter().filter_map(kind_of)).into()
+    fn declared(&self, prepared: &PreparedFilter, _: &Producers) -> Declared {
+        report::metrics(prepared.rules.iter().map(Slot::kind)).into()
     }
-    fn ports() -> Ports {
+    fn ports(&self) -> Ports {
         use Cardinality::{Many, One};
         Ports {
             inputs: vec![
@@ -103,39 +110,41 @@ impl Stage for Filter {
         }
     }
 
-    fn schema() -> Value {
+    fn schema(&self) -> Value {
         let mut schema = schemars::schema_for!(Config).to_value();
-        schema["properties"]["rules"]["items"] = registry::rules().schema();
+        fill_schema(&mut schema, "rules", &self.parts.rules.schema());
+        fill_schema(&mut schema, "environments", &self.parts.envs.environments.schema());
         schema
     }
 
-    fn expand(mut config: Value) -> Result<Value> {
-        // Defaults of parts are written out, so that they are part of the digest. What cannot be completed stays for
-        // `check`, which names its place.
-        if let Some(options) = config.as_object_mut() {
-            let environment = options.entry("environment").or_insert_with(word_problems::default_options);
-            complete_environment(environment);
-            let rules = options.entry("rules").or_insert_with(|| Value::Array(default_rules()));
-            let kinds = registry::rules();
-            for rule in rules.as_array_mut().into_iter().flatten() {
-                if let Ok(full) = kinds.complete(rule) {
-                    *rule = full;
-                }
-            }
+    fn prepare(&self, mut options: Value) -> Result<PreparedFilter> {
+        let environment =
+            environments::read(&self.parts.envs.environments, &mut options, word_problems::default_options);
+        if let Some(map) = options.as_object_mut() {
+            map.entry("rules").or_insert_with(|| Value::Array(default_rules()));
         }
-        Ok(config)
+        let rules = Slot::read_all(&self.parts.rules, "/rules", options.get_mut("rules"));
+        Ok(PreparedFilter { config: self.parse(options)?, rules, environment })
+    }
+}
+
+/// Options of `data/filter` with the parts that they name.
+pub struct PreparedFilter {
+    config: Config,
+    rules: Vec<Slot<dyn Rule>>,
+    environment: EnvironmentSlot,
+}
+
+impl Prepared for PreparedFilter {
+    type Config = Config;
+    fn config(&self) -> &Config {
+        &self.config
+    }
+    fn problems(&self) -> Vec<OptionProblem> {
+        self.rules.iter().flat_map(Slot::problems).chain(self.environment.problems()).collect()
     }
 
-    fn check(config: &Config) -> Vec<OptionProblem> {
-        let kinds = registry::rules();
-        let of_rule = |(i, rule): (usize, &Value)| {
-            let place = format!("/rules/{i}");
-            kinds.check(rule).into_iter().map(move |problem| problem.within(&place))
-        };
-        config.rules.iter().enumerate().flat_map(of_rule).chain(check_environment(&config.environment)).collect()
-    }
-
-    fn run(config: Config, context: &mut StageContext) -> Result<()> {
+    fn run(self, context: &mut StageContext) -> Result<()> {
         let mut rows = io::read_many_trajectories(context.many("trajectories"))?;
         if rows.is_empty() {
             return Err(Error::invalid("no row to filter").help("wire `trajectories` to an output that has rows"));
@@ -143,7 +152,7 @@ impl Stage for Filter {
         let problems: BTreeMap<String, Problem> =
             io::read_many_problems(context.many("problems"))?.into_iter().map(|p| (p.id.clone(), p)).collect();
         let evaluation = io::read_many_problems(context.many("evaluation"))?;
-        let environment = environment(&config.environment, context.cpus)?;
+        let environment = self.environment.build(&ToolHost::new(context.cpus))?;
         let scratch = context.scratch.clone();
         let world = RuleContext {
             problems: &problems,
@@ -152,9 +161,9 @@ impl Stage for Filter {
             scratch: &scratch,
         };
         let mut counts = Vec::new();
-        for options in &config.rules {
+        for rule in &self.rules {
             context.stop_if_cancelled()?;
-            let rule = registry::rules().build(options)?;
+            let rule = rule.build(&())?;
             counts.push(apply(rule.as_ref(), &mut rows, &world)?);
         }
         publish(rows, &counts, context)

@@ -2,11 +2,11 @@
 
 use super::rule::Rule;
 use super::{answer, decontaminate, exact_duplicates, expression, format, near_duplicates, void_turn};
-use trainyard_api::parts::{Build, Kinds, PartKind, PartOptions, part, read};
+use trainyard_api::{Family, PartKind, PartOptions};
 
-/// Every rule, by name.
-pub fn rules() -> Kinds<Build<dyn Rule>> {
-    let list = vec![
+/// The rules of this crate.
+pub fn family() -> Family<dyn Rule> {
+    let members = vec![
         rule::<answer::Answer>(),
         rule::<decontaminate::Decontaminate>(),
         rule::<exact_duplicates::ExactDuplicates>(),
@@ -15,12 +15,12 @@ pub fn rules() -> Kinds<Build<dyn Rule>> {
         rule::<near_duplicates::NearDuplicates>(),
         rule::<void_turn::VoidTurn>(),
     ];
-    Kinds { what: "rule", list }
+    Family::new("rules", "rule", members)
 }
 
-/// A rule's options are the rule itself.
-fn rule<R: Rule + PartOptions + 'static>() -> PartKind<Build<dyn Rule>> {
-    part::<R, Build<dyn Rule>>(|options| Ok(Box::new(read::<R>(options)?)))
+/// The line of a rule; its options are the rule itself.
+pub fn rule<R: Rule + PartOptions>() -> PartKind<dyn Rule> {
+    PartKind::new::<R>(|options, ()| Ok(Box::new(options)))
 }
 
 #[cfg(test)]
@@ -30,13 +30,13 @@ mod tests {
 
     #[test]
     fn rules_are_sorted_complete_and_every_file_is_listed() {
-        let rules = rules();
+        let rules = family();
         assert!(rules.names().is_sorted());
         for kind in rules.names() {
             let minimal = if kind == "expression" { json!({"kind": kind, "keep": "turns > 0"}) } else { json!(kind) };
             let full = rules.complete(&minimal).unwrap();
             assert_eq!(rules.complete(&full).unwrap(), full);
-            assert_eq!(rules.build(&full).unwrap().kind(), kind);
+            assert_eq!(rules.build(&full, &()).unwrap().kind(), kind);
         }
         let shared = ["mod", "registry", "rule", "report", "minhash", "tests"];
         for file in std::fs::read_dir("src/filter").unwrap() {
@@ -49,7 +49,7 @@ mod tests {
 
     #[test]
     fn mistakes_are_named() {
-        let refusal = |options: Value| rules().build(&options).err().unwrap();
+        let refusal = |options: Value| family().build(&options, &()).err().unwrap();
         assert!(refusal(json!({"kind": "exact"})).help.unwrap().contains("exact_duplicates"));
         assert!(refusal(json!({"on": "question"})).message.contains("no `kind`"));
         assert!(refusal(json!({"kind": "exact_duplicates", "in": 3})).message.contains("unknown field `in`"));

@@ -1,4 +1,5 @@
 use super::*;
+use crate::testing::{environment, parts};
 use std::path::PathBuf;
 use trainyard_envs::Environment;
 use trainyard_tables::Message;
@@ -25,7 +26,7 @@ fn judge(rule: Value, rows: &[Trajectory], problems: &[Problem], evaluation: &[P
     let context =
         RuleContext { problems: &problems, evaluation, environment: environment.as_ref(), scratch: scratch.path() };
     let rows: Vec<&Trajectory> = rows.iter().collect();
-    let judgments = registry::rules().build(&rule).unwrap().judge(&rows, &context).unwrap();
+    let judgments = registry::family().build(&rule, &()).unwrap().judge(&rows, &context).unwrap();
     judgments
         .into_iter()
         .map(|j| if let Judgment::Reject { code, .. } = j { code.to_string() } else { String::new() })
@@ -41,7 +42,7 @@ fn refuses(rule: Value, word: &str) {
         scratch: &PathBuf::new(),
     };
     let row = asked("a", "q");
-    let e = registry::rules().build(&rule).and_then(|rule| rule.judge(&[&row], &context)).unwrap_err();
+    let e = registry::family().build(&rule, &()).and_then(|rule| rule.judge(&[&row], &context)).unwrap_err();
     assert!(e.to_string().contains(word), "{e}");
 }
 
@@ -199,7 +200,7 @@ fn all_problems_with_the_rules_are_reported_and_located() {
         {"kind": "expression"},
     ]);
     let config = json!({"rules": rules, "environment": {"kind": "word-problems", "max_turns": 0}});
-    let problems = trainyard_api::stage::erase::<Filter>().validate(&config);
+    let problems = trainyard_api::erase(Filter { parts: parts() }).validate(&config);
     let pointers: Vec<&str> = problems.iter().map(|p| p.pointer.as_str()).collect();
     let expected = [
         "/rules/1/threshold",
@@ -231,7 +232,8 @@ fn rows_keep_their_verdicts_and_counts_add_up() {
         environment: environment.as_ref(),
         scratch: scratch.path(),
     };
-    let rules = ["format", "exact_duplicates"].map(|kind| registry::rules().build(&json!({"kind": kind})).unwrap());
+    let rules =
+        ["format", "exact_duplicates"].map(|kind| registry::family().build(&json!({"kind": kind}), &()).unwrap());
     let counts: Vec<Count> = rules.iter().map(|rule| apply(rule.as_ref(), &mut rows, &context).unwrap()).collect();
     assert_eq!(counts.iter().map(|c| (c.judged, c.rejected())).collect::<Vec<_>>(), [(3, 1), (2, 1)]);
     assert_eq!(

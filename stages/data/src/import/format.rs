@@ -13,6 +13,8 @@ use trainyard_tables::{Problem, Trajectory};
 pub trait Format: Send + Sync {
     /// The registered name.
     fn name(&self) -> &'static str;
+    /// One line for lists: what such a file holds.
+    fn summary(&self) -> &'static str;
     /// The output ports that this format fills.
     fn yields(&self) -> &'static [&'static str];
     /// The file to read when `source` is a folder.

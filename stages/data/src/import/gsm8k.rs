@@ -18,6 +18,9 @@ impl Format for Gsm8k {
     fn name(&self) -> &'static str {
         "gsm8k"
     }
+    fn summary(&self) -> &'static str {
+        "problems of GSM8K"
+    }
     fn yields(&self) -> &'static [&'static str] {
         &["problems"]
     }

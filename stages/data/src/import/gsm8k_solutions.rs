@@ -18,6 +18,9 @@ impl Format for Gsm8kSolutions {
     fn name(&self) -> &'static str {
         "gsm8k_solutions"
     }
+    fn summary(&self) -> &'static str {
+        "graded solutions of several solvers to GSM8K"
+    }
     fn yields(&self) -> &'static [&'static str] {
         &["problems", "solutions"]
     }

@@ -19,6 +19,9 @@ impl Format for JsonLines {
     fn name(&self) -> &'static str {
         "jsonl"
     }
+    fn summary(&self) -> &'static str {
+        "problems, one JSON object per line"
+    }
     fn yields(&self) -> &'static [&'static str] {
         &["problems"]
     }

@@ -19,13 +19,14 @@ pub use format::{Format, Imported, Reading};
 use crate::facts::ENVIRONMENT;
 use crate::identity::Half;
 use crate::io;
+use crate::parts::Parts;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use trainyard_api::stage::Ports;
-use trainyard_api::{Stage, StageContext, port};
+use std::sync::Arc;
+use trainyard_api::{Chosen, Ports, Prepared, Stage, StageContext, port};
 use trainyard_core::{
     ArtifactKind, Cardinality, Declared, Error, Facts, Metric, OptionProblem, Producers, Result, Wired,
 };
@@ -61,10 +62,13 @@ fn train() -> String {
 }
 
 /// The stage kind `data/import`.
-pub struct Import;
+pub struct Import {
+    /// The formats that it reads.
+    pub parts: Arc<Parts>,
+}
 
 impl Stage for Import {
-    type Config = Config;
+    type Prepared = PreparedImport;
     const NAME: &'static str = "data/import";
     const VERSION: u32 = 2;
     const SUMMARY: &'static str = "Read problems, conversations or solutions from a file of another format.";
@@ -72,7 +76,9 @@ impl Stage for Import {
     const EXAMPLE: &'static str = r#"{"source": "data/gsm8k", "format": "gsm8k", "split": "train"}"#;
     const MAIN_METRIC: Option<&'static str> = Some("rows");
 
-    fn metrics() -> Declared {
+    const FAMILIES: &'static [&'static str] = &["import"];
+
+    fn metrics(&self) -> Declared {
         vec![
             Metric::new("rows", "rows", "Rows that were imported."),
             Metric::new("problems", "rows", "Problems, of a format that yields them.").optional(),
@@ -82,9 +88,10 @@ impl Stage for Import {
         ]
         .into()
     }
-    fn declared(config: &Config, _: &Producers) -> Declared {
-        let yields = registry::format(&config.format).map(|format| format.yields()).unwrap_or_default();
-        let mut declared = Self::metrics();
+    fn declared(&self, prepared: &PreparedImport, _: &Producers) -> Declared {
+        let format = prepared.format.as_ref().ok().and_then(|format| format.build(&()).ok());
+        let yields = format.map(|format| format.yields()).unwrap_or_default();
+        let mut declared = self.metrics();
         let any_format = |name: &str| ["rows", "tools_dropped"].contains(&name);
         declared.metrics.retain(|m| any_format(&m.name) || yields.contains(&m.name.as_str()));
         for metric in declared.metrics.iter_mut().filter(|m| m.name != "tools_dropped") {
@@ -92,7 +99,7 @@ impl Stage for Import {
         }
         declared
     }
-    fn ports() -> Ports {
+    fn ports(&self) -> Ports {
         let output = |name, kind, doc| port(name, kind, Cardinality::Optional, doc);
         Ports {
             inputs: Vec::new(),
@@ -108,20 +115,33 @@ impl Stage for Import {
         }
     }
 
-    fn schema() -> Value {
+    fn schema(&self) -> Value {
         let mut schema = schemars::schema_for!(Config).to_value();
-        schema["properties"]["format"]["enum"] = json!(registry::names());
+        schema["properties"]["format"]["enum"] = json!(self.parts.import.names());
         schema
     }
 
-    fn check(config: &Config) -> Vec<OptionProblem> {
-        let mut problems = Vec::new();
-        if registry::format(&config.format).is_none() {
-            problems.push(
-                OptionProblem::new("/format", format!("no format `{}`", config.format))
-                    .help(format!("one of: {}", registry::names().join(", "))),
-            );
-        }
+    fn prepare(&self, options: Value) -> Result<PreparedImport> {
+        let config = self.parse(options)?;
+        let format = self.parts.import.read(&json!(config.format)).map_err(|problem| problem.within("/format"));
+        Ok(PreparedImport { config, format })
+    }
+}
+
+/// Options of `data/import` with the format that they name.
+pub struct PreparedImport {
+    config: Config,
+    format: Result<Chosen<&'static dyn Format>, OptionProblem>,
+}
+
+impl Prepared for PreparedImport {
+    type Config = Config;
+    fn config(&self) -> &Config {
+        &self.config
+    }
+    fn problems(&self) -> Vec<OptionProblem> {
+        let config = &self.config;
+        let mut problems: Vec<OptionProblem> = self.format.as_ref().err().cloned().into_iter().collect();
         if config.limit == Some(0) {
             problems.push(
                 OptionProblem::new("/limit", "0 rows are nothing to import").help("leave `limit` out for all rows"),
@@ -131,15 +151,16 @@ impl Stage for Import {
     }
 
     /// Known where the option names it; a format may give every row its own.
-    fn facts(config: &Config, _inputs: &Wired) -> BTreeMap<String, Facts> {
-        let named = config.environment.as_ref().map(|kind| (ENVIRONMENT.to_string(), json!(kind)));
+    fn facts(&self, _inputs: &Wired) -> BTreeMap<String, Facts> {
+        let named = self.config.environment.as_ref().map(|kind| (ENVIRONMENT.to_string(), json!(kind)));
         let facts: Facts = named.into_iter().collect();
         ["problems", "trajectories"].map(|port| (port.to_string(), facts.clone())).into()
     }
 
-    fn run(config: Config, context: &mut StageContext) -> Result<()> {
-        let format =
-            registry::format(&config.format).ok_or_else(|| Error::invalid(format!("no format `{}`", config.format)))?;
+    fn run(self, context: &mut StageContext) -> Result<()> {
+        let config = self.config;
+        let format = self.format.map_err(|problem| Error::invalid(problem.message))?;
+        let format = *format.build(&())?;
         let file = locate(Path::new(&config.source), format, &config.split)?;
         let reading = Reading {
             split: config.split.clone(),

@@ -13,6 +13,9 @@ impl Format for OpenAi {
     fn name(&self) -> &'static str {
         "openai"
     }
+    fn summary(&self) -> &'static str {
+        "conversations for OpenAI fine-tuning"
+    }
     fn yields(&self) -> &'static [&'static str] {
         &["trajectories"]
     }

@@ -1,6 +1,11 @@
 //! The formats of `data/import`: one line each, sorted.
 
 use super::format::Format;
+use trainyard_api::{Family, slot};
+
+/// What every page of a format says.
+const DOC: &str =
+    "A file format of `data/import`. Its rows and the outputs that it fills stand in `trainyard stages data/import`.";
 
 const FORMATS: [&dyn Format; 9] = [
     &super::gsm8k::Gsm8k,
@@ -14,12 +19,19 @@ const FORMATS: [&dyn Format; 9] = [
     &super::verl::Verl,
 ];
 
+/// The formats of this crate.
+pub fn family() -> Family<&'static dyn Format> {
+    slot::constants("import", "import format", FORMATS.into_iter().map(|f| (f.name(), f.summary(), DOC, f)))
+}
+
 /// The format of this name.
+#[cfg(test)]
 pub fn format(name: &str) -> Option<&'static dyn Format> {
     FORMATS.into_iter().find(|f| f.name() == name)
 }
 
 /// All names, sorted.
+#[cfg(test)]
 pub fn names() -> Vec<&'static str> {
     FORMATS.iter().map(|f| f.name()).collect()
 }

@@ -18,6 +18,9 @@ impl Format for ShareGpt {
     fn name(&self) -> &'static str {
         "sharegpt"
     }
+    fn summary(&self) -> &'static str {
+        "conversations of ShareGPT"
+    }
     fn yields(&self) -> &'static [&'static str] {
         &["trajectories"]
     }

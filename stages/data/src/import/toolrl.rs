@@ -29,6 +29,9 @@ impl Format for ToolRl {
     fn name(&self) -> &'static str {
         "toolrl"
     }
+    fn summary(&self) -> &'static str {
+        "problems of ToolRL and API-Bank with gold calls"
+    }
     fn yields(&self) -> &'static [&'static str] {
         &["problems"]
     }
@@ -220,7 +223,7 @@ mod tests {
 
     /// Reads a whole file and checks that the reference of every row is a right answer. Counts rows by level.
     fn levels_of(file: &Path) -> BTreeMap<u32, usize> {
-        let environment = crate::synthesize::environment(&json!({"kind": "function-calling"}), 1).unwrap();
+        let environment = crate::testing::environment(&json!({"kind": "function-calling"}), 1).unwrap();
         let reading = Reading { name: "toolrl".into(), split: "test".into(), ..Reading::default() };
         let problems = format("toolrl").unwrap().read(file, &reading).unwrap().problems;
         let mut counts: BTreeMap<u32, usize> = BTreeMap::new();

@@ -14,6 +14,9 @@ impl Format for Trl {
     fn name(&self) -> &'static str {
         "trl"
     }
+    fn summary(&self) -> &'static str {
+        "conversations for TRL"
+    }
     fn yields(&self) -> &'static [&'static str] {
         &["trajectories"]
     }

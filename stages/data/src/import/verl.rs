@@ -22,6 +22,9 @@ impl Format for Verl {
     fn name(&self) -> &'static str {
         "verl"
     }
+    fn summary(&self) -> &'static str {
+        "problems for verl"
+    }
     fn yields(&self) -> &'static [&'static str] {
         &["problems"]
     }

@@ -1,5 +1,5 @@
 use super::*;
-use crate::testing::{moody, real};
+use crate::testing::{environment, moody, real};
 use trainyard_core::ErrorKind;
 
 fn solution(text: &str, correct: bool) -> Solution {
@@ -16,7 +16,7 @@ fn solution(text: &str, correct: bool) -> Solution {
 
 fn labels(text: &str, correct: bool) -> (Vec<f32>, Counts, Trajectory) {
     let rows = [solution(text, correct)];
-    let environment = crate::synthesize::environment(&Config::default().environment, 1).unwrap();
+    let environment = environment(&Config::default().environment, 1).unwrap();
     let problems = problems(&rows, environment.kind());
     let by_id = problems.iter().map(|p| (p.id.as_str(), p)).collect();
     let (mut trajectories, counts) = label(&rows, &by_id, environment.as_ref(), |_| Ok(())).unwrap();
@@ -97,7 +97,7 @@ fn real_solutions_are_labeled_by_half() {
     let Some(file) = real("gsm8k/example_model_solutions.jsonl") else { return };
     let reading = crate::import::Reading { name: "gsm8k".into(), split: "test".into(), ..Default::default() };
     let rows = crate::import::registry::format("gsm8k_solutions").unwrap().read(&file, &reading).unwrap().solutions;
-    let environment = crate::synthesize::environment(&Config::default().environment, 2).unwrap();
+    let environment = environment(&Config::default().environment, 2).unwrap();
     let run =
         |half: Half| {
             let rows: Vec<Solution> = rows.iter().filter(|s| half_of(&s.question) == half).cloned().collect();

@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use trainyard_api::Report;
 use trainyard_api::report::{Cell, Table};
 use trainyard_core::{Error, OptionProblem, Result};
-use trainyard_envs::environments::{ScriptedTurn, math_problems};
+use trainyard_envs::environments::{Environments, ScriptedTurn, math_problems};
 use trainyard_envs::{Environment, ToolCall, ToolSpec};
 use trainyard_tables::{Problem, Trajectory};
 
@@ -152,10 +152,13 @@ impl Method for AnnotatedMethod {
     fn name(&self) -> &'static str {
         "annotated"
     }
+    fn summary(&self) -> &'static str {
+        "worked solutions with calculator annotations become tool use"
+    }
     fn environment(&self) -> Value {
         math_problems::default_options()
     }
-    fn check(&self, _config: &Config) -> Vec<OptionProblem> {
+    fn check(&self, _: &Config, _: Option<&dyn Environment>, _: &Environments) -> Vec<OptionProblem> {
         Vec::new()
     }
     fn make(

@@ -5,16 +5,21 @@ use serde_json::Value;
 use trainyard_api::Report;
 use trainyard_core::{OptionProblem, Result};
 use trainyard_envs::Environment;
+use trainyard_envs::environments::Environments;
 use trainyard_tables::{Problem, Trajectory};
 
 /// A way to make problems and demonstrations.
 pub trait Method: Send + Sync {
     /// The registered name.
     fn name(&self) -> &'static str;
+    /// One line for lists.
+    fn summary(&self) -> &'static str;
     /// Options of the environment when the config names none.
     fn environment(&self) -> Value;
-    /// Problems with options for this method.
-    fn check(&self, config: &Config) -> Vec<OptionProblem>;
+    /// Problems with options for this method. `environment` is absent if it cannot be built; `known` are those of this
+    /// build.
+    fn check(&self, config: &Config, environment: Option<&dyn Environment>, known: &Environments)
+    -> Vec<OptionProblem>;
     /// Makes problems and demonstrations from config, given problems and environment. `progress` gets (done, total) and
     /// may stop the method.
     fn make(

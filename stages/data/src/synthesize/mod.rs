@@ -16,15 +16,17 @@ pub use method::{Method, Synthesized};
 
 use crate::facts::ENVIRONMENT;
 use crate::io;
+use crate::parts::Parts;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
-use trainyard_api::stage::Ports;
-use trainyard_api::{Stage, StageContext, port};
+use std::sync::Arc;
+use trainyard_api::family::fill_schema;
+use trainyard_api::{Chosen, Ports, Prepared, Stage, StageContext, port};
 use trainyard_core::{ArtifactKind, Cardinality, Declared, Error, Facts, OptionProblem, Producers, Result, Wired};
+use trainyard_envs::environments::{self, EnvironmentSlot, word_problems};
 use trainyard_envs::tools::ToolHost;
-use trainyard_envs::{Environment, environments};
 
 /// Options of `data/synthesize`.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
@@ -34,7 +36,7 @@ pub struct Config {
     /// use.
     pub method: String,
     /// The environment that poses the problems; demonstrations are played in it. The method's own if left out.
-    #[schemars(schema_with = "trainyard_envs::environments::registry::schema")]
+    #[schemars(extend("x-family" = "environments"))]
     pub environment: Value,
     /// Seed of everything random.
     #[serde(default)]
@@ -53,10 +55,13 @@ fn default_mistakes() -> f64 {
 }
 
 /// The stage kind `data/synthesize`.
-pub struct Synthesize;
+pub struct Synthesize {
+    /// The methods, and the environments that they may play.
+    pub parts: Arc<Parts>,
+}
 
 impl Stage for Synthesize {
-    type Config = Config;
+    type Prepared = PreparedSynthesis;
     const NAME: &'static str = "data/synthesize";
     const VERSION: u32 = 3;
     const SUMMARY: &'static str = "Make problems and demonstrations; every tool call in them is executed.";
@@ -67,13 +72,15 @@ impl Stage for Synthesize {
     );
     const MAIN_METRIC: Option<&'static str> = Some("demonstrations");
 
-    fn metrics() -> Declared {
+    const FAMILIES: &'static [&'static str] = &["environments", "formats", "synthesize", "tools", "verifiers"];
+
+    fn metrics(&self) -> Declared {
         metrics::any().into()
     }
-    fn declared(config: &Config, _: &Producers) -> Declared {
-        metrics::of(config).into()
+    fn declared(&self, prepared: &PreparedSynthesis, _: &Producers) -> Declared {
+        metrics::of(&prepared.config).into()
     }
-    fn ports() -> Ports {
+    fn ports(&self) -> Ports {
         use Cardinality::{Many, One};
         Ports {
             inputs: vec![port(
@@ -105,49 +112,67 @@ impl Stage for Synthesize {
         }
     }
 
-    fn schema() -> Value {
+    fn schema(&self) -> Value {
         let mut schema = schemars::schema_for!(Config).to_value();
-        schema["properties"]["method"]["enum"] = json!(registry::names());
-        // Filled in by `expand`.
+        schema["properties"]["method"]["enum"] = json!(self.parts.synthesize.names());
+        fill_schema(&mut schema, "environments", &self.parts.envs.environments.schema());
+        // The environment is filled in by `prepare`.
         schema["required"] = json!(["method"]);
         schema
     }
 
-    fn expand(mut config: Value) -> Result<Value> {
-        let method = config.get("method").and_then(Value::as_str).and_then(registry::method);
-        if let (Some(method), Some(options)) = (method, config.as_object_mut()) {
-            let environment = options.entry("environment").or_insert_with(|| method.environment());
-            complete_environment(environment);
-        }
-        Ok(config)
+    fn prepare(&self, mut options: Value) -> Result<PreparedSynthesis> {
+        let name = options.get("method").and_then(Value::as_str).map(str::to_string);
+        let method = self.parts.synthesize.read(&json!(name)).map_err(|problem| problem.within("/method"));
+        let method = method.and_then(|chosen: Chosen<&'static dyn Method>| {
+            chosen.build(&()).map(|method| *method).map_err(|e| OptionProblem::new("/method", e.message))
+        });
+        let default =
+            || method.as_ref().map_or_else(|_| word_problems::default_options(), |method| method.environment());
+        let environment = environments::read(&self.parts.envs.environments, &mut options, default);
+        Ok(PreparedSynthesis { config: self.parse(options)?, method, environment, parts: self.parts.clone() })
     }
+}
 
-    fn check(config: &Config) -> Vec<OptionProblem> {
-        let mut problems = check_environment(&config.environment);
-        match registry::method(&config.method) {
-            Some(method) => problems.extend(method.check(config)),
-            None => problems.push(
-                OptionProblem::new("/method", format!("no method `{}`", config.method))
-                    .help(format!("one of: {}", registry::names().join(", "))),
-            ),
+/// Options of `data/synthesize` with the method and the environment that they name.
+pub struct PreparedSynthesis {
+    config: Config,
+    method: Result<&'static dyn Method, OptionProblem>,
+    environment: EnvironmentSlot,
+    parts: Arc<Parts>,
+}
+
+impl Prepared for PreparedSynthesis {
+    type Config = Config;
+    fn config(&self) -> &Config {
+        &self.config
+    }
+    fn problems(&self) -> Vec<OptionProblem> {
+        let mut problems = self.environment.problems();
+        match &self.method {
+            Ok(method) => {
+                let environment = self.environment.build(&ToolHost::new(1)).ok();
+                problems.extend(method.check(&self.config, environment.as_deref(), &self.parts.envs.environments));
+            }
+            Err(problem) => problems.push(problem.clone()),
         }
         problems
     }
 
     /// New problems are of the environment that makes them; given ones stay what they are.
-    fn facts(config: &Config, inputs: &Wired) -> BTreeMap<String, Facts> {
-        let kind = match config.method.as_str() {
-            "procedural" => config.environment.get("kind"),
+    fn facts(&self, inputs: &Wired) -> BTreeMap<String, Facts> {
+        let kind = match self.config.method.as_str() {
+            "procedural" => self.config.environment.get("kind"),
             _ => inputs.shared_fact("problems", ENVIRONMENT),
         };
         let facts: Facts = kind.map(|kind| (ENVIRONMENT.to_string(), kind.clone())).into_iter().collect();
         ["problems", "demonstrations"].map(|port| (port.to_string(), facts.clone())).into()
     }
 
-    fn run(config: Config, context: &mut StageContext) -> Result<()> {
-        let method =
-            registry::method(&config.method).ok_or_else(|| Error::invalid(format!("no method `{}`", config.method)))?;
-        let environment = environment(&config.environment, context.cpus)?;
+    fn run(self, context: &mut StageContext) -> Result<()> {
+        let config = self.config;
+        let method = self.method.map_err(|problem| Error::invalid(problem.message))?;
+        let environment = self.environment.build(&ToolHost::new(context.cpus))?;
         let given = io::read_many_problems(context.many("problems"))?;
         let progress = |done: usize, total: usize| {
             context.progress(done as u64, total as u64, "demonstrations", None);
@@ -160,23 +185,6 @@ impl Stage for Synthesize {
         }
         publish(made, context)
     }
-}
-
-/// Builds an environment with its own tool host.
-pub fn environment(options: &Value, cpus: usize) -> Result<Box<dyn Environment>> {
-    environments::build(options, &ToolHost::new(cpus))
-}
-
-/// Fills in an environment's defaults; options that are wrong stay as they are, for [`check_environment`].
-pub fn complete_environment(options: &mut Value) {
-    if let Ok(full) = environments::complete(options) {
-        *options = full;
-    }
-}
-
-/// What is wrong with an environment's options, under `/environment`.
-pub fn check_environment(options: &Value) -> Vec<OptionProblem> {
-    environments::check(options).into_iter().map(|problem| problem.within("/environment")).collect()
 }
 
 fn publish(mut made: Synthesized, context: &mut StageContext) -> Result<()> {

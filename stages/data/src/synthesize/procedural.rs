@@ -16,7 +16,7 @@ use trainyard_api::Report;
 use trainyard_api::report::{Cell, Table};
 use trainyard_core::{Chance, Error, OptionProblem, Result};
 use trainyard_envs::Environment;
-use trainyard_envs::environments::{ProblemGenerator, registry as environments, word_problems};
+use trainyard_envs::environments::{self, Environments, ProblemGenerator, word_problems};
 use trainyard_tables::Problem;
 
 /// The split whose problems are demonstrated.
@@ -35,17 +35,25 @@ impl Method for Procedural {
     fn name(&self) -> &'static str {
         "procedural"
     }
+    fn summary(&self) -> &'static str {
+        "new problems and demonstrations of an environment's generator"
+    }
     fn environment(&self) -> Value {
         word_problems::default_options()
     }
-    fn check(&self, config: &Config) -> Vec<OptionProblem> {
+    fn check(
+        &self,
+        config: &Config,
+        environment: Option<&dyn Environment>,
+        known: &Environments,
+    ) -> Vec<OptionProblem> {
         let mut problems = Vec::new();
         // An environment that cannot be built is reported elsewhere; check the rest anyway.
-        let environment = super::environment(&config.environment, 1).ok();
-        let generator = environment.as_ref().and_then(|e| e.generator());
-        if let (Some(environment), None) = (&environment, generator) {
-            let Error { message, help, .. } = no_generator(environment.kind());
-            problems.push(OptionProblem { pointer: "/environment/kind".into(), message, help });
+        let generator = environment.and_then(|e| e.generator());
+        if let (Some(environment), None) = (environment, generator) {
+            let help = format!("method `procedural` works with: {}", environments::generating(known).join(", "));
+            let problem = OptionProblem::new("/environment/kind", no_generator(environment.kind()).message);
+            problems.push(problem.help(help));
         }
         let most = generator.map_or(u32::MAX, ProblemGenerator::max_level);
         problems.extend(config.splits.iter().flat_map(|(name, split)| split.check(&format!("/splits/{name}"), most)));
@@ -104,7 +112,7 @@ impl Method for Procedural {
 
 fn no_generator(kind: &str) -> Error {
     Error::invalid(format!("environment `{kind}` generates no problems"))
-        .help(format!("method `procedural` works with: {}", environments::generating().join(", ")))
+        .help("choose an environment that does: `trainyard stages environments` lists them")
 }
 
 /// A problem and how it was drawn.

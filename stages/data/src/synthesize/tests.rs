@@ -1,5 +1,5 @@
 use super::*;
-use crate::testing::{moody, real, skipped};
+use crate::testing::{environment, moody, parts, real, skipped};
 use std::collections::BTreeSet;
 use trainyard_core::ErrorKind;
 use trainyard_tables::{Message, Problem, StopReason, Trajectory};
@@ -14,7 +14,15 @@ fn config(method: &str) -> Config {
         "splits": {"demonstrations": {"levels": {"1": 30, "2": 20, "5": 5}}, "rl": {"total": 25},
             "test": {"total": 20}},
     });
-    serde_json::from_value(Synthesize::expand(text).unwrap()).unwrap()
+    Synthesize { parts: parts() }.prepare(text).unwrap().config
+}
+
+fn check(config: &Config) -> Vec<OptionProblem> {
+    Synthesize { parts: parts() }.prepare(serde_json::to_value(config).unwrap()).unwrap().problems()
+}
+
+fn complete(options: &Value) -> Value {
+    parts().envs.environments.complete(options).unwrap()
 }
 
 fn make(config: &Config, given: Vec<Problem>) -> Result<Synthesized> {
@@ -96,8 +104,8 @@ fn demonstrations_are_executed_right_and_some_recover_from_a_mistake() {
 fn other_environments_with_a_generator_are_demonstrated() {
     for kind in ["countdown", "grid-world"] {
         let mut config = config("procedural");
-        config.environment = environments::complete(&json!({"kind": kind})).unwrap();
-        assert!(Synthesize::check(&config).is_empty(), "{kind}");
+        config.environment = complete(&json!({"kind": kind}));
+        assert!(check(&config).is_empty(), "{kind}");
         let made = make(&config, Vec::new()).unwrap();
         assert_eq!((made.problems.len(), made.demonstrations.len()), (100, 55), "{kind}");
         assert!(made.problems.iter().all(|p| p.environment == kind), "{kind}");
@@ -112,8 +120,7 @@ fn other_environments_with_a_generator_are_demonstrated() {
 fn mistakes_that_do_not_fit_are_left_out() {
     let mut config = config("procedural");
     config.mistakes = 1.0;
-    config.environment =
-        environments::complete(&json!({"kind": "word-problems", "tools": ["calculator"], "max_turns": 2})).unwrap();
+    config.environment = complete(&json!({"kind": "word-problems", "tools": ["calculator"], "max_turns": 2}));
     let made = make(&config, Vec::new()).unwrap();
     assert!(made.demonstrations.iter().all(|t| (t.reward, t.turns, t.tool_errors) == (1.0, 2, 0)));
     assert_eq!(made.report.metrics["demonstrations_with_mistake"].value, 0.0);
@@ -122,8 +129,8 @@ fn mistakes_that_do_not_fit_are_left_out() {
 #[test]
 fn environment_without_a_generator_is_named_in_the_error() {
     let mut config = config("procedural");
-    config.environment = environments::complete(&json!({"kind": "math-problems"})).unwrap();
-    let problems = Synthesize::check(&config);
+    config.environment = complete(&json!({"kind": "math-problems"}));
+    let problems = check(&config);
     assert_eq!(problems.iter().map(|p| p.pointer.as_str()).collect::<Vec<_>>(), ["/environment/kind"]);
     let help = problems[0].help.as_deref().unwrap();
     assert!(help.contains("word-problems") && !help.contains("math-problems"), "{help}");
@@ -144,9 +151,9 @@ fn contradictory_options_are_reported_at_check() {
     bad.splits.insert("rl".into(), splits::Split::default());
     bad.splits.remove("demonstrations");
     bad.mistakes = 1.5;
-    let pointers: Vec<String> = Synthesize::check(&bad).into_iter().map(|p| p.pointer).collect();
+    let pointers: Vec<String> = check(&bad).into_iter().map(|p| p.pointer).collect();
     assert_eq!(pointers, ["/splits/rl", "/splits", "/mistakes"]);
-    assert!(!Synthesize::check(&Config { method: "magic".into(), ..config("procedural") }).is_empty());
+    assert!(!check(&Config { method: "magic".into(), ..config("procedural") }).is_empty());
     assert!(make(&config("annotated"), Vec::new()).unwrap_err().message.contains("needs problems"));
 }
 
@@ -219,7 +226,7 @@ fn python_demonstrations_are_executed_in_workers() {
         return;
     }
     let mut config = config("procedural");
-    config.environment = environments::complete(&json!({"kind": "word-problems", "tools": ["python"]})).unwrap();
+    config.environment = complete(&json!({"kind": "word-problems", "tools": ["python"]}));
     let made = make(&config, Vec::new()).unwrap();
     assert_eq!(made.demonstrations.len(), 55);
     assert!(made.demonstrations.iter().all(|t| t.reward == 1.0 && tools(t).last().copied() == t.answer.as_deref()));

@@ -96,7 +96,7 @@ const COMMON: [&str; 8] =
     ["describe_tools", "format", "latency", "limits", "max_tool_calls", "max_turns", "system", "tools"];
 
 /// Options that an environment adds to those of a dialogue: a plain struct with defaults that denies unknown fields.
-pub trait ExtraOptions: Serialize + DeserializeOwned + JsonSchema + Default {
+pub trait ExtraOptions: Clone + Send + Sync + Serialize + DeserializeOwned + JsonSchema + Default + 'static {
     /// As in [`PartOptions`].
     const KIND: &'static str;
     /// As in [`PartOptions`].

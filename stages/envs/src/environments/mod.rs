@@ -26,4 +26,4 @@ pub use environment::{AgentTurn, Environment, Episode, Observation, Outcome, Ste
 pub use episode_state::{AfterTurn, EpisodeState};
 pub use generator::{Demonstration, ProblemGenerator, ScriptedTurn};
 pub use latency::Latency;
-pub use registry::{build, check, complete};
+pub use registry::{EnvironmentSlot, Environments, family, generating, read};

@@ -1,87 +1,74 @@
-//! All environments of this build: one line each, sorted.
+//! The environments of this room: one line each, sorted.
 
 use crate::environments::{
     Environment, countdown, customer_service, function_calling, grid_world, math_problems, multi_hop_questions,
     sql_questions, word_problems,
 };
 use crate::tools::ToolHost;
-use serde_json::{Value, json};
+use serde_json::Value;
 use std::sync::Arc;
-use trainyard_api::parts::{Kinds, part, read};
-use trainyard_core::{OptionProblem, Result};
+use trainyard_api::{Family, PartKind, Slot};
 
-/// Environments share a tool host.
-pub type Build = fn(&Value, &Arc<ToolHost>) -> Result<Box<dyn Environment>>;
-
-/// Every environment, by name.
-pub fn kinds() -> Kinds<Build> {
-    let list = vec![
-        part::<countdown::CountdownOptions, Build>(|o, host| Ok(Box::new(countdown::Countdown::new(read(o)?, host)?))),
-        part::<customer_service::CustomerServiceOptions, Build>(|o, host| {
-            Ok(Box::new(customer_service::CustomerService::new(read(o)?, host)?))
-        }),
-        part::<function_calling::FunctionCallingOptions, Build>(|o, _| {
-            Ok(Box::new(function_calling::FunctionCalling::new(read(o)?)?))
-        }),
-        part::<grid_world::GridWorldOptions, Build>(|o, host| {
-            Ok(Box::new(grid_world::GridWorld::new(read(o)?, host)?))
-        }),
-        part::<math_problems::MathProblemsOptions, Build>(|o, host| {
-            Ok(Box::new(math_problems::MathProblems::new(read(o)?, host)?))
-        }),
-        part::<multi_hop_questions::MultiHopQuestionsOptions, Build>(|o, host| {
-            Ok(Box::new(multi_hop_questions::MultiHopQuestions::new(read(o)?, host)?))
-        }),
-        part::<sql_questions::SqlQuestionsOptions, Build>(|o, host| {
-            Ok(Box::new(sql_questions::SqlQuestions::new(read(o)?, host)?))
-        }),
-        part::<word_problems::WordProblemsOptions, Build>(|o, host| {
-            Ok(Box::new(word_problems::WordProblems::new(read(o)?, host)?))
-        }),
-    ];
-    Kinds { what: "environment", list }
-}
-
-/// Builds an environment from `{kind: word-problems, tools: [python], max_turns: 4, …}`. Starts no process before the
+/// Environments are built with the tool host that all episodes of a stage share. No process starts before the
 /// first call.
-pub fn build(options: &Value, host: &Arc<ToolHost>) -> Result<Box<dyn Environment>> {
-    let kinds = kinds();
-    let (kind, own) = kinds.find(options)?;
-    (kind.build)(&own, host).map_err(|e| e.at(kinds.place(kind)))
+pub type Environments = Family<dyn Environment, Arc<ToolHost>>;
+
+/// The environment that a stage's options name.
+pub type EnvironmentSlot = Slot<dyn Environment, Arc<ToolHost>>;
+
+/// Reads `environment` of a stage's options, and fills in its defaults there; `default` where they name none.
+pub fn read(environments: &Environments, options: &mut Value, default: impl FnOnce() -> Value) -> EnvironmentSlot {
+    if let Some(map) = options.as_object_mut() {
+        map.entry("environment").or_insert_with(default);
+    }
+    Slot::read_at(environments, "/environment", options)
 }
 
-/// JSON Schema of `{kind, …}` for stage options, by `schema_with`. It marks options that name files, so that their
-/// content enters the digest.
-pub fn schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
-    schemars::Schema::try_from(kinds().schema()).unwrap_or_default()
+type Line = PartKind<dyn Environment, Arc<ToolHost>>;
+
+/// The environments of this crate.
+pub fn family() -> Environments {
+    let members = vec![
+        Line::new(|o, host| Ok(Box::new(countdown::Countdown::new(o, host)?))),
+        Line::new(|o, host| Ok(Box::new(customer_service::CustomerService::new(o, host)?))),
+        Line::new(|o, _| Ok(Box::new(function_calling::FunctionCalling::new(o)?))),
+        Line::new(|o, host| Ok(Box::new(grid_world::GridWorld::new(o, host)?))),
+        Line::new(|o, host| Ok(Box::new(math_problems::MathProblems::new(o, host)?))),
+        Line::new(|o, host| Ok(Box::new(multi_hop_questions::MultiHopQuestions::new(o, host)?))),
+        Line::new(|o, host| Ok(Box::new(sql_questions::SqlQuestions::new(o, host)?))),
+        Line::new(|o, host| Ok(Box::new(word_problems::WordProblems::new(o, host)?))),
+    ];
+    Family::new("environments", "environment", members)
 }
 
-/// The same options with all defaults filled in.
-pub fn complete(options: &Value) -> Result<Value> {
-    kinds().complete(options)
-}
-
-/// Everything wrong with the options; pointers are relative to them.
-pub fn check(options: &Value) -> Vec<OptionProblem> {
-    kinds().check(options)
-}
-
-/// Kinds of environments that generate problems, sorted.
-pub fn generating() -> Vec<&'static str> {
+/// Kinds of a family whose environment generates problems, sorted.
+pub fn generating(environments: &Environments) -> Vec<&'static str> {
     let host = ToolHost::new(1);
-    let makes = |kind: &&str| build(&json!(kind), &host).is_ok_and(|e| e.generator().is_some());
-    kinds().names().into_iter().filter(makes).collect()
+    let makes = |kind: &&str| environments.build(&(*kind).into(), &host).is_ok_and(|e| e.generator().is_some());
+    environments.names().into_iter().filter(makes).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::json;
+    use trainyard_core::{OptionProblem, Result};
+
+    fn complete(options: &Value) -> Result<Value> {
+        family().complete(options)
+    }
+    fn check(options: &Value) -> Vec<OptionProblem> {
+        family().check(options)
+    }
+    fn build(options: &Value, host: &Arc<ToolHost>) -> Result<Box<dyn Environment>> {
+        family().build(options, host)
+    }
 
     #[test]
     fn names_are_sorted_and_defaults_build() {
-        let names = kinds().names();
+        let names = family().names();
         assert!(names.is_sorted());
-        assert!(kinds().list.iter().all(|kind| !kind.summary.is_empty() && !kind.doc.is_empty()));
+        assert!(family().members().iter().all(|kind| !kind.summary.is_empty() && !kind.doc.is_empty()));
         let host = ToolHost::new(1);
         for name in names {
             let whole = complete(&json!({"kind": name})).unwrap();
@@ -91,7 +78,7 @@ mod tests {
             assert_eq!(build(&whole, &host).unwrap().kind(), name);
         }
         assert!(host.worker_ids().is_empty(), "building must not start a worker");
-        let generating = generating();
+        let generating = generating(&family());
         assert!(generating.contains(&"word-problems") && !generating.contains(&"math-problems"), "{generating:?}");
     }
 

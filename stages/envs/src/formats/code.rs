@@ -9,6 +9,10 @@ use crate::tools::{ToolCall, ToolSpec};
 use serde_json::json;
 use trainyard_core::{Error, Result};
 
+/// The page of this format.
+pub const DOC: &str = "`<tool_call>print(6 * 7)</tool_call>`: the text between the tags is the main argument of the only tool. It costs the fewest \
+tokens, which small models pay for one by one; with more than one tool use `hermes`.";
+
 /// The format for one tool with one text argument.
 pub struct Code {
     tool: String,
@@ -93,7 +97,7 @@ mod tests {
     #[test]
     fn several_tools_are_rejected() {
         assert!(Code::new(&[]).is_err());
-        assert!(Code::new(&crate::tools::registry::tools().iter().map(|t| t.spec()).collect::<Vec<_>>()).is_err());
+        assert!(Code::new(&["calculator", "python"].map(|name| tool(name).unwrap().spec())).is_err());
     }
 
     proptest! {

@@ -9,3 +9,4 @@ pub mod toolrl;
 
 pub use format::ToolFormat;
 pub use markup::{CLOSE, OPEN};
+pub use registry::family;

@@ -1,45 +1,32 @@
-//! All tool-call formats of this build: one line each, sorted.
+//! The tool-call formats of this room: one line each, sorted.
 
 use crate::formats::{ToolFormat, code, hermes, toolrl};
 use crate::tools::ToolSpec;
-use serde_json::json;
-use trainyard_core::{Error, Result};
+use serde_json::{Value, json};
+use trainyard_api::{Family, PartKind};
+use trainyard_core::Result;
 
-type Build = fn(&[ToolSpec]) -> Result<Box<dyn ToolFormat>>;
+type Line = PartKind<dyn ToolFormat, [ToolSpec]>;
 
-/// A format and one line about it.
-struct Line {
-    name: &'static str,
-    summary: &'static str,
-    build: Build,
+/// A format is built for the tools that its calls may name.
+pub fn family() -> Family<dyn ToolFormat, [ToolSpec]> {
+    let members = vec![
+        Line::plain("code", "raw code between the tags, for one tool", code::DOC, |tools: &[ToolSpec]| {
+            Ok(Box::new(code::Code::new(tools)?))
+        }),
+        Line::plain("hermes", "one JSON object between the tags for each call", hermes::DOC, |_| {
+            Ok(Box::new(hermes::Hermes))
+        }),
+        Line::plain("toolrl", "JSON objects in one block behind thoughts, or a response", toolrl::DOC, |_| {
+            Ok(Box::new(toolrl::ToolRl))
+        }),
+    ];
+    Family::new("formats", "tool-call format", members)
 }
-
-const FORMATS: &[Line] = &[
-    Line {
-        name: "code",
-        summary: "raw code between the tags, for one tool",
-        build: |tools| Ok(Box::new(code::Code::new(tools)?)),
-    },
-    Line {
-        name: "hermes",
-        summary: "one JSON object between the tags for each call",
-        build: |_| Ok(Box::new(hermes::Hermes)),
-    },
-    Line {
-        name: "toolrl",
-        summary: "JSON objects in one block behind thoughts, or a response",
-        build: |_| Ok(Box::new(toolrl::ToolRl)),
-    },
-];
 
 /// Sorted names.
 pub fn names() -> Vec<&'static str> {
-    FORMATS.iter().map(|line| line.name).collect()
-}
-
-/// Each name with one line about it.
-pub fn summaries() -> Vec<(&'static str, &'static str)> {
-    FORMATS.iter().map(|line| (line.name, line.summary)).collect()
+    family().names()
 }
 
 /// The schema of an option that names a format, for `schema_with`.
@@ -57,13 +44,9 @@ fn one_of(names: &[&str]) -> schemars::Schema {
     schemars::Schema::try_from(json!({ "type": "string", "enum": names })).unwrap_or_default()
 }
 
-/// The format of a name for these tools.
+/// The format of a name for these tools. Errors: invalid (no such format, or tools that it cannot write).
 pub fn build(name: &str, tools: &[ToolSpec]) -> Result<Box<dyn ToolFormat>> {
-    match FORMATS.iter().find(|line| line.name == name) {
-        Some(line) => (line.build)(tools),
-        None => Err(Error::invalid(format!("no tool-call format `{name}` in this build"))
-            .help(format!("use one of: {}", names().join(", ")))),
-    }
+    family().build(&Value::from(name), tools)
 }
 
 #[cfg(test)]

@@ -14,6 +14,8 @@ pub mod rubric;
 pub mod tool_efficiency;
 pub mod tool_success;
 pub mod tool_turns;
+pub mod weighted;
 
-pub use registry::{build, check, complete};
+pub use registry::family;
 pub use reward::{GroupView, Reward, Score, verified};
+pub use weighted::{RewardList, WeightedReward};

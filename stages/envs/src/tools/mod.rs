@@ -21,5 +21,6 @@ pub mod worker;
 
 pub use host::ToolHost;
 pub use limits::ToolLimits;
+pub use registry::family;
 pub use ticket::Ticket;
 pub use tool::{Tool, ToolCall, ToolResult, ToolSession, ToolSpec};

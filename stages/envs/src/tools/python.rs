@@ -15,7 +15,8 @@ use trainyard_core::Result;
 /// Maximum length of one program in bytes.
 pub const MAX_PROGRAM_BYTES: usize = 64 << 10;
 
-const DESCRIPTION: &str = "Runs a Python program and returns what it prints and the value of its last expression. \
+/// What the model and the page are told.
+pub const DOC: &str = "Runs a Python program and returns what it prints and the value of its last expression. \
 Variables stay between calls. The Python is a subset of Python 3: functions, lambdas, comprehensions, f-strings, \
 exceptions, simple classes; no inheritance, generators (yield), match, del, or complex numbers. Modules: sys, typing, \
 math, json, re, datetime, unicodedata, itertools (count, repeat), dataclasses, collections, functools (reduce, \
@@ -31,7 +32,7 @@ impl Tool for Python {
     fn spec(&self) -> ToolSpec {
         ToolSpec {
             name: self.name().to_string(),
-            description: DESCRIPTION.to_string(),
+            description: DOC.to_string(),
             parameters: json!({
                 "type": "object",
                 "properties": {"code": {"type": "string", "description": "the program"}},

@@ -1,24 +1,33 @@
-//! All tools of this build: one line each, sorted.
+//! The tools of this room: one line each, sorted.
 
 use crate::tools::{Tool, calculator, python};
-use trainyard_core::{Error, Result};
+use serde_json::Value;
+use trainyard_api::{Family, PartKind};
+use trainyard_core::Result;
 
-/// Every tool, by name.
-pub fn tools() -> Vec<Box<dyn Tool>> {
-    vec![Box::new(calculator::Calculator), Box::new(python::Python)]
+type Line = PartKind<dyn Tool>;
+
+/// The tools of this crate.
+pub fn family() -> Family<dyn Tool> {
+    let members = vec![
+        Line::plain("calculator", "one arithmetic expression, exactly", calculator::DOC, |()| {
+            Ok(Box::new(calculator::Calculator))
+        }),
+        Line::plain("python", "a Python session in a sandboxed worker process", python::DOC, |()| {
+            Ok(Box::new(python::Python))
+        }),
+    ];
+    Family::new("tools", "tool", members)
 }
 
 /// Sorted names.
 pub fn names() -> Vec<&'static str> {
-    tools().iter().map(|t| t.name()).collect()
+    family().names()
 }
 
-/// The tool of a name.
+/// The tool of a name. Errors: invalid, with the valid names.
 pub fn tool(name: &str) -> Result<Box<dyn Tool>> {
-    let found = tools().into_iter().find(|t| t.name() == name);
-    found.ok_or_else(|| {
-        Error::invalid(format!("no tool `{name}` in this build")).help(format!("use one of: {}", names().join(", ")))
-    })
+    family().build(&Value::from(name), &())
 }
 
 #[cfg(test)]

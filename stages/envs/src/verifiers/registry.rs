@@ -1,7 +1,8 @@
-//! All verifiers of this build: one line each, sorted.
+//! The verifiers of this room: one line each, sorted.
 
 use crate::verifiers::{Verifier, calls, countdown, numeric, text};
 use serde_json::Value;
+use trainyard_api::{Family, slot};
 use trainyard_core::{Error, Result};
 use trainyard_tables::Problem;
 
@@ -12,9 +13,13 @@ pub fn names() -> Vec<&'static str> {
     VERIFIERS.iter().map(|v| v.kind()).collect()
 }
 
-/// Every verifier, sorted by name.
-pub fn verifiers() -> &'static [&'static dyn Verifier] {
-    VERIFIERS
+/// What every page of a verifier says.
+const DOC: &str = "Compares an answer with the expected one. A problem names its verifier in the column `verifier`, for example \
+`{\"kind\": \"text\"}`; without a name it is `numeric`.";
+
+/// The verifiers of this crate.
+pub fn family() -> Family<&'static dyn Verifier> {
+    slot::constants("verifiers", "verifier", VERIFIERS.iter().map(|v| (v.kind(), v.summary(), DOC, *v)))
 }
 
 /// The verifier that a problem names; `numeric` if it names none.

@@ -7,6 +7,7 @@ use crate::template::{Builtin, Chat};
 use crate::tokenizer::{Tokenizer, character_tokenizer, special, train_bpe};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use std::path::Path;
 use trainyard_api::{Ports, Stage, StageContext, port};
 use trainyard_core::{ArtifactKind, Cardinality, Chance, Declared, Error, Metric, OptionProblem, Result};
@@ -100,10 +101,11 @@ impl Default for Config {
 }
 
 /// The stage kind.
+#[derive(Default)]
 pub struct Init;
 
 impl Stage for Init {
-    type Config = Config;
+    type Prepared = Config;
     const NAME: &'static str = "model/init";
     const SUMMARY: &'static str = "a model to start from: random weights and a new tokenizer, or a Hugging Face folder";
     const DOC: &'static str = "\
@@ -123,14 +125,14 @@ the weights, templates that cannot be encoded piece by piece.";
     const EXAMPLE: &'static str = "{hidden_size: 96, layers: 3, heads: 4, intermediate_size: 256, \
         tokenizer: {kind: characters}, template: compact}";
 
-    fn metrics() -> Declared {
+    fn metrics(&self) -> Declared {
         vec![
             Metric::new("parameters", "numbers", "Trainable numbers of the model."),
             Metric::new("vocabulary", "tokens", "Tokens that the tokenizer knows."),
         ]
         .into()
     }
-    fn ports() -> Ports {
+    fn ports(&self) -> Ports {
         Ports {
             inputs: vec![
                 port(
@@ -145,7 +147,18 @@ the weights, templates that cannot be encoded piece by piece.";
         }
     }
 
-    fn check(config: &Config) -> Vec<OptionProblem> {
+    fn prepare(&self, options: Value) -> Result<Config> {
+        self.parse(options)
+    }
+}
+
+impl trainyard_api::Prepared for Config {
+    type Config = Self;
+    fn config(&self) -> &Self {
+        self
+    }
+    fn problems(&self) -> Vec<OptionProblem> {
+        let config = self;
         let mut problems = Vec::new();
         let mut problem = |pointer: &str, message: String, help: &str| {
             problems.push(OptionProblem { pointer: pointer.to_string(), message, help: Some(help.to_string()) });
@@ -191,7 +204,8 @@ the weights, templates that cannot be encoded piece by piece.";
         problems
     }
 
-    fn run(config: Config, context: &mut StageContext) -> Result<()> {
+    fn run(self, context: &mut StageContext) -> Result<()> {
+        let config = self;
         let model = match config.from.as_deref().filter(|_| !config.is_new()) {
             Some(folder) => import(Path::new(folder), config.template)?,
             None => create(&config, context)?,

@@ -1,12 +1,12 @@
 //! `model/init` from options to files.
 
-use super::init::{Config, Init};
+use super::init::Config;
 use crate::folder::ModelFolder;
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use trainyard_api::{CancelToken, CheckpointStore, InputArtifact, Reporter, Stage, StageContext};
+use trainyard_api::{CancelToken, CheckpointStore, InputArtifact, Prepared, Reporter, StageContext};
 use trainyard_core::attempt::AttemptMessage;
 use trainyard_core::{ArtifactKind, Digest, Result};
 use trainyard_tables::{Message, Problem};
@@ -60,7 +60,7 @@ fn run(config: serde_json::Value, text: &str) -> Result<(tempfile::TempDir, Stag
         metadata: BTreeMap::new(),
         env: BTreeMap::new(),
     };
-    Init::run(serde_json::from_value::<Config>(config).unwrap(), &mut context)?;
+    Prepared::run(serde_json::from_value::<Config>(config).unwrap(), &mut context)?;
     Ok((folder, context))
 }
 
@@ -159,7 +159,10 @@ fn data_of_another_tokenizer_or_template_is_refused() {
 #[test]
 fn options_that_make_no_model_are_all_reported() {
     let check = |value: serde_json::Value| {
-        Init::check(&serde_json::from_value(value).unwrap()).into_iter().map(|p| p.pointer).collect::<Vec<_>>()
+        Prepared::problems(&serde_json::from_value::<Config>(value).unwrap())
+            .into_iter()
+            .map(|p| p.pointer)
+            .collect::<Vec<_>>()
     };
     assert!(check(json!({})).is_empty() && check(small()).is_empty());
     assert_eq!(

@@ -7,6 +7,7 @@ use trainyard_api::{Ports, Stage, StageContext, port};
 use trainyard_core::{ArtifactKind, Cardinality, Placement, Result};
 
 /// The stage kind `noop`.
+#[derive(Default)]
 pub struct Noop;
 
 /// Options of `noop`. They only change the digest.
@@ -18,14 +19,14 @@ pub struct Config {
 }
 
 impl Stage for Noop {
-    type Config = Config;
+    type Prepared = Config;
     const NAME: &'static str = "noop";
     const SUMMARY: &'static str = "does nothing";
     const DOC: &'static str = "Does nothing and writes nothing, inside the engine's process: for measuring the orchestrator, or for joining branches. Equal values have equal digests.";
     const EXAMPLE: &'static str = r#"{"value": 1}"#;
     const PLACEMENT: Placement = Placement::InProcess;
 
-    fn ports() -> Ports {
+    fn ports(&self) -> Ports {
         use ArtifactKind::{Files, Table};
         Ports {
             inputs: vec![
@@ -35,7 +36,17 @@ impl Stage for Noop {
             outputs: Vec::new(),
         }
     }
-    fn run(_config: Config, _context: &mut StageContext) -> Result<()> {
+    fn prepare(&self, options: Value) -> Result<Config> {
+        self.parse(options)
+    }
+}
+
+impl trainyard_api::Prepared for Config {
+    type Config = Self;
+    fn config(&self) -> &Self {
+        self
+    }
+    fn run(self, _: &mut StageContext) -> Result<()> {
         Ok(())
     }
 }

@@ -3,10 +3,11 @@
 use super::table_of;
 use crate::args::{Format, QueryArgs};
 use crate::exit::Exit;
+use crate::names;
 use crate::output::human::print_raw;
-use crate::query_process::{Order, host};
 use crate::session::Session;
-use crate::{machine, names};
+use trainyard_app::machine;
+use trainyard_app::query_process::{AnswerFormat, Order, host};
 use trainyard_core::{Error, Result};
 
 /// Memory of a statement if the machine's memory is unknown.
@@ -21,6 +22,10 @@ pub fn run(session: &Session, asked: &QueryArgs, format: Format) -> Result<Exit>
     let found = session.block_on(names::artifact(&session.store, artifact))?;
     let (_folder, table) = table_of(session, artifact, &found)?;
     let memory = asked.memory.unwrap_or_else(usual_memory);
+    let format = match format {
+        Format::Text => AnswerFormat::Text,
+        Format::Json => AnswerFormat::Json,
+    };
     let order =
         Order { owner: std::process::id(), table, statement: statement.clone(), rows: asked.limit, format, memory };
     print_raw(&session.block_on(host::ask(&order, asked.timeout))?);

@@ -7,29 +7,25 @@
 use super::found::{self, Found, SWITCH};
 use super::library::Library;
 use crate::args::{Format, ParamArgs, RecipesArgs, WorkflowArgs};
+use crate::compiled;
 use crate::exit::Exit;
 use crate::output::human::{print_json, print_text};
 use crate::output::progress::Progress;
-use crate::session::{Access, Session};
-use crate::{compiled, wiring, world};
+use crate::session::{self, Access, Session};
 use serde::Serialize;
 use std::sync::Arc;
-use trainyard_api::Registry;
+use trainyard_app::{Catalogue, wiring};
 use trainyard_core::event::{CheckResult, RunOutcome};
-use trainyard_core::{Clock, Error, Result, RunId, SystemClock};
+use trainyard_core::{Clock, Error, Result, RunId, StageKinds, SystemClock};
 use trainyard_engine::checks::describe;
 use trainyard_engine::fold::{StageStatus, StageView};
 use trainyard_runtime::{Ending, Interrupt, RunOptions, RunSummary};
 
-/// Kinds that cost what a recipe may pay once.
-const TRAINING: [&str; 3] = ["prm", "rl", "sft"];
-
 /// Exit 0: all recipes behave both ways. 1: one does not.
-pub fn run(args: &RecipesArgs, names: &[String]) -> Result<Exit> {
-    let session = Session::open(&args.site, Access::Run)?;
-    let registry = wiring::registry()?;
+pub fn run(args: &RecipesArgs, names: &[String], catalogue: &Arc<Catalogue>) -> Result<Exit> {
+    let session = session::open(&args.site, Access::Run, catalogue)?;
     let library = Library::open(args.folder.as_deref(), &compiled::working_directory()?)?;
-    let recipes = found::find(&library, names, &args.params, &registry, &session.site)?;
+    let recipes = found::find(&library, names, &args.params, catalogue, &session.site)?;
     if recipes.is_empty() {
         return Err(
             Error::invalid(format!("no recipes in {}", library.place())).help("say where they are with `--folder`")
@@ -41,8 +37,13 @@ pub fn run(args: &RecipesArgs, names: &[String]) -> Result<Exit> {
         raised.on_signals();
         Ok(())
     })?;
-    let runner =
-        Runner { session, registry, clock: Arc::new(SystemClock::new()), interrupt, params: args.params.clone() };
+    let runner = Runner {
+        session,
+        catalogue: catalogue.clone(),
+        clock: Arc::new(SystemClock::new()),
+        interrupt,
+        params: args.params.clone(),
+    };
     let mut outcomes = Vec::new();
     for recipe in &recipes {
         let Some(outcome) = runner.both(recipe)? else { return Ok(Exit::Interrupted) };
@@ -62,7 +63,7 @@ pub fn run(args: &RecipesArgs, names: &[String]) -> Result<Exit> {
 /// What every run shares.
 struct Runner {
     session: Session,
-    registry: Registry,
+    catalogue: Arc<Catalogue>,
     clock: Arc<dyn Clock>,
     interrupt: Interrupt,
     params: Vec<String>,
@@ -92,8 +93,9 @@ impl Runner {
     /// None: interrupted.
     fn both(&self, recipe: &Found) -> Result<Option<Outcome>> {
         let Some((on, sound)) = self.direction(recipe, "on", on)? else { return Ok(None) };
+        let judge = |outcome: RunOutcome, stages: &[StageView]| off(outcome, stages, &*self.catalogue);
         let off = if sound {
-            let Some((off, _)) = self.direction(recipe, "off", off)? else { return Ok(None) };
+            let Some((off, _)) = self.direction(recipe, "off", judge)? else { return Ok(None) };
             Some(off)
         } else {
             None
@@ -106,13 +108,18 @@ impl Runner {
         &self,
         recipe: &Found,
         switch: &str,
-        judge: fn(RunOutcome, &[StageView]) -> Vec<String>,
+        judge: impl Fn(RunOutcome, &[StageView]) -> Vec<String>,
     ) -> Result<Option<(Direction, bool)>> {
         let mut params = self.params.clone();
         params.push(format!("{SWITCH}={switch}"));
         let workflow = WorkflowArgs { file: recipe.path.clone(), params: ParamArgs { params } };
-        let plan = compiled::plan(&workflow, &self.registry, &self.session.site)?;
-        let world = world::build(&self.session, self.clock.clone(), Arc::new(Progress::new(self.clock.clone())))?;
+        let plan = compiled::plan(&workflow, &*self.catalogue, &self.session.site)?;
+        let world = wiring::outside(
+            &self.session,
+            &self.catalogue,
+            self.clock.clone(),
+            Arc::new(Progress::new(self.clock.clone())),
+        )?;
         let options = RunOptions { interrupt: self.interrupt.clone(), ..RunOptions::default() };
         let started = self.clock.monotonic();
         let RunSummary { run, ending, view, .. } =
@@ -141,7 +148,7 @@ fn on(outcome: RunOutcome, stages: &[StageView]) -> Vec<String> {
 }
 
 /// What is wrong with a run whose mechanism is off.
-fn off(outcome: RunOutcome, stages: &[StageView]) -> Vec<String> {
+fn off(outcome: RunOutcome, stages: &[StageView], kinds: &dyn StageKinds) -> Vec<String> {
     let mut problems: Vec<String> = stages.iter().filter_map(broken).collect();
     for (stage, check) in stages.iter().flat_map(|s| s.checks.iter().map(move |c| (s, c))) {
         let wrong = match check.role.as_deref() {
@@ -155,7 +162,8 @@ fn off(outcome: RunOutcome, stages: &[StageView]) -> Vec<String> {
     if !stages.iter().flat_map(|s| &s.checks).any(|c| c.role.as_deref() == Some("mechanism")) {
         problems.push("no mechanism check was evaluated".into());
     }
-    let again = stages.iter().filter(|s| s.status == StageStatus::Done && TRAINING.contains(&s.kind.as_str()));
+    let trains = |s: &StageView| kinds.kind(&s.kind).is_some_and(|info| info.trains);
+    let again = stages.iter().filter(|s| s.status == StageStatus::Done && trains(s));
     problems.extend(
         again.map(|s| format!("{}: was trained again, so the arms are not equal with the mechanism off", s.key())),
     );

@@ -9,8 +9,9 @@ use crate::compiled;
 use crate::output::diagnostics;
 use serde_json::Value;
 use std::path::PathBuf;
+use trainyard_app::Catalogue;
 use trainyard_core::metric::address;
-use trainyard_core::{Catalogue, Error, Result};
+use trainyard_core::{Error, Result};
 use trainyard_spec::plan::Severity;
 use trainyard_spec::site::Site;
 use trainyard_spec::{Plan, Recipe};
@@ -40,7 +41,7 @@ pub fn find(
     library: &Library,
     names: &[String],
     params: &[String],
-    catalogue: &dyn Catalogue,
+    catalogue: &Catalogue,
     site: &Site,
 ) -> Result<Vec<Found>> {
     for name in names {
@@ -67,12 +68,7 @@ pub fn find(
 }
 
 /// A recipe, or what is wrong with it.
-fn one(
-    file: &RecipeFile,
-    params: &[String],
-    catalogue: &dyn Catalogue,
-    site: &Site,
-) -> Result<Result<Found, Vec<String>>> {
+fn one(file: &RecipeFile, params: &[String], catalogue: &Catalogue, site: &Site) -> Result<Result<Found, Vec<String>>> {
     let mut compiled = compiled::file(&file.path, params, catalogue, site)?;
     compiled.diagnostics.retain(|d| d.severity != trainyard_spec::Severity::Note);
     diagnostics::print(&compiled.diagnostics, &compiled.sources);

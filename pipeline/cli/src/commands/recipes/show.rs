@@ -2,22 +2,23 @@
 
 use super::library::Library;
 use crate::args::{Format, RecipesArgs};
+use crate::compiled;
 use crate::exit::Exit;
 use crate::output::human::print_json;
 use crate::shipped::ShippedFiles;
-use crate::{compiled, wiring};
 use serde_json::json;
 use std::io::Write as _;
 use std::path::Path;
-use trainyard_core::{Catalogue, Error, Result};
+use trainyard_app::Catalogue;
+use trainyard_core::{Error, Result};
 use trainyard_spec::Files as _;
 use trainyard_spec::merged::{merged, relative};
 
 /// Prints it on stdout.
-pub fn run(args: &RecipesArgs, name: &str, is_merged: bool) -> Result<Exit> {
+pub fn run(args: &RecipesArgs, name: &str, is_merged: bool, catalogue: &Catalogue) -> Result<Exit> {
     let library = Library::open(args.folder.as_deref(), &compiled::working_directory()?)?;
     let path = &library.recipe(name)?.path;
-    let text = if is_merged { merged_text(path, &wiring::registry()?)? } else { ShippedFiles.read(path)? };
+    let text = if is_merged { merged_text(path, catalogue)? } else { ShippedFiles.read(path)? };
     match args.format {
         Format::Json => print_json(&json!({"name": name, "file": path, "text": text}))?,
         Format::Text => write_text(&text),
@@ -32,7 +33,7 @@ pub fn write_text(text: &str) {
 
 /// A file over its parents, its paths as one would write them beside it. Errors: invalid (a file cannot be read;
 /// printed).
-pub fn merged_text(path: &Path, catalogue: &dyn Catalogue) -> Result<String> {
+pub fn merged_text(path: &Path, catalogue: &Catalogue) -> Result<String> {
     let home = path.parent().unwrap_or(Path::new("/")).to_path_buf();
     let found = merged(&ShippedFiles, catalogue, path, &compiled::working_directory()?, &mut |p| relative(&home, p));
     found.text.ok_or_else(|| {

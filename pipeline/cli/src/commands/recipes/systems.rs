@@ -8,13 +8,13 @@ use crate::args::{Format, RecipesArgs};
 use crate::compiled;
 use crate::exit::Exit;
 use crate::output::human::{print_json, print_text};
-use crate::session::{Access, Session};
-use crate::{wiring, world};
+use crate::session::{self, Access};
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::Path;
 use std::sync::Arc;
+use trainyard_app::{Catalogue, wiring};
 use trainyard_core::error::io_error;
 use trainyard_core::{Result, SystemClock};
 use trainyard_runtime::Silent;
@@ -23,11 +23,11 @@ use trainyard_runtime::Silent;
 pub const MARK: &str = "<!-- Written by `trainyard recipes --write`; do not edit. -->";
 
 /// Writes the index over `file`, and the pages, with the effects of the recipes whose runs this store holds.
-pub fn run(args: &RecipesArgs, file: &Path) -> Result<Exit> {
-    let session = Session::open(&args.site, Access::LookOrEmpty)?;
+pub fn run(args: &RecipesArgs, file: &Path, catalogue: &Arc<Catalogue>) -> Result<Exit> {
+    let session = session::open(&args.site, Access::LookOrEmpty, catalogue)?;
     let library = Library::open(args.folder.as_deref(), &compiled::working_directory()?)?;
-    let recipes = found::find(&library, &[], &args.params, &wiring::registry()?, &session.site)?;
-    let world = world::build(&session, Arc::new(SystemClock::new()), Arc::new(Silent))?;
+    let recipes = found::find(&library, &[], &args.params, catalogue, &session.site)?;
+    let world = wiring::outside(&session, catalogue, Arc::new(SystemClock::new()), Arc::new(Silent))?;
     let mut rows = Vec::new();
     for recipe in &recipes {
         rows.push((recipe, session.block_on(effects(&recipe.plan, &world))?));

@@ -60,6 +60,9 @@ impl Format for Tau2 {
     fn name(&self) -> &'static str {
         "tau2"
     }
+    fn summary(&self) -> &'static str {
+        "retail tasks of tau2-bench"
+    }
     fn yields(&self) -> &'static [&'static str] {
         &["problems"]
     }

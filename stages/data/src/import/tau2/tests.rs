@@ -153,7 +153,7 @@ fn gold_agent_resolves_every_real_task() {
     let problems = format("tau2").unwrap().read(&folder.join("tasks.json"), &named("base")).unwrap().problems;
     let options =
         json!({"kind": "customer-service", "database": folder.join("db.json"), "policy": folder.join("policy.md")});
-    let environment = crate::synthesize::environment(&options, 1).unwrap();
+    let environment = crate::testing::environment(&options, 1).unwrap();
     assert!(environment.prompt(&problems[0])[0].content.starts_with("# Retail agent policy"));
     let mut idle = Vec::new();
     for problem in &problems {
@@ -174,7 +174,7 @@ fn gold_agent_resolves_a_task_of_the_fictional_shop() {
     let cancel =
         json!({"name": "cancel_pending_order", "arguments": {"order_id": "#W1000001", "reason": "no longer needed"}});
     let problem = read(&[task("0", json!([lookup, cancel]))], None, "train").unwrap().remove(0);
-    let environment = crate::synthesize::environment(&json!({"kind": "customer-service"}), 1).unwrap();
+    let environment = crate::testing::environment(&json!({"kind": "customer-service"}), 1).unwrap();
     assert_eq!(play_gold(&*environment, &problem), "resolved");
     let idle = play(&*environment, &problem, std::iter::once("Is there anything else?"));
     assert_eq!(idle, "not as wanted: order `#W1000001`; not told: 10");

@@ -2,13 +2,13 @@ use super::catalog::{CATALOG, Domain};
 use super::requests::{MAX_LEVEL, generate};
 use super::*;
 use crate::calls;
-use crate::environments::registry::build;
+use crate::environments::family;
 use crate::tools::ToolHost;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
 fn environment(options: &Value) -> FunctionCalling {
-    FunctionCalling::new(trainyard_api::parts::read(options).unwrap()).unwrap()
+    FunctionCalling::new(serde_json::from_value(options.clone()).unwrap()).unwrap()
 }
 
 fn gold(answer: &str) -> Problem {
@@ -77,9 +77,9 @@ fn system_option_precedes_the_problems_system_message() {
 
 #[test]
 fn single_tool_format_is_rejected() {
-    let problems = crate::environments::check(&json!({"kind": "function-calling", "format": "code"}));
+    let problems = crate::environments::family().check(&json!({"kind": "function-calling", "format": "code"}));
     assert_eq!(problems.iter().map(|p| p.pointer.as_str()).collect::<Vec<_>>(), ["/format"]);
-    assert!(build(&json!({"kind": "function-calling", "listing": "some"}), &ToolHost::new(1)).is_err());
+    assert!(family().build(&json!({"kind": "function-calling", "listing": "some"}), &ToolHost::new(1)).is_err());
 }
 
 #[test]

@@ -13,6 +13,10 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 use trainyard_core::Result;
 
+/// What the model and the page are told.
+pub const DOC: &str = "Evaluates one arithmetic expression exactly: + - * / // % ** and parentheses on integers and decimals. \
+No names, no functions.";
+
 /// The tool `calculator`.
 pub struct Calculator;
 
@@ -23,10 +27,7 @@ impl Tool for Calculator {
     fn spec(&self) -> ToolSpec {
         ToolSpec {
             name: self.name().to_string(),
-            description:
-                "Evaluates one arithmetic expression exactly: + - * / // % ** and parentheses on integers and \
-                          decimals. No names, no functions."
-                    .to_string(),
+            description: DOC.to_string(),
             parameters: json!({
                 "type": "object",
                 "properties": {"expression": {"type": "string", "description": "for example (12+7)*3/4"}},

@@ -16,16 +16,19 @@ pub use config::Config;
 pub use metrics::Metric;
 pub use pairs::Pairs;
 
+use serde_json::Value;
 use trainyard_api::report::Report;
 use trainyard_api::stage::Ports;
+use trainyard_api::stage::refuse;
 use trainyard_api::{Stage, StageContext, port};
-use trainyard_core::{ArtifactKind, Cardinality, Declared, Error, MetricRead, OptionProblem, Producers, Result, Wired};
+use trainyard_core::{ArtifactKind, Cardinality, Declared, MetricRead, OptionProblem, Producers, Result, Wired};
 
 /// The stage kind `compare`.
+#[derive(Default)]
 pub struct Compare;
 
 impl Stage for Compare {
-    type Config = Config;
+    type Prepared = Config;
     const NAME: &'static str = "compare";
     const VERSION: u32 = 2;
     const SUMMARY: &'static str =
@@ -34,16 +37,16 @@ impl Stage for Compare {
     const EXAMPLE: &'static str =
         r#"{"results": "${{ stages.evaluate.results }}", "metric": "accuracy", "a": "rl", "b": "sft"}"#;
 
-    fn metrics() -> Declared {
+    fn metrics(&self) -> Declared {
         declared::any()
     }
-    fn declared(config: &Config, producers: &Producers) -> Declared {
+    fn declared(&self, config: &Config, producers: &Producers) -> Declared {
         declared::of(config, producers)
     }
-    fn metrics_read(config: &Config, producers: &Producers) -> Vec<MetricRead> {
+    fn metrics_read(&self, config: &Config, producers: &Producers) -> Vec<MetricRead> {
         declared::reads(config, producers)
     }
-    fn ports() -> Ports {
+    fn ports(&self) -> Ports {
         use ArtifactKind::{Report, Table, Trajectories};
         use Cardinality::{Many, One};
         Ports {
@@ -61,20 +64,28 @@ impl Stage for Compare {
         }
     }
 
-    fn check(config: &Config) -> Vec<OptionProblem> {
-        config.problems()
+    fn prepare(&self, options: Value) -> Result<Config> {
+        self.parse(options)
+    }
+}
+
+impl trainyard_api::Prepared for Config {
+    type Config = Self;
+    fn config(&self) -> &Self {
+        self
+    }
+    fn problems(&self) -> Vec<OptionProblem> {
+        self.problems()
     }
 
-    fn check_inputs(config: &Config, inputs: &Wired) -> Vec<OptionProblem> {
-        config.wiring(inputs)
+    fn problems_with(&self, inputs: &Wired) -> Vec<OptionProblem> {
+        self.wiring(inputs)
     }
 
-    fn run(config: Config, context: &mut StageContext) -> Result<()> {
+    fn run(self, context: &mut StageContext) -> Result<()> {
+        let config = self;
         // A list that was not known before the run is seen here first.
-        if let Some(problem) = config.wiring(&context.wired()).into_iter().next() {
-            let error = Error::invalid(problem.message);
-            return Err(problem.help.into_iter().fold(error, Error::help));
-        }
+        refuse(config.wiring(&context.wired()))?;
         let models = config.models();
         let (first, second) = models.unwrap_or((config.names.a.as_str(), config.names.b.as_str()));
         let mut report = Report::new(format!("{first} against {second}"));

@@ -1,8 +1,7 @@
 //! Options of `evaluate`, and checks of them against each other and against the inputs.
 
-use crate::config::SamplingOptions;
+use crate::config::{SamplingOptions, default_environment};
 use crate::rollouts::StepKind;
-use crate::world;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -16,7 +15,7 @@ pub struct Config {
     /// A name for each model, in their order: lower-case letters, digits and `_`. `model_1`, … if empty.
     pub names: Vec<String>,
     /// The environment that the problems are made for.
-    #[schemars(schema_with = "trainyard_envs::environments::registry::schema")]
+    #[schemars(extend("x-family" = "environments"))]
     pub environment: Value,
     /// Samples per problem besides the greedy one; 0 = greedy only.
     pub samples: u32,
@@ -39,7 +38,7 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             names: Vec::new(),
-            environment: world::default_environment(),
+            environment: default_environment(),
             samples: 8,
             sampled: Vec::new(),
             sampling: SamplingOptions::default(),

@@ -16,27 +16,32 @@ pub mod twins;
 
 pub use config::Config;
 
+use crate::config::default_environment;
 use crate::model::Policy;
+use crate::parts::Parts;
 use crate::problems;
 use crate::results::write_results;
 use crate::rollouts::StepKind;
 use crate::stages::rl::validate::equal_shares;
-use crate::world::World;
 use ledger::Ledger;
 use run::Evaluation;
 use scorer::Scorer;
 use serde_json::Value;
 use summary::Summary;
-use trainyard_api::{Ports, Stage, StageContext, port};
+use trainyard_api::stage::refuse;
+use trainyard_api::{Ports, Prepared, Stage, StageContext, port};
 use trainyard_core::error::Context as _;
-use trainyard_core::{
-    ArtifactKind, Cardinality, Chance, Declared, Error, OptionProblem, Producers, Result, Wired,
-};
-use trainyard_envs::Environment;
+use trainyard_core::{ArtifactKind, Cardinality, Chance, Declared, Error, OptionProblem, Producers, Result, Wired};
+use trainyard_envs::environments::{self, EnvironmentSlot};
+use trainyard_envs::{Environment, ToolHost};
 use trainyard_tables::{Problem, read_problems};
 use twins::Twins;
 
-pub struct Evaluate;
+/// The stage kind, with the environments that it may play.
+#[derive(Default)]
+pub struct Evaluate {
+    pub parts: Parts,
+}
 
 const DOC: &str = "\
 Every model plays every problem once greedily and `samples` times at the sampling temperature, with the tool in \
@@ -65,7 +70,7 @@ Errors: a process reward model with another tokenizer or template, two problems 
 another environment. Infrastructure failures are counted apart, not scored 0.";
 
 impl Stage for Evaluate {
-    type Config = Config;
+    type Prepared = PreparedEvaluation;
     const NAME: &'static str = "evaluate";
     const VERSION: u32 = 3;
     const SUMMARY: &'static str = "accuracy, pass@k, maj@k and best-of-k of several models on the same problems";
@@ -74,13 +79,15 @@ impl Stage for Evaluate {
     const ALL_CPUS: bool = true;
     const MAIN_METRIC: Option<&'static str> = Some("accuracy");
 
-    fn metrics() -> Declared {
+    const FAMILIES: &'static [&'static str] = &["environments", "formats", "tools", "verifiers"];
+
+    fn metrics(&self) -> Declared {
         declared::any()
     }
-    fn declared(config: &Config, producers: &Producers) -> Declared {
-        declared::of(config, producers)
+    fn declared(&self, prepared: &PreparedEvaluation, producers: &Producers) -> Declared {
+        declared::of(&prepared.config, producers)
     }
-    fn ports() -> Ports {
+    fn ports(&self) -> Ports {
         use ArtifactKind::{Model, Problems, Report, Table, Trajectories};
         use Cardinality::{Many, One, Optional};
         Ports {
@@ -103,24 +110,41 @@ impl Stage for Evaluate {
             ],
         }
     }
-    fn expand(config: Value) -> Result<Value> {
-        Ok(World::complete_environment(config))
+    fn schema(&self) -> Value {
+        let mut schema = schemars::schema_for!(Config).to_value();
+        self.parts.fill_environment(&mut schema);
+        schema
     }
-    fn check(config: &Config) -> Vec<OptionProblem> {
-        config.problems().into_iter().chain(World::check(&config.environment, None)).collect()
+    fn prepare(&self, mut options: Value) -> Result<PreparedEvaluation> {
+        let environment = environments::read(&self.parts.envs.environments, &mut options, default_environment);
+        Ok(PreparedEvaluation { config: self.parse(options)?, environment })
     }
-    fn check_inputs(config: &Config, inputs: &Wired) -> Vec<OptionProblem> {
-        let mut problems = config.wiring(inputs);
-        problems.extend(problems::misfits(&config.environment, inputs, &["problems"]));
+}
+
+/// Options of `evaluate` with the environment that they name.
+pub struct PreparedEvaluation {
+    config: Config,
+    environment: EnvironmentSlot,
+}
+
+impl Prepared for PreparedEvaluation {
+    type Config = Config;
+    fn config(&self) -> &Config {
+        &self.config
+    }
+    fn problems(&self) -> Vec<OptionProblem> {
+        self.config.problems().into_iter().chain(self.environment.problems()).collect()
+    }
+    fn problems_with(&self, inputs: &Wired) -> Vec<OptionProblem> {
+        let mut problems = self.config.wiring(inputs);
+        problems.extend(problems::misfits(&self.config.environment, inputs, &["problems"]));
         problems
     }
 
-    fn run(config: Config, context: &mut StageContext) -> Result<()> {
+    fn run(self, context: &mut StageContext) -> Result<()> {
+        let config = self.config;
         // A list that was only known at run time was not checked before.
-        if let Some(problem) = config.wiring(&context.wired()).into_iter().next() {
-            let error = Error::invalid(problem.message);
-            return Err(problem.help.into_iter().fold(error, Error::help));
-        }
+        refuse(config.wiring(&context.wired()))?;
         let models = context.many("models");
         let names = config.model_names(models.len());
         let problems = problems::read(context.input("problems")?, "problems")?;
@@ -129,7 +153,7 @@ impl Stage for Evaluate {
         if problems.is_empty() {
             return Err(Error::data("input `problems` has no rows").help("give at least one problem"));
         }
-        let environment = World::new(context.cpus).environment(&config.environment)?;
+        let environment = self.environment.build(&ToolHost::new(context.cpus))?;
         let twins = twins(&problems, &*environment, context)?;
         let mut scorer = scorer(&config, context)?;
         let chance = Chance::new(config.seed).child("evaluate", &[]);

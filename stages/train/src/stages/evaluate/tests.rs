@@ -172,7 +172,7 @@ fn a_repeated_problem_is_refused_before_the_first_episode() {
 
 #[test]
 fn what_cannot_be_measured_is_refused_at_check() {
-    let stage = trainyard_api::stage::erase::<Evaluate>();
+    let stage = trainyard_api::erase(Evaluate::default());
     let places = |options: Value| stage.validate(&options).into_iter().map(|p| p.pointer).collect::<Vec<_>>();
     assert_eq!(places(json!({"pass_at": [0, 4, 9]})), ["/pass_at/0", "/pass_at/2"]);
     assert_eq!(places(json!({"samples": 0, "pass_at": [1]})), ["/pass_at/0"]);
@@ -202,7 +202,7 @@ fn names_and_models_must_match() {
         run_stage::<Evaluate>(json!({"names": ["a", "b", "c"], "environment": environment_options()}), &mut context)
             .unwrap_err();
     assert!(e.message.contains("2 models, but 3 names"), "{e}");
-    let stage = trainyard_api::stage::erase::<Evaluate>();
+    let stage = trainyard_api::erase(Evaluate::default());
     let pointers: Vec<String> = stage
         .validate(&json!({"names": ["a b", "x", "x"], "sampled": ["y"], "sampling": {"temperature": 0}}))
         .into_iter()

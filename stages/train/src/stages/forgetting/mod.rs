@@ -14,27 +14,30 @@ pub use config::Config;
 pub use matrix::Matrix;
 
 use crate::results::{ResultRow, read_results};
+use serde_json::Value;
+use trainyard_api::stage::refuse;
 use trainyard_api::{Ports, Stage, StageContext, port};
-use trainyard_core::{ArtifactKind, Cardinality, Declared, Error, OptionProblem, Producers, Result, Wired};
+use trainyard_core::{ArtifactKind, Cardinality, Declared, OptionProblem, Producers, Result, Wired};
 
 /// The stage kind `forgetting`.
+#[derive(Default)]
 pub struct Forgetting;
 
 impl Stage for Forgetting {
-    type Config = Config;
+    type Prepared = Config;
     const NAME: &'static str = "forgetting";
     const SUMMARY: &'static str = "what models trained on one task after another have forgotten of the earlier tasks";
     const DOC: &'static str = include_str!("forgetting.md");
     const EXAMPLE: &'static str = r#"{"results": "${{ stages.evaluate.results }}", "models": ["after_short", "after_long"], "tasks": [{"name": "short", "levels": [1, 2]}, {"name": "long", "levels": [3, 4]}]}"#;
     const MAIN_METRIC: Option<&'static str> = Some("forgetting");
 
-    fn metrics() -> Declared {
+    fn metrics(&self) -> Declared {
         declared::any().into()
     }
-    fn declared(config: &Config, _: &Producers) -> Declared {
+    fn declared(&self, config: &Config, _: &Producers) -> Declared {
         declared::of(config).into()
     }
-    fn ports() -> Ports {
+    fn ports(&self) -> Ports {
         Ports {
             inputs: vec![port(
                 "results",
@@ -51,20 +54,28 @@ impl Stage for Forgetting {
         }
     }
 
-    fn check(config: &Config) -> Vec<OptionProblem> {
-        config.problems()
+    fn prepare(&self, options: Value) -> Result<Config> {
+        self.parse(options)
+    }
+}
+
+impl trainyard_api::Prepared for Config {
+    type Config = Self;
+    fn config(&self) -> &Self {
+        self
+    }
+    fn problems(&self) -> Vec<OptionProblem> {
+        self.problems()
     }
 
-    fn check_inputs(config: &Config, inputs: &Wired) -> Vec<OptionProblem> {
-        config.wiring(inputs)
+    fn problems_with(&self, inputs: &Wired) -> Vec<OptionProblem> {
+        self.wiring(inputs)
     }
 
-    fn run(config: Config, context: &mut StageContext) -> Result<()> {
+    fn run(self, context: &mut StageContext) -> Result<()> {
+        let config = self;
         // A list that was only known at run time was not checked before.
-        if let Some(problem) = config.wiring(&context.wired()).into_iter().next() {
-            let error = Error::invalid(problem.message);
-            return Err(problem.help.into_iter().fold(error, Error::help));
-        }
+        refuse(config.wiring(&context.wired()))?;
         let tables = context
             .many("results")
             .iter()

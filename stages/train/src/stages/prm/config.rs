@@ -1,10 +1,9 @@
 //! Options of `prm`.
 
-use crate::config::SamplingOptions;
+use crate::config::{SamplingOptions, default_environment};
 use crate::optimize::OptimizerOptions;
 use crate::own_defaults::{self, OwnDefaults};
 use crate::rollouts::StepKind;
-use crate::world;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -26,7 +25,7 @@ pub enum Trained {
 #[serde(deny_unknown_fields, default)]
 pub struct Config {
     /// The environment that the problems are made for.
-    #[schemars(schema_with = "trainyard_envs::environments::registry::schema")]
+    #[schemars(extend("x-family" = "environments"))]
     pub environment: Value,
     /// How rollouts and their continuations are sampled.
     pub sampling: SamplingOptions,
@@ -82,7 +81,7 @@ impl OwnDefaults for Optimizer {
 impl Default for Config {
     fn default() -> Self {
         Self {
-            environment: world::default_environment(),
+            environment: default_environment(),
             sampling: SamplingOptions::default(),
             problems_limit: None,
             rollouts: 4,

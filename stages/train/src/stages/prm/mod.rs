@@ -16,27 +16,34 @@ mod tests;
 pub use config::Config;
 
 use crate::checkpoint;
+use crate::config::default_environment;
 use crate::curves::Curves;
 use crate::model::{self, Policy, expect_same_text};
+use crate::parts::Parts;
 use crate::problems;
 use crate::stages::evaluate::scorer::sigmoid;
 use crate::stages::rl::validate::equal_shares;
 use crate::stages::sft::data::hold_out;
-use crate::world::World;
 use example::Example;
 use labels::{Labeled, Labeler, LeftOut};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeSet;
-use trainyard_api::{Ports, Stage, StageContext, port};
+use trainyard_api::{Ports, Prepared, Stage, StageContext, port};
 use trainyard_core::error::Context as _;
 use trainyard_core::{ArtifactKind, Cardinality, Chance, Declared, Error, OptionProblem, Result, Wired};
+use trainyard_envs::ToolHost;
+use trainyard_envs::environments::{self, EnvironmentSlot};
 use trainyard_lm::ModelFolder;
 use trainyard_lm::backend::SamplerOptions;
 use trainyard_lm::template::{Conversation, RenderOptions};
 use trainyard_tables::{Trajectory, read_trajectories, write_trajectories};
 
-pub struct Prm;
+/// The stage kind, with the environments that it may play.
+#[derive(Default)]
+pub struct Prm {
+    pub parts: Parts,
+}
 
 const DOC: &str = "\
 Trains `score.weight`, one output per token, to predict success at the end of each step (a line that the agent \
@@ -67,19 +74,22 @@ struct State {
 const ROWS: &str = "labeled.parquet";
 
 impl Stage for Prm {
-    type Config = Config;
+    type Prepared = PreparedPrm;
     const NAME: &'static str = "prm";
     const VERSION: u32 = 3;
     const SUMMARY: &'static str = "a process reward model from Monte-Carlo or given step labels";
     const DOC: &'static str = DOC;
     const EXAMPLE: &'static str = r#"{"rollouts": 4, "continuations": 4, "steps": "lines", "train": "all"}"#;
     const ALL_CPUS: bool = true;
+    const TRAINS: bool = true;
     const MAIN_METRIC: Option<&'static str> = Some("loss");
 
-    fn metrics() -> Declared {
+    const FAMILIES: &'static [&'static str] = &["environments", "formats", "tools", "verifiers"];
+
+    fn metrics(&self) -> Declared {
         report::metrics().into()
     }
-    fn ports() -> Ports {
+    fn ports(&self) -> Ports {
         use ArtifactKind::{Model, Problems, Report, Trajectories};
         use Cardinality::{One, Optional};
         Ports {
@@ -112,19 +122,39 @@ impl Stage for Prm {
             ],
         }
     }
-    fn expand(config: Value) -> Result<Value> {
-        Ok(World::complete_environment(config))
+    fn schema(&self) -> Value {
+        let mut schema = schemars::schema_for!(Config).to_value();
+        self.parts.fill_environment(&mut schema);
+        schema
     }
-    fn check(config: &Config) -> Vec<OptionProblem> {
-        config.problems().into_iter().chain(World::check(&config.environment, None)).collect()
+    fn prepare(&self, mut options: Value) -> Result<PreparedPrm> {
+        let environment = environments::read(&self.parts.envs.environments, &mut options, default_environment);
+        Ok(PreparedPrm { config: self.parse(options)?, environment })
     }
-    fn check_inputs(config: &Config, inputs: &Wired) -> Vec<OptionProblem> {
-        problems::misfits(&config.environment, inputs, &["problems"])
+}
+
+/// Options of `prm` with the environment that they name.
+pub struct PreparedPrm {
+    config: Config,
+    environment: EnvironmentSlot,
+}
+
+impl Prepared for PreparedPrm {
+    type Config = Config;
+    fn config(&self) -> &Config {
+        &self.config
+    }
+    fn problems(&self) -> Vec<OptionProblem> {
+        self.config.problems().into_iter().chain(self.environment.problems()).collect()
+    }
+    fn problems_with(&self, inputs: &Wired) -> Vec<OptionProblem> {
+        problems::misfits(&self.config.environment, inputs, &["problems"])
     }
 
-    fn run(config: Config, context: &mut StageContext) -> Result<()> {
+    fn run(self, context: &mut StageContext) -> Result<()> {
+        let config = self.config;
         let policy = Policy::load(context.input("model")?, "model")?;
-        let Labeled { rows, prefixes, failures, mut left_out } = labeled(&config, &policy, context)?;
+        let Labeled { rows, prefixes, failures, mut left_out } = labeled(&config, &self.environment, &policy, context)?;
         let chance = Chance::new(config.seed).child("prm", &[]);
         let (train, held) = match context.optional("evaluation") {
             Some(evaluation) => {
@@ -170,7 +200,7 @@ impl Stage for Prm {
 }
 
 /// Labeled rows with tokens and steps: from a checkpoint, by rollouts, or as given.
-fn labeled(config: &Config, policy: &Policy, context: &StageContext) -> Result<Labeled> {
+fn labeled(config: &Config, environment: &EnvironmentSlot, policy: &Policy, context: &StageContext) -> Result<Labeled> {
     match (context.optional("problems"), context.optional("trajectories")) {
         (Some(problems), None) => {
             if let Some((state, folder)) = checkpoint::latest::<State>(context)? {
@@ -181,7 +211,7 @@ fn labeled(config: &Config, policy: &Policy, context: &StageContext) -> Result<L
             let problems = problems::read(problems, "problems")?;
             problems::expect_environment(&config.environment, &problems, "problems")?;
             let problems = equal_shares(problems, config.problems_limit.unwrap_or(usize::MAX));
-            let environment = World::new(context.cpus).environment(&config.environment)?;
+            let environment = environment.build(&ToolHost::new(context.cpus))?;
             let chance = Chance::new(config.seed).child("prm", &[]);
             let labeled =
                 Labeler { config, policy, environment: &*environment, problems: &problems, chance }.run(context)?;

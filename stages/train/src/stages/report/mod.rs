@@ -12,6 +12,7 @@ pub mod svg;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use std::path::Path;
 use trainyard_api::report::Report;
 use trainyard_api::stage::Ports;
@@ -36,10 +37,11 @@ impl Default for Config {
 }
 
 /// The stage kind `report`.
+#[derive(Default)]
 pub struct JoinReports;
 
 impl Stage for JoinReports {
-    type Config = Config;
+    type Prepared = Config;
     const NAME: &'static str = "report";
     const VERSION: u32 = 3;
     const SUMMARY: &'static str =
@@ -51,13 +53,13 @@ impl Stage for JoinReports {
         r#"{"reports": ["${{ stages.sft.report }}", "${{ stages.evaluate.report }}"], "title": "Quickstart"}"#;
     const PLACEMENT: Placement = Placement::Process;
 
-    fn metrics() -> Declared {
+    fn metrics(&self) -> Declared {
         Declared { open: true, ..Declared::default() }
     }
-    fn declared(_: &Config, producers: &Producers) -> Declared {
+    fn declared(&self, _: &Config, producers: &Producers) -> Declared {
         merge::declared(producers.get("reports").map_or(&[][..], Vec::as_slice))
     }
-    fn ports() -> Ports {
+    fn ports(&self) -> Ports {
         Ports {
             inputs: vec![port(
                 "reports",
@@ -74,7 +76,18 @@ impl Stage for JoinReports {
         }
     }
 
-    fn run(config: Config, context: &mut StageContext) -> Result<()> {
+    fn prepare(&self, options: Value) -> Result<Config> {
+        self.parse(options)
+    }
+}
+
+impl trainyard_api::Prepared for Config {
+    type Config = Self;
+    fn config(&self) -> &Self {
+        self
+    }
+    fn run(self, context: &mut StageContext) -> Result<()> {
+        let config = self;
         let reports = context.many("reports").iter().map(|a| Report::read(&a.folder)).collect::<Result<Vec<_>>>()?;
         if reports.is_empty() {
             return Err(Error::invalid("no report to join").help("wire `reports` to the reports of other stages"));

@@ -1,21 +1,22 @@
 //! Options of `rl`: the parts that a method is composed of, the loop around them, and the checks of options that stand
 //! alone.
 //!
-//! Parts are plain values here, because only their registries know their options (`docs/design/0005`); the schema is
-//! joined from theirs. `algorithm` and `mechanism` are already expanded when this is parsed. Parts whose needs are not
+//! Parts are plain values here, because only their families know their options (`docs/design/0006`) and fill in their
+//! schemas. `algorithm` and `mechanism` are already expanded when this is parsed. Parts whose needs are not
 //! met are reported by [`super::parts`].
 
 use super::sources::AsynchronousOptions as Asynchronous;
-use crate::config::SamplingOptions;
+use crate::config::{SamplingOptions, default_environment, default_rewards};
 use crate::optimize::OptimizerOptions;
 use crate::own_defaults::{self, OwnDefaults};
+use crate::parts::Parts;
 use crate::rollouts::ToolWait;
-use crate::world;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+use trainyard_api::family::fill_schema;
 use trainyard_core::OptionProblem;
-use trainyard_learn::{Aggregate, registry};
+use trainyard_learn::Aggregate;
 use trainyard_lm::optimizer::Decay;
 
 /// Options of `rl`. `algorithm` (a named composition, default `grpo`) gives the parts; every key here overrides it:
@@ -24,29 +25,29 @@ use trainyard_lm::optimizer::Decay;
 #[serde(deny_unknown_fields)]
 pub struct Config {
     /// The environment that the problems are made for.
-    #[serde(default = "world::default_environment")]
-    #[schemars(schema_with = "trainyard_envs::environments::registry::schema")]
+    #[serde(default = "default_environment")]
+    #[schemars(extend("x-family" = "environments"))]
     pub environment: Value,
     /// How episodes are sampled.
     pub rollout: Rollout,
     /// Components of the reward; their weighted sum is maximized.
-    #[serde(default = "world::default_rewards")]
-    #[schemars(schema_with = "trainyard_envs::rewards::registry::schema")]
+    #[serde(default = "default_rewards")]
+    #[schemars(extend("x-family" = "rewards"))]
     pub rewards: Value,
     /// Which rollouts enter the update; filters are applied in order.
-    #[schemars(schema_with = "filters_schema")]
+    #[schemars(extend("x-family" = "filters"))]
     pub filters: Vec<Value>,
     #[serde(default)]
     pub resample: Resample,
     /// How rewards become a number per token, and its `modulations`.
-    #[schemars(schema_with = "advantage_schema")]
+    #[schemars(extend("x-family" = "advantages"))]
     pub advantage: Value,
     pub loss: Loss,
     /// Which problems come next.
-    #[schemars(schema_with = "curriculum_schema")]
+    #[schemars(extend("x-family" = "curricula"))]
     pub curriculum: Value,
     /// Earlier rollouts that enter the update again.
-    #[schemars(schema_with = "replay_schema")]
+    #[schemars(extend("x-family" = "replay"))]
     pub replay: Value,
     /// Rounds of sampling and updating.
     #[serde(default = "defaults::steps")]
@@ -97,7 +98,7 @@ pub struct Config {
 #[serde(deny_unknown_fields)]
 pub struct Rollout {
     /// Which sequences are sampled for a problem, and which are kept.
-    #[schemars(schema_with = "strategy_schema")]
+    #[schemars(extend("x-family" = "strategies"))]
     pub strategy: Value,
     /// Rollouts per problem.
     #[serde(default = "defaults::group_size")]
@@ -194,10 +195,10 @@ pub struct Loss {
     #[serde(default)]
     pub horizon: Option<usize>,
     /// Importance weights for samples of other weights.
-    #[schemars(schema_with = "correction_schema")]
+    #[schemars(extend("x-family" = "corrections"))]
     pub correction: Value,
     /// Terms that are summed.
-    #[schemars(schema_with = "terms_schema")]
+    #[schemars(extend("x-family" = "losses"))]
     pub terms: Vec<Value>,
 }
 
@@ -243,45 +244,23 @@ mod defaults {
     }
 }
 
-fn list_of(schema: Value) -> schemars::Schema {
-    as_schema(json!({ "type": "array", "items": schema }))
-}
-fn as_schema(value: Value) -> schemars::Schema {
-    schemars::Schema::try_from(value).unwrap_or_default()
-}
-fn filters_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
-    list_of(registry::filters().schema())
-}
-fn terms_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
-    list_of(registry::loss_terms().schema())
-}
-fn curriculum_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
-    as_schema(registry::curricula().schema())
-}
-fn replay_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
-    as_schema(registry::replays().schema())
-}
-fn strategy_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
-    as_schema(registry::strategies().schema())
-}
-fn correction_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
-    as_schema(registry::corrections().schema())
-}
-/// Each branch also takes `modulations`.
-fn advantage_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
-    let mut schema = registry::advantages().schema();
-    let modulations = json!({ "type": "array", "items": registry::modulations().schema(), "description": "Changes after assignment, in order." });
+/// The schema of `advantage`: each branch also takes `modulations`.
+fn advantage_schema(parts: &Parts) -> Value {
+    let mut schema = parts.learn.advantages.schema();
+    let modulations = json!({ "type": "array", "items": parts.learn.modulations.schema(), "description": "Changes after assignment, in order." });
     for branch in schema["oneOf"].as_array_mut().into_iter().flatten() {
         if branch["properties"].is_object() {
             branch["properties"]["modulations"] = modulations.clone();
         }
     }
-    as_schema(schema)
+    schema
 }
 
 /// The stage's schema: what `algorithm` supplies is optional, `algorithm` itself is one of the compositions.
-pub fn schema() -> Value {
+pub fn schema(parts: &Parts) -> Value {
     let mut schema = schemars::schema_for!(Config).to_value();
+    fill_schema(&mut schema, parts.learn.advantages.folder, &advantage_schema(parts));
+    parts.fill_all(&mut schema);
     if let Some(map) = schema.as_object_mut() {
         map.remove("required");
     }
@@ -296,7 +275,7 @@ pub fn schema() -> Value {
     for (definition, part) in [("Rollout", "strategy"), ("Loss", "correction")] {
         relax_kind(&mut schema["$defs"][definition]["properties"][part]);
     }
-    let names: Vec<&str> = trainyard_learn::compositions::COMPOSITIONS.iter().map(|c| c.name).collect();
+    let names = parts.learn.algorithms.names();
     schema["properties"]["algorithm"] = json!({ "type": "string", "enum": names, "default": trainyard_learn::compositions::DEFAULT, "description": "A named composition of parts; the other keys override it." });
     schema["properties"][trainyard_learn::mechanism::KEY] = json!({
         "type": "object",

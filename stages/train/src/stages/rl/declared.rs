@@ -1,55 +1,45 @@
 //! What `rl` reports: the metrics of the loop here, those of rewards and parts from their own declarations.
 
-use super::config::Config;
-use trainyard_api::parts::prefixes;
+use crate::Parts;
+use trainyard_api::Slot;
 use trainyard_core::{Declared, Metric, Producers, Reduce};
-use trainyard_envs::rewards::registry as rewards;
-use trainyard_learn::{compose, registry};
+use trainyard_envs::rewards::RewardList;
+use trainyard_learn::compose::Composed;
 
 /// Under any options.
-pub fn any() -> Declared {
+pub fn any(parts: &Parts) -> Declared {
     let mut list = common();
     list.extend(validation());
-    let component = |name: String| component(&name);
-    list.extend(
-        rewards::kinds().names().into_iter().flat_map(|n| [n.to_string(), format!("{n}_<int>")]).map(component),
-    );
-    list.extend(registry::curricula().declarable(false));
-    list.extend(registry::strategies().declarable(false));
-    list.extend(registry::filters().declarable(true));
-    list.extend(registry::advantages().declarable(false));
-    list.extend(registry::modulations().declarable(true));
-    list.extend(registry::replays().declarable(false));
-    list.extend(registry::corrections().declarable(false));
-    list.extend(registry::loss_terms().declarable(true));
+    let names = parts.envs.rewards.names().into_iter().flat_map(|name| [name.to_string(), format!("{name}_<int>")]);
+    list.extend(names.map(|name| component(&name)));
+    let learn = &parts.learn;
+    list.extend(learn.curricula.declarable(false));
+    list.extend(learn.strategies.declarable(false));
+    list.extend(learn.filters.declarable(true));
+    list.extend(learn.advantages.declarable(false));
+    list.extend(learn.modulations.declarable(true));
+    list.extend(learn.replay.declarable(false));
+    list.extend(learn.corrections.declarable(false));
+    list.extend(learn.losses.declarable(true));
     list.into()
 }
 
 /// Under these options.
-pub fn of(config: &Config, producers: &Producers) -> Declared {
+pub fn of(composed: &Composed, rewards: &RewardList, producers: &Producers) -> Declared {
     let mut list = common();
     if producers.get("validation").is_some_and(|behind| !behind.is_empty()) {
         list.extend(validation());
     }
-    list.extend(parts(config));
+    list.extend(rewards.components().iter().map(|name| component(name)));
+    list.extend(Slot::declared(std::slice::from_ref(&composed.curriculum)));
+    list.extend(Slot::declared(std::slice::from_ref(&composed.strategy)));
+    list.extend(Slot::declared(&composed.filters));
+    list.extend(Slot::declared(std::slice::from_ref(&composed.advantage)));
+    list.extend(Slot::declared(&composed.modulations));
+    list.extend(Slot::declared(std::slice::from_ref(&composed.replay)));
+    list.extend(Slot::declared(std::slice::from_ref(&composed.correction)));
+    list.extend(Slot::declared(&composed.terms));
     list.into()
-}
-
-/// What the parts and rewards of a composition report.
-fn parts(config: &Config) -> Vec<Metric> {
-    let components = prefixes(config.rewards.as_array().into_iter().flatten());
-    let mut list: Vec<Metric> = components.iter().map(|name| component(name)).collect();
-    let (advantage, modulations) = compose::split_advantage(&config.advantage);
-    let modulations = modulations.as_array().cloned().unwrap_or_default();
-    list.extend(registry::curricula().declared([&config.curriculum]));
-    list.extend(registry::strategies().declared([&config.rollout.strategy]));
-    list.extend(registry::filters().declared(&config.filters));
-    list.extend(registry::advantages().declared([&advantage]));
-    list.extend(registry::modulations().declared(&modulations));
-    list.extend(registry::replays().declared([&config.replay]));
-    list.extend(registry::corrections().declared([&config.loss.correction]));
-    list.extend(registry::loss_terms().declared(&config.loss.terms));
-    list
 }
 
 /// A component of the reward applies to some rollouts only, perhaps to none.

@@ -1,7 +1,7 @@
 //! `rl`: reinforcement learning of a tool-using agent with verifiable rewards.
 //!
-//! Why so: the loop knows only the traits of RL parts, so a published method is a composition in the config. Refuses: compositions
-//! whose parts need what the environment or the loop does not offer, with the reason, before anything is computed.
+//! The loop knows only the traits of RL parts, so a published method is a composition in the config. What the parts need and neither
+//! environment nor loop offers is found before anything is computed.
 
 mod collect;
 pub mod config;
@@ -24,18 +24,27 @@ mod verdicts;
 
 pub use config::Config;
 
+use crate::config::{default_environment, default_rewards};
 use crate::model::{self, Policy};
 use crate::problems;
-use crate::world::World;
+use crate::rewards::Rewards;
 use parts::Parts;
-use run::Run;
+use run::{Episodes, Run};
 use serde_json::Value;
-use trainyard_api::{Ports, Stage, StageContext, port};
+use trainyard_api::stage::refuse;
+use trainyard_api::{Ports, Prepared, Stage, StageContext, port};
 use trainyard_core::{ArtifactKind, Cardinality, Declared, Error, OptionProblem, Producers, Result, Wired};
-use trainyard_learn::compose;
+use trainyard_envs::ToolHost;
+use trainyard_envs::environments::{self, EnvironmentSlot};
+use trainyard_envs::rewards::RewardList;
+use trainyard_learn::compose::{self, Composed};
 use trainyard_tables::{read_trajectories, write_trajectories};
 
-pub struct Rl;
+/// The stage kind, with the parts that it may compose.
+#[derive(Default)]
+pub struct Rl {
+    pub parts: crate::Parts,
+}
 
 const DOC: &str = "Samples groups of episodes per problem with the tool in the loop, scores them, and raises the probability of what scored \
 above its group.\n\n\
@@ -64,16 +73,34 @@ Refuses: greedy rollouts, parts whose needs are not met, NaN anywhere (the stage
 two problems of one id.";
 
 impl Stage for Rl {
-    type Config = Config;
+    type Prepared = PreparedRl;
     const NAME: &'static str = "rl";
     const VERSION: u32 = 3;
     const SUMMARY: &'static str = "reinforcement learning with tools in the loop and verifiable rewards";
     const DOC: &'static str = DOC;
     const EXAMPLE: &'static str = r#"{"algorithm": "grpo", "steps": 40, "problems_per_step": 32, "rollout": {"group_size": 8, "temperature": 1.0}}"#;
     const ALL_CPUS: bool = true;
+    const TRAINS: bool = true;
     const MAIN_METRIC: Option<&'static str> = Some("reward_mean");
 
-    fn ports() -> Ports {
+    const FAMILIES: &'static [&'static str] = &[
+        "advantages",
+        "algorithms",
+        "corrections",
+        "curricula",
+        "environments",
+        "filters",
+        "formats",
+        "losses",
+        "modulations",
+        "replay",
+        "rewards",
+        "strategies",
+        "tools",
+        "verifiers",
+    ];
+
+    fn ports(&self) -> Ports {
         use ArtifactKind::{Model, Problems, Report, Trajectories};
         use Cardinality::{One, Optional};
         Ports {
@@ -101,32 +128,62 @@ impl Stage for Rl {
             ],
         }
     }
-    fn metrics() -> Declared {
-        declared::any()
+    fn metrics(&self) -> Declared {
+        declared::any(&self.parts)
     }
-    fn declared(config: &Config, producers: &Producers) -> Declared {
-        declared::of(config, producers)
+    fn declared(&self, prepared: &PreparedRl, producers: &Producers) -> Declared {
+        declared::of(&prepared.composed, &prepared.rewards, producers)
     }
-    fn schema() -> Value {
-        config::schema()
+    fn schema(&self) -> Value {
+        config::schema(&self.parts)
     }
-    fn expand(config: Value) -> Result<Value> {
-        Ok(World::complete(compose::expand(config)?))
+    fn prepare(&self, options: Value) -> Result<PreparedRl> {
+        let mut options = compose::lay(&self.parts.learn, options)?;
+        let composed = Composed::read(&self.parts.learn, &mut options);
+        let environment = environments::read(&self.parts.envs.environments, &mut options, default_environment);
+        if let Some(map) = options.as_object_mut() {
+            map.entry("rewards").or_insert_with(default_rewards);
+        }
+        let rewards = RewardList::read(&self.parts.envs.rewards, &mut options["rewards"]);
+        let parts = Parts::build(&composed).ok();
+        Ok(PreparedRl { config: self.parse(options)?, composed, parts, environment, rewards })
     }
-    fn check(config: &Config) -> Vec<OptionProblem> {
-        let mut problems = config.problems();
-        problems.extend(parts::problems(config));
-        problems.extend(World::check(&config.environment, Some(&config.rewards)));
-        if let (Ok(parts), Ok(environment)) = (Parts::build(config), World::new(1).environment(&config.environment)) {
-            problems.extend(parts.contradictions(config, &*environment));
+}
+
+/// Options of `rl` with the parts that they name. What is checked is what runs: parts are built here, once.
+pub struct PreparedRl {
+    config: Config,
+    composed: Composed,
+    /// None if one of them has a problem.
+    parts: Option<Parts>,
+    environment: EnvironmentSlot,
+    rewards: RewardList,
+}
+
+impl Prepared for PreparedRl {
+    type Config = Config;
+    fn config(&self) -> &Config {
+        &self.config
+    }
+    fn problems(&self) -> Vec<OptionProblem> {
+        let mut problems = self.config.problems();
+        problems.extend(self.composed.problems());
+        problems.extend(self.environment.problems());
+        problems.extend(self.rewards.problems().into_iter().map(|problem| problem.within("/rewards")));
+        if let (Some(parts), Ok(environment)) = (&self.parts, self.environment.build(&ToolHost::new(1))) {
+            problems.extend(parts.contradictions(&self.config, &*environment));
         }
         problems
     }
+    fn needs(&self) -> Vec<&'static str> {
+        self.parts.as_ref().map(|parts| parts.needs().names()).unwrap_or_default()
+    }
 
-    fn check_inputs(config: &Config, inputs: &Wired) -> Vec<OptionProblem> {
+    fn problems_with(&self, inputs: &Wired) -> Vec<OptionProblem> {
+        let config = &self.config;
         let wired = |port: &str| inputs.get(port).is_some_and(|n| *n > 0);
         let mut problems = problems::misfits(&config.environment, inputs, &["problems", "validation"]);
-        if !wired("demonstrations") && Parts::build(config).is_ok_and(|parts| parts.needs().demonstrations) {
+        if !wired("demonstrations") && self.parts.as_ref().is_some_and(|parts| parts.needs().demonstrations) {
             let problem = OptionProblem::new("/demonstrations", "a part needs demonstrations, but none are connected");
             problems.push(problem.help("connect `demonstrations` to the trajectories that solve these problems"));
         }
@@ -148,11 +205,13 @@ impl Stage for Rl {
         problems
     }
 
-    fn run(config: Config, context: &mut StageContext) -> Result<()> {
-        if let Some(problem) = Self::check_inputs(&config, &context.wired()).into_iter().next() {
-            let error = Error::invalid(problem.message);
-            return Err(problem.help.into_iter().fold(error, Error::help));
-        }
+    fn run(self, context: &mut StageContext) -> Result<()> {
+        refuse(self.problems_with(&context.wired()))?;
+        let Self { config, composed, parts, environment, rewards } = self;
+        // What could not be built when the options were prepared says here why not.
+        let parts = parts.map_or_else(|| Parts::build(&composed), Ok)?;
+        let declared = declared::of(&composed, &rewards, &context.producers()).metrics;
+        let environment = environment.build(&ToolHost::new(context.cpus))?;
         let policy = Policy::load(context.input("model")?, "model")?;
         let problems = problems::read(context.input("problems")?, "problems")?;
         if problems.is_empty() {
@@ -167,14 +226,14 @@ impl Stage for Rl {
             .map(|a| read_trajectories(&a.parquet()))
             .transpose()?
             .unwrap_or_default();
-        if demonstrations.is_empty() && Parts::build(&config)?.needs().demonstrations {
+        if demonstrations.is_empty() && parts.needs().demonstrations {
             return Err(Error::invalid("a part needs demonstrations, but the input `demonstrations` has no rows")
                 .help("connect `demonstrations` to the trajectories that solve these problems"));
         }
         let record = context.optional("record").map(|a| read_trajectories(&a.parquet())).transpose()?;
-        let run = Run::new(&config, &policy, problems, validation, &demonstrations, context)?;
-        let declared = run.declared.clone();
-        let outcome = run.run(record.as_deref(), context)?;
+        let episodes = Episodes { environment, problems, validation, demonstrations };
+        let run = Run::new(&config, &policy, episodes, declared.clone(), context)?;
+        let outcome = run.run(parts, Rewards::new(&rewards)?, record.as_deref(), context)?;
         model::save(context, "model", &policy.folder.with_parameters(&outcome.weights)?)?;
         write_trajectories(&context.output_parquet("trajectories")?, &outcome.rollouts)?;
         report::write(context, &config, &declared, &outcome.state)

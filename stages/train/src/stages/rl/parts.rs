@@ -1,16 +1,15 @@
-//! The parts of one composition, built once: what they need together, their state in checkpoints.
+//! The parts of one composition, built: what they need together, what contradicts, their state in checkpoints.
 
 use super::config::Config;
 use serde_json::{Map, Value, json};
-use trainyard_api::Kinds;
-use trainyard_api::parts::{kind_of, prefixes};
+use trainyard_api::Slot;
+use trainyard_api::family::prefixes;
 use trainyard_core::error::Context as _;
 use trainyard_core::{Error, OptionProblem, Result};
 use trainyard_envs::Environment;
+use trainyard_learn::compose::Composed;
 use trainyard_learn::corrections::Correction;
-use trainyard_learn::{
-    Advantage, Curriculum, Filter, LossTerm, Modulation, Needs, Part, Replay, Strategy, compose, registry,
-};
+use trainyard_learn::{Advantage, Curriculum, Filter, LossTerm, Modulation, Needs, Part, Replay, Strategy};
 
 /// One of each sort, or a list in the order of the config.
 pub struct Parts {
@@ -37,71 +36,31 @@ pub struct Prefixes {
 }
 
 impl Prefixes {
-    fn of(config: &Config, advantage: &Value, modulations: &[Value]) -> Self {
-        let kind = |options: &Value| kind_of(options).unwrap_or_default().to_string();
+    fn of(composed: &Composed) -> Self {
         Self {
-            curriculum: kind(&config.curriculum),
-            strategy: kind(&config.rollout.strategy),
-            advantage: kind(advantage),
-            modulations: prefixes(modulations),
-            replay: kind(&config.replay),
-            terms: prefixes(&config.loss.terms),
+            curriculum: composed.curriculum.kind().to_string(),
+            strategy: composed.strategy.kind().to_string(),
+            advantage: composed.advantage.kind().to_string(),
+            modulations: prefixes(composed.modulations.iter().map(Slot::kind)),
+            replay: composed.replay.kind().to_string(),
+            terms: prefixes(composed.terms.iter().map(Slot::kind)),
         }
     }
 }
 
-/// Everything wrong with the options of the parts, each by itself; pointers are into the config.
-pub fn problems(config: &Config) -> Vec<OptionProblem> {
-    let (advantage, modulations) = compose::split_advantage(&config.advantage);
-    let mut problems = one(&registry::curricula(), "/curriculum", &config.curriculum);
-    problems.extend(one(&registry::strategies(), "/rollout/strategy", &config.rollout.strategy));
-    problems.extend(each(&registry::filters(), "/filters", &config.filters));
-    problems.extend(one(&registry::advantages(), "/advantage", &advantage));
-    match &modulations {
-        Value::Array(list) => problems.extend(each(&registry::modulations(), "/advantage/modulations", list)),
-        other => problems.push(OptionProblem::new("/advantage/modulations", format!("{other} is no list"))),
-    }
-    problems.extend(one(&registry::replays(), "/replay", &config.replay));
-    problems.extend(one(&registry::corrections(), "/loss/correction", &config.loss.correction));
-    problems.extend(each(&registry::loss_terms(), "/loss/terms", &config.loss.terms));
-    problems
-}
-
-fn one<B>(kinds: &Kinds<B>, place: &str, options: &Value) -> Vec<OptionProblem> {
-    kinds.check(options).into_iter().map(|problem| problem.within(place)).collect()
-}
-
-fn each<B>(kinds: &Kinds<B>, place: &str, list: &[Value]) -> Vec<OptionProblem> {
-    list.iter().enumerate().flat_map(|(i, options)| one(kinds, &format!("{place}/{i}"), options)).collect()
-}
-
 impl Parts {
-    /// Errors: invalid, naming the part and the option.
-    pub fn build(config: &Config) -> Result<Self> {
-        let (advantage, modulations) = compose::split_advantage(&config.advantage);
-        let modulations = modulations.as_array().cloned().unwrap_or_default();
+    /// Fresh ones. Errors: invalid, naming the part and the option.
+    pub fn build(composed: &Composed) -> Result<Self> {
         Ok(Self {
-            prefixes: Prefixes::of(config, &advantage, &modulations),
-            curriculum: registry::curricula().build(&config.curriculum).at("curriculum")?,
-            strategy: registry::strategies().build(&config.rollout.strategy).at("rollout.strategy")?,
-            filters: config
-                .filters
-                .iter()
-                .map(|f| registry::filters().build(f).at("filters"))
-                .collect::<Result<_>>()?,
-            advantage: registry::advantages().build(&advantage).at("advantage")?,
-            modulations: modulations
-                .iter()
-                .map(|m| registry::modulations().build(m).at("advantage.modulations"))
-                .collect::<Result<_>>()?,
-            replay: registry::replays().build(&config.replay).at("replay")?,
-            correction: registry::corrections().build(&config.loss.correction).at("loss.correction")?,
-            terms: config
-                .loss
-                .terms
-                .iter()
-                .map(|t| registry::loss_terms().build(t).at("loss.terms"))
-                .collect::<Result<_>>()?,
+            prefixes: Prefixes::of(composed),
+            curriculum: composed.curriculum.build(&())?,
+            strategy: composed.strategy.build(&())?,
+            filters: composed.filters.iter().map(|f| f.build(&())).collect::<Result<_>>()?,
+            advantage: composed.advantage.build(&())?,
+            modulations: composed.modulations.iter().map(|m| m.build(&())).collect::<Result<_>>()?,
+            replay: composed.replay.build(&())?,
+            correction: composed.correction.build(&())?,
+            terms: composed.terms.iter().map(|t| t.build(&())).collect::<Result<_>>()?,
         })
     }
 

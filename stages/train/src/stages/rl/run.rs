@@ -11,17 +11,26 @@ use super::critic::Critic;
 use super::parts::Parts;
 use super::sources::{Asynchronous, Recorded, Source, Synchronous};
 use super::state::Progress;
-use super::{declared, pool, validate};
+use super::{pool, validate};
 use crate::checkpoint;
 use crate::model::Policy;
 use crate::optimize::Trainer;
+use crate::rewards::Rewards;
 use crate::spans::step_span;
-use crate::world::World;
 use std::collections::VecDeque;
 use trainyard_api::StageContext;
-use trainyard_core::{Chance, Result};
+use trainyard_core::{Chance, Metric, Result};
+use trainyard_envs::Environment;
 use trainyard_lm::backend::Parameters;
 use trainyard_tables::{Problem, Trajectory};
+
+/// What the policy practices on, and what it is measured on.
+pub struct Episodes {
+    pub environment: Box<dyn Environment>,
+    pub problems: Vec<Problem>,
+    pub validation: Vec<Problem>,
+    pub demonstrations: Vec<Trajectory>,
+}
 
 /// What the stage ends with.
 pub struct Outcome {
@@ -34,31 +43,37 @@ impl<'a> Run<'a> {
     pub fn new(
         config: &'a Config,
         policy: &'a Policy,
-        problems: Vec<Problem>,
-        validation: Vec<Problem>,
-        demonstrations: &[Trajectory],
+        episodes: Episodes,
+        declared: Vec<Metric>,
         context: &StageContext,
     ) -> Result<Self> {
         let positions = policy.folder.config.max_position_embeddings;
+        let Episodes { environment, problems, validation, demonstrations } = episodes;
         Ok(Self {
             config,
             policy,
-            environment: World::new(context.cpus).environment(&config.environment)?,
+            environment,
             validation: validate::equal_shares(validation, config.validate_problems),
-            pool: pool::pool(&problems, demonstrations, &policy.folder.chat, positions)?,
+            pool: pool::pool(&problems, &demonstrations, &policy.folder.chat, positions)?,
             problems,
             chance: Chance::new(config.seed).child("rl", &[]),
             cancel: context.cancel.clone(),
             threads: context.cpus,
-            declared: declared::of(config, &context.producers()).metrics,
+            declared,
         })
     }
 
-    /// `record` = the rollouts of an asynchronous run that is to be repeated.
-    pub fn run(self, record: Option<&[Trajectory]>, context: &StageContext) -> Result<Outcome> {
+    /// `parts` and `rewards` are fresh; `record` = the rollouts of an asynchronous run that is to be repeated.
+    pub fn run(
+        self,
+        parts: Parts,
+        rewards: Rewards,
+        record: Option<&[Trajectory]>,
+        context: &StageContext,
+    ) -> Result<Outcome> {
         // What is in flight at a step of a repeated run began before that step, so such a run always starts from its beginning.
         let resumes = record.is_none();
-        let mut progress = self.start(resumes, context)?;
+        let mut progress = self.start(parts, rewards, resumes, context)?;
         if progress.state.step == 0 {
             self.validate(context, &mut progress)?;
         }
@@ -86,15 +101,14 @@ impl<'a> Run<'a> {
     }
 
     /// From the newest checkpoint, or from the input model.
-    fn start(&self, resumes: bool, context: &StageContext) -> Result<Progress> {
+    fn start(&self, parts: Parts, rewards: Rewards, resumes: bool, context: &StageContext) -> Result<Progress> {
         let (config, policy) = (self.config, self.policy);
         let trainer = |total| Trainer::new(&*policy.backend, &policy.folder, &config.optimizer, total);
-        let parts = Parts::build(config)?;
         let needs = parts.needs();
         let critic = || Critic::new(policy, &config.critic.optimizer, config.updates(), config.micro_batch_tokens);
         let mut progress = Progress {
             state: State::default(),
-            rewards: World::new(context.cpus).rewards(&config.rewards)?,
+            rewards,
             trainer: trainer(config.updates())?,
             sampler: policy.sampler(self.threads)?,
             reference: if needs.reference { Some(trainer(1)?) } else { None },

@@ -7,9 +7,8 @@ use crate::testing::{
 use serde_json::json;
 use std::collections::BTreeSet;
 use std::path::Path;
-use trainyard_api::Stage;
 use trainyard_api::report::Report;
-use trainyard_api::stage::erase;
+use trainyard_api::{Stage, erase};
 use trainyard_core::{Digest, ErrorKind};
 use trainyard_tables::Trajectory;
 
@@ -101,11 +100,11 @@ fn with(mut options: Value, over: Value) -> Value {
 
 #[test]
 fn every_composition_trains() {
-    for composition in trainyard_learn::compositions::COMPOSITIONS {
+    for name in trainyard_learn::Parts::standard().algorithms.names() {
         let folder = tempfile::tempdir().unwrap();
-        let o = with(options(3), json!({"algorithm": composition.name, "checkpoint_every": 0, "problems_per_step": 6}));
-        let context = short(folder.path(), o.clone(), 2, None).unwrap_or_else(|e| panic!("{}: {e}", composition.name));
-        assert!(context.metrics["empty_steps"] < 3.0, "{}", composition.name);
+        let o = with(options(3), json!({"algorithm": name, "checkpoint_every": 0, "problems_per_step": 6}));
+        let context = short(folder.path(), o.clone(), 2, None).unwrap_or_else(|e| panic!("{}: {e}", name));
+        assert!(context.metrics["empty_steps"] < 3.0, "{}", name);
         assert_declared::<Rl>(&o, &context);
     }
 }
@@ -128,7 +127,7 @@ fn two_terms_of_one_kind_report_apart() {
 
 #[test]
 fn names_of_different_parts_do_not_collide() {
-    let declared = Rl::metrics();
+    let declared = Rl::default().metrics();
     let mut names: Vec<&str> = declared.metrics.iter().map(|m| m.name.as_str()).collect();
     names.sort_unstable();
     let twice: Vec<&[&str]> = names.windows(2).filter(|pair| pair[0] == pair[1]).collect();
@@ -329,7 +328,7 @@ fn a_record_that_is_cut_or_not_asynchronous_is_refused() {
 
 #[test]
 fn compositions_that_contradict_the_stage_are_refused_with_the_reason() {
-    let stage = erase::<Rl>();
+    let stage = erase(Rl::default());
     let problems = |options: Value| stage.validate(&options);
     let lone = problems(json!({"environment": environment_options(), "rollout": {"group_size": 1}}));
     assert!(lone.iter().any(|p| p.pointer == "/advantage" && p.message.contains("groups")), "{lone:?}");
@@ -364,7 +363,7 @@ fn everything_wrong_with_the_parts_is_reported_at_its_place() {
         "environment": {"kind": "word-problems", "max_turns": 0},
         "rewards": ["answer", {"kind": "tool_turns", "cap": -1}],
     });
-    let problems = erase::<Rl>().validate(&wrong);
+    let problems = erase(Rl::default()).validate(&wrong);
     let pointers: Vec<&str> = problems.iter().map(|p| p.pointer.as_str()).collect();
     let expected = [
         "/curriculum/promote_at",
@@ -390,7 +389,7 @@ fn everything_wrong_with_the_parts_is_reported_at_its_place() {
 
 #[test]
 fn the_schema_names_parts_and_options() {
-    let schema = Rl::schema();
+    let schema = Rl::default().schema();
     let text = schema.to_string();
     for word in
         ["zero_variance", "clip_high", "promote_at", "leave_one_out", "whiten", "dr_grpo", "word-problems", "truncated"]

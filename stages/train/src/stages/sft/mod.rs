@@ -13,6 +13,7 @@ pub use config::Config;
 
 use crate::model::{self, Policy};
 use data::{Prepared, hold_out, prepare};
+use serde_json::Value;
 use trainyard_api::report::Report;
 use trainyard_api::{Ports, Stage, StageContext, port};
 use trainyard_core::{
@@ -20,6 +21,7 @@ use trainyard_core::{
 };
 use trainyard_tables::{Trajectory, read_trajectories};
 
+#[derive(Default)]
 pub struct Sft;
 
 const DOC: &str = "\
@@ -63,19 +65,20 @@ fn metrics() -> Vec<Metric> {
 }
 
 impl Stage for Sft {
-    type Config = Config;
+    type Prepared = Config;
     const NAME: &'static str = "sft";
     const VERSION: u32 = 3;
     const SUMMARY: &'static str = "supervised fine-tuning on the agent's tokens of trajectories";
     const DOC: &'static str = DOC;
     const EXAMPLE: &'static str = r#"{"epochs": 3, "batch_tokens": 8192, "optimizer": {"learning_rate": 2e-3}}"#;
     const ALL_CPUS: bool = true;
+    const TRAINS: bool = true;
     const MAIN_METRIC: Option<&'static str> = Some("loss");
 
-    fn metrics() -> Declared {
+    fn metrics(&self) -> Declared {
         metrics().into()
     }
-    fn declared(config: &Config, producers: &Producers) -> Declared {
+    fn declared(&self, config: &Config, producers: &Producers) -> Declared {
         let mut list = metrics();
         let wired = producers.get("validation").is_some_and(|behind| !behind.is_empty());
         if !wired && config.validation_share == 0.0 {
@@ -83,7 +86,7 @@ impl Stage for Sft {
         }
         list.into()
     }
-    fn ports() -> Ports {
+    fn ports(&self) -> Ports {
         use ArtifactKind::{Model, Report, Trajectories};
         use Cardinality::{Many, One, Optional};
         Ports {
@@ -98,14 +101,25 @@ impl Stage for Sft {
             ],
         }
     }
-    fn check(config: &Config) -> Vec<OptionProblem> {
-        config.problems()
+    fn prepare(&self, options: Value) -> Result<Config> {
+        self.parse(options)
     }
-    fn check_inputs(config: &Config, inputs: &Wired) -> Vec<OptionProblem> {
-        config.wiring(inputs)
+}
+
+impl trainyard_api::Prepared for Config {
+    type Config = Self;
+    fn config(&self) -> &Self {
+        self
+    }
+    fn problems(&self) -> Vec<OptionProblem> {
+        self.problems()
+    }
+    fn problems_with(&self, inputs: &Wired) -> Vec<OptionProblem> {
+        self.wiring(inputs)
     }
 
-    fn run(config: Config, context: &mut StageContext) -> Result<()> {
+    fn run(self, context: &mut StageContext) -> Result<()> {
+        let config = self;
         let policy = Policy::load(context.input("model")?, "model")?;
         let (train, held) = rows(&config, context)?;
         let positions = policy.folder.config.max_position_embeddings;

@@ -21,7 +21,7 @@ fn trainer() -> Trainer {
 }
 
 fn terms(list: serde_json::Value) -> Vec<Box<dyn LossTerm>> {
-    list.as_array().unwrap().iter().map(|t| registry::loss_terms().build(t).unwrap()).collect()
+    list.as_array().unwrap().iter().map(|t| registry::losses().build(t, &()).unwrap()).collect()
 }
 
 /// Rollouts with an advantage per token.
@@ -103,7 +103,7 @@ fn good_tokens_become_likelier_and_bad_ones_less() {
     let mut t = trainer();
     let data = data(&t);
     let before: Vec<f64> = data.rollouts.iter().map(|r| r.old_logprobs.iter().sum()).collect();
-    let none = registry::corrections().build(&json!("none")).unwrap();
+    let none = registry::corrections().build(&json!("none"), &()).unwrap();
     let report =
         run(&mut t, &data, &Options { terms: &terms(json!(["clip"])), correction: &*none, reference: None, micro: 64 })
             .unwrap();
@@ -140,7 +140,7 @@ impl LossTerm for Whole {
 
 #[test]
 fn micro_batches_and_scopes_change_only_rounding() {
-    let none = registry::corrections().build(&json!("none")).unwrap();
+    let none = registry::corrections().build(&json!("none"), &()).unwrap();
     let list = json!(["clip", {"kind": "entropy", "weight": 0.1}]);
     let mut results = Vec::new();
     for (micro, whole) in [(1000, false), (8, false), (8, true)] {
@@ -174,7 +174,7 @@ fn corrections_use_the_policy_before_the_update() {
     for rollout in &mut data.rollouts {
         rollout.old_logprobs.iter_mut().for_each(|l| *l -= 1.0);
     }
-    let truncated = registry::corrections().build(&json!("truncated")).unwrap();
+    let truncated = registry::corrections().build(&json!("truncated"), &()).unwrap();
     let report = run(
         &mut t,
         &data,
@@ -188,7 +188,7 @@ fn corrections_use_the_policy_before_the_update() {
 fn the_reference_is_measured() {
     let mut t = trainer();
     let data = data(&t);
-    let none = registry::corrections().build(&json!("none")).unwrap();
+    let none = registry::corrections().build(&json!("none"), &()).unwrap();
     let reference = trainer();
     let list = terms(json!(["clip", {"kind": "kl", "weight": 0.1}]));
     for expected_zero in [true, false] {
@@ -205,7 +205,7 @@ fn a_loss_that_is_no_number_names_the_step_and_changes_nothing() {
     let mut data = data(&t);
     data.advantages[1][4] = f64::NAN;
     let before = weights(&t);
-    let none = registry::corrections().build(&json!("none")).unwrap();
+    let none = registry::corrections().build(&json!("none"), &()).unwrap();
     let e =
         run(&mut t, &data, &Options { terms: &terms(json!(["clip"])), correction: &*none, reference: None, micro: 64 })
             .unwrap_err();
@@ -219,7 +219,7 @@ fn nothing_in_the_loss_is_no_step() {
     let mut t = trainer();
     let mut data = data(&t);
     data.rollouts.iter_mut().for_each(|r| r.mask.fill(false));
-    let none = registry::corrections().build(&json!("none")).unwrap();
+    let none = registry::corrections().build(&json!("none"), &()).unwrap();
     let report =
         run(&mut t, &data, &Options { terms: &terms(json!(["clip"])), correction: &*none, reference: None, micro: 64 })
             .unwrap();

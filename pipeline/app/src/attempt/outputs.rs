@@ -1,4 +1,4 @@
-//! Turns filled output folders into stored outputs: every file hashed and put as an object, every table summarized.
+//! Turns filled output folders into stored outputs: every file is hashed and put as an object, every table summarized.
 //!
 //! Required outputs must be filled, tables need a `data.parquet`, and weights and metrics must be finite numbers.
 

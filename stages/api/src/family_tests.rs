@@ -55,12 +55,14 @@ impl Shape for Square {
     }
 }
 
-fn shapes() -> Kinds<Build<dyn Shape>> {
-    let list = vec![
-        part::<Rectangle, Build<dyn Shape>>(|o| Ok(Box::new(read::<Rectangle>(o)?))),
-        part::<Square, Build<dyn Shape>>(|o| Ok(Box::new(read::<Square>(o)?))),
+type Line = PartKind<dyn Shape>;
+
+fn shapes() -> Family<dyn Shape> {
+    let members = vec![
+        Line::new::<Rectangle>(|o, ()| Ok(Box::new(o))),
+        Line::with_needs::<Square>(|o, ()| Ok(Box::new(o)), |_| vec!["corners"]),
     ];
-    Kinds { what: "shape", list }
+    Family::new("shapes", "shape", members)
 }
 
 #[test]
@@ -69,7 +71,7 @@ fn a_bare_name_is_a_map_with_its_kind_alone() {
     for options in [json!("rectangle"), json!({ "kind": "rectangle" }), whole.clone()] {
         assert_eq!(shapes().complete(&options).unwrap(), whole);
         assert_eq!(shapes().check(&options), []);
-        assert_eq!(shapes().build(&options).unwrap().area(), 6.0);
+        assert_eq!(shapes().build(&options, &()).unwrap().area(), 6.0);
     }
 }
 
@@ -94,7 +96,7 @@ fn all_that_is_wrong_has_its_place() {
 
 #[test]
 fn what_is_refused_is_named_with_its_part() {
-    let refusal = |options: Value| shapes().build(&options).err().unwrap().to_string();
+    let refusal = |options: Value| shapes().build(&options, &()).err().unwrap().to_string();
     assert_eq!(
         refusal(json!({ "kind": "rectangle", "height": 0 })),
         "shape `rectangle`: `height`: 0 is out of range; use a value above 0"
@@ -123,4 +125,51 @@ fn the_schema_has_the_names_and_a_branch_per_part() {
     assert_eq!((&rectangle["required"], &square["required"]), (&json!(["kind"]), &json!(["kind", "side"])));
     assert_eq!(rectangle["additionalProperties"], json!(false));
     assert!(rectangle.get("$schema").is_none());
+}
+
+#[test]
+fn a_family_takes_parts_from_elsewhere_and_keeps_its_order() {
+    let mut family = shapes();
+    family.add(Line::plain("point", "no corners", "Nothing to set.", |()| Ok(Box::new(Point)))).unwrap();
+    assert_eq!(family.names(), ["point", "rectangle", "square"]);
+    assert_eq!(family.build(&json!("point"), &()).unwrap().area(), 0.0);
+    assert_eq!(family.complete(&json!("point")).unwrap(), json!({ "kind": "point" }));
+    assert!(family.check(&json!({ "kind": "point", "size": 1 }))[0].message.contains("size"));
+    let twice = family.add(Line::new::<Rectangle>(|o, ()| Ok(Box::new(o)))).unwrap_err();
+    assert!(twice.message.contains("`shapes/rectangle`"), "{twice}");
+}
+
+struct Point;
+
+impl Shape for Point {
+    fn area(&self) -> f64 {
+        0.0
+    }
+}
+
+#[test]
+fn pages_say_all_that_is_known_of_a_part() {
+    let pages = shapes().pages();
+    assert_eq!(pages.iter().map(|page| page.name.as_str()).collect::<Vec<_>>(), ["shapes/rectangle", "shapes/square"]);
+    assert_eq!((pages[0].summary, pages[0].doc), ("four corners", "width times height"));
+    assert_eq!(pages[0].options["properties"]["kind"], json!({ "const": "rectangle" }));
+    assert!(pages[0].needs.is_empty() && pages[1].needs.is_empty(), "`square` has no default options to ask");
+    assert_eq!(
+        shapes().read(&json!({ "kind": "square", "side": 1.0 })).unwrap_or_else(|_| panic!()).needs(),
+        ["corners"]
+    );
+}
+
+#[test]
+fn a_schema_takes_its_families_where_it_names_them() {
+    let mut schema = json!({ "properties": {
+        "one": { "x-family": "shapes", "description": "a shape" },
+        "many": { "x-family": "shapes", "type": "array", "items": true },
+        "other": { "x-family": "colors" },
+    }});
+    let family = json!({ "oneOf": [] });
+    fill_schema(&mut schema, "shapes", &family);
+    assert_eq!(schema["properties"]["one"], json!({ "oneOf": [], "description": "a shape" }));
+    assert_eq!(schema["properties"]["many"], json!({ "type": "array", "items": { "oneOf": [] } }));
+    assert_eq!(schema["properties"]["other"], json!({ "x-family": "colors" }));
 }

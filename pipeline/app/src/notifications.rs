@@ -5,8 +5,6 @@
 //! delivered is a warning and leaves the exit code alone. Of an address only the host is ever printed: many such
 //! addresses are secrets.
 
-use crate::output::human::print_warning;
-use crate::output::runs;
 use reqwest::{Client, StatusCode, Url};
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -21,26 +19,38 @@ const PATIENCE: Duration = Duration::from_secs(5);
 const PAUSE: Duration = Duration::from_millis(500);
 const TRIES: u32 = 3;
 
-/// Sends the notifications that the site asks for; a run that has not ended sends none.
-pub async fn send(notifications: &[Notification], run: &RunId, view: &RunView) {
-    if view.finished.is_none() {
-        return;
-    }
-    let (status, body) = (runs::status(view), body(run, view).to_string());
-    for notification in notifications.iter().filter(|n| n.on.iter().any(|name| name == status)) {
-        if let Err(error) = deliver(notification, &body).await {
-            print_warning(&error);
-        }
-    }
+/// How a run ended, in the words of its page.
+pub struct News<'a> {
+    pub run: &'a RunId,
+    pub view: &'a RunView,
+    /// `succeeded`, `failed`, `cancelled`.
+    pub status: &'static str,
+    /// One line.
+    pub text: String,
 }
 
-fn body(run: &RunId, view: &RunView) -> Value {
+/// Sends the notifications that the site asks for; a run that has not ended sends none. Gives one error for each that
+/// could not be delivered.
+pub async fn send(notifications: &[Notification], news: &News<'_>) -> Vec<Error> {
+    let mut failed = Vec::new();
+    if news.view.finished.is_none() {
+        return failed;
+    }
+    let body = body(news).to_string();
+    for notification in notifications.iter().filter(|n| n.on.iter().any(|name| name == news.status)) {
+        failed.extend(deliver(notification, &body).await.err());
+    }
+    failed
+}
+
+fn body(news: &News<'_>) -> Value {
+    let view = news.view;
     let failed: Vec<Value> = view.stages.iter().flat_map(failures).collect();
     json!({
-        "text": runs::closing_line(run, view),
-        "run": run.0,
+        "text": news.text,
+        "run": news.run.0,
         "workflow": view.workflow,
-        "status": runs::status(view),
+        "status": news.status,
         "failed": failed,
     })
 }

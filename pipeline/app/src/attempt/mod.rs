@@ -19,7 +19,7 @@ pub use inputs::materialize;
 pub use outputs::store as store_outputs;
 pub use sources::guard_sources;
 
-use crate::wiring;
+use crate::catalogue::Catalogue;
 use checkpoints::StoredCheckpoints;
 use reporter::LineReporter;
 use std::collections::BTreeMap;
@@ -33,16 +33,16 @@ use trainyard_spec::run_stage::KIND as RUN_KIND;
 use trainyard_store::{Created, Store, StoreOptions};
 
 /// Runs the attempt named by the URL. The error, if any, was already reported on stdout.
-pub fn main(url: &str) -> Result<()> {
+pub fn main(url: &str, catalogue: &Catalogue) -> Result<()> {
     let reporter: Arc<dyn Reporter> = Arc::new(LineReporter::default());
-    let outcome = attempt(url, &reporter).map_err(supervision::name_timeout);
+    let outcome = attempt(url, catalogue, &reporter).map_err(supervision::name_timeout);
     if let Err(error) = &outcome {
         reporter.report(AttemptMessage::Error { error: error.clone() });
     }
     outcome
 }
 
-fn attempt(url: &str, reporter: &Arc<dyn Reporter>) -> Result<()> {
+fn attempt(url: &str, catalogue: &Catalogue, reporter: &Arc<dyn Reporter>) -> Result<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)
         .enable_all()
@@ -71,7 +71,7 @@ fn attempt(url: &str, reporter: &Arc<dyn Reporter>) -> Result<()> {
     let mut context = context(&spec, inputs, scratch.path(), cancel, reporter.clone(), checkpoints)?;
     guard_sources(&spec, || {
         let started = clock.monotonic();
-        run_stage(&spec, &mut context, url)?;
+        run_stage(&spec, catalogue, &mut context, url)?;
         context.measure("seconds", (clock.monotonic() - started).as_secs_f64());
         Ok(())
     })?;
@@ -139,13 +139,12 @@ pub fn context(
     })
 }
 
-fn run_stage(spec: &AttemptSpec, context: &mut StageContext, url: &str) -> Result<()> {
+fn run_stage(spec: &AttemptSpec, catalogue: &Catalogue, context: &mut StageContext, url: &str) -> Result<()> {
     if spec.kind == RUN_KIND {
         return command::run(spec, context, url);
     }
-    let registry = wiring::registry()?;
-    let stage = registry.stage(&spec.kind)?;
-    catch_unwind(AssertUnwindSafe(|| stage.run(spec.config.clone(), context)))
+    let stage = catalogue.stage(&spec.kind)?;
+    catch_unwind(AssertUnwindSafe(|| stage.run(&spec.config, context)))
         .unwrap_or_else(|panic| Err(Error::bug(format!("stage `{}` panicked: {}", spec.kind, panic_text(&panic)))))
 }
 

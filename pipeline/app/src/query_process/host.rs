@@ -1,7 +1,7 @@
 //! The owner's side of a statement: starts the worker, waits up to the limit, and says why there is no answer.
 
 use super::{Answer, Order};
-use crate::world;
+use crate::wiring;
 use std::io;
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::{ExitStatus, Stdio};
@@ -32,7 +32,7 @@ pub async fn ask(order: &Order, timeout: Duration) -> Result<String> {
 }
 
 fn start() -> Result<Child> {
-    let program = world::program()?;
+    let program = wiring::program()?;
     let mut command = Command::new(&program);
     command.arg("query-worker").env_clear().envs(confinement::ENVIRONMENT);
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).kill_on_drop(true);

@@ -1,9 +1,7 @@
 //! The worker's side: reads its order, confines itself, answers, ends.
 
-use super::{Answer, Order};
-use crate::args::Format;
+use super::{Answer, AnswerFormat, Order};
 use crate::attempt::panic_text;
-use crate::output::human;
 use serde_json::json;
 use std::io::{self, Write as _};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -40,9 +38,10 @@ fn answer(order: &Order) -> Answer {
     let limits = QueryLimits { rows: order.rows, ..QueryLimits::default() };
     let result = query(&[(SELF, order.table.as_path())], &order.statement, limits)?;
     match order.format {
-        Format::Json => {
-            human::json(&json!({"columns": result.columns, "rows": result.rows, "truncated": result.truncated}))
+        AnswerFormat::Json => {
+            let answer = json!({"columns": result.columns, "rows": result.rows, "truncated": result.truncated});
+            serde_json::to_string_pretty(&answer).map_err(|e| Error::bug(format!("no JSON for this result: {e}")))
         }
-        Format::Text => Ok(result.to_string()),
+        AnswerFormat::Text => Ok(result.to_string()),
     }
 }

@@ -1,4 +1,4 @@
-//! A statement of `artifacts query` in a process of its own: this binary again, as `trainyard query-worker`.
+//! A statement of `artifacts query` in a process of its own: this program again, as `trainyard query-worker`.
 //!
 //! A join multiplies its inputs, and a query engine at work neither looks at a clock nor gives up memory. Only the end
 //! of its process bounds a statement, and takes nothing else with it. The [`host`] writes one [`Order`] to the worker's
@@ -8,10 +8,18 @@
 pub mod host;
 pub mod worker;
 
-use crate::args::Format;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 use trainyard_core::Result;
+
+/// How an answer is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum AnswerFormat {
+    /// A table for people.
+    Text,
+    /// One document with columns and rows.
+    Json,
+}
 
 /// Everything that a worker needs to know.
 #[derive(Debug, Serialize, Deserialize)]
@@ -23,7 +31,7 @@ pub struct Order {
     pub statement: String,
     /// Most rows of the answer.
     pub rows: usize,
-    pub format: Format,
+    pub format: AnswerFormat,
     /// Bytes that the statement may add to the worker's address space.
     pub memory: u64,
 }

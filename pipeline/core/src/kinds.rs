@@ -3,7 +3,7 @@
 //! They see this trait alone, so they need neither a GPU nor the code of any stage.
 
 use crate::artifact::ArtifactKind;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::metric::{Declared, MetricRead, Producers};
 use serde::Serialize;
 use serde_json::Value;
@@ -68,13 +68,17 @@ pub struct KindInfo {
     pub placement: Placement,
     /// Whether it gets all CPUs of a machine by default (sft, rl, prm, evaluate) rather than one.
     pub all_cpus: bool,
+    /// Fits weights to data, so that running it twice costs what nobody wants to pay twice.
+    pub trains: bool,
     /// A `with:` block that works.
     pub example: &'static str,
     /// The main metric shown in progress, e.g. `loss`.
     pub main_metric: Option<&'static str>,
-    /// Everything that it may report under any options. [`Catalogue::declared`] knows the exact names.
+    /// Everything that it may report under any options. [`StageKinds::declared`] knows the exact names.
     #[serde(flatten)]
     pub metrics: Declared,
+    /// Folders of the families whose parts the options may name.
+    pub families: Vec<&'static str>,
 }
 
 impl KindInfo {
@@ -138,6 +142,13 @@ impl OptionProblem {
     pub fn within(mut self, place: &str) -> Self {
         self.pointer.insert_str(0, place);
         self
+    }
+}
+
+/// An error about the options as a whole.
+impl From<Error> for OptionProblem {
+    fn from(error: Error) -> Self {
+        Self { pointer: String::new(), message: error.message, help: error.help }
     }
 }
 
@@ -213,14 +224,16 @@ impl<const N: usize> From<[(String, usize); N]> for Wired {
     }
 }
 
-/// All stage kinds of this build.
-pub trait Catalogue: Send + Sync {
+/// The stage kinds of a build.
+pub trait StageKinds: Send + Sync {
     /// Their names, sorted.
     fn names(&self) -> Vec<&str>;
     /// The kind of this name.
     fn kind(&self, name: &str) -> Option<&KindInfo>;
-    /// Everything wrong with a config whose expressions are all replaced: types, ranges, contradictions between parts.
-    fn validate(&self, kind: &str, config: &Value) -> Vec<OptionProblem>;
+    /// The complete config of options whose expressions are all replaced: defaults filled in, named compositions
+    /// expanded, values in their declared types. Or everything wrong with them: types, ranges, contradictions between
+    /// parts.
+    fn settle(&self, kind: &str, options: &Value) -> Result<Value, Vec<OptionProblem>>;
     /// Every contradiction between a complete config and the inputs wired to its ports. A pointer may also name a port.
     fn validate_inputs(&self, _kind: &str, _config: &Value, _inputs: &Wired) -> Vec<OptionProblem> {
         Vec::new()
@@ -237,8 +250,6 @@ pub trait Catalogue: Send + Sync {
     fn metrics_read(&self, _kind: &str, _config: &Value, _producers: &Producers) -> Vec<MetricRead> {
         Vec::new()
     }
-    /// The complete config: defaults filled, named compositions expanded, values in their declared types.
-    fn complete(&self, kind: &str, config: &Value) -> Result<Value>;
 }
 
 #[cfg(test)]

@@ -1,25 +1,27 @@
 //! Builds what a run uses: store, pools, executors, stage kinds, time and chance.
 
+use crate::catalogue::Catalogue;
 use crate::in_process::InProcessStages;
+use crate::machine;
 use crate::session::{self, Session};
-use crate::{machine, wiring};
 use futures::future::BoxFuture;
 use serde_json::Value;
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::Arc;
 use trainyard_core::{Chance, Clock, Error, Output, Result};
 use trainyard_engine::{Gpu, Machine, MachinePool};
-use trainyard_runtime::executors::{Launcher, standard};
+use trainyard_runtime::executors::{ExecutorKind, Executors, Launcher, Launching};
 use trainyard_runtime::slots::Slots;
 use trainyard_runtime::{Observer, RowReader, RunContext};
 use trainyard_spec::site;
 use trainyard_store::Store;
 
 /// This program, as the attempts of its stages; `run` stages get the same environment.
-fn launcher(program: PathBuf) -> Launcher {
+fn launcher(program: PathBuf, environment: &[(OsString, OsString)]) -> Launcher {
     let threads = trainyard_lm::threads::ENVIRONMENT.iter().map(|(name, value)| (name.into(), value.into()));
-    Launcher { env: threads.chain(crate::logging::environment()).collect(), ..Launcher::new(program) }
+    Launcher { env: threads.chain(environment.iter().cloned()).collect(), ..Launcher::new(program) }
 }
 
 /// The file of this program, to start it again as another process.
@@ -28,17 +30,25 @@ pub fn program() -> Result<PathBuf> {
 }
 
 /// What this session's runs use. `observer` sees what happens.
-pub fn build(session: &Session, clock: Arc<dyn Clock>, observer: Arc<dyn Observer>) -> Result<RunContext> {
-    let registry = Arc::new(wiring::registry()?);
+pub fn outside(
+    session: &Session,
+    catalogue: &Arc<Catalogue>,
+    clock: Arc<dyn Clock>,
+    observer: Arc<dyn Observer>,
+) -> Result<RunContext> {
     let pools: Vec<MachinePool> = session.site.pools.iter().map(pool).collect();
+    let here = of_this_machine(&pools, catalogue.executors());
     let slots =
-        this_machine(&pools, machine::cpus(), machine::memory()).map(|m| Slots::new(session::home().join("slots"), m));
+        this_machine(&here, machine::cpus(), machine::memory()).map(|m| Slots::new(session::home().join("slots"), m));
+    let in_process =
+        InProcessStages { store: session.store.clone(), catalogue: catalogue.clone(), handle: session.handle() };
+    let launcher = launcher(program()?, &session.environment);
     Ok(RunContext {
         store: session.store.clone(),
         pools,
-        executors: standard(&launcher(program()?), slots.as_ref()),
-        catalogue: registry.clone(),
-        in_process: Arc::new(InProcessStages { store: session.store.clone(), registry, handle: session.handle() }),
+        executors: Executors::build(catalogue.executors(), &Launching { launcher, slots }),
+        catalogue: catalogue.clone(),
+        in_process: Arc::new(in_process),
         rows: Arc::new(TableRows(session.store.clone())),
         secrets: session.site.secrets.clone(),
         chance: chance(clock.as_ref()),
@@ -70,11 +80,17 @@ fn pool(pool: &site::Pool) -> MachinePool {
     }
 }
 
-/// What the runs of this user may use of this machine: what its local pools have together. Where they overlap, that is
-/// no more than the machine has, but never less than one pool has, or what the engine grants could not be had. `None`
-/// without a local pool.
+/// The pools whose attempts run on this machine.
+fn of_this_machine(pools: &[MachinePool], executors: &[ExecutorKind]) -> Vec<MachinePool> {
+    let here = |pool: &&MachinePool| executors.iter().any(|kind| kind.on_this_machine && kind.name == pool.executor);
+    pools.iter().filter(here).cloned().collect()
+}
+
+/// What the runs of this user may use of this machine: what its pools have together. Where they overlap, that is no
+/// more than the machine has, but never less than one pool has, or what the engine grants could not be had. `None`
+/// without a pool.
 fn this_machine(pools: &[MachinePool], cpus: u32, memory: u64) -> Option<Machine> {
-    let machines: Vec<&Machine> = pools.iter().filter(|p| p.executor == "local").flat_map(|p| &p.machines).collect();
+    let machines: Vec<&Machine> = pools.iter().flat_map(|p| &p.machines).collect();
     let largest = machines.iter().map(|m| m.cpus).max()?;
     let together = machines.iter().fold(0, |sum: u32, m| sum.saturating_add(m.cpus));
     let gpus: BTreeMap<u32, Gpu> = machines.iter().flat_map(|m| &m.gpus).map(|g| (g.index, *g)).collect();
@@ -150,8 +166,9 @@ mod tests {
 
     #[test]
     fn pools_elsewhere_are_no_part_of_this_machine() {
+        let executors = trainyard_runtime::executors::kinds();
         let elsewhere = MachinePool { executor: "slurm".into(), ..local("a", 64, 0, &[]) };
-        assert!(this_machine(std::slice::from_ref(&elsewhere), 16, 100).is_none());
-        assert_eq!(amounts(&[elsewhere, local("b", 2, 20, &[])]), (2, 20));
+        assert!(this_machine(&of_this_machine(std::slice::from_ref(&elsewhere), &executors), 16, 100).is_none());
+        assert_eq!(amounts(&of_this_machine(&[elsewhere, local("b", 2, 20, &[])], &executors)), (2, 20));
     }
 }

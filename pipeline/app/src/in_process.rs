@@ -1,11 +1,12 @@
 //! Runs trivial kinds inside the engine's process, without attempt objects; their outputs are stored like any other.
 
 use crate::attempt::{context, guard_sources, materialize, store_outputs};
+use crate::catalogue::Catalogue;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 use tokio::runtime::Handle;
-use trainyard_api::{CancelToken, CheckpointStore, Registry, Reporter};
+use trainyard_api::{CancelToken, CheckpointStore, Reporter};
 use trainyard_core::attempt::{AttemptMessage, AttemptResult, AttemptSpec};
 use trainyard_core::{Error, Result};
 use trainyard_runtime::InProcess;
@@ -14,13 +15,13 @@ use trainyard_store::Store;
 /// Runs a stage on the calling thread.
 pub struct InProcessStages {
     pub store: Store,
-    pub registry: Arc<Registry>,
+    pub catalogue: Arc<Catalogue>,
     pub handle: Handle,
 }
 
 impl InProcess for InProcessStages {
     fn run(&self, spec: AttemptSpec) -> Result<AttemptResult> {
-        let stage = self.registry.stage(&spec.kind)?;
+        let stage = self.catalogue.stage(&spec.kind)?;
         if spec.inputs.is_empty() && spec.outputs.is_empty() {
             // No file can be involved: no scratch folder either. A workflow of 10,000 gates pays for this branch.
             let mut context = context(
@@ -31,7 +32,7 @@ impl InProcess for InProcessStages {
                 Arc::new(Quiet),
                 Arc::new(NoCheckpoints),
             )?;
-            guard_sources(&spec, || stage.run(spec.config.clone(), &mut context))?;
+            guard_sources(&spec, || stage.run(&spec.config, &mut context))?;
             return self.handle.block_on(store_outputs(&self.store, &spec, context));
         }
         let scratch = tempfile::Builder::new()
@@ -41,7 +42,7 @@ impl InProcess for InProcessStages {
         let inputs = self.handle.block_on(materialize(&self.store, &spec, &scratch.path().join("inputs")))?;
         let mut context =
             context(&spec, inputs, scratch.path(), CancelToken::default(), Arc::new(Quiet), Arc::new(NoCheckpoints))?;
-        guard_sources(&spec, || stage.run(spec.config.clone(), &mut context))?;
+        guard_sources(&spec, || stage.run(&spec.config, &mut context))?;
         self.handle.block_on(store_outputs(&self.store, &spec, context))
     }
 }

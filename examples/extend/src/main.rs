@@ -1,0 +1,138 @@
+//! A program of its own: Trainyard with a stage kind, a loss, a reward, an environment and an executor that it does not
+//! have.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::process::ExitCode;
+use trainyard::prelude::*;
+
+fn main() -> ExitCode {
+    let nice = ExecutorKind::new("nice", "attempts of low priority on this machine", nice).on_this_machine();
+    let catalogue = Catalogue::builder().stage(Numbers).loss::<Plain>().reward::<Brief>().environment(parity);
+    trainyard::main(catalogue.executor(nice))
+}
+
+struct Numbers;
+
+/// Options of `numbers`. `extend stages numbers` prints the comments of the fields.
+#[derive(Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct NumbersConfig {
+    /// How many problems.
+    count: u64,
+}
+
+impl Stage for Numbers {
+    type Prepared = NumbersConfig;
+    const NAME: &'static str = "numbers";
+    const SUMMARY: &'static str = "problems that ask whether a number is odd or even";
+    const DOC: &'static str = "Numbers from 0 to `count`, in order.";
+    fn ports(&self) -> Ports {
+        let problems = port("problems", ArtifactKind::Problems, Cardinality::One, "What to practice on.");
+        Ports { inputs: Vec::new(), outputs: vec![problems] }
+    }
+    fn prepare(&self, options: Value) -> Result<NumbersConfig> {
+        self.parse(options)
+    }
+}
+
+impl Prepared for NumbersConfig {
+    type Config = Self;
+    fn config(&self) -> &Self {
+        self
+    }
+    fn run(self, context: &mut StageContext) -> Result<()> {
+        let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
+        context.log(format!("niceness {}", stat.split(' ').nth(18).unwrap_or("unknown")));
+        let problem = |n: u64| Problem {
+            id: format!("number-{n}"),
+            messages: vec![Message::new("user", format!("{n}?"))],
+            answer: if n % 2 == 0 { "even" } else { "odd" }.into(),
+            verifier: r#"{"kind": "text"}"#.into(),
+            environment: "parity".into(),
+            level: 1,
+            ..Problem::default()
+        };
+        let rows: Vec<Problem> = (0..self.count).map(problem).collect();
+        write_problems(&context.output_parquet("problems")?, &rows).map(|_| ())
+    }
+}
+
+#[derive(Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Plain {}
+
+impl PartOptions for Plain {
+    const KIND: &'static str = "plain";
+    const SUMMARY: &'static str = "the policy gradient without a ratio";
+    const DOC: &'static str = "Token loss = −A·logπ (REINFORCE).";
+    fn metrics() -> Vec<Metric> {
+        vec![Metric::new("tokens", "share", "Share of the tokens that it saw.")]
+    }
+}
+
+impl Part for Plain {}
+impl LossTerm for Plain {
+    fn value(&self, batch: &TokenBatch) -> Term {
+        let mut term = Term { d_logprobs: batch.zeros(), ..Term::default() };
+        for (i, t) in batch.places() {
+            let slope = -batch.weights[i][t] * batch.advantages[i][t];
+            term.d_logprobs[i][t] = slope;
+            term.loss += slope * batch.logprobs[i][t];
+        }
+        term.sums = vec![("tokens", batch.places().count() as f64)];
+        term
+    }
+}
+
+#[derive(Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Brief {}
+
+impl PartOptions for Brief {
+    const KIND: &'static str = "brief";
+    const SUMMARY: &'static str = "more for fewer tokens";
+    const DOC: &'static str = "1 / tokens of the episode.";
+}
+
+impl Reward for Brief {
+    fn name(&self) -> &str {
+        Self::KIND
+    }
+    fn score(&self, episode: &Trajectory, _: &Problem, _: &GroupView<'_>) -> Score {
+        Score::of(1.0 / episode.token_ids.len() as f64)
+    }
+}
+
+#[derive(Clone, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+struct ParityOptions {}
+
+impl ExtraOptions for ParityOptions {
+    const KIND: &'static str = "parity";
+    const SUMMARY: &'static str = "odd or even, in one turn";
+    const DOC: &'static str = "The whole turn is the answer; the verifier of the problem judges it.";
+    fn dialogue() -> DialogueOptions {
+        DialogueOptions { tools: vec!["calculator".into()], max_turns: 1, ..DialogueOptions::default() }
+    }
+}
+
+struct Parity(Arc<Dialogue>);
+impl DialogueEnvironment for Parity {
+    const KIND: &'static str = ParityOptions::KIND;
+    fn dialogue(&self) -> &Arc<Dialogue> {
+        &self.0
+    }
+}
+
+fn parity(options: WithDialogue<ParityOptions>, host: &Arc<ToolHost>) -> Result<Box<dyn Environment>> {
+    Ok(Box::new(Parity(Dialogue::new(options.dialogue, host, |text| Some(text.trim().to_string()))?)))
+}
+
+/// The local executor, its attempts started by `nice`.
+fn nice(with: &Launching) -> Arc<dyn Executor> {
+    let mut arguments = vec!["-n".into(), "10".into(), with.launcher.program.clone().into()];
+    arguments.extend(with.launcher.arguments.clone());
+    let launcher = Launcher { program: "nice".into(), arguments, env: with.launcher.env.clone() };
+    Arc::new(Local::named("nice", launcher, with.slots.clone()))
+}

@@ -1,0 +1,89 @@
+//! Which stage kinds, parts and executors a program has: one value that check, schema, pages and runs all read.
+
+mod builder;
+mod lookup;
+#[cfg(test)]
+mod tests;
+
+pub use builder::Builder;
+pub use lookup::Entry;
+
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use trainyard_api::{AnyFamily, DynStage, PartPage, Stages};
+use trainyard_core::{Declared, Facts, KindInfo, MetricRead, OptionProblem, Producers, Result, StageKinds, Wired};
+use trainyard_learn::compose;
+use trainyard_runtime::executors::ExecutorKind;
+
+/// Everything that workflow and site files may name. Made by [`Catalogue::builder`]; it does not change afterwards.
+pub struct Catalogue {
+    stages: Stages,
+    parts: trainyard_train::Parts,
+    data: Arc<trainyard_data::Parts>,
+    executors: Vec<ExecutorKind>,
+}
+
+impl Catalogue {
+    /// Starts from all that this workspace has.
+    pub fn builder() -> Builder {
+        Builder::standard()
+    }
+    /// All families of parts, sorted by folder.
+    pub fn families(&self) -> Vec<&dyn AnyFamily> {
+        let mut families: Vec<&dyn AnyFamily> = Vec::new();
+        families.extend(self.parts.learn.families());
+        families.extend(self.parts.envs.families());
+        families.extend(self.data.families());
+        families.sort_by_key(|family| family.folder());
+        families
+    }
+    /// The pages of one family; none if there is no such folder.
+    pub fn pages(&self, folder: &str) -> Option<Vec<PartPage>> {
+        let family = self.families().into_iter().find(|family| family.folder() == folder)?;
+        let mut pages = family.pages();
+        if folder == self.parts.learn.algorithms.folder {
+            for page in &mut pages {
+                // A composition of this program that did not expand would have failed its tests.
+                page.expands_to = compose::expand(&self.parts.learn, json!({ "algorithm": page.kind })).ok();
+            }
+        }
+        Some(pages)
+    }
+    /// Sorted by name.
+    pub fn stages(&self) -> impl Iterator<Item = &KindInfo> {
+        self.stages.infos()
+    }
+    /// Errors: invalid, if there is no such kind.
+    pub fn stage(&self, name: &str) -> Result<&dyn DynStage> {
+        self.stages.stage(name)
+    }
+    /// Sorted by name.
+    pub fn executors(&self) -> &[ExecutorKind] {
+        &self.executors
+    }
+}
+
+impl StageKinds for Catalogue {
+    fn names(&self) -> Vec<&str> {
+        self.stages.names()
+    }
+    fn kind(&self, name: &str) -> Option<&KindInfo> {
+        self.stages.kind(name)
+    }
+    fn settle(&self, kind: &str, options: &Value) -> Result<Value, Vec<OptionProblem>> {
+        self.stages.settle(kind, options)
+    }
+    fn validate_inputs(&self, kind: &str, config: &Value, inputs: &Wired) -> Vec<OptionProblem> {
+        self.stages.validate_inputs(kind, config, inputs)
+    }
+    fn facts(&self, kind: &str, config: &Value, inputs: &Wired) -> BTreeMap<String, Facts> {
+        self.stages.facts(kind, config, inputs)
+    }
+    fn declared(&self, kind: &str, config: &Value, producers: &Producers) -> Declared {
+        self.stages.declared(kind, config, producers)
+    }
+    fn metrics_read(&self, kind: &str, config: &Value, producers: &Producers) -> Vec<MetricRead> {
+        self.stages.metrics_read(kind, config, producers)
+    }
+}

@@ -1,0 +1,141 @@
+//! Puts a catalogue together: what this workspace has, then what a program adds.
+
+use super::Catalogue;
+use std::sync::Arc;
+use trainyard_api::{DynStage, Family, PartKind, PartOptions, Stage, Stages, erase};
+use trainyard_core::{Error, Result};
+use trainyard_data::filter::{Rule, registry as rules};
+use trainyard_envs::{Environment, Reward, ToolHost, rewards};
+use trainyard_learn::corrections::Correction;
+use trainyard_learn::{Advantage, Curriculum, Filter, LossTerm, Modulation, Replay, Strategy, registry as learn};
+use trainyard_runtime::executors::{self, ExecutorKind};
+
+type MakeStage = Box<dyn FnOnce(&trainyard_train::Parts) -> Box<dyn DynStage>>;
+
+/// Collects stage kinds, parts and executors; [`Builder::build`] gives the catalogue, or the first mistake.
+pub struct Builder {
+    learn: trainyard_learn::Parts,
+    envs: trainyard_envs::Parts,
+    rules: Family<dyn Rule>,
+    stages: Vec<MakeStage>,
+    executors: Vec<ExecutorKind>,
+    wrong: Option<Error>,
+}
+
+/// Each function adds a part whose options are the part itself.
+macro_rules! adds {
+    ($($(#[$doc:meta])* $add:ident: $part:ident, $line:path, $($family:ident).+;)*) => {$(
+        $(#[$doc])*
+        #[must_use]
+        pub fn $add<P: PartOptions + $part>(mut self) -> Self {
+            let added = self.$($family).+.add($line());
+            self.note(added)
+        }
+    )*};
+}
+
+impl Builder {
+    pub(super) fn standard() -> Self {
+        Self {
+            learn: trainyard_learn::Parts::standard(),
+            envs: trainyard_envs::Parts::standard(),
+            rules: rules::family(),
+            stages: Vec::new(),
+            executors: executors::kinds(),
+            wrong: None,
+        }
+    }
+
+    /// Adds a stage kind.
+    #[must_use]
+    pub fn stage(self, stage: impl Stage) -> Self {
+        self.stage_with(move |_| stage)
+    }
+    /// Adds a stage kind that composes parts: those of this workspace and those that this builder adds, earlier or
+    /// later.
+    #[must_use]
+    pub fn stage_with<S: Stage>(mut self, make: impl FnOnce(&trainyard_train::Parts) -> S + 'static) -> Self {
+        self.stages.push(Box::new(move |parts: &trainyard_train::Parts| erase(make(parts))));
+        self
+    }
+    /// Adds an environment by its constructor.
+    #[must_use]
+    pub fn environment<O: PartOptions>(mut self, build: fn(O, &Arc<ToolHost>) -> Result<Box<dyn Environment>>) -> Self {
+        let added = self.envs.environments.add(PartKind::new(build));
+        self.note(added)
+    }
+    /// Adds a named composition: options of `rl` that `algorithm: <kind>` stands for.
+    #[must_use]
+    pub fn algorithm(
+        mut self,
+        kind: &'static str,
+        summary: &'static str,
+        doc: &'static str,
+        options: fn() -> serde_json::Value,
+    ) -> Self {
+        let part = PartKind::plain(kind, summary, doc, move |()| Ok(Box::new(options())));
+        let added = self.learn.algorithms.add(part);
+        self.note(added)
+    }
+    /// Adds an executor that pools of the site file may name.
+    #[must_use]
+    pub fn executor(mut self, kind: ExecutorKind) -> Self {
+        let taken = self.executors.iter().any(|other| other.name == kind.name);
+        let name = kind.name;
+        self.executors.push(kind);
+        self.executors.sort_by_key(|kind| kind.name);
+        let twice = || Error::invalid(format!("two executors are called `{name}`")).help("give yours another name");
+        self.note(if taken { Err(twice()) } else { Ok(()) })
+    }
+
+    adds! {
+        /// Adds an advantage.
+        advantage: Advantage, learn::advantage::<P>, learn.advantages;
+        /// Adds a correction.
+        correction: Correction, learn::correction::<P>, learn.corrections;
+        /// Adds a curriculum.
+        curriculum: Curriculum, learn::curriculum::<P>, learn.curricula;
+        /// Adds a filter of rollouts.
+        filter: Filter, learn::filter::<P>, learn.filters;
+        /// Adds a loss term.
+        loss: LossTerm, learn::loss::<P>, learn.losses;
+        /// Adds a modulation of advantages.
+        modulation: Modulation, learn::modulation::<P>, learn.modulations;
+        /// Adds a replay.
+        replay: Replay, learn::replayed::<P>, learn.replay;
+        /// Adds a reward.
+        reward: Reward, rewards::registry::reward::<P>, envs.rewards;
+        /// Adds a rule of `data/filter`.
+        rule: Rule, rules::rule::<P>, rules;
+        /// Adds a rollout strategy.
+        strategy: Strategy, learn::strategy::<P>, learn.strategies;
+    }
+
+    /// Errors: invalid, if two things of one sort have one name.
+    pub fn build(self) -> Result<Catalogue> {
+        if let Some(error) = self.wrong {
+            return Err(error);
+        }
+        let parts = trainyard_train::Parts { learn: Arc::new(self.learn), envs: Arc::new(self.envs) };
+        let data = trainyard_data::Parts { rules: self.rules, ..trainyard_data::Parts::standard(parts.envs.clone()) };
+        let data = Arc::new(data);
+        let rooms = [
+            trainyard_data::registry::stages(&data),
+            trainyard_lm::registry::stages(),
+            trainyard_train::registry::stages(&parts),
+        ];
+        let mut stages = Stages::new(rooms.into_iter().flatten())?;
+        for make in self.stages {
+            stages.add(make(&parts))?;
+        }
+        Ok(Catalogue { stages, parts, data, executors: self.executors })
+    }
+
+    /// Keeps the first mistake.
+    fn note(mut self, added: Result<()>) -> Self {
+        if let Err(error) = added {
+            self.wrong.get_or_insert(error);
+        }
+        self
+    }
+}

@@ -1,0 +1,94 @@
+//! Finds what a name means: a stage kind (`rl`), a family (`losses`), a part (`losses/clip`, or `clip` where no other
+//! has that name), an executor.
+
+use super::Catalogue;
+use trainyard_api::PartPage;
+use trainyard_core::{Error, KindInfo, Result, StageKinds as _};
+use trainyard_runtime::executors::ExecutorKind;
+use trainyard_spec::diagnostic::suggest;
+
+/// The folders that hold no parts, but are named like those that do.
+const STAGES: &str = "stages";
+const EXECUTORS: &str = "executors";
+
+/// What a name means.
+pub enum Entry<'a> {
+    Stage(&'a KindInfo),
+    Part(Box<PartPage>),
+    /// All members of a family.
+    Family(Vec<PartPage>),
+    Executor(&'a ExecutorKind),
+}
+
+impl Catalogue {
+    /// Errors: invalid, with the nearest names or, where a bare name means several parts, all of them.
+    pub fn find(&self, name: &str) -> Result<Entry<'_>> {
+        if let Some(info) = self.kind(name.strip_prefix("stages/").unwrap_or(name)) {
+            return Ok(Entry::Stage(info));
+        }
+        if let Some(pages) = self.pages(name) {
+            return Ok(Entry::Family(pages));
+        }
+        let full = self.names_of(name);
+        match full.as_slice() {
+            [] => Err(self.unknown(name)),
+            [one] => Ok(self.entry(one)),
+            several => Err(Error::invalid(format!("`{name}` is the name of several parts"))
+                .help(format!("use one of: {}", several.join(", ")))),
+        }
+    }
+    /// What is wrong with the full name of a part, stage or executor (`filters/void_turn`, `stages/data/filter`).
+    pub fn problem(&self, name: &str) -> Option<String> {
+        let hint = |help: Option<String>| help.map(|h| format!("; {h}")).unwrap_or_default();
+        let (folder, kind) = name.split_once('/').unwrap_or((name, ""));
+        let folders = self.folders();
+        let Some((_, kinds)) = folders.iter().find(|(known, _)| *known == folder) else {
+            let help = hint(suggest(folder, folders.iter().map(|(folder, _)| *folder)));
+            return Some(format!("part `{name}`: there is no folder of parts `{folder}`{help}"));
+        };
+        let unknown = !kinds.contains(&kind);
+        unknown
+            .then(|| format!("there is no part `{name}` in this build{}", hint(suggest(kind, kinds.iter().copied()))))
+    }
+
+    /// Full names of what a name may mean, itself included.
+    fn names_of(&self, name: &str) -> Vec<String> {
+        let all = self.folders();
+        let all = all.iter().flat_map(|(folder, kinds)| kinds.iter().map(move |kind| (*folder, *kind)));
+        all.map(|(folder, kind)| (format!("{folder}/{kind}"), kind))
+            .filter(|(full, kind)| full == name || *kind == name)
+            .map(|(full, _)| full)
+            .collect()
+    }
+    /// Of a full name that is there.
+    fn entry(&self, full: &str) -> Entry<'_> {
+        let (folder, kind) = full.split_once('/').unwrap_or((full, ""));
+        let executor = self.executors().iter().find(|executor| folder == EXECUTORS && executor.name == kind);
+        let page = || self.pages(folder).into_iter().flatten().find(|page| page.kind == kind);
+        match (executor, self.kind(kind).filter(|_| folder == STAGES)) {
+            (Some(executor), _) => Entry::Executor(executor),
+            (None, Some(info)) => Entry::Stage(info),
+            (None, None) => page().map_or_else(|| Entry::Family(Vec::new()), |page| Entry::Part(Box::new(page))),
+        }
+    }
+    /// Every folder with the kinds in it.
+    fn folders(&self) -> Vec<(&'static str, Vec<&str>)> {
+        let mut folders: Vec<(&'static str, Vec<&str>)> =
+            self.families().into_iter().map(|family| (family.folder(), family.kinds())).collect();
+        folders.push((EXECUTORS, self.executors().iter().map(|executor| executor.name).collect()));
+        folders.push((STAGES, self.names()));
+        folders
+    }
+    fn unknown(&self, name: &str) -> Error {
+        let folders = self.folders();
+        let full: Vec<String> = folders
+            .iter()
+            .flat_map(|(folder, kinds)| kinds.iter().map(move |kind| format!("{folder}/{kind}")))
+            .collect();
+        let bare = folders.iter().flat_map(|(folder, kinds)| kinds.iter().copied().chain([*folder]));
+        let near = suggest(name, bare.chain(full.iter().map(String::as_str)));
+        let list = "`trainyard stages` lists stage kinds and folders of parts";
+        let help = near.map_or_else(|| list.to_string(), |near| format!("{near} {list}"));
+        Error::invalid(format!("there is no stage kind or part `{name}`")).help(help)
+    }
+}

@@ -1,0 +1,82 @@
+use super::*;
+use std::collections::BTreeSet;
+use trainyard_runtime::executors::{ExecutorKind, Local};
+
+fn standard() -> Catalogue {
+    Catalogue::builder().build().unwrap()
+}
+
+#[test]
+fn every_member_of_every_family_has_a_page_of_its_own() {
+    let catalogue = standard();
+    let mut names = BTreeSet::new();
+    for family in catalogue.families() {
+        let pages = catalogue.pages(family.folder()).unwrap();
+        assert_eq!(pages.iter().map(|page| page.kind).collect::<Vec<_>>(), family.kinds());
+        for page in pages {
+            assert!(!page.summary.is_empty() && !page.doc.is_empty(), "{}", page.name);
+            assert_eq!(page.options["properties"]["kind"]["const"], page.kind);
+            assert_eq!(page.expands_to.is_some(), page.folder == "algorithms", "{}", page.name);
+            assert!(names.insert(page.name));
+        }
+    }
+    let folders: Vec<&str> = catalogue.families().iter().map(|family| family.folder()).collect();
+    assert!(folders.is_sorted() && folders.len() == 17, "{folders:?}");
+}
+
+#[test]
+fn families_that_stages_name_are_there() {
+    let catalogue = standard();
+    for stage in catalogue.stages() {
+        assert!(stage.families.is_sorted(), "{}", stage.name);
+        assert!(stage.families.iter().all(|folder| catalogue.pages(folder).is_some()), "{}", stage.name);
+        assert!(!stage.options.to_string().contains("x-family"), "a family of `{}` is not filled in", stage.name);
+    }
+}
+
+#[test]
+fn names_are_found_in_every_form() {
+    let catalogue = standard();
+    let part = |name: &str| match catalogue.find(name) {
+        Ok(Entry::Part(page)) => page.name,
+        _ => panic!("{name} is not a part"),
+    };
+    assert_eq!(part("losses/clip"), "losses/clip");
+    assert_eq!(part("clip"), "losses/clip");
+    assert_eq!(part("grpo"), "algorithms/grpo");
+    assert!(matches!(catalogue.find("rl"), Ok(Entry::Stage(info)) if info.name == "rl"));
+    assert!(matches!(catalogue.find("stages/data/filter"), Ok(Entry::Stage(info)) if info.name == "data/filter"));
+    assert!(matches!(catalogue.find("losses"), Ok(Entry::Family(pages)) if pages.len() == 13));
+    assert!(matches!(catalogue.find("local"), Ok(Entry::Executor(kind)) if kind.on_this_machine));
+    let several = catalogue.find("entropy_balanced").err().unwrap().to_string();
+    assert!(several.contains("modulations/entropy_balanced, strategies/entropy_balanced"), "{several}");
+    let unknown = catalogue.find("losses/clp").err().unwrap().to_string();
+    assert!(unknown.contains("`losses/clp`") && unknown.contains("`losses/clip`"), "{unknown}");
+}
+
+#[test]
+fn full_names_of_recipes_are_judged() {
+    let catalogue = standard();
+    for good in
+        ["filters/void_turn", "losses/clip", "replay/none", "rewards/answer", "rules/void_turn", "stages/data/filter"]
+    {
+        assert_eq!(catalogue.problem(good), None);
+    }
+    assert!(catalogue.problem("filters/voidturn").unwrap().contains("did you mean `void_turn`?"));
+    assert!(catalogue.problem("filter/void_turn").unwrap().contains("did you mean `filters`?"));
+    assert!(catalogue.problem("void_turn").unwrap().contains("no folder of parts"));
+}
+
+#[test]
+fn a_name_that_is_taken_is_refused() {
+    let again =
+        |name| ExecutorKind::new(name, "again", |with| Arc::new(Local::new(with.launcher.clone(), with.slots.clone())));
+    let error = Catalogue::builder().executor(again("local")).build().err().unwrap();
+    assert!(error.message.contains("`local`"), "{error}");
+    let error = Catalogue::builder().loss::<trainyard_learn::losses::Clip>().build().err().unwrap();
+    assert!(error.message.contains("`losses/clip`"), "{error}");
+    let error = Catalogue::builder().stage(trainyard_train::stages::noop::Noop).build().err().unwrap();
+    assert!(error.message.contains("`noop`"), "{error}");
+    let kinds = Catalogue::builder().executor(again("again")).build().unwrap();
+    assert_eq!(kinds.executors().iter().map(|kind| kind.name).collect::<Vec<_>>(), ["again", "local"]);
+}

@@ -1,0 +1,18 @@
+//! Everything that wires a run: which stage kinds, parts and executors a program has ([`Catalogue`]), the site and the
+//! store ([`session`]), what a run uses ([`wiring`]), and the attempts that its stages become ([`attempt`]).
+//!
+//! A program of its own hands the [`Builder`] of its catalogue to `trainyard::main`; nothing here prints or reads a
+//! command line.
+
+pub mod attempt;
+pub mod catalogue;
+mod in_process;
+pub mod machine;
+pub mod notifications;
+pub mod query_process;
+pub mod session;
+pub mod wiring;
+pub mod workflow;
+
+pub use catalogue::{Builder, Catalogue, Entry};
+pub use session::{Access, Place, Refusal, Session};

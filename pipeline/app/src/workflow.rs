@@ -1,0 +1,27 @@
+//! From a workflow file to a plan.
+
+use std::path::{Path, PathBuf};
+use trainyard_core::{Error, Result, StageKinds};
+use trainyard_spec::Files;
+use trainyard_spec::compile::{Compiled, Request, compile};
+use trainyard_spec::site::Site;
+
+/// Compiles one file of `files` (`trainyard_spec::DiskFiles` for this disk); its path and those of `params` are
+/// relative to the working directory. Mistakes are in the result's diagnostics.
+///
+/// Errors: invalid, if there is no working directory.
+pub fn compiled(
+    files: &dyn Files,
+    path: &Path,
+    params: &[String],
+    kinds: &dyn StageKinds,
+    site: &Site,
+) -> Result<Compiled> {
+    let working_directory = working_directory()?;
+    Ok(compile(&Request { files, path, working_directory: &working_directory, params, catalogue: kinds, site }))
+}
+
+/// Absolute. Errors: invalid, if there is none.
+pub fn working_directory() -> Result<PathBuf> {
+    std::env::current_dir().map_err(|e| Error::invalid(format!("there is no working directory: {e}")))
+}

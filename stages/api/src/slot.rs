@@ -1,0 +1,85 @@
+//! A place in a stage's options that names a part: read once, then asked by check, schema and run alike.
+
+use crate::family::{Chosen, Family, PartKind, prefixes};
+use serde_json::Value;
+use trainyard_core::error::Context as _;
+use trainyard_core::{Error, Metric, OptionProblem, Result};
+
+/// The part that stands at one place of a config.
+pub struct Slot<T: ?Sized, A: ?Sized = ()> {
+    place: String,
+    chosen: Result<Chosen<T, A>, OptionProblem>,
+}
+
+impl<T: ?Sized + 'static, A: ?Sized + 'static> Slot<T, A> {
+    /// Reads the part at `place` (a pointer, `/loss/terms/0`) and fills its defaults in there. Options that name no part or do not
+    /// parse stay as they are, for [`Slot::problems`].
+    pub fn read(family: &Family<T, A>, place: impl Into<String>, options: &mut Value) -> Self {
+        let chosen = family.read(options);
+        if let Ok(chosen) = &chosen
+            && let Ok(complete) = chosen.complete()
+        {
+            *options = complete;
+        }
+        Self { place: place.into(), chosen }
+    }
+    /// The same at a place of a whole config; a place that is not there names no part.
+    pub fn read_at(family: &Family<T, A>, place: &str, config: &mut Value) -> Self {
+        match config.pointer_mut(place) {
+            Some(options) => Self::read(family, place, options),
+            None => Self::read(family, place, &mut Value::Null),
+        }
+    }
+    /// Whether the options name a part and parse; they may still be out of range.
+    pub fn is_read(&self) -> bool {
+        self.chosen.is_ok()
+    }
+    /// The same for every item of a list at `place`; none where there is no list.
+    pub fn read_all(family: &Family<T, A>, place: &str, list: Option<&mut Value>) -> Vec<Self> {
+        let items = list.and_then(Value::as_array_mut).into_iter().flatten().enumerate();
+        items.map(|(i, options)| Self::read(family, format!("{place}/{i}"), options)).collect()
+    }
+    /// Everything wrong with the part by itself; pointers are into the config.
+    pub fn problems(&self) -> Vec<OptionProblem> {
+        let problems = match &self.chosen {
+            Ok(chosen) => chosen.problems(),
+            Err(problem) => vec![problem.clone()],
+        };
+        problems.into_iter().map(|problem| problem.within(&self.place)).collect()
+    }
+    /// Empty if the options name no part.
+    pub fn kind(&self) -> &'static str {
+        self.chosen.as_ref().map(Chosen::kind).unwrap_or_default()
+    }
+    /// What the parts of a list report, under the names that manifests have.
+    pub fn declared(slots: &[Self]) -> Vec<Metric> {
+        let named = slots.iter().zip(prefixes(slots.iter().map(Self::kind)));
+        let of = |(slot, prefix): (&Self, String)| -> Vec<Metric> {
+            let metrics = slot.chosen.as_ref().map(Chosen::metrics).unwrap_or_default();
+            metrics.iter().map(|m| m.clone().of(&prefix)).collect()
+        };
+        named.flat_map(of).collect()
+    }
+    /// What the part cannot do without.
+    pub fn needs(&self) -> Vec<&'static str> {
+        self.chosen.as_ref().map(Chosen::needs).unwrap_or_default()
+    }
+    /// A fresh part. Errors: invalid, with the place of the part and what is wrong with it.
+    pub fn build(&self, context: &A) -> Result<Box<T>> {
+        let built = match &self.chosen {
+            Ok(chosen) => chosen.build(context),
+            Err(problem) => Err(problem.help.clone().into_iter().fold(Error::invalid(&problem.message), Error::help)),
+        };
+        built.at(self.place.trim_start_matches('/').replace('/', "."))
+    }
+}
+
+/// The members of a family whose parts are values without options, `(kind, summary, doc, value)` each.
+pub fn constants<V: Copy + Send + Sync + 'static>(
+    folder: &'static str,
+    what: &'static str,
+    values: impl IntoIterator<Item = (&'static str, &'static str, &'static str, V)>,
+) -> Family<V> {
+    let member = |(kind, summary, doc, value)| PartKind::plain(kind, summary, doc, move |()| Ok(Box::new(value)));
+    Family::new(folder, what, values.into_iter().map(member).collect())
+}

@@ -1,0 +1,36 @@
+//! The families of this room, beside those of the environments that its stages play in.
+
+use crate::filter::Rule;
+use crate::import::Format;
+use crate::synthesize::Method;
+use crate::{filter, import, synthesize};
+use std::sync::Arc;
+use trainyard_api::{AnyFamily, Family};
+
+/// What the stages of this room compose.
+pub struct Parts {
+    /// Environments and what belongs to them.
+    pub envs: Arc<trainyard_envs::Parts>,
+    /// File formats of `data/import`.
+    pub import: Family<&'static dyn Format>,
+    /// Rules of `data/filter`.
+    pub rules: Family<dyn Rule>,
+    /// Methods of `data/synthesize`.
+    pub synthesize: Family<&'static dyn Method>,
+}
+
+impl Parts {
+    /// Those of this crate, with these environments.
+    pub fn standard(envs: Arc<trainyard_envs::Parts>) -> Self {
+        Self {
+            envs,
+            import: import::registry::family(),
+            rules: filter::registry::family(),
+            synthesize: synthesize::registry::family(),
+        }
+    }
+    /// Those of this room, sorted by folder.
+    pub fn families(&self) -> [&dyn AnyFamily; 3] {
+        [&self.import, &self.rules, &self.synthesize]
+    }
+}

@@ -1,0 +1,36 @@
+//! The families that the stages of this room compose: RL parts, environments, rewards.
+
+use serde_json::Value;
+use std::sync::Arc;
+use trainyard_api::AnyFamily;
+use trainyard_api::family::fill_schema;
+use trainyard_envs::rewards::weighted;
+
+/// Shared by the stages of a build.
+#[derive(Clone)]
+pub struct Parts {
+    pub learn: Arc<trainyard_learn::Parts>,
+    pub envs: Arc<trainyard_envs::Parts>,
+}
+
+impl Default for Parts {
+    /// Those of this workspace.
+    fn default() -> Self {
+        Self { learn: Arc::new(trainyard_learn::Parts::standard()), envs: Arc::new(trainyard_envs::Parts::standard()) }
+    }
+}
+
+impl Parts {
+    /// Fills in the schema of `environment`.
+    pub fn fill_environment(&self, schema: &mut Value) {
+        fill_schema(schema, "environments", &self.envs.environments.schema());
+    }
+    /// Fills in the schemas of `environment`, `rewards`, and of every RL part but the advantage, which takes modulations as well.
+    pub fn fill_all(&self, schema: &mut Value) {
+        self.fill_environment(schema);
+        fill_schema(schema, "rewards", &weighted::schema(&self.envs.rewards));
+        for family in self.learn.families() {
+            fill_schema(schema, family.folder(), &AnyFamily::schema(family));
+        }
+    }
+}
