@@ -47,8 +47,10 @@ impl Catalogue for Registry {
     }
     fn declared(&self, kind: &str, config: &Value, producers: &Producers) -> Declared {
         self.0.get(kind).map_or_else(Declared::default, |s| s.declared(config, producers))
+    }
     fn metrics_read(&self, kind: &str, config: &Value, producers: &Producers) -> Vec<MetricRead> {
         self.0.get(kind).map_or_else(Vec::new, |s| s.metrics_read(config, producers))
+    }
     fn complete(&self, kind: &str, config: &Value) -> Result<Value> {
         self.stage(kind)?.complete(config)
     }
