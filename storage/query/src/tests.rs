@@ -4,7 +4,8 @@ use std::path::{Path, PathBuf};
 use trainyard_core::ErrorKind;
 use trainyard_tables::{Message, Sampling, Trajectory, write_trajectories};
 
-/// 3,000 trajectories of levels 1 to 3: the reward is level/10 for even rows, null-free; every third has a format reward.
+/// 3,000 trajectories of levels 1 to 3: the reward is level/10 for even rows, null-free; every third has a format
+/// reward.
 fn table() -> (tempfile::TempDir, PathBuf) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("data.parquet");
@@ -211,4 +212,72 @@ fn corrupt_tables_are_named() {
     let error = query(&[("self", &path)], "select 1 from self", QueryLimits::default()).unwrap_err();
     assert_eq!(error.kind, ErrorKind::Data);
     assert!(error.message.contains("data.parquet"), "{error}");
+}
+
+/// The first row of a statement without tables.
+fn one(sql: &str) -> Vec<Value> {
+    query(&[], sql, QueryLimits::default()).unwrap_or_else(|e| panic!("{sql}: {e}")).rows.remove(0)
+}
+
+#[test]
+fn common_sql_means_what_people_expect() {
+    assert_eq!(one("select 5 / 2, 5 // 2, -5 // 2, 5 % 2"), [json!(2.5), json!(2), json!(-3), json!(1)]);
+    assert_eq!(
+        one("select 'aB' like 'ab', 'aB' ilike 'AB', 'ab' not ilike 'x%'"),
+        [json!(false), json!(true), json!(true)]
+    );
+    assert_eq!(one("select '7'::int + 1, 3::text, cast(2.7 as int)"), [json!(8), json!("3"), json!(2)]);
+    assert_eq!(one("select 'tool_call' rlike '^tool_', 'x' not rlike 'y'"), [json!(true), json!(true)]);
+    assert_eq!(
+        one("select greatest(1, 3, 2), least(4, 2), sqrt(9), pow(2, 10)"),
+        [json!(3), json!(2), json!(3.0), json!(1024.0)]
+    );
+    assert_eq!(one("select case when 1 < 2 then true else false end as b"), [json!(true)]);
+    assert_eq!(
+        one("select starts_with('abc', 'ab'), strpos('abc', 'c'), left('abc', 2)"),
+        [json!(true), json!(3), json!("ab")]
+    );
+    let error = query(&[], "select \"misspelled\"", QueryLimits::default()).unwrap_err();
+    assert!(error.message.contains("no such column"), "{error}");
+}
+
+#[test]
+fn statistics_gather_rows_and_windows() {
+    let (_folder, path) = table();
+    let sql = "select median(seed) as m, quantile_cont(seed, 0.25) as q, stddev(level) as s, variance(level) as v, bool_or(level > 2) as b from self";
+    let row = &ask(&path, sql).rows[0];
+    assert_eq!((&row[0], &row[1], &row[4]), (&json!(1499.5), &json!(749.75), &json!(true)));
+    let (deviation, variance) = (row[2].as_f64().unwrap(), row[3].as_f64().unwrap());
+    assert!((variance - 2000.0 / 2999.0).abs() < 1e-12 && (deviation * deviation - variance).abs() < 1e-12);
+    let moving =
+        "select median(seed) over (order by seed rows between 1 preceding and 1 following) as m from self limit 3";
+    assert_eq!(ask(&path, moving).rows, [[json!(0.5)], [json!(1.0)], [json!(2.0)]]);
+    let kept = filter_mask(&path, "seed > median(seed)").unwrap();
+    assert_eq!(kept.iter().filter(|keep| **keep).count(), 1500);
+}
+
+#[test]
+fn lists_can_be_asked_about() {
+    let (_folder, path) = table();
+    let sql = "select array_length(token_ids), array_sum(logprobs), array_contains(turn, 1), array_get(token_ids, 2), \
+               array_agg(level) from self where seed = 4";
+    assert_eq!(ask(&path, sql).rows[0], [json!(3), json!(-1.5), json!(true), json!("1"), json!([2])]);
+}
+
+#[test]
+fn booleans_and_types_are_told() {
+    let (_folder, path) = table();
+    let answer =
+        ask(&path, "select level > 1 as high, level, reward, status, token_ids, null as none from self limit 1");
+    let types: Vec<&str> = answer.columns.iter().map(|c| c.r#type.as_str()).collect();
+    assert_eq!(types, ["bool", "int", "float", "string", "list", "null"]);
+    assert_eq!(answer.rows[0][0], json!(false));
+}
+
+#[test]
+fn large_integers_keep_their_digits() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("data.parquet");
+    write_trajectories(&path, &[Trajectory { seed: u64::MAX, ..Trajectory::default() }]).unwrap();
+    assert_eq!(ask(&path, "select seed from self").rows, [[json!(u64::MAX)]]);
 }

@@ -1,0 +1,25 @@
+//! Errors of SQLite as errors of ours: nearly always the statement is wrong.
+
+use rusqlite::{Error as Sqlite, ErrorCode};
+use trainyard_core::{Error, ErrorKind};
+
+/// The message of a statement that ran out of memory.
+const OUT_OF_MEMORY: &str = "the statement ran out of memory";
+
+/// What SQLite said about `what` (`this query`, ``the filter `…` ``).
+pub(crate) fn wrong(what: &str, error: &Sqlite) -> Error {
+    if error.sqlite_error_code() == Some(ErrorCode::OutOfMemory) {
+        return Error::data(OUT_OF_MEMORY).help("select fewer columns, or filter rows before they are joined");
+    }
+    match error {
+        Sqlite::SqlInputError { msg, .. } => Error::invalid(format!("{what}: {msg}")),
+        Sqlite::SqliteFailure(_, Some(message)) => Error::invalid(format!("{what}: {message}")),
+        Sqlite::UserFunctionError(cause) => Error::invalid(format!("{what}: {cause}")),
+        other => Error::invalid(format!("{what}: {other}")),
+    }
+}
+
+/// Whether a query failed because its process may not use more memory.
+pub fn is_out_of_memory(error: &Error) -> bool {
+    error.kind == ErrorKind::Data && error.message.ends_with(OUT_OF_MEMORY)
+}
