@@ -230,10 +230,6 @@ pub(crate) fn map_keys(path: &Path, schema: &Schema) -> Result<BTreeMap<String, 
 }
 
 fn has_text_keys(kind: &DataType) -> bool {
-    match kind {
-        DataType::Map(entries, _) => {
-            matches!(entries.data_type(), DataType::Struct(pair) if pair.len() == 2 && *pair[0].data_type() == DataType::Utf8)
-        }
-        _ => false,
-    }
+    let DataType::Map(entries, _) = kind else { return false };
+    matches!(entries.data_type(), DataType::Struct(pair) if pair.len() == 2 && pair[0].data_type() == &DataType::Utf8)
 }

@@ -52,7 +52,8 @@ fn nested_columns_are_flat() {
     let (_folder, path) = table();
     let answer = ask(
         &path,
-        "SELECT rewards_answer, rewards_format, sampling_top_p, messages, token_ids, turn, logprobs, status FROM self LIMIT 2",
+        "SELECT rewards_answer, rewards_format, sampling_top_p, messages, token_ids, turn, logprobs, status \
+         FROM self LIMIT 2",
     );
     let expected = json!([[
         1.0,
@@ -81,7 +82,8 @@ fn all_columns_can_be_asked_for_and_counted() {
 fn joins_conditions_and_subqueries_work() {
     let (_folder, path) = table();
     let sql = "with best as (select level, max(reward) as top from self group by level) \
-               select s.level, count(*) as n from self s join best b on s.level = b.level where s.reward = b.top group by s.level order by s.level desc";
+               select s.level, count(*) as n from self s join best b on s.level = b.level \
+               where s.reward = b.top group by s.level order by s.level desc";
     assert_eq!(ask(&path, sql).rows, [[json!(3), json!(500)], [json!(2), json!(500)], [json!(1), json!(500)]]);
     assert_eq!(ask(&path, "select distinct status, stop_reason from self").rows, [[json!("ok"), json!("answer")]]);
     let two = query(
@@ -148,7 +150,9 @@ fn answers_print_as_aligned_text() {
             .to_string();
     assert_eq!(
         text,
-        "level  mean  first\n─────  ────  ─────\n    1  0.05  t0000\n    2   0.1  t0001\n    3  0.15  t0002\n(3 rows)"
+        "level  mean  first\n─────  ────  ─────\n\
+         \x20   1  0.05  t0000\n    2   0.1  t0001\n    3  0.15  t0002\n\
+         (3 rows)"
     );
     assert!(ask(&path, "select count(*) from self").to_string().ends_with("(1 row)"));
 }
@@ -244,7 +248,8 @@ fn common_sql_means_what_people_expect() {
 #[test]
 fn statistics_gather_rows_and_windows() {
     let (_folder, path) = table();
-    let sql = "select median(seed) as m, quantile_cont(seed, 0.25) as q, stddev(level) as s, variance(level) as v, bool_or(level > 2) as b from self";
+    let sql = "select median(seed) as m, quantile_cont(seed, 0.25) as q, stddev(level) as s, variance(level) as v, \
+               bool_or(level > 2) as b from self";
     let row = &ask(&path, sql).rows[0];
     assert_eq!((&row[0], &row[1], &row[4]), (&json!(1499.5), &json!(749.75), &json!(true)));
     let (deviation, variance) = (row[2].as_f64().unwrap(), row[3].as_f64().unwrap());
