@@ -103,6 +103,13 @@ fn create(table: &str, columns: &[(String, Kind)]) -> String {
     format!("CREATE TABLE {} ({})", quoted(table), columns.join(", "))
 }
 
+/// What statements call the columns of a Parquet file.
+pub(crate) fn column_names(path: &Path) -> Result<Vec<String>> {
+    let schema = read_schema(path)?;
+    let flattening = Flattening::new(&schema, &map_keys(path, &schema)?);
+    Ok(flattening.columns().into_iter().map(|(name, _)| name).collect())
+}
+
 /// A name as an SQL identifier.
 pub(crate) fn quoted(name: &str) -> String {
     format!("\"{}\"", name.replace('"', "\"\""))

@@ -12,10 +12,20 @@ pub(crate) fn wrong(what: &str, error: &Sqlite) -> Error {
         return Error::data(OUT_OF_MEMORY).help("select fewer columns, or filter rows before they are joined");
     }
     match error {
-        Sqlite::SqlInputError { msg, .. } => Error::invalid(format!("{what}: {msg}")),
-        Sqlite::SqliteFailure(_, Some(message)) => Error::invalid(format!("{what}: {message}")),
+        Sqlite::SqlInputError { msg, .. } | Sqlite::SqliteFailure(_, Some(msg)) => {
+            Error::invalid(format!("{what}: {}", in_words(msg)))
+        }
         Sqlite::UserFunctionError(cause) => Error::invalid(format!("{what}: {cause}")),
         other => Error::invalid(format!("{what}: {other}")),
+    }
+}
+
+fn in_words(message: &str) -> String {
+    match message.split_once(": ") {
+        Some(("no such column", name)) => format!("there is no column `{name}`"),
+        Some(("no such table", name)) => format!("there is no table `{name}`"),
+        Some(("no such function", name)) => format!("there is no function `{name}`"),
+        _ => message.to_string(),
     }
 }
 

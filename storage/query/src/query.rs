@@ -1,6 +1,6 @@
 //! `artifacts query`: one SELECT over one or more tables.
 
-use crate::database::{Database, QueryLimits, quoted};
+use crate::database::{Database, QueryLimits, column_names, quoted};
 use crate::dialect::{adapt, kind_of};
 use crate::failure::wrong;
 use crate::flatten::Kind;
@@ -32,8 +32,9 @@ pub fn query(tables: &[(&str, &Path)], sql: &str, limits: QueryLimits) -> Result
         if error.help.is_some() {
             return error;
         }
-        let known: Vec<String> = tables.iter().map(|(name, path)| format!("`{name}` ({})", path.display())).collect();
-        error.help(format!("tables here: {}; `artifacts show` prints their columns", known.join(", ")))
+        let columns = |path: &Path| column_names(path).map_or_else(|_| String::new(), |names| names.join(", "));
+        let known: Vec<String> = tables.iter().map(|(name, path)| format!("`{name}` has {}", columns(path))).collect();
+        if known.is_empty() { error } else { error.help(known.join("; ")) }
     })
 }
 

@@ -51,6 +51,9 @@ pub(crate) fn accept(sql: &str) -> Result<Accepted> {
     if let ControlFlow::Break(what) = statements[0].visit(&mut Refuse) {
         return Err(only_select(&what));
     }
+    if let ControlFlow::Break(access) = statements[0].visit(&mut NoNested) {
+        return Err(nested(&access));
+    }
     Ok(Accepted { query: query.clone(), columns: wanted(sql)?, unordered: unordered(query) })
 }
 
@@ -136,6 +139,25 @@ pub(crate) fn expression(text: &str) -> Result<Expr> {
         ControlFlow::Break(()) => Err(wrong(&"a filter may not hold a SELECT")
             .help("compare columns and aggregates, e.g. `reward > avg(reward)`")),
     }
+}
+
+/// Breaks at `a[1]` and `a[1].b`.
+struct NoNested;
+
+impl Visitor for NoNested {
+    type Break = String;
+
+    fn pre_visit_expr(&mut self, expression: &Expr) -> ControlFlow<String> {
+        match expression {
+            Expr::CompoundFieldAccess { .. } => ControlFlow::Break(expression.to_string()),
+            _ => ControlFlow::Continue(()),
+        }
+    }
+}
+
+fn nested(access: &str) -> Error {
+    Error::invalid(format!("`{access}`: lists and lists of structs are JSON text here"))
+        .help("use `json_extract(messages, '$[0].content')` or `array_get(token_ids, 1)`")
 }
 
 struct NoSubquery;

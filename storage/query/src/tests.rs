@@ -286,3 +286,17 @@ fn large_integers_keep_their_digits() {
     write_trajectories(&path, &[Trajectory { seed: u64::MAX, ..Trajectory::default() }]).unwrap();
     assert_eq!(ask(&path, "select seed from self").rows, [[json!(u64::MAX)]]);
 }
+
+#[test]
+fn wrong_statements_are_explained() {
+    let (folder, path) = table();
+    let error = |sql: &str| query(&[("self", &path)], sql, QueryLimits::default()).unwrap_err();
+    let unknown = error("select foo from self");
+    assert!(unknown.message.contains("there is no column `foo`"), "{unknown}");
+    let help = unknown.help.unwrap();
+    assert!(help.contains("rewards_answer") && !help.contains(&folder.path().display().to_string()), "{help}");
+    let nested = error("select messages[1].content from self");
+    assert!(nested.message.contains("JSON text") && nested.help.unwrap().contains("json_extract"));
+    let content = "select json_extract(messages, '$[0].content') as c from self limit 1";
+    assert_eq!(ask(&path, content).rows, [[json!("question 0")]]);
+}
