@@ -22,7 +22,11 @@ pub(crate) fn wrong(what: &str, error: &Sqlite) -> Error {
 
 fn in_words(message: &str) -> String {
     match message.split_once(": ") {
-        Some(("no such column", name)) => format!("there is no column `{name}`"),
+        Some(("no such column", name)) => {
+            // SQLite adds advice after a dash where the name was in double quotes.
+            let name = name.split(" - ").next().unwrap_or(name).trim_matches('"');
+            format!("there is no column `{name}`")
+        }
         Some(("no such table", name)) => format!("there is no table `{name}`"),
         Some(("no such function", name)) => format!("there is no function `{name}`"),
         _ => message.to_string(),

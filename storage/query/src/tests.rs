@@ -242,7 +242,7 @@ fn common_sql_means_what_people_expect() {
         [json!(true), json!(3), json!("ab")]
     );
     let error = query(&[], "select \"misspelled\"", QueryLimits::default()).unwrap_err();
-    assert!(error.message.contains("no such column"), "{error}");
+    assert!(error.message.contains("there is no column `misspelled`"), "{error}");
 }
 
 #[test]
