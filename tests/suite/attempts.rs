@@ -40,12 +40,12 @@ fn changed_source_fails_the_attempt_and_enters_the_next_plan(waits: &str) {
 
 #[test]
 fn source_that_changes_before_its_stage_fails_the_attempt() {
-    a_change_fails_the_attempt_and_the_next_plan_takes_it("first");
+    changed_source_fails_the_attempt_and_enters_the_next_plan("first");
 }
 
 #[test]
 fn source_that_changes_during_its_stage_fails_the_attempt() {
-    a_change_fails_the_attempt_and_the_next_plan_takes_it("second");
+    changed_source_fails_the_attempt_and_enters_the_next_plan("second");
 }
 
 #[test]

@@ -92,6 +92,7 @@ impl Loop {
         let scored = clock.monotonic();
         let update = Update {
             terms: &self.terms,
+            prefixes: &["clip".to_string()],
             correction: &*self.correction,
             aggregate: Aggregate::TokenMean,
             horizon: None,

@@ -201,6 +201,7 @@ pub struct Manifest {
     /// Comparisons of two models or arms; all numbers finite.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub comparisons: Vec<Comparison>,
+    /// What made it.
     pub provenance: Provenance,
     /// Times, rates, hosts and peak memory of that attempt; no digest sees them.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]

@@ -114,6 +114,7 @@ pub struct AttemptResult {
     /// Comparisons of two models or arms; all numbers finite.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub comparisons: Vec<crate::metric::Comparison>,
+    /// Times, rates, hosts and peak memory of the attempt; no digest sees them.
     pub measured: BTreeMap<String, Value>,
 }
 

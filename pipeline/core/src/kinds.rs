@@ -182,6 +182,7 @@ pub struct Wired {
 }
 
 impl Wired {
+    /// Nothing is wired.
     pub fn new() -> Self {
         Self::default()
     }

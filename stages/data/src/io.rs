@@ -66,7 +66,7 @@ pub fn trajectory_mask(rows: &[&Trajectory], expression: &str, scratch: &Path) -
 /// Evaluates an expression on a table that is first written to a file.
 fn mask(file: &Path, expression: &str, write: impl FnOnce(&Path) -> Result<()>) -> Result<Vec<bool>> {
     write(file)?;
-    let mask = trainyard_frames::filter_mask(file, expression);
+    let mask = trainyard_query::filter_mask(file, expression);
     std::fs::remove_file(file).map_err(|e| io_error(file, &e))?;
     mask
 }

@@ -4,12 +4,12 @@
 //! lower-case hexadecimal, and dates and other rare types become their Arrow text.
 
 use crate::file::{BatchReader, Part};
+use crate::text_cells::text_of;
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
     Float32Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
 };
 use arrow_array::{Array, RecordBatch};
-use arrow_cast::display::array_value_to_string;
 use arrow_schema::DataType;
 use serde_json::{Map, Number, Value};
 use std::path::Path;
@@ -78,10 +78,11 @@ pub fn cell_as_json(column: &dyn Array, row: usize, cut: Cut) -> Value {
             Value::Object(parts.map(|(field, part)| (field.name().clone(), cell_as_json(part, row, cut))).collect())
         }
         DataType::Map(..) => map(&column.as_map().value(row), cut),
-        _ => match array_value_to_string(column, row) {
-            Ok(shown) => text(&shown, cut),
-            Err(_) => Value::Null,
-        },
+        DataType::Dictionary(..) => {
+            let dictionary = column.as_any_dictionary();
+            cell_as_json(dictionary.values(), dictionary.normalized_keys()[row], cut)
+        }
+        _ => text_of(column, row).map_or(Value::Null, |shown| text(&shown, cut)),
     }
 }
 

@@ -33,6 +33,7 @@ pub mod select;
 pub mod summary;
 #[cfg(test)]
 mod tests;
+mod text_cells;
 pub mod trajectory;
 mod trajectory_columns;
 

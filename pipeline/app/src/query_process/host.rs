@@ -1,6 +1,6 @@
 //! The owner's side of a statement: starts the worker, waits up to the limit, and says why there is no answer.
 
-use super::{Answer, Order};
+use super::{Answer, Order, too_large};
 use crate::wiring;
 use std::io;
 use std::os::unix::process::ExitStatusExt as _;
@@ -8,7 +8,7 @@ use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::process::{Child, Command};
-use trainyard_core::units::{format_duration, format_size};
+use trainyard_core::units::format_duration;
 use trainyard_core::{Error, Result};
 use trainyard_envs::tools::confinement;
 
@@ -73,11 +73,6 @@ fn read(status: ExitStatus, reply: &[u8], memory: u64) -> Answer {
 fn late(timeout: Duration) -> Error {
     Error::data(format!("the statement did not end within its limit of {}", format_duration(timeout)))
         .help("filter or `limit` rows in a subquery before they are joined, or pass a longer `--timeout`, e.g. `--timeout 5m`")
-}
-
-fn too_large(memory: u64) -> Error {
-    Error::data(format!("the statement needs more memory than its limit of {}", format_size(memory)))
-        .help("filter or `limit` rows in a subquery before they are joined, or pass a larger `--memory`, e.g. `--memory 8GiB`")
 }
 
 #[cfg(test)]

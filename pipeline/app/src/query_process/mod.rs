@@ -10,7 +10,8 @@ pub mod worker;
 
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
-use trainyard_core::Result;
+use trainyard_core::units::format_size;
+use trainyard_core::{Error, Result};
 
 /// How an answer is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -38,3 +39,8 @@ pub struct Order {
 
 /// The worker's answer.
 type Answer = Result<String>;
+
+fn too_large(memory: u64) -> Error {
+    Error::data(format!("the statement needs more memory than its limit of {}", format_size(memory)))
+        .help("filter or `limit` rows in a subquery before they are joined, or pass a larger `--memory`, e.g. `--memory 8GiB`")
+}

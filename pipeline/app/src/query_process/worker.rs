@@ -1,13 +1,13 @@
 //! The worker's side: reads its order, confines itself, answers, ends.
 
-use super::{Answer, AnswerFormat, Order};
+use super::{Answer, AnswerFormat, Order, too_large};
 use crate::attempt::panic_text;
 use serde_json::json;
 use std::io::{self, Write as _};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use trainyard_core::Error;
 use trainyard_envs::tools::confinement::confine;
-use trainyard_frames::{QueryLimits, query};
+use trainyard_query::{QueryLimits, is_out_of_memory, query};
 
 /// The table's name in statements.
 const SELF: &str = "self";
@@ -19,9 +19,6 @@ pub fn main() -> u8 {
 
 fn serve() -> io::Result<()> {
     let order: Order = serde_json::from_reader(io::stdin().lock())?;
-    // Polars starts its threads with the first statement. Their stacks are not this statement's memory, and a limit
-    // that they meet would look like a fault of Polars.
-    let _ = query(&[], "select 1", QueryLimits::default());
     confine(order.memory)?;
     // If the owner died before the line above, no signal will come.
     if std::os::unix::process::parent_id() != order.owner {
@@ -36,7 +33,8 @@ fn serve() -> io::Result<()> {
 
 fn answer(order: &Order) -> Answer {
     let limits = QueryLimits { rows: order.rows, ..QueryLimits::default() };
-    let result = query(&[(SELF, order.table.as_path())], &order.statement, limits)?;
+    let result = query(&[(SELF, order.table.as_path())], &order.statement, limits)
+        .map_err(|e| if is_out_of_memory(&e) { too_large(order.memory) } else { e })?;
     match order.format {
         AnswerFormat::Json => {
             let answer = json!({"columns": result.columns, "rows": result.rows, "truncated": result.truncated});

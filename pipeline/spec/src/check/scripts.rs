@@ -18,8 +18,8 @@ impl Checker<'_> {
         let expanded = self.expanded;
         let raw = expanded.raw(draft);
         let Some(run) = raw.get("run") else { return };
-        let folder = &expanded.spaces[expanded.drafts[draft].space].workflow.folder;
         for (word, span, is_argument) in words(run) {
+            let folder = expanded.sources.folder(span);
             let name = word.trim_start_matches("./");
             let listed =
                 files.keys().any(|f| name == f || name.strip_prefix(f.as_str()).is_some_and(|r| r.starts_with('/')));

@@ -5,7 +5,6 @@ use crate::layout;
 use crate::store::Store;
 use bytes::Bytes;
 use futures::future::join_all;
-use serde_json::Value;
 use trainyard_core::digest::Hasher;
 use trainyard_core::{Epoch, Result, RunId};
 

@@ -37,7 +37,7 @@ fn ask(path: &Path, sql: &str) -> QueryResult {
 }
 
 #[test]
-fn the_documented_query_works() {
+fn the_query_of_the_manual_answers() {
     let (_folder, path) = table();
     let answer = ask(&path, "select level, avg(reward) from self group by level");
     assert_eq!(answer.columns[0], ResultColumn { name: "level".into(), r#type: "int".into() });
@@ -71,7 +71,7 @@ fn nested_columns_are_flat() {
 }
 
 #[test]
-fn all_columns_can_be_selected_and_counted() {
+fn all_columns_can_be_asked_for_and_counted() {
     let (_folder, path) = table();
     assert_eq!(ask(&path, "select count(*) as n from self").rows, [[json!(3000)]]);
     let all = ask(&path, "select * from self limit 1");
@@ -82,8 +82,8 @@ fn all_columns_can_be_selected_and_counted() {
 fn joins_conditions_and_subqueries_work() {
     let (_folder, path) = table();
     let sql = "with best as (select level, max(reward) as top from self group by level) \
-               select s.level, count(*) as n from self s join best b on s.level = b.level where s.reward = b.top \
-               group by s.level order by s.level desc";
+               select s.level, count(*) as n from self s join best b on s.level = b.level \
+               where s.reward = b.top group by s.level order by s.level desc";
     assert_eq!(ask(&path, sql).rows, [[json!(3), json!(500)], [json!(2), json!(500)], [json!(1), json!(500)]]);
     assert_eq!(ask(&path, "select distinct status, stop_reason from self").rows, [[json!("ok"), json!("answer")]]);
     let two = query(
@@ -150,13 +150,15 @@ fn answers_print_as_aligned_text() {
             .to_string();
     assert_eq!(
         text,
-        "level  mean  first\n─────  ────  ─────\n    1  0.05  t0000\n    2   0.1  t0001\n    3  0.15  t0002\n(3 rows)"
+        "level  mean  first\n─────  ────  ─────\n\
+         \x20   1  0.05  t0000\n    2   0.1  t0001\n    3  0.15  t0002\n\
+         (3 rows)"
     );
     assert!(ask(&path, "select count(*) from self").to_string().ends_with("(1 row)"));
 }
 
 #[test]
-fn unordered_answers_repeat() {
+fn answers_repeat_without_an_order_of_their_own() {
     let (_folder, path) = table();
     let sql = "select seed, level, count(*) as n from self group by seed, level";
     let first = ask(&path, sql);
@@ -216,17 +218,85 @@ fn corrupt_tables_are_named() {
     assert!(error.message.contains("data.parquet"), "{error}");
 }
 
+/// The first row of a statement without tables.
+fn one(sql: &str) -> Vec<Value> {
+    query(&[], sql, QueryLimits::default()).unwrap_or_else(|e| panic!("{sql}: {e}")).rows.remove(0)
+}
+
 #[test]
-fn what_a_statement_gets_wrong_is_told_in_words() {
-    let (_folder, path) = table();
-    let error = |sql: &str| query(&[("self", path.as_path())], sql, QueryLimits::default()).unwrap_err();
-    let unknown = error("select foo from self").to_string();
-    assert!(
-        unknown.contains("there is no column `foo`") && unknown.contains("the columns of `self` are id, "),
-        "{unknown}"
+fn common_sql_means_what_people_expect() {
+    assert_eq!(one("select 5 / 2, 5 // 2, -5 // 2, 5 % 2"), [json!(2.5), json!(2), json!(-3), json!(1)]);
+    assert_eq!(
+        one("select 'aB' like 'ab', 'aB' ilike 'AB', 'ab' not ilike 'x%'"),
+        [json!(false), json!(true), json!(true)]
     );
-    assert!(unknown.contains("rewards_answer"), "as statements name them: {unknown}");
-    assert!(!unknown.contains("data.parquet"), "{unknown}");
-    let nested = error("select messages[1].content from self").to_string();
-    assert!(nested.contains("JSON text") && !nested.contains("Ident"), "{nested}");
+    assert_eq!(one("select '7'::int + 1, 3::text, cast(2.7 as int)"), [json!(8), json!("3"), json!(2)]);
+    assert_eq!(one("select 'tool_call' rlike '^tool_', 'x' not rlike 'y'"), [json!(true), json!(true)]);
+    assert_eq!(
+        one("select greatest(1, 3, 2), least(4, 2), sqrt(9), pow(2, 10)"),
+        [json!(3), json!(2), json!(3.0), json!(1024.0)]
+    );
+    assert_eq!(one("select case when 1 < 2 then true else false end as b"), [json!(true)]);
+    assert_eq!(
+        one("select starts_with('abc', 'ab'), strpos('abc', 'c'), left('abc', 2)"),
+        [json!(true), json!(3), json!("ab")]
+    );
+    let error = query(&[], "select \"misspelled\"", QueryLimits::default()).unwrap_err();
+    assert!(error.message.contains("there is no column `misspelled`"), "{error}");
+}
+
+#[test]
+fn statistics_gather_rows_and_windows() {
+    let (_folder, path) = table();
+    let sql = "select median(seed) as m, quantile_cont(seed, 0.25) as q, stddev(level) as s, variance(level) as v, \
+               bool_or(level > 2) as b from self";
+    let row = &ask(&path, sql).rows[0];
+    assert_eq!((&row[0], &row[1], &row[4]), (&json!(1499.5), &json!(749.75), &json!(true)));
+    let (deviation, variance) = (row[2].as_f64().unwrap(), row[3].as_f64().unwrap());
+    assert!((variance - 2000.0 / 2999.0).abs() < 1e-12 && (deviation * deviation - variance).abs() < 1e-12);
+    let moving =
+        "select median(seed) over (order by seed rows between 1 preceding and 1 following) as m from self limit 3";
+    assert_eq!(ask(&path, moving).rows, [[json!(0.5)], [json!(1.0)], [json!(2.0)]]);
+    let kept = filter_mask(&path, "seed > median(seed)").unwrap();
+    assert_eq!(kept.iter().filter(|keep| **keep).count(), 1500);
+}
+
+#[test]
+fn lists_can_be_asked_about() {
+    let (_folder, path) = table();
+    let sql = "select array_length(token_ids), array_sum(logprobs), array_contains(turn, 1), array_get(token_ids, 2), \
+               array_agg(level) from self where seed = 4";
+    assert_eq!(ask(&path, sql).rows[0], [json!(3), json!(-1.5), json!(true), json!("1"), json!([2])]);
+}
+
+#[test]
+fn booleans_and_types_are_told() {
+    let (_folder, path) = table();
+    let answer =
+        ask(&path, "select level > 1 as high, level, reward, status, token_ids, null as none from self limit 1");
+    let types: Vec<&str> = answer.columns.iter().map(|c| c.r#type.as_str()).collect();
+    assert_eq!(types, ["bool", "int", "float", "string", "list", "null"]);
+    assert_eq!(answer.rows[0][0], json!(false));
+}
+
+#[test]
+fn large_integers_keep_their_digits() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("data.parquet");
+    write_trajectories(&path, &[Trajectory { seed: u64::MAX, ..Trajectory::default() }]).unwrap();
+    assert_eq!(ask(&path, "select seed from self").rows, [[json!(u64::MAX)]]);
+}
+
+#[test]
+fn wrong_statements_are_explained() {
+    let (folder, path) = table();
+    let error = |sql: &str| query(&[("self", &path)], sql, QueryLimits::default()).unwrap_err();
+    let unknown = error("select foo from self");
+    assert!(unknown.message.contains("there is no column `foo`"), "{unknown}");
+    let help = unknown.help.unwrap();
+    assert!(help.contains("rewards_answer") && !help.contains(&folder.path().display().to_string()), "{help}");
+    let nested = error("select messages[1].content from self");
+    assert!(nested.message.contains("JSON text") && nested.help.unwrap().contains("json_extract"));
+    let content = "select json_extract(messages, '$[0].content') as c from self limit 1";
+    assert_eq!(ask(&path, content).rows, [[json!("question 0")]]);
 }

@@ -1,45 +1,45 @@
-//! The result of a query, as JSON and as aligned text.
+//! The answer to a query, as JSON and as aligned text.
 
-use polars::prelude::{AnyValue, DataFrame, DataType};
+use crate::flatten::Kind;
+use rusqlite::types::Value as Cell;
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Number, Value};
+use serde_json::{Map, Value};
 use std::fmt;
-use trainyard_core::Result;
 
-/// Number of characters of a cell in the text table.
+/// Characters of a cell in the text table.
 const CELL: usize = 60;
 
 /// A column of a result.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ResultColumn {
-    /// Its name.
+    /// As the statement names it.
     pub name: String,
-    /// `int`, `float`, `string`, `bool`, or Polars' name of a rarer type.
+    /// `int`, `float`, `string`, `bool`, `list`, or `null` if no cell says.
     pub r#type: String,
 }
 
-/// The rows that a query returned.
+/// The answer to a statement.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct QueryResult {
-    /// The columns in order.
+    /// In the order of the statement.
     pub columns: Vec<ResultColumn>,
-    /// The rows: one cell for each column.
+    /// Cells in the order of the columns.
     pub rows: Vec<Vec<Value>>,
-    /// Whether there were more rows than the limit.
+    /// There were more rows than the limit.
     pub truncated: bool,
 }
 
 impl QueryResult {
-    pub(crate) fn new(frame: &DataFrame, limit: usize) -> Result<Self> {
-        let columns =
-            frame.columns().iter().map(|c| ResultColumn { name: c.name().to_string(), r#type: type_name(c.dtype()) });
-        let rows = frame.height().min(limit);
-        let cell =
-            |column: &polars::prelude::Column, row| column.get(row).map_or(Value::Null, |value| cell_value(&value));
-        let cells = (0..rows).map(|row| frame.columns().iter().map(|column| cell(column, row)).collect());
-        Ok(Self { columns: columns.collect(), rows: cells.collect(), truncated: frame.height() > limit })
+    /// `kinds` says what cells are where SQLite does not know: booleans, lists.
+    pub(crate) fn new(names: Vec<String>, kinds: Vec<Option<Kind>>, cells: Vec<Vec<Cell>>, truncated: bool) -> Self {
+        let kind = |i: usize, known: Option<Kind>| known.or_else(|| observed(cells.iter().map(|row| &row[i])));
+        let kinds: Vec<Option<Kind>> = kinds.into_iter().enumerate().map(|(i, known)| kind(i, known)).collect();
+        let column = |(name, kind): (String, &Option<Kind>)| ResultColumn { name, r#type: type_name(*kind).into() };
+        let columns = names.into_iter().zip(&kinds).map(column).collect();
+        let row = |row: Vec<Cell>| row.into_iter().zip(&kinds).map(|(cell, kind)| value(cell, *kind)).collect();
+        Self { columns, rows: cells.into_iter().map(row).collect(), truncated }
     }
-    /// One JSON object for each row.
+    /// One JSON object a row.
     pub fn objects(&self) -> Vec<Value> {
         let object = |row: &Vec<Value>| {
             self.columns.iter().map(|c| c.name.clone()).zip(row.iter().cloned()).collect::<Map<_, _>>()
@@ -48,37 +48,47 @@ impl QueryResult {
     }
 }
 
-fn type_name(kind: &DataType) -> String {
+/// The kind of computed cells; none if all are null.
+fn observed<'c>(cells: impl Iterator<Item = &'c Cell>) -> Option<Kind> {
+    let mut found = None;
+    for cell in cells {
+        found = match (cell, found) {
+            (Cell::Null, found) => found,
+            (Cell::Text(_) | Cell::Blob(_), _) | (_, Some(Kind::Text)) => Some(Kind::Text),
+            (Cell::Real(_), _) | (_, Some(Kind::Float)) => Some(Kind::Float),
+            (Cell::Integer(_), _) => Some(Kind::Int),
+        };
+    }
+    found
+}
+
+fn type_name(kind: Option<Kind>) -> &'static str {
     match kind {
-        DataType::String => "string".into(),
-        DataType::Boolean => "bool".into(),
-        kind if kind.is_integer() => "int".into(),
-        kind if kind.is_float() => "float".into(),
-        kind => kind.to_string(),
+        Some(Kind::Bool) => "bool",
+        Some(Kind::Int | Kind::Unsigned) => "int",
+        Some(Kind::Float) => "float",
+        Some(Kind::Text) => "string",
+        Some(Kind::List) => "list",
+        None => "null",
     }
 }
 
-fn cell_value(value: &AnyValue<'_>) -> Value {
-    match value {
-        AnyValue::Null => Value::Null,
-        AnyValue::Boolean(value) => (*value).into(),
-        AnyValue::String(text) => (*text).into(),
-        AnyValue::StringOwned(text) => text.as_str().into(),
-        AnyValue::UInt32(value) => (*value).into(),
-        AnyValue::UInt64(value) => (*value).into(),
-        AnyValue::Int32(value) => (*value).into(),
-        AnyValue::Int64(value) => (*value).into(),
-        AnyValue::Float64(value) => (*value).into(),
-        AnyValue::Float32(value) => {
-            value.to_string().parse().ok().and_then(Number::from_f64).map_or(Value::Null, Value::Number)
-        }
-        AnyValue::List(items) => items.iter().map(|item| cell_value(&item)).collect(),
-        other => other.to_string().into(),
+fn value(cell: Cell, kind: Option<Kind>) -> Value {
+    match (cell, kind) {
+        (Cell::Null, _) => Value::Null,
+        (Cell::Integer(value), Some(Kind::Bool)) => (value != 0).into(),
+        (Cell::Integer(value), Some(Kind::Float)) => (value as f64).into(),
+        (Cell::Integer(value), _) => value.into(),
+        (Cell::Real(value), _) => value.into(),
+        (Cell::Text(text), Some(Kind::List)) => serde_json::from_str(&text).unwrap_or(Value::String(text)),
+        (Cell::Text(text), Some(Kind::Unsigned)) => text.parse::<u64>().map_or(Value::String(text), Value::from),
+        (Cell::Text(text), _) => text.into(),
+        (Cell::Blob(bytes), _) => bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>().into(),
     }
 }
 
 impl fmt::Display for QueryResult {
-    /// Names, a rule, and rows with numbers aligned right. The last line says how many rows there are.
+    /// Names, a rule, rows; numbers to the right. Ends with a line that says how many rows there are.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let cells: Vec<Vec<String>> = self.rows.iter().map(|row| row.iter().map(shown).collect()).collect();
         let width = |i: usize| {
@@ -121,7 +131,7 @@ fn shown(cell: &Value) -> String {
     if text.chars().count() > CELL { text.chars().take(CELL - 1).chain(['…']).collect() } else { text }
 }
 
-/// At most six digits after the point without trailing zeros; very small and very large numbers with an exponent.
+/// At most six digits after the point, without trailing zeros; very small and very large ones with an exponent.
 fn short_float(value: f64) -> String {
     let size = value.abs();
     if size != 0.0 && !(1e-4..1e15).contains(&size) {

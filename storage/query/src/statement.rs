@@ -1,6 +1,6 @@
-//! Checks SQL before Polars sees it: is it one SELECT, and which columns can it touch?
+//! What a statement may be: one SELECT. And which columns it can touch.
 
-use sqlparser::ast::{Query, Select, SetExpr, Statement, Visit, Visitor};
+use sqlparser::ast::{Expr, Query, Select, SetExpr, Statement, Visit, Visitor};
 use sqlparser::dialect::GenericDialect;
 use sqlparser::parser::{Parser, ParserOptions};
 use sqlparser::tokenizer::{Token, Tokenizer};
@@ -10,8 +10,9 @@ use trainyard_core::{Error, Result};
 
 /// A statement that may run.
 pub(crate) struct Accepted {
+    pub query: Box<Query>,
     pub columns: Wanted,
-    /// It groups or combines rows without ORDER BY, so its result has no order of its own.
+    /// Its result has no order of its own: it groups or combines rows without ORDER BY.
     pub unordered: bool,
 }
 
@@ -19,12 +20,12 @@ pub(crate) struct Accepted {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Wanted {
     All,
-    /// Every word in the text; the columns are among them.
+    /// Every word in the text; columns are among them.
     Words(BTreeSet<String>),
 }
 
 impl Wanted {
-    /// Whether the text may mean this column, or a flattened part of it.
+    /// Whether the column, or a flattened part of it, may be meant.
     pub fn includes(&self, column: &str) -> bool {
         match self {
             Self::All => true,
@@ -35,12 +36,13 @@ impl Wanted {
     }
 }
 
-/// Accepts exactly one query. Errors: invalid, saying what was found instead.
+/// Accepts exactly one query. Errors: invalid, naming what was found instead.
 pub(crate) fn accept(sql: &str) -> Result<Accepted> {
-    let wrong = |e: &dyn std::fmt::Display| Error::invalid(format!("cannot parse this SQL: {e}"));
+    let wrong = |e: &dyn std::fmt::Display| Error::invalid(format!("this SQL cannot be read: {e}"));
     let options = ParserOptions { trailing_commas: true, ..ParserOptions::default() };
     let parser = Parser::new(&GenericDialect {}).with_options(options).try_with_sql(sql).map_err(|e| wrong(&e))?;
     let statements = { parser }.parse_statements().map_err(|e| wrong(&e))?;
+    let unordered = |query: &Query| query.order_by.is_none() && combines(query);
     let query = match statements.as_slice() {
         [Statement::Query(query)] => query,
         [other] => return Err(only_select(&first_word(&other.to_string()))),
@@ -49,14 +51,17 @@ pub(crate) fn accept(sql: &str) -> Result<Accepted> {
     if let ControlFlow::Break(what) = statements[0].visit(&mut Refuse) {
         return Err(only_select(&what));
     }
-    Ok(Accepted { columns: wanted(sql)?, unordered: query.order_by.is_none() && combines(query) })
+    if let ControlFlow::Break(access) = statements[0].visit(&mut NoNested) {
+        return Err(nested(&access));
+    }
+    Ok(Accepted { query: query.clone(), columns: wanted(sql)?, unordered: unordered(query) })
 }
 
-/// The columns that a text can touch: all if it has `*` (except in `count(*)`) or joins by unnamed columns.
+/// The columns that a text can touch: all if it says `*` (but for `count(*)`) or joins by unnamed columns.
 pub(crate) fn wanted(text: &str) -> Result<Wanted> {
     let tokens = Tokenizer::new(&GenericDialect {}, text)
         .tokenize()
-        .map_err(|e| Error::invalid(format!("cannot parse `{text}`: {e}")))?;
+        .map_err(|e| Error::invalid(format!("`{text}` cannot be read: {e}")))?;
     let tokens: Vec<_> = tokens.into_iter().filter(|token| !matches!(token, Token::Whitespace(_))).collect();
     let mut words = BTreeSet::new();
     for (i, token) in tokens.iter().enumerate() {
@@ -99,14 +104,14 @@ impl Visitor for Refuse {
 
 fn only_select(found: &str) -> Error {
     Error::invalid(format!("only one read-only SELECT is allowed here, found {found}"))
-        .help("tables are immutable; only stages make new ones")
+        .help("tables are immutable; a new one is made by a stage")
 }
 
 fn first_word(text: &str) -> String {
     text.split_whitespace().next().unwrap_or_default().to_uppercase()
 }
 
-/// Grouping, DISTINCT, set operations and joins give rows in the order of their hash tables.
+/// Whether rows are grouped, joined or made distinct: their order is then that of the plan that SQLite chose.
 fn combines(query: &Query) -> bool {
     if query.with.is_some() {
         return true;
@@ -117,5 +122,50 @@ fn combines(query: &Query) -> bool {
             ["group by", "distinct", "join ", "from ("].iter().any(|word| text.contains(word)) || select.from.len() > 1
         }
         _ => true,
+    }
+}
+
+/// One expression over the columns of a table, without subqueries. Errors: invalid.
+pub(crate) fn expression(text: &str) -> Result<Expr> {
+    let wrong = |e: &dyn std::fmt::Display| Error::invalid(format!("the filter `{text}` cannot be read: {e}"));
+    let mut parser = Parser::new(&GenericDialect {}).try_with_sql(text).map_err(|e| wrong(&e))?;
+    let parsed = parser.parse_expr().map_err(|e| wrong(&e))?;
+    let next = parser.peek_token();
+    if next.token != Token::EOF {
+        return Err(wrong(&format!("`{next}` was not expected")).help("write one condition, e.g. `reward > 0.5`"));
+    }
+    match parsed.visit(&mut NoSubquery) {
+        ControlFlow::Continue(()) => Ok(parsed),
+        ControlFlow::Break(()) => Err(wrong(&"a filter may not hold a SELECT")
+            .help("compare columns and aggregates, e.g. `reward > avg(reward)`")),
+    }
+}
+
+/// Breaks at `a[1]` and `a[1].b`.
+struct NoNested;
+
+impl Visitor for NoNested {
+    type Break = String;
+
+    fn pre_visit_expr(&mut self, expression: &Expr) -> ControlFlow<String> {
+        match expression {
+            Expr::CompoundFieldAccess { .. } => ControlFlow::Break(expression.to_string()),
+            _ => ControlFlow::Continue(()),
+        }
+    }
+}
+
+fn nested(access: &str) -> Error {
+    Error::invalid(format!("`{access}`: lists and lists of structs are JSON text here"))
+        .help("use `json_extract(messages, '$[0].content')` or `array_get(token_ids, 1)`")
+}
+
+struct NoSubquery;
+
+impl Visitor for NoSubquery {
+    type Break = ();
+
+    fn pre_visit_query(&mut self, _: &Query) -> ControlFlow<()> {
+        ControlFlow::Break(())
     }
 }

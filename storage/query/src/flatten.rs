@@ -1,8 +1,7 @@
-//! Arrow columns as Polars can hold them: nested ones flattened, narrow numbers widened, rare types as text.
+//! Nested Arrow columns as flat ones: fields of structs and keys of maps become columns of their own.
 
 use arrow_array::cast::AsArray;
-use arrow_array::{Array, ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions, StringArray, UInt64Array};
-use arrow_cast::cast;
+use arrow_array::{Array, ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions, UInt64Array};
 use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef};
 use arrow_select::nullif::nullif;
 use arrow_select::take::take;
@@ -10,22 +9,55 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 use trainyard_core::{Error, Result};
-use trainyard_tables::json::{Cut, cell_as_json};
 use trainyard_tables::{BatchReader, Part};
 
 /// A map with more keys than this stays one column of JSON text.
-const KEYS: usize = 256;
+const MOST_KEYS: usize = 256;
+
+/// What the cells of a flat column are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Bool,
+    Int,
+    /// 64 bits without a sign, which SQLite's integers cannot hold.
+    Unsigned,
+    Float,
+    Text,
+    /// JSON text of a list of plain values.
+    List,
+}
+
+impl Kind {
+    /// The declared type of a column. SQLite hands it back for every result column that is a column of a table. "BLOB"
+    /// keeps SQLite from turning the digits of a large integer into a float.
+    pub fn declared(self) -> &'static str {
+        match self {
+            Self::Bool => "BOOLEAN",
+            Self::Int => "INTEGER",
+            Self::Unsigned => "BLOB UNSIGNED",
+            Self::Float => "REAL",
+            Self::Text => "TEXT",
+            Self::List => "LIST",
+        }
+    }
+    /// The kind that was declared so.
+    pub fn of_declared(declared: &str) -> Option<Self> {
+        [Self::Bool, Self::Int, Self::Unsigned, Self::Float, Self::Text, Self::List]
+            .into_iter()
+            .find(|kind| kind.declared() == declared)
+    }
+}
 
 /// How the columns of a file become flat ones.
 pub(crate) struct Flattening {
     columns: Vec<Flat>,
-    schema: SchemaRef,
+    names: Vec<String>,
 }
 
 struct Flat {
     root: usize,
     steps: Vec<Step>,
-    shape: Target,
+    kind: Kind,
 }
 
 #[derive(Clone)]
@@ -34,52 +66,47 @@ enum Step {
     Key(String),
 }
 
-enum Target {
-    As(DataType),
-    Text,
-}
-
 impl Flattening {
-    /// Plans the flattening of a schema. `keys` are the keys of its map columns.
+    /// Plans the flattening of a file's schema; `keys` holds the keys of its maps.
     pub fn new(schema: &Schema, keys: &BTreeMap<String, BTreeSet<String>>) -> Self {
-        let mut plan = Planner {
-            taken: schema.fields().iter().map(|f| f.name().clone()).collect(),
+        let mut plan = Plan {
+            taken: schema.fields().iter().map(|f| f.name().to_lowercase()).collect(),
             keys,
-            fields: Vec::new(),
+            names: Vec::new(),
             columns: Vec::new(),
         };
         for (root, field) in schema.fields().iter().enumerate() {
             plan.add(root, field.name().clone(), field.data_type(), Vec::new());
         }
-        Self { columns: plan.columns, schema: Arc::new(Schema::new(plan.fields)) }
+        Self { columns: plan.columns, names: plan.names }
     }
-    pub fn schema(&self) -> &SchemaRef {
-        &self.schema
+    /// The flat columns, in order.
+    pub fn columns(&self) -> Vec<(String, Kind)> {
+        self.names.iter().cloned().zip(self.columns.iter().map(|flat| flat.kind)).collect()
     }
+    /// The flat columns of a batch.
     pub fn apply(&self, batch: &RecordBatch) -> Result<RecordBatch> {
-        let columns = self
-            .columns
-            .iter()
-            .map(|flat| flat.take_from(batch))
-            .collect::<Result<Vec<_>, ArrowError>>()
-            .map_err(|e| no_form(&e))?;
+        self.flat(batch).map_err(|e| Error::bug(format!("a table has no flat form: {e}")))
+    }
+    fn flat(&self, batch: &RecordBatch) -> Result<RecordBatch, ArrowError> {
+        let columns = self.columns.iter().map(|flat| flat.take_from(batch)).collect::<Result<Vec<_>, _>>()?;
+        let fields =
+            self.names.iter().zip(&columns).map(|(name, column)| Field::new(name, column.data_type().clone(), true));
+        let schema: SchemaRef = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
         let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
-        RecordBatch::try_new_with_options(self.schema.clone(), columns, &options).map_err(|e| no_form(&e))
+        RecordBatch::try_new_with_options(schema, columns, &options)
     }
 }
 
-fn no_form(error: &ArrowError) -> Error {
-    Error::bug(format!("a table has no flat form: {error}"))
-}
-
-struct Planner<'a> {
+struct Plan<'a> {
+    /// Names in use, in lower case: SQL does not tell upper from lower case in names.
     taken: BTreeSet<String>,
     keys: &'a BTreeMap<String, BTreeSet<String>>,
-    fields: Vec<Field>,
+    names: Vec<String>,
     columns: Vec<Flat>,
 }
 
-impl Planner<'_> {
+impl Plan<'_> {
     fn add(&mut self, root: usize, name: String, kind: &DataType, steps: Vec<Step>) {
         match kind {
             DataType::Struct(parts) => {
@@ -96,37 +123,41 @@ impl Planner<'_> {
                 }
             }
             kind => {
-                let shape = simple(kind).map_or(Target::Text, Target::As);
-                let flat = if let Target::As(kind) = &shape { kind.clone() } else { DataType::Utf8 };
-                self.taken.insert(name.clone());
-                self.fields.push(Field::new(name, flat, true));
-                self.columns.push(Flat { root, steps, shape });
+                let name = self.unused(name);
+                self.taken.insert(name.to_lowercase());
+                self.names.push(name);
+                self.columns.push(Flat { root, steps, kind: plain(kind).unwrap_or(Kind::Text) });
             }
         }
     }
     /// `rewards_answer`, or `rewards.answer` if the table has a column of the first name.
     fn child(&self, parent: &str, part: &str) -> String {
         let name = format!("{parent}_{part}");
-        if self.taken.contains(&name) { format!("{parent}.{part}") } else { name }
+        if self.taken.contains(&name.to_lowercase()) { format!("{parent}.{part}") } else { name }
+    }
+    /// The name, with a number after it if an earlier column differs from it in case only.
+    fn unused(&self, name: String) -> String {
+        let used = |name: &str| self.names.iter().any(|other| other.eq_ignore_ascii_case(name));
+        if !used(&name) {
+            return name;
+        }
+        (2..).map(|n| format!("{name}_{n}")).find(|candidate| !used(candidate)).unwrap_or(name)
     }
 }
 
-/// The type in which Polars holds a column; none if it must become text.
-fn simple(kind: &DataType) -> Option<DataType> {
+/// The kind of a column whose cells are no JSON objects.
+fn plain(kind: &DataType) -> Option<Kind> {
     use DataType::{
-        Boolean, Date32, Dictionary, Float16, Float32, Float64, Int8, Int16, Int32, Int64, LargeList, LargeUtf8, List,
-        Null, UInt8, UInt16, UInt32, UInt64, Utf8, Utf8View,
+        Boolean, Date32, Dictionary, FixedSizeList, Float16, Float32, Float64, Int8, Int16, Int32, Int64, LargeList,
+        LargeUtf8, List, Null, UInt8, UInt16, UInt32, UInt64, Utf8, Utf8View,
     };
     match kind {
-        Boolean | Int32 | Int64 | UInt32 | UInt64 | Float32 | Float64 | Utf8 | Date32 => Some(kind.clone()),
-        Int8 | Int16 => Some(Int32),
-        UInt8 | UInt16 => Some(UInt32),
-        Float16 => Some(Float32),
-        LargeUtf8 | Utf8View | Null => Some(Utf8),
-        Dictionary(_, values) if matches!(values.as_ref(), Utf8 | LargeUtf8) => Some(Utf8),
-        List(item) | LargeList(item) => {
-            simple(item.data_type()).map(|kind| LargeList(Arc::new(Field::new_list_field(kind, true))))
-        }
+        Boolean => Some(Kind::Bool),
+        Int8 | Int16 | Int32 | Int64 | UInt8 | UInt16 | UInt32 => Some(Kind::Int),
+        UInt64 => Some(Kind::Unsigned),
+        Float16 | Float32 | Float64 => Some(Kind::Float),
+        Utf8 | LargeUtf8 | Utf8View | Null | Date32 | Dictionary(..) => Some(Kind::Text),
+        List(item) | LargeList(item) | FixedSizeList(item, _) => plain(item.data_type()).map(|_| Kind::List),
         _ => None,
     }
 }
@@ -140,23 +171,11 @@ impl Flat {
                 Step::Key(key) => at_key(&column, key)?,
             };
         }
-        match &self.shape {
-            Target::As(kind) if column.data_type() == kind => Ok(column),
-            Target::As(kind) => cast(&column, kind),
-            Target::Text => Ok(Arc::new((0..column.len()).map(|row| as_text(&column, row)).collect::<StringArray>())),
-        }
+        Ok(column)
     }
 }
 
-fn as_text(column: &ArrayRef, row: usize) -> Option<String> {
-    match cell_as_json(column, row, Cut::NONE) {
-        serde_json::Value::Null => None,
-        serde_json::Value::String(text) => Some(text),
-        other => Some(other.to_string()),
-    }
-}
-
-/// A field of a struct, null where the struct is null.
+/// A field of a struct, null where the struct is.
 fn part(column: &ArrayRef, i: usize) -> Result<ArrayRef, ArrowError> {
     let whole = column.as_struct();
     match whole.nulls() {
@@ -165,7 +184,7 @@ fn part(column: &ArrayRef, i: usize) -> Result<ArrayRef, ArrowError> {
     }
 }
 
-/// The values of a map under one key, null where the key is missing.
+/// The values of a map under one key, null where it is not there.
 fn at_key(column: &ArrayRef, key: &str) -> Result<ArrayRef, ArrowError> {
     let map = column.as_map();
     let keys = map.keys().as_string::<i32>();
@@ -179,7 +198,7 @@ fn at_key(column: &ArrayRef, key: &str) -> Result<ArrayRef, ArrowError> {
     take(map.values(), &places, None)
 }
 
-/// The keys of every map column with text keys, if there are few enough.
+/// The keys of each text-keyed map column of a file, where they are few enough.
 pub(crate) fn map_keys(path: &Path, schema: &Schema) -> Result<BTreeMap<String, BTreeSet<String>>> {
     let maps: Vec<_> = schema
         .fields()
@@ -206,16 +225,11 @@ pub(crate) fn map_keys(path: &Path, schema: &Schema) -> Result<BTreeMap<String, 
             }
         }
     }
-    found.retain(|_, keys| keys.len() <= KEYS);
+    found.retain(|_, keys| keys.len() <= MOST_KEYS);
     Ok(found)
 }
 
 fn has_text_keys(kind: &DataType) -> bool {
-    match kind {
-        DataType::Map(entries, _) => {
-            let DataType::Struct(pair) = entries.data_type() else { return false };
-            pair.len() == 2 && *pair[0].data_type() == DataType::Utf8
-        }
-        _ => false,
-    }
+    let DataType::Map(entries, _) = kind else { return false };
+    matches!(entries.data_type(), DataType::Struct(pair) if pair.len() == 2 && pair[0].data_type() == &DataType::Utf8)
 }

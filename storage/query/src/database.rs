@@ -1,0 +1,136 @@
+//! Parquet tables as tables of an in-memory SQLite database, loaded one batch at a time.
+
+use crate::flatten::{Flattening, Kind, map_keys};
+use crate::functions;
+use crate::statement::Wanted;
+use arrow_array::RecordBatch;
+use rusqlite::config::DbConfig;
+use rusqlite::limits::Limit;
+use rusqlite::types::Value as Cell;
+use rusqlite::{Connection, Error as Sqlite, params_from_iter};
+use serde_json::Value;
+use std::path::Path;
+use trainyard_core::{Error, Result};
+use trainyard_tables::json::{Cut, cell_as_json};
+use trainyard_tables::{BatchReader, Part, read_schema};
+
+/// Bounds of a query.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct QueryLimits {
+    /// Rows of the result. More are cut off, and the result says so.
+    pub rows: usize,
+    /// Bytes of the columns that are read, uncompressed, all tables together.
+    pub bytes: u64,
+}
+
+impl Default for QueryLimits {
+    /// 1,000 rows out of 2 GiB.
+    fn default() -> Self {
+        Self { rows: 1_000, bytes: 2 << 30 }
+    }
+}
+
+/// A database that answers one statement.
+pub(crate) struct Database {
+    pub connection: Connection,
+    /// Bytes that may still be read.
+    left: u64,
+}
+
+impl Database {
+    /// An empty database whose tables may hold `bytes` bytes.
+    pub fn new(bytes: u64) -> Result<Self> {
+        let connection = open().map_err(|e| Error::bug(format!("no database in memory: {e}")))?;
+        Ok(Self { connection, left: bytes })
+    }
+
+    /// Loads the wanted columns of a Parquet file. Returns the flat columns of the table.
+    ///
+    /// Errors: those of reading the file; invalid when its columns are larger than what may still be read.
+    pub fn load(&mut self, table: &str, path: &Path, wanted: &Wanted) -> Result<Vec<(String, Kind)>> {
+        let whole = read_schema(path)?;
+        let mut names: Vec<_> =
+            whole.fields().iter().map(|field| field.name().clone()).filter(|name| wanted.includes(name)).collect();
+        if names.is_empty() {
+            // One column must carry the number of rows.
+            names.extend(whole.fields().first().map(|field| field.name().clone()));
+        }
+        let reader = BatchReader::open_part(path, &Part { columns: Some(&names), ..Part::default() })?;
+        let schema = reader.schema();
+        let flattening = Flattening::new(&schema, &map_keys(path, &schema)?);
+        let columns = flattening.columns();
+        let unusable = |e: Sqlite| crate::failure::wrong(&format!("the table {}", path.display()), &e);
+        self.connection.execute_batch(&create(table, &columns)).map_err(unusable)?;
+        for batch in reader {
+            let batch = batch?;
+            let size = batch.get_array_memory_size() as u64;
+            self.left = self.left.checked_sub(size).ok_or_else(|| too_large(path))?;
+            self.insert(table, &flattening.apply(&batch)?).map_err(unusable)?;
+        }
+        Ok(columns)
+    }
+
+    fn insert(&mut self, table: &str, batch: &RecordBatch) -> Result<(), Sqlite> {
+        let places = vec!["?"; batch.num_columns()].join(", ");
+        let transaction = self.connection.transaction()?;
+        {
+            let mut insert = transaction.prepare(&format!("INSERT INTO {} VALUES ({places})", quoted(table)))?;
+            for row in 0..batch.num_rows() {
+                let cells = batch.columns().iter().map(|column| cell(cell_as_json(column, row, Cut::NONE)));
+                insert.execute(params_from_iter(cells))?;
+            }
+        }
+        transaction.commit()
+    }
+}
+
+fn open() -> Result<Connection, Sqlite> {
+    let connection = Connection::open_in_memory()?;
+    // A misspelled column in double quotes is an error, not a text.
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_DQS_DML, false)?;
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_DQS_DDL, false)?;
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true)?;
+    connection
+        .execute_batch("PRAGMA temp_store = MEMORY; PRAGMA case_sensitive_like = ON; PRAGMA journal_mode = OFF;")?;
+    connection.set_limit(Limit::SQLITE_LIMIT_ATTACHED, 0)?;
+    functions::register(&connection)?;
+    Ok(connection)
+}
+
+fn create(table: &str, columns: &[(String, Kind)]) -> String {
+    let columns: Vec<String> =
+        columns.iter().map(|(name, kind)| format!("{} {}", quoted(name), kind.declared())).collect();
+    format!("CREATE TABLE {} ({})", quoted(table), columns.join(", "))
+}
+
+/// What statements call the columns of a Parquet file.
+pub(crate) fn column_names(path: &Path) -> Result<Vec<String>> {
+    let schema = read_schema(path)?;
+    let flattening = Flattening::new(&schema, &map_keys(path, &schema)?);
+    Ok(flattening.columns().into_iter().map(|(name, _)| name).collect())
+}
+
+/// A name as an SQL identifier.
+pub(crate) fn quoted(name: &str) -> String {
+    format!("\"{}\"", name.replace('"', "\"\""))
+}
+
+/// A JSON value as SQLite stores it. Integers that do not fit keep their digits as text.
+fn cell(value: Value) -> Cell {
+    match value {
+        Value::Null => Cell::Null,
+        Value::Bool(value) => Cell::Integer(i64::from(value)),
+        Value::Number(number) => match (number.as_i64(), number.as_u64()) {
+            (Some(integer), _) => Cell::Integer(integer),
+            (None, Some(_)) => Cell::Text(number.to_string()),
+            (None, None) => number.as_f64().map_or(Cell::Null, Cell::Real),
+        },
+        Value::String(text) => Cell::Text(text),
+        nested => Cell::Text(nested.to_string()),
+    }
+}
+
+fn too_large(path: &Path) -> Error {
+    Error::invalid(format!("the columns that this needs of {} are larger than the limit", path.display()))
+        .help("name the columns instead of `*`, or export the table and use another program")
+}

@@ -1,0 +1,47 @@
+//! Filter expressions: one boolean SQL expression over the columns of a table, judged for every row.
+//!
+//! An expression has no joins and no subqueries, so it cannot multiply rows. Time and memory are not bounded here:
+//! filters are written in workflow files, and the attempt that runs one is a process of its own, which `timeout` ends.
+
+use crate::database::{Database, QueryLimits};
+use crate::dialect::{adapt_row_expression, kind_of};
+use crate::failure::wrong;
+use crate::flatten::Kind;
+use crate::statement::{expression, wanted};
+use rusqlite::Error as Sqlite;
+use rusqlite::types::Value as Cell;
+use std::path::Path;
+use trainyard_core::{Error, Result};
+
+const TABLE: &str = "self";
+
+/// For each row of a Parquet file, whether `text` holds (`reward > 0.5 AND level >= 2`); null counts as false.
+/// Aggregates are those of the whole table (`reward > avg(reward)`).
+///
+/// Errors: invalid (syntax, unknown column, not true or false), data (corrupt file).
+pub fn filter_mask(path: &Path, text: &str) -> Result<Vec<bool>> {
+    let what = format!("the filter `{text}`");
+    let mut condition = expression(text)?;
+    let mut database = Database::new(QueryLimits::default().bytes)?;
+    let columns = database.load(TABLE, path, &wanted(text)?)?;
+    let kind = |name: &str| columns.iter().find(|(column, _)| column.eq_ignore_ascii_case(name)).map(|(_, kind)| *kind);
+    adapt_row_expression(&mut condition);
+    let mask = || -> Result<Vec<bool>, Sqlite> {
+        let mut statement = database.connection.prepare(&format!("SELECT {condition} FROM {TABLE}"))?;
+        let rows = statement.query_map([], |row| Ok(row.get::<_, Cell>(0)? == Cell::Integer(1)))?;
+        rows.collect()
+    };
+    // An unknown column has no kind either; SQLite says which one it is.
+    let mask = mask().map_err(|e| {
+        let known = columns.iter().map(|(name, _)| format!("`{name}`")).collect::<Vec<_>>().join(", ");
+        wrong(&what, &e).help(format!("of the names in it these are columns: {known}"))
+    });
+    match kind_of(&condition, &kind) {
+        Some(Kind::Bool) => mask,
+        _ => {
+            mask?;
+            Err(Error::invalid(format!("{what} is a value, not true or false"))
+                .help("compare it with something, e.g. `reward > 0.5`"))
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! `artifacts query`: one SELECT over one or more tables.
+
+use crate::database::{Database, QueryLimits, column_names, quoted};
+use crate::dialect::{adapt, kind_of};
+use crate::failure::wrong;
+use crate::flatten::Kind;
+use crate::result::QueryResult;
+use crate::statement::accept;
+use rusqlite::Error as Sqlite;
+use rusqlite::types::Value as Cell;
+use sqlparser::ast::{Query, SelectItem, SetExpr};
+use std::path::Path;
+use trainyard_core::Result;
+
+/// Runs one read-only SELECT. `tables` are the names that the statement may use (`self`, …) and their Parquet files.
+///
+/// A result that a grouping query leaves unordered is sorted by its columns, so equal tables give equal answers.
+/// Blocks. The limits bound what is read and what is returned; what the statement multiplies in between (a cross join)
+/// is bounded only by the process it runs in. Errors: invalid (no SELECT, unknown column or function, more input than
+/// allowed), data (corrupt file, out of memory).
+pub fn query(tables: &[(&str, &Path)], sql: &str, limits: QueryLimits) -> Result<QueryResult> {
+    let mut accepted = accept(sql)?;
+    adapt(&mut accepted.query);
+    let mut database = Database::new(limits.bytes)?;
+    let mut columns = Vec::new();
+    for (name, path) in tables {
+        columns.extend(database.load(name, path, &accepted.columns)?);
+    }
+    let answered = answer(&database, &accepted.query, accepted.unordered, &columns, limits.rows);
+    answered.map_err(|e| {
+        let error = wrong("this query", &e);
+        if error.help.is_some() {
+            return error;
+        }
+        let columns = |path: &Path| column_names(path).map_or_else(|_| String::new(), |names| names.join(", "));
+        let known: Vec<String> = tables.iter().map(|(name, path)| format!("`{name}` has {}", columns(path))).collect();
+        if known.is_empty() { error } else { error.help(known.join("; ")) }
+    })
+}
+
+fn answer(
+    database: &Database,
+    query: &Query,
+    unordered: bool,
+    columns: &[(String, Kind)],
+    limit: usize,
+) -> Result<QueryResult, Sqlite> {
+    let connection = &database.connection;
+    let text = query.to_string();
+    let names: Vec<String> = connection.prepare(&text)?.column_names().into_iter().map(str::to_string).collect();
+    let text = if unordered { sorted(&text, &kinds(&connection.prepare(&text)?, query, columns)) } else { text };
+    let mut statement = connection.prepare(&text)?;
+    let kinds = kinds(&statement, query, columns);
+    let width = names.len();
+    let mut rows = statement.query([])?;
+    let (mut cells, mut truncated) = (Vec::new(), false);
+    while let Some(row) = rows.next()? {
+        if cells.len() == limit {
+            truncated = true;
+            break;
+        }
+        cells.push((0..width).map(|i| row.get::<_, Cell>(i)).collect::<Result<Vec<_>, _>>()?);
+    }
+    Ok(QueryResult::new(names, kinds, cells, truncated))
+}
+
+/// The kind of every column of a result, where its declaration or the form of its expression tells.
+fn kinds(statement: &rusqlite::Statement<'_>, query: &Query, columns: &[(String, Kind)]) -> Vec<Option<Kind>> {
+    let items = selected(query);
+    let column = |name: &str| columns.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, kind)| *kind);
+    let declared = statement.columns().into_iter().map(|c| c.decl_type().and_then(Kind::of_declared));
+    let declared: Vec<Option<Kind>> = declared.collect();
+    let by_form = |i: usize| {
+        items.filter(|items| items.len() == declared.len()).and_then(|items| match &items[i] {
+            SelectItem::UnnamedExpr(e) | SelectItem::ExprWithAlias { expr: e, .. } => kind_of(e, &column),
+            _ => None,
+        })
+    };
+    declared.iter().enumerate().map(|(i, kind)| kind.or_else(|| by_form(i))).collect()
+}
+
+/// What the outermost SELECT names.
+fn selected(query: &Query) -> Option<&Vec<SelectItem>> {
+    match query.body.as_ref() {
+        SetExpr::Select(select) => Some(&select.projection),
+        SetExpr::Query(inner) => selected(inner),
+        _ => None,
+    }
+}
+
+/// The statement's rows sorted by all columns that have an order, left to right.
+fn sorted(text: &str, kinds: &[Option<Kind>]) -> String {
+    let places = kinds.iter().enumerate().filter(|(_, kind)| **kind != Some(Kind::List));
+    let order: Vec<String> = places.map(|(i, _)| format!("{} NULLS LAST", i + 1)).collect();
+    let order = if order.is_empty() { String::new() } else { format!(" ORDER BY {}", order.join(", ")) };
+    format!("SELECT * FROM ({text}) AS {}{order}", quoted("result"))
+}
