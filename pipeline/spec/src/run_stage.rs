@@ -48,7 +48,9 @@ pub fn file_name(path: &str) -> &str {
 /// What a `run` stage declares.
 #[derive(Debug, Clone, Default)]
 pub struct RunPorts {
+    /// Keys under `with` and their places, in file order.
     pub inputs: Vec<(String, Span)>,
+    /// Entries under `outputs`, by name.
     pub outputs: BTreeMap<String, AttemptOutput>,
 }
 

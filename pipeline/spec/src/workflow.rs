@@ -57,16 +57,23 @@ const ONLY_RUN: [&str; 4] = ["env", "files", "outputs", "secrets"];
 /// A whole file, sorted into its parts. Values are still nodes; expressions are read later.
 #[derive(Debug)]
 pub struct Workflow {
+    /// Absolute.
     pub path: PathBuf,
+    /// What the key `name` says.
     pub name: String,
     /// Of the first key that the file itself writes; a place for what has no better one.
     pub span: Span,
     /// What published system it shows, if it is a recipe. Incomplete after a mistake (reported).
     pub recipe: Option<Recipe>,
+    /// Declarations, in file order.
     pub params: Vec<Entry>,
+    /// The key `schedule`, not yet read.
     pub schedule: Option<Entry>,
+    /// In file order.
     pub stages: Vec<RawStage>,
+    /// What the file exports, by name.
     pub outputs: Vec<Entry>,
+    /// Data that some stages must never see, by name.
     pub evaluation_sets: Vec<Entry>,
     /// Ids of stages that are not in `stages` because they could not be read (reported).
     pub unreadable: Vec<String>,
@@ -76,8 +83,11 @@ pub struct Workflow {
 /// One stage of a file, before it is repeated or bound.
 #[derive(Debug)]
 pub struct RawStage {
+    /// Its key under `stages`.
     pub id: String,
+    /// Place of that key.
     pub id_span: Span,
+    /// Whether it names a kind, embeds a file or runs a command.
     pub body: Body,
     /// The envelope, with the file's `defaults` laid under it.
     entries: Vec<Entry>,
@@ -88,31 +98,41 @@ pub struct RawStage {
 /// What a stage does.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Body {
+    /// `uses` with the name of a stage kind.
     Kind {
+        /// As written.
         name: String,
+        /// Place of the name.
         span: Span,
     },
     /// A path as written.
     Embed {
+        /// Relative to the folder of the file that it stands in.
         path: String,
+        /// Place of the path.
         span: Span,
     },
+    /// A command under `run`.
     Run,
 }
 
 impl RawStage {
+    /// Value of one of [`STAGE_KEYS`], from the stage or the file's `defaults`.
     pub fn get(&self, key: &str) -> Option<&Node> {
         self.entry(key).map(|e| &e.value)
     }
+    /// The same with its key and place.
     pub fn entry(&self, key: &str) -> Option<&Entry> {
         self.entries.iter().find(|e| e.key == key)
     }
 }
 
 impl Workflow {
+    /// Index into [`Self::stages`] of the stage with this id.
     pub fn stage(&self, id: &str) -> Option<usize> {
         self.index.get(id).copied()
     }
+    /// Ids of all readable stages, in file order.
     pub fn stage_ids(&self) -> impl Iterator<Item = &str> {
         self.stages.iter().map(|s| s.id.as_str())
     }
