@@ -44,14 +44,15 @@ pub enum Durability {
 pub struct Notification {
     /// Outcomes of a run: `succeeded`, `failed`, `cancelled`.
     pub on: Vec<String>,
-    /// `https://…`, `http://…`, or the variable that holds such an address (`env:WEBHOOK`): many addresses are secrets.
+    /// `https://…`, `http://…`, or the variable that holds such an address (`env:WEBHOOK`): many addresses are
+    /// secrets.
     pub webhook: String,
 }
 
 /// Equal machines that one executor can reach.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Pool {
-    /// As messages and journals name it.
+    /// Unique in the file; messages and journals name it.
     pub name: String,
     /// Name of the executor that starts attempts here.
     pub executor: String,
