@@ -7,8 +7,7 @@ use std::path::PathBuf;
 
 const SMALL: &str = "version: 1\nname: small\nstages:\n  one: {uses: noop}\n";
 
-const TALKS: &str =
-    "version: 1\nname: talks\nstages:\n  say:\n    \
+const TALKS: &str = "version: 1\nname: talks\nstages:\n  say:\n    \
      run: echo First >&2; echo second >&2; printf 1 > ${{ outputs.o }}/x\n    outputs: {o: {kind: files}}\n";
 
 /// A sandbox with a workflow that has run so many times.

@@ -9,12 +9,20 @@ params:
   word: {type: string, default: "it's; $(touch evil)"}
 stages:
   make:
-    run: ["sh", "-c", "printf '%s' \"$1\" > \"$2/word.txt\"; printf '{\"name\":\"size\",\"value\":3}\\n' >> \"$TRAINYARD_METRICS\"", "sh", "${{ params.word }}", "${{ outputs.text }}"]
+    run:
+      - sh
+      - "-c"
+      - "printf '%s' \"$1\" > \"$2/word.txt\"; printf '{\"name\":\"size\",\"value\":3}\\n' >> \"$TRAINYARD_METRICS\""
+      - sh
+      - "${{ params.word }}"
+      - "${{ outputs.text }}"
     outputs: {text: {kind: files}}
     checks: [{metric: size, min: 1}]
   copy:
     with: {text: "${{ stages.make.text }}"}
-    run: cp ${{ inputs.text }}/word.txt ${{ outputs.copied }}/copy.txt && printf %s ${{ params.word }} >> ${{ outputs.copied }}/copy.txt
+    run: |
+      cp ${{ inputs.text }}/word.txt ${{ outputs.copied }}/copy.txt
+      printf %s ${{ params.word }} >> ${{ outputs.copied }}/copy.txt
     outputs: {copied: {kind: files}}
 "#;
 

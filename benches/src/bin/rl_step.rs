@@ -3,9 +3,10 @@
 //! measured matrix-product peak.
 //!
 //! 8 prompts of 24 tokens × 8 samples of exactly 48 tokens (no stop token), one turn, float32. The reward is the share
-//! of one letter, so that groups have a spread. Run with `cargo run --release -p trainyard-benches --bin rl_step
-//! [seconds] [threads] [vocabulary]`; `peers/trl_grpo.py` runs TRL's GRPOTrainer on the same work, `rl_step.sh` both in
-//! turn. A stage's process is started with the environment of [`trainyard_lm::threads`]; set it here too.
+//! of one letter, so that groups have a spread. Run with
+//! `cargo run --release -p trainyard-benches --bin rl_step [seconds] [threads] [vocabulary]`; `peers/trl_grpo.py` runs
+//! TRL's GRPOTrainer on the same work, `rl_step.sh` both in turn. A stage's process is started with the environment of
+//! [`trainyard_lm::threads`]; set it here too.
 
 use serde_json::json;
 use trainyard_benches::{peak, peak_memory, random_model};

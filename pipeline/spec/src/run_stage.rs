@@ -13,9 +13,10 @@
 //! and an attempt that finds other content before or after its work fails).
 //!
 //! A **word** is a string, or what an attempt replaces by local paths: `{"$input": "port"}` (the artifact's folder;
-//! for a port that holds a list, a folder with `0`, `1`, … in it), `{"$input": "port", "index": 2}`, `{"$output":
-//! "port"}` (an existing empty folder), or `{"$text": [word, …]}`, the words joined. Metrics are read from the JSON
-//! Lines file at `$TRAINYARD_METRICS`, one `{"name": "accuracy", "value": 0.5}` a line, the last one of a name counts.
+//! for a port that holds a list, a folder with `0`, `1`, … in it), `{"$input": "port", "index": 2}`,
+//! `{"$output": "port"}` (an existing empty folder), or `{"$text": [word, …]}`, the words joined. Metrics are read
+//! from the JSON Lines file at `$TRAINYARD_METRICS`, one `{"name": "accuracy", "value": 0.5}` a line; the last one of
+//! a name counts.
 //!
 //! Paths cannot be computed with (`inputs.a + "/x"`: write `${{ inputs.a }}/x`), and expressions cannot stand inside
 //! here-documents, backquotes, `${…}` and `$((…))`, where a shell would parse them.

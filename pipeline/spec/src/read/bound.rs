@@ -208,7 +208,10 @@ impl Binder<'_> {
         });
         let resolved = result.map_err(|f| (code, f))?;
         // Metrics of a late fan-out are lists, which the type pass cannot see; the engine finds out.
-        let of_rows = |r: &&Reference| matches!(r, Reference::Metric { stage, .. } | Reference::Status { stage } if self.names.is_late_list(stage));
+        let of_rows = |r: &&Reference| match r {
+            Reference::Metric { stage, .. } | Reference::Status { stage } => self.names.is_late_list(stage),
+            _ => false,
+        };
         if !resolved.references().iter().any(of_rows) {
             resolved.check_types().map_err(|f| ("expression-type", f))?;
         }

@@ -57,8 +57,8 @@ fn ten_thousand_stages_are_planned() {
     for i in 1..10_000 {
         let _ = writeln!(
             text,
-            "  s{i}: {{uses: sft, with: {{model: \"${{{{ stages.s{}.model }}}}\", steps: {i}, seed: \"${{{{ 1 + {i} \
-             }}}}\"}}}}",
+            "  s{i}: {{uses: sft, with: {{model: \"${{{{ stages.s{}.model }}}}\", steps: {i}, \
+             seed: \"${{{{ 1 + {i} }}}}\"}}}}",
             i - 1
         );
     }
