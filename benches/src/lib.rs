@@ -1,5 +1,6 @@
-//! What the programs of this crate share: random models, the measured peak of float32 products, order statistics, and this process's
-//! memory. A share of the peak means something only if every program measures the same peak, on this machine, at this time.
+//! What the programs of this crate share: random models, the measured peak of float32 products, order statistics, and
+//! this process's memory. A share of the peak means something only if every program measures the same peak, on this
+//! machine, at this time.
 
 use rayon::prelude::*;
 use trainyard_core::{Chance, Clock, Result};

@@ -11,7 +11,10 @@ stages:
     with: {source: rows.jsonl, format: gsm8k, split: test}
 "#;
 
-const ROWS: &str = "{\"question\": \"Ann has 2 figs and buys 3. How many?\", \"answer\": \"2+3 = <<2+3=5>>5\\n#### 5\"}\n{\"question\": \"Bob has 7 nuts and eats 1. How many?\", \"answer\": \"7-1 = <<7-1=6>>6\\n#### 6\"}\n";
+const ROWS: &str = concat!(
+    "{\"question\": \"Ann has 2 figs and buys 3. How many?\", \"answer\": \"2+3 = <<2+3=5>>5\\n#### 5\"}\n",
+    "{\"question\": \"Bob has 7 nuts and eats 1. How many?\", \"answer\": \"7-1 = <<7-1=6>>6\\n#### 6\"}\n",
+);
 
 fn imported() -> Sandbox {
     let s = Sandbox::new();

@@ -80,7 +80,8 @@ pub const SAMPLES: &[(&str, &str, &[&str])] = &[
     ("tags are refused", "version: 1\nname: !!str x\nstages:\n  a: {uses: noop}\n", &["tag", "x.yaml:2:"]),
     (
         "no reward, and a turn longer than its episode",
-        "version: 1\nname: x\nstages:\n  r:\n    uses: rl\n    with:\n      rewards: []\n      rollout: {max_turn_tokens: 4096, max_episode_tokens: 100}\n",
+        "version: 1\nname: x\nstages:\n  r:\n    uses: rl\n    with:\n      rewards: []\n      \
+         rollout: {max_turn_tokens: 4096, max_episode_tokens: 100}\n",
         &["nothing is learned", "x.yaml:7:", "4096 is more than `max_episode_tokens`, which is 100", "x.yaml:8:"],
     ),
     (
@@ -90,12 +91,19 @@ pub const SAMPLES: &[(&str, &str, &[&str])] = &[
     ),
     (
         "validation without validation problems",
-        "version: 1\nname: x\nstages:\n  d: {uses: data/synthesize, with: {method: procedural}}\n  m: {uses: model/init}\n  r:\n    uses: rl\n    with:\n      model: ${{ stages.m.model }}\n      problems: ${{ stages.d.problems }}\n      validate_every: 5\n",
+        "version: 1\nname: x\nstages:\n  d: {uses: data/synthesize, with: {method: procedural}}\n  \
+         m: {uses: model/init}\n  r:\n    uses: rl\n    with:\n      model: ${{ stages.m.model }}\n      \
+         problems: ${{ stages.d.problems }}\n      validate_every: 5\n",
         &["no `validation` input", "x.yaml:11:"],
     ),
     (
         "an environment that does not fit the problems, behind a selection, before its producer in the file",
-        "version: 1\nname: x\nstages:\n  r:\n    uses: rl\n    with:\n      model: ${{ stages.m.model }}\n      problems: ${{ stages.t.problems }}\n      environment: {kind: math-problems}\n  e:\n    uses: evaluate\n    with: {models: [\"${{ stages.m.model }}\"], problems: \"${{ stages.c.problems }}\"}\n  t: {uses: data/select, with: {problems: [\"${{ stages.d.problems }}\"], splits: [test]}}\n  d: {uses: data/synthesize, with: {method: procedural}}\n  c: {uses: data/synthesize, with: {method: procedural, environment: countdown}}\n  m: {uses: model/init}\n",
+        "version: 1\nname: x\nstages:\n  r:\n    uses: rl\n    with:\n      model: ${{ stages.m.model }}\n      \
+         problems: ${{ stages.t.problems }}\n      environment: {kind: math-problems}\n  e:\n    uses: evaluate\n    \
+         with: {models: [\"${{ stages.m.model }}\"], problems: \"${{ stages.c.problems }}\"}\n  \
+         t: {uses: data/select, with: {problems: [\"${{ stages.d.problems }}\"], splits: [test]}}\n  \
+         d: {uses: data/synthesize, with: {method: procedural}}\n  \
+         c: {uses: data/synthesize, with: {method: procedural, environment: countdown}}\n  m: {uses: model/init}\n",
         &[
             "made for `word-problems`, but this stage plays `math-problems`",
             "set `environment: {kind: word-problems}`",

@@ -91,8 +91,8 @@ fn a_trajectory_reads_as_a_conversation() {
     let row = |n: &str, format: &str| {
         s.run(&["artifacts", "show", "latest/data/demonstrations", "--row", n, "--format", format])
     };
-    let told =
-        row("0", "text").code(0).prints("── user").prints("── assistant").prints("── end: answer").prints("reward 1");
+    let told = row("0", "text").code(0);
+    let told = told.prints("── user").prints("── assistant").prints("── end: answer").prints("reward 1");
     silent_about(&told, "token_ids");
     assert!(row("0", "json").code(0).json()["messages"].is_array());
     row("4", "text").code(2).says("has 4 rows").says("counted from 0");

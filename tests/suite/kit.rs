@@ -161,7 +161,8 @@ pub fn skipped(why: &str) {
     let _ = writeln!(std::io::stderr(), "skipped: {}: {why}", Location::caller());
 }
 
-/// A file of the folder that `TRAINYARD_TEST_DATA` names. None: there is no such folder, and the test has said that it is skipped.
+/// A file of the folder that `TRAINYARD_TEST_DATA` names. None: there is no such folder, and the test has said that it
+/// is skipped.
 #[track_caller]
 pub fn real(path: &str) -> Option<PathBuf> {
     let Some(folder) = std::env::var_os("TRAINYARD_TEST_DATA") else {

@@ -1,4 +1,5 @@
-//! Looking changes nothing, one damaged thing hides no other, and what is printed can be read by people and programs alike.
+//! Looking changes nothing, one damaged thing hides no other, and what is printed can be read by people and programs
+//! alike.
 
 use crate::kit::{Sandbox, ran};
 use serde_json::{Value, json};
@@ -6,7 +7,8 @@ use std::path::PathBuf;
 
 const SMALL: &str = "version: 1\nname: small\nstages:\n  one: {uses: noop}\n";
 
-const TALKS: &str = "version: 1\nname: talks\nstages:\n  say:\n    run: echo First >&2; echo second >&2; printf 1 > ${{ outputs.o }}/x\n    outputs: {o: {kind: files}}\n";
+const TALKS: &str = "version: 1\nname: talks\nstages:\n  say:\n    \
+     run: echo First >&2; echo second >&2; printf 1 > ${{ outputs.o }}/x\n    outputs: {o: {kind: files}}\n";
 
 /// A sandbox with a workflow that has run so many times.
 fn small(runs: usize) -> Sandbox {
@@ -126,7 +128,8 @@ fn an_explanation_keeps_the_case_of_paths() {
     s.write("Rows.jsonl", "{\"question\": \n");
     s.write(
         "import.yaml",
-        "version: 1\nname: import\nstages:\n  import:\n    uses: data/import\n    with: {source: Rows.jsonl, format: gsm8k}\n",
+        "version: 1\nname: import\nstages:\n  import:\n    uses: data/import\n    \
+         with: {source: Rows.jsonl, format: gsm8k}\n",
     );
     s.run(&["run", "import.yaml"]).code(1);
     let explained = s.run(&["explain", "latest", "import", "--format", "json"]).code(0).json();
@@ -158,7 +161,8 @@ fn doctor_names_webhooks_without_an_address() {
     let s = Sandbox::new();
     let site = |pools: &str| {
         format!(
-            "version: 1\npools: [{pools}]\nnotifications:\n  - {{webhook: env:HOOK_OF_SUITE}}\n  - {{on: [succeeded], webhook: \"https://example.com/secret-path\"}}\n"
+            "version: 1\npools: [{pools}]\nnotifications:\n  - {{webhook: env:HOOK_OF_SUITE}}\n  \
+             - {{on: [succeeded], webhook: \"https://example.com/secret-path\"}}\n"
         )
     };
     s.write("trainyard.yaml", site("{name: far, executor: slurm}, {name: here}"));

@@ -56,7 +56,8 @@ fn a_failed_check_is_told_once() {
     s.write("trainyard.yaml", format!("version: 1\nnotifications: [{{webhook: \"{url}\"}}]\n"));
     s.write(
         "low.yaml",
-        "version: 1\nname: low\nstages:\n  one:\n    run: printf '{\"name\":\"x\",\"value\":0}\\n' >> \"$TRAINYARD_METRICS\"\n    checks: [{metric: x, min: 1}]\n",
+        "version: 1\nname: low\nstages:\n  one:\n    \
+         run: printf '{\"name\":\"x\",\"value\":0}\\n' >> \"$TRAINYARD_METRICS\"\n    checks: [{metric: x, min: 1}]\n",
     );
     s.run(&["run", "low.yaml"]).code(1);
     let failed = heard.join().unwrap()[0]["failed"].clone();

@@ -25,7 +25,8 @@ stages:
       void=4; reward=1
       if [ "$enabled" = true ]; then void=2; reward=0.75; fi
       echo ran >> "$LOGFILE"
-      printf '{"report_format":1,"title":"arm","metrics":{"void":{"value":%s},"reward":{"value":%s}}}' "$void" "$reward" > ${{ outputs.report }}/report.json
+      metrics="{\"void\":{\"value\":$void},\"reward\":{\"value\":$reward}}"
+      printf '{"report_format":1,"title":"arm","metrics":%s}' "$metrics" > ${{ outputs.report }}/report.json
     env: {LOGFILE: LOGPATH}
     outputs: {report: {kind: report}}
   compare:

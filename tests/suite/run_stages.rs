@@ -9,12 +9,20 @@ params:
   word: {type: string, default: "it's; $(touch evil)"}
 stages:
   make:
-    run: ["sh", "-c", "printf '%s' \"$1\" > \"$2/word.txt\"; printf '{\"name\":\"size\",\"value\":3}\\n' >> \"$TRAINYARD_METRICS\"", "sh", "${{ params.word }}", "${{ outputs.text }}"]
+    run:
+      - sh
+      - "-c"
+      - "printf '%s' \"$1\" > \"$2/word.txt\"; printf '{\"name\":\"size\",\"value\":3}\\n' >> \"$TRAINYARD_METRICS\""
+      - sh
+      - "${{ params.word }}"
+      - "${{ outputs.text }}"
     outputs: {text: {kind: files}}
     checks: [{metric: size, min: 1}]
   copy:
     with: {text: "${{ stages.make.text }}"}
-    run: cp ${{ inputs.text }}/word.txt ${{ outputs.copied }}/copy.txt && printf %s ${{ params.word }} >> ${{ outputs.copied }}/copy.txt
+    run: |
+      cp ${{ inputs.text }}/word.txt ${{ outputs.copied }}/copy.txt
+      printf %s ${{ params.word }} >> ${{ outputs.copied }}/copy.txt
     outputs: {copied: {kind: files}}
 "#;
 
@@ -31,7 +39,11 @@ fn values_reach_commands_unparsed_by_any_shell() {
 #[test]
 fn a_failing_command_fails_its_stage_and_blocks_what_needs_it() {
     let s = Sandbox::new();
-    s.write("fail.yaml", "version: 1\nname: fail\nstages:\n  bad:\n    run: echo about to fail >&2; exit 7\n    outputs: {x: {kind: files}}\n  after:\n    needs: [bad]\n    uses: noop\n  other:\n    uses: noop\n");
+    s.write(
+        "fail.yaml",
+        "version: 1\nname: fail\nstages:\n  bad:\n    run: echo about to fail >&2; exit 7\n    \
+         outputs: {x: {kind: files}}\n  after:\n    needs: [bad]\n    uses: noop\n  other:\n    uses: noop\n",
+    );
     let ran = s.run(&["run", "fail.yaml"]).code(1);
     assert!(
         ran.stderr.contains("bad") && (ran.stderr.contains("exit code 7") || ran.stdout.contains("exit code 7")),
@@ -50,7 +62,11 @@ fn a_failing_command_fails_its_stage_and_blocks_what_needs_it() {
 #[test]
 fn a_timeout_kills_the_whole_tree_of_processes() {
     let s = Sandbox::new();
-    s.write("slow.yaml", "version: 1\nname: slow\nstages:\n  slow:\n    run: (sleep 31.4159; touch survived) & setsid sleep 31.4159; sleep 31.4159\n    timeout: 500ms\n");
+    s.write(
+        "slow.yaml",
+        "version: 1\nname: slow\nstages:\n  slow:\n    \
+         run: (sleep 31.4159; touch survived) & setsid sleep 31.4159; sleep 31.4159\n    timeout: 500ms\n",
+    );
     s.run(&["run", "slow.yaml"]).code(1);
     let left = std::process::Command::new("pgrep").args(["-f", "sleep 31.4159"]).output().unwrap();
     assert!(left.stdout.is_empty(), "processes survived: {}", String::from_utf8_lossy(&left.stdout));
@@ -63,7 +79,8 @@ fn what_a_command_leaves_in_the_background_ends_with_it() {
     s.write(
         "left.yaml",
         format!(
-            "version: 1\nname: left\nstages:\n  left:\n    run: (sleep 20; touch {}) & (sleep 0.3; echo last words) & echo first words\n",
+            "version: 1\nname: left\nstages:\n  left:\n    \
+             run: (sleep 20; touch {}) & (sleep 0.3; echo last words) & echo first words\n",
             survived.display()
         ),
     );

@@ -1,10 +1,12 @@
-//! A whole step of reinforcement learning: weights handed to the sampler, groups of rollouts with a KV cache, rewards and advantages,
-//! one optimizer step of GRPO. Seconds per step, tokens per second, and the share of this machine's measured matrix-product peak.
+//! A whole step of reinforcement learning: weights handed to the sampler, groups of rollouts with a KV cache, rewards
+//! and advantages, one optimizer step of GRPO. Seconds per step, tokens per second, and the share of this machine's
+//! measured matrix-product peak.
 //!
-//! 8 prompts of 24 tokens × 8 samples of exactly 48 tokens (no stop token), one turn, float32. The reward is the share of one letter, so
-//! that groups have a spread. Run with `cargo run --release -p trainyard-benches --bin rl_step [seconds] [threads] [vocabulary]`;
-//! `peers/trl_grpo.py` runs TRL's GRPOTrainer on the same work, `rl_step.sh` both in turn. A stage's process is started with the
-//! environment of [`trainyard_lm::threads`]; set it here too.
+//! 8 prompts of 24 tokens × 8 samples of exactly 48 tokens (no stop token), one turn, float32. The reward is the share
+//! of one letter, so that groups have a spread. Run with
+//! `cargo run --release -p trainyard-benches --bin rl_step [seconds] [threads] [vocabulary]`; `peers/trl_grpo.py` runs
+//! TRL's GRPOTrainer on the same work, `rl_step.sh` both in turn. A stage's process is started with the environment of
+//! [`trainyard_lm::threads`]; set it here too.
 
 use serde_json::json;
 use trainyard_benches::{peak, peak_memory, random_model};
@@ -164,9 +166,9 @@ impl Loop {
         (batch, advantages)
     }
 
-    /// Floating-point operations of (generation, update): 2 per weight of a matrix and token for a forward, 6 with the backward, and the
-    /// causal half of the attention products. A prompt is computed once for its group, the last sampled token not at all; the head is
-    /// computed for sampled tokens only.
+    /// Floating-point operations of (generation, update): 2 per weight of a matrix and token for a forward, 6 with the
+    /// backward, and the causal half of the attention products. A prompt is computed once for its group, the last
+    /// sampled token not at all; the head is computed for sampled tokens only.
     fn operations(&self) -> (f64, f64) {
         let c = &self.config;
         let head = c.vocab_size * c.hidden_size;
@@ -203,7 +205,8 @@ fn report(run: &Loop, times: &mut [Times], threads: usize, peak: f64) {
     let total = median.total();
     let sampled = (SEQUENCES * NEW) as f64;
     println!(
-        "128 wide, 4 layers, vocabulary {}, {PROMPTS} prompts x {SAMPLES} samples, {PROMPT} + {NEW} tokens, {threads} threads:",
+        "128 wide, 4 layers, vocabulary {}, {PROMPTS} prompts x {SAMPLES} samples, {PROMPT} + {NEW} tokens, {threads} \
+         threads:",
         run.config.vocab_size
     );
     println!(

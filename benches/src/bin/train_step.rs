@@ -1,8 +1,8 @@
 //! Training steps of small decoders: tokens per second, and the share of this machine's measured matrix-product peak.
 //!
 //! One step = forward, log-probabilities of all next tokens, backward, clipping, AdamW, as a stage does it. Run with
-//! `cargo run --release -p trainyard-benches --bin train_step [seconds per shape]`; `peers/train_step.py` runs PyTorch on the
-//! same shapes. Threads: RAYON_NUM_THREADS.
+//! `cargo run --release -p trainyard-benches --bin train_step [seconds per shape]`; `peers/train_step.py` runs PyTorch
+//! on the same shapes. Threads: RAYON_NUM_THREADS.
 
 use trainyard_benches::{peak, random_model};
 use trainyard_core::{Chance, Clock, Result, SystemClock};
@@ -42,7 +42,8 @@ impl Shape {
     fn tokens(&self) -> usize {
         self.sequences * self.length
     }
-    /// Floating-point operations of one step: 6 per weight of a matrix and token, and the causal half of the attention products.
+    /// Floating-point operations of one step: 6 per weight of a matrix and token, and the causal half of the attention
+    /// products.
     fn operations(&self) -> f64 {
         let c = &self.config;
         let weights =

@@ -1,10 +1,13 @@
-//! Metrics as stages and parts declare them, and comparisons as manifests hold them.
+//! Metrics as stages and parts declare them, and comparisons ([`Comparison`]) as manifests hold them.
 //!
 //! A declaration stands next to the code that reports the number. `check` compares the names in a workflow file with
 //! the declarations, so a misspelled metric fails before any training.
 
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+mod comparison;
+
+pub use comparison::{Comparison, Of, address, look_up};
+
+use serde::Serialize;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
@@ -246,112 +249,6 @@ pub struct MetricRead {
     pub name: String,
 }
 
-/// A metric of two models or arms, and the difference `a − b`. Any number may be missing.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Comparison {
-    /// What is compared.
-    pub metric: String,
-    /// Value of the first model, or of the treatment.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub a: Option<f64>,
-    /// Value of the second model, or of the baseline.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub b: Option<f64>,
-    /// `a − b`, paired by problem if both sides have values per problem.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub difference: Option<f64>,
-    /// Lower end of the 95% interval of the difference.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub low: Option<f64>,
-    /// Upper end of it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub high: Option<f64>,
-    /// Problems that both sides have a value for.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub n: Option<u64>,
-    /// Unit of the values and of the difference.
-    #[serde(default)]
-    pub unit: String,
-}
-
-/// One number of a comparison.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Of {
-    /// The first side.
-    A,
-    /// The second side.
-    B,
-    /// `a − b`.
-    Difference,
-    /// Lower end of the difference's interval.
-    Low,
-    /// Upper end of it.
-    High,
-    /// Number of problems that both sides have.
-    N,
-}
-
-impl Of {
-    /// All of them, the most used first.
-    pub const ALL: [Self; 6] = [Self::Difference, Self::Low, Self::High, Self::A, Self::B, Self::N];
-    /// Their names, in the order of [`Of::ALL`].
-    pub const NAMES: [&'static str; 6] = ["difference", "low", "high", "a", "b", "n"];
-
-    /// Its name in a workflow file.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::A => "a",
-            Self::B => "b",
-            Self::Difference => "difference",
-            Self::Low => "low",
-            Self::High => "high",
-            Self::N => "n",
-        }
-    }
-    /// The one of this name.
-    pub fn parse(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|of| of.name() == name)
-    }
-}
-
-impl Comparison {
-    /// A row without any number.
-    pub fn of(metric: &str) -> Self {
-        let (a, b, difference, low, high, n) = (None, None, None, None, None, None);
-        Self { metric: metric.to_string(), a, b, difference, low, high, n, unit: String::new() }
-    }
-    /// One of its numbers.
-    pub fn get(&self, of: Of) -> Option<f64> {
-        match of {
-            Of::A => self.a,
-            Of::B => self.b,
-            Of::Difference => self.difference,
-            Of::Low => self.low,
-            Of::High => self.high,
-            Of::N => self.n.map(|n| n as f64),
-        }
-    }
-    /// A number that is not finite, with its name.
-    pub fn broken(&self) -> Option<(Of, f64)> {
-        Of::ALL.into_iter().filter_map(|of| Some((of, self.get(of)?))).find(|(_, value)| !value.is_finite())
-    }
-}
-
-/// The number that a check or expression names, in what a stage reported.
-pub fn look_up(metrics: &BTreeMap<String, f64>, comparisons: &[Comparison], name: &str, of: Option<Of>) -> Option<f64> {
-    match of {
-        None => metrics.get(name).copied(),
-        Some(of) => comparisons.iter().find(|c| c.metric == name)?.get(of),
-    }
-}
-
-/// `kl`, or `tokens.difference`, as messages call a number.
-pub fn address(name: &str, of: Option<Of>) -> String {
-    of.map_or_else(|| name.to_string(), |of| format!("{name}.{}", of.name()))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -389,28 +286,5 @@ mod tests {
             ("clip.share_initial", "clip.share", Some(Reduce::First))
         );
         assert_eq!(Metric::new("share", "share", "A share.").of("clip_2").series(), "clip_2.share");
-    }
-
-    #[test]
-    fn numbers_of_a_comparison_are_found_by_name() {
-        let row = Comparison {
-            metric: "tokens".into(),
-            a: Some(1.0),
-            b: None,
-            difference: None,
-            low: None,
-            high: None,
-            n: Some(3),
-            unit: "tokens".into(),
-        };
-        let metrics = BTreeMap::from([("tokens".to_string(), 9.0)]);
-        let get = |of| look_up(&metrics, std::slice::from_ref(&row), "tokens", of);
-        assert_eq!(
-            (get(None), get(Some(Of::A)), get(Some(Of::B)), get(Some(Of::N))),
-            (Some(9.0), Some(1.0), None, Some(3.0))
-        );
-        assert!(Of::ALL.iter().zip(Of::NAMES).all(|(of, name)| of.name() == name && Of::parse(name) == Some(*of)));
-        let nan = Comparison { low: Some(f64::NAN), ..row };
-        assert_eq!(nan.broken().unwrap().0, Of::Low);
     }
 }

@@ -36,11 +36,15 @@ use trainyard_core::{Digest, Error, KindInfo, StageKey};
 /// One reason why one instance comes after another.
 #[derive(Debug, Clone)]
 pub struct Link {
+    /// Index of the draft that comes first.
     pub from: usize,
+    /// Index of the draft that waits for it.
     pub to: usize,
+    /// Whether an artifact flows.
     pub edge: Edge,
     /// Output and input port of a data edge.
     pub ports: Option<(String, String)>,
+    /// Where the file says so.
     pub span: Span,
 }
 
@@ -48,10 +52,15 @@ pub struct Link {
 pub struct Checked {
     /// By draft; `None` where something is wrong.
     pub nodes: Vec<Option<Node>>,
+    /// All reasons for an order, in the order of finding.
     pub links: Vec<Link>,
+    /// None if there is a cycle (reported).
     pub order: Option<Order>,
+    /// What the workflow exports: name → (stage, output).
     pub outputs: BTreeMap<String, (StageKey, String)>,
+    /// When the workflow starts by itself, if the file says so.
     pub schedule: Option<Schedule>,
+    /// What the checks found, not yet sorted.
     pub diagnostics: Vec<Diagnostic>,
 }
 

@@ -18,6 +18,7 @@ use trainyard_core::{Digest, StageKey, StageKinds};
 
 /// What a compilation reads.
 pub struct Request<'a> {
+    /// Reads the workflow file, its parents and embedded files, and digests of sources.
     pub files: &'a dyn Files,
     /// The workflow file; relative to the working directory.
     pub path: &'a Path,
@@ -25,20 +26,26 @@ pub struct Request<'a> {
     pub working_directory: &'a Path,
     /// What stands after `-p`, in order: `name=value` or `@file`.
     pub params: &'a [String],
+    /// The stage kinds that `uses` may name.
     pub catalogue: &'a dyn StageKinds,
+    /// Decides whether requests for resources can be met, and which secrets there are.
     pub site: &'a Site,
 }
 
 /// A plan if there is no error; all diagnostics, in file order; the texts that they point into.
 pub struct Compiled {
+    /// Present only if no diagnostic is an error.
     pub plan: Option<Plan>,
     /// That of the file itself, whatever else is wrong with it.
     pub recipe: Option<Recipe>,
+    /// Errors, warnings and notes, in file order, without repetitions.
     pub diagnostics: Vec<Diagnostic>,
+    /// Every text that was read; spans of the diagnostics index into it.
     pub sources: Sources,
 }
 
 impl Compiled {
+    /// How many of the diagnostics are errors.
     pub fn errors(&self) -> usize {
         self.diagnostics.iter().filter(|d| d.is_error()).count()
     }

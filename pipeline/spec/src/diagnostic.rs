@@ -13,6 +13,7 @@ pub struct Span {
     pub file: u32,
     /// Bytes.
     pub start: u32,
+    /// Byte after the last one.
     pub end: u32,
     /// From 1.
     pub line: u32,
@@ -24,8 +25,11 @@ pub struct Span {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
+    /// Must be mended; there is no plan.
     Error,
+    /// Probably a mistake; the plan stands.
     Warning,
+    /// Worth knowing.
     Note,
 }
 
@@ -42,7 +46,9 @@ impl fmt::Display for Severity {
 /// Another place that belongs to a diagnostic.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Related {
+    /// Where it lies, perhaps in another file.
     pub span: Span,
+    /// What it has to do with the diagnostic.
     pub message: String,
 }
 
@@ -51,39 +57,50 @@ pub struct Related {
 pub struct Diagnostic {
     /// Stable, kebab-case: `unknown-key`, `cycle`, …
     pub code: &'static str,
+    /// Whether it keeps a plan from being made.
     pub severity: Severity,
+    /// Where the mistake is.
     pub span: Span,
     /// Lower-case; names the thing.
     pub message: String,
+    /// What to do about it.
     pub help: Option<String>,
+    /// Other places that explain it, in the order in which they are shown.
     pub related: Vec<Related>,
 }
 
 impl Diagnostic {
+    /// Something that must be mended; nothing is related yet.
     pub fn error(code: &'static str, span: Span, message: impl Into<String>) -> Self {
         Self { code, severity: Severity::Error, span, message: message.into(), help: None, related: Vec::new() }
     }
+    /// Something that is probably a mistake.
     pub fn warning(code: &'static str, span: Span, message: impl Into<String>) -> Self {
         Self { severity: Severity::Warning, ..Self::error(code, span, message) }
     }
+    /// Something worth knowing.
     pub fn note(code: &'static str, span: Span, message: impl Into<String>) -> Self {
         Self { severity: Severity::Note, ..Self::error(code, span, message) }
     }
+    /// Says what to do about it, instead of what was said before.
     #[must_use]
     pub fn help(mut self, help: impl Into<String>) -> Self {
         self.help = Some(help.into());
         self
     }
+    /// Says what to do about it; `None` keeps what was said before.
     #[must_use]
     pub fn help_if(mut self, help: Option<String>) -> Self {
         self.help = help.or(self.help);
         self
     }
+    /// Adds another place that explains it.
     #[must_use]
     pub fn related(mut self, span: Span, message: impl Into<String>) -> Self {
         self.related.push(Related { span, message: message.into() });
         self
     }
+    /// Whether it keeps a plan from being made.
     pub fn is_error(&self) -> bool {
         self.severity == Severity::Error
     }
@@ -103,7 +120,9 @@ pub fn sort_and_dedup(diagnostics: &mut Vec<Diagnostic>) {
 pub struct SourceFile {
     /// As shown: a path, or `-p steps=x`.
     pub name: String,
+    /// None for a text that is no file.
     pub path: Option<PathBuf>,
+    /// The whole text, as it was read.
     #[serde(skip)]
     pub text: String,
 }
@@ -113,10 +132,12 @@ pub struct SourceFile {
 pub struct Sources(pub Vec<SourceFile>);
 
 impl Sources {
+    /// Keeps a text and returns its index, as spans have it.
     pub fn add(&mut self, name: impl Into<String>, path: Option<&Path>, text: impl Into<String>) -> u32 {
         self.0.push(SourceFile { name: name.into(), path: path.map(Path::to_path_buf), text: text.into() });
         (self.0.len() - 1) as u32
     }
+    /// The text with this index ([`Span::file`]).
     pub fn get(&self, file: u32) -> Option<&SourceFile> {
         self.0.get(file as usize)
     }

@@ -31,12 +31,17 @@ use trainyard_core::{StageKey, StageKinds};
 
 /// The result of expansion.
 pub struct Expanded<'a> {
+    /// Embedded files are read through it.
     pub files: &'a dyn Files,
+    /// The stage kinds that `uses` may name.
     pub catalogue: &'a dyn StageKinds,
+    /// Every text read so far.
     pub sources: Sources,
+    /// The main file first; empty if it could not be read.
     pub spaces: Vec<Space>,
     /// In file order, then matrix order.
     pub drafts: Vec<Draft>,
+    /// What reading and expanding found, in the order of finding.
     pub diagnostics: Vec<Diagnostic>,
     /// File names are shown relative to it.
     working_directory: PathBuf,

@@ -33,6 +33,7 @@ use trainyard_core::{Of, Result};
 /// A parsed expression with the place of every part.
 #[derive(Debug, Clone)]
 pub struct Expression {
+    /// What it computes.
     pub term: Term,
     /// Bytes in the text it was parsed from.
     pub range: Range<usize>,
@@ -45,51 +46,72 @@ impl PartialEq for Expression {
     }
 }
 
+/// The forms of an expression.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Term {
+    /// A value that is known.
     Literal(Value),
+    /// A name, replaced once its value is known.
     Reference(Reference),
+    /// `[a, b, …]`.
     List(Vec<Expression>),
+    /// An operator before its operand.
     Unary(Unary, Box<Expression>),
+    /// Left side, right side.
     Binary(Binary, Box<Expression>, Box<Expression>),
     /// `a[i]`, or `a.name` with a string literal as index.
     Index(Box<Expression>, Box<Expression>),
+    /// A function with its arguments; their number was checked.
     Call(Function, Vec<Expression>),
 }
 
 /// A name that stands for a value from outside the expression.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Reference {
+    /// `params.<name>`.
     Param(String),
+    /// `matrix.<axis>`.
     Matrix(String),
+    /// `item` of a `for_each`.
     Item,
     /// Local path of an input; `run` stages only.
     Input(String),
     /// Local path of an output; `run` stages only.
     Output(String),
+    /// `stages.<id>.<port>`.
     Artifact {
+        /// Id, or the key of an instance in a plan.
         stage: String,
+        /// Name of the output port.
         port: String,
     },
+    /// `stages.<id>.metrics.<name>`, known after the stage.
     Metric {
+        /// Id, or the key of an instance in a plan.
         stage: String,
+        /// Name of the metric or comparison.
         name: String,
         /// Which number of a comparison.
         of: Option<Of>,
     },
+    /// `stages.<id>.status`, known after the stage.
     Status {
+        /// Id, or the key of an instance in a plan.
         stage: String,
     },
 }
 
 /// Where the values of references come from. `None` = not known here.
 pub trait Scope {
+    /// Value of a parameter.
     fn param(&self, _name: &str) -> Option<Value> {
         None
     }
+    /// Value on an axis of `matrix`.
     fn matrix(&self, _axis: &str) -> Option<Value> {
         None
     }
+    /// The row or item of `for_each`.
     fn item(&self) -> Option<Value> {
         None
     }
@@ -107,15 +129,20 @@ pub trait Scope {
 /// A mistake inside an expression: bytes in its text, what, and what to do.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fault {
+    /// Bytes in the expression's text.
     pub range: Range<usize>,
+    /// What is wrong.
     pub message: String,
+    /// What to do about it.
     pub help: Option<String>,
 }
 
 impl Fault {
+    /// A fault without a help.
     pub fn new(range: &Range<usize>, message: impl Into<String>) -> Self {
         Self { range: range.clone(), message: message.into(), help: None }
     }
+    /// Says what to do about it.
     #[must_use]
     pub fn help(mut self, help: impl Into<String>) -> Self {
         self.help = Some(help.into());
@@ -125,6 +152,7 @@ impl Fault {
 
 /// Replaces a reference (with its place): a term, `None` to keep it, or a fault.
 pub type Replace<'a> = &'a mut dyn FnMut(&Reference, &Range<usize>) -> Replaced;
+/// The answer of a [`Replace`]: `None` keeps the reference.
 pub type Replaced = std::result::Result<Option<Term>, Fault>;
 
 impl Expression {
@@ -132,6 +160,7 @@ impl Expression {
     pub fn parse(text: &str) -> std::result::Result<Self, Fault> {
         parser::parse(text)
     }
+    /// A known value, with an empty place.
     pub fn literal(value: Value) -> Self {
         Self { term: Term::Literal(value), range: 0..0 }
     }

@@ -21,11 +21,15 @@ pub type Trees = HashMap<PathBuf, Option<Node>>;
 
 /// Reads files for a compilation, whose lists it fills.
 pub struct Loader<'a> {
+    /// Where texts come from.
     pub files: &'a dyn Files,
+    /// Texts that were read are added here.
     pub sources: &'a mut Sources,
+    /// Mistakes are added here.
     pub diagnostics: &'a mut Vec<Diagnostic>,
     /// Names of files are shown relative to it.
     pub working_directory: &'a Path,
+    /// Files that were read before are taken from here.
     pub trees: &'a mut Trees,
 }
 

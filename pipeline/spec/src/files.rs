@@ -9,6 +9,7 @@ use trainyard_core::{Digest, Error, Result};
 pub trait Files {
     /// A whole text file. Errors: invalid (missing, not UTF-8).
     fn read(&self, path: &Path) -> Result<String>;
+    /// Whether a file or folder lies at this path.
     fn exists(&self, path: &Path) -> bool;
     /// Content digest of a file or folder (absolute path) or of a URL. Errors: invalid (nothing can fetch it).
     fn digest(&self, location: &str) -> Result<Digest>;

@@ -16,6 +16,7 @@
 //! | [`plan`] | the result |
 //! | [`merged`], [`print`] | a file with its parents as YAML again |
 //! | [`site`], [`schedule`], [`schema`], [`draw`] | the site file, schedules, the editor's JSON Schema, a drawing |
+#![warn(missing_docs)]
 
 pub mod check;
 pub mod compile;

@@ -19,7 +19,9 @@ use trainyard_core::StageKinds;
 pub struct Merged {
     /// None if a file of the chain could not be read.
     pub text: Option<String>,
+    /// What is wrong with the files of the chain.
     pub diagnostics: Vec<Diagnostic>,
+    /// The texts that the diagnostics point into.
     pub sources: Sources,
 }
 

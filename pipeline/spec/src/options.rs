@@ -30,14 +30,18 @@ pub struct KindOptions {
 /// A value of type `source` in a config.
 #[derive(Debug, Clone)]
 pub struct FoundSource {
+    /// RFC 6901 pointer into the config.
     pub pointer: String,
+    /// A path or URL, as written or computed.
     pub text: String,
+    /// Place in the file.
     pub span: Span,
 }
 
 /// Sources and late values found while reading options.
 #[derive(Debug, Default)]
 pub struct ReadOptions {
+    /// In the order of the config.
     pub sources: Vec<FoundSource>,
     /// Pointers of values that are not known yet.
     late: Vec<String>,
@@ -50,6 +54,7 @@ impl KindOptions {
         Self { schema: info.options.clone(), validator: jsonschema::validator_for(&info.options).ok(), names }
     }
 
+    /// What the schema says about the config as a whole.
     pub fn view(&self) -> SchemaView<'_> {
         SchemaView::root(&self.schema)
     }

@@ -4,17 +4,19 @@
 //!
 //! **Config**, exactly one of
 //! - `{"argv": [word, …]}` — `run: [python, train.py, …]`: no shell, one expression = one argument;
-//! - `{"shell": "script", …}` — `run: text`: goes to `sh -eu -c`. Every expression is the value of an environment variable
-//!   `TRAINYARD_ARG_<n>` and stands in the script as `"${TRAINYARD_ARG_<n>}"`, so no shell ever parses a value;
+//! - `{"shell": "script", …}` — `run: text`: goes to `sh -eu -c`. Every expression is the value of an environment
+//!   variable `TRAINYARD_ARG_<n>` and stands in the script as `"${TRAINYARD_ARG_<n>}"`, so no shell ever parses a
+//!   value;
 //!
 //! and optionally `"env": {name: word}` (those variables, and `env:` entries that name local paths) and `"files":
 //! {relative name: absolute path}` (links in the working folder; each is a source, so its content enters the digest,
 //! and an attempt that finds other content before or after its work fails).
 //!
-//! A **word** is a string, or what an attempt replaces by local paths: `{"$input": "port"}` (the artifact's folder; for
-//! a port that holds a list, a folder with `0`, `1`, … in it), `{"$input": "port", "index": 2}`, `{"$output": "port"}`
-//! (an existing empty folder), or `{"$text": [word, …]}`, the words joined. Metrics are read from the JSON Lines file
-//! at `$TRAINYARD_METRICS`, one `{"name": "accuracy", "value": 0.5}` a line, the last one of a name counts.
+//! A **word** is a string, or what an attempt replaces by local paths: `{"$input": "port"}` (the artifact's folder;
+//! for a port that holds a list, a folder with `0`, `1`, … in it), `{"$input": "port", "index": 2}`,
+//! `{"$output": "port"}` (an existing empty folder), or `{"$text": [word, …]}`, the words joined. Metrics are read
+//! from the JSON Lines file at `$TRAINYARD_METRICS`, one `{"name": "accuracy", "value": 0.5}` a line; the last one of
+//! a name counts.
 //!
 //! Paths cannot be computed with (`inputs.a + "/x"`: write `${{ inputs.a }}/x`), and expressions cannot stand inside
 //! here-documents, backquotes, `${…}` and `$((…))`, where a shell would parse them.
@@ -48,7 +50,9 @@ pub fn file_name(path: &str) -> &str {
 /// What a `run` stage declares.
 #[derive(Debug, Clone, Default)]
 pub struct RunPorts {
+    /// Keys under `with` and their places, in file order.
     pub inputs: Vec<(String, Span)>,
+    /// Entries under `outputs`, by name.
     pub outputs: BTreeMap<String, AttemptOutput>,
 }
 

@@ -17,7 +17,9 @@ pub struct Schedule {
     pub cron: String,
     /// IANA name; `UTC` by default.
     pub timezone: String,
+    /// Which missed ticks are made up for.
     pub catchup: Catchup,
+    /// What happens to a tick during a run.
     pub overlap: Overlap,
 }
 
@@ -29,6 +31,7 @@ pub enum Catchup {
     Latest,
     /// Run once for each.
     All,
+    /// Let them pass.
     None,
 }
 
@@ -36,9 +39,11 @@ pub enum Catchup {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Overlap {
+    /// Let the tick pass.
     Skip,
     /// Start when the run before has ended.
     Queue,
+    /// Start at once, beside the other run.
     Allow,
 }
 

@@ -60,8 +60,9 @@ pub fn workflow_schema(catalogue: &dyn StageKinds) -> Value {
             "recipe": recipe_schema(),
             "params": {"type": "object", "additionalProperties": or_null("param")},
             "defaults": {"type": "object", "additionalProperties": false, "properties": {
-                "retry": {"$ref": "#/$defs/retry"}, "resources": {"$ref": "#/$defs/resources"}, "timeout": {"$ref": "#/$defs/text"},
-                "cache": {"$ref": "#/$defs/cache"}, "env": {"$ref": "#/$defs/env"}, "secrets": {"$ref": "#/$defs/texts"},
+                "retry": {"$ref": "#/$defs/retry"}, "resources": {"$ref": "#/$defs/resources"},
+                "timeout": {"$ref": "#/$defs/text"}, "cache": {"$ref": "#/$defs/cache"},
+                "env": {"$ref": "#/$defs/env"}, "secrets": {"$ref": "#/$defs/texts"},
             }},
             "schedule": {"type": "object", "required": ["cron"], "additionalProperties": false, "properties": {
                 "cron": {"type": "string"}, "timezone": {"type": "string"},
@@ -71,7 +72,10 @@ pub fn workflow_schema(catalogue: &dyn StageKinds) -> Value {
             "outputs": {"type": "object", "additionalProperties": {"$ref": "#/$defs/artifacts"}},
             "evaluation_sets": {"type": "object", "additionalProperties": {
                 "type": "object", "required": ["artifact", "excluded_from"], "additionalProperties": false,
-                "properties": {"artifact": {"$ref": "#/$defs/artifacts"}, "excluded_from": {"$ref": "#/$defs/texts"}, "description": {"type": "string"}},
+                "properties": {
+                    "artifact": {"$ref": "#/$defs/artifacts"}, "excluded_from": {"$ref": "#/$defs/texts"},
+                    "description": {"type": "string"},
+                },
             }},
         },
         "$defs": definitions,
@@ -87,7 +91,10 @@ fn recipe_schema() -> Value {
         "properties": {
             "system": {"$ref": "#/$defs/text", "description": "its name"},
             "source": {"$ref": "#/$defs/text", "description": "where it was published, e.g. arXiv 2509.02479"},
-            "mechanism": {"$ref": "#/$defs/text", "description": "one sentence: what distinguishes the treatment from the baseline"},
+            "mechanism": {
+                "$ref": "#/$defs/text",
+                "description": "one sentence: what distinguishes the treatment from the baseline",
+            },
             "limits": {"$ref": "#/$defs/text", "description": "what the toy scale cannot show"},
         },
     })
@@ -99,21 +106,33 @@ fn stage_schema(kinds: &[Value]) -> Value {
         "additionalProperties": false,
         "properties": {
             "uses": {"anyOf": kinds, "description": "a stage kind, or a workflow file"},
-            "run": {"anyOf": [{"type": "array", "items": {"type": ["string", "number", "boolean"]}}, {"type": "string"}], "description": "a command line, or a shell script"},
+            "run": {
+                "anyOf": [{"type": "array", "items": {"type": ["string", "number", "boolean"]}}, {"type": "string"}],
+                "description": "a command line, or a shell script",
+            },
             "with": {"type": "object"},
             "needs": {"anyOf": [{"type": "string"}, {"$ref": "#/$defs/texts"}]},
-            "matrix": {"type": "object", "additionalProperties": {"anyOf": [{"type": "array"}, {"$ref": "#/$defs/expression"}]}},
-            "for_each": {"anyOf": [{"type": "array"}, {"$ref": "#/$defs/expression"}, {"type": "object", "required": ["items"], "properties": {"items": {}, "cap": {}}, "additionalProperties": false}]},
+            "matrix": {
+                "type": "object",
+                "additionalProperties": {"anyOf": [{"type": "array"}, {"$ref": "#/$defs/expression"}]},
+            },
+            "for_each": {"anyOf": [{"type": "array"}, {"$ref": "#/$defs/expression"}, {
+                "type": "object", "required": ["items"], "properties": {"items": {}, "cap": {}},
+                "additionalProperties": false,
+            }]},
             "when": {"anyOf": [{"type": "boolean"}, {"$ref": "#/$defs/expression"}]},
             "resources": {"$ref": "#/$defs/resources"},
             "retry": {"$ref": "#/$defs/retry"},
             "timeout": {"$ref": "#/$defs/text"},
-            "checks": {"type": "array", "items": {"type": "object", "required": ["metric"], "additionalProperties": false, "properties": {
-                "metric": {"type": "string", "description": "as `trainyard stages KIND` lists them"},
-                "of": {"enum": Of::NAMES, "description": "which number of a comparison"},
-                "min": {"$ref": "#/$defs/number"}, "max": {"$ref": "#/$defs/number"},
-                "severity": {"enum": ["error", "warn"]}, "role": {"enum": ["mechanism", "guard"]},
-            }}},
+            "checks": {"type": "array", "items": {
+                "type": "object", "required": ["metric"], "additionalProperties": false,
+                "properties": {
+                    "metric": {"type": "string", "description": "as `trainyard stages KIND` lists them"},
+                    "of": {"enum": Of::NAMES, "description": "which number of a comparison"},
+                    "min": {"$ref": "#/$defs/number"}, "max": {"$ref": "#/$defs/number"},
+                    "severity": {"enum": ["error", "warn"]}, "role": {"enum": ["mechanism", "guard"]},
+                },
+            }},
             "cache": {"$ref": "#/$defs/cache"},
             "env": {"$ref": "#/$defs/env"},
             "secrets": {"$ref": "#/$defs/texts"},
@@ -160,17 +179,24 @@ fn envelope_definitions() -> Map<String, Value> {
         "texts": {"anyOf": [{"type": "array", "items": {"$ref": "#/$defs/text"}}, {"$ref": "#/$defs/expression"}]},
         "number": number,
         "size": {"type": ["string", "number"]},
-        "artifacts": {"anyOf": [{"$ref": "#/$defs/expression"}, {"type": "array", "items": {"$ref": "#/$defs/expression"}}, {"type": "null"}]},
+        "artifacts": {"anyOf": [
+            {"$ref": "#/$defs/expression"},
+            {"type": "array", "items": {"$ref": "#/$defs/expression"}},
+            {"type": "null"},
+        ]},
         "kind": {"enum": kinds},
         "env": {"type": "object", "additionalProperties": {"$ref": "#/$defs/text"}},
-        "cache": {"anyOf": [{"type": "boolean"}, {"type": "object", "additionalProperties": false, "properties": {"salt": {"$ref": "#/$defs/text"}}}]},
+        "cache": {"anyOf": [{"type": "boolean"}, {
+            "type": "object", "additionalProperties": false, "properties": {"salt": {"$ref": "#/$defs/text"}},
+        }]},
         "retry": {"type": "object", "additionalProperties": false, "properties": {
             "attempts": number, "backoff": {"type": "string"},
             "on": {"type": "array", "items": {"enum": ["retryable", "lost", "data", "bug", "invalid"]}},
         }},
         "resources": {"type": "object", "additionalProperties": false, "properties": resources},
         "param": {"type": "object", "additionalProperties": false, "properties": {
-            "type": {"enum": crate::expand::params::TYPE_NAMES}, "default": {}, "min": {}, "max": {}, "choices": {"type": "array"},
+            "type": {"enum": crate::expand::params::TYPE_NAMES},
+            "default": {}, "min": {}, "max": {}, "choices": {"type": "array"},
             "items": {"enum": crate::expand::params::TYPE_NAMES}, "description": {"type": "string"},
         }},
     });

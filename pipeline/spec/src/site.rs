@@ -23,7 +23,9 @@ pub struct Site {
     pub pools: Vec<Pool>,
     /// Name → provider (`env:HF_TOKEN`).
     pub secrets: BTreeMap<String, String>,
+    /// Whether published artifacts survive a power loss.
     pub durability: Durability,
+    /// Addresses that are told about the ends of runs.
     pub notifications: Vec<Notification>,
 }
 
@@ -42,22 +44,27 @@ pub enum Durability {
 pub struct Notification {
     /// Outcomes of a run: `succeeded`, `failed`, `cancelled`.
     pub on: Vec<String>,
-    /// `https://…`, `http://…`, or the variable that holds such an address (`env:WEBHOOK`): many addresses are secrets.
+    /// `https://…`, `http://…`, or the variable that holds such an address (`env:WEBHOOK`): many addresses are
+    /// secrets.
     pub webhook: String,
 }
 
 /// Equal machines that one executor can reach.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Pool {
+    /// Unique in the file; messages and journals name it.
     pub name: String,
+    /// Name of the executor that starts attempts here.
     pub executor: String,
     /// Of one machine.
     pub cpus: u32,
     /// Bytes of one machine; 0 = unknown, admits any request.
     pub memory: u64,
+    /// Of one machine.
     pub gpus: Vec<Gpu>,
     /// Machines.
     pub nodes: u32,
+    /// What `tags` of a request may ask for.
     pub tags: Vec<String>,
     /// Higher is tried first.
     pub priority: i32,
@@ -66,6 +73,7 @@ pub struct Pool {
 /// One GPU of a machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Gpu {
+    /// As the machine's driver counts, from 0.
     pub index: u32,
     /// Bytes; 0 = unknown, admits any request.
     pub memory: u64,

@@ -12,23 +12,29 @@ use trainyard_core::Result;
 /// A config, or a part of one, that may hold expressions.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Template {
+    /// A value without expressions.
     Literal(Value),
     /// `${{ e }}` as the whole scalar: keeps its type.
     Expression(Expression),
     /// Text with expressions in it; becomes a string.
     Text(Vec<Piece>),
+    /// Items in order.
     List(Vec<Template>),
+    /// Values by key.
     Map(BTreeMap<String, Template>),
 }
 
 /// A stretch of text, or an expression inside it.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Piece {
+    /// Text as it stands.
     Literal(String),
+    /// Its value is put in as text.
     Expression(Expression),
 }
 
 impl Template {
+    /// The literal null.
     pub fn null() -> Self {
         Self::Literal(Value::Null)
     }

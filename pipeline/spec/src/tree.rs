@@ -9,14 +9,18 @@ use serde_json::Value;
 /// A value of the file with its place.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Node {
+    /// Place in its file.
     pub span: Span,
+    /// What the node holds.
     pub content: Content,
 }
 
 /// The three forms of YAML.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Content {
+    /// A value without parts.
     Scalar(Scalar),
+    /// Items in file order.
     List(Vec<Node>),
     /// In file order; keys are unique.
     Map(Vec<Entry>),
@@ -34,33 +38,41 @@ pub struct Scalar {
 /// A key with its place, and its value.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Entry {
+    /// As written, without quotes.
     pub key: String,
+    /// Place of the key.
     pub key_span: Span,
+    /// What stands under the key.
     pub value: Node,
 }
 
 impl Node {
+    /// Itself as a scalar, if it is one.
     pub fn scalar(&self) -> Option<&Scalar> {
         match &self.content {
             Content::Scalar(s) => Some(s),
             _ => None,
         }
     }
+    /// Its items, if it is a list.
     pub fn list(&self) -> Option<&[Node]> {
         match &self.content {
             Content::List(items) => Some(items),
             _ => None,
         }
     }
+    /// Its entries, if it is a map.
     pub fn map(&self) -> Option<&[Entry]> {
         match &self.content {
             Content::Map(entries) => Some(entries),
             _ => None,
         }
     }
+    /// Value of a key, if this is a map that has it.
     pub fn get(&self, key: &str) -> Option<&Node> {
         self.map()?.iter().find(|e| e.key == key).map(|e| &e.value)
     }
+    /// The same, to be changed.
     pub fn get_mut(&mut self, key: &str) -> Option<&mut Self> {
         match &mut self.content {
             Content::Map(entries) => entries.iter_mut().find(|e| e.key == key).map(|e| &mut e.value),

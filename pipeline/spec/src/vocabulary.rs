@@ -9,10 +9,15 @@ use crate::diagnostic::suggest;
 /// Where a key stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Place {
+    /// At the top of a workflow file.
     File,
+    /// In a stage.
     Stage,
+    /// Under `retry`.
     Retry,
+    /// Under `resources`.
     Resources,
+    /// Anywhere else; spelling alone decides.
     Other,
 }
 

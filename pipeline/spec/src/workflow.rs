@@ -3,12 +3,15 @@
 //! [`FILE_KEYS`] lists the top level and [`STAGE_KEYS`] what a stage may say. Keys that a stage's body would ignore
 //! (`env` beside `uses`) are errors here, so later passes never see them.
 
+mod stage;
+
 use crate::diagnostic::{Diagnostic, Span};
 use crate::expression::is_name;
 use crate::recipe::{self, Recipe};
 use crate::run_stage::RunPorts;
-use crate::tree::{Content, Entry, Node};
+use crate::tree::{Entry, Node};
 use crate::vocabulary::{self, Place};
+use stage::{idle_defaults, read_stages};
 use std::cell::OnceCell;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -57,16 +60,23 @@ const ONLY_RUN: [&str; 4] = ["env", "files", "outputs", "secrets"];
 /// A whole file, sorted into its parts. Values are still nodes; expressions are read later.
 #[derive(Debug)]
 pub struct Workflow {
+    /// Absolute.
     pub path: PathBuf,
+    /// What the key `name` says.
     pub name: String,
     /// Of the first key that the file itself writes; a place for what has no better one.
     pub span: Span,
     /// What published system it shows, if it is a recipe. Incomplete after a mistake (reported).
     pub recipe: Option<Recipe>,
+    /// Declarations, in file order.
     pub params: Vec<Entry>,
+    /// The key `schedule`, not yet read.
     pub schedule: Option<Entry>,
+    /// In file order.
     pub stages: Vec<RawStage>,
+    /// What the file exports, by name.
     pub outputs: Vec<Entry>,
+    /// Data that some stages must never see, by name.
     pub evaluation_sets: Vec<Entry>,
     /// Ids of stages that are not in `stages` because they could not be read (reported).
     pub unreadable: Vec<String>,
@@ -76,8 +86,11 @@ pub struct Workflow {
 /// One stage of a file, before it is repeated or bound.
 #[derive(Debug)]
 pub struct RawStage {
+    /// Its key under `stages`.
     pub id: String,
+    /// Place of that key.
     pub id_span: Span,
+    /// Whether it names a kind, embeds a file or runs a command.
     pub body: Body,
     /// The envelope, with the file's `defaults` laid under it.
     entries: Vec<Entry>,
@@ -88,31 +101,41 @@ pub struct RawStage {
 /// What a stage does.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Body {
+    /// `uses` with the name of a stage kind.
     Kind {
+        /// As written.
         name: String,
+        /// Place of the name.
         span: Span,
     },
     /// A path as written.
     Embed {
+        /// Relative to the folder of the file that it stands in.
         path: String,
+        /// Place of the path.
         span: Span,
     },
+    /// A command under `run`.
     Run,
 }
 
 impl RawStage {
+    /// Value of one of [`STAGE_KEYS`], from the stage or the file's `defaults`.
     pub fn get(&self, key: &str) -> Option<&Node> {
         self.entry(key).map(|e| &e.value)
     }
+    /// The same with its key and place.
     pub fn entry(&self, key: &str) -> Option<&Entry> {
         self.entries.iter().find(|e| e.key == key)
     }
 }
 
 impl Workflow {
+    /// Index into [`Self::stages`] of the stage with this id.
     pub fn stage(&self, id: &str) -> Option<usize> {
         self.index.get(id).copied()
     }
+    /// Ids of all readable stages, in file order.
     pub fn stage_ids(&self) -> impl Iterator<Item = &str> {
         self.stages.iter().map(|s| s.id.as_str())
     }
@@ -209,142 +232,9 @@ fn read_name(entry: Option<&Entry>, top: Span, diagnostics: &mut Vec<Diagnostic>
     text.to_string()
 }
 
-fn read_stages(
-    entry: Option<&Entry>,
-    top: Span,
-    defaults: &[Entry],
-    diagnostics: &mut Vec<Diagnostic>,
-) -> Vec<RawStage> {
-    let Some(entry) = entry else {
-        diagnostics.push(Diagnostic::error("missing-key", top, "the file has no `stages`"));
-        return Vec::new();
-    };
-    let entries = map_of(Some(entry), diagnostics);
-    if entries.is_empty() && entry.value.map().is_some() {
-        diagnostics.push(Diagnostic::error("missing-key", entry.key_span, "`stages` is empty"));
-    }
-    entries.iter().filter_map(|e| read_stage(e, defaults, diagnostics)).collect()
-}
-
-fn read_stage(entry: &Entry, defaults: &[Entry], diagnostics: &mut Vec<Diagnostic>) -> Option<RawStage> {
-    check_id(&entry.key, entry.key_span, "stage", diagnostics);
-    let Content::Map(own) = &entry.value.content else {
-        let d = Diagnostic::error(
-            "wrong-type",
-            entry.value.span,
-            format!("stage `{}` must be a map, found {}", entry.key, entry.value.describe()),
-        );
-        diagnostics.push(d.help("give it at least `uses:` or `run:`"));
-        return None;
-    };
-    unknown_keys(own, &STAGE_KEYS, &format!("stage `{}`", entry.key), Place::Stage, diagnostics);
-    let body = read_body(entry, own, diagnostics)?;
-    let misplaced = |key: &str| match &body {
-        Body::Kind { .. } => ONLY_RUN.contains(&key),
-        Body::Embed { .. } => STAGE_KEYS.contains(&key) && !EMBED_KEYS.contains(&key),
-        Body::Run => false,
-    };
-    for e in own.iter().filter(|e| misplaced(&e.key)) {
-        let (what, help) = match body {
-            Body::Embed { .. } => {
-                ("an embedded workflow", format!("set it on its stages; here stand {}", EMBED_KEYS.join(", ")))
-            }
-            _ => ("a stage with `uses`", "it belongs to stages with `run`".to_string()),
-        };
-        diagnostics.push(
-            Diagnostic::error("misplaced-key", e.key_span, format!("`{}` cannot be set on {what}", e.key)).help(help),
-        );
-    }
-    let mut entries = match body {
-        Body::Embed { .. } => own.clone(),
-        _ => lay_over(defaults, own),
-    };
-    // What is not heeded is not judged either, be it the stage's own or a default.
-    entries.retain(|e| !misplaced(&e.key));
-    Some(RawStage { id: entry.key.clone(), id_span: entry.key_span, body, entries, run_ports: OnceCell::new() })
-}
-
-fn read_body(stage: &Entry, own: &[Entry], diagnostics: &mut Vec<Diagnostic>) -> Option<Body> {
-    let find = |key: &str| own.iter().find(|e| e.key == key);
-    match (find("uses"), find("run")) {
-        (Some(uses), Some(run)) => {
-            let d = Diagnostic::error(
-                "uses-and-run",
-                run.key_span,
-                format!("stage `{}` has both `uses` and `run`", stage.key),
-            );
-            diagnostics.push(d.help("keep one of them").related(uses.key_span, "`uses` stands here"));
-            None
-        }
-        (None, None) => {
-            let d = Diagnostic::error(
-                "missing-key",
-                stage.key_span,
-                format!("stage `{}` has neither `uses` nor `run`", stage.key),
-            );
-            diagnostics.push(d.help("say what it does: `uses: sft`, or `run: [python, train.py]`"));
-            None
-        }
-        (None, Some(_)) => Some(Body::Run),
-        (Some(uses), None) => {
-            let text = uses.value.scalar().map(|s| s.text.as_str()).filter(|t| !t.is_empty() && !t.contains("${{"));
-            let Some(text) = text else {
-                let d = Diagnostic::error(
-                    "wrong-type",
-                    uses.value.span,
-                    format!("`uses` must name a stage kind or a file, found {}", uses.value.describe()),
-                );
-                diagnostics.push(d.help("expressions are not allowed here: the shape of a workflow is fixed"));
-                return None;
-            };
-            let span = uses.value.span;
-            Some(if is_file(text) {
-                Body::Embed { path: text.to_string(), span }
-            } else {
-                Body::Kind { name: text.to_string(), span }
-            })
-        }
-    }
-}
-
 /// Whether a `uses` names a file and not a kind.
 pub fn is_file(uses: &str) -> bool {
     uses.starts_with(['.', '/']) || uses.ends_with(".yaml") || uses.ends_with(".yml")
-}
-
-/// Defaults that reach no stage, because all that could heed them is a command.
-fn idle_defaults(defaults: &[Entry], stages: &[RawStage], diagnostics: &mut Vec<Diagnostic>) {
-    if stages.iter().any(|s| s.body == Body::Run) {
-        return;
-    }
-    let idle = |key: &str| ONLY_RUN.contains(&key) && DEFAULT_KEYS.contains(&key);
-    for e in defaults.iter().filter(|e| idle(&e.key)) {
-        let d = Diagnostic::warning(
-            "misplaced-key",
-            e.key_span,
-            format!("`defaults` sets `{}`, but no stage has `run`", e.key),
-        );
-        diagnostics.push(d.help("only commands heed it: leave it out"));
-    }
-}
-
-/// `own` over `base`; maps merge key by key (retry, resources, env).
-fn lay_over(base: &[Entry], own: &[Entry]) -> Vec<Entry> {
-    let mut merged = own.to_vec();
-    for default in base {
-        match merged.iter_mut().find(|e| e.key == default.key) {
-            None => merged.push(default.clone()),
-            Some(Entry { value: Node { content: Content::Map(entries), .. }, .. }) => {
-                if let Content::Map(under) = &default.value.content {
-                    let missing: Vec<Entry> =
-                        under.iter().filter(|u| !entries.iter().any(|e| e.key == u.key)).cloned().collect();
-                    entries.extend(missing);
-                }
-            }
-            Some(_) => {}
-        }
-    }
-    merged
 }
 
 /// Reports a name that could not follow a dot in an expression.

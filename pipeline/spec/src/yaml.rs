@@ -314,7 +314,8 @@ impl<'a> Builder<'a> {
 
 /// The text between typographic quotes.
 fn typographic(text: &str) -> Option<&str> {
-    let inside = text.strip_prefix(['“', '”', '„', '‘', '’', '«'])?.strip_suffix(['“', '”', '‘', '’', '»'])?;
+    let opened = text.strip_prefix(['“', '”', '„', '‘', '’', '«'])?;
+    let inside = opened.strip_suffix(['“', '”', '‘', '’', '»'])?;
     (!inside.is_empty()).then_some(inside)
 }
 

@@ -1,7 +1,7 @@
 //! Where a store's URL points, by its text alone.
 //!
-//! A wrong URL stays wrong, while a place out of reach may be there tomorrow; exit codes tell the two apart. Text that only
-//! looks like a URL (`s3:/bucket`, `s3//bucket`) is an error: taken for a folder, it would quietly become one.
+//! A wrong URL stays wrong, while a place out of reach may be there tomorrow; exit codes tell the two apart. Text that
+//! only looks like a URL (`s3:/bucket`, `s3//bucket`) is an error: taken for a folder, it would quietly become one.
 
 use object_store::path::Path as Name;
 use trainyard_core::{Error, Result};

@@ -140,7 +140,7 @@ pub struct Trajectory {
     pub verdicts: Vec<Verdict>,
     /// Ids of the rows that it was made from.
     pub parents: Vec<String>,
-    /// Number of the update, from 0, that this rollout was sampled for or taken into; `verdicts` say whether it entered the loss. None
-    /// for rows that no update used, and in files of versions before this column.
+    /// Number of the update, from 0, that this rollout was sampled for or taken into; `verdicts` say whether it entered
+    /// the loss. None for rows that no update used, and in files of versions before this column.
     pub update: Option<u32>,
 }

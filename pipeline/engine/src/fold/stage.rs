@@ -90,6 +90,7 @@ pub struct StageView {
     /// Comparisons of its manifest.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub comparisons: Vec<Comparison>,
+    /// Its published outputs, by port.
     pub outputs: BTreeMap<String, OutputSummary>,
     /// Results of its checks.
     pub checks: Vec<CheckResult>,

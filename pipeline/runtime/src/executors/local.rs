@@ -1,8 +1,9 @@
 //! Attempts as processes of this machine: `<program> attempt <store-url>#<attempt-folder>`.
 //!
-//! Each leads a process group of its own and sends [`AttemptMessage`] lines on stdout; anything else on stdout, and
-//! all of stderr, goes to the log. `cancel` or `timeout` is written to its stdin, and the end of stdin tells it that the
-//! engine died. When an attempt ends, however it ends, its whole process tree is killed before its slots are given back.
+//! Each leads a process group of its own and sends [`AttemptMessage`] lines on stdout; anything else on stdout, and all
+//! of stderr, goes to the log. `cancel` or `timeout` is written to its stdin, and the end of stdin tells it that the
+//! engine died. When an attempt ends, however it ends, its whole process tree is killed before its slots are given
+//! back.
 
 use super::lines::for_each_line;
 use super::{Control, Ended, Executor, MARK, Reports, Task};

@@ -103,8 +103,8 @@ impl Checker<'_> {
         let looked_up = self.digests.entry(location.to_string()).or_insert_with(|| {
             if !location.contains("://") && !files.exists(std::path::Path::new(location)) {
                 return Err(Error::invalid(format!("there is no file or folder {location}")).help(
-                    "paths are relative to the file they are written in; those given by `-p` to a param of `type: path`, \
-                     to the working directory",
+                    "paths are relative to the file they are written in; those given by `-p` to a param of \
+                     `type: path`, to the working directory",
                 ));
             }
             files.digest(location)

@@ -15,7 +15,9 @@ use std::collections::{BinaryHeap, HashMap, HashSet, VecDeque};
 /// Drafts in topological order (ties in file order), and their graph with weights into that order.
 #[derive(Debug)]
 pub struct Order {
+    /// Indices of drafts.
     pub drafts: Vec<usize>,
+    /// Edges from what comes first; weights are positions in `drafts`.
     pub graph: DiGraph<usize, Edge>,
 }
 

@@ -70,9 +70,10 @@ impl Checker<'_> {
                 bound.span,
                 format!("`{}` of stage `{id}` takes one artifact, but gets {}", port.name, self.listed(&targets)),
             );
-            self.report(
-                d.help("give both stages the same `matrix` to bind instance to instance, or collect the list in a stage that takes many"),
-            );
+            self.report(d.help(
+                "give both stages the same `matrix` to bind instance to instance, or collect the list in a stage that \
+                 takes many",
+            ));
         }
         if !good {
             return None;

@@ -16,7 +16,9 @@ pub const CAP: u32 = 100;
 /// One axis of a fan-out.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Axis {
+    /// As `matrix` names it; `item` for `for_each`.
     pub name: String,
+    /// In file order.
     pub values: Vec<Value>,
     /// How each value is written in a key; unique.
     pub labels: Vec<String>,
@@ -25,20 +27,26 @@ pub struct Axis {
 /// One position on one axis.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Coordinate {
+    /// Name of the axis.
     pub axis: String,
     /// Index into the axis's values.
     pub position: usize,
+    /// What `matrix.<axis>` or `item` gives there.
     pub value: Value,
+    /// How the value is written in the instance's key.
     pub label: String,
 }
 
 /// What a stage's `matrix` or `for_each` says.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Fan {
+    /// All values are in the file; several axes are multiplied.
     Known(Vec<Axis>),
     /// The list comes from an artifact and has at most this many rows.
     Late {
+        /// The reference to the artifact.
         rows: Bound,
+        /// More rows than this fail the stage.
         cap: u32,
     },
 }

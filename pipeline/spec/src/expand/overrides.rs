@@ -41,9 +41,11 @@ impl Overrides {
         }
         overrides
     }
+    /// The value that the arguments give a parameter, if any of them names it.
     pub fn given(&self, name: &str) -> Option<Given<'_>> {
         self.values.get(name).map(|o| Given { bound: o.bound.clone(), folder: &o.folder })
     }
+    /// Names that the arguments set, each with the place of its last setting; sorted.
     pub fn names(&self) -> impl Iterator<Item = (&str, Span)> {
         self.values.iter().map(|(name, o)| (name.as_str(), o.name_span))
     }

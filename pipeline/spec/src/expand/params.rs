@@ -19,12 +19,19 @@ use trainyard_core::units::{format_duration, format_size, parse_duration, parse_
 /// The declared type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ParamType {
+    /// Text, whatever it looks like.
     String,
+    /// A whole number.
     Int,
+    /// Any number.
     Float,
+    /// `true` or `false`.
     Bool,
+    /// A file, folder or URL; made absolute.
     Path,
+    /// A list, whose items may have a declared type.
     List,
+    /// A map with any values.
     Map,
     /// Text such as `90s`.
     Duration,
@@ -54,6 +61,7 @@ pub const TYPE_NAMES: [&str; 15] = [
 ];
 
 impl ParamType {
+    /// The type that a file calls so: one of [`TYPE_NAMES`].
     pub fn from_name(name: &str) -> Option<Self> {
         Some(match name {
             "string" => Self::String,
@@ -87,24 +95,34 @@ impl ParamType {
 /// One declared parameter.
 #[derive(Debug, Clone)]
 pub struct Param {
+    /// As `params.<name>` and `-p` name it.
     pub name: String,
+    /// Place of its name in the file.
     pub span: Span,
+    /// What values it takes.
     pub kind: ParamType,
     /// The type of a list's items.
     pub items: Option<ParamType>,
+    /// None: a caller must give a value.
     pub default: Option<Bound>,
+    /// Least value, inclusive.
     pub min: Option<f64>,
+    /// Greatest value, inclusive.
     pub max: Option<f64>,
+    /// The only values allowed; empty if all are.
     pub choices: Vec<Value>,
 }
 
 /// The value of a parameter.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ParamValue {
+    /// A plain value of the declared type.
     Known(Value),
     /// References of the embedding file: one artifact, or a list of them.
     Artifacts {
+        /// The references, bound in the embedding file.
         bound: Bound,
+        /// What the parameter declares them to be.
         kind: ArtifactKind,
     },
 }
@@ -112,7 +130,9 @@ pub enum ParamValue {
 /// A value from a caller, and the folder that its paths are relative to.
 #[derive(Debug, Clone)]
 pub struct Given<'a> {
+    /// As written, not yet read by the parameter's type.
     pub bound: Bound,
+    /// Absolute.
     pub folder: &'a Path,
 }
 

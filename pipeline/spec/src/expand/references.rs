@@ -17,14 +17,18 @@ use trainyard_core::{ArtifactKind, Of, StageKey};
 /// One output of one draft.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Target {
+    /// Index into [`Expanded::drafts`].
     pub draft: usize,
+    /// Name of the output port.
     pub port: String,
+    /// What kind of artifact the port gives.
     pub kind: ArtifactKind,
 }
 
 /// The artifacts that a reference means.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Targets {
+    /// One for each instance, in matrix order.
     pub items: Vec<Target>,
     /// Several instances, or a late fan-out: fits `many` ports only.
     pub list: bool,
@@ -32,10 +36,13 @@ pub struct Targets {
 
 /// The names that one instance may use.
 pub struct View<'v> {
+    /// All instances that references may lead to.
     pub expanded: &'v Expanded<'v>,
+    /// Index into [`Expanded::spaces`]: the file whose names are meant.
     pub space: usize,
     /// Whose axes the coordinates are on.
     pub stage: Option<usize>,
+    /// Where the instance stands on the stage's own axes.
     pub coordinates: &'v [Coordinate],
     /// `item` is a row that is not known yet.
     pub late_item: bool,
@@ -272,10 +279,12 @@ impl<'v> View<'v> {
 pub const SILENT: &str = "";
 
 impl Expanded<'_> {
+    /// The stage as the file has it, from the index of one of its instances.
     pub fn raw(&self, draft: usize) -> &RawStage {
         let d = &self.drafts[draft];
         &self.spaces[d.space].workflow.stages[d.stage]
     }
+    /// Key of the instance with this index.
     pub fn key(&self, draft: usize) -> &StageKey {
         &self.drafts[draft].key
     }

@@ -11,7 +11,9 @@ use trainyard_core::StageKey;
 /// One stage instance before its references are bound.
 #[derive(Debug)]
 pub struct Draft {
+    /// Name with the prefixes of embedding stages, and all axes.
     pub key: StageKey,
+    /// Index into [`super::Expanded::spaces`].
     pub space: usize,
     /// Index into the stages of the space's workflow.
     pub stage: usize,
@@ -24,40 +26,50 @@ pub struct Draft {
 /// A list for `for_each` that comes from an artifact: its reference, and the most rows it may have.
 #[derive(Debug, Clone)]
 pub struct LateList {
+    /// The reference to the artifact.
     pub rows: Bound,
+    /// More rows than this fail the stage.
     pub cap: u32,
 }
 
 /// One workflow file with values for its parameters: the main file, or one embedding instance.
 #[derive(Debug)]
 pub struct Space {
+    /// The file; instances that embed the same file share it.
     pub workflow: Rc<Workflow>,
     /// `parent/` or nothing.
     pub prefix: String,
     /// Axes of the embedding stages, outermost first.
     pub inherited: Vec<Coordinate>,
+    /// Values by the parameters' names, after defaults.
     pub params: BTreeMap<String, ParamValue>,
     /// Declared, but without a usable value (reported): references to them are not reported again.
     pub broken: Vec<String>,
     /// As many as the workflow has stages.
     pub groups: Vec<Group>,
+    /// None for the main file.
     pub parent: Option<Parent>,
 }
 
 /// The stage instance that embeds a space.
 #[derive(Debug, Clone)]
 pub struct Parent {
+    /// Index into [`super::Expanded::spaces`] of the embedding file.
     pub space: usize,
+    /// Index into the stages of that space's workflow.
     pub stage: usize,
+    /// Which instance of that stage, by its own axes.
     pub coordinates: Vec<Coordinate>,
 }
 
 /// All instances of one stage of a space.
 #[derive(Debug)]
 pub struct Group {
+    /// In file order; empty for a stage that is not repeated.
     pub axes: Vec<Axis>,
     /// Equal where the axes are: see [`super::axes::identity`].
     pub identity: Rc<str>,
+    /// In matrix order, the last axis fastest.
     pub members: Vec<Member>,
     /// One member that becomes many during the run.
     pub late: bool,
@@ -74,13 +86,17 @@ impl Group {
 /// One instance of a stage, by its place on the stage's axes.
 #[derive(Debug)]
 pub struct Member {
+    /// One on each axis of the group.
     pub coordinates: Vec<Coordinate>,
+    /// The draft or space that expansion made of it.
     pub body: MemberBody,
 }
 
 /// What an instance is: a draft, or a space if the stage embeds a file; by index.
 #[derive(Debug, Clone, Copy)]
 pub enum MemberBody {
+    /// Index into [`super::Expanded::drafts`].
     Draft(usize),
+    /// Index into [`super::Expanded::spaces`].
     Space(usize),
 }

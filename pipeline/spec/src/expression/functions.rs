@@ -14,6 +14,7 @@ pub enum Function {
     Len,
     /// Of a list of numbers, or of two and more numbers.
     Min,
+    /// The largest, as [`Self::Min`].
     Max,
     /// `contains(list, value)`, `contains(string, part)`, `contains(map, key)`.
     Contains,
@@ -26,8 +27,10 @@ pub enum Function {
 }
 
 impl Function {
+    /// Sorted by name.
     pub const ALL: [Self; 7] =
         [Self::Contains, Self::Default, Self::Join, Self::Len, Self::Max, Self::Min, Self::StartsWith];
+    /// As expressions call it.
     pub fn name(self) -> &'static str {
         match self {
             Self::Len => "len",
@@ -39,6 +42,7 @@ impl Function {
             Self::Join => "join",
         }
     }
+    /// The function of this name.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|f| f.name() == name)
     }
@@ -77,6 +81,7 @@ impl Function {
             }
         }
     }
+    /// Which arguments fit, in words for messages.
     pub fn takes(self) -> &'static str {
         match self {
             Self::Len => "a string, a list or a map",

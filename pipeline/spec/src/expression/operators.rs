@@ -9,35 +9,52 @@ use std::cmp::Ordering;
 /// An operator before its operand.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unary {
+    /// `!a`, of a bool.
     Not,
+    /// `-a`, of a number.
     Negate,
 }
 
 /// An operator between two operands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Binary {
+    /// `a || b`; b is not computed if a is true.
     Or,
+    /// `a && b`; b is not computed if a is false.
     And,
+    /// `a == b`; numbers are equal by value, whole or not.
     Equal,
+    /// `a != b`.
     Unequal,
+    /// `a < b`, of two numbers or two strings.
     Less,
+    /// `a <= b`, likewise.
     LessEqual,
+    /// `a > b`, likewise.
     Greater,
+    /// `a >= b`, likewise.
     GreaterEqual,
+    /// `a + b`, of two numbers or two strings.
     Add,
+    /// `a - b`.
     Subtract,
+    /// `a * b`.
     Multiply,
+    /// `a / b`, always a float.
     Divide,
+    /// `a % b`, with the sign of a.
     Remainder,
 }
 
 impl Unary {
+    /// As expressions write it.
     pub fn symbol(self) -> &'static str {
         match self {
             Self::Not => "!",
             Self::Negate => "-",
         }
     }
+    /// The result. Errors, as texts: the operand has the wrong type, or the result does not fit.
     pub fn apply(self, value: &Value) -> Result<Value, String> {
         match (self, value) {
             (Self::Not, Value::Bool(b)) => Ok(Value::Bool(!b)),
@@ -53,6 +70,7 @@ impl Unary {
 }
 
 impl Binary {
+    /// From the loosest to the tightest.
     pub const ALL: [Self; 13] = [
         Self::Or,
         Self::And,
@@ -68,6 +86,7 @@ impl Binary {
         Self::Divide,
         Self::Remainder,
     ];
+    /// As expressions write it.
     pub fn symbol(self) -> &'static str {
         match self {
             Self::Or => "||",

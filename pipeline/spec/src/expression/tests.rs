@@ -15,7 +15,7 @@ impl Scope for Known {
             _ => None,
         }
     }
-    fn metric(&self, stage: &str, name: &str, of: Option<trainyard_core::Of>) -> Option<Value> {
+    fn metric(&self, stage: &str, name: &str, of: Option<Of>) -> Option<Value> {
         match of {
             None => (stage == "gate" && name == "accuracy").then(|| json!(0.25)),
             Some(of) => (stage == "compare" && name == "clip.fraction").then(|| json!(of.name())),

@@ -11,13 +11,21 @@ use std::fmt;
 /// The type of a value that may not be known yet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Type {
+    /// Nothing.
     Null,
+    /// True or false.
     Bool,
+    /// A whole number.
     Int,
+    /// A number that may have a fraction.
     Float,
+    /// Text.
     String,
+    /// A list whose items are all of this type.
     List(Box<Type>),
+    /// A map with any values.
     Map,
+    /// An output of a stage.
     Artifact,
     /// Cannot be known before the run.
     Any,
@@ -40,6 +48,7 @@ impl fmt::Display for Type {
 }
 
 impl Type {
+    /// The type of a known value.
     pub fn of(value: &Value) -> Self {
         match value {
             Value::Null => Self::Null,

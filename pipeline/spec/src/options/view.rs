@@ -16,6 +16,7 @@ pub struct SchemaView<'s> {
 const MOST: usize = 256;
 
 impl<'s> SchemaView<'s> {
+    /// Everything that a schema says about the value that it is for.
     pub fn root(schema: &'s Value) -> Self {
         Self::of(schema, [schema])
     }
@@ -101,6 +102,7 @@ impl<'s> SchemaView<'s> {
         !any
     }
 
+    /// Whether the declared types admit this value; a whole number counts as an integer and as a number.
     pub fn allows_value(&self, value: &Value) -> bool {
         let name = type_name(value);
         self.allows(name)

@@ -10,13 +10,16 @@ use std::ops::Range;
 /// A node of the tree with its expressions resolved and its place kept.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Bound {
+    /// Place in its file.
     pub span: Span,
+    /// What the node holds.
     pub content: BoundContent,
 }
 
 /// The content of a bound node.
 #[derive(Debug, Clone, PartialEq)]
 pub enum BoundContent {
+    /// A value without expressions, read later by its declared type.
     Scalar(Scalar),
     /// The value of a known expression.
     Value(Value),
@@ -24,30 +27,40 @@ pub enum BoundContent {
     Expression(Expression),
     /// Text with late expressions in it.
     Text(Vec<Piece>),
+    /// Items in file order.
     List(Vec<Bound>),
+    /// Entries in file order; keys are unique.
     Map(Vec<BoundEntry>),
 }
 
 /// A key of a map with its bound value.
 #[derive(Debug, Clone, PartialEq)]
 pub struct BoundEntry {
+    /// As written; keys hold no expressions.
     pub key: String,
+    /// Place of the key.
     pub key_span: Span,
+    /// What stands under the key.
     pub value: Bound,
 }
 
 /// Why a reference cannot be resolved here.
 #[derive(Debug, Clone)]
 pub struct Trouble {
+    /// Becomes the code of the diagnostic.
     pub code: &'static str,
+    /// What is wrong, for the diagnostic.
     pub message: String,
+    /// What to do about it.
     pub help: Option<String>,
 }
 
 impl Trouble {
+    /// Trouble without a help.
     pub fn new(code: &'static str, message: impl Into<String>) -> Self {
         Self { code, message: message.into(), help: None }
     }
+    /// Sets or removes what to do about it.
     #[must_use]
     pub fn help(mut self, help: Option<String>) -> Self {
         self.help = help;
@@ -76,10 +89,13 @@ impl Names for NoNames {
 
 /// Turns nodes into bound trees and collects faults.
 pub struct Binder<'a> {
+    /// The texts that the nodes' spans point into.
     pub sources: &'a Sources,
+    /// What references mean at this place.
     pub names: &'a dyn Names,
     /// Expressions may stand inside longer text (`run`, `env`, `description`).
     pub text: bool,
+    /// Faults are added here.
     pub diagnostics: &'a mut Vec<Diagnostic>,
 }
 
@@ -192,7 +208,10 @@ impl Binder<'_> {
         });
         let resolved = result.map_err(|f| (code, f))?;
         // Metrics of a late fan-out are lists, which the type pass cannot see; the engine finds out.
-        let of_rows = |r: &&Reference| matches!(r, Reference::Metric { stage, .. } | Reference::Status { stage } if self.names.is_late_list(stage));
+        let of_rows = |r: &&Reference| match r {
+            Reference::Metric { stage, .. } | Reference::Status { stage } => self.names.is_late_list(stage),
+            _ => false,
+        };
         if !resolved.references().iter().any(of_rows) {
             resolved.check_types().map_err(|f| ("expression-type", f))?;
         }
@@ -273,6 +292,7 @@ impl Bound {
             BoundContent::Map(entries) => entries.iter().flat_map(|e| e.value.expressions()).collect(),
         }
     }
+    /// Plain `null`, `~` or nothing, or an expression with that value.
     pub fn is_null(&self) -> bool {
         match &self.content {
             BoundContent::Scalar(scalar) => core_value(scalar).is_null(),

@@ -10,28 +10,34 @@ use trainyard_core::units::{parse_duration, parse_size};
 
 /// Reads bound values by type and collects mistakes.
 pub struct Reader<'a> {
+    /// Mistakes are added here.
     pub diagnostics: &'a mut Vec<Diagnostic>,
 }
 
 /// A map whose keys are known to be valid.
 pub struct Fields<'b> {
+    /// Place of the whole map.
     pub span: Span,
     entries: &'b [BoundEntry],
 }
 
 impl<'b> Fields<'b> {
+    /// Value of a key, if it is there.
     pub fn get(&self, key: &str) -> Option<&'b Bound> {
         self.entries.iter().find(|e| e.key == key).map(|e| &e.value)
     }
+    /// Place of a key, if it is there.
     pub fn key_span(&self, key: &str) -> Option<Span> {
         self.entries.iter().find(|e| e.key == key).map(|e| e.key_span)
     }
 }
 
 impl Reader<'_> {
+    /// Adds a mistake that the caller found.
     pub fn report(&mut self, d: Diagnostic) {
         self.diagnostics.push(d);
     }
+    /// Reports that `what` must be `wanted`.
     pub fn wrong(&mut self, bound: &Bound, what: &str, wanted: &str) {
         let late = matches!(bound.content, BoundContent::Expression(_) | BoundContent::Text(_));
         let d =
@@ -72,6 +78,7 @@ impl Reader<'_> {
         }
         Some(Fields { span: bound.span, entries })
     }
+    /// A list written out in the file.
     pub fn list<'b>(&mut self, bound: &'b Bound, what: &str) -> Option<&'b [Bound]> {
         match &bound.content {
             BoundContent::List(items) => Some(items),
@@ -102,6 +109,7 @@ impl Reader<'_> {
         }
         found
     }
+    /// A list of texts, written out or computed.
     pub fn strings(&mut self, bound: &Bound, what: &str) -> Option<Vec<String>> {
         if let Some(Value::Array(items)) = bound.value()
             && matches!(bound.content, BoundContent::Value(_))
@@ -116,6 +124,7 @@ impl Reader<'_> {
         let texts: Vec<Option<String>> = items.iter().map(|i| self.string(i, &format!("an item of {what}"))).collect();
         texts.into_iter().collect()
     }
+    /// `true` or `false`.
     pub fn bool(&mut self, bound: &Bound, what: &str) -> Option<bool> {
         match bound.value() {
             Some(Value::Bool(b)) => Some(b),
@@ -125,6 +134,7 @@ impl Reader<'_> {
             }
         }
     }
+    /// Any number.
     pub fn float(&mut self, bound: &Bound, what: &str) -> Option<f64> {
         match bound.value().as_ref().and_then(Value::as_f64) {
             Some(f) => Some(f),
@@ -134,6 +144,7 @@ impl Reader<'_> {
             }
         }
     }
+    /// A whole number within the bounds, both inclusive; `2.0` and `1e3` are whole.
     pub fn integer(&mut self, bound: &Bound, what: &str, least: i64, most: i64) -> Option<i64> {
         let value = bound.value();
         let whole = value.as_ref().and_then(|v| {
@@ -160,9 +171,11 @@ impl Reader<'_> {
             }
         }
     }
+    /// A whole number from `least` up.
     pub fn count(&mut self, bound: &Bound, what: &str, least: u32) -> Option<u32> {
         self.integer(bound, what, i64::from(least), i64::from(u32::MAX)).and_then(|i| u32::try_from(i).ok())
     }
+    /// Text such as `90s`.
     pub fn duration(&mut self, bound: &Bound, what: &str) -> Option<Duration> {
         let text = self.string(bound, what)?;
         self.parsed(bound, what, parse_duration(&text))
@@ -175,6 +188,7 @@ impl Reader<'_> {
         };
         self.parsed(bound, what, parse_size(&text))
     }
+    /// What a parser made of the value; its error is reported at the value's place.
     pub fn parsed<T>(&mut self, bound: &Bound, what: &str, result: Result<T, String>) -> Option<T> {
         result
             .map_err(|message| self.report(Diagnostic::error("wrong-value", bound.span, format!("{what}: {message}"))))

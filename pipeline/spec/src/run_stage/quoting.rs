@@ -1,7 +1,7 @@
 //! Tracks quoting in a shell script, so that a variable can be inserted without being split, expanded again or parsed.
 //!
-//! Follows POSIX quoting: plain, `'…'`, `"…"`, `$(…)` nested in either, comments. In here-documents, backquotes, `${…}`
-//! and `$((…))` quotes mean something else, so no variable may be inserted there.
+//! Follows POSIX quoting: plain, `'…'`, `"…"`, `$(…)` nested in either, comments. In here-documents, backquotes,
+//! `${…}` and `$((…))` quotes mean something else, so no variable may be inserted there.
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {

@@ -138,7 +138,10 @@ mod tests {
     #[test]
     fn a_map_of_properties_is_no_schema() {
         let properties: Map<String, Value> = (0..40).map(|n| (format!("p{n}"), json!({"type": "string"}))).collect();
-        let mut root = json!({"anyOf": [{"properties": properties, "title": "a"}, {"properties": properties, "title": "b"}], "$defs": {}});
+        let mut root = json!({
+            "anyOf": [{"properties": properties, "title": "a"}, {"properties": properties, "title": "b"}],
+            "$defs": {},
+        });
         let before = root.clone();
         share(&mut root);
         assert_eq!(root, before);

@@ -109,7 +109,9 @@ proptest! {
     }
 
     #[test]
-    fn spans_lie_in_the_text_and_scalars_stand_under_theirs(keys in proptest::collection::btree_map("[a-z]{1,8}", "[a-zé0-9]{1,8}", 1..10)) {
+    fn spans_lie_in_the_text_and_scalars_stand_under_theirs(
+        keys in proptest::collection::btree_map("[a-z]{1,8}", "[a-zé0-9]{1,8}", 1..10),
+    ) {
         let text: String = keys.iter().map(|(k, v)| format!("{k}:   {v}  # note\n")).collect();
         let (tree, diagnostics, sources) = parse(&text);
         prop_assert!(diagnostics.is_empty());

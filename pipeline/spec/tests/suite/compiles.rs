@@ -57,7 +57,8 @@ fn ten_thousand_stages_are_planned() {
     for i in 1..10_000 {
         let _ = writeln!(
             text,
-            "  s{i}: {{uses: sft, with: {{model: \"${{{{ stages.s{}.model }}}}\", steps: {i}, seed: \"${{{{ 1 + {i} }}}}\"}}}}",
+            "  s{i}: {{uses: sft, with: {{model: \"${{{{ stages.s{}.model }}}}\", steps: {i}, \
+             seed: \"${{{{ 1 + {i} }}}}\"}}}}",
             i - 1
         );
     }
@@ -84,7 +85,8 @@ fn a_long_cycle_is_found_without_touching_the_stack() {
 fn a_matrix_of_ten_thousand_binds_instance_to_instance() {
     let seeds: Vec<String> = (0..10_000).map(|i| i.to_string()).collect();
     let text = format!(
-        "{HEAD}stages:\n  a: {{uses: sft, matrix: {{seed: &s [{}]}}, with: {{seed: \"${{{{ matrix.seed }}}}\"}}}}\n  b: {{uses: sft, matrix: {{seed: *s}}, with: {{model: \"${{{{ stages.a.model }}}}\"}}}}\n",
+        "{HEAD}stages:\n  a: {{uses: sft, matrix: {{seed: &s [{}]}}, with: {{seed: \"${{{{ matrix.seed }}}}\"}}}}\n  \
+         b: {{uses: sft, matrix: {{seed: *s}}, with: {{model: \"${{{{ stages.a.model }}}}\"}}}}\n",
         seeds.join(",")
     );
     let compiled = compile_text(&Memory::of(&[("/w/f.yaml", &text)]), &[]);
@@ -98,7 +100,8 @@ fn a_matrix_of_ten_thousand_binds_instance_to_instance() {
 #[test]
 fn paths_of_arguments_and_defaults_have_their_own_folders() {
     let text = format!(
-        "{HEAD}params: {{data: {{type: path, default: d.jsonl}}}}\nstages:\n  a: {{uses: data/import, with: {{source: \"${{{{ params.data }}}}\"}}}}\n"
+        "{HEAD}params: {{data: {{type: path, default: d.jsonl}}}}\nstages:\n  \
+         a: {{uses: data/import, with: {{source: \"${{{{ params.data }}}}\"}}}}\n"
     );
     let files = Memory::of(&[
         ("/w/f.yaml", &text),
@@ -121,7 +124,9 @@ fn paths_of_arguments_and_defaults_have_their_own_folders() {
 #[test]
 fn values_of_arguments_are_read_by_declared_type() {
     let text = format!(
-        "{HEAD}params: {{s: {{type: string, default: a}}, l: {{type: list, default: []}}, o: {{type: string, default: null}}, f: {{type: float, default: 0}}, b: {{type: bool, default: false}}, m: {{type: map, default: {{}}}}}}\nstages: {{a: {{uses: noop}}}}\n"
+        "{HEAD}params: {{s: {{type: string, default: a}}, l: {{type: list, default: []}}, o: {{type: string, default: \
+         null}}, f: {{type: float, default: 0}}, b: {{type: bool, default: false}}, m: {{type: map, default: {{}}}}}}\n\
+         stages: {{a: {{uses: noop}}}}\n"
     );
     let files = Memory::of(&[("/w/f.yaml", &text)]);
     let compiled = compile_text(&files, &["s=007", "l=[1, x]", "f=1e-5", "b=true", "m={k: [1]}", "o=x=y"]);
@@ -163,7 +168,8 @@ fn defaults_that_no_stage_heeds_are_pointed_out() {
     assert_eq!(warnings("{run: [x]}"), "");
     assert_eq!(
         warnings("{uses: noop}"),
-        "/w/f.yaml:3:12: warning[misplaced-key]: `defaults` sets `env`, but no stage has `run`; only commands heed it: leave it out\n"
+        "/w/f.yaml:3:12: warning[misplaced-key]: `defaults` sets `env`, but no stage has `run`; only commands heed it: \
+         leave it out\n"
     );
 }
 

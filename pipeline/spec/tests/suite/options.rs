@@ -57,7 +57,12 @@ fn value() -> impl Strategy<Value = Value> {
 
 /// Mostly right, with one key of random content.
 fn config() -> impl Strategy<Value = Value> {
-    let right = json!({"steps": 3, "loss": {"aggregate": "sequence_mean", "terms": [{"kind": "kl", "coefficient": 1}]}, "levels": [1, 2], "replay": {"size": 3}});
+    let right = json!({
+        "steps": 3,
+        "loss": {"aggregate": "sequence_mean", "terms": [{"kind": "kl", "coefficient": 1}]},
+        "levels": [1, 2],
+        "replay": {"size": 3},
+    });
     (proptest::collection::btree_map(key(), value(), 0..3)).prop_map(move |extra| {
         let mut config = right.clone();
         for (k, v) in extra {
@@ -85,9 +90,14 @@ proptest! {
             None => {
                 let by_serde_alone = compiled.diagnostics.iter().filter(|d| d.code == "wrong-option").count();
                 let contradiction = compiled.diagnostics.iter().all(|d| d.message.contains("lower clip"));
-                prop_assert!(by_serde_alone == 0 || contradiction, "serde found what the schema pass did not: {:?}", compiled.diagnostics);
+                prop_assert!(
+                    by_serde_alone == 0 || contradiction,
+                    "serde found what the schema pass did not: {:?}",
+                    compiled.diagnostics
+                );
                 // Serde reads a list as a struct, field by field; the schema rightly does not.
-                let list_as_map = compiled.diagnostics.iter().any(|d| d.message.ends_with("must be a map, found a list"));
+                let list_as_map =
+                    compiled.diagnostics.iter().any(|d| d.message.ends_with("must be a map, found a list"));
                 prop_assert!(direct.is_err() || contradiction || list_as_map, "{:?}\n{}", compiled.diagnostics, config);
             }
         }

@@ -76,8 +76,9 @@ proptest! {
     fn no_mutation_of_a_sample_panics(
         sample in 0usize..64, operation in any::<u8>(), a in any::<usize>(), b in any::<usize>(),
         word in prop_oneof![
-            Just("${{ "), Just(" }}"), Just("${{ stages.a.b }}"), Just("*x"), Just("&x "), Just("- "), Just(": "), Just("{"), Just("]"), Just("é☃"),
-            Just("null"), Just("\t"), Just("matrix: {x: [1, 2]}"), Just("for_each: ${{ stages.data.problems }}"), Just("99999999999999999999"), Just("\""), Just("\r\n"),
+            Just("${{ "), Just(" }}"), Just("${{ stages.a.b }}"), Just("*x"), Just("&x "), Just("- "), Just(": "),
+            Just("{"), Just("]"), Just("é☃"), Just("null"), Just("\t"), Just("matrix: {x: [1, 2]}"),
+            Just("for_each: ${{ stages.data.problems }}"), Just("99999999999999999999"), Just("\""), Just("\r\n"),
         ],
         params in proptest::collection::vec("[a-z]{1,5}=?[a-z0-9\\[{]{0,4}", 0..2),
     ) {

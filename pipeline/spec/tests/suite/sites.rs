@@ -23,7 +23,9 @@ fn parse(text: &str) -> (Option<Site>, Vec<String>) {
 #[test]
 fn a_site_is_read() {
     let (site, diagnostics) = parse(
-        "store: data/store\nsecrets: {HF_TOKEN: env:HF_TOKEN}\ndurability: fsync\npools:\n  - {name: here}\n  - {name: big, executor: slurm, cpus: 64, memory: 512GiB, gpus: [0, {index: 3, memory: 40GiB}], gpu_memory: 80GiB, nodes: 4, tags: [h100], priority: 5}\nnotifications: [{webhook: \"https://example.org/hook\"}]\n",
+        "store: data/store\nsecrets: {HF_TOKEN: env:HF_TOKEN}\ndurability: fsync\npools:\n  - {name: here}\n  \
+         - {name: big, executor: slurm, cpus: 64, memory: 512GiB, gpus: [0, {index: 3, memory: 40GiB}], gpu_memory: \
+         80GiB, nodes: 4, tags: [h100], priority: 5}\nnotifications: [{webhook: \"https://example.org/hook\"}]\n",
     );
     assert_eq!(diagnostics, [""; 0]);
     let site = site.unwrap();
@@ -45,7 +47,8 @@ fn a_wrong_store_url_is_reported_at_its_place() {
 #[test]
 fn all_mistakes_of_a_site_are_reported() {
     let (site, diagnostics) = parse(
-        "stor: x\ndurability: fsyncc\nsecrets: {A: plain}\npools:\n  - {name: a, cpus: 0}\n  - {name: a, memory: lots}\n  - {tags: [x]}\nnotifications: [{on: [done], webhook: example.org}]\n",
+        "stor: x\ndurability: fsyncc\nsecrets: {A: plain}\npools:\n  - {name: a, cpus: 0}\n  \
+         - {name: a, memory: lots}\n  - {tags: [x]}\nnotifications: [{on: [done], webhook: example.org}]\n",
     );
     assert!(site.is_none());
     assert_eq!(
@@ -53,25 +56,30 @@ fn all_mistakes_of_a_site_are_reported() {
         "/s/trainyard.yaml:1:1: error[unknown-key]: the site file has no key `stor`; did you mean `store`?\n\
          /s/trainyard.yaml:2:13: error[wrong-value]: `durability` cannot be `fsyncc`; did you mean `fsync`?\n\
          /s/trainyard.yaml:5:21: error[out-of-range]: `cpus` is 0, but must be at least 1\n\
-         /s/trainyard.yaml:6:23: error[wrong-value]: `memory`: `lots` is not a size: write a number with B, kB, MB, GB, TB, KiB, MiB, GiB or TiB, as in `40GiB`\n\
+         /s/trainyard.yaml:6:23: error[wrong-value]: `memory`: `lots` is not a size: write a number with B, kB, MB, \
+         GB, TB, KiB, MiB, GiB or TiB, as in `40GiB`\n\
          /s/trainyard.yaml:7:5: error[missing-key]: a pool has no `name`\n\
          /s/trainyard.yaml:6:5: error[duplicate-name]: two pools are called `a`\n\
-         /s/trainyard.yaml:3:14: error[wrong-value]: `plain` is not a secret provider; name an environment variable: `env:A`\n\
+         /s/trainyard.yaml:3:14: error[wrong-value]: `plain` is not a secret provider; name an environment variable: \
+         `env:A`\n\
          /s/trainyard.yaml:8:23: error[wrong-value]: `on` cannot be `done`; valid here: succeeded, failed, cancelled\n\
-         /s/trainyard.yaml:8:39: error[wrong-value]: `webhook` is not an address; write `https://…`, or `env:WEBHOOK` for an address that is kept in a variable"
+         /s/trainyard.yaml:8:39: error[wrong-value]: `webhook` is not an address; write `https://…`, or \
+         `env:WEBHOOK` for an address that is kept in a variable"
     );
 }
 
 #[test]
 fn an_executor_that_the_build_does_not_have_is_named_at_its_pool() {
     let (site, diagnostics) = parse(
-        "pools:\n  - {name: here, executor: locl}\n  - {name: big, executor: kubernetes, nodes: 0}\n  - {name: far, executor: slurm}\n",
+        "pools:\n  - {name: here, executor: locl}\n  - {name: big, executor: kubernetes, nodes: 0}\n  \
+         - {name: far, executor: slurm}\n",
     );
     assert!(site.is_none());
     assert_eq!(
         diagnostics.join("\n"),
         "/s/trainyard.yaml:2:28: error[unknown-executor]: this build has no executor `locl`; did you mean `local`?\n\
-         /s/trainyard.yaml:3:27: error[unknown-executor]: this build has no executor `kubernetes`; valid here: local, slurm\n\
+         /s/trainyard.yaml:3:27: error[unknown-executor]: this build has no executor `kubernetes`; valid here: local, \
+         slurm\n\
          /s/trainyard.yaml:3:46: error[out-of-range]: `nodes` is 0, but must be at least 1"
     );
 }

@@ -33,8 +33,9 @@ pub enum AppendError {
 }
 
 impl JournalReader {
-    /// Opens the journal for writing at this position: puts the event that `opened(epoch)` gives, with epoch = last + 1, as the
-    /// next batch. `writer` must be unique to this process. Errors: [`AppendError::Fenced`] if somebody else wrote meanwhile.
+    /// Opens the journal for writing at this position: puts the event that `opened(epoch)` gives, with epoch = last +
+    /// 1, as the next batch. `writer` must be unique to this process. Errors: [`AppendError::Fenced`] if somebody else
+    /// wrote meanwhile.
     pub async fn open_writer(
         self,
         writer: &str,
