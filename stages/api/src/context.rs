@@ -1,4 +1,5 @@
-//! What a running stage is given: inputs as local folders, output folders, progress, metrics, checkpoints, cancellation.
+//! What a running stage is given: inputs as local folders, output folders, progress, metrics, checkpoints,
+//! cancellation.
 
 use crate::report::{Metric, Report};
 use serde_json::Value;
@@ -51,7 +52,8 @@ pub trait Reporter: Send + Sync {
 pub trait CheckpointStore: Send + Sync {
     /// The newest complete one: its step and a folder with its files.
     fn latest(&self) -> Result<Option<(u64, PathBuf)>>;
-    /// Stores all files of `folder` as the resume point of `step`; returns when it is durable. Older ones beyond two go away.
+    /// Stores all files of `folder` as the resume point of `step`; returns when it is durable. Older ones beyond two go
+    /// away.
     fn save(&self, step: u64, folder: &Path) -> Result<()>;
 }
 

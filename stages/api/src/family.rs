@@ -1,7 +1,8 @@
-//! Families of parts: what stages compose, written as a map with a `kind` (`{kind: clip, clip_high: 0.28}`) or as a bare name (`clip`).
+//! Families of parts: what stages compose, written as a map with a `kind` (`{kind: clip, clip_high: 0.28}`) or as a
+//! bare name (`clip`).
 //!
-//! Every family has the same shape, whatever its parts do, so that the catalogue, the schema and the pages need to know nothing else.
-//! A [`Family`] is a value: a program adds parts of its own to it before the stages get it.
+//! Every family has the same shape, whatever its parts do, so that the catalogue, the schema and the pages need to know
+//! nothing else. A [`Family`] is a value: a program adds parts of its own to it before the stages get it.
 
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
@@ -228,7 +229,8 @@ impl<T: ?Sized + 'static, A: ?Sized + 'static> Family<T, A> {
         let options = (member.read)(own).map_err(|e| OptionProblem::new("", e.message))?;
         Ok(self.chosen(member, options))
     }
-    /// `{kind, …}` with every default filled in. Errors: invalid, as far as types tell; ranges are for [`Family::check`].
+    /// `{kind, …}` with every default filled in. Errors: invalid, as far as types tell; ranges are for
+    /// [`Family::check`].
     pub fn complete(&self, options: &Value) -> Result<Value> {
         self.find(options)?.complete()
     }

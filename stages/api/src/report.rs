@@ -2,7 +2,8 @@
 //!
 //! Why here: every room writes reports and the stage `report` joins them, so all must agree on one type. A report holds
 //! metrics (with intervals), tables of typed cells and learning curves; how they look is decided by the stage `report`.
-//! Refuses: numbers that are not finite as metrics, rows whose length differs from the columns', anything measured on a clock.
+//! Refuses: numbers that are not finite as metrics, rows whose length differs from the columns', anything measured on a
+//! clock.
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;

@@ -12,8 +12,8 @@ pub struct Slot<T: ?Sized, A: ?Sized = ()> {
 }
 
 impl<T: ?Sized + 'static, A: ?Sized + 'static> Slot<T, A> {
-    /// Reads the part at `place` (a pointer, `/loss/terms/0`) and fills its defaults in there. Options that name no part or do not
-    /// parse stay as they are, for [`Slot::problems`].
+    /// Reads the part at `place` (a pointer, `/loss/terms/0`) and fills its defaults in there. Options that name no
+    /// part or do not parse stay as they are, for [`Slot::problems`].
     pub fn read(family: &Family<T, A>, place: impl Into<String>, options: &mut Value) -> Self {
         let chosen = family.read(options);
         if let Ok(chosen) = &chosen

@@ -1,4 +1,5 @@
-//! What a stage kind is: its documentation, its ports, and how its options become something that can be checked and run.
+//! What a stage kind is: its documentation, its ports, and how its options become something that can be checked and
+//! run.
 //!
 //! A kind is a value, because some kinds hold the parts that they compose (`rl` its losses, rewards and environments).
 
@@ -64,8 +65,8 @@ pub trait Stage: Send + Sync + 'static {
     fn schema(&self) -> Value {
         schemars::schema_for!(ConfigOf<Self>).to_value()
     }
-    /// Parses the options once: named compositions are expanded, defaults filled in, parts read. Ranges and contradictions are not
-    /// errors here but [`Prepared::problems`]. Errors: invalid.
+    /// Parses the options once: named compositions are expanded, defaults filled in, parts read. Ranges and
+    /// contradictions are not errors here but [`Prepared::problems`]. Errors: invalid.
     fn prepare(&self, options: Value) -> Result<Self::Prepared>;
     /// The config alone, for [`Stage::prepare`]. Errors: invalid, naming the kind and the option.
     fn parse(&self, options: Value) -> Result<ConfigOf<Self>> {
@@ -95,8 +96,8 @@ pub trait Prepared: Send + 'static {
     fn needs(&self) -> Vec<&'static str> {
         Vec::new()
     }
-    /// What is known about the outputs before the run, by output port: `problems` → `environment` → `countdown`. The
-    /// stages behind this one get it in `problems_with`.
+    /// What is known about the outputs before the run, by output port: `problems` → `environment` → `countdown`.
+    /// The stages behind this one get it in `problems_with`.
     fn facts(&self, _inputs: &Wired) -> BTreeMap<String, Facts> {
         BTreeMap::new()
     }
@@ -124,8 +125,8 @@ pub trait DynStage: Send + Sync {
     fn validate(&self, options: &Value) -> Vec<OptionProblem> {
         self.settle(options).err().unwrap_or_default()
     }
-    /// Everything wrong between the options and what is wired to the ports. Silent about options that do not parse: `validate` says
-    /// what is wrong with them.
+    /// Everything wrong between the options and what is wired to the ports. Silent about options that do not parse:
+    /// `validate` says what is wrong with them.
     fn validate_inputs(&self, options: &Value, inputs: &Wired) -> Vec<OptionProblem> {
         self.prepare(options).map_or_else(|_| Vec::new(), |prepared| prepared.problems_with(inputs))
     }
@@ -175,7 +176,8 @@ impl<P: Prepared> DynPrepared for P {
     }
 }
 
-/// The first problem as the error of a stage that runs: what depends on the inputs is seen there first if a list was not known before.
+/// The first problem as the error of a stage that runs: what depends on the inputs is seen there first if a list was
+/// not known before.
 pub fn refuse(problems: Vec<OptionProblem>) -> Result<()> {
     match problems.into_iter().next() {
         None => Ok(()),

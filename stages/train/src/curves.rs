@@ -1,7 +1,7 @@
 //! Learning curves: what a stage has measured so far, kept in its checkpoints.
 //!
-//! Why so: a resumed stage must end with the same report as one that was never killed, so points are state, not messages. Names are
-//! kept sorted. Refuses: points that are not finite; the stage stops and names the step.
+//! Why so: a resumed stage must end with the same report as one that was never killed, so points are state, not
+//! messages. Names are kept sorted. Refuses: points that are not finite; the stage stops and names the step.
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;

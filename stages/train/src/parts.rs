@@ -25,7 +25,8 @@ impl Parts {
     pub fn fill_environment(&self, schema: &mut Value) {
         fill_schema(schema, "environments", &self.envs.environments.schema());
     }
-    /// Fills in the schemas of `environment`, `rewards`, and of every RL part but the advantage, which takes modulations as well.
+    /// Fills in the schemas of `environment`, `rewards`, and of every RL part but the advantage, which takes
+    /// modulations as well.
     pub fn fill_all(&self, schema: &mut Value) {
         self.fill_environment(schema);
         fill_schema(schema, "rewards", &weighted::schema(&self.envs.rewards));

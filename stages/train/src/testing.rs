@@ -242,8 +242,8 @@ pub fn demonstrations(count: usize, most: u64, seed: u64) -> Vec<Trajectory> {
     sums(count, most, seed).iter().map(|p| demonstration(p, &environment.prompt(p))).collect()
 }
 
-/// A tiny model that sums some small numbers with the calculator, trained once per test process: good enough to be rewarded now
-/// and then, not good enough to leave nothing to learn.
+/// A tiny model that sums some small numbers with the calculator, trained once per test process: good enough to be
+/// rewarded now and then, not good enough to leave nothing to learn.
 pub fn half_trained() -> &'static ModelFolder {
     static MODEL: std::sync::OnceLock<ModelFolder> = std::sync::OnceLock::new();
     MODEL.get_or_init(|| {

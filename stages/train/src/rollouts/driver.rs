@@ -1,7 +1,9 @@
-//! The loop over live episodes: decode one token for all, hand finished turns over, collect tool results, append, go on.
+//! The loop over live episodes: decode one token for all, hand finished turns over, collect tool results, append, go
+//! on.
 //!
-//! Tools take longer than tokens, so only the episode that called one waits for it. Draws are keyed by the problem's id, the sample, the
-//! turn and the token: neither the order in which episodes move nor how many run at once changes any of them.
+//! Tools take longer than tokens, so only the episode that called one waits for it. Draws are keyed by the problem's
+//! id, the sample, the turn and the token: neither the order in which episodes move nor how many run at once changes
+//! any of them.
 
 use super::flow::Flow;
 use super::forking::Forking;
@@ -99,7 +101,8 @@ impl<'a> Driver<'_, 'a> {
         Ok(())
     }
 
-    /// Limits that the model can keep. A prompt beyond its positions ends the episode at once and is not an error of the stage.
+    /// Limits that the model can keep. A prompt beyond its positions ends the episode at once and is not an error of
+    /// the stage.
     fn limits(&self) -> Limits {
         Limits {
             episode_tokens: self.limits.episode_tokens.min(self.model.config.max_position_embeddings),

@@ -30,8 +30,8 @@ pub enum Start {
     /// At the prompt.
     #[default]
     Root,
-    /// In the middle of an earlier episode: whole turns as sampled (stop token included), then the first tokens of the next one. The
-    /// turns are replayed in a fresh environment, which answers as it did then.
+    /// In the middle of an earlier episode: whole turns as sampled (stop token included), then the first tokens of the
+    /// next one. The turns are replayed in a fresh environment, which answers as it did then.
     Prefix(Prefix),
 }
 
@@ -40,8 +40,8 @@ pub enum Start {
 pub struct Job {
     /// Place in the list of problems.
     pub problem: usize,
-    /// Tells several groups of one problem apart. Draws are keyed by the problem's id, this and `sample`, so an episode does not depend
-    /// on what else is in the list of problems.
+    /// Tells several groups of one problem apart. Draws are keyed by the problem's id, this and `sample`, so an episode
+    /// does not depend on what else is in the list of problems.
     pub draw: u64,
     pub group: u32,
     pub sample: u32,

@@ -1,9 +1,9 @@
 //! Two arms of one recipe: what a mechanism changed, from the arms' reports and rollouts.
 //!
-//! Why so: a mechanism may act on what no evaluation sees (a gradient norm, void turns, tool calls per right answer). A metric of
-//! trajectories has a value per problem, so it is paired by problem and has an interval (arXiv 2411.00640); a report's metric is one
-//! number per arm and has none. Artifacts of one digest differ by exactly 0. Refuses: a metric that neither arm has, unless both arms
-//! are the same artifact, where there is nothing to find; other than two arms.
+//! Why so: a mechanism may act on what no evaluation sees (a gradient norm, void turns, tool calls per right answer). A
+//! metric of trajectories has a value per problem, so it is paired by problem and has an interval (arXiv 2411.00640); a
+//! report's metric is one number per arm and has none. Artifacts of one digest differ by exactly 0. Refuses: a metric
+//! that neither arm has, unless both arms are the same artifact, where there is nothing to find; other than two arms.
 
 use super::config::{Config, Names};
 use super::trajectories::{self, TrajectoryMetric};
@@ -54,7 +54,8 @@ impl Asked {
     pub fn given(&self) -> &Origin {
         &self.given
     }
-    /// What it means where these are wired: without trajectories a name of theirs is the report's. None: nothing wired has it.
+    /// What it means where these are wired: without trajectories a name of theirs is the report's. None: nothing wired
+    /// has it.
     pub fn origin(&self, reports: bool, trajectories: bool) -> Option<Origin> {
         match &self.given {
             Origin::Trajectories(_) if trajectories => Some(self.given.clone()),
@@ -122,7 +123,8 @@ fn both<T>(context: &StageContext, port: &str, read: impl Fn(&InputArtifact) -> 
     }
 }
 
-/// A metric that one arm alone has is shown for that arm, without a difference: a mechanism may report what only it does.
+/// A metric that one arm alone has is shown for that arm, without a difference: a mechanism may report what only it
+/// does.
 fn of_reports(name: &str, own: &str, reports: &Both<Report>, names: &Names) -> Result<Comparison> {
     let found = [reports.a.metrics.get(own), reports.b.metrics.get(own)];
     if found == [None, None] && !reports.same {

@@ -1,8 +1,9 @@
-//! Values of single problems from result rows: the one definition of every sampled metric, for `evaluate` and `compare`.
+//! Values of single problems from result rows: the one definition of every sampled metric, for `evaluate` and
+//! `compare`.
 //!
-//! A problem's value is `None` (absent) where its rows cannot give one: infrastructure failures are left out, and k samples must
-//! be left for a metric at k. For majority votes every right answer is one answer, and wrong ones are equal if their text is, up
-//! to white space and the spelling of numbers. Refuses: unknown names.
+//! A problem's value is `None` (absent) where its rows cannot give one: infrastructure failures are left out, and k
+//! samples must be left for a metric at k. For majority votes every right answer is one answer, and wrong ones are
+//! equal if their text is, up to white space and the spelling of numbers. Refuses: unknown names.
 
 use crate::results::ResultRow;
 use std::collections::BTreeMap;

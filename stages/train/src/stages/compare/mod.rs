@@ -1,8 +1,9 @@
 //! Stage `compare`: the paired difference of two models on the same problems, and of two arms of a recipe.
 //!
-//! Why one stage: both ask whether a change did something, by differences paired by problem (arXiv 2411.00640). Models are compared by
-//! what an evaluation found ([`pairs`]), arms also by what they did while they practiced ([`arms`]). Refuses: contradictions between
-//! its options and what is wired, before anything runs; models or arms that share no problem.
+//! Why one stage: both ask whether a change did something, by differences paired by problem (arXiv 2411.00640). Models
+//! are compared by what an evaluation found ([`pairs`]), arms also by what they did while they practiced ([`arms`]).
+//! Refuses: contradictions between its options and what is wired, before anything runs; models or arms that share no
+//! problem.
 
 pub mod arms;
 pub mod config;

@@ -1,9 +1,9 @@
 //! Two models on the same problems: values from tables of results, paired by problem.
 //!
-//! Why so: two accuracies with overlapping intervals may still differ for certain, because most of their variance is that of the
-//! problems, which they share. Each problem gives one value per model (samples averaged first), the difference is taken problem
-//! by problem, and the interval is that of paired differences clustered by problem (arXiv 2411.00640). Refuses: models that share
-//! no problem, and a metric that the results do not hold.
+//! Why so: two accuracies with overlapping intervals may still differ for certain, because most of their variance is
+//! that of the problems, which they share. Each problem gives one value per model (samples averaged first), the
+//! difference is taken problem by problem, and the interval is that of paired differences clustered by problem (arXiv
+//! 2411.00640). Refuses: models that share no problem, and a metric that the results do not hold.
 
 use super::metrics::{self, Metric};
 use super::models;

@@ -1,10 +1,11 @@
 //! Values of single problems from rollout records, for two arms that practiced on the same problems.
 //!
-//! Why so: two arms of one seed draw from one pool, so most of what their rollouts differ in is the problems; values by problem can be
-//! paired. A problem's value is the mean over its rollouts, or, for a ratio, the sum of the numerators over the sum of the denominators:
-//! a mean of ratios would not exist where one rollout divides by 0. Infrastructure failures are left out. A fork's tokens count from
-//! where it left its parent: the shared beginning was sampled once. Refuses: `correct` and `rewards.<component>` where no rollout has
-//! that component, with the components that there are.
+//! Why so: two arms of one seed draw from one pool, so most of what their rollouts differ in is the problems; values by
+//! problem can be paired. A problem's value is the mean over its rollouts, or, for a ratio, the sum of the numerators
+//! over the sum of the denominators: a mean of ratios would not exist where one rollout divides by 0. Infrastructure
+//! failures are left out. A fork's tokens count from where it left its parent: the shared beginning was sampled once.
+//! Refuses: `correct` and `rewards.<component>` where no rollout has that component, with the components that there
+//! are.
 
 use super::metrics::ByProblem;
 use std::collections::{BTreeMap, BTreeSet};
@@ -141,8 +142,8 @@ fn own_tokens(row: &Trajectory) -> usize {
     row.loss_mask.iter().skip(row.fork_at.unwrap_or(0) as usize).filter(|sampled| **sampled).count()
 }
 
-/// As the loop judges turns: a message without a complete call is void unless a user replied to it, or it is the last one and its
-/// answer was read. Messages before the agent's own turns belong to the prompt.
+/// As the loop judges turns: a message without a complete call is void unless a user replied to it, or it is the last
+/// one and its answer was read. Messages before the agent's own turns belong to the prompt.
 fn is_void(row: &Trajectory) -> bool {
     let assistant: Vec<usize> = (0..row.messages.len()).filter(|&i| row.messages[i].role == "assistant").collect();
     let own = &assistant[assistant.len().saturating_sub(row.turns as usize)..];

@@ -1,4 +1,5 @@
-//! Step labels by Monte-Carlo rollouts: how often the policy succeeds from each prefix of its own episodes (Math-Shepherd, 2312.08935).
+//! Step labels by Monte-Carlo rollouts: how often the policy succeeds from each prefix of its own episodes
+//! (Math-Shepherd, 2312.08935).
 //!
 //! No person and no stronger model is needed (Math-Shepherd, 2312.08935). A prefix ends at the end of a step, so its
 //! continuations replay the turns before it in a fresh environment and go on sampling in the middle of a turn. The

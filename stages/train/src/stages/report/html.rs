@@ -1,6 +1,7 @@
 //! The joined report as one self-contained HTML page, from `page.html`.
 //!
-//! The template gets plain data and escapes it; only our own drawings pass unescaped. Refuses: scripts and links to elsewhere.
+//! The template gets plain data and escapes it; only our own drawings pass unescaped. Refuses: scripts and links to
+//! elsewhere.
 
 use super::markdown::{is_numeric, metrics};
 use super::numbers::{interval, number};

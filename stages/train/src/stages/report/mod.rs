@@ -1,7 +1,8 @@
 //! Stage `report`: joins reports into one page for people, one table for chats and one file for programs.
 //!
-//! `report.html` is self-contained (no script, no external resource; light and dark), curves are drawn here as SVG, `report.md`
-//! holds the tables, `report.json` everything under one schema. Refuses: clocks and hosts; equal reports give equal bytes.
+//! `report.html` is self-contained (no script, no external resource; light and dark), curves are drawn here as SVG,
+//! `report.md` holds the tables, `report.json` everything under one schema. Refuses: clocks and hosts; equal reports
+//! give equal bytes.
 
 pub mod html;
 pub mod markdown;

@@ -10,7 +10,8 @@ pub struct Scale {
 }
 
 impl Scale {
-    /// An axis over `[low, high]` with about `wanted` ticks; a range of width 0 is widened. The ends are ticks if `round`.
+    /// An axis over `[low, high]` with about `wanted` ticks; a range of width 0 is widened. The ends are ticks if
+    /// `round`.
     pub fn new(low: f64, high: f64, wanted: usize, round: bool) -> Self {
         let (low, high) = widen(low, high);
         let step = nice_step((high - low) / wanted.max(1) as f64);

@@ -1,7 +1,8 @@
 //! Learning curves as SVG: axes with ticks, grid, legend, a title and a description for screen readers.
 //!
-//! Colors are CSS classes, so one drawing serves light and dark pages; a stand-alone file carries its own style sheet. Lines with
-//! more points than pixels are averaged in equal pieces. Refuses: series without points (the report has none).
+//! Colors are CSS classes, so one drawing serves light and dark pages; a stand-alone file carries its own style sheet.
+//! Lines with more points than pixels are averaged in equal pieces. Refuses: series without points (the report has
+//! none).
 
 use super::numbers::tick;
 use super::scale::Scale;

@@ -1,7 +1,7 @@
 //! `rl`: reinforcement learning of a tool-using agent with verifiable rewards.
 //!
-//! The loop knows only the traits of RL parts, so a published method is a composition in the config. What the parts need and neither
-//! environment nor loop offers is found before anything is computed.
+//! The loop knows only the traits of RL parts, so a published method is a composition in the config. What the parts
+//! need and neither environment nor loop offers is found before anything is computed.
 
 mod collect;
 pub mod config;

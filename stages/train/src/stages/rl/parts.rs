@@ -120,7 +120,8 @@ impl Parts {
     pub fn needs(&self) -> Needs {
         self.each().iter().fold(Needs::NONE, |all, (_, p)| all.union(p.needs()))
     }
-    /// What this stage, its environment and its options do not offer the parts, or the parts each other, at the part that lacks it.
+    /// What this stage, its environment and its options do not offer the parts, or the parts each other, at the part
+    /// that lacks it.
     pub fn contradictions(&self, config: &Config, environment: &dyn Environment) -> Vec<OptionProblem> {
         let mut problems = self.unmet(config, environment);
         if config.rollout.asynchronous.is_some() && !self.correction.recomputes() {

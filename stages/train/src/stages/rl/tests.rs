@@ -44,8 +44,8 @@ fn digests(context: &StageContext) -> Vec<Digest> {
 fn reward_rises_and_the_best_weights_are_kept() {
     let folder = tempfile::tempdir().unwrap();
     let mut context = context(folder.path(), 2, None);
-    // Few large steps on small batches wander; this is many small ones on larger batches. All levels from the start: a level that
-    // opens midway would lower the mean.
+    // Few large steps on small batches wander; this is many small ones on larger batches. All levels from the start: a
+    // level that opens midway would lower the mean.
     let mut calm = options(40);
     calm["curriculum"] = json!("uniform");
     calm["problems_per_step"] = json!(16);

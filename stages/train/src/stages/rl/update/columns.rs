@@ -48,7 +48,8 @@ pub(super) struct Current {
     pub values: Option<Vec<f64>>,
 }
 
-/// Log-probabilities that do not change during the update, by sample: of the policy before the update, of the reference policy.
+/// Log-probabilities that do not change during the update, by sample: of the policy before the update, of the reference
+/// policy.
 pub(super) struct Earlier {
     pub proximal: Option<BTreeMap<usize, Vec<f64>>>,
     pub reference: Option<BTreeMap<usize, Vec<f64>>>,

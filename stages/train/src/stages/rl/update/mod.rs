@@ -1,7 +1,8 @@
 //! The policy update: minibatches of rollouts, loss terms on plain numbers, gradients through the trainer.
 //!
-//! Aggregation weights are computed once per minibatch, so micro-batches only bound memory. A term whose scope is the whole minibatch
-//! gets all log-probabilities first; others are evaluated micro-batch by micro-batch, without a second forward.
+//! Aggregation weights are computed once per minibatch, so micro-batches only bound memory. A term whose scope is the
+//! whole minibatch gets all log-probabilities first; others are evaluated micro-batch by micro-batch, without a second
+//! forward.
 
 mod columns;
 mod sums;
@@ -190,8 +191,8 @@ impl Update<'_> {
     }
 }
 
-/// Cuts a list into `parts` pieces whose lengths differ by one at most, the longer ones first; fewer only where there are fewer items,
-/// so that the learning-rate schedule, which counts on `parts` steps, comes to its end.
+/// Cuts a list into `parts` pieces whose lengths differ by one at most, the longer ones first; fewer only where there
+/// are fewer items, so that the learning-rate schedule, which counts on `parts` steps, comes to its end.
 fn shares<T>(items: &[T], parts: usize) -> Vec<&[T]> {
     let (short, longer) = (items.len() / parts, items.len() % parts);
     let mut rest = items;
