@@ -4,6 +4,8 @@
 //! A stage is a pure function of its config, its inputs and its seed, with files as inputs and outputs. It sees local
 //! folders only: the attempt fetches inputs from the store before it and publishes outputs after it.
 
+#![warn(missing_docs)]
+
 pub mod context;
 pub mod family;
 pub mod registry;

@@ -32,8 +32,10 @@ pub struct Report {
     /// Two models or arms beside each other.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub comparisons: Vec<Comparison>,
+    /// Tables, in the order in which they are shown.
     #[serde(default)]
     pub tables: Vec<Table>,
+    /// Learning curves, in the order in which they are shown.
     #[serde(default)]
     pub curves: Vec<Curve>,
     /// What a reader must know to read the numbers: conventions, exclusions, sources.
@@ -45,9 +47,12 @@ pub struct Report {
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Metric {
+    /// The measured value, in `unit`.
     pub value: f64,
+    /// Lower end of the 95% interval.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub low: Option<f64>,
+    /// Upper end of the 95% interval.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub high: Option<f64>,
     /// How many independent units (problems) it rests on.
@@ -65,8 +70,11 @@ pub struct Metric {
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Table {
+    /// Heading of the table.
     pub title: String,
+    /// Names of the columns.
     pub columns: Vec<String>,
+    /// Rows; each has one cell per column.
     pub rows: Vec<Vec<Cell>>,
 }
 
@@ -74,15 +82,20 @@ pub struct Table {
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Cell {
+    /// Nothing is known or applicable.
     #[default]
     Empty,
+    /// Plain text; renderers escape it.
     Text(String),
     /// Shown with up to four significant digits.
     Number(f64),
     /// A share or mean with its 95% interval.
     Interval {
+        /// Point estimate.
         value: f64,
+        /// Lower end of the interval.
         low: f64,
+        /// Upper end of the interval.
         high: f64,
     },
 }
@@ -91,12 +104,14 @@ pub enum Cell {
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Curve {
+    /// Heading of the chart.
     pub title: String,
     /// What the x axis counts, e.g. `step`.
     pub x: String,
     /// What the y axis shows, e.g. `loss (nats per token)`. May be empty.
     #[serde(default)]
     pub y: String,
+    /// Lines of the chart.
     pub series: Vec<Series>,
 }
 
@@ -104,11 +119,14 @@ pub struct Curve {
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Series {
+    /// Label in the legend.
     pub name: String,
+    /// Points `[x, y]`, sorted by x.
     pub points: Vec<[f64; 2]>,
 }
 
 impl Report {
+    /// An empty report with a title.
     pub fn new(title: impl Into<String>) -> Self {
         Self {
             report_format: 1,
@@ -135,6 +153,7 @@ impl Report {
         self
     }
 
+    /// Appends a table.
     pub fn table(&mut self, table: Table) -> &mut Self {
         self.tables.push(table);
         self
@@ -152,6 +171,7 @@ impl Report {
         self
     }
 
+    /// Appends a note.
     pub fn note(&mut self, text: impl Into<String>) -> &mut Self {
         self.notes.push(text.into());
         self
@@ -211,9 +231,11 @@ impl Report {
 }
 
 impl Table {
+    /// A table without rows.
     pub fn new(title: impl Into<String>, columns: impl IntoIterator<Item = impl Into<String>>) -> Self {
         Self { title: title.into(), columns: columns.into_iter().map(Into::into).collect(), rows: Vec::new() }
     }
+    /// Appends a row; [`Report::validate`] rejects rows whose length differs from the number of columns.
     pub fn row(&mut self, cells: impl IntoIterator<Item = Cell>) -> &mut Self {
         self.rows.push(cells.into_iter().collect());
         self
@@ -221,9 +243,11 @@ impl Table {
 }
 
 impl Curve {
+    /// A chart without series.
     pub fn new(title: impl Into<String>, x: impl Into<String>, y: impl Into<String>) -> Self {
         Self { title: title.into(), x: x.into(), y: y.into(), series: Vec::new() }
     }
+    /// Adds a series of `(x, y)` points.
     #[must_use]
     pub fn with(mut self, name: impl Into<String>, points: impl IntoIterator<Item = (f64, f64)>) -> Self {
         self.series.push(Series { name: name.into(), points: points.into_iter().map(|(x, y)| [x, y]).collect() });
@@ -232,6 +256,7 @@ impl Curve {
 }
 
 impl Cell {
+    /// A cell of plain text.
     pub fn text(text: impl Into<String>) -> Self {
         Self::Text(text.into())
     }

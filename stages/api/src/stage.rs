@@ -21,7 +21,9 @@ pub const fn port(name: &'static str, kind: ArtifactKind, cardinality: Cardinali
 
 /// The ports of a kind.
 pub struct Ports {
+    /// Input ports.
     pub inputs: Vec<PortInfo>,
+    /// Output ports.
     pub outputs: Vec<PortInfo>,
 }
 
@@ -33,20 +35,24 @@ pub trait Stage: Send + Sync + 'static {
     const NAME: &'static str;
     /// Raised when the meaning of a config changes.
     const VERSION: u32 = 1;
+    /// One line for lists of stage kinds.
     const SUMMARY: &'static str;
     /// Markdown: what it does, formulas, sources, what it does not accept.
     const DOC: &'static str;
     /// A `with:` block that works.
     const EXAMPLE: &'static str = "{}";
+    /// Where the stage runs: in a process of its own, or inside the engine.
     const PLACEMENT: Placement = Placement::Process;
     /// True: the whole pool's cpus unless the stage asks otherwise. Such kinds are the ones that train or sample.
     const ALL_CPUS: bool = false;
     /// Fits weights to data: what a recipe may pay for once.
     const TRAINS: bool = false;
+    /// The metric that progress lines and summaries show, if there is one.
     const MAIN_METRIC: Option<&'static str> = None;
     /// Folders of the families whose parts the options may name; sorted.
     const FAMILIES: &'static [&'static str] = &[];
 
+    /// The input and output ports of the stage.
     fn ports(&self) -> Ports;
     /// Everything that it may report under any options, with unit and meaning.
     fn metrics(&self) -> Declared {
@@ -107,6 +113,7 @@ pub trait Prepared: Send + 'static {
 
 /// A stage kind whose types are forgotten.
 pub trait DynStage: Send + Sync {
+    /// Documentation, ports and option schema of the kind.
     fn info(&self) -> &KindInfo;
     /// As in [`Stage::prepare`].
     fn prepare(&self, options: &Value) -> Result<Box<dyn DynPrepared>>;
@@ -148,10 +155,15 @@ pub trait DynStage: Send + Sync {
 pub trait DynPrepared: Send {
     /// Errors: bug, if the config has no JSON form.
     fn config(&self) -> Result<Value>;
+    /// See [`Prepared::problems`].
     fn problems(&self) -> Vec<OptionProblem>;
+    /// See [`Prepared::problems_with`].
     fn problems_with(&self, inputs: &Wired) -> Vec<OptionProblem>;
+    /// See [`Prepared::facts`].
     fn facts(&self, inputs: &Wired) -> BTreeMap<String, Facts>;
+    /// See [`Prepared::needs`].
     fn needs(&self) -> Vec<&'static str>;
+    /// See [`Prepared::run`].
     fn run(self: Box<Self>, context: &mut StageContext) -> Result<()>;
 }
 

@@ -21,9 +21,11 @@ impl Curves {
         self.0.entry(name.to_string()).or_default().push((step, value));
         Ok(())
     }
+    /// The points `(step, value)` of a series in the order they were added; empty if there is none.
     pub fn series(&self, name: &str) -> &[(u64, f64)] {
         self.0.get(name).map_or(&[], Vec::as_slice)
     }
+    /// The newest value of a series.
     pub fn last(&self, name: &str) -> Option<f64> {
         self.series(name).last().map(|p| p.1)
     }

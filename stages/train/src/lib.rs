@@ -4,6 +4,8 @@
 //! in `trainyard-lm`, tools and verifiers in `trainyard-envs`; here they become loops that can be killed at any moment
 //! and resumed to the same bytes.
 
+#![warn(missing_docs)]
+
 pub mod checkpoint;
 pub mod config;
 pub mod curves;

@@ -12,7 +12,9 @@ use serde_json::{Map, Value};
 
 /// A place in a config where options stand with defaults of its own.
 pub trait OwnDefaults {
+    /// The options struct.
     type Options: Serialize + DeserializeOwned + JsonSchema;
+    /// The defaults that apply at this place.
     fn defaults() -> Self::Options;
 }
 

@@ -9,7 +9,9 @@ use trainyard_envs::rewards::weighted;
 /// Shared by the stages of a build.
 #[derive(Clone)]
 pub struct Parts {
+    /// Parts of reinforcement learning: losses, advantages, filters, …
     pub learn: Arc<trainyard_learn::Parts>,
+    /// Environments, rewards, tools, formats and verifiers.
     pub envs: Arc<trainyard_envs::Parts>,
 }
 

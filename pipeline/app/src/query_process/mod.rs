@@ -29,9 +29,11 @@ pub struct Order {
     pub owner: u32,
     /// A Parquet file; statements call it `self`.
     pub table: PathBuf,
+    /// The SQL statement.
     pub statement: String,
     /// Most rows of the answer.
     pub rows: usize,
+    /// How the answer is written.
     pub format: AnswerFormat,
     /// Bytes that the statement may add to the worker's address space.
     pub memory: u64,

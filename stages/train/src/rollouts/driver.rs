@@ -26,14 +26,21 @@ const WAIT: Duration = Duration::from_millis(20);
 
 /// Everything that episodes of one call share.
 pub struct Driver<'s, 'a> {
+    /// Decodes the policy.
     pub sampler: &'s mut dyn Sampler,
+    /// Tokenizer, chat template and limits of the policy.
     pub model: &'a ModelFolder,
+    /// The environment that all episodes play in.
     pub environment: &'s dyn Environment,
+    /// Token and concurrency limits.
     pub limits: Limits,
+    /// Distribution that tokens are drawn from.
     pub sampling: Sampling,
+    /// Source of all random draws; each episode derives its own from its key.
     pub chance: Chance,
     /// Put before `/<problem id>/<sample>` in rollout ids.
     pub name: String,
+    /// Checked between decoding steps.
     pub cancel: &'s CancelToken,
 }
 

@@ -22,6 +22,7 @@ pub enum Progress<'a> {
     Ready(Box<Live<'a>>),
     /// Its tools run.
     Pending(Box<Live<'a>>),
+    /// The episode has ended and can be recorded.
     Done(Box<Live<'a>>),
 }
 

@@ -30,6 +30,7 @@ pub struct Asked {
 /// Where a metric comes from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Origin {
+    /// From rollouts, with a value per problem.
     Trajectories(TrajectoryMetric),
     /// By this name.
     Report(String),

@@ -19,11 +19,15 @@ pub enum Metric {
     Accuracy,
     /// The share of right ones among the drawn samples.
     Avg,
+    /// Unbiased estimate of the chance that at least one of k samples is right.
     PassAt(usize),
+    /// Unbiased estimate of the chance that all k samples are right.
     PassHat(usize),
+    /// Whether the most frequent answer of k samples is right; ties count as their expectation.
     MajAt(usize),
     /// Votes weighted by the process reward model.
     WeightedMajAt(usize, StepReduction),
+    /// Whether the best of k samples, as scored by the process reward model, is right.
     BestOf(usize, StepReduction),
     /// The sample that the policy itself found likeliest: what a judge must beat.
     LikeliestOf(usize),
@@ -34,10 +38,15 @@ pub enum Metric {
 /// A column that may be averaged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Column {
+    /// Reward of the outcome.
     Reward,
+    /// Tool calls.
     ToolCalls,
+    /// Failed tool calls.
     ToolErrors,
+    /// Turns that the agent took.
     Turns,
+    /// Sampled tokens.
     Tokens,
 }
 

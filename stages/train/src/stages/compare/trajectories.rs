@@ -15,11 +15,15 @@ use trainyard_tables::{Status, StopReason, Trajectory};
 /// What is measured per problem.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TrajectoryMetric {
+    /// Mean reward.
     Reward,
     /// The component that says so is at least 1.
     Correct,
+    /// Tool calls per rollout.
     ToolCalls,
+    /// Failed tool calls per rollout.
     ToolErrors,
+    /// Turns of the agent per rollout.
     Turns,
     /// Sampled ones of its own.
     Tokens,

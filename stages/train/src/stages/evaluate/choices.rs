@@ -12,7 +12,9 @@ use trainyard_learn::statistics::{Estimate, paired_difference};
 
 /// One way to choose: the metric's name, and its words in a table.
 pub struct Choice {
+    /// Name of the metric, e.g. `best_of_8_last`.
     pub name: String,
+    /// Description in the table.
     pub head: String,
     /// By the process reward model.
     pub by_prm: bool,

@@ -18,6 +18,7 @@ use trainyard_lm::backend::{self, Learns, Place, Slopes};
 
 /// A model with a scoring head in training.
 pub struct Head {
+    /// The model and its optimizer.
     pub trainer: Trainer,
     budget: usize,
     ranking_weight: f64,

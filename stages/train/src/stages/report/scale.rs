@@ -3,9 +3,13 @@
 /// A linear axis.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Scale {
+    /// Lower end of the axis, in data units.
     pub low: f64,
+    /// Upper end of the axis, in data units.
     pub high: f64,
+    /// Distance between two ticks.
     pub step: f64,
+    /// Values of the ticks, ascending.
     pub ticks: Vec<f64>,
 }
 

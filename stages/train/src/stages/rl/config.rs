@@ -37,11 +37,13 @@ pub struct Config {
     /// Which rollouts enter the update; filters are applied in order.
     #[schemars(extend("x-family" = "filters"))]
     pub filters: Vec<Value>,
+    /// Sampling again to replace groups that filters dropped.
     #[serde(default)]
     pub resample: Resample,
     /// How rewards become a number per token, and its `modulations`.
     #[schemars(extend("x-family" = "advantages"))]
     pub advantage: Value,
+    /// The loss of an update.
     pub loss: Loss,
     /// Which problems come next.
     #[schemars(extend("x-family" = "curricula"))]
@@ -69,6 +71,7 @@ pub struct Config {
     #[serde(default = "defaults::micro_batch_tokens")]
     #[schemars(range(min = 1))]
     pub micro_batch_tokens: usize,
+    /// The optimizer of the policy.
     #[serde(default = "Optimizer::defaults", deserialize_with = "own_defaults::read::<Optimizer, _>")]
     #[schemars(schema_with = "own_defaults::schema::<Optimizer>")]
     pub optimizer: OptimizerOptions,
@@ -89,6 +92,7 @@ pub struct Config {
     /// Newest rollouts written to the output `trajectories`.
     #[serde(default = "defaults::keep_rollouts")]
     pub keep_rollouts: usize,
+    /// Seed of all random draws.
     #[serde(default)]
     pub seed: u64,
 }
@@ -132,6 +136,7 @@ pub struct Rollout {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Critic {
+    /// The optimizer of the value model.
     #[serde(deserialize_with = "own_defaults::read::<CriticOptimizer, _>")]
     #[schemars(schema_with = "own_defaults::schema::<CriticOptimizer>")]
     pub optimizer: OptimizerOptions,
@@ -302,6 +307,7 @@ fn relax_kind(part: &mut Value) {
 }
 
 impl Config {
+    /// The options of rollouts as sampling options: no truncation of the distribution.
     pub fn sampling(&self) -> SamplingOptions {
         SamplingOptions {
             temperature: self.rollout.temperature,
@@ -320,6 +326,7 @@ impl Config {
     pub fn updates(&self) -> u64 {
         self.steps * self.epochs * self.minibatches as u64
     }
+    /// Everything wrong with the options alone; parts are checked by their families.
     pub fn problems(&self) -> Vec<OptionProblem> {
         let mut problems = self.sampling().problems("/rollout");
         problems.extend(self.optimizer.problems("/optimizer"));

@@ -43,6 +43,7 @@ use trainyard_tables::{read_trajectories, write_trajectories};
 /// The stage kind, with the parts that it may compose.
 #[derive(Default)]
 pub struct Rl {
+    /// Families of parts that the options may name.
     pub parts: crate::Parts,
 }
 

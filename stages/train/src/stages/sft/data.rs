@@ -15,6 +15,7 @@ use trainyard_tables::{Message, Trajectory};
 /// One sequence to learn from.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Example {
+    /// Token ids of the whole sequence.
     pub tokens: Vec<u32>,
     /// Of the length of `tokens`.
     pub mask: Vec<bool>,
@@ -30,10 +31,13 @@ impl Example {
 /// The examples of some rows, and what was left out.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Prepared {
+    /// Examples with at least one token in the loss, in the order of the rows.
     pub examples: Vec<Example>,
+    /// Rows left out because they exceed the token limit.
     pub too_long: usize,
     /// Rows with no token in the loss.
     pub empty: usize,
+    /// Turns left out of the loss because their tool call failed.
     pub masked_turns: usize,
 }
 

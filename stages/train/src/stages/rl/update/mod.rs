@@ -25,20 +25,29 @@ use trainyard_lm::backend::Slopes;
 
 /// How to update.
 pub struct Update<'a> {
+    /// Loss terms; their sum is minimized.
     pub terms: &'a [Box<dyn LossTerm>],
     /// The prefix of each term's metrics.
     pub prefixes: &'a [String],
+    /// Importance weights for samples of other weights.
     pub correction: &'a dyn Correction,
+    /// How token losses become one number.
     pub aggregate: Aggregate,
     /// Denominator of `sum_over_horizon`-like aggregations, in tokens.
     pub horizon: Option<usize>,
+    /// Passes over the samples.
     pub epochs: u64,
+    /// Optimizer steps per pass.
     pub minibatches: usize,
+    /// Tokens computed together: limits memory, and changes results by rounding only.
     pub micro_batch_tokens: usize,
+    /// Sampling temperature that log-probabilities are computed at.
     pub temperature: f64,
     /// The policy that `kl` measures the distance from, where a term needs it.
     pub reference: Option<&'a Trainer>,
+    /// Source of the order of samples.
     pub chance: Chance,
+    /// Step of the stage, from 0; errors name it.
     pub step: u64,
 }
 
