@@ -1,9 +1,10 @@
 //! The content of a `report` artifact: `report.json`, one schema for all stages that measure something.
 //!
-//! Why here: every room writes reports and the stage `report` joins them, so all must agree on one type. A report holds
-//! metrics (with intervals), tables of typed cells and learning curves; how they look is decided by the stage `report`.
-//! Refuses: numbers that are not finite as metrics, rows whose length differs from the columns', anything measured on a
-//! clock.
+//! A report holds metrics (with intervals), tables of typed cells, and learning curves. Every crate of stages writes
+//! reports and the stage `report` joins them and decides how they look, so the type lives here.
+//!
+//! Metrics must be finite and every row must have one cell per column; see [`Report::validate`]. Times and rates do not
+//! belong in a report, because equal runs must write equal bytes.
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -19,17 +20,17 @@ pub const REPORT_FILE: &str = "report.json";
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Report {
-    /// 1.
+    /// Version of this schema; always 1.
     pub report_format: u32,
     /// A heading, e.g. `Supervised fine-tuning`.
     pub title: String,
     /// One or two sentences: what was measured on what. May be empty.
     #[serde(default)]
     pub summary: String,
-    /// By the name that manifests have.
+    /// Metrics by the names they have in manifests.
     #[serde(default)]
     pub metrics: BTreeMap<String, Metric>,
-    /// Two models or arms beside each other.
+    /// Comparisons of two models or arms.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub comparisons: Vec<Comparison>,
     /// Tables, in the order in which they are shown.
@@ -55,13 +56,13 @@ pub struct Metric {
     /// Upper end of the 95% interval.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub high: Option<f64>,
-    /// How many independent units (problems) it rests on.
+    /// Number of independent units (problems) that it was measured on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub n: Option<u64>,
-    /// As declared by the stage; empty if it did not say.
+    /// Unit as declared by the stage; empty if unknown.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub unit: String,
-    /// True: a table shows it, so lists of the main metrics leave it out.
+    /// True if a table already shows the metric, so that lists of the main metrics can leave it out.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub detail: bool,
 }
@@ -177,7 +178,7 @@ impl Report {
         self
     }
 
-    /// Refuses numbers without a JSON form and ragged tables; the message names them.
+    /// Errors: data, for a number that is not finite; bug, for a row that does not fit its table. The message names them.
     pub fn validate(&self) -> Result<()> {
         for (name, m) in &self.metrics {
             let numbers = [Some(m.value), m.low, m.high];

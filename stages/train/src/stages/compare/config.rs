@@ -1,4 +1,4 @@
-//! Options of `compare`, and what contradicts in them or with what is wired.
+//! Options of `compare`, with checks for contradictions among them and with the wired inputs.
 
 use super::arms::{Asked, Origin};
 use super::metrics::Metric;
@@ -117,7 +117,7 @@ impl Config {
         problems
     }
 
-    /// Everything that the options and the wired artifacts contradict in.
+    /// All contradictions between the options and the wired artifacts.
     pub fn wiring(&self, inputs: &Wired) -> Vec<OptionProblem> {
         let count = |port: &str| inputs.get(port).copied().unwrap_or(0);
         let mut problems = Vec::new();

@@ -1,11 +1,12 @@
-//! Values of single problems from rollout records, for two arms that practiced on the same problems.
+//! Metrics of single problems, computed from rollouts, for two arms that practiced on the same problems.
 //!
-//! Why so: two arms of one seed draw from one pool, so most of what their rollouts differ in is the problems; values by
-//! problem can be paired. A problem's value is the mean over its rollouts, or, for a ratio, the sum of the numerators
-//! over the sum of the denominators: a mean of ratios would not exist where one rollout divides by 0. Infrastructure
-//! failures are left out. A fork's tokens count from where it left its parent: the shared beginning was sampled once.
-//! Refuses: `correct` and `rewards.<component>` where no rollout has that component, with the components that there
-//! are.
+//! Two arms with one seed draw from one pool, so the problems explain most of the difference between their rollouts, and
+//! values can be paired by problem. A problem's value is the mean over its rollouts. For a ratio it is the sum of the
+//! numerators over the sum of the denominators, because a mean of ratios is undefined if one rollout divides by 0.
+//! Infrastructure failures are left out. A fork's tokens count from the point where it left its parent, because the common
+//! beginning was sampled once.
+//!
+//! If no rollout has the component that `correct` or `rewards.<component>` names, the error lists the components there are.
 
 use super::metrics::ByProblem;
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,7 +18,7 @@ use trainyard_tables::{Status, StopReason, Trajectory};
 pub enum TrajectoryMetric {
     /// Mean reward.
     Reward,
-    /// The component that says so is at least 1.
+    /// The reward component that marks right answers is at least 1.
     Correct,
     /// Tool calls per rollout.
     ToolCalls,
@@ -25,9 +26,9 @@ pub enum TrajectoryMetric {
     ToolErrors,
     /// Turns of the agent per rollout.
     Turns,
-    /// Sampled ones of its own.
+    /// Tokens that the rollout sampled itself.
     Tokens,
-    /// Has a turn with neither a complete tool call nor a final answer (SimpleTIR, arXiv 2509.02479).
+    /// The rollout has a turn with neither a complete tool call nor a final answer (SimpleTIR, arXiv 2509.02479).
     Void,
     /// One component of the reward.
     Component(String),
@@ -37,7 +38,7 @@ pub enum TrajectoryMetric {
     ToolCallsPerCorrect,
 }
 
-/// Names without a part of their own.
+/// Metrics with a fixed name.
 const FIXED: [(&str, TrajectoryMetric); 9] = [
     ("correct", TrajectoryMetric::Correct),
     ("reward", TrajectoryMetric::Reward),
@@ -49,7 +50,7 @@ const FIXED: [(&str, TrajectoryMetric); 9] = [
     ("turns", TrajectoryMetric::Turns),
     ("void", TrajectoryMetric::Void),
 ];
-/// In front of a component's name.
+/// Prefix of a component's name.
 pub(super) const COMPONENT: &str = "rewards.";
 
 /// What may be compared, with unit and meaning: every value is a mean over problems.
@@ -97,7 +98,7 @@ impl TrajectoryMetric {
         Ok(groups.into_iter().filter_map(value).collect())
     }
 
-    /// The component of the reward that it reads.
+    /// The reward component that the metric reads, if any.
     fn component<'a>(&'a self, correct: &'a str) -> Option<&'a str> {
         match self {
             Self::Component(name) => Some(name),
@@ -141,7 +142,7 @@ fn ratio(numerator: f64, denominator: f64) -> Option<f64> {
     (denominator > 0.0).then(|| numerator / denominator)
 }
 
-/// Tokens that this rollout sampled itself.
+/// Number of tokens that this rollout sampled itself.
 fn own_tokens(row: &Trajectory) -> usize {
     row.loss_mask.iter().skip(row.fork_at.unwrap_or(0) as usize).filter(|sampled| **sampled).count()
 }
