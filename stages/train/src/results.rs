@@ -14,7 +14,7 @@
 //! | `reward` | f64, null | of the outcome: 1 = right, 0 = wrong; null = infrastructure failure |
 //! | `stop_reason` | string | `answer`, `end`, `length`, … |
 //! | `turns`, `tool_calls`, `tool_errors`, `tokens` | i64 | `tokens` = sampled ones |
-//! | `logprob` | f64, null | of all its sampled tokens, nats, under the distribution they were drawn from; null = greedy |
+//! | `logprob` | f64, null | sum over its sampled tokens, in nats, under the sampling distribution; null = greedy |
 //! | `prm_min`, `prm_product`, `prm_last` | f64, null | step scores reduced, where a process reward model was given |
 //! | `rollout` | string, null | id in the output `trajectories`; null = not kept |
 //!

@@ -252,7 +252,10 @@ pub fn half_trained() -> &'static ModelFolder {
         input_model(&mut context, folder.path(), "model", &tiny_model(32, 2, 1));
         input_trajectories(&mut context, folder.path(), "trajectories", &demonstrations(256, 3, 2));
         outputs(&mut context, folder.path(), &["model", "report"]);
-        let options = serde_json::json!({"steps": 100, "batch_tokens": 1024, "validation_share": 0.0, "checkpoint_every": 0, "optimizer": {"learning_rate": 5e-3}});
+        let options = serde_json::json!({
+            "steps": 100, "batch_tokens": 1024, "validation_share": 0.0, "checkpoint_every": 0,
+            "optimizer": {"learning_rate": 5e-3},
+        });
         run_stage::<crate::stages::sft::Sft>(options, &mut context).unwrap();
         ModelFolder::load(context.output("model").unwrap()).unwrap()
     })

@@ -19,7 +19,14 @@ pub fn run(session: &Session, delete: bool, format: Format) -> Result<Exit> {
     if format == Format::Json {
         let paths: Vec<&String> = plan.objects.iter().map(|(path, _)| path).collect();
         print_json(
-            &json!({"garbage": paths, "bytes": plan.bytes(), "young": plan.young, "kept": plan.kept, "kept_bytes": plan.kept_bytes, "deleted": done.map(|d| d.files)}),
+            &json!({
+                "garbage": paths,
+                "bytes": plan.bytes(),
+                "young": plan.young,
+                "kept": plan.kept,
+                "kept_bytes": plan.kept_bytes,
+                "deleted": done.map(|d| d.files),
+            }),
         )?;
         return Ok(Exit::Done);
     }

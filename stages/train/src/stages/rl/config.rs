@@ -252,7 +252,11 @@ mod defaults {
 /// The schema of `advantage`: each branch also takes `modulations`.
 fn advantage_schema(parts: &Parts) -> Value {
     let mut schema = parts.learn.advantages.schema();
-    let modulations = json!({ "type": "array", "items": parts.learn.modulations.schema(), "description": "Changes after assignment, in order." });
+    let modulations = json!({
+        "type": "array",
+        "items": parts.learn.modulations.schema(),
+        "description": "Changes after assignment, in order.",
+    });
     for branch in schema["oneOf"].as_array_mut().into_iter().flatten() {
         if branch["properties"].is_object() {
             branch["properties"]["modulations"] = modulations.clone();
@@ -281,14 +285,32 @@ pub fn schema(parts: &Parts) -> Value {
         relax_kind(&mut schema["$defs"][definition]["properties"][part]);
     }
     let names = parts.learn.algorithms.names();
-    schema["properties"]["algorithm"] = json!({ "type": "string", "enum": names, "default": trainyard_learn::compositions::DEFAULT, "description": "A named composition of parts; the other keys override it." });
+    schema["properties"]["algorithm"] = json!({
+        "type": "string",
+        "enum": names,
+        "default": trainyard_learn::compositions::DEFAULT,
+        "description": "A named composition of parts; the other keys override it.",
+    });
     schema["properties"][trainyard_learn::mechanism::KEY] = json!({
         "type": "object",
         "additionalProperties": false,
-        "description": "One mechanism that a recipe switches on in one arm only. It is laid over all other options; disabled it leaves no trace.",
+        "description": concat!(
+            "One mechanism that a recipe switches on in one arm only. ",
+            "It is laid over all other options; disabled it leaves no trace.",
+        ),
         "properties": {
-            "enabled": { "type": "boolean", "default": true, "description": "False: the config is that of an arm without the key." },
-            "with": { "type": "object", "description": "Options of this stage: maps merge key by key, lists replace, another `kind` drops the old one's siblings." },
+            "enabled": {
+                "type": "boolean",
+                "default": true,
+                "description": "False: the config is that of an arm without the key.",
+            },
+            "with": {
+                "type": "object",
+                "description": concat!(
+                    "Options of this stage: maps merge key by key, lists replace, ",
+                    "another `kind` drops the old one's siblings.",
+                ),
+            },
         },
     });
     schema

@@ -29,11 +29,11 @@ pub struct Parts {
     pub correction: Box<dyn Correction>,
     /// Loss terms; their sum is minimized.
     pub terms: Vec<Box<dyn LossTerm>>,
-    /// What stands before their metrics.
+    /// Prefixes of their metrics.
     pub prefixes: Prefixes,
 }
 
-/// What stands before the metrics of every part: its kind, numbered from the second of a kind on.
+/// Prefixes of the metrics of every part: its kind, with a number from the second part of a kind on.
 pub struct Prefixes {
     curriculum: String,
     strategy: String,
