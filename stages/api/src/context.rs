@@ -64,7 +64,7 @@ pub trait CheckpointStore: Send + Sync {
 
 /// Everything a stage may touch.
 pub struct StageContext {
-    /// Threads that compute.
+    /// Number of threads that may compute.
     pub cpus: usize,
     /// Set when the stage must stop; see [`StageContext::stop_if_cancelled`].
     pub cancel: CancelToken,
@@ -114,7 +114,7 @@ impl StageContext {
         }
         wired
     }
-    /// The stages behind every input, as far as a running stage knows them: how many there are.
+    /// The producers of every input, as far as a running stage knows them: only their number.
     pub fn producers(&self) -> Producers {
         self.inputs.iter().map(|(port, list)| (port.clone(), vec![Producer::default(); list.len()])).collect()
     }

@@ -28,7 +28,7 @@ impl<T: ?Sized, A: ?Sized> Chosen<T, A> {
     pub fn kind(&self) -> &'static str {
         self.kind
     }
-    /// What the part reports, without its kind in front.
+    /// Metrics of the part, without the prefix of its kind.
     pub fn metrics(&self) -> &[Metric] {
         &self.metrics
     }
@@ -150,7 +150,7 @@ impl<T: ?Sized + 'static, A: ?Sized + 'static> Family<T, A> {
     }
 }
 
-/// What stands before the metrics of each part of a list: its kind, from the second of a kind on with its number
+/// Prefixes of the metrics of the parts of a list: the kind, with a number from the second part of a kind on
 /// (`clip_2`).
 pub fn prefixes<'a>(kinds: impl IntoIterator<Item = &'a str>) -> Vec<String> {
     let mut seen: BTreeMap<&str, usize> = BTreeMap::new();
@@ -175,7 +175,7 @@ fn split(options: &Value) -> Option<(&str, Value)> {
     }
 }
 
-/// The problem as an error, its place in front.
+/// The problem as an error that names its place.
 fn refused(problem: OptionProblem) -> Error {
     let place = problem.pointer.trim_start_matches('/').replace('/', ".");
     let error = Error::invalid(problem.message);

@@ -178,7 +178,8 @@ impl Report {
         self
     }
 
-    /// Errors: data, for a number that is not finite; bug, for a row that does not fit its table. The message names them.
+    /// Errors: data, for a number that is not finite; bug, for a row that does not fit its table. The message names
+    /// them.
     pub fn validate(&self) -> Result<()> {
         for (name, m) in &self.metrics {
             let numbers = [Some(m.value), m.low, m.high];

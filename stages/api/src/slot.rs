@@ -5,7 +5,7 @@ use serde_json::Value;
 use trainyard_core::error::Context as _;
 use trainyard_core::{Error, Metric, OptionProblem, Result};
 
-/// The part that stands at one place of a config.
+/// The part named at one place of a config.
 pub struct Slot<T: ?Sized, A: ?Sized = ()> {
     place: String,
     chosen: Result<Chosen<T, A>, OptionProblem>,

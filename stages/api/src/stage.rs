@@ -58,8 +58,8 @@ pub trait Stage: Send + Sync + 'static {
     fn metrics(&self) -> Declared {
         Declared::default()
     }
-    /// Everything that it reports under these options, behind these producers: a function of both, so that `check`
-    /// knows every name.
+    /// Everything that it reports under these options and with these producers wired to its inputs: a function of both,
+    /// so that `check` knows every name.
     fn declared(&self, _prepared: &Self::Prepared, _producers: &Producers) -> Declared {
         self.metrics()
     }
@@ -103,7 +103,7 @@ pub trait Prepared: Send + 'static {
         Vec::new()
     }
     /// What is known about the outputs before the run, by output port: `problems` → `environment` → `countdown`.
-    /// The stages behind this one get it in `problems_with`.
+    /// Downstream stages get it in `problems_with`.
     fn facts(&self, _inputs: &Wired) -> BTreeMap<String, Facts> {
         BTreeMap::new()
     }
@@ -111,7 +111,7 @@ pub trait Prepared: Send + 'static {
     fn run(self, context: &mut StageContext) -> Result<()>;
 }
 
-/// A stage kind whose types are forgotten.
+/// A stage kind with its types erased.
 pub trait DynStage: Send + Sync {
     /// Documentation, ports and option schema of the kind.
     fn info(&self) -> &KindInfo;
@@ -151,7 +151,7 @@ pub trait DynStage: Send + Sync {
     }
 }
 
-/// Prepared options whose types are forgotten; the methods are those of [`Prepared`].
+/// Prepared options with their types erased; the methods are those of [`Prepared`].
 pub trait DynPrepared: Send {
     /// Errors: bug, if the config has no JSON form.
     fn config(&self) -> Result<Value>;

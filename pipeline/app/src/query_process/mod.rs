@@ -43,9 +43,8 @@ pub struct Order {
 type Answer = Result<String>;
 
 fn too_large(memory: u64) -> Error {
-    Error::data(format!("the statement needs more memory than its limit of {}", format_size(memory)))
-        .help(
-            "filter or `limit` rows in a subquery before they are joined, \
+    Error::data(format!("the statement needs more memory than its limit of {}", format_size(memory))).help(
+        "filter or `limit` rows in a subquery before they are joined, \
              or pass a larger `--memory`, e.g. `--memory 8GiB`",
-        )
+    )
 }

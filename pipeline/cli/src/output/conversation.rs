@@ -185,12 +185,10 @@ mod tests {
 
     #[test]
     fn other_rows_are_records() {
-        let told = row(
-            &json!({
-                "id": "p1", "prompt": [{"role": "user", "content": "a\nb"}],
-                "numbers": (0..20).collect::<Vec<_>>(), "x": null,
-            }),
-        );
+        let told = row(&json!({
+            "id": "p1", "prompt": [{"role": "user", "content": "a\nb"}],
+            "numbers": (0..20).collect::<Vec<_>>(), "x": null,
+        }));
         assert_eq!(
             told,
             "id: p1\nnumbers: [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, … 20 in all]\n\

@@ -24,7 +24,7 @@ pub struct PartPage {
     pub needs: Vec<&'static str>,
     /// As manifests name them.
     pub metrics: Vec<Metric>,
-    /// The options that a named composition stands for.
+    /// The options that a named composition expands to.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expands_to: Option<Value>,
 }

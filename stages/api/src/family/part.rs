@@ -15,8 +15,8 @@ pub trait PartOptions: Clone + Serialize + DeserializeOwned + JsonSchema + Send 
     const SUMMARY: &'static str;
     /// Markdown: formula, shapes, units, constants, errors, source.
     const DOC: &'static str;
-    /// What it reports, without its kind in front: the stage adds that (`clip.fraction`; `clip_2.fraction` of a second
-    /// one).
+    /// Metrics of the part, without the prefix of its kind, which the stage adds (`clip.fraction`; `clip_2.fraction` of
+    /// a second one).
     fn metrics() -> Vec<Metric> {
         Vec::new()
     }
@@ -34,7 +34,7 @@ pub struct PartKind<T: ?Sized, A: ?Sized = ()> {
     pub summary: &'static str,
     /// Markdown.
     pub doc: &'static str,
-    /// What it reports, without its kind in front.
+    /// Metrics of the part, without the prefix of its kind.
     pub metrics: Vec<Metric>,
     /// JSON Schema of the options, without `kind`.
     schema: fn() -> Value,

@@ -1,9 +1,9 @@
 //! Compares two arms of one recipe by their reports and rollouts, to see what a mechanism changed.
 //!
-//! A mechanism may affect quantities that no evaluation measures, such as a gradient norm, void turns, or tool calls per
-//! correct answer. Metrics of trajectories have a value per problem, so they are paired by problem and have an interval
-//! (arXiv 2411.00640). Metrics of reports are one number per arm and have no interval. Artifacts with equal digests differ
-//! by exactly 0.
+//! A mechanism may affect quantities that no evaluation measures, such as a gradient norm, void turns, or tool calls
+//! per correct answer. Metrics of trajectories have a value per problem, so they are paired by problem and have an
+//! interval (arXiv 2411.00640). Metrics of reports are one number per arm and have no interval. Artifacts with equal
+//! digests differ by exactly 0.
 //!
 //! There must be exactly two arms. A metric that neither arm has is an error, unless both arms are the same artifact.
 
@@ -16,8 +16,8 @@ use trainyard_core::{Comparison, Error, Result};
 use trainyard_learn::statistics::paired_difference;
 use trainyard_tables::{Trajectory, read_trajectories};
 
-const NOTE: &str = "Metrics of trajectories are paired by problem, over the problems that both arms practiced on; their \
-    95% intervals are clustered by problem (arXiv 2411.00640). Metrics of reports are one number per arm.";
+const NOTE: &str = "Metrics of trajectories are paired by problem, over the problems that both arms practiced on; \
+    their 95% intervals are clustered by problem (arXiv 2411.00640). Metrics of reports are one number per arm.";
 
 /// Prefix of a name that always refers to the reports.
 const REPORT: &str = "report.";

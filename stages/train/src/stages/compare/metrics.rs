@@ -1,8 +1,8 @@
 //! Metrics of single problems, computed from result rows. `evaluate` and `compare` share these definitions.
 //!
 //! A problem has no value (`None`) if its rows cannot give one: infrastructure failures are left out, and a metric at k
-//! needs k remaining samples. In majority votes all right answers count as one answer, and two wrong answers are equal if
-//! their text is, up to white space and the spelling of numbers.
+//! needs k remaining samples. In majority votes all right answers count as one answer, and two wrong answers are equal
+//! if their text is, up to white space and the spelling of numbers.
 
 use crate::results::ResultRow;
 use std::collections::BTreeMap;
@@ -109,12 +109,11 @@ impl Metric {
             .or_else(|| number("likeliest_of_").map(Self::LikeliestOf))
             .or_else(|| scored("best_of_").map(|(k, how)| Self::BestOf(k, how)))
             .ok_or_else(|| {
-                Error::invalid(format!("no metric `{name}`"))
-                    .help(
-                        "one of: accuracy, avg, pass_at_<k>, pass_hat_<k>, maj_at_<k>, \
+                Error::invalid(format!("no metric `{name}`")).help(
+                    "one of: accuracy, avg, pass_at_<k>, pass_hat_<k>, maj_at_<k>, \
                          weighted_maj_at_<k>_<min|product|last>, best_of_<k>_<min|product|last>, \
                          likeliest_of_<k>, reward, tool_calls, tool_errors, turns, tokens",
-                    )
+                )
             })
     }
 

@@ -1,9 +1,9 @@
 //! Stage `compare`: the paired difference of two models on the same problems, and of two arms of a recipe.
 //!
 //! Both comparisons ask whether a change had an effect, and both answer with differences paired by problem (arXiv
-//! 2411.00640). Models are compared by their evaluation results ([`pairs`]), arms also by their rollouts and reports from
-//! training ([`arms`]). Options that contradict the wired inputs are reported before anything runs. Models or arms without
-//! a common problem are an error.
+//! 2411.00640). Models are compared by their evaluation results ([`pairs`]), arms also by their rollouts and reports
+//! from training ([`arms`]). Options that contradict the wired inputs are reported before anything runs. Models or arms
+//! without a common problem are an error.
 
 pub mod arms;
 pub mod config;

@@ -1,8 +1,8 @@
 //! Compares two models on the same problems, from tables of results.
 //!
-//! Two accuracies with overlapping intervals can still differ significantly, because most of their variance comes from the
-//! problems, which they share. Each problem therefore gives one value per model (samples are averaged first), the values
-//! are subtracted problem by problem, and the interval is that of paired differences clustered by problem (arXiv
+//! Two accuracies with overlapping intervals can still differ significantly, because most of their variance comes from
+//! the problems, which they share. Each problem therefore gives one value per model (samples are averaged first), the
+//! values are subtracted problem by problem, and the interval is that of paired differences clustered by problem (arXiv
 //! 2411.00640).
 //!
 //! Models without a common problem, and metrics that the results do not contain, are errors.

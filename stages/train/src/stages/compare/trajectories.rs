@@ -1,12 +1,13 @@
 //! Metrics of single problems, computed from rollouts, for two arms that practiced on the same problems.
 //!
-//! Two arms with one seed draw from one pool, so the problems explain most of the difference between their rollouts, and
-//! values can be paired by problem. A problem's value is the mean over its rollouts. For a ratio it is the sum of the
-//! numerators over the sum of the denominators, because a mean of ratios is undefined if one rollout divides by 0.
-//! Infrastructure failures are left out. A fork's tokens count from the point where it left its parent, because the common
-//! beginning was sampled once.
+//! Two arms with one seed draw from one pool, so the problems explain most of the difference between their rollouts,
+//! and values can be paired by problem. A problem's value is the mean over its rollouts. For a ratio it is the sum of
+//! the numerators over the sum of the denominators, because a mean of ratios is undefined if one rollout divides by 0.
+//! Infrastructure failures are left out. A fork's tokens count from the point where it left its parent, because the
+//! common beginning was sampled once.
 //!
-//! If no rollout has the component that `correct` or `rewards.<component>` names, the error lists the components there are.
+//! If no rollout has the component that `correct` or `rewards.<component>` names, the error lists the components there
+//! are.
 
 use super::metrics::ByProblem;
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,7 +1,7 @@
 //! What choosing one of several samples is worth: the chosen sample against a random one of the same problem.
 //!
-//! A process reward model can be calibrated and still choose worse than chance, so the paired difference stands in the
-//! report beside the accuracies.
+//! A process reward model can be calibrated and still choose worse than chance, so the report shows the
+//! paired difference beside the accuracies.
 
 use crate::results::ResultRow;
 use crate::stages::compare::Metric;

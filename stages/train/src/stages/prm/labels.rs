@@ -73,8 +73,8 @@ struct Prefix {
 }
 
 impl Labeler<'_> {
-    /// Samples rollouts, continues each from the end of every step, and labels the steps with the share of continuations that
-    /// succeed. Errors: data, cancelled.
+    /// Samples rollouts, continues each from the end of every step, and labels the steps with the share of
+    /// continuations that succeed. Errors: data, cancelled.
     pub fn run(&self, context: &StageContext) -> Result<Labeled> {
         let mut sampler = self.policy.sampler(context.cpus)?;
         let rollouts = self.rollouts(&mut *sampler, context)?;

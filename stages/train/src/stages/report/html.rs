@@ -1,7 +1,7 @@
 //! The joined report as one self-contained HTML page, rendered from `page.html`.
 //!
-//! The template gets plain data and escapes it; only the style sheet and our own drawings are passed through unescaped. The
-//! page has no scripts and no links to other sites.
+//! The template gets plain data and escapes it; only the style sheet and our own drawings are passed through unescaped.
+//! The page has no scripts and no links to other sites.
 
 use super::markdown::{is_numeric, metrics};
 use super::numbers::{interval, number};

@@ -42,7 +42,7 @@ fn uses<'a>(names: impl Iterator<Item = &'a String>) -> BTreeMap<String, usize> 
     uses
 }
 
-/// What the joined report has, from what the stages behind it declare. A name that several of them declare, but that
+/// What the joined report has, from what its producers declare. A name that several of them declare, but that
 /// one of them may leave out, is not known before the run; a check on it belongs to the stage that reports it.
 pub fn declared(producers: &[Producer]) -> Declared {
     let open = producers.iter().any(|p| p.declared.as_ref().is_none_or(|d| d.open));

@@ -1,8 +1,8 @@
 //! Stage `report`: joins reports into an HTML page, a Markdown file and a JSON file.
 //!
 //! `report.html` is self-contained (no script, no external resource; light and dark) and draws curves as inline SVG.
-//! `report.md` holds the tables, and `report.json` holds everything under one schema. The output contains no times and no
-//! host names, so equal reports give equal bytes.
+//! `report.md` holds the tables, and `report.json` holds everything under one schema. The output contains no times and
+//! no host names, so equal reports give equal bytes.
 
 pub mod html;
 pub mod markdown;
@@ -48,10 +48,10 @@ impl Stage for JoinReports {
     const SUMMARY: &'static str =
         "Join reports into one self-contained HTML page with learning curves, a Markdown file and a JSON file.";
     const DOC: &'static str = "\
-        Joins reports in the order in which they are wired. Writes `report.html` (self-contained: no script, no external \
-        resource), `report.md`, `report.json` and one SVG file per curve.\n\n\
-        Metrics and comparisons keep their names. If several reports use a name, each gets the position of its report as \
-        a prefix, counted from 1 (`2.tokens`). A failed check on this stage fails the run and keeps the page.";
+        Joins reports in the order in which they are wired. Writes `report.html` (self-contained: no script, no \
+        external resource), `report.md`, `report.json` and one SVG file per curve.\n\n\
+        Metrics and comparisons keep their names. If several reports use a name, each gets the position of its report \
+        as a prefix, counted from 1 (`2.tokens`). A failed check on this stage fails the run and keeps the page.";
     const EXAMPLE: &'static str =
         r#"{"reports": ["${{ stages.sft.report }}", "${{ stages.evaluate.report }}"], "title": "Quickstart"}"#;
     const PLACEMENT: Placement = Placement::Process;

@@ -1,7 +1,8 @@
 //! Learning curves as SVG: axes with ticks, grid, legend, a title, and a description for screen readers.
 //!
-//! Colors are CSS classes, so one drawing works on light and dark pages; a stand-alone file carries its own style sheet.
-//! Lines with too many points are averaged in equal pieces. Every series has at least one point (see [`Report::curve`]).
+//! Colors are CSS classes, so one drawing works on light and dark pages; a stand-alone file carries its own style
+//! sheet. Lines with too many points are averaged in equal pieces. Every series has at least one point (see
+//! [`Report::curve`]).
 //!
 //! [`Report::curve`]: trainyard_api::report::Report::curve
 

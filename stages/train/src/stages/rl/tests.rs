@@ -282,7 +282,8 @@ fn a_critic_learns_what_is_to_come() {
 #[test]
 fn asynchronous_rollouts_keep_their_bound_and_repeat_from_their_record() {
     let asynchronous = json!({
-        "rollout": {"asynchronous": {"max_staleness": 1}}, "loss": {"correction": {"kind": "truncated"}}, "keep_rollouts": 100_000, "checkpoint_every": 0,
+        "rollout": {"asynchronous": {"max_staleness": 1}}, "loss": {"correction": {"kind": "truncated"}},
+        "keep_rollouts": 100_000, "checkpoint_every": 0,
     });
     let first = tempfile::tempdir().unwrap();
     let made = short(first.path(), with(options(6), asynchronous.clone()), 2, None).unwrap();
@@ -324,7 +325,8 @@ fn a_killed_asynchronous_run_is_cancelled_and_goes_on() {
 fn a_record_that_is_cut_or_not_asynchronous_is_refused() {
     let over = json!({
         "rollout": {"asynchronous": {"max_staleness": 1}, "strategy": {"kind": "resample_on_correct"}},
-        "loss": {"correction": {"kind": "truncated"}}, "keep_rollouts": 100_000, "checkpoint_every": 0,
+        "loss": {"correction": {"kind": "truncated"}},
+        "keep_rollouts": 100_000, "checkpoint_every": 0,
     });
     let folder = tempfile::tempdir().unwrap();
     let record = rollouts_of(&short(folder.path(), with(options(1), over.clone()), 2, None).unwrap());

@@ -74,7 +74,7 @@ fn encode(model: &ModelFolder, row: &Trajectory) -> Result<(Example, Vec<u16>)> 
     Ok((Example { tokens: encoded.token_ids, mask: encoded.loss_mask }, encoded.turn))
 }
 
-/// Assistant messages that belong to the prompt of a rollout, whose turns are counted behind it. A row without tokens
+/// Assistant messages that belong to the prompt of a rollout, whose turns are counted after it. A row without tokens
 /// is encoded here, and every one is a turn.
 fn answers_in_prompt(row: &Trajectory) -> usize {
     let all = row.messages.iter().filter(|m| m.role == "assistant").count();

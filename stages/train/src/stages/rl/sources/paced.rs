@@ -1,6 +1,6 @@
 //! A sampler that lets every sequence go exactly as far under each version of the weights as a record says.
 //!
-//! It stands between the driver and a real sampler, so neither knows that a run is repeated: a sequence that has come
+//! It sits between the driver and a real sampler, so neither knows that a run is repeated: a sequence that has come
 //! to its bound is paused until the weights change, and to the driver it is still sampling.
 
 use super::schedule::Schedule;
