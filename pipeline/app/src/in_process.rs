@@ -14,8 +14,11 @@ use trainyard_store::Store;
 
 /// Runs a stage on the calling thread.
 pub struct InProcessStages {
+    /// Where inputs come from and outputs go.
     pub store: Store,
+    /// The stage kinds that may run.
     pub catalogue: Arc<Catalogue>,
+    /// Runtime that store requests run on.
     pub handle: Handle,
 }
 

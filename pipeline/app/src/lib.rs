@@ -4,6 +4,8 @@
 //! A program of its own hands the [`Builder`] of its catalogue to `trainyard::main`; nothing here prints or reads a
 //! command line.
 
+#![warn(missing_docs)]
+
 pub mod attempt;
 pub mod catalogue;
 mod in_process;

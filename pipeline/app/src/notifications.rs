@@ -21,7 +21,9 @@ const TRIES: u32 = 3;
 
 /// How a run ended, in the words of its page.
 pub struct News<'a> {
+    /// Id of the run.
     pub run: &'a RunId,
+    /// State of the run as its journal tells it.
     pub view: &'a RunView,
     /// `succeeded`, `failed`, `cancelled`.
     pub status: &'static str,

@@ -27,11 +27,15 @@ pub struct Place {
 
 /// Why there is no session.
 pub enum Refusal {
+    /// Anything but mistakes in the site file.
     Error(Error),
     /// The site file has mistakes.
     Site {
+        /// The site file.
         path: PathBuf,
+        /// Its mistakes.
         found: Vec<Diagnostic>,
+        /// The text that the diagnostics point into.
         sources: Sources,
     },
 }
@@ -70,7 +74,9 @@ pub enum Access {
 
 /// An open store, its site, and a runtime.
 pub struct Session {
+    /// The site file, checked; defaults if there is none.
     pub site: Site,
+    /// The open store.
     pub store: Store,
     /// Added to the environment of attempts; empty at first.
     pub environment: Vec<(OsString, OsString)>,
@@ -94,9 +100,11 @@ impl Session {
         let store = store.map_err(|error| Error { kind: ErrorKind::Lost, ..error })?;
         Ok(Self { site, store, environment: Vec::new(), runtime })
     }
+    /// Runs a future on the session's runtime and waits for its result.
     pub fn block_on<T>(&self, future: impl Future<Output = Result<T>>) -> Result<T> {
         self.runtime.block_on(future)
     }
+    /// A handle for spawning tasks on the session's runtime.
     pub fn handle(&self) -> tokio::runtime::Handle {
         self.runtime.handle().clone()
     }

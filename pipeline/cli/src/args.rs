@@ -289,7 +289,8 @@ pub struct RecipesArgs {
     /// Folder of your own recipe files, with its subfolders; without it, the recipes of this build.
     #[arg(long, value_name = "FOLDER", global = true)]
     pub folder: Option<PathBuf>,
-    /// Write an index of all systems with the effects that this store holds into a Markdown file, and a page for each beside it.
+    /// Write an index of all systems with the effects that this store holds into a Markdown file, and a page for each
+    /// beside it.
     #[arg(long, value_name = "FILE")]
     pub write: Option<PathBuf>,
     /// Parameter of every recipe, `name=value` or `@file`. May be repeated.

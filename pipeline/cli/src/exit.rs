@@ -6,10 +6,15 @@ use trainyard_core::{Error, ErrorKind};
 /// Exit codes by name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exit {
+    /// The command did what it was asked.
     Done = 0,
+    /// The run or a check failed.
     Failed = 1,
+    /// The file or the arguments are wrong.
     Invalid = 2,
+    /// The store or an executor could not be reached.
     Unreachable = 3,
+    /// The command was interrupted.
     Interrupted = 130,
 }
 

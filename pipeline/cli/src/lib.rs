@@ -8,6 +8,8 @@
 //! }
 //! ```
 
+#![warn(missing_docs)]
+
 mod args;
 mod commands;
 mod compiled;

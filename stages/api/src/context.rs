@@ -1,4 +1,5 @@
-//! What a running stage is given: inputs as local folders, output folders, progress, metrics, checkpoints, cancellation.
+//! What a running stage is given: inputs as local folders, output folders, progress, metrics, checkpoints,
+//! cancellation.
 
 use crate::report::{Metric, Report};
 use serde_json::Value;
@@ -14,9 +15,11 @@ use trainyard_core::{ArtifactKind, Comparison, Declared, Digest, Error, Producer
 pub struct CancelToken(Arc<AtomicBool>);
 
 impl CancelToken {
+    /// Asks the stage to stop.
     pub fn cancel(&self) {
         self.0.store(true, Ordering::SeqCst);
     }
+    /// Whether the stage has been asked to stop.
     pub fn is_cancelled(&self) -> bool {
         self.0.load(Ordering::SeqCst)
     }
@@ -25,6 +28,7 @@ impl CancelToken {
 /// One input artifact, fetched.
 #[derive(Debug, Clone)]
 pub struct InputArtifact {
+    /// What the artifact is: a table, a model, a report, …
     pub kind: ArtifactKind,
     /// Content digest.
     pub digest: Digest,
@@ -32,6 +36,7 @@ pub struct InputArtifact {
     pub stage_digest: Digest,
     /// A folder that holds its files; read-only.
     pub folder: PathBuf,
+    /// Facts that its producer described with [`StageContext::describe`].
     pub metadata: BTreeMap<String, Value>,
 }
 
@@ -44,6 +49,7 @@ impl InputArtifact {
 
 /// Where messages go: the attempt's stdout, or a test's list.
 pub trait Reporter: Send + Sync {
+    /// Delivers one message; it never fails and must not block for long.
     fn report(&self, message: AttemptMessage);
 }
 
@@ -51,16 +57,20 @@ pub trait Reporter: Send + Sync {
 pub trait CheckpointStore: Send + Sync {
     /// The newest complete one: its step and a folder with its files.
     fn latest(&self) -> Result<Option<(u64, PathBuf)>>;
-    /// Stores all files of `folder` as the resume point of `step`; returns when it is durable. Older ones beyond two go away.
+    /// Stores all files of `folder` as the resume point of `step`; returns when it is durable. Older ones beyond two go
+    /// away.
     fn save(&self, step: u64, folder: &Path) -> Result<()>;
 }
 
 /// Everything a stage may touch.
 pub struct StageContext {
-    /// Threads that compute.
+    /// Number of threads that may compute.
     pub cpus: usize,
+    /// Set when the stage must stop; see [`StageContext::stop_if_cancelled`].
     pub cancel: CancelToken,
+    /// Receives progress, logs and points of learning curves.
     pub reporter: Arc<dyn Reporter>,
+    /// Resume points of this stage.
     pub checkpoints: Arc<dyn CheckpointStore>,
     /// An empty folder for temporary files; removed after the attempt.
     pub scratch: PathBuf,
@@ -104,7 +114,7 @@ impl StageContext {
         }
         wired
     }
-    /// The stages behind every input, as far as a running stage knows them: how many there are.
+    /// The producers of every input, as far as a running stage knows them: only their number.
     pub fn producers(&self) -> Producers {
         self.inputs.iter().map(|(port, list)| (port.clone(), vec![Producer::default(); list.len()])).collect()
     }
@@ -147,6 +157,7 @@ impl StageContext {
     pub fn describe(&mut self, port: &str, key: &str, value: impl Into<Value>) {
         self.metadata.entry(port.to_string()).or_default().insert(key.to_string(), value.into());
     }
+    /// Reports that `done` of `total` units are finished, with the name and value of one metric to show.
     pub fn progress(&self, done: u64, total: u64, unit: &str, metric: Option<(&str, f64)>) {
         let metric = metric.map(|(n, v)| (n.to_string(), v));
         self.reporter.report(AttemptMessage::Progress { done, total, unit: unit.to_string(), metric });
@@ -155,9 +166,11 @@ impl StageContext {
     pub fn curve(&self, name: &str, step: u64, value: f64) {
         self.reporter.report(AttemptMessage::Metric { name: name.to_string(), step, value });
     }
+    /// Writes an info line to the log of the attempt.
     pub fn log(&self, text: impl Into<String>) {
         self.reporter.report(AttemptMessage::Log { level: LogLevel::Info, text: text.into() });
     }
+    /// Writes a warning to the log of the attempt.
     pub fn warn(&self, text: impl Into<String>) {
         self.reporter.report(AttemptMessage::Log { level: LogLevel::Warn, text: text.into() });
     }

@@ -1,5 +1,6 @@
 use super::*;
-use serde::Deserialize;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use trainyard_core::above;
 
 trait Shape {

@@ -1,8 +1,10 @@
 //! The content of a `report` artifact: `report.json`, one schema for all stages that measure something.
 //!
-//! Why here: every room writes reports and the stage `report` joins them, so all must agree on one type. A report holds
-//! metrics (with intervals), tables of typed cells and learning curves; how they look is decided by the stage `report`.
-//! Refuses: numbers that are not finite as metrics, rows whose length differs from the columns', anything measured on a clock.
+//! A report holds metrics (with intervals), tables of typed cells, and learning curves. Every crate of stages writes
+//! reports and the stage `report` joins them and decides how they look, so the type lives here.
+//!
+//! Metrics must be finite and every row must have one cell per column; see [`Report::validate`]. Times and rates do not
+//! belong in a report, because equal runs must write equal bytes.
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -18,21 +20,23 @@ pub const REPORT_FILE: &str = "report.json";
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Report {
-    /// 1.
+    /// Version of this schema; always 1.
     pub report_format: u32,
     /// A heading, e.g. `Supervised fine-tuning`.
     pub title: String,
     /// One or two sentences: what was measured on what. May be empty.
     #[serde(default)]
     pub summary: String,
-    /// By the name that manifests have.
+    /// Metrics by the names they have in manifests.
     #[serde(default)]
     pub metrics: BTreeMap<String, Metric>,
-    /// Two models or arms beside each other.
+    /// Comparisons of two models or arms.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub comparisons: Vec<Comparison>,
+    /// Tables, in the order in which they are shown.
     #[serde(default)]
     pub tables: Vec<Table>,
+    /// Learning curves, in the order in which they are shown.
     #[serde(default)]
     pub curves: Vec<Curve>,
     /// What a reader must know to read the numbers: conventions, exclusions, sources.
@@ -44,18 +48,21 @@ pub struct Report {
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Metric {
+    /// The measured value, in `unit`.
     pub value: f64,
+    /// Lower end of the 95% interval.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub low: Option<f64>,
+    /// Upper end of the 95% interval.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub high: Option<f64>,
-    /// How many independent units (problems) it rests on.
+    /// Number of independent units (problems) that it was measured on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub n: Option<u64>,
-    /// As declared by the stage; empty if it did not say.
+    /// Unit as declared by the stage; empty if unknown.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub unit: String,
-    /// True: a table shows it, so lists of the main metrics leave it out.
+    /// True if a table already shows the metric, so that lists of the main metrics can leave it out.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub detail: bool,
 }
@@ -64,8 +71,11 @@ pub struct Metric {
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Table {
+    /// Heading of the table.
     pub title: String,
+    /// Names of the columns.
     pub columns: Vec<String>,
+    /// Rows; each has one cell per column.
     pub rows: Vec<Vec<Cell>>,
 }
 
@@ -73,15 +83,20 @@ pub struct Table {
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Cell {
+    /// Nothing is known or applicable.
     #[default]
     Empty,
+    /// Plain text; renderers escape it.
     Text(String),
     /// Shown with up to four significant digits.
     Number(f64),
     /// A share or mean with its 95% interval.
     Interval {
+        /// Point estimate.
         value: f64,
+        /// Lower end of the interval.
         low: f64,
+        /// Upper end of the interval.
         high: f64,
     },
 }
@@ -90,12 +105,14 @@ pub enum Cell {
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Curve {
+    /// Heading of the chart.
     pub title: String,
     /// What the x axis counts, e.g. `step`.
     pub x: String,
     /// What the y axis shows, e.g. `loss (nats per token)`. May be empty.
     #[serde(default)]
     pub y: String,
+    /// Lines of the chart.
     pub series: Vec<Series>,
 }
 
@@ -103,11 +120,14 @@ pub struct Curve {
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Series {
+    /// Label in the legend.
     pub name: String,
+    /// Points `[x, y]`, sorted by x.
     pub points: Vec<[f64; 2]>,
 }
 
 impl Report {
+    /// An empty report with a title.
     pub fn new(title: impl Into<String>) -> Self {
         Self {
             report_format: 1,
@@ -134,6 +154,7 @@ impl Report {
         self
     }
 
+    /// Appends a table.
     pub fn table(&mut self, table: Table) -> &mut Self {
         self.tables.push(table);
         self
@@ -151,12 +172,14 @@ impl Report {
         self
     }
 
+    /// Appends a note.
     pub fn note(&mut self, text: impl Into<String>) -> &mut Self {
         self.notes.push(text.into());
         self
     }
 
-    /// Refuses numbers without a JSON form and ragged tables; the message names them.
+    /// Errors: data, for a number that is not finite; bug, for a row that does not fit its table. The message names
+    /// them.
     pub fn validate(&self) -> Result<()> {
         for (name, m) in &self.metrics {
             let numbers = [Some(m.value), m.low, m.high];
@@ -210,9 +233,11 @@ impl Report {
 }
 
 impl Table {
+    /// A table without rows.
     pub fn new(title: impl Into<String>, columns: impl IntoIterator<Item = impl Into<String>>) -> Self {
         Self { title: title.into(), columns: columns.into_iter().map(Into::into).collect(), rows: Vec::new() }
     }
+    /// Appends a row; [`Report::validate`] rejects rows whose length differs from the number of columns.
     pub fn row(&mut self, cells: impl IntoIterator<Item = Cell>) -> &mut Self {
         self.rows.push(cells.into_iter().collect());
         self
@@ -220,9 +245,11 @@ impl Table {
 }
 
 impl Curve {
+    /// A chart without series.
     pub fn new(title: impl Into<String>, x: impl Into<String>, y: impl Into<String>) -> Self {
         Self { title: title.into(), x: x.into(), y: y.into(), series: Vec::new() }
     }
+    /// Adds a series of `(x, y)` points.
     #[must_use]
     pub fn with(mut self, name: impl Into<String>, points: impl IntoIterator<Item = (f64, f64)>) -> Self {
         self.series.push(Series { name: name.into(), points: points.into_iter().map(|(x, y)| [x, y]).collect() });
@@ -231,6 +258,7 @@ impl Curve {
 }
 
 impl Cell {
+    /// A cell of plain text.
     pub fn text(text: impl Into<String>) -> Self {
         Self::Text(text.into())
     }

@@ -5,15 +5,15 @@ use serde_json::Value;
 use trainyard_core::error::Context as _;
 use trainyard_core::{Error, Metric, OptionProblem, Result};
 
-/// The part that stands at one place of a config.
+/// The part named at one place of a config.
 pub struct Slot<T: ?Sized, A: ?Sized = ()> {
     place: String,
     chosen: Result<Chosen<T, A>, OptionProblem>,
 }
 
 impl<T: ?Sized + 'static, A: ?Sized + 'static> Slot<T, A> {
-    /// Reads the part at `place` (a pointer, `/loss/terms/0`) and fills its defaults in there. Options that name no part or do not
-    /// parse stay as they are, for [`Slot::problems`].
+    /// Reads the part at `place` (a pointer, `/loss/terms/0`) and fills its defaults in there. Options that name no
+    /// part or do not parse stay as they are, for [`Slot::problems`].
     pub fn read(family: &Family<T, A>, place: impl Into<String>, options: &mut Value) -> Self {
         let chosen = family.read(options);
         if let Ok(chosen) = &chosen

@@ -1,4 +1,5 @@
-//! What a stage kind is: its documentation, its ports, and how its options become something that can be checked and run.
+//! What a stage kind is: its documentation, its ports, and how its options become something that can be checked and
+//! run.
 //!
 //! A kind is a value, because some kinds hold the parts that they compose (`rl` its losses, rewards and environments).
 
@@ -20,7 +21,9 @@ pub const fn port(name: &'static str, kind: ArtifactKind, cardinality: Cardinali
 
 /// The ports of a kind.
 pub struct Ports {
+    /// Input ports.
     pub inputs: Vec<PortInfo>,
+    /// Output ports.
     pub outputs: Vec<PortInfo>,
 }
 
@@ -32,27 +35,31 @@ pub trait Stage: Send + Sync + 'static {
     const NAME: &'static str;
     /// Raised when the meaning of a config changes.
     const VERSION: u32 = 1;
+    /// One line for lists of stage kinds.
     const SUMMARY: &'static str;
     /// Markdown: what it does, formulas, sources, what it does not accept.
     const DOC: &'static str;
     /// A `with:` block that works.
     const EXAMPLE: &'static str = "{}";
+    /// Where the stage runs: in a process of its own, or inside the engine.
     const PLACEMENT: Placement = Placement::Process;
     /// True: the whole pool's cpus unless the stage asks otherwise. Such kinds are the ones that train or sample.
     const ALL_CPUS: bool = false;
     /// Fits weights to data: what a recipe may pay for once.
     const TRAINS: bool = false;
+    /// The metric that progress lines and summaries show, if there is one.
     const MAIN_METRIC: Option<&'static str> = None;
     /// Folders of the families whose parts the options may name; sorted.
     const FAMILIES: &'static [&'static str] = &[];
 
+    /// The input and output ports of the stage.
     fn ports(&self) -> Ports;
     /// Everything that it may report under any options, with unit and meaning.
     fn metrics(&self) -> Declared {
         Declared::default()
     }
-    /// Everything that it reports under these options, behind these producers: a function of both, so that `check`
-    /// knows every name.
+    /// Everything that it reports under these options and with these producers wired to its inputs: a function of both,
+    /// so that `check` knows every name.
     fn declared(&self, _prepared: &Self::Prepared, _producers: &Producers) -> Declared {
         self.metrics()
     }
@@ -64,8 +71,8 @@ pub trait Stage: Send + Sync + 'static {
     fn schema(&self) -> Value {
         schemars::schema_for!(ConfigOf<Self>).to_value()
     }
-    /// Parses the options once: named compositions are expanded, defaults filled in, parts read. Ranges and contradictions are not
-    /// errors here but [`Prepared::problems`]. Errors: invalid.
+    /// Parses the options once: named compositions are expanded, defaults filled in, parts read. Ranges and
+    /// contradictions are not errors here but [`Prepared::problems`]. Errors: invalid.
     fn prepare(&self, options: Value) -> Result<Self::Prepared>;
     /// The config alone, for [`Stage::prepare`]. Errors: invalid, naming the kind and the option.
     fn parse(&self, options: Value) -> Result<ConfigOf<Self>> {
@@ -95,8 +102,8 @@ pub trait Prepared: Send + 'static {
     fn needs(&self) -> Vec<&'static str> {
         Vec::new()
     }
-    /// What is known about the outputs before the run, by output port: `problems` → `environment` → `countdown`. The
-    /// stages behind this one get it in `problems_with`.
+    /// What is known about the outputs before the run, by output port: `problems` → `environment` → `countdown`.
+    /// Downstream stages get it in `problems_with`.
     fn facts(&self, _inputs: &Wired) -> BTreeMap<String, Facts> {
         BTreeMap::new()
     }
@@ -104,8 +111,9 @@ pub trait Prepared: Send + 'static {
     fn run(self, context: &mut StageContext) -> Result<()>;
 }
 
-/// A stage kind whose types are forgotten.
+/// A stage kind with its types erased.
 pub trait DynStage: Send + Sync {
+    /// Documentation, ports and option schema of the kind.
     fn info(&self) -> &KindInfo;
     /// As in [`Stage::prepare`].
     fn prepare(&self, options: &Value) -> Result<Box<dyn DynPrepared>>;
@@ -124,8 +132,8 @@ pub trait DynStage: Send + Sync {
     fn validate(&self, options: &Value) -> Vec<OptionProblem> {
         self.settle(options).err().unwrap_or_default()
     }
-    /// Everything wrong between the options and what is wired to the ports. Silent about options that do not parse: `validate` says
-    /// what is wrong with them.
+    /// Everything wrong between the options and what is wired to the ports. Silent about options that do not parse:
+    /// `validate` says what is wrong with them.
     fn validate_inputs(&self, options: &Value, inputs: &Wired) -> Vec<OptionProblem> {
         self.prepare(options).map_or_else(|_| Vec::new(), |prepared| prepared.problems_with(inputs))
     }
@@ -143,14 +151,19 @@ pub trait DynStage: Send + Sync {
     }
 }
 
-/// Prepared options whose types are forgotten; the methods are those of [`Prepared`].
+/// Prepared options with their types erased; the methods are those of [`Prepared`].
 pub trait DynPrepared: Send {
     /// Errors: bug, if the config has no JSON form.
     fn config(&self) -> Result<Value>;
+    /// See [`Prepared::problems`].
     fn problems(&self) -> Vec<OptionProblem>;
+    /// See [`Prepared::problems_with`].
     fn problems_with(&self, inputs: &Wired) -> Vec<OptionProblem>;
+    /// See [`Prepared::facts`].
     fn facts(&self, inputs: &Wired) -> BTreeMap<String, Facts>;
+    /// See [`Prepared::needs`].
     fn needs(&self) -> Vec<&'static str>;
+    /// See [`Prepared::run`].
     fn run(self: Box<Self>, context: &mut StageContext) -> Result<()>;
 }
 
@@ -175,7 +188,8 @@ impl<P: Prepared> DynPrepared for P {
     }
 }
 
-/// The first problem as the error of a stage that runs: what depends on the inputs is seen there first if a list was not known before.
+/// The first problem as the error of a stage that runs: what depends on the inputs is seen there first if a list was
+/// not known before.
 pub fn refuse(problems: Vec<OptionProblem>) -> Result<()> {
     match problems.into_iter().next() {
         None => Ok(()),

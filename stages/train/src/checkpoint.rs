@@ -1,7 +1,7 @@
 //! Resume points of the loops: files written into a scratch folder, stored as a whole, read back by the next attempt.
 //!
-//! A checkpoint holds all that the rest of the computation reads and is taken at step boundaries only. Floats pass through JSON
-//! unchanged, so a killed stage ends in the same bytes.
+//! A checkpoint holds all that the rest of the computation reads and is taken at step boundaries only. Floats pass
+//! through JSON unchanged, so a killed stage ends in the same bytes.
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;

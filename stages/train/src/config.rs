@@ -42,9 +42,11 @@ impl Default for SamplingOptions {
 }
 
 impl SamplingOptions {
+    /// The sampling distribution that these options describe.
     pub fn distribution(&self) -> Sampling {
         Sampling { temperature: self.temperature, top_p: self.top_p, top_k: self.top_k }
     }
+    /// Everything wrong with the options; `at` is the pointer to them in the config.
     pub fn problems(&self, at: &str) -> Vec<OptionProblem> {
         let mut problems = Vec::new();
         let mut bad = |key: &str, message: String| problems.push(OptionProblem::new(format!("{at}/{key}"), message));

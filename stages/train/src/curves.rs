@@ -1,7 +1,7 @@
 //! Learning curves: what a stage has measured so far, kept in its checkpoints.
 //!
-//! Why so: a resumed stage must end with the same report as one that was never killed, so points are state, not messages. Names are
-//! kept sorted. Refuses: points that are not finite; the stage stops and names the step.
+//! A resumed stage must end with the same report as one that was never killed, so points are part of the state. Names
+//! are sorted. A point that is not finite stops the stage with an error that names the step.
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -21,9 +21,11 @@ impl Curves {
         self.0.entry(name.to_string()).or_default().push((step, value));
         Ok(())
     }
+    /// The points `(step, value)` of a series in the order they were added; empty if there is none.
     pub fn series(&self, name: &str) -> &[(u64, f64)] {
         self.0.get(name).map_or(&[], Vec::as_slice)
     }
+    /// The newest value of a series.
     pub fn last(&self, name: &str) -> Option<f64> {
         self.series(name).last().map(|p| p.1)
     }
@@ -37,7 +39,7 @@ impl Curves {
     pub fn names<'a>(&'a self, prefix: &'a str) -> impl Iterator<Item = &'a str> {
         self.0.keys().map(String::as_str).filter(move |n| n.starts_with(prefix))
     }
-    /// One drawing of several series: (label, name).
+    /// Adds one chart of several series to the report, given as (label, name).
     pub fn draw(&self, report: &mut Report, title: &str, y: &str, series: &[(&str, &str)]) {
         let curve = series.iter().fold(Curve::new(title, "step", y), |curve, (label, name)| {
             curve.with(*label, self.series(name).iter().map(|&(x, v)| (x as f64, v)))
@@ -46,7 +48,7 @@ impl Curves {
     }
 }
 
-/// Stops the stage at a number that is none.
+/// Errors: data, naming the step, if `value` is not finite.
 pub fn finite(value: f64, name: &str, step: u64) -> Result<f64> {
     if value.is_finite() {
         return Ok(value);

@@ -1,8 +1,10 @@
 //! The stages that learn: supervised fine-tuning, reinforcement learning, process reward models, evaluation.
 //!
-//! Rollouts are one engine for all of them ([`rollouts`]). Mathematics lives in `trainyard-learn`, tensors and decoding in
-//! `trainyard-lm`, tools and verifiers in `trainyard-envs`; here they become loops that can be killed at any moment and resumed to the
-//! same bytes.
+//! Rollouts are one engine for all of them ([`rollouts`]). Mathematics lives in `trainyard-learn`, tensors and decoding
+//! in `trainyard-lm`, tools and verifiers in `trainyard-envs`; here they become loops that can be killed at any moment
+//! and resumed to the same bytes.
+
+#![warn(missing_docs)]
 
 pub mod checkpoint;
 pub mod config;

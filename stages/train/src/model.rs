@@ -12,12 +12,16 @@ use trainyard_tables::Trajectory;
 
 /// A model with the content digest of its artifact, and where it is computed.
 pub struct Policy {
+    /// Weights, configuration, tokenizer and chat template.
     pub folder: ModelFolder,
+    /// Content digest of the artifact.
     pub digest: String,
+    /// Backend that computes the model.
     pub backend: Arc<dyn Backend>,
 }
 
 impl Policy {
+    /// Loads the model wired to `port`. Errors: data, naming the port, if the folder is incomplete or damaged.
     pub fn load(artifact: &InputArtifact, port: &str) -> Result<Self> {
         let folder = ModelFolder::load(&artifact.folder).at(format!("input `{port}`"))?;
         Ok(Self { folder, digest: artifact.digest.to_string(), backend: registry::find(registry::DEFAULT)? })

@@ -1,5 +1,5 @@
-//! Nested options with defaults that depend on where they stand: the optimizer of `sft` has another rate than that of
-//! `rl`.
+//! Nested options with defaults that depend on their place in the config: the optimizer of `sft` has another rate than
+//! that of `rl`.
 //!
 //! Serde fills missing keys of a struct from the struct's own `Default`. Here they come from the place instead, so that
 //! setting one key changes that key alone, and the schema shows the defaults that really apply.
@@ -10,9 +10,11 @@ use serde::de::{DeserializeOwned, Deserializer, Error as _};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-/// A place in a config where options stand with defaults of its own.
+/// A place in a config that gives nested options defaults of its own.
 pub trait OwnDefaults {
+    /// The options struct.
     type Options: Serialize + DeserializeOwned + JsonSchema;
+    /// The defaults that apply at this place.
     fn defaults() -> Self::Options;
 }
 

@@ -9,7 +9,9 @@ use trainyard_envs::rewards::weighted;
 /// Shared by the stages of a build.
 #[derive(Clone)]
 pub struct Parts {
+    /// Parts of reinforcement learning: losses, advantages, filters, …
     pub learn: Arc<trainyard_learn::Parts>,
+    /// Environments, rewards, tools, formats and verifiers.
     pub envs: Arc<trainyard_envs::Parts>,
 }
 
@@ -25,7 +27,8 @@ impl Parts {
     pub fn fill_environment(&self, schema: &mut Value) {
         fill_schema(schema, "environments", &self.envs.environments.schema());
     }
-    /// Fills in the schemas of `environment`, `rewards`, and of every RL part but the advantage, which takes modulations as well.
+    /// Fills in the schemas of `environment`, `rewards`, and of every RL part but the advantage, which takes
+    /// modulations as well.
     pub fn fill_all(&self, schema: &mut Value) {
         self.fill_environment(schema);
         fill_schema(schema, "rewards", &weighted::schema(&self.envs.rewards));

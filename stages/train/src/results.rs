@@ -14,7 +14,7 @@
 //! | `reward` | f64, null | of the outcome: 1 = right, 0 = wrong; null = infrastructure failure |
 //! | `stop_reason` | string | `answer`, `end`, `length`, … |
 //! | `turns`, `tool_calls`, `tool_errors`, `tokens` | i64 | `tokens` = sampled ones |
-//! | `logprob` | f64, null | of all its sampled tokens, nats, under the distribution they were drawn from; null = greedy |
+//! | `logprob` | f64, null | sum over its sampled tokens, in nats, under the sampling distribution; null = greedy |
 //! | `prm_min`, `prm_product`, `prm_last` | f64, null | step scores reduced, where a process reward model was given |
 //! | `rollout` | string, null | id in the output `trajectories`; null = not kept |
 //!
@@ -30,24 +30,37 @@ use trainyard_tables::{TableBuilder, read_batches};
 /// One row.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct ResultRow {
+    /// Name of the model in the evaluation.
     pub model: String,
+    /// Id of the problem; statistics cluster samples by it.
     pub problem_id: String,
+    /// Difficulty; 0 = unknown.
     pub level: u32,
     /// −1 = greedy.
     pub sample: i32,
     /// None = infrastructure failure.
     pub correct: Option<bool>,
+    /// The answer as the environment read it; none if the episode gave none.
     pub answer: Option<String>,
+    /// Reward of the outcome: 1 = right, 0 = wrong; none = infrastructure failure.
     pub reward: Option<f64>,
+    /// Why the episode ended: `answer`, `end`, `length`, …
     pub stop_reason: String,
+    /// Turns that the agent took.
     pub turns: u32,
+    /// Tool calls of the episode.
     pub tool_calls: u32,
+    /// Tool calls that failed.
     pub tool_errors: u32,
+    /// Sampled tokens.
     pub tokens: u32,
     /// None = greedy.
     pub logprob: Option<f64>,
+    /// Lowest step score of the process reward model; none without one.
     pub prm_min: Option<f64>,
+    /// Product of the step scores; none without a process reward model.
     pub prm_product: Option<f64>,
+    /// Score of the last step; none without a process reward model.
     pub prm_last: Option<f64>,
     /// None = the rollout was not kept.
     pub rollout: Option<String>,

@@ -14,8 +14,8 @@ impl Rewards {
     pub fn new(list: &RewardList) -> Result<Self> {
         list.build().map(Self)
     }
-    /// Sets `rewards`, `reward` and `turn_rewards` of one finished episode outside of RL: the problem's verifier judges its answer,
-    /// there are no others beside it, and nothing is kept.
+    /// Sets `rewards`, `reward` and `turn_rewards` of one finished episode outside of RL: the problem's verifier judges
+    /// its answer, there are no others beside it, and nothing is kept.
     pub fn score(&self, trajectory: &mut Trajectory, problem: &Problem) {
         let right = verified(trajectory, problem);
         let total = {
@@ -24,9 +24,9 @@ impl Rewards {
         };
         set(trajectory, total);
     }
-    /// Sets the same of all finished episodes of one problem in one step of `steps`, in order of sample, infrastructure failures
-    /// left out. `correct` holds the environment's word on each answer. Call it once per group and step: rewards with state see
-    /// the group before they score.
+    /// Sets the same of all finished episodes of one problem in one step of `steps`, in order of sample, infrastructure
+    /// failures left out. `correct` holds the environment's word on each answer. Call it once per group and step:
+    /// rewards with state see the group before they score.
     pub fn score_group(
         &mut self,
         members: &mut [&mut Trajectory],
@@ -44,7 +44,8 @@ impl Rewards {
             set(member, total);
         }
     }
-    /// What the rewards keep across steps, by their place in the list; null if none keeps anything. Belongs into every checkpoint.
+    /// What the rewards keep across steps, by their place in the list; null if none keeps anything. Belongs into every
+    /// checkpoint.
     pub fn save(&self) -> Value {
         weighted::save(&self.0)
     }

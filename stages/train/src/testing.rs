@@ -242,8 +242,8 @@ pub fn demonstrations(count: usize, most: u64, seed: u64) -> Vec<Trajectory> {
     sums(count, most, seed).iter().map(|p| demonstration(p, &environment.prompt(p))).collect()
 }
 
-/// A tiny model that sums some small numbers with the calculator, trained once per test process: good enough to be rewarded now
-/// and then, not good enough to leave nothing to learn.
+/// A tiny model that sums some small numbers with the calculator, trained once per test process: good enough to be
+/// rewarded now and then, not good enough to leave nothing to learn.
 pub fn half_trained() -> &'static ModelFolder {
     static MODEL: std::sync::OnceLock<ModelFolder> = std::sync::OnceLock::new();
     MODEL.get_or_init(|| {
@@ -252,7 +252,10 @@ pub fn half_trained() -> &'static ModelFolder {
         input_model(&mut context, folder.path(), "model", &tiny_model(32, 2, 1));
         input_trajectories(&mut context, folder.path(), "trajectories", &demonstrations(256, 3, 2));
         outputs(&mut context, folder.path(), &["model", "report"]);
-        let options = serde_json::json!({"steps": 100, "batch_tokens": 1024, "validation_share": 0.0, "checkpoint_every": 0, "optimizer": {"learning_rate": 5e-3}});
+        let options = serde_json::json!({
+            "steps": 100, "batch_tokens": 1024, "validation_share": 0.0, "checkpoint_every": 0,
+            "optimizer": {"learning_rate": 5e-3},
+        });
         run_stage::<crate::stages::sft::Sft>(options, &mut context).unwrap();
         ModelFolder::load(context.output("model").unwrap()).unwrap()
     })

@@ -21,6 +21,7 @@ pub struct StoredCheckpoints {
 }
 
 impl StoredCheckpoints {
+    /// Resume points of the attempt `spec`, restored into and saved from `folder`.
     pub fn new(store: Store, handle: Handle, spec: &AttemptSpec, folder: PathBuf, reporter: Arc<dyn Reporter>) -> Self {
         Self { store, handle, digest: spec.stage_digest.clone(), attempt: spec.attempt, folder, reporter }
     }

@@ -127,7 +127,7 @@ fn follow(
                 Ok(0) => break,
                 Ok(size) => lines.feed(&piece[..size], &mut report),
                 Err(e) if e.kind() == ErrorKind::Interrupted => {}
-                // A broken pipe ends the log like any other end; how the process ended is told by its status.
+                // A broken pipe ends the log like any other end; the exit status tells how the process ended.
                 Err(_) => break,
             }
         }

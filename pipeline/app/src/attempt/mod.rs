@@ -1,8 +1,8 @@
 //! One attempt of one stage: `trainyard attempt <store-url>#<attempt-folder>`.
 //!
-//! `spec.json` → inputs fetched into scratch → the stage, which sees local folders only → outputs hashed, summarized
-//! and stored as objects → `result.json`, create-only. Messages go to stdout as JSON Lines. Publication is the
-//! engine's.
+//! `spec.json` → inputs fetched into scratch → the stage, which sees local folders only → outputs hashed,
+//! summarized and stored as objects → `result.json`, create-only. Messages go to stdout as JSON Lines. Publication
+//! is the engine's.
 
 mod checkpoints;
 mod child;

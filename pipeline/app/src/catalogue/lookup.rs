@@ -13,10 +13,13 @@ const EXECUTORS: &str = "executors";
 
 /// What a name means.
 pub enum Entry<'a> {
+    /// A stage kind.
     Stage(&'a KindInfo),
+    /// One part of a family.
     Part(Box<PartPage>),
     /// All members of a family.
     Family(Vec<PartPage>),
+    /// An executor.
     Executor(&'a ExecutorKind),
 }
 

@@ -71,8 +71,10 @@ fn read(status: ExitStatus, reply: &[u8], memory: u64) -> Answer {
 }
 
 fn late(timeout: Duration) -> Error {
-    Error::data(format!("the statement did not end within its limit of {}", format_duration(timeout)))
-        .help("filter or `limit` rows in a subquery before they are joined, or pass a longer `--timeout`, e.g. `--timeout 5m`")
+    Error::data(format!("the statement did not end within its limit of {}", format_duration(timeout))).help(
+        "filter or `limit` rows in a subquery before they are joined, \
+             or pass a longer `--timeout`, e.g. `--timeout 5m`",
+    )
 }
 
 #[cfg(test)]

@@ -29,9 +29,11 @@ pub struct Order {
     pub owner: u32,
     /// A Parquet file; statements call it `self`.
     pub table: PathBuf,
+    /// The SQL statement.
     pub statement: String,
     /// Most rows of the answer.
     pub rows: usize,
+    /// How the answer is written.
     pub format: AnswerFormat,
     /// Bytes that the statement may add to the worker's address space.
     pub memory: u64,
@@ -41,6 +43,8 @@ pub struct Order {
 type Answer = Result<String>;
 
 fn too_large(memory: u64) -> Error {
-    Error::data(format!("the statement needs more memory than its limit of {}", format_size(memory)))
-        .help("filter or `limit` rows in a subquery before they are joined, or pass a larger `--memory`, e.g. `--memory 8GiB`")
+    Error::data(format!("the statement needs more memory than its limit of {}", format_size(memory))).help(
+        "filter or `limit` rows in a subquery before they are joined, \
+             or pass a larger `--memory`, e.g. `--memory 8GiB`",
+    )
 }

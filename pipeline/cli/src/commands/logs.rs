@@ -1,5 +1,5 @@
-//! `trainyard logs RUN [STAGE]`: what the attempts of a run's stages wrote, with times and levels. As JSON, one document
-//! for each record, so that a log can be filtered while it is read. Logs of earlier versions have no times.
+//! `trainyard logs RUN [STAGE]`: what the attempts of a run's stages wrote, with times and levels. As JSON, one
+//! document for each record, so that a log can be filtered while it is read. Logs of earlier versions have no times.
 
 use crate::args::{Format, LogsArgs};
 use crate::exit::Exit;

@@ -75,7 +75,7 @@ fn page(info: &KindInfo, catalogue: &Catalogue) -> String {
     text
 }
 
-/// Formula, constants, source, needs and options of a part; of a composition what it stands for.
+/// Formula, constants, source, needs and options of a part; for a composition, what it expands to.
 fn part_page(part: &PartPage) -> Result<String> {
     let mut text = format!("{}\n{}\n\n{}\n", part.name, part.summary, part.doc.trim());
     if !part.needs.is_empty() {

@@ -167,25 +167,32 @@ mod tests {
             "id": "r1", "problem_id": "p1", "token_ids": [1, 2], "level": 2, "turns": 1, "status": "ok",
             "messages": [
                 {"role": "user", "content": "2+3?", "tool_calls": null},
-                {"role": "assistant", "content": "I compute.", "tool_calls": "[{\"name\": \"python\", \"arguments\": {\"code\": \"2+3\"}}]"},
+                {
+                    "role": "assistant", "content": "I compute.",
+                    "tool_calls": "[{\"name\": \"python\", \"arguments\": {\"code\": \"2+3\"}}]",
+                },
                 {"role": "tool", "content": "5", "tool_calls": null},
             ],
             "reward": 1.1, "rewards": {"answer": 1.0, "format": 0.1}, "stop_reason": "answer",
             "verdicts": [{"rule": "void_turn", "keep": false, "reason": "no call in turn 2"}],
         }));
-        let expected = "id: r1\nproblem_id: p1\n\n── user\n2+3?\n\n── assistant\nI compute.\n  → python({\"code\":\"2+3\"})\n\n── tool\n  | 5\n\n\
-                        ── end: answer\nreward 1.1 = answer 1.0, format 0.1\nstatus ok  turns 1\ndropped by void_turn: no call in turn 2\n\nlevel: 2";
+        let expected = "id: r1\nproblem_id: p1\n\n── user\n2+3?\n\n── assistant\nI compute.\n\
+                        \x20 → python({\"code\":\"2+3\"})\n\n── tool\n  | 5\n\n\
+                        ── end: answer\nreward 1.1 = answer 1.0, format 0.1\nstatus ok  turns 1\n\
+                        dropped by void_turn: no call in turn 2\n\nlevel: 2";
         assert_eq!(told, expected);
     }
 
     #[test]
     fn other_rows_are_records() {
-        let told = row(
-            &json!({"id": "p1", "prompt": [{"role": "user", "content": "a\nb"}], "numbers": (0..20).collect::<Vec<_>>(), "x": null}),
-        );
+        let told = row(&json!({
+            "id": "p1", "prompt": [{"role": "user", "content": "a\nb"}],
+            "numbers": (0..20).collect::<Vec<_>>(), "x": null,
+        }));
         assert_eq!(
             told,
-            "id: p1\nnumbers: [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, … 20 in all]\nprompt:\n  - content: a b, role: user"
+            "id: p1\nnumbers: [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, … 20 in all]\n\
+             prompt:\n  - content: a b, role: user"
         );
     }
 

@@ -252,7 +252,7 @@ impl Observer for Progress {
                 let note = format!("{}{adopted}", digest.short());
                 self.published(&state, stage, "done", &note, (metrics, comparisons));
             }
-            // A check with a role is told whatever came of it, since a recipe claims both; another failed one is the
+            // A check with a role is shown whatever its result, since a recipe claims both; another failed one is the
             // stage's error.
             Event::ChecksEvaluated { stage, results } => {
                 let told = results.iter().filter(|r| r.role.is_some() || (!r.passed && !r.gates));

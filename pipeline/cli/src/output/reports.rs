@@ -79,7 +79,8 @@ mod tests {
 
     #[test]
     fn a_headline_is_the_title_and_the_first_table() {
-        let report = "# Quickstart\n\n## Evaluation\n\nTexts.\n\n### Models\n\n| metric | rl |\n|---|---|\n| accuracy | 0.9 |\n\n### Levels\n\n| level |\n|---|\n";
+        let report = "# Quickstart\n\n## Evaluation\n\nTexts.\n\n### Models\n\n| metric | rl |\n|---|---|\n\
+                      | accuracy | 0.9 |\n\n### Levels\n\n| level |\n|---|\n";
         assert_eq!(
             headline(report),
             "Quickstart · Evaluation · Models\n\n| metric | rl |\n|---|---|\n| accuracy | 0.9 |"

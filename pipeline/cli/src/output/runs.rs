@@ -136,7 +136,7 @@ pub fn text(run: &RunId, view: &RunView, clock: &dyn Clock) -> String {
         explain_one(&mut text, stage);
     }
     for stage in &view.stages {
-        // A failed check that stands in the stage's error was told above.
+        // A failed check named in the stage's error was already shown above.
         let told = |c: &&CheckResult| c.role.is_some() || (!c.passed && (!c.gates || stage.error.is_none()));
         for check in stage.checks.iter().filter(told) {
             let value = check.value.map_or_else(|| "missing".to_string(), |v| format!("{v:.4}"));

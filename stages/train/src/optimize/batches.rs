@@ -6,7 +6,7 @@
 use trainyard_core::Chance;
 
 /// Indices of `lengths`, sorted by length and cut so that no batch holds more than `budget` tokens (a longer sequence
-/// stands alone). Within a batch and among batches the order is by (length, index).
+/// gets a batch of its own). Within a batch and among batches the order is by (length, index).
 pub fn micro_batches(lengths: &[usize], budget: usize) -> Vec<Vec<usize>> {
     let mut order: Vec<usize> = (0..lengths.len()).collect();
     order.sort_by_key(|&i| (lengths[i], i));

@@ -25,10 +25,13 @@ pub struct OptimizerOptions {
     /// Share of the highest rate that is left at the end.
     #[schemars(range(min = 0, max = 1))]
     pub final_share: f64,
+    /// Decay rate of the running mean of gradients.
     #[schemars(range(min = 0, max = 1))]
     pub beta1: f64,
+    /// Decay rate of the running mean of squared gradients.
     #[schemars(range(min = 0, max = 1))]
     pub beta2: f64,
+    /// Added to the denominator of the AdamW step.
     #[schemars(extend("exclusiveMinimum" = 0))]
     pub epsilon: f64,
     /// Decoupled; applied to matrices only.
@@ -61,6 +64,7 @@ impl OptimizerOptions {
         let warmup = (self.warmup_share * total as f64).ceil() as u64;
         Schedule { decay: self.decay, warmup, total, floor: self.final_share }.rate(self.learning_rate, step)
     }
+    /// The AdamW settings without the learning rate, which [`OptimizerOptions::rate`] gives per step.
     pub fn adamw(&self) -> AdamWConfig {
         let max_norm = (self.clip_norm > 0.0).then_some(self.clip_norm);
         AdamWConfig {

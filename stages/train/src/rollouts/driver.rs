@@ -1,7 +1,9 @@
-//! The loop over live episodes: decode one token for all, hand finished turns over, collect tool results, append, go on.
+//! The loop over live episodes: decode one token for all, hand finished turns over, collect tool results, append, go
+//! on.
 //!
-//! Tools take longer than tokens, so only the episode that called one waits for it. Draws are keyed by the problem's id, the sample, the
-//! turn and the token: neither the order in which episodes move nor how many run at once changes any of them.
+//! Tools take longer than tokens, so only the episode that called one waits for it. Draws are keyed by the problem's
+//! id, the sample, the turn and the token: neither the order in which episodes move nor how many run at once changes
+//! any of them.
 
 use super::flow::Flow;
 use super::forking::Forking;
@@ -24,14 +26,21 @@ const WAIT: Duration = Duration::from_millis(20);
 
 /// Everything that episodes of one call share.
 pub struct Driver<'s, 'a> {
+    /// Decodes the policy.
     pub sampler: &'s mut dyn Sampler,
+    /// Tokenizer, chat template and limits of the policy.
     pub model: &'a ModelFolder,
+    /// The environment that all episodes play in.
     pub environment: &'s dyn Environment,
+    /// Token and concurrency limits.
     pub limits: Limits,
+    /// Distribution that tokens are drawn from.
     pub sampling: Sampling,
+    /// Source of all random draws; each episode derives its own from its key.
     pub chance: Chance,
     /// Put before `/<problem id>/<sample>` in rollout ids.
     pub name: String,
+    /// Checked between decoding steps.
     pub cancel: &'s CancelToken,
 }
 
@@ -99,7 +108,8 @@ impl<'a> Driver<'_, 'a> {
         Ok(())
     }
 
-    /// Limits that the model can keep. A prompt beyond its positions ends the episode at once and is not an error of the stage.
+    /// Limits that the model can keep. A prompt beyond its positions ends the episode at once and is not an error of
+    /// the stage.
     fn limits(&self) -> Limits {
         Limits {
             episode_tokens: self.limits.episode_tokens.min(self.model.config.max_position_embeddings),

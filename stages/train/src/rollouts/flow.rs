@@ -22,6 +22,7 @@ pub struct Flow<'a> {
 }
 
 impl<'a> Flow<'a> {
+    /// No episodes yet; with `forking`, a strategy may fork them at the end of every turn.
     pub fn new(forking: Option<Forking<'a>>) -> Self {
         Self { forking, ..Self::default() }
     }

@@ -1,7 +1,8 @@
 //! Groups whose sequences may fork: who lives, who waits for the others, what the strategy says.
 //!
-//! A strategy shares a budget among the sequences of a group, and its answers must not depend on how long a tool takes. So sequences
-//! that have sampled a turn wait until all living ones of their group have, and the strategy is asked in order of sample numbers.
+//! A strategy shares a budget among the sequences of a group, and its answers must not depend on how long a tool takes.
+//! So sequences that have sampled a turn wait until all living ones of their group have, and the strategy is asked in
+//! order of sample numbers.
 
 use super::job::{Job, Start};
 use super::live::{Live, Waiting};

@@ -16,11 +16,13 @@ pub enum ToolWait {
 /// Limits of an episode, in tokens and turns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
+    /// Most tokens sampled in one turn.
     pub turn_tokens: usize,
     /// Prompt, turns and observations together.
     pub episode_tokens: usize,
     /// Sequences decoded at the same time.
     pub running: usize,
+    /// When an episode continues after its tools have answered.
     pub tool_wait: ToolWait,
 }
 
@@ -30,8 +32,8 @@ pub enum Start {
     /// At the prompt.
     #[default]
     Root,
-    /// In the middle of an earlier episode: whole turns as sampled (stop token included), then the first tokens of the next one. The
-    /// turns are replayed in a fresh environment, which answers as it did then.
+    /// In the middle of an earlier episode: whole turns as sampled (stop token included), then the first tokens of the
+    /// next one. The turns are replayed in a fresh environment, which answers as it did then.
     Prefix(Prefix),
 }
 
@@ -40,11 +42,14 @@ pub enum Start {
 pub struct Job {
     /// Place in the list of problems.
     pub problem: usize,
-    /// Tells several groups of one problem apart. Draws are keyed by the problem's id, this and `sample`, so an episode does not depend
-    /// on what else is in the list of problems.
+    /// Tells several groups of one problem apart. Draws are keyed by the problem's id, this and `sample`, so an episode
+    /// does not depend on what else is in the list of problems.
     pub draw: u64,
+    /// Number of the group that the rollout belongs to.
     pub group: u32,
+    /// Number of the rollout within its group; part of the key of its random draws.
     pub sample: u32,
+    /// Where the episode begins.
     pub start: Start,
     /// Text put before the problem while sampling; the row does not show it. Empty = none.
     pub scaffold: String,

@@ -1,6 +1,7 @@
 //! One episode in flight: its conversation, its environment, its sequence in the sampler.
 //!
-//! The driver decides who decodes next; what an episode has said, seen and counted is here, so a fork is a copy of this struct.
+//! The driver decides who decodes next; what an episode has said, seen and counted is here, so a fork is a copy of this
+//! struct.
 
 use super::job::{Job, Limits, Start};
 use std::time::Duration;
@@ -21,6 +22,7 @@ pub enum Progress<'a> {
     Ready(Box<Live<'a>>),
     /// Its tools run.
     Pending(Box<Live<'a>>),
+    /// The episode has ended and can be recorded.
     Done(Box<Live<'a>>),
 }
 
@@ -160,7 +162,8 @@ impl<'a> Live<'a> {
         }
     }
 
-    /// Replays a turn of an earlier episode and waits for its observation. False = the infrastructure ended the episode.
+    /// Replays a turn of an earlier episode and waits for its observation. False = the infrastructure ended the
+    /// episode.
     fn replay(&mut self, environment: &dyn Environment, turn: &[u32]) -> Result<bool> {
         self.turn_ended(environment, turn)?;
         loop {
@@ -264,8 +267,8 @@ impl<'a> Live<'a> {
         }
     }
 
-    /// Takes an observation in and opens the next turn. False = it leaves no room: its calls are counted, but its tokens are left out,
-    /// so no sequence is longer than the episode may be.
+    /// Takes an observation in and opens the next turn. False = it leaves no room: its calls are counted, but its
+    /// tokens are left out, so no sequence is longer than the episode may be.
     fn observe(&mut self, observation: Observation, most: usize) -> Result<bool> {
         self.count(&observation);
         if let Some(turn) = self.turns.last_mut() {

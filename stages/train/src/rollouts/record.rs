@@ -1,7 +1,8 @@
 //! From a finished episode to its rollout, with the proof that no token was changed on the way.
 //!
-//! The environment reads text and the loss reads tokens. That both are one episode is proved here: what was sampled must be the
-//! beginning of what the conversation encodes, under the same mask, and taking a scaffold out must not change what follows it.
+//! The environment reads text and the loss reads tokens. That both are one episode is proved here: what was sampled
+//! must be the beginning of what the conversation encodes, under the same mask, and taking a scaffold out must not
+//! change what follows it.
 
 use super::job::Start;
 use super::live::Live;
@@ -22,8 +23,8 @@ pub(super) struct Setting<'s, 'a> {
     pub name: &'s str,
 }
 
-/// The rollout of an episode that has ended; rewards and advantages are not set yet. `state` is what its sequence sampled, none if it
-/// never sampled.
+/// The rollout of an episode that has ended; rewards and advantages are not set yet. `state` is what its sequence
+/// sampled, none if it never sampled.
 pub(super) fn record(live: Live<'_>, state: Option<SequenceState>, setting: &Setting<'_, '_>) -> Result<Rollout> {
     let Live { job, problem, conversation, mut turns, outcome, tool_calls, tool_errors, seed, given, origin, .. } =
         live;
@@ -102,8 +103,8 @@ struct Tokens {
 }
 
 impl Tokens {
-    /// Joins what the conversation encoded with what was sampled. The sampled sequence must be equal to the conversation or its
-    /// beginning (a last observation may follow it).
+    /// Joins what the conversation encoded with what was sampled. The sampled sequence must be equal to the
+    /// conversation or its beginning (a last observation may follow it).
     fn new(encoded: Encoded, state: Option<SequenceState>, start: &Start) -> Result<Self> {
         let length = encoded.token_ids.len();
         let Some(state) = state else {
@@ -120,7 +121,8 @@ impl Tokens {
                 "the conversation does not begin with the sampled tokens: a turn was encoded again",
             ));
         }
-        // Given tokens of a prefix take the conversation's mask: they are the policy's, though another call sampled them.
+        // Given tokens of a prefix take the conversation's mask: they are the policy's, though another call sampled
+        // them.
         if *start == Start::Root && state.loss_mask != encoded.loss_mask[..sampled] {
             return Err(Error::bug("the sampler's loss mask is not the conversation's"));
         }

@@ -1,8 +1,8 @@
-//! Log-probabilities of tokens that were not sampled under the prompt and the policy that the row shows: demonstrations, answers, and
-//! turns that were sampled with a scaffold.
+//! Log-probabilities of tokens that were not sampled under the prompt and the policy that the row shows:
+//! demonstrations, answers, and turns that were sampled with a scaffold.
 //!
-//! A ratio needs the probability under the policy that is updated, given what the update will see. The sampler computes it by the
-//! kernels that sample, so a token that was sampled plainly would get its recorded bits back.
+//! A ratio needs the probability under the policy that is updated, given what the update will see. The sampler computes
+//! it by the kernels that sample, so a token that was sampled plainly would get its recorded bits back.
 
 use trainyard_core::Result;
 use trainyard_learn::{Rollout, TurnSummary};
@@ -29,10 +29,11 @@ pub fn as_recorded(sampler: &mut dyn Sampler, sampling: &Sampling, rollouts: &mu
 /// An episode to score: its tokens, its turns, its problem's answer.
 pub type Episode<'a> = (&'a [u32], &'a [TurnSummary], &'a str);
 
-/// Mean logprob of the gold answer as the agent's next turn, at the start of every turn: `[episode][turn]`. Temperature 1.
+/// Mean logprob of the gold answer as the agent's next turn, at the start of every turn: `[episode][turn]`. Temperature
+/// 1.
 ///
-/// Episodes whose answer is empty or cannot be expressed by the tokenizer get empty lists. Lists end before the first turn that begins
-/// so late that the answer would not fit.
+/// Episodes whose answer is empty or cannot be expressed by the tokenizer get empty lists. Lists end before the first
+/// turn that begins so late that the answer would not fit.
 pub fn gold_logprobs(sampler: &mut dyn Sampler, chat: &Chat, episodes: &[Episode<'_>]) -> Result<Vec<Vec<f64>>> {
     let mut owners = Vec::new();
     let mut sequences: Vec<Vec<u32>> = Vec::new();

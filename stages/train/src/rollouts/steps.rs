@@ -1,6 +1,7 @@
 //! Where the steps of an episode end: after every agent turn, or after every line that the agent writes.
 //!
-//! A process reward model scores prefixes, so a step ends at a token, and one rule holds for labels, training and ranking.
+//! A process reward model scores prefixes, so a step ends at a token, and one rule holds for labels, training and
+//! ranking.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -19,7 +20,8 @@ pub enum StepKind {
 }
 
 impl StepKind {
-    /// Exclusive end tokens, ascending. A line ends after the token that holds its line break; blank lines join the next one.
+    /// Exclusive end tokens, ascending. A line ends after the token that holds its line break; blank lines join the
+    /// next one.
     pub fn ends(self, tokenizer: &Tokenizer, token_ids: &[u32], loss_mask: &[bool], turn: &[u16]) -> Result<Vec<u32>> {
         let mut ends = Vec::new();
         let mut written = false;

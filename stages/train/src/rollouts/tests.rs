@@ -375,7 +375,8 @@ fn forks_share_their_prefix_and_the_budget_holds() {
 fn a_strategy_is_asked_in_one_order_whatever_shares_the_batch() {
     let problems = sums(6, 3, 7);
     let (together, asked) = fork_all(&problems, limits(64), 2);
-    // Fewer places than a group has roots, or than whole groups need: those that wait for the others must not keep them out.
+    // Fewer places than a group has roots, or than whole groups need: those that wait for the others must not keep them
+    // out.
     let lockstep = |running| Limits { tool_wait: ToolWait::Batch, ..limits(running) };
     for few in [limits(8), limits(16), limits(1), lockstep(3), lockstep(64)] {
         let (again, asked_again) = fork_all(&problems, few, 1);

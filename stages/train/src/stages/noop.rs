@@ -22,7 +22,8 @@ impl Stage for Noop {
     type Prepared = Config;
     const NAME: &'static str = "noop";
     const SUMMARY: &'static str = "does nothing";
-    const DOC: &'static str = "Does nothing and writes nothing, inside the engine's process: for measuring the orchestrator, or for joining branches. Equal values have equal digests.";
+    const DOC: &'static str = "Does nothing and writes nothing, inside the engine's process: for measuring the \
+        orchestrator, or for joining branches. Equal values have equal digests.";
     const EXAMPLE: &'static str = r#"{"value": 1}"#;
     const PLACEMENT: Placement = Placement::InProcess;
 

@@ -18,9 +18,14 @@ pub fn run(session: &Session, delete: bool, format: Format) -> Result<Exit> {
     let done = if delete { Some(session.block_on(session.store.collect_garbage(&plan))?) } else { None };
     if format == Format::Json {
         let paths: Vec<&String> = plan.objects.iter().map(|(path, _)| path).collect();
-        print_json(
-            &json!({"garbage": paths, "bytes": plan.bytes(), "young": plan.young, "kept": plan.kept, "kept_bytes": plan.kept_bytes, "deleted": done.map(|d| d.files)}),
-        )?;
+        print_json(&json!({
+            "garbage": paths,
+            "bytes": plan.bytes(),
+            "young": plan.young,
+            "kept": plan.kept,
+            "kept_bytes": plan.kept_bytes,
+            "deleted": done.map(|d| d.files),
+        }))?;
         return Ok(Exit::Done);
     }
     print_text(&format!(

@@ -16,8 +16,10 @@ const MEMORY: u64 = 4 << 30;
 /// `asked.words` are the artifact and the statement.
 pub fn run(session: &Session, asked: &QueryArgs, format: Format) -> Result<Exit> {
     let [artifact, statement] = asked.words.as_slice() else {
-        return Err(Error::invalid("a query needs an artifact and a statement")
-            .help("e.g. `trainyard artifacts query latest/rl/trajectories \"select level, avg(reward) from self group by level\"`"));
+        return Err(Error::invalid("a query needs an artifact and a statement").help(
+            "e.g. `trainyard artifacts query latest/rl/trajectories \
+                 \"select level, avg(reward) from self group by level\"`",
+        ));
     };
     let found = session.block_on(names::artifact(&session.store, artifact))?;
     let (_folder, table) = table_of(session, artifact, &found)?;

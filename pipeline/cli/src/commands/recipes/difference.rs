@@ -43,7 +43,7 @@ fn maps(old: &Map<String, Value>, new: &Map<String, Value>, indent: usize, out: 
     }
 }
 
-/// Items in the order of `new`; what is gone stands first.
+/// Items in the order of `new`; removed ones come first.
 fn lists(old: &[Value], new: &[Value], indent: usize, out: &mut String) {
     let mut item = |sign: char, value: &Value| line(out, sign, indent, &format!("- {}", inline_value(value)));
     old.iter().filter(|v| !new.contains(v)).for_each(|v| item('-', v));

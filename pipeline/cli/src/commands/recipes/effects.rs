@@ -14,17 +14,23 @@ use trainyard_train::stages::report::numbers::number;
 pub struct Effects {
     /// Of the stage that has the checks.
     pub digest: Digest,
+    /// Checks that have a role, in the order of the plan.
     pub checks: Vec<Measured>,
 }
 
 /// One check and the numbers that belong to it.
 pub struct Measured {
+    /// `mechanism` or `guard`.
     pub role: String,
     /// As messages call it: `kl`, or `void.difference`.
     pub metric: String,
+    /// The measured value; none if it is missing.
     pub value: Option<f64>,
+    /// Lower bound of the check.
     pub min: Option<f64>,
+    /// Upper bound of the check.
     pub max: Option<f64>,
+    /// Whether the value lies within the bounds.
     pub passed: bool,
     /// None if the check is not on a comparison.
     pub sides: Option<Sides>,
@@ -37,6 +43,7 @@ pub enum Change {
     Harm,
     /// All of it lies on the good side of 0.
     Gain,
+    /// It includes 0.
     Unclear,
 }
 
@@ -58,6 +65,7 @@ pub async fn effects(plan: &Plan, world: &RunContext) -> Result<Option<Effects>>
 }
 
 impl Effects {
+    /// Whether every check passed.
     pub fn hold(&self) -> bool {
         self.checks.iter().all(|c| c.passed)
     }
@@ -127,7 +135,9 @@ pub struct Sides {
     pub a: Option<f64>,
     /// Of the baseline.
     pub b: Option<f64>,
+    /// Treatment minus baseline.
     pub difference: Option<f64>,
+    /// 95% interval of the difference.
     pub interval: Option<(f64, f64)>,
 }
 

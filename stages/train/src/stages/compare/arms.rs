@@ -1,9 +1,11 @@
-//! Two arms of one recipe: what a mechanism changed, from the arms' reports and rollouts.
+//! Compares two arms of one recipe by their reports and rollouts, to see what a mechanism changed.
 //!
-//! Why so: a mechanism may act on what no evaluation sees (a gradient norm, void turns, tool calls per right answer). A metric of
-//! trajectories has a value per problem, so it is paired by problem and has an interval (arXiv 2411.00640); a report's metric is one
-//! number per arm and has none. Artifacts of one digest differ by exactly 0. Refuses: a metric that neither arm has, unless both arms
-//! are the same artifact, where there is nothing to find; other than two arms.
+//! A mechanism may affect quantities that no evaluation measures, such as a gradient norm, void turns, or tool calls
+//! per correct answer. Metrics of trajectories have a value per problem, so they are paired by problem and have an
+//! interval (arXiv 2411.00640). Metrics of reports are one number per arm and have no interval. Artifacts with equal
+//! digests differ by exactly 0.
+//!
+//! There must be exactly two arms. A metric that neither arm has is an error, unless both arms are the same artifact.
 
 use super::config::{Config, Names};
 use super::trajectories::{self, TrajectoryMetric};
@@ -14,13 +16,13 @@ use trainyard_core::{Comparison, Error, Result};
 use trainyard_learn::statistics::paired_difference;
 use trainyard_tables::{Trajectory, read_trajectories};
 
-const NOTE: &str = "A metric of trajectories is paired by problem, over the problems that both arms practiced on; its 95% interval is \
-    clustered by problem (arXiv 2411.00640). A metric of reports is one number per arm.";
+const NOTE: &str = "Metrics of trajectories are paired by problem, over the problems that both arms practiced on; \
+    their 95% intervals are clustered by problem (arXiv 2411.00640). Metrics of reports are one number per arm.";
 
-/// In front of a name that is to be read from the reports.
+/// Prefix of a name that always refers to the reports.
 const REPORT: &str = "report.";
 
-/// A metric that is asked for.
+/// A requested metric.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Asked {
     name: String,
@@ -30,13 +32,14 @@ pub struct Asked {
 /// Where a metric comes from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Origin {
+    /// From rollouts, with a value per problem.
     Trajectories(TrajectoryMetric),
-    /// By this name.
+    /// From the arms' reports, under this name.
     Report(String),
 }
 
 impl Asked {
-    /// Reads an entry of `metrics`. Errors: invalid, if it is no name of a metric.
+    /// Parses an entry of `metrics`. Errors: invalid, if it is not a metric name.
     pub fn parse(name: &str) -> Result<Self> {
         let letters = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '_' | '.' | '-');
         if name.is_empty() || name == REPORT || !name.chars().all(letters) {
@@ -50,11 +53,12 @@ impl Asked {
         };
         Ok(Self { name: name.to_string(), given })
     }
-    /// What the name says by itself.
+    /// The origin that the name alone suggests.
     pub fn given(&self) -> &Origin {
         &self.given
     }
-    /// What it means where these are wired: without trajectories a name of theirs is the report's. None: nothing wired has it.
+    /// What it means where these are wired: without trajectories a name of theirs is the report's. None: nothing wired
+    /// has it.
     pub fn origin(&self, reports: bool, trajectories: bool) -> Option<Origin> {
         match &self.given {
             Origin::Trajectories(_) if trajectories => Some(self.given.clone()),
@@ -68,11 +72,11 @@ impl Asked {
     }
 }
 
-/// What both arms left at one port.
+/// The artifacts of both arms at one port.
 struct Both<T> {
     a: T,
     b: T,
-    /// They are one artifact.
+    /// Both are the same artifact.
     same: bool,
 }
 
@@ -122,7 +126,8 @@ fn both<T>(context: &StageContext, port: &str, read: impl Fn(&InputArtifact) -> 
     }
 }
 
-/// A metric that one arm alone has is shown for that arm, without a difference: a mechanism may report what only it does.
+/// A metric that one arm alone has is shown for that arm, without a difference: a mechanism may report what only it
+/// does.
 fn of_reports(name: &str, own: &str, reports: &Both<Report>, names: &Names) -> Result<Comparison> {
     let found = [reports.a.metrics.get(own), reports.b.metrics.get(own)];
     if found == [None, None] && !reports.same {
@@ -161,7 +166,10 @@ fn of_trajectories(
                 "{} and {} share no problem with a value of `{name}`",
                 config.names.a, config.names.b
             ));
-            Err(error.help("let both practice on the same problems with the same seed, and keep more of their rollouts (`keep_rollouts`)"))
+            Err(error.help(
+                "let both practice on the same problems with the same seed, \
+                 and keep more of their rollouts (`keep_rollouts`)",
+            ))
         }
     }
 }

@@ -108,7 +108,9 @@ fn a_report_has_one_number_and_may_be_alone_with_it() {
         report(&[("grad_norm_max", 2.5), ("tokens", 40.0), ("forks", 7.0)]),
     ];
     with_reports(&mut context, folder.path(), &arms);
-    let options = json!({"metrics": ["grad_norm_max", "tokens", "report.tokens", "forks"], "names": {"a": "with", "b": "without"}});
+    let options = json!({
+        "metrics": ["grad_norm_max", "tokens", "report.tokens", "forks"], "names": {"a": "with", "b": "without"},
+    });
     run(options, &mut context).unwrap();
     let norm = row(&context, "grad_norm_max");
     assert_eq!((norm.b, norm.a, norm.difference, norm.low), (Some(8.0), Some(2.5), Some(-5.5), None));

@@ -1,4 +1,4 @@
-//! Options of `compare`, and what contradicts in them or with what is wired.
+//! Options of `compare`, with checks for contradictions among them and with the wired inputs.
 
 use super::arms::{Asked, Origin};
 use super::metrics::Metric;
@@ -6,7 +6,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use trainyard_core::{OptionProblem, Wired};
 
-/// Options of `compare`: `a` and `b` name two models of `results`, `metrics` what is compared between two arms; both at once are fine.
+/// Options of `compare`: `a` and `b` name two models of `results`, `metrics` what is compared between two arms; both at
+/// once are fine.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Config {
@@ -15,15 +16,16 @@ pub struct Config {
     /// `reward`, `tool_calls`, `tool_errors`, `turns` or `tokens`.
     #[serde(default = "accuracy")]
     pub metric: String,
-    /// The model whose value comes first. Write `2/rl` for the model `rl` of the second table if several tables use the name.
+    /// The model whose value comes first. Write `2/rl` for the model `rl` of the second table if several tables use the
+    /// name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub a: Option<String>,
     /// The model that is subtracted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub b: Option<String>,
-    /// What is compared between two arms: metrics of their `trajectories` (`reward`, `correct`, `tool_calls`, `tool_errors`, `turns`,
-    /// `tokens`, `void`, `rewards.<component>`, `tokens_per_distinct_answer`, `tool_calls_per_correct`), any other metric of their
-    /// `reports`; `report.<name>` is always the report's.
+    /// What is compared between two arms: metrics of their `trajectories` (`reward`, `correct`, `tool_calls`,
+    /// `tool_errors`, `turns`, `tokens`, `void`, `rewards.<component>`, `tokens_per_distinct_answer`,
+    /// `tool_calls_per_correct`), any other metric of their `reports`; `report.<name>` is always the report's.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub metrics: Vec<String>,
     /// What the arms are called in the report.
@@ -115,7 +117,7 @@ impl Config {
         problems
     }
 
-    /// Everything that the options and the wired artifacts contradict in.
+    /// All contradictions between the options and the wired artifacts.
     pub fn wiring(&self, inputs: &Wired) -> Vec<OptionProblem> {
         let count = |port: &str| inputs.get(port).copied().unwrap_or(0);
         let mut problems = Vec::new();

@@ -1,5 +1,5 @@
-//! The rows that `compare` reports: of two models by the metrics of samples, of two arms by those of trajectories or of
-//! reports.
+//! Declares the rows that `compare` reports: metrics of samples for two models, metrics of trajectories or reports for
+//! two arms.
 
 use super::arms::{Asked, Origin};
 use super::config::Config;
@@ -9,13 +9,13 @@ use trainyard_core::{Declared, Metric, MetricRead, Producer, Producers};
 const REPORTS: &str = "reports";
 const TRAJECTORIES: &str = "trajectories";
 
-/// Under any options; the metrics of reports are those of the stages behind them, so the list is open.
+/// Rows under any options. The list is open, because metrics of reports depend on the stages that wrote them.
 pub fn any() -> Declared {
     let comparisons = metrics::declared().into_iter().chain(trajectories::declared()).collect();
     Declared { comparisons, open: true, ..Declared::default() }
 }
 
-/// Under these options.
+/// Rows under these options.
 pub fn of(config: &Config, producers: &Producers) -> Declared {
     let models = config.models().map(|_| of_models(&config.metric));
     let arms = config.metrics.iter().map(|name| of_arms(name, producers));

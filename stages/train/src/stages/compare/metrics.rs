@@ -1,8 +1,8 @@
-//! Values of single problems from result rows: the one definition of every sampled metric, for `evaluate` and `compare`.
+//! Metrics of single problems, computed from result rows. `evaluate` and `compare` share these definitions.
 //!
-//! A problem's value is `None` (absent) where its rows cannot give one: infrastructure failures are left out, and k samples must
-//! be left for a metric at k. For majority votes every right answer is one answer, and wrong ones are equal if their text is, up
-//! to white space and the spelling of numbers. Refuses: unknown names.
+//! A problem has no value (`None`) if its rows cannot give one: infrastructure failures are left out, and a metric at k
+//! needs k remaining samples. In majority votes all right answers count as one answer, and two wrong answers are equal
+//! if their text is, up to white space and the spelling of numbers.
 
 use crate::results::ResultRow;
 use std::collections::BTreeMap;
@@ -16,15 +16,19 @@ use trainyard_learn::statistics::{
 pub enum Metric {
     /// The greedy sample is right.
     Accuracy,
-    /// The share of right ones among the drawn samples.
+    /// The share of drawn samples that are right.
     Avg,
+    /// Unbiased estimate of the chance that at least one of k samples is right.
     PassAt(usize),
+    /// Unbiased estimate of the chance that all k samples are right.
     PassHat(usize),
+    /// Whether the most frequent answer of k samples is right; ties count as their expectation.
     MajAt(usize),
     /// Votes weighted by the process reward model.
     WeightedMajAt(usize, StepReduction),
+    /// Whether the best of k samples, as scored by the process reward model, is right.
     BestOf(usize, StepReduction),
-    /// The sample that the policy itself found likeliest: what a judge must beat.
+    /// Whether the sample with the highest log-probability under the policy is right: the baseline for a judge.
     LikeliestOf(usize),
     /// Mean of a column over the drawn samples, or the greedy one.
     Mean(Column),
@@ -33,10 +37,15 @@ pub enum Metric {
 /// A column that may be averaged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Column {
+    /// Reward of the outcome.
     Reward,
+    /// Tool calls.
     ToolCalls,
+    /// Failed tool calls.
     ToolErrors,
+    /// Turns that the agent took.
     Turns,
+    /// Sampled tokens.
     Tokens,
 }
 
@@ -100,8 +109,11 @@ impl Metric {
             .or_else(|| number("likeliest_of_").map(Self::LikeliestOf))
             .or_else(|| scored("best_of_").map(|(k, how)| Self::BestOf(k, how)))
             .ok_or_else(|| {
-                Error::invalid(format!("no metric `{name}`"))
-                    .help("one of: accuracy, avg, pass_at_<k>, pass_hat_<k>, maj_at_<k>, weighted_maj_at_<k>_<min|product|last>, best_of_<k>_<min|product|last>, likeliest_of_<k>, reward, tool_calls, tool_errors, turns, tokens")
+                Error::invalid(format!("no metric `{name}`")).help(
+                    "one of: accuracy, avg, pass_at_<k>, pass_hat_<k>, maj_at_<k>, \
+                         weighted_maj_at_<k>_<min|product|last>, best_of_<k>_<min|product|last>, \
+                         likeliest_of_<k>, reward, tool_calls, tool_errors, turns, tokens",
+                )
             })
     }
 
@@ -181,7 +193,7 @@ fn votes<'a>(rows: &[&ResultRow], keys: &'a [Option<String>]) -> Vec<Vote<'a>> {
     keys.iter().zip(rows).map(|(k, r)| Vote { answer: k.as_deref(), correct: r.correct == Some(true) }).collect()
 }
 
-/// None if a row was not scored.
+/// `None` if any row has no score.
 fn scores(rows: &[&ResultRow], reduction: StepReduction) -> Option<Vec<f64>> {
     rows.iter().map(|r| score(r, reduction)).collect()
 }

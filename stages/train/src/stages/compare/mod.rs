@@ -1,8 +1,9 @@
 //! Stage `compare`: the paired difference of two models on the same problems, and of two arms of a recipe.
 //!
-//! Why one stage: both ask whether a change did something, by differences paired by problem (arXiv 2411.00640). Models are compared by
-//! what an evaluation found ([`pairs`]), arms also by what they did while they practiced ([`arms`]). Refuses: contradictions between
-//! its options and what is wired, before anything runs; models or arms that share no problem.
+//! Both comparisons ask whether a change had an effect, and both answer with differences paired by problem (arXiv
+//! 2411.00640). Models are compared by their evaluation results ([`pairs`]), arms also by their rollouts and reports
+//! from training ([`arms`]). Options that contradict the wired inputs are reported before anything runs. Models or arms
+//! without a common problem are an error.
 
 pub mod arms;
 pub mod config;
@@ -84,7 +85,7 @@ impl trainyard_api::Prepared for Config {
 
     fn run(self, context: &mut StageContext) -> Result<()> {
         let config = self;
-        // A list that was not known before the run is seen here first.
+        // Lists that are only known at run time are checked here for the first time.
         refuse(config.wiring(&context.wired()))?;
         let models = config.models();
         let (first, second) = models.unwrap_or((config.names.a.as_str(), config.names.b.as_str()));

@@ -1,9 +1,11 @@
-//! Two models on the same problems: values from tables of results, paired by problem.
+//! Compares two models on the same problems, from tables of results.
 //!
-//! Why so: two accuracies with overlapping intervals may still differ for certain, because most of their variance is that of the
-//! problems, which they share. Each problem gives one value per model (samples averaged first), the difference is taken problem
-//! by problem, and the interval is that of paired differences clustered by problem (arXiv 2411.00640). Refuses: models that share
-//! no problem, and a metric that the results do not hold.
+//! Two accuracies with overlapping intervals can still differ significantly, because most of their variance comes from
+//! the problems, which they share. Each problem therefore gives one value per model (samples are averaged first), the
+//! values are subtracted problem by problem, and the interval is that of paired differences clustered by problem (arXiv
+//! 2411.00640).
+//!
+//! Models without a common problem, and metrics that the results do not contain, are errors.
 
 use super::metrics::{self, Metric};
 use super::models;
@@ -71,7 +73,7 @@ impl Pairs {
         Ok(Self { rows, unpaired })
     }
 
-    /// The paired difference in all, or on one level. `None` if there is no pair.
+    /// The paired difference over all problems, or over those of one level. `None` without a pair.
     pub fn difference(&self, level: Option<u32>) -> Option<Difference> {
         let rows: Vec<_> = self.rows.iter().filter(|r| level.is_none_or(|l| r.1 == l)).collect();
         let a: Vec<f64> = rows.iter().map(|r| r.2).collect();
@@ -112,7 +114,10 @@ fn describe(report: &mut Report, metric: &str, (a, b): (&str, &str), pairs: &Pai
     }
     table.row(row("all".into(), all));
     report.table(table);
-    report.note("Interval: paired differences, clustered by problem (arXiv 2411.00640); samples of a problem are averaged first.");
+    report.note(
+        "Interval: paired differences, clustered by problem (arXiv 2411.00640); \
+         samples of a problem are averaged first.",
+    );
     if pairs.unpaired > 0 {
         report.note(format!(
             "{} problems have a value for one model only (infrastructure failures, or other samples) and are left out.",

@@ -1,10 +1,13 @@
-//! Values of single problems from rollout records, for two arms that practiced on the same problems.
+//! Metrics of single problems, computed from rollouts, for two arms that practiced on the same problems.
 //!
-//! Why so: two arms of one seed draw from one pool, so most of what their rollouts differ in is the problems; values by problem can be
-//! paired. A problem's value is the mean over its rollouts, or, for a ratio, the sum of the numerators over the sum of the denominators:
-//! a mean of ratios would not exist where one rollout divides by 0. Infrastructure failures are left out. A fork's tokens count from
-//! where it left its parent: the shared beginning was sampled once. Refuses: `correct` and `rewards.<component>` where no rollout has
-//! that component, with the components that there are.
+//! Two arms with one seed draw from one pool, so the problems explain most of the difference between their rollouts,
+//! and values can be paired by problem. A problem's value is the mean over its rollouts. For a ratio it is the sum of
+//! the numerators over the sum of the denominators, because a mean of ratios is undefined if one rollout divides by 0.
+//! Infrastructure failures are left out. A fork's tokens count from the point where it left its parent, because the
+//! common beginning was sampled once.
+//!
+//! If no rollout has the component that `correct` or `rewards.<component>` names, the error lists the components there
+//! are.
 
 use super::metrics::ByProblem;
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,15 +17,19 @@ use trainyard_tables::{Status, StopReason, Trajectory};
 /// What is measured per problem.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TrajectoryMetric {
+    /// Mean reward.
     Reward,
-    /// The component that says so is at least 1.
+    /// The reward component that marks right answers is at least 1.
     Correct,
+    /// Tool calls per rollout.
     ToolCalls,
+    /// Failed tool calls per rollout.
     ToolErrors,
+    /// Turns of the agent per rollout.
     Turns,
-    /// Sampled ones of its own.
+    /// Tokens that the rollout sampled itself.
     Tokens,
-    /// Has a turn with neither a complete tool call nor a final answer (SimpleTIR, arXiv 2509.02479).
+    /// The rollout has a turn with neither a complete tool call nor a final answer (SimpleTIR, arXiv 2509.02479).
     Void,
     /// One component of the reward.
     Component(String),
@@ -32,7 +39,7 @@ pub enum TrajectoryMetric {
     ToolCallsPerCorrect,
 }
 
-/// Names without a part of their own.
+/// Metrics with a fixed name.
 const FIXED: [(&str, TrajectoryMetric); 9] = [
     ("correct", TrajectoryMetric::Correct),
     ("reward", TrajectoryMetric::Reward),
@@ -44,7 +51,7 @@ const FIXED: [(&str, TrajectoryMetric); 9] = [
     ("turns", TrajectoryMetric::Turns),
     ("void", TrajectoryMetric::Void),
 ];
-/// In front of a component's name.
+/// Prefix of a component's name.
 pub(super) const COMPONENT: &str = "rewards.";
 
 /// What may be compared, with unit and meaning: every value is a mean over problems.
@@ -92,7 +99,7 @@ impl TrajectoryMetric {
         Ok(groups.into_iter().filter_map(value).collect())
     }
 
-    /// The component of the reward that it reads.
+    /// The reward component that the metric reads, if any.
     fn component<'a>(&'a self, correct: &'a str) -> Option<&'a str> {
         match self {
             Self::Component(name) => Some(name),
@@ -136,13 +143,13 @@ fn ratio(numerator: f64, denominator: f64) -> Option<f64> {
     (denominator > 0.0).then(|| numerator / denominator)
 }
 
-/// Tokens that this rollout sampled itself.
+/// Number of tokens that this rollout sampled itself.
 fn own_tokens(row: &Trajectory) -> usize {
     row.loss_mask.iter().skip(row.fork_at.unwrap_or(0) as usize).filter(|sampled| **sampled).count()
 }
 
-/// As the loop judges turns: a message without a complete call is void unless a user replied to it, or it is the last one and its
-/// answer was read. Messages before the agent's own turns belong to the prompt.
+/// As the loop judges turns: a message without a complete call is void unless a user replied to it, or it is the last
+/// one and its answer was read. Messages before the agent's own turns belong to the prompt.
 fn is_void(row: &Trajectory) -> bool {
     let assistant: Vec<usize> = (0..row.messages.len()).filter(|&i| row.messages[i].role == "assistant").collect();
     let own = &assistant[assistant.len().saturating_sub(row.turns as usize)..];

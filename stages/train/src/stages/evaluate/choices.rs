@@ -1,7 +1,7 @@
 //! What choosing one of several samples is worth: the chosen sample against a random one of the same problem.
 //!
-//! A process reward model can be calibrated and still choose worse than chance, so the paired difference stands in the
-//! report beside the accuracies.
+//! A process reward model can be calibrated and still choose worse than chance, so the report shows the
+//! paired difference beside the accuracies.
 
 use crate::results::ResultRow;
 use crate::stages::compare::Metric;
@@ -12,7 +12,9 @@ use trainyard_learn::statistics::{Estimate, paired_difference};
 
 /// One way to choose: the metric's name, and its words in a table.
 pub struct Choice {
+    /// Name of the metric, e.g. `best_of_8_last`.
     pub name: String,
+    /// Description in the table.
     pub head: String,
     /// By the process reward model.
     pub by_prm: bool,

@@ -21,6 +21,7 @@ pub struct Config {
     pub samples: u32,
     /// Names of the models that are sampled; empty = all. The others are only evaluated greedily.
     pub sampled: Vec<String>,
+    /// How the drawn samples are decoded, and the limits of every episode.
     pub sampling: SamplingOptions,
     /// Which k of pass@k, each from 1 to `samples`; 2, 4, 8, … up to `samples` if empty. avg, maj and best-of use all
     /// samples.
@@ -31,6 +32,7 @@ pub struct Config {
     pub steps: StepKind,
     /// Rollouts per model written to the output `trajectories`, the greedy ones first; null = all.
     pub keep_rollouts: Option<usize>,
+    /// Seed of all random draws.
     pub seed: u64,
 }
 
@@ -52,6 +54,7 @@ impl Default for Config {
 }
 
 impl Config {
+    /// Everything wrong with the options alone.
     pub fn problems(&self) -> Vec<OptionProblem> {
         let mut problems = self.sampling.problems("/sampling");
         let well_formed =
@@ -136,6 +139,7 @@ impl Config {
     pub fn model_names(&self, count: usize) -> Vec<String> {
         if self.names.is_empty() { (1..=count).map(|i| format!("model_{i}")).collect() } else { self.names.clone() }
     }
+    /// Whether samples are drawn from the model called `name`, besides the greedy episode.
     pub fn is_sampled(&self, name: &str) -> bool {
         self.samples > 0 && (self.sampled.is_empty() || self.sampled.iter().any(|n| n == name))
     }

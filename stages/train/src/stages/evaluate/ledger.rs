@@ -10,6 +10,7 @@ use trainyard_tables::{RowWriter, Trajectory};
 
 /// Takes every episode as it ends, model by model.
 pub struct Ledger<'a> {
+    /// The context of the stage, for progress and cancellation.
     pub context: &'a StageContext,
     rollouts: RowWriter<Trajectory>,
     /// Rollouts of one model that are kept.

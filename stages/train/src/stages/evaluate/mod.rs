@@ -40,6 +40,7 @@ use twins::Twins;
 /// The stage kind, with the environments that it may play.
 #[derive(Default)]
 pub struct Evaluate {
+    /// Families of parts that the options may name.
     pub parts: Parts,
 }
 

@@ -18,9 +18,13 @@ const PROBLEMS_PER_CALL: usize = 64;
 
 /// Everything that the models share.
 pub struct Evaluation<'a> {
+    /// Options of the stage.
     pub config: &'a Config,
+    /// The environment that the problems are played in.
     pub environment: &'a dyn Environment,
+    /// The problems that every model plays.
     pub problems: &'a [Problem],
+    /// Source of all random draws.
     pub chance: Chance,
 }
 

@@ -14,6 +14,7 @@ use trainyard_tables::Trajectory;
 pub struct Scorer {
     policy: Policy,
     sampler: Box<dyn Sampler>,
+    /// What counts as a step of a rollout.
     pub steps: StepKind,
 }
 

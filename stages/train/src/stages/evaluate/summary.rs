@@ -33,6 +33,7 @@ pub struct Summary<'a> {
 }
 
 impl<'a> Summary<'a> {
+    /// A summary of `rows`, which hold one list per entry of `names`; `with_prm` says whether they have step scores.
     pub fn new(
         config: &'a Config,
         names: &'a [String],

@@ -65,8 +65,8 @@ impl Twins {
         report.table(table);
         self.accuracies(names, rows, context, report)?;
         report.note(
-            "A training twin is a training problem whose question is equal once numbers, names and exchangeable words are masked; \
-             `training_repeats` counts test problems that are training problems themselves.",
+            "A training twin is a training problem whose question is equal once numbers, names and exchangeable \
+             words are masked; `training_repeats` counts test problems that are training problems themselves.",
         );
         Ok(())
     }

@@ -116,6 +116,7 @@ impl Matrix {
 /// One task under two models.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Change {
+    /// The paired difference over the problems that both models have a value for.
     pub difference: Difference,
     /// Problems with a value for only one of the models.
     pub left_out: usize,

@@ -28,7 +28,10 @@ impl Stage for Forgetting {
     const NAME: &'static str = "forgetting";
     const SUMMARY: &'static str = "what models trained on one task after another have forgotten of the earlier tasks";
     const DOC: &'static str = include_str!("forgetting.md");
-    const EXAMPLE: &'static str = r#"{"results": "${{ stages.evaluate.results }}", "models": ["after_short", "after_long"], "tasks": [{"name": "short", "levels": [1, 2]}, {"name": "long", "levels": [3, 4]}]}"#;
+    const EXAMPLE: &'static str = concat!(
+        r#"{"results": "${{ stages.evaluate.results }}", "models": ["after_short", "after_long"], "#,
+        r#""tasks": [{"name": "short", "levels": [1, 2]}, {"name": "long", "levels": [3, 4]}]}"#
+    );
     const MAIN_METRIC: Option<&'static str> = Some("forgetting");
 
     fn metrics(&self) -> Declared {

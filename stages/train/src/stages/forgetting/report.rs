@@ -138,9 +138,10 @@ fn publish(name: &str, e: &Estimate, context: &mut StageContext, report: &mut Re
 
 fn notes(lost: &[Change], gained: &[Change], report: &mut Report) {
     report.note(
-        "Forgetting is the value just after a task's training minus the value at the end, a mean over all tasks but the last (protocol of \
-         2507.05386); below 0, later training helped. From the best: the highest value since its training instead; the highest of several \
-         measured values lies too high by chance, so it has no interval.",
+        "Forgetting is the value just after a task's training minus the value at the end, a mean over all tasks \
+         but the last (protocol of 2507.05386); below 0, later training helped. From the best: the highest value \
+         since its training instead; the highest of several measured values lies too high by chance, so it has no \
+         interval.",
     );
     report.note(
         "Intervals are 95%: of differences paired and clustered by problem (2411.00640), of greedy accuracy \

@@ -56,6 +56,7 @@ pub struct Config {
     /// Tokens computed together: limits memory, and changes results by rounding only.
     #[schemars(range(min = 1))]
     pub micro_batch_tokens: usize,
+    /// Optimizer of the scoring head, and of the decoder with `train: all`.
     #[serde(deserialize_with = "own_defaults::read::<Optimizer, _>")]
     #[schemars(schema_with = "own_defaults::schema::<Optimizer>")]
     pub optimizer: OptimizerOptions,
@@ -65,6 +66,7 @@ pub struct Config {
     /// Bins of the calibration table.
     #[schemars(range(min = 1))]
     pub bins: usize,
+    /// Seed of all random draws.
     pub seed: u64,
 }
 
@@ -102,6 +104,7 @@ impl Default for Config {
 }
 
 impl Config {
+    /// Everything wrong with the options alone.
     pub fn problems(&self) -> Vec<OptionProblem> {
         let mut problems = self.sampling.problems("/sampling");
         problems.extend(self.optimizer.problems("/optimizer"));

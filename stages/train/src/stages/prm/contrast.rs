@@ -43,7 +43,7 @@ pub fn select(rows: Vec<Trajectory>, component: &str) -> Result<Vec<Trajectory>>
     Ok(both.flat_map(|[wrong, right]| [distinct(wrong, WRONG), distinct(right, RIGHT)].concat()).collect())
 }
 
-/// Rows to train on, and rows to measure on. A problem stands on one side: on that of its labels, if it has any, else
+/// Rows to train on, and rows to measure on. A problem is on one side only: that of its labels, if it has any, else
 /// where `hold_out` puts it.
 pub fn split(
     rows: Vec<Trajectory>,

@@ -6,13 +6,17 @@ use trainyard_tables::Trajectory;
 /// One rollout with its labeled steps.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Example {
+    /// Token ids of the whole rollout.
     pub tokens: Vec<u32>,
     /// (last token of the step, label); NaN = read, but not labeled.
     pub steps: Vec<(usize, f64)>,
+    /// Id of the problem.
     pub problem: String,
     /// Whether the rollout ended right, if that is known; then the last of `steps` is where it ends.
     pub right: Option<bool>,
+    /// Tool calls of the rollout.
     pub tool_calls: u32,
+    /// Tool calls that failed.
     pub tool_errors: u32,
 }
 

@@ -1,7 +1,8 @@
 //! Training the scoring head on step labels.
 //!
-//! The label of a step is a probability, so the loss is binary cross-entropy against it: per step −y·log σ(z) − (1−y)·log(1−σ(z)), with
-//! slope σ(z) − y by the logit z, plus the ranking loss of [`contrast`]. Unlabeled steps (NaN) are left out of the first.
+//! The label of a step is a probability, so the loss is binary cross-entropy against it: per step −y·log σ(z) −
+//! (1−y)·log(1−σ(z)), with slope σ(z) − y by the logit z, plus the ranking loss of [`contrast`]. Unlabeled
+//! steps (NaN) are left out of the first.
 
 use super::config::{Config, Trained};
 use super::contrast;
@@ -17,6 +18,7 @@ use trainyard_lm::backend::{self, Learns, Place, Slopes};
 
 /// A model with a scoring head in training.
 pub struct Head {
+    /// The model and its optimizer.
     pub trainer: Trainer,
     budget: usize,
     ranking_weight: f64,
@@ -35,7 +37,8 @@ impl Head {
     fn step(&mut self, members: &[&Example]) -> Result<Losses> {
         let lengths: Vec<usize> = members.iter().map(|e| e.tokens.len()).collect();
         let parts = micro_batches(&lengths, self.budget);
-        // A pair may lie in two micro-batches, so slopes need all logits first; one micro-batch has them from its own forward.
+        // A pair may lie in two micro-batches, so slopes need all logits first; one micro-batch has them from its own
+        // forward.
         let whole =
             if parts.len() > 1 { Some(gradients(members, &self.logits(members)?, self.ranking_weight)) } else { None };
         let mut losses = whole.as_ref().map(|(losses, _)| *losses).unwrap_or_default();
@@ -96,8 +99,8 @@ pub struct Losses {
     pub ranking: Option<f64>,
 }
 
-/// The losses of a batch, and their slope by every logit: the cross-entropy's mean over labeled steps plus `weight` times the ranking
-/// loss's mean over pairs.
+/// The losses of a batch, and their slope by every logit: the cross-entropy's mean over labeled steps plus `weight`
+/// times the ranking loss's mean over pairs.
 fn gradients(examples: &[&Example], logits: &[Vec<f64>], weight: f64) -> (Losses, Vec<Vec<f64>>) {
     let count = examples.iter().map(|e| e.labeled()).sum::<usize>().max(1) as f64;
     let mut losses = Losses::default();
@@ -161,8 +164,8 @@ pub fn train(
     Ok(head)
 }
 
-/// Examples of one problem whose outcomes are known share a batch, so that they can be contrasted; others are dealt one by one, since a
-/// batch of many problems is the less noisy one.
+/// Examples of one problem whose outcomes are known share a batch, so that they can be contrasted; others are dealt one
+/// by one, since a batch of many problems is the less noisy one.
 fn sharing_batches(examples: &[Example]) -> Vec<Vec<&Example>> {
     let mut problems: BTreeMap<&str, Vec<&Example>> = BTreeMap::new();
     let (known, unknown): (Vec<&Example>, Vec<&Example>) =

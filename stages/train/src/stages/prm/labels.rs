@@ -1,4 +1,5 @@
-//! Step labels by Monte-Carlo rollouts: how often the policy succeeds from each prefix of its own episodes (Math-Shepherd, 2312.08935).
+//! Step labels by Monte-Carlo rollouts: how often the policy succeeds from each prefix of its own episodes
+//! (Math-Shepherd, 2312.08935).
 //!
 //! No person and no stronger model is needed (Math-Shepherd, 2312.08935). A prefix ends at the end of a step, so its
 //! continuations replay the turns before it in a fresh environment and go on sampling in the middle of a turn. The
@@ -21,10 +22,13 @@ const PREFIXES_PER_CALL: usize = 1024;
 
 /// The policy's rollouts with a label per step, and what it took.
 pub struct Labeled {
+    /// Rollouts with `step_ends` and `step_labels`.
     pub rows: Vec<Trajectory>,
     /// Distinct prefixes that were continued.
     pub prefixes: usize,
+    /// Rollouts that an infrastructure failure ended; they are not in `rows`.
     pub failures: usize,
+    /// Rows that cannot be learned from.
     pub left_out: LeftOut,
 }
 
@@ -46,10 +50,15 @@ impl std::ops::AddAssign for LeftOut {
 
 /// What Monte-Carlo labels are made with.
 pub struct Labeler<'a> {
+    /// Options of the stage.
     pub config: &'a Config,
+    /// The policy that samples rollouts and continuations.
     pub policy: &'a Policy,
+    /// The environment that episodes play in.
     pub environment: &'a dyn Environment,
+    /// The problems to play.
     pub problems: &'a [Problem],
+    /// Source of all random draws.
     pub chance: Chance,
 }
 
@@ -64,6 +73,8 @@ struct Prefix {
 }
 
 impl Labeler<'_> {
+    /// Samples rollouts, continues each from the end of every step, and labels the steps with the share of
+    /// continuations that succeed. Errors: data, cancelled.
     pub fn run(&self, context: &StageContext) -> Result<Labeled> {
         let mut sampler = self.policy.sampler(context.cpus)?;
         let rollouts = self.rollouts(&mut *sampler, context)?;

@@ -42,6 +42,7 @@ use trainyard_tables::{Trajectory, read_trajectories, write_trajectories};
 /// The stage kind, with the environments that it may play.
 #[derive(Default)]
 pub struct Prm {
+    /// Families of parts that the options may name.
     pub parts: Parts,
 }
 

@@ -1,6 +1,7 @@
-//! The joined report as one self-contained HTML page, from `page.html`.
+//! The joined report as one self-contained HTML page, rendered from `page.html`.
 //!
-//! The template gets plain data and escapes it; only our own drawings pass unescaped. Refuses: scripts and links to elsewhere.
+//! The template gets plain data and escapes it; only the style sheet and our own drawings are passed through unescaped.
+//! The page has no scripts and no links to other sites.
 
 use super::markdown::{is_numeric, metrics};
 use super::numbers::{interval, number};
@@ -52,7 +53,7 @@ struct Figure {
     svg: Value,
 }
 
-/// The page.
+/// Renders the page. Errors: bug, if the template fails.
 pub fn page(title: &str, summary: &str, reports: &[Report]) -> Result<String> {
     let sections: Vec<Section> = reports.iter().enumerate().map(|(i, report)| section(i, report)).collect();
     let mut environment = Environment::new();

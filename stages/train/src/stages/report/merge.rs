@@ -5,7 +5,7 @@ use trainyard_api::report::Report;
 use trainyard_core::{Comparison, Declared, Metric, Producer};
 
 /// Tables and curves get their report's title in front; metrics and comparisons keep their names unless several reports
-/// use one: then the place of the report stands in front, from 1 (`2.tokens`).
+/// use one: then each gets the position of its report as a prefix, from 1 (`2.tokens`).
 pub fn merge(title: &str, summary: &str, reports: &[Report]) -> Report {
     let metrics = uses(reports.iter().flat_map(|r| r.metrics.keys()));
     let comparisons = uses(reports.iter().flat_map(|r| r.comparisons.iter().map(|c| &c.metric)));
@@ -42,7 +42,7 @@ fn uses<'a>(names: impl Iterator<Item = &'a String>) -> BTreeMap<String, usize> 
     uses
 }
 
-/// What the joined report has, from what the stages behind it declare. A name that several of them declare, but that
+/// What the joined report has, from what its producers declare. A name that several of them declare, but that
 /// one of them may leave out, is not known before the run; a check on it belongs to the stage that reports it.
 pub fn declared(producers: &[Producer]) -> Declared {
     let open = producers.iter().any(|p| p.declared.as_ref().is_none_or(|d| d.open));

@@ -1,7 +1,8 @@
-//! Stage `report`: joins reports into one page for people, one table for chats and one file for programs.
+//! Stage `report`: joins reports into an HTML page, a Markdown file and a JSON file.
 //!
-//! `report.html` is self-contained (no script, no external resource; light and dark), curves are drawn here as SVG, `report.md`
-//! holds the tables, `report.json` everything under one schema. Refuses: clocks and hosts; equal reports give equal bytes.
+//! `report.html` is self-contained (no script, no external resource; light and dark) and draws curves as inline SVG.
+//! `report.md` holds the tables, and `report.json` holds everything under one schema. The output contains no times and
+//! no host names, so equal reports give equal bytes.
 
 pub mod html;
 pub mod markdown;
@@ -46,9 +47,11 @@ impl Stage for JoinReports {
     const VERSION: u32 = 3;
     const SUMMARY: &'static str =
         "Join reports into one self-contained HTML page with learning curves, a Markdown file and a JSON file.";
-    const DOC: &'static str = "Joins the reports in the order in which they are wired. Writes `report.html` (self-contained: no script, no external resource), \
-        `report.md`, `report.json` and one SVG per curve. Metrics and \
-        comparisons keep their names; where several reports use one, the place of the report stands in front, from 1 (`2.tokens`). A check here fails the run and leaves the page.";
+    const DOC: &'static str = "\
+        Joins reports in the order in which they are wired. Writes `report.html` (self-contained: no script, no \
+        external resource), `report.md`, `report.json` and one SVG file per curve.\n\n\
+        Metrics and comparisons keep their names. If several reports use a name, each gets the position of its report \
+        as a prefix, counted from 1 (`2.tokens`). A failed check on this stage fails the run and keeps the page.";
     const EXAMPLE: &'static str =
         r#"{"reports": ["${{ stages.sft.report }}", "${{ stages.evaluate.report }}"], "title": "Quickstart"}"#;
     const PLACEMENT: Placement = Placement::Process;

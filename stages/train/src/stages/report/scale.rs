@@ -3,14 +3,19 @@
 /// A linear axis.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Scale {
+    /// Lower end of the axis, in data units.
     pub low: f64,
+    /// Upper end of the axis, in data units.
     pub high: f64,
+    /// Distance between two ticks.
     pub step: f64,
+    /// Values of the ticks, ascending.
     pub ticks: Vec<f64>,
 }
 
 impl Scale {
-    /// An axis over `[low, high]` with about `wanted` ticks; a range of width 0 is widened. The ends are ticks if `round`.
+    /// An axis over `[low, high]` with about `wanted` ticks; a range of width 0 is widened. The ends are ticks if
+    /// `round`.
     pub fn new(low: f64, high: f64, wanted: usize, round: bool) -> Self {
         let (low, high) = widen(low, high);
         let step = nice_step((high - low) / wanted.max(1) as f64);

@@ -1,7 +1,10 @@
-//! Learning curves as SVG: axes with ticks, grid, legend, a title and a description for screen readers.
+//! Learning curves as SVG: axes with ticks, grid, legend, a title, and a description for screen readers.
 //!
-//! Colors are CSS classes, so one drawing serves light and dark pages; a stand-alone file carries its own style sheet. Lines with
-//! more points than pixels are averaged in equal pieces. Refuses: series without points (the report has none).
+//! Colors are CSS classes, so one drawing works on light and dark pages; a stand-alone file carries its own style
+//! sheet. Lines with too many points are averaged in equal pieces. Every series has at least one point (see
+//! [`Report::curve`]).
+//!
+//! [`Report::curve`]: trainyard_api::report::Report::curve
 
 use super::numbers::tick;
 use super::scale::Scale;
@@ -41,7 +44,8 @@ fn draw(curve: &Curve, id: &str, style: &str) -> String {
     let height = HEIGHT + legend.height;
     let plot = Plot::new(curve, TOP + legend.height);
     let mut out = format!(
-        "<svg class=\"curve\" xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height}\" role=\"img\" aria-labelledby=\"{id}-title {id}-desc\">{style}\
+        "<svg class=\"curve\" xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height}\" \
+         role=\"img\" aria-labelledby=\"{id}-title {id}-desc\">{style}\
          <title id=\"{id}-title\">{}</title><desc id=\"{id}-desc\">{}</desc>",
         escape(&curve.title),
         escape(&describe(curve))
@@ -55,7 +59,7 @@ fn draw(curve: &Curve, id: &str, style: &str) -> String {
     out
 }
 
-/// What a reader who does not see the drawing should know.
+/// A description for readers who cannot see the drawing.
 fn describe(curve: &Curve) -> String {
     let lines: Vec<String> = curve
         .series
@@ -201,7 +205,7 @@ fn class(index: usize) -> String {
     if index < COLORS { format!("s{color}") } else { format!("s{color} dashed") }
 }
 
-/// Means of equal runs of points if there are too many to draw; the first and last points stay.
+/// Averages equal runs of points if there are too many to draw; the first and last points stay.
 fn thinned(points: &[[f64; 2]]) -> Vec<[f64; 2]> {
     if points.len() <= MOST_POINTS {
         return points.to_vec();
@@ -215,7 +219,7 @@ fn thinned(points: &[[f64; 2]]) -> Vec<[f64; 2]> {
     std::iter::once(first).chain(points.chunks(size).map(average)).chain(std::iter::once(last)).collect()
 }
 
-/// Text for XML.
+/// Escapes text for XML.
 pub fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {

@@ -1,7 +1,8 @@
 //! From sampled groups to a batch: selection, rewards, filters; and the draws of one synchronous step.
 //!
-//! All sources absorb their groups here, so they differ in when groups come and not in what becomes of them. A rollout is moved from
-//! list to list, never copied: it ends in the batch or among those that the update does not use, and both are written.
+//! All sources absorb their groups here, so they differ in when groups come and not in what becomes of them. A rollout
+//! is moved from list to list, never copied: it ends in the batch or among those that the update does not use, and both
+//! are written.
 
 use super::state::{Progress, Run};
 use super::tally::Tally;
@@ -108,7 +109,8 @@ impl Run<'_> {
         Ok(rollouts)
     }
 
-    /// Selects from every group of a draw, scores what is kept, counts it, filters it, and puts what survives into the batch.
+    /// Selects from every group of a draw, scores what is kept, counts it, filters it, and puts what survives into the
+    /// batch.
     pub(super) fn absorb(
         &self,
         members: Vec<Vec<Rollout>>,
@@ -155,8 +157,8 @@ impl Run<'_> {
         }
     }
 
-    /// The members that count. Failures of the infrastructure are left out; pass rates are those of the policy by itself, so members
-    /// that were helped do not enter them.
+    /// The members that count. Failures of the infrastructure are left out; pass rates are those of the policy by
+    /// itself, so members that were helped do not enter them.
     fn counted(&self, members: Vec<Rollout>, group: usize, rates: &mut PassRates, all: &mut Collected) -> Vec<Rollout> {
         let mut counted = Vec::with_capacity(members.len());
         for mut one in members {
@@ -209,7 +211,8 @@ pub(super) fn job(draw: &Draw, spawn: Spawn) -> Job {
     }
 }
 
-/// Earlier groups of the draw with the same problem: a problem that a draw holds twice is sampled twice, by other chance.
+/// Earlier groups of the draw with the same problem: a problem that a draw holds twice is sampled twice, by other
+/// chance.
 fn repeats(draw: &Draw, group: usize) -> u64 {
     draw.problems[..group].iter().filter(|p| **p == draw.problems[group]).count() as u64
 }

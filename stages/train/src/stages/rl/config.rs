@@ -37,11 +37,13 @@ pub struct Config {
     /// Which rollouts enter the update; filters are applied in order.
     #[schemars(extend("x-family" = "filters"))]
     pub filters: Vec<Value>,
+    /// Sampling again to replace groups that filters dropped.
     #[serde(default)]
     pub resample: Resample,
     /// How rewards become a number per token, and its `modulations`.
     #[schemars(extend("x-family" = "advantages"))]
     pub advantage: Value,
+    /// The loss of an update.
     pub loss: Loss,
     /// Which problems come next.
     #[schemars(extend("x-family" = "curricula"))]
@@ -69,6 +71,7 @@ pub struct Config {
     #[serde(default = "defaults::micro_batch_tokens")]
     #[schemars(range(min = 1))]
     pub micro_batch_tokens: usize,
+    /// The optimizer of the policy.
     #[serde(default = "Optimizer::defaults", deserialize_with = "own_defaults::read::<Optimizer, _>")]
     #[schemars(schema_with = "own_defaults::schema::<Optimizer>")]
     pub optimizer: OptimizerOptions,
@@ -89,6 +92,7 @@ pub struct Config {
     /// Newest rollouts written to the output `trajectories`.
     #[serde(default = "defaults::keep_rollouts")]
     pub keep_rollouts: usize,
+    /// Seed of all random draws.
     #[serde(default)]
     pub seed: u64,
 }
@@ -132,6 +136,7 @@ pub struct Rollout {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Critic {
+    /// The optimizer of the value model.
     #[serde(deserialize_with = "own_defaults::read::<CriticOptimizer, _>")]
     #[schemars(schema_with = "own_defaults::schema::<CriticOptimizer>")]
     pub optimizer: OptimizerOptions,
@@ -247,7 +252,11 @@ mod defaults {
 /// The schema of `advantage`: each branch also takes `modulations`.
 fn advantage_schema(parts: &Parts) -> Value {
     let mut schema = parts.learn.advantages.schema();
-    let modulations = json!({ "type": "array", "items": parts.learn.modulations.schema(), "description": "Changes after assignment, in order." });
+    let modulations = json!({
+        "type": "array",
+        "items": parts.learn.modulations.schema(),
+        "description": "Changes after assignment, in order.",
+    });
     for branch in schema["oneOf"].as_array_mut().into_iter().flatten() {
         if branch["properties"].is_object() {
             branch["properties"]["modulations"] = modulations.clone();
@@ -276,14 +285,32 @@ pub fn schema(parts: &Parts) -> Value {
         relax_kind(&mut schema["$defs"][definition]["properties"][part]);
     }
     let names = parts.learn.algorithms.names();
-    schema["properties"]["algorithm"] = json!({ "type": "string", "enum": names, "default": trainyard_learn::compositions::DEFAULT, "description": "A named composition of parts; the other keys override it." });
+    schema["properties"]["algorithm"] = json!({
+        "type": "string",
+        "enum": names,
+        "default": trainyard_learn::compositions::DEFAULT,
+        "description": "A named composition of parts; the other keys override it.",
+    });
     schema["properties"][trainyard_learn::mechanism::KEY] = json!({
         "type": "object",
         "additionalProperties": false,
-        "description": "One mechanism that a recipe switches on in one arm only. It is laid over all other options; disabled it leaves no trace.",
+        "description": concat!(
+            "One mechanism that a recipe switches on in one arm only. ",
+            "It is laid over all other options; disabled it leaves no trace.",
+        ),
         "properties": {
-            "enabled": { "type": "boolean", "default": true, "description": "False: the config is that of an arm without the key." },
-            "with": { "type": "object", "description": "Options of this stage: maps merge key by key, lists replace, another `kind` drops the old one's siblings." },
+            "enabled": {
+                "type": "boolean",
+                "default": true,
+                "description": "False: the config is that of an arm without the key.",
+            },
+            "with": {
+                "type": "object",
+                "description": concat!(
+                    "Options of this stage: maps merge key by key, lists replace, ",
+                    "another `kind` drops the old one's siblings.",
+                ),
+            },
         },
     });
     schema
@@ -302,6 +329,7 @@ fn relax_kind(part: &mut Value) {
 }
 
 impl Config {
+    /// The options of rollouts as sampling options: no truncation of the distribution.
     pub fn sampling(&self) -> SamplingOptions {
         SamplingOptions {
             temperature: self.rollout.temperature,
@@ -320,6 +348,7 @@ impl Config {
     pub fn updates(&self) -> u64 {
         self.steps * self.epochs * self.minibatches as u64
     }
+    /// Everything wrong with the options alone; parts are checked by their families.
     pub fn problems(&self) -> Vec<OptionProblem> {
         let mut problems = self.sampling().problems("/rollout");
         problems.extend(self.optimizer.problems("/optimizer"));

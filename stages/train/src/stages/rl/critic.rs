@@ -1,7 +1,9 @@
-//! The value model of actor-critic methods: a copy of the policy's decoder with one output per token, trained beside the policy.
+//! The value model of actor-critic methods: a copy of the policy's decoder with one output per token, trained beside
+//! the policy.
 //!
-//! It is a model of its own, since shared weights let the value loss pull on the policy, and how much is one more constant to tune. Its
-//! value at a token is read from the hidden state before that token, so it cannot know what was sampled.
+//! It is a model of its own, since shared weights let the value loss pull on the policy, and how much is one more
+//! constant to tune. Its value at a token is read from the hidden state before that token, so it cannot know what was
+//! sampled.
 
 use crate::model::Policy;
 use crate::optimize::{OptimizerOptions, Trainer, micro_batches};

@@ -139,11 +139,11 @@ fn handed_to_the_update() -> Vec<Metric> {
         last("given_learned_share", "share", "Share of the given tokens that are in the loss.").optional(),
         last("trained_rollouts", "rollouts per step", "Rollouts with a token in the loss."),
         last("trained_tokens", "tokens per step", "Tokens in the loss."),
-        last("trained_observations", "tokens per step", "Tokens in the loss that stand in none of the agent's turns.")
+        last("trained_observations", "tokens per step", "Tokens in the loss that belong to none of the agent's turns.")
             .lower(),
         whole("void_in_update", "share", "Share of trained rollouts with a void turn.").lower(),
         last("truncated_in_update", "share", "Share of trained rollouts that were cut off at a limit.").lower(),
-        whole("pass_rate_lopsidedness", "share", "Largest |2p − 1| of a group's pass rate p: 0 = half of it is right.")
+        whole("pass_rate_lopsidedness", "share", "Largest |2p − 1| of a group's pass rate p: 0 = half is right.")
             .lower(),
         whole("tool_errors_in_passes", "share", "Share of failed calls among the calls of right trained rollouts.")
             .lower(),

@@ -1,7 +1,7 @@
 //! What a step hands to its update, as numbers: which rollouts, and how their advantages are spread.
 //!
-//! A mechanism that claims to keep something out of the update, or to give credit where another form gives none, must show it on any
-//! weights; these are the quantities that recipes check.
+//! A mechanism that claims to keep something out of the update, or to give credit where another form gives none, must
+//! show it on any weights; these are the quantities that recipes check.
 
 use trainyard_learn::{Batch, Grid, Group, Rollout, TurnSummary};
 

@@ -1,7 +1,7 @@
-//! `rl`: reinforcement learning of a tool-using agent with verifiable rewards.
+//! Stage `rl`: reinforcement learning of a tool-using agent with verifiable rewards.
 //!
-//! The loop knows only the traits of RL parts, so a published method is a composition in the config. What the parts need and neither
-//! environment nor loop offers is found before anything is computed.
+//! The loop knows only the traits of RL parts, so a published method is a composition in the config. Before anything is
+//! computed, a check finds parts that need something neither the environment nor the loop offers.
 
 mod collect;
 pub mod config;
@@ -43,42 +43,20 @@ use trainyard_tables::{read_trajectories, write_trajectories};
 /// The stage kind, with the parts that it may compose.
 #[derive(Default)]
 pub struct Rl {
+    /// Families of parts that the options may name.
     pub parts: crate::Parts,
 }
-
-const DOC: &str = "Samples groups of episodes per problem with the tool in the loop, scores them, and raises the probability of what scored \
-above its group.\n\n\
-A step: curriculum → strategy → rollouts (tools run while other sequences decode) → rewards (weighted sum, every component kept) → filters in \
-order, drawing again up to `resample.max_draws` times until `problems_per_step` groups are left → advantage → modulations → replay → correction → \
-loss terms, summed and aggregated → `epochs` × `minibatches` optimizer steps. Only the agent's own tokens are in the loss; observations \
-never are.\n\n\
-`algorithm` names a composition of parts (`grpo` if none): every other key overrides it; maps merge key by key, lists replace, another `kind` drops \
-the old one's siblings. `mechanism: {enabled, with}` is laid over all of it in the same way; disabled it leaves no trace, so the stage has the \
-digest of one without the key.\n\n\
-With `validation` problems the greedy pass rate is measured before the first step, every `validate_every` steps (0 = never in between) and after the \
-last, and the best weights are kept (a tie goes to the later ones); without, the last ones. \
-Checkpoints at step boundaries hold weights, moments, counters, part states, kept rollouts and curves, so a killed \
-stage ends in the same bytes.\n\n\
-Input `demonstrations`: worked episodes, matched to problems by `problem_id`, for strategies that begin with them. Hints in a prompt are gone before the \
-update; given tokens are in the loss with the policy's own logprobs. Rollouts that were helped either way enter no pass rate.\n\n\
-`critic` holds the optimizer of the value model, which exists where a part needs values (`advantage: {kind: gae}`): a copy of the first policy with one \
-output per token, trained beside it, in resume points but not in the output `model`.\n\n\
-`rollout.asynchronous` samples while the policy is updated and needs a `loss.correction`. Groups whose oldest sampled token is more than \
-`max_staleness` updates old are left out (`stale_groups`). The records say which weights sampled each token and, in the column `update`, which update used \
-them: given as input `record` (whole, so `keep_rollouts` must be large enough) they repeat the run to the same weights and rollouts.\n\n\
-A metric of a part has the part's kind in front (`clip.fraction`; `clip_2.fraction` of a second term of that kind), a component of the reward is \
-`rewards.<component>`; `…_initial` is the value of the first step, under the input's weights. Rates such as `pass_rate` are of all that was sampled, \
-rewards of what the strategy kept, `…_in_update` and `trained_…` of what the filters left.\n\n\
-Refuses: greedy rollouts, parts whose needs are not met, NaN anywhere (the stage stops and names the step), problems without a level for a curriculum by level, \
-two problems of one id.";
 
 impl Stage for Rl {
     type Prepared = PreparedRl;
     const NAME: &'static str = "rl";
     const VERSION: u32 = 3;
     const SUMMARY: &'static str = "reinforcement learning with tools in the loop and verifiable rewards";
-    const DOC: &'static str = DOC;
-    const EXAMPLE: &'static str = r#"{"algorithm": "grpo", "steps": 40, "problems_per_step": 32, "rollout": {"group_size": 8, "temperature": 1.0}}"#;
+    const DOC: &'static str = include_str!("rl.md");
+    const EXAMPLE: &'static str = concat!(
+        r#"{"algorithm": "grpo", "steps": 40, "problems_per_step": 32, "#,
+        r#""rollout": {"group_size": 8, "temperature": 1.0}}"#
+    );
     const ALL_CPUS: bool = true;
     const TRAINS: bool = true;
     const MAIN_METRIC: Option<&'static str> = Some("reward_mean");
@@ -150,11 +128,11 @@ impl Stage for Rl {
     }
 }
 
-/// Options of `rl` with the parts that they name. What is checked is what runs: parts are built here, once.
+/// Options of `rl` with the parts that they name. Parts are built once, so what is checked is what runs.
 pub struct PreparedRl {
     config: Config,
     composed: Composed,
-    /// None if one of them has a problem.
+    /// `None` if any part has a problem.
     parts: Option<Parts>,
     environment: EnvironmentSlot,
     rewards: RewardList,
@@ -208,7 +186,7 @@ impl Prepared for PreparedRl {
     fn run(self, context: &mut StageContext) -> Result<()> {
         refuse(self.problems_with(&context.wired()))?;
         let Self { config, composed, parts, environment, rewards } = self;
-        // What could not be built when the options were prepared says here why not.
+        // If the parts could not be built earlier, building them again gives the error.
         let parts = parts.map_or_else(|| Parts::build(&composed), Ok)?;
         let declared = declared::of(&composed, &rewards, &context.producers()).metrics;
         let environment = environment.build(&ToolHost::new(context.cpus))?;

@@ -13,25 +13,34 @@ use trainyard_learn::{Advantage, Curriculum, Filter, LossTerm, Modulation, Needs
 
 /// One of each sort, or a list in the order of the config.
 pub struct Parts {
+    /// Chooses the problems of a step.
     pub curriculum: Box<dyn Curriculum>,
+    /// Decides which sequences are sampled for a problem, and which are kept.
     pub strategy: Box<dyn Strategy>,
+    /// Decide which rollouts enter the update; applied in order.
     pub filters: Vec<Box<dyn Filter>>,
+    /// Turns rewards into one number per token.
     pub advantage: Box<dyn Advantage>,
+    /// Change advantages after they are assigned; applied in order.
     pub modulations: Vec<Box<dyn Modulation>>,
+    /// Adds earlier rollouts to the update.
     pub replay: Box<dyn Replay>,
+    /// Importance weights for samples of other weights.
     pub correction: Box<dyn Correction>,
+    /// Loss terms; their sum is minimized.
     pub terms: Vec<Box<dyn LossTerm>>,
-    /// What stands before their metrics.
+    /// Prefixes of their metrics.
     pub prefixes: Prefixes,
 }
 
-/// What stands before the metrics of every part: its kind, numbered from the second of a kind on.
+/// Prefixes of the metrics of every part: its kind, with a number from the second part of a kind on.
 pub struct Prefixes {
     curriculum: String,
     strategy: String,
     advantage: String,
     modulations: Vec<String>,
     replay: String,
+    /// Prefixes of the loss terms, in their order.
     pub terms: Vec<String>,
 }
 
@@ -117,10 +126,12 @@ impl Parts {
         list.extend(under(&names.replay, self.replay.metrics()));
         list
     }
+    /// Everything that any of the parts needs.
     pub fn needs(&self) -> Needs {
         self.each().iter().fold(Needs::NONE, |all, (_, p)| all.union(p.needs()))
     }
-    /// What this stage, its environment and its options do not offer the parts, or the parts each other, at the part that lacks it.
+    /// What this stage, its environment and its options do not offer the parts, or the parts each other, at the part
+    /// that lacks it.
     pub fn contradictions(&self, config: &Config, environment: &dyn Environment) -> Vec<OptionProblem> {
         let mut problems = self.unmet(config, environment);
         if config.rollout.asynchronous.is_some() && !self.correction.recomputes() {
@@ -196,6 +207,7 @@ impl Parts {
             self.each().into_iter().map(|(at, p)| (at, p.save())).filter(|(_, s)| !s.is_null()).collect();
         Value::Object(states)
     }
+    /// Restores what [`Parts::save`] wrote. Errors: data, naming the part whose state does not fit.
     pub fn load(&mut self, state: &Value) -> Result<()> {
         let states = state.as_object().ok_or_else(|| Error::data("the part states of the checkpoint are no map"))?;
         for (at, part) in self.each_mut() {

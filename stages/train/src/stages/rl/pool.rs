@@ -1,7 +1,7 @@
 //! The problems of the stage as curricula and strategies see them: level, hints, demonstrations by their tokens.
 //!
-//! Parts know no text: a hint is a line of the problem's worked solution, and a demonstration is cut into the tokens that an agent would
-//! have sampled, turn by turn, by the same template and tokenizer.
+//! Parts know no text: a hint is a line of the problem's worked solution, and a demonstration is cut into the tokens
+//! that an agent would have sampled, turn by turn, by the same template and tokenizer.
 
 use std::collections::BTreeMap;
 use trainyard_core::{Error, Result};

@@ -23,7 +23,10 @@ pub fn write(context: &mut StageContext, config: &Config, declared: &[Metric], s
     curves(&mut report, &state.curves);
     report
         .note("Pass rates of training rollouts are at the sampling temperature, before filters; validation is greedy.");
-    report.note("kl is the k3 estimate between the sampling policy and the policy at each update; its largest step mean is the metric.");
+    report.note(
+        "kl is the k3 estimate between the sampling policy and the policy at each update; \
+         its largest step mean is the metric.",
+    );
     context.write_report("report", report, &declared.to_vec().into())
 }
 

@@ -1,8 +1,8 @@
 //! The loop: rollouts from a source, one update on them, validation, a resume point.
 //!
-//! [`super::sources`] says where rollouts come from, [`super::collect`] how a batch comes together, [`super::learn`] what a step makes of
-//! it, and the parts hold the formulas. What later steps depend on is in [`super::state`] and in every resume point, so a killed stage
-//! ends in the same bytes.
+//! [`super::sources`] says where rollouts come from, [`super::collect`] how a batch comes together, [`super::learn`]
+//! what a step makes of it, and the parts hold the formulas. What later steps depend on is in [`super::state`] and in
+//! every resume point, so a killed stage ends in the same bytes.
 
 pub use super::state::{Run, State};
 
@@ -71,7 +71,8 @@ impl<'a> Run<'a> {
         record: Option<&[Trajectory]>,
         context: &StageContext,
     ) -> Result<Outcome> {
-        // What is in flight at a step of a repeated run began before that step, so such a run always starts from its beginning.
+        // What is in flight at a step of a repeated run began before that step, so such a run always starts from its
+        // beginning.
         let resumes = record.is_none();
         let mut progress = self.start(parts, rewards, resumes, context)?;
         if progress.state.step == 0 {

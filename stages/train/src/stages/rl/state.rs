@@ -39,7 +39,8 @@ pub struct Run<'a> {
 }
 
 impl Run<'_> {
-    /// One source for the whole run: a curriculum's passes go on over steps and draws, and its state says where it is in them.
+    /// One source for the whole run: a curriculum's passes go on over steps and draws, and its state says where it is
+    /// in them.
     pub(super) fn curriculum_chance(&self) -> Chance {
         self.chance.child("curriculum", &[])
     }

@@ -1,5 +1,5 @@
-//! Counts over the rollouts of a step, and the metrics that they become. What is sampled and what is kept differ, so each count says
-//! which it is of.
+//! Counts over the rollouts of a step, and the metrics that they become. What is sampled and what is kept differ, so
+//! each count says which it is of.
 
 use crate::rollouts::ToolWait;
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,7 +15,8 @@ pub struct Tally {
     /// Groups of problems that were tried before and never passed.
     pub hopeless_groups: u64,
     pub draws: u64,
-    /// Asynchronous rollouts: updates between the oldest token of a used group and its update, summed; groups left out for their age.
+    /// Asynchronous rollouts: updates between the oldest token of a used group and its update, summed; groups left out
+    /// for their age.
     pub staleness: u64,
     pub stale_groups: u64,
     passes: u64,
@@ -58,7 +59,8 @@ struct Kept {
     per_token: Slope,
 }
 
-/// The regression of the reward on a count, within classes: Σ (n − mean)·(r − mean) and Σ (n − mean)² over all of them.
+/// The regression of the reward on a count, within classes: Σ (n − mean)·(r − mean) and Σ (n − mean)² over
+/// all of them.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 struct Slope {
     together: f64,
@@ -135,8 +137,8 @@ impl Tally {
             kept.per_token.add(&of(right, |o| o.trajectory.loss_mask.iter().filter(|m| **m).count() as f64));
         }
     }
-    /// Tokens that must be decoded one after the other, if all episodes of the draw run together and tools take no time: the longest
-    /// episode, or, in lockstep, the sum of the longest turns.
+    /// Tokens that must be decoded one after the other, if all episodes of the draw run together and tools take no
+    /// time: the longest episode, or, in lockstep, the sum of the longest turns.
     pub fn critical_path(&mut self, finished: &[Rollout], wait: ToolWait) {
         let lengths = |f: &Rollout| {
             f.turns.iter().map(|t| t.end.saturating_sub(t.first.max(f.given)) as u64).collect::<Vec<u64>>()

@@ -44,8 +44,8 @@ fn digests(context: &StageContext) -> Vec<Digest> {
 fn reward_rises_and_the_best_weights_are_kept() {
     let folder = tempfile::tempdir().unwrap();
     let mut context = context(folder.path(), 2, None);
-    // Few large steps on small batches wander; this is many small ones on larger batches. All levels from the start: a level that
-    // opens midway would lower the mean.
+    // Few large steps on small batches wander; this is many small ones on larger batches. All levels from the start: a
+    // level that opens midway would lower the mean.
     let mut calm = options(40);
     calm["curriculum"] = json!("uniform");
     calm["problems_per_step"] = json!(16);
@@ -138,9 +138,15 @@ fn names_of_different_parts_do_not_collide() {
 fn parts_with_state_resume_exactly() {
     let parts = [
         json!({"algorithm": "arpo"}),
-        json!({"algorithm": "epo", "replay": {"kind": "self_imitation", "warmup": 2}, "rewards": [{"kind": "tool_efficiency", "form": "optimal"}]}),
+        json!({
+            "algorithm": "epo", "replay": {"kind": "self_imitation", "warmup": 2},
+            "rewards": [{"kind": "tool_efficiency", "form": "optimal"}],
+        }),
         json!({"algorithm": "prefix_rft"}),
-        json!({"curriculum": {"kind": "learnable"}, "advantage": {"kind": "gae"}, "filters": [], "loss": {"terms": [{"kind": "clip"}, {"kind": "value"}]}}),
+        json!({
+            "curriculum": {"kind": "learnable"}, "advantage": {"kind": "gae"}, "filters": [],
+            "loss": {"terms": [{"kind": "clip"}, {"kind": "value"}]},
+        }),
     ];
     for over in parts {
         let whole = tempfile::tempdir().unwrap();
@@ -163,7 +169,10 @@ fn rollouts_of(context: &StageContext) -> Vec<Trajectory> {
 #[test]
 fn passes_over_the_problems_go_on_over_steps() {
     let folder = tempfile::tempdir().unwrap();
-    let over = json!({"curriculum": "uniform", "filters": [], "rollout": {"group_size": 2}, "checkpoint_every": 0, "keep_rollouts": 1000});
+    let over = json!({
+        "curriculum": "uniform", "filters": [], "rollout": {"group_size": 2}, "checkpoint_every": 0,
+        "keep_rollouts": 1000,
+    });
     let context = short(folder.path(), with(options(5), over), 2, None).unwrap();
     let problems: BTreeSet<String> = rollouts_of(&context).into_iter().map(|t| t.problem_id).collect();
     assert_eq!(problems.len(), 40, "five steps of eight problems are one pass over forty");
@@ -207,7 +216,9 @@ fn two_problems_of_one_id_are_refused() {
 #[test]
 fn what_reward_spread_drops_is_not_drawn_again() {
     let folder = tempfile::tempdir().unwrap();
-    let over = json!({"filters": [{"kind": "reward_spread", "share": 0.5}], "checkpoint_every": 0, "resample": {"max_draws": 3}});
+    let over = json!({
+        "filters": [{"kind": "reward_spread", "share": 0.5}], "checkpoint_every": 0, "resample": {"max_draws": 3},
+    });
     let context = short(folder.path(), with(options(1), over), 2, None).unwrap();
     assert_eq!((context.metrics["sampled_rollouts"], context.metrics["kept_groups_share"]), (64.0, 0.5));
 }
@@ -237,7 +248,8 @@ fn rows_say_which_update_used_them_and_which_rule_spoke_against_them() {
 fn replayed_rollouts_have_targets_for_the_critic() {
     let folder = tempfile::tempdir().unwrap();
     let over = json!({
-        "advantage": {"kind": "gae"}, "filters": [], "loss": {"terms": [{"kind": "clip"}, {"kind": "value"}]}, "minibatches": 1,
+        "advantage": {"kind": "gae"}, "filters": [],
+        "loss": {"terms": [{"kind": "clip"}, {"kind": "value"}]}, "minibatches": 1,
         "replay": {"kind": "self_imitation", "warmup": 1}, "checkpoint_every": 0,
     });
     let context = short(folder.path(), with(options(2), over), 2, None).unwrap();
@@ -250,7 +262,8 @@ fn a_critic_learns_what_is_to_come() {
         let folder = tempfile::tempdir().unwrap();
         let ppo = json!({
             "advantage": {"kind": "gae", "lambda": 0.95}, "filters": [], "curriculum": "uniform", "checkpoint_every": 0,
-            "loss": {"terms": [{"kind": "clip"}, {"kind": "value", "weight": 1.0}]}, "critic": {"optimizer": {"learning_rate": 3e-3}},
+            "loss": {"terms": [{"kind": "clip"}, {"kind": "value", "weight": 1.0}]},
+            "critic": {"optimizer": {"learning_rate": 3e-3}},
             "optimizer": {"learning_rate": 1e-9}, "problems_per_step": 16,
         });
         short(folder.path(), with(options(steps), ppo), 2, None).unwrap().metrics
@@ -269,7 +282,8 @@ fn a_critic_learns_what_is_to_come() {
 #[test]
 fn asynchronous_rollouts_keep_their_bound_and_repeat_from_their_record() {
     let asynchronous = json!({
-        "rollout": {"asynchronous": {"max_staleness": 1}}, "loss": {"correction": {"kind": "truncated"}}, "keep_rollouts": 100_000, "checkpoint_every": 0,
+        "rollout": {"asynchronous": {"max_staleness": 1}}, "loss": {"correction": {"kind": "truncated"}},
+        "keep_rollouts": 100_000, "checkpoint_every": 0,
     });
     let first = tempfile::tempdir().unwrap();
     let made = short(first.path(), with(options(6), asynchronous.clone()), 2, None).unwrap();
@@ -311,7 +325,8 @@ fn a_killed_asynchronous_run_is_cancelled_and_goes_on() {
 fn a_record_that_is_cut_or_not_asynchronous_is_refused() {
     let over = json!({
         "rollout": {"asynchronous": {"max_staleness": 1}, "strategy": {"kind": "resample_on_correct"}},
-        "loss": {"correction": {"kind": "truncated"}}, "keep_rollouts": 100_000, "checkpoint_every": 0,
+        "loss": {"correction": {"kind": "truncated"}},
+        "keep_rollouts": 100_000, "checkpoint_every": 0,
     });
     let folder = tempfile::tempdir().unwrap();
     let record = rollouts_of(&short(folder.path(), with(options(1), over.clone()), 2, None).unwrap());
@@ -336,7 +351,10 @@ fn compositions_that_contradict_the_stage_are_refused_with_the_reason() {
     assert!(problems(json!({"algorithm": "gpro"}))[0].help.as_ref().unwrap().contains("grpo"));
     assert_eq!(problems(json!({"filters": [{"kind": "void"}]}))[0].pointer, "/filters/0/kind");
     assert!(problems(json!({"rollout": {"temperature": 0}})).iter().any(|p| p.pointer == "/rollout/temperature"));
-    let stale = json!({"rollout": {"asynchronous": {}}, "loss": {"correction": "truncated", "horizon": 0}, "filters": ["reward_spread"]});
+    let stale = json!({
+        "rollout": {"asynchronous": {}}, "loss": {"correction": "truncated", "horizon": 0},
+        "filters": ["reward_spread"],
+    });
     assert_eq!(problems(stale).iter().map(|p| p.pointer.as_str()).collect::<Vec<_>>(), ["/loss/horizon", "/filters/0"]);
     let uncorrected = problems(json!({"rollout": {"asynchronous": {}}}));
     assert_eq!(uncorrected.iter().map(|p| p.pointer.as_str()).collect::<Vec<_>>(), ["/loss/correction"]);
@@ -359,7 +377,10 @@ fn everything_wrong_with_the_parts_is_reported_at_its_place() {
         "filters": ["void_turn", {"kind": "accuracy_band", "low": 0.9, "high": 0.1}, "voidturn"],
         "advantage": {"ddof": 2, "modulations": [{"kind": "whiten", "epsilon": -1}]},
         "replay": {"kind": "self_imitation", "per_step": 0},
-        "loss": {"correction": {"kind": "masked", "low": 2}, "terms": [{"kind": "clip", "dual_clip": 0.5}, {"kind": "clip", "clip_hgh": 1}]},
+        "loss": {
+            "correction": {"kind": "masked", "low": 2},
+            "terms": [{"kind": "clip", "dual_clip": 0.5}, {"kind": "clip", "clip_hgh": 1}],
+        },
         "environment": {"kind": "word-problems", "max_turns": 0},
         "rewards": ["answer", {"kind": "tool_turns", "cap": -1}],
     });

@@ -9,12 +9,14 @@ use trainyard_tables::{Problem, Sampling};
 
 /// What greedy decoding passes.
 pub struct GreedyRates {
+    /// Share of all problems that pass, from 0 to 1.
     pub accuracy: f64,
     /// Level → (problems, passes).
     pub levels: BTreeMap<u32, (u64, u64)>,
 }
 
 impl GreedyRates {
+    /// Names and values of the metrics: the overall accuracy, then one per level.
     pub fn metrics(&self) -> Vec<(String, f64)> {
         let level =
             |(l, (n, p)): (&u32, &(u64, u64))| (format!("validation_accuracy_level_{l}"), *p as f64 / *n as f64);

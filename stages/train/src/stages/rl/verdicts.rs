@@ -28,8 +28,9 @@ pub fn not_selected(rollout: &mut Rollout, strategy: &str) {
     rollout.trajectory.verdicts.push(Verdict { rule: strategy.to_string(), keep: false, reason });
 }
 
-/// Applies the filters in order: a later one sees what the earlier ones left. Every objection is recorded, and what is dropped goes to
-/// `dropped`. Returns how many groups were emptied by filters that ask for no other draw in their place.
+/// Applies the filters in order: a later one sees what the earlier ones left. Every objection is recorded, and what is
+/// dropped goes to `dropped`. Returns how many groups were emptied by filters that ask for no other draw in their
+/// place.
 pub fn filter(
     groups: &mut [Group],
     filters: &mut [Box<dyn Filter>],

@@ -27,6 +27,7 @@ pub struct Config {
     pub max_tokens: usize,
     /// Leave turns whose tool call failed out of the loss; they stay in the context.
     pub mask_errored_turns: bool,
+    /// The optimizer of the model.
     #[serde(deserialize_with = "own_defaults::read::<Optimizer, _>")]
     #[schemars(schema_with = "own_defaults::schema::<Optimizer>")]
     pub optimizer: OptimizerOptions,
@@ -39,6 +40,7 @@ pub struct Config {
     pub patience: Option<u64>,
     /// Steps between resume points; 0 = none.
     pub checkpoint_every: u64,
+    /// Seed of the order of examples and of the held-out share.
     pub seed: u64,
 }
 
@@ -93,6 +95,7 @@ impl Config {
         };
         measured.iter().filter(|(_, set)| *set && !held_out).map(|(at, _)| problem(at)).collect()
     }
+    /// Everything wrong with the options alone.
     pub fn problems(&self) -> Vec<OptionProblem> {
         let mut problems = self.optimizer.problems("/optimizer");
         let counts = [("/batch_tokens", self.batch_tokens), ("/micro_batch_tokens", self.micro_batch_tokens)];

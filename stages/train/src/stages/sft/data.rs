@@ -15,6 +15,7 @@ use trainyard_tables::{Message, Trajectory};
 /// One sequence to learn from.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Example {
+    /// Token ids of the whole sequence.
     pub tokens: Vec<u32>,
     /// Of the length of `tokens`.
     pub mask: Vec<bool>,
@@ -30,10 +31,13 @@ impl Example {
 /// The examples of some rows, and what was left out.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Prepared {
+    /// Examples with at least one token in the loss, in the order of the rows.
     pub examples: Vec<Example>,
+    /// Rows left out because they exceed the token limit.
     pub too_long: usize,
     /// Rows with no token in the loss.
     pub empty: usize,
+    /// Turns left out of the loss because their tool call failed.
     pub masked_turns: usize,
 }
 
@@ -70,7 +74,7 @@ fn encode(model: &ModelFolder, row: &Trajectory) -> Result<(Example, Vec<u16>)> 
     Ok((Example { tokens: encoded.token_ids, mask: encoded.loss_mask }, encoded.turn))
 }
 
-/// Assistant messages that belong to the prompt of a rollout, whose turns are counted behind it. A row without tokens
+/// Assistant messages that belong to the prompt of a rollout, whose turns are counted after it. A row without tokens
 /// is encoded here, and every one is a turn.
 fn answers_in_prompt(row: &Trajectory) -> usize {
     let all = row.messages.iter().filter(|m| m.role == "assistant").count();

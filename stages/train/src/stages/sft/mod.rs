@@ -21,6 +21,7 @@ use trainyard_core::{
 };
 use trainyard_tables::{Trajectory, read_trajectories};
 
+/// The stage kind `sft`.
 #[derive(Default)]
 pub struct Sft;
 

@@ -25,6 +25,7 @@ pub struct State {
     pub step: u64,
     /// Tokens read.
     pub tokens: u64,
+    /// Learning curves so far.
     pub curves: Curves,
     /// Step and loss of the best validation; step 0 is the input model.
     pub best: Option<(u64, f64)>,
@@ -34,7 +35,9 @@ pub struct State {
 
 /// The result of training.
 pub struct Outcome {
+    /// The weights to keep.
     pub weights: Parameters,
+    /// State after the last step.
     pub state: State,
     /// Steps that the budget allows.
     pub planned: u64,

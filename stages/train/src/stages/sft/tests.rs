@@ -16,7 +16,10 @@ fn context(folder: &Path, cpus: usize, cancel_after: Option<usize>) -> StageCont
 }
 
 fn options() -> Value {
-    json!({"steps": 12, "batch_tokens": 512, "micro_batch_tokens": 256, "validation_share": 0.1, "validate_every": 4, "checkpoint_every": 5, "optimizer": {"learning_rate": 1e-2}})
+    json!({
+        "steps": 12, "batch_tokens": 512, "micro_batch_tokens": 256, "validation_share": 0.1, "validate_every": 4,
+        "checkpoint_every": 5, "optimizer": {"learning_rate": 1e-2},
+    })
 }
 
 fn digests(context: &StageContext) -> Vec<Digest> {

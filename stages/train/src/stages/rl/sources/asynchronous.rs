@@ -1,9 +1,10 @@
-//! Rollouts that are sampled while the policy is updated, on a thread of their own; they keep their tokens when its weights change.
+//! Rollouts that are sampled while the policy is updated, on a thread of their own; they keep their tokens when its
+//! weights change.
 //!
-//! A slow tool or a long episode holds up its own group only. How far the data may lag is bounded on both sides (2505.24298): no more
-//! groups are open than can be used in time, and a group whose oldest token is older than `max_staleness` updates is left out. Which
-//! weights sampled which token depends on when two threads meet, and nothing else does; the rows hold it, so [`super::recorded`] can
-//! repeat a run.
+//! A slow tool or a long episode holds up its own group only. How far the data may lag is bounded on both sides
+//! (2505.24298): no more groups are open than can be used in time, and a group whose oldest token is older than
+//! `max_staleness` updates is left out. Which weights sampled which token depends on when two threads meet, and nothing
+//! else does; the rows hold it, so [`super::recorded`] can repeat a run.
 
 use super::Source;
 use super::intake::Intake;

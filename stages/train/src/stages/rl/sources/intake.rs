@@ -13,8 +13,9 @@ pub struct Intake {
 }
 
 impl Intake {
-    /// The next group to use, of those that have ended. Where the open groups that must be used by some step are as many as the places
-    /// until then (`places` in this step, `wanted` in each later one), only these: slow groups are waited for, not left out.
+    /// The next group to use, of those that have ended. Where the open groups that must be used by some step are as
+    /// many as the places until then (`places` in this step, `wanted` in each later one), only these: slow groups are
+    /// waited for, not left out.
     pub fn next(&mut self, step: u64, max_staleness: u64, places: usize, wanted: usize) -> Option<Vec<Rollout>> {
         let due = |started: u64, by: u64| started + max_staleness <= by;
         let tight = |ahead: &u64| {
@@ -42,7 +43,8 @@ mod tests {
 
     #[test]
     fn slow_groups_keep_their_places() {
-        // Two groups of step 0 still run; both must be used by step 2, one a step: so in step 1 nothing else may be used.
+        // Two groups of step 0 still run; both must be used by step 2, one a step: so in step 1 nothing else may be
+        // used.
         let mut intake = Intake { open: [(0, 0), (1, 0), (2, 1)].into(), ended: [ended(2)].into() };
         assert!(intake.next(1, 2, 1, 1).is_none());
         intake.ended.push_back(ended(1));

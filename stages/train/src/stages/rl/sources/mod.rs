@@ -1,7 +1,7 @@
 //! Where the rollouts of a step come from.
 //!
-//! The loop of [`super::run`] asks a source for the next batch, learns from it, and tells the source. Sources differ in when rollouts are
-//! sampled, and under which weights; what becomes of a group is [`super::collect`]'s.
+//! The loop of [`super::run`] asks a source for the next batch, learns from it, and tells the source. Sources differ in
+//! when rollouts are sampled, and under which weights; what becomes of a group is [`super::collect`]'s.
 
 mod asynchronous;
 mod groups;

@@ -1,7 +1,7 @@
 //! A sampler that lets every sequence go exactly as far under each version of the weights as a record says.
 //!
-//! It stands between the driver and a real sampler, so neither knows that a run is repeated: a sequence that has come to its bound is
-//! paused until the weights change, and to the driver it is still sampling.
+//! It sits between the driver and a real sampler, so neither knows that a run is repeated: a sequence that has come
+//! to its bound is paused until the weights change, and to the driver it is still sampling.
 
 use super::schedule::Schedule;
 use std::collections::{BTreeMap, BTreeSet};
@@ -23,7 +23,8 @@ impl Paced {
     pub fn new(inner: Box<dyn Sampler>, schedule: Schedule) -> Self {
         Self { inner, schedule, sequences: BTreeMap::new(), paused: BTreeSet::new() }
     }
-    /// Tokens that the open turn of a sequence may hold under the weights in use: at most its limit. None = it may not go on.
+    /// Tokens that the open turn of a sequence may hold under the weights in use: at most its limit. None = it may not
+    /// go on.
     fn bound(&self, id: SequenceId) -> Option<usize> {
         let (key, limit) = self.sequences.get(&id)?;
         let state = self.inner.sequence(id);

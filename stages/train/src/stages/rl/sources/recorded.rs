@@ -1,4 +1,5 @@
-//! The rollouts of an asynchronous run again: the same groups enter the same updates, and every token is sampled under the same weights.
+//! The rollouts of an asynchronous run again: the same groups enter the same updates, and every token is sampled under
+//! the same weights.
 
 use super::Source;
 use super::paced::Paced;
@@ -25,11 +26,12 @@ pub(in crate::stages::rl) struct Recorded<'r> {
 }
 
 impl<'r> Recorded<'r> {
-    /// Errors: data, if the record misses a rollout of a step that is to be repeated, or holds a problem that the run does not.
+    /// Errors: data, if the record misses a rollout of a step that is to be repeated, or holds a problem that the run
+    /// does not.
     pub fn new(run: &'r Run<'_>, record: &'r [Trajectory], progress: &Progress) -> Result<Self> {
         let mut worker = Worker::of(run);
-        // The record says what was sampled when: holding episodes back for others could only stop what must end before the weights
-        // change.
+        // The record says what was sampled when: holding episodes back for others could only stop what must end before
+        // the weights change.
         worker.limits.running = usize::MAX;
         worker.limits.tool_wait = ToolWait::Trajectory;
         let mut schedule = Schedule::default();
@@ -93,8 +95,8 @@ fn recorded_job(run: &Run<'_>, row: &Trajectory) -> Result<Job> {
     })
 }
 
-/// The groups of every update, in the order in which they entered it. Groups that the infrastructure lost whole are left out, as they
-/// were.
+/// The groups of every update, in the order in which they entered it. Groups that the infrastructure lost whole are
+/// left out, as they were.
 fn updates(record: &[Trajectory], steps: u64, size: u32) -> Result<VecDeque<Vec<u32>>> {
     let mut updates: VecDeque<Vec<u32>> = VecDeque::new();
     let mut members: BTreeMap<u32, u32> = BTreeMap::new();

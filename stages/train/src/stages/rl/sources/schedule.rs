@@ -1,7 +1,8 @@
 //! Which weights sampled which token of a recorded run.
 //!
-//! An asynchronous run depends on when its threads meet, and only there: how far each sequence was when the weights changed. The rows
-//! hold a version per token, so a repeated run can decode every sequence exactly so far under each version.
+//! An asynchronous run depends on when its threads meet, and only there: how far each sequence was when the weights
+//! changed. The rows hold a version per token, so a repeated run can decode every sequence exactly so far under each
+//! version.
 
 use std::collections::BTreeMap;
 use trainyard_lm::generate::DrawKey;
@@ -25,8 +26,8 @@ impl Schedule {
         let versions = record.weights_version.as_deref().unwrap_or_default();
         versions.iter().zip(&record.loss_mask).find(|(_, sampled)| **sampled).map_or(0, |(version, _)| *version)
     }
-    /// Tokens that a sequence may sample from `length` on under weights of `version`; the maximum where its turn ends before they
-    /// change.
+    /// Tokens that a sequence may sample from `length` on under weights of `version`; the maximum where its turn ends
+    /// before they change.
     pub fn allowed(&self, key: &DrawKey, version: u32, length: usize) -> usize {
         let rows = self.0.get(&(key.problem, key.sample)).map_or(&[][..], Vec::as_slice);
         let row = rows.iter().find(|(k, _)| k == key).map_or(&[][..], |(_, row)| row.as_slice());

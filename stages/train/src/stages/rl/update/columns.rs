@@ -8,6 +8,7 @@ use trainyard_lm::backend::Place;
 /// One rollout in the update, with what the update adds to it.
 #[derive(Debug, Clone, Copy)]
 pub struct Sample<'a> {
+    /// The rollout itself.
     pub rollout: &'a Rollout,
     /// One number per token.
     pub advantages: &'a [f64],
@@ -22,9 +23,11 @@ pub struct Sample<'a> {
 }
 
 impl<'a> Sample<'a> {
+    /// Token ids of the whole sequence, prompt included.
     pub fn tokens(&self) -> &'a [u32] {
         &self.rollout.trajectory.token_ids
     }
+    /// Per token: whether it is in the loss.
     pub fn mask(&self) -> &'a [bool] {
         &self.rollout.mask
     }
@@ -48,7 +51,8 @@ pub(super) struct Current {
     pub values: Option<Vec<f64>>,
 }
 
-/// Log-probabilities that do not change during the update, by sample: of the policy before the update, of the reference policy.
+/// Log-probabilities that do not change during the update, by sample: of the policy before the update, of the reference
+/// policy.
 pub(super) struct Earlier {
     pub proximal: Option<BTreeMap<usize, Vec<f64>>>,
     pub reference: Option<BTreeMap<usize, Vec<f64>>>,

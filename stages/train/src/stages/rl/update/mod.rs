@@ -1,7 +1,8 @@
 //! The policy update: minibatches of rollouts, loss terms on plain numbers, gradients through the trainer.
 //!
-//! Aggregation weights are computed once per minibatch, so micro-batches only bound memory. A term whose scope is the whole minibatch
-//! gets all log-probabilities first; others are evaluated micro-batch by micro-batch, without a second forward.
+//! Aggregation weights are computed once per minibatch, so micro-batches only bound memory. A term whose scope is the
+//! whole minibatch gets all log-probabilities first; others are evaluated micro-batch by micro-batch, without a second
+//! forward.
 
 mod columns;
 mod sums;
@@ -24,20 +25,29 @@ use trainyard_lm::backend::Slopes;
 
 /// How to update.
 pub struct Update<'a> {
+    /// Loss terms; their sum is minimized.
     pub terms: &'a [Box<dyn LossTerm>],
     /// The prefix of each term's metrics.
     pub prefixes: &'a [String],
+    /// Importance weights for samples of other weights.
     pub correction: &'a dyn Correction,
+    /// How token losses become one number.
     pub aggregate: Aggregate,
     /// Denominator of `sum_over_horizon`-like aggregations, in tokens.
     pub horizon: Option<usize>,
+    /// Passes over the samples.
     pub epochs: u64,
+    /// Optimizer steps per pass.
     pub minibatches: usize,
+    /// Tokens computed together: limits memory, and changes results by rounding only.
     pub micro_batch_tokens: usize,
+    /// Sampling temperature that log-probabilities are computed at.
     pub temperature: f64,
     /// The policy that `kl` measures the distance from, where a term needs it.
     pub reference: Option<&'a Trainer>,
+    /// Source of the order of samples.
     pub chance: Chance,
+    /// Step of the stage, from 0; errors name it.
     pub step: u64,
 }
 
@@ -190,8 +200,8 @@ impl Update<'_> {
     }
 }
 
-/// Cuts a list into `parts` pieces whose lengths differ by one at most, the longer ones first; fewer only where there are fewer items,
-/// so that the learning-rate schedule, which counts on `parts` steps, comes to its end.
+/// Cuts a list into `parts` pieces whose lengths differ by one at most, the longer ones first; fewer only where there
+/// are fewer items, so that the learning-rate schedule, which counts on `parts` steps, comes to its end.
 fn shares<T>(items: &[T], parts: usize) -> Vec<&[T]> {
     let (short, longer) = (items.len() / parts, items.len() % parts);
     let mut rest = items;

@@ -8,7 +8,9 @@ use trainyard_lm::optimizer::StepReport;
 /// Means over the tokens (or optimizer steps) of an update.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct UpdateReport {
+    /// Values by metric name, with the prefix of the part.
     pub metrics: BTreeMap<String, f64>,
+    /// Optimizer steps that the update took.
     pub optimizer_steps: u64,
 }
 

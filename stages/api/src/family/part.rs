@@ -1,0 +1,159 @@
+//! One part: its options, its documentation, and how it is built.
+
+use schemars::JsonSchema;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+use std::sync::Arc;
+use trainyard_core::{Error, Metric, OptionProblem, Result};
+
+/// A part's options: a plain struct with defaults that denies unknown fields. Its doc comments are their documentation.
+pub trait PartOptions: Clone + Serialize + DeserializeOwned + JsonSchema + Send + Sync + 'static {
+    /// As written after `kind:`.
+    const KIND: &'static str;
+    /// One line for lists.
+    const SUMMARY: &'static str;
+    /// Markdown: formula, shapes, units, constants, errors, source.
+    const DOC: &'static str;
+    /// Metrics of the part, without the prefix of its kind, which the stage adds (`clip.fraction`; `clip_2.fraction` of
+    /// a second one).
+    fn metrics() -> Vec<Metric> {
+        Vec::new()
+    }
+    /// Everything wrong that types cannot express; pointers are relative to the options.
+    fn check(&self) -> Vec<OptionProblem> {
+        Vec::new()
+    }
+}
+
+/// One member of a family. `T` is what it builds, `A` what it needs for that besides its options.
+pub struct PartKind<T: ?Sized, A: ?Sized = ()> {
+    /// The name that follows `kind:`.
+    pub kind: &'static str,
+    /// One line.
+    pub summary: &'static str,
+    /// Markdown.
+    pub doc: &'static str,
+    /// Metrics of the part, without the prefix of its kind.
+    pub metrics: Vec<Metric>,
+    /// JSON Schema of the options, without `kind`.
+    schema: fn() -> Value,
+    pub(super) read: Reader<T, A>,
+}
+
+pub(super) type Reader<T, A> = Box<dyn Fn(Value) -> Result<Box<dyn Options<T, A>>> + Send + Sync>;
+
+/// Parsed options of a part whose type is erased.
+pub(super) trait Options<T: ?Sized, A: ?Sized>: Send + Sync {
+    fn complete(&self) -> Result<Value>;
+    fn problems(&self) -> Vec<OptionProblem>;
+    fn needs(&self) -> Vec<&'static str>;
+    fn build(&self, context: &A) -> Result<Box<T>>;
+}
+
+/// Options with the functions that give them a meaning.
+struct Typed<O, B> {
+    kind: &'static str,
+    options: O,
+    check: fn(&O) -> Vec<OptionProblem>,
+    needs: fn(&O) -> Vec<&'static str>,
+    build: B,
+}
+
+impl<O, B, T: ?Sized, A: ?Sized> Options<T, A> for Typed<O, B>
+where
+    O: Clone + Serialize + Send + Sync,
+    B: Fn(O, &A) -> Result<Box<T>> + Send + Sync,
+{
+    fn complete(&self) -> Result<Value> {
+        match serde_json::to_value(&self.options) {
+            Ok(Value::Object(mut map)) => {
+                map.insert("kind".into(), json!(self.kind));
+                Ok(Value::Object(map))
+            }
+            Ok(_) => Err(Error::bug("its options are not a map")),
+            Err(e) => Err(Error::bug(format!("its options have no JSON form: {e}"))),
+        }
+    }
+    fn problems(&self) -> Vec<OptionProblem> {
+        (self.check)(&self.options)
+    }
+    fn needs(&self) -> Vec<&'static str> {
+        (self.needs)(&self.options)
+    }
+    fn build(&self, context: &A) -> Result<Box<T>> {
+        (self.build)(self.options.clone(), context)
+    }
+}
+
+/// Options of a part that has none.
+#[derive(Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct NoOptions {}
+
+impl<T: ?Sized + 'static, A: ?Sized + 'static> PartKind<T, A> {
+    /// A part with options `O`.
+    pub fn new<O: PartOptions>(build: fn(O, &A) -> Result<Box<T>>) -> Self {
+        Self::with_needs(build, |_: &O| Vec::new())
+    }
+    /// The same for a part that cannot do without something that its stage or environment may lack.
+    pub fn with_needs<O: PartOptions>(build: fn(O, &A) -> Result<Box<T>>, needs: fn(&O) -> Vec<&'static str>) -> Self {
+        let read = move |options| {
+            let options: O = parse(options)?;
+            let typed = Typed { kind: O::KIND, options, check: O::check, needs, build };
+            Ok(Box::new(typed) as Box<dyn Options<T, A>>)
+        };
+        let (kind, summary, doc) = (O::KIND, O::SUMMARY, O::DOC);
+        Self { kind, summary, doc, metrics: O::metrics(), schema: schema::<O>, read: Box::new(read) }
+    }
+    /// A part without options.
+    pub fn plain(
+        kind: &'static str,
+        summary: &'static str,
+        doc: &'static str,
+        build: impl Fn(&A) -> Result<Box<T>> + Send + Sync + 'static,
+    ) -> Self {
+        let build = Arc::new(build);
+        let read = move |options| {
+            let build = build.clone();
+            let typed = Typed {
+                kind,
+                options: parse::<NoOptions>(options)?,
+                check: |_| Vec::new(),
+                needs: |_| Vec::new(),
+                build: move |_: NoOptions, context: &A| build(context),
+            };
+            Ok(Box::new(typed) as Box<dyn Options<T, A>>)
+        };
+        Self { kind, summary, doc, metrics: Vec::new(), schema: schema::<NoOptions>, read: Box::new(read) }
+    }
+    /// The schema of this part's map, `kind` included.
+    pub fn branch(&self) -> Value {
+        let mut schema = (self.schema)();
+        let Some(map) = schema.as_object_mut() else { return schema };
+        map.remove("$schema");
+        map.insert("title".into(), json!(self.kind));
+        map.insert("description".into(), json!(self.summary));
+        map.insert("additionalProperties".into(), json!(false));
+        let mut required = vec![json!("kind")];
+        required.extend(map.remove("required").and_then(|names| names.as_array().cloned()).unwrap_or_default());
+        map.insert("required".into(), Value::Array(required));
+        let properties = map.entry("properties").or_insert_with(|| json!({}));
+        properties["kind"] = json!({ "const": self.kind });
+        schema
+    }
+    /// What the part needs with default options; nothing if it has options without a default.
+    pub fn default_needs(&self) -> Vec<&'static str> {
+        (self.read)(Value::Object(Map::new())).map(|options| options.needs()).unwrap_or_default()
+    }
+}
+
+fn parse<O: DeserializeOwned>(options: Value) -> Result<O> {
+    serde_json::from_value(options).map_err(Error::invalid)
+}
+
+/// Without references: the schema becomes a branch of a larger one, where its definitions would not be found.
+fn schema<O: JsonSchema>() -> Value {
+    let settings = schemars::generate::SchemaSettings::default().with(|s| s.inline_subschemas = true);
+    settings.into_generator().into_root_schema_for::<O>().to_value()
+}
