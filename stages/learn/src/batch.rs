@@ -1,7 +1,8 @@
 //! The data that parts see: rollouts, groups and batches.
 //!
-//! A [`Rollout`] is made once, when its episode ends. Parts read it by reference, and what they add lies in columns and grids beside
-//! the row. All per-token lists of a rollout have one length, the prompt included; a token counts where `mask` is true.
+//! A [`Rollout`] is made once, when its episode ends. Parts read it by reference, and what they add lies in columns and
+//! grids beside the row. All per-token lists of a rollout have one length, the prompt included; a token counts where
+//! `mask` is true.
 
 use serde::{Deserialize, Serialize};
 use trainyard_tables::{Status, StopReason, Trajectory};
@@ -29,7 +30,8 @@ pub struct TurnSummary {
 }
 
 impl TurnSummary {
-    /// Neither a complete tool call nor a final answer (SimpleTIR, 2509.02479), nor, in worlds with a user, something to reply to.
+    /// Neither a complete tool call nor a final answer (SimpleTIR, 2509.02479), nor, in worlds with a user, something
+    /// to reply to.
     pub fn is_void(&self) -> bool {
         self.calls == 0 && !self.answered && !self.spoken
     }
@@ -64,8 +66,8 @@ pub struct Rollout {
     pub entropies: Option<Vec<f64>>,
     /// Predictions of the value model before the update; none without one.
     pub values: Option<Vec<f64>>,
-    /// Mean logprob of the gold answer at the start of every turn, only where a part needs forced scores. Shorter than the turns where
-    /// there is no answer, or no room for it.
+    /// Mean logprob of the gold answer at the start of every turn, only where a part needs forced scores. Shorter than
+    /// the turns where there is no answer, or no room for it.
     pub gold_logprobs: Option<Vec<f64>>,
 }
 
@@ -155,14 +157,15 @@ impl Batch {
     }
 }
 
-/// What a loss term sees: the sequences of one minibatch under the current weights. All grids have the shape of `mask`; a value is
-/// meaningful only where the mask is true. Absent lists were not asked for by any part's needs.
+/// What a loss term sees: the sequences of one minibatch under the current weights. All grids have the shape of `mask`;
+/// a value is meaningful only where the mask is true. Absent lists were not asked for by any part's needs.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct TokenBatch {
     pub mask: Vec<Vec<bool>>,
     /// Under the current weights.
     pub logprobs: Grid,
-    /// The denominator of the ratio: of the sampling policy, or of the policy before this step's updates when a correction is on.
+    /// The denominator of the ratio: of the sampling policy, or of the policy before this step's updates when a
+    /// correction is on.
     pub old_logprobs: Grid,
     pub advantages: Grid,
     /// Aggregation weights ([`crate::aggregate`]): the loss is Σ weight·token loss.
@@ -185,7 +188,8 @@ pub struct TokenBatch {
     pub pass_rates: Vec<f64>,
     /// First and end token of every agent turn, per sequence.
     pub turns: Vec<Vec<(usize, usize)>>,
-    /// Drawn anew for every minibatch; a term that must choose tokens by chance makes its [`trainyard_core::Chance`] from it.
+    /// Drawn anew for every minibatch; a term that must choose tokens by chance makes its [`trainyard_core::Chance`]
+    /// from it.
     pub seed: u64,
 }
 

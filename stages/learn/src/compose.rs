@@ -1,7 +1,8 @@
 //! How a config overrides a named composition, and the parts that come out of it.
 //!
-//! A workflow changes only what differs from a published method: maps merge key by key, lists replace, another `kind` drops the old
-//! one's siblings. The name itself is gone after the expansion, so two spellings of one method have one digest.
+//! A workflow changes only what differs from a published method: maps merge key by key, lists replace, another `kind`
+//! drops the old one's siblings. The name itself is gone after the expansion, so two spellings of one method have one
+//! digest.
 
 use crate::corrections::Correction;
 use crate::part::{Advantage, Curriculum, Filter, LossTerm, Modulation, Replay, Strategy};

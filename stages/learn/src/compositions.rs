@@ -1,4 +1,5 @@
-//! Published methods as compositions of parts (`algorithm: grpo`): each is plain data beside its source, and a config is laid over it.
+//! Published methods as compositions of parts (`algorithm: grpo`): each is plain data beside its source, and a config
+//! is laid over it.
 
 use crate::compose::merge;
 use serde_json::{Value, json};
@@ -275,7 +276,8 @@ fn igpo() -> Value {
     )
 }
 
-/// Two techniques on the plain PPO loss: no clip-higher, no filter, and groups without spread count in the batch's deviation.
+/// Two techniques on the plain PPO loss: no clip-higher, no filter, and groups without spread count in the batch's
+/// deviation.
 fn lite_ppo() -> Value {
     merge(grpo(), json!({ "filters": [], "advantage": { "scale": "batch" }, "loss": { "terms": [plain_clip()] } }))
 }

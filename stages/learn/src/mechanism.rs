@@ -1,7 +1,9 @@
-//! The key `mechanism` of `rl`, `{enabled: true, with: {…options of rl…}}`: the one difference between the two arms of a recipe.
+//! The key `mechanism` of `rl`, `{enabled: true, with: {…options of rl…}}`: the one difference between the two arms
+//! of a recipe.
 //!
-//! `with` is laid over everything else of the config (its own `algorithm` takes the place of the config's); disabled it vanishes. Either
-//! way the key itself is gone after the expansion, so a disabled treatment has the digest of the baseline and is a cache hit.
+//! `with` is laid over everything else of the config (its own `algorithm` takes the place of the config's); disabled it
+//! vanishes. Either way the key itself is gone after the expansion, so a disabled treatment has the digest of the
+//! baseline and is a cache hit.
 
 use serde_json::{Map, Value};
 use trainyard_core::{Error, Result};
@@ -9,7 +11,8 @@ use trainyard_core::{Error, Result};
 /// The key in the options of `rl`.
 pub const KEY: &str = "mechanism";
 
-/// Takes the key out of a config and gives what is to be laid over the rest: `None` if there is no mechanism, or a disabled one.
+/// Takes the key out of a config and gives what is to be laid over the rest: `None` if there is no mechanism, or a
+/// disabled one.
 ///
 /// Errors: invalid, naming the key that is wrong.
 pub fn take(config: &mut Map<String, Value>) -> Result<Option<Map<String, Value>>> {

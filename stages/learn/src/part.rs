@@ -1,8 +1,9 @@
 //! The seven traits of RL parts, and what all parts have in common (`docs/design/0005`).
 //!
-//! Order of a step: curriculum → strategy (start, at_turn, select) → rewards → filters in order, drawing again until the batch is full
-//! → advantage → modulations → replay → correction → loss terms, summed → updates. State of a part goes into every checkpoint through
-//! [`Part::save`], so a killed run ends in the same bytes. Rewards read chat text and live with the environments.
+//! Order of a step: curriculum → strategy (start, at_turn, select) → rewards → filters in order, drawing again
+//! until the batch is full → advantage → modulations → replay → correction → loss terms, summed → updates.
+//! State of a part goes into every checkpoint through [`Part::save`], so a killed run ends in the same bytes.
+//! Rewards read chat text and live with the environments.
 
 use crate::batch::{Batch, Grid, Group, Rollout, TokenBatch};
 use crate::pass_rates::PassRates;
@@ -30,7 +31,8 @@ pub struct Needs {
     /// All groups of a step at once, to compare them with each other.
     pub all_groups: bool,
     pub demonstrations: bool,
-    /// Episodes that begin otherwise than at the problem's prompt: behind a prefix, or under a text that only the sampling sees.
+    /// Episodes that begin otherwise than at the problem's prompt: behind a prefix, or under a text that only the
+    /// sampling sees.
     pub altered_start: bool,
     /// Scores of a process reward model per step.
     pub step_scores: bool,
@@ -173,7 +175,8 @@ pub struct Draw {
 
 /// Which problems come next.
 pub trait Curriculum: Part {
-    /// `count` problems of the pool for this step (repeats only if the pool is smaller). Called again within a step for resampling.
+    /// `count` problems of the pool for this step (repeats only if the pool is smaller). Called again within a step for
+    /// resampling.
     fn next(&mut self, step: u64, count: usize, pool: &Pool, rates: &PassRates, chance: &Chance) -> Draw;
     /// What to show: (metric name, value) of its present state, e.g. the unlocked level.
     fn metrics(&self) -> Vec<(&'static str, f64)> {
@@ -187,8 +190,8 @@ pub struct Spawn {
     /// Place in [`Draw::problems`].
     pub group: usize,
     pub sample: u32,
-    /// The beginning of a demonstration: whole agent turns, then the first tokens of the next one. The environment answers the
-    /// turns as it did; the tokens stay in the mask, before [`crate::Rollout::given`].
+    /// The beginning of a demonstration: whole agent turns, then the first tokens of the next one. The environment
+    /// answers the turns as it did; the tokens stay in the mask, before [`crate::Rollout::given`].
     pub prefix: Option<Prefix>,
     /// Text put before the problem for this sequence only; empty = none. The update sees the prompt without it.
     pub scaffold: String,
@@ -233,8 +236,9 @@ pub struct GroupView {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Action {
     Continue,
-    /// This many copies go on from token `at` of the sequence (from the first token of its last turn to behind its last), beside the
-    /// original, each with chance of its own. Tool state is that before the turn. Beyond the group's budget none are made.
+    /// This many copies go on from token `at` of the sequence (from the first token of its last turn to behind its
+    /// last), beside the original, each with chance of its own. Tool state is that before the turn. Beyond the group's
+    /// budget none are made.
     Fork {
         at: usize,
         copies: u32,
@@ -245,8 +249,9 @@ pub enum Action {
 
 /// Which sequences are sampled for a problem, and which are kept.
 ///
-/// A strategy that needs forks is asked at the end of every sampled turn, once all living sequences of the group have sampled
-/// theirs, in order of their sample numbers: so its answers do not depend on how long tools take. Others are never asked.
+/// A strategy that needs forks is asked at the end of every sampled turn, once all living sequences of the group have
+/// sampled theirs, in order of their sample numbers: so its answers do not depend on how long tools take. Others are
+/// never asked.
 pub trait Strategy: Part {
     /// The sequences that start from the root; `size` is the group size.
     fn start(&mut self, draw: &Draw, pool: &Pool, size: u32, progress: Progress, chance: &Chance) -> Vec<Spawn>;
@@ -319,8 +324,8 @@ pub trait Modulation: Part {
 pub enum Scope {
     /// Each sequence by itself (its aggregation weights already hold the batch's sums).
     Sequence,
-    /// The whole minibatch: logprobs of all sequences are computed first, then the term, then the gradients. A term that also needs
-    /// groups gets whole groups in its minibatches.
+    /// The whole minibatch: logprobs of all sequences are computed first, then the term, then the gradients. A term
+    /// that also needs groups gets whole groups in its minibatches.
     Minibatch,
 }
 

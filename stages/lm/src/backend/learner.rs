@@ -8,8 +8,8 @@ use trainyard_core::Result;
 
 /// The token at `token` of sequence `sequence` of a batch.
 ///
-/// Everything at a place is predicted from the tokens before it, so `token` is at least 1. A value may also be read after the last
-/// token, where `token` is the length of the sequence.
+/// Everything at a place is predicted from the tokens before it, so `token` is at least 1. A value may also be read
+/// after the last token, where `token` is the length of the sequence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Place {
     pub sequence: usize,
@@ -27,8 +27,8 @@ impl Place {
     }
 }
 
-/// What a model computes at places, one number per place. A language model gives `logprobs` and `entropies`, a model with a scoring
-/// head gives `values` (one list entry per place and output); what it does not give is empty.
+/// What a model computes at places, one number per place. A language model gives `logprobs` and `entropies`, a model
+/// with a scoring head gives `values` (one list entry per place and output); what it does not give is empty.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Outputs {
     /// Natural log of the probability of the token, after the temperature.
@@ -76,14 +76,15 @@ pub struct LearnerOptions {
 
 /// A model with its optimizer.
 ///
-/// One optimizer step is any number of `forward` and `backward` pairs, whose gradients add up in the order of the calls, and one `step`.
-/// The same calls give the same bits, for any number of threads.
+/// One optimizer step is any number of `forward` and `backward` pairs, whose gradients add up in the order of the
+/// calls, and one `step`. The same calls give the same bits, for any number of threads.
 pub trait Learner: Send {
     /// The config of the model that [`Learner::weights`] belong to, head included.
     fn config(&self) -> &ModelConfig;
     /// Names and shapes of the parameters that learn, in name order.
     fn parameters(&self) -> Vec<(String, Vec<usize>)>;
-    /// Computes the outputs at `places` and keeps what [`Learner::backward`] needs. A later call replaces what an earlier one kept.
+    /// Computes the outputs at `places` and keeps what [`Learner::backward`] needs. A later call replaces what an
+    /// earlier one kept.
     ///
     /// Errors: no sequence or an empty one, tokens outside the vocabulary, a sequence longer than the model.
     fn forward(&mut self, sequences: &[&[u32]], places: &[Place], temperature: f64) -> Result<Outputs>;

@@ -32,8 +32,8 @@ impl Scalar for f32 {
     fn of(value: f64) -> Self {
         value as Self
     }
-    /// Splits x into n · ln 2 + r, |r| ≤ ln 2 / 2, evaluates the Taylor polynomial of degree 7 in r and builds 2^n from
-    /// its bits. Largest relative error 1.2e-7 on [-87, 88]; below, the result is about 1e-38; NaN stays NaN.
+    /// Splits x into n · ln 2 + r, |r| ≤ ln 2 / 2, evaluates the Taylor polynomial of degree 7 in r and builds 2^n
+    /// from its bits. Largest relative error 1.2e-7 on [-87, 88]; below, the result is about 1e-38; NaN stays NaN.
     #[inline(always)]
     fn exp(self) -> Self {
         const ROUND: f32 = 12_582_912.0; // 1.5 · 2^23: adding it leaves the nearest whole number in the low bits

@@ -14,8 +14,8 @@ pub enum Builtin {
     /// models.
     #[default]
     Compact,
-    /// `<|im_start|>role … <|im_end|>` with calls as JSON in `<tool_call>` and results in `<tool_response>`, as models
-    /// of the Qwen and Hermes families write them.
+    /// `<|im_start|>role … <|im_end|>` with calls as JSON in `<tool_call>` and results in `<tool_response>`, as
+    /// models of the Qwen and Hermes families write them.
     Chatml,
 }
 

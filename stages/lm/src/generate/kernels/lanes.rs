@@ -191,8 +191,8 @@ mod x86 {
     }
 }
 
-/// Defines `pub fn $name(isa, args…)`, which runs the generic `$body::<L>(args…)` compiled for the instruction set of
-/// `isa`.
+/// Defines `pub fn $name(isa, args…)`, which runs the generic `$body::<L>(args…)` compiled for the instruction set
+/// of `isa`.
 macro_rules! kernel {
     ($(#[$meta:meta])* $name:ident = $body:ident($($arg:ident: $type:ty),* $(,)?) $(-> $result:ty)?) => {
         $(#[$meta])*
