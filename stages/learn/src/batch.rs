@@ -13,8 +13,9 @@ pub type Grid = Vec<Vec<f64>>;
 /// What is known of one agent turn.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct TurnSummary {
-    /// First token of the turn and the token after its last.
+    /// Index of the turn's first token in the rollout.
     pub first: usize,
+    /// Index behind the turn's last token.
     pub end: usize,
     /// Complete, well-formed tool calls.
     pub calls: u32,
@@ -48,6 +49,7 @@ pub struct Rollout {
     pub group: usize,
     /// Place among all rollouts of its step, in the order in which they are written.
     pub place: usize,
+    /// One summary per agent turn, in order.
     pub turns: Vec<TurnSummary>,
     /// The environment's verifier accepts the answer.
     pub correct: bool,
@@ -124,15 +126,20 @@ impl Rollout {
 /// The rollouts of one problem in one step; they share a baseline.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Group {
+    /// Place of the problem in the pool.
     pub problem: usize,
+    /// Difficulty level of the problem.
     pub level: u32,
+    /// Rollouts in order of their sample numbers, without those that filters dropped.
     pub rollouts: Vec<Rollout>,
 }
 
 /// What survived the filters of one step, in index order.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Batch {
+    /// Number of the step in the run, from 0.
     pub step: u64,
+    /// One group per problem drawn, in index order.
     pub groups: Vec<Group>,
 }
 
@@ -141,9 +148,11 @@ impl Batch {
     pub fn rollouts(&self) -> impl Iterator<Item = &Rollout> {
         self.groups.iter().flat_map(|g| &g.rollouts)
     }
+    /// Number of rollouts in all groups.
     pub fn len(&self) -> usize {
         self.groups.iter().map(|g| g.rollouts.len()).sum()
     }
+    /// No rollout is left.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -161,26 +170,32 @@ impl Batch {
 /// a value is meaningful only where the mask is true. Absent lists were not asked for by any part's needs.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct TokenBatch {
+    /// `[sequence][token]`: true for tokens in the loss.
     pub mask: Vec<Vec<bool>>,
     /// Under the current weights.
     pub logprobs: Grid,
     /// The denominator of the ratio: of the sampling policy, or of the policy before this step's updates when a
     /// correction is on.
     pub old_logprobs: Grid,
+    /// Constants of the loss: after modulations, without gradient.
     pub advantages: Grid,
     /// Aggregation weights ([`crate::aggregate`]): the loss is Σ weight·token loss.
     pub weights: Grid,
     /// Importance weights of stale or foreign samples ([`crate::corrections`]); 1 everywhere if none.
     pub correction: Option<Grid>,
+    /// Logprobs under the reference policy.
     pub reference: Option<Grid>,
     /// Under the current weights.
     pub entropies: Option<Grid>,
-    /// Under the current weights, and when sampled.
+    /// Predictions of the value model under its current weights.
     pub values: Option<Grid>,
+    /// Predictions of the value model before this step's updates.
     pub old_values: Option<Grid>,
+    /// Targets of the value model, from [`crate::Advantage::returns`].
     pub returns: Option<Grid>,
-    /// Group of each sequence, and its reward, for terms that compare within a group.
+    /// Group of each sequence, for terms that compare within a group.
     pub groups: Vec<usize>,
+    /// Reward of each sequence.
     pub rewards: Vec<f64>,
     /// The final answer of each sequence was verified.
     pub correct: Vec<bool>,
@@ -201,6 +216,7 @@ impl TokenBatch {
             .enumerate()
             .flat_map(|(i, row)| row.iter().enumerate().filter(|(_, m)| **m).map(move |(t, _)| (i, t)))
     }
+    /// A zero for every token of every sequence.
     pub fn zeros(&self) -> Grid {
         self.mask.iter().map(|row| vec![0.0; row.len()]).collect()
     }

@@ -73,13 +73,21 @@ pub fn expand(parts: &Parts, config: Value) -> Result<Value> {
 
 /// The parts that a config names, each parsed once.
 pub struct Composed {
+    /// `curriculum`: which problems come next.
     pub curriculum: Slot<dyn Curriculum>,
+    /// `rollout.strategy`: which sequences are sampled and kept.
     pub strategy: Slot<dyn Strategy>,
+    /// `filters`, in the order in which they judge.
     pub filters: Vec<Slot<dyn Filter>>,
+    /// `advantage`, without its list of modulations.
     pub advantage: Slot<dyn Advantage>,
+    /// `advantage.modulations`, in the order in which they act.
     pub modulations: Vec<Slot<dyn Modulation>>,
+    /// `replay`: which earlier rollouts enter again.
     pub replay: Slot<dyn Replay>,
+    /// `loss.correction`: importance weights for foreign samples.
     pub correction: Slot<dyn Correction>,
+    /// `loss.terms`, whose losses add up.
     pub terms: Vec<Slot<dyn LossTerm>>,
     /// `advantage.modulations` as it was given, where it is not a list.
     not_a_list: Option<Value>,

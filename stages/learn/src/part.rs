@@ -30,6 +30,7 @@ pub struct Needs {
     pub groups: bool,
     /// All groups of a step at once, to compare them with each other.
     pub all_groups: bool,
+    /// Demonstrations of the problems, as tokens ([`PoolProblem::demonstrations`]).
     pub demonstrations: bool,
     /// Episodes that begin otherwise than at the problem's prompt: behind a prefix, or under a text that only the
     /// sampling sees.
@@ -39,6 +40,7 @@ pub struct Needs {
 }
 
 impl Needs {
+    /// Nothing beyond rollouts and their rewards.
     pub const NONE: Self = Self {
         entropies: false,
         reference: false,
@@ -72,6 +74,7 @@ impl Needs {
     pub fn names(self) -> Vec<&'static str> {
         self.missing(Self::NONE)
     }
+    /// What either of the two needs.
     #[must_use]
     pub fn union(self, o: Self) -> Self {
         Self {
@@ -101,6 +104,7 @@ impl Needs {
 
 /// What every part is.
 pub trait Part: Send + Sync {
+    /// What the part, with these options, cannot do without.
     fn needs(&self) -> Needs {
         Needs::NONE
     }
@@ -137,7 +141,9 @@ impl Progress {
 /// One problem of the pool, as far as curricula and strategies may know it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct PoolProblem {
+    /// Id of its row in the `problems` artifact.
     pub id: String,
+    /// Difficulty level; curricula count pass rates by it.
     pub level: u32,
     /// Lines of a worked solution, for strategies that reveal a part of it; empty if the problem has none.
     pub hints: Vec<String>,
@@ -148,6 +154,7 @@ pub struct PoolProblem {
 /// All problems that RL may draw from, in artifact order.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Pool {
+    /// Parts refer to a problem by its index here.
     pub problems: Vec<PoolProblem>,
 }
 
@@ -189,6 +196,7 @@ pub trait Curriculum: Part {
 pub struct Spawn {
     /// Place in [`Draw::problems`].
     pub group: usize,
+    /// Number of the sequence within its group, from 0.
     pub sample: u32,
     /// The beginning of a demonstration: whole agent turns, then the first tokens of the next one. The environment
     /// answers the turns as it did; the tokens stay in the mask, before [`crate::Rollout::given`].
@@ -202,13 +210,16 @@ pub struct Spawn {
 pub struct Prefix {
     /// Stop tokens included.
     pub turns: Vec<Vec<u32>>,
+    /// First tokens of the turn after those, which the policy continues; may be empty.
     pub partial: Vec<u32>,
 }
 
 /// A sequence that has just sampled a turn, which its environment has not seen yet.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Live {
+    /// Place of its problem in [`Draw::problems`].
     pub group: usize,
+    /// Number of the sequence within its group; forks are numbered after the roots.
     pub sample: u32,
     /// Place of the turn, from 0. Turns after 0 follow a tool result.
     pub turn: u32,
@@ -216,6 +227,7 @@ pub struct Live {
     pub first: usize,
     /// Entropy of every token sampled so far, turn by turn; the last list is that of this turn.
     pub entropies: Vec<Vec<f64>>,
+    /// Complete tool calls before this turn.
     pub tool_calls: u32,
     /// Forks along its ancestry.
     pub forks: u32,
@@ -235,12 +247,15 @@ pub struct GroupView {
 /// What happens to a live sequence at the end of a turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Action {
+    /// The environment answers the turn and the episode goes on.
     Continue,
     /// This many copies go on from token `at` of the sequence (from the first token of its last turn to behind its
     /// last), beside the original, each with chance of its own. Tool state is that before the turn. Beyond the group's
     /// budget none are made.
     Fork {
+        /// Index of the first token, prompt included, that the copies do not share.
         at: usize,
+        /// Copies beside the original.
         copies: u32,
     },
     /// The episode ends here.
@@ -255,6 +270,7 @@ pub enum Action {
 pub trait Strategy: Part {
     /// The sequences that start from the root; `size` is the group size.
     fn start(&mut self, draw: &Draw, pool: &Pool, size: u32, progress: Progress, chance: &Chance) -> Vec<Spawn>;
+    /// What happens to a sequence that has just sampled a turn; asked only if the strategy needs forks.
     fn at_turn(&mut self, _live: &Live, _group: &GroupView, _chance: &Chance) -> Action {
         Action::Continue
     }
@@ -279,6 +295,7 @@ pub trait Strategy: Part {
 /// A filter's judgment of one rollout.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Verdict {
+    /// Enters the update as it is.
     Keep,
     /// Leaves the batch.
     Drop(String),
@@ -312,6 +329,7 @@ pub trait Advantage: Part {
 
 /// Changes advantages after they were assigned.
 pub trait Modulation: Part {
+    /// Changes `advantages` (`[rollout][token]`) in place; they stay 0 where the mask is false.
     fn apply(&mut self, batch: &Batch, advantages: &mut Grid);
     /// What to show of the last call: (metric name, value).
     fn metrics(&self) -> Vec<(&'static str, f64)> {
@@ -336,7 +354,9 @@ pub struct Term {
     pub loss: f64,
     /// d loss / d current logprob, `[sequence][token]`.
     pub d_logprobs: Grid,
+    /// d loss / d entropy in the same shape; none if the term does not read entropies.
     pub d_entropies: Option<Grid>,
+    /// d loss / d value in the same shape; none if the term does not read values.
     pub d_values: Option<Grid>,
     /// Sums that add over micro-batches; the loop divides each by the number of tokens in the loss.
     pub sums: Vec<(&'static str, f64)>,
@@ -346,7 +366,9 @@ pub struct Term {
 pub trait LossTerm: Part {
     /// Called once per step with the fresh batch, before its updates: schedules and running means.
     fn begin(&mut self, _batch: &Batch, _progress: Progress) {}
+    /// Loss and gradient on the tokens of one minibatch, or of a part of one where [`Scope::Sequence`] allows it.
     fn value(&self, batch: &TokenBatch) -> Term;
+    /// How far the tokens of this term depend on each other.
     fn scope(&self) -> Scope {
         Scope::Sequence
     }
@@ -355,6 +377,7 @@ pub trait LossTerm: Part {
 /// An old rollout that enters the update again.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Replayed {
+    /// As it was offered.
     pub rollout: Rollout,
     /// Per token; 0 where the mask is false.
     pub advantages: Vec<f64>,
@@ -364,7 +387,9 @@ pub struct Replayed {
 
 /// Keeps rollouts of earlier steps.
 pub trait Replay: Part {
+    /// Shows the rollouts of a step, before its updates, with the advantages that they will have.
     fn offer(&mut self, batch: &Batch, advantages: &Grid);
+    /// Rollouts that join the update of this step; called once per step, after `offer`.
     fn draw(&mut self, step: u64, chance: &Chance) -> Vec<Replayed>;
     /// What to show of the last step: (metric name, value).
     fn metrics(&self) -> Vec<(&'static str, f64)> {

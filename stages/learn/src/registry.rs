@@ -8,15 +8,23 @@ use trainyard_api::{AnyFamily, Family, PartKind, PartOptions};
 
 /// All families of RL parts. Programs add parts of their own before they give them to the stages.
 pub struct Parts {
+    /// From rewards to a number per token (`advantage`).
     pub advantages: Family<dyn Advantage>,
     /// Named compositions: the options of `rl` that `algorithm: grpo` stands for.
     pub algorithms: Family<Value>,
+    /// Importance weights of stale or foreign samples (`loss.correction`).
     pub corrections: Family<dyn Correction>,
+    /// Which problems come next (`curriculum`).
     pub curricula: Family<dyn Curriculum>,
+    /// Which rollouts enter the update (`filters`).
     pub filters: Family<dyn Filter>,
+    /// Terms of the loss (`loss.terms`).
     pub losses: Family<dyn LossTerm>,
+    /// Changes of assigned advantages (`advantage.modulations`).
     pub modulations: Family<dyn Modulation>,
+    /// Learning again from earlier rollouts (`replay`).
     pub replay: Family<dyn Replay>,
+    /// Which sequences are sampled and kept (`rollout.strategy`).
     pub strategies: Family<dyn Strategy>,
 }
 
@@ -80,6 +88,7 @@ lines! {
     strategy: Strategy;
 }
 
+/// Advantages of this crate, sorted by kind.
 pub fn advantages() -> Family<dyn Advantage> {
     let members = vec![
         advantage::<advantages::DiscountedReturn>(),
@@ -92,6 +101,7 @@ pub fn advantages() -> Family<dyn Advantage> {
     ];
     Family::new("advantages", "advantage", members)
 }
+/// Corrections of this crate, sorted by kind.
 pub fn corrections() -> Family<dyn Correction> {
     let members = vec![
         correction::<corrections::Masked>(),
@@ -101,6 +111,7 @@ pub fn corrections() -> Family<dyn Correction> {
     ];
     Family::new("corrections", "correction", members)
 }
+/// Curricula of this crate, sorted by kind.
 pub fn curricula() -> Family<dyn Curriculum> {
     let members = vec![
         curriculum::<curricula::InteractionStages>(),
@@ -110,6 +121,7 @@ pub fn curricula() -> Family<dyn Curriculum> {
     ];
     Family::new("curricula", "curriculum", members)
 }
+/// Filters of this crate, sorted by kind.
 pub fn filters() -> Family<dyn Filter> {
     let members = vec![
         filter::<filters::AccuracyBand>(),
@@ -123,6 +135,7 @@ pub fn filters() -> Family<dyn Filter> {
     ];
     Family::new("filters", "filter", members)
 }
+/// Loss terms of this crate, sorted by kind.
 pub fn losses() -> Family<dyn LossTerm> {
     let members = vec![
         loss::<losses::Cispo>(),
@@ -141,6 +154,7 @@ pub fn losses() -> Family<dyn LossTerm> {
     ];
     Family::new("losses", "loss term", members)
 }
+/// Modulations of this crate, sorted by kind.
 pub fn modulations() -> Family<dyn Modulation> {
     let members = vec![
         modulation::<modulations::EntropyBalanced>(),
@@ -150,9 +164,11 @@ pub fn modulations() -> Family<dyn Modulation> {
     ];
     Family::new("modulations", "modulation", members)
 }
+/// Replays of this crate, sorted by kind.
 pub fn replay() -> Family<dyn Replay> {
     Family::new("replay", "replay", vec![replayed::<replay::None>(), replayed::<replay::SelfImitation>()])
 }
+/// Strategies of this crate, sorted by kind.
 pub fn strategies() -> Family<dyn Strategy> {
     let members = vec![
         strategy::<strategies::DemonstrationPrefix>(),

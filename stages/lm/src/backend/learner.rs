@@ -12,7 +12,9 @@ use trainyard_core::Result;
 /// after the last token, where `token` is the length of the sequence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Place {
+    /// Index of the sequence in the batch.
     pub sequence: usize,
+    /// Index of the predicted token in its sequence, from 1.
     pub token: usize,
 }
 
@@ -42,8 +44,11 @@ pub struct Outputs {
 /// Derivatives of a loss by the numbers of [`Outputs`], in the same order. An empty list stands for zeros.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Slopes<'a> {
+    /// d loss / d [`Outputs::logprobs`], one number per place.
     pub logprobs: &'a [f64],
+    /// d loss / d [`Outputs::entropies`], one number per place.
     pub entropies: &'a [f64],
+    /// d loss / d [`Outputs::values`], one number per place and output.
     pub values: &'a [f64],
 }
 
@@ -60,6 +65,7 @@ pub enum Head {
 /// Which parameters a learner changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Learns {
+    /// Every parameter: the decoder and its head.
     #[default]
     All,
     /// Only the scoring head; the decoder under it is frozen.
@@ -69,8 +75,11 @@ pub enum Learns {
 /// How a learner is set up.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct LearnerOptions {
+    /// AdamW without its learning rate, which [`Learner::step`] takes.
     pub optimizer: AdamWConfig,
+    /// The head that is trained: the model's own or a new scoring head.
     pub head: Head,
+    /// Which parameters change; the others are frozen.
     pub learns: Learns,
 }
 

@@ -64,6 +64,7 @@ impl Generator {
         self.version = version;
         Ok(())
     }
+    /// Version of the weights that sample now, as given to [`Self::update`]; 0 for the first.
     pub fn version(&self) -> u32 {
         self.version
     }

@@ -13,9 +13,11 @@ const BLOCK: usize = 64;
 /// Numbers of heads and their width.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Heads {
+    /// Query heads.
     pub queries: usize,
     /// Divides `queries`.
     pub keys: usize,
+    /// Width of a head.
     pub dim: usize,
 }
 

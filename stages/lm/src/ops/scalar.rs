@@ -5,15 +5,21 @@ use std::ops::Neg;
 
 /// A floating-point number with the functions that the kernels need, in a form that compilers can vectorize.
 pub trait Scalar: WithDType + Neg<Output = Self> + Default + std::fmt::Debug {
+    /// 0.
     const ZERO: Self;
+    /// 1.
     const ONE: Self;
+    /// The nearest number of this type.
     fn of(value: f64) -> Self;
     /// e to the power of self; results below the smallest normal number may be 0.
     fn exp(self) -> Self;
+    /// Natural logarithm.
     fn ln(self) -> Self;
+    /// Square root.
     fn sqrt(self) -> Self;
     /// `self * factor + term`, rounded once.
     fn fma(self, factor: Self, term: Self) -> Self;
+    /// The larger of the two; `other` if either is NaN.
     #[inline(always)]
     fn maximum(self, other: Self) -> Self {
         if self > other { self } else { other }

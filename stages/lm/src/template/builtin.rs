@@ -20,12 +20,14 @@ pub enum Builtin {
 }
 
 impl Builtin {
+    /// Jinja source of the template.
     pub fn source(self) -> &'static str {
         match self {
             Self::Compact => include_str!("compact.jinja"),
             Self::Chatml => include_str!("chatml.jinja"),
         }
     }
+    /// Compiles the source.
     pub fn template(self) -> Result<ChatTemplate> {
         ChatTemplate::new(self.source())
     }

@@ -38,6 +38,7 @@ impl Isa {
     pub fn detect() -> Self {
         Self::available()[0]
     }
+    /// `avx512`, `avx2` or `portable`.
     pub fn name(self) -> &'static str {
         match self.0 {
             #[cfg(target_arch = "x86_64")]
