@@ -1,4 +1,5 @@
-//! The parts of this room, one sorted list per family. Adding a part is one file beside its siblings and one line here.
+//! The parts of this crate, one list per family, sorted by kind. A new part is one file beside the others of its family
+//! and one line here.
 
 use crate::corrections::{self, Correction};
 use crate::part::{Advantage, Curriculum, Filter, LossTerm, Modulation, Part, Replay, Strategy};
@@ -6,7 +7,7 @@ use crate::{advantages, compositions, curricula, filters, losses, modulations, r
 use serde_json::Value;
 use trainyard_api::{AnyFamily, Family, PartKind, PartOptions};
 
-/// All families of RL parts. Programs add parts of their own before they give them to the stages.
+/// All families of RL parts. A program may add its own parts before it hands the families to the stages.
 pub struct Parts {
     /// From rewards to a number per token (`advantage`).
     pub advantages: Family<dyn Advantage>,
@@ -29,7 +30,7 @@ pub struct Parts {
 }
 
 impl Parts {
-    /// Those of this crate.
+    /// The parts of this crate.
     pub fn standard() -> Self {
         Self {
             advantages: advantages(),
@@ -43,7 +44,7 @@ impl Parts {
             strategies: strategies(),
         }
     }
-    /// Sorted by folder.
+    /// All families, sorted by name.
     pub fn families(&self) -> [&dyn AnyFamily; 9] {
         [
             &self.advantages,
@@ -59,7 +60,7 @@ impl Parts {
     }
 }
 
-/// Each function makes the line of a part: its options are the part itself.
+/// Defines one function per family, which makes the registry line of a part. The options of a part are the part itself.
 macro_rules! lines {
     ($($(#[$doc:meta])* $line:ident: $part:ident;)*) => {$(
         $(#[$doc])*
@@ -70,21 +71,21 @@ macro_rules! lines {
 }
 
 lines! {
-    /// The line of an advantage.
+    /// Registry line of an advantage.
     advantage: Advantage;
-    /// The line of a correction.
+    /// Registry line of a correction.
     correction: Correction;
-    /// The line of a curriculum.
+    /// Registry line of a curriculum.
     curriculum: Curriculum;
-    /// The line of a filter.
+    /// Registry line of a filter.
     filter: Filter;
-    /// The line of a loss term.
+    /// Registry line of a loss term.
     loss: LossTerm;
-    /// The line of a modulation.
+    /// Registry line of a modulation.
     modulation: Modulation;
-    /// The line of a replay.
+    /// Registry line of a replay.
     replayed: Replay;
-    /// The line of a strategy.
+    /// Registry line of a strategy.
     strategy: Strategy;
 }
 
