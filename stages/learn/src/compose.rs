@@ -131,8 +131,8 @@ impl Composed {
 
 type ReadAdvantage = (Slot<dyn Advantage>, Vec<Slot<dyn Modulation>>, Option<Value>);
 
-/// Reads `advantage`, whose map holds the list of modulations beside the options of the part. Defaults are filled in for
-/// both or, if the part cannot be read, for neither.
+/// Reads `advantage`, whose map holds the list of modulations beside the options of the part. Defaults are filled in
+/// for both or, if the part cannot be read, for neither.
 fn read_advantage(parts: &Parts, options: Option<&mut Value>) -> ReadAdvantage {
     let mut missing = Value::Null;
     let options = options.unwrap_or(&mut missing);

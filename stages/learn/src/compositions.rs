@@ -1,5 +1,5 @@
-//! Published methods as compositions of parts (`algorithm: grpo`). Each is plain data with its source, over which a config
-//! is laid.
+//! Published methods as compositions of parts (`algorithm: grpo`). Each is plain data with its source, over which a
+//! config is laid.
 
 use crate::compose::merge;
 use serde_json::{Value, json};
@@ -139,7 +139,9 @@ fn grpo() -> Value {
         "rollout": { "strategy": { "kind": "independent" } },
         "filters": [{ "kind": "void_turn" }, { "kind": "zero_variance" }],
         "resample": { "max_draws": 3 },
-        "advantage": { "kind": "group", "center": "group", "scale": "group", "ddof": 1, "epsilon": 1e-6, "modulations": [] },
+        "advantage": {
+            "kind": "group", "center": "group", "scale": "group", "ddof": 1, "epsilon": 1e-6, "modulations": [],
+        },
         "loss": {
             "aggregate": "token_mean",
             "correction": { "kind": "none" },
@@ -224,13 +226,15 @@ fn aepo() -> Value {
 
 /// No filter drops void turns: as in the source, the choice among successes deals with them.
 fn grpo_roc() -> Value {
-    merge(
-        grpo(),
-        json!({ "rollout": { "strategy": { "kind": "resample_on_correct" } }, "filters": [{ "kind": "zero_variance" }] }),
-    )
+    let over = json!({
+        "rollout": { "strategy": { "kind": "resample_on_correct" } },
+        "filters": [{ "kind": "zero_variance" }],
+    });
+    merge(grpo(), over)
 }
 
-/// Aggregation and clip are those of `grpo`. The length penalty is a reward, whose limits must fit those of the rollouts.
+/// Aggregation and clip are those of `grpo`. The length penalty is a reward, whose limits must fit those of the
+/// rollouts.
 fn grpo_tcr() -> Value {
     merge(
         grpo(),
@@ -285,10 +289,8 @@ fn lite_ppo() -> Value {
 /// Every rollout enters, and each serves several updates, which the clip keeps in bounds.
 fn loop_ppo() -> Value {
     let advantage = json!({ "center": "leave_one_out", "scale": "none" });
-    merge(
-        grpo(),
-        json!({ "epochs": 2, "minibatches": 4, "filters": [], "advantage": advantage, "loss": { "terms": [plain_clip()] } }),
-    )
+    let loss = json!({ "terms": [plain_clip()] });
+    merge(grpo(), json!({ "epochs": 2, "minibatches": 4, "filters": [], "advantage": advantage, "loss": loss }))
 }
 
 fn stratified_grpo() -> Value {
@@ -301,8 +303,8 @@ fn plain_clip() -> Value {
 }
 
 /// The page of every composition, below its summary.
-const DOC: &str = "A named composition: the options of `rl` that it stands for. Other keys of `rl` are laid over it: maps merge key by key, lists \
-replace, another `kind` drops the old one's siblings.";
+const DOC: &str = "A named composition: the options of `rl` that it stands for. Other keys of `rl` are laid \
+over it: maps merge key by key, lists replace, another `kind` drops the old one's siblings.";
 
 /// All compositions, as parts without options; building one returns the options of `rl` that it stands for.
 pub fn algorithms() -> Family<Value> {
@@ -337,7 +339,9 @@ mod tests {
             assert_eq!(of(name)["advantage"]["kind"], kind);
         }
         assert_eq!(kinds(&of("empg")["advantage"]["modulations"]), ["entropy_modulated"]);
-        let plain = json!({ "center": "group", "scale": "batch", "kind": "group", "ddof": 1, "epsilon": 1e-6, "modulations": [] });
+        let plain = json!({
+            "center": "group", "scale": "batch", "kind": "group", "ddof": 1, "epsilon": 1e-6, "modulations": [],
+        });
         assert_eq!(of("lite_ppo")["advantage"], plain);
         let repeated = of("loop");
         assert_eq!((&repeated["epochs"], &repeated["advantage"]["center"]), (&json!(2), &json!("leave_one_out")));

@@ -1,9 +1,9 @@
-//! The key `mechanism` of `rl`, `{enabled: true, with: {…options of rl…}}`, which is the only difference between the
-//! two arms of a recipe.
+//! The key `mechanism` of `rl`, `{enabled: true, with: {…options of rl…}}`, which is the only difference between
+//! the two arms of a recipe.
 //!
-//! Enabled, `with` is laid over the rest of the config, and an `algorithm` in it replaces the config's own. Disabled, it
-//! has no effect. The expansion removes the key in both cases, so a disabled treatment has the baseline's digest and is
-//! found in the cache.
+//! Enabled, `with` is laid over the rest of the config, and an `algorithm` in it replaces the config's own. Disabled,
+//! it has no effect. The expansion removes the key in both cases, so a disabled treatment has the baseline's digest and
+//! is found in the cache.
 
 use serde_json::{Map, Value};
 use trainyard_core::{Error, Result};
@@ -79,7 +79,11 @@ mod tests {
 
     #[test]
     fn switched_on_it_is_what_one_would_have_written_by_hand() {
-        let with = json!({ "filters": [{ "kind": "void_turn" }], "advantage": { "epsilon": 1e-5 }, "rollout": { "group_size": 4 } });
+        let with = json!({
+            "filters": [{ "kind": "void_turn" }],
+            "advantage": { "epsilon": 1e-5 },
+            "rollout": { "group_size": 4 },
+        });
         let by_hand = json!({
             "algorithm": "rloo",
             "steps": 3,

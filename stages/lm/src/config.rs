@@ -345,9 +345,12 @@ mod tests {
     use super::*;
 
     fn qwen3() -> Value {
-        json!({"architectures": ["Qwen3ForCausalLM"], "model_type": "qwen3", "vocab_size": 151936, "hidden_size": 1024, "intermediate_size": 3072,
-            "num_hidden_layers": 28, "num_attention_heads": 16, "num_key_value_heads": 8, "head_dim": 128, "rms_norm_eps": 1e-6,
-            "rope_theta": 1_000_000, "rope_scaling": null, "sliding_window": null, "use_sliding_window": false, "tie_word_embeddings": true,
+        json!({"architectures": ["Qwen3ForCausalLM"], "model_type": "qwen3", "vocab_size": 151936,
+            "hidden_size": 1024, "intermediate_size": 3072,
+            "num_hidden_layers": 28, "num_attention_heads": 16, "num_key_value_heads": 8, "head_dim": 128,
+            "rms_norm_eps": 1e-6,
+            "rope_theta": 1_000_000, "rope_scaling": null, "sliding_window": null, "use_sliding_window": false,
+            "tie_word_embeddings": true,
             "attention_bias": false, "hidden_act": "silu", "max_position_embeddings": 40960})
     }
 

@@ -215,7 +215,9 @@ macro_rules! kernel {
                 // SAFETY: this level comes from detection only.
                 #[cfg(target_arch = "x86_64")]
                 $crate::generate::kernels::lanes::Level::Avx2 => unsafe { avx2($($arg),*) },
-                $crate::generate::kernels::lanes::Level::Portable => $body::<$crate::generate::kernels::lanes::Portable>($($arg),*),
+                $crate::generate::kernels::lanes::Level::Portable => {
+                    $body::<$crate::generate::kernels::lanes::Portable>($($arg),*)
+                }
             }
         }
     };
