@@ -61,7 +61,7 @@ pub struct SequenceState {
     /// Entropy of that distribution in nats; 0 where the mask is false.
     pub entropies: Vec<f32>,
     /// Version of the weights that sampled the token; for given tokens the version that computed their keys and values.
-    /// (Those of a sampled token are computed together with the token after it.)
+    /// (Keys and values of a sampled token are computed together with the token after it.)
     pub weights_version: Vec<u32>,
     /// Tokens of the prompt, at the start of every list.
     pub prompt_tokens: usize,

@@ -76,7 +76,7 @@ impl ChatTemplate {
     pub fn source(&self) -> &str {
         &self.source
     }
-    /// Of the source text.
+    /// Digest of the source text.
     pub fn digest(&self) -> &Digest {
         &self.digest
     }

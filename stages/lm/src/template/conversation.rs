@@ -32,7 +32,7 @@ impl Encoded {
     }
 }
 
-/// Messages and their tokens, as far as the conversation has come.
+/// The messages of a conversation so far, and their tokens.
 #[derive(Debug, Clone)]
 pub struct Conversation<'a> {
     chat: &'a Chat,

@@ -78,7 +78,7 @@ impl Tokenizer {
         write_json(&folder.join("tokenizer_config.json"), &self.config)?;
         write_json(&folder.join("special_tokens_map.json"), &self.special_map)
     }
-    /// Of the canonical form of `tokenizer.json`: its identity in data and models.
+    /// Digest of the canonical form of `tokenizer.json`, which identifies the tokenizer in data and models.
     pub fn digest(&self) -> &Digest {
         &self.digest
     }
