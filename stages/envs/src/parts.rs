@@ -4,8 +4,8 @@ use crate::environments::Environments;
 use crate::{Reward, Tool, ToolFormat, ToolSpec, Verifier, environments, formats, rewards, tools, verifiers};
 use trainyard_api::{AnyFamily, Family};
 
-/// Programs add environments and rewards of their own before they give the families to the stages. Tools, formats and verifiers are
-/// looked up by the environments of this room, so they are listed here and not added to.
+/// Programs add environments and rewards of their own before they give the families to the stages. Tools, formats and
+/// verifiers are looked up by the environments of this room, so they are listed here and not added to.
 pub struct Parts {
     /// What poses problems.
     pub environments: Environments,

@@ -1,19 +1,21 @@
-//! The data that parts see: rollouts, groups and batches.
+//! The data that parts read: rollouts, groups and batches.
 //!
-//! A [`Rollout`] is made once, when its episode ends. Parts read it by reference, and what they add lies in columns and grids beside
-//! the row. All per-token lists of a rollout have one length, the prompt included; a token counts where `mask` is true.
+//! A [`Rollout`] is made once, when its episode ends. Parts read it by reference and put what they compute into grids
+//! beside it. All per-token lists of a rollout have the same length, prompt included; a token counts where `mask` is
+//! true.
 
 use serde::{Deserialize, Serialize};
 use trainyard_tables::{Status, StopReason, Trajectory};
 
-/// `[sequence][token]`, rows of their own lengths.
+/// `[sequence][token]`; each row is as long as its sequence.
 pub type Grid = Vec<Vec<f64>>;
 
-/// What is known of one agent turn.
+/// Where one agent turn lies and how it ended.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct TurnSummary {
-    /// First token of the turn and the token after its last.
+    /// Index of the turn's first token in the rollout.
     pub first: usize,
+    /// Index behind the turn's last token.
     pub end: usize,
     /// Complete, well-formed tool calls.
     pub calls: u32,
@@ -21,7 +23,7 @@ pub struct TurnSummary {
     pub errors: u32,
     /// The turn gave a final answer.
     pub answered: bool,
-    /// The turn was words to a user, who replied.
+    /// The turn spoke to a simulated user, who replied.
     #[serde(default)]
     pub spoken: bool,
     /// The turn ended at a token limit.
@@ -29,43 +31,45 @@ pub struct TurnSummary {
 }
 
 impl TurnSummary {
-    /// Neither a complete tool call nor a final answer (SimpleTIR, 2509.02479), nor, in worlds with a user, something to reply to.
+    /// The turn has neither a complete tool call nor a final answer (SimpleTIR, 2509.02479) and, where there is a user,
+    /// nothing that the user replied to.
     pub fn is_void(&self) -> bool {
         self.calls == 0 && !self.answered && !self.spoken
     }
 }
 
-/// One finished episode: its row of the `trajectories` artifact, and beside it what the row does not hold.
+/// One finished episode: its row of the `trajectories` artifact, and what the row does not hold.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Rollout {
-    /// What happened. Rewards and verdicts are entered here; it is written as it stands.
+    /// The row that is written; the loop enters rewards and verdicts here.
     pub trajectory: Trajectory,
-    /// Place of its problem in the pool.
+    /// Index of its problem in the pool.
     pub problem: usize,
-    /// Place of its group in the batch.
+    /// Index of its group in the batch.
     pub group: usize,
-    /// Place among all rollouts of its step, in the order in which they are written.
+    /// Index among all rollouts of its step, in the order of writing.
     pub place: usize,
+    /// One summary per agent turn, in order.
     pub turns: Vec<TurnSummary>,
     /// The environment's verifier accepts the answer.
     pub correct: bool,
-    /// Tokens before this one that the mask holds come from a demonstration, not from the policy; 0 = none do.
+    /// Masked tokens before this index come from a demonstration and not from the policy; 0 = none do.
     pub given: usize,
-    /// It was sampled with a text in its prompt (a rubric) that neither the row nor the update shows.
+    /// It was sampled with a text in its prompt (such as a rubric) that the row and the update leave out.
     pub scaffolded: bool,
-    /// The sample that it was forked from; none at roots.
+    /// Number of the sample that it was forked from; none if it started from the prompt.
     pub fork_of: Option<u32>,
 
-    /// Tokens in the loss: the row's mask without what filters took out.
+    /// Tokens in the loss: the row's mask without the tokens that filters masked.
     pub mask: Vec<bool>,
     /// Natural log of the sampling probability; 0 where the row's mask is false.
     pub old_logprobs: Vec<f64>,
-    /// Nats; 0 where the row's mask is false. None if not recorded.
+    /// Entropy in nats when sampled; 0 where the row's mask is false. None if not recorded.
     pub entropies: Option<Vec<f64>>,
     /// Predictions of the value model before the update; none without one.
     pub values: Option<Vec<f64>>,
-    /// Mean logprob of the gold answer at the start of every turn, only where a part needs forced scores. Shorter than the turns where
-    /// there is no answer, or no room for it.
+    /// Mean logprob of the gold answer at the start of every turn, if a part needs forced scores. Shorter than the list
+    /// of turns if there is no answer or no room for it.
     pub gold_logprobs: Option<Vec<f64>>,
 }
 
@@ -83,7 +87,7 @@ impl Rollout {
         self.trajectory.entropies = Some(entropies);
         self.widen();
     }
-    /// Formulas compute in double precision.
+    /// Copies the row's scores as f64, in which all formulas compute.
     fn widen(&mut self) {
         let wide = |list: &Vec<f32>| list.iter().map(|x| f64::from(*x)).collect::<Vec<f64>>();
         self.old_logprobs = self.trajectory.logprobs.as_ref().map(wide).unwrap_or_default();
@@ -94,7 +98,7 @@ impl Rollout {
     pub fn loss_tokens(&self) -> usize {
         self.mask.iter().filter(|m| **m).count()
     }
-    /// The infrastructure ended it: it is recorded, but never scored and never learned from.
+    /// The infrastructure ended it. Such a rollout is recorded, but neither scored nor learned from.
     pub fn failed(&self) -> bool {
         self.trajectory.status == Status::Infrastructure
     }
@@ -122,15 +126,20 @@ impl Rollout {
 /// The rollouts of one problem in one step; they share a baseline.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Group {
+    /// Index of the problem in the pool.
     pub problem: usize,
+    /// Difficulty level of the problem.
     pub level: u32,
+    /// Finished rollouts of the problem; in a [`Batch`], those that the filters left.
     pub rollouts: Vec<Rollout>,
 }
 
-/// What survived the filters of one step, in index order.
+/// The rollouts that passed the filters of one step.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Batch {
+    /// Number of the step in the run, from 0.
     pub step: u64,
+    /// Groups in the order in which their problems were drawn.
     pub groups: Vec<Group>,
 }
 
@@ -139,9 +148,11 @@ impl Batch {
     pub fn rollouts(&self) -> impl Iterator<Item = &Rollout> {
         self.groups.iter().flat_map(|g| &g.rollouts)
     }
+    /// Number of rollouts in all groups.
     pub fn len(&self) -> usize {
         self.groups.iter().map(|g| g.rollouts.len()).sum()
     }
+    /// No rollout is left.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -149,58 +160,67 @@ impl Batch {
     pub fn zeros(&self) -> Grid {
         self.rollouts().map(|r| vec![0.0; r.mask.len()]).collect()
     }
-    /// One number per rollout, spread over the tokens of its mask.
+    /// Gives every masked token of a rollout the rollout's number, and 0 to all others.
     pub fn spread(&self, values: &[f64]) -> Grid {
         self.rollouts().zip(values).map(|(r, &v)| r.mask.iter().map(|&m| if m { v } else { 0.0 }).collect()).collect()
     }
 }
 
-/// What a loss term sees: the sequences of one minibatch under the current weights. All grids have the shape of `mask`; a value is
-/// meaningful only where the mask is true. Absent lists were not asked for by any part's needs.
+/// What a loss term sees: the sequences of one minibatch under the current weights. All grids have the shape of `mask`;
+/// a value is meaningful only where the mask is true. Lists that no part needs are `None`.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct TokenBatch {
+    /// `[sequence][token]`: true for tokens in the loss.
     pub mask: Vec<Vec<bool>>,
-    /// Under the current weights.
+    /// Logprobs under the current weights.
     pub logprobs: Grid,
-    /// The denominator of the ratio: of the sampling policy, or of the policy before this step's updates when a correction is on.
+    /// Logprobs in the denominator of the ratio: those of the sampling policy or, with a correction, of the policy just
+    /// before this step's updates.
     pub old_logprobs: Grid,
+    /// Constants of the loss: after modulations, without gradient.
     pub advantages: Grid,
     /// Aggregation weights ([`crate::aggregate`]): the loss is Σ weight·token loss.
     pub weights: Grid,
     /// Importance weights of stale or foreign samples ([`crate::corrections`]); 1 everywhere if none.
     pub correction: Option<Grid>,
+    /// Logprobs under the reference policy.
     pub reference: Option<Grid>,
-    /// Under the current weights.
+    /// Entropies in nats under the current weights.
     pub entropies: Option<Grid>,
-    /// Under the current weights, and when sampled.
+    /// Predictions of the value model under its current weights.
     pub values: Option<Grid>,
+    /// Predictions of the value model before this step's updates.
     pub old_values: Option<Grid>,
+    /// Targets of the value model, from [`crate::Advantage::returns`].
     pub returns: Option<Grid>,
-    /// Group of each sequence, and its reward, for terms that compare within a group.
+    /// Group of each sequence, for terms that compare within a group.
     pub groups: Vec<usize>,
+    /// Reward of each sequence.
     pub rewards: Vec<f64>,
     /// The final answer of each sequence was verified.
     pub correct: Vec<bool>,
-    /// Share of verified answers in the group of each sequence, over all rollouts of the group that entered the update.
+    /// Share of verified answers in each sequence's group, over all its rollouts that entered the update.
     pub pass_rates: Vec<f64>,
-    /// First and end token of every agent turn, per sequence.
+    /// Half-open token range of every agent turn, per sequence.
     pub turns: Vec<Vec<(usize, usize)>>,
-    /// Drawn anew for every minibatch; a term that must choose tokens by chance makes its [`trainyard_core::Chance`] from it.
+    /// Another number in every minibatch, from which terms that choose tokens at random make their
+    /// [`trainyard_core::Chance`].
     pub seed: u64,
 }
 
 impl TokenBatch {
-    /// Places of all tokens in the loss, in index order.
+    /// (sequence, token) of every token in the loss, in index order.
     pub fn places(&self) -> impl Iterator<Item = (usize, usize)> + '_ {
         self.mask
             .iter()
             .enumerate()
             .flat_map(|(i, row)| row.iter().enumerate().filter(|(_, m)| **m).map(move |(t, _)| (i, t)))
     }
+    /// A zero for every token of every sequence.
     pub fn zeros(&self) -> Grid {
         self.mask.iter().map(|row| vec![0.0; row.len()]).collect()
     }
-    /// The importance weight of a place.
+    /// Importance weight of token `t` of sequence `i`; 1 without a correction.
     pub fn importance(&self, i: usize, t: usize) -> f64 {
         self.correction.as_ref().map_or(1.0, |c| c[i][t])
     }

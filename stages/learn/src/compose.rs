@@ -1,7 +1,8 @@
-//! How a config overrides a named composition, and the parts that come out of it.
+//! Lays a config over a named composition, and reads the parts of the result.
 //!
-//! A workflow changes only what differs from a published method: maps merge key by key, lists replace, another `kind` drops the old
-//! one's siblings. The name itself is gone after the expansion, so two spellings of one method have one digest.
+//! A workflow writes only what differs from a published method: maps merge key by key, lists are replaced, and another
+//! `kind` discards the options beside the old one. The expansion removes the name, so two spellings of one method have
+//! the same digest.
 
 use crate::corrections::Correction;
 use crate::part::{Advantage, Curriculum, Filter, LossTerm, Modulation, Replay, Strategy};
@@ -10,7 +11,7 @@ use serde_json::{Map, Value, json};
 use trainyard_api::Slot;
 use trainyard_core::{Error, OptionProblem, Result};
 
-/// `over` laid on `base`. On either side of a map the bare name of a part stands for `{kind: name}`.
+/// Lays `over` on `base`. Where the other side is a map, the bare name of a part stands for `{kind: name}`.
 pub fn merge(base: Value, over: Value) -> Value {
     match (base, over) {
         (Value::Object(base), Value::Object(over)) => Value::Object(merge_maps(base, over)),
@@ -42,9 +43,9 @@ fn merge_maps(mut base: Map<String, Value>, over: Map<String, Value>) -> Map<Str
     base
 }
 
-/// Expands `algorithm` and `mechanism`; parts are not looked at, so their defaults are not filled in.
+/// Expands `algorithm` and `mechanism`. Parts are not read, so their defaults are not filled in.
 ///
-/// Errors: invalid, naming what is wrong with one of the two keys.
+/// Errors: invalid, if one of the two keys is wrong.
 pub fn lay(parts: &Parts, config: Value) -> Result<Value> {
     let Value::Object(mut config) = config else { return Err(Error::invalid("the options of `rl` must be a map")) };
     let mut mechanism = mechanism::take(&mut config)?;
@@ -56,36 +57,44 @@ pub fn lay(parts: &Parts, config: Value) -> Result<Value> {
     };
     let base = *parts.algorithms.build(&Value::String(name), &())?;
     let arm = merge(base, Value::Object(config));
-    // Last, and over the whole arm: another `kind` must drop the composition's siblings and the config's alike.
+    // Laid over the whole arm, so that another `kind` discards the options of the composition and of the config alike.
     Ok(match mechanism {
         Some(with) => merge(arm, Value::Object(with)),
         None => arm,
     })
 }
 
-/// [`lay`], with every part's defaults filled in. A part that does not exist or does not parse stays as it is.
+/// Like [`lay`], and fills in every part's defaults. A part that does not exist or does not parse stays as it is.
 pub fn expand(parts: &Parts, config: Value) -> Result<Value> {
     let mut config = lay(parts, config)?;
     Composed::read(parts, &mut config);
     Ok(config)
 }
 
-/// The parts that a config names, each parsed once.
+/// The parts that a config names, each parsed once. Fields are named by their key in the config.
 pub struct Composed {
+    /// `curriculum`: which problems come next.
     pub curriculum: Slot<dyn Curriculum>,
+    /// `rollout.strategy`: which sequences are sampled and kept.
     pub strategy: Slot<dyn Strategy>,
+    /// `filters`, in the order in which they judge.
     pub filters: Vec<Slot<dyn Filter>>,
+    /// `advantage`, without its list of modulations.
     pub advantage: Slot<dyn Advantage>,
+    /// `advantage.modulations`, in the order in which they act.
     pub modulations: Vec<Slot<dyn Modulation>>,
+    /// `replay`: which earlier rollouts enter again.
     pub replay: Slot<dyn Replay>,
+    /// `loss.correction`: importance weights for foreign samples.
     pub correction: Slot<dyn Correction>,
+    /// `loss.terms`, whose losses add up.
     pub terms: Vec<Slot<dyn LossTerm>>,
-    /// `advantage.modulations` as it was given, where it is not a list.
+    /// The value of `advantage.modulations`, if it is not a list.
     not_a_list: Option<Value>,
 }
 
 impl Composed {
-    /// Reads the parts of a config that [`lay`] gave, and fills in their defaults there.
+    /// Reads the parts of a config from [`lay`] and fills in their defaults in place.
     pub fn read(parts: &Parts, config: &mut Value) -> Self {
         let (advantage, modulations, not_a_list) = read_advantage(parts, config.get_mut("advantage"));
         Self {
@@ -100,7 +109,7 @@ impl Composed {
             not_a_list,
         }
     }
-    /// Everything wrong with the options of the parts, each by itself; pointers are into the config.
+    /// Problems with the options of each part by itself, at their pointers into the config.
     pub fn problems(&self) -> Vec<OptionProblem> {
         let mut problems = self.curriculum.problems();
         problems.extend(self.strategy.problems());
@@ -122,7 +131,8 @@ impl Composed {
 
 type ReadAdvantage = (Slot<dyn Advantage>, Vec<Slot<dyn Modulation>>, Option<Value>);
 
-/// The advantage's map holds the list of modulations beside the options of the part. Both are completed, or neither is.
+/// Reads `advantage`, whose map holds the list of modulations beside the options of the part. Defaults are filled in
+/// for both or, if the part cannot be read, for neither.
 fn read_advantage(parts: &Parts, options: Option<&mut Value>) -> ReadAdvantage {
     let mut missing = Value::Null;
     let options = options.unwrap_or(&mut missing);

@@ -1,4 +1,5 @@
-//! Published methods as compositions of parts (`algorithm: grpo`): each is plain data beside its source, and a config is laid over it.
+//! Published methods as compositions of parts (`algorithm: grpo`). Each is plain data with its source, over which a
+//! config is laid.
 
 use crate::compose::merge;
 use serde_json::{Value, json};
@@ -11,7 +12,7 @@ struct Composition {
     config: fn() -> Value,
 }
 
-/// All of them, sorted by name.
+/// Every composition, sorted by name.
 const COMPOSITIONS: &[Composition] = &[
     Composition {
         name: "aepo",
@@ -138,7 +139,9 @@ fn grpo() -> Value {
         "rollout": { "strategy": { "kind": "independent" } },
         "filters": [{ "kind": "void_turn" }, { "kind": "zero_variance" }],
         "resample": { "max_draws": 3 },
-        "advantage": { "kind": "group", "center": "group", "scale": "group", "ddof": 1, "epsilon": 1e-6, "modulations": [] },
+        "advantage": {
+            "kind": "group", "center": "group", "scale": "group", "ddof": 1, "epsilon": 1e-6, "modulations": [],
+        },
         "loss": {
             "aggregate": "token_mean",
             "correction": { "kind": "none" },
@@ -179,7 +182,7 @@ fn epo() -> Value {
     merge(grpo(), json!({ "loss": { "terms": terms } }))
 }
 
-/// The loss reads pass rates, not advantages; groups that are all right or all wrong still leave.
+/// The loss reads pass rates instead of advantages; groups that are all right or all wrong are still dropped.
 fn nft() -> Value {
     merge(grpo(), json!({ "loss": { "terms": [{ "kind": "nft" }] } }))
 }
@@ -192,12 +195,12 @@ fn gspo() -> Value {
     merge(grpo(), json!({ "loss": { "aggregate": "sequence_mean_token_mean", "terms": [{ "kind": "gspo" }] } }))
 }
 
-/// One optimizer step on fresh rollouts: on-policy, so no ratio is ever clipped.
+/// Takes one optimizer step on fresh rollouts. That is on-policy, so no ratio is ever clipped.
 fn opo() -> Value {
     merge(grpo(), json!({ "minibatches": 1, "advantage": { "kind": "opo", "modulations": [] } }))
 }
 
-/// The whole batch is the baseline, so no group is dropped for having no spread.
+/// The baseline is taken over the whole batch, so groups without spread stay.
 fn reinforce_plus_plus() -> Value {
     let advantage = json!({ "kind": "discounted_return", "gamma": 1.0, "modulations": [{ "kind": "whiten" }] });
     merge(grpo(), json!({ "filters": [{ "kind": "void_turn" }], "advantage": advantage }))
@@ -207,7 +210,7 @@ fn reinforce_plus_plus_baseline() -> Value {
     merge(grpo(), json!({ "advantage": { "scale": "none", "modulations": [{ "kind": "whiten" }] } }))
 }
 
-/// Soft credit: shared tokens are learned once per branch, each with its own advantage.
+/// Soft attribution: shared tokens are learned once per branch, with the advantage of that branch.
 fn arpo() -> Value {
     merge(grpo(), json!({ "rollout": { "strategy": { "kind": "entropy_branching" } } }))
 }
@@ -221,15 +224,17 @@ fn aepo() -> Value {
     merge(grpo(), over)
 }
 
-/// Void turns are left to the choice among successes, as in the source.
+/// No filter drops void turns: as in the source, the choice among successes deals with them.
 fn grpo_roc() -> Value {
-    merge(
-        grpo(),
-        json!({ "rollout": { "strategy": { "kind": "resample_on_correct" } }, "filters": [{ "kind": "zero_variance" }] }),
-    )
+    let over = json!({
+        "rollout": { "strategy": { "kind": "resample_on_correct" } },
+        "filters": [{ "kind": "zero_variance" }],
+    });
+    merge(grpo(), over)
 }
 
-/// Aggregation and clip are those of `grpo`; the shaping is a reward, whose limits must suit those of the rollouts.
+/// Aggregation and clip are those of `grpo`. The length penalty is a reward, whose limits must fit those of the
+/// rollouts.
 fn grpo_tcr() -> Value {
     merge(
         grpo(),
@@ -237,7 +242,7 @@ fn grpo_tcr() -> Value {
     )
 }
 
-/// The filter on given tokens stands last, so that it measures what is left of the others.
+/// The filter on given tokens comes last, so that it measures only what the others left.
 fn prefix_rft() -> Value {
     let over = json!({
         "rollout": { "strategy": { "kind": "demonstration_prefix" } },
@@ -250,7 +255,7 @@ fn ruscarl() -> Value {
     merge(grpo(), json!({ "rollout": { "strategy": { "kind": "rubric_scaffold" } } }))
 }
 
-/// Trajectories with a void turn are masked whole and still count in their group's accuracy and baseline.
+/// Trajectories with a void turn are masked as a whole, but still count in their group's accuracy and baseline.
 fn simpletir() -> Value {
     merge(
         grpo(),
@@ -262,12 +267,12 @@ fn empg() -> Value {
     merge(grpo(), json!({ "advantage": { "modulations": [{ "kind": "entropy_modulated" }] } }))
 }
 
-/// Sums of rewards may be equal where the components are not, so equal sums are no reason to drop a group.
+/// Rewards with equal sums may differ in their components, so such groups are not dropped.
 fn gdpo() -> Value {
     merge(grpo(), json!({ "filters": [{ "kind": "void_turn" }], "advantage": { "kind": "gdpo", "modulations": [] } }))
 }
 
-/// Groups whose outcomes are all equal still differ in what their turns found out, so they stay.
+/// Groups with equal outcomes still differ in the information that their turns gained, so they stay.
 fn igpo() -> Value {
     merge(
         grpo(),
@@ -275,18 +280,17 @@ fn igpo() -> Value {
     )
 }
 
-/// Two techniques on the plain PPO loss: no clip-higher, no filter, and groups without spread count in the batch's deviation.
+/// Two techniques on the plain PPO loss. There is no clip-higher and no filter, and groups without spread count in the
+/// batch's deviation.
 fn lite_ppo() -> Value {
     merge(grpo(), json!({ "filters": [], "advantage": { "scale": "batch" }, "loss": { "terms": [plain_clip()] } }))
 }
 
-/// Every rollout enters; the same rollouts serve several updates, which is what the clip is for.
+/// Every rollout enters, and each serves several updates, which the clip keeps in bounds.
 fn loop_ppo() -> Value {
     let advantage = json!({ "center": "leave_one_out", "scale": "none" });
-    merge(
-        grpo(),
-        json!({ "epochs": 2, "minibatches": 4, "filters": [], "advantage": advantage, "loss": { "terms": [plain_clip()] } }),
-    )
+    let loss = json!({ "terms": [plain_clip()] });
+    merge(grpo(), json!({ "epochs": 2, "minibatches": 4, "filters": [], "advantage": advantage, "loss": loss }))
 }
 
 fn stratified_grpo() -> Value {
@@ -298,11 +302,11 @@ fn plain_clip() -> Value {
     json!({ "kind": "clip", "clip_low": 0.2, "clip_high": 0.2 })
 }
 
-/// What every page of a composition says.
-const DOC: &str = "A named composition: the options of `rl` that it stands for. Other keys of `rl` are laid over it: maps merge key by key, lists \
-replace, another `kind` drops the old one's siblings.";
+/// The page of every composition, below its summary.
+const DOC: &str = "A named composition: the options of `rl` that it stands for. Other keys of `rl` are laid \
+over it: maps merge key by key, lists replace, another `kind` drops the old one's siblings.";
 
-/// Every composition as a part without options; building one gives its options of `rl`.
+/// All compositions, as parts without options; building one returns the options of `rl` that it stands for.
 pub fn algorithms() -> Family<Value> {
     let member =
         |c: &'static Composition| PartKind::plain(c.name, c.summary, DOC, move |()| Ok(Box::new((c.config)())));
@@ -335,7 +339,9 @@ mod tests {
             assert_eq!(of(name)["advantage"]["kind"], kind);
         }
         assert_eq!(kinds(&of("empg")["advantage"]["modulations"]), ["entropy_modulated"]);
-        let plain = json!({ "center": "group", "scale": "batch", "kind": "group", "ddof": 1, "epsilon": 1e-6, "modulations": [] });
+        let plain = json!({
+            "center": "group", "scale": "batch", "kind": "group", "ddof": 1, "epsilon": 1e-6, "modulations": [],
+        });
         assert_eq!(of("lite_ppo")["advantage"], plain);
         let repeated = of("loop");
         assert_eq!((&repeated["epochs"], &repeated["advantage"]["center"]), (&json!(2), &json!("leave_one_out")));

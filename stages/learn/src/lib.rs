@@ -5,6 +5,8 @@
 //! only the traits of [`part`]. No tensors are needed because loss terms return their own gradients, so every formula
 //! can be checked against stored vectors ([`parity`]) and finite differences.
 
+#![warn(missing_docs)]
+
 pub mod advantages;
 pub mod aggregate;
 pub mod batch;

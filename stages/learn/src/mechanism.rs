@@ -1,15 +1,18 @@
-//! The key `mechanism` of `rl`, `{enabled: true, with: {…options of rl…}}`: the one difference between the two arms of a recipe.
+//! The key `mechanism` of `rl`, `{enabled: true, with: {…options of rl…}}`, which is the only difference between
+//! the two arms of a recipe.
 //!
-//! `with` is laid over everything else of the config (its own `algorithm` takes the place of the config's); disabled it vanishes. Either
-//! way the key itself is gone after the expansion, so a disabled treatment has the digest of the baseline and is a cache hit.
+//! Enabled, `with` is laid over the rest of the config, and an `algorithm` in it replaces the config's own. Disabled,
+//! it has no effect. The expansion removes the key in both cases, so a disabled treatment has the baseline's digest and
+//! is found in the cache.
 
 use serde_json::{Map, Value};
 use trainyard_core::{Error, Result};
 
-/// The key in the options of `rl`.
+/// Name of the key in the options of `rl`.
 pub const KEY: &str = "mechanism";
 
-/// Takes the key out of a config and gives what is to be laid over the rest: `None` if there is no mechanism, or a disabled one.
+/// Removes the key from a config and returns the options to lay over the rest: `None` without a mechanism, or if it is
+/// disabled.
 ///
 /// Errors: invalid, naming the key that is wrong.
 pub fn take(config: &mut Map<String, Value>) -> Result<Option<Map<String, Value>>> {
@@ -76,7 +79,11 @@ mod tests {
 
     #[test]
     fn switched_on_it_is_what_one_would_have_written_by_hand() {
-        let with = json!({ "filters": [{ "kind": "void_turn" }], "advantage": { "epsilon": 1e-5 }, "rollout": { "group_size": 4 } });
+        let with = json!({
+            "filters": [{ "kind": "void_turn" }],
+            "advantage": { "epsilon": 1e-5 },
+            "rollout": { "group_size": 4 },
+        });
         let by_hand = json!({
             "algorithm": "rloo",
             "steps": 3,

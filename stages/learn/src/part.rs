@@ -1,8 +1,10 @@
-//! The seven traits of RL parts, and what all parts have in common (`docs/design/0005`).
+//! The traits that RL parts implement, and the types that they exchange with the training loop (`docs/design/0005`).
 //!
-//! Order of a step: curriculum → strategy (start, at_turn, select) → rewards → filters in order, drawing again until the batch is full
-//! → advantage → modulations → replay → correction → loss terms, summed → updates. State of a part goes into every checkpoint through
-//! [`Part::save`], so a killed run ends in the same bytes. Rewards read chat text and live with the environments.
+//! One step asks the parts in this order: the curriculum for problems, the strategy for sequences (`start`, `at_turn`,
+//! `select`), the rewards, the filters one after another (drawing again until the batch is full), the advantage, its
+//! modulations, the replay, the correction, and the loss terms, whose sum drives the updates. A checkpoint stores each
+//! part's state through [`Part::save`], so a run that was killed and resumed ends in the same bytes. Rewards read chat
+//! text and are therefore defined with the environments.
 
 use crate::batch::{Batch, Grid, Group, Rollout, TokenBatch};
 use crate::pass_rates::PassRates;
@@ -10,7 +12,8 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use trainyard_core::{Chance, Error, Result};
 
-/// What a part cannot do without. `check` compares the union with the environment, the strategy and the stage.
+/// What a part cannot work without. `check` compares the union over all parts with what the environment, the strategy
+/// and the stage offer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Needs {
     /// Entropies of the current policy per token.
@@ -29,14 +32,17 @@ pub struct Needs {
     pub groups: bool,
     /// All groups of a step at once, to compare them with each other.
     pub all_groups: bool,
+    /// Demonstrations of the problems, as tokens ([`PoolProblem::demonstrations`]).
     pub demonstrations: bool,
-    /// Episodes that begin otherwise than at the problem's prompt: behind a prefix, or under a text that only the sampling sees.
+    /// Episodes that do not begin with the plain prompt: they continue a prefix, or see a text that is left out of the
+    /// update.
     pub altered_start: bool,
-    /// Scores of a process reward model per step.
+    /// A process reward model's score of every step.
     pub step_scores: bool,
 }
 
 impl Needs {
+    /// Nothing beyond rollouts and their rewards.
     pub const NONE: Self = Self {
         entropies: false,
         reference: false,
@@ -66,10 +72,11 @@ impl Needs {
             ("step_scores", self.step_scores),
         ]
     }
-    /// Names of what is needed.
+    /// Names of the needs that are set.
     pub fn names(self) -> Vec<&'static str> {
         self.missing(Self::NONE)
     }
+    /// What either of the two needs.
     #[must_use]
     pub fn union(self, o: Self) -> Self {
         Self {
@@ -97,16 +104,17 @@ impl Needs {
     }
 }
 
-/// What every part is.
+/// What all parts have in common: needs, and state that checkpoints keep.
 pub trait Part: Send + Sync {
+    /// What the part, with these options, cannot do without.
     fn needs(&self) -> Needs {
         Needs::NONE
     }
-    /// Everything that the rest of the run depends on; null for parts without state.
+    /// The state that later steps depend on; null for parts without state.
     fn save(&self) -> Value {
         Value::Null
     }
-    /// Takes back what [`Part::save`] gave. Errors: data, when the value is of another shape.
+    /// Restores what [`Part::save`] returned. Errors: data, if the value has another shape.
     fn load(&mut self, state: Value) -> Result<()> {
         if state.is_null() {
             Ok(())
@@ -116,10 +124,10 @@ pub trait Part: Send + Sync {
     }
 }
 
-/// How far the run is.
+/// How far the run has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Progress {
-    /// From 0.
+    /// Number of the current step, from 0.
     pub step: u64,
     /// Steps of the whole run.
     pub steps: u64,
@@ -132,20 +140,23 @@ impl Progress {
     }
 }
 
-/// One problem of the pool, as far as curricula and strategies may know it.
+/// What curricula and strategies may know of one problem.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct PoolProblem {
+    /// Id of its row in the `problems` artifact.
     pub id: String,
+    /// Difficulty level; curricula count pass rates by it.
     pub level: u32,
     /// Lines of a worked solution, for strategies that reveal a part of it; empty if the problem has none.
     pub hints: Vec<String>,
-    /// Demonstrations by their own tokens, turn by turn, stop tokens included; only where a part needs demonstrations.
+    /// `[demonstration][turn][token]`, stop tokens included; filled only if a part needs demonstrations.
     pub demonstrations: Vec<Vec<Vec<u32>>>,
 }
 
 /// All problems that RL may draw from, in artifact order.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Pool {
+    /// Parts refer to a problem by its index here.
     pub problems: Vec<PoolProblem>,
 }
 
@@ -160,12 +171,12 @@ impl Pool {
     }
 }
 
-/// The problems of one step, with limits and prompt scaffold that apply to them.
+/// The problems of one step, with the turn limit and the scaffold that apply to them.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Draw {
-    /// Places in the pool; one group each.
+    /// Indexes in the pool; each becomes one group.
     pub problems: Vec<usize>,
-    /// Turn limit of this step; none = the environment's.
+    /// Turn limit of this step; none = the environment's own.
     pub max_turns: Option<u32>,
     /// Text put before the problem in this step only (a rubric, a hint); empty = none.
     pub scaffold: String,
@@ -173,9 +184,10 @@ pub struct Draw {
 
 /// Which problems come next.
 pub trait Curriculum: Part {
-    /// `count` problems of the pool for this step (repeats only if the pool is smaller). Called again within a step for resampling.
+    /// Chooses `count` problems of the pool for this step, with repeats only if the pool is smaller. A step that must
+    /// resample calls it again.
     fn next(&mut self, step: u64, count: usize, pool: &Pool, rates: &PassRates, chance: &Chance) -> Draw;
-    /// What to show: (metric name, value) of its present state, e.g. the unlocked level.
+    /// Metrics of its present state, such as the unlocked level: (name, value).
     fn metrics(&self) -> Vec<(&'static str, f64)> {
         Vec::new()
     }
@@ -186,33 +198,38 @@ pub trait Curriculum: Part {
 pub struct Spawn {
     /// Place in [`Draw::problems`].
     pub group: usize,
+    /// Number of the sequence within its group, from 0.
     pub sample: u32,
-    /// The beginning of a demonstration: whole agent turns, then the first tokens of the next one. The environment answers the
-    /// turns as it did; the tokens stay in the mask, before [`crate::Rollout::given`].
+    /// The beginning of a demonstration. The environment answers its whole turns again; all its tokens stay in the
+    /// mask and lie before [`crate::Rollout::given`].
     pub prefix: Option<Prefix>,
     /// Text put before the problem for this sequence only; empty = none. The update sees the prompt without it.
     pub scaffold: String,
 }
 
-/// The beginning of an episode, by the agent's own tokens.
+/// The beginning of an episode, as the tokens of the agent.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Prefix {
-    /// Stop tokens included.
+    /// Whole agent turns, stop tokens included.
     pub turns: Vec<Vec<u32>>,
+    /// First tokens of the next turn, which the policy continues; may be empty.
     pub partial: Vec<u32>,
 }
 
 /// A sequence that has just sampled a turn, which its environment has not seen yet.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Live {
+    /// Place of its problem in [`Draw::problems`].
     pub group: usize,
+    /// Number of the sequence within its group, from 0, roots and forks alike.
     pub sample: u32,
-    /// Place of the turn, from 0. Turns after 0 follow a tool result.
+    /// Number of the turn, from 0. Turns after 0 follow a tool result.
     pub turn: u32,
-    /// First token of the turn in the sequence, prompt included.
+    /// Index of the turn's first token in the sequence, prompt included.
     pub first: usize,
-    /// Entropy of every token sampled so far, turn by turn; the last list is that of this turn.
+    /// `[turn][token]`: entropy in nats of every token sampled so far; the last list is this turn's.
     pub entropies: Vec<Vec<f64>>,
+    /// Tool calls made before this turn.
     pub tool_calls: u32,
     /// Forks along its ancestry.
     pub forks: u32,
@@ -223,7 +240,7 @@ pub struct Live {
 /// What a strategy sees of the rest of the group.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct GroupView {
-    /// Sequences alive or done.
+    /// Sequences that were started, whether they have ended or not.
     pub started: u32,
     /// Most sequences the group may hold.
     pub budget: u32,
@@ -232,11 +249,15 @@ pub struct GroupView {
 /// What happens to a live sequence at the end of a turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Action {
+    /// The environment answers the turn and the episode goes on.
     Continue,
-    /// This many copies go on from token `at` of the sequence (from the first token of its last turn to behind its last), beside the
-    /// original, each with chance of its own. Tool state is that before the turn. Beyond the group's budget none are made.
+    /// Copies continue from a token of the last turn beside the original, each with random draws of its own and with
+    /// the tool state from before the turn. The group's budget limits how many are made.
     Fork {
+        /// Index in the sequence of the first token that the copies sample themselves: from the first token of the last
+        /// turn to the place behind its last one.
         at: usize,
+        /// Copies beside the original.
         copies: u32,
     },
     /// The episode ends here.
@@ -245,27 +266,29 @@ pub enum Action {
 
 /// Which sequences are sampled for a problem, and which are kept.
 ///
-/// A strategy that needs forks is asked at the end of every sampled turn, once all living sequences of the group have sampled
-/// theirs, in order of their sample numbers: so its answers do not depend on how long tools take. Others are never asked.
+/// A strategy that needs forks is asked after every sampled turn. It waits until all live sequences of the group have
+/// sampled theirs and answers in the order of sample numbers, so its answers do not depend on how long tools take.
 pub trait Strategy: Part {
-    /// The sequences that start from the root; `size` is the group size.
+    /// The sequences that start from the prompt; `size` is the group size.
     fn start(&mut self, draw: &Draw, pool: &Pool, size: u32, progress: Progress, chance: &Chance) -> Vec<Spawn>;
+    /// What happens to a sequence that has just sampled a turn; asked only if the strategy needs forks.
     fn at_turn(&mut self, _live: &Live, _group: &GroupView, _chance: &Chance) -> Action {
         Action::Continue
     }
-    /// More sequences from the root once all of the group have ended and no fork was made in this round: how many.
+    /// How many more sequences to start from the prompt once all of the group have ended and the last round made no
+    /// fork.
     fn refill(&mut self, _group: usize, view: &GroupView) -> u32 {
         view.budget.saturating_sub(view.started)
     }
-    /// Which of the sampled rollouts of a group are kept: one flag each.
+    /// Which of a group's sampled rollouts are kept: one flag per rollout.
     fn select(&mut self, done: &[Rollout], _size: u32, _chance: &Chance) -> Vec<bool> {
         vec![true; done.len()]
     }
-    /// Most sequences per group that `start`, `at_turn` and `refill` may make.
+    /// The most sequences per group that `start`, `at_turn` and `refill` may make together.
     fn most(&self, size: u32) -> u32 {
         size
     }
-    /// What to show of the last step: (metric name, value).
+    /// Metrics of the last step: (name, value).
     fn metrics(&self) -> Vec<(&'static str, f64)> {
         Vec::new()
     }
@@ -274,10 +297,11 @@ pub trait Strategy: Part {
 /// A filter's judgment of one rollout.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Verdict {
+    /// Enters the update as it is.
     Keep,
-    /// Leaves the batch.
+    /// Leaves the batch; the text is the reason.
     Drop(String),
-    /// Stays for the baseline, but these tokens (half-open ranges) leave the loss.
+    /// Still counts in the baseline, but these tokens (half-open ranges) leave the loss; the text is the reason.
     Mask(Vec<(usize, usize)>, String),
 }
 
@@ -285,21 +309,22 @@ pub enum Verdict {
 pub trait Filter: Part {
     /// One verdict per rollout, `[group][rollout]`.
     fn judge(&mut self, groups: &[Group]) -> Vec<Vec<Verdict>>;
-    /// Whether a group that this filter emptied is drawn again.
+    /// Whether the loop draws another group for one that this filter emptied.
     fn resamples(&self) -> bool {
         true
     }
 }
 
-/// From rewards to a number per token.
+/// Turns rewards into an advantage per token.
 pub trait Advantage: Part {
     /// `[rollout][token]`, 0 where the mask is false.
     fn assign(&mut self, batch: &Batch) -> Grid;
-    /// Targets of a value head, same shape; none for critic-free forms. Called after `assign` with its result.
+    /// Targets for a value head in the same shape; none for forms without a critic. Called after `assign`, with its
+    /// result.
     fn returns(&self, _batch: &Batch, _advantages: &Grid) -> Option<Grid> {
         None
     }
-    /// What to show of the last call: (metric name, value).
+    /// Metrics of the last call: (name, value).
     fn metrics(&self) -> Vec<(&'static str, f64)> {
         Vec::new()
     }
@@ -307,31 +332,34 @@ pub trait Advantage: Part {
 
 /// Changes advantages after they were assigned.
 pub trait Modulation: Part {
+    /// Changes `advantages` (`[rollout][token]`) in place; they stay 0 where the mask is false.
     fn apply(&mut self, batch: &Batch, advantages: &mut Grid);
-    /// What to show of the last call: (metric name, value).
+    /// Metrics of the last call: (name, value).
     fn metrics(&self) -> Vec<(&'static str, f64)> {
         Vec::new()
     }
 }
 
-/// How far a loss term's tokens depend on each other: decides what may be computed in separate micro-batches.
+/// How far a loss term's tokens depend on each other, which decides what separate micro-batches may compute.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Scope {
-    /// Each sequence by itself (its aggregation weights already hold the batch's sums).
+    /// Within a sequence only; sums over the batch are already in the aggregation weights.
     Sequence,
-    /// The whole minibatch: logprobs of all sequences are computed first, then the term, then the gradients. A term that also needs
-    /// groups gets whole groups in its minibatches.
+    /// Across the whole minibatch: the logprobs of all sequences are computed before the term, and the gradients after
+    /// it. If the term also needs groups, its minibatches hold whole groups.
     Minibatch,
 }
 
 /// Value and gradient of one loss term.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Term {
-    /// Already weighted by the aggregation; terms of one minibatch add up.
+    /// The loss, already weighted by the aggregation; the terms of one minibatch add up.
     pub loss: f64,
     /// d loss / d current logprob, `[sequence][token]`.
     pub d_logprobs: Grid,
+    /// d loss / d entropy in the same shape; none if the term does not read entropies.
     pub d_entropies: Option<Grid>,
+    /// d loss / d value in the same shape; none if the term does not read values.
     pub d_values: Option<Grid>,
     /// Sums that add over micro-batches; the loop divides each by the number of tokens in the loss.
     pub sums: Vec<(&'static str, f64)>,
@@ -339,9 +367,11 @@ pub struct Term {
 
 /// A pure function of current logprobs, entropies and values that returns its own gradient.
 pub trait LossTerm: Part {
-    /// Called once per step with the fresh batch, before its updates: schedules and running means.
+    /// Called once per step with the fresh batch, before its updates, for schedules and running means.
     fn begin(&mut self, _batch: &Batch, _progress: Progress) {}
+    /// Loss and gradient on one minibatch, or on a micro-batch of it where [`Scope::Sequence`] allows that.
     fn value(&self, batch: &TokenBatch) -> Term;
+    /// How far the tokens of this term depend on each other.
     fn scope(&self) -> Scope {
         Scope::Sequence
     }
@@ -350,18 +380,21 @@ pub trait LossTerm: Part {
 /// An old rollout that enters the update again.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Replayed {
+    /// The rollout as it was offered.
     pub rollout: Rollout,
-    /// Per token; 0 where the mask is false.
+    /// One per token; 0 where the mask is false.
     pub advantages: Vec<f64>,
-    /// Multiplies its aggregation weights.
+    /// Multiplies the rollout's aggregation weights.
     pub weight: f64,
 }
 
-/// Keeps rollouts of earlier steps.
+/// Keeps rollouts of earlier steps and returns them to later updates.
 pub trait Replay: Part {
+    /// Shows the rollouts of a step, before its updates, with the advantages that they will have.
     fn offer(&mut self, batch: &Batch, advantages: &Grid);
+    /// Rollouts that join the update of this step; called once per step, after `offer`.
     fn draw(&mut self, step: u64, chance: &Chance) -> Vec<Replayed>;
-    /// What to show of the last step: (metric name, value).
+    /// Metrics of the last step: (name, value).
     fn metrics(&self) -> Vec<(&'static str, f64)> {
         Vec::new()
     }

@@ -1,4 +1,5 @@
-//! The parts of this room, one sorted list per family. Adding a part is one file beside its siblings and one line here.
+//! The parts of this crate, one list per family, sorted by kind. A new part is one file beside the others of its family
+//! and one line here.
 
 use crate::corrections::{self, Correction};
 use crate::part::{Advantage, Curriculum, Filter, LossTerm, Modulation, Part, Replay, Strategy};
@@ -6,22 +7,30 @@ use crate::{advantages, compositions, curricula, filters, losses, modulations, r
 use serde_json::Value;
 use trainyard_api::{AnyFamily, Family, PartKind, PartOptions};
 
-/// All families of RL parts. Programs add parts of their own before they give them to the stages.
+/// All families of RL parts. A program may add its own parts before it hands the families to the stages.
 pub struct Parts {
+    /// From rewards to a number per token (`advantage`).
     pub advantages: Family<dyn Advantage>,
     /// Named compositions: the options of `rl` that `algorithm: grpo` stands for.
     pub algorithms: Family<Value>,
+    /// Importance weights of stale or foreign samples (`loss.correction`).
     pub corrections: Family<dyn Correction>,
+    /// Which problems come next (`curriculum`).
     pub curricula: Family<dyn Curriculum>,
+    /// Which rollouts enter the update (`filters`).
     pub filters: Family<dyn Filter>,
+    /// Terms of the loss (`loss.terms`).
     pub losses: Family<dyn LossTerm>,
+    /// Changes of assigned advantages (`advantage.modulations`).
     pub modulations: Family<dyn Modulation>,
+    /// Learning again from earlier rollouts (`replay`).
     pub replay: Family<dyn Replay>,
+    /// Which sequences are sampled and kept (`rollout.strategy`).
     pub strategies: Family<dyn Strategy>,
 }
 
 impl Parts {
-    /// Those of this crate.
+    /// The parts of this crate.
     pub fn standard() -> Self {
         Self {
             advantages: advantages(),
@@ -35,7 +44,7 @@ impl Parts {
             strategies: strategies(),
         }
     }
-    /// Sorted by folder.
+    /// All families, sorted by name.
     pub fn families(&self) -> [&dyn AnyFamily; 9] {
         [
             &self.advantages,
@@ -51,7 +60,7 @@ impl Parts {
     }
 }
 
-/// Each function makes the line of a part: its options are the part itself.
+/// Defines one function per family, which makes the registry line of a part. The options of a part are the part itself.
 macro_rules! lines {
     ($($(#[$doc:meta])* $line:ident: $part:ident;)*) => {$(
         $(#[$doc])*
@@ -62,24 +71,25 @@ macro_rules! lines {
 }
 
 lines! {
-    /// The line of an advantage.
+    /// Registry line of an advantage.
     advantage: Advantage;
-    /// The line of a correction.
+    /// Registry line of a correction.
     correction: Correction;
-    /// The line of a curriculum.
+    /// Registry line of a curriculum.
     curriculum: Curriculum;
-    /// The line of a filter.
+    /// Registry line of a filter.
     filter: Filter;
-    /// The line of a loss term.
+    /// Registry line of a loss term.
     loss: LossTerm;
-    /// The line of a modulation.
+    /// Registry line of a modulation.
     modulation: Modulation;
-    /// The line of a replay.
+    /// Registry line of a replay.
     replayed: Replay;
-    /// The line of a strategy.
+    /// Registry line of a strategy.
     strategy: Strategy;
 }
 
+/// Advantages of this crate, sorted by kind.
 pub fn advantages() -> Family<dyn Advantage> {
     let members = vec![
         advantage::<advantages::DiscountedReturn>(),
@@ -92,6 +102,7 @@ pub fn advantages() -> Family<dyn Advantage> {
     ];
     Family::new("advantages", "advantage", members)
 }
+/// Corrections of this crate, sorted by kind.
 pub fn corrections() -> Family<dyn Correction> {
     let members = vec![
         correction::<corrections::Masked>(),
@@ -101,6 +112,7 @@ pub fn corrections() -> Family<dyn Correction> {
     ];
     Family::new("corrections", "correction", members)
 }
+/// Curricula of this crate, sorted by kind.
 pub fn curricula() -> Family<dyn Curriculum> {
     let members = vec![
         curriculum::<curricula::InteractionStages>(),
@@ -110,6 +122,7 @@ pub fn curricula() -> Family<dyn Curriculum> {
     ];
     Family::new("curricula", "curriculum", members)
 }
+/// Filters of this crate, sorted by kind.
 pub fn filters() -> Family<dyn Filter> {
     let members = vec![
         filter::<filters::AccuracyBand>(),
@@ -123,6 +136,7 @@ pub fn filters() -> Family<dyn Filter> {
     ];
     Family::new("filters", "filter", members)
 }
+/// Loss terms of this crate, sorted by kind.
 pub fn losses() -> Family<dyn LossTerm> {
     let members = vec![
         loss::<losses::Cispo>(),
@@ -141,6 +155,7 @@ pub fn losses() -> Family<dyn LossTerm> {
     ];
     Family::new("losses", "loss term", members)
 }
+/// Modulations of this crate, sorted by kind.
 pub fn modulations() -> Family<dyn Modulation> {
     let members = vec![
         modulation::<modulations::EntropyBalanced>(),
@@ -150,9 +165,11 @@ pub fn modulations() -> Family<dyn Modulation> {
     ];
     Family::new("modulations", "modulation", members)
 }
+/// Replays of this crate, sorted by kind.
 pub fn replay() -> Family<dyn Replay> {
     Family::new("replay", "replay", vec![replayed::<replay::None>(), replayed::<replay::SelfImitation>()])
 }
+/// Strategies of this crate, sorted by kind.
 pub fn strategies() -> Family<dyn Strategy> {
     let members = vec![
         strategy::<strategies::DemonstrationPrefix>(),

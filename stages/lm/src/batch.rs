@@ -34,6 +34,7 @@ impl TokenBatch {
         starts.push(rows);
         Ok(Self { sequences, starts })
     }
+    /// Token ids of each sequence, in the order given to [`TokenBatch::new`].
     pub fn sequences(&self) -> &[Vec<u32>] {
         &self.sequences
     }

@@ -10,12 +10,16 @@ use trainyard_core::{Error, Result};
 /// The family: decides where biases and query/key norms stand.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ModelType {
+    /// No biases and no query/key norms; `attention_bias` may add biases, one on the output projection included.
     Llama,
+    /// Biases on queries, keys and values, none on the output projection.
     Qwen2,
+    /// RMS norm on every query and key head; biases as in Llama.
     Qwen3,
 }
 
 impl ModelType {
+    /// The value of `model_type` in `config.json`.
     pub fn name(self) -> &'static str {
         match self {
             Self::Llama => "llama",
@@ -35,23 +39,33 @@ impl ModelType {
 /// Sizes are counts of numbers; see the model cards of the families for their meaning.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ModelConfig {
+    /// Which family's names and rules the config is written under.
     pub model_type: ModelType,
+    /// Rows of the embedding; at least the tokenizer's vocabulary.
     pub vocab_size: usize,
+    /// Width of the residual stream.
     pub hidden_size: usize,
+    /// Width inside the MLP.
     pub intermediate_size: usize,
+    /// Layers of attention and MLP.
     pub num_hidden_layers: usize,
+    /// Query heads per layer.
     pub num_attention_heads: usize,
     /// Divides `num_attention_heads`.
     pub num_key_value_heads: usize,
     /// Even; `hidden_size / num_attention_heads` unless the file says otherwise.
     pub head_dim: usize,
+    /// Added to the mean square in every RMS norm.
     pub rms_norm_eps: f64,
+    /// Base θ of the rotary angles position · θ^(-2i/head_dim).
     pub rope_theta: f64,
+    /// The language head reuses the embedding matrix, so there is no `lm_head.weight`.
     pub tie_word_embeddings: bool,
     /// RMS norm of each query and key head before the rotation (Qwen3).
     pub qk_norm: bool,
     /// Biases on the query, key and value projections (Qwen2: always).
     pub attention_bias: bool,
+    /// Most tokens of a sequence.
     pub max_position_embeddings: usize,
     /// Standard deviation of the initial weights.
     pub initializer_range: f64,
@@ -331,9 +345,12 @@ mod tests {
     use super::*;
 
     fn qwen3() -> Value {
-        json!({"architectures": ["Qwen3ForCausalLM"], "model_type": "qwen3", "vocab_size": 151936, "hidden_size": 1024, "intermediate_size": 3072,
-            "num_hidden_layers": 28, "num_attention_heads": 16, "num_key_value_heads": 8, "head_dim": 128, "rms_norm_eps": 1e-6,
-            "rope_theta": 1_000_000, "rope_scaling": null, "sliding_window": null, "use_sliding_window": false, "tie_word_embeddings": true,
+        json!({"architectures": ["Qwen3ForCausalLM"], "model_type": "qwen3", "vocab_size": 151936,
+            "hidden_size": 1024, "intermediate_size": 3072,
+            "num_hidden_layers": 28, "num_attention_heads": 16, "num_key_value_heads": 8, "head_dim": 128,
+            "rms_norm_eps": 1e-6,
+            "rope_theta": 1_000_000, "rope_scaling": null, "sliding_window": null, "use_sliding_window": false,
+            "tie_word_embeddings": true,
             "attention_bias": false, "hidden_act": "silu", "max_position_embeddings": 40960})
     }
 

@@ -19,14 +19,19 @@ use trainyard_core::{Digest, Error, Result};
 /// `generation_config.json`: the sampling that a model recommends.
 #[derive(Debug, Clone, PartialEq)]
 pub struct GenerationConfig {
+    /// Tokens that end a turn, beside those of the chat template.
     pub eos_token_id: Vec<u32>,
+    /// Padding token, kept for other programs; batches here have no padding.
     pub pad_token_id: Option<u32>,
+    /// Token that begins a text, kept for other programs; encoding here adds none.
     pub bos_token_id: Option<u32>,
+    /// Divides the logits; 1 = the model's own distribution.
     pub temperature: f64,
     /// 1 = no truncation.
     pub top_p: f64,
     /// 0 = no truncation.
     pub top_k: u32,
+    /// Limit of sampled tokens that the model recommends; none if the file gives none.
     pub max_new_tokens: Option<u32>,
 }
 
@@ -74,6 +79,7 @@ impl GenerationConfig {
             max_new_tokens: id("max_new_tokens")?,
         })
     }
+    /// The content of `generation_config.json`; token ids and limits that are not set are left out.
     pub fn to_json(&self) -> Value {
         let mut value =
             json!({"do_sample": true, "temperature": self.temperature, "top_p": self.top_p, "top_k": self.top_k});
@@ -112,10 +118,13 @@ impl GenerationConfig {
 /// A model with everything that reading and writing text with it needs.
 #[derive(Debug, Clone)]
 pub struct ModelFolder {
+    /// Shape of the decoder, from `config.json`.
     pub config: ModelConfig,
+    /// Tensors by Hugging Face name, as `config` lists them.
     pub weights: Weights,
     /// Tokenizer and template.
     pub chat: Chat,
+    /// Recommended sampling, from `generation_config.json`.
     pub generation: GenerationConfig,
 }
 
@@ -164,6 +173,7 @@ impl ModelFolder {
     pub fn with_parameters(&self, parameters: &Parameters) -> Result<Self> {
         Ok(self.with_weights(parameters.to_weights()?))
     }
+    /// An inference engine on these weights. Results do not depend on `threads`. Errors: see [`Generator::new`].
     pub fn generator(&self, threads: usize) -> Result<Generator> {
         Generator::new(&self.config, &self.weights, threads)
     }
@@ -171,9 +181,11 @@ impl ModelFolder {
     pub fn stop_tokens(&self) -> &[u32] {
         self.chat.stop_tokens()
     }
+    /// Digest of the tokenizer's canonical JSON, which token data carries.
     pub fn tokenizer_digest(&self) -> &Digest {
         self.chat.tokenizer().digest()
     }
+    /// Digest of the chat template's source, which token data carries.
     pub fn template_digest(&self) -> &Digest {
         self.chat.template().digest()
     }

@@ -5,6 +5,8 @@
 //! operations spend most of their time on memory traffic, and several of candle's fused ones have no backward.
 //! Generation has its own kernels, whose result for a sequence does not depend on what shares its batch.
 
+#![warn(missing_docs)]
+
 pub mod backend;
 pub mod batch;
 pub mod checkpoint;

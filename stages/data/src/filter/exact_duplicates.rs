@@ -24,7 +24,8 @@ impl PartOptions for ExactDuplicates {
     const KIND: &'static str = "exact_duplicates";
     const SUMMARY: &'static str = "keeps the first of equal rows";
     const DOC: &'static str = "Rejects all but the first of equal rows. `on: conversation` compares all messages\n\
-        character by character, `on: question` the problem: the words of the first user message, or the canonical form\n\
+        character by character, `on: question` the problem: the words of the first user message, or the canonical \
+        form\n\
         where the input `problems` holds one. Reason: duplicate.";
 }
 

@@ -206,8 +206,8 @@ fn publish(imported: Imported, format: &dyn Format, context: &mut StageContext) 
     if tools_dropped > 0 {
         context.metric("tools_dropped", tools_dropped as f64);
         context.warn(format!(
-            "the tool schemas of {tools_dropped} of {rows} rows were dropped: trajectories have no column for them yet, so a model \
-             trained on these rows does not see which tools it is offered"
+            "the tool schemas of {tools_dropped} of {rows} rows were dropped: trajectories have no column for \
+             them yet, so a model trained on these rows does not see which tools it is offered"
         ));
     }
     if format.yields().contains(&"problems") {

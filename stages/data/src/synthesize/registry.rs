@@ -4,7 +4,8 @@ use super::method::Method;
 use trainyard_api::{Family, slot};
 
 /// What every page of a method says.
-const DOC: &str = "A method of `data/synthesize`. What it makes and which options it reads stands in `trainyard stages data/synthesize`.";
+const DOC: &str = "A method of `data/synthesize`. What it makes and which options it reads stands in \
+    `trainyard stages data/synthesize`.";
 
 const METHODS: [&dyn Method; 2] = [&super::annotated::AnnotatedMethod, &super::procedural::Procedural];
 

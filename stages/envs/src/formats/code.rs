@@ -10,7 +10,8 @@ use serde_json::json;
 use trainyard_core::{Error, Result};
 
 /// The page of this format.
-pub const DOC: &str = "`<tool_call>print(6 * 7)</tool_call>`: the text between the tags is the main argument of the only tool. It costs the fewest \
+pub const DOC: &str = "`<tool_call>print(6 * 7)</tool_call>`: the text between the tags is the main argument \
+of the only tool. It costs the fewest \
 tokens, which small models pay for one by one; with more than one tool use `hermes`.";
 
 /// The format for one tool with one text argument.

@@ -15,7 +15,8 @@ use crate::tools::{ToolCall, ToolSpec};
 use serde_json::{Value, json};
 
 /// The page of this format.
-pub const DOC: &str = "`<tool_call>{\"name\": \"python\", \"arguments\": {\"code\": \"1+1\"}}</tool_call>`, one block per call: the form that the Qwen and \
+pub const DOC: &str = "`<tool_call>{\"name\": \"python\", \"arguments\": {\"code\": \"1+1\"}}</tool_call>`, one \
+block per call: the form that the Qwen and \
 Hermes families are trained on.";
 
 /// The format `hermes`.

@@ -20,7 +20,8 @@ use crate::tools::{ToolCall, ToolSpec};
 use serde_json::{Deserializer, Value};
 
 /// The page of this format.
-pub const DOC: &str = "`<think>…</think>`, then one `<tool_call>` block with a JSON object per call (`name`, `parameters`), or a `<response>`: the \
+pub const DOC: &str = "`<think>…</think>`, then one `<tool_call>` block with a JSON object per call \
+(`name`, `parameters`), or a `<response>`: the \
 markup of ToolRL (2504.13958). An object that does not parse ends the reading of its block.";
 
 const THOUGHT_ENDS: &str = "</think>";

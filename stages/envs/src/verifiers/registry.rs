@@ -14,7 +14,8 @@ pub fn names() -> Vec<&'static str> {
 }
 
 /// What every page of a verifier says.
-const DOC: &str = "Compares an answer with the expected one. A problem names its verifier in the column `verifier`, for example \
+const DOC: &str = "Compares an answer with the expected one. A problem names its verifier in the column \
+`verifier`, for example \
 `{\"kind\": \"text\"}`; without a name it is `numeric`.";
 
 /// The verifiers of this crate.

@@ -62,11 +62,11 @@ impl PartOptions for Dpo {
         the policy, relative to the reference, orders correctly; a minibatch without pairs counts as 0).";
     fn metrics() -> Vec<Metric> {
         vec![
-            Metric::new("pairs", "pairs", "Pairs of a right and a wrong rollout that are contrasted.")
+            Metric::new("pairs", "pairs", "Pairs of a better and a worse rollout, by reward, that are contrasted.")
                 .over(Reduce::LastTenth)
                 .optional()
                 .formerly("dpo_pairs"),
-            Metric::new("accuracy", "share", "Share of the pairs whose right rollout has the larger margin.")
+            Metric::new("accuracy", "share", "Share of the pairs whose better rollout gained more over the reference.")
                 .higher()
                 .over(Reduce::LastTenth)
                 .optional()

@@ -98,6 +98,7 @@ impl RatioSums {
         self.clipped += f64::from(u8::from(clipped));
         self.ratios += used;
     }
+    /// The sums by metric name, as [`crate::Term::sums`] takes them.
     pub fn named(self) -> Vec<(&'static str, f64)> {
         vec![("fraction", self.clipped), ("ratio", self.ratios)]
     }

@@ -5,7 +5,8 @@
 //!
 //! ```text
 //! SE²_CLT       = Σ r_i² / (n (n − 1))
-//! SE²_clustered = SE²_CLT + n⁻² Σ_c Σ_{i≠j∈c} r_i r_j = n⁻² [Σ_c (Σ_{i∈c} r_i)² + Σ r_i² / (n − 1)]
+//! SE²_clustered = SE²_CLT + n⁻² Σ_c Σ_{i≠j∈c} r_i r_j
+//!               = n⁻² [Σ_c (Σ_{i∈c} r_i)² + Σ r_i² / (n − 1)]
 //! SE²_paired    = SE²_A + SE²_B − 2 Cov(A, B)            =  SE² of the differences a_i − b_i
 //! ```
 //!

@@ -2,8 +2,7 @@
 //! every number.
 //!
 //! Shares lie in [0, 1]. Intervals are 95% and normal unless a file says otherwise. What cannot be estimated is `None`,
-//! never
-//! 0. Leave unscored items out first: NaN is not a score.
+//! never 0. Leave unscored items out first: NaN is not a score.
 
 pub mod bootstrap;
 pub mod calibration;

@@ -53,22 +53,30 @@ impl PartOptions for ResampleOnCorrect {
             Metric::new(
                 "sampled_error_rate",
                 "share",
-                "Share of failed calls among the calls of the right rollouts that were sampled.",
+                "Mean share of failed tool calls over the correct rollouts that were sampled.",
             )
             .lower()
             .over(Reduce::LastTenth)
             .optional()
             .formerly("sampled_error_rate"),
-            Metric::new("selected_error_rate", "share", "The same of those that were kept.")
-                .lower()
-                .over(Reduce::LastTenth)
-                .optional()
-                .formerly("selected_error_rate"),
-            Metric::new("error_rate_removed", "share", "Sampled minus selected error rate.")
-                .higher()
-                .over(Reduce::Whole)
-                .optional()
-                .formerly("error_rate_removed"),
+            Metric::new(
+                "selected_error_rate",
+                "share",
+                "Mean share of failed tool calls over the correct rollouts that were kept.",
+            )
+            .lower()
+            .over(Reduce::LastTenth)
+            .optional()
+            .formerly("selected_error_rate"),
+            Metric::new(
+                "error_rate_removed",
+                "share",
+                "Error rate of the sampled minus that of the kept correct rollouts.",
+            )
+            .higher()
+            .over(Reduce::Whole)
+            .optional()
+            .formerly("error_rate_removed"),
         ]
     }
     fn check(&self) -> Vec<OptionProblem> {

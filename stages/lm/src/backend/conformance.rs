@@ -1,7 +1,7 @@
 //! What every backend must do. [`suite`] runs all checks; each panics with what is wrong.
 //!
-//! Numbers are compared with tolerances that a float32 device keeps; what must be exact (sequences that share a batch, resumed state)
-//! is compared bit for bit.
+//! Numbers are compared with tolerances that a float32 device keeps; what must be exact (sequences that share a batch,
+//! resumed state) is compared bit for bit.
 
 use super::{Backend, Head, Learner, LearnerOptions, Learns, Outputs, Place, Sampler, SamplerOptions, Slopes};
 use crate::config::ModelConfig;
@@ -264,7 +264,8 @@ pub fn a_paused_turn_goes_on_as_if_it_had_not_stopped(backend: &dyn Backend) {
     }
 }
 
-/// Recorded log-probabilities and entropies are those of teacher forcing, bit for bit, and those of the learner up to rounding.
+/// Recorded log-probabilities and entropies are those of teacher forcing, bit for bit, and those of the learner up to
+/// rounding.
 pub fn samplers_and_learners_agree(backend: &dyn Backend) {
     for sampling in [FULL, Sampling { temperature: 0.6, ..FULL }] {
         let mut sampler = sampler(backend);

@@ -8,11 +8,13 @@ use trainyard_core::Result;
 
 /// The token at `token` of sequence `sequence` of a batch.
 ///
-/// Everything at a place is predicted from the tokens before it, so `token` is at least 1. A value may also be read after the last
-/// token, where `token` is the length of the sequence.
+/// Everything at a place is predicted from the tokens before it, so `token` is at least 1. A value may also be read
+/// after the last token, where `token` is the length of the sequence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Place {
+    /// Index of the sequence in the batch.
     pub sequence: usize,
+    /// Index of the predicted token in its sequence, from 1.
     pub token: usize,
 }
 
@@ -27,8 +29,8 @@ impl Place {
     }
 }
 
-/// What a model computes at places, one number per place. A language model gives `logprobs` and `entropies`, a model with a scoring
-/// head gives `values` (one list entry per place and output); what it does not give is empty.
+/// What a model computes at places, one number per place. A language model gives `logprobs` and `entropies`, a model
+/// with a scoring head gives `values` (one list entry per place and output); what it does not give is empty.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Outputs {
     /// Natural log of the probability of the token, after the temperature.
@@ -42,8 +44,11 @@ pub struct Outputs {
 /// Derivatives of a loss by the numbers of [`Outputs`], in the same order. An empty list stands for zeros.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Slopes<'a> {
+    /// d loss / d [`Outputs::logprobs`], one number per place.
     pub logprobs: &'a [f64],
+    /// d loss / d [`Outputs::entropies`], one number per place.
     pub entropies: &'a [f64],
+    /// d loss / d [`Outputs::values`], one number per place and output.
     pub values: &'a [f64],
 }
 
@@ -60,6 +65,7 @@ pub enum Head {
 /// Which parameters a learner changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Learns {
+    /// Every parameter: the decoder and its head.
     #[default]
     All,
     /// Only the scoring head; the decoder under it is frozen.
@@ -69,21 +75,25 @@ pub enum Learns {
 /// How a learner is set up.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct LearnerOptions {
+    /// AdamW without its learning rate, which [`Learner::step`] takes.
     pub optimizer: AdamWConfig,
+    /// The head that is trained: the model's own or a new scoring head.
     pub head: Head,
+    /// Which parameters change; the others are frozen.
     pub learns: Learns,
 }
 
 /// A model with its optimizer.
 ///
-/// One optimizer step is any number of `forward` and `backward` pairs, whose gradients add up in the order of the calls, and one `step`.
-/// The same calls give the same bits, for any number of threads.
+/// One optimizer step is any number of `forward` and `backward` pairs, whose gradients add up in the order of the
+/// calls, and one `step`. The same calls give the same bits, for any number of threads.
 pub trait Learner: Send {
     /// The config of the model that [`Learner::weights`] belong to, head included.
     fn config(&self) -> &ModelConfig;
     /// Names and shapes of the parameters that learn, in name order.
     fn parameters(&self) -> Vec<(String, Vec<usize>)>;
-    /// Computes the outputs at `places` and keeps what [`Learner::backward`] needs. A later call replaces what an earlier one kept.
+    /// Computes the outputs at `places` and keeps what [`Learner::backward`] needs. A later call replaces what an
+    /// earlier one kept.
     ///
     /// Errors: no sequence or an empty one, tokens outside the vocabulary, a sequence longer than the model.
     fn forward(&mut self, sequences: &[&[u32]], places: &[Place], temperature: f64) -> Result<Outputs>;

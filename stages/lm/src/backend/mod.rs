@@ -1,7 +1,7 @@
 //! Where models are computed: a [`Learner`] trains one, a [`Sampler`] decodes with one, a [`Backend`] hands out both.
 //!
-//! The traits carry numbers and token ids only, so a GPU, another machine or an endpoint is one more file here and one line in
-//! [`registry`]. [`cpu`] is the reference: every other backend must pass [`conformance`].
+//! The traits carry numbers and token ids only, so a GPU, another machine or an endpoint is one more file here and one
+//! line in [`registry`]. [`cpu`] is the reference: every other backend must pass [`conformance`].
 
 pub mod conformance;
 pub mod cpu;

@@ -13,7 +13,9 @@ use trainyard_core::{Error, Result};
 /// One parameter: its shape and its values in row order.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Parameter {
+    /// Lengths of the dimensions, outermost first.
     pub shape: Vec<usize>,
+    /// As many numbers as the product of `shape`; clones share them.
     pub values: Arc<Vec<f32>>,
 }
 

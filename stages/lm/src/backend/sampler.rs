@@ -14,8 +14,9 @@ pub struct SamplerOptions {
 
 /// Decodes many sequences together, turn by turn.
 ///
-/// A sequence is a function of its tokens, its [`DrawKey`], its sampling options and the weights: what else is decoded beside it changes
-/// nothing. Tokens are only appended. Methods that take an id panic if the sequence was removed or belongs to another sampler.
+/// A sequence is a function of its tokens, its [`DrawKey`], its sampling options and the weights: what else is decoded
+/// beside it changes nothing. Tokens are only appended. Methods that take an id panic if the sequence was removed or
+/// belongs to another sampler.
 pub trait Sampler: Send {
     /// Adds a sequence that samples from the next step on.
     ///
@@ -25,7 +26,8 @@ pub trait Sampler: Send {
     fn fork(&mut self, id: SequenceId, at: usize, draw: DrawKey) -> Result<SequenceId>;
     /// Adds tokens of an observation after a finished turn and opens the next turn, with a limit of its own.
     ///
-    /// Errors: invalid, if the turn still samples or the tokens leave no position to sample; the sequence is then unchanged.
+    /// Errors: invalid, if the turn still samples or the tokens leave no position to sample; the sequence is then
+    /// unchanged.
     fn append(&mut self, id: SequenceId, tokens: &[u32], max_new_tokens: usize) -> Result<()>;
     /// Ends a running turn as if its limit were reached.
     fn pause(&mut self, id: SequenceId);
@@ -44,13 +46,14 @@ pub trait Sampler: Send {
     /// Most tokens of a sequence.
     fn positions(&self) -> usize;
 
-    /// Replaces the weights. Sequences in flight keep what the earlier weights computed for them; tokens sampled from now on carry
-    /// `version`.
+    /// Replaces the weights. Sequences in flight keep what the earlier weights computed for them; tokens sampled from
+    /// now on carry `version`.
     fn set_weights(&mut self, weights: &Parameters, version: u32) -> Result<()>;
     /// Version of the weights in use; 0 at first.
     fn version(&self) -> u32;
 
-    /// Teacher-forced log-probabilities and entropies under `sampling`: bit-equal to what sampling these tokens would have recorded.
+    /// Teacher-forced log-probabilities and entropies under `sampling`: bit-equal to what sampling these tokens would
+    /// have recorded.
     fn logprobs_of(&mut self, sequences: &[&[u32]], sampling: &Sampling) -> Result<Vec<Scored>>;
     /// Outputs of the scoring head per position; 0 if the model has none.
     fn score_labels(&self) -> usize;

@@ -96,6 +96,7 @@ impl Decoder {
         Ok(Self { config: config.clone(), parameters, f32_buffers: Arc::default(), f64_buffers: Arc::default() })
     }
 
+    /// The shape that the decoder was built from.
     pub fn config(&self) -> &ModelConfig {
         &self.config
     }
@@ -125,6 +126,7 @@ impl Decoder {
         }
         Ok(())
     }
+    /// The number type of all parameters: f32, or f64 in gradient checks.
     pub fn dtype(&self) -> DType {
         self.parameters.values().next().map_or(DType::F32, |v| v.dtype())
     }

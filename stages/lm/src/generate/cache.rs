@@ -8,9 +8,13 @@ pub const BLOCK: usize = 16;
 /// Sizes of the attention of a layer, and which layer.
 #[derive(Debug, Clone, Copy)]
 pub struct AttentionShape {
+    /// Which layer, from 0: where its keys and values start in a block.
     pub layer: usize,
+    /// Query heads.
     pub heads: usize,
+    /// Key-value heads; divides `heads`.
     pub kv_heads: usize,
+    /// Numbers per head, before padding.
     pub head_dim: usize,
 }
 
@@ -71,6 +75,7 @@ impl Blocks {
             block.values[at..at + d].copy_from_slice(&values[kv * d..][..d]);
         }
     }
+    /// The blocks in order of position.
     pub fn as_slice(&self) -> &[Arc<Block>] {
         &self.0
     }

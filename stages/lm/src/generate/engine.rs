@@ -57,13 +57,14 @@ impl Generator {
             version: 0,
         })
     }
-    /// Replaces the weights. Sequences in flight keep their cached keys and values, as the weights before computed them; tokens
-    /// sampled from now on carry `version`. The first weights have version 0.
+    /// Replaces the weights. Sequences in flight keep their cached keys and values, as the weights before computed
+    /// them; tokens sampled from now on carry `version`. The first weights have version 0.
     pub fn update(&mut self, weights: &dyn WeightSource, version: u32) -> Result<()> {
         self.model = Model::pack(&self.config, weights)?;
         self.version = version;
         Ok(())
     }
+    /// Version of the weights that sample now, as given to [`Self::update`]; 0 for the first.
     pub fn version(&self) -> u32 {
         self.version
     }
@@ -105,8 +106,8 @@ impl Generator {
     }
     /// Adds observation tokens to a finished turn and samples on: the next turn, a new limit.
     ///
-    /// Errors (kind invalid): the sequence is still sampling or ended with NaN, no tokens, tokens outside the vocabulary,
-    /// or more than [`Self::room`] tokens; the sequence is then unchanged.
+    /// Errors (kind invalid): the sequence is still sampling or ended with NaN, no tokens, tokens outside the
+    /// vocabulary, or more than [`Self::room`] tokens; the sequence is then unchanged.
     pub fn append(&mut self, id: SequenceId, tokens: &[u32], max_new_tokens: usize) -> Result<()> {
         self.check_tokens(tokens)?;
         let state = &self.entry(id).state;

@@ -8,6 +8,7 @@ use trainyard_core::{Error, Result};
 
 /// Named weights, whatever holds them.
 pub trait WeightSource {
+    /// Lengths of the dimensions, outermost first; `None` if there is no such tensor.
     fn shape(&self, name: &str) -> Option<&[usize]>;
     /// The values in row order. Errors: invalid or data, if there is no such tensor or it cannot be read as float32.
     fn values(&self, name: &str) -> Result<Vec<f32>>;
@@ -58,6 +59,7 @@ pub struct Model {
 }
 
 impl Model {
+    /// Checks every shape and lays the weights out for the kernels. Errors: see [`super::Generator::new`].
     pub fn pack(config: &ModelConfig, weights: &dyn WeightSource) -> Result<Self> {
         let hidden = config.hidden_size;
         let (heads, kv_heads, head_dim) = (config.num_attention_heads, config.num_key_value_heads, config.head_dim);

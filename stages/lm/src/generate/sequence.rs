@@ -14,7 +14,9 @@ pub struct SequenceId(pub u64);
 pub struct DrawKey {
     /// One source per stage seed; an RL loop gives each of its steps a child of it.
     pub chance: Chance,
+    /// Number of the problem within the source.
     pub problem: u64,
+    /// Number of the sample within the problem.
     pub sample: u64,
 }
 
@@ -23,7 +25,9 @@ pub struct DrawKey {
 pub struct Request {
     /// The prompt; at least one token.
     pub tokens: Vec<u32>,
+    /// Source of this sequence's random draws.
     pub draw: DrawKey,
+    /// Temperature and truncation, for all turns of the sequence.
     pub sampling: Sampling,
     /// Sampling one of these ends the turn; it is kept as the turn's last token.
     pub stop_tokens: Vec<u32>,
@@ -45,6 +49,7 @@ pub enum Finish {
 /// A sequence's tokens and what is known of each. All lists have one length, the prompt included.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SequenceState {
+    /// Prompt, sampled turns and observations in order.
     pub token_ids: Vec<u32>,
     /// True = sampled by this engine.
     pub loss_mask: Vec<bool>,
@@ -56,8 +61,9 @@ pub struct SequenceState {
     /// Entropy of that distribution in nats; 0 where the mask is false.
     pub entropies: Vec<f32>,
     /// Version of the weights that sampled the token; for given tokens the version that computed their keys and values.
-    /// (Those of a sampled token are computed together with the token after it.)
+    /// (Keys and values of a sampled token are computed together with the token after it.)
     pub weights_version: Vec<u32>,
+    /// Tokens of the prompt, at the start of every list.
     pub prompt_tokens: usize,
     /// None while it is sampling.
     pub finish: Option<Finish>,

@@ -15,7 +15,7 @@ use trainyard_tables::Sampling;
 pub struct Scored {
     /// Of each token given those before it; NaN where the logits are not finite, negative infinity where truncated.
     pub logprobs: Vec<f32>,
-    /// Of the distribution at each token; NaN where the logits are not finite.
+    /// Entropy in nats of the distribution at each token; NaN where the logits are not finite.
     pub entropies: Vec<f32>,
 }
 

@@ -13,9 +13,11 @@ const BLOCK: usize = 64;
 /// Numbers of heads and their width.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Heads {
+    /// Query heads.
     pub queries: usize,
     /// Divides `queries`.
     pub keys: usize,
+    /// Width of a head.
     pub dim: usize,
 }
 
@@ -161,7 +163,15 @@ vectorized! {
 
 vectorized! {
     /// Scores become probabilities again, and the gradients of probabilities those of unscaled scores.
-    fn softmax_backward(scores: &mut [T], d_scores: &mut [T], first: usize, scale: T, log_sums: &[T], stride: usize, pulls: &[T]) {
+    fn softmax_backward(
+        scores: &mut [T],
+        d_scores: &mut [T],
+        first: usize,
+        scale: T,
+        log_sums: &[T],
+        stride: usize,
+        pulls: &[T],
+    ) {
         let width = scores.len() / pulls.len();
         for (r, (row, d_row)) in scores.chunks_exact_mut(width).zip(d_scores.chunks_exact_mut(width)).enumerate() {
             let (seen, future) = row.split_at_mut(first + r + 1);

@@ -1,10 +1,12 @@
-//! RMS norm (Zhang and Sennrich, arXiv 1910.07467): y = x · w / √(mean(x²) + ε), over groups of `weight.len()` numbers.
+//! RMS norm (Zhang and Sennrich, arXiv 1910.07467): y = x · w / √(mean(x²) + ε), over groups of `weight.len()`
+//! numbers.
 
 use super::Scalar;
 use super::vector::dot;
 
 vectorized! {
-    /// Writes y and 1/√(mean(x²) + ε) of each group. `x` and `y` have the same length; `scales` one number per group.
+    /// Writes y and 1/√(mean(x²) + ε) of each group. `x` and `y` have the same length; `scales` one number per
+    /// group.
     pub fn forward(x: &[T], weight: &[T], epsilon: T, y: &mut [T], scales: &mut [T]) {
         let width = weight.len();
         assert!(x.len() == y.len() && x.len() == scales.len() * width);

@@ -9,8 +9,11 @@ use gemm::Parallelism;
 /// A matrix inside a slice: element (i, j) is `data[i · row + j · column]`.
 #[derive(Debug, Clone, Copy)]
 pub struct Matrix<'a, T> {
+    /// The numbers; views may overlap and leave gaps.
     pub data: &'a [T],
+    /// Distance in `data` from one row to the next.
     pub row: usize,
+    /// Distance in `data` from one column to the next.
     pub column: usize,
 }
 
@@ -19,6 +22,7 @@ impl<'a, T> Matrix<'a, T> {
     pub fn rows(data: &'a [T], stride: usize) -> Self {
         Self { data, row: stride, column: 1 }
     }
+    /// The same numbers with rows and columns exchanged; nothing is copied.
     pub fn transposed(self) -> Self {
         Self { data: self.data, row: self.column, column: self.row }
     }

@@ -6,7 +6,9 @@ use super::Scalar;
 /// Cosines and sines, `[positions, dim / 2]` each.
 #[derive(Debug, Clone, Default)]
 pub struct Angles<T> {
+    /// Cosines, row after row: position · half + i.
     pub cos: Vec<T>,
+    /// Sines in the same layout.
     pub sin: Vec<T>,
     half: usize,
     theta: f64,

@@ -5,15 +5,21 @@ use std::ops::Neg;
 
 /// A floating-point number with the functions that the kernels need, in a form that compilers can vectorize.
 pub trait Scalar: WithDType + Neg<Output = Self> + Default + std::fmt::Debug {
+    /// 0.
     const ZERO: Self;
+    /// 1.
     const ONE: Self;
+    /// The nearest number of this type.
     fn of(value: f64) -> Self;
     /// e to the power of self; results below the smallest normal number may be 0.
     fn exp(self) -> Self;
+    /// Natural logarithm.
     fn ln(self) -> Self;
+    /// Square root.
     fn sqrt(self) -> Self;
     /// `self * factor + term`, rounded once.
     fn fma(self, factor: Self, term: Self) -> Self;
+    /// The larger of the two; `other` if either is NaN.
     #[inline(always)]
     fn maximum(self, other: Self) -> Self {
         if self > other { self } else { other }
@@ -32,8 +38,8 @@ impl Scalar for f32 {
     fn of(value: f64) -> Self {
         value as Self
     }
-    /// Splits x into n · ln 2 + r, |r| ≤ ln 2 / 2, evaluates the Taylor polynomial of degree 7 in r and builds 2^n from
-    /// its bits. Largest relative error 1.2e-7 on [-87, 88]; below, the result is about 1e-38; NaN stays NaN.
+    /// Splits x into n · ln 2 + r, |r| ≤ ln 2 / 2, evaluates the Taylor polynomial of degree 7 in r and builds 2^n
+    /// from its bits. Largest relative error 1.2e-7 on [-87, 88]; below, the result is about 1e-38; NaN stays NaN.
     #[inline(always)]
     fn exp(self) -> Self {
         const ROUND: f32 = 12_582_912.0; // 1.5 · 2^23: adding it leaves the nearest whole number in the low bits

@@ -36,7 +36,10 @@ pub(crate) fn level() -> Level {
 macro_rules! vectorized {
     ($(#[$meta:meta])* $vis:vis fn $name:ident($($arg:ident: $ty:ty),* $(,)?) $(-> $ret:ty)? $body:block) => {
         $(#[$meta])*
-        #[cfg_attr(target_arch = "x86_64", expect(unsafe_code, reason = "calls the copy compiled for the detected processor"))]
+        #[cfg_attr(
+            target_arch = "x86_64",
+            expect(unsafe_code, reason = "calls the copy compiled for the detected processor")
+        )]
         $vis fn $name<T: $crate::ops::Scalar>($($arg: $ty),*) $(-> $ret)? {
             #[inline(always)]
             fn portable<T: $crate::ops::Scalar>($($arg: $ty),*) $(-> $ret)? $body

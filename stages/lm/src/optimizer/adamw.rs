@@ -12,8 +12,11 @@ use trainyard_core::{Error, Result};
 /// Hyper-parameters. The learning rate is given at each step.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct AdamWConfig {
+    /// Decay of the mean of gradients, in [0, 1).
     pub beta1: f64,
+    /// Decay of the mean of squared gradients, in [0, 1).
     pub beta2: f64,
+    /// Added to the root of the corrected mean of squares, against division by 0.
     pub epsilon: f64,
     /// Applied to matrices only: vectors (norms, biases) never decay.
     pub weight_decay: f64,
@@ -65,6 +68,7 @@ impl AdamW {
         let moments = parameters.iter().map(|(name, v)| (name.clone(), zero(v))).collect();
         Self { config, parameters: parameters.clone(), moments, steps: 0 }
     }
+    /// Steps taken, those before a checkpoint was loaded included.
     pub fn steps(&self) -> u64 {
         self.steps
     }

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema, Default)]
 #[serde(rename_all = "snake_case")]
 pub enum Decay {
+    /// The peak rate until the end.
     Constant,
     /// A straight line down to the final share.
     Linear,
@@ -18,6 +19,7 @@ pub enum Decay {
 /// Linear warm-up from 0 over `warmup` steps, then `decay` until `total` steps, then constant.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Schedule {
+    /// Form of the decline after the warm-up.
     pub decay: Decay,
     /// Steps of warm-up; the first step uses `peak / warmup`.
     pub warmup: u64,

@@ -20,8 +20,8 @@ fn first(v: &Var) -> f32 {
 
 #[test]
 fn the_first_steps_are_those_of_the_formula() {
-    // with a constant gradient the corrected moments are g and g², so each step is the rate, after decay of matrices by
-    // 1 - 0.1 · 0.1
+    // with a constant gradient the corrected moments are g and g², so each step is the rate, after decay of matrices
+    // by 1 - 0.1 · 0.1
     let p = parameters(&[("matrix", 1.0, &[1, 1]), ("vector", 1.0, &[1])]);
     let mut optimizer = AdamW::new(&p, AdamWConfig { weight_decay: 0.1, max_norm: None, ..AdamWConfig::default() });
     optimizer.step(&gradients(&p, 0.5), 0.1).unwrap();

@@ -16,6 +16,7 @@ use trainyard_core::{ArtifactKind, Cardinality, Chance, Declared, Error, Metric,
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Family {
+    /// Neither biases nor query and key norms.
     #[default]
     Llama,
     /// Like Llama, with a norm on every query and key head.
@@ -37,6 +38,7 @@ pub enum TokenizerKind {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct TokenizerOptions {
+    /// What a token stands for: `characters` or `bpe`.
     pub kind: TokenizerKind,
     /// For `bpe`: the largest number of tokens, special tokens and the 256 bytes included.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -53,22 +55,28 @@ pub struct Config {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("format" = "source"))]
     pub from: Option<String>,
+    /// Architecture of a new model: `llama` or `qwen3`.
     pub family: Family,
+    /// Width of the residual stream; an even multiple of `heads`.
     #[schemars(range(min = 1))]
     pub hidden_size: usize,
+    /// Layers of attention and MLP.
     #[schemars(range(min = 1))]
     pub layers: usize,
+    /// Query heads per layer.
     #[schemars(range(min = 1))]
     pub heads: usize,
     /// Key-value heads; as many as `heads` if left out.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1))]
     pub kv_heads: Option<usize>,
+    /// Width inside the MLP.
     #[schemars(range(min = 1))]
     pub intermediate_size: usize,
     /// The longest sequence in tokens.
     #[schemars(range(min = 2))]
     pub max_position_embeddings: usize,
+    /// Tokenizer of a new model.
     pub tokenizer: TokenizerOptions,
     /// The chat template. If left out, a new model gets `compact` and a given one keeps its own.
     #[serde(skip_serializing_if = "Option::is_none")]

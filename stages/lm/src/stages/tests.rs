@@ -73,7 +73,10 @@ fn a_new_model_is_a_complete_folder_and_the_same_for_the_same_seed() {
     for (change, family) in [
         (json!({}), "llama"),
         (
-            json!({"family": "qwen3", "kv_heads": 1, "template": "chatml", "tokenizer": {"kind": "bpe", "vocabulary_size": 280}}),
+            json!({
+                "family": "qwen3", "kv_heads": 1, "template": "chatml",
+                "tokenizer": {"kind": "bpe", "vocabulary_size": 280},
+            }),
             "qwen3",
         ),
     ] {

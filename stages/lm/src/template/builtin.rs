@@ -14,18 +14,20 @@ pub enum Builtin {
     /// models.
     #[default]
     Compact,
-    /// `<|im_start|>role … <|im_end|>` with calls as JSON in `<tool_call>` and results in `<tool_response>`, as models
-    /// of the Qwen and Hermes families write them.
+    /// `<|im_start|>role … <|im_end|>` with calls as JSON in `<tool_call>` and results in `<tool_response>`, as
+    /// models of the Qwen and Hermes families write them.
     Chatml,
 }
 
 impl Builtin {
+    /// Jinja source of the template.
     pub fn source(self) -> &'static str {
         match self {
             Self::Compact => include_str!("compact.jinja"),
             Self::Chatml => include_str!("chatml.jinja"),
         }
     }
+    /// Compiles the source.
     pub fn template(self) -> Result<ChatTemplate> {
         ChatTemplate::new(self.source())
     }

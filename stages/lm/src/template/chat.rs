@@ -38,6 +38,7 @@ impl std::fmt::Debug for ChatTemplate {
 }
 
 impl ChatTemplate {
+    /// Compiles Jinja source. Errors: data, if it does not parse.
     pub fn new(source: impl Into<String>) -> Result<Self> {
         let source: String = source.into();
         let compiled =
@@ -71,10 +72,11 @@ impl ChatTemplate {
         let path = folder.join("chat_template.jinja");
         std::fs::write(&path, self.source.as_bytes()).map_err(|e| io_error(&path, &e))
     }
+    /// Jinja source, byte for byte as it was given.
     pub fn source(&self) -> &str {
         &self.source
     }
-    /// Of the source text.
+    /// Digest of the source text.
     pub fn digest(&self) -> &Digest {
         &self.digest
     }
@@ -181,9 +183,11 @@ impl Chat {
         }
         self
     }
+    /// Turns the template's text into token ids.
     pub fn tokenizer(&self) -> &Tokenizer {
         &self.tokenizer
     }
+    /// Turns messages into text.
     pub fn template(&self) -> &ChatTemplate {
         &self.template
     }

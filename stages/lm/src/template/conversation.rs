@@ -12,6 +12,7 @@ use trainyard_tables::Message;
 /// Tokens of a conversation. All lists have one length.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Encoded {
+    /// Tokens of all messages so far, in order.
     pub token_ids: Vec<u32>,
     /// True for the content of assistant messages and the token that ends them, but for those of a prompt that
     /// [`Conversation::open_first_turn`] has ended.
@@ -31,7 +32,7 @@ impl Encoded {
     }
 }
 
-/// Messages and their tokens, as far as the conversation has come.
+/// The messages of a conversation so far, and their tokens.
 #[derive(Debug, Clone)]
 pub struct Conversation<'a> {
     chat: &'a Chat,
@@ -49,6 +50,7 @@ pub struct Conversation<'a> {
 }
 
 impl<'a> Conversation<'a> {
+    /// A conversation without messages.
     pub fn new(chat: &'a Chat, options: RenderOptions) -> Self {
         Self {
             chat,
@@ -150,6 +152,7 @@ impl<'a> Conversation<'a> {
         self.open_turn()?;
         Ok(self.encoded.token_ids[start..].to_vec())
     }
+    /// Tokens of the conversation so far.
     pub fn encoded(&self) -> &Encoded {
         &self.encoded
     }
@@ -161,6 +164,7 @@ impl<'a> Conversation<'a> {
     pub fn turns(&self) -> u16 {
         self.turn
     }
+    /// All messages with their tokens; the prompt is what precedes the first assistant content.
     pub fn into_parts(mut self) -> (Vec<Message>, Encoded) {
         self.mark_prompt();
         (self.messages, self.encoded)

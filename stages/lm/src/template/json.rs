@@ -105,7 +105,8 @@ mod tests {
     #[test]
     fn prints_as_python_does() {
         let value = json!({"a": [1, 2.0, 1e16, 1e-5, 0.1, true, null], "b": {}, "c": "<é>\"\\\n\u{1}\u{7f}", "d": []});
-        let expected = "{\"a\": [1, 2.0, 1e+16, 1e-05, 0.1, true, null], \"b\": {}, \"c\": \"<é>\\\"\\\\\\n\\u0001\u{7f}\", \"d\": []}";
+        let expected = "{\"a\": [1, 2.0, 1e+16, 1e-05, 0.1, true, null], \"b\": {}, \
+            \"c\": \"<é>\\\"\\\\\\n\\u0001\u{7f}\", \"d\": []}";
         assert_eq!(python_json(&value, None), expected);
         assert_eq!(
             python_json(&json!({"a": [1, {}], "b": 2}), Some(2)),

@@ -35,14 +35,16 @@ fn built_in_templates_as_text() {
     let text = compact.render(&messages(&EPISODE), false, &RenderOptions::default()).unwrap();
     assert_eq!(
         text,
-        "<|user|>3+4?<|end|><|assistant|><tool_call>3+4</tool_call><|end|><|tool|>7<|end|><|tool|>done<|end|><|assistant|>7<|end|>"
+        "<|user|>3+4?<|end|><|assistant|><tool_call>3+4</tool_call><|end|><|tool|>7<|end|>\
+         <|tool|>done<|end|><|assistant|>7<|end|>"
     );
     let chatml = chat(Builtin::Chatml);
     let text = chatml.render(&messages(&EPISODE[..4]), true, &RenderOptions::default()).unwrap();
     assert_eq!(
         text,
-        "<|im_start|>user\n3+4?<|im_end|>\n<|im_start|>assistant\n<tool_call>3+4</tool_call><|im_end|>\n<|im_start|>user\n\
-         <tool_response>\n7\n</tool_response>\n<tool_response>\ndone\n</tool_response><|im_end|>\n<|im_start|>assistant\n"
+        "<|im_start|>user\n3+4?<|im_end|>\n<|im_start|>assistant\n<tool_call>3+4</tool_call><|im_end|>\n\
+         <|im_start|>user\n<tool_response>\n7\n</tool_response>\n<tool_response>\ndone\n</tool_response><|im_end|>\n\
+         <|im_start|>assistant\n"
     );
 }
 
@@ -60,7 +62,10 @@ fn tools_and_parsed_calls_are_rendered_as_python_prints_json() {
         "{text}"
     );
     assert!(
-        text.ends_with("assistant\n<tool_call>\n{\"name\": \"python\", \"arguments\": {\"code\": \"1 < 2\"}}\n</tool_call><|im_end|>\n"),
+        text.ends_with(
+            "assistant\n<tool_call>\n{\"name\": \"python\", \"arguments\": {\"code\": \"1 < 2\"}}\n</tool_call>\
+             <|im_end|>\n"
+        ),
         "{text}"
     );
     assert_eq!(text.matches("<|im_start|>system").count(), 1);
@@ -200,7 +205,8 @@ fn a_tool_cannot_forge_markup() {
 #[test]
 fn templates_that_rewrite_the_past_are_refused_with_the_place() {
     // Strips the calls of all assistant messages but the last.
-    let source = "{% for m in messages %}<|{{ m.role }}|>{% if m.role == 'assistant' and not loop.last %}...{% else %}{{ m.content }}{% endif %}<|end|>{% endfor %}\
+    let source = "{% for m in messages %}<|{{ m.role }}|>{% if m.role == 'assistant' and not loop.last %}\
+                  ...{% else %}{{ m.content }}{% endif %}<|end|>{% endfor %}\
                   {% if add_generation_prompt %}<|assistant|>{% endif %}";
     let tokenizer = character_tokenizer([], &special::COMPACT).unwrap();
     let chat = Chat::new(tokenizer.clone(), ChatTemplate::new(source).unwrap()).unwrap();
@@ -214,8 +220,11 @@ fn templates_that_rewrite_the_past_are_refused_with_the_place() {
 
 #[test]
 fn empty_thoughts_are_opened_where_a_template_wants_them() {
-    let source = "{% for m in messages %}<|{{ m.role }}|>{% if m.role == 'assistant' %}<think></think>{% endif %}{{ m.content }}<|end|>{% endfor %}\
-                  {% if add_generation_prompt %}<|assistant|>{% if enable_thinking is defined and enable_thinking is false %}<think></think>{% endif %}{% endif %}";
+    let source = "{% for m in messages %}<|{{ m.role }}|>{% if m.role == 'assistant' %}<think></think>{% endif %}\
+                  {{ m.content }}<|end|>{% endfor %}\
+                  {% if add_generation_prompt %}<|assistant|>\
+                  {% if enable_thinking is defined and enable_thinking is false %}<think></think>{% endif %}\
+                  {% endif %}";
     let tokenizer = character_tokenizer([], &special::COMPACT).unwrap();
     let chat = Chat::new(tokenizer, ChatTemplate::new(source).unwrap()).unwrap();
     let text = chat.render(&messages(&[("user", "a")]), true, &RenderOptions::default()).unwrap();
@@ -268,7 +277,8 @@ proptest! {
     #[test]
     fn pieces_add_up(list in prop::collection::vec((0usize..3, "[ -~]{0,12}"), 1..8), compact: bool) {
         let chat = chat(if compact { Builtin::Compact } else { Builtin::Chatml });
-        let list: Vec<Message> = list.into_iter().map(|(role, text)| Message::new(["user", "assistant", "tool"][role], text)).collect();
+        let roles = ["user", "assistant", "tool"];
+        let list: Vec<Message> = list.into_iter().map(|(role, text)| Message::new(roles[role], text)).collect();
         let encoded = Conversation::encode(&chat, &list, RenderOptions::default()).unwrap();
         let text = chat.render(&list, false, &RenderOptions::default()).unwrap();
         let decoded = chat.tokenizer().decode(&encoded.token_ids).unwrap();

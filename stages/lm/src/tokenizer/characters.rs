@@ -46,6 +46,11 @@ pub fn character_tokenizer<'t>(corpus: impl IntoIterator<Item = &'t str>, specia
 }
 
 fn added_tokens(special: &[&str]) -> Vec<Value> {
-    let token = |(id, content): (usize, &&str)| json!({"id": id, "content": content, "single_word": false, "lstrip": false, "rstrip": false, "normalized": false, "special": true});
+    let token = |(id, content): (usize, &&str)| {
+        json!({
+            "id": id, "content": content, "single_word": false, "lstrip": false, "rstrip": false,
+            "normalized": false, "special": true,
+        })
+    };
     special.iter().enumerate().map(token).collect()
 }

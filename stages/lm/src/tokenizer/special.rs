@@ -19,8 +19,8 @@ pub const CALL_END: &str = "</tool_call>";
 /// Opens and ends every message of the `chatml` template.
 pub const CHATML: [&str; 2] = ["<|im_start|>", "<|im_end|>"];
 
-/// Those of a tokenizer for the `compact` template, in id order.
+/// Special tokens of a tokenizer for the `compact` template, in id order.
 pub const COMPACT: [&str; 8] = [PAD, END, SYSTEM, USER, ASSISTANT, TOOL, CALL, CALL_END];
 
-/// Those of a tokenizer for the `chatml` template, in id order.
+/// Special tokens of a tokenizer for the `chatml` template, in id order.
 pub const CHATML_SET: [&str; 5] = [PAD, CHATML[1], CHATML[0], CALL, CALL_END];

@@ -55,8 +55,9 @@ fn unknown_characters_are_named_never_lost() {
 
 #[test]
 fn an_unknown_token_counts_as_unknown() {
-    let json = r#"{"version":"1.0","truncation":null,"padding":null,"added_tokens":[],"normalizer":null,"pre_tokenizer":{"type":"WhitespaceSplit"},
-        "post_processor":null,"decoder":null,"model":{"type":"WordLevel","vocab":{"[UNK]":0,"yes":1},"unk_token":"[UNK]"}}"#;
+    let json = r#"{"version":"1.0","truncation":null,"padding":null,"added_tokens":[],"normalizer":null,
+        "pre_tokenizer":{"type":"WhitespaceSplit"},"post_processor":null,"decoder":null,
+        "model":{"type":"WordLevel","vocab":{"[UNK]":0,"yes":1},"unk_token":"[UNK]"}}"#;
     let t = Tokenizer::from_json(json).unwrap();
     assert_eq!(t.encode("yes  yes").unwrap(), [1, 1]);
     assert!(t.encode("yes no").unwrap_err().message.contains("`n`"));

@@ -78,7 +78,7 @@ impl Tokenizer {
         write_json(&folder.join("tokenizer_config.json"), &self.config)?;
         write_json(&folder.join("special_tokens_map.json"), &self.special_map)
     }
-    /// Of the canonical form of `tokenizer.json`: its identity in data and models.
+    /// Digest of the canonical form of `tokenizer.json`, which identifies the tokenizer in data and models.
     pub fn digest(&self) -> &Digest {
         &self.digest
     }
@@ -86,9 +86,11 @@ impl Tokenizer {
     pub fn vocabulary_size(&self) -> usize {
         self.vocabulary_size
     }
+    /// Id of a whole token; `None` if the vocabulary lacks it.
     pub fn token_id(&self, token: &str) -> Option<u32> {
         self.inner.token_to_id(token)
     }
+    /// Text of a token as the vocabulary writes it (byte-level tokens are not decoded); `None` for unknown ids.
     pub fn token(&self, id: u32) -> Option<String> {
         self.inner.id_to_token(id)
     }
@@ -96,6 +98,7 @@ impl Tokenizer {
     pub fn is_added(&self, id: u32) -> bool {
         self.token(id).is_some_and(|t| self.added.contains(&t))
     }
+    /// `pad_token` of the tokenizer's config.
     pub fn pad_token(&self) -> Option<u32> {
         self.named("pad_token")
     }

@@ -18,8 +18,8 @@ pub const RESOLVED: &str = "resolved";
 pub struct Task {
     /// What the user says and does.
     pub user: UserScript,
-    /// What an ideal agent calls, and what the user does with tools of their own. The database and the user's state must
-    /// end as these actions leave them.
+    /// What an ideal agent calls, and what the user does with tools of their own. The database and the user's state
+    /// must end as these actions leave them.
     pub actions: Vec<GoldAction>,
     /// Texts that the user must be told.
     pub communicate: Vec<String>,

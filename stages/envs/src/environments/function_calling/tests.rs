@@ -77,7 +77,7 @@ fn system_option_precedes_the_problems_system_message() {
 
 #[test]
 fn single_tool_format_is_rejected() {
-    let problems = crate::environments::family().check(&json!({"kind": "function-calling", "format": "code"}));
+    let problems = family().check(&json!({"kind": "function-calling", "format": "code"}));
     assert_eq!(problems.iter().map(|p| p.pointer.as_str()).collect::<Vec<_>>(), ["/format"]);
     assert!(family().build(&json!({"kind": "function-calling", "listing": "some"}), &ToolHost::new(1)).is_err());
 }

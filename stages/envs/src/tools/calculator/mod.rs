@@ -14,8 +14,8 @@ use std::sync::Arc;
 use trainyard_core::Result;
 
 /// What the model and the page are told.
-pub const DOC: &str = "Evaluates one arithmetic expression exactly: + - * / // % ** and parentheses on integers and decimals. \
-No names, no functions.";
+pub const DOC: &str = "Evaluates one arithmetic expression exactly: + - * / // % ** and parentheses on integers \
+and decimals. No names, no functions.";
 
 /// The tool `calculator`.
 pub struct Calculator;

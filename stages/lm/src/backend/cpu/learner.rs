@@ -30,7 +30,7 @@ pub struct CpuLearner {
     learned: BTreeMap<String, Var>,
     optimizer: AdamW,
     gradients: Option<Gradients>,
-    /// Of the last forward, until its backward.
+    /// The graph of the last forward, kept until its backward.
     graph: Option<Graph>,
 }
 

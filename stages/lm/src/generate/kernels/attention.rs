@@ -18,7 +18,14 @@ kernel! {
     ///
     /// `query` (`heads * head_dim`, already scaled) and `out` (the same) are one row. Scores are one chain over the
     /// head's dimensions; values are four chains by position modulo 4, added in pairs.
-    attention = attention_body(shape: AttentionShape, query: &[f32], blocks: &[Arc<Block>], length: usize, scratch: &mut AttentionScratch, out: &mut [f32])
+    attention = attention_body(
+        shape: AttentionShape,
+        query: &[f32],
+        blocks: &[Arc<Block>],
+        length: usize,
+        scratch: &mut AttentionScratch,
+        out: &mut [f32],
+    )
 }
 
 #[inline(always)]

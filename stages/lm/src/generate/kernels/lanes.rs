@@ -38,6 +38,7 @@ impl Isa {
     pub fn detect() -> Self {
         Self::available()[0]
     }
+    /// `avx512`, `avx2` or `portable`.
     pub fn name(self) -> &'static str {
         match self.0 {
             #[cfg(target_arch = "x86_64")]
@@ -191,8 +192,8 @@ mod x86 {
     }
 }
 
-/// Defines `pub fn $name(isa, args…)`, which runs the generic `$body::<L>(args…)` compiled for the instruction set of
-/// `isa`.
+/// Defines `pub fn $name(isa, args…)`, which runs the generic `$body::<L>(args…)` compiled for the instruction set
+/// of `isa`.
 macro_rules! kernel {
     ($(#[$meta:meta])* $name:ident = $body:ident($($arg:ident: $type:ty),* $(,)?) $(-> $result:ty)?) => {
         $(#[$meta])*
@@ -214,7 +215,9 @@ macro_rules! kernel {
                 // SAFETY: this level comes from detection only.
                 #[cfg(target_arch = "x86_64")]
                 $crate::generate::kernels::lanes::Level::Avx2 => unsafe { avx2($($arg),*) },
-                $crate::generate::kernels::lanes::Level::Portable => $body::<$crate::generate::kernels::lanes::Portable>($($arg),*),
+                $crate::generate::kernels::lanes::Level::Portable => {
+                    $body::<$crate::generate::kernels::lanes::Portable>($($arg),*)
+                }
             }
         }
     };

@@ -17,7 +17,9 @@ fn bits(x: &[f32]) -> Vec<u32> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(40))]
     #[test]
-    fn products_are_right_and_do_not_depend_on_the_batch(rows in 1usize..40, k in 1usize..70, a in 1usize..70, b in 1usize..40, biased: bool) {
+    fn products_are_right_and_do_not_depend_on_the_batch(
+        rows in 1usize..40, k in 1usize..70, a in 1usize..70, b in 1usize..40, biased: bool
+    ) {
         let (x, wa, wb) = (numbers("x", rows * (k + 3)), numbers("a", a * k), numbers("b", b * k));
         let bias_a = numbers("c", a);
         let parts: Vec<(&[f32], Option<&[f32]>)> = vec![(&wa, biased.then_some(&bias_a[..])), (&wb, None)];
@@ -31,9 +33,12 @@ proptest! {
         let whole = run(Isa::detect(), 0, rows, false);
         for r in 0..rows {
             let row = &whole[r * packed.columns()..][..packed.columns()];
-            for (n, (w, offset)) in (0..a).map(|n| (&wa[n * k..][..k], if biased { bias_a[n] } else { 0.0 })).chain((0..b).map(|n| (&wb[n * k..][..k], 0.0))).enumerate() {
+            let first = (0..a).map(|n| (&wa[n * k..][..k], if biased { bias_a[n] } else { 0.0 }));
+            let second = (0..b).map(|n| (&wb[n * k..][..k], 0.0));
+            for (n, (w, offset)) in first.chain(second).enumerate() {
                 let at = if n < a { n } else { a.next_multiple_of(PANEL) + n - a };
-                let exact: f64 = w.iter().zip(&x[r * (k + 3)..]).map(|(w, x)| f64::from(*w) * f64::from(*x)).sum::<f64>() + f64::from(offset);
+                let products = w.iter().zip(&x[r * (k + 3)..]).map(|(w, x)| f64::from(*w) * f64::from(*x));
+                let exact: f64 = products.sum::<f64>() + f64::from(offset);
                 prop_assert!((f64::from(row[at]) - exact).abs() < 1e-4, "{} {}", row[at], exact);
             }
             prop_assert_eq!(bits(&run(Isa::detect(), r, 1, false)), bits(row));
@@ -47,10 +52,13 @@ proptest! {
     }
 
     #[test]
-    fn attention_is_softmax_of_products(length in 1usize..70, kv_heads in 1usize..3, group in 1usize..3, half in 1usize..13) {
+    fn attention_is_softmax_of_products(
+        length in 1usize..70, kv_heads in 1usize..3, group in 1usize..3, half in 1usize..13
+    ) {
         let shape = AttentionShape { layer: 1, heads: kv_heads * group, kv_heads, head_dim: 2 * half };
         let d = shape.head_dim;
-        let (q, keys, values) = (numbers("q", shape.heads * d), numbers("k", length * kv_heads * d), numbers("v", length * kv_heads * d + 1));
+        let size = length * kv_heads * d;
+        let (q, keys, values) = (numbers("q", shape.heads * d), numbers("k", size), numbers("v", size + 1));
         let mut blocks = Blocks::default();
         blocks.reserve(length, 2, shape);
         for t in 0..length {
@@ -64,7 +72,8 @@ proptest! {
         let out = run(Isa::detect());
         for head in 0..shape.heads {
             let at = |t: usize| (t * kv_heads + head / group) * d;
-            let score = |t: usize| (0..d).map(|i| f64::from(q[head * d + i]) * f64::from(keys[at(t) + i])).sum::<f64>().exp();
+            let product = |t: usize, i: usize| f64::from(q[head * d + i]) * f64::from(keys[at(t) + i]);
+            let score = |t: usize| (0..d).map(|i| product(t, i)).sum::<f64>().exp();
             let total: f64 = (0..length).map(score).sum();
             for i in 0..d {
                 let exact: f64 = (0..length).map(|t| score(t) / total * f64::from(values[at(t) + i])).sum();

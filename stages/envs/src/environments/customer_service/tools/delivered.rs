@@ -2,7 +2,7 @@
 
 use super::arguments::Arguments;
 use super::items::{covers, exchange, method, order_with_status, places};
-use super::tool::{METHOD, ORDER, ToolOutput, ServiceTool, shown, texts};
+use super::tool::{METHOD, ORDER, ServiceTool, ToolOutput, shown, texts};
 use crate::environments::customer_service::database::Shop;
 
 pub static EXCHANGE: ServiceTool = ServiceTool {

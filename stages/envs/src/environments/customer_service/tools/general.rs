@@ -1,7 +1,7 @@
 //! Tools without records: arithmetic, and handing the conversation to a person.
 
 use super::arguments::Arguments;
-use super::tool::{ToolOutput, ServiceTool, text};
+use super::tool::{ServiceTool, ToolOutput, text};
 use crate::environments::customer_service::database::Shop;
 use crate::tools::calculator::evaluate;
 

@@ -1,7 +1,7 @@
 //! Tools that find and show records. Names and emails ignore case; ids and zip codes do not.
 
 use super::arguments::Arguments;
-use super::tool::{ORDER, ToolOutput, ServiceTool, shown, text};
+use super::tool::{ORDER, ServiceTool, ToolOutput, shown, text};
 use crate::environments::customer_service::database::Shop;
 use crate::environments::customer_service::records::User;
 use std::collections::BTreeMap;

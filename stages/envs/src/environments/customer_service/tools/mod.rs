@@ -16,7 +16,7 @@ mod tool;
 
 pub use arguments::Arguments;
 pub use general::TRANSFER;
-pub use tool::{ToolOutput, ServiceTool};
+pub use tool::{ServiceTool, ToolOutput};
 
 use crate::tools::ToolSpec;
 

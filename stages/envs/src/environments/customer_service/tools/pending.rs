@@ -2,7 +2,7 @@
 
 use super::arguments::Arguments;
 use super::items::{covers, credit, exchange, method, order_with_status};
-use super::tool::{METHOD, ORDER, Parameter, ToolOutput, ServiceTool, shown, text, texts};
+use super::tool::{METHOD, ORDER, Parameter, ServiceTool, ToolOutput, shown, text, texts};
 use crate::environments::customer_service::database::Shop;
 use crate::environments::customer_service::records::{Cents, Payment};
 

@@ -1,6 +1,6 @@
 use super::*;
-use crate::environments::customer_service::database::ShopDatabase;
 use crate::environments::customer_service::database::Shop;
+use crate::environments::customer_service::database::ShopDatabase;
 use crate::environments::customer_service::records::{Cents, Order};
 use serde_json::{Value, json};
 use std::sync::Arc;
