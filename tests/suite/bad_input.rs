@@ -105,7 +105,7 @@ fn model_with_nan_weights_is_rejected() {
     let last = numbers_of(&bytes, "model.norm.weight").end;
     bytes[last - 4..last].copy_from_slice(&f32::NAN.to_le_bytes());
     std::fs::write(&weights, &bytes).unwrap();
-    let words = ["model: failed: ", "`model.norm.weight` holds a number that is not finite at element 31"];
+    let words = ["model: failed: ", "element 31 of `model.norm.weight` is not finite"];
     fails(&s, &before, "evaluate.yaml", &words);
 }
 
@@ -133,7 +133,7 @@ const TRAIN: &str = r#"
 version: 1
 name: train
 params:
-  rate: {type: float, default: 1e38}
+  decay: {type: float, default: 1e38}
 stages:
   data:
     uses: data/synthesize
@@ -147,7 +147,7 @@ stages:
       model: ${{ stages.init.model }}
       trajectories: ["${{ stages.data.demonstrations }}"]
       steps: 4
-      optimizer: {learning_rate: "${{ params.rate }}"}
+      optimizer: {learning_rate: 1e-3, weight_decay: "${{ params.decay }}"}
 "#;
 
 #[test]
@@ -157,7 +157,7 @@ fn training_stops_at_the_step_of_the_first_nan() {
     // The first step makes all weights overflow float32; the second one sees it in the loss.
     s.write("train.yaml", TRAIN);
     fails(&s, &before, "train.yaml", &["train: failed: the loss is NaN at step 1", "lower the learning rate"]);
-    s.run(&["run", "train.yaml", "-p", "rate=1e-3"]).code(0).says("data: hit").says("init: hit").says("train: done");
+    s.run(&["run", "train.yaml", "-p", "decay=0"]).code(0).says("data: hit").says("init: hit").says("train: done");
 }
 
 #[test]
@@ -169,8 +169,11 @@ fn mismatched_tokenizer_is_rejected() {
     let mut tokenizer: serde_json::Value = serde_json::from_str(&sound).unwrap();
     tokenizer["model"]["vocab"]["€"] = 9_999.into();
     std::fs::write(&file, tokenizer.to_string()).unwrap();
-    let words =
-        ["model: failed: ", "the tokenizer has 10000 tokens, the model's vocabulary only", "its own tokenizer.json"];
+    let words = [
+        "model: failed: ",
+        "the tokenizer has 10000 tokens, the model's vocabulary only",
+        "use the tokenizer.json of the model's own folder",
+    ];
     fails(&s, &before, "evaluate.yaml", &words);
     std::fs::write(&file, sound).unwrap();
     s.run(&["run", "evaluate.yaml"]).code(0);

@@ -93,10 +93,10 @@ stages:
         with: {algorithm: null, filters: [{kind: void_turn}, {kind: zero_variance}], advantage: {scale: none}}
   compare:
     uses: compare
-    with: {reports: "${{ stages.arms.report }}", metrics: [reward]}
+    with: {reports: "${{ stages.arms.report }}", metrics: [reward_mean]}
     checks:
-      - {metric: reward, of: difference, max: -0.1, role: mechanism}
-      - {metric: reward, of: a, min: 0, role: guard}
+      - {metric: reward_mean, of: difference, max: -0.1, role: mechanism}
+      - {metric: reward_mean, of: a, min: 0, role: guard}
 "#;
 
 /// The folder of recipe files that a sandbox has.

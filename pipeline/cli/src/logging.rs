@@ -63,7 +63,7 @@ fn parse(text: &str) -> Result<Targets> {
             .help("use error, warn, info, debug, trace or off, alone or for a module: `info,trainyard_store=debug`")
     };
     let mut words = text.split(',').map(str::trim);
-    if let Some(word) = words.find(|w| !w.contains('=') && w.parse::<LevelFilter>().is_err()) {
+    if let Some(word) = words.find(|w| !w.contains('=') && (w.is_empty() || w.parse::<LevelFilter>().is_err())) {
         return Err(wrong(format!("`{word}` is not a log level")));
     }
     text.parse::<Targets>().map_err(|e| wrong(format!("`{text}` is not a log filter: {e}")))

@@ -98,10 +98,7 @@ impl RunView {
                 attempt.outcome.map_or_else(|| "runs".to_string(), |outcome| format!("{outcome:?}").to_lowercase());
             let why = attempt.error.as_ref().map(|error| format!(": {error} ({})", error.kind)).unwrap_or_default();
             lines.push(format!("attempt {} on {}: {outcome}{why}", attempt.number, attempt.pool));
-            // A stage that failed with the same error shows the causes below.
-            if attempt.error != stage.error {
-                lines.extend(causes(attempt.error.as_ref()));
-            }
+            lines.extend(causes(attempt.error.as_ref()));
         }
         // The error of the last attempt is mostly the stage's own, and that of failed checks stands above.
         let is_news = |e: &&Error| {

@@ -51,7 +51,7 @@ mod tests {
         let openai = json!({"id": "1", "type": "function", "function": {"name": "add", "arguments": "{\"a\": 1}"}});
         assert_eq!(read_call(&openai).unwrap(), ("add".into(), json!({"a": 1})));
         assert_eq!(read_call(&json!({"name": "now"})).unwrap(), ("now".into(), json!({})));
-        assert!(read_call(&json!({"arguments": {}})).unwrap_err().message.contains("without `name`"));
+        assert!(read_call(&json!({"arguments": {}})).unwrap_err().message.contains("no `name`"));
         assert!(read_call(&json!({"name": "f", "arguments": "{"})).is_err());
     }
 

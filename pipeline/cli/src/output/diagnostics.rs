@@ -8,9 +8,13 @@ use trainyard_spec::{Diagnostic, Severity, Sources};
 /// Prints all of them on stderr, with snippets.
 pub fn print(diagnostics: &[Diagnostic], sources: &Sources) {
     let color = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty());
-    let width = terminal_size::terminal_size_of(std::io::stderr()).map_or(120, |(width, _)| usize::from(width.0));
+    let terminal = terminal_size::terminal_size_of(std::io::stderr()).map(|(width, _)| usize::from(width.0));
     let theme = if color { GraphicalTheme::unicode() } else { GraphicalTheme::unicode_nocolor() };
-    let handler = GraphicalReportHandler::new_themed(theme).with_width(width).with_context_lines(1);
+    // Piped text is searched and stored, so its lines are not broken.
+    let handler = GraphicalReportHandler::new_themed(theme)
+        .with_width(terminal.unwrap_or(120))
+        .with_wrap_lines(terminal.is_some())
+        .with_context_lines(1);
     let mut err = std::io::stderr().lock();
     for diagnostic in diagnostics {
         let mut text = String::new();

@@ -86,7 +86,7 @@ fn endless_query_is_an_error_not_an_infrastructure_failure() {
 fn problem_without_a_database_is_named_in_the_error() {
     let environment = environment(json!({}));
     for (verifier, said) in [
-        ("{", "no JSON"),
+        ("{", "not JSON"),
         ("{}", "no `database`"),
         (r#"{"database": {"tables": {}}}"#, "cannot be read"),
         (r#"{"database": {"schema": "CREATE TABL"}}"#, "cannot create the database"),

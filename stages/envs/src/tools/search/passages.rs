@@ -78,7 +78,7 @@ mod tests {
     fn errors_name_the_line() {
         let good = "{\"id\": \"a\", \"text\": \"one\"}\n";
         for (text, said) in [
-            (format!("{good}{{\n"), ":2: no passage"),
+            (format!("{good}{{\n"), ":2: not a passage"),
             (format!("{good}{{\"id\": \"b\", \"text\": \" \"}}\n"), ":2: passage `b` has no text"),
             (format!("{good}{good}"), ":2: the id `a` is used twice"),
             ("\n".to_string(), "no passage"),

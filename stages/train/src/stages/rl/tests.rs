@@ -306,6 +306,9 @@ fn asynchronous_rollouts_keep_their_bound_and_repeat_from_their_record() {
     input_trajectories(&mut context, again.path(), "record", &record);
     run_stage::<Rl>(with(options(6), asynchronous), &mut context).unwrap();
     assert_eq!(digest_of(context.output("model").unwrap()), digest_of(made.output("model").unwrap()), "the same bits");
+    for (repeated, recorded) in rollouts_of(&context).iter().zip(&record) {
+        assert_eq!(repeated, recorded);
+    }
     assert_eq!(digest_of(context.output("trajectories").unwrap()), digest_of(made.output("trajectories").unwrap()));
 }
 
