@@ -47,7 +47,7 @@ impl Prepared for NumbersConfig {
         let problem = |n: u64| Problem {
             id: format!("number-{n}"),
             messages: vec![Message::new("user", format!("{n}?"))],
-            answer: if n % 2 == 0 { "even" } else { "odd" }.into(),
+            answer: if n.is_multiple_of(2) { "even" } else { "odd" }.into(),
             verifier: r#"{"kind": "text"}"#.into(),
             environment: "parity".into(),
             level: 1,

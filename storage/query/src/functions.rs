@@ -21,8 +21,13 @@ pub(crate) fn register(connection: &Connection) -> Result<()> {
     statistics(connection)
 }
 
+type OfNumber = fn(f64) -> f64;
+type OfTwo = fn(f64, f64) -> f64;
+type OfTexts = fn(&str, &str) -> bool;
+type OfNumbers = fn(&[f64]) -> Option<f64>;
+
 fn mathematics(connection: &Connection) -> Result<()> {
-    const UNARY: [(&str, fn(f64) -> f64); 20] = [
+    const UNARY: [(&str, OfNumber); 20] = [
         ("acos", f64::acos),
         ("asin", f64::asin),
         ("atan", f64::atan),
@@ -44,7 +49,7 @@ fn mathematics(connection: &Connection) -> Result<()> {
         ("tanh", f64::tanh),
         ("trunc", f64::trunc),
     ];
-    const BINARY: [(&str, fn(f64, f64) -> f64); 4] =
+    const BINARY: [(&str, OfTwo); 4] =
         [("atan2", f64::atan2), ("log", |base, x| x.log(base)), ("pow", f64::powf), ("power", f64::powf)];
     for (name, function) in UNARY {
         connection.create_scalar_function(name, 1, FLAGS, move |c| Ok(number(c, 0)?.map(function)))?;
@@ -58,7 +63,7 @@ fn mathematics(connection: &Connection) -> Result<()> {
 }
 
 fn texts(connection: &Connection) -> Result<()> {
-    const TESTS: [(&str, fn(&str, &str) -> bool); 3] = [
+    const TESTS: [(&str, OfTexts); 3] = [
         ("starts_with", |text, part| text.starts_with(part)),
         ("ends_with", |text, part| text.ends_with(part)),
         ("contains", |text, part| text.contains(part)),
@@ -92,7 +97,7 @@ fn texts(connection: &Connection) -> Result<()> {
 }
 
 fn lists(connection: &Connection) -> Result<()> {
-    const OF_NUMBERS: [(&str, fn(&[f64]) -> Option<f64>); 4] = [
+    const OF_NUMBERS: [(&str, OfNumbers); 4] = [
         ("array_sum", |list| Some(list.iter().sum())),
         ("array_mean", |list| (!list.is_empty()).then(|| list.iter().sum::<f64>() / list.len() as f64)),
         ("array_min", |list| list.iter().copied().reduce(f64::min)),

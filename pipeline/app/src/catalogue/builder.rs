@@ -12,6 +12,9 @@ use trainyard_runtime::executors::{self, ExecutorKind};
 
 type MakeStage = Box<dyn FnOnce(&trainyard_train::Parts) -> Box<dyn DynStage>>;
 
+/// The constructor of an environment with options `O`.
+pub type MakeEnvironment<O> = fn(O, &Arc<ToolHost>) -> Result<Box<dyn Environment>>;
+
 /// Collects stage kinds, parts and executors; [`Builder::build`] gives the catalogue, or the first mistake.
 pub struct Builder {
     learn: trainyard_learn::Parts,
@@ -60,7 +63,7 @@ impl Builder {
     }
     /// Adds an environment by its constructor.
     #[must_use]
-    pub fn environment<O: PartOptions>(mut self, build: fn(O, &Arc<ToolHost>) -> Result<Box<dyn Environment>>) -> Self {
+    pub fn environment<O: PartOptions>(mut self, build: MakeEnvironment<O>) -> Self {
         let added = self.envs.environments.add(PartKind::new(build));
         self.note(added)
     }

@@ -275,10 +275,8 @@ impl Observer for Progress {
                 self.count(&mut state);
                 self.failed(&mut state, stage, error);
             }
-            Event::StageCancelled { stage } => {
-                if state.failures.remove(stage).is_some() {
-                    self.say(&format!("{stage}: stopped"));
-                }
+            Event::StageCancelled { stage } if state.failures.remove(stage).is_some() => {
+                self.say(&format!("{stage}: stopped"));
             }
             Event::CancelRequested { why } => self.say(&format!("stopping: {why}")),
             _ => {}

@@ -56,7 +56,7 @@ async fn texts_of(store: &Store, run: &RunId, stage: &StageView) -> Result<Vec<S
 fn headline(markdown: &str) -> String {
     let lines: Vec<&str> = markdown.lines().collect();
     let is_row = |line: &&str| line.starts_with('|');
-    let Some(start) = lines.iter().position(|line| is_row(line)) else {
+    let Some(start) = lines.iter().position(is_row) else {
         return lines.iter().take(ROWS).copied().collect::<Vec<_>>().join("\n").trim_end().to_string();
     };
     let rows: Vec<&str> = lines[start..].iter().copied().take_while(|line| is_row(line)).collect();
