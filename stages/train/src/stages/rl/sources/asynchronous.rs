@@ -30,7 +30,7 @@ enum Command {
 type Ended = Result<Vec<Rollout>>;
 
 /// The side of the loop: starts groups and takes them as they end.
-pub(in crate::stages::rl) struct Asynchronous<'o> {
+pub(crate) struct Asynchronous<'o> {
     options: &'o Options,
     intake: Intake,
     commands: Sender<Command>,

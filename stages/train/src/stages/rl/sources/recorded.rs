@@ -15,7 +15,7 @@ use trainyard_lm::backend::Sampler;
 use trainyard_tables::{Status, StopReason, Trajectory};
 
 /// A record with the state of its repetition.
-pub(in crate::stages::rl) struct Recorded<'r> {
+pub(crate) struct Recorded<'r> {
     record: &'r [Trajectory],
     worker: Worker<'r>,
     sampler: Paced,

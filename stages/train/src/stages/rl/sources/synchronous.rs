@@ -5,7 +5,7 @@ use crate::stages::rl::collect::Collected;
 use crate::stages::rl::state::{Progress, Run};
 use trainyard_core::Result;
 
-pub(in crate::stages::rl) struct Synchronous;
+pub(crate) struct Synchronous;
 
 impl Source for Synchronous {
     fn next(&mut self, run: &Run<'_>, progress: &mut Progress) -> Result<Collected> {
