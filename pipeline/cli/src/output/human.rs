@@ -25,6 +25,9 @@ fn print_problem(word: &str, error: &Error) {
     let mut err = std::io::stderr().lock();
     // Nothing is left to tell if stderr is closed.
     let _ = writeln!(err, "{word}: {}", error.message);
+    for cause in error.causes() {
+        let _ = writeln!(err, "  caused by: {cause}");
+    }
     if let Some(help) = &error.help {
         let _ = writeln!(err, "  {}: {help}", Style::of_stderr().bold("help"));
     }

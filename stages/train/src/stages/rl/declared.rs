@@ -31,15 +31,24 @@ pub fn of(composed: &Composed, rewards: &RewardList, producers: &Producers) -> D
         list.extend(validation());
     }
     list.extend(rewards.components().iter().map(|name| component(name)));
-    list.extend(Slot::declared(std::slice::from_ref(&composed.curriculum)));
-    list.extend(Slot::declared(std::slice::from_ref(&composed.strategy)));
-    list.extend(Slot::declared(&composed.filters));
-    list.extend(Slot::declared(std::slice::from_ref(&composed.advantage)));
-    list.extend(Slot::declared(&composed.modulations));
-    list.extend(Slot::declared(std::slice::from_ref(&composed.replay)));
-    list.extend(Slot::declared(std::slice::from_ref(&composed.correction)));
-    list.extend(Slot::declared(&composed.terms));
+    let parts = [
+        Slot::declared(std::slice::from_ref(&composed.curriculum)),
+        Slot::declared(std::slice::from_ref(&composed.strategy)),
+        Slot::declared(&composed.filters),
+        Slot::declared(std::slice::from_ref(&composed.advantage)),
+        Slot::declared(&composed.modulations),
+        Slot::declared(std::slice::from_ref(&composed.replay)),
+        Slot::declared(std::slice::from_ref(&composed.correction)),
+        Slot::declared(&composed.terms),
+    ];
+    list.extend(parts.concat().into_iter().map(over_steps));
     list.into()
+}
+
+/// Parts report once a step, so a part that names no reduction means the end of the run.
+fn over_steps(mut metric: Metric) -> Metric {
+    metric.reduce.get_or_insert(Reduce::LastTenth);
+    metric
 }
 
 /// A component of the reward applies to some rollouts only, perhaps to none.

@@ -13,6 +13,8 @@ impl Run<'_> {
         progress: &mut Progress,
         all: &mut Collected,
     ) -> Result<()> {
+        // A group is used in the order of its samples, whichever ended first.
+        members.sort_by_key(|m| m.trajectory.sample);
         let Some(first) = members.first() else { return Ok(()) };
         let (number, step) = (first.trajectory.group, progress.state.step);
         let draw = Draw { problems: vec![self.place_of(&first.trajectory.problem_id)?], ..Draw::default() };
