@@ -1,7 +1,7 @@
 //! From raw files to stage instances: parameters, `matrix`, `for_each` and embedded workflows become a flat list of
 //! [`Draft`]s.
 //!
-//! A stage may refer to one further down, so all instances exist before any reference is bound ([`references`]). Each
+//! A stage may refer to one further down, so all instances exist before any reference is bound (`references`). Each
 //! embedding instance is its own [`Space`]: its stages are named `parent/child` and inherit the parent's axes.
 
 pub mod axes;

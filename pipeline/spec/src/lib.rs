@@ -14,7 +14,7 @@
 //! | [`expand`] | params, matrix, `for_each`, embedded workflows |
 //! | [`check`] | ports, options, cycles, evaluation sets, resources |
 //! | [`plan`] | the result |
-//! | [`merged`], [`print`] | a file with its parents as YAML again |
+//! | [`merged`], [`mod@print`] | a file with its parents as YAML again |
 //! | [`site`], [`schedule`], [`schema`], [`draw`] | the site file, schedules, the editor's JSON Schema, a drawing |
 #![warn(missing_docs)]
 

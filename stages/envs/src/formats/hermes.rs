@@ -6,7 +6,6 @@
 //! {"name": "python", "arguments": {"code": "1+1"}}
 //! </tool_call>
 //! ```
-//! ```
 
 use crate::environments::AgentTurn;
 use crate::formats::ToolFormat;

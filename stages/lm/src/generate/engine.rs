@@ -80,7 +80,7 @@ impl Generator {
     /// Adds a sequence that samples from the next [`Self::step`] on.
     ///
     /// Errors (kind invalid): no tokens, tokens outside the vocabulary, a prompt that leaves no position to sample,
-    /// sampling options out of range (see [`sampling::check`]).
+    /// sampling options out of range (see `sampling::check`).
     pub fn add(&mut self, request: Request) -> Result<SequenceId> {
         self.check_head()?;
         if request.tokens.is_empty() {

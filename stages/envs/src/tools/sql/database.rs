@@ -1,7 +1,7 @@
 //! An in-memory SQLite database: filled once from data, then only read, within limits.
 //!
 //! Queries are limited by SQLite's instruction count rather than time, so that an endless query stops at the same place
-//! on every machine and its result may enter an update. Values are limited to [`MOST_VALUE_BYTES`], which also bounds
+//! on every machine and its result may enter an update. Values are limited to `MOST_VALUE_BYTES`, which also bounds
 //! memory. A connection serves one query at a time; each episode has its own.
 
 use crate::tools::sql::{dates, guard};

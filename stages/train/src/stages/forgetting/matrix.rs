@@ -1,4 +1,4 @@
-//! The matrix a[t][i] (how well the model after task t does on task i) and what follows from it (arXiv 2507.05386).
+//! The matrix `a[t][i]` (how well the model after task t does on task i) and what follows from it (arXiv 2507.05386).
 //!
 //! Forgetting is the difference of two models on the same problems: it is taken problem by problem, with the interval
 //! of paired differences clustered by problem (arXiv 2411.00640). Every task counts the same, whatever its number of
