@@ -3,8 +3,7 @@
 //! One step asks the parts in this order: the curriculum for problems, the strategy for sequences (`start`, `at_turn`,
 //! `select`), the rewards, the filters one after another (drawing again until the batch is full), the advantage, its
 //! modulations, the replay, the correction, and the loss terms, whose sum drives the updates. A checkpoint stores each
-//! part's state through [`Part::save`], so a run that was killed and resumed ends in the same bytes. Rewards read chat
-//! text and are therefore defined with the environments.
+//! part's state through [`Part::save`]. Rewards read chat text and are therefore defined with the environments.
 
 use crate::batch::{Batch, Grid, Group, Rollout, TokenBatch};
 use crate::pass_rates::PassRates;
