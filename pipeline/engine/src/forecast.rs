@@ -5,7 +5,8 @@
 
 use crate::engine::Engine;
 use crate::io::{Command, Input, Looked, NodeId};
-use crate::node::{Ending, Mode};
+use crate::node::Ending;
+use crate::selection::Mode;
 use crate::setup::Setup;
 use serde::Serialize;
 use serde_json::Value;

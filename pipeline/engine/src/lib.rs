@@ -8,6 +8,7 @@
 #![warn(missing_docs)]
 
 mod admission;
+mod assemble;
 pub mod checks;
 mod condition;
 mod config;
@@ -25,6 +26,7 @@ pub mod pool;
 mod prepare;
 mod queue;
 mod scope;
+mod selection;
 mod setup;
 #[cfg(test)]
 mod tests;

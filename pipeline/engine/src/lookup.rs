@@ -2,7 +2,8 @@
 
 use crate::engine::Engine;
 use crate::io::{Command, Looked, NodeId};
-use crate::node::{Ending, Mode, Phase};
+use crate::node::{Ending, Phase};
+use crate::selection::Mode;
 use std::sync::Arc;
 use trainyard_core::artifact::GenerationReason;
 use trainyard_core::event::{Event, summarize_outputs};

@@ -2,24 +2,14 @@
 
 use crate::ledger::Ask;
 use crate::pool::Grant;
+use crate::selection::{Mode, names};
 use crate::{NodeId, Setup};
 use serde_json::Value;
-use std::collections::BTreeSet;
 use std::sync::Arc;
 use trainyard_core::artifact::GenerationReason;
 use trainyard_core::attempt::AttemptSpec;
 use trainyard_core::{AttemptNumber, Digest, Error, Manifest, StageKey};
 use trainyard_spec::plan::{Cache, Node};
-
-/// What the selection allows for a node.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Mode {
-    Run,
-    /// An `--only` stage needs it, so it must be published already.
-    LookupOnly,
-    /// Not part of this run.
-    Excluded,
-}
 
 /// What a node is doing, or waiting for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -172,14 +162,4 @@ impl State {
     pub fn digest(&self) -> Option<&Digest> {
         self.spec.as_ref().map(|s| &s.stage_digest)
     }
-}
-
-/// Whether a list of the command line names this stage, by id or by instance key.
-pub(crate) fn names(list: &[String], key: &StageKey) -> bool {
-    list.iter().any(|name| *name == key.0 || name == key.stage_id())
-}
-
-/// The ids sorted, without duplicates.
-pub(crate) fn unique(ids: impl IntoIterator<Item = NodeId>) -> Vec<NodeId> {
-    ids.into_iter().collect::<BTreeSet<_>>().into_iter().collect()
 }

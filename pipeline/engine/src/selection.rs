@@ -1,0 +1,55 @@
+//! Which part of the plan a run does: everything, or what `--until`, `--only` and `--rerun` name.
+
+use crate::NodeId;
+use trainyard_core::event::Selection;
+use trainyard_core::{Error, Result, StageKey};
+
+/// What the selection allows for a node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Mode {
+    Run,
+    /// An `--only` stage needs it, so it must be published already.
+    LookupOnly,
+    /// Not part of this run.
+    Excluded,
+}
+
+/// The mode of every node, given in topological order with what each comes after. Errors: invalid, if an option names
+/// an unknown stage.
+pub(crate) fn select(selection: &Selection, keys: &[&StageKey], after: &[Vec<NodeId>]) -> Result<Vec<Mode>> {
+    let lists = [("--until", &selection.until), ("--only", &selection.only), ("--rerun", &selection.rerun)];
+    for (option, list) in lists {
+        if let Some(unknown) = list.iter().find(|name| !keys.iter().any(|k| names(std::slice::from_ref(*name), k))) {
+            let mut ids: Vec<&str> = keys.iter().map(|k| k.stage_id()).collect();
+            ids.dedup();
+            ids.truncate(20);
+            return Err(Error::invalid(format!("{option} names `{unknown}`, which is not a stage of this workflow"))
+                .help(format!("stages are {}", ids.join(", "))));
+        }
+    }
+    if selection.until.is_empty() && selection.only.is_empty() {
+        return Ok(vec![Mode::Run; keys.len()]);
+    }
+    let mut modes = vec![Mode::Excluded; keys.len()];
+    // From the end: a stage's own mode is known before those of the stages that it needs.
+    for at in (0..keys.len()).rev() {
+        if names(&selection.until, keys[at]) || names(&selection.only, keys[at]) {
+            modes[at] = Mode::Run;
+        }
+        let asked_alone = names(&selection.only, keys[at]) || modes[at] == Mode::LookupOnly;
+        for dep in after[at].iter().map(|d| d.0 as usize) {
+            match modes[at] {
+                Mode::Excluded => {}
+                _ if asked_alone && modes[dep] == Mode::Excluded => modes[dep] = Mode::LookupOnly,
+                Mode::Run if !asked_alone => modes[dep] = Mode::Run,
+                _ => {}
+            }
+        }
+    }
+    Ok(modes)
+}
+
+/// Whether a list of the command line names this stage, by id or by instance key.
+pub(crate) fn names(list: &[String], key: &StageKey) -> bool {
+    list.iter().any(|name| *name == key.0 || name == key.stage_id())
+}
