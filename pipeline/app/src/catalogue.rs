@@ -25,10 +25,6 @@ pub struct Catalogue {
 }
 
 impl Catalogue {
-    /// Starts from all that this workspace has.
-    pub fn builder() -> Builder {
-        Builder::standard()
-    }
     /// All families of parts, sorted by folder.
     pub fn families(&self) -> Vec<&dyn AnyFamily> {
         let mut families: Vec<&dyn AnyFamily> = Vec::new();

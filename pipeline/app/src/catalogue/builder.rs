@@ -37,9 +37,10 @@ macro_rules! adds {
     )*};
 }
 
-impl Builder {
-    pub(super) fn standard() -> Self {
-        Self {
+impl Catalogue {
+    /// Starts from all that this workspace has.
+    pub fn builder() -> Builder {
+        Builder {
             learn: trainyard_learn::Parts::standard(),
             envs: trainyard_envs::Parts::standard(),
             rules: rules::family(),
@@ -48,7 +49,9 @@ impl Builder {
             wrong: None,
         }
     }
+}
 
+impl Builder {
     /// Adds a stage kind.
     #[must_use]
     pub fn stage(self, stage: impl Stage) -> Self {

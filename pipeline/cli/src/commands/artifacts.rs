@@ -1,6 +1,7 @@
 //! `trainyard artifacts`: list, show, query, export, gc.
 
 mod export;
+mod fetch;
 mod gc;
 mod list;
 mod query;
@@ -8,13 +9,10 @@ mod show;
 
 use crate::args::{ArtifactsArgs, ArtifactsCommand};
 use crate::exit::Exit;
-use crate::names::Found;
-use crate::session::{self, Access, Session};
-use std::path::PathBuf;
+use crate::session::{self, Access};
 use std::sync::Arc;
-use tempfile::TempDir;
 use trainyard_app::Catalogue;
-use trainyard_core::{Error, Result};
+use trainyard_core::Result;
 
 /// Opens the store, to look unless something is to be deleted, and hands over to the subcommand.
 pub fn run(args: &ArtifactsArgs, catalogue: &Arc<Catalogue>) -> Result<Exit> {
@@ -29,18 +27,4 @@ pub fn run(args: &ArtifactsArgs, catalogue: &Arc<Catalogue>) -> Result<Exit> {
         ArtifactsCommand::Export(asked) => export::run(&session, asked, args.format),
         ArtifactsCommand::Gc { delete } => gc::run(&session, *delete, args.format),
     }
-}
-
-/// The table of an artifact, in a folder that goes away with the first value. Errors: invalid (it is not a table),
-/// those of the store.
-fn table_of(session: &Session, artifact: &str, found: &Found) -> Result<(TempDir, PathBuf)> {
-    let output = found.output();
-    if output.table.is_none() {
-        return Err(Error::invalid(format!("{artifact} is a {}, not a table", output.kind))
-            .help("`trainyard artifacts show` lists its files; export it into a folder"));
-    }
-    let folder = tempfile::tempdir().map_err(|e| Error::retryable(format!("no scratch folder: {e}")))?;
-    session.block_on(session.store.fetch_output(output, folder.path()))?;
-    let table = folder.path().join("data.parquet");
-    Ok((folder, table))
 }

@@ -1,7 +1,7 @@
 //! Copies an artifact out of the store: its files into a folder, or a table into one `.csv`, `.jsonl` or `.parquet`
 //! file.
 
-use super::table_of;
+use super::fetch;
 use crate::args::{ExportArgs, Format};
 use crate::exit::Exit;
 use crate::names::{self, Found};
@@ -65,7 +65,7 @@ fn text(exported: &Exported, to: &Path) -> String {
 /// Rows of a table as one file. CSV and JSON Lines leave out the columns of tokens unless they are asked for: they are
 /// most of the bytes and mean nothing without the tokenizer.
 fn table(session: &Session, args: &ExportArgs, found: &Found, ending: &str) -> Result<Exported> {
-    let (_folder, table) = table_of(session, &args.artifact, found)?;
+    let (_folder, table) = fetch::table(session, &args.artifact, found)?;
     let all: Vec<String> = trainyard_tables::read_schema(&table)?.fields().iter().map(|f| f.name().clone()).collect();
     let wanted = columns(&all, &args.columns, ending)?;
     let left_out =
@@ -122,14 +122,9 @@ fn folder(session: &Session, args: &ExportArgs, found: &Found) -> Result<Exporte
         return Err(Error::invalid(format!("the folder {} is not empty", to.display()))
             .help("name a new folder; `--force` writes into this one and leaves other files in it"));
     }
-    let scratch = scratch()?;
-    session.block_on(session.store.fetch_output(found.output(), scratch.path()))?;
+    let scratch = fetch::files(session, found)?;
     let files = copy_files(scratch.path(), found.output().files.iter().map(|f| f.path.as_str()), to)?;
     Ok(Exported { files, ..Exported::default() })
-}
-
-fn scratch() -> Result<tempfile::TempDir> {
-    tempfile::tempdir().map_err(|e| Error::retryable(format!("no scratch folder: {e}")))
 }
 
 /// Copies, never links: what stands in the store must not change with an exported file. Gives the places of the copies.

@@ -1,6 +1,6 @@
 //! One read-only SQL statement over a table artifact.
 
-use super::table_of;
+use super::fetch;
 use crate::args::{Format, QueryArgs};
 use crate::exit::Exit;
 use crate::names;
@@ -22,7 +22,7 @@ pub fn run(session: &Session, asked: &QueryArgs, format: Format) -> Result<Exit>
         ));
     };
     let found = session.block_on(names::artifact(&session.store, artifact))?;
-    let (_folder, table) = table_of(session, artifact, &found)?;
+    let (_folder, table) = fetch::table(session, artifact, &found)?;
     let memory = asked.memory.unwrap_or_else(usual_memory);
     let format = match format {
         Format::Text => AnswerFormat::Text,

@@ -1,7 +1,7 @@
 //! One artifact: what made it, from what, its files, its columns as SQL sees them and a preview, all from the manifest;
 //! or one of its rows in full.
 
-use super::table_of;
+use super::fetch;
 use crate::args::Format;
 use crate::exit::Exit;
 use crate::names::{self, Found};
@@ -40,7 +40,7 @@ pub fn run(session: &Session, artifact: &str, rows: usize, format: Format) -> Re
 /// Prints one row in full, counted from 0: a trajectory as a conversation, any other row as a record.
 pub fn row(session: &Session, artifact: &str, row: usize, format: Format) -> Result<Exit> {
     let found = session.block_on(names::artifact(&session.store, artifact))?;
-    let (_folder, table) = table_of(session, artifact, &found)?;
+    let (_folder, table) = fetch::table(session, artifact, &found)?;
     let Some(cells) = trainyard_tables::rows_as_json(&table, row, 1)?.pop() else {
         let rows = trainyard_tables::row_count(&table)?;
         return Err(Error::invalid(format!("{artifact} has {rows} rows, row {row} was asked for"))

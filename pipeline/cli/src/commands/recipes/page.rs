@@ -4,11 +4,13 @@ use super::arms::Arms;
 use super::difference::difference;
 use super::effects::{Change, Effects, Measured, shown};
 use super::found::Found;
-use super::systems::MARK;
 use crate::shipped;
 use std::fmt::Write as _;
 use std::path::Path;
 use trainyard_spec::merged::relative;
+
+/// Marks files that may be written over.
+pub const MARK: &str = "<!-- Written by `trainyard recipes --write`; do not edit. -->";
 
 /// The page, to be written into `folder`.
 pub fn page(found: &Found, effects: Option<&Effects>, folder: &Path) -> String {

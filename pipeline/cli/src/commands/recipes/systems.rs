@@ -3,7 +3,7 @@
 use super::effects::{Effects, effects};
 use super::found::{self, Found};
 use super::library::Library;
-use super::page::{self, cell, paper};
+use super::page::{MARK, cell, page, paper};
 use crate::args::{Format, RecipesArgs};
 use crate::compiled;
 use crate::exit::Exit;
@@ -19,9 +19,6 @@ use trainyard_core::error::io_error;
 use trainyard_core::{Result, SystemClock};
 use trainyard_runtime::Silent;
 
-/// Marks files that may be written over.
-pub const MARK: &str = "<!-- Written by `trainyard recipes --write`; do not edit. -->";
-
 /// Writes the index over `file`, and the pages, with the effects of the recipes whose runs this store holds.
 pub fn run(args: &RecipesArgs, file: &Path, catalogue: &Arc<Catalogue>) -> Result<Exit> {
     let session = session::open(&args.site, Access::LookOrEmpty, catalogue)?;
@@ -36,7 +33,7 @@ pub fn run(args: &RecipesArgs, file: &Path, catalogue: &Arc<Catalogue>) -> Resul
     write(file, &index(&rows, &folder, &args.params))?;
     std::fs::create_dir_all(&folder).map_err(|e| io_error(&folder, &e))?;
     for (recipe, effects) in &rows {
-        write(&folder.join(format!("{}.md", recipe.name)), &page::page(recipe, effects.as_ref(), &folder))?;
+        write(&folder.join(format!("{}.md", recipe.name)), &page(recipe, effects.as_ref(), &folder))?;
     }
     remove_stale(&folder, &recipes)?;
     let measured = rows.iter().filter(|(_, effects)| effects.is_some()).count();
@@ -61,8 +58,8 @@ fn remove_stale(folder: &Path, recipes: &[Found]) -> Result<()> {
     for entry in std::fs::read_dir(folder).map_err(|e| io_error(folder, &e))? {
         let path = entry.map_err(|e| io_error(folder, &e))?.path();
         let known = recipes.iter().any(|r| path.file_stem().is_some_and(|stem| stem == r.name.as_str()));
-        let page = path.extension().is_some_and(|e| e == "md") && !known;
-        if page && std::fs::read_to_string(&path).is_ok_and(|text| text.contains(MARK)) {
+        let stale = path.extension().is_some_and(|e| e == "md") && !known;
+        if stale && std::fs::read_to_string(&path).is_ok_and(|text| text.contains(MARK)) {
             std::fs::remove_file(&path).map_err(|e| io_error(&path, &e))?;
         }
     }
