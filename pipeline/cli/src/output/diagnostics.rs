@@ -3,18 +3,14 @@
 use miette::{GraphicalReportHandler, GraphicalTheme, LabeledSpan, MietteDiagnostic, NamedSource, Severity as Grade};
 use serde_json::{Value, json};
 use std::io::{IsTerminal as _, Write as _};
+use textwrap::{WordSeparator, WordSplitter};
 use trainyard_spec::{Diagnostic, Severity, Sources};
 
 /// Prints all of them on stderr, with snippets.
 pub fn print(diagnostics: &[Diagnostic], sources: &Sources) {
     let color = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty());
     let terminal = terminal_size::terminal_size_of(std::io::stderr()).map(|(width, _)| usize::from(width.0));
-    let theme = if color { GraphicalTheme::unicode() } else { GraphicalTheme::unicode_nocolor() };
-    // Piped text is searched and stored, so its lines are not broken.
-    let handler = GraphicalReportHandler::new_themed(theme)
-        .with_width(terminal.unwrap_or(120))
-        .with_wrap_lines(terminal.is_some())
-        .with_context_lines(1);
+    let handler = handler(terminal, color);
     let mut err = std::io::stderr().lock();
     for diagnostic in diagnostics {
         let mut text = String::new();
@@ -23,6 +19,20 @@ pub fn print(diagnostics: &[Diagnostic], sources: &Sources) {
         let line = if drawn.is_ok() { text } else { sources.line(diagnostic) };
         let _ = writeln!(err, "{}", line.trim_end());
     }
+}
+
+/// Draws for a terminal of so many columns; none if it is a pipe or a file, since piped text is searched and stored, so
+/// its lines are not broken.
+fn handler(terminal: Option<usize>, color: bool) -> GraphicalReportHandler {
+    let theme = if color { GraphicalTheme::unicode() } else { GraphicalTheme::unicode_nocolor() };
+    GraphicalReportHandler::new_themed(theme)
+        .with_width(terminal.unwrap_or(120))
+        .with_wrap_lines(terminal.is_some())
+        // Names (`cold-start`), options (`--until`) and paths are what a reader copies: they break only if they are
+        // wider than a line.
+        .with_word_separator(WordSeparator::AsciiSpace)
+        .with_word_splitter(WordSplitter::NoHyphenation)
+        .with_context_lines(1)
 }
 
 /// `2 errors and 1 warning`.
@@ -91,4 +101,28 @@ pub fn json(diagnostic: &Diagnostic, sources: &Sources) -> Value {
         "message": diagnostic.message,
         "help": diagnostic.help,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_on_a_terminal_break_between_words() {
+        let drawn = |columns: Option<usize>, message: &str| {
+            let mut text = String::new();
+            let diagnostic = MietteDiagnostic::new(message).with_help(message);
+            handler(columns, false).render_report(&mut text, &diagnostic).unwrap();
+            text
+        };
+        let fits = |text: &str| text.lines().all(|line| line.chars().count() <= 40);
+        let message = "the stage `cold-start` comes after `held-out-problems`, which reads data/grade-school.jsonl";
+        let narrow = drawn(Some(40), message);
+        assert!(fits(&narrow) && narrow.lines().count() > 4, "{narrow}");
+        let words: Vec<&str> = narrow.split_whitespace().collect();
+        let broken: Vec<&str> = message.split(' ').filter(|word| !words.contains(word)).collect();
+        assert!(broken.is_empty(), "{broken:?}: {narrow}");
+        assert!(fits(&drawn(Some(40), &format!("there is no file /{}", "folder/".repeat(12)))), "too wide for a line");
+        assert!(drawn(None, message).lines().any(|line| line.ends_with(message)));
+    }
 }
