@@ -56,8 +56,9 @@ impl Head {
             };
             self.trainer.backward(&Slopes { values: &slopes, ..Slopes::default() })?;
         }
-        finite(losses.labels, "the loss", self.trainer.steps())?;
-        finite(losses.ranking.unwrap_or(0.0), "the ranking loss", self.trainer.steps())?;
+        for (loss, name) in [(losses.labels, "the loss"), (losses.ranking, "the ranking loss")] {
+            finite(loss.unwrap_or(0.0), name, self.trainer.steps())?;
+        }
         self.trainer.step()?;
         Ok(losses)
     }
@@ -93,8 +94,8 @@ fn inputs<'e>(examples: &[&'e Example]) -> (Vec<&'e [u32]>, Vec<Place>) {
 /// Losses of one optimizer step.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Losses {
-    /// Mean cross-entropy of the labeled steps, nats.
-    pub labels: f64,
+    /// Mean cross-entropy of the labeled steps, nats; none without a labeled step.
+    pub labels: Option<f64>,
     /// Mean loss of the pairs; none without a pair.
     pub ranking: Option<f64>,
 }
@@ -109,7 +110,7 @@ fn gradients(examples: &[&Example], logits: &[Vec<f64>], weight: f64) -> (Losses
         for (((_, label), z), slope) in
             example.steps.iter().zip(logits).zip(slopes).filter(|(((_, label), _), _)| !label.is_nan())
         {
-            losses.labels += cross_entropy(*z, *label) / count;
+            *losses.labels.get_or_insert(0.0) += cross_entropy(*z, *label) / count;
             *slope = (sigmoid(*z) - label) / count;
         }
     }
@@ -155,11 +156,13 @@ pub fn train(
         context.stop_if_cancelled()?;
         let members: Vec<&Example> = batch.iter().flat_map(|&i| groups[i].iter().copied()).collect();
         let losses = head.step(&members)?;
-        curves.point(context, "loss", n as u64, losses.labels)?;
-        if let Some(ranking) = losses.ranking {
-            curves.point(context, "ranking_loss", n as u64, ranking)?;
+        for (name, loss) in [("loss", losses.labels), ("ranking_loss", losses.ranking)] {
+            if let Some(loss) = loss {
+                curves.point(context, name, n as u64, loss)?;
+            }
         }
-        context.progress(n as u64 + 1, total, "steps", Some(("loss", losses.labels)));
+        // A batch of contrasted rollouts alone has no label, so the loss that is shown is the newest one.
+        context.progress(n as u64 + 1, total, "steps", curves.last("loss").map(|loss| ("loss", loss)));
     }
     Ok(head)
 }
@@ -214,7 +217,7 @@ mod tests {
         let logits = vec![vec![0.2, -0.4], vec![0.7], vec![-1.0, 0.1], vec![]];
         let loss = |logits: &[Vec<f64>]| {
             let losses = gradients(&examples, logits, 3.0).0;
-            losses.labels + 3.0 * losses.ranking.unwrap()
+            losses.labels.unwrap() + 3.0 * losses.ranking.unwrap()
         };
         let slopes = gradients(&examples, &logits, 3.0).1;
         for i in 0..logits.len() {
@@ -227,6 +230,15 @@ mod tests {
             }
         }
         assert_eq!(gradients(&examples, &logits, 0.0).0.ranking, None);
+    }
+
+    #[test]
+    fn a_batch_without_a_label_has_no_loss_on_labels() {
+        let unlabeled = |right| Example { right: Some(right), steps: vec![(0, f64::NAN)], ..Example::default() };
+        let (right, wrong) = (unlabeled(true), unlabeled(false));
+        let (losses, _) = gradients(&[&right, &wrong], &[vec![0.0], vec![0.0]], 1.0);
+        assert_eq!(losses.labels, None);
+        assert!((losses.ranking.unwrap() - std::f64::consts::LN_2).abs() < 1e-15);
     }
 
     #[test]

@@ -5,7 +5,10 @@ use crate::testing::{
 };
 use serde_json::json;
 use std::path::Path;
+use std::sync::{Arc, Mutex};
+use trainyard_api::Reporter;
 use trainyard_core::ErrorKind;
+use trainyard_core::attempt::AttemptMessage;
 use trainyard_tables::Message;
 
 const PORTS: [&str; 3] = ["model", "trajectories", "report"];
@@ -145,6 +148,24 @@ fn contrasts(problems: usize) -> Vec<Trajectory> {
     (0..problems).flat_map(|p| [one(p, true), one(p, false)]).collect()
 }
 
+/// Keeps every loss on labels that is told, in curves and in progress.
+#[derive(Default)]
+struct Losses(Mutex<Vec<f64>>);
+
+impl Reporter for Losses {
+    fn report(&self, message: AttemptMessage) {
+        match message {
+            AttemptMessage::Metric { name, value, .. }
+            | AttemptMessage::Progress { metric: Some((name, value)), .. }
+                if name == "loss" =>
+            {
+                self.0.lock().unwrap().push(value);
+            }
+            _ => {}
+        }
+    }
+}
+
 #[test]
 fn contrasted_rollouts_teach_what_labels_do_not_say() {
     let folder = tempfile::tempdir().unwrap();
@@ -163,7 +184,13 @@ fn contrasted_rollouts_teach_what_labels_do_not_say() {
         input_trajectories(&mut c, folder.path(), "contrast", &contrasts(40));
         let mut options = options();
         options["ranking_weight"] = json!(weight);
+        let told = Arc::new(Losses::default());
+        c.reporter = told.clone();
         run_stage::<Prm>(options, &mut c).unwrap();
+        // No loss on labels of ½ is less than ln 2. A batch of contrasted rollouts alone has none, which is not 0.
+        let told = told.0.lock().unwrap();
+        let least = told.iter().copied().fold(c.metrics["loss"], f64::min);
+        assert!(!told.is_empty() && least > std::f64::consts::LN_2 - 1e-6, "{told:?}");
         c.metrics.clone()
     };
     let (with, without) = (run(1.0), run(0.0));
