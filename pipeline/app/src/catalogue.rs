@@ -9,10 +9,9 @@ pub use builder::Builder;
 pub use lookup::Entry;
 
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use trainyard_api::{AnyFamily, DynStage, PartPage, Stages};
-use trainyard_core::{Declared, Facts, KindInfo, MetricRead, OptionProblem, Producers, Result, StageKinds, Wired};
+use trainyard_core::{KindInfo, OptionProblem, Result, Settled, StageKinds};
 use trainyard_learn::compose;
 use trainyard_runtime::executors::ExecutorKind;
 
@@ -67,19 +66,7 @@ impl StageKinds for Catalogue {
     fn kind(&self, name: &str) -> Option<&KindInfo> {
         self.stages.kind(name)
     }
-    fn settle(&self, kind: &str, options: &Value) -> Result<Value, Vec<OptionProblem>> {
+    fn settle(&self, kind: &str, options: &Value) -> Result<Box<dyn Settled + '_>, Vec<OptionProblem>> {
         self.stages.settle(kind, options)
-    }
-    fn validate_inputs(&self, kind: &str, config: &Value, inputs: &Wired) -> Vec<OptionProblem> {
-        self.stages.validate_inputs(kind, config, inputs)
-    }
-    fn facts(&self, kind: &str, config: &Value, inputs: &Wired) -> BTreeMap<String, Facts> {
-        self.stages.facts(kind, config, inputs)
-    }
-    fn declared(&self, kind: &str, config: &Value, producers: &Producers) -> Declared {
-        self.stages.declared(kind, config, producers)
-    }
-    fn metrics_read(&self, kind: &str, config: &Value, producers: &Producers) -> Vec<MetricRead> {
-        self.stages.metrics_read(kind, config, producers)
     }
 }

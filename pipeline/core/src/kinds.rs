@@ -74,7 +74,7 @@ pub struct KindInfo {
     pub example: &'static str,
     /// The main metric shown in progress, e.g. `loss`.
     pub main_metric: Option<&'static str>,
-    /// Everything that it may report under any options. [`StageKinds::declared`] knows the exact names.
+    /// Everything that it may report under any options. [`Settled::declared`] knows the exact names.
     #[serde(flatten)]
     pub metrics: Declared,
     /// Folders of the families whose parts the options may name.
@@ -231,24 +231,29 @@ pub trait StageKinds: Send + Sync {
     fn names(&self) -> Vec<&str>;
     /// The kind of this name.
     fn kind(&self, name: &str) -> Option<&KindInfo>;
-    /// The complete config of options whose expressions are all replaced: defaults filled in, named compositions
-    /// expanded, values in their declared types. Or everything wrong with them: types, ranges, contradictions between
-    /// parts.
-    fn settle(&self, kind: &str, options: &Value) -> Result<Value, Vec<OptionProblem>>;
-    /// Every contradiction between a complete config and the inputs wired to its ports. A pointer may also name a port.
-    fn validate_inputs(&self, _kind: &str, _config: &Value, _inputs: &Wired) -> Vec<OptionProblem> {
+    /// Reads options whose expressions are all replaced, once for all that is asked of them. Or everything wrong with
+    /// them: types, ranges, contradictions between parts.
+    fn settle(&self, kind: &str, options: &Value) -> Result<Box<dyn Settled + '_>, Vec<OptionProblem>>;
+}
+
+/// The options of a stage, read and found to be good in themselves.
+pub trait Settled {
+    /// The complete config: defaults filled in, named compositions expanded, values in their declared types.
+    fn config(&self) -> &Value;
+    /// Every contradiction with the inputs that are wired to the ports. A pointer may also name a port.
+    fn validate_inputs(&self, _inputs: &Wired) -> Vec<OptionProblem> {
         Vec::new()
     }
-    /// What is known about the outputs of a stage before it runs, by output port.
-    fn facts(&self, _kind: &str, _config: &Value, _inputs: &Wired) -> BTreeMap<String, Facts> {
+    /// What is known about the outputs before the stage runs, by output port.
+    fn facts(&self, _inputs: &Wired) -> BTreeMap<String, Facts> {
         BTreeMap::new()
     }
-    /// Everything that a stage with this complete config reports, behind these producers.
-    fn declared(&self, kind: &str, _config: &Value, _producers: &Producers) -> Declared {
-        self.kind(kind).map(|info| info.metrics.clone()).unwrap_or_default()
+    /// Everything that the stage reports behind these producers.
+    fn declared(&self, _producers: &Producers) -> Declared {
+        Declared::default()
     }
-    /// The metrics of its inputs that a complete config names.
-    fn metrics_read(&self, _kind: &str, _config: &Value, _producers: &Producers) -> Vec<MetricRead> {
+    /// The metrics of its inputs that the options name.
+    fn metrics_read(&self, _producers: &Producers) -> Vec<MetricRead> {
         Vec::new()
     }
 }

@@ -24,5 +24,5 @@ pub use clock::{Clock, SystemClock};
 pub use digest::Digest;
 pub use error::{Error, ErrorKind, Result};
 pub use ids::{AttemptNumber, Epoch, RunId, StageKey};
-pub use kinds::{Cardinality, Facts, KindInfo, OptionProblem, Placement, PortInfo, StageKinds, Wired, above};
+pub use kinds::{Cardinality, Facts, KindInfo, OptionProblem, Placement, PortInfo, Settled, StageKinds, Wired, above};
 pub use metric::{Comparison, Declared, Metric, MetricRead, Of, Producer, Producers, Reduce};

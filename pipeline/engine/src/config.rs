@@ -27,7 +27,7 @@ impl Engine {
         // Compiling a schema is slow, and a fan-out may have many instances.
         let options = self.options.entry(info.name).or_insert_with(|| KindOptions::new(info));
         let config = options.settle(config, &format!("`{}`", info.name)).map_err(wrong)?;
-        let complete = catalogue.settle(info.name, &config).map_err(wrong)?;
+        let complete = catalogue.settle(info.name, &config).map_err(wrong)?.config().clone();
         let late = late_sources(&plan, options, &complete);
         if late.is_empty() { Ok(complete) } else { Err(wrong(late)) }
     }

@@ -25,13 +25,13 @@ use crate::diagnostic::{Diagnostic, Span};
 use crate::expand::Expanded;
 use crate::expression::Reference;
 use crate::options::KindOptions;
-use crate::plan::{Edge, Node};
+use crate::plan::{Edge, InputBinding, Node};
 use crate::read::Bound;
 use crate::schedule::Schedule;
 use crate::site::Site;
 use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
-use trainyard_core::{Digest, Error, KindInfo, StageKey};
+use trainyard_core::{Digest, Error, KindInfo, Settled, StageKey};
 
 /// One reason why one instance comes after another.
 #[derive(Debug, Clone)]
@@ -92,8 +92,10 @@ pub(crate) struct Checker<'e> {
     withs: HashMap<usize, Rc<Bound>>,
     /// Key → draft.
     index: HashMap<&'e str, usize>,
-    /// By draft: the stages whose options and inputs are whole.
-    wired: HashMap<usize, wiring::Whole>,
+    /// By draft: options that are known and good in themselves.
+    settled: HashMap<usize, Box<dyn Settled + 'e>>,
+    /// By draft: the inputs of the stages whose options and inputs are whole.
+    wired: HashMap<usize, Vec<InputBinding>>,
 }
 
 impl<'e> Checker<'e> {
@@ -109,6 +111,7 @@ impl<'e> Checker<'e> {
             uses: Vec::new(),
             withs: HashMap::new(),
             index,
+            settled: HashMap::new(),
             wired: HashMap::new(),
         }
     }

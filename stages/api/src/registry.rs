@@ -3,9 +3,7 @@
 use crate::stage::DynStage;
 use serde_json::Value;
 use std::collections::BTreeMap;
-use trainyard_core::{
-    Declared, Error, Facts, KindInfo, MetricRead, OptionProblem, Producers, Result, StageKinds, Wired,
-};
+use trainyard_core::{Error, KindInfo, OptionProblem, Result, Settled, StageKinds};
 
 /// Stage kinds, sorted by name.
 #[derive(Default)]
@@ -50,19 +48,7 @@ impl StageKinds for Stages {
     fn kind(&self, name: &str) -> Option<&KindInfo> {
         self.0.get(name).map(|s| s.info())
     }
-    fn settle(&self, kind: &str, options: &Value) -> Result<Value, Vec<OptionProblem>> {
+    fn settle(&self, kind: &str, options: &Value) -> Result<Box<dyn Settled + '_>, Vec<OptionProblem>> {
         self.stage(kind).map_err(|e| vec![e.into()])?.settle(options)
-    }
-    fn validate_inputs(&self, kind: &str, config: &Value, inputs: &Wired) -> Vec<OptionProblem> {
-        self.0.get(kind).map_or_else(Vec::new, |s| s.validate_inputs(config, inputs))
-    }
-    fn facts(&self, kind: &str, config: &Value, inputs: &Wired) -> BTreeMap<String, Facts> {
-        self.0.get(kind).map_or_else(BTreeMap::new, |s| s.facts(config, inputs))
-    }
-    fn declared(&self, kind: &str, config: &Value, producers: &Producers) -> Declared {
-        self.0.get(kind).map_or_else(Declared::default, |s| s.declared(config, producers))
-    }
-    fn metrics_read(&self, kind: &str, config: &Value, producers: &Producers) -> Vec<MetricRead> {
-        self.0.get(kind).map_or_else(Vec::new, |s| s.metrics_read(config, producers))
     }
 }

@@ -11,7 +11,7 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use trainyard_core::{
     ArtifactKind, Cardinality, Declared, Error, Facts, KindInfo, MetricRead, OptionProblem, Placement, PortInfo,
-    Producers, Result, Wired,
+    Producers, Result, Settled, Wired,
 };
 
 /// Shorthand for a port.
@@ -116,30 +116,21 @@ pub trait DynStage: Send + Sync {
     /// Documentation, ports and option schema of the kind.
     fn info(&self) -> &KindInfo;
     /// As in [`Stage::prepare`].
-    fn prepare(&self, options: &Value) -> Result<Box<dyn DynPrepared>>;
+    fn prepare(&self, options: &Value) -> Result<Box<dyn DynPrepared + '_>>;
 
-    /// The complete config, or everything wrong with the options.
-    fn settle(&self, options: &Value) -> Result<Value, Vec<OptionProblem>> {
+    /// Prepared options without problems, or everything wrong with them.
+    fn settle(&self, options: &Value) -> Result<Box<dyn Settled + '_>, Vec<OptionProblem>> {
         let prepared = self.prepare(options).map_err(|e| vec![e.into()])?;
         let problems = prepared.problems();
-        if problems.is_empty() { prepared.config().map_err(|e| vec![e.into()]) } else { Err(problems) }
+        if !problems.is_empty() {
+            return Err(problems);
+        }
+        let config = prepared.config().map_err(|e| vec![e.into()])?;
+        Ok(Box::new(Good { prepared, config }))
     }
-    /// Everything that a stage with these options reports; what the kind may report at all, if they do not parse.
-    fn declared(&self, options: &Value, producers: &Producers) -> Declared;
-    /// The metrics of its inputs that the options name.
-    fn metrics_read(&self, options: &Value, producers: &Producers) -> Vec<MetricRead>;
     /// Everything wrong with the options.
     fn validate(&self, options: &Value) -> Vec<OptionProblem> {
         self.settle(options).err().unwrap_or_default()
-    }
-    /// Everything wrong between the options and what is wired to the ports. Silent about options that do not parse:
-    /// `validate` says what is wrong with them.
-    fn validate_inputs(&self, options: &Value, inputs: &Wired) -> Vec<OptionProblem> {
-        self.prepare(options).map_or_else(|_| Vec::new(), |prepared| prepared.problems_with(inputs))
-    }
-    /// What is known about the outputs, by output port; nothing of options that do not parse.
-    fn facts(&self, options: &Value, inputs: &Wired) -> BTreeMap<String, Facts> {
-        self.prepare(options).map_or_else(|_| BTreeMap::new(), |prepared| prepared.facts(inputs))
     }
     /// The complete config.
     fn complete(&self, options: &Value) -> Result<Value> {
@@ -151,7 +142,8 @@ pub trait DynStage: Send + Sync {
     }
 }
 
-/// Prepared options with their types erased; the methods are those of [`Prepared`].
+/// Prepared options with their types erased; the methods are those of [`Prepared`] and, where they ask for prepared
+/// options, of [`Stage`].
 pub trait DynPrepared: Send {
     /// Errors: bug, if the config has no JSON form.
     fn config(&self) -> Result<Value>;
@@ -163,28 +155,69 @@ pub trait DynPrepared: Send {
     fn facts(&self, inputs: &Wired) -> BTreeMap<String, Facts>;
     /// See [`Prepared::needs`].
     fn needs(&self) -> Vec<&'static str>;
+    /// See [`Stage::declared`].
+    fn declared(&self, producers: &Producers) -> Declared;
+    /// See [`Stage::metrics_read`].
+    fn metrics_read(&self, producers: &Producers) -> Vec<MetricRead>;
     /// See [`Prepared::run`].
     fn run(self: Box<Self>, context: &mut StageContext) -> Result<()>;
 }
 
-impl<P: Prepared> DynPrepared for P {
+/// Prepared options beside their stage kind.
+struct Ready<'s, S: Stage> {
+    stage: &'s S,
+    prepared: S::Prepared,
+}
+
+impl<S: Stage> DynPrepared for Ready<'_, S> {
     fn config(&self) -> Result<Value> {
-        serde_json::to_value(Prepared::config(self)).map_err(|e| Error::bug(format!("a config has no JSON form: {e}")))
+        let config = self.prepared.config();
+        serde_json::to_value(config).map_err(|e| Error::bug(format!("a config has no JSON form: {e}")))
     }
     fn problems(&self) -> Vec<OptionProblem> {
-        Prepared::problems(self)
+        self.prepared.problems()
     }
     fn problems_with(&self, inputs: &Wired) -> Vec<OptionProblem> {
-        Prepared::problems_with(self, inputs)
+        self.prepared.problems_with(inputs)
     }
     fn facts(&self, inputs: &Wired) -> BTreeMap<String, Facts> {
-        Prepared::facts(self, inputs)
+        self.prepared.facts(inputs)
     }
     fn needs(&self) -> Vec<&'static str> {
-        Prepared::needs(self)
+        self.prepared.needs()
+    }
+    fn declared(&self, producers: &Producers) -> Declared {
+        self.stage.declared(&self.prepared, producers)
+    }
+    fn metrics_read(&self, producers: &Producers) -> Vec<MetricRead> {
+        self.stage.metrics_read(&self.prepared, producers)
     }
     fn run(self: Box<Self>, context: &mut StageContext) -> Result<()> {
-        Prepared::run(*self, context)
+        self.prepared.run(context)
+    }
+}
+
+/// Prepared options without problems, with their complete config.
+struct Good<'s> {
+    prepared: Box<dyn DynPrepared + 's>,
+    config: Value,
+}
+
+impl Settled for Good<'_> {
+    fn config(&self) -> &Value {
+        &self.config
+    }
+    fn validate_inputs(&self, inputs: &Wired) -> Vec<OptionProblem> {
+        self.prepared.problems_with(inputs)
+    }
+    fn facts(&self, inputs: &Wired) -> BTreeMap<String, Facts> {
+        self.prepared.facts(inputs)
+    }
+    fn declared(&self, producers: &Producers) -> Declared {
+        self.prepared.declared(producers)
+    }
+    fn metrics_read(&self, producers: &Producers) -> Vec<MetricRead> {
+        self.prepared.metrics_read(producers)
     }
 }
 
@@ -228,15 +261,8 @@ impl<S: Stage> DynStage for Erased<S> {
     fn info(&self) -> &KindInfo {
         &self.info
     }
-    fn prepare(&self, options: &Value) -> Result<Box<dyn DynPrepared>> {
-        Ok(Box::new(self.stage.prepare(options.clone())?))
-    }
-    fn declared(&self, options: &Value, producers: &Producers) -> Declared {
-        let prepared = self.stage.prepare(options.clone());
-        prepared.map_or_else(|_| self.stage.metrics(), |prepared| self.stage.declared(&prepared, producers))
-    }
-    fn metrics_read(&self, options: &Value, producers: &Producers) -> Vec<MetricRead> {
-        let prepared = self.stage.prepare(options.clone());
-        prepared.map_or_else(|_| Vec::new(), |prepared| self.stage.metrics_read(&prepared, producers))
+    fn prepare(&self, options: &Value) -> Result<Box<dyn DynPrepared + '_>> {
+        let prepared = self.stage.prepare(options.clone())?;
+        Ok(Box::new(Ready { stage: &self.stage, prepared }))
     }
 }

@@ -218,7 +218,7 @@ pub fn run_stage<S: trainyard_api::Stage + Default>(
 pub fn assert_declared<S: trainyard_api::Stage + Default>(options: &serde_json::Value, context: &StageContext) {
     let stage = trainyard_api::erase(S::default());
     let config = stage.complete(options).unwrap();
-    let declared = stage.declared(&config, &context.producers());
+    let declared = stage.prepare(&config).unwrap().declared(&context.producers());
     let any = S::default().metrics();
     for name in context.metrics.keys() {
         assert!(declared.metric(name).is_some(), "metric `{name}` is not declared for these options");

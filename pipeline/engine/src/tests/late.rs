@@ -1,13 +1,13 @@
 //! Values known only during the run are validated and completed like those that `check` knows.
 
 use super::simulation::Simulation;
-use super::{Build, key, node, plan, setup};
+use super::{Build, Complete, key, node, plan, setup};
 use crate::fold::StageStatus::{Done, Failed};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use trainyard_core::event::RunOutcome;
-use trainyard_core::{Digest, KindInfo, OptionProblem, Placement, Result, StageKinds};
+use trainyard_core::{Digest, KindInfo, OptionProblem, Placement, Result, Settled, StageKinds};
 use trainyard_spec::expression::Expression;
 use trainyard_spec::plan::{Node, Source};
 use trainyard_spec::template::Template;
@@ -53,7 +53,7 @@ impl StageKinds for OneKind {
         (name == "test").then_some(&self.0)
     }
     /// A rule that no schema can express.
-    fn settle(&self, _: &str, config: &Value) -> Result<Value, Vec<OptionProblem>> {
+    fn settle(&self, _: &str, config: &Value) -> Result<Box<dyn Settled + '_>, Vec<OptionProblem>> {
         if config["steps"] == 3 {
             return Err(vec![OptionProblem::new("/steps", "three is one too many").help("two will do")]);
         }
@@ -61,7 +61,7 @@ impl StageKinds for OneKind {
         for (option, value) in config.as_object().into_iter().flatten() {
             complete[option.as_str()] = value.clone();
         }
-        Ok(complete)
+        Ok(Box::new(Complete(complete)))
     }
 }
 

@@ -19,7 +19,7 @@ use trainyard_core::attempt::AttemptOutput;
 use trainyard_core::event::Selection;
 use trainyard_core::units::Backoff;
 use trainyard_core::{
-    ArtifactKind, Cardinality, Digest, ErrorKind, KindInfo, OptionProblem, Placement, Result, RunId, StageKey,
+    ArtifactKind, Cardinality, Digest, ErrorKind, KindInfo, OptionProblem, Placement, Result, RunId, Settled, StageKey,
     StageKinds,
 };
 use trainyard_spec::expression::Expression;
@@ -36,8 +36,17 @@ impl StageKinds for NoKinds {
     fn kind(&self, _: &str) -> Option<&KindInfo> {
         None
     }
-    fn settle(&self, _: &str, options: &Value) -> Result<Value, Vec<OptionProblem>> {
-        Ok(options.clone())
+    fn settle(&self, _: &str, options: &Value) -> Result<Box<dyn Settled + '_>, Vec<OptionProblem>> {
+        Ok(Box::new(Complete(options.clone())))
+    }
+}
+
+/// A complete config of which nothing else is known.
+pub struct Complete(pub Value);
+
+impl Settled for Complete {
+    fn config(&self) -> &Value {
+        &self.0
     }
 }
 

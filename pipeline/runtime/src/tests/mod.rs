@@ -20,7 +20,7 @@ use trainyard_core::event::{AttemptOutcome, Record, RunOutcome};
 use trainyard_core::units::Backoff;
 use trainyard_core::{
     ArtifactKind, AttemptNumber, Cardinality, Chance, Digest, Error, ErrorKind, KindInfo, OptionProblem, Output,
-    Placement, Result, StageKey, StageKinds, SystemClock,
+    Placement, Result, Settled, StageKey, StageKinds, SystemClock,
 };
 use trainyard_engine::MachinePool;
 use trainyard_spec::plan::{Cache, InputBinding, Node, OutputOf, Plan, Request, Retry, When};
@@ -41,8 +41,17 @@ impl StageKinds for NoKinds {
     fn kind(&self, _: &str) -> Option<&KindInfo> {
         None
     }
-    fn settle(&self, _: &str, options: &Value) -> Result<Value, Vec<OptionProblem>> {
-        Ok(options.clone())
+    fn settle(&self, _: &str, options: &Value) -> Result<Box<dyn Settled + '_>, Vec<OptionProblem>> {
+        Ok(Box::new(Complete(options.clone())))
+    }
+}
+
+/// A complete config of which nothing else is known.
+struct Complete(Value);
+
+impl Settled for Complete {
+    fn config(&self) -> &Value {
+        &self.0
     }
 }
 

@@ -39,7 +39,7 @@ impl Checker<'_> {
             return None;
         }
         let Template::Literal(value) = template else { return Some((template, sources)) };
-        let complete = self.complete(info, &value, with)?;
+        let complete = self.complete(draft, info, &value, with)?;
         let mut found = Vec::new();
         source_pointers(&complete, &options.view(), "", &mut found);
         let mut placed = BTreeMap::new();
@@ -50,9 +50,14 @@ impl Checker<'_> {
         Some((Template::Literal(complete), placed))
     }
 
-    fn complete(&mut self, info: &KindInfo, value: &Value, with: &Bound) -> Option<Value> {
+    /// The complete config. The settled options are kept for what is asked of them later.
+    fn complete(&mut self, draft: usize, info: &KindInfo, value: &Value, with: &Bound) -> Option<Value> {
         match self.expanded.catalogue.settle(info.name, value) {
-            Ok(complete) => Some(complete),
+            Ok(settled) => {
+                let complete = settled.config().clone();
+                self.settled.insert(draft, settled);
+                Some(complete)
+            }
             Err(problems) => {
                 self.wrong_options(problems, with);
                 None

@@ -9,7 +9,6 @@ use super::{Checker, Order};
 use crate::diagnostic::{Diagnostic, Span, nearest, suggest};
 use crate::plan::{Check, InputBinding, Node};
 use crate::read::{Bound, Trouble, locate};
-use crate::template::Template;
 use crate::workflow::Body;
 use std::rc::Rc;
 use trainyard_core::{Declared, Metric, Of, Producer, Producers};
@@ -67,13 +66,10 @@ impl Checker<'_> {
 
     /// Replaces what the kind may report by what this stage will.
     fn exact(&mut self, draft: usize, node: &Node, kinds: &[Option<Declared>], declared: &mut [Option<Declared>]) {
-        let Template::Literal(config) = &node.config else { return };
-        if declared[draft].is_none() {
-            return;
-        }
-        let catalogue = self.expanded.catalogue;
+        let Some(settled) = self.settled.get(&draft) else { return };
         let producers = self.producers(&node.inputs, kinds, declared);
-        for read in catalogue.metrics_read(&node.kind, config, &producers) {
+        declared[draft] = Some(settled.declared(&producers));
+        for read in settled.metrics_read(&producers) {
             let Some(behind) = producers.get(&read.port) else { continue };
             let open = |p: &Producer| p.declared.as_ref().is_none_or(|d| d.open);
             let knows = |p: &Producer| {
@@ -92,7 +88,6 @@ impl Checker<'_> {
                 .or_else(|| suggest(&read.name, all.iter().map(|m| m.name.as_str())));
             self.report(Diagnostic::error("unknown-metric", span, message).help_if(help));
         }
-        declared[draft] = Some(catalogue.declared(&node.kind, config, &producers));
     }
 
     fn producers(

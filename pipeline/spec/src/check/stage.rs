@@ -106,9 +106,9 @@ impl<'e> Checker<'e> {
             Kind::Known(info) => {
                 let inputs = with.as_ref().and_then(|w| self.kind_inputs(draft, &view, info, w));
                 let config = with.as_ref().and_then(|w| self.kind_config(draft, info, w));
-                if let (Some(with), Some(inputs), Some((Template::Literal(config), _))) = (with, &inputs, &config) {
+                if let (Some(with), Some(inputs), Some((Template::Literal(_), _))) = (with, &inputs, &config) {
                     self.keep_with(draft, with);
-                    self.keep_whole(draft, info, config, inputs);
+                    self.wired.insert(draft, inputs.clone());
                 }
                 (inputs, config, Nature::of(info))
             }

@@ -7,7 +7,7 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use trainyard_core::{
     ArtifactKind, Cardinality, Declared, Error, KindInfo, Metric, MetricRead, OptionProblem, Placement, PortInfo,
-    Producers, Result, StageKinds, Wired,
+    Producers, Result, Settled, StageKinds, Wired,
 };
 
 fn declared(names: &[&'static str]) -> Declared {
@@ -246,14 +246,26 @@ impl StageKinds for Kinds {
     fn kind(&self, name: &str) -> Option<&KindInfo> {
         self.0.get(name).map(|k| &k.0)
     }
-    fn settle(&self, kind: &str, config: &Value) -> Result<Value, Vec<OptionProblem>> {
-        let (_, complete, check) = &self.0[kind];
+    fn settle(&self, kind: &str, config: &Value) -> Result<Box<dyn Settled + '_>, Vec<OptionProblem>> {
+        let (info, complete, check) = &self.0[kind];
         let complete = complete(config).map_err(|e| vec![OptionProblem::new("", e.message)])?;
         let problems = check(config);
-        if problems.is_empty() { Ok(complete) } else { Err(problems) }
+        if problems.is_empty() { Ok(Box::new(Whole { info, config: complete })) } else { Err(problems) }
     }
-    fn validate_inputs(&self, kind: &str, config: &Value, inputs: &Wired) -> Vec<OptionProblem> {
-        let (Ok(plain), "evaluate") = (read::<Plain>(config), kind) else { return Vec::new() };
+}
+
+/// A complete config of one of these kinds.
+struct Whole<'k> {
+    info: &'k KindInfo,
+    config: Value,
+}
+
+impl Settled for Whole<'_> {
+    fn config(&self) -> &Value {
+        &self.config
+    }
+    fn validate_inputs(&self, inputs: &Wired) -> Vec<OptionProblem> {
+        let (Ok(plain), "evaluate") = (read::<Plain>(&self.config), self.info.name) else { return Vec::new() };
         let models = inputs.get("models").copied().unwrap_or(0);
         let fits = plain.names.is_empty() || plain.names.len() == models;
         if fits {
@@ -263,18 +275,18 @@ impl StageKinds for Kinds {
         }
     }
     /// `compare` has a row for each of its names.
-    fn declared(&self, kind: &str, config: &Value, _: &Producers) -> Declared {
-        match read::<Plain>(config) {
-            Ok(plain) if kind == "compare" => {
+    fn declared(&self, _: &Producers) -> Declared {
+        match read::<Plain>(&self.config) {
+            Ok(plain) if self.info.name == "compare" => {
                 let row = |name: &String| Metric::new(name.as_str(), "share", "A row of the tests.");
                 Declared { comparisons: plain.names.iter().map(row).collect(), ..Declared::default() }
             }
-            _ => self.0.get(kind).map(|k| k.0.metrics.clone()).unwrap_or_default(),
+            _ => self.info.metrics.clone(),
         }
     }
     /// They are metrics of the reports.
-    fn metrics_read(&self, kind: &str, config: &Value, _: &Producers) -> Vec<MetricRead> {
-        let (Ok(plain), "compare") = (read::<Plain>(config), kind) else { return Vec::new() };
+    fn metrics_read(&self, _: &Producers) -> Vec<MetricRead> {
+        let (Ok(plain), "compare") = (read::<Plain>(&self.config), self.info.name) else { return Vec::new() };
         let read = |(i, name): (usize, &String)| MetricRead {
             pointer: format!("/names/{i}"),
             port: "reports".into(),

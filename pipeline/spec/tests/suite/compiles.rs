@@ -2,10 +2,12 @@
 
 use crate::catalogue::Kinds;
 use crate::samples::site;
+use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::Path;
-use trainyard_core::{Digest, Error, Result};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use trainyard_core::{Digest, Error, KindInfo, OptionProblem, Result, Settled, StageKinds};
 use trainyard_spec::compile::{Compiled, Request, ancestors, compile};
 use trainyard_spec::{Files, schema};
 
@@ -34,13 +36,17 @@ impl Files for Memory {
 }
 
 pub fn compile_text(files: &Memory, params: &[&str]) -> Compiled {
+    compile_with(&Kinds::new(), files, params)
+}
+
+fn compile_with(catalogue: &dyn StageKinds, files: &Memory, params: &[&str]) -> Compiled {
     let params: Vec<String> = params.iter().map(ToString::to_string).collect();
     compile(&Request {
         files,
         path: Path::new("/w/f.yaml"),
         working_directory: Path::new("/cwd"),
         params: &params,
-        catalogue: &Kinds::new(),
+        catalogue,
         site: &site(),
     })
 }
@@ -50,6 +56,37 @@ fn lines(compiled: &Compiled) -> String {
 }
 
 const HEAD: &str = "version: 1\nname: f\n";
+
+/// Counts how often options are read.
+struct Counted {
+    kinds: Kinds,
+    settled: AtomicUsize,
+}
+
+impl StageKinds for Counted {
+    fn names(&self) -> Vec<&str> {
+        self.kinds.names()
+    }
+    fn kind(&self, name: &str) -> Option<&KindInfo> {
+        self.kinds.kind(name)
+    }
+    fn settle(&self, kind: &str, options: &Value) -> Result<Box<dyn Settled + '_>, Vec<OptionProblem>> {
+        self.settled.fetch_add(1, Ordering::Relaxed);
+        self.kinds.settle(kind, options)
+    }
+}
+
+#[test]
+fn options_are_read_once_for_all_that_is_asked_of_them() {
+    let counted = Counted { kinds: Kinds::new(), settled: AtomicUsize::new(0) };
+    let text = format!(
+        "{HEAD}stages:\n  a: {{uses: sft}}\n  b: {{uses: sft, with: {{model: \"${{{{ stages.a.model }}}}\"}}}}\n  \
+         c: {{uses: compare, with: {{reports: [\"${{{{ stages.b.report }}}}\"], names: [loss]}}}}\n"
+    );
+    let compiled = compile_with(&counted, &Memory::of(&[("/w/f.yaml", &text)]), &[]);
+    assert!(compiled.plan.is_some(), "{}", lines(&compiled));
+    assert_eq!(counted.settled.into_inner(), 3);
+}
 
 #[test]
 fn ten_thousand_stages_are_planned() {

@@ -179,7 +179,7 @@ fn what_cannot_be_measured_is_refused_at_check() {
     assert_eq!(places(json!({"samples": 5})), [""; 0]);
     let wired = |options: Value, models: usize| {
         let inputs = Wired::from([("models".to_string(), models), ("problems".to_string(), 1)]);
-        stage.validate_inputs(&options, &inputs).into_iter().map(|p| p.pointer).collect::<Vec<_>>()
+        stage.prepare(&options).unwrap().problems_with(&inputs).into_iter().map(|p| p.pointer).collect::<Vec<_>>()
     };
     assert_eq!(wired(json!({"sampled": ["model_2", "sft"]}), 2), ["/sampled/1"]);
     assert_eq!(wired(json!({"sampled": ["model_3"]}), 2), ["/sampled/0"]);
