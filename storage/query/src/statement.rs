@@ -48,11 +48,8 @@ pub(crate) fn accept(sql: &str) -> Result<Accepted> {
         [other] => return Err(only_select(&first_word(&other.to_string()))),
         many => return Err(Error::invalid(format!("expected one SELECT statement, found {}", many.len()))),
     };
-    if let ControlFlow::Break(what) = statements[0].visit(&mut Refuse) {
-        return Err(only_select(&what));
-    }
-    if let ControlFlow::Break(access) = statements[0].visit(&mut NoNested) {
-        return Err(nested(&access));
+    if let ControlFlow::Break(refusal) = statements[0].visit(&mut Rules { subqueries: true }) {
+        return Err(refusal.error());
     }
     Ok(Accepted { query: query.clone(), columns: wanted(sql)?, unordered: unordered(query) })
 }
@@ -86,19 +83,55 @@ fn is_count(tokens: &[Token], star: usize) -> bool {
         && matches!(&tokens[star - 2], Token::Word(word) if word.value.eq_ignore_ascii_case("count"))
 }
 
-struct Refuse;
+/// What may not stand anywhere in a statement or an expression. One visitor for all rules: each compiles to a walk
+/// through the whole grammar.
+struct Rules {
+    /// Whether a query may stand in it.
+    subqueries: bool,
+}
 
-impl Visitor for Refuse {
-    type Break = String;
+enum Refusal {
+    /// A statement that is no SELECT, or not only that.
+    Statement(String),
+    /// `a[1]` or `a[1].b`.
+    Access(String),
+    Subquery,
+}
 
-    fn pre_visit_statement(&mut self, statement: &Statement) -> ControlFlow<String> {
-        match statement {
-            Statement::Query(_) => ControlFlow::Continue(()),
-            other => ControlFlow::Break(first_word(&other.to_string())),
+impl Refusal {
+    fn error(self) -> Error {
+        match self {
+            Self::Statement(found) => only_select(&found),
+            Self::Access(access) => nested(&access),
+            Self::Subquery => Error::invalid("a filter may not hold a SELECT")
+                .help("compare columns and aggregates, e.g. `reward > avg(reward)`"),
         }
     }
-    fn pre_visit_select(&mut self, select: &Select) -> ControlFlow<String> {
-        if select.into.is_some() { ControlFlow::Break("SELECT INTO".to_string()) } else { ControlFlow::Continue(()) }
+}
+
+impl Visitor for Rules {
+    type Break = Refusal;
+
+    fn pre_visit_statement(&mut self, statement: &Statement) -> ControlFlow<Refusal> {
+        match statement {
+            Statement::Query(_) => ControlFlow::Continue(()),
+            other => ControlFlow::Break(Refusal::Statement(first_word(&other.to_string()))),
+        }
+    }
+    fn pre_visit_query(&mut self, _: &Query) -> ControlFlow<Refusal> {
+        if self.subqueries { ControlFlow::Continue(()) } else { ControlFlow::Break(Refusal::Subquery) }
+    }
+    fn pre_visit_select(&mut self, select: &Select) -> ControlFlow<Refusal> {
+        match select.into {
+            Some(_) => ControlFlow::Break(Refusal::Statement("SELECT INTO".to_string())),
+            None => ControlFlow::Continue(()),
+        }
+    }
+    fn pre_visit_expr(&mut self, expression: &Expr) -> ControlFlow<Refusal> {
+        match expression {
+            Expr::CompoundFieldAccess { .. } => ControlFlow::Break(Refusal::Access(expression.to_string())),
+            _ => ControlFlow::Continue(()),
+        }
     }
 }
 
@@ -134,38 +167,13 @@ pub(crate) fn expression(text: &str) -> Result<Expr> {
     if next.token != Token::EOF {
         return Err(wrong(&format!("`{next}` was not expected")).help("write one condition, e.g. `reward > 0.5`"));
     }
-    match parsed.visit(&mut NoSubquery) {
+    match parsed.visit(&mut Rules { subqueries: false }) {
         ControlFlow::Continue(()) => Ok(parsed),
-        ControlFlow::Break(()) => Err(wrong(&"a filter may not hold a SELECT")
-            .help("compare columns and aggregates, e.g. `reward > avg(reward)`")),
-    }
-}
-
-/// Breaks at `a[1]` and `a[1].b`.
-struct NoNested;
-
-impl Visitor for NoNested {
-    type Break = String;
-
-    fn pre_visit_expr(&mut self, expression: &Expr) -> ControlFlow<String> {
-        match expression {
-            Expr::CompoundFieldAccess { .. } => ControlFlow::Break(expression.to_string()),
-            _ => ControlFlow::Continue(()),
-        }
+        ControlFlow::Break(refusal) => Err(refusal.error().at(format!("the filter `{text}`"))),
     }
 }
 
 fn nested(access: &str) -> Error {
     Error::invalid(format!("`{access}`: lists and lists of structs are JSON text here"))
         .help("use `json_extract(messages, '$[0].content')` or `array_get(token_ids, 1)`")
-}
-
-struct NoSubquery;
-
-impl Visitor for NoSubquery {
-    type Break = ();
-
-    fn pre_visit_query(&mut self, _: &Query) -> ControlFlow<()> {
-        ControlFlow::Break(())
-    }
 }
