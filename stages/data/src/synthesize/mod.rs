@@ -4,6 +4,7 @@
 //! canonical problem, and the environment's verifier accepts the answer of every demonstration.
 
 pub mod annotated;
+pub mod config;
 pub mod coverage;
 pub mod method;
 mod metrics;
@@ -12,13 +13,12 @@ pub mod procedural;
 pub mod registry;
 pub mod splits;
 
+pub use config::Config;
 pub use method::{Method, Synthesized};
 
 use crate::facts::ENVIRONMENT;
 use crate::io;
 use crate::parts::Parts;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -27,32 +27,6 @@ use trainyard_api::{Chosen, Ports, Prepared, Stage, StageContext, port};
 use trainyard_core::{ArtifactKind, Cardinality, Declared, Error, Facts, OptionProblem, Producers, Result, Wired};
 use trainyard_envs::environments::{self, EnvironmentSlot, word_problems};
 use trainyard_envs::tools::ToolHost;
-
-/// Options of `data/synthesize`.
-#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Config {
-    /// `procedural` makes new problems with the environment's generator; `annotated` turns worked solutions into tool
-    /// use.
-    pub method: String,
-    /// The environment that poses the problems; demonstrations are played in it. The method's own if left out.
-    #[schemars(extend("x-family" = "environments"))]
-    pub environment: Value,
-    /// Seed of everything random.
-    #[serde(default)]
-    pub seed: u64,
-    /// For `procedural`: the number of problems by level in each split.
-    #[serde(default = "splits::default_splits")]
-    pub splits: BTreeMap<String, splits::Split>,
-    /// For `procedural`: the share of demonstrations in which the agent first makes a mistake and then recovers.
-    #[serde(default = "default_mistakes")]
-    #[schemars(range(min = 0.0, max = 1.0))]
-    pub mistakes: f64,
-}
-
-fn default_mistakes() -> f64 {
-    0.1
-}
 
 /// The stage kind `data/synthesize`.
 pub struct Synthesize {
