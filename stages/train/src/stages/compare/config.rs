@@ -1,6 +1,6 @@
 //! Options of `compare`, with checks for contradictions among them and with the wired inputs.
 
-use super::arms::{Asked, Origin};
+use super::arm_metric::{ArmMetric, Origin};
 use super::metrics::Metric;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -103,7 +103,7 @@ impl Config {
         }
         for (i, name) in self.metrics.iter().enumerate() {
             let at = format!("/metrics/{i}");
-            if let Err(e) = Asked::parse(name) {
+            if let Err(e) = ArmMetric::parse(name) {
                 problems.push(OptionProblem { pointer: at, message: e.message, help: e.help });
                 continue;
             }
@@ -147,9 +147,9 @@ impl Config {
         }
         let (reports, trajectories) = (count("reports") > 0, count("trajectories") > 0);
         for (i, name) in self.metrics.iter().enumerate() {
-            let Ok(asked) = Asked::parse(name) else { continue };
-            if asked.origin(reports, trajectories).is_none() {
-                let (what, help) = match asked.given() {
+            let Ok(metric) = ArmMetric::parse(name) else { continue };
+            if metric.origin(reports, trajectories).is_none() {
+                let (what, help) = match metric.given() {
                     Origin::Trajectories(_) => ("trajectories", "wire `trajectories` to those of both arms"),
                     Origin::Report(_) => ("reports", "wire `reports` to those of both arms"),
                 };

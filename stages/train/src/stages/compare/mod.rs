@@ -5,6 +5,7 @@
 //! from training ([`arms`]). Options that contradict the wired inputs are reported before anything runs. Models or arms
 //! without a common problem are an error.
 
+pub mod arm_metric;
 pub mod arms;
 pub mod config;
 mod declared;
