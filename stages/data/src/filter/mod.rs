@@ -128,6 +128,31 @@ impl Stage for Filter {
         let rules = Slot::read_all(&self.parts.rules, "/rules", options.get_mut("rules"));
         Ok(PreparedFilter { config: self.parse(options)?, rules, environment })
     }
+
+    fn run(&self, prepared: PreparedFilter, context: &mut StageContext) -> Result<()> {
+        let mut rows = io::read_many_trajectories(context.many("trajectories"))?;
+        if rows.is_empty() {
+            return Err(Error::invalid("no row to filter").help("wire `trajectories` to an output that has rows"));
+        }
+        let problems: BTreeMap<String, Problem> =
+            io::read_many_problems(context.many("problems"))?.into_iter().map(|p| (p.id.clone(), p)).collect();
+        let evaluation = io::read_many_problems(context.many("evaluation"))?;
+        let environment = prepared.environment.build(&ToolHost::new(context.cpus))?;
+        let scratch = context.scratch.clone();
+        let world = RuleContext {
+            problems: &problems,
+            evaluation: &evaluation,
+            environment: environment.as_ref(),
+            scratch: &scratch,
+        };
+        let mut counts = Vec::new();
+        for rule in &prepared.rules {
+            context.stop_if_cancelled()?;
+            let rule = rule.build(&())?;
+            counts.push(apply(rule.as_ref(), &mut rows, &world)?);
+        }
+        publish(rows, &counts, context)
+    }
 }
 
 /// Options of `data/filter` with the parts that they name.
@@ -144,31 +169,6 @@ impl Prepared for PreparedFilter {
     }
     fn problems(&self) -> Vec<OptionProblem> {
         self.rules.iter().flat_map(Slot::problems).chain(self.environment.problems()).collect()
-    }
-
-    fn run(self, context: &mut StageContext) -> Result<()> {
-        let mut rows = io::read_many_trajectories(context.many("trajectories"))?;
-        if rows.is_empty() {
-            return Err(Error::invalid("no row to filter").help("wire `trajectories` to an output that has rows"));
-        }
-        let problems: BTreeMap<String, Problem> =
-            io::read_many_problems(context.many("problems"))?.into_iter().map(|p| (p.id.clone(), p)).collect();
-        let evaluation = io::read_many_problems(context.many("evaluation"))?;
-        let environment = self.environment.build(&ToolHost::new(context.cpus))?;
-        let scratch = context.scratch.clone();
-        let world = RuleContext {
-            problems: &problems,
-            evaluation: &evaluation,
-            environment: environment.as_ref(),
-            scratch: &scratch,
-        };
-        let mut counts = Vec::new();
-        for rule in &self.rules {
-            context.stop_if_cancelled()?;
-            let rule = rule.build(&())?;
-            counts.push(apply(rule.as_ref(), &mut rows, &world)?);
-        }
-        publish(rows, &counts, context)
     }
 }
 

@@ -106,6 +106,23 @@ impl Stage for Synthesize {
         let environment = environments::read(&self.parts.envs.environments, &mut options, default);
         Ok(PreparedSynthesis { config: self.parse(options)?, method, environment, parts: self.parts.clone() })
     }
+
+    fn run(&self, prepared: PreparedSynthesis, context: &mut StageContext) -> Result<()> {
+        let PreparedSynthesis { config, method, environment, .. } = prepared;
+        let method = method.map_err(|problem| Error::invalid(problem.message))?;
+        let environment = environment.build(&ToolHost::new(context.cpus))?;
+        let given = io::read_many_problems(context.many("problems"))?;
+        let progress = |done: usize, total: usize| {
+            context.progress(done as u64, total as u64, "demonstrations", None);
+            context.stop_if_cancelled()
+        };
+        let made = method.make(&config, given, environment.as_ref(), &progress)?;
+        if made.demonstrations.is_empty() {
+            return Err(Error::data("no demonstration was made")
+                .help("look at the counts of dropped solutions, or give `splits` a split `demonstrations`"));
+        }
+        publish(made, context)
+    }
 }
 
 /// Options of `data/synthesize` with the method and the environment that they name.
@@ -141,23 +158,6 @@ impl Prepared for PreparedSynthesis {
         };
         let facts: Facts = kind.map(|kind| (ENVIRONMENT.to_string(), kind.clone())).into_iter().collect();
         ["problems", "demonstrations"].map(|port| (port.to_string(), facts.clone())).into()
-    }
-
-    fn run(self, context: &mut StageContext) -> Result<()> {
-        let config = self.config;
-        let method = self.method.map_err(|problem| Error::invalid(problem.message))?;
-        let environment = self.environment.build(&ToolHost::new(context.cpus))?;
-        let given = io::read_many_problems(context.many("problems"))?;
-        let progress = |done: usize, total: usize| {
-            context.progress(done as u64, total as u64, "demonstrations", None);
-            context.stop_if_cancelled()
-        };
-        let made = method.make(&config, given, environment.as_ref(), &progress)?;
-        if made.demonstrations.is_empty() {
-            return Err(Error::data("no demonstration was made")
-                .help("look at the counts of dropped solutions, or give `splits` a split `demonstrations`"));
-        }
-        publish(made, context)
     }
 }
 
