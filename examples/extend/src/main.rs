@@ -34,14 +34,7 @@ impl Stage for Numbers {
     fn prepare(&self, options: Value) -> Result<NumbersConfig> {
         self.parse(options)
     }
-}
-
-impl Prepared for NumbersConfig {
-    type Config = Self;
-    fn config(&self) -> &Self {
-        self
-    }
-    fn run(self, context: &mut StageContext) -> Result<()> {
+    fn run(&self, config: NumbersConfig, context: &mut StageContext) -> Result<()> {
         let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
         context.log(format!("niceness {}", stat.split(' ').nth(18).unwrap_or("unknown")));
         let problem = |n: u64| Problem {
@@ -53,8 +46,15 @@ impl Prepared for NumbersConfig {
             level: 1,
             ..Problem::default()
         };
-        let rows: Vec<Problem> = (0..self.count).map(problem).collect();
+        let rows: Vec<Problem> = (0..config.count).map(problem).collect();
         write_problems(&context.output_parquet("problems")?, &rows).map(|_| ())
+    }
+}
+
+impl Prepared for NumbersConfig {
+    type Config = Self;
+    fn config(&self) -> &Self {
+        self
     }
 }
 

@@ -78,6 +78,8 @@ pub trait Stage: Send + Sync + 'static {
     fn parse(&self, options: Value) -> Result<ConfigOf<Self>> {
         serde_json::from_value(options).map_err(|e| Error::invalid(format!("options of `{}`: {e}", Self::NAME)))
     }
+    /// Does the work. Must be deterministic in (config, inputs).
+    fn run(&self, prepared: Self::Prepared, context: &mut StageContext) -> Result<()>;
 }
 
 /// The config struct of a stage kind.
@@ -107,8 +109,6 @@ pub trait Prepared: Send + 'static {
     fn facts(&self, _inputs: &Wired) -> BTreeMap<String, Facts> {
         BTreeMap::new()
     }
-    /// Does the work. Must be deterministic in (config, inputs).
-    fn run(self, context: &mut StageContext) -> Result<()>;
 }
 
 /// A stage kind with its types erased.
@@ -159,7 +159,7 @@ pub trait DynPrepared: Send {
     fn declared(&self, producers: &Producers) -> Declared;
     /// See [`Stage::metrics_read`].
     fn metrics_read(&self, producers: &Producers) -> Vec<MetricRead>;
-    /// See [`Prepared::run`].
+    /// See [`Stage::run`].
     fn run(self: Box<Self>, context: &mut StageContext) -> Result<()>;
 }
 
@@ -193,7 +193,7 @@ impl<S: Stage> DynPrepared for Ready<'_, S> {
         self.stage.metrics_read(&self.prepared, producers)
     }
     fn run(self: Box<Self>, context: &mut StageContext) -> Result<()> {
-        self.prepared.run(context)
+        self.stage.run(self.prepared, context)
     }
 }
 

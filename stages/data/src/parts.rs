@@ -1,9 +1,8 @@
 //! The families of this room, beside those of the environments that its stages play in.
 
-use crate::filter::Rule;
-use crate::import::Format;
-use crate::synthesize::Method;
-use crate::{filter, import, synthesize};
+use crate::filter::{Rule, registry as rules};
+use crate::import::{Format, registry as formats};
+use crate::synthesize::{Method, registry as methods};
 use std::sync::Arc;
 use trainyard_api::{AnyFamily, Family};
 
@@ -22,12 +21,7 @@ pub struct Parts {
 impl Parts {
     /// Those of this crate, with these environments.
     pub fn standard(envs: Arc<trainyard_envs::Parts>) -> Self {
-        Self {
-            envs,
-            import: import::registry::family(),
-            rules: filter::registry::family(),
-            synthesize: synthesize::registry::family(),
-        }
+        Self { envs, import: formats::family(), rules: rules::family(), synthesize: methods::family() }
     }
     /// Those of this room, sorted by folder.
     pub fn families(&self) -> [&dyn AnyFamily; 3] {

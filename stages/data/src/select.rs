@@ -94,6 +94,26 @@ impl Stage for Select {
     fn prepare(&self, options: Value) -> Result<Config> {
         self.parse(options)
     }
+
+    fn run(&self, config: Config, context: &mut StageContext) -> Result<()> {
+        // A list that was unknown before the run is first seen here.
+        refuse(config.problems_with(&context.wired()))?;
+        let problems = io::read_many_problems(context.many("problems"))?;
+        let evaluation = io::read_many_problems(context.many("evaluation"))?;
+        let Selected { problems: selected, overlapping } = select(problems, &evaluation, &config, &context.scratch)?;
+        let mut levels: BTreeMap<u32, usize> = BTreeMap::new();
+        for problem in &selected {
+            *levels.entry(problem.level).or_insert(0) += 1;
+        }
+        if config.decontaminate.is_some() {
+            context.metric("rejected_decontaminate", overlapping as f64);
+        }
+        context.metric("problems", selected.len() as f64);
+        for (level, n) in levels {
+            context.metric(format!("problems_level_{level}"), n as f64);
+        }
+        io::write_problems(&context.output_parquet("problems")?, &selected)
+    }
 }
 
 impl Prepared for Config {
@@ -146,27 +166,6 @@ impl Prepared for Config {
         let environment = inputs.shared_fact("problems", ENVIRONMENT).cloned();
         let facts = environment.map(|kind| (ENVIRONMENT.to_string(), kind)).into_iter().collect();
         BTreeMap::from([("problems".to_string(), facts)])
-    }
-
-    fn run(self, context: &mut StageContext) -> Result<()> {
-        let config = self;
-        // A list that was unknown before the run is first seen here.
-        refuse(config.problems_with(&context.wired()))?;
-        let problems = io::read_many_problems(context.many("problems"))?;
-        let evaluation = io::read_many_problems(context.many("evaluation"))?;
-        let Selected { problems: selected, overlapping } = select(problems, &evaluation, &config, &context.scratch)?;
-        let mut levels: BTreeMap<u32, usize> = BTreeMap::new();
-        for problem in &selected {
-            *levels.entry(problem.level).or_insert(0) += 1;
-        }
-        if config.decontaminate.is_some() {
-            context.metric("rejected_decontaminate", overlapping as f64);
-        }
-        context.metric("problems", selected.len() as f64);
-        for (level, n) in levels {
-            context.metric(format!("problems_level_{level}"), n as f64);
-        }
-        io::write_problems(&context.output_parquet("problems")?, &selected)
     }
 }
 

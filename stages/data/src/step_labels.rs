@@ -118,6 +118,27 @@ impl Stage for StepLabels {
         let environment = environments::read(known, &mut options, math_problems::default_options);
         Ok(PreparedLabels { config: self.parse(options)?, environment })
     }
+
+    fn run(&self, prepared: PreparedLabels, context: &mut StageContext) -> Result<()> {
+        let PreparedLabels { config, environment } = prepared;
+        let mut rows = solutions::read(&context.input("solutions")?.parquet())?;
+        rows.retain(|s| config.half.is_none_or(|half| half_of(&s.question) == half));
+        let environment = environment.build(&ToolHost::new(context.cpus))?;
+        let mut problems = problems(&rows, environment.kind());
+        problems.truncate(config.limit.map_or(usize::MAX, |n| n as usize));
+        let by_id: BTreeMap<&str, &Problem> = problems.iter().map(|p| (p.id.as_str(), p)).collect();
+        rows.retain(|s| by_id.contains_key(s.problem_id.as_str()));
+        if rows.is_empty() {
+            return Err(Error::data("no solutions are left to label").help("check `half` and `limit`"));
+        }
+        let total = rows.len() as u64;
+        let progress = |done: usize| {
+            context.progress(done as u64, total, "solutions", None);
+            context.stop_if_cancelled()
+        };
+        let (trajectories, counts) = label(&rows, &by_id, environment.as_ref(), progress)?;
+        publish(&trajectories, &problems, &counts, context)
+    }
 }
 
 /// Options of `data/step_labels` with the environment that they name.
@@ -133,27 +154,6 @@ impl Prepared for PreparedLabels {
     }
     fn problems(&self) -> Vec<OptionProblem> {
         self.environment.problems()
-    }
-
-    fn run(self, context: &mut StageContext) -> Result<()> {
-        let config = self.config;
-        let mut rows = solutions::read(&context.input("solutions")?.parquet())?;
-        rows.retain(|s| config.half.is_none_or(|half| half_of(&s.question) == half));
-        let environment = self.environment.build(&ToolHost::new(context.cpus))?;
-        let mut problems = problems(&rows, environment.kind());
-        problems.truncate(config.limit.map_or(usize::MAX, |n| n as usize));
-        let by_id: BTreeMap<&str, &Problem> = problems.iter().map(|p| (p.id.as_str(), p)).collect();
-        rows.retain(|s| by_id.contains_key(s.problem_id.as_str()));
-        if rows.is_empty() {
-            return Err(Error::data("no solutions are left to label").help("check `half` and `limit`"));
-        }
-        let total = rows.len() as u64;
-        let progress = |done: usize| {
-            context.progress(done as u64, total, "solutions", None);
-            context.stop_if_cancelled()
-        };
-        let (trajectories, counts) = label(&rows, &by_id, environment.as_ref(), progress)?;
-        publish(&trajectories, &problems, &counts, context)
     }
 }
 

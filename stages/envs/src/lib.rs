@@ -18,8 +18,8 @@ pub mod rewards;
 pub mod tools;
 pub mod verifiers;
 
-pub use environments::{AgentTurn, Environment, Episode, Observation, Outcome, Step};
-pub use formats::ToolFormat;
+pub use environments::{Environment, Episode, Observation, Outcome, Step};
+pub use formats::{AgentTurn, ToolFormat};
 pub use parts::Parts;
 pub use rewards::{GroupView, Reward, Score};
 pub use tools::{Ticket, Tool, ToolCall, ToolHost, ToolLimits, ToolResult, ToolSession, ToolSpec};

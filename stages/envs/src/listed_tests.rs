@@ -32,10 +32,23 @@ fn files_and_registry_lines_match() {
     ];
     assert_eq!(strays("environments", &shared, &environments::family().names()), Vec::<String>::new());
     assert_eq!(strays("rewards", &["kit", "reward", "weighted"], &rewards::family().names()), Vec::<String>::new());
-    assert_eq!(strays("formats", &["format", "markup"], &formats::registry::names()), Vec::<String>::new());
+    assert_eq!(strays("formats", &["format", "markup", "turn"], &formats::registry::names()), Vec::<String>::new());
     assert_eq!(strays("verifiers", &["extract", "verifier"], &verifiers::registry::names()), Vec::<String>::new());
     // Environments with a corpus or a database open `search` and `sql` themselves.
-    let shared =
-        ["confinement", "host", "interpreter", "limits", "pool", "search", "sql", "ticket", "tool", "wire", "worker"];
+    let shared = [
+        "call",
+        "confinement",
+        "host",
+        "interpreter",
+        "limits",
+        "pool",
+        "search",
+        "sql",
+        "ticket",
+        "tool",
+        "wire",
+        "worker",
+        "worker_program",
+    ];
     assert_eq!(strays("tools", &shared, &tools::registry::names()), Vec::<String>::new());
 }

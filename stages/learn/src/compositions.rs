@@ -1,7 +1,7 @@
 //! Published methods as compositions of parts (`algorithm: grpo`). Each is plain data with its source, over which a
 //! config is laid.
 
-use crate::compose::merge;
+use crate::merge::merge;
 use serde_json::{Value, json};
 use trainyard_api::{Family, PartKind};
 

@@ -17,6 +17,7 @@ pub mod curricula;
 pub mod filters;
 pub mod losses;
 pub mod mechanism;
+pub mod merge;
 pub mod modulations;
 pub mod parity;
 pub mod part;

@@ -22,5 +22,6 @@ mod spans;
 pub mod stages;
 #[cfg(test)]
 mod testing;
+pub mod with_environment;
 
 pub use parts::Parts;

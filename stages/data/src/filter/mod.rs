@@ -11,6 +11,7 @@ pub mod near_duplicates;
 pub mod registry;
 pub mod report;
 pub mod rule;
+pub mod verdicts;
 pub mod void_turn;
 
 pub use rule::{Judgment, Rule, RuleContext};
@@ -27,7 +28,8 @@ use trainyard_api::{Ports, Prepared, Slot, Stage, StageContext, port};
 use trainyard_core::{ArtifactKind, Cardinality, Declared, Error, OptionProblem, Producers, Result};
 use trainyard_envs::ToolHost;
 use trainyard_envs::environments::{self, EnvironmentSlot, word_problems};
-use trainyard_tables::{Problem, Trajectory, Verdict};
+use trainyard_tables::{Problem, Trajectory};
+use verdicts::{Count, apply, survives};
 
 /// Options of `data/filter`.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
@@ -126,6 +128,31 @@ impl Stage for Filter {
         let rules = Slot::read_all(&self.parts.rules, "/rules", options.get_mut("rules"));
         Ok(PreparedFilter { config: self.parse(options)?, rules, environment })
     }
+
+    fn run(&self, prepared: PreparedFilter, context: &mut StageContext) -> Result<()> {
+        let mut rows = io::read_many_trajectories(context.many("trajectories"))?;
+        if rows.is_empty() {
+            return Err(Error::invalid("no row to filter").help("wire `trajectories` to an output that has rows"));
+        }
+        let problems: BTreeMap<String, Problem> =
+            io::read_many_problems(context.many("problems"))?.into_iter().map(|p| (p.id.clone(), p)).collect();
+        let evaluation = io::read_many_problems(context.many("evaluation"))?;
+        let environment = prepared.environment.build(&ToolHost::new(context.cpus))?;
+        let scratch = context.scratch.clone();
+        let world = RuleContext {
+            problems: &problems,
+            evaluation: &evaluation,
+            environment: environment.as_ref(),
+            scratch: &scratch,
+        };
+        let mut counts = Vec::new();
+        for rule in &prepared.rules {
+            context.stop_if_cancelled()?;
+            let rule = rule.build(&())?;
+            counts.push(apply(rule.as_ref(), &mut rows, &world)?);
+        }
+        publish(rows, &counts, context)
+    }
 }
 
 /// Options of `data/filter` with the parts that they name.
@@ -143,76 +170,6 @@ impl Prepared for PreparedFilter {
     fn problems(&self) -> Vec<OptionProblem> {
         self.rules.iter().flat_map(Slot::problems).chain(self.environment.problems()).collect()
     }
-
-    fn run(self, context: &mut StageContext) -> Result<()> {
-        let mut rows = io::read_many_trajectories(context.many("trajectories"))?;
-        if rows.is_empty() {
-            return Err(Error::invalid("no row to filter").help("wire `trajectories` to an output that has rows"));
-        }
-        let problems: BTreeMap<String, Problem> =
-            io::read_many_problems(context.many("problems"))?.into_iter().map(|p| (p.id.clone(), p)).collect();
-        let evaluation = io::read_many_problems(context.many("evaluation"))?;
-        let environment = self.environment.build(&ToolHost::new(context.cpus))?;
-        let scratch = context.scratch.clone();
-        let world = RuleContext {
-            problems: &problems,
-            evaluation: &evaluation,
-            environment: environment.as_ref(),
-            scratch: &scratch,
-        };
-        let mut counts = Vec::new();
-        for rule in &self.rules {
-            context.stop_if_cancelled()?;
-            let rule = rule.build(&())?;
-            counts.push(apply(rule.as_ref(), &mut rows, &world)?);
-        }
-        publish(rows, &counts, context)
-    }
-}
-
-/// How many rows one rule judged and rejected.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Count {
-    /// Kind of the rule.
-    pub rule: &'static str,
-    /// Rows that reached the rule.
-    pub judged: usize,
-    /// Rejected rows by reason code.
-    pub reasons: BTreeMap<String, usize>,
-}
-
-impl Count {
-    /// Number of rejected rows.
-    pub fn rejected(&self) -> usize {
-        self.reasons.values().sum()
-    }
-}
-
-/// Whether every rule so far keeps the row.
-fn survives(row: &Trajectory) -> bool {
-    row.verdicts.iter().all(|v| v.keep)
-}
-
-/// Lets one rule judge all rows that are still kept, and writes its verdicts.
-pub fn apply(rule: &dyn Rule, rows: &mut [Trajectory], world: &RuleContext<'_>) -> Result<Count> {
-    let alive: Vec<usize> = (0..rows.len()).filter(|i| survives(&rows[*i])).collect();
-    let judged: Vec<&Trajectory> = alive.iter().map(|i| &rows[*i]).collect();
-    let judgments = rule.judge(&judged, world).map_err(|e| e.at(format!("rule `{}`", rule.kind())))?;
-    if judgments.len() != alive.len() {
-        return Err(Error::bug(format!("rule `{}` judged {} of {} rows", rule.kind(), judgments.len(), alive.len())));
-    }
-    let mut count = Count { rule: rule.kind(), judged: alive.len(), reasons: BTreeMap::new() };
-    for (i, judgment) in alive.into_iter().zip(judgments) {
-        let (keep, reason) = match judgment {
-            Judgment::Keep => (true, String::new()),
-            Judgment::Reject { code, detail } => {
-                *count.reasons.entry(code.to_string()).or_insert(0) += 1;
-                (false, if detail.is_empty() { code.to_string() } else { format!("{code}: {detail}") })
-            }
-        };
-        rows[i].verdicts.push(Verdict { rule: rule.kind().to_string(), keep, reason });
-    }
-    Ok(count)
 }
 
 fn publish(rows: Vec<Trajectory>, counts: &[Count], context: &mut StageContext) -> Result<()> {

@@ -1,6 +1,6 @@
 //! The report of `data/filter`: counts by rule and by reason.
 
-use super::Count;
+use super::verdicts::Count;
 use std::collections::{BTreeMap, BTreeSet};
 use trainyard_api::report::{Cell, Report, Table};
 use trainyard_core::Metric;

@@ -2,7 +2,7 @@ use super::*;
 use crate::testing::{environment, parts};
 use std::path::PathBuf;
 use trainyard_envs::Environment;
-use trainyard_tables::Message;
+use trainyard_tables::{Message, Verdict};
 
 fn calculator() -> Box<dyn Environment> {
     environment(&json!({"kind": "math-problems", "tools": ["calculator"], "format": "code"}), 1).unwrap()

@@ -126,6 +126,22 @@ impl Stage for Import {
         let format = self.parts.import.read(&json!(config.format)).map_err(|problem| problem.within("/format"));
         Ok(PreparedImport { config, format })
     }
+
+    fn run(&self, prepared: PreparedImport, context: &mut StageContext) -> Result<()> {
+        let PreparedImport { config, format } = prepared;
+        let format = format.map_err(|problem| Error::invalid(problem.message))?;
+        let format = *format.build(&())?;
+        let file = locate(Path::new(&config.source), format, &config.split)?;
+        let reading = Reading {
+            split: config.split.clone(),
+            half: config.half,
+            limit: config.limit.map(|n| n as usize),
+            environment: config.environment.clone(),
+            name: config.name.clone().unwrap_or_else(|| format.name().to_string()),
+        };
+        let imported = format.read(&file, &reading)?;
+        publish(imported, format, context)
+    }
 }
 
 /// Options of `data/import` with the format that they name.
@@ -155,22 +171,6 @@ impl Prepared for PreparedImport {
         let named = self.config.environment.as_ref().map(|kind| (ENVIRONMENT.to_string(), json!(kind)));
         let facts: Facts = named.into_iter().collect();
         ["problems", "trajectories"].map(|port| (port.to_string(), facts.clone())).into()
-    }
-
-    fn run(self, context: &mut StageContext) -> Result<()> {
-        let config = self.config;
-        let format = self.format.map_err(|problem| Error::invalid(problem.message))?;
-        let format = *format.build(&())?;
-        let file = locate(Path::new(&config.source), format, &config.split)?;
-        let reading = Reading {
-            split: config.split.clone(),
-            half: config.half,
-            limit: config.limit.map(|n| n as usize),
-            environment: config.environment.clone(),
-            name: config.name.clone().unwrap_or_else(|| format.name().to_string()),
-        };
-        let imported = format.read(&file, &reading)?;
-        publish(imported, format, context)
     }
 }
 

@@ -5,7 +5,7 @@
 //! author's number. A trajectory is dropped and counted if a call fails or never ends, if a result disagrees, or if the
 //! episode ends early.
 
-use super::Config;
+use super::config::Config;
 use super::method::{Method, Synthesized};
 use super::play::{Played, Script, play};
 use crate::annotation::{Calculation, agrees, python_form, segments};

@@ -1,6 +1,6 @@
 //! The trait of synthesis methods.
 
-use super::Config;
+use super::config::Config;
 use serde_json::Value;
 use trainyard_api::Report;
 use trainyard_core::{OptionProblem, Result};

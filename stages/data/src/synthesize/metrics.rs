@@ -1,6 +1,6 @@
 //! What `data/synthesize` reports, by method.
 
-use super::Config;
+use super::config::Config;
 use trainyard_core::Metric;
 
 /// Under any options.

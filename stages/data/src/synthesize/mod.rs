@@ -4,6 +4,7 @@
 //! canonical problem, and the environment's verifier accepts the answer of every demonstration.
 
 pub mod annotated;
+pub mod config;
 pub mod coverage;
 pub mod method;
 mod metrics;
@@ -12,13 +13,12 @@ pub mod procedural;
 pub mod registry;
 pub mod splits;
 
+pub use config::Config;
 pub use method::{Method, Synthesized};
 
 use crate::facts::ENVIRONMENT;
 use crate::io;
 use crate::parts::Parts;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -27,32 +27,6 @@ use trainyard_api::{Chosen, Ports, Prepared, Stage, StageContext, port};
 use trainyard_core::{ArtifactKind, Cardinality, Declared, Error, Facts, OptionProblem, Producers, Result, Wired};
 use trainyard_envs::environments::{self, EnvironmentSlot, word_problems};
 use trainyard_envs::tools::ToolHost;
-
-/// Options of `data/synthesize`.
-#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Config {
-    /// `procedural` makes new problems with the environment's generator; `annotated` turns worked solutions into tool
-    /// use.
-    pub method: String,
-    /// The environment that poses the problems; demonstrations are played in it. The method's own if left out.
-    #[schemars(extend("x-family" = "environments"))]
-    pub environment: Value,
-    /// Seed of everything random.
-    #[serde(default)]
-    pub seed: u64,
-    /// For `procedural`: the number of problems by level in each split.
-    #[serde(default = "splits::default_splits")]
-    pub splits: BTreeMap<String, splits::Split>,
-    /// For `procedural`: the share of demonstrations in which the agent first makes a mistake and then recovers.
-    #[serde(default = "default_mistakes")]
-    #[schemars(range(min = 0.0, max = 1.0))]
-    pub mistakes: f64,
-}
-
-fn default_mistakes() -> f64 {
-    0.1
-}
 
 /// The stage kind `data/synthesize`.
 pub struct Synthesize {
@@ -132,6 +106,23 @@ impl Stage for Synthesize {
         let environment = environments::read(&self.parts.envs.environments, &mut options, default);
         Ok(PreparedSynthesis { config: self.parse(options)?, method, environment, parts: self.parts.clone() })
     }
+
+    fn run(&self, prepared: PreparedSynthesis, context: &mut StageContext) -> Result<()> {
+        let PreparedSynthesis { config, method, environment, .. } = prepared;
+        let method = method.map_err(|problem| Error::invalid(problem.message))?;
+        let environment = environment.build(&ToolHost::new(context.cpus))?;
+        let given = io::read_many_problems(context.many("problems"))?;
+        let progress = |done: usize, total: usize| {
+            context.progress(done as u64, total as u64, "demonstrations", None);
+            context.stop_if_cancelled()
+        };
+        let made = method.make(&config, given, environment.as_ref(), &progress)?;
+        if made.demonstrations.is_empty() {
+            return Err(Error::data("no demonstration was made")
+                .help("look at the counts of dropped solutions, or give `splits` a split `demonstrations`"));
+        }
+        publish(made, context)
+    }
 }
 
 /// Options of `data/synthesize` with the method and the environment that they name.
@@ -167,23 +158,6 @@ impl Prepared for PreparedSynthesis {
         };
         let facts: Facts = kind.map(|kind| (ENVIRONMENT.to_string(), kind.clone())).into_iter().collect();
         ["problems", "demonstrations"].map(|port| (port.to_string(), facts.clone())).into()
-    }
-
-    fn run(self, context: &mut StageContext) -> Result<()> {
-        let config = self.config;
-        let method = self.method.map_err(|problem| Error::invalid(problem.message))?;
-        let environment = self.environment.build(&ToolHost::new(context.cpus))?;
-        let given = io::read_many_problems(context.many("problems"))?;
-        let progress = |done: usize, total: usize| {
-            context.progress(done as u64, total as u64, "demonstrations", None);
-            context.stop_if_cancelled()
-        };
-        let made = method.make(&config, given, environment.as_ref(), &progress)?;
-        if made.demonstrations.is_empty() {
-            return Err(Error::data("no demonstration was made")
-                .help("look at the counts of dropped solutions, or give `splits` a split `demonstrations`"));
-        }
-        publish(made, context)
     }
 }
 

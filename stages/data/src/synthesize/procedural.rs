@@ -4,7 +4,7 @@
 //! scripts the turns of a demonstration; they are played in the environment, so every result is the tool's own, and the
 //! answer must be the generator's.
 
-use super::Config;
+use super::config::Config;
 use super::coverage::coverage;
 use super::method::{Method, Synthesized};
 use super::play::{Script, play};

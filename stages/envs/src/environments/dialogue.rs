@@ -10,8 +10,8 @@
 //!   result is not repeatable and must not enter an update. The outcome says which of the two happened.
 
 use crate::environments::episode_state::Sessions;
-use crate::environments::{AfterTurn, AgentTurn, DialogueOptions, Episode, EpisodeState, Observation, Outcome, Step};
-use crate::formats::{ToolFormat, registry as formats};
+use crate::environments::{AfterTurn, DialogueOptions, Episode, EpisodeState, Observation, Outcome, Step};
+use crate::formats::{AgentTurn, ToolFormat, registry as formats};
 use crate::tools::registry::tool;
 use crate::tools::{Ticket, Tool, ToolCall, ToolHost, ToolResult, ToolSession, ToolSpec};
 use serde_json::json;

@@ -22,7 +22,7 @@ pub mod word_problems;
 
 pub use dialogue_environment::DialogueEnvironment;
 pub use dialogue_options::{DialogueOptions, ExtraOptions, WithDialogue};
-pub use environment::{AgentTurn, Environment, Episode, Observation, Outcome, Step};
+pub use environment::{Environment, Episode, Observation, Outcome, Step};
 pub use episode_state::{AfterTurn, EpisodeState};
 pub use generator::{Demonstration, ProblemGenerator, ScriptedTurn};
 pub use latency::Latency;

@@ -2,9 +2,8 @@
 //!
 //! Meant for character-level models, which pay for every token of JSON.
 
-use crate::environments::AgentTurn;
-use crate::formats::ToolFormat;
 use crate::formats::markup::{CLOSE, OPEN, bodies};
+use crate::formats::{AgentTurn, ToolFormat};
 use crate::tools::{ToolCall, ToolSpec};
 use serde_json::json;
 use trainyard_core::{Error, Result};

@@ -1,6 +1,6 @@
 //! The trait of tool-call formats.
 
-use crate::environments::AgentTurn;
+use crate::formats::AgentTurn;
 use crate::tools::{ToolCall, ToolSpec};
 
 /// Reads and writes tool calls inside an assistant turn. `parse(render(call))` returns the call.

@@ -7,9 +7,8 @@
 //! </tool_call>
 //! ```
 
-use crate::environments::AgentTurn;
-use crate::formats::ToolFormat;
 use crate::formats::markup::{CLOSE, OPEN, bodies};
+use crate::formats::{AgentTurn, ToolFormat};
 use crate::tools::{ToolCall, ToolSpec};
 use serde_json::{Value, json};
 

@@ -6,7 +6,9 @@ pub mod hermes;
 pub(crate) mod markup;
 pub mod registry;
 pub mod toolrl;
+pub mod turn;
 
 pub use format::ToolFormat;
 pub use markup::{CLOSE, OPEN};
 pub use registry::family;
+pub use turn::AgentTurn;

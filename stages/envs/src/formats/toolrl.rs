@@ -12,10 +12,9 @@
 //! Any white space may separate the objects. Calls before `</think>` are thoughts and are not executed. After invalid
 //! JSON the rest of the block is skipped, because nobody can tell where the next object begins.
 
-use crate::environments::AgentTurn;
-use crate::formats::ToolFormat;
 use crate::formats::hermes::shield;
 use crate::formats::markup::{CLOSE, OPEN, bodies};
+use crate::formats::{AgentTurn, ToolFormat};
 use crate::tools::{ToolCall, ToolSpec};
 use serde_json::{Deserializer, Value};
 

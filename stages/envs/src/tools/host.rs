@@ -3,21 +3,19 @@
 //! A host keeps up to `workers` processes for each set of limits in use and starts them with the first call. Threads
 //! may share it: sessions are spread evenly, and calls reach the workers in batches.
 
-use crate::tools::pool::{Pool, Program};
+use crate::tools::pool::Pool;
+use crate::tools::worker_program::WorkerProgram;
 use crate::tools::{Ticket, ToolLimits};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use trainyard_core::Result;
 
-/// Environment variable with the worker's path. Without it this executable is started with the argument `tool-worker`.
-pub const WORKER_VARIABLE: &str = "TRAINYARD_TOOL_WORKER";
-
 /// Worker processes by limits. They end when the last handle is dropped.
 pub struct ToolHost {
     workers: usize,
     /// `None` = looked up when the first pool starts.
-    program: Option<Program>,
+    program: Option<WorkerProgram>,
     pools: Mutex<BTreeMap<ToolLimits, Arc<Pool>>>,
 }
 
@@ -28,7 +26,11 @@ impl ToolHost {
     }
     /// A host whose workers run `program tool-worker`.
     pub fn with_program(workers: usize, program: impl Into<PathBuf>) -> Arc<Self> {
-        Arc::new(Self { workers: workers.max(1), program: Some(Program(program.into())), pools: Mutex::default() })
+        Arc::new(Self {
+            workers: workers.max(1),
+            program: Some(WorkerProgram(program.into())),
+            pools: Mutex::default(),
+        })
     }
     /// Opens an interpreter session under these limits.
     pub fn open(&self, limits: &ToolLimits) -> Result<ProgramSession> {
@@ -36,7 +38,7 @@ impl ToolHost {
         let pool = match pools.get(limits) {
             Some(pool) => Arc::clone(pool),
             None => {
-                let program = self.program.clone().map_or_else(Program::find, Ok)?;
+                let program = self.program.clone().map_or_else(WorkerProgram::find, Ok)?;
                 let pool = Arc::new(Pool::start(self.workers, limits.clone(), &program)?);
                 pools.insert(limits.clone(), Arc::clone(&pool));
                 pool

@@ -5,6 +5,7 @@
 //! sessions and the registry does not list them. No tool can reach the network, files or clocks.
 
 pub mod calculator;
+pub mod call;
 pub mod confinement;
 pub mod host;
 pub(crate) mod interpreter;
@@ -18,9 +19,12 @@ pub mod ticket;
 pub mod tool;
 pub(crate) mod wire;
 pub mod worker;
+pub(crate) mod worker_program;
 
+pub use call::{ToolCall, ToolResult, ToolSpec};
 pub use host::ToolHost;
 pub use limits::ToolLimits;
 pub use registry::family;
 pub use ticket::Ticket;
-pub use tool::{Tool, ToolCall, ToolResult, ToolSession, ToolSpec};
+pub use tool::{Tool, ToolSession};
+pub use worker_program::WORKER_VARIABLE;

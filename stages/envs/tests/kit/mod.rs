@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 use std::time::Duration;
-use trainyard_envs::tools::host::WORKER_VARIABLE;
+use trainyard_envs::tools::WORKER_VARIABLE;
 use trainyard_envs::tools::registry::tool;
 use trainyard_envs::tools::{ToolHost, ToolLimits, ToolResult, ToolSession};
 

@@ -7,7 +7,8 @@
 //! forked, and stays in the group; the other roots start when it has ended. The measurement costs time but no tokens,
 //! and no state crosses steps.
 
-use super::{ForkRule, Tally, check_forking, from_root, jumps, opening};
+use super::forking::{self, ForkRule, jumps, opening};
+use super::{Tally, from_root};
 use crate::part::{Action, Draw, GroupView, Live, Needs, Part, Pool, Progress, Spawn, Strategy};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -111,10 +112,7 @@ impl PartOptions for EntropyBalanced {
         + 1 of forked nodes). Source: 2510.14545.";
     fn metrics() -> Vec<Metric> {
         vec![
-            Metric::new("forks", "forks per group", "Forks that were made.")
-                .over(Reduce::LastTenth)
-                .optional()
-                .formerly("forks"),
+            forking::metric(),
             Metric::new("fork_chain", "forks", "Forks in a row at the place of a fork, itself included.")
                 .over(Reduce::LastTenth)
                 .optional()
@@ -139,14 +137,14 @@ impl PartOptions for EntropyBalanced {
         let mut problems: Vec<OptionProblem> =
             free.into_iter().filter_map(|(at, value)| OptionProblem::not_finite(at, value)).collect();
         problems.extend(OptionProblem::outside("/penalty", self.penalty, 0.0..=1.0));
-        problems.extend(check_forking(self.window, self.normalizer, self.beam));
+        problems.extend(forking::check(self.window, self.normalizer, self.beam));
         problems
     }
 }
 
 impl Part for EntropyBalanced {
     fn needs(&self) -> Needs {
-        Needs { fork: true, entropies: true, multi_turn: true, groups: true, ..Needs::NONE }
+        forking::NEEDS
     }
 }
 
@@ -171,9 +169,8 @@ impl Strategy for EntropyBalanced {
             }
             return Action::Continue;
         }
-        let copies = self.beam.saturating_sub(1).min(group.budget.saturating_sub(group.started));
-        // A copy's first turn is the node it was forked at, which was judged then.
-        if copies == 0 || live.since_fork == Some(0) {
+        let copies = forking::copies(self.beam, live, group);
+        if copies == 0 {
             return Action::Continue;
         }
         let mut jumps = jumps(live, self.window, self.normalizer);

@@ -5,7 +5,8 @@
 //! from the end of the tool result and are not judged there again. Budget that branches leave over is filled from the
 //! root.
 
-use super::{ForkRule, Tally, check_forking, from_root, jumps};
+use super::forking::{self, ForkRule, jumps};
+use super::{Tally, from_root};
 use crate::part::{Action, Draw, GroupView, Live, Needs, Part, Pool, Progress, Spawn, Strategy};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -72,10 +73,7 @@ impl PartOptions for EntropyBranching {
         forked within the budget but were not). Source: 2507.19849.";
     fn metrics() -> Vec<Metric> {
         vec![
-            Metric::new("forks", "forks per group", "Forks that were made.")
-                .over(Reduce::LastTenth)
-                .optional()
-                .formerly("forks"),
+            forking::metric(),
             Metric::new("fork_entropy_jump", "normalized nats", "Mean entropy jump of the turns that were forked.")
                 .over(Reduce::Whole)
                 .optional()
@@ -95,13 +93,13 @@ impl PartOptions for EntropyBranching {
         let roots = roots.map(|p| p.help("leave it out to use half of the group"));
         let free = [("/alpha", self.alpha), ("/beta", self.beta), ("/threshold", self.threshold)];
         let free = free.into_iter().filter_map(|(at, value)| OptionProblem::not_finite(at, value));
-        roots.into_iter().chain(free).chain(check_forking(self.window, self.normalizer, self.beam)).collect()
+        roots.into_iter().chain(free).chain(forking::check(self.window, self.normalizer, self.beam)).collect()
     }
 }
 
 impl Part for EntropyBranching {
     fn needs(&self) -> Needs {
-        Needs { fork: true, entropies: true, multi_turn: true, groups: true, ..Needs::NONE }
+        forking::NEEDS
     }
 }
 
@@ -112,13 +110,11 @@ impl Strategy for EntropyBranching {
         from_root(draw, self.roots.unwrap_or(size.div_ceil(2)).min(size))
     }
     fn at_turn(&mut self, live: &Live, group: &GroupView, chance: &Chance) -> Action {
-        let copies = self.beam.saturating_sub(1).min(group.budget.saturating_sub(group.started));
-        let at_own_fork = live.since_fork == Some(0);
-        let Some(jump) =
-            jumps(live, self.window, self.normalizer).pop().flatten().filter(|_| copies > 0 && !at_own_fork)
-        else {
+        let copies = forking::copies(self.beam, live, group);
+        if copies == 0 {
             return Action::Continue;
-        };
+        }
+        let Some(jump) = jumps(live, self.window, self.normalizer).pop().flatten() else { return Action::Continue };
         if !self.rule.forks(self.alpha + self.beta * jump, self.threshold, live, chance) {
             self.tally.add("nonfork_entropy_jump", jump, 1);
             return Action::Continue;

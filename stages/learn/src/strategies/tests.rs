@@ -1,7 +1,8 @@
 //! A driver for groups of forking strategies, like the loop's.
 
-use super::*;
-use crate::part::{Action, GroupView, Pool, Strategy};
+use super::forking::{jumps, opening};
+use crate::part::{Action, Draw, GroupView, Live, Pool, Progress, Strategy};
+use trainyard_core::Chance;
 
 /// A root that has just sampled its last turn, with these entropies turn by turn.
 pub fn live(entropies: &[&[f64]]) -> Live {

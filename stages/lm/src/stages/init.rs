@@ -158,6 +158,21 @@ the weights, templates that cannot be encoded piece by piece.";
     fn prepare(&self, options: Value) -> Result<Config> {
         self.parse(options)
     }
+
+    fn run(&self, config: Config, context: &mut StageContext) -> Result<()> {
+        let model = match config.from.as_deref().filter(|_| !config.is_new()) {
+            Some(folder) => import(Path::new(folder), config.template)?,
+            None => create(&config, context)?,
+        };
+        context.stop_if_cancelled()?;
+        model.save(context.output("model")?)?;
+        for (key, value) in model.metadata() {
+            context.describe("model", &key, value);
+        }
+        context.metric("parameters", model.config.parameter_count() as f64);
+        context.metric("vocabulary", model.chat.tokenizer().vocabulary_size() as f64);
+        Ok(())
+    }
 }
 
 impl trainyard_api::Prepared for Config {
@@ -210,22 +225,6 @@ impl trainyard_api::Prepared for Config {
             _ => {}
         }
         problems
-    }
-
-    fn run(self, context: &mut StageContext) -> Result<()> {
-        let config = self;
-        let model = match config.from.as_deref().filter(|_| !config.is_new()) {
-            Some(folder) => import(Path::new(folder), config.template)?,
-            None => create(&config, context)?,
-        };
-        context.stop_if_cancelled()?;
-        model.save(context.output("model")?)?;
-        for (key, value) in model.metadata() {
-            context.describe("model", &key, value);
-        }
-        context.metric("parameters", model.config.parameter_count() as f64);
-        context.metric("vocabulary", model.chat.tokenizer().vocabulary_size() as f64);
-        Ok(())
     }
 }
 

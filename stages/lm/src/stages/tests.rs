@@ -1,12 +1,12 @@
 //! `model/init` from options to files.
 
-use super::init::Config;
+use super::init::{Config, Init};
 use crate::folder::ModelFolder;
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use trainyard_api::{CancelToken, CheckpointStore, InputArtifact, Prepared, Reporter, StageContext};
+use trainyard_api::{CancelToken, CheckpointStore, InputArtifact, Prepared, Reporter, Stage, StageContext};
 use trainyard_core::attempt::AttemptMessage;
 use trainyard_core::{ArtifactKind, Digest, Result};
 use trainyard_tables::{Message, Problem};
@@ -60,7 +60,7 @@ fn run(config: serde_json::Value, text: &str) -> Result<(tempfile::TempDir, Stag
         metadata: BTreeMap::new(),
         env: BTreeMap::new(),
     };
-    Prepared::run(serde_json::from_value::<Config>(config).unwrap(), &mut context)?;
+    Init.run(serde_json::from_value(config).unwrap(), &mut context)?;
     Ok((folder, context))
 }
 

@@ -40,14 +40,14 @@ impl Stage for Noop {
     fn prepare(&self, options: Value) -> Result<Config> {
         self.parse(options)
     }
+    fn run(&self, _: Config, _: &mut StageContext) -> Result<()> {
+        Ok(())
+    }
 }
 
 impl trainyard_api::Prepared for Config {
     type Config = Self;
     fn config(&self) -> &Self {
         self
-    }
-    fn run(self, _: &mut StageContext) -> Result<()> {
-        Ok(())
     }
 }

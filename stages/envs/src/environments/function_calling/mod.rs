@@ -9,10 +9,8 @@
 pub mod catalog;
 pub mod requests;
 
-use crate::environments::{
-    AgentTurn, Demonstration, Environment, Episode, Outcome, ProblemGenerator, ScriptedTurn, Step,
-};
-use crate::formats::{ToolFormat, registry as formats};
+use crate::environments::{Demonstration, Environment, Episode, Outcome, ProblemGenerator, ScriptedTurn, Step};
+use crate::formats::{AgentTurn, ToolFormat, registry as formats};
 use crate::tools::ToolSpec;
 use crate::verifiers;
 use requests::Generated;

@@ -6,8 +6,9 @@
 //! agent learns of another's crash.
 
 use super::lane::{Call, Lane, Work};
-use super::process::{Death, Process, Program};
+use super::process::{Death, Process};
 use crate::tools::wire::{self, Answered, Job, Recipe, Reply};
+use crate::tools::worker_program::WorkerProgram;
 use crate::tools::{ToolLimits, ToolResult};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -20,7 +21,7 @@ const GRACE: Duration = Duration::from_secs(1);
 
 pub struct Driver {
     lane: Arc<Lane>,
-    program: Program,
+    program: WorkerProgram,
     limits: ToolLimits,
     worker: Option<Process>,
     /// Number of the current process; sessions record the number of the process that holds them.
@@ -34,7 +35,7 @@ struct Lost {
 }
 
 impl Driver {
-    pub fn new(lane: Arc<Lane>, program: Program, limits: ToolLimits) -> Self {
+    pub fn new(lane: Arc<Lane>, program: WorkerProgram, limits: ToolLimits) -> Self {
         Self { lane, program, limits, worker: None, incarnation: 0 }
     }
     /// Works until the lane is shut down.

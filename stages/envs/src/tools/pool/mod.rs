@@ -9,9 +9,9 @@ mod lane;
 mod process;
 
 use crate::tools::wire::Recipe;
+use crate::tools::worker_program::WorkerProgram;
 use crate::tools::{Ticket, ToolLimits, ToolResult};
 use lane::Lane;
-pub(crate) use process::Program;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::JoinHandle;
@@ -25,7 +25,7 @@ pub(crate) struct Pool {
 
 impl Pool {
     /// Starts the threads. Processes start with their first call.
-    pub fn start(workers: usize, limits: ToolLimits, program: &Program) -> Result<Self> {
+    pub fn start(workers: usize, limits: ToolLimits, program: &WorkerProgram) -> Result<Self> {
         let mut pool = Self { lanes: Vec::new(), drivers: Vec::new(), next: AtomicU64::new(0) };
         for index in 0..workers {
             let lane = Arc::new(Lane::default());

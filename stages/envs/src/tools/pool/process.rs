@@ -2,30 +2,13 @@
 
 use crate::tools::ToolLimits;
 use crate::tools::confinement::{ENVIRONMENT, died_of_its_work};
-use crate::tools::host::WORKER_VARIABLE;
 use crate::tools::wire::{self, Reply};
+use crate::tools::worker_program::{WORKER_VARIABLE, WorkerProgram};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::io::{self, Read};
-use std::path::PathBuf;
 use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
 use std::time::Duration;
 use trainyard_core::{Error, Result};
-
-/// The executable that serves as worker.
-#[derive(Debug, Clone)]
-pub struct Program(pub PathBuf);
-
-impl Program {
-    pub fn find() -> Result<Self> {
-        if let Some(path) = std::env::var_os(WORKER_VARIABLE) {
-            return Ok(Self(PathBuf::from(path)));
-        }
-        let own = std::env::current_exe()
-            .map_err(|e| Error::invalid(format!("cannot find this program's own file for tool workers: {e}")))?;
-        // This name still works after the file was replaced on disk.
-        Ok(Self(if own.exists() { own } else { PathBuf::from("/proc/self/exe") }))
-    }
-}
 
 /// Why a worker gave no reply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,7 +32,7 @@ pub struct Process {
 
 impl Process {
     /// Starts a worker with an empty environment, so that no program can read this process's secrets.
-    pub fn start(program: &Program, limits: &ToolLimits) -> Result<Self> {
+    pub fn start(program: &WorkerProgram, limits: &ToolLimits) -> Result<Self> {
         let mut command = Command::new(&program.0);
         command.arg("tool-worker").env_clear().envs(ENVIRONMENT);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());

@@ -7,6 +7,7 @@
 //!
 //! There must be exactly two arms. A metric that neither arm has is an error, unless both arms are the same artifact.
 
+use super::arm_metric::{ArmMetric, Origin};
 use super::config::{Config, Names};
 use super::trajectories::{self, TrajectoryMetric};
 use std::collections::BTreeSet;
@@ -18,59 +19,6 @@ use trainyard_tables::{Trajectory, read_trajectories};
 
 const NOTE: &str = "Metrics of trajectories are paired by problem, over the problems that both arms practiced on; \
     their 95% intervals are clustered by problem (arXiv 2411.00640). Metrics of reports are one number per arm.";
-
-/// Prefix of a name that always refers to the reports.
-const REPORT: &str = "report.";
-
-/// A requested metric.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Asked {
-    name: String,
-    given: Origin,
-}
-
-/// Where a metric comes from.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Origin {
-    /// From rollouts, with a value per problem.
-    Trajectories(TrajectoryMetric),
-    /// From the arms' reports, under this name.
-    Report(String),
-}
-
-impl Asked {
-    /// Parses an entry of `metrics`. Errors: invalid, if it is not a metric name.
-    pub fn parse(name: &str) -> Result<Self> {
-        let letters = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '_' | '.' | '-');
-        if name.is_empty() || name == REPORT || !name.chars().all(letters) {
-            return Err(Error::invalid(format!("`{name}` is no name of a metric"))
-                .help("use lower-case letters, digits and `_`"));
-        }
-        let given = match (name.strip_prefix(REPORT), TrajectoryMetric::parse(name)) {
-            (Some(own), _) => Origin::Report(own.to_string()),
-            (None, Some(metric)) => Origin::Trajectories(metric),
-            (None, None) => Origin::Report(name.to_string()),
-        };
-        Ok(Self { name: name.to_string(), given })
-    }
-    /// The origin that the name alone suggests.
-    pub fn given(&self) -> &Origin {
-        &self.given
-    }
-    /// What it means where these are wired: without trajectories a name of theirs is the report's. None: nothing wired
-    /// has it.
-    pub fn origin(&self, reports: bool, trajectories: bool) -> Option<Origin> {
-        match &self.given {
-            Origin::Trajectories(_) if trajectories => Some(self.given.clone()),
-            Origin::Trajectories(TrajectoryMetric::Component(_)) => None,
-            _ if reports => {
-                let own = self.name.strip_prefix(REPORT).unwrap_or(&self.name);
-                Some(Origin::Report(own.to_string()))
-            }
-            _ => None,
-        }
-    }
-}
 
 /// The artifacts of both arms at one port.
 struct Both<T> {
@@ -87,8 +35,8 @@ pub fn compare(config: &Config, context: &mut StageContext, report: &mut Report)
     let heads = ["metric", config.names.b.as_str(), config.names.a.as_str(), "difference", "problems", "unit"];
     let mut table = Table::new("Arms", heads);
     for name in &config.metrics {
-        let asked = Asked::parse(name)?;
-        let origin = asked.origin(reports.is_some(), trajectories.is_some());
+        let metric = ArmMetric::parse(name)?;
+        let origin = metric.origin(reports.is_some(), trajectories.is_some());
         let found = match (origin, &reports, &trajectories) {
             (Some(Origin::Trajectories(metric)), _, Some(both)) => of_trajectories(name, &metric, both, config)?,
             (Some(Origin::Report(own)), Some(both), _) => of_reports(name, &own, both, &config.names)?,

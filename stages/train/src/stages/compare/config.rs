@@ -1,9 +1,10 @@
 //! Options of `compare`, with checks for contradictions among them and with the wired inputs.
 
-use super::arms::{Asked, Origin};
+use super::arm_metric::{ArmMetric, Origin};
 use super::metrics::Metric;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use trainyard_api::Prepared;
 use trainyard_core::{OptionProblem, Wired};
 
 /// Options of `compare`: `a` and `b` name two models of `results`, `metrics` what is compared between two arms; both at
@@ -73,9 +74,15 @@ impl Config {
     pub fn models(&self) -> Option<(&str, &str)> {
         self.a.as_deref().zip(self.b.as_deref())
     }
+}
 
-    /// Everything wrong with the options alone.
-    pub fn problems(&self) -> Vec<OptionProblem> {
+impl Prepared for Config {
+    type Config = Self;
+    fn config(&self) -> &Self {
+        self
+    }
+
+    fn problems(&self) -> Vec<OptionProblem> {
         let mut problems: Vec<OptionProblem> = Vec::new();
         if let Err(e) = Metric::parse(&self.metric) {
             problems.push(OptionProblem { pointer: "/metric".into(), message: e.message, help: e.help });
@@ -103,7 +110,7 @@ impl Config {
         }
         for (i, name) in self.metrics.iter().enumerate() {
             let at = format!("/metrics/{i}");
-            if let Err(e) = Asked::parse(name) {
+            if let Err(e) = ArmMetric::parse(name) {
                 problems.push(OptionProblem { pointer: at, message: e.message, help: e.help });
                 continue;
             }
@@ -117,8 +124,7 @@ impl Config {
         problems
     }
 
-    /// All contradictions between the options and the wired artifacts.
-    pub fn wiring(&self, inputs: &Wired) -> Vec<OptionProblem> {
+    fn problems_with(&self, inputs: &Wired) -> Vec<OptionProblem> {
         let count = |port: &str| inputs.get(port).copied().unwrap_or(0);
         let mut problems = Vec::new();
         match (self.models(), count("results")) {
@@ -147,9 +153,9 @@ impl Config {
         }
         let (reports, trajectories) = (count("reports") > 0, count("trajectories") > 0);
         for (i, name) in self.metrics.iter().enumerate() {
-            let Ok(asked) = Asked::parse(name) else { continue };
-            if asked.origin(reports, trajectories).is_none() {
-                let (what, help) = match asked.given() {
+            let Ok(metric) = ArmMetric::parse(name) else { continue };
+            if metric.origin(reports, trajectories).is_none() {
+                let (what, help) = match metric.given() {
                     Origin::Trajectories(_) => ("trajectories", "wire `trajectories` to those of both arms"),
                     Origin::Report(_) => ("reports", "wire `reports` to those of both arms"),
                 };
@@ -177,7 +183,7 @@ mod tests {
     fn what_older_files_say_has_the_json_it_had() {
         let old = config(json!({"a": "rl", "b": "sft"}));
         assert_eq!(serde_json::to_value(&old).unwrap(), json!({"metric": "accuracy", "a": "rl", "b": "sft"}));
-        assert_eq!((old.problems(), old.wiring(&wired(&[("results", 2)]))), (vec![], vec![]));
+        assert_eq!((old.problems(), old.problems_with(&wired(&[("results", 2)]))), (vec![], vec![]));
     }
 
     #[test]
@@ -196,7 +202,7 @@ mod tests {
     #[test]
     fn contradictory_wiring_is_refused() {
         let places = |options: Value, counts: &[(&str, usize)]| {
-            let problems = config(options).wiring(&wired(counts));
+            let problems = config(options).problems_with(&wired(counts));
             problems.into_iter().map(|p| p.pointer).collect::<Vec<_>>()
         };
         assert_eq!(places(json!({"a": "rl", "b": "sft"}), &[]), ["/a"]);

@@ -1,7 +1,7 @@
 //! Declares the rows that `compare` reports: metrics of samples for two models, metrics of trajectories or reports for
 //! two arms.
 
-use super::arms::{Asked, Origin};
+use super::arm_metric::{ArmMetric, Origin};
 use super::config::Config;
 use super::{metrics, trajectories};
 use trainyard_core::{Declared, Metric, MetricRead, Producer, Producers};
@@ -26,7 +26,7 @@ pub fn of(config: &Config, producers: &Producers) -> Declared {
 pub fn reads(config: &Config, producers: &Producers) -> Vec<MetricRead> {
     let behind = |port: &str| producers.get(port).is_some_and(|list| !list.is_empty());
     let read = |(place, name): (usize, &String)| {
-        let (port, name) = match Asked::parse(name).ok()?.origin(behind(REPORTS), behind(TRAJECTORIES))? {
+        let (port, name) = match ArmMetric::parse(name).ok()?.origin(behind(REPORTS), behind(TRAJECTORIES))? {
             Origin::Report(own) => (REPORTS, own),
             Origin::Trajectories(_) if name.starts_with(trajectories::COMPONENT) && says_components(producers) => {
                 (TRAJECTORIES, name.clone())
@@ -52,8 +52,8 @@ fn of_models(name: &str) -> Metric {
 
 fn of_arms(name: &str, producers: &Producers) -> Metric {
     let behind = |port: &str| producers.get(port).map_or(&[][..], Vec::as_slice);
-    let asked = Asked::parse(name).ok();
-    let found = match asked.and_then(|a| a.origin(!behind(REPORTS).is_empty(), !behind(TRAJECTORIES).is_empty())) {
+    let metric = ArmMetric::parse(name).ok();
+    let found = match metric.and_then(|m| m.origin(!behind(REPORTS).is_empty(), !behind(TRAJECTORIES).is_empty())) {
         Some(Origin::Trajectories(_)) => trajectories::declared().into_iter().find(|m| m.covers(name)),
         Some(Origin::Report(own)) => behind(REPORTS).iter().find_map(|p| {
             let exact = p.declared.as_ref().and_then(|d| d.metric(&own));

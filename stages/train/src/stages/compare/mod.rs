@@ -5,6 +5,7 @@
 //! from training ([`arms`]). Options that contradict the wired inputs are reported before anything runs. Models or arms
 //! without a common problem are an error.
 
+pub mod arm_metric;
 pub mod arms;
 pub mod config;
 mod declared;
@@ -21,8 +22,8 @@ use serde_json::Value;
 use trainyard_api::report::Report;
 use trainyard_api::stage::Ports;
 use trainyard_api::stage::refuse;
-use trainyard_api::{Stage, StageContext, port};
-use trainyard_core::{ArtifactKind, Cardinality, Declared, MetricRead, OptionProblem, Producers, Result, Wired};
+use trainyard_api::{Prepared, Stage, StageContext, port};
+use trainyard_core::{ArtifactKind, Cardinality, Declared, MetricRead, Producers, Result};
 
 /// The stage kind `compare`.
 #[derive(Default)]
@@ -68,25 +69,10 @@ impl Stage for Compare {
     fn prepare(&self, options: Value) -> Result<Config> {
         self.parse(options)
     }
-}
 
-impl trainyard_api::Prepared for Config {
-    type Config = Self;
-    fn config(&self) -> &Self {
-        self
-    }
-    fn problems(&self) -> Vec<OptionProblem> {
-        self.problems()
-    }
-
-    fn problems_with(&self, inputs: &Wired) -> Vec<OptionProblem> {
-        self.wiring(inputs)
-    }
-
-    fn run(self, context: &mut StageContext) -> Result<()> {
-        let config = self;
+    fn run(&self, config: Config, context: &mut StageContext) -> Result<()> {
         // Lists that are only known at run time are checked here for the first time.
-        refuse(config.wiring(&context.wired()))?;
+        refuse(config.problems_with(&context.wired()))?;
         let models = config.models();
         let (first, second) = models.unwrap_or((config.names.a.as_str(), config.names.b.as_str()));
         let mut report = Report::new(format!("{first} against {second}"));

@@ -2,6 +2,7 @@
 
 use crate::config::{SamplingOptions, default_environment};
 use crate::rollouts::StepKind;
+use crate::with_environment::PlayOptions;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -53,9 +54,12 @@ impl Default for Config {
     }
 }
 
-impl Config {
-    /// Everything wrong with the options alone.
-    pub fn problems(&self) -> Vec<OptionProblem> {
+impl PlayOptions for Config {
+    fn environment(&self) -> &Value {
+        &self.environment
+    }
+
+    fn problems(&self) -> Vec<OptionProblem> {
         let mut problems = self.sampling.problems("/sampling");
         let well_formed =
             |n: &str| !n.is_empty() && n.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_');
@@ -98,8 +102,9 @@ impl Config {
         }
         problems
     }
+
     /// Options that do not fit the number of models.
-    pub fn wiring(&self, inputs: &Wired) -> Vec<OptionProblem> {
+    fn problems_with(&self, inputs: &Wired) -> Vec<OptionProblem> {
         let models = inputs.get("models").copied().unwrap_or(0);
         if models == 0 {
             return vec![
@@ -116,6 +121,9 @@ impl Config {
         let problem = OptionProblem::new("/names", format!("{models} models, but {} names", self.names.len()));
         vec![problem.help("give one name per model, in their order")]
     }
+}
+
+impl Config {
     /// Entries of `sampled` that name no model.
     fn strangers(&self, names: &[String]) -> Vec<OptionProblem> {
         let unknown = self.sampled.iter().enumerate().filter(|(_, name)| !names.contains(name));

@@ -16,23 +16,22 @@ pub mod twins;
 
 pub use config::Config;
 
-use crate::config::default_environment;
 use crate::model::Policy;
 use crate::parts::Parts;
 use crate::problems;
 use crate::results::write_results;
 use crate::rollouts::StepKind;
 use crate::stages::rl::validate::equal_shares;
+use crate::with_environment::{PlayOptions, WithEnvironment};
 use ledger::Ledger;
 use run::Evaluation;
 use scorer::Scorer;
 use serde_json::Value;
 use summary::Summary;
 use trainyard_api::stage::refuse;
-use trainyard_api::{Ports, Prepared, Stage, StageContext, port};
+use trainyard_api::{Ports, Stage, StageContext, port};
 use trainyard_core::error::Context as _;
-use trainyard_core::{ArtifactKind, Cardinality, Chance, Declared, Error, OptionProblem, Producers, Result, Wired};
-use trainyard_envs::environments::{self, EnvironmentSlot};
+use trainyard_core::{ArtifactKind, Cardinality, Chance, Declared, Error, Producers, Result};
 use trainyard_envs::{Environment, ToolHost};
 use trainyard_tables::{Problem, read_problems};
 use twins::Twins;
@@ -71,7 +70,7 @@ Errors: a process reward model with another tokenizer or template, two problems 
 another environment. Infrastructure failures are counted apart, not scored 0.";
 
 impl Stage for Evaluate {
-    type Prepared = PreparedEvaluation;
+    type Prepared = WithEnvironment<Config>;
     const NAME: &'static str = "evaluate";
     const VERSION: u32 = 3;
     const SUMMARY: &'static str = "accuracy, pass@k, maj@k and best-of-k of several models on the same problems";
@@ -85,7 +84,7 @@ impl Stage for Evaluate {
     fn metrics(&self) -> Declared {
         declared::any()
     }
-    fn declared(&self, prepared: &PreparedEvaluation, producers: &Producers) -> Declared {
+    fn declared(&self, prepared: &WithEnvironment<Config>, producers: &Producers) -> Declared {
         declared::of(&prepared.config, producers)
     }
     fn ports(&self) -> Ports {
@@ -112,40 +111,16 @@ impl Stage for Evaluate {
         }
     }
     fn schema(&self) -> Value {
-        let mut schema = schemars::schema_for!(Config).to_value();
-        self.parts.fill_environment(&mut schema);
-        schema
+        WithEnvironment::<Config>::schema(&self.parts)
     }
-    fn prepare(&self, mut options: Value) -> Result<PreparedEvaluation> {
-        let environment = environments::read(&self.parts.envs.environments, &mut options, default_environment);
-        Ok(PreparedEvaluation { config: self.parse(options)?, environment })
-    }
-}
-
-/// Options of `evaluate` with the environment that they name.
-pub struct PreparedEvaluation {
-    config: Config,
-    environment: EnvironmentSlot,
-}
-
-impl Prepared for PreparedEvaluation {
-    type Config = Config;
-    fn config(&self) -> &Config {
-        &self.config
-    }
-    fn problems(&self) -> Vec<OptionProblem> {
-        self.config.problems().into_iter().chain(self.environment.problems()).collect()
-    }
-    fn problems_with(&self, inputs: &Wired) -> Vec<OptionProblem> {
-        let mut problems = self.config.wiring(inputs);
-        problems.extend(problems::misfits(&self.config.environment, inputs, &["problems"]));
-        problems
+    fn prepare(&self, options: Value) -> Result<WithEnvironment<Config>> {
+        WithEnvironment::read(&self.parts, options, |options| self.parse(options))
     }
 
-    fn run(self, context: &mut StageContext) -> Result<()> {
-        let config = self.config;
+    fn run(&self, prepared: WithEnvironment<Config>, context: &mut StageContext) -> Result<()> {
+        let WithEnvironment { config, environment } = prepared;
         // A list that was only known at run time was not checked before.
-        refuse(config.wiring(&context.wired()))?;
+        refuse(config.problems_with(&context.wired()))?;
         let models = context.many("models");
         let names = config.model_names(models.len());
         let problems = problems::read(context.input("problems")?, "problems")?;
@@ -154,7 +129,7 @@ impl Prepared for PreparedEvaluation {
         if problems.is_empty() {
             return Err(Error::data("input `problems` has no rows").help("give at least one problem"));
         }
-        let environment = self.environment.build(&ToolHost::new(context.cpus))?;
+        let environment = environment.build(&ToolHost::new(context.cpus))?;
         let twins = twins(&problems, &*environment, context)?;
         let mut scorer = scorer(&config, context)?;
         let chance = Chance::new(config.seed).child("evaluate", &[]);

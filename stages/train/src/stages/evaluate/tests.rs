@@ -6,7 +6,7 @@ use crate::testing::{
 };
 use serde_json::json;
 use std::path::Path;
-use trainyard_core::ErrorKind;
+use trainyard_core::{ErrorKind, Wired};
 use trainyard_lm::ModelFolder;
 use trainyard_tables::{Message, Problem, read_trajectories};
 

@@ -4,6 +4,7 @@ use crate::results::ResultRow;
 use crate::stages::compare::Metric;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use trainyard_api::Prepared;
 use trainyard_core::{OptionProblem, Wired};
 
 /// Options of `forgetting`.
@@ -58,9 +59,13 @@ impl Task {
     }
 }
 
-impl Config {
-    /// Everything wrong with the options alone.
-    pub fn problems(&self) -> Vec<OptionProblem> {
+impl Prepared for Config {
+    type Config = Self;
+    fn config(&self) -> &Self {
+        self
+    }
+
+    fn problems(&self) -> Vec<OptionProblem> {
         let mut problems = Vec::new();
         match Metric::parse(&self.metric) {
             Err(e) => problems.push(OptionProblem { pointer: "/metric".into(), message: e.message, help: e.help }),
@@ -96,6 +101,18 @@ impl Config {
         problems
     }
 
+    fn problems_with(&self, inputs: &Wired) -> Vec<OptionProblem> {
+        if inputs.get("results").copied().unwrap_or(0) > 0 {
+            return Vec::new();
+        }
+        vec![
+            OptionProblem::new("/results", "there is no table of results")
+                .help("wire `results` to the output `results` of `evaluate`"),
+        ]
+    }
+}
+
+impl Config {
     fn problem_of_task(&self, i: usize, task: &Task) -> Option<OptionProblem> {
         let name = &task.name;
         if name.is_empty() || !name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_') {
@@ -121,17 +138,6 @@ impl Config {
             format!("tasks `{}` and `{name}` have problems in common", other.name),
         );
         Some(problem.help("a problem belongs to one task; give them other levels or prefixes"))
-    }
-
-    /// What the wired artifacts lack.
-    pub fn wiring(&self, inputs: &Wired) -> Vec<OptionProblem> {
-        if inputs.get("results").copied().unwrap_or(0) > 0 {
-            return Vec::new();
-        }
-        vec![
-            OptionProblem::new("/results", "there is no table of results")
-                .help("wire `results` to the output `results` of `evaluate`"),
-        ]
     }
 }
 
@@ -173,8 +179,8 @@ mod tests {
     #[test]
     fn a_table_must_be_wired() {
         let config = Config::default();
-        assert_eq!(config.wiring(&Wired::new())[0].pointer, "/results");
-        assert_eq!(config.wiring(&Wired::from([("results".to_string(), 1)])), []);
+        assert_eq!(config.problems_with(&Wired::new())[0].pointer, "/results");
+        assert_eq!(config.problems_with(&Wired::from([("results".to_string(), 1)])), []);
     }
 
     #[test]

@@ -16,8 +16,8 @@ pub use matrix::Matrix;
 use crate::results::{ResultRow, read_results};
 use serde_json::Value;
 use trainyard_api::stage::refuse;
-use trainyard_api::{Ports, Stage, StageContext, port};
-use trainyard_core::{ArtifactKind, Cardinality, Declared, OptionProblem, Producers, Result, Wired};
+use trainyard_api::{Ports, Prepared, Stage, StageContext, port};
+use trainyard_core::{ArtifactKind, Cardinality, Declared, Producers, Result};
 
 /// The stage kind `forgetting`.
 #[derive(Default)]
@@ -60,25 +60,10 @@ impl Stage for Forgetting {
     fn prepare(&self, options: Value) -> Result<Config> {
         self.parse(options)
     }
-}
 
-impl trainyard_api::Prepared for Config {
-    type Config = Self;
-    fn config(&self) -> &Self {
-        self
-    }
-    fn problems(&self) -> Vec<OptionProblem> {
-        self.problems()
-    }
-
-    fn problems_with(&self, inputs: &Wired) -> Vec<OptionProblem> {
-        self.wiring(inputs)
-    }
-
-    fn run(self, context: &mut StageContext) -> Result<()> {
-        let config = self;
+    fn run(&self, config: Config, context: &mut StageContext) -> Result<()> {
         // A list that was only known at run time was not checked before.
-        refuse(config.wiring(&context.wired()))?;
+        refuse(config.problems_with(&context.wired()))?;
         let tables = context
             .many("results")
             .iter()

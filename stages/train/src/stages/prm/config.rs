@@ -4,6 +4,7 @@ use crate::config::{SamplingOptions, default_environment};
 use crate::optimize::OptimizerOptions;
 use crate::own_defaults::{self, OwnDefaults};
 use crate::rollouts::StepKind;
+use crate::with_environment::PlayOptions;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -103,9 +104,12 @@ impl Default for Config {
     }
 }
 
-impl Config {
-    /// Everything wrong with the options alone.
-    pub fn problems(&self) -> Vec<OptionProblem> {
+impl PlayOptions for Config {
+    fn environment(&self) -> &Value {
+        &self.environment
+    }
+
+    fn problems(&self) -> Vec<OptionProblem> {
         let mut problems = self.sampling.problems("/sampling");
         problems.extend(self.optimizer.problems("/optimizer"));
         if self.sampling.temperature == 0.0 {

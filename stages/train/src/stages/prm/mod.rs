@@ -16,7 +16,6 @@ mod tests;
 pub use config::Config;
 
 use crate::checkpoint;
-use crate::config::default_environment;
 use crate::curves::Curves;
 use crate::model::{self, Policy, expect_same_text};
 use crate::parts::Parts;
@@ -24,16 +23,17 @@ use crate::problems;
 use crate::stages::evaluate::scorer::sigmoid;
 use crate::stages::rl::validate::equal_shares;
 use crate::stages::sft::data::hold_out;
+use crate::with_environment::WithEnvironment;
 use example::Example;
 use labels::{Labeled, Labeler, LeftOut};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeSet;
-use trainyard_api::{Ports, Prepared, Stage, StageContext, port};
+use trainyard_api::{Ports, Stage, StageContext, port};
 use trainyard_core::error::Context as _;
-use trainyard_core::{ArtifactKind, Cardinality, Chance, Declared, Error, OptionProblem, Result, Wired};
+use trainyard_core::{ArtifactKind, Cardinality, Chance, Declared, Error, Result};
 use trainyard_envs::ToolHost;
-use trainyard_envs::environments::{self, EnvironmentSlot};
+use trainyard_envs::environments::EnvironmentSlot;
 use trainyard_lm::ModelFolder;
 use trainyard_lm::backend::SamplerOptions;
 use trainyard_lm::template::{Conversation, RenderOptions};
@@ -75,7 +75,7 @@ struct State {
 const ROWS: &str = "labeled.parquet";
 
 impl Stage for Prm {
-    type Prepared = PreparedPrm;
+    type Prepared = WithEnvironment<Config>;
     const NAME: &'static str = "prm";
     const VERSION: u32 = 3;
     const SUMMARY: &'static str = "a process reward model from Monte-Carlo or given step labels";
@@ -124,38 +124,16 @@ impl Stage for Prm {
         }
     }
     fn schema(&self) -> Value {
-        let mut schema = schemars::schema_for!(Config).to_value();
-        self.parts.fill_environment(&mut schema);
-        schema
+        WithEnvironment::<Config>::schema(&self.parts)
     }
-    fn prepare(&self, mut options: Value) -> Result<PreparedPrm> {
-        let environment = environments::read(&self.parts.envs.environments, &mut options, default_environment);
-        Ok(PreparedPrm { config: self.parse(options)?, environment })
-    }
-}
-
-/// Options of `prm` with the environment that they name.
-pub struct PreparedPrm {
-    config: Config,
-    environment: EnvironmentSlot,
-}
-
-impl Prepared for PreparedPrm {
-    type Config = Config;
-    fn config(&self) -> &Config {
-        &self.config
-    }
-    fn problems(&self) -> Vec<OptionProblem> {
-        self.config.problems().into_iter().chain(self.environment.problems()).collect()
-    }
-    fn problems_with(&self, inputs: &Wired) -> Vec<OptionProblem> {
-        problems::misfits(&self.config.environment, inputs, &["problems"])
+    fn prepare(&self, options: Value) -> Result<WithEnvironment<Config>> {
+        WithEnvironment::read(&self.parts, options, |options| self.parse(options))
     }
 
-    fn run(self, context: &mut StageContext) -> Result<()> {
-        let config = self.config;
+    fn run(&self, prepared: WithEnvironment<Config>, context: &mut StageContext) -> Result<()> {
+        let WithEnvironment { config, environment } = prepared;
         let policy = Policy::load(context.input("model")?, "model")?;
-        let Labeled { rows, prefixes, failures, mut left_out } = labeled(&config, &self.environment, &policy, context)?;
+        let Labeled { rows, prefixes, failures, mut left_out } = labeled(&config, &environment, &policy, context)?;
         let chance = Chance::new(config.seed).child("prm", &[]);
         let (train, held) = match context.optional("evaluation") {
             Some(evaluation) => {

@@ -82,15 +82,8 @@ impl Stage for JoinReports {
     fn prepare(&self, options: Value) -> Result<Config> {
         self.parse(options)
     }
-}
 
-impl trainyard_api::Prepared for Config {
-    type Config = Self;
-    fn config(&self) -> &Self {
-        self
-    }
-    fn run(self, context: &mut StageContext) -> Result<()> {
-        let config = self;
+    fn run(&self, config: Config, context: &mut StageContext) -> Result<()> {
         let reports = context.many("reports").iter().map(|a| Report::read(&a.folder)).collect::<Result<Vec<_>>>()?;
         if reports.is_empty() {
             return Err(Error::invalid("no report to join").help("wire `reports` to the reports of other stages"));
@@ -101,6 +94,13 @@ impl trainyard_api::Prepared for Config {
         }
         context.comparisons.clone_from(&joined.comparisons);
         write(&config, &reports, &joined, context.output("report")?)
+    }
+}
+
+impl trainyard_api::Prepared for Config {
+    type Config = Self;
+    fn config(&self) -> &Self {
+        self
     }
 }
 

@@ -126,6 +126,40 @@ impl Stage for Rl {
         let parts = Parts::build(&composed).ok();
         Ok(PreparedRl { config: self.parse(options)?, composed, parts, environment, rewards })
     }
+
+    fn run(&self, prepared: PreparedRl, context: &mut StageContext) -> Result<()> {
+        refuse(prepared.problems_with(&context.wired()))?;
+        let PreparedRl { config, composed, parts, environment, rewards } = prepared;
+        // If the parts could not be built earlier, building them again gives the error.
+        let parts = parts.map_or_else(|| Parts::build(&composed), Ok)?;
+        let declared = declared::of(&composed, &rewards, &context.producers()).metrics;
+        let environment = environment.build(&ToolHost::new(context.cpus))?;
+        let policy = Policy::load(context.input("model")?, "model")?;
+        let problems = problems::read(context.input("problems")?, "problems")?;
+        if problems.is_empty() {
+            return Err(Error::data("input `problems` has no rows").help("give at least one problem"));
+        }
+        let validation =
+            context.optional("validation").map(|a| problems::read(a, "validation")).transpose()?.unwrap_or_default();
+        problems::expect_environment(&config.environment, &problems, "problems")?;
+        problems::expect_environment(&config.environment, &validation, "validation")?;
+        let demonstrations = context
+            .optional("demonstrations")
+            .map(|a| read_trajectories(&a.parquet()))
+            .transpose()?
+            .unwrap_or_default();
+        if demonstrations.is_empty() && parts.needs().demonstrations {
+            return Err(Error::invalid("a part needs demonstrations, but the input `demonstrations` has no rows")
+                .help("connect `demonstrations` to the trajectories that solve these problems"));
+        }
+        let record = context.optional("record").map(|a| read_trajectories(&a.parquet())).transpose()?;
+        let episodes = Episodes { environment, problems, validation, demonstrations };
+        let run = Run::new(&config, &policy, episodes, declared.clone(), context)?;
+        let outcome = run.run(parts, Rewards::new(&rewards)?, record.as_deref(), context)?;
+        model::save(context, "model", &policy.folder.with_parameters(&outcome.weights)?)?;
+        write_trajectories(&context.output_parquet("trajectories")?, &outcome.rollouts)?;
+        report::write(context, &config, &declared, &outcome.state)
+    }
 }
 
 /// Options of `rl` with the parts that they name. Parts are built once, so what is checked is what runs.
@@ -181,39 +215,5 @@ impl Prepared for PreparedRl {
             );
         }
         problems
-    }
-
-    fn run(self, context: &mut StageContext) -> Result<()> {
-        refuse(self.problems_with(&context.wired()))?;
-        let Self { config, composed, parts, environment, rewards } = self;
-        // If the parts could not be built earlier, building them again gives the error.
-        let parts = parts.map_or_else(|| Parts::build(&composed), Ok)?;
-        let declared = declared::of(&composed, &rewards, &context.producers()).metrics;
-        let environment = environment.build(&ToolHost::new(context.cpus))?;
-        let policy = Policy::load(context.input("model")?, "model")?;
-        let problems = problems::read(context.input("problems")?, "problems")?;
-        if problems.is_empty() {
-            return Err(Error::data("input `problems` has no rows").help("give at least one problem"));
-        }
-        let validation =
-            context.optional("validation").map(|a| problems::read(a, "validation")).transpose()?.unwrap_or_default();
-        problems::expect_environment(&config.environment, &problems, "problems")?;
-        problems::expect_environment(&config.environment, &validation, "validation")?;
-        let demonstrations = context
-            .optional("demonstrations")
-            .map(|a| read_trajectories(&a.parquet()))
-            .transpose()?
-            .unwrap_or_default();
-        if demonstrations.is_empty() && parts.needs().demonstrations {
-            return Err(Error::invalid("a part needs demonstrations, but the input `demonstrations` has no rows")
-                .help("connect `demonstrations` to the trajectories that solve these problems"));
-        }
-        let record = context.optional("record").map(|a| read_trajectories(&a.parquet())).transpose()?;
-        let episodes = Episodes { environment, problems, validation, demonstrations };
-        let run = Run::new(&config, &policy, episodes, declared.clone(), context)?;
-        let outcome = run.run(parts, Rewards::new(&rewards)?, record.as_deref(), context)?;
-        model::save(context, "model", &policy.folder.with_parameters(&outcome.weights)?)?;
-        write_trajectories(&context.output_parquet("trajectories")?, &outcome.rollouts)?;
-        report::write(context, &config, &declared, &outcome.state)
     }
 }

@@ -10,6 +10,7 @@ use std::path::Path;
 use trainyard_api::report::Report;
 use trainyard_api::{Stage, erase};
 use trainyard_core::{Digest, ErrorKind};
+use trainyard_learn::merge::merge;
 use trainyard_tables::Trajectory;
 
 fn options(steps: u64) -> Value {
@@ -92,7 +93,7 @@ fn short(folder: &Path, options: Value, cpus: usize, cancel_after: Option<usize>
     run_stage::<Rl>(options, &mut context).map(|()| context)
 }
 fn with(mut options: Value, over: Value) -> Value {
-    options = compose::merge(options, over);
+    options = merge(options, over);
     options["validate_every"] = json!(0);
     options["validate_problems"] = json!(1);
     options
@@ -113,7 +114,7 @@ fn every_composition_trains() {
 fn two_terms_of_one_kind_report_apart() {
     let folder = tempfile::tempdir().unwrap();
     let (tight, wide) = (json!({"clip_high": 0.0, "clip_low": 0.0}), json!({"clip_high": 100.0, "clip_low": 0.99}));
-    let terms = [tight, wide].map(|bounds| compose::merge(json!({"kind": "clip"}), bounds));
+    let terms = [tight, wide].map(|bounds| merge(json!({"kind": "clip"}), bounds));
     let over = json!({
         "filters": [], "loss": {"terms": terms}, "epochs": 2, "checkpoint_every": 0, "rewards": ["answer", "answer"],
     });

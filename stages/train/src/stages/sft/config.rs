@@ -4,6 +4,7 @@ use crate::optimize::OptimizerOptions;
 use crate::own_defaults::{self, OwnDefaults};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use trainyard_api::Prepared;
 use trainyard_core::{OptionProblem, Wired};
 
 /// Options of `sft`. Training ends at the first of `epochs`, `steps` and `tokens` that is given; 3 epochs if none is.
@@ -79,24 +80,15 @@ impl Config {
     pub fn validation_interval(&self) -> u64 {
         self.validate_every.unwrap_or(25)
     }
-    /// Options that measure on held-out rows, where no row is held out.
-    pub fn wiring(&self, inputs: &Wired) -> Vec<OptionProblem> {
-        let held_out = self.validation_share > 0.0 || inputs.get("validation").is_some_and(|n| *n > 0);
-        let measured = [
-            ("/validate_every", self.validate_every.is_some_and(|every| every > 0)),
-            ("/patience", self.patience.is_some()),
-        ];
-        let problem = |at: &str| {
-            OptionProblem::new(
-                at,
-                "there is nothing to validate on: no `validation` input, and `validation_share` is 0",
-            )
-            .help("wire `validation`, set `validation_share` above 0, or leave this out")
-        };
-        measured.iter().filter(|(_, set)| *set && !held_out).map(|(at, _)| problem(at)).collect()
+}
+
+impl Prepared for Config {
+    type Config = Self;
+    fn config(&self) -> &Self {
+        self
     }
-    /// Everything wrong with the options alone.
-    pub fn problems(&self) -> Vec<OptionProblem> {
+
+    fn problems(&self) -> Vec<OptionProblem> {
         let mut problems = self.optimizer.problems("/optimizer");
         let counts = [("/batch_tokens", self.batch_tokens), ("/micro_batch_tokens", self.micro_batch_tokens)];
         problems.extend(
@@ -117,5 +109,22 @@ impl Config {
             ));
         }
         problems
+    }
+
+    /// Options that measure on held-out rows, where no row is held out.
+    fn problems_with(&self, inputs: &Wired) -> Vec<OptionProblem> {
+        let held_out = self.validation_share > 0.0 || inputs.get("validation").is_some_and(|n| *n > 0);
+        let measured = [
+            ("/validate_every", self.validate_every.is_some_and(|every| every > 0)),
+            ("/patience", self.patience.is_some()),
+        ];
+        let problem = |at: &str| {
+            OptionProblem::new(
+                at,
+                "there is nothing to validate on: no `validation` input, and `validation_share` is 0",
+            )
+            .help("wire `validation`, set `validation_share` above 0, or leave this out")
+        };
+        measured.iter().filter(|(_, set)| *set && !held_out).map(|(at, _)| problem(at)).collect()
     }
 }

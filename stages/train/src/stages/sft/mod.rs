@@ -16,9 +16,7 @@ use data::{Prepared, hold_out, prepare};
 use serde_json::Value;
 use trainyard_api::report::Report;
 use trainyard_api::{Ports, Stage, StageContext, port};
-use trainyard_core::{
-    ArtifactKind, Cardinality, Chance, Declared, Metric, OptionProblem, Producers, Reduce, Result, Wired,
-};
+use trainyard_core::{ArtifactKind, Cardinality, Chance, Declared, Metric, Producers, Reduce, Result};
 use trainyard_tables::{Trajectory, read_trajectories};
 
 /// The stage kind `sft`.
@@ -105,22 +103,8 @@ impl Stage for Sft {
     fn prepare(&self, options: Value) -> Result<Config> {
         self.parse(options)
     }
-}
 
-impl trainyard_api::Prepared for Config {
-    type Config = Self;
-    fn config(&self) -> &Self {
-        self
-    }
-    fn problems(&self) -> Vec<OptionProblem> {
-        self.problems()
-    }
-    fn problems_with(&self, inputs: &Wired) -> Vec<OptionProblem> {
-        self.wiring(inputs)
-    }
-
-    fn run(self, context: &mut StageContext) -> Result<()> {
-        let config = self;
+    fn run(&self, config: Config, context: &mut StageContext) -> Result<()> {
         let policy = Policy::load(context.input("model")?, "model")?;
         let (train, held) = rows(&config, context)?;
         let positions = policy.folder.config.max_position_embeddings;

@@ -1,0 +1,51 @@
+//! The verdicts of rules: each rule judges the rows that are still kept, and what it says is written into them.
+
+use super::rule::{Judgment, Rule, RuleContext};
+use std::collections::BTreeMap;
+use trainyard_core::{Error, Result};
+use trainyard_tables::{Trajectory, Verdict};
+
+/// How many rows one rule judged and rejected.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Count {
+    /// Kind of the rule.
+    pub rule: &'static str,
+    /// Rows that reached the rule.
+    pub judged: usize,
+    /// Rejected rows by reason code.
+    pub reasons: BTreeMap<String, usize>,
+}
+
+impl Count {
+    /// Number of rejected rows.
+    pub fn rejected(&self) -> usize {
+        self.reasons.values().sum()
+    }
+}
+
+/// Whether every rule so far keeps the row.
+pub fn survives(row: &Trajectory) -> bool {
+    row.verdicts.iter().all(|v| v.keep)
+}
+
+/// Lets one rule judge all rows that are still kept, and writes its verdicts.
+pub fn apply(rule: &dyn Rule, rows: &mut [Trajectory], world: &RuleContext<'_>) -> Result<Count> {
+    let alive: Vec<usize> = (0..rows.len()).filter(|i| survives(&rows[*i])).collect();
+    let judged: Vec<&Trajectory> = alive.iter().map(|i| &rows[*i]).collect();
+    let judgments = rule.judge(&judged, world).map_err(|e| e.at(format!("rule `{}`", rule.kind())))?;
+    if judgments.len() != alive.len() {
+        return Err(Error::bug(format!("rule `{}` judged {} of {} rows", rule.kind(), judgments.len(), alive.len())));
+    }
+    let mut count = Count { rule: rule.kind(), judged: alive.len(), reasons: BTreeMap::new() };
+    for (i, judgment) in alive.into_iter().zip(judgments) {
+        let (keep, reason) = match judgment {
+            Judgment::Keep => (true, String::new()),
+            Judgment::Reject { code, detail } => {
+                *count.reasons.entry(code.to_string()).or_insert(0) += 1;
+                (false, if detail.is_empty() { code.to_string() } else { format!("{code}: {detail}") })
+            }
+        };
+        rows[i].verdicts.push(Verdict { rule: rule.kind().to_string(), keep, reason });
+    }
+    Ok(count)
+}

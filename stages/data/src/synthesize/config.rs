@@ -1,0 +1,33 @@
+//! Options of `data/synthesize`.
+
+use super::splits::{Split, default_splits};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::collections::BTreeMap;
+
+/// Options of `data/synthesize`.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Config {
+    /// `procedural` makes new problems with the environment's generator; `annotated` turns worked solutions into tool
+    /// use.
+    pub method: String,
+    /// The environment that poses the problems; demonstrations are played in it. The method's own if left out.
+    #[schemars(extend("x-family" = "environments"))]
+    pub environment: Value,
+    /// Seed of everything random.
+    #[serde(default)]
+    pub seed: u64,
+    /// For `procedural`: the number of problems by level in each split.
+    #[serde(default = "default_splits")]
+    pub splits: BTreeMap<String, Split>,
+    /// For `procedural`: the share of demonstrations in which the agent first makes a mistake and then recovers.
+    #[serde(default = "default_mistakes")]
+    #[schemars(range(min = 0.0, max = 1.0))]
+    pub mistakes: f64,
+}
+
+fn default_mistakes() -> f64 {
+    0.1
+}

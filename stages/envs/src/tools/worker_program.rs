@@ -1,0 +1,24 @@
+//! Which executable serves as tool worker.
+
+use std::path::PathBuf;
+use trainyard_core::{Error, Result};
+
+/// Environment variable with the worker's path. Without it this executable is started with the argument `tool-worker`.
+pub const WORKER_VARIABLE: &str = "TRAINYARD_TOOL_WORKER";
+
+/// The executable that serves as worker.
+#[derive(Debug, Clone)]
+pub struct WorkerProgram(pub PathBuf);
+
+impl WorkerProgram {
+    /// The one that the variable names, or else this executable.
+    pub fn find() -> Result<Self> {
+        if let Some(path) = std::env::var_os(WORKER_VARIABLE) {
+            return Ok(Self(PathBuf::from(path)));
+        }
+        let own = std::env::current_exe()
+            .map_err(|e| Error::invalid(format!("cannot find this program's own file for tool workers: {e}")))?;
+        // This name still works after the file was replaced on disk.
+        Ok(Self(if own.exists() { own } else { PathBuf::from("/proc/self/exe") }))
+    }
+}

@@ -1,0 +1,71 @@
+//! What the strategies share that fork a sequence where its entropy has risen: the measure, the rule, the budget.
+
+use crate::part::{GroupView, Live, Needs};
+use crate::statistics::mean;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use trainyard_core::{Chance, Metric, OptionProblem, Reduce, above};
+
+/// What these strategies cannot do without.
+pub const NEEDS: Needs = Needs { fork: true, entropies: true, multi_turn: true, groups: true, ..Needs::NONE };
+
+/// The metric `forks`.
+pub fn metric() -> Metric {
+    Metric::new("forks", "forks per group", "Forks that were made.")
+        .over(Reduce::LastTenth)
+        .optional()
+        .formerly("forks")
+}
+
+/// Copies that a fork at this turn makes: `beam` − 1, or what is left of the group's budget. A copy's first turn is the
+/// node it was forked at, which was judged then, so none are made there.
+pub fn copies(beam: u32, live: &Live, group: &GroupView) -> u32 {
+    let at_own_fork = live.since_fork == Some(0);
+    let left = group.budget.saturating_sub(group.started);
+    if at_own_fork { 0 } else { beam.saturating_sub(1).min(left) }
+}
+
+/// How a node's propensity P decides about a fork.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ForkRule {
+    /// Fork if P > threshold, as in the papers.
+    #[default]
+    Threshold,
+    /// Fork with probability P, as in the released code.
+    Chance,
+}
+
+impl ForkRule {
+    /// Draws by (group, sample, turn), so that nodes do not influence each other.
+    pub fn forks(self, propensity: f64, threshold: f64, live: &Live, chance: &Chance) -> bool {
+        match self {
+            Self::Threshold => propensity > threshold,
+            Self::Chance => {
+                let place = [live.group as u64, u64::from(live.sample), u64::from(live.turn)];
+                chance.at("fork", &place).uniform() < propensity
+            }
+        }
+    }
+}
+
+/// Mean entropy of the first `window` tokens of a turn, in nats; `None` for an empty turn.
+pub fn opening(turn: &[f64], window: usize) -> Option<f64> {
+    let first = &turn[..window.min(turn.len())];
+    mean(first)
+}
+
+/// ΔH of every turn after a tool result, in turn order: how far its opening lies above that of turn 0, in units of
+/// `normalizer` nats. `None` for a turn without tokens; empty if turn 0 has none.
+pub fn jumps(live: &Live, window: usize, normalizer: f64) -> Vec<Option<f64>> {
+    let Some(root) = live.entropies.first().and_then(|t| opening(t, window)) else { return Vec::new() };
+    live.entropies.iter().skip(1).map(|t| opening(t, window).map(|h| (h - root) / normalizer)).collect()
+}
+
+/// Problems with the options that these strategies share.
+pub fn check(window: usize, normalizer: f64, beam: u32) -> Vec<OptionProblem> {
+    let normalizer = OptionProblem::outside("/normalizer", normalizer, above(0.0));
+    let normalizer = normalizer.map(|p| p.help("use a number of nats above 0; 1 means no scaling"));
+    let counts = [OptionProblem::outside("/beam", beam, 1..), OptionProblem::outside("/window", window, 1..)];
+    counts.into_iter().flatten().chain(normalizer).collect()
+}

@@ -1,0 +1,57 @@
+//! Metrics that are compared between two arms, and where each comes from: the rollouts or the reports.
+
+use super::trajectories::TrajectoryMetric;
+use trainyard_core::{Error, Result};
+
+/// Prefix of a name that always refers to the reports.
+const REPORT: &str = "report.";
+
+/// A metric that the option `metrics` names.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ArmMetric {
+    name: String,
+    given: Origin,
+}
+
+/// Where a metric comes from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Origin {
+    /// From rollouts, with a value per problem.
+    Trajectories(TrajectoryMetric),
+    /// From the arms' reports, under this name.
+    Report(String),
+}
+
+impl ArmMetric {
+    /// Parses an entry of `metrics`. Errors: invalid, if it is not a metric name.
+    pub fn parse(name: &str) -> Result<Self> {
+        let letters = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '_' | '.' | '-');
+        if name.is_empty() || name == REPORT || !name.chars().all(letters) {
+            return Err(Error::invalid(format!("`{name}` is no name of a metric"))
+                .help("use lower-case letters, digits and `_`"));
+        }
+        let given = match (name.strip_prefix(REPORT), TrajectoryMetric::parse(name)) {
+            (Some(own), _) => Origin::Report(own.to_string()),
+            (None, Some(metric)) => Origin::Trajectories(metric),
+            (None, None) => Origin::Report(name.to_string()),
+        };
+        Ok(Self { name: name.to_string(), given })
+    }
+    /// The origin that the name alone suggests.
+    pub fn given(&self) -> &Origin {
+        &self.given
+    }
+    /// What it means where these are wired: without trajectories a name of theirs is the report's. None: nothing wired
+    /// has it.
+    pub fn origin(&self, reports: bool, trajectories: bool) -> Option<Origin> {
+        match &self.given {
+            Origin::Trajectories(_) if trajectories => Some(self.given.clone()),
+            Origin::Trajectories(TrajectoryMetric::Component(_)) => None,
+            _ if reports => {
+                let own = self.name.strip_prefix(REPORT).unwrap_or(&self.name);
+                Some(Origin::Report(own.to_string()))
+            }
+            _ => None,
+        }
+    }
+}
