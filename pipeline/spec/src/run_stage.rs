@@ -24,9 +24,9 @@
 mod quoting;
 
 use crate::diagnostic::{Diagnostic, Sources, Span};
-use crate::expression::{Expression, Fault, Reference, Term};
+use crate::expression::{Expression, Fault, Reference, Term, value_text};
 use crate::read::{Binder, Bound, BoundContent, NoNames, Reader};
-use crate::template::{Piece, Template, value_text};
+use crate::template::{Piece, Template};
 use crate::workflow::{RawStage, check_id};
 use quoting::Quoting;
 use serde_json::{Value, json};
