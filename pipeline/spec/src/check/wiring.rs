@@ -2,35 +2,22 @@
 //!
 //! Stages are taken in topological order, so that what a producer knows (its environment) reaches everything behind it.
 
-use super::{Checker, Order};
-use crate::plan::{InputBinding, OutputOf};
-use serde_json::Value;
+use super::checker::Checker;
+use super::graph::Order;
+use crate::plan::OutputOf;
 use std::collections::{BTreeMap, HashMap};
-use trainyard_core::{Facts, KindInfo, Wired};
-
-/// A stage whose complete config and inputs are known.
-pub(super) struct Whole {
-    kind: &'static str,
-    config: Value,
-    inputs: Vec<InputBinding>,
-}
+use trainyard_core::{Facts, Wired};
 
 impl Checker<'_> {
-    pub(super) fn keep_whole(&mut self, draft: usize, info: &KindInfo, config: &Value, inputs: &[InputBinding]) {
-        let whole = Whole { kind: info.name, config: config.clone(), inputs: inputs.to_vec() };
-        self.wired.insert(draft, whole);
-    }
-
     /// Reports what contradicts between configs and inputs. A stage with an input list that is not known before the run
     /// is left out: it looks again itself. Without an order (the graph has a cycle) nothing is known about any
     /// artifact.
     pub(super) fn wiring(&mut self, order: Option<&Order>) {
         let catalogue = self.expanded.catalogue;
-        let mut stages = std::mem::take(&mut self.wired);
         let mut known: HashMap<usize, BTreeMap<String, Facts>> = HashMap::new();
         let drafts = order.map_or_else(|| (0..self.expanded.drafts.len()).collect(), |order| order.drafts.clone());
         for draft in drafts {
-            let Some(stage) = stages.remove(&draft) else { continue };
+            let Some(stage) = self.whole.get(&draft).cloned() else { continue };
             if stage.inputs.iter().flat_map(|input| &input.from).any(|of| self.is_late(of)) {
                 continue;
             }
@@ -43,9 +30,7 @@ impl Checker<'_> {
                 wired.wire(&input.port, input.from.iter().map(|of| facts(of).unwrap_or_default()).collect());
             }
             let problems = catalogue.validate_inputs(stage.kind, &stage.config, &wired);
-            if let Some(with) = self.withs.get(&draft).cloned() {
-                self.wrong_options(problems, &with);
-            }
+            self.wrong_options(problems, &stage.with);
             known.insert(draft, catalogue.facts(stage.kind, &stage.config, &wired));
         }
     }
