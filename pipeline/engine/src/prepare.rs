@@ -10,8 +10,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use trainyard_core::attempt::{AttemptInput, AttemptResources, AttemptSpec};
 use trainyard_core::{Cardinality, Digest, Error, Result};
+use trainyard_spec::expression::value_text;
 use trainyard_spec::plan::{Cache, InputBinding, Node, OutputOf};
-use trainyard_spec::template::value_text;
 
 impl Engine {
     /// Computes the digest and asks the store for it, or fails the stage.

@@ -161,7 +161,8 @@ impl Expanded<'_> {
     fn group(&mut self, space: usize, index: usize, stage: &RawStage, chain: &mut Vec<PathBuf>) -> Group {
         let Some(fan) = self.fan(space, stage) else { return Group::broken() };
         if stage.body == Body::Run {
-            stage.run_ports.get_or_init(|| run_stage::ports(stage, &self.sources, &mut self.diagnostics));
+            let (with, outputs) = (stage.get("with"), stage.get("outputs"));
+            stage.run_ports.get_or_init(|| run_stage::ports(with, outputs, &self.sources, &mut self.diagnostics));
         }
         match fan {
             Fan::Known(axes) => {

@@ -5,16 +5,21 @@
 //! not judged here: the engine judges the complete options later ([`KindOptions::settle`]).
 
 mod explain;
+mod pointer;
+mod problem;
 mod view;
 
+pub use pointer::{escape, readable};
+pub use problem::in_words;
 pub use view::SchemaView;
 
 use crate::diagnostic::{Diagnostic, Span};
 use crate::expand::params::whole;
-use crate::read::{Bound, BoundContent, BoundEntry, locate};
+use crate::read::{Bound, BoundContent, BoundEntry};
 use crate::template::Template;
 use crate::tree::{Scalar, core_value};
 use crate::vocabulary;
+use problem::Problem;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use trainyard_core::{KindInfo, OptionProblem};
@@ -104,70 +109,6 @@ impl KindOptions {
         integer_ranges(config, &self.view(), String::new(), &mut problems);
         problems
     }
-}
-
-/// A problem at a pointer, not yet at a place in a file.
-#[derive(Debug)]
-pub(crate) struct Problem {
-    pub code: &'static str,
-    pub pointer: String,
-    /// The key is wrong, not its value.
-    pub at_key: bool,
-    /// Only the children's values decide (`anyOf`); a late child excuses it.
-    pub by_children: bool,
-    pub message: String,
-    pub help: Option<String>,
-}
-
-impl Problem {
-    fn is_due_to_late(&self, late: &[String]) -> bool {
-        let inside =
-            |outer: &str, inner: &str| inner == outer || inner.strip_prefix(outer).is_some_and(|r| r.starts_with('/'));
-        late.iter().any(|l| inside(l, &self.pointer) || (self.by_children && inside(&self.pointer, l)))
-    }
-    fn into_diagnostic(self, with: &Bound, what: &str) -> Diagnostic {
-        let (value, key) = locate(with, &self.pointer);
-        let span = if self.at_key { key.unwrap_or(value) } else { value };
-        Diagnostic::error(self.code, span, self.text(what)).help_if(self.help)
-    }
-    fn into_option_problem(self, what: &str) -> OptionProblem {
-        OptionProblem { message: self.text(what), pointer: self.pointer, help: self.help }
-    }
-    /// The message with the option's name in it.
-    fn text(&self, what: &str) -> String {
-        let name = readable(&self.pointer);
-        let subject = if name.is_empty() { format!("the options of {what}") } else { format!("`{name}`") };
-        self.message.replace("{}", &subject)
-    }
-}
-
-/// A problem's message, with the option's name in front unless the message has it.
-pub fn in_words(problem: &OptionProblem) -> String {
-    let name = readable(&problem.pointer);
-    if name.is_empty() || problem.message.contains(&name) {
-        problem.message.clone()
-    } else {
-        format!("`{name}`: {}", problem.message)
-    }
-}
-
-/// `/loss/terms/0/clip_low` → `loss.terms[0].clip_low`.
-pub fn readable(pointer: &str) -> String {
-    let mut name = String::new();
-    for part in pointer.split('/').skip(1) {
-        let part = part.replace("~1", "/").replace("~0", "~");
-        match part.parse::<usize>() {
-            Ok(index) => name.push_str(&format!("[{index}]")),
-            Err(_) if name.is_empty() => name.push_str(&part),
-            Err(_) => name.push_str(&format!(".{part}")),
-        }
-    }
-    name
-}
-
-/// A key as a part of an RFC 6901 pointer.
-pub fn escape(key: &str) -> String {
-    key.replace('~', "~0").replace('/', "~1")
 }
 
 fn convert(

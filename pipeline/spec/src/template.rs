@@ -2,7 +2,7 @@
 //!
 //! [`Template::resolve`] gives the whole value, or an error that names what is unknown.
 
-use crate::expression::{Expression, Reference, Scope};
+use crate::expression::{Expression, Reference, Scope, value_text};
 use serde::ser::{SerializeMap, SerializeSeq};
 use serde::{Serialize, Serializer};
 use serde_json::Value;
@@ -97,15 +97,6 @@ fn resolve_text(pieces: &[Piece], scope: &dyn Scope) -> Result<String> {
         }
     }
     Ok(text)
-}
-
-/// A value inside longer text: a string as it is, anything else as compact JSON, null as nothing.
-pub fn value_text(value: &Value) -> String {
-    match value {
-        Value::Null => String::new(),
-        Value::String(text) => text.clone(),
-        other => other.to_string(),
-    }
 }
 
 /// Expressions stand as `${{ … }}` text; for display and for the plan's digest.

@@ -3,59 +3,20 @@
 //! [`FILE_KEYS`] lists the top level and [`STAGE_KEYS`] what a stage may say. Keys that a stage's body would ignore
 //! (`env` beside `uses`) are errors here, so later passes never see them.
 
+mod keys;
 mod stage;
 
+pub use keys::{DEFAULT_KEYS, EMBED_KEYS, FILE_KEYS, STAGE_KEYS, check_id, unknown_keys};
+pub use stage::{Body, RawStage, is_file};
+
 use crate::diagnostic::{Diagnostic, Span};
-use crate::expression::is_name;
 use crate::recipe::{self, Recipe};
-use crate::run_stage::RunPorts;
 use crate::tree::{Entry, Node};
-use crate::vocabulary::{self, Place};
+use crate::vocabulary::Place;
+use keys::map_of;
 use stage::{idle_defaults, read_stages};
-use std::cell::OnceCell;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
-
-/// Keys of a workflow file.
-pub const FILE_KEYS: [&str; 11] = [
-    "extends",
-    "version",
-    "name",
-    "description",
-    "recipe",
-    "params",
-    "defaults",
-    "schedule",
-    "stages",
-    "outputs",
-    "evaluation_sets",
-];
-/// Keys of a stage, whatever its body; which of them a body heeds is judged where it is read.
-pub const STAGE_KEYS: [&str; 17] = [
-    "uses",
-    "run",
-    "with",
-    "needs",
-    "matrix",
-    "for_each",
-    "when",
-    "resources",
-    "retry",
-    "timeout",
-    "checks",
-    "cache",
-    "env",
-    "secrets",
-    "files",
-    "outputs",
-    "description",
-];
-/// What `defaults` may set for every stage; `env` and `secrets` reach those with `run`.
-pub const DEFAULT_KEYS: [&str; 6] = ["cache", "env", "resources", "retry", "secrets", "timeout"];
-/// What an embedding stage may say.
-pub const EMBED_KEYS: [&str; 7] = ["uses", "with", "needs", "matrix", "for_each", "when", "description"];
-/// Keys for commands only; a kind gets everything through its options and inputs.
-const ONLY_RUN: [&str; 4] = ["env", "files", "outputs", "secrets"];
 
 /// A whole file, sorted into its parts. Values are still nodes; expressions are read later.
 #[derive(Debug)]
@@ -81,53 +42,6 @@ pub struct Workflow {
     /// Ids of stages that are not in `stages` because they could not be read (reported).
     pub unreadable: Vec<String>,
     index: HashMap<String, usize>,
-}
-
-/// One stage of a file, before it is repeated or bound.
-#[derive(Debug)]
-pub struct RawStage {
-    /// Its key under `stages`.
-    pub id: String,
-    /// Place of that key.
-    pub id_span: Span,
-    /// Whether it names a kind, embeds a file or runs a command.
-    pub body: Body,
-    /// The envelope, with the file's `defaults` laid under it.
-    entries: Vec<Entry>,
-    /// Ports of a command; read when the stage is expanded.
-    pub(crate) run_ports: OnceCell<RunPorts>,
-}
-
-/// What a stage does.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Body {
-    /// `uses` with the name of a stage kind.
-    Kind {
-        /// As written.
-        name: String,
-        /// Place of the name.
-        span: Span,
-    },
-    /// A path as written.
-    Embed {
-        /// Relative to the folder of the file that it stands in.
-        path: String,
-        /// Place of the path.
-        span: Span,
-    },
-    /// A command under `run`.
-    Run,
-}
-
-impl RawStage {
-    /// Value of one of [`STAGE_KEYS`], from the stage or the file's `defaults`.
-    pub fn get(&self, key: &str) -> Option<&Node> {
-        self.entry(key).map(|e| &e.value)
-    }
-    /// The same with its key and place.
-    pub fn entry(&self, key: &str) -> Option<&Entry> {
-        self.entries.iter().find(|e| e.key == key)
-    }
 }
 
 impl Workflow {
@@ -230,47 +144,4 @@ fn read_name(entry: Option<&Entry>, top: Span, diagnostics: &mut Vec<Diagnostic>
         diagnostics.push(d.help("use letters, digits, `_`, `-` and `.`"));
     }
     text.to_string()
-}
-
-/// Whether a `uses` names a file and not a kind.
-pub fn is_file(uses: &str) -> bool {
-    uses.starts_with(['.', '/']) || uses.ends_with(".yaml") || uses.ends_with(".yml")
-}
-
-/// Reports a name that could not follow a dot in an expression.
-pub fn check_id(id: &str, span: Span, what: &str, diagnostics: &mut Vec<Diagnostic>) {
-    if !is_name(id) || id.len() > 64 {
-        let fixed: String =
-            id.chars().take(64).map(|c| if c.is_ascii_alphanumeric() || c == '_' { c } else { '_' }).collect();
-        let fixed = if fixed.starts_with(|c: char| c.is_ascii_digit()) { format!("_{fixed}") } else { fixed };
-        let d = Diagnostic::error("wrong-name", span, format!("`{id}` is not a valid {what} name"));
-        diagnostics.push(d.help(format!("use letters, digits and `_`, as in `{fixed}`")));
-    }
-}
-
-/// Reports every key that is not allowed, with what to write instead.
-pub fn unknown_keys(entries: &[Entry], allowed: &[&str], what: &str, place: Place, diagnostics: &mut Vec<Diagnostic>) {
-    for entry in entries.iter().filter(|e| !allowed.contains(&e.key.as_str())) {
-        let mut help = vocabulary::key(place, &entry.key, allowed);
-        if place == Place::Stage && help.as_ref().is_some_and(|h| h.starts_with("valid here")) {
-            help = Some("options of a stage kind stand under `with`".to_string());
-        }
-        let d = Diagnostic::error("unknown-key", entry.key_span, format!("{what} has no key `{}`", entry.key));
-        diagnostics.push(d.help_if(help));
-    }
-}
-
-fn map_of<'t>(entry: Option<&'t Entry>, diagnostics: &mut Vec<Diagnostic>) -> &'t [Entry] {
-    match entry {
-        None => &[],
-        Some(e) => e.value.map().unwrap_or_else(|| {
-            let d = Diagnostic::error(
-                "wrong-type",
-                e.value.span,
-                format!("`{}` must be a map, found {}", e.key, e.value.describe()),
-            );
-            diagnostics.push(d);
-            &[]
-        }),
-    }
 }

@@ -1,26 +1,44 @@
 //! `checks`: bounds on metrics, as written. Whether the stage reports such a metric is judged in [`super::metrics`],
 //! once all stages have their options.
 
-use crate::diagnostic::{Diagnostic, Span};
+use super::checker::{Checker, Use};
+use crate::diagnostic::Diagnostic;
+use crate::expand::View;
 use crate::plan::{Check, Severity};
-use crate::read::{Bound, Reader};
+use crate::read::{Binder, Bound, Reader};
 use trainyard_core::Of;
 
-/// A check with the places of `metric` and `of`.
-pub(super) struct Placed {
-    pub check: Check,
-    pub metric: Span,
-    pub of: Option<Span>,
+impl Checker<'_> {
+    /// The list under `checks`. Entries are read one by one, so that a mistake in one hides none in another. The names
+    /// of metrics are kept to be judged; those of a command (not `known`) are not declared anywhere.
+    pub(super) fn checks(&mut self, draft: usize, view: &View<'_>, known: bool) -> Option<Vec<Check>> {
+        let expanded = self.expanded;
+        let Some(node) = expanded.raw(draft).get("checks") else { return Some(Vec::new()) };
+        let entries = node.list();
+        let mut uses = Vec::new();
+        let mut checks = Vec::new();
+        for entry in entries.unwrap_or(std::slice::from_ref(node)) {
+            let bound =
+                Binder { sources: &expanded.sources, names: view, text: false, diagnostics: &mut self.diagnostics }
+                    .bind(entry);
+            let mut reader = Reader { diagnostics: &mut self.diagnostics };
+            checks.push(bound.and_then(|bound| match entries {
+                Some(_) => check(draft, &bound, &mut reader, &mut uses),
+                None => {
+                    reader.wrong(&bound, "`checks`", "a list");
+                    None
+                }
+            }));
+        }
+        if known {
+            self.uses.append(&mut uses);
+        }
+        checks.into_iter().collect()
+    }
 }
 
-/// The list under `checks`.
-pub(super) fn read(bound: &Bound, reader: &mut Reader<'_>) -> Option<Vec<Placed>> {
-    let items = reader.list(bound, "`checks`")?;
-    let checks: Vec<Option<Placed>> = items.iter().map(|b| check(b, reader)).collect();
-    checks.into_iter().collect()
-}
-
-fn check(bound: &Bound, reader: &mut Reader<'_>) -> Option<Placed> {
+/// One check. The metric that it names goes to `uses`, even if something else in it is wrong.
+fn check(draft: usize, bound: &Bound, reader: &mut Reader<'_>, uses: &mut Vec<Use>) -> Option<Check> {
     let fields = reader.map(bound, "a check", &["metric", "of", "min", "max", "severity", "role"])?;
     let Some(named) = fields.get("metric") else {
         reader.report(
@@ -30,7 +48,11 @@ fn check(bound: &Bound, reader: &mut Reader<'_>) -> Option<Placed> {
         return None;
     };
     let metric = reader.string(named, "`metric`")?;
-    let of = reader.optional(fields.get("of"), |r, b| r.word(b, "`of`", &Of::NAMES));
+    let of = reader.optional(fields.get("of"), |r, b| r.word(b, "`of`", &Of::NAMES)).map(|of| of.and_then(Of::parse));
+    if let Some(of) = of {
+        let of_span = fields.get("of").map_or(named.span, |b| b.span);
+        uses.push(Use { draft, metric: metric.clone(), of, metric_span: named.span, of_span });
+    }
     let min = reader.optional(fields.get("min").filter(|b| !b.is_null()), |r, b| r.float(b, "`min`"));
     let max = reader.optional(fields.get("max").filter(|b| !b.is_null()), |r, b| r.float(b, "`max`"));
     let severity = reader.optional(fields.get("severity"), |r, b| r.word(b, "`severity`", &["error", "warn"]));
@@ -46,6 +68,5 @@ fn check(bound: &Bound, reader: &mut Reader<'_>) -> Option<Placed> {
         reader.report(Diagnostic::error("out-of-range", bound.span, message));
     }
     let severity = if severity? == Some("warn") { Severity::Warn } else { Severity::Error };
-    let check = Check { metric, of: of?.and_then(Of::parse), min, max, severity, role: role?.map(str::to_string) };
-    Some(Placed { check, metric: named.span, of: fields.get("of").map(|b| b.span) })
+    Some(Check { metric, of: of?, min, max, severity, role: role?.map(str::to_string) })
 }

@@ -1,6 +1,6 @@
 //! `when` and `needs`, those of the embedding stages included.
 
-use super::{Checker, Link};
+use super::checker::{Checker, Link};
 use crate::diagnostic::Diagnostic;
 use crate::expand::View;
 use crate::expression::{Binary, Expression, Term, Type};

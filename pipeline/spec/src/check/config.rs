@@ -1,6 +1,6 @@
 //! Options of a stage, and the files whose content they name.
 
-use super::Checker;
+use super::checker::Checker;
 use super::inputs::entries;
 use super::stage::Config;
 use crate::diagnostic::{Diagnostic, Span};

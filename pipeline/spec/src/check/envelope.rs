@@ -2,8 +2,7 @@
 //!
 //! Values may be expressions but must be known before the run; only `env` may read metrics.
 
-use super::stage::no_request;
-use super::{Checker, bounds};
+use super::checker::Checker;
 use crate::diagnostic::{Diagnostic, suggest};
 use crate::expand::View;
 use crate::plan::{Cache, Check, Request, Retry};
@@ -43,6 +42,11 @@ fn default_retry() -> Retry {
     Retry { attempts: 3, backoff, on: vec![ErrorKind::Retryable, ErrorKind::Lost] }
 }
 
+/// One request that asks for nothing.
+fn no_request() -> Request {
+    Request { nodes: 1, ..Request::default() }
+}
+
 impl Checker<'_> {
     pub(super) fn envelope(&mut self, draft: usize, view: &View<'_>, known: bool) -> Option<Envelope> {
         let resources = self.read(draft, view, "resources", requests).unwrap_or(Some(vec![no_request()]));
@@ -50,8 +54,7 @@ impl Checker<'_> {
         let timeout =
             self.read(draft, view, "timeout", |b, r| r.duration(b, "`timeout`")).map_or(Some(None), |t| t.map(Some));
         let cache = self.read(draft, view, "cache", cache).unwrap_or(Some(Cache::Enabled));
-        let checks = self.read(draft, view, "checks", bounds::read).unwrap_or_else(|| Some(Vec::new()));
-        let checks = checks.map(|list| self.keep_uses(draft, known, list));
+        let checks = self.checks(draft, view, known);
         let description = self.description(draft, view);
         let secrets = self.secrets(draft, view);
         let env = self.env(draft, view);

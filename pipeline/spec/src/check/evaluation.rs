@@ -10,7 +10,7 @@
 //! exempt: an input called `evaluation` is compared or measured against, and nothing of it is learned from or handed
 //! on.
 
-use super::{Checker, Link};
+use super::checker::{Checker, Link};
 use crate::diagnostic::{Diagnostic, Span};
 use crate::expand::{Targets, View};
 use crate::read::{Binder, Reader};

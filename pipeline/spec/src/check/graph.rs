@@ -3,7 +3,7 @@
 //! Cycles are found by strongly connected components (a topological sort names only one stage of a cycle) and shown
 //! whole. Both algorithms are iterative: a chain of any length does not touch the stack.
 
-use super::{Checker, Link};
+use super::checker::{Checker, Link};
 use crate::diagnostic::Diagnostic;
 use crate::plan::Edge;
 use petgraph::algo::kosaraju_scc;

@@ -1,6 +1,6 @@
 //! Ports: which artifacts flow into a stage, of the right kind and number.
 
-use super::{Checker, Link};
+use super::checker::{Checker, Link};
 use crate::diagnostic::{Diagnostic, Span};
 use crate::expand::{Target, Targets, View};
 use crate::plan::{Edge, InputBinding, OutputOf};

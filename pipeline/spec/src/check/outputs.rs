@@ -1,6 +1,6 @@
 //! The top level of a file beside its stages: `outputs` and `schedule`.
 
-use super::Checker;
+use super::checker::Checker;
 use crate::diagnostic::Diagnostic;
 use crate::expand::View;
 use crate::read::{Binder, Reader};

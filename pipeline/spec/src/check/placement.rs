@@ -1,6 +1,6 @@
 //! Whether some pool could ever take each stage. What no pool has is an error now, not a wait without end.
 
-use super::Checker;
+use super::checker::Checker;
 use crate::diagnostic::Diagnostic;
 use crate::plan::{Node, When};
 use crate::site::Pool;

@@ -3,7 +3,7 @@
 //! A command without inputs usually reads something that the cache cannot see (a database, a web page, the date). On a
 //! schedule it would do so the first time only, and every later run would succeed without doing anything.
 
-use super::Checker;
+use super::checker::Checker;
 use crate::diagnostic::Diagnostic;
 use crate::plan::{Cache, Node};
 use crate::run_stage;

@@ -3,7 +3,7 @@
 //! Commands run in an empty folder, and only what `files` lists is linked into it and enters the stage digest. Without
 //! this check a forgotten entry shows up as "can't open file" in the log of a run.
 
-use super::Checker;
+use super::checker::Checker;
 use crate::diagnostic::{Diagnostic, Span};
 use crate::files::absolute;
 use crate::tree::Node;

@@ -1,10 +1,10 @@
 //! One stage instance: its kind, inputs, config and envelope put together.
 
-use super::Checker;
+use super::checker::{Checker, Whole};
 use super::envelope::Envelope;
 use crate::diagnostic::Diagnostic;
 use crate::expand::View;
-use crate::plan::{FanOut, InputBinding, Node, OutputOf, Request, Source, When};
+use crate::plan::{FanOut, InputBinding, Node, OutputOf, Source, When};
 use crate::read::{Binder, Bound, BoundContent, BoundEntry};
 use crate::run_stage::{self, RunPorts};
 use crate::template::Template;
@@ -12,6 +12,7 @@ use crate::tree;
 use crate::vocabulary;
 use crate::workflow::Body;
 use std::collections::BTreeMap;
+use std::rc::Rc;
 use trainyard_core::attempt::AttemptOutput;
 use trainyard_core::{ArtifactKind, Cardinality, KindInfo, Placement};
 
@@ -106,9 +107,9 @@ impl<'e> Checker<'e> {
             Kind::Known(info) => {
                 let inputs = with.as_ref().and_then(|w| self.kind_inputs(draft, &view, info, w));
                 let config = with.as_ref().and_then(|w| self.kind_config(draft, info, w));
-                if let (Some(with), Some(inputs), Some((Template::Literal(_), _))) = (with, &inputs, &config) {
-                    self.keep_with(draft, with);
-                    self.wired.insert(draft, inputs.clone());
+                let settled = self.settled.remove(&draft);
+                if let (Some(with), Some(inputs), Some(settled), Some(_)) = (with, &inputs, settled, &config) {
+                    self.whole.insert(draft, Rc::new(Whole { settled, inputs: inputs.clone(), with }));
                 }
                 (inputs, config, Nature::of(info))
             }
@@ -276,13 +277,6 @@ impl<'e> Checker<'e> {
         let config = Template::Map(config);
         Some((config.as_literal().map_or(config, Template::Literal), sources))
     }
-
-    /// A trouble at a place, unless its cause is reported elsewhere.
-    pub(super) fn trouble(&mut self, trouble: crate::read::Trouble, span: crate::diagnostic::Span) {
-        if !trouble.code.is_empty() {
-            self.report(Diagnostic::error(trouble.code, span, trouble.message).help_if(trouble.help));
-        }
-    }
 }
 
 impl Nature {
@@ -309,9 +303,4 @@ impl Nature {
             outputs: ports.outputs.clone(),
         }
     }
-}
-
-/// One request that asks for nothing.
-pub(super) fn no_request() -> Request {
-    Request { nodes: 1, ..Request::default() }
 }

@@ -2,7 +2,8 @@
 //!
 //! Stages are taken in topological order, so that what a producer knows (its environment) reaches everything behind it.
 
-use super::{Checker, Order};
+use super::checker::Checker;
+use super::graph::Order;
 use crate::plan::OutputOf;
 use std::collections::{BTreeMap, HashMap};
 use trainyard_core::{Facts, Wired};
@@ -12,28 +13,23 @@ impl Checker<'_> {
     /// is left out: it looks again itself. Without an order (the graph has a cycle) nothing is known about any
     /// artifact.
     pub(super) fn wiring(&mut self, order: Option<&Order>) {
-        let mut stages = std::mem::take(&mut self.wired);
         let mut known: HashMap<usize, BTreeMap<String, Facts>> = HashMap::new();
         let drafts = order.map_or_else(|| (0..self.expanded.drafts.len()).collect(), |order| order.drafts.clone());
         for draft in drafts {
-            let Some(inputs) = stages.remove(&draft) else { continue };
-            if inputs.iter().flat_map(|input| &input.from).any(|of| self.is_late(of)) {
+            let Some(stage) = self.whole.get(&draft).cloned() else { continue };
+            if stage.inputs.iter().flat_map(|input| &input.from).any(|of| self.is_late(of)) {
                 continue;
             }
             let mut wired = Wired::default();
-            for input in &inputs {
+            for input in &stage.inputs {
                 let facts = |of: &OutputOf| {
                     let producer = known.get(self.index.get(of.stage.0.as_str())?)?;
                     producer.get(&of.output).cloned()
                 };
                 wired.wire(&input.port, input.from.iter().map(|of| facts(of).unwrap_or_default()).collect());
             }
-            let Some(settled) = self.settled.get(&draft) else { continue };
-            known.insert(draft, settled.facts(&wired));
-            let problems = settled.validate_inputs(&wired);
-            if let Some(with) = self.withs.get(&draft).cloned() {
-                self.wrong_options(problems, &with);
-            }
+            known.insert(draft, stage.settled.facts(&wired));
+            self.wrong_options(stage.settled.validate_inputs(&wired), &stage.with);
         }
     }
 

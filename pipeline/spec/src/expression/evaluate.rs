@@ -4,7 +4,7 @@
 //! is a fault, so that nothing is computed from what was never measured; only `default` takes over there, and `== null`
 //! asks for it.
 
-use super::operators::type_name;
+use super::value::type_name;
 use super::{Binary, Expression, Fault, Function, Reference, Scope, Term};
 use serde_json::Value;
 use std::ops::Range;

@@ -2,8 +2,14 @@
 
 use super::evaluate::index;
 use super::types::{Type, infer};
-use super::{Binary, Expression, Fault, Function, Replace, Term};
+use super::{Binary, Expression, Fault, Function, Reference, Term};
 use serde_json::Value;
+use std::ops::Range;
+
+/// Replaces a reference (with its place): a term, `None` to keep it, or a fault.
+pub type Replace<'a> = &'a mut dyn FnMut(&Reference, &Range<usize>) -> Replaced;
+/// The answer of a [`Replace`]: `None` keeps the reference.
+pub type Replaced = Result<Option<Term>, Fault>;
 
 /// The expression with its references replaced and everything known computed.
 pub fn rewrite(e: &Expression, replace: Replace<'_>) -> Result<Expression, Fault> {

@@ -2,8 +2,8 @@
 //!
 //! Adding one is one variant, one arm in [`Function::call`] and one in the type pass.
 
-use super::operators::{Binary, compare, type_name};
-use crate::template::value_text;
+use super::operators::{Binary, compare};
+use super::value::{type_name, value_text};
 use serde_json::Value;
 use std::cmp::Ordering;
 

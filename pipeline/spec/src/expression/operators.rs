@@ -3,6 +3,7 @@
 //! Null compares with everything for equality, so that `params.model == null` works; other mixed types are errors. `/`
 //! always gives a float; `%` keeps the sign of its left side.
 
+use super::value::type_name;
 use serde_json::{Number, Value};
 use std::cmp::Ordering;
 
@@ -199,17 +200,4 @@ pub fn finite(value: f64) -> Result<Value, String> {
 
 fn overflow() -> String {
     "the result is too large for a 64-bit integer".into()
-}
-
-/// The name in the language.
-pub fn type_name(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "null",
-        Value::Bool(_) => "a bool",
-        Value::Number(n) if n.is_f64() => "a float",
-        Value::Number(_) => "an int",
-        Value::String(_) => "a string",
-        Value::Array(_) => "a list",
-        Value::Object(_) => "a map",
-    }
 }

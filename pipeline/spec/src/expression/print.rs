@@ -1,6 +1,7 @@
 //! Expression → text that parses back to an equal expression, with as few parentheses as that needs.
 
 use super::{Expression, Reference, Term};
+use serde::{Serialize, Serializer};
 use serde_json::Value;
 use std::fmt::{Display, Formatter, Result};
 
@@ -50,6 +51,13 @@ impl Display for Expression {
                 f.write_str(")")
             }
         }
+    }
+}
+
+/// As text.
+impl Serialize for Expression {
+    fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
     }
 }
 

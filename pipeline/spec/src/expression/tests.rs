@@ -1,6 +1,7 @@
 use super::*;
 use proptest::prelude::*;
 use serde_json::json;
+use trainyard_core::Of;
 
 struct Known;
 impl Scope for Known {

@@ -3,8 +3,9 @@
 //! Of an `anyOf` or `oneOf` only the best-fitting branch is reported (no wrong type or word at its top, then fewest
 //! violations), so a part is judged as the `kind` it names.
 
+use super::pointer::escape;
+use super::problem::Problem;
 use super::view::SchemaView;
-use super::{Problem, escape};
 use crate::diagnostic::suggest;
 use crate::tree::{number_help, shorten};
 use crate::vocabulary;
@@ -12,7 +13,7 @@ use jsonschema::ValidationError;
 use jsonschema::error::{TypeKind, ValidationErrorKind as Kind};
 use serde_json::Value;
 
-pub(crate) fn collect(error: &ValidationError<'_>, root: &SchemaView<'_>, problems: &mut Vec<Problem>) {
+pub(super) fn collect(error: &ValidationError<'_>, root: &SchemaView<'_>, problems: &mut Vec<Problem>) {
     let pointer = error.instance_path().to_string();
     let view = at(root, &pointer);
     let problem = |code: &'static str, message: String| Problem {

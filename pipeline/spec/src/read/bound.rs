@@ -1,8 +1,8 @@
 //! A tree with its expressions parsed, its names resolved and its known parts computed.
 
 use crate::diagnostic::{Diagnostic, Sources, Span};
-use crate::expression::{Expression, Fault, Reference, Term, parse_embedded};
-use crate::template::{Piece, value_text};
+use crate::expression::{Expression, Fault, Reference, Term, parse_embedded, value_text};
+use crate::template::Piece;
 use crate::tree::{Content, Node, Scalar, core_value, shorten};
 use serde_json::{Map, Value};
 use std::ops::Range;

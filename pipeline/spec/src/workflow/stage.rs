@@ -1,10 +1,63 @@
-//! Reads the map `stages`: what each stage does, and its envelope over the file's `defaults`.
+//! One stage of a file: what it does, and its envelope over the file's `defaults`.
 
-use super::{Body, DEFAULT_KEYS, EMBED_KEYS, ONLY_RUN, RawStage, STAGE_KEYS, check_id, is_file, map_of, unknown_keys};
+use super::keys::{DEFAULT_KEYS, EMBED_KEYS, ONLY_RUN, STAGE_KEYS, check_id, map_of, unknown_keys};
 use crate::diagnostic::{Diagnostic, Span};
+use crate::run_stage::RunPorts;
 use crate::tree::{Content, Entry, Node};
 use crate::vocabulary::Place;
 use std::cell::OnceCell;
+
+/// One stage of a file, before it is repeated or bound.
+#[derive(Debug)]
+pub struct RawStage {
+    /// Its key under `stages`.
+    pub id: String,
+    /// Place of that key.
+    pub id_span: Span,
+    /// Whether it names a kind, embeds a file or runs a command.
+    pub body: Body,
+    /// The envelope, with the file's `defaults` laid under it.
+    entries: Vec<Entry>,
+    /// Ports of a command; read when the stage is expanded.
+    pub(crate) run_ports: OnceCell<RunPorts>,
+}
+
+/// What a stage does.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Body {
+    /// `uses` with the name of a stage kind.
+    Kind {
+        /// As written.
+        name: String,
+        /// Place of the name.
+        span: Span,
+    },
+    /// A path as written.
+    Embed {
+        /// Relative to the folder of the file that it stands in.
+        path: String,
+        /// Place of the path.
+        span: Span,
+    },
+    /// A command under `run`.
+    Run,
+}
+
+impl RawStage {
+    /// Value of one of [`STAGE_KEYS`], from the stage or the file's `defaults`.
+    pub fn get(&self, key: &str) -> Option<&Node> {
+        self.entry(key).map(|e| &e.value)
+    }
+    /// The same with its key and place.
+    pub fn entry(&self, key: &str) -> Option<&Entry> {
+        self.entries.iter().find(|e| e.key == key)
+    }
+}
+
+/// Whether a `uses` names a file and not a kind.
+pub fn is_file(uses: &str) -> bool {
+    uses.starts_with(['.', '/']) || uses.ends_with(".yaml") || uses.ends_with(".yml")
+}
 
 /// All stages that can be read, with the file's `defaults` laid under them.
 pub(super) fn read_stages(

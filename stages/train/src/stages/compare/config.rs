@@ -114,11 +114,16 @@ impl Prepared for Config {
                 problems.push(OptionProblem { pointer: at, message: e.message, help: e.help });
                 continue;
             }
-            let of_models = self.models().is_some() && *name == self.metric;
-            if of_models || self.metrics[..i].contains(name) {
+            if self.metrics[..i].contains(name) {
                 problems.push(
                     OptionProblem::new(at, format!("metric `{name}` is asked for twice")).help("keep one of them"),
                 );
+            } else if self.models().is_some() && *name == self.metric {
+                // Other data, so another number; a check of `name` could mean either.
+                let message = format!("the row `{name}` is that of the two models already (`metric`)");
+                problems.push(OptionProblem::new(at, message).help(format!(
+                    "compare the arms in a stage of their own, or write `report.{name}` for the metric of their reports"
+                )));
             }
         }
         problems
@@ -197,6 +202,17 @@ mod tests {
         assert_eq!(places(json!({"metrics": names})), ["/metrics/1", "/metrics/2", "/metrics/6"]);
         assert_eq!(places(json!({"metrics": ["kl"], "names": {"a": "x", "b": "x"}})), ["/names"]);
         assert_eq!(places(json!({"metrics": ["kl"], "a": "rl", "b": "sft"})), [""; 0]);
+    }
+
+    #[test]
+    fn models_and_arms_cannot_share_a_row() {
+        let both = |metrics: &[&str]| json!({"metric": "reward", "a": "rl", "b": "sft", "metrics": metrics});
+        let problems = config(both(&["kl", "reward"])).problems();
+        let [problem] = problems.as_slice() else { panic!("{problems:?}") };
+        assert_eq!(problem.pointer, "/metrics/1");
+        assert!(problem.help.as_ref().is_some_and(|h| h.contains("`report.reward`")), "{problem:?}");
+        assert!(config(both(&["kl", "report.reward"])).problems().is_empty());
+        assert!(config(json!({"metric": "reward", "metrics": ["reward"]})).problems().is_empty(), "no models, no row");
     }
 
     #[test]

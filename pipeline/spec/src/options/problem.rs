@@ -1,0 +1,51 @@
+//! What is wrong with options: found at a pointer into the config, told at a place in the file or to the engine.
+
+use super::pointer::readable;
+use crate::diagnostic::Diagnostic;
+use crate::read::{Bound, locate};
+use trainyard_core::OptionProblem;
+
+/// A problem at a pointer, not yet at a place in a file.
+#[derive(Debug)]
+pub(super) struct Problem {
+    pub code: &'static str,
+    pub pointer: String,
+    /// The key is wrong, not its value.
+    pub at_key: bool,
+    /// Only the children's values decide (`anyOf`); a late child excuses it.
+    pub by_children: bool,
+    pub message: String,
+    pub help: Option<String>,
+}
+
+impl Problem {
+    pub(super) fn is_due_to_late(&self, late: &[String]) -> bool {
+        let inside =
+            |outer: &str, inner: &str| inner == outer || inner.strip_prefix(outer).is_some_and(|r| r.starts_with('/'));
+        late.iter().any(|l| inside(l, &self.pointer) || (self.by_children && inside(&self.pointer, l)))
+    }
+    pub(super) fn into_diagnostic(self, with: &Bound, what: &str) -> Diagnostic {
+        let (value, key) = locate(with, &self.pointer);
+        let span = if self.at_key { key.unwrap_or(value) } else { value };
+        Diagnostic::error(self.code, span, self.text(what)).help_if(self.help)
+    }
+    pub(super) fn into_option_problem(self, what: &str) -> OptionProblem {
+        OptionProblem { message: self.text(what), pointer: self.pointer, help: self.help }
+    }
+    /// The message with the option's name in it.
+    fn text(&self, what: &str) -> String {
+        let name = readable(&self.pointer);
+        let subject = if name.is_empty() { format!("the options of {what}") } else { format!("`{name}`") };
+        self.message.replace("{}", &subject)
+    }
+}
+
+/// A problem's message, with the option's name in front unless the message has it.
+pub fn in_words(problem: &OptionProblem) -> String {
+    let name = readable(&problem.pointer);
+    if name.is_empty() || problem.message.contains(&name) {
+        problem.message.clone()
+    } else {
+        format!("`{name}`: {}", problem.message)
+    }
+}

@@ -1,0 +1,70 @@
+//! The ports of a `run` stage, which the file alone declares.
+
+use crate::diagnostic::{Diagnostic, Sources, Span};
+use crate::read::{Binder, Bound, BoundContent, NoNames, Reader};
+use crate::tree::Node;
+use crate::workflow::check_id;
+use std::collections::BTreeMap;
+use trainyard_core::ArtifactKind;
+use trainyard_core::attempt::AttemptOutput;
+
+/// What a `run` stage declares.
+#[derive(Debug, Clone, Default)]
+pub struct RunPorts {
+    /// Keys under `with` and their places, in file order.
+    pub inputs: Vec<(String, Span)>,
+    /// Entries under `outputs`, by name.
+    pub outputs: BTreeMap<String, AttemptOutput>,
+}
+
+/// Reads the ports that stand under `with` and `outputs` of a stage; the values under `with` are bound later.
+pub fn ports(
+    with: Option<&Node>,
+    outputs: Option<&Node>,
+    sources: &Sources,
+    diagnostics: &mut Vec<Diagnostic>,
+) -> RunPorts {
+    let mut ports = RunPorts::default();
+    for entry in with.and_then(|n| n.map()).unwrap_or_default() {
+        check_id(&entry.key, entry.key_span, "input", diagnostics);
+        ports.inputs.push((entry.key.clone(), entry.key_span));
+    }
+    let Some(outputs) = outputs else { return ports };
+    let names = NoNames("the outputs of a stage are fixed by the file");
+    let Some(bound) = (Binder { sources, names: &names, text: false, diagnostics }).bind(outputs) else { return ports };
+    let mut reader = Reader { diagnostics };
+    let BoundContent::Map(entries) = &bound.content else {
+        reader.wrong(&bound, "`outputs`", "a map from names to kinds, as in `{clean: {kind: table}}`");
+        return ports;
+    };
+    for entry in entries {
+        check_id(&entry.key, entry.key_span, "output", reader.diagnostics);
+        if let Some(output) = output(&entry.value, &mut reader) {
+            ports.outputs.insert(entry.key.clone(), output);
+        }
+    }
+    ports
+}
+
+/// `{kind: table, optional: true}`, or `table`.
+fn output(bound: &Bound, reader: &mut Reader<'_>) -> Option<AttemptOutput> {
+    let (kind, optional) = match &bound.content {
+        BoundContent::Map(_) => {
+            let fields = reader.map(bound, "an output", &["kind", "optional"])?;
+            let optional = fields.get("optional").and_then(|b| reader.bool(b, "`optional`")).unwrap_or(false);
+            let Some(kind) = fields.get("kind") else {
+                reader.report(
+                    Diagnostic::error("missing-key", bound.span, "an output has no `kind`")
+                        .help("as in `{kind: table}`"),
+                );
+                return None;
+            };
+            (kind, optional)
+        }
+        _ => (bound, false),
+    };
+    let names = ArtifactKind::ALL.map(ArtifactKind::name);
+    let name = reader.word(kind, "`kind`", &names)?;
+    let kind = ArtifactKind::ALL.into_iter().find(|k| k.name() == name)?;
+    Some(AttemptOutput { kind, optional })
+}

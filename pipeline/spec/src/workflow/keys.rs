@@ -1,0 +1,86 @@
+//! The keys of a workflow file: those that have a meaning, names that the file chooses, and what is said of any other.
+
+use crate::diagnostic::{Diagnostic, Span};
+use crate::expression::is_name;
+use crate::tree::Entry;
+use crate::vocabulary::{self, Place};
+
+/// Keys of a workflow file.
+pub const FILE_KEYS: [&str; 11] = [
+    "extends",
+    "version",
+    "name",
+    "description",
+    "recipe",
+    "params",
+    "defaults",
+    "schedule",
+    "stages",
+    "outputs",
+    "evaluation_sets",
+];
+/// Keys of a stage, whatever its body; which of them a body heeds is judged where it is read.
+pub const STAGE_KEYS: [&str; 17] = [
+    "uses",
+    "run",
+    "with",
+    "needs",
+    "matrix",
+    "for_each",
+    "when",
+    "resources",
+    "retry",
+    "timeout",
+    "checks",
+    "cache",
+    "env",
+    "secrets",
+    "files",
+    "outputs",
+    "description",
+];
+/// What `defaults` may set for every stage; `env` and `secrets` reach those with `run`.
+pub const DEFAULT_KEYS: [&str; 6] = ["cache", "env", "resources", "retry", "secrets", "timeout"];
+/// What an embedding stage may say.
+pub const EMBED_KEYS: [&str; 7] = ["uses", "with", "needs", "matrix", "for_each", "when", "description"];
+/// Keys for commands only; a kind gets everything through its options and inputs.
+pub(super) const ONLY_RUN: [&str; 4] = ["env", "files", "outputs", "secrets"];
+
+/// Reports a name that could not follow a dot in an expression.
+pub fn check_id(id: &str, span: Span, what: &str, diagnostics: &mut Vec<Diagnostic>) {
+    if !is_name(id) || id.len() > 64 {
+        let fixed: String =
+            id.chars().take(64).map(|c| if c.is_ascii_alphanumeric() || c == '_' { c } else { '_' }).collect();
+        let fixed = if fixed.starts_with(|c: char| c.is_ascii_digit()) { format!("_{fixed}") } else { fixed };
+        let d = Diagnostic::error("wrong-name", span, format!("`{id}` is not a valid {what} name"));
+        diagnostics.push(d.help(format!("use letters, digits and `_`, as in `{fixed}`")));
+    }
+}
+
+/// Reports every key that is not allowed, with what to write instead.
+pub fn unknown_keys(entries: &[Entry], allowed: &[&str], what: &str, place: Place, diagnostics: &mut Vec<Diagnostic>) {
+    for entry in entries.iter().filter(|e| !allowed.contains(&e.key.as_str())) {
+        let mut help = vocabulary::key(place, &entry.key, allowed);
+        if place == Place::Stage && help.as_ref().is_some_and(|h| h.starts_with("valid here")) {
+            help = Some("options of a stage kind stand under `with`".to_string());
+        }
+        let d = Diagnostic::error("unknown-key", entry.key_span, format!("{what} has no key `{}`", entry.key));
+        diagnostics.push(d.help_if(help));
+    }
+}
+
+/// The entries of the map under a key; none if the key is left out or holds something else (reported).
+pub(super) fn map_of<'t>(entry: Option<&'t Entry>, diagnostics: &mut Vec<Diagnostic>) -> &'t [Entry] {
+    match entry {
+        None => &[],
+        Some(e) => e.value.map().unwrap_or_else(|| {
+            let d = Diagnostic::error(
+                "wrong-type",
+                e.value.span,
+                format!("`{}` must be a map, found {}", e.key, e.value.describe()),
+            );
+            diagnostics.push(d);
+            &[]
+        }),
+    }
+}
