@@ -18,6 +18,7 @@ mod healing;
 mod looking;
 mod metrics;
 mod notifications;
+mod prelude;
 mod recipes;
 mod resume;
 mod run_stages;

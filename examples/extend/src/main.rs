@@ -8,33 +8,27 @@ use trainyard::prelude::*;
 
 fn main() -> ExitCode {
     let nice = ExecutorKind::new("nice", "attempts of low priority on this machine", nice).on_this_machine();
-    let catalogue = Catalogue::builder().stage(Numbers).loss::<Plain>().reward::<Brief>().environment(parity);
-    trainyard::main(catalogue.executor(nice))
+    let catalogue = Catalogue::builder().simple_stage::<Numbers>().loss::<Plain>().reward::<Brief>();
+    trainyard::main(catalogue.questions::<Parity>().executor(nice))
 }
 
-struct Numbers;
-
-/// Options of `numbers`. `extend stages numbers` prints the comments of the fields.
+/// Options of `numbers`, and what it does. `extend stages numbers` prints the comments of the fields.
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct NumbersConfig {
+struct Numbers {
     /// How many problems.
     count: u64,
 }
 
-impl Stage for Numbers {
-    type Prepared = NumbersConfig;
+impl SimpleStage for Numbers {
     const NAME: &'static str = "numbers";
     const SUMMARY: &'static str = "problems that ask whether a number is odd or even";
     const DOC: &'static str = "Numbers from 0 to `count`, in order.";
-    fn ports(&self) -> Ports {
+    fn ports() -> Ports {
         let problems = port("problems", ArtifactKind::Problems, Cardinality::One, "What to practice on.");
         Ports { inputs: Vec::new(), outputs: vec![problems] }
     }
-    fn prepare(&self, options: Value) -> Result<NumbersConfig> {
-        self.parse(options)
-    }
-    fn run(&self, config: NumbersConfig, context: &mut StageContext) -> Result<()> {
+    fn run(self, context: &mut StageContext) -> Result<()> {
         let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
         context.log(format!("niceness {}", stat.split(' ').nth(18).unwrap_or("unknown")));
         let problem = |n: u64| Problem {
@@ -46,15 +40,8 @@ impl Stage for Numbers {
             level: 1,
             ..Problem::default()
         };
-        let rows: Vec<Problem> = (0..config.count).map(problem).collect();
-        write_problems(&context.output_parquet("problems")?, &rows).map(|_| ())
-    }
-}
-
-impl Prepared for NumbersConfig {
-    type Config = Self;
-    fn config(&self) -> &Self {
-        self
+        let rows: Vec<Problem> = (0..self.count).map(problem).collect();
+        write_problems(&context.output_parquet("problems")?, &rows)
     }
 }
 
@@ -96,9 +83,6 @@ impl PartOptions for Brief {
 }
 
 impl Reward for Brief {
-    fn name(&self) -> &str {
-        Self::KIND
-    }
     fn score(&self, episode: &Trajectory, _: &Problem, _: &GroupView<'_>) -> Score {
         Score::of(1.0 / episode.token_ids.len() as f64)
     }
@@ -106,9 +90,9 @@ impl Reward for Brief {
 
 #[derive(Clone, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-struct ParityOptions {}
+struct Parity {}
 
-impl ExtraOptions for ParityOptions {
+impl ExtraOptions for Parity {
     const KIND: &'static str = "parity";
     const SUMMARY: &'static str = "odd or even, in one turn";
     const DOC: &'static str = "The whole turn is the answer; the verifier of the problem judges it.";
@@ -117,22 +101,13 @@ impl ExtraOptions for ParityOptions {
     }
 }
 
-struct Parity(Arc<Dialogue>);
-impl DialogueEnvironment for Parity {
-    const KIND: &'static str = ParityOptions::KIND;
-    fn dialogue(&self) -> &Arc<Dialogue> {
-        &self.0
+impl Questions for Parity {
+    fn read_answer(turn: &str) -> Option<String> {
+        Some(turn.trim().to_string())
     }
-}
-
-fn parity(options: WithDialogue<ParityOptions>, host: &Arc<ToolHost>) -> Result<Box<dyn Environment>> {
-    Ok(Box::new(Parity(Dialogue::new(options.dialogue, host, |text| Some(text.trim().to_string()))?)))
 }
 
 /// The local executor, its attempts started by `nice`.
 fn nice(with: &Launching) -> Arc<dyn Executor> {
-    let mut arguments = vec!["-n".into(), "10".into(), with.launcher.program.clone().into()];
-    arguments.extend(with.launcher.arguments.clone());
-    let launcher = Launcher { program: "nice".into(), arguments, env: with.launcher.env.clone() };
-    Arc::new(Local::named("nice", launcher, with.slots.clone()))
+    Arc::new(Local::named("nice", with.launcher.clone().behind("nice", &["-n", "10"]), with.slots.clone()))
 }

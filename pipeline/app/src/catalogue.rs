@@ -1,5 +1,7 @@
 //! Which stage kinds, parts and executors a program has: one value that check, schema, pages and runs all read.
 
+#[cfg(test)]
+mod added_tests;
 mod builder;
 mod lookup;
 #[cfg(test)]

@@ -1,16 +1,49 @@
-//! What a crate needs to add stage kinds, parts and executors, and to be its own program (`examples/extend`).
+//! What a crate needs to add stage kinds, parts and executors, and to be its own program (`examples/extend`): the
+//! traits, and everything that their signatures name.
 
-pub use serde_json::Value;
-pub use std::sync::Arc;
-pub use trainyard_api::family::fill_schema;
-pub use trainyard_api::{PartOptions, Ports, Prepared, Slot, Stage, StageContext, port};
+// The program.
 pub use trainyard_app::Catalogue;
-pub use trainyard_core::{ArtifactKind, Cardinality, Chance, Error, Metric, OptionProblem, Result};
+
+// Options, checks, metrics, errors.
+pub use serde_json::{Value, json};
+pub use std::sync::Arc;
+pub use trainyard_api::PartOptions;
+pub use trainyard_core::{Chance, Declared, Error, Metric, OptionProblem, Reduce, Result};
+
+// Stage kinds, and the rows that they read and write.
+pub use trainyard_api::family::fill_schema;
+pub use trainyard_api::{Ports, Prepared, Report, SimpleStage, Slot, Stage, StageContext, port};
+pub use trainyard_core::{ArtifactKind, Cardinality, Facts, MetricRead, Placement, PortInfo, Producers, Wired};
+pub use trainyard_data::io::{read_many_problems, write_problems, write_trajectories};
+pub use trainyard_tables::{Message, Problem, Status, StopReason, Trajectory};
+
+// RL parts: advantages, corrections, curricula, filters, losses, modulations, replays, strategies.
+pub use trainyard_learn::corrections::Correction;
+pub use trainyard_learn::{
+    Action, Advantage, Aggregate, Batch, Curriculum, Draw, Filter, Grid, Group, GroupBudget, Live, LossTerm,
+    Modulation, Needs, Part, PassRates, Pool, PoolProblem, Prefix, Progress, Replay, Replayed, Rollout, Scope, Spawn,
+    Strategy, Term, TokenBatch, TurnSummary, Verdict,
+};
+
+// Environments with their tools, formats, verifiers and generators, and rewards.
 pub use trainyard_envs::environments::dialogue::Dialogue;
 pub use trainyard_envs::environments::{
-    Demonstration, DialogueEnvironment, DialogueOptions, ExtraOptions, ProblemGenerator, ScriptedTurn, WithDialogue,
+    AfterTurn, Demonstration, DialogueEnvironment, DialogueOptions, EnvironmentOptions, EpisodeState, ExtraOptions,
+    ProblemGenerator, Questions, ScriptedTurn, Setup, WithDialogue,
 };
-pub use trainyard_envs::{Environment, Episode, GroupView, Reward, Score, ToolHost};
-pub use trainyard_learn::{LossTerm, Part, Term, TokenBatch};
-pub use trainyard_runtime::executors::{Executor, ExecutorKind, Launcher, Launching, Local};
-pub use trainyard_tables::{Message, Problem, Trajectory, write_problems};
+pub use trainyard_envs::{
+    AgentTurn, Environment, Episode, GroupView, Observation, Outcome, Reward, Score, Step, Ticket, Tool, ToolCall,
+    ToolFormat, ToolHost, ToolLimits, ToolResult, ToolSession, ToolSpec, Toolbox, Verifier,
+};
+
+// Filter rules, import formats, synthesis methods.
+pub use trainyard_data::filter::{Judgment, Rule, RuleContext};
+pub use trainyard_data::import::{Format, Imported, Reading};
+pub use trainyard_data::solutions::Solution;
+pub use trainyard_data::synthesize::{Config as SynthesisOptions, Method, Synthesized};
+pub use trainyard_envs::environments::Environments;
+
+// Executors.
+pub use trainyard_runtime::executors::{
+    BoxFuture, Control, Ended, Executor, ExecutorKind, Launcher, Launching, Local, Reports, Task, watch,
+};

@@ -74,12 +74,12 @@ impl<T: ?Sized + 'static, A: ?Sized + 'static> Slot<T, A> {
     }
 }
 
-/// The members of a family whose parts are values without options, `(kind, summary, doc, value)` each.
-pub fn constants<V: Copy + Send + Sync + 'static>(
-    folder: &'static str,
-    what: &'static str,
-    values: impl IntoIterator<Item = (&'static str, &'static str, &'static str, V)>,
-) -> Family<V> {
-    let member = |(kind, summary, doc, value)| PartKind::plain(kind, summary, doc, move |()| Ok(Box::new(value)));
-    Family::new(folder, what, values.into_iter().map(member).collect())
+/// A part that is a value without options.
+pub fn constant<V: Copy + Send + Sync + 'static>(
+    kind: &'static str,
+    summary: &'static str,
+    doc: &'static str,
+    value: V,
+) -> PartKind<V> {
+    PartKind::plain(kind, summary, doc, move |()| Ok(Box::new(value)))
 }

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use trainyard_core::Result;
 use trainyard_envs::environments::dialogue::Dialogue;
-use trainyard_envs::environments::{DialogueEnvironment, DialogueOptions};
+use trainyard_envs::environments::{DialogueEnvironment, DialogueOptions, Setup};
 use trainyard_envs::{
     Environment, Episode, Ticket, ToolHost, ToolResult, ToolSession, ToolSpec, environments, verifiers,
 };
@@ -50,7 +50,7 @@ pub fn moody() -> Box<dyn Environment> {
     let parameters = json!({"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]});
     let tool = ToolSpec { name: "echo".into(), description: String::new(), parameters };
     let options = DialogueOptions { tools: Vec::new(), ..DialogueOptions::default() };
-    Box::new(Moody(Dialogue::with_tools(options, &ToolHost::new(1), &[tool], verifiers::final_answer).unwrap()))
+    Box::new(Moody(Dialogue::with_tools(options, &Setup::standard(1), &[tool], verifiers::final_answer).unwrap()))
 }
 
 struct Moody(Arc<Dialogue>);

@@ -15,6 +15,7 @@ mod listed_tests;
 pub mod number;
 pub mod parts;
 pub mod rewards;
+pub mod toolbox;
 pub mod tools;
 pub mod verifiers;
 
@@ -22,5 +23,6 @@ pub use environments::{Environment, Episode, Observation, Outcome, Step};
 pub use formats::{AgentTurn, ToolFormat};
 pub use parts::Parts;
 pub use rewards::{GroupView, Reward, Score};
+pub use toolbox::Toolbox;
 pub use tools::{Ticket, Tool, ToolCall, ToolHost, ToolLimits, ToolResult, ToolSession, ToolSpec};
 pub use verifiers::Verifier;

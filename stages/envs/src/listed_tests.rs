@@ -24,11 +24,14 @@ fn files_and_registry_lines_match() {
         "dialogue_environment",
         "dialogue_options",
         "environment",
+        "environment_options",
         "episode_state",
         "generator",
         "latency",
         "mistakes",
         "names",
+        "questions",
+        "setup",
     ];
     assert_eq!(strays("environments", &shared, &environments::family().names()), Vec::<String>::new());
     assert_eq!(strays("rewards", &["kit", "reward", "weighted"], &rewards::family().names()), Vec::<String>::new());

@@ -30,8 +30,8 @@ pub mod strategies;
 pub use aggregate::Aggregate;
 pub use batch::{Batch, Grid, Group, Rollout, TokenBatch, TurnSummary};
 pub use part::{
-    Action, Advantage, Curriculum, Draw, Filter, GroupView, Live, LossTerm, Modulation, Needs, Part, Pool, PoolProblem,
-    Prefix, Progress, Replay, Replayed, Scope, Spawn, Strategy, Term, Verdict,
+    Action, Advantage, Curriculum, Draw, Filter, GroupBudget, Live, LossTerm, Modulation, Needs, Part, Pool,
+    PoolProblem, Prefix, Progress, Replay, Replayed, Scope, Spawn, Strategy, Term, Verdict,
 };
 pub use pass_rates::PassRates;
 pub use registry::Parts;

@@ -6,12 +6,12 @@
 
 use crate::advantages::discounted_return::returns;
 use crate::advantages::group::{Center, Scale};
-use crate::advantages::{Gae, Group as GroupAdvantage, Opo};
+use crate::advantages::{gae::Gae, group::Group as GroupAdvantage, opo::Opo};
 use crate::aggregate::Aggregate;
 use crate::batch::{Batch, Grid, Group, Rollout, TokenBatch};
 use crate::losses::kl::Estimator;
-use crate::losses::{Cispo, Clip, GeoMean, Gspo, Value as ValueLoss};
-use crate::modulations::Whiten;
+use crate::losses::{cispo::Cispo, clip::Clip, geo_mean::GeoMean, gspo::Gspo, value::Value as ValueLoss};
+use crate::modulations::whiten::Whiten;
 use crate::part::{Advantage, LossTerm, Modulation};
 use serde::Serialize;
 use serde_json::Value;

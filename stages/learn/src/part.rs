@@ -236,9 +236,9 @@ pub struct Live {
     pub since_fork: Option<u32>,
 }
 
-/// What a strategy sees of the rest of the group.
+/// How many sequences a group has and may have: what a strategy sees of the rest of it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct GroupView {
+pub struct GroupBudget {
     /// Sequences that were started, whether they have ended or not.
     pub started: u32,
     /// Most sequences the group may hold.
@@ -271,12 +271,12 @@ pub trait Strategy: Part {
     /// The sequences that start from the prompt; `size` is the group size.
     fn start(&mut self, draw: &Draw, pool: &Pool, size: u32, progress: Progress, chance: &Chance) -> Vec<Spawn>;
     /// What happens to a sequence that has just sampled a turn; asked only if the strategy needs forks.
-    fn at_turn(&mut self, _live: &Live, _group: &GroupView, _chance: &Chance) -> Action {
+    fn at_turn(&mut self, _live: &Live, _group: &GroupBudget, _chance: &Chance) -> Action {
         Action::Continue
     }
     /// How many more sequences to start from the prompt once all of the group have ended and the last round made no
     /// fork.
-    fn refill(&mut self, _group: usize, view: &GroupView) -> u32 {
+    fn refill(&mut self, _group: usize, view: &GroupBudget) -> u32 {
         view.budget.saturating_sub(view.started)
     }
     /// Which of a group's sampled rollouts are kept: one flag per rollout.

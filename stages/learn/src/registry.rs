@@ -92,92 +92,96 @@ lines! {
 /// Advantages of this crate, sorted by kind.
 pub fn advantages() -> Family<dyn Advantage> {
     let members = vec![
-        advantage::<advantages::DiscountedReturn>(),
-        advantage::<advantages::Gae>(),
-        advantage::<advantages::Gdpo>(),
-        advantage::<advantages::Group>(),
-        advantage::<advantages::InformationGain>(),
-        advantage::<advantages::Opo>(),
-        advantage::<advantages::Stratified>(),
+        advantage::<advantages::discounted_return::DiscountedReturn>(),
+        advantage::<advantages::gae::Gae>(),
+        advantage::<advantages::gdpo::Gdpo>(),
+        advantage::<advantages::group::Group>(),
+        advantage::<advantages::information_gain::InformationGain>(),
+        advantage::<advantages::opo::Opo>(),
+        advantage::<advantages::stratified::Stratified>(),
     ];
     Family::new("advantages", "advantage", members)
 }
 /// Corrections of this crate, sorted by kind.
 pub fn corrections() -> Family<dyn Correction> {
     let members = vec![
-        correction::<corrections::Masked>(),
-        correction::<corrections::None>(),
-        correction::<corrections::Sequence>(),
-        correction::<corrections::Truncated>(),
+        correction::<corrections::masked::Masked>(),
+        correction::<corrections::none::None>(),
+        correction::<corrections::sequence::Sequence>(),
+        correction::<corrections::truncated::Truncated>(),
     ];
     Family::new("corrections", "correction", members)
 }
 /// Curricula of this crate, sorted by kind.
 pub fn curricula() -> Family<dyn Curriculum> {
     let members = vec![
-        curriculum::<curricula::InteractionStages>(),
-        curriculum::<curricula::Learnable>(),
-        curriculum::<curricula::Levels>(),
-        curriculum::<curricula::Uniform>(),
+        curriculum::<curricula::interaction_stages::InteractionStages>(),
+        curriculum::<curricula::learnable::Learnable>(),
+        curriculum::<curricula::levels::Levels>(),
+        curriculum::<curricula::uniform::Uniform>(),
     ];
     Family::new("curricula", "curriculum", members)
 }
 /// Filters of this crate, sorted by kind.
 pub fn filters() -> Family<dyn Filter> {
     let members = vec![
-        filter::<filters::AccuracyBand>(),
-        filter::<filters::Incomplete>(),
-        filter::<filters::Overlong>(),
-        filter::<filters::PrefixEntropy>(),
-        filter::<filters::Repetition>(),
-        filter::<filters::RewardSpread>(),
-        filter::<filters::VoidTurn>(),
-        filter::<filters::ZeroVariance>(),
+        filter::<filters::accuracy_band::AccuracyBand>(),
+        filter::<filters::incomplete::Incomplete>(),
+        filter::<filters::overlong::Overlong>(),
+        filter::<filters::prefix_entropy::PrefixEntropy>(),
+        filter::<filters::repetition::Repetition>(),
+        filter::<filters::reward_spread::RewardSpread>(),
+        filter::<filters::void_turn::VoidTurn>(),
+        filter::<filters::zero_variance::ZeroVariance>(),
     ];
     Family::new("filters", "filter", members)
 }
 /// Loss terms of this crate, sorted by kind.
 pub fn losses() -> Family<dyn LossTerm> {
     let members = vec![
-        loss::<losses::Cispo>(),
-        loss::<losses::Clip>(),
-        loss::<losses::ClipBalanced>(),
-        loss::<losses::ClipCov>(),
-        loss::<losses::Dpo>(),
-        loss::<losses::Entropy>(),
-        loss::<losses::EntropySmoothing>(),
-        loss::<losses::GeoMean>(),
-        loss::<losses::Gspo>(),
-        loss::<losses::Kl>(),
-        loss::<losses::KlCov>(),
-        loss::<losses::Nft>(),
-        loss::<losses::Value>(),
+        loss::<losses::cispo::Cispo>(),
+        loss::<losses::clip::Clip>(),
+        loss::<losses::clip_balanced::ClipBalanced>(),
+        loss::<losses::clip_cov::ClipCov>(),
+        loss::<losses::dpo::Dpo>(),
+        loss::<losses::entropy::Entropy>(),
+        loss::<losses::entropy_smoothing::EntropySmoothing>(),
+        loss::<losses::geo_mean::GeoMean>(),
+        loss::<losses::gspo::Gspo>(),
+        loss::<losses::kl::Kl>(),
+        loss::<losses::kl_cov::KlCov>(),
+        loss::<losses::nft::Nft>(),
+        loss::<losses::value::Value>(),
     ];
     Family::new("losses", "loss term", members)
 }
 /// Modulations of this crate, sorted by kind.
 pub fn modulations() -> Family<dyn Modulation> {
     let members = vec![
-        modulation::<modulations::EntropyBalanced>(),
-        modulation::<modulations::EntropyModulated>(),
-        modulation::<modulations::SharedPrefix>(),
-        modulation::<modulations::Whiten>(),
+        modulation::<modulations::entropy_balanced::EntropyBalanced>(),
+        modulation::<modulations::entropy_modulated::EntropyModulated>(),
+        modulation::<modulations::shared_prefix::SharedPrefix>(),
+        modulation::<modulations::whiten::Whiten>(),
     ];
     Family::new("modulations", "modulation", members)
 }
 /// Replays of this crate, sorted by kind.
 pub fn replay() -> Family<dyn Replay> {
-    Family::new("replay", "replay", vec![replayed::<replay::None>(), replayed::<replay::SelfImitation>()])
+    Family::new(
+        "replay",
+        "replay",
+        vec![replayed::<replay::none::None>(), replayed::<replay::self_imitation::SelfImitation>()],
+    )
 }
 /// Strategies of this crate, sorted by kind.
 pub fn strategies() -> Family<dyn Strategy> {
     let members = vec![
-        strategy::<strategies::DemonstrationPrefix>(),
-        strategy::<strategies::EntropyBalanced>(),
-        strategy::<strategies::EntropyBranching>(),
-        strategy::<strategies::Independent>(),
-        strategy::<strategies::ResampleOnCorrect>(),
-        strategy::<strategies::RubricScaffold>(),
+        strategy::<strategies::demonstration_prefix::DemonstrationPrefix>(),
+        strategy::<strategies::entropy_balanced::EntropyBalanced>(),
+        strategy::<strategies::entropy_branching::EntropyBranching>(),
+        strategy::<strategies::independent::Independent>(),
+        strategy::<strategies::resample_on_correct::ResampleOnCorrect>(),
+        strategy::<strategies::rubric_scaffold::RubricScaffold>(),
     ];
     Family::new("strategies", "strategy", members)
 }

@@ -2,24 +2,38 @@
 
 use super::Catalogue;
 use std::sync::Arc;
-use trainyard_api::{DynStage, Family, PartKind, PartOptions, Stage, Stages, erase};
+use trainyard_api::{DynStage, Family, PartKind, PartOptions, Simple, SimpleStage, Stage, Stages, erase};
 use trainyard_core::{Error, Result};
 use trainyard_data::filter::{Rule, registry as rules};
-use trainyard_envs::{Environment, Reward, ToolHost, rewards};
+use trainyard_data::import::{Format, registry as import};
+use trainyard_data::synthesize::{Method, registry as synthesize};
+use trainyard_envs::environments::{
+    self, EnvironmentOptions, Environments, QuestionEnvironment, Questions, Setup, WithDialogue,
+};
+use trainyard_envs::{
+    Environment, Reward, Tool, ToolFormat, ToolSpec, Toolbox, Verifier, rewards, verifiers::registry as verifiers,
+};
 use trainyard_learn::corrections::Correction;
 use trainyard_learn::{Advantage, Curriculum, Filter, LossTerm, Modulation, Replay, Strategy, registry as learn};
 use trainyard_runtime::executors::{self, ExecutorKind};
 
 type MakeStage = Box<dyn FnOnce(&trainyard_train::Parts) -> Box<dyn DynStage>>;
 
+/// Environments are added when all tools, formats and verifiers that their options may name are known.
+type AddEnvironment = Box<dyn FnOnce(&mut Environments, &Arc<Toolbox>) -> Result<()>>;
+
 /// The constructor of an environment with options `O`.
-pub type MakeEnvironment<O> = fn(O, &Arc<ToolHost>) -> Result<Box<dyn Environment>>;
+pub type MakeEnvironment<O> = fn(O, &Setup) -> Result<Box<dyn Environment>>;
 
 /// Collects stage kinds, parts and executors; [`Builder::build`] gives the catalogue, or the first mistake.
 pub struct Builder {
     learn: trainyard_learn::Parts,
-    envs: trainyard_envs::Parts,
+    toolbox: Toolbox,
+    environments: Vec<AddEnvironment>,
+    rewards: Family<dyn Reward>,
+    import: Family<&'static dyn Format>,
     rules: Family<dyn Rule>,
+    synthesize: Family<&'static dyn Method>,
     stages: Vec<MakeStage>,
     executors: Vec<ExecutorKind>,
     wrong: Option<Error>,
@@ -42,8 +56,12 @@ impl Catalogue {
     pub fn builder() -> Builder {
         Builder {
             learn: trainyard_learn::Parts::standard(),
-            envs: trainyard_envs::Parts::standard(),
+            toolbox: Toolbox::standard(),
+            environments: Vec::new(),
+            rewards: rewards::family(),
+            import: import::family(),
             rules: rules::family(),
+            synthesize: synthesize::family(),
             stages: Vec::new(),
             executors: executors::kinds(),
             wrong: None,
@@ -57,6 +75,11 @@ impl Builder {
     pub fn stage(self, stage: impl Stage) -> Self {
         self.stage_with(move |_| stage)
     }
+    /// Adds a stage kind whose options are the kind itself.
+    #[must_use]
+    pub fn simple_stage<S: SimpleStage>(self) -> Self {
+        self.stage(Simple::<S>::default())
+    }
     /// Adds a stage kind that composes parts: those of this workspace and those that this builder adds, earlier or
     /// later.
     #[must_use]
@@ -66,8 +89,55 @@ impl Builder {
     }
     /// Adds an environment by its constructor.
     #[must_use]
-    pub fn environment<O: PartOptions>(mut self, build: MakeEnvironment<O>) -> Self {
-        let added = self.envs.environments.add(PartKind::new(build));
+    pub fn environment<O: EnvironmentOptions>(mut self, build: MakeEnvironment<O>) -> Self {
+        self.environments.push(Box::new(move |family, toolbox| family.add(environments::line(toolbox, build))));
+        self
+    }
+    /// Adds an environment that only asks.
+    #[must_use]
+    pub fn questions<O: Questions>(self) -> Self {
+        self.environment(|options: WithDialogue<O>, setup| Ok(Box::new(QuestionEnvironment::new(options, setup)?)))
+    }
+    /// Adds a tool that environments may name among their `tools`.
+    #[must_use]
+    pub fn tool(
+        mut self,
+        summary: &'static str,
+        doc: &'static str,
+        make: impl Fn() -> Box<dyn Tool> + Send + Sync + 'static,
+    ) -> Self {
+        let part = PartKind::plain(make().name(), summary, doc, move |()| Ok(make()));
+        let added = self.toolbox.tools.add(part);
+        self.note(added)
+    }
+    /// Adds a tool-call format. It is made for the tools that its calls may name, and may refuse them.
+    #[must_use]
+    pub fn format(
+        mut self,
+        kind: &'static str,
+        summary: &'static str,
+        doc: &'static str,
+        make: impl Fn(&[ToolSpec]) -> Result<Box<dyn ToolFormat>> + Send + Sync + 'static,
+    ) -> Self {
+        let added = self.toolbox.formats.add(PartKind::plain(kind, summary, doc, make));
+        self.note(added)
+    }
+    /// Adds a verifier that problems may name.
+    #[must_use]
+    pub fn verifier(mut self, verifier: &'static dyn Verifier) -> Self {
+        let added = self.toolbox.verifiers.add(verifiers::line(verifier));
+        self.note(added)
+    }
+    /// Adds a file format of `data/import`.
+    #[must_use]
+    pub fn import_format(mut self, format: &'static dyn Format) -> Self {
+        let added = self.import.add(import::line(format));
+        self.note(added)
+    }
+    /// Adds a method of `data/synthesize`.
+    #[must_use]
+    pub fn synthesis_method(mut self, method: &'static dyn Method) -> Self {
+        let added = self.synthesize.add(synthesize::line(method));
         self.note(added)
     }
     /// Adds a named composition: options of `rl` that `algorithm: <kind>` stands for.
@@ -110,7 +180,7 @@ impl Builder {
         /// Adds a replay.
         replay: Replay, learn::replayed::<P>, learn.replay;
         /// Adds a reward.
-        reward: Reward, rewards::registry::reward::<P>, envs.rewards;
+        reward: Reward, rewards::registry::reward::<P>, rewards;
         /// Adds a rule of `data/filter`.
         rule: Rule, rules::rule::<P>, rules;
         /// Adds a rollout strategy.
@@ -122,9 +192,15 @@ impl Builder {
         if let Some(error) = self.wrong {
             return Err(error);
         }
-        let parts = trainyard_train::Parts { learn: Arc::new(self.learn), envs: Arc::new(self.envs) };
-        let data = trainyard_data::Parts { rules: self.rules, ..trainyard_data::Parts::standard(parts.envs.clone()) };
-        let data = Arc::new(data);
+        let toolbox = Arc::new(self.toolbox);
+        let mut environments = environments::family_with(&toolbox);
+        for add in self.environments {
+            add(&mut environments, &toolbox)?;
+        }
+        let envs = Arc::new(trainyard_envs::Parts { environments, rewards: self.rewards, toolbox });
+        let parts = trainyard_train::Parts { learn: Arc::new(self.learn), envs: envs.clone() };
+        let (import, rules, synthesize) = (self.import, self.rules, self.synthesize);
+        let data = Arc::new(trainyard_data::Parts { envs, import, rules, synthesize });
         let rooms = [
             trainyard_data::registry::stages(&data),
             trainyard_lm::registry::stages(),

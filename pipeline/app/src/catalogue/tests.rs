@@ -73,7 +73,7 @@ fn a_name_that_is_taken_is_refused() {
         |name| ExecutorKind::new(name, "again", |with| Arc::new(Local::new(with.launcher.clone(), with.slots.clone())));
     let error = Catalogue::builder().executor(again("local")).build().err().unwrap();
     assert!(error.message.contains("`local`"), "{error}");
-    let error = Catalogue::builder().loss::<trainyard_learn::losses::Clip>().build().err().unwrap();
+    let error = Catalogue::builder().loss::<trainyard_learn::losses::clip::Clip>().build().err().unwrap();
     assert!(error.message.contains("`losses/clip`"), "{error}");
     let error = Catalogue::builder().stage(trainyard_train::stages::noop::Noop).build().err().unwrap();
     assert!(error.message.contains("`noop`"), "{error}");

@@ -15,10 +15,12 @@ pub use registry::{ExecutorKind, Executors, Launching, kinds};
 #[cfg(target_os = "linux")]
 pub use tree::kill_marked;
 
-use futures::future::BoxFuture;
+// What implementations of the trait name.
+pub use futures::future::BoxFuture;
+pub use tokio::sync::watch;
+
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::watch;
 use trainyard_core::attempt::{AttemptMessage, AttemptResult, AttemptSpec};
 use trainyard_core::event::AttemptOutcome;
 use trainyard_core::{Error, Result};

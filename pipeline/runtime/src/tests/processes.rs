@@ -37,12 +37,15 @@ impl Bench {
         let store = Store::open(folder.path().join("store").to_str().unwrap(), StoreOptions::default()).await.unwrap();
         Self { folder, store, watcher: Arc::new(Watcher::default()) }
     }
-    fn context(&self, script: &str) -> RunContext {
-        let launcher = Launcher {
+    fn launcher(&self, script: &str) -> Launcher {
+        Launcher {
             program: "sh".into(),
             arguments: vec!["-c".into(), script.into(), "attempt".into()],
             env: vec![("TEST_FOLDER".into(), self.folder.path().into())],
-        };
+        }
+    }
+    fn context(&self, script: &str) -> RunContext {
+        let launcher = self.launcher(script);
         let executors = Executors::build(&kinds(), &Launching { launcher, slots: Some(self.slots()) });
         context(&self.store, executors, &self.watcher)
     }
@@ -120,6 +123,19 @@ async fn a_missing_program_is_lost_not_stuck() {
     let (outcome, error) = end_of(&run(options(), plan(vec![stage()]), context).await.unwrap());
     assert_eq!(outcome, AttemptOutcome::Lost);
     assert!(error.message.contains("/no/such/program"), "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn another_program_may_start_the_attempt() {
+    let bench = Bench::new().await;
+    let script = format!("echo \"$BEHIND $TEST_FOLDER\"\n{SUCCEED}");
+    let launcher = bench.launcher(&script).behind("env", &["BEHIND=another"]);
+    let mut context = bench.context("");
+    context.executors = Executors::build(&kinds(), &Launching { launcher, slots: None });
+    let summary = run(options(), plan(vec![stage()]), context).await.unwrap();
+    assert_eq!(summary.ending, SUCCEEDED, "{:?}", summary.view);
+    let log = bench.log(&summary).await;
+    assert!(log.contains(&format!("another {}\n", bench.folder.path().display())), "{log}");
 }
 
 /// Starts a child, and a grandchild in a session of its own that lost its parent; both note their process ids.

@@ -37,7 +37,7 @@ pub struct PartKind<T: ?Sized, A: ?Sized = ()> {
     /// Metrics of the part, without the prefix of its kind.
     pub metrics: Vec<Metric>,
     /// JSON Schema of the options, without `kind`.
-    schema: fn() -> Value,
+    schema: Box<dyn Fn() -> Value + Send + Sync>,
     pub(super) read: Reader<T, A>,
 }
 
@@ -51,24 +51,31 @@ pub(super) trait Options<T: ?Sized, A: ?Sized>: Send + Sync {
     fn build(&self, context: &A) -> Result<Box<T>>;
 }
 
-/// Options with the functions that give them a meaning.
-struct Typed<O, B> {
+type Check<O> = Box<dyn Fn(&O) -> Vec<OptionProblem> + Send + Sync>;
+type Build<O, T, A> = Box<dyn Fn(O, &A) -> Result<Box<T>> + Send + Sync>;
+
+/// The functions that give options a meaning.
+struct Meaning<O, T: ?Sized, A: ?Sized> {
     kind: &'static str,
-    options: O,
-    check: fn(&O) -> Vec<OptionProblem>,
+    check: Check<O>,
     needs: fn(&O) -> Vec<&'static str>,
-    build: B,
+    build: Build<O, T, A>,
 }
 
-impl<O, B, T: ?Sized, A: ?Sized> Options<T, A> for Typed<O, B>
+/// Options with their meaning.
+struct Typed<O, T: ?Sized, A: ?Sized> {
+    options: O,
+    meaning: Arc<Meaning<O, T, A>>,
+}
+
+impl<O, T: ?Sized, A: ?Sized> Options<T, A> for Typed<O, T, A>
 where
     O: Clone + Serialize + Send + Sync,
-    B: Fn(O, &A) -> Result<Box<T>> + Send + Sync,
 {
     fn complete(&self) -> Result<Value> {
         match serde_json::to_value(&self.options) {
             Ok(Value::Object(mut map)) => {
-                map.insert("kind".into(), json!(self.kind));
+                map.insert("kind".into(), json!(self.meaning.kind));
                 Ok(Value::Object(map))
             }
             Ok(_) => Err(Error::bug("its options are not a map")),
@@ -76,13 +83,13 @@ where
         }
     }
     fn problems(&self) -> Vec<OptionProblem> {
-        (self.check)(&self.options)
+        (self.meaning.check)(&self.options)
     }
     fn needs(&self) -> Vec<&'static str> {
-        (self.needs)(&self.options)
+        (self.meaning.needs)(&self.options)
     }
     fn build(&self, context: &A) -> Result<Box<T>> {
-        (self.build)(self.options.clone(), context)
+        (self.meaning.build)(self.options.clone(), context)
     }
 }
 
@@ -98,13 +105,24 @@ impl<T: ?Sized + 'static, A: ?Sized + 'static> PartKind<T, A> {
     }
     /// The same for a part that cannot do without something that its stage or environment may lack.
     pub fn with_needs<O: PartOptions>(build: fn(O, &A) -> Result<Box<T>>, needs: fn(&O) -> Vec<&'static str>) -> Self {
-        let read = move |options| {
-            let options: O = parse(options)?;
-            let typed = Typed { kind: O::KIND, options, check: O::check, needs, build };
-            Ok(Box::new(typed) as Box<dyn Options<T, A>>)
+        let meaning = Meaning { kind: O::KIND, check: Box::new(O::check), needs, build: Box::new(build) };
+        Self::reading(meaning, O::SUMMARY, O::DOC, O::metrics(), schema::<O>)
+    }
+    /// The same for options that name what a program may add to, such as tools: `check` replaces
+    /// [`PartOptions::check`], and `fill` puts the names into the schema.
+    pub fn naming<O: PartOptions>(
+        build: impl Fn(O, &A) -> Result<Box<T>> + Send + Sync + 'static,
+        check: impl Fn(&O) -> Vec<OptionProblem> + Send + Sync + 'static,
+        fill: impl Fn(&mut Value) + Send + Sync + 'static,
+    ) -> Self {
+        let schema = move || {
+            let mut schema = schema::<O>();
+            fill(&mut schema);
+            schema
         };
-        let (kind, summary, doc) = (O::KIND, O::SUMMARY, O::DOC);
-        Self { kind, summary, doc, metrics: O::metrics(), schema: schema::<O>, read: Box::new(read) }
+        let needs = |_: &O| Vec::new();
+        let meaning = Meaning { kind: O::KIND, check: Box::new(check), needs, build: Box::new(build) };
+        Self::reading(meaning, O::SUMMARY, O::DOC, O::metrics(), schema)
     }
     /// A part without options.
     pub fn plain(
@@ -113,19 +131,27 @@ impl<T: ?Sized + 'static, A: ?Sized + 'static> PartKind<T, A> {
         doc: &'static str,
         build: impl Fn(&A) -> Result<Box<T>> + Send + Sync + 'static,
     ) -> Self {
-        let build = Arc::new(build);
+        let meaning = Meaning {
+            kind,
+            check: Box::new(|_: &NoOptions| Vec::new()),
+            needs: |_| Vec::new(),
+            build: Box::new(move |_, context: &A| build(context)),
+        };
+        Self::reading(meaning, summary, doc, Vec::new(), schema::<NoOptions>)
+    }
+    fn reading<O: Clone + Serialize + DeserializeOwned + Send + Sync + 'static>(
+        meaning: Meaning<O, T, A>,
+        summary: &'static str,
+        doc: &'static str,
+        metrics: Vec<Metric>,
+        schema: impl Fn() -> Value + Send + Sync + 'static,
+    ) -> Self {
+        let (kind, meaning) = (meaning.kind, Arc::new(meaning));
         let read = move |options| {
-            let build = build.clone();
-            let typed = Typed {
-                kind,
-                options: parse::<NoOptions>(options)?,
-                check: |_| Vec::new(),
-                needs: |_| Vec::new(),
-                build: move |_: NoOptions, context: &A| build(context),
-            };
+            let typed = Typed { options: parse::<O>(options)?, meaning: meaning.clone() };
             Ok(Box::new(typed) as Box<dyn Options<T, A>>)
         };
-        Self { kind, summary, doc, metrics: Vec::new(), schema: schema::<NoOptions>, read: Box::new(read) }
+        Self { kind, summary, doc, metrics, schema: Box::new(schema), read: Box::new(read) }
     }
     /// The schema of this part's map, `kind` included.
     pub fn branch(&self) -> Value {

@@ -15,6 +15,12 @@ pub trait Format: Send + Sync {
     fn name(&self) -> &'static str;
     /// One line for lists: what such a file holds.
     fn summary(&self) -> &'static str;
+    /// Markdown: the rows and the outputs that they become. By default it refers to the page of the stage, which
+    /// describes the formats of this crate.
+    fn doc(&self) -> &'static str {
+        "A file format of `data/import`. Its rows and the outputs that it fills stand in `trainyard stages \
+         data/import`."
+    }
     /// The output ports that this format fills.
     fn yields(&self) -> &'static [&'static str];
     /// The file to read when `source` is a folder.

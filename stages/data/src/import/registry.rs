@@ -1,11 +1,7 @@
 //! The formats of `data/import`: one line each, sorted.
 
 use super::format::Format;
-use trainyard_api::{Family, slot};
-
-/// What every page of a format says.
-const DOC: &str =
-    "A file format of `data/import`. Its rows and the outputs that it fills stand in `trainyard stages data/import`.";
+use trainyard_api::{Family, PartKind, slot};
 
 const FORMATS: [&dyn Format; 9] = [
     &super::gsm8k::Gsm8k,
@@ -21,7 +17,12 @@ const FORMATS: [&dyn Format; 9] = [
 
 /// The formats of this crate.
 pub fn family() -> Family<&'static dyn Format> {
-    slot::constants("import", "import format", FORMATS.into_iter().map(|f| (f.name(), f.summary(), DOC, f)))
+    Family::new("import", "import format", FORMATS.into_iter().map(line).collect())
+}
+
+/// The line of a format.
+pub fn line(format: &'static dyn Format) -> PartKind<&'static dyn Format> {
+    slot::constant(format.name(), format.summary(), format.doc(), format)
 }
 
 /// The format of this name.

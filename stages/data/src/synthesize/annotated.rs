@@ -7,13 +7,14 @@
 
 use super::config::Config;
 use super::method::{Method, Synthesized};
+use super::metrics;
 use super::play::{Played, Script, play};
 use crate::annotation::{Calculation, agrees, python_form, segments};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use trainyard_api::Report;
 use trainyard_api::report::{Cell, Table};
-use trainyard_core::{Error, OptionProblem, Result};
+use trainyard_core::{Error, Metric, OptionProblem, Result};
 use trainyard_envs::environments::{Environments, ScriptedTurn, math_problems};
 use trainyard_envs::{Environment, ToolCall, ToolSpec};
 use trainyard_tables::{Problem, Trajectory};
@@ -154,6 +155,12 @@ impl Method for AnnotatedMethod {
     }
     fn summary(&self) -> &'static str {
         "worked solutions with calculator annotations become tool use"
+    }
+    fn metrics(&self) -> Vec<Metric> {
+        metrics::annotated()
+    }
+    fn keeps_given_problems(&self) -> bool {
+        true
     }
     fn environment(&self) -> Value {
         math_problems::default_options()

@@ -3,7 +3,7 @@
 use super::config::Config;
 use serde_json::Value;
 use trainyard_api::Report;
-use trainyard_core::{OptionProblem, Result};
+use trainyard_core::{Metric, OptionProblem, Result};
 use trainyard_envs::Environment;
 use trainyard_envs::environments::Environments;
 use trainyard_tables::{Problem, Trajectory};
@@ -14,6 +14,25 @@ pub trait Method: Send + Sync {
     fn name(&self) -> &'static str;
     /// One line for lists.
     fn summary(&self) -> &'static str;
+    /// Markdown: what it makes, and which options it reads. By default it refers to the page of the stage, which
+    /// describes the methods of this crate.
+    fn doc(&self) -> &'static str {
+        "A method of `data/synthesize`. What it makes and which options it reads stands in `trainyard stages \
+         data/synthesize`."
+    }
+    /// Metrics of its report under any options. The stage adds the counts that all methods have.
+    fn metrics(&self) -> Vec<Metric> {
+        Vec::new()
+    }
+    /// Metrics of its report under these options.
+    fn declared(&self, _config: &Config) -> Vec<Metric> {
+        self.metrics()
+    }
+    /// Its problems are those that the stage was given, and stay in their environment; otherwise they are new ones of
+    /// the environment of the options.
+    fn keeps_given_problems(&self) -> bool {
+        false
+    }
     /// Options of the environment when the config names none.
     fn environment(&self) -> Value;
     /// Problems with options for this method. `environment` is absent if it cannot be built; `known` are those of this

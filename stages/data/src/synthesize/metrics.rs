@@ -1,30 +1,9 @@
-//! What `data/synthesize` reports, by method.
+//! What `data/synthesize` reports: the counts that all methods have, and what those of this crate add.
 
-use super::config::Config;
 use trainyard_core::Metric;
 
-/// Under any options.
-pub fn any() -> Vec<Metric> {
-    let mut list = common();
-    list.push(of_split("<split>"));
-    list.extend(procedural());
-    list.extend(annotated());
-    list
-}
-
-/// Under these options.
-pub fn of(config: &Config) -> Vec<Metric> {
-    let mut list = common();
-    if config.method == "annotated" {
-        list.extend(annotated());
-    } else {
-        list.extend(config.splits.keys().map(|split| of_split(split)));
-        list.extend(procedural());
-    }
-    list
-}
-
-fn common() -> Vec<Metric> {
+/// Of every method.
+pub fn common() -> Vec<Metric> {
     vec![
         Metric::new("problems", "rows", "Problems of all splits."),
         Metric::new("demonstrations", "rows", "Demonstrations."),
@@ -38,8 +17,10 @@ fn of_split(split: &str) -> Metric {
     Metric::new(format!("problems_{split}"), "rows", "Problems of this split.").optional()
 }
 
-fn procedural() -> Vec<Metric> {
-    vec![
+/// Of the method `procedural`, with these splits.
+pub fn procedural<'a>(splits: impl IntoIterator<Item = &'a str>) -> Vec<Metric> {
+    let mut list: Vec<Metric> = splits.into_iter().map(of_split).collect();
+    list.extend([
         Metric::new(
             "demonstrations_with_mistake",
             "rows",
@@ -51,10 +32,12 @@ fn procedural() -> Vec<Metric> {
             "Share of the n-grams of test questions that what is learned from holds.",
         ),
         Metric::new("ngram_covered_problems", "share", "Share of test questions whose n-grams are all covered."),
-    ]
+    ]);
+    list
 }
 
-fn annotated() -> Vec<Metric> {
+/// Of the method `annotated`.
+pub fn annotated() -> Vec<Metric> {
     let reasons = [
         ("time_limit", "Solutions that were dropped because a tool ran into its time limit."),
         ("ended_early", "Solutions that were dropped because the episode ended before its script."),

@@ -49,10 +49,15 @@ impl Stage for Synthesize {
     const FAMILIES: &'static [&'static str] = &["environments", "formats", "synthesize", "tools", "verifiers"];
 
     fn metrics(&self) -> Declared {
-        metrics::any().into()
+        let methods = registry::methods(&self.parts.synthesize);
+        metrics::common()
+            .into_iter()
+            .chain(methods.iter().flat_map(|method| method.metrics()))
+            .collect::<Vec<_>>()
+            .into()
     }
     fn declared(&self, prepared: &PreparedSynthesis, _: &Producers) -> Declared {
-        metrics::of(&prepared.config).into()
+        prepared.method.as_ref().map_or_else(|_| self.metrics(), |method| reported(*method, &prepared.config))
     }
     fn ports(&self) -> Ports {
         use Cardinality::{Many, One};
@@ -121,7 +126,7 @@ impl Stage for Synthesize {
             return Err(Error::data("no demonstration was made")
                 .help("look at the counts of dropped solutions, or give `splits` a split `demonstrations`"));
         }
-        publish(made, context)
+        publish(made, &reported(method, &config), context)
     }
 }
 
@@ -152,8 +157,8 @@ impl Prepared for PreparedSynthesis {
 
     /// New problems are of the environment that makes them; given ones stay what they are.
     fn facts(&self, inputs: &Wired) -> BTreeMap<String, Facts> {
-        let kind = match self.config.method.as_str() {
-            "procedural" => self.config.environment.get("kind"),
+        let kind = match &self.method {
+            Ok(method) if !method.keeps_given_problems() => self.config.environment.get("kind"),
             _ => inputs.shared_fact("problems", ENVIRONMENT),
         };
         let facts: Facts = kind.map(|kind| (ENVIRONMENT.to_string(), kind.clone())).into_iter().collect();
@@ -161,7 +166,12 @@ impl Prepared for PreparedSynthesis {
     }
 }
 
-fn publish(mut made: Synthesized, context: &mut StageContext) -> Result<()> {
+/// What a run of a method with these options reports.
+fn reported(method: &dyn Method, config: &Config) -> Declared {
+    metrics::common().into_iter().chain(method.declared(config)).collect::<Vec<_>>().into()
+}
+
+fn publish(mut made: Synthesized, declared: &Declared, context: &mut StageContext) -> Result<()> {
     let sum = |get: fn(&trainyard_tables::Trajectory) -> u32| {
         made.demonstrations.iter().map(|t| f64::from(get(t))).sum::<f64>()
     };
@@ -177,7 +187,7 @@ fn publish(mut made: Synthesized, context: &mut StageContext) -> Result<()> {
     for (name, metric) in &made.report.metrics {
         context.metric(name.clone(), metric.value);
     }
-    context.write_report("report", made.report, &metrics::any().into())?;
+    context.write_report("report", made.report, declared)?;
     io::write_problems(&context.output_parquet("problems")?, &made.problems)?;
     io::write_trajectories(&context.output_parquet("demonstrations")?, &made.demonstrations)
 }

@@ -7,6 +7,7 @@
 use super::config::Config;
 use super::coverage::coverage;
 use super::method::{Method, Synthesized};
+use super::metrics;
 use super::play::{Script, play};
 use super::splits::Split;
 use crate::hash::xxh64;
@@ -14,7 +15,7 @@ use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use trainyard_api::Report;
 use trainyard_api::report::{Cell, Table};
-use trainyard_core::{Chance, Error, OptionProblem, Result};
+use trainyard_core::{Chance, Error, Metric, OptionProblem, Result};
 use trainyard_envs::Environment;
 use trainyard_envs::environments::{self, Environments, ProblemGenerator, word_problems};
 use trainyard_tables::Problem;
@@ -37,6 +38,12 @@ impl Method for Procedural {
     }
     fn summary(&self) -> &'static str {
         "new problems and demonstrations of an environment's generator"
+    }
+    fn metrics(&self) -> Vec<Metric> {
+        metrics::procedural(["<split>"])
+    }
+    fn declared(&self, config: &Config) -> Vec<Metric> {
+        metrics::procedural(config.splits.keys().map(String::as_str))
     }
     fn environment(&self) -> Value {
         word_problems::default_options()

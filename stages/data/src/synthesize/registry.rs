@@ -1,17 +1,23 @@
 //! The methods of `data/synthesize`: one line each, sorted.
 
 use super::method::Method;
-use trainyard_api::{Family, slot};
-
-/// What every page of a method says.
-const DOC: &str = "A method of `data/synthesize`. What it makes and which options it reads stands in \
-    `trainyard stages data/synthesize`.";
+use trainyard_api::{Family, PartKind, slot};
 
 const METHODS: [&dyn Method; 2] = [&super::annotated::AnnotatedMethod, &super::procedural::Procedural];
 
 /// The methods of this crate.
 pub fn family() -> Family<&'static dyn Method> {
-    slot::constants("synthesize", "method", METHODS.into_iter().map(|m| (m.name(), m.summary(), DOC, m)))
+    Family::new("synthesize", "method", METHODS.into_iter().map(line).collect())
+}
+
+/// The line of a method.
+pub fn line(method: &'static dyn Method) -> PartKind<&'static dyn Method> {
+    slot::constant(method.name(), method.summary(), method.doc(), method)
+}
+
+/// The methods of a family, in its order.
+pub fn methods(family: &Family<&'static dyn Method>) -> Vec<&'static dyn Method> {
+    family.names().into_iter().filter_map(|name| family.build(&name.into(), &()).ok()).map(|method| *method).collect()
 }
 
 /// The method of this name.

@@ -9,10 +9,10 @@
 //! - A call that was lost or hit its wall-clock limit ends the episode as an infrastructure failure, because such a
 //!   result is not repeatable and must not enter an update. The outcome says which of the two happened.
 
+use crate::Toolbox;
 use crate::environments::episode_state::Sessions;
-use crate::environments::{AfterTurn, DialogueOptions, Episode, EpisodeState, Observation, Outcome, Step};
-use crate::formats::{AgentTurn, ToolFormat, registry as formats};
-use crate::tools::registry::tool;
+use crate::environments::{AfterTurn, DialogueOptions, Episode, EpisodeState, Observation, Outcome, Setup, Step};
+use crate::formats::{AgentTurn, ToolFormat};
 use crate::tools::{Ticket, Tool, ToolCall, ToolHost, ToolResult, ToolSession, ToolSpec};
 use serde_json::json;
 use std::collections::VecDeque;
@@ -25,7 +25,8 @@ use trainyard_tables::{Message, Problem, Status, StopReason};
 pub struct Dialogue {
     options: DialogueOptions,
     host: Arc<ToolHost>,
-    /// Tools from the registry.
+    toolbox: Arc<Toolbox>,
+    /// Tools of the options.
     tools: Vec<Box<dyn Tool>>,
     /// Descriptions of `tools`, then of the environment's own tools.
     specs: Vec<ToolSpec>,
@@ -37,26 +38,23 @@ pub struct Dialogue {
 
 impl Dialogue {
     /// A dialogue with the tools of the options.
-    pub fn new(
-        options: DialogueOptions,
-        host: &Arc<ToolHost>,
-        read_answer: fn(&str) -> Option<String>,
-    ) -> Result<Arc<Self>> {
-        Self::with_tools(options, host, &[], read_answer)
+    pub fn new(options: DialogueOptions, setup: &Setup, read_answer: fn(&str) -> Option<String>) -> Result<Arc<Self>> {
+        Self::with_tools(options, setup, &[], read_answer)
     }
     /// A dialogue with the tools of the options and the environment's `own`. Its episodes need a state that answers the
     /// latter.
     pub fn with_tools(
         options: DialogueOptions,
-        host: &Arc<ToolHost>,
+        setup: &Setup,
         own: &[ToolSpec],
         read_answer: fn(&str) -> Option<String>,
     ) -> Result<Arc<Self>> {
-        let tools = options.tools.iter().map(|name| tool(name)).collect::<Result<Vec<_>>>()?;
-        let specs = options.specs(own);
-        let format = formats::build(&options.format, &specs)?;
+        let (host, toolbox) = (Arc::clone(&setup.host), Arc::clone(&setup.toolbox));
+        let tools = options.tools.iter().map(|name| toolbox.tool(name)).collect::<Result<Vec<_>>>()?;
+        let specs = options.specs(own, &toolbox);
+        let format = toolbox.format(&options.format, &specs)?;
         let clock = Arc::new(SystemClock::new());
-        Ok(Arc::new(Self { options, host: Arc::clone(host), tools, specs, format, read_answer, clock }))
+        Ok(Arc::new(Self { options, host, toolbox, tools, specs, format, read_answer, clock }))
     }
     /// The options it was built with.
     pub fn options(&self) -> &DialogueOptions {
@@ -81,6 +79,10 @@ impl Dialogue {
     pub fn read_answer(&self, text: &str) -> Option<String> {
         (self.read_answer)(text)
     }
+    /// Whether the verifier that the problem names accepts an answer.
+    pub fn verify(&self, problem: &Problem, answer: &str) -> bool {
+        self.toolbox.verify(problem, answer)
+    }
     /// How tool calls are written.
     pub fn format(&self) -> &dyn ToolFormat {
         &*self.format
@@ -97,7 +99,7 @@ impl Dialogue {
         let head = (!system.is_empty()).then(|| Message::new("system", system));
         head.into_iter().chain(problem.messages.iter().cloned()).collect()
     }
-    /// Starts an episode with the registry's tools alone. The seed only determines the latency.
+    /// Starts an episode with the tools of the options alone. The seed only determines the latency.
     pub fn start(self: &Arc<Self>, seed: u64) -> Result<Box<dyn Episode>> {
         self.open(None, seed)
     }
@@ -163,7 +165,7 @@ enum Phase {
 
 struct DialogueEpisode {
     dialogue: Arc<Dialogue>,
-    /// One per registry tool, in the order of the options.
+    /// One per tool of the options, in their order.
     sessions: Vec<Box<dyn ToolSession>>,
     /// What the environment adds, if anything.
     own_state: Option<Box<dyn EpisodeState>>,

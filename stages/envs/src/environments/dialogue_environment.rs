@@ -5,7 +5,6 @@ use crate::environments::dialogue::Dialogue;
 use crate::environments::{Environment, Episode, ProblemGenerator};
 use crate::formats::ToolFormat;
 use crate::tools::ToolSpec;
-use crate::verifiers;
 use std::sync::Arc;
 use trainyard_core::Result;
 use trainyard_tables::{Message, Problem};
@@ -51,7 +50,7 @@ impl<T: DialogueEnvironment> Environment for T {
         T::CONVERSES
     }
     fn verify(&self, problem: &Problem, answer: &str) -> bool {
-        verifiers::verify(problem, answer)
+        self.dialogue().verify(problem, answer)
     }
     fn read_answer(&self, text: &str) -> Option<String> {
         self.dialogue().read_answer(text)

@@ -3,15 +3,15 @@
 //! All dialogue environments take the same options with different defaults, and files write all keys side by side. An
 //! environment can hide keys that do nothing in it.
 
-use crate::environments::Latency;
+use crate::Toolbox;
+use crate::environments::{EnvironmentOptions, Latency};
 use crate::formats::registry as formats;
-use crate::tools::registry::{names as tool_names, tool};
 use crate::tools::{ToolLimits, ToolSpec};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::de::{DeserializeOwned, Error as _};
 use serde::ser::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 use std::borrow::Cow;
 use trainyard_api::PartOptions;
 use trainyard_core::OptionProblem;
@@ -59,11 +59,12 @@ impl Default for DialogueOptions {
 }
 
 impl DialogueOptions {
-    /// Everything out of range or contradictory. `own` are the environment's tools; with any, `tools` may be empty.
-    pub fn check(&self, own: &[ToolSpec]) -> Vec<OptionProblem> {
+    /// Everything out of range or contradictory, or not in the toolbox. `own` are the environment's tools; with any,
+    /// `tools` may be empty.
+    pub fn check(&self, own: &[ToolSpec], toolbox: &Toolbox) -> Vec<OptionProblem> {
         let mut problems = Vec::new();
         for (index, name) in self.tools.iter().enumerate() {
-            if let Err(e) = tool(name) {
+            if let Err(e) = toolbox.tool(name) {
                 problems.push(OptionProblem { pointer: format!("/tools/{index}"), message: e.message, help: e.help });
             } else if self.tools[..index].contains(name) {
                 problems.push(OptionProblem::new(format!("/tools/{index}"), format!("tool `{name}` is listed twice")));
@@ -72,10 +73,10 @@ impl DialogueOptions {
         if self.tools.is_empty() && own.is_empty() {
             problems.push(
                 OptionProblem::new("/tools", "no tools are listed")
-                    .help(format!("list at least one of: {}", tool_names().join(", "))),
+                    .help(format!("list at least one of: {}", toolbox.tools.names().join(", "))),
             );
         } else if problems.is_empty()
-            && let Err(e) = formats::build(&self.format, &self.specs(own))
+            && let Err(e) = toolbox.format(&self.format, &self.specs(own, toolbox))
         {
             problems.push(OptionProblem { pointer: "/format".to_string(), message: e.message, help: e.help });
         }
@@ -85,9 +86,10 @@ impl DialogueOptions {
         problems.extend(self.latency.iter().flat_map(|latency| latency.check("/latency")));
         problems
     }
-    /// Descriptions of the registry's tools, then of the environment's `own`.
-    pub(crate) fn specs(&self, own: &[ToolSpec]) -> Vec<ToolSpec> {
-        self.tools.iter().filter_map(|name| tool(name).ok()).map(|t| t.spec()).chain(own.iter().cloned()).collect()
+    /// Descriptions of the tools that the options name, then of the environment's `own`.
+    pub(crate) fn specs(&self, own: &[ToolSpec], toolbox: &Toolbox) -> Vec<ToolSpec> {
+        let named = self.tools.iter().filter_map(|name| toolbox.tool(name).ok()).map(|tool| tool.spec());
+        named.chain(own.iter().cloned()).collect()
     }
 }
 
@@ -137,9 +139,20 @@ impl<O: ExtraOptions> PartOptions for WithDialogue<O> {
     const SUMMARY: &'static str = O::SUMMARY;
     const DOC: &'static str = O::DOC;
     fn check(&self) -> Vec<OptionProblem> {
+        self.check_with(&Toolbox::standard())
+    }
+}
+
+impl<O: ExtraOptions> EnvironmentOptions for WithDialogue<O> {
+    fn check_with(&self, toolbox: &Toolbox) -> Vec<OptionProblem> {
         let mut problems = self.extra.check();
-        problems.extend(self.dialogue.check(&O::tools()));
+        problems.extend(self.dialogue.check(&O::tools(), toolbox));
         problems
+    }
+    fn fill_schema(schema: &mut Value, toolbox: &Toolbox) {
+        if takes::<O>("format") {
+            schema["properties"]["format"]["enum"] = json!(toolbox.formats.names());
+        }
     }
 }
 
@@ -197,7 +210,6 @@ impl<O: ExtraOptions> JsonSchema for WithDialogue<O> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
 
     #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
     #[serde(deny_unknown_fields, default)]

@@ -11,8 +11,8 @@ fn spec(name: &str) -> ToolSpec {
 fn dialogue(tools: &[&str], own: &[ToolSpec]) -> Arc<Dialogue> {
     let tools = tools.iter().map(|name| (*name).to_string()).collect();
     let options = DialogueOptions { tools, format: "hermes".to_string(), max_turns: 4, ..DialogueOptions::default() };
-    assert_eq!(options.check(own), []);
-    Dialogue::with_tools(options, &ToolHost::new(1), own, |text| Some(text.to_string())).unwrap()
+    assert_eq!(options.check(own, &Toolbox::standard()), []);
+    Dialogue::with_tools(options, &Setup::standard(1), own, |text| Some(text.to_string())).unwrap()
 }
 
 fn call(name: &str, text: &str) -> String {
@@ -151,8 +151,8 @@ fn missing_worlds_and_sessions_are_bugs() {
     assert!(dialogue.start(0).is_err() && dialogue.start_with(Vec::new(), 0).is_err());
     assert_eq!(dialogue.call("x").unwrap().arguments, json!({"text": "x"}));
     let nothing = DialogueOptions { tools: Vec::new(), ..DialogueOptions::default() };
-    assert_eq!(nothing.check(&[])[0].pointer, "/tools");
-    assert_eq!(nothing.check(&[spec("one"), spec("two")])[0].pointer, "/format");
+    assert_eq!(nothing.check(&[], &Toolbox::standard())[0].pointer, "/tools");
+    assert_eq!(nothing.check(&[spec("one"), spec("two")], &Toolbox::standard())[0].pointer, "/format");
 }
 
 /// A calculator whose results are held back for 5 to 10 ms by the returned clock.
@@ -211,7 +211,7 @@ fn latency_depends_on_the_seed() {
 fn latency_is_an_option() {
     let options =
         DialogueOptions { latency: Some(Latency { least_millis: 2, most_millis: 1 }), ..DialogueOptions::default() };
-    assert_eq!(options.check(&[])[0].pointer, "/latency/least_millis");
+    assert_eq!(options.check(&[], &Toolbox::standard())[0].pointer, "/latency/least_millis");
     let json = serde_json::to_value(DialogueOptions::default()).unwrap();
     assert!(json.get("latency").is_none(), "left out when unset, so older digests stay");
 }

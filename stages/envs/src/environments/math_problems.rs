@@ -1,17 +1,13 @@
 //! `math-problems`: math word problems from data sets such as GSM8K (arXiv 2110.14168), with tools. Data sets and
 //! models write answers in many ways; one reading of both makes them comparable.
 
-use crate::environments::dialogue::Dialogue;
-use crate::environments::{DialogueEnvironment, DialogueOptions, ExtraOptions, WithDialogue};
-use crate::tools::ToolHost;
+use crate::environments::{DialogueOptions, ExtraOptions, QuestionEnvironment, Questions};
 use crate::verifiers;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use std::sync::Arc;
-use trainyard_core::Result;
 
-/// `math-problems` has no options besides those of a dialogue.
+/// `math-problems` has no options besides those of a dialogue, by default with the calculator and 32 turns.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct MathProblemsExtra {}
@@ -33,8 +29,11 @@ impl ExtraOptions for MathProblemsExtra {
     }
 }
 
-/// Options of `math-problems`: those of a dialogue, by default with the calculator and 32 turns.
-pub type MathProblemsOptions = WithDialogue<MathProblemsExtra>;
+impl Questions for MathProblemsExtra {
+    fn read_answer(turn: &str) -> Option<String> {
+        verifiers::final_answer(turn)
+    }
+}
 
 /// The environment of stages that play worked solutions and name none: the calculator and up to 32 turns.
 pub fn default_options() -> Value {
@@ -42,18 +41,4 @@ pub fn default_options() -> Value {
 }
 
 /// The environment `math-problems`.
-pub struct MathProblems(Arc<Dialogue>);
-
-impl MathProblems {
-    /// An environment whose tools run in `host`.
-    pub fn new(options: MathProblemsOptions, host: &Arc<ToolHost>) -> Result<Self> {
-        Ok(Self(Dialogue::new(options.dialogue, host, verifiers::final_answer)?))
-    }
-}
-
-impl DialogueEnvironment for MathProblems {
-    const KIND: &'static str = MathProblemsExtra::KIND;
-    fn dialogue(&self) -> &Arc<Dialogue> {
-        &self.0
-    }
-}
+pub type MathProblems = QuestionEnvironment<MathProblemsExtra>;

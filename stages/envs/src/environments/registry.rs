@@ -1,13 +1,15 @@
 //! The environments of this room: one line each, sorted.
 
+use crate::Toolbox;
 use crate::environments::{
-    Environment, countdown, customer_service, function_calling, grid_world, math_problems, multi_hop_questions,
-    sql_questions, word_problems,
+    Environment, EnvironmentOptions, Setup, countdown, customer_service, function_calling, grid_world, math_problems,
+    multi_hop_questions, sql_questions, word_problems,
 };
 use crate::tools::ToolHost;
 use serde_json::Value;
 use std::sync::Arc;
 use trainyard_api::{Family, PartKind, Slot};
+use trainyard_core::Result;
 
 /// Environments are built with the tool host that all episodes of a stage share. No process starts before the
 /// first call.
@@ -24,19 +26,36 @@ pub fn read(environments: &Environments, options: &mut Value, default: impl FnOn
     Slot::read_at(environments, "/environment", options)
 }
 
-type Line = PartKind<dyn Environment, Arc<ToolHost>>;
+/// The line of an environment, whose options name what is in this toolbox.
+pub fn line<O: EnvironmentOptions>(
+    toolbox: &Arc<Toolbox>,
+    build: fn(O, &Setup) -> Result<Box<dyn Environment>>,
+) -> PartKind<dyn Environment, Arc<ToolHost>> {
+    let (built, checked, filled) = (Arc::clone(toolbox), Arc::clone(toolbox), Arc::clone(toolbox));
+    let setup = move |host: &Arc<ToolHost>| Setup { host: Arc::clone(host), toolbox: Arc::clone(&built) };
+    PartKind::naming(
+        move |options, host| build(options, &setup(host)),
+        move |options: &O| options.check_with(&checked),
+        move |schema| O::fill_schema(schema, &filled),
+    )
+}
 
-/// The environments of this crate.
+/// The environments of this crate, with its own tools, formats and verifiers.
 pub fn family() -> Environments {
+    family_with(&Arc::new(Toolbox::standard()))
+}
+
+/// The environments of this crate, with those of a program.
+pub fn family_with(toolbox: &Arc<Toolbox>) -> Environments {
     let members = vec![
-        Line::new(|o, host| Ok(Box::new(countdown::Countdown::new(o, host)?))),
-        Line::new(|o, host| Ok(Box::new(customer_service::CustomerService::new(o, host)?))),
-        Line::new(|o, _| Ok(Box::new(function_calling::FunctionCalling::new(o)?))),
-        Line::new(|o, host| Ok(Box::new(grid_world::GridWorld::new(o, host)?))),
-        Line::new(|o, host| Ok(Box::new(math_problems::MathProblems::new(o, host)?))),
-        Line::new(|o, host| Ok(Box::new(multi_hop_questions::MultiHopQuestions::new(o, host)?))),
-        Line::new(|o, host| Ok(Box::new(sql_questions::SqlQuestions::new(o, host)?))),
-        Line::new(|o, host| Ok(Box::new(word_problems::WordProblems::new(o, host)?))),
+        line(toolbox, |o, setup| Ok(Box::new(countdown::Countdown::new(o, setup)?))),
+        line(toolbox, |o, setup| Ok(Box::new(customer_service::CustomerService::new(o, setup)?))),
+        line(toolbox, |o, setup| Ok(Box::new(function_calling::FunctionCalling::new(o, setup)?))),
+        line(toolbox, |o, setup| Ok(Box::new(grid_world::GridWorld::new(o, setup)?))),
+        line(toolbox, |o, setup| Ok(Box::new(math_problems::MathProblems::new(o, setup)?))),
+        line(toolbox, |o, setup| Ok(Box::new(multi_hop_questions::MultiHopQuestions::new(o, setup)?))),
+        line(toolbox, |o, setup| Ok(Box::new(sql_questions::SqlQuestions::new(o, setup)?))),
+        line(toolbox, |o, setup| Ok(Box::new(word_problems::WordProblems::new(o, setup)?))),
     ];
     Family::new("environments", "environment", members)
 }
@@ -52,7 +71,7 @@ pub fn generating(environments: &Environments) -> Vec<&'static str> {
 mod tests {
     use super::*;
     use serde_json::json;
-    use trainyard_core::{OptionProblem, Result};
+    use trainyard_core::OptionProblem;
 
     fn complete(options: &Value) -> Result<Value> {
         family().complete(options)

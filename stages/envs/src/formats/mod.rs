@@ -10,5 +10,5 @@ pub mod turn;
 
 pub use format::ToolFormat;
 pub use markup::{CLOSE, OPEN};
-pub use registry::family;
+pub use registry::{build, family};
 pub use turn::AgentTurn;

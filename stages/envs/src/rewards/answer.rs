@@ -35,9 +35,6 @@ impl PartOptions for AnswerOptions {
 pub struct Answer(pub AnswerOptions);
 
 impl Reward for Answer {
-    fn name(&self) -> &str {
-        AnswerOptions::KIND
-    }
     fn score(&self, r: &Trajectory, p: &Problem, g: &GroupView<'_>) -> Score {
         Score::of(if g.right(r, p) { self.0.correct } else { self.0.wrong })
     }

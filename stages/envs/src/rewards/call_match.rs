@@ -85,9 +85,6 @@ impl CallMatch {
 }
 
 impl Reward for CallMatch {
-    fn name(&self) -> &str {
-        CallMatchOptions::KIND
-    }
     fn score(&self, r: &Trajectory, p: &Problem, _g: &GroupView<'_>) -> Score {
         let turns = own_turns(r, p);
         let (Some(gold), Some((at, first))) = (gold_calls(&p.verifier), turns.first()) else {

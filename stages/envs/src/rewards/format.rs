@@ -86,9 +86,6 @@ fn formed(r: &Trajectory, p: &Problem) -> Option<Vec<bool>> {
 }
 
 impl Reward for Format {
-    fn name(&self) -> &str {
-        FormatOptions::KIND
-    }
     fn score(&self, r: &Trajectory, p: &Problem, _g: &GroupView<'_>) -> Score {
         let Some(formed) = formed(r, p) else { return Score::not_applicable() };
         let number = |ok: bool| if ok { 1.0 } else { 0.0 };

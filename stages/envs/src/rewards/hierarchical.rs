@@ -62,9 +62,6 @@ impl PartOptions for HierarchicalOptions {
 pub struct Hierarchical(pub HierarchicalOptions);
 
 impl Reward for Hierarchical {
-    fn name(&self) -> &str {
-        HierarchicalOptions::KIND
-    }
     fn score(&self, r: &Trajectory, p: &Problem, g: &GroupView<'_>) -> Score {
         let o = &self.0;
         match well_formed(r, p) {

@@ -61,9 +61,6 @@ impl PartOptions for KnowledgeBoundaryOptions {
 pub struct KnowledgeBoundary(pub KnowledgeBoundaryOptions);
 
 impl Reward for KnowledgeBoundary {
-    fn name(&self) -> &str {
-        KnowledgeBoundaryOptions::KIND
-    }
     fn score(&self, r: &Trajectory, p: &Problem, g: &GroupView<'_>) -> Score {
         let o = &self.0;
         let searches = || tools_that_ran(r, p, &o.search_tools).len();

@@ -48,9 +48,6 @@ impl PartOptions for LengthOptions {
 pub struct Length(pub LengthOptions);
 
 impl Reward for Length {
-    fn name(&self) -> &str {
-        LengthOptions::KIND
-    }
     fn score(&self, r: &Trajectory, _p: &Problem, _g: &GroupView<'_>) -> Score {
         let sampled = r.loss_mask.iter().filter(|own| **own).count() as f64;
         let (limit, buffer) = (f64::from(self.0.max_tokens), f64::from(self.0.buffer_tokens));

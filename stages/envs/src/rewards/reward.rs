@@ -48,7 +48,8 @@ impl<'a> GroupView<'a> {
     pub fn alone(member: &'a [&'a Trajectory; 1], correct: &'a [bool; 1]) -> Self {
         Self { step: 0, steps: 1, members: member, correct }
     }
-    /// Whether the answer of `r` is right: from the group for members, from the problem's verifier for other episodes.
+    /// Whether the answer of `r` is right: from the group for members, from the problem's verifier, if it is one of this
+    /// crate, for other episodes.
     pub fn right(&self, r: &Trajectory, p: &Problem) -> bool {
         let member = self.members.iter().position(|m| std::ptr::eq(*m, r));
         member.and_then(|at| self.correct.get(at).copied()).unwrap_or_else(|| verified(r, p))
@@ -61,8 +62,6 @@ impl<'a> GroupView<'a> {
 
 /// One reward with its options.
 pub trait Reward: Send + Sync {
-    /// The registered `kind`, which also names the component in the rollout record.
-    fn name(&self) -> &str;
     /// Pure: equal episodes in equal groups score equally until something new is observed. Never called for
     /// infrastructure failures.
     fn score(&self, r: &Trajectory, p: &Problem, g: &GroupView<'_>) -> Score;
@@ -82,7 +81,8 @@ pub trait Reward: Send + Sync {
     }
 }
 
-/// Whether the problem's verifier accepts the answer of an episode; a missing answer is wrong.
+/// Whether the problem's verifier, if it is one of this crate, accepts the answer of an episode; a missing answer is
+/// wrong.
 pub fn verified(r: &Trajectory, p: &Problem) -> bool {
     r.answer.as_deref().is_some_and(|answer| verifiers::verify(p, answer))
 }
@@ -112,9 +112,6 @@ mod tests {
     struct Plain;
 
     impl Reward for Plain {
-        fn name(&self) -> &str {
-            "plain"
-        }
         fn score(&self, r: &Trajectory, p: &Problem, g: &GroupView<'_>) -> Score {
             Score::of(f64::from(u8::from(g.right(r, p))))
         }

@@ -127,9 +127,6 @@ fn joined(left: &str, right: &str) -> bool {
 }
 
 impl Reward for Rubric {
-    fn name(&self) -> &str {
-        RubricOptions::KIND
-    }
     fn score(&self, r: &Trajectory, p: &Problem, g: &GroupView<'_>) -> Score {
         let turns = own_turns(r, p);
         let (lines, texts) = (criteria(p), texts(&turns));

@@ -98,9 +98,6 @@ fn optimal(m: u32, n: u32, c: f64) -> f64 {
 }
 
 impl Reward for ToolEfficiency {
-    fn name(&self) -> &str {
-        ToolEfficiencyOptions::KIND
-    }
     fn score(&self, r: &Trajectory, p: &Problem, g: &GroupView<'_>) -> Score {
         if !g.right(r, p) {
             return Score::of(0.0);

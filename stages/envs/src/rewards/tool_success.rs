@@ -22,9 +22,6 @@ impl PartOptions for ToolSuccessOptions {
 pub struct ToolSuccess(pub ToolSuccessOptions);
 
 impl Reward for ToolSuccess {
-    fn name(&self) -> &str {
-        ToolSuccessOptions::KIND
-    }
     fn score(&self, r: &Trajectory, _p: &Problem, _g: &GroupView<'_>) -> Score {
         if r.tool_calls == 0 {
             return Score::not_applicable();

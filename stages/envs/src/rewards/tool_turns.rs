@@ -63,9 +63,6 @@ impl ToolTurns {
 }
 
 impl Reward for ToolTurns {
-    fn name(&self) -> &str {
-        ToolTurnsOptions::KIND
-    }
     fn score(&self, r: &Trajectory, p: &Problem, g: &GroupView<'_>) -> Score {
         let turns = own_turns(r, p).into_iter().filter(|(at, _)| !executed(&r.messages, *at).is_empty()).count();
         Score::of((self.0.per_turn * turns as f64).min(self.0.cap) * self.left(g.step))

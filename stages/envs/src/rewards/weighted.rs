@@ -75,15 +75,11 @@ impl RewardList {
         if self.not_a_list {
             return Err(Error::invalid("`rewards` must be a list"));
         }
-        let mut seen: BTreeMap<String, usize> = BTreeMap::new();
-        let one = |(i, entry): (usize, &Entry)| {
+        let one = |(i, (entry, component)): (usize, (&Entry, String))| {
             let (weight, reward) = entry.build().at(format!("rewards[{i}]"))?;
-            let number = seen.entry(reward.name().to_string()).and_modify(|n| *n += 1).or_insert(1);
-            let component =
-                if *number == 1 { reward.name().to_string() } else { format!("{}_{number}", reward.name()) };
             Ok(WeightedReward { component, weight, reward })
         };
-        self.entries.iter().enumerate().map(one).collect()
+        self.entries.iter().zip(self.components()).enumerate().map(one).collect()
     }
 }
 
@@ -216,7 +212,7 @@ mod tests {
             assert_eq!(complete(&whole), whole);
             assert_eq!(complete(&json!(name)), whole, "a bare name is the default");
             assert_eq!(whole["weight"], json!(1.0));
-            assert_eq!(build(std::slice::from_ref(&whole)).unwrap()[0].reward.name(), name);
+            assert_eq!(build(std::slice::from_ref(&whole)).unwrap()[0].component, name);
             assert_eq!(check(&whole), []);
         }
     }

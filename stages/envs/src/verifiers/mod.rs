@@ -11,5 +11,5 @@ pub mod text;
 pub mod verifier;
 
 pub use extract::final_answer;
-pub use registry::{family, of_problem, verify};
+pub use registry::{family, kind, of_problem, unknown, verify};
 pub use verifier::Verifier;

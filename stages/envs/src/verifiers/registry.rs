@@ -2,7 +2,7 @@
 
 use crate::verifiers::{Verifier, calls, countdown, numeric, text};
 use serde_json::Value;
-use trainyard_api::{Family, slot};
+use trainyard_api::{Family, PartKind, slot};
 use trainyard_core::{Error, Result};
 use trainyard_tables::Problem;
 
@@ -13,32 +13,42 @@ pub fn names() -> Vec<&'static str> {
     VERIFIERS.iter().map(|v| v.kind()).collect()
 }
 
-/// What every page of a verifier says.
-const DOC: &str = "Compares an answer with the expected one. A problem names its verifier in the column \
-`verifier`, for example \
-`{\"kind\": \"text\"}`; without a name it is `numeric`.";
-
 /// The verifiers of this crate.
 pub fn family() -> Family<&'static dyn Verifier> {
-    slot::constants("verifiers", "verifier", VERIFIERS.iter().map(|v| (v.kind(), v.summary(), DOC, *v)))
+    Family::new("verifiers", "verifier", VERIFIERS.iter().map(|verifier| line(*verifier)).collect())
 }
 
-/// The verifier that a problem names; `numeric` if it names none.
-pub fn of_problem(problem: &Problem) -> Result<&'static dyn Verifier> {
+/// The line of a verifier.
+pub fn line(verifier: &'static dyn Verifier) -> PartKind<&'static dyn Verifier> {
+    slot::constant(verifier.kind(), verifier.summary(), verifier.doc(), verifier)
+}
+
+/// The kind that a problem names in its column `verifier`; `numeric` if it names none. Errors: data, if the column is
+/// not JSON.
+pub fn kind(problem: &Problem) -> Result<String> {
     let data = match problem.verifier.trim() {
         "" => Value::Null,
         text => serde_json::from_str(text)
             .map_err(|e| Error::data(format!("problem `{}`: its verifier is not JSON: {e}", problem.id)))?,
     };
-    let kind = data.get("kind").and_then(Value::as_str).unwrap_or("numeric");
-    let found = VERIFIERS.iter().find(|v| v.kind() == kind).copied();
-    found.ok_or_else(|| {
-        Error::data(format!("problem `{}`: no verifier `{kind}` in this build", problem.id))
-            .help(format!("use one of: {}", names().join(", ")))
-    })
+    Ok(data.get("kind").and_then(Value::as_str).unwrap_or("numeric").to_string())
 }
 
-/// Whether `answer` is right for `problem`. A problem whose verifier cannot be read has no right answer.
+/// The error for a problem that names a verifier that is not among the known ones.
+pub fn unknown(problem: &Problem, kind: &str, known: &[&str]) -> Error {
+    Error::data(format!("problem `{}`: no verifier `{kind}` in this build", problem.id))
+        .help(format!("use one of: {}", known.join(", ")))
+}
+
+/// The verifier of this crate that a problem names. Errors: data.
+pub fn of_problem(problem: &Problem) -> Result<&'static dyn Verifier> {
+    let kind = kind(problem)?;
+    let found = VERIFIERS.iter().find(|v| v.kind() == kind).copied();
+    found.ok_or_else(|| unknown(problem, &kind, &names()))
+}
+
+/// Whether `answer` is right for `problem`, by the verifiers of this crate. A problem whose verifier cannot be read has
+/// no right answer.
 pub fn verify(problem: &Problem, answer: &str) -> bool {
     of_problem(problem).is_ok_and(|v| v.matches(&problem.answer, answer))
 }

@@ -6,6 +6,11 @@ pub trait Verifier: Send + Sync {
     fn kind(&self) -> &'static str;
     /// One line for lists.
     fn summary(&self) -> &'static str;
+    /// Markdown: which answers are equal to it.
+    fn doc(&self) -> &'static str {
+        "Compares an answer with the expected one. A problem names its verifier in the column `verifier`, for example \
+         `{\"kind\": \"text\"}`; without a name it is `numeric`."
+    }
     /// Whether `answer` is right when `expected` is the right one.
     fn matches(&self, expected: &str, answer: &str) -> bool;
 }

@@ -86,7 +86,7 @@ impl Gdpo {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::advantages::Group;
+    use crate::advantages::group::Group;
     use crate::batch::Group as Rollouts;
     use trainyard_tables::Trajectory;
 

@@ -8,14 +8,6 @@ pub mod information_gain;
 pub mod opo;
 pub mod stratified;
 
-pub use discounted_return::DiscountedReturn;
-pub use gae::Gae;
-pub use gdpo::Gdpo;
-pub use group::Group;
-pub use information_gain::InformationGain;
-pub use opo::Opo;
-pub use stratified::Stratified;
-
 use crate::statistics;
 use trainyard_core::OptionProblem;
 

@@ -148,7 +148,7 @@ fn gap(advantages: &[f64], strata: &[u32]) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::advantages::Group;
+    use crate::advantages::group::Group;
     use crate::batch::{Group as Rollouts, Rollout};
     use trainyard_tables::Trajectory;
 

@@ -56,7 +56,7 @@ impl Correction for Masked {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::corrections::Truncated;
+    use crate::corrections::truncated::Truncated;
 
     #[test]
     fn weight_is_zero_outside_the_band() {

@@ -9,11 +9,6 @@ pub mod none;
 pub mod sequence;
 pub mod truncated;
 
-pub use masked::Masked;
-pub use none::None;
-pub use sequence::Sequence;
-pub use truncated::Truncated;
-
 use crate::batch::Grid;
 use crate::part::Part;
 

@@ -76,7 +76,7 @@ impl Sequence {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::corrections::Truncated;
+    use crate::corrections::truncated::Truncated;
 
     /// Token ratios 3 and 1/2 in the first sequence, 1/4 in the second; masked tokens would change both.
     fn weights(part: &Sequence) -> Grid {

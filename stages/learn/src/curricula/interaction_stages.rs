@@ -3,7 +3,7 @@
 //! A long horizon from the start wastes turns and collapses, and a short one never teaches the agent to go on. Short
 //! episodes first teach it to use what it sees, longer ones to explore (AgentGym-RL, 2509.08755).
 
-use super::Deck;
+use super::deck::Deck;
 use crate::part::{Curriculum, Draw, Needs, Part, Pool};
 use crate::pass_rates::PassRates;
 use schemars::JsonSchema;

@@ -4,7 +4,7 @@
 //! unlocked levels in proportion to p(1−p) of the recent pass rate, with a floor that keeps old levels alive and an
 //! extra share for the frontier. Promotion depends on what the policy did, never on the step count.
 
-use super::Deck;
+use super::deck::Deck;
 use crate::part::{Curriculum, Draw, Part, Pool};
 use crate::pass_rates::PassRates;
 use schemars::JsonSchema;

@@ -6,12 +6,6 @@ pub mod learnable;
 pub mod levels;
 pub mod uniform;
 
-pub use deck::Deck;
-pub use interaction_stages::InteractionStages;
-pub use learnable::Learnable;
-pub use levels::Levels;
-pub use uniform::Uniform;
-
 use crate::part::Pool;
 
 /// Indexes of the problems of these levels, ascending; no levels = all.

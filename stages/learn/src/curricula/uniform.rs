@@ -1,6 +1,6 @@
 //! `uniform`: all problems of the pool in shuffled passes, whatever their level.
 
-use super::Deck;
+use super::deck::Deck;
 use crate::part::{Curriculum, Draw, Part, Pool};
 use crate::pass_rates::PassRates;
 use schemars::JsonSchema;

@@ -46,7 +46,7 @@ impl Filter for Incomplete {
 mod tests {
     use super::*;
     use crate::batch::{Rollout, TurnSummary};
-    use crate::filters::{Overlong, VoidTurn};
+    use crate::filters::{overlong::Overlong, void_turn::VoidTurn};
 
     #[test]
     fn only_this_filter_catches_episodes_cut_after_a_call() {

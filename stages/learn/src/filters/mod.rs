@@ -9,15 +9,6 @@ pub mod reward_spread;
 pub mod void_turn;
 pub mod zero_variance;
 
-pub use accuracy_band::AccuracyBand;
-pub use incomplete::Incomplete;
-pub use overlong::Overlong;
-pub use prefix_entropy::PrefixEntropy;
-pub use repetition::Repetition;
-pub use reward_spread::RewardSpread;
-pub use void_turn::VoidTurn;
-pub use zero_variance::ZeroVariance;
-
 use crate::batch::{Group, Rollout};
 use crate::part::Verdict;
 use schemars::JsonSchema;

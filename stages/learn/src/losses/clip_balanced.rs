@@ -3,7 +3,8 @@
 //! Right but unlikely tokens, often the first after a tool result, cross the upper bound after one update and would
 //! learn no more; here they keep the gradient they had at the bound (2510.14545).
 
-use super::{Clip, RatioSums, ratio, ratio_metrics};
+use super::clip::Clip;
+use super::{RatioSums, ratio, ratio_metrics};
 use crate::batch::TokenBatch;
 use crate::part::{LossTerm, Part, Term};
 use schemars::JsonSchema;
@@ -86,7 +87,7 @@ impl LossTerm for ClipBalanced {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::losses::Cispo;
+    use crate::losses::cispo::Cispo;
     use crate::losses::differences::{assert_gradients, batch};
 
     fn one(ratio: f64, advantage: f64) -> Term {

@@ -4,7 +4,8 @@
 //! of them keeps it exploring (2505.22617). The choice depends on the minibatch's seed and the token's position, so
 //! micro-batches do not change it.
 
-use super::{Clip, RatioSums, covariances, ratio, ratio_metrics, share_of};
+use super::clip::Clip;
+use super::{RatioSums, covariances, ratio, ratio_metrics, share_of};
 use crate::batch::TokenBatch;
 use crate::part::{LossTerm, Part, Scope, Term};
 use schemars::JsonSchema;

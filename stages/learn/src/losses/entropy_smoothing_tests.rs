@@ -1,7 +1,7 @@
 use super::*;
 use crate::batch::{Group, Rollout, TurnSummary};
-use crate::losses::Entropy;
 use crate::losses::differences::{assert_gradients, batch};
+use crate::losses::entropy::Entropy;
 
 /// One rollout with two turns (tokens 1..3 and 4..6 of seven) and these entropies.
 fn rollout(entropies: [f64; 7]) -> Rollout {

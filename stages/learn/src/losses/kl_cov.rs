@@ -3,8 +3,9 @@
 //! A few tokens of high covariance drain the policy's entropy. Where `clip_cov` silences them, this penalizes their
 //! distance from the sampling policy, so they still learn, slowly (2505.22617).
 
+use super::clip::Clip;
 use super::clip::Token;
-use super::{Clip, RatioSums, covariances, ratio, ratio_metrics, share_of};
+use super::{RatioSums, covariances, ratio, ratio_metrics, share_of};
 use crate::batch::TokenBatch;
 use crate::part::{LossTerm, Part, Scope, Term};
 use schemars::JsonSchema;

@@ -19,20 +19,6 @@ pub mod kl_cov;
 pub mod nft;
 pub mod value;
 
-pub use cispo::Cispo;
-pub use clip::Clip;
-pub use clip_balanced::ClipBalanced;
-pub use clip_cov::ClipCov;
-pub use dpo::Dpo;
-pub use entropy::Entropy;
-pub use entropy_smoothing::EntropySmoothing;
-pub use geo_mean::GeoMean;
-pub use gspo::Gspo;
-pub use kl::Kl;
-pub use kl_cov::KlCov;
-pub use nft::Nft;
-pub use value::Value;
-
 use crate::batch::{Grid, TokenBatch};
 use trainyard_core::{Metric, OptionProblem, Reduce};
 

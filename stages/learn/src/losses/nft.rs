@@ -137,7 +137,7 @@ impl Nft {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::advantages::Group as GroupAdvantage;
+    use crate::advantages::group::Group as GroupAdvantage;
     use crate::advantages::group::{Center, Scale};
     use crate::batch::{Batch, Group, Rollout};
     use crate::losses::differences::{assert_gradients, batch};

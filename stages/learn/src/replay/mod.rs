@@ -2,6 +2,3 @@
 
 pub mod none;
 pub mod self_imitation;
-
-pub use none::None;
-pub use self_imitation::SelfImitation;

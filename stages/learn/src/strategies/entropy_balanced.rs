@@ -9,7 +9,7 @@
 
 use super::forking::{self, ForkRule, jumps, opening};
 use super::{Tally, from_root};
-use crate::part::{Action, Draw, GroupView, Live, Needs, Part, Pool, Progress, Spawn, Strategy};
+use crate::part::{Action, Draw, GroupBudget, Live, Needs, Part, Pool, Progress, Spawn, Strategy};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -159,7 +159,7 @@ impl Strategy for EntropyBalanced {
         self.state.pilots = (0..draw.problems.len()).map(|g| (g, Pilot::default())).collect();
         from_root(draw, 1)
     }
-    fn at_turn(&mut self, live: &Live, group: &GroupView, chance: &Chance) -> Action {
+    fn at_turn(&mut self, live: &Live, group: &GroupBudget, chance: &Chance) -> Action {
         if let Some(pilot) = self.state.pilots.get_mut(&live.group) {
             let opening = live.entropies.last().and_then(|t| opening(t, self.window));
             match opening {
@@ -184,7 +184,7 @@ impl Strategy for EntropyBalanced {
         self.state.tally.add("fork_chain", chain as f64 + 1.0, 1);
         Action::Fork { at: live.first, copies }
     }
-    fn refill(&mut self, group: usize, view: &GroupView) -> u32 {
+    fn refill(&mut self, group: usize, view: &GroupBudget) -> u32 {
         let left = view.budget.saturating_sub(view.started);
         let Some(pilot) = self.state.pilots.remove(&group) else { return left };
         let roots = self.roots(view.budget, pilot.difference());

@@ -1,8 +1,8 @@
 use super::*;
 use crate::strategies::tests::{live, play};
 
-const PILOT_DONE: GroupView = GroupView { started: 1, budget: 8 };
-const OPEN: GroupView = GroupView { started: 4, budget: 8 };
+const PILOT_DONE: GroupBudget = GroupBudget { started: 1, budget: 8 };
+const OPEN: GroupBudget = GroupBudget { started: 4, budget: 8 };
 
 fn started(part: &mut EntropyBalanced, problems: usize) -> Vec<Spawn> {
     let draw = Draw { problems: vec![0; problems], ..Draw::default() };
@@ -19,7 +19,11 @@ fn planned(part: &mut EntropyBalanced, turns: &[&[f64]]) -> u32 {
         );
     }
     let more = part.refill(0, &PILOT_DONE);
-    assert_eq!(part.refill(0, &GroupView { started: 1 + more, ..OPEN }), 7 - more, "the rest is filled from the root");
+    assert_eq!(
+        part.refill(0, &GroupBudget { started: 1 + more, ..OPEN }),
+        7 - more,
+        "the rest is filled from the root"
+    );
     more + 1
 }
 /// A part whose group 0 already has its roots.
@@ -86,7 +90,7 @@ fn fresh_copies_and_full_groups_are_not_forked() {
     let risen = live(&[&[0.0], &[5.0]]);
     let copy = Live { forks: 1, since_fork: Some(0), ..risen.clone() };
     assert_eq!(part.at_turn(&copy, &OPEN, &Chance::new(0)), Action::Continue);
-    assert_eq!(part.at_turn(&risen, &GroupView { started: 8, ..OPEN }, &Chance::new(0)), Action::Continue);
+    assert_eq!(part.at_turn(&risen, &GroupBudget { started: 8, ..OPEN }, &Chance::new(0)), Action::Continue);
     assert_ne!(part.at_turn(&risen, &OPEN, &Chance::new(0)), Action::Continue);
 }
 

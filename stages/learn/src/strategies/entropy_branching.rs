@@ -7,7 +7,7 @@
 
 use super::forking::{self, ForkRule, jumps};
 use super::{Tally, from_root};
-use crate::part::{Action, Draw, GroupView, Live, Needs, Part, Pool, Progress, Spawn, Strategy};
+use crate::part::{Action, Draw, GroupBudget, Live, Needs, Part, Pool, Progress, Spawn, Strategy};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use trainyard_api::PartOptions;
@@ -109,7 +109,7 @@ impl Strategy for EntropyBranching {
         self.tally.add("forks", 0.0, draw.problems.len());
         from_root(draw, self.roots.unwrap_or(size.div_ceil(2)).min(size))
     }
-    fn at_turn(&mut self, live: &Live, group: &GroupView, chance: &Chance) -> Action {
+    fn at_turn(&mut self, live: &Live, group: &GroupBudget, chance: &Chance) -> Action {
         let copies = forking::copies(self.beam, live, group);
         if copies == 0 {
             return Action::Continue;
@@ -133,9 +133,9 @@ mod tests {
     use super::*;
     use crate::strategies::tests::{live, play};
 
-    const OPEN: GroupView = GroupView { started: 4, budget: 8 };
+    const OPEN: GroupBudget = GroupBudget { started: 4, budget: 8 };
 
-    fn asked(part: &mut EntropyBranching, live: &Live, group: GroupView) -> Action {
+    fn asked(part: &mut EntropyBranching, live: &Live, group: GroupBudget) -> Action {
         part.at_turn(live, &group, &Chance::new(3))
     }
 
@@ -166,7 +166,7 @@ mod tests {
         assert_eq!(asked(&mut part, &live(&[&[5.0]]), OPEN), Action::Continue, "turn 0 follows no tool result");
         assert_eq!(asked(&mut part, &live(&[&[0.0], &[]]), OPEN), Action::Continue, "a turn without tokens");
         assert_eq!(
-            asked(&mut part, &risen, GroupView { started: 8, ..OPEN }),
+            asked(&mut part, &risen, GroupBudget { started: 8, ..OPEN }),
             Action::Continue,
             "the budget is used up"
         );
@@ -176,7 +176,7 @@ mod tests {
         let mut wide = EntropyBranching { beam: 4, ..EntropyBranching::default() };
         assert_eq!(asked(&mut wide, &risen, OPEN), Action::Fork { at: risen.first, copies: 3 });
         assert_eq!(
-            asked(&mut wide, &risen, GroupView { started: 6, ..OPEN }),
+            asked(&mut wide, &risen, GroupBudget { started: 6, ..OPEN }),
             Action::Fork { at: risen.first, copies: 2 }
         );
     }

@@ -1,6 +1,6 @@
 //! What the strategies share that fork a sequence where its entropy has risen: the measure, the rule, the budget.
 
-use crate::part::{GroupView, Live, Needs};
+use crate::part::{GroupBudget, Live, Needs};
 use crate::statistics::mean;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -19,7 +19,7 @@ pub fn metric() -> Metric {
 
 /// Copies that a fork at this turn makes: `beam` − 1, or what is left of the group's budget. A copy's first turn is the
 /// node it was forked at, which was judged then, so none are made there.
-pub fn copies(beam: u32, live: &Live, group: &GroupView) -> u32 {
+pub fn copies(beam: u32, live: &Live, group: &GroupBudget) -> u32 {
     let at_own_fork = live.since_fork == Some(0);
     let left = group.budget.saturating_sub(group.started);
     if at_own_fork { 0 } else { beam.saturating_sub(1).min(left) }

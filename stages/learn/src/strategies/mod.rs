@@ -10,14 +10,6 @@ pub mod rubric_scaffold;
 #[cfg(test)]
 mod tests;
 
-pub use demonstration_prefix::DemonstrationPrefix;
-pub use entropy_balanced::EntropyBalanced;
-pub use entropy_branching::EntropyBranching;
-pub use forking::ForkRule;
-pub use independent::Independent;
-pub use resample_on_correct::ResampleOnCorrect;
-pub use rubric_scaffold::RubricScaffold;
-
 use crate::part::{Draw, Progress, Spawn};
 use std::collections::BTreeMap;
 

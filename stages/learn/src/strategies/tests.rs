@@ -1,7 +1,7 @@
 //! A driver for groups of forking strategies, like the loop's.
 
 use super::forking::{jumps, opening};
-use crate::part::{Action, Draw, GroupView, Live, Pool, Progress, Strategy};
+use crate::part::{Action, Draw, GroupBudget, Live, Pool, Progress, Strategy};
 use trainyard_core::Chance;
 
 /// A root that has just sampled its last turn, with these entropies turn by turn.
@@ -28,7 +28,7 @@ pub struct Played {
 pub fn play(strategy: &mut dyn Strategy, size: u32, turns: u32, chance: Chance) -> Played {
     let draw = Draw { problems: vec![0], ..Draw::default() };
     let first = strategy.start(&draw, &Pool::default(), size, Progress { step: 0, steps: 1 }, &chance).len() as u32;
-    let mut view = GroupView { started: 0, budget: strategy.most(size) };
+    let mut view = GroupBudget { started: 0, budget: strategy.most(size) };
     let mut played = Played { waves: Vec::new(), forked: 0, ended: 0 };
     let mut wave = first;
     while wave > 0 {
@@ -50,7 +50,7 @@ fn round(
     strategy: &mut dyn Strategy,
     living: Vec<Live>,
     turns: u32,
-    view: &mut GroupView,
+    view: &mut GroupBudget,
     played: &mut Played,
     chance: &Chance,
 ) -> Vec<Live> {

@@ -8,7 +8,7 @@ use super::job::{Job, Start};
 use super::live::{Live, Waiting};
 use std::collections::BTreeMap;
 use trainyard_core::Chance;
-use trainyard_learn::{Action, GroupView, Live as LiveView, Strategy};
+use trainyard_learn::{Action, GroupBudget, Live as LiveView, Strategy};
 
 /// The groups of one call and the strategy that they ask.
 pub struct Forking<'a> {
@@ -81,8 +81,8 @@ impl<'a> Forking<'a> {
         let more = self.strategy.refill(group as usize, &self.view(group)).min(self.budget.saturating_sub(first));
         (0..more).map(|i| Job { sample: first + i, ..root.clone() }).collect()
     }
-    fn view(&self, group: u32) -> GroupView {
+    fn view(&self, group: u32) -> GroupBudget {
         let started = self.groups.get(&group).map_or(0, |m| m.started);
-        GroupView { started, budget: self.budget }
+        GroupBudget { started, budget: self.budget }
     }
 }

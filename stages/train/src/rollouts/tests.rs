@@ -5,7 +5,7 @@ use trainyard_api::CancelToken;
 use trainyard_core::{Chance, ErrorKind, Result};
 use trainyard_envs::{AgentTurn, Environment, Episode, Outcome, Step, ToolFormat, ToolSpec};
 use trainyard_learn::{
-    Action, Draw, GroupView, Live as LiveView, Needs, Part, Pool, Prefix, Progress as LearnProgress, Rollout, Spawn,
+    Action, Draw, GroupBudget, Live as LiveView, Needs, Part, Pool, Prefix, Progress as LearnProgress, Rollout, Spawn,
     Strategy, TurnSummary,
 };
 use trainyard_lm::ModelFolder;
@@ -304,7 +304,7 @@ impl Strategy for ForkOnce {
     fn start(&mut self, _: &Draw, _: &Pool, _: u32, _: LearnProgress, _: &Chance) -> Vec<Spawn> {
         Vec::new()
     }
-    fn at_turn(&mut self, live: &LiveView, _: &GroupView, _: &Chance) -> Action {
+    fn at_turn(&mut self, live: &LiveView, _: &GroupBudget, _: &Chance) -> Action {
         self.asked.push((live.group as u32, live.turn, live.sample));
         assert_eq!(live.entropies.len(), live.turn as usize + 1);
         assert!(!live.entropies.last().unwrap().is_empty());

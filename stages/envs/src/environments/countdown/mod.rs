@@ -6,9 +6,9 @@ pub mod generator;
 use crate::environments::answer::marked_or_last_line;
 use crate::environments::dialogue::Dialogue;
 use crate::environments::{
-    Demonstration, DialogueEnvironment, DialogueOptions, ExtraOptions, ProblemGenerator, ScriptedTurn, WithDialogue,
+    Demonstration, DialogueEnvironment, DialogueOptions, ExtraOptions, ProblemGenerator, ScriptedTurn, Setup,
+    WithDialogue,
 };
-use crate::tools::ToolHost;
 use generator::Puzzle;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -45,9 +45,9 @@ pub type CountdownOptions = WithDialogue<CountdownExtra>;
 pub struct Countdown(Arc<Dialogue>);
 
 impl Countdown {
-    /// An environment whose tools run in `host`.
-    pub fn new(options: CountdownOptions, host: &Arc<ToolHost>) -> Result<Self> {
-        Ok(Self(Dialogue::new(options.dialogue, host, marked_or_last_line)?))
+    /// An environment with these options.
+    pub fn new(options: CountdownOptions, setup: &Setup) -> Result<Self> {
+        Ok(Self(Dialogue::new(options.dialogue, setup, marked_or_last_line)?))
     }
 }
 

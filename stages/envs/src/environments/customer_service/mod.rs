@@ -14,8 +14,8 @@ pub mod tools;
 pub mod user;
 
 use crate::environments::dialogue::Dialogue;
-use crate::environments::{DialogueEnvironment, DialogueOptions, Episode, ExtraOptions, WithDialogue};
-use crate::tools::{ToolHost, ToolSpec};
+use crate::environments::{DialogueEnvironment, DialogueOptions, Episode, ExtraOptions, Setup, WithDialogue};
+use crate::tools::ToolSpec;
 use database::ShopDatabase;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -93,7 +93,7 @@ pub struct CustomerService {
 
 impl CustomerService {
     /// Reads the files. An error names the file that is missing or invalid.
-    pub fn new(options: CustomerServiceOptions, host: &Arc<ToolHost>) -> Result<Self> {
+    pub fn new(options: CustomerServiceOptions, setup: &Setup) -> Result<Self> {
         let CustomerServiceExtra { database, policy, communication } = options.extra;
         let base =
             if database.is_empty() { ShopDatabase::made_up()? } else { ShopDatabase::load(Path::new(&database))? };
@@ -103,7 +103,7 @@ impl CustomerService {
             std::fs::read_to_string(&policy).map_err(|e| io_error(Path::new(&policy), &e))?
         };
         let options = DialogueOptions { system: policy.trim_end().to_string(), ..options.dialogue };
-        let dialogue = Dialogue::with_tools(options, host, &CustomerServiceExtra::tools(), |_| None)?;
+        let dialogue = Dialogue::with_tools(options, setup, &CustomerServiceExtra::tools(), |_| None)?;
         Ok(Self { base: Arc::new(base), communication, dialogue })
     }
 }

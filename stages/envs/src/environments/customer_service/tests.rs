@@ -6,7 +6,7 @@ use trainyard_core::ErrorKind;
 use trainyard_tables::{Message, StopReason};
 
 fn environment(options: &Value) -> CustomerService {
-    CustomerService::new(serde_json::from_value(options.clone()).unwrap(), &ToolHost::new(1)).unwrap()
+    CustomerService::new(serde_json::from_value(options.clone()).unwrap(), &Setup::standard(1)).unwrap()
 }
 
 fn problem(task: Value) -> Problem {
@@ -208,7 +208,7 @@ fn errors_name_files_and_problems() {
     );
     let mut missing = CustomerServiceOptions::default();
     missing.extra.database = "no/such/db.json".to_string();
-    let e = CustomerService::new(missing, &ToolHost::new(1)).err().unwrap();
+    let e = CustomerService::new(missing, &Setup::standard(1)).err().unwrap();
     assert!(e.kind == ErrorKind::Invalid && e.message.contains("no/such/db.json"), "{e}");
     let checked =
         crate::environments::family().check(&json!({"kind": "customer-service", "format": "code", "max_turns": 0}));

@@ -9,13 +9,17 @@
 pub mod catalog;
 pub mod requests;
 
-use crate::environments::{Demonstration, Environment, Episode, Outcome, ProblemGenerator, ScriptedTurn, Step};
+use crate::Toolbox;
+use crate::environments::{
+    Demonstration, Environment, EnvironmentOptions, Episode, Outcome, ProblemGenerator, ScriptedTurn, Setup, Step,
+};
 use crate::formats::{AgentTurn, ToolFormat, registry as formats};
 use crate::tools::ToolSpec;
-use crate::verifiers;
 use requests::Generated;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use std::sync::Arc;
 use std::time::Duration;
 use trainyard_api::PartOptions;
 use trainyard_core::{Chance, Digest, Error, OptionProblem, Result};
@@ -64,10 +68,19 @@ impl PartOptions for FunctionCallingOptions {
         Data sets: ToolRL's prompts (2504.13958) and API-Bank (2304.08244), imported by `data/import` with format\n\
         `toolrl`. Generates its own problems from a fictional catalog of functions.";
     fn check(&self) -> Vec<OptionProblem> {
-        match formats::build(&self.format, &[]) {
+        self.check_with(&Toolbox::standard())
+    }
+}
+
+impl EnvironmentOptions for FunctionCallingOptions {
+    fn check_with(&self, toolbox: &Toolbox) -> Vec<OptionProblem> {
+        match toolbox.format(&self.format, &[]) {
             Ok(_) => Vec::new(),
             Err(e) => vec![OptionProblem { pointer: "/format".to_string(), message: e.message, help: e.help }],
         }
+    }
+    fn fill_schema(schema: &mut Value, toolbox: &Toolbox) {
+        schema["properties"]["format"]["enum"] = json!(toolbox.formats_for_any_tools());
     }
 }
 
@@ -75,13 +88,14 @@ impl PartOptions for FunctionCallingOptions {
 pub struct FunctionCalling {
     options: FunctionCallingOptions,
     format: Box<dyn ToolFormat>,
+    toolbox: Arc<Toolbox>,
 }
 
 impl FunctionCalling {
     /// Fails if `format` is unknown or needs a fixed tool.
-    pub fn new(options: FunctionCallingOptions) -> Result<Self> {
-        let format = formats::build(&options.format, &[])?;
-        Ok(Self { options, format })
+    pub fn new(options: FunctionCallingOptions, setup: &Setup) -> Result<Self> {
+        let format = setup.toolbox.format(&options.format, &[])?;
+        Ok(Self { options, format, toolbox: Arc::clone(&setup.toolbox) })
     }
 }
 
@@ -113,7 +127,7 @@ impl Environment for FunctionCalling {
         1
     }
     fn verify(&self, problem: &Problem, answer: &str) -> bool {
-        verifiers::verify(problem, answer)
+        self.toolbox.verify(problem, answer)
     }
     fn read_answer(&self, text: &str) -> Option<String> {
         answer(&self.format.parse(text))

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
 fn environment(options: &Value) -> FunctionCalling {
-    FunctionCalling::new(serde_json::from_value(options.clone()).unwrap()).unwrap()
+    FunctionCalling::new(serde_json::from_value(options.clone()).unwrap(), &Setup::standard(1)).unwrap()
 }
 
 fn gold(answer: &str) -> Problem {

@@ -8,10 +8,10 @@ pub mod layout;
 use crate::environments::dialogue::Dialogue;
 use crate::environments::{
     AfterTurn, Demonstration, DialogueEnvironment, DialogueOptions, Episode, EpisodeState, ExtraOptions,
-    ProblemGenerator, ScriptedTurn, WithDialogue,
+    ProblemGenerator, ScriptedTurn, Setup, WithDialogue,
 };
 use crate::tools::tool::text_argument;
-use crate::tools::{Ticket, ToolCall, ToolHost, ToolResult, ToolSpec};
+use crate::tools::{Ticket, ToolCall, ToolResult, ToolSpec};
 use generator::{Grid, REACHED};
 use layout::{Action, Layout, State};
 use schemars::JsonSchema;
@@ -76,8 +76,8 @@ pub struct GridWorld(Arc<Dialogue>);
 
 impl GridWorld {
     /// An environment with these options.
-    pub fn new(options: GridWorldOptions, host: &Arc<ToolHost>) -> Result<Self> {
-        Ok(Self(Dialogue::with_tools(options.dialogue, host, &GridWorldExtra::tools(), |_| None)?))
+    pub fn new(options: GridWorldOptions, setup: &Setup) -> Result<Self> {
+        Ok(Self(Dialogue::with_tools(options.dialogue, setup, &GridWorldExtra::tools(), |_| None)?))
     }
 }
 

@@ -10,11 +10,11 @@ pub mod questions;
 use crate::environments::answer::marked_or_last_line;
 use crate::environments::dialogue::Dialogue;
 use crate::environments::{
-    Demonstration, DialogueEnvironment, DialogueOptions, Episode, ExtraOptions, ProblemGenerator, ScriptedTurn,
+    Demonstration, DialogueEnvironment, DialogueOptions, Episode, ExtraOptions, ProblemGenerator, ScriptedTurn, Setup,
     WithDialogue,
 };
 use crate::tools::search::{self, SearchIndex, SearchSession, read_passages};
-use crate::tools::{ToolCall, ToolHost, ToolSpec};
+use crate::tools::{ToolCall, ToolSpec};
 use knowledge_base::KnowledgeBase;
 use questions::{MAX_LEVEL, Question, misspelled};
 use schemars::JsonSchema;
@@ -103,9 +103,9 @@ pub struct MultiHopQuestions {
 
 impl MultiHopQuestions {
     /// An environment whose knowledge base and index are built on first use.
-    pub fn new(options: MultiHopQuestionsOptions, host: &Arc<ToolHost>) -> Result<Self> {
+    pub fn new(options: MultiHopQuestionsOptions, setup: &Setup) -> Result<Self> {
         let dialogue =
-            Dialogue::with_tools(options.dialogue, host, &MultiHopQuestionsExtra::tools(), marked_or_last_line)?;
+            Dialogue::with_tools(options.dialogue, setup, &MultiHopQuestionsExtra::tools(), marked_or_last_line)?;
         Ok(Self { dialogue, options: options.extra, knowledge: OnceLock::new(), index: OnceLock::new() })
     }
     fn knowledge(&self) -> &KnowledgeBase {

@@ -9,7 +9,7 @@ use trainyard_tables::StopReason;
 fn environment(options: Value) -> MultiHopQuestions {
     let options: MultiHopQuestionsOptions = serde_json::from_value(options).unwrap();
     assert_eq!(PartOptions::check(&options), []);
-    MultiHopQuestions::new(options, &ToolHost::new(1)).unwrap()
+    MultiHopQuestions::new(options, &Setup::standard(1)).unwrap()
 }
 
 /// The tool results and the final answer of these turns.

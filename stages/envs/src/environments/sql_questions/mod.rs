@@ -9,11 +9,11 @@ pub mod tables;
 use crate::environments::answer::marked_or_last_line;
 use crate::environments::dialogue::Dialogue;
 use crate::environments::{
-    Demonstration, DialogueEnvironment, DialogueOptions, Episode, ExtraOptions, ProblemGenerator, ScriptedTurn,
+    Demonstration, DialogueEnvironment, DialogueOptions, Episode, ExtraOptions, ProblemGenerator, ScriptedTurn, Setup,
     WithDialogue,
 };
 use crate::tools::sql::{self, Database, DatabaseData, SqlLimits, SqlSession};
-use crate::tools::{ToolCall, ToolHost, ToolSpec};
+use crate::tools::{ToolCall, ToolSpec};
 use questions::{MAX_LEVEL, Question};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -87,10 +87,10 @@ pub struct SqlQuestions {
 
 impl SqlQuestions {
     /// An environment with these options.
-    pub fn new(options: SqlQuestionsOptions, host: &Arc<ToolHost>) -> Result<Self> {
+    pub fn new(options: SqlQuestionsOptions, setup: &Setup) -> Result<Self> {
         let SqlQuestionsExtra { rows, max_steps, max_rows } = options.extra;
         let output_bytes = options.dialogue.limits.output_bytes as usize;
-        let dialogue = Dialogue::with_tools(options.dialogue, host, &SqlQuestionsExtra::tools(), marked_or_last_line)?;
+        let dialogue = Dialogue::with_tools(options.dialogue, setup, &SqlQuestionsExtra::tools(), marked_or_last_line)?;
         Ok(Self {
             dialogue,
             rows: rows as usize,

@@ -8,7 +8,7 @@ use trainyard_tables::StopReason;
 fn environment(options: Value) -> SqlQuestions {
     let options: SqlQuestionsOptions = serde_json::from_value(options).unwrap();
     assert_eq!(PartOptions::check(&options), []);
-    SqlQuestions::new(options, &ToolHost::new(1)).unwrap()
+    SqlQuestions::new(options, &Setup::standard(1)).unwrap()
 }
 
 fn call(query: &str) -> ScriptedTurn {

@@ -5,10 +5,9 @@ pub mod generator;
 
 use crate::environments::dialogue::Dialogue;
 use crate::environments::{
-    Demonstration, DialogueEnvironment, DialogueOptions, ExtraOptions, ProblemGenerator, ScriptedTurn, WithDialogue,
-    mistakes,
+    Demonstration, DialogueEnvironment, DialogueOptions, ExtraOptions, ProblemGenerator, ScriptedTurn, Setup,
+    WithDialogue, mistakes,
 };
-use crate::tools::ToolHost;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -44,9 +43,9 @@ pub fn default_options() -> Value {
 pub struct WordProblems(Arc<Dialogue>);
 
 impl WordProblems {
-    /// An environment whose tools run in `host`.
-    pub fn new(options: WordProblemsOptions, host: &Arc<ToolHost>) -> Result<Self> {
-        Ok(Self(Dialogue::new(options.dialogue, host, read_answer)?))
+    /// An environment with these options.
+    pub fn new(options: WordProblemsOptions, setup: &Setup) -> Result<Self> {
+        Ok(Self(Dialogue::new(options.dialogue, setup, read_answer)?))
     }
 }
 

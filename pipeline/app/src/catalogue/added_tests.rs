@@ -1,0 +1,233 @@
+//! What a program adds is an option where options name it, has a page, and is used; another program does not have it.
+
+use super::*;
+use std::path::Path;
+use std::time::Duration;
+use trainyard_api::{Prepared as _, Report, Slot, Stage as _};
+use trainyard_core::{Declared, Facts, Metric, Producers, Wired};
+use trainyard_data::import::{Format, Import, Imported, Reading};
+use trainyard_data::synthesize::{Config, Method, Synthesize, Synthesized};
+use trainyard_envs::environments::{EnvironmentSlot, Environments};
+use trainyard_envs::formats::AgentTurn;
+use trainyard_envs::{
+    Environment, Step, Ticket, Tool, ToolCall, ToolFormat, ToolHost, ToolLimits, ToolResult, ToolSession, ToolSpec,
+    Verifier,
+};
+use trainyard_tables::{Message, Problem};
+
+fn standard() -> Catalogue {
+    Catalogue::builder().build().unwrap()
+}
+
+fn names(declared: &Declared) -> Vec<&str> {
+    declared.metrics.iter().map(|metric| metric.name.as_str()).collect()
+}
+
+/// Says what it hears.
+struct Echo;
+
+impl Tool for Echo {
+    fn name(&self) -> &'static str {
+        "echo"
+    }
+    fn spec(&self) -> ToolSpec {
+        let parameters = json!({"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]});
+        ToolSpec { name: "echo".into(), description: "Says it again.".into(), parameters }
+    }
+    fn open(&self, _: &Arc<ToolHost>, _: &ToolLimits) -> Result<Box<dyn ToolSession>> {
+        Ok(Box::new(Self))
+    }
+}
+
+impl ToolSession for Echo {
+    fn submit(&mut self, arguments: &Value) -> Ticket {
+        Ticket::ready(ToolResult::ok(arguments["text"].as_str().unwrap_or_default()))
+    }
+    fn fork(&self) -> Result<Box<dyn ToolSession>> {
+        Ok(Box::new(Self))
+    }
+}
+
+/// Calls of the tool `echo` are lines that begin with `>`.
+struct Quote;
+
+impl ToolFormat for Quote {
+    fn kind(&self) -> &'static str {
+        "quote"
+    }
+    fn parse(&self, text: &str) -> AgentTurn {
+        let call = |line: &str| Ok(ToolCall { name: "echo".into(), arguments: json!({ "text": line }) });
+        let calls = text.lines().filter_map(|line| line.strip_prefix('>')).map(call).collect();
+        AgentTurn { text: text.into(), calls, ..AgentTurn::default() }
+    }
+    fn render(&self, call: &ToolCall) -> String {
+        format!(">{}", call.arguments["text"].as_str().unwrap_or_default())
+    }
+    fn describe(&self, _: &[ToolSpec]) -> String {
+        "Quote what echo shall say.".into()
+    }
+}
+
+/// Any answer of the same length is right.
+struct AsLong;
+
+impl Verifier for AsLong {
+    fn kind(&self) -> &'static str {
+        "as_long"
+    }
+    fn summary(&self) -> &'static str {
+        "compares lengths"
+    }
+    fn matches(&self, expected: &str, answer: &str) -> bool {
+        expected.len() == answer.len()
+    }
+}
+
+fn quoting() -> Catalogue {
+    let with_tool = Catalogue::builder().tool("says it again", "Echo.", || Box::new(Echo));
+    let with_format = with_tool.format("quote", "quoted lines", "Lines with `>`.", |_| Ok(Box::new(Quote)));
+    with_format.verifier(&AsLong).build().unwrap()
+}
+
+#[test]
+fn a_tool_a_format_and_a_verifier_of_a_program_are_used_by_its_environments() {
+    let catalogue = quoting();
+    let mut options = json!({"kind": "math-problems", "tools": ["echo"], "format": "quote"});
+    let slot: EnvironmentSlot = Slot::read(&catalogue.parts.envs.environments, "/environment", &mut options);
+    assert_eq!(slot.problems(), []);
+    let environment = slot.build(&ToolHost::new(1)).unwrap();
+    let problem = Problem {
+        messages: vec![Message::new("user", "three letters?")],
+        answer: "abc".into(),
+        verifier: r#"{"kind": "as_long"}"#.into(),
+        ..Problem::default()
+    };
+    assert!(environment.verify(&problem, "xyz") && !environment.verify(&problem, "xy"));
+    let mut episode = environment.start(&problem, 0).unwrap();
+    let step = episode.step(&environment.format().parse(">hello")).unwrap();
+    let step = if step == Step::Pending { episode.poll(Duration::from_secs(1)).unwrap() } else { step };
+    assert!(matches!(&step, Step::Observe(seen) if seen.messages[0].content == "hello"), "{step:?}");
+}
+
+#[test]
+fn what_names_tools_and_formats_knows_those_of_the_program() {
+    let catalogue = quoting();
+    for name in ["tools/echo", "formats/quote", "verifiers/as_long"] {
+        assert!(matches!(catalogue.find(name), Ok(Entry::Part(page)) if page.name == name), "{name}");
+        assert!(standard().find(name).is_err(), "{name}");
+    }
+    let formats = |catalogue: &Catalogue, kind: &str| {
+        let page = catalogue.pages("environments").unwrap().into_iter().find(|page| page.kind == kind).unwrap();
+        page.options["properties"]["format"]["enum"].clone()
+    };
+    assert_eq!(formats(&catalogue, "word-problems"), json!(["code", "hermes", "quote", "toolrl"]));
+    assert_eq!(formats(&catalogue, "function-calling"), json!(["hermes", "quote", "toolrl"]));
+    assert_eq!(formats(&standard(), "word-problems"), json!(["code", "hermes", "toolrl"]));
+    let options = json!({"environment": {"kind": "word-problems", "tools": ["echo"]}});
+    assert_eq!(catalogue.stage("data/filter").unwrap().validate(&options), []);
+    let refused = standard().stage("data/filter").unwrap().validate(&options);
+    assert_eq!(refused[0].pointer, "/environment/tools/0");
+    assert!(refused[0].help.as_ref().unwrap().contains("calculator, python"), "{refused:?}");
+}
+
+#[test]
+fn names_of_tools_formats_and_verifiers_are_taken_once() {
+    let echo = || Catalogue::builder().tool("", "", || Box::new(Echo));
+    let error = echo().tool("", "", || Box::new(Echo)).build().err().unwrap();
+    assert!(error.message.contains("`tools/echo`"), "{error}");
+    let error = Catalogue::builder().format("code", "", "", |_| Ok(Box::new(Quote))).build().err().unwrap();
+    assert!(error.message.contains("`formats/code`"), "{error}");
+    let error = Catalogue::builder().verifier(&AsLong).verifier(&AsLong).build().err().unwrap();
+    assert!(error.message.contains("`verifiers/as_long`"), "{error}");
+}
+
+struct Lines;
+
+impl Format for Lines {
+    fn name(&self) -> &'static str {
+        "lines"
+    }
+    fn summary(&self) -> &'static str {
+        "a conversation per line"
+    }
+    fn doc(&self) -> &'static str {
+        "Every line is a conversation of one message."
+    }
+    fn yields(&self) -> &'static [&'static str] {
+        &["trajectories"]
+    }
+    fn read(&self, _: &Path, _: &Reading) -> Result<Imported> {
+        Ok(Imported::default())
+    }
+}
+
+#[test]
+fn an_import_format_of_a_program_is_an_option_of_data_import() {
+    let catalogue = Catalogue::builder().import_format(&Lines).build().unwrap();
+    let stage = Import { parts: catalogue.data.clone() };
+    let options = json!({"source": "chats.txt", "format": "lines"});
+    let prepared = stage.prepare(options.clone()).unwrap();
+    assert_eq!(prepared.problems(), []);
+    assert_eq!(names(&stage.declared(&prepared, &Producers::new())), ["rows", "trajectories", "tools_dropped"]);
+    let schema = &catalogue.kind("data/import").unwrap().options["properties"]["format"]["enum"];
+    assert!(schema.as_array().unwrap().contains(&json!("lines")), "{schema}");
+    assert!(matches!(catalogue.find("import/lines"), Ok(Entry::Part(page)) if page.doc.contains("one message")));
+    assert_eq!(standard().stage("data/import").unwrap().validate(&options)[0].pointer, "/format");
+    let error = Catalogue::builder().import_format(&Lines).import_format(&Lines).build().err().unwrap();
+    assert!(error.message.contains("`import/lines`"), "{error}");
+}
+
+struct Given;
+
+impl Method for Given {
+    fn name(&self) -> &'static str {
+        "given"
+    }
+    fn summary(&self) -> &'static str {
+        "demonstrations of given problems"
+    }
+    fn metrics(&self) -> Vec<Metric> {
+        vec![Metric::new("skipped", "rows", "Problems that it left out.")]
+    }
+    fn keeps_given_problems(&self) -> bool {
+        true
+    }
+    fn environment(&self) -> Value {
+        json!("countdown")
+    }
+    fn check(&self, _: &Config, _: Option<&dyn Environment>, _: &Environments) -> Vec<OptionProblem> {
+        Vec::new()
+    }
+    fn make(
+        &self,
+        _: &Config,
+        problems: Vec<Problem>,
+        _: &dyn Environment,
+        _: &dyn Fn(usize, usize) -> Result<()>,
+    ) -> Result<Synthesized> {
+        Ok(Synthesized { problems, demonstrations: Vec::new(), report: Report::new("") })
+    }
+}
+
+#[test]
+fn a_synthesis_method_of_a_program_is_an_option_of_data_synthesize() {
+    let catalogue = Catalogue::builder().synthesis_method(&Given).build().unwrap();
+    let stage = Synthesize { parts: catalogue.data.clone() };
+    let prepared = stage.prepare(json!({"method": "given"})).unwrap();
+    assert_eq!(prepared.problems(), []);
+    assert_eq!(prepared.config().environment["kind"], "countdown", "its own default");
+    let declared = stage.declared(&prepared, &Producers::new());
+    assert_eq!(names(&declared), ["problems", "demonstrations", "tool_calls", "tool_errors", "skipped"]);
+    assert!(names(&catalogue.kind("data/synthesize").unwrap().metrics).contains(&"skipped"));
+    let mut inputs = Wired::default();
+    inputs.wire("problems", vec![Facts::from([("environment".to_string(), json!("word-problems"))])]);
+    assert_eq!(
+        prepared.facts(&inputs)["problems"]["environment"],
+        "word-problems",
+        "given problems stay in their environment"
+    );
+    let refused = standard().stage("data/synthesize").unwrap().validate(&json!({"method": "given"}));
+    assert_eq!(refused[0].pointer, "/method");
+    let error = Catalogue::builder().synthesis_method(&Given).synthesis_method(&Given).build().err().unwrap();
+    assert!(error.message.contains("`synthesize/given`"), "{error}");
+}

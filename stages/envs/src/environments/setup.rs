@@ -1,0 +1,20 @@
+//! What environments are built with.
+
+use crate::Toolbox;
+use crate::tools::ToolHost;
+use std::sync::Arc;
+
+/// Where the tools of an environment run, and what its options may name.
+pub struct Setup {
+    /// Shared by all episodes of a stage. No process starts before the first call.
+    pub host: Arc<ToolHost>,
+    /// The tools, formats and verifiers of the program.
+    pub toolbox: Arc<Toolbox>,
+}
+
+impl Setup {
+    /// A host of its own with up to `workers` processes, and the toolbox of this crate.
+    pub fn standard(workers: usize) -> Self {
+        Self { host: ToolHost::new(workers), toolbox: Arc::new(Toolbox::standard()) }
+    }
+}

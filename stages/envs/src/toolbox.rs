@@ -1,0 +1,92 @@
+//! What options and problems name: the tools, tool-call formats and verifiers of a program.
+
+use crate::formats::ToolFormat;
+use crate::tools::{Tool, ToolSpec};
+use crate::verifiers::Verifier;
+use crate::{formats, tools, verifiers};
+use serde_json::Value;
+use trainyard_api::Family;
+use trainyard_core::Result;
+use trainyard_tables::Problem;
+
+/// Environments are built with one and look names up in it.
+pub struct Toolbox {
+    /// How tool calls are written.
+    pub formats: Family<dyn ToolFormat, [ToolSpec]>,
+    /// What agents call.
+    pub tools: Family<dyn Tool>,
+    /// How answers are judged.
+    pub verifiers: Family<&'static dyn Verifier>,
+}
+
+impl Toolbox {
+    /// Those of this crate.
+    pub fn standard() -> Self {
+        Self { formats: formats::family(), tools: tools::family(), verifiers: verifiers::family() }
+    }
+    /// The tool of a name. Errors: invalid, with the valid names.
+    pub fn tool(&self, name: &str) -> Result<Box<dyn Tool>> {
+        self.tools.build(&Value::from(name), &())
+    }
+    /// The format of a name for these tools. Errors: invalid (no such format, or tools that it cannot write).
+    pub fn format(&self, name: &str, tools: &[ToolSpec]) -> Result<Box<dyn ToolFormat>> {
+        self.formats.build(&Value::from(name), tools)
+    }
+    /// The formats in which every call names its tool, because there may be any tools.
+    pub fn formats_for_any_tools(&self) -> Vec<&'static str> {
+        self.formats.names().into_iter().filter(|name| self.format(name, &[]).is_ok()).collect()
+    }
+    /// The verifier that a problem names; `numeric` if it names none. Errors: data, with the problem and the valid
+    /// names.
+    pub fn verifier(&self, problem: &Problem) -> Result<&'static dyn Verifier> {
+        let kind = verifiers::kind(problem)?;
+        let found = self.verifiers.build(&Value::from(kind.as_str()), &());
+        found.map(|verifier| *verifier).map_err(|_| verifiers::unknown(problem, &kind, &self.verifiers.names()))
+    }
+    /// Whether `answer` is right for `problem`. A problem whose verifier cannot be read has no right answer.
+    pub fn verify(&self, problem: &Problem, answer: &str) -> bool {
+        self.verifier(problem).is_ok_and(|verifier| verifier.matches(&problem.answer, answer))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use trainyard_api::PartKind;
+    use trainyard_api::slot::constant;
+
+    struct Never;
+    impl Verifier for Never {
+        fn kind(&self) -> &'static str {
+            "never"
+        }
+        fn summary(&self) -> &'static str {
+            "nothing is right"
+        }
+        fn matches(&self, _: &str, _: &str) -> bool {
+            false
+        }
+    }
+
+    #[test]
+    fn what_a_program_adds_is_found_beside_the_rest() {
+        let mut toolbox = Toolbox::standard();
+        let python = || tools::registry::tool("python");
+        toolbox.tools.add(PartKind::plain("snake", "python again", "Again.", move |()| python())).unwrap();
+        toolbox
+            .formats
+            .add(PartKind::plain("json", "hermes again", "Again.", |_| formats::build("hermes", &[])))
+            .unwrap();
+        toolbox
+            .verifiers
+            .add(constant("never", "nothing is right", "Never.", &Never as &'static dyn Verifier))
+            .unwrap();
+        assert_eq!(toolbox.tool("snake").unwrap().spec().name, "python");
+        assert_eq!(toolbox.formats_for_any_tools(), ["hermes", "json", "toolrl"]);
+        let problem = |verifier: &str| Problem { answer: "5".into(), verifier: verifier.into(), ..Problem::default() };
+        assert!(toolbox.verify(&problem("{}"), "5.0") && !toolbox.verify(&problem(r#"{"kind": "never"}"#), "5"));
+        let unknown = toolbox.verifier(&problem(r#"{"kind": "taste"}"#)).err().unwrap();
+        assert!(unknown.message.contains("no verifier `taste`") && unknown.help.unwrap().contains("never, numeric"));
+        assert!(Toolbox::standard().verifier(&problem(r#"{"kind": "never"}"#)).is_err(), "another program lacks it");
+    }
+}

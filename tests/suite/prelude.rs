@@ -1,0 +1,265 @@
+//! The prelude is enough: a part of every RL family, a reward, a filter rule, a tool, a tool-call format, a verifier, an
+//! import format and a synthesis method are written with its names and those of `serde` and `schemars` alone.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::path::Path;
+use trainyard::prelude::*;
+
+/// A part without options.
+#[derive(Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Still {}
+
+impl PartOptions for Still {
+    const KIND: &'static str = "still";
+    const SUMMARY: &'static str = "changes nothing";
+    const DOC: &'static str = "For a test.";
+    fn metrics() -> Vec<Metric> {
+        vec![Metric::new("rollouts", "rollouts", "Rollouts that it saw.").over(Reduce::Whole).optional()]
+    }
+    fn check(&self) -> Vec<OptionProblem> {
+        Vec::new()
+    }
+}
+
+impl Part for Still {
+    fn needs(&self) -> Needs {
+        Needs { groups: true, ..Needs::NONE }
+    }
+    fn save(&self) -> Value {
+        json!(null)
+    }
+    fn load(&mut self, _: Value) -> Result<()> {
+        Ok(())
+    }
+}
+
+impl Advantage for Still {
+    fn assign(&mut self, batch: &Batch) -> Grid {
+        batch.spread(&batch.rollouts().map(|r: &Rollout| r.trajectory.reward).collect::<Vec<_>>())
+    }
+    fn returns(&self, _: &Batch, advantages: &Grid) -> Option<Grid> {
+        Some(advantages.clone())
+    }
+}
+
+impl Correction for Still {
+    fn weights(&self, proximal: &Grid, _: &Grid, _: &[Vec<bool>]) -> Grid {
+        proximal.clone()
+    }
+}
+
+impl Curriculum for Still {
+    fn next(&mut self, _: u64, count: usize, pool: &Pool, rates: &PassRates, _: &Chance) -> Draw {
+        let unseen = |(_, problem): &(usize, &PoolProblem)| rates.recent(problem.level, 1).is_none();
+        let problems = pool.problems.iter().enumerate().filter(unseen).map(|(i, _)| i).take(count).collect();
+        Draw { problems, ..Draw::default() }
+    }
+}
+
+impl Filter for Still {
+    fn judge(&mut self, groups: &[Group]) -> Vec<Vec<Verdict>> {
+        let turns =
+            |turns: &[TurnSummary]| if turns.is_empty() { Verdict::Drop("empty".into()) } else { Verdict::Keep };
+        groups.iter().map(|group| group.rollouts.iter().map(|r| turns(&r.turns)).collect()).collect()
+    }
+}
+
+impl LossTerm for Still {
+    fn begin(&mut self, _: &Batch, progress: Progress) {
+        assert!(progress.share() < 1.0);
+    }
+    fn value(&self, batch: &TokenBatch) -> Term {
+        let weights = Aggregate::TokenMean.weights(&batch.mask, None);
+        Term { d_logprobs: weights, ..Term::default() }
+    }
+    fn scope(&self) -> Scope {
+        Scope::Minibatch
+    }
+}
+
+impl Modulation for Still {
+    fn apply(&mut self, _: &Batch, _: &mut Grid) {}
+}
+
+impl Replay for Still {
+    fn offer(&mut self, _: &Batch, _: &Grid) {}
+    fn draw(&mut self, _: u64, _: &Chance) -> Vec<Replayed> {
+        Vec::new()
+    }
+}
+
+impl Strategy for Still {
+    fn start(&mut self, draw: &Draw, _: &Pool, size: u32, _: Progress, _: &Chance) -> Vec<Spawn> {
+        let groups = 0..draw.problems.len();
+        let prefix: Option<Prefix> = None;
+        let spawn = |group, sample| Spawn { group, sample, prefix: prefix.clone(), ..Spawn::default() };
+        groups.flat_map(|group| (0..size).map(move |sample| (group, sample))).map(|(g, s)| spawn(g, s)).collect()
+    }
+    fn at_turn(&mut self, live: &Live, group: &GroupBudget, _: &Chance) -> Action {
+        let copies = group.budget - group.started;
+        if copies > 0 { Action::Fork { at: live.first, copies } } else { Action::Continue }
+    }
+}
+
+impl Reward for Still {
+    fn score(&self, _: &Trajectory, _: &Problem, group: &GroupView<'_>) -> Score {
+        Score::of(group.correct.len() as f64)
+    }
+}
+
+impl Rule for Still {
+    fn kind(&self) -> &'static str {
+        Self::KIND
+    }
+    fn judge(&self, rows: &[&Trajectory], _: &RuleContext<'_>) -> Result<Vec<Judgment>> {
+        Ok(vec![Judgment::Keep; rows.len()])
+    }
+}
+
+struct Bell;
+
+impl Tool for Bell {
+    fn name(&self) -> &'static str {
+        "bell"
+    }
+    fn spec(&self) -> ToolSpec {
+        let parameters = json!({"type": "object", "properties": {}});
+        ToolSpec { name: "bell".into(), description: "Rings.".into(), parameters }
+    }
+    fn open(&self, _: &Arc<ToolHost>, _: &ToolLimits) -> Result<Box<dyn ToolSession>> {
+        Ok(Box::new(Self))
+    }
+}
+
+impl ToolSession for Bell {
+    fn submit(&mut self, _: &Value) -> Ticket {
+        Ticket::ready(ToolResult::ok("ding"))
+    }
+    fn fork(&self) -> Result<Box<dyn ToolSession>> {
+        Ok(Box::new(Self))
+    }
+}
+
+struct Mute;
+
+impl ToolFormat for Mute {
+    fn kind(&self) -> &'static str {
+        "mute"
+    }
+    fn parse(&self, text: &str) -> AgentTurn {
+        AgentTurn { text: text.into(), ..AgentTurn::default() }
+    }
+    fn render(&self, call: &ToolCall) -> String {
+        call.name.clone()
+    }
+    fn describe(&self, _: &[ToolSpec]) -> String {
+        String::new()
+    }
+}
+
+struct Always;
+
+impl Verifier for Always {
+    fn kind(&self) -> &'static str {
+        "always"
+    }
+    fn summary(&self) -> &'static str {
+        "every answer is right"
+    }
+    fn matches(&self, _: &str, _: &str) -> bool {
+        true
+    }
+}
+
+struct Lines;
+
+impl Format for Lines {
+    fn name(&self) -> &'static str {
+        "lines"
+    }
+    fn summary(&self) -> &'static str {
+        "a question per line"
+    }
+    fn yields(&self) -> &'static [&'static str] {
+        &["problems"]
+    }
+    fn read(&self, file: &Path, reading: &Reading) -> Result<Imported> {
+        let text = std::fs::read_to_string(file).map_err(|e| Error::data(format!("{}: {e}", file.display())))?;
+        let problem = |(i, line): (usize, &str)| Problem {
+            id: format!("{}-{i}", reading.name),
+            messages: vec![Message::new("user", line)],
+            environment: reading.environment_or("math-problems"),
+            ..Problem::default()
+        };
+        Ok(Imported { problems: text.lines().enumerate().map(problem).collect(), ..Imported::default() })
+    }
+}
+
+struct Given;
+
+impl Method for Given {
+    fn name(&self) -> &'static str {
+        "given"
+    }
+    fn summary(&self) -> &'static str {
+        "passes problems on"
+    }
+    fn environment(&self) -> Value {
+        json!("word-problems")
+    }
+    fn check(&self, _: &SynthesisOptions, _: Option<&dyn Environment>, _: &Environments) -> Vec<OptionProblem> {
+        Vec::new()
+    }
+    fn make(
+        &self,
+        _: &SynthesisOptions,
+        problems: Vec<Problem>,
+        _: &dyn Environment,
+        progress: &dyn Fn(usize, usize) -> Result<()>,
+    ) -> Result<Synthesized> {
+        progress(1, 1)?;
+        Ok(Synthesized { problems, demonstrations: Vec::new(), report: Report::new("Given problems") })
+    }
+}
+
+#[test]
+fn everything_can_be_written_with_the_prelude_alone_and_added() {
+    let parts = Catalogue::builder()
+        .advantage::<Still>()
+        .correction::<Still>()
+        .curriculum::<Still>()
+        .filter::<Still>()
+        .loss::<Still>()
+        .modulation::<Still>()
+        .replay::<Still>()
+        .reward::<Still>()
+        .rule::<Still>()
+        .strategy::<Still>();
+    let catalogue = parts
+        .tool("rings", "For a test.", || Box::new(Bell))
+        .format("mute", "no calls", "For a test.", |_| Ok(Box::new(Mute)))
+        .verifier(&Always)
+        .import_format(&Lines)
+        .synthesis_method(&Given)
+        .build()
+        .unwrap();
+    let families = [
+        "advantages",
+        "corrections",
+        "curricula",
+        "filters",
+        "losses",
+        "modulations",
+        "replay",
+        "rewards",
+        "rules",
+        "strategies",
+    ];
+    let names = families.iter().map(|family| format!("{family}/still"));
+    let named = ["tools/bell", "formats/mute", "verifiers/always", "import/lines", "synthesize/given"];
+    for name in names.chain(named.map(String::from)) {
+        assert!(catalogue.find(&name).is_ok(), "{name}");
+    }
+}
