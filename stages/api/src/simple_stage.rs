@@ -130,7 +130,7 @@ mod tests {
         assert_eq!((info.name, info.version, info.doc, info.main_metric), ("count", 1, "From 0.", Some("last")));
         assert_eq!(info.options["properties"]["to"]["description"], "How far.");
         assert_eq!(info.metrics.metrics[0].name, "last");
-        assert_eq!(stage.settle(&json!({})).unwrap(), json!({"to": 10}));
+        assert_eq!(stage.complete(&json!({})).unwrap(), json!({"to": 10}));
         assert_eq!(stage.validate(&json!({"to": 0}))[0].pointer, "/to");
         let unknown = stage.prepare(&json!({"two": 1})).err().unwrap();
         assert!(unknown.message.contains("options of `count`") && unknown.message.contains("`two`"), "{unknown}");
