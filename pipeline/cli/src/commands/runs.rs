@@ -2,7 +2,7 @@
 
 use crate::args::{Format, RunsArgs, RunsCommand};
 use crate::exit::Exit;
-use crate::output::human::{json, print_json, print_raw, print_text, table};
+use crate::output::human::{json, print_json, print_note, print_raw, print_text, table};
 use crate::output::runs::{self, RunSummaryRow};
 use crate::session::{self, Access, Session};
 use crate::{commands, names};
@@ -86,7 +86,8 @@ fn show(session: &Session, name: &str, watch: bool, format: Format) -> Result<Ex
 fn cancel(session: &Session, name: &str, format: Format) -> Result<Exit> {
     let run: RunId = session.block_on(names::run(&session.store, name))?;
     let clock = SystemClock::new();
-    let outcome = session.block_on(cancel_run(&session.store, &run, &clock, &wiring::chance(&clock)))?;
+    let chance = wiring::chance(&clock);
+    let outcome = session.block_on(cancel_run(&session.store, &run, &clock, &chance, print_note))?;
     let (outcome, text) = match outcome {
         Cancelled::Requested => ("requested", format!("asked run {run} to stop; it will within seconds")),
         Cancelled::Ended => ("ended", format!("run {run} had no writer any more; it is cancelled now")),

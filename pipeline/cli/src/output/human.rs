@@ -16,6 +16,12 @@ pub fn print_warning(error: &Error) {
     print_problem(&Style::of_stderr().yellow("warning"), error);
 }
 
+/// Prints a line to stderr: what a command is doing, beside its result.
+pub fn print_note(text: &str) {
+    // Nothing is left to tell if stderr is closed.
+    let _ = writeln!(std::io::stderr(), "{text}");
+}
+
 /// Message and help on one line, and each cause on a line of its own below.
 pub fn with_causes(error: &Error) -> String {
     std::iter::once(error.to_string()).chain(error.causes().map(|c| format!("\n  caused by: {c}"))).collect()

@@ -83,7 +83,7 @@ const DAMAGED: &str = "damaged";
 /// The status of a run for people: one without an end is `running` while its writer lives.
 pub fn state(view: &RunView, clock: &dyn Clock) -> &'static str {
     match (view.finished, writer_state(&view.writer, clock)) {
-        (None, WriterState::Alive(_)) => "running",
+        (None, WriterState::Alive) => "running",
         _ => status(view),
     }
 }

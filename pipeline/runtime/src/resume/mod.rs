@@ -2,11 +2,15 @@
 //!
 //! Small index objects, `plans/<aa>/<identity>/<run-id>`, list the runs of a plan, so the cost does not grow with the
 //! runs of other plans. The index is a hint: a lost entry costs a new run of cache hits. A takeover needs a writer that
-//! is known dead or silent for 30 s, or the caller's `take_over`. Opening the journal fences the old writer.
+//! is a dead process of this host, or one of another host under whose eyes nothing was written for 30 s, or the
+//! caller's `take_over`. Opening the journal fences the old writer.
 
 mod process;
+mod silence;
 
 pub use process::ProcessId;
+pub use silence::SILENCE;
+pub(crate) use silence::is_silent;
 
 use crate::context::RunContext;
 use crate::options::RunOptions;
@@ -18,8 +22,6 @@ use trainyard_engine::fold::{RunView, WriterView};
 use trainyard_spec::plan::Plan;
 use trainyard_store::{JournalReader, JournalWriter, Store, layout};
 
-/// A writer that has been silent this long may be replaced, in milliseconds.
-pub const SILENCE_MILLIS: i64 = 30_000;
 /// Fresh run ids tried before giving up.
 const TRIES: u64 = 8;
 
@@ -32,24 +34,30 @@ pub(crate) struct Opened {
     pub resumed: bool,
 }
 
-/// Whether a run's writer is alive, as far as it can be known.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// Whether a run's writer seems alive. It is told to people and decides nothing: the times of a journal are those of
+/// its writer's clock, which may differ from ours.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WriterState {
     /// Its process is gone.
     Dead,
-    /// Its last record is this many milliseconds old, at least [`SILENCE_MILLIS`].
-    Silent(i64),
-    /// Its last record is this many milliseconds old.
-    Alive(i64),
+    /// It is on another host, and its last record seems at least [`SILENCE`] old.
+    Silent,
+    /// Its process lives, or its last record is young.
+    Alive,
 }
 
 /// Folds a run's journal. Errors: invalid (no such run), data (damaged).
 pub async fn read_run(store: &Store, run: &RunId) -> Result<RunView> {
-    let (view, _) = read(store, run).await?;
+    Ok(open_run(store, run).await?.0)
+}
+
+/// The fold of a run's journal, and the position behind it. Errors: those of [`read_run`].
+pub(crate) async fn open_run(store: &Store, run: &RunId) -> Result<(RunView, JournalReader)> {
+    let (view, reader) = read(store, run).await?;
     if view.writer.epoch == 0 {
         return Err(no_such_run(store, run));
     }
-    Ok(view)
+    Ok((view, reader))
 }
 
 fn no_such_run(store: &Store, run: &RunId) -> Error {
@@ -57,15 +65,19 @@ fn no_such_run(store: &Store, run: &RunId) -> Error {
         .help("`trainyard runs list` shows what there is")
 }
 
-/// Judges a writer by its process, if that is on this host, and by its last record.
+/// Judges a writer by its process if that is on this host, otherwise by its last record.
 pub fn writer_state(writer: &WriterView, clock: &dyn Clock) -> WriterState {
-    let process: Option<ProcessId> = writer.name.parse().ok();
-    let silent = clock.unix_millis().saturating_sub(writer.last_seen).max(0);
-    match process.and_then(|p| p.is_alive()) {
+    let silent = clock.unix_millis().saturating_sub(writer.last_seen);
+    match is_alive(writer) {
         Some(false) => WriterState::Dead,
-        _ if silent >= SILENCE_MILLIS => WriterState::Silent(silent),
-        _ => WriterState::Alive(silent),
+        None if silent >= SILENCE.as_millis() as i64 => WriterState::Silent,
+        Some(true) | None => WriterState::Alive,
     }
+}
+
+/// Whether a writer's process lives; `None` if that is on another host.
+pub(crate) fn is_alive(writer: &WriterView) -> Option<bool> {
+    writer.name.parse::<ProcessId>().ok()?.is_alive()
 }
 
 /// A writer name for this process, unique even among the writers of one process.
@@ -119,7 +131,7 @@ async fn read(store: &Store, run: &RunId) -> Result<(RunView, JournalReader)> {
 /// Takes a run over, if that is allowed. `None` if it is finished and was not asked for by name, or has no plan yet.
 async fn reopen(options: &RunOptions, plan: &Plan, context: &RunContext, run: &RunId) -> Result<Option<Opened>> {
     let asked = options.resume.is_some();
-    let (view, reader) = read(&context.store, run).await.at(format!("run {run}"))?;
+    let (mut view, reader) = read(&context.store, run).await.at(format!("run {run}"))?;
     match (&view.plan_digest, view.finished) {
         (None, _) if asked => return Err(no_such_run(&context.store, run)),
         (None, _) => return Ok(None),
@@ -135,29 +147,8 @@ async fn reopen(options: &RunOptions, plan: &Plan, context: &RunContext, run: &R
         _ => {}
     }
     if view.finished.is_none() && !options.take_over {
-        match writer_state(&view.writer, context.clock.as_ref()) {
-            WriterState::Alive(heard) => {
-                let seconds = heard as f64 / 1_000.0;
-                let name = &view.writer.name;
-                return Err(Error::retryable(format!(
-                    "run {run} of this plan is being written by {name} (last heard {seconds:.0} s ago)"
-                ))
-                .help(
-                    "wait for it, follow it with `trainyard runs show --watch`, take it over with `--take-over`, \
-                     or start another run with `--new`",
-                ));
-            }
-            WriterState::Dead => {
-                context.observer.note(&format!("resuming run {run}: its writer {} is gone", view.writer.name))
-            }
-            WriterState::Silent(millis) => context.observer.note(&format!(
-                "resuming run {run}: its writer {} has been silent for {} s",
-                view.writer.name,
-                millis / 1_000
-            )),
-        }
+        wait_for_the_right(options, context, run, &view.writer, &reader).await?;
     }
-    let mut view = view;
     let mut opening = None;
     let name = writer_name(context.clock.as_ref(), &context.chance);
     let writer = reader
@@ -173,6 +164,46 @@ async fn reopen(options: &RunOptions, plan: &Plan, context: &RunContext, run: &R
         view.apply(&record);
     }
     Ok(Some(Opened { run: run.clone(), writer, view, resumed: true }))
+}
+
+/// Returns if an unfinished run may be taken over. Errors: retryable (its writer lives), cancelled (interrupted).
+async fn wait_for_the_right(
+    options: &RunOptions,
+    context: &RunContext,
+    run: &RunId,
+    writer: &WriterView,
+    reader: &JournalReader,
+) -> Result<()> {
+    let (name, note) = (&writer.name, |text: String| context.observer.note(&text));
+    match is_alive(writer) {
+        Some(false) => note(format!("resuming run {run}: its writer {name} is gone")),
+        Some(true) => return Err(lives(run, name)),
+        None => {
+            let seconds = SILENCE.as_secs();
+            note(format!(
+                "run {run} of this plan is unfinished and its writer {name} is on another host: waiting for {seconds} s \
+                 to see whether it still writes; `--take-over` goes on at once, `--new` starts another run"
+            ));
+            let silent = tokio::select! {
+                silent = is_silent(reader, context.clock.as_ref()) => silent?,
+                () = options.interrupt.beyond(0) => {
+                    return Err(Error::cancelled(format!("interrupted while waiting for the writer of run {run}")));
+                }
+            };
+            if !silent {
+                return Err(lives(run, name));
+            }
+            note(format!("resuming run {run}: its writer {name} wrote nothing for {seconds} s"));
+        }
+    }
+    Ok(())
+}
+
+fn lives(run: &RunId, writer: &str) -> Error {
+    Error::retryable(format!("run {run} of this plan is being written by {writer}")).help(
+        "wait for it, follow it with `trainyard runs show --watch`, take it over with `--take-over`, \
+         or start another run with `--new`",
+    )
 }
 
 async fn create(context: &RunContext, identity: &Digest) -> Result<Opened> {
