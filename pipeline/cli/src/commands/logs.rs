@@ -4,7 +4,8 @@
 use crate::args::{Format, LogsArgs};
 use crate::exit::Exit;
 use crate::names;
-use crate::output::human::{print_raw, print_text};
+use crate::output::clean::without_colors;
+use crate::output::human::{print_lines, print_raw, print_text};
 use crate::session::{self, Access};
 use serde_json::json;
 use std::sync::Arc;
@@ -31,7 +32,12 @@ pub fn run(args: &LogsArgs, catalogue: &Arc<Catalogue>) -> Result<Exit> {
         Format::Text if logs.is_empty() => print_text(&nothing(&view)),
         Format::Text => {
             let pages: Vec<String> = logs.iter().map(page).collect();
-            print_raw(pages.concat().trim_end());
+            let text = pages.concat();
+            if args.raw {
+                print_raw(text.trim_end());
+            } else {
+                print_lines(&without_colors(text.trim_end()));
+            }
         }
     }
     Ok(Exit::Done)
