@@ -179,19 +179,19 @@ impl RunView {
         group.status = StageStatus::Expanded;
         let (kind, main_metric) = (group.kind.clone(), group.main_metric.clone());
         let known: BTreeSet<StageKey> = instances.iter().filter(|i| self.index.contains_key(*i)).cloned().collect();
-        let Some(mut at) = self.index.get(key).copied() else { return };
-        for instance in instances.iter().filter(|i| !known.contains(*i)) {
-            at += 1;
-            let view = StageView {
-                stage: Key(instance.clone()),
-                kind: kind.clone(),
-                main_metric: main_metric.clone(),
-                ..StageView::default()
-            };
-            self.stages.insert(at, view);
-        }
-        if known.len() < instances.len() {
-            self.index = self.stages.iter().enumerate().map(|(i, s)| (s.stage.0.clone(), i)).collect();
+        let Some(at) = self.index.get(key).map(|at| at + 1) else { return };
+        let view = |instance: &StageKey| StageView {
+            stage: Key(instance.clone()),
+            kind: kind.clone(),
+            main_metric: main_metric.clone(),
+            ..StageView::default()
+        };
+        let new: Vec<StageView> = instances.iter().filter(|i| !known.contains(*i)).map(view).collect();
+        if !new.is_empty() {
+            // All at once: what is behind them moves only once.
+            drop(self.stages.splice(at..at, new));
+            let moved = self.stages.iter().enumerate().skip(at);
+            self.index.extend(moved.map(|(at, stage)| (stage.stage.0.clone(), at)));
         }
     }
 }

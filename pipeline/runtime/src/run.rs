@@ -24,13 +24,15 @@ pub async fn run(options: RunOptions, plan: Plan, context: RunContext) -> Result
     }
     let Opened { run, writer, mut view, resumed } = open(&options, &plan, &context).await?;
     let engine = Engine::new(&plan, setup(&options, &context, run.clone(), Resumed::from_view(&view)))?;
+    let span = tracing::info_span!("run", %run, workflow = %plan.workflow);
     let mut first = Vec::new();
     if view.plan_digest.is_none() {
         first.push(created(&options, &plan, &context));
     }
+    // The engine has its own copy, and a large plan is much memory.
+    drop(plan);
     view.cancel_requested = None;
     let epoch = writer.epoch();
-    let span = tracing::info_span!("run", %run, workflow = %plan.workflow);
     tracing::info!(parent: &span, resumed, epoch, "run opened");
     let dispatch = Dispatch::new(context.clone(), engine, view, writer, options.interrupt.clone());
     let watching = crate::cancel::watch(context, run.clone(), epoch, dispatch.sender());

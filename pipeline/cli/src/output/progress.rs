@@ -254,6 +254,7 @@ impl Observer for Progress {
                 self.published(&state, stage, "hit", digest.short(), (metrics, comparisons));
             }
             Event::Published { stage, digest, metrics, comparisons, adopted, .. } => {
+                state.logs.remove(stage);
                 self.count(&mut state);
                 let adopted = if *adopted { " (another run published it first)" } else { "" };
                 let note = format!("{}{adopted}", digest.short());
