@@ -17,7 +17,7 @@ use crate::options::RunOptions;
 use serde::Serialize;
 use trainyard_core::error::Context;
 use trainyard_core::event::{Event, Record, RunOutcome, Selection};
-use trainyard_core::{Chance, Clock, Digest, Error, Result, RunId};
+use trainyard_core::{Chance, Clock, Digest, Error, ErrorKind, Result, RunId};
 use trainyard_engine::fold::{RunView, WriterView};
 use trainyard_spec::plan::Plan;
 use trainyard_store::{JournalReader, JournalWriter, Store, layout};
@@ -103,10 +103,18 @@ pub(crate) async fn open(options: &RunOptions, plan: &Plan, context: &RunContext
         None if options.new => None,
         None => newest(&context.store, &identity).await?,
     };
-    if let Some(run) = wanted
-        && let Some(opened) = reopen(options, plan, context, &run).await?
-    {
-        return Ok(opened);
+    if let Some(run) = wanted {
+        match reopen(options, plan, context, &run).await {
+            Ok(Some(opened)) => return Ok(opened),
+            Ok(None) => {}
+            // Nobody may be there to read it, so this run must not stand in the way of all later ones.
+            Err(error) if error.kind == ErrorKind::Data && options.resume.is_none() => {
+                context
+                    .observer
+                    .note(&format!("starting a new run, since the last one cannot go on: {}", error.message));
+            }
+            Err(error) => return Err(error),
+        }
     }
     create(context, &identity).await
 }
