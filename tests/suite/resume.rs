@@ -72,6 +72,29 @@ fn a_run_whose_journal_is_damaged_is_followed_by_a_new_one() {
 }
 
 #[test]
+fn of_commands_that_start_together_one_computes() {
+    let s = Sandbox::new();
+    slow(&s);
+    let mut children: Vec<_> = (0..6).map(|_| s.spawn(&["run", "slow.yaml"])).collect();
+    let mut codes = Vec::new();
+    wait_for("all but one to be refused", 60, || {
+        children.retain_mut(|child| match child.try_wait().unwrap() {
+            Some(status) => {
+                codes.push(status.code());
+                false
+            }
+            None => true,
+        });
+        children.len() == 1
+    });
+    assert_eq!(codes, [Some(3); 5]);
+    s.write("go", "");
+    assert_eq!(children[0].wait().unwrap().code(), Some(0));
+    assert_eq!((logged(&s, "one"), logged(&s, "two")), (1, 1));
+    assert_eq!(s.run(&["runs", "list", "--format", "json"]).code(0).json().as_array().unwrap().len(), 1);
+}
+
+#[test]
 fn attempts_die_with_their_engine() {
     let s = Sandbox::new();
     slow(&s);

@@ -15,7 +15,7 @@ pub const CHECKPOINTS: &str = "checkpoints";
 pub const RUNS: &str = "runs";
 /// Fired ticks.
 pub const SCHEDULES: &str = "schedules";
-/// Index of runs by plan and selection; a hint, never the base of a decision.
+/// Claims of runs by plan and selection.
 pub const PLANS: &str = "plans";
 /// Objects of the opening probe, removed right after; one that is left over means nothing.
 pub const PROBES: &str = "probes";
@@ -63,9 +63,14 @@ pub fn cancel(run: &RunId, epoch: Epoch) -> String {
     format!("{}/cancel/{epoch}", self::run(run))
 }
 
-/// The folder of the runs of one plan and selection; each run is an object named by its id.
-pub fn plan_runs(identity: &Digest) -> String {
+/// The folder of the claims of one plan and selection.
+pub fn claims(identity: &Digest) -> String {
     format!("{PLANS}/{}/{identity}", identity.shard())
+}
+
+/// One claim: who began which run of a plan. Numbers are padded so that names sort.
+pub fn claim(identity: &Digest, number: u64) -> String {
+    format!("{}/{number:010}", claims(identity))
 }
 
 /// The folder of a run's attempts.
