@@ -63,10 +63,16 @@ impl RunView {
     /// Errors: data, if a known event cannot be read.
     pub fn from_values<'a>(values: impl IntoIterator<Item = &'a Value>) -> Result<Self> {
         let mut view = Self::default();
-        for value in values {
-            view.apply(&Record::from_value(value)?);
-        }
+        view.apply_values(values)?;
         Ok(view)
+    }
+
+    /// Adds more of a journal in its stored form. Errors: data, if a known event cannot be read.
+    pub fn apply_values<'a>(&mut self, values: impl IntoIterator<Item = &'a Value>) -> Result<()> {
+        for value in values {
+            self.apply(&Record::from_value(value)?);
+        }
+        Ok(())
     }
 
     /// The stage of this key.

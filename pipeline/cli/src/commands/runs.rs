@@ -12,8 +12,9 @@ use std::time::Duration;
 use trainyard_app::{Catalogue, wiring};
 use trainyard_core::{ErrorKind, Result, RunId, SystemClock};
 use trainyard_runtime::cancel::{Cancelled, cancel_run};
+use trainyard_runtime::resume;
 
-/// How often `show --watch` reads the journal.
+/// How often `show --watch` asks for what is new in the journal.
 const WATCH_EVERY: Duration = Duration::from_millis(500);
 
 /// Opens the store, for reading unless a run is to be cancelled, and runs the subcommand (`list` without one).
@@ -59,12 +60,12 @@ fn list(session: &Session, limit: usize, format: Format) -> Result<Exit> {
 fn show(session: &Session, name: &str, watch: bool, format: Format) -> Result<Exit> {
     let clock = SystemClock::new();
     let mut last = String::new();
+    let (run, (mut view, mut journal)) = session.block_on(async {
+        let run = names::run(&session.store, name).await?;
+        let opened = resume::open_run(&session.store, &run).await?;
+        Ok((run, opened))
+    })?;
     loop {
-        let (run, view) = session.block_on(async {
-            let run = names::run(&session.store, name).await?;
-            let view = names::view(&session.store, &run).await?;
-            Ok((run, view))
-        })?;
         let text = match format {
             Format::Json => json(&runs::json(&run, &view, &clock)?)?,
             Format::Text => runs::text(&run, &view, &clock),
@@ -80,6 +81,7 @@ fn show(session: &Session, name: &str, watch: bool, format: Format) -> Result<Ex
             return Ok(Exit::Done);
         }
         std::thread::sleep(WATCH_EVERY);
+        session.block_on(resume::follow(&mut journal, &mut view))?;
     }
 }
 

@@ -53,13 +53,22 @@ pub async fn read_run(store: &Store, run: &RunId) -> Result<RunView> {
     Ok(open_run(store, run).await?.0)
 }
 
-/// The fold of a run's journal, and the position behind it. Errors: those of [`read_run`].
-pub(crate) async fn open_run(store: &Store, run: &RunId) -> Result<(RunView, JournalReader)> {
+/// The fold of a run's journal, and the position behind it, for [`follow`]. Errors: those of [`read_run`].
+pub async fn open_run(store: &Store, run: &RunId) -> Result<(RunView, JournalReader)> {
     let (view, reader) = read(store, run).await?;
     if view.writer.epoch == 0 {
         return Err(no_such_run(store, run));
     }
     Ok((view, reader))
+}
+
+/// Folds into a view what its journal has got since; whether there was anything. Errors: data (damaged).
+pub async fn follow(journal: &mut JournalReader, view: &mut RunView) -> Result<bool> {
+    // Mostly there is nothing, which one question tells.
+    let Some(batch) = journal.next().await? else { return Ok(false) };
+    view.apply_values(&batch.events)?;
+    fold_rest(journal, view).await?;
+    Ok(true)
 }
 
 fn no_such_run(store: &Store, run: &RunId) -> Error {
@@ -138,14 +147,20 @@ async fn go_on(options: &RunOptions, plan: &Plan, context: &RunContext, claim: &
 }
 
 async fn read(store: &Store, run: &RunId) -> Result<(RunView, JournalReader)> {
-    let mut reader = JournalReader::new(store, run);
-    let mut view = RunView::default();
-    for batch in reader.read_to_end().await? {
-        for event in &batch.events {
-            view.apply(&Record::from_value(event)?);
+    let (mut view, mut reader) = (RunView::default(), JournalReader::new(store, run));
+    fold_rest(&mut reader, &mut view).await?;
+    Ok((view, reader))
+}
+
+/// Folds piece by piece: a journal of 100,000 stages is much larger than its view.
+async fn fold_rest(journal: &mut JournalReader, view: &mut RunView) -> Result<()> {
+    loop {
+        let (batches, is_end) = journal.read_some().await?;
+        view.apply_values(batches.iter().flat_map(|batch| &batch.events))?;
+        if is_end {
+            return Ok(());
         }
     }
-    Ok((view, reader))
 }
 
 /// Takes a run over, if that is allowed; `claimed_by` is the process that began it, unless it was asked for by name.

@@ -1,16 +1,17 @@
 //! Whole runs without processes.
 
 use super::{Act, CANCELLED, FAILED, SUCCEEDED, Watcher, context, fake, inside, key, memory, node, options, plan};
+use crate::resume::{follow, open_run};
 use crate::{RunOptions, forecast, run};
 use std::sync::Arc;
 use trainyard_core::attempt::{AttemptMessage, LogLevel, LogRecord};
-use trainyard_core::event::{AttemptOutcome, Event};
-use trainyard_core::{Error, ErrorKind};
+use trainyard_core::event::{AttemptOutcome, Event, Record};
+use trainyard_core::{Error, ErrorKind, RunId};
 use trainyard_engine::fold::StageStatus;
 use trainyard_engine::forecast::Decision;
 use trainyard_spec::template::Template;
 use trainyard_store::faults::{Fault, Faulty};
-use trainyard_store::{Chunk, JournalReader, Store, StoreOptions};
+use trainyard_store::{Chunk, JournalReader, JournalWriter, Store, StoreOptions, layout};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_chain_runs_and_then_hits() {
@@ -67,6 +68,26 @@ async fn the_journal_holds_the_whole_run() {
     assert!(watcher.messages.lock().unwrap().iter().any(|m| matches!(m, AttemptMessage::Metric { .. })));
     let spec = store.spec(&summary.run, &key("a"), 1).await.unwrap().unwrap();
     assert_eq!(Some(&spec.stage_digest), summary.view.stage(&key("a")).unwrap().digest.as_ref());
+}
+
+#[tokio::test]
+async fn a_run_is_followed_without_reading_anything_twice() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::open(folder.path().to_str().unwrap(), StoreOptions::default()).await.unwrap();
+    let id = RunId("20261121-000000-000000".into());
+    let value = |at, event| Record { at, event }.to_value().unwrap();
+    let opened = |epoch| value(1, Event::WriterOpened { epoch, writer: "w".into() });
+    let (mut writer, _) = JournalWriter::open(&store, &id, "w", opened).await.unwrap();
+    let (mut view, mut journal) = open_run(&store, &id).await.unwrap();
+    // What was read before could not be read again.
+    std::fs::remove_file(folder.path().join(layout::journal(&id, 0))).unwrap();
+    assert!(!follow(&mut journal, &mut view).await.unwrap());
+    for at in 2..40 {
+        writer.append(&[value(at, Event::Heartbeat {})]).await.unwrap();
+    }
+    assert!(follow(&mut journal, &mut view).await.unwrap());
+    assert_eq!((view.writer.epoch, view.writer.last_seen), (1, 39));
+    assert!(!follow(&mut journal, &mut view).await.unwrap());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

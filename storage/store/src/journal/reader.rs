@@ -50,26 +50,34 @@ impl JournalReader {
     pub async fn read_to_end(&mut self) -> Result<Vec<Batch>> {
         let mut batches = Vec::new();
         loop {
-            let paths: Vec<_> =
-                (self.next..self.next + READ_AHEAD).map(|seq| layout::journal(&self.run, seq)).collect();
-            let answers = join_all(paths.iter().map(|path| self.store.get(path))).await;
-            let mut answers = paths.iter().zip(answers);
-            let mut is_end = false;
-            for (path, answer) in answers.by_ref() {
-                match answer? {
-                    Some(bytes) => batches.push(self.accept(path, &bytes)?),
-                    None => {
-                        is_end = true;
-                        break;
-                    }
-                }
-            }
-            match answers.find(|(_, answer)| matches!(answer, Ok(Some(_)))) {
-                Some((beyond, _)) => self.refuse_gap(beyond).await?,
-                None if is_end => return Ok(batches),
-                None => {}
+            let (some, is_end) = self.read_some().await?;
+            batches.extend(some);
+            if is_end {
+                return Ok(batches);
             }
         }
+    }
+    /// A few more batches in order, and whether these were the last, for readers that do not need all at once. Errors:
+    /// those of [`JournalReader::read_to_end`].
+    pub async fn read_some(&mut self) -> Result<(Vec<Batch>, bool)> {
+        let paths: Vec<_> = (self.next..self.next + READ_AHEAD).map(|seq| layout::journal(&self.run, seq)).collect();
+        let answers = join_all(paths.iter().map(|path| self.store.get(path))).await;
+        let mut answers = paths.iter().zip(answers);
+        let (mut batches, mut is_end) = (Vec::new(), false);
+        for (path, answer) in answers.by_ref() {
+            match answer? {
+                Some(bytes) => batches.push(self.accept(path, &bytes)?),
+                None => {
+                    is_end = true;
+                    break;
+                }
+            }
+        }
+        if let Some((beyond, _)) = answers.find(|(_, answer)| matches!(answer, Ok(Some(_)))) {
+            self.refuse_gap(beyond).await?;
+            is_end = false;
+        }
+        Ok((batches, is_end))
     }
 
     /// A batch was not there, but one beyond it was. Either a writer has put both meanwhile, or it is lost: writers put

@@ -173,6 +173,29 @@ async fn of_many_concurrent_writers_one_goes_on() {
 }
 
 #[tokio::test]
+async fn a_long_journal_is_read_in_pieces() {
+    let store = memory().await;
+    let (mut writer, _) = JournalWriter::open(&store, &run(), "w", opened).await.unwrap();
+    for n in 0..40 {
+        writer.append(&[json!({"n": n})]).await.unwrap();
+    }
+    let mut reader = JournalReader::new(&store, &run());
+    let mut events = Vec::new();
+    loop {
+        let (batches, is_end) = reader.read_some().await.unwrap();
+        assert!(batches.len() <= 16);
+        events.extend(batches.into_iter().flat_map(|batch| batch.events));
+        if is_end {
+            break;
+        }
+    }
+    assert_eq!((events.len(), &events[40], reader.position()), (41, &json!({"n": 39}), 41));
+    assert_eq!(reader.read_some().await.unwrap(), (Vec::new(), true));
+    writer.append(&[json!("more")]).await.unwrap();
+    assert_eq!(reader.read_some().await.unwrap().0.len(), 1);
+}
+
+#[tokio::test]
 async fn a_reader_follows_a_writer() {
     let store = memory().await;
     let mut reader = JournalReader::new(&store, &run());
