@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use trainyard_core::{Clock, Digest, ErrorKind, SystemClock};
 use trainyard_store::faults::{Fault, Faulty};
+use trainyard_store::manifests::Newest;
 use trainyard_store::{Created, Missing, Store, StoreOptions, conformance, layout};
 
 fn scratch() -> tempfile::TempDir {
@@ -217,6 +218,28 @@ async fn a_manifest_of_a_newer_program_is_not_damage() {
     let error = store.newest(&stage).await.unwrap_err();
     assert_eq!(error.kind, ErrorKind::Invalid);
     assert!(error.message.contains("manifest format 2"), "{error}");
+}
+
+#[tokio::test]
+async fn of_many_generations_only_the_ends_are_read() {
+    let folder = scratch();
+    let store = Store::open(folder.path().to_str().unwrap(), StoreOptions::default()).await.unwrap();
+    let stage = Digest::of(b"nightly");
+    for generation in 0..30 {
+        let newest = store.newest(&stage).await.unwrap();
+        let before = match newest {
+            Newest::Missing => None,
+            Newest::Damaged { generation, .. } => Some(generation),
+            Newest::Sound(_) => panic!("half a manifest is none"),
+        };
+        assert_eq!(before, u32::checked_sub(generation, 1));
+        store.create(&layout::manifest(&stage, generation), Bytes::from_static(b"{half")).await.unwrap();
+    }
+    // What lies between is not needed.
+    for generation in 2..29 {
+        std::fs::remove_file(folder.path().join(layout::manifest(&stage, generation))).unwrap();
+    }
+    assert!(matches!(store.newest(&stage).await, Ok(Newest::Damaged { generation: 29, .. })));
 }
 
 /// Prints times: `cargo test --release -p trainyard-store -- --ignored --nocapture`.
