@@ -8,10 +8,10 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
-use trainyard_core::{Clock, Digest, ErrorKind, SystemClock};
+use trainyard_core::{Clock, Digest, ErrorKind, RunId, StageKey, SystemClock};
 use trainyard_store::faults::{Fault, Faulty};
 use trainyard_store::manifests::Newest;
-use trainyard_store::{Created, Missing, Store, StoreOptions, conformance, layout};
+use trainyard_store::{Chunk, Created, Missing, Store, StoreOptions, conformance, layout};
 
 fn scratch() -> tempfile::TempDir {
     tempfile::tempdir().expect("a temporary folder")
@@ -240,6 +240,25 @@ async fn of_many_generations_only_the_ends_are_read() {
         std::fs::remove_file(folder.path().join(layout::manifest(&stage, generation))).unwrap();
     }
     assert!(matches!(store.newest(&stage).await, Ok(Newest::Damaged { generation: 29, .. })));
+}
+
+#[tokio::test]
+async fn chunks_come_in_order_up_to_the_first_that_is_missing() {
+    let (_, store) = faulty().await;
+    let (run, stage) = (RunId("20260102-030405-00000a".into()), StageKey("s".into()));
+    for number in (0..50).chain([60]).rev() {
+        let bytes = Bytes::from(format!("{number}\n"));
+        store.put_chunk(&run, &stage, 1, Chunk::Log, number, bytes).await.unwrap();
+    }
+    let mut chunks = store.chunks(&run, &stage, 1, Chunk::Log, 3);
+    let mut number = 3;
+    while let Some(bytes) = chunks.next().await.unwrap() {
+        assert_eq!(bytes, format!("{number}\n"));
+        number += 1;
+    }
+    assert_eq!(number, 50);
+    let (text, next) = store.read_chunks(&run, &stage, 1, Chunk::Log, 48).await.unwrap();
+    assert_eq!((text.as_slice(), next), (&b"48\n49\n"[..], 50));
 }
 
 /// Prints times: `cargo test --release -p trainyard-store -- --ignored --nocapture`.

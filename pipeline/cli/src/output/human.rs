@@ -73,8 +73,13 @@ pub fn shown(text: &str, style: Style) -> Cow<'_, str> {
 /// Prints to stdout exactly this, for programs or because it was asked for. A closed pipe (`| head`) ends the output and
 /// is not an error.
 pub fn print_raw(text: &str) {
-    let mut out = std::io::stdout().lock();
-    let _ = writeln!(out, "{text}");
+    let _ = prints(text);
+}
+
+/// [`print_raw`] for long outputs: whether somebody still reads them.
+#[must_use]
+pub fn prints(text: &str) -> bool {
+    writeln!(std::io::stdout().lock(), "{text}").is_ok()
 }
 
 #[cfg(test)]
