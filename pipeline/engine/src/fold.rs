@@ -7,8 +7,10 @@ mod stage;
 #[cfg(test)]
 mod tests;
 mod time;
+mod totals;
 
 pub use stage::{AttemptView, Key, StageStatus, StageView};
+pub use totals::Totals;
 
 use serde::Serialize;
 use serde_json::Value;
@@ -87,6 +89,17 @@ impl RunView {
             *counts.entry(stage.status).or_default() += 1;
         }
         counts
+    }
+
+    /// The run in short.
+    pub fn totals(&self) -> Totals {
+        Totals {
+            workflow: self.workflow.clone(),
+            created: self.created,
+            until: self.finished.map_or(self.writer.last_seen, |(at, _)| at),
+            outcome: self.finished.map(|(_, outcome)| outcome),
+            stages: self.counts(),
+        }
     }
 
     /// Why a stage is in its state, in lines for people; empty if there is no such stage.

@@ -58,6 +58,16 @@ pub fn journal(run: &RunId, seq: u64) -> String {
     format!("{}/journal/{seq:010}", self::run(run))
 }
 
+/// The folder of a run's summaries.
+pub fn summaries(run: &RunId) -> String {
+    format!("{}/summary", self::run(run))
+}
+
+/// The summary of a run whose journal ended in front of batch `end`.
+pub fn summary(run: &RunId, end: u64) -> String {
+    format!("{}/{end:010}", summaries(run))
+}
+
 /// The request that the writer of this epoch ends a run.
 pub fn cancel(run: &RunId, epoch: Epoch) -> String {
     format!("{}/cancel/{epoch}", self::run(run))

@@ -12,7 +12,7 @@ use std::time::Duration;
 use trainyard_app::{Catalogue, wiring};
 use trainyard_core::{ErrorKind, Result, RunId, SystemClock};
 use trainyard_runtime::cancel::{Cancelled, cancel_run};
-use trainyard_runtime::resume;
+use trainyard_runtime::{resume, summary};
 
 /// How often `show --watch` asks for what is new in the journal.
 const WATCH_EVERY: Duration = Duration::from_millis(500);
@@ -35,8 +35,8 @@ fn list(session: &Session, limit: usize, format: Format) -> Result<Exit> {
     let rows = session.block_on(async {
         let mut rows = Vec::new();
         for run in session.store.list_runs().await?.into_iter().rev().take(limit) {
-            rows.push(match names::view(&session.store, &run).await {
-                Ok(view) => RunSummaryRow::new(&run, &view, &clock),
+            rows.push(match summary::look(&session.store, &run).await {
+                Ok(known) => RunSummaryRow::new(&run, &known, &clock),
                 // A store that does not answer fails the whole list.
                 Err(error) if error.kind == ErrorKind::Retryable => return Err(error),
                 Err(error) => RunSummaryRow::damaged(&run, &error),

@@ -71,7 +71,7 @@ pub async fn follow(journal: &mut JournalReader, view: &mut RunView) -> Result<b
     Ok(true)
 }
 
-fn no_such_run(store: &Store, run: &RunId) -> Error {
+pub(crate) fn no_such_run(store: &Store, run: &RunId) -> Error {
     Error::invalid(format!("there is no run `{run}` in {}", store.url()))
         .help("`trainyard runs list` shows what there is")
 }
@@ -153,7 +153,7 @@ async fn read(store: &Store, run: &RunId) -> Result<(RunView, JournalReader)> {
 }
 
 /// Folds piece by piece: a journal of 100,000 stages is much larger than its view.
-async fn fold_rest(journal: &mut JournalReader, view: &mut RunView) -> Result<()> {
+pub(crate) async fn fold_rest(journal: &mut JournalReader, view: &mut RunView) -> Result<()> {
     loop {
         let (batches, is_end) = journal.read_some().await?;
         view.apply_values(batches.iter().flat_map(|batch| &batch.events))?;

@@ -2,6 +2,7 @@
 
 use super::{Act, CANCELLED, FAILED, SUCCEEDED, Watcher, context, fake, inside, key, memory, node, options, plan};
 use crate::resume::{follow, open_run};
+use crate::summary::{Known, look};
 use crate::{RunOptions, forecast, run};
 use std::sync::Arc;
 use trainyard_core::attempt::{AttemptMessage, LogLevel, LogRecord};
@@ -68,6 +69,34 @@ async fn the_journal_holds_the_whole_run() {
     assert!(watcher.messages.lock().unwrap().iter().any(|m| matches!(m, AttemptMessage::Metric { .. })));
     let spec = store.spec(&summary.run, &key("a"), 1).await.unwrap().unwrap();
     assert_eq!(Some(&spec.stage_digest), summary.view.stage(&key("a")).unwrap().digest.as_ref());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_long_run_leaves_a_summary_that_counts_until_the_run_goes_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::open(folder.path().to_str().unwrap(), StoreOptions::default()).await.unwrap();
+    let context = context(&store, fake(|_| Act::Succeed), &Arc::new(Watcher::default()));
+    let names: Vec<String> = (0..20).map(|n| format!("n{n}")).collect();
+    let after = |n: usize| n.checked_sub(1).map(|before| names[before].as_str());
+    let chain = (0..20).map(|n| node(&names[n], after(n).as_slice())).collect();
+    let long = run(options(), plan(chain), context.clone()).await.unwrap();
+    assert_eq!(look(&store, &long.run).await.unwrap(), Known::Totals(long.view.totals()));
+    assert_eq!((long.view.totals().all(), long.view.totals().of(StageStatus::Done)), (20, 20));
+    // Its journal is not read beyond the beginning.
+    let middle = folder.path().join(layout::journal(&long.run, 17));
+    let aside = std::fs::read(&middle).unwrap();
+    std::fs::remove_file(&middle).unwrap();
+    assert!(matches!(look(&store, &long.run).await, Ok(Known::Totals(_))));
+    std::fs::write(&middle, aside).unwrap();
+
+    let opened = |epoch| Record { at: 1, event: Event::WriterOpened { epoch, writer: "w".into() } }.to_value().unwrap();
+    JournalWriter::open(&store, &long.run, "w", opened).await.unwrap();
+    let Known::View(view) = look(&store, &long.run).await.unwrap() else { panic!("the run goes on") };
+    assert_eq!((view.finished, view.writer.epoch), (None, 2));
+
+    let short = run(options(), plan(vec![node("a", &[])]), context).await.unwrap();
+    assert_eq!(look(&store, &short.run).await.unwrap(), Known::View(Box::new(short.view)));
+    assert!(store.list(&layout::summaries(&short.run)).await.unwrap().is_empty(), "its journal is read as fast");
 }
 
 #[tokio::test]
