@@ -25,3 +25,4 @@ mod run_stages;
 mod s3;
 mod shipped;
 mod shipped_recipes;
+mod terminal;

@@ -48,6 +48,53 @@ fn killed_engine_is_taken_over_under_the_same_run_id() {
 }
 
 #[test]
+fn a_run_whose_journal_is_damaged_is_followed_by_a_new_one() {
+    for damage in ["is missing", "is damaged"] {
+        let s = Sandbox::new();
+        slow(&s);
+        let mut child = s.spawn(&["run", "slow.yaml"]);
+        wait_for("stage two", 20, || logged(&s, "two") == 1);
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let journal: Vec<String> =
+            s.files(".trainyard/runs").into_iter().filter(|f| f.contains("/journal/") && !f.contains('#')).collect();
+        assert!(journal.len() > 2, "{journal:?}");
+        let middle = s.store().join("runs").join(&journal[1]);
+        match damage {
+            "is missing" => std::fs::remove_file(middle).unwrap(),
+            _ => std::fs::write(middle, "{half").unwrap(),
+        }
+        s.write("go", "");
+        s.run(&["run", "slow.yaml"]).code(0).says(damage).says(&journal[1]).says("starting a new run");
+        assert_eq!(logged(&s, "one"), 1, "what was published is a hit");
+        s.run(&["run", "slow.yaml"]).code(0);
+    }
+}
+
+#[test]
+fn of_commands_that_start_together_one_computes() {
+    let s = Sandbox::new();
+    slow(&s);
+    let mut children: Vec<_> = (0..6).map(|_| s.spawn(&["run", "slow.yaml"])).collect();
+    let mut codes = Vec::new();
+    wait_for("all but one to be refused", 60, || {
+        children.retain_mut(|child| match child.try_wait().unwrap() {
+            Some(status) => {
+                codes.push(status.code());
+                false
+            }
+            None => true,
+        });
+        children.len() == 1
+    });
+    assert_eq!(codes, [Some(3); 5]);
+    s.write("go", "");
+    assert_eq!(children[0].wait().unwrap().code(), Some(0));
+    assert_eq!((logged(&s, "one"), logged(&s, "two")), (1, 1));
+    assert_eq!(s.run(&["runs", "list", "--format", "json"]).code(0).json().as_array().unwrap().len(), 1);
+}
+
+#[test]
 fn attempts_die_with_their_engine() {
     let s = Sandbox::new();
     slow(&s);

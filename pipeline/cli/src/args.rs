@@ -257,6 +257,10 @@ pub struct LogsArgs {
     pub stage: Option<String>,
     #[command(flatten)]
     pub site: SiteArgs,
+    /// Print what was written as it is, colors and other terminal codes included. Without it colors are dropped and
+    /// other codes are written out.
+    #[arg(long)]
+    pub raw: bool,
     /// `json` prints one document for each record: stage, attempt, at, level, text.
     #[arg(long, value_enum, default_value_t)]
     pub format: Format,

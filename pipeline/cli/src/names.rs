@@ -4,7 +4,8 @@
 
 use trainyard_core::{Digest, Error, Manifest, Output, Result, RunId};
 use trainyard_engine::fold::{RunView, StageView};
-use trainyard_store::{JournalReader, Store};
+use trainyard_runtime::resume;
+use trainyard_store::Store;
 
 /// Finds a run by name.
 pub async fn run(store: &Store, name: &str) -> Result<RunId> {
@@ -26,8 +27,7 @@ pub async fn run(store: &Store, name: &str) -> Result<RunId> {
 
 /// Reads and folds a run's journal.
 pub async fn view(store: &Store, run: &RunId) -> Result<RunView> {
-    let batches = JournalReader::read_all(store, run).await?;
-    RunView::from_values(batches.iter().flat_map(|b| &b.events))
+    resume::read_run(store, run).await
 }
 
 /// Finds a stage of a run by its key.

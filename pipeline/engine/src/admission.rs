@@ -31,11 +31,11 @@ impl Engine {
         self.newly_queued.push(node);
     }
 
-    /// Takes a queued node out of line.
+    /// Takes a queued node out of line. Those inside this process are passed over when their turn comes, since searching
+    /// a long line for each would cost its square.
     pub(crate) fn dequeue(&mut self, node: NodeId) {
         let state = self.state(node);
         if state.plan.placement == Placement::InProcess {
-            self.in_process.retain(|n| *n != node);
             return;
         }
         let (id, height, asks) = (state.key.stage_id().to_string(), state.height, state.asks.clone());
@@ -47,8 +47,10 @@ impl Engine {
         while self.in_process_running < IN_PROCESS_PLACES
             && let Some(node) = self.in_process.pop_front()
         {
-            self.in_process_running += 1;
-            self.launch(node, Grant::in_process());
+            if self.state(node).phase == Phase::Queued {
+                self.in_process_running += 1;
+                self.launch(node, Grant::in_process());
+            }
         }
         for (node, grant) in self.queue.admit(&mut self.ledger) {
             self.launch(node, grant);

@@ -206,7 +206,11 @@ impl Engine {
     /// than recursion, since a chain may be as long as the plan.
     fn settle(&mut self) {
         while let Some(node) = self.ended.pop_front() {
-            if let Some(digest) = self.state(node).digest().cloned()
+            if !self.forecasting {
+                // Config and inputs, which nobody asks for any more, are most of what a stage holds.
+                self.state_mut(node).spec = None;
+            }
+            if let Some(digest) = self.state(node).digest.clone()
                 && self.leaders.get(&digest) == Some(&node)
             {
                 self.leaders.remove(&digest);

@@ -7,8 +7,10 @@ mod stage;
 #[cfg(test)]
 mod tests;
 mod time;
+mod totals;
 
 pub use stage::{AttemptView, Key, StageStatus, StageView};
+pub use totals::Totals;
 
 use serde::Serialize;
 use serde_json::Value;
@@ -63,10 +65,16 @@ impl RunView {
     /// Errors: data, if a known event cannot be read.
     pub fn from_values<'a>(values: impl IntoIterator<Item = &'a Value>) -> Result<Self> {
         let mut view = Self::default();
-        for value in values {
-            view.apply(&Record::from_value(value)?);
-        }
+        view.apply_values(values)?;
         Ok(view)
+    }
+
+    /// Adds more of a journal in its stored form. Errors: data, if a known event cannot be read.
+    pub fn apply_values<'a>(&mut self, values: impl IntoIterator<Item = &'a Value>) -> Result<()> {
+        for value in values {
+            self.apply(&Record::from_value(value)?);
+        }
+        Ok(())
     }
 
     /// The stage of this key.
@@ -81,6 +89,17 @@ impl RunView {
             *counts.entry(stage.status).or_default() += 1;
         }
         counts
+    }
+
+    /// The run in short.
+    pub fn totals(&self) -> Totals {
+        Totals {
+            workflow: self.workflow.clone(),
+            created: self.created,
+            until: self.finished.map_or(self.writer.last_seen, |(at, _)| at),
+            outcome: self.finished.map(|(_, outcome)| outcome),
+            stages: self.counts(),
+        }
     }
 
     /// Why a stage is in its state, in lines for people; empty if there is no such stage.
@@ -179,19 +198,19 @@ impl RunView {
         group.status = StageStatus::Expanded;
         let (kind, main_metric) = (group.kind.clone(), group.main_metric.clone());
         let known: BTreeSet<StageKey> = instances.iter().filter(|i| self.index.contains_key(*i)).cloned().collect();
-        let Some(mut at) = self.index.get(key).copied() else { return };
-        for instance in instances.iter().filter(|i| !known.contains(*i)) {
-            at += 1;
-            let view = StageView {
-                stage: Key(instance.clone()),
-                kind: kind.clone(),
-                main_metric: main_metric.clone(),
-                ..StageView::default()
-            };
-            self.stages.insert(at, view);
-        }
-        if known.len() < instances.len() {
-            self.index = self.stages.iter().enumerate().map(|(i, s)| (s.stage.0.clone(), i)).collect();
+        let Some(at) = self.index.get(key).map(|at| at + 1) else { return };
+        let view = |instance: &StageKey| StageView {
+            stage: Key(instance.clone()),
+            kind: kind.clone(),
+            main_metric: main_metric.clone(),
+            ..StageView::default()
+        };
+        let new: Vec<StageView> = instances.iter().filter(|i| !known.contains(*i)).map(view).collect();
+        if !new.is_empty() {
+            // All at once: what is behind them moves only once.
+            drop(self.stages.splice(at..at, new));
+            let moved = self.stages.iter().enumerate().skip(at);
+            self.index.extend(moved.map(|(at, stage)| (stage.stage.0.clone(), at)));
         }
     }
 }

@@ -190,7 +190,7 @@ impl Engine {
             kind: state.plan.kind.clone(),
             decision,
             why: if why.is_empty() { state.why.clone().unwrap_or_default() } else { why },
-            digest: state.digest().filter(|_| known).cloned(),
+            digest: state.digest.clone().filter(|_| known),
             generation: state.manifest.as_ref().map(|m| m.generation),
             seconds: None,
             spec: if state.mode == Mode::Run { state.spec.clone() } else { None },

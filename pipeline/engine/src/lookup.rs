@@ -4,6 +4,7 @@ use crate::engine::Engine;
 use crate::io::{Command, Looked, NodeId};
 use crate::node::{Ending, Phase};
 use crate::selection::Mode;
+use serde_json::Value;
 use std::sync::Arc;
 use trainyard_core::artifact::GenerationReason;
 use trainyard_core::event::{Event, summarize_outputs};
@@ -12,7 +13,7 @@ use trainyard_core::{Error, ErrorKind, Manifest, Placement, Result};
 impl Engine {
     /// Looks up the digest that was just prepared, unless another stage with this digest is on its way already.
     pub(crate) fn look_up(&mut self, node: NodeId) {
-        let Some(digest) = self.state(node).digest().cloned() else { return };
+        let Some(digest) = self.state(node).digest.clone() else { return };
         if let Some(leader) = self.leaders.get(&digest).copied().filter(|l| *l != node) {
             self.state_mut(node).phase = Phase::Following;
             self.state_mut(leader).followers.push(node);
@@ -65,8 +66,15 @@ impl Engine {
     }
 
     /// The stage has a manifest; its checks decide whether it succeeds.
-    pub(crate) fn published(&mut self, node: NodeId, manifest: Arc<Manifest>, ending: Ending) {
+    pub(crate) fn published(&mut self, node: NodeId, mut manifest: Arc<Manifest>, ending: Ending) {
         let results = crate::checks::evaluate(&self.state(node).plan.checks, &manifest.metrics, &manifest.comparisons);
+        // That of a leader, which its followers share, is lean already.
+        if !manifest.config.is_null() || !manifest.inputs.is_empty() {
+            let lean = Arc::make_mut(&mut manifest);
+            lean.config = Value::Null;
+            lean.inputs.clear();
+            lean.measured.clear();
+        }
         self.state_mut(node).manifest = Some(manifest);
         let gate = crate::checks::gate(&results);
         if !results.is_empty() {
@@ -83,7 +91,7 @@ impl Engine {
         state.generation = generation;
         state.reason = reason;
         state.why = Some(why.clone());
-        let Some(digest) = state.digest().cloned() else { return };
+        let Some(digest) = state.digest.clone() else { return };
         let stage = state.key.clone();
         if state.mode == Mode::LookupOnly {
             let error = Error::invalid(format!("`{stage}` is not published: {why}"))

@@ -89,7 +89,9 @@ pub(crate) struct State {
     pub height: u32,
     pub phase: Phase,
     pub asks: Arc<Vec<Ask>>,
-    /// Set once its inputs are known; its attempt number is 0.
+    /// Known once its inputs are.
+    pub digest: Option<Digest>,
+    /// Set with the digest, and dropped when the node has ended; its attempt number is 0.
     pub spec: Option<Arc<AttemptSpec>>,
     pub generation: u32,
     pub reason: Option<GenerationReason>,
@@ -101,6 +103,7 @@ pub(crate) struct State {
     pub open: Option<(AttemptNumber, Digest, String)>,
     pub grant: Option<Grant>,
     pub followers: Vec<NodeId>,
+    /// What it published. Once published it is without config and inputs, which no later stage reads.
     pub manifest: Option<Arc<Manifest>>,
     /// A successful attempt whose manifest the store did not take: it is put again, not computed again.
     pub unpublished: Option<(AttemptNumber, Arc<Manifest>)>,
@@ -135,6 +138,7 @@ impl State {
             height: 0,
             phase: if mode == Mode::Excluded { Phase::Ended(Ending::Excluded) } else { Phase::Waiting },
             asks,
+            digest: None,
             spec: None,
             generation: 0,
             reason: None,
@@ -158,8 +162,5 @@ impl State {
     /// Whether this is a late fan-out itself, not one of its instances.
     pub fn is_group(&self) -> bool {
         self.plan.fan_out.is_some() && self.item.is_none()
-    }
-    pub fn digest(&self) -> Option<&Digest> {
-        self.spec.as_ref().map(|s| &s.stage_digest)
     }
 }

@@ -18,7 +18,9 @@ impl Engine {
     pub(crate) fn prepare(&mut self, node: NodeId) {
         match self.config_of(node).and_then(|config| self.spec_of(node, config)) {
             Ok(spec) => {
-                self.state_mut(node).spec = Some(Arc::new(spec));
+                let state = self.state_mut(node);
+                state.digest = Some(spec.stage_digest.clone());
+                state.spec = Some(Arc::new(spec));
                 self.look_up(node);
             }
             Err(error) => self.fail(node, error),

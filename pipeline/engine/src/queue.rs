@@ -99,7 +99,7 @@ impl Queue {
             match ledger.take(&asks, &closed) {
                 Some(grant) => {
                     self.overtake(&asks, rank.0, &full);
-                    self.leave(&asks, &id, rank.2);
+                    self.leave(&asks, &id, (rank.0, rank.2));
                     admitted.push((rank.2, grant));
                 }
                 None => {
@@ -124,13 +124,13 @@ impl Queue {
         }
     }
 
-    fn leave(&mut self, asks: &[Ask], id: &str, node: NodeId) {
+    fn leave(&mut self, asks: &[Ask], id: &str, admitted: (Reverse<u32>, NodeId)) {
         let running = self.running.get(id).copied().unwrap_or(0);
         if let Some(shape) = self.shapes.get_mut(asks) {
             shape.overtaken = 0;
             shape.unrank(id, running);
             if let Some(family) = shape.families.get_mut(id) {
-                family.retain(|(_, n)| *n != node);
+                family.remove(&admitted);
             }
             shape.enrank(id, running);
         }
@@ -221,6 +221,23 @@ mod tests {
             }
         }
         assert!(rounds > 10, "small ones may pass it for a while, it took {rounds}");
+    }
+
+    #[test]
+    fn a_long_line_is_admitted_in_order() {
+        let mut queue = Queue::default();
+        let mut ledger = ledger(1);
+        let all: Vec<u32> = (0..50_000).collect();
+        all.iter().for_each(|n| queue.push(NodeId(*n), "wide", 1, asks(1)));
+        let mut order = Vec::new();
+        while queue.len() > 0 {
+            for (node, grant) in queue.admit(&mut ledger) {
+                order.push(node.0);
+                ledger.give_back(&grant);
+                queue.ended("wide");
+            }
+        }
+        assert_eq!(order, all);
     }
 
     #[test]

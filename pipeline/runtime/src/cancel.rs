@@ -1,17 +1,17 @@
 //! Cancelling a run from another process.
 //!
-//! The request is an object in the store that the run's writer looks for. If the writer is gone, or silent long enough
-//! for a takeover, the end of the run is written in its place, which fences the writer should it still live.
+//! The request is an object in the store that the run's writer looks for. If the writer is gone, or is seen to be silent
+//! long enough for a takeover, the end of the run is written in its place, which fences the writer should it still live.
 
 use crate::context::RunContext;
-use crate::resume::{WriterState, writer_name, writer_state};
+use crate::resume::{SILENCE, is_alive, is_silent, open_run, writer_name};
 use bytes::Bytes;
 use std::time::Duration;
 use tokio::sync::mpsc::UnboundedSender;
 use trainyard_core::event::{Event, Record, RunOutcome};
 use trainyard_core::{Chance, Clock, Epoch, Error, Result, RunId};
 use trainyard_engine::Input;
-use trainyard_store::{JournalWriter, Store, layout};
+use trainyard_store::{AppendError, Store, layout};
 
 /// How often a writer looks for a request: a disk is cheap to ask, a bucket is not.
 const LOOK_LOCAL: Duration = Duration::from_secs(1);
@@ -28,21 +28,44 @@ pub enum Cancelled {
     AlreadyFinished,
 }
 
-/// Asks a run to stop. Errors: invalid (no such run), those of the store.
-pub async fn cancel_run(store: &Store, run: &RunId, clock: &dyn Clock, chance: &Chance) -> Result<Cancelled> {
-    let view = crate::resume::read_run(store, run).await?;
+/// Asks a run to stop. A writer of another host is watched until it writes again, or long enough for a takeover; `note`
+/// says so before the wait. Errors: invalid (no such run), those of the store.
+pub async fn cancel_run(
+    store: &Store,
+    run: &RunId,
+    clock: &dyn Clock,
+    chance: &Chance,
+    note: impl Fn(&str),
+) -> Result<Cancelled> {
+    let (view, reader) = open_run(store, run).await?;
     if view.finished.is_some() {
         return Ok(Cancelled::AlreadyFinished);
     }
-    if let WriterState::Alive(_) = writer_state(&view.writer, clock) {
+    let alive = is_alive(&view.writer);
+    if alive != Some(false) {
         // The request is for this writer alone: if the run is resumed, the next one starts without it.
         store.create(&layout::cancel(run, view.writer.epoch), Bytes::from_static(b"{}\n")).await?;
-        return Ok(Cancelled::Requested);
+        if alive == Some(true) {
+            return Ok(Cancelled::Requested);
+        }
+        note(&format!(
+            "asked run {run} to stop; its writer {} is on another host: waiting for {} s to see whether it still writes",
+            view.writer.name,
+            SILENCE.as_secs()
+        ));
+        if !is_silent(&reader, clock).await? {
+            return Ok(Cancelled::Requested);
+        }
     }
     let name = writer_name(clock, chance);
     let record = |event| Record { at: clock.unix_millis(), event }.to_value();
     let opened = |epoch| record(Event::WriterOpened { epoch, writer: name.clone() }).unwrap_or_default();
-    let (mut writer, _) = JournalWriter::open(store, run, &name, opened).await?;
+    let mut writer = match reader.open_writer(&name, opened).await {
+        Ok(writer) => writer,
+        // It lives after all, and finds the request; or somebody resumes the run.
+        Err(AppendError::Fenced(_)) if alive.is_none() => return Ok(Cancelled::Requested),
+        Err(error) => return Err(error.into()),
+    };
     let events = [
         record(Event::CancelRequested { why: "asked for by another process".into() })?,
         record(Event::RunFinished { outcome: RunOutcome::Cancelled })?,

@@ -52,9 +52,18 @@ pub(crate) struct Dispatch {
 }
 
 enum Over {
-    Finished(RunOutcome),
+    /// The number is that of the batch behind the journal's end.
+    Finished(RunOutcome, u64),
     Fenced(Fenced),
     Failed(Error),
+}
+
+/// How a run left this process.
+pub(crate) struct Left {
+    pub ending: Ending,
+    pub view: RunView,
+    /// Number of the batch behind the journal's end, if the run finished here.
+    pub end: Option<u64>,
 }
 
 impl Dispatch {
@@ -92,7 +101,7 @@ impl Dispatch {
     }
 
     /// Runs to the end. `first` are records to journal before the engine's own.
-    pub async fn run(mut self, first: Vec<Record>) -> Result<(Ending, RunView)> {
+    pub async fn run(mut self, first: Vec<Record>) -> Result<Left> {
         let mut entry = Entry { records: first, commands: Vec::new() };
         self.step(Input::Begin, &mut entry);
         self.hand_in(entry);
@@ -102,12 +111,14 @@ impl Dispatch {
             }
         };
         match over {
-            Over::Finished(outcome) => Ok((Ending::Finished(outcome), self.view)),
+            Over::Finished(outcome, end) => {
+                Ok(Left { ending: Ending::Finished(outcome), view: self.view, end: Some(end) })
+            }
             Over::Fenced(fenced) => {
                 tracing::info!(owner = %fenced.owner, epoch = fenced.epoch, "another writer took this run over");
                 self.context.observer.note(&fenced.to_string());
                 self.abandon().await;
-                Ok((Ending::Fenced { by: fenced.owner }, self.view))
+                Ok(Left { ending: Ending::Fenced { by: fenced.owner }, view: self.view, end: None })
             }
             Over::Failed(error) => {
                 self.abandon().await;
@@ -122,7 +133,7 @@ impl Dispatch {
         tokio::select! {
             biased;
             ack = self.acks.recv() => match ack {
-                Some(Ack::Durable(entry)) => return self.durable(entry),
+                Some(Ack::Durable(entry, next)) => return self.durable(entry, next),
                 Some(Ack::Fenced(fenced)) => return Some(Over::Fenced(fenced)),
                 Some(Ack::Failed(error)) => return Some(Over::Failed(error)),
                 None => return Some(Over::Failed(Error::bug("the journal's writer ended"))),
@@ -184,7 +195,7 @@ impl Dispatch {
         }
     }
 
-    fn durable(&mut self, entry: Entry) -> Option<Over> {
+    fn durable(&mut self, entry: Entry, next: u64) -> Option<Over> {
         for record in &entry.records {
             tracing::debug!(event = ?record.event, "journaled");
             self.view.apply(record);
@@ -192,7 +203,7 @@ impl Dispatch {
         }
         for command in entry.commands {
             if let Command::Finish { outcome } = command {
-                return Some(Over::Finished(outcome));
+                return Some(Over::Finished(outcome, next));
             }
             self.carry_out(command);
         }

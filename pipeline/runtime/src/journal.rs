@@ -26,8 +26,8 @@ pub(crate) struct Entry {
 
 /// What the writer reports.
 pub(crate) enum Ack {
-    /// The records are durable; the commands may be carried out.
-    Durable(Entry),
+    /// The records are durable; the commands may be carried out. The number is that of the next batch.
+    Durable(Entry, u64),
     /// Another writer took the run over.
     Fenced(Fenced),
     /// The store does not take the journal any more.
@@ -57,11 +57,11 @@ pub(crate) async fn write(
             entry.commands.extend(more.commands);
         }
         let answer = match put(&mut writer, &entry.records).await {
-            Ok(()) => Ack::Durable(entry),
+            Ok(()) => Ack::Durable(entry, writer.position()),
             Err(AppendError::Fenced(fenced)) => Ack::Fenced(fenced),
             Err(AppendError::Failed(error)) => Ack::Failed(unreachable(error)),
         };
-        let over = !matches!(answer, Ack::Durable(_));
+        let over = !matches!(answer, Ack::Durable(..));
         if acks.send(answer).is_err() || over {
             return;
         }

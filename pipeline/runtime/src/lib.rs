@@ -20,6 +20,7 @@ mod publish;
 pub mod resume;
 mod run;
 pub mod slots;
+pub mod summary;
 
 pub use context::{InProcess, Observer, RowReader, RunContext, Silent};
 pub use forecast::forecast;

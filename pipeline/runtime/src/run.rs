@@ -1,9 +1,10 @@
 //! The entry point: opens or resumes a run, sets up the engine, and carries the run to its end.
 
 use crate::context::RunContext;
-use crate::dispatch::Dispatch;
+use crate::dispatch::{Dispatch, Left};
 use crate::options::{RunOptions, RunSummary};
 use crate::resume::{Opened, open};
+use crate::summary;
 use tracing::Instrument as _;
 use trainyard_core::event::{EVENT_FORMAT, Event, PlannedStage, Record};
 use trainyard_core::{Result, RunId};
@@ -24,20 +25,26 @@ pub async fn run(options: RunOptions, plan: Plan, context: RunContext) -> Result
     }
     let Opened { run, writer, mut view, resumed } = open(&options, &plan, &context).await?;
     let engine = Engine::new(&plan, setup(&options, &context, run.clone(), Resumed::from_view(&view)))?;
+    let span = tracing::info_span!("run", %run, workflow = %plan.workflow);
     let mut first = Vec::new();
     if view.plan_digest.is_none() {
         first.push(created(&options, &plan, &context));
     }
+    // The engine has its own copy, and a large plan is much memory.
+    drop(plan);
     view.cancel_requested = None;
     let epoch = writer.epoch();
-    let span = tracing::info_span!("run", %run, workflow = %plan.workflow);
     tracing::info!(parent: &span, resumed, epoch, "run opened");
+    let store = context.store.clone();
     let dispatch = Dispatch::new(context.clone(), engine, view, writer, options.interrupt.clone());
     let watching = crate::cancel::watch(context, run.clone(), epoch, dispatch.sender());
     let watching = tokio::spawn(watching.instrument(span.clone()));
     let ended = dispatch.run(first).instrument(span).await;
     watching.abort();
-    let (ending, view) = ended?;
+    let Left { ending, view, end } = ended?;
+    if let Some(end) = end {
+        summary::leave(&store, &run, end, &view).await;
+    }
     Ok(RunSummary { run, ending, resumed, view })
 }
 

@@ -6,10 +6,15 @@ use crate::connection::Created;
 use crate::layout;
 use crate::store::Store;
 use bytes::Bytes;
+use futures::stream::BoxStream;
+use futures::{StreamExt, TryStreamExt, future, stream};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use trainyard_core::attempt::{AttemptResult, AttemptSpec};
 use trainyard_core::{AttemptNumber, Error, Result, RunId, StageKey};
+
+/// Chunks that are read at the same time.
+const CHUNKS_AHEAD: usize = 16;
 
 /// The streams of an attempt that are stored in chunks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,6 +31,16 @@ impl Chunk {
             Self::Log => "log",
             Self::Metrics => "metrics",
         }
+    }
+}
+
+/// The chunks of a stream, in order, up to the first that is not there.
+pub struct Chunks<'a>(BoxStream<'a, Result<Bytes>>);
+
+impl Chunks<'_> {
+    /// The next chunk; none at the end.
+    pub async fn next(&mut self) -> Result<Option<Bytes>> {
+        self.0.try_next().await
     }
 }
 
@@ -73,11 +88,29 @@ impl Store {
         first: u32,
     ) -> Result<(Vec<u8>, u32)> {
         let (mut text, mut number) = (Vec::new(), first);
-        while let Some(bytes) = self.get(&chunk_path(run, stage, attempt, stream, number)).await? {
+        let mut chunks = self.chunks(run, stage, attempt, stream, first);
+        while let Some(bytes) = chunks.next().await? {
             text.extend_from_slice(&bytes);
             number += 1;
         }
         Ok((text, number))
+    }
+    /// A stream of an attempt from chunk `first` on, chunk by chunk. A few are read at the same time.
+    pub fn chunks(
+        &self,
+        run: &RunId,
+        stage: &StageKey,
+        attempt: AttemptNumber,
+        stream: Chunk,
+        first: u32,
+    ) -> Chunks<'_> {
+        let folder = chunk_folder(run, stage, attempt, stream);
+        let read = move |number| {
+            let path = format!("{folder}/{number:06}");
+            async move { self.get(&path).await }
+        };
+        let answers = stream::iter(first..).map(read).buffered(CHUNKS_AHEAD);
+        Chunks(answers.scan((), |(), answer| future::ready(answer.transpose())).boxed())
     }
     /// Numbers of the attempts of a stage that left files, sorted.
     pub async fn list_attempts(&self, run: &RunId, stage: &StageKey) -> Result<Vec<AttemptNumber>> {
@@ -102,7 +135,11 @@ impl Store {
 }
 
 fn chunk_path(run: &RunId, stage: &StageKey, attempt: AttemptNumber, stream: Chunk, number: u32) -> String {
-    format!("{}/{}/{number:06}", layout::attempt(run, stage, attempt), stream.folder())
+    format!("{}/{number:06}", chunk_folder(run, stage, attempt, stream))
+}
+
+fn chunk_folder(run: &RunId, stage: &StageKey, attempt: AttemptNumber, stream: Chunk) -> String {
+    format!("{}/{}", layout::attempt(run, stage, attempt), stream.folder())
 }
 
 fn encode(path: &str, value: &impl Serialize) -> Result<Bytes> {

@@ -15,7 +15,7 @@ pub const CHECKPOINTS: &str = "checkpoints";
 pub const RUNS: &str = "runs";
 /// Fired ticks.
 pub const SCHEDULES: &str = "schedules";
-/// Index of runs by plan and selection; a hint, never the base of a decision.
+/// Claims of runs by plan and selection.
 pub const PLANS: &str = "plans";
 /// Objects of the opening probe, removed right after; one that is left over means nothing.
 pub const PROBES: &str = "probes";
@@ -58,14 +58,29 @@ pub fn journal(run: &RunId, seq: u64) -> String {
     format!("{}/journal/{seq:010}", self::run(run))
 }
 
+/// The folder of a run's summaries.
+pub fn summaries(run: &RunId) -> String {
+    format!("{}/summary", self::run(run))
+}
+
+/// The summary of a run whose journal ended in front of batch `end`.
+pub fn summary(run: &RunId, end: u64) -> String {
+    format!("{}/{end:010}", summaries(run))
+}
+
 /// The request that the writer of this epoch ends a run.
 pub fn cancel(run: &RunId, epoch: Epoch) -> String {
     format!("{}/cancel/{epoch}", self::run(run))
 }
 
-/// The folder of the runs of one plan and selection; each run is an object named by its id.
-pub fn plan_runs(identity: &Digest) -> String {
+/// The folder of the claims of one plan and selection.
+pub fn claims(identity: &Digest) -> String {
     format!("{PLANS}/{}/{identity}", identity.shard())
+}
+
+/// One claim: who began which run of a plan. Numbers are padded so that names sort.
+pub fn claim(identity: &Digest, number: u64) -> String {
+    format!("{}/{number:010}", claims(identity))
 }
 
 /// The folder of a run's attempts.

@@ -9,7 +9,9 @@
 //! objects/<aa>/<sha256>                                   payload files
 //! artifacts/<aa>/<stage-digest>/<generation>.json         manifests
 //! checkpoints/<aa>/<stage-digest>/<step>-<attempt>.json   resume points
+//! plans/<aa>/<plan and selection>/<number>                claims of runs
 //! runs/<yyyy-mm>/<run-id>/journal/<seq>                   the run's events
+//! runs/<yyyy-mm>/<run-id>/summary/<seq>                   a long run that ended, in short
 //! runs/<yyyy-mm>/<run-id>/attempts/<stage>/<n>/…          spec.json, result.json, log and metric chunks
 //! schedules/<name>/<tick>                                 one object per fired tick
 //! ```

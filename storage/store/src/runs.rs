@@ -2,6 +2,7 @@
 
 use crate::layout;
 use crate::store::Store;
+use bytes::Bytes;
 use trainyard_core::{Result, RunId};
 
 impl Store {
@@ -13,5 +14,19 @@ impl Store {
         }
         runs.sort();
         Ok(runs)
+    }
+    /// Puts what is to be known of a run whose journal ends in front of batch `end`. A summary that is there stays.
+    pub async fn put_summary(&self, run: &RunId, end: u64, summary: Bytes) -> Result<()> {
+        self.create(&layout::summary(run, end), summary).await.map(|_| ())
+    }
+    /// The summary of a run; none if there is none, or if the journal went on behind it.
+    pub async fn summary(&self, run: &RunId) -> Result<Option<Bytes>> {
+        let names = self.list(&layout::summaries(run)).await?;
+        let end = |name: &String| name.rsplit('/').next().and_then(|end| end.parse::<u64>().ok());
+        let Some(end) = names.iter().filter_map(end).max() else { return Ok(None) };
+        match self.connection().size(&layout::journal(run, end)).await? {
+            Some(_) => Ok(None),
+            None => self.get(&layout::summary(run, end)).await,
+        }
     }
 }

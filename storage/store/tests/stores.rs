@@ -8,9 +8,10 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
-use trainyard_core::{Clock, Digest, ErrorKind, SystemClock};
+use trainyard_core::{Clock, Digest, ErrorKind, RunId, StageKey, SystemClock};
 use trainyard_store::faults::{Fault, Faulty};
-use trainyard_store::{Created, Missing, Store, StoreOptions, conformance, layout};
+use trainyard_store::manifests::Newest;
+use trainyard_store::{Chunk, Created, Missing, Store, StoreOptions, conformance, layout};
 
 fn scratch() -> tempfile::TempDir {
     tempfile::tempdir().expect("a temporary folder")
@@ -217,6 +218,47 @@ async fn a_manifest_of_a_newer_program_is_not_damage() {
     let error = store.newest(&stage).await.unwrap_err();
     assert_eq!(error.kind, ErrorKind::Invalid);
     assert!(error.message.contains("manifest format 2"), "{error}");
+}
+
+#[tokio::test]
+async fn of_many_generations_only_the_ends_are_read() {
+    let folder = scratch();
+    let store = Store::open(folder.path().to_str().unwrap(), StoreOptions::default()).await.unwrap();
+    let stage = Digest::of(b"nightly");
+    for generation in 0..30 {
+        let newest = store.newest(&stage).await.unwrap();
+        let before = match newest {
+            Newest::Missing => None,
+            Newest::Damaged { generation, .. } => Some(generation),
+            Newest::Sound(_) => panic!("half a manifest is none"),
+        };
+        assert_eq!(before, u32::checked_sub(generation, 1));
+        store.create(&layout::manifest(&stage, generation), Bytes::from_static(b"{half")).await.unwrap();
+    }
+    // What lies between is not needed.
+    for generation in 2..29 {
+        std::fs::remove_file(folder.path().join(layout::manifest(&stage, generation))).unwrap();
+    }
+    assert!(matches!(store.newest(&stage).await, Ok(Newest::Damaged { generation: 29, .. })));
+}
+
+#[tokio::test]
+async fn chunks_come_in_order_up_to_the_first_that_is_missing() {
+    let (_, store) = faulty().await;
+    let (run, stage) = (RunId("20260102-030405-00000a".into()), StageKey("s".into()));
+    for number in (0..50).chain([60]).rev() {
+        let bytes = Bytes::from(format!("{number}\n"));
+        store.put_chunk(&run, &stage, 1, Chunk::Log, number, bytes).await.unwrap();
+    }
+    let mut chunks = store.chunks(&run, &stage, 1, Chunk::Log, 3);
+    let mut number = 3;
+    while let Some(bytes) = chunks.next().await.unwrap() {
+        assert_eq!(bytes, format!("{number}\n"));
+        number += 1;
+    }
+    assert_eq!(number, 50);
+    let (text, next) = store.read_chunks(&run, &stage, 1, Chunk::Log, 48).await.unwrap();
+    assert_eq!((text.as_slice(), next), (&b"48\n49\n"[..], 50));
 }
 
 /// Prints times: `cargo test --release -p trainyard-store -- --ignored --nocapture`.

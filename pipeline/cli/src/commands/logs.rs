@@ -4,7 +4,9 @@
 use crate::args::{Format, LogsArgs};
 use crate::exit::Exit;
 use crate::names;
-use crate::output::human::{print_raw, print_text};
+use crate::output::clean::without_colors;
+use crate::output::human::{print_text, prints, shown};
+use crate::output::style::Style;
 use crate::session::{self, Access};
 use serde_json::json;
 use std::sync::Arc;
@@ -12,34 +14,105 @@ use trainyard_app::Catalogue;
 use trainyard_core::attempt::LogRecord;
 use trainyard_core::units::format_time;
 use trainyard_core::{AttemptNumber, Result, StageKey};
-use trainyard_engine::fold::{RunView, StageStatus};
+use trainyard_engine::fold::{RunView, StageStatus, StageView};
+use trainyard_engine::pool::IN_PROCESS;
 use trainyard_store::{Chunk, Store};
 
-/// What one attempt wrote.
-struct Log {
-    stage: StageKey,
-    attempt: AttemptNumber,
-    records: Vec<LogRecord>,
-}
-
-/// Prints the log of every attempt, in the order of stages and attempts.
+/// Prints the log of every attempt, in the order of stages and attempts, while it is read.
 pub fn run(args: &LogsArgs, catalogue: &Arc<Catalogue>) -> Result<Exit> {
     let session = session::open(&args.site, Access::Look, catalogue)?;
-    let (logs, view) = session.block_on(read(&session.store, args))?;
-    match args.format {
-        Format::Json => logs.iter().for_each(print_records),
-        Format::Text if logs.is_empty() => print_text(&nothing(&view)),
-        Format::Text => {
-            let pages: Vec<String> = logs.iter().map(page).collect();
-            print_raw(pages.concat().trim_end());
-        }
-    }
+    session.block_on(print(&session.store, args))?;
     Ok(Exit::Done)
 }
 
-fn page(log: &Log) -> String {
-    let lines: String = log.records.iter().map(line).collect();
-    format!("== {} attempt {}\n{lines}", log.stage, log.attempt)
+async fn print(store: &Store, args: &LogsArgs) -> Result<()> {
+    let run = names::run(store, &args.run).await?;
+    let view = names::view(store, &run).await?;
+    let wanted = match &args.stage {
+        Some(name) => vec![names::stage(&view, name)?],
+        None => view.stages.iter().collect(),
+    };
+    let mut is_empty = true;
+    for (stage, attempt) in wanted.into_iter().flat_map(attempts) {
+        let mut page = Page { stage, attempt, is_begun: false, rest: Vec::new(), args };
+        let mut chunks = store.chunks(&run, stage, attempt, Chunk::Log, 0);
+        while let Some(chunk) = chunks.next().await? {
+            if !page.add(&chunk) {
+                return Ok(());
+            }
+        }
+        if !page.end() {
+            return Ok(());
+        }
+        is_empty &= !page.is_begun;
+    }
+    if is_empty && args.format == Format::Text {
+        print_text(&nothing(&view));
+    }
+    Ok(())
+}
+
+/// The attempts of a stage that may have a log: those inside the engine's process have none.
+fn attempts(stage: &StageView) -> impl Iterator<Item = (&StageKey, AttemptNumber)> {
+    let logged = stage.attempts.iter().filter(|attempt| attempt.pool != IN_PROCESS);
+    logged.map(|attempt| (stage.key(), attempt.number))
+}
+
+/// What one attempt wrote, while it is read.
+struct Page<'a> {
+    stage: &'a StageKey,
+    attempt: AttemptNumber,
+    /// Whether something was printed.
+    is_begun: bool,
+    /// The beginning of a line whose end has not been read yet.
+    rest: Vec<u8>,
+    args: &'a LogsArgs,
+}
+
+impl Page<'_> {
+    /// Prints the records of one more chunk; whether somebody still reads.
+    fn add(&mut self, chunk: &[u8]) -> bool {
+        self.rest.extend_from_slice(chunk);
+        let whole = self.rest.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
+        let rest = self.rest.split_off(whole);
+        let lines = std::mem::replace(&mut self.rest, rest);
+        self.print(&lines)
+    }
+    /// Prints a last line that has no end.
+    fn end(&mut self) -> bool {
+        let lines = std::mem::take(&mut self.rest);
+        self.print(&lines)
+    }
+
+    fn print(&mut self, lines: &[u8]) -> bool {
+        let text = String::from_utf8_lossy(lines);
+        let records = text.lines().map(LogRecord::parse);
+        let printed = match self.args.format {
+            Format::Json => records.map(|record| self.document(&record)).collect::<String>(),
+            Format::Text => records.map(|record| line(&record)).collect(),
+        };
+        if printed.is_empty() {
+            return true;
+        }
+        let is_first = !std::mem::replace(&mut self.is_begun, true);
+        let header = match self.args.format {
+            Format::Text if is_first => format!("== {} attempt {}\n", self.stage, self.attempt),
+            Format::Text | Format::Json => String::new(),
+        };
+        let page = format!("{header}{printed}");
+        let page = page.strip_suffix('\n').unwrap_or(&page);
+        if self.args.raw || self.args.format == Format::Json {
+            prints(page)
+        } else {
+            prints(&shown(&without_colors(page), Style::of_stdout()))
+        }
+    }
+
+    fn document(&self, record: &LogRecord) -> String {
+        let (at, level, text) = (record.at.map(format_time), record.level, &record.text);
+        let (stage, attempt) = (self.stage, self.attempt);
+        json!({"stage": stage, "attempt": attempt, "at": at, "level": level, "text": text}).to_string() + "\n"
+    }
 }
 
 /// `2026-11-21T04:15:30.042Z info  text`.
@@ -49,35 +122,6 @@ fn line(record: &LogRecord) -> String {
         Some(at) => format!("{} {level:<5} {}\n", format_time(at), record.text),
         None => format!("{level:<5} {}\n", record.text),
     }
-}
-
-fn print_records(log: &Log) {
-    for record in &log.records {
-        let at = record.at.map(format_time);
-        let (stage, attempt, level, text) = (&log.stage, log.attempt, record.level, &record.text);
-        print_raw(&json!({"stage": stage, "attempt": attempt, "at": at, "level": level, "text": text}).to_string());
-    }
-}
-
-/// The logs of the attempts that wrote something, in plan order.
-async fn read(store: &Store, args: &LogsArgs) -> Result<(Vec<Log>, RunView)> {
-    let run = names::run(store, &args.run).await?;
-    let view = names::view(store, &run).await?;
-    let wanted = match &args.stage {
-        Some(name) => vec![names::stage(&view, name)?],
-        None => view.stages.iter().collect(),
-    };
-    let mut logs = Vec::new();
-    for stage in wanted.into_iter().map(|view| view.key()) {
-        for attempt in store.list_attempts(&run, stage).await? {
-            let (log, _) = store.read_chunks(&run, stage, attempt, Chunk::Log, 0).await?;
-            let records: Vec<_> = String::from_utf8_lossy(&log).lines().map(LogRecord::parse).collect();
-            if !records.is_empty() {
-                logs.push(Log { stage: stage.clone(), attempt, records });
-            }
-        }
-    }
-    Ok((logs, view))
 }
 
 /// Why there is nothing to print.

@@ -5,7 +5,7 @@ use super::recipes::show::{merged_text, write_text};
 use crate::args::{PlanArgs, PlanFormat};
 use crate::compiled;
 use crate::exit::Exit;
-use crate::output::human::{print_json, print_raw, print_text, table};
+use crate::output::human::{print_json, print_lines, print_text, table};
 use crate::session::{self, Access};
 use crate::shipped::ShippedFiles;
 use serde_json::{Value, json};
@@ -28,7 +28,7 @@ pub fn run(args: &PlanArgs, catalogue: &Arc<Catalogue>) -> Result<Exit> {
     let json = args.format == PlanFormat::Json;
     let plan = compiled::plan_or_json(&args.workflow, &**catalogue, &session.site, json)?;
     if args.format == PlanFormat::Mermaid {
-        print_raw(&trainyard_spec::draw::mermaid(&plan));
+        print_lines(&trainyard_spec::draw::mermaid(&plan));
         return Ok(Exit::Done);
     }
     let world = wiring::outside(&session, catalogue, Arc::new(SystemClock::new()), Arc::new(Silent))?;

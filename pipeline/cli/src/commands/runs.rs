@@ -2,7 +2,7 @@
 
 use crate::args::{Format, RunsArgs, RunsCommand};
 use crate::exit::Exit;
-use crate::output::human::{json, print_json, print_raw, print_text, table};
+use crate::output::human::{json, print_json, print_note, print_raw, print_text, table};
 use crate::output::runs::{self, RunSummaryRow};
 use crate::session::{self, Access, Session};
 use crate::{commands, names};
@@ -12,8 +12,9 @@ use std::time::Duration;
 use trainyard_app::{Catalogue, wiring};
 use trainyard_core::{ErrorKind, Result, RunId, SystemClock};
 use trainyard_runtime::cancel::{Cancelled, cancel_run};
+use trainyard_runtime::{resume, summary};
 
-/// How often `show --watch` reads the journal.
+/// How often `show --watch` asks for what is new in the journal.
 const WATCH_EVERY: Duration = Duration::from_millis(500);
 
 /// Opens the store, for reading unless a run is to be cancelled, and runs the subcommand (`list` without one).
@@ -34,8 +35,8 @@ fn list(session: &Session, limit: usize, format: Format) -> Result<Exit> {
     let rows = session.block_on(async {
         let mut rows = Vec::new();
         for run in session.store.list_runs().await?.into_iter().rev().take(limit) {
-            rows.push(match names::view(&session.store, &run).await {
-                Ok(view) => RunSummaryRow::new(&run, &view, &clock),
+            rows.push(match summary::look(&session.store, &run).await {
+                Ok(known) => RunSummaryRow::new(&run, &known, &clock),
                 // A store that does not answer fails the whole list.
                 Err(error) if error.kind == ErrorKind::Retryable => return Err(error),
                 Err(error) => RunSummaryRow::damaged(&run, &error),
@@ -59,12 +60,12 @@ fn list(session: &Session, limit: usize, format: Format) -> Result<Exit> {
 fn show(session: &Session, name: &str, watch: bool, format: Format) -> Result<Exit> {
     let clock = SystemClock::new();
     let mut last = String::new();
+    let (run, (mut view, mut journal)) = session.block_on(async {
+        let run = names::run(&session.store, name).await?;
+        let opened = resume::open_run(&session.store, &run).await?;
+        Ok((run, opened))
+    })?;
     loop {
-        let (run, view) = session.block_on(async {
-            let run = names::run(&session.store, name).await?;
-            let view = names::view(&session.store, &run).await?;
-            Ok((run, view))
-        })?;
         let text = match format {
             Format::Json => json(&runs::json(&run, &view, &clock)?)?,
             Format::Text => runs::text(&run, &view, &clock),
@@ -80,13 +81,15 @@ fn show(session: &Session, name: &str, watch: bool, format: Format) -> Result<Ex
             return Ok(Exit::Done);
         }
         std::thread::sleep(WATCH_EVERY);
+        session.block_on(resume::follow(&mut journal, &mut view))?;
     }
 }
 
 fn cancel(session: &Session, name: &str, format: Format) -> Result<Exit> {
     let run: RunId = session.block_on(names::run(&session.store, name))?;
     let clock = SystemClock::new();
-    let outcome = session.block_on(cancel_run(&session.store, &run, &clock, &wiring::chance(&clock)))?;
+    let chance = wiring::chance(&clock);
+    let outcome = session.block_on(cancel_run(&session.store, &run, &clock, &chance, print_note))?;
     let (outcome, text) = match outcome {
         Cancelled::Requested => ("requested", format!("asked run {run} to stop; it will within seconds")),
         Cancelled::Ended => ("ended", format!("run {run} had no writer any more; it is cancelled now")),

@@ -1,5 +1,6 @@
 //! Diagnostics as snippets of the file, drawn by miette, and as JSON.
 
+use super::clean::{Kept, clean};
 use miette::{GraphicalReportHandler, GraphicalTheme, LabeledSpan, MietteDiagnostic, NamedSource, Severity as Grade};
 use serde_json::{Value, json};
 use std::io::{IsTerminal as _, Write as _};
@@ -17,7 +18,8 @@ pub fn print(diagnostics: &[Diagnostic], sources: &Sources) {
         let drawn = handler.render_report(&mut text, report(diagnostic, sources).as_ref());
         // A report that cannot be drawn is still told in one line; nothing is left to do if stderr is closed.
         let line = if drawn.is_ok() { text } else { sources.line(diagnostic) };
-        let _ = writeln!(err, "{}", line.trim_end());
+        let kept = if color { Kept::Colors } else { Kept::Nothing };
+        let _ = writeln!(err, "{}", clean(line.trim_end(), kept));
     }
 }
 

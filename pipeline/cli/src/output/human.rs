@@ -1,8 +1,10 @@
 //! Text and errors on the terminal, JSON for programs.
 
+use super::clean::{Kept, clean};
 use super::style::Style;
 pub use super::table::table;
 use super::width;
+use std::borrow::Cow;
 use std::io::Write as _;
 use trainyard_core::Error;
 
@@ -16,21 +18,26 @@ pub fn print_warning(error: &Error) {
     print_problem(&Style::of_stderr().yellow("warning"), error);
 }
 
+/// Prints to stderr: what a command is doing, beside its result.
+pub fn print_note(text: &str) {
+    // Nothing is left to tell if stderr is closed.
+    let _ = writeln!(std::io::stderr(), "{}", shown(text, Style::of_stderr()));
+}
+
 /// Message and help on one line, and each cause on a line of its own below.
 pub fn with_causes(error: &Error) -> String {
     std::iter::once(error.to_string()).chain(error.causes().map(|c| format!("\n  caused by: {c}"))).collect()
 }
 
 fn print_problem(word: &str, error: &Error) {
-    let mut err = std::io::stderr().lock();
-    // Nothing is left to tell if stderr is closed.
-    let _ = writeln!(err, "{word}: {}", error.message);
+    let mut text = format!("{word}: {}", error.message);
     for cause in error.causes() {
-        let _ = writeln!(err, "  caused by: {cause}");
+        text.push_str(&format!("\n  caused by: {cause}"));
     }
     if let Some(help) = &error.help {
-        let _ = writeln!(err, "  {}: {help}", Style::of_stderr().bold("help"));
+        text.push_str(&format!("\n  {}: {help}", Style::of_stderr().bold("help")));
     }
+    print_note(&text);
 }
 
 /// One JSON document, as it is printed.
@@ -46,16 +53,33 @@ pub fn print_json(value: &impl serde::Serialize) -> trainyard_core::Result<()> {
 
 /// Prints to stdout; on a terminal, lines that are too long go on below, broken between words.
 pub fn print_text(text: &str) {
+    let text = shown(text, Style::of_stdout());
     match width::of_stdout() {
-        Some(width) => print_raw(&width::wrap(text, width)),
-        None => print_raw(text),
+        Some(width) => print_raw(&width::wrap(&text, width)),
+        None => print_raw(&text),
     }
 }
 
-/// Prints to stdout as it is. A closed pipe (`| head`) ends the output and is not an error.
+/// Prints to stdout, every line as long as it is.
+pub fn print_lines(text: &str) {
+    print_raw(&shown(text, Style::of_stdout()));
+}
+
+/// A text as it may be printed for people: of terminal codes only the colors of this program pass, where there are any.
+pub fn shown(text: &str, style: Style) -> Cow<'_, str> {
+    clean(text, if style.is_on() { Kept::Ours } else { Kept::Nothing })
+}
+
+/// Prints to stdout exactly this, for programs or because it was asked for. A closed pipe (`| head`) ends the output and
+/// is not an error.
 pub fn print_raw(text: &str) {
-    let mut out = std::io::stdout().lock();
-    let _ = writeln!(out, "{text}");
+    let _ = prints(text);
+}
+
+/// [`print_raw`] for long outputs: whether somebody still reads them.
+#[must_use]
+pub fn prints(text: &str) -> bool {
+    writeln!(std::io::stdout().lock(), "{text}").is_ok()
 }
 
 #[cfg(test)]

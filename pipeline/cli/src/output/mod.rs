@@ -1,5 +1,6 @@
 //! What people and programs see.
 
+pub mod clean;
 pub mod conversation;
 pub mod diagnostics;
 pub mod human;

@@ -6,7 +6,8 @@
 
 mod words;
 
-use crate::output::human::with_causes;
+use crate::output::clean::{Kept, clean, without_colors};
+use crate::output::human::{shown, with_causes};
 use crate::output::metrics;
 use crate::output::style::Style;
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
@@ -88,9 +89,10 @@ impl Progress {
     }
 
     fn say(&self, line: &str) {
+        let line = shown(line, Style::of_stderr());
         match &self.bars {
             // A closed terminal is noticed elsewhere.
-            Some(bars) => drop(bars.println(line)),
+            Some(bars) => drop(bars.println(&*line)),
             None => drop(writeln!(std::io::stderr(), "{line}")),
         }
     }
@@ -105,7 +107,7 @@ impl Progress {
         let bar = self.bars.as_ref().map(|bars| {
             let bar = bars.add(ProgressBar::new_spinner());
             bar.set_style(template("{spinner} {prefix:18} {wide_msg}"));
-            bar.set_prefix(stage.to_string());
+            bar.set_prefix(foreign(&stage.0));
             bar.set_message("starting");
             bar.enable_steady_tick(Duration::from_millis(120));
             bar
@@ -151,7 +153,7 @@ impl Progress {
         let text = progress_text(done, total, unit, metric, seconds, done.saturating_sub(origin.done));
         running.origin = Some(origin);
         match &running.bar {
-            Some(bar) => bar.set_message(text),
+            Some(bar) => bar.set_message(foreign(&text)),
             None if now - running.last_plain >= PLAIN_EVERY => {
                 running.last_plain = now;
                 self.say(&format!("{stage}: {text}"));
@@ -186,11 +188,16 @@ impl Progress {
     fn keep_line(&self, stage: &StageKey, text: &str) {
         let Ok(mut state) = self.state.lock() else { return };
         let lines = state.logs.entry(stage.clone()).or_default();
-        lines.extend(text.lines().map(str::to_string));
+        lines.extend(foreign(&without_colors(text)).lines().map(str::to_string));
         while lines.len() > LAST_LINES {
             lines.pop_front();
         }
     }
+}
+
+/// A text that this program did not write and paints nothing in.
+fn foreign(text: &str) -> String {
+    clean(text, Kept::Nothing).into_owned()
 }
 
 fn template(text: &str) -> ProgressStyle {
@@ -224,7 +231,7 @@ impl Observer for Progress {
             }
             Event::AttemptWaiting { stage, why, .. } => {
                 if let Some(bar) = state.running.get(stage).and_then(|running| running.bar.as_ref()) {
-                    bar.set_message(format!("waits for this machine, {why}"));
+                    bar.set_message(foreign(&format!("waits for this machine, {why}")));
                 }
             }
             Event::AttemptWorking { stage, .. } => {
@@ -247,6 +254,7 @@ impl Observer for Progress {
                 self.published(&state, stage, "hit", digest.short(), (metrics, comparisons));
             }
             Event::Published { stage, digest, metrics, comparisons, adopted, .. } => {
+                state.logs.remove(stage);
                 self.count(&mut state);
                 let adopted = if *adopted { " (another run published it first)" } else { "" };
                 let note = format!("{}{adopted}", digest.short());
@@ -289,7 +297,7 @@ impl Observer for Progress {
                 self.progress(stage, *done, *total, unit, metric.as_ref())
             }
             AttemptMessage::Log { level: LogLevel::Warn | LogLevel::Error, text } => {
-                self.say(&format!("{stage}: {text}"))
+                self.say(&foreign(&format!("{stage}: {}", without_colors(text))))
             }
             AttemptMessage::Log { level: LogLevel::Info, text } => self.keep_line(stage, text),
             _ => {}

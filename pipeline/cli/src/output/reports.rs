@@ -1,9 +1,10 @@
 //! What the reports of a run say in short: title and first table of every report that no other stage of the run reads.
 //! The rest is one `artifacts export` away; printed whole, it would bury the numbers that people wait for.
 
+use std::collections::HashSet;
 use trainyard_core::artifact::FileEntry;
 use trainyard_core::event::RunOutcome;
-use trainyard_core::{ArtifactKind, Result, RunId};
+use trainyard_core::{ArtifactKind, Result, RunId, StageKey};
 use trainyard_engine::fold::{RunView, StageView};
 use trainyard_store::Store;
 
@@ -26,14 +27,16 @@ pub async fn of_run(store: &Store, run: &RunId, view: &RunView) -> Result<Vec<Sh
         return Ok(Vec::new());
     }
     let mut texts = Vec::new();
-    for stage in view.stages.iter().filter(|s| is_last(view, s)) {
+    for stage in last_stages(view) {
         texts.extend(texts_of(store, run, stage).await?);
     }
     Ok(texts)
 }
 
-fn is_last(view: &RunView, stage: &StageView) -> bool {
-    view.stages.iter().all(|other| !other.after.contains(&stage.stage.0))
+/// The stages that no other stage of the run comes after, in plan order.
+fn last_stages(view: &RunView) -> Vec<&StageView> {
+    let followed: HashSet<&StageKey> = view.stages.iter().flat_map(|stage| &stage.after).collect();
+    view.stages.iter().filter(|stage| !followed.contains(stage.key())).collect()
 }
 
 async fn texts_of(store: &Store, run: &RunId, stage: &StageView) -> Result<Vec<Shown>> {
@@ -76,6 +79,40 @@ fn headline(markdown: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use trainyard_core::Digest;
+    use trainyard_core::event::{Event, PlannedStage, Record, Selection};
+
+    fn view(stages: Vec<(String, Vec<StageKey>)>) -> RunView {
+        let planned =
+            |(name, after)| PlannedStage { stage: StageKey(name), kind: "noop".into(), main_metric: None, after };
+        let event = Event::RunCreated {
+            format: 1,
+            workflow: "w".into(),
+            source: "w.yaml".into(),
+            plan_digest: Digest::of(b"plan"),
+            params: Default::default(),
+            selection: Selection::default(),
+            stages: stages.into_iter().map(planned).collect(),
+        };
+        let mut view = RunView::default();
+        view.apply(&Record { at: 0, event });
+        view
+    }
+
+    #[test]
+    fn the_last_stages_are_those_that_none_comes_after() {
+        let key = |name: &str| StageKey(name.into());
+        let chain = view(vec![
+            ("a".into(), Vec::new()),
+            ("b".into(), vec![key("a")]),
+            ("c".into(), vec![key("a")]),
+            ("d".into(), vec![key("b")]),
+        ]);
+        let names: Vec<&str> = last_stages(&chain).iter().map(|stage| stage.key().0.as_str()).collect();
+        assert_eq!(names, ["c", "d"]);
+        let wide = view((0..100_000).map(|n| (format!("n{n}"), Vec::new())).collect());
+        assert_eq!(last_stages(&wide).len(), 100_000, "in one pass: comparing each with each would take minutes");
+    }
 
     #[test]
     fn a_headline_is_the_title_and_the_first_table() {

@@ -4,6 +4,7 @@ use crate::output::human::{table, with_causes};
 use crate::output::metrics::{number, row_text};
 use serde::Serialize;
 use serde_json::{Value, json};
+use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::time::Duration;
 use trainyard_core::event::{CheckResult, RunOutcome};
@@ -12,6 +13,7 @@ use trainyard_core::units::{format_duration, format_time};
 use trainyard_core::{Clock, Error, Result, RunId};
 use trainyard_engine::fold::{RunView, StageStatus, StageView};
 use trainyard_runtime::resume::{WriterState, writer_state};
+use trainyard_runtime::summary::Known;
 
 /// A run in a list.
 #[derive(Debug, Serialize)]
@@ -42,18 +44,21 @@ struct Told {
 impl RunSummaryRow {
     pub const HEADER: [&str; 7] = ["run", "workflow", "status", "created (UTC)", "took", "stages", "hits"];
 
-    pub fn new(run: &RunId, view: &RunView, clock: &dyn Clock) -> Self {
-        let count = |status: StageStatus| view.stages.iter().filter(|s| s.status == status).count();
-        let told = Told {
-            workflow: view.workflow.clone(),
-            created: format_time(view.created),
-            seconds: elapsed(view).as_secs_f64(),
-            stages: view.stages.len(),
-            done: count(StageStatus::Done),
-            hits: count(StageStatus::Hit),
-            failed: count(StageStatus::Failed),
+    pub fn new(run: &RunId, known: &Known, clock: &dyn Clock) -> Self {
+        let (status, totals) = match known {
+            Known::Totals(totals) => (word(totals.outcome), Cow::Borrowed(totals)),
+            Known::View(view) => (state(view, clock), Cow::Owned(view.totals())),
         };
-        Self { run: run.0.clone(), status: state(view, clock), why: None, told: Some(told) }
+        let told = Told {
+            workflow: totals.workflow.clone(),
+            created: format_time(totals.created),
+            seconds: millis(totals.until - totals.created).as_secs_f64(),
+            stages: totals.all(),
+            done: totals.of(StageStatus::Done),
+            hits: totals.of(StageStatus::Hit),
+            failed: totals.of(StageStatus::Failed),
+        };
+        Self { run: run.0.clone(), status, why: None, told: Some(told) }
     }
     /// The row of a run whose journal is damaged, or newer than this program.
     pub fn damaged(run: &RunId, error: &Error) -> Self {
@@ -83,17 +88,21 @@ const DAMAGED: &str = "damaged";
 /// The status of a run for people: one without an end is `running` while its writer lives.
 pub fn state(view: &RunView, clock: &dyn Clock) -> &'static str {
     match (view.finished, writer_state(&view.writer, clock)) {
-        (None, WriterState::Alive(_)) => "running",
+        (None, WriterState::Alive) => "running",
         _ => status(view),
     }
 }
 
 /// `succeeded`, `failed`, `cancelled` (the names that `on` of a notification knows), or `unfinished`.
 pub fn status(view: &RunView) -> &'static str {
-    match view.finished {
-        Some((_, RunOutcome::Succeeded)) => "succeeded",
-        Some((_, RunOutcome::Failed)) => "failed",
-        Some((_, RunOutcome::Cancelled)) => "cancelled",
+    word(view.finished.map(|(_, outcome)| outcome))
+}
+
+fn word(outcome: Option<RunOutcome>) -> &'static str {
+    match outcome {
+        Some(RunOutcome::Succeeded) => "succeeded",
+        Some(RunOutcome::Failed) => "failed",
+        Some(RunOutcome::Cancelled) => "cancelled",
         None => "unfinished",
     }
 }

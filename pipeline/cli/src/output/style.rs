@@ -2,28 +2,45 @@
 
 use std::io::IsTerminal as _;
 
+/// Every code that [`Style`] paints with.
+pub const CODES: [&str; 5] = [RESET, BOLD, RED, YELLOW, GREEN];
+
+const RESET: &str = "\x1b[0m";
+const BOLD: &str = "\x1b[1m";
+const RED: &str = "\x1b[31;1m";
+const YELLOW: &str = "\x1b[33;1m";
+const GREEN: &str = "\x1b[32m";
+
 /// Wraps texts in terminal colors, or leaves them as they are.
 #[derive(Debug, Clone, Copy)]
 pub struct Style(bool);
 
 impl Style {
+    /// Colors wherever the output goes.
+    #[cfg(test)]
+    pub const ON: Self = Self(true);
+
     pub fn of_stdout() -> Self {
         Self(std::io::stdout().is_terminal() && is_wanted())
     }
     pub fn of_stderr() -> Self {
         Self(std::io::stderr().is_terminal() && is_wanted())
     }
+    /// Whether texts get colors.
+    pub fn is_on(self) -> bool {
+        self.0
+    }
     pub fn bold(self, text: &str) -> String {
-        self.paint("1", text)
+        self.paint(BOLD, text)
     }
     pub fn red(self, text: &str) -> String {
-        self.paint("31;1", text)
+        self.paint(RED, text)
     }
     pub fn yellow(self, text: &str) -> String {
-        self.paint("33;1", text)
+        self.paint(YELLOW, text)
     }
     pub fn green(self, text: &str) -> String {
-        self.paint("32", text)
+        self.paint(GREEN, text)
     }
     /// A cell or word in the color of what it says: `done` green, `failed` red, `waiting` yellow.
     pub fn status(self, text: &str) -> String {
@@ -38,7 +55,7 @@ impl Style {
     }
 
     fn paint(self, code: &str, text: &str) -> String {
-        if self.0 { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_string() }
+        if self.0 { format!("{code}{text}{RESET}") } else { text.to_string() }
     }
 }
 

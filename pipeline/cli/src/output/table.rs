@@ -1,5 +1,6 @@
 //! Tables for people: padded columns that fit the terminal.
 
+use super::clean::{Kept, clean};
 use super::style::Style;
 use super::width;
 
@@ -11,9 +12,12 @@ const NARROWEST: usize = 12;
 const STATUS: [&str; 3] = ["", "decision", "status"];
 
 /// Columns padded to their widest cell, two spaces between; columns of numbers to the right. On a terminal, cells that
-/// do not fit go on below, broken between words.
+/// do not fit go on below, broken between words. A line feed in a cell is shown as a sign, so that no name looks like a
+/// row.
 pub fn table(header: &[&str], rows: &[Vec<String>]) -> String {
-    draw(header, rows, width::of_stdout(), Style::of_stdout())
+    let cell = |cell: &String| clean(cell, Kept::Nothing).replace('\n', "⏎");
+    let rows: Vec<Vec<String>> = rows.iter().map(|row| row.iter().map(cell).collect()).collect();
+    draw(header, &rows, width::of_stdout(), Style::of_stdout())
 }
 
 fn draw(header: &[&str], rows: &[Vec<String>], most: Option<usize>, style: Style) -> String {
@@ -88,6 +92,13 @@ mod tests {
     fn numbers_stand_to_the_right() {
         let rows = vec![vec!["sft".into(), "1.5".into()], vec!["rl".into(), "12".into()]];
         assert_eq!(plain(&["stage", "seconds"], &rows, None), "stage  seconds\nsft        1.5\nrl          12");
+    }
+
+    #[test]
+    fn a_cell_is_one_line_that_no_terminal_obeys() {
+        let rows = vec![vec!["a\x1b[2J\nb".into(), "x".into()]];
+        let told = table(&["file", "size"], &rows);
+        assert!(told.ends_with("\na\\u{1b}[2J⏎b  x"), "{told}");
     }
 
     #[test]

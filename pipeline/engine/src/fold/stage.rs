@@ -1,13 +1,13 @@
 //! One stage of a run's fold: its status, its attempts, and what it published.
 
 use super::time::{optional_time, time};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use trainyard_core::event::{AttemptOutcome, CheckResult, Event, GrantSummary, OutputSummary};
 use trainyard_core::{AttemptNumber, Comparison, Digest, Error, StageKey};
 
 /// Status of a stage.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StageStatus {
     /// Waits for other stages, or for the store's answer.

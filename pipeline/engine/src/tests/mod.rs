@@ -3,6 +3,7 @@
 mod cases;
 mod fan_out;
 mod healing;
+mod large;
 mod late;
 mod publication;
 mod random;

@@ -250,14 +250,14 @@ impl Simulation {
             );
             let started = !matches!(state.phase, Phase::Waiting | Phase::Ended(Ending::Skipped | Ending::Excluded));
             assert!(!started || open == 0 || engine.stopping.is_some(), "{} started before its time", state.key);
-            if let Some(leader) = state.digest().and_then(|d| engine.leaders.get(d)) {
+            if let Some(leader) = state.digest.as_ref().and_then(|d| engine.leaders.get(d)) {
                 assert!(engine.state(*leader).ending().is_none(), "a leader that ended still leads");
             }
             if state.phase == Phase::Looking
                 || matches!(state.phase, Phase::Running { .. } | Phase::Queued | Phase::Publishing { .. })
             {
                 assert_eq!(
-                    state.digest().and_then(|d| engine.leaders.get(d)),
+                    state.digest.as_ref().and_then(|d| engine.leaders.get(d)),
                     Some(&NodeId(at as u32)),
                     "two of one digest: {}",
                     state.key

@@ -1,27 +1,31 @@
 //! Opens a run: a new one, or the unfinished one of the same plan whose writer is gone.
 //!
-//! Small index objects, `plans/<aa>/<identity>/<run-id>`, list the runs of a plan, so the cost does not grow with the
-//! runs of other plans. The index is a hint: a lost entry costs a new run of cache hits. A takeover needs a writer that
-//! is known dead or silent for 30 s, or the caller's `take_over`. Opening the journal fences the old writer.
+//! The claims of a plan name its runs, so the cost does not grow with the runs of other plans, and commands that start
+//! at the same moment begin one run. A lost claim costs a new run of cache hits. A takeover needs a writer that
+//! is a dead process of this host, or one of another host under whose eyes nothing was written for 30 s, or the
+//! caller's `take_over`. Opening the journal fences the old writer.
 
+pub(crate) mod claims;
 mod process;
+mod silence;
 
 pub use process::ProcessId;
+pub use silence::SILENCE;
+pub(crate) use silence::is_silent;
 
 use crate::context::RunContext;
 use crate::options::RunOptions;
+use claims::Claim;
 use serde::Serialize;
 use trainyard_core::error::Context;
 use trainyard_core::event::{Event, Record, RunOutcome, Selection};
-use trainyard_core::{Chance, Clock, Digest, Error, Result, RunId};
+use trainyard_core::{Chance, Clock, Digest, Error, ErrorKind, Result, RunId};
 use trainyard_engine::fold::{RunView, WriterView};
 use trainyard_spec::plan::Plan;
-use trainyard_store::{JournalReader, JournalWriter, Store, layout};
+use trainyard_store::{AppendError, JournalReader, JournalWriter, Store};
 
-/// A writer that has been silent this long may be replaced, in milliseconds.
-pub const SILENCE_MILLIS: i64 = 30_000;
-/// Fresh run ids tried before giving up.
-const TRIES: u64 = 8;
+/// Claims tried before giving up; each that fails is a run that somebody else began.
+const TRIES: u64 = 64;
 
 /// A run that this process may write.
 pub(crate) struct Opened {
@@ -32,40 +36,59 @@ pub(crate) struct Opened {
     pub resumed: bool,
 }
 
-/// Whether a run's writer is alive, as far as it can be known.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// Whether a run's writer seems alive. It is told to people and decides nothing: the times of a journal are those of
+/// its writer's clock, which may differ from ours.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WriterState {
     /// Its process is gone.
     Dead,
-    /// Its last record is this many milliseconds old, at least [`SILENCE_MILLIS`].
-    Silent(i64),
-    /// Its last record is this many milliseconds old.
-    Alive(i64),
+    /// It is on another host, and its last record seems at least [`SILENCE`] old.
+    Silent,
+    /// Its process lives, or its last record is young.
+    Alive,
 }
 
 /// Folds a run's journal. Errors: invalid (no such run), data (damaged).
 pub async fn read_run(store: &Store, run: &RunId) -> Result<RunView> {
-    let (view, _) = read(store, run).await?;
+    Ok(open_run(store, run).await?.0)
+}
+
+/// The fold of a run's journal, and the position behind it, for [`follow`]. Errors: those of [`read_run`].
+pub async fn open_run(store: &Store, run: &RunId) -> Result<(RunView, JournalReader)> {
+    let (view, reader) = read(store, run).await?;
     if view.writer.epoch == 0 {
         return Err(no_such_run(store, run));
     }
-    Ok(view)
+    Ok((view, reader))
 }
 
-fn no_such_run(store: &Store, run: &RunId) -> Error {
+/// Folds into a view what its journal has got since; whether there was anything. Errors: data (damaged).
+pub async fn follow(journal: &mut JournalReader, view: &mut RunView) -> Result<bool> {
+    // Mostly there is nothing, which one question tells.
+    let Some(batch) = journal.next().await? else { return Ok(false) };
+    view.apply_values(&batch.events)?;
+    fold_rest(journal, view).await?;
+    Ok(true)
+}
+
+pub(crate) fn no_such_run(store: &Store, run: &RunId) -> Error {
     Error::invalid(format!("there is no run `{run}` in {}", store.url()))
         .help("`trainyard runs list` shows what there is")
 }
 
-/// Judges a writer by its process, if that is on this host, and by its last record.
+/// Judges a writer by its process if that is on this host, otherwise by its last record.
 pub fn writer_state(writer: &WriterView, clock: &dyn Clock) -> WriterState {
-    let process: Option<ProcessId> = writer.name.parse().ok();
-    let silent = clock.unix_millis().saturating_sub(writer.last_seen).max(0);
-    match process.and_then(|p| p.is_alive()) {
+    let silent = clock.unix_millis().saturating_sub(writer.last_seen);
+    match is_alive(writer) {
         Some(false) => WriterState::Dead,
-        _ if silent >= SILENCE_MILLIS => WriterState::Silent(silent),
-        _ => WriterState::Alive(silent),
+        None if silent >= SILENCE.as_millis() as i64 => WriterState::Silent,
+        Some(true) | None => WriterState::Alive,
     }
+}
+
+/// Whether a writer's process lives; `None` if that is on another host.
+pub(crate) fn is_alive(writer: &WriterView) -> Option<bool> {
+    writer.name.parse::<ProcessId>().ok()?.is_alive()
 }
 
 /// A writer name for this process, unique even among the writers of one process.
@@ -75,7 +98,7 @@ pub(crate) fn writer_name(clock: &dyn Clock, chance: &Chance) -> String {
 }
 
 /// Two commands with the same identity continue the same run.
-fn identity(plan: &Plan, selection: &Selection) -> Result<Digest> {
+pub(crate) fn identity(plan: &Plan, selection: &Selection) -> Result<Digest> {
     #[derive(Serialize)]
     struct Form<'a> {
         plan: &'a Digest,
@@ -85,48 +108,79 @@ fn identity(plan: &Plan, selection: &Selection) -> Result<Digest> {
 }
 
 pub(crate) async fn open(options: &RunOptions, plan: &Plan, context: &RunContext) -> Result<Opened> {
-    let identity = identity(plan, &options.selection)?;
-    let wanted = match &options.resume {
-        Some(run) => Some(run.clone()),
-        None if options.new => None,
-        None => newest(&context.store, &identity).await?,
-    };
-    if let Some(run) = wanted
-        && let Some(opened) = reopen(options, plan, context, &run).await?
-    {
-        return Ok(opened);
+    if let Some(run) = &options.resume {
+        let opened = reopen(options, plan, context, run, None).await?;
+        return opened.ok_or_else(|| no_such_run(&context.store, run));
     }
-    create(context, &identity).await
+    let identity = identity(plan, &options.selection)?;
+    for turn in 0..TRIES {
+        let (last, next) = claims::last(&context.store, &identity).await?;
+        if let Some(claim) = last.filter(|_| !options.new)
+            && let Some(opened) = go_on(options, plan, context, &claim).await?
+        {
+            return Ok(opened);
+        }
+        let clock = context.clock.as_ref();
+        let chance = context.chance.child("run", &[clock.monotonic().as_nanos() as u64, turn]);
+        let claim = Claim { run: RunId::new(clock, &chance), writer: writer_name(clock, &context.chance) };
+        // If somebody else was first, theirs is the last claim of the next turn.
+        if claims::put(&context.store, &identity, next, &claim).await?
+            && let Some(opened) = begin(context, &claim).await?
+        {
+            return Ok(opened);
+        }
+    }
+    Err(Error::retryable("other commands begin runs of this plan all the time").help("run the same command again"))
 }
 
-/// The newest run of this plan, by the index.
-async fn newest(store: &Store, identity: &Digest) -> Result<Option<RunId>> {
-    let names = store.list(&layout::plan_runs(identity)).await?;
-    Ok(names.iter().filter_map(|n| n.rsplit('/').next()).max().map(|n| RunId(n.to_string())))
+/// Goes on with the run of a claim, unless it is over or its journal is damaged.
+async fn go_on(options: &RunOptions, plan: &Plan, context: &RunContext, claim: &Claim) -> Result<Option<Opened>> {
+    match reopen(options, plan, context, &claim.run, Some(&claim.writer)).await {
+        // Nobody may be there to read it, so this run must not stand in the way of all later ones.
+        Err(error) if error.kind == ErrorKind::Data => {
+            let why = error.message;
+            context.observer.note(&format!("starting a new run, since the last one cannot go on: {why}"));
+            Ok(None)
+        }
+        answer => answer,
+    }
 }
 
 async fn read(store: &Store, run: &RunId) -> Result<(RunView, JournalReader)> {
-    let mut reader = JournalReader::new(store, run);
-    let mut view = RunView::default();
-    for batch in reader.read_to_end().await? {
-        for event in &batch.events {
-            view.apply(&Record::from_value(event)?);
-        }
-    }
+    let (mut view, mut reader) = (RunView::default(), JournalReader::new(store, run));
+    fold_rest(&mut reader, &mut view).await?;
     Ok((view, reader))
 }
 
-/// Takes a run over, if that is allowed. `None` if it is finished and was not asked for by name, or has no plan yet.
-async fn reopen(options: &RunOptions, plan: &Plan, context: &RunContext, run: &RunId) -> Result<Option<Opened>> {
-    let asked = options.resume.is_some();
-    let (view, reader) = read(&context.store, run).await.at(format!("run {run}"))?;
+/// Folds piece by piece: a journal of 100,000 stages is much larger than its view.
+pub(crate) async fn fold_rest(journal: &mut JournalReader, view: &mut RunView) -> Result<()> {
+    loop {
+        let (batches, is_end) = journal.read_some().await?;
+        view.apply_values(batches.iter().flat_map(|batch| &batch.events))?;
+        if is_end {
+            return Ok(());
+        }
+    }
+}
+
+/// Takes a run over, if that is allowed; `claimed_by` is the process that began it, unless it was asked for by name.
+/// `None` if it is finished and was not asked for, or is a run of another plan that has the same id.
+async fn reopen(
+    options: &RunOptions,
+    plan: &Plan,
+    context: &RunContext,
+    run: &RunId,
+    claimed_by: Option<&str>,
+) -> Result<Option<Opened>> {
+    let asked = claimed_by.is_none();
+    let (mut view, reader) = read(&context.store, run).await.at(format!("run {run}"))?;
     match (&view.plan_digest, view.finished) {
         (None, _) if asked => return Err(no_such_run(&context.store, run)),
-        (None, _) => return Ok(None),
-        (Some(digest), _) if *digest != plan.digest => {
+        (Some(digest), _) if *digest != plan.digest && asked => {
             return Err(Error::invalid(format!("run {run} has another plan: the file or its parameters changed"))
                 .help("restore the file as it was, or start a new run with `trainyard run`"));
         }
+        (Some(digest), _) if *digest != plan.digest => return Ok(None),
         (_, Some((_, RunOutcome::Succeeded))) if asked => {
             return Err(Error::invalid(format!("run {run} succeeded; there is nothing to resume"))
                 .help("`trainyard run` starts another run of its file; `--rerun STAGE` computes a stage again"));
@@ -134,36 +188,41 @@ async fn reopen(options: &RunOptions, plan: &Plan, context: &RunContext, run: &R
         (_, Some(_)) if !asked => return Ok(None),
         _ => {}
     }
-    if view.finished.is_none() && !options.take_over {
-        match writer_state(&view.writer, context.clock.as_ref()) {
-            WriterState::Alive(heard) => {
-                let seconds = heard as f64 / 1_000.0;
-                let name = &view.writer.name;
-                return Err(Error::retryable(format!(
-                    "run {run} of this plan is being written by {name} (last heard {seconds:.0} s ago)"
-                ))
-                .help(
-                    "wait for it, follow it with `trainyard runs show --watch`, take it over with `--take-over`, \
-                     or start another run with `--new`",
-                ));
-            }
-            WriterState::Dead => {
-                context.observer.note(&format!("resuming run {run}: its writer {} is gone", view.writer.name))
-            }
-            WriterState::Silent(millis) => context.observer.note(&format!(
-                "resuming run {run}: its writer {} has been silent for {} s",
-                view.writer.name,
-                millis / 1_000
-            )),
-        }
+    if let Some(writer) = claimed_by.filter(|_| view.writer.epoch == 0) {
+        view.writer.name = writer.to_string();
     }
-    let mut view = view;
-    let mut opening = None;
+    if view.finished.is_none() && !options.take_over {
+        wait_for_the_right(options, context, run, &view.writer, &reader).await?;
+    }
     let name = writer_name(context.clock.as_ref(), &context.chance);
+    let resumed = view.plan_digest.is_some();
+    let writer = open_journal(context, reader, &mut view, &name).await?;
+    Ok(Some(Opened { run: run.clone(), writer, view, resumed }))
+}
+
+/// Begins the run of our own claim. `None` if somebody else has written its first batch.
+async fn begin(context: &RunContext, claim: &Claim) -> Result<Option<Opened>> {
+    let mut view = RunView::default();
+    let reader = JournalReader::new(&context.store, &claim.run);
+    match open_journal(context, reader, &mut view, &claim.writer).await {
+        Ok(writer) => Ok(Some(Opened { run: claim.run.clone(), writer, view, resumed: false })),
+        Err(AppendError::Fenced(_)) => Ok(None),
+        Err(AppendError::Failed(error)) => Err(error),
+    }
+}
+
+/// Becomes the writer of a journal that was read up to here.
+async fn open_journal(
+    context: &RunContext,
+    reader: JournalReader,
+    view: &mut RunView,
+    name: &str,
+) -> Result<JournalWriter, AppendError> {
+    let mut opening = None;
     let writer = reader
-        .open_writer(&name, |epoch| {
-            let record =
-                Record { at: context.clock.unix_millis(), event: Event::WriterOpened { epoch, writer: name.clone() } };
+        .open_writer(name, |epoch| {
+            let event = Event::WriterOpened { epoch, writer: name.to_string() };
+            let record = Record { at: context.clock.unix_millis(), event };
             let value = record.to_value().unwrap_or_default();
             opening = Some(record);
             value
@@ -172,39 +231,45 @@ async fn reopen(options: &RunOptions, plan: &Plan, context: &RunContext, run: &R
     if let Some(record) = opening {
         view.apply(&record);
     }
-    Ok(Some(Opened { run: run.clone(), writer, view, resumed: true }))
+    Ok(writer)
 }
 
-async fn create(context: &RunContext, identity: &Digest) -> Result<Opened> {
-    let name = writer_name(context.clock.as_ref(), &context.chance);
-    for turn in 0..TRIES {
-        let run = RunId::new(
-            context.clock.as_ref(),
-            &context.chance.child("run", &[context.clock.monotonic().as_nanos() as u64, turn]),
-        );
-        let mut opening = None;
-        let (writer, before) = JournalWriter::open(&context.store, &run, &name, |epoch| {
-            let record =
-                Record { at: context.clock.unix_millis(), event: Event::WriterOpened { epoch, writer: name.clone() } };
-            let value = record.to_value().unwrap_or_default();
-            opening = Some(record);
-            value
-        })
-        .await?;
-        if !before.is_empty() {
-            // Another run has this id already, and we fenced its writer: that writer's next command takes it over
-            // again.
-            continue;
+/// Returns if an unfinished run may be taken over. Errors: retryable (its writer lives), cancelled (interrupted).
+async fn wait_for_the_right(
+    options: &RunOptions,
+    context: &RunContext,
+    run: &RunId,
+    writer: &WriterView,
+    reader: &JournalReader,
+) -> Result<()> {
+    let (name, note) = (&writer.name, |text: String| context.observer.note(&text));
+    match is_alive(writer) {
+        Some(false) => note(format!("resuming run {run}: its writer {name} is gone")),
+        Some(true) => return Err(lives(run, name)),
+        None => {
+            let seconds = SILENCE.as_secs();
+            note(format!(
+                "run {run} of this plan is unfinished and its writer {name} is on another host: waiting for {seconds} s \
+                 to see whether it still writes; `--take-over` goes on at once, `--new` starts another run"
+            ));
+            let silent = tokio::select! {
+                silent = is_silent(reader, context.clock.as_ref()) => silent?,
+                () = options.interrupt.beyond(0) => {
+                    return Err(Error::cancelled(format!("interrupted while waiting for the writer of run {run}")));
+                }
+            };
+            if !silent {
+                return Err(lives(run, name));
+            }
+            note(format!("resuming run {run}: its writer {name} wrote nothing for {seconds} s"));
         }
-        context
-            .store
-            .create(&format!("{}/{run}", layout::plan_runs(identity)), bytes::Bytes::from_static(b"{}\n"))
-            .await?;
-        let mut view = RunView::default();
-        if let Some(record) = opening {
-            view.apply(&record);
-        }
-        return Ok(Opened { run, writer, view, resumed: false });
     }
-    Err(Error::retryable("found no unused run id").help("run the same command again"))
+    Ok(())
+}
+
+fn lives(run: &RunId, writer: &str) -> Error {
+    Error::retryable(format!("run {run} of this plan is being written by {writer}")).help(
+        "wait for it, follow it with `trainyard runs show --watch`, take it over with `--take-over`, \
+         or start another run with `--new`",
+    )
 }

@@ -1,5 +1,6 @@
 //! Runs against a memory store or a folder, with a fake executor or real processes of `sh`.
 
+mod claims;
 mod healing;
 mod processes;
 mod runs;

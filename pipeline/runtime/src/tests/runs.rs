@@ -1,16 +1,18 @@
 //! Whole runs without processes.
 
 use super::{Act, CANCELLED, FAILED, SUCCEEDED, Watcher, context, fake, inside, key, memory, node, options, plan};
+use crate::resume::{follow, open_run};
+use crate::summary::{Known, look};
 use crate::{RunOptions, forecast, run};
 use std::sync::Arc;
 use trainyard_core::attempt::{AttemptMessage, LogLevel, LogRecord};
-use trainyard_core::event::{AttemptOutcome, Event};
-use trainyard_core::{Error, ErrorKind};
+use trainyard_core::event::{AttemptOutcome, Event, Record};
+use trainyard_core::{Error, ErrorKind, RunId};
 use trainyard_engine::fold::StageStatus;
 use trainyard_engine::forecast::Decision;
 use trainyard_spec::template::Template;
 use trainyard_store::faults::{Fault, Faulty};
-use trainyard_store::{Chunk, JournalReader, Store, StoreOptions};
+use trainyard_store::{Chunk, JournalReader, JournalWriter, Store, StoreOptions, layout};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_chain_runs_and_then_hits() {
@@ -67,6 +69,54 @@ async fn the_journal_holds_the_whole_run() {
     assert!(watcher.messages.lock().unwrap().iter().any(|m| matches!(m, AttemptMessage::Metric { .. })));
     let spec = store.spec(&summary.run, &key("a"), 1).await.unwrap().unwrap();
     assert_eq!(Some(&spec.stage_digest), summary.view.stage(&key("a")).unwrap().digest.as_ref());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_long_run_leaves_a_summary_that_counts_until_the_run_goes_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::open(folder.path().to_str().unwrap(), StoreOptions::default()).await.unwrap();
+    let context = context(&store, fake(|_| Act::Succeed), &Arc::new(Watcher::default()));
+    let names: Vec<String> = (0..20).map(|n| format!("n{n}")).collect();
+    let after = |n: usize| n.checked_sub(1).map(|before| names[before].as_str());
+    let chain = (0..20).map(|n| node(&names[n], after(n).as_slice())).collect();
+    let long = run(options(), plan(chain), context.clone()).await.unwrap();
+    assert_eq!(look(&store, &long.run).await.unwrap(), Known::Totals(long.view.totals()));
+    assert_eq!((long.view.totals().all(), long.view.totals().of(StageStatus::Done)), (20, 20));
+    // Its journal is not read beyond the beginning.
+    let middle = folder.path().join(layout::journal(&long.run, 17));
+    let aside = std::fs::read(&middle).unwrap();
+    std::fs::remove_file(&middle).unwrap();
+    assert!(matches!(look(&store, &long.run).await, Ok(Known::Totals(_))));
+    std::fs::write(&middle, aside).unwrap();
+
+    let opened = |epoch| Record { at: 1, event: Event::WriterOpened { epoch, writer: "w".into() } }.to_value().unwrap();
+    JournalWriter::open(&store, &long.run, "w", opened).await.unwrap();
+    let Known::View(view) = look(&store, &long.run).await.unwrap() else { panic!("the run goes on") };
+    assert_eq!((view.finished, view.writer.epoch), (None, 2));
+
+    let short = run(options(), plan(vec![node("a", &[])]), context).await.unwrap();
+    assert_eq!(look(&store, &short.run).await.unwrap(), Known::View(Box::new(short.view)));
+    assert!(store.list(&layout::summaries(&short.run)).await.unwrap().is_empty(), "its journal is read as fast");
+}
+
+#[tokio::test]
+async fn a_run_is_followed_without_reading_anything_twice() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::open(folder.path().to_str().unwrap(), StoreOptions::default()).await.unwrap();
+    let id = RunId("20261121-000000-000000".into());
+    let value = |at, event| Record { at, event }.to_value().unwrap();
+    let opened = |epoch| value(1, Event::WriterOpened { epoch, writer: "w".into() });
+    let (mut writer, _) = JournalWriter::open(&store, &id, "w", opened).await.unwrap();
+    let (mut view, mut journal) = open_run(&store, &id).await.unwrap();
+    // What was read before could not be read again.
+    std::fs::remove_file(folder.path().join(layout::journal(&id, 0))).unwrap();
+    assert!(!follow(&mut journal, &mut view).await.unwrap());
+    for at in 2..40 {
+        writer.append(&[value(at, Event::Heartbeat {})]).await.unwrap();
+    }
+    assert!(follow(&mut journal, &mut view).await.unwrap());
+    assert_eq!((view.writer.epoch, view.writer.last_seen), (1, 39));
+    assert!(!follow(&mut journal, &mut view).await.unwrap());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -2,14 +2,15 @@
 
 use super::{Act, CANCELLED, SUCCEEDED, Watcher, context, fake, key, memory, node, options, plan};
 use crate::cancel::{Cancelled, cancel_run};
-use crate::resume::{ProcessId, SILENCE_MILLIS, WriterState, read_run, writer_state};
+use crate::resume::{ProcessId, WriterState, read_run, writer_state};
 use crate::{Ending, RunContext, RunOptions, run};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use tokio::sync::watch;
 use trainyard_core::clock::ManualClock;
 use trainyard_core::event::{Event, Record, RunOutcome};
-use trainyard_core::{Chance, ErrorKind, RunId, SystemClock};
+use trainyard_core::{Chance, Clock, ErrorKind, RunId, SystemClock};
 use trainyard_engine::fold::{StageStatus, WriterView};
 use trainyard_spec::plan::Plan;
 use trainyard_store::{AppendError, JournalReader, JournalWriter, Store};
@@ -37,34 +38,114 @@ async fn hanging(
 
 /// The journal of a run whose writer died: everything up to the first attempt, by a process that is gone.
 async fn left_by_the_dead(store: &Store) -> (Plan, RunId) {
-    let (running, _gate, plan, _, id) = hanging(store).await;
-    running.abort();
-    let _ = running.await;
-    let mut dead = ProcessId::own();
-    dead.pid = 0x3fff_fff0;
-    let name = format!("{dead}:test");
-    let opened =
-        |epoch| Record { at: 1, event: Event::WriterOpened { epoch, writer: name.clone() } }.to_value().unwrap();
-    drop(JournalWriter::open(store, &id, &name, opened).await.unwrap());
+    let (plan, id, _) = left_by(store, ProcessId { pid: 0x3fff_fff0, ..ProcessId::own() }).await;
     (plan, id)
 }
 
+/// The journal of an unfinished run, everything up to the first attempt, whose last writer is this process.
+async fn left_by(store: &Store, process: ProcessId) -> (Plan, RunId, JournalWriter) {
+    let (running, _gate, plan, _, id) = hanging(store).await;
+    running.abort();
+    let _ = running.await;
+    let name = format!("{process}:test");
+    let opened =
+        |epoch| Record { at: 1, event: Event::WriterOpened { epoch, writer: name.clone() } }.to_value().unwrap();
+    let (writer, _) = JournalWriter::open(store, &id, &name, opened).await.unwrap();
+    (plan, id, writer)
+}
+
+fn elsewhere() -> ProcessId {
+    ProcessId { host: "elsewhere".into(), ..ProcessId::own() }
+}
+
+/// A clock that is far ahead of every journal, and on which 20 s pass between two looks.
+#[derive(Default)]
+struct Hasty(AtomicU64);
+
+impl Clock for Hasty {
+    fn unix_millis(&self) -> i64 {
+        4_000_000_000_000
+    }
+    fn monotonic(&self) -> Duration {
+        Duration::from_secs(self.0.fetch_add(20, Ordering::SeqCst))
+    }
+}
+
+fn ahead(store: &Store, watcher: &Arc<Watcher>) -> RunContext {
+    RunContext { clock: Arc::new(Hasty::default()), ..context(store, fake(|_| Act::Succeed), watcher) }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_clock_that_is_ahead_takes_no_living_process_of_this_host_for_silent() {
+    let store = memory().await;
+    let (running, gate, plan, _, _) = hanging(&store).await;
+    let watcher = Arc::new(Watcher::default());
+    let error = run(options(), plan, ahead(&store, &watcher)).await.unwrap_err();
+    assert_eq!(error.kind, ErrorKind::Retryable);
+    assert!(error.to_string().contains("--take-over"), "{error}");
+    assert!(watcher.notes.lock().unwrap().is_empty(), "there is nothing to wait for");
+    gate.send(true).unwrap();
+    assert_eq!(running.await.unwrap().unwrap().ending, SUCCEEDED);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_clock_that_is_ahead_takes_no_writer_of_another_host_for_silent() {
+    let store = memory().await;
+    let (plan, _, mut writer) = left_by(&store, elsewhere()).await;
+    let watcher = Arc::new(Watcher::default());
+    // Its time stands still, so it can only learn from the journal.
+    let clock = Arc::new(ManualClock::at_millis(4_000_000_000_000));
+    let context = RunContext { clock, ..context(&store, fake(|_| Act::Succeed), &watcher) };
+    let second = tokio::spawn(run(options(), plan, context));
+    while watcher.notes.lock().unwrap().is_empty() {
+        tokio::task::yield_now().await;
+    }
+    writer.append(&[Record { at: 1, event: Event::Heartbeat {} }.to_value().unwrap()]).await.unwrap();
+    let error = second.await.unwrap().unwrap_err();
+    assert_eq!(error.kind, ErrorKind::Retryable);
+    assert!(error.to_string().contains("--take-over"), "{error}");
+    let notes = watcher.notes.lock().unwrap().join("\n");
+    assert!(notes.contains("waiting for 30 s") && notes.contains("elsewhere"), "{notes}");
+    writer.append(&[Record { at: 2, event: Event::Heartbeat {} }.to_value().unwrap()]).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_writer_of_another_host_that_is_seen_to_be_silent_is_replaced() {
+    let store = memory().await;
+    let (plan, id, mut writer) = left_by(&store, elsewhere()).await;
+    let watcher = Arc::new(Watcher::default());
+    let summary = run(options(), plan, ahead(&store, &watcher)).await.unwrap();
+    assert_eq!((summary.run, summary.resumed, summary.ending), (id, true, SUCCEEDED));
+    let notes = watcher.notes.lock().unwrap().join("\n");
+    assert!(notes.contains("wrote nothing for 30 s"), "{notes}");
+    let heartbeat = Record { at: 1, event: Event::Heartbeat {} }.to_value().unwrap();
+    assert!(matches!(writer.append(&[heartbeat]).await, Err(AppendError::Fenced(_))));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn waiting_for_a_writer_can_be_interrupted() {
+    let store = memory().await;
+    let (plan, _, _writer) = left_by(&store, elsewhere()).await;
+    let watcher = Arc::new(Watcher::default());
+    let context = context(&store, fake(|_| Act::Succeed), &watcher);
+    let asked = options();
+    asked.interrupt.raise();
+    assert_eq!(run(asked, plan, context).await.unwrap_err().kind, ErrorKind::Cancelled);
+}
+
 #[test]
-fn a_writer_is_judged_by_its_process_and_its_silence() {
+fn a_writer_is_shown_by_its_process_and_elsewhere_by_its_last_record() {
     let clock = ManualClock::at_millis(100_000);
     let own = ProcessId::own();
     let view = |process: &ProcessId, last_seen| WriterView { epoch: 1, name: format!("{process}:x"), last_seen };
-    assert_eq!(writer_state(&view(&own, 95_000), &clock), WriterState::Alive(5_000));
-    assert_eq!(writer_state(&view(&own, 60_000), &clock), WriterState::Silent(40_000));
+    assert_eq!(writer_state(&view(&own, 95_000), &clock), WriterState::Alive);
+    assert_eq!(writer_state(&view(&own, 60_000), &clock), WriterState::Alive, "its process lives");
     let dead = ProcessId { pid: 0x3fff_fff0, ..own.clone() };
     assert_eq!(writer_state(&view(&dead, 100_000), &clock), WriterState::Dead);
     let elsewhere = ProcessId { host: "other".into(), ..own };
-    assert_eq!(writer_state(&view(&elsewhere, 99_000), &clock), WriterState::Alive(1_000));
-    assert_eq!(
-        writer_state(&view(&elsewhere, 200_000), &clock),
-        WriterState::Alive(0),
-        "a clock ahead of ours is no silence"
-    );
+    assert_eq!(writer_state(&view(&elsewhere, 99_000), &clock), WriterState::Alive);
+    assert_eq!(writer_state(&view(&elsewhere, 60_000), &clock), WriterState::Silent);
+    assert_eq!(writer_state(&view(&elsewhere, 200_000), &clock), WriterState::Alive, "a clock ahead is no silence");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -119,8 +200,8 @@ async fn a_dead_run_is_cancelled_by_whoever_asks() {
     let store = memory().await;
     let (plan, id) = left_by_the_dead(&store).await;
     let (clock, chance) = (SystemClock::new(), Chance::new(7));
-    assert_eq!(cancel_run(&store, &id, &clock, &chance).await.unwrap(), Cancelled::Ended);
-    assert_eq!(cancel_run(&store, &id, &clock, &chance).await.unwrap(), Cancelled::AlreadyFinished);
+    assert_eq!(cancel_run(&store, &id, &clock, &chance, |_| ()).await.unwrap(), Cancelled::Ended);
+    assert_eq!(cancel_run(&store, &id, &clock, &chance, |_| ()).await.unwrap(), Cancelled::AlreadyFinished);
     assert_eq!(read_run(&store, &id).await.unwrap().finished.unwrap().1, RunOutcome::Cancelled);
     let watcher = Arc::new(Watcher::default());
     let context = context(&store, fake(|_| Act::Succeed), &watcher);
@@ -138,18 +219,28 @@ async fn a_dead_run_is_cancelled_by_whoever_asks() {
 async fn a_run_whose_writer_fell_silent_on_another_host_is_cancelled_by_whoever_asks() {
     let store = memory().await;
     let id = RunId("20261121-000000-000000".into());
-    let name = format!("{}:test", ProcessId { host: "elsewhere".into(), ..ProcessId::own() });
+    let name = format!("{}:test", elsewhere());
     let opened =
         |epoch| Record { at: 1_000, event: Event::WriterOpened { epoch, writer: name.clone() } }.to_value().unwrap();
     let (mut writer, _) = JournalWriter::open(&store, &id, &name, opened).await.unwrap();
-    let (clock, chance) = (ManualClock::at_millis(1_000 + SILENCE_MILLIS - 1), Chance::new(7));
-    assert_eq!(cancel_run(&store, &id, &clock, &chance).await.unwrap(), Cancelled::Requested, "it may live");
-    clock.advance(Duration::from_millis(1));
-    assert_eq!(cancel_run(&store, &id, &clock, &chance).await.unwrap(), Cancelled::Ended);
+    let chance = Chance::new(7);
+
+    let (told, mut tells) = tokio::sync::mpsc::unbounded_channel();
+    let asking = {
+        let (store, id, chance) = (store.clone(), id.clone(), chance.clone());
+        let clock = ManualClock::at_millis(86_400_000);
+        let note = move |text: &str| told.send(text.to_string()).unwrap();
+        tokio::spawn(async move { cancel_run(&store, &id, &clock, &chance, note).await })
+    };
+    assert!(tells.recv().await.unwrap().contains("waiting for 30 s"));
+    let heartbeat = || Record { at: 40_000, event: Event::Heartbeat {} }.to_value().unwrap();
+    writer.append(&[heartbeat()]).await.unwrap();
+    assert_eq!(asking.await.unwrap().unwrap(), Cancelled::Requested, "it lives, whatever our clock says");
+
+    assert_eq!(cancel_run(&store, &id, &Hasty::default(), &chance, |_| ()).await.unwrap(), Cancelled::Ended);
     assert_eq!(read_run(&store, &id).await.unwrap().finished.unwrap().1, RunOutcome::Cancelled);
-    let heartbeat = Record { at: 40_000, event: Event::Heartbeat {} }.to_value().unwrap();
     assert!(
-        matches!(writer.append(&[heartbeat]).await, Err(AppendError::Fenced(_))),
+        matches!(writer.append(&[heartbeat()]).await, Err(AppendError::Fenced(_))),
         "should it live after all, it writes nothing more"
     );
 }
@@ -165,7 +256,8 @@ async fn a_living_run_sees_the_request_to_cancel() {
         tokio::spawn(run(options(), plan(vec![node("a", &[])]), context(&local, fake(|_| Act::Hang), &watcher)));
     wait_for_start(&watcher).await;
     let id = local.list_runs().await.unwrap().pop().unwrap();
-    assert_eq!(cancel_run(&local, &id, &SystemClock::new(), &Chance::new(7)).await.unwrap(), Cancelled::Requested);
+    let asked = cancel_run(&local, &id, &SystemClock::new(), &Chance::new(7), |_| ()).await;
+    assert_eq!(asked.unwrap(), Cancelled::Requested);
     let summary = running.await.unwrap().unwrap();
     assert_eq!(
         (summary.ending.clone(), summary.view.stage(&key("a")).unwrap().status),

@@ -72,7 +72,7 @@ pub(super) fn decode(path: &str, bytes: &[u8]) -> Result<Batch> {
 /// The error of a damaged journal.
 pub(super) fn corrupt(path: &str, what: String) -> Error {
     Error::data(format!("journal batch {path} is damaged: {what}")).help(
-        "published artifacts are not affected; start the workflow again with `run --new`, \
-         and finished stages are cache hits",
+        "published artifacts are not affected; start the workflow again with `trainyard run`: it is a new run, \
+         whose finished stages are cache hits",
     )
 }

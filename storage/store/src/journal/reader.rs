@@ -8,7 +8,7 @@ use futures::future::join_all;
 use trainyard_core::digest::Hasher;
 use trainyard_core::{Epoch, Result, RunId};
 
-/// Batches asked for at once from a store that is not a disk; each beyond the end costs one empty answer.
+/// Batches asked for at once; each beyond the end costs one empty answer, and shows whether one before it is missing.
 const READ_AHEAD: u64 = 16;
 
 /// A position in a run's journal. All batches before it have been read and checked.
@@ -46,19 +46,47 @@ impl JournalReader {
             None => Ok(None),
         }
     }
-    /// All remaining batches.
+    /// All remaining batches. Errors: data (one is damaged, or missing in front of others).
     pub async fn read_to_end(&mut self) -> Result<Vec<Batch>> {
-        let ahead = if self.store.local_root().is_some() { 1 } else { READ_AHEAD };
         let mut batches = Vec::new();
         loop {
-            let paths: Vec<_> = (self.next..self.next + ahead).map(|seq| layout::journal(&self.run, seq)).collect();
-            let answers = join_all(paths.iter().map(|path| self.store.get(path))).await;
-            for (path, answer) in paths.iter().zip(answers) {
-                match answer? {
-                    Some(bytes) => batches.push(self.accept(path, &bytes)?),
-                    None => return Ok(batches),
+            let (some, is_end) = self.read_some().await?;
+            batches.extend(some);
+            if is_end {
+                return Ok(batches);
+            }
+        }
+    }
+    /// A few more batches in order, and whether these were the last, for readers that do not need all at once. Errors:
+    /// those of [`JournalReader::read_to_end`].
+    pub async fn read_some(&mut self) -> Result<(Vec<Batch>, bool)> {
+        let paths: Vec<_> = (self.next..self.next + READ_AHEAD).map(|seq| layout::journal(&self.run, seq)).collect();
+        let answers = join_all(paths.iter().map(|path| self.store.get(path))).await;
+        let mut answers = paths.iter().zip(answers);
+        let (mut batches, mut is_end) = (Vec::new(), false);
+        for (path, answer) in answers.by_ref() {
+            match answer? {
+                Some(bytes) => batches.push(self.accept(path, &bytes)?),
+                None => {
+                    is_end = true;
+                    break;
                 }
             }
+        }
+        if let Some((beyond, _)) = answers.find(|(_, answer)| matches!(answer, Ok(Some(_)))) {
+            self.refuse_gap(beyond).await?;
+            is_end = false;
+        }
+        Ok((batches, is_end))
+    }
+
+    /// A batch was not there, but one beyond it was. Either a writer has put both meanwhile, or it is lost: writers put
+    /// no batch before the one in front of it is acknowledged.
+    async fn refuse_gap(&self, beyond: &str) -> Result<()> {
+        let path = layout::journal(&self.run, self.next);
+        match self.store.get(&path).await? {
+            Some(_) => Ok(()),
+            None => Err(corrupt(&path, format!("it is missing, although {beyond} is there"))),
         }
     }
 

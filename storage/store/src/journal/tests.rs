@@ -72,6 +72,47 @@ async fn every_cut_is_noticed() {
 }
 
 #[tokio::test]
+async fn a_missing_batch_is_named_as_missing() {
+    let sound = four_batches().await;
+    for missing in 0..3 {
+        let store = memory().await;
+        for (seq, bytes) in sound.iter().enumerate().filter(|(seq, _)| *seq != missing) {
+            store.create(&layout::journal(&run(), seq as u64), bytes.clone()).await.unwrap();
+        }
+        let error = JournalReader::read_all(&store, &run()).await.unwrap_err();
+        assert_eq!(error.kind, ErrorKind::Data);
+        let path = layout::journal(&run(), missing as u64);
+        assert!(error.message.contains(&path) && error.message.contains("is missing"), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn a_writer_that_meets_the_rest_of_a_torn_journal_is_not_fenced_by_the_dead() {
+    let store = memory().await;
+    let (mut writer, _) = JournalWriter::open(&store, &run(), "dead", opened).await.unwrap();
+    let mut last = 0;
+    for n in 0..40 {
+        last = writer.append(&[json!({"n": n})]).await.unwrap();
+    }
+    // All but the first and the last are lost: more than any reader looks ahead.
+    let torn = memory().await;
+    for seq in [0, last] {
+        let bytes = store.get(&layout::journal(&run(), seq)).await.unwrap().unwrap();
+        torn.create(&layout::journal(&run(), seq), bytes).await.unwrap();
+    }
+    let (mut writer, _) = JournalWriter::open(&torn, &run(), "alive", opened).await.unwrap();
+    let error = loop {
+        match writer.append(&[json!({"again": true})]).await {
+            Ok(_) => {}
+            Err(AppendError::Failed(error)) => break error,
+            Err(AppendError::Fenced(fenced)) => panic!("nobody took the run over: {fenced}"),
+        }
+    };
+    assert_eq!(error.kind, ErrorKind::Data);
+    assert!(error.message.contains(&layout::journal(&run(), last)) && error.message.contains("missing"), "{error}");
+}
+
+#[tokio::test]
 async fn batches_of_other_places_are_refused() {
     let sound = four_batches().await;
     let swapped = [sound[0].clone(), sound[2].clone(), sound[1].clone()];
@@ -129,6 +170,29 @@ async fn of_many_concurrent_writers_one_goes_on() {
     let error = Error::from(Fenced { run: run(), owner: "w0".into(), epoch: 2, seq: 4 });
     assert_eq!(error.kind, ErrorKind::Lost);
     assert!(error.to_string().contains("w0"), "{error}");
+}
+
+#[tokio::test]
+async fn a_long_journal_is_read_in_pieces() {
+    let store = memory().await;
+    let (mut writer, _) = JournalWriter::open(&store, &run(), "w", opened).await.unwrap();
+    for n in 0..40 {
+        writer.append(&[json!({"n": n})]).await.unwrap();
+    }
+    let mut reader = JournalReader::new(&store, &run());
+    let mut events = Vec::new();
+    loop {
+        let (batches, is_end) = reader.read_some().await.unwrap();
+        assert!(batches.len() <= 16);
+        events.extend(batches.into_iter().flat_map(|batch| batch.events));
+        if is_end {
+            break;
+        }
+    }
+    assert_eq!((events.len(), &events[40], reader.position()), (41, &json!({"n": 39}), 41));
+    assert_eq!(reader.read_some().await.unwrap(), (Vec::new(), true));
+    writer.append(&[json!("more")]).await.unwrap();
+    assert_eq!(reader.read_some().await.unwrap().0.len(), 1);
 }
 
 #[tokio::test]

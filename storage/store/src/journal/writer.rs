@@ -1,6 +1,6 @@
 //! Writes a journal: one writer at a time, fenced by whoever opens the run after it.
 
-use super::format::{Header, decode_header, encode};
+use super::format::{Header, corrupt, decode_header, encode};
 use super::reader::JournalReader;
 use crate::connection::Created;
 use crate::layout;
@@ -129,18 +129,27 @@ impl JournalWriter {
                 self.pending = None;
                 Ok(())
             }
-            Created::Theirs(theirs) => Err(AppendError::Fenced(self.fence(&path, &theirs))),
+            Created::Theirs(theirs) => Err(self.fence(&path, &theirs)),
         }
     }
 
-    fn fence(&mut self, path: &str, theirs: &[u8]) -> Fenced {
+    /// The error of a number that somebody else has used. A later writer fences this one; of an earlier one, whose
+    /// batches were all read before this writer began, one was missing.
+    fn fence(&mut self, path: &str, theirs: &[u8]) -> AppendError {
         let (owner, epoch) = match decode_header(path, theirs) {
+            Ok(header) if header.epoch < self.epoch => {
+                let what = format!(
+                    "it is of writer {} (epoch {}) and stands behind batches that are missing",
+                    header.writer, header.epoch
+                );
+                return AppendError::Failed(corrupt(path, what));
+            }
             Ok(header) => (header.writer, header.epoch),
             Err(_) => ("an unreadable batch".to_string(), self.epoch + 1),
         };
         let fenced = Fenced { run: self.at.run.clone(), owner, epoch, seq: self.at.next };
         self.fenced = Some(fenced.clone());
-        fenced
+        AppendError::Fenced(fenced)
     }
 }
 

@@ -4,7 +4,7 @@ use super::fetch;
 use crate::args::{Format, QueryArgs};
 use crate::exit::Exit;
 use crate::names;
-use crate::output::human::print_raw;
+use crate::output::human::{print_lines, print_raw};
 use crate::session::Session;
 use trainyard_app::machine;
 use trainyard_app::query_process::{AnswerFormat, Order, host};
@@ -24,13 +24,13 @@ pub fn run(session: &Session, asked: &QueryArgs, format: Format) -> Result<Exit>
     let found = session.block_on(names::artifact(&session.store, artifact))?;
     let (_folder, table) = fetch::table(session, artifact, &found)?;
     let memory = asked.memory.unwrap_or_else(usual_memory);
-    let format = match format {
-        Format::Text => AnswerFormat::Text,
-        Format::Json => AnswerFormat::Json,
+    let (format, print): (_, fn(&str)) = match format {
+        Format::Text => (AnswerFormat::Text, print_lines),
+        Format::Json => (AnswerFormat::Json, print_raw),
     };
     let order =
         Order { owner: std::process::id(), table, statement: statement.clone(), rows: asked.limit, format, memory };
-    print_raw(&session.block_on(host::ask(&order, asked.timeout))?);
+    print(&session.block_on(host::ask(&order, asked.timeout))?);
     Ok(Exit::Done)
 }
 

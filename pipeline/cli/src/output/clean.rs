@@ -1,0 +1,120 @@
+//! What a terminal would obey, made visible: text from logs, names and data must not move the cursor, set the title of
+//! a window, hide lines, or change the order in which a line is read.
+//!
+//! Everything that is printed for people goes through here, piped or not, since what is piped is often looked at later.
+//! JSON does not: it is for programs, which read the exact text.
+
+use super::style;
+use std::borrow::Cow;
+
+/// Which terminal codes pass.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kept {
+    /// None.
+    Nothing,
+    /// The colors that this program paints with.
+    Ours,
+    /// Every code that sets colors, bold or underlined.
+    Colors,
+}
+
+/// A text in which control characters and those that change the direction of a line are written out (`\u{1b}`), but for
+/// line feeds, tabs, and the carriage returns in front of line feeds, which are dropped.
+pub fn clean(text: &str, kept: Kept) -> Cow<'_, str> {
+    if !text.contains(is_obeyed) {
+        return Cow::Borrowed(text);
+    }
+    let mut shown = String::with_capacity(text.len() + 16);
+    let mut rest = text;
+    while let Some(at) = rest.find(is_obeyed) {
+        let (before, from) = rest.split_at(at);
+        shown.push_str(before);
+        let passing = passing(from, kept);
+        let first = from.chars().next().map_or(0, char::len_utf8);
+        if passing > 0 {
+            shown.push_str(&from[..passing]);
+        } else if !from.starts_with("\r\n") {
+            shown.extend(from[..first].chars().flat_map(char::escape_unicode));
+        }
+        rest = &from[passing.max(first)..];
+    }
+    shown.push_str(rest);
+    Cow::Owned(shown)
+}
+
+/// A text without the codes that set colors. Programs in logs paint, and written out that would hide what they say.
+pub fn without_colors(text: &str) -> Cow<'_, str> {
+    if !text.contains('\x1b') {
+        return Cow::Borrowed(text);
+    }
+    let mut plain = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find('\x1b') {
+        let (before, from) = rest.split_at(at);
+        plain.push_str(before);
+        let code = color_code(from);
+        if code == 0 {
+            plain.push('\x1b');
+        }
+        rest = &from[code.max(1)..];
+    }
+    plain.push_str(rest);
+    Cow::Owned(plain)
+}
+
+/// Bytes at the beginning of a text that are a code that passes; 0 if there is none.
+fn passing(text: &str, kept: Kept) -> usize {
+    match kept {
+        Kept::Nothing => 0,
+        Kept::Ours => style::CODES.iter().find(|code| text.starts_with(**code)).map_or(0, |code| code.len()),
+        Kept::Colors => color_code(text),
+    }
+}
+
+/// Bytes at the beginning of a text that set colors (`ESC [ 31;1 m`); 0 if there are none.
+fn color_code(text: &str) -> usize {
+    let Some(body) = text.strip_prefix("\x1b[") else { return 0 };
+    let numbers = body.len() - body.trim_start_matches(|c: char| c.is_ascii_digit() || c == ';' || c == ':').len();
+    if body[numbers..].starts_with('m') { 2 + numbers + 1 } else { 0 }
+}
+
+fn is_obeyed(c: char) -> bool {
+    match c {
+        '\n' | '\t' => false,
+        // Marks, embeddings, overrides and isolates of bidirectional text.
+        '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => true,
+        c => c.is_control(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sequences_and_reordering_are_written_out() {
+        let told = clean("\x1b]0;title\x07 a\u{202e}b \u{9b}2J\x08 c\rd", Kept::Nothing);
+        assert_eq!(told, r"\u{1b}]0;title\u{7} a\u{202e}b \u{9b}2J\u{8} c\u{d}d");
+        assert_eq!(clean(&told, Kept::Nothing), told, "once is enough");
+    }
+
+    #[test]
+    fn other_text_stays_as_it_is() {
+        let text = "grüße\t→ 数\n  مرحبا 👩‍🔬\n";
+        assert!(matches!(clean(text, Kept::Nothing), Cow::Borrowed(same) if same == text));
+        assert_eq!(clean("dos\r\nlines\r\n", Kept::Nothing), "dos\nlines\n");
+    }
+
+    #[test]
+    fn codes_pass_only_where_they_are_ours() {
+        let painted = format!("{} \x1b[8mhidden\x1b[2J", style::Style::ON.red("failed"));
+        assert_eq!(clean(&painted, Kept::Ours), "\x1b[31;1mfailed\x1b[0m \\u{1b}[8mhidden\\u{1b}[2J");
+        assert_eq!(clean(&painted, Kept::Colors), "\x1b[31;1mfailed\x1b[0m \x1b[8mhidden\\u{1b}[2J");
+        assert_eq!(clean("\x1b[31", Kept::Colors), "\\u{1b}[31", "cut off");
+    }
+
+    #[test]
+    fn colors_of_logs_are_dropped() {
+        assert_eq!(without_colors("\x1b[1;38:5:9mred\x1b[0m \x1b[2J\x1b"), "red \x1b[2J\x1b");
+    }
+}

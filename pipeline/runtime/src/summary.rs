@@ -1,0 +1,60 @@
+//! Runs in short, for lists.
+//!
+//! A journal of many batches is not read for one line of a list: when such a run ends, its totals are put beside the
+//! journal, under the number of the batch that would come next. Once there is such a batch (the run was resumed) they
+//! count no longer. They are a copy: without them, the journal is read.
+
+use crate::resume::{fold_rest, no_such_run};
+use trainyard_core::{Error, Result, RunId};
+use trainyard_engine::fold::{RunView, Totals};
+use trainyard_store::{JournalReader, Store};
+
+/// Batches of a journal that are read at once anyway; one that is no longer needs no summary.
+const SHORT: u64 = 16;
+
+/// What is known of a run.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Known {
+    /// It is over, and this is what it left for lists.
+    Totals(Totals),
+    /// The fold of its journal.
+    View(Box<RunView>),
+}
+
+/// Reads a short journal, or else the summary, or else the long journal. Errors: those of
+/// [`crate::resume::read_run`].
+pub async fn look(store: &Store, run: &RunId) -> Result<Known> {
+    let (mut journal, mut view) = (JournalReader::new(store, run), RunView::default());
+    let (batches, is_end) = journal.read_some().await?;
+    if !is_end && let Some(totals) = read(store, run).await? {
+        return Ok(Known::Totals(totals));
+    }
+    view.apply_values(batches.iter().flat_map(|batch| &batch.events))?;
+    if !is_end {
+        fold_rest(&mut journal, &mut view).await?;
+    }
+    if view.writer.epoch == 0 {
+        return Err(no_such_run(store, run));
+    }
+    Ok(Known::View(Box::new(view)))
+}
+
+/// A summary that cannot be read is none.
+async fn read(store: &Store, run: &RunId) -> Result<Option<Totals>> {
+    Ok(store.summary(run).await?.and_then(|bytes| serde_json::from_slice(&bytes).ok()))
+}
+
+/// Leaves the totals of a run whose journal ends in front of batch `end`. Without them lists are only slower.
+pub(crate) async fn leave(store: &Store, run: &RunId, end: u64, view: &RunView) {
+    if end < SHORT {
+        return;
+    }
+    let put = async {
+        let bytes =
+            serde_json::to_vec(&view.totals()).map_err(|e| Error::bug("totals have no JSON form").caused_by(&e))?;
+        store.put_summary(run, end, bytes.into()).await
+    };
+    if let Err(error) = put.await {
+        tracing::info!(%error, "the summary of the run was not stored");
+    }
+}

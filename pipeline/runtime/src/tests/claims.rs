@@ -1,0 +1,81 @@
+//! Commands that start one plan at the same moment begin one run.
+
+use super::{Act, SUCCEEDED, Watcher, context, fake, key, memory, node, options, plan};
+use crate::resume::claims::{self, Claim};
+use crate::resume::{ProcessId, identity};
+use crate::{RunOptions, run};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use trainyard_core::event::Selection;
+use trainyard_core::{ErrorKind, RunId};
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn of_commands_that_start_together_one_computes() {
+    let store = memory().await;
+    let plan = plan(vec![node("a", &[])]);
+    let (gate, open) = watch::channel(false);
+    let attempts = Arc::new(AtomicUsize::new(0));
+    let mut commands = JoinSet::new();
+    for _ in 0..6 {
+        let (counted, open) = (attempts.clone(), open.clone());
+        let executor = fake(move |_| {
+            counted.fetch_add(1, Ordering::SeqCst);
+            Act::WaitFor(open.clone())
+        });
+        let context = context(&store, executor, &Arc::new(Watcher::default()));
+        commands.spawn(run(options(), plan.clone(), context));
+    }
+    for _ in 0..5 {
+        let error = commands.join_next().await.unwrap().unwrap().unwrap_err();
+        assert_eq!(error.kind, ErrorKind::Retryable);
+        assert!(error.to_string().contains("is being written by"), "{error}");
+    }
+    gate.send(true).unwrap();
+    assert_eq!(commands.join_next().await.unwrap().unwrap().unwrap().ending, SUCCEEDED);
+    assert_eq!(attempts.load(Ordering::SeqCst), 1);
+    assert_eq!(store.list_runs().await.unwrap().len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_claim_lives_no_longer_than_its_owner() {
+    let store = memory().await;
+    let plan = plan(vec![node("a", &[])]);
+    let identity = identity(&plan, &Selection::default()).unwrap();
+    let claim = |process: &ProcessId, run: &str| Claim { run: RunId(run.into()), writer: format!("{process}:test") };
+    let command = |asked| {
+        let context = context(&store, fake(|_| Act::Succeed), &Arc::new(Watcher::default()));
+        run(asked, plan.clone(), context)
+    };
+
+    let alive = claim(&ProcessId::own(), "20261121-000000-000000");
+    assert!(claims::put(&store, &identity, 0, &alive).await.unwrap());
+    assert!(!claims::put(&store, &identity, 0, &claim(&ProcessId::own(), "20261121-000000-000001")).await.unwrap());
+    let error = command(options()).await.unwrap_err();
+    assert_eq!(error.kind, ErrorKind::Retryable, "its first batch is on its way");
+    let other = command(RunOptions { new: true, ..options() }).await.unwrap();
+    assert_ne!(other.run, alive.run);
+
+    let dead = claim(&ProcessId { pid: 0x3fff_fff0, ..ProcessId::own() }, "20261121-000000-000002");
+    let (last, next) = claims::last(&store, &identity).await.unwrap();
+    assert_eq!((last.unwrap().run, next), (other.run, 2));
+    assert!(claims::put(&store, &identity, next, &dead).await.unwrap());
+    let summary = command(options()).await.unwrap();
+    assert_eq!((&summary.run, summary.resumed, &summary.ending), (&dead.run, false, &SUCCEEDED));
+    assert!(summary.view.stage(&key("a")).is_some(), "its journal has the plan");
+    let (last, next) = claims::last(&store, &identity).await.unwrap();
+    assert_eq!((last, next), (Some(dead), 3), "the claim was kept, not made anew");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_claim_that_cannot_be_read_still_takes_its_number() {
+    let store = memory().await;
+    let plan = plan(vec![node("a", &[])]);
+    let identity = identity(&plan, &Selection::default()).unwrap();
+    store.create(&trainyard_store::layout::claim(&identity, 0), "{half".into()).await.unwrap();
+    let context = context(&store, fake(|_| Act::Succeed), &Arc::new(Watcher::default()));
+    let summary = run(options(), plan, context).await.unwrap();
+    let (last, next) = claims::last(&store, &identity).await.unwrap();
+    assert_eq!((last.unwrap().run, next), (summary.run, 2));
+}
