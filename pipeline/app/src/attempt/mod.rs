@@ -7,6 +7,7 @@
 mod checkpoints;
 mod child;
 mod command;
+mod files;
 mod inputs;
 mod outputs;
 mod reporter;
