@@ -54,7 +54,7 @@ fn attempt(url: &str, catalogue: &Catalogue, reporter: &Arc<dyn Reporter>) -> Re
     let _span = tracing::info_span!("attempt", run = %spec.run, stage = %spec.stage, attempt = spec.attempt).entered();
     tracing::info!(kind = spec.kind, cpus = spec.resources.cpus, "attempt opened");
     let cancel = CancelToken::default();
-    supervision::follow_stdin(cancel.clone());
+    supervision::follow_stdin(url, cancel.clone());
 
     let scratch = tempfile::Builder::new()
         .prefix("trainyard-attempt-")

@@ -6,7 +6,7 @@
 //! back.
 
 use super::lines::for_each_line;
-use super::{Control, Ended, Executor, MARK, Reports, Task};
+use super::{Control, Ended, Executor, MARK, Reports, SUPERVISED, Task};
 use crate::lookup;
 use crate::slots::{Holder, Slots};
 use futures::future::{BoxFuture, FutureExt};
@@ -163,7 +163,7 @@ fn command(launcher: &Launcher, task: &Task, mark: &str) -> Command {
         command.env(name, &threads);
     }
     command.envs(launcher.env.iter().cloned());
-    command.env("CUDA_VISIBLE_DEVICES", gpus.join(",")).env(MARK, mark);
+    command.env("CUDA_VISIBLE_DEVICES", gpus.join(",")).env(MARK, mark).env(SUPERVISED, mark);
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     command.process_group(0).kill_on_drop(true);
     command
