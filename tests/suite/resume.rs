@@ -62,6 +62,33 @@ fn attempts_die_with_their_engine() {
     });
 }
 
+/// It ignores the request to stop, and so does a process that left its group.
+const STUBBORN: &str = r#"
+version: 1
+name: stubborn
+stages:
+  stubborn:
+    run: |
+      trap '' TERM
+      setsid sh -c 'touch @started; while :; do sleep 0.2; done' &
+      while :; do sleep 0.2; done
+"#;
+
+#[test]
+fn nothing_of_a_stubborn_attempt_outlives_its_engine() {
+    let s = Sandbox::new();
+    s.write_placed("stubborn.yaml", STUBBORN);
+    let mut child = s.spawn(&["run", "stubborn.yaml"]);
+    wait_for("the stage", 20, || s.path("started").exists());
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let marker = s.path("started").display().to_string();
+    wait_for("the end of all that it started", 20, || {
+        let left = std::process::Command::new("pgrep").args(["-f", &marker]).output().unwrap();
+        left.stdout.is_empty()
+    });
+}
+
 #[test]
 fn interrupt_ends_with_130_and_the_run_continues_later() {
     let s = Sandbox::new();

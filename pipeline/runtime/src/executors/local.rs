@@ -3,12 +3,12 @@
 //! Each leads a process group of its own and sends [`AttemptMessage`] lines on stdout; anything else on stdout, and all
 //! of stderr, goes to the log. `cancel` or `timeout` is written to its stdin, and the end of stdin tells it that the
 //! engine died. When an attempt ends, however it ends, its whole process tree is killed before its slots are given
-//! back.
+//! back; it inherits its slots, so that they outlast an engine that is killed.
 
 use super::lines::for_each_line;
 use super::{Control, Ended, Executor, MARK, Reports, SUPERVISED, Task};
 use crate::lookup;
-use crate::slots::{Holder, Slots};
+use crate::slots::{self, Held, Holder, Slots};
 use futures::future::{BoxFuture, FutureExt};
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -102,7 +102,7 @@ impl Executor for Local {
                 },
                 _ => None,
             };
-            let ended = attempt(&launcher, &task, control, reports).await;
+            let ended = attempt(&launcher, &task, held.as_ref(), control, reports).await;
             drop(held);
             ended
         }
@@ -179,11 +179,13 @@ struct LastWords {
 async fn attempt(
     launcher: &Launcher,
     task: &Task,
+    held: Option<&Held>,
     control: watch::Receiver<Control>,
     reports: Arc<dyn Reports>,
 ) -> Ended {
     let mark = mark(task);
-    let mut child = match command(launcher, task, &mark).spawn() {
+    let mut command = command(launcher, task, &mark);
+    let mut child = match slots::start(held.map(Held::handle), || command.spawn()) {
         Ok(child) => child,
         Err(e) => {
             let error = Error::lost(format!("cannot start {}: {e}", launcher.program.display()))
