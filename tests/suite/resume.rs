@@ -90,6 +90,23 @@ fn nothing_of_a_stubborn_attempt_outlives_its_engine() {
 }
 
 #[test]
+fn scratch_of_a_killed_attempt_is_removed_by_the_next() {
+    let s = Sandbox::new();
+    slow(&s);
+    let child = s.spawn(&["run", "slow.yaml"]);
+    wait_for("stage two", 20, || logged(&s, "two") == 1);
+    let attempt = format!("attempt .*{}", s.name());
+    let found = std::process::Command::new("pgrep").args(["-f", &attempt]).output().unwrap();
+    let found = String::from_utf8(found.stdout).unwrap();
+    assert!(std::process::Command::new("kill").arg("-9").args(found.lines()).status().unwrap().success(), "{found}");
+    wait_for("the second attempt", 30, || logged(&s, "two") == 2);
+    assert_eq!(s.files("home/scratch").iter().filter(|name| name.ends_with("/lock")).count(), 1);
+    s.write("go", "");
+    crate::kit::ran(child.wait_with_output().unwrap()).code(0);
+    assert_eq!(s.files("home/scratch"), ["lock"]);
+}
+
+#[test]
 fn interrupt_ends_with_130_and_the_run_continues_later() {
     let s = Sandbox::new();
     slow(&s);

@@ -289,7 +289,7 @@ fn refuse_too_large(share: &Share, machine: &Machine) -> Result<()> {
 }
 
 /// The name of this host, as part of a file's name.
-fn host() -> String {
+pub fn host() -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
     rustix::system::uname().nodename().to_string_lossy().replace(|c: char| !plain(c), "-")
 }
