@@ -37,6 +37,7 @@ pub mod attempts;
 pub mod checkpoints;
 pub mod conformance;
 mod connection;
+mod credentials;
 mod damage;
 pub mod faults;
 pub mod fetch;
@@ -56,6 +57,7 @@ mod upload;
 
 pub use attempts::Chunk;
 pub use connection::Created;
+pub use credentials::credentials;
 pub use fetch::FetchMode;
 pub use garbage::{GarbageDone, GarbagePlan};
 pub use journal::{AppendError, Batch, Fenced, Header, JournalReader, JournalWriter};
