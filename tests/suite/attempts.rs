@@ -1,6 +1,6 @@
 //! Attempts keep to their plan and the store: planned sources, durability, and published files left unchanged.
 
-use crate::kit::{Sandbox, wait_for};
+use crate::kit::{Sandbox, ran, wait_for};
 
 /// `first`, then `second`, whose source is `script.sh`; the stage `waits` waits for a file `go`.
 fn sources(s: &Sandbox, waits: &str) {
@@ -25,7 +25,7 @@ fn changed_source_fails_the_attempt_and_enters_the_next_plan(waits: &str) {
     wait_for("the stage that waits", 60, || s.path("started").exists());
     s.write("script.sh", "printf new");
     s.write("go", "");
-    crate::kit::ran(child.wait_with_output().unwrap())
+    ran(child.wait_with_output().unwrap())
         .code(1)
         .says("script.sh changed since the plan was made")
         .says("run the command again");
@@ -78,6 +78,25 @@ fn attempts_flush_stored_files_if_the_site_says_so() {
         let spec: serde_json::Value = serde_json::from_str(&s.read(&format!(".trainyard/{spec}"))).unwrap();
         assert_eq!(spec["fsync"].as_bool().unwrap_or(false), expected, "{spec}");
     }
+}
+
+/// As batch systems start their jobs.
+#[test]
+fn an_attempt_whose_stdin_nobody_holds_runs_to_its_end() {
+    let s = Sandbox::new();
+    s.write("one.yaml", ONE);
+    s.run(&["run", "one.yaml"]).code(0);
+    let first = s.files(".trainyard/runs").into_iter().find(|f| f.ends_with("/one/1/spec.json")).unwrap();
+    let second = first.replace("/1/spec.json", "/2");
+    let mut spec: serde_json::Value = serde_json::from_str(&s.read(&format!(".trainyard/runs/{first}"))).unwrap();
+    spec["attempt"] = 2.into();
+    s.write(&format!(".trainyard/runs/{second}/spec.json"), spec.to_string());
+    let url = format!("{}#runs/{second}", s.store().display());
+    // Inherited from the attempt that started this one.
+    let mut command = s.command(&["attempt", &url]);
+    command.env("TRAINYARD_SUPERVISED", format!("{}#runs/{first}", s.store().display()));
+    ran(command.output().unwrap()).code(0).prints(r#""type":"result""#);
+    assert!(s.path(&format!(".trainyard/runs/{second}/result.json")).exists());
 }
 
 #[test]

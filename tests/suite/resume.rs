@@ -1,6 +1,7 @@
 //! Any process may die at any moment; the same command ends with the same artifacts.
 
 use crate::kit::{Sandbox, wait_for};
+use std::process::{Child, Command, Stdio};
 
 const SLOW: &str = r#"
 version: 1
@@ -104,9 +105,53 @@ fn attempts_die_with_their_engine() {
     child.wait().unwrap();
     let marker = s.path("go").display().to_string();
     wait_for("the attempt's end", 10, || {
-        let left = std::process::Command::new("pgrep").args(["-f", &marker]).output().unwrap();
+        let left = Command::new("pgrep").args(["-f", &marker]).output().unwrap();
         left.stdout.is_empty()
     });
+}
+
+/// It ignores the request to stop, and so does a process that left its group.
+const STUBBORN: &str = r#"
+version: 1
+name: stubborn
+stages:
+  stubborn:
+    run: |
+      trap '' TERM
+      setsid sh -c 'touch @started; while :; do sleep 0.2; done' &
+      while :; do sleep 0.2; done
+"#;
+
+#[test]
+fn nothing_of_a_stubborn_attempt_outlives_its_engine() {
+    let s = Sandbox::new();
+    s.write_placed("stubborn.yaml", STUBBORN);
+    let mut child = s.spawn(&["run", "stubborn.yaml"]);
+    wait_for("the stage", 20, || s.path("started").exists());
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let marker = s.path("started").display().to_string();
+    wait_for("the end of all that it started", 20, || {
+        let left = Command::new("pgrep").args(["-f", &marker]).output().unwrap();
+        left.stdout.is_empty()
+    });
+}
+
+#[test]
+fn scratch_of_a_killed_attempt_is_removed_by_the_next() {
+    let s = Sandbox::new();
+    slow(&s);
+    let child = s.spawn(&["run", "slow.yaml"]);
+    wait_for("stage two", 20, || logged(&s, "two") == 1);
+    let attempt = format!("attempt .*{}", s.name());
+    let found = Command::new("pgrep").args(["-f", &attempt]).output().unwrap();
+    let found = String::from_utf8(found.stdout).unwrap();
+    assert!(Command::new("kill").arg("-9").args(found.lines()).status().unwrap().success(), "{found}");
+    wait_for("the second attempt", 30, || logged(&s, "two") == 2);
+    assert_eq!(s.files("home/scratch").iter().filter(|name| name.ends_with("/lock")).count(), 1);
+    s.write("go", "");
+    crate::kit::ran(child.wait_with_output().unwrap()).code(0);
+    assert_eq!(s.files("home/scratch"), ["lock"]);
 }
 
 #[test]
@@ -115,11 +160,38 @@ fn interrupt_ends_with_130_and_the_run_continues_later() {
     slow(&s);
     let mut child = s.spawn(&["run", "slow.yaml"]);
     wait_for("stage two", 20, || logged(&s, "two") == 1);
-    std::process::Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+    Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
     assert_eq!(child.wait().unwrap().code(), Some(130));
     s.write("go", "");
     s.run(&["run", "slow.yaml"]).code(0);
     assert_eq!(logged(&s, "one"), 1, "stage one came from the cache");
+}
+
+/// The slow run with a SIGHUP as `env` sets it, however the tests were started.
+fn with_hangup(s: &Sandbox, how: &str) -> Child {
+    let plain = s.command(&["run", "slow.yaml"]);
+    let mut command = Command::new("env");
+    command.arg(how).arg(plain.get_program()).args(plain.get_args()).current_dir(s.path(""));
+    command.envs(plain.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
+}
+
+#[test]
+fn a_closed_terminal_ends_a_run_like_an_interrupt_unless_that_is_to_be_ignored() {
+    let s = Sandbox::new();
+    slow(&s);
+    let hang_up = |child: &Child| Command::new("kill").args(["-HUP", &child.id().to_string()]).status().unwrap();
+    let mut child = with_hangup(&s, "--default-signal=HUP");
+    wait_for("stage two", 20, || logged(&s, "two") == 1);
+    hang_up(&child);
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    let runs = s.run(&["runs", "list", "--format", "json"]).code(0).json();
+    assert_eq!(runs[0]["status"], "cancelled", "{runs}");
+    let mut child = with_hangup(&s, "--ignore-signal=HUP");
+    wait_for("stage two again", 20, || logged(&s, "two") == 2);
+    hang_up(&child);
+    s.write("go", "");
+    assert_eq!(child.wait().unwrap().code(), Some(0));
 }
 
 const PRACTICE: &str = r#"

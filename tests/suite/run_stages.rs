@@ -112,6 +112,42 @@ fn a_line_without_an_end_is_cut() {
 }
 
 #[test]
+fn outputs_that_could_not_be_fetched_again_are_refused_by_name() {
+    let cases = [
+        (r"printf x > 'a\..\..\b'", r#""a\\..\\..\\b" is not a name"#),
+        (r#"f=$(printf 'f\377'); printf x > "$f""#, r#""f\xFF" is not a name"#),
+        ("mkfifo p; printf x > x", r#""p" is a named pipe"#),
+        ("ln -s /usr/share u; printf x > x", r#""u" is a link to a place outside of the output"#),
+    ];
+    for (command, words) in cases {
+        let s = Sandbox::new();
+        s.write(
+            "left.yaml",
+            format!(
+                "version: 1\nname: left\nstages:\n  left:\n    run: |\n      cd ${{{{ outputs.o }}}}\n      \
+                 {command}\n    outputs: {{o: files}}\n    timeout: 60s\n    retry: {{attempts: 1}}\n"
+            ),
+        );
+        s.run(&["run", "left.yaml"]).code(1).says("output `o` of stage `left`").says(words);
+        assert!(s.files(".trainyard/artifacts").is_empty(), "{command}: something was published");
+    }
+}
+
+#[test]
+fn a_link_within_an_output_is_stored_as_what_it_points_to() {
+    let s = Sandbox::new();
+    s.write(
+        "links.yaml",
+        "version: 1\nname: links\nstages:\n  links:\n    run: |\n      cd ${{ outputs.o }}\n      mkdir step-10\n      \
+         printf x > step-10/w\n      ln -s step-10 latest\n      ln -s step-10/w best\n    outputs: {o: files}\n",
+    );
+    s.run(&["run", "links.yaml"]).code(0);
+    s.run(&["artifacts", "export", "latest/links/o", "out"]).code(0);
+    assert_eq!(s.files("out"), ["best", "latest/w", "step-10/w"]);
+    assert_eq!((s.read("out/best"), s.read("out/latest/w")), ("x".into(), "x".into()));
+}
+
+#[test]
 fn metrics_that_are_no_text_fail_the_stage() {
     let s = Sandbox::new();
     s.write(

@@ -59,6 +59,26 @@ fn digests(s: &Sandbox) -> BTreeMap<String, String> {
     list.as_array().unwrap().iter().map(named).collect()
 }
 
+const KEYS: &str = r#"
+version: 1
+name: keys
+stages:
+  without:
+    run: test -z "${AWS_ACCESS_KEY_ID-}${AWS_SECRET_ACCESS_KEY-}"
+  named:
+    run: test -n "$AWS_SECRET_ACCESS_KEY"
+    secrets: [AWS_SECRET_ACCESS_KEY]
+"#;
+
+#[test]
+fn commands_get_the_keys_of_the_bucket_only_if_they_name_them() {
+    let Some(b) = Bucket::new() else { return };
+    let secret = "AWS_SECRET_ACCESS_KEY";
+    b.sandbox.write("trainyard.yaml", format!("version: 1\nsecrets: {{{secret}: \"env:{secret}\"}}\n"));
+    b.sandbox.write("keys.yaml", KEYS);
+    b.sandbox.run(&["run", "keys.yaml"]).code(0);
+}
+
 /// All runs, newest first.
 fn runs(s: &Sandbox) -> Vec<(String, String)> {
     let list = s.run(&["runs", "list", "--format", "json"]).code(0).json();

@@ -2,6 +2,7 @@
 
 use crate::attempt::{context, guard_sources, materialize, store_outputs};
 use crate::catalogue::Catalogue;
+use crate::scratch::Scratch;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
@@ -38,10 +39,7 @@ impl InProcess for InProcessStages {
             guard_sources(&spec, || stage.run(&spec.config, &mut context))?;
             return self.handle.block_on(store_outputs(&self.store, &spec, context));
         }
-        let scratch = tempfile::Builder::new()
-            .prefix("trainyard-stage-")
-            .tempdir()
-            .map_err(|e| Error::retryable(format!("no scratch folder: {e}")))?;
+        let scratch = Scratch::new()?;
         let inputs = self.handle.block_on(materialize(&self.store, &spec, &scratch.path().join("inputs")))?;
         let mut context =
             context(&spec, inputs, scratch.path(), CancelToken::default(), Arc::new(Quiet), Arc::new(NoCheckpoints))?;

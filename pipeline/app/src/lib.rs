@@ -12,9 +12,11 @@ mod in_process;
 pub mod machine;
 pub mod notifications;
 pub mod query_process;
+mod scratch;
 pub mod session;
 pub mod wiring;
 pub mod workflow;
 
 pub use catalogue::{Builder, Catalogue, Entry};
+pub use scratch::Scratch;
 pub use session::{Access, Place, Refusal, Session};

@@ -3,6 +3,7 @@
 use crate::catalogue::Catalogue;
 use crate::in_process::InProcessStages;
 use crate::machine;
+use crate::scratch::Scratch;
 use crate::session::{self, Session};
 use futures::future::BoxFuture;
 use serde_json::Value;
@@ -118,7 +119,7 @@ struct TableRows(Store);
 impl RowReader for TableRows {
     fn rows<'a>(&'a self, output: &'a Output, limit: u64) -> BoxFuture<'a, Result<Vec<Value>>> {
         Box::pin(async move {
-            let folder = tempfile::tempdir().map_err(|e| Error::retryable(format!("no scratch folder: {e}")))?;
+            let folder = Scratch::new()?;
             self.0.fetch_output(output, folder.path()).await?;
             trainyard_tables::rows_as_json(
                 &folder.path().join("data.parquet"),

@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fmt;
+use std::path::{Component, Path};
 
 /// The six kinds of artifact.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
@@ -63,6 +64,15 @@ pub struct FileEntry {
     pub digest: Digest,
     /// Size in bytes.
     pub size: u64,
+}
+
+impl FileEntry {
+    /// Whether its path stays inside of the folder that it is laid out in. One that does not would be written to a
+    /// place of its own choice.
+    pub fn stays_inside(&self) -> bool {
+        let mut parts = Path::new(&self.path).components().peekable();
+        parts.peek().is_some() && parts.all(|part| matches!(part, Component::Normal(_)))
+    }
 }
 
 /// Statistics of one column, enough to inspect a table without downloading it.
@@ -247,6 +257,13 @@ mod tests {
             let error = require_finite(&BTreeMap::new(), &[row]).unwrap_err();
             assert!(error.message.starts_with("metric `tokens.low` is "), "{error}");
         }
+    }
+
+    #[test]
+    fn paths_that_leave_their_folder_are_known() {
+        let inside = |p: &str| FileEntry { path: p.into(), digest: Digest::of(b""), size: 0 }.stays_inside();
+        assert!(inside("x") && inside("a/b.c") && inside("..x/y..") && inside(r"a\..\b"));
+        assert!(!["", ".", "..", "/", "/x", "../x", "a/../../b", "a/.."].into_iter().any(inside));
     }
 
     #[test]

@@ -19,6 +19,7 @@ mod patience;
 mod publish;
 pub mod resume;
 mod run;
+mod signals;
 pub mod slots;
 pub mod summary;
 

@@ -1,5 +1,6 @@
 //! What the caller of a run can choose, and what comes back.
 
+use crate::signals::Signals;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 use tokio::sync::Notify;
@@ -20,7 +21,7 @@ pub struct RunOptions {
     pub take_over: bool,
     /// Resume this run instead of looking for one; it may also be one that failed or was cancelled.
     pub resume: Option<RunId>,
-    /// Raised by Ctrl-C, or by anything else that asks the run to stop.
+    /// Raised by signals, or by anything else that asks the run to stop.
     pub interrupt: Interrupt,
 }
 
@@ -50,35 +51,17 @@ impl Interrupt {
             notified.await;
         }
     }
-    /// Raises it at every Ctrl-C (SIGINT) and SIGTERM that this process gets, as long as the tokio runtime lives.
+    /// Raises it at every SIGINT (Ctrl-C), SIGTERM and SIGHUP that this process gets, as long as the tokio runtime
+    /// lives. A SIGHUP that was to be ignored (`nohup`) stays so.
     pub fn on_signals(&self) {
-        let this = self.clone();
+        let (this, mut signals) = (self.clone(), Signals::listen());
         tokio::spawn(async move {
             loop {
-                wait_for_signal().await;
+                signals.next().await;
                 this.raise();
             }
         });
     }
-}
-
-#[cfg(unix)]
-async fn wait_for_signal() {
-    use tokio::signal::unix::{SignalKind, signal};
-    match signal(SignalKind::terminate()) {
-        Ok(mut terminate) => tokio::select! {
-            _ = tokio::signal::ctrl_c() => {}
-            _ = terminate.recv() => {}
-        },
-        Err(_) => {
-            let _ = tokio::signal::ctrl_c().await;
-        }
-    }
-}
-
-#[cfg(not(unix))]
-async fn wait_for_signal() {
-    let _ = tokio::signal::ctrl_c().await;
 }
 
 /// How a call of [`crate::run()`] ended.

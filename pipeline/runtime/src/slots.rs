@@ -2,13 +2,15 @@
 //!
 //! Each holding is a file, `<host>.<number>`, with an exclusive `flock` of its holder, and counts as long as that lock
 //! is held. The kernel drops the lock when the holder ends, however it ends, and unlike a process id it means the same
-//! in every container and after every boot. A file without a lock is a leftover, removed by whoever looks next.
-//! Several machines may share a home, so only files with this host's name count. Looking and taking are serialized by
-//! the file `lock`. There is no fairness between runs: whoever asks when there is room gets it.
+//! in every container and after every boot. An attempt inherits the handle of its holding, and so does all that it
+//! starts: if the run is killed, its slots are free once nothing of the attempt is left. A file without a lock is a
+//! leftover, removed by whoever looks next. Several machines may share a home, so only files with this host's name
+//! count. Looking and taking are serialized by the file `lock`. There is no fairness between runs: whoever asks when
+//! there is room gets it.
 
 use crate::executors::Control;
 use rustix::fs::{FlockOperation, flock};
-use rustix::io::Errno;
+use rustix::io::{Errno, FdFlags, fcntl_setfd};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{File, OpenOptions};
@@ -27,6 +29,9 @@ use trainyard_engine::{Machine, Outside, Share};
 const ASK_AGAIN: Duration = Duration::from_millis(200);
 /// The file whose lock says whose turn it is.
 const LOCK: &str = "lock";
+
+/// Held while a process is started, or it would inherit what is lent to another one.
+static STARTING: Mutex<()> = Mutex::new(());
 
 /// The slots of this machine as one run sees them.
 #[derive(Clone)]
@@ -81,8 +86,25 @@ impl Holding {
 pub struct Held {
     slots: Slots,
     number: u64,
-    /// Holds the lock while it is open.
-    _file: File,
+    /// Holds the lock while it is open, here or in a process that inherited it.
+    file: File,
+}
+
+impl Held {
+    /// What [`start`] lends to a process.
+    pub(crate) fn handle(&self) -> &File {
+        &self.file
+    }
+}
+
+/// Starts a process that inherits `lent`, and nothing that is lent to another one.
+pub(crate) fn start<T>(lent: Option<&File>, start: impl FnOnce() -> std::io::Result<T>) -> std::io::Result<T> {
+    let _one_at_a_time = STARTING.lock().unwrap_or_else(PoisonError::into_inner);
+    let Some(lent) = lent else { return start() };
+    fcntl_setfd(lent, FdFlags::empty())?;
+    let started = start();
+    fcntl_setfd(lent, FdFlags::CLOEXEC)?;
+    started
 }
 
 impl Slots {
@@ -145,7 +167,7 @@ impl Slots {
         };
         let file = hold(&path, &holding).map_err(|e| fault(&path, &e))?;
         self.own().insert(number);
-        Ok(Some(Held { slots: self.clone(), number, _file: file }))
+        Ok(Some(Held { slots: self.clone(), number, file }))
     }
 
     /// `held by run … (workflow, stage) for 4m`, of the attempts that hold slots now.
@@ -267,7 +289,7 @@ fn refuse_too_large(share: &Share, machine: &Machine) -> Result<()> {
 }
 
 /// The name of this host, as part of a file's name.
-fn host() -> String {
+pub fn host() -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
     rustix::system::uname().nodename().to_string_lossy().replace(|c: char| !plain(c), "-")
 }

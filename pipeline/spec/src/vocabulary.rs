@@ -91,7 +91,7 @@ const RESOURCES: Words = &[
     (&["gpu_mem", "vram"], "write `gpu_memory: 40GiB`"),
     (&["mem", "ram"], "write `memory: 16GiB`"),
     (&["labels", "pool", "queue"], "write `tags: [name]`"),
-    (&["num_nodes", "hosts", "replicas"], "write `nodes: 2`"),
+    (&["num_nodes", "hosts", "replicas"], "a stage runs on one machine; several stages run beside each other"),
 ];
 
 /// Options of TRL, verl and OpenRLHF: their words, the path of ours, and a value where one has to be seen.

@@ -6,7 +6,7 @@
 
 use crate::layout;
 use crate::store::Store;
-use trainyard_core::{Digest, Error, Result};
+use trainyard_core::{Digest, Error, FileEntry, Result};
 
 impl Store {
     /// The error of a reader whose bytes do not have the object's digest: data if the object is damaged in the store,
@@ -37,4 +37,12 @@ impl Store {
 pub(crate) fn missing(url: &str, path: &str) -> Error {
     Error::lost(format!("{url}/{path} is missing or has another size"))
         .help("run the workflow again: the stage that made it runs again")
+}
+
+/// Refuses a file that would be laid out of its folder. Errors: data.
+pub(crate) fn require_inside(file: &FileEntry) -> Result<()> {
+    if file.stays_inside() {
+        return Ok(());
+    }
+    Err(Error::data(format!("the file {:?} of a manifest is not at a path inside of its folder", file.path)))
 }

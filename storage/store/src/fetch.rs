@@ -3,7 +3,7 @@
 //! A stage that reads wrong weights gives wrong numbers and no error, and sizes do not show a flipped bit. Hashing
 //! runs at the speed of a disk and warms the cache for the stage, so it is done every time.
 
-use crate::damage::missing;
+use crate::damage::{missing, require_inside};
 use crate::layout;
 use crate::local;
 use crate::problem::io_fault;
@@ -12,9 +12,9 @@ use crate::upload::blocking;
 use futures::{StreamExt, TryStreamExt, stream};
 use std::fs;
 use std::io::Write;
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 use trainyard_core::attempt::AttemptInput;
-use trainyard_core::{Digest, Error, ErrorKind, FileEntry, Output, Result};
+use trainyard_core::{Digest, ErrorKind, FileEntry, Output, Result};
 
 /// Files fetched at the same time.
 const CONCURRENT: usize = 4;
@@ -50,8 +50,7 @@ impl Store {
     }
 
     pub(crate) async fn fetch_files(&self, files: &[FileEntry], folder: &Path, mode: FetchMode) -> Result<()> {
-        let targets =
-            files.iter().map(|file| Ok((file.clone(), target(folder, &file.path)?))).collect::<Result<Vec<_>>>()?;
+        let targets = files.iter().map(|file| Ok((file.clone(), target(folder, file)?))).collect::<Result<Vec<_>>>()?;
         let fetches = stream::iter(targets).map(|(file, to)| async move { self.fetch_file(&file, &to, mode).await });
         fetches.buffer_unordered(CONCURRENT).try_collect().await
     }
@@ -98,12 +97,7 @@ fn make_room(to: &Path) -> Result<()> {
 }
 
 /// Path of a file in the folder. Errors: data, if it points out of the folder.
-fn target(folder: &Path, path: &str) -> Result<PathBuf> {
-    let relative = Path::new(path);
-    if path.is_empty() || !relative.components().all(|part| matches!(part, Component::Normal(_))) {
-        return Err(Error::data(format!(
-            "the manifest names the file `{path}`, which is not a path inside its folder"
-        )));
-    }
-    Ok(folder.join(relative))
+fn target(folder: &Path, file: &FileEntry) -> Result<PathBuf> {
+    require_inside(file)?;
+    Ok(folder.join(&file.path))
 }

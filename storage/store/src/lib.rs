@@ -39,6 +39,7 @@ pub mod attempts;
 pub mod checkpoints;
 pub mod conformance;
 mod connection;
+mod credentials;
 mod damage;
 pub mod faults;
 pub mod fetch;
@@ -58,6 +59,7 @@ mod upload;
 
 pub use attempts::Chunk;
 pub use connection::Created;
+pub use credentials::credentials;
 pub use fetch::FetchMode;
 pub use garbage::{GarbageDone, GarbagePlan};
 pub use journal::{AppendError, Batch, Fenced, Header, JournalReader, JournalWriter};

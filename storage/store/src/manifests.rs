@@ -6,6 +6,7 @@
 //! program wrote is not treated as damage.
 
 use crate::connection::Created;
+use crate::damage::require_inside;
 use crate::layout;
 use crate::store::Store;
 use bytes::Bytes;
@@ -83,13 +84,14 @@ impl Store {
     }
     /// Puts the manifest under its digest and generation, after checking that every object exists with its size.
     ///
-    /// Errors: lost (an object is missing), data (a metric is not finite), bug (a generation without a reason, or
-    /// without the one before it).
+    /// Errors: lost (an object is missing), data (a metric is not finite, a file is not inside of its folder), bug (a
+    /// generation without a reason, or without the one before it).
     pub async fn publish(&self, manifest: &Manifest) -> Result<Published> {
         require_finite(&manifest.metrics, &manifest.comparisons)
             .at(format!("stage `{}`", manifest.provenance.stage))?;
         self.refuse_hole(manifest).await?;
         for output in manifest.outputs.values() {
+            output.files.iter().try_for_each(require_inside)?;
             self.require_objects(&output.files).await?;
         }
         let path = layout::manifest(&manifest.stage_digest, manifest.generation);
@@ -146,6 +148,9 @@ fn parse(path: &str, bytes: &[u8], stage: &Digest, generation: u32) -> Result<Ma
             manifest.stage_digest, manifest.generation
         )));
     }
+    // What could never be read again must not be a hit.
+    let mut files = manifest.outputs.values().flat_map(|output| &output.files);
+    files.try_for_each(require_inside).map_err(|e| damaged(format!("{path}: {}", e.message)))?;
     Ok(manifest)
 }
 

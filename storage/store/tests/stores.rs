@@ -3,12 +3,13 @@
 use bytes::Bytes;
 use object_store::local::LocalFileSystem;
 use object_store::memory::InMemory;
+use serde_json::json;
 use std::io::Write as _;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
-use trainyard_core::{Clock, Digest, ErrorKind, RunId, StageKey, SystemClock};
+use trainyard_core::{Clock, Digest, ErrorKind, Manifest, RunId, StageKey, SystemClock};
 use trainyard_store::faults::{Fault, Faulty};
 use trainyard_store::manifests::Newest;
 use trainyard_store::{Chunk, Created, Missing, Store, StoreOptions, conformance, layout};
@@ -208,6 +209,35 @@ async fn garbage_is_left_alone_when_a_manifest_cannot_be_read() {
     store.create(&layout::manifest(&stage, 0), Bytes::from_static(b"{half")).await.unwrap();
     let error = store.garbage_plan(Duration::ZERO).await.unwrap_err();
     assert!(error.message.contains("nothing is removed"), "{error}");
+}
+
+#[tokio::test]
+async fn a_manifest_whose_files_leave_their_folder_is_damaged_and_is_not_published() {
+    let (_, store) = faulty().await;
+    let (stage, folder) = (Digest::of(b"s"), scratch());
+    let (object, size) = store.put_object(Bytes::from_static(b"x")).await.unwrap();
+    for path in ["a/../../b", "/etc/b", "..", ""] {
+        let text = json!({
+            "format": 1, "stage_digest": stage, "generation": 0, "kind": "run", "kind_version": 1, "config": {},
+            "outputs": {"o": {
+                "kind": "files", "digest": stage, "files": [{"path": path, "digest": object, "size": size}],
+            }},
+            "provenance": {"workflow": "w", "run": "20260102-030405-00000a", "stage": "s", "attempt": 1},
+        });
+        let manifest: Manifest = serde_json::from_value(text.clone()).unwrap();
+        let error = store.publish(&manifest).await.unwrap_err();
+        assert_eq!(error.kind, ErrorKind::Data);
+        assert!(error.message.contains(&format!("{path:?}")), "{error}");
+        assert_eq!(store.newest(&stage).await, Ok(Newest::Missing));
+        let error = store.fetch_output(&manifest.outputs["o"], &folder.path().join("o")).await.unwrap_err();
+        assert_eq!(error.kind, ErrorKind::Data);
+        assert!(!folder.path().join("b").exists());
+        // As an earlier version published it.
+        let (_, store) = faulty().await;
+        store.create(&layout::manifest(&stage, 0), text.to_string().into()).await.unwrap();
+        let newest = store.newest(&stage).await.unwrap();
+        assert!(matches!(&newest, Newest::Damaged { generation: 0, error } if error.help.is_some()), "{newest:?}");
+    }
 }
 
 #[tokio::test]

@@ -13,6 +13,7 @@ use trainyard_core::attempt::AttemptSpec;
 use trainyard_core::error::{Context as _, io_error};
 use trainyard_core::{Error, Result};
 use trainyard_runtime::executors::MARK;
+use trainyard_store::credentials;
 
 /// Help for a malformed line of metrics.
 const METRIC: &str = "write lines like {\"name\": \"accuracy\", \"value\": 0.5}";
@@ -21,7 +22,7 @@ const METRIC: &str = "write lines like {\"name\": \"accuracy\", \"value\": 0.5}"
 /// starts.
 pub fn run(spec: &AttemptSpec, context: &mut StageContext, url: &str) -> Result<()> {
     let metrics = context.scratch.join("metrics.jsonl");
-    let mut command = command(spec, context)?;
+    let mut command = command(spec, context, url)?;
     command.env("TRAINYARD_METRICS", &metrics).env(MARK, url);
     let child = command.spawn().map_err(|e| {
         Error::invalid(format!("stage `{}` could not start {:?}: {e}", spec.stage, command.get_program()))
@@ -30,7 +31,7 @@ pub fn run(spec: &AttemptSpec, context: &mut StageContext, url: &str) -> Result<
     read_metrics(&metrics, context)
 }
 
-fn command(spec: &AttemptSpec, context: &StageContext) -> Result<Command> {
+fn command(spec: &AttemptSpec, context: &StageContext, url: &str) -> Result<Command> {
     let config = &spec.config;
     let mut command = match (config.get("argv").and_then(Value::as_array), config.get("shell").and_then(Value::as_str))
     {
@@ -52,6 +53,10 @@ fn command(spec: &AttemptSpec, context: &StageContext) -> Result<Command> {
             return Err(Error::bug(format!("stage `{}` of kind run has neither argv nor shell", spec.stage)));
         }
     };
+    // Those of the store are the attempt's own; a command that needs them names them under `secrets`.
+    for name in credentials(url) {
+        command.env_remove(name);
+    }
     command.envs(&context.env).envs(secrets(spec)?);
     for (name, value) in config.get("env").and_then(Value::as_object).into_iter().flatten() {
         command.env(name, word(value, context)?);

@@ -7,6 +7,7 @@
 mod checkpoints;
 mod child;
 mod command;
+mod files;
 mod inputs;
 mod outputs;
 mod reporter;
@@ -20,6 +21,7 @@ pub use outputs::store as store_outputs;
 pub use sources::guard_sources;
 
 use crate::catalogue::Catalogue;
+use crate::scratch::Scratch;
 use checkpoints::StoredCheckpoints;
 use reporter::LineReporter;
 use std::collections::BTreeMap;
@@ -53,12 +55,9 @@ fn attempt(url: &str, catalogue: &Catalogue, reporter: &Arc<dyn Reporter>) -> Re
     let _span = tracing::info_span!("attempt", run = %spec.run, stage = %spec.stage, attempt = spec.attempt).entered();
     tracing::info!(kind = spec.kind, cpus = spec.resources.cpus, "attempt opened");
     let cancel = CancelToken::default();
-    supervision::follow_stdin(cancel.clone());
+    supervision::follow_stdin(url, cancel.clone());
 
-    let scratch = tempfile::Builder::new()
-        .prefix("trainyard-attempt-")
-        .tempdir()
-        .map_err(|e| Error::retryable(format!("no scratch folder: {e}")))?;
+    let scratch = Scratch::new()?;
     let clock = SystemClock::new();
     let checkpoints: Arc<dyn CheckpointStore> = Arc::new(StoredCheckpoints::new(
         store.clone(),

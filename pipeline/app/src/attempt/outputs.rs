@@ -2,11 +2,12 @@
 //!
 //! Required outputs must be filled, tables need a `data.parquet`, and weights and metrics must be finite numbers.
 
-use std::path::{Path, PathBuf};
+use super::files::{OutputFile, files_below};
+use std::path::Path;
 use trainyard_api::StageContext;
 use trainyard_core::artifact::{FileEntry, TableSummary, require_finite};
 use trainyard_core::attempt::{AttemptResult, AttemptSpec};
-use trainyard_core::error::{Context as _, io_error};
+use trainyard_core::error::Context as _;
 use trainyard_core::{ArtifactKind, Error, Output, Result};
 use trainyard_store::Store;
 
@@ -16,7 +17,7 @@ pub async fn store(store: &Store, spec: &AttemptSpec, mut context: StageContext)
     let mut outputs = std::collections::BTreeMap::new();
     for (port, declared) in &spec.outputs {
         let folder = context.output(port)?.to_path_buf();
-        let files = files_below(&folder)?;
+        let files = files_below(&folder).at(format!("output `{port}` of stage `{}`", spec.stage))?;
         if files.is_empty() {
             if declared.optional {
                 continue;
@@ -28,10 +29,7 @@ pub async fn store(store: &Store, spec: &AttemptSpec, mut context: StageContext)
             trainyard_lm::checkpoint::refuse_non_finite(&folder).at(format!("output `{port}`"))?;
         }
         let metadata = context.metadata.remove(port).unwrap_or_default();
-        outputs.insert(
-            port.clone(),
-            Output::new(declared.kind, put_files(store, &folder, files).await?, table, metadata)?,
-        );
+        outputs.insert(port.clone(), Output::new(declared.kind, put_files(store, files).await?, table, metadata)?);
     }
     Ok(AttemptResult {
         format: 1,
@@ -55,27 +53,11 @@ fn summarize(kind: ArtifactKind, folder: &Path) -> Result<Option<TableSummary>> 
     }
 }
 
-async fn put_files(store: &Store, folder: &Path, files: Vec<PathBuf>) -> Result<Vec<FileEntry>> {
+async fn put_files(store: &Store, files: Vec<OutputFile>) -> Result<Vec<FileEntry>> {
     let mut entries = Vec::with_capacity(files.len());
-    for file in files {
-        let (digest, size) = store.put_object_file(&file).await?;
-        let path = file.strip_prefix(folder).map_err(|e| Error::bug(format!("{}: {e}", file.display())))?;
-        let path = path.to_string_lossy().replace('\\', "/");
+    for OutputFile { path, place } in files {
+        let (digest, size) = store.put_object_file(&place).await?;
         entries.push(FileEntry { path, digest, size });
     }
     Ok(entries)
-}
-
-/// All regular files below a folder, sorted by path.
-fn files_below(folder: &Path) -> Result<Vec<PathBuf>> {
-    let mut found = Vec::new();
-    let mut open = vec![folder.to_path_buf()];
-    while let Some(next) = open.pop() {
-        for entry in std::fs::read_dir(&next).map_err(|e| io_error(&next, &e))? {
-            let path = entry.map_err(|e| io_error(&next, &e))?.path();
-            if path.is_dir() { open.push(path) } else { found.push(path) }
-        }
-    }
-    found.sort();
-    Ok(found)
 }

@@ -1,14 +1,16 @@
 //! The attempt's side of being supervised: the lines `cancel` and `timeout`, and the end of stdin.
 //!
-//! The end of stdin means that the engine died: within 2 s the whole process group ends, the commands of a `run:` stage
-//! included, even if the stage ignores its token. A parent-death signal would be faster, but it kills this process
-//! before it can end its children.
+//! Only an executor that holds the other end of stdin supervises in this way, and it says so ([`SUPERVISED`]). The end
+//! of stdin then means that the engine died: within 2 s all that the attempt started ends, the commands of a `run:`
+//! stage and what left its process group included, even if the stage ignores its token. A parent-death signal would be
+//! faster, but it kills this process before it can end its children.
 
 use std::io::BufRead as _;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use trainyard_api::CancelToken;
 use trainyard_core::{Error, ErrorKind};
+use trainyard_runtime::executors::{SUPERVISED, kill_marked};
 
 /// Set when the engine stops the attempt because its time is up.
 static TIMED_OUT: AtomicBool = AtomicBool::new(false);
@@ -16,8 +18,13 @@ static TIMED_OUT: AtomicBool = AtomicBool::new(false);
 /// How long the stage gets to stop by itself.
 const GRACE: Duration = Duration::from_millis(1_500);
 
-/// Watches stdin on a thread of its own.
-pub fn follow_stdin(cancel: CancelToken) {
+/// Watches stdin on a thread of its own, if the executor of this attempt holds its other end. The variable may be
+/// inherited from another attempt, hence its value.
+pub fn follow_stdin(url: &str, cancel: CancelToken) {
+    if std::env::var_os(SUPERVISED).is_none_or(|held| held != *url) {
+        return;
+    }
+    let mark = url.to_string();
     std::thread::spawn(move || {
         for line in std::io::stdin().lock().lines() {
             match line {
@@ -32,6 +39,7 @@ pub fn follow_stdin(cancel: CancelToken) {
         }
         cancel.cancel();
         std::thread::sleep(GRACE);
+        kill_marked(&mark);
         end_group();
     });
 }

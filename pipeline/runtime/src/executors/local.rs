@@ -3,12 +3,12 @@
 //! Each leads a process group of its own and sends [`AttemptMessage`] lines on stdout; anything else on stdout, and all
 //! of stderr, goes to the log. `cancel` or `timeout` is written to its stdin, and the end of stdin tells it that the
 //! engine died. When an attempt ends, however it ends, its whole process tree is killed before its slots are given
-//! back.
+//! back; it inherits its slots, so that they outlast an engine that is killed.
 
 use super::lines::for_each_line;
-use super::{Control, Ended, Executor, MARK, Reports, Task};
+use super::{Control, Ended, Executor, MARK, Reports, SUPERVISED, Task};
 use crate::lookup;
-use crate::slots::{Holder, Slots};
+use crate::slots::{self, Held, Holder, Slots};
 use futures::future::{BoxFuture, FutureExt};
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -108,7 +108,7 @@ impl Executor for Local {
                 },
                 _ => None,
             };
-            let ended = attempt(&launcher, &task, control, reports).await;
+            let ended = attempt(&launcher, &task, held.as_ref(), control, reports).await;
             drop(held);
             ended
         }
@@ -169,7 +169,7 @@ fn command(launcher: &Launcher, task: &Task, mark: &str) -> Command {
         command.env(name, &threads);
     }
     command.envs(launcher.env.iter().cloned());
-    command.env("CUDA_VISIBLE_DEVICES", gpus.join(",")).env(MARK, mark);
+    command.env("CUDA_VISIBLE_DEVICES", gpus.join(",")).env(MARK, mark).env(SUPERVISED, mark);
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     command.process_group(0).kill_on_drop(true);
     command
@@ -185,11 +185,13 @@ struct LastWords {
 async fn attempt(
     launcher: &Launcher,
     task: &Task,
+    held: Option<&Held>,
     control: watch::Receiver<Control>,
     reports: Arc<dyn Reports>,
 ) -> Ended {
     let mark = mark(task);
-    let mut child = match command(launcher, task, &mark).spawn() {
+    let mut command = command(launcher, task, &mark);
+    let mut child = match slots::start(held.map(Held::handle), || command.spawn()) {
         Ok(child) => child,
         Err(e) => {
             let error = Error::lost(format!("cannot start {}: {e}", launcher.program.display()))

@@ -30,6 +30,10 @@ use trainyard_store::Store;
 /// Environment variable that marks every process of an attempt; its value is the attempt's URL.
 pub const MARK: &str = "TRAINYARD_ATTEMPT";
 
+/// Environment variable by which an executor tells an attempt that it holds the other end of its standard input, whose
+/// end then means that the engine died; its value is the attempt's URL. Batch systems start their jobs on `/dev/null`.
+pub const SUPERVISED: &str = "TRAINYARD_SUPERVISED";
+
 /// Does nothing: without `/proc` the processes with an attempt's mark cannot be found.
 #[cfg(not(target_os = "linux"))]
 pub fn kill_marked(_: &str) -> usize {

@@ -73,6 +73,23 @@ fn a_holding_counts_only_while_its_lock_is_held() {
 }
 
 #[test]
+fn a_holding_outlives_its_holder_as_long_as_a_process_that_inherited_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let slots = slots(&folder);
+    drop(slots.try_take(&share(1, &[]), &Holder::default()).unwrap());
+    let holder = hold(&slots.path(0), &whole()).unwrap();
+    let mut heir = start(Some(&holder), || std::process::Command::new("sleep").arg("600").spawn()).unwrap();
+    let mut stranger = start(None, || std::process::Command::new("sleep").arg("600").spawn()).unwrap();
+    drop(holder);
+    assert_eq!(slots.others().unwrap(), Outside { cpus: 2, memory: 0, gpus: vec![1] });
+    heir.kill().unwrap();
+    heir.wait().unwrap();
+    assert_eq!(slots.others().unwrap(), Outside::default(), "what is lent to one is not lent to the next");
+    stranger.kill().unwrap();
+    stranger.wait().unwrap();
+}
+
+#[test]
 fn other_hosts_in_the_same_home_are_left_alone() {
     let folder = tempfile::tempdir().unwrap();
     let slots = slots(&folder);

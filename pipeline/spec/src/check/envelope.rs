@@ -245,7 +245,7 @@ fn request(fields: &Fields<'_>, base: &Request, reader: &mut Reader<'_>) -> Opti
     let memory = reader.optional(fields.get("memory"), |r, b| r.size(b, "`memory`"));
     let gpus = reader.optional(fields.get("gpus"), |r, b| r.count(b, "`gpus`", 0));
     let gpu_memory = reader.optional(fields.get("gpu_memory"), |r, b| r.size(b, "`gpu_memory`"));
-    let nodes = reader.optional(fields.get("nodes"), |r, b| r.count(b, "`nodes`", 1));
+    let nodes = reader.optional(fields.get("nodes"), |r, b| machines(b, r));
     let tags = reader.optional(fields.get("tags"), |r, b| r.strings(b, "`tags`"));
     let mut all_tags = base.tags.clone();
     all_tags.extend(tags?.unwrap_or_default());
@@ -259,4 +259,19 @@ fn request(fields: &Fields<'_>, base: &Request, reader: &mut Reader<'_>) -> Opti
         nodes: nodes?.unwrap_or(base.nodes),
         tags: all_tags,
     })
+}
+
+/// An attempt is one process on one machine: granted two, it would use one and say nothing.
+fn machines(bound: &Bound, reader: &mut Reader<'_>) -> Option<u32> {
+    let nodes = reader.count(bound, "`nodes`", 1)?;
+    if nodes > 1 {
+        let d = Diagnostic::error(
+            "out-of-range",
+            bound.span,
+            format!("`nodes` is {nodes}, but a stage of this build runs on one machine"),
+        );
+        reader.report(d.help("leave `nodes` out; independent work can be several stages, by `matrix` or `for_each`"));
+        return None;
+    }
+    Some(nodes)
 }

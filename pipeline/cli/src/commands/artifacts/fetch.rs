@@ -3,18 +3,18 @@
 use crate::names::Found;
 use crate::session::Session;
 use std::path::PathBuf;
-use tempfile::TempDir;
+use trainyard_app::Scratch;
 use trainyard_core::{Error, Result};
 
 /// All files of an artifact. Errors: those of the store.
-pub fn files(session: &Session, found: &Found) -> Result<TempDir> {
-    let folder = tempfile::tempdir().map_err(|e| Error::retryable(format!("no scratch folder: {e}")))?;
+pub fn files(session: &Session, found: &Found) -> Result<Scratch> {
+    let folder = Scratch::new()?;
     session.block_on(session.store.fetch_output(found.output(), folder.path()))?;
     Ok(folder)
 }
 
 /// The table of an artifact, with the folder that it lies in. Errors: invalid (it is not a table), those of the store.
-pub fn table(session: &Session, artifact: &str, found: &Found) -> Result<(TempDir, PathBuf)> {
+pub fn table(session: &Session, artifact: &str, found: &Found) -> Result<(Scratch, PathBuf)> {
     let output = found.output();
     if output.table.is_none() {
         return Err(Error::invalid(format!("{artifact} is a {}, not a table", output.kind))

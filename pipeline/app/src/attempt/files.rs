@@ -1,0 +1,211 @@
+//! Which files of an output folder become files of an artifact: regular ones, under names that mean the same on every
+//! machine.
+//!
+//! A command may leave anything. What cannot be stored and fetched again as it is gets an error here, never another
+//! form. A link to a file or folder of the same output is stored as what it points to; any other link would bring
+//! things into the artifact that nobody meant.
+
+use std::fs::FileType;
+use std::os::unix::fs::FileTypeExt as _;
+use std::path::{Path, PathBuf};
+use trainyard_core::error::io_error;
+use trainyard_core::{Error, Result};
+
+/// A file to store.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct OutputFile {
+    /// Below the folder, with `/`.
+    pub path: String,
+    /// Where its bytes are.
+    pub place: PathBuf,
+}
+
+/// All files below a folder, sorted by path. Errors: data (a name or a type that cannot be stored).
+pub fn files_below(folder: &Path) -> Result<Vec<OutputFile>> {
+    let kind = std::fs::symlink_metadata(folder).map_err(|e| io_error(folder, &e))?.file_type();
+    if !kind.is_dir() {
+        return Err(Error::data(format!("the folder was replaced by {}", describe(kind)))
+            .help("fill the folder that is there; leave it itself in its place"));
+    }
+    let root = folder.canonicalize().map_err(|e| io_error(folder, &e))?;
+    let mut walk = Walk { root: &root, found: Vec::new(), open: Vec::new() };
+    walk.folder(&root, "")?;
+    let mut found = walk.found;
+    found.sort();
+    Ok(found)
+}
+
+struct Walk<'a> {
+    /// Without links.
+    root: &'a Path,
+    found: Vec<OutputFile>,
+    /// The folders above the present one, without links: one that comes again would never end.
+    open: Vec<PathBuf>,
+}
+
+impl Walk<'_> {
+    /// `place` holds no links; `path` is how it was reached below the root.
+    fn folder(&mut self, place: &Path, path: &str) -> Result<()> {
+        self.open.push(place.to_path_buf());
+        for entry in std::fs::read_dir(place).map_err(|e| io_error(place, &e))? {
+            let entry = entry.map_err(|e| io_error(place, &e))?;
+            let name = entry.file_name();
+            let name = storable(name.to_str()).ok_or_else(|| {
+                Error::data(format!("{:?} is not a name that can be stored", Path::new(path).join(&name))).help(
+                    "names are UTF-8 without backslashes and control characters: rename it, or remove it before the \
+                     command ends",
+                )
+            })?;
+            let path = if path.is_empty() { name.to_string() } else { format!("{path}/{name}") };
+            let kind = entry.file_type().map_err(|e| io_error(&entry.path(), &e))?;
+            self.entry(entry.path(), path, kind)?;
+        }
+        self.open.pop();
+        Ok(())
+    }
+
+    fn entry(&mut self, place: PathBuf, path: String, kind: FileType) -> Result<()> {
+        if kind.is_symlink() {
+            let (place, kind) = self.follow(&place, &path)?;
+            return self.entry(place, path, kind);
+        }
+        if kind.is_dir() {
+            return self.folder(&place, &path);
+        }
+        if !kind.is_file() {
+            return Err(Error::data(format!("{path:?} is {}", describe(kind)))
+                .help("only regular files and folders are stored: remove it before the command ends"));
+        }
+        self.found.push(OutputFile { path, place });
+        Ok(())
+    }
+
+    /// What a link points to in the end.
+    fn follow(&self, link: &Path, path: &str) -> Result<(PathBuf, FileType)> {
+        let refuse = |why: &str, help: &str| Err(Error::data(format!("{path:?} is a link {why}")).help(help));
+        let Ok(target) = link.canonicalize() else {
+            return refuse("that leads nowhere", "remove it before the command ends, or make what it points to");
+        };
+        if !target.starts_with(self.root) {
+            return refuse(
+                "to a place outside of the output",
+                "copy what it points to (`cp -L`), or remove it before the command ends",
+            );
+        }
+        if self.open.contains(&target) {
+            return refuse("to a folder that it is in", "remove it before the command ends");
+        }
+        let kind = std::fs::symlink_metadata(&target).map_err(|e| io_error(&target, &e))?.file_type();
+        Ok((target, kind))
+    }
+}
+
+/// The name, if every machine that fetches it can make a file of this name, and a terminal can show it.
+fn storable(name: Option<&str>) -> Option<&str> {
+    name.filter(|n| !n.contains('\\') && !n.contains(char::is_control))
+}
+
+/// What is not a regular file, with its article.
+fn describe(kind: FileType) -> &'static str {
+    match kind {
+        k if k.is_symlink() => "a link",
+        k if k.is_fifo() => "a named pipe",
+        k if k.is_socket() => "a socket",
+        k if k.is_block_device() || k.is_char_device() => "a device",
+        _ => "a file",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt as _;
+    use std::os::unix::fs::symlink;
+    use std::os::unix::net::UnixListener;
+    use tempfile::TempDir;
+    use trainyard_core::ErrorKind;
+
+    /// An output folder with `a/x` and `b`.
+    fn output() -> TempDir {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::create_dir(folder.path().join("a")).unwrap();
+        std::fs::write(folder.path().join("a/x"), "x").unwrap();
+        std::fs::write(folder.path().join("b"), "b").unwrap();
+        folder
+    }
+    fn paths(folder: &TempDir) -> Vec<String> {
+        files_below(folder.path()).unwrap().into_iter().map(|f| f.path).collect()
+    }
+    #[track_caller]
+    fn refused(folder: &TempDir, words: &[&str]) {
+        let error = files_below(folder.path()).unwrap_err();
+        assert_eq!(error.kind, ErrorKind::Data, "{error}");
+        assert!(error.help.is_some() && words.iter().all(|w| error.message.contains(w)), "{error}");
+    }
+
+    #[test]
+    fn regular_files_are_found_in_order() {
+        assert_eq!(paths(&output()), ["a/x", "b"]);
+    }
+
+    #[test]
+    fn names_that_would_change_are_refused() {
+        let names: [(&[u8], &str); 4] =
+            [(b"f\xff", "a/f\\xFF"), (br"a\..\..\b", r"a\\..\\..\\b"), (b"a\nb", "\\n"), (b"\x1b[2J", "u{1b}")];
+        for (name, shown) in names {
+            let folder = output();
+            std::fs::write(folder.path().join("a").join(OsStr::from_bytes(name)), "").unwrap();
+            refused(&folder, &[shown, "name"]);
+        }
+    }
+
+    #[test]
+    fn what_is_not_a_regular_file_is_refused() {
+        let folder = output();
+        let _listener = UnixListener::bind(folder.path().join("s")).unwrap();
+        refused(&folder, &["\"s\"", "a socket"]);
+    }
+
+    #[test]
+    fn links_are_followed_inside_of_the_output_only() {
+        let folder = output();
+        symlink("../b", folder.path().join("a/file")).unwrap();
+        symlink("a", folder.path().join("latest")).unwrap();
+        symlink(folder.path().join("b"), folder.path().join("whole")).unwrap();
+        assert_eq!(paths(&folder), ["a/file", "a/x", "b", "latest/file", "latest/x", "whole"]);
+        let stored = files_below(folder.path()).unwrap();
+        assert!(stored.iter().all(|f| std::fs::symlink_metadata(&f.place).unwrap().is_file()), "{stored:?}");
+
+        let other = output();
+        let file = other.path().join("b");
+        for target in [other.path(), file.as_path(), Path::new("../..")] {
+            let folder = output();
+            symlink(target, folder.path().join("a/out")).unwrap();
+            refused(&folder, &["\"a/out\"", "outside of the output"]);
+        }
+    }
+
+    #[test]
+    fn links_that_lead_nowhere_or_around_are_refused() {
+        let folder = output();
+        symlink("none", folder.path().join("gone")).unwrap();
+        refused(&folder, &["\"gone\"", "leads nowhere"]);
+        let folder = output();
+        symlink(".", folder.path().join("a/self")).unwrap();
+        refused(&folder, &["\"a/self\"", "a folder that it is in"]);
+        let folder = output();
+        std::fs::create_dir(folder.path().join("c")).unwrap();
+        symlink("../c", folder.path().join("a/c")).unwrap();
+        symlink("../a", folder.path().join("c/a")).unwrap();
+        refused(&folder, &["a folder that it is in"]);
+    }
+
+    #[test]
+    fn the_folder_itself_must_be_one() {
+        let (folder, other) = (output(), output());
+        let port = folder.path().join("o");
+        symlink(other.path(), &port).unwrap();
+        assert!(files_below(&port).unwrap_err().message.contains("replaced by a link"));
+    }
+}

@@ -1,0 +1,135 @@
+//! Scratch folders of this user, `scratch/<host>.<letters>` in the folder of machine-wide files, that a kill does not
+//! leave behind for ever.
+//!
+//! Each holds a file `lock` that its process keeps locked. The kernel drops the lock when the process ends, however it
+//! ends, and whoever makes the next folder removes those that nobody holds. Several machines may share a home, so only
+//! folders with this host's name count. Making one and looking for leftovers are serialized by the file `lock` beside
+//! them: a folder without a locked file may be one that is being made. Names do not come again, so a leftover may be
+//! removed by several at once.
+
+use crate::session::home;
+use rustix::fs::{FlockOperation, flock};
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::path::{Path, PathBuf};
+use tempfile::TempDir;
+use trainyard_core::{Error, Result};
+use trainyard_runtime::slots::host;
+
+/// The file whose lock says that a folder is in use, or, beside the folders, whose turn it is.
+const LOCK: &str = "lock";
+
+/// A scratch folder; dropping it removes it.
+pub struct Scratch {
+    files: PathBuf,
+    /// Removed before its lock is dropped.
+    _folder: TempDir,
+    _lock: File,
+}
+
+impl Scratch {
+    /// A new folder; removes those of processes that are gone. Errors: retryable (it cannot be made).
+    pub fn new() -> Result<Self> {
+        let root = home().join("scratch");
+        Self::below(&root).map_err(|e| {
+            Error::retryable(format!("no scratch folder in {}: {e}", root.display())).help(
+                "it must be writable, with room on a file system that locks files; TRAINYARD_HOME names another place",
+            )
+        })
+    }
+    /// The folder: empty at first, an absolute path.
+    pub fn path(&self) -> &Path {
+        &self.files
+    }
+
+    fn below(root: &Path) -> io::Result<Self> {
+        let root = std::path::absolute(root)?;
+        std::fs::create_dir_all(&root)?;
+        let turn = OpenOptions::new().write(true).create(true).truncate(false).open(root.join(LOCK))?;
+        flock(&turn, FlockOperation::LockExclusive)?;
+        let leftovers = leftovers(&root)?;
+        let folder = tempfile::Builder::new().prefix(&format!("{}.", host())).tempdir_in(&root)?;
+        let lock = File::create(folder.path().join(LOCK))?;
+        flock(&lock, FlockOperation::NonBlockingLockExclusive)?;
+        drop(turn);
+        for leftover in leftovers {
+            // What cannot be removed now is tried again by the next one.
+            let _ = std::fs::remove_dir_all(leftover);
+        }
+        let files = folder.path().join("files");
+        std::fs::create_dir(&files)?;
+        Ok(Self { files, _folder: folder, _lock: lock })
+    }
+}
+
+/// Folders of this host that nobody holds. The turn must be held.
+fn leftovers(root: &Path) -> io::Result<Vec<PathBuf>> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(root)? {
+        let entry = entry?;
+        if entry.file_name().to_str().is_some_and(is_of_this_host) && !is_held(&entry.path()) {
+            found.push(entry.path());
+        }
+    }
+    Ok(found)
+}
+
+/// Letters without a point follow the host's name, or it is that of another host that begins alike.
+fn is_of_this_host(name: &str) -> bool {
+    let letters = name.strip_prefix(host().as_str()).and_then(|rest| rest.strip_prefix('.'));
+    letters.is_some_and(|letters| !letters.contains('.'))
+}
+
+fn is_held(folder: &Path) -> bool {
+    // Opened for writing, since network file systems demand it for an exclusive lock.
+    match OpenOptions::new().write(true).open(folder.join(LOCK)) {
+        Ok(lock) => flock(&lock, FlockOperation::NonBlockingLockExclusive).is_err(),
+        // Without a lock, its removal was interrupted, or its making. What cannot be looked at is left alone.
+        Err(e) => e.kind() != io::ErrorKind::NotFound,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What lies below the root, but for the file that says whose turn it is.
+    fn left(root: &Path) -> Vec<PathBuf> {
+        let all = std::fs::read_dir(root).unwrap().map(|entry| entry.unwrap().path());
+        let mut folders: Vec<PathBuf> = all.filter(|path| path.is_dir()).collect();
+        folders.sort();
+        folders
+    }
+    fn folder_of(scratch: &Scratch) -> PathBuf {
+        scratch.path().parent().unwrap().to_path_buf()
+    }
+
+    #[test]
+    fn a_folder_goes_away_with_its_value() {
+        let root = tempfile::tempdir().unwrap();
+        let scratch = Scratch::below(root.path()).unwrap();
+        std::fs::write(scratch.path().join("x"), "x").unwrap();
+        assert!(scratch.path().is_absolute());
+        drop(scratch);
+        assert!(left(root.path()).is_empty());
+    }
+
+    #[test]
+    fn folders_that_nobody_holds_are_removed_by_whoever_makes_the_next() {
+        let root = tempfile::tempdir().unwrap();
+        let living = Scratch::below(root.path()).unwrap();
+        // What a kill leaves has all but the lock on its file; one that came early has no file.
+        let killed = root.path().join(format!("{}.killed", host()));
+        std::fs::create_dir_all(killed.join("files/work")).unwrap();
+        std::fs::write(killed.join(LOCK), "").unwrap();
+        std::fs::create_dir(root.path().join(format!("{}.early", host()))).unwrap();
+        let elsewhere = [root.path().join("elsewhere!.x"), root.path().join(format!("{}.example.x", host()))];
+        elsewhere.iter().for_each(|folder| std::fs::create_dir(folder).unwrap());
+        assert_eq!(left(root.path()).len(), 5);
+        let next = Scratch::below(root.path()).unwrap();
+        let mut expected = vec![folder_of(&living), folder_of(&next)];
+        expected.extend(elsewhere);
+        expected.sort();
+        assert_eq!(left(root.path()), expected);
+    }
+}

@@ -1,0 +1,47 @@
+//! The signals by which a user, a system or a closing terminal asks this process to stop.
+
+use futures::future::{pending, select_all};
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+/// SIGINT (Ctrl-C), SIGTERM and SIGHUP.
+pub(crate) struct Signals(Vec<Signal>);
+
+impl Signals {
+    /// Listens from now on. Must be called in a tokio runtime.
+    pub fn listen() -> Self {
+        let mut kinds = vec![SignalKind::interrupt(), SignalKind::terminate()];
+        // To listen to what is ignored would undo `nohup`. Where nobody can tell, the signal keeps its effect.
+        let status = std::fs::read_to_string("/proc/self/status").ok();
+        if status.is_some_and(|status| !ignores_hangup(&status)) {
+            kinds.push(SignalKind::hangup());
+        }
+        // A signal that cannot be listened to ends the process, as it does by default.
+        Self(kinds.into_iter().filter_map(|kind| signal(kind).ok()).collect())
+    }
+    /// Waits for the next one.
+    pub async fn next(&mut self) {
+        if self.0.is_empty() {
+            pending::<()>().await;
+        }
+        select_all(self.0.iter_mut().map(|signal| Box::pin(signal.recv()))).await;
+    }
+}
+
+/// Reads the mask of ignored signals, of which SIGHUP is the first, from `/proc/<pid>/status`.
+fn ignores_hangup(status: &str) -> bool {
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).is_none_or(|mask| mask & 1 == 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_mask_says_whether_a_hangup_is_ignored() {
+        let status = |mask: &str| format!("Name:\ttrainyard\nSigBlk:\t0000000000000001\nSigIgn:\t{mask}\nSigCgt:\t0\n");
+        assert!(ignores_hangup(&status("0000000000001001")));
+        assert!(!ignores_hangup(&status("0000000000001000")));
+        assert!(ignores_hangup("Name:\ttrainyard\n"), "unknown");
+    }
+}
