@@ -15,13 +15,14 @@ use object_store::prefix::PrefixStore;
 use object_store::{ObjectStore, ObjectStoreExt, PutMode, PutOptions, PutPayload};
 use std::collections::BTreeMap;
 use std::io;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use trainyard_core::{Error, Result};
 
-/// Puts of one name before giving up. Requests to a bucket are retried within each, too.
-const CREATE_TRIES: u32 = 4;
+/// Puts of one name, and reads of one range, before giving up. Requests to a bucket are retried within each, too.
+const TRIES: u32 = 4;
 
 /// Whose bytes are under a name after a create-only put.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,6 +31,14 @@ pub enum Created {
     Ours,
     /// Those of somebody else who was first.
     Theirs(Bytes),
+}
+
+/// The beginning of a read.
+pub(crate) enum Found {
+    /// All bytes of a small object.
+    Whole(Bytes),
+    /// The size in bytes of a larger one.
+    Large(u64),
 }
 
 /// An object as a listing shows it.
@@ -136,7 +145,7 @@ impl Connection {
             match self.get(path).await {
                 Ok(Some(found)) if found == bytes => return Ok(Created::Ours),
                 Ok(Some(found)) => return Ok(Created::Theirs(found)),
-                Ok(None) | Err(_) if is_final(&error) || turn + 1 == CREATE_TRIES => {
+                Ok(None) | Err(_) if is_final(&error) || turn + 1 == TRIES => {
                     return Err(fault("write", &self.url, path, &error));
                 }
                 Ok(None) | Err(_) => {}
@@ -167,6 +176,43 @@ impl Connection {
             Ok(bytes) => Ok(Some(bytes)),
             Err(object_store::Error::NotFound { .. }) => Ok(None),
             Err(e) => Err(fault("read", &self.url, path, &e)),
+        }
+    }
+    /// All bytes of an object of at most `most` bytes, or the size of a larger one; none if there is no such object.
+    pub async fn begin_read(&self, path: &str, most: u64) -> Result<Option<Found>> {
+        let name = parse(path)?;
+        let read = || async {
+            let found = self.objects.get(&name).await?;
+            // The answer that is dropped here has hardly begun to arrive.
+            if found.meta.size > most {
+                Ok(Found::Large(found.meta.size))
+            } else {
+                found.bytes().await.map(Found::Whole)
+            }
+        };
+        self.read_again(path, read).await
+    }
+    /// Some bytes of an object; none if there is no such object.
+    pub async fn read_range(&self, path: &str, range: Range<u64>) -> Result<Option<Bytes>> {
+        let name = parse(path)?;
+        self.read_again(path, || self.objects.get_range(&name, range.clone())).await
+    }
+    /// Reads until an answer is clear or the tries are used up.
+    async fn read_again<T, F: Future<Output = object_store::Result<T>>>(
+        &self,
+        path: &str,
+        mut read: impl FnMut() -> F,
+    ) -> Result<Option<T>> {
+        let mut turn = 0;
+        loop {
+            match read().await {
+                Ok(answer) => return Ok(Some(answer)),
+                Err(object_store::Error::NotFound { .. }) => return Ok(None),
+                Err(e) if is_final(&e) || turn + 1 == TRIES => return Err(fault("read", &self.url, path, &e)),
+                Err(e) => tracing::debug!(path, turn, error = &e as &dyn std::error::Error, "a read broke off"),
+            }
+            back_off(turn).await;
+            turn += 1;
         }
     }
     /// The size in bytes of the object of this name.
@@ -235,7 +281,7 @@ fn direct_error(name: &Name, source: io::Error) -> object_store::Error {
     }
 }
 
-/// Waits before the next try of a put, doubling from 20 ms.
+/// Waits before the next try, doubling from 20 ms.
 pub(crate) async fn back_off(turn: u32) {
     tokio::time::sleep(Duration::from_millis(20 << turn.min(6))).await;
 }

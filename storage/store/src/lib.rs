@@ -38,6 +38,7 @@ pub mod checkpoints;
 pub mod conformance;
 mod connection;
 mod damage;
+mod download;
 pub mod faults;
 pub mod fetch;
 pub mod garbage;
