@@ -33,7 +33,7 @@ pub(crate) struct Sink {
     buffers: Mutex<Buffers>,
     full: Notify,
     closed: Notify,
-    /// Where the engine hears of waiting.
+    /// Where the engine hears of waiting and of resume points.
     engine: Option<(UnboundedSender<Input>, NodeId)>,
 }
 
@@ -135,6 +135,13 @@ impl Sink {
         }
     }
 
+    fn tell(&self, input: impl FnOnce(NodeId) -> Input) {
+        if let Some((happened, node)) = &self.engine {
+            // Nobody listens any more only when the run is over.
+            let _ = happened.send(input(*node));
+        }
+    }
+
     fn note(&self, text: &str) {
         self.context.observer.note(text);
     }
@@ -218,7 +225,10 @@ impl Reports for Sink {
                     });
                 }
             }
-            AttemptMessage::Progress { .. } | AttemptMessage::Checkpoint { .. } | AttemptMessage::Result {} => {}
+            AttemptMessage::Checkpoint { step } => {
+                self.tell(|node| Input::Saved { node, attempt: self.spec.attempt, step: *step });
+            }
+            AttemptMessage::Progress { .. } | AttemptMessage::Result {} => {}
         }
         self.context.observer.message(&self.spec.stage, self.spec.attempt, &message);
     }
@@ -226,11 +236,7 @@ impl Reports for Sink {
         self.message(AttemptMessage::Log { level: LogLevel::Info, text: line.to_string() });
     }
     fn waits(&self, why: Option<&str>) {
-        if let Some((happened, node)) = &self.engine {
-            let input = Input::Waits { node: *node, attempt: self.spec.attempt, why: why.map(str::to_string) };
-            // Nobody listens any more only when the run is over.
-            let _ = happened.send(input);
-        }
+        self.tell(|node| Input::Waits { node, attempt: self.spec.attempt, why: why.map(str::to_string) });
     }
 }
 

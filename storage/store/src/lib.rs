@@ -48,6 +48,7 @@ mod local;
 pub mod manifests;
 pub mod objects;
 mod options;
+mod patience;
 mod place;
 mod problem;
 pub mod runs;

@@ -139,6 +139,31 @@ async fn lost_requests_end_after_a_bounded_number_of_tries() {
 }
 
 #[tokio::test]
+async fn a_store_that_comes_back_in_time_is_waited_for() {
+    let faulty = Faulty::new(Arc::new(InMemory::new()));
+    let options = StoreOptions { outage: Duration::from_secs(600), ..StoreOptions::default() };
+    let store = Store::over(faulty.clone(), "memory://faulty", options).await.unwrap();
+    let folder = scratch();
+    let file = folder.path().join("large");
+    std::fs::write(&file, vec![7; 9 << 20]).unwrap();
+    // More often than the impatient try.
+    faulty.inject(Fault::LostRequest, "name", 6);
+    assert_eq!(store.create("a/name", Bytes::from_static(b"mine")).await, Ok(Created::Ours));
+    faulty.inject(Fault::LostRequest, "objects/", 6);
+    let (small, _) = store.put_object(Bytes::from_static(b"small")).await.unwrap();
+    faulty.inject(Fault::LostRequest, "objects/", 3);
+    let (large, size) = store.put_object_file(&file).await.unwrap();
+    assert!(store.has_object(&large, size).await.unwrap());
+    faulty.inject(Fault::BrokenRead, "objects/", 6);
+    assert_eq!(store.read_object(&small).await.unwrap().as_ref(), b"small");
+    faulty.inject(Fault::BrokenRead, "a/name", 3);
+    assert_eq!(store.get("a/name").await, Ok(Some(Bytes::from_static(b"mine"))));
+    let hurried = store.with_outage(Duration::ZERO);
+    faulty.inject(Fault::LostRequest, "other", 4);
+    assert_eq!(hurried.create("a/other", Bytes::new()).await.unwrap_err().kind, ErrorKind::Retryable);
+}
+
+#[tokio::test]
 async fn full_disks_and_lost_rights_keep_what_was_published() {
     let folder = scratch();
     let file = folder.path().join("large");

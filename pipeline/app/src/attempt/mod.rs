@@ -26,11 +26,15 @@ use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 use trainyard_api::{CancelToken, CheckpointStore, Reporter, StageContext};
 use trainyard_core::attempt::{AttemptMessage, AttemptResult, AttemptSpec};
 use trainyard_core::{Clock, Error, Result, SystemClock};
 use trainyard_spec::run_stage::KIND as RUN_KIND;
 use trainyard_store::{Created, Store, StoreOptions};
+
+/// How long the store may be away: much work may wait for its inputs or outputs.
+const OUTAGE: Duration = Duration::from_secs(600);
 
 /// Runs the attempt named by the URL. The error, if any, was already reported on stdout.
 pub fn main(url: &str, catalogue: &Catalogue) -> Result<()> {
@@ -93,7 +97,7 @@ async fn open(url: &str) -> Result<(Store, AttemptSpec)> {
             .help("executors start this command with `<store-url>#<attempt-folder>`")
     })?;
     // The engine that started this attempt proved the store.
-    let options = StoreOptions { probe: false, ..StoreOptions::default() };
+    let options = StoreOptions { probe: false, outage: OUTAGE, ..StoreOptions::default() };
     let store = Store::open(store_url, options.clone()).await?;
     let spec = store.spec_in(folder).await?;
     let store = if spec.fsync {

@@ -1,9 +1,12 @@
 //! What an attempt makes of its URL, its spec and its sources.
 
+use super::checkpoints::StoredCheckpoints;
 use super::{guard_sources, open};
 use serde_json::json;
 use std::collections::BTreeMap;
-use trainyard_core::attempt::{AttemptResources, AttemptSpec};
+use std::sync::{Arc, Mutex};
+use trainyard_api::{CheckpointStore as _, Reporter};
+use trainyard_core::attempt::{AttemptMessage, AttemptResources, AttemptSpec, LogLevel};
 use trainyard_core::{Digest, ErrorKind, RunId, StageKey};
 use trainyard_store::{Store, StoreOptions, layout};
 
@@ -69,4 +72,44 @@ fn sources_are_held_against_the_plan_before_the_work_and_after_it() {
     }
     std::fs::remove_file(&file).unwrap();
     assert!(guard_sources(&spec, || Ok(())).unwrap_err().message.ends_with("is gone since the plan was made"));
+}
+
+/// Keeps what is reported.
+#[derive(Default)]
+struct Heard(Mutex<Vec<AttemptMessage>>);
+
+impl Reporter for Heard {
+    fn report(&self, message: AttemptMessage) {
+        self.0.lock().unwrap().push(message);
+    }
+}
+
+#[test]
+fn a_resume_point_that_the_store_does_not_take_is_a_warning() {
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let scratch = tempfile::tempdir().unwrap();
+    let (files, restored) = (scratch.path().join("files"), scratch.path().join("restored"));
+    std::fs::create_dir(&files).unwrap();
+    std::fs::write(files.join("state.json"), "{}").unwrap();
+    let open = |read_only| {
+        let options = StoreOptions { read_only, ..StoreOptions::default() };
+        runtime.block_on(Store::open("memory://resume-points", options)).unwrap()
+    };
+    let heard = Arc::new(Heard::default());
+    let points = |read_only| {
+        let handle = runtime.handle().clone();
+        StoredCheckpoints::new(open(read_only), handle, &spec(), restored.clone(), heard.clone())
+    };
+    points(true).save(1, &files).unwrap();
+    assert_eq!(points(true).latest().unwrap(), None);
+    points(false).save(2, &files).unwrap();
+    assert_eq!(points(true).latest().unwrap().map(|(step, _)| step), Some(2));
+    let missing = points(false).save(3, &scratch.path().join("none"));
+    assert!(missing.is_err(), "a folder that is not there is no fault of the store");
+    let heard = heard.0.lock().unwrap();
+    let [AttemptMessage::Log { level: LogLevel::Warn, text }, AttemptMessage::Checkpoint { step: 2 }] = &heard[..]
+    else {
+        panic!("{heard:?}")
+    };
+    assert!(text.starts_with("the resume point of step 1 was not stored") && text.contains("read-only"), "{text}");
 }

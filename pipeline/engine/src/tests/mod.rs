@@ -4,6 +4,7 @@ mod cases;
 mod fan_out;
 mod healing;
 mod late;
+mod progress;
 mod publication;
 mod random;
 mod simulation;
