@@ -1,9 +1,9 @@
-//! Repeats requests that fail for a passing reason, until their answer is clear or the store has been away for too long.
+//! Repeats requests that fail for a passing reason, until their answer is clear or the store was away for too long.
 //!
 //! Under the requests of this crate, `object_store` sends each a few times within about a second. That is enough for a
 //! lost packet; a server that starts again takes minutes.
 
-use crate::problem::is_final;
+use crate::problem::{is_final, is_refusal};
 use async_trait::async_trait;
 use object_store::client::HttpErrorKind;
 use object_store::retry::{RetryContext, RetryFailure, RetryPolicy};
@@ -29,7 +29,13 @@ pub(crate) struct Tries<'a> {
     made: u32,
     /// When the first began, by the monotonic clock.
     since: Duration,
+    /// When the store began to refuse the credentials, if the last try ended so.
+    refused: Option<Duration>,
 }
+
+/// How long refused credentials may take to be renewed. A right that is missing for good should be heard of sooner than
+/// a store that is away.
+const RENEWAL: Duration = Duration::from_secs(120);
 
 impl Patience {
     /// Waits for nobody.
@@ -42,7 +48,7 @@ impl Patience {
     }
     /// Begins a request that is tried at least this often.
     pub fn tries(&self, least: u32) -> Tries<'_> {
-        Tries { patience: self, least, made: 0, since: self.clock.monotonic() }
+        Tries { patience: self, least, made: 0, since: self.clock.monotonic(), refused: None }
     }
     /// The same rule for the parts of an upload, which only `object_store` can repeat.
     pub fn for_parts(&self) -> Arc<dyn RetryPolicy> {
@@ -54,8 +60,13 @@ impl Tries<'_> {
     /// After a try that failed: waits before the next one, or says that there should be none.
     pub async fn again(&mut self, url: &str, error: &object_store::Error) -> bool {
         self.made += 1;
-        let away = self.patience.clock.monotonic().saturating_sub(self.since);
-        if is_final(error) || (self.made >= self.least && away >= self.patience.outage) {
+        let now = self.patience.clock.monotonic();
+        let away = now.saturating_sub(self.since);
+        self.refused = is_refusal(error).then(|| self.refused.unwrap_or(now));
+        let renewable = self.refused.is_some_and(|since| now.saturating_sub(since) < RENEWAL);
+        let passing = !is_final(error) || renewable;
+        let quick = !is_final(error) && self.made < self.least;
+        if !quick && (!passing || away >= self.patience.outage) {
             return false;
         }
         tracing::debug!(url, tries = self.made, error = error as &dyn std::error::Error, "a request failed");
@@ -82,9 +93,12 @@ fn wait(tries: u32) -> Duration {
     Duration::from_millis(10 << tries.clamp(1, 10))
 }
 
-fn may_pass(failure: RetryFailure) -> bool {
+fn may_pass(failure: RetryFailure, elapsed: Duration) -> bool {
     match failure {
-        RetryFailure::Status(status) => status.is_server_error() || status.as_u16() == 429,
+        RetryFailure::Status(status) => match status.as_u16() {
+            401 | 403 => elapsed < RENEWAL,
+            code => code == 429 || status.is_server_error(),
+        },
         RetryFailure::Transport(kind) => kind != HttpErrorKind::Decode,
         _ => false,
     }
@@ -98,7 +112,7 @@ struct Parts {
 #[async_trait]
 impl RetryPolicy for Parts {
     async fn retry(&self, part: RetryContext) -> bool {
-        let again = may_pass(part.failure) && part.elapsed < self.outage;
+        let again = may_pass(part.failure, part.elapsed) && part.elapsed < self.outage;
         if again {
             tokio::time::sleep(wait(u32::try_from(part.attempt).unwrap_or(u32::MAX))).await;
         }
@@ -141,6 +155,24 @@ mod tests {
         assert!(!none.with_outage(Duration::MAX).tries(4).again("memory://x", &missing).await);
     }
 
+    #[tokio::test]
+    async fn refused_credentials_have_two_minutes_to_be_renewed() {
+        let clock = Arc::new(ManualClock::at_millis(0));
+        let injected: Arc<dyn Clock> = clock.clone();
+        let patience = Patience::none(&injected).with_outage(Duration::from_secs(600));
+        let refused = || object_store::Error::PermissionDenied { path: "x".into(), source: "403 Forbidden".into() };
+        let mut tries = patience.tries(1);
+        assert!(tries.again("memory://x", &unclear()).await);
+        clock.advance(Duration::from_secs(300));
+        assert!(tries.again("memory://x", &refused()).await, "it was away before it refused");
+        clock.advance(Duration::from_secs(119));
+        assert!(tries.again("memory://x", &refused()).await);
+        clock.advance(Duration::from_secs(1));
+        assert!(!tries.again("memory://x", &refused()).await);
+        let impatient = Patience::none(&injected);
+        assert!(!impatient.tries(4).again("memory://x", &refused()).await, "whoever opens a store hears of it at once");
+    }
+
     #[test]
     fn waits_double_up_to_ten_seconds() {
         let waits = [1, 2, 3, 10, 11, u32::MAX].map(|tries| wait(tries).as_millis());
@@ -149,7 +181,7 @@ mod tests {
 
     #[test]
     fn parts_of_an_upload_are_repeated_after_what_may_pass() {
-        assert!(may_pass(RetryFailure::Transport(HttpErrorKind::Timeout)));
-        assert!(!may_pass(RetryFailure::Transport(HttpErrorKind::Decode)));
+        assert!(may_pass(RetryFailure::Transport(HttpErrorKind::Timeout), Duration::MAX));
+        assert!(!may_pass(RetryFailure::Transport(HttpErrorKind::Decode), Duration::ZERO));
     }
 }

@@ -76,6 +76,14 @@ pub(crate) fn is_final(error: &object_store::Error) -> bool {
     )
 }
 
+/// Whether the store refused the credentials. They may have run out and be renewed within minutes; the rights of a
+/// disk's user are another matter.
+pub(crate) fn is_refusal(error: &object_store::Error) -> bool {
+    use object_store::Error as E;
+    let refused = matches!(error, E::PermissionDenied { .. } | E::Unauthenticated { .. }) || lacks_credentials(error);
+    refused && !find_io(error).is_some_and(is_disk)
+}
+
 /// Without credentials in the environment the client asks the metadata service of a cloud machine. Elsewhere nobody
 /// answers, and that service's address would only mislead.
 fn lacks_credentials(error: &object_store::Error) -> bool {
@@ -133,5 +141,14 @@ mod tests {
         let full = object_store::Error::Generic { store: "local", source: io::Error::from_raw_os_error(28).into() };
         assert!(fault("write", "file:///s", "x", &full).message.contains("No space left on device"));
         assert!(is_final(&full) && !is_final(&io(Io::ConnectionReset)));
+    }
+
+    #[test]
+    fn a_store_refuses_credentials_and_a_disk_its_user() {
+        let denied = |source| object_store::Error::PermissionDenied { path: "x".into(), source };
+        assert!(is_refusal(&denied("403 Forbidden".into())));
+        assert!(!is_refusal(&denied(io::Error::from_raw_os_error(13).into())));
+        let missing = object_store::Error::NotFound { path: "x".into(), source: "404 Not Found".into() };
+        assert!(!is_refusal(&missing));
     }
 }

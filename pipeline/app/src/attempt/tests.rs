@@ -29,19 +29,21 @@ fn spec() -> AttemptSpec {
         secrets: BTreeMap::new(),
         sources: BTreeMap::new(),
         fsync: false,
+        store_outage_millis: None,
     }
 }
 
 #[tokio::test]
-async fn the_spec_says_how_durable_the_store_is_whatever_its_path_holds() {
+async fn the_spec_says_how_the_store_is_kept_whatever_its_path_holds() {
     let folder = tempfile::tempdir().unwrap();
     let place = folder.path().join("c#/st#1");
     let store = Store::open(place.to_str().unwrap(), StoreOptions::default()).await.unwrap();
-    for (attempt, fsync) in [(1, false), (2, true)] {
-        let put = AttemptSpec { attempt, fsync, ..spec() };
+    for (attempt, fsync, store_outage_millis) in [(1, false, None), (2, true, Some(90_000))] {
+        let put = AttemptSpec { attempt, fsync, store_outage_millis, ..spec() };
         store.put_spec(&put).await.unwrap();
         let url = format!("{}#{}", store.url(), layout::attempt(&put.run, &put.stage, attempt));
         let (opened, found) = open(&url).await.unwrap();
+        assert_eq!(opened.options().outage.as_secs(), if fsync { 90 } else { 600 });
         assert_eq!((opened.options().durability_fsync, found), (fsync, put));
     }
 }
@@ -49,7 +51,9 @@ async fn the_spec_says_how_durable_the_store_is_whatever_its_path_holds() {
 #[test]
 fn a_spec_without_the_newer_fields_is_read() {
     let older = serde_json::to_value(spec()).unwrap();
-    assert!(older.get("sources").is_none() && older.get("fsync").is_none(), "{older}");
+    for newer in ["sources", "fsync", "store_outage_millis"] {
+        assert!(older.get(newer).is_none(), "{older}");
+    }
     assert_eq!(serde_json::from_value::<AttemptSpec>(older).unwrap(), spec());
 }
 

@@ -162,6 +162,7 @@ pub fn setup() -> Setup {
         catalogue: Arc::new(NoKinds),
         secrets: BTreeMap::new(),
         fsync: false,
+        store_outage: Duration::from_secs(60),
         resumed: Resumed::default(),
     }
 }

@@ -1,6 +1,7 @@
 //! Runs against a memory store or a folder, with a fake executor or real processes of `sh`.
 
 mod healing;
+mod outages;
 mod processes;
 mod runs;
 mod takeover;
