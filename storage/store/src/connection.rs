@@ -6,6 +6,7 @@ use crate::options::{Missing, StoreOptions};
 use crate::patience::{Patience, Tries};
 use crate::place::Place;
 use crate::problem::{fault, io_fault};
+use crate::root::Root;
 use crate::s3;
 use bytes::Bytes;
 use futures::TryStreamExt;
@@ -18,7 +19,7 @@ use object_store::{ObjectStore, ObjectStoreExt, PutMode, PutOptions, PutPayload}
 use std::collections::BTreeMap;
 use std::io;
 use std::ops::Range;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use trainyard_core::{Error, Result};
@@ -55,7 +56,7 @@ pub(crate) struct Entry {
 pub(crate) struct Connection {
     url: String,
     /// The folder of a store on a disk.
-    root: Option<PathBuf>,
+    root: Option<Root>,
     /// Whether puts may bypass `object_store`.
     direct: bool,
     objects: Arc<dyn ObjectStore>,
@@ -124,6 +125,7 @@ impl Connection {
             .map_err(|e| fault("open", &place, "", &e))?
             .with_fsync(options.durability_fsync);
         let url = format!("file://{}", root.display());
+        let root = Root::of(root).map_err(|e| io_fault("open the store", &place, &e))?;
         let direct = !options.durability_fsync;
         Ok(Self { url, root: Some(root), direct, ..Self::over(Arc::new(files), "", options) })
     }
@@ -144,7 +146,7 @@ impl Connection {
         &self.url
     }
     pub fn root(&self) -> Option<&Path> {
-        self.root.as_deref()
+        self.root.as_ref().map(Root::path)
     }
     pub fn objects(&self) -> &Arc<dyn ObjectStore> {
         &self.objects
@@ -175,16 +177,24 @@ impl Connection {
     async fn put_new(&self, name: &Name, bytes: &Bytes) -> object_store::Result<()> {
         match (&self.root, self.direct) {
             (Some(root), true) => {
-                local::create(&root.join(name.as_ref()), bytes).map_err(|source| direct_error(name, source))
+                local::create(root, name.as_ref(), bytes).map_err(|source| direct_error(name, source))
             }
             _ => {
+                self.present(name)?;
                 let options = PutOptions { mode: PutMode::Create, ..PutOptions::default() };
                 self.objects.put_opts(name, PutPayload::from(bytes.clone()), options).await.map(|_| ())
             }
         }
     }
+    /// Fails if the folder of a store on a disk is gone: `object_store` would make it again.
+    pub fn present(&self, name: &Name) -> object_store::Result<()> {
+        match &self.root {
+            Some(root) => root.require().map_err(|source| direct_error(name, source)),
+            None => Ok(()),
+        }
+    }
     pub async fn get(&self, path: &str) -> Result<Option<Bytes>> {
-        if let Some(root) = &self.root {
+        if let Some(root) = self.root() {
             return local::read(&root.join(path))
                 .map(|found| found.map(Bytes::from))
                 .map_err(|e| io_fault("read", &format!("{}/{path}", self.url), &e));
@@ -238,7 +248,7 @@ impl Connection {
     }
     /// The size in bytes of the object of this name.
     pub async fn size(&self, path: &str) -> Result<Option<u64>> {
-        if let Some(root) = &self.root {
+        if let Some(root) = self.root() {
             return local::size(&root.join(path)).map_err(|e| io_fault("read", &format!("{}/{path}", self.url), &e));
         }
         let name = parse(path)?;

@@ -51,6 +51,7 @@ mod options;
 mod patience;
 mod place;
 mod problem;
+mod root;
 pub mod runs;
 mod s3;
 mod store;

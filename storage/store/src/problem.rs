@@ -1,6 +1,7 @@
 //! Errors of `object_store` and of files as Trainyard's own: one sentence that names the path, with the causes below
 //! it.
 
+use crate::root::Gone;
 use std::error::Error as StdError;
 use std::io::{self, ErrorKind as Io};
 use trainyard_core::Error;
@@ -11,6 +12,10 @@ pub(crate) fn fault(action: &str, url: &str, path: &str, error: &object_store::E
     if lacks_credentials(error) {
         return Error::lost(format!("cannot {action} {url}/{path}: no AWS credentials"))
             .help("set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or run where a role gives them");
+    }
+    if let Some(gone) = find_io(error).and_then(Gone::find) {
+        return Error::lost(format!("cannot {action} {url}/{path}: {gone}"))
+            .help("bring it back where it was before you run the same command again, which would begin a new store");
     }
     if let Some(io) = find_io(error).filter(|io| is_disk(io)) {
         return io_fault(action, &format!("{url}/{path}"), io);
@@ -51,7 +56,7 @@ pub(crate) fn io_fault(action: &str, place: &str, error: &io::Error) -> Error {
 /// Whether nothing was written for sure, and trying again at once would fail in the same way.
 pub(crate) fn is_final(error: &object_store::Error) -> bool {
     use object_store::Error as E;
-    if lacks_credentials(error) {
+    if lacks_credentials(error) || find_io(error).and_then(Gone::find).is_some() {
         return true;
     }
     if let Some(io) = find_io(error).filter(|io| is_disk(io)) {

@@ -50,7 +50,7 @@ impl Store {
         let name = parse(place)?;
         let mut tries = self.connection().tries(TRIES);
         // Overwriting is safe: the same name means the same bytes, and it heals a damaged object.
-        while let Err(e) = self.connection().objects().put(&name, PutPayload::from(bytes.clone())).await {
+        while let Err(e) = self.put_once(&name, &bytes).await {
             if !tries.again(self.url(), &e).await {
                 return Err(fault("write", self.url(), place, &e));
             }
@@ -58,6 +58,10 @@ impl Store {
         tries.answered(self.url());
         self.protect(place);
         Ok(())
+    }
+    async fn put_once(&self, name: &Name, bytes: &Bytes) -> object_store::Result<()> {
+        self.connection().present(name)?;
+        self.connection().objects().put(name, PutPayload::from(bytes.clone())).await.map(|_| ())
     }
     async fn upload_parts(&self, place: &str, file: &Path, digest: &Digest, size: u64) -> Result<()> {
         let name = parse(place)?;
@@ -83,6 +87,9 @@ impl Store {
         digest: &Digest,
         size: u64,
     ) -> Result<object_store::Result<()>> {
+        if let Err(gone) = self.connection().present(name) {
+            return Ok(Err(gone));
+        }
         let options = PutMultipartOptions::default().with_retry_policy(self.connection().patience_for_parts());
         let mut upload = match self.connection().objects().put_multipart_opts(name, options).await {
             Ok(upload) => upload,

@@ -164,6 +164,41 @@ async fn a_store_that_comes_back_in_time_is_waited_for() {
 }
 
 #[tokio::test]
+async fn a_store_whose_folder_is_gone_is_not_made_again() {
+    let folder = scratch();
+    let file = folder.path().join("large");
+    std::fs::write(&file, vec![7; 9 << 20]).unwrap();
+    let (root, aside) = (folder.path().join("store"), folder.path().join("aside"));
+    for durability_fsync in [false, true] {
+        let options = StoreOptions { durability_fsync, ..StoreOptions::default() };
+        let store = Store::open(root.to_str().unwrap(), options).await.unwrap();
+        store.create("a/b", Bytes::from_static(b"1")).await.unwrap();
+        std::fs::rename(&root, &aside).unwrap();
+        // Removed, or another folder in its place, as behind a disk that is unmounted.
+        for replaced in [false, true] {
+            if replaced {
+                std::fs::create_dir(&root).unwrap();
+            }
+            let errors = [
+                store.create("a/c", Bytes::from_static(b"2")).await.unwrap_err(),
+                store.put_object(Bytes::from_static(b"small")).await.unwrap_err(),
+                store.put_object_file(&file).await.unwrap_err(),
+            ];
+            for error in errors {
+                assert_eq!(error.kind, ErrorKind::Lost, "{error}");
+                assert!(error.message.contains("is gone") && error.help.is_some(), "{error}");
+            }
+            assert_eq!(root.exists(), replaced);
+        }
+        // Fails unless it is empty.
+        std::fs::remove_dir(&root).unwrap();
+        std::fs::rename(&aside, &root).unwrap();
+        assert_eq!(store.create("a/c", Bytes::from_static(b"2")).await, Ok(Created::Ours));
+        std::fs::remove_dir_all(&root).unwrap();
+    }
+}
+
+#[tokio::test]
 async fn full_disks_and_lost_rights_keep_what_was_published() {
     let folder = scratch();
     let file = folder.path().join("large");

@@ -31,7 +31,7 @@ use trainyard_api::{CancelToken, CheckpointStore, Reporter, StageContext};
 use trainyard_core::attempt::{AttemptMessage, AttemptResult, AttemptSpec, STORE_OUTAGE};
 use trainyard_core::{Clock, Error, Result, SystemClock};
 use trainyard_spec::run_stage::KIND as RUN_KIND;
-use trainyard_store::{Created, Store, StoreOptions};
+use trainyard_store::{Created, Missing, Store, StoreOptions};
 
 /// Runs the attempt named by the URL. The error, if any, was already reported on stdout.
 pub fn main(url: &str, catalogue: &Catalogue) -> Result<()> {
@@ -93,8 +93,9 @@ async fn open(url: &str) -> Result<(Store, AttemptSpec)> {
         Error::invalid(format!("`{url}` is not an attempt URL"))
             .help("executors start this command with `<store-url>#<attempt-folder>`")
     })?;
-    // The engine that started this attempt proved the store.
-    let options = StoreOptions { probe: false, outage: STORE_OUTAGE, ..StoreOptions::default() };
+    // The engine that started this attempt proved the store. If it is gone by now, it must not be made again.
+    let missing = Missing::Refuse;
+    let options = StoreOptions { probe: false, missing, outage: STORE_OUTAGE, ..StoreOptions::default() };
     let store = Store::open(store_url, options.clone()).await?;
     let spec = store.spec_in(folder).await?;
     let outage = spec.store_outage_millis.map_or(STORE_OUTAGE, Duration::from_millis);

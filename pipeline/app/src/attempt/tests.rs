@@ -46,6 +46,9 @@ async fn the_spec_says_how_the_store_is_kept_whatever_its_path_holds() {
         assert_eq!(opened.options().outage.as_secs(), if fsync { 90 } else { 600 });
         assert_eq!((opened.options().durability_fsync, found), (fsync, put));
     }
+    let gone = place.with_file_name("gone");
+    let error = open(&format!("{}#runs/x", gone.display())).await.unwrap_err();
+    assert!(error.message.contains("there is no store at") && !gone.exists(), "{error}");
 }
 
 #[test]

@@ -105,3 +105,21 @@ async fn an_interrupt_still_ends_a_run_whose_store_answers() {
     assert_eq!(summary.ending, CANCELLED);
     assert!(watcher.events.lock().unwrap().iter().any(|r| matches!(r.event, Event::CancelRequested { .. })));
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_store_that_is_removed_ends_the_run_and_stays_removed() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path().join("store");
+    let options_of_store = StoreOptions { outage: Duration::from_secs(3_600), ..StoreOptions::default() };
+    let store = Store::open(root.to_str().unwrap(), options_of_store).await.unwrap();
+    let watcher = Arc::new(Watcher::default());
+    let removed = root.clone();
+    let act = move |_: &AttemptSpec| {
+        std::fs::remove_dir_all(&removed).unwrap();
+        Act::Fail(Error::data("too late"))
+    };
+    let error = run(options(), plan(vec![node("a", &[])]), context(&store, fake(act), &watcher)).await.unwrap_err();
+    assert_eq!(error.kind, ErrorKind::Lost, "{error}");
+    assert!(error.message.contains("is gone"), "{error}");
+    assert!(!root.exists());
+}
