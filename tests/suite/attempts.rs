@@ -68,8 +68,13 @@ const ONE: &str =
     "version: 1\nname: one\nstages:\n  one:\n    run: printf 1 > ${{ outputs.o }}/x\n    outputs: {o: {kind: files}}\n";
 
 #[test]
-fn attempts_flush_stored_files_if_the_site_says_so() {
-    for (site, expected) in [("version: 1\n", false), ("version: 1\ndurability: fsync\n", true)] {
+fn attempts_flush_stored_files_and_wait_for_the_store_as_the_site_says() {
+    let cases = [
+        ("version: 1\n", false, 600_000),
+        ("version: 1\ndurability: fsync\n", true, 600_000),
+        ("version: 1\nstore_outage: 90s\n", false, 90_000),
+    ];
+    for (site, expected, outage) in cases {
         let s = Sandbox::new();
         s.write("trainyard.yaml", site);
         s.write("one.yaml", ONE);
@@ -77,6 +82,7 @@ fn attempts_flush_stored_files_if_the_site_says_so() {
         let spec = s.files(".trainyard").into_iter().find(|f| f.ends_with("spec.json")).unwrap();
         let spec: serde_json::Value = serde_json::from_str(&s.read(&format!(".trainyard/{spec}"))).unwrap();
         assert_eq!(spec["fsync"].as_bool().unwrap_or(false), expected, "{spec}");
+        assert_eq!(spec["store_outage_millis"], outage, "{spec}");
     }
 }
 

@@ -1,7 +1,7 @@
-//! Disk faults: a disk that fills up and a store that turns read-only mid-run give a clear error, and published
-//! artifacts stay intact.
+//! Disk faults: a disk that fills up, a store that turns read-only and one that is removed mid-run give a clear error,
+//! and published artifacts stay intact.
 //!
-//! These tests mount a small file system and are skipped without the right to. With `TRAINYARD_TEST_MOUNTS` set
+//! Most of these tests mount a small file system and are skipped without the right to. With `TRAINYARD_TEST_MOUNTS` set
 //! (`.ci/run` sets it if it may mount) a skip is a failure.
 
 use crate::kit::{Ran, Sandbox, ran, skipped, wait_for};
@@ -112,6 +112,13 @@ fn in_mid_run(s: &Sandbox, happens: impl FnOnce()) -> Ran {
     happens();
     s.write("go", "");
     ran(child.wait_with_output().unwrap())
+}
+
+#[test]
+fn store_that_is_removed_in_mid_run_is_a_clear_error_and_stays_removed() {
+    let s = Sandbox::new();
+    in_mid_run(&s, || std::fs::remove_dir_all(s.store()).unwrap()).code(3).says("is gone");
+    assert!(!s.store().exists());
 }
 
 #[test]

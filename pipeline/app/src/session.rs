@@ -5,6 +5,7 @@ use crate::machine;
 use std::ffi::OsString;
 use std::future::Future;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 use tokio::runtime::Runtime;
 use trainyard_core::{Error, ErrorKind, Result};
 use trainyard_spec::site::{self, Durability, Site, Surroundings};
@@ -118,7 +119,10 @@ fn options(site: &Site, access: Access) -> StoreOptions {
         Access::Run => (false, Missing::Make),
     };
     let durability_fsync = site.durability == Durability::Fsync;
-    StoreOptions { durability_fsync, read_only, missing, probe: access == Access::Run, ..StoreOptions::default() }
+    // Somebody waits for any other command.
+    let outage = if access == Access::Run { site.store_outage } else { Duration::ZERO };
+    let probe = access == Access::Run;
+    StoreOptions { durability_fsync, read_only, missing, probe, outage, ..StoreOptions::default() }
 }
 
 /// The URL from the command line or the site file; without either, a folder in the working directory.

@@ -11,6 +11,7 @@ use crate::ids::{AttemptNumber, RunId, StageKey};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 /// One input artifact as an attempt sees it: where it was published, and its files.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -92,7 +93,13 @@ pub struct AttemptSpec {
     /// Flush every put to the disk before it returns (the site file's `durability: fsync`).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub fsync: bool,
+    /// Milliseconds that the store may be away (the site file's `store_outage`); none = [`STORE_OUTAGE`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub store_outage_millis: Option<u64>,
 }
+
+/// How long runs and attempts wait for a store that is away, unless the site file says otherwise.
+pub const STORE_OUTAGE: Duration = Duration::from_secs(600);
 
 /// What a successful attempt leaves, written once at its end: `result.json`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -21,6 +21,16 @@ impl Engine {
         }
     }
 
+    /// Counts the tries anew from an attempt that came further than all before it: a long stage may meet many passing
+    /// faults, and only one that stands still should give up.
+    pub(crate) fn resume_point_saved(&mut self, node: NodeId, attempt: AttemptNumber, step: u64) {
+        let state = self.state_mut(node);
+        if state.phase == (Phase::Running { attempt }) && state.saved.is_none_or(|before| step > before) {
+            state.saved = Some(step);
+            state.tried = 1;
+        }
+    }
+
     pub(crate) fn attempt_ended(&mut self, node: NodeId, attempt: AttemptNumber, finished: Finished) {
         if self.state(node).phase == (Phase::Running { attempt }) {
             self.release(node);
@@ -175,7 +185,7 @@ impl Engine {
         }
     }
 
-    /// Retries or fails the stage, by the kind of the error and the number of tries by this engine.
+    /// Retries or fails the stage, by the kind of the error and the number of tries since it came further.
     fn unsuccessful(&mut self, node: NodeId, error: Error) {
         if self.stopping.is_some() {
             return self.cancel_node(node);

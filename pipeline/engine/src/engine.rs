@@ -163,6 +163,7 @@ impl Engine {
             Input::Looked { node, answer } => self.looked(node, answer),
             Input::Rows { node, rows } => self.expand(node, rows),
             Input::Waits { node, attempt, why } => self.attempt_waits(node, attempt, why),
+            Input::Saved { node, attempt, step } => self.resume_point_saved(node, attempt, step),
             Input::Ended { node, attempt, finished } => self.attempt_ended(node, attempt, finished),
             Input::Recovered { node, attempt, finished } => self.recovered(node, attempt, finished),
             Input::Published { node, attempt, answer } => self.publication(node, attempt, answer),

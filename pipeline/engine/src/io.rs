@@ -24,6 +24,8 @@ pub enum Input {
     Rows { node: NodeId, rows: Result<Vec<Value>> },
     /// A launched attempt waits for the machine, and why; without a reason it has what it waited for.
     Waits { node: NodeId, attempt: AttemptNumber, why: Option<String> },
+    /// A launched attempt stored the resume point of this step.
+    Saved { node: NodeId, attempt: AttemptNumber, step: u64 },
     /// A launched attempt ended.
     Ended { node: NodeId, attempt: AttemptNumber, finished: Finished },
     /// The answer to [`Command::Recover`]: how the attempt ended, or `None` if nothing of it is left.

@@ -97,8 +97,10 @@ pub(crate) struct State {
     pub reason: Option<GenerationReason>,
     /// Number of the last attempt in this run, those of earlier writers included.
     pub attempt: AttemptNumber,
-    /// Number of attempts by this engine.
+    /// Number of attempts by this engine, since one of them came further than all before it.
     pub tried: u32,
+    /// The last step whose resume point an attempt of this engine stored.
+    pub saved: Option<u64>,
     /// An attempt that an earlier writer left open: number, digest and pool.
     pub open: Option<(AttemptNumber, Digest, String)>,
     pub grant: Option<Grant>,
@@ -144,6 +146,7 @@ impl State {
             reason: None,
             attempt,
             tried: 0,
+            saved: None,
             open,
             grant: None,
             followers: Vec::new(),

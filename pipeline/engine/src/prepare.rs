@@ -8,6 +8,7 @@ use crate::scope::LateScope;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 use trainyard_core::attempt::{AttemptInput, AttemptResources, AttemptSpec};
 use trainyard_core::{Cardinality, Digest, Error, Result};
 use trainyard_spec::expression::value_text;
@@ -88,11 +89,12 @@ impl Engine {
             inputs,
             outputs: plan.outputs.clone(),
             resources: AttemptResources { cpus: 1, memory: 0, gpus: Vec::new() },
-            timeout_millis: plan.timeout.map(|t| u64::try_from(t.as_millis()).unwrap_or(u64::MAX)),
+            timeout_millis: plan.timeout.map(millis),
             env,
             secrets: self.secrets_of(state)?,
             sources: local_sources(plan),
             fsync: self.setup.fsync,
+            store_outage_millis: Some(millis(self.setup.store_outage)),
         })
     }
 
@@ -163,4 +165,8 @@ impl Engine {
 /// The sources whose content an attempt can compare with what it was when the plan was made.
 fn local_sources(plan: &Node) -> BTreeMap<String, Digest> {
     plan.sources.values().filter(|s| s.is_local()).map(|s| (s.location.clone(), s.digest.clone())).collect()
+}
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }

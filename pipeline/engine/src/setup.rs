@@ -4,6 +4,7 @@ use crate::MachinePool;
 use crate::fold::{RunView, StageView};
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 use trainyard_core::event::{AttemptOutcome, Selection};
 use trainyard_core::{AttemptNumber, Digest, RunId, StageKey, StageKinds};
 
@@ -24,6 +25,8 @@ pub struct Setup {
     pub secrets: BTreeMap<String, String>,
     /// Attempts flush every put to the disk, as the engine's own store does.
     pub fsync: bool,
+    /// How long attempts wait for a store that is away.
+    pub store_outage: Duration,
     /// What earlier writers of the run left.
     pub resumed: Resumed,
 }

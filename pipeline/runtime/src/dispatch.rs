@@ -2,8 +2,9 @@
 //!
 //! Everything that happens concurrently is put into one order here, because the engine is synchronous. Lookups, rows
 //! and stops are carried out at once, since they change nothing; launches, publications and the end wait until the
-//! journal batch with their events is durable. When another writer owns the run, or its journal cannot be written,
-//! nothing more is carried out and all attempts are stopped.
+//! journal batch with their events is durable. While the store is away, attempts go on and everything else waits. When
+//! another writer owns the run, or the store was away for too long, nothing more is carried out and all attempts are
+//! stopped.
 
 use crate::context::RunContext;
 use crate::executors::Control;
@@ -48,6 +49,10 @@ pub(crate) struct Dispatch {
     concurrent: Arc<Semaphore>,
     interrupt: Interrupt,
     interrupts: u8,
+    /// Entries on their way to the journal.
+    unacknowledged: usize,
+    /// After an interrupt: when the journal has had its time, by the monotonic clock.
+    last_call: Option<Duration>,
     looking_around: bool,
 }
 
@@ -91,6 +96,8 @@ impl Dispatch {
             concurrent: Arc::new(Semaphore::new(CONCURRENT)),
             interrupt,
             interrupts: 0,
+            unacknowledged: 0,
+            last_call: None,
             looking_around: false,
         }
     }
@@ -102,7 +109,7 @@ impl Dispatch {
 
     /// Runs to the end. `first` are records to journal before the engine's own.
     pub async fn run(mut self, first: Vec<Record>) -> Result<Left> {
-        let mut entry = Entry { records: first, commands: Vec::new() };
+        let mut entry = Entry { records: first, ..Entry::default() };
         self.step(Input::Begin, &mut entry);
         self.hand_in(entry);
         let over = loop {
@@ -130,6 +137,8 @@ impl Dispatch {
     async fn turn(&mut self) -> Option<Over> {
         let wake = self.until_wake();
         let look_around = self.engine.queued() > 0 && !self.looking_around;
+        let last_call = self.last_call.filter(|_| self.unacknowledged > 0);
+        let left = last_call.map(|at| at.saturating_sub(self.context.clock.monotonic()));
         tokio::select! {
             biased;
             ack = self.acks.recv() => match ack {
@@ -140,19 +149,27 @@ impl Dispatch {
             },
             () = self.interrupt.beyond(self.interrupts) => {
                 self.interrupts += 1;
+                self.call_last();
                 self.take(Input::Cancel { why: "interrupted".into() });
             }
             Some(input) = self.happenings.recv() => self.take(input),
+            () = sleep(left) => return Some(Over::Failed(unfinished())),
             () = sleep(wake) => self.take(Input::Tick),
             () = tokio::time::sleep(LOOK_AROUND), if look_around => self.look_around(),
         }
         None
     }
 
-    /// Milliseconds until the engine's next tick.
-    fn until_wake(&self) -> Option<u64> {
+    /// Time until the engine's next tick.
+    fn until_wake(&self) -> Option<Duration> {
         let at = self.engine.next_wake()?;
-        Some(u64::try_from(at.saturating_sub(self.context.clock.unix_millis())).unwrap_or(0))
+        let millis = at.saturating_sub(self.context.clock.unix_millis());
+        Some(Duration::from_millis(u64::try_from(millis).unwrap_or(0)))
+    }
+
+    /// Gives the journal of an interrupted run some time: whoever stops a run does not wait for a store that is away.
+    fn call_last(&mut self) {
+        self.last_call = Some(self.context.clock.monotonic() + LAST_GRACE);
     }
 
     /// Takes up one input and those that are there already.
@@ -190,12 +207,20 @@ impl Dispatch {
 
     fn hand_in(&mut self, entry: Entry) {
         if !entry.records.is_empty() || !entry.commands.is_empty() {
+            if self.interrupts > 0 && self.unacknowledged == 0 {
+                self.call_last();
+            }
+            self.unacknowledged += 1;
             // If the journal's writer is gone, its last answer says why and ends the loop.
-            let _ = self.journal.send(entry);
+            let _ = self.journal.send(Entry { handed_in: 1, ..entry });
         }
     }
 
     fn durable(&mut self, entry: Entry, next: u64) -> Option<Over> {
+        self.unacknowledged -= entry.handed_in;
+        if self.interrupts > 0 {
+            self.call_last();
+        }
         for record in &entry.records {
             tracing::debug!(event = ?record.event, "journaled");
             self.view.apply(record);
@@ -328,9 +353,15 @@ fn attempt_span(spec: &AttemptSpec, pool: &str) -> tracing::Span {
     tracing::info_span!(parent: &stage, "attempt", attempt = spec.attempt, pool)
 }
 
-async fn sleep(millis: Option<u64>) {
-    match millis {
-        Some(millis) => tokio::time::sleep(Duration::from_millis(millis)).await,
+/// The error of a run whose end the journal did not take.
+fn unfinished() -> Error {
+    Error::cancelled("interrupted while the store is away: the journal does not hold the end of the run")
+        .help("the same command goes on with the run once the store answers")
+}
+
+async fn sleep(time: Option<Duration>) {
+    match time {
+        Some(time) => tokio::time::sleep(time).await,
         None => std::future::pending().await,
     }
 }

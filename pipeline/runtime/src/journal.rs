@@ -1,16 +1,17 @@
 //! The journal's writer: collects the engine's events, puts them as one batch, and only then releases the commands.
 //!
 //! While one batch is on its way the next one collects, so a slow store makes batches larger rather than the run
-//! slower. An idle writer puts a heartbeat every 10 s. A failed put is repeated for a while under the same number.
+//! slower. An idle writer puts a heartbeat every 10 s. A failed put is repeated under the same number as long as the
+//! store may be away; attempts go on meanwhile, and what they lead to waits for its batch.
 
 use crate::context::RunContext;
-use crate::patience::WAITS;
+use crate::patience::{Asked, WAITS};
 use std::time::Duration;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
 use trainyard_core::event::{Event, Record};
 use trainyard_core::{Error, ErrorKind};
 use trainyard_engine::Command;
-use trainyard_store::{AppendError, Fenced, JournalWriter};
+use trainyard_store::{AppendError, Fenced, JournalWriter, Store};
 
 /// Time between the heartbeats of an idle writer.
 const HEARTBEAT: Duration = Duration::from_secs(10);
@@ -22,6 +23,8 @@ const BATCH: usize = 4_096;
 pub(crate) struct Entry {
     pub records: Vec<Record>,
     pub commands: Vec<Command>,
+    /// How many entries were handed in with it, itself included; none for a heartbeat.
+    pub handed_in: usize,
 }
 
 /// What the writer reports.
@@ -47,7 +50,7 @@ pub(crate) async fn write(
             Ok(None) => return,
             Err(_) => Entry {
                 records: vec![Record { at: context.clock.unix_millis(), event: Event::Heartbeat {} }],
-                commands: Vec::new(),
+                ..Entry::default()
             },
         };
         while entry.records.len() < BATCH
@@ -55,8 +58,9 @@ pub(crate) async fn write(
         {
             entry.records.extend(more.records);
             entry.commands.extend(more.commands);
+            entry.handed_in += more.handed_in;
         }
-        let answer = match put(&mut writer, &entry.records).await {
+        let answer = match put(&mut writer, &context.store, &entry.records).await {
             Ok(()) => Ack::Durable(entry, writer.position()),
             Err(AppendError::Fenced(fenced)) => Ack::Fenced(fenced),
             Err(AppendError::Failed(error)) => Ack::Failed(unreachable(error)),
@@ -68,7 +72,7 @@ pub(crate) async fn write(
     }
 }
 
-async fn put(writer: &mut JournalWriter, records: &[Record]) -> Result<(), AppendError> {
+async fn put(writer: &mut JournalWriter, store: &Store, records: &[Record]) -> Result<(), AppendError> {
     if records.is_empty() {
         return Ok(());
     }
@@ -77,11 +81,13 @@ async fn put(writer: &mut JournalWriter, records: &[Record]) -> Result<(), Appen
         .map(Record::to_value)
         .collect::<trainyard_core::Result<Vec<_>>>()
         .map_err(AppendError::Failed)?;
+    let mut asked = Asked::now(store);
     let mut answer = writer.append(&values).await.map(|_| ());
     for wait in WAITS {
         match &answer {
-            Err(AppendError::Failed(error)) if error.kind == ErrorKind::Retryable => {
+            Err(AppendError::Failed(error)) if error.kind == ErrorKind::Retryable && !asked.long_ago() => {
                 tokio::time::sleep(wait).await;
+                asked = Asked::now(store);
                 answer = writer.flush().await;
             }
             _ => break,

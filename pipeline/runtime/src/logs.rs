@@ -17,7 +17,7 @@ use tracing::Instrument as _;
 use trainyard_core::Result;
 use trainyard_core::attempt::{AttemptMessage, AttemptSpec, LogLevel, LogRecord};
 use trainyard_engine::{Input, NodeId};
-use trainyard_store::{Chunk, Created};
+use trainyard_store::{Chunk, Created, Store};
 
 /// Time between chunks, unless one is full earlier.
 const EVERY: Duration = Duration::from_secs(2);
@@ -29,11 +29,13 @@ const LIMIT: usize = 8 << 20;
 /// Receives the messages of an attempt.
 pub(crate) struct Sink {
     context: RunContext,
+    /// Waits for nobody: what cannot be stored now collects here, and must not hold up the attempt's end.
+    store: Store,
     spec: Arc<AttemptSpec>,
     buffers: Mutex<Buffers>,
     full: Notify,
     closed: Notify,
-    /// Where the engine hears of waiting.
+    /// Where the engine hears of waiting and of resume points.
     engine: Option<(UnboundedSender<Input>, NodeId)>,
 }
 
@@ -99,6 +101,7 @@ impl Sink {
     fn new(context: &RunContext, spec: &Arc<AttemptSpec>) -> Self {
         Self {
             context: context.clone(),
+            store: context.store.with_outage(Duration::ZERO),
             spec: spec.clone(),
             buffers: Mutex::default(),
             full: Notify::new(),
@@ -130,8 +133,15 @@ impl Sink {
                 }
             }
         }
-        if let Err(error) = patiently(&SHORT_WAITS, || self.put()).await {
+        if let Err(error) = patiently(&self.store, &SHORT_WAITS, || self.put()).await {
             self.note(&format!("the end of the log of {} was not stored: {error}", self.spec.stage));
+        }
+    }
+
+    fn tell(&self, input: impl FnOnce(NodeId) -> Input) {
+        if let Some((happened, node)) = &self.engine {
+            // Nobody listens any more only when the run is over.
+            let _ = happened.send(input(*node));
         }
     }
 
@@ -160,8 +170,7 @@ impl Sink {
         loop {
             let next = self.buffers().cut(which, self.now());
             let Some((number, chunk)) = next else { return Ok(()) };
-            let created =
-                self.context.store.put_chunk(&spec.run, &spec.stage, spec.attempt, which, number, chunk).await?;
+            let created = self.store.put_chunk(&spec.run, &spec.stage, spec.attempt, which, number, chunk).await?;
             let mut buffers = self.buffers();
             let stream = buffers.stream(which);
             // Readers stop at the first missing number, so it may only grow past a chunk that is stored.
@@ -218,7 +227,10 @@ impl Reports for Sink {
                     });
                 }
             }
-            AttemptMessage::Progress { .. } | AttemptMessage::Checkpoint { .. } | AttemptMessage::Result {} => {}
+            AttemptMessage::Checkpoint { step } => {
+                self.tell(|node| Input::Saved { node, attempt: self.spec.attempt, step: *step });
+            }
+            AttemptMessage::Progress { .. } | AttemptMessage::Result {} => {}
         }
         self.context.observer.message(&self.spec.stage, self.spec.attempt, &message);
     }
@@ -226,11 +238,7 @@ impl Reports for Sink {
         self.message(AttemptMessage::Log { level: LogLevel::Info, text: line.to_string() });
     }
     fn waits(&self, why: Option<&str>) {
-        if let Some((happened, node)) = &self.engine {
-            let input = Input::Waits { node: *node, attempt: self.spec.attempt, why: why.map(str::to_string) };
-            // Nobody listens any more only when the run is over.
-            let _ = happened.send(input);
-        }
+        self.tell(|node| Input::Waits { node, attempt: self.spec.attempt, why: why.map(str::to_string) });
     }
 }
 
@@ -249,8 +257,8 @@ mod tests {
     use serde_json::json;
     use trainyard_core::clock::ManualClock;
     use trainyard_core::{Digest, Error};
+    use trainyard_store::StoreOptions;
     use trainyard_store::faults::{Fault, Faulty};
-    use trainyard_store::{Store, StoreOptions};
 
     /// A sink over a store that fails on command.
     async fn sink() -> (Arc<Faulty>, Store, Sink) {

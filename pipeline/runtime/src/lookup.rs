@@ -12,12 +12,12 @@ use trainyard_store::manifests::Newest;
 /// The highest generation, sound or damaged. Objects are checked for existence and size, but not read: a reader that
 /// finds one damaged removes it, so it is missing here the next time.
 pub(crate) async fn look_up(store: &Store, digest: &Digest) -> Result<Looked> {
-    patiently(&WAITS, || look_once(store, digest)).await
+    patiently(store, &WAITS, || look_once(store, digest)).await
 }
 
 /// The result that an attempt left; none if it left none.
 pub(crate) async fn result(store: &Store, spec: &AttemptSpec) -> Result<Option<AttemptResult>> {
-    patiently(&WAITS, || store.result(&spec.run, &spec.stage, spec.attempt)).await
+    patiently(store, &WAITS, || store.result(&spec.run, &spec.stage, spec.attempt)).await
 }
 
 async fn look_once(store: &Store, digest: &Digest) -> Result<Looked> {

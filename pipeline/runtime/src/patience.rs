@@ -1,10 +1,12 @@
 //! Retries of store operations: how often, and after which waits.
 //!
-//! Lookups, results, publication and the journal use the same waits, so an outage that the journal survives costs no
-//! finished attempt. Only retryable errors are retried.
+//! A run's store repeats its requests itself while it is away ([`trainyard_store::StoreOptions::outage`]), for the
+//! journal as long as for everything else, so an outage that the journal survives costs no finished attempt. Here is
+//! what it does not wait for, a full disk among them. Only retryable errors are retried.
 
 use std::time::Duration;
 use trainyard_core::{ErrorKind, Result};
+use trainyard_store::Store;
 
 /// Waits between the tries, 17 seconds in all. Each try makes several requests already.
 pub(crate) const WAITS: [Duration; 6] =
@@ -16,14 +18,34 @@ const fn millis(n: u64) -> Duration {
     Duration::from_millis(n)
 }
 
-/// Asks until the answer is not a retryable error or the waits are used up. Returns the last answer.
+/// When a store was asked something.
+pub(crate) struct Asked<'a> {
+    store: &'a Store,
+    at: Duration,
+}
+
+impl<'a> Asked<'a> {
+    pub fn now(store: &'a Store) -> Self {
+        Self { store, at: store.options().clock.monotonic() }
+    }
+    /// Whether the store has repeated the request for as long as it may be away.
+    pub fn long_ago(&self) -> bool {
+        let options = self.store.options();
+        !options.outage.is_zero() && options.clock.monotonic().saturating_sub(self.at) >= options.outage
+    }
+}
+
+/// Asks until the answer is not a retryable error, the store was away for too long, or the waits are used up. Returns
+/// the last answer.
 pub(crate) async fn patiently<T, F: Future<Output = Result<T>>>(
+    store: &Store,
     waits: &[Duration],
     mut ask: impl FnMut() -> F,
 ) -> Result<T> {
     for wait in waits {
+        let asked = Asked::now(store);
         match ask().await {
-            Err(error) if error.kind == ErrorKind::Retryable => {
+            Err(error) if error.kind == ErrorKind::Retryable && !asked.long_ago() => {
                 tracing::info!(wait_ms = wait.as_millis() as u64, %error, "the store failed, trying again");
                 tokio::time::sleep(*wait).await;
             }
@@ -36,18 +58,38 @@ pub(crate) async fn patiently<T, F: Future<Output = Result<T>>>(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::Arc;
     use trainyard_core::Error;
+    use trainyard_core::clock::ManualClock;
+    use trainyard_store::StoreOptions;
 
-    /// How often it asked, and the last answer, of a store that fails `failures` times.
-    async fn tries(failures: u32, error: Error) -> (u32, Result<u32>) {
+    /// How often it asked, and the last answer, of a store that may be away for `outage` seconds and fails `failures`
+    /// times, each after `each` seconds.
+    async fn tries_of(outage: u64, each: u64, failures: u32, error: Error) -> (u32, Result<u32>) {
+        let clock = Arc::new(ManualClock::at_millis(0));
+        let options =
+            StoreOptions { outage: Duration::from_secs(outage), clock: clock.clone(), ..StoreOptions::default() };
+        let store = Store::open("memory://", options).await.unwrap();
         let (mut asked, waits) = (0, [Duration::ZERO; 3]);
-        let answer = patiently(&waits, || {
+        let answer = patiently(&store, &waits, || {
             asked += 1;
+            clock.advance(Duration::from_secs(each));
             let answer = if asked > failures { Ok(asked) } else { Err(error.clone()) };
             async { answer }
         });
         let answer = answer.await;
         (asked, answer)
+    }
+
+    async fn tries(failures: u32, error: Error) -> (u32, Result<u32>) {
+        tries_of(0, 1, failures, error).await
+    }
+
+    #[tokio::test]
+    async fn a_store_that_was_waited_for_is_not_asked_again() {
+        let away = Error::retryable("503");
+        assert_eq!(tries_of(60, 60, 9, away.clone()).await, (1, Err(away.clone())));
+        assert_eq!(tries_of(60, 59, 9, away.clone()).await, (4, Err(away)), "it failed for another reason");
     }
 
     #[tokio::test]

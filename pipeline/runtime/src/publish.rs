@@ -11,7 +11,7 @@ use trainyard_engine::Publication;
 use trainyard_store::{Published, Store};
 
 pub(crate) async fn publish(store: &Store, manifest: &Manifest) -> Result<Publication> {
-    Ok(match patiently(&WAITS, || store.publish(manifest)).await? {
+    Ok(match patiently(store, &WAITS, || store.publish(manifest)).await? {
         Published::Ours => Publication::Ours,
         Published::Theirs(theirs) => Publication::Theirs(Arc::new(*theirs)),
     })

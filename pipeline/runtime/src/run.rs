@@ -7,7 +7,7 @@ use crate::resume::{Opened, open};
 use crate::summary;
 use tracing::Instrument as _;
 use trainyard_core::event::{EVENT_FORMAT, Event, PlannedStage, Record};
-use trainyard_core::{Result, RunId};
+use trainyard_core::{Error, Result, RunId};
 use trainyard_engine::{Engine, Resumed, Setup};
 use trainyard_spec::plan::Plan;
 
@@ -16,14 +16,20 @@ use trainyard_spec::plan::Plan;
 ///
 /// A failed stage is not an error: see [`RunSummary::ending`]. Errors: invalid (the selection names an unknown stage, a
 /// stage can never be placed, the run to resume has another plan), retryable (the store cannot be reached, another
-/// writer of this plan is alive), data (a damaged journal).
+/// writer of this plan is alive), data (a damaged journal), lost (the store was away for longer than it may be),
+/// cancelled (interrupted while the store was away).
 pub async fn run(options: RunOptions, plan: Plan, context: RunContext) -> Result<RunSummary> {
     // Before anything is written: mistakes that need no store.
     Engine::new(&plan, setup(&options, &context, RunId(String::new()), Resumed::default()))?;
     for pool in &context.pools {
         context.executors.get(&pool.executor)?;
     }
-    let Opened { run, writer, mut view, resumed } = open(&options, &plan, &context).await?;
+    let Opened { run, writer, mut view, resumed } = tokio::select! {
+        biased;
+        opened = open(&options, &plan, &context) => opened?,
+        // A store that is away would be waited for.
+        () = options.interrupt.beyond(0) => return Err(Error::cancelled("interrupted before the run was opened")),
+    };
     let engine = Engine::new(&plan, setup(&options, &context, run.clone(), Resumed::from_view(&view)))?;
     let span = tracing::info_span!("run", %run, workflow = %plan.workflow);
     let mut first = Vec::new();
@@ -57,6 +63,7 @@ pub(crate) fn setup(options: &RunOptions, context: &RunContext, run: RunId, resu
         catalogue: context.catalogue.clone(),
         secrets: context.secrets.clone(),
         fsync: context.store.options().durability_fsync,
+        store_outage: context.store.options().outage,
         resumed,
     }
 }

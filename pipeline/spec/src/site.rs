@@ -11,7 +11,9 @@ use crate::yaml;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
+use std::time::Duration;
 use trainyard_core::Result;
+use trainyard_core::attempt::STORE_OUTAGE;
 use trainyard_core::resources::{Amounts, missing_tags, shortfalls};
 
 /// What the file says; relative store paths are made absolute against its folder.
@@ -19,6 +21,8 @@ use trainyard_core::resources::{Amounts, missing_tags, shortfalls};
 pub struct Site {
     /// URL or path. None: `.trainyard/` beside the site file, or in the working directory without one.
     pub store: Option<String>,
+    /// How long runs and attempts wait for a store that is away.
+    pub store_outage: Duration,
     /// Sorted by priority (highest first), then in file order; never empty.
     pub pools: Vec<Pool>,
     /// Name → provider (`env:HF_TOKEN`).
@@ -113,6 +117,7 @@ impl Site {
     pub fn of_this_machine(pool: Pool) -> Self {
         Self {
             store: None,
+            store_outage: STORE_OUTAGE,
             pools: vec![pool],
             secrets: BTreeMap::new(),
             durability: Durability::Process,
@@ -121,7 +126,7 @@ impl Site {
     }
 }
 
-const KEYS: [&str; 6] = ["version", "store", "pools", "secrets", "durability", "notifications"];
+const KEYS: [&str; 7] = ["version", "store", "store_outage", "pools", "secrets", "durability", "notifications"];
 const POOL_KEYS: [&str; 9] = ["name", "executor", "cpus", "memory", "gpus", "gpu_memory", "nodes", "tags", "priority"];
 
 /// What a site file is read against.
@@ -171,6 +176,9 @@ fn read_site(bound: &Bound, folder: &Path, surroundings: Surroundings<'_>, reade
     }
     if let Some(b) = fields.get("store") {
         site.store = read_store(b, folder, surroundings, reader);
+    }
+    if let Some(outage) = fields.get("store_outage").and_then(|b| reader.duration(b, "`store_outage`")) {
+        site.store_outage = outage;
     }
     if let Some(b) = fields.get("durability")
         && reader.word(b, "`durability`", &["process", "fsync"]) == Some("fsync")

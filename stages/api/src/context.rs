@@ -58,7 +58,7 @@ pub trait CheckpointStore: Send + Sync {
     /// The newest complete one: its step and a folder with its files.
     fn latest(&self) -> Result<Option<(u64, PathBuf)>>;
     /// Stores all files of `folder` as the resume point of `step`; returns when it is durable. Older ones beyond two go
-    /// away.
+    /// away. A store that is at fault is no error: it costs this resume point, not the stage.
     fn save(&self, step: u64, folder: &Path) -> Result<()>;
 }
 

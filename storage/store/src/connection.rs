@@ -3,8 +3,10 @@
 
 use crate::local;
 use crate::options::{Missing, StoreOptions};
+use crate::patience::{Patience, Tries};
 use crate::place::Place;
-use crate::problem::{fault, io_fault, is_final};
+use crate::problem::{fault, io_fault};
+use crate::root::Root;
 use crate::s3;
 use bytes::Bytes;
 use futures::TryStreamExt;
@@ -12,16 +14,19 @@ use object_store::local::LocalFileSystem;
 use object_store::memory::InMemory;
 use object_store::path::Path as Name;
 use object_store::prefix::PrefixStore;
+use object_store::retry::RetryPolicy;
 use object_store::{ObjectStore, ObjectStoreExt, PutMode, PutOptions, PutPayload};
 use std::collections::BTreeMap;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::ops::Range;
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use trainyard_core::{Error, Result};
 
-/// Puts of one name before giving up. Requests to a bucket are retried within each, too.
-const CREATE_TRIES: u32 = 4;
+/// Puts of one name, and reads of one range, before even the impatient give up. Requests to a bucket are retried within
+/// each, too.
+pub(crate) const TRIES: u32 = 4;
 
 /// Whose bytes are under a name after a create-only put.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,6 +35,14 @@ pub enum Created {
     Ours,
     /// Those of somebody else who was first.
     Theirs(Bytes),
+}
+
+/// The beginning of a read.
+pub(crate) enum Found {
+    /// All bytes of a small object.
+    Whole(Bytes),
+    /// The size in bytes of a larger one.
+    Large(u64),
 }
 
 /// An object as a listing shows it.
@@ -43,10 +56,11 @@ pub(crate) struct Entry {
 pub(crate) struct Connection {
     url: String,
     /// The folder of a store on a disk.
-    root: Option<PathBuf>,
+    root: Option<Root>,
     /// Whether puts may bypass `object_store`.
     direct: bool,
     objects: Arc<dyn ObjectStore>,
+    patience: Patience,
 }
 
 /// Stores by name for `memory://name`.
@@ -59,11 +73,11 @@ impl Connection {
     pub fn open(url: &str, options: &StoreOptions) -> Result<Self> {
         match Place::parse(url)? {
             Place::Folder(folder) => Self::open_folder(folder, options),
-            Place::Bucket { name, prefix } => Self::open_bucket(name, prefix),
-            Place::Memory("") => Ok(Self::over(Arc::new(InMemory::new()), PRIVATE_MEMORY)),
+            Place::Bucket { name, prefix } => Self::open_bucket(name, prefix, options),
+            Place::Memory("") => Ok(Self::over(Arc::new(InMemory::new()), PRIVATE_MEMORY, options)),
             Place::Memory(name) => {
                 let mut all = SHARED_MEMORY.lock().unwrap_or_else(PoisonError::into_inner);
-                Ok(Self::over(all.entry(name.to_string()).or_default().clone(), &format!("memory://{name}")))
+                Ok(Self::over(all.entry(name.to_string()).or_default().clone(), &format!("memory://{name}"), options))
             }
         }
     }
@@ -71,17 +85,18 @@ impl Connection {
     pub fn again(&self, options: &StoreOptions) -> Result<Self> {
         if self.url == PRIVATE_MEMORY { Ok(self.clone()) } else { Self::open(&self.url, options) }
     }
-    pub fn over(objects: Arc<dyn ObjectStore>, name: &str) -> Self {
-        Self { url: name.to_string(), root: None, direct: false, objects }
+    pub fn over(objects: Arc<dyn ObjectStore>, name: &str, options: &StoreOptions) -> Self {
+        let patience = Patience::none(&options.clock);
+        Self { url: name.to_string(), root: None, direct: false, objects, patience }
     }
-    fn open_bucket(name: &str, prefix: Option<Name>) -> Result<Self> {
+    fn open_bucket(name: &str, prefix: Option<Name>, options: &StoreOptions) -> Result<Self> {
         let bucket = s3::connect(name)?;
         let url = prefix.as_ref().map_or_else(|| format!("s3://{name}"), |prefix| format!("s3://{name}/{prefix}"));
         let objects: Arc<dyn ObjectStore> = match prefix {
             None => Arc::new(bucket),
             Some(prefix) => Arc::new(PrefixStore::new(bucket, prefix)),
         };
-        Ok(Self { url, root: None, direct: false, objects })
+        Ok(Self { url, ..Self::over(objects, "", options) })
     }
     fn open_folder(folder: &str, options: &StoreOptions) -> Result<Self> {
         let folder = Path::new(if folder.is_empty() { "." } else { folder });
@@ -99,7 +114,7 @@ impl Connection {
             Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(io_fault("open the store", &place, &e)),
             // Only for looking: what is put into memory would be lost.
             Err(_) if options.read_only && options.missing == Missing::Empty => {
-                return Ok(Self::over(Arc::new(InMemory::new()), &place));
+                return Ok(Self::over(Arc::new(InMemory::new()), &place, options));
             }
             Err(_) => {
                 return Err(Error::invalid(format!("there is no store at {place}"))
@@ -110,13 +125,28 @@ impl Connection {
             .map_err(|e| fault("open", &place, "", &e))?
             .with_fsync(options.durability_fsync);
         let url = format!("file://{}", root.display());
-        Ok(Self { url, root: Some(root), direct: !options.durability_fsync, objects: Arc::new(files) })
+        let root = Root::of(root).map_err(|e| io_fault("open the store", &place, &e))?;
+        let direct = !options.durability_fsync;
+        Ok(Self { url, root: Some(root), direct, ..Self::over(Arc::new(files), "", options) })
+    }
+    /// The same place for a user who waits as long as this for a store that is away. A connection that was just opened
+    /// waits for nobody: whoever opens it wants to know.
+    pub fn with_outage(&self, outage: Duration) -> Self {
+        Self { patience: self.patience.with_outage(outage), ..self.clone() }
+    }
+    /// The tries of a request.
+    pub fn tries(&self, least: u32) -> Tries<'_> {
+        self.patience.tries(least)
+    }
+    /// Repeats the parts of an upload.
+    pub fn patience_for_parts(&self) -> Arc<dyn RetryPolicy> {
+        self.patience.for_parts()
     }
     pub fn url(&self) -> &str {
         &self.url
     }
     pub fn root(&self) -> Option<&Path> {
-        self.root.as_deref()
+        self.root.as_ref().map(Root::path)
     }
     pub fn objects(&self) -> &Arc<dyn ObjectStore> {
         &self.objects
@@ -126,66 +156,110 @@ impl Connection {
     /// other bytes mean that somebody else won, and if nothing is there the put is tried again.
     pub async fn create(&self, path: &str, bytes: Bytes) -> Result<Created> {
         let name = parse(path)?;
-        let mut turn = 0;
+        let mut tries = self.tries(TRIES);
         loop {
             let Err(error) = self.put_new(&name, &bytes).await else {
                 tracing::debug!(path, bytes = bytes.len(), "created");
+                tries.answered(&self.url);
                 return Ok(Created::Ours);
             };
-            tracing::debug!(path, turn, error = &error as &dyn std::error::Error, "a put did not succeed at once");
-            match self.get(path).await {
-                Ok(Some(found)) if found == bytes => return Ok(Created::Ours),
-                Ok(Some(found)) => return Ok(Created::Theirs(found)),
-                Ok(None) | Err(_) if is_final(&error) || turn + 1 == CREATE_TRIES => {
-                    return Err(fault("write", &self.url, path, &error));
-                }
-                Ok(None) | Err(_) => {}
+            tracing::debug!(path, error = &error as &dyn std::error::Error, "a put did not succeed at once");
+            // It may wait here or there, but not at both places.
+            if let Ok(Some(found)) = self.with_outage(Duration::ZERO).get(path).await {
+                tries.answered(&self.url);
+                return Ok(if found == bytes { Created::Ours } else { Created::Theirs(found) });
             }
-            back_off(turn).await;
-            turn += 1;
+            if !tries.again(&self.url, &error).await {
+                return Err(fault("write", &self.url, path, &error));
+            }
         }
     }
     async fn put_new(&self, name: &Name, bytes: &Bytes) -> object_store::Result<()> {
         match (&self.root, self.direct) {
             (Some(root), true) => {
-                local::create(&root.join(name.as_ref()), bytes).map_err(|source| direct_error(name, source))
+                local::create(root, name.as_ref(), bytes).map_err(|source| direct_error(name, source))
             }
             _ => {
+                self.present(name)?;
                 let options = PutOptions { mode: PutMode::Create, ..PutOptions::default() };
                 self.objects.put_opts(name, PutPayload::from(bytes.clone()), options).await.map(|_| ())
             }
         }
     }
+    /// Fails if the folder of a store on a disk is gone: `object_store` would make it again.
+    pub fn present(&self, name: &Name) -> object_store::Result<()> {
+        match &self.root {
+            Some(root) => root.require().map_err(|source| direct_error(name, source)),
+            None => Ok(()),
+        }
+    }
     pub async fn get(&self, path: &str) -> Result<Option<Bytes>> {
-        if let Some(root) = &self.root {
+        if let Some(root) = self.root() {
             return local::read(&root.join(path))
                 .map(|found| found.map(Bytes::from))
                 .map_err(|e| io_fault("read", &format!("{}/{path}", self.url), &e));
         }
-        let read = async { self.objects.get(&parse_name(path)?).await?.bytes().await };
-        match read.await {
-            Ok(bytes) => Ok(Some(bytes)),
+        let name = parse(path)?;
+        self.found(path, self.ask(1, || async { self.objects.get(&name).await?.bytes().await }).await)
+    }
+    /// All bytes of an object of at most `most` bytes, or the size of a larger one; none if there is no such object.
+    pub async fn begin_read(&self, path: &str, most: u64) -> Result<Option<Found>> {
+        let name = parse(path)?;
+        let read = || async {
+            let found = self.objects.get(&name).await?;
+            // The answer that is dropped here has hardly begun to arrive.
+            if found.meta.size > most {
+                Ok(Found::Large(found.meta.size))
+            } else {
+                found.bytes().await.map(Found::Whole)
+            }
+        };
+        self.found(path, self.ask(TRIES, read).await)
+    }
+    /// Some bytes of an object; none if there is no such object.
+    pub async fn read_range(&self, path: &str, range: Range<u64>) -> Result<Option<Bytes>> {
+        let name = parse(path)?;
+        self.found(path, self.ask(TRIES, || self.objects.get_range(&name, range.clone())).await)
+    }
+    /// What was read; none if there is no such object.
+    fn found<T>(&self, path: &str, answer: object_store::Result<T>) -> Result<Option<T>> {
+        match answer {
+            Ok(found) => Ok(Some(found)),
             Err(object_store::Error::NotFound { .. }) => Ok(None),
             Err(e) => Err(fault("read", &self.url, path, &e)),
+        }
+    }
+    /// Sends a request at least this often, until its answer is clear.
+    async fn ask<T, F: Future<Output = object_store::Result<T>>>(
+        &self,
+        least: u32,
+        mut request: impl FnMut() -> F,
+    ) -> object_store::Result<T> {
+        let mut tries = self.tries(least);
+        loop {
+            let answer = request().await;
+            match &answer {
+                Ok(_) | Err(object_store::Error::NotFound { .. }) => tries.answered(&self.url),
+                Err(error) if tries.again(&self.url, error).await => continue,
+                Err(_) => {}
+            }
+            return answer;
         }
     }
     /// The size in bytes of the object of this name.
     pub async fn size(&self, path: &str) -> Result<Option<u64>> {
-        if let Some(root) = &self.root {
+        if let Some(root) = self.root() {
             return local::size(&root.join(path)).map_err(|e| io_fault("read", &format!("{}/{path}", self.url), &e));
         }
-        match self.objects.head(&parse(path)?).await {
-            Ok(meta) => Ok(Some(meta.size)),
-            Err(object_store::Error::NotFound { .. }) => Ok(None),
-            Err(e) => Err(fault("read", &self.url, path, &e)),
-        }
+        let name = parse(path)?;
+        let meta = self.found(path, self.ask(1, || self.objects.head(&name)).await)?;
+        Ok(meta.map(|meta| meta.size))
     }
     /// Everything under a folder, sorted by path.
     pub async fn list(&self, prefix: &str) -> Result<Vec<Entry>> {
-        let metas: Vec<_> = self
-            .objects
-            .list(Some(&parse(prefix)?))
-            .try_collect()
+        let name = parse(prefix)?;
+        let metas: Vec<object_store::ObjectMeta> = self
+            .ask(1, || self.objects.list(Some(&name)).try_collect())
             .await
             .map_err(|e| fault("list", &self.url, prefix, &e))?;
         let entry = |meta: object_store::ObjectMeta| Entry {
@@ -199,9 +273,9 @@ impl Connection {
     }
     /// Names of the folders right under a folder, sorted.
     pub async fn list_folders(&self, prefix: &str) -> Result<Vec<String>> {
+        let name = parse(prefix)?;
         let found = self
-            .objects
-            .list_with_delimiter(Some(&parse(prefix)?))
+            .ask(1, || self.objects.list_with_delimiter(Some(&name)))
             .await
             .map_err(|e| fault("list", &self.url, prefix, &e))?;
         let mut names: Vec<_> = found.common_prefixes.iter().filter_map(|p| p.filename().map(str::to_string)).collect();
@@ -209,15 +283,12 @@ impl Connection {
         Ok(names)
     }
     pub async fn delete(&self, path: &str) -> Result<()> {
-        match self.objects.delete(&parse(path)?).await {
+        let name = parse(path)?;
+        match self.ask(1, || self.objects.delete(&name)).await {
             Ok(()) | Err(object_store::Error::NotFound { .. }) => Ok(()),
             Err(e) => Err(fault("delete", &self.url, path, &e)),
         }
     }
-}
-
-fn parse_name(path: &str) -> object_store::Result<Name> {
-    Name::parse(path).map_err(object_store::Error::from)
 }
 
 /// A path of ours as `object_store` names it.
@@ -233,9 +304,4 @@ fn direct_error(name: &Name, source: io::Error) -> object_store::Error {
         }
         _ => object_store::Error::Generic { store: "disk", source: source.into() },
     }
-}
-
-/// Waits before the next try of a put, doubling from 20 ms.
-pub(crate) async fn back_off(turn: u32) {
-    tokio::time::sleep(Duration::from_millis(20 << turn.min(6))).await;
 }

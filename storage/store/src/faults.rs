@@ -1,19 +1,20 @@
-//! An `object_store` that fails on command, for tests of full disks, read-only stores and lost answers.
+//! An `object_store` that fails on command, for tests of full disks, read-only stores, and lost or broken answers.
 
 use async_trait::async_trait;
-use futures::StreamExt;
 use futures::stream::BoxStream;
+use futures::{StreamExt, stream};
 use object_store::path::Path as Name;
 use object_store::{
-    CopyOptions, Error as StoreError, GetOptions, GetResult, ListResult, MultipartUpload, ObjectMeta, ObjectStore,
-    PutMultipartOptions, PutOptions, PutPayload, PutResult, RenameOptions, Result as StoreResult,
+    CopyOptions, Error as StoreError, GetOptions, GetResult, GetResultPayload, ListResult, MultipartUpload, ObjectMeta,
+    ObjectStore, PutMultipartOptions, PutOptions, PutPayload, PutResult, RenameOptions, Result as StoreResult,
 };
 use std::fmt;
 use std::io;
 use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// How a put fails.
+/// How a request fails: a put, or, with [`Fault::BrokenRead`], a read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
     /// The disk is full; nothing is written.
@@ -30,6 +31,8 @@ pub enum Fault {
     ExistsAfterRetry,
     /// A store that ignores the condition of a create-only put.
     IgnoresCondition,
+    /// The answer to a read breaks off in its middle.
+    BrokenRead,
 }
 
 #[derive(Debug)]
@@ -39,33 +42,44 @@ struct Rule {
     times: u32,
 }
 
-/// Passes everything on to another store, but fails puts by rules.
+/// Passes everything on to another store, but fails requests by rules.
 #[derive(Debug)]
 pub struct Faulty {
     inner: Arc<dyn ObjectStore>,
     rules: Mutex<Vec<Rule>>,
+    longest_read: AtomicU64,
 }
 
 impl Faulty {
     /// Wraps a store, without rules.
     pub fn new(inner: Arc<dyn ObjectStore>) -> Arc<Self> {
-        Arc::new(Self { inner, rules: Mutex::new(Vec::new()) })
+        Arc::new(Self { inner, rules: Mutex::new(Vec::new()), longest_read: AtomicU64::new(u64::MAX) })
     }
-    /// Makes the next `times` puts of paths that contain `part` fail.
+    /// Makes the next `times` requests fail that are of the fault's sort and name a path that contains `part`.
     pub fn inject(&self, fault: Fault, part: &str, times: u32) {
         self.lock().push(Rule { fault, part: part.to_string(), times });
     }
-    /// Removes all rules.
+    /// Breaks off every read that would bring more bytes than this, as a limit on the time of a request does.
+    pub fn break_reads_over(&self, bytes: u64) {
+        self.longest_read.store(bytes, Ordering::SeqCst);
+    }
+    /// Removes all rules and the limit on reads.
     pub fn heal(&self) {
         self.lock().clear();
+        self.longest_read.store(u64::MAX, Ordering::SeqCst);
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Vec<Rule>> {
         self.rules.lock().unwrap_or_else(PoisonError::into_inner)
     }
+    /// The fault of the next put of this name.
     fn next_fault(&self, name: &Name) -> Option<Fault> {
+        self.take_rule(name, |fault| fault != Fault::BrokenRead)
+    }
+    fn take_rule(&self, name: &Name, sort: impl Fn(Fault) -> bool) -> Option<Fault> {
         let mut rules = self.lock();
-        let rule = rules.iter_mut().find(|rule| rule.times > 0 && name.as_ref().contains(&rule.part))?;
+        let concerns = |rule: &&mut Rule| rule.times > 0 && sort(rule.fault) && name.as_ref().contains(&rule.part);
+        let rule = rules.iter_mut().find(concerns)?;
         rule.times -= 1;
         Some(rule.fault)
     }
@@ -82,6 +96,15 @@ fn disk(kind: i32) -> StoreError {
     StoreError::Generic { store: "faulty", source: io::Error::from_raw_os_error(kind).into() }
 }
 
+/// The answer of which only the first bytes arrive.
+async fn broken_off(found: GetResult, bytes: u64) -> StoreResult<GetResult> {
+    let (meta, range) = (found.meta.clone(), found.range.clone());
+    let (attributes, extensions) = (found.attributes.clone(), found.extensions.clone());
+    let arrived = found.bytes().await?.slice(..bytes as usize);
+    let payload = GetResultPayload::Stream(stream::iter([Ok(arrived), Err(unclear())]).boxed());
+    Ok(GetResult { payload, meta, range, attributes, extensions })
+}
+
 fn unclear() -> StoreError {
     StoreError::Generic { store: "faulty", source: "connection closed before the answer".into() }
 }
@@ -93,7 +116,7 @@ impl ObjectStore for Faulty {
         const ENOSPC: i32 = 28;
         const EROFS: i32 = 30;
         match self.next_fault(location) {
-            None => self.inner.put_opts(location, payload, options).await,
+            None | Some(Fault::BrokenRead) => self.inner.put_opts(location, payload, options).await,
             Some(Fault::DiskFull) => Err(disk(ENOSPC)),
             Some(Fault::ReadOnly) => Err(disk(EROFS)),
             Some(Fault::Denied) => {
@@ -125,7 +148,13 @@ impl ObjectStore for Faulty {
         }
     }
     async fn get_opts(&self, location: &Name, options: GetOptions) -> StoreResult<GetResult> {
-        self.inner.get_opts(location, options).await
+        let bytes_follow = !options.head;
+        let found = self.inner.get_opts(location, options).await?;
+        let (length, longest) = (found.range.end - found.range.start, self.longest_read.load(Ordering::SeqCst));
+        if bytes_follow && self.take_rule(location, |fault| fault == Fault::BrokenRead).is_some() {
+            return broken_off(found, length / 2).await;
+        }
+        if bytes_follow && length > longest { broken_off(found, longest).await } else { Ok(found) }
     }
     async fn get_ranges(&self, location: &Name, ranges: &[Range<u64>]) -> StoreResult<Vec<bytes::Bytes>> {
         self.inner.get_ranges(location, ranges).await

@@ -4,6 +4,7 @@
 //! They do not flush; with `fsync`, puts go through `object_store`. Staged files end in `#` and digits, which hides
 //! them from its listings.
 
+use crate::root::Root;
 use std::fs::{self, OpenOptions};
 use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
@@ -11,10 +12,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 static STAGED: AtomicU64 = AtomicU64::new(0);
 
-/// Creates a file with these bytes. A staged file gets its real name by a hard link, which fails if the name is taken.
-pub(crate) fn create(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let staged = stage(path, bytes)?;
-    let linked = fs::hard_link(&staged, path);
+/// Creates a file of this name with these bytes. A staged file gets its real name by a hard link, which fails if the
+/// name is taken.
+pub(crate) fn create(root: &Root, name: &str, bytes: &[u8]) -> io::Result<()> {
+    let path = root.path().join(name);
+    let staged = stage(root, &path, bytes)?;
+    let linked = fs::hard_link(&staged, &path);
     let _ = fs::remove_file(&staged);
     linked
 }
@@ -110,8 +113,8 @@ fn is_missing(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory)
 }
 
-/// Writes bytes to a staged file beside `path`, and makes the folders above it.
-fn stage(path: &Path, bytes: &[u8]) -> io::Result<PathBuf> {
+/// Writes bytes to a staged file beside `path`, and makes the folders above it, up to the root.
+fn stage(root: &Root, path: &Path, bytes: &[u8]) -> io::Result<PathBuf> {
     let mut folders_made = false;
     loop {
         let number = STAGED.fetch_add(1, Ordering::Relaxed);
@@ -130,7 +133,7 @@ fn stage(path: &Path, bytes: &[u8]) -> io::Result<PathBuf> {
             Err(e) if e.kind() == ErrorKind::NotFound && !folders_made => {
                 folders_made = true;
                 if let Some(folder) = path.parent() {
-                    fs::create_dir_all(folder)?;
+                    root.make_below(folder)?;
                 }
             }
             Err(e) => return Err(e),

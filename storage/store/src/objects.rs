@@ -5,18 +5,15 @@
 //! damage, and storing the same bytes again heals it. Bytes are hashed twice, so a file that changes while it is stored
 //! is an error and never becomes a wrong object.
 
-use crate::connection::parse;
 use crate::damage::missing;
 use crate::layout;
 use crate::local;
-use crate::problem::{fault, io_fault};
+use crate::problem::io_fault;
 use crate::store::Store;
 use crate::upload::{blocking, hash_file};
 use bytes::Bytes;
 use futures::{StreamExt, TryStreamExt, stream};
-use object_store::ObjectStoreExt;
 use std::path::{Path, PathBuf};
-use trainyard_core::digest::Hasher;
 use trainyard_core::{Digest, Error, FileEntry, Result};
 
 /// Requests in flight for checks of many objects.
@@ -43,11 +40,17 @@ impl Store {
     /// The bytes of an object, checked against its digest. Errors: lost (missing), data (damaged).
     pub async fn read_object(&self, digest: &Digest) -> Result<Bytes> {
         let path = layout::object(digest);
-        let bytes = self.get(&path).await?.ok_or_else(|| missing(self.url(), &path))?;
-        if Digest::of(&bytes) != *digest {
-            return Err(self.damaged(digest).await);
+        let mut bytes = Vec::new();
+        let found = self.stream_object(digest, |piece| {
+            bytes.extend_from_slice(piece);
+            Ok(())
+        });
+        let found = found.await?;
+        match found {
+            None => Err(missing(self.url(), &path)),
+            Some((found, _)) if found != *digest => Err(self.damaged(digest).await),
+            Some(_) => Ok(bytes.into()),
         }
-        Ok(bytes)
     }
     /// Path of an object in a store that is a folder; none in any other.
     pub fn object_path(&self, digest: &Digest) -> Option<PathBuf> {
@@ -67,27 +70,6 @@ impl Store {
             return blocking(move || hash_local(&path)).await;
         }
         self.stream_object(digest, |_| Ok(())).await
-    }
-    /// Reads an object piece by piece. Returns digest and size of what arrived; none if there is no such object.
-    pub(crate) async fn stream_object(
-        &self,
-        digest: &Digest,
-        mut take: impl FnMut(&[u8]) -> Result<()> + Send,
-    ) -> Result<Option<(Digest, u64)>> {
-        let place = layout::object(digest);
-        let failed = |e: &object_store::Error| fault("read", self.url(), &place, e);
-        let mut pieces = match self.connection().objects().get(&parse(&place)?).await {
-            Ok(found) => found.into_stream(),
-            Err(object_store::Error::NotFound { .. }) => return Ok(None),
-            Err(e) => return Err(failed(&e)),
-        };
-        let (mut hasher, mut size) = (Hasher::new(), 0);
-        while let Some(piece) = pieces.try_next().await.map_err(|e| failed(&e))? {
-            take(&piece)?;
-            hasher.update(&piece);
-            size += piece.len() as u64;
-        }
-        Ok(Some((hasher.finish(), size)))
     }
     /// Checks that all objects are there. Errors: lost, naming the first file whose object is missing.
     pub(crate) async fn require_objects(&self, files: &[FileEntry]) -> Result<()> {

@@ -4,6 +4,7 @@ use std::collections::hash_map::RandomState;
 use std::fmt;
 use std::hash::{BuildHasher, Hasher};
 use std::sync::Arc;
+use std::time::Duration;
 use trainyard_core::{Chance, Clock, SystemClock};
 
 /// What to do if the store's folder does not exist. It does not apply to buckets, where an empty prefix is an empty
@@ -31,15 +32,18 @@ pub struct StoreOptions {
     pub probe: bool,
     /// Local stores: what to do if the folder does not exist.
     pub missing: Missing,
-    /// Names the probe, and tells the age of garbage.
+    /// How long requests that fail for a passing reason are repeated, once the store is open. Zero, the default, is for
+    /// commands that people wait for: a few tries within seconds.
+    pub outage: Duration,
+    /// Names the probe, measures outages, and tells the age of garbage.
     pub clock: Arc<dyn Clock>,
     /// Makes the name of the probe unique.
     pub chance: Chance,
 }
 
 impl Default for StoreOptions {
-    /// No flush, writable, probed, made if it is missing, with the machine's clock. The seed comes from the machine
-    /// too, since the probe's name must differ from that of any process on any host; no output depends on it.
+    /// No flush, writable, probed, made if it is missing, impatient, with the machine's clock. The seed comes from the
+    /// machine too, since the probe's name must differ from that of any process on any host; no output depends on it.
     fn default() -> Self {
         let seed = RandomState::new().build_hasher().finish();
         Self {
@@ -47,6 +51,7 @@ impl Default for StoreOptions {
             read_only: false,
             probe: true,
             missing: Missing::Make,
+            outage: Duration::ZERO,
             clock: Arc::new(SystemClock::new()),
             chance: Chance::new(seed),
         }
@@ -60,6 +65,7 @@ impl fmt::Debug for StoreOptions {
             .field("read_only", &self.read_only)
             .field("probe", &self.probe)
             .field("missing", &self.missing)
+            .field("outage", &self.outage)
             .finish_non_exhaustive()
     }
 }

@@ -1,6 +1,7 @@
 //! Errors of `object_store` and of files as Trainyard's own: one sentence that names the path, with the causes below
 //! it.
 
+use crate::root::Gone;
 use std::error::Error as StdError;
 use std::io::{self, ErrorKind as Io};
 use trainyard_core::Error;
@@ -11,6 +12,10 @@ pub(crate) fn fault(action: &str, url: &str, path: &str, error: &object_store::E
     if lacks_credentials(error) {
         return Error::lost(format!("cannot {action} {url}/{path}: no AWS credentials"))
             .help("set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or run where a role gives them");
+    }
+    if let Some(gone) = find_io(error).and_then(Gone::find) {
+        return Error::lost(format!("cannot {action} {url}/{path}: {gone}"))
+            .help("bring it back where it was before you run the same command again, which would begin a new store");
     }
     if let Some(io) = find_io(error).filter(|io| is_disk(io)) {
         return io_fault(action, &format!("{url}/{path}"), io);
@@ -51,7 +56,7 @@ pub(crate) fn io_fault(action: &str, place: &str, error: &io::Error) -> Error {
 /// Whether nothing was written for sure, and trying again at once would fail in the same way.
 pub(crate) fn is_final(error: &object_store::Error) -> bool {
     use object_store::Error as E;
-    if lacks_credentials(error) {
+    if lacks_credentials(error) || find_io(error).and_then(Gone::find).is_some() {
         return true;
     }
     if let Some(io) = find_io(error).filter(|io| is_disk(io)) {
@@ -74,6 +79,14 @@ pub(crate) fn is_final(error: &object_store::Error) -> bool {
             | E::InvalidPath { .. }
             | E::NotFound { .. }
     )
+}
+
+/// Whether the store refused the credentials. They may have run out and be renewed within minutes; the rights of a
+/// disk's user are another matter.
+pub(crate) fn is_refusal(error: &object_store::Error) -> bool {
+    use object_store::Error as E;
+    let refused = matches!(error, E::PermissionDenied { .. } | E::Unauthenticated { .. }) || lacks_credentials(error);
+    refused && !find_io(error).is_some_and(is_disk)
 }
 
 /// Without credentials in the environment the client asks the metadata service of a cloud machine. Elsewhere nobody
@@ -133,5 +146,14 @@ mod tests {
         let full = object_store::Error::Generic { store: "local", source: io::Error::from_raw_os_error(28).into() };
         assert!(fault("write", "file:///s", "x", &full).message.contains("No space left on device"));
         assert!(is_final(&full) && !is_final(&io(Io::ConnectionReset)));
+    }
+
+    #[test]
+    fn a_store_refuses_credentials_and_a_disk_its_user() {
+        let denied = |source| object_store::Error::PermissionDenied { path: "x".into(), source };
+        assert!(is_refusal(&denied("403 Forbidden".into())));
+        assert!(!is_refusal(&denied(io::Error::from_raw_os_error(13).into())));
+        let missing = object_store::Error::NotFound { path: "x".into(), source: "404 Not Found".into() };
+        assert!(!is_refusal(&missing));
     }
 }

@@ -9,6 +9,7 @@ use object_store::ObjectStore;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 use trainyard_core::{Error, Result};
 
 /// How many names are tried for the probe.
@@ -46,16 +47,25 @@ impl Store {
             let second = store.0.connection.again(&store.0.options)?;
             store.prove_create_only(&second).await?;
         }
-        Ok(store)
+        Ok(store.patient())
     }
     /// A store over any `object_store`, for tests that inject faults. `name` is used in messages.
     pub async fn over(objects: Arc<dyn ObjectStore>, name: &str, options: StoreOptions) -> Result<Self> {
-        let connection = Connection::over(objects, name);
+        let connection = Connection::over(objects, name, &options);
         let store = Self(Arc::new(Inner { connection: connection.clone(), options }));
         if store.0.options.probe && !store.0.options.read_only {
             store.prove_create_only(&connection).await?;
         }
-        Ok(store)
+        Ok(store.patient())
+    }
+    /// The same store for requests that may wait as long as this while it is away; see [`StoreOptions::outage`].
+    #[must_use]
+    pub fn with_outage(&self, outage: Duration) -> Self {
+        let options = StoreOptions { outage, ..self.0.options.clone() };
+        Self(Arc::new(Inner { connection: self.0.connection.with_outage(outage), options }))
+    }
+    fn patient(self) -> Self {
+        self.with_outage(self.0.options.outage)
     }
     /// The URL in full; opening it again gives the same store.
     pub fn url(&self) -> &str {

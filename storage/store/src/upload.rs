@@ -1,13 +1,13 @@
 //! Stores payload files: small ones whole, large ones in parts, under a digest that a second reading confirms.
 
-use crate::connection::back_off;
-use crate::connection::parse;
+use crate::connection::{TRIES, parse};
 use crate::layout;
 use crate::local;
 use crate::problem::{fault, io_fault};
 use crate::store::Store;
 use bytes::Bytes;
-use object_store::{MultipartUpload, ObjectStoreExt, PutPayload};
+use object_store::path::Path as Name;
+use object_store::{MultipartUpload, ObjectStoreExt, PutMultipartOptions, PutPayload};
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;
@@ -18,8 +18,6 @@ use trainyard_core::{Digest, Error, Result};
 const PART: usize = 8 << 20;
 /// S3 allows 10,000 parts, so very large files get larger parts.
 const PARTS: u64 = 9_000;
-/// How often one payload is put before giving up.
-const TRIES: u32 = 4;
 
 impl Store {
     /// Stores a file under its digest, streaming, unless it is there already undamaged. Returns digest and size in
@@ -50,73 +48,98 @@ impl Store {
 
     pub(crate) async fn upload_bytes(&self, place: &str, bytes: Bytes) -> Result<()> {
         let name = parse(place)?;
-        let mut turn = 0;
-        loop {
-            // Overwriting is safe: the same name means the same bytes, and it heals a damaged object.
-            match self.connection().objects().put(&name, PutPayload::from(bytes.clone())).await {
-                Ok(_) => break,
-                Err(e) if crate::problem::is_final(&e) || turn + 1 == TRIES => {
-                    return Err(fault("write", self.url(), place, &e));
-                }
-                Err(_) => back_off(turn).await,
+        let mut tries = self.connection().tries(TRIES);
+        // Overwriting is safe: the same name means the same bytes, and it heals a damaged object.
+        while let Err(e) = self.put_once(&name, &bytes).await {
+            if !tries.again(self.url(), &e).await {
+                return Err(fault("write", self.url(), place, &e));
             }
-            turn += 1;
         }
+        tries.answered(self.url());
         self.protect(place);
         Ok(())
+    }
+    async fn put_once(&self, name: &Name, bytes: &Bytes) -> object_store::Result<()> {
+        self.connection().present(name)?;
+        self.connection().objects().put(name, PutPayload::from(bytes.clone())).await.map(|_| ())
     }
     async fn upload_parts(&self, place: &str, file: &Path, digest: &Digest, size: u64) -> Result<()> {
         let name = parse(place)?;
-        let failed = |e: &object_store::Error| fault("write", self.url(), place, e);
-        let mut upload = self.connection().objects().put_multipart(&name).await.map_err(|e| failed(&e))?;
-        match self.send_parts(upload.as_mut(), place, file, digest, size).await {
-            Ok(()) => {}
-            Err(e) => {
-                // Parts that stay behind are removed by the bucket's own rules.
-                let _ = upload.abort().await;
-                return Err(e);
+        let mut tries = self.connection().tries(1);
+        while let Err(e) = self.upload_once(&name, file, digest, size).await? {
+            if !tries.again(self.url(), &e).await {
+                return Err(fault("write", self.url(), place, &e));
+            }
+            // The upload may have been completed, and only the answer lost.
+            if matches!(self.is_sound(digest, size).await, Ok(true)) {
+                break;
             }
         }
+        tries.answered(self.url());
         self.protect(place);
         Ok(())
     }
-    async fn send_parts(
+    /// One upload from the first part to the last. The inner result is the store's.
+    async fn upload_once(
         &self,
-        upload: &mut dyn MultipartUpload,
-        place: &str,
+        name: &Name,
         file: &Path,
         digest: &Digest,
         size: u64,
-    ) -> Result<()> {
-        let part = PART.max(usize::try_from(size / PARTS).unwrap_or(PART));
-        let mut source = Some((File::open(file).map_err(|e| unreadable(file, &e))?, Hasher::new()));
-        loop {
-            let (mut reader, mut hasher) = source.take().expect("the source is put back below");
-            let path = file.to_path_buf();
-            let (bytes, back) = blocking(move || {
-                let mut bytes = Vec::with_capacity(part);
-                reader.by_ref().take(part as u64).read_to_end(&mut bytes).map_err(|e| unreadable(&path, &e))?;
-                hasher.update(&bytes);
-                Ok((bytes, (reader, hasher)))
-            })
-            .await?;
-            if bytes.is_empty() {
-                if back.1.finish() != *digest {
-                    return Err(changed(file));
-                }
-                break;
-            }
-            source = Some(back);
-            upload.put_part(bytes.into()).await.map_err(|e| fault("write", self.url(), place, &e))?;
+    ) -> Result<object_store::Result<()>> {
+        if let Err(gone) = self.connection().present(name) {
+            return Ok(Err(gone));
         }
-        upload.complete().await.map_err(|e| fault("write", self.url(), place, &e))?;
-        Ok(())
+        let options = PutMultipartOptions::default().with_retry_policy(self.connection().patience_for_parts());
+        let mut upload = match self.connection().objects().put_multipart_opts(name, options).await {
+            Ok(upload) => upload,
+            Err(e) => return Ok(Err(e)),
+        };
+        let sent = send_parts(upload.as_mut(), file, digest, size).await;
+        if !matches!(sent, Ok(Ok(()))) {
+            // Parts that stay behind are removed by the bucket's own rules.
+            let _ = upload.abort().await;
+        }
+        sent
     }
     fn protect(&self, place: &str) {
         if let Some(root) = self.local_root() {
             local::protect(&root.join(place));
         }
     }
+}
+
+/// Sends a file in parts and completes the upload. The inner result is the store's.
+async fn send_parts(
+    upload: &mut dyn MultipartUpload,
+    file: &Path,
+    digest: &Digest,
+    size: u64,
+) -> Result<object_store::Result<()>> {
+    let part = PART.max(usize::try_from(size / PARTS).unwrap_or(PART));
+    let mut source = Some((File::open(file).map_err(|e| unreadable(file, &e))?, Hasher::new()));
+    loop {
+        let (mut reader, mut hasher) = source.take().expect("the source is put back below");
+        let path = file.to_path_buf();
+        let (bytes, back) = blocking(move || {
+            let mut bytes = Vec::with_capacity(part);
+            reader.by_ref().take(part as u64).read_to_end(&mut bytes).map_err(|e| unreadable(&path, &e))?;
+            hasher.update(&bytes);
+            Ok((bytes, (reader, hasher)))
+        })
+        .await?;
+        if bytes.is_empty() {
+            if back.1.finish() != *digest {
+                return Err(changed(file));
+            }
+            break;
+        }
+        source = Some(back);
+        if let Err(e) = upload.put_part(bytes.into()).await {
+            return Ok(Err(e));
+        }
+    }
+    Ok(upload.complete().await.map(|_| ()))
 }
 
 /// Digest and size of a file, read in pieces.

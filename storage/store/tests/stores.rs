@@ -141,6 +141,66 @@ async fn lost_requests_end_after_a_bounded_number_of_tries() {
 }
 
 #[tokio::test]
+async fn a_store_that_comes_back_in_time_is_waited_for() {
+    let faulty = Faulty::new(Arc::new(InMemory::new()));
+    let options = StoreOptions { outage: Duration::from_secs(600), ..StoreOptions::default() };
+    let store = Store::over(faulty.clone(), "memory://faulty", options).await.unwrap();
+    let folder = scratch();
+    let file = folder.path().join("large");
+    std::fs::write(&file, vec![7; 9 << 20]).unwrap();
+    // More often than the impatient try.
+    faulty.inject(Fault::LostRequest, "name", 6);
+    assert_eq!(store.create("a/name", Bytes::from_static(b"mine")).await, Ok(Created::Ours));
+    faulty.inject(Fault::LostRequest, "objects/", 6);
+    let (small, _) = store.put_object(Bytes::from_static(b"small")).await.unwrap();
+    faulty.inject(Fault::LostRequest, "objects/", 3);
+    let (large, size) = store.put_object_file(&file).await.unwrap();
+    assert!(store.has_object(&large, size).await.unwrap());
+    faulty.inject(Fault::BrokenRead, "objects/", 6);
+    assert_eq!(store.read_object(&small).await.unwrap().as_ref(), b"small");
+    faulty.inject(Fault::BrokenRead, "a/name", 3);
+    assert_eq!(store.get("a/name").await, Ok(Some(Bytes::from_static(b"mine"))));
+    let hurried = store.with_outage(Duration::ZERO);
+    faulty.inject(Fault::LostRequest, "other", 4);
+    assert_eq!(hurried.create("a/other", Bytes::new()).await.unwrap_err().kind, ErrorKind::Retryable);
+}
+
+#[tokio::test]
+async fn a_store_whose_folder_is_gone_is_not_made_again() {
+    let folder = scratch();
+    let file = folder.path().join("large");
+    std::fs::write(&file, vec![7; 9 << 20]).unwrap();
+    let (root, aside) = (folder.path().join("store"), folder.path().join("aside"));
+    for durability_fsync in [false, true] {
+        let options = StoreOptions { durability_fsync, ..StoreOptions::default() };
+        let store = Store::open(root.to_str().unwrap(), options).await.unwrap();
+        store.create("a/b", Bytes::from_static(b"1")).await.unwrap();
+        std::fs::rename(&root, &aside).unwrap();
+        // Removed, or another folder in its place, as behind a disk that is unmounted.
+        for replaced in [false, true] {
+            if replaced {
+                std::fs::create_dir(&root).unwrap();
+            }
+            let errors = [
+                store.create("a/c", Bytes::from_static(b"2")).await.unwrap_err(),
+                store.put_object(Bytes::from_static(b"small")).await.unwrap_err(),
+                store.put_object_file(&file).await.unwrap_err(),
+            ];
+            for error in errors {
+                assert_eq!(error.kind, ErrorKind::Lost, "{error}");
+                assert!(error.message.contains("is gone") && error.help.is_some(), "{error}");
+            }
+            assert_eq!(root.exists(), replaced);
+        }
+        // Fails unless it is empty.
+        std::fs::remove_dir(&root).unwrap();
+        std::fs::rename(&aside, &root).unwrap();
+        assert_eq!(store.create("a/c", Bytes::from_static(b"2")).await, Ok(Created::Ours));
+        std::fs::remove_dir_all(&root).unwrap();
+    }
+}
+
+#[tokio::test]
 async fn full_disks_and_lost_rights_keep_what_was_published() {
     let folder = scratch();
     let file = folder.path().join("large");

@@ -1,14 +1,21 @@
 //! Resume points of a stage digest in the store.
+//!
+//! One that the store does not take costs the steps since the one before it, should the attempt die, and nothing if it
+//! does not. So it is tried for a while, and then the stage goes on without it.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::runtime::Handle;
 use trainyard_api::{CheckpointStore, Reporter};
 use trainyard_core::artifact::FileEntry;
-use trainyard_core::attempt::{AttemptMessage, AttemptSpec, CheckpointRecord};
+use trainyard_core::attempt::{AttemptMessage, AttemptSpec, CheckpointRecord, LogLevel};
 use trainyard_core::error::io_error;
-use trainyard_core::{AttemptNumber, Digest, Result};
+use trainyard_core::{AttemptNumber, Digest, ErrorKind, Result};
 use trainyard_store::Store;
+
+/// How long a stage stands still for one request of a resume point.
+const OUTAGE: Duration = Duration::from_secs(120);
 
 /// Resume points of one attempt: what the stage saves goes to the store, and the newest complete one comes from there.
 pub struct StoredCheckpoints {
@@ -34,18 +41,36 @@ impl CheckpointStore for StoredCheckpoints {
     }
 
     fn save(&self, step: u64, folder: &Path) -> Result<()> {
-        let mut files = Vec::new();
+        let mut paths = Vec::new();
         for entry in std::fs::read_dir(folder).map_err(|e| io_error(folder, &e))? {
-            let path = entry.map_err(|e| io_error(folder, &e))?.path();
-            let (digest, size) = self.handle.block_on(self.store.put_object_file(&path))?;
+            paths.push(entry.map_err(|e| io_error(folder, &e))?.path());
+        }
+        let message = match self.put(step, &paths) {
+            Ok(()) => AttemptMessage::Checkpoint { step },
+            // What the store is to blame for.
+            Err(error) if matches!(error.kind, ErrorKind::Retryable | ErrorKind::Invalid | ErrorKind::Lost) => {
+                let text = format!("the resume point of step {step} was not stored, the stage goes on: {error}");
+                AttemptMessage::Log { level: LogLevel::Warn, text }
+            }
+            Err(error) => return Err(error),
+        };
+        self.reporter.report(message);
+        Ok(())
+    }
+}
+
+impl StoredCheckpoints {
+    fn put(&self, step: u64, paths: &[PathBuf]) -> Result<()> {
+        let store = self.store.with_outage(self.store.options().outage.min(OUTAGE));
+        let mut files = Vec::new();
+        for path in paths {
+            let (digest, size) = self.handle.block_on(store.put_object_file(path))?;
             let name = path.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
             files.push(FileEntry { path: name, digest, size });
         }
         files.sort_by(|a, b| a.path.cmp(&b.path));
         let record =
             CheckpointRecord { format: 1, stage_digest: self.digest.clone(), step, attempt: self.attempt, files };
-        self.handle.block_on(self.store.save_checkpoint(&record))?;
-        self.reporter.report(AttemptMessage::Checkpoint { step });
-        Ok(())
+        self.handle.block_on(store.save_checkpoint(&record))
     }
 }

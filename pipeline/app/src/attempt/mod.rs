@@ -28,11 +28,12 @@ use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 use trainyard_api::{CancelToken, CheckpointStore, Reporter, StageContext};
-use trainyard_core::attempt::{AttemptMessage, AttemptResult, AttemptSpec};
+use trainyard_core::attempt::{AttemptMessage, AttemptResult, AttemptSpec, STORE_OUTAGE};
 use trainyard_core::{Clock, Error, Result, SystemClock};
 use trainyard_spec::run_stage::KIND as RUN_KIND;
-use trainyard_store::{Created, Store, StoreOptions};
+use trainyard_store::{Created, Missing, Store, StoreOptions};
 
 /// Runs the attempt named by the URL. The error, if any, was already reported on stdout.
 pub fn main(url: &str, catalogue: &Catalogue) -> Result<()> {
@@ -83,24 +84,26 @@ fn attempt(url: &str, catalogue: &Catalogue, reporter: &Arc<dyn Reporter>) -> Re
     Ok(())
 }
 
-/// The store and the spec that an attempt's URL names. How durable the store has to be stands in the spec, so that it
-/// is the same wherever the attempt runs.
+/// The store and the spec that an attempt's URL names. How durable the store has to be and how long it may be away
+/// stand in the spec, so that they are the same wherever the attempt runs.
 async fn open(url: &str) -> Result<(Store, AttemptSpec)> {
     // The folder of an attempt holds no `#`; the path of a store may.
     let (store_url, folder) = url.rsplit_once('#').ok_or_else(|| {
         Error::invalid(format!("`{url}` is not an attempt URL"))
             .help("executors start this command with `<store-url>#<attempt-folder>`")
     })?;
-    // The engine that started this attempt proved the store.
-    let options = StoreOptions { probe: false, ..StoreOptions::default() };
+    // The engine that started this attempt proved the store. If it is gone by now, it must not be made again.
+    let missing = Missing::Refuse;
+    let options = StoreOptions { probe: false, missing, outage: STORE_OUTAGE, ..StoreOptions::default() };
     let store = Store::open(store_url, options.clone()).await?;
     let spec = store.spec_in(folder).await?;
+    let outage = spec.store_outage_millis.map_or(STORE_OUTAGE, Duration::from_millis);
     let store = if spec.fsync {
         Store::open(store_url, StoreOptions { durability_fsync: true, ..options }).await?
     } else {
         store
     };
-    Ok((store, spec))
+    Ok((store.with_outage(outage), spec))
 }
 
 /// The context of a stage: fetched inputs, and one empty folder for each output.

@@ -1,9 +1,12 @@
 //! What an attempt makes of its URL, its spec and its sources.
 
+use super::checkpoints::StoredCheckpoints;
 use super::{guard_sources, open};
 use serde_json::json;
 use std::collections::BTreeMap;
-use trainyard_core::attempt::{AttemptResources, AttemptSpec};
+use std::sync::{Arc, Mutex};
+use trainyard_api::{CheckpointStore as _, Reporter};
+use trainyard_core::attempt::{AttemptMessage, AttemptResources, AttemptSpec, LogLevel};
 use trainyard_core::{Digest, ErrorKind, RunId, StageKey};
 use trainyard_store::{Store, StoreOptions, layout};
 
@@ -26,27 +29,34 @@ fn spec() -> AttemptSpec {
         secrets: BTreeMap::new(),
         sources: BTreeMap::new(),
         fsync: false,
+        store_outage_millis: None,
     }
 }
 
 #[tokio::test]
-async fn the_spec_says_how_durable_the_store_is_whatever_its_path_holds() {
+async fn the_spec_says_how_the_store_is_kept_whatever_its_path_holds() {
     let folder = tempfile::tempdir().unwrap();
     let place = folder.path().join("c#/st#1");
     let store = Store::open(place.to_str().unwrap(), StoreOptions::default()).await.unwrap();
-    for (attempt, fsync) in [(1, false), (2, true)] {
-        let put = AttemptSpec { attempt, fsync, ..spec() };
+    for (attempt, fsync, store_outage_millis) in [(1, false, None), (2, true, Some(90_000))] {
+        let put = AttemptSpec { attempt, fsync, store_outage_millis, ..spec() };
         store.put_spec(&put).await.unwrap();
         let url = format!("{}#{}", store.url(), layout::attempt(&put.run, &put.stage, attempt));
         let (opened, found) = open(&url).await.unwrap();
+        assert_eq!(opened.options().outage.as_secs(), if fsync { 90 } else { 600 });
         assert_eq!((opened.options().durability_fsync, found), (fsync, put));
     }
+    let gone = place.with_file_name("gone");
+    let error = open(&format!("{}#runs/x", gone.display())).await.unwrap_err();
+    assert!(error.message.contains("there is no store at") && !gone.exists(), "{error}");
 }
 
 #[test]
 fn a_spec_without_the_newer_fields_is_read() {
     let older = serde_json::to_value(spec()).unwrap();
-    assert!(older.get("sources").is_none() && older.get("fsync").is_none(), "{older}");
+    for newer in ["sources", "fsync", "store_outage_millis"] {
+        assert!(older.get(newer).is_none(), "{older}");
+    }
     assert_eq!(serde_json::from_value::<AttemptSpec>(older).unwrap(), spec());
 }
 
@@ -69,4 +79,44 @@ fn sources_are_held_against_the_plan_before_the_work_and_after_it() {
     }
     std::fs::remove_file(&file).unwrap();
     assert!(guard_sources(&spec, || Ok(())).unwrap_err().message.ends_with("is gone since the plan was made"));
+}
+
+/// Keeps what is reported.
+#[derive(Default)]
+struct Heard(Mutex<Vec<AttemptMessage>>);
+
+impl Reporter for Heard {
+    fn report(&self, message: AttemptMessage) {
+        self.0.lock().unwrap().push(message);
+    }
+}
+
+#[test]
+fn a_resume_point_that_the_store_does_not_take_is_a_warning() {
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let scratch = tempfile::tempdir().unwrap();
+    let (files, restored) = (scratch.path().join("files"), scratch.path().join("restored"));
+    std::fs::create_dir(&files).unwrap();
+    std::fs::write(files.join("state.json"), "{}").unwrap();
+    let open = |read_only| {
+        let options = StoreOptions { read_only, ..StoreOptions::default() };
+        runtime.block_on(Store::open("memory://resume-points", options)).unwrap()
+    };
+    let heard = Arc::new(Heard::default());
+    let points = |read_only| {
+        let handle = runtime.handle().clone();
+        StoredCheckpoints::new(open(read_only), handle, &spec(), restored.clone(), heard.clone())
+    };
+    points(true).save(1, &files).unwrap();
+    assert_eq!(points(true).latest().unwrap(), None);
+    points(false).save(2, &files).unwrap();
+    assert_eq!(points(true).latest().unwrap().map(|(step, _)| step), Some(2));
+    let missing = points(false).save(3, &scratch.path().join("none"));
+    assert!(missing.is_err(), "a folder that is not there is no fault of the store");
+    let heard = heard.0.lock().unwrap();
+    let [AttemptMessage::Log { level: LogLevel::Warn, text }, AttemptMessage::Checkpoint { step: 2 }] = &heard[..]
+    else {
+        panic!("{heard:?}")
+    };
+    assert!(text.starts_with("the resume point of step 1 was not stored") && text.contains("read-only"), "{text}");
 }

@@ -360,7 +360,7 @@ fn a_missing_secret_is_named() {
 }
 
 #[test]
-fn specs_name_local_sources_and_whether_to_flush() {
+fn specs_name_local_sources_and_how_the_store_is_kept() {
     let source = |location: &str| Source { location: location.into(), digest: Digest::of(location.as_bytes()) };
     let mut reader = node("a");
     reader.sources =
@@ -371,5 +371,5 @@ fn specs_name_local_sources_and_whether_to_flush() {
     sim.carry_out(0);
     let Some(Command::Launch { spec, .. }) = sim.pending.first() else { panic!("no launch") };
     assert_eq!(spec.sources, BTreeMap::from([("/x/data".to_string(), Digest::of(b"/x/data"))]));
-    assert!(spec.fsync);
+    assert_eq!((spec.fsync, spec.store_outage_millis), (true, Some(60_000)));
 }

@@ -5,6 +5,7 @@ mod fan_out;
 mod healing;
 mod large;
 mod late;
+mod progress;
 mod publication;
 mod random;
 mod simulation;
@@ -162,6 +163,7 @@ pub fn setup() -> Setup {
         catalogue: Arc::new(NoKinds),
         secrets: BTreeMap::new(),
         fsync: false,
+        store_outage: Duration::from_secs(60),
         resumed: Resumed::default(),
     }
 }

@@ -2,6 +2,7 @@
 
 mod claims;
 mod healing;
+mod outages;
 mod processes;
 mod runs;
 mod takeover;
@@ -100,6 +101,8 @@ pub struct Fake(pub Arc<dyn Fn(&AttemptSpec) -> Act + Send + Sync>);
 pub enum Act {
     Succeed,
     Fail(Error),
+    /// Stores the resume point of this step, then fails.
+    FailAfter(u64, Error),
     /// Runs until it is asked to stop.
     Hang,
     /// Waits for the gate, then succeeds.
@@ -122,6 +125,10 @@ impl Executor for Fake {
             reports.raw("hello");
             match act {
                 Act::Fail(error) => return Ended::with(AttemptOutcome::Failed, error),
+                Act::FailAfter(step, error) => {
+                    reports.message(AttemptMessage::Checkpoint { step });
+                    return Ended::with(AttemptOutcome::Failed, error);
+                }
                 Act::Hang => {
                     let _ = control.wait_for(|w| *w > Control::Run).await;
                     return Ended::with(AttemptOutcome::Cancelled, Error::cancelled("stopped"));

@@ -152,6 +152,21 @@ async fn a_failed_stage_is_not_an_error_of_the_run() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_stage_that_comes_further_may_fail_more_often_than_it_has_attempts() {
+    let store = memory().await;
+    let act = |spec: &trainyard_core::attempt::AttemptSpec| match spec.attempt {
+        attempt @ 1..5 => Act::FailAfter(u64::from(attempt), Error::retryable("503")),
+        _ => Act::Succeed,
+    };
+    let mut stage = node("a", &[]);
+    stage.retry.attempts = 2;
+    let context = context(&store, fake(act), &Arc::new(Watcher::default()));
+    let summary = run(options(), plan(vec![stage]), context).await.unwrap();
+    assert_eq!(summary.ending, SUCCEEDED);
+    assert_eq!(summary.view.stage(&key("a")).unwrap().attempts.len(), 5);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_interrupt_stops_attempts_and_ends_the_run() {
     let store = memory().await;
     let watcher = Arc::new(Watcher::default());

@@ -2,6 +2,7 @@
 
 use crate::compiles::Memory;
 use std::path::Path;
+use std::time::Duration;
 use trainyard_core::Error;
 use trainyard_spec::plan::Request;
 use trainyard_spec::site::{Durability, Gpu, Pool, Site, Surroundings, read};
@@ -23,18 +24,30 @@ fn parse(text: &str) -> (Option<Site>, Vec<String>) {
 #[test]
 fn a_site_is_read() {
     let (site, diagnostics) = parse(
-        "store: data/store\nsecrets: {HF_TOKEN: env:HF_TOKEN}\ndurability: fsync\npools:\n  - {name: here}\n  \
-         - {name: big, executor: slurm, cpus: 64, memory: 512GiB, gpus: [0, {index: 3, memory: 40GiB}], gpu_memory: \
-         80GiB, nodes: 4, tags: [h100], priority: 5}\nnotifications: [{webhook: \"https://example.org/hook\"}]\n",
+        "store: data/store\nstore_outage: 90s\nsecrets: {HF_TOKEN: env:HF_TOKEN}\ndurability: fsync\npools:\n  \
+         - {name: here}\n  - {name: big, executor: slurm, cpus: 64, memory: 512GiB, gpus: [0, {index: 3, memory: \
+         40GiB}], gpu_memory: 80GiB, nodes: 4, tags: [h100], priority: 5}\n\
+         notifications: [{webhook: \"https://example.org/hook\"}]\n",
     );
     assert_eq!(diagnostics, [""; 0]);
     let site = site.unwrap();
     assert_eq!(site.store.as_deref(), Some("/s/data/store"));
-    assert_eq!(site.durability, Durability::Fsync);
+    assert_eq!((site.durability, site.store_outage), (Durability::Fsync, Duration::from_secs(90)));
     assert_eq!(site.pools.iter().map(|p| p.name.as_str()).collect::<Vec<_>>(), ["big", "here"], "by priority");
     assert_eq!(site.pools[0].gpus, [Gpu { index: 0, memory: 80 << 30 }, Gpu { index: 3, memory: 40 << 30 }]);
     assert_eq!((site.pools[1].cpus, site.pools[1].memory), (2, 8 << 30), "the amounts of this machine");
     assert_eq!(site.notifications[0].on, ["failed"]);
+}
+
+#[test]
+fn a_store_may_be_away_for_minutes_unless_the_site_says_otherwise() {
+    assert_eq!(parse("version: 1\n").0.unwrap().store_outage, Duration::from_secs(600));
+    let (site, diagnostics) = parse("store_outage: soon\n");
+    assert!(site.is_none());
+    assert!(
+        diagnostics[0].starts_with("/s/trainyard.yaml:1:15: error[wrong-value]: `store_outage`"),
+        "{diagnostics:?}"
+    );
 }
 
 #[test]

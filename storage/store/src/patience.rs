@@ -1,0 +1,187 @@
+//! Repeats requests that fail for a passing reason, until their answer is clear or the store was away for too long.
+//!
+//! Under the requests of this crate, `object_store` sends each a few times within about a second. That is enough for a
+//! lost packet; a server that starts again takes minutes.
+
+use crate::problem::{is_final, is_refusal};
+use async_trait::async_trait;
+use object_store::client::HttpErrorKind;
+use object_store::retry::{RetryContext, RetryFailure, RetryPolicy};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use trainyard_core::Clock;
+
+/// How long a store may be away.
+#[derive(Clone)]
+pub(crate) struct Patience {
+    outage: Duration,
+    clock: Arc<dyn Clock>,
+    /// Whether somebody was told that the store is away: once is enough for all requests.
+    told: Arc<AtomicBool>,
+}
+
+/// The tries of one request.
+pub(crate) struct Tries<'a> {
+    patience: &'a Patience,
+    /// Made however short the patience is.
+    least: u32,
+    made: u32,
+    /// When the first began, by the monotonic clock.
+    since: Duration,
+    /// When the store began to refuse the credentials, if the last try ended so.
+    refused: Option<Duration>,
+}
+
+/// How long refused credentials may take to be renewed. A right that is missing for good should be heard of sooner than
+/// a store that is away.
+const RENEWAL: Duration = Duration::from_secs(120);
+
+impl Patience {
+    /// Waits for nobody.
+    pub fn none(clock: &Arc<dyn Clock>) -> Self {
+        Self { outage: Duration::ZERO, clock: clock.clone(), told: Arc::default() }
+    }
+    /// The same for a store that may be away as long as this.
+    pub fn with_outage(&self, outage: Duration) -> Self {
+        Self { outage, ..self.clone() }
+    }
+    /// Begins a request that is tried at least this often.
+    pub fn tries(&self, least: u32) -> Tries<'_> {
+        Tries { patience: self, least, made: 0, since: self.clock.monotonic(), refused: None }
+    }
+    /// The same rule for the parts of an upload, which only `object_store` can repeat.
+    pub fn for_parts(&self) -> Arc<dyn RetryPolicy> {
+        Arc::new(Parts { outage: self.outage })
+    }
+}
+
+impl Tries<'_> {
+    /// After a try that failed: waits before the next one, or says that there should be none.
+    pub async fn again(&mut self, url: &str, error: &object_store::Error) -> bool {
+        self.made += 1;
+        let now = self.patience.clock.monotonic();
+        let away = now.saturating_sub(self.since);
+        self.refused = is_refusal(error).then(|| self.refused.unwrap_or(now));
+        let renewable = self.refused.is_some_and(|since| now.saturating_sub(since) < RENEWAL);
+        let passing = !is_final(error) || renewable;
+        let quick = !is_final(error) && self.made < self.least;
+        if !quick && (!passing || away >= self.patience.outage) {
+            return false;
+        }
+        tracing::debug!(url, tries = self.made, error = error as &dyn std::error::Error, "a request failed");
+        if away >= QUIET && !self.patience.told.swap(true, Ordering::Relaxed) {
+            let seconds = self.patience.outage.as_secs();
+            tracing::warn!(url, %error, "the store does not answer as it should, trying again for up to {seconds} s");
+        }
+        tokio::time::sleep(wait(self.made)).await;
+        true
+    }
+    /// After a try with a clear answer.
+    pub fn answered(&self, url: &str) {
+        if self.made > 0 && self.patience.told.swap(false, Ordering::Relaxed) {
+            tracing::warn!(url, "the store answers again");
+        }
+    }
+}
+
+/// An outage that nobody need hear of.
+const QUIET: Duration = Duration::from_secs(5);
+
+/// Time before the next try: from 20 ms, doubling up to 10 s.
+fn wait(tries: u32) -> Duration {
+    Duration::from_millis(10 << tries.clamp(1, 10))
+}
+
+fn may_pass(failure: RetryFailure, elapsed: Duration) -> bool {
+    match failure {
+        RetryFailure::Status(status) => match status.as_u16() {
+            401 | 403 => elapsed < RENEWAL,
+            code => code == 429 || status.is_server_error(),
+        },
+        RetryFailure::Transport(kind) => kind != HttpErrorKind::Decode,
+        _ => false,
+    }
+}
+
+#[derive(Debug)]
+struct Parts {
+    outage: Duration,
+}
+
+#[async_trait]
+impl RetryPolicy for Parts {
+    async fn retry(&self, part: RetryContext) -> bool {
+        let again = may_pass(part.failure, part.elapsed) && part.elapsed < self.outage;
+        if again {
+            tokio::time::sleep(wait(u32::try_from(part.attempt).unwrap_or(u32::MAX))).await;
+        }
+        again
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use trainyard_core::clock::ManualClock;
+
+    fn unclear() -> object_store::Error {
+        object_store::Error::Generic { store: "test", source: "503 Service Unavailable".into() }
+    }
+
+    #[tokio::test]
+    async fn a_request_is_repeated_until_the_store_has_been_away_for_too_long() {
+        let clock = Arc::new(ManualClock::at_millis(0));
+        let injected: Arc<dyn Clock> = clock.clone();
+        let patience = Patience::none(&injected).with_outage(Duration::from_secs(60));
+        let mut tries = patience.tries(1);
+        for _ in 0..3 {
+            assert!(tries.again("memory://x", &unclear()).await);
+            clock.advance(Duration::from_secs(19));
+        }
+        clock.advance(Duration::from_secs(3));
+        assert!(!tries.again("memory://x", &unclear()).await, "60 s are over");
+        assert!(patience.tries(1).again("memory://x", &unclear()).await, "each request has its own time");
+    }
+
+    #[tokio::test]
+    async fn without_patience_a_request_has_its_few_tries_and_what_lasts_has_one() {
+        let clock: Arc<dyn Clock> = Arc::new(ManualClock::at_millis(0));
+        let none = Patience::none(&clock);
+        let mut tries = none.tries(2);
+        assert!(tries.again("memory://x", &unclear()).await);
+        assert!(!tries.again("memory://x", &unclear()).await);
+        let missing = object_store::Error::NotFound { path: "x".into(), source: "404".into() };
+        assert!(!none.with_outage(Duration::MAX).tries(4).again("memory://x", &missing).await);
+    }
+
+    #[tokio::test]
+    async fn refused_credentials_have_two_minutes_to_be_renewed() {
+        let clock = Arc::new(ManualClock::at_millis(0));
+        let injected: Arc<dyn Clock> = clock.clone();
+        let patience = Patience::none(&injected).with_outage(Duration::from_secs(600));
+        let refused = || object_store::Error::PermissionDenied { path: "x".into(), source: "403 Forbidden".into() };
+        let mut tries = patience.tries(1);
+        assert!(tries.again("memory://x", &unclear()).await);
+        clock.advance(Duration::from_secs(300));
+        assert!(tries.again("memory://x", &refused()).await, "it was away before it refused");
+        clock.advance(Duration::from_secs(119));
+        assert!(tries.again("memory://x", &refused()).await);
+        clock.advance(Duration::from_secs(1));
+        assert!(!tries.again("memory://x", &refused()).await);
+        let impatient = Patience::none(&injected);
+        assert!(!impatient.tries(4).again("memory://x", &refused()).await, "whoever opens a store hears of it at once");
+    }
+
+    #[test]
+    fn waits_double_up_to_ten_seconds() {
+        let waits = [1, 2, 3, 10, 11, u32::MAX].map(|tries| wait(tries).as_millis());
+        assert_eq!(waits, [20, 40, 80, 10_240, 10_240, 10_240]);
+    }
+
+    #[test]
+    fn parts_of_an_upload_are_repeated_after_what_may_pass() {
+        assert!(may_pass(RetryFailure::Transport(HttpErrorKind::Timeout), Duration::MAX));
+        assert!(!may_pass(RetryFailure::Transport(HttpErrorKind::Decode), Duration::ZERO));
+    }
+}
