@@ -53,7 +53,7 @@ pub async fn cancel_run(
             view.writer.name,
             SILENCE.as_secs()
         ));
-        if !is_silent(&reader, clock).await? {
+        if !is_silent(store, &reader, clock).await? {
             return Ok(Cancelled::Requested);
         }
     }

@@ -253,7 +253,7 @@ async fn wait_for_the_right(
                  to see whether it still writes; `--take-over` goes on at once, `--new` starts another run"
             ));
             let silent = tokio::select! {
-                silent = is_silent(reader, context.clock.as_ref()) => silent?,
+                silent = is_silent(&context.store, reader, context.clock.as_ref()) => silent?,
                 () = options.interrupt.beyond(0) => {
                     return Err(Error::cancelled(format!("interrupted while waiting for the writer of run {run}")));
                 }
