@@ -41,7 +41,13 @@ impl Checker<'_> {
     }
 
     /// Replaces what the kind may report by what this stage will.
-    fn exact(&mut self, draft: usize, stage: &Whole<'_>, kinds: &[Option<Declared>], declared: &mut [Option<Declared>]) {
+    fn exact(
+        &mut self,
+        draft: usize,
+        stage: &Whole<'_>,
+        kinds: &[Option<Declared>],
+        declared: &mut [Option<Declared>],
+    ) {
         let producers = self.producers(&stage.inputs, kinds, declared);
         declared[draft] = Some(stage.settled.declared(&producers));
         for read in stage.settled.metrics_read(&producers) {
