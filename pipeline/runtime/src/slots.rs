@@ -9,8 +9,9 @@
 //! there is room gets it.
 
 use crate::executors::Control;
+use command_fds::CommandFdExt;
 use rustix::fs::{FlockOperation, flock};
-use rustix::io::{Errno, FdFlags, fcntl_setfd};
+use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{File, OpenOptions};
@@ -29,9 +30,6 @@ use trainyard_engine::{Machine, Outside, Share};
 const ASK_AGAIN: Duration = Duration::from_millis(200);
 /// The file whose lock says whose turn it is.
 const LOCK: &str = "lock";
-
-/// Held while a process is started, or it would inherit what is lent to another one.
-static STARTING: Mutex<()> = Mutex::new(());
 
 /// The slots of this machine as one run sees them.
 #[derive(Clone)]
@@ -91,20 +89,17 @@ pub struct Held {
 }
 
 impl Held {
-    /// What [`start`] lends to a process.
+    /// What [`lend`] gives to a process.
     pub(crate) fn handle(&self) -> &File {
         &self.file
     }
 }
 
-/// Starts a process that inherits `lent`, and nothing that is lent to another one.
-pub(crate) fn start<T>(lent: Option<&File>, start: impl FnOnce() -> std::io::Result<T>) -> std::io::Result<T> {
-    let _one_at_a_time = STARTING.lock().unwrap_or_else(PoisonError::into_inner);
-    let Some(lent) = lent else { return start() };
-    fcntl_setfd(lent, FdFlags::empty())?;
-    let started = start();
-    fcntl_setfd(lent, FdFlags::CLOEXEC)?;
-    started
+/// The process that `command` starts inherits `file`, and its lock is held until that process and its children have
+/// ended. Nothing else that is started meanwhile inherits it, because the file is opened to the child alone.
+pub(crate) fn lend(file: &File, command: &mut impl CommandFdExt) -> std::io::Result<()> {
+    command.preserved_fds(vec![file.try_clone()?.into()]);
+    Ok(())
 }
 
 impl Slots {

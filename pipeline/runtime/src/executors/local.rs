@@ -191,7 +191,8 @@ async fn attempt(
 ) -> Ended {
     let mark = mark(task);
     let mut command = command(launcher, task, &mark);
-    let mut child = match slots::start(held.map(Held::handle), || command.spawn()) {
+    let lent = held.map_or(Ok(()), |held| slots::lend(held.handle(), &mut command));
+    let mut child = match lent.and_then(|()| command.spawn()) {
         Ok(child) => child,
         Err(e) => {
             let error = Error::lost(format!("cannot start {}: {e}", launcher.program.display()))
@@ -199,6 +200,8 @@ async fn attempt(
             return Ended::with(AttemptOutcome::Lost, error);
         }
     };
+    // It keeps a copy of the lock that it lent.
+    drop(command);
     let root = child.id();
     tracing::debug!(pid = root, url = mark, "process started");
     let words = Arc::new(Mutex::new(LastWords::default()));

@@ -78,8 +78,18 @@ fn a_holding_outlives_its_holder_as_long_as_a_process_that_inherited_it() {
     let slots = slots(&folder);
     drop(slots.try_take(&share(1, &[]), &Holder::default()).unwrap());
     let holder = hold(&slots.path(0), &whole()).unwrap();
-    let mut heir = start(Some(&holder), || std::process::Command::new("sleep").arg("600").spawn()).unwrap();
-    let mut stranger = start(None, || std::process::Command::new("sleep").arg("600").spawn()).unwrap();
+    let sleeper = || {
+        let mut command = std::process::Command::new("sleep");
+        command.arg("600");
+        command
+    };
+    let (mut heir, mut stranger) = {
+        let mut command = sleeper();
+        lend(&holder, &mut command).unwrap();
+        // Started while the lock is lent, but not by the command that it is lent to.
+        let stranger = sleeper().spawn().unwrap();
+        (command.spawn().unwrap(), stranger)
+    };
     drop(holder);
     assert_eq!(slots.others().unwrap(), Outside { cpus: 2, memory: 0, gpus: vec![1] });
     heir.kill().unwrap();

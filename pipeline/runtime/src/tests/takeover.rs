@@ -227,7 +227,7 @@ async fn a_run_whose_writer_fell_silent_on_another_host_is_cancelled_by_whoever_
 
     let (told, mut tells) = tokio::sync::mpsc::unbounded_channel();
     let asking = {
-        let (store, id, chance) = (store.clone(), id.clone(), chance.clone());
+        let (store, id, chance) = (store.clone(), id.clone(), chance);
         let clock = ManualClock::at_millis(86_400_000);
         let note = move |text: &str| told.send(text.to_string()).unwrap();
         tokio::spawn(async move { cancel_run(&store, &id, &clock, &chance, note).await })

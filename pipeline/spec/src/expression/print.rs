@@ -37,6 +37,8 @@ impl Display for Expression {
                     Term::Unary(..) | Term::Binary(..) => false,
                     // `1.x` would read as a number, `-1[0]` as a negation.
                     Term::Literal(value) => !value.is_number(),
+                    // `stages.a.metrics.m.low` would read as the number `low` of a comparison.
+                    Term::Reference(Reference::Metric { of: None, .. }) => false,
                     _ => true,
                 };
                 grouped(f, base, !simple)?;

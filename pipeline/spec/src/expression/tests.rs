@@ -240,6 +240,14 @@ fn texts() -> impl Strategy<Value = String> {
     })
 }
 
+#[test]
+fn an_index_of_a_metric_does_not_print_as_a_number_of_a_comparison() {
+    for text in ["(stages.a.metrics.m)['low']", "(stages.a.metrics.m)['name']", "(stages.a.metrics.m)[params.a]"] {
+        let first = Expression::parse(text).unwrap();
+        assert_eq!(Expression::parse(&first.to_string()).unwrap(), first, "{text}");
+    }
+}
+
 proptest! {
     #[test]
     fn printing_and_parsing_are_inverse(text in texts()) {
