@@ -155,7 +155,8 @@ fn find_site() -> Option<PathBuf> {
     start.ancestors().map(|folder| folder.join(SITE_FILE)).find(|p| p.is_file())
 }
 
-/// The folder of this user's machine-wide files (slots, scratch): `$TRAINYARD_HOME`, else `~/.cache/trainyard`, else a temporary one.
+/// The folder of this user's machine-wide files (slots, scratch): `$TRAINYARD_HOME`, else `~/.cache/trainyard`, else a
+/// temporary one.
 pub fn home() -> PathBuf {
     let cache = || std::env::var_os("HOME").map(|h| Path::new(&h).join(".cache/trainyard"));
     std::env::var_os("TRAINYARD_HOME")

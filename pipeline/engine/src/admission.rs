@@ -31,8 +31,8 @@ impl Engine {
         self.newly_queued.push(node);
     }
 
-    /// Takes a queued node out of line. Those inside this process are passed over when their turn comes, since searching
-    /// a long line for each would cost its square.
+    /// Takes a queued node out of line. Those inside this process are passed over when their turn comes, since
+    /// searching a long line for each would cost its square.
     pub(crate) fn dequeue(&mut self, node: NodeId) {
         let state = self.state(node);
         if state.plan.placement == Placement::InProcess {

@@ -1,9 +1,9 @@
 //! Manifests: putting one publishes the outputs of a stage.
 //!
-//! Generation 0 is the normal one; the next is written only with a reason. The highest generation is the one behind which
-//! a read finds nothing; where a stage has several, a listing says from where to read on. A manifest that cannot be read
-//! (a power loss may leave it empty) still takes its generation, and the stage publishes the next one. What a newer
-//! program wrote is not treated as damage.
+//! Generation 0 is the normal one; the next is written only with a reason. The highest generation is the one behind
+//! which a read finds nothing; where a stage has several, a listing says from where to read on. A manifest that cannot
+//! be read (a power loss may leave it empty) still takes its generation, and the stage publishes the next one. What a
+//! newer program wrote is not treated as damage.
 
 use crate::connection::Created;
 use crate::damage::require_inside;

@@ -70,8 +70,8 @@ pub fn shown(text: &str, style: Style) -> Cow<'_, str> {
     clean(text, if style.is_on() { Kept::Ours } else { Kept::Nothing })
 }
 
-/// Prints to stdout exactly this, for programs or because it was asked for. A closed pipe (`| head`) ends the output and
-/// is not an error.
+/// Prints to stdout exactly this, for programs or because it was asked for. A closed pipe (`| head`) ends the output
+/// and is not an error.
 pub fn print_raw(text: &str) {
     let _ = prints(text);
 }

@@ -47,7 +47,8 @@ impl Launcher {
     pub fn new(program: impl Into<PathBuf>) -> Self {
         Self { program: program.into(), arguments: vec!["attempt".into()], env: Vec::new() }
     }
-    /// The same, started by another program that takes `arguments` and then the command: `nice -n 10 <program> attempt`.
+    /// The same, started by another program that takes `arguments` and then the command: `nice -n 10 <program>
+    /// attempt`.
     #[must_use]
     pub fn behind(self, program: impl Into<PathBuf>, arguments: &[&str]) -> Self {
         let before = arguments.iter().map(OsString::from).chain([self.program.into()]);

@@ -1,8 +1,8 @@
 //! Who started a plan: numbered objects that are created once, each naming a run and the process that begins it.
 //!
 //! Of commands that start one plan at the same moment, the one whose put takes the next number begins its run; the
-//! others find its claim. A claim does not say that its run goes on: the run's journal does, and before there is one the
-//! process that made the claim. So a claim outlives its owner no longer than a run does.
+//! others find its claim. A claim does not say that its run goes on: the run's journal does, and before there is one
+//! the process that made the claim. So a claim outlives its owner no longer than a run does.
 
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};

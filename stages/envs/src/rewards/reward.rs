@@ -48,8 +48,8 @@ impl<'a> GroupView<'a> {
     pub fn alone(member: &'a [&'a Trajectory; 1], correct: &'a [bool; 1]) -> Self {
         Self { step: 0, steps: 1, members: member, correct }
     }
-    /// Whether the answer of `r` is right: from the group for members, from the problem's verifier, if it is one of this
-    /// crate, for other episodes.
+    /// Whether the answer of `r` is right: from the group for members, from the problem's verifier, if it is one of
+    /// this crate, for other episodes.
     pub fn right(&self, r: &Trajectory, p: &Problem) -> bool {
         let member = self.members.iter().position(|m| std::ptr::eq(*m, r));
         member.and_then(|at| self.correct.get(at).copied()).unwrap_or_else(|| verified(r, p))
