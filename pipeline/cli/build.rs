@@ -1,11 +1,13 @@
 //! Lists the files under `workflows/recipes`, so that the binary holds all of them (`src/shipped.rs`).
 
+use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::io;
 use std::path::{Path, PathBuf};
 
 fn main() -> io::Result<()> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../workflows/recipes").canonicalize()?;
+    // Asked when it runs: a built script may be reused for another checkout of the same sources.
+    let root = Path::new(&set("CARGO_MANIFEST_DIR")?).join("../../workflows/recipes").canonicalize()?;
     println!("cargo::rerun-if-changed={}", root.display());
     let mut files = Vec::new();
     collect(&root, &mut files)?;
@@ -17,8 +19,12 @@ fn main() -> io::Result<()> {
             writeln!(list, "    ({:?}, include_str!({:?})),", name.display().to_string(), file.display().to_string());
     }
     list.push_str("]\n");
-    let out = std::env::var_os("OUT_DIR").ok_or_else(|| io::Error::other("cargo sets OUT_DIR"))?;
-    std::fs::write(PathBuf::from(out).join("recipes.rs"), list)
+    std::fs::write(Path::new(&set("OUT_DIR")?).join("recipes.rs"), list)
+}
+
+/// A variable that cargo sets for build scripts.
+fn set(name: &str) -> io::Result<OsString> {
+    std::env::var_os(name).ok_or_else(|| io::Error::other(format!("cargo did not set {name}")))
 }
 
 fn collect(folder: &Path, files: &mut Vec<PathBuf>) -> io::Result<()> {

@@ -27,14 +27,20 @@ fn logged(s: &Sandbox, word: &str) -> usize {
     std::fs::read_to_string(s.path("log")).unwrap_or_default().lines().filter(|l| *l == word).count()
 }
 
-#[test]
-fn killed_engine_is_taken_over_under_the_same_run_id() {
+/// A run of `slow.yaml` whose engine was killed while stage two waited.
+fn killed_in_stage_two() -> Sandbox {
     let s = Sandbox::new();
     slow(&s);
     let mut child = s.spawn(&["run", "slow.yaml"]);
     wait_for("stage two", 20, || logged(&s, "two") == 1);
     child.kill().unwrap();
     child.wait().unwrap();
+    s
+}
+
+#[test]
+fn killed_engine_is_taken_over_under_the_same_run_id() {
+    let s = killed_in_stage_two();
     s.write("go", "");
     let ran = s.run(&["run", "slow.yaml"]).code(0);
     assert!(
@@ -51,12 +57,7 @@ fn killed_engine_is_taken_over_under_the_same_run_id() {
 #[test]
 fn a_run_whose_journal_is_damaged_is_followed_by_a_new_one() {
     for damage in ["is missing", "is damaged"] {
-        let s = Sandbox::new();
-        slow(&s);
-        let mut child = s.spawn(&["run", "slow.yaml"]);
-        wait_for("stage two", 20, || logged(&s, "two") == 1);
-        child.kill().unwrap();
-        child.wait().unwrap();
+        let s = killed_in_stage_two();
         let journal: Vec<String> =
             s.files(".trainyard/runs").into_iter().filter(|f| f.contains("/journal/") && !f.contains('#')).collect();
         assert!(journal.len() > 2, "{journal:?}");

@@ -1,7 +1,8 @@
 //! Cancelling a run from another process.
 //!
-//! The request is an object in the store that the run's writer looks for. If the writer is gone, or is seen to be silent
-//! long enough for a takeover, the end of the run is written in its place, which fences the writer should it still live.
+//! The request is an object in the store that the run's writer looks for. If the writer is gone, or is seen to be
+//! silent long enough for a takeover, the end of the run is written in its place, which fences the writer should it
+//! still live.
 
 use crate::context::RunContext;
 use crate::resume::{SILENCE, is_alive, is_silent, open_run, writer_name};
@@ -49,7 +50,8 @@ pub async fn cancel_run(
             return Ok(Cancelled::Requested);
         }
         note(&format!(
-            "asked run {run} to stop; its writer {} is on another host: waiting for {} s to see whether it still writes",
+            "asked run {run} to stop; its writer {} is on another host: waiting for {} s to see whether it still \
+             writes",
             view.writer.name,
             SILENCE.as_secs()
         ));

@@ -27,7 +27,7 @@ pub async fn run(options: RunOptions, plan: Plan, context: RunContext) -> Result
     let Opened { run, writer, mut view, resumed } = tokio::select! {
         biased;
         opened = open(&options, &plan, &context) => opened?,
-        // A store that is away would be waited for.
+        // Opening waits for a store that is away, and for a sign of a writer on another host.
         () = options.interrupt.beyond(0) => return Err(Error::cancelled("interrupted before the run was opened")),
     };
     let engine = Engine::new(&plan, setup(&options, &context, run.clone(), Resumed::from_view(&view)))?;

@@ -13,7 +13,7 @@ use serde::de::DeserializeOwned;
 use trainyard_core::attempt::{AttemptResult, AttemptSpec};
 use trainyard_core::{AttemptNumber, Error, Result, RunId, StageKey};
 
-/// Chunks that are read at the same time.
+/// Chunks behind the first that are read at the same time.
 const CHUNKS_AHEAD: usize = 16;
 
 /// The streams of an attempt that are stored in chunks.
@@ -109,7 +109,8 @@ impl Store {
             let path = format!("{folder}/{number:06}");
             async move { self.get(&path).await }
         };
-        let answers = stream::iter(first..).map(read).buffered(CHUNKS_AHEAD);
+        // The first alone: whoever follows a stream mostly finds that there is nothing new.
+        let answers = stream::once(read(first)).chain(stream::iter(first + 1..).map(read).buffered(CHUNKS_AHEAD));
         Chunks(answers.scan((), |(), answer| future::ready(answer.transpose())).boxed())
     }
     /// Numbers of the attempts of a stage that left files, sorted.

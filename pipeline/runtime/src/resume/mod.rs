@@ -192,7 +192,7 @@ async fn reopen(
         view.writer.name = writer.to_string();
     }
     if view.finished.is_none() && !options.take_over {
-        wait_for_the_right(options, context, run, &view.writer, &reader).await?;
+        wait_for_the_right(context, run, &view.writer, &reader).await?;
     }
     let name = writer_name(context.clock.as_ref(), &context.chance);
     let resumed = view.plan_digest.is_some();
@@ -234,9 +234,8 @@ async fn open_journal(
     Ok(writer)
 }
 
-/// Returns if an unfinished run may be taken over. Errors: retryable (its writer lives), cancelled (interrupted).
+/// Returns if an unfinished run may be taken over. Errors: retryable (its writer lives).
 async fn wait_for_the_right(
-    options: &RunOptions,
     context: &RunContext,
     run: &RunId,
     writer: &WriterView,
@@ -249,16 +248,10 @@ async fn wait_for_the_right(
         None => {
             let seconds = SILENCE.as_secs();
             note(format!(
-                "run {run} of this plan is unfinished and its writer {name} is on another host: waiting for {seconds} s \
-                 to see whether it still writes; `--take-over` goes on at once, `--new` starts another run"
+                "run {run} of this plan is unfinished and its writer {name} is on another host: waiting for {seconds} \
+                 s to see whether it still writes; `--take-over` goes on at once, `--new` starts another run"
             ));
-            let silent = tokio::select! {
-                silent = is_silent(&context.store, reader, context.clock.as_ref()) => silent?,
-                () = options.interrupt.beyond(0) => {
-                    return Err(Error::cancelled(format!("interrupted while waiting for the writer of run {run}")));
-                }
-            };
-            if !silent {
+            if !is_silent(&context.store, reader, context.clock.as_ref()).await? {
                 return Err(lives(run, name));
             }
             note(format!("resuming run {run}: its writer {name} wrote nothing for {seconds} s"));

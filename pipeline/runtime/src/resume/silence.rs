@@ -1,7 +1,8 @@
 //! Whether a writer of another host still writes.
 //!
 //! The times in its journal are those of its own clock, which may differ from ours by any amount. So silence is what
-//! this process has seen itself: the journal did not grow while 30 s passed on its own monotonic clock.
+//! this process has seen itself: the journal did not grow while 30 s passed on its own monotonic clock. A store that is
+//! away silences every writer, so after a look that took long the 30 s begin anew.
 
 use crate::patience::{SHORT_WAITS, patiently};
 use std::time::Duration;
@@ -12,13 +13,15 @@ use trainyard_store::{JournalReader, Store};
 pub const SILENCE: Duration = Duration::from_secs(30);
 /// Time between two looks at the journal.
 const LOOK: Duration = Duration::from_millis(500);
+/// Time of a look after which the store must have been away.
+const SLOW: Duration = Duration::from_secs(5);
 
 /// Waits until the journal goes on behind this position (`false`), or [`SILENCE`] has passed without that (`true`).
 pub(crate) async fn is_silent(store: &Store, reader: &JournalReader, clock: &dyn Clock) -> Result<bool> {
-    let begin = clock.monotonic();
+    let mut begin = clock.monotonic();
     loop {
         // Taken before the look, so that the last look is made after the whole time.
-        let waited = clock.monotonic().saturating_sub(begin);
+        let asked = clock.monotonic();
         let goes_on = patiently(store, &SHORT_WAITS, || {
             let mut ahead = reader.clone();
             async move { Ok(ahead.next().await?.is_some()) }
@@ -26,9 +29,57 @@ pub(crate) async fn is_silent(store: &Store, reader: &JournalReader, clock: &dyn
         if goes_on.await? {
             return Ok(false);
         }
-        if waited >= SILENCE {
+        let answered = clock.monotonic();
+        if answered.saturating_sub(asked) >= SLOW {
+            begin = answered;
+        } else if asked.saturating_sub(begin) >= SILENCE {
             return Ok(true);
         }
         tokio::time::sleep(LOOK).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicU64, Ordering};
+    use trainyard_core::RunId;
+    use trainyard_core::event::{Event, Record};
+    use trainyard_store::{JournalWriter, StoreOptions};
+
+    /// A clock on which the first look takes 40 s, and after which time stands still.
+    #[derive(Default)]
+    struct Away(AtomicU64);
+    impl Clock for Away {
+        fn unix_millis(&self) -> i64 {
+            0
+        }
+        fn monotonic(&self) -> Duration {
+            Duration::from_secs(if self.0.fetch_add(1, Ordering::SeqCst) < 2 { 0 } else { 40 })
+        }
+    }
+
+    #[tokio::test]
+    async fn an_outage_of_the_store_is_no_silence_of_the_writer() {
+        let store = Store::open("memory://", StoreOptions::default()).await.unwrap();
+        let run = RunId("20261121-000000-000000".into());
+        let event = |event| Record { at: 0, event }.to_value().unwrap();
+        let opened = |epoch| event(Event::WriterOpened { epoch, writer: "elsewhere".into() });
+        let (mut writer, _) = JournalWriter::open(&store, &run, "elsewhere", opened).await.unwrap();
+        let mut reader = JournalReader::new(&store, &run);
+        while reader.next().await.unwrap().is_some() {}
+        let clock = Arc::new(Away::default());
+        let looking = {
+            let (store, clock) = (store.clone(), clock.clone());
+            tokio::spawn(async move { is_silent(&store, &reader, clock.as_ref()).await })
+        };
+        // Several looks later the writer, which waited for the store as well, goes on.
+        while clock.0.load(Ordering::SeqCst) < 9 {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+            assert!(!looking.is_finished(), "it was taken for silent");
+        }
+        writer.append(&[event(Event::Heartbeat {})]).await.unwrap();
+        assert!(!looking.await.unwrap().unwrap());
     }
 }
