@@ -14,6 +14,7 @@ use crate::site::Site;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
+use trainyard_core::digest::{Hasher, canonical_json};
 use trainyard_core::{Digest, StageKey, StageKinds};
 
 /// What a compilation reads.
@@ -100,16 +101,25 @@ fn assemble(expanded: &Expanded<'_>, checked: Checked, path: &Path) -> Option<Pl
     })
 }
 
-/// Over everything that decides what a run does; comments, places and the file's own path do not count.
+/// Over everything that decides what a run does; comments, places and the file's own path do not count. It is that of
+/// one JSON object, of which only one stage at a time is ever in memory.
 fn digest(
     name: &str,
     params: &BTreeMap<String, Value>,
     nodes: &[Node],
     outputs: &BTreeMap<String, (StageKey, String)>,
 ) -> Option<Digest> {
-    let summaries: Vec<Value> = nodes.iter().map(summary).collect();
-    Digest::of_json(&json!({"format": 1, "workflow": name, "params": params, "nodes": summaries, "outputs": outputs}))
-        .ok()
+    let mut hasher = Hasher::new();
+    // Keys in the order of RFC 8785.
+    hasher.update(b"{\"format\":1,\"nodes\":[");
+    for (i, node) in nodes.iter().enumerate() {
+        hasher.update(if i > 0 { b"," } else { b"" });
+        hasher.update(&canonical_json(&summary(node)).ok()?);
+    }
+    hasher.update(b"],");
+    let rest = canonical_json(&json!({"outputs": outputs, "params": params, "workflow": name})).ok()?;
+    hasher.update(&rest[1..]);
+    Some(hasher.finish())
 }
 
 fn summary(node: &Node) -> Value {
@@ -155,4 +165,57 @@ pub fn ancestors(plan: &Plan, until: &[usize]) -> Vec<usize> {
         }
     }
     wanted.into_iter().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::{Cache, Retry};
+    use crate::template::Template;
+    use std::time::Duration;
+    use trainyard_core::Placement;
+    use trainyard_core::units::Backoff;
+
+    fn node(key: &str) -> Node {
+        Node {
+            key: StageKey(key.into()),
+            kind: "noop".into(),
+            kind_version: 1,
+            placement: Placement::InProcess,
+            all_cpus: false,
+            main_metric: None,
+            config: Template::Literal(json!({"value": 0.5, "ä": key})),
+            sources: BTreeMap::new(),
+            inputs: Vec::new(),
+            outputs: BTreeMap::new(),
+            after: Vec::new(),
+            when: When::Always,
+            fan_out: None,
+            checks: Vec::new(),
+            retry: Retry {
+                attempts: 1,
+                backoff: Backoff { first: Duration::ZERO, most: Duration::ZERO },
+                on: Vec::new(),
+            },
+            timeout: None,
+            resources: vec![crate::plan::Request::default()],
+            cache: Cache::Enabled,
+            env: BTreeMap::new(),
+            secrets: Vec::new(),
+            description: String::new(),
+            place: String::new(),
+        }
+    }
+
+    #[test]
+    fn the_digest_is_that_of_one_json_object() {
+        let params = BTreeMap::from([("steps".to_string(), json!(1e2)), ("a \"b\"".to_string(), json!(null))]);
+        let outputs = BTreeMap::from([("o".to_string(), (StageKey("s".into()), "x".to_string()))]);
+        let nodes = ["first", "second"].map(node);
+        for nodes in [&nodes[..0], &nodes[..1], &nodes[..]] {
+            let summaries: Vec<Value> = nodes.iter().map(summary).collect();
+            let whole = json!({"format": 1, "workflow": "w", "params": params, "nodes": summaries, "outputs": outputs});
+            assert_eq!(digest("w", &params, nodes, &outputs), Digest::of_json(&whole).ok());
+        }
+    }
 }
